@@ -89,9 +89,9 @@ func TestThePagesTellEveryNameOfTheCode(t *testing.T) {
 		{"events.md", "event", "../provision/gpu", `Event\w?\([^,]+, corev1\.EventType\w+, "([A-Z]\w+)"`},
 		{"events.md", "event", "../reconciler/controller", `Event\w?\(sync, [^,]+, "([A-Z]\w+)"`},
 		{"events.md", "event", "../reconciler/ssmversion/updater/keeper.go", `Event\w?\(sync, [^,]+, "([A-Z]\w+)"`},
-		{"events.md", "event", "../reconciler/pullrequest/trouble.go", `\w\s+= "([A-Z]\w+)"`},
+		{"events.md", "event", "../reconciler/pullrequest/failure.go", `\w\s+= "([A-Z]\w+)"`},
 		{"events.md", "event", "../cmd/internal/wire", `pullrequest\.Session\{\}, state\.Fail\w*\(state\.\w+, "(\w+)"`},
-		{"pull-requests.md", "reason", "../reconciler/pullrequest/trouble.go", `\w\s+= "([A-Z]\w+)"`},
+		{"pull-requests.md", "reason", "../reconciler/pullrequest/failure.go", `\w\s+= "([A-Z]\w+)"`},
 		{"events.md", "event", "../cmd/poolwright-sandbox", `= "([a-z]+(?:\.[a-z]+)+)"`},
 		{"events.md", "summary field", "../cmd/poolwright-sandbox", `"([a-z]+[A-Z]\w+(?:Seconds|Nodes|USD))"`},
 	} {

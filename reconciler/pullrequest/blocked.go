@@ -14,10 +14,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
-// turn is a turn that the story of a merge takes.
+// turn is a turn that the status of a merge takes.
 type turn string
 
-// turnOf is the turn that a story has taken. Each is told as soon as it comes: what a
+// turnOf is the turn that a merge has taken. Each is reported as soon as it comes: what a
 // reader takes for the state of things must not be older than it need be.
 func turnOf(a report.MergeOutcome) turn {
 	switch {
@@ -31,7 +31,7 @@ func turnOf(a report.MergeOutcome) turn {
 	return "merged"
 }
 
-// took notes that a turn was told.
+// took notes that a turn was reported.
 func (t *tail) took(now turn) {
 	if t.kinds == nil {
 		t.kinds = map[turn]bool{}
@@ -39,9 +39,9 @@ func (t *tail) took(now turn) {
 	t.kinds[now] = true
 }
 
-// held says why changes of a Sync are held; empty where none of those that its status
+// blockedReasons is why changes of a Sync are held; empty where none of those that its status
 // lists is.
-func held(pending []v1alpha1.PendingChange) string {
+func blockedReasons(pending []v1alpha1.PendingChange) string {
 	var out []string
 	for _, c := range pending {
 		waits := slices.ContainsFunc(c.Rules, func(rule string) bool {
@@ -57,25 +57,25 @@ func held(pending []v1alpha1.PendingChange) string {
 // blocked fills in what keeps a merge from being applied: what waits for a person, or
 // the reason for which the last try failed.
 func (p *pass) blocked(ctx context.Context, rec *entry, a *report.MergeOutcome) {
-	ready := said(p.sync, "Ready")
+	ready := conditionOf(p.sync, "Ready")
 	if ready.Status != metav1.ConditionFalse || !p.attempted(ctx, rec) {
 		rec.tail.failing = ""
 		return
 	}
 	if slices.Contains([]string{"NodeReplacementHeld", "PruneHeld", "GuardChangeHeld"}, ready.Reason) {
 		rec.tail.failing, a.ConfirmationToken = "", p.sync.Status.ConfirmationToken
-		a.Held = cmp.Or(held(p.sync.Status.Pending), ready.Message)
+		a.Held = cmp.Or(blockedReasons(p.sync.Status.Pending), ready.Message)
 		return
 	}
-	stalled := said(p.sync, "Stalled").Status == metav1.ConditionTrue
+	stalled := conditionOf(p.sync, "Stalled").Status == metav1.ConditionTrue
 	if rec.tail.failing != ready.Reason {
 		rec.tail.failing, rec.tail.since = ready.Reason, p.now
 	}
 	// What is not ready yet, or was changed by somebody else meanwhile, mostly is the
 	// next moment.
-	left := rec.tail.since.Add(doubtTime).Sub(p.now)
+	left := rec.tail.since.Add(failureGrace).Sub(p.now)
 	if left > 0 && !stalled && !slices.Contains([]string{"ApplyFailed", "InvalidManifests"}, ready.Reason) {
-		p.wake(left)
+		p.requeueAfter(left)
 		return
 	}
 	a.Failed, a.Stalled = ready.Reason, stalled
@@ -96,35 +96,35 @@ func (p *pass) attempted(ctx context.Context, rec *entry) bool {
 	return rec.tail.attempted
 }
 
-// concluded leaves no plan pending beside a head that is merged by now: it says what
+// concluded leaves no plan pending beside a head that is merged by now: it is what
 // was planned last, or that nothing was. It returns false where the forge cannot be
 // told now.
 func (p *pass) concluded(ctx context.Context, pr forge.PullRequest, rec *entry) bool {
 	s, pending := p.conclusion(pr, rec)
 	switch {
-	case !pending && !rec.toldLate(pr):
+	case !pending && !rec.mergedUnpublished(pr):
 		return true
 	case p.stopped(ctx):
 		return false
-	case rec.toldLate(pr):
-		// What was reviewed is told, if late: what comes below refers to it.
-		p.tell(ctx, pr, rec)
-		return !rec.untold || !p.trouble.passing || rec.post.failures >= lastTry
+	case rec.mergedUnpublished(pr):
+		// What was reviewed is reported, if late: what comes below refers to it.
+		p.publish(ctx, pr, rec)
+		return !rec.unpublished || !p.forgeFailure.passing || rec.post.failures >= lastTry
 	}
 	if err := p.status(ctx, pr.Head.SHA, s); err != nil {
-		p.unspoken(rec, err)
+		p.publishFailed(rec, err)
 		return permanent(err) || rec.post.failures >= lastTry
 	}
 	return true
 }
 
-// toldLate reports that the merged head is planned, and the forge does not know.
-func (e *entry) toldLate(pr forge.PullRequest) bool {
-	return e.untold && e.answer != nil && e.answer.head == pr.Head.SHA
+// mergedUnpublished reports that the merged head is planned, and the forge does not know.
+func (e *entry) mergedUnpublished(pr forge.PullRequest) bool {
+	return e.unpublished && e.publication != nil && e.publication.head == pr.Head.SHA
 }
 
-// conclusion is what to say beside a merged head instead of that it is being planned;
-// false where that is not said there.
+// conclusion is what stands beside a merged head instead of that it is being planned;
+// false where that does not stand there.
 func (p *pass) conclusion(pr forge.PullRequest, rec *entry) (forge.Status, bool) {
 	head, s := pr.Head.SHA, forge.Status{Context: p.planContext(), State: forge.Broken, URL: pr.URL}
 	switch {
@@ -134,8 +134,8 @@ func (p *pass) conclusion(pr forge.PullRequest, rec *entry) (forge.Status, bool)
 		s.Description = "merged before it was planned"
 	case !rec.pending:
 		return s, false
-	case rec.answer != nil && rec.answer.head == head:
-		s.State, s.Description = rec.answer.state, rec.answer.line
+	case rec.publication != nil && rec.publication.head == head:
+		s.State, s.Description = rec.publication.state, rec.publication.line
 	case rec.item.Phase == v1alpha1.PullRequestFailed:
 		s.Description = "cannot be planned"
 	default:

@@ -77,11 +77,11 @@ func TestWhatFailedBeforeAMergeDoesNotConcernIt(t *testing.T) {
 func TestWhatMostlyIsSoonIsToldWhenItIsNot(t *testing.T) {
 	s := merged(t)
 	s.tried("NotReady", "")
-	if after := s.pass(); after > doubtTime {
+	if after := s.pass(); after > failureGrace {
 		t.Errorf("comes back after %s", after)
 	}
 	s.says("at once", 1, waiting(""))
-	s.later(doubtTime)
+	s.later(failureGrace)
 	s.says("later", 1, failing("NotReady"))
 	s.condition("Stalled", metav1.ConditionTrue, "NotReady", "")
 	want := failing("NotReady")

@@ -21,7 +21,7 @@ const (
 	// how many of those may be of one author.
 	maxPlanned          = 200
 	maxPlannedPerAuthor = 100
-	// maxNotices is how many pull requests above those bounds are told so in one pass.
+	// maxNotices is how many pull requests above those bounds are reported so in one pass.
 	maxNotices = 5
 	// maxCommentBytes is how many bytes of comments a Sync's session keeps, to be written again
 	// should somebody delete one.
@@ -31,8 +31,8 @@ const (
 	// an object, and managed fields repeat them.
 	maxReviewedBytes               = 128 << 10
 	maxReviewedBytesPerPullRequest = 32 << 10
-	// maxVerdictLength is the number of characters of a verdict in the status.
-	maxVerdictLength = 1000
+	// maxHeadlineLength is the number of characters of a verdict in the status.
+	maxHeadlineLength = 1000
 	// maxReplanInterval is the longest time after which a plan that stays the same is made
 	// again.
 	maxReplanInterval = 30 * time.Minute
@@ -64,7 +64,7 @@ func (p *pass) admitted() (planned []forge.PullRequest, refused map[int]string) 
 	return planned[:min(len(planned), maxPlanned)], refused
 }
 
-// notify says beside heads that they are not planned, a few in each pass.
+// notify shows beside heads that they are not planned, a few in each pass.
 func (p *pass) notify(ctx context.Context, refused map[int]string) {
 	sent := 0
 	for _, pr := range p.s.listing.Open {
@@ -82,7 +82,7 @@ func (p *pass) notify(ctx context.Context, refused map[int]string) {
 		}
 		err := p.status(ctx, pr.Head.SHA, forge.Status{Context: p.planContext(), State: forge.Broken, Description: why, URL: pr.URL})
 		if err != nil {
-			p.unspoken(rec, err)
+			p.publishFailed(rec, err)
 		}
 		if err == nil || permanent(err) {
 			rec.announced = pr.Head.SHA
@@ -162,27 +162,27 @@ func (s *session) evictComments() {
 		}
 	}
 	slices.SortFunc(all, func(a, b *entry) int {
-		return cmp.Or(a.spoken.Compare(b.spoken), cmp.Compare(a.item.Number, b.item.Number))
+		return cmp.Or(a.publishedAt.Compare(b.publishedAt), cmp.Compare(a.item.Number, b.item.Number))
 	})
 	for _, rec := range all {
 		if kept <= maxCommentBytes {
 			return
 		}
-		if rec.untold || rec.pending {
+		if rec.unpublished || rec.pending {
 			continue // The forge is yet to get it.
 		}
 		kept -= rec.commentBytes()
-		rec.answer, rec.good = nil, nil
+		rec.publication, rec.good = nil, nil
 	}
 }
 
 // commentBytes is how many bytes of comments the record holds.
 func (e *entry) commentBytes() int {
 	n := 0
-	if e.answer != nil {
-		n = len(e.answer.body)
+	if e.publication != nil {
+		n = len(e.publication.body)
 	}
-	if e.good != nil && e.good != e.answer {
+	if e.good != nil && e.good != e.publication {
 		n += len(e.good.body)
 	}
 	return n

@@ -270,8 +270,8 @@ func TestACommentThatIsNotKeptAnyMoreIsMadeAgainByAnotherPlan(t *testing.T) {
 	s.pass()
 	before := s.comment(1)
 	rec := s.r.sessions.open[stageName].records[1]
-	rec.answer, rec.good = nil, nil // As shed does.
-	clear(s.board.comments)         // A person deletes it.
+	rec.publication, rec.good = nil, nil // As shed does.
+	clear(s.board.comments)              // A person deletes it.
 	s.clock.Step(time.Second)
 	s.board.find(1).Updated = s.clock.Now()
 	s.pass()

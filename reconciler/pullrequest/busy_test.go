@@ -39,7 +39,7 @@ func TestAMergeIsFollowedHoweverManyComeAfterIt(t *testing.T) {
 			s.oracle.stale = nil
 			s.restart()
 			s.later(time.Minute)
-			s.later(doubtTime)
+			s.later(failureGrace)
 			s.says("done", 1, done(time.Minute, 2*time.Minute))
 			s.line("done", "eeeeeee", forge.Success, done(time.Minute, 2*time.Minute))
 			s.later(time.Minute)

@@ -13,16 +13,16 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
-// drift is what the newest merged pull request tells of live objects, while the Sync
+// drift is what the newest merged pull request reports of live objects, while the Sync
 // only reports what differs.
 type drift struct {
-	// known is false while nobody could look.
+	// known is false while nobody could read it.
 	known bool
 	// text is Markdown, empty where nothing differs; content what identifies it.
 	text, content string
-	// picture is what the Sync said when it was looked at, and at when that was.
-	picture string
-	at      time.Time
+	// driftHash is a hash of the Sync's status when drift was read, and at when that was.
+	driftHash string
+	at        time.Time
 }
 
 // driftGone ends a tail that showed drift.
@@ -31,13 +31,13 @@ const driftGone = "The drift that was shown here is gone.\n"
 // driftShare is the part of a comment that drift may take.
 const driftShare = 4
 
-// drifted is what differs live and stays so, looked at anew when the Sync says
+// drifted is what differs live and stays so, read anew when the Sync reports
 // something else about it, and now and then.
 func (p *pass) drifted(ctx context.Context) drift {
 	if p.sync.Spec.Drift != v1alpha1.DriftReport {
 		return drift{known: true}
 	}
-	switch said(p.sync, "Drifted").Status {
+	switch conditionOf(p.sync, "Drifted").Status {
 	case metav1.ConditionTrue:
 	case metav1.ConditionFalse:
 		p.s.drift = drift{known: true}
@@ -45,7 +45,7 @@ func (p *pass) drifted(ctx context.Context) drift {
 	default:
 		return p.s.drift
 	}
-	same := p.s.drift.picture == p.s.live.says && p.now.Sub(p.s.drift.at) < freshFor
+	same := p.s.drift.driftHash == p.s.live.hash && p.now.Sub(p.s.drift.at) < freshFor
 	if same || !p.stable() {
 		return p.s.drift
 	}
@@ -53,10 +53,10 @@ func (p *pass) drifted(ctx context.Context) drift {
 	defer cancel()
 	r, err := p.s.Planner.Drift(looking)
 	if err != nil {
-		log(ctx).Info("Cannot look at drift", "why", cleaned(err))
+		log(ctx).Info("Cannot read drift", "why", cleaned(err))
 		return p.s.drift
 	}
-	fresh := drift{known: true, picture: p.s.live.says, at: p.now}
+	fresh := drift{known: true, driftHash: p.s.live.hash, at: p.now}
 	if r = differing(r); !r.Empty() {
 		fresh.content = r.Content()
 		fresh.text = p.driftText(r)
@@ -92,7 +92,7 @@ func differing(r report.Report) report.Report {
 	return out
 }
 
-// driftText shows drift below what is told of a merge.
+// driftText shows drift below what is reported of a merge.
 func (p *pass) driftText(r report.Report) string {
 	var out strings.Builder
 	out.WriteString("**Live objects differ from what is applied.** This Sync only reports it (`spec.drift: Report`); to put it back would take this.\n\n")
@@ -102,7 +102,7 @@ func (p *pass) driftText(r report.Report) string {
 	return out.String()
 }
 
-// carrier is the number of the merged pull request that tells of drift, 0 for none:
+// carrier is the number of the merged pull request whose comment shows drift, 0 for none:
 // the newest that touched this cluster, or where nothing is known of any, the newest.
 func (p *pass) carrier(merged []forge.PullRequest, found drift) int64 {
 	if p.sync.Spec.Drift != v1alpha1.DriftReport || len(merged) == 0 {
@@ -115,7 +115,7 @@ func (p *pass) carrier(merged []forge.PullRequest, found drift) int64 {
 			continue
 		}
 		known = true
-		if rec == nil || !rec.quiet() {
+		if rec == nil || !rec.unaffected() {
 			return int64(pr.Number)
 		}
 	}

@@ -43,7 +43,7 @@ func settledMerge(t *testing.T) *stage {
 	s := merged(t, reporting())
 	s.apply(sha("f"), sha("e"))
 	s.pass()
-	s.later(doubtTime)
+	s.later(failureGrace)
 	if got := s.item(1).Phase; got != v1alpha1.PullRequestDone {
 		t.Fatalf("phase %s", got)
 	}
@@ -186,7 +186,7 @@ func TestWhoTellsOfDrift(t *testing.T) {
 		if !strings.HasPrefix(got, report.Options{}.MergeOutcome(after(0, nodes("gpu", 1)))) || !strings.Contains(got, "cpu") {
 			t.Errorf("it says %s", got)
 		}
-		// A restart keeps what is shown until somebody has looked.
+		// A restart keeps what is shown until it was read again.
 		s.restart()
 		s.pass()
 		if s.comment(1).Tail != got {

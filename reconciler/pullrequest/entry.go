@@ -12,41 +12,41 @@ import (
 )
 
 // entry is what is known of one pull request. Only the item outlives the process:
-// after a restart nothing is written again as long as it says the same.
+// after a restart nothing is written again as long as it is the same.
 type entry struct {
 	item v1alpha1.PullRequestStatus
 	// made is what the last plan of this process was made of.
 	made made
-	// answer is what the last plan came to, nil before; good the last that was no
+	// publication is what the last plan came to, nil before; good the last that was no
 	// failure.
-	answer, good *answer
-	// untold is set while the forge does not have the answer.
-	untold bool
-	// pending is set while the forge has been told that the head is planned for another
-	// base: it must be told what came of it, whatever that is.
+	publication, good *publication
+	// unpublished is set while the forge does not have the publication.
+	unpublished bool
+	// pending is set while the forge has been informed that the head is planned for another
+	// base: it must get what came of it, whatever that is.
 	pending bool
 	// announced is the new head beside which the forge shows that it is being planned, or
 	// is not.
 	announced string
 	// retry is when to plan again after a failure that may pass, post when to speak
 	// to the forge again after one of its.
-	retry, post pace
-	// seen is the pull request's last change at which its comment was sure to be
+	retry, post failureBackoff
+	// verifiedAt is the pull request's last change at which its comment was sure to be
 	// there.
-	seen time.Time
-	// spoken is when the comment was last known to say the newest.
-	spoken time.Time
-	tail   tail
+	verifiedAt time.Time
+	// publishedAt is when the comment was last known to be the newest.
+	publishedAt time.Time
+	tail        tail
 }
 
 // made is what a plan was made of: where one of these differs, there may be another.
 type made struct {
 	at time.Time
-	// head is as the listing said.
+	// head is as it was listed.
 	head string
 	// attempted is the Sync's newest revision.
 	attempted  string
-	picture    string
+	driftHash  string
 	generation int64
 	// took is how long was worked on it, spent how long on those before as well, same how
 	// many in a row were made again and came to the same.
@@ -55,46 +55,46 @@ type made struct {
 	same  int
 }
 
-// answer is what is to be told about one head.
-type answer struct {
-	told, head, base string
+// publication is what is to be published about one head.
+type publication struct {
+	hash, head, base string
 	body             string
 	editOnly         bool
 	// verdict is for the Sync, line for what stands next to the commit.
-	verdict, line string
-	state         forge.State
-	phase         v1alpha1.PullRequestPhase
-	reviewed      *v1alpha1.ReviewedConsequences
+	headline, line string
+	state          forge.State
+	phase          v1alpha1.PullRequestPhase
+	reviewed       *v1alpha1.ReviewedConsequences
 }
 
 // The beginnings of a status item's Told, by which the next process knows what is
 // at the forge.
 const (
-	// toldPlan is a comment that shows a plan, or why there is none.
-	toldPlan = "plan-"
-	// toldQuiet is a pull request that does not touch this cluster: nobody is told,
+	// hashPlan is a comment that shows a plan, or why there is none.
+	hashPlan = "plan-"
+	// hashUnaffected is a pull request that does not touch this cluster: nothing is written,
 	// unless a comment from before is there to be put right.
-	toldQuiet = "quiet-"
-	// toldTail is a comment whose tail was written.
-	toldTail = "tail-"
-	// toldLate is the same for a pull request that was merged unplanned: only a
+	hashUnaffected = "unaffected-"
+	// hashTail is a comment whose tail was written.
+	hashTail = "tail-"
+	// hashLate is the same for a pull request that was merged unplanned: only a
 	// comment that is there gets the tail.
-	toldLate = "late-"
-	// toldDrift is a comment whose tail shows drift.
-	toldDrift = "drift-"
-	// toldMoved stands before one of the last three, where what was merged is another
+	hashLate = "late-"
+	// hashDrift is a comment whose tail shows drift.
+	hashDrift = "drift-"
+	// hashMoved stands before one of the last three, where what was merged is another
 	// head than the comment was made for.
-	toldMoved = "moved-"
+	hashMoved = "moved-"
 )
 
-func (e *entry) quiet() bool { return strings.HasPrefix(e.item.CommentHash, toldQuiet) }
+func (e *entry) unaffected() bool { return strings.HasPrefix(e.item.CommentHash, hashUnaffected) }
 
-// moved reports that what was merged is another head than was told.
-func (e *entry) moved() bool { return strings.HasPrefix(e.item.CommentHash, toldMoved) }
+// moved reports that what was merged is another head than was reported.
+func (e *entry) moved() bool { return strings.HasPrefix(e.item.CommentHash, hashMoved) }
 
-// tells reports how the end of a merged pull request's comment began when it was told.
-func (e *entry) tells(begin string) bool {
-	return strings.HasPrefix(strings.TrimPrefix(e.item.CommentHash, toldMoved), begin)
+// hasTail reports how the end of a merged pull request's comment began when it was written.
+func (e *entry) hasTail(begin string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(e.item.CommentHash, hashMoved), begin)
 }
 
 // merged reports whether the record follows what comes of a merge.
@@ -136,7 +136,7 @@ func unplanned(records map[int64]*entry) map[int64]*entry {
 const itemsKept = 50
 
 // items are the records as the status shows them: the newest first, at most fifty.
-// Where there are more, those whose merge is yet to be told to its end stay before
+// Where there are more, those whose merge is yet to be reported to its end stay before
 // the open ones, and those before what is done.
 func items(records map[int64]*entry) []v1alpha1.PullRequestStatus {
 	var out []v1alpha1.PullRequestStatus

@@ -18,7 +18,7 @@ const recent = time.Hour
 // listing has dropped it for newer ones.
 const followedFor = 30 * 24 * time.Hour
 
-// unfinished reports whether there is still something to tell of a merge.
+// unfinished reports whether there is still something to report of a merge.
 func (e *entry) unfinished(now time.Time) bool {
 	if e.item.Phase != v1alpha1.PullRequestMerged && e.item.Phase != v1alpha1.PullRequestRollingOut {
 		return false
@@ -45,24 +45,24 @@ type tail struct {
 	doubted time.Time
 	// most is the largest number of nodes that were stale at once.
 	most int
-	// line is what stands next to the commits, kinds are the turns of the story that
-	// were told.
+	// line is what stands next to the commits, kinds are the turns of the status that
+	// were reported.
 	line  string
 	kinds map[turn]bool
 	// failing is the reason that the Sync has given since a time for not being ready.
 	failing string
 	since   time.Time
-	// gone is set where the tail says that the drift which it showed is gone.
+	// gone is set where the tail reports that the drift which it showed is gone.
 	gone bool
 }
 
-// follow tells what came of merges, the oldest first.
+// follow reports what came of merges, the oldest first.
 func (p *pass) follow(ctx context.Context, merged []forge.PullRequest) {
 	p.now = p.Clock.Now()
 	found := p.drifted(ctx)
 	carrier := p.carrier(merged, found)
 	all := p.followed(merged, carrier)
-	p.s.history = history{pace: p.s.history.pace}
+	p.s.containsCheck = containsCheck{backoff: p.s.containsCheck.backoff}
 	for _, f := range doubtedLast(all) {
 		p.arrive(ctx, f.pr, f.rec)
 	}
@@ -72,8 +72,8 @@ func (p *pass) follow(ctx context.Context, merged []forge.PullRequest) {
 		if p.stopped(ctx) {
 			return
 		}
-		if i > 0 && p.Clock.Now().Sub(begun) >= stint {
-			p.wake(soon)
+		if i > 0 && p.Clock.Now().Sub(begun) >= passTime {
+			p.requeueAfter(soon)
 			return
 		}
 		shown := drift{known: found.known}
@@ -84,7 +84,7 @@ func (p *pass) follow(ctx context.Context, merged []forge.PullRequest) {
 	}
 }
 
-// followed is a merged pull request that something is told of.
+// followed is a merged pull request that something is reported of.
 type followed struct {
 	pr  forge.PullRequest
 	rec *entry
@@ -101,7 +101,7 @@ func (p *pass) followed(merged []forge.PullRequest, carrier int64) []followed {
 		case p.now.Sub(pr.Merged) < recent:
 			rec = &entry{item: v1alpha1.PullRequestStatus{Number: number}}
 		case number == carrier:
-			rec = &entry{item: v1alpha1.PullRequestStatus{Number: number, Phase: v1alpha1.PullRequestDone, CommentHash: toldLate}}
+			rec = &entry{item: v1alpha1.PullRequestStatus{Number: number, Phase: v1alpha1.PullRequestDone, CommentHash: hashLate}}
 		default:
 			continue
 		}
@@ -126,10 +126,10 @@ func (p *pass) arrive(ctx context.Context, pr forge.PullRequest, rec *entry) {
 		item.Phase = v1alpha1.PullRequestMerged
 		switch {
 		case item.CommentHash == "":
-			item.CommentHash, item.Head = toldLate, pr.Head.SHA
+			item.CommentHash, item.Head = hashLate, pr.Head.SHA
 		case pr.Head.SHA != "" && item.Head != pr.Head.SHA:
-			// What was told is of an older head: nobody reviewed what was merged.
-			*item = v1alpha1.PullRequestStatus{Number: item.Number, Phase: item.Phase, Head: pr.Head.SHA, CommentHash: toldMoved + toldLate}
+			// What was reported is of an older head: nobody reviewed what was merged.
+			*item = v1alpha1.PullRequestStatus{Number: item.Number, Phase: item.Phase, Head: pr.Head.SHA, CommentHash: hashMoved + hashLate}
 		}
 	}
 	if item.MergeCommit == "" {
@@ -176,5 +176,5 @@ func (p *pass) applied(ctx context.Context, rec *entry) bool {
 	return holds
 }
 
-// speaksLate reports that nothing was told of the pull request before its merge.
-func (e *entry) speaksLate() bool { return e.tells(toldLate) }
+// speaksLate reports that nothing was reported of the pull request before its merge.
+func (e *entry) speaksLate() bool { return e.hasTail(hashLate) }

@@ -42,7 +42,7 @@ func (s *stage) condition(kind string, status metav1.ConditionStatus, reason, me
 	})
 }
 
-// nodes are n nodes of a pool, as old as the world.
+// nodes are n nodes of a pool, as old as can be.
 func nodes(pool string, n int) []provision.Node {
 	var out []provision.Node
 	for i := range n {
@@ -273,10 +273,10 @@ func (b blind) Stale(context.Context, time.Time) ([]provision.Node, error) { ret
 func TestARolloutWithoutStaleNodesEndsAfterAWhile(t *testing.T) {
 	s := merged(t)
 	s.apply(sha("f"), sha("e"))
-	if after := s.pass(); after > doubtTime {
+	if after := s.pass(); after > failureGrace {
 		t.Errorf("comes back after %s", after)
 	}
-	s.later(doubtTime)
+	s.later(failureGrace)
 	s.says("done", 1, done(0, 30*time.Second))
 }
 

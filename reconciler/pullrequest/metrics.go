@@ -39,7 +39,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// forget drops the series of a Sync that tells no pull requests any more.
+// forget drops the series of a Sync that reports on no pull requests any more.
 func (m *Metrics) forget(sync string) {
 	label := prometheus.Labels{"sync": sync}
 	m.open.DeletePartialMatch(label)

@@ -14,7 +14,7 @@ import (
 // See entry.lasts for one that stays the same.
 const freshFor = 5 * time.Minute
 
-// need is why a pull request is to be looked at, the most urgent first.
+// need is why a pull request is to be read, the most urgent first.
 type need int
 
 const (
@@ -23,12 +23,12 @@ const (
 	// forBase: what it would be merged into, or the Sync's rules, moved; or it could
 	// not be planned before.
 	forBase
-	// forTelling: it is planned, and the forge does not know yet, or a person may
+	// forPublishing: it is planned, and the forge does not know yet, or a person may
 	// have deleted the comment.
-	forTelling
-	// forLook: live objects moved, or nobody looked for a while.
-	forLook
-	// forNothing: what was told still holds.
+	forPublishing
+	// forRefresh: live objects moved, or nobody read them for a while.
+	forRefresh
+	// forNothing: what was reported still holds.
 	forNothing
 )
 
@@ -52,8 +52,8 @@ func (p *pass) tasks(planned []forge.PullRequest) []task {
 			p.s.records[rec.item.Number] = rec
 		}
 		n := p.need(pr, rec)
-		if n != forTelling && n != forNothing && p.overBudget(pr, rec) {
-			p.wake(time.Minute)
+		if n != forPublishing && n != forNothing && p.overBudget(pr, rec) {
+			p.requeueAfter(time.Minute)
 			continue
 		}
 		if n != forNothing {
@@ -72,36 +72,36 @@ func (p *pass) plans(pr forge.PullRequest) bool {
 	return pr.Base.Name == p.branch() && p.ours(pr) && pr.Head.SHA != ""
 }
 
-// unseen reports whether the pull request has a head that nobody looked at.
+// unseen reports whether the pull request has a head that nobody read.
 func (e *entry) unseen(pr forge.PullRequest) bool {
 	return e.made.head != pr.Head.SHA && (e.item.Head != pr.Head.SHA || !e.made.at.IsZero())
 }
 
-// need says what an open pull request needs now.
+// need is what an open pull request needs now.
 func (p *pass) need(pr forge.PullRequest, rec *entry) need {
 	if rec.unseen(pr) {
 		return forHead
 	}
-	if wait := max(rec.retry.rest.Sub(p.now), rec.post.rest.Sub(p.now)); wait > 0 {
-		p.wake(wait)
+	if wait := max(rec.retry.until.Sub(p.now), rec.post.until.Sub(p.now)); wait > 0 {
+		p.requeueAfter(wait)
 		return forNothing
 	}
 	switch {
 	case p.baseMoved(rec), rec.made.at.IsZero() && rec.item.Phase == v1alpha1.PullRequestFailed:
 		return forBase
-	case rec.untold:
-		return forTelling
+	case rec.unpublished:
+		return forPublishing
 	case rec.retry.failures > 0, rec.pending:
 		return forBase
-	case !rec.made.at.IsZero() && !rec.quiet() && pr.Updated.After(rec.seen):
-		return forTelling
+	case !rec.made.at.IsZero() && !rec.unaffected() && pr.Updated.After(rec.verifiedAt):
+		return forPublishing
 	case p.worn(rec):
-		return forLook
+		return forRefresh
 	}
 	return forNothing
 }
 
-// worn reports whether live objects may have moved since they were looked at. To
+// worn reports whether live objects may have moved since they were read. To
 // what only the author can mend they do not matter.
 func (p *pass) worn(rec *entry) bool {
 	age := p.now.Sub(rec.made.at)
@@ -111,7 +111,7 @@ func (p *pass) worn(rec *entry) bool {
 	case age >= rec.replanInterval():
 		return true
 	}
-	return rec.made.picture != p.s.live.says && p.stable()
+	return rec.made.driftHash != p.s.live.hash && p.stable()
 }
 
 // baseMoved reports whether the head would be merged into something else than what
@@ -138,8 +138,8 @@ func (p *pass) overtaken(rec *entry) bool {
 // planned.
 func (e *entry) refused() bool {
 	phase := e.item.Phase
-	if e.answer != nil {
-		phase = e.answer.phase
+	if e.publication != nil {
+		phase = e.publication.phase
 	}
 	return phase == v1alpha1.PullRequestFailed && e.retry.failures == 0
 }

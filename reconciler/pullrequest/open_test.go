@@ -64,8 +64,8 @@ func TestWhatAPassCosts(t *testing.T) {
 		}
 		for pass := 1; pass <= 13; pass++ {
 			s.later(30 * time.Second)
-			// What came to the same is not looked at again for twice as long.
-			if len(s.oracle.plans) != min(pass*relooks, 100) {
+			// What came to the same is not read again for twice as long.
+			if len(s.oracle.plans) != min(pass*maxRefreshes, 100) {
 				t.Errorf("pass %d: planned %d", pass, len(s.oracle.plans))
 			}
 			s.expect("looked at again", "list")

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// stint is how long a pass goes on planning. What is left waits for the next one,
-	// which first looks what has become of it.
-	stint = 10 * time.Second
-	// relooks is how many plans a pass makes again at most only because time has
+	// passTime is how long a pass goes on planning. What is left waits for the next one,
+	// which first reads what has become of it.
+	passTime = 10 * time.Second
+	// maxRefreshes is how many plans a pass makes again at most only because time has
 	// passed or live objects have moved.
-	relooks = 8
+	maxRefreshes = 8
 	// soon is when a pass that did not get through comes back.
 	soon = time.Second
 	// callTime bounds one call of a forge.
@@ -41,7 +41,7 @@ type pass struct {
 	*Reconciler
 	sync *v1alpha1.Sync
 	s    *session
-	// started is when the pass began, now when it last looked at the clock.
+	// started is when the pass began, now when it last read the clock.
 	started, now time.Time
 	// after is when the next pass is due.
 	after time.Duration
@@ -49,20 +49,20 @@ type pass struct {
 	suffix string
 	// refused counts the calls that a forge refused for good in this pass.
 	refused int
-	// trouble is what kept the pass from telling something.
-	trouble trouble
+	// forgeFailure is what kept the pass from telling something.
+	forgeFailure forgeFailure
 	// open counts the pull requests into the branch.
 	open int
-	// heard is when the forge last said what there is.
+	// heard is when the forge last listed what there is.
 	heard time.Time
 	// over is set once the Sync is another one than the pass began with.
 	over bool
 }
 
-// run looks what there is, plans what has moved, tells it, and follows what was
+// run reads what there is, plans what has moved, reports it, and follows what was
 // merged.
 func (p *pass) run(ctx context.Context) {
-	p.look()
+	p.readDrift()
 	listing, err := p.list(ctx)
 	if err != nil {
 		p.failed(err)
@@ -70,7 +70,7 @@ func (p *pass) run(ctx context.Context) {
 	}
 	name, err := p.cluster(ctx)
 	if err != nil {
-		p.troubled(judgeSetup(err))
+		p.noSession(classifySetup(err))
 		return
 	}
 	p.s.listing = listing
@@ -81,8 +81,8 @@ func (p *pass) run(ctx context.Context) {
 	if !p.stopped(ctx) {
 		p.follow(ctx, merged)
 	}
-	if p.trouble.reason == "" {
-		p.s.pace = pace{}
+	if p.forgeFailure.reason == "" {
+		p.s.backoff = failureBackoff{}
 		p.owe()
 	}
 	log(ctx).V(1).Info("Looked at pull requests", "open", p.open, "after", p.after)
@@ -99,7 +99,7 @@ func (p *pass) list(ctx context.Context) (forge.Listing, error) {
 
 // stopped reports that the pass must not ask the forge for anything more.
 func (p *pass) stopped(ctx context.Context) bool {
-	return ctx.Err() != nil || p.over || p.trouble.passing || p.refused > 1
+	return ctx.Err() != nil || p.over || p.forgeFailure.passing || p.refused > 1
 }
 
 // scope forgets the pull requests that are none of the Sync's any more. It counts
@@ -136,7 +136,7 @@ func (p *pass) scope() (open int, merged []forge.PullRequest) {
 	return open, merged
 }
 
-// ours reports whether the pull request may be told something.
+// ours reports whether the pull request may be commented on.
 func (p *pass) ours(pr forge.PullRequest) bool {
 	return !pr.Fork || p.sync.Spec.PullRequests.Forks
 }
@@ -146,15 +146,15 @@ func (p *pass) branch() string {
 	return cmp.Or(p.sync.Spec.Source.Git.Ref.FollowedBranch(), "main")
 }
 
-// look notes what the Sync says of live objects, and since when.
-func (p *pass) look() {
-	c := said(p.sync, "Drifted")
-	says := state.Hash(struct {
+// readDrift records what the Sync reports of live objects, and since when.
+func (p *pass) readDrift() {
+	c := conditionOf(p.sync, "Drifted")
+	hash := state.Hash(struct {
 		Status, Reason, Message string
 		Pending                 []v1alpha1.PendingChange
 	}{string(c.Status), c.Reason, c.Message, p.sync.Status.Pending})
-	if says != p.s.live.says {
-		p.s.live = picture{says, p.now}
+	if hash != p.s.live.hash {
+		p.s.live = driftStatus{hash, p.now}
 	}
 }
 
@@ -167,13 +167,13 @@ const stabilizationWindow = 10 * time.Second
 func (p *pass) stable() bool {
 	left := p.s.live.since.Add(stabilizationWindow).Sub(p.now)
 	if left > 0 {
-		p.wake(left)
+		p.requeueAfter(left)
 	}
 	return left <= 0
 }
 
-// wake lets the next pass come no later than that.
-func (p *pass) wake(after time.Duration) { p.after = min(p.after, max(after, soon)) }
+// requeueAfter lets the next pass come no later than that.
+func (p *pass) requeueAfter(after time.Duration) { p.after = min(p.after, max(after, soon)) }
 
 // marker is by what the comments of this Sync are found again.
 func (p *pass) marker() forge.Marker {

@@ -15,7 +15,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// Reconciler tells the pull requests of each Sync. All fields are needed.
+// Reconciler comments on the pull requests of each Sync. All fields are needed.
 type Reconciler struct {
 	Client client.Client
 	// Namespace is the only one in which Syncs are honoured.
@@ -44,7 +44,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case sync.Namespace != r.Namespace:
 		return ctrl.Result{}, nil
 	case !sync.DeletionTimestamp.IsZero(), sync.Spec.Suspend:
-		// What the comments say stays true of the last moment that they name.
+		// What the comments show stays true of the last moment that they name.
 		r.leave(req)
 		return ctrl.Result{}, nil
 	case sync.Spec.PullRequests == nil:
@@ -64,10 +64,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case ctx.Err() != nil:
 		return ctrl.Result{}, nil
 	case err != nil:
-		p.troubled(judgeSetup(err))
-	case p.now.Before(s.pace.rest):
+		p.noSession(classifySetup(err))
+	case p.now.Before(s.backoff.until):
 		// Whoever woke us: the forge is not asked before.
-		return ctrl.Result{RequeueAfter: s.pace.rest.Sub(p.now)}, nil
+		return ctrl.Result{RequeueAfter: s.backoff.until.Sub(p.now)}, nil
 	case !r.limiter.tryAcquire(s.address):
 		// Others have their turn first.
 		return ctrl.Result{RequeueAfter: soon}, nil
@@ -76,20 +76,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.limiter.release(s.address)
 	}
 	if ctx.Err() != nil {
-		// We are stopping: what was cut short says nothing.
+		// We are stopping: what was cut short proves nothing.
 		return ctrl.Result{}, nil
 	}
 	p.record(ctx)
 	return ctrl.Result{RequeueAfter: p.after}, nil
 }
 
-// leave forgets a Sync that has nothing to tell.
+// leave forgets a Sync that has nothing to report.
 func (r *Reconciler) leave(req ctrl.Request) {
 	r.sessions.stop(req.NamespacedName)
 	r.Metrics.forget(req.Name)
 }
 
-// defaultInterval is how often a forge is asked where the Sync does not say.
+// defaultInterval is how often a forge is asked where the Sync does not set it.
 const defaultInterval = 30 * time.Second
 
 // interval is the Sync's, spread over a tenth, so that many clusters do not ask one
@@ -102,6 +102,6 @@ func interval(sync *v1alpha1.Sync) time.Duration {
 	return every + time.Duration(rand.Float64()*float64(every)/10)
 }
 
-// log is where a pass says what went wrong on our side: never a text of a pull
+// log is where a pass reports what went wrong on our side: never a text of a pull
 // request.
 func log(ctx context.Context) logr.Logger { return logr.FromContextOrDiscard(ctx) }

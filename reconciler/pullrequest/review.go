@@ -29,9 +29,9 @@ const detailGap = 15 * time.Minute
 // comment that still holds for its head is marked.
 const enduring = 3
 
-// review plans and tells the open pull requests that need it, for one stint.
+// review plans and comments on the open pull requests that need it, for one passTime.
 func (p *pass) review(ctx context.Context) {
-	looked := 0
+	refreshed := 0
 	planned, refused := p.admitted()
 	defer p.notify(ctx, refused)
 	defer p.s.evictComments()
@@ -41,15 +41,15 @@ func (p *pass) review(ctx context.Context) {
 		if p.stopped(ctx) {
 			return
 		}
-		if i > 0 && p.now.Sub(p.started) >= stint {
-			if t.need != forLook {
-				p.wake(soon)
+		if i > 0 && p.now.Sub(p.started) >= passTime {
+			if t.need != forRefresh {
+				p.requeueAfter(soon)
 			}
 			p.mark(ctx, tasks[i:])
 			return
 		}
-		if t.need == forLook {
-			if looked++; looked > relooks {
+		if t.need == forRefresh {
+			if refreshed++; refreshed > maxRefreshes {
 				return
 			}
 		}
@@ -57,7 +57,7 @@ func (p *pass) review(ctx context.Context) {
 			return
 		}
 		if p.there(t.pr) {
-			p.attend(ctx, t)
+			p.reconcileOne(ctx, t)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func (p *pass) called(ctx context.Context) bool {
 	var now v1alpha1.Sync
 	err := p.Client.Get(ctx, types.NamespacedName{Namespace: p.sync.Namespace, Name: p.sync.Name}, &now)
 	if err == nil && now.Annotations[v1alpha1.WebhookAnnotation] != p.sync.Annotations[v1alpha1.WebhookAnnotation] {
-		p.wake(soon)
+		p.requeueAfter(soon)
 		return true
 	}
 	if p.now.Sub(p.heard) <= long {
@@ -86,7 +86,7 @@ func (p *pass) called(ctx context.Context) bool {
 		return (rec == nil || rec.unseen(pr)) && !p.overBudget(pr, rec)
 	})
 	if fresh {
-		p.wake(soon)
+		p.requeueAfter(soon)
 	}
 	return fresh
 }
@@ -99,14 +99,14 @@ func (p *pass) mark(ctx context.Context, tasks []task) {
 			continue
 		}
 		p.now = p.Clock.Now()
-		if p.stopped(ctx) || p.now.Sub(p.started) >= 2*stint || p.called(ctx) || p.announce(ctx, t) != nil {
+		if p.stopped(ctx) || p.now.Sub(p.started) >= 2*passTime || p.called(ctx) || p.announce(ctx, t) != nil {
 			return
 		}
 	}
 }
 
-// announce says beside the head that it is being planned, where what stands there is
-// of another head or another base. To be looked at again is nothing to announce.
+// announce shows beside the head that it is being planned, where what stands there is
+// of another head or another base. To be read again is nothing to announce.
 func (p *pass) announce(ctx context.Context, t task) error {
 	s := forge.Status{Context: p.planContext(), State: forge.Pending, URL: t.pr.URL}
 	moved := false
@@ -127,15 +127,15 @@ func (p *pass) announce(ctx context.Context, t task) error {
 			t.rec.announced = t.pr.Head.SHA
 		}
 	case !permanent(err):
-		p.unspoken(t.rec, err)
+		p.publishFailed(t.rec, err)
 	}
 	return err
 }
 
-// attend does what one pull request needs.
-func (p *pass) attend(ctx context.Context, t task) {
-	if t.need == forTelling && t.rec.answer != nil {
-		p.tell(ctx, t.pr, t.rec)
+// reconcileOne does what one pull request needs.
+func (p *pass) reconcileOne(ctx context.Context, t task) {
+	if t.need == forPublishing && t.rec.publication != nil {
+		p.publish(ctx, t.pr, t.rec)
 		return
 	}
 	// Who may set no status may still comment; that it is missing is noted at the end.
@@ -164,13 +164,13 @@ func (p *pass) attend(ctx context.Context, t task) {
 	t.rec.made.spent = t.rec.made.spent.plus(p.now, plan.Took)
 	if !wanted {
 		// The next pass sees what has become of it.
-		p.wake(soon)
+		p.requeueAfter(soon)
 		return
 	}
 	t.rec.made.took = plan.Took
 	p.note(ctx, t, plan, err)
-	if t.rec.untold {
-		p.tell(ctx, t.pr, t.rec)
+	if t.rec.unpublished {
+		p.publish(ctx, t.pr, t.rec)
 	}
 }
 
@@ -181,67 +181,67 @@ func (p *pass) plan(ctx context.Context, pr forge.PullRequest) (Plan, error) {
 	return p.s.Planner.Plan(ctx, pr)
 }
 
-// note keeps what a plan came to, to be told where it says something new.
+// note keeps what a plan came to, to be published where it is new.
 func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
 	rec := t.rec
 	rec.made = made{
-		at: p.now, head: t.pr.Head.SHA, attempted: p.sync.Status.LastAttemptedRevision, picture: p.s.live.says, generation: p.sync.Generation,
+		at: p.now, head: t.pr.Head.SHA, attempted: p.sync.Status.LastAttemptedRevision, driftHash: p.s.live.hash, generation: p.sync.Generation,
 		took: rec.made.took, spent: rec.made.spent, same: rec.made.same,
 	}
-	var a *answer
+	var a *publication
 	if err == nil {
-		rec.retry = pace{}
-		a = p.answer(t.pr, plan)
+		rec.retry = failureBackoff{}
+		a = p.publicationOf(t.pr, plan)
 		rec.good = a
 	} else {
 		class, _, after := state.Classify(err)
 		if class == state.Fix {
-			rec.retry = pace{}
+			rec.retry = failureBackoff{}
 		} else {
 			rec.retry.failed(p.now, p.now.Add(after))
-			p.wake(rec.retry.rest.Sub(p.now))
+			p.requeueAfter(rec.retry.until.Sub(p.now))
 			log(ctx).V(1).Info("Cannot plan now", "pullRequest", t.pr.Number)
 			unmoved := rec.item.Head == t.pr.Head.SHA && rec.item.Phase == v1alpha1.PullRequestPlanned
 			if unmoved && rec.retry.failures < enduring {
-				return // What was told holds for what it names.
+				return // What was reported holds for what it names.
 			}
 		}
 		a = p.failure(t, err, class)
 	}
-	rec.answer = a
-	if rec.made.same++; t.need != forLook || a.told != rec.item.CommentHash {
+	rec.publication = a
+	if rec.made.same++; t.need != forRefresh || a.hash != rec.item.CommentHash {
 		rec.made.same = 0
 	}
-	if rec.spoken.IsZero() {
-		rec.spoken, rec.seen = p.now, t.pr.Updated
+	if rec.publishedAt.IsZero() {
+		rec.publishedAt, rec.verifiedAt = p.now, t.pr.Updated
 	}
-	if t.need == forLook && rec.alike(a) && p.now.Sub(rec.spoken) < detailGap {
+	if t.need == forRefresh && rec.alike(a) && p.now.Sub(rec.publishedAt) < detailGap {
 		return
 	}
-	rec.untold = a.told != rec.item.CommentHash || rec.pending || t.need == forTelling
-	if !rec.untold {
-		rec.post = pace{}
-		rec.settle(p.now)
-		rec.seen = t.pr.Updated
+	rec.unpublished = a.hash != rec.item.CommentHash || rec.pending || t.need == forPublishing
+	if !rec.unpublished {
+		rec.post = failureBackoff{}
+		rec.published(p.now)
+		rec.verifiedAt = t.pr.Updated
 	}
 }
 
-// settle records an answer that the forge has.
-func (e *entry) settle(now time.Time) {
-	a := e.answer
-	e.untold, e.spoken = false, now
+// published records a publication that the forge has.
+func (e *entry) published(now time.Time) {
+	a := e.publication
+	e.unpublished, e.publishedAt = false, now
 	e.item.Phase, e.item.Head, e.item.Base = a.phase, a.head, a.base
-	e.item.Headline, e.item.CommentHash, e.item.Reviewed = a.verdict, a.told, a.reviewed
+	e.item.Headline, e.item.CommentHash, e.item.Reviewed = a.headline, a.hash, a.reviewed
 }
 
-// alike reports whether an answer differs from what was told in details at most.
-func (e *entry) alike(a *answer) bool {
-	kind := func(told string) string { return told[:strings.Index(told, "-")+1] }
-	return a.told != e.item.CommentHash && kind(a.told) == kind(e.item.CommentHash) && a.head == e.item.Head && a.base == e.item.Base &&
-		a.phase == e.item.Phase && a.verdict == e.item.Headline && equality.Semantic.DeepEqual(a.reviewed, e.item.Reviewed)
+// alike reports whether a publication differs from what was reported in details at most.
+func (e *entry) alike(a *publication) bool {
+	kind := func(hash string) string { return hash[:strings.Index(hash, "-")+1] }
+	return a.hash != e.item.CommentHash && kind(a.hash) == kind(e.item.CommentHash) && a.head == e.item.Head && a.base == e.item.Base &&
+		a.phase == e.item.Phase && a.headline == e.item.Headline && equality.Semantic.DeepEqual(a.reviewed, e.item.Reviewed)
 }
 
-// still looks once more, after a plan that took its time, whether the pull request is
+// still reads once more, after a plan that took its time, whether the pull request is
 // as it was planned. A Sync that is another one by now ends the pass.
 func (p *pass) still(ctx context.Context, pr forge.PullRequest) bool {
 	var now v1alpha1.Sync
@@ -262,7 +262,7 @@ func (p *pass) still(ctx context.Context, pr forge.PullRequest) bool {
 	return p.there(pr)
 }
 
-// there reports whether the pull request is as it was, as far as the forge has said.
+// there reports whether the pull request is as it was, as far as the forge has reported.
 func (p *pass) there(pr forge.PullRequest) bool {
 	return slices.ContainsFunc(p.s.listing.Open, func(o forge.PullRequest) bool {
 		return o.Number == pr.Number && o.Head.SHA == pr.Head.SHA && o.Base.Name == pr.Base.Name

@@ -19,9 +19,9 @@ const (
 	// tailGap is the least time between two edits of one tail, unless its story takes a
 	// new turn.
 	tailGap = 30 * time.Second
-	// doubtTime is how long after it was applied a roll-out that should replace
+	// failureGrace is how long after it was applied a roll-out that should replace
 	// nodes is not believed to be over only because none is stale yet.
-	doubtTime = 30 * time.Second
+	failureGrace = 30 * time.Second
 	// lastTry is how often a forge may refuse for good to take the end of a story.
 	lastTry = 5
 )
@@ -35,7 +35,7 @@ const skew = time.Hour
 func (p *pass) stale(ctx context.Context) leftover {
 	out := leftover{known: true}
 	for _, rec := range p.s.records {
-		if i := rec.item; i.AppliedTime != nil && rec.touchesPools() && !rec.quiet() {
+		if i := rec.item; i.AppliedTime != nil && rec.touchesPools() && !rec.unaffected() {
 			out.applied = append(out.applied, rec)
 		}
 	}
@@ -48,7 +48,7 @@ func (p *pass) stale(ctx context.Context) leftover {
 	defer cancel()
 	nodes, err := p.s.Planner.Stale(ctx, p.now.Add(skew))
 	if err != nil {
-		log(ctx).Info("Cannot tell which nodes are yet to be replaced", "why", cleaned(err))
+		log(ctx).Info("Cannot find out which nodes are yet to be replaced", "why", cleaned(err))
 	}
 	out.nodes, out.known = nodes, err == nil
 	return out
@@ -71,7 +71,7 @@ func (e *entry) touchesPools() bool {
 
 // of are those of the nodes that the merge has to do with: a pool or a class that it
 // changed is theirs, and they were there when the next merge of which that is true was
-// applied. A node that several merges made stale counts for each: none is told to be
+// applied. A node that several merges made stale counts for each: none is reported to be
 // over too early.
 func (l leftover) of(e *entry) []provision.Node {
 	var out []provision.Node
@@ -104,8 +104,8 @@ func (e *entry) concerns(n provision.Node) bool {
 	})
 }
 
-// aftermath is what is to be said of a merge now.
-func (p *pass) aftermath(ctx context.Context, rec *entry, left leftover) report.MergeOutcome {
+// mergeOutcome is what is to be reported of a merge now.
+func (p *pass) mergeOutcome(ctx context.Context, rec *entry, left leftover) report.MergeOutcome {
 	item := &rec.item
 	a := report.MergeOutcome{Sync: p.sync.Namespace + "/" + p.sync.Name, Nodes: max(rec.reviewed(), rec.tail.most)}
 	if item.Reviewed != nil {
@@ -124,13 +124,13 @@ func (p *pass) aftermath(ctx context.Context, rec *entry, left leftover) report.
 		rec.tail.most = max(rec.tail.most, len(a.Left))
 		a.Nodes = max(a.Nodes, rec.tail.most)
 		expected := item.Reviewed == nil || rec.reviewed() > 0
-		certain := rec.tail.most > 0 || !expected || p.now.Sub(a.Applied) >= doubtTime
+		certain := rec.tail.most > 0 || !expected || p.now.Sub(a.Applied) >= failureGrace
 		switch {
 		case len(a.Left) > 0:
 		case !rec.touchesPools(), certain && left.known:
 			item.RolledOutTime = stamp(p.now)
 		default:
-			p.wake(a.Applied.Add(doubtTime).Sub(p.now))
+			p.requeueAfter(a.Applied.Add(failureGrace).Sub(p.now))
 		}
 	}
 	if item.RolledOutTime != nil {
@@ -139,7 +139,7 @@ func (p *pass) aftermath(ctx context.Context, rec *entry, left leftover) report.
 	return a
 }
 
-// reviewed is how many nodes the reviewer was told that would go.
+// reviewed is how many nodes the reviewer was shown that would go.
 func (e *entry) reviewed() int {
 	if e.item.Reviewed == nil {
 		return 0
@@ -147,10 +147,10 @@ func (e *entry) reviewed() int {
 	return int(e.item.Reviewed.NodesReplaced + e.item.Reviewed.NodesRemoved)
 }
 
-// finish tells what there is to tell of a merge, and closes the story at its end.
+// finish reports what there is to report of a merge, and closes it at its end.
 func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, left leftover, shown drift) {
 	item := &rec.item
-	if rec.quiet() && shown.text == "" {
+	if rec.unaffected() && shown.text == "" {
 		if item.Phase == v1alpha1.PullRequestRollingOut {
 			item.Phase = v1alpha1.PullRequestDone
 		}
@@ -162,7 +162,7 @@ func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, lef
 	var base string
 	var a report.MergeOutcome
 	if item.Phase != v1alpha1.PullRequestDone || item.AppliedTime != nil {
-		a = p.aftermath(ctx, rec, left)
+		a = p.mergeOutcome(ctx, rec, left)
 		base = report.Options{}.MergeOutcome(a)
 	}
 	if shown.text == "" && shown.known && rec.showsDrift() {
@@ -171,18 +171,18 @@ func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, lef
 	if base != "" && rec.moved() {
 		base = fmt.Sprintf(movedTo, short(item.Head)) + base
 	}
-	text, told := rec.compose(base, shown)
-	if p.write(ctx, pr, rec, forge.Comment{Tail: text}, told, a) && item.RolledOutTime != nil {
-		item.Phase, rec.post = v1alpha1.PullRequestDone, pace{}
+	text, hash := rec.compose(base, shown)
+	if p.write(ctx, pr, rec, forge.Comment{Tail: text}, hash, a) && item.RolledOutTime != nil {
+		item.Phase, rec.post = v1alpha1.PullRequestDone, failureBackoff{}
 	}
 }
 
-// nothingNew reports that what is told of a merge stays as it is, without making it
+// nothingNew reports that what is reported of a merge stays as it is, without making it
 // again.
 func (p *pass) nothingNew(rec *entry, left leftover, shown drift) bool {
 	item := &rec.item
 	if rec.showsDrift() && !shown.known && p.now.Before(p.s.live.since.Add(stabilizationWindow)) {
-		return true // What is shown of drift stays until somebody has looked.
+		return true // What is shown of drift stays until it was read again.
 	}
 	switch item.Phase {
 	case v1alpha1.PullRequestDone:
@@ -195,57 +195,57 @@ func (p *pass) nothingNew(rec *entry, left leftover, shown drift) bool {
 }
 
 // showsDrift reports whether the tail at the forge shows drift.
-func (e *entry) showsDrift() bool { return e.tells(toldDrift) }
+func (e *entry) showsDrift() bool { return e.hasTail(hashDrift) }
 
 // movedTo begins the tail where another head was merged than the comment was made for.
 const movedTo = "**Merged as `%s`, which nobody planned:** what stands above was planned for a commit before it.\n\n"
 
-// compose puts what is told of the merge and of drift together, and names it.
-func (e *entry) compose(base string, shown drift) (text, told string) {
-	begin, content := toldTail, shown.content
+// compose puts what is reported of the merge and of drift together, and names it.
+func (e *entry) compose(base string, shown drift) (text, hash string) {
+	begin, content := hashTail, shown.content
 	switch {
 	case shown.text != "":
-		begin, e.tail.gone = toldDrift, false
+		begin, e.tail.gone = hashDrift, false
 		text = base + "\n" + shown.text
 	case !shown.known && e.showsDrift():
-		begin, text = toldDrift, base
+		begin, text = hashDrift, base
 	case e.tail.gone:
 		content, text = "gone", base+"\n"+driftGone
 	default:
 		text = base
 	}
-	if begin == toldTail && e.speaksLate() {
-		begin = toldLate
+	if begin == hashTail && e.speaksLate() {
+		begin = hashLate
 	}
 	if e.moved() {
-		begin = toldMoved + begin
+		begin = hashMoved + begin
 	}
 	return strings.TrimLeft(text, "\n"), begin + state.Hash([]string{base, content})[:16]
 }
 
-// write brings a tail and the line next to the commits to the forge, if they say
+// write brings a tail and the line next to the commits to the forge, if they have
 // something new and the last time is long enough ago. It returns whether the forge
-// has what there is to tell.
-func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c forge.Comment, told string, a report.MergeOutcome) bool {
+// has what there is to report.
+func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c forge.Comment, hash string, a report.MergeOutcome) bool {
 	item := &rec.item
 	line := rec.beside(a)
-	if told == item.CommentHash && line == rec.tail.line {
+	if hash == item.CommentHash && line == rec.tail.line {
 		return true
 	}
-	wait := rec.post.rest.Sub(p.now)
+	wait := rec.post.until.Sub(p.now)
 	if line == "" || rec.tail.kinds[turnOf(a)] {
 		wait = max(wait, rec.tail.at.Add(tailGap).Sub(p.now)) // Long ago where it never was.
 	}
 	if wait > 0 {
-		p.wake(wait)
+		p.requeueAfter(wait)
 		return false
 	}
 	posted := forge.Posted{URL: pr.URL}
 	var err error
-	if told != item.CommentHash {
+	if hash != item.CommentHash {
 		// Where the forge does not list it, whether there is such a pull request is for
-		// its comment to say.
-		late := strings.HasPrefix(strings.TrimPrefix(told, toldMoved), toldLate)
+		// its comment to show.
+		late := strings.HasPrefix(strings.TrimPrefix(hash, hashMoved), hashLate)
 		c.Marker, c.EditOnly = p.marker(), late || pr.URL == ""
 		posted, err = p.comment(ctx, pr.Number, c)
 	}
@@ -255,16 +255,16 @@ func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c fo
 		}
 	}
 	if err != nil {
-		p.unspoken(rec, err)
+		p.publishFailed(rec, err)
 		return permanent(err) && rec.post.failures >= lastTry
 	}
-	rec.post, rec.tail.at = pace{}, p.now
-	rec.tail.line, item.CommentHash = line, told
+	rec.post, rec.tail.at = failureBackoff{}, p.now
+	rec.tail.line, item.CommentHash = line, hash
 	rec.tail.took(turnOf(a))
 	return true
 }
 
-// beside is what stands next to the commits; nothing new once the story is over.
+// beside is what stands next to the commits; nothing new once the merge is closed.
 func (e *entry) beside(a report.MergeOutcome) string {
 	if e.item.Phase == v1alpha1.PullRequestDone {
 		return ""

@@ -15,18 +15,18 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Planner answers what pull requests are told. Its errors have a class, see
+// Planner answers what pull requests would do. Its errors have a class, see
 // [state.Classify]: Fix is the author's to mend, anything else may pass by itself.
 type Planner interface {
-	// Plan says what merging the pull request would do. It ends what works longer than
+	// Plan is what merging the pull request would do. It ends what works longer than
 	// PlanTime, waiting not included; ctx bounds that and the waiting. Plan.Took is set
 	// beside an error as well.
 	Plan(ctx context.Context, pr forge.PullRequest) (Plan, error)
 	// Stale lists the nodes created before the moment that Karpenter is yet to
-	// replace, or whose pool went. An error says that there may be more; the nodes
+	// replace, or whose pool went. An error reports that there may be more; the nodes
 	// beside it are known all the same.
 	Stale(ctx context.Context, since time.Time) ([]provision.Node, error)
-	// Drift is what the live worlds differ in from the applied revision now: the
+	// Drift is what the live targets differ in from the applied revision now: the
 	// Drift of the report where it has one, else its changes.
 	Drift(ctx context.Context) (report.Report, error)
 	// Contains reports whether the commit applied has the commit merge in its
@@ -34,12 +34,12 @@ type Planner interface {
 	Contains(ctx context.Context, applied, merge string) (bool, error)
 }
 
-// Plan is what a Planner says of one pull request.
+// Plan is what a Planner returns for one pull request.
 type Plan struct {
 	Report report.Report
 	// Head and Base are the commits that were compared, in full.
 	Head, Base string
-	// Reviewed are the consequences that the report tells; nil means that nobody
+	// Reviewed are the consequences that the report shows; nil means that nobody
 	// could tell them.
 	Reviewed *v1alpha1.ReviewedConsequences
 	// Took is how long was worked on it, without the time that was waited for what the
@@ -47,21 +47,21 @@ type Plan struct {
 	Took time.Duration
 }
 
-// Session is what a Sync needs to tell its pull requests.
+// Session is what a Sync needs to comment on its pull requests.
 type Session struct {
 	Forge   forge.Forge
 	Planner Planner
 	// Cluster is the name that commit statuses show: "poolwright/plan (prod)". The
 	// Sync's name stands for an empty one.
 	Cluster string
-	// Identity tells this cluster from all others that may tell the same pull
+	// Identity distinguishes this cluster from all others that may comment on the same pull
 	// requests, and must stay for as long as the cluster lives: by it comments are
 	// found again. Such is the UID of the namespace kube-system. The Sync's UID
 	// stands for an empty one.
 	Identity string
 	// Outdated reports that what the Session was built from, such as the
 	// credential in a Secret, has changed since. It is asked before each pass; nil
-	// means never. That it cannot tell is no change.
+	// means never. That it does not know is no change.
 	Outdated func(ctx context.Context) bool
 	// Close gives up what the Session holds; may be nil.
 	Close func()
@@ -90,25 +90,25 @@ type session struct {
 	records map[int64]*entry
 	differences
 	usage usage
-	// history is how it went to ask for it.
-	history history
-	pace    pace
-	// trouble is the one that was told last.
-	trouble trouble
+	// containsCheck is how it went to ask for it.
+	containsCheck containsCheck
+	backoff       failureBackoff
+	// forgeFailure is the one that was reported last.
+	forgeFailure forgeFailure
 	// written is the status as it was written last, nil before.
 	written *v1alpha1.PullRequestsStatus
 }
 
 // differences are what is known of live objects that are not as applied.
 type differences struct {
-	// live is what the Sync says of them.
-	live  picture
+	// live is what the Sync reports of them.
+	live  driftStatus
 	drift drift
 }
 
-// picture is what a Sync says of live objects, and since when it says so.
-type picture struct {
-	says  string
+// driftStatus is what a Sync reports of live objects, and since when.
+type driftStatus struct {
+	hash  string
 	since time.Time
 }
 
@@ -130,7 +130,7 @@ func (s *sessions) get(ctx context.Context, sync *v1alpha1.Sync, now time.Time, 
 	if same && old.built() && (old.Outdated == nil || !old.Outdated(ctx)) {
 		return old, nil
 	}
-	if same && !old.built() && now.Before(old.pace.rest) {
+	if same && !old.built() && now.Before(old.backoff.until) {
 		return old, nil
 	}
 	s.stop(name)
@@ -155,17 +155,17 @@ func (s *sessions) get(ctx context.Context, sync *v1alpha1.Sync, now time.Time, 
 
 // inherit takes over what still holds of a session that was there before.
 func (s *session) inherit(old *session, same bool) {
-	s.written, s.trouble, s.usage = old.written, old.trouble, old.usage
+	s.written, s.forgeFailure, s.usage = old.written, old.forgeFailure, old.usage
 	switch {
 	case same:
 		s.records = old.records
 		if !old.built() {
-			s.pace = old.pace
+			s.backoff = old.backoff
 		}
 	case s.address != old.address:
 		s.records = map[int64]*entry{}
 	default:
-		// What was told may have been told of another path.
+		// What was reported may have been reported for another path.
 		s.records = unplanned(old.records)
 	}
 }

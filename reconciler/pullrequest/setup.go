@@ -39,7 +39,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return nil
 }
 
-// wakes reports whether pull requests may have to be told something because a Sync
+// wakes reports whether pull requests may have to be commented on because a Sync
 // changed. What this controller writes itself never does.
 func wakes(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*v1alpha1.Sync)
@@ -58,11 +58,11 @@ func wakes(e event.UpdateEvent) bool {
 }
 
 func sameCondition(before, after *v1alpha1.Sync, kind string) bool {
-	return said(before, kind) == said(after, kind)
+	return conditionOf(before, kind) == conditionOf(after, kind)
 }
 
-// said is what a condition says, without when.
-func said(sync *v1alpha1.Sync, kind string) metav1.Condition {
+// conditionOf is a condition, without when.
+func conditionOf(sync *v1alpha1.Sync, kind string) metav1.Condition {
 	c := meta.FindStatusCondition(sync.Status.Conditions, kind)
 	if c == nil {
 		return metav1.Condition{}

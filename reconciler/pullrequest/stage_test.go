@@ -39,7 +39,7 @@ type board struct {
 	statuses map[string]forge.Status
 	// calls are what was asked of the forge since they were last cleared.
 	calls []string
-	// fail says what goes wrong with a call, before it does anything.
+	// fail is what goes wrong with a call, before it does anything.
 	fail func(call string) error
 }
 
@@ -151,7 +151,7 @@ var stageName = types.NamespacedName{Namespace: "poolwright-system", Name: "dev"
 
 var dawn = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// newSync is a Sync that tells pull requests.
+// newSync is a Sync that comments on pull requests.
 func newSync(name string) *v1alpha1.Sync {
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{
 		Namespace: stageName.Namespace, Name: name, UID: types.UID("uid-" + name), Generation: 1, CreationTimestamp: metav1.NewTime(dawn),
@@ -264,7 +264,7 @@ func (s *stage) shut(number int) {
 	s.board.open = slices.DeleteFunc(s.board.open, func(pr forge.PullRequest) bool { return pr.Number == number })
 }
 
-// pass reconciles once, and says when the next pass is.
+// pass reconciles once, and is when the next pass is.
 func (s *stage) pass() time.Duration {
 	s.Helper()
 	return s.passOf(stageName.Name)

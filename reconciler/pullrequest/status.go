@@ -18,51 +18,51 @@ import (
 // the forge refuses for good may be a matter of one pull request, and only the
 // second refusal ends the pass.
 func (p *pass) failed(err error) {
-	t := judge(err)
+	t := classify(err)
 	p.Metrics.errors.WithLabelValues(p.sync.Name, t.reason).Inc()
 	if !t.passing {
 		p.refused++
 	}
-	if p.trouble.reason == "" || t.passing && !p.trouble.passing {
-		p.trouble = t
+	if p.forgeFailure.reason == "" || t.passing && !p.forgeFailure.passing {
+		p.forgeFailure = t
 	}
 	if t.passing || p.refused > 1 || !p.listed() {
 		p.rest(t)
 	}
 }
 
-// owe keeps the last trouble in the status while something could not be told because
+// owe keeps the last failure in the status while something could not be published because
 // of it, although nothing was tried in this pass.
 func (p *pass) owe() {
 	for _, rec := range p.s.records {
 		if rec.post.failures > 0 {
-			p.trouble = p.s.trouble
+			p.forgeFailure = p.s.forgeFailure
 			return
 		}
 	}
 }
 
-// troubled notes that there is no session to work with.
-func (p *pass) troubled(t trouble) {
-	p.trouble = t
+// noSession notes that there is no session to work with.
+func (p *pass) noSession(t forgeFailure) {
+	p.forgeFailure = t
 	p.rest(t)
 }
 
 // rest lets nobody ask the forge for a while.
-func (p *pass) rest(t trouble) {
+func (p *pass) rest(t forgeFailure) {
 	p.now = p.Clock.Now()
-	p.s.pace.failed(p.now, t.until)
-	p.after = max(p.s.pace.rest.Sub(p.now), soon)
+	p.s.backoff.failed(p.now, t.until)
+	p.after = max(p.s.backoff.until.Sub(p.now), soon)
 }
 
-// record writes the status where it says something new, and an event where there is
-// news of trouble.
+// record writes the status where it has changed, and an event where there is
+// a new failure.
 func (p *pass) record(ctx context.Context) {
 	status := p.outcome()
-	known := p.s.trouble.reason
-	p.s.trouble = p.trouble
-	if p.trouble.reason != "" && p.trouble.reason != known {
-		p.Recorder.Event(p.sync, corev1.EventTypeWarning, p.trouble.reason, "Pull requests cannot be planned: "+p.trouble.message)
+	known := p.s.forgeFailure.reason
+	p.s.forgeFailure = p.forgeFailure
+	if p.forgeFailure.reason != "" && p.forgeFailure.reason != known {
+		p.Recorder.Event(p.sync, corev1.EventTypeWarning, p.forgeFailure.reason, "Pull requests cannot be planned: "+p.forgeFailure.message)
 	}
 	before := p.s.written
 	if before == nil {
@@ -73,8 +73,8 @@ func (p *pass) record(ctx context.Context) {
 	}
 	if err := p.patch(ctx, p.sync, status); err != nil {
 		// All of it is in memory; the forge must not be asked again because of it.
-		log(ctx).Info("Cannot record what pull requests were told; it is tried again", "why", err.Error())
-		p.wake(firstPause)
+		log(ctx).Info("Cannot record what was published on pull requests; it is tried again", "why", err.Error())
+		p.requeueAfter(firstPause)
 		return
 	}
 	p.s.written = status
@@ -86,7 +86,7 @@ func (p *pass) outcome() *v1alpha1.PullRequestsStatus {
 	if before == nil {
 		before = p.sync.Status.PullRequests
 	}
-	status := &v1alpha1.PullRequestsStatus{Reason: p.trouble.reason, Message: sanitize.Text(p.trouble.message), Items: items(p.s.records)}
+	status := &v1alpha1.PullRequestsStatus{Reason: p.forgeFailure.reason, Message: sanitize.Text(p.forgeFailure.message), Items: items(p.s.records)}
 	switch {
 	case p.listed():
 		status.Open = int32(p.open)
@@ -94,8 +94,8 @@ func (p *pass) outcome() *v1alpha1.PullRequestsStatus {
 	case before != nil:
 		status.Open = before.Open
 	}
-	if before != nil && p.trouble.passing && before.Reason == status.Reason && status.Reason != rateLimited {
-		// The same trouble in other words, such as another local port, is no news.
+	if before != nil && p.forgeFailure.passing && before.Reason == status.Reason && status.Reason != rateLimited {
+		// The same failure in other words, such as another local port, is no news.
 		status.Message = before.Message
 	}
 	return status

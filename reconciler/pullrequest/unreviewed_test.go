@@ -50,7 +50,7 @@ func TestAHeadThatIsMergedBeforeItIsPlanned(t *testing.T) {
 			want := after(40*time.Second, stale)
 			want.Nodes = 9
 			s.restart()
-			s.later(doubtTime)
+			s.later(failureGrace)
 			for _, commit := range []string{"eeeeeee", "bbbbbbb"} {
 				s.line("rolling", commit, forge.Pending, want)
 			}
@@ -60,7 +60,7 @@ func TestAHeadThatIsMergedBeforeItIsPlanned(t *testing.T) {
 			s.later(tailGap)
 			s.restart()
 			s.later(tailGap)
-			want.Left, want.Done = nil, want.Applied.Add(doubtTime+tailGap)
+			want.Left, want.Done = nil, want.Applied.Add(failureGrace+tailGap)
 			s.line("done", "bbbbbbb", forge.Success, want)
 			s.ends("done", tt.commented, want)
 			if got := s.item(1).Phase; got != v1alpha1.PullRequestDone || s.comment(1).Body != body {
@@ -94,11 +94,11 @@ func TestDriftBelowAHeadThatIsMergedBeforeItIsPlanned(t *testing.T) {
 	s.merge(1, sha("e"))
 	s.pass()
 	s.apply(sha("f"), sha("e"))
-	s.later(doubtTime)
+	s.later(failureGrace)
 	s.later(time.Minute)
 	s.strayed("gpu")
 	s.clock.Step(time.Minute)
-	if got := s.item(1); got.Phase != v1alpha1.PullRequestDone || got.CommentHash[:len(toldMoved+toldDrift)] != toldMoved+toldDrift {
+	if got := s.item(1); got.Phase != v1alpha1.PullRequestDone || got.CommentHash[:len(hashMoved+hashDrift)] != hashMoved+hashDrift {
 		t.Errorf("%+v", got)
 	}
 }

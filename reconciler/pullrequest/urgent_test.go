@@ -46,7 +46,7 @@ func TestWhoIsNewWaitsForNobodyWhoWasPlannedBefore(t *testing.T) {
 	}
 	tests := []struct {
 		name string
-		// due lets the planned ones be looked at again.
+		// due lets the planned ones be read again.
 		due func(s *stage)
 		// meanwhile happens during the first plan.
 		meanwhile func(s *stage)

@@ -16,43 +16,43 @@ import (
 
 // The widths of what is shown of an error: in a comment, and in a status.
 const (
-	reasonWidth  = 1000
-	verdictWidth = 300
+	reasonWidth   = 1000
+	headlineWidth = 300
 )
 
-// answer is what a plan tells.
-func (p *pass) answer(pr forge.PullRequest, plan Plan) *answer {
+// publicationOf is what a plan reports.
+func (p *pass) publicationOf(pr forge.PullRequest, plan Plan) *publication {
 	hours := p.sync.Spec.PullRequests.HoursADay
-	a := &answer{
-		head: cmp.Or(plan.Head, pr.Head.SHA), base: plan.Base, verdict: cut(plan.Report.Headline(), maxVerdictLength), phase: v1alpha1.PullRequestPlanned,
+	a := &publication{
+		head: cmp.Or(plan.Head, pr.Head.SHA), base: plan.Base, headline: cut(plan.Report.Headline(), maxHeadlineLength), phase: v1alpha1.PullRequestPlanned,
 		state: forge.Success, reviewed: plan.Reviewed.DeepCopy(), editOnly: untouched(plan.Report),
 	}
-	a.line = a.verdict
+	a.line = a.headline
 	if sizeOf(a.reviewed) > maxReviewedBytesPerPullRequest {
 		a.reviewed = nil
 	}
 	if objects(plan.Report) {
 		a.state = forge.Failure
 	}
-	begin := toldPlan
+	begin := hashPlan
 	if a.editOnly {
-		begin = toldQuiet
+		begin = hashUnaffected
 	}
-	a.told = begin + state.Hash([]any{a.head, hours, plan.Report.Content()})[:16]
+	a.hash = begin + state.Hash([]any{a.head, hours, plan.Report.Content()})[:16]
 	var body strings.Builder
 	options := report.Options{HoursADay: float64(hours), Limit: p.s.Forge.Limit()}
 	if err := plan.Report.Markdown(&body, options); err != nil {
-		return p.sorry(a, err)
+		return p.unwritable(a, err)
 	}
 	a.body = body.String()
 	return a
 }
 
-// sorry is the answer where a report cannot be written.
-func (p *pass) sorry(a *answer, err error) *answer {
-	a.state, a.phase, a.verdict = forge.Broken, v1alpha1.PullRequestFailed, "cannot be shown: "+plainText(cleaned(err))
-	a.line = a.verdict
-	a.body = "### " + forge.Plain(a.verdict, reasonWidth) + "\n"
+// unwritable is the publication where a report cannot be written.
+func (p *pass) unwritable(a *publication, err error) *publication {
+	a.state, a.phase, a.headline = forge.Broken, v1alpha1.PullRequestFailed, "cannot be shown: "+plainText(cleaned(err))
+	a.line = a.headline
+	a.body = "### " + forge.Plain(a.headline, reasonWidth) + "\n"
 	return a
 }
 
@@ -69,11 +69,11 @@ func objects(r report.Report) bool {
 	return slices.ContainsFunc(r.Guards, func(g report.Guard) bool { return g.Result == "held" })
 }
 
-// failure is the answer where there is no plan. What was told of an older head stays
+// failure is the publication where there is no plan. What was reported of an older head stays
 // below, marked: a reader must not take it for the newer one's. What only the author
-// can mend is told in full. Of anything else the forge gets the reason's word, for
-// what Git, AWS or the API server said is for those who may read the Sync.
-func (p *pass) failure(t task, err error, class state.Class) *answer {
+// can mend is reported in full. Of anything else the forge gets the reason's word, for
+// what Git, AWS or the API server returned is for those who may read the Sync.
+func (p *pass) failure(t task, err error, class state.Class) *publication {
 	head := t.pr.Head.SHA
 	_, word, _ := state.Classify(err)
 	what, why, news, after := "cannot be planned", cleaned(err), cleaned(err), ""
@@ -81,11 +81,11 @@ func (p *pass) failure(t task, err error, class state.Class) *answer {
 		what, why, news = "cannot be planned now", word, word
 		after = "\nIt is tried again without anybody's doing. More stands in the Sync's `status.pullRequests`.\n"
 	}
-	a := &answer{
-		head: head, base: commit(p.sync.Status.LastAttemptedRevision), verdict: what + ": " + plainText(cleaned(err)),
+	a := &publication{
+		head: head, base: commit(p.sync.Status.LastAttemptedRevision), headline: what + ": " + plainText(cleaned(err)),
 		line: what + ": " + plainText(why), phase: v1alpha1.PullRequestFailed, state: forge.Broken, editOnly: class != state.Fix,
 	}
-	a.told = toldPlan + state.Hash([]any{head, class.String(), news})[:16]
+	a.hash = hashPlan + state.Hash([]any{head, class.String(), news})[:16]
 	why = forge.Plain(why, reasonWidth)
 	good := t.rec.good
 	switch {
@@ -100,14 +100,14 @@ func (p *pass) failure(t task, err error, class state.Class) *answer {
 	return a
 }
 
-// cleaned is what an error says, as it may be shown: what comes from Git, AWS or a
+// cleaned is the text of an error, as it may be shown: what comes from Git, AWS or a
 // manifest may hold a password or a token.
 func cleaned(err error) string { return sanitize.Text(err.Error()) }
 
 // plainText is one line of text without anything that does not print.
 func plainText(s string) string {
 	line := strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) || r == unicode.ReplacementChar }), " ")
-	return cmp.Or(cut(line, verdictWidth), "no reason is given")
+	return cmp.Or(cut(line, headlineWidth), "no reason is given")
 }
 
 // cut is a text of at most so many characters.

@@ -18,27 +18,27 @@ const (
 	longestLimit = time.Hour
 )
 
-// pace counts failures in a row, and says until when to rest after them.
-type pace struct {
+// failureBackoff counts failures in a row, and is until when to rest after them.
+type failureBackoff struct {
 	failures int
-	rest     time.Time
+	until    time.Time
 }
 
 // failed notes one more failure. A known moment to come back overrules the back-off.
-func (p *pace) failed(now, until time.Time) {
+func (p *failureBackoff) failed(now, until time.Time) {
 	pause := min(firstPause<<min(p.failures, 10), lastPause)
 	p.failures++
-	p.rest = now.Add(pause)
+	p.until = now.Add(pause)
 	if until.After(now) {
-		p.rest = until
+		p.until = until
 		if late := now.Add(longestLimit); until.After(late) {
-			p.rest = late
+			p.until = late
 		}
 	}
 }
 
-// trouble is why pull requests cannot be told anything, as the status says it.
-type trouble struct {
+// forgeFailure is why pull requests cannot be commented on, as the status shows it.
+type forgeFailure struct {
 	reason, message string
 	// until is when to come back, zero where nobody knows.
 	until time.Time
@@ -47,7 +47,7 @@ type trouble struct {
 	passing bool
 }
 
-// Reasons of trouble with a forge; others are those of a classified error.
+// Reasons of failures of a forge; others are those of a classified error.
 const (
 	rateLimited      = "RateLimited"
 	unauthorized     = "Unauthorized"
@@ -58,22 +58,22 @@ const (
 	setupFailed      = "SetupFailed"
 )
 
-// judge is the one place where failures of a forge become reasons.
-func judge(err error) trouble {
-	t := trouble{message: cleaned(err)}
-	var said *forge.Error
+// classify is the one place where failures of a forge become reasons.
+func classify(err error) forgeFailure {
+	t := forgeFailure{message: cleaned(err)}
+	var failed *forge.Error
 	switch {
-	case !errors.As(err, &said):
+	case !errors.As(err, &failed):
 		t.reason, t.passing = forgeUnavailable, true
-	case !said.Until.IsZero():
-		t.reason, t.until, t.passing = rateLimited, said.Until, true
-	case said.Code == http.StatusUnauthorized:
+	case !failed.Until.IsZero():
+		t.reason, t.until, t.passing = rateLimited, failed.Until, true
+	case failed.Code == http.StatusUnauthorized:
 		t.reason = unauthorized
-	case said.Code == http.StatusForbidden:
+	case failed.Code == http.StatusForbidden:
 		t.reason = forbidden
-	case said.Code == http.StatusNotFound || said.Code == http.StatusGone:
+	case failed.Code == http.StatusNotFound || failed.Code == http.StatusGone:
 		t.reason = notFound
-	case said.Permanent():
+	case failed.Permanent():
 		t.reason = refused
 	default:
 		t.reason, t.passing = forgeUnavailable, true
@@ -81,14 +81,14 @@ func judge(err error) trouble {
 	return t
 }
 
-// judgeSetup names what keeps a session from being built.
-func judgeSetup(err error) trouble {
-	if said := (*forge.Error)(nil); errors.As(err, &said) {
-		return judge(err)
+// classifySetup names what keeps a session from being built.
+func classifySetup(err error) forgeFailure {
+	if failed := (*forge.Error)(nil); errors.As(err, &failed) {
+		return classify(err)
 	}
 	class, reason, _ := state.Classify(err)
 	if class == state.Retry && reason == "Failed" {
 		reason = setupFailed
 	}
-	return trouble{reason: reason, message: cleaned(err), passing: class != state.Fix}
+	return forgeFailure{reason: reason, message: cleaned(err), passing: class != state.Fix}
 }

@@ -12,17 +12,17 @@ import (
 func (p *pass) planContext() string    { return "poolwright/plan " + p.suffix }
 func (p *pass) rolloutContext() string { return "poolwright/rollout " + p.suffix }
 
-// tell brings the answer to the forge: the comment, and what stands next to the
+// publish brings a publication to the forge: the comment, and what stands next to the
 // commit that it holds for.
-func (p *pass) tell(ctx context.Context, pr forge.PullRequest, rec *entry) {
-	a := rec.answer
+func (p *pass) publish(ctx context.Context, pr forge.PullRequest, rec *entry) {
+	a := rec.publication
 	posted, err := p.comment(ctx, pr.Number, forge.Comment{Marker: p.marker(), Body: a.body, EditOnly: a.editOnly})
 	if err != nil && !permanent(err) {
-		p.unspoken(rec, err)
+		p.publishFailed(rec, err)
 		return
 	}
 	commented := err == nil
-	if rec.untold {
+	if rec.unpublished {
 		// Who may not comment may still set a status, and none must stay pending.
 		also := p.status(ctx, a.head, forge.Status{
 			Context: p.planContext(), State: a.state, Description: a.line, URL: cmp.Or(posted.URL, pr.URL),
@@ -33,15 +33,15 @@ func (p *pass) tell(ctx context.Context, pr forge.PullRequest, rec *entry) {
 	}
 	if commented {
 		// The reviewer knows, whatever is missing beside the commit.
-		rec.seen = pr.Updated
-		rec.settle(p.now)
+		rec.verifiedAt = pr.Updated
+		rec.published(p.now)
 	}
 	if err != nil {
-		rec.untold = true
-		p.unspoken(rec, err)
+		rec.unpublished = true
+		p.publishFailed(rec, err)
 		return
 	}
-	rec.post, rec.pending = pace{}, false
+	rec.post, rec.pending = failureBackoff{}, false
 }
 
 func (p *pass) comment(ctx context.Context, number int, c forge.Comment) (forge.Posted, error) {
@@ -57,16 +57,16 @@ func (p *pass) status(ctx context.Context, sha string, s forge.Status) error {
 	return p.s.Forge.Status(ctx, sha, s)
 }
 
-// unspoken notes that the forge did not take what was to be said.
-func (p *pass) unspoken(rec *entry, err error) {
+// publishFailed notes that the forge did not take what was to be published.
+func (p *pass) publishFailed(rec *entry, err error) {
 	p.now = p.Clock.Now()
 	p.failed(err)
-	rec.post.failed(p.now, judge(err).until)
-	p.wake(rec.post.rest.Sub(p.now))
+	rec.post.failed(p.now, classify(err).until)
+	p.requeueAfter(rec.post.until.Sub(p.now))
 }
 
 // permanent reports an error of a forge that no waiting heals.
 func permanent(err error) bool {
-	said, ok := errors.AsType[*forge.Error](err)
-	return ok && said.Permanent()
+	failed, ok := errors.AsType[*forge.Error](err)
+	return ok && failed.Permanent()
 }

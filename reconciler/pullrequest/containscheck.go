@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// history is how questions went whether a revision holds a merge. Each may have to wait
+// containsCheck is how questions went whether a revision holds a merge. Each may have to wait
 // for Git, and all open pull requests wait with it.
-type history struct {
-	// pace is that of asking again what had no answer.
-	pace pace
+type containsCheck struct {
+	// backoff is that of asking again what had no answer.
+	backoff failureBackoff
 	// took is how long the questions of this pass took; failed is set once one of them
 	// had no answer.
 	took   time.Duration
@@ -18,20 +18,20 @@ type history struct {
 }
 
 // contains reports whether the revision holds the merge. It is not asked for after a
-// question of this pass had no answer, or when they have taken a stint; what has had no
+// question of this pass had no answer, or when they have taken a passTime; what has had no
 // answer before is asked again ever more slowly.
 func (p *pass) contains(ctx context.Context, revision string, rec *entry) (holds, ok bool) {
-	h := &p.s.history
+	h := &p.s.containsCheck
 	began := p.Clock.Now()
-	rest := h.pace.rest.Sub(began)
+	rest := h.backoff.until.Sub(began)
 	switch {
 	case h.failed || ctx.Err() != nil:
 		return false, false
-	case h.took >= stint:
-		p.wake(soon)
+	case h.took >= passTime:
+		p.requeueAfter(soon)
 		return false, false
 	case !rec.tail.doubted.IsZero() && rest > 0:
-		p.wake(rest)
+		p.requeueAfter(rest)
 		return false, false
 	}
 	asking, cancel := context.WithTimeout(ctx, callTime)
@@ -40,13 +40,13 @@ func (p *pass) contains(ctx context.Context, revision string, rec *entry) (holds
 	now := p.Clock.Now()
 	h.took += now.Sub(began)
 	if err != nil {
-		log(ctx).Info("Cannot tell whether a merge is applied", "revision", revision, "merge", rec.merge(), "why", cleaned(err))
+		log(ctx).Info("Cannot find out whether a merge is applied", "revision", revision, "merge", rec.merge(), "why", cleaned(err))
 		h.failed, rec.tail.doubted = true, now
-		h.pace.failed(now, time.Time{})
-		p.wake(h.pace.rest.Sub(now))
+		h.backoff.failed(now, time.Time{})
+		p.requeueAfter(h.backoff.until.Sub(now))
 		return false, false
 	}
-	h.pace, rec.tail.doubted = pace{}, time.Time{}
+	h.backoff, rec.tail.doubted = failureBackoff{}, time.Time{}
 	return holds, true
 }
 
