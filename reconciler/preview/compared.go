@@ -17,10 +17,10 @@ type Revisions interface {
 	Contains(ctx context.Context, ref, commit, ancestor string) (bool, error)
 }
 
-// position is what the forge and the Sync say of where a head and its base stand.
+// position is where the forge and the Sync have a head and its base.
 type position struct{ head, base, attempted string }
 
-// compared are the commits that were compared while they said so. Their trees are not
+// compared are the commits that were compared at that position. Their trees are not
 // kept: who opens a pull request chooses how large they are.
 type compared struct {
 	position
@@ -32,7 +32,7 @@ const comparisonsKept = 256
 
 // compare is what lies between the followed branch and the pull request's head. Plans
 // are made again now and then because live objects move; of a hundred idle pull requests
-// none asks Git for that. A Sync that does not look at its branch cannot tell that it
+// none asks Git for that. A Sync that does not read its branch does not notice that it
 // moved: then Git is asked each time.
 func (p *Planner) compare(ctx context.Context, pr forge.PullRequest, sync *v1alpha1.Sync) (gitsource.Comparison, error) {
 	_, attempted, _ := strings.Cut(sync.Status.LastAttemptedRevision, "sha1:")
@@ -47,7 +47,7 @@ func (p *Planner) compare(ctx context.Context, pr forge.PullRequest, sync *v1alp
 		return between, sourceFailure(err)
 	}
 	if between.Head.Commit == between.MergeBase.Commit {
-		// The forge still lists it as open: what it was told must not be lost.
+		// The forge still lists it as open: its status must not be lost.
 		return between, state.Failf(state.Retry, "AlreadyMerged", "planning the merge: %s has the head already", p.branch())
 	}
 	if len(p.compared) >= comparisonsKept || between.Base.Commit != p.tip {

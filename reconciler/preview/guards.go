@@ -15,8 +15,8 @@ import (
 
 // applyGuards says what the Sync's rules make of a proposal, and holds in its step what the
 // apply would hold.
-func applyGuards(sync *v1alpha1.Sync, found reconciler.Proposal, foretell func([]plan.Change) plan.Consequences) (plan.Plan, []report.Guard) {
-	changed, out := guardNodes(sync.Spec.Guard.MaxNodesReplaced, found, foretell)
+func applyGuards(sync *v1alpha1.Sync, found reconciler.Proposal, forecast func([]plan.Change) plan.Consequences) (plan.Plan, []report.Guard) {
+	changed, out := guardNodes(sync.Spec.Guard.MaxNodesReplaced, found, forecast)
 	for _, r := range found.Step.Reasons() {
 		if slices.Contains([]hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses, hold.UpdateLosses, hold.LooserGuard}, r.Rule) {
 			out = append(out, report.Guard{Rule: string(r.Rule), Result: "held", Text: r.String()})
@@ -53,13 +53,13 @@ func placeOf(o state.Problem) string {
 
 // guardNodes holds changes of pools that would cost more nodes than the limit. The apply
 // counts what the base has yet to replace as well, for it makes both.
-func guardNodes(limit *int32, found reconciler.Proposal, foretell func([]plan.Change) plan.Consequences) (plan.Plan, []report.Guard) {
+func guardNodes(limit *int32, found reconciler.Proposal, forecast func([]plan.Change) plan.Consequences) (plan.Plan, []report.Guard) {
 	if limit == nil || len(found.Step.Guarded()) == 0 {
 		return found.Step, nil
 	}
 	whole, before := found.Step, pendingPools(found)
 	whole.Changes = slices.Concat(found.Step.Changes, before)
-	whole = whole.GuardNodes(new(int(*limit)), nil, "", foretell)
+	whole = whole.GuardNodes(new(int(*limit)), nil, "", forecast)
 	changed := found.Step
 	changed.Changes = whole.Changes[:len(found.Step.Changes)]
 	g := report.Guard{Rule: string(hold.MaxNodesReplaced), Result: "ok", Text: fmt.Sprintf("at most %d nodes may be replaced unasked", *limit)}

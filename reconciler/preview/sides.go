@@ -27,7 +27,7 @@ type sides struct {
 	empty bool
 	// notes are advice on what is declared after the step.
 	notes []plan.Note
-	// warnings are what keeps the merge from being told for certain.
+	// warnings are why the merge is uncertain.
 	warnings []report.Guard
 }
 

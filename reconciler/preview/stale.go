@@ -15,7 +15,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Stale implements pullrequest.Planner. Of what cannot be told, only that of pools
+// Stale implements pullrequest.Planner. Of what is not known, only that of pools
 // which a merge touches is an error: one class that nobody can judge must not hold the
 // stories of all other pools open.
 func (p *Planner) Stale(ctx context.Context, since time.Time) ([]provision.Node, error) {
@@ -65,22 +65,22 @@ func classesOf(pools []*karpv1.NodePool) map[string]string {
 // awaited reports whether a merge whose story is not over touches the pool, as far as
 // anybody knows. The status may be a pass behind: what it calls open may be merged by
 // now, and where it knows of no roll-out, it does not know of the one that is asked for.
-func awaited(told *v1alpha1.PullRequestsStatus, pool, class string) bool {
-	if told == nil || !slices.ContainsFunc(told.Items, func(item v1alpha1.PullRequestStatus) bool { return item.Phase == v1alpha1.PullRequestRollingOut }) {
+func awaited(status *v1alpha1.PullRequestsStatus, pool, class string) bool {
+	if status == nil || !slices.ContainsFunc(status.Items, func(item v1alpha1.PullRequestStatus) bool { return item.Phase == v1alpha1.PullRequestRollingOut }) {
 		return true
 	}
-	return slices.ContainsFunc(told.Items, func(item v1alpha1.PullRequestStatus) bool {
+	return slices.ContainsFunc(status.Items, func(item v1alpha1.PullRequestStatus) bool {
 		over := item.Phase == v1alpha1.PullRequestDone || item.RolledOutTime != nil
 		return !over && (item.Reviewed == nil || touches(*item.Reviewed, pool, class))
 	})
 }
 
 // touches reports whether nodes of the pool can be made stale by what was reviewed.
-func touches(told v1alpha1.ReviewedConsequences, pool, class string) bool {
-	if slices.ContainsFunc(told.Pools, func(p v1alpha1.ReviewedPool) bool { return p.Name == pool }) {
+func touches(reviewed v1alpha1.ReviewedConsequences, pool, class string) bool {
+	if slices.ContainsFunc(reviewed.Pools, func(p v1alpha1.ReviewedPool) bool { return p.Name == pool }) {
 		return true
 	}
-	return slices.ContainsFunc(told.Changes, func(change string) bool {
+	return slices.ContainsFunc(reviewed.Changes, func(change string) bool {
 		object, _, _ := strings.Cut(change, "@")
 		return object == "NodePool/"+pool || object == "EC2NodeClass/"+class
 	})

@@ -24,11 +24,11 @@ func Kubernetes(config kubernetes.Config, vars *variables.Current, review bool) 
 	if config.Review = review; !review {
 		config.Reveal = vars.Unmask
 	}
-	world, err := kubernetes.New(config)
+	kubeTarget, err := kubernetes.New(config)
 	if err == nil && review {
-		vars.Loaded = world.StartReview
+		vars.Loaded = kubeTarget.StartReview
 	}
-	return world, err
+	return kubeTarget, err
 }
 
 // NewestValues refreshes the values for a Loader that takes the newest: see reconciler.Loop.LoadsWith.
@@ -69,10 +69,10 @@ func (u AdmittedOffline) Want(ctx context.Context, declared state.Set) (state.Se
 }
 
 // CachedTargets are the targets of a Sync for previews, which observe less often.
-func CachedTargets(sky, earth targets.Target, at *preview.ObservedAt) []reconciler.NamedTarget {
+func CachedTargets(awsTarget, kubeTarget targets.Target, at *preview.ObservedAt) []reconciler.NamedTarget {
 	return []reconciler.NamedTarget{
-		{Name: aws.Name, Target: preview.Cached(sky, time.Minute, at, time.Now)},
-		{Name: kubernetes.Name, Target: preview.Cached(earth, 5*time.Second, at, time.Now)},
+		{Name: aws.Name, Target: preview.Cached(awsTarget, time.Minute, at, time.Now)},
+		{Name: kubernetes.Name, Target: preview.Cached(kubeTarget, 5*time.Second, at, time.Now)},
 	}
 }
 

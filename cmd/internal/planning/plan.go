@@ -79,7 +79,7 @@ func Plan(ctx context.Context, req Request) (report.Report, error) {
 		return report.Report{}, err
 	}
 	refusals := &admission.Refusals{}
-	sky, earth, vars, err := req.targets(refusals)
+	awsTarget, kubeTarget, vars, err := req.targets(refusals)
 	if err != nil {
 		return report.Report{}, err
 	}
@@ -90,7 +90,7 @@ func Plan(ctx context.Context, req Request) (report.Report, error) {
 	children := &child.Runner{}
 	folder := &planFolder{path: path, vars: vars, refusals: refusals}
 	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), folder.load,
-		reconciler.NamedTarget{Name: aws.Name, Target: sky}, reconciler.NamedTarget{Name: kubernetes.Name, Target: earth})
+		reconciler.NamedTarget{Name: aws.Name, Target: awsTarget}, reconciler.NamedTarget{Name: kubernetes.Name, Target: kubeTarget})
 	forecast := connect.Forecast(live, &impact.Fleet{Reader: live}, children)
 	guards := impact.Guard(forecast)
 	result, err := loop.LoadsWith(connect.NewestValues(vars)).Plan(ctx, reconciler.Options{
@@ -170,7 +170,7 @@ func liveBefore(declared state.Set, changes []plan.Change) state.Set {
 }
 
 // targets are those of the request's Sync, with its variables.
-func (r Request) targets(refusals *admission.Refusals) (sky, earth targets.Target, vars *variables.Current, err error) {
+func (r Request) targets(refusals *admission.Refusals) (awsTarget, kubeTarget targets.Target, vars *variables.Current, err error) {
 	vars = &variables.Current{}
 	if r.REST == nil {
 		vars.Read = func(ctx context.Context) (substitute.Values, error) {
@@ -179,19 +179,19 @@ func (r Request) targets(refusals *admission.Refusals) (sky, earth targets.Targe
 		}
 		return aws.Offline(refusals.Of), connect.AdmittedOffline{Target: kubernetes.Offline(r.Sync.Name), Refusals: refusals}, vars, nil
 	}
-	world, err := connect.Kubernetes(kubernetes.Config{REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace}, vars, r.Base != "")
+	live, err := connect.Kubernetes(kubernetes.Config{REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace}, vars, r.Base != "")
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	vars.Read = func(ctx context.Context) (substitute.Values, error) {
-		return variables.Values(ctx, r.Sync, r.lookup, world.Key)
+		return variables.Values(ctx, r.Sync, r.lookup, live.Key)
 	}
-	live, err := connect.DirectClient(r.REST)
+	reader, err := connect.DirectClient(r.REST)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	sky, err = aws.New(aws.Config{AWS: engine.LoadAWS, REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace, Check: refusals.Of, Live: connect.LiveCluster(live)})
-	return sky, connect.Admitted{Target: world, Refusals: refusals, Live: live}, vars, err
+	awsTarget, err = aws.New(aws.Config{AWS: engine.LoadAWS, REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace, Check: refusals.Of, Live: connect.LiveCluster(reader)})
+	return awsTarget, connect.Admitted{Target: live, Refusals: refusals, Live: reader}, vars, err
 }
 
 // planStep plans the step between two revisions, as for the comment of a pull
@@ -215,21 +215,21 @@ func planStep(ctx context.Context, req Request) (report.Report, error) {
 		}
 	}
 	refusals := &admission.Refusals{}
-	sky, earth, vars, err := req.targets(refusals)
+	awsTarget, kubeTarget, vars, err := req.targets(refusals)
 	if err != nil {
 		return report.Report{}, err
 	}
 	children := &child.Runner{}
-	seen := &preview.ObservedAt{}
-	p := &preview.Previewer{Renderer: connect.Renderer{Runner: children}, SyncKey: connect.SyncKey(req.Sync), Cache: &rendercache.Cache{}, Variables: vars, Refusals: refusals, Targets: connect.CachedTargets(sky, earth, seen), Offline: req.REST == nil, Now: time.Now, ObservedAt: seen}
+	observedAt := &preview.ObservedAt{}
+	p := &preview.Previewer{Renderer: connect.Renderer{Runner: children}, SyncKey: connect.SyncKey(req.Sync), Cache: &rendercache.Cache{}, Variables: vars, Refusals: refusals, Targets: connect.CachedTargets(awsTarget, kubeTarget, observedAt), Offline: req.REST == nil, Now: time.Now, ObservedAt: observedAt}
 	if p.Offline {
-		p.Forecast = impact.Declared(earth.Want, connect.Simulate(children))
+		p.Forecast = impact.Declared(kubeTarget.Want, connect.Simulate(children))
 	} else {
 		live, err := connect.DirectClient(req.REST)
 		if err != nil {
 			return report.Report{}, err
 		}
-		p.Forecast = connect.Forecast(live, &impact.Fleet{Reader: live, Observed: seen.Add}, children)
+		p.Forecast = connect.Forecast(live, &impact.Fleet{Reader: live, Observed: observedAt.Add}, children)
 	}
 	out, err := p.Preview(ctx, preview.Step{Comparison: between, BaseName: req.Base, Path: path, Sync: req.Sync})
 	out.Report.Sync, out.Report.SyncState = req.Namespace+"/"+req.Sync.Name, syncState(req.Sync)

@@ -13,7 +13,7 @@ import (
 
 // followed is where the Sync's branch was before it moved, by the Sync's status, which
 // outlives mirrors and leaders.
-func (a *attempt) followed(sync *v1alpha1.Sync) func(context.Context) (gogit.Followed, error) {
+func (a *app) followed(sync *v1alpha1.Sync) func(context.Context) (gogit.Followed, error) {
 	key, uid := client.ObjectKeyFromObject(sync), sync.UID
 	return func(ctx context.Context) (gogit.Followed, error) {
 		var now v1alpha1.Sync

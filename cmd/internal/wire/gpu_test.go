@@ -29,7 +29,7 @@ import (
 
 func bookkeeping() *gpus {
 	return &gpus{
-		book: gpuhold.NewFailureBackoff(clock.RealClock{}), remembered: make(chan struct{}),
+		backoff: gpuhold.NewFailureBackoff(clock.RealClock{}), restored: make(chan struct{}),
 		sharing: func(context.Context) (gpu.Sharing, error) {
 			return gpu.Sharing{Profiles: []gpu.Profile{{Name: "sliced", Pools: []string{"held", "recovered", "failing"}, Strategy: gpu.TimeSlicing, Replicas: 10}}}, nil
 		},
@@ -48,12 +48,12 @@ func plugin(failures map[string]int32, until time.Time) *v1alpha1.DevicePlugin {
 func TestANewLeaderGoesByTheBookThatTheLastOneLeft(t *testing.T) {
 	g, until := bookkeeping(), time.Now().Add(time.Hour)
 	leads := reader(t, plugin(map[string]int32{"failing": 3, "held": 2}, until))
-	if !g.lead(t.Context(), leads, logr.Discard()) {
+	if !g.restoreAsLeader(t.Context(), leads, logr.Discard()) {
 		t.Fatal("it does not lead")
 	}
 	for pool, want := range map[string]int{"failing": 3, "held": 2, "recovered": 0} {
-		failures, _, _ := g.book.State(pool)
-		if _, held := g.book.Active(pool); failures != want || held != (want > 0) {
+		failures, _, _ := g.backoff.State(pool)
+		if _, held := g.backoff.Active(pool); failures != want || held != (want > 0) {
 			t.Errorf("%s: %d failures, held is %t", pool, failures, held)
 		}
 	}
@@ -83,10 +83,10 @@ func caretaker(t *testing.T, g *gpus) *readiness.Controller {
 	kube := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(node).Build()
 	cfg := readiness.Config{
 		Cache: cached{&informertest.FakeInformers{}, kube}, Client: kube, Live: kube,
-		Replaces: func() bool { return false }, Backoff: g.book, Recorder: record.NewFakeRecorder(10),
+		Replaces: func() bool { return false }, Backoff: g.backoff, Recorder: record.NewFakeRecorder(10),
 		Registry: prometheus.NewRegistry(), Clock: clock.RealClock{}, Log: logr.Discard(),
 	}
-	cfg.Sharing.Read, cfg.Sharing.Peek, cfg.Sharing.Live = g.ledSharing, g.sharing, g.sharing
+	cfg.Sharing.Read, cfg.Sharing.Peek, cfg.Sharing.Live = g.restoredSharing, g.sharing, g.sharing
 	k, err := readiness.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -133,15 +133,15 @@ func TestNobodyGoesByTheBookBeforeItWasRead(t *testing.T) {
 					failures <- n
 				}()
 				synctest.Wait()
-				go func() { led <- g.lead(ctx, live, logr.Discard()) }()
+				go func() { led <- g.restoreAsLeader(ctx, live, logr.Discard()) }()
 				synctest.Wait()
-				if c.refused > 0 && (len(acted)+len(failures) > 0 || g.holding(nil).Known()) {
+				if c.refused > 0 && (len(acted)+len(failures) > 0 || g.taintConfig(nil).Known()) {
 					t.Error("somebody went by the book before it was read")
 				}
 				if ok, err, n := <-led, <-acted, <-failures; ok != (c.failures > 0) || (err == nil) != ok || n != c.failures {
 					t.Errorf("it leads: %t, acts: %v, and tells of %d failures", ok, err, n)
 				}
-				if known := g.holding(nil).Known(); known != (c.failures > 0) {
+				if known := g.taintConfig(nil).Known(); known != (c.failures > 0) {
 					t.Errorf("the engine launches by the book: %t", known)
 				}
 			})

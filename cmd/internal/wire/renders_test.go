@@ -39,7 +39,7 @@ func asking(ctx context.Context, r *rendercache.Cache, in *child.Runner, s gitso
 }
 
 func TestAChildThatCannotBeStartedIsForAnotherTry(t *testing.T) {
-	a := &attempt{renders: &rendercache.Cache{}, children: children{followed: &child.Runner{Path: "/nowhere/at/all", Semaphore: child.NewSemaphore()}}}
+	a := &app{renders: &rendercache.Cache{}, children: children{followed: &child.Runner{Path: "/nowhere/at/all", Semaphore: child.NewSemaphore()}}}
 	load := a.loader("x", &variables.Current{}, &admission.Refusals{})
 	_, err := load(t.Context(), at("t", oneMap))
 	if class, _, _ := state.Classify(err); class != state.Retry {
@@ -52,7 +52,7 @@ func TestAChildThatCannotBeStartedIsForAnotherTry(t *testing.T) {
 }
 
 func TestAFollowedClusterIsJudgedByItsSchemaInTheChild(t *testing.T) {
-	a := &attempt{renders: &rendercache.Cache{}, children: children{followed: &child.Runner{Semaphore: child.NewSemaphore()}}}
+	a := &app{renders: &rendercache.Cache{}, children: children{followed: &child.Runner{Semaphore: child.NewSemaphore()}}}
 	said := &admission.Refusals{}
 	load := a.loader("x", &variables.Current{}, said)
 	for range 2 { // rendered, and remembered

@@ -34,7 +34,7 @@ import (
 )
 
 // addPullRequests puts the controller that keeps pull requests told on the manager.
-func (a *attempt) addPullRequests(mgr manager.Manager) error {
+func (a *app) addPullRequests(mgr manager.Manager) error {
 	metrics, err := pullrequest.NewMetrics(crmetrics.Registry)
 	if err != nil {
 		return err
@@ -48,12 +48,12 @@ func (a *attempt) addPullRequests(mgr manager.Manager) error {
 }
 
 // reviews connects a Sync with its forge, with the revisions that pull requests lie
-// between, and with worlds of its own: those of the Git loop remember what it asked
+// between, and with targets of its own: those of the Git loop remember what it asked
 // them last.
-func (a *attempt) reviews() pullrequest.Builder {
+func (a *app) reviews() pullrequest.Builder {
 	slow := unmetered{flowcontrol.NewTokenBucketRateLimiter(reviewQPS, reviewBurst)}
 	return func(ctx context.Context, sync *v1alpha1.Sync) (pullrequest.Session, error) {
-		reader, err := slowReader(a.cfg.REST, slow)
+		reader, err := limitedReader(a.cfg.REST, slow)
 		if err != nil {
 			return pullrequest.Session{}, err
 		}
@@ -71,8 +71,8 @@ func (a *attempt) reviews() pullrequest.Builder {
 		if err != nil {
 			return pullrequest.Session{}, state.Fail(state.Fix, "InvalidSource", err)
 		}
-		seen := &preview.ObservedAt{}
-		worlds, vars, said, err := a.readOnlyTargets(sync, seen, slow)
+		observedAt := &preview.ObservedAt{}
+		targets, vars, refusals, err := a.readOnlyTargets(sync, observedAt, slow)
 		if err != nil {
 			return pullrequest.Session{}, err
 		}
@@ -84,8 +84,8 @@ func (a *attempt) reviews() pullrequest.Builder {
 		p := &preview.Planner{
 			Revisions: repository, Sync: sync.DeepCopy(), Live: a.direct, Clock: clock.RealClock{}, Cluster: connect.Cluster(a.direct), Drifted: connect.Drifted,
 			Previewer: &preview.Previewer{
-				Renderer: connect.Renderer{Runner: proposed}, Cache: a.renders, SyncKey: connect.SyncKey(sync), Variables: vars, Refusals: said, Targets: worlds, Now: time.Now, ObservedAt: seen, MaxChanges: maxSteps,
-				Forecast: connect.Forecast(reader, &impact.Fleet{Reader: reader, MaxAge: fleetMaxAge, Observed: seen.Add, Sync: kubernetes.LabelValue(sync.Name)}, proposed),
+				Renderer: connect.Renderer{Runner: proposed}, Cache: a.renders, SyncKey: connect.SyncKey(sync), Variables: vars, Refusals: refusals, Targets: targets, Now: time.Now, ObservedAt: observedAt, MaxChanges: maxSteps,
+				Forecast: connect.Forecast(reader, &impact.Fleet{Reader: reader, MaxAge: fleetMaxAge, Observed: observedAt.Add, Sync: kubernetes.LabelValue(sync.Name)}, proposed),
 			},
 		}
 		outdated := func(ctx context.Context) bool {
@@ -96,15 +96,15 @@ func (a *attempt) reviews() pullrequest.Builder {
 			_, called, err := a.identity(ctx)
 			return err == nil && called != name
 		}
-		leave := func() { a.unmirror(sync, config.Dir) }
+		leave := func() { a.removeMirror(sync, config.Dir) }
 		return pullrequest.Session{Forge: at, Planner: p, Cluster: name, Identity: identity, Outdated: outdated, Close: leave}, nil
 	}
 }
 
-// unmirror removes the copy of a repository, which may be private, once the Sync has
+// removeMirror removes the copy of a repository, which may be private, once the Sync has
 // nothing to do with pull requests any more. A session that is only built anew, or ends
 // with the process, leaves it to the next.
-func (a *attempt) unmirror(sync *v1alpha1.Sync, dir string) {
+func (a *app) removeMirror(sync *v1alpha1.Sync, dir string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var now v1alpha1.Sync
@@ -117,7 +117,7 @@ func (a *attempt) unmirror(sync *v1alpha1.Sync, dir string) {
 }
 
 // forgeSecret reads the credential for the forge.
-func (a *attempt) forgeSecret(ctx context.Context, sync *v1alpha1.Sync) (*corev1.Secret, error) {
+func (a *app) forgeSecret(ctx context.Context, sync *v1alpha1.Sync) (*corev1.Secret, error) {
 	name := sync.Spec.PullRequests.SecretRef.Name
 	var secret corev1.Secret
 	err := a.direct.Get(ctx, client.ObjectKey{Namespace: sync.Namespace, Name: name}, &secret)
@@ -132,7 +132,7 @@ func (a *attempt) forgeSecret(ctx context.Context, sync *v1alpha1.Sync) (*corev1
 
 // identity are the cluster's identity, which no other has, and its name, where an
 // object says it.
-func (a *attempt) identity(ctx context.Context) (identity, name string, err error) {
+func (a *app) identity(ctx context.Context) (identity, name string, err error) {
 	var system corev1.Namespace
 	if err := a.direct.Get(ctx, client.ObjectKey{Name: "kube-system"}, &system); err != nil {
 		return "", "", fmt.Errorf("reading namespace kube-system: %w", err)
@@ -172,29 +172,29 @@ func (u unmetered) Wait(ctx context.Context) error {
 	return u.RateLimiter.Wait(ctx)
 }
 
-// slowReader reads without a cache, as fast as the limiter lets it.
-func slowReader(config *rest.Config, limiter flowcontrol.RateLimiter) (client.Client, error) {
+// limitedReader reads without a cache, as fast as the limiter lets it.
+func limitedReader(config *rest.Config, limiter flowcontrol.RateLimiter) (client.Client, error) {
 	config = rest.CopyConfig(config)
 	config.RateLimiter = limiter
 	return connect.DirectClient(config)
 }
 
-// readOnlyTargets are the worlds of a Sync for who only reads them, its variables, and what
+// readOnlyTargets are the targets of a Sync for who only reads them, its variables, and what
 // is refused of the revision that they are asked about.
-func (a *attempt) readOnlyTargets(sync *v1alpha1.Sync, seen *preview.ObservedAt, slow flowcontrol.RateLimiter) ([]reconciler.NamedTarget, *variables.Current, *admission.Refusals, error) {
+func (a *app) readOnlyTargets(sync *v1alpha1.Sync, observedAt *preview.ObservedAt, slow flowcontrol.RateLimiter) ([]reconciler.NamedTarget, *variables.Current, *admission.Refusals, error) {
 	log := a.cfg.Logger.WithName("review").WithValues("sync", sync.Name)
-	world, vars, err := a.kubernetesTarget(sync, log, pinnedParameters, slow)
+	kubeTarget, vars, err := a.kubernetesTarget(sync, log, pinnedParameters, slow)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	said := &admission.Refusals{}
-	sky, err := aws.NewReview(aws.Config{AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Check: said.Of, Live: connect.LiveCluster(a.direct), Log: log})
+	refusals := &admission.Refusals{}
+	awsTarget, err := aws.NewReview(aws.Config{AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Check: refusals.Of, Live: connect.LiveCluster(a.direct), Log: log})
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("connecting the pull requests of Sync %s to AWS: %w", sync.Name, err)
 	}
 	vars.Loaded = func() {
-		world.StartReview()
-		sky.StartReview()
+		kubeTarget.StartReview()
+		awsTarget.StartReview()
 	}
-	return connect.CachedTargets(sky, connect.Admitted{Target: world, Refusals: said, Live: a.direct}, seen), vars, said, nil
+	return connect.CachedTargets(awsTarget, connect.Admitted{Target: kubeTarget, Refusals: refusals, Live: a.direct}, observedAt), vars, refusals, nil
 }

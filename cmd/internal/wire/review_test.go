@@ -41,8 +41,8 @@ func TestTheMirrorOfPullRequestsGoesWithThem(t *testing.T) {
 			if err := os.MkdirAll(filepath.Join(mirror, "gen-1"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			a := &attempt{direct: direct, cfg: Config{Logger: logr.Discard()}}
-			a.unmirror(sync, mirror)
+			a := &app{direct: direct, cfg: Config{Logger: logr.Discard()}}
+			a.removeMirror(sync, mirror)
 			_, err := os.Stat(mirror)
 			if diff := cmp.Diff(tt.want, err == nil); diff != "" {
 				t.Errorf("there is a mirror (-want +got):\n%s", diff)

@@ -50,7 +50,7 @@ func TestSyncsOfSwellingTreesShareOneCache(t *testing.T) {
 		"without them":    {syncs: 5, cached: reconciler.NewRevisionCache(math.MaxInt64, math.MaxInt64), beyond: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &attempt{renders: &rendercache.Cache{}, children: newChildren()}
+			a := &app{renders: &rendercache.Cache{}, children: newChildren()}
 			a.children.revisions, a.children.followed.Semaphore = c.cached, child.NewSemaphore()
 			var loops []*reconciler.Loop
 			var peak int64

@@ -71,9 +71,9 @@ type Config struct {
 	Logger logr.Logger
 }
 
-// lostLease is what controller-runtime's manager says, as an untyped error, when
+// lostLeaseText is what controller-runtime's manager says, as an untyped error, when
 // it could not renew its lease.
-const lostLease = "leader election lost"
+const lostLeaseText = "leader election lost"
 
 // ErrRestart is Run's way to say that the process must be executed anew: to
 // follow changed engine settings, because Karpenter's metrics register once per
@@ -95,7 +95,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return ignoreEnd(ctx, err)
 	}
 	cfg.mirrors = newMirrors(cfg)
-	a := &attempt{cfg: cfg, direct: direct}
+	a := &app{cfg: cfg, direct: direct}
 	a.children, a.renders = newChildren(), &rendercache.Cache{}
 	if a.fence, err = leaderelection.New(cfg.REST); err != nil {
 		return err
@@ -117,7 +117,7 @@ func Run(ctx context.Context, cfg Config) error {
 	err = mgr.Start(ctx)
 	switch {
 	case err == nil || ctx.Err() != nil:
-	case err.Error() == lostLease:
+	case err.Error() == lostLeaseText:
 		// An API server that was away for long enough is no reason to end.
 		cfg.Logger.Info("Lost the leader lease: starting again as a standby")
 		return ErrRestart
@@ -188,8 +188,8 @@ func installKarpenterCRDs(ctx context.Context, direct client.Client, now cluster
 	return err
 }
 
-// attempt is one life of the process.
-type attempt struct {
+// app is one life of the process.
+type app struct {
 	cfg    Config
 	direct client.Client
 	// fence stands before all writes of what only a leader does.
@@ -201,13 +201,13 @@ type attempt struct {
 	cluster *cluster.Supervisor
 	// gpus looks after what nodes offer.
 	gpus *gpus
-	// pins keeps the values of Syncs' SSM parameters.
-	pins *updater.Keeper
+	// parameters keeps the values of Syncs' SSM parameters.
+	parameters *updater.Keeper
 }
 
 // manager builds the manager with the engine on it, or without when the engine
 // is off or blocked.
-func (a *attempt) manager(ctx context.Context) (manager.Manager, error) {
+func (a *app) manager(ctx context.Context) (manager.Manager, error) {
 	if a.cluster.Desired.EngineOn {
 		mgr, blocked := a.withEngine(ctx)
 		if blocked == nil {
@@ -216,7 +216,7 @@ func (a *attempt) manager(ctx context.Context) (manager.Manager, error) {
 		a.cluster.Block(blocked)
 		a.cfg.Logger.Info("The engine is blocked", "reason", blocked.Reason, "message", blocked.Message)
 	}
-	frugal()
+	lowerMemory()
 	mgr, err := a.newManager(rest.CopyConfig(a.cfg.REST), a.managerOptions(false))
 	if err != nil {
 		return nil, fmt.Errorf("building the manager: %w", err)
@@ -224,10 +224,10 @@ func (a *attempt) manager(ctx context.Context) (manager.Manager, error) {
 	return mgr, a.addOurs(mgr)
 }
 
-// frugal lets the collector run four times as often as Go's default. Without the
+// lowerMemory lets the collector run four times as often as Go's default. Without the
 // engine the process mostly waits, and memory is worth more than its processor
 // time. Whoever set GOGC knows better.
-func frugal() {
+func lowerMemory() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(25)
 	}
@@ -235,7 +235,7 @@ func frugal() {
 
 // withEngine passes the gates and puts Karpenter on a manager. Whatever stops
 // it blocks it: the Git loop must run all the same.
-func (a *attempt) withEngine(ctx context.Context) (manager.Manager, *cluster.Blocked) {
+func (a *app) withEngine(ctx context.Context) (manager.Manager, *cluster.Blocked) {
 	gates, err := a.cluster.Gates(ctx)
 	if err != nil {
 		return nil, cluster.BlockedBy("AWSUnavailable", err)
@@ -269,7 +269,7 @@ func (a *attempt) withEngine(ctx context.Context) (manager.Manager, *cluster.Blo
 
 // managerOptions are our ports and our lease, which tells other Poolwrights
 // whether this one has the engine.
-func (a *attempt) managerOptions(engine bool) manager.Options {
+func (a *app) managerOptions(engine bool) manager.Options {
 	grace, lasts, deadline := 20*time.Second, LeaseDuration, leaderelection.RenewDeadline
 	return manager.Options{
 		Scheme:                        scheme.Scheme,
@@ -288,7 +288,7 @@ func (a *attempt) managerOptions(engine bool) manager.Options {
 }
 
 // newManager builds a manager whose leader election opens and closes the fence.
-func (a *attempt) newManager(cfg *rest.Config, opts manager.Options) (manager.Manager, error) {
+func (a *app) newManager(cfg *rest.Config, opts manager.Options) (manager.Manager, error) {
 	lock, err := a.fence.Lock(types.NamespacedName{Namespace: opts.LeaderElectionNamespace, Name: opts.LeaderElectionID}, opts.LeaderElectionLabels)
 	if err != nil {
 		return nil, err
@@ -303,7 +303,7 @@ func (a *attempt) newManager(cfg *rest.Config, opts manager.Options) (manager.Ma
 }
 
 // addOurs puts the Git loop, the Cluster watcher and the probes on the manager.
-func (a *attempt) addOurs(mgr manager.Manager) error {
+func (a *app) addOurs(mgr manager.Manager) error {
 	if err := errors.Join(
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("ping", healthz.Ping),
@@ -314,7 +314,7 @@ func (a *attempt) addOurs(mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
-	a.pins = updater.New(updater.Config{
+	a.parameters = updater.New(updater.Config{
 		Live: fenced,
 		Ask: func(ctx context.Context, names []string) (map[string]ssmversion.Reading, error) {
 			return connect.ReadParameters(ctx, a.direct, names)
@@ -328,7 +328,7 @@ func (a *attempt) addOurs(mgr manager.Manager) error {
 }
 
 // addReceiver puts the webhook server on the manager, if it has an address.
-func (a *attempt) addReceiver(mgr manager.Manager) error {
+func (a *app) addReceiver(mgr manager.Manager) error {
 	if a.cfg.WebhookAddress == "" || a.cfg.WebhookAddress == "0" {
 		return nil
 	}

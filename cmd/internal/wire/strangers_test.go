@@ -13,7 +13,7 @@ import (
 func TestWhatStrangersMayHaveWrittenIsComparedWithoutTheValuesOfSecrets(t *testing.T) {
 	sync := &v1alpha1.Sync{}
 	sync.Name, sync.Namespace = "dev", "ns"
-	var a attempt
+	var a app
 	a.cfg.REST, a.cfg.Namespace = &rest.Config{Host: "https://127.0.0.1:1"}, "ns"
 	_, vars, _, err := a.readOnlyTargets(sync, &preview.ObservedAt{}, flowcontrol.NewFakeAlwaysRateLimiter())
 	if err != nil || vars.Loaded == nil {

@@ -31,7 +31,7 @@ import (
 )
 
 // addSyncs puts the Git loop on the manager.
-func (a *attempt) addSyncs(mgr manager.Manager) error {
+func (a *app) addSyncs(mgr manager.Manager) error {
 	metrics, err := controller.NewMetrics(crmetrics.Registry)
 	if err != nil {
 		return err
@@ -55,28 +55,28 @@ func recorder(mgr manager.Manager) record.EventRecorder {
 }
 
 // builder assembles Git, the renderer and the cluster for a Sync.
-func (a *attempt) builder() controller.Builder {
+func (a *app) builder() controller.Builder {
 	return func(_ context.Context, sync *v1alpha1.Sync) (controller.Assembly, error) {
 		source, err := a.gitSource(sync)
 		if err != nil {
 			// The Sync must still be suspended, repaired or deleted like any other.
 			source = unusable{state.Fail(state.Fix, "InvalidSource", err)}
 		}
-		world, vars, err := a.kubernetesTarget(sync, a.cfg.Logger.WithName("cluster").WithValues("sync", sync.Name), a.pins.Values, nil)
+		kubeTarget, vars, err := a.kubernetesTarget(sync, a.cfg.Logger.WithName("cluster").WithValues("sync", sync.Name), a.parameters.Values, nil)
 		if err != nil {
 			return controller.Assembly{}, err
 		}
-		said := &admission.Refusals{}
-		sky, err := a.awsTarget(sync, said)
+		refusals := &admission.Refusals{}
+		awsTarget, err := a.awsTarget(sync, refusals)
 		if err != nil {
 			return controller.Assembly{}, fmt.Errorf("connecting Sync %s to AWS: %w", sync.Name, err)
 		}
 		// AWS first: the engine needs its queue, and nodes their role.
-		load := func() reconciler.Loader { return a.loader(sync.Spec.Path, vars, said) }
+		load := func() reconciler.Loader { return a.loader(sync.Spec.Path, vars, refusals) }
 		loop := reconciler.NewLoop(source, load(),
-			reconciler.NamedTarget{Name: aws.Name, Target: sky}, reconciler.NamedTarget{Name: kubernetes.Name, Target: connect.Admitted{Target: world, Refusals: said, Live: a.direct}}).
+			reconciler.NamedTarget{Name: aws.Name, Target: awsTarget}, reconciler.NamedTarget{Name: kubernetes.Name, Target: connect.Admitted{Target: kubeTarget, Refusals: refusals, Live: a.direct}}).
 			Caching(a.children.revisions).ResumesFrom(sync.Status.LastAppliedRevision)
-		watches := []watchFunc{world.Watch, sky.Watch}
+		watches := []watchFunc{kubeTarget.Watch, awsTarget.Watch}
 		if variables.Used(sync) {
 			loop.LoadsWith(func(ctx context.Context) (string, reconciler.Loader, error) {
 				digest, err := vars.Refresh(ctx)
@@ -87,16 +87,16 @@ func (a *attempt) builder() controller.Builder {
 			}
 		}
 		return controller.Assembly{
-			Loop: loop, Watch: together(watches...), Consider: impact.Guard(connect.Forecast(a.direct, &impact.Fleet{Reader: a.direct}, a.children.ahead)), Forget: a.forget(sync, world, sky),
+			Loop: loop, Watch: together(watches...), Consider: impact.Guard(connect.Forecast(a.direct, &impact.Fleet{Reader: a.direct}, a.children.ahead)), Forget: a.forget(sync, kubeTarget, awsTarget),
 		}, nil
 	}
 }
 
 // forget gives up what a Sync remembers: its inventories in the cluster and its
 // copy of the repository, which may be private, on disk.
-func (a *attempt) forget(sync *v1alpha1.Sync, world *kubernetes.Target, sky *aws.Target) func(context.Context) error {
+func (a *app) forget(sync *v1alpha1.Sync, kubeTarget *kubernetes.Target, awsTarget *aws.Target) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if err := errors.Join(world.Forget(ctx), sky.Forget(ctx)); err != nil {
+		if err := errors.Join(kubeTarget.Forget(ctx), awsTarget.Forget(ctx)); err != nil {
 			return err
 		}
 		if err := a.cluster.Forget(ctx, sync.Name); err != nil {
@@ -119,8 +119,8 @@ func (u unusable) Fetch(context.Context) (gitsource.Snapshot, error) {
 
 // loader renders a snapshot's folder with the values of the variables that are the newest
 // now, in a child process: this one also is Karpenter. What schemas refuse of Clusters, and
-// of other objects for a field that they do not have, goes to said.
-func (a *attempt) loader(path string, vars *variables.Current, said *admission.Refusals) reconciler.Loader {
+// of other objects for a field that they do not have, goes to refusals.
+func (a *app) loader(path string, vars *variables.Current, refusals *admission.Refusals) reconciler.Loader {
 	values := vars.Newest()
 	return func(ctx context.Context, s gitsource.Snapshot) (declared.Declared, error) {
 		loaded, err := a.renders.Load(ctx, connect.Renderer{Runner: a.children.followed}, s, path, values)
@@ -129,7 +129,7 @@ func (a *attempt) loader(path string, vars *variables.Current, said *admission.R
 		}
 		activate := func() {
 			vars.SetLoaded(values)
-			said.Set(loaded.Clusters, loaded.Unknown)
+			refusals.Set(loaded.Clusters, loaded.Unknown)
 		}
 		return declared.Declared{Set: loaded.Set, Problems: loaded.Problems, Activate: activate}, nil
 	}
@@ -137,12 +137,12 @@ func (a *attempt) loader(path string, vars *variables.Current, said *admission.R
 
 // gitSource follows the Sync's repository. The Secret is read at each fetch, so
 // that a rotated token works at once.
-func (a *attempt) gitSource(sync *v1alpha1.Sync) (gitsource.Source, error) {
+func (a *app) gitSource(sync *v1alpha1.Sync) (gitsource.Source, error) {
 	return gogit.New(a.gitConfig(sync))
 }
 
 // gitConfig says how the Sync's repository is read.
-func (a *attempt) gitConfig(sync *v1alpha1.Sync) gogit.Config {
+func (a *app) gitConfig(sync *v1alpha1.Sync) gogit.Config {
 	git := sync.Spec.Source.Git
 	cfg := gogit.Config{
 		URL: git.URL,
@@ -157,7 +157,7 @@ func (a *attempt) gitConfig(sync *v1alpha1.Sync) gogit.Config {
 	return cfg
 }
 
-func (a *attempt) credentials(ctx context.Context, key client.ObjectKey) (gogit.Credentials, error) {
+func (a *app) credentials(ctx context.Context, key client.ObjectKey) (gogit.Credentials, error) {
 	var secret corev1.Secret
 	err := a.direct.Get(ctx, key, &secret)
 	if apierrors.IsNotFound(err) {

@@ -24,19 +24,19 @@ type parameterValues func(ctx context.Context, sync *v1alpha1.Sync) (map[string]
 // kubernetesTarget makes the cluster's target for a Sync, and the values of the Sync's
 // variables. One for pull requests has a limiter; it does not unmask Secrets, and reads
 // only what the Sync manages.
-func (a *attempt) kubernetesTarget(sync *v1alpha1.Sync, log logr.Logger, parameters parameterValues, pullRequests flowcontrol.RateLimiter) (*kubernetes.Target, *variables.Current, error) {
+func (a *app) kubernetesTarget(sync *v1alpha1.Sync, log logr.Logger, parameters parameterValues, pullRequests flowcontrol.RateLimiter) (*kubernetes.Target, *variables.Current, error) {
 	vars, review := &variables.Current{}, pullRequests != nil
-	world, err := connect.Kubernetes(kubernetes.Config{
+	kubeTarget, err := connect.Kubernetes(kubernetes.Config{
 		REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Log: log, OnlyManaged: review, Limiter: pullRequests,
 	}, vars, review)
 	if err != nil {
 		return nil, nil, fmt.Errorf("connecting Sync %s to the cluster: %w", sync.Name, err)
 	}
-	reader := variables.Reader{Live: a.direct, Parameters: parameters, Key: world.Key}
+	reader := variables.Reader{Live: a.direct, Parameters: parameters, Key: kubeTarget.Key}
 	vars.Read = func(ctx context.Context) (substitute.Values, error) {
 		return reader.Read(ctx, client.ObjectKeyFromObject(sync))
 	}
-	return world, vars, nil
+	return kubeTarget, vars, nil
 }
 
 // pinnedParameters are the values of a Sync's SSM parameters for a reader that does not
@@ -46,7 +46,7 @@ func pinnedParameters(_ context.Context, sync *v1alpha1.Sync) (map[string]string
 }
 
 // awsTarget is the AWS target of a Sync, fenced like the rest of our writes.
-func (a *attempt) awsTarget(sync *v1alpha1.Sync, refusals *admission.Refusals) (*aws.Target, error) {
+func (a *app) awsTarget(sync *v1alpha1.Sync, refusals *admission.Refusals) (*aws.Target, error) {
 	return aws.New(aws.Config{
 		AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace,
 		Begin: a.fence.Begin, Check: refusals.Of,

@@ -32,7 +32,7 @@ func reader(t *testing.T, objects ...client.Object) client.Client {
 }
 
 func TestTheLeaseTellsOthersWhetherTheEngineRuns(t *testing.T) {
-	a := &attempt{cfg: Config{Namespace: "ours"}}
+	a := &app{cfg: Config{Namespace: "ours"}}
 	on, off := a.managerOptions(true).LeaderElectionLabels, a.managerOptions(false).LeaderElectionLabels
 	if diff := cmp.Diff(gate.LeaseLabels(true), on); diff != "" {
 		t.Errorf("with the engine (-want +got):\n%s", diff)

@@ -12,7 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// AWSStatuses is what the AWS world of each Sync told last, on its way to the
+// AWSStatuses are what the AWS target of each Sync reported last, on its way to the
 // Cluster's status, which the Cluster watcher writes alone.
 type AWSStatuses struct {
 	changed chan event.GenericEvent
@@ -28,7 +28,7 @@ func newAWSStatuses() *AWSStatuses {
 	return &AWSStatuses{changed: make(chan event.GenericEvent, 1), last: map[syncCluster]v1alpha1.AWSStatus{}}
 }
 
-// Report takes over a status and wakes the watcher.
+// Report takes over a status and notifies the reconciler.
 func (n *AWSStatuses) Report(sync, cluster string, status v1alpha1.AWSStatus) {
 	n.mu.Lock()
 	n.last[syncCluster{sync, cluster}] = status
@@ -39,7 +39,7 @@ func (n *AWSStatuses) Report(sync, cluster string, status v1alpha1.AWSStatus) {
 func (n *AWSStatuses) notify() {
 	select {
 	case n.changed <- event.GenericEvent{Object: &v1alpha1.Cluster{}}:
-	default: // It is awake, and will find the newest.
+	default: // One is pending, and will find the newest.
 	}
 }
 
@@ -57,8 +57,7 @@ func (s *Supervisor) Forget(ctx context.Context, sync string) error {
 	return nil
 }
 
-// Drop makes the news of a Sync that is gone empty ones: what it told last is
-// nobody's to keep true.
+// drop empties the status of a Sync that is gone: nothing keeps what it reported last true.
 func (n *AWSStatuses) drop(sync string) {
 	n.mu.Lock()
 	for who := range n.last {
@@ -70,46 +69,46 @@ func (n *AWSStatuses) drop(sync string) {
 	n.notify()
 }
 
-// newest is the newest that any Sync told of a Cluster; false where none did. A Sync
+// newest is the newest that any Sync reported of a Cluster; false where none did. A Sync
 // that asks AWS for nothing does not hide what another one found.
 func (n *AWSStatuses) newest(cluster string) (v1alpha1.AWSStatus, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var newest v1alpha1.AWSStatus
-	told := false
+	reported := false
 	for who, s := range n.last {
 		if who.cluster != cluster {
 			continue
 		}
-		if told = true; newest.ObservedAt.Before(&s.ObservedAt) || isEmpty(newest) {
+		if reported = true; newest.ObservedAt.Before(&s.ObservedAt) || isEmpty(newest) {
 			newest = s
 		}
 	}
-	return *newest.DeepCopy(), told
+	return *newest.DeepCopy(), reported
 }
 
-// isEmpty reports whether a status tells nothing. One that knows only what it does
-// not know tells something, although AWS was not asked.
+// isEmpty reports whether a status states nothing. One that knows only what it does
+// not know states something, although AWS was not asked.
 func isEmpty(s v1alpha1.AWSStatus) bool { return s.ObservedAt.IsZero() && len(s.Unknown) == 0 }
 
-// setOn puts the news into the status of the Cluster that they are of.
+// setOn puts the status into the status of the Cluster that they are of.
 func (n *AWSStatuses) setOn(c *v1alpha1.Cluster) {
-	news, told := n.newest(c.Name)
-	if !told {
+	status, reported := n.newest(c.Name)
+	if !reported {
 		return
 	}
-	if isEmpty(news) {
+	if isEmpty(status) {
 		c.Status.AWS = nil
 		meta.RemoveStatusCondition(&c.Status.Conditions, "AWSInSync")
 		return
 	}
-	c.Status.AWS = &news
+	c.Status.AWS = &status
 	// The API server keeps whole seconds.
-	news.ObservedAt = news.ObservedAt.Rfc3339Copy()
-	for i, u := range news.Unknown {
-		news.Unknown[i].Since = u.Since.Rfc3339Copy()
+	status.ObservedAt = status.ObservedAt.Rfc3339Copy()
+	for i, u := range status.Unknown {
+		status.Unknown[i].Since = u.Since.Rfc3339Copy()
 	}
-	condition := awsCondition(&news)
+	condition := awsCondition(&status)
 	condition.ObservedGeneration = c.Generation
 	meta.SetStatusCondition(&c.Status.Conditions, condition)
 }
