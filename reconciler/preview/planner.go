@@ -63,9 +63,8 @@ func (p *Planner) plan(ctx context.Context, pr forge.PullRequest) (pullrequest.P
 	out, err := p.Preview(ctx, p.step(between, sync))
 	if err != nil {
 		delete(p.compared, pr.Number) // It may be the mirror's fault.
-		return pullrequest.Plan{}, err
 	}
-	return pullrequest.Plan{Report: out.Report, Head: between.Head.Commit, Base: between.Base.Commit, Reviewed: out.Reviewed}, nil
+	return out, err
 }
 
 // step is what lies between the revisions of a comparison for the Sync.

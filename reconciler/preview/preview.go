@@ -23,6 +23,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/unset"
 	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/pullrequest"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -66,31 +67,24 @@ type Previewer struct {
 	MaxChanges int
 }
 
-// Result is what a step would do.
-type Result struct {
-	Report report.Report
-	// Reviewed is nil where it is not known what becomes of nodes.
-	Reviewed *v1alpha1.ReviewedConsequences
-}
-
-// Preview makes the report of a step. It changes nothing.
-func (p *Previewer) Preview(ctx context.Context, s Step) (Result, error) {
+// Preview plans a step. It changes nothing.
+func (p *Previewer) Preview(ctx context.Context, s Step) (pullrequest.Plan, error) {
 	p.ObservedAt.reset(p.Now())
 	if _, err := p.Variables.Refresh(ctx); err != nil {
-		return Result{}, err
+		return pullrequest.Plan{}, err
 	}
 	s.values = p.Variables.Newest()
 	p.Variables.SetLoaded(s.values)
 	sides, err := p.load(ctx, s)
 	if err != nil {
-		return Result{}, err
+		return pullrequest.Plan{}, err
 	}
 	if err := p.checkSize(sides, s.BaseName); err != nil {
-		return Result{}, err
+		return pullrequest.Plan{}, err
 	}
 	found, err := reconciler.Propose(ctx, sides.before, sides.after, p.Offline, p.Targets, syncpolicy.ForRun(s.Sync)...)
 	if err != nil {
-		return Result{}, fmt.Errorf("comparing the revisions: %w", err)
+		return pullrequest.Plan{}, fmt.Errorf("comparing the revisions: %w", err)
 	}
 	found.Step.Notes = slices.Concat(found.Step.Notes, sides.notes, variables.Notes(p.SyncKey, s.Sync, s.values))
 	slices.SortStableFunc(found.Step.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
@@ -115,7 +109,7 @@ func (p *Previewer) Preview(ctx context.Context, s Step) (Result, error) {
 	if !p.Offline {
 		r.Binding.Observed = p.ObservedAt.Oldest()
 	}
-	return Result{Report: r, Reviewed: reviewed(found.Step, f, forecastErr)}, nil
+	return pullrequest.Plan{Report: r, Head: s.Head.Commit, Base: s.Base.Commit, Reviewed: reviewed(found.Step, f, forecastErr)}, nil
 }
 
 // checkSize refuses a step that changes too much to be planned for whoever proposes it.
@@ -166,15 +160,14 @@ func newProblems(found reconciler.Proposal, refused []state.Problem) []state.Pro
 }
 
 // mask takes what the step's objects keep secret out of those texts of the report that
-// were added to it: they may quote errors, which may quote objects. A report masks the
-// words of problems so, and one of nothing else is made for that.
+// were added to it: they may quote errors, which may quote objects.
 func mask(p plan.Proposal, r *report.Report) {
 	var texts []*string
 	r.Guards = slices.Clone(r.Guards)
 	for i := range r.Guards {
 		texts = append(texts, &r.Guards[i].Text)
 	}
-	if r.Forecast != nil && len(r.Forecast.Unknown) > 0 {
+	if r.Forecast != nil {
 		forecast := *r.Forecast
 		forecast.Unknown = slices.Clone(forecast.Unknown)
 		for i := range forecast.Unknown {
@@ -182,16 +175,7 @@ func mask(p plan.Proposal, r *report.Report) {
 		}
 		r.Forecast = &forecast
 	}
-	if len(texts) == 0 {
-		return
-	}
-	quoted := make([]state.Problem, len(texts))
-	for i, text := range texts {
-		quoted[i].Message = *text
-	}
-	for i, problem := range report.NewProposal(p, quoted).Problems {
-		*texts[i] = problem.Message
-	}
+	report.MaskTexts(p, texts...)
 }
 
 // reviewed are the consequences of a step for status.pullRequests; nil where pools change

@@ -23,6 +23,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/pullrequest"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -153,7 +154,7 @@ func (s steps) between() gitsource.Comparison {
 // between is what Git knows of three revisions with equal files.
 func between() gitsource.Comparison { return steps{}.between() }
 
-func (s steps) tell(t *testing.T) Result {
+func (s steps) tell(t *testing.T) pullrequest.Plan {
 	t.Helper()
 	sync := &v1alpha1.Sync{Spec: s.sync}
 	if sync.Spec.Prune == nil {

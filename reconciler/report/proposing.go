@@ -36,6 +36,14 @@ func NewProposal(p plan.Proposal, problems []state.Problem) Report {
 	return r
 }
 
+// MaskTexts masks, in place, texts that may quote what the objects of a proposal keep secret.
+func MaskTexts(p plan.Proposal, texts ...*string) {
+	m := newMask(p.Step, p.Drift)
+	for _, text := range texts {
+		*text = m.text(*text)
+	}
+}
+
 // quotaState is whether quotas suffice.
 type quotaState string
 
