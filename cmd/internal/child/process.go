@@ -34,7 +34,7 @@ func (r *Runner) run(ctx context.Context, j job) ([]byte, error) {
 	if semaphore == nil {
 		semaphore = ofProcess
 	}
-	release, err := semaphore.acquire(ctx, r.Proposal, r.Repository)
+	release, err := semaphore.acquire(ctx, r.Proposed, r.Repository)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/rendercache"
 )
 
 // Limits bound one child. A zero field means its default.
@@ -66,9 +67,9 @@ type Runner struct {
 	Limits Limits
 	// Semaphore is shared by all Runners of a process. Default that of the process.
 	Semaphore *Semaphore
-	// Proposal says that the children work on what is only proposed: however many of
+	// Proposed is true where the children work on what is only proposed: however many of
 	// them there are to be, and however long they take, one slot is left to others.
-	Proposal bool
+	Proposed bool
 	// Repository is where the proposals are made, in any one way of writing it:
 	// repositories take turns. Default one for all who name none.
 	Repository string
@@ -83,21 +84,24 @@ func (r *Runner) Load(ctx context.Context, tree fs.FS, folder string, values sub
 	return out.Decode()
 }
 
+// Proposal implements rendercache.Renderer.
+func (r *Runner) Proposal() bool { return r.Proposed }
+
 // Render renders and checks the folder at the given path of a tree, with variables whose
 // values of Secrets stay in this process: see substitute.Values.Seal. A broken limit is
 // an error for the tree's author to mend (state.Fix), with the reason LimitExceeded
 // or RenderTimeout; waiting for a slot in vain, a child that cannot be started, one that
 // somebody else ends, and one that got too little of a busy processor are for another
 // try. Errors of the rendering itself are those of declared.Load.
-func (r *Runner) Render(ctx context.Context, tree fs.FS, folder string, values substitute.Values) (Rendered, error) {
+func (r *Runner) Render(ctx context.Context, tree fs.FS, folder string, values substitute.Values) (rendercache.Rendered, error) {
 	_, links := tree.(fs.ReadLinkFS)
 	sealed, err := values.Seal()
 	if err != nil {
-		return Rendered{}, fmt.Errorf("sealing the variables: %w", err)
+		return nil, fmt.Errorf("sealing the variables: %w", err)
 	}
 	request, err := json.Marshal(loadRequest{Folder: folder, Links: links, Values: sealed})
 	if err != nil {
-		return Rendered{}, fmt.Errorf("writing what to load: %w", err)
+		return nil, fmt.Errorf("writing what to load: %w", err)
 	}
 	raw, err := r.run(ctx, job{verb: verbLoad, doing: "rendering", talk: func(in *writer, out *reader) ([]byte, error) {
 		if err := in.send(markRequest, request); err != nil {
@@ -106,16 +110,16 @@ func (r *Runner) Render(ctx context.Context, tree fs.FS, folder string, values s
 		return lend(tree, in, out)
 	}})
 	if err != nil {
-		return Rendered{}, err
+		return nil, err
 	}
 	var found struct {
 		Failure *failure `json:"failure"`
 	}
 	if err := json.Unmarshal(raw, &found); err != nil {
-		return Rendered{}, fmt.Errorf("reading what was rendered: %w", err)
+		return nil, fmt.Errorf("reading what was rendered: %w", err)
 	}
 	if found.Failure != nil {
-		return Rendered{}, found.Failure.err()
+		return nil, found.Failure.err()
 	}
 	return Rendered{raw: bytes.Clone(raw)}, nil
 }

@@ -19,7 +19,7 @@ func occupied(t *testing.T, slots *Semaphore, proposals int) (release func()) {
 	ready, done := make(chan struct{}, proposals), make(chan struct{})
 	for range proposals {
 		go func() {
-			r := &Runner{Semaphore: slots, Proposal: true}
+			r := &Runner{Semaphore: slots, Proposed: true}
 			_, _ = r.run(ctx, job{verb: "sleep for good", doing: "rendering", talk: func(_ *writer, out *reader) ([]byte, error) {
 				ready <- struct{}{}
 				_, _, err := out.next()
@@ -51,7 +51,7 @@ func TestProposalsNeverTakeTheLastSlot(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := (&Runner{Semaphore: slots, Proposal: true}).Load(ctx, files, ".", substitute.Values{})
+	_, err := (&Runner{Semaphore: slots, Proposed: true}).Load(ctx, files, ".", substitute.Values{})
 	if class, _, _ := state.Classify(err); !errors.Is(err, context.DeadlineExceeded) || class != state.Retry {
 		t.Errorf("a proposal that waits in vain for the others: %s, %v", class, err)
 	}
@@ -61,7 +61,7 @@ func TestASlotIsFreeAgainWhateverEndedItsChild(t *testing.T) {
 	slots := NewSemaphore()
 	for _, deed := range []string{"panic", "be killed", "answer too much", "eat at once", "frobnicate"} {
 		for _, proposal := range []bool{true, false} {
-			if _, err := (&Runner{Semaphore: slots, Proposal: proposal}).do(t.Context(), deed); err == nil {
+			if _, err := (&Runner{Semaphore: slots, Proposed: proposal}).do(t.Context(), deed); err == nil {
 				t.Errorf("%s went well", deed)
 			}
 		}

@@ -2,7 +2,6 @@ package connect
 
 import (
 	"context"
-	"io/fs"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -12,9 +11,7 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
-	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/impact"
-	"github.com/poolwright/poolwright/reconciler/rendercache"
 )
 
 // Forecast forecasts for the cluster of a client, with simulations in children.
@@ -41,14 +38,3 @@ func Simulate(in *child.Runner) impact.Simulate {
 		return in.Forecast(ctx, cluster.EngineSettings(spec), before, after)
 	}
 }
-
-// Renderer renders folders in children.
-type Renderer struct{ *child.Runner }
-
-// Render implements rendercache.Renderer.
-func (r Renderer) Render(ctx context.Context, tree fs.FS, folder string, values substitute.Values) (rendercache.Rendered, error) {
-	return r.Runner.Render(ctx, tree, folder, values)
-}
-
-// Proposal implements rendercache.Renderer.
-func (r Renderer) Proposal() bool { return r.Runner.Proposal }

@@ -221,7 +221,7 @@ func planStep(ctx context.Context, req Request) (report.Report, error) {
 	}
 	children := &child.Runner{}
 	observedAt := &preview.ObservedAt{}
-	p := &preview.Previewer{Renderer: connect.Renderer{Runner: children}, SyncKey: connect.SyncKey(req.Sync), Cache: &rendercache.Cache{}, Variables: vars, Refusals: refusals, Targets: connect.CachedTargets(awsTarget, kubeTarget, observedAt), Offline: req.REST == nil, Now: time.Now, ObservedAt: observedAt}
+	p := &preview.Previewer{Renderer: children, SyncKey: connect.SyncKey(req.Sync), Cache: &rendercache.Cache{}, Variables: vars, Refusals: refusals, Targets: connect.CachedTargets(awsTarget, kubeTarget, observedAt), Offline: req.REST == nil, Now: time.Now, ObservedAt: observedAt}
 	if p.Offline {
 		p.Forecast = impact.Declared(kubeTarget.Want, connect.Simulate(children))
 	} else {

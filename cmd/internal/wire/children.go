@@ -35,7 +35,7 @@ func newChildren() children {
 		revisions: reconciler.NewRevisionCache(cachedRevisions, uncachedRevisions),
 		followed:  &child.Runner{Limits: child.Limits{Output: followedOutput, Decoded: followedDecoded}},
 		ahead:     &child.Runner{Limits: child.Limits{Deadline: impact.Timeout}},
-		proposed:  &child.Runner{Proposal: true},
+		proposed:  &child.Runner{Proposed: true},
 	}
 }
 

@@ -118,7 +118,7 @@ func TestAThousandOpenPullRequestsLeaveTheLeaderAsItWas(t *testing.T) {
 	}
 	many, seen := &crowd{}, &preview.ObservedAt{}
 	planner := &preview.Planner{Revisions: many, Sync: sync, Live: live, Clock: clock.RealClock{}, Previewer: &preview.Previewer{
-		Refusals: &admission.Refusals{}, Renderer: connect.Renderer{Runner: &child.Runner{Semaphore: child.NewSemaphore(), Proposal: true}}, Cache: &rendercache.Cache{}, Variables: &variables.Current{}, Now: time.Now, ObservedAt: seen, MaxChanges: maxSteps,
+		Refusals: &admission.Refusals{}, Renderer: &child.Runner{Semaphore: child.NewSemaphore(), Proposed: true}, Cache: &rendercache.Cache{}, Variables: &variables.Current{}, Now: time.Now, ObservedAt: seen, MaxChanges: maxSteps,
 		Targets:  connect.CachedTargets(emptyTarget{}, emptyTarget{}, seen),
 		Forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return nil, nil },
 	}}

@@ -6,7 +6,6 @@ import (
 	"testing/fstest"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
-	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
@@ -32,7 +31,7 @@ type answer struct {
 func asking(ctx context.Context, r *rendercache.Cache, in *child.Runner, s gitsource.Snapshot) chan answer {
 	out := make(chan answer, 1)
 	go func() {
-		loaded, err := r.Load(ctx, connect.Renderer{Runner: in}, s, "x", substitute.Values{})
+		loaded, err := r.Load(ctx, in, s, "x", substitute.Values{})
 		out <- answer{loaded, err}
 	}()
 	return out

@@ -84,7 +84,7 @@ func (a *app) reviews() pullrequest.Builder {
 		p := &preview.Planner{
 			Revisions: repository, Sync: sync.DeepCopy(), Live: a.direct, Clock: clock.RealClock{}, Cluster: connect.Cluster(a.direct), Drifted: connect.Drifted,
 			Previewer: &preview.Previewer{
-				Renderer: connect.Renderer{Runner: proposed}, Cache: a.renders, SyncKey: connect.SyncKey(sync), Variables: vars, Refusals: refusals, Targets: targets, Now: time.Now, ObservedAt: observedAt, MaxChanges: maxSteps,
+				Renderer: proposed, Cache: a.renders, SyncKey: connect.SyncKey(sync), Variables: vars, Refusals: refusals, Targets: targets, Now: time.Now, ObservedAt: observedAt, MaxChanges: maxSteps,
 				Forecast: connect.Forecast(reader, &impact.Fleet{Reader: reader, MaxAge: fleetMaxAge, Observed: observedAt.Add, Sync: kubernetes.LabelValue(sync.Name)}, proposed),
 			},
 		}

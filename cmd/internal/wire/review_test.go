@@ -56,10 +56,10 @@ func TestAnApplyDoesNotWaitForTheChildrenOfPullRequests(t *testing.T) {
 	if c.ahead.Limits.Deadline != impact.Timeout {
 		t.Errorf("a child that forecasts before an apply may run %s, not %s", c.ahead.Limits.Deadline, impact.Timeout)
 	}
-	if c.followed.Proposal || c.ahead.Proposal || !c.proposed.Proposal {
+	if c.followed.Proposed || c.ahead.Proposed || !c.proposed.Proposed {
 		t.Error("pull requests may take every slot, or an apply may not")
 	}
-	if of := c.forPullRequests("https://forge/o/r"); of.Repository != "https://forge/o/r" || !of.Proposal || c.proposed.Repository != "" {
+	if of := c.forPullRequests("https://forge/o/r"); of.Repository != "https://forge/o/r" || !of.Proposed || c.proposed.Repository != "" {
 		t.Errorf("the children of a repository's pull requests: %+v", of)
 	}
 	if c.followed.Semaphore != nil || c.ahead.Semaphore != nil || c.proposed.Semaphore != nil {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
-	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
@@ -49,7 +48,7 @@ func TestASlowFolderEndsByItselfAndBlamesNoOther(t *testing.T) {
 		slow = append(slow, asking(t.Context(), r, in, gitsource.Snapshot{TreeID: fmt.Sprint("slow", i), FS: slowFolder()}))
 	}
 	begin := time.Now()
-	l, err := r.Load(t.Context(), connect.Renderer{Runner: in}, at("quick", oneMap), "x", substitute.Values{})
+	l, err := r.Load(t.Context(), in, at("quick", oneMap), "x", substitute.Values{})
 	if err != nil || l.Set.Len() != 1 {
 		t.Fatalf("the folder in order: %d objects, %v", l.Set.Len(), err)
 	}

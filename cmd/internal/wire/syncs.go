@@ -123,7 +123,7 @@ func (u unusable) Fetch(context.Context) (gitsource.Snapshot, error) {
 func (a *app) loader(path string, vars *variables.Current, refusals *admission.Refusals) reconciler.Loader {
 	values := vars.Newest()
 	return func(ctx context.Context, s gitsource.Snapshot) (declared.Declared, error) {
-		loaded, err := a.renders.Load(ctx, connect.Renderer{Runner: a.children.followed}, s, path, values)
+		loaded, err := a.renders.Load(ctx, a.children.followed, s, path, values)
 		if err != nil {
 			return declared.Declared{}, err
 		}

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
-	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler"
@@ -54,7 +53,7 @@ func occupied(t *testing.T, slots *child.Semaphore) (release func()) {
 	tree := held{fstest.MapFS{"x/a.yaml": {Data: []byte(oneMap)}}, make(chan struct{}, 1), make(chan struct{})}
 	done := make(chan error, 1)
 	go func() {
-		_, err := (&child.Runner{Semaphore: slots, Proposal: true, Repository: "other"}).Load(t.Context(), tree, "x", substitute.Values{})
+		_, err := (&child.Runner{Semaphore: slots, Proposed: true, Repository: "other"}).Load(t.Context(), tree, "x", substitute.Values{})
 		done <- err
 	}()
 	<-tree.asked
@@ -75,7 +74,7 @@ func renderingPlanner(slots *child.Semaphore) (p *preview.Planner, begun chan st
 	return &preview.Planner{
 		Revisions: &lone{begun: begun}, Sync: sync, Live: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(sync).Build(),
 		Previewer: &preview.Previewer{
-			Renderer: connect.Renderer{Runner: &child.Runner{Semaphore: slots, Proposal: true, Repository: "ours"}}, Cache: &rendercache.Cache{},
+			Renderer: &child.Runner{Semaphore: slots, Proposed: true, Repository: "ours"}, Cache: &rendercache.Cache{},
 			Variables: &variables.Current{}, Refusals: &admission.Refusals{}, Now: time.Now, ObservedAt: &preview.ObservedAt{},
 			Targets:  []reconciler.NamedTarget{{Name: "cluster", Target: emptyTarget{}}},
 			Forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return nil, nil },
