@@ -1,8 +1,8 @@
 // Package apply makes the changes of a Plan, exactly those and in their order,
-// and says what became of each.
+// and what became of each.
 //
 // It refuses to decide: what is held or dropped was settled on the Plan. It
-// does not retry either; what failed is seen anew by the next run. What it
+// does not retry either; what failed is observed anew by the next run. What it
 // does decide is when to stop: see Run, where to start reading.
 package apply
 
@@ -31,10 +31,10 @@ type Options struct {
 	// ReadyTimeout bounds the wait for one wave's things before the next wave
 	// starts; two minutes when zero or less.
 	ReadyTimeout time.Duration
-	// ChangeTimeout bounds one change, so that a world that does not answer
+	// ChangeTimeout bounds one change, so that a target that does not answer
 	// cannot hold a run for ever; one minute when zero or less.
 	ChangeTimeout time.Duration
-	// NoDeletes says that the wanted set is incomplete (a file could not be
+	// NoDeletes reports that the wanted set is incomplete (a file could not be
 	// read, a kind could not be looked up), so that what is missing from it
 	// proves nothing: every deletion is skipped.
 	NoDeletes bool
@@ -86,7 +86,7 @@ var errNotRecorded = errors.New("not started: the intent could not be recorded")
 //     both. Recorders get Begin for those that are about to be sent, before the
 //     first of them: what is skipped must not be remembered as allowed.
 //
-// One thing that is refused does not stop the others, and trouble in one world
+// One thing that is refused does not stop the others, and trouble in one target
 // does not stop the next. When ctx ends (shutdown,
 // lost leadership) no further write starts and the rest is skipped. End is
 // called on each Recorder that began, also then, and on all of them where there
@@ -139,7 +139,7 @@ func (r *run) triage(p plan.Plan) []int {
 			r.skip([]int{i}, errIncomplete)
 		case r.targets[c.Key.Target] == nil:
 			err := fmt.Errorf("making %s: no target is called %q", c.Key, c.Key.Target)
-			r.settle(i, state.Fail(state.Fix, "UnknownTarget", err))
+			r.record(i, state.Fail(state.Fix, "UnknownTarget", err))
 		default:
 			todo = append(todo, i)
 		}
@@ -165,12 +165,12 @@ func (r *run) confirmed(ctx context.Context, todo []int) []int {
 		if len(r.results[i].Change.Tokens) == 0 {
 			return false
 		}
-		r.settle(i, err)
+		r.record(i, err)
 		return true
 	})
 }
 
-// split tells the deletions from the other changes.
+// split distinguishes the deletions from the other changes.
 func (r *run) split(todo []int) (makes, deletes []int) {
 	for _, i := range todo {
 		if r.results[i].Change.Action == plan.Delete {
@@ -190,7 +190,7 @@ func (r *run) work(ctx context.Context, all []phase) {
 			continue
 		}
 		r.correct(ctx, ph)
-		// Another world waits for none of this one's: what needs both tries again
+		// Another target waits for none of this one's: what needs both tries again
 		// by itself, and AWS can take minutes.
 		if n+1 < len(all) && !all[n+1].deletes && all[n+1].target == ph.target {
 			r.await(ctx, ph)
@@ -207,12 +207,12 @@ func (r *run) spare(ctx context.Context, p plan.Plan, deletions []int) []int {
 	if r.opts.BeforeDeletes != nil && len(deletions) > 0 {
 		if err := r.opts.BeforeDeletes(ctx); err != nil {
 			for _, i := range deletions {
-				r.settle(i, err)
+				r.record(i, err)
 			}
 			return nil
 		}
 	}
-	keep := r.keeper(p)
+	keep := r.deletions(p)
 	var safe []int
 	for _, i := range deletions {
 		if why := keep.why(r.results[i].Change); why != nil {
@@ -230,7 +230,7 @@ func (r *run) correct(ctx context.Context, ph phase) {
 		c := r.results[i].Change
 		callCtx, cancel := context.WithTimeout(ctx, r.opts.ChangeTimeout)
 		defer cancel()
-		r.settle(i, Recover(func() error {
+		r.record(i, Recover(func() error {
 			if c.Action == plan.Update && c.Loses() && r.opts.BeforeDeletes != nil {
 				if err := r.opts.BeforeDeletes(callCtx); err != nil {
 					return err
@@ -243,8 +243,8 @@ func (r *run) correct(ctx context.Context, ph phase) {
 	})
 }
 
-// settle gives change i the result that follows from its error.
-func (r *run) settle(i int, err error) {
+// record gives change i the result that follows from its error.
+func (r *run) record(i int, err error) {
 	r.results[i].Err = err
 	switch {
 	case err == nil:

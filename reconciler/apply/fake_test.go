@@ -29,7 +29,7 @@ func (j *journal) list() []string {
 	return append([]string(nil), j.events...)
 }
 
-// world is a target in memory. Its hooks may be nil.
+// target is a target in memory. Its hooks may be nil.
 type world struct {
 	name    string
 	journal *journal

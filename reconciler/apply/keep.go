@@ -15,16 +15,16 @@ var (
 	errUnknown     = errors.New("not deleted: something of the same kind could not be compared, and may be what was to replace it")
 )
 
-// keeper knows what speaks against deletions. What is to be deleted may be what
-// something else replaces, and a rename must never lose both; but a world that
+// deletionGuard knows what speaks against deletions. What is to be deleted may be what
+// something else replaces, and a rename must never lose both; but a target that
 // has trouble must not keep the others from being cleaned up. So a deletion
 // waits
 //
-//   - for what was not made in its own world, and in the worlds that come after
+//   - for what was not made in its own target, and in the targets that come after
 //     it in the order of targets, for those stand on it: a role in AWS stays
 //     while the cluster could not be told of the new one, a ConfigMap does not
 //     wait for AWS;
-//   - for what was not made in any world, when others go with it: the nodes that go
+//   - for what was not made in any target, when others go with it: the nodes that go
 //     with a pool come back only where everything is there that they need;
 //   - while a thing of its own kind is unknown, for that may be its successor.
 //
@@ -32,18 +32,18 @@ var (
 // and is held: a class that is not updated yet still needs the role that it names.
 // What is only compared is waited for by nobody, or it would be for ever; and what
 // is held and only puts back what somebody changed by hand replaces nothing.
-type keeper struct {
+type deletionGuard struct {
 	order func(a, b string) int
-	// missing has the worlds in which something was not made, and why that
+	// missing has the targets in which something was not made, and why that
 	// speaks against deletions.
 	missing map[string]error
 	// unknown has the kinds of the unknown things: keys without a name.
 	unknown map[state.Key]bool
 }
 
-// keeper looks at what became of the creations and updates.
-func (r *run) keeper(p plan.Plan) keeper {
-	k := keeper{order: r.byOrder, missing: map[string]error{}, unknown: map[state.Key]bool{}}
+// deletions reads what became of the creations and updates.
+func (r *run) deletions(p plan.Plan) deletionGuard {
+	k := deletionGuard{order: r.byOrder, missing: map[string]error{}, unknown: map[state.Key]bool{}}
 	for _, res := range r.results {
 		if res.Change.Action == plan.Delete {
 			continue
@@ -66,8 +66,8 @@ func (r *run) keeper(p plan.Plan) keeper {
 	return k
 }
 
-// why says why the deletion must wait, or returns nil.
-func (k keeper) why(c plan.Change) error {
+// why is why the deletion must wait, or returns nil.
+func (k deletionGuard) why(c plan.Change) error {
 	var held error
 	for world, err := range k.missing {
 		if k.order(world, c.Key.Target) < 0 && c.Before.Impact == "" {

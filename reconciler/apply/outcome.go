@@ -18,7 +18,7 @@ type Status string
 
 // The statuses.
 const (
-	// Applied: the world accepted the change.
+	// Applied: the target accepted the change.
 	Applied Status = "applied"
 	// Held: the plan holds the change back; Change.Hold says why.
 	Held Status = "held"
@@ -145,24 +145,24 @@ func (r Result) doing() string {
 	return verb + " " + r.Change.Key.String()
 }
 
-// named says what was being done to what, and where it was declared.
+// named is what was being done to what, and where it was declared.
 func named(r Result) error {
 	text := r.doing()
 	if o := r.Change.Origin(); o != (state.Origin{}) {
 		text += " (" + o.String() + ")"
 	}
-	return &worded{text: text + ": " + r.Why(), err: r.Err}
+	return &rewordedError{text: text + ": " + r.Why(), err: r.Err}
 }
 
-// worded is an error in other words.
-type worded struct {
+// rewordedError is an error in other words.
+type rewordedError struct {
 	text string
 	err  error
 }
 
-func (e *worded) Error() string { return e.text }
+func (e *rewordedError) Error() string { return e.text }
 
-func (e *worded) Unwrap() error { return e.err }
+func (e *rewordedError) Unwrap() error { return e.err }
 
 // classified gives err a class and reason unless it brings its own.
 func classified(err error, class state.Class, reason string, after time.Duration) error {

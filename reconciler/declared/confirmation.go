@@ -14,7 +14,7 @@ func confirmations() []string {
 }
 
 // confirming is the Problem of an object that brings a confirmation along: it would let
-// pass in one commit what nobody has looked at, and whoever may write to the repository
+// pass in one commit what nobody has read, and whoever may write to the repository
 // need not be who may confirm.
 func (d *Declared) confirming(item state.Item, documents func(state.Origin) (manifest.Document, bool)) (state.Problem, bool) {
 	metadata, _ := item.Object["metadata"].(map[string]any)

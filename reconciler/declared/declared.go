@@ -36,7 +36,7 @@ type Declared struct {
 	// those of v1, by file and line; empty where none is declared. They hold
 	// nothing back.
 	Upgraded []upgrade.Change
-	// Activate is called before worlds are asked about the Set, for what they must know
+	// Activate is called before targets are asked about the Set, for what they must know
 	// beside it. Nil where that is nothing.
 	Activate func()
 
@@ -99,8 +99,8 @@ type Options struct {
 	// nor a default is a Problem. Without any, text such as ${NAME} stays as it is, but is
 	// a Problem in the kinds that nodes are made of.
 	Values substitute.Values
-	// Draft says that variables have no values yet: names that hold one are not judged.
-	// What comes of it may be looked at, and is not to be applied.
+	// Draft reports that variables have no values yet: names that hold one are not judged.
+	// What comes of it may be read, and is not to be applied.
 	Draft bool
 }
 

@@ -37,7 +37,7 @@ var foreign = map[string]int{
 	"reconciler/targets/kubernetes/correct.go": 1, "reconciler/targets/internal/api/redact.go": 3, "reconciler/targets/internal/api/refusal.go": 7,
 	// Markers in files and comments that are there to be found again; forges; keys.
 	"cmd/poolwright-sandbox/demo/old.go": 1, "cmd/poolwright-sandbox/demo/pull.go": 1,
-	"reconciler/declared/upgrade/held.go": 1, "reconciler/report/forge/internal/rest/transport.go": 2, "reconciler/state/sanitize/redact.go": 1,
+	"reconciler/declared/upgrade/skipped.go": 1, "reconciler/report/forge/internal/rest/transport.go": 2, "reconciler/state/sanitize/redact.go": 1,
 	// AWS's messages where one code stands for several things, and what must not be shown of them.
 	"reconciler/targets/aws/addon.go": 1, "reconciler/targets/aws/failure.go": 3, "reconciler/targets/aws/identity.go": 1,
 	"reconciler/targets/aws/logging.go": 1,

@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// mark says what a frame is.
+// mark is what a frame is.
 type mark byte
 
 const (

@@ -169,7 +169,7 @@ func told(of func() string) func(*writer, *reader) error {
 // do has a child do a deed as if it rendered.
 func (r *Runner) do(ctx context.Context, deed string) (string, error) {
 	raw, err := r.run(ctx, job{verb: deed, doing: "rendering", talk: func(in *writer, out *reader) ([]byte, error) {
-		return lend(fstest.MapFS{}, in, out)
+		return serveTree(fstest.MapFS{}, in, out)
 	}})
 	return string(raw), err
 }

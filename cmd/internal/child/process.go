@@ -83,14 +83,14 @@ func (r *Runner) run(ctx context.Context, j job) ([]byte, error) {
 	case !broken:
 		return nil, limits.overrun(j.doing, err)
 	}
-	return nil, limits.verdict(j.doing, p)
+	return nil, limits.exitError(j.doing, p)
 }
 
 // process is a child that runs.
 type process struct {
 	cmd             *exec.Cmd
 	in, out, stderr *os.File
-	said            tail
+	stderrTail      tail
 }
 
 // start starts a child with three pipes.
@@ -136,7 +136,7 @@ func (r *Runner) start(verb string, limits Limits) (*process, error) {
 		closeAll(ours)
 		return nil, err
 	}
-	p.said.follow(p.stderr)
+	p.stderrTail.follow(p.stderr)
 	return p, nil
 }
 
@@ -146,9 +146,9 @@ func (p *process) end(err error) (broken bool) {
 	broken = errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE)
 	if broken {
 		// With the last of its streams it is dead, or as good as: nothing that it
-		// might still be doing can be told.
+		// might still be doing can be known.
 		_, _ = io.Copy(io.Discard, p.out)
-		<-p.said.over
+		<-p.stderrTail.over
 	}
 	confine.Kill(p.cmd)
 	return broken
@@ -159,7 +159,7 @@ func (p *process) wait() {
 	_ = p.cmd.Wait()
 	_ = p.in.Close()
 	_ = p.out.Close()
-	<-p.said.over
+	<-p.stderrTail.over
 	_ = p.stderr.Close()
 }
 
@@ -206,8 +206,8 @@ func (l Limits) overrun(doing string, err error) error {
 	return fmt.Errorf("%s: talking with the child: %w", doing, err)
 }
 
-// verdict is the error for a child that ended by itself or by the kernel.
-func (l Limits) verdict(doing string, p *process) error {
+// exitError is the error for a child that ended by itself or by the kernel.
+func (l Limits) exitError(doing string, p *process) error {
 	status, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	used := p.used()
 	switch {
@@ -218,15 +218,15 @@ func (l Limits) verdict(doing string, p *process) error {
 		// The kernel, short of memory, or a person: not what was rendered.
 		return fmt.Errorf("%s ended unexpectedly: %s", doing, p.cause())
 	// Where the runtime gets no more memory it may fault before it can give up.
-	case p.said.memory(), p.said.faulted() && confine.MaxRSS(p.cmd.ProcessState) > l.Memory/2:
+	case p.stderrTail.memory(), p.stderrTail.faulted() && confine.MaxRSS(p.cmd.ProcessState) > l.Memory/2:
 		return state.Failf(state.Fix, "LimitExceeded", "%s took more than %d MiB of memory", doing, l.Memory>>20)
 	}
 	return state.Failf(state.Fix, "RenderFailed", "%s ended unexpectedly: %s", doing, p.cause())
 }
 
-// cause says how the child ended, in one line.
+// cause is how the child ended, in one line.
 func (p *process) cause() string {
-	if said := p.said.cause(); said != "" {
+	if said := p.stderrTail.cause(); said != "" {
 		return strconv.Quote(said)
 	}
 	return p.cmd.ProcessState.String()

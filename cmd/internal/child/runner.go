@@ -107,7 +107,7 @@ func (r *Runner) Render(ctx context.Context, tree fs.FS, folder string, values s
 		if err := in.send(markRequest, request); err != nil {
 			return nil, err
 		}
-		return lend(tree, in, out)
+		return serveTree(tree, in, out)
 	}})
 	if err != nil {
 		return nil, err
@@ -124,8 +124,8 @@ func (r *Runner) Render(ctx context.Context, tree fs.FS, folder string, values s
 	return Rendered{raw: bytes.Clone(raw)}, nil
 }
 
-// lend answers questions about the tree until the result comes.
-func lend(tree fs.FS, in *writer, out *reader) ([]byte, error) {
+// serveTree answers questions about the tree until the result comes.
+func serveTree(tree fs.FS, in *writer, out *reader) ([]byte, error) {
 	for {
 		m, payload, err := out.next()
 		switch {
@@ -136,7 +136,7 @@ func lend(tree fs.FS, in *writer, out *reader) ([]byte, error) {
 		case m != markAsk:
 			return nil, unexpected(m)
 		}
-		reply, err := answer(tree, payload, in.left)
+		reply, err := respond(tree, payload, in.left)
 		if err != nil {
 			return nil, err
 		}

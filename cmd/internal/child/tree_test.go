@@ -43,7 +43,7 @@ func lending(tb testing.TB, tree fs.FS) *borrowed {
 	toChild, fromParent := io.Pipe()
 	tb.Cleanup(func() { _, _ = fromChild.Close(), fromParent.Close() })
 	go func() {
-		_, err := lend(tree, &writer{to: fromParent, left: 1 << 30}, &reader{from: toParent, left: 1 << 30})
+		_, err := serveTree(tree, &writer{to: fromParent, left: 1 << 30}, &reader{from: toParent, left: 1 << 30})
 		_ = fromParent.CloseWithError(err)
 	}()
 	in := &reader{from: toChild, left: 1 << 30}

@@ -126,8 +126,8 @@ func lines(problems []state.Problem) []string {
 	return out
 }
 
-// worlds are the mistakes that the loop finds by asking what its worlds want, in the
-// way in which it is told of Clusters' schemas.
+// targets are the mistakes that the loop finds by asking what its targets want, in the
+// way in which it is reported of Clusters' schemas.
 func worlds(t *testing.T, set state.Set) []state.Problem {
 	t.Helper()
 	crds, err := crds.Known()
@@ -150,7 +150,7 @@ func worlds(t *testing.T, set state.Set) []state.Problem {
 }
 
 // TestNothingThatLintKnowsIsLostOrToldTwice holds what a child tells, and what the
-// worlds will, against all that there is to tell.
+// targets will, against all that there is to tell.
 func TestNothingThatLintKnowsIsLostOrToldTwice(t *testing.T) {
 	root, _, err := dir.Locate(repository)
 	if err != nil {
@@ -172,7 +172,7 @@ func TestNothingThatLintKnowsIsLostOrToldTwice(t *testing.T) {
 	for _, folder := range folders(t) {
 		d, err := declared.Load(snapshot.FS, folder, declared.Options{})
 		if err != nil {
-			continue // Nothing is told of such a folder but that.
+			continue // Nothing is reported of such a folder but that.
 		}
 		l, err := load(snapshot.FS, folder, substitute.Values{})
 		if err != nil {

@@ -16,12 +16,12 @@ import (
 
 // bootstrapFlags are what bootstrap is told beside the request.
 type bootstrapFlags struct {
-	conn    *connection
-	given   variableFlags
-	answer  answer
-	wait    bool
-	timeout time.Duration
-	output  string
+	conn         *connection
+	variables    variableFlags
+	confirmation yesNo
+	wait         bool
+	timeout      time.Duration
+	output       string
 }
 
 func newBootstrap(conn *connection, streams Streams) *cobra.Command {
@@ -42,7 +42,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.Dir, req.Namespace = args[0], conn.namespace
 			var err error
-			if req.Sync.Variables, err = f.given.given(); err != nil {
+			if req.Sync.Variables, err = f.variables.input(); err != nil {
 				return err
 			}
 			return f.run(cmd, req, streams)
@@ -59,8 +59,8 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no
 	cmd.Flags().BoolVar(&f.wait, "wait", true, "wait until the controller is available")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text, json or markdown")
-	f.answer.addFlags(cmd.Flags())
-	f.given.addTo(cmd.Flags())
+	f.confirmation.addFlags(cmd.Flags())
+	f.variables.addTo(cmd.Flags())
 	return cmd
 }
 
@@ -75,7 +75,7 @@ func (f *bootstrapFlags) run(cmd *cobra.Command, req install.BootstrapRequest, s
 	if req.REST, err = f.conn.restConfig(); err != nil {
 		return err
 	}
-	req.Progress = sayTo(streams)
+	req.Progress = progressTo(streams)
 	b, err := planned(cmd.Context(), req, streams)
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (f *bootstrapFlags) run(cmd *cobra.Command, req install.BootstrapRequest, s
 func (f *bootstrapFlags) shows(b *install.Bootstrap, print func(report.Report) error, streams Streams) (bool, error) {
 	// A program gets one document: what became of the plan, where it is carried
 	// out unasked.
-	planFirst := f.output == "text" || !f.answer.yes || f.answer.dryRun || b.Todo() == 0
+	planFirst := f.output == "text" || !f.confirmation.yes || f.confirmation.dryRun || b.Todo() == 0
 	if planFirst {
 		if err := print(b.Report()); err != nil {
 			return false, fmt.Errorf("writing the plan: %w", err)
@@ -120,10 +120,10 @@ func (f *bootstrapFlags) carriesOut(ctx context.Context, b *install.Bootstrap, t
 			return err
 		}
 	}
-	if f.answer.dryRun || !f.wait && !takes {
+	if f.confirmation.dryRun || !f.wait && !takes {
 		return nil
 	}
-	if err := f.settle(ctx, b, streams); err != nil || !takes {
+	if err := f.finish(ctx, b, streams); err != nil || !takes {
 		return err
 	}
 	return b.TakeOver(ctx, f.timeout)
@@ -131,15 +131,15 @@ func (f *bootstrapFlags) carriesOut(ctx context.Context, b *install.Bootstrap, t
 
 // possible reports whether somebody can be asked, with all that is missing.
 func (f *bootstrapFlags) possible(req install.BootstrapRequest, streams Streams) error {
-	err := f.answer.possible(streams)
+	err := f.confirmation.possible(streams)
 	if err != nil && req.Image == "" {
 		return fmt.Errorf("%w; and where nothing is installed yet, name the controller's image with --image", err)
 	}
 	return err
 }
 
-// settle waits for the controller and says how to go on.
-func (f *bootstrapFlags) settle(ctx context.Context, b *install.Bootstrap, streams Streams) error {
+// finish waits for the controller and says how to go on.
+func (f *bootstrapFlags) finish(ctx context.Context, b *install.Bootstrap, streams Streams) error {
 	if err := b.WaitAvailable(ctx, f.timeout); err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (f *bootstrapFlags) apply(ctx context.Context, b *install.Bootstrap, stream
 	if err != nil {
 		return err
 	}
-	if err := f.answer.ask(ctx, streams, question(b)); err != nil {
+	if err := f.confirmation.ask(ctx, streams, confirmPrompt(b)); err != nil {
 		return err
 	}
 	if b.Todo() == 0 {
@@ -189,8 +189,8 @@ func (f *bootstrapFlags) apply(ctx context.Context, b *install.Bootstrap, stream
 	return nil
 }
 
-// question asks for all that is going to be done.
-func question(b *install.Bootstrap) string {
+// confirmPrompt asks for all that is going to be done.
+func confirmPrompt(b *install.Bootstrap) string {
 	var parts []string
 	if n := b.Todo(); n > 0 {
 		parts = append(parts, "make "+counted(n, "change"))
@@ -210,7 +210,7 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// sayTo writes progress, one line at a time.
-func sayTo(streams Streams) func(string) {
+// progressTo writes progress, one line at a time.
+func progressTo(streams Streams) func(string) {
 	return func(line string) { fmt.Fprintln(streams.Err, strings.ReplaceAll(line, "\n", " ")) }
 }

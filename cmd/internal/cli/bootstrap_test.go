@@ -55,7 +55,7 @@ func TestMistakesInInstalling(t *testing.T) {
 
 func TestOnlyAYesIsAYes(t *testing.T) {
 	for name, c := range map[string]struct {
-		answer answer
+		answer yesNo
 		typed  string
 		yes    bool
 		asked  bool
@@ -65,9 +65,9 @@ func TestOnlyAYesIsAYes(t *testing.T) {
 		"nothing":               {typed: "\n", asked: true},
 		"the end of the input":  {asked: true},
 		"something else":        {typed: "yeah right\n", asked: true},
-		"--yes":                 {answer: answer{yes: true}, yes: true},
-		"--dry-run":             {answer: answer{dryRun: true}},
-		"--dry-run with --yes":  {answer: answer{yes: true, dryRun: true}},
+		"--yes":                 {answer: yesNo{yes: true}, yes: true},
+		"--dry-run":             {answer: yesNo{dryRun: true}},
+		"--dry-run with --yes":  {answer: yesNo{yes: true, dryRun: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var errOut bytes.Buffer
@@ -87,7 +87,7 @@ func TestCtrlCAtTheQuestionIsANo(t *testing.T) {
 	cancel()
 	never, writer := io.Pipe()
 	defer writer.Close()
-	if err := (&answer{}).ask(ctx, Streams{In: never, Err: io.Discard}, "Really?"); !errors.Is(err, errNo) {
+	if err := (&yesNo{}).ask(ctx, Streams{In: never, Err: io.Discard}, "Really?"); !errors.Is(err, errNo) {
 		t.Errorf("got %v", err)
 	}
 }

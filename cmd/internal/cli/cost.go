@@ -13,16 +13,16 @@ import (
 
 // costFlags are what cost is asked for.
 type costFlags struct {
-	output  string
-	request costing.Request
-	given   variableFlags
+	output    string
+	request   costing.Request
+	variables variableFlags
 }
 
 func (f *costFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.output, "output", "o", "text", "text, json or markdown")
 	flags.Float64Var(&f.request.HoursADay, "hours-a-day", 8, "the use that is told beside a month around the clock")
 	flags.StringVar(&f.request.Region, "region", "", "whose prices are meant, for a folder whose Cluster does not say")
-	f.given.addTo(flags)
+	f.variables.addTo(flags)
 	flags.StringVar(&f.request.Document, "document", "", "file that states what a document says of costs (default: the nearest cost.yaml in the folder or above it)")
 }
 
@@ -66,7 +66,7 @@ func runCost(cmd *cobra.Command, streams Streams, flags costFlags) error {
 	if h := flags.request.HoursADay; !(h > 0 && h <= 24) {
 		return fmt.Errorf("--hours-a-day %g is not more than 0 and at most 24", h)
 	}
-	given, err := flags.given.given()
+	given, err := flags.variables.input()
 	if err != nil {
 		return err
 	}

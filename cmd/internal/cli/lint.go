@@ -27,7 +27,7 @@ warning's line says so behind file and line.
 Exit codes: 0 no mistakes, whatever the warnings, 1 mistakes, 2 an error.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			given, err := variables.given()
+			given, err := variables.input()
 			if err != nil {
 				return err
 			}

@@ -32,13 +32,13 @@ func updateParameters(ctx context.Context, cl client.WithWatch, sync *v1alpha1.S
 	case now.Status.LastHandledUpdateParameters != token && failed == nil:
 		return fmt.Errorf("the values in use stay until all parameters can be read; see: kubectl -n %s get events --field-selector reason=ParametersUnreadable", now.Namespace)
 	case now.Status.LastHandledUpdateParameters == token:
-		tellParameters(progress, was, now.Status.Parameters)
+		printParameters(progress, was, now.Status.Parameters)
 	}
 	return failed
 }
 
-// tellParameters says what became of the values.
-func tellParameters(progress io.Writer, was, is []v1alpha1.PinnedParameter) {
+// printParameters is what became of the values.
+func printParameters(progress io.Writer, was, is []v1alpha1.PinnedParameter) {
 	news := 0
 	for _, p := range is {
 		at := slices.IndexFunc(was, func(o v1alpha1.PinnedParameter) bool { return o.Variable == p.Variable })

@@ -27,7 +27,7 @@ func TestWhatAnUpdateOfParametersChangedIsTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			tellParameters(&out, c.was, c.is)
+			printParameters(&out, c.was, c.is)
 			if out.String() != c.want {
 				t.Errorf("it says %q", out.String())
 			}

@@ -115,7 +115,7 @@ func planRequest(cmd *cobra.Command, conn *connection, folder string, flags plan
 	first.Name = cmp.Or(flags.sync, "default")
 	req.Sync = first
 	var err error
-	if req.Variables, err = flags.variables.given(); err != nil || flags.offline {
+	if req.Variables, err = flags.variables.input(); err != nil || flags.offline {
 		return req, err
 	}
 	if req.REST, err = conn.restConfig(); err != nil {

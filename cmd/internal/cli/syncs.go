@@ -130,7 +130,7 @@ func onSync(ctx context.Context, conn *connection, args []string, do func(contex
 	return do(ctx, cl, sync)
 }
 
-// errNoSync says that the namespace holds no Sync at all.
+// errNoSync reports that the namespace holds no Sync at all.
 var errNoSync = errors.New("no Sync found")
 
 func findSync(ctx context.Context, cl client.Client, namespace, name string) (*v1alpha1.Sync, error) {
@@ -207,7 +207,7 @@ func readyMessage(c *metav1.Condition) string {
 	return c.Reason + ": " + c.Message
 }
 
-// errDeleted says that the Sync was deleted while a command followed it.
+// errDeleted reports that the Sync was deleted while a command followed it.
 var errDeleted = errors.New("was deleted")
 
 // follow waits for the status that answers token. It returns nil when ctx ends

@@ -12,7 +12,7 @@ import (
 
 func newUninstall(conn *connection, streams Streams) *cobra.Command {
 	var req install.UninstallRequest
-	var answered answer
+	var answered yesNo
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Take the controller out; pools, nodes and AWS stay as they are",
@@ -32,7 +32,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no
 			if req.REST, err = conn.restConfig(); err != nil {
 				return err
 			}
-			req.Namespace, req.Progress = conn.namespace, sayTo(streams)
+			req.Namespace, req.Progress = conn.namespace, progressTo(streams)
 			u, err := install.PlanUninstall(cmd.Context(), req)
 			if err != nil {
 				return err
@@ -41,7 +41,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no
 				fmt.Fprintf(streams.Err, "nothing of Poolwright is installed in namespace %s\n", req.Namespace)
 				return nil
 			}
-			tellRemoval(streams.Out, u, req)
+			printRemoval(streams.Out, u, req)
 			for _, w := range u.Warnings {
 				fmt.Fprintln(streams.Err, "Warning:", w)
 			}
@@ -63,8 +63,8 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no
 	return cmd
 }
 
-// tellRemoval lists what would be done and what stays.
-func tellRemoval(out io.Writer, u *install.Uninstall, req install.UninstallRequest) {
+// printRemoval lists what would be done and what stays.
+func printRemoval(out io.Writer, u *install.Uninstall, req install.UninstallRequest) {
 	fmt.Fprintf(out, "Uninstalling Poolwright from %s, namespace %s:\n", req.REST.Host, req.Namespace)
 	for i, text := range u.Steps() {
 		fmt.Fprintf(out, "%3d. %s\n", i+1, text)

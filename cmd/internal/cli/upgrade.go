@@ -103,15 +103,15 @@ func upgradeEnd(streams Streams, folder string, done migrate.Outcome, flags upgr
 	return nil
 }
 
-// unwritten says which files stay as they are because some of it cannot be upgraded.
+// unwritten is which files stay as they are because some of it cannot be upgraded.
 func unwritten(done migrate.Outcome) error {
 	switch {
 	case !done.Written:
 		return errors.New("no file was written, because some of it cannot be upgraded")
-	case len(done.Held) == 0:
+	case len(done.Skipped) == 0:
 		return errors.New("the rest was written; some of it cannot be upgraded, and is as it was")
 	}
-	return fmt.Errorf("the rest was written; some of it cannot be upgraded, and because of that these files are as they were: %s", strings.Join(done.Held, ", "))
+	return fmt.Errorf("the rest was written; some of it cannot be upgraded, and because of that these files are as they were: %s", strings.Join(done.Skipped, ", "))
 }
 
 // upgradeText writes the differences of files that are yet to be written, and the
@@ -135,7 +135,7 @@ func upgradeText(w io.Writer, done migrate.Outcome) error {
 
 // difference is what changes in a file, as it may be shown.
 func difference(f migrate.File) string {
-	before, after := f.Shown()
+	before, after := f.Masked()
 	return unified.Diff(f.Path, before, after)
 }
 

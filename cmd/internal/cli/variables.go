@@ -20,8 +20,8 @@ func (f *variableFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.file, "sync-file", "", "file with the Sync's manifest, for its variables, and if wanted the ConfigMaps and Secrets that they come from")
 }
 
-// given are the variables, once each is of the right form.
-func (f *variableFlags) given() (variables.Input, error) {
+// input are the variables, once each is of the right form.
+func (f *variableFlags) input() (variables.Input, error) {
 	out := variables.Input{SyncFile: f.file}
 	for _, one := range f.values {
 		name, value, ok := strings.Cut(one, "=")

@@ -33,7 +33,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
-// BootstrapRequest says what to install where.
+// BootstrapRequest is what to install where.
 type BootstrapRequest struct {
 	// REST reaches the cluster.
 	REST *rest.Config

@@ -25,7 +25,7 @@ type leaseTakeover struct {
 	key   client.ObjectKey
 	now   func() time.Time
 	moved time.Time // as the holder wrote it last
-	since time.Time // when that was seen first, by our own clock
+	since time.Time // when that was observed first, by our own clock
 }
 
 // awaitLease waits until nobody renews the other Karpenter's lease any more, and
@@ -83,7 +83,7 @@ func (v *leaseTakeover) check(ctx context.Context) (bool, string, error) {
 	return true, "", nil
 }
 
-// leaderWatch tells from the controller's lease whether somebody leads, without a clock
+// leaderWatch reports from the controller's lease whether somebody leads, without a clock
 // that is shared with the holder: only one who renews it while we look leads, and for no
 // longer than the lease lasts by our own clock.
 type leaderWatch struct {

@@ -21,7 +21,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
-// SyncRequest says what the Sync that bootstrap makes follows. What is left
+// SyncRequest is what the Sync that bootstrap makes follows. What is left
 // empty is as the Sync has it already, else as the working copy says.
 type SyncRequest struct {
 	// Name is the Sync's. Default: the last element of the path, or "default"
@@ -121,12 +121,12 @@ func (b *Bootstrap) parameters(ctx context.Context, region, sub string) (variabl
 	return out, nil
 }
 
-// waitsFor says what a Sync whose Secret is missing needs.
+// waitsFor is what a Sync whose Secret is missing needs.
 func waitsFor(namespace, secret string) string {
 	return fmt.Sprintf("Secret %s is not in namespace %s yet: the Sync waits for it; make it with: kubectl -n %s create secret generic %s --from-literal=password=TOKEN", secret, namespace, namespace, secret)
 }
 
-// Waits says what the Sync waits for before it can follow the repository, or is
+// Waits is what the Sync waits for before it can follow the repository, or is
 // empty. What cannot be read is taken for there.
 func (b *Bootstrap) Waits(ctx context.Context) string {
 	secret := b.req.Sync.Secret

@@ -155,7 +155,7 @@ func (b *Bootstrap) owned(ctx context.Context, k *existingKarpenter) error {
 	return nil
 }
 
-// Others tells of the Karpenters that run already, or nothing.
+// Others reports of the Karpenters that run already, or nothing.
 func (b *Bootstrap) Others() string {
 	var out strings.Builder
 	for _, k := range b.others {

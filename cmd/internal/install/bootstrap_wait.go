@@ -38,7 +38,7 @@ func (b *Bootstrap) WaitAvailable(ctx context.Context, timeout time.Duration) er
 	return nil
 }
 
-// podErrors says what the controller's pods wait for.
+// podErrors is what the controller's pods wait for.
 func (b *Bootstrap) podErrors(ctx context.Context) string {
 	var pods corev1.PodList
 	if err := b.direct.List(ctx, &pods, client.InNamespace(b.req.Namespace), client.MatchingLabels{"app.kubernetes.io/name": shippedName}); err != nil {

@@ -11,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// pollInterval is how often something is looked at while it is waited for.
+// pollInterval is how often something is read while it is waited for.
 const pollInterval = time.Second
 
 // follow asks look again and again until it is done or the time is up. Each new

@@ -32,7 +32,7 @@ const (
 	roleAnnotation   = "eks.amazonaws.com/role-arn"
 )
 
-// manifests says how those of config/ become those of one installation.
+// manifests is how those of config/ become those of one installation.
 type manifests struct {
 	namespace string
 	// image is the controller's.
@@ -90,7 +90,7 @@ func (in manifests) relocate(o *unstructured.Unstructured) {
 func (in manifests) fill(o *unstructured.Unstructured) error {
 	switch o.GetKind() {
 	case "CustomResourceDefinition":
-		// The running controller looks at the serial, and leaves its own alone.
+		// The running controller reads the serial, and leaves its own alone.
 		annotate(o, crd.SerialAnnotation, strconv.Itoa(crd.Serial))
 	case "ServiceAccount":
 		if in.roleARN != "" {

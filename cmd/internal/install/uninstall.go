@@ -20,7 +20,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
-// UninstallRequest says what to take out of which cluster.
+// UninstallRequest is what to take out of which cluster.
 type UninstallRequest struct {
 	// REST reaches the cluster.
 	REST *rest.Config
@@ -71,7 +71,7 @@ const (
 	stopping
 )
 
-// PlanUninstall looks at what there is of Poolwright. It writes nothing.
+// PlanUninstall reads what there is of Poolwright. It writes nothing.
 func PlanUninstall(ctx context.Context, req UninstallRequest) (*Uninstall, error) {
 	silence()
 	u := &Uninstall{req: req}
@@ -201,7 +201,7 @@ func (u *Uninstall) removeObjects(ctx context.Context) error {
 }
 
 // remove deletes those objects of the installation that are chosen, as any
-// other run deletes, and no other incarnation than was seen. The inventory is
+// other run deletes, and no other incarnation than was observed. The inventory is
 // not written: it names them already, or config/ does, and it may lie in a
 // namespace that is on its way out.
 func (u *Uninstall) remove(ctx context.Context, chosen func(state.Key) bool) error {

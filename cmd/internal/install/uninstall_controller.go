@@ -48,7 +48,7 @@ func (u *Uninstall) syncs(ctx context.Context) ([]v1alpha1.Sync, error) {
 	return list.Items, nil
 }
 
-// awaitSuspension waits until the controller has seen that the Syncs are
+// awaitSuspension waits until the controller has observed that the Syncs are
 // suspended: it would put back the limits of the pools.
 func (u *Uninstall) awaitSuspension(ctx context.Context) error {
 	err := follow(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {

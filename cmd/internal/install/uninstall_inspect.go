@@ -54,7 +54,7 @@ type installedState struct {
 	holding map[string]finalizerCount
 	// lowered is how many NodePools wait for their limits.
 	lowered int
-	// otherKarpenter says who else provisions nodes here, or is empty.
+	// otherKarpenter is who else provisions nodes here, or is empty.
 	otherKarpenter string
 }
 
@@ -102,7 +102,7 @@ func (u *Uninstall) inspectNodes(ctx context.Context, f *installedState) error {
 	if f.claims, err = u.claims(ctx); err != nil {
 		return err
 	}
-	held, err := u.held(ctx)
+	held, err := u.withFinalizers(ctx)
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (u *Uninstall) leavingNamespace(item state.Item) bool {
 	return item.Key.Kind == "Namespace" && o.GetDeletionTimestamp() != nil
 }
 
-// memory lists the inventories of Syncs and their keys, and tells whether there
+// memory lists the inventories of Syncs and their keys, and reports whether there
 // is one of the installation.
 func (u *Uninstall) memory(ctx context.Context) (out []client.Object, own bool, err error) {
 	inventories := metadataList("ConfigMap")

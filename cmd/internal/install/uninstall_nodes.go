@@ -88,7 +88,7 @@ func (u *Uninstall) drain(ctx context.Context) error {
 	return nil
 }
 
-// left says which nodes are still there.
+// left is which nodes are still there.
 func left(claims []karpv1.NodeClaim) string {
 	var out []string
 	for _, c := range claims {
@@ -222,7 +222,7 @@ func (u *Uninstall) edit(ctx context.Context, object client.Object, doing string
 	return nil
 }
 
-// remover deletes the very incarnation that was seen.
+// remover deletes the very incarnation that was observed.
 func (u *Uninstall) remover(ctx context.Context, object client.Object) error {
 	uid := object.GetUID()
 	err := u.direct.Delete(ctx, object, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
@@ -255,9 +255,9 @@ type holder struct {
 	object    client.Object
 }
 
-// held lists them. Objects of EKS Auto Mode are not among them: its Karpenter
+// withFinalizers lists them. Objects of EKS Auto Mode are not among them: its Karpenter
 // runs outside of the cluster.
-func (u *Uninstall) held(ctx context.Context) ([]holder, error) {
+func (u *Uninstall) withFinalizers(ctx context.Context) ([]holder, error) {
 	var out []holder
 	note := func(kind, finalizer string, object client.Object) {
 		if controllerutil.ContainsFinalizer(object, finalizer) {
@@ -286,7 +286,7 @@ func (u *Uninstall) held(ctx context.Context) ([]holder, error) {
 	for i := range classes.Items {
 		note("EC2NodeClass", awsv1.TerminationFinalizer, &classes.Items[i])
 	}
-	// Whole Nodes, because their taints are looked at too.
+	// Whole Nodes, because their taints are read too.
 	var nodes corev1.NodeList
 	if err := u.direct.List(ctx, &nodes); err != nil {
 		return nil, fmt.Errorf("listing Nodes: %w", err)
@@ -310,7 +310,7 @@ func letIn(node *corev1.Node) {
 // release takes the finalizers off and deletes nothing. What was being deleted
 // already goes now.
 func (u *Uninstall) release(ctx context.Context) error {
-	held, err := u.held(ctx)
+	held, err := u.withFinalizers(ctx)
 	if err != nil {
 		return err
 	}

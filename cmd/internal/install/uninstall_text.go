@@ -32,7 +32,7 @@ func names(kind string, syncs []v1alpha1.Sync) string {
 	return kind + "s " + strings.Join(out, ", ")
 }
 
-// finalized says what will carry Karpenter's finalizers when they are removed:
+// finalized is what will carry Karpenter's finalizers when they are removed:
 // not the nodes that the engine terminates before. It is empty for nothing.
 func (f *installedState) finalized(drain bool) string {
 	var out []string
@@ -58,7 +58,7 @@ func (f *installedState) finalized(drain bool) string {
 	return strings.Join(out, ", ")
 }
 
-// kinds says which of our own kinds go with the installation.
+// kinds is which of our own kinds go with the installation.
 func (f *installedState) kinds() string {
 	if !f.has("CustomResourceDefinition") {
 		return ""
@@ -70,7 +70,7 @@ func (f *installedState) kinds() string {
 	return out
 }
 
-// stays says what uninstall leaves as it is; released tells whether Karpenter's
+// stays is what uninstall leaves as it is; released reports whether Karpenter's
 // finalizers go.
 func (f *installedState) stays(released bool) []string {
 	out := []string{"everything that Syncs applied: NodePools, node classes, workloads; and Karpenter's kinds"}
@@ -89,7 +89,7 @@ func (f *installedState) stays(released bool) []string {
 	return out
 }
 
-// inAWS says what stays in AWS, and how it can be found and removed.
+// inAWS is what stays in AWS, and how it can be found and removed.
 func inAWS(spec v1alpha1.ClusterSpec) []string {
 	var parts []string
 	add := func(declared bool, format string, values ...any) {

@@ -53,7 +53,7 @@ type fencedLease struct {
 // Get implements coordinationv1client.LeaseInterface.
 func (l fencedLease) Get(ctx context.Context, name string, opts metav1.GetOptions) (*coordinationv1.Lease, error) {
 	lease, err := l.LeaseInterface.Get(ctx, name, opts)
-	if apierrors.IsNotFound(err) || err == nil && !l.heldByUs(lease) {
+	if apierrors.IsNotFound(err) || err == nil && !l.isHolder(lease) {
 		l.fence.close()
 	}
 	return lease, err
@@ -67,7 +67,7 @@ func (l fencedLease) Create(ctx context.Context, lease *coordinationv1.Lease, op
 // Update implements coordinationv1client.LeaseInterface. An update that gives the
 // lease away is sent when all writes are answered that passed before.
 func (l fencedLease) Update(ctx context.Context, lease *coordinationv1.Lease, opts metav1.UpdateOptions) (*coordinationv1.Lease, error) {
-	if !l.heldByUs(lease) {
+	if !l.isHolder(lease) {
 		l.fence.close()
 		if err := l.fence.waitIdle(ctx); err != nil {
 			return nil, err
@@ -85,7 +85,7 @@ func (l fencedLease) write(lease *coordinationv1.Lease, send func() (*coordinati
 		l.fence.close() // Somebody else wrote or deleted it.
 	case err != nil:
 		// It may have been renewed or not: the last renewal that is certain counts.
-	case l.heldByUs(lease) && l.heldByUs(now):
+	case l.isHolder(lease) && l.isHolder(now):
 		lasts := min(seconds(lease), seconds(now))
 		l.fence.open(at, term, lasts-(LeaseDuration-RenewDeadline))
 	default:
@@ -94,7 +94,7 @@ func (l fencedLease) write(lease *coordinationv1.Lease, send func() (*coordinati
 	return now, err
 }
 
-func (l fencedLease) heldByUs(lease *coordinationv1.Lease) bool {
+func (l fencedLease) isHolder(lease *coordinationv1.Lease) bool {
 	return ptr.Deref(lease.Spec.HolderIdentity, "") == l.fence.identity
 }
 

@@ -41,9 +41,9 @@ type File struct {
 	Before, After []byte
 }
 
-// Shown are both contents as they may be shown: without the values of Secrets and
+// Masked are both contents as they may be shown: without the values of Secrets and
 // without user data, none of which an upgrade changes.
-func (f File) Shown() (before, after []byte) {
+func (f File) Masked() (before, after []byte) {
 	return masked(f.Path, f.Before), masked(f.Path, f.After)
 }
 
@@ -52,7 +52,7 @@ type Outcome struct {
 	upgrade.Result
 	// Changed are the files that change, by path.
 	Changed []File
-	// Written says whether they were written.
+	// Written reports whether they were written.
 	Written bool
 }
 

@@ -94,7 +94,7 @@ func TestWhatWasReplacedIsPutBack(t *testing.T) {
 
 func TestWhatCannotBeReadIsNotShown(t *testing.T) {
 	f := File{Path: "a.yaml", Before: []byte("a: [hunter2"), After: []byte("kind: Secret\ndata:\n  a: aHVudGVyMg==\nother: 1\n")}
-	before, after := f.Shown()
+	before, after := f.Masked()
 	if string(before) != "***\n" {
 		t.Errorf("of a file that is no YAML it shows %q", before)
 	}

@@ -202,7 +202,7 @@ type app struct {
 	// gpus looks after what nodes offer.
 	gpus *gpus
 	// parameters keeps the values of Syncs' SSM parameters.
-	parameters *updater.Keeper
+	parameters *updater.Updater
 }
 
 // manager builds the manager with the engine on it, or without when the engine

@@ -106,7 +106,7 @@ func (r *reader) document(n *yaml.Node) cost.Document {
 		return out
 	}
 	if at := f["region"]; at != nil {
-		out.Region = r.word(at, "region", region, "such as eu-west-1")
+		out.Region = r.matching(at, "region", region, "such as eu-west-1")
 	}
 	if at := f["hoursAMonth"]; at != nil {
 		out.HoursAMonth = r.number(at, "hoursAMonth", longestMonth)
@@ -191,7 +191,7 @@ func (r *reader) fields(n *yaml.Node, what string, known ...string) (map[string]
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if !contains(known, key.Value) {
-			r.problem(key, "unknown field %q in %s%s", shown(key.Value), what, manifest.Suggest(key.Value, known))
+			r.problem(key, "unknown field %q in %s%s", truncated(key.Value), what, manifest.Suggest(key.Value, known))
 			good = false
 			continue
 		}

@@ -31,8 +31,8 @@ var (
 
 func contains(list []string, s string) bool { return slices.Contains(list, s) }
 
-// shown is text of the file as it may be repeated in a problem.
-func shown(s string) string {
+// truncated is text of the file as it may be repeated in a problem.
+func truncated(s string) string {
 	if len(s) > longestTitle {
 		s = strings.ToValidUTF8(s[:longestTitle], "") + "…"
 	}
@@ -48,22 +48,22 @@ func (r *reader) scalar(n *yaml.Node, what string) (string, bool) {
 	return n.Value, true
 }
 
-func (r *reader) word(n *yaml.Node, what string, form *regexp.Regexp, example string) string {
+func (r *reader) matching(n *yaml.Node, what string, form *regexp.Regexp, example string) string {
 	text, ok := r.scalar(n, what)
 	if ok && !form.MatchString(text) {
-		r.problem(n, "%s %q is none, %s", what, shown(text), example)
+		r.problem(n, "%s %q is none, %s", what, truncated(text), example)
 	}
 	return text
 }
 
 func (r *reader) kind(n *yaml.Node) string {
-	return r.word(n, "instanceType", instanceType, "such as g4dn.xlarge")
+	return r.matching(n, "instanceType", instanceType, "such as g4dn.xlarge")
 }
 
 func (r *reader) capacity(n *yaml.Node) string {
 	text, ok := r.scalar(n, "capacityType")
 	if ok && text != "spot" && text != "on-demand" {
-		r.problem(n, "capacityType %q is neither spot nor on-demand", shown(text))
+		r.problem(n, "capacityType %q is neither spot nor on-demand", truncated(text))
 	}
 	return text
 }
@@ -78,7 +78,7 @@ func (r *reader) title(n *yaml.Node) string {
 	case strings.TrimSpace(text) != text || text == "" || utf8.RuneCountInString(text) > longestTitle:
 		r.problem(n, "name must be 1 to %d characters without blanks at its ends", longestTitle)
 	case strings.ContainsFunc(text, bad) || !utf8.ValidString(text):
-		r.problem(n, "name %q holds a character that no table can show; use letters, digits and blanks", shown(text))
+		r.problem(n, "name %q holds a character that no table can show; use letters, digits and blanks", truncated(text))
 	}
 	return text
 }
@@ -91,7 +91,7 @@ func (r *reader) number(n *yaml.Node, what string, most float64) float64 {
 	}
 	v, _, ok := figure(text)
 	if !ok || v <= 0 || v > most {
-		r.problem(n, "%s %q is not a number above 0 and up to %s", what, shown(text), strconv.FormatFloat(most, 'f', -1, 64))
+		r.problem(n, "%s %q is not a number above 0 and up to %s", what, truncated(text), strconv.FormatFloat(most, 'f', -1, 64))
 		return 0
 	}
 	return v
@@ -110,7 +110,7 @@ func (r *reader) figure(n *yaml.Node, what string, most float64) cost.Range {
 	low, some, ok := figure(from)
 	high, more, okay := figure(to)
 	if !ok || !okay || low > high || high > most {
-		r.problem(n, "%s %q is neither a number up to %s nor a range of two, such as 10-30", what, shown(text), strconv.FormatFloat(most, 'f', -1, 64))
+		r.problem(n, "%s %q is neither a number up to %s nor a range of two, such as 10-30", what, truncated(text), strconv.FormatFloat(most, 'f', -1, 64))
 		return cost.Range{}
 	}
 	return cost.Range{From: low, To: high, Decimals: max(some, more)}

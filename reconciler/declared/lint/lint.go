@@ -27,7 +27,7 @@ import (
 type Finding struct {
 	Key    state.Key
 	Origin state.Origin
-	// Text says what is wrong and what to do about it. It does not name the object.
+	// Text is what is wrong and what to do about it. It does not name the object.
 	Text string
 	// UnknownField is as state.Problem has it.
 	UnknownField string

@@ -143,10 +143,10 @@ func fieldOf(err *field.Error) string {
 // omitted stands for a value in messages of the schema library.
 const omitted = "<value omitted>"
 
-// maxShown is the longest value that a message repeats.
-const maxShown = 60
+// maxValueLength is the longest value that a message repeats.
+const maxValueLength = 60
 
-// detail says what is wrong with a field. Values are shown when they are short
+// detail is what is wrong with a field. Values are shown when they are short
 // and cannot be user data.
 func detail(err *field.Error) string {
 	text := strings.TrimPrefix(err.Detail, err.Field+" in body ")
@@ -162,7 +162,7 @@ func detail(err *field.Error) string {
 	shown := ""
 	switch value := err.BadValue.(type) {
 	case string, int64, float64, bool:
-		if s := fmt.Sprintf("%#v", value); len(s) <= maxShown && value != omitted && !strings.HasSuffix(err.Field, "userData") {
+		if s := fmt.Sprintf("%#v", value); len(s) <= maxValueLength && value != omitted && !strings.HasSuffix(err.Field, "userData") {
 			shown = s + ": "
 		}
 	}

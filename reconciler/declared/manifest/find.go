@@ -128,7 +128,7 @@ func Around(docs []Document, line int) (Document, bool) {
 
 // Find returns the line of a field given by its path: keys, and indexes written
 // as numbers. A key that holds dots may come in parts. Where the path ends
-// early, it is the line of the deepest part that is there; found says whether
+// early, it is the line of the deepest part that is there; found reports whether
 // all of it was.
 func (d Document) Find(fields []string) (line int, found bool) {
 	n := follow(d.Node)

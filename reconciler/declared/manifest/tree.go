@@ -148,7 +148,7 @@ func (t *Tree) Read(name string) ([]byte, error) {
 	return b, nil
 }
 
-// sourceFault tells a source that broke from a file that is the user's
+// sourceFault distinguishes a source that broke from a file that is the user's
 // mistake: the first must never look like a removed file.
 func (t *Tree) sourceFault(err error) error {
 	switch {

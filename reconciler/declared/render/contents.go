@@ -275,10 +275,10 @@ func (s *survey) generatedFile(k *kustomization, field string, n *yaml.Node) []b
 	return b
 }
 
-// harmless are the built-in transformers that touch nothing but objects. None
+// readsNoFile are the built-in transformers that touch nothing but objects. None
 // of them may name a file: their configuration could be patched to name
 // another one after this survey.
-func harmless(kind string) bool {
+func readsNoFile(kind string) bool {
 	switch kind {
 	case "AnnotationsTransformer", "ImageTagTransformer", "LabelTransformer", "NamespaceTransformer",
 		"PrefixTransformer", "SuffixTransformer", "PrefixSuffixTransformer", "ReplicaCountTransformer",
@@ -330,7 +330,7 @@ func (s *survey) plugin(k *kustomization, field string, e *yaml.Node, d manifest
 		return
 	}
 	kind, _ := m["kind"].(string)
-	if m["apiVersion"] != "builtin" || !harmless(kind) {
+	if m["apiVersion"] != "builtin" || !readsNoFile(kind) {
 		s.problem(at, "%s: %q is not one of kustomize's built-in transformers, and plugins are not run: commit what it makes", field, kind)
 		return
 	}

@@ -85,7 +85,7 @@ func Run(tree *manifest.Tree, folder string) (Result, error) {
 }
 
 // withOrigins is the root kustomization with origin annotations turned on;
-// own says that it asks for them itself and so wants to keep them.
+// own reports that it asks for them itself and so wants to keep them.
 func withOrigins(k *kustomization) (content []byte, own bool, err error) {
 	if slices.Contains(k.spec.BuildMetadata, types.OriginAnnotations) {
 		content, err = yaml.Marshal(k.doc.Node)

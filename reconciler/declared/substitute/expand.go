@@ -21,7 +21,7 @@ const (
 // filled is what an expression comes to.
 type filled struct {
 	text string
-	// fault says what is wrong with it; empty where nothing is.
+	// fault is what is wrong with it; empty where nothing is.
 	fault string
 	// names are the variables that it mentions, secrets those of Secrets.
 	names, secrets []string
@@ -177,7 +177,7 @@ func (a *applier) expression(text string) (*filled, int, error) {
 func (a *applier) fill(one string, e Expression) (*filled, error) {
 	f := &filled{names: e.Variables()}
 	f.secrets = a.values.secrets(f.names)
-	size, steps := e.Cost(a.values.told)
+	size, steps := e.Cost(a.values.publicLength)
 	if size > maxValue {
 		f.fault = head(one) + " comes to more than 1 MiB of text; use a shorter value"
 		return f, nil
@@ -220,7 +220,7 @@ func (a *applier) spend(steps int) error {
 	return nil
 }
 
-// undefined says that a variable has no value, and how to give it one.
+// undefined reports that a variable has no value, and how to give it one.
 func (a *applier) undefined(name string) string {
 	return "${" + name + "} has no value: set " + name + " in spec.substitute of the Sync or in a ConfigMap that spec.substituteFrom names, or write ${" +
 		name + ":=value} with a default, or $${" + name + "} where the text is meant as it is" + manifest.Suggest(name, a.values.Names())

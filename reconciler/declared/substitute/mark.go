@@ -37,7 +37,7 @@ func (v Values) seal(expression string, names []string) string {
 
 func padding(n int) int { return n % 2 * 2 }
 
-// digestOf tells an expression with these values from any other. Only who holds
+// digestOf distinguishes an expression with these values from any other. Only who holds
 // the tickets can make it, which keeps authors of repositories from writing
 // marks.
 func (v Values) digestOf(expression string, names []string) string {

@@ -15,20 +15,20 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// sight is what a first look at an object tells.
-type sight struct {
-	// variable says that it may hold an expression or an escaped one.
+// scanned is what a first look at an object tells.
+type scanned struct {
+	// variable reports that it may hold an expression or an escaped one.
 	variable bool
 	// mark is the path of text that has the form of a mark, or nil.
 	mark []string
 }
 
-// look reads each text of an object once, and builds no path where there is
+// scan reads each text of an object once, and builds no path where there is
 // nothing to report: most objects have no variable.
-func look(object map[string]any) sight {
-	var s sight
+func scan(object map[string]any) scanned {
+	var s scanned
 	var reserved bool
-	glance(object, func(text string) {
+	eachText(object, func(text string) {
 		if i := strings.IndexByte(text, '$'); i >= 0 && !s.variable {
 			s.variable = strings.Contains(text[i:], "${") || strings.Contains(text[i:], "$$")
 		}
@@ -44,16 +44,16 @@ func look(object map[string]any) sight {
 	return s
 }
 
-func glance(v any, see func(text string)) {
+func eachText(v any, see func(text string)) {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, e := range v {
 			see(k)
-			glance(e, see)
+			eachText(e, see)
 		}
 	case []any:
 		for _, e := range v {
-			glance(e, see)
+			eachText(e, see)
 		}
 	case string:
 		see(v)

@@ -25,7 +25,7 @@ func (v Values) read(text string) (Expression, error) {
 // one that Apply did not make with these values, and an entry of data that does
 // not come out as base64. Its errors name variables and no values.
 func Reveal(object map[string]any, values Values) (map[string]any, error) {
-	if !holdsMark(object) {
+	if !containsMark(object) {
 		return object, nil
 	}
 	out := object
@@ -49,9 +49,9 @@ func Reveal(object map[string]any, values Values) (map[string]any, error) {
 	return out, nil
 }
 
-func holdsMark(object map[string]any) bool {
+func containsMark(object map[string]any) bool {
 	found := false
-	glance(object, func(text string) {
+	eachText(object, func(text string) {
 		found = found || len(text) >= headLen && strings.Contains(text, prefix)
 	})
 	return found
@@ -118,7 +118,7 @@ func (v Values) evaluate(text string, e Expression) (string, error) {
 // Mask returns the object with words for a reader in the place of marks:
 // "(secret ${TOKEN})". An object without marks comes back as it is.
 func Mask(object map[string]any) map[string]any {
-	if !holdsMark(object) {
+	if !containsMark(object) {
 		return object
 	}
 	out, _ := masked(object).(map[string]any)

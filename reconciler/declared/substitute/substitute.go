@@ -90,7 +90,7 @@ func (a *applier) problem(at state.Origin, format string, args ...any) {
 
 // object returns the object with its variables filled in; false after a Problem.
 func (a *applier) object(o manifest.Object) (manifest.Object, bool, error) {
-	seen := look(o.Value)
+	seen := scan(o.Value)
 	if seen.mark != nil {
 		a.problem(a.line(o.Origin, seen.mark), reserved)
 		return o, false, nil

@@ -66,7 +66,7 @@ type variable struct {
 	// ticket stands for the value of a secret: it changes with it and, made
 	// under a key, tells nothing of it. Empty for what is no secret.
 	ticket string
-	// sealed says that the value is not known here.
+	// sealed reports that the value is not known here.
 	sealed bool
 }
 
@@ -87,8 +87,8 @@ func (v Values) length(name string) int {
 	return len(one.value())
 }
 
-// told is length as a process knows it that must not know secrets.
-func (v Values) told(name string) int {
+// publicLength is length as a process knows it that must not know secrets.
+func (v Values) publicLength(name string) int {
 	if one, _ := v.get(name); one.secret() {
 		return 0
 	}
@@ -135,7 +135,7 @@ func NewValues(language Language, key []byte, sources ...Source) (Values, error)
 	return v, nil
 }
 
-// isName tells whether Flux would take the name too.
+// isName reports whether Flux would take the name too.
 func isName(name string) bool { return name != "" && nameOf(name) == name }
 
 // Format keeps the values out of whatever prints Values.

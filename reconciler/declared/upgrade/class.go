@@ -151,19 +151,19 @@ func (r *run) templateSpec(o *object, spec *yaml.Node) {
 	if absent(get(spec, "amiFamily")) {
 		take(spec, "amiFamily")
 		if absent(get(spec, "amiSelectorTerms")) {
-			r.tell(o, Default, "spec", "amiSelectorTerms: alias al2@latest, the default of v1alpha1")
-			set(spec, "amiSelectorTerms", list(mapping(word("alias"), word("al2@latest"))))
+			r.report(o, Default, "spec", "amiSelectorTerms: alias al2@latest, the default of v1alpha1")
+			set(spec, "amiSelectorTerms", list(mapping(scalarOf("alias"), scalarOf("al2@latest"))))
 		} else {
-			r.tell(o, Default, "spec", "amiFamily: AL2, the default of v1alpha1")
-			set(spec, "amiFamily", word("AL2"))
+			r.report(o, Default, "spec", "amiFamily: AL2, the default of v1alpha1")
+			set(spec, "amiFamily", scalarOf("AL2"))
 		}
 	} else {
 		r.amiFamily(o, spec)
 	}
 	if absent(get(spec, "instanceProfile")) && absent(get(spec, "role")) {
 		profile := r.defaultProfile(o)
-		r.tell(o, Default, "spec", "instanceProfile: %s, which karpenter-global-settings gave to templates without one", text(profile))
-		set(spec, "instanceProfile", word(text(profile)))
+		r.report(o, Default, "spec", "instanceProfile: %s, which karpenter-global-settings gave to templates without one", text(profile))
+		set(spec, "instanceProfile", scalarOf(text(profile)))
 	}
 	r.tags(o, spec)
 }
@@ -190,25 +190,25 @@ func (r *run) amiFamily(o *object, spec *yaml.Node) {
 		return
 	}
 	take(spec, "amiSelectorTerms")
-	r.tellAt(o, Lossless, line, "amiFamily %s is the alias %s@latest now", family, alias)
+	r.reportAt(o, Lossless, line, "amiFamily %s is the alias %s@latest now", family, alias)
 	k, _, i := take(spec, "amiFamily")
 	rename(k, "amiSelectorTerms")
-	put(spec, i, k, list(mapping(word("alias"), word(alias+"@latest"))))
+	put(spec, i, k, list(mapping(scalarOf("alias"), scalarOf(alias+"@latest"))))
 }
 
 // ubuntu keeps Ubuntu's AMIs, which v1 starts as those of AL2.
 func (r *run) ubuntu(o *object, spec *yaml.Node) {
 	family := get(spec, "amiFamily")
-	r.tellAt(o, Lossless, lineOf(spec, "amiFamily"), "amiFamily %s is AL2 now, which starts such nodes in the same way", text(family))
+	r.reportAt(o, Lossless, lineOf(spec, "amiFamily"), "amiFamily %s is AL2 now, which starts such nodes in the same way", text(family))
 	family.Value = "AL2"
 	if absent(get(spec, "blockDeviceMappings")) {
 		take(spec, "blockDeviceMappings")
-		r.tell(o, Default, "spec", "blockDeviceMappings: /dev/sda1 with 20Gi, encrypted, gp3, the default of Ubuntu")
+		r.report(o, Default, "spec", "blockDeviceMappings: /dev/sda1 with 20Gi, encrypted, gp3, the default of Ubuntu")
 		set(spec, "blockDeviceMappings", list(mapping(
-			word("deviceName"), word("/dev/sda1"),
-			word("rootVolume"), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"},
-			word("ebs"), mapping(word("encrypted"), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"},
-				word("volumeType"), word("gp3"), word("volumeSize"), word("20Gi")),
+			scalarOf("deviceName"), scalarOf("/dev/sda1"),
+			scalarOf("rootVolume"), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"},
+			scalarOf("ebs"), mapping(scalarOf("encrypted"), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"},
+				scalarOf("volumeType"), scalarOf("gp3"), scalarOf("volumeSize"), scalarOf("20Gi")),
 		)))
 	}
 }
@@ -227,7 +227,7 @@ func (r *run) tags(o *object, spec *yaml.Node) {
 			i += 2
 			continue
 		}
-		r.tellAt(o, Lossless, tags.Content[i].Line, "tag %s is dropped: Karpenter sets it itself", key)
+		r.reportAt(o, Lossless, tags.Content[i].Line, "tag %s is dropped: Karpenter sets it itself", key)
 		tags.Content = slices.Delete(tags.Content, i, i+2)
 	}
 	if len(tags.Content) == 0 {
@@ -241,13 +241,13 @@ func (r *run) inlineProvider(o *object, spec *yaml.Node) {
 	if k == nil || absent(provider) {
 		return
 	}
-	r.tellAt(o, Lossless, k.Line, "spec.provider is the EC2NodeClass %s now", o.name())
+	r.reportAt(o, Lossless, k.Line, "spec.provider is the EC2NodeClass %s now", o.name())
 	rename(k, "providerRef")
-	put(spec, i, k, mapping(word("name"), word(o.name())))
+	put(spec, i, k, mapping(scalarOf("name"), scalarOf(o.name())))
 	take(provider, "apiVersion")
 	take(provider, "kind")
-	n := r.beside(o, mapping(word("apiVersion"), word("karpenter.k8s.aws/v1"), word("kind"), word("EC2NodeClass"),
-		word("metadata"), mapping(word("name"), word(o.name())), word("spec"), provider))
+	n := r.beside(o, mapping(scalarOf("apiVersion"), scalarOf("karpenter.k8s.aws/v1"), scalarOf("kind"), scalarOf("EC2NodeClass"),
+		scalarOf("metadata"), mapping(scalarOf("name"), scalarOf(o.name())), scalarOf("spec"), provider))
 	r.identify(n)
 	n.rules = r.table.rules("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate")
 	r.template(n)

@@ -88,7 +88,7 @@ func isMapping(n *yaml.Node, path string) bool {
 	return n != nil && n.Kind == yaml.MappingNode
 }
 
-func word(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s} }
+func scalarOf(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s} }
 
 // mapping makes one of keys and values in turn.
 func mapping(content ...*yaml.Node) *yaml.Node {
@@ -132,7 +132,7 @@ func set(n *yaml.Node, key string, v *yaml.Node) {
 		n.Content[i+1] = v
 		return
 	}
-	put(n, -1, word(key), v)
+	put(n, -1, scalarOf(key), v)
 }
 
 // remove takes an entry out by its path.
@@ -151,7 +151,7 @@ func within(n *yaml.Node, path string, i int) *yaml.Node {
 		j := at(n, key)
 		if j < 0 {
 			v := mapping()
-			put(n, i, word(key), v)
+			put(n, i, scalarOf(key), v)
 			n, i = v, -1
 			continue
 		}

@@ -40,7 +40,7 @@ func Files(fsys fs.FS, folder string, opts Options) (Result, error) {
 			out.Files[p.name] = content
 		}
 	}
-	f.settle(&out)
+	f.skipBlocked(&out)
 	out.Changes = sorted(f.run.changes)
 	return out, nil
 }

@@ -112,7 +112,7 @@ func toNode(v any) *yaml.Node {
 	case map[string]any:
 		n := mapping()
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			n.Content = append(n.Content, word(k), toNode(v[k]))
+			n.Content = append(n.Content, scalarOf(k), toNode(v[k]))
 		}
 		return n
 	case []any:
@@ -122,7 +122,7 @@ func toNode(v any) *yaml.Node {
 		}
 		return n
 	case string:
-		return word(v)
+		return scalarOf(v)
 	case int64:
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: strconv.FormatInt(v, 10)}
 	case float64:

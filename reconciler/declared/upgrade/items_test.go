@@ -39,7 +39,7 @@ func TestOfAKeyThatIsWrittenTwiceTheFirstCounts(t *testing.T) {
 	one := func(line int) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: "a", Line: line} }
 	n := toNode(map[string]any{"a": "b"})
 	var lines numbering
-	lines.number(n, mapping(one(1), word("b"), one(2), word("b")))
+	lines.number(n, mapping(one(1), scalarOf("b"), one(2), scalarOf("b")))
 	if got := n.Content[0].Line; got != 1 {
 		t.Errorf("it is in line %d", got)
 	}

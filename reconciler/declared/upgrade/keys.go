@@ -14,24 +14,24 @@ import (
 func (r *run) rename() {
 	for _, o := range r.objects {
 		if !o.blocked {
-			w := walk{run: r, object: o, seen: map[*yaml.Node]bool{}}
+			w := walk{run: r, object: o, visited: map[*yaml.Node]bool{}}
 			w.node(o.node, "")
 		}
 	}
 }
 
 type walk struct {
-	run    *run
-	object *object
-	seen   map[*yaml.Node]bool
+	run     *run
+	object  *object
+	visited map[*yaml.Node]bool
 }
 
-// node looks at a node below a key.
+// node reads a node below a key.
 func (w *walk) node(n *yaml.Node, key string) {
-	if w.seen[n] {
+	if w.visited[n] {
 		return
 	}
-	w.seen[n] = true
+	w.visited[n] = true
 	switch n.Kind {
 	case yaml.MappingNode:
 		w.toleration(n, key)
@@ -45,7 +45,7 @@ func (w *walk) node(n *yaml.Node, key string) {
 		}
 	case yaml.ScalarNode:
 		w.scalar(n, key)
-	default: // an alias shows a node that is looked at where it stands
+	default: // an alias shows a node that is read where it stands
 	}
 }
 
@@ -59,12 +59,12 @@ func (w *walk) keys(n *yaml.Node) {
 		line := n.Content[i].Line
 		j := at(n, renamed.New)
 		if j < 0 {
-			w.run.tellAt(w.object, Lossless, line, "%s is %s now", renamed.Old, renamed.New)
+			w.run.reportAt(w.object, Lossless, line, "%s is %s now", renamed.Old, renamed.New)
 			rename(n.Content[i], renamed.New)
 			continue
 		}
 		if text(n.Content[i+1]) == text(n.Content[j+1]) {
-			w.run.tellAt(w.object, Lossless, line, "%s is dropped beside %s, its new name", renamed.Old, renamed.New)
+			w.run.reportAt(w.object, Lossless, line, "%s is dropped beside %s, its new name", renamed.Old, renamed.New)
 		} else {
 			w.run.ask(w.object, line, "%s is dropped beside %s, its new name", renamed.Old, renamed.New)
 		}
@@ -72,7 +72,7 @@ func (w *walk) keys(n *yaml.Node) {
 	}
 	for _, gone := range w.run.table.GoneLabels {
 		if i := at(n, gone); i >= 0 {
-			w.run.tellAt(w.object, Person, n.Content[i].Line, "no node carries %s any more; choose nodes by another label", gone)
+			w.run.reportAt(w.object, Person, n.Content[i].Line, "no node carries %s any more; choose nodes by another label", gone)
 		}
 	}
 }
@@ -85,13 +85,13 @@ func (w *walk) toleration(n *yaml.Node, key string) {
 	if key != "tolerations" || text(k) != old {
 		return
 	}
-	w.run.tellAt(w.object, Lossless, k.Line, "toleration of %s is one of %s now", old, now)
+	w.run.reportAt(w.object, Lossless, k.Line, "toleration of %s is one of %s now", old, now)
 	k.Value = now
 	take(n, "value")
 	if text(get(n, "operator")) == "Equal" {
 		get(n, "operator").Value = "Exists"
 	} else if absent(get(n, "operator")) {
-		set(n, "operator", word("Exists"))
+		set(n, "operator", scalarOf("Exists"))
 	}
 }
 
@@ -100,28 +100,28 @@ func (w *walk) scalar(n *yaml.Node, key string) {
 	for _, renamed := range w.run.table.Keys {
 		switch {
 		case n.Value == renamed.Old && (key == "key" || key == "topologyKey"):
-			w.run.tellAt(w.object, Lossless, n.Line, "%s is %s now", renamed.Old, renamed.New)
+			w.run.reportAt(w.object, Lossless, n.Line, "%s is %s now", renamed.Old, renamed.New)
 			n.Value = renamed.New
 		case strings.Contains(n.Value, renamed.Old) && !w.object.is("", "Secret") && !w.object.is("apiextensions.k8s.io", "CustomResourceDefinition") && !w.old(key):
-			w.run.tellAt(w.object, Person, n.Line, "a text mentions %s, which is %s now; change it where it is read", renamed.Old, renamed.New)
+			w.run.reportAt(w.object, Person, n.Line, "a text mentions %s, which is %s now; change it where it is read", renamed.Old, renamed.New)
 		}
 	}
 	if key == "key" && slices.Contains(w.run.table.GoneLabels, n.Value) {
-		w.run.tellAt(w.object, Person, n.Line, "no node carries %s any more; choose nodes by another label", n.Value)
+		w.run.reportAt(w.object, Person, n.Line, "no node carries %s any more; choose nodes by another label", n.Value)
 	}
 }
 
 // old reports a key under which kubectl keeps a copy of the object.
 func (w *walk) old(key string) bool { return key == "kubectl.kubernetes.io/last-applied-configuration" }
 
-// remarks tells what no conversion can do.
-func (r *run) remarks() {
+// reportManual reports what no conversion can do.
+func (r *run) reportManual() {
 	for _, o := range r.objects {
 		switch {
 		case o.is("apiextensions.k8s.io", "CustomResourceDefinition"):
 			r.definition(o)
 		case o.is("", "ConfigMap") && o.name() == "karpenter-global-settings":
-			r.tell(o, Person, "", "Karpenter no longer reads this ConfigMap; write what it sets to spec.engine of the Cluster, and remove it")
+			r.report(o, Person, "", "Karpenter no longer reads this ConfigMap; write what it sets to spec.engine of the Cluster, and remove it")
 		case o.class() && !o.blocked:
 			r.refused(o)
 		}
@@ -132,11 +132,11 @@ func (r *run) remarks() {
 func (r *run) definition(o *object) {
 	switch o.name() {
 	case "provisioners.karpenter.sh", "machines.karpenter.sh", "awsnodetemplates.karpenter.k8s.aws":
-		r.tell(o, Person, "", "this API is gone; remove the definition once no object of it is left in the cluster")
+		r.report(o, Person, "", "this API is gone; remove the definition once no object of it is left in the cluster")
 	case "nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws":
 		versions := get(o.node, "spec.versions")
 		if versions != nil && !slices.ContainsFunc(versions.Content, func(v *yaml.Node) bool { return text(get(v, "name")) == "v1" }) {
-			r.tell(o, Person, "", "this definition knows no v1; remove it: Poolwright installs the one of its Karpenter")
+			r.report(o, Person, "", "this definition knows no v1; remove it: Poolwright installs the one of its Karpenter")
 		}
 	}
 }
@@ -156,7 +156,7 @@ func (r *run) refused(o *object) {
 	for _, t := range terms.Content {
 		if alias := get(t, "alias"); strings.HasPrefix(text(alias), "al2@") {
 			// One that an upgrade made stands where its family was.
-			r.tellAt(o, Person, max(alias.Line, lineOf(o.node, "spec.amiSelectorTerms")), "%s", al2Advice(o, text(alias), version))
+			r.reportAt(o, Person, max(alias.Line, lineOf(o.node, "spec.amiSelectorTerms")), "%s", al2Advice(o, text(alias), version))
 		}
 	}
 }

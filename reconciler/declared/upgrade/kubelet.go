@@ -122,8 +122,8 @@ type want struct {
 	settings string // canonical; empty for none
 }
 
-// settleKubelets moves the kubelet settings of pools to their classes.
-func (r *run) settleKubelets(pools, classes []*object) {
+// moveKubelets moves the kubelet settings of pools to their classes.
+func (r *run) moveKubelets(pools, classes []*object) {
 	wants := map[*object][]want{}
 	for _, o := range pools {
 		r.respell(o)
@@ -134,7 +134,7 @@ func (r *run) settleKubelets(pools, classes []*object) {
 	for _, class := range classes {
 		if any := slices.ContainsFunc(wants[class], func(w want) bool { return get(w.pool.node, "spec.template.spec.kubelet") != nil }); any {
 			r.spellOut(class)
-			r.settle(class, wants[class])
+			r.kubeletOf(class, wants[class])
 		}
 	}
 }
@@ -155,15 +155,15 @@ func (r *run) respell(o *object) {
 		}
 	}
 	if k, _, _ := take(kubelet, "containerRuntime"); k != nil {
-		r.tellAt(o, Lossless, k.Line, "kubelet containerRuntime is dropped: containerd is the only one")
+		r.reportAt(o, Lossless, k.Line, "kubelet containerRuntime is dropped: containerd is the only one")
 	}
 	if kubelet != nil && absent(kubelet) {
 		remove(o.node, "spec.template.spec.kubelet")
 	}
 }
 
-// settle gives the pools of one class what they want.
-func (r *run) settle(class *object, wants []want) {
+// kubeletOf gives the pools of one class what they want.
+func (r *run) kubeletOf(class *object, wants []want) {
 	// By name, so that the loop, which has no order of files, decides the same.
 	slices.SortStableFunc(wants, func(a, b want) int { return strings.Compare(a.pool.name(), b.pool.name()) })
 	base := canonical(get(class.node, "spec.kubelet"))
@@ -193,9 +193,9 @@ func (r *run) settle(class *object, wants []want) {
 		}
 		k, v, _ := take(template, "kubelet")
 		if target == class {
-			r.tellAt(w.pool, Lossless, line, "kubelet settings are spec.kubelet of EC2NodeClass %s now", class.name())
+			r.reportAt(w.pool, Lossless, line, "kubelet settings are spec.kubelet of EC2NodeClass %s now", class.name())
 		} else {
-			r.tellAt(w.pool, Lossless, line, "kubelet settings are spec.kubelet of EC2NodeClass %s now, a copy of %s for the pools that want them so", target.name(), class.name())
+			r.reportAt(w.pool, Lossless, line, "kubelet settings are spec.kubelet of EC2NodeClass %s now, a copy of %s for the pools that want them so", target.name(), class.name())
 			get(template, "nodeClassRef.name").Value = target.name()
 		}
 		spec := get(target.node, "spec")
@@ -239,12 +239,12 @@ func (r *run) split(class *object, w want, original *yaml.Node) *object {
 		r.block(w.pool, "", "its kubelet settings need one more copy of EC2NodeClass %s, and the copies hold more than %d values already; let pools share their kubelet settings", class.name(), maxCopied)
 		return nil
 	}
-	r.tell(class, Lossless, "metadata.name", "pools that share the class want other kubelet settings; its copy %s is for those", name)
+	r.report(class, Lossless, "metadata.name", "pools that share the class want other kubelet settings; its copy %s is for those", name)
 	node := r.book.Copy(class.node)
 	for _, key := range []string{"metadata", "spec"} {
 		set(node, key, r.book.Copy(get(node, key)))
 	}
-	set(get(node, "metadata"), "name", word(name))
+	set(get(node, "metadata"), "name", scalarOf(name))
 	spec := get(node, "spec")
 	if original != nil || at(spec, "kubelet") >= 0 {
 		take(spec, "kubelet")

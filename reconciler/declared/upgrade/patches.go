@@ -35,7 +35,7 @@ func (f *files) kustomization(p *page) {
 	}
 }
 
-// patch looks at one patch of a kustomization.
+// patch reads one patch of a kustomization.
 func (f *files) patch(p *page, n *yaml.Node) {
 	file, inline := text(get(n, "path")), get(n, "patch")
 	if n.Kind == yaml.ScalarNode && !strings.Contains(n.Value, "\n") {

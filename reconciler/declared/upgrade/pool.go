@@ -122,7 +122,7 @@ func (r *run) betaPool(o *object) {
 	disruption := get(o.node, "spec.disruption")
 	policy := get(disruption, "consolidationPolicy")
 	if after := get(disruption, "consolidateAfter"); !absent(after) && text(policy) != "WhenEmpty" && !variable(policy) && text(after) != "Never" {
-		r.tell(o, Default, "spec.disruption.consolidateAfter", "consolidateAfter %s takes effect now: v1beta1 refused it beside WhenUnderutilized, and did not wait; write 0s where that is meant", text(after))
+		r.report(o, Default, "spec.disruption.consolidateAfter", "consolidateAfter %s takes effect now: v1beta1 refused it beside WhenUnderutilized, and did not wait; write 0s where that is meant", text(after))
 	}
 	if r.unknown(policy) {
 		r.ask(o, lineOf(o.node, "spec.disruption.consolidationPolicy"), "%s is kept as it is written: where its value is WhenUnderutilized, make that WhenEmptyOrUnderutilized, which is its name in v1", text(policy))
@@ -144,20 +144,20 @@ func (r *run) nodeClassRef(o *object) {
 		if g, _, ok := strings.Cut(text(v), "/"); ok && g != "" {
 			group = g
 		}
-		r.tellAt(o, Lossless, k.Line, "nodeClassRef.apiVersion is group now")
+		r.reportAt(o, Lossless, k.Line, "nodeClassRef.apiVersion is group now")
 		rename(k, "group")
-		put(ref, i, k, word(group))
+		put(ref, i, k, scalarOf(group))
 	} else if at(ref, "group") < 0 {
-		r.tellAt(o, Default, ref.Line, "nodeClassRef.group: %s", group)
-		put(ref, 0, word("group"), word(group))
+		r.reportAt(o, Default, ref.Line, "nodeClassRef.group: %s", group)
+		put(ref, 0, scalarOf("group"), scalarOf(group))
 	}
 	switch kind := get(ref, "kind"); {
 	case text(kind) == "AWSNodeTemplate":
 		kind.Value = "EC2NodeClass"
 	case absent(kind):
 		take(ref, "kind")
-		r.tellAt(o, Default, ref.Line, "nodeClassRef.kind: EC2NodeClass")
-		put(ref, at(ref, "group")+2, word("kind"), word("EC2NodeClass"))
+		r.reportAt(o, Default, ref.Line, "nodeClassRef.kind: EC2NodeClass")
+		put(ref, at(ref, "group")+2, scalarOf("kind"), scalarOf("EC2NodeClass"))
 	}
 	for _, field := range []string{"namespace", "uid"} {
 		take(ref, field)
@@ -170,7 +170,7 @@ func (r *run) provisioner(o *object) {
 	r.inlineProvider(o, spec)
 	r.disruption(o, spec)
 	if limits := get(spec, "limits"); get(limits, "resources") != nil {
-		r.tell(o, Lossless, "spec.limits.resources", "spec.limits.resources is spec.limits now")
+		r.report(o, Lossless, "spec.limits.resources", "spec.limits.resources is spec.limits now")
 		set(spec, "limits", get(limits, "resources"))
 	}
 	r.apply(o)
@@ -180,8 +180,8 @@ func (r *run) provisioner(o *object) {
 	r.defaults(o)
 	disruption := within(spec, "disruption", -1)
 	if absent(get(disruption, "budgets")) {
-		r.tell(o, Default, "spec.disruption", "spec.disruption.budgets: nodes 10%%, the default of v1; v1alpha5 knew no budget, which nodes 100%% would be")
-		set(disruption, "budgets", list(mapping(word("nodes"), word("10%"))))
+		r.report(o, Default, "spec.disruption", "spec.disruption.budgets: nodes 10%%, the default of v1; v1alpha5 knew no budget, which nodes 100%% would be")
+		set(disruption, "budgets", list(mapping(scalarOf("nodes"), scalarOf("10%"))))
 	}
 }
 
@@ -189,29 +189,29 @@ func (r *run) provisioner(o *object) {
 func (r *run) disruption(o *object, spec *yaml.Node) {
 	empty, consolidates := get(spec, "ttlSecondsAfterEmpty"), isTrue(get(spec, "consolidation.enabled"))
 	policy := func(name string, after *yaml.Node) *yaml.Node {
-		return mapping(word("consolidationPolicy"), word(name), word("consolidateAfter"), after)
+		return mapping(scalarOf("consolidationPolicy"), scalarOf(name), scalarOf("consolidateAfter"), after)
 	}
 	if consolidates {
-		r.tell(o, Lossless, "spec.consolidation", "spec.consolidation is spec.disruption.consolidationPolicy WhenEmptyOrUnderutilized now")
-		r.tell(o, Default, "spec.consolidation", "spec.disruption.consolidateAfter: 0s, because v1alpha5 could not be told to wait")
+		r.report(o, Lossless, "spec.consolidation", "spec.consolidation is spec.disruption.consolidationPolicy WhenEmptyOrUnderutilized now")
+		r.report(o, Default, "spec.consolidation", "spec.disruption.consolidateAfter: 0s, because v1alpha5 could not be told to wait")
 		if !absent(empty) {
 			r.ask(o, lineOf(o.node, "spec.ttlSecondsAfterEmpty"), "spec.ttlSecondsAfterEmpty is dropped: v1alpha5 refused it beside consolidation; write its time to spec.disruption.consolidateAfter if it was meant")
 		}
 		take(spec, "ttlSecondsAfterEmpty")
 		k, _, i := take(spec, "consolidation")
 		rename(k, "disruption")
-		put(spec, i, k, policy("WhenEmptyOrUnderutilized", word("0s")))
+		put(spec, i, k, policy("WhenEmptyOrUnderutilized", scalarOf("0s")))
 		return
 	}
 	if k, _, _ := take(spec, "consolidation"); k != nil {
-		r.tellAt(o, Lossless, k.Line, "spec.consolidation is dropped: it was not enabled")
+		r.reportAt(o, Lossless, k.Line, "spec.consolidation is dropped: it was not enabled")
 	}
 	if absent(empty) {
 		take(spec, "ttlSecondsAfterEmpty")
 		return
 	}
 	after := seconds(empty)
-	r.tell(o, Lossless, "spec.ttlSecondsAfterEmpty", "spec.ttlSecondsAfterEmpty is spec.disruption now, WhenEmpty after %s", text(after))
+	r.report(o, Lossless, "spec.ttlSecondsAfterEmpty", "spec.ttlSecondsAfterEmpty is spec.disruption now, WhenEmpty after %s", text(after))
 	k, _, i := take(spec, "ttlSecondsAfterEmpty")
 	rename(k, "disruption")
 	put(spec, i, k, policy("WhenEmpty", after))
@@ -248,10 +248,10 @@ func (r *run) requirements(o *object) {
 		values := list()
 		values.Style = yaml.FlowStyle
 		for _, v := range q.Values {
-			values.Content = append(values.Content, quotedWord(v))
+			values.Content = append(values.Content, quotedScalar(v))
 		}
-		r.tell(o, Default, "spec.template.spec.requirements", "requirement %s %s [%s], which v1alpha5 added by itself", q.Key, q.Operator, strings.Join(q.Values, ", "))
-		added = append(added, mapping(word("key"), word(q.Key), word("operator"), word(q.Operator), word("values"), values))
+		r.report(o, Default, "spec.template.spec.requirements", "requirement %s %s [%s], which v1alpha5 added by itself", q.Key, q.Operator, strings.Join(q.Values, ", "))
+		added = append(added, mapping(scalarOf("key"), scalarOf(q.Key), scalarOf("operator"), scalarOf(q.Operator), scalarOf("values"), values))
 	}
 	if len(added) == 0 {
 		return
@@ -263,9 +263,9 @@ func (r *run) requirements(o *object) {
 	given.Content = append(given.Content, added...)
 }
 
-// quotedWord is a text in quotes.
-func quotedWord(s string) *yaml.Node {
-	n := word(s)
+// quotedScalar is a text in quotes.
+func quotedScalar(s string) *yaml.Node {
+	n := scalarOf(s)
 	n.Style = yaml.DoubleQuotedStyle
 	return n
 }

@@ -96,16 +96,16 @@ func newRun(t *table, opts Options) *run {
 	return &run{table: t, opts: opts, book: inplace.NewBook(), names: map[string][]*object{}, asks: map[string][]string{}}
 }
 
-// tell reports a change at a field of an object.
-func (r *run) tell(o *object, g Grade, field, format string, args ...any) {
+// report reports a change at a field of an object.
+func (r *run) report(o *object, g Grade, field, format string, args ...any) {
 	line := o.line
 	if field != "" {
 		line = max(o.line, lineOf(o.node, field))
 	}
-	r.tellAt(o, g, line, format, args...)
+	r.reportAt(o, g, line, format, args...)
 }
 
-func (r *run) tellAt(o *object, g Grade, line int, format string, args ...any) {
+func (r *run) reportAt(o *object, g Grade, line int, format string, args ...any) {
 	if line <= 0 {
 		line = o.line
 	}
@@ -114,13 +114,13 @@ func (r *run) tellAt(o *object, g Grade, line int, format string, args ...any) {
 
 // ask reports what somebody has to look at and a second upgrade would not find.
 func (r *run) ask(o *object, line int, format string, args ...any) {
-	r.tellAt(o, Person, line, format, args...)
+	r.reportAt(o, Person, line, format, args...)
 	r.asks[o.file] = append(r.asks[o.file], o.title+": "+fmt.Sprintf(format, args...))
 }
 
 // block leaves an object as it is, because of a field.
 func (r *run) block(o *object, field, format string, args ...any) {
-	r.tell(o, Person, field, format, args...)
+	r.report(o, Person, field, format, args...)
 	r.changes[len(r.changes)-1].Blocks = true
 	o.blocked = true
 }
@@ -155,9 +155,9 @@ func (r *run) upgrade() {
 	for _, o := range r.objects {
 		r.convert(o)
 	}
-	r.settleKubelets(r.those((*object).pool), r.those((*object).class))
+	r.moveKubelets(r.those((*object).pool), r.those((*object).class))
 	r.rename()
-	r.remarks()
+	r.reportManual()
 }
 
 // those are the objects of some kind that are not blocked, in order.
@@ -180,7 +180,7 @@ func (r *run) recognise(o *object) {
 	}
 	if slices.Contains(r.table.Made, group+" "+o.kind) {
 		if o.apiVersion != coreGroup+"/v1" {
-			r.tell(o, Person, "", "only the engine makes objects of this kind; remove it from the repository")
+			r.report(o, Person, "", "only the engine makes objects of this kind; remove it from the repository")
 		}
 		return
 	}
@@ -202,7 +202,7 @@ func (r *run) recognise(o *object) {
 // one place must not be one in another.
 func (r *run) spellOut(o *object) {
 	if writeOut(o.node) {
-		r.tell(o, Lossless, "", "YAML aliases are written out")
+		r.report(o, Lossless, "", "YAML aliases are written out")
 	}
 }
 
@@ -236,7 +236,7 @@ func (r *run) convert(o *object) {
 // retitle gives an object its new API version and kind.
 func (r *run) retitle(o *object) {
 	apiVersion, kind, _ := strings.Cut(o.rules.New, " ")
-	r.tell(o, Lossless, "apiVersion", "is now %s %s", apiVersion, kind)
+	r.report(o, Lossless, "apiVersion", "is now %s %s", apiVersion, kind)
 	get(o.node, "apiVersion").Value, get(o.node, "kind").Value = apiVersion, kind
 	o.apiVersion, o.kind = apiVersion, kind
 }
@@ -246,7 +246,7 @@ func (r *run) dropLeft(o *object) {
 	annotations := get(o.node, "metadata.annotations")
 	for _, key := range r.table.LeftAnnotations {
 		if i := at(annotations, key); i >= 0 {
-			r.tellAt(o, Lossless, annotations.Content[i].Line, "annotation %s is dropped: Karpenter wrote it for itself", key)
+			r.reportAt(o, Lossless, annotations.Content[i].Line, "annotation %s is dropped: Karpenter wrote it for itself", key)
 			take(annotations, key)
 		}
 	}
@@ -259,7 +259,7 @@ func (r *run) dropLeft(o *object) {
 func (r *run) apply(o *object) {
 	for _, d := range o.rules.Drops {
 		if get(o.node, d.At) != nil {
-			r.tell(o, Lossless, d.At, "%s is dropped: %s", d.At, d.Because)
+			r.report(o, Lossless, d.At, "%s is dropped: %s", d.At, d.Because)
 			remove(o.node, d.At)
 		}
 	}
@@ -268,7 +268,7 @@ func (r *run) apply(o *object) {
 	}
 	for _, v := range o.rules.Values {
 		if n := get(o.node, v.At); text(n) == v.Old {
-			r.tell(o, Lossless, v.At, "%s: %s is called %s now", v.At, v.Old, v.New)
+			r.report(o, Lossless, v.At, "%s: %s is called %s now", v.At, v.Old, v.New)
 			n.Value = v.New
 		}
 	}
@@ -286,8 +286,8 @@ func (r *run) move(o *object, m move) {
 		remove(o.node, m.From)
 		return
 	}
-	if !m.Silent {
-		r.tell(o, Lossless, m.From, "%s is %s now", m.From, m.To)
+	if !m.Unreported {
+		r.report(o, Lossless, m.From, "%s is %s now", m.From, m.To)
 	}
 	k, v, i := take(get(o.node, from), key)
 	if m.Seconds {
@@ -306,7 +306,7 @@ func path2(p string) (string, string) {
 
 // seconds is a number of them as a duration.
 func seconds(n *yaml.Node) *yaml.Node {
-	return word(strings.TrimSpace(text(n)) + "s")
+	return scalarOf(strings.TrimSpace(text(n)) + "s")
 }
 
 // defaults writes down what the old API took for granted.
@@ -321,7 +321,7 @@ func (r *run) defaults(o *object) {
 			continue
 		}
 		root, rest, _ := strings.Cut(parent, ".")
-		r.tell(o, Default, d.At, "%s: %s, %s", d.At, d.Value.Value, d.Because)
+		r.report(o, Default, d.At, "%s: %s, %s", d.At, d.Value.Value, d.Because)
 		_, key := path2(d.At)
 		set(within(get(o.node, root), rest, -1), key, fresh(&d.Value))
 	}

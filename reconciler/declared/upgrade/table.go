@@ -34,10 +34,10 @@ type kindRules struct {
 }
 
 type move struct {
-	From    string `yaml:"from"`
-	To      string `yaml:"to"`
-	Seconds bool   `yaml:"seconds"` // the old value is a number of them, the new a duration
-	Silent  bool   `yaml:"silent"`  // it moves on, and is told of then
+	From       string `yaml:"from"`
+	To         string `yaml:"to"`
+	Seconds    bool   `yaml:"seconds"`    // the old value is a number of them, the new a duration
+	Unreported bool   `yaml:"unreported"` // it moves on, and is reported then
 }
 
 type newValue struct {

@@ -18,7 +18,7 @@ func (r *run) selector(o *object, spec *yaml.Node, old, name string) {
 	if k == nil || absent(v) {
 		return
 	}
-	r.tellAt(o, Lossless, k.Line, "%s is %s now", old, name)
+	r.reportAt(o, Lossless, k.Line, "%s is %s now", old, name)
 	r.listed(o, k.Line, old, v)
 	special := map[string][]string{}
 	var tags []*yaml.Node
@@ -42,7 +42,7 @@ func (r *run) selector(o *object, spec *yaml.Node, old, name string) {
 	var terms []*yaml.Node
 	if ids := special["id"]; len(ids) > 0 {
 		for _, id := range ids {
-			terms = append(terms, mapping(word("id"), word(id)))
+			terms = append(terms, mapping(scalarOf("id"), scalarOf(id)))
 		}
 		if len(tags) > 0 || len(special) > 1 {
 			r.ask(o, k.Line, "%s had ids and more; v1 takes ids alone, as v1alpha1 did with tags: look whether they are all that is meant", old)
@@ -62,10 +62,10 @@ func (r *run) tagTerms(o *object, line int, old string, special map[string][]str
 		for j := 1; j < len(m.Content); j += 2 {
 			if strings.TrimSpace(text(m.Content[j])) == "" {
 				r.ask(o, line, "%s: tag %s has an empty value, which v1 does not take; * is written, for any value: look whether it is meant", old, m.Content[j-1].Value)
-				m.Content[j] = quotedWord("*")
+				m.Content[j] = quotedScalar("*")
 			}
 		}
-		whole = mapping(word("tags"), m)
+		whole = mapping(scalarOf("tags"), m)
 	}
 	terms := exploded([]*yaml.Node{whole})
 	for _, field := range []string{"name", "owner"} {
@@ -80,7 +80,7 @@ func (r *run) tagTerms(o *object, line int, old string, special map[string][]str
 				if i+1 < len(values) {
 					c = fresh(t)
 				}
-				set(c, field, word(value))
+				set(c, field, scalarOf(value))
 				more = append(more, c)
 			}
 		}
@@ -100,7 +100,7 @@ func (r *run) explode(o *object, terms *yaml.Node, field string) {
 	}
 	now := exploded(terms.Content)
 	if len(now) != len(terms.Content) {
-		r.tell(o, Lossless, "spec."+field, "%s: lists with commas in tags are a term for each value now", field)
+		r.report(o, Lossless, "spec."+field, "%s: lists with commas in tags are a term for each value now", field)
 		terms.Content = now
 	}
 }
@@ -131,7 +131,7 @@ func splitTerm(t *yaml.Node) []*yaml.Node {
 			if j+1 < len(values) {
 				c = fresh(t)
 			}
-			get(c, "tags").Content[i] = word(value)
+			get(c, "tags").Content[i] = scalarOf(value)
 			if out = append(out, splitTerm(c)...); len(out) > maxTerms {
 				return out[:maxTerms+1]
 			}

@@ -57,7 +57,7 @@ type Change struct {
 	// namespace, or empty where the file is no object.
 	Object string
 	Grade  Grade
-	// Text says what, without values of user data and secrets.
+	// Text is what, without values of user data and secrets.
 	Text string
 	// Blocks is true for what could not be upgraded and was left as it was.
 	Blocks bool
@@ -76,9 +76,9 @@ func (c Change) String() string {
 type Result struct {
 	// Files are the new contents of the files that change, by name.
 	Files map[string][]byte
-	// Held are the files that stay as they are although some of them could change,
+	// Skipped are the files that stay as they are although some of them could change,
 	// because of what cannot be upgraded in them, or in what belongs to them.
-	Held []string
+	Skipped []string
 	// Changes are all changes and remarks, by file and line.
 	Changes []Change
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/lint/gpulint"
 )
 
-// BenchmarkCheck looks at a large repository in one file: 100 GPU pools with a
+// BenchmarkCheck reads a large repository in one file: 100 GPU pools with a
 // finding each, and 500 workloads that can run in all of them.
 func BenchmarkCheck(b *testing.B) {
 	var content strings.Builder

@@ -95,7 +95,7 @@ func (p *pool) gpuLimit() (float64, bool) {
 	return least, found
 }
 
-// from says what a node of the cheapest of the types costs.
+// from is what a node of the cheapest of the types costs.
 func from(types []instanceType) string {
 	usd := cheapest(types).OnDemandUSD
 	if usd == 0 {

@@ -176,7 +176,7 @@ func plainVersion(name string) bool {
 	return ok && !strings.ContainsAny(version, "*?[") && (strings.HasPrefix(name, "bottlerocket-aws-k8s-"+version+"-x86_64") || strings.HasPrefix(name, "bottlerocket-aws-k8s-"+version+"-aarch64"))
 }
 
-// remedy says how to select an AMI with the driver.
+// remedy is how to select an AMI with the driver.
 func (t amiTerm) remedy() string {
 	const alias = "the alias al2023@latest, or bottlerocket@latest, picks the NVIDIA variant for GPU nodes by itself"
 	switch {

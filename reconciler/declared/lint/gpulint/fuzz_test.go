@@ -11,7 +11,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/lint/gpulint"
 )
 
-// FuzzCheck looks at objects of any form: whatever they hold, a finding has an
+// FuzzCheck reads objects of any form: whatever they hold, a finding has an
 // object, a place and something to say.
 func FuzzCheck(f *testing.F) {
 	samples, err := filepath.Glob("testdata/*.yaml")

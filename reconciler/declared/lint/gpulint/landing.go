@@ -60,7 +60,7 @@ func (p *pool) reachable(choices [][]catalog.Requirement) []instanceType {
 	if len(byType) == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(p.gpus), func(t instanceType) bool { return !slices.ContainsFunc(byType, t.meets) })
+	return slices.DeleteFunc(slices.Clone(p.gpus), func(t instanceType) bool { return !slices.ContainsFunc(byType, t.satisfies) })
 }
 
 // alternatives are the requirements of a pod on its node, of which one list must

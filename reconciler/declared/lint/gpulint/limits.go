@@ -54,7 +54,7 @@ func (c *checker) limit(p *pool, key string, n float64) {
 
 func limitPath(key string) string { return "spec.limits[" + key + "]" }
 
-// shares tells what a limit on GPUs means where they are shared.
+// shares reports what a limit on GPUs means where they are shared.
 func (c *checker) shares(p *pool, n float64) {
 	path, replicas := limitPath(whole), float64(p.profile.Replicas)
 	if p.profile.Renamed {

@@ -50,7 +50,7 @@ func (c *checker) recounted(p *pool) bool {
 
 // canApply reports whether the overlay can apply to GPU nodes of the pool.
 func (o overlay) canApply(p *pool) bool {
-	return p.mayHave(o.Spec.Requirements) && slices.ContainsFunc(p.gpus, func(t instanceType) bool { return t.meets(o.Spec.Requirements) })
+	return p.mayHave(o.Spec.Requirements) && slices.ContainsFunc(p.gpus, func(t instanceType) bool { return t.satisfies(o.Spec.Requirements) })
 }
 
 // overlays finds overlays that say of the same GPUs what a DevicePlugin says.
@@ -69,7 +69,7 @@ func (c *checker) overlays() {
 	}
 }
 
-// conflict says what becomes of an overlay beside a DevicePlugin's for a pool.
+// conflict is what becomes of an overlay beside a DevicePlugin's for a pool.
 func conflict(weight int64, p *pool) string {
 	theirs := int64(defaultWeight)
 	if slices.Contains(p.profile.Pools, p.name) {

@@ -58,7 +58,7 @@ func (p packed) extra() float64 { return p.price - p.small.price*float64(p.by.at
 type priced struct {
 	instanceType
 	price float64
-	holds int
+	pods  int
 }
 
 // pack works out what a workload's pods get. False where there is nothing to say.
@@ -77,7 +77,7 @@ func (c *checker) pack(w workload) (packed, bool) {
 		return packed{}, false
 	}
 	out := packed{pool: on[0].pool, by: w, small: cheapestOf(types, 1)}
-	most := slices.MaxFunc(types, func(a, b priced) int { return cmp.Compare(a.holds, b.holds) }).holds
+	most := slices.MaxFunc(types, func(a, b priced) int { return cmp.Compare(a.pods, b.pods) }).pods
 	var names []string
 	for left := w.atOnce; left > 0; {
 		each := min(most, left)
@@ -111,7 +111,7 @@ func (c *checker) holding(w workload, on landing) []priced {
 		if err != nil || on.exceeded(t) {
 			continue
 		}
-		if n := min(holds(t, cpu, memory), w.atOnce); n > 0 {
+		if n := min(podsThatFit(t, cpu, memory), w.atOnce); n > 0 {
 			out = append(out, priced{t, price.USDPerHour, n})
 		}
 	}
@@ -122,7 +122,7 @@ func (c *checker) holding(w workload, on landing) []priced {
 func cheapestOf(types []priced, pods int) priced {
 	var best priced
 	for _, t := range types {
-		if t.holds >= pods && (best.InstanceType == nil || t.price < best.price || t.price == best.price && t.Name < best.Name) {
+		if t.pods >= pods && (best.InstanceType == nil || t.price < best.price || t.price == best.price && t.Name < best.Name) {
 			best = t
 		}
 	}
@@ -170,9 +170,9 @@ func asked(requests, limits corev1.ResourceList, name corev1.ResourceName) float
 	return q.AsApproximateFloat64()
 }
 
-// holds is how many of the pods fit on a node, by the rough share of it that is
+// podsThatFit is how many of the pods fit on a node, by the rough share of it that is
 // left beside the system and the kubelet.
-func holds(t instanceType, cpu, memory float64) int {
+func podsThatFit(t instanceType, cpu, memory float64) int {
 	out := float64(t.GPU.Count)
 	if cpu > 0 {
 		out = min(out, math.Floor((float64(t.VCPUs)-0.25)/cpu))

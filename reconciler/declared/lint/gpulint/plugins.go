@@ -49,7 +49,7 @@ func runsPlugin(pod corev1.PodSpec) int {
 	})
 }
 
-// ours tells an object that was made of a DevicePlugin.
+// ours reports an object that was made of a DevicePlugin.
 func ours(item state.Item) bool {
 	var o struct {
 		Metadata struct {

@@ -72,7 +72,7 @@ func (c *checker) readPool(item state.Item) {
 	}
 	requirements := p.requirements()
 	for _, t := range c.offered {
-		if !t.meets(requirements) {
+		if !t.satisfies(requirements) {
 			continue
 		}
 		p.types = append(p.types, t)
@@ -176,8 +176,8 @@ func offered(types *catalog.Catalog) []instanceType {
 	return out
 }
 
-// meets reports whether nodes of the type can meet the requirements.
-func (t instanceType) meets(requirements []catalog.Requirement) bool {
+// satisfies reports whether nodes of the type can meet the requirements.
+func (t instanceType) satisfies(requirements []catalog.Requirement) bool {
 	return !slices.ContainsFunc(requirements, func(r catalog.Requirement) bool { return r.ByType() && !r.Met(t.labels) })
 }
 

@@ -39,15 +39,15 @@ type part struct {
 
 // Page is one file.
 type Page struct {
-	book  *Book
-	lines []string
-	odd   bool // its lines cannot be told apart as YAML does
-	bom   bool
-	eol   string
-	json  bool
-	step  int // by how much a mapping's entries are indented
-	dash  int // and a sequence's dashes
-	docs  []*leaf
+	book      *Book
+	lines     []string
+	irregular bool // its lines cannot be told apart as YAML does
+	bom       bool
+	eol       string
+	json      bool
+	step      int // by how much a mapping's entries are indented
+	dash      int // and a sequence's dashes
+	docs      []*leaf
 }
 
 // leaf is one document of a page.
@@ -73,10 +73,10 @@ func (b *Book) Read(name string, content []byte, docs []manifest.Document) *Page
 		p.eol = "\r"
 	}
 	// YAML takes these for line breaks, too.
-	p.odd = strings.ContainsAny(strings.ReplaceAll(text, "\r\n", "\n"), "\r\u0085\u2028\u2029")
+	p.irregular = strings.ContainsAny(strings.ReplaceAll(text, "\r\n", "\n"), "\r\u0085\u2028\u2029")
 	for i, d := range docs {
 		l := &leaf{root: d.Node, last: len(p.lines)}
-		if i > 0 && !p.odd {
+		if i > 0 && !p.irregular {
 			l.first = p.separator(p.docs[i-1].first, d.Node.Line-1)
 			p.docs[i-1].last = l.first
 		}
@@ -136,7 +136,7 @@ func (p *Page) remember(n *yaml.Node, start, end int) {
 // heads are the first lines and the values of the parts of a block collection,
 // nil for every other node, and how many nodes make a part.
 func (p *Page) heads(n *yaml.Node) ([]part, int) {
-	if n.Style&yaml.FlowStyle != 0 || len(n.Content) == 0 || p.odd {
+	if n.Style&yaml.FlowStyle != 0 || len(n.Content) == 0 || p.irregular {
 		return nil, 0
 	}
 	var out []part

@@ -92,7 +92,7 @@ func TestAChangeTouchesItsOwnLines(t *testing.T) {
 }
 
 // A page that nothing was changed in has its own bytes, and one in which a node
-// was replaced by an equal one without a place still means the same, or is seen to.
+// was replaced by an equal one without a place still means the same, or is observed to.
 func FuzzPrint(f *testing.F) {
 	for _, s := range []string{"a: b\n---\n# c\n- d: |+\n    e\n\n- {f: g}\n", "a: &b {c: d}\ne: *b\n", "\"a\": 'b'\n\n\n", "{\"a\": [1, 2]}", "- - a\n  - b\n-\n  c: d\n", "a:\r\n- b\r\n"} {
 		f.Add([]byte(s))

@@ -11,7 +11,7 @@ import (
 // is the content that was read; nil is a page that can only be written anew.
 func (p *Page) Print() []byte {
 	changed := p.changed()
-	if p.odd && changed {
+	if p.irregular && changed {
 		return nil
 	}
 	var out []string

@@ -18,7 +18,7 @@ func (p *Page) inline(n *yaml.Node) (span, bool) {
 	s := span{line: n.Line - 1, at: len(before), toLine: n.Line - 1}
 	var length int
 	switch {
-	case p.odd || n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 || n.Kind == yaml.AliasNode:
+	case p.irregular || n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 || n.Kind == yaml.AliasNode:
 		return span{}, false
 	case n.Kind != yaml.ScalarNode:
 		if n.Style&yaml.FlowStyle == 0 {

@@ -25,7 +25,7 @@ func (p *Page) behind(n *yaml.Node, col int) ([]string, bool) {
 // text is a scalar in the block style: as it was written, or as it would be.
 func (p *Page) text(n *yaml.Node) string {
 	if p.json {
-		return p.word(n)
+		return p.scalar(n)
 	}
 	if from := p.book.pages[n]; from != nil && p.book.Unchanged(n) {
 		if s, ok := from.inline(n); ok {
@@ -64,8 +64,8 @@ func withEnds(lines []string, eol string) []string {
 	return lines
 }
 
-// word is a scalar within brackets.
-func (p *Page) word(n *yaml.Node) string {
+// scalar is a scalar within brackets.
+func (p *Page) scalar(n *yaml.Node) string {
 	if p.json {
 		if n.ShortTag() != "!!str" {
 			return n.Value
@@ -124,7 +124,7 @@ func (p *Page) single(n *yaml.Node) (string, bool) {
 	case n.Kind == yaml.AliasNode:
 		return "*" + n.Value, true
 	case n.Kind == yaml.ScalarNode:
-		return p.word(n), true
+		return p.scalar(n), true
 	case n.Kind == yaml.MappingNode && len(n.Content) == 0:
 		return "{}", true
 	}

@@ -23,10 +23,10 @@ import (
 
 const gpuParameter = "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/nvidia/recommended/image_id"
 
-// bench is a Keeper whose SSM is a table.
+// bench is a Updater whose SSM is a table.
 type bench struct {
 	*testing.T
-	*Keeper
+	*Updater
 	ssm    map[string]ssmversion.Reading
 	down   error
 	asked  []string
@@ -57,7 +57,7 @@ func newBench(t *testing.T) *bench {
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
 	}).Build()
-	b.Keeper = New(Config{Live: live, Events: b.events, Clock: b.now, Ask: func(_ context.Context, names []string) (map[string]ssmversion.Reading, error) {
+	b.Updater = New(Config{Live: live, Events: b.events, Clock: b.now, Ask: func(_ context.Context, names []string) (map[string]ssmversion.Reading, error) {
 		b.asked = append(b.asked, names...)
 		out := map[string]ssmversion.Reading{}
 		for _, name := range names {
@@ -154,9 +154,9 @@ func TestANewProcessKeepsThePins(t *testing.T) {
 	b := newBench(t)
 	b.expect("first", "ami-1", 1)
 	b.ssm[gpuParameter] = ssmversion.Reading{Value: "ami-2", Version: 2}
-	b.known = map[client.ObjectKey]asking{}
+	b.known = map[client.ObjectKey]lastRead{}
 	b.expect("in another process", "ami-1", 1, "ParameterOutdated")
-	b.known = map[client.ObjectKey]asking{}
+	b.known = map[client.ObjectKey]lastRead{}
 	b.expect("in a third", "ami-1", 1)
 }
 

@@ -12,22 +12,22 @@ import (
 	"golang.org/x/term"
 )
 
-// answer is a person's yes or no to what was shown.
-type answer struct{ yes, dryRun bool }
+// yesNo is a person's yes or no to what was shown.
+type yesNo struct{ yes, dryRun bool }
 
-func (a *answer) addFlags(flags *pflag.FlagSet) {
+func (a *yesNo) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&a.yes, "yes", false, "do not ask")
 	flags.BoolVar(&a.dryRun, "dry-run", false, "show what would be done, and do nothing")
 }
 
-// errNobody says that there is nobody to ask.
+// errNobody reports that there is nobody to ask.
 var errNobody = errors.New("there is no terminal to ask on: pass --yes to go on unasked, or --dry-run to see what would be done")
 
 // errNo is a no. What was shown remains to be done.
 var errNo = &exit{code: exitDifferent, err: errors.New("nothing was changed")}
 
 // possible refuses at once what would have to ask and cannot.
-func (a *answer) possible(streams Streams) error {
+func (a *yesNo) possible(streams Streams) error {
 	if a.yes || a.dryRun || canAsk(streams.In) {
 		return nil
 	}
@@ -35,7 +35,7 @@ func (a *answer) possible(streams Streams) error {
 }
 
 // ask returns nil for a yes.
-func (a *answer) ask(ctx context.Context, streams Streams, question string) error {
+func (a *yesNo) ask(ctx context.Context, streams Streams, question string) error {
 	switch {
 	case a.dryRun:
 		return &exit{code: exitDifferent}

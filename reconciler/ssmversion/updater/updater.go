@@ -3,7 +3,7 @@
 //
 // It refuses to give out a value that is not on record: a crash must not let anything be
 // applied twice with two values. It does not know how SSM is asked. Start reading at
-// Keeper.Values.
+// Updater.Values.
 package updater
 
 import (
@@ -30,7 +30,7 @@ import (
 // newestEvery is how often SSM is asked whether pinned parameters have newer values.
 const newestEvery = time.Hour
 
-// Config is what a Keeper works with. All fields are needed but Clock.
+// Config is what a Updater works with. All fields are needed but Clock.
 type Config struct {
 	// Live reads Syncs past every cache, and writes their status only while this replica
 	// leads.
@@ -43,35 +43,35 @@ type Config struct {
 	Clock clock.PassiveClock
 }
 
-// Keeper keeps the values of Syncs' SSM parameters. It may be used by many at a time.
-type Keeper struct {
+// Updater keeps the values of Syncs' SSM parameters. It may be used by many at a time.
+type Updater struct {
 	cfg Config
 
 	mu    sync.Mutex
-	known map[client.ObjectKey]asking
+	known map[client.ObjectKey]lastRead
 }
 
-// asking is what one reading of a Sync's parameters leaves to the next.
-type asking struct {
+// lastRead is what one reading of a Sync's parameters leaves to the next.
+type lastRead struct {
 	// at is when all of them were asked for, and whose and which they were.
 	at  time.Time
 	who string
-	// trouble is what was wrong with them, and told.
-	trouble string
+	// failure is what was wrong with them, and told.
+	failure string
 }
 
-// New returns a Keeper that has asked for nothing yet.
-func New(cfg Config) *Keeper {
+// New returns a Updater that has asked for nothing yet.
+func New(cfg Config) *Updater {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
-	return &Keeper{cfg: cfg, known: map[client.ObjectKey]asking{}}
+	return &Updater{cfg: cfg, known: map[client.ObjectKey]lastRead{}}
 }
 
 // Values are those of the Sync's parameters, by variable. What is decided anew is in
 // its status before this returns. SSM is asked for what has no value, for an update,
 // and once an hour for what is newer: only the first of these can fail.
-func (k *Keeper) Values(ctx context.Context, sync *v1alpha1.Sync) (map[string]string, error) {
+func (k *Updater) Values(ctx context.Context, sync *v1alpha1.Sync) (map[string]string, error) {
 	now := sync.DeepCopy()
 	name := client.ObjectKeyFromObject(sync)
 	read, asked, err := k.read(ctx, now)
@@ -110,7 +110,7 @@ func (k *Keeper) Values(ctx context.Context, sync *v1alpha1.Sync) (map[string]st
 // read asks SSM for what Resolve needs to know, and once an hour for everything. What
 // has values already is not worth an error. Where everything was asked for, that is to
 // be remembered once the answer is on record.
-func (k *Keeper) read(ctx context.Context, sync *v1alpha1.Sync) (map[string]ssmversion.Reading, *asking, error) {
+func (k *Updater) read(ctx context.Context, sync *v1alpha1.Sync) (map[string]ssmversion.Reading, *lastRead, error) {
 	names := ssmversion.Names(sync)
 	missing := ssmversion.Pinned(sync).Missing
 	out := map[string]ssmversion.Reading{}
@@ -121,7 +121,7 @@ func (k *Keeper) read(ctx context.Context, sync *v1alpha1.Sync) (map[string]ssmv
 		}
 		out = found
 	}
-	next := asking{at: k.cfg.Clock.Now(), who: string(sync.UID) + " " + strings.Join(names, " ")}
+	next := lastRead{at: k.cfg.Clock.Now(), who: string(sync.UID) + " " + strings.Join(names, " ")}
 	last := k.last(client.ObjectKeyFromObject(sync))
 	due := ssmversion.Due(sync) || last.who != next.who || !k.cfg.Clock.Now().Before(last.at.Add(newestEvery))
 	if !due || len(names) == 0 {
@@ -137,13 +137,13 @@ func (k *Keeper) read(ctx context.Context, sync *v1alpha1.Sync) (map[string]ssmv
 		found, err := k.cfg.Ask(ctx, rest)
 		maps.Copy(out, found)
 		if err != nil {
-			next.trouble = err.Error()
+			next.failure = err.Error()
 		}
 	}
 	return out, &next, nil
 }
 
-func (k *Keeper) last(of client.ObjectKey) asking {
+func (k *Updater) last(of client.ObjectKey) lastRead {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.known[of]
@@ -151,19 +151,19 @@ func (k *Keeper) last(of client.ObjectKey) asking {
 
 // remember keeps an asking whose answer is on record for the next one, and tells what
 // was wrong with it.
-func (k *Keeper) remember(sync *v1alpha1.Sync, a asking) {
+func (k *Updater) remember(sync *v1alpha1.Sync, a lastRead) {
 	name := client.ObjectKeyFromObject(sync)
 	last := k.last(name)
-	if a.trouble != "" && a.trouble != last.trouble {
-		k.cfg.Events.Event(sync, corev1.EventTypeWarning, "ParametersUnreadable", "The values in use stay, and it is not known whether there are newer ones: "+a.trouble)
+	if a.failure != "" && a.failure != last.failure {
+		k.cfg.Events.Event(sync, corev1.EventTypeWarning, "ParametersUnreadable", "The values in use stay, and it is not known whether there are newer ones: "+a.failure)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.known[name] = a
 }
 
-// announce says what became of parameters: once, for it stands in the status now.
-func (k *Keeper) announce(sync *v1alpha1.Sync, found ssmversion.Resolution) {
+// announce is what became of parameters: once, for it stands in the status now.
+func (k *Updater) announce(sync *v1alpha1.Sync, found ssmversion.Resolution) {
 	for _, one := range found.Updated {
 		k.cfg.Events.Eventf(sync, corev1.EventTypeNormal, "ParametersUpdated", "SSM parameter %s is %s for ${%s} now, its newest value%s", one.Name, sanitize.Name(one.Value), one.Variable, unused(sync, one))
 	}

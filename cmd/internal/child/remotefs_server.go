@@ -59,7 +59,7 @@ func refusalOf(err error) refusal {
 
 // err is the error again.
 func (r refusal) err() error {
-	inner := &lent{text: r.Text}
+	inner := &remoteError{text: r.Text}
 	for _, i := range r.Kinds {
 		if i >= 0 && i < len(errorKinds) {
 			inner.kinds = append(inner.kinds, errorKinds[i])
@@ -71,20 +71,20 @@ func (r refusal) err() error {
 	return inner
 }
 
-// lent is an error that happened in another process.
-type lent struct {
+// remoteError is an error that happened in another process.
+type remoteError struct {
 	text  string
 	kinds []error
 }
 
-func (e *lent) Error() string   { return e.text }
-func (e *lent) Unwrap() []error { return e.kinds }
+func (e *remoteError) Error() string   { return e.text }
+func (e *remoteError) Unwrap() []error { return e.kinds }
 
-// answer is what the tree says to a question, as the payload of a reply: a zero
+// respond is what the tree says to a question, as the payload of a reply: a zero
 // byte and the content, or a one and the refusal. A file that is larger than most
 // is not read.
-func answer(tree fs.FS, question []byte, most int64) ([]byte, error) {
-	content, err := look(tree, question, most)
+func respond(tree fs.FS, question []byte, most int64) ([]byte, error) {
+	content, err := readTree(tree, question, most)
 	if errors.Is(err, errGiven) {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func answer(tree fs.FS, question []byte, most int64) ([]byte, error) {
 	return append([]byte{0}, content...), nil
 }
 
-func look(tree fs.FS, question []byte, most int64) ([]byte, error) {
+func readTree(tree fs.FS, question []byte, most int64) ([]byte, error) {
 	if len(question) == 0 {
 		return nil, fs.ErrInvalid
 	}

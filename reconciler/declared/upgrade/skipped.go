@@ -9,11 +9,11 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// held are the files that stay as they are because of what could not be upgraded:
+// skipped are the files that stay as they are because of what could not be upgraded:
 // those that hold it, and those of the pools and classes that belong to it, since a
 // pool of v1 beside a class of v1beta1 would be worse than both of v1beta1. Where
 // that cannot be told, as with patches, all of them do.
-func (f *files) held() func(file string) bool {
+func (f *files) skipped() func(file string) bool {
 	all := slices.ContainsFunc(f.run.changes, func(c Change) bool { return c.Blocks && c.Object == "" })
 	held := map[string]bool{}
 	for more := true; more; {
@@ -45,18 +45,18 @@ func (o *object) ties() []string {
 	return nil
 }
 
-// settle leaves held files out, and what was said of changes in them. What is asked
+// skipBlocked leaves held files out, and what was said of changes in them. What is asked
 // about the others is written into them.
-func (f *files) settle(out *Result) {
-	held := f.held()
+func (f *files) skipBlocked(out *Result) {
+	held := f.skipped()
 	for _, p := range f.pages {
 		if _, changes := out.Files[p.name]; changes && held(p.name) {
 			delete(out.Files, p.name)
-			out.Held = append(out.Held, p.name)
+			out.Skipped = append(out.Skipped, p.name)
 		}
 	}
-	slices.Sort(out.Held)
-	f.run.changes = slices.DeleteFunc(f.run.changes, func(c Change) bool { return c.Grade != Person && slices.Contains(out.Held, c.Origin.File) })
+	slices.Sort(out.Skipped)
+	f.run.changes = slices.DeleteFunc(f.run.changes, func(c Change) bool { return c.Grade != Person && slices.Contains(out.Skipped, c.Origin.File) })
 }
 
 // asked begins a comment that asks somebody to look, at the head of a file.
@@ -91,7 +91,7 @@ func inOneLine(s string) string {
 	}, s)
 }
 
-// reminders tells again what an earlier upgrade asked, until its comment is removed.
+// reminders reports again what an earlier upgrade asked, until its comment is removed.
 func (f *files) reminders(name string, content []byte) {
 	line := 0
 	for text := range strings.Lines(string(content)) {
