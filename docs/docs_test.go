@@ -62,7 +62,7 @@ func TestThePagesTellEveryNameOfTheCode(t *testing.T) {
 		// The first group of the pattern is the name.
 		pattern string
 	}{
-		{"kinds/sync.md", "reason", "../reconciler/controller/verdict.go", `"([A-Z][a-z]+[A-Z]\w+)"`},
+		{"kinds/sync.md", "reason", "../reconciler/controller/result.go", `"([A-Z][a-z]+[A-Z]\w+)"`},
 		{"kinds/sync.md", "reason", "../gitsource/reason.go", `"([A-Z][a-z]+[A-Z]\w+)"`},
 		{"kinds/sync.md", "reason", "../reconciler/controller/sync.go", `(?:set\w+\([^)]*|const \w+ = )"([A-Z]\w+)"`},
 		{"kinds/sync.md", "reason", "../reconciler/declared", `state\.Fail\w*\(state\.Fix, "(\w+)"`},

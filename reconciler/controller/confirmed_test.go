@@ -173,7 +173,7 @@ func TestATokenLoosensNothingThatAHandMadeStricterSince(t *testing.T) {
 	}
 }
 
-// Between the look at the worlds and the first deletion minutes can go by.
+// Between the look at the targets and the first deletion minutes can go by.
 // An update that loses nodes is as final as a deletion: what was confirmed for it may have
 // been withdrawn while other changes were made.
 func TestNothingIsLostByAnUpdateForASyncThatWasChangedSinceTheRunBegan(t *testing.T) {

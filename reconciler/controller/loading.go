@@ -10,7 +10,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// partial looks at some things, puts back those that may be, and leaves all
+// partial reads some things, puts back those that may be, and leaves all
 // others alone: what drifts in the cluster must cost no question to AWS. No token lets
 // anything pass here: only a full run knows when one was used.
 func (r *SyncReconciler) partial(ctx context.Context, sync *v1alpha1.Sync, s *session, keys []state.Key) run {
@@ -18,14 +18,14 @@ func (r *SyncReconciler) partial(ctx context.Context, sync *v1alpha1.Sync, s *se
 		s.putBack(keys)
 		return unready(partial, err)
 	}
-	s.lastLook = r.Clock.Now()
+	s.lastObserved = r.Clock.Now()
 	unconfirmed := sync.DeepCopy()
 	delete(unconfirmed.Annotations, v1alpha1.ConfirmAnnotation)
 	result, err := s.Loop.Correct(ctx, keys, s.options(unconfirmed))
 	if err != nil || result.Outcome.Err() != nil {
 		s.putBack(keys)
 	}
-	return run{Result: result, err: err, kind: partial, looked: keys}
+	return run{Result: result, err: err, kind: partial, observed: keys}
 }
 
 // full compares everything with the revision at hand. Where that is loaded in the
@@ -40,7 +40,7 @@ func (r *SyncReconciler) full(ctx context.Context, sync *v1alpha1.Sync, s *sessi
 		return unready(full, err)
 	}
 	s.lastFull = r.Clock.Now()
-	s.lastLook = s.lastFull
+	s.lastObserved = s.lastFull
 	opts := s.options(sync)
 	opts.Apply.BeforeDeletes = r.unchanged(sync)
 	opts.Apply.BeforeConfirmed = func(ctx context.Context, with []hold.Token) error { return r.attempt(ctx, sync, s, with) }

@@ -24,7 +24,7 @@ func uncached(s *stage) (holder *reconciler.Loop, woken chan struct{}) {
 		return Assembly{Loop: loop.Caching(cache).LoadsWith(values), Forget: func(context.Context) error { return nil }}, nil
 	}
 	woken = make(chan struct{}, 8)
-	s.r.sessions.wake = func(types.NamespacedName) { woken <- struct{}{} }
+	s.r.sessions.notify = func(types.NamespacedName) { woken <- struct{}{} }
 	holder = reconciler.NewLoop(s, s.load).Caching(cache)
 	if _, _, err := holder.Fetch(s.Context()); err != nil {
 		s.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A token that nothing waits for has not served, however many runs have seen it: it is reported
+// A token that nothing waits for has not served, however many runs have observed it: it is reported
 // as long as it is quoted and something waits.
 func TestATokenThatNothingWaitsForIsReportedByEveryRun(t *testing.T) {
 	for name, mistyped := range map[string]func(rollout string) string{

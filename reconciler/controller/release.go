@@ -40,7 +40,7 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 	v := deletionResult(done)
 	if v.ready {
 		if err := session.Forget(ctx); err != nil {
-			v = verdict{reason: deletionFailed, message: err.Error()}
+			v = runResult{reason: deletionFailed, message: err.Error()}
 		}
 	}
 	if !v.ready {
@@ -59,18 +59,18 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 	return ctrl.Result{}, nil
 }
 
-// deletionResult is the verdict on the deletion of a Sync: ready means that nothing keeps it.
+// deletionResult is the result on the deletion of a Sync: ready means that nothing keeps it.
 // What waits for a confirmation is held as in any run. What is unknown may still be there,
 // and keeps the Sync.
-func deletionResult(done run) verdict {
-	v := verdict{reason: deletionFailed}
+func deletionResult(done run) runResult {
+	v := runResult{reason: deletionFailed}
 	if done.err == nil {
-		v.picture = seen(done)
+		v.drift = driftStateOf(done)
 	}
 	switch err := cmp.Or(done.err, done.Outcome.Err()); {
 	case err != nil:
 		v.message = err.Error()
-	case len(v.picture.tokens()) > 0:
+	case len(v.drift.tokens()) > 0:
 		v.wait(done.Revision)
 	case len(done.Plan.Unknown) > 0:
 		v.message = unknowns(done.Plan.Unknown) + "; it may be there to be deleted, so the Sync waits (deletionPolicy: Orphan lets it go)"
@@ -82,7 +82,7 @@ func deletionResult(done run) verdict {
 
 // reportDeletion reports on a Sync that is being deleted why it still exists: by an event
 // where the reason is new, and in its status for as long as the reason applies.
-func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync, done run, v verdict) (ctrl.Result, error) {
+func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync, done run, v runResult) (ctrl.Result, error) {
 	if ctx.Err() != nil {
 		return ctrl.Result{}, nil
 	}

@@ -63,7 +63,7 @@ func TestWhatCouldNotBeMadeIsNeitherDriftNorInSync(t *testing.T) {
 	s.says("Drifted", metav1.ConditionTrue, "DriftNotCorrected")
 }
 
-// An object that is rewritten all the time must not have AWS looked at each time.
+// An object that is rewritten all the time must not have AWS read each time.
 func TestUnderReportDriftInTheClusterAsksAWSNothing(t *testing.T) {
 	s := newStage(t, reporting)
 	s.aws.live["queue"], s.aws.applied["queue"] = "1", "1"
@@ -185,7 +185,7 @@ func TestEverybodyCountsTheSameObjects(t *testing.T) {
 	s.commit("aws/version=1.34", "aws/addon=2", "aws/queue=1", "aws/role=1", "aws/rule=1", "cluster/pool=1")
 	s.later()
 	s.objects(5 - 1)
-	// What was ours and cannot be seen is still ours.
+	// What was ours and cannot be observed is still ours.
 	s.aws.unknown["rule"] = denied
 	s.drift(at("aws", "rule"))
 	s.objects(4)

@@ -18,7 +18,7 @@ import (
 
 // Assembly is what a Sync needs to run.
 type Assembly struct {
-	// Loop leads from the Sync's source to its worlds.
+	// Loop leads from the Sync's source to its targets.
 	Loop *reconciler.Loop
 	// Watch reports the keys of things that drifted, as soon as they do,
 	// until ctx ends. May be nil.
@@ -37,9 +37,9 @@ type Builder func(ctx context.Context, sync *v1alpha1.Sync) (Assembly, error)
 // sessions holds what lives between two visits to a Sync.
 type sessions struct {
 	mu gosync.Mutex
-	// wake asks for a visit.
-	wake func(types.NamespacedName)
-	open map[types.NamespacedName]*session
+	// notify asks for a visit.
+	notify func(types.NamespacedName)
+	open   map[types.NamespacedName]*session
 	// last are the statuses that were written last, by Sync.
 	last map[types.NamespacedName]written
 }
@@ -57,29 +57,29 @@ type session struct {
 	mu      gosync.Mutex
 	drifted map[state.Key]bool
 
-	visits
+	requeueState
 }
 
-// visits is what one visit tells the next.
-type visits struct {
+// requeueState is what one visit hands to the next.
+type requeueState struct {
 	// nextFetch is when to ask the source again.
 	nextFetch time.Time
-	// lastFull is when everything was compared, lastLook when anything was;
+	// lastFull is when everything was compared, lastObserved when anything was;
 	// before restUntil another comparison of the same revision cannot help.
-	lastFull   time.Time
-	lastLook   time.Time
-	restUntil  time.Time
-	generation int64
+	lastFull     time.Time
+	lastObserved time.Time
+	restUntil    time.Time
+	generation   int64
 	// confirmed is the confirmation that the last full comparison read.
 	confirmed string
 	// used is the confirmation that was used last, whether or not the status has it.
-	used     string
-	settled  bool
-	failures int
-	told     string
-	picture  picture
-	// unsaid counts the full comparisons in a row whose words could not be written.
-	unsaid int
+	used      string
+	converged bool
+	failures  int
+	lastEvent string
+	drift     driftState
+	// statusWriteFailures counts the full comparisons in a row whose words could not be written.
+	statusWriteFailures int
 }
 
 // get returns the Sync's session, anew when its source, its path or where its variables
@@ -109,7 +109,7 @@ func (s *sessions) get(ctx context.Context, sync *v1alpha1.Sync, build Builder) 
 	}
 	fresh := &session{
 		Assembly: assembly, fingerprint: fingerprint, cancel: cancel, drifted: map[state.Key]bool{},
-		revisions: background.New(live, assembly.Loop, func() { s.wake(name) }),
+		revisions: background.New(live, assembly.Loop, func() { s.notify(name) }),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +128,7 @@ func (s *sessions) watch(ctx context.Context, name types.NamespacedName, to *ses
 	for ctx.Err() == nil {
 		err := watch(ctx, func(keys []state.Key) {
 			to.putBack(keys)
-			s.wake(name)
+			s.notify(name)
 		})
 		if err == nil || ctx.Err() != nil {
 			return
@@ -207,24 +207,24 @@ func (s *session) putBack(keys []state.Key) {
 // find out again what could not be written.
 func (s *session) forced(sync *v1alpha1.Sync, now time.Time) bool {
 	asked := sync.Annotations[v1alpha1.ReconcileAnnotation]
-	return sync.Generation != s.generation || s.unsaid > 0 && s.sayAgain(now) <= 0 ||
+	return sync.Generation != s.generation || s.statusWriteFailures > 0 && s.retryStatusWrite(now) <= 0 ||
 		(asked != "" && asked != sync.Status.LastHandledReconcileAt) ||
-		(sync.Annotations[v1alpha1.ConfirmAnnotation] != s.confirmed && !s.settled)
+		(sync.Annotations[v1alpha1.ConfirmAnnotation] != s.confirmed && !s.converged)
 }
 
-// look puts what a run saw into the session's picture, and that picture into the
-// verdict of a run that has seen only some of it. What the status says already
+// observe puts what a run saw into the session's drift state, and that into the
+// result of a run that has observed only some of it. What the status says already
 // was told.
-func (s *session) look(done run, told []v1alpha1.PendingChange, v *verdict) {
-	before := s.picture
-	s.picture = before.after(done)
-	v.lost = s.picture.lost(before)
-	v.cleared = len(before.unknown) > 0 && len(s.picture.unknown) == 0
+func (s *session) observe(done run, told []v1alpha1.PendingChange, v *runResult) {
+	before := s.drift
+	s.drift = before.after(done)
+	v.lost = s.drift.lost(before)
+	v.cleared = len(before.unknown) > 0 && len(s.drift.unknown) == 0
 	if done.err == nil && done.kind != idle {
-		v.news = s.picture.news(before, told)
+		v.added = s.drift.added(before, told)
 	}
 	if done.kind == partial && done.err == nil {
-		v.picture = s.picture
+		v.drift = s.drift
 		if slices.Contains([]string{pruneHeld, guardChangeHeld, nodeReplacementHeld}, v.reason) {
 			v.wait(done.Revision) // With what else waits.
 		}
@@ -232,7 +232,7 @@ func (s *session) look(done run, told []v1alpha1.PendingChange, v *verdict) {
 }
 
 // note remembers what the next visit must know of this one.
-func (s *session) note(sync *v1alpha1.Sync, done run, v verdict) {
+func (s *session) note(sync *v1alpha1.Sync, done run, v runResult) {
 	switch {
 	case !v.ready:
 		s.failures++
@@ -243,7 +243,7 @@ func (s *session) note(sync *v1alpha1.Sync, done run, v verdict) {
 	switch done.kind {
 	case full:
 		s.generation, s.confirmed = sync.Generation, sync.Annotations[v1alpha1.ConfirmAnnotation]
-		s.settled = v.settled
+		s.converged = v.converged
 		s.restUntil = s.lastFull.Add(v.after)
 		if v.reason == partlyUnknown || v.reason == nodeReplacementHeld {
 			// Everything else is done, and the watches look at what is unknown.
@@ -251,7 +251,7 @@ func (s *session) note(sync *v1alpha1.Sync, done run, v verdict) {
 		}
 	case partial:
 		// What could not be put back alone is for a full run to judge.
-		s.settled = s.settled && v.settled
+		s.converged = s.converged && v.converged
 		if v.cleared {
 			// Only a full run may call that ready.
 			s.restUntil = time.Time{}
@@ -265,24 +265,24 @@ func (s *session) note(sync *v1alpha1.Sync, done run, v verdict) {
 func (s *session) recorded(done run, err error, now time.Time) time.Duration {
 	switch {
 	case err == nil && done.kind == full:
-		s.unsaid = 0
-	case err != nil && (done.kind == full || s.unsaid == 0):
-		s.unsaid++
+		s.statusWriteFailures = 0
+	case err != nil && (done.kind == full || s.statusWriteFailures == 0):
+		s.statusWriteFailures++
 	}
-	return max(s.sayAgain(now), time.Second)
+	return max(s.retryStatusWrite(now), time.Second)
 }
 
-// sayAgain is how long after now everything is compared again because a status could
+// retryStatusWrite is how long after now everything is compared again because a status could
 // not be written.
-func (s *session) sayAgain(now time.Time) time.Duration {
-	return s.lastFull.Add(pause(s.unsaid, unknownPause)).Sub(now)
+func (s *session) retryStatusWrite(now time.Time) time.Duration {
+	return s.lastFull.Add(pause(s.statusWriteFailures, unknownPause)).Sub(now)
 }
 
 // nextVisit backs off exponentially from one second while something is wrong,
 // and otherwise comes back when the source is to be asked again.
-func (s *session) nextVisit(now time.Time, every time.Duration, v verdict) time.Duration {
-	if s.unsaid > 0 {
-		return max(min(s.sayAgain(now), every), time.Second)
+func (s *session) nextVisit(now time.Time, every time.Duration, v runResult) time.Duration {
+	if s.statusWriteFailures > 0 {
+		return max(min(s.retryStatusWrite(now), every), time.Second)
 	}
 	if v.cleared && v.ready {
 		return time.Second // Nothing is unknown any more: compare the rest, too.
@@ -300,7 +300,7 @@ func (s *session) nextVisit(now time.Time, every time.Duration, v verdict) time.
 }
 
 // unknownPause is the longest time between two full comparisons whose only
-// trouble is that something could not be looked at: AWS bills and throttles by
+// trouble is that something could not be read: AWS bills and throttles by
 // the call, and a permission is missing until a person grants it.
 const unknownPause = 5 * time.Minute
 

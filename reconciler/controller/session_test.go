@@ -60,11 +60,11 @@ type conclusion struct {
 	pending                 []v1alpha1.PendingChange
 }
 
-func concluded(v verdict) conclusion {
-	drifted, _ := v.picture.drifted()
+func concluded(v runResult) conclusion {
+	drifted, _ := v.drift.drifted()
 	return conclusion{
-		ready: v.ready, settled: v.settled, stalled: v.stalled, reason: v.reason,
-		drifted: drifted, unknown: len(v.picture.unknown), pending: v.picture.pending(confirm.Scope{}),
+		ready: v.ready, settled: v.converged, stalled: v.stalled, reason: v.reason,
+		drifted: drifted, unknown: len(v.drift.unknown), pending: v.drift.pending(confirm.Scope{}),
 	}
 }
 
@@ -146,7 +146,7 @@ func TestJudge(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := judge(c.done)
+			got := resultOf(c.done)
 			if got.message == "" {
 				t.Error("the verdict has no message")
 			}
@@ -183,7 +183,7 @@ func TestTheMessageOnInvalidManifestsCountsTheOtherObjects(t *testing.T) {
 					done.Outcome.Results[i].Status, done.Outcome.Results[i].Err = apply.Failed, err
 				}
 			}
-			if got := judge(done).message; !strings.HasSuffix(got, c.want) {
+			if got := resultOf(done).message; !strings.HasSuffix(got, c.want) {
 				t.Errorf("%q, want it to end in %q", got, c.want)
 			}
 		})
@@ -216,7 +216,7 @@ func TestWhatASourceWaitsForIsSaidOnceWithItsRemedy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			done := ran()
 			done.Stale, done.Revision = c.err, "main@sha1:"+here
-			if diff := cmp.Diff(c.want, judge(done).message); diff != "" {
+			if diff := cmp.Diff(c.want, resultOf(done).message); diff != "" {
 				t.Errorf("message (-want +got):\n%s", diff)
 			}
 		})
@@ -229,7 +229,7 @@ func TestConditionsFollowKstatus(t *testing.T) {
 	status := &v1alpha1.SyncStatus{ObservedGeneration: 3, LastAppliedRevision: "main@sha1:old"}
 
 	failed := run{err: state.Failf(state.Fix, "PathNotFound", "gone")}
-	judge(failed).write(status, sync, failed)
+	resultOf(failed).write(status, sync, failed)
 	if !meta.IsStatusConditionFalse(status.Conditions, "Ready") || !meta.IsStatusConditionTrue(status.Conditions, "Stalled") {
 		t.Errorf("after a failure for the user: %+v", status.Conditions)
 	}
@@ -239,7 +239,7 @@ func TestConditionsFollowKstatus(t *testing.T) {
 
 	status.ObservedGeneration = 3
 	down := run{err: fmt.Errorf("x: %w", gitsource.ErrUnreachable)}
-	judge(down).write(status, sync, down)
+	resultOf(down).write(status, sync, down)
 	if status.ObservedGeneration != 3 {
 		t.Errorf("a failure that may pass moved the generation to %d", status.ObservedGeneration)
 	}
@@ -248,7 +248,7 @@ func TestConditionsFollowKstatus(t *testing.T) {
 	}
 
 	good := ran(change("a", plan.Create, nil))
-	judge(good).write(status, sync, good)
+	resultOf(good).write(status, sync, good)
 	for _, c := range status.Conditions {
 		if c.Type == "Reconciling" || c.Type == "Stalled" {
 			t.Errorf("%s is still there after a success", c.Type)
@@ -268,10 +268,10 @@ func TestAnIdleVisitKeepsWhatTheLastFullRunSaid(t *testing.T) {
 	reported := ran(change("a", plan.Update, func(c *plan.Change) {
 		c.Hold, c.Drift = hold.Reasons{{Rule: hold.DriftReported, Facts: hold.Facts{Detail: "only reported"}}}, true
 	}))
-	judge(reported).write(status, sync, reported)
+	resultOf(reported).write(status, sync, reported)
 	before := status.DeepCopy()
 	idleRun := run{kind: idle, Result: reconciler.Result{Revision: reported.Revision}}
-	judge(idleRun).write(status, sync, idleRun)
+	resultOf(idleRun).write(status, sync, idleRun)
 	if diff := cmp.Diff(before, status); diff != "" {
 		t.Errorf("status (-before +after):\n%s", diff)
 	}
@@ -285,23 +285,23 @@ func TestLongMessagesFitTheAPI(t *testing.T) {
 	}
 }
 
-func after(failures int) *session { return &session{visits: visits{failures: failures}} }
+func after(failures int) *session { return &session{requeueState: requeueState{failures: failures}} }
 
 func TestNextVisit(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	bad := verdict{reason: "SourceUnavailable"}
+	bad := runResult{reason: "SourceUnavailable"}
 	for name, c := range map[string]struct {
 		s          *session
-		v          verdict
+		v          runResult
 		atLeast, m time.Duration
 	}{
-		"a ready Sync comes back when its interval is over":       {&session{visits: visits{nextFetch: now.Add(40 * time.Second)}}, verdict{ready: true}, 40 * time.Second, 40 * time.Second},
+		"a ready Sync comes back when its interval is over":       {&session{requeueState: requeueState{nextFetch: now.Add(40 * time.Second)}}, runResult{ready: true}, 40 * time.Second, 40 * time.Second},
 		"a first failure comes back after a second":               {after(1), bad, time.Second, time.Second},
 		"a third failure comes back after four":                   {after(3), bad, 4 * time.Second, 4 * time.Second},
 		"the hundredth failure does not wait beyond the interval": {after(100), bad, time.Minute, time.Minute},
-		"a failure that knows its time waits for it":              {after(1), verdict{after: 20 * time.Second}, 20 * time.Second, 20 * time.Second},
-		"no failure keeps the source from being asked":            {after(1), verdict{after: 5 * time.Minute}, time.Minute, time.Minute},
-		"one thing put back does not put off what still fails":    {after(2), verdict{ready: true}, 2 * time.Second, 2 * time.Second},
+		"a failure that knows its time waits for it":              {after(1), runResult{after: 20 * time.Second}, 20 * time.Second, 20 * time.Second},
+		"no failure keeps the source from being asked":            {after(1), runResult{after: 5 * time.Minute}, time.Minute, time.Minute},
+		"one thing put back does not put off what still fails":    {after(2), runResult{ready: true}, 2 * time.Second, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.s.nextVisit(now, time.Minute, c.v)
@@ -323,16 +323,16 @@ func TestForced(t *testing.T) {
 		s    *session
 		want bool
 	}{
-		"nothing asked":              {func(*v1alpha1.Sync) {}, &session{visits: visits{generation: 2, settled: true}}, false},
-		"a changed spec":             {func(*v1alpha1.Sync) {}, &session{visits: visits{generation: 1, settled: true}}, true},
-		"a new reconcile annotation": {func(s *v1alpha1.Sync) { s.Annotations[v1alpha1.ReconcileAnnotation] = "now" }, &session{visits: visits{generation: 2, settled: true}}, true},
+		"nothing asked":              {func(*v1alpha1.Sync) {}, &session{requeueState: requeueState{generation: 2, converged: true}}, false},
+		"a changed spec":             {func(*v1alpha1.Sync) {}, &session{requeueState: requeueState{generation: 1, converged: true}}, true},
+		"a new reconcile annotation": {func(s *v1alpha1.Sync) { s.Annotations[v1alpha1.ReconcileAnnotation] = "now" }, &session{requeueState: requeueState{generation: 2, converged: true}}, true},
 		"a reconcile annotation handled": {func(s *v1alpha1.Sync) {
 			s.Annotations[v1alpha1.ReconcileAnnotation] = "now"
 			s.Status.LastHandledReconcileAt = "now"
-		}, &session{visits: visits{generation: 2, settled: true}}, false},
-		"what could not be written, once it is time": {func(*v1alpha1.Sync) {}, &session{visits: visits{generation: 2, settled: true, unsaid: 7, lastFull: full}}, true},
-		"what could not be written, before its time": {func(*v1alpha1.Sync) {}, &session{visits: visits{generation: 2, settled: true, unsaid: 8, lastFull: full}}, false},
-		"a confirmation while something waits":       {func(s *v1alpha1.Sync) { s.Annotations[v1alpha1.ConfirmAnnotation] = "abc" }, &session{visits: visits{generation: 2}}, true},
+		}, &session{requeueState: requeueState{generation: 2, converged: true}}, false},
+		"what could not be written, once it is time": {func(*v1alpha1.Sync) {}, &session{requeueState: requeueState{generation: 2, converged: true, statusWriteFailures: 7, lastFull: full}}, true},
+		"what could not be written, before its time": {func(*v1alpha1.Sync) {}, &session{requeueState: requeueState{generation: 2, converged: true, statusWriteFailures: 8, lastFull: full}}, false},
+		"a confirmation while something waits":       {func(s *v1alpha1.Sync) { s.Annotations[v1alpha1.ConfirmAnnotation] = "abc" }, &session{requeueState: requeueState{generation: 2}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sync := base()
@@ -389,7 +389,7 @@ func TestNamesAndReasonsInTheStatusAreBounded(t *testing.T) {
 		}))
 	}
 	sync := &v1alpha1.Sync{}
-	judge(done).write(&sync.Status, sync, done)
+	resultOf(done).write(&sync.Status, sync, done)
 	raw, err := json.Marshal(sync.Status)
 	if err != nil || len(sync.Status.Pending) != pendingLimit || len(raw) > 512<<10 {
 		t.Errorf("the status has %d bytes and %d pending changes, %v", len(raw), len(sync.Status.Pending), err)

@@ -23,7 +23,7 @@ import (
 func (r *SyncReconciler) SetupWithManager(mgr manager.Manager) error {
 	wake := make(chan event.GenericEvent, 64)
 	stopped := make(chan struct{})
-	r.sessions.wake = func(name types.NamespacedName) {
+	r.sessions.notify = func(name types.NamespacedName) {
 		select {
 		case wake <- event.GenericEvent{Object: &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}:
 		case <-stopped:

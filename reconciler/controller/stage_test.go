@@ -31,14 +31,14 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
-// place is a world in memory that owns everything in it.
+// place is a target in memory that owns everything in it.
 type place struct {
 	// meanwhile is what happens as a correction begins; may be nil.
 	meanwhile     func()
 	mu            gosync.Mutex // Corrections come several at a time.
 	name          string
 	live, applied map[string]string
-	// unknown has the things that cannot be looked at, compared those that are
+	// unknown has the things that cannot be read, compared those that are
 	// never written, refused those that cannot be, each with the reason.
 	unknown, compared, refused map[string]string
 	// removals is what the deletion of things costs.
@@ -145,7 +145,7 @@ func (p *place) Correct(_ context.Context, c plan.Change) error {
 	return nil
 }
 
-// stage is a Sync, its two worlds, and what it says.
+// stage is a Sync, its two targets, and what it says.
 type stage struct {
 	*testing.T
 	aws, cluster *place
@@ -197,7 +197,7 @@ func newStage(t *testing.T, edit func(*v1alpha1.Sync)) *stage {
 		},
 	}
 	s.r.Live = s.r.Client
-	s.r.sessions.wake = func(types.NamespacedName) {}
+	s.r.sessions.notify = func(types.NamespacedName) {}
 	t.Cleanup(s.r.sessions.close)
 	return s
 }
@@ -250,7 +250,7 @@ func (s *stage) confirm(tokens string) {
 // restart forgets all that is not in the cluster.
 func (s *stage) restart() { s.r.sessions.close() }
 
-// commit declares things, each written world/name=value.
+// commit declares things, each written target/name=value.
 func (s *stage) commit(things ...string) {
 	s.declared, s.revision = nil, s.revision+"1"
 	for _, t := range things {

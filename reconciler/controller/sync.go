@@ -86,10 +86,10 @@ type run struct {
 	reconciler.Result
 	// err is set when there is no result to speak of.
 	err error
-	// kind says how far the pass went.
+	// kind is how far the pass went.
 	kind runKind
-	// looked are the things that a partial pass looked at.
-	looked []state.Key
+	// observed are the things that a partial pass read.
+	observed []state.Key
 	// applied is the last applied revision where none could be read or loaded; else empty.
 	applied string
 	// scope is what the confirmation tokens of what waits after the run are bound to.
@@ -122,10 +122,10 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 	now := r.Clock.Now()
 	drifted, forced := s.takeDrift(), s.forced(sync, now)
 	// What a token has let pass and could not be made is for a full run to make.
-	drifted = slices.DeleteFunc(drifted, func(k state.Key) bool { return slices.Contains(s.picture.confirmedKeys(), k) })
+	drifted = slices.DeleteFunc(drifted, func(k state.Key) bool { return slices.Contains(s.drift.confirmedKeys(), k) })
 	alone := len(drifted) > 0 && !forced
 	if alone && sync.Spec.Drift == v1alpha1.DriftReport {
-		if left := s.lastLook.Add(reportGap).Sub(now); left > 0 {
+		if left := s.lastObserved.Add(reportGap).Sub(now); left > 0 {
 			s.putBack(drifted)
 			return run{kind: waiting, after: left}
 		}
@@ -165,11 +165,11 @@ func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *se
 		return r.full(ctx, sync, s, got.Result, drifted)
 	}
 	now, fresh := r.Clock.Now(), got.Result.Stale == nil
-	settled := s.settled && now.Before(s.lastFull.Add(resync))
+	settled := s.converged && now.Before(s.lastFull.Add(resync))
 	resting := fresh && now.Before(s.restUntil)
 	if settled && fresh && s.failures == 0 {
-		// A person who undoes what is only reported is seen by nobody.
-		drifted = union(drifted, s.picture.reported())
+		// A person who undoes what is only reported is observed by nobody.
+		drifted = union(drifted, s.drift.reported())
 		resting = resting || len(drifted) > 0
 	}
 	switch {
@@ -206,13 +206,13 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 		return ctrl.Result{RequeueAfter: after}, r.writeStatus(ctx, sync, awaiting(sync, done.loading))
 	}
 	done = done.use(sync, s)
-	verdict := judge(done)
+	verdict := resultOf(done)
 	if s != nil {
-		s.look(done, sync.Status.Pending, &verdict)
+		s.observe(done, sync.Status.Pending, &verdict)
 		s.used = done.scope.Handled
 	}
 	verdict.ask(sync, done)
-	r.tell(sync, s, done, verdict)
+	r.report(sync, s, done, verdict)
 	if s != nil {
 		s.note(sync, done, verdict)
 	}
@@ -220,7 +220,7 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 	switch {
 	case done.kind != partial || !verdict.ready:
 		verdict.write(status, sync, done)
-	case verdict.picture.complete:
+	case verdict.drift.complete:
 		// Some things are as they should be, or are known to differ; whether
 		// the Sync is ready is not theirs to say.
 		verdict.findings(status, sync, done)
@@ -252,9 +252,9 @@ func again(err error) (ctrl.Result, error) {
 	return ctrl.Result{}, err
 }
 
-// courtesy is how long another Poolwright is given to take up a new Sync in its
+// adoptionGrace is how long another Poolwright is given to take up a new Sync in its
 // namespace before we say that nobody honours it.
-const courtesy = 5 * time.Second
+const adoptionGrace = 5 * time.Second
 
 // foreignNamespace is the reason of a Sync that nobody honours.
 const foreignNamespace = "ForeignNamespace"
@@ -266,7 +266,7 @@ func (r *SyncReconciler) refuse(ctx context.Context, sync *v1alpha1.Sync) (ctrl.
 	if controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil
 	}
-	if young := courtesy - r.Clock.Since(sync.CreationTimestamp.Time); young > 0 {
+	if young := adoptionGrace - r.Clock.Since(sync.CreationTimestamp.Time); young > 0 {
 		return ctrl.Result{RequeueAfter: young}, nil
 	}
 	before := sync.DeepCopy()

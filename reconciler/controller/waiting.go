@@ -27,7 +27,7 @@ import (
 
 // waiting is the Sync's reason while changes wait for a person, and why they do. The
 // gist stays the same while only numbers of nodes move.
-func (p picture) waiting(revision string) (reason, message, gist string) {
+func (p driftState) waiting(revision string) (reason, message, gist string) {
 	// What only a person can end comes before what also ends by itself.
 	order := []string{"", nodeReplacementHeld, pruneHeld, guardChangeHeld}
 	var of []string
@@ -55,7 +55,7 @@ func (p picture) waiting(revision string) (reason, message, gist string) {
 const namedReasons = 10
 
 // reasons are those of all changes that wait for a person.
-func (p picture) reasons() hold.Reasons {
+func (p driftState) reasons() hold.Reasons {
 	var all hold.Reasons
 	for _, l := range p.left {
 		if l.waits != "" {
@@ -109,7 +109,7 @@ func summary(reasons hold.Reasons, in confirm.Scope, several bool) string {
 // tokens are those of all that waits for a confirmation, and of what one has let pass
 // that is not made yet: who confirms the rest must not take that back. None where
 // nothing waits.
-func (p picture) tokens() []hold.Token {
+func (p driftState) tokens() []hold.Token {
 	if !slices.ContainsFunc(p.left, func(l leftover) bool { return l.held.Asks() }) {
 		return nil
 	}
@@ -121,7 +121,7 @@ func (p picture) tokens() []hold.Token {
 }
 
 // confirmedKeys are what a token has let pass and is not made yet.
-func (p picture) confirmedKeys() []state.Key {
+func (p driftState) confirmedKeys() []state.Key {
 	var out []state.Key
 	for _, l := range p.left {
 		if len(l.tokens) > 0 {
@@ -133,8 +133,8 @@ func (p picture) confirmedKeys() []state.Key {
 
 // ask completes a verdict with what waits for a confirmation, and with the one command that
 // confirms all of it.
-func (v *verdict) ask(sync *v1alpha1.Sync, done run) {
-	v.tokens = v.picture.tokens()
+func (v *runResult) ask(sync *v1alpha1.Sync, done run) {
+	v.tokens = v.drift.tokens()
 	moved, move := errors.AsType[*gitsource.NotFastForwardError](cmp.Or(done.err, done.Stale))
 	if move {
 		v.tokens = append(v.tokens, syncpolicy.MoveToken(moved.From, moved.To))
@@ -146,7 +146,7 @@ func (v *verdict) ask(sync *v1alpha1.Sync, done run) {
 	if several && move {
 		v.message += " (confirmation token " + syncpolicy.MoveToken(moved.From, moved.To).In(done.scope) + ")"
 	}
-	reasons := summary(v.picture.reasons(), done.scope, several)
+	reasons := summary(v.drift.reasons(), done.scope, several)
 	switch {
 	case slices.Contains([]string{pruneHeld, guardChangeHeld, nodeReplacementHeld}, v.reason):
 		v.message = reasons
@@ -316,7 +316,7 @@ const (
 // confirmation puts the tokens of what waits into the status, and sets the condition of a
 // confirmation with a part that fits nothing, as long as something waits or another part
 // has served.
-func (v verdict) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
+func (v runResult) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
 	status.ConfirmationToken = hold.Join(v.tokens, done.scope)
 	handled := confirm.Tokens(done.scope.Handled)
 	known := slices.Concat(done.used, confirm.Tokens(sync.Status.LastHandledConfirm), confirm.Tokens(sync.Status.ConfirmationToken))

@@ -231,7 +231,7 @@ func TestEachRowHasAllItsReasons(t *testing.T) {
 }
 
 // What a token has let pass and could not be made is left to a full run, also where
-// something is seen of it by itself: only a full run knows when the token was used.
+// something is observed of it by itself: only a full run knows when the token was used.
 func TestWhatATokenLetPassIsTriedAgainByAFullRun(t *testing.T) {
 	s := heldStage(t)
 	token := s.asks("NodeReplacementHeld")
@@ -287,7 +287,7 @@ func TestTheTokenIsAtTheEndOfAnyMessage(t *testing.T) {
 			Rule: hold.DeletionLosses, Facts: hold.Facts{Object: fmt.Sprint("NodePool/", i), Detail: strings.Repeat("x", 9000)}, Token: &hold.Token{Purpose: "deletions", Digest: "1"},
 		}}})
 	}
-	v := verdict{picture: picture{left: left}}
+	v := runResult{drift: driftState{left: left}}
 	v.wait("r")
 	v.ask(&v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "poolwright-system", Name: "dev"}}, run{})
 	token := hold.Join(v.tokens, confirm.Scope{})
@@ -300,7 +300,7 @@ func TestTheTokenIsAtTheEndOfAnyMessage(t *testing.T) {
 func TestATokenIsUsedUpThoughTheStatusCouldNotBeWritten(t *testing.T) {
 	s, _, rollout := doubleStage(t)
 	s.confirm(rollout)
-	s.dying(1, func() { s.later() }) // The first says that it begins.
+	s.dying(1, func() { s.later() }) // The first reports that it begins.
 	if got := s.sync().Status.LastHandledConfirm; got != "" || s.cluster.live["np-gpu"] != "2" {
 		t.Fatalf("handled %q, cluster %v", got, s.cluster.live)
 	}
@@ -322,7 +322,7 @@ func losingStage(t *testing.T) *stage {
 	return s
 }
 
-// A token for one of two updates that wait does not fit both, also where one is looked at by itself.
+// A token for one of two updates that wait does not fit both, also where one is read by itself.
 func TestALookAtOneUpdateUsesNoTokenForItAlone(t *testing.T) {
 	s := losingStage(t)
 	s.commit("cluster/map=1", "cluster/thing=2", "cluster/other=1", "aws/queue=1")
@@ -340,7 +340,7 @@ func TestALookAtOneUpdateUsesNoTokenForItAlone(t *testing.T) {
 	}
 }
 
-// What waits together has one token, also after one of them was looked at by itself.
+// What waits together has one token, also after one of them was read by itself.
 func TestALookAtOneUpdateKeepsTheTokenOfAllThatWaits(t *testing.T) {
 	s := losingStage(t)
 	s.commit("cluster/map=1", "cluster/thing=2", "aws/queue=1")

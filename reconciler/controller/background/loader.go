@@ -10,10 +10,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/apply"
 )
 
-// patience is how long a visit waits for the source, or for a revision that is loaded
+// waitTimeout is how long a visit waits for the source, or for a revision that is loaded
 // again. What takes longer is awaited in the background: a server that accepts connections
 // and says nothing must hold up neither corrections nor a suspension, nor other Syncs.
-const patience = time.Second
+const waitTimeout = time.Second
 
 // background is work that visits to one Sync wait for. They never overlap.
 type background struct {
@@ -25,7 +25,7 @@ type background struct {
 // await reports whether the work has ended. Where that takes too long its end asks for
 // another visit. Who is in a hurry does not wait for what is known to be slow.
 func (b *background) await(hurry bool, wake func()) bool {
-	wait := patience
+	wait := waitTimeout
 	if b.late && hurry {
 		wait = 0
 	}
@@ -68,11 +68,11 @@ type Loader struct {
 	// live ends with the session.
 	live context.Context
 	loop Loop
-	// wake asks for a visit.
-	wake func()
+	// notify asks for a visit.
+	notify func()
 
 	// pending is the question that is not answered yet, or nil; answered is the last that was.
-	pending, answered *question
+	pending, last *fetch
 	// loading is a revision that is being loaded for the next visit, or nil.
 	loading *loading
 }
@@ -80,44 +80,44 @@ type Loader struct {
 // New makes a Loader for a Loop. What it begins ends with live; wake is called when what a
 // visit did not wait for has ended.
 func New(live context.Context, loop Loop, wake func()) *Loader {
-	return &Loader{live: live, loop: loop, wake: wake}
+	return &Loader{live: live, loop: loop, notify: wake}
 }
 
-// question is one fetch under way.
-type question struct {
+// fetch is one fetch under way.
+type fetch struct {
 	// request is the reconcile-now annotation at its beginning: an answer to
 	// an older question may not know what a newer request is about.
 	request string
 	background
-	// answer is valid when done is closed.
-	answer Fetched
+	// fetched is valid when done is closed.
+	fetched Fetched
 }
 
 // Fetch returns the source's answer, or false when it takes longer than
-// patience; then the answer brings another visit. Who is in a hurry does not
+// waitTimeout; then the answer brings another visit. Who is in a hurry does not
 // wait for a source that is known to be slow.
 func (l *Loader) Fetch(request string, hurry bool) (Fetched, bool) {
 	q := l.pending
 	if q == nil {
 		q = l.begin(request)
 	}
-	if !q.await(hurry, l.wake) {
+	if !q.await(hurry, l.notify) {
 		return Fetched{}, false
 	}
-	l.pending, l.answered = nil, q
+	l.pending, l.last = nil, q
 	if q.request != request {
 		return l.Fetch(request, hurry)
 	}
-	return q.answer, true
+	return q.fetched, true
 }
 
-func (l *Loader) begin(request string) *question {
-	q := &question{request: request, background: background{done: make(chan struct{})}}
+func (l *Loader) begin(request string) *fetch {
+	q := &fetch{request: request, background: background{done: make(chan struct{})}}
 	l.pending = q
 	go func() {
 		defer close(q.done)
-		q.answer.Err = apply.Recover(func() (err error) {
-			q.answer.Result, q.answer.Changed, err = l.loop.Fetch(l.live)
+		q.fetched.Err = apply.Recover(func() (err error) {
+			q.fetched.Result, q.fetched.Changed, err = l.loop.Fetch(l.live)
 			return err
 		})
 	}()
@@ -126,17 +126,17 @@ func (l *Loader) begin(request string) *question {
 
 // Keep makes the last answer that of the next fetch, unless there is another request by
 // then.
-func (l *Loader) Keep() { l.pending = l.answered }
+func (l *Loader) Keep() { l.pending = l.last }
 
-// farewell is how long a fetch may take to notice that it is not wanted.
-const farewell = 10 * time.Second
+// drainTimeout is how long a fetch may take to notice that it is not wanted.
+const drainTimeout = 10 * time.Second
 
 // Drain waits up to ten seconds for a fetch under way, whose context has ended.
 func (l *Loader) Drain() {
 	if l.pending == nil {
 		return
 	}
-	timer := time.NewTimer(farewell)
+	timer := time.NewTimer(drainTimeout)
 	defer timer.Stop()
 	select {
 	case <-l.pending.done:

@@ -60,7 +60,7 @@ func TestASlowSourceHoldsUpOnlyOneVisit(t *testing.T) {
 		t.Fatal("an answer came from nowhere")
 	}
 	begin := time.Now()
-	if _, ok := f.Fetch("", true); ok || time.Since(begin) >= patience {
+	if _, ok := f.Fetch("", true); ok || time.Since(begin) >= waitTimeout {
 		t.Errorf("who is in a hurry waited %s for a source that is known to be slow", time.Since(begin))
 	}
 	source.later <- revision("a")

@@ -16,14 +16,14 @@ type loading struct {
 }
 
 // Ready gets the revision ready that the next run works with, see reconciler.Loop.Load.
-// It returns false while that takes longer than patience; then its end brings another
+// It returns false while that takes longer than waitTimeout; then its end brings another
 // visit.
 func (l *Loader) Ready(planned bool) (bool, error) {
 	for !l.loop.Loaded(planned) {
 		if l.loading == nil {
 			l.loading = l.load(planned)
 		}
-		if !l.loading.await(false, l.wake) {
+		if !l.loading.await(false, l.notify) {
 			return false, nil
 		}
 		err := l.loading.err

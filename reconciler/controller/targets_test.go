@@ -25,7 +25,7 @@ func TestWhatIsUnknownIsNeverCalledInSync(t *testing.T) {
 	s.commit("aws/queue=1", "aws/rule=1", "cluster/pool=1")
 	s.aws.unknown["queue"] = denied
 	begun, looks := s.clock.Now(), 0
-	var when []float64 // when AWS was looked at, in seconds
+	var when []float64 // when AWS was read, in seconds
 	for s.clock.Since(begun) < 25*time.Minute {
 		wait := s.visit()
 		if wait > 66*time.Second {
@@ -225,7 +225,7 @@ func TestAThingThatCanBeSeenAgainIsNoLongerUnknown(t *testing.T) {
 	delete(s.aws.unknown, "rule")
 	s.drift(at("aws", "rule"))
 	s.says("Drifted", metav1.ConditionFalse, "InSync")
-	// What was seen alone proves nothing of the rest: the next full run does.
+	// What was observed alone proves nothing of the rest: the next full run does.
 	s.says("Ready", metav1.ConditionFalse, "PartlyUnknown")
 	s.visit()
 	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")

@@ -19,40 +19,40 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-// verdict is what a run means for the Sync.
-type verdict struct {
+// runResult is what a run means for the Sync.
+type runResult struct {
 	ready bool
-	// settled is true when a full comparison would find nothing to do.
-	settled bool
+	// converged is true when a full comparison would find nothing to do.
+	converged bool
 	// stalled is true when only the user can help.
 	stalled bool
 	reason  string
 	message string
 	// after is when to come back; 0 leaves it to the back-off.
 	after time.Duration
-	// picture is what is left undone and unknown.
-	picture picture
+	// drift is what is left undone and unknown.
+	drift driftState
 	// lost are the things that this run found unknown and the one before did
 	// not.
 	lost []plan.Unknown
-	// news are the things that this run found to differ and only reports, and
-	// that nobody was told of yet.
-	news []leftover
+	// added are the things that this run found to differ and only reports, and
+	// that were not reported yet.
+	added []leftover
 	// cleared is true when this run saw the last of what was unknown before.
 	cleared bool
 	// tokens are those of all that waits for a confirmation.
 	tokens []hold.Token
-	// gist is what must change for a failure to be told again; the message
+	// eventKey is what must change for a failure to be told again; the message
 	// where it is empty.
-	gist string
+	eventKey string
 }
 
-// judge is the one place where failures become reasons.
-func judge(done run) verdict {
+// resultOf is the one place where failures become reasons.
+func resultOf(done run) runResult {
 	if done.err != nil {
 		return failure(done.err, remedy(done.err)+done.unkept())
 	}
-	v := verdict{picture: seen(done)}
+	v := runResult{drift: driftStateOf(done)}
 	failed, applyErr := done.Outcome.Failed(), done.Outcome.Err()
 	switch {
 	case done.Stale != nil:
@@ -61,13 +61,13 @@ func judge(done run) verdict {
 	case len(done.Problems) > 0 || len(misfits(failed)) > 0:
 		v.invalid(done, failed)
 	case len(failed) > 0:
-		// The class says whether another try can help; the reason stays one
+		// The class reports whether another try can help; the reason stays one
 		// that users can look for.
 		var class state.Class
 		class, _, v.after = state.Classify(applyErr)
 		v.reason, v.stalled = "ApplyFailed", class == state.Fix
 		v.message = fmt.Sprintf("%d of %s failed, the first: %s: %s", len(failed), count(tried(done.Plan), "change"), thing(failed[0].Change.Key), failed[0].Why())
-		v.gist = gist(failed)
+		v.eventKey = eventKeyOf(failed)
 		if o := failed[0].Change.Origin().String(); o != "" {
 			v.message += " (" + o + ")"
 		}
@@ -75,23 +75,23 @@ func judge(done run) verdict {
 		var class state.Class
 		class, v.reason, v.after = state.Classify(applyErr)
 		v.message, v.stalled = applyErr.Error(), class == state.Fix
-	case v.picture.waits():
+	case v.drift.waits():
 		v.wait(done.Revision)
 	case len(done.Plan.Unknown) > 0:
 		v.reason = partlyUnknown
 		v.message = unknowns(done.Plan.Unknown) + theRest(done)
 	default:
-		v.ready, v.settled = true, v.picture.settled()
+		v.ready, v.converged = true, v.drift.converged()
 		v.reason = "ReconciliationSucceeded"
-		v.message = fmt.Sprintf("Applied revision %s: %s", done.Revision, count(v.picture.objects, "object"))
+		v.message = fmt.Sprintf("Applied revision %s: %s", done.Revision, count(v.drift.objects, "object"))
 	}
 	return v
 }
 
-// invalid is the verdict on a revision with mistakes: those that were found before anything
+// invalid is the result on a revision with mistakes: those that were found before anything
 // was applied, and the objects that do not fit a schema which only the API server has. Where
 // something else failed that another try may mend, that is tried again.
-func (v *verdict) invalid(done run, failed []apply.Result) {
+func (v *runResult) invalid(done run, failed []apply.Result) {
 	refused := misfits(failed)
 	all := append(slices.Clip(done.Problems), refused...)
 	v.reason, v.stalled = "InvalidManifests", true
@@ -100,8 +100,8 @@ func (v *verdict) invalid(done run, failed []apply.Result) {
 		class, _, v.after = state.Classify(done.Outcome.Err())
 		v.stalled = class == state.Fix
 	}
-	v.gist = (&targets.ProblemsError{Problems: all}).Error()
-	v.message = fmt.Sprintf("%s; %s, nothing is pruned", v.gist, theOthers(done, len(failed)-len(refused), len(refused)))
+	v.eventKey = (&targets.ProblemsError{Problems: all}).Error()
+	v.message = fmt.Sprintf("%s; %s, nothing is pruned", v.eventKey, theOthers(done, len(failed)-len(refused), len(refused)))
 	if len(done.Problems) > 0 {
 		v.message += "; run poolwright lint on the folder to list every mistake"
 	}
@@ -118,8 +118,8 @@ func misfits(failed []apply.Result) []state.Problem {
 	return out
 }
 
-// failure is the verdict on what kept a run from the newest revision.
-func failure(err error, more string) verdict {
+// failure is the result on what kept a run from the newest revision.
+func failure(err error, more string) runResult {
 	class, reason, after := state.Classify(err)
 	if r, fix := gitsource.Reason(err); r != "" {
 		reason = r
@@ -131,7 +131,7 @@ func failure(err error, more string) verdict {
 	if reason == limitExceeded {
 		message += "; no setting raises this limit: declare less, or split the folder between Syncs"
 	}
-	return verdict{reason: reason, message: message + more, stalled: class == state.Fix, after: after}
+	return runResult{reason: reason, message: message + more, stalled: class == state.Fix, after: after}
 }
 
 // deletionFailed is the reason of a Sync that is being deleted and whose things cannot be
@@ -141,7 +141,7 @@ const deletionFailed = "DeletionFailed"
 // limitExceeded is the reason of a Sync whose repository is beyond one of docs/limits.md.
 const limitExceeded = "LimitExceeded"
 
-// unkept says what becomes of an earlier revision that this process has not loaded, where
+// unkept is what becomes of an earlier revision that this process has not loaded, where
 // the newest cannot be.
 func (d run) unkept() string {
 	if d.applied == "" {
@@ -162,10 +162,10 @@ const (
 	nodeReplacementHeld = "NodeReplacementHeld"
 )
 
-// wait says what waits for a person. For kstatus that is stalled: no progress is made,
+// wait is what waits for a person. For kstatus that is stalled: no progress is made,
 // and a person must look. What costs nodes goes on by itself once there are few enough.
-func (v *verdict) wait(revision string) {
-	v.reason, v.message, v.gist = v.picture.waiting(revision)
+func (v *runResult) wait(revision string) {
+	v.reason, v.message, v.eventKey = v.drift.waiting(revision)
 	v.stalled = v.reason != nodeReplacementHeld
 }
 
@@ -182,8 +182,8 @@ const (
 // mistakes: what they declare was compared with nothing.
 const partlyCompared = "PartlyCompared"
 
-// gist tells one failure from another, however many others were tried beside it.
-func gist(failed []apply.Result) string {
+// eventKeyOf distinguishes one failure from another, however many others were tried beside it.
+func eventKeyOf(failed []apply.Result) string {
 	var out strings.Builder
 	for _, f := range failed {
 		fmt.Fprintf(&out, "%s\x00", thing(f.Change.Key))
@@ -213,7 +213,7 @@ func followed(p plan.Plan) int {
 	return n
 }
 
-// theRest says what became of what is not unknown, where the run looked at it.
+// theRest is what became of what is not unknown, where the run read it.
 func theRest(done run) string {
 	waiting := len(done.Outcome.With(apply.Skipped))
 	switch {
@@ -225,8 +225,8 @@ func theRest(done run) string {
 	return fmt.Sprintf("; all else of revision %s is applied", done.Revision)
 }
 
-// write puts the verdict into the status.
-func (v verdict) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
+// write puts the result into the status.
+func (v runResult) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
 	if done.kind == idle && v.ready {
 		v.message = ""
 	}
@@ -248,7 +248,7 @@ func (v verdict) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done ru
 }
 
 // conditions sets those of kstatus, and what was found.
-func (v verdict) conditions(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
+func (v runResult) conditions(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
 	if v.message == "" {
 		if c := meta.FindStatusCondition(status.Conditions, "Ready"); c != nil && c.Status == metav1.ConditionTrue {
 			v.reason, v.message = c.Reason, c.Message
@@ -273,14 +273,14 @@ func (v verdict) conditions(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, do
 }
 
 // findings sets Drifted, and what is pending.
-func (v verdict) findings(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
-	status.Pending = v.picture.pending(done.scope)
-	status.PendingOmitted = int32(len(v.picture.left) - len(status.Pending))
-	if v.picture.complete {
-		status.Objects = int32(v.picture.objects)
+func (v runResult) findings(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
+	status.Pending = v.drift.pending(done.scope)
+	status.PendingOmitted = int32(len(v.drift.left) - len(status.Pending))
+	if v.drift.complete {
+		status.Objects = int32(v.drift.objects)
 	}
 	value, reason, message := metav1.ConditionFalse, "InSync", "Live objects are as the revision says"
-	n, why := v.picture.drifted()
+	n, why := v.drift.drifted()
 	if why == driftReported && sync.Spec.Drift != v1alpha1.DriftReport {
 		why = onlyCompared
 	}
@@ -289,11 +289,11 @@ func (v verdict) findings(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done
 		value, reason, message = metav1.ConditionUnknown, "NotCompared", "No revision could be compared with the live objects"
 	case n > 0:
 		value, reason, message = metav1.ConditionTrue, why, differ(n)
-	case len(v.picture.unknown) > 0:
-		value, reason, message = metav1.ConditionUnknown, partlyUnknown, unknowns(v.picture.unknown)
-	case v.picture.problems > 0:
-		value, reason, message = metav1.ConditionUnknown, partlyCompared, notCompared(v.picture)
-	case len(v.picture.left) > 0:
+	case len(v.drift.unknown) > 0:
+		value, reason, message = metav1.ConditionUnknown, partlyUnknown, unknowns(v.drift.unknown)
+	case v.drift.problems > 0:
+		value, reason, message = metav1.ConditionUnknown, partlyCompared, notCompared(v.drift)
+	case len(v.drift.left) > 0:
 		reason, message = "NoDrift", "Nothing was changed by hand; what of the revision could not be applied is in status.pending"
 	}
 	set(status, sync, "Drifted", value, reason, message)
@@ -306,12 +306,12 @@ func differ(n int) string {
 	return fmt.Sprintf("%d live objects differ from the revision", n)
 }
 
-// notCompared says what nobody can say, while the repository has mistakes.
-func notCompared(p picture) string {
+// notCompared is what nobody can say, while the repository has mistakes.
+func notCompared(p driftState) string {
 	return fmt.Sprintf("What is declared with %s could not be compared with anything (see Ready); all else is as the revision says", count(p.problems, "mistake"))
 }
 
-// theOthers says what became of the objects beside those with problems, of which so many are
+// theOthers is what became of the objects beside those with problems, of which so many are
 // in the plan all the same.
 func theOthers(done run, failed, refused int) string {
 	declared := followed(done.Plan) - refused

@@ -39,7 +39,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		drifted: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_drifted_objects",
 			Help: "Live objects that differ from Git and stay so: only reported, only compared, or not to be corrected."}, []string{"sync"}),
 		unknown: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_unknown_objects",
-			Help: "Declared or managed things of which nothing could be told, by target (cluster, aws)."}, []string{"sync", "target"}),
+			Help: "Declared or managed things that could not be read, by target (cluster, aws)."}, []string{"sync", "target"}),
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_changes_total",
 			Help: "Changes made or attempted, by action (create, update, delete), cause (revision, drift, compared) and result (applied, failed, conflict, held, skipped)."},
 			[]string{"sync", "action", "cause", "result"}),
@@ -64,24 +64,24 @@ func (m *Metrics) forget(sync string) {
 	m.failures.DeletePartialMatch(label)
 }
 
-// paint shows a picture: how many things are ours, how many differ and stay so, and how many are
-// unknown in each world.
-func (m *Metrics) paint(sync string, p picture) {
+// set sets the gauges: how many things are ours, how many differ and stay so, and how many are
+// unknown in each target.
+func (m *Metrics) set(sync string, p driftState) {
 	m.objects.WithLabelValues(sync).Set(float64(p.objects))
 	drifted, _ := p.drifted()
 	m.drifted.WithLabelValues(sync).Set(float64(drifted))
-	worlds := map[string]int{"cluster": 0, awsWorld: 0} // 0 is an answer, too.
+	unknown := map[string]int{"cluster": 0, awsTarget: 0} // 0 is a value, too.
 	for _, u := range p.unknown {
-		worlds[u.Key.Target]++
+		unknown[u.Key.Target]++
 	}
-	for world, n := range worlds {
-		m.unknown.WithLabelValues(sync, world).Set(float64(n))
+	for target, n := range unknown {
+		m.unknown.WithLabelValues(sync, target).Set(float64(n))
 	}
 }
 
-// tell reports a run by events and metrics: once for each thing that happened,
+// report reports a run by events and metrics: once for each thing that happened,
 // not once for each visit.
-func (r *SyncReconciler) tell(sync *v1alpha1.Sync, s *session, done run, v verdict) {
+func (r *SyncReconciler) report(sync *v1alpha1.Sync, s *session, done run, v runResult) {
 	for _, result := range done.Outcome.Results {
 		cause := causeOf(result.Change)
 		r.Metrics.changes.WithLabelValues(sync.Name, string(result.Change.Action), cause, string(result.Status)).Inc()
@@ -96,33 +96,33 @@ func (r *SyncReconciler) tell(sync *v1alpha1.Sync, s *session, done run, v verdi
 		r.Metrics.failures.WithLabelValues(sync.Name, v.reason).Inc()
 	}
 	r.Metrics.ready.WithLabelValues(sync.Name).Set(ready)
-	if (done.kind == full || done.kind == partial) && v.picture.complete {
-		r.Metrics.paint(sync.Name, v.picture)
+	if (done.kind == full || done.kind == partial) && v.drift.complete {
+		r.Metrics.set(sync.Name, v.drift)
 	}
 	if len(v.lost) > 0 {
 		r.Recorder.Event(sync, corev1.EventTypeWarning, "PartlyUnknown", unknowns(v.lost))
 	}
-	if len(v.news) > 0 {
-		r.Recorder.Event(sync, corev1.EventTypeWarning, driftReported, reportedOnly(v.news))
+	if len(v.added) > 0 {
+		r.Recorder.Event(sync, corev1.EventTypeWarning, driftReported, reportedOnly(v.added))
 	}
 	r.confirmed(sync, done.Revision, done.Outcome.Results, slices.ContainsFunc(done.used, func(part string) bool { return confirm.Purpose(part) == syncpolicy.Move }))
 	r.announce(sync, s, done, v)
 }
 
 // announce emits the event of the run's verdict when it says something new.
-func (r *SyncReconciler) announce(sync *v1alpha1.Sync, s *session, done run, v verdict) {
+func (r *SyncReconciler) announce(sync *v1alpha1.Sync, s *session, done run, v runResult) {
 	if done.kind != full && v.ready {
 		return
 	}
-	words := v.reason + "\x00" + cmp.Or(v.gist, v.message)
+	words := v.reason + "\x00" + cmp.Or(v.eventKey, v.message)
 	if v.ready {
 		// How many objects there are is no news of the revision.
 		words = v.reason + "\x00" + done.Revision
 	}
-	if s == nil || s.told == words {
+	if s == nil || s.lastEvent == words {
 		return
 	}
-	s.told = words
+	s.lastEvent = words
 	if v.reason == partlyUnknown {
 		return // Told above, when the things became unknown.
 	}
@@ -136,7 +136,7 @@ func (r *SyncReconciler) announce(sync *v1alpha1.Sync, s *session, done run, v v
 	r.Recorder.Event(sync, kind, v.reason, v.message)
 }
 
-// causeOf says why a change came up: somebody's hand, a new revision, or neither
+// causeOf is why a change came up: somebody's hand, a new revision, or neither
 // that anybody could tell, for the thing was never ours and is only compared.
 func causeOf(c plan.Change) string {
 	switch {

@@ -16,12 +16,12 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-// awsWorld is the name of the world that is not the cluster.
-const awsWorld = "aws"
+// awsTarget is the name of the target that is not the cluster.
+const awsTarget = "aws"
 
-// picture is what is known of the worlds between two visits: a run that looks
+// driftState is what is known of the targets between two visits: a run that looks
 // only at what drifted says nothing of the rest.
-type picture struct {
+type driftState struct {
 	// left are the changes that were not made, in the order of work.
 	left []leftover
 	// unknown are the things of which nothing could be told, by key.
@@ -58,9 +58,9 @@ type leftover struct {
 	lacking bool
 }
 
-// seen is the picture that one run alone gives.
-func seen(done run) picture {
-	p := picture{unknown: done.Plan.Unknown, problems: (&targets.ProblemsError{Problems: done.Problems}).Count(), objects: managed(done), complete: true}
+// driftStateOf is the drift state that one run alone gives.
+func driftStateOf(done run) driftState {
+	p := driftState{unknown: done.Plan.Unknown, problems: (&targets.ProblemsError{Problems: done.Problems}).Count(), objects: managed(done), complete: true}
 	for _, r := range done.Outcome.Results {
 		if r.Status == apply.Applied {
 			continue
@@ -117,31 +117,31 @@ func awaited(r apply.Result) string {
 	return ""
 }
 
-// after is the picture after one more run: a full one paints it anew, a partial
-// one what it looked at.
-func (p picture) after(done run) picture {
+// after is the drift state after one more run: a full one replaces it, a partial
+// one what it read.
+func (p driftState) after(done run) driftState {
 	switch {
 	case done.err != nil:
 		p.complete = false
 	case done.kind == full:
-		return seen(done)
+		return driftStateOf(done)
 	case done.kind == partial:
-		some := seen(done)
-		// What was looked at alone says of the rest nothing; what it lacked
+		some := driftStateOf(done)
+		// What was read alone shows nothing of the rest; what it lacked
 		// before, and has now, is one more.
-		p.objects += p.lacking(done.looked) - some.lacking(done.looked)
-		p.left = replaced(p.left, some.left, done.looked)
-		p.unknown = append(slices.DeleteFunc(slices.Clone(p.unknown), func(u plan.Unknown) bool { return slices.Contains(done.looked, u.Key) }), some.unknown...)
+		p.objects += p.lacking(done.observed) - some.lacking(done.observed)
+		p.left = replaced(p.left, some.left, done.observed)
+		p.unknown = append(slices.DeleteFunc(slices.Clone(p.unknown), func(u plan.Unknown) bool { return slices.Contains(done.observed, u.Key) }), some.unknown...)
 		slices.SortStableFunc(p.unknown, func(a, b plan.Unknown) int { return a.Key.Compare(b.Key) })
 	}
 	return p
 }
 
-// replaced is the list with what was looked at anew, each in its old place.
+// replaced is the list with what was read anew, each in its old place.
 func replaced(old, fresh []leftover, looked []state.Key) []leftover {
 	var out []leftover
 	for _, l := range old {
-		if !slices.Contains(looked, l.key) || l.change.Action == string(plan.Delete) { // Which no look at some things asks about.
+		if !slices.Contains(looked, l.key) || l.change.Action == string(plan.Delete) { // Which no run of some things asks about.
 			out = append(out, l)
 		} else if at := slices.IndexFunc(fresh, func(f leftover) bool { return f.key == l.key }); at >= 0 {
 			out = append(out, fresh[at])
@@ -157,7 +157,7 @@ func replaced(old, fresh []leftover, looked []state.Key) []leftover {
 
 // lacking counts those of the keys that are no objects of ours for want of a
 // change that was not made.
-func (p picture) lacking(keys []state.Key) int {
+func (p driftState) lacking(keys []state.Key) int {
 	n := 0
 	for _, l := range p.left {
 		if l.lacking && slices.Contains(keys, l.key) {
@@ -186,7 +186,7 @@ const pendingLimit = 20
 
 // pending are the changes that were not made, as a status lists them: those that lose the
 // most come first, so that none of them is left out for what loses nothing.
-func (p picture) pending(in confirm.Scope) []v1alpha1.PendingChange {
+func (p driftState) pending(in confirm.Scope) []v1alpha1.PendingChange {
 	left := slices.Clone(p.left)
 	slices.SortStableFunc(left, func(a, b leftover) int {
 		return cmp.Or(cmp.Compare(b.losses, a.losses), strings.Compare(a.change.Object, b.change.Object))
@@ -222,7 +222,7 @@ func limited(text string, most int) string {
 
 // drifted counts the live things that differ and stay so, and says why; what
 // should have been put right and could not be goes first.
-func (p picture) drifted() (n int, reason string) {
+func (p driftState) drifted() (n int, reason string) {
 	for _, l := range p.left {
 		if l.drift == "" {
 			continue
@@ -236,18 +236,18 @@ func (p picture) drifted() (n int, reason string) {
 }
 
 // waits reports whether changes wait for a person.
-func (p picture) waits() bool {
+func (p driftState) waits() bool {
 	return slices.ContainsFunc(p.left, func(l leftover) bool { return l.waits != "" })
 }
 
-// settled reports whether another full comparison would find nothing to do.
-func (p picture) settled() bool {
+// converged reports whether another full comparison would find nothing to do.
+func (p driftState) converged() bool {
 	return len(p.unknown) == 0 && !slices.ContainsFunc(p.left, func(l leftover) bool { return !l.standing && l.drift != driftReported })
 }
 
 // reported are the things that drifted and stay so because they are only
-// reported. A person who puts one back is seen by nobody: the next visit looks.
-func (p picture) reported() []state.Key {
+// reported. A person who puts one back is observed by nobody: the next visit looks.
+func (p driftState) reported() []state.Key {
 	var keys []state.Key
 	for _, l := range p.left {
 		if !l.standing && l.drift == driftReported {
@@ -257,9 +257,9 @@ func (p picture) reported() []state.Key {
 	return keys
 }
 
-// news are the things that differ now, are only reported, and were not known to
+// added are the things that differ now, are only reported, and were not known to
 // before: neither to the last run nor to the status of an earlier life.
-func (p picture) news(before picture, told []v1alpha1.PendingChange) []leftover {
+func (p driftState) added(before driftState, told []v1alpha1.PendingChange) []leftover {
 	return slices.DeleteFunc(slices.Clone(p.left), func(l leftover) bool {
 		return l.drift != driftReported ||
 			slices.ContainsFunc(before.left, func(b leftover) bool { return b.key == l.key && b.drift == l.drift }) ||
@@ -270,16 +270,16 @@ func (p picture) news(before picture, told []v1alpha1.PendingChange) []leftover 
 }
 
 // lost are the things that are unknown now and were not before.
-func (p picture) lost(before picture) []plan.Unknown {
+func (p driftState) lost(before driftState) []plan.Unknown {
 	return slices.DeleteFunc(slices.Clone(p.unknown), func(u plan.Unknown) bool {
 		return slices.ContainsFunc(before.unknown, func(b plan.Unknown) bool { return b.Key == u.Key })
 	})
 }
 
-// thing names a thing with its world, unless that is the cluster.
+// thing names a thing with its target, unless that is the cluster.
 func thing(k state.Key) string {
-	if k.Target == awsWorld {
-		return awsWorld + " " + k.String()
+	if k.Target == awsTarget {
+		return awsTarget + " " + k.String()
 	}
 	return k.String()
 }
