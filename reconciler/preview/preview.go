@@ -10,7 +10,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/poolwright/poolwright/gitsource"
@@ -18,7 +17,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/declared/unset"
 	"github.com/poolwright/poolwright/reconciler/impact"
@@ -100,9 +98,7 @@ func (p *Previewer) Preview(ctx context.Context, s Step) (pullrequest.Plan, erro
 		setNothingApplied(guards)
 	}
 	problems := unset.Variables{Parameters: variables.UnknownOf(s.Sync)}.LintableIn(sides.after.Set, s.Head.FS, newProblems(found, append(sides.refused, MovedClusters(found.Step.Changes)...)))
-	r := report.NewProposal(found.Proposal, problems)
-	r.Forecast, r.Guards = impact.OrUnknown(f, forecastErr), append(guards, sides.warnings...)
-	mask(found.Proposal, &r)
+	r := report.NewProposal(found.Proposal, problems, impact.OrUnknown(f, forecastErr), append(guards, sides.warnings...)...)
 	r.Binding = &report.Binding{
 		Cluster: clusterIn(sides.after.Set), Base: s.BaseName, BaseCommit: s.Base.Commit, HeadCommit: s.Head.Commit, MergeBase: s.MergeBase.Commit,
 	}
@@ -131,51 +127,6 @@ func (p *Previewer) checkSize(s sides, base string) error {
 	}
 	return state.Failf(state.Fix, "TooLarge", "the change is too large to plan: it changes %d objects, and %d at most are planned for a pull request; "+
 		"split it, or run `poolwright plan --base %s` with your own access to the cluster", n, p.MaxChanges, base)
-}
-
-// objectInFile is a file, and the words that begin what is wrong with an object in it.
-type objectInFile struct{ file, object string }
-
-// newProblems are those that the step brings. What a target reports of an object is
-// not reported once more by its schema.
-func newProblems(found reconciler.Proposal, refused []state.Problem) []state.Problem {
-	out := without(found.Problems, found.Old)
-	// A mistake in an object begins with its key.
-	object := func(o state.Problem) (of objectInFile, named bool) {
-		key, _, named := strings.Cut(o.Message, ": ")
-		return objectInFile{o.Origin.File, key}, named
-	}
-	reported := make(map[objectInFile]bool, len(found.Problems))
-	for _, p := range found.Problems {
-		if of, named := object(p); named {
-			reported[of] = true
-		}
-	}
-	for _, o := range refused {
-		if of, _ := object(o); !reported[of] {
-			out = append(out, o)
-		}
-	}
-	return slices.Compact(lint.Sorted(out))
-}
-
-// mask takes what the step's objects keep secret out of those texts of the report that
-// were added to it: they may quote errors, which may quote objects.
-func mask(p plan.Proposal, r *report.Report) {
-	var texts []*string
-	r.Guards = slices.Clone(r.Guards)
-	for i := range r.Guards {
-		texts = append(texts, &r.Guards[i].Text)
-	}
-	if r.Forecast != nil {
-		forecast := *r.Forecast
-		forecast.Unknown = slices.Clone(forecast.Unknown)
-		for i := range forecast.Unknown {
-			texts = append(texts, &forecast.Unknown[i].Text)
-		}
-		r.Forecast = &forecast
-	}
-	report.MaskTexts(p, texts...)
 }
 
 // reviewed are the consequences of a step for status.pullRequests; nil where pools change

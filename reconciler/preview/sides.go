@@ -74,6 +74,35 @@ func (p *Previewer) load(ctx context.Context, s Step) (sides, error) {
 	return out, nil
 }
 
+// renderMerged takes what the merged files are rendered to for what is declared after the
+// step, where it is beyond doubt what Git makes of them: nothing is to be put together
+// object by object then. It reports whether it did.
+func (s *sides) renderMerged(ctx context.Context, p *Previewer, of Step, base checked.Folder) bool {
+	merged, known := of.Merged()
+	if !known {
+		return false
+	}
+	loaded, err := p.Cache.Load(ctx, p.Renderer, merged, of.Path, of.values)
+	class, _, _ := state.Classify(err)
+	switch {
+	case err != nil && class == state.Fix:
+		s.warnings = append(s.warnings, report.Guard{Rule: "merge", Result: "warning",
+			Text: "what " + of.BaseName + " and this make together cannot be rendered, so that nothing of it would be applied: " + err.Error() + "; rebase to mend it"})
+		return false
+	case err != nil:
+		return false
+	}
+	set := loaded.Set
+	if len(without(loaded.Problems, base.Problems)) > 0 {
+		// What a mistake hides is not what is taken away.
+		set = state.NewSet(append(base.Set.Items(), set.Items()...)...)
+	}
+	s.after = p.declaredSide(set, loaded.Problems, loaded, base)
+	s.empty = loaded.Set.Len() == 0 && len(loaded.Problems) > 0
+	s.notes, s.refused = newNotes(loaded.Notes, base.Notes), without(loaded.Refused, base.Refused)
+	return true
+}
+
 // declaredSide is a side of a step. What was refused of an object where a revision declares it
 // so is refused of the side; the first of several has the lines.
 func (p *Previewer) declaredSide(set state.Set, problems []state.Problem, from ...checked.Folder) declared.Declared {
@@ -94,24 +123,6 @@ func refusedIn(set state.Set, from []checked.Folder, in func(checked.Folder) map
 		}
 	}
 	return refused
-}
-
-// mergeProblems are the mistakes that the merge will have: those that head brings, and
-// those of base, unless head mended them. What base mended is no mistake any more.
-func mergeProblems(parted, base, head []state.Problem) []state.Problem {
-	atParting, inBase, inHead := identities(parted), identities(base), identities(head)
-	var out []state.Problem
-	for _, o := range head {
-		if inBase[o.Identity()] || !atParting[o.Identity()] {
-			out = append(out, o)
-		}
-	}
-	for _, o := range base {
-		if !inHead[o.Identity()] && !atParting[o.Identity()] {
-			out = append(out, o)
-		}
-	}
-	return out
 }
 
 // mergeUncertain reports whether the merge of two renderings may be another than the rendering

@@ -19,7 +19,7 @@ type proposed struct {
 }
 
 func (p proposed) report() Report {
-	r := NewProposal(p.Proposal, p.problems)
+	r := NewProposal(p.Proposal, p.problems, nil)
 	r.Forecast, r.Guards = p.forecast, p.guards
 	r.Binding = &Binding{
 		Cluster: "dev", Base: "main", BaseCommit: "abc1234def5678900000000000000000000000aa",

@@ -127,7 +127,7 @@ func TestAProposalMasksSecretsOfBothPlansInBoth(t *testing.T) {
 	quoting.Changes[0].Hold = hold.Reasons{{Rule: hold.DeletionLosses, Facts: hold.Facts{Detail: "refused: " + token, Nodes: &hold.Nodes{Uncertain: token, Unknown: token}}}}
 	for name, p := range map[string]plan.Proposal{"a secret of the drift": {Step: quoting, Drift: secret}, "a secret of the step": {Step: secret, Drift: quoting}} {
 		t.Run(name, func(t *testing.T) {
-			r := NewProposal(p, []state.Problem{{Message: "bad: " + token}})
+			r := NewProposal(p, []state.Problem{{Message: "bad: " + token}}, nil)
 			const shape = "ghp_0123456789abcdefABCDEF"
 			r.Guards = []Guard{{Rule: "lint", Result: "held", Text: "found " + shape}}
 			r.Binding = &Binding{Cluster: "https://u:" + shape + "@host", Base: shape, HeadCommit: shape, MergeBase: shape, BaseCommit: shape}
@@ -155,7 +155,7 @@ func proposing(s string) Report {
 		wanted = append(wanted, state.Item{Key: key("next-" + string(c)), Object: content, Origin: created.Origin})
 	}
 	p := plan.Compute(state.NewSet(wanted...), state.NewSet(deleted, found), plan.ConfirmLosses(""))
-	r := NewProposal(plan.Proposal{Step: p, Drift: p}, []state.Problem{{Origin: state.Origin{File: s + ".yaml", Line: 2}, Message: s + "."}})
+	r := NewProposal(plan.Proposal{Step: p, Drift: p}, []state.Problem{{Origin: state.Origin{File: s + ".yaml", Line: 2}, Message: s + "."}}, nil)
 	r.Forecast = ruined(s)
 	r.Guards = []Guard{{Rule: "rule" + s, Result: "held", Text: s + "."}, {Rule: "lint" + s, Result: "warning", Text: s + "."}}
 	r.Binding = &Binding{Cluster: "c" + s, Base: "b" + s, BaseCommit: "1" + s, HeadCommit: "2" + s, MergeBase: "3" + s, Observed: time.Date(2026, 11, 20, 19, 2, 0, 0, time.UTC)}
@@ -339,7 +339,7 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 func TestMakingAProposalChangesNeitherPlan(t *testing.T) {
 	of := func() plan.Proposal { return plan.Proposal{Step: removal(), Drift: removal()} }
 	p := of()
-	r := NewProposal(p, nil)
+	r := NewProposal(p, nil, nil)
 	all(t, r)
 	if d := cmp.Diff(of(), p); d != "" {
 		t.Errorf("the plans changed:\n%s", d)
@@ -352,7 +352,7 @@ func TestMakingAProposalChangesNeitherPlan(t *testing.T) {
 	}
 	both := plan.Plan{Changes: removal().Changes[:2]}
 	both.Changes[1].Hold = two
-	if got := NewProposal(plan.Proposal{Step: both}, nil); len(got.Holds) != 2 || got.ConfirmationToken != "" {
+	if got := NewProposal(plan.Proposal{Step: both}, nil, nil); len(got.Holds) != 2 || got.ConfirmationToken != "" {
 		t.Errorf("two tokens: %+v", got.Holds)
 	}
 	if got := New(both, nil); len(got.Holds) != 2 || got.ConfirmationToken != both.Confirmation() || strings.Count(got.ConfirmationToken, ",") != 1 {

@@ -13,12 +13,12 @@ import (
 
 // NewProposal reports what a step would change and, apart from it, what differs
 // already; problems are those of the repository after the step. Secrets of either
-// plan are masked in both. The Forecast, the Guards and the Binding are for the
-// caller to set.
+// plan are masked in both, in the forecast, which may be nil, and in the guards. The Binding is
+// for the caller to set.
 //
 // What waits for a confirmation is shown without its token: that is made of what there
 // is when the step is applied, which may be something else.
-func NewProposal(p plan.Proposal, problems []state.Problem) Report {
+func NewProposal(p plan.Proposal, problems []state.Problem, forecast *provision.Forecast, guards ...Guard) Report {
 	m := newMask(p.Step, p.Drift)
 	r := build(m, p.Step, problems)
 	r.ConfirmationToken = ""
@@ -33,15 +33,20 @@ func NewProposal(p plan.Proposal, problems []state.Problem) Report {
 	}
 	quiet := func(n Note) bool { return isQuota(n.Object) && !n.Warning }
 	r.Drift = &Drift{Changes: was.Changes, Unknown: was.Unknown, Notes: slices.DeleteFunc(was.Notes, quiet)}
-	return r
-}
-
-// MaskTexts masks, in place, texts that may quote what the objects of a proposal keep secret.
-func MaskTexts(p plan.Proposal, texts ...*string) {
-	m := newMask(p.Step, p.Drift)
-	for _, text := range texts {
-		*text = m.text(*text)
+	// They may quote errors, which may quote what the objects keep secret.
+	r.Guards = slices.Clone(guards)
+	for i, g := range r.Guards {
+		r.Guards[i].Text = m.text(g.Text)
 	}
+	if forecast != nil {
+		masked := *forecast
+		masked.Unknown = slices.Clone(masked.Unknown)
+		for i, u := range masked.Unknown {
+			masked.Unknown[i].Text = m.text(u.Text)
+		}
+		r.Forecast = &masked
+	}
+	return r
 }
 
 // quotaState is whether quotas suffice.

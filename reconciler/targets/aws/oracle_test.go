@@ -25,7 +25,7 @@ func (b *bench) comment(create func(Config) (*Target, error), before, after stat
 	b.Helper()
 	got := b.proposeIn(create, before, after)
 	var out strings.Builder
-	if err := report.NewProposal(got.Proposal, got.Problems).Markdown(&out, report.Options{}); err != nil {
+	if err := report.NewProposal(got.Proposal, got.Problems, nil).Markdown(&out, report.Options{}); err != nil {
 		b.Fatal(err)
 	}
 	return out.String()
