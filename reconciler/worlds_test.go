@@ -38,7 +38,7 @@ func (s *side) Want(ctx context.Context, d state.Set) (state.Set, error) {
 	var items []state.Item
 	for _, i := range d.Items() {
 		if i.Key.Target == s.name {
-			i.Hold = s.compared[i.Key.Name]
+			i.CompareOnly = s.compared[i.Key.Name]
 			items = append(items, i)
 		}
 	}

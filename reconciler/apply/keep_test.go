@@ -19,7 +19,7 @@ import (
 func standing(c plan.Change) plan.Change {
 	for _, item := range []*state.Item{c.Before, c.After} {
 		if item != nil {
-			item.Hold = "run: aws eks create-addon"
+			item.CompareOnly = "run: aws eks create-addon"
 		}
 	}
 	c.Hold = hold.Reasons{{Rule: hold.OnlyCompared, Facts: hold.Facts{Detail: "run: aws eks create-addon"}}}

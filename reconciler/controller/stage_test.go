@@ -74,7 +74,7 @@ func (p *place) Want(_ context.Context, d state.Set) (state.Set, error) {
 	var items []state.Item
 	for _, i := range d.Items() {
 		if i.Key.Target == p.name {
-			i.Hold = p.compared[i.Key.Name]
+			i.CompareOnly = p.compared[i.Key.Name]
 			items = append(items, i)
 		}
 	}

@@ -49,7 +49,7 @@ func TestWhatRunsOnEveryNodeAfterAStep(t *testing.T) {
 	stays, small, big := agentItem(t, "stays", "", "1"), agentItem(t, "agent", "", "1"), agentItem(t, "agent", "", "2")
 	gone, bigger := agentItem(t, "agent", "default", "1"), agentItem(t, "agent", "default", "2")
 	compared := agentItem(t, "stays", "default", "1")
-	compared.Hold = "nothing is deleted (prune: false)"
+	compared.CompareOnly = "nothing is deleted (prune: false)"
 	class := state.Item{Key: state.Key{Target: "cluster", Group: "node.k8s.io", Kind: "RuntimeClass", Name: "sandboxed"}}
 	tests := map[string]struct {
 		c    Change

@@ -30,7 +30,7 @@ func noted(i state.Item, notes ...string) state.Item {
 }
 
 func compared(i state.Item) state.Item {
-	i.Hold = byHand
+	i.CompareOnly = byHand
 	return i
 }
 
@@ -169,8 +169,8 @@ func TestReportTargetLetsNothingBeWrittenInItsWorld(t *testing.T) {
 		}
 	}
 	for _, i := range append(wanted.Items(), observed.Items()...) {
-		if i.Hold != "" && i.Hold != byHand {
-			t.Errorf("the policy changed its input: %s: %s", i.Key, i.Hold)
+		if i.CompareOnly != "" && i.CompareOnly != byHand {
+			t.Errorf("the policy changed its input: %s: %s", i.Key, i.CompareOnly)
 		}
 	}
 }

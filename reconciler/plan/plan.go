@@ -134,7 +134,7 @@ type Note struct {
 // Compute lists the changes that turn observed into wanted. A thing that is
 // observed but not wanted is deleted: targets put only what is ours into
 // observed. What is unknown is neither changed nor counted as unchanged. What
-// is only compared (state.Terms.Hold) is held before any policy is asked. The
+// is only compared (state.Terms.CompareOnly) is held before any policy is asked. The
 // policies run in their order.
 func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 	var p Plan
@@ -169,8 +169,8 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 // Item is one that is not there.
 func (p *Plan) compare(w, o state.Item) {
 	// A thing that asks for nothing is only read, such as a quota.
-	looked := w.Object != nil && len(w.Object) == 0 && w.Hold == ""
-	ours := w.Hold == "" && o.Hold == "" && !looked
+	looked := w.Object != nil && len(w.Object) == 0 && w.CompareOnly == ""
+	ours := w.CompareOnly == "" && o.CompareOnly == "" && !looked
 	p.note(o, w.Origin, ours && o.Applied != "")
 	switch {
 	case o.Unknown != "":
@@ -178,7 +178,7 @@ func (p *Plan) compare(w, o state.Item) {
 	case o.Object == nil:
 		// What a target never makes is missed, and that is all; it knows best
 		// who makes it.
-		w.Hold = cmp.Or(o.Hold, w.Hold)
+		w.CompareOnly = cmp.Or(o.CompareOnly, w.CompareOnly)
 		p.Changes = append(p.Changes, Change{Key: w.Key, Action: Create, After: &w, Drift: drifted(o, w)})
 		return
 	case !state.Equal(w.Object, o.Object):
@@ -209,11 +209,11 @@ func (p *Plan) note(o state.Item, declared state.Origin, ours bool) {
 
 // terms are why a thing is only ever compared, whatever the policies.
 func (c Change) terms() string {
-	if c.After != nil && c.After.Hold != "" {
-		return c.After.Hold
+	if c.After != nil && c.After.CompareOnly != "" {
+		return c.After.CompareOnly
 	}
 	if c.Before != nil {
-		return c.Before.Hold
+		return c.Before.CompareOnly
 	}
 	return ""
 }

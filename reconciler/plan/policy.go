@@ -71,7 +71,7 @@ func comparedOnly(c Change, reason string) Change {
 	for _, item := range []**state.Item{&c.Before, &c.After} {
 		if *item != nil {
 			held := **item
-			held.Hold = reason
+			held.CompareOnly = reason
 			*item = &held
 		}
 	}

@@ -80,7 +80,7 @@ func cautious(policies []plan.Policy, mistaken bool) []plan.Policy {
 // is meant.
 func comparableItems(set state.Set, refused map[state.Key]bool) state.Set {
 	return state.NewSet(slices.DeleteFunc(set.Items(), func(i state.Item) bool {
-		looked := i.Object != nil && len(i.Object) == 0 && i.Hold == ""
+		looked := i.Object != nil && len(i.Object) == 0 && i.CompareOnly == ""
 		return looked || refused[i.Key]
 	})...)
 }
@@ -101,11 +101,11 @@ func asObserved(before, after state.Set) state.Set {
 	items := undecided(before).Items()
 	for i, item := range items {
 		wanted, _ := before.Get(item.Key)
-		if wanted.Hold == "" {
+		if wanted.CompareOnly == "" {
 			items[i].Applied = state.Hash(item.Object)
 		}
 		if _, stays := after.Get(item.Key); !stays {
-			items[i].Hold = wanted.Hold
+			items[i].CompareOnly = wanted.CompareOnly
 		}
 	}
 	return state.NewSet(items...)
@@ -167,7 +167,7 @@ func (p *proposer) add(c plan.Change) {
 		c.Before = &was
 	}
 	c.Hold = planned.Hold
-	if reason := cmp.Or(terms(planned), seen.Hold); reason != "" {
+	if reason := cmp.Or(terms(planned), seen.CompareOnly); reason != "" {
 		c = compared(c, reason)
 	}
 	p.changes = append(p.changes, c)
@@ -201,10 +201,10 @@ func (p *proposer) noteLive(c plan.Change, seen state.Item, planned plan.Change,
 func terms(c plan.Change) string {
 	reason := ""
 	if c.After != nil {
-		reason = c.After.Hold
+		reason = c.After.CompareOnly
 	}
 	if c.Before != nil {
-		reason = cmp.Or(reason, c.Before.Hold)
+		reason = cmp.Or(reason, c.Before.CompareOnly)
 	}
 	return reason
 }
@@ -214,7 +214,7 @@ func compared(c plan.Change, reason string) plan.Change {
 	for _, item := range []**state.Item{&c.Before, &c.After} {
 		if *item != nil {
 			held := **item
-			held.Hold = reason
+			held.CompareOnly = reason
 			*item = &held
 		}
 	}
@@ -229,13 +229,13 @@ func (p *proposer) remove(c plan.Change) {
 	after, _ := p.ObservedAfter.Get(c.Key)
 	before, _ := p.ObservedBefore.Get(c.Key)
 	switch {
-	case will && !(p.Offline && wanted.Hold != ""):
+	case will && !(p.Offline && wanted.CompareOnly != ""):
 		c = withLosses(c, after)
 		c.Hold = planned.Hold
 		if reason := terms(planned); reason != "" {
 			c = compared(c, reason)
 		}
-	case wanted.Hold != "":
+	case wanted.CompareOnly != "":
 		p.note(c, "is not compared any more")
 		return
 	case after.Unknown != "" || before.Unknown != "":

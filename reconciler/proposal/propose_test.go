@@ -173,7 +173,7 @@ func TestWhatAWorldKeepsToItselfIsNotSaidToBeDone(t *testing.T) {
 func TestAStepOfWhatIsOnlyCompared(t *testing.T) {
 	compared := func(x string) state.Item {
 		item := thing("a", m{"x": x})
-		item.Hold = "do it by hand"
+		item.CompareOnly = "do it by hand"
 		return item
 	}
 	none := state.Set{}
@@ -203,7 +203,7 @@ func TestAStepOfWhatIsOnlyCompared(t *testing.T) {
 
 func TestAReservedThingGoesByHandAlone(t *testing.T) {
 	wanted := thing("a", m{"x": "1"})
-	wanted.Hold = "only bootstrap writes it"
+	wanted.CompareOnly = "only bootstrap writes it"
 	got := proposal.Propose(world{"a": {object: m{"x": "1"}, applied: m{"x": "1"}, terms: "delete it by hand"}}.sides(set(wanted), state.Set{}))
 	if d := cmp.Diff([]string{"delete a [never: delete it by hand]"}, summaryLines(got.Step)); d != "" {
 		t.Error(d)
@@ -331,7 +331,7 @@ func TestAStepIsToldInTheOrderOfWork(t *testing.T) {
 
 func TestTheTermsAfterTheStepCount(t *testing.T) {
 	before, after := thing("a", m{"x": "1"}), thing("a", m{"x": "2"})
-	before.Hold = "do it by hand"
+	before.CompareOnly = "do it by hand"
 	for _, offline := range []bool{false, true} {
 		s := world{"a": ours(m{"x": "1"})}.sides(set(before), set(after))
 		s.Offline = offline

@@ -44,7 +44,7 @@ func (w world) observe(wanted state.Set) state.Set {
 		if !want && !mine && r.findings.Unknown == "" {
 			continue
 		}
-		item := state.Item{Key: key(name), Version: "v1", Object: r.object, Findings: r.findings, Owner: ownedBy(r.owner), Terms: state.Terms{Hold: r.terms}}
+		item := state.Item{Key: key(name), Version: "v1", Object: r.object, Findings: r.findings, Owner: ownedBy(r.owner), Terms: state.Terms{CompareOnly: r.terms}}
 		if r.object != nil {
 			item.Live = state.Identity{UID: "uid-" + name, ResourceVersion: "1"}
 		}

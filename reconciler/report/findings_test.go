@@ -26,7 +26,7 @@ func aws(service, kind, region, name string, content object) state.Item {
 // some nothing is known.
 func account() plan.Plan {
 	compared := func(i state.Item, how string) state.Item {
-		i.Hold = how
+		i.CompareOnly = how
 		return i
 	}
 	unknown := func(i state.Item, why string) state.Item {
@@ -93,10 +93,10 @@ func TestManyChangesReadAsTheGoldenFiles(t *testing.T) {
 	queue := aws("sqs", "Queue", region, "dev", object{"retention": "5m", "policy": document})
 	role := aws("iam", "Role", "", "dev-nodes", object{"policies": []any{"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore"}})
 	found := live(role, object{"policies": []any{"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryReadOnly", "CloudWatchAgentServerPolicy"}})
-	found.Hold = how
+	found.CompareOnly = how
 	addon := aws("eks", "Addon", region, "vpc-cni", object{"version": "v1.20.1-eksbuild.1", "values": object{"a": "b"}})
 	group := aws("eks", "NodeGroup", region, "system", object{"scaling": object{"min": int64(2), "max": int64(3)}, "types": []any{"m7i.large"}, "ami": "AL2023_x86_64_STANDARD", "document": document})
-	addon.Hold, group.Hold = "run: aws eks create-addon --cluster-name dev --addon-name vpc-cni", "run: aws eks create-nodegroup --cluster-name dev --nodegroup-name system"
+	addon.CompareOnly, group.CompareOnly = "run: aws eks create-addon --cluster-name dev --addon-name vpc-cni", "run: aws eks create-nodegroup --cluster-name dev --nodegroup-name system"
 	wanted, observed = append(wanted, queue, role, addon, group), append(observed, found)
 	for _, name := range []string{"subnet-a", "subnet-b", "subnet-c"} {
 		tag := aws("ec2", "SubnetTag", region, name, object{"value": "dev"})
@@ -111,7 +111,7 @@ func TestManyChangesReadAsTheGoldenFiles(t *testing.T) {
 
 func TestWhatIsOnlyComparedIsShownWholeWhenAskedFor(t *testing.T) {
 	addon := aws("eks", "Addon", "eu-west-1", "vpc-cni", object{"values": object{"a": "b"}})
-	addon.Hold = "run: aws eks create-addon"
+	addon.CompareOnly = "run: aws eks create-addon"
 	got := render(t, func(b *bytes.Buffer) error {
 		return New(plan.Compute(state.NewSet(addon), state.Set{}), nil).Text(b, Options{Lines: -1})
 	})
@@ -149,7 +149,7 @@ func TestListsOfWordsShowWhatComesAndGoes(t *testing.T) {
 
 func TestTheHeadlineCallsNothingAChangeThatIsNotMade(t *testing.T) {
 	compared := aws("eks", "Version", "eu-west-1", "dev", object{"version": "1.34"})
-	compared.Hold = "run: aws eks update-cluster-version"
+	compared.CompareOnly = "run: aws eks update-cluster-version"
 	lost := state.Item{Key: compared.Key, Findings: state.Findings{Unknown: "denied"}}
 	noted := live(compared, compared.Object)
 	noted.Notes = []string{"look at this"}
@@ -187,7 +187,7 @@ func TestTheHeadlineCallsNothingAChangeThatIsNotMade(t *testing.T) {
 
 func TestFindingsAreMaskedLikeEverythingElse(t *testing.T) {
 	i := aws("sqs", "Queue", "eu-west-1", "dev", object{"retention": "5m"})
-	i.Hold = "run: curl -H 'Authorization: Bearer abcdef0123456789'"
+	i.CompareOnly = "run: curl -H 'Authorization: Bearer abcdef0123456789'"
 	lost := aws("sqs", "Queue", "eu-west-1", "lost", nil)
 	secret := item("cluster", "", "Secret", "git", "s.yaml", 1, object{"stringData": object{"password": "hunter2-new"}})
 	p := plan.Compute(state.NewSet(i, lost, secret), state.NewSet(state.Item{Key: lost.Key, Findings: state.Findings{

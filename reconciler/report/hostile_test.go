@@ -56,7 +56,7 @@ func planted(s string) Report {
 	before.Object = object{s: "x" + s, "list": []any{object{"name": s, "v": "old"}}, "text": s}
 	before.Owner = owner.Reference{Kind: owner.Flux, Name: s}
 	deleted := state.Item{Key: key("old"), Object: content, Removal: loss.Removal{Impact: s + "!"}}
-	compared := state.Item{Key: key("compared"), Object: content, Origin: state.Origin{File: s}, Terms: state.Terms{Hold: s + "!"}}
+	compared := state.Item{Key: key("compared"), Object: content, Origin: state.Origin{File: s}, Terms: state.Terms{CompareOnly: s + "!"}}
 	lost := state.Item{Key: key("lost"), Object: content, Origin: state.Origin{File: s, Line: 4}}
 	found := state.Item{Key: lost.Key, Findings: state.Findings{Unknown: s + "?", Notes: []string{s}, Warnings: []string{s}}}
 	p := plan.Compute(state.NewSet(created, updated, compared, lost), state.NewSet(before, deleted, found), plan.Guard(50, ""))

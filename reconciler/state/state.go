@@ -129,11 +129,11 @@ type Terms struct {
 	// Adopt is true on a wanted Item when a thing that exists under its name,
 	// and that we did not make, may be changed into it.
 	Adopt bool
-	// Hold is why the thing is only ever compared, in a sentence that says
+	// CompareOnly is why the thing is only ever compared, in a sentence that says
 	// how a person changes it; empty for what is also corrected. A target sets
 	// it on a wanted Item that is not ours to write, and on an observed Item
 	// that is somebody else's.
-	Hold string
+	CompareOnly string
 	// Shrink, where it is set on a wanted Item, orders a change that makes less
 	// of something: room must be given up before what fills it is taken away.
 	Shrink *Shrink

@@ -35,9 +35,9 @@ const needsNodes = "the controller's policies name the nodes' role: declare spec
 func (s scope) own(item state.Item) state.Item {
 	switch {
 	case !s.bootstrap:
-		item.Hold = onlyBootstrap
+		item.CompareOnly = onlyBootstrap
 	case s.spec.NodeRole == nil:
-		item.Hold = needsNodes
+		item.CompareOnly = needsNodes
 	}
 	return item
 }

@@ -178,8 +178,8 @@ func TestPoliciesOutsideOfTheAllowListAreRefused(t *testing.T) {
 	want := "spec.nodeRole.policies: AdministratorAccess is not allowed for nodes: choose from AmazonEBSCSIDriverPolicy, " +
 		"AmazonEC2ContainerRegistryPullOnly, AmazonEC2ContainerRegistryReadOnly, AmazonEKSWorkerNodeMinimalPolicy, AmazonEKSWorkerNodePolicy, " +
 		"AmazonEKS_CNI_Policy, AmazonSSMManagedInstanceCore, CloudWatchAgentServerPolicy"
-	if item.Hold != want {
-		t.Errorf("held because %q", item.Hold)
+	if item.CompareOnly != want {
+		t.Errorf("held because %q", item.CompareOnly)
 	}
 	if err := l.write(t.Context(), l.c, item, liveResource{}); err == nil || !strings.Contains(err.Error(), "must not be attached") {
 		t.Errorf("writing it: %v", err)
@@ -207,9 +207,9 @@ func TestTheControllersIdentityIsWrittenOnlyByBootstrap(t *testing.T) {
 			held := map[string]bool{}
 			for _, k := range kinds() {
 				for _, item := range k.want(s) {
-					held[item.Key.String()] = item.Hold == onlyBootstrap
-					if item.Hold != "" && item.Hold != onlyBootstrap {
-						t.Errorf("%s is held: %s", item.Key, item.Hold)
+					held[item.Key.String()] = item.CompareOnly == onlyBootstrap
+					if item.CompareOnly != "" && item.CompareOnly != onlyBootstrap {
+						t.Errorf("%s is held: %s", item.Key, item.CompareOnly)
 					}
 				}
 			}

@@ -178,7 +178,7 @@ func (s scope) amended(k state.Key, wave int, adopt bool, object map[string]any)
 // changes it.
 func (s scope) compared(k state.Key, how string, object map[string]any) state.Item {
 	item := s.amended(k, 0, false, object)
-	item.Hold = how
+	item.CompareOnly = how
 	return item
 }
 

@@ -356,10 +356,10 @@ func TestHeldItemsNameTheCommandThatChangesThem(t *testing.T) {
 	} {
 		var all []string
 		for _, item := range tt.kind.want(s) {
-			if item.Hold == "" {
+			if item.CompareOnly == "" {
 				t.Errorf("%s is not held", item.Key)
 			}
-			all = append(all, item.Hold)
+			all = append(all, item.CompareOnly)
 			if err := tt.kind.write(t.Context(), c, item, liveResource{}); err == nil {
 				t.Errorf("%s was written", item.Key)
 			}

@@ -42,7 +42,7 @@ func (logGroups) want(s scope) []state.Item {
 	if !l.Adopt {
 		delete(item.Object, "tags") // which are a sign of ours
 		item.Adopt = false
-		item.Hold = "EKS makes the group when logging begins, and its retention is the account's affair: set adopt: true in spec.logging to let Poolwright make it and set its retention"
+		item.CompareOnly = "EKS makes the group when logging begins, and its retention is the account's affair: set adopt: true in spec.logging to let Poolwright make it and set its retention"
 	}
 	return []state.Item{item}
 }

@@ -287,8 +287,8 @@ func (o *observation) compare(item state.Item) (state.Item, bool) {
 		return found, true
 	}
 	if !seen || live.object == nil {
-		found.Hold = cmp.Or(live.missing, o.older) // What is never made here is missed, and that is all.
-		return found, rec.Desired != "" || len(found.Warnings)+len(found.Notes) > 0 || found.Hold != ""
+		found.CompareOnly = cmp.Or(live.missing, o.older) // What is never made here is missed, and that is all.
+		return found, rec.Desired != "" || len(found.Warnings)+len(found.Notes) > 0 || found.CompareOnly != ""
 	}
 	found.Object = o.comparable(item, live, rec)
 	found.Live = state.Identity{UID: live.uid}
@@ -313,8 +313,8 @@ func (o *observation) comparable(item state.Item, live liveResource, rec invento
 // terms say whether what was found may be corrected, and know a thing again that
 // is as it should be.
 func (o *observation) terms(item state.Item, live liveResource, found *state.Item) {
-	if item.Hold != "" || o.older != "" {
-		found.Hold = o.older
+	if item.CompareOnly != "" || o.older != "" {
+		found.CompareOnly = o.older
 		return
 	}
 	same, may := state.Equal(item.Object, found.Object), live.ours || item.Adopt
@@ -327,9 +327,9 @@ func (o *observation) terms(item state.Item, live liveResource, found *state.Ite
 		o.store.Put(fresh)
 		found.Applied = fresh.Desired
 	case !same && live.compareOnly != "":
-		found.Hold = live.compareOnly
+		found.CompareOnly = live.compareOnly
 	case !may:
-		found.Hold = o.desired.foreign(item.Key)
+		found.CompareOnly = o.desired.foreign(item.Key)
 	}
 }
 
@@ -374,9 +374,9 @@ func (o *observation) leave(ctx context.Context, rec inventory.Record) (state.It
 	}
 	found.Object = live.object
 	found.Live = state.Identity{UID: live.uid}
-	found.Hold = o.older
+	found.CompareOnly = o.older
 	if rec.Reserved && !o.cfg.Bootstrap {
-		found.Hold = "the running controller never writes what bounds its own power: delete it by hand once nothing uses it"
+		found.CompareOnly = "the running controller never writes what bounds its own power: delete it by hand once nothing uses it"
 	}
 	return found, true
 }

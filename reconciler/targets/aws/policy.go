@@ -38,7 +38,7 @@ func (s scope) policy(name string, part v1alpha1.Part, write func(permissions.Va
 	doc, err := s.permissions(name, write)
 	item := s.own(s.made(global("Policy", name), waveFirst, part, map[string]any{"document": doc}))
 	if err != nil {
-		item.Hold = err.Error()
+		item.CompareOnly = err.Error()
 	}
 	return item
 }

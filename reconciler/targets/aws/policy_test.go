@@ -88,8 +88,8 @@ func TestPoliciesThatCannotBeWrittenSayWhy(t *testing.T) {
 	s.bootstrap = true
 	for _, k := range []kind{policies{}, roles{}, podIdentities{}} {
 		for _, item := range k.want(s) {
-			if item.Hold != needsNodes {
-				t.Errorf("%s is held because %q", item.Key, item.Hold)
+			if item.CompareOnly != needsNodes {
+				t.Errorf("%s is held because %q", item.Key, item.CompareOnly)
 			}
 		}
 	}

@@ -157,7 +157,7 @@ func TestTheQuotasThatAPoolCanDrawOnAreLookedAt(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			for _, item := range items {
-				if item.Hold != "" || len(item.Object) != 0 || item.Key.Namespace != "us-east-1" {
+				if item.CompareOnly != "" || len(item.Object) != 0 || item.Key.Namespace != "us-east-1" {
 					t.Errorf("%+v", item)
 				}
 			}

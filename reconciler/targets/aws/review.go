@@ -43,7 +43,7 @@ func (w *Target) observable(m desiredState, wanted state.Set) state.Set {
 		if known && rec.Desired != "" && rec.Scope == m.text() {
 			return false
 		}
-		if !here || item.Hold == "" && item.Key.Kind != "Quota" {
+		if !here || item.CompareOnly == "" && item.Key.Kind != "Quota" {
 			return true
 		}
 		_, compared := base.wanted.Get(item.Key)

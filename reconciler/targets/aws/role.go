@@ -62,7 +62,7 @@ func (s scope) nodeRole(node v1alpha1.NodeRole) state.Item {
 	}
 	item := s.made(global("Role", node.Name), waveSecond, node.Part, object)
 	if len(refused) > 0 {
-		item.Hold = fmt.Sprintf("spec.nodeRole.policies: %s is not allowed for nodes: choose from %s", strings.Join(refused, ", "), allowList())
+		item.CompareOnly = fmt.Sprintf("spec.nodeRole.policies: %s is not allowed for nodes: choose from %s", strings.Join(refused, ", "), allowList())
 	}
 	return item
 }

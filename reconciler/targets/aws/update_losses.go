@@ -114,7 +114,7 @@ func lost(item state.Item, live map[string]any, users func() users) loss.Removal
 // loses nothing.
 func (o *observation) lost(ctx context.Context, item, found state.Item) loss.Removal {
 	live := o.live[item.Key].object
-	if found.Hold != "" || item.Hold != "" || found.Object == nil || state.Equal(item.Object, found.Object) || !loses(item, live) {
+	if found.CompareOnly != "" || item.CompareOnly != "" || found.Object == nil || state.Equal(item.Object, found.Object) || !loses(item, live) {
 		return loss.Removal{}
 	}
 	return lost(item, live, func() users { return o.count(ctx) })

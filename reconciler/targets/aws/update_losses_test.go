@@ -129,7 +129,7 @@ func TestEachFieldInAWSIsJudged(t *testing.T) {
 	seen := map[string]bool{}
 	for _, item := range set.Items() {
 		seen[item.Key.Kind] = true
-		if item.Hold != "" {
+		if item.CompareOnly != "" {
 			continue // It is never written.
 		}
 		for field := range item.Object {

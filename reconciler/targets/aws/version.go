@@ -23,7 +23,7 @@ type versions struct{ readOnly }
 type readOnly struct{ neverDeleted }
 
 func (readOnly) write(_ context.Context, _ *clients, wanted state.Item, _ liveResource) error {
-	return state.Fail(state.Fix, "OnlyCompared", errors.New(wanted.Key.String()+" is only compared: "+wanted.Hold))
+	return state.Fail(state.Fix, "OnlyCompared", errors.New(wanted.Key.String()+" is only compared: "+wanted.CompareOnly))
 }
 
 func (versions) want(s scope) []state.Item {

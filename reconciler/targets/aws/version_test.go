@@ -22,7 +22,7 @@ func TestTheVersionIsCompared(t *testing.T) {
 	if diff := cmp.Diff([]string{"sandbox"}, l.differences()); diff != "" {
 		t.Errorf("differences (-want +got):\n%s", diff)
 	}
-	if how := l.wanted()[0].Hold; !strings.Contains(how, "where the cluster is newer, change spec.version, and where it is older, let the tool") {
+	if how := l.wanted()[0].CompareOnly; !strings.Contains(how, "where the cluster is newer, change spec.version, and where it is older, let the tool") {
 		t.Errorf("the hint does not tell an older cluster from a newer one: %s", how)
 	}
 	if seen := l.see(l.wanted()[0]); len(seen.notes) > 0 {

@@ -240,7 +240,7 @@ func (t table) reserved(s scope) map[state.Key]bool {
 		out := map[state.Key]bool{}
 		items, _ := t.items(s)
 		for _, item := range items {
-			out[item.Key] = item.Hold != ""
+			out[item.Key] = item.CompareOnly != ""
 		}
 		return out
 	}
