@@ -141,3 +141,20 @@ func reviewed(p plan.Plan, f *provision.Forecast, forecastErr error) *v1alpha1.R
 	}
 	return new(impact.Reviewed(p, f))
 }
+
+// clusterIn is the name of the cluster that a revision declares; empty where it
+// declares none, or several.
+func clusterIn(set state.Set) string {
+	var names []string
+	for _, item := range set.Items() {
+		if admission.IsCluster(item) {
+			spec, _ := item.Object["spec"].(map[string]any)
+			name, _ := spec["name"].(string)
+			names = append(names, name)
+		}
+	}
+	if len(names) != 1 {
+		return ""
+	}
+	return names[0]
+}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/poolwright/poolwright/gitsource"
-	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -161,19 +160,49 @@ func (p *Previewer) loadOlder(ctx context.Context, at gitsource.Snapshot, s Step
 	return out, err
 }
 
-// clusterIn is the name of the cluster that a revision declares; empty where it
-// declares none, or several.
-func clusterIn(set state.Set) string {
-	var names []string
-	for _, item := range set.Items() {
-		if admission.IsCluster(item) {
-			spec, _ := item.Object["spec"].(map[string]any)
-			name, _ := spec["name"].(string)
-			names = append(names, name)
+// mergeProblems are the mistakes that the merge will have: those that head brings, and
+// those of base, unless head mended them. What base mended is no mistake any more.
+func mergeProblems(parted, base, head []state.Problem) []state.Problem {
+	atParting, inBase, inHead := identities(parted), identities(base), identities(head)
+	var out []state.Problem
+	for _, o := range head {
+		if inBase[o.Identity()] || !atParting[o.Identity()] {
+			out = append(out, o)
 		}
 	}
-	if len(names) != 1 {
-		return ""
+	for _, o := range base {
+		if !inHead[o.Identity()] && !atParting[o.Identity()] {
+			out = append(out, o)
+		}
 	}
-	return names[0]
+	return out
+}
+
+// newNotes is the advice that the base was not given: the rest is no news of the step.
+func newNotes(notes, known []plan.Note) []plan.Note {
+	// Lines move.
+	placeless := func(n plan.Note) plan.Note {
+		n.Origin.Line = 0
+		return n
+	}
+	given := make(map[plan.Note]bool, len(known))
+	for _, n := range known {
+		given[placeless(n)] = true
+	}
+	return slices.DeleteFunc(slices.Clone(notes), func(n plan.Note) bool { return given[placeless(n)] })
+}
+
+// without are the mistakes of a list that are not among the known ones.
+func without(list, known []state.Problem) []state.Problem {
+	in := identities(known)
+	return slices.DeleteFunc(slices.Clone(list), func(o state.Problem) bool { return in[o.Identity()] })
+}
+
+// identities are those of a list.
+func identities(list []state.Problem) map[state.Problem]bool {
+	out := make(map[state.Problem]bool, len(list))
+	for _, o := range list {
+		out[o.Identity()] = true
+	}
+	return out
 }
