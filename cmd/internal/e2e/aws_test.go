@@ -108,13 +108,13 @@ func TestTheAWSHalfIsMadeReportedAndCorrected(t *testing.T) {
 	s.declare(everyPart, "Declare all that the nodes need from AWS")
 	for _, act := range []struct {
 		name string
-		play func()
+		run  func()
 	}{
 		{"is made", s.isMade}, {"is reported, then corrected", s.isReportedThenCorrected}, {"is only compared", s.isOnlyCompared},
 		{"is unknown", s.isUnknown}, {"brings nodes", s.bringsNodes}, {"is given up", s.isGivenUp}, {"never asked too much", s.neverAskedTooMuch},
 	} {
 		begin := time.Now()
-		act.play()
+		act.run()
 		t.Logf("the AWS half %s: %s", act.name, time.Since(begin).Round(time.Second))
 	}
 }

@@ -11,7 +11,7 @@ import (
 // same process, as small as before, goes on correcting drift, and takes up again.
 func TestABombOnTheFollowedBranchEndsOnlyItsChild(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "bombs")
+	s := newSyncFixture(t, "bombs")
 	s.declare("v1", "good")
 	s.repo.commit("Begin")
 	c := s.start()

@@ -26,15 +26,15 @@ import (
 )
 
 // laptop is a person with a clone of the repository, a kubeconfig and AWS
-// credentials, in a world of their own: what uninstall takes away is the whole
+// credentials, in an environment of their own: what uninstall takes away is the whole
 // cluster's.
 type laptop struct {
-	scene
+	engineSuite
 	repo *repo
 	user string
 }
 
-// newLaptop starts the world that the example is written for; change says what
+// newLaptop starts the environment that the example is written for; change says what
 // AWS holds in it.
 func newLaptop(t *testing.T, change func(*sandbox.Config)) *laptop {
 	t.Helper()
@@ -49,7 +49,7 @@ func newLaptop(t *testing.T, change func(*sandbox.Config)) *laptop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &laptop{scene: scene{t, &engineWorld{Environment: started, aws: config.AWS, hand: hand}}}
+	l := &laptop{engineSuite: engineSuite{t, &engineFixture{Environment: started, aws: config.AWS, hand: hand}}}
 	l.clone()
 	return l
 }
@@ -153,7 +153,7 @@ func (l *laptop) refusals() {
 	l.repo.write("clusters/dev/cluster.yaml", string(good))
 }
 
-// installed looks at what bootstrap decided.
+// installed reads what bootstrap decided.
 func (l *laptop) installed() {
 	l.Helper()
 	var account corev1.ServiceAccount
@@ -179,7 +179,7 @@ func (l *laptop) installed() {
 	}
 }
 
-// live starts the controller, which the sandbox's kubelets only play, and has it
+// live starts the controller, which the sandbox's kubelets only simulate, and has it
 // bring a node.
 func (l *laptop) live() {
 	l.Helper()

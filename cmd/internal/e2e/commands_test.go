@@ -21,7 +21,7 @@ type said struct {
 	code     int
 }
 
-// typed runs the product as a person does, in a folder and a world's shell.
+// typed runs the product as a person does, in a folder and an environment's shell.
 func typed(t *testing.T, w *sandbox.Environment, folder string, args ...string) said {
 	t.Helper()
 	var out, errOut strings.Builder
@@ -58,7 +58,7 @@ func (got said) expect(t *testing.T, code int, words ...string) {
 }
 
 // command is what a person types in the clone.
-func (s *stage) command(args ...string) said {
+func (s *syncFixture) command(args ...string) said {
 	s.Helper()
 	got := typed(s.T, world, s.repo.dir, append(args, "--namespace="+s.system)...)
 	for _, word := range s.hidden {
@@ -69,19 +69,19 @@ func (s *stage) command(args ...string) said {
 	return got
 }
 
-func (s *stage) expect(got said, code int, words ...string) {
+func (s *syncFixture) expect(got said, code int, words ...string) {
 	s.Helper()
 	got.expect(s.T, code, words...)
 }
 
-func (s *stage) secret(name, word string) string {
+func (s *syncFixture) secret(name, word string) string {
 	s.hide(word)
 	return fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: %s}\nstringData:\n  key: %s\n", name, s.apps, word)
 }
 
 func TestCommandsAnswerAsKubectlDoes(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "commands")
+	s := newSyncFixture(t, "commands")
 	s.declare("v1", "a", "b")
 	s.repo.write("config/secret.yaml", s.secret("door", "sesame-open-1702"))
 	s.repo.commit("Begin")

@@ -19,7 +19,7 @@ import (
 // crash is a stage whose controller is killed at every write that it makes, one
 // after the other, and started again.
 type crash struct {
-	*stage
+	*syncFixture
 	c *controller
 	// model is what Git says: kind/name to value.
 	model map[string]string
@@ -33,11 +33,11 @@ type crash struct {
 
 func newCrash(t *testing.T, name string) *crash {
 	t.Helper()
-	s := newStage(t, name)
+	s := newSyncFixture(t, name)
 	if err := hand.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.apps}}); err != nil {
 		t.Fatal(err)
 	}
-	x := &crash{stage: s, model: map[string]string{}, sync: name, folder: "config", kinds: map[string]int{}}
+	x := &crash{syncFixture: s, model: map[string]string{}, sync: name, folder: "config", kinds: map[string]int{}}
 	s.credentials(s.token)
 	x.c = s.start()
 	s.tookOver("") // and with its preparations behind it
@@ -137,7 +137,7 @@ func (x *crash) consistent() {
 	}
 }
 
-// bothWays has a story told with kills before the API server sees a write, and
+// bothWays has a suite run with kills before the API server sees a write, and
 // with kills right after it has taken it.
 func bothWays(t *testing.T, name string, story func(*crash)) {
 	for _, after := range []bool{false, true} {
@@ -151,16 +151,16 @@ func bothWays(t *testing.T, name string, story func(*crash)) {
 	}
 }
 
-// everywhere plays a scene with a kill at its first write, then at its second,
-// and so on until it ends unharmed. The scene arms the trap, has something done,
-// waits, and may change Git before the next life. Then the world must be
-// consistent, and the next scene is prepared, if that is needed. The kills must
+// everywhere runs a step with a kill at its first write, then at its second,
+// and so on until it ends unharmed. The step arms the trap, has something done,
+// waits, and may change Git before the next life. Then the environment must be
+// consistent, and the next step is prepared, if that is needed. The kills must
 // have hit every kind of write in want: the number of writes before one of them
 // varies (inventories may be written once more or less), so a kind that the
-// counted kills have missed is played by its name.
+// counted kills have missed is run by its name.
 func (x *crash) everywhere(scene func(x *crash, arm, wait func(), n int), prepare func(*crash), want ...string) {
 	x.Helper()
-	play := func(name string, n int, at *trap) (unharmed bool) {
+	run := func(name string, n int, at *trap) (unharmed bool) {
 		ok := x.Run(name, func(t *testing.T) {
 			x := x.within(t)
 			at.after, at.kill = x.after, func() {
@@ -181,7 +181,7 @@ func (x *crash) everywhere(scene func(x *crash, arm, wait func(), n int), prepar
 		return unharmed
 	}
 	n := 1
-	for !play(fmt.Sprintf("write %d", n), n, &trap{k: n}) {
+	for !run(fmt.Sprintf("write %d", n), n, &trap{k: n}) {
 		n++
 	}
 	x.Logf("killed at: %v", x.kinds)
@@ -190,10 +190,10 @@ func (x *crash) everywhere(scene func(x *crash, arm, wait func(), n int), prepar
 			continue
 		}
 		n++
-		if play("first write of "+kind, n, &trap{kind: kind}) {
-			// The scene before may have left nothing to delete.
+		if run("first write of "+kind, n, &trap{kind: kind}) {
+			// The step before may have left nothing to delete.
 			n++
-			if !play("first write of "+kind+" again", n, &trap{kind: kind}) {
+			if !run("first write of "+kind+" again", n, &trap{kind: kind}) {
 				continue
 			}
 			x.Errorf("no kill hit: %s; only %v", kind, slices.Sorted(maps.Keys(x.kinds)))
@@ -203,7 +203,7 @@ func (x *crash) everywhere(scene func(x *crash, arm, wait func(), n int), prepar
 
 func (x *crash) within(t *testing.T) *crash {
 	part := *x
-	part.stage = x.stage.within(t)
+	part.syncFixture = x.syncFixture.within(t)
 	return &part
 }
 

@@ -13,7 +13,7 @@ import (
 
 func TestDriftIsPutBackAndNothingElseIsWritten(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "drift")
+	s := newSyncFixture(t, "drift")
 	s.declare("v1", five...)
 	s.repo.commit("Begin")
 	c := s.start()
@@ -69,7 +69,7 @@ func every(interval string) func(*v1alpha1.Sync) {
 }
 
 // labelled waits until an object carries the Sync's label.
-func (s *stage) labelled(name string) {
+func (s *syncFixture) labelled(name string) {
 	s.Helper()
 	s.eventually(name+" is labelled again", func() error {
 		if got := s.live(name).Labels[v1alpha1.SyncLabel]; got != s.name {
@@ -81,7 +81,7 @@ func (s *stage) labelled(name string) {
 
 func TestDriftThatIsOnlyReportedStaysAndCommitsGoOn(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "report")
+	s := newSyncFixture(t, "report")
 	s.declare("v1", "a", "b", "c")
 	s.repo.commit("Begin")
 	s.start()
@@ -120,7 +120,7 @@ func TestDriftThatIsOnlyReportedStaysAndCommitsGoOn(t *testing.T) {
 }
 
 // drifted waits until the status names an object's drift.
-func (s *stage) drifted(name, action string) {
+func (s *syncFixture) drifted(name, action string) {
 	s.Helper()
 	s.eventually(name+" is reported", func() error {
 		status := s.sync().Status
@@ -136,8 +136,8 @@ func (s *stage) drifted(name, action string) {
 	})
 }
 
-// observed waits until the newest spec has been seen.
-func (s *stage) observed() {
+// observed waits until the newest spec has been observed.
+func (s *syncFixture) observed() {
 	s.Helper()
 	s.eventually("the newest spec is observed", func() error {
 		sync := s.sync()
@@ -150,7 +150,7 @@ func (s *stage) observed() {
 
 func TestASuspendedSyncRestsAndTakesUpAgain(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "suspend")
+	s := newSyncFixture(t, "suspend")
 	s.declare("v1", "a", "b")
 	first := s.repo.commit("Begin")
 	c := s.start()
@@ -181,7 +181,7 @@ func TestASuspendedSyncRestsAndTakesUpAgain(t *testing.T) {
 
 func TestARequestToReconcileNowIsAnsweredNow(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "now")
+	s := newSyncFixture(t, "now")
 	s.declare("v1", "a")
 	s.repo.commit("Begin")
 	s.start()

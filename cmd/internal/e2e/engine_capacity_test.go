@@ -11,12 +11,12 @@ import (
 )
 
 // zoneIsOut: the first zone, by name, is what EC2 takes when prices are equal.
-func (s scene) zoneIsOut() {
+func (s engineSuite) zoneIsOut() {
 	const pool, kind = "zone-out", "m5.large"
 	s.limit(aws.Offering{Type: kind, Zone: "eu-west-1a"}, 0)
 	s.addPool(pool, []string{onDemand}, kind)
 	s.addPod(pool)
-	if got := s.settles(pool); got.Zone != "eu-west-1b" {
+	if got := s.waitForSingleInstance(pool); got.Zone != "eu-west-1b" {
 		s.Errorf("%v is not in the next zone", got)
 	}
 	if tried := s.fleets(kind); len(tried) != 1 {
@@ -25,24 +25,24 @@ func (s scene) zoneIsOut() {
 }
 
 // typeIsOut: c5.xlarge is the cheaper of the two.
-func (s scene) typeIsOut() {
+func (s engineSuite) typeIsOut() {
 	const pool = "type-out"
 	s.limit(aws.Offering{Type: "c5.xlarge"}, 0)
 	s.addPool(pool, []string{onDemand}, "c5.xlarge", "m5.xlarge")
 	s.addPod(pool)
-	if got := s.settles(pool); got.Type != "m5.xlarge" {
+	if got := s.waitForSingleInstance(pool); got.Type != "m5.xlarge" {
 		s.Errorf("%v is not of the next type", got)
 	}
 }
 
-func (s scene) spotIsOut() {
+func (s engineSuite) spotIsOut() {
 	const pool, kind = "spot-out", "r5.large"
 	if err := s.AWS.Refuse(aws.Offering{Type: kind, CapacityType: spot}, "MaxSpotInstanceCountExceeded"); err != nil {
 		s.Fatal(err)
 	}
 	s.addPool(pool, []string{spot, onDemand}, kind)
 	s.addPod(pool)
-	if got := s.settles(pool); got.CapacityType != onDemand {
+	if got := s.waitForSingleInstance(pool); got.CapacityType != onDemand {
 		s.Errorf("%v is not on-demand", got)
 	}
 	// One in vain for spot, in all zones at once, and one that launched.
@@ -53,7 +53,7 @@ func (s scene) spotIsOut() {
 
 // fleetIsPartial: four pods that keep apart ask for four nodes at the same time.
 // EC2 has two of the cheaper type, and makes the others of the next.
-func (s scene) fleetIsPartial() {
+func (s engineSuite) fleetIsPartial() {
 	const pool, cheap, dear, replicas = "partial", "m5ad.large", "m5ad.xlarge", 4
 	s.limit(aws.Offering{Type: cheap}, 2)
 	s.addPool(pool, []string{onDemand}, cheap, dear)
@@ -85,24 +85,24 @@ func (s scene) fleetIsPartial() {
 
 // launchIsThrottled: EC2 refuses the launch over its quota, more often than the
 // SDK tries again by itself.
-func (s scene) launchIsThrottled() {
+func (s engineSuite) launchIsThrottled() {
 	s.launchOnce("throttled", "c5a.large", 5, aws.Fault{Throttle: true})
 }
 
 // launchIsUnanswered: EC2 launches and the answer is lost. The SDK asks again
 // with the same token.
-func (s scene) launchIsUnanswered() {
+func (s engineSuite) launchIsUnanswered() {
 	s.launchOnce("unanswered", "c5a.2xlarge", 1, aws.Fault{Code: "InternalError", Status: 500, Lost: true})
 }
 
 // launchOnce proves that a launch that fails so often is made once in the end.
-func (s scene) launchOnce(pool, kind string, times int, f aws.Fault) {
+func (s engineSuite) launchOnce(pool, kind string, times int, f aws.Fault) {
 	s.Helper()
 	s.addPool(pool, []string{onDemand}, kind)
 	f.Service, f.Operation, f.Match, f.Times = "ec2", "CreateFleet", kind, times
 	s.inject(f)
 	s.addPod(pool)
-	s.settles(pool)
+	s.waitForSingleInstance(pool)
 	if tried := s.fleets(kind); len(tried) != times+1 || tried[times].Code != "" {
 		s.Errorf("the launches were %v", tried)
 	}
@@ -125,8 +125,8 @@ type famine struct {
 
 // capacityEnds leaves a pod without capacity anywhere: it stays pending, events
 // say why, and AWS is not asked again and again. Karpenter remembers for three
-// minutes what was sold out, so the end of this comes later in the story.
-func (s scene) capacityEnds() *famine {
+// minutes what was sold out, so the end of this comes later in the suite.
+func (s engineSuite) capacityEnds() *famine {
 	f := &famine{pool: "famine", kind: "r5.xlarge", began: time.Now()}
 	out := aws.Offering{Type: f.kind}
 	if err := s.AWS.SetCapacity(out, 0); err != nil {
@@ -141,8 +141,8 @@ func (s scene) capacityEnds() *famine {
 		}
 		return err
 	})
-	s.hears(f.pool, "InsufficientCapacityError", f.pool)
-	s.hears(f.pool, "FailedScheduling", "Failed to schedule pod", f.pool)
+	s.expectEvent(f.pool, "InsufficientCapacityError", f.pool)
+	s.expectEvent(f.pool, "FailedScheduling", "Failed to schedule pod", f.pool)
 	f.stillLasts(s)
 	if err := s.AWS.SetCapacity(out, -1); err != nil {
 		s.Fatal(err)
@@ -151,7 +151,7 @@ func (s scene) capacityEnds() *famine {
 }
 
 // stillLasts proves that the pod waits, and that waiting costs no request.
-func (f *famine) stillLasts(s scene) {
+func (f *famine) stillLasts(s engineSuite) {
 	s.Helper()
 	pods, err := s.pods(f.pool)
 	if err != nil {
@@ -168,10 +168,10 @@ func (f *famine) stillLasts(s scene) {
 
 // ends: capacity has been there again for a while, and is asked for once more.
 // What came to nothing because AWS was unwell just then does not count.
-func (f *famine) ends(s scene) {
+func (f *famine) ends(s engineSuite) {
 	const remembered = 3 * time.Minute
 	s.within(max(remembered-time.Since(f.began), 0)+patience, "the pod has its node", func() error {
-		_, err := s.settled(f.pool)
+		_, err := s.singleInstance(f.pool)
 		return err
 	})
 	tried := slices.DeleteFunc(s.fleets(f.kind), func(call aws.Call) bool { return call.Code != "" })

@@ -91,8 +91,8 @@ func processesIn(t *testing.T, folder string) (found []string) {
 	return found
 }
 
-// told is one line of the demo's story.
-type told struct {
+// demoEvent is one line of the demo's suite.
+type demoEvent struct {
 	Event  string          `json:"event"`
 	At     time.Time       `json:"at"`
 	Object string          `json:"object"`
@@ -101,12 +101,12 @@ type told struct {
 	Comment string `json:"comment"`
 }
 
-func (r demoRun) events(t *testing.T) (all []told) {
+func (r demoRun) events(t *testing.T) (all []demoEvent) {
 	t.Helper()
 	for line := range strings.Lines(r.stdout) {
 		decoder := json.NewDecoder(strings.NewReader(line))
 		decoder.DisallowUnknownFields()
-		var one told
+		var one demoEvent
 		if err := decoder.Decode(&one); err != nil {
 			t.Fatalf("the line %q: %v", line, err)
 		}
@@ -136,16 +136,16 @@ func documentedEvents(t *testing.T) (names []string) {
 	return names
 }
 
-// One after the other: each brings a world of its own.
+// One after the other: each brings an environment of its own.
 func TestTheDemo(t *testing.T) {
 	t.Parallel()
-	t.Run("tells the story", tellsTheStory)
-	t.Run("tells of a set-up that is asked for", tellsOfAnother)
+	t.Run("tells the story", demoOfAltanova)
+	t.Run("tells of a set-up that is asked for", demoOfAnotherSetup)
 	t.Run("says why it cannot go on", saysWhy)
 	t.Run("refuses what it cannot tell of", refusesOthers)
 }
 
-func tellsTheStory(t *testing.T) {
+func demoOfAltanova(t *testing.T) {
 	run := demo(t, "--deadline=3m")
 	if run.exit != 0 {
 		t.Fatalf("exit %d\n%s\n%s", run.exit, run.stdout, run.stderr)
@@ -158,7 +158,7 @@ func tellsTheStory(t *testing.T) {
 		at[one.Event] = one.At
 	}
 	if diff := cmp.Diff(documentedEvents(t), names); diff != "" {
-		t.Fatalf("the story is not the documented one (-documented +told):\n%s", diff)
+		t.Fatalf("the events are not the documented ones (-documented +got):\n%s", diff)
 	}
 	for _, pair := range [][2]string{
 		{"sandbox.ready", "git.pushed"}, {"git.pushed", "sync.ready"}, {"sync.ready", "pod.pending"}, {"pod.pending", "fleet.requested"},
@@ -196,8 +196,8 @@ func tellsTheStory(t *testing.T) {
 	t.Logf("the demo took %s: %v", run.ended.Sub(run.began).Round(time.Second), sums)
 }
 
-// tellsOfAnother: of the other set-ups this one takes the shortest time.
-func tellsOfAnother(t *testing.T) {
+// demoOfAnotherSetup: of the other set-ups this one takes the shortest time.
+func demoOfAnotherSetup(t *testing.T) {
 	run := demo(t, "--deadline=3m", "--setup=timeslicing")
 	if run.exit != 0 {
 		t.Fatalf("exit %d\n%s\n%s", run.exit, run.stdout, run.stderr)
@@ -215,7 +215,7 @@ func tellsOfAnother(t *testing.T) {
 		"gpu.shared", "commit.pushed", "commit.applied", "pod.deleted", "instance.terminated", "nodes.zero", "summary",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
-		t.Fatalf("the story is another (-want +told):\n%s", diff)
+		t.Fatalf("the events are others (-want +got):\n%s", diff)
 	}
 	for event, words := range map[string]string{
 		"fleet.requested": "g4dn.12xlarge, on-demand", "gpu.allocatable": "nvidia.com/gpu: 40", "gpu.shared": "40 pods", "commit.applied": "10s",
@@ -282,7 +282,7 @@ func saysWhy(t *testing.T) {
 			t.Errorf("it does not say %q:\n%s", words, run.stderr)
 		}
 	}
-	// After its last event, the demo had the deadline, and the time to stop a world.
+	// After its last event, the demo had the deadline, and the time to stop an environment.
 	if len(events) > 0 {
 		if gaveUp := run.ended.Sub(events[len(events)-1].At); gaveUp > deadline+time.Minute {
 			t.Errorf("it gave up only after %s", gaveUp)

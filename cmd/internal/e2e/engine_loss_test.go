@@ -14,11 +14,11 @@ import (
 )
 
 // consoleTerminates: somebody ends the instance under a pod that runs.
-func (s scene) consoleTerminates() {
+func (s engineSuite) consoleTerminates() {
 	const pool = "console"
 	s.addPool(pool, []string{onDemand}, "m5a.large")
 	s.addDeployment(pool, 1)
-	first := s.settles(pool)
+	first := s.waitForSingleInstance(pool)
 	if err := s.AWS.Terminate(first.ID); err != nil {
 		s.Fatal(err)
 	}
@@ -29,11 +29,11 @@ func (s scene) consoleTerminates() {
 
 // spotIsInterrupted: the warning comes two minutes before the end, twice, and
 // with rubbish around it.
-func (s scene) spotIsInterrupted() {
+func (s engineSuite) spotIsInterrupted() {
 	const pool = "interrupted"
 	s.addPool(pool, []string{spot}, "r5a.large")
 	s.addDeployment(pool, 1)
-	first := s.settles(pool)
+	first := s.waitForSingleInstance(pool)
 	queue := s.aws.Queues[0]
 	interrupt := func() error { return s.AWS.Interrupt(first.ID) }
 	// The engine may have ended the instance before the second warning.
@@ -58,7 +58,7 @@ func (s scene) spotIsInterrupted() {
 	warned := time.Now()
 	second := s.movesFrom(pool, first)
 	s.Logf("replaced %s after the warning", since(warned))
-	s.settles(pool)
+	s.waitForSingleInstance(pool)
 	if len(s.terminations(first.ID)) == 0 {
 		s.Error("the engine did not end the instance itself")
 	}
@@ -73,7 +73,7 @@ func (s scene) spotIsInterrupted() {
 // nodeNeverJoins: Karpenter gives an instance fifteen minutes to register. They
 // are over when the NodeClaim's own clock, the time of its condition, says so;
 // that is what is turned here, since nobody's patience is that long.
-func (s scene) nodeNeverJoins() {
+func (s engineSuite) nodeNeverJoins() {
 	const pool, kind = "never-joins", "m5a.xlarge"
 	s.neverJoins.Store(kind, "")
 	s.addPool(pool, []string{onDemand}, kind)
@@ -112,7 +112,7 @@ func (s scene) nodeNeverJoins() {
 
 // outlived makes a NodeClaim wait for its node since so long ago. It returns nil
 // once the NodeClaim goes or is gone.
-func (s scene) outlived(name string, d time.Duration) error {
+func (s engineSuite) outlived(name string, d time.Duration) error {
 	var claim karpv1.NodeClaim
 	err := s.hand.Get(s.Context(), client.ObjectKey{Name: name}, &claim)
 	if apierrors.IsNotFound(err) || err == nil && !claim.DeletionTimestamp.IsZero() {

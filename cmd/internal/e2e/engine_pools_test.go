@@ -24,7 +24,7 @@ const (
 // addPool makes a copy of the example's critical pool that only this test's pods
 // go to and that offers the given instance types, which no other test asks for.
 // Its nodes stay until the test takes them away.
-func (s scene) addPool(name string, capacity []string, types ...string) {
+func (s engineSuite) addPool(name string, capacity []string, types ...string) {
 	s.Helper()
 	like := s.pools["critical"]
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *like.Spec.DeepCopy()}
@@ -74,7 +74,7 @@ func podSpec(pool string) corev1.PodSpec {
 const gpuPool = "gpu-inference"
 
 // addPod creates a pod of the pool's name that needs a node of it.
-func (s scene) addPod(pool string) {
+func (s engineSuite) addPod(pool string) {
 	s.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pool, Namespace: "default"}, Spec: podSpec(pool)}
 	if err := s.hand.Create(s.Context(), pod); err != nil {
@@ -83,7 +83,7 @@ func (s scene) addPod(pool string) {
 }
 
 // dropPod deletes it.
-func (s scene) dropPod(pool string) {
+func (s engineSuite) dropPod(pool string) {
 	s.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pool, Namespace: "default"}}
 	if err := s.hand.Delete(s.Context(), pod); err != nil {
@@ -92,7 +92,7 @@ func (s scene) dropPod(pool string) {
 }
 
 // addDeployment keeps some such pods alive, each on a node of its own.
-func (s scene) addDeployment(pool string, replicas int32) {
+func (s engineSuite) addDeployment(pool string, replicas int32) {
 	s.Helper()
 	labels := map[string]string{"app": pool}
 	spec := podSpec(pool)
@@ -115,7 +115,7 @@ func (s scene) addDeployment(pool string, replicas int32) {
 }
 
 // pods lists those that ask for the pool.
-func (s scene) pods(pool string) ([]corev1.Pod, error) {
+func (s engineSuite) pods(pool string) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	if err := s.hand.List(s.Context(), &list, client.InNamespace("default")); err != nil {
 		return nil, err
@@ -130,14 +130,14 @@ func (s scene) pods(pool string) ([]corev1.Pod, error) {
 }
 
 // claims lists the pool's NodeClaims.
-func (s scene) claims(pool string) ([]karpv1.NodeClaim, error) {
+func (s engineSuite) claims(pool string) ([]karpv1.NodeClaim, error) {
 	var list karpv1.NodeClaimList
 	err := s.hand.List(s.Context(), &list, client.MatchingLabels{karpv1.NodePoolLabelKey: pool})
 	return list.Items, err
 }
 
 // living are the pool's instances that cost money.
-func (s scene) living(pool string) []aws.Instance {
+func (s engineSuite) living(pool string) []aws.Instance {
 	var found []aws.Instance
 	for _, i := range s.AWS.Instances() {
 		if i.Tags[karpv1.NodePoolLabelKey] == pool && !over(i.State) {
@@ -150,10 +150,10 @@ func (s scene) living(pool string) []aws.Instance {
 // over is the state of an instance that nobody pays for any more.
 func over(state aws.State) bool { return state == aws.ShuttingDown || state == aws.Terminated }
 
-// settled returns the pool's only instance, or says how the pool is not as it
+// singleInstance returns the pool's only instance, or says how the pool is not as it
 // should be: one NodeClaim, one instance, which is the claim's, and one pod, which
 // runs there.
-func (s scene) settled(pool string) (aws.Instance, error) {
+func (s engineSuite) singleInstance(pool string) (aws.Instance, error) {
 	claims, err := s.claims(pool)
 	if err != nil {
 		return aws.Instance{}, err
@@ -173,11 +173,11 @@ func (s scene) settled(pool string) (aws.Instance, error) {
 	return living[0], nil
 }
 
-// settles waits for that.
-func (s scene) settles(pool string) (only aws.Instance) {
+// waitForSingleInstance waits for that.
+func (s engineSuite) waitForSingleInstance(pool string) (only aws.Instance) {
 	s.Helper()
 	s.eventually("pool "+pool+" has one node with its pod", func() (err error) {
-		only, err = s.settled(pool)
+		only, err = s.singleInstance(pool)
 		return err
 	})
 	return only
@@ -185,7 +185,7 @@ func (s scene) settles(pool string) (only aws.Instance) {
 
 // movesFrom waits until a pod of the pool runs on another instance. Traces of the
 // old one may still be there: see nothingLeaks.
-func (s scene) movesFrom(pool string, old aws.Instance) (now aws.Instance) {
+func (s engineSuite) movesFrom(pool string, old aws.Instance) (now aws.Instance) {
 	s.Helper()
 	s.within(2*patience, "pool "+pool+" has a pod elsewhere than on "+old.ID, func() error {
 		pods, err := s.pods(pool)
@@ -206,7 +206,7 @@ func (s scene) movesFrom(pool string, old aws.Instance) (now aws.Instance) {
 }
 
 // fleets are the launches that were tried for an instance type.
-func (s scene) fleets(kind string) (tried []aws.Call) {
+func (s engineSuite) fleets(kind string) (tried []aws.Call) {
 	for _, call := range s.AWS.Calls() {
 		if call.Operation == "CreateFleet" && !call.Dry && strings.Contains(call.Params, "InstanceType="+kind+" ") {
 			tried = append(tried, call)
@@ -216,7 +216,7 @@ func (s scene) fleets(kind string) (tried []aws.Call) {
 }
 
 // terminations are the calls that ended an instance.
-func (s scene) terminations(id string) (calls []aws.Call) {
+func (s engineSuite) terminations(id string) (calls []aws.Call) {
 	for _, call := range s.AWS.Calls() {
 		if call.Operation == "TerminateInstances" && !call.Dry && strings.Contains(call.Params, id) {
 			calls = append(calls, call)
@@ -225,9 +225,9 @@ func (s scene) terminations(id string) (calls []aws.Call) {
 	return calls
 }
 
-// hears waits for an event about the object of that name, with the reason, and
+// expectEvent waits for an event about the object of that name, with the reason, and
 // whose message holds the words.
-func (s scene) hears(name, reason string, words ...string) {
+func (s engineSuite) expectEvent(name, reason string, words ...string) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("an event %s of %s", reason, name), func() error {
 		var events corev1.EventList
@@ -250,7 +250,7 @@ func (s scene) hears(name, reason string, words ...string) {
 }
 
 // inject makes AWS fail until lifted, or until the test ends.
-func (s scene) inject(f aws.Fault) (lift func()) {
+func (s engineSuite) inject(f aws.Fault) (lift func()) {
 	s.Helper()
 	lift, err := s.AWS.Inject(f)
 	if err != nil {
@@ -261,7 +261,7 @@ func (s scene) inject(f aws.Fault) (lift func()) {
 }
 
 // limit bounds the capacity of an offering until the test ends.
-func (s scene) limit(o aws.Offering, most int) {
+func (s engineSuite) limit(o aws.Offering, most int) {
 	s.Helper()
 	if err := s.AWS.SetCapacity(o, most); err != nil {
 		s.Fatal(err)

@@ -10,7 +10,7 @@ import (
 )
 
 // slowType is the instance type whose machines take realJoin to join, as on EKS;
-// all others of these worlds are ten times as fast and more.
+// all others of these environments are ten times as fast and more.
 const (
 	slowType = "m5n.large"
 	realJoin = 45 * time.Second
@@ -18,13 +18,13 @@ const (
 
 // nodeTakesItsTime: while a node is on its way, which is longer than most of what
 // Karpenter waits for, its pod stays promised to it.
-func (s scene) nodeTakesItsTime() {
+func (s engineSuite) nodeTakesItsTime() {
 	const pool = "slow"
 	s.addPool(pool, []string{onDemand}, slowType, "m5n.xlarge")
 	s.addPod(pool)
 	var only aws.Instance
 	s.within(realJoin+patience, "the pod runs on the node that takes its time", func() (err error) {
-		only, err = s.settled(pool)
+		only, err = s.singleInstance(pool)
 		return err
 	})
 	if tried := s.fleets(slowType); len(tried) != 1 || only.Type != slowType {

@@ -10,74 +10,74 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// part is one scene of a story, by its name.
-type part struct {
+// step is one step of a suite, by its name.
+type step struct {
 	name string
-	play func(scene)
+	run  func(engineSuite)
 }
 
-// inTurn plays the scenes that trouble the whole engine.
-func inTurn(s scene, parts ...part) {
+// runSteps runs the steps that trouble the whole engine.
+func runSteps(s engineSuite, parts ...step) {
 	for _, p := range parts {
-		s.T.Run(p.name, func(t *testing.T) { p.play(s.in(t)) })
+		s.T.Run(p.name, func(t *testing.T) { p.run(s.in(t)) })
 	}
 }
 
-// sideBySide plays scenes that know nothing of one another at the same time. They
+// runParallel runs steps that know nothing of one another at the same time. They
 // wait and do no work, so they take no turn from other tests, as t.Parallel would.
-func sideBySide(s scene, parts ...part) {
+func runParallel(s engineSuite, parts ...step) {
 	var all sync.WaitGroup
 	for _, p := range parts {
-		all.Go(func() { inTurn(s, p) })
+		all.Go(func() { runSteps(s, p) })
 	}
 	all.Wait()
 }
 
-// Each of these is one long story in one world, because every start of the engine
+// Each of these is one long suite in one environment, because every start of the engine
 // costs seconds.
 
 func TestTheEngineOutlastsAWS(t *testing.T) {
 	t.Parallel()
-	s := newEngineWorld(t)
+	s := newEngineFixture(t)
 	famine := s.capacityEnds()
-	sideBySide(s,
-		part{"a zone without capacity is passed over", scene.zoneIsOut},
-		part{"a type without capacity is passed over", scene.typeIsOut},
-		part{"spot without capacity becomes on-demand", scene.spotIsOut},
-		part{"a fleet that is launched in part is completed", scene.fleetIsPartial},
-		part{"a launch that is throttled is made later", scene.launchIsThrottled},
-		part{"a launch without an answer is not made again", scene.launchIsUnanswered},
-		part{"an instance that is terminated in the console is replaced", scene.consoleTerminates},
-		part{"a spot instance is replaced before its interruption", scene.spotIsInterrupted},
-		part{"a node that takes as long to join as on EKS is waited for", scene.nodeTakesItsTime},
-		part{"an instance that never registers is replaced when its time is up", scene.nodeNeverJoins},
+	runParallel(s,
+		step{"a zone without capacity is passed over", engineSuite.zoneIsOut},
+		step{"a type without capacity is passed over", engineSuite.typeIsOut},
+		step{"spot without capacity becomes on-demand", engineSuite.spotIsOut},
+		step{"a fleet that is launched in part is completed", engineSuite.fleetIsPartial},
+		step{"a launch that is throttled is made later", engineSuite.launchIsThrottled},
+		step{"a launch without an answer is not made again", engineSuite.launchIsUnanswered},
+		step{"an instance that is terminated in the console is replaced", engineSuite.consoleTerminates},
+		step{"a spot instance is replaced before its interruption", engineSuite.spotIsInterrupted},
+		step{"a node that takes as long to join as on EKS is waited for", engineSuite.nodeTakesItsTime},
+		step{"an instance that never registers is replaced when its time is up", engineSuite.nodeNeverJoins},
 	)
-	inTurn(s,
-		part{"AWS that throttles, fails and answers stale is survived", scene.awsIsUnwell},
-		part{"capacity that comes back is used", famine.ends},
-		part{"in the end nothing is left over", scene.nothingLeaks},
+	runSteps(s,
+		step{"AWS that throttles, fails and answers stale is survived", engineSuite.awsIsUnwell},
+		step{"capacity that comes back is used", famine.ends},
+		step{"in the end nothing is left over", engineSuite.nothingLeaks},
 	)
 	if held := s.logged("The engine is held"); len(held) > 0 {
 		t.Errorf("the engine was held: %v", held)
 	}
 }
 
-func TestTheEngineHasManyLives(t *testing.T) {
+func TestTheEngineSurvivesRestarts(t *testing.T) {
 	t.Parallel()
-	s := newEngineWorld(t)
-	inTurn(s,
-		part{"an outage of the API server ends no node by mistake", scene.apiServerIsAway},
-		part{"a kill between CreateFleet and its note leaves one instance", scene.killedInALaunch},
-		part{"of two replicas one acts, and the other finishes what a kill interrupts", scene.standbyTakesOver},
-		part{"changed settings restart the engine once, invalid ones never", scene.settingsChange},
-		part{"Auto Mode holds the engine and nothing else", scene.autoModeHolds},
-		part{"in the end nothing is left over", scene.nothingLeaks},
+	s := newEngineFixture(t)
+	runSteps(s,
+		step{"an outage of the API server ends no node by mistake", engineSuite.apiServerIsAway},
+		step{"a kill between CreateFleet and its note leaves one instance", engineSuite.killedInALaunch},
+		step{"of two replicas one acts, and the other finishes what a kill interrupts", engineSuite.standbyTakesOver},
+		step{"changed settings restart the engine once, invalid ones never", engineSuite.settingsChange},
+		step{"Auto Mode holds the engine and nothing else", engineSuite.autoModeHolds},
+		step{"in the end nothing is left over", engineSuite.nothingLeaks},
 	)
 }
 
-// nothingLeaks is what every story ends with: instances, NodeClaims and nodes are
+// nothingLeaks is what every suite ends with: instances, NodeClaims and nodes are
 // the same, one for one, no pod waits, and nothing has panicked.
-func (s scene) nothingLeaks() {
+func (s engineSuite) nothingLeaks() {
 	s.within(2*patience, "all is settled", func() error {
 		var claims karpv1.NodeClaimList
 		var nodes corev1.NodeList

@@ -12,7 +12,7 @@ import (
 
 // unrelated is a working copy of the stage's repository with a history of its own, in
 // which the same objects have another value.
-func (s *stage) unrelated(value, branch string) *repo {
+func (s *syncFixture) unrelated(value, branch string) *repo {
 	s.Helper()
 	old := s.repo
 	defer func() { s.repo = old }()
@@ -24,7 +24,7 @@ func (s *stage) unrelated(value, branch string) *repo {
 
 func TestAForcePushWaitsForAPerson(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "forced")
+	s := newSyncFixture(t, "forced")
 	s.declare("v1", five...)
 	s.repo.commit("Begin")
 	first := s.start()
@@ -74,7 +74,7 @@ func TestAForcePushWaitsForAPerson(t *testing.T) {
 
 func TestHistoryIsTheAdminsToChoose(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "chosen")
+	s := newSyncFixture(t, "chosen")
 	s.declare("v1", five...)
 	s.repo.commit("Begin")
 	s.start()

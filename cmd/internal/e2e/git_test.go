@@ -16,7 +16,7 @@ import (
 
 func TestAGitServerThatIsDownAtTheFirstStartIsAwaited(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "first")
+	s := newSyncFixture(t, "first")
 	s.declare("v1", "a", "b")
 	s.repo.commit("Begin")
 	s.git.hang()
@@ -44,8 +44,8 @@ func TestAGitServerThatIsDownAtTheFirstStartIsAwaited(t *testing.T) {
 // trouble is one thing that can be wrong with a source.
 type trouble struct {
 	name    string
-	inflict func(*stage)
-	mend    func(*stage)
+	inflict func(*syncFixture)
+	mend    func(*syncFixture)
 	reason  string
 	// says is a part of the message.
 	says string
@@ -56,7 +56,7 @@ var five = []string{"a", "b", "c", "d", "e"}
 // endure proves for each trouble: the last good state stays and is kept, nothing
 // is pruned, condition and event name the cause, and the end of the trouble is
 // noticed within the interval.
-func endure(t *testing.T, s *stage, troubles []trouble) {
+func endure(t *testing.T, s *syncFixture, troubles []trouble) {
 	s.declare("v1", five...)
 	s.repo.commit("Begin")
 	s.start()
@@ -104,21 +104,23 @@ func endure(t *testing.T, s *stage, troubles []trouble) {
 
 func TestATroubledServerLeavesTheLastGoodState(t *testing.T) {
 	t.Parallel()
-	mend := func(s *stage) { s.git.mend() }
-	endure(t, newStage(t, "server"), []trouble{
-		{"it is down", func(s *stage) { s.git.down() }, func(s *stage) { s.git.up() }, "SourceUnavailable", "connection refused"},
-		{"it breaks off", func(s *stage) { s.git.answer(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }) }, mend, "SourceUnavailable", "closed the connection"},
-		{"it fails", func(s *stage) {
+	mend := func(s *syncFixture) { s.git.mend() }
+	endure(t, newSyncFixture(t, "server"), []trouble{
+		{"it is down", func(s *syncFixture) { s.git.down() }, func(s *syncFixture) { s.git.up() }, "SourceUnavailable", "connection refused"},
+		{"it breaks off", func(s *syncFixture) {
+			s.git.answer(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+		}, mend, "SourceUnavailable", "closed the connection"},
+		{"it fails", func(s *syncFixture) {
 			s.git.answer(func(w http.ResponseWriter, _ *http.Request) {
 				http.Error(w, "no database", http.StatusInternalServerError)
 			})
 		}, mend, "SourceUnavailable", "500"},
-		{"it is something else", func(s *stage) {
+		{"it is something else", func(s *syncFixture) {
 			s.git.answer(func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = w.Write([]byte("<html>Under construction</html>"))
 			})
 		}, mend, "SourceCorrupt", "not that of a Git server"},
-		{"it repeats the credentials that it got", func(s *stage) {
+		{"it repeats the credentials that it got", func(s *syncFixture) {
 			s.git.answer(func(w http.ResponseWriter, r *http.Request) {
 				user, password, _ := r.BasicAuth()
 				http.Error(w, user+":"+password+" "+r.Header.Get("Authorization"), http.StatusForbidden)
@@ -129,45 +131,45 @@ func TestATroubledServerLeavesTheLastGoodState(t *testing.T) {
 
 func TestWrongCredentialsLeaveTheLastGoodState(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "password")
+	s := newSyncFixture(t, "password")
 	s.hide("a-wrong-password-0451")
-	right := func(s *stage) { s.credentials(s.token) }
+	right := func(s *syncFixture) { s.credentials(s.token) }
 	endure(t, s, []trouble{
-		{"the password is wrong", func(s *stage) { s.credentials("a-wrong-password-0451") }, right, "AuthenticationFailed", "refuses the configured credentials"},
-		{"the password is empty", func(s *stage) { s.credentials("") }, right, "AuthenticationFailed", "no key password"},
-		{"the Secret is gone", func(s *stage) { s.dropCredentials() }, right, "AuthenticationFailed", "Secret git"},
+		{"the password is wrong", func(s *syncFixture) { s.credentials("a-wrong-password-0451") }, right, "AuthenticationFailed", "refuses the configured credentials"},
+		{"the password is empty", func(s *syncFixture) { s.credentials("") }, right, "AuthenticationFailed", "no key password"},
+		{"the Secret is gone", func(s *syncFixture) { s.dropCredentials() }, right, "AuthenticationFailed", "Secret git"},
 	})
 }
 
 func TestABrokenRepositoryLeavesTheLastGoodState(t *testing.T) {
 	t.Parallel()
-	restore := func(s *stage) {
+	restore := func(s *syncFixture) {
 		s.declare("v1", five...)
 		s.repo.commit("Restore")
 	}
-	endure(t, newStage(t, "repository"), []trouble{
-		{"the branch is deleted", func(s *stage) { s.repo.push(":refs/heads/" + s.repo.branch) }, restore, "ReferenceNotFound", "live"},
-		{"the path is missing", func(s *stage) {
+	endure(t, newSyncFixture(t, "repository"), []trouble{
+		{"the branch is deleted", func(s *syncFixture) { s.repo.push(":refs/heads/" + s.repo.branch) }, restore, "ReferenceNotFound", "live"},
+		{"the path is missing", func(s *syncFixture) {
 			s.repo.remove("config")
 			s.repo.write("elsewhere/README.md", "moved")
 			s.repo.commit("Move everything")
 		}, restore, "PathNotFound", `"config" is not in the repository`},
-		{"all manifests are removed", func(s *stage) {
+		{"all manifests are removed", func(s *syncFixture) {
 			s.repo.remove("config")
 			s.repo.write("config/README.md", "empty")
 			s.repo.commit("Remove all manifests")
 		}, restore, "NoManifests", "declares no object"},
-		{"the tree is empty", func(s *stage) {
+		{"the tree is empty", func(s *syncFixture) {
 			s.repo.remove("config", "elsewhere")
 			s.repo.commit("Remove everything")
 		}, restore, "PathNotFound", "config"},
-		{"the repository is made anew and has no commit", func(s *stage) { s.recreate() }, restore, "RepositoryEmpty", "push a commit"},
+		{"the repository is made anew and has no commit", func(s *syncFixture) { s.recreate() }, restore, "RepositoryEmpty", "push a commit"},
 	})
 }
 
 func TestAServerThatSaysNothingHoldsUpNothing(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "silent")
+	s := newSyncFixture(t, "silent")
 	s.declare("v1", "a", "b")
 	s.repo.commit("Begin")
 	s.start()
@@ -200,7 +202,7 @@ func TestAServerThatSaysNothingHoldsUpNothing(t *testing.T) {
 
 func TestASlowServerIsOnlySlow(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "slow")
+	s := newSyncFixture(t, "slow")
 	forward := s.git.forward
 	s.git.answer(func(w http.ResponseWriter, r *http.Request) {
 		select {

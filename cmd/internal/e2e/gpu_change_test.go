@@ -16,22 +16,22 @@ import (
 
 // rolling is a pool whose plugins are replaced, and what must not change with them.
 type rolling struct {
-	gpuScene
+	gpuSuite
 	pool    string
 	after   uint64
-	nodes   *film
-	plugins *film
+	nodes   *recording
+	plugins *recording
 	before  map[string]corev1.Pod
 	running map[string]string
 	bought  int
 }
 
 // rolls begins to watch a replacement.
-func (g gpuScene) rolls(pool string) *rolling {
+func (g gpuSuite) rolls(pool string) *rolling {
 	g.Helper()
 	return &rolling{
-		gpuScene: g, pool: pool, after: g.revision(), nodes: g.films(&corev1.NodeList{}),
-		plugins: g.films(&corev1.PodList{}, client.InNamespace(gpu.PluginNamespace), client.MatchingLabels{gpu.ProfileLabel: pool}),
+		gpuSuite: g, pool: pool, after: g.revision(), nodes: g.record(&corev1.NodeList{}),
+		plugins: g.record(&corev1.PodList{}, client.InNamespace(gpu.PluginNamespace), client.MatchingLabels{gpu.ProfileLabel: pool}),
 		before:  g.pluginPods(pool), running: g.runningPods(pool), bought: g.launches(),
 	}
 }
@@ -55,7 +55,7 @@ func (r *rolling) went(many int) {
 	if n := r.launches(); n != r.bought {
 		r.Errorf("%d launches were made", n-r.bought)
 	}
-	idle := r.nodes.most(r.gpuScene, r.after, func(o client.Object) bool {
+	idle := r.nodes.most(r.gpuSuite, r.after, func(o client.Object) bool {
 		all := offers(o)
 		return o.GetLabels()[karpv1.NodePoolLabelKey] == r.pool && all[gpu.Resource] == 0 && all[gpu.SharedResource] == 0
 	})
@@ -71,7 +71,7 @@ func (r *rolling) went(many int) {
 func (r *rolling) fewest(many int) int {
 	r.Helper()
 	least, ready := many, map[string]bool{}
-	for _, one := range r.plugins.all(r.gpuScene) {
+	for _, one := range r.plugins.all(r.gpuSuite) {
 		pod := one.object.(*corev1.Pod)
 		delete(ready, pod.Name)
 		if !one.gone && pod.DeletionTimestamp == nil && podIsReady(pod) {
@@ -94,14 +94,14 @@ func podIsReady(pod *corev1.Pod) bool {
 }
 
 // profileChanges: fewer shares, then more, while pods run on two nodes.
-func (l *gpuLives) profileChanges(g gpuScene) {
+func (l *gpuSteps) profileChanges(g gpuSuite) {
 	const pool = changedPool
 	profile := l.profile(pool)
 	g.gpuPods("changed", pool, gpu.Resource, 1, 2, apart)
 	g.allRun(pool)
 	g.agrees(pool, pool, *profile, 2)
-	sets := g.films(&appsv1.DaemonSetList{}, client.InNamespace(gpu.PluginNamespace), client.MatchingLabels{gpu.ProfileLabel: pool})
-	overlays := g.films(&overlayv1alpha1.NodeOverlayList{}, client.MatchingLabels{gpu.ProfileLabel: pool})
+	sets := g.record(&appsv1.DaemonSetList{}, client.InNamespace(gpu.PluginNamespace), client.MatchingLabels{gpu.ProfileLabel: pool})
+	overlays := g.record(&overlayv1alpha1.NodeOverlayList{}, client.MatchingLabels{gpu.ProfileLabel: pool})
 	for _, replicas := range []int{5, 20} {
 		shrinks := replicas < profile.Replicas
 		was, err := g.declaredRevision(pool)
@@ -129,7 +129,7 @@ func (l *gpuLives) profileChanges(g gpuScene) {
 
 // pluginIsUpgraded: on three nodes, while a pod waits for all GPUs of one of them,
 // and when it is gone. The pool may have no fourth.
-func (l *gpuLives) pluginIsUpgraded(g gpuScene) {
+func (l *gpuSteps) pluginIsUpgraded(g gpuSuite) {
 	const pool, blocker = changedPool, "blocker"
 	profile := *l.profile(pool)
 	g.gpuPods("changed-more", pool, gpu.Resource, 1, 3-len(g.runningPods(pool)), apart)
@@ -137,7 +137,7 @@ func (l *gpuLives) pluginIsUpgraded(g gpuScene) {
 	g.agrees(pool, pool, profile, 3)
 	r := g.rolls(pool)
 	g.gpuPods(blocker, pool, gpu.Resource, int64(gpusPerMachine*profile.Replicas), 1, func(p *corev1.Pod) { p.Labels["for"] = blocker })
-	g.told(blocker+"-0", "FailedScheduling", karpenterFails)
+	g.expectEvent(blocker+"-0", "FailedScheduling", karpenterFails)
 	l.version = newPlugin
 	l.declares(g, "Upgrade the device plugin")
 	g.until("the rollout says for whom it waits", func() error {

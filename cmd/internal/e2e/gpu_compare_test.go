@@ -87,12 +87,12 @@ func TestSharedGPUsTakeFewNodes(t *testing.T) {
 		}
 	}
 	files["device-plugin.yaml"] = devicePluginText("", profiles...)
-	g := newGPUWorld(t, "gpu-compare", files)
-	var parts []part
+	g := newGPUFixture(t, "gpu-compare", files)
+	var parts []step
 	for _, c := range all {
-		parts = append(parts, part{c.pool(), func(s scene) { g.in(s).compete(c) }})
+		parts = append(parts, step{c.pool(), func(s engineSuite) { g.in(s).compete(c) }})
 	}
-	sideBySide(g.scene, parts...)
+	runParallel(g.engineSuite, parts...)
 	for _, c := range all {
 		c.wants(t)
 	}
@@ -103,15 +103,15 @@ func TestSharedGPUsTakeFewNodes(t *testing.T) {
 
 // compete has the pods come in two waves, the second while no node has offered
 // anything yet: the plugins start only after Karpenter has done its part.
-func (g gpuScene) compete(c *contender) {
+func (g gpuSuite) compete(c *contender) {
 	pool, begin := c.pool(), time.Now()
 	g.faults.Store(pool, nodes.Fault{NoPlugin: true})
 	g.gpuPods(pool+"-1", pool, c.resource(), 1, waveSize)
 	if !c.ours && c.renamed {
 		// Karpenter knows no instance type that has any of these.
-		g.told(pool+"-1-0", "FailedScheduling", karpenterFails)
+		g.expectEvent(pool+"-1-0", "FailedScheduling", karpenterFails)
 		g.gpuPods(pool+"-2", pool, c.resource(), 1, waveSize)
-		g.told(pool+"-2-0", "FailedScheduling", karpenterFails)
+		g.expectEvent(pool+"-2-0", "FailedScheduling", karpenterFails)
 	} else {
 		c.first = g.provisioned(pool, c.resource(), waveSize)
 		g.Logf("the first wave had its nodes after %s", since(begin))

@@ -17,7 +17,7 @@ import (
 
 // made lists what the DevicePlugin's declaration became, with the number of each
 // thing's spec and its incarnation: by kind and name, for one profile or all.
-func (g gpuScene) made(profile string) (map[string]string, error) {
+func (g gpuSuite) made(profile string) (map[string]string, error) {
 	found := map[string]string{}
 	options := []client.ListOption{client.HasLabels{gpu.ProfileLabel}}
 	if profile != "" {
@@ -47,7 +47,7 @@ func (g gpuScene) made(profile string) (map[string]string, error) {
 }
 
 // declaredRevision is the RevisionAnnotation that a profile's new plugins get.
-func (g gpuScene) declaredRevision(profile string) (string, error) {
+func (g gpuSuite) declaredRevision(profile string) (string, error) {
 	var set appsv1.DaemonSet
 	err := g.hand.Get(g.Context(), client.ObjectKey{Namespace: gpu.PluginNamespace, Name: "nvidia-device-plugin-" + profile}, &set)
 	return set.Spec.Template.Annotations[gpu.RevisionAnnotation], err
@@ -59,7 +59,7 @@ func overlayName(profile string) string {
 }
 
 // overlayOffer is what that says, as an Offer writes it.
-func (g gpuScene) overlayOffer(profile string) (string, error) {
+func (g gpuSuite) overlayOffer(profile string) (string, error) {
 	var overlay overlayv1alpha1.NodeOverlay
 	err := g.hand.Get(g.Context(), client.ObjectKey{Name: overlayName(profile)}, &overlay)
 	return capacityOf(&overlay).String(), err
@@ -75,7 +75,7 @@ func capacityOf(object client.Object) gpu.Offer {
 
 // comesThroughGit: one commit with pools and a DevicePlugin made everything, and
 // runs that follow change nothing.
-func (l *gpuLives) comesThroughGit(g gpuScene) {
+func (l *gpuSteps) comesThroughGit(g gpuSuite) {
 	before, err := g.made("")
 	if err != nil {
 		g.Fatal(err)
@@ -121,7 +121,7 @@ func (l *gpuLives) comesThroughGit(g gpuScene) {
 
 // profileLeaves: what was made of a profile goes with it and with its pool, once
 // somebody has confirmed it, because a node of it runs; and nothing else goes.
-func (l *gpuLives) profileLeaves(g gpuScene) {
+func (l *gpuSteps) profileLeaves(g gpuSuite) {
 	const profile = racePool
 	others, err := g.made("")
 	if err != nil {
@@ -177,7 +177,7 @@ func (l *gpuLives) profileLeaves(g gpuScene) {
 
 // asksToConfirm waits until the Sync holds a deletion back, and says so in the
 // words.
-func (g gpuScene) asksToConfirm(words ...string) {
+func (g gpuSuite) asksToConfirm(words ...string) {
 	g.Helper()
 	g.until("the Sync holds back what it would delete", func() error {
 		if _, err := g.confirmationToken(); err != nil {
@@ -198,7 +198,7 @@ func (g gpuScene) asksToConfirm(words ...string) {
 }
 
 // confirmationToken is the one that allows what is held back now.
-func (g gpuScene) confirmationToken() (string, error) {
+func (g gpuSuite) confirmationToken() (string, error) {
 	sync, err := g.sync()
 	if err != nil {
 		return "", err

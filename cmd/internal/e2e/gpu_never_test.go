@@ -22,7 +22,7 @@ const replacedMetric = "poolwright_gpu_nodes_replaced_total"
 // GPU. Then no other is bought, although a pod waits, and other pools get theirs.
 // A controller that starts later remembers; when the hold is over and a node
 // offers its GPUs, all is forgotten.
-func (l *gpuLives) nodesNeverOffer(g gpuScene) {
+func (l *gpuSteps) nodesNeverOffer(g gpuSuite) {
 	const pool = neverPool
 	profile, begin := l.profile(pool), time.Now()
 	g.faults.Store(pool, nodes.Fault{NoPlugin: true})
@@ -89,7 +89,7 @@ func (l *gpuLives) nodesNeverOffer(g gpuScene) {
 // givesUp waits for the pool's node to be in trouble, and until its minute is over
 // and it is replaced, or not, and that is told everywhere. The fault is that of the
 // node that comes next.
-func (g gpuScene) givesUp(metrics, pool, reason string, next nodes.Fault, words ...string) (claim karpv1.NodeClaim) {
+func (g gpuSuite) givesUp(metrics, pool, reason string, next nodes.Fault, words ...string) (claim karpv1.NodeClaim) {
 	g.Helper()
 	claim = g.comesInTrouble(pool, reason)
 	series := []string{fmt.Sprintf("nodepool=%q", pool), fmt.Sprintf("reason=%q", reason)}
@@ -104,7 +104,7 @@ func (g gpuScene) givesUp(metrics, pool, reason string, next nodes.Fault, words 
 	})
 	g.faults.Store(pool, next)
 	g.Logf("it was given up %s after it had the trouble %s", since(troubled), reason)
-	g.told(claim.Name, reason, words...)
+	g.expectEvent(claim.Name, reason, words...)
 	if got := g.metric(metrics, replacedMetric, series...); got != before+1 {
 		g.Errorf("%s went from %g to %g", replacedMetric, before, got)
 	}
@@ -119,7 +119,7 @@ func (g gpuScene) givesUp(metrics, pool, reason string, next nodes.Fault, words 
 }
 
 // terminated waits until the engine has ended the NodeClaim's instance.
-func (g gpuScene) terminated(claim karpv1.NodeClaim) {
+func (g gpuSuite) terminated(claim karpv1.NodeClaim) {
 	g.Helper()
 	g.until("the instance is ended", func() error {
 		_, id, _ := strings.Cut(strings.TrimPrefix(claim.Status.ProviderID, "aws:///"), "/")
@@ -132,7 +132,7 @@ func (g gpuScene) terminated(claim karpv1.NodeClaim) {
 
 // comesInTrouble waits until the pool's only node is registered and its plugin has
 // failed, or offers too little, as the reason says.
-func (g gpuScene) comesInTrouble(pool, reason string) (claim karpv1.NodeClaim) {
+func (g gpuSuite) comesInTrouble(pool, reason string) (claim karpv1.NodeClaim) {
 	g.Helper()
 	g.until("a node of pool "+pool+" has the trouble "+reason, func() error {
 		claims, err := g.claims(pool)
@@ -165,7 +165,7 @@ func (g gpuScene) comesInTrouble(pool, reason string) (claim karpv1.NodeClaim) {
 
 // remembersHold starts the next controller after the hold has ended, as its status
 // says: it launches a node, and counts the failures of the last one's life.
-func (g gpuScene) remembersHold(pool string, args ...string) {
+func (g gpuSuite) remembersHold(pool string, args ...string) {
 	g.Helper()
 	if err := g.now.Stop(g.Context()); err != nil {
 		g.Fatal(err)

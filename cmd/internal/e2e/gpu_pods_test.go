@@ -41,7 +41,7 @@ spec:
 
 // gpuPods creates so many pods NAME-0, NAME-1, ... for the pool, each of which
 // asks for count of the resource and for next to nothing else.
-func (g gpuScene) gpuPods(name, pool string, ask corev1.ResourceName, count int64, pods int, mods ...func(*corev1.Pod)) {
+func (g gpuSuite) gpuPods(name, pool string, ask corev1.ResourceName, count int64, pods int, mods ...func(*corev1.Pod)) {
 	g.Helper()
 	need := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi"),
@@ -82,7 +82,7 @@ func apart(pod *corev1.Pod) {
 }
 
 // dropPods deletes a wave and waits until it is gone.
-func (g gpuScene) dropPods(name string) {
+func (g gpuSuite) dropPods(name string) {
 	g.Helper()
 	if err := g.hand.DeleteAllOf(g.Context(), &corev1.Pod{}, client.InNamespace("default"), client.MatchingLabels{"wave": name}); err != nil {
 		g.Fatal(err)
@@ -97,7 +97,7 @@ func (g gpuScene) dropPods(name string) {
 }
 
 // labelled lists pods.
-func (g gpuScene) labelled(key, value string) ([]corev1.Pod, error) {
+func (g gpuSuite) labelled(key, value string) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	err := g.hand.List(g.Context(), &list, client.InNamespace("default"), client.MatchingLabels{key: value})
 	return list.Items, err
@@ -106,7 +106,7 @@ func (g gpuScene) labelled(key, value string) ([]corev1.Pod, error) {
 // podCensus counts what a pool's pods are.
 type podCensus struct{ all, bound, running, refused int }
 
-func (g gpuScene) podCensus(pool string) (podCensus, error) {
+func (g gpuSuite) podCensus(pool string) (podCensus, error) {
 	pods, err := g.labelled("for", pool)
 	c := podCensus{all: len(pods)}
 	for _, pod := range pods {
@@ -124,7 +124,7 @@ func (g gpuScene) podCensus(pool string) (podCensus, error) {
 }
 
 // allRun waits until each pod of the pool runs or was refused.
-func (g gpuScene) allRun(pool string) (c podCensus) {
+func (g gpuSuite) allRun(pool string) (c podCensus) {
 	g.Helper()
 	g.until("the pods of "+pool+" run", func() (err error) {
 		if c, err = g.podCensus(pool); err == nil && c.running+c.refused != c.all {
@@ -138,7 +138,7 @@ func (g gpuScene) allRun(pool string) (c podCensus) {
 // provisioned waits until the pool's NodeClaims, in Karpenter's own view, have at
 // least so much of the resource and their nodes are registered, and returns how
 // many there are.
-func (g gpuScene) provisioned(pool string, ask corev1.ResourceName, atLeast int64) (n int) {
+func (g gpuSuite) provisioned(pool string, ask corev1.ResourceName, atLeast int64) (n int) {
 	g.Helper()
 	g.until(fmt.Sprintf("pool %s is to have %d of %s", pool, atLeast, ask), func() error {
 		claims, err := g.claims(pool)
@@ -162,7 +162,7 @@ func (g gpuScene) provisioned(pool string, ask corev1.ResourceName, atLeast int6
 }
 
 // launched are all instances that a pool ever had.
-func (g gpuScene) launched(pool string) (n int) {
+func (g gpuSuite) launched(pool string) (n int) {
 	for _, i := range g.AWS.Instances() {
 		if i.Tags[karpv1.NodePoolLabelKey] == pool {
 			n++
@@ -172,16 +172,16 @@ func (g gpuScene) launched(pool string) (n int) {
 }
 
 // gpuNodes lists a pool's Nodes.
-func (g gpuScene) gpuNodes(pool string) ([]corev1.Node, error) {
+func (g gpuSuite) gpuNodes(pool string) ([]corev1.Node, error) {
 	var list corev1.NodeList
 	err := g.hand.List(g.Context(), &list, client.MatchingLabels{karpv1.NodePoolLabelKey: pool})
 	return list.Items, err
 }
 
-// told waits for an event of that reason about the object of exactly that name,
+// expectEvent waits for an event of that reason about the object of exactly that name,
 // whose message holds the words. With many pods there are too many events to read
 // them all again and again.
-func (g gpuScene) told(name, reason string, words ...string) {
+func (g gpuSuite) expectEvent(name, reason string, words ...string) {
 	g.Helper()
 	g.until(fmt.Sprintf("an event %s of %s", reason, name), func() error {
 		var events corev1.EventList

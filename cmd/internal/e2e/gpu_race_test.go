@@ -18,11 +18,11 @@ import (
 // GPUs, as if it had been configured for that. Pods wait, one without a GPU too,
 // until the node offers what the profile says. Later the plugin fails for a while:
 // pods are not kept away then, and nothing is bought.
-func (l *gpuLives) podsCannotBeFirst(g gpuScene) {
+func (l *gpuSteps) podsCannotBeFirst(g gpuSuite) {
 	const pool = racePool
 	profile := *l.profile(pool)
-	nodeFilm := g.films(&corev1.NodeList{})
-	podFilm := g.films(&corev1.PodList{}, client.InNamespace("default"), client.MatchingLabels{"for": pool})
+	nodeFilm := g.record(&corev1.NodeList{})
+	podFilm := g.record(&corev1.PodList{}, client.InNamespace("default"), client.MatchingLabels{"for": pool})
 	g.faults.Store(pool, nodes.Fault{NoPlugin: true})
 	g.gpuPods("race-gpu", pool, gpu.Resource, 1, 3)
 	g.gpuPods("race-plain", pool, gpu.Resource, 0, 1)
@@ -64,7 +64,7 @@ func (l *gpuLives) podsCannotBeFirst(g gpuScene) {
 // waitsTainted waits until the pool's only node is registered and the scheduler
 // has said that its taint keeps a pod away. What Karpenter compares is without
 // the taint.
-func (g gpuScene) waitsTainted(pool string) string {
+func (g gpuSuite) waitsTainted(pool string) string {
 	g.Helper()
 	var node *corev1.Node
 	g.until("the scheduler has seen the taint", func() error {
@@ -105,7 +105,7 @@ func (g gpuScene) waitsTainted(pool string) string {
 
 // claimsWhole makes a node offer whole GPUs, as a plugin with another
 // configuration would.
-func (g gpuScene) claimsWhole(node string) {
+func (g gpuSuite) claimsWhole(node string) {
 	g.Helper()
 	patch := fmt.Sprintf(`{"status":{"capacity":{%[1]q:"%[2]d"},"allocatable":{%[1]q:"%[2]d"}}}`, gpu.Resource, gpusPerMachine)
 	of := &corev1.Node{}
@@ -115,10 +115,10 @@ func (g gpuScene) claimsWhole(node string) {
 	}
 }
 
-// wasHeldUntil looks at all that the API server ever showed: the node came with
+// wasHeldUntil reads all that the API server ever showed: the node came with
 // the taint, lost it once, when it offered all, and never got it again; no pod was
 // bound before.
-func (g gpuScene) wasHeldUntil(nodeFilm, podFilm *film, node string, offer gpu.Offer) {
+func (g gpuSuite) wasHeldUntil(nodeFilm, podFilm *recording, node string, offer gpu.Offer) {
 	g.Helper()
 	var released uint64
 	seen := false
@@ -151,7 +151,7 @@ func (g gpuScene) wasHeldUntil(nodeFilm, podFilm *film, node string, offer gpu.O
 // pluginFails: the plugin's pod is replaced and the new one does not come up for a
 // while, so that the node has no GPU to offer. Karpenter counts on the node for
 // the pods that come.
-func (g gpuScene) pluginFails(node string, profile gpu.Profile) {
+func (g gpuSuite) pluginFails(node string, profile gpu.Profile) {
 	g.Helper()
 	pool := profile.Pools[0]
 	bought := g.launches()
@@ -171,7 +171,7 @@ func (g gpuScene) pluginFails(node string, profile gpu.Profile) {
 		return nil
 	})
 	g.gpuPods("race-late", pool, gpu.Resource, 1, 2)
-	g.told("race-late-0", "Nominated", node)
+	g.expectEvent("race-late-0", "Nominated", node)
 	g.faults.Delete(pool)
 	g.allRun(pool)
 	g.agrees(pool, profile.Name, profile, 1)
@@ -181,7 +181,7 @@ func (g gpuScene) pluginFails(node string, profile gpu.Profile) {
 }
 
 // isNotDrifted fails if Karpenter finds a NodeClaim of the pool to differ from it.
-func (g gpuScene) isNotDrifted(pool string) {
+func (g gpuSuite) isNotDrifted(pool string) {
 	g.Helper()
 	claims, err := g.claims(pool)
 	if err != nil {

@@ -19,14 +19,14 @@ import (
 )
 
 // devicePlugin reads the object.
-func (g gpuScene) devicePlugin() (*v1alpha1.DevicePlugin, error) {
+func (g gpuSuite) devicePlugin() (*v1alpha1.DevicePlugin, error) {
 	var plugin v1alpha1.DevicePlugin
 	return &plugin, g.hand.Get(g.Context(), client.ObjectKey{Name: "nvidia"}, &plugin)
 }
 
 // poolStatus is what the DevicePlugin's status says of a pool; the zero value
 // where it says nothing.
-func (g gpuScene) poolStatus(pool string) (v1alpha1.GPUPoolStatus, error) {
+func (g gpuSuite) poolStatus(pool string) (v1alpha1.GPUPoolStatus, error) {
 	plugin, err := g.devicePlugin()
 	if err != nil {
 		return v1alpha1.GPUPoolStatus{}, err
@@ -42,7 +42,7 @@ func (g gpuScene) poolStatus(pool string) (v1alpha1.GPUPoolStatus, error) {
 // agrees waits until all that counts a pool's GPUs has the same numbers: nodes,
 // what we vouch for, Karpenter's overlay and the status; and until each node runs
 // the plugin that its DaemonSet declares.
-func (g gpuScene) agrees(pool, profile string, strategy gpu.Profile, many int) {
+func (g gpuSuite) agrees(pool, profile string, strategy gpu.Profile, many int) {
 	g.Helper()
 	g.until(fmt.Sprintf("%d nodes of pool %s agree with profile %s", many, pool, profile), func() error {
 		nodes, err := g.gpuNodes(pool)
@@ -71,12 +71,12 @@ func (g gpuScene) agrees(pool, profile string, strategy gpu.Profile, many int) {
 		if err != nil || got != offer.String() {
 			return fmt.Errorf("the overlay says %q, %w", got, err)
 		}
-		return g.tells(pool, many, offer)
+		return g.statusIs(pool, many, offer)
 	})
 }
 
-// tells compares the status of a pool that has no trouble.
-func (g gpuScene) tells(pool string, many int, each gpu.Offer) error {
+// statusIs compares the status of a pool that has no trouble.
+func (g gpuSuite) statusIs(pool string, many int, each gpu.Offer) error {
 	p, err := g.poolStatus(pool)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (g gpuScene) tells(pool string, many int, each gpu.Offer) error {
 
 // pluginReady waits until the DevicePlugin, as it is declared now, is or is not
 // ready for the reason, and returns the message.
-func (g gpuScene) pluginReady(status metav1.ConditionStatus, reason string) (message string) {
+func (g gpuSuite) pluginReady(status metav1.ConditionStatus, reason string) (message string) {
 	g.Helper()
 	g.until("the DevicePlugin's Ready is "+string(status)+", "+reason, func() error {
 		plugin, err := g.devicePlugin()
@@ -127,7 +127,7 @@ func freeAddress(t *testing.T) string {
 }
 
 // metric adds up the series of a name whose labels hold all the words.
-func (g gpuScene) metric(address, name string, words ...string) (sum float64) {
+func (g gpuSuite) metric(address, name string, words ...string) (sum float64) {
 	g.Helper()
 	var text string
 	// A controller that loses its lease, as on a busy machine, is away for a moment.
@@ -155,7 +155,7 @@ series:
 	return sum
 }
 
-func (g gpuScene) scrape(address string) (string, error) {
+func (g gpuSuite) scrape(address string) (string, error) {
 	request, err := http.NewRequestWithContext(g.Context(), http.MethodGet, "http://"+address+"/metrics", nil)
 	if err != nil {
 		return "", err

@@ -6,16 +6,16 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// gpuLives is what the repository says of GPUs in the story below, which changes
+// gpuSteps is what the repository says of GPUs in the suite below, which changes
 // it as it goes.
-type gpuLives struct {
+type gpuSteps struct {
 	version string
 	all     []*gpu.Profile
 	// metrics is where the controller shows its own.
 	metrics string
 }
 
-// The pools of the story, and the profiles that serve them.
+// The pools of the suite, and the profiles that serve them.
 const (
 	racePool    = "race"
 	changedPool = "changed"
@@ -30,7 +30,7 @@ const (
 )
 
 // text is the DevicePlugin as it is declared now.
-func (l *gpuLives) text() string {
+func (l *gpuSteps) text() string {
 	var profiles []string
 	for _, p := range l.all {
 		profiles = append(profiles, profileText(*p))
@@ -39,22 +39,22 @@ func (l *gpuLives) text() string {
 }
 
 // declares commits it.
-func (l *gpuLives) declares(g gpuScene, message string) {
+func (l *gpuSteps) declares(g gpuSuite, message string) {
 	g.Helper()
 	g.commits(message, map[string]string{"device-plugin.yaml": l.text()})
 }
 
-func (l *gpuLives) profiles() (names []string) {
+func (l *gpuSteps) profiles() (names []string) {
 	for _, p := range l.all {
 		names = append(names, p.Name)
 	}
 	return names
 }
 
-func (l *gpuLives) profile(name string) *gpu.Profile {
+func (l *gpuSteps) profile(name string) *gpu.Profile {
 	return l.all[slices.IndexFunc(l.all, func(p *gpu.Profile) bool { return p.Name == name })]
 }
 
-func (l *gpuLives) drop(name string) {
+func (l *gpuSteps) drop(name string) {
 	l.all = slices.DeleteFunc(l.all, func(p *gpu.Profile) bool { return p.Name == name })
 }

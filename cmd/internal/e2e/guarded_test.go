@@ -14,7 +14,7 @@ import (
 )
 
 // declareSync writes into the repository what the stage's Sync is, changed by edit.
-func (s *stage) declareSync(name string, edit func(*v1alpha1.Sync)) {
+func (s *syncFixture) declareSync(name string, edit func(*v1alpha1.Sync)) {
 	s.Helper()
 	sync := s.spelled(name, every("10m"))
 	edit(sync)
@@ -30,12 +30,12 @@ func (s *stage) declareSync(name string, edit func(*v1alpha1.Sync)) {
 // own Sync, and attacks the guard from there.
 func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "loosen")
+	s := newSyncFixture(t, "loosen")
 	staying, leaving := names("staying", 4), names("leaving", 11)
 	all := append(leaving, staying...)
 	asItIs := func(*v1alpha1.Sync) {}
 	anything := func(sync *v1alpha1.Sync) { sync.Spec.Guard.MaxPrunePercent = new(int32(100)) }
-	begin := func(s *stage) {
+	begin := func(s *syncFixture) {
 		s.declare("v1", all...)
 		s.declareSync(s.name, asItIs)
 		s.repo.commit("As it was")
@@ -50,7 +50,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 	s.ready()
 	before := len(s.census())
 	// unharmed fails where anything was deleted or the live guard is another.
-	unharmed := func(s *stage) {
+	unharmed := func(s *syncFixture) {
 		s.Helper()
 		if n := len(s.census()); n != before {
 			s.Errorf("%d of %d objects are left", n, before)
@@ -59,12 +59,12 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 			s.Errorf("the live Sync is loosened: %+v", got)
 		}
 	}
-	remove := func(s *stage) {
+	remove := func(s *syncFixture) {
 		for _, name := range leaving {
 			s.repo.remove("config/" + name + ".yaml")
 		}
 	}
-	part := func(name string, attack func(s *stage)) {
+	part := func(name string, attack func(s *syncFixture)) {
 		t.Run(name, func(t *testing.T) { //nolint:paralleltest // One Sync, one attack after the other.
 			s := s.within(t)
 			attack(s)
@@ -72,7 +72,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 			unharmed(s)
 		})
 	}
-	part("a commit that raises the guard and removes", func(s *stage) {
+	part("a commit that raises the guard and removes", func(s *syncFixture) {
 		remove(s)
 		s.declareSync(s.name, anything)
 		s.repo.commit("Raise the guard and remove eleven")
@@ -91,7 +91,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		unharmed(s)
 		s.repo.remove("config/later.yaml")
 	})
-	part("a commit that raises the guard, and one that removes right behind it", func(s *stage) {
+	part("a commit that raises the guard, and one that removes right behind it", func(s *syncFixture) {
 		s.declareSync(s.name, anything)
 		s.repo.commit("Raise the guard")
 		remove(s)
@@ -100,7 +100,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		s.handled()
 		unharmed(s)
 	})
-	part("a commit that raises the guard and has a mistake, mended by the next", func(s *stage) {
+	part("a commit that raises the guard and has a mistake, mended by the next", func(s *syncFixture) {
 		remove(s)
 		s.declareSync(s.name, anything)
 		s.repo.write("config/mistake.yaml", "kind: 7\n")
@@ -112,7 +112,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		s.handled()
 		unharmed(s)
 	})
-	part("a commit that moves the Sync to an emptier folder and raises the guard", func(s *stage) {
+	part("a commit that moves the Sync to an emptier folder and raises the guard", func(s *syncFixture) {
 		s.repo.write("elsewhere/staying00.yaml", s.configMap("staying00", "v1"))
 		s.declareSync(s.name, func(sync *v1alpha1.Sync) { anything(sync); sync.Spec.Path = "elsewhere" })
 		s.repo.commit("Move and raise")
@@ -120,7 +120,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		s.handled()
 		unharmed(s)
 	})
-	part("a second Sync on the same folder without a guard", func(s *stage) {
+	part("a second Sync on the same folder without a guard", func(s *syncFixture) {
 		remove(s)
 		s.declareSync("second", anything)
 		s.repo.commit("Remove eleven, and follow the folder once more")
@@ -150,7 +150,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 			return fmt.Errorf("it is there: %w", err)
 		})
 	})
-	part("a commit that removes the Sync itself, after one that lets it take all along", func(s *stage) {
+	part("a commit that removes the Sync itself, after one that lets it take all along", func(s *syncFixture) {
 		s.declareSync(s.name, func(sync *v1alpha1.Sync) { sync.Spec.DeletionPolicy = v1alpha1.DeletionPrune })
 		s.repo.commit("Take all along")
 		s.repo.remove("config/sync-" + s.name + ".yaml")
@@ -163,7 +163,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		}
 		unharmed(s)
 	})
-	part("a commit that brings the confirmation along", func(s *stage) {
+	part("a commit that brings the confirmation along", func(s *syncFixture) {
 		remove(s)
 		s.repo.commit("Remove eleven")
 		s.handled()
@@ -182,7 +182,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 			s.Error("the live Sync has a confirmation that nobody gave")
 		}
 	})
-	part("an inventory of another Sync", func(s *stage) {
+	part("an inventory of another Sync", func(s *syncFixture) {
 		s.repo.write("config/inventory.yaml", fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other-inventory-0, namespace: %s}\n", s.system))
 		s.repo.commit("Write an inventory")
 		s.handled()

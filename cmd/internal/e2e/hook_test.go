@@ -20,7 +20,7 @@ import (
 const seldom = time.Hour
 
 // hooked starts a replica that takes webhooks, and returns where.
-func (s *stage) hooked() (c *controller, address string) {
+func (s *syncFixture) hooked() (c *controller, address string) {
 	s.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *stage) hooked() (c *controller, address string) {
 }
 
 // sends has Gitea send its webhooks there, and nowhere else.
-func (s *stage) sends(address, secret string) {
+func (s *syncFixture) sends(address, secret string) {
 	s.Helper()
 	var known []struct{ ID int64 }
 	s.call(http.MethodGet, "/hooks", nil, &known)
@@ -58,7 +58,7 @@ func (s *stage) sends(address, secret string) {
 	}, nil)
 }
 
-func (s *stage) call(method, path string, body, result any) {
+func (s *syncFixture) call(method, path string, body, result any) {
 	s.Helper()
 	if err := world.Git.Call(s.Context(), s.owner, method, "/repos/"+s.owner.Name+"/nodes"+path, body, result); err != nil {
 		s.Fatal(err)
@@ -66,7 +66,7 @@ func (s *stage) call(method, path string, body, result any) {
 }
 
 // commented waits for the one comment on a pull request to say a word.
-func (s *stage) commented(number int, word string) {
+func (s *syncFixture) commented(number int, word string) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("the comment on #%d says %q", number, word), func() error {
 		var all []struct{ Body string }
@@ -84,7 +84,7 @@ func (s *stage) commented(number int, word string) {
 func TestAWebhookThatAnyReplicaIsToldIsActedUponByTheLeader(t *testing.T) {
 	t.Parallel()
 	const signs = "what signs webhooks here"
-	s := newStage(t, "hooked")
+	s := newSyncFixture(t, "hooked")
 	s.hide(signs)
 	s.declare("v1", "a", "b")
 	s.repo.commit("Begin")
@@ -157,7 +157,7 @@ func TestAWebhookThatAnyReplicaIsToldIsActedUponByTheLeader(t *testing.T) {
 }
 
 // forgeToken makes the credential for the forge and returns its Secret's name.
-func (s *stage) forgeToken(signs string) string {
+func (s *syncFixture) forgeToken(signs string) string {
 	s.Helper()
 	token, err := world.Git.CreateToken(s.Context(), s.owner, "forge", "write:issue", "write:repository", "read:user")
 	if err != nil {

@@ -66,7 +66,7 @@ func run(m *testing.M) (code int) {
 	return m.Run()
 }
 
-// prepare builds the product while the world starts. The limit covers a first
+// prepare builds the product while the environment starts. The limit covers a first
 // build of everything on a small machine.
 func prepare(dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Minute)

@@ -30,7 +30,7 @@ type mistake struct {
 
 // survive proves for each mistake: the other objects of the commit are applied,
 // the bad one is named with its file, and nothing is pruned until it is mended.
-func survive(t *testing.T, s *stage, mistakes []mistake) {
+func survive(t *testing.T, s *syncFixture, mistakes []mistake) {
 	s.repo.commit("Begin")
 	s.start()
 	s.follow(every("10m"))
@@ -96,7 +96,7 @@ func isPending(t *testing.T, sync *v1alpha1.Sync, object, source string) {
 
 func TestOneBadFileStopsNoOther(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "mistakes")
+	s := newSyncFixture(t, "mistakes")
 	s.declare("v1", "good")
 	survive(t, s, []mistake{
 		{
@@ -136,7 +136,7 @@ func TestOneBadFileStopsNoOther(t *testing.T) {
 
 func TestOneRefusedObjectStopsNoOther(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "refusals")
+	s := newSyncFixture(t, "refusals")
 	s.declare("v1", "good", "fixed")
 	s.repo.write("config/fixed.yaml", s.configMap("fixed", "v1")+"immutable: true\n")
 	s.forbid("forbidden")
@@ -191,7 +191,7 @@ func TestOneRefusedObjectStopsNoOther(t *testing.T) {
 
 // forbid has an admission policy deny ConfigMaps of the value in the declared
 // namespace, and waits until it is in force.
-func (s *stage) forbid(value string) {
+func (s *syncFixture) forbid(value string) {
 	s.Helper()
 	ctx := s.Context()
 	only := &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.apps}}
@@ -249,7 +249,7 @@ spec:
 
 func TestADefinitionAndItsObjectsComeInOneCommit(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "widgets")
+	s := newSyncFixture(t, "widgets")
 	widget := func(name, size string) string {
 		return fmt.Sprintf("apiVersion: e2e.poolwright.dev/v1\nkind: Widget\nmetadata: {name: %s, namespace: %s}\nspec: {size: %s}\n", name, s.apps, size)
 	}

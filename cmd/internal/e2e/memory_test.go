@@ -18,7 +18,7 @@ const (
 
 func TestTheControllerStaysSmallWithThousandsOfObjects(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "memory")
+	s := newSyncFixture(t, "memory")
 	// Files of a hundred objects each: plain manifests, as people keep them.
 	for file := range manyObjects / 100 {
 		var text strings.Builder

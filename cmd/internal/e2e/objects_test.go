@@ -20,13 +20,13 @@ func mergePatch(patch string) client.Patch {
 }
 
 // configMap is a manifest with one value.
-func (s *stage) configMap(name, value string) string {
+func (s *syncFixture) configMap(name, value string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: %s}\ndata:\n  value: %q\n", name, s.apps, value)
 }
 
 // declare writes a namespace and some ConfigMaps of the same value, each in a
 // file config/<name>.yaml.
-func (s *stage) declare(value string, names ...string) {
+func (s *syncFixture) declare(value string, names ...string) {
 	s.repo.write("config/namespace.yaml", fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n", s.apps))
 	for _, name := range names {
 		s.repo.write("config/"+name+".yaml", s.configMap(name, value))
@@ -34,7 +34,7 @@ func (s *stage) declare(value string, names ...string) {
 }
 
 // live reads a declared ConfigMap; nil where there is none.
-func (s *stage) live(name string) *corev1.ConfigMap {
+func (s *syncFixture) live(name string) *corev1.ConfigMap {
 	s.Helper()
 	var found corev1.ConfigMap
 	err := hand.Get(s.Context(), client.ObjectKey{Namespace: s.apps, Name: name}, &found)
@@ -48,7 +48,7 @@ func (s *stage) live(name string) *corev1.ConfigMap {
 }
 
 // holds waits until a declared ConfigMap has the value.
-func (s *stage) holds(name, value string) *corev1.ConfigMap {
+func (s *syncFixture) holds(name, value string) *corev1.ConfigMap {
 	s.Helper()
 	var found *corev1.ConfigMap
 	s.eventually(fmt.Sprintf("ConfigMap %s holds %q", name, value), func() error {
@@ -64,7 +64,7 @@ func (s *stage) holds(name, value string) *corev1.ConfigMap {
 }
 
 // gone waits until a ConfigMap does not exist.
-func (s *stage) gone(name string) {
+func (s *syncFixture) gone(name string) {
 	s.Helper()
 	s.eventually("ConfigMap "+name+" is gone", func() error {
 		if s.live(name) != nil {
@@ -75,7 +75,7 @@ func (s *stage) gone(name string) {
 }
 
 // edit changes a live ConfigMap by hand.
-func (s *stage) edit(name, patch string) {
+func (s *syncFixture) edit(name, patch string) {
 	s.Helper()
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.apps, Name: name}}
 	if err := hand.Patch(s.Context(), object, mergePatch(patch), client.FieldOwner("kubectl-edit")); err != nil {
@@ -84,7 +84,7 @@ func (s *stage) edit(name, patch string) {
 }
 
 // uproot deletes a live ConfigMap by hand.
-func (s *stage) uproot(name string) {
+func (s *syncFixture) uproot(name string) {
 	s.Helper()
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.apps, Name: name}}
 	if err := hand.Delete(s.Context(), object); err != nil {
@@ -105,7 +105,7 @@ func absent(err error) error {
 
 // census lists the ConfigMaps of the declared namespace with their incarnations,
 // without the one that Kubernetes itself puts there.
-func (s *stage) census() map[string]string {
+func (s *syncFixture) census() map[string]string {
 	s.Helper()
 	var list corev1.ConfigMapList
 	if err := hand.List(s.Context(), &list, client.InNamespace(s.apps)); err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestOutagesOfTheWorldAreOutlived takes parts of the world that all tests
+// TestOutagesOfTheWorldAreOutlived takes parts of the environment that all tests
 // share away, so it runs alone.
 func TestOutagesOfTheWorldAreOutlived(t *testing.T) {
-	s := newStage(t, "outage")
+	s := newSyncFixture(t, "outage")
 	s.declare("v1", five...)
 	s.repo.commit("Begin")
 	c := s.start()
@@ -21,9 +21,9 @@ func TestOutagesOfTheWorldAreOutlived(t *testing.T) {
 	before := s.census()
 	for _, one := range []struct {
 		name string
-		do   func(*stage)
+		do   func(*syncFixture)
 	}{
-		{"the Git server is stopped and started", func(s *stage) {
+		{"the Git server is stopped and started", func(s *syncFixture) {
 			if err := world.Git.Pause(s.Context()); err != nil {
 				s.Fatal(err)
 			}
@@ -36,7 +36,7 @@ func TestOutagesOfTheWorldAreOutlived(t *testing.T) {
 			}
 			s.ready()
 		}},
-		{"the API server is killed and started", func(s *stage) {
+		{"the API server is killed and started", func(s *syncFixture) {
 			if err := world.KillAPIServer(); err != nil {
 				s.Fatal(err)
 			}
@@ -74,7 +74,7 @@ const longer = 17 * time.Second
 
 func TestALongOutageOfTheAPIServerLosesNothing(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "blind")
+	s := newSyncFixture(t, "blind")
 	s.declare("v1", five...)
 	s.repo.commit("Begin")
 	c := s.start()

@@ -36,7 +36,7 @@ func newestImage(t *testing.T, w *sandbox.Environment, name string) string {
 }
 
 // images waits until the stage's class selects an image by its id.
-func (s *stage) images(id string) {
+func (s *syncFixture) images(id string) {
 	s.Helper()
 	class := &unstructured.Unstructured{}
 	class.SetGroupVersionKind(schema.GroupVersionKind{Group: "karpenter.k8s.aws", Version: "v1", Kind: "EC2NodeClass"})
@@ -55,7 +55,7 @@ func (s *stage) images(id string) {
 // An image that AWS publishes changes nothing until a person takes it.
 func TestAnImageOfAnSSMParameterStaysUntilItIsUpdated(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "parameters")
+	s := newSyncFixture(t, "parameters")
 	s.declare("${GPU_AMI_ID}", "a")
 	s.repo.write("config/class.yaml", `apiVersion: karpenter.k8s.aws/v1
 kind: EC2NodeClass

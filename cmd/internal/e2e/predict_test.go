@@ -30,19 +30,19 @@ const (
 	calmPool    = "calm"
 )
 
-// predicted is a world, and what was said about it.
+// predicted is an environment, and what was said about it.
 type predicted struct {
-	gpuScene
-	claims *film
-	told   provision.Forecast
+	gpuSuite
+	claims  *recording
+	comment provision.Forecast
 }
 
 // TestThePredictedNodesAreReplacedAndNoOther asks the command for the consequences
 // of a change, then makes the change, and compares.
 func TestThePredictedNodesAreReplacedAndNoOther(t *testing.T) {
 	t.Parallel()
-	g := newGPUWorld(t, "predict", map[string]string{"pools.yaml": predictPools("before", 50, 1)})
-	g.settleNodes()
+	g := newGPUFixture(t, "predict", map[string]string{"pools.yaml": predictPools("before", 50, 1)})
+	g.waitForNodes()
 	g.protect()
 	p := g.predicts(predictPools("after", 60, 2))
 	p.saysWhatAWorldHolds()
@@ -56,9 +56,9 @@ func TestThePredictedNodesAreReplacedAndNoOther(t *testing.T) {
 }
 
 // predicts writes the change to the working copy and asks what it will do.
-func (g gpuScene) predicts(pools string) *predicted {
+func (g gpuSuite) predicts(pools string) *predicted {
 	g.Helper()
-	p := &predicted{gpuScene: g, claims: g.films(&karpv1.NodeClaimList{})}
+	p := &predicted{gpuSuite: g, claims: g.record(&karpv1.NodeClaimList{})}
 	g.git.repo.write("config/pools.yaml", pools)
 	got := typed(g.T, g.Environment, g.git.repo.dir, "plan", "config", "-o", "json", "--namespace="+engineSystem)
 	got.expect(g.T, 1)
@@ -66,7 +66,7 @@ func (g gpuScene) predicts(pools string) *predicted {
 	if err := json.Unmarshal([]byte(got.out), &said); err != nil || said.Forecast == nil {
 		g.Fatalf("no forecast, %v, in:\n%s", err, got.out)
 	}
-	p.told = *said.Forecast
+	p.comment = *said.Forecast
 	return p
 }
 
@@ -77,7 +77,7 @@ func (p *predicted) saysWhatAWorldHolds() {
 	want := map[string]string{}
 	for pool, reason := range reasons {
 		kept := p.firstPod(pool).Spec.NodeName
-		claims, err := p.scene.claims(pool)
+		claims, err := p.engineSuite.claims(pool)
 		if err != nil {
 			p.Fatal(err)
 		}
@@ -88,13 +88,13 @@ func (p *predicted) saysWhatAWorldHolds() {
 			}
 		}
 	}
-	if diff := cmp.Diff(want, inWords(p.told.Replaced)); diff != "" {
+	if diff := cmp.Diff(want, inWords(p.comment.Replaced)); diff != "" {
 		p.Errorf("the prediction differs (-want +got):\n%s", diff)
 	}
-	if f := p.told; len(f.Drifted)+len(f.Removed)+len(f.Fit.Unscheduled)+len(f.Unknown) > 0 || f.Rollout.Nodes != 6 || f.Rollout.Blocked != 2 || !f.Rollout.Incomplete {
+	if f := p.comment; len(f.Drifted)+len(f.Removed)+len(f.Fit.Unscheduled)+len(f.Unknown) > 0 || f.Rollout.Nodes != 6 || f.Rollout.Blocked != 2 || !f.Rollout.Incomplete {
 		p.Errorf("more is told than there is: drifted %v, removed %v, unscheduled %v, unknown %v, %+v", f.Drifted, f.Removed, f.Fit.Unscheduled, f.Unknown, f.Rollout)
 	}
-	if first := p.told.Replaced[0]; first.Pool != taintsPool || len(first.Pods) > 0 {
+	if first := p.comment.Replaced[0]; first.Pool != taintsPool || len(first.Pods) > 0 {
 		p.Errorf("the first is to be the node without pods, and is %+v", first)
 	}
 }
@@ -116,7 +116,7 @@ func inWords(nodes []provision.Node) map[string]string {
 func (p *predicted) past() (gone, marked map[string]string) {
 	p.Helper()
 	gone, marked = map[string]string{}, map[string]string{}
-	for _, one := range p.claims.all(p.gpuScene) {
+	for _, one := range p.claims.all(p.gpuSuite) {
 		claim := one.object.(*karpv1.NodeClaim)
 		if mark := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted); mark.IsTrue() {
 			marked[claim.Name] = mark.Reason
@@ -140,7 +140,7 @@ func (p *predicted) replaced(what string, now func(provision.Node) bool) {
 	p.Helper()
 	start := time.Now()
 	goes, stays := map[string]string{}, map[string]string{}
-	for _, n := range p.told.Replaced {
+	for _, n := range p.comment.Replaced {
 		if now(n) {
 			goes[n.NodeClaim] = n.Reason
 		} else {
@@ -162,10 +162,10 @@ func (p *predicted) replaced(what string, now func(provision.Node) bool) {
 	p.Logf("%s: %d nodes after %s", what, len(goes), since(start))
 }
 
-// keptAreTold looks at the live cluster as a rollout's report does.
+// keptAreTold reads the live cluster as a rollout's report does.
 func (p *predicted) keptAreTold() {
 	p.Helper()
-	want := slices.DeleteFunc(slices.Clone(p.told.Replaced), func(n provision.Node) bool { return !n.Blocked() })
+	want := slices.DeleteFunc(slices.Clone(p.comment.Replaced), func(n provision.Node) bool { return !n.Blocked() })
 	p.eventually("the nodes that are kept are told", func() error {
 		nodes, unknown, err := simulate.Drifted(p.Context(), p.fleet())
 		if err != nil {
@@ -211,7 +211,7 @@ func pointers[T any](items []T) (out []*T) {
 // free takes away what keeps the two nodes.
 func (p *predicted) free() {
 	p.Helper()
-	for _, n := range p.told.Replaced {
+	for _, n := range p.comment.Replaced {
 		for _, b := range n.Blockers {
 			if b.Kind == "do-not-disrupt" {
 				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.Pod.Namespace, Name: b.Pod.Name}}
@@ -243,7 +243,7 @@ func (p *predicted) noOther() {
 	})
 	gone, marked := p.past()
 	want := maps.Collect(func(yield func(string, string) bool) {
-		for _, n := range p.told.Replaced {
+		for _, n := range p.comment.Replaced {
 			if !yield(n.NodeClaim, n.Reason) {
 				return
 			}
@@ -263,7 +263,7 @@ func (p *predicted) noOther() {
 func (p *predicted) terminated(want map[string]string) {
 	p.Helper()
 	name := map[string]string{}
-	for _, one := range p.claims.all(p.gpuScene) {
+	for _, one := range p.claims.all(p.gpuSuite) {
 		claim := one.object.(*karpv1.NodeClaim)
 		name[claim.Status.ProviderID[strings.LastIndexByte(claim.Status.ProviderID, '/')+1:]] = claim.Name
 	}

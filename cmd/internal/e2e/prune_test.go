@@ -17,7 +17,7 @@ import (
 var confirmation = regexp.MustCompile(`poolwright\.dev/confirm=([0-9A-Za-z+,.-]+)$`)
 
 // confirm puts the annotation on the Sync.
-func (s *stage) confirm(token string) {
+func (s *syncFixture) confirm(token string) {
 	s.Helper()
 	s.change(func(sync *v1alpha1.Sync) {
 		if sync.Annotations == nil {
@@ -28,7 +28,7 @@ func (s *stage) confirm(token string) {
 }
 
 // tokenIn is the confirmation token that a message ends with.
-func (s *stage) tokenIn(message string) string {
+func (s *syncFixture) tokenIn(message string) string {
 	s.Helper()
 	found := confirmation.FindStringSubmatch(message)
 	if found == nil {
@@ -47,7 +47,7 @@ func names(prefix string, n int) []string {
 
 func TestALargePruneWaitsForAPerson(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "guard")
+	s := newSyncFixture(t, "guard")
 	staying, leaving := names("staying", 4), names("leaving", 11)
 	s.declare("v1", append(leaving, staying...)...)
 	s.repo.commit("Begin")
@@ -101,7 +101,7 @@ func TestALargePruneWaitsForAPerson(t *testing.T) {
 
 func TestWhatIsMarkedOrNotPrunedStays(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "keep")
+	s := newSyncFixture(t, "keep")
 	s.declare("v1", "a", "b", "c", "marked")
 	s.repo.write("config/marked.yaml", strings.Replace(s.configMap("marked", "v1"), "{name", `{annotations: {poolwright.dev/prune: disabled}, name`, 1))
 	s.repo.commit("Begin")
@@ -128,7 +128,7 @@ func TestWhatIsMarkedOrNotPrunedStays(t *testing.T) {
 
 // released waits until the Sync is gone, and checks that nothing of its memory
 // is left.
-func (s *stage) released() {
+func (s *syncFixture) released() {
 	s.Helper()
 	s.eventually("the Sync is gone", func() error {
 		_, err := s.read(s.name)
@@ -140,7 +140,7 @@ func (s *stage) released() {
 	}
 }
 
-func (s *stage) deleteSync() {
+func (s *syncFixture) deleteSync() {
 	s.Helper()
 	if err := hand.Delete(s.Context(), s.sync()); err != nil {
 		s.Fatal(err)
@@ -149,7 +149,7 @@ func (s *stage) deleteSync() {
 
 func TestADeletedSyncLeavesItsObjects(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "orphan")
+	s := newSyncFixture(t, "orphan")
 	s.declare("v1", "a", "b")
 	s.repo.commit("Begin")
 	s.start()
@@ -173,7 +173,7 @@ func TestADeletedSyncLeavesItsObjects(t *testing.T) {
 
 func TestADeletedSyncPrunesWhereItIsToldTo(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "release")
+	s := newSyncFixture(t, "release")
 	s.declare("v1", "a", "b")
 	s.repo.commit("Begin")
 	s.start()
@@ -211,7 +211,7 @@ func TestADeletedSyncPrunesWhereItIsToldTo(t *testing.T) {
 }
 
 // lastTold is the message of the newest event of the Sync with that reason.
-func (s *stage) lastTold(reason string) string {
+func (s *syncFixture) lastTold(reason string) string {
 	s.Helper()
 	var events corev1.EventList
 	if err := hand.List(s.Context(), &events, client.InNamespace(s.system)); err != nil {

@@ -24,7 +24,7 @@ import (
 
 // pulls is a repository with pull requests, and a Poolwright that is told of them.
 type pulls struct {
-	gpuScene
+	gpuSuite
 	owner gitserver.Account
 	bot   gitserver.Account
 	made  gitserver.Repository
@@ -32,17 +32,17 @@ type pulls struct {
 	base string
 }
 
-// The pools of the story: one is changed itself, the other through its class.
+// The pools of the suite: one is changed itself, the other through its class.
 const (
 	taintedPool = "tainted"
 	diskedPool  = "disked"
 )
 
-// TestPullRequestsAreToldWhatTheyDo: opened, planned, pushed again, merged, rolled
+// TestPullRequestsGetTheirPlan: opened, planned, pushed again, merged, rolled
 // out, and what comes between.
-func TestPullRequestsAreToldWhatTheyDo(t *testing.T) {
+func TestPullRequestsGetTheirPlan(t *testing.T) {
 	t.Parallel()
-	g := newGPUWorld(t, "pulls", map[string]string{
+	g := newGPUFixture(t, "pulls", map[string]string{
 		"tainted.yaml": pullPoolText(taintedPool, "default", "old"), "disked.yaml": pullPoolText(diskedPool, "gpu-nodeclass", "same"),
 	})
 	p := newPulls(g)
@@ -50,14 +50,14 @@ func TestPullRequestsAreToldWhatTheyDo(t *testing.T) {
 		g.addDeployment(pool, 2)
 		g.nodesAre(pool, 2)
 	}
-	play := func(name string, do func(*pulls)) part {
-		return part{name, func(s scene) { part := *p; part.gpuScene = g.in(s); do(&part) }}
+	run := func(name string, do func(*pulls)) step {
+		return step{name, func(s engineSuite) { part := *p; part.gpuSuite = g.in(s); do(&part) }}
 	}
-	inTurn(g.scene,
-		play("a change of taints and disks is told, pushed again, merged and rolled out to its end", (*pulls).livesToItsEnd),
-		play("what cannot be rendered is said so, and hurts nobody", (*pulls).isABomb),
-		play("a pull request that changes nothing here is not commented", (*pulls).isElsewhere),
-		play("a merge that takes more than was reviewed is held", (*pulls).growsBeyondItsReview),
+	runSteps(g.engineSuite,
+		run("a change of taints and disks is told, pushed again, merged and rolled out to its end", (*pulls).livesToItsEnd),
+		run("what cannot be rendered is said so, and hurts nobody", (*pulls).isABomb),
+		run("a pull request that changes nothing here is not commented", (*pulls).isElsewhere),
+		run("a merge that takes more than was reviewed is held", (*pulls).growsBeyondItsReview),
 	)
 }
 
@@ -80,11 +80,11 @@ spec:
 `, name, class, taint)
 }
 
-// newPulls gives the world's Sync a user at the forge.
-func newPulls(g gpuScene) *pulls {
+// newPulls gives the environment's Sync a user at the forge.
+func newPulls(g gpuSuite) *pulls {
 	g.Helper()
 	ctx := g.Context()
-	p := &pulls{gpuScene: g, base: g.git.repo.branch}
+	p := &pulls{gpuSuite: g, base: g.git.repo.branch}
 	p.owner = g.git.owner
 	p.made = gitserver.Repository{Owner: g.git.repo.user, Name: "nodes"}
 	token, err := world.Git.CreateToken(ctx, g.git.owner, "people", "write:repository", "write:issue", "write:user")
@@ -239,15 +239,15 @@ func (p *pulls) merge(number int) string {
 }
 
 // nodesAre waits until a pool has so many nodes, all ready, and names their claims.
-func (g gpuScene) nodesAre(pool string, many int) []string {
+func (g gpuSuite) nodesAre(pool string, many int) []string {
 	g.Helper()
 	return g.nodesBetween(pool, many, many)
 }
 
-// nodesSettle is nodesAre after a roll-out, which may leave one empty node more where
+// waitForNodeCount is nodesAre after a roll-out, which may leave one empty node more where
 // nothing consolidates: on a busy machine Karpenter counts an evicted pod and the one in
 // its place, and makes a node for either.
-func (g gpuScene) nodesSettle(pool string, many int) []string {
+func (g gpuSuite) waitForNodeCount(pool string, many int) []string {
 	g.Helper()
 	names := g.nodesBetween(pool, many, many+1)
 	if len(names) == many {
@@ -270,7 +270,7 @@ func (g gpuScene) nodesSettle(pool string, many int) []string {
 	return names
 }
 
-func (g gpuScene) nodesBetween(pool string, least, most int) (names []string) {
+func (g gpuSuite) nodesBetween(pool string, least, most int) (names []string) {
 	g.Helper()
 	g.until(fmt.Sprintf("%s has %d nodes", pool, least), func() error {
 		claims, err := g.claims(pool)
@@ -293,7 +293,7 @@ func (g gpuScene) nodesBetween(pool string, least, most int) (names []string) {
 	return names
 }
 
-// The contexts of the statuses, for this world's cluster.
+// The contexts of the statuses, for this environment's cluster.
 const (
 	planStatus    = "poolwright/plan (gpu-timeslicing)"
 	rolloutStatus = "poolwright/rollout (gpu-timeslicing)"
@@ -335,7 +335,7 @@ func (p *pulls) livesToItsEnd() {
 	if said := p.stands(merged, rolloutStatus, "success"); !strings.Contains(said, "4 nodes") {
 		p.Errorf("the status says %q", said)
 	}
-	for _, name := range append(p.nodesSettle(taintedPool, 2), p.nodesSettle(diskedPool, 2)...) {
+	for _, name := range append(p.waitForNodeCount(taintedPool, 2), p.waitForNodeCount(diskedPool, 2)...) {
 		if slices.Contains(before, name) {
 			p.Errorf("%s is still there", name)
 		}
@@ -375,7 +375,7 @@ func (p *pulls) isElsewhere() {
 // growsBeyondItsReview: between the review and the merge many more nodes came.
 func (p *pulls) growsBeyondItsReview() {
 	number := p.open("newer-taint", "Taint the pool anew", map[string]string{"tainted.yaml": pullPoolText(taintedPool, "default", "newer")})
-	told := len(p.nodesSettle(taintedPool, 2))
+	told := len(p.waitForNodeCount(taintedPool, 2))
 	p.says(number, fmt.Sprintf("%d nodes replaced", told))
 	p.scales(taintedPool, 7)
 	grown := p.nodesAre(taintedPool, 7)

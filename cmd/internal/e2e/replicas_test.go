@@ -16,7 +16,7 @@ import (
 )
 
 // holder is who holds the lease.
-func (s *stage) holder() string {
+func (s *syncFixture) holder() string {
 	s.Helper()
 	var leases coordinationv1.LeaseList
 	if err := hand.List(s.Context(), &leases, client.InNamespace(s.system)); err != nil {
@@ -31,7 +31,7 @@ func (s *stage) holder() string {
 }
 
 // standby starts a second replica and waits until it asks for the lease.
-func (s *stage) standby() *controller {
+func (s *syncFixture) standby() *controller {
 	s.Helper()
 	c := s.start()
 	s.eventually("the second replica waits for the lease", func() error {
@@ -45,7 +45,7 @@ func (s *stage) standby() *controller {
 }
 
 // tookOver waits until somebody else leads than before.
-func (s *stage) tookOver(from string) {
+func (s *syncFixture) tookOver(from string) {
 	s.Helper()
 	s.eventually("another replica leads", func() error {
 		if now := s.holder(); now == from || now == "" {
@@ -57,7 +57,7 @@ func (s *stage) tookOver(from string) {
 
 func TestOfTwoReplicasOneActsAndTheOtherTakesOver(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "replicas")
+	s := newSyncFixture(t, "replicas")
 	s.declare("v1", five...)
 	s.repo.commit("Begin")
 	first := s.start()
@@ -100,7 +100,7 @@ func TestOfTwoReplicasOneActsAndTheOtherTakesOver(t *testing.T) {
 
 func TestALeaderThatWokeUpTooLateWritesNothing(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "frozen")
+	s := newSyncFixture(t, "frozen")
 	s.declare("v1", five...)
 	s.repo.commit("Begin")
 	first := s.start()
@@ -146,7 +146,7 @@ func TestALeaderThatWokeUpTooLateWritesNothing(t *testing.T) {
 
 func TestASyncThatNobodyHonoursSaysSo(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "foreign")
+	s := newSyncFixture(t, "foreign")
 	s.declare("v1", "a")
 	s.repo.commit("Begin")
 	s.start()

@@ -16,7 +16,7 @@ import (
 )
 
 // shipped creates the objects of config/rbac/<name> for this stage's controller.
-func (s *stage) shipped(name string) {
+func (s *syncFixture) shipped(name string) {
 	s.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "rbac", name))
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *stage) shipped(name string) {
 
 // grant lets the stage's controller do everything to the resources of the core
 // group.
-func (s *stage) grant(name string, resources ...string) {
+func (s *syncFixture) grant(name string, resources ...string) {
 	s.Helper()
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: s.name + "-" + name},
@@ -64,7 +64,7 @@ func (s *stage) grant(name string, resources ...string) {
 
 func TestNarrowRightsAreEnoughForWhatTheyName(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "rights")
+	s := newSyncFixture(t, "rights")
 	s.user = "system:serviceaccount:" + s.system + ":poolwright"
 	s.shipped("controller.yaml") // and neither engine.yaml nor loop.yaml
 	s.grant("narrow", "namespaces", "configmaps")

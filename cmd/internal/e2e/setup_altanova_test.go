@@ -24,7 +24,7 @@ func TestSetupAltanova(t *testing.T) {
 	t.Parallel()
 	s := newSetup(t, "altanova")
 	launches := s.AWS.Watch(t.Context())
-	pods, list := s.films(&corev1.PodList{}, client.InNamespace("default")), s.films(&corev1.NodeList{})
+	pods, list := s.record(&corev1.PodList{}, client.InNamespace("default")), s.record(&corev1.NodeList{})
 	s.creates("workloads/tinyllama.yaml")
 	gpuNode := s.lands("tinyllama-inference")
 	s.startsCold(gpuNode, pods, list, s.awaits(launches, gpuPool, aws.Pending))
@@ -66,7 +66,7 @@ func TestSetupAltanova(t *testing.T) {
 
 // startsCold follows the pod from nowhere to its node. What the API server shows is
 // in its own order, and EC2's launch shows in the NodeClaim.
-func (s setupScene) startsCold(l landing, pods, nodes *film, launch aws.Instance) {
+func (s setupSuite) startsCold(l landing, pods, nodes *recording, launch aws.Instance) {
 	s.Helper()
 	ofPod := func(is func(*corev1.Pod) bool) func(client.Object) bool {
 		return func(o client.Object) bool { return o.GetName() == l.pod.Name && is(o.(*corev1.Pod)) }
@@ -81,7 +81,7 @@ func (s setupScene) startsCold(l landing, pods, nodes *film, launch aws.Instance
 	isInitialized := ofNode(func(n *corev1.Node) bool { return n.Labels[karpv1.NodeInitializedLabelKey] == "true" })
 	steps := []struct {
 		name string
-		in   *film
+		in   *recording
 		is   func(client.Object) bool
 	}{
 		{"the pod finds no node", pods, ofPod(func(p *corev1.Pod) bool {
@@ -95,8 +95,8 @@ func (s setupScene) startsCold(l landing, pods, nodes *film, launch aws.Instance
 	}
 	s.until("the films show the end", func() error {
 		last := steps[len(steps)-1]
-		_, runs := last.in.first(s.gpuScene, 0, last.is)
-		_, ready := nodes.first(s.gpuScene, 0, isInitialized)
+		_, runs := last.in.first(s.gpuSuite, 0, last.is)
+		_, ready := nodes.first(s.gpuSuite, 0, isInitialized)
 		if !runs || !ready {
 			return fmt.Errorf("the pod runs: %t; the node is initialized: %t", runs, ready)
 		}
@@ -104,7 +104,7 @@ func (s setupScene) startsCold(l landing, pods, nodes *film, launch aws.Instance
 	})
 	at := uint64(0)
 	for _, step := range steps {
-		revision, seen := step.in.first(s.gpuScene, 0, step.is)
+		revision, seen := step.in.first(s.gpuSuite, 0, step.is)
 		if !seen || revision <= at {
 			s.Errorf("not in the chain's order: %s (seen: %t, at %d, after %d)", step.name, seen, revision, at)
 		}
@@ -112,8 +112,8 @@ func (s setupScene) startsCold(l landing, pods, nodes *film, launch aws.Instance
 	}
 	// The engine calls the node initialized beside the pod's start, but never
 	// before the GPU is there.
-	gpuAt, _ := nodes.first(s.gpuScene, 0, offered)
-	initialized, seen := nodes.first(s.gpuScene, 0, isInitialized)
+	gpuAt, _ := nodes.first(s.gpuSuite, 0, offered)
+	initialized, seen := nodes.first(s.gpuSuite, 0, isInitialized)
 	if !seen || initialized < gpuAt {
 		s.Errorf("the node was initialized at %d (%t), its GPU came at %d", initialized, seen, gpuAt)
 	}
@@ -128,7 +128,7 @@ func (s setupScene) startsCold(l landing, pods, nodes *film, launch aws.Instance
 }
 
 // neverAFifth asks for five GPUs where four are allowed.
-func (s setupScene) neverAFifth() {
+func (s setupSuite) neverAFifth() {
 	s.Helper()
 	for i := range 4 {
 		s.creates("workloads/tinyllama.yaml", func(o *unstructured.Unstructured) { o.SetName(fmt.Sprintf("%s-%d", o.GetName(), i)) })
@@ -153,7 +153,7 @@ func (s setupScene) neverAFifth() {
 		}
 		return nil
 	})
-	s.told(waits, "FailedScheduling", "all available instance types exceed limits for nodepool", gpuPool)
+	s.expectEvent(waits, "FailedScheduling", "all available instance types exceed limits for nodepool", gpuPool)
 	s.countsGPUs(gpuPool, "4", "4")
 	var pod corev1.Pod
 	if err := s.hand.Get(s.Context(), client.ObjectKey{Namespace: "default", Name: waits}, &pod); err != nil {
@@ -169,7 +169,7 @@ func (s setupScene) neverAFifth() {
 
 // plainPod creates a pod that needs no GPU, and says nothing of nodes but what
 // the changes say.
-func (s setupScene) plainPod(name string, changes ...func(*corev1.Pod)) {
+func (s setupSuite) plainPod(name string, changes ...func(*corev1.Pod)) {
 	s.Helper()
 	grace := int64(1)
 	need := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("512Mi")}

@@ -78,14 +78,14 @@ func TestSetupBaseten(t *testing.T) {
 
 // autoscaled are nodes that Cluster Autoscaler brought.
 type autoscaled struct {
-	setupScene
+	setupSuite
 	group     string
 	instances []string
 }
 
 // autoscales launches nodes as the node group's Auto Scaling group does when
 // Cluster Autoscaler raises its size, and waits until they are ready.
-func (s setupScene) autoscales(group string, n int32) autoscaled {
+func (s setupSuite) autoscales(group string, n int32) autoscaled {
 	s.Helper()
 	images, err := s.account.ec2.DescribeImages(s.Context(), &ec2.DescribeImagesInput{
 		Owners: []string{"amazon"}, Filters: []ec2types.Filter{{Name: sdk.String("name"), Values: []string{"amazon-eks-node-1.32-" + s.latest()}}},

@@ -41,7 +41,7 @@ type metadata struct{ Endpoint, Tokens, HopLimit, IPv6 string }
 
 // landing is where a pod came to run.
 type landing struct {
-	setupScene
+	setupSuite
 	pod      corev1.Pod
 	node     corev1.Node
 	claim    karpv1.NodeClaim
@@ -52,9 +52,9 @@ type landing struct {
 
 // lands waits until a pod of the default namespace runs on a node that is
 // initialized.
-func (s setupScene) lands(pod string) (l landing) {
+func (s setupSuite) lands(pod string) (l landing) {
 	s.Helper()
-	l.setupScene = s
+	l.setupSuite = s
 	s.until("pod "+pod+" runs on an initialized node", func() error {
 		if err := s.hand.Get(s.Context(), client.ObjectKey{Namespace: "default", Name: pod}, &l.pod); err != nil {
 			return err
@@ -152,19 +152,19 @@ func metadataOf(template map[string]string) metadata {
 }
 
 // al2023 is the name of an image for the EKS cluster's version of Kubernetes.
-func (s setupScene) al2023(variant, release string) string {
+func (s setupSuite) al2023(variant, release string) string {
 	return fmt.Sprintf("amazon-eks-node-al2023-x86_64-%s-%s-%s", variant, s.of.Version, release)
 }
 
 // latest is the newest release of images.
-func (s setupScene) latest() string { return s.aws.Releases[len(s.aws.Releases)-1] }
+func (s setupSuite) latest() string { return s.aws.Releases[len(s.aws.Releases)-1] }
 
 // lasted proves that no node of the pool was ended before it was so long without
 // any coming or going of pods. How long it lasted at most is nobody's promise.
-func (s setupScene) lasted(pool string, least time.Duration) {
+func (s setupSuite) lasted(pool string, least time.Duration) {
 	s.Helper()
 	last := map[string]*karpv1.NodeClaim{}
-	for _, one := range s.history.all(s.gpuScene) {
+	for _, one := range s.history.all(s.gpuSuite) {
 		if claim := one.object.(*karpv1.NodeClaim); claim.Labels[karpv1.NodePoolLabelKey] == pool {
 			last[claim.Name] = claim
 		}

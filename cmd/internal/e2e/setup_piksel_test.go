@@ -54,7 +54,7 @@ func TestSetupPiksel(t *testing.T) {
 }
 
 // countsGPUs: the limit is under the name by which Karpenter counts, so it binds.
-func (s setupScene) countsGPUs(pool, limit, used string) {
+func (s setupSuite) countsGPUs(pool, limit, used string) {
 	s.Helper()
 	s.eventually("pool "+pool+" counts its GPUs", func() error {
 		var of karpv1.NodePool
@@ -70,7 +70,7 @@ func (s setupScene) countsGPUs(pool, limit, used string) {
 }
 
 // waitsFor: the pool's nodes go so long after they are empty.
-func (s setupScene) waitsFor(pool, long string) {
+func (s setupSuite) waitsFor(pool, long string) {
 	s.Helper()
 	var of karpv1.NodePool
 	if err := s.hand.Get(s.Context(), client.ObjectKey{Name: pool}, &of); err != nil {
@@ -85,7 +85,7 @@ func (s setupScene) waitsFor(pool, long string) {
 // disruption in which the general node is found empty has the GPU node before it,
 // too, empty for longer, and passes over it; an event says so. That is the proof:
 // no length of time would be one that nothing comes later.
-func (s setupScene) onlyGeneralGoes(gpuNode, general landing) {
+func (s setupSuite) onlyGeneralGoes(gpuNode, general landing) {
 	s.Helper()
 	for _, l := range []landing{gpuNode, general} {
 		if err := s.hand.Delete(s.Context(), &l.pod); err != nil {
@@ -109,8 +109,8 @@ func (s setupScene) onlyGeneralGoes(gpuNode, general landing) {
 	})
 	s.Logf("the general node was gone %s after its pod", since(begin))
 	s.lasted("default", 5*time.Second)
-	s.told(general.claim.Name, "DisruptionTerminating", "Empty")
-	s.told(gpuNode.claim.Name, "Unconsolidatable", `NodePool "gpu" has consolidation disabled`)
+	s.expectEvent(general.claim.Name, "DisruptionTerminating", "Empty")
+	s.expectEvent(gpuNode.claim.Name, "Unconsolidatable", `NodePool "gpu" has consolidation disabled`)
 
 	var claim karpv1.NodeClaim
 	if err := s.hand.Get(s.Context(), client.ObjectKeyFromObject(&gpuNode.claim), &claim); err != nil {

@@ -87,7 +87,7 @@ func TestSetupPingvas(t *testing.T) {
 }
 
 // scales sets the number of a Deployment's pods.
-func (s setupScene) scales(of *unstructured.Unstructured, replicas int) {
+func (s setupSuite) scales(of *unstructured.Unstructured, replicas int) {
 	s.Helper()
 	patch := mergePatch(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
 	if err := s.hand.Patch(s.Context(), of.DeepCopy(), patch); err != nil {
@@ -96,7 +96,7 @@ func (s setupScene) scales(of *unstructured.Unstructured, replicas int) {
 }
 
 // refusesZero: an HPA from zero is refused, as the example's README says.
-func (s setupScene) refusesZero(of *unstructured.Unstructured) {
+func (s setupSuite) refusesZero(of *unstructured.Unstructured) {
 	s.Helper()
 	hpa := func(least int32) *autoscalingv2.HorizontalPodAutoscaler {
 		target := autoscalingv2.CrossVersionObjectReference{APIVersion: of.GetAPIVersion(), Kind: of.GetKind(), Name: of.GetName()}
@@ -115,9 +115,9 @@ func (s setupScene) refusesZero(of *unstructured.Unstructured) {
 
 // landsOf waits until the only pod of a Deployment runs on an initialized node
 // whose NodeClaim is none of these.
-func (s setupScene) landsOf(deployment *unstructured.Unstructured, not ...string) (l landing) {
+func (s setupSuite) landsOf(deployment *unstructured.Unstructured, not ...string) (l landing) {
 	s.Helper()
-	l.setupScene = s
+	l.setupSuite = s
 	selector, _, err := unstructured.NestedStringMap(deployment.Object, "spec", "selector", "matchLabels")
 	if err != nil {
 		s.Fatal(err)
@@ -169,7 +169,7 @@ func (l landing) lives(most time.Duration) {
 
 // interrupts warns a spot node as EC2 does two minutes before it takes it, and
 // returns where its pod runs when the engine has ended the node itself.
-func (s setupScene) interrupts(old landing, deployment *unstructured.Unstructured) landing {
+func (s setupSuite) interrupts(old landing, deployment *unstructured.Unstructured) landing {
 	s.Helper()
 	warned := time.Now()
 	if err := s.AWS.Interrupt(old.instance.ID); err != nil {
@@ -197,7 +197,7 @@ func (s setupScene) interrupts(old landing, deployment *unstructured.Unstructure
 // expires shortens the week of gpu-spot. The node that was made for a week drifts;
 // the one in its place is followed to its end, when its pod goes to the next though
 // nothing else was wrong with it.
-func (s setupScene) expires(weekly landing, deployment *unstructured.Unstructured, after time.Duration) {
+func (s setupSuite) expires(weekly landing, deployment *unstructured.Unstructured, after time.Duration) {
 	s.Helper()
 	s.edits("Replace nodes sooner, and let empty ones go sooner", "clusters/studio/nodepools.yaml",
 		"expireAfter: 168h", "expireAfter: "+after.String(), "consolidateAfter: 30s", "consolidateAfter: 5s", "consolidateAfter: 60s", "consolidateAfter: 5s")
@@ -208,7 +208,7 @@ func (s setupScene) expires(weekly landing, deployment *unstructured.Unstructure
 		s.Errorf("NodeClaim %s was replaced after %s, before it expired", old.claim.Name, lived)
 	}
 	// Karpenter notes every other reason on the NodeClaim before it ends it.
-	for _, one := range s.history.all(s.gpuScene) {
+	for _, one := range s.history.all(s.gpuSuite) {
 		for _, reason := range []string{karpv1.ConditionTypeDisruptionReason, karpv1.ConditionTypeDrifted} {
 			claim := one.object.(*karpv1.NodeClaim)
 			if claim.Name == old.claim.Name && claim.StatusConditions().Get(reason).IsTrue() {
@@ -221,7 +221,7 @@ func (s setupScene) expires(weekly landing, deployment *unstructured.Unstructure
 
 // charts: the controller serves what the dashboard asks it for, under these names and
 // labels, when all of it has happened: so many series.
-func (s setupScene) charts(file string, want int) {
+func (s setupSuite) charts(file string, want int) {
 	s.Helper()
 	text, err := os.ReadFile(filepath.Join(s.example(), file))
 	if err != nil {

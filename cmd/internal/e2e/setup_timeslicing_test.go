@@ -79,7 +79,7 @@ func TestSetupTimeslicing(t *testing.T) {
 
 // pins are the images that the Sync has pinned, by variable: each is the newest of
 // its SSM parameter, and what a class selects.
-func (s setupScene) pins() map[string]string {
+func (s setupSuite) pins() map[string]string {
 	s.Helper()
 	sync, err := s.sync()
 	if err != nil {
@@ -109,7 +109,7 @@ func (s setupScene) pins() map[string]string {
 }
 
 // allLand waits until so many pods of an app run, and no other is there.
-func (s setupScene) allLand(app string, want int) (pods []corev1.Pod) {
+func (s setupSuite) allLand(app string, want int) (pods []corev1.Pod) {
 	s.Helper()
 	s.until(fmt.Sprintf("%d pods of %s run", want, app), func() (err error) {
 		if pods, err = s.labelled("app", app); err != nil {
@@ -130,7 +130,7 @@ func (s setupScene) allLand(app string, want int) (pods []corev1.Pod) {
 }
 
 // logs: the control plane's logs of these types are on, and kept for 14 days.
-func (s setupScene) logs(types ...string) {
+func (s setupSuite) logs(types ...string) {
 	s.Helper()
 	shown, err := s.account.eks.DescribeCluster(s.Context(), &eks.DescribeClusterInput{Name: &s.of.Cluster})
 	if err != nil {

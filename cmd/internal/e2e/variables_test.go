@@ -13,7 +13,7 @@ import (
 )
 
 // variables are what the Sync takes them from, beside it.
-func (s *stage) variables(plain map[string]string, token string) {
+func (s *syncFixture) variables(plain map[string]string, token string) {
 	s.Helper()
 	meta := metav1.ObjectMeta{Namespace: s.system}
 	settings := &corev1.ConfigMap{ObjectMeta: meta, Data: plain}
@@ -29,7 +29,7 @@ func (s *stage) variables(plain map[string]string, token string) {
 }
 
 // applied waits until the Secret in Git has the token.
-func (s *stage) applied(token string) *corev1.Secret {
+func (s *syncFixture) applied(token string) *corev1.Secret {
 	s.Helper()
 	var found corev1.Secret
 	s.eventually("the Secret has the token", func() error {
@@ -46,7 +46,7 @@ func (s *stage) applied(token string) *corev1.Secret {
 
 func TestVariablesComeFromTheSyncAndFromObjectsBesideIt(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "variables")
+	s := newSyncFixture(t, "variables")
 	s.hide("poolwrightsealed") // Nor what stands for a Secret's value.
 	s.declare("${VALUE}", "a", "leaving")
 	s.repo.write("config/registry.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: registry, namespace: "+s.apps+"}\nstringData:\n  auth: Bearer ${TOKEN}\n")

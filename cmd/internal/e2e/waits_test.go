@@ -32,12 +32,12 @@ func isReady(sync *v1alpha1.Sync, revision string) error {
 }
 
 // ready waits until the newest commit is applied.
-func (s *stage) ready() *v1alpha1.Sync {
+func (s *syncFixture) ready() *v1alpha1.Sync {
 	s.Helper()
 	return s.readyAs(s.name)
 }
 
-func (s *stage) readyAs(name string) *v1alpha1.Sync {
+func (s *syncFixture) readyAs(name string) *v1alpha1.Sync {
 	s.Helper()
 	var sync *v1alpha1.Sync
 	s.eventually("Sync "+name+" is ready", func() (err error) {
@@ -51,7 +51,7 @@ func (s *stage) readyAs(name string) *v1alpha1.Sync {
 
 // troubled waits until the Sync is not ready for the given reason, and an event
 // says so. It returns the message.
-func (s *stage) troubled(reason string) string {
+func (s *syncFixture) troubled(reason string) string {
 	s.Helper()
 	var ready *metav1.Condition
 	s.eventually("the Sync is not ready: "+reason, func() error {
@@ -66,7 +66,7 @@ func (s *stage) troubled(reason string) string {
 }
 
 // told waits for an event of the Sync with the reason, and returns its message.
-func (s *stage) told(reason string) string {
+func (s *syncFixture) told(reason string) string {
 	s.Helper()
 	message := ""
 	s.eventually("an event "+reason, func() error {
@@ -91,12 +91,12 @@ func (s *stage) told(reason string) string {
 
 // handled asks for a run now and waits until it is done. Whatever the
 // controller still had to do has happened then.
-func (s *stage) handled() *v1alpha1.Sync {
+func (s *syncFixture) handled() *v1alpha1.Sync {
 	s.Helper()
 	return s.handledAs(s.name)
 }
 
-func (s *stage) handledAs(name string) *v1alpha1.Sync {
+func (s *syncFixture) handledAs(name string) *v1alpha1.Sync {
 	s.Helper()
 	token := time.Now().Format(time.RFC3339Nano)
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ReconcileAnnotation, token)

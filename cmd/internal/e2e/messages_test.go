@@ -11,7 +11,7 @@ import (
 
 const (
 	// wordsKept is how many lines of a log a failed test shows. What failed is said
-	// before them, and must still be seen by who reads only the end of the output.
+	// before them, and must still be observed by who reads only the end of the output.
 	wordsKept = 12
 	// wordsLong is how much of a line is shown, in bytes.
 	wordsLong = 240

@@ -28,10 +28,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 )
 
-// engineWorld is a second world, with the engine on: the cluster and the AWS
+// engineFixture is a second environment, with the engine on: the cluster and the AWS
 // account of examples/altanova, and its objects. All of its tests share the one
 // controller, so they say which of them may run beside others.
-type engineWorld struct {
+type engineFixture struct {
 	*sandbox.Environment
 	aws  aws.Config
 	hand client.WithWatch
@@ -47,18 +47,18 @@ type engineWorld struct {
 // engineSystem is the controller's namespace there.
 const engineSystem = "poolwright-system"
 
-// scene is one test's part of that world.
-type scene struct {
+// engineSuite is one test's part of that environment.
+type engineSuite struct {
 	*testing.T
-	*engineWorld
+	*engineFixture
 }
 
-// newEngineWorld starts the world and the controller, and returns once the
+// newEngineFixture starts the environment and the controller, and returns once the
 // engine runs and its pools are ready.
-func newEngineWorld(t *testing.T) scene {
+func newEngineFixture(t *testing.T) engineSuite {
 	t.Helper()
 	config := sandbox.DefaultConfig()
-	config.WithoutGit = true // where a test needs Git, it takes the other world's
+	config.WithoutGit = true // where a test needs Git, it takes the other environment's
 	config.AWS.Region, config.AWS.Account = "eu-west-1", "111122223333"
 	config.AWS.Cluster.Name = "altanova-dev-euw1-eks"
 	config.AWS.Roles = []string{"altanova-dev-euw1-eks-karpenter-node"}
@@ -75,7 +75,7 @@ func newEngineWorld(t *testing.T) scene {
 		return nodes.Fault{NeverJoins: found && id == m.ID}
 	}
 	started := sandboxtest.Start(t, config)
-	s := scene{t, &engineWorld{Environment: started, aws: config.AWS, neverJoins: neverJoins, pools: map[string]*karpv1.NodePool{}}}
+	s := engineSuite{t, &engineFixture{Environment: started, aws: config.AWS, neverJoins: neverJoins, pools: map[string]*karpv1.NodePool{}}}
 	t.Cleanup(func() {
 		if s.now != nil && t.Failed() {
 			t.Log(lastWords(s.now.Log()))
@@ -91,17 +91,17 @@ func newEngineWorld(t *testing.T) scene {
 	return s
 }
 
-// in is the scene as a subtest sees it.
-func (s scene) in(t *testing.T) scene { return scene{t, s.engineWorld} }
+// in is the step as a subtest sees it.
+func (s engineSuite) in(t *testing.T) engineSuite { return engineSuite{t, s.engineFixture} }
 
 // start begins the controller's next life. All lives write to the same log.
-func (s scene) start() {
+func (s engineSuite) start() {
 	s.Helper()
 	s.startReplica("poolwright")
 }
 
 // startReplica starts a controller, which is then the one to watch.
-func (s scene) startReplica(name string) {
+func (s engineSuite) startReplica(name string) {
 	s.Helper()
 	var err error
 	s.now, err = s.Environment.Run(name, binary, "run", "--namespace="+engineSystem,
@@ -113,7 +113,7 @@ func (s scene) startReplica(name string) {
 
 // createExample creates what the example declares, as its Sync would, with a
 // short batch window: no test here has pods to wait for.
-func (s scene) createExample() {
+func (s engineSuite) createExample() {
 	s.Helper()
 	found, err := declared.Load(os.DirFS(filepath.Join("..", "..", "..", "examples", "altanova")), "clusters/dev", declared.Options{})
 	if err != nil || len(found.Problems) > 0 {
@@ -143,7 +143,7 @@ func (s scene) createExample() {
 }
 
 // stockPlugin is NVIDIA's plugin as a plain DaemonSet.
-func (s scene) stockPlugin() (object map[string]any) {
+func (s engineSuite) stockPlugin() (object map[string]any) {
 	s.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "device-plugin.yaml"))
 	if err == nil {
@@ -157,7 +157,7 @@ func (s scene) stockPlugin() (object map[string]any) {
 
 // engineRuns waits until the newest settings run and the example's pools can be
 // launched from.
-func (s scene) engineRuns() {
+func (s engineSuite) engineRuns() {
 	s.Helper()
 	s.eventually("the engine runs", func() error { return s.isReady("EngineRunning", metav1.ConditionTrue) })
 	s.eventually("the pools are ready", func() error {
@@ -175,13 +175,13 @@ func (s scene) engineRuns() {
 }
 
 // cluster reads the Cluster object.
-func (s scene) cluster() (*v1alpha1.Cluster, error) {
+func (s engineSuite) cluster() (*v1alpha1.Cluster, error) {
 	var c v1alpha1.Cluster
 	return &c, s.hand.Get(s.Context(), client.ObjectKey{Name: "cluster"}, &c)
 }
 
 // isReady says how the Cluster's condition Ready differs, or nil.
-func (s scene) isReady(reason string, status metav1.ConditionStatus) error {
+func (s engineSuite) isReady(reason string, status metav1.ConditionStatus) error {
 	c, err := s.cluster()
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (s scene) isReady(reason string, status metav1.ConditionStatus) error {
 }
 
 // engineSet changes the engine's settings by a merge patch.
-func (s scene) engineSet(patch string) {
+func (s engineSuite) engineSet(patch string) {
 	s.Helper()
 	c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	if err := s.hand.Patch(s.Context(), c, mergePatch(`{"spec":{"engine":`+patch+`}}`)); err != nil {
@@ -203,14 +203,14 @@ func (s scene) engineSet(patch string) {
 }
 
 // eventually is within the ordinary patience.
-func (s scene) eventually(what string, check func() error) {
+func (s engineSuite) eventually(what string, check func() error) {
 	s.Helper()
 	s.within(patience, what, check)
 }
 
 // within polls until check returns nil, for so long, or until the controller or
-// the world ends.
-func (s scene) within(limit time.Duration, what string, check func() error) {
+// the environment ends.
+func (s engineSuite) within(limit time.Duration, what string, check func() error) {
 	s.Helper()
 	deadline := time.After(limit)
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -235,7 +235,7 @@ func (s scene) within(limit time.Duration, what string, check func() error) {
 }
 
 // pass lets time go by while something lasts that a test inflicts.
-func (s scene) pass(d time.Duration) {
+func (s engineSuite) pass(d time.Duration) {
 	s.Helper()
 	select {
 	case <-time.After(d):
@@ -246,7 +246,7 @@ func (s scene) pass(d time.Duration) {
 
 // logged returns the lines of all controllers' logs that hold all the words, log
 // by log.
-func (s scene) logged(words ...string) (lines []string) {
+func (s engineSuite) logged(words ...string) (lines []string) {
 	s.Helper()
 	logs, err := filepath.Glob(filepath.Join(s.Dir, "logs", "poolwright*.log"))
 	if err != nil || len(logs) == 0 {

@@ -21,7 +21,7 @@ import (
 
 // killedInALaunch: SIGKILL when EC2 has launched and its answer is still on its
 // way, so that nobody knows of the instance. Git is down meanwhile, and stays so.
-func (s scene) killedInALaunch() {
+func (s engineSuite) killedInALaunch() {
 	git := s.followGit("killed")
 	const pool = "afterwards"
 	s.addPool(pool, []string{onDemand}, "m5.2xlarge")
@@ -45,7 +45,7 @@ func (s scene) killedInALaunch() {
 	begin := time.Now()
 	s.start()
 	s.eventually("there is one instance, which the NodeClaim knows", func() error {
-		_, err := s.settled(gpuPool)
+		_, err := s.singleInstance(gpuPool)
 		return err
 	})
 	s.Logf("one instance per NodeClaim %s after the restart", since(begin))
@@ -66,14 +66,14 @@ func (s scene) killedInALaunch() {
 	s.claimsAreUnique()
 
 	s.addPod(pool)
-	s.settles(pool)
+	s.waitForSingleInstance(pool)
 	s.eventually("Git is missed", func() error { return git.isReady(s, metav1.ConditionFalse, "SourceUnavailable") })
 	git.proxy.up()
 	s.eventually("the Sync is ready again", func() error { return git.isReady(s, metav1.ConditionTrue, "") })
 }
 
 // awaits returns the pool's next instance that enters a state.
-func (s scene) awaits(events <-chan aws.Event, pool string, state aws.State) aws.Instance {
+func (s engineSuite) awaits(events <-chan aws.Event, pool string, state aws.State) aws.Instance {
 	s.Helper()
 	late := time.After(patience)
 	for {
@@ -89,9 +89,9 @@ func (s scene) awaits(events <-chan aws.Event, pool string, state aws.State) aws
 }
 
 // standbyTakesOver: two replicas run, and one acts. It is killed when EC2 has
-// begun to end an empty node's instance, that of the scene before, and its answer
+// begun to end an empty node's instance, that of the step before, and its answer
 // is still on its way.
-func (s scene) standbyTakesOver() {
+func (s engineSuite) standbyTakesOver() {
 	const pool, kind = "two", "m5ad.2xlarge"
 	leader := s.now
 	waiting := len(s.logged("Attempting to acquire leader lease"))
@@ -101,12 +101,12 @@ func (s scene) standbyTakesOver() {
 	})
 	s.addPool(pool, []string{onDemand}, kind)
 	s.addPod(pool)
-	s.settles(pool)
+	s.waitForSingleInstance(pool)
 	if tried := s.fleets(kind); len(tried) != 1 {
 		s.Errorf("two replicas launched %d times: %v", len(tried), tried)
 	}
 
-	empty := s.settles(gpuPool)
+	empty := s.waitForSingleInstance(gpuPool)
 	ctx, stop := context.WithCancel(s.Context())
 	defer stop()
 	events := s.AWS.Watch(ctx)
@@ -133,13 +133,13 @@ const restarting = "Restarting to follow the Cluster object"
 // settingsChange: two edits in a row are one restart, ten seconds after the
 // second; the nodes and their pods notice nothing. Settings that cannot work are
 // reported, and those before go on.
-func (s scene) settingsChange() {
+func (s engineSuite) settingsChange() {
 	const pool, later = "untouched", "undeterred"
 	s.addPool(pool, []string{onDemand}, "r5a.xlarge")
 	s.addPool(later, []string{onDemand}, "r5.2xlarge")
 	s.addPod(pool)
-	s.settles(pool)
-	before, pid, earlier := s.witness(pool), s.now.PID(), s.logged(restarting)
+	s.waitForSingleInstance(pool)
+	before, pid, earlier := s.plainPod(pool), s.now.PID(), s.logged(restarting)
 	restarts := func() []string {
 		return slices.DeleteFunc(s.logged(restarting), func(line string) bool { return slices.Contains(earlier, line) })
 	}
@@ -154,7 +154,7 @@ func (s scene) settingsChange() {
 		s.Fatalf("there were the restarts %v", once)
 	}
 	// The log's times end with milliseconds.
-	if rest := s.saidAt(once[0]).Sub(edited); rest < 10*time.Second-time.Millisecond || rest > 20*time.Second {
+	if rest := s.loggedAt(once[0]).Sub(edited); rest < 10*time.Second-time.Millisecond || rest > 20*time.Second {
 		s.Errorf("the settings had %s to rest", rest)
 	}
 	if s.now.PID() != pid {
@@ -173,21 +173,21 @@ func (s scene) settingsChange() {
 		s.Errorf("the message does not say what to do: %s", message)
 	}
 	s.addPod(later)
-	s.settles(later)
+	s.waitForSingleInstance(later)
 	s.engineSet(`{"batchIdle":"100ms"}`)
 	s.engineRuns()
 	if all := restarts(); len(all) != 1 {
 		s.Errorf("there were the restarts %v in all", all)
 	}
-	if after := s.witness(pool); after != before {
+	if after := s.plainPod(pool); after != before {
 		s.Errorf("before %s, after %s", before, after)
 	}
 }
 
-// witness names a pool's incarnations: NodeClaim, instance, pod.
-func (s scene) witness(pool string) string {
+// plainPod names a pool's incarnations: NodeClaim, instance, pod.
+func (s engineSuite) plainPod(pool string) string {
 	s.Helper()
-	instance, err := s.settled(pool)
+	instance, err := s.singleInstance(pool)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -206,8 +206,8 @@ func (s scene) witness(pool string) string {
 	return fmt.Sprintf("NodeClaim %s, %s, pod %s with %d restarts", claims[0].UID, instance.ID, pods[0].UID, restarts)
 }
 
-// saidAt is a log line's time.
-func (s scene) saidAt(line string) time.Time {
+// loggedAt is a log line's time.
+func (s engineSuite) loggedAt(line string) time.Time {
 	s.Helper()
 	var said struct{ TS string }
 	if err := json.Unmarshal([]byte(line), &said); err != nil {
@@ -222,7 +222,7 @@ func (s scene) saidAt(line string) time.Time {
 
 // autoModeHolds: EKS runs nodes itself, so the engine must not. Whatever else
 // the controller does goes on, and the engine comes back by itself.
-func (s scene) autoModeHolds() {
+func (s engineSuite) autoModeHolds() {
 	const pool = "held"
 	s.addPool(pool, []string{onDemand}, "m5a.2xlarge")
 	git := s.followGit("held")
@@ -251,10 +251,10 @@ func (s scene) autoModeHolds() {
 	opened := time.Now()
 	s.engineRuns()
 	s.Logf("the engine ran %s after Auto Mode was off", since(opened))
-	s.settles(pool)
+	s.waitForSingleInstance(pool)
 }
 
-func (s scene) setAutoMode(on bool) {
+func (s engineSuite) setAutoMode(on bool) {
 	s.Helper()
 	cluster, rest := s.aws.Cluster, s.REST()
 	cluster.Endpoint, cluster.CA, cluster.AutoMode = rest.Host, rest.CAData, on
@@ -263,7 +263,7 @@ func (s scene) setAutoMode(on bool) {
 	}
 }
 
-// gitLoop is a Sync in the engine's world. Its repository is in the other one.
+// gitLoop is a Sync in the engine's environment. Its repository is in the other one.
 type gitLoop struct {
 	name  string
 	owner gitserver.Account
@@ -272,7 +272,7 @@ type gitLoop struct {
 }
 
 // followGit makes a repository with one ConfigMap, and a Sync that follows it.
-func (s scene) followGit(name string) *gitLoop {
+func (s engineSuite) followGit(name string) *gitLoop {
 	s.Helper()
 	ctx := s.Context()
 	owner, err := world.Git.CreateUser(ctx, "engine-"+name)
@@ -312,7 +312,7 @@ func (s scene) followGit(name string) *gitLoop {
 }
 
 // push commits a value and waits until it is live.
-func (g *gitLoop) push(s scene, value string) {
+func (g *gitLoop) push(s engineSuite, value string) {
 	s.Helper()
 	g.repo.write("config/value.yaml", fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: default}\ndata: {value: %s}\n", g.name, value))
 	g.repo.commit("Say " + value)
@@ -328,7 +328,7 @@ func (g *gitLoop) push(s scene, value string) {
 }
 
 // isReady says how the Sync's condition Ready differs; no reason means any.
-func (g *gitLoop) isReady(s scene, status metav1.ConditionStatus, reason string) error {
+func (g *gitLoop) isReady(s engineSuite, status metav1.ConditionStatus, reason string) error {
 	var sync v1alpha1.Sync
 	if err := s.hand.Get(s.Context(), client.ObjectKey{Namespace: engineSystem, Name: g.name}, &sync); err != nil {
 		return err

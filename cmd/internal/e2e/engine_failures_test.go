@@ -14,7 +14,7 @@ import (
 
 // awsIsUnwell: first EC2 answers nothing but errors; then its reads show the past
 // for a while, as they may after a launch.
-func (s scene) awsIsUnwell() {
+func (s engineSuite) awsIsUnwell() {
 	const pool, other = "unwell", "stale"
 	s.addPool(pool, []string{onDemand}, "c5.large")
 	s.addPool(other, []string{onDemand}, "c5a.xlarge")
@@ -28,20 +28,20 @@ func (s scene) awsIsUnwell() {
 	s.failures("InternalError", 10)
 	broken()
 	ended := time.Now()
-	s.settles(pool)
+	s.waitForSingleInstance(pool)
 	s.Logf("a node %s after AWS was well again", since(ended))
 
 	recovered := s.inject(aws.Fault{Service: "ec2", Operation: "DescribeInstances", Stale: true})
 	s.addPod(other)
-	launched := s.settles(other)
-	// Every round looks at all instances, and does not find the new one.
+	launched := s.waitForSingleInstance(other)
+	// Every round reads all instances, and does not find the new one.
 	s.looks(2)
-	if now, err := s.settled(other); err != nil || now.ID != launched.ID {
+	if now, err := s.singleInstance(other); err != nil || now.ID != launched.ID {
 		s.Errorf("while EC2 did not show %v: %v, %v", launched, now, err)
 	}
 	recovered()
 	s.looks(2)
-	if now, err := s.settled(other); err != nil || now.ID != launched.ID {
+	if now, err := s.singleInstance(other); err != nil || now.ID != launched.ID {
 		s.Errorf("after EC2 showed %v: %v, %v", launched, now, err)
 	}
 	for _, i := range before {
@@ -52,7 +52,7 @@ func (s scene) awsIsUnwell() {
 }
 
 // failures waits until so many more calls have ended with the code.
-func (s scene) failures(code string, n int) {
+func (s engineSuite) failures(code string, n int) {
 	s.Helper()
 	from := len(s.AWS.Calls())
 	s.eventually("AWS has failed often enough", func() error {
@@ -67,7 +67,7 @@ func (s scene) failures(code string, n int) {
 }
 
 // looks waits for so many more rounds of the engine over all instances.
-func (s scene) looks(n int) {
+func (s engineSuite) looks(n int) {
 	s.Helper()
 	from := len(s.AWS.Calls())
 	s.within(2*patience, "the engine has looked at all instances", func() error {
@@ -83,11 +83,11 @@ func (s scene) looks(n int) {
 
 // apiServerIsAway: it dies when an empty node is about to be taken away and when
 // the answer to a launch is on its way.
-func (s scene) apiServerIsAway() {
+func (s engineSuite) apiServerIsAway() {
 	const pool, kind = "midway", "c5.2xlarge"
 	s.addPool(pool, []string{onDemand}, kind)
 	s.addPod(gpuPool)
-	empty := s.settles(gpuPool)
+	empty := s.waitForSingleInstance(gpuPool)
 	s.dropPod(gpuPool)
 	s.inject(aws.Fault{Service: "ec2", Operation: "CreateFleet", Match: kind, Delay: 20 * time.Second, Times: 1})
 	s.addPod(pool)
@@ -130,13 +130,13 @@ func (s scene) apiServerIsAway() {
 	if ended := s.terminations(empty.ID); len(ended) == 0 || ended[0].Time.Before(back) {
 		s.Errorf("%v was terminated by %v; the API server was back at %s", empty, ended, back)
 	}
-	s.settles(pool)
+	s.waitForSingleInstance(pool)
 	s.Logf("the launch in between had settled %s after the API server came back", since(back))
 	s.claimsAreUnique()
 }
 
 // setConsolidation changes how soon the GPU pool's empty nodes go.
-func (s scene) setConsolidation(after string) {
+func (s engineSuite) setConsolidation(after string) {
 	s.Helper()
 	pool := &karpv1.NodePool{}
 	pool.Name = gpuPool
@@ -147,7 +147,7 @@ func (s scene) setConsolidation(after string) {
 }
 
 // claimsAreUnique proves that no NodeClaim ever had two registered instances.
-func (s scene) claimsAreUnique() {
+func (s engineSuite) claimsAreUnique() {
 	s.Helper()
 	owners := map[string]string{}
 	for _, i := range s.AWS.Instances() {

@@ -26,16 +26,16 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// gpuScene is a world for examples/timeslicing: its classes, and pools of
+// gpuSuite is an environment for examples/timeslicing: its classes, and pools of
 // g4dn.12xlarge, which has four GPUs. All that the cluster holds comes through a
 // Sync, except pods.
-type gpuScene struct {
-	scene
+type gpuSuite struct {
+	engineSuite
 	git *gitLoop
 	*gpuMachines
 }
 
-// gpuMachines is what goes on in the machines of a gpuScene.
+// gpuMachines is what goes on in the machines of a gpuSuite.
 type gpuMachines struct {
 	// faults are what goes wrong on a pool's machines, by its name.
 	faults sync.Map
@@ -86,13 +86,13 @@ func (m *gpuMachines) refused(prefix string) int {
 	return len(m.notices(nodes.Rejected, "pod default/"+prefix))
 }
 
-// newGPUWorld starts the world, a controller with the given further arguments and
+// newGPUFixture starts the environment, a controller with the given further arguments and
 // a Sync, and returns when the repository's first commit, which holds a Cluster,
 // the classes and the given files, is applied and the engine runs.
-func newGPUWorld(t *testing.T, name string, files map[string]string, args ...string) gpuScene {
+func newGPUFixture(t *testing.T, name string, files map[string]string, args ...string) gpuSuite {
 	t.Helper()
 	config := sandbox.DefaultConfig()
-	config.WithoutGit = true // the other world's serves
+	config.WithoutGit = true // the other environment's serves
 	config.AWS.Region, config.AWS.Account = gpuRegion, "111122223333"
 	config.AWS.Cluster.Name = "gpu-timeslicing"
 	config.AWS.Roles = []string{"KarpenterNodeRole-gpu-timeslicing"}
@@ -101,7 +101,7 @@ func newGPUWorld(t *testing.T, name string, files map[string]string, args ...str
 	machines := &gpuMachines{}
 	config.Fault, config.Notify = machines.fault, machines.notify
 	started := sandboxtest.Start(t, config)
-	g := gpuScene{scene: scene{t, &engineWorld{Environment: started, aws: config.AWS}}, gpuMachines: machines}
+	g := gpuSuite{engineSuite: engineSuite{t, &engineFixture{Environment: started, aws: config.AWS}}, gpuMachines: machines}
 	t.Cleanup(func() {
 		if g.now != nil && t.Failed() {
 			t.Log(lastWords(g.now.Log()))
@@ -134,7 +134,7 @@ spec: {name: gpu-timeslicing, region: us-east-1, account: "111122223333"}
 `
 
 // example reads a file of examples/timeslicing.
-func (g gpuScene) example(name string) string {
+func (g gpuSuite) example(name string) string {
 	g.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "timeslicing", name))
 	if err != nil {
@@ -144,7 +144,7 @@ func (g gpuScene) example(name string) string {
 }
 
 // variables gives the Sync those of the example's, images of SSM parameters among them.
-func (g gpuScene) variables() {
+func (g gpuSuite) variables() {
 	g.Helper()
 	var of v1alpha1.Sync
 	if err := yaml.Unmarshal([]byte(g.example("sync.yaml")), &of); err != nil {
@@ -160,14 +160,14 @@ func (g gpuScene) variables() {
 	}
 }
 
-// in is the scene as a subtest sees it.
-func (g gpuScene) in(s scene) gpuScene {
-	g.scene = s
+// in is the step as a subtest sees it.
+func (g gpuSuite) in(s engineSuite) gpuSuite {
+	g.engineSuite = s
 	return g
 }
 
 // runs begins the controller's next life, with further arguments.
-func (g gpuScene) runs(args ...string) {
+func (g gpuSuite) runs(args ...string) {
 	g.Helper()
 	args = append([]string{"run", "--namespace=" + engineSystem, "--cache-dir=" + filepath.Join(g.Dir, "mirrors-poolwright"), "--health-addr=0"}, args...)
 	if !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--metrics-addr=") }) {
@@ -181,7 +181,7 @@ func (g gpuScene) runs(args ...string) {
 
 // declare commits files, where an empty one means none, and waits until the Sync
 // has applied them.
-func (g gpuScene) declare(message string, files ...map[string]string) {
+func (g gpuSuite) declare(message string, files ...map[string]string) {
 	g.Helper()
 	g.commits(message, files...)
 	g.eventually("the Sync is ready: "+message, func() error {
@@ -194,7 +194,7 @@ func (g gpuScene) declare(message string, files ...map[string]string) {
 }
 
 // commits is declare without the wait.
-func (g gpuScene) commits(message string, files ...map[string]string) {
+func (g gpuSuite) commits(message string, files ...map[string]string) {
 	g.Helper()
 	for _, some := range files {
 		for name, text := range some {
@@ -210,7 +210,7 @@ func (g gpuScene) commits(message string, files ...map[string]string) {
 }
 
 // asks has the Sync look now, as `poolwright reconcile` does.
-func (g gpuScene) asks() string {
+func (g gpuSuite) asks() string {
 	g.Helper()
 	token := time.Now().Format(time.RFC3339Nano)
 	g.annotates(v1alpha1.ReconcileAnnotation, token)
@@ -218,7 +218,7 @@ func (g gpuScene) asks() string {
 }
 
 // annotates writes an annotation of the Sync.
-func (g gpuScene) annotates(key, value string) {
+func (g gpuSuite) annotates(key, value string) {
 	g.Helper()
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: g.git.name, Namespace: engineSystem}}
 	if err := g.hand.Patch(g.Context(), sync, mergePatch(fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value))); err != nil {
@@ -226,13 +226,13 @@ func (g gpuScene) annotates(key, value string) {
 	}
 }
 
-func (g gpuScene) sync() (*v1alpha1.Sync, error) {
+func (g gpuSuite) sync() (*v1alpha1.Sync, error) {
 	var sync v1alpha1.Sync
 	return &sync, g.hand.Get(g.Context(), client.ObjectKey{Namespace: engineSystem, Name: g.git.name}, &sync)
 }
 
 // until is eventually for many pods: it asks less often.
-func (g gpuScene) until(what string, check func() error) {
+func (g gpuSuite) until(what string, check func() error) {
 	g.Helper()
 	late := time.After(2 * patience)
 	tick := time.NewTicker(500 * time.Millisecond)

@@ -21,14 +21,14 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// stage is one test's part of the world: a namespace with a Sync and its
+// syncFixture is one test's part of the environment: a namespace with a Sync and its
 // controller, a namespace for what Git declares, and a repository behind a
 // proxy.
-type stage struct {
+type syncFixture struct {
 	*testing.T
 	// whole is the test that all subtests are parts of: processes live as long.
 	whole *testing.T
-	// name is unique in the world: the Sync's, and of all the rest.
+	// name is unique in the environment: the Sync's, and of all the rest.
 	name string
 	// system is the controller's namespace, apps that of the declared objects.
 	system, apps string
@@ -53,11 +53,11 @@ const interval = 5 * time.Second
 // test that passes does not wait for it.
 const patience = 3 * time.Minute
 
-// newStage makes everything but the Sync and the controller.
-func newStage(t *testing.T, name string) *stage {
+// newSyncFixture makes everything but the Sync and the controller.
+func newSyncFixture(t *testing.T, name string) *syncFixture {
 	t.Helper()
 	ctx := t.Context()
-	s := &stage{T: t, whole: t, name: name, system: "pw-" + name, apps: "apps-" + name}
+	s := &syncFixture{T: t, whole: t, name: name, system: "pw-" + name, apps: "apps-" + name}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.system}}
 	if err := hand.Create(ctx, ns); err != nil {
 		t.Fatal(err)
@@ -83,19 +83,19 @@ func newStage(t *testing.T, name string) *stage {
 }
 
 // within is the stage as a subtest sees it.
-func (s *stage) within(t *testing.T) *stage {
+func (s *syncFixture) within(t *testing.T) *syncFixture {
 	part := *s
 	part.T = t
 	return &part
 }
 
 // hide plants a word that no log, event or status may show, in any form.
-func (s *stage) hide(word string) {
+func (s *syncFixture) hide(word string) {
 	s.hidden = append(s.hidden, word, base64.StdEncoding.EncodeToString([]byte(word)))
 }
 
 // showsNoSecret reads all that the controllers ever said.
-func (s *stage) showsNoSecret() {
+func (s *syncFixture) showsNoSecret() {
 	logs, err := filepath.Glob(filepath.Join(world.Dir, "logs", s.name+"-*.log"))
 	if err != nil || len(logs) == 0 {
 		s.Errorf("no log of the controller was found: %v", err)
@@ -138,7 +138,7 @@ type controller struct {
 }
 
 // start runs the product for this stage. The newest one is s.now.
-func (s *stage) start() *controller {
+func (s *syncFixture) start() *controller {
 	s.Helper()
 	c := &controller{api: newAPIProxy(s.whole, s.system, s.user), mirrors: s.whole.TempDir()}
 	s.run(c)
@@ -146,7 +146,7 @@ func (s *stage) start() *controller {
 }
 
 // run starts a process for a controller, again after the last one died.
-func (s *stage) run(c *controller) {
+func (s *syncFixture) run(c *controller) {
 	s.Helper()
 	c.lives++
 	log := fmt.Sprintf("%s-%s-%d", s.name, filepath.Base(c.mirrors), c.lives)
@@ -167,7 +167,7 @@ func (s *stage) run(c *controller) {
 
 // buryLease takes the lease from a controller that was killed, so that the next
 // one need not wait until it expires.
-func (s *stage) buryLease() {
+func (s *syncFixture) buryLease() {
 	s.Helper()
 	err := hand.DeleteAllOf(s.Context(), leaseObject(), client.InNamespace(s.system))
 	if err != nil {
@@ -176,13 +176,13 @@ func (s *stage) buryLease() {
 }
 
 // follow creates the Sync, with the credentials beside it.
-func (s *stage) follow(mods ...func(*v1alpha1.Sync)) {
+func (s *syncFixture) follow(mods ...func(*v1alpha1.Sync)) {
 	s.Helper()
 	s.credentials(s.token)
 	s.syncNamed(s.name, mods...)
 }
 
-func (s *stage) syncNamed(name string, mods ...func(*v1alpha1.Sync)) {
+func (s *syncFixture) syncNamed(name string, mods ...func(*v1alpha1.Sync)) {
 	s.Helper()
 	sync := s.spelled(name, mods...)
 	// The controller brings the kind.
@@ -196,7 +196,7 @@ func (s *stage) syncNamed(name string, mods ...func(*v1alpha1.Sync)) {
 }
 
 // spelled is a Sync that follows the stage's repository.
-func (s *stage) spelled(name string, mods ...func(*v1alpha1.Sync)) *v1alpha1.Sync {
+func (s *syncFixture) spelled(name string, mods ...func(*v1alpha1.Sync)) *v1alpha1.Sync {
 	sync := &v1alpha1.Sync{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.system},
 		Spec: v1alpha1.SyncSpec{
@@ -215,7 +215,7 @@ func (s *stage) spelled(name string, mods ...func(*v1alpha1.Sync)) *v1alpha1.Syn
 }
 
 // credentials writes the Secret that the Sync names.
-func (s *stage) credentials(password string) {
+func (s *syncFixture) credentials(password string) {
 	s.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: s.system}}
 	err := hand.Delete(s.Context(), secret)
@@ -230,8 +230,8 @@ func (s *stage) credentials(password string) {
 }
 
 // eventually polls until check returns nil. It gives up after patience, or when
-// the controller or the world has ended.
-func (s *stage) eventually(what string, check func() error) {
+// the controller or the environment has ended.
+func (s *syncFixture) eventually(what string, check func() error) {
 	s.Helper()
 	deadline := time.After(patience)
 	tick := time.NewTicker(25 * time.Millisecond)
@@ -262,7 +262,7 @@ func (s *stage) eventually(what string, check func() error) {
 }
 
 // sync reads the Sync.
-func (s *stage) sync() *v1alpha1.Sync {
+func (s *syncFixture) sync() *v1alpha1.Sync {
 	s.Helper()
 	sync, err := s.read(s.name)
 	if err != nil {
@@ -271,14 +271,14 @@ func (s *stage) sync() *v1alpha1.Sync {
 	return sync
 }
 
-func (s *stage) read(name string) (*v1alpha1.Sync, error) {
+func (s *syncFixture) read(name string) (*v1alpha1.Sync, error) {
 	var sync v1alpha1.Sync
 	err := hand.Get(s.Context(), client.ObjectKey{Namespace: s.system, Name: name}, &sync)
 	return &sync, err
 }
 
 // change edits the Sync, as kubectl edit does.
-func (s *stage) change(edit func(*v1alpha1.Sync)) {
+func (s *syncFixture) change(edit func(*v1alpha1.Sync)) {
 	s.Helper()
 	sync := s.sync()
 	before := sync.DeepCopy()
@@ -289,7 +289,7 @@ func (s *stage) change(edit func(*v1alpha1.Sync)) {
 }
 
 // dropCredentials deletes the Secret that the Sync names.
-func (s *stage) dropCredentials() {
+func (s *syncFixture) dropCredentials() {
 	s.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: s.system}}
 	if err := hand.Delete(s.Context(), secret); err != nil {
@@ -298,7 +298,7 @@ func (s *stage) dropCredentials() {
 }
 
 // recreate replaces the repository by one of the same name without any commit.
-func (s *stage) recreate() {
+func (s *syncFixture) recreate() {
 	s.Helper()
 	if err := world.Git.Call(s.Context(), s.owner, http.MethodDelete, "/repos/"+s.owner.Name+"/nodes", nil, nil); err != nil {
 		s.Fatal(err)

@@ -50,13 +50,13 @@ const (
 // provisions: its Deployment, its kinds, and pools that were applied by kubectl.
 type stocked struct {
 	*laptop
-	// playing is the end of what plays the Deployment's pod.
-	playing sync.WaitGroup
-	mu      sync.Mutex // protects stock
-	stock   *process.Process
+	// simulating is the end of what runs the Deployment's pod.
+	simulating sync.WaitGroup
+	mu         sync.Mutex // protects stock
+	stock      *process.Process
 }
 
-// newStocked starts that world, and returns once Karpenter leads.
+// newStocked starts that environment, and returns once Karpenter leads.
 func newStocked(t *testing.T) *stocked {
 	t.Helper()
 	s := &stocked{laptop: newLaptop(t, func(c *sandbox.Config) {
@@ -89,7 +89,7 @@ func newStocked(t *testing.T) *stocked {
 		s.kubectl(string(crd), "create", "-f", "-")
 	}
 	s.installStock()
-	s.play()
+	s.simulate()
 	s.eventually("Karpenter leads", func() error { return s.stockLeads(true) })
 	s.kubectlApply()
 	return s
@@ -112,7 +112,7 @@ func (s *stocked) installStock() {
 		{Name: "CLUSTER_NAME", Value: awsCluster},
 		{Name: "INTERRUPTION_QUEUE", Value: awsCluster},
 		// It asks EKS for the cluster's version, as the engine does: the API server
-		// here is of one version, whichever cluster the world plays.
+		// here is of one version, whichever cluster the environment runs.
 		{Name: "EKS_CONTROL_PLANE", Value: "true"},
 	}
 	one := int32(1)
@@ -134,9 +134,9 @@ func (s *stocked) installStock() {
 	}
 }
 
-// play starts and stops Karpenter as the Deployment says, for the sandbox's
-// kubelets only play its pod.
-func (s *stocked) play() {
+// simulate starts and stops Karpenter as the Deployment says, for the sandbox's
+// kubelets only simulate its pod.
+func (s *stocked) simulate() {
 	s.Helper()
 	path, err := stockBinary()
 	if err != nil {
@@ -145,16 +145,16 @@ func (s *stocked) play() {
 	ctx, stop := context.WithCancel(context.WithoutCancel(s.Context()))
 	s.Cleanup(func() {
 		stop()
-		s.playing.Wait()
+		s.simulating.Wait()
 	})
 	// Until there is another controller, it is the one to watch.
-	if err := s.playOnce(ctx, path); err != nil {
+	if err := s.simulateOnce(ctx, path); err != nil {
 		s.Fatal(err)
 	}
 	s.now = s.stock
-	s.playing.Go(func() {
+	s.simulating.Go(func() {
 		for ctx.Err() == nil {
-			if err := s.playOnce(ctx, path); err != nil && ctx.Err() == nil {
+			if err := s.simulateOnce(ctx, path); err != nil && ctx.Err() == nil {
 				s.Errorf("playing Karpenter's Deployment: %v", err)
 				return
 			}
@@ -166,7 +166,7 @@ func (s *stocked) play() {
 	})
 }
 
-func (s *stocked) playOnce(ctx context.Context, path string) error {
+func (s *stocked) simulateOnce(ctx context.Context, path string) error {
 	var d appsv1.Deployment
 	if err := s.hand.Get(ctx, client.ObjectKey{Namespace: stockNamespace, Name: stockName}, &d); err != nil {
 		return err

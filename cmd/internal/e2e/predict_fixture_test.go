@@ -48,9 +48,9 @@ spec:
 	return class + pool(taintsPool, "default", taint, 1) + pool(volumesPool, "volumes", "same", 1) + pool(calmPool, "default", "same", weight)
 }
 
-// settleNodes has each pool get its nodes: one pod each, and in the first pool one
+// waitForNodes has each pool get its nodes: one pod each, and in the first pool one
 // node without any.
-func (g gpuScene) settleNodes() {
+func (g gpuSuite) waitForNodes() {
 	g.Helper()
 	want := map[string]int{taintsPool: 3, volumesPool: 2, calmPool: 2}
 	for pool, replicas := range want {
@@ -78,11 +78,11 @@ func podsApart(key, value string) *corev1.Affinity {
 // oneNodeEach waits until so many pods of each pool run on as many nodes, and
 // Karpenter is through with these. Where nodes were replaced it may have bought spare
 // ones: a pod that was evicted waits for a moment, and its new node may not be there.
-func (g gpuScene) oneNodeEach(want map[string]int, spare bool) {
+func (g gpuSuite) oneNodeEach(want map[string]int, spare bool) {
 	g.Helper()
 	for pool, many := range want {
 		g.until("pool "+pool+" has its nodes", func() error {
-			claims, err := g.scene.claims(pool)
+			claims, err := g.engineSuite.claims(pool)
 			if err != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ func (g gpuScene) oneNodeEach(want map[string]int, spare bool) {
 
 // protect keeps two nodes: one by its pod's annotation, one by a budget without
 // room.
-func (g gpuScene) protect() {
+func (g gpuSuite) protect() {
 	g.Helper()
 	g.patchPod(g.firstPod(taintsPool), `{"metadata":{"annotations":{"`+karpv1.DoNotDisruptAnnotationKey+`":"true"}}}`)
 	g.patchPod(g.firstPod(volumesPool), `{"metadata":{"labels":{"guard":"yes"}}}`)
@@ -136,7 +136,7 @@ func (g gpuScene) protect() {
 }
 
 // firstPod is that with the first name, so that all agree which one it is.
-func (g gpuScene) firstPod(pool string) *corev1.Pod {
+func (g gpuSuite) firstPod(pool string) *corev1.Pod {
 	g.Helper()
 	pods, err := g.pods(pool)
 	if err != nil || len(pods) == 0 {
@@ -145,7 +145,7 @@ func (g gpuScene) firstPod(pool string) *corev1.Pod {
 	return &slices.SortedFunc(slices.Values(pods), func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })[0]
 }
 
-func (g gpuScene) patchPod(pod *corev1.Pod, patch string) {
+func (g gpuSuite) patchPod(pod *corev1.Pod, patch string) {
 	g.Helper()
 	if err := g.hand.Patch(g.Context(), pod, mergePatch(patch)); err != nil {
 		g.Fatal(err)

@@ -31,39 +31,39 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// setupScene is the world of one reference set-up, with its example brought in as
-// a user does: pushed, bootstrapped, reconciled. It is a gpuScene, so pools can be
+// setupSuite is the environment of one reference set-up, with its example brought in as
+// a user does: pushed, bootstrapped, reconciled. It is a gpuSuite, so pools can be
 // given faults and objects be filmed; git.name is the Sync's name.
-type setupScene struct {
-	gpuScene
+type setupSuite struct {
+	gpuSuite
 	of      setups.Setup
 	account account
 	// made are the workloads.
 	made *[]client.Object
 	// history is every state of every NodeClaim.
-	history *film
+	history *recording
 	// metrics is where the controller shows its own.
 	metrics string
 }
 
 // newSetup returns when the example is applied, AWS holds what its Cluster
 // declares, the engine runs and all pools can be launched from.
-func newSetup(t *testing.T, name string) setupScene {
+func newSetup(t *testing.T, name string) setupSuite {
 	t.Helper()
 	of, err := setups.Named(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	config := of.SandboxConfig()
-	config.WithoutGit = true // the other world's serves
+	config.WithoutGit = true // the other environment's serves
 	config.AWS.Delays.Fleet, config.AWS.Delays.Running, config.AWS.Delays.Shutdown = 500*time.Millisecond, time.Second, time.Second
 	config.Nodes = nodes.Delays{Join: 500 * time.Millisecond, NodeGone: time.Second}
 	machines := &gpuMachines{}
 	config.Fault, config.Notify = machines.fault, machines.notify
 	begin := time.Now()
 	started := sandboxtest.Start(t, config)
-	s := setupScene{
-		gpuScene: gpuScene{scene: scene{t, &engineWorld{Environment: started, aws: config.AWS}}, gpuMachines: machines},
+	s := setupSuite{
+		gpuSuite: gpuSuite{engineSuite: engineSuite{t, &engineFixture{Environment: started, aws: config.AWS}}, gpuMachines: machines},
 		of:       of, account: newAccount(started.Endpoint(), config.AWS.Region), made: &[]client.Object{},
 		metrics: freeAddress(t),
 	}
@@ -83,13 +83,13 @@ func newSetup(t *testing.T, name string) setupScene {
 	t.Logf("it is applied after %s", since(begin))
 	s.engineRuns()
 	s.hasAWS()
-	s.history = s.films(&karpv1.NodeClaimList{})
+	s.history = s.record(&karpv1.NodeClaimList{})
 	t.Logf("it is ready after %s", since(begin))
 	return s
 }
 
 // pushes makes the example the first commit of a repository of its own.
-func (s setupScene) pushes() *gitLoop {
+func (s setupSuite) pushes() *gitLoop {
 	s.Helper()
 	owner, err := world.Git.CreateUser(s.Context(), "setup-"+s.of.Name)
 	if err != nil {
@@ -112,13 +112,13 @@ func (s setupScene) pushes() *gitLoop {
 }
 
 // example is the set-up's folder.
-func (s setupScene) example() string {
+func (s setupSuite) example() string {
 	return filepath.Join("..", "..", "..", "examples", s.of.Name)
 }
 
 // bootstraps runs the command of a user's first day, with the repository's token
 // where it tells to put it.
-func (s setupScene) bootstraps() {
+func (s setupSuite) bootstraps() {
 	s.Helper()
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: engineSystem},
@@ -129,8 +129,8 @@ func (s setupScene) bootstraps() {
 			s.Fatal(err)
 		}
 	}
-	// The kubelets are played, so the pods of the Deployment do nothing: the
-	// controller that works is started beside the world.
+	// The kubelets are simulated, so the pods of the Deployment do nothing: the
+	// controller that works is started beside the environment.
 	args := []string{"bootstrap", s.of.Path, "--image=registry.example.com/poolwright:1", "--secret=git", "--branch=live", "--wait=false", "--yes"}
 	if s.of.SyncFile != "" {
 		args = append(args, "--sync-file="+s.of.SyncFile)
@@ -139,7 +139,7 @@ func (s setupScene) bootstraps() {
 }
 
 // applied waits until the Sync is ready at the newest commit.
-func (s setupScene) applied() {
+func (s setupSuite) applied() {
 	s.Helper()
 	s.eventually("the Sync is ready", func() error {
 		sync, err := s.sync()
@@ -152,7 +152,7 @@ func (s setupScene) applied() {
 
 // edits replaces texts in a file of the example, where they must be, and returns
 // when the commit is applied. The texts are pairs: before, after.
-func (s setupScene) edits(message, file string, texts ...string) {
+func (s setupSuite) edits(message, file string, texts ...string) {
 	s.Helper()
 	s.git.repo.replace(file, texts...)
 	s.git.repo.commit(message)
@@ -178,7 +178,7 @@ func (r *repo) replace(file string, texts ...string) {
 
 // hasAWS looks in AWS for what the Cluster declares, and was not there before, and
 // waits until its status says that all of it is.
-func (s setupScene) hasAWS() {
+func (s setupSuite) hasAWS() {
 	s.Helper()
 	var spec v1alpha1.ClusterSpec
 	s.eventually("AWS is as declared", func() error {
@@ -222,7 +222,7 @@ func (s setupScene) hasAWS() {
 }
 
 // discovered are the subnets and security groups that carry the discovery tag.
-func (s setupScene) discovered(key, value, cluster string) (ids []string) {
+func (s setupSuite) discovered(key, value, cluster string) (ids []string) {
 	s.Helper()
 	if key == "" {
 		key = "karpenter.sh/discovery"
@@ -258,7 +258,7 @@ func (s setupScene) discovered(key, value, cluster string) (ids []string) {
 
 // creates makes the objects of a file of the example, as kubectl apply does, and
 // returns the first. Changes are made to each of them before.
-func (s setupScene) creates(file string, changes ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
+func (s setupSuite) creates(file string, changes ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
 	s.Helper()
 	text, err := os.ReadFile(filepath.Join(s.example(), file))
 	if err != nil {
@@ -286,14 +286,14 @@ func (s setupScene) creates(file string, changes ...func(*unstructured.Unstructu
 
 // makes creates a workload, which zero deletes. The default service account of
 // a new namespace may not be there at once.
-func (s setupScene) makes(object client.Object) {
+func (s setupSuite) makes(object client.Object) {
 	s.Helper()
 	s.eventually("there is "+object.GetName(), func() error { return s.hand.Create(s.Context(), object) })
 	*s.made = append(*s.made, object)
 }
 
 // zero deletes the workloads and waits until nothing is left that Karpenter made.
-func (s setupScene) zero() {
+func (s setupSuite) zero() {
 	s.Helper()
 	begin := time.Now()
 	for _, object := range *s.made {

@@ -17,9 +17,9 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// film is every state of some objects that the API server ever showed, in its own
+// recording is every state of some objects that the API server ever showed, in its own
 // order: the resource versions of one API server are comparable, whatever the kind.
-type film struct {
+type recording struct {
 	mu     sync.Mutex
 	frames []frame
 	lost   error
@@ -31,15 +31,15 @@ type frame struct {
 	object   client.Object
 }
 
-// films follows objects, those that are there first, until the test ends.
-func (g gpuScene) films(list client.ObjectList, options ...client.ListOption) *film {
+// record follows objects, those that are there first, until the test ends.
+func (g gpuSuite) record(list client.ObjectList, options ...client.ListOption) *recording {
 	g.Helper()
 	ctx, stop := context.WithCancel(g.Context())
 	watcher, err := g.hand.Watch(ctx, list, options...)
 	if err != nil {
 		g.Fatal(err)
 	}
-	f, done := &film{}, make(chan struct{})
+	f, done := &recording{}, make(chan struct{})
 	go func() {
 		defer close(done)
 		for event := range watcher.ResultChan() {
@@ -59,7 +59,7 @@ func (g gpuScene) films(list client.ObjectList, options ...client.ListOption) *f
 	return f
 }
 
-func (f *film) add(event watch.Event) {
+func (f *recording) add(event watch.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	object, ok := event.Object.(client.Object)
@@ -76,8 +76,8 @@ func (f *film) add(event watch.Event) {
 	f.frames = append(f.frames, frame{revision, event.Type == watch.Deleted, object})
 }
 
-// all returns what was seen so far.
-func (f *film) all(g gpuScene) []frame {
+// all returns what was observed so far.
+func (f *recording) all(g gpuSuite) []frame {
 	g.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,7 +88,7 @@ func (f *film) all(g gpuScene) []frame {
 }
 
 // first is when an object was first seen to be so, after a revision.
-func (f *film) first(g gpuScene, after uint64, is func(client.Object) bool) (uint64, bool) {
+func (f *recording) first(g gpuSuite, after uint64, is func(client.Object) bool) (uint64, bool) {
 	g.Helper()
 	for _, one := range f.all(g) {
 		if one.revision > after && !one.gone && is(one.object) {
@@ -99,7 +99,7 @@ func (f *film) first(g gpuScene, after uint64, is func(client.Object) bool) (uin
 }
 
 // most is the largest number of objects that were so at the same time.
-func (f *film) most(g gpuScene, after uint64, is func(client.Object) bool) (most int) {
+func (f *recording) most(g gpuSuite, after uint64, is func(client.Object) bool) (most int) {
 	g.Helper()
 	now := map[string]bool{}
 	for _, one := range f.all(g) {
@@ -116,7 +116,7 @@ func (f *film) most(g gpuScene, after uint64, is func(client.Object) bool) (most
 }
 
 // revision is the API server's newest, as far as a list of Nodes tells.
-func (g gpuScene) revision() uint64 {
+func (g gpuSuite) revision() uint64 {
 	g.Helper()
 	var list corev1.NodeList
 	if err := g.hand.List(g.Context(), &list); err != nil {
@@ -149,7 +149,7 @@ func offers(object client.Object) gpu.Offer {
 
 // runningPods are the incarnations of a pool's running pods, with their restarts
 // and nodes.
-func (g gpuScene) runningPods(pool string) map[string]string {
+func (g gpuSuite) runningPods(pool string) map[string]string {
 	g.Helper()
 	pods, err := g.labelled("for", pool)
 	if err != nil {
@@ -170,7 +170,7 @@ func (g gpuScene) runningPods(pool string) map[string]string {
 }
 
 // pluginPods are the pods of the plugin on a pool's nodes, by node.
-func (g gpuScene) pluginPods(profile string) map[string]corev1.Pod {
+func (g gpuSuite) pluginPods(profile string) map[string]corev1.Pod {
 	g.Helper()
 	var list corev1.PodList
 	err := g.hand.List(g.Context(), &list, client.InNamespace(gpu.PluginNamespace), client.MatchingLabels{gpu.ProfileLabel: profile})
@@ -187,7 +187,7 @@ func (g gpuScene) pluginPods(profile string) map[string]corev1.Pod {
 }
 
 // launches counts all calls that buy instances.
-func (g gpuScene) launches() (n int) {
+func (g gpuSuite) launches() (n int) {
 	for _, call := range g.AWS.Calls() {
 		if call.Operation == "CreateFleet" && !call.Dry {
 			n++
@@ -198,7 +198,7 @@ func (g gpuScene) launches() (n int) {
 
 // hashes are a pool's hash and those of its claims, all annotations of Karpenter's
 // that decide about drift.
-func (g gpuScene) hashes(pool string) map[string]string {
+func (g gpuSuite) hashes(pool string) map[string]string {
 	g.Helper()
 	var of karpv1.NodePool
 	if err := g.hand.Get(g.Context(), client.ObjectKey{Name: pool}, &of); err != nil {

@@ -1,0 +1,42 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+)
+
+// The longest suite stands in the first file: tests begin in the order of their
+// files, and one that takes so long must not be the last to begin.
+
+// TestSharedGPUsLive is one long suite in one environment, as those of the engine are:
+// its steps change the one DevicePlugin, so they are run one after the other.
+func TestSharedGPUsLive(t *testing.T) {
+	t.Parallel()
+	l := &gpuSteps{version: oldPlugin, all: []*gpu.Profile{
+		{Name: racePool, Pools: []string{racePool}, Strategy: gpu.TimeSlicing, Replicas: 10},
+		{Name: changedPool, Pools: []string{changedPool}, Strategy: gpu.TimeSlicing, Replicas: 10},
+		{Name: neverPool, Pools: []string{neverPool}, Strategy: gpu.TimeSlicing, Replicas: 10, Renamed: true, ReadyTimeout: 90 * time.Second},
+		{Name: otherPool, Pools: []string{otherPool}, Strategy: gpu.MPS, Replicas: 10},
+	}}
+	files := map[string]string{"device-plugin.yaml": l.text()}
+	for _, p := range l.all {
+		files[p.Name+".yaml"] = gpuPoolText(p.Name, 3)
+	}
+	address := freeAddress(t)
+	l.metrics = address
+	g := newGPUFixture(t, "gpu-lives", files, "--metrics-addr="+address)
+	run := func(name string, do func(gpuSuite)) step {
+		return step{name, func(s engineSuite) { do(g.in(s)) }}
+	}
+	runSteps(g.engineSuite,
+		run("pools and a DevicePlugin come through Git, and nothing flaps", l.comesThroughGit),
+		run("no pod comes to a node before the numbers agree", l.podsCannotBeFirst),
+		run("a profile changes on a running pool, in order and one node at a time", l.profileChanges),
+		run("the plugin is upgraded one node at a time, and no pod waits for it", l.pluginIsUpgraded),
+		run("a node that never offers its GPUs is replaced, and at last the pool is held", l.nodesNeverOffer),
+		run("a profile that leaves takes what was made of it", l.profileLeaves),
+		step{"in the end nothing is left over", engineSuite.nothingLeaks},
+	)
+}
