@@ -1,9 +1,15 @@
 package admission
 
 import (
+	"context"
+	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
 func TestOfSeveralClustersNoneIsAdmitted(t *testing.T) {
@@ -19,5 +25,72 @@ func TestOfSeveralClustersNoneIsAdmitted(t *testing.T) {
 	}
 	if got := admit(state.NewSet(declares("a"), declares("b")), pass).Len(); got != 0 {
 		t.Errorf("of two, %d", got)
+	}
+}
+
+// allTarget wants what it is given, and reports a mistake of its own where it has one.
+type allTarget struct {
+	targets.Target
+	mistake *state.Problem
+}
+
+func (a allTarget) Want(_ context.Context, declared state.Set) (state.Set, error) {
+	if a.mistake != nil {
+		return declared, &targets.ProblemsError{Problems: []state.Problem{*a.mistake}}
+	}
+	return declared, nil
+}
+
+func TestATargetIsNotGivenWhatIsRefused(t *testing.T) {
+	item := func(kind, name string) state.Item {
+		return state.Item{Key: state.Key{Target: "cluster", Group: "example.com", Kind: kind, Name: name}, Version: "v1", Object: map[string]any{"spec": map[string]any{"siez": int64(1)}}}
+	}
+	fine, wrong, misspelled := item("Widget", "fine"), item("Widget", "wrong"), item("Widget", "misspelled")
+	of := func(i state.Item, unknown string) map[state.Key][]state.Problem {
+		return map[state.Key][]state.Problem{i.Key: {{Origin: state.Origin{File: "a.yaml"}, Message: i.Key.String() + ": refused", UnknownField: unknown}}}
+	}
+	own := state.Problem{Origin: state.Origin{File: "z.yaml"}, Message: "a mistake that only the target finds"}
+	for name, c := range map[string]struct {
+		refused, unknown map[state.Key][]state.Problem
+		mistake          *state.Problem
+		want, problems   []string
+	}{
+		"nothing is refused":                     {want: []string{"fine", "misspelled", "wrong"}},
+		"an object of which the schema is known": {refused: of(wrong, ""), want: []string{"fine", "misspelled"}},
+		"an object with an unknown field":        {unknown: of(misspelled, "spec.siez"), want: []string{"fine", "wrong"}, problems: []string{"a.yaml"}},
+		"beside a mistake of the target's own": {
+			unknown: of(misspelled, "spec.siez"), mistake: &own, want: []string{"fine", "wrong"}, problems: []string{"a.yaml", "z.yaml"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refusals := &Refusals{}
+			refusals.Set(c.refused, c.unknown)
+			none := func(state.Key) (*apiextensionsv1.CustomResourceDefinition, error) { return nil, nil }
+			set, err := refusals.Want(t.Context(), allTarget{mistake: c.mistake}, none, state.NewSet(fine, wrong, misspelled))
+			var want, problems []string
+			for _, i := range set.Items() {
+				want = append(want, i.Key.Name)
+			}
+			if found, ok := errors.AsType[*targets.ProblemsError](err); ok {
+				for _, p := range found.Problems {
+					problems = append(problems, p.Origin.File)
+				}
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([][]string{c.want, c.problems}, [][]string{want, problems}); diff != "" {
+				t.Errorf("wanted and problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestADefinitionThatCannotBeReadStopsTheRun(t *testing.T) {
+	away, key := errors.New("the API server is away"), state.Key{Group: "example.com", Kind: "Widget", Name: "w"}
+	refusals := &Refusals{}
+	refusals.Set(nil, map[state.Key][]state.Problem{key: {{UnknownField: "spec.siez"}}})
+	_, err := refusals.Want(t.Context(), allTarget{}, func(state.Key) (*apiextensionsv1.CustomResourceDefinition, error) { return nil, away }, state.NewSet(state.Item{Key: key, Version: "v1"}))
+	if !errors.Is(err, away) {
+		t.Errorf("got %v", err)
 	}
 }

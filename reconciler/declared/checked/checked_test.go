@@ -1,0 +1,87 @@
+package checked
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// definition is that of a kind of which spec.size is a number.
+func definition(t *testing.T, group, kind, plural string) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	var crd apiextensionsv1.CustomResourceDefinition
+	text := "metadata: {name: " + plural + "." + group + "}\nspec:\n  group: " + group + "\n  scope: Cluster\n  names: {kind: " + kind + ", plural: " + plural + "}\n" +
+		"  versions: [{name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}}]\n"
+	if err := yaml.UnmarshalStrict([]byte(text), &crd); err != nil {
+		t.Fatal(err)
+	}
+	return &crd
+}
+
+func TestWhatIsFoundIsDividedByWhoRefusesIt(t *testing.T) {
+	standards := func() (Standards, error) {
+		types, err := catalog.Load()
+		return Standards{CRDs: []*apiextensionsv1.CustomResourceDefinition{
+			definition(t, "example.com", "Widget", "widgets"), definition(t, "poolwright.dev", "Cluster", "clusters"),
+		}, Types: types}, err
+	}
+	const widget = "apiVersion: example.com/v1alpha1\nkind: Widget\nmetadata: {name: w}\nspec: "
+	for name, c := range map[string]struct {
+		text                                        string
+		problems, refused, notes, clusters, unknown []string
+	}{
+		"nothing of what is in order":                     {text: widget + "{size: 1}\n"},
+		"a value of the wrong type, by the API server":    {text: widget + "{size: big}\n", refused: []string{"Widget.example.com/w"}},
+		"a field that the schema does not have, by a run": {text: widget + "{siez: 1}\n", refused: []string{"Widget.example.com/w"}, unknown: []string{"Widget.example.com/w"}},
+		"a Cluster, by the AWS target":                    {text: "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: c}\nspec: {size: big}\n", clusters: []string{"Cluster.poolwright.dev/c"}},
+		"a file that cannot be read, by every run":        {text: "apiVersion: v1\nkind: ConfigMap\nmetadata: [\n", problems: []string{"a.yaml"}},
+		"a secret in Git, by nobody":                      {text: "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {token: x}\n", notes: []string{"Secret/s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Load(fstest.MapFS{"a.yaml": {Data: []byte(c.text)}}, ".", substitute.Values{}, standards)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var problems, refused, notes []string
+			for _, p := range got.Problems {
+				problems = append(problems, p.Origin.File)
+			}
+			for _, p := range got.Refused {
+				key, _, _ := strings.Cut(p.Message, ": ")
+				refused = append(refused, key)
+			}
+			for _, n := range got.Notes {
+				notes = append(notes, n.Key.String())
+			}
+			keys := func(in map[state.Key][]state.Problem) (out []string) {
+				for key := range in {
+					out = append(out, key.String())
+				}
+				return slices.Compact(out)
+			}
+			want := [][]string{c.problems, c.refused, c.notes, c.clusters, c.unknown}
+			if diff := cmp.Diff(want, [][]string{problems, refused, notes, keys(got.Clusters), keys(got.Unknown)}); diff != "" {
+				t.Errorf("problems, refused, notes, Clusters and unknown fields (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStandardsThatCannotBeReadAreAnError(t *testing.T) {
+	broken := errors.New("the embedded definitions are broken")
+	_, err := Load(fstest.MapFS{"a.yaml": {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")}}, ".", substitute.Values{},
+		func() (Standards, error) { return Standards{}, broken })
+	if !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
