@@ -13,7 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// applyGuards says what the Sync's rules make of a proposal, and holds in its step what the
+// applyGuards reports what the Sync's rules make of a proposal, and blocks in its step what the
 // apply would hold.
 func applyGuards(sync *v1alpha1.Sync, found reconciler.Proposal, forecast func([]plan.Change) plan.Consequences) (plan.Plan, []report.Guard) {
 	changed, out := guardNodes(sync.Spec.Guard.MaxNodesReplaced, found, forecast)
@@ -33,8 +33,8 @@ func applyGuards(sync *v1alpha1.Sync, found reconciler.Proposal, forecast func([
 	return changed, out
 }
 
-// setNothingApplied says what it means that nothing of a folder can be rendered, where only its
-// mistakes are told.
+// setNothingApplied reports that nothing of a folder can be rendered, where otherwise only its
+// mistakes would be reported.
 func setNothingApplied(guards []report.Guard) {
 	for i, g := range guards {
 		if g.Rule == "lint" && g.Result == "held" {
@@ -83,7 +83,7 @@ func pendingPools(found reconciler.Proposal) []plan.Change {
 	})
 }
 
-// pendingText says with what the step was counted.
+// pendingText lists with what the step was counted.
 func pendingText(before []plan.Change) string {
 	var names []string
 	for _, c := range before[:min(len(before), 3)] {

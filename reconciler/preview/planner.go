@@ -116,7 +116,7 @@ func (p *Planner) branch() string {
 
 func (p *Planner) base() string { return "refs/heads/" + p.branch() }
 
-// sourceFailure says of a Git error who can mend it. What the head's author can mend,
+// sourceFailure classifies a Git error by who can mend it. What the head's author can mend,
 // such as a tree beyond a limit, is not tried again before the head moves.
 func sourceFailure(err error) error {
 	for _, fix := range []error{gitsource.ErrLimit, gitsource.ErrUnsafe} {

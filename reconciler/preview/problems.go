@@ -62,7 +62,7 @@ func MovedClusters(changes []plan.Change) []state.Problem {
 	return out
 }
 
-// moved says that two states of a Cluster are of two EKS clusters.
+// moved reports that two states of a Cluster are of two EKS clusters.
 func moved(was, is *state.Item) []state.Problem {
 	before, known := was.Object["spec"].(map[string]any)
 	after, _ := is.Object["spec"].(map[string]any)

@@ -70,7 +70,7 @@ type entry struct {
 	key entryKey
 	out Rendered
 	// err is why there is no result. The limits of proposals are narrower: what kept one
-	// from being rendered says nothing of a followed branch.
+	// from being rendered does not hold for a followed branch.
 	err      error
 	proposal bool
 	// files is what the renderer was given, once somebody asked.

@@ -23,7 +23,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
-// Linted is what Lint says of a folder.
+// Linted is what Lint finds in a folder.
 type Linted struct {
 	// Mistakes are what cannot work, and secrets in Git.
 	Mistakes []state.Problem

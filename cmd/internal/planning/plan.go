@@ -236,7 +236,7 @@ func planStep(ctx context.Context, req Request) (report.Report, error) {
 	return out.Report, err
 }
 
-// syncState is why a Sync applies no newer revision, by its spec and what its status says.
+// syncState is why a Sync applies no newer revision, by its spec and its status.
 func syncState(sync *v1alpha1.Sync) string {
 	if sync.Spec.Suspend {
 		return "Suspended"

@@ -33,7 +33,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/worktime"
 )
 
-// addPullRequests puts the controller that keeps pull requests told on the manager.
+// addPullRequests puts the controller that comments on pull requests on the manager.
 func (a *app) addPullRequests(mgr manager.Manager) error {
 	metrics, err := pullrequest.NewMetrics(crmetrics.Registry)
 	if err != nil {
@@ -131,7 +131,7 @@ func (a *app) forgeSecret(ctx context.Context, sync *v1alpha1.Sync) (*corev1.Sec
 }
 
 // identity are the cluster's identity, which no other has, and its name, where an
-// object says it.
+// object has it.
 func (a *app) identity(ctx context.Context) (identity, name string, err error) {
 	var system corev1.Namespace
 	if err := a.direct.Get(ctx, client.ObjectKey{Name: "kube-system"}, &system); err != nil {

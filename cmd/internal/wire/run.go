@@ -48,7 +48,7 @@ const LeaseName = "poolwright"
 // LeaseDuration is how long that lease holds without being renewed.
 const LeaseDuration = leaderelection.LeaseDuration
 
-// Config is what the controller is told at its start.
+// Config is how the controller is started.
 type Config struct {
 	// REST reaches the API server.
 	REST *rest.Config
@@ -71,7 +71,7 @@ type Config struct {
 	Logger logr.Logger
 }
 
-// lostLeaseText is what controller-runtime's manager says, as an untyped error, when
+// lostLeaseText is the untyped error of controller-runtime's manager when
 // it could not renew its lease.
 const lostLeaseText = "leader election lost"
 
@@ -199,7 +199,7 @@ type app struct {
 	renders  *rendercache.Cache
 	// cluster decides whether the engine runs.
 	cluster *cluster.Supervisor
-	// gpus looks after what nodes offer.
+	// gpus are the controllers of GPU nodes.
 	gpus *gpus
 	// parameters keeps the values of Syncs' SSM parameters.
 	parameters *updater.Updater
@@ -267,7 +267,7 @@ func (a *app) withEngine(ctx context.Context) (manager.Manager, *cluster.Blocked
 	return mgr, nil
 }
 
-// managerOptions are our ports and our lease, which tells other Poolwrights
+// managerOptions are our ports and our lease, which shows other Poolwrights
 // whether this one has the engine.
 func (a *app) managerOptions(engine bool) manager.Options {
 	grace, lasts, deadline := 20*time.Second, LeaseDuration, leaderelection.RenewDeadline

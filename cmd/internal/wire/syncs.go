@@ -48,7 +48,7 @@ func (a *app) addSyncs(mgr manager.Manager) error {
 	return r.SetupWithManager(mgr)
 }
 
-// recorder tells users by events, under our name. The newer events API drops repeated
+// recorder records events under our name. The newer events API drops repeated
 // notes into one series, which hides that something happens again.
 func recorder(mgr manager.Manager) record.EventRecorder {
 	return events.Sanitize(mgr.GetEventRecorderFor("poolwright")) //nolint:staticcheck // See why above: the newer API hides repetitions.
@@ -141,7 +141,7 @@ func (a *app) gitSource(sync *v1alpha1.Sync) (gitsource.Source, error) {
 	return gogit.New(a.gitConfig(sync))
 }
 
-// gitConfig says how the Sync's repository is read.
+// gitConfig is how the Sync's repository is read.
 func (a *app) gitConfig(sync *v1alpha1.Sync) gogit.Config {
 	git := sync.Spec.Source.Git
 	cfg := gogit.Config{

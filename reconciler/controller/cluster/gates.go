@@ -109,12 +109,12 @@ func (g Gates) recheck() manager.Runnable {
 	}
 }
 
-// othersInterval is how often a leader looks for another Karpenter. It asks nobody but
+// othersInterval is how often a leader checks for another Karpenter. It asks nobody but
 // the API server, so it need not wait as long as for all gates.
 const othersInterval = 30 * time.Second
 
-// watchOthers looks for another Karpenter once this replica leads, when its own
-// lease says so to the others: of two that start at once, one sees the other. It goes
+// watchOthers checks for another Karpenter once this replica leads, when its own
+// lease shows that to the others: of two that start at once, one finds the other. It goes
 // on for as long as this one leads: somebody may start another any day.
 func (g Gates) watchOthers() manager.RunnableFunc {
 	return func(ctx context.Context) error {

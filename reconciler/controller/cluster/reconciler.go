@@ -64,7 +64,7 @@ type reconciler struct {
 func (s *Supervisor) AddTo(mgr manager.Manager) error {
 	w := &reconciler{Supervisor: s, reader: mgr.GetAPIReader(), writer: mgr.GetClient(), elected: mgr.Elected(), triedAt: s.started}
 	led := make(chan event.GenericEvent, 1)
-	// Whoever begins to lead looks again at once: settings may have changed
+	// Whoever begins to lead reconciles again at once: settings may have changed
 	// while it stood by, and the status is now its own to write.
 	err := mgr.Add(onceElected(mgr.Elected(), func() { led <- event.GenericEvent{Object: &v1alpha1.Cluster{}} }))
 	if err != nil {
@@ -240,9 +240,9 @@ func (w *reconciler) write(ctx context.Context, c *v1alpha1.Cluster, conditions 
 	return nil
 }
 
-// Ready is what the controller says of the engine: the live Cluster's condition
+// Ready is what the controller reports of the engine: the live Cluster's condition
 // Ready, with the reason EngineRunning, why there is none, or the gate that holds it. It is
-// nil while there is no Cluster, and while nothing was said of its newest spec.
+// nil while there is no Cluster, and while nothing was reported of its newest spec.
 func Ready(ctx context.Context, reader client.Reader) (*metav1.Condition, error) {
 	now, err := ReadDesired(ctx, reader)
 	if err != nil || now.Cluster == nil {
