@@ -19,8 +19,8 @@ type inUse struct {
 	release  func()
 }
 
-// withEarlier is the ability of a source that keeps earlier revisions.
-type withEarlier interface {
+// earlierReader is the ability of a source that keeps earlier revisions.
+type earlierReader interface {
 	// Earlier returns an earlier revision without asking anybody; false where it is not there.
 	Earlier(ctx context.Context, revision string) (gitsource.Snapshot, bool)
 }
@@ -36,7 +36,7 @@ func (l *Loop) ResumesFrom(revision string) *Loop {
 // resume makes what an earlier process applied last the newest revision, loaded as fresh would
 // be. Where it cannot be loaded either, it returns nil.
 func (l *Loop) resume(ctx context.Context, fresh *revision) *revision {
-	from, ok := l.source.(withEarlier)
+	from, ok := l.source.(earlierReader)
 	if !ok || l.applied == "" || l.applied == fresh.snapshot.Revision {
 		return nil
 	}

@@ -23,7 +23,7 @@ const (
 // Guard blocks those changes of a Sync's plan that would replace more nodes than its guard
 // or the reviews of its pull requests allow. It forecasts only where one of them applies to
 // the plan.
-func Guard(forecast Forecaster) func(context.Context, *v1alpha1.Sync, plan.Plan) plan.Plan {
+func Guard(forecast ForecastFunc) func(context.Context, *v1alpha1.Sync, plan.Plan) plan.Plan {
 	return func(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan) plan.Plan {
 		var limit *int
 		if most := sync.Spec.Guard.MaxNodesReplaced; most != nil {

@@ -53,10 +53,10 @@ func isWorkload(k state.Key) bool {
 	return false
 }
 
-// Forecaster forecasts what a change does to nodes, pods and costs; nil where it changes
+// ForecastFunc forecasts what a change does to nodes, pods and costs; nil where it changes
 // nothing of theirs, or where no Cluster names the region that they are in. A plan is
 // useful without it: see OrUnknown.
-type Forecaster func(ctx context.Context, c Change) (*provision.Forecast, error)
+type ForecastFunc func(ctx context.Context, c Change) (*provision.Forecast, error)
 
 // Simulate compares two fleets of a cluster under the engine: simulate.Compare, in a
 // process of its own.
@@ -79,7 +79,7 @@ func OrUnknown(forecast *provision.Forecast, err error) *provision.Forecast {
 }
 
 // Live forecasts what changes do to the live cluster.
-func Live(cluster LiveCluster, fleet *Fleet, run Simulate) Forecaster {
+func Live(cluster LiveCluster, fleet *Fleet, run Simulate) ForecastFunc {
 	return func(ctx context.Context, c Change) (*provision.Forecast, error) {
 		if !c.any() {
 			return nil, nil
@@ -117,7 +117,7 @@ func forecastLive(ctx context.Context, cluster v1alpha1.ClusterSpec, fleet *Flee
 
 // Declared forecasts from two revisions alone, without a cluster: for pools, and for the
 // pods that are declared. want expands what they declare, as targets.Target's Want does.
-func Declared(want func(context.Context, state.Set) (state.Set, error), run Simulate) Forecaster {
+func Declared(want func(context.Context, state.Set) (state.Set, error), run Simulate) ForecastFunc {
 	return func(ctx context.Context, c Change) (*provision.Forecast, error) {
 		if !c.any() {
 			return nil, nil

@@ -57,7 +57,7 @@ type Previewer struct {
 	Targets []reconciler.NamedTarget
 	Offline bool
 	// Forecast is what changes do to nodes, pods and costs.
-	Forecast impact.Forecaster
+	Forecast impact.ForecastFunc
 	Now      func() time.Time
 	// ObservedAt is when what the targets and the forecast returned was observed.
 	ObservedAt *ObservedAt

@@ -82,7 +82,7 @@ type folderFiles struct {
 type steps struct {
 	parted, base, head checked.Folder
 	live               state.Set
-	forecast           impact.Forecaster
+	forecast           impact.ForecastFunc
 	sync               v1alpha1.SyncSpec
 	// folders are the files of base, parted and head.
 	folders [3]folderFiles
@@ -172,12 +172,12 @@ func (s steps) tell(t *testing.T) pullrequest.Plan {
 
 func TestWhatAReviewIsToldOfNodes(t *testing.T) {
 	lost := &provision.Forecast{Replaced: []provision.Node{{NodeClaim: "a-1", Pool: "a"}}}
-	always := func(f *provision.Forecast, err error) impact.Forecaster {
+	always := func(f *provision.Forecast, err error) impact.ForecastFunc {
 		return func(context.Context, impact.Change) (*provision.Forecast, error) { return f, err }
 	}
 	tests := map[string]struct {
 		head     checked.Folder
-		forecast impact.Forecaster
+		forecast impact.ForecastFunc
 		want     *v1alpha1.ReviewedConsequences
 	}{
 		"is nothing where a pool changes and the forecast failed": {loaded(poolItem("a", 2)), always(nil, errors.New("the child died")), nil},

@@ -230,7 +230,7 @@ func (o Options) replaced(f *provision.Forecast, v style) part {
 		if p.Replaced == 0 {
 			continue
 		}
-		nodes, pace := fmt.Sprintf("%d of %d", max(0, p.Replaced-fate.in(p.Name)), p.Nodes), v.pace(p.RolloutRate)
+		nodes, pace := fmt.Sprintf("%d of %d", max(0, p.Replaced-fate.in(p.Name)), p.Nodes), v.rolloutRate(p.RolloutRate)
 		if n := fate.in(p.Name); n > 0 {
 			nodes += fmt.Sprintf(", %d never", n)
 		}
@@ -292,8 +292,8 @@ func (v style) causes(f *provision.Forecast, p provision.Pool) string {
 	return strings.Join(reasons, "<br>")
 }
 
-// pace is how many nodes at once, and which budget sets that.
-func (v style) pace(p provision.RolloutRate) string {
+// rolloutRate is how many nodes at once, and which budget sets that.
+func (v style) rolloutRate(p provision.RolloutRate) string {
 	out := strconv.Itoa(p.AllowedDisruptions)
 	if !p.NextWindow.IsZero() {
 		out += " until " + p.NextWindow.UTC().Format("2006-01-02 15:04") + " UTC"

@@ -218,7 +218,7 @@ func (l Limits) exitError(doing string, p *process) error {
 		// The kernel, short of memory, or a person: not what was rendered.
 		return fmt.Errorf("%s ended unexpectedly: %s", doing, p.cause())
 	// Where the runtime gets no more memory it may fault before it can give up.
-	case p.stderrTail.memory(), p.stderrTail.faulted() && confine.MaxRSS(p.cmd.ProcessState) > l.Memory/2:
+	case p.stderrTail.outOfMemory(), p.stderrTail.faulted() && confine.MaxRSS(p.cmd.ProcessState) > l.Memory/2:
 		return state.Failf(state.Fix, "LimitExceeded", "%s took more than %d MiB of memory", doing, l.Memory>>20)
 	}
 	return state.Failf(state.Fix, "RenderFailed", "%s ended unexpectedly: %s", doing, p.cause())

@@ -58,8 +58,8 @@ func (t *tail) endLine() {
 	t.line = t.line[:0]
 }
 
-// memory reports whether the runtime gave up because it got no more memory.
-func (t *tail) memory() bool {
+// outOfMemory reports whether the runtime gave up because it got no more memory.
+func (t *tail) outOfMemory() bool {
 	said, ok := strings.CutPrefix(t.crash, "fatal error: ")
 	return ok && (strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory"))
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Forecast forecasts for the cluster of a client, with simulations in children.
-func Forecast(live client.Reader, fleet *impact.Fleet, in *child.Runner) impact.Forecaster {
+func Forecast(live client.Reader, fleet *impact.Fleet, in *child.Runner) impact.ForecastFunc {
 	return impact.Live(Cluster(live), fleet, Simulate(in))
 }
 

@@ -187,7 +187,7 @@ func (u *Uninstall) schedule() {
 	add(u.req.Drain || f.lowered > 0, u.restorePools, "give the NodePools their limits back")
 	add(u.releases(), u.release, "remove Karpenter's finalizers from %s, which stay as they are", cmp.Or(f.finalized(u.req.Drain), "whatever has one then"))
 	add(len(f.syncs) > 0, u.deleteSyncs, "delete %s; what they applied stays", names("Sync", f.syncs))
-	add(len(f.memory) > 0, u.forgetAll, "delete what the Syncs remembered (%s)", count(len(f.memory), "object"))
+	add(len(f.inventories) > 0, u.forgetAll, "delete what the Syncs remembered (%s)", count(len(f.inventories), "object"))
 	add(f.objects() > 0, u.removeObjects, "delete the installation: %s%s", count(f.objects(), "object"), f.kinds())
 	add(true, u.leave, "delete Namespace %s, if nothing else is in it", u.req.Namespace)
 }

@@ -138,7 +138,7 @@ func (u *Uninstall) deleteSyncs(ctx context.Context) error {
 
 // forgetAll deletes the inventories of the Syncs.
 func (u *Uninstall) forgetAll(ctx context.Context) error {
-	memory, _, err := u.memory(ctx)
+	memory, _, err := u.inventories(ctx)
 	if err != nil {
 		return err
 	}

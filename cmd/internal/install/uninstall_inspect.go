@@ -44,12 +44,12 @@ type installedState struct {
 	elsewhere []v1alpha1.Sync
 	// clusters are all, the one that decides first.
 	clusters []v1alpha1.Cluster
-	// memory are the ConfigMaps and Secrets in which Syncs remember; own is
+	// inventories are the ConfigMaps and Secrets in which Syncs remember; own is
 	// true where the installation does, which it does to its end.
-	memory []client.Object
-	own    bool
-	lease  leaseFound
-	claims []karpv1.NodeClaim
+	inventories []client.Object
+	own         bool
+	lease       leaseFound
+	claims      []karpv1.NodeClaim
 	// holding counts what carries a finalizer of Karpenter's, by kind.
 	holding map[string]finalizerCount
 	// lowered is how many NodePools wait for their limits.
@@ -84,7 +84,7 @@ func (u *Uninstall) inspect(ctx context.Context) (installedState, error) {
 	if f.installed, err = u.installed(ctx); err != nil {
 		return f, err
 	}
-	if f.memory, f.own, err = u.memory(ctx); err != nil {
+	if f.inventories, f.own, err = u.inventories(ctx); err != nil {
 		return f, err
 	}
 	if f.lease, err = u.lease(ctx); err != nil {
@@ -190,9 +190,9 @@ func (u *Uninstall) leavingNamespace(item state.Item) bool {
 	return item.Key.Kind == "Namespace" && o.GetDeletionTimestamp() != nil
 }
 
-// memory lists the inventories of Syncs and their keys, and reports whether there
+// inventories lists the inventories of Syncs and their keys, and reports whether there
 // is one of the installation.
-func (u *Uninstall) memory(ctx context.Context) (out []client.Object, own bool, err error) {
+func (u *Uninstall) inventories(ctx context.Context) (out []client.Object, own bool, err error) {
 	inventories := metadataList("ConfigMap")
 	if err := u.direct.List(ctx, inventories, client.InNamespace(u.req.Namespace), client.HasLabels{inventoryLabel}); err != nil {
 		return nil, false, fmt.Errorf("listing inventories: %w", err)
@@ -266,7 +266,7 @@ func findLease(ctx context.Context, reader client.Reader, namespace string) (lea
 // any reports whether there is anything of Poolwright but its namespace, which
 // may stay because of what others keep in it.
 func (f *installedState) any() bool {
-	return f.objects() > 0 || len(f.syncs) > 0 || len(f.memory) > 0 || f.own || f.lease.exists
+	return f.objects() > 0 || len(f.syncs) > 0 || len(f.inventories) > 0 || f.own || f.lease.exists
 }
 
 // objects is how many objects the installation has, without the namespace.

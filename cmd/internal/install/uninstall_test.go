@@ -62,14 +62,14 @@ func installedTraces() installedState {
 		return state.Item{Key: state.Key{Target: "cluster", Kind: kind, Name: "poolwright"}, Version: "v1", Object: map[string]any{}}
 	}
 	f := installedState{
-		namespace: "gpu",
-		installed: state.NewSet(thing("Deployment"), thing("ClusterRole"), thing("CustomResourceDefinition"), thing("Namespace")),
-		syncs:     []v1alpha1.Sync{{ObjectMeta: metav1.ObjectMeta{Name: "prod"}}, {ObjectMeta: metav1.ObjectMeta{Name: "dev"}}},
-		clusters:  []v1alpha1.Cluster{*eks(nil)},
-		memory:    []client.Object{&corev1.ConfigMap{}},
-		lease:     leaseFound{exists: true, holder: "pod-1", engine: true, renewed: time.Now()},
-		claims:    []karpv1.NodeClaim{*claim("a", nodeClassGroup, false), *claim("b", nodeClassGroup, true)},
-		holding:   map[string]finalizerCount{"NodeClaim": {all: 2}, "Node": {all: 1}, "EC2NodeClass": {all: 2}},
+		namespace:   "gpu",
+		installed:   state.NewSet(thing("Deployment"), thing("ClusterRole"), thing("CustomResourceDefinition"), thing("Namespace")),
+		syncs:       []v1alpha1.Sync{{ObjectMeta: metav1.ObjectMeta{Name: "prod"}}, {ObjectMeta: metav1.ObjectMeta{Name: "dev"}}},
+		clusters:    []v1alpha1.Cluster{*eks(nil)},
+		inventories: []client.Object{&corev1.ConfigMap{}},
+		lease:       leaseFound{exists: true, holder: "pod-1", engine: true, renewed: time.Now()},
+		claims:      []karpv1.NodeClaim{*claim("a", nodeClassGroup, false), *claim("b", nodeClassGroup, true)},
+		holding:     map[string]finalizerCount{"NodeClaim": {all: 2}, "Node": {all: 1}, "EC2NodeClass": {all: 2}},
 	}
 	f.clusters[0].Spec.NodeRole = &v1alpha1.NodeRole{Name: "nodes", InstanceProfile: "profile"}
 	f.clusters[0].Spec.InterruptionQueue = &v1alpha1.InterruptionQueue{}

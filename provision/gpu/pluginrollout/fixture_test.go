@@ -72,7 +72,7 @@ func newFixture(t *testing.T, seed uint64) *fixture {
 func (w *fixture) run() {
 	for range 3000 {
 		w.clock.Step(time.Duration(w.random.IntN(1500)) * time.Millisecond)
-		w.play()
+		w.simulate()
 		if w.random.IntN(40) == 0 {
 			w.restart()
 			w.roller.Cache = behind{fixture: w}
@@ -110,8 +110,8 @@ func (w *fixture) check(gone *corev1.Pod) {
 	}
 }
 
-// play lets every part do something, or not yet.
-func (w *fixture) play() {
+// simulate lets every part do something, or not yet.
+func (w *fixture) simulate() {
 	var pods corev1.PodList
 	if err := w.List(w.Context(), &pods); err != nil {
 		w.Fatal(err)
@@ -133,7 +133,7 @@ func (w *fixture) play() {
 			m.serving = true
 		}
 		if now.Sub(m.told) >= heartbeat-1500*time.Millisecond {
-			w.tell(name, m)
+			w.notify(name, m)
 		}
 		if w.random.IntN(200) == 0 {
 			m.away = !m.away
@@ -145,7 +145,7 @@ func (w *fixture) play() {
 	}
 }
 
-func (w *fixture) tell(name string, m *machine) {
+func (w *fixture) notify(name string, m *machine) {
 	profile, _ := shares().For(name[:1])
 	offer := profile.Offer(4)
 	if !m.serving {
@@ -156,7 +156,7 @@ func (w *fixture) tell(name string, m *machine) {
 		return
 	}
 	change(w.stage, node(name), func(n *corev1.Node) { n.Status.Allocatable = offer.Into(n.Status.Allocatable) })
-	if got := w.vouched(name); got != profile.Offer(4).String() {
+	if got := w.recordedCapacity(name); got != profile.Offer(4).String() {
 		w.Errorf("%s is vouched for with %s", name, got)
 	}
 }

@@ -236,7 +236,7 @@ func TestWhatIsVouchedForWhileAPluginIsReplaced(t *testing.T) {
 				test.profile(&s.sharing.Profiles[0])
 			}
 			before := ""
-			s.onDelete = func(*corev1.Pod) { before = s.vouched("a1") }
+			s.onDelete = func(*corev1.Pod) { before = s.recordedCapacity("a1") }
 			s.step()
 			s.goes("one", "a1")
 			if before != test.want {
@@ -254,7 +254,7 @@ func TestAPoolThatMovesToAnotherProfileIsVouchedForWithTheLesserNumbers(t *testi
 	s.sharing.Profiles[0].Pools, s.sharing.Profiles[1].Pools = []string{"c"}, []string{"a", "b"}
 	s.step()
 	for name, want := range map[string]string{"a1": nothing, "a2": nothing, "c1": "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"} {
-		if got := s.vouched(name); got != want {
+		if got := s.recordedCapacity(name); got != want {
 			t.Errorf("%s: vouched for %s, want %s", name, got, want)
 		}
 	}

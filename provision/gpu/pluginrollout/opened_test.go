@@ -35,7 +35,7 @@ func TestANodeThatIsOpenToPodsTakesItsTurnThoughItIsNotInitialized(t *testing.T)
 	s := newStage(t, two...)
 	s.step()
 	s.goes("one at a time", "a1")
-	if got := s.vouched("a1"); got != "nvidia.com/gpu=40,nvidia.com/gpu.shared=0" {
+	if got := s.recordedCapacity("a1"); got != "nvidia.com/gpu=40,nvidia.com/gpu.shared=0" {
 		t.Errorf("vouched for %s", got)
 	}
 	s.put(plugin("a1", "new", 0))

@@ -175,7 +175,7 @@ func (s *stage) node(name string) *corev1.Node {
 }
 
 // recordedCapacity is what is vouched for of a node.
-func (s *stage) vouched(name string) string {
+func (s *stage) recordedCapacity(name string) string {
 	s.Helper()
 	return s.node(name).Annotations[gpu.OfferAnnotation]
 }

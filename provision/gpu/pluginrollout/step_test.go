@@ -353,7 +353,7 @@ func TestTheVeryPodsThatNeedMoreSharesDoNotKeepThemAway(t *testing.T) {
 	if !cmp.Equal(s.deleted, []string{"a1"}) {
 		t.Errorf("deleted %v, states %v", s.deleted, s.roller.States())
 	}
-	if got := s.vouched("a1"); got != "nvidia.com/gpu=40,nvidia.com/gpu.shared=0" {
+	if got := s.recordedCapacity("a1"); got != "nvidia.com/gpu=40,nvidia.com/gpu.shared=0" {
 		t.Errorf("vouched for %s", got)
 	}
 

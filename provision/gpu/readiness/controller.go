@@ -110,7 +110,7 @@ func New(cfg Config) (*Controller, error) {
 	}
 	k := &Controller{cfg: cfg, records: newNodeRecords(), budget: newReplacementBudget(), refresh: make(chan event.TypedGenericEvent[struct{}], 1)}
 	var err error
-	if k.series, err = newSeries(cfg.Registry, k); err != nil {
+	if k.series, err = newMetrics(cfg.Registry, k); err != nil {
 		return nil, err
 	}
 	return k, nil

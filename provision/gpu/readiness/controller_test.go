@@ -31,12 +31,12 @@ func (l listed) List(ctx context.Context, into client.ObjectList, opts ...client
 	return l.from.List(ctx, into, opts...)
 }
 
-// noBook fails the test that would go by it.
-type noBook struct{ Backoff }
+// noBackoff fails the test that would go by it.
+type noBackoff struct{ Backoff }
 
 // An informer whose handler waits counts as one that never syncs, which ends the
 // process.
-func TestAChangedDaemonSetConcernsItsNodesWithoutAWaitForTheBook(t *testing.T) {
+func TestAChangedDaemonSetConcernsItsNodesWithoutAWaitForTheBackoff(t *testing.T) {
 	builder := fake.NewClientBuilder().WithScheme(scheme.Scheme)
 	for name, pool := range map[string]string{"mine": "gpu", "others": "another", "unserved": "cpu"} {
 		builder.WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
@@ -47,7 +47,7 @@ func TestAChangedDaemonSetConcernsItsNodesWithoutAWaitForTheBook(t *testing.T) {
 	kube := builder.Build()
 	shared := gpu.Sharing{Profiles: []gpu.Profile{{Name: "sliced", Pools: []string{"gpu"}}, {Name: "whole", Pools: []string{"another"}}}}
 	cfg := Config{
-		Cache: listed{&informertest.FakeInformers{}, kube}, Client: kube, Live: kube, Backoff: noBook{},
+		Cache: listed{&informertest.FakeInformers{}, kube}, Client: kube, Live: kube, Backoff: noBackoff{},
 		Replaces: func() bool { return false }, Recorder: record.NewFakeRecorder(1),
 		Registry: prometheus.NewRegistry(), Clock: clock.RealClock{}, Log: logr.Discard(),
 	}

@@ -27,7 +27,7 @@ type series struct {
 	known map[string]bool
 }
 
-func newSeries(registry prometheus.Registerer, k *Controller) (*series, error) {
+func newMetrics(registry prometheus.Registerer, k *Controller) (*series, error) {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("poolwright_gpu_"+name, help, append([]string{"nodepool"}, labels...), nil)
 	}

@@ -98,7 +98,7 @@ func (k *Controller) unhealthy(ctx context.Context, s nodeView) (*gpu.UnhealthyN
 		out.Reason, out.Message, out.Since = s.health.Reason, s.health.Message, since
 		return out, nil
 	}
-	past := k.records.history(s.node, now)
+	past := k.records.timesOf(s.node, now)
 	if initialized(s.node) || s.health.Agrees && nodeReady(s.node) || s.capacityRecorded(past) {
 		return nil, nil
 	}
@@ -110,7 +110,7 @@ func (k *Controller) unhealthy(ctx context.Context, s nodeView) (*gpu.UnhealthyN
 }
 
 // late completes the report on a node that starts; nil while it is not late.
-func (k *Controller) late(s nodeView, claim *karpv1.NodeClaim, past nodeHistory, out *gpu.UnhealthyNode) *gpu.UnhealthyNode {
+func (k *Controller) late(s nodeView, claim *karpv1.NodeClaim, past nodeTimes, out *gpu.UnhealthyNode) *gpu.UnhealthyNode {
 	now := k.cfg.Clock.Now()
 	left, counts := k.left(s, claim)
 	if !counts || left > s.warnAfter() {
@@ -128,8 +128,8 @@ func (k *Controller) late(s nodeView, claim *karpv1.NodeClaim, past nodeHistory,
 	return out
 }
 
-// show reports when the node's part in Pools changed.
-func (k *Controller) show(ctx context.Context, s nodeView) error {
+// publish reports when the node's part in Pools changed.
+func (k *Controller) publish(ctx context.Context, s nodeView) error {
 	part := gpu.PoolState{Pool: s.pool, Profile: s.profile.Name, Offered: gpu.Offer{}}
 	if err := k.add(ctx, &part, s); err != nil {
 		return err

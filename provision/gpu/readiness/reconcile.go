@@ -40,7 +40,7 @@ func (k *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	k.records.observe(&s, k.cfg.Clock.Now())
 	wait, err := k.reconcileNode(ctx, s)
 	if err == nil {
-		err = k.show(ctx, s)
+		err = k.publish(ctx, s)
 	}
 	return requeue(wait, err)
 }
@@ -65,7 +65,7 @@ func (k *Controller) reconcileNode(ctx context.Context, s nodeView) (time.Durati
 		k.records.setBlocker(s.node.Name, blocker{})
 		return wait, k.clearReason(ctx, s)
 	}
-	if initialized(s.node) || s.capacityRecorded(k.records.history(s.node, k.cfg.Clock.Now())) {
+	if initialized(s.node) || s.capacityRecorded(k.records.timesOf(s.node, k.cfg.Clock.Now())) {
 		return wait, nil
 	}
 	left, err := k.overdue(ctx, s)
@@ -145,7 +145,7 @@ func (k *Controller) announce(ctx context.Context, s nodeView) {
 // longer than a plugin's restart takes. It returns when it is due, or 0.
 func (k *Controller) reconcileMismatch(ctx context.Context, s nodeView) (time.Duration, error) {
 	now := k.cfg.Clock.Now()
-	if s.sound(k.records.history(s.node, now)) {
+	if s.sound(k.records.timesOf(s.node, now)) {
 		k.records.clearMismatch(s.node.Name)
 		return 0, nil
 	}
@@ -174,7 +174,7 @@ func (s *nodeView) graceEnd(since time.Time) time.Time {
 }
 
 // capacityRecorded reports whether the node's capacity is recorded, or ever was.
-func (s *nodeView) capacityRecorded(past nodeHistory) bool {
+func (s *nodeView) capacityRecorded(past nodeTimes) bool {
 	_, now := s.node.Annotations[gpu.OfferAnnotation]
 	return now || past.capacityRecorded
 }
@@ -182,7 +182,7 @@ func (s *nodeView) capacityRecorded(past nodeHistory) bool {
 // sound tells whether a node that does not agree is one that nobody need mind:
 // one that is starting, that offers what was recorded all the same, or whose
 // running plugin will be replaced.
-func (s *nodeView) sound(past nodeHistory) bool {
+func (s *nodeView) sound(past nodeTimes) bool {
 	text, recorded := s.node.Annotations[gpu.OfferAnnotation]
 	if !recorded {
 		outdated := s.plugin != nil && ready(s.plugin) && !s.health.Current

@@ -17,8 +17,8 @@ type nodeRecords struct {
 	nodes map[string]*nodeRecord
 }
 
-// nodeHistory is the part of a record that others read.
-type nodeHistory struct {
+// nodeTimes is the part of a record that others read.
+type nodeTimes struct {
 	// met is when the node was first observed under its present profile.
 	met time.Time
 	// revised is when this process saw another revision of the plugin declared for
@@ -34,7 +34,7 @@ type nodeHistory struct {
 
 // nodeRecord is what is remembered of one node.
 type nodeRecord struct {
-	nodeHistory
+	nodeTimes
 	uid  types.UID
 	pool string
 	// profile, revision and unapplied are how the node was seen last.
@@ -62,7 +62,7 @@ func (m *nodeRecords) observe(s *nodeView, now time.Time) {
 	revision, unapplied := s.revision(), s.unapplied != ""
 	i := m.nodes[s.node.Name]
 	if i == nil || i.uid != s.node.UID {
-		i = &nodeRecord{uid: s.node.UID, profile: s.profile.Name, nodeHistory: nodeHistory{met: now}, revision: revision, unapplied: unapplied}
+		i = &nodeRecord{uid: s.node.UID, profile: s.profile.Name, nodeTimes: nodeTimes{met: now}, revision: revision, unapplied: unapplied}
 		m.nodes[s.node.Name] = i
 	}
 	switch {
@@ -82,14 +82,14 @@ func (m *nodeRecords) observe(s *nodeView, now time.Time) {
 	}
 }
 
-// history returns a node's history, which begins now for one that is not recorded.
-func (m *nodeRecords) history(node *corev1.Node, now time.Time) nodeHistory {
+// timesOf returns a node's history, which begins now for one that is not recorded.
+func (m *nodeRecords) timesOf(node *corev1.Node, now time.Time) nodeTimes {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if i := m.nodes[node.Name]; i != nil && i.uid == node.UID {
-		return i.nodeHistory
+		return i.nodeTimes
 	}
-	return nodeHistory{met: now}
+	return nodeTimes{met: now}
 }
 
 // setBlocker records what keeps a node from being replaced; the zero note takes it back.

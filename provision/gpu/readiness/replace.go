@@ -52,7 +52,7 @@ func (k *Controller) left(s nodeView, claim *karpv1.NodeClaim) (time.Duration, b
 		return 0, false
 	}
 	now := k.cfg.Clock.Now()
-	return s.deadline(at, k.records.history(s.node, now)).Sub(now), true
+	return s.deadline(at, k.records.timesOf(s.node, now)).Sub(now), true
 }
 
 // replace deletes a node's claim, if all that speaks for it is still true where no

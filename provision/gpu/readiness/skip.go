@@ -30,7 +30,7 @@ var waits = blocker{message: "it waits its turn: no more than one node, or a fif
 // shows without another read; empty when it may be.
 func (k *Controller) spared(s nodeView, claim *karpv1.NodeClaim) string {
 	switch {
-	case s.released(k.records.history(s.node, k.cfg.Clock.Now())):
+	case s.released(k.records.timesOf(s.node, k.cfg.Clock.Now())):
 		return "it is not replaced, since pods may have come to it"
 	case !k.cfg.Replaces():
 		return "it is not replaced, since Poolwright's engine does not run: another Karpenter's nodes are left alone"
@@ -48,7 +48,7 @@ func kept(annotations map[string]string) bool {
 
 // released tells whether pods may have come to the node: we let them in, or it was
 // never tainted. Such a node is only reported on, whatever becomes of its plugin.
-func (s *nodeView) released(past nodeHistory) bool {
+func (s *nodeView) released(past nodeTimes) bool {
 	return s.capacityRecorded(past) || !tainted(s.node)
 }
 

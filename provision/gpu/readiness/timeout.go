@@ -35,7 +35,7 @@ func (s *nodeView) warnAfter() time.Duration { return s.timeout() / 2 }
 // follows an outage of the API server finds nodes that had no way to start. Where
 // the plugin's pod came only after the first observation, that while is the whole time.
 // It is not given again by a process that starts later, which finds the pod there.
-func (s *nodeView) deadline(registered time.Time, past nodeHistory) time.Time {
+func (s *nodeView) deadline(registered time.Time, past nodeTimes) time.Time {
 	timeout := s.timeout()
 	begin := registered
 	watch := min(grace, timeout)

@@ -157,8 +157,8 @@ func (st *state) detach(i *instance) {
 	}
 }
 
-// byInstance groups the volumes and interfaces by what they are attached to.
-func (a attachments) byInstance() map[string]attachments {
+// groupByInstance groups the volumes and interfaces by what they are attached to.
+func (a attachments) groupByInstance() map[string]attachments {
 	out := map[string]attachments{}
 	for _, v := range a.volumes {
 		on := out[v.instance]

@@ -14,7 +14,7 @@ func ec2Authorizations() map[string]authorization {
 		"CreateLaunchTemplate": createTemplateAsks,
 		"DeleteLaunchTemplate": deleteTemplateAsks,
 		"CreateFleet":          createFleetAsks,
-		"RunInstances":         runInstancesAsks,
+		"RunInstances":         runInstancesRequests,
 		"TerminateInstances": func(in *call) []authorizationRequest {
 			return in.ofExisting("ec2:TerminateInstances", in.form.List("InstanceId"), authorizationRequest{})
 		},
@@ -119,8 +119,8 @@ func (in *call) templateFor(id, name string) *template {
 	return in.st.template(id, name)
 }
 
-// launchAsks collects what a launch uses and makes.
-type launchAsks struct {
+// launchRequests collects what a launch uses and makes.
+type launchRequests struct {
 	in      *call
 	actions []string
 	used    []string   // ids of what exists
@@ -128,7 +128,7 @@ type launchAsks struct {
 }
 
 // use notes an id once.
-func (l *launchAsks) use(ids ...string) {
+func (l *launchRequests) use(ids ...string) {
 	for _, id := range ids {
 		if id != "" && !slices.Contains(l.used, id) {
 			l.used = append(l.used, id)
@@ -137,7 +137,7 @@ func (l *launchAsks) use(ids ...string) {
 }
 
 // useTemplate notes a template and what its data names.
-func (l *launchAsks) useTemplate(t *template) {
+func (l *launchRequests) useTemplate(t *template) {
 	l.data = t.data
 	l.use(t.id, t.data.Get("ImageId"), t.data.Get("Placement.GroupId"))
 	l.use(t.data.Get("CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId"))
@@ -150,7 +150,7 @@ func (l *launchAsks) useTemplate(t *template) {
 
 // requests are all that the launch asks, with the tags that the request or its
 // template gives to each type of what is made.
-func (l *launchAsks) requests(tags func(kind string) map[string]string) []authorizationRequest {
+func (l *launchRequests) requests(tags func(kind string) map[string]string) []authorizationRequest {
 	var out []authorizationRequest
 	for _, id := range l.used {
 		for _, a := range l.actions {
@@ -174,7 +174,7 @@ func (l *launchAsks) requests(tags func(kind string) map[string]string) []author
 
 // createFleetAsks: a fleet of type instant runs instances in its caller's name.
 func createFleetAsks(in *call) []authorizationRequest {
-	l := &launchAsks{in: in, actions: []string{"ec2:CreateFleet", "ec2:RunInstances"}}
+	l := &launchRequests{in: in, actions: []string{"ec2:CreateFleet", "ec2:RunInstances"}}
 	if in.dry {
 		l.actions = l.actions[:1] // it runs nothing: a dry run of RunInstances tells of that
 	}
@@ -197,8 +197,8 @@ func createFleetAsks(in *call) []authorizationRequest {
 	})...)
 }
 
-func runInstancesAsks(in *call) []authorizationRequest {
-	l := &launchAsks{in: in, actions: []string{"ec2:RunInstances"}}
+func runInstancesRequests(in *call) []authorizationRequest {
+	l := &launchRequests{in: in, actions: []string{"ec2:RunInstances"}}
 	spec := in.form.Sub("LaunchTemplate")
 	if t := in.templateFor(spec.Get("LaunchTemplateId"), spec.Get("LaunchTemplateName")); t != nil {
 		l.useTemplate(t)

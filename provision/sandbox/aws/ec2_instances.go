@@ -64,7 +64,7 @@ func describeInstances(in *call) (any, error) {
 		return nil, err
 	}
 	var rows []item
-	attached := in.st.byInstance()
+	attached := in.st.groupByInstance()
 	for _, i := range found {
 		if len(ids) == 0 || slices.Contains(ids, i.ID) {
 			rows = append(rows, item{fmt.Sprintf("%012d", i.number), query.Group("item",

@@ -52,7 +52,7 @@ func withContainer(pod *corev1.Pod, c pluginlife.Container, now time.Time) *core
 	for _, list := range [][]corev1.ContainerStatus{out.Status.InitContainerStatuses, out.Status.ContainerStatuses} {
 		for i := range list {
 			if slices.Contains(names, list[i].Name) {
-				show(&list[i], pod, c)
+				writeState(&list[i], pod, c)
 			}
 		}
 	}
@@ -63,8 +63,8 @@ func withContainer(pod *corev1.Pod, c pluginlife.Container, now time.Time) *core
 	return out
 }
 
-// show writes a container's state, and how it ended the last time.
-func show(status *corev1.ContainerStatus, pod *corev1.Pod, c pluginlife.Container) {
+// writeState writes a container's state, and how it ended the last time.
+func writeState(status *corev1.ContainerStatus, pod *corev1.Pod, c pluginlife.Container) {
 	running := c.State == pluginlife.Running
 	status.Ready, status.Started, status.RestartCount = running, &running, int32(c.Restarts)
 	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: int32(c.Last.Code), Reason: "Error",

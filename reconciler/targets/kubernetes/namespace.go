@@ -21,7 +21,7 @@ func (o *observation) homeless(ctx context.Context) {
 	if o.target.cfg.OnlyManaged {
 		return
 	}
-	missing, at := o.withoutNamespace()
+	missing, at := o.inMissingNamespaces()
 	if len(missing) == 0 {
 		return
 	}
@@ -49,10 +49,10 @@ func (o *observation) homeless(ctx context.Context) {
 	}
 }
 
-// withoutNamespace returns the wanted objects that are missing from a namespace that
+// inMissingNamespaces returns the wanted objects that are missing from a namespace that
 // nothing declares and in which nothing was observed, and the index of each key among
 // the observed items.
-func (o *observation) withoutNamespace() (missing []state.Item, at map[state.Key]int) {
+func (o *observation) inMissingNamespaces() (missing []state.Item, at map[state.Key]int) {
 	sure := map[string]bool{}
 	at = map[state.Key]int{}
 	for i, item := range o.items {

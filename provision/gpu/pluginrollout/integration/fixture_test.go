@@ -84,7 +84,7 @@ func (w *fixture) upgrade(t *testing.T) {
 		}
 		return nil
 	})
-	w.hears(3)
+	w.expectEvent(3)
 	w.apply("ten", "two", "a", "b")
 	w.until("pool a has gone on, pool b waits", func() error {
 		if got := w.roller.States()["b"]; !strings.HasPrefix(got, "0 of 1 plugins replaced; waits: pod default/train waits for GPUs") {
@@ -103,7 +103,7 @@ func (w *fixture) upgrade(t *testing.T) {
 		return w.runs(map[string]string{"a1": "ten/two", "a2": "ten/two", "b1": "ten/two"})
 	})
 	// One node after the other: gone, come; gone, come; gone, come.
-	said := w.hears(6)
+	said := w.expectEvent(6)
 	if len(said) != 6 {
 		t.Fatalf("plugins went and came: %v", said)
 	}
@@ -115,7 +115,7 @@ func (w *fixture) upgrade(t *testing.T) {
 	}
 	w.madeFrom(t, "2")
 	w.until("the nodes are vouched for", func() error {
-		return w.vouched(map[string]string{"a1": "nvidia.com/gpu=40,nvidia.com/gpu.shared=0", "a2": "nvidia.com/gpu=40,nvidia.com/gpu.shared=0", "b1": "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"})
+		return w.recordedCapacity(map[string]string{"a1": "nvidia.com/gpu=40,nvidia.com/gpu.shared=0", "a2": "nvidia.com/gpu=40,nvidia.com/gpu.shared=0", "b1": "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"})
 	})
 }
 
@@ -152,13 +152,13 @@ func (w *fixture) move(t *testing.T) {
 	w.until("pool a has the other profile's plugin", func() error {
 		return w.runs(map[string]string{"a1": "five/three", "a2": "five/three", "b1": "ten/two"})
 	})
-	said := w.hears(4)
+	said := w.expectEvent(4)
 	slices.Sort(said)
 	if got := strings.Join(said, ", "); got != "come a1, come a2, gone a1, gone a2" {
 		t.Errorf("plugins went and came: %s", got)
 	}
 	w.until("what is vouched for is the lesser number", func() error {
-		return w.vouched(map[string]string{"a1": "nvidia.com/gpu=20,nvidia.com/gpu.shared=0", "a2": "nvidia.com/gpu=20,nvidia.com/gpu.shared=0", "b1": "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"})
+		return w.recordedCapacity(map[string]string{"a1": "nvidia.com/gpu=20,nvidia.com/gpu.shared=0", "a2": "nvidia.com/gpu=20,nvidia.com/gpu.shared=0", "b1": "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"})
 	})
 }
 
@@ -204,7 +204,7 @@ func newFixture(t *testing.T) *fixture {
 
 // start runs the manager and the kubelets.
 func (w *fixture) start(life context.Context, running *sync.WaitGroup, mgr manager.Manager) {
-	for _, run := range []func() error{func() error { return mgr.Start(life) }, func() error { return w.play(life) }} {
+	for _, run := range []func() error{func() error { return mgr.Start(life) }, func() error { return w.simulate(life) }} {
 		running.Go(func() {
 			if err := run(); err != nil && life.Err() == nil {
 				w.Error(err)
@@ -297,7 +297,7 @@ func (w *fixture) plugins(ctx context.Context) ([]corev1.Pod, error) {
 	return pods.Items, err
 }
 
-func (w *fixture) vouched(want map[string]string) error {
+func (w *fixture) recordedCapacity(want map[string]string) error {
 	var all corev1.NodeList
 	if err := w.List(w.Context(), &all, client.HasLabels{"karpenter.sh/nodepool"}); err != nil {
 		return err
@@ -323,9 +323,9 @@ func (w *fixture) forget() []string {
 	return out
 }
 
-// hears waits until so many plugins went or came since the last call: the watch that
+// expectEvent waits until so many plugins went or came since the last call: the watch that
 // notes them is not the client that sees them run. It returns what there is by then.
-func (w *fixture) hears(many int) []string {
+func (w *fixture) expectEvent(many int) []string {
 	w.Helper()
 	w.until(fmt.Sprintf("%d plugins went or came", many), func() error {
 		w.mu.Lock()

@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// play is the kubelets: plugins run when they are bound, end when they are deleted,
+// simulate is the kubelets: plugins run when they are bound, end when they are deleted,
 // and nodes go on being ready.
-func (w *fixture) play(ctx context.Context) error {
+func (w *fixture) simulate(ctx context.Context) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	serving, beat := map[types.UID]string{}, time.Now()
@@ -28,7 +28,7 @@ func (w *fixture) play(ctx context.Context) error {
 			return err
 		}
 		for i := range pods {
-			if err := w.playPod(ctx, &pods[i], serving); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			if err := w.simulatePod(ctx, &pods[i], serving); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 				return err
 			}
 		}
@@ -41,7 +41,7 @@ func (w *fixture) play(ctx context.Context) error {
 	}
 }
 
-func (w *fixture) playPod(ctx context.Context, pod *corev1.Pod, serving map[types.UID]string) error {
+func (w *fixture) simulatePod(ctx context.Context, pod *corev1.Pod, serving map[types.UID]string) error {
 	node := pod.Spec.NodeName
 	switch {
 	case node == "" || nodes()[node] == "": // the sandbox's own node has a kubelet

@@ -155,7 +155,7 @@ func (t thread) Delete(ctx context.Context, id int64) error {
 // mayWrite waits for this write's turn. It fails at once when ctx would end
 // before.
 func (f *Forge) mayWrite(ctx context.Context, doing string) error {
-	if err := f.pace.Wait(ctx); err != nil {
+	if err := f.writeLimiter.Wait(ctx); err != nil {
 		return f.failed(doing, commenting, nil, fmt.Errorf("waiting for its turn among other writes: %w", err))
 	}
 	return nil

@@ -70,10 +70,10 @@ type Forge struct {
 	client      *github.Client
 	app         *github.Client // speaks as the App itself; nil with a token
 
-	// pace spaces writes.
-	pace     *rate.Limiter
-	comments upkeep.Memory[upkeep.Thing, int64]
-	statuses upkeep.Memory[statusKey, forge.Status]
+	// writeLimiter spaces writes.
+	writeLimiter *rate.Limiter
+	comments     upkeep.Memory[upkeep.Thing, int64]
+	statuses     upkeep.Memory[statusKey, forge.Status]
 
 	mu sync.Mutex
 	me *author
@@ -90,7 +90,7 @@ func New(config Config) (*Forge, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Forge{secret: config.Token, now: config.Now, pace: rate.NewLimiter(1, writesAtOnce)}
+	f := &Forge{secret: config.Token, now: config.Now, writeLimiter: rate.NewLimiter(1, writesAtOnce)}
 	if f.owner, f.name, err = rest.Repository(config.Repository); err != nil {
 		return nil, err
 	}
