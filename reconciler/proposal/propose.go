@@ -187,7 +187,7 @@ func (p *proposer) noteLive(c plan.Change, seen state.Item, planned plan.Change,
 	case exists && !ours(seen):
 		p.foreign(c, planned)
 	case exists && !will:
-		p.note(c, "is so already in the live world")
+		p.note(c, "is so already")
 	case exists && c.Action == plan.Create:
 		p.note(c, "exists already, and is ours: it is changed, not made")
 	case exists:

@@ -31,7 +31,7 @@ func (f *planFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.base, "base", "", "tell only what the step from this revision does: a branch, tag or commit of the working copy's repository")
 	flags.StringVar(&f.head, "head", "", "the revision that the step leads to (default: the working copy as it is; needs --base)")
 	flags.BoolVar(&f.offline, "offline", false, "ask no cluster and no AWS: tell what the two revisions alone say (needs --base)")
-	flags.Float64Var(&f.hours, "hours-a-day", 24, "the use for which a month's cost is told")
+	flags.Float64Var(&f.hours, "hours-a-day", 24, "the use for which a month's cost is shown")
 	f.variables.addTo(flags)
 }
 

@@ -109,7 +109,7 @@ func New(cfg Config) (*Target, error) { return create(cfg, nil) }
 
 func create(cfg Config, of *review) (*Target, error) {
 	if cfg.AWS == nil || cfg.REST == nil || cfg.Sync == "" || cfg.Namespace == "" {
-		return nil, fmt.Errorf("making the AWS world: AWS, REST, Sync and Namespace must be set")
+		return nil, fmt.Errorf("making the AWS target: AWS, REST, Sync and Namespace must be set")
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}

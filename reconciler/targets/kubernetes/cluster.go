@@ -112,7 +112,7 @@ type objectState struct {
 // New makes a Target. It sends no request.
 func New(cfg Config) (*Target, error) {
 	if cfg.REST == nil || cfg.Sync == "" || cfg.Namespace == "" {
-		return nil, fmt.Errorf("making the cluster's world: REST, Sync and Namespace must be set")
+		return nil, fmt.Errorf("making the Kubernetes target: REST, Sync and Namespace must be set")
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}

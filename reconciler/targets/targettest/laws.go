@@ -33,7 +33,7 @@ func wantIsPure(s *suite) {
 func wantIsModest(s *suite) {
 	foreign := state.Item{Key: state.Key{Target: "somewhere-else", Kind: "Thing", Name: "foreign"}, Version: "v1", Object: map[string]any{}}
 	all := state.NewSet(append(s.fixture.Things.Items(), foreign)...)
-	s.equalSets("another world's thing made a difference", s.want(all), s.want(s.fixture.Things))
+	s.equalSets("another target's thing made a difference", s.want(all), s.want(s.fixture.Things))
 }
 
 func startsEmpty(s *suite) {
@@ -123,7 +123,7 @@ func prunes(s *suite) {
 
 func sparesSuccessors(s *suite) {
 	if s.fixture.Replace == nil {
-		s.Skip("names cannot be used again in this world")
+		s.Skip("names cannot be used again in this target")
 	}
 	s.apply(s.plan(s.fixture.Things))
 	k := s.first().Key
@@ -157,7 +157,7 @@ func forgivesTheGone(s *suite) {
 
 func goesOn(s *suite) {
 	if _, ok := s.target.(targets.Recorder); !ok {
-		s.Skip("this world keeps no inventory")
+		s.Skip("this target keeps no inventory")
 	}
 	s.apply(s.plan(s.fixture.Things))
 	k := s.first().Key

@@ -52,7 +52,7 @@ func Run(t *testing.T, harness Harness) {
 		test func(s *suite)
 	}{
 		{"Want changes nothing that it was given and says the same twice", wantIsPure},
-		{"Want passes over the things of other worlds", wantIsModest},
+		{"Want passes over the things of other targets", wantIsModest},
 		{"nothing is observed before the first apply", startsEmpty},
 		{"Observe changes nothing and says the same twice", observeIsPure},
 		{"after an apply nothing differs, for this process and the next", settles},
