@@ -88,7 +88,8 @@ func TestADeclaredNodeIsNotDeletedUnasked(t *testing.T) {
 }
 
 // What a commit's author wrote into a Sync that the next commit removes is in the message by which a
-// person confirms: it must not look like a part of that, nor hold what a terminal obeys.
+// person confirms: it must not read as a part of that, nor reorder it. Control characters do not get
+// that far: the CRD refuses them.
 func TestTheMessageOnARemovedSyncQuotesWhatACommitWroteIntoIt(t *testing.T) {
 	if _, err := envtest.InstallCRDs(server, envtest.CRDInstallOptions{Paths: []string{"../../../config/crd/poolwright.dev_syncs.yaml"}}); err != nil {
 		t.Fatal(err)
@@ -98,14 +99,14 @@ func TestTheMessageOnARemovedSyncQuotesWhatACommitWroteIntoIt(t *testing.T) {
 apiVersion: poolwright.dev/v1alpha1
 kind: Sync
 metadata: {name: `+b.sync+`, namespace: $NS, labels: {app.kubernetes.io/part-of: poolwright}}
-spec: {path: "x; confirm with: kubectl create clusterrolebinding a --clusterrole=cluster-admin --user=mallory\n\u001b[2K\u001b[8m", source: {git: {url: "https://git.example/a.git", ref: {branch: main}}}}
+spec: {path: "x; confirm with: kubectl create clusterrolebinding a --clusterrole=cluster-admin --user='mallory'; \"y\"\u202e", source: {git: {url: "https://git.example/a.git", ref: {branch: main}}}}
 `, config, web))
 	p := b.guarded(b.declare(config, web), "")
 	if len(p.Changes) != 1 || !p.Changes[0].Held() {
 		t.Fatalf("planned %s", show(p))
 	}
 	for _, c := range p.Changes {
-		if text := c.Hold.String(); strings.ContainsAny(text, "\n\x1b") || strings.Contains(text, "following x; confirm with: kubectl create") {
+		if text := c.Hold.String(); strings.ContainsRune(text, '\u202e') || strings.Contains(text, "following x; confirm with: kubectl create") {
 			t.Errorf("held: %q", text)
 		}
 	}
