@@ -104,21 +104,25 @@ func TestDriftOfTheLastAppliedRevisionIsCorrectedAfterARestart(t *testing.T) {
 }
 
 // What the revision of an earlier process declares, and a later one asked to delete, is not
-// wanted again: how far its deletion was allowed stays recorded.
+// wanted again: how far its deletion was allowed stays recorded. A revision that is too large to
+// be kept between runs is asked for anew.
 func TestWhatALaterRevisionBeganToDeleteIsNotWantedAgainAfterARestart(t *testing.T) {
 	for name, c := range map[string]struct {
 		head string
 		err  error
+		kept int64
 		want []string
 	}{
-		"the newest cannot be loaded":          {"r2", nil, []string{"b"}},
-		"the newest is what it applied":        {"r1", nil, []string{"a", "b"}},
-		"nobody knows what it began to delete": {"r2", errors.New("forbidden"), nil},
+		"the newest cannot be loaded":                   {"r2", nil, 1 << 30, []string{"b"}},
+		"nor is the last applied one kept between runs": {"r2", nil, 0, []string{"b"}},
+		"the newest is what it applied":                 {"r1", nil, 1 << 30, []string{"a", "b"}},
+		"nobody knows what it began to delete":          {"r2", errors.New("forbidden"), 1 << 30, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &allowing{world: world{objects: map[string]string{"a": "1", "b": "1"}}, deleting: []string{"a"}, err: c.err}
 			s := &keeping{source: source{revision: c.head}, has: []string{"r1"}}
-			loop := reconciler.NewLoop(s, revisions{"r1": things("a", "1", "b", "1")}.load, reconciler.NamedTarget{Name: "memory", Target: w}).ResumesFrom("r1")
+			loop := reconciler.NewLoop(s, revisions{"r1": things("a", "1", "b", "1")}.load, reconciler.NamedTarget{Name: "memory", Target: w}).
+				Caching(reconciler.NewRevisionCache(c.kept, 1<<30)).ResumesFrom("r1")
 			if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); !errors.Is(err, c.err) {
 				t.Fatal(err)
 			}
@@ -128,6 +132,7 @@ func TestWhatALaterRevisionBeganToDeleteIsNotWantedAgainAfterARestart(t *testing
 			if c.err != nil {
 				return
 			}
+			w.wanted = nil
 			if _, err := loop.Correct(t.Context(), []state.Key{key("a"), key("b")}, reconciler.Options{}); err != nil {
 				t.Fatal(err)
 			}

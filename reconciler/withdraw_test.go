@@ -17,16 +17,26 @@ type allowing struct {
 	world
 	order []string
 	err   error
-	// deleting are the names of what it began to delete, wanted those of the last Observe.
+	// deleting are the names of what it began to delete, wanted those of the last Observe or ObserveOnly.
 	deleting, wanted []string
 }
 
 func (w *allowing) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
-	w.order, w.wanted = append(w.order, "observe"), nil
+	w.order = append(w.order, "observe")
+	w.record(wanted)
+	return w.world.Observe(ctx, wanted)
+}
+
+func (w *allowing) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
+	w.record(wanted)
+	return w.world.ObserveOnly(ctx, wanted)
+}
+
+func (w *allowing) record(wanted state.Set) {
+	w.wanted = nil
 	for _, i := range wanted.Items() {
 		w.wanted = append(w.wanted, i.Key.Name)
 	}
-	return w.world.Observe(ctx, wanted)
 }
 
 func (w *allowing) Withdraw(context.Context) error {
