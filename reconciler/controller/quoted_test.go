@@ -73,3 +73,22 @@ func TestWhatIsRecordedOfAConfirmationIsATokenThatWasAskedFor(t *testing.T) {
 		t.Errorf("events %q", events)
 	}
 }
+
+// Who does what the message on a token that does not fit proposes keeps what another token has let
+// pass and is not made yet.
+func TestTheTokenInThePlaceOfOneThatDoesNotFitKeepsTheOthers(t *testing.T) {
+	s, deletion, rollout := doubleStage(t)
+	s.cluster.refused["np-gpu"] = "a webhook refuses it"
+	s.confirm("deletions-1-" + strings.Repeat("0", 40) + "," + rollout)
+	s.later()
+	_, named, _ := strings.Cut(s.mismatch(), "confirmed by ")
+	if named != deletion+","+rollout {
+		t.Errorf("the message names %s", named)
+	}
+	s.confirm(named)
+	delete(s.cluster.refused, "np-gpu")
+	s.later()
+	if s.cluster.live["np-gpu"] != "2" {
+		t.Errorf("the rollout that was confirmed waits again: %v", s.sync().Status.Pending)
+	}
+}

@@ -338,7 +338,7 @@ func (v runResult) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync
 	if len(v.tokens) > 0 {
 		waits = "what waits is confirmed by " + status.ConfirmationToken
 	}
-	if same := hold.Join(instead(strange, v.tokens), done.scope); same != "" && same != status.ConfirmationToken {
+	if same := hold.Join(instead(sync, strange, v.tokens), done.scope); same != "" && same != status.ConfirmationToken {
 		waits = "what waits for the same purpose is confirmed by " + same
 	}
 	for i := range strange {
@@ -348,10 +348,14 @@ func (v runResult) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync
 		fmt.Sprintf("%s quotes %s, which fits nothing that waits; %s", v1alpha1.ConfirmAnnotation, strings.Join(strange, ","), waits))
 }
 
-// instead are the tokens of the purposes that parts of a confirmation have; none where one of
-// the parts has a purpose for which nothing waits.
-func instead(parts []string, tokens []hold.Token) []hold.Token {
-	var out []hold.Token
+// instead are the tokens of the purposes that parts of the Sync's confirmation have, and those that
+// it quotes already, which who replaces the annotation must not take back; none where one of the
+// parts has a purpose for which nothing waits.
+func instead(sync *v1alpha1.Sync, parts []string, tokens []hold.Token) []hold.Token {
+	quotes := func(t hold.Token) bool {
+		return fits(sync, sync.Annotations[v1alpha1.ConfirmAnnotation], []hold.Token{t})
+	}
+	out := slices.DeleteFunc(slices.Clone(tokens), func(t hold.Token) bool { return !quotes(t) })
 	for _, part := range parts {
 		other := func(t hold.Token) bool { return t.Purpose != confirm.Purpose(part) }
 		same := slices.DeleteFunc(slices.Clone(tokens), other)
