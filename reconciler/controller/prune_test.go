@@ -140,6 +140,9 @@ func TestADeletionOfASyncThatWaitsForAConfirmationIsHeldAsAnyOther(t *testing.T)
 		t.Errorf("poolwright_sync_ready is %v", n)
 	}
 	message := s.says("Ready", metav1.ConditionFalse, "PruneHeld")
+	if !strings.Contains(message, "deletionPolicy") {
+		t.Errorf("nobody learns what keeps the Sync and how to keep its objects: %s", message)
+	}
 	s.later() // Says nothing new.
 	if d := cmp.Diff([]string{"Warning PruneHeld " + message}, s.told()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
@@ -148,5 +151,31 @@ func TestADeletionOfASyncThatWaitsForAConfirmationIsHeldAsAnyOther(t *testing.T)
 	s.visit()
 	if s.sync().Name != "" || len(s.cluster.live) > 0 {
 		t.Errorf("confirmed, the Sync is still there, or the cluster holds %v", s.cluster.live)
+	}
+}
+
+func TestTheDeletionOfASuspendedSyncLeavesWhatItApplied(t *testing.T) {
+	s := newStage(t, deleting)
+	s.commit("cluster/pool=1", "cluster/map=1")
+	s.leave()
+	s.edit(func(sync *v1alpha1.Sync) { sync.Spec.Suspend = true })
+	s.visit()
+	if s.sync().Name != "" || len(s.cluster.live) != 2 {
+		t.Errorf("the suspended Sync is still there, or the cluster has lost something: %v", s.cluster.live)
+	}
+}
+
+func TestADeletionThatIsHeldIsLeftWhereTheSyncIsSuspendedAfterwards(t *testing.T) {
+	s := newStage(t, deleting)
+	s.commit("cluster/pool=1", "cluster/map=1")
+	s.leave()
+	s.cluster.removals["pool"] = loss.Removal{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
+	s.visit()
+	token := s.asks("PruneHeld")
+	s.edit(func(sync *v1alpha1.Sync) { sync.Spec.Suspend = true })
+	s.confirm(token)
+	s.visit()
+	if _, there := s.cluster.live["pool"]; s.sync().Name != "" || !there {
+		t.Errorf("suspended, the Sync is still there, or the pool is gone: %v", s.cluster.live)
 	}
 }

@@ -34,7 +34,8 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 		session.revisions.Unload()
 	}
 	done := run{err: err}
-	if err == nil && sync.Spec.DeletionPolicy == v1alpha1.DeletionPrune {
+	// A suspended Sync changes nothing: as Flux does, its deletion leaves what it applied.
+	if err == nil && sync.Spec.DeletionPolicy == v1alpha1.DeletionPrune && !sync.Spec.Suspend {
 		done = r.prune(ctx, sync, session)
 	}
 	v := deletionResult(done)
@@ -69,6 +70,7 @@ func deletionResult(done run) runResult {
 	}
 	switch err := cmp.Or(done.err, done.Outcome.Err()); {
 	case err != nil:
+		_, _, v.after = state.Classify(err)
 		v.message = err.Error()
 	case len(v.drift.tokens()) > 0:
 		v.wait(done.Revision)
@@ -88,6 +90,9 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 	}
 	done.scope = syncpolicy.Scope(sync)
 	v.ask(sync, done)
+	if v.reason == pruneHeld {
+		v.message = "the Sync is being deleted with what it applied (deletionPolicy: Prune; Orphan leaves it): " + v.message
+	}
 	status := sync.Status.DeepCopy()
 	v.write(status, sync, done)
 	set(status, sync, "Drifted", metav1.ConditionUnknown, "Terminating", "Drift is not looked for while the Sync is being deleted")
@@ -98,7 +103,7 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 	if before == nil || before.Reason != v.reason || before.Message != meta.FindStatusCondition(status.Conditions, "Ready").Message {
 		r.Recorder.Event(sync, corev1.EventTypeWarning, v.reason, v.message)
 	}
-	return ctrl.Result{RequeueAfter: interval(sync)}, r.writeStatus(ctx, sync, status)
+	return ctrl.Result{RequeueAfter: cmp.Or(v.after, interval(sync))}, r.writeStatus(ctx, sync, status)
 }
 
 // prune deletes everything that the Sync applied, but for what is only compared.

@@ -45,6 +45,11 @@ func (o *observation) countLosses(ctx context.Context) {
 	count := counting{Target: o.target, lost: o.target.lostGPUs(ctx, coverage, ""), deletedAnyway: func(k state.Key, live metav1.Object) bool {
 		return dying[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.target.label
 	}}
+	for _, item := range o.wanted.Items() {
+		if isCluster(item.Key) && count.created == "" && karpenter.Embedded(item.Object) {
+			count.created = item.Key.Name
+		}
+	}
 	left := maps.Clone(dying)
 	parallel.Each(requests, others, func(s liveItem) {
 		if o.stillMounted(ctx, s.live, dying) {
@@ -120,6 +125,8 @@ type counting struct {
 	deletedAnyway func(state.Key, metav1.Object) bool
 	// lost is what is lost with the plugins that go.
 	lost losses
+	// created is the name of a Cluster that is created before anything is deleted, if any.
+	created string
 }
 
 // counts reports whether it takes requests to find out what goes with an object.
@@ -175,7 +182,7 @@ func (c counting) lostByKind(ctx context.Context, k state.Key, live *unstructure
 		return c.lostNodeClaim(ctx, live)
 	case k.Kind == "Node" && k.Group == "":
 		return c.lostNode(ctx, k.Name)
-	case k.Kind == "Cluster" && k.Group == "poolwright.dev":
+	case isCluster(k):
 		return c.lostCluster(ctx, k, live)
 	case k.Kind == nodeClass:
 		return c.lostClass(ctx, k)
@@ -184,6 +191,10 @@ func (c counting) lostByKind(ctx context.Context, k state.Key, live *unstructure
 }
 
 const nodeClass = "EC2NodeClass"
+
+func isCluster(k state.Key) bool {
+	return k.Kind == "Cluster" && k.Group == v1alpha1.GroupVersion.Group
+}
 
 func isNamespace(k state.Key) bool { return k.Kind == "Namespace" && k.Group == "" }
 
@@ -264,34 +275,19 @@ func isDaemonSet(owner metav1.OwnerReference) bool {
 // lostCluster counts the nodes whose engine stops with a Cluster, or follows the next one. One
 // that is not the oldest decides nothing, as long as an older one stays.
 func (c counting) lostCluster(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
-	next := &metav1.PartialObjectMetadata{}
-	err := c.api.Names(ctx, api.Ref{Resource: v1alpha1.GroupVersion.WithResource("clusters")}, "", "", func(m *metav1.PartialObjectMetadata) {
-		k.Name = m.Name
-		stays := m.UID != live.GetUID() && m.DeletionTimestamp == nil && !c.deletedAnyway(k, m)
-		if stays && (next.Name == "" || v1alpha1.CompareClusters(m, next) < 0) {
-			next = m
-		}
-	})
-	if err != nil || next.Name != "" && v1alpha1.CompareClusters(next, live) < 0 {
+	next, decides, err := c.nextCluster(ctx, k, live)
+	if err != nil || !decides {
 		return loss.Removal{}, err
 	}
-	return c.lostEngine(ctx, next.Name)
+	return karpenter.LostEngine(ctx, c.api, next)
 }
 
-// lostEngine counts the nodes that nobody would provision for, consolidate or replace any
-// more, or that would be as the next Cluster has it, where there is one.
-func (w *Target) lostEngine(ctx context.Context, next string) (loss.Removal, error) {
-	lost, err := karpenter.Claims(ctx, w.api)
-	n := len(lost["NodeClaim"])
-	switch {
-	case err != nil || n == 0:
-		return loss.Removal{}, err
-	case next != "":
-		return lost.Removal(fmt.Sprintf("the engine and AWS follow Cluster %s from then on, with %s", next, count(n, "NodeClaim"))), nil
-	case n == 1:
-		return lost.Removal("the engine stops: 1 NodeClaim keeps running unmanaged"), nil
-	}
-	return lost.Removal(fmt.Sprintf("the engine stops: %d NodeClaims keep running unmanaged", n)), nil
+// nextCluster is karpenter.NextCluster by what is deleted beside, and created before.
+func (c counting) nextCluster(ctx context.Context, k state.Key, live *unstructured.Unstructured) (string, bool, error) {
+	return karpenter.NextCluster(ctx, c.api, live, c.created, func(other metav1.Object) bool {
+		k.Name = other.GetName()
+		return c.deletedAnyway(k, other)
+	})
 }
 
 // lostClass reports who uses an EC2NodeClass, beside pools that are deleted too.

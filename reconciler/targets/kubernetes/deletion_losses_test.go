@@ -3,11 +3,15 @@ package kubernetes_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 func TestWithItsClusterTheEngineLeavesItsNodes(t *testing.T) {
@@ -57,6 +61,14 @@ spec:
 	if got, want := impact(), fmt.Sprintf("the engine stops: %d NodeClaims keep running unmanaged", claims()); got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
+	renamed := b.plan(b.declare(cluster("renamed")))
+	deleted := slices.IndexFunc(renamed.Changes, func(c plan.Change) bool { return c.Action == plan.Delete })
+	if deleted < 0 {
+		t.Fatal(b.lines(renamed))
+	}
+	if got, want := renamed.Changes[deleted].Before.Impact, fmt.Sprintf("the engine and AWS follow Cluster renamed from then on, with %d NodeClaims", claims()); got != want {
+		t.Errorf("a Cluster that is created takes over, and it says %q, want %q", got, want)
+	}
 	// Of Clusters of one second the first by name is the oldest.
 	byHand := func(name string) (remove func()) {
 		b.TB.Helper()
@@ -89,4 +101,78 @@ spec:
 		t.Errorf("an older Cluster decides and stays, and of the other it says %q", got)
 	}
 	b.reconcile(b.declare())
+}
+
+func TestAClusterIsDeletedAfterWhatOnlyItsEngineCanDelete(t *testing.T) {
+	if _, err := envtest.InstallCRDs(server, envtest.CRDInstallOptions{Paths: []string{"../../../config/crd/poolwright.dev_clusters.yaml"}}); err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t)
+	cluster := func(name, mode string) string {
+		return `
+apiVersion: poolwright.dev/v1alpha1
+kind: Cluster
+metadata: {name: ` + name + `}
+spec: {name: c, region: eu-west-1, account: "111122223333", engine: {mode: ` + mode + `}}
+`
+	}
+	// A NodeClaim in deletion, as Karpenter's finalizer keeps it until its instance is gone.
+	b.make(`
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {name: drains-$NS, finalizers: [karpenter.sh/termination]}
+spec:
+  nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: $NS}
+  requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}]
+`, "kubectl-create")
+	name := "drains-" + b.ns
+	gone := func() {
+		b.edit("karpenter.sh/v1", "NodeClaim", name, func(o map[string]any) {
+			delete(o["metadata"].(map[string]any), "finalizers")
+		})
+	}
+	if err := b.hand.Delete(t.Context(), b.get("karpenter.sh/v1", "NodeClaim", name)); err != nil {
+		t.Fatal(err)
+	}
+	deletion := func() error {
+		b.TB.Helper()
+		errs := b.apply(b.plan(b.declare()))
+		for _, err := range errs {
+			return err
+		}
+		return nil
+	}
+	exists := func(name string) bool {
+		b.TB.Helper()
+		_, err := b.find("poolwright.dev/v1alpha1", "Cluster", name)
+		return err == nil
+	}
+
+	b.reconcile(b.declare(cluster("external", "External")))
+	if err := deletion(); err != nil || exists("external") {
+		t.Errorf("a Cluster whose engine is another's waits: %v", err)
+	}
+	b.reconcile(b.declare(cluster("cluster", "Embedded")))
+	if err := deletion(); reasonOf(err) != "EngineNeeded" || !exists("cluster") {
+		t.Errorf("the engine stopped before the NodeClaim was gone: %v", err)
+	}
+	b.reconcile(b.declare(cluster("cluster", "Embedded"), cluster("next", "Embedded")))
+	b.reconcile(b.declare(cluster("next", "Embedded")))
+	if exists("cluster") {
+		t.Error("a Cluster waits although the next one keeps the engine at work")
+	}
+	gone()
+	b.reconcile(b.declare())
+	if exists("next") {
+		t.Error("the Cluster waits although nothing is left to be deleted")
+	}
+}
+
+// reasonOf is the reason of a failure, empty without one.
+func reasonOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	_, reason, _ := state.Classify(err)
+	return reason
 }

@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
 )
 
 // remove deletes the observed incarnation. Where more than itself may go with it, it
@@ -74,7 +76,29 @@ func (j *job) checkDeletion(ctx context.Context, live *unstructured.Unstructured
 	if isDevicePlugin(k) || profileOf(live.Object) != "" {
 		now.lost = j.lostGPUs(ctx, coverage, profileOf(live.Object))
 	}
-	return targets.MayDelete(j.doing, j.change, now.removal(ctx, k, live))
+	if err := targets.MayDelete(j.doing, j.change, now.removal(ctx, k, live)); err != nil || !isCluster(k) {
+		return err
+	}
+	return j.checkEngine(ctx, now, live)
+}
+
+// checkEngine refuses to delete the Cluster by which the engine runs as long as it is at work on
+// deletions: without it, instances would run on that nobody terminates, and finalizers stay.
+func (j *job) checkEngine(ctx context.Context, c counting, live *unstructured.Unstructured) error {
+	next, decides, err := c.nextCluster(ctx, j.change.Key, live)
+	if err != nil || next != "" || !decides || !karpenter.Embedded(live.Object) {
+		return err
+	}
+	deleting, err := j.store.Deleting(ctx)
+	if err != nil {
+		return err
+	}
+	needed, err := karpenter.EngineNeeded(ctx, j.api, deleting)
+	if err == nil && needed {
+		err = state.WaitFor(10*time.Second, "EngineNeeded",
+			fmt.Errorf("%s: not sent yet: the engine has to run until the NodeClaims and EC2NodeClasses that are being deleted are gone", j.doing))
+	}
+	return err
 }
 
 // leaves reports whether the deletion of an object was accepted. One that is still to

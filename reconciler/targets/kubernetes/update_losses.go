@@ -2,7 +2,6 @@ package kubernetes
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -111,7 +110,7 @@ func (w *Target) lost(ctx context.Context, u update) loss.Removal {
 }
 
 func lostEngine(ctx context.Context, w *Target, _ update) (loss.Removal, error) {
-	return w.lostEngine(ctx, "")
+	return karpenter.LostEngine(ctx, w.api, "")
 }
 
 // lostQueue counts the nodes that the engine does not drain any more before AWS takes
@@ -123,16 +122,7 @@ func lostQueue(ctx context.Context, w *Target, u update) (loss.Removal, error) {
 	if part != nil || name != "" || mode != "Embedded" {
 		return loss.Removal{}, nil
 	}
-	lost, err := karpenter.Claims(ctx, w.api)
-	n := len(lost["NodeClaim"])
-	if err != nil || n == 0 {
-		return loss.Removal{}, err
-	}
-	verb := "are"
-	if n == 1 {
-		verb = "is"
-	}
-	return lost.Removal(fmt.Sprintf("%s %s not drained any more before AWS takes the node away", count(n, "NodeClaim"), verb)), nil
+	return karpenter.LostDrain(ctx, w.api)
 }
 
 // lostReplicas counts the nodes by which a static pool becomes smaller.

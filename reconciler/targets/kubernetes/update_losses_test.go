@@ -74,10 +74,10 @@ func TestAnUpdateThatLosesNodesOrDataIsCounted(t *testing.T) {
 		from, to string
 		want     loss.Counts
 	}{
-		{"the engine is switched off", engine, claim, "mode: Embedded", `mode: "Off"`, loss.Counts{"NodeClaim": 1}},
-		{"the engine is left to another", engine, claim, "mode: Embedded", "mode: External", loss.Counts{"NodeClaim": 1}},
-		{"the Cluster becomes another, so that the gates close", engine, claim, "name: c,", "name: d,", loss.Counts{"NodeClaim": 1}},
-		{"the Cluster moves to another region", engine, claim, "eu-west-1", "eu-west-2", loss.Counts{"NodeClaim": 1}},
+		{"the engine is switched off", engine, claim, "mode: Embedded", `mode: "Off"`, loss.Counts{"Engine": 1, "NodeClaim": 1}},
+		{"the engine is left to another", engine, claim, "mode: Embedded", "mode: External", loss.Counts{"Engine": 1, "NodeClaim": 1}},
+		{"the Cluster becomes another, so that the gates close", engine, claim, "name: c,", "name: d,", loss.Counts{"Engine": 1, "NodeClaim": 1}},
+		{"the Cluster moves to another region", engine, claim, "eu-west-1", "eu-west-2", loss.Counts{"Engine": 1, "NodeClaim": 1}},
 		{"the queue leaves, and stays in AWS", strings.Replace(engine, "tags", "interruptionQueue: {name: q}, tags", 1), claim, "interruptionQueue: {name: q}, ", "", loss.Counts{"NodeClaim": 1}},
 		{"the queue is left to the engine's own name", strings.Replace(engine, "tags", "interruptionQueue: {name: q}, tags", 1), claim,
 			"engine: {mode: Embedded}, interruptionQueue: {name: q}", "engine: {mode: Embedded, interruptionQueue: q}", nil},
@@ -155,7 +155,7 @@ func TestAnUpdateNamesEachFieldThatLosesSomething(t *testing.T) {
 			t.Errorf("%s is missing in %q", field, c.Before.Impact)
 		}
 	}
-	if d := cmp.Diff(loss.Counts{"NodeClaim": 1}, c.Before.Losses); d != "" || !c.Held() {
+	if d := cmp.Diff(loss.Counts{"Engine": 1, "NodeClaim": 1}, c.Before.Losses); d != "" || !c.Held() {
 		t.Errorf("held %q, losses (-want +got):\n%s", c.Hold, d)
 	}
 }

@@ -1,0 +1,76 @@
+package karpenter
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+)
+
+// Embedded reports whether a Cluster has the engine run in the controller, as it has by default.
+func Embedded(cluster map[string]any) bool {
+	mode, found, _ := unstructured.NestedString(cluster, "spec", "engine", "mode")
+	return !found || mode == string(v1alpha1.EngineEmbedded)
+}
+
+// NextCluster is the Cluster by which the engine runs on when a live one is deleted, empty where
+// it stops, and whether it runs by the live one now. Clusters that leave too do not count; one of
+// the name created, if any, is yet to be created and so the youngest.
+func NextCluster(ctx context.Context, client *api.Client, live *unstructured.Unstructured, created string, leaves func(metav1.Object) bool) (name string, decides bool, err error) {
+	var next *unstructured.Unstructured
+	_, err = client.List(ctx, api.Ref{Resource: v1alpha1.GroupVersion.WithResource("clusters")}, "", func(u *unstructured.Unstructured) {
+		stays := u.GetUID() != live.GetUID() && u.GetDeletionTimestamp() == nil && !leaves(u)
+		if stays && (next == nil || v1alpha1.CompareClusters(u, next) < 0) {
+			next = &unstructured.Unstructured{Object: u.Object} // List empties u.
+		}
+	})
+	if next == nil {
+		return created, true, err
+	}
+	decides = v1alpha1.CompareClusters(next, live) > 0
+	if !Embedded(next.Object) {
+		return "", decides, err
+	}
+	return next.GetName(), decides, err
+}
+
+// LostEngine counts the nodes that nobody would provision for, consolidate or replace any more,
+// and the engine with them; or those that would be as the next Cluster has it, where there is
+// one.
+func LostEngine(ctx context.Context, client *api.Client, next string) (loss.Removal, error) {
+	lost, err := Claims(ctx, client)
+	n := len(lost["NodeClaim"])
+	claims := fmt.Sprintf("%d NodeClaims", n)
+	if n == 1 {
+		claims = "1 NodeClaim"
+	}
+	switch {
+	case err != nil || n == 0:
+		return loss.Removal{}, err
+	case next != "":
+		return lost.Removal(fmt.Sprintf("the engine and AWS follow Cluster %s from then on, with %s", next, claims)), nil
+	}
+	lost.Add("Engine", "Karpenter") // So that who allowed the other has not allowed this.
+	if n == 1 {
+		return lost.Removal("the engine stops: 1 NodeClaim keeps running unmanaged"), nil
+	}
+	return lost.Removal("the engine stops: " + claims + " keep running unmanaged"), nil
+}
+
+// LostDrain counts the nodes that the engine does not drain any more before AWS takes them away.
+func LostDrain(ctx context.Context, client *api.Client) (loss.Removal, error) {
+	lost, err := Claims(ctx, client)
+	switch n := len(lost["NodeClaim"]); {
+	case err != nil || n == 0:
+		return loss.Removal{}, err
+	case n == 1:
+		return lost.Removal("1 NodeClaim is not drained any more before AWS takes the node away"), nil
+	default:
+		return lost.Removal(fmt.Sprintf("%d NodeClaims are not drained any more before AWS takes the node away", n)), nil
+	}
+}
