@@ -307,3 +307,38 @@ func TestADeletionSurvivesNoiseAndHeedsAWishToKeep(t *testing.T) {
 	}
 	b.get("v1", "ConfigMap", "settings")
 }
+
+// Who hands an object to Flux or Argo CD between the plan and the deletion keeps it.
+func TestADeletionSparesWhatAnotherControllerHasTakenOver(t *testing.T) {
+	for name, take := range map[string]func(*bench, map[string]any){
+		"a Flux Kustomization": func(_ *bench, o map[string]any) {
+			set(o, "apps", "metadata", "labels", "kustomize.toolkit.fluxcd.io/name")
+			set(o, "flux-system", "metadata", "labels", "kustomize.toolkit.fluxcd.io/namespace")
+		},
+		"an Argo CD application": func(b *bench, o map[string]any) {
+			set(o, "shop:/ConfigMap:"+b.ns+"/settings", "metadata", "annotations", "argocd.argoproj.io/tracking-id")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.reconcile(b.declare(web, config))
+			p := b.plan(b.declare(web))
+			if len(p.Changes) != 1 || p.Changes[0].Action != plan.Delete {
+				t.Fatalf("planned %s", show(p))
+			}
+			b.edit("v1", "ConfigMap", "settings", func(o map[string]any) { take(b, o) })
+			errs := b.apply(p)
+			for _, err := range errs {
+				if !errors.Is(err, targets.ErrChanged) {
+					t.Errorf("%v is not ErrChanged", err)
+				}
+			}
+			if len(errs) != 1 {
+				t.Errorf("errors: %v", errs)
+			}
+			if b.get("v1", "ConfigMap", "settings").GetDeletionTimestamp() != nil {
+				t.Error("it is deleted")
+			}
+		})
+	}
+}

@@ -3,13 +3,19 @@ package kubernetes_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
@@ -89,4 +95,38 @@ func TestADeletionUnderWayIsNotUndoneByARestart(t *testing.T) {
 	if _, err := b.find("v1", "ConfigMap", "settings"); err == nil {
 		t.Errorf("what r2 deleted is there again:\n%s", show(r.Plan))
 	}
+}
+
+// A pool that is made again under the name of one whose deletion was confirmed (by another run of
+// ours, which wanted it again) is another: nobody has confirmed its deletion.
+func TestWhatWasConfirmedForOneIncarnationIsAskedForAgainForTheNext(t *testing.T) {
+	b := newBench(t)
+	b.reconcile(b.declare(pool, config, web))
+	b.hasAccount(b.ns)
+	b.make(nodeWithPod, "karpenter")
+	without := b.declare(config, web)
+	b.denying(http.MethodDelete, "/nodepools/"+b.ns)
+	if r := b.run(b.guarded(without, b.guarded(without, "").Confirmation())); r.Status != apply.Failed {
+		t.Fatalf("the deletion is %s: %v", r.Status, r.Err)
+	}
+	b.wire.failing(nil)
+	if p := b.guarded(without, ""); p.Confirmation() != "" {
+		t.Fatalf("what was confirmed is asked for again: %v", p.Reasons())
+	}
+	b.removeAll(pool)
+	again := strings.Replace(pool, "metadata: {name: $NS,", "metadata: {name: $NS, labels: {poolwright.dev/sync: sync-$NS},", 1)
+	for _, item := range b.declare(again).Items() {
+		config := client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: item.Object})
+		if err := b.hand.Apply(t.Context(), config, client.FieldOwner(v1alpha1.FieldManager)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := b.guarded(without, "")
+	if len(p.Changes) != 1 || p.Changes[0].Action != plan.Delete || !p.Changes[0].Held() {
+		t.Fatalf("planned %s", show(p))
+	}
+	if r := b.run(p); r.Status != apply.Held {
+		t.Errorf("the deletion is %s: %v", r.Status, r.Err)
+	}
+	b.goes(false)
 }
