@@ -212,8 +212,10 @@ const (
 
 // limited is text that others may have written as a status shows it: harmless, and of at most
 // so many bytes.
-func limited(text string, most int) string {
-	text = sanitize.Text(text)
+func limited(text string, most int) string { return cut(sanitize.Text(text), most) }
+
+// cut is text of at most so many bytes.
+func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
@@ -290,7 +292,7 @@ func unknowns(list []plan.Unknown) string {
 	if at := list[0].Origin.String(); at != "" {
 		first += " (" + at + ")"
 	}
-	return firstOf(len(list), "thing could not be compared", "things could not be compared", first+": "+list[0].Reason)
+	return firstOf(len(list), "thing could not be compared", "things could not be compared", sanitize.Text(first+": "+list[0].Reason))
 }
 
 // reportedOnly names the first of the things that differ, and counts all.

@@ -16,6 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
@@ -66,15 +67,15 @@ func resultOf(done run) runResult {
 		var class state.Class
 		class, _, v.after = state.Classify(applyErr)
 		v.reason, v.stalled = "ApplyFailed", class == state.Fix
-		v.message = fmt.Sprintf("%d of %s failed, the first: %s: %s", len(failed), count(tried(done.Plan), "change"), thing(failed[0].Change.Key), failed[0].Why())
+		v.message = fmt.Sprintf("%d of %s failed, the first: %s: %s", len(failed), count(tried(done.Plan), "change"), sanitize.Text(thing(failed[0].Change.Key)), sanitize.Text(failed[0].Why()))
 		v.eventKey = eventKeyOf(failed)
 		if o := failed[0].Change.Origin().String(); o != "" {
-			v.message += " (" + o + ")"
+			v.message += " (" + sanitize.Text(o) + ")"
 		}
 	case applyErr != nil:
 		var class state.Class
 		class, v.reason, v.after = state.Classify(applyErr)
-		v.message, v.stalled = applyErr.Error(), class == state.Fix
+		v.message, v.stalled = sanitize.Text(applyErr.Error()), class == state.Fix
 	case v.drift.waits():
 		v.wait(done.Revision)
 	case len(done.Plan.Unknown) > 0:
@@ -101,7 +102,7 @@ func (v *runResult) invalid(done run, failed []apply.Result) {
 		v.stalled = class == state.Fix
 	}
 	v.eventKey = (&targets.ProblemsError{Problems: all}).Error()
-	v.message = fmt.Sprintf("%s; %s, nothing is pruned", v.eventKey, theOthers(done, len(failed)-len(refused), len(refused)))
+	v.message = fmt.Sprintf("%s; %s, nothing is pruned", sanitize.Text(v.eventKey), theOthers(done, len(failed)-len(refused), len(refused)))
 	if len(done.Problems) > 0 {
 		v.message += "; run poolwright lint on the folder to list every mistake"
 	}
@@ -127,7 +128,7 @@ func failure(err error, more string) runResult {
 			class = state.Fix
 		}
 	}
-	message := err.Error()
+	message := sanitize.Text(err.Error())
 	if reason == limitExceeded {
 		message += "; no setting raises this limit: declare less, or split the folder between Syncs"
 	}
@@ -348,9 +349,11 @@ func setStalled(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, reason, messag
 // messageLimit is the API's bound on a condition's message, in bytes.
 const messageLimit = 32768
 
+// set sets a condition. What others wrote in its message is masked where it was put in: our own names
+// and commands beside it may look like a secret, and must be copied as they are.
 func set(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, kind string, value metav1.ConditionStatus, reason, message string) {
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: kind, Status: value, Reason: reason, Message: limited(message, messageLimit), ObservedGeneration: sync.Generation,
+		Type: kind, Status: value, Reason: reason, Message: cut(sanitize.Escape(message), messageLimit), ObservedGeneration: sync.Generation,
 	})
 }
 

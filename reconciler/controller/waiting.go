@@ -19,6 +19,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
@@ -134,6 +135,7 @@ func (p driftState) confirmedKeys() []state.Key {
 // ask completes a verdict with what waits for a confirmation, and with the one command that
 // confirms all of it.
 func (v *runResult) ask(sync *v1alpha1.Sync, done run) {
+	v.message = sanitize.Text(v.message) // Before our own command, which must be copied as it is.
 	v.tokens = v.drift.tokens()
 	moved, move := errors.AsType[*gitsource.NotFastForwardError](cmp.Or(done.err, done.Stale))
 	if move {
@@ -156,7 +158,7 @@ func (v *runResult) ask(sync *v1alpha1.Sync, done run) {
 	case reasons != "":
 		v.message += "; also waiting for a confirmation: " + reasons
 	}
-	v.message = limited(v.message, messageLimit*3/4) + confirmWith(sync, v.tokens, done.scope)
+	v.message = cut(v.message, messageLimit*3/4) + confirmWith(sync, v.tokens, done.scope)
 }
 
 func distinct(tokens []hold.Token, in confirm.Scope) int {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // Text is the rule as a person reads it: the field of a Sync where it is one.
@@ -36,14 +38,15 @@ func (r Rule) Text() string {
 func (r Reason) String() string { return strings.Join(r.clauses(), "; ") }
 
 // String is all the reasons in one sentence. What several of them share, such as how
-// many nodes a plan replaces, is there once.
+// many nodes a plan replaces, is there once. Secrets are masked in each clause alone: what
+// looks like the start of a private key in one must not hide those behind it.
 func (r Reasons) String() string {
 	var out []string
 	seen := map[string]bool{}
 	for _, one := range r {
 		for _, clause := range one.clauses() {
 			if !seen[clause] {
-				seen[clause], out = true, append(out, clause)
+				seen[clause], out = true, append(out, sanitize.Redact(clause))
 			}
 		}
 	}

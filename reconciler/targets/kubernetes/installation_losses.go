@@ -53,8 +53,11 @@ func (w *Target) lostSync(ctx context.Context, k state.Key, live *unstructured.U
 }
 
 // quoted is a text of a commit in a sentence by which a person decides: it cannot be taken for
-// a part of that, and is cut after 200 bytes.
-func quoted(text string) string { return sanitize.Name(text[:min(len(text), 200)]) }
+// a part of that, holds no secret, and is cut after 200 bytes.
+func quoted(text string) string {
+	text = sanitize.Redact(text)
+	return sanitize.Name(text[:min(len(text), 200)])
+}
 
 // appliedBy counts what a Sync has applied, in the cluster and in AWS.
 func (w *Target) appliedBy(ctx context.Context, sync string) (int, error) {
