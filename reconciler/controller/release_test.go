@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
 // A Sync that is let go while something of it could not be deleted would leave that behind, with
@@ -80,6 +81,51 @@ func TestASyncThatWasChangedSinceItsDeletionBeganDeletesNothing(t *testing.T) {
 			s.visit()
 			if s.sync().Name != "" || len(s.cluster.live) > 0 {
 				t.Errorf("unchanged, the Sync is %q, the cluster holds %v", s.sync().Name, s.cluster.live)
+			}
+		})
+	}
+}
+
+// Who is asked to confirm must find what waits, and by which token it is confirmed, also while a
+// run cannot read anything: nothing was compared, so what waited still does.
+func TestWhatWaitsStaysInTheStatusWhileNothingCanBeRead(t *testing.T) {
+	pool := loss.Removal{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
+	for name, held := range map[string]func(*stage){
+		"of a Sync that is being deleted": func(s *stage) {
+			s.leave()
+			s.cluster.removals["pool"] = pool
+		},
+		"of a Sync that applies a revision": func(s *stage) {
+			s.visit()
+			s.cluster.removals["pool"] = pool
+			s.commit("cluster/map=1")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, deleting)
+			s.commit("cluster/pool=1", "cluster/map=1")
+			held(s)
+			s.later()
+			token, before := s.asks("PruneHeld"), s.sync().Status
+			build := s.r.Build
+			s.r.Build = func(context.Context, *v1alpha1.Sync) (Assembly, error) {
+				return Assembly{}, errors.New("the API server does not answer")
+			}
+			s.restart()
+			s.later()
+			now := s.sync().Status
+			if d := cmp.Diff(before.Pending, now.Pending); d != "" || len(now.Pending) == 0 || now.ConfirmationToken != token {
+				t.Errorf("token %q, was %q, pending (-before +now):\n%s", now.ConfirmationToken, token, d)
+			}
+			s.r.Build = build
+			s.restart()
+			s.confirm(token)
+			s.later()
+			if s.cluster.live["pool"] != "" {
+				t.Errorf("confirmed, the cluster holds %v", s.cluster.live)
+			}
+			if now := s.sync().Status; len(now.Pending) > 0 || now.ConfirmationToken != "" {
+				t.Errorf("confirmed, token %q, pending %v", now.ConfirmationToken, now.Pending)
 			}
 		})
 	}

@@ -275,8 +275,10 @@ func (v runResult) conditions(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, 
 
 // findings sets Drifted, and what is pending.
 func (v runResult) findings(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
-	status.Pending = v.drift.pending(done.scope)
-	status.PendingOmitted = int32(len(v.drift.left) - len(status.Pending))
+	if done.err == nil { // Otherwise nothing was compared: what was pending still is.
+		status.Pending = v.drift.pending(done.scope)
+		status.PendingOmitted = int32(len(v.drift.left) - len(status.Pending))
+	}
 	if v.drift.complete {
 		status.Objects = int32(v.drift.objects)
 	}

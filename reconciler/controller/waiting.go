@@ -319,6 +319,9 @@ const (
 // confirmation with a part that fits nothing, as long as something waits or another part
 // has served.
 func (v runResult) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
+	if done.err != nil && len(v.tokens) == 0 {
+		return // Nothing was compared: what waited still does, by the same token.
+	}
 	status.ConfirmationToken = hold.Join(v.tokens, done.scope)
 	handled := confirm.Tokens(done.scope.Handled)
 	known := slices.Concat(done.used, confirm.Tokens(sync.Status.LastHandledConfirm), confirm.Tokens(sync.Status.ConfirmationToken))
