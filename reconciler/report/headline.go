@@ -141,6 +141,7 @@ func (r Report) effects(v style) []phrase {
 		out = append(out, phrase{text: "quota ok", rank: rankQuota})
 	case quotaShortBefore:
 		out = append(out, phrase{text: "quota short before", rank: rankQuota})
+	case quotaShort: // Above, before the warnings.
 	}
 	return out
 }

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 	"sigs.k8s.io/yaml"
+
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 const (
