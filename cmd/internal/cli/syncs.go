@@ -194,9 +194,9 @@ func request(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, wait
 	}
 	ready := meta.FindStatusCondition(done.Status.Conditions, "Ready")
 	if ready == nil || ready.Status != metav1.ConditionTrue {
-		return &exit{code: exitDifferent, err: fmt.Errorf("Sync %s is not ready: %s", sync.Name, readyMessage(ready))}
+		return &exit{code: exitDifferent, err: fmt.Errorf("Sync %s is not ready: %s%s", sync.Name, readyMessage(ready), mismatch(done))}
 	}
-	fmt.Fprintf(progress, "%s\n", ready.Message)
+	fmt.Fprintf(progress, "%s%s\n", ready.Message, mismatch(done))
 	return nil
 }
 
@@ -205,6 +205,16 @@ func readyMessage(c *metav1.Condition) string {
 		return "no Ready condition yet"
 	}
 	return c.Reason + ": " + c.Message
+}
+
+// mismatch is the message on a confirmation that fits nothing that waits, on a line of its own; empty
+// where there is none.
+func mismatch(sync *v1alpha1.Sync) string {
+	c := meta.FindStatusCondition(sync.Status.Conditions, "Confirmed")
+	if c == nil || c.Status != metav1.ConditionFalse {
+		return ""
+	}
+	return "\n" + c.Reason + ": " + c.Message
 }
 
 // errDeleted reports that the Sync was deleted while a command followed it.

@@ -109,3 +109,48 @@ func TestARequestOnASyncThatIsBeingDeletedEndsWithTheDeletion(t *testing.T) {
 		})
 	}
 }
+
+// Who quoted a wrong token reads that beside what waits, and also where nothing waits any more.
+func TestARequestAfterAWrongTokenPrintsThatItFitsNothing(t *testing.T) {
+	const text = "poolwright.dev/confirm quotes x, which fits nothing that waits; what waits is confirmed by y"
+	for name, c := range map[string]struct {
+		ready      metav1.Condition
+		err, wrote string
+	}{
+		"what waits": {metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "PruneHeld", Message: "2 nodes go with it"},
+			"Sync dev is not ready: PruneHeld: 2 nodes go with it\nConfirmationMismatch: " + text, "asked Sync dev to reconcile\n"},
+		"nothing waits": {metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Message: "Applied"},
+			"", "asked Sync dev to reconcile\nApplied\nConfirmationMismatch: " + text + "\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			if err := v1alpha1.AddToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			sync := &v1alpha1.Sync{}
+			sync.Namespace, sync.Name = "poolwright-system", "dev"
+			cl := fake.NewClientBuilder().WithScheme(scheme).WithObjects(sync).WithInterceptorFuncs(interceptor.Funcs{
+				Watch: func(ctx context.Context, cl client.WithWatch, _ client.ObjectList, _ ...client.ListOption) (watch.Interface, error) {
+					var now v1alpha1.Sync
+					if err := cl.Get(ctx, client.ObjectKeyFromObject(sync), &now); err != nil {
+						return nil, err
+					}
+					now.Status.LastHandledReconcileAt = now.Annotations[v1alpha1.ReconcileAnnotation]
+					now.Status.Conditions = []metav1.Condition{c.ready, {Type: "Confirmed", Status: metav1.ConditionFalse, Reason: "ConfirmationMismatch", Message: text}}
+					w := watch.NewFakeWithChanSize(1, false)
+					w.Modify(&now)
+					return w, nil
+				},
+			}).Build()
+			var out bytes.Buffer
+			err := request(t.Context(), cl, sync, waitFlags{wait: true, timeout: time.Minute}, &out, func(*v1alpha1.Sync) {})
+			got := ""
+			if err != nil {
+				got = err.Error()
+			}
+			if d := cmp.Diff([]string{c.err, c.wrote}, []string{got, out.String()}); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+		})
+	}
+}
