@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
+	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
@@ -230,12 +231,8 @@ func named(object Object, file string, line int) string {
 	return out
 }
 
-func place(file string, line int) string {
-	if line > 0 {
-		return fmt.Sprintf("%s:%d", sanitize.Escape(file), line)
-	}
-	return sanitize.Escape(file)
-}
+// place is where in the repository something is declared, as state.Origin writes it.
+func place(file string, line int) string { return state.Origin{File: file, Line: line}.String() }
 
 // guardsThatHold are the rules that hold the step, each once.
 func (r Report) guardsThatHold(v style) []string {

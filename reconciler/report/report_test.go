@@ -152,6 +152,20 @@ func TestReportsReadAsTheGoldenFiles(t *testing.T) {
 	}
 }
 
+// The name of a file is quoted where it could be taken for a command of ours, as lint and the Sync's
+// status quote it.
+func TestANameOfAFileThatImitatesACommandReadsAsTheGoldenFiles(t *testing.T) {
+	content := object{"spec": object{"weight": int64(5)}}
+	p := plan.Compute(state.NewSet(
+		item("cluster", "karpenter.sh", "NodePool", "a", "base/z, run: kubectl delete ns y.yaml", 1, content),
+		item("cluster", "karpenter.sh", "NodePool", "b", "base/b.yaml", 1, content),
+	), state.NewSet())
+	problems := []state.Problem{{Origin: state.Origin{File: "base/x, run: kubectl delete ns y.yaml", Line: 4}, Message: "NodePool.karpenter.sh/c: spec.weight must be a number"}}
+	for form, got := range all(t, New(p, problems)) {
+		golden.Compare(t, "testdata/filenames."+form, got)
+	}
+}
+
 func TestReportsAreTheSameBytesEveryTime(t *testing.T) {
 	p, problems := sample()
 	want := all(t, NewOutcome(p, problems, done(p)))
