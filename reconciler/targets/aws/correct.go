@@ -9,6 +9,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
 )
 
 // Correct implements targets.Target. It reads the thing again before it writes:
@@ -260,12 +261,16 @@ func (j *job) remove(ctx context.Context, live liveResource) error {
 }
 
 // checkLosses counts again right before the first request who lives on the thing, and
-// refuses where it is more than was planned with.
+// refuses where it is more than was planned with, or while nodes on it are being deleted.
 func (j *job) checkLosses(ctx context.Context) error {
 	if !nodesDependOn(j.change.Key.Kind) {
 		return nil
 	}
-	return targets.MayDelete(j.doing, j.change, j.countUsers(ctx, j.current()).removal(j.change.Key.Kind))
+	now := j.countUsers(ctx, j.current())
+	if err := targets.MayDelete(j.doing, j.change, now.removal(j.change.Key.Kind)); err != nil || now.err != nil {
+		return err
+	}
+	return karpenter.AwaitDeletions(ctx, j.api, j.doing, nil)
 }
 
 func (j *job) forget() {

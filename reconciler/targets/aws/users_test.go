@@ -162,9 +162,9 @@ func TestNodesOfPoolsThatAreNotDeclaredAnyMoreCount(t *testing.T) {
 	}
 }
 
-// Karpenter has launched an instance that has no Node yet, or somebody else's NodePool may
-// launch one at any time.
-func TestInstancesOnTheirWayAndPoolsOfOthersCount(t *testing.T) {
+// withKarpenter is a client of the API server, once that has Karpenter's kinds.
+func withKarpenter(t *testing.T) client.Client {
+	t.Helper()
 	direct, err := client.New(apiServer(t), client.Options{Scheme: scheme.Scheme})
 	if err != nil {
 		t.Fatal(err)
@@ -175,6 +175,13 @@ func TestInstancesOnTheirWayAndPoolsOfOthersCount(t *testing.T) {
 	if _, err := engine.InstallCRDs(t.Context(), direct, engine.DefaultSettings()); err != nil {
 		t.Fatal(err)
 	}
+	return direct
+}
+
+// Karpenter has launched an instance that has no Node yet, or somebody else's NodePool may
+// launch one at any time.
+func TestInstancesOnTheirWayAndPoolsOfOthersCount(t *testing.T) {
+	direct := withKarpenter(t)
 	spec := map[string]any{
 		"nodeClassRef": map[string]any{"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
 		"requirements": []any{map[string]any{"key": "karpenter.sh/capacity-type", "operator": "In", "values": []any{"spot"}}},
@@ -230,6 +237,51 @@ func TestWhatBecomesOfNodesIsWrittenInTheirNumber(t *testing.T) {
 	} {
 		if got := tt.users.removal("AccessEntry").Impact; got != tt.want {
 			t.Errorf("%+v: %q, want %q", tt.users, got, tt.want)
+		}
+	}
+}
+
+func TestNothingOnWhichNodesLiveIsDeletedWhileNodesAreDeleted(t *testing.T) {
+	direct := withKarpenter(t)
+	b := newBench(t, nil)
+	b.reconcile(b.whatNodesLiveOn())
+	claim := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+		"metadata": map[string]any{"name": "drains-" + b.home, "finalizers": []any{"karpenter.sh/termination"}},
+		"spec": map[string]any{
+			"nodeClassRef": map[string]any{"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
+			"requirements": []any{map[string]any{"key": "karpenter.sh/capacity-type", "operator": "In", "values": []any{"spot"}}},
+		},
+	}}
+	if err := direct.Create(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	finish := func() {
+		gone := claim.DeepCopy()
+		gone.SetFinalizers(nil)
+		if err := direct.Patch(context.Background(), gone, client.MergeFrom(claim)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := direct.Delete(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	p, before := b.plan(b.declare(nothing)), len(b.writes())
+	if err := b.world.Begin(t.Context(), p.Changes); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range p.Changes {
+		if _, reason, after := state.Classify(b.world.Correct(t.Context(), c)); reason != "EngineNeeded" || after <= 0 {
+			t.Errorf("deleting %s while a node is drained: %q, again after %s", c.Key, reason, after)
+		}
+	}
+	if n := len(b.writes()); n != before || len(p.Changes) == 0 {
+		t.Errorf("%d writes reached AWS for %d deletions: %v", n-before, len(p.Changes), b.writes()[before:])
+	}
+	finish()
+	for _, c := range p.Changes {
+		if err := b.world.Correct(t.Context(), c); err != nil {
+			t.Errorf("deleting %s, after the node is gone: %v", c.Key, err)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package kubernetes
 import (
 	"context"
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
@@ -76,7 +76,8 @@ func (j *job) checkDeletion(ctx context.Context, live *unstructured.Unstructured
 	if isDevicePlugin(k) || profileOf(live.Object) != "" {
 		now.lost = j.lostGPUs(ctx, coverage, profileOf(live.Object))
 	}
-	if err := targets.MayDelete(j.doing, j.change, now.removal(ctx, k, live)); err != nil || !isCluster(k) {
+	lost := now.removal(ctx, k, live)
+	if err := targets.MayDelete(j.doing, j.change, lost); err != nil || !isCluster(k) || lost.Losses[loss.Uncounted] > 0 {
 		return err
 	}
 	return j.checkEngine(ctx, now, live)
@@ -93,12 +94,7 @@ func (j *job) checkEngine(ctx context.Context, c counting, live *unstructured.Un
 	if err != nil {
 		return err
 	}
-	needed, err := karpenter.EngineNeeded(ctx, j.api, deleting)
-	if err == nil && needed {
-		err = state.WaitFor(10*time.Second, "EngineNeeded",
-			fmt.Errorf("%s: not sent yet: the engine has to run until the NodeClaims and EC2NodeClasses that are being deleted are gone", j.doing))
-	}
-	return err
+	return karpenter.AwaitDeletions(ctx, j.api, j.doing, deleting)
 }
 
 // leaves reports whether the deletion of an object was accepted. One that is still to

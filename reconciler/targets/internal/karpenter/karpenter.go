@@ -6,15 +6,12 @@ package karpenter
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 )
@@ -76,36 +73,6 @@ func Claims(ctx context.Context, client *api.Client) (loss.Names, error) {
 	of := resource("nodeclaims")
 	err := client.Names(ctx, api.Ref{Resource: of}, "", "", func(m *metav1.PartialObjectMetadata) { out.Add("NodeClaim", m.Name) })
 	return out, unlessUndefined(ctx, client, of, err)
-}
-
-// EngineNeeded reports whether something cannot be deleted to its end without Karpenter:
-// NodeClaims that are being deleted, or are about to be since the NodePool that owns them is being
-// deleted or gone, and EC2NodeClasses that are being deleted, or are among deleting.
-func EngineNeeded(ctx context.Context, client *api.Client, deleting []state.Key) (bool, error) {
-	if slices.ContainsFunc(deleting, func(k state.Key) bool { return k.Kind == "EC2NodeClass" }) {
-		return true, nil
-	}
-	pools, classes := resource("nodepools"), schema.GroupVersionResource{Group: "karpenter.k8s.aws", Version: "v1", Resource: "ec2nodeclasses"}
-	staying, leaving := map[types.UID]bool{}, map[types.UID]bool{}
-	add := func(m *metav1.PartialObjectMetadata) {
-		orphaned := func(o metav1.OwnerReference) bool { return o.Kind == "NodePool" && !staying[o.UID] }
-		switch {
-		case m.DeletionTimestamp != nil, slices.ContainsFunc(m.OwnerReferences, orphaned):
-			leaving[m.UID] = true
-		default:
-			staying[m.UID] = true
-		}
-	}
-	for _, of := range []schema.GroupVersionResource{pools, resource("nodeclaims"), classes} {
-		err := client.Names(ctx, api.Ref{Resource: of}, "", "", add)
-		if err := unlessUndefined(ctx, client, of, err); err != nil {
-			return false, err
-		}
-		if of == pools {
-			clear(leaving) // A pool has no finalizer of Karpenter's: its NodeClaims count.
-		}
-	}
-	return len(leaving) > 0, nil
 }
 
 func resource(name string) schema.GroupVersionResource {
