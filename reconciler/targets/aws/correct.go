@@ -261,7 +261,8 @@ func (j *job) remove(ctx context.Context, live liveResource) error {
 }
 
 // checkLosses counts again right before the first request who lives on the thing, and
-// refuses where it is more than was planned with, or while nodes on it are being deleted.
+// refuses where it is more than was planned with, or while nodes on it are
+// drained since their NodePool is deleted.
 func (j *job) checkLosses(ctx context.Context) error {
 	if !nodesDependOn(j.change.Key.Kind) {
 		return nil
@@ -270,7 +271,7 @@ func (j *job) checkLosses(ctx context.Context) error {
 	if err := targets.MayDelete(j.doing, j.change, now.removal(j.change.Key.Kind)); err != nil || now.err != nil {
 		return err
 	}
-	return karpenter.AwaitDeletions(ctx, j.api, j.doing, nil)
+	return karpenter.AwaitNodes(ctx, j.api, j.doing)
 }
 
 func (j *job) forget() {

@@ -247,7 +247,10 @@ func TestNothingOnWhichNodesLiveIsDeletedWhileNodesAreDeleted(t *testing.T) {
 	b.reconcile(b.whatNodesLiveOn())
 	claim := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
-		"metadata": map[string]any{"name": "drains-" + b.home, "finalizers": []any{"karpenter.sh/termination"}},
+		"metadata": map[string]any{
+			"name": "drains-" + b.home, "finalizers": []any{"karpenter.sh/termination"},
+			"ownerReferences": []any{map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": "gone", "uid": "9d1f0000-0000-0000-0000-000000000000"}},
+		},
 		"spec": map[string]any{
 			"nodeClassRef": map[string]any{"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
 			"requirements": []any{map[string]any{"key": "karpenter.sh/capacity-type", "operator": "In", "values": []any{"spot"}}},
@@ -256,13 +259,14 @@ func TestNothingOnWhichNodesLiveIsDeletedWhileNodesAreDeleted(t *testing.T) {
 	if err := direct.Create(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
-	finish := func() {
-		gone := claim.DeepCopy()
-		gone.SetFinalizers(nil)
-		if err := direct.Patch(context.Background(), gone, client.MergeFrom(claim)); err != nil {
+	change := func(change func(*unstructured.Unstructured)) {
+		before := claim.DeepCopy()
+		change(claim)
+		if err := direct.Patch(context.WithoutCancel(t.Context()), claim, client.MergeFrom(before)); err != nil {
 			t.Error(err)
 		}
 	}
+	t.Cleanup(func() { change(func(claim *unstructured.Unstructured) { claim.SetFinalizers(nil) }) })
 	if err := direct.Delete(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
@@ -278,10 +282,11 @@ func TestNothingOnWhichNodesLiveIsDeletedWhileNodesAreDeleted(t *testing.T) {
 	if n := len(b.writes()); n != before || len(p.Changes) == 0 {
 		t.Errorf("%d writes reached AWS for %d deletions: %v", n-before, len(p.Changes), b.writes()[before:])
 	}
-	finish()
+	// One that goes while its pool stays keeps nothing.
+	change(func(claim *unstructured.Unstructured) { claim.SetOwnerReferences(nil) })
 	for _, c := range p.Changes {
 		if err := b.world.Correct(t.Context(), c); err != nil {
-			t.Errorf("deleting %s, after the node is gone: %v", c.Key, err)
+			t.Errorf("deleting %s, with no pool on its way out: %v", c.Key, err)
 		}
 	}
 }

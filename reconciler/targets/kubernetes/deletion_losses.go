@@ -46,8 +46,8 @@ func (o *observation) countLosses(ctx context.Context) {
 		return dying[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.target.label
 	}}
 	for _, item := range o.wanted.Items() {
-		if isCluster(item.Key) && count.created == "" && karpenter.Embedded(item.Object) {
-			count.created = item.Key.Name
+		if isCluster(item.Key) && count.created == nil {
+			count.created = &unstructured.Unstructured{Object: item.Object}
 		}
 	}
 	left := maps.Clone(dying)
@@ -125,8 +125,8 @@ type counting struct {
 	deletedAnyway func(state.Key, metav1.Object) bool
 	// lost is what is lost with the plugins that go.
 	lost losses
-	// created is the name of a Cluster that is created before anything is deleted, if any.
-	created string
+	// created is a Cluster that is created before anything is deleted, if any.
+	created *unstructured.Unstructured
 }
 
 // counts reports whether it takes requests to find out what goes with an object.

@@ -19,6 +19,7 @@ func TestWithItsClusterTheEngineLeavesItsNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBench(t)
+	b.noClusters()
 	cluster := func(name string) string {
 		return `
 apiVersion: poolwright.dev/v1alpha1
@@ -108,6 +109,7 @@ func TestAClusterIsDeletedAfterWhatOnlyItsEngineCanDelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBench(t)
+	b.noClusters()
 	cluster := func(name, mode string) string {
 		return `
 apiVersion: poolwright.dev/v1alpha1

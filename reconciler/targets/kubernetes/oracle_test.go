@@ -132,7 +132,7 @@ spec: {policyName: $NS, validationActions: [Deny]}`,
 	}
 }
 
-// refusing waits for the API server to have read a new policy.
+// refusing waits for the API server to have read a new policy or quota.
 func (b *bench) refusing() {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
@@ -165,7 +165,7 @@ func oracle(t *testing.T, thing string, mod func(*bench)) (before, after string,
 			}
 		}
 	})
-	if strings.Contains(thing, "AdmissionPolicy") {
+	if strings.Contains(thing, "AdmissionPolicy") || strings.Contains(thing, "kind: ResourceQuota") {
 		b.refusing()
 	}
 	b.wire.take()

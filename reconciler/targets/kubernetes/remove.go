@@ -94,7 +94,7 @@ func (j *job) checkEngine(ctx context.Context, c counting, live *unstructured.Un
 	if err != nil {
 		return err
 	}
-	return karpenter.AwaitDeletions(ctx, j.api, j.doing, deleting)
+	return karpenter.AwaitEngine(ctx, j.api, j.doing, deleting)
 }
 
 // leaves reports whether the deletion of an object was accepted. One that is still to

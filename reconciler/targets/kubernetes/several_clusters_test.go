@@ -35,6 +35,7 @@ func benchWithClaims(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b := newBench(t)
+	b.noClusters()
 	for i := range 2 {
 		b.make(fmt.Sprintf(claimManifest, i), "kubectl-create")
 	}
@@ -80,17 +81,25 @@ func TestWhoAllowedThatAnotherClusterTakesOverHasNotAllowedThatTheEngineStops(t 
 	}
 }
 
-// The Cluster that takes over switches the engine off: the message does not mention it.
-func TestTheEngineStopsWithAClusterWhoseNextHasNone(t *testing.T) {
-	b := benchWithClaims(t)
-	b.reconcile(b.declare(clusterOf("cluster", "Embedded"), config))
-	b.make(clusterOf("next", `"Off"`), "kubectl-create")
-	defer func() {
-		_ = b.hand.Delete(context.WithoutCancel(t.Context()), b.get("poolwright.dev/v1alpha1", "Cluster", "next"))
-	}()
-	asked := b.guarded(b.declare(config), "")
-	if text := asked.Reasons().String(); !strings.Contains(text, "stops") && !strings.Contains(text, "Off") {
-		t.Errorf("the engine stops, and a person is asked: %s", text)
+func TestTheEngineStopsWithAClusterWhoseNextDoesNotTakeItOver(t *testing.T) {
+	for name, next := range map[string]string{
+		"the next switches the engine off":            clusterOf("next", `"Off"`),
+		"the next is of another cluster of EKS":       strings.Replace(clusterOf("next", "Embedded"), "name: c,", "name: d,", 1),
+		"the next is of a cluster of another region":  strings.Replace(clusterOf("next", "Embedded"), "eu-west-1", "eu-west-2", 1),
+		"the next is of a cluster of another account": strings.Replace(clusterOf("next", "Embedded"), "111122223333", "444455556666", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := benchWithClaims(t)
+			b.reconcile(b.declare(clusterOf("cluster", "Embedded"), config))
+			b.make(next, "kubectl-create")
+			defer func() {
+				_ = b.hand.Delete(context.WithoutCancel(t.Context()), b.get("poolwright.dev/v1alpha1", "Cluster", "next"))
+			}()
+			asked := b.guarded(b.declare(config), "")
+			if !strings.Contains(asked.Confirmation(), "+1Engine") {
+				t.Errorf("the engine stops, and a person is asked: %s", asked.Reasons())
+			}
+			b.reconcile(b.declare(config))
+		})
 	}
-	b.reconcile(b.declare(config))
 }

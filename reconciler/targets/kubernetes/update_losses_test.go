@@ -198,6 +198,15 @@ func (b *bench) noNodeClaims() {
 	}
 }
 
+// noClusters deletes those that other tests have left: the oldest decides.
+func (b *bench) noClusters() {
+	b.Helper()
+	all := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "poolwright.dev/v1alpha1", "kind": "Cluster"}}
+	if err := b.hand.DeleteAllOf(b.Context(), all); err != nil {
+		b.Fatal(err)
+	}
+}
+
 // removeAll deletes what make made.
 func (b *bench) removeAll(manifest string) {
 	for _, item := range b.declare(manifest).Items() {

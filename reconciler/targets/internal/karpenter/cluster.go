@@ -19,24 +19,34 @@ func Embedded(cluster map[string]any) bool {
 }
 
 // NextCluster is the Cluster by which the engine runs on when a live one is deleted, empty where
-// it stops, and whether it runs by the live one now. Clusters that leave too do not count; one of
-// the name created, if any, is yet to be created and so the youngest.
-func NextCluster(ctx context.Context, client *api.Client, live *unstructured.Unstructured, created string, leaves func(metav1.Object) bool) (name string, decides bool, err error) {
-	var next *unstructured.Unstructured
+// it stops, and whether it runs by the live one now. Clusters that leave too do not count; one
+// that is yet to be created, if any, is the youngest.
+func NextCluster(ctx context.Context, client *api.Client, live, created *unstructured.Unstructured, leaves func(metav1.Object) bool) (name string, decides bool, err error) {
+	next, decides := created, true
 	_, err = client.List(ctx, api.Ref{Resource: v1alpha1.GroupVersion.WithResource("clusters")}, "", func(u *unstructured.Unstructured) {
 		stays := u.GetUID() != live.GetUID() && u.GetDeletionTimestamp() == nil && !leaves(u)
-		if stays && (next == nil || v1alpha1.CompareClusters(u, next) < 0) {
+		if stays && (next == created || v1alpha1.CompareClusters(u, next) < 0) {
 			next = &unstructured.Unstructured{Object: u.Object} // List empties u.
+			decides = v1alpha1.CompareClusters(next, live) > 0
 		}
 	})
-	if next == nil {
-		return created, true, err
-	}
-	decides = v1alpha1.CompareClusters(next, live) > 0
-	if !Embedded(next.Object) {
+	if next == nil || !takesOver(live.Object, next.Object) {
 		return "", decides, err
 	}
 	return next.GetName(), decides, err
+}
+
+// takesOver reports whether the engine runs on by another Cluster: that has it run in the
+// controller, for the same cluster of EKS. For any other the engine's gates close.
+func takesOver(live, next map[string]any) bool {
+	for _, field := range []string{"name", "region", "account"} {
+		is, _, _ := unstructured.NestedString(live, "spec", field)
+		will, _, _ := unstructured.NestedString(next, "spec", field)
+		if is != will {
+			return false
+		}
+	}
+	return Embedded(next)
 }
 
 // LostEngine counts the nodes that nobody would provision for, consolidate or replace any more,

@@ -14,32 +14,71 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 )
 
-// AwaitDeletions is an error as long as something cannot be deleted to its end without Karpenter
-// and what it needs in AWS: NodeClaims that are being deleted, or are about to be since the
-// NodePool that owns them is being deleted or gone, and EC2NodeClasses that are being deleted, or
-// are among deleting. The error starts with doing, and is of the class Wait with the reason
-// EngineNeeded.
-func AwaitDeletions(ctx context.Context, client *api.Client, doing string, deleting []state.Key) error {
-	needed := slices.ContainsFunc(deleting, func(k state.Key) bool { return k.Kind == "EC2NodeClass" })
-	pools, classes := resource("nodepools"), schema.GroupVersionResource{Group: "karpenter.k8s.aws", Version: "v1", Resource: "ec2nodeclasses"}
+// AwaitEngine is an error as long as something cannot be deleted to its end without Karpenter:
+// NodeClaims that are being deleted, or are about to be since the NodePool that owns them is being
+// deleted or gone, EC2NodeClasses that are being deleted, and what of these kinds is among
+// deleting. The error starts with doing, and is of the class Wait with the reason EngineNeeded.
+func AwaitEngine(ctx context.Context, client *api.Client, doing string, deleting []state.Key) error {
+	first := ""
+	if i := slices.IndexFunc(deleting, finalized); i >= 0 {
+		first = deleting[i].Kind + " " + deleting[i].Name
+	}
+	err := leaving(ctx, client, func(kind, name string, _ bool) { first = kind + " " + name })
+	return await(doing, first, err)
+}
+
+// AwaitNodes is an error as long as there are NodeClaims whose NodePool is being deleted or gone:
+// their nodes need what they use in AWS until they are drained. Those that Karpenter replaces or
+// removes while their pool stays do not count, as in a busy cluster there is always one. The error
+// is as that of AwaitEngine.
+func AwaitNodes(ctx context.Context, client *api.Client, doing string) error {
+	first := ""
+	err := leaving(ctx, client, func(kind, name string, orphaned bool) {
+		if orphaned {
+			first = kind + " " + name
+		}
+	})
+	return await(doing, first, err)
+}
+
+func await(doing, first string, err error) error {
+	if err != nil || first == "" {
+		return err
+	}
+	return state.WaitFor(10*time.Second, "EngineNeeded",
+		fmt.Errorf("%s: not sent yet: the engine, and what nodes use in AWS, have to stay until what is being deleted is gone, such as %s", doing, first))
+}
+
+// finalized reports kinds that Karpenter has finalizers on, and those that take such along.
+func finalized(k state.Key) bool {
+	return k.Group == "karpenter.sh" && (k.Kind == "NodePool" || k.Kind == "NodeClaim") || k.Kind == "EC2NodeClass"
+}
+
+// leaving gives the NodeClaims and EC2NodeClasses that are being deleted, or are about to be, to
+// visit, with whether that is since the NodePool that owns them is being deleted or gone.
+func leaving(ctx context.Context, client *api.Client, visit func(kind, name string, orphaned bool)) error {
 	staying := map[types.UID]bool{}
-	for _, of := range []schema.GroupVersionResource{pools, resource("nodeclaims"), classes} {
-		err := client.Names(ctx, api.Ref{Resource: of}, "", "", func(m *metav1.PartialObjectMetadata) {
-			orphaned := func(o metav1.OwnerReference) bool { return o.Kind == "NodePool" && !staying[o.UID] }
-			switch leaves := m.DeletionTimestamp != nil; {
-			case of == pools: // Karpenter has no finalizer on a pool: its NodeClaims count.
-				staying[m.UID] = !leaves
-			case leaves, slices.ContainsFunc(m.OwnerReferences, orphaned):
-				needed = true
+	orphaned := func(o metav1.OwnerReference) bool { return o.Kind == "NodePool" && !staying[o.UID] }
+	for _, each := range []struct {
+		of    schema.GroupVersionResource
+		visit func(*metav1.PartialObjectMetadata)
+	}{
+		{resource("nodepools"), func(m *metav1.PartialObjectMetadata) { staying[m.UID] = m.DeletionTimestamp == nil }},
+		{resource("nodeclaims"), func(m *metav1.PartialObjectMetadata) {
+			if lost := slices.ContainsFunc(m.OwnerReferences, orphaned); lost || m.DeletionTimestamp != nil {
+				visit("NodeClaim", m.Name, lost)
 			}
-		})
-		if err := unlessUndefined(ctx, client, of, err); err != nil {
+		}},
+		{schema.GroupVersionResource{Group: "karpenter.k8s.aws", Version: "v1", Resource: "ec2nodeclasses"}, func(m *metav1.PartialObjectMetadata) {
+			if m.DeletionTimestamp != nil {
+				visit("EC2NodeClass", m.Name, false)
+			}
+		}},
+	} {
+		err := client.Names(ctx, api.Ref{Resource: each.of}, "", "", each.visit)
+		if err := unlessUndefined(ctx, client, each.of, err); err != nil {
 			return err
 		}
 	}
-	if !needed {
-		return nil
-	}
-	return state.WaitFor(10*time.Second, "EngineNeeded",
-		fmt.Errorf("%s: not sent yet: the engine, and what it needs in AWS, have to stay until the NodeClaims and EC2NodeClasses that are being deleted are gone", doing))
+	return nil
 }
