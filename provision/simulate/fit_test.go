@@ -1,6 +1,7 @@
 package simulate_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -175,6 +176,38 @@ func TestAnOverlayThatContradictsAnotherIsTold(t *testing.T) {
 	got := compare(t, three(t, pool, class), read(t, pool, class, slices8, other))
 	if len(got.Unknown) != 1 || !strings.Contains(got.Unknown[0].Text, "is refused by Karpenter") {
 		t.Errorf("unknown: %q", texts(got.Unknown))
+	}
+}
+
+func TestAnOverlayWhosePriceIsNoNumberIsLeftOut(t *testing.T) {
+	for name, field := range map[string]string{
+		"a price that is no number":           `price: "d-1'"`,
+		"a price of more digits than a float": "price: '" + strings.Repeat("9", 400) + "'",
+		"a price that no sum can hold":        "price: '" + strings.Repeat("9", 308) + "'",
+		"not a number":                        "price: NaN",
+		"an infinite adjustment":              "priceAdjustment: +Inf",
+		"a percentage of letters":             "priceAdjustment: +x%",
+		"a percentage with two signs":         "priceAdjustment: '-5%%'",
+		"a percentage without a sign":         "price: 5%",
+	} {
+		t.Run(name, func(t *testing.T) {
+			overlay := strings.Replace(slices8, "capacity:", field+"\n  capacity:", 1)
+			got := compare(t, three(t, pool, class), read(t, pool, class, overlay))
+			if len(got.Unknown) != 1 || !strings.Contains(got.Unknown[0].Text, "NodeOverlay shared: its price") {
+				t.Errorf("unknown: %q", texts(got.Unknown))
+			}
+			if _, err := json.Marshal(got); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for name, field := range map[string]string{"a price": "price: '1.5'", "less": "priceAdjustment: '-0.5'", "a percentage": "priceAdjustment: +10%"} {
+		t.Run(name, func(t *testing.T) {
+			overlay := strings.Replace(slices8, "capacity:", field+"\n  capacity:", 1)
+			if got := compare(t, three(t, pool, class), read(t, pool, class, overlay)); len(got.Unknown) != 0 {
+				t.Errorf("unknown: %q", texts(got.Unknown))
+			}
+		})
 	}
 }
 

@@ -64,6 +64,14 @@ func newFleet(from provision.Fleet, unknown unknowns) *fleet {
 		}
 		f.classes[class.Name] = class
 	}
+	f.Overlays = nil
+	for _, overlay := range from.Overlays {
+		if !usablePrice(overlay) {
+			unknown.add("NodeOverlay %s: its price is no number of at most %.0e, so that the overlay is left out.", overlay.Name, mostPrice)
+			continue
+		}
+		f.Overlays = append(f.Overlays, overlay)
+	}
 	for _, pool := range from.NodePools {
 		if pool.DeletionTimestamp.IsZero() && pool.Spec.Template.Spec.NodeClassRef != nil {
 			f.pools[pool.Name] = pool

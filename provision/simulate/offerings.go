@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -49,15 +50,7 @@ type poolOfferings struct {
 
 // same reports whether overlays change the same in both.
 func (s poolOfferings) same(other poolOfferings) bool {
-	if len(s.overlaid) != len(other.overlaid) {
-		return false
-	}
-	for name, text := range s.overlaid {
-		if other.overlaid[name] != text {
-			return false
-		}
-	}
-	return true
+	return maps.Equal(s.overlaid, other.overlaid)
 }
 
 // newOfferingCatalog fails with a panic when the context has no options, so that this is not

@@ -2,14 +2,16 @@ package simulate
 
 import (
 	"context"
-	"errors"
+	"maps"
 	"slices"
 	"strings"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/awslabs/operatorpkg/status"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	"sigs.k8s.io/karpenter/pkg/controllers/nodeoverlay"
 	"sigs.k8s.io/karpenter/pkg/controllers/state"
@@ -42,40 +44,28 @@ func applyOverlays(ctx context.Context, f *fleet, plain map[string][]*cloudprovi
 	return out, nil
 }
 
+// mostPrice bounds the price of an overlay, in USD per hour: the CRD allows hundreds of
+// digits, whose sum is infinite and cannot be written as JSON.
+const mostPrice = 1e9
+
+// usablePrice reports whether the overlay's price is within mostPrice, and is none on
+// which Karpenter's code panics.
+func usablePrice(overlay *karpv1alpha1.NodeOverlay) (usable bool) {
+	defer func() { _ = recover() }() // The zero value is then returned.
+	return cloudprovider.AdjustedPrice(1, ptr.Deref(overlay.Spec.Price, "")) <= mostPrice &&
+		cloudprovider.AdjustedPrice(1, ptr.Deref(overlay.Spec.PriceAdjustment, "")) <= mostPrice
+}
+
 // sortedPools are the pools by name.
 func (f *fleet) sortedPools() []*karpv1.NodePool {
-	out := make([]*karpv1.NodePool, 0, len(f.pools))
-	for _, pool := range f.pools {
-		out = append(out, pool)
-	}
-	slices.SortFunc(out, func(a, b *karpv1.NodePool) int { return strings.Compare(a.Name, b.Name) })
-	return out
+	return slices.SortedFunc(maps.Values(f.pools), func(a, b *karpv1.NodePool) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// priceListCloud is a cloud provider that only lists instance types and prices.
+// priceListCloud is a cloud provider that only lists instance types and prices. Every
+// other method is nil, and Compare turns what follows into an error.
 type priceListCloud struct {
+	cloudprovider.CloudProvider
 	types map[string][]*cloudprovider.InstanceType
-}
-
-var errClosed = errors.New("a simulation buys nothing and asks AWS nothing")
-
-// Create is refused.
-func (priceListCloud) Create(context.Context, *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {
-	return nil, errClosed
-}
-
-// Delete is refused.
-func (priceListCloud) Delete(context.Context, *karpv1.NodeClaim) error { return errClosed }
-
-// Get is refused.
-func (priceListCloud) Get(context.Context, string) (*karpv1.NodeClaim, error) { return nil, errClosed }
-
-// List is refused.
-func (priceListCloud) List(context.Context) ([]*karpv1.NodeClaim, error) { return nil, errClosed }
-
-// IsDrifted is refused.
-func (priceListCloud) IsDrifted(context.Context, *karpv1.NodeClaim) (cloudprovider.DriftReason, error) {
-	return "", errClosed
 }
 
 // GetInstanceTypes are what the pool can buy.

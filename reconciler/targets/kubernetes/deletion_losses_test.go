@@ -170,6 +170,61 @@ spec:
 	}
 }
 
+// A pool whose deletion fails or is refused is asked for again, and its nodes go with the engine's help.
+func TestAClusterWaitsForWhatTheEngineHasToDeleteNext(t *testing.T) {
+	if _, err := envtest.InstallCRDs(server, envtest.CRDInstallOptions{Paths: []string{"../../../config/crd/poolwright.dev_clusters.yaml"}}); err != nil {
+		t.Fatal(err)
+	}
+	for kind, manifest := range map[string]string{
+		"NodePool": `
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: waits-$NS}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: $NS}
+      requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}]
+`,
+		"EC2NodeClass": `
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: waits-$NS}
+spec:
+  role: nodes
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{tags: {a: b}}]
+  securityGroupSelectorTerms: [{tags: {a: b}}]
+`,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			b := newBench(t)
+			b.noClusters()
+			b.reconcile(b.declare(clusterOf("cluster", "Embedded"), manifest))
+			p := b.plan(b.declare())
+			if err := b.world.Begin(t.Context(), p.Changes); err != nil {
+				t.Fatal(err)
+			}
+			var cluster, other plan.Change
+			for _, c := range p.Changes {
+				if c.Key.Kind == "Cluster" {
+					cluster = c
+				} else {
+					other = c
+				}
+			}
+			if got := reasonOf(b.world.Correct(t.Context(), cluster)); got != "EngineNeeded" {
+				t.Errorf("the deletion of the %s was begun and not made, and that of the Cluster returned %q", kind, got)
+			}
+			for _, c := range []plan.Change{other, cluster} {
+				if err := b.world.Correct(t.Context(), c); err != nil {
+					t.Errorf("deleting %s in their order: %v", c.Key, err)
+				}
+			}
+		})
+	}
+}
+
 // reasonOf is the reason of a failure, empty without one.
 func reasonOf(err error) string {
 	if err == nil {
