@@ -1,7 +1,7 @@
 # The controller as an image: one static binary, certificates, nothing else.
 # Of the image that it is built in only the certificates get in. Name that image by
 # the digest that you have checked: --build-arg GO_IMAGE=golang@sha256:...
-ARG GO_IMAGE=golang:1.26
+ARG GO_IMAGE=golang:1.27
 FROM ${GO_IMAGE} AS build
 WORKDIR /src
 COPY go.mod go.sum ./

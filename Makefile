@@ -1,7 +1,8 @@
 # Poolwright. `make help` lists what there is.
 #
-# A fresh machine needs Go (the version that go.mod names, or newer), git, make
-# and a C compiler. Everything else is built from Go modules and kept in .cache/.
+# A fresh machine needs Go 1.21 or newer, git, make and a C compiler. The Go version that
+# go.mod names comes through the module proxy; everything else is built from Go modules
+# and kept in .cache/.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -12,6 +13,10 @@ MAKEFLAGS += --no-print-directory
 # disk and in memory. The one program of the sandbox that needs cgo, for SQLite,
 # asks for it itself. The race detector needs it, too: make test CGO_ENABLED=1 ARGS=-race
 export CGO_ENABLED := 0
+
+# The version that go.mod selects, for all that is run here, `go run` of a tool included: many
+# machines and images set GOTOOLCHAIN=local, by which an older Go refuses to build this module.
+export GOTOOLCHAIN := $(firstword $(shell GOTOOLCHAIN=$(or $(filter-out local,$(GOTOOLCHAIN)),auto) go env GOVERSION))
 
 # The sandbox keeps its programs in the same folder; see its package build.
 CACHE := $(abspath $(or $(POOLWRIGHT_CACHE),.cache))

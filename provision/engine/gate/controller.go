@@ -21,9 +21,9 @@ func Controller(d *appsv1.Deployment) *corev1.Container {
 	containers := d.Spec.Template.Spec.Containers
 	for i := range containers {
 		image, _, _ := strings.Cut(containers[i].Image, "@")
-		repository, name := "", image
-		if at := strings.LastIndexByte(image, '/'); at >= 0 {
-			repository, name = image[:at], image[at+1:]
+		repository, name, found := strings.CutLast(image, "/")
+		if !found {
+			repository, name = "", image
 		}
 		// Behind the last slash, a colon begins the tag and no registry's port.
 		if name, _, _ = strings.Cut(name, ":"); name == "controller" && strings.HasSuffix(repository, "/karpenter") {

@@ -138,8 +138,8 @@ func set(n *yaml.Node, key string, v *yaml.Node) {
 // remove takes an entry out by its path.
 func remove(n *yaml.Node, path string) {
 	parent, key := n, path
-	if i := strings.LastIndex(path, "."); i >= 0 {
-		parent, key = get(n, path[:i]), path[i+1:]
+	if before, last, found := strings.CutLast(path, "."); found {
+		parent, key = get(n, before), last
 	}
 	take(parent, key)
 }

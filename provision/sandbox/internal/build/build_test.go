@@ -225,6 +225,7 @@ func TestTheUsersGoSettingsDoNotReachTheBuild(t *testing.T) {
 	write(t, filepath.Join(root, "go.work"), "go 1.26\n\nuse .\n") // would refuse the nested module
 	t.Setenv("GOFLAGS", "-mod=vendor")
 	t.Setenv("GOOS", "plan9")
+	t.Setenv("GOTOOLCHAIN", "go1.999.0") // no such release
 	built, _ := ensure(t, root, tiny())
 	if got := output(t, built.Path); got != "hello from tiny" {
 		t.Errorf("got %q", got)

@@ -66,28 +66,39 @@ func (b *Builder) run(ctx context.Context, p Program, args ...string) (string, e
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("running go %s: %w", args[0], ctx.Err())
 	case errors.Is(err, exec.ErrNotFound):
-		return "", errors.New("the go command was not found: install the Go version that go.mod names and put it into PATH")
+		return "", errors.New("the go command was not found: install Go 1.21 or newer and put it into PATH")
 	}
 	return "", fmt.Errorf("running go %s in %s: %w\n%s", args[0], p.Dir, err, lastLines(stderr.String(), 20))
 }
 
 // goEnv is the user's environment without what would build something else: a
 // workspace or vendor flags refuse nested modules, a cross-compilation target
-// makes a binary that cannot run here.
+// makes a binary that cannot run here. The Go version is this program's own, since
+// the machine's may be older than the modules need and set to stay (GOTOOLCHAIN=local).
 func goEnv(p Program) []string {
 	cgo := "0"
 	if p.CGO {
 		cgo = "1"
 	}
-	env := make([]string, 0, len(os.Environ())+5)
+	env := make([]string, 0, len(os.Environ())+6)
 	for _, pair := range os.Environ() {
 		switch name, _, _ := strings.Cut(pair, "="); name {
-		case "GOFLAGS", "GOWORK", "GOOS", "GOARCH", "CGO_ENABLED":
+		case "GOFLAGS", "GOWORK", "GOOS", "GOARCH", "CGO_ENABLED", "GOTOOLCHAIN":
 		default:
 			env = append(env, pair)
 		}
 	}
-	return append(env, "GOFLAGS=", "GOWORK=off", "CGO_ENABLED="+cgo, "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+	return append(env, "GOFLAGS=", "GOWORK=off", "GOTOOLCHAIN="+ownToolchain(), "CGO_ENABLED="+cgo, "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+}
+
+// ownToolchain is the GOTOOLCHAIN by which the go command builds with the version that
+// built this program, or with a newer one where a module needs it.
+func ownToolchain() string {
+	version, _, _ := strings.Cut(runtime.Version(), " ")
+	if !strings.HasPrefix(version, "go1") {
+		return "auto" // A version of nobody's release, such as "devel".
+	}
+	return version + "+auto"
 }
 
 // furnish puts links and assets beside the binary.
