@@ -154,14 +154,28 @@ func TestADeletionOfASyncThatWaitsForAConfirmationIsHeldAsAnyOther(t *testing.T)
 	}
 }
 
-func TestTheDeletionOfASuspendedSyncLeavesWhatItApplied(t *testing.T) {
-	s := newStage(t, deleting)
-	s.commit("cluster/pool=1", "cluster/map=1")
-	s.leave()
-	s.edit(func(sync *v1alpha1.Sync) { sync.Spec.Suspend = true })
-	s.visit()
-	if s.sync().Name != "" || len(s.cluster.live) != 2 {
-		t.Errorf("the suspended Sync is still there, or the cluster has lost something: %v", s.cluster.live)
+func TestTheDeletionOfASuspendedSyncLeavesWhatItAppliedWithAnEvent(t *testing.T) {
+	for name, tt := range map[string]struct {
+		policy v1alpha1.DeletionPolicy
+		want   []string
+	}{
+		"Prune":  {v1alpha1.DeletionPrune, []string{"Warning LeftBehind Left as it is what the Sync applied (2 objects), since it is suspended: deletionPolicy Prune does not count then"}},
+		"Orphan": {v1alpha1.DeletionOrphan, []string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, deleting)
+			s.commit("cluster/pool=1", "cluster/map=1")
+			s.leave()
+			s.told()
+			s.edit(func(sync *v1alpha1.Sync) { sync.Spec.Suspend, sync.Spec.DeletionPolicy = true, tt.policy })
+			s.visit()
+			if s.sync().Name != "" || len(s.cluster.live) != 2 {
+				t.Errorf("the suspended Sync is still there, or the cluster has lost something: %v", s.cluster.live)
+			}
+			if d := cmp.Diff(tt.want, s.told()); d != "" {
+				t.Errorf("events (-want +got):\n%s", d)
+			}
+		})
 	}
 }
 

@@ -49,15 +49,24 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 	}
 	r.sessions.stop(types.NamespacedName{Namespace: sync.Namespace, Name: sync.Name})
 	r.Metrics.forget(sync.Name)
-	left := slices.DeleteFunc(done.Plan.Changes, func(c plan.Change) bool { return !c.Standing() })
-	if len(left) > 0 {
-		r.Recorder.Eventf(sync, "Warning", "LeftBehind", "Left as they are (%d), the first: %s: %s", len(left), thing(left[0].Key), left[0].Hold.String())
-	}
+	r.leftBehind(sync, done)
 	controllerutil.RemoveFinalizer(sync, v1alpha1.Finalizer)
 	if err := r.Client.Update(ctx, sync); client.IgnoreNotFound(err) != nil {
 		return again(fmt.Errorf("removing the finalizer from Sync %s: %w", sync.Name, err))
 	}
 	return ctrl.Result{}, nil
+}
+
+// leftBehind emits the event on what a Sync leaves although its deletionPolicy is Prune: what is only
+// compared, or where it is suspended, all that it applied.
+func (r *SyncReconciler) leftBehind(sync *v1alpha1.Sync, done run) {
+	left := slices.DeleteFunc(done.Plan.Changes, func(c plan.Change) bool { return !c.Standing() })
+	switch {
+	case len(left) > 0:
+		r.Recorder.Eventf(sync, corev1.EventTypeWarning, "LeftBehind", "Left as they are (%d), the first: %s: %s", len(left), thing(left[0].Key), left[0].Hold.String())
+	case sync.Spec.DeletionPolicy == v1alpha1.DeletionPrune && sync.Spec.Suspend && sync.Status.Objects > 0:
+		r.Recorder.Eventf(sync, corev1.EventTypeWarning, "LeftBehind", "Left as it is what the Sync applied (%s), since it is suspended: deletionPolicy Prune does not count then", count(int(sync.Status.Objects), "object"))
+	}
 }
 
 // deletionResult is the result on the deletion of a Sync: ready means that nothing keeps it.

@@ -177,8 +177,11 @@ func (j *job) updatable() error {
 	before := j.change.Before
 	metadata, _ := before.Object["metadata"].(map[string]any)
 	if at, leaving := metadata["deletionTimestamp"]; leaving {
-		return state.WaitFor(30*time.Second, "Terminating",
-			fmt.Errorf("%s: it is being deleted since %v and will be made anew once it is gone", j.doing, at))
+		err := fmt.Errorf("%s: it is being deleted since %v and will be made anew once it is gone", j.doing, at)
+		if j.hasGuards() {
+			err = fmt.Errorf("%w; where it waits for a confirmation, its condition Ready has the command, and spec.deletionPolicy: Orphan on the live Sync lets it go and leaves what is not deleted yet", err)
+		}
+		return state.WaitFor(30*time.Second, "Terminating", err)
 	}
 	if before.Owner.Kind == owner.Sync {
 		return state.Fail(state.Retry, "Conflict", fmt.Errorf("%s: %w: %s", j.doing, targets.ErrConflict, before.Owner))

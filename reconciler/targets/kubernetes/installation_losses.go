@@ -28,7 +28,7 @@ func (w *Target) lostInstallation(ctx context.Context, k state.Key, live *unstru
 }
 
 // lostSync is what goes with a Sync: what it follows, and by its deletionPolicy what it
-// applied.
+// applied, unless it is suspended.
 func (w *Target) lostSync(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
 	n, err := w.appliedBy(ctx, k.Name)
 	if err != nil {
@@ -41,15 +41,13 @@ func (w *Target) lostSync(ctx context.Context, k state.Key, live *unstructured.U
 		follows = quoted(path) + " of " + follows
 	}
 	policy, _, _ := unstructured.NestedString(live.Object, "spec", "deletionPolicy")
-	policy = cmp.Or(policy, string(v1alpha1.DeletionOrphan))
-	out := loss.Removal{Impact: fmt.Sprintf("the cluster stops following %s, and deletionPolicy %s ", follows, policy)}
-	if policy == string(v1alpha1.DeletionPrune) {
-		out.Impact += fmt.Sprintf("deletes what it applied (%s)", count(n, "object"))
-		out.Losses = loss.Counts{"Object": 1 + n}
-	} else {
-		out.Impact += fmt.Sprintf("leaves what it applied (%s) as it is", count(n, "object"))
+	rule, does, losses := "deletionPolicy "+cmp.Or(policy, string(v1alpha1.DeletionOrphan)), "leaves what it applied (%s) as it is", loss.Counts(nil)
+	if suspended, _, _ := unstructured.NestedBool(live.Object, "spec", "suspend"); suspended {
+		rule = "the deletion of a suspended Sync"
+	} else if policy == string(v1alpha1.DeletionPrune) {
+		does, losses = "deletes what it applied (%s)", loss.Counts{"Object": 1 + n}
 	}
-	return out, nil
+	return loss.Removal{Impact: fmt.Sprintf("the cluster stops following %s, and %s "+does, follows, rule, count(n, "object")), Losses: losses}, nil
 }
 
 // quoted is a text of a commit in a sentence by which a person decides: it cannot be taken for

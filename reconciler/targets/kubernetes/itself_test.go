@@ -1,14 +1,17 @@
 package kubernetes_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
@@ -135,6 +138,54 @@ metadata: {name: mine, namespace: $NS}
 			}
 			if strings.Join(got, "\n") != strings.Join(tt.want, "\n") {
 				t.Errorf("planned %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// Bootstrap, or a commit, that declares a Sync which is being deleted cannot wait for its end alone: that
+// may wait for a person.
+func TestASyncThatIsBeingDeletedNamesWhatLetsItGo(t *testing.T) {
+	if _, err := envtest.InstallCRDs(server, envtest.CRDInstallOptions{Paths: []string{"../../../config/crd/poolwright.dev_syncs.yaml"}}); err != nil {
+		t.Fatal(err)
+	}
+	for kind, tt := range map[string]struct {
+		yaml string
+		want bool
+	}{
+		"Sync": {`
+apiVersion: poolwright.dev/v1alpha1
+kind: Sync
+metadata: {name: leaving, namespace: $NS, finalizers: [example.com/hold]}
+spec: {source: {git: {url: "https://git.example/a.git", ref: {branch: main}}}}
+`, true},
+		"ConfigMap": {strings.Replace(config, "namespace: $NS", "namespace: $NS, finalizers: [example.com/hold]", 1), false},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			b := newBench(t)
+			b.reconcile(b.declare(tt.yaml))
+			for _, item := range b.declare(tt.yaml).Items() {
+				live := &unstructured.Unstructured{Object: item.Object}
+				if err := b.hand.Delete(t.Context(), live); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() {
+					err := b.hand.Patch(context.Background(), live, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+					if err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			p := b.plan(b.declare(tt.yaml))
+			for _, err := range b.apply(p) {
+				_, reason, _ := state.Classify(err)
+				named := strings.Contains(err.Error(), "condition Ready") && strings.Contains(err.Error(), "spec.deletionPolicy: Orphan")
+				if reason != "Terminating" || named != tt.want {
+					t.Errorf("%s: %v", reason, err)
+				}
+			}
+			if len(p.Changes) != 1 {
+				t.Errorf("planned %v", b.lines(p))
 			}
 		})
 	}

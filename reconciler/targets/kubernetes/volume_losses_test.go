@@ -76,6 +76,7 @@ func TestWhatASyncAppliedCountsWithIt(t *testing.T) {
 		"Prune":     {"deletionPolicy: Prune, path: clusters/dev, ", loss.Counts{"Object": 4}, "clusters/dev of https://git.example/a.git, and deletionPolicy Prune deletes what it applied (3 objects)"},
 		"Orphan":    {"deletionPolicy: Orphan, path: ., ", nil, "https://git.example/a.git, and deletionPolicy Orphan leaves what it applied (3 objects) as it is"},
 		"no policy": {"", nil, "https://git.example/a.git, and deletionPolicy Orphan leaves what it applied (3 objects) as it is"},
+		"suspended": {"deletionPolicy: Prune, suspend: true, ", nil, "https://git.example/a.git, and the deletion of a suspended Sync leaves what it applied (3 objects) as it is"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
