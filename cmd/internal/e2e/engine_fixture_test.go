@@ -208,12 +208,18 @@ func (s engineSuite) eventually(what string, check func() error) {
 	s.within(patience, what, check)
 }
 
-// within polls until check returns nil, for so long, or until the controller or
-// the environment ends.
+// within is eventually for so long.
 func (s engineSuite) within(limit time.Duration, what string, check func() error) {
 	s.Helper()
+	s.poll(100*time.Millisecond, limit, what, check)
+}
+
+// poll calls check at this interval until it returns nil, for at most limit, or until
+// the controller or the environment ends.
+func (s engineSuite) poll(interval, limit time.Duration, what string, check func() error) {
+	s.Helper()
 	deadline := time.After(limit)
-	tick := time.NewTicker(100 * time.Millisecond)
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		err := check()

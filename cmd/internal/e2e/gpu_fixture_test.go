@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -234,24 +233,5 @@ func (g gpuSuite) sync() (*v1alpha1.Sync, error) {
 // until is eventually for many pods: it asks less often.
 func (g gpuSuite) until(what string, check func() error) {
 	g.Helper()
-	late := time.After(2 * patience)
-	tick := time.NewTicker(500 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-g.now.Done():
-			g.Fatalf("%s: the controller ended: %v", what, g.now.Err())
-		case <-g.Environment.Done():
-			g.Fatalf("%s: %v", what, g.Environment.Err())
-		case <-g.Context().Done():
-			g.Fatalf("%s: %v", what, context.Cause(g.Context()))
-		case <-late:
-			g.Fatalf("waited %s in vain until %s: %v", 2*patience, what, err)
-		}
-	}
+	g.poll(500*time.Millisecond, 2*patience, what, check)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -20,7 +21,7 @@ func karpenters(names ...string) (out []*appsv1.Deployment) {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}}
 		d.Spec.Template.Spec.Containers = []corev1.Container{{
 			Name: "controller", Image: "public.ecr.aws/karpenter/controller:" + engine.KarpenterVersion,
-			Env: []corev1.EnvVar{{Name: "CLUSTER_NAME", Value: eks(nil).Spec.Name}, {Name: caBundleVariable, Value: "Y2E=\n"}},
+			Env: []corev1.EnvVar{{Name: "CLUSTER_NAME", Value: reconcilertest.Cluster(nil).Spec.Name}, {Name: caBundleVariable, Value: "Y2E=\n"}},
 		}}
 		out = append(out, d)
 	}
@@ -68,7 +69,7 @@ func TestAKarpenterIsTakenOverFromOnlyWhereThatEndsWell(t *testing.T) {
 				objects = append(objects, d)
 			}
 			b := &Bootstrap{direct: live(t, objects...), req: BootstrapRequest{TakeOver: !c.not}}
-			d := declaredEKS{spec: eks(nil).Spec, origin: state.Origin{File: "cluster.yaml", Line: 3}}
+			d := declaredEKS{spec: reconcilertest.Cluster(nil).Spec, origin: state.Origin{File: "cluster.yaml", Line: 3}}
 			d.spec.Engine.Mode = c.mode
 			err := b.findOthers(t.Context(), d)
 			takes := ""
@@ -125,7 +126,7 @@ func TestOneCABundleIsComparedAndInstalled(t *testing.T) {
 				objects = append(objects, d)
 			}
 			b := &Bootstrap{direct: live(t, objects...), req: BootstrapRequest{Namespace: "poolwright-system"}}
-			if err := b.findOthers(t.Context(), declaredEKS{spec: eks(nil).Spec}); err != nil {
+			if err := b.findOthers(t.Context(), declaredEKS{spec: reconcilertest.Cluster(nil).Spec}); err != nil {
 				t.Fatal(err)
 			}
 			said := b.Others()

@@ -21,6 +21,7 @@ import (
 	"github.com/poolwright/poolwright/provision/engine/takeover"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
+	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 )
 
 // unseenKarpenter elects no leader.
@@ -43,7 +44,7 @@ func TestNoEngineIsInstalledBesideAKarpenterThatItWouldNotSee(t *testing.T) {
 		"the engine is not to run": {1, v1alpha1.EngineExternal, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			spec := eks(nil).Spec
+			spec := reconcilertest.Cluster(nil).Spec
 			spec.Engine.Mode = c.mode
 			b := &Bootstrap{direct: live(t, unseenKarpenter(c.replicas))}
 			err := b.findOthers(t.Context(), declaredEKS{spec: spec})
@@ -105,7 +106,7 @@ func TestATakeOverBelievesOnlyAControllerThatLeads(t *testing.T) {
 		"another Karpenter held it when our leader crashed": {string(gate.OtherKarpenter), leading("pod-1", 5*time.Minute, false), true, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := []client.Object{eks(func(e *v1alpha1.Cluster) {
+			objects := []client.Object{reconcilertest.Cluster(func(e *v1alpha1.Cluster) {
 				e.Status.Conditions = []metav1.Condition{{Type: "Ready", Reason: c.reason, LastTransitionTime: metav1.Now()}}
 			})}
 			if c.lease != nil {
@@ -140,7 +141,7 @@ func TestATakeOverNotesTheReplicasAndCanBeRunAgain(t *testing.T) {
 func takesOverTwice(t *testing.T) {
 	d, three := karpenters("karpenter")[0], int32(3)
 	d.Spec.Replicas = &three
-	running := eks(func(c *v1alpha1.Cluster) {
+	running := reconcilertest.Cluster(func(c *v1alpha1.Cluster) {
 		c.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: cluster.EngineRunning, LastTransitionTime: metav1.Now()}}
 	})
 	kube := renewing(live(t, d, running, leading("pod-1", 0, true)))

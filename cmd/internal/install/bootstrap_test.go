@@ -28,6 +28,7 @@ import (
 	"github.com/poolwright/poolwright/config/crd"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -38,16 +39,6 @@ func live(t *testing.T, objects ...client.Object) client.Client {
 		t.Fatal(err)
 	}
 	return fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).Build()
-}
-
-// eks is a Cluster with the embedded engine, which edit may change.
-func eks(edit func(*v1alpha1.Cluster)) *v1alpha1.Cluster {
-	c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
-	c.Spec = v1alpha1.ClusterSpec{Name: "dev", Region: "eu-west-1", Account: "111122223333", Engine: v1alpha1.EngineSpec{Mode: v1alpha1.EngineEmbedded}}
-	if edit != nil {
-		edit(c)
-	}
-	return c
 }
 
 func TestARemoteBecomesAnAddressThatTheControllerCanFetch(t *testing.T) {
@@ -233,7 +224,7 @@ func TestTheControllersRole(t *testing.T) {
 		"another account is refused":    {role: &v1alpha1.ControllerRole{ServiceAccount: "someone"}, wrong: "spec.controllerRole.serviceAccount"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := declaredEKS{spec: eks(nil).Spec, origin: state.Origin{File: "cluster.yaml", Line: 3}}
+			d := declaredEKS{spec: reconcilertest.Cluster(nil).Spec, origin: state.Origin{File: "cluster.yaml", Line: 3}}
 			d.spec.ControllerRole = c.role
 			if c.region != "" {
 				d.spec.Region = c.region

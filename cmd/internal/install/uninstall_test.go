@@ -23,6 +23,7 @@ import (
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/owner"
 )
@@ -65,7 +66,7 @@ func installedTraces() installedState {
 		namespace:   "gpu",
 		installed:   state.NewSet(thing("Deployment"), thing("ClusterRole"), thing("CustomResourceDefinition"), thing("Namespace")),
 		syncs:       []v1alpha1.Sync{{ObjectMeta: metav1.ObjectMeta{Name: "prod"}}, {ObjectMeta: metav1.ObjectMeta{Name: "dev"}}},
-		clusters:    []v1alpha1.Cluster{*eks(nil)},
+		clusters:    []v1alpha1.Cluster{*reconcilertest.Cluster(nil)},
 		inventories: []client.Object{&corev1.ConfigMap{}},
 		lease:       leaseFound{exists: true, holder: "pod-1", engine: true, renewed: time.Now()},
 		claims:      []karpv1.NodeClaim{*claim("a", nodeClassGroup, false), *claim("b", nodeClassGroup, true)},

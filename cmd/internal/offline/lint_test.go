@@ -6,29 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
-
-const gpuPool = `apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {name: gpu}
-spec:
-  limits:
-    cpu: 1000
-    gpu: 30
-  template:
-    spec:
-      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
-      taints:
-        - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
-        - {key: tier, value: premium, effect: NoSchedule}
-      requirements:
-        - {key: node.kubernetes.io/instance-type, operator: In, values: [g5.xlarge]}
-`
-
-func pluginYAML(name, profiles string) string {
-	return "apiVersion: poolwright.dev/v1alpha1\nkind: DevicePlugin\nmetadata: {name: " + name + "}\nspec:\n  profiles: " + profiles + "\n"
-}
 
 func TestLintFindsWhatIsWrongAboutGPUs(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -36,18 +16,18 @@ func TestLintFindsWhatIsWrongAboutGPUs(t *testing.T) {
 		want  []string // the beginning of each finding
 	}{
 		"a taint and a limit, in their lines": {
-			[]string{"a.yaml", gpuPool, "b.yaml", pluginYAML("nvidia", "[{name: whole, nodePools: [gpu]}]")},
+			[]string{"a.yaml", reconcilertest.GPUPoolFile, "b.yaml", reconcilertest.DevicePluginFile("nvidia", "[{name: whole, nodePools: [gpu]}]")},
 			[]string{
 				"a.yaml:7: warning: NodePool.karpenter.sh/gpu: spec.limits[gpu]: limits nothing",
 				"a.yaml:13: NodePool.karpenter.sh/gpu: spec.template.spec.taints[1]: the device plugin does not tolerate tier=premium:NoSchedule",
 			},
 		},
 		"a second DevicePlugin": {
-			[]string{"a.yaml", pluginYAML("one", "[{name: whole, nodePools: [gpu]}]"), "b.yaml", pluginYAML("two", "[{name: whole, nodePools: [gpu]}]")},
+			[]string{"a.yaml", reconcilertest.DevicePluginFile("one", "[{name: whole, nodePools: [gpu]}]"), "b.yaml", reconcilertest.DevicePluginFile("two", "[{name: whole, nodePools: [gpu]}]")},
 			[]string{"b.yaml:1: DevicePlugin.poolwright.dev/two is a second DevicePlugin"},
 		},
 		"what the schema refuses is said once": {
-			[]string{"a.yaml", pluginYAML("nvidia", "[{name: sliced, nodePools: [gpu], timeSlicing: {replicas: 1}}]")},
+			[]string{"a.yaml", reconcilertest.DevicePluginFile("nvidia", "[{name: sliced, nodePools: [gpu], timeSlicing: {replicas: 1}}]")},
 			[]string{"a.yaml:5: DevicePlugin.poolwright.dev/nvidia: spec.profiles[0].timeSlicing.replicas"},
 		},
 	} {
@@ -149,30 +129,26 @@ func folder(t *testing.T, files ...string) string {
 	return dir
 }
 
-func clusterYAML(name, spec string) string {
-	return "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: " + name + "}\nspec:\n  name: dev\n  region: eu-west-1\n  account: \"111122223333\"\n" + spec
-}
-
 func TestLintFindsWhatAWSWouldBeAskedInVain(t *testing.T) {
 	for name, c := range map[string]struct {
 		files []string
 		want  []string
 	}{
-		"nothing": {[]string{"a.yaml", clusterYAML("a", "  interruptionQueue: {}\n")}, nil},
+		"nothing": {[]string{"a.yaml", reconcilertest.ClusterFile("a", "  interruptionQueue: {}\n")}, nil},
 		"a tag that only AWS may set": {
-			[]string{"a.yaml", clusterYAML("a", "  tags: {\"aws:foo\": bar}\n  interruptionQueue: {}\n")},
+			[]string{"a.yaml", reconcilertest.ClusterFile("a", "  tags: {\"aws:foo\": bar}\n  interruptionQueue: {}\n")},
 			[]string{"a.yaml:", "spec.tags", "aws:foo"},
 		},
 		"a second Cluster": {
-			[]string{"a.yaml", clusterYAML("a", ""), "b.yaml", clusterYAML("b", "")},
+			[]string{"a.yaml", reconcilertest.ClusterFile("a", ""), "b.yaml", reconcilertest.ClusterFile("b", "")},
 			[]string{"b.yaml:1", "there is another Cluster", "a.yaml:1"},
 		},
 		"sizes out of order": {
-			[]string{"a.yaml", clusterYAML("a", "  systemNodeGroups: [{name: s, minSize: 5, maxSize: 3}]\n")},
+			[]string{"a.yaml", reconcilertest.ClusterFile("a", "  systemNodeGroups: [{name: s, minSize: 5, maxSize: 3}]\n")},
 			[]string{"a.yaml:", "minSize 5 above maxSize 3"},
 		},
 		"a value that the schema refuses, in its line": {
-			[]string{"a.yaml", clusterYAML("a", "  interruptionQueue:\n    retention: 5s\n")},
+			[]string{"a.yaml", reconcilertest.ClusterFile("a", "  interruptionQueue:\n    retention: 5s\n")},
 			[]string{"a.yaml:9", "retention must be between 1m and 336h"},
 		},
 	} {

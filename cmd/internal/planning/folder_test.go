@@ -14,41 +14,17 @@ import (
 	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
-const gpuPool = `apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {name: gpu}
-spec:
-  limits:
-    cpu: 1000
-    gpu: 30
-  template:
-    spec:
-      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
-      taints:
-        - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
-        - {key: tier, value: premium, effect: NoSchedule}
-      requirements:
-        - {key: node.kubernetes.io/instance-type, operator: In, values: [g5.xlarge]}
-`
-
-func pluginYAML(name, profiles string) string {
-	return "apiVersion: poolwright.dev/v1alpha1\nkind: DevicePlugin\nmetadata: {name: " + name + "}\nspec:\n  profiles: " + profiles + "\n"
-}
-
-func clusterYAML(name, spec string) string {
-	return "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: " + name + "}\nspec:\n  name: dev\n  region: eu-west-1\n  account: \"111122223333\"\n" + spec
-}
-
 // A plan checks pools as well.
 func TestAClusterIsRefusedBeforeItsValuesReachAnyTarget(t *testing.T) {
 	files := fstest.MapFS{
-		"a.yaml": {Data: []byte(clusterYAML("a", "  interruptionQueue:\n    retention: 5s\n"))},
+		"a.yaml": {Data: []byte(reconcilertest.ClusterFile("a", "  interruptionQueue:\n    retention: 5s\n"))},
 		"b.yaml": {Data: []byte("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: {weight: 0}\n")},
 	}
 	refusals := &admission.Refusals{}
@@ -78,7 +54,7 @@ func TestAClusterIsRefusedBeforeItsValuesReachAnyTarget(t *testing.T) {
 }
 
 func TestAPlanWarnsOfWhatWorksOtherwiseAndCallsTheRestAProblem(t *testing.T) {
-	files := fstest.MapFS{"a.yaml": {Data: []byte(gpuPool)}, "b.yaml": {Data: []byte(pluginYAML("nvidia", "[{name: whole, nodePools: [gpu]}]"))}}
+	files := fstest.MapFS{"a.yaml": {Data: []byte(reconcilertest.GPUPoolFile)}, "b.yaml": {Data: []byte(reconcilertest.DevicePluginFile("nvidia", "[{name: whole, nodePools: [gpu]}]"))}}
 	d, err := declared.Load(files, ".", declared.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,7 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu/readiness"
 	gpuhold "github.com/poolwright/poolwright/provision/gpu/startuptaint"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 )
 
 func bookkeeping() *gpus {
@@ -47,7 +48,7 @@ func plugin(failures map[string]int32, until time.Time) *v1alpha1.DevicePlugin {
 
 func TestANewLeaderGoesByTheBookThatTheLastOneLeft(t *testing.T) {
 	g, until := bookkeeping(), time.Now().Add(time.Hour)
-	leads := reader(t, plugin(map[string]int32{"failing": 3, "held": 2}, until))
+	leads := reconcilertest.Client(t, plugin(map[string]int32{"failing": 3, "held": 2}, until))
 	if !g.restoreAsLeader(t.Context(), leads, logr.Discard()) {
 		t.Fatal("it does not lead")
 	}
@@ -108,7 +109,7 @@ func TestNobodyGoesByTheBookBeforeItWasRead(t *testing.T) {
 				defer stop()
 				g := bookkeeping()
 				keeper, asked, told := caretaker(t, g), 0, plugin(map[string]int32{"failing": 3}, time.Now().Add(time.Hour))
-				live := interceptor.NewClient(reader(t, told).(client.WithWatch), interceptor.Funcs{
+				live := interceptor.NewClient(reconcilertest.Client(t, told).(client.WithWatch), interceptor.Funcs{
 					List: func(ctx context.Context, kube client.WithWatch, into client.ObjectList, opts ...client.ListOption) error {
 						if asked++; asked <= c.refused {
 							if asked == c.refused && c.failures == 0 {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 )
 
 // fails is an API server that serves every CRD at once, and whose lists of
@@ -27,7 +28,7 @@ func fails(t *testing.T, errs ...error) (c client.Client, lists *int) {
 		t.Fatal(err)
 	}
 	lists = new(int)
-	c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(eks(nil)).WithInterceptorFuncs(interceptor.Funcs{
+	c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(reconcilertest.Cluster(nil)).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
 			if err := c.Get(ctx, key, object, opts...); err != nil {
 				return err
@@ -113,7 +114,7 @@ func turnOn(t *testing.T, c client.Client, now bool) {
 	if !now {
 		return
 	}
-	object := eks(nil)
+	object := reconcilertest.Cluster(nil)
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets"
@@ -19,14 +20,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
-func clusterYAML(name, spec string) string {
-	return "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: " + name + "}\nspec:\n  name: dev\n  region: eu-west-1\n  account: \"111122223333\"\n" + spec
-}
-
 // The controller leaves pools to the API server.
 func TestAClusterIsRefusedBeforeItsValuesReachAnyTarget(t *testing.T) {
 	files := fstest.MapFS{
-		"a.yaml": {Data: []byte(clusterYAML("a", "  interruptionQueue:\n    retention: 5s\n"))},
+		"a.yaml": {Data: []byte(reconcilertest.ClusterFile("a", "  interruptionQueue:\n    retention: 5s\n"))},
 		"b.yaml": {Data: []byte("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: {weight: 0}\n")},
 	}
 	refusals := &admission.Refusals{}
@@ -56,29 +53,8 @@ func TestAClusterIsRefusedBeforeItsValuesReachAnyTarget(t *testing.T) {
 	}
 }
 
-const gpuPool = `apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {name: gpu}
-spec:
-  limits:
-    cpu: 1000
-    gpu: 30
-  template:
-    spec:
-      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
-      taints:
-        - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
-        - {key: tier, value: premium, effect: NoSchedule}
-      requirements:
-        - {key: node.kubernetes.io/instance-type, operator: In, values: [g5.xlarge]}
-`
-
-func pluginYAML(name, profiles string) string {
-	return "apiVersion: poolwright.dev/v1alpha1\nkind: DevicePlugin\nmetadata: {name: " + name + "}\nspec:\n  profiles: " + profiles + "\n"
-}
-
 func TestTheControllerRefusesNothingOfWhatIsWrongAboutGPUs(t *testing.T) {
-	files := fstest.MapFS{"a.yaml": {Data: []byte(gpuPool)}, "b.yaml": {Data: []byte(pluginYAML("nvidia", "[{name: whole, nodePools: [gpu]}]"))}}
+	files := fstest.MapFS{"a.yaml": {Data: []byte(reconcilertest.GPUPoolFile)}, "b.yaml": {Data: []byte(reconcilertest.DevicePluginFile("nvidia", "[{name: whole, nodePools: [gpu]}]"))}}
 	d, err := (&child.Runner{}).Load(t.Context(), files, ".", substitute.Values{})
 	if err != nil || len(d.Clusters) > 0 || len(d.Problems) > 0 {
 		t.Errorf("refused %v, problems %v, error %v", d.Clusters, d.Problems, err)

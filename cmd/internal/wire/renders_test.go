@@ -10,6 +10,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/variables"
@@ -55,7 +56,7 @@ func TestAFollowedClusterIsJudgedByItsSchemaInTheChild(t *testing.T) {
 	said := &admission.Refusals{}
 	load := a.loader("x", &variables.Current{}, said)
 	for range 2 { // rendered, and remembered
-		d, err := load(t.Context(), at("t", clusterYAML("a", "  interruptionQueue:\n    retention: 5s\n")))
+		d, err := load(t.Context(), at("t", reconcilertest.ClusterFile("a", "  interruptionQueue:\n    retention: 5s\n")))
 		if err != nil || len(d.Problems) > 0 {
 			t.Fatal(d.Problems, err)
 		}

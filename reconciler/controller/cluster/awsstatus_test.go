@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 )
 
@@ -30,7 +31,7 @@ func report(n *AWSStatuses, sync string, s aws.Status) { n.Report(sync, s.Cluste
 
 func TestNewsOfOneSyncDoNotHideThoseOfAnother(t *testing.T) {
 	n := newAWSStatuses()
-	c := eks(nil)
+	c := reconcilertest.Cluster(nil)
 	now := func() string {
 		n.setOn(c)
 		if got := meta.FindStatusCondition(c.Status.Conditions, "AWSInSync"); got != nil && c.Status.AWS != nil {
@@ -94,13 +95,13 @@ func TestASyncThatGoesTakesWhatAnEarlierLifeToldWithIt(t *testing.T) {
 		"the Cluster is another one's":    {"other", func(*AWSStatuses) {}, "InSync"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			live := eks(func(e *v1alpha1.Cluster) {
+			live := reconcilertest.Cluster(func(e *v1alpha1.Cluster) {
 				e.Labels = map[string]string{v1alpha1.SyncLabel: c.label}
 				before := newAWSStatuses()
 				report(before, "dev", told(e.Name, 2, 0, 0))
 				before.setOn(e)
 			})
-			s := New(Config{Live: reader(t, live)}, Desired{}, time.Time{})
+			s := New(Config{Live: reconcilertest.Client(t, live)}, Desired{}, time.Time{})
 			c.told(s.AWS)
 			if err := s.Forget(t.Context(), "dev"); err != nil {
 				t.Fatal(err)

@@ -9,36 +9,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 )
 
-func eks(edit func(*v1alpha1.Cluster)) *v1alpha1.Cluster {
-	c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
-	c.Spec = v1alpha1.ClusterSpec{Name: "dev", Region: "eu-west-1", Account: "111122223333", Engine: v1alpha1.EngineSpec{Mode: v1alpha1.EngineEmbedded}}
-	if edit != nil {
-		edit(c)
-	}
-	return c
-}
-
-func reader(t *testing.T, objects ...client.Object) client.Client {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-}
-
 func TestDesired(t *testing.T) {
-	old := eks(func(c *v1alpha1.Cluster) { c.CreationTimestamp = metav1.Unix(1, 0) })
-	renamed := eks(func(c *v1alpha1.Cluster) {
+	old := reconcilertest.Cluster(func(c *v1alpha1.Cluster) { c.CreationTimestamp = metav1.Unix(1, 0) })
+	renamed := reconcilertest.Cluster(func(c *v1alpha1.Cluster) {
 		c.Name, c.CreationTimestamp, c.Spec.Engine.Mode = "a-newer-one", metav1.Unix(2, 0), v1alpha1.EngineOff
 	})
 	for name, c := range map[string]struct {
@@ -47,15 +29,15 @@ func TestDesired(t *testing.T) {
 		reason      string
 	}{
 		"without a Cluster object the engine is off":       {reason: "NoCluster"},
-		"the default is the embedded engine":               {objects: []client.Object{eks(func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = "" })}, on: true},
-		"Off is off":                                       {objects: []client.Object{eks(func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = v1alpha1.EngineOff })}, reason: "Off"},
-		"External leaves nodes to another Karpenter":       {objects: []client.Object{eks(func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = v1alpha1.EngineExternal })}, reason: "External"},
+		"the default is the embedded engine":               {objects: []client.Object{reconcilertest.Cluster(func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = "" })}, on: true},
+		"Off is off":                                       {objects: []client.Object{reconcilertest.Cluster(func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = v1alpha1.EngineOff })}, reason: "Off"},
+		"External leaves nodes to another Karpenter":       {objects: []client.Object{reconcilertest.Cluster(func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = v1alpha1.EngineExternal })}, reason: "External"},
 		"of two Cluster objects the oldest decides":        {objects: []client.Object{renamed, old}, on: true},
 		"the next oldest takes over from one that is gone": {objects: []client.Object{renamed}, reason: "Off"},
-		"settings that cannot work keep the engine as is":  {objects: []client.Object{eks(func(c *v1alpha1.Cluster) { c.Spec.Engine.FeatureGates = map[string]bool{"Nonsense": true} })}, invalid: true, reason: "InvalidSettings"},
+		"settings that cannot work keep the engine as is":  {objects: []client.Object{reconcilertest.Cluster(func(c *v1alpha1.Cluster) { c.Spec.Engine.FeatureGates = map[string]bool{"Nonsense": true} })}, invalid: true, reason: "InvalidSettings"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := ReadDesired(t.Context(), reader(t, c.objects...))
+			got, err := ReadDesired(t.Context(), reconcilertest.Client(t, c.objects...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +50,7 @@ func TestDesired(t *testing.T) {
 
 func TestTheEngineIsSpokenOfOnlyForTheNewestSpec(t *testing.T) {
 	said := func(generation int64) *v1alpha1.Cluster {
-		return eks(func(c *v1alpha1.Cluster) {
+		return reconcilertest.Cluster(func(c *v1alpha1.Cluster) {
 			c.Generation = 2
 			c.Status.Conditions = []metav1.Condition{
 				{Type: "EngineBlocked", Status: metav1.ConditionFalse, Reason: "NotBlocked", ObservedGeneration: generation},
@@ -81,12 +63,12 @@ func TestTheEngineIsSpokenOfOnlyForTheNewestSpec(t *testing.T) {
 		runs    bool
 	}{
 		"without a Cluster nothing is said":   {},
-		"nothing was said yet":                {objects: []client.Object{eks(nil)}},
+		"nothing was said yet":                {objects: []client.Object{reconcilertest.Cluster(nil)}},
 		"what was said of an older spec":      {objects: []client.Object{said(1)}},
 		"what was said of the one that is it": {objects: []client.Object{said(2)}, runs: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Ready(t.Context(), reader(t, c.objects...))
+			got, err := Ready(t.Context(), reconcilertest.Client(t, c.objects...))
 			if err != nil || (got != nil) != c.runs || got != nil && got.Reason != EngineRunning {
 				t.Errorf("condition %+v, %v", got, err)
 			}
@@ -95,7 +77,7 @@ func TestTheEngineIsSpokenOfOnlyForTheNewestSpec(t *testing.T) {
 }
 
 func TestOnlySettingsThatMatterAskForARestart(t *testing.T) {
-	base := desiredOf(eks(nil)).hash()
+	base := desiredOf(reconcilertest.Cluster(nil)).hash()
 	idle := metav1.Duration{Duration: 100 * time.Millisecond}
 	for name, c := range map[string]struct {
 		edit func(*v1alpha1.Cluster)
@@ -114,7 +96,7 @@ func TestOnlySettingsThatMatterAskForARestart(t *testing.T) {
 		"off":                   {func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = v1alpha1.EngineOff }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := desiredOf(eks(c.edit)).hash() == base; got != c.same {
+			if got := desiredOf(reconcilertest.Cluster(c.edit)).hash() == base; got != c.same {
 				t.Errorf("same life: %t, want %t", got, c.same)
 			}
 		})
@@ -122,7 +104,7 @@ func TestOnlySettingsThatMatterAskForARestart(t *testing.T) {
 }
 
 func TestTheEngineTakesWhatTheClusterSaysOfScheduling(t *testing.T) {
-	spec := eks(nil).Spec
+	spec := reconcilertest.Cluster(nil).Spec
 	stock := EngineSettings(spec)
 	if stock.Scheduling.RelaxMinValues || stock.Nodes.ReservedENIs != 0 || stock.AWS.SkipDryRun {
 		t.Errorf("by default: %+v", stock)
@@ -144,7 +126,7 @@ func TestTheEngineReadsTheDeclaredQueue(t *testing.T) {
 		"unless the engine is given another": {engine: "mine", declared: "events", want: "mine"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			spec := eks(nil).Spec
+			spec := reconcilertest.Cluster(nil).Spec
 			spec.Engine.InterruptionQueue = c.engine
 			spec.InterruptionQueue = &v1alpha1.InterruptionQueue{Name: c.declared}
 			if got := EngineSettings(spec).InterruptionQueue; got != c.want {
@@ -156,14 +138,14 @@ func TestTheEngineReadsTheDeclaredQueue(t *testing.T) {
 
 func TestTheWordAboutOrphansIsReadFromTheLiveCluster(t *testing.T) {
 	for _, value := range []string{"", "3-1a2b3c4d"} {
-		c := eks(func(c *v1alpha1.Cluster) {
+		c := reconcilertest.Cluster(func(c *v1alpha1.Cluster) {
 			c.Annotations = map[string]string{v1alpha1.ConfirmOrphansAnnotation: value}
 		})
-		if got := confirmedOrphans(t.Context(), reader(t, c)); got != value {
+		if got := confirmedOrphans(t.Context(), reconcilertest.Client(t, c)); got != value {
 			t.Errorf("%q confirms %q", value, got)
 		}
 	}
-	if got := confirmedOrphans(t.Context(), reader(t)); got != "" {
+	if got := confirmedOrphans(t.Context(), reconcilertest.Client(t)); got != "" {
 		t.Errorf("a Cluster that cannot be read confirms %q", got)
 	}
 }
@@ -228,16 +210,16 @@ func TestAnotherKarpenterIsTheReasonOnlyAlone(t *testing.T) {
 // A Cluster that is renamed in Git is there under both names until a person confirms the
 // deletion of the old one: the engine goes on, and the new one reports why nothing follows it.
 func TestTheEngineGoesOnWhileAClusterIsRenamed(t *testing.T) {
-	old := eks(func(c *v1alpha1.Cluster) { c.Name, c.CreationTimestamp = "old", metav1.Unix(1, 0) })
-	twin := eks(func(c *v1alpha1.Cluster) {
+	old := reconcilertest.Cluster(func(c *v1alpha1.Cluster) { c.Name, c.CreationTimestamp = "old", metav1.Unix(1, 0) })
+	twin := reconcilertest.Cluster(func(c *v1alpha1.Cluster) {
 		c.Name, c.CreationTimestamp = "older-by-its-name", metav1.Unix(1, 0)
 		c.Spec.Region, c.Annotations = "eu-west-2", map[string]string{v1alpha1.ConfirmOrphansAnnotation: "3-1a2b3c4d"}
 	})
-	newer := eks(func(c *v1alpha1.Cluster) {
+	newer := reconcilertest.Cluster(func(c *v1alpha1.Cluster) {
 		c.Name, c.CreationTimestamp = "a-newer-one", metav1.Unix(2, 0)
 		c.Spec.Region, c.Annotations = "eu-west-2", map[string]string{v1alpha1.ConfirmOrphansAnnotation: "3-1a2b3c4d"}
 	})
-	fakeReader := reader(t, newer, twin, old)
+	fakeReader := reconcilertest.Client(t, newer, twin, old)
 	if got := confirmedOrphans(t.Context(), fakeReader); got != "" {
 		t.Errorf("another Cluster confirms %q", got)
 	}

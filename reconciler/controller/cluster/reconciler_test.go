@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 )
 
 // The status of a Cluster cannot be written: it is too large, or a webhook refuses it. Whoever may
@@ -38,14 +39,14 @@ func TestAStatusThatCannotBeWrittenHoldsNothingUp(t *testing.T) {
 		"of one that decides with settings that cannot work, and waits": {asked: func(c *v1alpha1.Cluster) { c.Spec.Region = "" }, refused: "old", ignored: "SeveralClusters"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			was := eks(func(c *v1alpha1.Cluster) { c.Name, c.CreationTimestamp = "old", metav1.Unix(1, 0) })
+			was := reconcilertest.Cluster(func(c *v1alpha1.Cluster) { c.Name, c.CreationTimestamp = "old", metav1.Unix(1, 0) })
 			old := was.DeepCopy()
 			if c.asked != nil {
 				c.asked(old)
 			}
-			tenant := eks(func(c *v1alpha1.Cluster) { c.Name, c.CreationTimestamp = "tenant", metav1.Unix(2, 0) })
+			tenant := reconcilertest.Cluster(func(c *v1alpha1.Cluster) { c.Name, c.CreationTimestamp = "tenant", metav1.Unix(2, 0) })
 			refusal := errors.New("etcdserver: request is too large")
-			live := fake.NewClientBuilder().WithScheme(reader(t).Scheme()).WithObjects(tenant, old).WithStatusSubresource(&v1alpha1.Cluster{}).
+			live := fake.NewClientBuilder().WithScheme(reconcilertest.Client(t).Scheme()).WithObjects(tenant, old).WithStatusSubresource(&v1alpha1.Cluster{}).
 				WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: func(ctx context.Context, to client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 					if o.GetName() == c.refused {
 						return refusal
