@@ -187,19 +187,8 @@ func (w *Target) options(k state.Key) fields.Options {
 // cluster does not serve.
 func (w *Target) ref(ctx context.Context, k state.Key, version string) (api.Ref, kinds.Kind, bool, error) {
 	gvk := schema.GroupVersionKind{Group: k.Group, Version: version, Kind: k.Kind}
-	kind, ok, err := w.find(ctx, gvk)
+	kind, ok, err := w.kinds.Lookup(ctx, gvk)
 	return api.Ref{Resource: kind.GVR(), Namespace: k.Namespace, Name: k.Name}, kind, ok, err
-}
-
-// find looks a kind up, asking the cluster where memory does not know it.
-func (w *Target) find(ctx context.Context, gvk schema.GroupVersionKind) (kinds.Kind, bool, error) {
-	if kind, ok, _ := w.kinds.Find(gvk); ok {
-		return kind, true, nil
-	}
-	if err := w.kinds.Refresh(ctx); err != nil {
-		return kinds.Kind{}, false, err
-	}
-	return w.kinds.FindAny(gvk)
 }
 
 // Forget deletes the inventory; the objects that it names stay, with the

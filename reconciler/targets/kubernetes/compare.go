@@ -15,6 +15,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/losses"
 )
 
 // lastApplied is where kubectl's client-side apply keeps what was declared.
@@ -52,7 +53,7 @@ func (w *Target) compare(ctx context.Context, item state.Item, live *unstructure
 		return found, err
 	}
 	found.Object = object
-	found.Removal = w.lost(ctx, update{key: item.Key, before: object, after: item.Object, live: live})
+	found.Removal = w.counter().Update(ctx, losses.Update{Key: item.Key, Before: object, After: item.Object, Live: live})
 	w.recordObserved(item, live, object)
 	if state.Equal(object, item.Object) && !w.blind(item.Key) && !w.cfg.OnlyManaged {
 		w.store.Put(inventory.Record{

@@ -18,6 +18,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/losses"
 )
 
 // Correct implements targets.Target: one server-side apply for a creation or
@@ -170,6 +171,22 @@ func (j *job) update(ctx context.Context) error {
 	j.accepted(live)
 	j.flaps.corrected(j.change)
 	return nil
+}
+
+// mayLose counts again right before the request what goes with an update, and refuses
+// where it is more than was planned with. What only puts back what a hand has changed
+// takes nothing that the repository gave.
+func (j *job) mayLose(ctx context.Context) error {
+	u := losses.Update{Key: j.change.Key, Before: j.change.Before.Object, After: j.change.After.Object}
+	if !u.Loses() || j.change.Drift {
+		return nil
+	}
+	live, err := j.api.Get(ctx, j.ref)
+	if err != nil {
+		return api.Refused(j.doing, err, j.secret)
+	}
+	u.Live = live
+	return targets.MayDelete(j.doing, j.change, j.counter().Update(ctx, u))
 }
 
 // updatable returns why the object is not to be updated now, or nil.

@@ -115,7 +115,7 @@ func (t *tracker) followAll(ctx context.Context, running map[schema.GroupVersion
 		if running[gvk] != nil {
 			continue
 		}
-		kind, ok, err := t.target.find(ctx, gvk)
+		kind, ok, err := t.target.kinds.Lookup(ctx, gvk)
 		if err != nil || !ok {
 			// Its definition is not there (yet): the next change of the
 			// inventory asks again.

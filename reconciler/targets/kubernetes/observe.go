@@ -57,7 +57,7 @@ func (w *Target) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, 
 	var all []inventory.Record
 	for _, item := range wanted.Items() {
 		if live := w.watch.recent(item.Key); live != nil && live.GroupVersionKind() == gvkOf(item) {
-			if kind, ok, err := w.find(ctx, gvkOf(item)); ok && err == nil {
+			if kind, ok, err := w.kinds.Lookup(ctx, gvkOf(item)); ok && err == nil {
 				o.visit(kind, live)
 				continue
 			}
@@ -151,7 +151,7 @@ func (o *observation) kinds(ctx context.Context, all bool) ([]listing, error) {
 			continue
 		}
 		seen[gvk], covered[gvk.GroupKind()] = true, true
-		kind, ok, err := o.target.find(ctx, gvk)
+		kind, ok, err := o.target.kinds.Lookup(ctx, gvk)
 		if err != nil {
 			return nil, err
 		}
@@ -165,7 +165,7 @@ func (o *observation) kinds(ctx context.Context, all bool) ([]listing, error) {
 			continue
 		}
 		seen[gvk] = true
-		kind, ok, err := o.target.find(ctx, gvk)
+		kind, ok, err := o.target.kinds.Lookup(ctx, gvk)
 		if err != nil {
 			return nil, err
 		}
@@ -313,7 +313,7 @@ func (o *observation) seek(ctx context.Context, records []inventory.Record) {
 	}
 	slices.SortFunc(places, func(a, b place) int { return strings.Compare(a.gvk.String()+a.namespace, b.gvk.String()+b.namespace) })
 	for _, p := range places {
-		kind, ok, err := o.target.find(ctx, p.gvk)
+		kind, ok, err := o.target.kinds.Lookup(ctx, p.gvk)
 		if err != nil {
 			o.fail(err)
 			return

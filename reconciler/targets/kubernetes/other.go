@@ -61,7 +61,7 @@ func (w *Target) otherPlugin(ctx context.Context, items []state.Item) (string, e
 	if held, err := w.recorded(ctx, mine); held || err != nil {
 		return "", err
 	}
-	kind, served, err := w.find(ctx, gvkOf(declared[0]))
+	kind, served, err := w.kinds.Lookup(ctx, gvkOf(declared[0]))
 	if err != nil || !served {
 		return "", err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/losses"
 )
 
 // profileOf is the GPU profile that an object was made for; empty for all others.
@@ -81,8 +82,8 @@ func (o *observation) pluginCoverage() pluginCoverage {
 	return out
 }
 
-// losses are what goes with the plugins that go, by profile.
-type losses map[string]uncoveredNodes
+// pluginLosses are what goes with the plugins that go, by profile.
+type pluginLosses map[string]uncoveredNodes
 
 // uncoveredNodes are nodes whose GPUs nothing would offer without a plugin, or why they could
 // not be counted.
@@ -101,13 +102,13 @@ func (u uncoveredNodes) removal() loss.Removal {
 	case len(u.nodes) == 0:
 		return loss.Removal{}
 	}
-	return u.nodes.Removal("no plugin offers the GPUs of " + count(len(u.nodes["Node"]), "node") + " any more")
+	return u.nodes.Removal("no plugin offers the GPUs of " + losses.Count(len(u.nodes["Node"]), "node") + " any more")
 }
 
 // lostGPUs counts for one profile, or for all where it is empty, what goes with the
 // plugins that go.
-func (w *Target) lostGPUs(ctx context.Context, f pluginCoverage, profile string) losses {
-	out := losses{}
+func (w *Target) lostGPUs(ctx context.Context, f pluginCoverage, profile string) pluginLosses {
+	out := pluginLosses{}
 	for name, of := range f.removed {
 		if profile == "" || profile == name {
 			out[name] = w.countUncovered(ctx, of, f.kept)
@@ -120,7 +121,7 @@ func (w *Target) lostGPUs(ctx context.Context, f pluginCoverage, profile string)
 // they were all made from. They are one thing to whoever is asked: a plugin that
 // waits for an answer needs its configuration for every pod, Karpenter needs its
 // numbers, and whoever watches over nodes needs the DevicePlugin.
-func (l losses) removal(k state.Key, live map[string]any) loss.Removal {
+func (l pluginLosses) removal(k state.Key, live map[string]any) loss.Removal {
 	if !isDevicePlugin(k) {
 		return l[profileOf(live)].removal()
 	}

@@ -92,7 +92,7 @@ func (w *Target) Ready(ctx context.Context, keys []state.Key) (map[state.Key]str
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for gvk := range byKind {
-		kind, ok, err := w.find(ctx, gvk)
+		kind, ok, err := w.kinds.Lookup(ctx, gvk)
 		if err != nil {
 			return q.result(), err
 		}

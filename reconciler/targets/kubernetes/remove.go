@@ -15,6 +15,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/losses"
 )
 
 // remove deletes the observed incarnation. Where more than itself may go with it, it
@@ -72,12 +73,12 @@ func (j *job) checkDeletion(ctx context.Context, live *unstructured.Unstructured
 	j.mu.Lock()
 	coverage := j.coverage
 	j.mu.Unlock()
-	now := counting{Target: j.Target, deletedAnyway: leaves}
+	now := j.counting(leaves)
 	if isDevicePlugin(k) || profileOf(live.Object) != "" {
-		now.lost = j.lostGPUs(ctx, coverage, profileOf(live.Object))
+		now.plugins = j.lostGPUs(ctx, coverage, profileOf(live.Object))
 	}
 	lost := now.removal(ctx, k, live)
-	if err := targets.MayDelete(j.doing, j.change, lost); err != nil || !isCluster(k) || lost.Losses[loss.Uncounted] > 0 {
+	if err := targets.MayDelete(j.doing, j.change, lost); err != nil || !losses.IsCluster(k) || lost.Losses[loss.Uncounted] > 0 {
 		return err
 	}
 	return j.checkEngine(ctx, now, live)
@@ -86,7 +87,7 @@ func (j *job) checkDeletion(ctx context.Context, live *unstructured.Unstructured
 // checkEngine refuses to delete the Cluster by which the engine runs as long as it is at work on
 // deletions: without it, instances would run on that nobody terminates, and finalizers stay.
 func (j *job) checkEngine(ctx context.Context, c counting, live *unstructured.Unstructured) error {
-	next, decides, err := c.nextCluster(ctx, j.change.Key, live)
+	next, decides, err := c.NextCluster(ctx, j.change.Key, live)
 	if err != nil || next != "" || !decides || !karpenter.Embedded(live.Object) {
 		return err
 	}

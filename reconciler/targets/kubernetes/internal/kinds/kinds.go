@@ -133,6 +133,17 @@ func (c *Catalog) Find(gvk schema.GroupVersionKind) (Kind, bool, error) {
 	return Kind{}, false, nil
 }
 
+// Lookup is FindAny, and asks the cluster where memory has no such version.
+func (c *Catalog) Lookup(ctx context.Context, gvk schema.GroupVersionKind) (Kind, bool, error) {
+	if kind, ok, _ := c.Find(gvk); ok {
+		return kind, true, nil
+	}
+	if err := c.Refresh(ctx); err != nil {
+		return Kind{}, false, err
+	}
+	return c.FindAny(gvk)
+}
+
 // FindAny is Find for a kind in any version that is served, the given one
 // first. It serves things whose recorded version is no longer there.
 func (c *Catalog) FindAny(gvk schema.GroupVersionKind) (Kind, bool, error) {

@@ -1,4 +1,4 @@
-package kubernetes
+package losses
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 
 // lostData reports whether data goes with a claim or volume, or with a StatefulSet that
 // has the claims of its pods deleted.
-func (c counting) lostData(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+func (c Deletion) lostData(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
 	lost := loss.Names{}
 	lost.Add(k.Kind, nameOf(live))
 	switch {
@@ -39,17 +39,17 @@ func (c counting) lostData(ctx context.Context, k state.Key, live *unstructured.
 const claimKind = "PersistentVolumeClaim"
 
 // lostClaims counts the claims of a StatefulSet's pods.
-func (c counting) lostClaims(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+func (c Deletion) lostClaims(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
 	claims, err := c.claimsOf(ctx, k, live)
 	if err != nil || len(claims) == 0 {
 		return loss.Removal{}, err
 	}
-	return claims.Removal("its persistentVolumeClaimRetentionPolicy deletes " + count(len(claims[claimKind]), claimKind)), nil
+	return claims.Removal("its persistentVolumeClaimRetentionPolicy deletes " + Count(len(claims[claimKind]), claimKind)), nil
 }
 
 // claimsOf are the claims of a StatefulSet's pods, by the names that Kubernetes gives
 // them: template, StatefulSet, ordinal.
-func (w *Target) claimsOf(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Names, error) {
+func (c Counter) claimsOf(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Names, error) {
 	templates, _, _ := unstructured.NestedSlice(live.Object, "spec", "volumeClaimTemplates")
 	var names []string
 	for _, t := range templates {
@@ -63,7 +63,7 @@ func (w *Target) claimsOf(ctx context.Context, k state.Key, live *unstructured.U
 	}
 	lost := loss.Names{}
 	ref := api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}, Namespace: k.Namespace}
-	err = w.api.Names(ctx, ref, "", "", func(m *metav1.PartialObjectMetadata) {
+	err = c.API.Names(ctx, ref, "", "", func(m *metav1.PartialObjectMetadata) {
 		if of.MatchString(m.Name) {
 			lost.Add(claimKind, nameOf(m))
 		}

@@ -1,4 +1,4 @@
-package kubernetes
+package losses
 
 import (
 	"cmp"
@@ -20,17 +20,17 @@ import (
 )
 
 // lostInstallation is what goes with a part of Poolwright's own installation.
-func (w *Target) lostInstallation(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+func (c Counter) lostInstallation(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
 	if k.Group == v1alpha1.GroupVersion.Group && k.Kind == "Sync" {
-		return w.lostSync(ctx, k, live)
+		return c.lostSync(ctx, k, live)
 	}
 	return loss.Removal{Impact: "it is part of Poolwright's own installation"}, nil
 }
 
 // lostSync is what goes with a Sync: what it follows, and by its deletionPolicy what it
 // applied, unless it is suspended.
-func (w *Target) lostSync(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
-	n, err := w.appliedBy(ctx, k.Name)
+func (c Counter) lostSync(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+	n, err := c.appliedBy(ctx, k)
 	if err != nil {
 		return loss.Removal{}, err
 	}
@@ -47,7 +47,7 @@ func (w *Target) lostSync(ctx context.Context, k state.Key, live *unstructured.U
 	} else if policy == string(v1alpha1.DeletionPrune) {
 		does, losses = "deletes what it applied (%s)", loss.Counts{"Object": 1 + n}
 	}
-	return loss.Removal{Impact: fmt.Sprintf("the cluster stops following %s, and %s "+does, follows, rule, count(n, "object")), Losses: losses}, nil
+	return loss.Removal{Impact: fmt.Sprintf("the cluster stops following %s, and %s "+does, follows, rule, Count(n, "object")), Losses: losses}, nil
 }
 
 // quoted is a text of a commit in a sentence by which a person decides: it cannot be taken for
@@ -58,15 +58,15 @@ func quoted(text string) string {
 }
 
 // appliedBy counts what a Sync has applied, in the cluster and in AWS.
-func (w *Target) appliedBy(ctx context.Context, sync string) (int, error) {
+func (c Counter) appliedBy(ctx context.Context, sync state.Key) (int, error) {
 	n := 0
-	prefix := inventory.Short(sync, 200) + "-inventory"
+	prefix := inventory.Short(sync.Name, 200) + "-inventory"
 	for _, place := range []inventory.Place{
-		{Target: Name, Prefix: prefix, Value: LabelValue(sync)},
-		{Target: "aws", Prefix: prefix + "-aws", Value: inventory.Short(sync, 63)},
+		{Target: sync.Target, Prefix: prefix, Value: inventory.Short(sync.Name, 63)},
+		{Target: "aws", Prefix: prefix + "-aws", Value: inventory.Short(sync.Name, 63)},
 	} {
-		place.Namespace, place.ReadOnly = w.cfg.Namespace, true
-		store := inventory.NewStore(w.api, place)
+		place.Namespace, place.ReadOnly = c.Namespace, true
+		store := inventory.NewStore(c.API, place)
 		if _, err := store.Load(ctx); err != nil {
 			return 0, err
 		}
@@ -77,8 +77,8 @@ func (w *Target) appliedBy(ctx context.Context, sync string) (int, error) {
 
 // lostController is what goes with a Deployment of the controller's namespace that runs no pod
 // any more: nothing is followed, and the engine stops.
-func lostController(_ context.Context, w *Target, u update) (loss.Removal, error) {
-	if u.key.Namespace != w.cfg.Namespace {
+func lostController(_ context.Context, c Counter, u Update) (loss.Removal, error) {
+	if u.Key.Namespace != c.Namespace {
 		return loss.Removal{}, nil
 	}
 	return loss.Removal{Impact: "it is part of Poolwright's own installation, and would run no pod"}, nil
@@ -86,11 +86,11 @@ func lostController(_ context.Context, w *Target, u update) (loss.Removal, error
 
 // lostVersions counts the objects that a CustomResourceDefinition stores in versions that it
 // serves no more, by its status.storedVersions.
-func lostVersions(ctx context.Context, w *Target, u update) (loss.Removal, error) {
-	stored, _, _ := unstructured.NestedStringSlice(u.live.Object, "status", "storedVersions")
+func lostVersions(ctx context.Context, c Counter, u Update) (loss.Removal, error) {
+	stored, _, _ := unstructured.NestedStringSlice(u.Live.Object, "status", "storedVersions")
 	var dropped []string
-	for _, kind := range kinds.Defined(u.live.Object) {
-		stays := slices.ContainsFunc(kinds.Defined(u.after), func(k kinds.Kind) bool { return k.Version == kind.Version })
+	for _, kind := range kinds.Defined(u.Live.Object) {
+		stays := slices.ContainsFunc(kinds.Defined(u.After), func(k kinds.Kind) bool { return k.Version == kind.Version })
 		if !stays && slices.Contains(stored, kind.Version) {
 			dropped = append(dropped, kind.Version)
 		}
@@ -98,11 +98,11 @@ func lostVersions(ctx context.Context, w *Target, u update) (loss.Removal, error
 	if len(dropped) == 0 {
 		return loss.Removal{}, nil
 	}
-	kind, lost := kinds.Defined(u.live.Object)[0], loss.Names{} // Every version serves the same objects.
-	err := w.api.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(m *metav1.PartialObjectMetadata) { lost.Add(lostAs(kind), lostName(kind, m)) })
+	kind, lost := kinds.Defined(u.Live.Object)[0], loss.Names{} // Every version serves the same objects.
+	err := c.API.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(m *metav1.PartialObjectMetadata) { lost.Add(lostAs(kind), lostName(kind, m)) })
 	n := len(lost[lostAs(kind)])
 	if err != nil || n == 0 {
 		return loss.Removal{}, err
 	}
-	return lost.Removal(fmt.Sprintf("%s may be stored as %s, which is not served any more", count(n, "object"), strings.Join(dropped, " or "))), nil
+	return lost.Removal(fmt.Sprintf("%s may be stored as %s, which is not served any more", Count(n, "object"), strings.Join(dropped, " or "))), nil
 }

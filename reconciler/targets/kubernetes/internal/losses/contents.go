@@ -1,4 +1,4 @@
-package kubernetes
+package losses
 
 import (
 	"context"
@@ -54,24 +54,27 @@ func builtIn(group string) bool {
 
 // customKinds are the kinds of namespaces that Kubernetes does not bring itself, as the
 // cluster serves them now. Only their controllers know what goes with their objects.
-func (w *Target) customKinds(ctx context.Context) ([]kinds.Kind, error) {
-	if err := w.kinds.Refresh(ctx); err != nil {
+func (c Counter) customKinds(ctx context.Context) ([]kinds.Kind, error) {
+	if err := c.Kinds.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	for group, err := range w.kinds.Failed() {
+	for group, err := range c.Kinds.Failed() {
 		if !builtIn(group) {
 			return nil, fmt.Errorf("asking the cluster for the kinds of %s: %w", group, err)
 		}
 	}
-	custom := slices.DeleteFunc(w.kinds.All(), func(k kinds.Kind) bool { return !k.Namespaced || builtIn(k.Group) })
+	custom := slices.DeleteFunc(c.Kinds.All(), func(k kinds.Kind) bool { return !k.Namespaced || builtIn(k.Group) })
 	if len(custom) > maxCustomKinds {
 		return nil, fmt.Errorf("the cluster has %d kinds of custom resources, and no more than %d are counted", len(custom), maxCustomKinds)
 	}
 	return custom, nil
 }
 
+// requests bounds the lists that are under way at a time.
+const requests = 16
+
 // lostContents counts what is in a namespace beside what is deleted anyway.
-func (c counting) lostContents(ctx context.Context, namespace string) (loss.Removal, error) {
+func (c Deletion) lostContents(ctx context.Context, of state.Key) (loss.Removal, error) {
 	custom, err := c.customKinds(ctx)
 	if err != nil {
 		return loss.Removal{}, err
@@ -82,7 +85,7 @@ func (c counting) lostContents(ctx context.Context, namespace string) (loss.Remo
 	for i := range each {
 		each[i] = i
 	}
-	parallel.Each(requests, each, func(i int) { found[i], errs[i] = c.within(ctx, all[i], namespace) })
+	parallel.Each(requests, each, func(i int) { found[i], errs[i] = c.within(ctx, all[i], of) })
 	var parts []string
 	lost := loss.Names{}
 	for i, kind := range all {
@@ -91,7 +94,7 @@ func (c counting) lostContents(ctx context.Context, namespace string) (loss.Remo
 		}
 		as := lostAs(kind)
 		if n := len(found[i][as]); n > 0 {
-			parts = append(parts, count(n, thing(kind)))
+			parts = append(parts, Count(n, thing(kind)))
 		}
 		for name := range found[i][as] {
 			lost.Add(as, name)
@@ -104,14 +107,14 @@ func (c counting) lostContents(ctx context.Context, namespace string) (loss.Remo
 }
 
 // within names the objects of a kind in a namespace, but for those that go by themselves.
-func (c counting) within(ctx context.Context, kind kinds.Kind, namespace string) (loss.Names, error) {
+func (c Deletion) within(ctx context.Context, kind kinds.Kind, of state.Key) (loss.Names, error) {
 	out := loss.Names{}
-	err := c.api.Names(ctx, api.Ref{Resource: kind.GVR(), Namespace: namespace}, "", "", func(m *metav1.PartialObjectMetadata) {
-		k := state.Key{Target: Name, Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: m.Name}
+	err := c.API.Names(ctx, api.Ref{Resource: kind.GVR(), Namespace: of.Name}, "", "", func(m *metav1.PartialObjectMetadata) {
+		k := state.Key{Target: of.Target, Group: kind.Group, Kind: kind.Kind, Namespace: of.Name, Name: m.Name}
 		if k.Group == "" && k.Kind == "ConfigMap" && m.Name == "kube-root-ca.crt" {
 			return // Kubernetes puts it into every namespace.
 		}
-		if !c.deletedAnyway(k, m) {
+		if !c.DeletedAnyway(k, m) {
 			out.Add(lostAs(kind), lostName(kind, m))
 		}
 	})

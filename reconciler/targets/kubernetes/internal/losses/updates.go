@@ -1,7 +1,8 @@
-package kubernetes
+package losses
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -9,8 +10,6 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
-	"github.com/poolwright/poolwright/reconciler/targets"
-	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
 )
@@ -28,16 +27,26 @@ type losingField struct {
 	// loses reports whether the second value loses what the first does not.
 	loses func(before, after any) bool
 	// lost is what goes with it.
-	lost func(ctx context.Context, w *Target, u update) (loss.Removal, error)
+	lost func(ctx context.Context, c Counter, u Update) (loss.Removal, error)
 }
 
-// update is a wanted object that differs from the live one.
-type update struct {
-	key state.Key
-	// before is the live object as far as it differs from after, the wanted one; live is
-	// all of it.
-	before, after map[string]any
-	live          *unstructured.Unstructured
+// Update is a wanted object that differs from the live one.
+type Update struct {
+	Key state.Key
+	// Before is the live object as far as it differs from After, the wanted one.
+	Before, After map[string]any
+	// Live is all of it. Update.Loses does without.
+	Live *unstructured.Unstructured
+}
+
+// Loses reports whether the update may lose something.
+func (u Update) Loses() bool { return len(u.losing()) > 0 }
+
+// losing are the fields whose update may lose something.
+func (u Update) losing() []losingField {
+	return slices.DeleteFunc(losingFields(), func(f losingField) bool {
+		return f.group != u.Key.Group || f.kind != u.Key.Kind || !f.loses(f.of(u.Before), f.of(u.After))
+	})
 }
 
 // losingFields are all there are. What makes nodes drift and be replaced is not among
@@ -89,15 +98,12 @@ func (f losingField) of(object map[string]any) any {
 	return value
 }
 
-// lost is what goes with an update by all of its fields; zero for one that loses nothing.
+// Update is what goes with an update by all of its fields; zero for one that loses nothing.
 // What cannot be counted is a loss.
-func (w *Target) lost(ctx context.Context, u update) loss.Removal {
+func (c Counter) Update(ctx context.Context, u Update) loss.Removal {
 	var all []loss.Removal
-	for _, f := range losingFields() {
-		if f.group != u.key.Group || f.kind != u.key.Kind || !f.loses(f.of(u.before), f.of(u.after)) {
-			continue
-		}
-		out, err := f.lost(ctx, w, u)
+	for _, f := range u.losing() {
+		out, err := f.lost(ctx, c, u)
 		if err != nil {
 			out = loss.Removal{Impact: "what is lost could not be counted: " + err.Error(), Losses: loss.Counts{loss.Uncounted: 1}}
 		}
@@ -109,48 +115,48 @@ func (w *Target) lost(ctx context.Context, u update) loss.Removal {
 	return loss.Combine(all)
 }
 
-func lostEngine(ctx context.Context, w *Target, _ update) (loss.Removal, error) {
-	return karpenter.LostEngine(ctx, w.api, "")
+func lostEngine(ctx context.Context, c Counter, _ Update) (loss.Removal, error) {
+	return karpenter.LostEngine(ctx, c.API, "")
 }
 
 // lostQueue counts the nodes that the engine does not drain any more before AWS takes
 // them away: without a queue it does not hear of it, whether or not the queue stays.
-func lostQueue(ctx context.Context, w *Target, u update) (loss.Removal, error) {
-	part, _, _ := unstructured.NestedFieldNoCopy(u.after, "spec", "interruptionQueue")
-	name, _, _ := unstructured.NestedString(u.after, "spec", "engine", "interruptionQueue")
-	mode, _, _ := unstructured.NestedString(u.live.Object, "spec", "engine", "mode")
+func lostQueue(ctx context.Context, c Counter, u Update) (loss.Removal, error) {
+	part, _, _ := unstructured.NestedFieldNoCopy(u.After, "spec", "interruptionQueue")
+	name, _, _ := unstructured.NestedString(u.After, "spec", "engine", "interruptionQueue")
+	mode, _, _ := unstructured.NestedString(u.Live.Object, "spec", "engine", "mode")
 	if part != nil || name != "" || mode != "Embedded" {
 		return loss.Removal{}, nil
 	}
-	return karpenter.LostDrain(ctx, w.api)
+	return karpenter.LostDrain(ctx, c.API)
 }
 
 // lostReplicas counts the nodes by which a static pool becomes smaller.
-func lostReplicas(ctx context.Context, w *Target, u update) (loss.Removal, error) {
-	of := karpenter.PoolLabel + "=" + u.key.Name
-	names, coming, err := karpenter.Nodes(ctx, w.api, of, of)
-	after, _ := fields.Int64(losingField{path: "spec.replicas"}.of(u.after))
+func lostReplicas(ctx context.Context, c Counter, u Update) (loss.Removal, error) {
+	of := karpenter.PoolLabel + "=" + u.Key.Name
+	names, coming, err := karpenter.Nodes(ctx, c.API, of, of)
+	after, _ := fields.Int64(losingField{path: "spec.replicas"}.of(u.After))
 	n := len(names) + len(coming) - int(after)
 	if err != nil || n <= 0 {
 		return loss.Removal{}, err
 	}
-	return loss.Removal{Impact: count(n, "node") + " of the pool would go", Losses: loss.Counts{"Node": n}}, nil
+	return loss.Removal{Impact: Count(n, "node") + " of the pool would go", Losses: loss.Counts{"Node": n}}, nil
 }
 
 // lostOrdinals counts the claims of the pods that a StatefulSet has no more, where it has
 // them deleted: those below and above the spec.replicas ordinals from spec.ordinals.start on.
-func lostOrdinals(ctx context.Context, w *Target, u update) (loss.Removal, error) {
+func lostOrdinals(ctx context.Context, c Counter, u Update) (loss.Removal, error) {
 	path := []string{"spec", "persistentVolumeClaimRetentionPolicy", "whenScaled"}
-	policy, declared, _ := unstructured.NestedString(u.after, path...)
+	policy, declared, _ := unstructured.NestedString(u.After, path...)
 	if !declared {
-		policy, _, _ = unstructured.NestedString(u.live.Object, path...)
+		policy, _, _ = unstructured.NestedString(u.Live.Object, path...)
 	}
 	if policy != "Delete" {
 		return loss.Removal{}, nil
 	}
-	first, located := fields.Int64(losingField{path: "spec.ordinals.start", absent: int64(0)}.of(u.after))
-	stay, sized := fields.Int64(losingField{path: "spec.replicas", absent: int64(1)}.of(u.after))
-	claims, err := w.claimsOf(ctx, u.key, u.live)
+	first, located := fields.Int64(losingField{path: "spec.ordinals.start", absent: int64(0)}.of(u.After))
+	stay, sized := fields.Int64(losingField{path: "spec.replicas", absent: int64(1)}.of(u.After))
+	claims, err := c.claimsOf(ctx, u.Key, u.Live)
 	lost := loss.Names{}
 	for name := range claims[claimKind] {
 		ordinal, err := strconv.ParseInt(name[strings.LastIndex(name, "-")+1:], 10, 64)
@@ -161,36 +167,16 @@ func lostOrdinals(ctx context.Context, w *Target, u update) (loss.Removal, error
 	if err != nil || len(lost) == 0 {
 		return loss.Removal{}, err
 	}
-	return lost.Removal("its persistentVolumeClaimRetentionPolicy deletes " + count(len(lost[claimKind]), claimKind)), nil
+	return lost.Removal("its persistentVolumeClaimRetentionPolicy deletes " + Count(len(lost[claimKind]), claimKind)), nil
 }
 
 // lostVolume is the data of a volume that is deleted, or emptied for the next claim, as
 // soon as it has no claim.
-func lostVolume(_ context.Context, _ *Target, u update) (loss.Removal, error) {
-	if policy := (losingField{path: "spec.persistentVolumeReclaimPolicy", absent: "Retain"}).of(u.after); policy == "Retain" {
+func lostVolume(_ context.Context, _ Counter, u Update) (loss.Removal, error) {
+	if policy := (losingField{path: "spec.persistentVolumeReclaimPolicy", absent: "Retain"}).of(u.After); policy == "Retain" {
 		return loss.Removal{}, nil
 	}
 	lost := loss.Names{}
-	lost.Add(u.key.Kind, u.key.Name)
+	lost.Add(u.Key.Kind, u.Key.Name)
 	return lost.Removal("its data goes as soon as it has no claim"), nil
-}
-
-// mayLose counts again right before the request what goes with an update, and refuses
-// where it is more than was planned with. What only puts back what a hand has changed
-// takes nothing that the repository gave.
-func (j *job) mayLose(ctx context.Context) error {
-	k := j.change.Key
-	concerned := false
-	for _, f := range losingFields() {
-		concerned = concerned || f.group == k.Group && f.kind == k.Kind && f.loses(f.of(j.change.Before.Object), f.of(j.change.After.Object))
-	}
-	if !concerned || j.change.Drift {
-		return nil
-	}
-	live, err := j.api.Get(ctx, j.ref)
-	if err != nil {
-		return api.Refused(j.doing, err, j.secret)
-	}
-	now := j.lost(ctx, update{key: k, before: j.change.Before.Object, after: j.change.After.Object, live: live})
-	return targets.MayDelete(j.doing, j.change, now)
 }

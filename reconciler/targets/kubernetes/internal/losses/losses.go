@@ -1,0 +1,244 @@
+// Package losses counts what goes with the deletion of an object of Kubernetes, and with an
+// update that does as much: nodes, what is in a namespace, the objects of a kind, data.
+//
+// It refuses to decide what may be lost, and to take what cannot be read for nothing. Start
+// reading at Deletion.Removal.
+package losses
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
+)
+
+// Counter counts what goes with updates, and with deletions as part of a Deletion.
+type Counter struct {
+	// API reaches the cluster.
+	API *api.Client
+	// Kinds are those that it serves.
+	Kinds *kinds.Catalog
+	// Namespace is that of the controller.
+	Namespace string
+}
+
+// Deletion counts what goes with the deletion of objects.
+type Deletion struct {
+	Counter
+	// DeletedAnyway reports whether an object is deleted in its own right, so that it is not
+	// lost with another.
+	DeletedAnyway func(state.Key, metav1.Object) bool
+	// Created is a Cluster that is created before anything is deleted, if any.
+	Created *unstructured.Unstructured
+}
+
+// Counts reports whether it takes requests to find out what goes with an object.
+func Counts(k state.Key) bool {
+	switch k.Kind {
+	case "CustomResourceDefinition", "Namespace", "NodePool", "NodeClaim", "Node", "Cluster", NodeClass,
+		"PersistentVolumeClaim", "PersistentVolume", "StatefulSet", "Sync":
+		return true
+	}
+	return false
+}
+
+// Removal is what goes with an object, or why its removal needs a second read; it is
+// zero for ordinary objects. What cannot be counted is a loss.
+func (c Deletion) Removal(ctx context.Context, k state.Key, live *unstructured.Unstructured) loss.Removal {
+	out, err := c.special(ctx, k, live)
+	if err != nil {
+		return loss.Removal{Impact: "what dies with it could not be counted: " + err.Error(), Losses: loss.Counts{loss.Uncounted: 1}}
+	}
+	return out
+}
+
+// special is what goes with an object that takes others along: by its kind, and as a part of
+// Poolwright's installation. The label that makes it one is no reason to count less, since
+// whoever writes to the repository can give it to anything.
+func (c Deletion) special(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+	out, err := c.lostByKind(ctx, k, live)
+	installed := live.GetLabels()["app.kubernetes.io/part-of"] == "poolwright" || k.Namespace == c.Namespace ||
+		IsNamespace(k) && k.Name == c.Namespace
+	if err != nil || !installed {
+		return out, err
+	}
+	part, err := c.lostInstallation(ctx, k, live)
+	if err != nil || out.Impact == "" {
+		return part, err
+	}
+	return loss.Removal{Impact: part.Impact + ", and " + out.Impact, Losses: part.Cost().Plus(out.Cost()), Names: out.Names}, nil
+}
+
+// lostByKind is what goes with an object of a kind that takes others along.
+func (c Deletion) lostByKind(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+	switch {
+	case k.Kind == "CustomResourceDefinition":
+		return c.lostObjects(ctx, live)
+	case IsNamespace(k):
+		return c.lostContents(ctx, k)
+	case k.Kind == "NodePool" && k.Group == "karpenter.sh":
+		return c.lostNodes(ctx, k.Name)
+	case k.Kind == "NodeClaim" && k.Group == "karpenter.sh":
+		return c.lostNodeClaim(ctx, live)
+	case k.Kind == "Node" && k.Group == "":
+		return c.lostNode(ctx, k.Name)
+	case IsCluster(k):
+		return c.lostCluster(ctx, k, live)
+	case k.Kind == NodeClass:
+		return c.lostClass(ctx, k)
+	}
+	return c.lostData(ctx, k, live)
+}
+
+// NodeClass is the kind of the node classes of AWS.
+const NodeClass = "EC2NodeClass"
+
+// IsCluster reports whether an object is a Cluster of Poolwright.
+func IsCluster(k state.Key) bool {
+	return k.Kind == "Cluster" && k.Group == v1alpha1.GroupVersion.Group
+}
+
+// IsNamespace reports whether an object is a Namespace.
+func IsNamespace(k state.Key) bool { return k.Kind == "Namespace" && k.Group == "" }
+
+// lostObjects counts the objects of a CustomResourceDefinition's kind.
+func (c Deletion) lostObjects(ctx context.Context, live *unstructured.Unstructured) (loss.Removal, error) {
+	defined := kinds.Defined(live.Object)
+	if len(defined) == 0 {
+		return loss.Removal{Impact: "its kind and all objects of it go with it"}, nil
+	}
+	kind, lost := defined[0], loss.Names{} // Every version serves the same objects.
+	err := c.API.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(m *metav1.PartialObjectMetadata) { lost.Add(lostAs(kind), lostName(kind, m)) })
+	objects := len(lost[lostAs(kind)])
+	lost.Add("CustomResourceDefinition", live.GetName())
+	return lost.Removal(fmt.Sprintf("the kind %s and %s go with it", kind.Kind, Count(objects, "object"))), err
+}
+
+// lostNodes counts the nodes of a pool, those on their way included, and the pods on
+// them.
+func (c Counter) lostNodes(ctx context.Context, pool string) (loss.Removal, error) {
+	of := karpenter.PoolLabel + "=" + pool
+	names, coming, err := karpenter.Nodes(ctx, c.API, of, of)
+	all := len(names) + len(coming)
+	if err != nil || all == 0 {
+		return loss.Removal{}, err
+	}
+	lost := loss.Names{}
+	karpenter.Lost(lost, names, coming)
+	if err := c.lostPods(ctx, lost, names); err != nil {
+		return loss.Removal{}, err
+	}
+	return lost.Removal(fmt.Sprintf("%s, %s go with it", Count(all, "node"), Count(len(lost["Pod"]), "pod"))), nil
+}
+
+// lostNodeClaim counts the node of a NodeClaim and the pods on it.
+func (c Counter) lostNodeClaim(ctx context.Context, live *unstructured.Unstructured) (loss.Removal, error) {
+	on, lost := map[string]bool{}, loss.Names{}
+	if node, _, _ := unstructured.NestedString(live.Object, "status", "nodeName"); node != "" {
+		on[node] = true
+		lost.Add("Node", node)
+	} else {
+		lost.Add("Node", karpenter.Coming(live.GetName()))
+	}
+	err := c.lostPods(ctx, lost, on)
+	return lost.Removal("its instance and " + Count(len(lost["Pod"]), "pod") + " go with it"), err
+}
+
+// lostNode counts a Node and the pods on it, which are deleted with it. Karpenter terminates
+// the instance as well.
+func (c Counter) lostNode(ctx context.Context, name string) (loss.Removal, error) {
+	lost := loss.Names{}
+	lost.Add("Node", name)
+	err := c.lostPods(ctx, lost, map[string]bool{name: true})
+	return lost.Removal("the node and " + Count(len(lost["Pod"]), "pod") + " go with it"), err
+}
+
+// lostPods adds the pods on nodes to what is lost, but for those of DaemonSets.
+func (c Counter) lostPods(ctx context.Context, to loss.Names, on map[string]bool) error {
+	for _, node := range slices.Sorted(maps.Keys(on)) {
+		err := c.API.Names(ctx, api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}},
+			"", "spec.nodeName="+node, func(m *metav1.PartialObjectMetadata) {
+				if !slices.ContainsFunc(m.OwnerReferences, isDaemonSet) {
+					to.Add("Pod", nameOf(m))
+				}
+			})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isDaemonSet reports whether an owner is a DaemonSet of Kubernetes.
+func isDaemonSet(owner metav1.OwnerReference) bool {
+	group, _, versioned := strings.Cut(owner.APIVersion, "/")
+	return owner.Kind == "DaemonSet" && versioned && group == "apps"
+}
+
+// lostCluster counts the nodes whose engine stops with a Cluster, or follows the next one. One
+// that is not the oldest decides nothing, as long as an older one stays.
+func (c Deletion) lostCluster(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+	next, decides, err := c.NextCluster(ctx, k, live)
+	if err != nil || !decides {
+		return loss.Removal{}, err
+	}
+	return karpenter.LostEngine(ctx, c.API, next)
+}
+
+// NextCluster is karpenter.NextCluster by what is deleted beside, and created before.
+func (c Deletion) NextCluster(ctx context.Context, k state.Key, live *unstructured.Unstructured) (string, bool, error) {
+	return karpenter.NextCluster(ctx, c.API, live, c.Created, func(other metav1.Object) bool {
+		k.Name = other.GetName()
+		return c.DeletedAnyway(k, other)
+	})
+}
+
+// lostClass reports who uses an EC2NodeClass, beside pools that are deleted too.
+func (c Deletion) lostClass(ctx context.Context, k state.Key) (loss.Removal, error) {
+	var users []string
+	lost := loss.Names{}
+	for _, by := range []struct{ kind, path string }{{"NodeClaim", "spec"}, {"NodePool", "spec.template.spec"}} {
+		kind, ok, err := c.Kinds.Lookup(ctx, schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: by.kind})
+		if err != nil || !ok {
+			return loss.Removal{}, err
+		}
+		_, err = c.API.List(ctx, api.Ref{Resource: kind.GVR()}, "", func(u *unstructured.Unstructured) {
+			path := append(strings.Split(by.path, "."), "nodeClassRef")
+			ref, _, _ := unstructured.NestedStringMap(u.Object, path...)
+			uses := ref["name"] == k.Name && (ref["kind"] == "" || ref["kind"] == k.Kind)
+			if uses && !(by.kind == "NodePool" && c.DeletedAnyway(state.Key{Target: k.Target, Group: kind.Group, Kind: kind.Kind, Name: u.GetName()}, u)) {
+				lost.Add(by.kind, u.GetName())
+			}
+		})
+		if err != nil {
+			return loss.Removal{}, err
+		}
+		if n := len(lost[by.kind]); n > 0 {
+			users = append(users, Count(n, by.kind))
+		}
+	}
+	if len(users) == 0 {
+		return loss.Removal{}, nil
+	}
+	return lost.Removal(strings.Join(users, " and ") + " still use it"), nil
+}
+
+// Count is a number of things, with the plural of the kind.
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
