@@ -82,7 +82,7 @@ func (s *Run) pod(o any) {
 		for _, c := range pod.Status.Conditions {
 			// A pod that waits for its volume does not wait for a node yet.
 			if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable && !strings.Contains(c.Message, "PersistentVolumeClaim") {
-				r.marks.mark(podPending, name, "asks for "+r.requests+"; no node offers it", now)
+				r.marks.mark(podPending, name, "requests "+r.requests+"; no node has it", now)
 			}
 		}
 		if pod.Spec.NodeName != "" {
