@@ -63,6 +63,7 @@ func TestThePagesTellEveryNameOfTheCode(t *testing.T) {
 		pattern string
 	}{
 		{"kinds/sync.md", "reason", "../reconciler/controller/result.go", `"([A-Z][a-z]+[A-Z]\w+)"`},
+		{"kinds/sync.md", "reason", "../reconciler/controller/result.go", `fluxmeta\.(\w+)Reason`},
 		{"kinds/sync.md", "reason", "../gitsource/reason.go", `"([A-Z][a-z]+[A-Z]\w+)"`},
 		{"kinds/sync.md", "reason", "../reconciler/controller/sync.go", `(?:set\w+\([^)]*|const \w+ = )"([A-Z]\w+)"`},
 		{"kinds/sync.md", "reason", "../reconciler/declared", `state\.Fail\w*\(state\.Fix, "(\w+)"`},

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"sync"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/declared"
@@ -198,7 +200,7 @@ func (l *Loop) Correct(ctx context.Context, keys []state.Key, opts Options) (Res
 	}
 	defer l.end()
 	if l.planned == nil {
-		return Result{}, state.Failf(state.Retry, "Progressing", "correcting drift: no revision has been planned yet")
+		return Result{}, state.Failf(state.Retry, fluxmeta.ProgressingReason, "correcting drift: no revision has been planned yet")
 	}
 	result := Result{Revision: l.planned.snapshot.Revision, Problems: l.planned.problems}
 	all, err := l.wanted(ctx)
@@ -297,7 +299,7 @@ func (l *Loop) good(ctx context.Context) (gitsource.Snapshot, bool) {
 // plan compares the last revision with the targets.
 func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying bool) (Result, error) {
 	if l.last == nil {
-		return result, state.Failf(state.Retry, "Progressing", "planning: no revision has been fetched yet")
+		return result, state.Failf(state.Retry, fluxmeta.ProgressingReason, "planning: no revision has been fetched yet")
 	}
 	result.Revision = l.last.snapshot.Revision
 	if l.planned != l.last {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -86,12 +87,16 @@ func TestMemoryThatNobodyUsesIsGivenBack(t *testing.T) {
 		},
 		"the source cannot be read": func(s *stage) {
 			s.unread = context.DeadlineExceeded
-			s.edit(func(sync *v1alpha1.Sync) { sync.Annotations = map[string]string{v1alpha1.ReconcileAnnotation: "now"} })
+			s.edit(func(sync *v1alpha1.Sync) {
+				sync.Annotations = map[string]string{fluxmeta.ReconcileRequestAnnotation: "now"}
+			})
 			s.visit()
 		},
 		"a variable has no value": func(s *stage) {
 			s.mistake = state.Failf(state.Fix, "SubstituteFailed", "no such ConfigMap")
-			s.edit(func(sync *v1alpha1.Sync) { sync.Annotations = map[string]string{v1alpha1.ReconcileAnnotation: "now"} })
+			s.edit(func(sync *v1alpha1.Sync) {
+				sync.Annotations = map[string]string{fluxmeta.ReconcileRequestAnnotation: "now"}
+			})
 			s.visit()
 			s.says("Ready", metav1.ConditionFalse, "SubstituteFailed")
 			s.mistake = nil // Who holds the memory next needs no variable.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -118,7 +119,9 @@ func TestADeletionOfASyncThatWaitsForAConfirmationIsHeldAsAnyOther(t *testing.T)
 	s.commit("cluster/pool=1", "cluster/map=1")
 	s.leave()
 	s.cluster.removals["pool"] = loss.Removal{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
-	s.edit(func(sync *v1alpha1.Sync) { sync.Annotations = map[string]string{v1alpha1.ReconcileAnnotation: "now"} })
+	s.edit(func(sync *v1alpha1.Sync) {
+		sync.Annotations = map[string]string{fluxmeta.ReconcileRequestAnnotation: "now"}
+	})
 	s.visit()
 	token := s.asks("PruneHeld")
 	s.says("Stalled", metav1.ConditionTrue, "PruneHeld")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,8 +109,8 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 	r.mismatch(sync, status)
 	r.Metrics.ready.WithLabelValues(sync.Name).Set(0)
 	r.Metrics.failures.WithLabelValues(sync.Name, v.reason).Inc()
-	before := meta.FindStatusCondition(sync.Status.Conditions, "Ready")
-	if before == nil || before.Reason != v.reason || before.Message != meta.FindStatusCondition(status.Conditions, "Ready").Message {
+	before := meta.FindStatusCondition(sync.Status.Conditions, fluxmeta.ReadyCondition)
+	if before == nil || before.Reason != v.reason || before.Message != meta.FindStatusCondition(status.Conditions, fluxmeta.ReadyCondition).Message {
 		r.Recorder.Event(sync, corev1.EventTypeWarning, v.reason, v.message)
 	}
 	return ctrl.Result{RequeueAfter: cmp.Or(v.after, interval(sync))}, r.writeStatus(ctx, sync, status)

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -124,7 +124,7 @@ func TestWhileSomethingIsUnknownARevisionARequestAndAWatchActAtOnce(t *testing.T
 		"a request": func(s *stage) {
 			s.cluster.live["pool"] = "1"
 			sync := s.sync()
-			sync.Annotations = map[string]string{v1alpha1.ReconcileAnnotation: "now"}
+			sync.Annotations = map[string]string{fluxmeta.ReconcileRequestAnnotation: "now"}
 			if err := s.r.Client.Update(s.Context(), sync); err != nil {
 				s.Fatal(err)
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -83,7 +84,7 @@ func resultOf(done run) runResult {
 		v.message = unknowns(done.Plan.Unknown) + theRest(done)
 	default:
 		v.ready, v.converged = true, v.drift.converged()
-		v.reason = "ReconciliationSucceeded"
+		v.reason = fluxmeta.ReconciliationSucceededReason
 		v.message = fmt.Sprintf("Applied revision %s: %s", done.Revision, count(v.drift.objects, "object"))
 	}
 	return v
@@ -231,7 +232,7 @@ func (v runResult) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done 
 	if done.kind == idle && v.ready {
 		v.message = ""
 	}
-	status.LastHandledReconcileAt = sync.Annotations[v1alpha1.ReconcileAnnotation]
+	status.LastHandledReconcileAt = sync.Annotations[fluxmeta.ReconcileRequestAnnotation]
 	if done.Revision != "" && done.kind != partial {
 		// A partial run has not asked the source: its revision may be an earlier one.
 		status.LastAttemptedRevision, status.LastAttemptedURL = cmp.Or(done.Attempted, done.Revision), sync.Spec.Source.Git.URL
@@ -251,7 +252,7 @@ func (v runResult) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done 
 // conditions sets those of kstatus, and what was found.
 func (v runResult) conditions(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
 	if v.message == "" {
-		if c := meta.FindStatusCondition(status.Conditions, "Ready"); c != nil && c.Status == metav1.ConditionTrue {
+		if c := meta.FindStatusCondition(status.Conditions, fluxmeta.ReadyCondition); c != nil && c.Status == metav1.ConditionTrue {
 			v.reason, v.message = c.Reason, c.Message
 		} else {
 			v.message = "Applied revision " + done.Revision
@@ -259,12 +260,12 @@ func (v runResult) conditions(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, 
 	}
 	setReady(status, sync, v.ready, v.reason, v.message)
 	setStalled(status, sync, "", "")
-	meta.RemoveStatusCondition(&status.Conditions, "Reconciling")
+	meta.RemoveStatusCondition(&status.Conditions, fluxmeta.ReconcilingCondition)
 	switch {
 	case v.stalled:
 		setStalled(status, sync, v.reason, v.message)
 	case !v.ready:
-		set(status, sync, "Reconciling", metav1.ConditionTrue, "ProgressingWithRetry", v.message)
+		set(status, sync, fluxmeta.ReconcilingCondition, metav1.ConditionTrue, fluxmeta.ProgressingWithRetryReason, v.message)
 	}
 	if done.kind != idle {
 		// Otherwise nothing was compared: what was pending still is.
@@ -336,16 +337,16 @@ func setReady(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, ready bool, reas
 	if ready {
 		value = metav1.ConditionTrue
 	}
-	set(status, sync, "Ready", value, reason, message)
+	set(status, sync, fluxmeta.ReadyCondition, value, reason, message)
 }
 
 // setStalled sets the abnormal-true condition, or removes it without a reason.
 func setStalled(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, reason, message string) {
 	if reason == "" {
-		meta.RemoveStatusCondition(&status.Conditions, "Stalled")
+		meta.RemoveStatusCondition(&status.Conditions, fluxmeta.StalledCondition)
 		return
 	}
-	set(status, sync, "Stalled", metav1.ConditionTrue, reason, message)
+	set(status, sync, fluxmeta.StalledCondition, metav1.ConditionTrue, reason, message)
 }
 
 // messageLimit is the API's bound on a condition's message, in bytes.
@@ -367,15 +368,15 @@ const loadingRevision = "LoadingRevision"
 // being loaded: the last one, or where there is none, that it is being asked.
 func awaiting(sync *v1alpha1.Sync, loading bool) *v1alpha1.SyncStatus {
 	status := sync.Status.DeepCopy()
-	ready := meta.FindStatusCondition(status.Conditions, "Ready")
+	ready := meta.FindStatusCondition(status.Conditions, fluxmeta.ReadyCondition)
 	if ready == nil || ready.Reason == foreignNamespace {
 		const message = "Waiting for the source's first answer"
 		setStalled(status, sync, "", "")
-		setReady(status, sync, false, "Progressing", message)
-		set(status, sync, "Reconciling", metav1.ConditionTrue, "Progressing", message)
+		setReady(status, sync, false, fluxmeta.ProgressingReason, message)
+		set(status, sync, fluxmeta.ReconcilingCondition, metav1.ConditionTrue, fluxmeta.ProgressingReason, message)
 	}
 	if loading {
-		set(status, sync, "Reconciling", metav1.ConditionTrue, loadingRevision,
+		set(status, sync, fluxmeta.ReconcilingCondition, metav1.ConditionTrue, loadingRevision,
 			"The revision is too large to be kept in memory and is loaded again, which may wait for the runs of other large revisions")
 	}
 	return status
@@ -386,9 +387,9 @@ func awaiting(sync *v1alpha1.Sync, loading bool) *v1alpha1.SyncStatus {
 func suspended(sync *v1alpha1.Sync) *v1alpha1.SyncStatus {
 	status := sync.Status.DeepCopy()
 	status.ObservedGeneration = sync.Generation
-	status.LastHandledReconcileAt = sync.Annotations[v1alpha1.ReconcileAnnotation]
-	meta.RemoveStatusCondition(&status.Conditions, "Reconciling")
+	status.LastHandledReconcileAt = sync.Annotations[fluxmeta.ReconcileRequestAnnotation]
+	meta.RemoveStatusCondition(&status.Conditions, fluxmeta.ReconcilingCondition)
 	setStalled(status, sync, "", "")
-	set(status, sync, "Drifted", metav1.ConditionUnknown, "Suspended", "Drift is not looked for while the Sync is suspended")
+	set(status, sync, "Drifted", metav1.ConditionUnknown, fluxmeta.SuspendedReason, "Drift is not looked for while the Sync is suspended")
 	return status
 }

@@ -6,6 +6,7 @@ import (
 	gosync "sync"
 	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/poolwright/poolwright/reconciler"
@@ -206,7 +207,7 @@ func (s *session) putBack(keys []state.Key) {
 // spec, the reconcile-now annotation, a new confirmation; or whether it is time to
 // find out again what could not be written.
 func (s *session) forced(sync *v1alpha1.Sync, now time.Time) bool {
-	asked := sync.Annotations[v1alpha1.ReconcileAnnotation]
+	asked := sync.Annotations[fluxmeta.ReconcileRequestAnnotation]
 	return sync.Generation != s.generation || s.statusWriteFailures > 0 && s.retryStatusWrite(now) <= 0 ||
 		(asked != "" && asked != sync.Status.LastHandledReconcileAt) ||
 		(sync.Annotations[v1alpha1.ConfirmAnnotation] != s.confirmed && !s.converged)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -325,9 +326,9 @@ func TestForced(t *testing.T) {
 	}{
 		"nothing asked":              {func(*v1alpha1.Sync) {}, &session{requeueState: requeueState{generation: 2, converged: true}}, false},
 		"a changed spec":             {func(*v1alpha1.Sync) {}, &session{requeueState: requeueState{generation: 1, converged: true}}, true},
-		"a new reconcile annotation": {func(s *v1alpha1.Sync) { s.Annotations[v1alpha1.ReconcileAnnotation] = "now" }, &session{requeueState: requeueState{generation: 2, converged: true}}, true},
+		"a new reconcile annotation": {func(s *v1alpha1.Sync) { s.Annotations[fluxmeta.ReconcileRequestAnnotation] = "now" }, &session{requeueState: requeueState{generation: 2, converged: true}}, true},
 		"a reconcile annotation handled": {func(s *v1alpha1.Sync) {
-			s.Annotations[v1alpha1.ReconcileAnnotation] = "now"
+			s.Annotations[fluxmeta.ReconcileRequestAnnotation] = "now"
 			s.Status.LastHandledReconcileAt = "now"
 		}, &session{requeueState: requeueState{generation: 2, converged: true}}, false},
 		"what could not be written, once it is time": {func(*v1alpha1.Sync) {}, &session{requeueState: requeueState{generation: 2, converged: true, statusWriteFailures: 7, lastFull: full}}, true},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fluxcd/pkg/runtime/predicates"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -40,7 +41,7 @@ func (r *SyncReconciler) SetupWithManager(mgr manager.Manager) error {
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("poolwright.sync").
-		For(&v1alpha1.Sync{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{UpdateFunc: requested}))).
+		For(&v1alpha1.Sync{}, builder.WithPredicates(syncChanges())).
 		WatchesRawSource(source.Channel(wake, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
@@ -50,14 +51,20 @@ func (r *SyncReconciler) SetupWithManager(mgr manager.Manager) error {
 	return nil
 }
 
-// requested reports whether an update of a Sync changes an annotation by which a run is
-// asked for or something is allowed. Other annotations, such as the time of a webhook or what
-// kubectl and other controllers keep there, change nothing that a run depends on.
-func requested(e event.UpdateEvent) bool {
+// syncChanges are the updates of a Sync that a run depends on: of its spec, of an annotation
+// by which a run is requested, or by which something is allowed. Other annotations, such as
+// the time of a webhook or what kubectl and other controllers keep there, change nothing.
+func syncChanges() predicate.Predicate {
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, predicate.Funcs{UpdateFunc: allowed})
+}
+
+// allowed reports whether an update of a Sync changes an annotation by which something is
+// allowed, which taking it back does as well.
+func allowed(e event.UpdateEvent) bool {
 	if e.ObjectOld == nil || e.ObjectNew == nil {
 		return false
 	}
 	before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
-	return slices.ContainsFunc([]string{v1alpha1.ReconcileAnnotation, v1alpha1.ConfirmAnnotation, v1alpha1.UpdateParametersAnnotation},
+	return slices.ContainsFunc([]string{v1alpha1.ConfirmAnnotation, v1alpha1.UpdateParametersAnnotation},
 		func(name string) bool { return before[name] != after[name] })
 }

@@ -3,6 +3,7 @@ package controller
 import (
 	"testing"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -18,23 +19,24 @@ func TestASyncIsReconciledForTheAnnotationsThatAskForIt(t *testing.T) {
 		before, after map[string]string
 		want          bool
 	}{
-		{"a run is requested", nil, map[string]string{v1alpha1.ReconcileAnnotation: "1"}, true},
-		{"another run is requested", map[string]string{v1alpha1.ReconcileAnnotation: "1"}, map[string]string{v1alpha1.ReconcileAnnotation: "2"}, true},
+		{"a run is requested", nil, map[string]string{fluxmeta.ReconcileRequestAnnotation: "1"}, true},
+		{"another run is requested", map[string]string{fluxmeta.ReconcileRequestAnnotation: "1"}, map[string]string{fluxmeta.ReconcileRequestAnnotation: "2"}, true},
+		{"a request is taken back", map[string]string{fluxmeta.ReconcileRequestAnnotation: "1"}, nil, false},
 		{"a token is quoted", nil, map[string]string{v1alpha1.ConfirmAnnotation: "deletions-1-abc"}, true},
 		{"a token is taken back", map[string]string{v1alpha1.ConfirmAnnotation: "deletions-1-abc"}, nil, true},
 		{"the newest parameters are requested", nil, map[string]string{v1alpha1.UpdateParametersAnnotation: "1"}, true},
 		{"a webhook of a pull request arrived", nil, map[string]string{v1alpha1.WebhookAnnotation: "1"}, false},
 		{"kubectl keeps what it applied", nil, map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}"}, false},
-		{"nothing changed", map[string]string{v1alpha1.ReconcileAnnotation: "1"}, map[string]string{v1alpha1.ReconcileAnnotation: "1"}, false},
+		{"nothing changed", map[string]string{fluxmeta.ReconcileRequestAnnotation: "1"}, map[string]string{fluxmeta.ReconcileRequestAnnotation: "1"}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := requested(event.UpdateEvent{ObjectOld: sync(test.before), ObjectNew: sync(test.after)})
+			got := syncChanges().Update(event.UpdateEvent{ObjectOld: sync(test.before), ObjectNew: sync(test.after)})
 			if got != test.want {
 				t.Errorf("got %t, want %t", got, test.want)
 			}
 		})
 	}
-	if requested(event.UpdateEvent{ObjectNew: sync(map[string]string{v1alpha1.ReconcileAnnotation: "1"})}) {
+	if syncChanges().Update(event.UpdateEvent{ObjectNew: sync(map[string]string{fluxmeta.ReconcileRequestAnnotation: "1"})}) {
 		t.Error("an update without the object before asked for a run")
 	}
 }

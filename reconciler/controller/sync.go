@@ -4,14 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -131,8 +132,8 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 		}
 	}
 	if !alone || !now.Before(s.nextFetch) {
-		if got, ok := s.revisions.Fetch(sync.Annotations[v1alpha1.ReconcileAnnotation], alone); ok {
-			s.nextFetch = r.Clock.Now().Add(jittered(interval(sync)))
+		if got, ok := s.revisions.Fetch(sync.Annotations[fluxmeta.ReconcileRequestAnnotation], alone); ok {
+			s.nextFetch = r.Clock.Now().Add(wait.Jitter(interval(sync), spread))
 			done := r.proceed(ctx, sync, s, got, drifted, forced)
 			if got.Err != nil {
 				if !alone {
@@ -283,11 +284,9 @@ func (r *SyncReconciler) refuse(ctx context.Context, sync *v1alpha1.Sync) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// jittered spreads visits over a tenth of the interval, so that many clusters
-// do not ask one Git server in the same second.
-func jittered(every time.Duration) time.Duration {
-	return every + time.Duration(rand.Float64()*float64(every)/10)
-}
+// spread is how much later than the interval a fetch may be, as a part of it, so that many
+// clusters do not ask one Git server in the same second.
+const spread = 0.1
 
 func interval(sync *v1alpha1.Sync) time.Duration {
 	if sync.Spec.Interval.Duration <= 0 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision"
@@ -45,7 +46,7 @@ func (p *Planner) Stale(ctx context.Context, since time.Time) ([]provision.Node,
 	of := classesOf(fleet.NodePools)
 	for _, pool := range slices.Sorted(maps.Keys(unknown)) {
 		if awaited(sync.Status.PullRequests, pool, of[pool]) {
-			return left, state.Failf(state.Retry, "Progressing", "looking for nodes to be replaced: %s", unknown[pool][0])
+			return left, state.Failf(state.Retry, fluxmeta.ProgressingReason, "looking for nodes to be replaced: %s", unknown[pool][0])
 		}
 	}
 	return left, nil

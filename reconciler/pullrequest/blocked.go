@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -57,7 +58,7 @@ func blockedReasons(pending []v1alpha1.PendingChange) string {
 // blocked fills in what keeps a merge from being applied: what waits for a person, or
 // the reason for which the last try failed.
 func (p *pass) blocked(ctx context.Context, rec *entry, a *report.MergeOutcome) {
-	ready := conditionOf(p.sync, "Ready")
+	ready := conditionOf(p.sync, fluxmeta.ReadyCondition)
 	if ready.Status != metav1.ConditionFalse || !p.attempted(ctx, rec) {
 		rec.tail.failing = ""
 		return
@@ -67,7 +68,7 @@ func (p *pass) blocked(ctx context.Context, rec *entry, a *report.MergeOutcome) 
 		a.Held = cmp.Or(blockedReasons(p.sync.Status.Pending), ready.Message)
 		return
 	}
-	stalled := conditionOf(p.sync, "Stalled").Status == metav1.ConditionTrue
+	stalled := conditionOf(p.sync, fluxmeta.StalledCondition).Status == metav1.ConditionTrue
 	if rec.tail.failing != ready.Reason {
 		rec.tail.failing, rec.tail.since = ready.Reason, p.now
 	}

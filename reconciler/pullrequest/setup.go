@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,7 +53,7 @@ func wakes(e event.UpdateEvent) bool {
 		before.Annotations[v1alpha1.WebhookAnnotation] != after.Annotations[v1alpha1.WebhookAnnotation] ||
 		before.Status.LastAppliedRevision != after.Status.LastAppliedRevision ||
 		before.Status.LastAttemptedRevision != after.Status.LastAttemptedRevision ||
-		!sameCondition(before, after, "Ready") ||
+		!sameCondition(before, after, fluxmeta.ReadyCondition) ||
 		!sameCondition(before, after, "Drifted") ||
 		!equality.Semantic.DeepEqual(before.Status.Pending, after.Status.Pending)
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -110,7 +111,7 @@ func (a *annotator) patch(ctx context.Context, name string, pushed bool) error {
 	at := a.clock.Now().UTC().Format(time.RFC3339Nano)
 	annotations := map[string]string{v1alpha1.WebhookAnnotation: at}
 	if pushed {
-		annotations[v1alpha1.ReconcileAnnotation] = at
+		annotations[fluxmeta.ReconcileRequestAnnotation] = at
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -344,7 +345,7 @@ func TestAWebhookIsWrittenOnTheSync(t *testing.T) {
 		}
 		await(t, s.name, func() bool {
 			got := p.api.annotations(t)
-			return got[v1alpha1.WebhookAnnotation] == at() && got[v1alpha1.ReconcileAnnotation] == fetched
+			return got[v1alpha1.WebhookAnnotation] == at() && got[fluxmeta.ReconcileRequestAnnotation] == fetched
 		})
 		p.rested(t, minInterval)
 		await(t, "its end", p.idle)
@@ -406,7 +407,7 @@ func TestWhatAServerWasToldIsWrittenBeforeItEnds(t *testing.T) {
 	p.told(t, "push", `{"ref": "refs/heads/main", "repository": {"full_name": "platform/nodes"}}`)
 	p.stop()
 	want := "2026-11-20T12:00:00.001Z"
-	if got := p.api.annotations(t); got[v1alpha1.WebhookAnnotation] != want || got[v1alpha1.ReconcileAnnotation] != want {
+	if got := p.api.annotations(t); got[v1alpha1.WebhookAnnotation] != want || got[fluxmeta.ReconcileRequestAnnotation] != want {
 		t.Errorf("got %v", got)
 	}
 	if _, patches := p.api.counted(); patches != 2 {
@@ -452,7 +453,7 @@ func TestAnAPIServerThatIsAwayLosesNoWebhookAndIsAskedLittle(t *testing.T) {
 	p.api.failing(nil)
 	p.told(t, "pull_request", pullBody)
 	p.rested(t, minInterval)
-	await(t, "the second try", func() bool { return p.api.annotations(t)[v1alpha1.ReconcileAnnotation] != "" })
+	await(t, "the second try", func() bool { return p.api.annotations(t)[fluxmeta.ReconcileRequestAnnotation] != "" })
 	p.rested(t, maxInterval)
 	await(t, "rest", p.idle)
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -169,7 +170,7 @@ func request(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, wait
 	if sync.Annotations == nil {
 		sync.Annotations = map[string]string{}
 	}
-	sync.Annotations[v1alpha1.ReconcileAnnotation] = token
+	sync.Annotations[fluxmeta.ReconcileRequestAnnotation] = token
 	change(sync)
 	if err := cl.Patch(ctx, sync, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("asking Sync %s to reconcile: %w", sync.Name, err)
@@ -192,7 +193,7 @@ func request(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, wait
 	case done == nil:
 		return fmt.Errorf("Sync %s was not handled within %s; is the controller running? See: kubectl -n %s get pods", sync.Name, wait.timeout, sync.Namespace)
 	}
-	ready := meta.FindStatusCondition(done.Status.Conditions, "Ready")
+	ready := meta.FindStatusCondition(done.Status.Conditions, fluxmeta.ReadyCondition)
 	if ready == nil || ready.Status != metav1.ConditionTrue {
 		return &exit{code: exitDifferent, err: fmt.Errorf("Sync %s is not ready: %s%s", sync.Name, readyMessage(ready), mismatch(done))}
 	}

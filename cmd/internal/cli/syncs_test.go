@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -90,7 +91,7 @@ func TestARequestOnASyncThatIsBeingDeletedEndsWithTheDeletion(t *testing.T) {
 					if err := cl.Get(ctx, client.ObjectKeyFromObject(sync), &now); err != nil {
 						return nil, err
 					}
-					now.Status.LastHandledReconcileAt = now.Annotations[v1alpha1.ReconcileAnnotation]
+					now.Status.LastHandledReconcileAt = now.Annotations[fluxmeta.ReconcileRequestAnnotation]
 					now.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: "PruneHeld", Message: "2 nodes go with it"}}
 					w := watch.NewFakeWithChanSize(1, false)
 					w.Action(c.answer, &now)
@@ -135,7 +136,7 @@ func TestARequestAfterAWrongTokenPrintsThatItFitsNothing(t *testing.T) {
 					if err := cl.Get(ctx, client.ObjectKeyFromObject(sync), &now); err != nil {
 						return nil, err
 					}
-					now.Status.LastHandledReconcileAt = now.Annotations[v1alpha1.ReconcileAnnotation]
+					now.Status.LastHandledReconcileAt = now.Annotations[fluxmeta.ReconcileRequestAnnotation]
 					now.Status.Conditions = []metav1.Condition{c.ready, {Type: "Confirmed", Status: metav1.ConditionFalse, Reason: "ConfirmationMismatch", Message: text}}
 					w := watch.NewFakeWithChanSize(1, false)
 					w.Modify(&now)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -368,7 +369,7 @@ func prune(x *crash) {
 // request asks for a run now without waiting for it.
 func (x *crash) request() {
 	x.Helper()
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ReconcileAnnotation, x.repo.committed)
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, fluxmeta.ReconcileRequestAnnotation, x.repo.committed)
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: x.sync, Namespace: x.system}}
 	if err := hand.Patch(x.Context(), sync, mergePatch(patch)); err != nil {
 		x.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -212,7 +213,7 @@ func (g gpuSuite) commits(message string, files ...map[string]string) {
 func (g gpuSuite) asks() string {
 	g.Helper()
 	token := time.Now().Format(time.RFC3339Nano)
-	g.annotates(v1alpha1.ReconcileAnnotation, token)
+	g.annotates(fluxmeta.ReconcileRequestAnnotation, token)
 	return token
 }
 

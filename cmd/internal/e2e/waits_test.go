@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,7 +100,7 @@ func (s *syncFixture) handled() *v1alpha1.Sync {
 func (s *syncFixture) handledAs(name string) *v1alpha1.Sync {
 	s.Helper()
 	token := time.Now().Format(time.RFC3339Nano)
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ReconcileAnnotation, token)
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, fluxmeta.ReconcileRequestAnnotation, token)
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.system}}
 	if err := hand.Patch(s.Context(), sync, mergePatch(patch)); err != nil {
 		s.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -239,9 +240,9 @@ func planStep(ctx context.Context, req Request) (report.Report, error) {
 // syncState is why a Sync applies no newer revision, by its spec and its status.
 func syncState(sync *v1alpha1.Sync) string {
 	if sync.Spec.Suspend {
-		return "Suspended"
+		return fluxmeta.SuspendedReason
 	}
-	stalled := meta.FindStatusCondition(sync.Status.Conditions, "Stalled")
+	stalled := meta.FindStatusCondition(sync.Status.Conditions, fluxmeta.StalledCondition)
 	if stalled == nil || stalled.Status != metav1.ConditionTrue {
 		return ""
 	}

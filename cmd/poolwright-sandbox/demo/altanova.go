@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -65,7 +66,7 @@ func (s *Run) injectAWSDrift(ctx context.Context) error {
 		return err
 	}
 	s.marks.mark(awsDriftInjected, "rule/"+spotRule, "by hand: disabled; spot nodes would end without warning", at)
-	ask := fmt.Sprintf(`{"metadata":{"annotations":{"reconcile.fluxcd.io/requestedAt":%q}}}`, at.Format(time.RFC3339Nano))
+	ask := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, fluxmeta.ReconcileRequestAnnotation, at.Format(time.RFC3339Nano))
 	if err := s.changeSync(ctx, ask); err != nil {
 		return err
 	}

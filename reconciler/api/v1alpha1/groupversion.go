@@ -18,11 +18,10 @@ import (
 // GroupVersion is poolwright.dev/v1alpha1.
 var GroupVersion = schema.GroupVersion{Group: "poolwright.dev", Version: "v1alpha1"}
 
-// Annotations and labels that users and tools set or read.
+// Annotations and labels that users and tools set or read. An immediate run is asked for
+// with Flux's, ReconcileRequestAnnotation of github.com/fluxcd/pkg/apis/meta, so that
+// existing tools and webhooks work.
 const (
-	// ReconcileAnnotation asks for an immediate run; any new value counts. It
-	// is Flux's, so that existing tools and webhooks work.
-	ReconcileAnnotation = "reconcile.fluxcd.io/requestedAt"
 	// ConfirmAnnotation on a Sync confirms what waits for the confirmation tokens that it
 	// quotes, separated by commas.
 	ConfirmAnnotation = "poolwright.dev/confirm"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -219,7 +220,7 @@ func engineConditions(status metav1.ConditionStatus, reason, message string, blo
 	if blocked != nil {
 		is.Status, is.Reason, is.Message = metav1.ConditionTrue, blocked.Reason, blocked.Message
 	}
-	return []metav1.Condition{{Type: "Ready", Status: status, Reason: reason, Message: message}, is}
+	return []metav1.Condition{{Type: fluxmeta.ReadyCondition, Status: status, Reason: reason, Message: message}, is}
 }
 
 // write gives a Cluster conditions, and what was found in AWS, where its status differs.
@@ -248,7 +249,7 @@ func Ready(ctx context.Context, reader client.Reader) (*metav1.Condition, error)
 	if err != nil || now.Cluster == nil {
 		return nil, err
 	}
-	ready := meta.FindStatusCondition(now.Cluster.Status.Conditions, "Ready")
+	ready := meta.FindStatusCondition(now.Cluster.Status.Conditions, fluxmeta.ReadyCondition)
 	if ready == nil || ready.ObservedGeneration != now.Cluster.Generation {
 		return nil, nil
 	}

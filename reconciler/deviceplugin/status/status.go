@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -125,7 +126,7 @@ func (r *Reconciler) refusedOverlays(ctx context.Context) ([]string, error) {
 	for i := range list.Items {
 		overlay := &list.Items[i]
 		for _, condition := range overlay.GetConditions() {
-			if condition.Type != "Ready" && condition.Status == metav1.ConditionFalse {
+			if condition.Type != fluxmeta.ReadyCondition && condition.Status == metav1.ConditionFalse {
 				out = append(out, fmt.Sprintf("%s (%s)", overlay.Name, condition.Reason))
 			}
 		}
@@ -215,7 +216,7 @@ func conclude(plugin *v1alpha1.DevicePlugin, ready metav1.ConditionStatus, reaso
 	if reason == "RollingOut" || plugin.Status.UpdatedNodes < plugin.Status.Nodes {
 		progressing.Status, progressing.Reason, progressing.Message = metav1.ConditionTrue, reason, message
 	}
-	for _, condition := range []metav1.Condition{{Type: "Ready", Status: ready, Reason: reason, Message: message}, progressing} {
+	for _, condition := range []metav1.Condition{{Type: fluxmeta.ReadyCondition, Status: ready, Reason: reason, Message: message}, progressing} {
 		condition.Message, condition.ObservedGeneration = sanitize.Text(condition.Message), plugin.Generation
 		meta.SetStatusCondition(&plugin.Status.Conditions, condition)
 	}

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/smithy-go"
 
@@ -146,14 +145,6 @@ func TestProjectionShowsExactlyWhatIsAskedFor(t *testing.T) {
 				t.Errorf("got %v", got)
 			}
 		})
-	}
-}
-
-func TestPollsAreSpreadByATenth(t *testing.T) {
-	for range 1000 {
-		if d := jittered(5 * time.Minute); d < 270*time.Second || d > 330*time.Second {
-			t.Fatalf("%s", d)
-		}
 	}
 }
 

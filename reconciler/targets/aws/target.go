@@ -50,7 +50,7 @@ type Config struct {
 	// shows of AWS; the zero Status while there is none. What another Cluster asks of AWS is
 	// only compared, and what is unknown keeps its time over restarts. May be nil.
 	Live func(ctx context.Context) (Status, error)
-	// Poll is how often Watch looks, give or take a tenth; five minutes where
+	// Poll is how often Watch looks, up to a tenth later; five minutes where
 	// zero.
 	Poll time.Duration
 }

@@ -3,13 +3,17 @@ package aws
 import (
 	"context"
 	"maps"
-	"math/rand/v2"
 	"slices"
-	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
+
+// spread is how much later than Config.Poll a poll may be, as a part of it, so that
+// many controllers do not ask AWS in the same second.
+const spread = 0.1
 
 // Watch reads AWS again and again until ctx ends, and reports the keys of
 // the things that are not as wanted; those that are only ever compared, and
@@ -17,17 +21,12 @@ import (
 // way, or are not so any more. A key means "read it". Nothing is asked while nothing is wanted, or
 // while changes are being made. drifted is called from one goroutine.
 func (w *Target) Watch(ctx context.Context, drifted func([]state.Key)) error {
-	for pause(ctx, w.cfg.Clock, jittered(w.cfg.Poll)) {
+	for pause(ctx, w.cfg.Clock, wait.Jitter(w.cfg.Poll, spread)) {
 		if keys := w.poll(ctx); len(keys) > 0 && ctx.Err() == nil {
 			drifted(keys)
 		}
 	}
 	return nil
-}
-
-// jittered spreads the looks of many controllers by a tenth to either side.
-func jittered(d time.Duration) time.Duration {
-	return d - d/10 + rand.N(d/5+1)
 }
 
 // poll is one look; two never overlap.
