@@ -110,11 +110,11 @@ func (p *pass) concluded(ctx context.Context, pr forge.PullRequest, rec *entry) 
 	case rec.mergedUnpublished(pr):
 		// What was reviewed is reported, if late: what comes below refers to it.
 		p.publish(ctx, pr, rec)
-		return !rec.unpublished || !p.forgeFailure.passing || rec.post.failures >= lastTry
+		return !rec.unpublished || !p.forgeFailure.passing || rec.post.Failures >= lastTry
 	}
 	if err := p.status(ctx, pr.Head.SHA, s); err != nil {
 		p.publishFailed(rec, err)
-		return permanent(err) || rec.post.failures >= lastTry
+		return permanent(err) || rec.post.Failures >= lastTry
 	}
 	return true
 }

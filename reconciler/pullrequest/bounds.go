@@ -3,13 +3,12 @@ package pullrequest
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
-	gosync "sync"
 	"time"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
@@ -17,20 +16,11 @@ import (
 // whom: how many are planned, in which order, how often again, and what is kept of them.
 
 const (
-	// maxPlanned is how many open pull requests of a Sync are planned, maxPlannedPerAuthor
-	// how many of those may be of one author.
-	maxPlanned          = 200
-	maxPlannedPerAuthor = 100
 	// maxNotices is how many pull requests above those bounds are reported so in one pass.
 	maxNotices = 5
 	// maxCommentBytes is how many bytes of comments a Sync's session keeps, to be written again
 	// should somebody delete one.
 	maxCommentBytes = 8 << 20
-	// maxReviewedBytes is how many bytes of reviewed consequences a Sync's status keeps,
-	// maxReviewedBytesPerPullRequest how many of one pull request: etcd takes 1.5 MiB for
-	// an object, and managed fields repeat them.
-	maxReviewedBytes               = 128 << 10
-	maxReviewedBytesPerPullRequest = 32 << 10
 	// maxHeadlineLength is the number of characters of a verdict in the status.
 	maxHeadlineLength = 1000
 	// maxReplanInterval is the longest time after which a plan that stays the same is made
@@ -41,34 +31,17 @@ const (
 	replanBackoffFactor = 10
 )
 
-// admitted are the open pull requests that are planned, and why each other is not. Authors
-// take turns with their oldest ones first, so that none takes the place of all others.
-func (p *pass) admitted() (planned []forge.PullRequest, refused map[int]string) {
-	turn, of := map[int]int{}, map[string]int{}
-	refused = map[int]string{}
-	for _, pr := range p.s.listing.Open { // In the order of their numbers.
-		if !p.plans(pr) {
-			continue
-		}
-		turn[pr.Number] = of[pr.Author]
-		if of[pr.Author]++; of[pr.Author] > maxPlannedPerAuthor {
-			refused[pr.Number] = fmt.Sprintf("not planned: %d open pull requests of its author are planned already; close some of those", maxPlannedPerAuthor)
-			continue
-		}
-		planned = append(planned, pr)
-	}
-	slices.SortStableFunc(planned, func(a, b forge.PullRequest) int { return cmp.Compare(turn[a.Number], turn[b.Number]) })
-	for _, pr := range planned[min(len(planned), maxPlanned):] {
-		refused[pr.Number] = fmt.Sprintf("not planned: %d open pull requests are planned already; close those that are not needed", maxPlanned)
-	}
-	return planned[:min(len(planned), maxPlanned)], refused
+// admitted are the open pull requests that are planned, and the limit that keeps each
+// other one from it.
+func (p *pass) admitted() (planned []forge.PullRequest, refused map[int]int) {
+	return limits.Admit(slices.DeleteFunc(slices.Clone(p.s.listing.Open), func(pr forge.PullRequest) bool { return !p.plans(pr) }))
 }
 
 // notify shows beside heads that they are not planned, a few in each pass.
-func (p *pass) notify(ctx context.Context, refused map[int]string) {
+func (p *pass) notify(ctx context.Context, refused map[int]int) {
 	sent := 0
 	for _, pr := range p.s.listing.Open {
-		why, is := refused[pr.Number]
+		limit, is := refused[pr.Number]
 		rec := p.s.records[int64(pr.Number)]
 		if !is || rec != nil && (rec.announced == pr.Head.SHA || rec.item.Head == pr.Head.SHA) {
 			continue
@@ -80,6 +53,10 @@ func (p *pass) notify(ctx context.Context, refused map[int]string) {
 			rec = &entry{item: v1alpha1.PullRequestStatus{Number: int64(pr.Number)}}
 			p.s.records[rec.item.Number] = rec
 		}
+		why := fmt.Sprintf("not planned: %d open pull requests are planned already; close those that are not needed", limit)
+		if limit == limits.MaxPlannedPerAuthor {
+			why = fmt.Sprintf("not planned: %d open pull requests of its author are planned already; close some of those", limit)
+		}
 		err := p.status(ctx, pr.Head.SHA, forge.Status{Context: p.planContext(), State: forge.Broken, Description: why, URL: pr.URL})
 		if err != nil {
 			p.publishFailed(rec, err)
@@ -90,58 +67,11 @@ func (p *pass) notify(ctx context.Context, refused map[int]string) {
 	}
 }
 
-// usage is how long plans of each author were worked on of late: half of it is forgotten
-// every ten minutes.
-type usage map[string]spending
-
-type spending struct {
-	took time.Duration
-	at   time.Time
-}
-
-const (
-	halfLife = 10 * time.Minute
-	// fairShare is how much more an author may have used of the planner than another
-	// before the other comes first whatever it is about.
-	fairShare = 30 * time.Second
-	// maxAuthorUsage is what an author may have used before plans of theirs wait: with that
-	// half-life a planner that never rests reaches a little more than 14 minutes.
-	maxAuthorUsage = 10 * time.Minute
-	// maxPullRequestUsage is the same for one pull request.
-	maxPullRequestUsage = 5 * time.Minute
-)
-
-// of is what is not forgotten yet.
-func (s spending) of(now time.Time) time.Duration {
-	took := s.took
-	for age := now.Sub(s.at); age >= halfLife && took > 0; age -= halfLife {
-		took /= 2
-	}
-	return took
-}
-
-// plus counts a plan.
-func (s spending) plus(now time.Time, took time.Duration) spending {
-	return spending{took: s.of(now) + took, at: now}
-}
-
-func (u usage) of(author string, now time.Time) time.Duration { return u[author].of(now) }
-
-// add counts a plan, and forgets authors who have not used anything of late.
-func (u usage) add(author string, now time.Time, took time.Duration) {
-	u[author] = u[author].plus(now, took)
-	for other := range u {
-		if u.of(other, now) < time.Second {
-			delete(u, other)
-		}
-	}
-}
-
 // overBudget reports whether the author of a pull request, or it alone, has used what they may:
 // others may be allowed to push to it, too, and its author has further ones. The record is
 // nil for a new one.
 func (p *pass) overBudget(pr forge.PullRequest, rec *entry) bool {
-	return p.s.usage.of(pr.Author, p.now) > maxAuthorUsage || rec != nil && rec.made.spent.of(p.now) > maxPullRequestUsage
+	return p.s.usage.Of(pr.Author, p.now) > limits.MaxAuthorUsage || rec != nil && rec.made.spent.Of(p.now) > limits.MaxPullRequestUsage
 }
 
 // replanInterval is how long a plan is taken to hold although nothing is known to have moved:
@@ -188,63 +118,5 @@ func (e *entry) commentBytes() int {
 	return n
 }
 
-// dropReviewed drops the reviewed consequences that a status has no room for: nobody counts as
-// having reviewed them then, which lets fewer nodes be replaced unasked.
-func dropReviewed(items []v1alpha1.PullRequestStatus) {
-	left := maxReviewedBytes
-	for i := range items {
-		n := sizeOf(items[i].Reviewed)
-		if n > left {
-			items[i].Reviewed = nil
-			continue
-		}
-		left -= n
-	}
-}
-
-func sizeOf(r *v1alpha1.ReviewedConsequences) int {
-	if r == nil {
-		return 0
-	}
-	raw, err := json.Marshal(r)
-	if err != nil {
-		return maxReviewedBytes + 1
-	}
-	return len(raw)
-}
-
-// workers is how many Syncs' pull requests are looked after at a time,
-// maxPassesPerRepository how many of those may be of one repository: where several Syncs
-// follow it, those of others have their turn all the same.
-const (
-	workers                = 4
-	maxPassesPerRepository = 2
-)
-
-// repositoryLimiter counts the passes under way, by repository, and bounds them.
-type repositoryLimiter struct {
-	mu     gosync.Mutex
-	passes map[string]int
-}
-
-// tryAcquire reports whether another pass over a repository may begin; release ends it.
-func (l *repositoryLimiter) tryAcquire(address string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.passes[address] >= maxPassesPerRepository {
-		return false
-	}
-	if l.passes == nil {
-		l.passes = map[string]int{}
-	}
-	l.passes[address]++
-	return true
-}
-
-func (l *repositoryLimiter) release(address string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.passes[address]--; l.passes[address] <= 0 {
-		delete(l.passes, address)
-	}
-}
+// workers is how many Syncs' pull requests are looked after at a time.
+const workers = 4

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
@@ -50,7 +51,7 @@ func TestWhoPushesAllTheTimeKeepsNobodyFromBeingPlanned(t *testing.T) {
 	if got := fmt.Sprint(s.oracle.plans); !strings.Contains(got, "1") {
 		t.Errorf("planned %s: ada's waits for ever, as eve's newest push is more urgent", got)
 	}
-	if eve := s.r.sessions.open[stageName].usage; eve.of("eve", s.clock.Now()) < 40*time.Second || eve.of("ada", s.clock.Now()) != 0 {
+	if eve := s.r.sessions.open[stageName].usage; eve.Of("eve", s.clock.Now()) < 40*time.Second || eve.Of("ada", s.clock.Now()) != 0 {
 		t.Errorf("used: %v", eve)
 	}
 }
@@ -82,7 +83,7 @@ func TestSoManyOpenPullRequestsArePlanned(t *testing.T) {
 	}
 	s.by("ada", 301, sha("a"))
 	s.pass()
-	if n := len(s.oracle.plans); n != maxPlannedPerAuthor+1 || s.oracle.plans[0] != 301 {
+	if n := len(s.oracle.plans); n != limits.MaxPlannedPerAuthor+1 || s.oracle.plans[0] != 301 {
 		t.Errorf("planned %d, the first #%d", n, s.oracle.plans[0])
 	}
 	for pass := 2; pass <= 50; pass++ {
@@ -120,7 +121,7 @@ func TestSoManyOpenPullRequestsArePlanned(t *testing.T) {
 	for _, n := range many.oracle.plans {
 		authors[n%150] = true
 	}
-	if len(many.oracle.plans) != maxPlanned || len(authors) != 150 {
+	if len(many.oracle.plans) != limits.MaxPlanned || len(authors) != 150 {
 		t.Errorf("planned %d of %d authors", len(many.oracle.plans), len(authors))
 	}
 }
@@ -156,22 +157,6 @@ func TestWhatTakesLongIsNotMadeAgainSoon(t *testing.T) {
 	}
 	if len(s.oracle.plans) != 1 {
 		t.Errorf("a plan that took two minutes was made %d times in twenty", len(s.oracle.plans))
-	}
-}
-
-func TestSyncsOfOneRepositoryLeaveWorkersToOthers(t *testing.T) {
-	var all repositoryLimiter
-	for n := range workers {
-		if got := all.tryAcquire("o/r"); got != (n < maxPassesPerRepository) {
-			t.Errorf("pass %d over one repository begins: %v", n+1, got)
-		}
-	}
-	if !all.tryAcquire("o/other") {
-		t.Error("another repository has no turn")
-	}
-	all.release("o/r")
-	if !all.tryAcquire("o/r") {
-		t.Error("what has ended leaves no room")
 	}
 }
 
@@ -248,7 +233,7 @@ func TestAThousandPullRequestsLeaveLittleBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d plans; the heap grew by %d KiB, comments are %d KiB of that; the Sync has %d KiB", len(s.oracle.plans), grown, kept>>10, len(raw)>>10)
-	if len(s.oracle.plans) < 3*maxPlanned {
+	if len(s.oracle.plans) < 3*limits.MaxPlanned {
 		t.Errorf("only %d plans", len(s.oracle.plans))
 	}
 	if grown > 32<<10 || kept > maxCommentBytes {
@@ -295,7 +280,7 @@ func TestWaitingForOthersIsChargedToNobody(t *testing.T) {
 		}
 	}
 	open := s.r.sessions.open[stageName]
-	if used, lasts := open.usage.of("ada", s.clock.Now()), open.records[1].replanInterval(); used != 0 || lasts != freshFor {
+	if used, lasts := open.usage.Of("ada", s.clock.Now()), open.records[1].replanInterval(); used != 0 || lasts != freshFor {
 		t.Errorf("charged %s, and planned again after %s", used, lasts)
 	}
 }
@@ -305,7 +290,7 @@ func TestWhatFailedIsChargedForItsWork(t *testing.T) {
 	s.by("eve", 1, sha("a"))
 	s.oracle.plan = func(forge.PullRequest) (Plan, error) { return Plan{Took: time.Minute}, errBoom }
 	s.pass()
-	if used := s.r.sessions.open[stageName].usage.of("eve", s.clock.Now()); used != time.Minute {
+	if used := s.r.sessions.open[stageName].usage.Of("eve", s.clock.Now()); used != time.Minute {
 		t.Errorf("charged %s", used)
 	}
 }

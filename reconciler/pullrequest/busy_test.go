@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
@@ -99,7 +100,7 @@ func TestASyncThatDoesNotKnowTheOthersSaysNothing(t *testing.T) {
 			}
 			return c.List(ctx, list, opts...)
 		}})
-	if after := s.passOf("young"); after != firstPause {
+	if after := s.passOf("young"); after != limits.FirstPause {
 		t.Errorf("comes back after %s", after)
 	}
 	s.expect("it does not know", "list")
@@ -107,7 +108,7 @@ func TestASyncThatDoesNotKnowTheOthersSaysNothing(t *testing.T) {
 		t.Errorf("events %q", events)
 	}
 	broken = false
-	s.clock.Step(firstPause)
+	s.clock.Step(limits.FirstPause)
 	s.passOf("young")
 	s.expect("it knows", "list", "status aaaaaaa poolwright/plan (prod/young): pending", "comment #1", "write #1", "status aaaaaaa poolwright/plan (prod/young): success")
 }

@@ -4,13 +4,15 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 )
 
 // containsCheck is how questions went whether a revision holds a merge. Each may have to wait
 // for Git, and all open pull requests wait with it.
 type containsCheck struct {
 	// backoff is that of asking again what had no answer.
-	backoff failureBackoff
+	backoff limits.Backoff
 	// took is how long the questions of this pass took; failed is set once one of them
 	// had no answer.
 	took   time.Duration
@@ -23,7 +25,7 @@ type containsCheck struct {
 func (p *pass) contains(ctx context.Context, revision string, rec *entry) (holds, ok bool) {
 	h := &p.s.containsCheck
 	began := p.Clock.Now()
-	rest := h.backoff.until.Sub(began)
+	rest := h.backoff.Until.Sub(began)
 	switch {
 	case h.failed || ctx.Err() != nil:
 		return false, false
@@ -42,11 +44,11 @@ func (p *pass) contains(ctx context.Context, revision string, rec *entry) (holds
 	if err != nil {
 		log(ctx).Info("Cannot find out whether a merge is applied", "revision", revision, "merge", rec.merge(), "why", cleaned(err))
 		h.failed, rec.tail.doubted = true, now
-		h.backoff.failed(now, time.Time{})
-		p.requeueAfter(h.backoff.until.Sub(now))
+		h.backoff.Failed(now, time.Time{})
+		p.requeueAfter(h.backoff.Until.Sub(now))
 		return false, false
 	}
-	h.backoff, rec.tail.doubted = failureBackoff{}, time.Time{}
+	h.backoff, rec.tail.doubted = limits.Backoff{}, time.Time{}
 	return holds, true
 }
 

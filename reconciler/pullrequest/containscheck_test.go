@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
@@ -114,7 +115,7 @@ func TestWhatFollowingMergesCosts(t *testing.T) {
 		}
 		lost = lost[:1]
 		for range 2 {
-			s.later(lastPause)
+			s.later(limits.LastPause)
 		}
 		if got := s.item(101).Phase; got == v1alpha1.PullRequestMerged {
 			t.Errorf("found again, it is %s", got)

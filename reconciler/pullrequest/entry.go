@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
@@ -30,7 +31,7 @@ type entry struct {
 	announced string
 	// retry is when to plan again after a failure that may pass, post when to speak
 	// to the forge again after one of its.
-	retry, post failureBackoff
+	retry, post limits.Backoff
 	// verifiedAt is the pull request's last change at which its comment was sure to be
 	// there.
 	verifiedAt time.Time
@@ -51,7 +52,7 @@ type made struct {
 	// took is how long was worked on it, spent how long on those before as well, same how
 	// many in a row were made again and came to the same.
 	took  time.Duration
-	spent spending
+	spent limits.Usage
 	same  int
 }
 
@@ -152,7 +153,7 @@ func items(records map[int64]*entry) []v1alpha1.PullRequestStatus {
 		return cmp.Or(cmp.Compare(weight(a), weight(b)), newest(a, b))
 	})
 	out = out[:min(len(out), itemsKept)]
-	dropReviewed(out)
+	limits.DropReviewed(out)
 	slices.SortFunc(out, newest)
 	return out
 }

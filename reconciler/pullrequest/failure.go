@@ -9,34 +9,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// The bounds of waiting after failures: exponential from the first to the last.
-const (
-	firstPause = 5 * time.Second
-	lastPause  = 5 * time.Minute
-	// longestLimit is how long a forge's word that its rate limit is used up is
-	// believed.
-	longestLimit = time.Hour
-)
-
-// failureBackoff counts failures in a row, and is until when to rest after them.
-type failureBackoff struct {
-	failures int
-	until    time.Time
-}
-
-// failed notes one more failure. A known moment to come back overrules the back-off.
-func (p *failureBackoff) failed(now, until time.Time) {
-	pause := min(firstPause<<min(p.failures, 10), lastPause)
-	p.failures++
-	p.until = now.Add(pause)
-	if until.After(now) {
-		p.until = until
-		if late := now.Add(longestLimit); until.After(late) {
-			p.until = late
-		}
-	}
-}
-
 // forgeFailure is why pull requests cannot be commented on, as the status shows it.
 type forgeFailure struct {
 	reason, message string

@@ -12,6 +12,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
@@ -390,11 +391,11 @@ func TestWhichMergesAreFollowed(t *testing.T) {
 			return nil
 		}
 		for range 2 * lastTry {
-			s.later(lastPause)
+			s.later(limits.LastPause)
 		}
 		if got := s.item(1); got.Phase != v1alpha1.PullRequestDone || strings.Count(s.calls(), "comment #1") != lastTry {
 			t.Errorf("%+v", got)
 		}
-		s.line("done", "eeeeeee", forge.Success, done(0, lastPause))
+		s.line("done", "eeeeeee", forge.Success, done(0, limits.LastPause))
 	})
 }

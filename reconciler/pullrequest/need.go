@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
@@ -45,7 +46,7 @@ func (p *pass) tasks(planned []forge.PullRequest) []task {
 	var out []task
 	used := map[string]time.Duration{}
 	for _, pr := range planned {
-		used[pr.Author] = p.s.usage.of(pr.Author, p.now)
+		used[pr.Author] = p.s.usage.Of(pr.Author, p.now)
 		rec := p.s.records[int64(pr.Number)]
 		if rec == nil || rec.merged() {
 			rec = &entry{item: v1alpha1.PullRequestStatus{Number: int64(pr.Number)}}
@@ -62,7 +63,7 @@ func (p *pass) tasks(planned []forge.PullRequest) []task {
 	}
 	slices.SortStableFunc(out, func(a, b task) int {
 		// Among the new the newest is the one that somebody waits for.
-		return cmp.Or(cmp.Compare(used[a.pr.Author]/fairShare, used[b.pr.Author]/fairShare), cmp.Compare(a.need, b.need), a.rec.made.at.Compare(b.rec.made.at), cmp.Compare(b.pr.Number, a.pr.Number))
+		return cmp.Or(cmp.Compare(used[a.pr.Author]/limits.FairShare, used[b.pr.Author]/limits.FairShare), cmp.Compare(a.need, b.need), a.rec.made.at.Compare(b.rec.made.at), cmp.Compare(b.pr.Number, a.pr.Number))
 	})
 	return out
 }
@@ -82,7 +83,7 @@ func (p *pass) need(pr forge.PullRequest, rec *entry) need {
 	if rec.unseen(pr) {
 		return forHead
 	}
-	if wait := max(rec.retry.until.Sub(p.now), rec.post.until.Sub(p.now)); wait > 0 {
+	if wait := max(rec.retry.Until.Sub(p.now), rec.post.Until.Sub(p.now)); wait > 0 {
 		p.requeueAfter(wait)
 		return forNothing
 	}
@@ -91,7 +92,7 @@ func (p *pass) need(pr forge.PullRequest, rec *entry) need {
 		return forBase
 	case rec.unpublished:
 		return forPublishing
-	case rec.retry.failures > 0, rec.pending:
+	case rec.retry.Failures > 0, rec.pending:
 		return forBase
 	case !rec.made.at.IsZero() && !rec.unaffected() && pr.Updated.After(rec.verifiedAt):
 		return forPublishing
@@ -141,5 +142,5 @@ func (e *entry) refused() bool {
 	if e.publication != nil {
 		phase = e.publication.phase
 	}
-	return phase == v1alpha1.PullRequestFailed && e.retry.failures == 0
+	return phase == v1alpha1.PullRequestFailed && e.retry.Failures == 0
 }

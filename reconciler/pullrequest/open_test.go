@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
@@ -111,7 +112,7 @@ func TestWhatAPassCosts(t *testing.T) {
 		s := newStage(t)
 		s.offer(1, sha("a"))
 		s.refuse = errBoom
-		if after := s.pass(); after != firstPause {
+		if after := s.pass(); after != limits.FirstPause {
 			t.Errorf("comes back after %s", after)
 		}
 		s.calls()

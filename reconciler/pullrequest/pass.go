@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -82,7 +83,7 @@ func (p *pass) run(ctx context.Context) {
 		p.follow(ctx, merged)
 	}
 	if p.forgeFailure.reason == "" {
-		p.s.backoff = failureBackoff{}
+		p.s.backoff = limits.Backoff{}
 		p.owe()
 	}
 	log(ctx).V(1).Info("Looked at pull requests", "open", p.open, "after", p.after)

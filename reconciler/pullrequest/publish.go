@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
@@ -41,7 +42,7 @@ func (p *pass) publish(ctx context.Context, pr forge.PullRequest, rec *entry) {
 		p.publishFailed(rec, err)
 		return
 	}
-	rec.post, rec.pending = failureBackoff{}, false
+	rec.post, rec.pending = limits.Backoff{}, false
 }
 
 func (p *pass) comment(ctx context.Context, number int, c forge.Comment) (forge.Posted, error) {
@@ -61,8 +62,8 @@ func (p *pass) status(ctx context.Context, sha string, s forge.Status) error {
 func (p *pass) publishFailed(rec *entry, err error) {
 	p.now = p.Clock.Now()
 	p.failed(err)
-	rec.post.failed(p.now, classify(err).until)
-	p.requeueAfter(rec.post.until.Sub(p.now))
+	rec.post.Failed(p.now, classify(err).until)
+	p.requeueAfter(rec.post.Until.Sub(p.now))
 }
 
 // permanent reports an error of a forge that no waiting heals.

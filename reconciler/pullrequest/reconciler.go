@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 )
 
 // Reconciler comments on the pull requests of each Sync. All fields are needed.
@@ -27,7 +28,7 @@ type Reconciler struct {
 	Clock    clock.PassiveClock
 
 	sessions sessions
-	limiter  repositoryLimiter
+	limiter  limits.RepositoryLimiter
 }
 
 // Reconcile makes one pass over the pull requests of one Sync.
@@ -65,15 +66,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	case err != nil:
 		p.noSession(classifySetup(err))
-	case p.now.Before(s.backoff.until):
+	case p.now.Before(s.backoff.Until):
 		// Whoever woke us: the forge is not asked before.
-		return ctrl.Result{RequeueAfter: s.backoff.until.Sub(p.now)}, nil
-	case !r.limiter.tryAcquire(s.address):
+		return ctrl.Result{RequeueAfter: s.backoff.Until.Sub(p.now)}, nil
+	case !r.limiter.TryAcquire(s.address):
 		// Others have their turn first.
 		return ctrl.Result{RequeueAfter: soon}, nil
 	default:
 		p.run(ctx)
-		r.limiter.release(s.address)
+		r.limiter.Release(s.address)
 	}
 	if ctx.Err() != nil {
 		// We are stopping: what was cut short proves nothing.

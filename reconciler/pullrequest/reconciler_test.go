@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
@@ -221,7 +222,7 @@ func TestNothingOfAPullRequestIsSaidAsItIs(t *testing.T) {
 		return Plan{}, &forge.Error{Doing: "reading " + pr.Title + "\n" + pr.Head.Name, Message: pr.Author}
 	}
 	s.pass()
-	s.later(firstPause)
+	s.later(limits.FirstPause)
 	verdict := s.item(1).Headline
 	if strings.Contains(verdict, "\n") || verdict == "" {
 		t.Errorf("verdict %q", verdict)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -160,8 +161,8 @@ func (p *pass) reconcileOne(ctx context.Context, t task) {
 		result = "outdated"
 	}
 	p.Metrics.planned(p.sync.Name, result, p.now.Sub(began))
-	p.s.usage.add(t.pr.Author, p.now, plan.Took)
-	t.rec.made.spent = t.rec.made.spent.plus(p.now, plan.Took)
+	p.s.usage.Add(t.pr.Author, p.now, plan.Took)
+	t.rec.made.spent = t.rec.made.spent.Plus(p.now, plan.Took)
 	if !wanted {
 		// The next pass sees what has become of it.
 		p.requeueAfter(soon)
@@ -190,19 +191,19 @@ func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
 	}
 	var a *publication
 	if err == nil {
-		rec.retry = failureBackoff{}
+		rec.retry = limits.Backoff{}
 		a = p.publicationOf(t.pr, plan)
 		rec.good = a
 	} else {
 		class, _, after := state.Classify(err)
 		if class == state.Fix {
-			rec.retry = failureBackoff{}
+			rec.retry = limits.Backoff{}
 		} else {
-			rec.retry.failed(p.now, p.now.Add(after))
-			p.requeueAfter(rec.retry.until.Sub(p.now))
+			rec.retry.Failed(p.now, p.now.Add(after))
+			p.requeueAfter(rec.retry.Until.Sub(p.now))
 			log(ctx).V(1).Info("Cannot plan now", "pullRequest", t.pr.Number)
 			unmoved := rec.item.Head == t.pr.Head.SHA && rec.item.Phase == v1alpha1.PullRequestPlanned
-			if unmoved && rec.retry.failures < enduring {
+			if unmoved && rec.retry.Failures < enduring {
 				return // What was reported holds for what it names.
 			}
 		}
@@ -220,7 +221,7 @@ func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
 	}
 	rec.unpublished = a.hash != rec.item.CommentHash || rec.pending || t.need == forPublishing
 	if !rec.unpublished {
-		rec.post = failureBackoff{}
+		rec.post = limits.Backoff{}
 		rec.published(p.now)
 		rec.verifiedAt = t.pr.Updated
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -173,7 +174,7 @@ func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, lef
 	}
 	text, hash := rec.compose(base, shown)
 	if p.write(ctx, pr, rec, forge.Comment{Tail: text}, hash, a) && item.RolledOutTime != nil {
-		item.Phase, rec.post = v1alpha1.PullRequestDone, failureBackoff{}
+		item.Phase, rec.post = v1alpha1.PullRequestDone, limits.Backoff{}
 	}
 }
 
@@ -232,7 +233,7 @@ func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c fo
 	if hash == item.CommentHash && line == rec.tail.line {
 		return true
 	}
-	wait := rec.post.until.Sub(p.now)
+	wait := rec.post.Until.Sub(p.now)
 	if line == "" || rec.tail.kinds[turnOf(a)] {
 		wait = max(wait, rec.tail.at.Add(tailGap).Sub(p.now)) // Long ago where it never was.
 	}
@@ -256,9 +257,9 @@ func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c fo
 	}
 	if err != nil {
 		p.publishFailed(rec, err)
-		return permanent(err) && rec.post.failures >= lastTry
+		return permanent(err) && rec.post.Failures >= lastTry
 	}
-	rec.post, rec.tail.at = failureBackoff{}, p.now
+	rec.post, rec.tail.at = limits.Backoff{}, p.now
 	rec.tail.line, item.CommentHash = line, hash
 	rec.tail.took(turnOf(a))
 	return true

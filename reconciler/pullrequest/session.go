@@ -10,6 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -89,10 +90,10 @@ type session struct {
 	listing forge.Listing
 	records map[int64]*entry
 	differences
-	usage usage
+	usage limits.ByAuthor
 	// containsCheck is how it went to ask for it.
 	containsCheck containsCheck
-	backoff       failureBackoff
+	backoff       limits.Backoff
 	// forgeFailure is the one that was reported last.
 	forgeFailure forgeFailure
 	// written is the status as it was written last, nil before.
@@ -130,11 +131,11 @@ func (s *sessions) get(ctx context.Context, sync *v1alpha1.Sync, now time.Time, 
 	if same && old.built() && (old.Outdated == nil || !old.Outdated(ctx)) {
 		return old, nil
 	}
-	if same && !old.built() && now.Before(old.backoff.until) {
+	if same && !old.built() && now.Before(old.backoff.Until) {
 		return old, nil
 	}
 	s.stop(name)
-	fresh := &session{fingerprint: fingerprint, address: Address(sync), records: remembered(sync), usage: usage{}}
+	fresh := &session{fingerprint: fingerprint, address: Address(sync), records: remembered(sync), usage: limits.ByAuthor{}}
 	if old != nil {
 		fresh.inherit(old, same)
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
@@ -35,7 +36,7 @@ func (p *pass) failed(err error) {
 // of it, although nothing was tried in this pass.
 func (p *pass) owe() {
 	for _, rec := range p.s.records {
-		if rec.post.failures > 0 {
+		if rec.post.Failures > 0 {
 			p.forgeFailure = p.s.forgeFailure
 			return
 		}
@@ -51,8 +52,8 @@ func (p *pass) noSession(t forgeFailure) {
 // rest lets nobody ask the forge for a while.
 func (p *pass) rest(t forgeFailure) {
 	p.now = p.Clock.Now()
-	p.s.backoff.failed(p.now, t.until)
-	p.after = max(p.s.backoff.until.Sub(p.now), soon)
+	p.s.backoff.Failed(p.now, t.until)
+	p.after = max(p.s.backoff.Until.Sub(p.now), soon)
 }
 
 // record writes the status where it has changed, and an event where there is
@@ -74,7 +75,7 @@ func (p *pass) record(ctx context.Context) {
 	if err := p.patch(ctx, p.sync, status); err != nil {
 		// All of it is in memory; the forge must not be asked again because of it.
 		log(ctx).Info("Cannot record what was published on pull requests; it is tried again", "why", err.Error())
-		p.requeueAfter(firstPause)
+		p.requeueAfter(limits.FirstPause)
 		return
 	}
 	p.s.written = status

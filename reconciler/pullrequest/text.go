@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -28,7 +29,7 @@ func (p *pass) publicationOf(pr forge.PullRequest, plan Plan) *publication {
 		state: forge.Success, reviewed: plan.Reviewed.DeepCopy(), editOnly: untouched(plan.Report),
 	}
 	a.line = a.headline
-	if sizeOf(a.reviewed) > maxReviewedBytesPerPullRequest {
+	if limits.ReviewedBytes(a.reviewed) > limits.MaxReviewedBytesPerPullRequest {
 		a.reviewed = nil
 	}
 	if objects(plan.Report) {

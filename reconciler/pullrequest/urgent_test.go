@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
@@ -93,7 +94,7 @@ func TestWhoIsNewWaitsForNobodyWhoWasPlannedBefore(t *testing.T) {
 	t.Run("a forge that goes away ends the looks", func(t *testing.T) {
 		s := idle(t, 20, 1900*time.Millisecond)
 		s.meanwhile(func() { s.board.fail = func(string) error { return &forge.Error{Doing: "listing", Message: "gone"} } })
-		if after := s.later(freshFor); after != firstPause || len(s.oracle.plans) != 1 || s.told().Reason != "ForgeUnavailable" {
+		if after := s.later(freshFor); after != limits.FirstPause || len(s.oracle.plans) != 1 || s.told().Reason != "ForgeUnavailable" {
 			t.Errorf("comes back after %s, planned %v, %s", after, s.oracle.plans, s.told().Reason)
 		}
 	})
@@ -186,7 +187,7 @@ func TestABaseThatMovesMarksWhatStandsBesideTheHeads(t *testing.T) {
 		}
 		s.calls()
 		base(s, "9")
-		s.later(lastPause)
+		s.later(limits.LastPause)
 		s.expect("moved", "list")
 	})
 	t.Run("until the plan comes, whatever fails before", func(t *testing.T) {
@@ -201,7 +202,7 @@ func TestABaseThatMovesMarksWhatStandsBesideTheHeads(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 		s.oracle.plan = plans
-		s.later(firstPause)
+		s.later(limits.FirstPause)
 		if got := beside(s); got[forge.Success] != 1 {
 			t.Errorf("%v", got)
 		}
