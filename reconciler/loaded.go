@@ -65,7 +65,7 @@ func (l *Loop) keep(ctx context.Context, newest Result, fresh *revision, why err
 	if last == nil || last.beside != fresh.beside || ctx.Err() != nil {
 		return newest, false, why
 	}
-	return Result{Revision: last.snapshot.Revision, Stale: why, Attempted: newest.Revision}, last != planned, nil
+	return Result{Revision: last.snapshot.Revision, Stale: why, Attempted: newest.Revision, Resumed: last.resumed}, last != planned, nil
 }
 
 // careful are the policies for a plan of the revision; unsure is true where what it does not

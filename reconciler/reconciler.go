@@ -145,6 +145,9 @@ type Result struct {
 	// Attempted is the newest revision that was read, where it could not be loaded and
 	// Revision is an earlier one; else empty.
 	Attempted string
+	// Resumed is true where Revision is what an earlier process applied last: only drift from it is
+	// put back, and no other change is planned.
+	Resumed bool
 }
 
 // Fetch reads the source and reports the revision to use: the newest, or the

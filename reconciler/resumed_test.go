@@ -79,7 +79,7 @@ func TestDriftOfTheLastAppliedRevisionIsCorrectedAfterARestart(t *testing.T) {
 	}
 	loop := start("r1")
 	result, err := loop.RunOnce(t.Context(), reconciler.Options{})
-	if err != nil || result.Stale == nil || result.Revision != "r1" || result.Attempted != "r2" {
+	if err != nil || result.Stale == nil || result.Revision != "r1" || result.Attempted != "r2" || !result.Resumed {
 		t.Fatalf("RunOnce = %q after %q, stale %v, %v; want r1 after r2, stale, no error", result.Revision, result.Attempted, result.Stale, err)
 	}
 	if diff := cmp.Diff(map[string]string{"a": "1", "partly": "2", "old": "1"}, w.objects); diff != "" {
@@ -95,8 +95,8 @@ func TestDriftOfTheLastAppliedRevisionIsCorrectedAfterARestart(t *testing.T) {
 	}
 	// Somebody takes the change back: now it is applied as a whole.
 	s.revision = "r1"
-	if result, err = loop.RunOnce(t.Context(), reconciler.Options{}); err != nil || result.Stale != nil {
-		t.Fatal(result.Stale, err)
+	if result, err = loop.RunOnce(t.Context(), reconciler.Options{}); err != nil || result.Stale != nil || result.Resumed {
+		t.Fatal(result.Stale, result.Resumed, err)
 	}
 	if diff := cmp.Diff(map[string]string{"a": "1", "gone": "1", "partly": "1", "never": "1"}, w.objects); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)

@@ -33,6 +33,8 @@ type driftState struct {
 	objects int
 	// complete is false as long as the last comparison failed as a whole.
 	complete bool
+	// computes is which changes the last full comparison could compute.
+	computes computes
 }
 
 // leftover is a change that was not made.
@@ -60,7 +62,7 @@ type leftover struct {
 
 // driftStateOf is the drift state that one run alone gives.
 func driftStateOf(done run) driftState {
-	p := driftState{unknown: done.Plan.Unknown, problems: (&targets.ProblemsError{Problems: done.Problems}).Count(), objects: managed(done), complete: true}
+	p := driftState{unknown: done.Plan.Unknown, problems: (&targets.ProblemsError{Problems: done.Problems}).Count(), objects: managed(done), complete: true, computes: done.computable(everything)}
 	for _, r := range done.Outcome.Results {
 		if r.Status == apply.Applied {
 			continue
@@ -181,9 +183,6 @@ func managed(done run) int {
 	return max(n, 0)
 }
 
-// pendingLimit bounds what a status lists.
-const pendingLimit = 20
-
 // pending are the changes that were not made, as a status lists them: those that lose the
 // most come first, so that none of them is left out for what loses nothing.
 func (p driftState) pending(in confirm.Scope) []v1alpha1.PendingChange {
@@ -203,25 +202,6 @@ func (p driftState) pending(in confirm.Scope) []v1alpha1.PendingChange {
 	return out
 }
 
-// The bounds in bytes of what a pending change repeats of a repository or of an answer:
-// a name in Git may be a megabyte long, and etcd takes 1.5 for the whole Sync.
-const (
-	nameLimit   = 1024
-	reasonLimit = 8192
-)
-
-// limited is text that others may have written as a status shows it: harmless, and of at most
-// so many bytes.
-func limited(text string, most int) string { return cut(sanitize.Text(text), most) }
-
-// cut is text of at most so many bytes.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
-}
-
 // drifted counts the live things that differ and stay so, and says why; what
 // should have been put right and could not be goes first.
 func (p driftState) drifted() (n int, reason string) {
@@ -235,6 +215,11 @@ func (p driftState) drifted() (n int, reason string) {
 		}
 	}
 	return n, reason
+}
+
+// leaves reports whether a change of the object, as a status names it, is left undone.
+func (p driftState) leaves(object string) bool {
+	return slices.ContainsFunc(p.left, func(l leftover) bool { return limited(l.change.Object, nameLimit) == object })
 }
 
 // waits reports whether changes wait for a person.

@@ -99,6 +99,7 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 		return ctrl.Result{}, nil
 	}
 	done.scope = syncpolicy.Scope(sync)
+	v.asks.kept = keptOf(r.sessions.earlier(sync), done.computable(everything), false, v.drift.leaves, done.scope)
 	v.ask(sync, done)
 	if v.reason == pruneHeld {
 		v.message = "the Sync is being deleted with what it applied (deletionPolicy: Prune; Orphan leaves it): " + v.message

@@ -15,7 +15,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
-	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 	"github.com/poolwright/poolwright/reconciler/targets"
@@ -42,8 +41,8 @@ type runResult struct {
 	added []leftover
 	// cleared is true when this run saw the last of what was unknown before.
 	cleared bool
-	// tokens are those of all that waits for a confirmation.
-	tokens []hold.Token
+	// asks is all that waits for a confirmation.
+	asks asking
 	// eventKey is what must change for a failure to be told again; the message
 	// where it is empty.
 	eventKey string
@@ -276,10 +275,7 @@ func (v runResult) conditions(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, 
 
 // findings sets Drifted, and what is pending.
 func (v runResult) findings(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
-	if done.err == nil { // Otherwise nothing was compared: what was pending still is.
-		status.Pending = v.drift.pending(done.scope)
-		status.PendingOmitted = int32(len(v.drift.left) - len(status.Pending))
-	}
+	status.Pending, status.PendingOmitted = v.asks.kept.with(v.drift.pending(done.scope), len(v.drift.left), int(status.PendingOmitted))
 	if v.drift.complete {
 		status.Objects = int32(v.drift.objects)
 	}
@@ -348,9 +344,6 @@ func setStalled(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, reason, messag
 	}
 	set(status, sync, fluxmeta.StalledCondition, metav1.ConditionTrue, reason, message)
 }
-
-// messageLimit is the API's bound on a condition's message, in bytes.
-const messageLimit = 32768
 
 // set sets a condition. What others wrote in its message is masked where it was put in: our own names
 // and commands beside it may look like a secret, and must be copied as they are.

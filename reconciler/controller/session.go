@@ -41,8 +41,9 @@ type sessions struct {
 	// notify asks for a visit.
 	notify func(types.NamespacedName)
 	open   map[types.NamespacedName]*session
-	// last are the statuses that were written last, by Sync.
-	last map[types.NamespacedName]written
+	// last are the statuses that were written last, and compared what they were compared with, by Sync.
+	last     map[types.NamespacedName]written
+	compared map[types.NamespacedName]string
 }
 
 // session is one Sync's memory. Only its drift is shared between goroutines:
@@ -87,13 +88,7 @@ type requeueState struct {
 // come from changed.
 func (s *sessions) get(ctx context.Context, sync *v1alpha1.Sync, build Builder) (*session, error) {
 	name := types.NamespacedName{Namespace: sync.Namespace, Name: sync.Name}
-	fingerprint := state.Hash(struct {
-		UID    types.UID
-		Source v1alpha1.Source
-		Path   string
-		From   []v1alpha1.SubstituteReference
-		Given  bool
-	}{sync.UID, sync.Spec.Source, sync.Spec.Path, sync.Spec.SubstituteFrom, len(sync.Spec.Substitute) > 0})
+	fingerprint := fingerprintOf(sync)
 	s.mu.Lock()
 	old := s.open[name]
 	s.mu.Unlock()
@@ -122,6 +117,18 @@ func (s *sessions) get(ctx context.Context, sync *v1alpha1.Sync, build Builder) 
 		go s.watch(live, name, fresh, assembly.Watch)
 	}
 	return fresh, nil
+}
+
+// fingerprintOf is what a session, and what waits, is of: a Sync's source, its path, and where its
+// variables come from.
+func fingerprintOf(sync *v1alpha1.Sync) string {
+	return state.Hash(struct {
+		UID    types.UID
+		Source v1alpha1.Source
+		Path   string
+		From   []v1alpha1.SubstituteReference
+		Given  bool
+	}{sync.UID, sync.Spec.Source, sync.Spec.Path, sync.Spec.SubstituteFrom, len(sync.Spec.Substitute) > 0})
 }
 
 // watch turns drift into visits, for as long as the session lives.
@@ -163,6 +170,7 @@ func (s *sessions) forget(name types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.last, name)
+	delete(s.compared, name)
 }
 
 // close ends all sessions.

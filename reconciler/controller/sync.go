@@ -156,6 +156,24 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 // something that is rewritten every second must not cost a look each time.
 const reportGap = 10 * time.Second
 
+// computable is which changes the run could compute; last is that of the last full one.
+func (d run) computable(last computes) computes {
+	switch {
+	case d.err != nil || d.Resumed:
+		return nothing
+	case d.kind == partial:
+		return last
+	case d.kind == full && (d.Stale != nil || len(d.Problems) > 0):
+		return noDeletions
+	}
+	return everything
+}
+
+// mayHaveMoved reports whether the run does not know where the branch is.
+func (d run) mayHaveMoved() bool {
+	return d.err != nil || d.kind == partial || d.Stale != nil && d.Attempted == ""
+}
+
 // proceed goes on with what the source answered.
 func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *session, got background.Fetched, drifted []state.Key, forced bool) run {
 	if got.Err != nil {
@@ -208,10 +226,12 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 	}
 	done = done.use(sync, s)
 	verdict := resultOf(done)
+	last := everything
 	if s != nil {
 		s.observe(done, sync.Status.Pending, &verdict)
-		s.used = done.scope.Handled
+		s.used, last = done.scope.Handled, s.drift.computes
 	}
+	verdict.asks.kept = keptOf(r.sessions.earlier(sync), done.computable(last), done.mayHaveMoved(), verdict.drift.leaves, done.scope)
 	verdict.ask(sync, done)
 	r.report(sync, s, done, verdict)
 	if s != nil {
@@ -232,6 +252,9 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 		status.LastAppliedTime = &metav1.Time{Time: r.Clock.Now()}
 	}
 	err := r.writeStatus(ctx, sync, status)
+	if err == nil {
+		r.sessions.compares(sync)
+	}
 	if s == nil {
 		return ctrl.Result{RequeueAfter: interval(sync)}, err
 	}

@@ -51,10 +51,6 @@ func (p driftState) waiting(revision string) (reason, message, gist string) {
 	return cmp.Or(reason, pruneHeld), summary(p.reasons(), confirm.Scope{}, false), strings.Join(of, "\x00")
 }
 
-// namedReasons bounds how many reasons a message names, of which there may be one for
-// each deletion: the tokens must have room behind them.
-const namedReasons = 10
-
 // reasons are those of all changes that wait for a person.
 func (p driftState) reasons() hold.Reasons {
 	var all hold.Reasons
@@ -136,19 +132,20 @@ func (p driftState) confirmedKeys() []state.Key {
 // confirms all of it.
 func (v *runResult) ask(sync *v1alpha1.Sync, done run) {
 	v.message = sanitize.Text(v.message) // Before our own command, which must be copied as it is.
-	v.tokens = v.drift.tokens()
+	v.asks.tokens = v.drift.tokens()
 	moved, move := errors.AsType[*gitsource.NotFastForwardError](cmp.Or(done.err, done.Stale))
 	if move {
-		v.tokens = append(v.tokens, syncpolicy.MoveToken(moved.From, moved.To))
+		v.asks.tokens = append(v.asks.tokens, syncpolicy.MoveToken(moved.From, moved.To))
 	}
-	if len(v.tokens) == 0 || v.ready {
+	if v.asks.quote = v.asks.kept.beside(confirm.Tokens(hold.Join(v.asks.tokens, done.scope))); v.asks.quote == "" || v.ready {
 		return
 	}
-	several := distinct(v.tokens, done.scope) > 1
+	several := len(confirm.Tokens(v.asks.quote)) > 1
 	if several && move {
 		v.message += " (confirmation token " + syncpolicy.MoveToken(moved.From, moved.To).In(done.scope) + ")"
 	}
-	reasons := summary(v.drift.reasons(), done.scope, several)
+	reasons := strings.Join(slices.DeleteFunc([]string{summary(v.drift.reasons(), done.scope, several), v.asks.kept.reasons(several)},
+		func(text string) bool { return text == "" }), "; ")
 	switch {
 	case slices.Contains([]string{pruneHeld, guardChangeHeld, nodeReplacementHeld}, v.reason):
 		v.message = reasons
@@ -158,20 +155,11 @@ func (v *runResult) ask(sync *v1alpha1.Sync, done run) {
 	case reasons != "":
 		v.message += "; also waiting for a confirmation: " + reasons
 	}
-	v.message = cut(v.message, messageLimit*3/4) + confirmWith(sync, v.tokens, done.scope)
-}
-
-func distinct(tokens []hold.Token, in confirm.Scope) int {
-	return len(confirm.Tokens(hold.Join(tokens, in)))
-}
-
-// confirmWith is the end of a message on what waits: how all of it is confirmed.
-func confirmWith(sync *v1alpha1.Sync, tokens []hold.Token, in confirm.Scope) string {
 	what := "; confirm with: "
-	if distinct(tokens, in) > 1 {
+	if several {
 		what = "; confirm all of it with: "
 	}
-	return what + confirm.Command(sync.Namespace, sync.Name, hold.Join(tokens, in))
+	v.message = cut(v.message, messageLimit*3/4) + what + confirm.Command(sync.Namespace, sync.Name, v.asks.quote)
 }
 
 // remedy is what ends the wait for a person, where the source waits for one.
@@ -319,10 +307,7 @@ const (
 // confirmation with a part that fits nothing, as long as something waits or another part
 // has served.
 func (v runResult) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
-	if done.err != nil && len(v.tokens) == 0 {
-		return // Nothing was compared: what waited still does, by the same token.
-	}
-	status.ConfirmationToken = hold.Join(v.tokens, done.scope)
+	status.ConfirmationToken = v.asks.quote
 	handled := confirm.Tokens(done.scope.Handled)
 	known := slices.Concat(done.used, confirm.Tokens(sync.Status.LastHandledConfirm), confirm.Tokens(sync.Status.ConfirmationToken))
 	var strange []string
@@ -331,19 +316,19 @@ func (v runResult) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync
 		switch {
 		case hold.Find(handled, part) != "" && hold.Find(known, part) != "":
 			served = true
-		case !fits(sync, part, v.tokens):
+		case !fits(sync, part, v.asks.tokens) && hold.Find(v.asks.kept.asked, part) == "":
 			strange = append(strange, part)
 		}
 	}
-	if len(strange) == 0 || len(v.tokens) == 0 && !served {
+	if len(strange) == 0 || v.asks.quote == "" && !served {
 		meta.RemoveStatusCondition(&status.Conditions, confirmedCondition)
 		return
 	}
 	waits := "nothing waits for a confirmation any more"
-	if len(v.tokens) > 0 {
+	if v.asks.quote != "" {
 		waits = "what waits is confirmed by " + status.ConfirmationToken
 	}
-	if same := hold.Join(instead(sync, strange, v.tokens), done.scope); same != "" && same != status.ConfirmationToken {
+	if same := hold.Join(instead(sync, strange, v.asks.tokens), done.scope); same != "" && same != status.ConfirmationToken {
 		waits = "what waits for the same purpose is confirmed by " + same
 	}
 	for i := range strange {

@@ -290,7 +290,7 @@ func TestTheTokenIsAtTheEndOfAnyMessage(t *testing.T) {
 	v := runResult{drift: driftState{left: left}}
 	v.wait("r")
 	v.ask(&v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "poolwright-system", Name: "dev"}}, run{})
-	token := hold.Join(v.tokens, confirm.Scope{})
+	token := hold.Join(v.asks.tokens, confirm.Scope{})
 	if len(v.message) > messageLimit || !strings.HasSuffix(v.message, "; confirm"+withToken+token) || strings.Contains(token, ",") {
 		t.Errorf("%d bytes, the end %q", len(v.message), v.message[len(v.message)-100:])
 	}

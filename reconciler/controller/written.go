@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,6 +44,29 @@ func (r *SyncReconciler) writeStatus(ctx context.Context, sync *v1alpha1.Sync, s
 		return fmt.Errorf("writing the status of Sync %s: %w", sync.Name, err)
 	}
 	return nil
+}
+
+// earlier is the status of a Sync, empty where it is of another source: by what this process wrote, or where it
+// wrote none yet, of an earlier spec.
+func (s *sessions) earlier(sync *v1alpha1.Sync) v1alpha1.SyncStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of, known := s.compared[client.ObjectKeyFromObject(sync)]
+	ready := meta.FindStatusCondition(sync.Status.Conditions, "Ready")
+	if known && of != fingerprintOf(sync) || !known && ready != nil && ready.ObservedGeneration != sync.Generation {
+		return v1alpha1.SyncStatus{}
+	}
+	return sync.Status
+}
+
+// compares records that the status which was written is of the Sync's source.
+func (s *sessions) compares(sync *v1alpha1.Sync) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.compared == nil {
+		s.compared = map[types.NamespacedName]string{}
+	}
+	s.compared[client.ObjectKeyFromObject(sync)] = fingerprintOf(sync)
 }
 
 func (s *sessions) wrote(sync *v1alpha1.Sync, at time.Time) {
