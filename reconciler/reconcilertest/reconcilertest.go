@@ -5,7 +5,11 @@
 package reconcilertest
 
 import (
+	"errors"
 	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -35,6 +39,16 @@ func Client(t *testing.T, objects ...client.Object) client.Client {
 		t.Fatal(err)
 	}
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+}
+
+// InstalledClient is that of an API server which holds these objects, and knows the kinds
+// of Kubernetes and of CRDs beside ours.
+func InstalledClient(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	if err := errors.Join(v1alpha1.AddToScheme(clientgoscheme.Scheme), apiextensionsv1.AddToScheme(clientgoscheme.Scheme)); err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).Build()
 }
 
 // ClusterFile is a file that declares a Cluster. What spec holds is added to its

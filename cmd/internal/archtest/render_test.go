@@ -13,7 +13,8 @@ import (
 var renderers = map[string]func(*ast.FuncDecl) bool{
 	"reconciler/declared":         nil,
 	"reconciler/declared/checked": nil,
-	"cmd/internal/install":        nil,
+	"cmd/internal/bootstrap":      nil,
+	"cmd/internal/installation":   nil,
 	"cmd/internal/wire/costing":   nil,
 	"cmd/internal/offline":        nil,
 	"cmd/internal/planning":       nil,
@@ -49,7 +50,7 @@ func gitIsRenderedInAChild(s *source) []string {
 			}
 			if p.dir == "cmd/internal/wire" {
 				for _, i := range slices.Sorted(maps.Keys(imports(f))) {
-					if dir, ok := ours(i); ok && slices.Contains([]string{"cmd/internal/install", "cmd/internal/offline", "cmd/internal/planning", "cmd/internal/wire/costing"}, dir) {
+					if dir, ok := ours(i); ok && slices.Contains([]string{"cmd/internal/bootstrap", "cmd/internal/installation", "cmd/internal/offline", "cmd/internal/planning", "cmd/internal/wire/costing"}, dir) {
 						out = append(out, s.at(f.ast.Pos(), "%s renders in this process: the controller must not import it", dir))
 					}
 				}

@@ -149,7 +149,8 @@ var directions = []direction{
 		from: func(p *pkg) bool { return p.in("cmd/internal/wire", "cmd/internal/connect", "cmd/internal/child") },
 		forbids: func(_ *pkg, i string) bool {
 			dir, ok := ours(i)
-			return ok && within(dir, "cmd/internal/cli", "cmd/internal/install", "cmd/internal/migrate", "cmd/internal/offline", "cmd/internal/planning")
+			return ok && within(dir, "cmd/internal/cli", "cmd/internal/bootstrap", "cmd/internal/installation", "cmd/internal/migrate",
+				"cmd/internal/offline", "cmd/internal/planning", "cmd/internal/uninstall")
 		},
 	},
 	{
@@ -162,9 +163,11 @@ var directions = []direction{
 // tasks are the adapters that packages of one task may import, by package: those of single
 // commands, and the controller that starts and stops the engine.
 var tasks = map[string][]string{
-	"cmd/internal/install": {"gitsource/dir", "reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
-	"cmd/internal/migrate": {"gitsource/dir"},
-	"cmd/internal/crds":    {"provision/engine"},
+	"cmd/internal/bootstrap":    {"gitsource/dir", "reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
+	"cmd/internal/installation": {"reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
+	"cmd/internal/uninstall":    {"reconciler/targets/kubernetes", "provision/engine"},
+	"cmd/internal/migrate":      {"gitsource/dir"},
+	"cmd/internal/crds":         {"provision/engine"},
 	// What the controller and the commands that ask a cluster make in the same way.
 	"cmd/internal/connect":  {"reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
 	"cmd/internal/offline":  {"gitsource/dir", "reconciler/targets/aws"},

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/poolwright/poolwright/cmd/internal/install"
+	"github.com/poolwright/poolwright/cmd/internal/bootstrap"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
@@ -25,7 +25,7 @@ type bootstrapFlags struct {
 }
 
 func newBootstrap(conn *connection, streams Streams) *cobra.Command {
-	var req install.BootstrapRequest
+	var req bootstrap.Request
 	f := bootstrapFlags{conn: conn}
 	cmd := &cobra.Command{
 		Use:   "bootstrap DIR",
@@ -64,7 +64,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no
 	return cmd
 }
 
-func (f *bootstrapFlags) run(cmd *cobra.Command, req install.BootstrapRequest, streams Streams) error {
+func (f *bootstrapFlags) run(cmd *cobra.Command, req bootstrap.Request, streams Streams) error {
 	print, err := printer(f.output, report.Options{}, streams)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (f *bootstrapFlags) run(cmd *cobra.Command, req install.BootstrapRequest, s
 
 // shows writes the plan, where a person is asked by it or it is all that there will
 // be, and what else is to be known before. It reports whether the plan was written.
-func (f *bootstrapFlags) shows(b *install.Bootstrap, print func(report.Report) error, streams Streams) (bool, error) {
+func (f *bootstrapFlags) shows(b *bootstrap.Bootstrap, print func(report.Report) error, streams Streams) (bool, error) {
 	// A program gets one document: what became of the plan, where it is carried
 	// out unasked.
 	planFirst := f.output == "text" || !f.confirmation.yes || f.confirmation.dryRun || b.Todo() == 0
@@ -111,7 +111,7 @@ func (f *bootstrapFlags) shows(b *install.Bootstrap, print func(report.Report) e
 
 // carriesOut does what there is to do, waits where that is wanted, and takes over
 // from another Karpenter last.
-func (f *bootstrapFlags) carriesOut(ctx context.Context, b *install.Bootstrap, takes, planFirst bool, streams Streams) error {
+func (f *bootstrapFlags) carriesOut(ctx context.Context, b *bootstrap.Bootstrap, takes, planFirst bool, streams Streams) error {
 	if b.Todo() == 0 {
 		fmt.Fprintln(streams.Err, "nothing to change")
 	}
@@ -130,7 +130,7 @@ func (f *bootstrapFlags) carriesOut(ctx context.Context, b *install.Bootstrap, t
 }
 
 // possible reports whether somebody can be asked, with all that is missing.
-func (f *bootstrapFlags) possible(req install.BootstrapRequest, streams Streams) error {
+func (f *bootstrapFlags) possible(req bootstrap.Request, streams Streams) error {
 	err := f.confirmation.possible(streams)
 	if err != nil && req.Image == "" {
 		return fmt.Errorf("%w; and where nothing is installed yet, name the controller's image with --image", err)
@@ -139,7 +139,7 @@ func (f *bootstrapFlags) possible(req install.BootstrapRequest, streams Streams)
 }
 
 // finish waits for the controller and says how to go on.
-func (f *bootstrapFlags) finish(ctx context.Context, b *install.Bootstrap, streams Streams) error {
+func (f *bootstrapFlags) finish(ctx context.Context, b *bootstrap.Bootstrap, streams Streams) error {
 	if err := b.WaitAvailable(ctx, f.timeout); err != nil {
 		return err
 	}
@@ -152,8 +152,8 @@ func (f *bootstrapFlags) finish(ctx context.Context, b *install.Bootstrap, strea
 }
 
 // planned makes the plan. The repository's mistakes are listed as lint does.
-func planned(ctx context.Context, req install.BootstrapRequest, streams Streams) (*install.Bootstrap, error) {
-	b, err := install.PlanBootstrap(ctx, req)
+func planned(ctx context.Context, req bootstrap.Request, streams Streams) (*bootstrap.Bootstrap, error) {
+	b, err := bootstrap.Plan(ctx, req)
 	if mistakes, ok := errors.AsType[*targets.ProblemsError](err); ok {
 		for _, p := range mistakes.Problems {
 			fmt.Fprintln(streams.Out, p)
@@ -165,7 +165,7 @@ func planned(ctx context.Context, req install.BootstrapRequest, streams Streams)
 
 // apply asks, makes the changes, and shows what became of them where that was
 // not all, or where nothing was shown before.
-func (f *bootstrapFlags) apply(ctx context.Context, b *install.Bootstrap, streams Streams, shown bool) error {
+func (f *bootstrapFlags) apply(ctx context.Context, b *bootstrap.Bootstrap, streams Streams, shown bool) error {
 	print, err := printer(f.output, report.Options{}, streams)
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ func (f *bootstrapFlags) apply(ctx context.Context, b *install.Bootstrap, stream
 }
 
 // confirmPrompt asks for all that is going to be done.
-func confirmPrompt(b *install.Bootstrap) string {
+func confirmPrompt(b *bootstrap.Bootstrap) string {
 	var parts []string
 	if n := b.Todo(); n > 0 {
 		parts = append(parts, "make "+counted(n, "change"))

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/poolwright/poolwright/cmd/internal/install"
+	"github.com/poolwright/poolwright/cmd/internal/uninstall"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -83,7 +83,7 @@ func raisePools(ctx context.Context, conn *connection, progress io.Writer) error
 	if err != nil {
 		return err
 	}
-	n, err := install.RaisePools(ctx, cfg)
+	n, err := uninstall.RaisePools(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("giving NodePools the limits back that an uninstall had lowered: %w", err)
 	}

@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/poolwright/poolwright/cmd/internal/install"
+	"github.com/poolwright/poolwright/cmd/internal/uninstall"
 )
 
 func newUninstall(conn *connection, streams Streams) *cobra.Command {
-	var req install.UninstallRequest
+	var req uninstall.Request
 	var answered yesNo
 	cmd := &cobra.Command{
 		Use:   "uninstall",
@@ -33,7 +33,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no
 				return err
 			}
 			req.Namespace, req.Progress = conn.namespace, progressTo(streams)
-			u, err := install.PlanUninstall(cmd.Context(), req)
+			u, err := uninstall.Plan(cmd.Context(), req)
 			if err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no
 }
 
 // printRemoval lists what would be done and what stays.
-func printRemoval(out io.Writer, u *install.Uninstall, req install.UninstallRequest) {
+func printRemoval(out io.Writer, u *uninstall.Uninstall, req uninstall.Request) {
 	fmt.Fprintf(out, "Uninstalling Poolwright from %s, namespace %s:\n", req.REST.Host, req.Namespace)
 	for i, text := range u.Steps() {
 		fmt.Fprintf(out, "%3d. %s\n", i+1, text)

@@ -1,4 +1,4 @@
-package install
+package bootstrap
 
 import (
 	"context"
@@ -10,13 +10,15 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 )
 
 // WaitAvailable returns once all replicas of the controller are of the newest
 // form and available. Its error says what keeps them.
 func (b *Bootstrap) WaitAvailable(ctx context.Context, timeout time.Duration) error {
-	key := client.ObjectKey{Namespace: b.req.Namespace, Name: shippedName}
-	err := follow(ctx, timeout, b.req.Progress, func(ctx context.Context) (bool, string, error) {
+	key := client.ObjectKey{Namespace: b.req.Namespace, Name: installation.Deployment}
+	err := installation.Await(ctx, timeout, b.req.Progress, func(ctx context.Context) (bool, string, error) {
 		var d appsv1.Deployment
 		if err := b.direct.Get(ctx, key, &d); err != nil {
 			return false, "", fmt.Errorf("reading Deployment %s: %w", key, err)
@@ -41,7 +43,7 @@ func (b *Bootstrap) WaitAvailable(ctx context.Context, timeout time.Duration) er
 // podErrors is what the controller's pods wait for.
 func (b *Bootstrap) podErrors(ctx context.Context) string {
 	var pods corev1.PodList
-	if err := b.direct.List(ctx, &pods, client.InNamespace(b.req.Namespace), client.MatchingLabels{"app.kubernetes.io/name": shippedName}); err != nil {
+	if err := b.direct.List(ctx, &pods, client.InNamespace(b.req.Namespace), client.MatchingLabels{"app.kubernetes.io/name": installation.Deployment}); err != nil {
 		return ""
 	}
 	var out []string

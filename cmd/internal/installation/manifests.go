@@ -1,4 +1,7 @@
-package install
+// Package installation is what bootstrap and uninstall share: the manifests of an
+// installation, what a running one has, its lease, and how a change of it is awaited and
+// reported.
+package installation
 
 import (
 	"context"
@@ -20,34 +23,43 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
-// installation is the name under which the objects of an installation are
-// remembered, in an inventory of their own beside those of the Syncs.
-const installation = kubernetes.Installation
+// Name is under which the objects of an installation are recorded, in an inventory of
+// their own beside those of the Syncs.
+const Name = kubernetes.Installation
 
 // The names that config/ gives.
 const (
-	shippedNamespace = "poolwright-system"
-	shippedName      = "poolwright" // of the Deployment, its container and its account
-	partOfLabel      = "app.kubernetes.io/part-of"
-	roleAnnotation   = "eks.amazonaws.com/role-arn"
+	// DefaultNamespace is the controller's.
+	DefaultNamespace = "poolwright-system"
+	// Deployment is the name of the controller's Deployment, its container and its
+	// service account.
+	Deployment = "poolwright"
+	// PartOfLabel is on every object of an installation, with Deployment as its value.
+	PartOfLabel    = "app.kubernetes.io/part-of"
+	roleAnnotation = "eks.amazonaws.com/role-arn"
 )
 
-// manifests is how those of config/ become those of one installation.
-type manifests struct {
-	namespace string
-	// image is the controller's.
-	image string
-	// roleARN is the IAM role of the service account; empty where Pod Identity
+// CABundleVariable is the controller's environment variable with the API server's CA
+// that nodes get, PEM in base64: Karpenter's own, and part of every drift hash.
+const CABundleVariable = "CLUSTER_CA_BUNDLE"
+
+// Manifests is how those of config/ become those of one installation.
+type Manifests struct {
+	// Namespace is the controller's.
+	Namespace string
+	// Image is the controller's.
+	Image string
+	// RoleARN is the IAM role of the service account; empty where Pod Identity
 	// gives it, or nobody does.
-	roleARN string
-	// caBundle is the CA as another Karpenter has told it to the nodes that the
+	RoleARN string
+	// CABundle is the CA as another Karpenter has told it to the nodes that the
 	// engine takes over; empty where it was the API server's own.
-	caBundle string
+	CABundle string
 }
 
-// objects are the rendered manifests. They have no origin: it would be a file
+// Objects are the rendered manifests. They have no origin: it would be a file
 // of this repository, not of the reader's.
-func (in manifests) objects() ([]state.Item, error) {
+func (in Manifests) Objects() ([]state.Item, error) {
 	found, err := declared.Load(config.Files, "default", declared.Options{})
 	if err == nil && len(found.Problems) > 0 {
 		err = errors.New(found.Problems[0].String())
@@ -71,30 +83,30 @@ func (in manifests) objects() ([]state.Item, error) {
 
 // relocate moves an object into the chosen namespace. What lies in another one,
 // as the role for the cluster's DNS, stays there.
-func (in manifests) relocate(o *unstructured.Unstructured) {
-	if o.GetNamespace() == shippedNamespace {
-		o.SetNamespace(in.namespace)
+func (in Manifests) relocate(o *unstructured.Unstructured) {
+	if o.GetNamespace() == DefaultNamespace {
+		o.SetNamespace(in.Namespace)
 	}
-	if o.GetKind() == "Namespace" && o.GetName() == shippedNamespace {
-		o.SetName(in.namespace)
+	if o.GetKind() == "Namespace" && o.GetName() == DefaultNamespace {
+		o.SetName(in.Namespace)
 	}
 	subjects, _ := o.Object["subjects"].([]any)
 	for _, s := range subjects {
-		if subject, ok := s.(map[string]any); ok && subject["namespace"] == shippedNamespace {
-			subject["namespace"] = in.namespace
+		if subject, ok := s.(map[string]any); ok && subject["namespace"] == DefaultNamespace {
+			subject["namespace"] = in.Namespace
 		}
 	}
 }
 
 // fill sets what config/ leaves to the one who installs.
-func (in manifests) fill(o *unstructured.Unstructured) error {
+func (in Manifests) fill(o *unstructured.Unstructured) error {
 	switch o.GetKind() {
 	case "CustomResourceDefinition":
 		// The running controller reads the serial, and leaves its own alone.
 		annotate(o, crd.SerialAnnotation, strconv.Itoa(crd.Serial))
 	case "ServiceAccount":
-		if in.roleARN != "" {
-			annotate(o, roleAnnotation, in.roleARN)
+		if in.RoleARN != "" {
+			annotate(o, roleAnnotation, in.RoleARN)
 		}
 	case "Deployment":
 		containers, _, err := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
@@ -105,10 +117,10 @@ func (in manifests) fill(o *unstructured.Unstructured) error {
 		if !ok {
 			return errors.New("its container is no object")
 		}
-		container["image"] = in.image
-		if in.caBundle != "" {
+		container["image"] = in.Image
+		if in.CABundle != "" {
 			env, _ := container["env"].([]any)
-			container["env"] = append(env, map[string]any{"name": caBundleVariable, "value": in.caBundle})
+			container["env"] = append(env, map[string]any{"name": CABundleVariable, "value": in.CABundle})
 		}
 		return unstructured.SetNestedSlice(o.Object, containers, "spec", "template", "spec", "containers")
 	}
@@ -124,9 +136,9 @@ func annotate(o *unstructured.Unstructured, key, value string) {
 	o.SetAnnotations(annotations)
 }
 
-// withoutNewerCRDs leaves out the definitions that a newer release has
+// WithoutNewerCRDs leaves out the definitions that a newer release has
 // installed: they are never taken back. It names them.
-func withoutNewerCRDs(ctx context.Context, c client.Client, items []state.Item) (kept []state.Item, newer []string, err error) {
+func WithoutNewerCRDs(ctx context.Context, c client.Client, items []state.Item) (kept []state.Item, newer []string, err error) {
 	for _, item := range items {
 		if item.Key.Kind != "CustomResourceDefinition" {
 			kept = append(kept, item)
@@ -147,38 +159,39 @@ func withoutNewerCRDs(ctx context.Context, c client.Client, items []state.Item) 
 	return kept, newer, nil
 }
 
-// liveInstall is what an installation keeps where nobody says otherwise.
-type liveInstall struct{ image, caBundle string }
+// Live is what the Deployment of an installation has, empty where there is none: the
+// image, and the CA bundle of [CABundleVariable].
+type Live struct{ Image, CABundle string }
 
-// liveController reads what the controller that is installed already has; where
+// ReadLive reads what the controller that is installed already has; where
 // none is, all is empty.
-func liveController(ctx context.Context, c client.Client, namespace string) (liveInstall, error) {
+func ReadLive(ctx context.Context, c client.Client, namespace string) (Live, error) {
 	var d appsv1.Deployment
-	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: shippedName}, &d)
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: Deployment}, &d)
 	if apierrors.IsNotFound(err) {
-		return liveInstall{}, nil
+		return Live{}, nil
 	}
 	if err != nil {
-		return liveInstall{}, fmt.Errorf("reading Deployment %s/%s: %w", namespace, shippedName, err)
+		return Live{}, fmt.Errorf("reading Deployment %s/%s: %w", namespace, Deployment, err)
 	}
 	for _, container := range d.Spec.Template.Spec.Containers {
-		if container.Name != shippedName {
+		if container.Name != Deployment {
 			continue
 		}
-		live := liveInstall{image: container.Image}
+		live := Live{Image: container.Image}
 		for _, e := range container.Env {
-			if e.Name == caBundleVariable {
-				live.caBundle = e.Value
+			if e.Name == CABundleVariable {
+				live.CABundle = e.Value
 			}
 		}
 		return live, nil
 	}
-	return liveInstall{}, nil
+	return Live{}, nil
 }
 
-// syncItem is a Sync as an object of the installation: only the fields that
+// SyncItem is a Sync as an object of the installation: only the fields that
 // bootstrap decides, so that all others stay as people set them.
-func syncItem(namespace, name string, spec map[string]any) state.Item {
+func SyncItem(namespace, name string, spec map[string]any) state.Item {
 	gvk := v1alpha1.GroupVersion.WithKind("Sync")
 	return state.Item{
 		Key:     state.Key{Target: kubernetes.Name, Group: gvk.Group, Kind: gvk.Kind, Namespace: namespace, Name: name},

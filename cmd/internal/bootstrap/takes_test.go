@@ -1,4 +1,4 @@
-package install
+package bootstrap
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/engine/takeover"
@@ -46,7 +47,7 @@ func TestNoEngineIsInstalledBesideAKarpenterThatItWouldNotSee(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spec := reconcilertest.Cluster(nil).Spec
 			spec.Engine.Mode = c.mode
-			b := &Bootstrap{direct: live(t, unseenKarpenter(c.replicas))}
+			b := &Bootstrap{direct: reconcilertest.InstalledClient(t, unseenKarpenter(c.replicas))}
 			err := b.findOthers(t.Context(), declaredEKS{spec: spec})
 			if (err != nil) != c.refuses || err != nil && !strings.Contains(err.Error(), "DISABLE_LEADER_ELECTION is set") {
 				t.Errorf("%v", err)
@@ -112,7 +113,7 @@ func TestATakeOverBelievesOnlyAControllerThatLeads(t *testing.T) {
 			if c.lease != nil {
 				objects = append(objects, c.lease)
 			}
-			kube, now := live(t, objects...), time.Now()
+			kube, now := reconcilertest.InstalledClient(t, objects...), time.Now()
 			if !c.crashed {
 				kube = renewing(kube)
 			}
@@ -123,7 +124,7 @@ func TestATakeOverBelievesOnlyAControllerThatLeads(t *testing.T) {
 				if scales != want || err != nil || strings.HasPrefix(said, waits) == scales {
 					t.Errorf("at the %s look it scales the other one down: %t, %q, %v", look, scales, said, err)
 				}
-				now = now.Add(pollInterval)
+				now = now.Add(installation.PollInterval)
 			}
 			if runs, said, err := b.engineRuns(t.Context()); runs != c.run || err != nil || strings.HasPrefix(said, waits) == runs {
 				t.Errorf("the engine runs: %t, %q, %v", runs, said, err)
@@ -144,11 +145,11 @@ func takesOverTwice(t *testing.T) {
 	running := reconcilertest.Cluster(func(c *v1alpha1.Cluster) {
 		c.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: cluster.EngineRunning, LastTransitionTime: metav1.Now()}}
 	})
-	kube := renewing(live(t, d, running, leading("pod-1", 0, true)))
+	kube := renewing(reconcilertest.InstalledClient(t, d, running, leading("pod-1", 0, true)))
 	for _, turn := range []string{"first", "again"} {
 		var said []string
 		b := &Bootstrap{direct: kube, leader: leaderWatch{now: time.Now}}
-		b.req = BootstrapRequest{TakeOver: true, Progress: func(line string) { said = append(said, line) }}
+		b.req = Request{TakeOver: true, Progress: func(line string) { said = append(said, line) }}
 		if err := b.findOthers(t.Context(), declaredEKS{spec: running.Spec}); err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +177,7 @@ func TestALeaseThatMayNotBePatchedOnlyTakesLonger(t *testing.T) {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, key.Name, nil)
 	}
 	now := time.Now()
-	v := &leaseTakeover{Client: interceptor.NewClient(live(t, lease).(client.WithWatch), interceptor.Funcs{Patch: forbidden}), key: key, now: func() time.Time { return now }}
+	v := &leaseTakeover{Client: interceptor.NewClient(reconcilertest.InstalledClient(t, lease).(client.WithWatch), interceptor.Funcs{Patch: forbidden}), key: key, now: func() time.Time { return now }}
 	if done, _, err := v.check(t.Context()); done || err != nil {
 		t.Fatalf("done %t, %v", done, err)
 	}

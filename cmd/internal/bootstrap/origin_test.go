@@ -1,4 +1,4 @@
-package install
+package bootstrap
 
 import (
 	"errors"
@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 )
 
 func TestWhatIsNotCommittedIsNamed(t *testing.T) {
@@ -68,7 +70,7 @@ func TestASyncWaitsForItsSecret(t *testing.T) {
 		"it is there":    {named: "git", has: []client.Object{secret}},
 		"not that other": {named: "token", has: []client.Object{secret}, waits: true},
 	} {
-		b := &Bootstrap{req: BootstrapRequest{Namespace: "gpu", Sync: SyncRequest{Secret: c.named}}, direct: live(t, c.has...)}
+		b := &Bootstrap{req: Request{Namespace: "gpu", Sync: SyncRequest{Secret: c.named}}, direct: reconcilertest.InstalledClient(t, c.has...)}
 		if got := b.Waits(t.Context()); (got != "") != c.waits {
 			t.Errorf("%s: %q", name, got)
 		}

@@ -1,4 +1,4 @@
-package install
+package bootstrap
 
 import (
 	"strings"
@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
@@ -21,7 +22,7 @@ func karpenters(names ...string) (out []*appsv1.Deployment) {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}}
 		d.Spec.Template.Spec.Containers = []corev1.Container{{
 			Name: "controller", Image: "public.ecr.aws/karpenter/controller:" + engine.KarpenterVersion,
-			Env: []corev1.EnvVar{{Name: "CLUSTER_NAME", Value: reconcilertest.Cluster(nil).Spec.Name}, {Name: caBundleVariable, Value: "Y2E=\n"}},
+			Env: []corev1.EnvVar{{Name: "CLUSTER_NAME", Value: reconcilertest.Cluster(nil).Spec.Name}, {Name: installation.CABundleVariable, Value: "Y2E=\n"}},
 		}}
 		out = append(out, d)
 	}
@@ -68,7 +69,7 @@ func TestAKarpenterIsTakenOverFromOnlyWhereThatEndsWell(t *testing.T) {
 			for _, d := range c.there {
 				objects = append(objects, d)
 			}
-			b := &Bootstrap{direct: live(t, objects...), req: BootstrapRequest{TakeOver: !c.not}}
+			b := &Bootstrap{direct: reconcilertest.InstalledClient(t, objects...), req: Request{TakeOver: !c.not}}
 			d := declaredEKS{spec: reconcilertest.Cluster(nil).Spec, origin: state.Origin{File: "cluster.yaml", Line: 3}}
 			d.spec.Engine.Mode = c.mode
 			err := b.findOthers(t.Context(), d)
@@ -102,8 +103,8 @@ func TestOneCABundleIsComparedAndInstalled(t *testing.T) {
 		return d
 	}
 	ours := func(bundle string) *appsv1.Deployment {
-		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "poolwright-system", Name: shippedName}}
-		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: shippedName, Image: "poolwright:1", Env: []corev1.EnvVar{{Name: caBundleVariable, Value: bundle}}}}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "poolwright-system", Name: installation.Deployment}}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: installation.Deployment, Image: "poolwright:1", Env: []corev1.EnvVar{{Name: installation.CABundleVariable, Value: bundle}}}}
 		return d
 	}
 	for name, c := range map[string]struct {
@@ -125,7 +126,7 @@ func TestOneCABundleIsComparedAndInstalled(t *testing.T) {
 			for _, d := range c.there {
 				objects = append(objects, d)
 			}
-			b := &Bootstrap{direct: live(t, objects...), req: BootstrapRequest{Namespace: "poolwright-system"}}
+			b := &Bootstrap{direct: reconcilertest.InstalledClient(t, objects...), req: Request{Namespace: "poolwright-system"}}
 			if err := b.findOthers(t.Context(), declaredEKS{spec: reconcilertest.Cluster(nil).Spec}); err != nil {
 				t.Fatal(err)
 			}

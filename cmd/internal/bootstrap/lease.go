@@ -1,4 +1,4 @@
-package install
+package bootstrap
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/cmd/internal/wire"
 )
 
@@ -35,7 +36,7 @@ type leaseTakeover struct {
 // over: no renewal for as long as the lease lasts.
 func (b *Bootstrap) awaitLease(ctx context.Context, k existingKarpenter, timeout time.Duration) error {
 	v := &leaseTakeover{Client: b.direct, now: time.Now, key: k.Election}
-	if err := follow(ctx, timeout, b.req.Progress, v.check); err != nil {
+	if err := installation.Await(ctx, timeout, b.req.Progress, v.check); err != nil {
 		return fmt.Errorf("waiting for the end of lease %s: %w", v.key, err)
 	}
 	return nil
@@ -88,24 +89,24 @@ func (v *leaseTakeover) check(ctx context.Context) (bool, string, error) {
 // longer than the lease lasts by our own clock.
 type leaderWatch struct {
 	now      func() time.Time
-	lastRead leaseFound // as it was read last
-	asked    time.Time  // when that was, by our own clock
-	renewed  time.Time  // not later than its holder renewed it, by our own clock; zero until we saw that
+	lastRead installation.Lease // as it was read last
+	asked    time.Time          // when that was, by our own clock
+	renewed  time.Time          // not later than its holder renewed it, by our own clock; zero until we saw that
 }
 
 // read reads the lease and reports whether its holder leads. Who takes it from another has
 // yet to renew it: what a Cluster says at that moment was said by the one before.
-func (w *leaderWatch) read(ctx context.Context, reader client.Reader, namespace string) (lease leaseFound, leads bool, err error) {
+func (w *leaderWatch) read(ctx context.Context, reader client.Reader, namespace string) (lease installation.Lease, leads bool, err error) {
 	asked := w.now()
-	if lease, err = findLease(ctx, reader, namespace); err != nil {
+	if lease, err = installation.FindLease(ctx, reader, namespace); err != nil {
 		return lease, false, err
 	}
 	switch {
-	case lease.holder != w.lastRead.holder:
+	case lease.Holder != w.lastRead.Holder:
 		w.renewed = time.Time{}
-	case !lease.renewed.Equal(w.lastRead.renewed):
+	case !lease.Renewed.Equal(w.lastRead.Renewed):
 		w.renewed = w.asked // it may have been right after we looked last
 	}
 	w.lastRead, w.asked = lease, asked
-	return lease, lease.holder != "" && w.now().Sub(w.renewed) < wire.LeaseDuration, nil
+	return lease, lease.Holder != "" && w.now().Sub(w.renewed) < wire.LeaseDuration, nil
 }

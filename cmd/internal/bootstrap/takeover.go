@@ -1,4 +1,4 @@
-package install
+package bootstrap
 
 import (
 	"cmp"
@@ -16,16 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/engine/takeover"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/state/owner"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
-
-// caBundleVariable is Karpenter's, and ours for the same: the API server's CA as
-// nodes are told it, PEM in base64, and part of every drift hash.
-const caBundleVariable = "CLUSTER_CA_BUNDLE"
 
 // existingKarpenter is a Karpenter that runs in the cluster already.
 type existingKarpenter struct {
@@ -45,7 +42,7 @@ func (b *Bootstrap) findOthers(ctx context.Context, eks declaredEKS) error {
 	if err != nil {
 		return err
 	}
-	live, err := liveController(ctx, b.direct, b.req.Namespace)
+	live, err := installation.ReadLive(ctx, b.direct, b.req.Namespace)
 	if err != nil {
 		return err
 	}
@@ -86,8 +83,8 @@ func (b *Bootstrap) compares(ctx context.Context, k takeover.Karpenter, eks decl
 	other := existingKarpenter{k, compared}
 	if k.CABundle == "" && b.caBundle != "" && b.caBundle != root {
 		other.compared.Obstacles = append(other.compared.Obstacles, takeover.Finding{
-			What: fmt.Sprintf("it has no %s, and the controller that is installed has one: every node would be replaced", caBundleVariable),
-			Do:   fmt.Sprintf("kubectl -n %s set env deployment %s %s-, then run the same command again", b.req.Namespace, shippedName, caBundleVariable),
+			What: fmt.Sprintf("it has no %s, and the controller that is installed has one: every node would be replaced", installation.CABundleVariable),
+			Do:   fmt.Sprintf("kubectl -n %s set env deployment %s %s-, then run the same command again", b.req.Namespace, installation.Deployment, installation.CABundleVariable),
 		})
 	}
 	if err := b.owned(ctx, &other); err != nil {
@@ -102,8 +99,8 @@ func (b *Bootstrap) compares(ctx context.Context, k takeover.Karpenter, eks decl
 // makes nodes at this moment knows best: the Karpenter that runs, then the
 // controller that is installed, and one that was stopped only where there is
 // neither.
-func (b *Bootstrap) bundleFor(found []takeover.Karpenter, live liveInstall) string {
-	bundle, runs := live.caBundle, false
+func (b *Bootstrap) bundleFor(found []takeover.Karpenter, live installation.Live) string {
+	bundle, runs := live.CABundle, false
 	for _, k := range found {
 		if k.Replicas > 0 && !runs {
 			bundle, runs = cmp.Or(k.CABundle, bundle), true
@@ -115,10 +112,10 @@ func (b *Bootstrap) bundleFor(found []takeover.Karpenter, live liveInstall) stri
 	for _, k := range found {
 		switch {
 		case k.CABundle == "" || k.CABundle == bundle:
-		case bundle == "" && live.image == "":
+		case bundle == "" && live.Image == "":
 			bundle = k.CABundle
 		default:
-			b.Warnings = append(b.Warnings, fmt.Sprintf("Deployment %s is scaled to zero and has another %s than the controller is given: nodes that it made would be replaced when the engine starts; delete the Deployment if it made none", k.Deployment, caBundleVariable))
+			b.Warnings = append(b.Warnings, fmt.Sprintf("Deployment %s is scaled to zero and has another %s than the controller is given: nodes that it made would be replaced when the engine starts; delete the Deployment if it made none", k.Deployment, installation.CABundleVariable))
 		}
 	}
 	return bundle
@@ -189,7 +186,7 @@ func (b *Bootstrap) TakesOver() (string, error) {
 		return "", nil
 	}
 	if len(b.others) > 1 {
-		return "", fmt.Errorf("%s run here: two Karpenters must never run at a time; scale all but one to zero first", count(len(b.others), "Karpenter"))
+		return "", fmt.Errorf("%s run here: two Karpenters must never run at a time; scale all but one to zero first", installation.Count(len(b.others), "Karpenter"))
 	}
 	k := b.others[0]
 	if n := len(k.compared.Obstacles); n > 0 {
@@ -210,7 +207,7 @@ func (b *Bootstrap) TakeOver(ctx context.Context, timeout time.Duration) error {
 	if waits := b.Waits(ctx); waits != "" {
 		return fmt.Errorf("not taking over yet: %s; then run the same command again", waits)
 	}
-	if err := follow(ctx, timeout, b.req.Progress, b.onlyOneWaits); err != nil {
+	if err := installation.Await(ctx, timeout, b.req.Progress, b.onlyOneWaits); err != nil {
 		return fmt.Errorf("not taking over from Deployment %s, which goes on: %w", k.Deployment, err)
 	}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: k.Deployment.Namespace, Name: k.Deployment.Name}}
@@ -227,7 +224,7 @@ func (b *Bootstrap) TakeOver(ctx context.Context, timeout time.Duration) error {
 func (b *Bootstrap) replaceKarpenter(ctx context.Context, k existingKarpenter, replicas int32, timeout time.Duration) error {
 	err := b.awaitLease(ctx, k, timeout)
 	if err == nil {
-		err = follow(ctx, timeout, b.req.Progress, b.engineRuns)
+		err = installation.Await(ctx, timeout, b.req.Progress, b.engineRuns)
 	}
 	if err != nil {
 		return fmt.Errorf("Deployment %s is scaled to zero and the engine does not run, so nobody provisions nodes: %w; mend that and run the same command again, or go back: set spec.engine.mode to External, wait for that, then %s", k.Deployment, err, scaling(k.Karpenter, replicas))
@@ -278,7 +275,7 @@ func (b *Bootstrap) engineReady(ctx context.Context) (*metav1.Condition, error) 
 		return nil, err
 	}
 	lease, leads, err := b.leader.read(ctx, b.direct, b.req.Namespace)
-	if err != nil || !leads || ready.Reason == cluster.EngineRunning && !lease.engine {
+	if err != nil || !leads || ready.Reason == cluster.EngineRunning && !lease.Engine {
 		return nil, err
 	}
 	return ready, nil

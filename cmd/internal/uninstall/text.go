@@ -1,4 +1,4 @@
-package install
+package uninstall
 
 import (
 	"cmp"
@@ -7,17 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
-
-// count writes a number of things.
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
 
 // names writes "Sync a" or "Syncs a and b".
 func names(kind string, syncs []v1alpha1.Sync) string {
@@ -42,14 +35,14 @@ func (f *installedState) finalized(drain bool) string {
 			switch {
 			case drain && len(f.claims) > 0:
 				left = 0
-			case f.lease.engineRuns():
+			case f.lease.EngineRuns():
 				left -= f.holding[kind].going
 			}
 		}
 		if left <= 0 {
 			continue
 		}
-		part := count(left, kind)
+		part := installation.Count(left, kind)
 		if strings.HasSuffix(part, "Classs") {
 			part = strings.TrimSuffix(part, "s") + "es"
 		}
@@ -65,7 +58,7 @@ func (f *installedState) kinds() string {
 	}
 	out := ", the kinds Sync and Cluster among them"
 	if n := len(f.clusters); n > 0 {
-		out += fmt.Sprintf(", with %s", count(n, "Cluster"))
+		out += fmt.Sprintf(", with %s", installation.Count(n, "Cluster"))
 	}
 	return out
 }
@@ -130,9 +123,9 @@ func (f *installedState) warnings(drain, released bool) []string {
 	var out []string
 	staying := len(f.claims) - f.leaving()
 	if !drain && staying > 0 && f.otherKarpenter == "" {
-		out = append(out, fmt.Sprintf("%s of the pools would go on running, and cost, with nobody to terminate them: use --drain to remove them first", count(staying, "node")))
+		out = append(out, fmt.Sprintf("%s of the pools would go on running, and cost, with nobody to terminate them: use --drain to remove them first", installation.Count(staying, "node")))
 	}
-	if !released || f.lease.engineRuns() {
+	if !released || f.lease.EngineRuns() {
 		return out
 	}
 	var ids []string
@@ -142,7 +135,7 @@ func (f *installedState) warnings(drain, released bool) []string {
 		}
 	}
 	if slices.Sort(ids); len(ids) > 0 {
-		out = append(out, fmt.Sprintf("no engine runs that would end the termination of %s: the NodeClaims go, and the instances stay until you run aws ec2 terminate-instances --instance-ids %s", count(len(ids), "node"), strings.Join(ids, " ")))
+		out = append(out, fmt.Sprintf("no engine runs that would end the termination of %s: the NodeClaims go, and the instances stay until you run aws ec2 terminate-instances --instance-ids %s", installation.Count(len(ids), "node"), strings.Join(ids, " ")))
 	}
 	return out
 }

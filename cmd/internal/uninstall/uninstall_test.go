@@ -1,4 +1,4 @@
-package install
+package uninstall
 
 import (
 	"context"
@@ -9,15 +9,17 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision/engine/gate"
@@ -52,8 +54,8 @@ func node(name string, labels map[string]string) *corev1.Node {
 func removal(t *testing.T, objects ...client.Object) *Uninstall {
 	t.Helper()
 	return &Uninstall{
-		req:    UninstallRequest{Namespace: "gpu", Timeout: time.Minute, Progress: func(string) {}},
-		direct: live(t, objects...),
+		req:    Request{Namespace: "gpu", Timeout: time.Minute, Progress: func(string) {}},
+		direct: reconcilertest.InstalledClient(t, objects...),
 	}
 }
 
@@ -68,7 +70,7 @@ func installedTraces() installedState {
 		syncs:       []v1alpha1.Sync{{ObjectMeta: metav1.ObjectMeta{Name: "prod"}}, {ObjectMeta: metav1.ObjectMeta{Name: "dev"}}},
 		clusters:    []v1alpha1.Cluster{*reconcilertest.Cluster(nil)},
 		inventories: []client.Object{&corev1.ConfigMap{}},
-		lease:       leaseFound{exists: true, holder: "pod-1", engine: true, renewed: time.Now()},
+		lease:       installation.Lease{Exists: true, Holder: "pod-1", Engine: true, Renewed: time.Now()},
 		claims:      []karpv1.NodeClaim{*claim("a", nodeClassGroup, false), *claim("b", nodeClassGroup, true)},
 		holding:     map[string]finalizerCount{"NodeClaim": {all: 2}, "Node": {all: 1}, "EC2NodeClass": {all: 2}},
 	}
@@ -87,13 +89,13 @@ func TestARemovalIsToldAsItsGolden(t *testing.T) {
 	}{
 		{"everything is there and runs", false, func(*installedState) {}},
 		{"nodes are drained first", true, func(*installedState) {}},
-		{"the engine does not run", false, func(f *installedState) { f.lease = leaseFound{} }},
+		{"the engine does not run", false, func(f *installedState) { f.lease = installation.Lease{} }},
 		{"another Karpenter leads", false, func(f *installedState) { f.otherKarpenter = "another Karpenter leads in this cluster" }},
 		{"another Poolwright has Syncs", false, func(f *installedState) {
 			f.elsewhere = []v1alpha1.Sync{{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "dev"}}}
 			f.installed = state.NewSet(f.installed.Items()[0])
 		}},
-		{"nothing says that the engine was ours", false, func(f *installedState) { f.lease, f.clusters = leaseFound{}, nil }},
+		{"nothing says that the engine was ours", false, func(f *installedState) { f.lease, f.clusters = installation.Lease{}, nil }},
 		{"a drain was cut off, and the nodes are on their way", false, func(f *installedState) {
 			f.lowered, f.holding = 2, map[string]finalizerCount{"NodeClaim": {2, 2}, "Node": {1, 1}, "EC2NodeClass": {all: 2}}
 			f.claims = []karpv1.NodeClaim{*claim("a", nodeClassGroup, true), *claim("b", nodeClassGroup, true)}
@@ -165,7 +167,7 @@ func TestWhoeverStopsHalfwayIsToldTheWayBack(t *testing.T) {
 func TestFinalizersStayWhereTheyMayBeAnothers(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode   v1alpha1.EngineMode
-		lease  leaseFound
+		lease  installation.Lease
 		forced bool
 		other  string
 		want   bool
@@ -173,8 +175,8 @@ func TestFinalizersStayWhereTheyMayBeAnothers(t *testing.T) {
 		"the Cluster says Embedded":         {mode: v1alpha1.EngineEmbedded, want: true},
 		"which is the default":              {want: true},
 		"the engine is off":                 {mode: v1alpha1.EngineOff},
-		"but has run":                       {mode: v1alpha1.EngineOff, lease: leaseFound{exists: true, engine: true}, want: true},
-		"our lease is one without engine":   {mode: v1alpha1.EngineOff, lease: leaseFound{exists: true}},
+		"but has run":                       {mode: v1alpha1.EngineOff, lease: installation.Lease{Exists: true, Engine: true}, want: true},
+		"our lease is one without engine":   {mode: v1alpha1.EngineOff, lease: installation.Lease{Exists: true}},
 		"somebody insists":                  {mode: v1alpha1.EngineOff, forced: true, want: true},
 		"not where another Karpenter leads": {mode: v1alpha1.EngineOff, forced: true, other: "it leads"},
 	} {
@@ -200,8 +202,8 @@ func TestWhatCannotEndWellIsRefused(t *testing.T) {
 			item.Owner = owner.Reference{Kind: owner.FluxKustomization, Name: "flux-system/apps"}
 			f.installed = state.NewSet(item)
 		}, "managed by Flux Kustomization flux-system/apps"},
-		"draining without an engine":          {true, func(f *installedState) { f.lease.engine = false }, "--drain needs the engine"},
-		"draining with a dead leader":         {true, func(f *installedState) { f.lease.renewed = time.Unix(0, 0) }, "--drain needs the engine"},
+		"draining without an engine":          {true, func(f *installedState) { f.lease.Engine = false }, "--drain needs the engine"},
+		"draining with a dead leader":         {true, func(f *installedState) { f.lease.Renewed = time.Unix(0, 0) }, "--drain needs the engine"},
 		"draining another Karpenter's nodes":  {true, func(f *installedState) { f.otherKarpenter = "another one leads" }, "another one leads; leave --drain out"},
 		"an installation of a Sync is no one": {false, func(f *installedState) {}, ""},
 	} {
@@ -369,10 +371,10 @@ func TestALeaseTellsWhetherTheEngineRuns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u := removal(t, c.objects...)
 			got, err := u.lease(t.Context())
-			if err != nil || got.engineRuns() != c.runs || got.exists != (len(c.objects) > 0) {
+			if err != nil || got.EngineRuns() != c.runs || got.Exists != (len(c.objects) > 0) {
 				t.Errorf("%+v, %v", got, err)
 			}
-			if got.holder == "" {
+			if got.Holder == "" {
 				if err := u.leaseFree(t.Context()); err != nil {
 					t.Error(err)
 				}

@@ -1,4 +1,4 @@
-package install
+package bootstrap
 
 import (
 	"cmp"
@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/cmd/internal/connect"
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 	"github.com/poolwright/poolwright/reconciler/variables"
@@ -142,9 +143,9 @@ func (b *Bootstrap) Waits(ctx context.Context) string {
 // isOrAre writes "1 file is" or "2 files are".
 func isOrAre(n int, what string) string {
 	if n == 1 {
-		return count(n, what) + " is"
+		return installation.Count(n, what) + " is"
 	}
-	return count(n, what) + " are"
+	return installation.Count(n, what) + " are"
 }
 
 // firstFew names the first three.
@@ -175,7 +176,7 @@ func nameOf(sub string) string {
 }
 
 func (r *SyncRequest) checkName() error {
-	if r.Name == installation {
+	if r.Name == installation.Name {
 		return fmt.Errorf("--name %s is where Poolwright remembers its own installation; choose another", r.Name)
 	}
 	if wrong := validation.IsDNS1123Subdomain(r.Name); len(wrong) > 0 {

@@ -1,4 +1,4 @@
-package install
+package bootstrap
 
 import (
 	"context"
@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/cmd/internal/connect"
+	"github.com/poolwright/poolwright/cmd/internal/installation"
+	"github.com/poolwright/poolwright/cmd/internal/uninstall"
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/sandboxtest"
 )
@@ -92,7 +94,7 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 	quiet := func(string) {}
 	todo := 0
 	install := func(ctx context.Context, cfg *rest.Config) error {
-		b, err := PlanBootstrap(ctx, BootstrapRequest{
+		b, err := Plan(ctx, Request{
 			REST: cfg, Namespace: "gpu", Dir: dir, Image: "registry.example.com/poolwright:1", Progress: quiet,
 			Sync: SyncRequest{URL: "https://git.example.com/nodes.git", Branch: "main"},
 		})
@@ -107,7 +109,7 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 	}
 	steps := 0
 	remove := func(ctx context.Context, cfg *rest.Config) error {
-		u, err := PlanUninstall(ctx, UninstallRequest{REST: cfg, Namespace: "gpu", Timeout: 10 * time.Minute, Progress: quiet})
+		u, err := uninstall.Plan(ctx, uninstall.Request{REST: cfg, Namespace: "gpu", Timeout: 10 * time.Minute, Progress: quiet})
 		if err != nil {
 			return err
 		}
@@ -161,7 +163,7 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 	}
 	finish("uninstall after its namespace", remove, &steps, 0)
 	var roles rbacv1.ClusterRoleList
-	if err := c.List(t.Context(), &roles, client.MatchingLabels{partOfLabel: shippedName}); err != nil || len(roles.Items) > 0 {
+	if err := c.List(t.Context(), &roles, client.MatchingLabels{installation.PartOfLabel: installation.Deployment}); err != nil || len(roles.Items) > 0 {
 		t.Errorf("%d roles are left, %v", len(roles.Items), err)
 	}
 }

@@ -1,13 +1,12 @@
-// Package install brings Poolwright into a cluster and takes it out again: what
-// `poolwright bootstrap`, its --take-over and `poolwright uninstall` do. Each is
-// planned, shown, and carried out when somebody has said yes.
+// Package bootstrap brings Poolwright into a cluster: what `poolwright bootstrap` and its
+// --take-over do. An installation is planned, shown, and carried out when somebody has
+// confirmed it.
 //
-// It refuses a cluster that is not proven to be the one that the folder names, a
-// second installation beside another, a take-over by which two Karpenters could run
-// at a time, and to take out what another tool would bring back. What was cut off is
-// finished by the next run. What it installs is put together in cmd/internal/wire.
-// Start reading at PlanBootstrap, and at PlanUninstall for the way out.
-package install
+// It refuses a cluster that is not proven to be the one that the folder names, a second
+// installation beside another, and a take-over by which two Karpenters could run at a
+// time. What was cut off is finished by the next run. Start reading at Plan. The way out
+// is cmd/internal/uninstall, what both share cmd/internal/installation.
+package bootstrap
 
 import (
 	"context"
@@ -20,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/cmd/internal/connect"
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/cmd/internal/offline"
 	"github.com/poolwright/poolwright/gitsource/dir"
 	"github.com/poolwright/poolwright/provision/engine"
@@ -33,8 +33,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
-// BootstrapRequest is what to install where.
-type BootstrapRequest struct {
+// Request is what to install where.
+type Request struct {
 	// REST reaches the cluster.
 	REST *rest.Config
 	// Namespace is the controller's.
@@ -61,11 +61,11 @@ type Bootstrap struct {
 	// Warnings are what a person should know before saying yes.
 	Warnings []string
 
-	req     BootstrapRequest
+	req     Request
 	direct  client.Client
 	targets map[string]targets.Target
 	plan    plan.Plan
-	// others are the Karpenters that run already, and caBundle what the engine
+	// others are the Karpenters that run already, and CABundle what the engine
 	// must be given for the sake of their nodes' drift hashes.
 	others   []existingKarpenter
 	caBundle string
@@ -75,9 +75,9 @@ type Bootstrap struct {
 	leader leaderWatch
 }
 
-// PlanBootstrap compares what a folder needs with AWS and the cluster. It
+// Plan compares what a folder needs with AWS and the cluster. It
 // writes nothing. The repository's mistakes are a *targets.ProblemsError.
-func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error) {
+func Plan(ctx context.Context, req Request) (*Bootstrap, error) {
 	root, sub, err := dir.Locate(req.Dir)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error
 	if err != nil {
 		return nil, err
 	}
-	silence()
+	installation.DiscardLogs()
 	b := &Bootstrap{req: req, leader: leaderWatch{now: time.Now}}
 	if b.direct, err = connect.DirectClient(req.REST); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error
 
 // declares is what the folder declares with variables, and its Cluster. Mistakes are a
 // *targets.ProblemsError.
-func (r BootstrapRequest) declares(ctx context.Context, variables variables.Input) (state.Set, declaredEKS, error) {
+func (r Request) declares(ctx context.Context, variables variables.Input) (state.Set, declaredEKS, error) {
 	linted, err := offline.Lint(ctx, r.Dir, variables)
 	if err != nil {
 		return state.Set{}, declaredEKS{}, err
@@ -134,36 +134,36 @@ func (r BootstrapRequest) declares(ctx context.Context, variables variables.Inpu
 
 // installation are the objects of the installation, the Sync among them.
 func (b *Bootstrap) installation(ctx context.Context, eks declaredEKS, root, sub string) (state.Set, error) {
-	in := manifests{namespace: b.req.Namespace, image: b.req.Image, roleARN: eks.roleARN(), caBundle: b.caBundle}
-	if err := onlyHere(ctx, b.direct, in.namespace); err != nil {
+	in := installation.Manifests{Namespace: b.req.Namespace, Image: b.req.Image, RoleARN: eks.roleARN(), CABundle: b.caBundle}
+	if err := onlyHere(ctx, b.direct, in.Namespace); err != nil {
 		return state.Set{}, err
 	}
-	live, err := liveController(ctx, b.direct, in.namespace)
+	live, err := installation.ReadLive(ctx, b.direct, in.Namespace)
 	if err != nil {
 		return state.Set{}, err
 	}
-	if in.image == "" {
-		if in.image = live.image; in.image == "" {
+	if in.Image == "" {
+		if in.Image = live.Image; in.Image == "" {
 			return state.Set{}, errors.New("which image is the controller's? Build and push it with make image IMAGE=REGISTRY/poolwright:TAG, and name it with --image")
 		}
 	}
-	items, err := in.objects()
+	items, err := in.Objects()
 	if err != nil {
 		return state.Set{}, err
 	}
-	items, newer, err := withoutNewerCRDs(ctx, b.direct, items)
+	items, newer, err := installation.WithoutNewerCRDs(ctx, b.direct, items)
 	if err != nil {
 		return state.Set{}, err
 	}
 	for _, name := range newer {
 		b.Warnings = append(b.Warnings, fmt.Sprintf("CRD %s is a newer release's and stays as it is; this poolwright is older than what is installed", name))
 	}
-	spec, warnings, err := b.req.Sync.follow(ctx, b.direct, in.namespace, root, sub)
+	spec, warnings, err := b.req.Sync.follow(ctx, b.direct, in.Namespace, root, sub)
 	if err != nil {
 		return state.Set{}, err
 	}
 	b.Warnings, b.SyncName = append(b.Warnings, warnings...), b.req.Sync.Name
-	itself, err := declaresItself(ctx, b.direct, in.namespace, b.SyncName)
+	itself, err := declaresItself(ctx, b.direct, in.Namespace, b.SyncName)
 	if err != nil {
 		return state.Set{}, err
 	}
@@ -171,7 +171,7 @@ func (b *Bootstrap) installation(ctx context.Context, eks declaredEKS, root, sub
 		b.Warnings = append(b.Warnings, fmt.Sprintf("Sync %s is declared in the repository that it follows, and bootstrap does not change it: change it there", b.SyncName))
 		return state.NewSet(items...), nil
 	}
-	return state.NewSet(append(items, syncItem(in.namespace, b.SyncName, spec))...), nil
+	return state.NewSet(append(items, installation.SyncItem(in.Namespace, b.SyncName, spec))...), nil
 }
 
 // compute makes the plan over both targets.
@@ -183,7 +183,7 @@ func (b *Bootstrap) compute(ctx context.Context, declared, ours state.Set) error
 	if err != nil {
 		return err
 	}
-	here, err := kubernetes.New(kubernetes.Config{REST: b.req.REST, Sync: installation, Namespace: b.req.Namespace})
+	here, err := kubernetes.New(kubernetes.Config{REST: b.req.REST, Sync: installation.Name, Namespace: b.req.Namespace})
 	if err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func (b *Bootstrap) Apply(ctx context.Context) (report.Report, error) {
 	}
 	told := map[string]targets.Target{}
 	for name, w := range b.targets {
-		told[name] = withProgress(w, b.req.Progress)
+		told[name] = installation.WithProgress(w, b.req.Progress)
 	}
 	outcome := apply.Run(ctx, b.plan, told, apply.Options{
 		Order: []string{aws.Name, kubernetes.Name},

@@ -1,4 +1,4 @@
-package install
+package bootstrap
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/provision/engine"
@@ -70,11 +71,11 @@ func (d declaredEKS) checkAccount(namespace string) error {
 	if role == nil {
 		return nil
 	}
-	if at := cmp.Or(role.Namespace, shippedNamespace); at != namespace {
+	if at := cmp.Or(role.Namespace, installation.DefaultNamespace); at != namespace {
 		return fmt.Errorf("%s: spec.controllerRole is for pods in namespace %s, and the controller would be installed in %s: set spec.controllerRole.namespace, or pass -n %s", d.origin, at, namespace, at)
 	}
-	if account := cmp.Or(role.ServiceAccount, shippedName); account != shippedName {
-		return fmt.Errorf("%s: spec.controllerRole is for the service account %s, and the controller's is %s: leave spec.controllerRole.serviceAccount out", d.origin, account, shippedName)
+	if account := cmp.Or(role.ServiceAccount, installation.Deployment); account != installation.Deployment {
+		return fmt.Errorf("%s: spec.controllerRole is for the service account %s, and the controller's is %s: leave spec.controllerRole.serviceAccount out", d.origin, account, installation.Deployment)
 	}
 	return nil
 }
@@ -128,7 +129,7 @@ func (d declaredEKS) prove(ctx context.Context, cfg *rest.Config, c client.Clien
 		warnings = append(warnings, fmt.Sprintf("account %s has no role %s, without which EC2 launches no spot instance for Karpenter; make it once with: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com", d.spec.Account, preflight.SpotRole))
 	}
 	if d.spec.ControllerRole == nil {
-		warnings = append(warnings, fmt.Sprintf("%s: the Cluster has no spec.controllerRole: give the service account %s/%s an IAM role yourself, or declare it and let bootstrap make it", d.origin, namespace, shippedName))
+		warnings = append(warnings, fmt.Sprintf("%s: the Cluster has no spec.controllerRole: give the service account %s/%s an IAM role yourself, or declare it and let bootstrap make it", d.origin, namespace, installation.Deployment))
 	}
 	return warnings, nil
 }
@@ -145,7 +146,7 @@ func onlyHere(ctx context.Context, c client.Client, namespace string) error {
 		return fmt.Errorf("looking for another installation: %w", err)
 	}
 	for _, subject := range binding.Subjects {
-		if subject.Name == shippedName && subject.Namespace != namespace {
+		if subject.Name == installation.Deployment && subject.Namespace != namespace {
 			return fmt.Errorf("Poolwright is installed in namespace %s already: pass -n %s, or run poolwright uninstall -n %s first", subject.Namespace, subject.Namespace, subject.Namespace)
 		}
 	}

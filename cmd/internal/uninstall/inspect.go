@@ -1,4 +1,4 @@
-package install
+package uninstall
 
 import (
 	"context"
@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -48,7 +47,7 @@ type installedState struct {
 	// true where the installation does, which it does to its end.
 	inventories []client.Object
 	own         bool
-	lease       leaseFound
+	lease       installation.Lease
 	claims      []karpv1.NodeClaim
 	// holding counts what carries a finalizer of Karpenter's, by kind.
 	holding map[string]finalizerCount
@@ -153,7 +152,7 @@ func known(err error) error {
 // inventory, and those that config/ would make here and that say that they are
 // part of Poolwright, by whatever tool they came.
 func (u *Uninstall) installed(ctx context.Context) (state.Set, error) {
-	items, err := manifests{namespace: u.req.Namespace, image: shippedName}.objects()
+	items, err := installation.Manifests{Namespace: u.req.Namespace, Image: installation.Deployment}.Objects()
 	if err != nil {
 		return state.Set{}, err
 	}
@@ -169,7 +168,7 @@ func (u *Uninstall) installed(ctx context.Context) (state.Set, error) {
 	for _, item := range seen.Items() {
 		labels := (&unstructured.Unstructured{Object: item.Object}).GetLabels()
 		_, expected := wanted.Get(item.Key)
-		ours := !expected || labels[partOfLabel] == shippedName || item.Key.Kind == "CustomResourceDefinition"
+		ours := !expected || labels[installation.PartOfLabel] == installation.Deployment || item.Key.Kind == "CustomResourceDefinition"
 		if item.Object == nil || !ours || u.sharedByOthers(item.Key) || u.leavingNamespace(item) {
 			continue
 		}
@@ -198,14 +197,14 @@ func (u *Uninstall) inventories(ctx context.Context) (out []client.Object, own b
 		return nil, false, fmt.Errorf("listing inventories: %w", err)
 	}
 	for i := range inventories.Items {
-		if inventories.Items[i].Labels[inventoryLabel] == installation {
+		if inventories.Items[i].Labels[inventoryLabel] == installation.Name {
 			own = true
 			continue
 		}
 		out = append(out, &inventories.Items[i])
 	}
 	keys := metadataList("Secret")
-	if err := u.direct.List(ctx, keys, client.InNamespace(u.req.Namespace), client.MatchingLabels{"app.kubernetes.io/managed-by": shippedName}); err != nil {
+	if err := u.direct.List(ctx, keys, client.InNamespace(u.req.Namespace), client.MatchingLabels{"app.kubernetes.io/managed-by": installation.Deployment}); err != nil {
 		return nil, false, fmt.Errorf("listing keys of inventories: %w", err)
 	}
 	for i := range keys.Items {
@@ -222,51 +221,14 @@ func metadataList(kind string) *metav1.PartialObjectMetadataList {
 	return list
 }
 
-// leaseFound is the controller's lease.
-type leaseFound struct {
-	exists bool
-	holder string
-	engine bool
-	// renewed is when its holder said so last, by the holder's clock.
-	renewed time.Time
-}
-
-// engineRuns reports whether a controller with the engine led a minute ago.
-func (l leaseFound) engineRuns() bool {
-	return l.holder != "" && l.engine && time.Since(l.renewed) < time.Minute
-}
-
-func (u *Uninstall) lease(ctx context.Context) (leaseFound, error) {
-	return findLease(ctx, u.direct, u.req.Namespace)
-}
-
-// findLease reads the lease of the controller in a namespace.
-func findLease(ctx context.Context, reader client.Reader, namespace string) (leaseFound, error) {
-	var lease coordinationv1.Lease
-	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: wire.LeaseName}, &lease)
-	if apierrors.IsNotFound(err) {
-		return leaseFound{}, nil
-	}
-	if err != nil {
-		return leaseFound{}, fmt.Errorf("reading the controller's lease: %w", err)
-	}
-	out := leaseFound{exists: true, engine: true}
-	for label, value := range gate.LeaseLabels(true) {
-		out.engine = out.engine && lease.Labels[label] == value
-	}
-	if lease.Spec.HolderIdentity != nil {
-		out.holder = *lease.Spec.HolderIdentity
-	}
-	if lease.Spec.RenewTime != nil {
-		out.renewed = lease.Spec.RenewTime.Time
-	}
-	return out, nil
+func (u *Uninstall) lease(ctx context.Context) (installation.Lease, error) {
+	return installation.FindLease(ctx, u.direct, u.req.Namespace)
 }
 
 // any reports whether there is anything of Poolwright but its namespace, which
 // may stay because of what others keep in it.
 func (f *installedState) any() bool {
-	return f.objects() > 0 || len(f.syncs) > 0 || len(f.inventories) > 0 || f.own || f.lease.exists
+	return f.objects() > 0 || len(f.syncs) > 0 || len(f.inventories) > 0 || f.own || f.lease.Exists
 }
 
 // objects is how many objects the installation has, without the namespace.
@@ -287,5 +249,5 @@ func (f *installedState) leaving() int {
 // ours: the lease of a controller says so, or the Cluster asks for one.
 func (f *installedState) embedded() bool {
 	asked := len(f.clusters) > 0 && slices.Contains([]v1alpha1.EngineMode{v1alpha1.EngineEmbedded, ""}, f.clusters[0].Spec.Engine.Mode)
-	return asked || f.lease.exists && f.lease.engine
+	return asked || f.lease.Exists && f.lease.Engine
 }

@@ -1,4 +1,8 @@
-package install
+// Package uninstall takes Poolwright out of a cluster: what `poolwright uninstall` does. A
+// removal is planned, shown, and carried out when somebody has confirmed it; it refuses to
+// take out what another tool would bring back. What was cut off is finished by the next
+// run. Start reading at Plan.
+package uninstall
 
 import (
 	"cmp"
@@ -12,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/cmd/internal/connect"
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -20,8 +25,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
-// UninstallRequest is what to take out of which cluster.
-type UninstallRequest struct {
+// Request is what to take out of which cluster.
+type Request struct {
 	// REST reaches the cluster.
 	REST *rest.Config
 	// Namespace is the controller's.
@@ -46,7 +51,7 @@ type Uninstall struct {
 	// Warnings are what a person should know before saying yes.
 	Warnings []string
 
-	req    UninstallRequest
+	req    Request
 	direct client.Client
 	target *kubernetes.Target
 	found  installedState
@@ -71,15 +76,15 @@ const (
 	stopping
 )
 
-// PlanUninstall reads what there is of Poolwright. It writes nothing.
-func PlanUninstall(ctx context.Context, req UninstallRequest) (*Uninstall, error) {
-	silence()
+// Plan reads what there is of Poolwright. It writes nothing.
+func Plan(ctx context.Context, req Request) (*Uninstall, error) {
+	installation.DiscardLogs()
 	u := &Uninstall{req: req}
 	var err error
 	if u.direct, err = connect.DirectClient(req.REST); err != nil {
 		return nil, err
 	}
-	if u.target, err = kubernetes.New(kubernetes.Config{REST: req.REST, Sync: installation, Namespace: req.Namespace}); err != nil {
+	if u.target, err = kubernetes.New(kubernetes.Config{REST: req.REST, Sync: installation.Name, Namespace: req.Namespace}); err != nil {
 		return nil, err
 	}
 	if u.found, err = u.inspect(ctx); err != nil {
@@ -109,7 +114,7 @@ func (u *Uninstall) check() error {
 	switch {
 	case u.found.otherKarpenter != "":
 		return fmt.Errorf("--drain removes only nodes of the embedded engine: %s; leave --drain out", u.found.otherKarpenter)
-	case len(u.found.claims) > 0 && !u.found.lease.engineRuns():
+	case len(u.found.claims) > 0 && !u.found.lease.EngineRuns():
 		return errors.New("--drain needs the engine, which drains and terminates nodes, and it does not run: see kubectl get clusters -o wide for the reason, or leave --drain out and the nodes as they are")
 	}
 	return nil
@@ -178,17 +183,17 @@ func (u *Uninstall) schedule() {
 	add(len(f.syncs) > 0, u.suspend, "suspend %s, so that nothing is put back", names("Sync", f.syncs))
 	mark(suspending, n)
 	n = len(u.steps)
-	add(u.req.Drain && len(f.claims) > 0, u.drain, "drain and terminate %s, and let no new one come", count(len(f.claims), "node"))
+	add(u.req.Drain && len(f.claims) > 0, u.drain, "drain and terminate %s, and let no new one come", installation.Count(len(f.claims), "node"))
 	mark(draining, n)
-	add(!u.req.Drain && f.leaving() > 0 && f.lease.engineRuns(), u.finish, "wait for %s that the engine is terminating", count(f.leaving(), "node"))
+	add(!u.req.Drain && f.leaving() > 0 && f.lease.EngineRuns(), u.finish, "wait for %s that the engine is terminating", installation.Count(f.leaving(), "node"))
 	n = len(u.steps)
-	add(f.has("Deployment") || f.lease.exists, u.stop, "stop the controller and wait until it has given up its lease")
+	add(f.has("Deployment") || f.lease.Exists, u.stop, "stop the controller and wait until it has given up its lease")
 	mark(stopping, n)
 	add(u.req.Drain || f.lowered > 0, u.restorePools, "give the NodePools their limits back")
 	add(u.releases(), u.release, "remove Karpenter's finalizers from %s, which stay as they are", cmp.Or(f.finalized(u.req.Drain), "whatever has one then"))
 	add(len(f.syncs) > 0, u.deleteSyncs, "delete %s; what they applied stays", names("Sync", f.syncs))
-	add(len(f.inventories) > 0, u.forgetAll, "delete what the Syncs remembered (%s)", count(len(f.inventories), "object"))
-	add(f.objects() > 0, u.removeObjects, "delete the installation: %s%s", count(f.objects(), "object"), f.kinds())
+	add(len(f.inventories) > 0, u.forgetAll, "delete what the Syncs remembered (%s)", installation.Count(len(f.inventories), "object"))
+	add(f.objects() > 0, u.removeObjects, "delete the installation: %s%s", installation.Count(f.objects(), "object"), f.kinds())
 	add(true, u.leave, "delete Namespace %s, if nothing else is in it", u.req.Namespace)
 }
 
@@ -214,13 +219,13 @@ func (u *Uninstall) remove(ctx context.Context, chosen func(state.Key) bool) err
 	}
 	p := plan.Compute(state.Set{}, installed)
 	p.Changes = slices.DeleteFunc(p.Changes, func(c plan.Change) bool { return !chosen(c.Key) })
-	only := struct{ targets.Target }{withProgress(u.target, u.req.Progress)}
+	only := struct{ targets.Target }{installation.WithProgress(u.target, u.req.Progress)}
 	return apply.Run(ctx, p, map[string]targets.Target{kubernetes.Name: only}, apply.Options{}).Err()
 }
 
 // gone waits until none of the chosen objects is left.
 func (u *Uninstall) gone(ctx context.Context, chosen func(state.Key) bool) error {
-	err := follow(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
+	err := installation.Await(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
 		installed, err := u.installed(ctx)
 		if err != nil {
 			return false, "", err

@@ -1,4 +1,4 @@
-package install
+package installation
 
 import (
 	"context"
@@ -11,15 +11,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// pollInterval is how often something is read while it is waited for.
-const pollInterval = time.Second
+// PollInterval is how often something is read while it is waited for.
+const PollInterval = time.Second
 
-// follow asks look again and again until it is done or the time is up. Each new
-// sentence of look is said once; the last one ends the error.
-func follow(ctx context.Context, timeout time.Duration, say func(string), look func(context.Context) (done bool, sentence string, err error)) error {
+// Await calls look again and again until it is done or the time is up. Each new
+// sentence of look is reported once, by say; the last one ends the error.
+func Await(ctx context.Context, timeout time.Duration, say func(string), look func(context.Context) (done bool, sentence string, err error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeUp)
 	defer cancel()
-	tick := time.NewTicker(pollInterval)
+	tick := time.NewTicker(PollInterval)
 	defer tick.Stop()
 	last := ""
 	for {

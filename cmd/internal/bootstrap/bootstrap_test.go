@@ -1,10 +1,6 @@
-package install
+package bootstrap
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,32 +10,17 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/poolwright/poolwright/config/crd"
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
-
-// live is an API server with these objects in it.
-func live(t *testing.T, objects ...client.Object) client.Client {
-	t.Helper()
-	if err := errors.Join(v1alpha1.AddToScheme(clientgoscheme.Scheme), apiextensionsv1.AddToScheme(clientgoscheme.Scheme)); err != nil {
-		t.Fatal(err)
-	}
-	return fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).Build()
-}
 
 func TestARemoteBecomesAnAddressThatTheControllerCanFetch(t *testing.T) {
 	for name, c := range map[string]struct{ address, want, err string }{
@@ -148,13 +129,13 @@ func TestTheSyncFollowsWhatIsSaidThenWhatItHasThenTheClone(t *testing.T) {
 		"a detached HEAD is an error":           {root: detached, err: "--branch"},
 		"credentials in --url are an error":     {req: SyncRequest{URL: "https://hunter2@o.example.com/y"}, root: dir, err: "--secret"},
 		"a name that is none is an error":       {root: dir, sub: "clusters/Dev_1", err: "--name"},
-		"our own name is an error":              {req: SyncRequest{Name: installation}, root: dir, err: "choose another"},
+		"our own name is an error":              {req: SyncRequest{Name: installation.Name}, root: dir, err: "choose another"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.sub == "" {
 				c.sub = "clusters/dev"
 			}
-			spec, warnings, err := c.req.follow(t.Context(), live(t, c.has...), home, c.root, c.sub)
+			spec, warnings, err := c.req.follow(t.Context(), reconcilertest.InstalledClient(t, c.has...), home, c.root, c.sub)
 			if err != nil {
 				if c.err == "" || !strings.Contains(err.Error(), c.err) || strings.Contains(err.Error(), "hunter2") {
 					t.Errorf("error %v", err)
@@ -240,93 +221,19 @@ func TestTheControllersRole(t *testing.T) {
 	}
 }
 
-func TestAnInstallationIsRenderedForItsPlace(t *testing.T) {
-	items, err := manifests{namespace: "gpu", image: "registry.example.com/p@sha256:1", roleARN: "arn:aws:iam::111122223333:role/p"}.objects()
-	if err != nil {
-		t.Fatal(err)
-	}
-	set := state.NewSet(items...)
-	find := func(kind, namespace, name string) *unstructured.Unstructured {
-		for _, item := range set.Items() {
-			if item.Key.Kind == kind && item.Key.Namespace == namespace && item.Key.Name == name {
-				return &unstructured.Unstructured{Object: item.Object}
-			}
-		}
-		t.Fatalf("there is no %s %s/%s", kind, namespace, name)
-		return nil
-	}
-	find("Namespace", "", "gpu")
-	find("Role", "kube-system", "poolwright-engine-dns")
-	if got := find("ServiceAccount", "gpu", "poolwright").GetAnnotations()[roleAnnotation]; got != "arn:aws:iam::111122223333:role/p" {
-		t.Errorf("the role is %q", got)
-	}
-	var d appsv1.Deployment
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(find("Deployment", "gpu", "poolwright").Object, &d); err != nil {
-		t.Fatal(err)
-	}
-	if got := d.Spec.Template.Spec.Containers[0].Image; got != "registry.example.com/p@sha256:1" {
-		t.Errorf("the image is %q", got)
-	}
-	var b rbacv1.RoleBinding
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(find("RoleBinding", "kube-system", "poolwright-engine-dns").Object, &b); err != nil {
-		t.Fatal(err)
-	}
-	if b.Subjects[0].Namespace != "gpu" {
-		t.Errorf("the binding is for %+v", b.Subjects)
-	}
-	for _, item := range set.Items() {
-		if raw := find(item.Key.Kind, item.Key.Namespace, item.Key.Name); strings.Contains(dumped(raw), "poolwright-system") && item.Key.Kind != "CustomResourceDefinition" || item.Key.Namespace == "poolwright-system" {
-			t.Errorf("%s is still in the namespace of config/", item.Key)
-		}
-		labels := (&unstructured.Unstructured{Object: item.Object}).GetLabels()
-		if labels[partOfLabel] != shippedName {
-			t.Errorf("%s does not say that it is part of Poolwright, so uninstall would not find it", item.Key)
-		}
-	}
-	definition := find("CustomResourceDefinition", "", "syncs.poolwright.dev")
-	if definition.GetAnnotations()[crd.SerialAnnotation] == "" {
-		t.Error("the running controller would write the CRDs again")
-	}
-}
-
-func TestTheDefinitionsOfANewerReleaseStay(t *testing.T) {
-	items, err := manifests{namespace: "gpu", image: "x"}.objects()
-	if err != nil {
-		t.Fatal(err)
-	}
-	definition := func(name, serial string) *apiextensionsv1.CustomResourceDefinition {
-		return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{crd.SerialAnnotation: serial}}}
-	}
-	kept, newer, err := withoutNewerCRDs(t.Context(), live(t, definition("syncs.poolwright.dev", "9999"), definition("clusters.poolwright.dev", "1")), items)
-	if d := cmp.Diff([]string{"syncs.poolwright.dev"}, newer); d != "" || err != nil || len(kept) != len(items)-1 {
-		t.Errorf("kept %d of %d, %v: %s", len(kept), len(items), err, d)
-	}
-}
-
 func TestASecondInstallationElsewhereIsRefused(t *testing.T) {
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "poolwright-controller"},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: "poolwright", Namespace: "gpu"}},
 	}
-	if err := onlyHere(t.Context(), live(t), "gpu"); err != nil {
+	if err := onlyHere(t.Context(), reconcilertest.InstalledClient(t), "gpu"); err != nil {
 		t.Error(err)
 	}
-	if err := onlyHere(t.Context(), live(t, binding), "gpu"); err != nil {
+	if err := onlyHere(t.Context(), reconcilertest.InstalledClient(t, binding), "gpu"); err != nil {
 		t.Error(err)
 	}
-	if err := onlyHere(t.Context(), live(t, binding), "poolwright-system"); err == nil || !strings.Contains(err.Error(), "-n gpu") {
+	if err := onlyHere(t.Context(), reconcilertest.InstalledClient(t, binding), "poolwright-system"); err == nil || !strings.Contains(err.Error(), "-n gpu") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestWithoutAnImageTheInstalledOneStays(t *testing.T) {
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "gpu", Name: "poolwright"}}
-	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "sidecar", Image: "s"}, {Name: "poolwright", Image: "p:1", Env: []corev1.EnvVar{{Name: caBundleVariable, Value: "Y2E="}}}}
-	if got, err := liveController(t.Context(), live(t, d), "gpu"); got != (liveInstall{image: "p:1", caBundle: "Y2E="}) || err != nil {
-		t.Errorf("got %q, %v", got, err)
-	}
-	if got, err := liveController(t.Context(), live(t), "gpu"); got != (liveInstall{}) || err != nil {
-		t.Errorf("got %q, %v", got, err)
 	}
 }
 
@@ -344,31 +251,3 @@ func TestBootstrapDeletesOnlyWhatItsInstallationNoLongerHas(t *testing.T) {
 		t.Error(d)
 	}
 }
-
-func TestWaitingSaysEachThingOnceAndEndsWithTheLast(t *testing.T) {
-	var said []string
-	say := func(line string) { said = append(said, line) }
-	calls := 0
-	err := follow(t.Context(), time.Minute, say, func(context.Context) (bool, string, error) {
-		calls++
-		return calls > 1, "half", nil
-	})
-	if err != nil || !slices.Equal(said, []string{"half"}) {
-		t.Errorf("said %q, %v", said, err)
-	}
-	err = follow(t.Context(), time.Millisecond, say, func(context.Context) (bool, string, error) { return false, "1 of 2", nil })
-	if err == nil || !strings.Contains(err.Error(), "after 1ms still: 1 of 2") {
-		t.Errorf("got %v", err)
-	}
-	broken := errors.New("broken")
-	if err := follow(t.Context(), time.Minute, say, func(context.Context) (bool, string, error) { return false, "", broken }); !errors.Is(err, broken) {
-		t.Errorf("got %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := follow(ctx, time.Minute, say, func(context.Context) (bool, string, error) { return false, "", ctx.Err() }); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-}
-
-func dumped(o *unstructured.Unstructured) string { return fmt.Sprint(o.Object) }

@@ -1,4 +1,4 @@
-package install
+package bootstrap
 
 import (
 	"strings"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/provision/engine/takeover"
+	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 )
 
 // The holder's clock says nothing: it is an hour ahead, and what counts is how
@@ -24,7 +25,7 @@ func TestALeaseIsInheritedOnlyWhenNobodyRenewsIt(t *testing.T) {
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &ahead, LeaseDurationSeconds: &lasts},
 	}
 	now := time.Now()
-	v := &leaseTakeover{Client: live(t, lease), key: key, now: func() time.Time { return now }}
+	v := &leaseTakeover{Client: reconcilertest.InstalledClient(t, lease), key: key, now: func() time.Time { return now }}
 	look := func(want bool, word string) {
 		t.Helper()
 		done, said, err := v.check(t.Context())
@@ -60,7 +61,7 @@ func TestALeaseIsInheritedOnlyWhenNobodyRenewsIt(t *testing.T) {
 }
 
 func TestALeaseThatIsNotThereIsNobodys(t *testing.T) {
-	v := &leaseTakeover{Client: live(t), key: client.ObjectKey{Namespace: "kube-system", Name: takeover.Lease}, now: time.Now}
+	v := &leaseTakeover{Client: reconcilertest.InstalledClient(t), key: client.ObjectKey{Namespace: "kube-system", Name: takeover.Lease}, now: time.Now}
 	if done, _, err := v.check(t.Context()); !done || err != nil {
 		t.Errorf("done %t, %v", done, err)
 	}
@@ -76,7 +77,7 @@ func TestALeaderIsOneWhoRenewsWhileWeLook(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lease := leading("pod-1", ahead, true)
-			kube, now := live(t, lease), time.Now()
+			kube, now := reconcilertest.InstalledClient(t, lease), time.Now()
 			w := leaderWatch{now: func() time.Time { return now }}
 			for _, step := range []struct {
 				what   string

@@ -1,7 +1,8 @@
-package install
+package installation
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
@@ -12,9 +13,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 )
 
-// silence keeps the logs of libraries away from a person's terminal: what there
-// is to say comes as an error, or by Progress.
-func silence() {
+// DiscardLogs keeps the logs of libraries away from a person's terminal: errors and
+// progress are reported by ourselves.
+func DiscardLogs() {
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 }
@@ -32,7 +33,8 @@ type progressTarget struct {
 	progress func(string)
 }
 
-func withProgress(t targets.Target, say func(string)) targets.Target {
+// WithProgress reports each change by say when it is made.
+func WithProgress(t targets.Target, say func(string)) targets.Target {
 	if w, ok := t.(recordingTarget); ok {
 		return progressTarget{w, say}
 	}
@@ -52,4 +54,12 @@ func (n progressTarget) Correct(ctx context.Context, c plan.Change) error {
 	}
 	n.progress(where + done + " " + c.Key.String())
 	return err
+}
+
+// Count is a number of things as text: "1 node", "2 nodes".
+func Count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

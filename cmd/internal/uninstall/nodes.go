@@ -1,4 +1,4 @@
-package install
+package uninstall
 
 import (
 	"context"
@@ -21,6 +21,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/cmd/internal/connect"
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
@@ -67,7 +68,7 @@ func (u *Uninstall) drain(ctx context.Context) error {
 			return err
 		}
 	}
-	err = follow(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
+	err = installation.Await(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
 		claims, err := u.claims(ctx)
 		if err != nil {
 			return false, "", err
@@ -105,7 +106,7 @@ func left(claims []karpv1.NodeClaim) string {
 	case len(out) > 5:
 		out = append(out[:5], "…")
 	}
-	return fmt.Sprintf("%s left: %s", count(len(claims), "node"), strings.Join(out, ", "))
+	return fmt.Sprintf("%s left: %s", installation.Count(len(claims), "node"), strings.Join(out, ", "))
 }
 
 // lowering is what a NodePool had before.
@@ -234,7 +235,7 @@ func (u *Uninstall) remover(ctx context.Context, object client.Object) error {
 
 // finish waits until the engine has terminated what it is at.
 func (u *Uninstall) finish(ctx context.Context) error {
-	err := follow(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
+	err := installation.Await(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
 		claims, err := u.claims(ctx)
 		if err != nil {
 			return false, "", err

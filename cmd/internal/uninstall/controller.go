@@ -1,4 +1,4 @@
-package install
+package uninstall
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -51,7 +52,7 @@ func (u *Uninstall) syncs(ctx context.Context) ([]v1alpha1.Sync, error) {
 // awaitSuspension waits until the controller has observed that the Syncs are
 // suspended: it would put back the limits of the pools.
 func (u *Uninstall) awaitSuspension(ctx context.Context) error {
-	err := follow(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
+	err := installation.Await(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
 		syncs, err := u.syncs(ctx)
 		if err != nil {
 			return false, "", err
@@ -75,13 +76,13 @@ func (u *Uninstall) stop(ctx context.Context) error {
 	if err := u.remove(ctx, func(k state.Key) bool { return k.Kind == "Deployment" }); err != nil {
 		return err
 	}
-	err := follow(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
+	err := installation.Await(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
 		pods := metadataList("Pod")
-		err := u.direct.List(ctx, pods, client.InNamespace(u.req.Namespace), client.MatchingLabels{"app.kubernetes.io/name": shippedName})
+		err := u.direct.List(ctx, pods, client.InNamespace(u.req.Namespace), client.MatchingLabels{"app.kubernetes.io/name": installation.Deployment})
 		if err != nil {
 			return false, "", fmt.Errorf("listing the controller's pods: %w", err)
 		}
-		return len(pods.Items) == 0, count(len(pods.Items), "pod") + " of the controller left", nil
+		return len(pods.Items) == 0, installation.Count(len(pods.Items), "pod") + " of the controller left", nil
 	})
 	if err != nil {
 		return fmt.Errorf("stopping the controller: %w", err)
@@ -95,19 +96,19 @@ func (u *Uninstall) stop(ctx context.Context) error {
 // installation's pods are gone, is another process.
 func (u *Uninstall) leaseFree(ctx context.Context) error {
 	seen, since, moved := time.Time{}, time.Now(), -1
-	err := follow(ctx, max(u.req.Timeout, 2*wire.LeaseDuration), u.req.Progress, func(ctx context.Context) (bool, string, error) {
+	err := installation.Await(ctx, max(u.req.Timeout, 2*wire.LeaseDuration), u.req.Progress, func(ctx context.Context) (bool, string, error) {
 		now, err := u.lease(ctx)
-		if err != nil || now.holder == "" {
+		if err != nil || now.Holder == "" {
 			return err == nil, "", err
 		}
-		if !now.renewed.Equal(seen) {
-			seen, since, moved = now.renewed, time.Now(), moved+1
+		if !now.Renewed.Equal(seen) {
+			seen, since, moved = now.Renewed, time.Now(), moved+1
 		}
 		if moved > 1 {
-			return false, "", fmt.Errorf("lease %s/%s is being renewed by %s, which this installation did not start: stop that poolwright run, then run uninstall again", u.req.Namespace, wire.LeaseName, now.holder)
+			return false, "", fmt.Errorf("lease %s/%s is being renewed by %s, which this installation did not start: stop that poolwright run, then run uninstall again", u.req.Namespace, wire.LeaseName, now.Holder)
 		}
-		return time.Since(since) > wire.LeaseDuration+pollInterval,
-			fmt.Sprintf("lease %s/%s was not given up by %s: waiting until it expires", u.req.Namespace, wire.LeaseName, now.holder), nil
+		return time.Since(since) > wire.LeaseDuration+installation.PollInterval,
+			fmt.Sprintf("lease %s/%s was not given up by %s: waiting until it expires", u.req.Namespace, wire.LeaseName, now.Holder), nil
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for the controller's end: %w", err)
@@ -181,7 +182,7 @@ func (u *Uninstall) leave(ctx context.Context) error {
 
 // namespaceGone waits for the namespace. One that is not ours is not waited for.
 func (u *Uninstall) namespaceGone(ctx context.Context) error {
-	err := follow(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
+	err := installation.Await(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
 		var ns corev1.Namespace
 		err := u.direct.Get(ctx, client.ObjectKey{Name: u.req.Namespace}, &ns)
 		if apierrors.IsNotFound(err) {
@@ -243,7 +244,7 @@ func (u *Uninstall) passes(kind string, o *metav1.PartialObjectMetadata) bool {
 	case !o.DeletionTimestamp.IsZero(), len(o.OwnerReferences) > 0:
 		return true
 	case kind == "ConfigMap":
-		return o.Name == "kube-root-ca.crt" || o.Labels[inventoryLabel] == installation
+		return o.Name == "kube-root-ca.crt" || o.Labels[inventoryLabel] == installation.Name
 	case kind == "ServiceAccount":
 		return o.Name == metav1.NamespaceDefault
 	case kind == "Endpoints", kind == "EndpointSlice":
