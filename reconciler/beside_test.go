@@ -31,7 +31,7 @@ func (v *variable) load(_ context.Context, s gitsource.Snapshot) (declared.Decla
 }
 
 func TestAChangedVariableIsLoadedWithTheSameRevision(t *testing.T) {
-	w, v, s := &world{objects: map[string]string{}}, &variable{value: "1"}, &source{revision: "r1"}
+	w, v, s := &fakeTarget{objects: map[string]string{}}, &variable{value: "1"}, &source{revision: "r1"}
 	loop := reconciler.NewLoop(s, v.load, reconciler.NamedTarget{Name: "memory", Target: w}).LoadsWith(v.digest)
 	step := func(want string, loads int) {
 		t.Helper()
@@ -55,7 +55,7 @@ func TestAChangedVariableIsLoadedWithTheSameRevision(t *testing.T) {
 }
 
 func TestWithoutItsVariablesARevisionIsNotLoaded(t *testing.T) {
-	w, v := &world{objects: map[string]string{"a": "old", "b": "old"}}, &variable{err: errors.New("no such ConfigMap")}
+	w, v := &fakeTarget{objects: map[string]string{"a": "old", "b": "old"}}, &variable{err: errors.New("no such ConfigMap")}
 	loop := reconciler.NewLoop(&source{revision: "r1"}, v.load, reconciler.NamedTarget{Name: "memory", Target: w}).LoadsWith(v.digest)
 	result, err := loop.RunOnce(t.Context(), reconciler.Options{})
 	if !errors.Is(err, v.err) || result.Revision != "r1" || v.loads != 0 || len(w.writes) != 0 {
@@ -74,7 +74,7 @@ func TestWithOtherVariablesTheRevisionBeforeIsNotKept(t *testing.T) {
 		"the variables are new too": {"2", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, v, s := &world{objects: map[string]string{}}, &variable{value: "1"}, &source{revision: "r1"}
+			w, v, s := &fakeTarget{objects: map[string]string{}}, &variable{value: "1"}, &source{revision: "r1"}
 			loop := reconciler.NewLoop(s, v.load, reconciler.NamedTarget{Name: "memory", Target: w}).LoadsWith(v.digest)
 			if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
 				t.Fatal(err)

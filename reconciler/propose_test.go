@@ -16,9 +16,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-// witness is a target that refuses what has the value "wrong", puts what has no
+// recordingTarget is a target that refuses what has the value "wrong", puts what has no
 // namespace into "default", and is only to be observed by what it was asked last.
-type witness struct {
+type recordingTarget struct {
 	name  string
 	live  []state.Item
 	asked *[]string
@@ -26,13 +26,13 @@ type witness struct {
 	fail  map[string]error
 }
 
-func (w *witness) say(verb string) error {
+func (w *recordingTarget) record(verb string) error {
 	*w.asked = append(*w.asked, verb+" "+w.name)
 	return w.fail[verb]
 }
 
-func (w *witness) Want(_ context.Context, d state.Set) (state.Set, error) {
-	if err := w.say("want"); err != nil {
+func (w *recordingTarget) Want(_ context.Context, d state.Set) (state.Set, error) {
+	if err := w.record("want"); err != nil {
 		return state.Set{}, err
 	}
 	var items []state.Item
@@ -61,8 +61,8 @@ func (w *witness) Want(_ context.Context, d state.Set) (state.Set, error) {
 	return w.last, nil
 }
 
-func (w *witness) Observe(_ context.Context, wanted state.Set) (state.Set, error) {
-	if err := w.say("observe"); err != nil {
+func (w *recordingTarget) Observe(_ context.Context, wanted state.Set) (state.Set, error) {
+	if err := w.record("observe"); err != nil {
 		return state.Set{}, err
 	}
 	if d := cmp.Diff(w.last.Items(), wanted.Items()); d != "" {
@@ -71,14 +71,14 @@ func (w *witness) Observe(_ context.Context, wanted state.Set) (state.Set, error
 	return state.NewSet(w.live...), nil
 }
 
-func (w *witness) Correct(context.Context, plan.Change) error { return w.say("correct") }
+func (w *recordingTarget) Correct(context.Context, plan.Change) error { return w.record("correct") }
 
-func (w *witness) key(kind, name string) state.Key {
+func (w *recordingTarget) key(kind, name string) state.Key {
 	return state.Key{Target: w.name, Kind: kind, Name: name}
 }
 
-// says declares things of this target, by names and values.
-func (w *witness) says(kind string, pairs ...string) []state.Item {
+// declare declares things of this target, by names and values.
+func (w *recordingTarget) declare(kind string, pairs ...string) []state.Item {
 	var out []state.Item
 	for i := 0; i < len(pairs); i += 2 {
 		out = append(out, state.Item{
@@ -89,7 +89,7 @@ func (w *witness) says(kind string, pairs ...string) []state.Item {
 }
 
 // has makes the things live, as they were applied.
-func (w *witness) has(items ...state.Item) {
+func (w *recordingTarget) has(items ...state.Item) {
 	for _, i := range items {
 		i.Key.Namespace, i.Origin = "default", state.Origin{}
 		i.Applied, i.Live = state.Hash(i.Object), state.Identity{UID: i.Key.Name}
@@ -98,12 +98,12 @@ func (w *witness) has(items ...state.Item) {
 }
 
 // witnesses are two targets with one journal.
-func witnesses() (aws, cluster *witness, asked *[]string) {
+func witnesses() (aws, cluster *recordingTarget, asked *[]string) {
 	asked = &[]string{}
-	return &witness{name: "aws", asked: asked}, &witness{name: "cluster", asked: asked}, asked
+	return &recordingTarget{name: "aws", asked: asked}, &recordingTarget{name: "cluster", asked: asked}, asked
 }
 
-func worldsOf(all ...*witness) []reconciler.NamedTarget {
+func namedTargets(all ...*recordingTarget) []reconciler.NamedTarget {
 	var out []reconciler.NamedTarget
 	for _, w := range all {
 		out = append(out, reconciler.NamedTarget{Name: w.name, Target: w})
@@ -125,11 +125,11 @@ func lines(p plan.Plan) []string {
 
 func TestAProposalAsksEachWorldOfBothRevisionsAndChangesNothing(t *testing.T) {
 	aws, cluster, asked := witnesses()
-	before := of(aws.says("Role", "role", "1"), cluster.says("Pool", "pool", "1", "drifted", "1", "old", "1"))
-	after := of(aws.says("Role", "role", "2"), cluster.says("Pool", "pool", "1", "drifted", "1", "new", "1"))
-	aws.has(aws.says("Role", "role", "1")...)
-	cluster.has(cluster.says("Pool", "pool", "1", "drifted", "9", "old", "1")...)
-	got, err := reconciler.Propose(t.Context(), before, after, false, worldsOf(aws, cluster))
+	before := of(aws.declare("Role", "role", "1"), cluster.declare("Pool", "pool", "1", "drifted", "1", "old", "1"))
+	after := of(aws.declare("Role", "role", "2"), cluster.declare("Pool", "pool", "1", "drifted", "1", "new", "1"))
+	aws.has(aws.declare("Role", "role", "1")...)
+	cluster.has(cluster.declare("Pool", "pool", "1", "drifted", "9", "old", "1")...)
+	got, err := reconciler.Propose(t.Context(), before, after, false, namedTargets(aws, cluster))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,8 +153,8 @@ func TestAProposalAsksEachWorldOfBothRevisionsAndChangesNothing(t *testing.T) {
 
 func TestOfflineAProposalAsksForWhatIsWantedAlone(t *testing.T) {
 	aws, cluster, asked := witnesses()
-	before, after := of(cluster.says("Pool", "pool", "1", "old", "1")), of(aws.says("Role", "role", "1"), cluster.says("Pool", "pool", "2"))
-	got, err := reconciler.Propose(t.Context(), before, after, true, worldsOf(aws, cluster), plan.NoPrune())
+	before, after := of(cluster.declare("Pool", "pool", "1", "old", "1")), of(aws.declare("Role", "role", "1"), cluster.declare("Pool", "pool", "2"))
+	got, err := reconciler.Propose(t.Context(), before, after, true, namedTargets(aws, cluster), plan.NoPrune())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,16 +175,16 @@ func TestAProposalTellsWhichMistakesAreOld(t *testing.T) {
 		return state.Problem{Origin: state.Origin{File: file, Line: line}, Message: message}
 	}
 	before := declared.Declared{
-		Set:      state.NewSet(cluster.says("Pool", "kept", "1", "gone", "1", "worse", "1", "always", "wrong")...),
+		Set:      state.NewSet(cluster.declare("Pool", "kept", "1", "gone", "1", "worse", "1", "always", "wrong")...),
 		Problems: []state.Problem{problem("a.yaml", 3, "not YAML"), problem("b.yaml", 1, "mended")},
 	}
 	after := declared.Declared{
-		Set:      state.NewSet(cluster.says("Pool", "kept", "1", "worse", "wrong", "always", "wrong")...),
+		Set:      state.NewSet(cluster.declare("Pool", "kept", "1", "worse", "wrong", "always", "wrong")...),
 		Problems: []state.Problem{problem("a.yaml", 9, "not YAML"), problem("c.yaml", 3, "not YAML")},
 	}
-	cluster.has(cluster.says("Pool", "kept", "1", "gone", "1", "worse", "1")...)
+	cluster.has(cluster.declare("Pool", "kept", "1", "gone", "1", "worse", "1")...)
 	for _, offline := range []bool{false, true} {
-		got, err := reconciler.Propose(t.Context(), before, after, offline, worldsOf(cluster))
+		got, err := reconciler.Propose(t.Context(), before, after, offline, namedTargets(cluster))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,9 +210,9 @@ func TestAProposalTellsWhichMistakesAreOld(t *testing.T) {
 
 func TestWhatADevicePluginStandsForSharesItsMistake(t *testing.T) {
 	_, cluster, _ := witnesses()
-	before := of(cluster.says("DevicePlugin", "gpus", "1"), cluster.says("Pool", "gone", "1"))
-	after := of(cluster.says("DevicePlugin", "gpus", "wrong"))
-	got, err := reconciler.Propose(t.Context(), before, after, true, worldsOf(cluster))
+	before := of(cluster.declare("DevicePlugin", "gpus", "1"), cluster.declare("Pool", "gone", "1"))
+	after := of(cluster.declare("DevicePlugin", "gpus", "wrong"))
+	got, err := reconciler.Propose(t.Context(), before, after, true, namedTargets(cluster))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestAWorldThatFailsIsNamedWithTheSideThatWasAsked(t *testing.T) {
 	for _, verb := range []string{"want", "observe"} {
 		aws, cluster, _ := witnesses()
 		cluster.fail = map[string]error{verb: down}
-		_, err := reconciler.Propose(t.Context(), declared.Declared{}, declared.Declared{}, false, worldsOf(aws, cluster))
+		_, err := reconciler.Propose(t.Context(), declared.Declared{}, declared.Declared{}, false, namedTargets(aws, cluster))
 		if !errors.Is(err, down) || !strings.Contains(err.Error(), "before the step") || !strings.Contains(err.Error(), "cluster") {
 			t.Errorf("%s: %v", verb, err)
 		}

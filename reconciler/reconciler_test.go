@@ -17,7 +17,7 @@ import (
 )
 
 // target is an in-memory Target that owns everything in it.
-type world struct {
+type fakeTarget struct {
 	mu       sync.Mutex
 	objects  map[string]string
 	writes   []string
@@ -31,14 +31,14 @@ func item(name, value string) state.Item {
 	return state.Item{Key: key(name), Object: map[string]any{"value": value}}
 }
 
-func (w *world) Want(_ context.Context, d state.Set) (state.Set, error) {
+func (w *fakeTarget) Want(_ context.Context, d state.Set) (state.Set, error) {
 	if len(w.problems) > 0 {
 		return d, &targets.ProblemsError{Problems: w.problems}
 	}
 	return d, nil
 }
 
-func (w *world) Observe(context.Context, state.Set) (state.Set, error) {
+func (w *fakeTarget) Observe(context.Context, state.Set) (state.Set, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.observe != nil {
@@ -51,7 +51,7 @@ func (w *world) Observe(context.Context, state.Set) (state.Set, error) {
 	return state.NewSet(items...), nil
 }
 
-func (w *world) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
+func (w *fakeTarget) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
 	all, err := w.Observe(ctx, wanted)
 	var keys []state.Key
 	for _, i := range wanted.Items() {
@@ -60,7 +60,7 @@ func (w *world) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, e
 	return all.Only(keys), err
 }
 
-func (w *world) Correct(_ context.Context, c plan.Change) error {
+func (w *fakeTarget) Correct(_ context.Context, c plan.Change) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.writes = append(w.writes, string(c.Action)+" "+c.Key.Name)
@@ -172,7 +172,7 @@ func TestRunOnce(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &world{objects: c.live, problems: c.problems, observe: c.observe}
+			w := &fakeTarget{objects: c.live, problems: c.problems, observe: c.observe}
 			loop := reconciler.NewLoop(&c.source, c.revs.load, reconciler.NamedTarget{Name: "memory", Target: w})
 			result, err := loop.RunOnce(t.Context(), reconciler.Options{})
 			if (err != nil) != c.wantErr {
@@ -189,7 +189,7 @@ func TestRunOnce(t *testing.T) {
 }
 
 func TestASourceThatFailsLaterLeavesTheLastRevisionInForce(t *testing.T) {
-	w := &world{objects: map[string]string{}}
+	w := &fakeTarget{objects: map[string]string{}}
 	s := &source{revision: "r1"}
 	loop := reconciler.NewLoop(s, revisions{"r1": things("a", "1")}.load, reconciler.NamedTarget{Name: "memory", Target: w})
 	if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
@@ -207,7 +207,7 @@ func TestASourceThatFailsLaterLeavesTheLastRevisionInForce(t *testing.T) {
 }
 
 func TestANewRevisionThatCannotBeLoadedKeepsTheOldOneForDrift(t *testing.T) {
-	w := &world{objects: map[string]string{}}
+	w := &fakeTarget{objects: map[string]string{}}
 	s := &source{revision: "r1"}
 	loop := reconciler.NewLoop(s, revisions{"r1": things("a", "1")}.load, reconciler.NamedTarget{Name: "memory", Target: w})
 	if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
@@ -232,7 +232,7 @@ func TestANewRevisionThatCannotBeLoadedKeepsTheOldOneForDrift(t *testing.T) {
 }
 
 func TestCorrectTouchesOnlyWhatItIsAskedFor(t *testing.T) {
-	w := &world{objects: map[string]string{}}
+	w := &fakeTarget{objects: map[string]string{}}
 	loop := reconciler.NewLoop(&source{revision: "r1"}, revisions{"r1": things("a", "1", "b", "1")}.load, reconciler.NamedTarget{Name: "memory", Target: w})
 	if _, err := loop.Correct(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err == nil {
 		t.Fatal("Correct worked before any revision was planned")
@@ -250,13 +250,13 @@ func TestCorrectTouchesOnlyWhatItIsAskedFor(t *testing.T) {
 	}
 }
 
-// silent is a source that answers once, then keeps everybody waiting.
-type silent struct {
+// hangingSource is a source that answers once, then keeps everybody waiting.
+type hangingSource struct {
 	asked int
 	waits chan struct{}
 }
 
-func (s *silent) Fetch(ctx context.Context) (gitsource.Snapshot, error) {
+func (s *hangingSource) Fetch(ctx context.Context) (gitsource.Snapshot, error) {
 	s.asked++
 	if s.asked == 1 {
 		return gitsource.Snapshot{Revision: "r1"}, nil
@@ -267,8 +267,8 @@ func (s *silent) Fetch(ctx context.Context) (gitsource.Snapshot, error) {
 }
 
 func TestASourceThatKeepsFetchWaitingDoesNotHoldUpCorrect(t *testing.T) {
-	w := &world{objects: map[string]string{}}
-	source := &silent{waits: make(chan struct{})}
+	w := &fakeTarget{objects: map[string]string{}}
+	source := &hangingSource{waits: make(chan struct{})}
 	loop := reconciler.NewLoop(source, revisions{"r1": things("a", "1")}.load, reconciler.NamedTarget{Name: "memory", Target: w})
 	if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
 		t.Fatal(err)
@@ -289,7 +289,7 @@ func TestASourceThatKeepsFetchWaitingDoesNotHoldUpCorrect(t *testing.T) {
 }
 
 func TestALoaderThatKeepsFetchWaitingDoesNotHoldUpCorrect(t *testing.T) {
-	w := &world{objects: map[string]string{}}
+	w := &fakeTarget{objects: map[string]string{}}
 	source := &source{revision: "r1"}
 	known := revisions{"r1": things("a", "1"), "r2": things("a", "2")}
 	loading, release := make(chan struct{}), make(chan struct{})
@@ -324,7 +324,7 @@ func TestALoaderThatKeepsFetchWaitingDoesNotHoldUpCorrect(t *testing.T) {
 }
 
 func TestWhatWasFetchedAndNotComparedYetDoesNotStopCorrect(t *testing.T) {
-	w := &world{objects: map[string]string{}}
+	w := &fakeTarget{objects: map[string]string{}}
 	source := &source{revision: "r1"}
 	loop := reconciler.NewLoop(source, revisions{"r1": things("a", "1"), "r2": things("a", "2")}.load, reconciler.NamedTarget{Name: "memory", Target: w})
 	if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
@@ -342,7 +342,7 @@ func TestWhatWasFetchedAndNotComparedYetDoesNotStopCorrect(t *testing.T) {
 }
 
 func TestASecondRunWritesNothing(t *testing.T) {
-	w := &world{objects: map[string]string{}}
+	w := &fakeTarget{objects: map[string]string{}}
 	loop := reconciler.NewLoop(&source{revision: "r1"}, revisions{"r1": things("a", "1", "b", "2")}.load, reconciler.NamedTarget{Name: "memory", Target: w})
 	for range 2 {
 		if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
@@ -355,7 +355,7 @@ func TestASecondRunWritesNothing(t *testing.T) {
 }
 
 func TestPlanWritesNothingAndAgreesWithTheRun(t *testing.T) {
-	w := &world{objects: map[string]string{"old": "1"}}
+	w := &fakeTarget{objects: map[string]string{"old": "1"}}
 	loop := reconciler.NewLoop(&source{revision: "r1"}, revisions{"r1": things("a", "1")}.load, reconciler.NamedTarget{Name: "memory", Target: w})
 	planned, err := loop.Plan(t.Context(), reconciler.Options{})
 	if err != nil {
@@ -374,7 +374,7 @@ func TestPlanWritesNothingAndAgreesWithTheRun(t *testing.T) {
 }
 
 func TestReleaseDeletesWhatIsOurs(t *testing.T) {
-	w := &world{objects: map[string]string{"a": "1"}}
+	w := &fakeTarget{objects: map[string]string{"a": "1"}}
 	loop := reconciler.NewLoop(&source{}, nil, reconciler.NamedTarget{Name: "memory", Target: w})
 	result, err := loop.Release(t.Context(), reconciler.Options{})
 	if err != nil || result.Outcome.Err() != nil {

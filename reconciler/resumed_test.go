@@ -31,12 +31,12 @@ func (k *keeping) Earlier(_ context.Context, revision string) (gitsource.Snapsho
 
 // recorded is a target that knows what was applied, over restarts.
 type recorded struct {
-	world
+	fakeTarget
 	applied map[string]string
 }
 
 func (r *recorded) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
-	all, err := r.world.Observe(ctx, wanted)
+	all, err := r.fakeTarget.Observe(ctx, wanted)
 	seen := map[string]bool{}
 	items := all.Items()
 	for i := range items {
@@ -119,7 +119,7 @@ func TestWhatALaterRevisionBeganToDeleteIsNotWantedAgainAfterARestart(t *testing
 		"nobody knows what it began to delete":          {"r2", errors.New("forbidden"), 1 << 30, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &allowing{world: world{objects: map[string]string{"a": "1", "b": "1"}}, deleting: []string{"a"}, err: c.err}
+			w := &allowing{fakeTarget: fakeTarget{objects: map[string]string{"a": "1", "b": "1"}}, deleting: []string{"a"}, err: c.err}
 			s := &keeping{source: source{revision: c.head}, has: []string{"r1"}}
 			loop := reconciler.NewLoop(s, revisions{"r1": things("a", "1", "b", "1")}.load, reconciler.NamedTarget{Name: "memory", Target: w}).
 				Caching(reconciler.NewRevisionCache(c.kept, 1<<30)).ResumesFrom("r1")

@@ -41,7 +41,7 @@ func (d *decoding) load(_ context.Context, s gitsource.Snapshot) (declared.Decla
 
 // tracked is a target that counts who is in its Observe at once.
 type tracked struct {
-	world
+	fakeTarget
 	crowd *crowd
 	trims int
 }
@@ -52,7 +52,7 @@ func (w *tracked) Correct(ctx context.Context, c plan.Change) error {
 	if w.crowd.correcting != nil {
 		w.crowd.correcting()
 	}
-	return w.world.Correct(ctx, c)
+	return w.fakeTarget.Correct(ctx, c)
 }
 
 type crowd struct {
@@ -77,13 +77,13 @@ func (w *tracked) Observe(ctx context.Context, wanted state.Set) (state.Set, err
 		defer w.crowd.mu.Unlock()
 		w.crowd.now--
 	}()
-	return w.world.Observe(ctx, wanted)
+	return w.fakeTarget.Observe(ctx, wanted)
 }
 
 // loops are Loops of the same size.
 type loops struct {
 	all     []*reconciler.Loop
-	worlds  []*tracked
+	targets []*tracked
 	sources []*source
 	loaders []*decoding
 }
@@ -91,8 +91,8 @@ type loops struct {
 func newLoops(n, maps int, cache *reconciler.RevisionCache, c *crowd) *loops {
 	f := &loops{}
 	for range n {
-		w, s, d := &tracked{world: world{objects: map[string]string{}}, crowd: c}, &source{revision: "r1"}, &decoding{maps: maps}
-		f.worlds, f.sources, f.loaders = append(f.worlds, w), append(f.sources, s), append(f.loaders, d)
+		w, s, d := &tracked{fakeTarget: fakeTarget{objects: map[string]string{}}, crowd: c}, &source{revision: "r1"}, &decoding{maps: maps}
+		f.targets, f.sources, f.loaders = append(f.targets, w), append(f.sources, s), append(f.loaders, d)
 		f.all = append(f.all, reconciler.NewLoop(s, d.load, reconciler.NamedTarget{Name: "memory", Target: w}).Caching(cache))
 	}
 	return f
@@ -110,7 +110,7 @@ func (f *loops) run(t *testing.T, want string) {
 		})
 	}
 	all.Wait()
-	for i, w := range f.worlds {
+	for i, w := range f.targets {
 		if w.objects["a"] != want {
 			t.Errorf("world %d holds %q", i, w.objects["a"])
 		}
@@ -153,7 +153,7 @@ func TestLargeRevisionsOfManyLoopsStayWithinOneCache(t *testing.T) {
 				s.revision = "r2"
 			}
 			f.run(t, "r2")
-			for i, w := range f.worlds {
+			for i, w := range f.targets {
 				w.objects["a"] = "by hand"
 				if _, err := f.all[i].Correct(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err != nil || w.objects["a"] != "r2" {
 					t.Errorf("world %d holds %q: %v", i, w.objects["a"], err)
@@ -197,11 +197,11 @@ func TestASmallRevisionIsNeverEvictedForLargeOnes(t *testing.T) {
 	again := 0
 	for i, d := range large.loaders {
 		again += d.loads - 1
-		if d.loads > 1 && large.worlds[i].trims == 0 {
+		if d.loads > 1 && large.targets[i].trims == 0 {
 			t.Error("a revision was evicted, and its world was not asked to forget it")
 		}
 	}
-	if small.loaders[0].loads != 1 || small.worlds[0].trims != 0 || again == 0 {
+	if small.loaders[0].loads != 1 || small.targets[0].trims != 0 || again == 0 {
 		t.Errorf("the small revision was loaded %d times, and the large ones %d times again", small.loaders[0].loads, again)
 	}
 }
@@ -213,22 +213,22 @@ func TestARunKeepsItsRevisionWhateverOthersLoad(t *testing.T) {
 	var others *loops
 	one := newLoops(1, 3500, cache, &crowd{})
 	one.run(t, "r1")
-	one.worlds[0].trims = 0
-	one.worlds[0].objects["a"] = "by hand"
-	one.worlds[0].crowd.correcting = func() {
+	one.targets[0].trims = 0
+	one.targets[0].objects["a"] = "by hand"
+	one.targets[0].crowd.correcting = func() {
 		others = newLoops(40, 3000, cache, &crowd{})
 		others.run(t, "r1")
-		if one.worlds[0].trims != 0 {
+		if one.targets[0].trims != 0 {
 			t.Error("the world was asked to forget what the run under way needs")
 		}
 	}
 	one.run(t, "r1")
-	one.worlds[0].crowd.correcting = nil
+	one.targets[0].crowd.correcting = nil
 	if others == nil {
 		t.Fatal("nothing was corrected")
 	}
-	if one.worlds[0].trims != 1 || one.loaders[0].loads != 1 {
-		t.Errorf("after the run the cache had no room, and its world was trimmed %d times", one.worlds[0].trims)
+	if one.targets[0].trims != 1 || one.loaders[0].loads != 1 {
+		t.Errorf("after the run the cache had no room, and its world was trimmed %d times", one.targets[0].trims)
 	}
 	one.run(t, "r1")
 	if one.loaders[0].loads != 2 {
@@ -238,7 +238,7 @@ func TestARunKeepsItsRevisionWhateverOthersLoad(t *testing.T) {
 }
 
 func TestWhatIsLoadedAgainIsWhatWasPlanned(t *testing.T) {
-	w, v, s := &world{objects: map[string]string{}}, &variable{value: "1"}, &source{revision: "r1"}
+	w, v, s := &fakeTarget{objects: map[string]string{}}, &variable{value: "1"}, &source{revision: "r1"}
 	loop := reconciler.NewLoop(s, nil, reconciler.NamedTarget{Name: "memory", Target: w}).Caching(reconciler.NewRevisionCache(0, 1)).LoadsWith(
 		func(context.Context) (string, reconciler.Loader, error) {
 			then := &variable{value: v.value}
@@ -276,7 +276,7 @@ func TestTheRevisionBeforeIsCorrectedAfterANewOneCouldNotBePlanned(t *testing.T)
 	for name, capacity := range map[string]int64{"kept between runs": 1 << 30, "loaded again": 0} {
 		t.Run(name, func(t *testing.T) {
 			var active string
-			w, s := &tracked{world: world{objects: map[string]string{}}, crowd: &crowd{}}, &source{revision: "r1"}
+			w, s := &tracked{fakeTarget: fakeTarget{objects: map[string]string{}}, crowd: &crowd{}}, &source{revision: "r1"}
 			load := func(_ context.Context, s gitsource.Snapshot) (declared.Declared, error) {
 				d := things("a", s.Revision)
 				d.Activate = func() { active = s.Revision }

@@ -14,7 +14,7 @@ import (
 
 // allowing is a target that stores what is wanted again.
 type allowing struct {
-	world
+	fakeTarget
 	order []string
 	err   error
 	// deleting are the names of what it began to delete, wanted those of the last Observe or ObserveOnly.
@@ -24,12 +24,12 @@ type allowing struct {
 func (w *allowing) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
 	w.order = append(w.order, "observe")
 	w.record(wanted)
-	return w.world.Observe(ctx, wanted)
+	return w.fakeTarget.Observe(ctx, wanted)
 }
 
 func (w *allowing) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
 	w.record(wanted)
-	return w.world.ObserveOnly(ctx, wanted)
+	return w.fakeTarget.ObserveOnly(ctx, wanted)
 }
 
 func (w *allowing) record(wanted state.Set) {
@@ -69,7 +69,7 @@ func TestWhatIsWantedAgainIsStoredBeforeAnythingElseIsDone(t *testing.T) {
 		_, err := loop.RunOnce(t.Context(), opts)
 		return err
 	}
-	empty := func() *allowing { return &allowing{world: world{objects: map[string]string{}}} }
+	empty := func() *allowing { return &allowing{fakeTarget: fakeTarget{objects: map[string]string{}}} }
 	w := empty()
 	if err := run(w, true); err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 // side is one of two targets: a target under a name of its own, in which some
 // things cannot be read, are only compared or refused.
 type side struct {
-	world
+	fakeTarget
 	name                       string
 	unknown, compared, refused map[string]string
 	// journal is shared by both sides and keeps the order of the writes.
@@ -42,11 +42,11 @@ func (s *side) Want(ctx context.Context, d state.Set) (state.Set, error) {
 			items = append(items, i)
 		}
 	}
-	return s.world.Want(ctx, state.NewSet(items...))
+	return s.fakeTarget.Want(ctx, state.NewSet(items...))
 }
 
 func (s *side) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
-	seen, err := s.world.Observe(ctx, wanted)
+	seen, err := s.fakeTarget.Observe(ctx, wanted)
 	var items []state.Item
 	for _, i := range seen.Items() {
 		i.Key = s.own(i.Key)
@@ -73,7 +73,7 @@ func (s *side) Correct(ctx context.Context, c plan.Change) error {
 		return errors.New(why)
 	}
 	*s.journal = append(*s.journal, fmt.Sprintf("%s %s/%s", c.Action, s.name, c.Key.Name))
-	return s.world.Correct(ctx, c)
+	return s.fakeTarget.Correct(ctx, c)
 }
 
 // plainSide is a side that can only look at everything.
@@ -83,7 +83,7 @@ type plainSide struct{ targets.Target }
 func both() (aws, cluster *side, journal *[]string) {
 	journal = &[]string{}
 	empty := func(name string) *side {
-		return &side{name: name, journal: journal, world: world{objects: map[string]string{}}, unknown: map[string]string{}, compared: map[string]string{}, refused: map[string]string{}}
+		return &side{name: name, journal: journal, fakeTarget: fakeTarget{objects: map[string]string{}}, unknown: map[string]string{}, compared: map[string]string{}, refused: map[string]string{}}
 	}
 	return empty("aws"), empty("cluster"), journal
 }

@@ -126,10 +126,10 @@ func (v Values) fields() map[string]string {
 // steps, at every start of the controller. None lets a quote, a backslash, a
 // dollar sign, a wildcard or a separator of ARNs through.
 var forms = []struct {
-	field string
-	form  *regexp.Regexp
-	most  int // bytes
-	words string
+	field       string
+	form        *regexp.Regexp
+	most        int // bytes
+	description string
 }{
 	{"Partition", regexp.MustCompile(`^aws(-[a-z]+)*$`), 0, "a partition such as aws or aws-us-gov"},
 	{"Region", regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-\d{1,2}$`), 0, "a region such as eu-west-1"},
@@ -149,7 +149,7 @@ func (v Values) validate() error {
 	fields := v.fields()
 	for _, f := range forms {
 		if value := fields[f.field]; f.most > 0 && len(value) > f.most || !f.form.MatchString(value) {
-			return fmt.Errorf("reading the values of the IAM policies: %s %q is not %s", f.field, value, f.words)
+			return fmt.Errorf("reading the values of the IAM policies: %s %q is not %s", f.field, value, f.description)
 		}
 	}
 	if strings.EqualFold(v.NodeRole, v.ControllerRole) { // as IAM compares names

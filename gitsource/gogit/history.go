@@ -148,7 +148,7 @@ const (
 // order of the walk: a wrong one makes it longer, not wrong.
 type painting struct {
 	history *history
-	paint   map[plumbing.Hash]int
+	flags   map[plumbing.Hash]int
 	queue   byAge
 	// live are the queued commits that may still lead to something new.
 	live  map[plumbing.Hash]bool
@@ -170,7 +170,7 @@ func (h *history) common(ctx context.Context, a, b plumbing.Hash) (common, error
 	if a == b {
 		return common{bases: []plumbing.Hash{a}}, nil
 	}
-	p := &painting{history: h, paint: map[plumbing.Hash]int{}, live: map[plumbing.Hash]bool{}}
+	p := &painting{history: h, flags: map[plumbing.Hash]int{}, live: map[plumbing.Hash]bool{}}
 	for id, color := range map[plumbing.Hash]int{a: ofFirst, b: ofSecond} {
 		if _, err := p.add(id, color); err != nil {
 			return common{}, err
@@ -193,12 +193,12 @@ func (p *painting) result(a, b plumbing.Hash) common {
 		if id == a || id == b {
 			return common{bases: []plumbing.Hash{id}} // nothing can be better
 		}
-		if p.paint[id]&stale == 0 {
+		if p.flags[id]&stale == 0 {
 			c.bases = append(c.bases, id)
 		}
 	}
 	for _, id := range p.cut {
-		if color := p.paint[id]; color == ofFirst || color == ofSecond {
+		if color := p.flags[id]; color == ofFirst || color == ofSecond {
 			c.open = append(c.open, id)
 		}
 	}
@@ -211,11 +211,11 @@ func (p *painting) add(id plumbing.Hash, color int) (bool, error) {
 	if err != nil || !ok {
 		return false, err
 	}
-	if p.paint[id]|color == p.paint[id] {
+	if p.flags[id]|color == p.flags[id] {
 		return true, nil
 	}
-	p.paint[id] |= color
-	if p.paint[id]&stale == 0 {
+	p.flags[id] |= color
+	if p.flags[id]&stale == 0 {
 		p.live[id] = true
 	} else {
 		delete(p.live, id)
@@ -227,7 +227,7 @@ func (p *painting) add(id plumbing.Hash, color int) (bool, error) {
 func (p *painting) step() error {
 	id := heap.Pop(&p.queue).(aged).id
 	delete(p.live, id)
-	color := p.paint[id]
+	color := p.flags[id]
 	if color == ofBoth {
 		p.found = append(p.found, id)
 		color |= stale // what lies behind it, not itself

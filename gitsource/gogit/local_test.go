@@ -19,9 +19,9 @@ func mustOpenLocal(t *testing.T, folder string) *Local {
 	return l
 }
 
-// localStory makes a history of four commits, a topic branch with a merge and
+// localHistory makes a history of four commits, a topic branch with a merge and
 // two tags in the working copy of a server.
-func localStory(t *testing.T) *gitServer {
+func localHistory(t *testing.T) *gitServer {
 	t.Helper()
 	srv := newForge(t)
 	srv.push("a.yaml", "one\n")
@@ -43,7 +43,7 @@ func localStory(t *testing.T) *gitServer {
 }
 
 func TestRevisionsAreNamedAsGitNamesThem(t *testing.T) {
-	srv := localStory(t)
+	srv := localHistory(t)
 	srv.git("fetch", "-q", "origin")
 	tip := srv.git("rev-parse", "HEAD")
 	l := mustOpenLocal(t, filepath.Join(srv.work, "deep", "er"))
@@ -78,7 +78,7 @@ func TestRevisionsAreNamedAsGitNamesThem(t *testing.T) {
 }
 
 func TestWhatNamesNoRevisionIsRefusedWithWhatToDo(t *testing.T) {
-	srv := localStory(t)
+	srv := localHistory(t)
 	blob := srv.git("rev-parse", "HEAD:a.yaml")
 	l := mustOpenLocal(t, srv.work)
 	for expression, want := range map[string]error{
@@ -104,7 +104,7 @@ func TestWhatNamesNoRevisionIsRefusedWithWhatToDo(t *testing.T) {
 }
 
 func TestALocalRepositoryIsFoundWhereverGitFindsIt(t *testing.T) {
-	srv := localStory(t)
+	srv := localHistory(t)
 	linked := filepath.Join(t.TempDir(), "linked")
 	srv.git("worktree", "add", "-q", linked, "main")
 	packed := filepath.Join(t.TempDir(), "packed")
@@ -135,7 +135,7 @@ func TestALocalRepositoryIsFoundWhereverGitFindsIt(t *testing.T) {
 }
 
 func TestALocalRepositoryThatCannotBeReadWholeSaysWhy(t *testing.T) {
-	srv := localStory(t)
+	srv := localHistory(t)
 	clone := func(args ...string) string {
 		dir := filepath.Join(t.TempDir(), "clone")
 		srv.git(append(append([]string{"clone", "-q", "--no-local"}, args...), "file://"+filepath.Join(srv.root, "repo.git"), dir)...)
@@ -217,7 +217,7 @@ func TestOnlyTheHistorySinceTheyPartedIsRead(t *testing.T) {
 }
 
 func TestUnrelatedLocalBranchesAreNotFound(t *testing.T) {
-	srv := localStory(t)
+	srv := localHistory(t)
 	srv.git("checkout", "-q", "--orphan", "other")
 	srv.push("x.yaml", "x\n")
 	_, err := mustOpenLocal(t, srv.work).Compare(t.Context(), "main", "other")

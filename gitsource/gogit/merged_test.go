@@ -103,7 +103,7 @@ func TestWhatGitMakesOfAMergeIsKnownWhereItIsBeyondDoubt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			srv := newForge(t)
 			srv.sides(tt.parted, tt.base, tt.head)
-			if got := srv.tellsAsGit(); got != tt.want {
+			if got := srv.mergesAsGit(); got != tt.want {
 				t.Errorf("told is %t", got)
 			}
 		})
@@ -120,14 +120,14 @@ func TestAMergeOfTwoThatPartedTwiceIsNotTold(t *testing.T) {
 	srv.put(map[string]string{"d/b": text("b")})
 	srv.git("checkout", "-q", "main")
 	srv.put(map[string]string{"d/c": text("c")})
-	if srv.tellsAsGit() {
+	if srv.mergesAsGit() {
 		t.Error("it is told")
 	}
 }
 
-// tellsAsGit compares what we tell of the merge with what Git makes of it, and reports
+// mergesAsGit compares what we tell of the merge with what Git makes of it, and reports
 // whether we tell anything.
-func (s *gitServer) tellsAsGit() bool {
+func (s *gitServer) mergesAsGit() bool {
 	s.t.Helper()
 	c, err := mustOpenLocal(s.t, s.work).Compare(s.t.Context(), "main", "topic")
 	if err != nil {
@@ -185,7 +185,7 @@ func TestWhereWeTellAMergeGitAgrees(t *testing.T) {
 		}
 		base, head := side(), side()
 		srv.sides(parted, base, head)
-		if srv.tellsAsGit() {
+		if srv.mergesAsGit() {
 			told++
 		}
 		if t.Failed() {

@@ -33,7 +33,7 @@ func TestPullRequestsOfARealGiteaAreCompared(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := clone{t: t, folder: t.TempDir()}
-	parted, base, head := c.story(nodes, ada)
+	parted, base, head := c.pushHistory(nodes, ada)
 	number, err := world.Git.CreatePullRequest(ctx, ada, nodes, gitserver.PullRequest{Head: "change", Base: "main", Title: "Shorten consolidation"})
 	if err != nil {
 		t.Fatal(err)
@@ -99,9 +99,9 @@ func (c clone) commit(file, content string) string {
 	return c.git("rev-parse", "HEAD")
 }
 
-// story pushes main with 120 commits and the branch "change" that parted from
+// pushHistory pushes main with 120 commits and the branch "change" that parted from
 // it 60 commits before its end.
-func (c clone) story(to gitserver.Repository, as gitserver.Account) (parted, base, head string) {
+func (c clone) pushHistory(to gitserver.Repository, as gitserver.Account) (parted, base, head string) {
 	c.t.Helper()
 	address, err := url.Parse(to.URL)
 	if err != nil {

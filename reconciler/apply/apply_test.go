@@ -121,7 +121,7 @@ func TestRunGivesEachChangeOneStatus(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld("w", &journal{})
+			w := newFakeTarget("w", &journal{})
 			w.correct = tt.correct
 			got := Run(t.Context(), plan.Plan{Changes: tt.changes}, one(w), tt.opts)
 			if d := cmp.Diff(tt.want, statuses(got)); d != "" {
@@ -141,7 +141,7 @@ func TestRunGivesEachChangeOneStatus(t *testing.T) {
 
 func TestRunWritesNothingWhenTheIntentCannotBeRecorded(t *testing.T) {
 	j := &journal{}
-	first, second := newWorld("first", j), newWorld("second", j)
+	first, second := newFakeTarget("first", j), newFakeTarget("second", j)
 	second.begin = func([]plan.Change) error { return errors.New("etcd is full") }
 	p := plan.Plan{Changes: []plan.Change{change(plan.Create, "first", "a", 0), change(plan.Create, "second", "b", 0)}}
 	got := Run(t.Context(), p, map[string]targets.Target{"first": first, "second": second}, Options{})
@@ -157,7 +157,7 @@ func TestRunWritesNothingWhenTheIntentCannotBeRecorded(t *testing.T) {
 }
 
 func TestRunRecordsExactlyWhatItMayDo(t *testing.T) {
-	w := newWorld("w", &journal{})
+	w := newFakeTarget("w", &journal{})
 	p := plan.Plan{Changes: []plan.Change{
 		change(plan.Create, "w", "new", 0), held(change(plan.Update, "w", "held", 0)), change(plan.Delete, "w", "old", 0),
 	}}
@@ -172,7 +172,7 @@ func TestRunRecordsExactlyWhatItMayDo(t *testing.T) {
 // stored before anything is written, also where nothing else is to be written in its target.
 func TestRunLetsEachTargetRecordBeforeTheFirstWrite(t *testing.T) {
 	j := &journal{}
-	first, second := newWorld("first", j), newWorld("second", j)
+	first, second := newFakeTarget("first", j), newFakeTarget("second", j)
 	p := plan.Plan{Changes: []plan.Change{change(plan.Create, "first", "a", 0), held(change(plan.Update, "second", "b", 0))}}
 	Run(t.Context(), p, map[string]targets.Target{"first": first, "second": second}, Options{})
 	if d := cmp.Diff([]string{"begin first", "begin second"}, j.list()[:2]); d != "" {
@@ -210,7 +210,7 @@ func TestRunRecordsNoDeletionThatItSkips(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			w := newWorld("w", &journal{})
+			w := newFakeTarget("w", &journal{})
 			w.correct = func(context.Context, plan.Change) error {
 				if tt.stop {
 					cancel()
@@ -238,7 +238,7 @@ func TestRunRecordsNoDeletionThatItSkips(t *testing.T) {
 }
 
 func TestRunDeletesNothingWhenThatCannotBeRecorded(t *testing.T) {
-	w := newWorld("w", &journal{})
+	w := newFakeTarget("w", &journal{})
 	w.begin = func(changes []plan.Change) error {
 		if changes[0].Action == plan.Delete {
 			return errors.New("etcd is full")
@@ -256,7 +256,7 @@ func TestRunDeletesNothingWhenThatCannotBeRecorded(t *testing.T) {
 
 func TestRunOnlyLetsTargetsEndWhenThereIsNothingToDo(t *testing.T) {
 	j := &journal{}
-	w := newWorld("w", j)
+	w := newFakeTarget("w", j)
 	Run(t.Context(), plan.Plan{Changes: []plan.Change{held(change(plan.Update, "w", "held", 0))}}, one(w), Options{})
 	if d := cmp.Diff([]string{"finish w"}, j.list()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
@@ -275,7 +275,7 @@ func TestRunKeepsTheOrderOfTargetsAndWavesUnderConcurrency(t *testing.T) {
 			}
 		}
 	}
-	byName := map[string]targets.Target{"cluster": newWorld("cluster", j), "aws": newWorld("aws", j)}
+	byName := map[string]targets.Target{"cluster": newFakeTarget("cluster", j), "aws": newFakeTarget("aws", j)}
 	got := Run(t.Context(), plan.Plan{Changes: changes}, byName, Options{Order: []string{"aws", "cluster"}, Concurrency: 7})
 	if n := len(got.Applied()); n != len(changes) {
 		t.Fatalf("applied %d of %d", n, len(changes))
@@ -311,7 +311,7 @@ func TestRunMakesAsManyChangesAtATimeAsToldAndNoMore(t *testing.T) {
 	var now, most atomic.Int32
 	full := make(chan struct{})
 	var once sync.Once
-	w := newWorld("w", &journal{})
+	w := newFakeTarget("w", &journal{})
 	w.correct = func(ctx context.Context, _ plan.Change) error {
 		n := now.Add(1)
 		defer now.Add(-1)
@@ -341,7 +341,7 @@ func TestRunMakesAsManyChangesAtATimeAsToldAndNoMore(t *testing.T) {
 }
 
 func TestRunGoesOnWhenAWaveIsNotReady(t *testing.T) {
-	w := newWorld("w", &journal{})
+	w := newFakeTarget("w", &journal{})
 	bad := change(plan.Create, "w", "crd", 0)
 	w.ready = func(ctx context.Context, keys []state.Key) (map[state.Key]string, error) {
 		<-ctx.Done()
@@ -361,7 +361,7 @@ func TestRunGoesOnWhenAWaveIsNotReady(t *testing.T) {
 }
 
 func TestRunReportsEveryThingWhenReadinessIsUnknown(t *testing.T) {
-	w := newWorld("w", &journal{})
+	w := newFakeTarget("w", &journal{})
 	w.ready = func(context.Context, []state.Key) (map[state.Key]string, error) { panic(errors.New("no cache")) }
 	p := plan.Plan{Changes: []plan.Change{change(plan.Create, "w", "b", 0), change(plan.Create, "w", "a", 0), change(plan.Create, "w", "last", 1)}}
 	got := Run(t.Context(), p, one(w), Options{})
@@ -371,7 +371,7 @@ func TestRunReportsEveryThingWhenReadinessIsUnknown(t *testing.T) {
 }
 
 func TestRunWorksWithTargetsThatHaveNoExtraAbilities(t *testing.T) {
-	w := newWorld("w", &journal{})
+	w := newFakeTarget("w", &journal{})
 	p := plan.Plan{Changes: []plan.Change{change(plan.Create, "w", "a", 0), change(plan.Create, "w", "b", 1)}}
 	got := Run(t.Context(), p, map[string]targets.Target{"w": bare{w}}, Options{})
 	if len(got.Applied()) != 2 || got.Err() != nil || len(w.intent) != 0 {
@@ -380,7 +380,7 @@ func TestRunWorksWithTargetsThatHaveNoExtraAbilities(t *testing.T) {
 }
 
 func TestRunGivesUpOnAChangeThatHangs(t *testing.T) {
-	w := newWorld("w", &journal{})
+	w := newFakeTarget("w", &journal{})
 	w.correct = func(ctx context.Context, c plan.Change) error {
 		if c.Key.Name == "hangs" {
 			<-ctx.Done()

@@ -13,8 +13,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// story is a plan with three waves of creations and two of deletions.
-func story() plan.Plan {
+// plannedWaves is a plan with three waves of creations and two of deletions.
+func plannedWaves() plan.Plan {
 	var p plan.Plan
 	for n := range 12 {
 		p.Changes = append(p.Changes, change(plan.Create, "w", fmt.Sprintf("new-%d", n), n/4))
@@ -28,12 +28,12 @@ func story() plan.Plan {
 // After a kill at any write, all that was written is in the intent that was
 // recorded before: that is what finds it again.
 func TestTheIntentCoversEverythingWrittenWhereverTheRunIsKilled(t *testing.T) {
-	writes := int64(len(story().Changes))
+	writes := int64(len(plannedWaves().Changes))
 	for k := int64(0); k <= writes; k++ {
 		t.Run(fmt.Sprintf("killed at write %d", k), func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			w := newWorld("w", &journal{})
+			w := newFakeTarget("w", &journal{})
 			// One lock around both: no write may slip in between the one that
 			// kills and the kill.
 			var mu sync.Mutex
@@ -49,7 +49,7 @@ func TestTheIntentCoversEverythingWrittenWhereverTheRunIsKilled(t *testing.T) {
 			if k == 0 {
 				cancel()
 			}
-			got := Run(ctx, story(), one(w), Options{Concurrency: 3})
+			got := Run(ctx, plannedWaves(), one(w), Options{Concurrency: 3})
 			for _, key := range w.writes {
 				if !w.intent[key] {
 					t.Errorf("%s was written without intent", key)
@@ -76,8 +76,8 @@ func TestTheIntentCoversEverythingWrittenWhereverTheRunIsKilled(t *testing.T) {
 }
 
 func TestTheIntentCoversEverythingWrittenWhereverATargetPanics(t *testing.T) {
-	for k := 1; k <= len(story().Changes); k++ {
-		w := newWorld("w", &journal{})
+	for k := 1; k <= len(plannedWaves().Changes); k++ {
+		w := newFakeTarget("w", &journal{})
 		var seen atomic.Int64
 		w.correct = func(context.Context, plan.Change) error {
 			if seen.Add(1) == int64(k) {
@@ -86,7 +86,7 @@ func TestTheIntentCoversEverythingWrittenWhereverATargetPanics(t *testing.T) {
 			}
 			return nil
 		}
-		got := Run(t.Context(), story(), one(w), Options{Concurrency: 1})
+		got := Run(t.Context(), plannedWaves(), one(w), Options{Concurrency: 1})
 		for _, key := range w.writes {
 			if !w.intent[key] {
 				t.Errorf("panic at %d: %s was written without intent", k, key)
@@ -104,7 +104,7 @@ func TestTheIntentCoversEverythingWrittenWhereverATargetPanics(t *testing.T) {
 
 func TestTheOutcomeIsRecordedOnAFreshContextAfterTheRunWasStopped(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	w := newWorld("w", &journal{})
+	w := newFakeTarget("w", &journal{})
 	w.correct = func(context.Context, plan.Change) error {
 		cancel(errors.New("leadership lost"))
 		return nil
@@ -118,7 +118,7 @@ func TestTheOutcomeIsRecordedOnAFreshContextAfterTheRunWasStopped(t *testing.T) 
 		}
 		return ctx.Err()
 	}
-	got := Run(ctx, story(), one(w), Options{Concurrency: 1})
+	got := Run(ctx, plannedWaves(), one(w), Options{Concurrency: 1})
 	if !called {
 		t.Fatal("End was not called")
 	}
@@ -132,12 +132,12 @@ func TestTheOutcomeIsRecordedOnAFreshContextAfterTheRunWasStopped(t *testing.T) 
 
 func TestNoWaveStartsAfterTheRunIsStoppedDuringAWait(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	w := newWorld("w", &journal{})
+	w := newFakeTarget("w", &journal{})
 	w.ready = func(ctx context.Context, keys []state.Key) (map[state.Key]string, error) {
 		cancel()
 		return map[state.Key]string{keys[0]: "not yet"}, ctx.Err()
 	}
-	got := Run(ctx, story(), one(w), Options{})
+	got := Run(ctx, plannedWaves(), one(w), Options{})
 	if len(got.Failed()) != 0 || len(got.Applied()) != 4 || len(got.NotReady) != 0 || w.ended != 1 {
 		t.Errorf("failed %d, applied %d, not ready %v, ended %d", len(got.Failed()), len(got.Applied()), got.NotReady, w.ended)
 	}
@@ -145,9 +145,9 @@ func TestNoWaveStartsAfterTheRunIsStoppedDuringAWait(t *testing.T) {
 
 func TestNothingIsWrittenWhenTheRunIsStoppedWhileTheIntentIsRecorded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	w := newWorld("w", &journal{})
+	w := newFakeTarget("w", &journal{})
 	w.begin = func([]plan.Change) error { cancel(); return nil }
-	got := Run(ctx, story(), one(w), Options{})
+	got := Run(ctx, plannedWaves(), one(w), Options{})
 	if len(w.writes) != 0 || len(got.With(Skipped)) != len(got.Results) || w.ended != 1 {
 		t.Errorf("%d writes, %d skipped, ended %d", len(w.writes), len(got.With(Skipped)), w.ended)
 	}

@@ -30,7 +30,7 @@ func (j *journal) list() []string {
 }
 
 // target is a target in memory. Its hooks may be nil.
-type world struct {
+type fakeTarget struct {
 	name    string
 	journal *journal
 	begin   func([]plan.Change) error
@@ -44,14 +44,14 @@ type world struct {
 	ended  int
 }
 
-func newWorld(name string, j *journal) *world {
-	return &world{name: name, journal: j, intent: map[state.Key]bool{}}
+func newFakeTarget(name string, j *journal) *fakeTarget {
+	return &fakeTarget{name: name, journal: j, intent: map[state.Key]bool{}}
 }
 
-func (w *world) Want(context.Context, state.Set) (state.Set, error)    { return state.Set{}, nil }
-func (w *world) Observe(context.Context, state.Set) (state.Set, error) { return state.Set{}, nil }
+func (w *fakeTarget) Want(context.Context, state.Set) (state.Set, error)    { return state.Set{}, nil }
+func (w *fakeTarget) Observe(context.Context, state.Set) (state.Set, error) { return state.Set{}, nil }
 
-func (w *world) Correct(ctx context.Context, c plan.Change) error {
+func (w *fakeTarget) Correct(ctx context.Context, c plan.Change) error {
 	w.journal.add("start %s %s", c.Action, c.Key.Name)
 	defer w.journal.add("end %s %s", c.Action, c.Key.Name)
 	if w.correct != nil {
@@ -65,7 +65,7 @@ func (w *world) Correct(ctx context.Context, c plan.Change) error {
 	return nil
 }
 
-func (w *world) Begin(_ context.Context, changes []plan.Change) error {
+func (w *fakeTarget) Begin(_ context.Context, changes []plan.Change) error {
 	w.journal.add("begin %s", w.name)
 	if w.begin != nil {
 		if err := w.begin(changes); err != nil {
@@ -80,7 +80,7 @@ func (w *world) Begin(_ context.Context, changes []plan.Change) error {
 	return nil
 }
 
-func (w *world) End(ctx context.Context) error {
+func (w *fakeTarget) End(ctx context.Context) error {
 	w.journal.add("finish %s", w.name)
 	w.mu.Lock()
 	w.ended++
@@ -91,7 +91,7 @@ func (w *world) End(ctx context.Context) error {
 	return nil
 }
 
-func (w *world) Ready(ctx context.Context, keys []state.Key) (map[state.Key]string, error) {
+func (w *fakeTarget) Ready(ctx context.Context, keys []state.Key) (map[state.Key]string, error) {
 	w.journal.add("ready %s %d", w.name, len(keys))
 	if w.ready != nil {
 		return w.ready(ctx, keys)
@@ -139,4 +139,4 @@ func statuses(o Outcome) map[string]Status {
 	return out
 }
 
-func one(w *world) map[string]targets.Target { return map[string]targets.Target{w.name: w} }
+func one(w *fakeTarget) map[string]targets.Target { return map[string]targets.Target{w.name: w} }

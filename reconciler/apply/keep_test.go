@@ -39,8 +39,8 @@ func of(kind string, c plan.Change) plan.Change {
 // inOrder is how AWS and the cluster are led: the cluster stands on AWS.
 var inOrder = Options{Order: []string{"aws", "cluster"}}
 
-func two(j *journal, correct func(context.Context, plan.Change) error) (aws, cluster *world, byName map[string]targets.Target) {
-	aws, cluster = newWorld("aws", j), newWorld("cluster", j)
+func two(j *journal, correct func(context.Context, plan.Change) error) (aws, cluster *fakeTarget, byName map[string]targets.Target) {
+	aws, cluster = newFakeTarget("aws", j), newFakeTarget("cluster", j)
 	aws.correct, cluster.correct = correct, correct
 	return aws, cluster, map[string]targets.Target{"aws": aws, "cluster": cluster}
 }

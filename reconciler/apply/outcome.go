@@ -151,18 +151,18 @@ func named(r Result) error {
 	if o := r.Change.Origin(); o != (state.Origin{}) {
 		text += " (" + o.String() + ")"
 	}
-	return &rewordedError{text: text + ": " + r.Why(), err: r.Err}
+	return &messageError{text: text + ": " + r.Why(), err: r.Err}
 }
 
-// rewordedError is an error in other words.
-type rewordedError struct {
+// messageError is an error in other words.
+type messageError struct {
 	text string
 	err  error
 }
 
-func (e *rewordedError) Error() string { return e.text }
+func (e *messageError) Error() string { return e.text }
 
-func (e *rewordedError) Unwrap() error { return e.err }
+func (e *messageError) Unwrap() error { return e.err }
 
 // classified gives err a class and reason unless it brings its own.
 func classified(err error, class state.Class, reason string, after time.Duration) error {

@@ -70,7 +70,7 @@ func TestErrIsNilWhenNothingIsLeftToTry(t *testing.T) {
 }
 
 func TestErrReportsAnOutcomeThatCouldNotBeRecorded(t *testing.T) {
-	w := newWorld("w", &journal{})
+	w := newFakeTarget("w", &journal{})
 	w.end = func(context.Context) error { return errors.New("conflict on shard 3") }
 	got := Run(t.Context(), plan.Plan{Changes: []plan.Change{change(plan.Create, "w", "a", 0)}}, one(w), Options{})
 	_, reason, _ := state.Classify(got.Err())

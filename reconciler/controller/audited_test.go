@@ -15,7 +15,7 @@ import (
 // confirmedEvents are those that say what a confirmation let pass.
 func (s *stage) confirmedEvents() []string {
 	var out []string
-	for _, event := range s.told() {
+	for _, event := range s.takeEvents() {
 		if text, ok := strings.CutPrefix(event, "Normal Confirmed "); ok {
 			out = append(out, text)
 		}

@@ -55,7 +55,7 @@ func TestATokenConfirmsOnce(t *testing.T) {
 			token := s.asks("PruneHeld")
 			s.confirm(token)
 			between(s)
-			s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+			s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 			if got := s.sync().Status.LastHandledConfirm; got != token {
 				t.Fatalf("handled %q, want %q", got, token)
 			}
@@ -72,7 +72,7 @@ func TestATokenConfirmsOnce(t *testing.T) {
 			}
 			s.confirm(again)
 			s.visit()
-			s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+			s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 			if len(s.aws.live) > 0 {
 				t.Errorf("the new token confirms nothing: aws %v", s.aws.live)
 			}
@@ -88,14 +88,14 @@ func TestATokenServesUntilAllIsDone(t *testing.T) {
 	s.confirm(token)
 	for range 3 {
 		s.later()
-		s.says("Ready", metav1.ConditionFalse, "ApplyFailed")
+		s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
 		if got := s.sync().Status.LastHandledConfirm; got != "" {
 			t.Fatalf("handled %q while the deletion is refused", got)
 		}
 	}
 	delete(s.aws.refused, "queue")
 	s.later()
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if got := s.sync().Status.LastHandledConfirm; got != token || len(s.aws.live) > 0 {
 		t.Errorf("handled %q, aws %v", got, s.aws.live)
 	}
@@ -222,7 +222,7 @@ func TestNothingIsDeletedForASyncThatWasChangedSinceTheRunBegan(t *testing.T) {
 			if s.cluster.live["map"] != "2" || s.cluster.live["old"] != "1" {
 				t.Errorf("cluster %v", s.cluster.live)
 			}
-			s.says("Ready", metav1.ConditionFalse, "ApplyFailed")
+			s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
 		})
 	}
 }

@@ -27,7 +27,7 @@ func TestABranchThatWaitsForAPersonKeepsTheLastStateAndDeletesNothing(t *testing
 	} {
 		s.unread = err
 		s.later()
-		message := s.says("Ready", metav1.ConditionFalse, reason)
+		message := s.expectCondition("Ready", metav1.ConditionFalse, reason)
 		if !strings.Contains(message, "revision main@sha1:11 stays applied") {
 			t.Errorf("%s: %s", reason, message)
 		}
@@ -37,5 +37,5 @@ func TestABranchThatWaitsForAPersonKeepsTheLastStateAndDeletesNothing(t *testing
 	}
 	s.unread = nil
 	s.later()
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 }

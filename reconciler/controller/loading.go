@@ -43,7 +43,7 @@ func (r *SyncReconciler) full(ctx context.Context, sync *v1alpha1.Sync, s *sessi
 	s.lastObserved = s.lastFull
 	opts := s.options(sync)
 	opts.Apply.BeforeDeletes = r.unchanged(sync)
-	opts.Apply.BeforeConfirmed = func(ctx context.Context, with []hold.Token) error { return r.recordAttempt(ctx, sync, s, with) }
+	opts.Apply.BeforeConfirmed = func(ctx context.Context, with []hold.Token) error { return r.recordConfirmAttempt(ctx, sync, s, with) }
 	result, err := s.Loop.Continue(ctx, got, opts)
 	return run{Result: result, err: err}
 }

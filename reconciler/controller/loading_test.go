@@ -48,19 +48,19 @@ func TestARunThatWaitsForMemoryIsTriedAgainAndHoldsNoWorker(t *testing.T) {
 	s.commit("cluster/a=1")
 	holder, woken := uncached(s)
 	s.visit() // Adds the finalizer, and applies.
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	holdLoad(s, holder)
 	s.commit("cluster/a=2")
 	s.later() // Returns, though nobody gives memory.
-	s.says("Reconciling", metav1.ConditionTrue, loadingRevision)
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Reconciling", metav1.ConditionTrue, loadingRevision)
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if s.cluster.live["a"] != "1" {
 		t.Error("a revision was applied that was not loaded")
 	}
 	holder.Unload()
 	<-woken
 	s.visit()
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if s.cluster.live["a"] != "2" {
 		t.Errorf("the world holds %q", s.cluster.live["a"])
 	}
@@ -98,7 +98,7 @@ func TestMemoryThatNobodyUsesIsGivenBack(t *testing.T) {
 				sync.Annotations = map[string]string{fluxmeta.ReconcileRequestAnnotation: "now"}
 			})
 			s.visit()
-			s.says("Ready", metav1.ConditionFalse, "SubstituteFailed")
+			s.expectCondition("Ready", metav1.ConditionFalse, "SubstituteFailed")
 			s.mistake = nil // Who holds the memory next needs no variable.
 		},
 		"another Sync takes its place": func(s *stage) {

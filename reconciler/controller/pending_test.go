@@ -78,7 +78,7 @@ func TestADeletionThatWaitsStaysPendingWhileNoRunCanComputeIt(t *testing.T) {
 					if parts := confirm.Tokens(asked); parts[0] != token || len(parts) > 1 != tt.move {
 						t.Errorf("%s: it asks for %s, before for %s", when, asked, token)
 					}
-					message := s.says("Ready", metav1.ConditionFalse, tt.reason)
+					message := s.expectCondition("Ready", metav1.ConditionFalse, tt.reason)
 					if !strings.Contains(message, "also waiting for a confirmation: deleting Thing/pool: 2 nodes go with it") ||
 						tt.move && !strings.Contains(message, "2 nodes go with it (confirmation token "+token+")") {
 						t.Errorf("%s: %s", when, message)
@@ -104,7 +104,7 @@ func TestADeletionThatWaitsStaysPendingWhileNoRunCanComputeIt(t *testing.T) {
 				if status := s.sync().Status; s.cluster.live["pool"] != "" || len(status.Pending) > 0 || status.ConfirmationToken != "" {
 					t.Errorf("cluster %v, pending %v, token %s", s.cluster.live, status.Pending, status.ConfirmationToken)
 				}
-				s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+				s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 			})
 		}
 	}

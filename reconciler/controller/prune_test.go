@@ -35,7 +35,7 @@ func TestOneTokenIsPrintedEverywhereAndConfirmsLater(t *testing.T) {
 	s.commit("cluster/map=1", "cluster/old=1", "cluster/older=1", "aws/queue=1")
 	s.visit()
 	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
-	s.told()
+	s.takeEvents()
 	s.commit("cluster/map=1")
 	token := s.planned()
 	for n := range 3 {
@@ -54,13 +54,13 @@ func TestOneTokenIsPrintedEverywhereAndConfirmsLater(t *testing.T) {
 	if _, left := s.cluster.live["old"]; left || s.aws.live["queue"] == "" {
 		t.Errorf("cluster %v, aws %v", s.cluster.live, s.aws.live)
 	}
-	events := s.told()
+	events := s.takeEvents()
 	if len(events) != 1 || !strings.HasSuffix(events[0], "; confirm"+withToken+token) {
 		t.Errorf("events %q, the plan asks for %s", events, token)
 	}
 	s.confirm(token)
 	s.visit()
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if len(s.aws.live) > 0 {
 		t.Errorf("aws %v", s.aws.live)
 	}
@@ -96,13 +96,13 @@ func TestTheEngineKeepsItsQueueWhileTheQueuesDeletionWaits(t *testing.T) {
 			if unknown == "" {
 				s.confirm(s.asks("PruneHeld"))
 			} else {
-				s.says("Ready", metav1.ConditionFalse, "PartlyUnknown")
+				s.expectCondition("Ready", metav1.ConditionFalse, "PartlyUnknown")
 				s.aws.unknown["queue"] = ""
 				s.later()
 				s.confirm(s.asks("PruneHeld"))
 			}
 			s.visit()
-			s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+			s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 			if s.cluster.live["engine"] != "none" || len(s.aws.live) > 0 {
 				t.Errorf("confirmed: cluster %v, aws %v", s.cluster.live, s.aws.live)
 			}
@@ -124,8 +124,8 @@ func TestADeletionOfASyncThatWaitsForAConfirmationIsHeldAsAnyOther(t *testing.T)
 	})
 	s.visit()
 	token := s.asks("PruneHeld")
-	s.says("Stalled", metav1.ConditionTrue, "PruneHeld")
-	s.says("Drifted", metav1.ConditionUnknown, "Terminating")
+	s.expectCondition("Stalled", metav1.ConditionTrue, "PruneHeld")
+	s.expectCondition("Drifted", metav1.ConditionUnknown, "Terminating")
 	status := s.sync().Status
 	if meta.FindStatusCondition(status.Conditions, "Reconciling") != nil || status.ObservedGeneration != s.sync().Generation {
 		t.Errorf("it waits for a person, and is Reconciling: %+v", status.Conditions)
@@ -142,12 +142,12 @@ func TestADeletionOfASyncThatWaitsForAConfirmationIsHeldAsAnyOther(t *testing.T)
 	if n := s.gauge("poolwright_sync_ready", map[string]string{"sync": "dev"}); n != 0 {
 		t.Errorf("poolwright_sync_ready is %v", n)
 	}
-	message := s.says("Ready", metav1.ConditionFalse, "PruneHeld")
+	message := s.expectCondition("Ready", metav1.ConditionFalse, "PruneHeld")
 	if !strings.Contains(message, "deletionPolicy") {
 		t.Errorf("nobody learns what keeps the Sync and how to keep its objects: %s", message)
 	}
 	s.later() // Says nothing new.
-	if d := cmp.Diff([]string{"Warning PruneHeld " + message}, s.told()); d != "" {
+	if d := cmp.Diff([]string{"Warning PruneHeld " + message}, s.takeEvents()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
 	s.confirm(token)
@@ -169,13 +169,13 @@ func TestTheDeletionOfASuspendedSyncLeavesWhatItAppliedWithAnEvent(t *testing.T)
 			s := newStage(t, deleting)
 			s.commit("cluster/pool=1", "cluster/map=1")
 			s.leave()
-			s.told()
+			s.takeEvents()
 			s.edit(func(sync *v1alpha1.Sync) { sync.Spec.Suspend, sync.Spec.DeletionPolicy = true, tt.policy })
 			s.visit()
 			if s.sync().Name != "" || len(s.cluster.live) != 2 {
 				t.Errorf("the suspended Sync is still there, or the cluster has lost something: %v", s.cluster.live)
 			}
-			if d := cmp.Diff(tt.want, s.told()); d != "" {
+			if d := cmp.Diff(tt.want, s.takeEvents()); d != "" {
 				t.Errorf("events (-want +got):\n%s", d)
 			}
 		})

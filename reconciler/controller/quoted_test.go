@@ -63,13 +63,13 @@ func TestWhatIsRecordedOfAConfirmationIsATokenThatWasAskedFor(t *testing.T) {
 	if got := s.sync().Status.LastHandledConfirm; got != "" || s.cluster.live["np-gpu"] != "1" {
 		t.Errorf("handled %q, cluster %v", got, s.cluster.live)
 	}
-	s.told()
+	s.takeEvents()
 	s.confirm(rollout + "+7Other")
 	s.later()
 	if got := s.sync().Status.LastHandledConfirm; got != rollout || s.cluster.live["np-gpu"] != "2" || s.mismatch() != "" {
 		t.Errorf("handled %q, mismatch %q, cluster %v", got, s.mismatch(), s.cluster.live)
 	}
-	if events := strings.Join(s.told(), "\n"); !strings.Contains(events, "Confirmed "+rollout+" let pass ") {
+	if events := strings.Join(s.takeEvents(), "\n"); !strings.Contains(events, "Confirmed "+rollout+" let pass ") {
 		t.Errorf("events %q", events)
 	}
 }

@@ -31,7 +31,7 @@ func TestASyncDoesNotGoWhileADeletionFails(t *testing.T) {
 	if s.sync().Name == "" || forgotten > 0 {
 		t.Fatalf("the Sync is %q, its inventory was deleted %d times", s.sync().Name, forgotten)
 	}
-	s.says("Ready", metav1.ConditionFalse, "DeletionFailed")
+	s.expectCondition("Ready", metav1.ConditionFalse, "DeletionFailed")
 	if d := cmp.Diff(map[string]string{"pool": "1"}, s.cluster.live); d != "" {
 		t.Errorf("the cluster (-want +got):\n%s", d)
 	}

@@ -17,26 +17,26 @@ func TestNobodyCallsInSyncWhatAMistakeKeptFromBeingCompared(t *testing.T) {
 	s.problems = []state.Problem{{Origin: state.Origin{File: "cluster.yaml", Line: 4}, Message: "tag aws:foo is reserved"}}
 	s.commit("cluster/pool=1")
 	s.visit()
-	message := s.says("Ready", metav1.ConditionFalse, "InvalidManifests")
+	message := s.expectCondition("Ready", metav1.ConditionFalse, "InvalidManifests")
 	if want := "cluster.yaml:4: tag aws:foo is reserved; the other object is applied, nothing is pruned; run poolwright lint on the folder to list every mistake"; message != want {
 		t.Errorf("message %q, want %q", message, want)
 	}
 	want := "What is declared with 1 mistake could not be compared with anything (see Ready); all else is as the revision says"
-	if got := s.says("Drifted", metav1.ConditionUnknown, "PartlyCompared"); got != want {
+	if got := s.expectCondition("Drifted", metav1.ConditionUnknown, "PartlyCompared"); got != want {
 		t.Errorf("message %q, want %q", got, want)
 	}
-	s.told()
+	s.takeEvents()
 	s.cluster.live["pool"] = "edited"
 	s.drift(at("cluster", "pool"))
-	s.says("Drifted", metav1.ConditionUnknown, "PartlyCompared")
-	s.says("Ready", metav1.ConditionFalse, "InvalidManifests")
-	if d := cmp.Diff([]string{"Normal DriftCorrected Thing/pool: value is as in Git again"}, s.told()); d != "" {
+	s.expectCondition("Drifted", metav1.ConditionUnknown, "PartlyCompared")
+	s.expectCondition("Ready", metav1.ConditionFalse, "InvalidManifests")
+	if d := cmp.Diff([]string{"Normal DriftCorrected Thing/pool: value is as in Git again"}, s.takeEvents()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
 	s.problems = nil
 	s.commit("cluster/pool=1")
 	s.later()
-	s.says("Drifted", metav1.ConditionFalse, "InSync")
+	s.expectCondition("Drifted", metav1.ConditionFalse, "InSync")
 }
 
 func TestKnownDriftIsSaidThoughThereAreMistakes(t *testing.T) {
@@ -45,7 +45,7 @@ func TestKnownDriftIsSaidThoughThereAreMistakes(t *testing.T) {
 	s.aws.live["version"], s.aws.compared["version"] = "1.33", byHand
 	s.commit("aws/version=1.34")
 	s.visit()
-	s.says("Drifted", metav1.ConditionTrue, "OnlyCompared")
+	s.expectCondition("Drifted", metav1.ConditionTrue, "OnlyCompared")
 }
 
 func TestWhatCouldNotBeMadeIsNeitherDriftNorInSync(t *testing.T) {
@@ -53,14 +53,14 @@ func TestWhatCouldNotBeMadeIsNeitherDriftNorInSync(t *testing.T) {
 	s.aws.refused["queue"] = "AccessDenied"
 	s.commit("aws/queue=1", "cluster/pool=1")
 	s.visit()
-	s.says("Ready", metav1.ConditionFalse, "ApplyFailed")
-	s.says("Drifted", metav1.ConditionFalse, "NoDrift")
+	s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
+	s.expectCondition("Drifted", metav1.ConditionFalse, "NoDrift")
 	s.aws.live["version"], s.aws.compared["version"] = "1.33", byHand
 	s.cluster.refused["pool"] = "no"
 	s.cluster.live["pool"] = "edited"
 	s.commit("aws/queue=1", "aws/version=1.34", "cluster/pool=1")
 	s.later()
-	s.says("Drifted", metav1.ConditionTrue, "DriftNotCorrected")
+	s.expectCondition("Drifted", metav1.ConditionTrue, "DriftNotCorrected")
 }
 
 // An object that is rewritten all the time must not have AWS read each time.
@@ -69,34 +69,34 @@ func TestUnderReportDriftInTheClusterAsksAWSNothing(t *testing.T) {
 	s.aws.live["queue"], s.aws.applied["queue"] = "1", "1"
 	s.commit("aws/queue=1", "cluster/pool=1")
 	s.visit()
-	looks := s.aws.looks
+	looks := s.aws.fullComparisons
 	for n := range 50 {
 		s.clock.Step(reportGap)
 		s.cluster.live["pool"] = []string{"edited", "again"}[n%2]
 		s.drift(at("cluster", "pool"))
 	}
-	if s.aws.looks != looks {
-		t.Errorf("%d comparisons of AWS in full", s.aws.looks-looks)
+	if s.aws.fullComparisons != looks {
+		t.Errorf("%d comparisons of AWS in full", s.aws.fullComparisons-looks)
 	}
-	s.says("Drifted", metav1.ConditionTrue, "DriftReported")
+	s.expectCondition("Drifted", metav1.ConditionTrue, "DriftReported")
 	if d := cmp.Diff([]string{"update Thing/pool: drift is only reported (drift: Report)"}, s.pending()); d != "" {
 		t.Errorf("pending (-want +got):\n%s", d)
 	}
 	want := []string{"Warning DriftReported 1 live thing differs from Git and stays so: Thing/pool (cluster.yaml:9): drift is only reported (drift: Report)"}
-	if d := cmp.Diff(want, s.told()); d != "" {
+	if d := cmp.Diff(want, s.takeEvents()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
 	// No watch tells that somebody put it back: the next visit sees it.
 	s.cluster.live["pool"] = "1"
 	s.later()
-	s.says("Drifted", metav1.ConditionFalse, "InSync")
-	if s.aws.looks != looks || s.cluster.writes == nil {
-		t.Errorf("%d comparisons of AWS in full", s.aws.looks-looks)
+	s.expectCondition("Drifted", metav1.ConditionFalse, "InSync")
+	if s.aws.fullComparisons != looks || s.cluster.writes == nil {
+		t.Errorf("%d comparisons of AWS in full", s.aws.fullComparisons-looks)
 	}
 	s.clock.Step(resync)
 	s.visit()
-	if s.aws.looks != looks+1 {
-		t.Errorf("%d comparisons of AWS in full after %s, want one", s.aws.looks-looks, resync)
+	if s.aws.fullComparisons != looks+1 {
+		t.Errorf("%d comparisons of AWS in full after %s, want one", s.aws.fullComparisons-looks, resync)
 	}
 }
 
@@ -105,12 +105,12 @@ func TestWhatANewProcessFindsReportedIsNotToldAgain(t *testing.T) {
 	s.aws.live["version"], s.aws.compared["version"] = "1.33", byHand
 	s.commit("aws/version=1.34")
 	s.visit()
-	if told := s.told(); len(told) != 1 {
+	if told := s.takeEvents(); len(told) != 1 {
 		t.Errorf("events %v, want one", told)
 	}
 	s.r.sessions.stop(stageName)
 	s.visit()
-	if told := s.told(); len(told) != 0 {
+	if told := s.takeEvents(); len(told) != 0 {
 		t.Errorf("events of a new process: %v", told)
 	}
 }
@@ -172,7 +172,7 @@ func TestEverybodyCountsTheSameObjects(t *testing.T) {
 	s.clock.Step(time.Minute)
 	s.visit()
 	s.objects(5)
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 
 	delete(s.cluster.live, "pool")
 	s.cluster.refused["pool"] = "no"
@@ -239,7 +239,7 @@ func TestADeletionThatWaitsIsNotForgottenWhenItsThingIsEdited(t *testing.T) {
 	s.aws.unknown["queue"] = denied
 	s.commit("aws/queue=1")
 	s.later()
-	s.says("Ready", metav1.ConditionFalse, "PruneHeld")
+	s.expectCondition("Ready", metav1.ConditionFalse, "PruneHeld")
 	before := s.pending()
 	s.cluster.live["a"] = "edited"
 	s.drift(at("cluster", "a"))

@@ -23,7 +23,7 @@ func heldStage(t *testing.T) *stage {
 	s := newStage(t, func(sync *v1alpha1.Sync) { sync.Spec.Guard.MaxNodesReplaced = new(int32(5)) })
 	s.commit("cluster/np-gpu=1", "cluster/np-cpu=1", "cluster/map=1", "aws/queue=1")
 	s.visit()
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	s.nodes = 14
 	s.commit("cluster/np-gpu=2", "cluster/np-cpu=1", "cluster/map=2", "aws/queue=2")
 	s.later()
@@ -33,7 +33,7 @@ func heldStage(t *testing.T) *stage {
 // asks returns the token that the Sync asks for in its status, and for that reason.
 func (s *stage) asks(reason string) string {
 	s.Helper()
-	message, token := s.says("Ready", metav1.ConditionFalse, reason), s.sync().Status.ConfirmationToken
+	message, token := s.expectCondition("Ready", metav1.ConditionFalse, reason), s.sync().Status.ConfirmationToken
 	if token == "" || !strings.HasSuffix(message, withToken+token) || strings.Count(message, withToken) != 1 {
 		s.Fatalf("message %q does not ask for %q", message, token)
 	}
@@ -45,11 +45,11 @@ func TestWhatWouldReplaceTooManyNodesIsHeldAndToldOnce(t *testing.T) {
 	token := s.asks("NodeReplacementHeld")
 	const why = "would replace 14 nodes; guard.maxNodesReplaced is 5"
 	const incomplete = "; revision main@sha1:111 is not applied in full"
-	if got := s.says("Ready", metav1.ConditionFalse, "NodeReplacementHeld"); got != why+incomplete+"; confirm"+withToken+token {
+	if got := s.expectCondition("Ready", metav1.ConditionFalse, "NodeReplacementHeld"); got != why+incomplete+"; confirm"+withToken+token {
 		t.Errorf("message %q", got)
 	}
-	s.says("Reconciling", metav1.ConditionTrue, "ProgressingWithRetry")
-	s.says("Drifted", metav1.ConditionFalse, "NoDrift")
+	s.expectCondition("Reconciling", metav1.ConditionTrue, "ProgressingWithRetry")
+	s.expectCondition("Drifted", metav1.ConditionFalse, "NoDrift")
 	if d := cmp.Diff([]string{"update NodePool.karpenter.sh/np-gpu: " + why}, s.pending()); d != "" {
 		t.Errorf("pending (-want +got):\n%s", d)
 	}
@@ -63,16 +63,16 @@ func TestWhatWouldReplaceTooManyNodesIsHeldAndToldOnce(t *testing.T) {
 	for range 5 {
 		s.later()
 	}
-	if got := s.says("Ready", metav1.ConditionFalse, "NodeReplacementHeld"); !strings.HasPrefix(got, "would replace 12 nodes; ") || s.asks("NodeReplacementHeld") != token {
+	if got := s.expectCondition("Ready", metav1.ConditionFalse, "NodeReplacementHeld"); !strings.HasPrefix(got, "would replace 12 nodes; ") || s.asks("NodeReplacementHeld") != token {
 		t.Errorf("message %q, before it asked for %s", got, token)
 	}
-	if d := cmp.Diff([]string{"Warning NodeReplacementHeld " + why + incomplete + "; confirm" + withToken + token}, s.told()); d != "" {
+	if d := cmp.Diff([]string{"Warning NodeReplacementHeld " + why + incomplete + "; confirm" + withToken + token}, s.takeEvents()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
 	s.nodes = 5 // Now they may.
 	s.clock.Step(unknownPause)
 	s.visit()
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if s.cluster.live["np-gpu"] != "2" {
 		t.Errorf("cluster %v", s.cluster.live)
 	}
@@ -98,7 +98,7 @@ func TestAConfirmedRolloutGoesThroughOnce(t *testing.T) {
 	s := heldStage(t)
 	s.confirm(" another," + s.asks("NodeReplacementHeld") + " ")
 	s.visit()
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	writes := len(s.cluster.writes)
 	if s.cluster.live["np-gpu"] != "2" {
 		t.Errorf("cluster %v", s.cluster.live)
@@ -123,17 +123,17 @@ func TestATokenThatDoesNotFitIsReadOnce(t *testing.T) {
 	token := s.asks("NodeReplacementHeld")
 	s.clock.Step(time.Second)
 	s.visit() // The pause is two seconds by now, and grows.
-	looks := s.cluster.looks
+	looks := s.cluster.fullComparisons
 	s.confirm("000000000000")
 	s.visit()
-	if s.cluster.looks != looks+1 || s.asks("NodeReplacementHeld") != token || s.cluster.live["np-gpu"] != "1" {
-		t.Errorf("%d looks, cluster %v", s.cluster.looks-looks, s.cluster.live)
+	if s.cluster.fullComparisons != looks+1 || s.asks("NodeReplacementHeld") != token || s.cluster.live["np-gpu"] != "1" {
+		t.Errorf("%d looks, cluster %v", s.cluster.fullComparisons-looks, s.cluster.live)
 	}
 	for range 3 {
 		s.visit()
 	}
-	if s.cluster.looks != looks+1 {
-		t.Errorf("the same token was read %d times", s.cluster.looks-looks)
+	if s.cluster.fullComparisons != looks+1 {
+		t.Errorf("the same token was read %d times", s.cluster.fullComparisons-looks)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestAHeldRolloutOutlivesARestart(t *testing.T) {
 	s.restart()
 	s.confirm(token)
 	s.visit()
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 }
 
 func TestAMergeThatGrewWaitsOverRecountsAndRestartsUntilItIsConfirmed(t *testing.T) {
@@ -189,7 +189,7 @@ func TestAMergeThatGrewWaitsOverRecountsAndRestartsUntilItIsConfirmed(t *testing
 			}
 			s.confirm(token)
 			s.visit()
-			s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+			s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 			if s.cluster.live["np-gpu"] != "2" {
 				t.Errorf("confirmed: cluster %v", s.cluster.live)
 			}
@@ -204,13 +204,13 @@ func TestAWiderGuardIsFollowedAtOnce(t *testing.T) {
 		sync.Spec.Guard.MaxNodesReplaced = new(int32(14))
 	})
 	s.visit()
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 }
 
 func TestWhatDriftsBesideAHeldRolloutIsPutBackAlone(t *testing.T) {
 	s := heldStage(t)
 	token, foretold := s.asks("NodeReplacementHeld"), s.foretold
-	s.told()
+	s.takeEvents()
 	s.cluster.live["np-gpu"], s.cluster.live["np-cpu"], s.cluster.live["map"] = "x", "x", "x"
 	s.drift(at("cluster", "np-gpu"), at("cluster", "np-cpu"), at("cluster", "map"))
 	want := map[string]string{"np-gpu": "x", "np-cpu": "1", "map": "2"}
@@ -220,7 +220,7 @@ func TestWhatDriftsBesideAHeldRolloutIsPutBackAlone(t *testing.T) {
 	if s.asks("NodeReplacementHeld") != token || s.foretold != foretold {
 		t.Errorf("it asks for %s, before for %s; looked ahead %d times", s.asks("NodeReplacementHeld"), token, s.foretold-foretold)
 	}
-	for _, e := range s.told() {
+	for _, e := range s.takeEvents() {
 		if !strings.HasPrefix(e, "Normal DriftCorrected ") {
 			t.Errorf("event %q", e)
 		}
@@ -238,7 +238,7 @@ func TestAPoolThatGoesWithItsNodesAsksForBothTokensAtOnce(t *testing.T) {
 	if !strings.Contains(tokens, ",") {
 		t.Errorf("it asks for %q", tokens)
 	}
-	message := s.says("Ready", metav1.ConditionFalse, "PruneHeld")
+	message := s.expectCondition("Ready", metav1.ConditionFalse, "PruneHeld")
 	if !strings.HasPrefix(message, "would delete all 2 objects (guard.maxPrunePercent) (confirmation token deletions-1-") {
 		t.Errorf("message %q", message)
 	}

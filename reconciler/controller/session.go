@@ -287,9 +287,9 @@ func (s *session) retryStatusWrite(now time.Time) time.Duration {
 	return s.lastFull.Add(pause(s.statusWriteFailures, unknownPause)).Sub(now)
 }
 
-// nextVisit backs off exponentially from one second while something is wrong,
+// requeueAfter backs off exponentially from one second while something is wrong,
 // and otherwise comes back when the source is to be asked again.
-func (s *session) nextVisit(now time.Time, every time.Duration, v runResult) time.Duration {
+func (s *session) requeueAfter(now time.Time, every time.Duration, v runResult) time.Duration {
 	if s.statusWriteFailures > 0 {
 		return max(min(s.retryStatusWrite(now), every), time.Second)
 	}

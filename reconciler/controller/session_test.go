@@ -305,7 +305,7 @@ func TestNextVisit(t *testing.T) {
 		"one thing put back does not put off what still fails":    {after(2), runResult{ready: true}, 2 * time.Second, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := c.s.nextVisit(now, time.Minute, c.v)
+			got := c.s.requeueAfter(now, time.Minute, c.v)
 			if got < c.atLeast || got > c.m {
 				t.Errorf("nextVisit = %s, want %s to %s", got, c.atLeast, c.m)
 			}

@@ -44,8 +44,8 @@ type place struct {
 	// removals is what the deletion of things costs.
 	removals map[string]loss.Removal
 	writes   []string
-	// looks counts the comparisons in full.
-	looks int
+	// fullComparisons counts the comparisons in full.
+	fullComparisons int
 }
 
 func newPlace(name string) *place {
@@ -82,7 +82,7 @@ func (p *place) Want(_ context.Context, d state.Set) (state.Set, error) {
 }
 
 func (p *place) Observe(_ context.Context, wanted state.Set) (state.Set, error) {
-	p.looks++
+	p.fullComparisons++
 	names := map[string]bool{}
 	for name := range p.live {
 		names[name] = true
@@ -116,7 +116,7 @@ func (p *place) Observe(_ context.Context, wanted state.Set) (state.Set, error) 
 
 func (p *place) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
 	all, err := p.Observe(ctx, wanted)
-	p.looks--
+	p.fullComparisons--
 	var keys []state.Key
 	for _, i := range wanted.Items() {
 		keys = append(keys, i.Key)
@@ -295,8 +295,8 @@ func (s *stage) sync() *v1alpha1.Sync {
 	return &sync
 }
 
-// says checks a condition and returns its message.
-func (s *stage) says(kind string, status metav1.ConditionStatus, reason string) string {
+// expectCondition checks a condition and returns its message.
+func (s *stage) expectCondition(kind string, status metav1.ConditionStatus, reason string) string {
 	s.Helper()
 	c := meta.FindStatusCondition(s.sync().Status.Conditions, kind)
 	if c == nil || c.Status != status || c.Reason != reason {
@@ -314,8 +314,8 @@ func (s *stage) pending() []string {
 	return out
 }
 
-// told are the events since the last call, but for those of success.
-func (s *stage) told() []string {
+// takeEvents are the events since the last call, but for those of success.
+func (s *stage) takeEvents() []string {
 	out := []string{}
 	for {
 		select {

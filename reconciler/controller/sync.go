@@ -262,7 +262,7 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 		logr.FromContextOrDiscard(ctx).Error(err, "The status could not be written", "after", after)
 		return ctrl.Result{RequeueAfter: after}, nil
 	}
-	after := s.nextVisit(r.Clock.Now(), interval(sync), verdict)
+	after := s.requeueAfter(r.Clock.Now(), interval(sync), verdict)
 	logr.FromContextOrDiscard(ctx).V(1).Info("Reconciled", "revision", done.Revision, "reason", verdict.reason, "after", after)
 	return ctrl.Result{RequeueAfter: after}, nil
 }

@@ -31,8 +31,8 @@ func TestWhatIsUnknownIsNeverCalledInSync(t *testing.T) {
 		if wait > 66*time.Second {
 			t.Errorf("Git is asked in %s only", wait)
 		}
-		if s.aws.looks > looks {
-			looks, when = s.aws.looks, append(when, s.clock.Since(begun).Seconds())
+		if s.aws.fullComparisons > looks {
+			looks, when = s.aws.fullComparisons, append(when, s.clock.Since(begun).Seconds())
 		}
 		s.clock.Step(wait)
 	}
@@ -43,13 +43,13 @@ func TestWhatIsUnknownIsNeverCalledInSync(t *testing.T) {
 	if s.aws.live["rule"] != "1" || s.cluster.live["pool"] != "1" || s.aws.live["queue"] != "" {
 		t.Errorf("aws %v, cluster %v", s.aws.live, s.cluster.live)
 	}
-	message := s.says("Ready", metav1.ConditionFalse, "PartlyUnknown")
+	message := s.expectCondition("Ready", metav1.ConditionFalse, "PartlyUnknown")
 	if message != "1 thing could not be compared: aws Thing.sqs/queue (cluster.yaml:9): "+denied+"; all else of revision main@sha1:11 is applied" {
 		t.Errorf("message %q", message)
 	}
-	s.says("Drifted", metav1.ConditionUnknown, "PartlyUnknown")
-	s.says("Reconciling", metav1.ConditionTrue, "ProgressingWithRetry")
-	if d := cmp.Diff([]string{"Warning PartlyUnknown 1 thing could not be compared: aws Thing.sqs/queue (cluster.yaml:9): " + denied}, s.told()); d != "" {
+	s.expectCondition("Drifted", metav1.ConditionUnknown, "PartlyUnknown")
+	s.expectCondition("Reconciling", metav1.ConditionTrue, "ProgressingWithRetry")
+	if d := cmp.Diff([]string{"Warning PartlyUnknown 1 thing could not be compared: aws Thing.sqs/queue (cluster.yaml:9): " + denied}, s.takeEvents()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
 	if s.unknownIn("aws") != 1 || s.unknownIn("cluster") != 0 || s.driftedNow() != 0 {
@@ -60,8 +60,8 @@ func TestWhatIsUnknownIsNeverCalledInSync(t *testing.T) {
 	s.drift(at("aws", "queue")) // Watches tell it, too.
 	s.clock.Step(time.Second)
 	s.visit()
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
-	s.says("Drifted", metav1.ConditionFalse, "InSync")
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Drifted", metav1.ConditionFalse, "InSync")
 	if s.aws.live["queue"] != "1" || s.unknownIn("aws") != 0 {
 		t.Errorf("queue %q, gauge %v", s.aws.live["queue"], s.unknownIn("aws"))
 	}
@@ -69,7 +69,7 @@ func TestWhatIsUnknownIsNeverCalledInSync(t *testing.T) {
 	s.aws.unknown["queue"], s.aws.unknown["rule"] = denied, denied
 	s.commit("aws/queue=1", "aws/rule=1")
 	s.later()
-	if told := s.told(); len(told) != 1 || !strings.HasPrefix(told[0], "Warning PartlyUnknown 2 things could not be compared, the first: ") {
+	if told := s.takeEvents(); len(told) != 1 || !strings.HasPrefix(told[0], "Warning PartlyUnknown 2 things could not be compared, the first: ") {
 		t.Errorf("events %v", told)
 	}
 	if s.cluster.live["pool"] != "" {
@@ -82,8 +82,8 @@ func TestSomethingThatBecomesUnknownIsToldWhateverElseIsWrong(t *testing.T) {
 	s.commit("aws/queue=1", "aws/rule=1", "aws/role=1")
 	s.aws.unknown["queue"], s.aws.refused["rule"] = denied, "InternalFailure"
 	s.visit()
-	s.says("Ready", metav1.ConditionFalse, "ApplyFailed")
-	s.says("Drifted", metav1.ConditionUnknown, "PartlyUnknown")
+	s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
+	s.expectCondition("Drifted", metav1.ConditionUnknown, "PartlyUnknown")
 	s.aws.unknown["role"] = denied
 	s.clock.Step(time.Second)
 	s.visit()
@@ -92,7 +92,7 @@ func TestSomethingThatBecomesUnknownIsToldWhateverElseIsWrong(t *testing.T) {
 		"Warning ApplyFailed 1 of 2 changes failed, the first: aws Thing.sqs/rule: InternalFailure (cluster.yaml:9)",
 		"Warning PartlyUnknown 1 thing could not be compared: aws Thing.sqs/role (cluster.yaml:9): " + denied,
 	}
-	if d := cmp.Diff(want, s.told()); d != "" {
+	if d := cmp.Diff(want, s.takeEvents()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
 }
@@ -102,36 +102,36 @@ func TestWhatIsOnlyComparedLeavesTheSyncReadyDriftedAndSettled(t *testing.T) {
 	s.aws.live["version"], s.aws.compared["version"], s.aws.compared["addon"] = "1.33", byHand, "run: aws eks create-addon"
 	s.commit("aws/version=1.34", "aws/addon=1", "aws/queue=1", "cluster/pool=1")
 	s.visit()
-	message := s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	message := s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if message != "Applied revision main@sha1:11: 2 objects" {
 		t.Errorf("message %q", message)
 	}
-	if got := s.says("Drifted", metav1.ConditionTrue, "OnlyCompared"); got != "2 live objects differ from the revision" {
+	if got := s.expectCondition("Drifted", metav1.ConditionTrue, "OnlyCompared"); got != "2 live objects differ from the revision" {
 		t.Errorf("message %q", got)
 	}
 	if d := cmp.Diff([]string{"create aws Thing.sqs/addon: run: aws eks create-addon", "update aws Thing.sqs/version: " + byHand}, s.pending()); d != "" {
 		t.Errorf("pending (-want +got):\n%s", d)
 	}
-	looks := s.aws.looks
+	looks := s.aws.fullComparisons
 	for range 5 {
 		if wait := s.later(); wait < 50*time.Second {
 			t.Errorf("the next visit is in %s", wait)
 		}
 	}
-	if s.aws.looks != looks {
-		t.Errorf("%d more comparisons in full", s.aws.looks-looks)
+	if s.aws.fullComparisons != looks {
+		t.Errorf("%d more comparisons in full", s.aws.fullComparisons-looks)
 	}
-	s.says("Drifted", metav1.ConditionTrue, "OnlyCompared")
+	s.expectCondition("Drifted", metav1.ConditionTrue, "OnlyCompared")
 	s.clock.Step(resync)
 	s.visit()
-	if s.aws.looks != looks+1 {
-		t.Errorf("%d comparisons in full after %s, want one", s.aws.looks-looks, resync)
+	if s.aws.fullComparisons != looks+1 {
+		t.Errorf("%d comparisons in full after %s, want one", s.aws.fullComparisons-looks, resync)
 	}
 	if s.driftedNow() != 2 || s.aws.live["version"] != "1.33" || s.sync().Status.Objects != 2 {
 		t.Errorf("gauge %v, version %q, %d objects", s.driftedNow(), s.aws.live["version"], s.sync().Status.Objects)
 	}
 	told := []string{"Warning DriftReported 2 live things differ from Git and stay so, the first: aws Thing.sqs/addon (cluster.yaml:9): run: aws eks create-addon"}
-	if d := cmp.Diff(told, s.told()); d != "" {
+	if d := cmp.Diff(told, s.takeEvents()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
 }
@@ -142,7 +142,7 @@ func TestAComparedThingThatMovesIsSeenAtOnceAndAlone(t *testing.T) {
 	s.aws.live["other"], s.aws.compared["other"] = "x", byHand
 	s.commit("aws/version=1.34", "aws/other=1", "cluster/pool=1")
 	s.visit()
-	looks := s.aws.looks
+	looks := s.aws.fullComparisons
 	s.aws.live["version"] = "1.35"
 	s.drift(at("aws", "version"))
 	if d := cmp.Diff([]string{"update aws Thing.sqs/other: " + byHand, "update aws Thing.sqs/version: " + byHand}, s.pending()); d != "" {
@@ -157,12 +157,12 @@ func TestAComparedThingThatMovesIsSeenAtOnceAndAlone(t *testing.T) {
 		t.Errorf("pending (-want +got):\n%s", d)
 	}
 	s.drift(at("aws", "other"))
-	s.says("Drifted", metav1.ConditionFalse, "InSync")
-	if got := s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded"); got != "Applied revision main@sha1:11: 1 object" {
+	s.expectCondition("Drifted", metav1.ConditionFalse, "InSync")
+	if got := s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded"); got != "Applied revision main@sha1:11: 1 object" {
 		t.Errorf("message %q", got)
 	}
-	if s.aws.looks != looks || s.driftedNow() != 0 {
-		t.Errorf("%d comparisons in full, gauge %v", s.aws.looks-looks, s.driftedNow())
+	if s.aws.fullComparisons != looks || s.driftedNow() != 0 {
+		t.Errorf("%d comparisons in full, gauge %v", s.aws.fullComparisons-looks, s.driftedNow())
 	}
 }
 
@@ -170,18 +170,18 @@ func TestAWSDriftIsPutRightAndToldOnce(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("aws/rule=ENABLED", "cluster/pool=1")
 	s.visit()
-	looks := s.aws.looks
+	looks := s.aws.fullComparisons
 	s.aws.live["rule"] = "DISABLED"
 	s.drift(at("aws", "rule"))
 	s.drift(at("aws", "rule"))
 	s.later()
-	if s.aws.live["rule"] != "ENABLED" || s.aws.looks != looks {
-		t.Errorf("rule %s, %d comparisons in full", s.aws.live["rule"], s.aws.looks-looks)
+	if s.aws.live["rule"] != "ENABLED" || s.aws.fullComparisons != looks {
+		t.Errorf("rule %s, %d comparisons in full", s.aws.live["rule"], s.aws.fullComparisons-looks)
 	}
-	if d := cmp.Diff([]string{"Normal DriftCorrected aws Thing.sqs/rule: value is as in Git again"}, s.told()); d != "" {
+	if d := cmp.Diff([]string{"Normal DriftCorrected aws Thing.sqs/rule: value is as in Git again"}, s.takeEvents()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
-	s.says("Drifted", metav1.ConditionFalse, "InSync")
+	s.expectCondition("Drifted", metav1.ConditionFalse, "InSync")
 }
 
 func TestAWSDriftThatCannotBePutRightIsDriftAndHoldsUpNothing(t *testing.T) {
@@ -191,8 +191,8 @@ func TestAWSDriftThatCannotBePutRightIsDriftAndHoldsUpNothing(t *testing.T) {
 	s.aws.live["rule"], s.aws.refused["rule"] = "DISABLED", "AccessDenied: events:PutRule"
 	s.commit("aws/rule=ENABLED", "cluster/pool=2")
 	s.later()
-	s.says("Ready", metav1.ConditionFalse, "ApplyFailed")
-	s.says("Drifted", metav1.ConditionTrue, "DriftNotCorrected")
+	s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
+	s.expectCondition("Drifted", metav1.ConditionTrue, "DriftNotCorrected")
 	if d := cmp.Diff(map[string]string{"pool": "2"}, s.cluster.live); d != "" {
 		t.Errorf("cluster (-want +got):\n%s", d)
 	}
@@ -203,8 +203,8 @@ func TestUnknownIsLessThanKnownDrift(t *testing.T) {
 	s.aws.live["version"], s.aws.compared["version"], s.aws.unknown["queue"] = "1.33", byHand, denied
 	s.commit("aws/version=1.34", "aws/queue=1")
 	s.visit()
-	s.says("Ready", metav1.ConditionFalse, "PartlyUnknown")
-	s.says("Drifted", metav1.ConditionTrue, "OnlyCompared")
+	s.expectCondition("Ready", metav1.ConditionFalse, "PartlyUnknown")
+	s.expectCondition("Drifted", metav1.ConditionTrue, "OnlyCompared")
 }
 
 func TestAThingThatCanBeSeenAgainIsNoLongerUnknown(t *testing.T) {
@@ -213,23 +213,23 @@ func TestAThingThatCanBeSeenAgainIsNoLongerUnknown(t *testing.T) {
 	s.visit()
 	s.aws.unknown["queue"], s.aws.unknown["rule"] = denied, denied
 	s.drift(at("aws", "queue"), at("aws", "rule"))
-	s.says("Ready", metav1.ConditionFalse, "PartlyUnknown")
+	s.expectCondition("Ready", metav1.ConditionFalse, "PartlyUnknown")
 	if s.unknownIn("aws") != 2 {
 		t.Errorf("gauge %v, want 2", s.unknownIn("aws"))
 	}
 	delete(s.aws.unknown, "queue")
 	s.drift(at("aws", "queue"))
-	if got := s.says("Drifted", metav1.ConditionUnknown, "PartlyUnknown"); !strings.HasPrefix(got, "1 thing could not be compared: aws Thing.sqs/rule") || s.unknownIn("aws") != 1 {
+	if got := s.expectCondition("Drifted", metav1.ConditionUnknown, "PartlyUnknown"); !strings.HasPrefix(got, "1 thing could not be compared: aws Thing.sqs/rule") || s.unknownIn("aws") != 1 {
 		t.Errorf("message %q, gauge %v", got, s.unknownIn("aws"))
 	}
 	delete(s.aws.unknown, "rule")
 	s.drift(at("aws", "rule"))
-	s.says("Drifted", metav1.ConditionFalse, "InSync")
+	s.expectCondition("Drifted", metav1.ConditionFalse, "InSync")
 	// What was observed alone proves nothing of the rest: the next full run does.
-	s.says("Ready", metav1.ConditionFalse, "PartlyUnknown")
+	s.expectCondition("Ready", metav1.ConditionFalse, "PartlyUnknown")
 	s.visit()
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
-	if told := s.told(); len(told) != 1 {
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	if told := s.takeEvents(); len(told) != 1 {
 		t.Errorf("events %v, want one", told)
 	}
 }
@@ -241,11 +241,11 @@ func TestOneThingPutRightDoesNotCallTheRestCompared(t *testing.T) {
 	s.mistake = state.Failf(state.Fix, "NoManifests", "the folder declares nothing")
 	s.commit()
 	s.later()
-	s.says("Drifted", metav1.ConditionFalse, "InSync")
+	s.expectCondition("Drifted", metav1.ConditionFalse, "InSync")
 	s.aws.live["rule"] = "edited"
 	s.drift(at("aws", "rule"))
-	s.says("Drifted", metav1.ConditionFalse, "InSync")
-	s.says("Ready", metav1.ConditionFalse, "NoManifests")
+	s.expectCondition("Drifted", metav1.ConditionFalse, "InSync")
+	s.expectCondition("Ready", metav1.ConditionFalse, "NoManifests")
 	if s.aws.live["rule"] != "1" {
 		t.Error("the last good revision is not in force")
 	}
@@ -258,10 +258,10 @@ func TestAHeldPruneIsToldBesideWhatIsUnknown(t *testing.T) {
 	s.aws.unknown["queue"] = denied
 	s.commit("aws/queue=1")
 	s.later()
-	if got := s.says("Ready", metav1.ConditionFalse, "PruneHeld"); !strings.HasPrefix(got, "would delete all 2 objects (guard.maxPrunePercent); revision main@sha1:111 is not applied in full; confirm with: ") {
+	if got := s.expectCondition("Ready", metav1.ConditionFalse, "PruneHeld"); !strings.HasPrefix(got, "would delete all 2 objects (guard.maxPrunePercent); revision main@sha1:111 is not applied in full; confirm with: ") {
 		t.Errorf("message %q", got)
 	}
-	s.says("Drifted", metav1.ConditionUnknown, "PartlyUnknown")
+	s.expectCondition("Drifted", metav1.ConditionUnknown, "PartlyUnknown")
 }
 
 func TestUnderReportNothingIsEverWrittenToAWS(t *testing.T) {
@@ -285,14 +285,14 @@ func TestUnderReportNothingIsEverWrittenToAWS(t *testing.T) {
 	if d := cmp.Diff(want, s.pending()); d != "" {
 		t.Errorf("pending (-want +got):\n%s", d)
 	}
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
-	s.says("Drifted", metav1.ConditionTrue, "DriftReported")
-	looks := s.aws.looks
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Drifted", metav1.ConditionTrue, "DriftReported")
+	looks := s.aws.fullComparisons
 	for range 3 {
 		s.later()
 	}
-	if s.aws.looks != looks {
-		t.Errorf("%d more comparisons in full", s.aws.looks-looks)
+	if s.aws.fullComparisons != looks {
+		t.Errorf("%d more comparisons in full", s.aws.fullComparisons-looks)
 	}
 }
 
@@ -304,7 +304,7 @@ func deleting(sync *v1alpha1.Sync) {
 func (s *stage) leave() {
 	s.Helper()
 	s.visit()
-	s.told()
+	s.takeEvents()
 	if err := s.r.Client.Delete(s.Context(), s.sync()); err != nil {
 		s.Fatal(err)
 	}
@@ -320,11 +320,11 @@ func TestASyncDoesNotGoWhileItIsUnknownWhatIsLeft(t *testing.T) {
 			t.Errorf("the next visit is in %s", wait)
 		}
 	}
-	message := s.says("Ready", metav1.ConditionFalse, "DeletionFailed")
+	message := s.expectCondition("Ready", metav1.ConditionFalse, "DeletionFailed")
 	if !strings.HasPrefix(message, "1 thing could not be compared: aws Thing.sqs/queue: "+denied) {
 		t.Errorf("message %q", message)
 	}
-	if d := cmp.Diff([]string{"Warning DeletionFailed " + message}, s.told()); d != "" {
+	if d := cmp.Diff([]string{"Warning DeletionFailed " + message}, s.takeEvents()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
 	if len(s.cluster.live) != 0 || s.aws.live["queue"] == "" {
@@ -347,7 +347,7 @@ func TestASyncThatOnlyReportsLeavesAWSAndSaysSo(t *testing.T) {
 		t.Errorf("Sync %q, cluster %v, writes to AWS %v", s.sync().Name, s.cluster.live, s.aws.writes)
 	}
 	want := []string{"Warning LeftBehind Left as they are (1), the first: aws Thing.sqs/queue: nothing is written to aws (drift: Report)"}
-	if d := cmp.Diff(want, s.told()); d != "" {
+	if d := cmp.Diff(want, s.takeEvents()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
 }

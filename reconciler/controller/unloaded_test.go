@@ -16,16 +16,16 @@ func TestARevisionThatCannotBeLoadedLeavesTheLastOneApplied(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("aws/rule=1", "cluster/pool=1", "cluster/map=1")
 	s.visit()
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	s.commit("cluster/pool=2") // Whoever took it all the same would delete the others.
 	s.mistake = state.Failf(state.Fix, "LimitExceeded", "base/kustomization.yaml:7: patches copy more than 128 KiB")
 	s.later()
 	const stays = "; revision main@sha1:11 stays applied"
-	if message := s.says("Ready", metav1.ConditionFalse, "LimitExceeded"); !strings.HasSuffix(message, stays) || !strings.Contains(message, "kustomization.yaml:7") {
+	if message := s.expectCondition("Ready", metav1.ConditionFalse, "LimitExceeded"); !strings.HasSuffix(message, stays) || !strings.Contains(message, "kustomization.yaml:7") {
 		t.Errorf("message %q", message)
 	}
-	s.says("Stalled", metav1.ConditionTrue, "LimitExceeded")
-	s.says("Drifted", metav1.ConditionFalse, "InSync")
+	s.expectCondition("Stalled", metav1.ConditionTrue, "LimitExceeded")
+	s.expectCondition("Drifted", metav1.ConditionFalse, "InSync")
 	if status := s.sync().Status; status.LastAppliedRevision != "main@sha1:11" || status.LastAttemptedRevision != "main@sha1:111" {
 		t.Errorf("applied %s, attempted %s", status.LastAppliedRevision, status.LastAttemptedRevision)
 	}
@@ -33,17 +33,17 @@ func TestARevisionThatCannotBeLoadedLeavesTheLastOneApplied(t *testing.T) {
 	s.aws.live["rule"], s.cluster.live["map"] = "edited", "edited"
 	s.drift(at("cluster", "map"))
 	s.later()
-	s.says("Drifted", metav1.ConditionFalse, "InSync")
+	s.expectCondition("Drifted", metav1.ConditionFalse, "InSync")
 	s.cluster.refused["map"] = "denied"
 	s.cluster.live["map"] = "edited"
 	s.drift(at("cluster", "map"))
-	s.says("Drifted", metav1.ConditionTrue, "DriftNotCorrected")
+	s.expectCondition("Drifted", metav1.ConditionTrue, "DriftNotCorrected")
 	delete(s.cluster.refused, "map")
 	for range 12 { // Until everything is compared again.
 		s.later()
 	}
-	s.says("Ready", metav1.ConditionFalse, "LimitExceeded")
-	s.says("Drifted", metav1.ConditionFalse, "InSync")
+	s.expectCondition("Ready", metav1.ConditionFalse, "LimitExceeded")
+	s.expectCondition("Drifted", metav1.ConditionFalse, "InSync")
 	if s.aws.live["rule"] != "1" || s.cluster.live["map"] != "1" || s.cluster.live["pool"] != "1" {
 		t.Errorf("aws %v, cluster %v", s.aws.live, s.cluster.live)
 	}
@@ -51,13 +51,13 @@ func TestARevisionThatCannotBeLoadedLeavesTheLastOneApplied(t *testing.T) {
 	// A new process has no revision to compare with.
 	s.restart()
 	s.visit()
-	if message := s.says("Ready", metav1.ConditionFalse, "LimitExceeded"); !strings.Contains(message, stays+", and drift from it is not corrected until") {
+	if message := s.expectCondition("Ready", metav1.ConditionFalse, "LimitExceeded"); !strings.Contains(message, stays+", and drift from it is not corrected until") {
 		t.Errorf("message %q", message)
 	}
-	s.says("Drifted", metav1.ConditionUnknown, "NotCompared")
+	s.expectCondition("Drifted", metav1.ConditionUnknown, "NotCompared")
 	s.mistake = nil
 	s.later()
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if s.cluster.live["pool"] != "2" {
 		t.Errorf("cluster %v", s.cluster.live)
 	}
@@ -81,10 +81,10 @@ func TestWhatWaitsForAPersonIsStalled(t *testing.T) {
 			s.nodes = 0
 			s.commit("cluster/np-gpu=1", "cluster/map=1", "aws/queue=1")
 			s.later()
-			s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+			s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 			tt.hold(s)
 			s.later()
-			s.says("Ready", metav1.ConditionFalse, tt.reason)
+			s.expectCondition("Ready", metav1.ConditionFalse, tt.reason)
 			conditions := s.sync().Status.Conditions
 			if got := meta.IsStatusConditionTrue(conditions, "Stalled"); got != tt.stalled {
 				t.Errorf("stalled: %v", got)

@@ -221,10 +221,10 @@ func (d run) letting(sync *v1alpha1.Sync) []hold.Token {
 	return out
 }
 
-// recordAttempt records the parts of the Sync's confirmation by which changes are about to be made.
+// recordConfirmAttempt records the parts of the Sync's confirmation by which changes are about to be made.
 // A process that dies before it can record them as used leaves them to the next, which cannot
 // find out from what is there by then.
-func (r *SyncReconciler) recordAttempt(ctx context.Context, sync *v1alpha1.Sync, s *session, with []hold.Token) error {
+func (r *SyncReconciler) recordConfirmAttempt(ctx context.Context, sync *v1alpha1.Sync, s *session, with []hold.Token) error {
 	parts := confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation])
 	parts = slices.DeleteFunc(parts, func(part string) bool { return !fits(sync, part, with) })
 	status := sync.Status.DeepCopy()

@@ -56,7 +56,7 @@ func TestAConfirmationThatFitsNothingIsReported(t *testing.T) {
 	if got := s.mismatch(); got != "" {
 		t.Errorf("without a confirmation: %s", got)
 	}
-	s.told()
+	s.takeEvents()
 	s.confirm("000000000000")
 	want := "poolwright.dev/confirm quotes 000000000000, which fits nothing that waits; what waits is confirmed by " + fits
 	for range 3 {
@@ -65,7 +65,7 @@ func TestAConfirmationThatFitsNothingIsReported(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", d)
 		}
 	}
-	if d := cmp.Diff([]string{"Warning ConfirmationMismatch " + want}, s.told()); d != "" {
+	if d := cmp.Diff([]string{"Warning ConfirmationMismatch " + want}, s.takeEvents()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
 	s.restart()
@@ -82,7 +82,7 @@ func TestAConfirmationThatFitsNothingIsReported(t *testing.T) {
 	s.later()
 	s.confirm(fits)
 	s.visit()
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if got := s.mismatch(); got != "" {
 		t.Errorf("it fits: %s", got)
 	}
@@ -91,7 +91,7 @@ func TestAConfirmationThatFitsNothingIsReported(t *testing.T) {
 // Each part is confirmed by its token, and all of it by the one that the message ends with.
 func TestTheTokenAtTheEndConfirmsAllThatWaits(t *testing.T) {
 	s, deletion, rollout := doubleStage(t)
-	message := s.says("Ready", metav1.ConditionFalse, "PruneHeld")
+	message := s.expectCondition("Ready", metav1.ConditionFalse, "PruneHeld")
 	if want := "would replace 14 nodes; guard.maxNodesReplaced is 5 (confirmation token " + rollout + "); "; !strings.HasPrefix(message, want) || !strings.Contains(message, "3 nodes are not drained any more (confirmation token "+deletion+"); revision main@sha1:111 is not applied in full; confirm all of it with: ") {
 		t.Errorf("message %q", message)
 	}
@@ -103,7 +103,7 @@ func TestTheTokenAtTheEndConfirmsAllThatWaits(t *testing.T) {
 	s.confirm(deletion + "," + rollout)
 	s.later()
 	s.later()
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if status := s.sync().Status; status.ConfirmationToken != "" || status.LastHandledConfirm == "" || s.aws.live["queue"] != "" || s.cluster.live["np-gpu"] != "2" {
 		t.Errorf("it asks for %q, handled %q, cluster %v, aws %v", status.ConfirmationToken, status.LastHandledConfirm, s.cluster.live, s.aws.live)
 	}
@@ -138,7 +138,7 @@ func TestATokenIsUsedUpWhileSomethingElseWaits(t *testing.T) {
 	s.confirm(s.asks("NodeReplacementHeld"))
 	s.later()
 	s.later()
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 }
 
 // Who confirms reads which token is for what, and one that is mistyped beside another does
@@ -159,7 +159,7 @@ func TestAPartOfAConfirmationThatFitsNothingIsReported(t *testing.T) {
 		{"where nothing else waits", deletion + "," + wrong + ",", wrong + ", which fits nothing that waits; nothing waits for a confirmation any more"},
 		{"none", deletion, ""},
 	} {
-		s.told()
+		s.takeEvents()
 		s.confirm(tt.quoted)
 		for range 3 {
 			s.later()
@@ -167,7 +167,7 @@ func TestAPartOfAConfirmationThatFitsNothingIsReported(t *testing.T) {
 				t.Errorf("%s: %q", tt.name, got)
 			}
 		}
-		if events := strings.Join(s.told(), "\n"); strings.Count(events, "Warning ConfirmationMismatch poolwright.dev/confirm quotes ") != min(len(tt.want), 1) {
+		if events := strings.Join(s.takeEvents(), "\n"); strings.Count(events, "Warning ConfirmationMismatch poolwright.dev/confirm quotes ") != min(len(tt.want), 1) {
 			t.Errorf("%s: events %s", tt.name, events)
 		}
 	}
@@ -201,7 +201,7 @@ func TestATokenForWhatNobodyAsksIsReported(t *testing.T) {
 	wrong := "move-1-" + strings.Repeat("0", 40)
 	s.confirm(s.asks("NodeReplacementHeld") + "," + wrong)
 	s.later()
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if got := s.mismatch(); got != "poolwright.dev/confirm quotes "+wrong+", which fits nothing that waits; nothing waits for a confirmation any more" {
 		t.Errorf("got %q", got)
 	}
@@ -224,7 +224,7 @@ func TestEachRowHasAllItsReasons(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("rules (-want +got):\n%s", d)
 	}
-	message := s.says("Ready", metav1.ConditionFalse, "PruneHeld")
+	message := s.expectCondition("Ready", metav1.ConditionFalse, "PruneHeld")
 	if strings.Count(message, "would delete all 2 objects") != 1 || strings.Count(message, "3 nodes are not drained any more") != 1 {
 		t.Errorf("message %q", message)
 	}
@@ -238,14 +238,14 @@ func TestWhatATokenLetPassIsTriedAgainByAFullRun(t *testing.T) {
 	s.cluster.refused["np-gpu"] = "busy"
 	s.confirm(token)
 	s.visit()
-	s.says("Ready", metav1.ConditionFalse, "ApplyFailed")
+	s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
 	delete(s.cluster.refused, "np-gpu")
 	s.drift(at("cluster", "np-gpu"))
 	if got := s.sync().Status.LastHandledConfirm; s.cluster.live["np-gpu"] != "2" || got != token {
 		t.Errorf("cluster %v, handled %q", s.cluster.live, got)
 	}
 	s.later()
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if got := s.sync().Status.LastHandledConfirm; got != token {
 		t.Errorf("handled %q", got)
 	}
@@ -261,7 +261,7 @@ func TestAMoveAndWhatWaitsBesideItHaveOneToken(t *testing.T) {
 	if got := s.asks("NotFastForward"); got != move+","+rollout {
 		t.Errorf("it asks for %s, want %s,%s", got, move, rollout)
 	}
-	if message := s.says("Ready", metav1.ConditionFalse, "NotFastForward"); !strings.Contains(message, "; also waiting for a confirmation: would replace 14 nodes; ") {
+	if message := s.expectCondition("Ready", metav1.ConditionFalse, "NotFastForward"); !strings.Contains(message, "; also waiting for a confirmation: would replace 14 nodes; ") {
 		t.Errorf("message %q", message)
 	}
 }
@@ -352,7 +352,7 @@ func TestALookAtOneUpdateKeepsTheTokenOfAllThatWaits(t *testing.T) {
 	}
 	s.confirm(token)
 	s.later()
-	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if _, left := s.cluster.live["other"]; left || s.cluster.live["thing"] != "2" {
 		t.Errorf("cluster %v", s.cluster.live)
 	}

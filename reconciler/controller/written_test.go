@@ -51,23 +51,23 @@ func TestWhatCannotBeWrittenIsFoundOutLessAndLessOften(t *testing.T) {
 	s.visit()
 	s.commit("cluster/np-gpu=2", "aws/queue=1")
 	s.clock.Step(2 * resync)
-	before := s.cluster.looks
+	before := s.cluster.fullComparisons
 	for n, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second} {
 		after := s.fails()
 		if after != want {
 			t.Errorf("after %d failures it waits %s", n+1, after)
 		}
-		if looks := s.cluster.looks - before; looks != n+1 {
+		if looks := s.cluster.fullComparisons - before; looks != n+1 {
 			t.Errorf("%d comparisons after %d failures", looks, n+1)
 		}
 		s.clock.Step(after - time.Millisecond)
-		if s.fails(); s.cluster.looks-before != n+1 {
+		if s.fails(); s.cluster.fullComparisons-before != n+1 {
 			t.Error("a visit before its time compared everything")
 		}
 		s.clock.Step(time.Millisecond)
 	}
 	s.visit()
-	if looks := s.cluster.looks - before; looks != 5 {
+	if looks := s.cluster.fullComparisons - before; looks != 5 {
 		t.Errorf("%d comparisons until it was written", looks)
 	}
 }
@@ -82,8 +82,8 @@ func TestWhatCouldNotBeWrittenIsSaidByTheNextVisit(t *testing.T) {
 			s.commit("cluster/np-gpu=1", "aws/queue=1")
 			s.aws.refused["queue"] = "AccessDenied"
 			s.visit()
-			s.says("Ready", metav1.ConditionFalse, "ApplyFailed")
-			s.told()
+			s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
+			s.takeEvents()
 
 			delete(s.aws.refused, "queue")
 			s.commit("cluster/np-gpu=2", "cluster/map=1", "aws/queue=1")
@@ -91,18 +91,18 @@ func TestWhatCouldNotBeWrittenIsSaidByTheNextVisit(t *testing.T) {
 			s.unwritten()
 			s.r.sessions.open[stageName].putBack(drifted)
 			s.visit()
-			if got, want := s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded"), "Applied revision "+s.revision+": 3 objects"; got != want {
+			if got, want := s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded"), "Applied revision "+s.revision+": 3 objects"; got != want {
 				t.Errorf("Ready says %q, want %q", got, want)
 			}
-			if d := cmp.Diff([]string{}, append(s.pending(), s.told()...)); d != "" {
+			if d := cmp.Diff([]string{}, append(s.pending(), s.takeEvents()...)); d != "" {
 				t.Errorf("pending, or told again (-want +got):\n%s", d)
 			}
 			s.objects(3)
 			if status := s.sync().Status; status.LastAppliedRevision != s.revision {
 				t.Errorf("applied %q", status.LastAppliedRevision)
 			}
-			looks := s.cluster.looks
-			if s.later(); s.cluster.looks != looks {
+			looks := s.cluster.fullComparisons
+			if s.later(); s.cluster.fullComparisons != looks {
 				t.Error("everything is compared again, though all of it was written")
 			}
 		})
@@ -115,8 +115,8 @@ func TestWhatCouldNotBeWrittenIsSaidByTheNextVisit(t *testing.T) {
 		s.clock.Step(2 * resync)
 		s.unwritten()
 		s.visit()
-		s.says("Ready", metav1.ConditionFalse, "PartlyUnknown")
-		s.says("Drifted", metav1.ConditionUnknown, "PartlyUnknown")
+		s.expectCondition("Ready", metav1.ConditionFalse, "PartlyUnknown")
+		s.expectCondition("Drifted", metav1.ConditionUnknown, "PartlyUnknown")
 	})
 }
 
@@ -170,9 +170,9 @@ func TestAStatusIsNotComparedWithOneOlderThanTheLast(t *testing.T) {
 				t.Errorf("looks again after %s", after)
 			}
 			catchUp()
-			s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+			s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 			s.visit()
-			s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+			s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 			if got := meta.FindStatusCondition(s.sync().Status.Conditions, "Drifted").Reason; got != c.drifted {
 				t.Errorf("Drifted says %s, want %s", got, c.drifted)
 			}

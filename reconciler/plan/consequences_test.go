@@ -53,9 +53,9 @@ func rolling(from, to []string, policies ...plan.Policy) plan.Plan {
 	return plan.Compute(state.NewSet(wanted...), state.NewSet(observed...), policies...)
 }
 
-// told is a review of the step between two lists of things, in which so many nodes of
+// reviewed is a review of the step between two lists of things, in which so many nodes of
 // the pool gpu were reported.
-func told(number int64, nodes int, from, to []string) plan.Consequences {
+func reviewed(number int64, nodes int, from, to []string) plan.Consequences {
 	c := plan.Consequences{PullRequest: number, Pools: map[string]int{"gpu": nodes}}
 	for _, change := range rolling(from, to).Changes {
 		if change.Provisions() {
@@ -102,9 +102,9 @@ var (
 
 func TestNodesAreGuarded(t *testing.T) {
 	both := []string{"update EC2NodeClass/gpu", "update NodePool/gpu"}
-	review := told(12, 4, before, after)
-	class := told(13, 1, before, []string{"NodePool/gpu=1", "NodePool/cpu=1", "EC2NodeClass/gpu=2", "ConfigMap/a=1"})
-	pool := told(14, 3, before, []string{"NodePool/gpu=2", "NodePool/cpu=1", "EC2NodeClass/gpu=1", "NodePool/new=1", "ConfigMap/a=1"})
+	review := reviewed(12, 4, before, after)
+	class := reviewed(13, 1, before, []string{"NodePool/gpu=1", "NodePool/cpu=1", "EC2NodeClass/gpu=2", "ConfigMap/a=1"})
+	pool := reviewed(14, 3, before, []string{"NodePool/gpu=2", "NodePool/cpu=1", "EC2NodeClass/gpu=1", "NodePool/new=1", "ConfigMap/a=1"})
 	other := []string{"NodePool/gpu=3", "EC2NodeClass/gpu=3", "NodePool/new=3", "NodePool/cpu=1"}
 	for name, c := range map[string]struct {
 		limit    int // -1: none
@@ -127,8 +127,8 @@ func TestNodesAreGuarded(t *testing.T) {
 		"what was predicted in the review passes":          {limit: -1, reviewed: []plan.Consequences{review}, now: plan.Consequences{Replaced: 4}},
 		"two more than told pass":                          {limit: -1, reviewed: []plan.Consequences{review}, now: plan.Consequences{Replaced: 6}},
 		"three more than told are held":                    {limit: -1, reviewed: []plan.Consequences{review}, now: plan.Consequences{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were predicted in the review of #12"},
-		"of many, a fifth more pass":                       {limit: -1, reviewed: []plan.Consequences{told(12, 50, before, after)}, now: plan.Consequences{Replaced: 60}},
-		"and not one above it":                             {limit: -1, reviewed: []plan.Consequences{told(12, 50, before, after)}, now: plan.Consequences{Replaced: 61}, held: both, reason: "would replace 61 nodes; 50 were predicted in the review of #12"},
+		"of many, a fifth more pass":                       {limit: -1, reviewed: []plan.Consequences{reviewed(12, 50, before, after)}, now: plan.Consequences{Replaced: 60}},
+		"and not one above it":                             {limit: -1, reviewed: []plan.Consequences{reviewed(12, 50, before, after)}, now: plan.Consequences{Replaced: 61}, held: both, reason: "would replace 61 nodes; 50 were predicted in the review of #12"},
 		"a reviewer was told of the doubt":                 {limit: -1, reviewed: []plan.Consequences{review}, now: plan.Consequences{Replaced: 4, Uncertain: "only AWS knows"}},
 		"after a review, what cannot be predicted is held": {limit: -1, reviewed: []plan.Consequences{review}, now: plan.Consequences{Unknown: "timed out"}, held: both, reason: "may replace any number of nodes, for it cannot be predicted: timed out; 4 were predicted in the review of #12"},
 		"both rules are named":                             {limit: 5, reviewed: []plan.Consequences{review}, now: plan.Consequences{Replaced: 14}, held: both, reason: "would replace 14 nodes; guard.maxNodesReplaced is 5; 4 were predicted in the review of #12"},
@@ -137,19 +137,19 @@ func TestNodesAreGuarded(t *testing.T) {
 		"of a plan that is reviewed in part, the reviewed pools are measured": {limit: -1, reviewed: []plan.Consequences{class}, now: plan.Consequences{Replaced: 104, Pools: map[string]int{"gpu": 4, "cpu": 100}}, held: both,
 			reason: "would replace 104 nodes; 4 of them where 1 was predicted in the review of #13"},
 		"the others are not":                                         {limit: -1, reviewed: []plan.Consequences{class}, now: plan.Consequences{Replaced: 103, Pools: map[string]int{"gpu": 3, "cpu": 100}}},
-		"and neither told nor lost nodes of them excuse":             {limit: -1, reviewed: []plan.Consequences{of(told(13, 0, before, after), map[string]int{"gpu": 1, "old": 0})}, now: plan.Consequences{Replaced: 4, Pools: map[string]int{"gpu": 4}}, held: both, reason: "would replace 4 nodes; 1 was predicted in the review of #13"},
+		"and neither told nor lost nodes of them excuse":             {limit: -1, reviewed: []plan.Consequences{of(reviewed(13, 0, before, after), map[string]int{"gpu": 1, "old": 0})}, now: plan.Consequences{Replaced: 4, Pools: map[string]int{"gpu": 4}}, held: both, reason: "would replace 4 nodes; 1 was predicted in the review of #13"},
 		"the pools that a review names are added up":                 {limit: -1, reviewed: []plan.Consequences{of(review, map[string]int{"gpu": 4, "cpu": 6})}, now: plan.Consequences{Replaced: 9, Removed: 3, Pools: map[string]int{"gpu": 9, "cpu": 3}}},
 		"and so are those of several reviews":                        {limit: -1, reviewed: []plan.Consequences{class, of(pool, map[string]int{"cpu": 3})}, now: plan.Consequences{Replaced: 7, Pools: map[string]int{"gpu": 5, "cpu": 2}}, held: both, reason: "would replace 7 nodes; 4 were predicted in the review of #13, #14"},
-		"an open pull request with other content counts for nothing": {limit: -1, reviewed: []plan.Consequences{told(12, 4, before, other)}, now: plan.Consequences{Replaced: 100}, unasked: true},
-		"neither does one of which the revision has only a part":     {limit: -1, reviewed: []plan.Consequences{told(15, 40, before, append([]string{"NodePool/more=1"}, after...))}, now: plan.Consequences{Replaced: 100}, unasked: true},
+		"an open pull request with other content counts for nothing": {limit: -1, reviewed: []plan.Consequences{reviewed(12, 4, before, other)}, now: plan.Consequences{Replaced: 100}, unasked: true},
+		"neither does one of which the revision has only a part":     {limit: -1, reviewed: []plan.Consequences{reviewed(15, 40, before, append([]string{"NodePool/more=1"}, after...))}, now: plan.Consequences{Replaced: 100}, unasked: true},
 		"so that it takes nothing from the one that is all here": {limit: -1, now: plan.Consequences{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were predicted in the review of #12",
-			reviewed: []plan.Consequences{told(15, 40, before, append([]string{"NodePool/more=1"}, after...)), review}},
-		"one that goes as far as to delete what stays counts for nothing": {limit: -1, reviewed: []plan.Consequences{told(15, 40, before, slices.DeleteFunc(slices.Clone(after), func(s string) bool { return s == "NodePool/cpu=1" }))}, now: plan.Consequences{Replaced: 100}, unasked: true},
-		"a merged one counts though another merge changed its content":    {limit: -1, reviewed: []plan.Consequences{merged(told(12, 4, before, other))}, now: plan.Consequences{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were predicted in the review of #12"},
+			reviewed: []plan.Consequences{reviewed(15, 40, before, append([]string{"NodePool/more=1"}, after...)), review}},
+		"one that goes as far as to delete what stays counts for nothing": {limit: -1, reviewed: []plan.Consequences{reviewed(15, 40, before, slices.DeleteFunc(slices.Clone(after), func(s string) bool { return s == "NodePool/cpu=1" }))}, now: plan.Consequences{Replaced: 100}, unasked: true},
+		"a merged one counts though another merge changed its content":    {limit: -1, reviewed: []plan.Consequences{merged(reviewed(12, 4, before, other))}, now: plan.Consequences{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were predicted in the review of #12"},
 		"two merges that made of one pool what neither review saw are measured by both": {limit: -1, held: both, reason: "would replace 100 nodes; 1 was predicted in the review of #13, #15",
-			reviewed: []plan.Consequences{merged(told(15, 1, before, other)), merged(class)}, now: plan.Consequences{Replaced: 100}},
+			reviewed: []plan.Consequences{merged(reviewed(15, 1, before, other)), merged(class)}, now: plan.Consequences{Replaced: 100}},
 		"a merged one of no pool says nothing":                        {limit: -1, reviewed: []plan.Consequences{merged(of(class, nil))}, now: plan.Consequences{Replaced: 100}, unasked: true},
-		"a push of another pool passes beside a merge as it was told": {limit: -1, reviewed: []plan.Consequences{merged(of(told(12, 4, before, other), map[string]int{"cpu": 4}))}, now: plan.Consequences{Replaced: 104, Pools: map[string]int{"cpu": 4, "gpu": 100}}},
+		"a push of another pool passes beside a merge as it was told": {limit: -1, reviewed: []plan.Consequences{merged(of(reviewed(12, 4, before, other), map[string]int{"cpu": 4}))}, now: plan.Consequences{Replaced: 104, Pools: map[string]int{"cpu": 4, "gpu": 100}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := false
@@ -184,15 +184,15 @@ func TestAHoldOfWhatGrewOutlastsWhatIsMadeBesideIt(t *testing.T) {
 		from, to []string
 		lifted   bool
 	}{
-		"right after the merge":                                       {[]plan.Consequences{told(12, 4, before, after)}, before, after, false},
-		"and once it is noticed":                                      {[]plan.Consequences{merged(told(12, 4, before, after))}, before, after, false},
-		"the new pool is there by now":                                {[]plan.Consequences{told(12, 4, before, after)}, append([]string{"NodePool/new=1"}, before...), after, false},
-		"so is the new class's content":                               {[]plan.Consequences{told(12, 4, before, after)}, []string{"NodePool/gpu=1", "NodePool/cpu=1", "EC2NodeClass/gpu=2", "NodePool/new=1"}, after, false},
-		"a pool that went is gone by now":                             {[]plan.Consequences{told(12, 4, before, gone)}, []string{"NodePool/gpu=1", "EC2NodeClass/gpu=1"}, gone, false},
-		"a hand changed the new pool":                                 {[]plan.Consequences{told(12, 4, before, after)}, append([]string{"NodePool/new=2!"}, before...), after, false},
-		"all is made":                                                 {[]plan.Consequences{told(12, 4, before, after)}, after, after, true},
-		"all is made, and a push changes another pool":                {[]plan.Consequences{told(12, 4, before, after)}, after, append([]string{"NodePool/cpu=2"}, slices.DeleteFunc(slices.Clone(after), func(s string) bool { return s == "NodePool/cpu=1" })...), true},
-		"it is not merged, and a pool is still there that it deletes": {[]plan.Consequences{told(12, 4, before, gone)}, before, append([]string{"NodePool/cpu=1"}, gone...), true},
+		"right after the merge":                                       {[]plan.Consequences{reviewed(12, 4, before, after)}, before, after, false},
+		"and once it is noticed":                                      {[]plan.Consequences{merged(reviewed(12, 4, before, after))}, before, after, false},
+		"the new pool is there by now":                                {[]plan.Consequences{reviewed(12, 4, before, after)}, append([]string{"NodePool/new=1"}, before...), after, false},
+		"so is the new class's content":                               {[]plan.Consequences{reviewed(12, 4, before, after)}, []string{"NodePool/gpu=1", "NodePool/cpu=1", "EC2NodeClass/gpu=2", "NodePool/new=1"}, after, false},
+		"a pool that went is gone by now":                             {[]plan.Consequences{reviewed(12, 4, before, gone)}, []string{"NodePool/gpu=1", "EC2NodeClass/gpu=1"}, gone, false},
+		"a hand changed the new pool":                                 {[]plan.Consequences{reviewed(12, 4, before, after)}, append([]string{"NodePool/new=2!"}, before...), after, false},
+		"all is made":                                                 {[]plan.Consequences{reviewed(12, 4, before, after)}, after, after, true},
+		"all is made, and a push changes another pool":                {[]plan.Consequences{reviewed(12, 4, before, after)}, after, append([]string{"NodePool/cpu=2"}, slices.DeleteFunc(slices.Clone(after), func(s string) bool { return s == "NodePool/cpu=1" })...), true},
+		"it is not merged, and a pool is still there that it deletes": {[]plan.Consequences{reviewed(12, 4, before, gone)}, before, append([]string{"NodePool/cpu=1"}, gone...), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			many := func([]plan.Change) plan.Consequences {

@@ -203,9 +203,9 @@ func TestAHeldChangeNamesTheRulesThatHoldIt(t *testing.T) {
 		"a world that is only compared":  {rolling([]string{"ConfigMap/a=2"}, []string{stays}, plan.ReportTarget("cluster")), []hold.Rule{hold.DriftReported}},
 		"nodes":                          {rolling([]string{"NodePool/gpu=1"}, []string{"NodePool/gpu=2"}).GuardNodes(&limit, nil, "", lost), []hold.Rule{hold.MaxNodesReplaced}},
 		"a deletion that also has nodes": {impact.GuardNodes(&limit, nil, "", lost), []hold.Rule{hold.DeletionLosses, hold.MaxNodesReplaced}},
-		"more than were reviewed": {impact.GuardNodes(nil, []plan.Consequences{merged(told(12, 0, []string{"NodePool/gpu=1"}, nil))}, "", lost),
+		"more than were reviewed": {impact.GuardNodes(nil, []plan.Consequences{merged(reviewed(12, 0, []string{"NodePool/gpu=1"}, nil))}, "", lost),
 			[]hold.Rule{hold.DeletionLosses, hold.ReviewExceeded}},
-		"all of it": {impact.GuardNodes(&limit, []plan.Consequences{merged(told(12, 0, []string{"NodePool/gpu=1"}, nil))}, "", lost),
+		"all of it": {impact.GuardNodes(&limit, []plan.Consequences{merged(reviewed(12, 0, []string{"NodePool/gpu=1"}, nil))}, "", lost),
 			[]hold.Rule{hold.DeletionLosses, hold.MaxNodesReplaced, hold.ReviewExceeded}},
 	} {
 		t.Run(name, func(t *testing.T) {

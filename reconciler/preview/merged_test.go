@@ -118,7 +118,7 @@ func TestAMergeOfTwoSidesFilesIsRenderedAsGitMakesIt(t *testing.T) {
 			if diff := cmp.Diff(tt.guards, guards); diff != "" {
 				t.Errorf("guards (-want +got):\n%s\n%+v", diff, out.Report.Guards)
 			}
-			if diff := cmp.Diff(append([]string{}, tt.changes...), toldChanges(out.Report)); diff != "" {
+			if diff := cmp.Diff(append([]string{}, tt.changes...), changeLines(out.Report)); diff != "" {
 				t.Errorf("changes (-want +got):\n%s", diff)
 			}
 			if len(out.Report.Problems) != tt.problems {

@@ -49,9 +49,9 @@ func TestAClusterThatBecomesAnotherIsAMistake(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := steps{
-				parted: loaded(was), base: loaded(was), head: loaded(tt.head...), live: seen(was),
+				parted: loaded(was), base: loaded(was), head: loaded(tt.head...), live: liveItems(was),
 				forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
-			}.tell(t)
+			}.preview(t)
 			var got []string
 			for _, p := range out.Report.Problems {
 				said, _, _ := strings.Cut(p.Message, " that of one")

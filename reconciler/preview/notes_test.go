@@ -25,8 +25,8 @@ func TestAdviceOnAFileIsNewWhereAnotherFileHadTheSame(t *testing.T) {
 	}
 	out := steps{
 		parted: old(loaded(a), "a.yaml"), base: old(loaded(a), "a.yaml"), head: old(loaded(heavier), "a.yaml", "b.yaml"),
-		live: seen(a), forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
-	}.tell(t)
+		live: liveItems(a), forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
+	}.preview(t)
 	want := []report.Note{{File: "b.yaml", Line: 3, Text: "an old API of Karpenter"}}
 	if diff := cmp.Diff(want, out.Report.Notes); diff != "" {
 		t.Errorf("advice (-want +got):\n%s", diff)

@@ -22,7 +22,7 @@ func TestACommentTellsTheValuesOfParameters(t *testing.T) {
 		{Variable: "LEFT", Name: gpuParameter, Value: "ami-0"},
 	}
 	was := poolItem("gpu", 1)
-	p := steps{parted: loaded(was), base: loaded(was), head: loaded(poolItem("gpu", 2)), live: seen(was)}.proposer()
+	p := steps{parted: loaded(was), base: loaded(was), head: loaded(poolItem("gpu", 2)), live: liveItems(was)}.proposer()
 	got, err := p.Preview(t.Context(), Step{Comparison: between(), BaseName: "main", Path: "p", Sync: sync})
 	if err != nil {
 		t.Fatal(err)

@@ -31,16 +31,16 @@ import (
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
-// stillWorld wants what is declared, and shows always the same.
-type stillWorld struct{ live state.Set }
+// fixedTarget wants what is declared, and shows always the same.
+type fixedTarget struct{ live state.Set }
 
-func (w stillWorld) Want(_ context.Context, declared state.Set) (state.Set, error) {
+func (w fixedTarget) Want(_ context.Context, declared state.Set) (state.Set, error) {
 	return declared, nil
 }
 
 // Observe shows what goes with a thing only where it is not wanted: no update here loses
 // anything.
-func (w stillWorld) Observe(_ context.Context, wanted state.Set) (state.Set, error) {
+func (w fixedTarget) Observe(_ context.Context, wanted state.Set) (state.Set, error) {
 	items := w.live.Items()
 	for i := range items {
 		if _, stays := wanted.Get(items[i].Key); stays {
@@ -50,7 +50,7 @@ func (w stillWorld) Observe(_ context.Context, wanted state.Set) (state.Set, err
 	return state.NewSet(items...), nil
 }
 
-func (w stillWorld) Correct(context.Context, plan.Change) error { return nil }
+func (w fixedTarget) Correct(context.Context, plan.Change) error { return nil }
 
 // poolItem is a pool as a revision declares it.
 func poolItem(name string, weight int64) state.Item {
@@ -60,8 +60,8 @@ func poolItem(name string, weight int64) state.Item {
 	}
 }
 
-// seen are items as a world shows what we applied, with nodes that would go with them.
-func seen(items ...state.Item) state.Set {
+// liveItems are items as a world shows what we applied, with nodes that would go with them.
+func liveItems(items ...state.Item) state.Set {
 	items = slices.Clone(items)
 	for i := range items {
 		items[i].Applied = state.Hash(items[i].Object)
@@ -134,7 +134,7 @@ func (s steps) proposer() *Previewer {
 		s.forecast = func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil }
 	}
 	return &Previewer{
-		ObservedAt: &ObservedAt{}, Variables: &variables.Current{}, Refusals: &admission.Refusals{}, Now: time.Now, Forecast: s.forecast, Targets: []reconciler.NamedTarget{{Name: "cluster", Target: stillWorld{s.live}}},
+		ObservedAt: &ObservedAt{}, Variables: &variables.Current{}, Refusals: &admission.Refusals{}, Now: time.Now, Forecast: s.forecast, Targets: []reconciler.NamedTarget{{Name: "cluster", Target: fixedTarget{s.live}}},
 		Renderer: renderer{"base": s.base, "parted": s.parted, "head": s.head}, Cache: &rendercache.Cache{},
 	}
 }
@@ -154,7 +154,7 @@ func (s steps) between() gitsource.Comparison {
 // between is what Git knows of three revisions with equal files.
 func between() gitsource.Comparison { return steps{}.between() }
 
-func (s steps) tell(t *testing.T) pullrequest.Plan {
+func (s steps) preview(t *testing.T) pullrequest.Plan {
 	t.Helper()
 	sync := &v1alpha1.Sync{Spec: s.sync}
 	if sync.Spec.Prune == nil {
@@ -193,7 +193,7 @@ func TestWhatAReviewIsToldOfNodes(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			was := loaded(poolItem("a", 1))
-			out := steps{parted: was, base: was, head: tt.head, live: seen(poolItem("a", 1)), forecast: tt.forecast}.tell(t)
+			out := steps{parted: was, base: was, head: tt.head, live: liveItems(poolItem("a", 1)), forecast: tt.forecast}.preview(t)
 			if diff := cmp.Diff(tt.want, out.Reviewed); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -201,8 +201,8 @@ func TestWhatAReviewIsToldOfNodes(t *testing.T) {
 	}
 }
 
-// toldChanges are the changes of a report in a line each.
-func toldChanges(r report.Report) []string {
+// changeLines are the changes of a report in a line each.
+func changeLines(r report.Report) []string {
 	out := []string{}
 	for _, c := range r.Changes {
 		line := c.Action + " " + c.Object.Name
@@ -252,12 +252,12 @@ func TestMistakesAreMergedAsObjectsAre(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var foretold []string
-			out := steps{parted: tt.parted, base: tt.base, head: tt.head, live: seen(tt.base.Set.Items()...), forecast: func(_ context.Context, c impact.Change) (*provision.Forecast, error) {
+			out := steps{parted: tt.parted, base: tt.base, head: tt.head, live: liveItems(tt.base.Set.Items()...), forecast: func(_ context.Context, c impact.Change) (*provision.Forecast, error) {
 				for _, p := range c.Pools() {
 					foretold = append(foretold, p.Key.Name)
 				}
 				return &provision.Forecast{}, nil
-			}}.tell(t)
+			}}.preview(t)
 			var blamed, old []string
 			for _, p := range out.Report.Problems {
 				blamed = append(blamed, p.File)
@@ -269,7 +269,7 @@ func TestMistakesAreMergedAsObjectsAre(t *testing.T) {
 					old = append(old, file)
 				}
 			}
-			got := [][]string{toldChanges(out.Report), blamed, old, foretold}
+			got := [][]string{changeLines(out.Report), blamed, old, foretold}
 			if diff := cmp.Diff([][]string{tt.want, tt.blamed, tt.old, tt.foretold}, got); diff != "" {
 				t.Errorf("changes, blamed, old and foretold (-want +got):\n%s", diff)
 			}
@@ -288,8 +288,8 @@ func TestAdviceAndRefusalsAreThoseThatTheStepBrings(t *testing.T) {
 	}
 	out := steps{
 		parted: advised(loaded(a), "known"), base: advised(loaded(a), "known", "newer"), head: advised(loaded(heavier), "known", "mine"),
-		live: seen(a), forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
-	}.tell(t)
+		live: liveItems(a), forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
+	}.preview(t)
 	var notes, refused []string
 	for _, n := range out.Report.Notes {
 		notes = append(notes, n.Text)
@@ -310,8 +310,8 @@ func TestAFolderThatCannotBeRenderedStopsAllLaterCommits(t *testing.T) {
 	blank := checked.Folder{Problems: []state.Problem{{Origin: state.Origin{File: "kustomization.yaml"}, Message: "kustomize: no such file"}}}
 	out := steps{
 		parted: loaded(a), base: loaded(a), head: blank,
-		live: seen(a), forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
-	}.tell(t)
+		live: liveItems(a), forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
+	}.preview(t)
 	if len(out.Report.Changes) != 0 || len(out.Report.Guards) != 1 || !strings.Contains(out.Report.Guards[0].Text, "nor any later commit is applied") {
 		t.Errorf("changes %v, guards %v", out.Report.Changes, out.Report.Guards)
 	}
@@ -319,12 +319,12 @@ func TestAFolderThatCannotBeRenderedStopsAllLaterCommits(t *testing.T) {
 
 func TestADeletionIsHeldByTheRuleThatHoldsIt(t *testing.T) {
 	a, b := poolItem("a", 1), poolItem("b", 1)
-	out := steps{parted: loaded(a, b), base: loaded(a, b), head: loaded(a), live: seen(a, b)}.tell(t)
+	out := steps{parted: loaded(a, b), base: loaded(a, b), head: loaded(a), live: liveItems(a, b)}.preview(t)
 	want := []report.Guard{{Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/b: 3 nodes, 7 pods"}}
 	if diff := cmp.Diff(want, out.Report.Guards); diff != "" {
 		t.Errorf("below every percentage (-want +got):\n%s", diff)
 	}
-	out = steps{parted: loaded(a, b), base: loaded(a, b), head: loaded(), live: seen(a, b)}.tell(t)
+	out = steps{parted: loaded(a, b), base: loaded(a, b), head: loaded(), live: liveItems(a, b)}.preview(t)
 	want = []report.Guard{
 		{Rule: "MaxPrunePercent", Result: "held", Text: "would delete all 2 objects (guard.maxPrunePercent)"},
 		{Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/a: 3 nodes, 7 pods"},
@@ -341,11 +341,11 @@ func TestWhatAStepKeepsSecretIsQuotedNowhere(t *testing.T) {
 		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "s"}, "stringData": map[string]any{"password": "swordfish"},
 	}}
 	out := steps{
-		parted: loaded(a), base: loaded(a), head: loaded(heavier, secret), live: seen(a), sync: v1alpha1.SyncSpec{Guard: v1alpha1.Guard{MaxNodesReplaced: new(int32(1))}},
+		parted: loaded(a), base: loaded(a), head: loaded(heavier, secret), live: liveItems(a), sync: v1alpha1.SyncSpec{Guard: v1alpha1.Guard{MaxNodesReplaced: new(int32(1))}},
 		forecast: func(context.Context, impact.Change) (*provision.Forecast, error) {
 			return nil, errors.New("reading swordfish")
 		},
-	}.tell(t)
+	}.preview(t)
 	raw, err := json.Marshal(out.Report)
 	if err != nil {
 		t.Fatal(err)
@@ -371,17 +371,17 @@ func TestTheNodesThatTheBaseHasYetToReplaceCountAsWell(t *testing.T) {
 		want  []report.Guard
 		holds int
 	}{
-		"nothing waits, and the limit is kept": {2, seen(a, b), []report.Guard{
+		"nothing waits, and the limit is kept": {2, liveItems(a, b), []report.Guard{
 			{Rule: "MaxNodesReplaced", Result: "ok", Text: "at most 2 nodes may be replaced unasked"},
 		}, 0},
-		"nothing waits, and the step is beyond the limit": {1, seen(a, b), []report.Guard{
+		"nothing waits, and the step is beyond the limit": {1, liveItems(a, b), []report.Guard{
 			{Rule: "MaxNodesReplaced", Result: "held", Text: "would replace 2 nodes; guard.maxNodesReplaced is 1"},
 		}, 1},
-		"another pool waits, and both are beyond the limit": {3, seen(a, poolItem("b", 7)), []report.Guard{
+		"another pool waits, and both are beyond the limit": {3, liveItems(a, poolItem("b", 7)), []report.Guard{
 			{Rule: "MaxNodesReplaced", Result: "held", Text: "would replace 4 nodes; guard.maxNodesReplaced is 3"},
 			{Rule: "MaxNodesReplaced", Result: "warning", Text: "the nodes of what the base branch asks for and is not made yet count as well: NodePool b"},
 		}, 1},
-		"another pool waits, and both are within the limit": {4, seen(a, poolItem("b", 7)), []report.Guard{
+		"another pool waits, and both are within the limit": {4, liveItems(a, poolItem("b", 7)), []report.Guard{
 			{Rule: "MaxNodesReplaced", Result: "ok", Text: "at most 4 nodes may be replaced unasked"},
 			{Rule: "MaxNodesReplaced", Result: "warning", Text: "the nodes of what the base branch asks for and is not made yet count as well: NodePool b"},
 		}, 0},
@@ -395,12 +395,12 @@ func TestTheNodesThatTheBaseHasYetToReplaceCountAsWell(t *testing.T) {
 			out := steps{
 				parted: loaded(a, b), base: loaded(a, b), head: loaded(heavier, b), live: state.NewSet(live...), forecast: lost,
 				sync: v1alpha1.SyncSpec{Guard: v1alpha1.Guard{MaxNodesReplaced: &tt.limit}},
-			}.tell(t)
+			}.preview(t)
 			if diff := cmp.Diff(tt.want, out.Report.Guards); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if len(out.Report.Holds) != tt.holds || len(out.Report.Changes) != 1 || len(out.Report.Forecast.Replaced) != 2 {
-				t.Errorf("the step alone is told: %+v, holds %+v", toldChanges(out.Report), out.Report.Holds)
+				t.Errorf("the step alone is told: %+v, holds %+v", changeLines(out.Report), out.Report.Holds)
 			}
 		})
 	}
@@ -422,7 +422,7 @@ func TestAMergeOfTwoRenderingsIsDoubted(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			out := steps{parted: loaded(a), base: loaded(tt.base...), head: loaded(tt.head...), live: seen(tt.base...), folders: tt.files}.tell(t)
+			out := steps{parted: loaded(a), base: loaded(tt.base...), head: loaded(tt.head...), live: liveItems(tt.base...), folders: tt.files}.preview(t)
 			doubted := slices.ContainsFunc(out.Report.Guards, func(g report.Guard) bool { return g.Rule == "merge" && g.Result == "warning" })
 			if doubted != tt.wantsATelling {
 				t.Errorf("%+v", out.Report.Guards)
@@ -433,8 +433,8 @@ func TestAMergeOfTwoRenderingsIsDoubted(t *testing.T) {
 
 func TestAReportIsAsOldAsItsOldestLook(t *testing.T) {
 	a := poolItem("a", 1)
-	p := steps{parted: loaded(a), base: loaded(a), head: loaded(a), live: seen(a)}.proposer()
-	p.Targets = []reconciler.NamedTarget{{Name: "cluster", Target: Cached(stillWorld{seen(a)}, time.Hour, p.ObservedAt, time.Now)}}
+	p := steps{parted: loaded(a), base: loaded(a), head: loaded(a), live: liveItems(a)}.proposer()
+	p.Targets = []reconciler.NamedTarget{{Name: "cluster", Target: Cached(fixedTarget{liveItems(a)}, time.Hour, p.ObservedAt, time.Now)}}
 	start := time.Now()
 	later := start.Add(time.Minute)
 	p.Now = func() time.Time { return later }

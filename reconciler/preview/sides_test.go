@@ -37,7 +37,7 @@ func TestTheClustersOfAStepAreRefusedSideBySide(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := steps{parted: c.parted, base: c.base, head: c.head}.proposer()
-			asked := &refusals{said: p.Refusals}
+			asked := &refusals{admitted: p.Refusals}
 			p.Targets = []reconciler.NamedTarget{{Name: "aws", Target: asked}}
 			sync := &v1alpha1.Sync{}
 			sync.Spec.Prune = new(true)
@@ -53,15 +53,15 @@ func TestTheClustersOfAStepAreRefusedSideBySide(t *testing.T) {
 
 // refusals is a world that asks what is refused of the Cluster it is given.
 type refusals struct {
-	stillWorld
-	said *admission.Refusals
-	got  []string
+	fixedTarget
+	admitted *admission.Refusals
+	got      []string
 }
 
 func (r *refusals) Want(_ context.Context, declared state.Set) (state.Set, error) {
 	for _, item := range declared.Items() {
 		message := ""
-		for _, o := range r.said.Of(item) {
+		for _, o := range r.admitted.Of(item) {
 			message += o.Message
 		}
 		r.got = append(r.got, message)

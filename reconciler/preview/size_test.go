@@ -10,23 +10,23 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// countingWorld counts what a world is asked.
-type countingWorld struct {
-	stillWorld
+// countingTarget counts what a world is asked.
+type countingTarget struct {
+	fixedTarget
 	count *int
 }
 
-func (a countingWorld) Want(ctx context.Context, declared state.Set) (state.Set, error) {
+func (a countingTarget) Want(ctx context.Context, declared state.Set) (state.Set, error) {
 	*a.count++
-	return a.stillWorld.Want(ctx, declared)
+	return a.fixedTarget.Want(ctx, declared)
 }
 
 func TestAStepThatChangesTooMuchIsRefusedBeforeAnyWorldIsAsked(t *testing.T) {
 	was := loaded(poolItem("a", 1), poolItem("b", 1), poolItem("stays", 1))
 	is := loaded(poolItem("a", 2), poolItem("c", 1), poolItem("d", 1), poolItem("stays", 1)) // 1 changed, 2 new, 1 gone
 	for most, refused := range map[int]bool{0: false, 3: true, 4: false} {
-		p, count := steps{parted: was, base: was, head: is, live: seen(was.Set.Items()...)}.proposer(), 0
-		p.MaxChanges, p.Targets = most, []reconciler.NamedTarget{{Name: "cluster", Target: countingWorld{stillWorld{seen(was.Set.Items()...)}, &count}}}
+		p, count := steps{parted: was, base: was, head: is, live: liveItems(was.Set.Items()...)}.proposer(), 0
+		p.MaxChanges, p.Targets = most, []reconciler.NamedTarget{{Name: "cluster", Target: countingTarget{fixedTarget{liveItems(was.Set.Items()...)}, &count}}}
 		sync := &v1alpha1.Sync{}
 		sync.Spec.Prune = new(true)
 		_, err := p.Preview(t.Context(), Step{Comparison: between(), BaseName: "main", Path: "p", Sync: sync})
@@ -41,7 +41,7 @@ func TestAStepThatChangesTooMuchIsRefusedBeforeAnyWorldIsAsked(t *testing.T) {
 }
 
 func TestOfWhatManyHeadsAskForLittleIsRemembered(t *testing.T) {
-	g := &cachedTarget{Target: stillWorld{}, maxAge: 1 << 40, observedAt: &ObservedAt{}, now: time.Now}
+	g := &cachedTarget{Target: fixedTarget{}, maxAge: 1 << 40, observedAt: &ObservedAt{}, now: time.Now}
 	for n := range int64(100) {
 		if _, err := g.Observe(t.Context(), state.NewSet(poolItem("a", n))); err != nil {
 			t.Fatal(err)

@@ -19,7 +19,7 @@ func BenchmarkPropose(b *testing.B) {
 		return m{"apiVersion": "v1", "metadata": m{"labels": m{"a": "b", "c": "d"}}, "spec": m{"template": m{"spec": m{"containers": containers}}}}
 	}
 	var parted, head []state.Item
-	live := world{}
+	live := liveTarget{}
 	for i := range 2000 {
 		name, image := fmt.Sprintf("t%04d", i), "one"
 		parted = append(parted, thing(name, object("one")))

@@ -37,10 +37,10 @@ func randomRevision(r *rand.Rand) state.Set {
 	return set(items...)
 }
 
-// randomWorld holds what is ours, as applied or changed by hand or gone, what is not,
+// randomTarget holds what is ours, as applied or changed by hand or gone, what is not,
 // and what nobody can tell. Some of it is as a revision says.
-func randomWorld(r *rand.Rand, revision state.Set) world {
-	out := world{}
+func randomTarget(r *rand.Rand, revision state.Set) liveTarget {
+	out := liveTarget{}
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		object := randomObject(r, "git")
 		if item, ok := revision.Get(key(name)); ok && r.IntN(2) == 0 {
@@ -98,7 +98,7 @@ func TestNothingIsLostBetweenStepAndDrift(t *testing.T) {
 		if r.IntN(8) > 0 {
 			after = randomRevision(r)
 		}
-		s := randomWorld(r, before).sides(before, after)
+		s := randomTarget(r, before).sides(before, after)
 		got := proposal.Propose(s)
 		whole := plan.Compute(s.After, s.ObservedAfter)
 
@@ -117,7 +117,7 @@ func TestNothingIsLostBetweenStepAndDrift(t *testing.T) {
 		if d := cmp.Diff(done(s.ObservedAfter, whole.Changes...), done(s.ObservedAfter, changes...)); d != "" {
 			t.Fatalf("seed %d: %s\nstep %v\ndrift %v\nwhole %v", seed, d, summaryLines(got.Step), summaryLines(got.Drift), summaryLines(whole))
 		}
-		if text := shown(got); strings.Contains(text, "foreign") {
+		if text := liveValues(got); strings.Contains(text, "foreign") {
 			t.Fatalf("seed %d shows what is not ours:\n%s", seed, text)
 		}
 		if d := cmp.Diff(summaryLines(got.Step), summaryLines(proposal.Propose(s).Step)); d != "" {
@@ -132,7 +132,7 @@ func TestEachDifferenceOfTheRevisionsIsToldOnce(t *testing.T) {
 	for seed := range uint64(2_000) {
 		r := rand.New(rand.NewPCG(seed, 6))
 		before, after := randomRevision(r), randomRevision(r)
-		s := randomWorld(r, before).sides(before, after)
+		s := randomTarget(r, before).sides(before, after)
 		var policies []plan.Policy
 		switch r.IntN(4) {
 		case 0:

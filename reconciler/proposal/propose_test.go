@@ -19,103 +19,103 @@ func TestAStepIsToldApartFromTheDrift(t *testing.T) {
 	tests := []struct {
 		name          string
 		before, after state.Set
-		world         world
+		world         liveTarget
 		step, drift   []string
 	}{
-		{"a change of what is as it should be", one, two, world{"a": ours(a1)}, []string{"update a x=1>2"}, nil},
-		{"a thing that comes", none, one, world{}, []string{"create a"}, nil},
-		{"a thing that goes, and what goes with it", one, none, world{"a": {object: a1, applied: a1, impact: "3 nodes, 7 pods go with it"}}, []string{"delete a {3 nodes, 7 pods go with it}"}, nil},
-		{"a thing that somebody else manages too", one, two, world{"a": {object: a1, applied: a1, owner: "Flux"}}, []string{"update a x=1>2 {also Flux}"}, nil},
-		{"a step that changes nothing", one, one, world{"a": ours(a1)}, nil, nil},
-		{"drift that the step does not touch", one, one, world{"a": drifted(a1, m{"x": "9", "y": "1"})}, nil, []string{"update a x=9>1"}},
+		{"a change of what is as it should be", one, two, liveTarget{"a": ours(a1)}, []string{"update a x=1>2"}, nil},
+		{"a thing that comes", none, one, liveTarget{}, []string{"create a"}, nil},
+		{"a thing that goes, and what goes with it", one, none, liveTarget{"a": {object: a1, applied: a1, impact: "3 nodes, 7 pods go with it"}}, []string{"delete a {3 nodes, 7 pods go with it}"}, nil},
+		{"a thing that somebody else manages too", one, two, liveTarget{"a": {object: a1, applied: a1, owner: "Flux"}}, []string{"update a x=1>2 {also Flux}"}, nil},
+		{"a step that changes nothing", one, one, liveTarget{"a": ours(a1)}, nil, nil},
+		{"drift that the step does not touch", one, one, liveTarget{"a": drifted(a1, m{"x": "9", "y": "1"})}, nil, []string{"update a x=9>1"}},
 		{
-			"drift in another field of what the step changes", one, two, world{"a": drifted(a1, m{"x": "1", "y": "9"})},
+			"drift in another field of what the step changes", one, two, liveTarget{"a": drifted(a1, m{"x": "1", "y": "9"})},
 			[]string{"update a x=1>2"}, []string{"update a y=9>1"},
 		},
 		{
-			"drift in the field that the step changes", one, two, world{"a": drifted(a1, m{"x": "9", "y": "1"})},
+			"drift in the field that the step changes", one, two, liveTarget{"a": drifted(a1, m{"x": "9", "y": "1"})},
 			[]string{"update a x=1>2", "note a: has drifted live where the step changes it: x"}, []string{"update a x=9>1"},
 		},
 		{
-			"somebody has done it by hand", one, two, world{"a": drifted(a1, a2)},
+			"somebody has done it by hand", one, two, liveTarget{"a": drifted(a1, a2)},
 			[]string{"update a x=1>2", "note a: is so already"}, []string{"update a x=2>1"},
 		},
 		{
-			"what is changed was deleted by hand", one, two, world{"a": {applied: a1}},
+			"what is changed was deleted by hand", one, two, liveTarget{"a": {applied: a1}},
 			[]string{"update a x=1>2", "note a: is not applied now: it is made anew"}, []string{"create a"},
 		},
 		{
-			"what goes was deleted by hand", one, none, world{"a": {applied: a1}},
+			"what goes was deleted by hand", one, none, liveTarget{"a": {applied: a1}},
 			[]string{"delete a", "note a: is not applied now: nothing is deleted"}, []string{"create a"},
 		},
 		{
-			"the revision before was never applied", one, two, world{},
+			"the revision before was never applied", one, two, liveTarget{},
 			[]string{"update a x=1>2", "note a: is not applied now: it is made anew"}, []string{"create a"},
 		},
-		{"what comes exists and is not ours", none, one, world{"a": foreign(m{"x": "9"})}, []string{"create a", "note a: exists, not ours"}, nil},
-		{"what comes exists, is not ours and is the same", none, one, world{"a": foreign(a1)}, []string{"create a", "note a: exists, not ours"}, nil},
+		{"what comes exists and is not ours", none, one, liveTarget{"a": foreign(m{"x": "9"})}, []string{"create a", "note a: exists, not ours"}, nil},
+		{"what comes exists, is not ours and is the same", none, one, liveTarget{"a": foreign(a1)}, []string{"create a", "note a: exists, not ours"}, nil},
 		{
-			"what changes exists and is not ours", one, two, world{"a": foreign(m{"x": "9"})},
+			"what changes exists and is not ours", one, two, liveTarget{"a": foreign(m{"x": "9"})},
 			[]string{"update a x=1>2", "note a: exists, not ours"}, []string{"update a", "note a: exists, not ours"},
 		},
 		{
-			"what comes is there, as a deletion did not come to its end", none, one, world{"a": ours(a2)},
+			"what comes is there, as a deletion did not come to its end", none, one, liveTarget{"a": ours(a2)},
 			[]string{"create a", "note a: exists already, and is ours: it is changed, not made"}, []string{"delete a"},
 		},
-		{"what goes is kept by its world", one, none, world{"a": {object: a1, applied: a1, kept: true}}, []string{"delete a " + kept}, nil},
+		{"what goes is kept by its world", one, none, liveTarget{"a": {object: a1, applied: a1, kept: true}}, []string{"delete a " + kept}, nil},
 		{
-			"what goes is not ours", one, none, world{"a": foreign(m{"x": "9"})},
+			"what goes is not ours", one, none, liveTarget{"a": foreign(m{"x": "9"})},
 			[]string{"delete a " + kept, "note a: exists, not ours"}, []string{"update a", "note a: exists, not ours"},
 		},
 		{
-			"what goes is on its way out", one, none, world{"a": {object: m{"x": "1", "y": "1", "metadata": m{"deletionTimestamp": "now"}}, applied: a1, kept: true}},
+			"what goes is on its way out", one, none, liveTarget{"a": {object: m{"x": "1", "y": "1", "metadata": m{"deletionTimestamp": "now"}}, applied: a1, kept: true}},
 			[]string{"delete a", "note a: is being deleted already"}, []string{"update a metadata.deletionTimestamp=now><nil>"},
 		},
 		{
-			"what nobody can tell", one, two, world{"a": {findings: state.Findings{Unknown: "no answer"}}},
+			"what nobody can tell", one, two, liveTarget{"a": {findings: state.Findings{Unknown: "no answer"}}},
 			[]string{"update a x=1>2", "unknown a: no answer"}, []string{"unknown a: no answer"},
 		},
 		{
-			"what nobody can tell and goes", one, none, world{"a": {findings: state.Findings{Unknown: "no answer"}}},
+			"what nobody can tell and goes", one, none, liveTarget{"a": {findings: state.Findings{Unknown: "no answer"}}},
 			[]string{"delete a", "unknown a: no answer"}, []string{"unknown a: no answer"},
 		},
 		{
 			"what nobody can tell and nobody changes", set(thing("b", a1)), set(thing("b", a1)),
-			world{"a": {findings: state.Findings{Unknown: "no answer"}}, "b": ours(a1)}, nil, []string{"unknown a: no answer"},
+			liveTarget{"a": {findings: state.Findings{Unknown: "no answer"}}, "b": ours(a1)}, nil, []string{"unknown a: no answer"},
 		},
 		{
-			"what is only compared, by the words of its owner", none, one, world{"a": {object: m{"x": "9"}, terms: "adopt it"}},
+			"what is only compared, by the words of its owner", none, one, liveTarget{"a": {object: m{"x": "9"}, terms: "adopt it"}},
 			[]string{"create a [never: adopt it]", "note a: exists, not ours"}, nil,
 		},
 		{
-			"what changes is only compared, by the words of its owner", one, two, world{"a": {object: m{"x": "9"}, terms: "adopt it"}},
+			"what changes is only compared, by the words of its owner", one, two, liveTarget{"a": {object: m{"x": "9"}, terms: "adopt it"}},
 			[]string{"update a x=1>2 [never: adopt it]", "note a: exists, not ours"}, []string{"update a [never: adopt it]", "note a: exists, not ours"},
 		},
 		{
-			"what is only compared and the same", none, one, world{"a": {object: a1, terms: "adopt it"}},
+			"what is only compared and the same", none, one, liveTarget{"a": {object: a1, terms: "adopt it"}},
 			[]string{"create a [never: adopt it]", "note a: exists, not ours"}, nil,
 		},
 		{
-			"what an API server refuses", one, two, world{"a": {object: m{"x": "1", "y": "1", "dryRun": "refused: x is immutable"}, applied: a1}},
+			"what an API server refuses", one, two, liveTarget{"a": {object: m{"x": "1", "y": "1", "dryRun": "refused: x is immutable"}, applied: a1}},
 			[]string{"update a x=1>2"}, []string{"update a dryRun=refused: x is immutable><nil>"},
 		},
 		{
-			"what was to be deleted all the time is no part of the step", one, two, world{"a": ours(a1), "old": ours(m{"z": "1"})},
+			"what was to be deleted all the time is no part of the step", one, two, liveTarget{"a": ours(a1), "old": ours(m{"z": "1"})},
 			[]string{"update a x=1>2"}, []string{"delete old"},
 		},
 		{
 			"notes of both are the drift's, those of one the step's", set(thing("quota", m{})), set(thing("quota", m{})),
-			world{"quota": {object: m{}, findings: state.Findings{Notes: []string{"used: 3"}}}}, nil, []string{"note quota: used: 3"},
+			liveTarget{"quota": {object: m{}, findings: state.Findings{Notes: []string{"used: 3"}}}}, nil, []string{"note quota: used: 3"},
 		},
 		{
-			"a quota that the step asks for", none, set(thing("quota", m{})), world{"quota": {object: m{}, findings: state.Findings{Warnings: []string{"too small"}}}},
+			"a quota that the step asks for", none, set(thing("quota", m{})), liveTarget{"quota": {object: m{}, findings: state.Findings{Warnings: []string{"too small"}}}},
 			[]string{"note quota: Warning: too small"}, nil,
 		},
 		{
-			"notes of what is not ours tell of it, and are not told", one, one, world{"a": {object: a1, findings: state.Findings{Notes: []string{"its password is 1"}}}},
+			"notes of what is not ours tell of it, and are not told", one, one, liveTarget{"a": {object: a1, findings: state.Findings{Notes: []string{"its password is 1"}}}},
 			nil, nil,
 		},
-		{"notes of what is ours", one, two, world{"a": {object: a1, applied: a1, findings: state.Findings{Notes: []string{"three nodes"}}}}, []string{"update a x=1>2"}, []string{"note a: three nodes"}},
+		{"notes of what is ours", one, two, liveTarget{"a": {object: a1, applied: a1, findings: state.Findings{Notes: []string{"three nodes"}}}}, []string{"update a x=1>2"}, []string{"note a: three nodes"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -139,8 +139,8 @@ func TestARefusalThatTheStepBringsIsTold(t *testing.T) {
 	a1, a2 := m{"x": "1"}, m{"x": "2"}
 	for _, applied := range []m{a1, nil} {
 		before, after := set(thing("a", a1)), set(thing("a", a2))
-		s := world{"a": {object: a1, applied: applied}}.sides(before, after)
-		refused := world{"a": {object: m{"x": "1", "dryRun": "refused: x was 1 and is immutable"}, applied: applied}}
+		s := liveTarget{"a": {object: a1, applied: applied}}.sides(before, after)
+		refused := liveTarget{"a": {object: m{"x": "1", "dryRun": "refused: x was 1 and is immutable"}, applied: applied}}
 		s.ObservedAfter = refused.observe(after)
 		want := []string{"update a x=1>2", "note a: Warning: a dry run of it is refused: x was 1 and is immutable"}
 		if applied == nil {
@@ -192,7 +192,7 @@ func TestAStepOfWhatIsOnlyCompared(t *testing.T) {
 			if d := cmp.Diff(tt.want, summaryLines(got.Step)); d != "" {
 				t.Errorf("offline: %s", d)
 			}
-			got = proposal.Propose(world{}.sides(tt.before, tt.after))
+			got = proposal.Propose(liveTarget{}.sides(tt.before, tt.after))
 			live := summaryLines(got.Step)
 			if len(live) == 0 || live[0] != tt.want[0] {
 				t.Errorf("live: %v", live)
@@ -204,7 +204,7 @@ func TestAStepOfWhatIsOnlyCompared(t *testing.T) {
 func TestAReservedThingGoesByHandAlone(t *testing.T) {
 	wanted := thing("a", m{"x": "1"})
 	wanted.CompareOnly = "only bootstrap writes it"
-	got := proposal.Propose(world{"a": {object: m{"x": "1"}, applied: m{"x": "1"}, terms: "delete it by hand"}}.sides(set(wanted), state.Set{}))
+	got := proposal.Propose(liveTarget{"a": {object: m{"x": "1"}, applied: m{"x": "1"}, terms: "delete it by hand"}}.sides(set(wanted), state.Set{}))
 	if d := cmp.Diff([]string{"delete a [never: delete it by hand]"}, summaryLines(got.Step)); d != "" {
 		t.Error(d)
 	}
@@ -228,7 +228,7 @@ func TestOfflineAStepIsWhatTheRevisionsSay(t *testing.T) {
 
 func TestPoliciesSeeAllThatWillBeDeleted(t *testing.T) {
 	var before []state.Item
-	live := world{}
+	live := liveTarget{}
 	for i := range 20 {
 		name := fmt.Sprintf("t%02d", i)
 		live[name] = ours(m{"x": "1"})
@@ -257,7 +257,7 @@ func TestPoliciesSeeAllThatWillBeDeleted(t *testing.T) {
 func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
 	a1 := m{"x": "1"}
 	before, after := set(thing("a", a1), thing("b", a1)), set(thing("b", a1))
-	live := world{"a": {object: a1, applied: a1, impact: "3 nodes go with it"}, "b": ours(a1)}
+	live := liveTarget{"a": {object: a1, applied: a1, impact: "3 nodes go with it"}, "b": ours(a1)}
 	const off, mistaken = "nothing is deleted (prune: false)", "nothing is deleted while the repository has mistakes: they may hide what seems to be removed"
 	tests := []struct {
 		name     string
@@ -296,7 +296,7 @@ func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
 
 func TestAMendedMistakeLetsGoWhatWaitedForIt(t *testing.T) {
 	a1 := m{"x": "1"}
-	live := world{"a": ours(a1), "old": {object: m{"z": "1"}, applied: m{"z": "1"}, impact: "2 nodes go with it"}, "label": {object: m{"z": "secret"}, adopted: true}}
+	live := liveTarget{"a": ours(a1), "old": {object: m{"z": "1"}, applied: m{"z": "1"}, impact: "2 nodes go with it"}, "label": {object: m{"z": "secret"}, adopted: true}}
 	s := live.sides(set(thing("a", a1)), set(thing("a", a1)))
 	s.MistakenBefore = true
 	got := proposal.Propose(s)
@@ -304,14 +304,14 @@ func TestAMendedMistakeLetsGoWhatWaitedForIt(t *testing.T) {
 	if d := cmp.Diff([]string{"delete label", "delete old {2 nodes go with it}", "note label" + why, "note old" + why}, summaryLines(got.Step)); d != "" {
 		t.Error(d)
 	}
-	if strings.Contains(shown(got), "secret") || len(got.Drift.Changes) != 0 {
-		t.Errorf("shown:\n%s", shown(got))
+	if strings.Contains(liveValues(got), "secret") || len(got.Drift.Changes) != 0 {
+		t.Errorf("shown:\n%s", liveValues(got))
 	}
 }
 
 func TestAStepIsToldInTheOrderOfWork(t *testing.T) {
 	x := m{"x": "1"}
-	live := world{"b": ours(x), "early": ours(x), "late": ours(x), "z": ours(x)}
+	live := liveTarget{"b": ours(x), "early": ours(x), "late": ours(x), "z": ours(x)}
 	s := live.sides(set(thing("early", x), thing("late", x), thing("z", x)), set(thing("new", x)))
 	s.MistakenBefore = true
 	var seen []state.Item
@@ -333,7 +333,7 @@ func TestTheTermsAfterTheStepCount(t *testing.T) {
 	before, after := thing("a", m{"x": "1"}), thing("a", m{"x": "2"})
 	before.CompareOnly = "do it by hand"
 	for _, offline := range []bool{false, true} {
-		s := world{"a": ours(m{"x": "1"})}.sides(set(before), set(after))
+		s := liveTarget{"a": ours(m{"x": "1"})}.sides(set(before), set(after))
 		s.Offline = offline
 		if d := cmp.Diff([]string{"update a x=1>2"}, summaryLines(proposal.Propose(s).Step)); d != "" {
 			t.Errorf("offline %v: %s", offline, d)
@@ -344,14 +344,14 @@ func TestTheTermsAfterTheStepCount(t *testing.T) {
 func TestWhatTheStepBringsAboutWithoutChangingItIsAPartOfIt(t *testing.T) {
 	a1, b1 := m{"x": "1"}, m{"x": "1"}
 	both := set(thing("a", a1), thing("b", b1))
-	s := world{"a": ours(a1), "b": foreign(b1)}.sides(both, both)
-	s.ObservedAfter = world{"a": drifted(a1, m{"x": "8"}), "b": foreign(m{"x": "secret"})}.observe(both)
+	s := liveTarget{"a": ours(a1), "b": foreign(b1)}.sides(both, both)
+	s.ObservedAfter = liveTarget{"a": drifted(a1, m{"x": "8"}), "b": foreign(m{"x": "secret"})}.observe(both)
 	got := proposal.Propose(s)
 	if d := cmp.Diff([]string{"update a x=8>1", "update b", "note b: exists, not ours"}, summaryLines(got.Step)); d != "" {
 		t.Error(d)
 	}
-	if strings.Contains(shown(got), "secret") {
-		t.Errorf("shown:\n%s", shown(got))
+	if strings.Contains(liveValues(got), "secret") {
+		t.Errorf("shown:\n%s", liveValues(got))
 	}
 }
 
@@ -389,9 +389,9 @@ func TestFieldsAreNamedWhereTheStepMeetsTheLiveWorld(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			before, after := set(thing("a", tt.before)), set(thing("a", tt.after))
-			s := world{"a": drifted(tt.before, tt.is)}.sides(before, after)
+			s := liveTarget{"a": drifted(tt.before, tt.is)}.sides(before, after)
 			if tt.new != nil {
-				s.ObservedAfter = world{"a": drifted(tt.before, tt.new)}.observe(after)
+				s.ObservedAfter = liveTarget{"a": drifted(tt.before, tt.new)}.observe(after)
 			}
 			var got []string
 			for _, n := range proposal.Propose(s).Step.Notes {

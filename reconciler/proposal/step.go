@@ -30,16 +30,16 @@ func (p *proposer) step(live, was plan.Plan) plan.Plan {
 		}
 	}
 
-	type said struct {
+	type noteID struct {
 		key  state.Key
 		text string
 	}
-	old := map[said]bool{}
+	old := map[noteID]bool{}
 	for _, n := range was.Notes {
-		old[said{n.Key, n.Text}] = true
+		old[noteID{n.Key, n.Text}] = true
 	}
 	for _, n := range tellable(live.Notes, p.ObservedAfter) {
-		if !old[said{n.Key, n.Text}] {
+		if !old[noteID{n.Key, n.Text}] {
 			out.Notes = append(out.Notes, n)
 		}
 	}
@@ -131,10 +131,10 @@ func within(path, part string) bool {
 
 // few names some of many.
 func few(paths []string) string {
-	const shown = 5
-	rest := len(paths) - shown
+	const listed = 5
+	rest := len(paths) - listed
 	if rest <= 0 {
 		return strings.Join(paths, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(paths[:shown], ", "), rest)
+	return fmt.Sprintf("%s and %d more", strings.Join(paths[:listed], ", "), rest)
 }

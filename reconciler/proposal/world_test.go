@@ -33,10 +33,10 @@ func drifted(applied, object m) real { return real{object: object, applied: appl
 func foreign(object m) real { return real{object: object} }
 
 // target is a live target by names.
-type world map[string]real
+type liveTarget map[string]real
 
 // observe reads a target as a Target does.
-func (w world) observe(wanted state.Set) state.Set {
+func (w liveTarget) observe(wanted state.Set) state.Set {
 	var out []state.Item
 	for name, r := range w {
 		_, want := wanted.Get(key(name))
@@ -60,7 +60,7 @@ func (w world) observe(wanted state.Set) state.Set {
 }
 
 // sides are two revisions of a target.
-func (w world) sides(before, after state.Set) proposal.Sides {
+func (w liveTarget) sides(before, after state.Set) proposal.Sides {
 	return proposal.Sides{Before: before, After: after, ObservedBefore: w.observe(before), ObservedAfter: w.observe(after)}
 }
 
@@ -105,8 +105,8 @@ func warned(n plan.Note) string {
 	return n.Text
 }
 
-// shown are all values that a proposal holds of things as they are live.
-func shown(p plan.Proposal) string {
+// liveValues are all values that a proposal holds of things as they are live.
+func liveValues(p plan.Proposal) string {
 	var out []any
 	for _, of := range []plan.Plan{p.Step, p.Drift} {
 		for _, c := range of.Changes {

@@ -32,10 +32,10 @@ func (s *stage) tried(reason, message string) {
 func TestEachTurnOfAMergeIsToldAsItComes(t *testing.T) {
 	s := merged(t)
 	s.pass()
-	s.says("merged", 1, waiting(""))
+	s.expectMergeOutcome("merged", 1, waiting(""))
 	s.tried("ApplyFailed", "1 of 3 changes failed: password=hunter2")
 	s.later(time.Second)
-	s.says("failed a second later", 1, failing("ApplyFailed"))
+	s.expectMergeOutcome("failed a second later", 1, failing("ApplyFailed"))
 	for _, commit := range []string{"eeeeeee", "aaaaaaa"} {
 		s.line("failed", commit, forge.Failure, failing("ApplyFailed"))
 	}
@@ -63,7 +63,7 @@ func TestEachTurnOfAMergeIsToldAsItComes(t *testing.T) {
 	s.oracle.stale = nodes("gpu", 4)
 	s.apply(sha("f"), sha("e"))
 	s.later(time.Second)
-	s.says("applied a second later", 1, after(3*time.Second, nodes("gpu", 4)))
+	s.expectMergeOutcome("applied a second later", 1, after(3*time.Second, nodes("gpu", 4)))
 }
 
 func TestWhatFailedBeforeAMergeDoesNotConcernIt(t *testing.T) {
@@ -71,7 +71,7 @@ func TestWhatFailedBeforeAMergeDoesNotConcernIt(t *testing.T) {
 	s.tried("ApplyFailed", "")
 	clear(s.oracle.contains)
 	s.pass()
-	s.says("merged", 1, waiting(""))
+	s.expectMergeOutcome("merged", 1, waiting(""))
 }
 
 func TestWhatMostlyIsSoonIsToldWhenItIsNot(t *testing.T) {
@@ -80,14 +80,14 @@ func TestWhatMostlyIsSoonIsToldWhenItIsNot(t *testing.T) {
 	if after := s.pass(); after > failureGrace {
 		t.Errorf("comes back after %s", after)
 	}
-	s.says("at once", 1, waiting(""))
+	s.expectMergeOutcome("at once", 1, waiting(""))
 	s.later(failureGrace)
-	s.says("later", 1, failing("NotReady"))
+	s.expectMergeOutcome("later", 1, failing("NotReady"))
 	s.condition("Stalled", metav1.ConditionTrue, "NotReady", "")
 	want := failing("NotReady")
 	want.Stalled = true
 	s.later(tailGap)
-	s.says("stalled", 1, want)
+	s.expectMergeOutcome("stalled", 1, want)
 }
 
 func TestNoPlanStaysPendingBesideAMergedHead(t *testing.T) {

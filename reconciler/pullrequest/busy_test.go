@@ -36,12 +36,12 @@ func TestAMergeIsFollowedHoweverManyComeAfterIt(t *testing.T) {
 			if got := s.item(1); got.Phase != v1alpha1.PullRequestRollingOut || got.Reviewed == nil {
 				t.Errorf("%+v", got)
 			}
-			s.says("rolling", 1, after(time.Minute, nodes("gpu", 4)))
+			s.expectMergeOutcome("rolling", 1, after(time.Minute, nodes("gpu", 4)))
 			s.oracle.stale = nil
 			s.restart()
 			s.later(time.Minute)
 			s.later(failureGrace)
-			s.says("done", 1, done(time.Minute, 2*time.Minute))
+			s.expectMergeOutcome("done", 1, done(time.Minute, 2*time.Minute))
 			s.line("done", "eeeeeee", forge.Success, done(time.Minute, 2*time.Minute))
 			s.later(time.Minute)
 			if got, kept := s.r.sessions.open[stageName].records[1]; kept {

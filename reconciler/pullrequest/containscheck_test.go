@@ -149,11 +149,11 @@ func TestAHeldMergeStaysHeldWhileNobodyCanTell(t *testing.T) {
 	s.change(func(y *v1alpha1.Sync) { y.Status.LastAttemptedRevision = "main@sha1:" + sha("f") })
 	s.condition("Ready", metav1.ConditionFalse, "NodeReplacementHeld", "6 nodes would be replaced")
 	s.pass()
-	s.says("held", 1, waiting("6 nodes would be replaced"))
+	s.expectMergeOutcome("held", 1, waiting("6 nodes would be replaced"))
 	s.oracle.err = errBoom
 	s.change(func(y *v1alpha1.Sync) { y.Status.LastAttemptedRevision = "main@sha1:" + sha("d") })
 	for range 3 {
 		s.later(time.Minute)
-		s.says("nobody can tell", 1, waiting("6 nodes would be replaced"))
+		s.expectMergeOutcome("nobody can tell", 1, waiting("6 nodes would be replaced"))
 	}
 }

@@ -19,8 +19,8 @@ func reporting() *v1alpha1.Sync {
 	return sync
 }
 
-// strays is a report of live objects that differ.
-func strays(names ...string) report.Report {
+// driftReport is a report of live objects that differ.
+func driftReport(names ...string) report.Report {
 	r := report.Report{Summary: report.Summary{Update: len(names)}}
 	for _, n := range names {
 		r.Changes = append(r.Changes, report.Change{Object: report.Object{Target: "cluster", Kind: "NodePool", Name: n}, Action: "update", Drift: true})
@@ -31,14 +31,14 @@ func strays(names ...string) report.Report {
 // strayed lets the Git loop find drift, and the live objects settle.
 func (s *stage) strayed(names ...string) {
 	s.Helper()
-	s.oracle.drift = strays(names...)
+	s.oracle.drift = driftReport(names...)
 	s.condition("Drifted", metav1.ConditionTrue, "DriftReported", strings.Join(names, ", "))
 	s.pass()
 	s.later(stabilizationWindow)
 }
 
-// settledMerge is a stage on which pull request 1 was merged, applied and rolled out.
-func settledMerge(t *testing.T) *stage {
+// doneMerge is a stage on which pull request 1 was merged, applied and rolled out.
+func doneMerge(t *testing.T) *stage {
 	t.Helper()
 	s := merged(t, reporting())
 	s.apply(sha("f"), sha("e"))
@@ -53,7 +53,7 @@ func settledMerge(t *testing.T) *stage {
 }
 
 func TestTheNewestMergeTellsOfDriftUntilItIsGone(t *testing.T) {
-	s := settledMerge(t)
+	s := doneMerge(t)
 	before := s.comment(1)
 	s.strayed("gpu")
 	s.expect("drift", "list", "list", "comment #1", "write #1")
@@ -97,10 +97,10 @@ func TestTheNewestMergeTellsOfDriftUntilItIsGone(t *testing.T) {
 }
 
 func TestDriftIsTakenFromAStepThatChangesNothing(t *testing.T) {
-	s := settledMerge(t)
+	s := doneMerge(t)
 	before := s.comment(1).Tail
 	s.condition("Drifted", metav1.ConditionTrue, "DriftReported", "some")
-	drifted := strays("gpu", "cpu", "big", "small")
+	drifted := driftReport("gpu", "cpu", "big", "small")
 	drifted.Changes[1].Action, drifted.Changes[2].Action = "create", "delete"
 	drifted.Changes[2].Hold, drifted.Changes[3].Compared = "kept", true
 	s.oracle.drift = report.Report{Drift: &report.Drift{Changes: drifted.Changes}, Binding: &report.Binding{Observed: s.clock.Now()}}
@@ -124,7 +124,7 @@ func TestDriftIsTakenFromAStepThatChangesNothing(t *testing.T) {
 
 func TestWhoTellsOfDrift(t *testing.T) {
 	t.Run("the next merge takes it over", func(t *testing.T) {
-		s := settledMerge(t)
+		s := doneMerge(t)
 		s.strayed("gpu")
 		s.offer(2, sha("b"))
 		s.later(time.Minute)
@@ -135,7 +135,7 @@ func TestWhoTellsOfDrift(t *testing.T) {
 		}
 	})
 	t.Run("a merge that did not touch the cluster does not", func(t *testing.T) {
-		s := settledMerge(t)
+		s := doneMerge(t)
 		s.oracle.plan = s.nothing
 		s.offer(2, sha("b"))
 		s.pass()
@@ -165,7 +165,7 @@ func TestWhoTellsOfDrift(t *testing.T) {
 		}
 	})
 	t.Run("a Sync that corrects drift tells none", func(t *testing.T) {
-		s := settledMerge(t)
+		s := doneMerge(t)
 		s.change(func(y *v1alpha1.Sync) { y.Spec.Drift = v1alpha1.DriftCorrect })
 		s.strayed("gpu")
 		s.expect("corrected", "list", "list")
@@ -194,7 +194,7 @@ func TestWhoTellsOfDrift(t *testing.T) {
 		}
 	})
 	t.Run("drift that cannot be looked at changes nothing", func(t *testing.T) {
-		s := settledMerge(t)
+		s := doneMerge(t)
 		s.oracle.err = context.DeadlineExceeded
 		s.strayed("gpu")
 		s.expect("blind", "list", "list")

@@ -85,8 +85,8 @@ func TestTheSameTroubleInOtherWordsIsNoNews(t *testing.T) {
 	for range 4 {
 		s.later(s.pass())
 	}
-	if s.patches != 1 || !strings.Contains(s.told().Message, "port 1 ") {
-		t.Errorf("%d patches, %q", s.patches, s.told().Message)
+	if s.patches != 1 || !strings.Contains(s.status().Message, "port 1 ") {
+		t.Errorf("%d patches, %q", s.patches, s.status().Message)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestTextsOfOthersAreHarmlessInTheStatusAndOnThePullRequest(t *testing.T) {
 	}
 	s.noBuild = errors.New(hostile)
 	s.pass()
-	if got := s.told(); got.Message != want {
+	if got := s.status(); got.Message != want {
 		t.Errorf("%q", got.Message)
 	}
 }

@@ -52,7 +52,7 @@ func TestWhatAForgeThatDoesNotAnswerCosts(t *testing.T) {
 				s.expect("too early")
 				s.clock.Step(time.Second)
 			}
-			if got := s.told(); got.Reason != tt.reason || got.Message == "" {
+			if got := s.status(); got.Reason != tt.reason || got.Message == "" {
 				t.Errorf("status %+v", got)
 			}
 			if events := s.eventually(); len(events) != 1 || !strings.HasPrefix(events[0], "Warning "+tt.reason+" ") {
@@ -63,7 +63,7 @@ func TestWhatAForgeThatDoesNotAnswerCosts(t *testing.T) {
 			}
 			s.board.fail = nil
 			s.pass()
-			if got := s.told(); got.Reason != "" || got.Message != "" || got.Open != 1 || got.Items[0].Phase != v1alpha1.PullRequestPlanned {
+			if got := s.status(); got.Reason != "" || got.Message != "" || got.Open != 1 || got.Items[0].Phase != v1alpha1.PullRequestPlanned {
 				t.Errorf("healed, status %+v", got)
 			}
 		})
@@ -118,12 +118,12 @@ func TestAPermissionThatIsMissingOnlyForSpeaking(t *testing.T) {
 		s.expect("refused", "list", "status 9999999 poolwright/plan (prod): pending", "comment #9", "status 9999999 poolwright/plan (prod): success",
 			"status 8888888 poolwright/plan (prod): pending", "comment #8", "status 8888888 poolwright/plan (prod): success")
 		want := v1alpha1.PullRequestsStatus{Reason: "Forbidden", Message: "speaking: the forge answered 403; grant write:issue", Open: 9}
-		if d := cmp.Diff(want, s.told()); d != "" {
+		if d := cmp.Diff(want, s.status()); d != "" {
 			t.Error(d)
 		}
 		s.board.fail = nil
 		s.later(5 * time.Second)
-		if got := s.told(); got.Reason != "" || len(got.Items) != 9 {
+		if got := s.status(); got.Reason != "" || len(got.Items) != 9 {
 			t.Errorf("healed: %+v", got)
 		}
 		if plans := len(s.oracle.plans); plans != 9 {
@@ -137,12 +137,12 @@ func TestAPermissionThatIsMissingOnlyForSpeaking(t *testing.T) {
 		s.board.fail = missing("comment #2")
 		s.pass()
 		if s.comment(1).Body == "" || s.item(1).Phase != v1alpha1.PullRequestPlanned {
-			t.Errorf("%+v", s.told())
+			t.Errorf("%+v", s.status())
 		}
 		s.calls()
 		s.later(2 * time.Second)
 		s.expect("too early", "list")
-		if got := s.told().Reason; got != "Forbidden" {
+		if got := s.status().Reason; got != "Forbidden" {
 			t.Errorf("reason %q", got)
 		}
 		s.later(3 * time.Second)
@@ -160,7 +160,7 @@ func TestAPermissionThatIsMissingOnlyForSpeaking(t *testing.T) {
 		s.board.fail = missing("status")
 		s.pass()
 		s.expect("refused", "list", "status aaaaaaa poolwright/plan (prod): pending", "comment #1", "write #1", "status aaaaaaa poolwright/plan (prod): success")
-		if got := s.told(); got.Reason != "Forbidden" || got.Items[0].Reviewed == nil {
+		if got := s.status(); got.Reason != "Forbidden" || got.Items[0].Reviewed == nil {
 			t.Errorf("%+v", got)
 		}
 		s.board.fail = nil
@@ -243,7 +243,7 @@ func TestWhatCannotBePlanned(t *testing.T) {
 		}
 		s.expect("failing", "list", "status aaaaaaa poolwright/plan (prod): pending", "comment #1", "status aaaaaaa poolwright/plan (prod): error", "list", "list")
 		if len(s.board.comments) > 0 || len(s.oracle.plans) != 3 || s.item(1).Phase != v1alpha1.PullRequestFailed {
-			t.Errorf("planned %v, %+v", s.oracle.plans, s.told())
+			t.Errorf("planned %v, %+v", s.oracle.plans, s.status())
 		}
 		s.oracle.plan = s.replacing(4)
 		s.pass()
@@ -324,12 +324,12 @@ func TestASessionThatCannotBeBuilt(t *testing.T) {
 			if s.built != 2 {
 				t.Errorf("built %d times", s.built)
 			}
-			if got := s.told(); got.Reason != tt.reason || got.Message != tt.err.Error() {
+			if got := s.status(); got.Reason != tt.reason || got.Message != tt.err.Error() {
 				t.Errorf("%+v", got)
 			}
 			s.noBuild = nil
 			s.later(2 * limits.FirstPause)
-			if got := s.told(); got.Reason != "" || len(s.eventually()) != 1 {
+			if got := s.status(); got.Reason != "" || len(s.eventually()) != 1 {
 				t.Errorf("healed: %+v", got)
 			}
 		})

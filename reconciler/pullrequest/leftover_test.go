@@ -78,7 +78,7 @@ func TestWhatIsToldOfNodesThatGoWithTheirPool(t *testing.T) {
 	s.pass()
 	held := waiting("3 nodes go with it; confirm with poolwright.dev/confirm: 3ae3f00d,1234")
 	held.Sync, held.Removed, held.ConfirmationToken = "poolwright-system/dev", 3, "3ae3f00d,1234"
-	s.says("held", 1, held)
+	s.expectMergeOutcome("held", 1, held)
 	if got := s.comment(1).Tail; !strings.Contains(got, "sync dev") && !strings.Contains(got, " dev ") {
 		t.Errorf("whose confirmation it is stands nowhere: %s", got)
 	}
@@ -90,5 +90,5 @@ func TestWhatIsToldOfNodesThatGoWithTheirPool(t *testing.T) {
 	s.later(time.Minute)
 	want := done(0, 2*time.Minute)
 	want.Removed = 3
-	s.says("done", 1, want)
+	s.expectMergeOutcome("done", 1, want)
 }

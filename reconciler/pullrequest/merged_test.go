@@ -92,8 +92,8 @@ func waiting(held string) report.MergeOutcome {
 	return report.MergeOutcome{Merged: dawn.Add(time.Minute), Nodes: 4, Held: held}
 }
 
-// says compares the end of a comment.
-func (s *stage) says(what string, number int, want report.MergeOutcome) {
+// expectMergeOutcome compares the end of a comment.
+func (s *stage) expectMergeOutcome(what string, number int, want report.MergeOutcome) {
 	s.Helper()
 	if d := cmp.Diff(report.Options{}.MergeOutcome(want), s.comment(number).Tail); d != "" {
 		s.Errorf("%s, the tail of #%d: -want +got\n%s", what, number, d)
@@ -113,7 +113,7 @@ func TestAMergeIsFollowedToItsEnd(t *testing.T) {
 	body := s.comment(1).Body
 	s.pass()
 	s.expect("merged", "list", "comment #1", "write #1", "status eeeeeee "+rollout+": pending", "status aaaaaaa "+rollout+": pending")
-	s.says("merged", 1, waiting(""))
+	s.expectMergeOutcome("merged", 1, waiting(""))
 	s.line("merged", "eeeeeee", forge.Pending, waiting(""))
 	if got := s.item(1); got.Phase != v1alpha1.PullRequestMerged || got.MergeCommit != sha("e") || !got.MergedTime.Time.Equal(dawn.Add(time.Minute)) || got.Reviewed.NodesReplaced != 4 {
 		t.Errorf("%+v", got)
@@ -125,7 +125,7 @@ func TestAMergeIsFollowedToItsEnd(t *testing.T) {
 	s.oracle.stale = nodes("gpu", 4)
 	s.apply(sha("f"), sha("e"))
 	s.pass()
-	s.says("applied", 1, after(40*time.Second, nodes("gpu", 4)))
+	s.expectMergeOutcome("applied", 1, after(40*time.Second, nodes("gpu", 4)))
 	s.line("applied", "eeeeeee", forge.Pending, after(40*time.Second, nodes("gpu", 4)))
 	if got := s.item(1); got.Phase != v1alpha1.PullRequestRollingOut || !got.AppliedTime.Time.Equal(dawn.Add(100*time.Second)) {
 		t.Errorf("%+v", got)
@@ -140,7 +140,7 @@ func TestAMergeIsFollowedToItsEnd(t *testing.T) {
 	s.expect("too soon", "list")
 	s.oracle.stale = nodes("gpu", 1)
 	s.later(20 * time.Second)
-	s.says("rolling", 1, after(40*time.Second, nodes("gpu", 1)))
+	s.expectMergeOutcome("rolling", 1, after(40*time.Second, nodes("gpu", 1)))
 	s.expect("rolling", "list", "comment #1", "write #1", "status eeeeeee "+rollout+": pending", "status aaaaaaa "+rollout+": pending")
 
 	// The last node goes while the tail may not be written: nothing is lost.
@@ -153,7 +153,7 @@ func TestAMergeIsFollowedToItsEnd(t *testing.T) {
 	s.restart()
 	s.later(20 * time.Second)
 	s.expect("done", "list", "comment #1", "write #1", "status eeeeeee "+rollout+": success", "status aaaaaaa "+rollout+": success")
-	s.says("done", 1, done(40*time.Second, 40*time.Second))
+	s.expectMergeOutcome("done", 1, done(40*time.Second, 40*time.Second))
 	s.line("done", "eeeeeee", forge.Success, done(40*time.Second, 40*time.Second))
 	s.line("done", "aaaaaaa", forge.Success, done(40*time.Second, 40*time.Second))
 	if got := s.item(1); got.Phase != v1alpha1.PullRequestDone || !got.RolledOutTime.Time.Equal(dawn.Add(140*time.Second)) {
@@ -258,7 +258,7 @@ func TestWhatIsToldOfAMerge(t *testing.T) {
 			s.merge(1, sha("e"))
 			tt.do(s)
 			s.pass()
-			s.says("then", 1, tt.tail)
+			s.expectMergeOutcome("then", 1, tt.tail)
 			if got := s.item(1).Phase; got != tt.phase {
 				t.Errorf("phase %s", got)
 			}
@@ -278,7 +278,7 @@ func TestARolloutWithoutStaleNodesEndsAfterAWhile(t *testing.T) {
 		t.Errorf("comes back after %s", after)
 	}
 	s.later(failureGrace)
-	s.says("done", 1, done(0, 30*time.Second))
+	s.expectMergeOutcome("done", 1, done(0, 30*time.Second))
 }
 
 func TestWhichMergesAreFollowed(t *testing.T) {
@@ -362,10 +362,10 @@ func TestWhichMergesAreFollowed(t *testing.T) {
 		big[0].Reason = "AMIDrift"
 		s.oracle.stale = append(nodes("gpu", 3), big...)
 		s.later(30 * time.Second)
-		s.says("of a pool", 1, after(0, nodes("gpu", 3)))
+		s.expectMergeOutcome("of a pool", 1, after(0, nodes("gpu", 3)))
 		second := after(0, big)
 		second.Revision, second.Nodes = "main@sha1:"+sha("d"), 2
-		s.says("of a class", 2, second)
+		s.expectMergeOutcome("of a class", 2, second)
 		if len(s.oracle.since) != 1 {
 			t.Errorf("looked %d times", len(s.oracle.since))
 		}

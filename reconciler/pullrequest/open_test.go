@@ -51,7 +51,7 @@ func TestWhatAPassCosts(t *testing.T) {
 		if len(s.oracle.plans) != 100 || s.oracle.plans[0] != 100 {
 			t.Fatalf("planned %v", s.oracle.plans)
 		}
-		if got := s.told(); got.Open != 100 || len(got.Items) != 50 || got.Items[0].Number != 100 || got.Items[49].Number != 51 {
+		if got := s.status(); got.Open != 100 || len(got.Items) != 50 || got.Items[0].Number != 100 || got.Items[49].Number != 51 {
 			t.Errorf("%d open, %d items", got.Open, len(got.Items))
 		}
 		s.calls()
@@ -280,7 +280,7 @@ func TestWhoIsTold(t *testing.T) {
 			tt.do(s)
 			s.pass()
 			s.expect("told", tt.want...)
-			if got := s.told().Open; got != tt.open {
+			if got := s.status().Open; got != tt.open {
 				t.Errorf("%d open", got)
 			}
 			s.later(30 * time.Second)
@@ -305,7 +305,7 @@ func TestWhoIsTold(t *testing.T) {
 		s.pass()
 		s.shut(1)
 		s.later(30 * time.Second)
-		if got := s.told(); got.Open != 0 || len(got.Items) != 0 {
+		if got := s.status(); got.Open != 0 || len(got.Items) != 0 {
 			t.Errorf("%+v", got)
 		}
 	})

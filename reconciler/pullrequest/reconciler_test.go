@@ -31,7 +31,7 @@ func TestWhatBecomesOfASync(t *testing.T) {
 		s.change(func(y *v1alpha1.Sync) { y.Spec.PullRequests = nil })
 		patches := s.patches
 		if after := s.pass(); after != 0 || s.sync().Status.PullRequests != nil {
-			t.Errorf("comes back after %s, %+v", after, s.told())
+			t.Errorf("comes back after %s, %+v", after, s.status())
 		}
 		s.pass()
 		s.expect("cleared")
@@ -65,7 +65,7 @@ func TestWhatBecomesOfASync(t *testing.T) {
 	t.Run("suspended it leaves comments and status alone", func(t *testing.T) {
 		s := told(t)
 		s.change(func(y *v1alpha1.Sync) { y.Spec.Suspend = true })
-		if after := s.pass(); after != 0 || len(s.told().Items) != 1 || len(s.r.sessions.open) > 0 {
+		if after := s.pass(); after != 0 || len(s.status().Items) != 1 || len(s.r.sessions.open) > 0 {
 			t.Errorf("comes back after %s", after)
 		}
 		s.expect("suspended")
@@ -120,7 +120,7 @@ func TestWhatBecomesOfASync(t *testing.T) {
 		s.board.open[0].Head.SHA = ""
 		s.change(func(y *v1alpha1.Sync) { y.Spec.PullRequests.URL = "https://forge/o/other" })
 		s.pass()
-		if got := s.told(); len(got.Items) != 0 || got.Open != 1 {
+		if got := s.status(); len(got.Items) != 0 || got.Open != 1 {
 			t.Errorf("%+v", got)
 		}
 	})

@@ -166,7 +166,7 @@ func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, lef
 		a = p.mergeOutcome(ctx, rec, left)
 		base = report.Options{}.MergeOutcome(a)
 	}
-	if shown.text == "" && shown.known && rec.showsDrift() {
+	if shown.text == "" && shown.known && rec.hasDriftTail() {
 		rec.tail.gone = true
 	}
 	if base != "" && rec.moved() {
@@ -182,12 +182,12 @@ func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, lef
 // again.
 func (p *pass) nothingNew(rec *entry, left leftover, shown drift) bool {
 	item := &rec.item
-	if rec.showsDrift() && !shown.known && p.now.Before(p.s.live.since.Add(stabilizationWindow)) {
+	if rec.hasDriftTail() && !shown.known && p.now.Before(p.s.live.since.Add(stabilizationWindow)) {
 		return true // What is shown of drift stays until it was read again.
 	}
 	switch item.Phase {
 	case v1alpha1.PullRequestDone:
-		return !shown.known || shown.text == "" && !rec.showsDrift()
+		return !shown.known || shown.text == "" && !rec.hasDriftTail()
 	case v1alpha1.PullRequestRollingOut:
 		return item.RolledOutTime == nil && !left.known && len(left.nodes) == 0 && rec.touchesPools()
 	default:
@@ -195,8 +195,8 @@ func (p *pass) nothingNew(rec *entry, left leftover, shown drift) bool {
 	}
 }
 
-// showsDrift reports whether the tail at the forge shows drift.
-func (e *entry) showsDrift() bool { return e.hasTail(hashDrift) }
+// hasDriftTail reports whether the tail at the forge shows drift.
+func (e *entry) hasDriftTail() bool { return e.hasTail(hashDrift) }
 
 // movedTo begins the tail where another head was merged than the comment was made for.
 const movedTo = "**Merged as `%s`, which nobody planned:** what stands above was planned for a commit before it.\n\n"
@@ -208,7 +208,7 @@ func (e *entry) compose(base string, shown drift) (text, hash string) {
 	case shown.text != "":
 		begin, e.tail.gone = hashDrift, false
 		text = base + "\n" + shown.text
-	case !shown.known && e.showsDrift():
+	case !shown.known && e.hasDriftTail():
 		begin, text = hashDrift, base
 	case e.tail.gone:
 		content, text = "gone", base+"\n"+driftGone

@@ -310,8 +310,8 @@ func (s *stage) change(edit func(*v1alpha1.Sync)) {
 	}
 }
 
-// told is the status, never nil.
-func (s *stage) told() v1alpha1.PullRequestsStatus {
+// status is the status, never nil.
+func (s *stage) status() v1alpha1.PullRequestsStatus {
 	s.Helper()
 	if p := s.sync().Status.PullRequests; p != nil {
 		return *p
@@ -322,7 +322,7 @@ func (s *stage) told() v1alpha1.PullRequestsStatus {
 // item is what the status says of a pull request.
 func (s *stage) item(number int64) v1alpha1.PullRequestStatus {
 	s.Helper()
-	for _, i := range s.told().Items {
+	for _, i := range s.status().Items {
 		if i.Number == number {
 			return i
 		}

@@ -33,10 +33,10 @@ func TestNoErrorTellsASecret(t *testing.T) {
 			class(state.Fix)(s)
 		}, func(s *stage) string { return s.comment(1).Body }},
 		{"of a session that cannot be built", func(s *stage) { s.noBuild = state.Failf(state.Fix, "InvalidSource", text) },
-			func(s *stage) string { return s.told().Message }},
+			func(s *stage) string { return s.status().Message }},
 		{"of a forge", func(s *stage) {
 			s.board.fail = func(string) error { return &forge.Error{Doing: "listing", Code: 403, Message: text} }
-		}, func(s *stage) string { return s.told().Message }},
+		}, func(s *stage) string { return s.status().Message }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestNoErrorTellsASecret(t *testing.T) {
 			if !strings.Contains(tt.where(s), "reading x") {
 				t.Fatalf("the error does not show: %q", tt.where(s))
 			}
-			shown := fmt.Sprint(s.board.comments, s.board.statuses, s.told(), s.eventually())
+			shown := fmt.Sprint(s.board.comments, s.board.statuses, s.status(), s.eventually())
 			// Forges are kept from making links by characters without width.
 			plain := strings.ReplaceAll(shown, "\u200b", "")
 			for _, secret := range []string{password, credential, "0123456789abcdef0123"} {

@@ -55,7 +55,7 @@ type api struct {
 	reads, patches int
 	// fail is what requests answer, if not nil.
 	fail error
-	said bytes.Buffer
+	log  bytes.Buffer
 }
 
 func newAPI(t *testing.T) *api {
@@ -141,7 +141,7 @@ func (a *api) replica(t *testing.T, change func(*Server)) *post {
 	logger := funcr.NewJSON(func(line string) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.said.WriteString(line + "\n")
+		a.log.WriteString(line + "\n")
 	}, funcr.Options{Verbosity: 10})
 	p := &post{Server: New(Config{Namespace: "ours", Log: logger, Syncs: a, Direct: a, Clock: clock}), clock: clock, api: a}
 	if change != nil {
@@ -215,8 +215,8 @@ func (p *post) resulted(t *testing.T, result string) (n float64) {
 	return n
 }
 
-// told sends one that is accepted.
-func (p *post) told(t *testing.T, kind, body string) {
+// deliver sends one that is accepted.
+func (p *post) deliver(t *testing.T, kind, body string) {
 	t.Helper()
 	if r, said := send(t, p.signed(t, "/hook/dev", kind, hookSecret, body)); r.StatusCode != http.StatusAccepted {
 		t.Fatalf("got %s: %s", r.Status, said)
@@ -314,8 +314,8 @@ func TestWebhooksAreAnsweredByWhatBecomesOfThem(t *testing.T) {
 				t.Errorf("%d patches, %d reads", patches, reads)
 			}
 			for _, secret := range []string{hookSecret, oldHookSecret, "sha256=", "full_name", "guessed"} {
-				if strings.Contains(p.api.said.String(), secret) || strings.Contains(said, secret) {
-					t.Errorf("%q is told:\n%s%s", secret, p.api.said.String(), said)
+				if strings.Contains(p.api.log.String(), secret) || strings.Contains(said, secret) {
+					t.Errorf("%q is told:\n%s%s", secret, p.api.log.String(), said)
 				}
 			}
 		})
@@ -338,7 +338,7 @@ func TestAWebhookIsWrittenOnTheSync(t *testing.T) {
 	}
 	fetched := ""
 	for i, s := range steps {
-		p.told(t, s.kind, s.body)
+		p.deliver(t, s.kind, s.body)
 		await(t, "the write", func() bool { _, patches := p.api.counted(); return patches == i+1 })
 		if s.git {
 			fetched = at()
@@ -387,11 +387,11 @@ func TestAFloodOfWebhooksIsAFewWritesAndTheLastOneCounts(t *testing.T) {
 
 func TestWebhooksThatNeverEndAreWrittenEveryFiveSeconds(t *testing.T) {
 	p := newAPI(t).replica(t, nil)
-	p.told(t, "pull_request", pullBody)
+	p.deliver(t, "pull_request", pullBody)
 	const seconds = 60
 	for range seconds {
 		await(t, "the writer to rest", p.clock.HasWaiters)
-		p.told(t, "pull_request", pullBody)
+		p.deliver(t, "pull_request", pullBody)
 		p.clock.Step(time.Second)
 	}
 	if _, patches := p.api.counted(); patches < seconds/5 || patches > seconds/5+4 {
@@ -401,10 +401,10 @@ func TestWebhooksThatNeverEndAreWrittenEveryFiveSeconds(t *testing.T) {
 
 func TestWhatAServerWasToldIsWrittenBeforeItEnds(t *testing.T) {
 	p := newAPI(t).replica(t, nil)
-	p.told(t, "pull_request", pullBody)
+	p.deliver(t, "pull_request", pullBody)
 	await(t, "the writer to rest", p.clock.HasWaiters)
 	p.clock.SetTime(p.clock.Now().Add(time.Millisecond))
-	p.told(t, "push", `{"ref": "refs/heads/main", "repository": {"full_name": "platform/nodes"}}`)
+	p.deliver(t, "push", `{"ref": "refs/heads/main", "repository": {"full_name": "platform/nodes"}}`)
 	p.stop()
 	want := "2026-11-20T12:00:00.001Z"
 	if got := p.api.annotations(t); got[v1alpha1.WebhookAnnotation] != want || got[fluxmeta.ReconcileRequestAnnotation] != want {
@@ -418,11 +418,11 @@ func TestWhatAServerWasToldIsWrittenBeforeItEnds(t *testing.T) {
 func TestWhicheverReplicaIsToldTheSyncSaysSo(t *testing.T) {
 	shared := newAPI(t)
 	one, two := shared.replica(t, nil), shared.replica(t, nil)
-	one.told(t, "pull_request", pullBody)
+	one.deliver(t, "pull_request", pullBody)
 	one.stop() // the leader goes while it is told
 	first := shared.annotations(t)[v1alpha1.WebhookAnnotation]
 	two.clock.SetTime(two.clock.Now().Add(time.Second))
-	two.told(t, "pull_request", pullBody)
+	two.deliver(t, "pull_request", pullBody)
 	two.stop()
 	if second := shared.annotations(t)[v1alpha1.WebhookAnnotation]; first == "" || second == "" || first == second {
 		t.Errorf("%q, then %q", first, second)
@@ -442,16 +442,16 @@ func TestAnAPIServerThatIsAwayLosesNoWebhookAndIsAskedLittle(t *testing.T) {
 	}
 	p.api.failing(nil)
 	p.clock.Step(noKeysTTL)
-	p.told(t, "pull_request", pullBody)
+	p.deliver(t, "pull_request", pullBody)
 	p.rested(t, minInterval)
 	await(t, "rest", p.idle)
 
 	// Away while it is written: tried again, with all that it was told.
 	p.api.failing(errors.New("away"))
-	p.told(t, "push", `{"ref": "refs/heads/main", "repository": {"full_name": "platform/nodes"}}`)
+	p.deliver(t, "push", `{"ref": "refs/heads/main", "repository": {"full_name": "platform/nodes"}}`)
 	await(t, "the first try", p.clock.HasWaiters)
 	p.api.failing(nil)
-	p.told(t, "pull_request", pullBody)
+	p.deliver(t, "pull_request", pullBody)
 	p.rested(t, minInterval)
 	await(t, "the second try", func() bool { return p.api.annotations(t)[fluxmeta.ReconcileRequestAnnotation] != "" })
 	p.rested(t, maxInterval)
@@ -460,7 +460,7 @@ func TestAnAPIServerThatIsAwayLosesNoWebhookAndIsAskedLittle(t *testing.T) {
 	// Away for long: it ends, and the next webhook begins anew.
 	p.api.failing(errors.New("away"))
 	_, before := p.api.counted()
-	p.told(t, "pull_request", pullBody)
+	p.deliver(t, "pull_request", pullBody)
 	await(t, "giving up", func() bool {
 		if p.clock.HasWaiters() {
 			p.clock.Step(maxInterval)
@@ -529,7 +529,7 @@ func TestSlowSendersDoNotKeepOthersOut(t *testing.T) {
 		open(head + "{")
 	}
 	slow := open(head + "{")
-	p.told(t, "pull_request", pullBody)
+	p.deliver(t, "pull_request", pullBody)
 	// The one whose body never ends is sent away.
 	if err := slow.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)

@@ -143,17 +143,17 @@ func (s blockingFS) ReadFile(name string) ([]byte, error) {
 	return s.MapFS.ReadFile(name)
 }
 
-type answer struct {
+type loadResult struct {
 	loaded checked.Folder
 	err    error
 }
 
 // asking loads in the background.
-func asking(ctx context.Context, r *Cache, in Renderer, s gitsource.Snapshot) chan answer {
-	out := make(chan answer, 1)
+func asking(ctx context.Context, r *Cache, in Renderer, s gitsource.Snapshot) chan loadResult {
+	out := make(chan loadResult, 1)
 	go func() {
 		loaded, err := r.Load(ctx, in, s, "x", substitute.Values{})
-		out <- answer{loaded, err}
+		out <- loadResult{loaded, err}
 	}()
 	return out
 }
@@ -171,7 +171,7 @@ func TestASlowTreeIsRenderedOnceAndNoOtherWaitsForIt(t *testing.T) {
 		}
 	}
 	close(slow.release)
-	for _, c := range []chan answer{first, second} {
+	for _, c := range []chan loadResult{first, second} {
 		if got := <-c; got.err != nil || got.loaded.Set.Len() != 1 {
 			t.Errorf("%d objects, %v", got.loaded.Set.Len(), got.err)
 		}

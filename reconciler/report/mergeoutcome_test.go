@@ -89,8 +89,8 @@ func TestEveryKindOfBlockerIsNamedInTheAftermath(t *testing.T) {
 	}
 }
 
-// ruinedAftermath has one string wherever there is content.
-func ruinedAftermath(s string) MergeOutcome {
+// hostileMergeOutcome has one string wherever there is content.
+func hostileMergeOutcome(s string) MergeOutcome {
 	n := nodesOf("gpu"+s, 2, s)
 	n[0].Name, n[1].Name = "", "node"+s
 	n[0].Blockers = []provision.Blocker{
@@ -100,14 +100,14 @@ func ruinedAftermath(s string) MergeOutcome {
 }
 
 func TestHostileNamesOfTheAftermathStayInCode(t *testing.T) {
-	want := skeleton(t, Options{}.MergeOutcome(ruinedAftermath("-x")))
+	want := skeleton(t, Options{}.MergeOutcome(hostileMergeOutcome("-x")))
 	for name, s := range hostile {
 		if strings.TrimSpace(s) == "" {
 			continue
 		}
 		s = s[:min(len(s), 3000)]
 		t.Run(name, func(t *testing.T) {
-			a := ruinedAftermath(s)
+			a := hostileMergeOutcome(s)
 			md := Options{}.MergeOutcome(a)
 			if d := cmp.Diff(want, skeleton(t, md)); d != "" || strings.Contains(skeleton(t, md), "@") || strings.Contains(md, "<!--") {
 				t.Errorf("content stands outside of code: %q\n%s", md, d)
@@ -120,7 +120,7 @@ func TestHostileNamesOfTheAftermathStayInCode(t *testing.T) {
 		})
 	}
 	const token = "ghp_0123456789abcdefABCDEF"
-	a := ruinedAftermath(" " + token)
+	a := hostileMergeOutcome(" " + token)
 	if got := (Options{}).MergeOutcome(a) + a.Line(); strings.Contains(got, token) {
 		t.Errorf("shows a secret: %q", got)
 	}

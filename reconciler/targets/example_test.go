@@ -9,19 +9,21 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-// memoryTarget is a Target of objects in memory.
-type memoryTarget struct{ objects state.Set }
+// inMemoryTarget is a Target of objects in memory.
+type inMemoryTarget struct{ objects state.Set }
 
 // Want implements targets.Target: it wants what is declared.
-func (m *memoryTarget) Want(_ context.Context, declared state.Set) (state.Set, error) {
+func (m *inMemoryTarget) Want(_ context.Context, declared state.Set) (state.Set, error) {
 	return declared, nil
 }
 
 // Observe implements targets.Target.
-func (m *memoryTarget) Observe(context.Context, state.Set) (state.Set, error) { return m.objects, nil }
+func (m *inMemoryTarget) Observe(context.Context, state.Set) (state.Set, error) {
+	return m.objects, nil
+}
 
 // Correct implements targets.Target.
-func (m *memoryTarget) Correct(_ context.Context, c plan.Change) error {
+func (m *inMemoryTarget) Correct(_ context.Context, c plan.Change) error {
 	var rest []state.Item
 	for _, item := range m.objects.Items() {
 		if item.Key != c.Key {
@@ -38,7 +40,7 @@ func (m *memoryTarget) Correct(_ context.Context, c plan.Change) error {
 // A target is asked what it should hold and what it holds, and then makes the changes.
 func ExampleTarget() {
 	ctx := context.Background()
-	var target targets.Target = &memoryTarget{}
+	var target targets.Target = &inMemoryTarget{}
 	declared := state.NewSet(state.Item{Key: state.Key{Target: "memory", Kind: "ConfigMap", Name: "a"}, Object: map[string]any{"data": "x"}})
 	for range 2 {
 		wanted, _ := target.Want(ctx, declared)

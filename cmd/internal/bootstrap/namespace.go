@@ -15,7 +15,7 @@ import (
 // inventories are written into it before anything else. Its planned creation becomes
 // what is then left to change of it: an apply creates only what does not exist.
 func (b *Bootstrap) ensureNamespace(ctx context.Context) error {
-	if err := connect.EnsureNamespace(ctx, b.direct, b.req.Namespace); err != nil {
+	if err := connect.CreateNamespace(ctx, b.direct, b.req.Namespace); err != nil {
 		return err
 	}
 	at := slices.IndexFunc(b.plan.Changes, func(c plan.Change) bool {

@@ -34,7 +34,7 @@ func TestTheContainerHasRoomForTheProcessAndItsChildren(t *testing.T) {
 				}
 				met++
 				for _, c := range found.Spec.Template.Spec.Containers {
-					if err := room(c); err != nil {
+					if err := checkMemoryLimit(c); err != nil {
 						t.Errorf("%s: %v", name, err)
 					}
 				}
@@ -50,8 +50,8 @@ func TestTheContainerHasRoomForTheProcessAndItsChildren(t *testing.T) {
 	}
 }
 
-// room is why a container is too small; nil where it is not, or is another one.
-func room(c corev1.Container) error {
+// checkMemoryLimit is why a container is too small; nil where it is not, or is another one.
+func checkMemoryLimit(c corev1.Container) error {
 	at := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "GOMEMLIMIT" })
 	limit := c.Resources.Limits.Memory()
 	if c.Name != "poolwright" || at < 0 && limit.IsZero() {
@@ -75,7 +75,7 @@ func TestTheArithmeticFindsAContainerThatIsTooSmall(t *testing.T) {
 	for limit, enough := range map[string]bool{"3571Mi": true, "3570Mi": false, "0": false} {
 		c := corev1.Container{Name: "poolwright", Env: []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "1843MiB"}}}
 		c.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(limit)}
-		if err := room(c); (err == nil) != enough {
+		if err := checkMemoryLimit(c); (err == nil) != enough {
 			t.Errorf("a limit of %s: %v", limit, err)
 		}
 	}

@@ -121,23 +121,23 @@ var deeds = map[string]func(out *writer, in *reader) error{
 		<-time.After(time.Hour)
 		return nil
 	},
-	"list its environment": told(func() string { return strings.Join(os.Environ(), " ") }),
-	"open a file":          told(func() string { _, err := os.Open("/proc/self/status"); return fmt.Sprint(err) }),
-	"write a file": told(func() string {
+	"list its environment": respondWith(func() string { return strings.Join(os.Environ(), " ") }),
+	"open a file":          respondWith(func() string { _, err := os.Open("/proc/self/status"); return fmt.Sprint(err) }),
+	"write a file": respondWith(func() string {
 		return fmt.Sprint(os.WriteFile("/tmp/poolwright-child", []byte("x"), 0o600))
 	}),
-	"dial":            told(func() string { _, err := net.Dial("tcp", "127.0.0.1:1"); return fmt.Sprint(err) }),
-	"listen":          told(func() string { _, err := net.Listen("tcp", "127.0.0.1:0"); return fmt.Sprint(err) }),
-	"send a datagram": told(func() string { _, err := net.Dial("udp", "127.0.0.1:1"); return fmt.Sprint(err) }),
+	"dial":            respondWith(func() string { _, err := net.Dial("tcp", "127.0.0.1:1"); return fmt.Sprint(err) }),
+	"listen":          respondWith(func() string { _, err := net.Listen("tcp", "127.0.0.1:0"); return fmt.Sprint(err) }),
+	"send a datagram": respondWith(func() string { _, err := net.Dial("udp", "127.0.0.1:1"); return fmt.Sprint(err) }),
 	// Not by exec.Command, which opens a file before it starts a process.
-	"start a program": told(func() string {
+	"start a program": respondWith(func() string {
 		_, err := syscall.ForkExec("/bin/true", []string{"true"}, &syscall.ProcAttr{})
 		return fmt.Sprint(err)
 	}),
-	"become a program":  told(func() string { return fmt.Sprint(syscall.Exec("/bin/true", []string{"true"}, nil)) }),
-	"signal its parent": told(func() string { return fmt.Sprint(syscall.Kill(parentOfChild, 0)) }),
-	"signal everybody":  told(func() string { return fmt.Sprint(syscall.Kill(-1, 0)) }),
-	"raise its limits": told(func() string {
+	"become a program":  respondWith(func() string { return fmt.Sprint(syscall.Exec("/bin/true", []string{"true"}, nil)) }),
+	"signal its parent": respondWith(func() string { return fmt.Sprint(syscall.Kill(parentOfChild, 0)) }),
+	"signal everybody":  respondWith(func() string { return fmt.Sprint(syscall.Kill(-1, 0)) }),
+	"raise its limits": respondWith(func() string {
 		var out []string
 		for _, l := range []int{syscall.RLIMIT_CPU, syscall.RLIMIT_DATA, syscall.RLIMIT_NOFILE, syscall.RLIMIT_FSIZE} {
 			var now syscall.Rlimit
@@ -146,13 +146,13 @@ var deeds = map[string]func(out *writer, in *reader) error{
 		}
 		return strings.Join(out, " ")
 	}),
-	"tell where it is": told(func() string { return whereChildIs }),
-	"tell how nice it is": told(func() string {
+	"tell where it is": respondWith(func() string { return whereChildIs }),
+	"tell how nice it is": respondWith(func() string {
 		// The system call answers with 20 less the value.
 		n, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
 		return fmt.Sprint(20-n, err)
 	}),
-	"tell its group": told(func() string { return fmt.Sprint(groupOfChild == os.Getpid()) }),
+	"tell its group": respondWith(func() string { return fmt.Sprint(groupOfChild == os.Getpid()) }),
 }
 
 // What a child of the tests notes before it is limited, and cannot ask later.
@@ -161,8 +161,8 @@ var (
 	parentOfChild, groupOfChild int
 )
 
-// told is a deed that answers with a text.
-func told(of func() string) func(*writer, *reader) error {
+// respondWith is a deed that answers with a text.
+func respondWith(of func() string) func(*writer, *reader) error {
 	return func(out *writer, _ *reader) error { return out.send(markResult, []byte(of())) }
 }
 

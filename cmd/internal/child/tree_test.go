@@ -57,10 +57,10 @@ func TestABorrowedTreeIsAFileSystem(t *testing.T) {
 	}
 }
 
-// odd is a tree that refuses in all the ways that a source knows.
-type odd struct{ fstest.MapFS }
+// failingFS is a tree that refuses in all the ways that a source knows.
+type failingFS struct{ fstest.MapFS }
 
-func (o odd) refuse(op, name string) error {
+func (o failingFS) refuse(op, name string) error {
 	for part, err := range map[string]error{
 		"limit": gitsource.ErrLimit, "unsafe": gitsource.ErrUnsafe, "broken": io.ErrUnexpectedEOF, "forbidden": fs.ErrPermission, "invalid": fs.ErrInvalid,
 	} {
@@ -71,14 +71,14 @@ func (o odd) refuse(op, name string) error {
 	return nil
 }
 
-func (o odd) ReadFile(name string) ([]byte, error) {
+func (o failingFS) ReadFile(name string) ([]byte, error) {
 	if err := o.refuse("read", name); err != nil {
 		return nil, err
 	}
 	return o.MapFS.ReadFile(name)
 }
 
-func (o odd) Stat(name string) (fs.FileInfo, error) {
+func (o failingFS) Stat(name string) (fs.FileInfo, error) {
 	if strings.HasPrefix(name, "stat") {
 		if err := o.refuse("stat", name); err != nil {
 			return nil, err
@@ -136,13 +136,13 @@ func TestRefusalsLinksAndLimitsAreAsInThisProcess(t *testing.T) {
 		"a remote base":                      {rendered("https://example.com/x"), "k", "another machine"},
 		"values of all kinds":                {files("k/a.yaml", configMap+"x: [1, 1.0, 1.5, -0.0, 1e3, 1e300, 9007199254740993, 9223372036854775807, true, null, \"1\", \"<&>\\u2028\", {}, [], ~]\n"), "k", ""},
 		"text that is not UTF-8":             {files("k/a.yaml", configMap+"x: !!binary /w==\n"), "k", ""},
-		"a source that limits a file":        {odd{files("k/limit.yaml", configMap)}, "k", "as limit"},
-		"a source that finds a file unsafe":  {odd{files("k/unsafe.yaml", configMap)}, "k", "as unsafe"},
-		"a source that breaks":               {odd{files("k/broken.yaml", configMap)}, "k", "as broken"},
-		"a source that breaks for kustomize": {odd{with(rendered("a.yaml, broken.yaml"), "k/broken.yaml", configMap)}, "k", "as broken"},
-		"a source that forbids":              {odd{files("k/forbidden.yaml", configMap)}, "k", "as forbidden"},
-		"a source that finds a name invalid": {odd{files("k/invalid.yaml", configMap)}, "k", "as invalid"},
-		"a source that refuses the folder":   {odd{files("stat-unsafe/a.yaml", configMap)}, "stat-unsafe", "as unsafe"},
+		"a source that limits a file":        {failingFS{files("k/limit.yaml", configMap)}, "k", "as limit"},
+		"a source that finds a file unsafe":  {failingFS{files("k/unsafe.yaml", configMap)}, "k", "as unsafe"},
+		"a source that breaks":               {failingFS{files("k/broken.yaml", configMap)}, "k", "as broken"},
+		"a source that breaks for kustomize": {failingFS{with(rendered("a.yaml, broken.yaml"), "k/broken.yaml", configMap)}, "k", "as broken"},
+		"a source that forbids":              {failingFS{files("k/forbidden.yaml", configMap)}, "k", "as forbidden"},
+		"a source that finds a name invalid": {failingFS{files("k/invalid.yaml", configMap)}, "k", "as invalid"},
+		"a source that refuses the folder":   {failingFS{files("stat-unsafe/a.yaml", configMap)}, "stat-unsafe", "as unsafe"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -36,9 +36,9 @@ func DirectClient(cfg *rest.Config) (client.Client, error) {
 	return c, nil
 }
 
-// EnsureNamespace makes a namespace where none of that name is; whoever makes it
+// CreateNamespace makes a namespace where none of that name is; whoever makes it
 // at the same time is welcome to.
-func EnsureNamespace(ctx context.Context, direct client.Client, name string) error {
+func CreateNamespace(ctx context.Context, direct client.Client, name string) error {
 	if direct.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{}) == nil {
 		return nil
 	}

@@ -58,7 +58,7 @@ func (t *trap) at(write string) bool {
 // newAPIProxy lets the controller in as the given user, or as the administrator.
 func newAPIProxy(t *testing.T, system, user string) *apiProxy {
 	t.Helper()
-	cfg := world.REST()
+	cfg := sharedEnv.REST()
 	cfg.Impersonate.UserName = user
 	to, err := url.Parse(cfg.Host)
 	if err != nil {

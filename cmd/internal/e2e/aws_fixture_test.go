@@ -36,9 +36,9 @@ type account struct {
 	logs   *cloudwatchlogs.Client
 }
 
-// sky is a laptop in front of an AWS account that holds a cluster and nothing of
+// awsFixture is a laptop in front of an AWS account that holds a cluster and nothing of
 // what its nodes need.
-type sky struct {
+type awsFixture struct {
 	*laptop
 	account account
 	// allowed is what the controller may do.
@@ -85,7 +85,7 @@ spec:
   controllerRole: {identity: IRSA}
 `
 
-func newSky(t *testing.T) *sky {
+func newAWSFixture(t *testing.T) *awsFixture {
 	t.Helper()
 	l := newLaptop(t, func(c *sandbox.Config) {
 		c.AWS.Cluster.NodeGroups = []aws.NodeGroup{{Name: "system", Min: 1, Desired: 2, Max: 3, InstanceTypes: []string{"t3.small"}}}
@@ -103,10 +103,10 @@ func newSky(t *testing.T) *sky {
 	l.repo.write("base/nodepools.yaml", strings.ReplaceAll(string(text), "consolidateAfter: 5m", "consolidateAfter: 5s"))
 	t.Cleanup(func() {
 		if l.now != nil && t.Failed() {
-			t.Log(lastWords(l.now.Log()))
+			t.Log(logTail(l.now.Log()))
 		}
 	})
-	return &sky{laptop: l, account: newAccount(l.Endpoint(), l.aws.Region)}
+	return &awsFixture{laptop: l, account: newAccount(l.Endpoint(), l.aws.Region)}
 }
 
 func newAccount(endpoint, region string) account {
@@ -123,7 +123,7 @@ func newAccount(endpoint, region string) account {
 }
 
 // declare replaces the repository's Cluster, and returns the new revision.
-func (s *sky) declare(cluster, message string) string {
+func (s *awsFixture) declare(cluster, message string) string {
 	s.Helper()
 	s.repo.write("clusters/dev/cluster.yaml", cluster)
 	return s.repo.commit(message)
@@ -131,7 +131,7 @@ func (s *sky) declare(cluster, message string) string {
 
 // controls starts the controller with a key of its own, which may do what the
 // policies that bootstrap makes allow, and no more.
-func (s *sky) controls() {
+func (s *awsFixture) controls() {
 	s.Helper()
 	values := iampolicy.Values{
 		Partition: "aws", Region: s.aws.Region, Account: s.aws.Account, Cluster: awsCluster,
@@ -158,7 +158,7 @@ func (s *sky) controls() {
 }
 
 // sync reads the Sync.
-func (s *sky) sync() *v1alpha1.Sync {
+func (s *awsFixture) sync() *v1alpha1.Sync {
 	s.Helper()
 	sync := &v1alpha1.Sync{}
 	if err := s.hand.Get(s.Context(), client.ObjectKey{Namespace: engineSystem, Name: "dev"}, sync); err != nil {
@@ -168,19 +168,19 @@ func (s *sky) sync() *v1alpha1.Sync {
 }
 
 // applied waits until the newest commit is.
-func (s *sky) applied() {
+func (s *awsFixture) applied() {
 	s.Helper()
 	s.eventually("the newest commit is applied", func() error { return isReady(s.sync(), s.repo.revision()) })
 }
 
-// looked asks the Sync to look at everything, and waits until it has.
-func (s *sky) looked() {
+// reconcile asks the Sync to look at everything, and waits until it has.
+func (s *awsFixture) reconcile() {
 	s.Helper()
 	s.expect(s.types("reconcile", "dev"), 0)
 }
 
 // difference is what the Cluster's status says of a resource, or nothing.
-func (s *sky) difference(resource string) string {
+func (s *awsFixture) difference(resource string) string {
 	s.Helper()
 	c, err := s.cluster()
 	if err != nil {
@@ -198,7 +198,7 @@ func (s *sky) difference(resource string) string {
 }
 
 // inSync says why AWS is not as declared, or nil.
-func (s *sky) inSync() error {
+func (s *awsFixture) inSync() error {
 	c, err := s.cluster()
 	if err != nil {
 		return err

@@ -104,7 +104,7 @@ func wounds(queueURL string) []wound {
 // every part, reported, put right, denied, throttled, and given up.
 func TestTheAWSHalfIsMadeReportedAndCorrected(t *testing.T) {
 	t.Parallel()
-	s := newSky(t)
+	s := newAWSFixture(t)
 	s.declare(everyPart, "Declare all that the nodes need from AWS")
 	for _, act := range []struct {
 		name string
@@ -120,7 +120,7 @@ func TestTheAWSHalfIsMadeReportedAndCorrected(t *testing.T) {
 }
 
 // isMade is a user's first day.
-func (s *sky) isMade() {
+func (s *awsFixture) isMade() {
 	s.Helper()
 	s.expect(s.types("plan", "clusters/dev"), 2, "Role.iam/"+awsNodeRole, "Queue.sqs/eu-west-1/"+awsCluster, "run `poolwright bootstrap`")
 	s.expect(s.bootstrap("--dry-run", "--branch=live"), 1, "Role.iam/poolwright-"+awsCluster+"-", "Policy.iam/poolwright-boundary-"+awsCluster+"-")
@@ -138,7 +138,7 @@ func (s *sky) isMade() {
 
 // isReportedThenCorrected hurts each part twice: while drift is reported, and
 // while it is corrected.
-func (s *sky) isReportedThenCorrected() {
+func (s *awsFixture) isReportedThenCorrected() {
 	s.Helper()
 	url, err := s.account.sqs.GetQueueUrl(s.Context(), &sqs.GetQueueUrlInput{QueueName: sdk.String(awsCluster)})
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *sky) isReportedThenCorrected() {
 			s.Fatalf("%s: %v", w.what, err)
 		}
 	}
-	s.looked()
+	s.reconcile()
 	for _, w := range all {
 		s.eventually(w.what+" is reported", func() error {
 			if got := s.difference(w.resource); !strings.Contains(got, w.word) {
@@ -172,7 +172,7 @@ func (s *sky) isReportedThenCorrected() {
 	}
 	s.syncSet(`{"drift":"Correct"}`)
 	s.eventually("everything is corrected", s.inSync)
-	s.looked()
+	s.reconcile()
 	s.eventually("everything is still in sync", s.inSync)
 	for _, w := range all {
 		if got := s.difference(w.resource); got != "" {
@@ -183,7 +183,7 @@ func (s *sky) isReportedThenCorrected() {
 }
 
 // isOnlyCompared declares what Poolwright never changes.
-func (s *sky) isOnlyCompared() {
+func (s *awsFixture) isOnlyCompared() {
 	s.Helper()
 	other := strings.NewReplacer(`version: "1.33"`, `version: "1.34"`, "v1.19.0-eksbuild.1", "v1.20.0-eksbuild.1", "t3.small", "m7g.large").Replace(everyPart)
 	before := len(s.writes())
@@ -210,7 +210,7 @@ func (s *sky) isOnlyCompared() {
 }
 
 // isUnknown takes one API away, then all.
-func (s *sky) isUnknown() {
+func (s *awsFixture) isUnknown() {
 	s.Helper()
 	lift := s.inject(aws.Fault{Service: "sqs", Operation: "GetQueueAttributes", Code: "AccessDenied"})
 	if _, err := s.account.events.DisableRule(s.Context(), &eventbridge.DisableRuleInput{Name: sdk.String(awsRule + "StateChange")}); err != nil {
@@ -260,7 +260,7 @@ func (s *sky) isUnknown() {
 
 // bringsNodes proves the whole on a GPU pod, and on a warning that travels through
 // the declared rule and queue.
-func (s *sky) bringsNodes() {
+func (s *awsFixture) bringsNodes() {
 	s.Helper()
 	s.eventually("AWS is in sync after its trouble", s.inSync)
 	s.engineRuns()
@@ -287,7 +287,7 @@ func (s *sky) bringsNodes() {
 
 // isGivenUp takes two parts out of the repository: one that is deleted with it,
 // one that stays.
-func (s *sky) isGivenUp() {
+func (s *awsFixture) isGivenUp() {
 	s.Helper()
 	if err := s.hand.Delete(s.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: gpuPool, Namespace: "default"}}); err != nil {
 		s.Fatal(err)
@@ -329,7 +329,7 @@ func (s *sky) isGivenUp() {
 }
 
 // queueAndRules counts the interruption queues and the rules that fill them.
-func (s *sky) queueAndRules() (queues, rules int) {
+func (s *awsFixture) queueAndRules() (queues, rules int) {
 	s.Helper()
 	q, err := s.account.sqs.ListQueues(s.Context(), &sqs.ListQueuesInput{QueueNamePrefix: sdk.String(awsCluster)})
 	r, more := s.account.events.ListRules(s.Context(), &eventbridge.ListRulesInput{NamePrefix: sdk.String("poolwright-")})
@@ -340,7 +340,7 @@ func (s *sky) queueAndRules() (queues, rules int) {
 }
 
 // tokenFor is the confirmation token of the Sync while the deletion of a resource waits.
-func (s *sky) tokenFor(resource string) string {
+func (s *awsFixture) tokenFor(resource string) string {
 	s.Helper()
 	status := s.sync().Status
 	waits := func(p v1alpha1.PendingChange) bool {
@@ -355,7 +355,7 @@ func (s *sky) tokenFor(resource string) string {
 // neverAskedTooMuch holds all of the controller's requests against the policies
 // that bootstrap gave it. They were enforced, too: what is denied here did not
 // happen there.
-func (s *sky) neverAskedTooMuch() {
+func (s *awsFixture) neverAskedTooMuch() {
 	s.Helper()
 	asked := map[string]int{}
 	for _, c := range s.AWS.Calls() {
@@ -381,7 +381,7 @@ func (s *sky) neverAskedTooMuch() {
 
 // writes are the controller's requests to AWS that change something and are the
 // loop's, not the engine's.
-func (s *sky) writes() (all []string) {
+func (s *awsFixture) writes() (all []string) {
 	s.Helper()
 	for _, c := range s.AWS.Calls() {
 		read := strings.HasPrefix(c.Operation, "Get") || strings.HasPrefix(c.Operation, "List") || strings.HasPrefix(c.Operation, "Describe")
@@ -395,7 +395,7 @@ func (s *sky) writes() (all []string) {
 }
 
 // syncSet changes the Sync's spec and waits until the change is handled.
-func (s *sky) syncSet(patch string) {
+func (s *awsFixture) syncSet(patch string) {
 	s.Helper()
 	sync := s.sync()
 	if err := s.hand.Patch(s.Context(), sync, mergePatch(`{"spec":`+patch+`}`)); client.IgnoreNotFound(err) != nil {
@@ -410,7 +410,7 @@ func (s *sky) syncSet(patch string) {
 }
 
 // asked asks the Sync to look, and does not wait.
-func (s *sky) asked() {
+func (s *awsFixture) asked() {
 	s.Helper()
 	s.expect(s.types("reconcile", "dev", "--wait=false"), 0)
 }

@@ -40,7 +40,7 @@ func TestABombOnTheFollowedBranchEndsOnlyItsChild(t *testing.T) {
 		}
 		s.repo.commit("Declare a bomb of " + bomb.name)
 		s.handled()
-		if message := s.troubled("LimitExceeded"); !strings.Contains(message, bomb.says) {
+		if message := s.waitForNotReady("LimitExceeded"); !strings.Contains(message, bomb.says) {
 			t.Errorf("%s: the message does not hold %q: %s", bomb.name, bomb.says, message)
 		}
 		s.edit("good", `{"data":{"value":"edited"}}`)

@@ -90,7 +90,7 @@ func (l *laptop) secret() {
 }
 
 // types runs a command in the clone. Nobody is there to be asked.
-func (l *laptop) types(args ...string) said {
+func (l *laptop) types(args ...string) commandResult {
 	l.Helper()
 	got := typed(l.T, l.Environment, l.repo.dir, args...)
 	if strings.Contains(got.out+got.err, l.repo.token) {
@@ -99,13 +99,13 @@ func (l *laptop) types(args ...string) said {
 	return got
 }
 
-func (l *laptop) expect(got said, code int, words ...string) {
+func (l *laptop) expect(got commandResult, code int, words ...string) {
 	l.Helper()
 	got.expect(l.T, code, words...)
 }
 
 // bootstrap is the whole command.
-func (l *laptop) bootstrap(more ...string) said {
+func (l *laptop) bootstrap(more ...string) commandResult {
 	l.Helper()
 	return l.types(append([]string{"bootstrap", "clusters/dev", "--image=registry.example.com/poolwright:1", "--secret=git", "--timeout=10m"}, more...)...)
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox"
 )
 
-// said is what a command printed and how it ended.
-type said struct {
+// commandResult is what a command printed and how it ended.
+type commandResult struct {
 	out, err string
 	code     int
 }
 
 // typed runs the product as a person does, in a folder and an environment's shell.
-func typed(t *testing.T, w *sandbox.Environment, folder string, args ...string) said {
+func typed(t *testing.T, w *sandbox.Environment, folder string, args ...string) commandResult {
 	t.Helper()
 	var out, errOut strings.Builder
 	cmd := exec.CommandContext(t.Context(), binary, args...)
@@ -36,12 +36,12 @@ func typed(t *testing.T, w *sandbox.Environment, folder string, args ...string) 
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	return said{out.String(), errOut.String(), cmd.ProcessState.ExitCode()}
+	return commandResult{out.String(), errOut.String(), cmd.ProcessState.ExitCode()}
 }
 
 // expect checks an exit code and words that must be among what was printed. What
 // was printed is shown first, so that a failure ends with its reason.
-func (got said) expect(t *testing.T, code int, words ...string) {
+func (got commandResult) expect(t *testing.T, code int, words ...string) {
 	t.Helper()
 	var wrong []string
 	if got.code != code {
@@ -58,9 +58,9 @@ func (got said) expect(t *testing.T, code int, words ...string) {
 }
 
 // command is what a person types in the clone.
-func (s *syncFixture) command(args ...string) said {
+func (s *syncFixture) command(args ...string) commandResult {
 	s.Helper()
-	got := typed(s.T, world, s.repo.dir, append(args, "--namespace="+s.system)...)
+	got := typed(s.T, sharedEnv, s.repo.dir, append(args, "--namespace="+s.system)...)
 	for _, word := range s.hidden {
 		if strings.Contains(got.out+got.err, word) {
 			s.Errorf("poolwright %s shows a secret that begins with %.4s", strings.Join(args, " "), word)
@@ -69,7 +69,7 @@ func (s *syncFixture) command(args ...string) said {
 	return got
 }
 
-func (s *syncFixture) expect(got said, code int, words ...string) {
+func (s *syncFixture) expect(got commandResult, code int, words ...string) {
 	s.Helper()
 	got.expect(s.T, code, words...)
 }

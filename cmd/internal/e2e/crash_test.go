@@ -45,8 +45,8 @@ func newCrash(t *testing.T, name string) *crash {
 	return x
 }
 
-// say makes the model what Git says.
-func (x *crash) say(message string) {
+// writeModel makes the model what Git says.
+func (x *crash) writeModel(message string) {
 	x.Helper()
 	x.repo.remove(x.folder)
 	for key, value := range x.model {
@@ -252,7 +252,7 @@ func (x *crash) again() {
 	x.Helper()
 	select {
 	case <-x.c.Done():
-		x.buryLease()
+		x.deleteLease()
 		x.run(x.c)
 	default:
 		x.handledAs(x.sync)
@@ -277,7 +277,7 @@ func firstApply(x *crash) {
 	x.everywhere(func(x *crash, arm, wait func(), n int) {
 		x.sync, x.folder = fmt.Sprintf("%s-%d", x.name, n), fmt.Sprintf("config-%d", n)
 		x.model = seven("v1")
-		x.say("Begin")
+		x.writeModel("Begin")
 		arm()
 		x.syncNamed(x.sync, every("10m"), func(sync *v1alpha1.Sync) {
 			sync.Spec.Path, sync.Spec.DeletionPolicy = x.folder, v1alpha1.DeletionPrune
@@ -287,7 +287,7 @@ func firstApply(x *crash) {
 		keys := slices.Sorted(maps.Keys(x.model))
 		delete(x.model, keys[n%len(keys)])
 		x.model[keys[(n+1)%len(keys)]] = "v2"
-		x.say("Change one object and remove another")
+		x.writeModel("Change one object and remove another")
 	}, func(x *crash) {
 		if err := hand.Delete(x.Context(), &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: x.sync, Namespace: x.system}}); err != nil {
 			x.Fatal(err)
@@ -310,7 +310,7 @@ func TestAnUpdateThatIsKilledAnywhereIsFinished(t *testing.T) {
 func update(x *crash) {
 	x.model = seven("v0")
 	x.model["ConfigMap/even"] = "new"
-	x.say("Begin")
+	x.writeModel("Begin")
 	x.syncNamed(x.sync, every("10m"))
 	x.consistent()
 	x.everywhere(func(x *crash, arm, wait func(), n int) {
@@ -324,7 +324,7 @@ func update(x *crash) {
 		}
 		delete(x.model, leaving)
 		x.model[coming] = "new"
-		x.say("Change three objects, add one, remove one")
+		x.writeModel("Change three objects, add one, remove one")
 		x.request()
 		wait()
 		if n%8 == 3 {
@@ -332,7 +332,7 @@ func update(x *crash) {
 			// The next run has nothing to remove and so fewer writes, which must not be
 			// those around the deletion and the status.
 			delete(x.model, coming)
-			x.say("Remove the new one")
+			x.writeModel("Remove the new one")
 		}
 	}, nil, "inventory", "object PATCH", "object DELETE", "status")
 }
@@ -344,24 +344,24 @@ func TestAPruneThatIsKilledAnywhereIsFinished(t *testing.T) {
 
 func prune(x *crash) {
 	x.model = seven("v1")
-	x.say("Begin")
+	x.writeModel("Begin")
 	x.syncNamed(x.sync, every("10m"))
 	x.everywhere(func(x *crash, arm, wait func(), n int) {
 		maps.Copy(x.model, seven("v1"))
-		x.say("Have all of them")
+		x.writeModel("Have all of them")
 		x.handledAs(x.sync)
 		x.readyAs(x.sync)
 		arm()
 		for _, key := range []string{"ConfigMap/a", "Secret/a", "ServiceAccount/a"} {
 			delete(x.model, key)
 		}
-		x.say("Remove three")
+		x.writeModel("Remove three")
 		x.request()
 		wait()
 		if n%2 == 0 {
 			// Meanwhile Git wants one of them back, and another is not missed.
 			x.model["Secret/a"] = "v2"
-			x.say("Bring one back")
+			x.writeModel("Bring one back")
 		}
 	}, nil, "inventory", "object DELETE", "status")
 }
@@ -380,7 +380,7 @@ func TestALostInventoryIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	x := newCrash(t, "amnesia")
 	x.model = seven("v1")
-	x.say("Begin")
+	x.writeModel("Begin")
 	x.syncNamed(x.sync, every("10m"))
 	x.consistent()
 	before := x.reality()
@@ -398,7 +398,7 @@ func TestALostInventoryIsMadeAnew(t *testing.T) {
 	}
 	lose() // while it runs
 	x.model["ConfigMap/a"] = "v2"
-	x.say("Change a")
+	x.writeModel("Change a")
 	x.handledAs(x.sync)
 	x.consistent()
 	if err := x.c.Kill(); err != nil {
@@ -406,7 +406,7 @@ func TestALostInventoryIsMadeAnew(t *testing.T) {
 	}
 	lose() // while it does not
 	x.model["ConfigMap/a"] = "v3"
-	x.say("Change a again")
+	x.writeModel("Change a again")
 	x.again()
 	x.handledAs(x.sync)
 	x.consistent()

@@ -31,7 +31,7 @@ func TestDriftIsPutBackAndNothingElseIsWritten(t *testing.T) {
 	s.labelled("c")
 	s.edit("d", fmt.Sprintf(`{"metadata":{"labels":{%q:"somebody"}}}`, v1alpha1.SyncLabel))
 	s.labelled("d")
-	if words := s.told("DriftCorrected"); !strings.Contains(words, "ConfigMap/"+s.apps) {
+	if words := s.waitForEvent("DriftCorrected"); !strings.Contains(words, "ConfigMap/"+s.apps) {
 		t.Errorf("the event does not name the object: %s", words)
 	}
 	// What is nobody's business stays.

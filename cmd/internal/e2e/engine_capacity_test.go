@@ -16,7 +16,7 @@ func (s engineSuite) zoneIsOut() {
 	s.limit(aws.Offering{Type: kind, Zone: "eu-west-1a"}, 0)
 	s.addPool(pool, []string{onDemand}, kind)
 	s.addPod(pool)
-	if got := s.waitForSingleInstance(pool); got.Zone != "eu-west-1b" {
+	if got := s.waitForNodeWithPod(pool); got.Zone != "eu-west-1b" {
 		s.Errorf("%v is not in the next zone", got)
 	}
 	if tried := s.fleets(kind); len(tried) != 1 {
@@ -30,7 +30,7 @@ func (s engineSuite) typeIsOut() {
 	s.limit(aws.Offering{Type: "c5.xlarge"}, 0)
 	s.addPool(pool, []string{onDemand}, "c5.xlarge", "m5.xlarge")
 	s.addPod(pool)
-	if got := s.waitForSingleInstance(pool); got.Type != "m5.xlarge" {
+	if got := s.waitForNodeWithPod(pool); got.Type != "m5.xlarge" {
 		s.Errorf("%v is not of the next type", got)
 	}
 }
@@ -42,7 +42,7 @@ func (s engineSuite) spotIsOut() {
 	}
 	s.addPool(pool, []string{spot, onDemand}, kind)
 	s.addPod(pool)
-	if got := s.waitForSingleInstance(pool); got.CapacityType != onDemand {
+	if got := s.waitForNodeWithPod(pool); got.CapacityType != onDemand {
 		s.Errorf("%v is not on-demand", got)
 	}
 	// One in vain for spot, in all zones at once, and one that launched.
@@ -102,7 +102,7 @@ func (s engineSuite) launchOnce(pool, kind string, times int, f aws.Fault) {
 	f.Service, f.Operation, f.Match, f.Times = "ec2", "CreateFleet", kind, times
 	s.inject(f)
 	s.addPod(pool)
-	s.waitForSingleInstance(pool)
+	s.waitForNodeWithPod(pool)
 	if tried := s.fleets(kind); len(tried) != times+1 || tried[times].Code != "" {
 		s.Errorf("the launches were %v", tried)
 	}
@@ -170,8 +170,8 @@ func (f *famine) stillLasts(s engineSuite) {
 // What came to nothing because AWS was unwell just then does not count.
 func (f *famine) ends(s engineSuite) {
 	const remembered = 3 * time.Minute
-	s.within(max(remembered-time.Since(f.began), 0)+patience, "the pod has its node", func() error {
-		_, err := s.singleInstance(f.pool)
+	s.within(max(remembered-time.Since(f.began), 0)+waitTimeout, "the pod has its node", func() error {
+		_, err := s.nodeWithPod(f.pool)
 		return err
 	})
 	tried := slices.DeleteFunc(s.fleets(f.kind), func(call aws.Call) bool { return call.Code != "" })

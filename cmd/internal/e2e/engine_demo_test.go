@@ -141,7 +141,7 @@ func TestTheDemo(t *testing.T) {
 	t.Parallel()
 	t.Run("tells the story", demoOfAltanova)
 	t.Run("tells of a set-up that is asked for", demoOfAnotherSetup)
-	t.Run("says why it cannot go on", saysWhy)
+	t.Run("says why it cannot go on", reportsWhyNothingLaunches)
 	t.Run("refuses what it cannot tell of", refusesOthers)
 }
 
@@ -249,9 +249,9 @@ func refusesOthers(t *testing.T) {
 	}
 }
 
-// saysWhy: nothing can be launched from the pool, and the demo must not wait for
+// reportsWhyNothingLaunches: nothing can be launched from the pool, and the demo must not wait for
 // ever.
-func saysWhy(t *testing.T) {
+func reportsWhyNothingLaunches(t *testing.T) {
 	example := filepath.Join(t.TempDir(), "example")
 	if err := os.CopyFS(example, os.DirFS(filepath.Join("..", "..", "..", "examples", "altanova"))); err != nil {
 		t.Fatal(err)

@@ -28,20 +28,20 @@ func (s engineSuite) awsIsUnwell() {
 	s.failures("InternalError", 10)
 	broken()
 	ended := time.Now()
-	s.waitForSingleInstance(pool)
+	s.waitForNodeWithPod(pool)
 	s.Logf("a node %s after AWS was well again", since(ended))
 
 	recovered := s.inject(aws.Fault{Service: "ec2", Operation: "DescribeInstances", Stale: true})
 	s.addPod(other)
-	launched := s.waitForSingleInstance(other)
+	launched := s.waitForNodeWithPod(other)
 	// Every round reads all instances, and does not find the new one.
-	s.looks(2)
-	if now, err := s.singleInstance(other); err != nil || now.ID != launched.ID {
+	s.waitForInstanceLists(2)
+	if now, err := s.nodeWithPod(other); err != nil || now.ID != launched.ID {
 		s.Errorf("while EC2 did not show %v: %v, %v", launched, now, err)
 	}
 	recovered()
-	s.looks(2)
-	if now, err := s.singleInstance(other); err != nil || now.ID != launched.ID {
+	s.waitForInstanceLists(2)
+	if now, err := s.nodeWithPod(other); err != nil || now.ID != launched.ID {
 		s.Errorf("after EC2 showed %v: %v, %v", launched, now, err)
 	}
 	for _, i := range before {
@@ -66,11 +66,11 @@ func (s engineSuite) failures(code string, n int) {
 	})
 }
 
-// looks waits for so many more rounds of the engine over all instances.
-func (s engineSuite) looks(n int) {
+// waitForInstanceLists waits for so many more rounds of the engine over all instances.
+func (s engineSuite) waitForInstanceLists(n int) {
 	s.Helper()
 	from := len(s.AWS.Calls())
-	s.within(2*patience, "the engine has looked at all instances", func() error {
+	s.within(2*waitTimeout, "the engine has looked at all instances", func() error {
 		seen := 0
 		for _, call := range s.AWS.Calls()[from:] {
 			if call.Operation == "DescribeInstances" && call.Done && strings.Contains(call.Params, "tag-key") {
@@ -87,7 +87,7 @@ func (s engineSuite) apiServerIsAway() {
 	const pool, kind = "midway", "c5.2xlarge"
 	s.addPool(pool, []string{onDemand}, kind)
 	s.addPod(gpuPool)
-	empty := s.waitForSingleInstance(gpuPool)
+	empty := s.waitForNodeWithPod(gpuPool)
 	s.dropPod(gpuPool)
 	s.inject(aws.Fault{Service: "ec2", Operation: "CreateFleet", Match: kind, Delay: 20 * time.Second, Times: 1})
 	s.addPod(pool)
@@ -119,7 +119,7 @@ func (s engineSuite) apiServerIsAway() {
 		s.Fatal(err)
 	}
 	back := time.Now()
-	s.within(2*patience, "the empty node is gone", func() error {
+	s.within(2*waitTimeout, "the empty node is gone", func() error {
 		claims, err := s.claims(gpuPool)
 		if err == nil && len(claims)+len(s.living(gpuPool)) > 0 {
 			err = fmt.Errorf("%d NodeClaims, instances %v", len(claims), s.living(gpuPool))
@@ -130,7 +130,7 @@ func (s engineSuite) apiServerIsAway() {
 	if ended := s.terminations(empty.ID); len(ended) == 0 || ended[0].Time.Before(back) {
 		s.Errorf("%v was terminated by %v; the API server was back at %s", empty, ended, back)
 	}
-	s.waitForSingleInstance(pool)
+	s.waitForNodeWithPod(pool)
 	s.Logf("the launch in between had settled %s after the API server came back", since(back))
 	s.claimsAreUnique()
 }

@@ -78,7 +78,7 @@ func newEngineFixture(t *testing.T) engineSuite {
 	s := engineSuite{t, &engineFixture{Environment: started, aws: config.AWS, neverJoins: neverJoins, pools: map[string]*karpv1.NodePool{}}}
 	t.Cleanup(func() {
 		if s.now != nil && t.Failed() {
-			t.Log(lastWords(s.now.Log()))
+			t.Log(logTail(s.now.Log()))
 		}
 	})
 	var err error
@@ -205,7 +205,7 @@ func (s engineSuite) engineSet(patch string) {
 // eventually is within the ordinary patience.
 func (s engineSuite) eventually(what string, check func() error) {
 	s.Helper()
-	s.within(patience, what, check)
+	s.within(waitTimeout, what, check)
 }
 
 // within is eventually for so long.

@@ -18,7 +18,7 @@ func (s engineSuite) consoleTerminates() {
 	const pool = "console"
 	s.addPool(pool, []string{onDemand}, "m5a.large")
 	s.addDeployment(pool, 1)
-	first := s.waitForSingleInstance(pool)
+	first := s.waitForNodeWithPod(pool)
 	if err := s.AWS.Terminate(first.ID); err != nil {
 		s.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func (s engineSuite) spotIsInterrupted() {
 	const pool = "interrupted"
 	s.addPool(pool, []string{spot}, "r5a.large")
 	s.addDeployment(pool, 1)
-	first := s.waitForSingleInstance(pool)
+	first := s.waitForNodeWithPod(pool)
 	queue := s.aws.Queues[0]
 	interrupt := func() error { return s.AWS.Interrupt(first.ID) }
 	// The engine may have ended the instance before the second warning.
@@ -58,7 +58,7 @@ func (s engineSuite) spotIsInterrupted() {
 	warned := time.Now()
 	second := s.movesFrom(pool, first)
 	s.Logf("replaced %s after the warning", since(warned))
-	s.waitForSingleInstance(pool)
+	s.waitForNodeWithPod(pool)
 	if len(s.terminations(first.ID)) == 0 {
 		s.Error("the engine did not end the instance itself")
 	}

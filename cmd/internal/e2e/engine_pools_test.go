@@ -150,10 +150,10 @@ func (s engineSuite) living(pool string) []aws.Instance {
 // over is the state of an instance that nobody pays for any more.
 func over(state aws.State) bool { return state == aws.ShuttingDown || state == aws.Terminated }
 
-// singleInstance returns the pool's only instance, or says how the pool is not as it
+// nodeWithPod returns the pool's only instance, or says how the pool is not as it
 // should be: one NodeClaim, one instance, which is the claim's, and one pod, which
 // runs there.
-func (s engineSuite) singleInstance(pool string) (aws.Instance, error) {
+func (s engineSuite) nodeWithPod(pool string) (aws.Instance, error) {
 	claims, err := s.claims(pool)
 	if err != nil {
 		return aws.Instance{}, err
@@ -173,11 +173,11 @@ func (s engineSuite) singleInstance(pool string) (aws.Instance, error) {
 	return living[0], nil
 }
 
-// waitForSingleInstance waits for that.
-func (s engineSuite) waitForSingleInstance(pool string) (only aws.Instance) {
+// waitForNodeWithPod waits for that.
+func (s engineSuite) waitForNodeWithPod(pool string) (only aws.Instance) {
 	s.Helper()
 	s.eventually("pool "+pool+" has one node with its pod", func() (err error) {
-		only, err = s.singleInstance(pool)
+		only, err = s.nodeWithPod(pool)
 		return err
 	})
 	return only
@@ -187,7 +187,7 @@ func (s engineSuite) waitForSingleInstance(pool string) (only aws.Instance) {
 // old one may still be there: see nothingLeaks.
 func (s engineSuite) movesFrom(pool string, old aws.Instance) (now aws.Instance) {
 	s.Helper()
-	s.within(2*patience, "pool "+pool+" has a pod elsewhere than on "+old.ID, func() error {
+	s.within(2*waitTimeout, "pool "+pool+" has a pod elsewhere than on "+old.ID, func() error {
 		pods, err := s.pods(pool)
 		if err != nil {
 			return err

@@ -45,7 +45,7 @@ func (s engineSuite) killedInALaunch() {
 	begin := time.Now()
 	s.start()
 	s.eventually("there is one instance, which the NodeClaim knows", func() error {
-		_, err := s.singleInstance(gpuPool)
+		_, err := s.nodeWithPod(gpuPool)
 		return err
 	})
 	s.Logf("one instance per NodeClaim %s after the restart", since(begin))
@@ -66,7 +66,7 @@ func (s engineSuite) killedInALaunch() {
 	s.claimsAreUnique()
 
 	s.addPod(pool)
-	s.waitForSingleInstance(pool)
+	s.waitForNodeWithPod(pool)
 	s.eventually("Git is missed", func() error { return git.isReady(s, metav1.ConditionFalse, "SourceUnavailable") })
 	git.proxy.up()
 	s.eventually("the Sync is ready again", func() error { return git.isReady(s, metav1.ConditionTrue, "") })
@@ -75,7 +75,7 @@ func (s engineSuite) killedInALaunch() {
 // awaits returns the pool's next instance that enters a state.
 func (s engineSuite) awaits(events <-chan aws.Event, pool string, state aws.State) aws.Instance {
 	s.Helper()
-	late := time.After(patience)
+	late := time.After(waitTimeout)
 	for {
 		select {
 		case e := <-events:
@@ -83,7 +83,7 @@ func (s engineSuite) awaits(events <-chan aws.Event, pool string, state aws.Stat
 				return e.Instance
 			}
 		case <-late:
-			s.Fatalf("no instance of pool %s was %s within %s", pool, state, patience)
+			s.Fatalf("no instance of pool %s was %s within %s", pool, state, waitTimeout)
 		}
 	}
 }
@@ -101,12 +101,12 @@ func (s engineSuite) standbyTakesOver() {
 	})
 	s.addPool(pool, []string{onDemand}, kind)
 	s.addPod(pool)
-	s.waitForSingleInstance(pool)
+	s.waitForNodeWithPod(pool)
 	if tried := s.fleets(kind); len(tried) != 1 {
 		s.Errorf("two replicas launched %d times: %v", len(tried), tried)
 	}
 
-	empty := s.waitForSingleInstance(gpuPool)
+	empty := s.waitForNodeWithPod(gpuPool)
 	ctx, stop := context.WithCancel(s.Context())
 	defer stop()
 	events := s.AWS.Watch(ctx)
@@ -138,7 +138,7 @@ func (s engineSuite) settingsChange() {
 	s.addPool(pool, []string{onDemand}, "r5a.xlarge")
 	s.addPool(later, []string{onDemand}, "r5.2xlarge")
 	s.addPod(pool)
-	s.waitForSingleInstance(pool)
+	s.waitForNodeWithPod(pool)
 	before, pid, earlier := s.plainPod(pool), s.now.PID(), s.logged(restarting)
 	restarts := func() []string {
 		return slices.DeleteFunc(s.logged(restarting), func(line string) bool { return slices.Contains(earlier, line) })
@@ -173,7 +173,7 @@ func (s engineSuite) settingsChange() {
 		s.Errorf("the message does not say what to do: %s", message)
 	}
 	s.addPod(later)
-	s.waitForSingleInstance(later)
+	s.waitForNodeWithPod(later)
 	s.engineSet(`{"batchIdle":"100ms"}`)
 	s.engineRuns()
 	if all := restarts(); len(all) != 1 {
@@ -187,7 +187,7 @@ func (s engineSuite) settingsChange() {
 // plainPod names a pool's incarnations: NodeClaim, instance, pod.
 func (s engineSuite) plainPod(pool string) string {
 	s.Helper()
-	instance, err := s.singleInstance(pool)
+	instance, err := s.nodeWithPod(pool)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func (s engineSuite) autoModeHolds() {
 	opened := time.Now()
 	s.engineRuns()
 	s.Logf("the engine ran %s after Auto Mode was off", since(opened))
-	s.waitForSingleInstance(pool)
+	s.waitForNodeWithPod(pool)
 }
 
 func (s engineSuite) setAutoMode(on bool) {
@@ -275,15 +275,15 @@ type gitLoop struct {
 func (s engineSuite) followGit(name string) *gitLoop {
 	s.Helper()
 	ctx := s.Context()
-	owner, err := world.Git.CreateUser(ctx, "engine-"+name)
+	owner, err := sharedEnv.Git.CreateUser(ctx, "engine-"+name)
 	if err != nil {
 		s.Fatal(err)
 	}
-	made, err := world.Git.CreateRepository(ctx, owner, "nodes", true)
+	made, err := sharedEnv.Git.CreateRepository(ctx, owner, "nodes", true)
 	if err != nil {
 		s.Fatal(err)
 	}
-	token, err := world.Git.CreateToken(ctx, owner, "poolwright", "write:repository")
+	token, err := sharedEnv.Git.CreateToken(ctx, owner, "poolwright", "write:repository")
 	if err != nil {
 		s.Fatal(err)
 	}

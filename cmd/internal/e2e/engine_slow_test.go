@@ -23,8 +23,8 @@ func (s engineSuite) nodeTakesItsTime() {
 	s.addPool(pool, []string{onDemand}, slowType, "m5n.xlarge")
 	s.addPod(pool)
 	var only aws.Instance
-	s.within(realJoin+patience, "the pod runs on the node that takes its time", func() (err error) {
-		only, err = s.singleInstance(pool)
+	s.within(realJoin+waitTimeout, "the pod runs on the node that takes its time", func() (err error) {
+		only, err = s.nodeWithPod(pool)
 		return err
 	})
 	if tried := s.fleets(slowType); len(tried) != 1 || only.Type != slowType {

@@ -42,7 +42,7 @@ func TestAForcePushWaitsForAPerson(t *testing.T) {
 			t.Errorf("the last good state did not stay (-before +during):\n%s", diff)
 		}
 	}
-	message := s.troubled("NotFastForward")
+	message := s.waitForNotReady("NotFastForward")
 	for _, part := range []string{s.repo.committed, forced.committed, good + " stays applied"} {
 		if !strings.Contains(message, part) {
 			t.Errorf("the message lacks %q: %s", part, message)
@@ -56,17 +56,17 @@ func TestAForcePushWaitsForAPerson(t *testing.T) {
 	if err := first.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	s.buryLease()
+	s.deleteLease()
 	s.edit("b", `{"data":{"value":"by hand"}}`)
 	s.start()
 	s.holds("b", "v1")
 	stays()
 
 	s.confirm("000000000000")
-	if got := s.told("ConfirmationMismatch"); !strings.HasSuffix(got, s.tokenIn(s.troubled("NotFastForward"))) {
+	if got := s.waitForEvent("ConfirmationMismatch"); !strings.HasSuffix(got, s.tokenIn(s.waitForNotReady("NotFastForward"))) {
 		t.Errorf("the event does not name the token that fits: %s", got)
 	}
-	s.confirm(s.tokenIn(s.troubled("NotFastForward")))
+	s.confirm(s.tokenIn(s.waitForNotReady("NotFastForward")))
 	s.repo = forced
 	s.ready()
 	s.holds("a", "v2")
@@ -87,7 +87,7 @@ func TestHistoryIsTheAdminsToChoose(t *testing.T) {
 	s.holds("a", "v2")
 
 	s.repo = s.unrelated("v3", "other")
-	s.troubled("NotFastForward")
+	s.waitForNotReady("NotFastForward")
 	s.change(func(sync *v1alpha1.Sync) { sync.Spec.Source.Git.FastForwardOnly = new(false) })
 	s.ready()
 	s.repo = s.unrelated("v4", "other")

@@ -35,20 +35,20 @@ func TestAGitServerThatIsDownAtTheFirstStartIsAwaited(t *testing.T) {
 	says("Progressing", "Waiting for the source's first answer")
 	s.git.down()
 	says("SourceUnavailable", "connection refused")
-	s.told("SourceUnavailable")
+	s.waitForEvent("SourceUnavailable")
 	s.git.up()
 	s.ready()
 	s.holds("a", "v1")
 }
 
-// trouble is one thing that can be wrong with a source.
-type trouble struct {
+// sourceFault is one thing that can be wrong with a source.
+type sourceFault struct {
 	name    string
 	inflict func(*syncFixture)
 	mend    func(*syncFixture)
 	reason  string
-	// says is a part of the message.
-	says string
+	// message is a part of the message.
+	message string
 }
 
 var five = []string{"a", "b", "c", "d", "e"}
@@ -56,7 +56,7 @@ var five = []string{"a", "b", "c", "d", "e"}
 // endure proves for each trouble: the last good state stays and is kept, nothing
 // is pruned, condition and event name the cause, and the end of the trouble is
 // noticed within the interval.
-func endure(t *testing.T, s *syncFixture, troubles []trouble) {
+func endure(t *testing.T, s *syncFixture, troubles []sourceFault) {
 	s.declare("v1", five...)
 	s.repo.commit("Begin")
 	s.start()
@@ -68,11 +68,11 @@ func endure(t *testing.T, s *syncFixture, troubles []trouble) {
 			s := s.within(t)
 			good := s.sync().Status.LastAppliedRevision
 			one.inflict(s)
-			s.troubled(one.reason)
+			s.waitForNotReady(one.reason)
 			// The first failure may have been cut short by what was done to the server.
-			s.eventually("the message holds "+one.says, func() error {
+			s.eventually("the message holds "+one.message, func() error {
 				ready := meta.FindStatusCondition(s.sync().Status.Conditions, "Ready")
-				if ready == nil || ready.Reason != one.reason || !strings.Contains(ready.Message, one.says) {
+				if ready == nil || ready.Reason != one.reason || !strings.Contains(ready.Message, one.message) {
 					return fmt.Errorf("Ready is %+v", ready)
 				}
 				return nil
@@ -105,23 +105,23 @@ func endure(t *testing.T, s *syncFixture, troubles []trouble) {
 func TestATroubledServerLeavesTheLastGoodState(t *testing.T) {
 	t.Parallel()
 	mend := func(s *syncFixture) { s.git.mend() }
-	endure(t, newSyncFixture(t, "server"), []trouble{
+	endure(t, newSyncFixture(t, "server"), []sourceFault{
 		{"it is down", func(s *syncFixture) { s.git.down() }, func(s *syncFixture) { s.git.up() }, "SourceUnavailable", "connection refused"},
 		{"it breaks off", func(s *syncFixture) {
-			s.git.answer(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+			s.git.respond(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 		}, mend, "SourceUnavailable", "closed the connection"},
 		{"it fails", func(s *syncFixture) {
-			s.git.answer(func(w http.ResponseWriter, _ *http.Request) {
+			s.git.respond(func(w http.ResponseWriter, _ *http.Request) {
 				http.Error(w, "no database", http.StatusInternalServerError)
 			})
 		}, mend, "SourceUnavailable", "500"},
 		{"it is something else", func(s *syncFixture) {
-			s.git.answer(func(w http.ResponseWriter, _ *http.Request) {
+			s.git.respond(func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = w.Write([]byte("<html>Under construction</html>"))
 			})
 		}, mend, "SourceCorrupt", "not that of a Git server"},
 		{"it repeats the credentials that it got", func(s *syncFixture) {
-			s.git.answer(func(w http.ResponseWriter, r *http.Request) {
+			s.git.respond(func(w http.ResponseWriter, r *http.Request) {
 				user, password, _ := r.BasicAuth()
 				http.Error(w, user+":"+password+" "+r.Header.Get("Authorization"), http.StatusForbidden)
 			})
@@ -134,7 +134,7 @@ func TestWrongCredentialsLeaveTheLastGoodState(t *testing.T) {
 	s := newSyncFixture(t, "password")
 	s.hide("a-wrong-password-0451")
 	right := func(s *syncFixture) { s.credentials(s.token) }
-	endure(t, s, []trouble{
+	endure(t, s, []sourceFault{
 		{"the password is wrong", func(s *syncFixture) { s.credentials("a-wrong-password-0451") }, right, "AuthenticationFailed", "refuses the configured credentials"},
 		{"the password is empty", func(s *syncFixture) { s.credentials("") }, right, "AuthenticationFailed", "no key password"},
 		{"the Secret is gone", func(s *syncFixture) { s.dropCredentials() }, right, "AuthenticationFailed", "Secret git"},
@@ -147,7 +147,7 @@ func TestABrokenRepositoryLeavesTheLastGoodState(t *testing.T) {
 		s.declare("v1", five...)
 		s.repo.commit("Restore")
 	}
-	endure(t, newSyncFixture(t, "repository"), []trouble{
+	endure(t, newSyncFixture(t, "repository"), []sourceFault{
 		{"the branch is deleted", func(s *syncFixture) { s.repo.push(":refs/heads/" + s.repo.branch) }, restore, "ReferenceNotFound", "live"},
 		{"the path is missing", func(s *syncFixture) {
 			s.repo.remove("config")
@@ -190,7 +190,7 @@ func TestAServerThatSaysNothingHoldsUpNothing(t *testing.T) {
 		t.Errorf("the suspension was observed only after %d requests more", more)
 	}
 	s.change(func(sync *v1alpha1.Sync) { sync.Spec.Suspend = false })
-	if message := s.troubled("SourceUnavailable"); !strings.Contains(message, "sent nothing") {
+	if message := s.waitForNotReady("SourceUnavailable"); !strings.Contains(message, "sent nothing") {
 		t.Errorf("the message does not say what happened: %s", message)
 	}
 	s.repo.write("config/a.yaml", s.configMap("a", "v2"))
@@ -204,7 +204,7 @@ func TestASlowServerIsOnlySlow(t *testing.T) {
 	t.Parallel()
 	s := newSyncFixture(t, "slow")
 	forward := s.git.forward
-	s.git.answer(func(w http.ResponseWriter, r *http.Request) {
+	s.git.respond(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-time.After(2 * time.Second):
 			forward.ServeHTTP(w, r)

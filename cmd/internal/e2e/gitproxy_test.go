@@ -31,7 +31,7 @@ type gitProxy struct {
 
 func newGitProxy(t *testing.T) *gitProxy {
 	t.Helper()
-	to, err := url.Parse(world.Git.URL())
+	to, err := url.Parse(sharedEnv.Git.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +68,8 @@ func (p *gitProxy) down() {
 	_ = p.server.Close()
 }
 
-// answer has requests answered otherwise until mend.
-func (p *gitProxy) answer(fault http.HandlerFunc) {
+// respond has requests answered otherwise until mend.
+func (p *gitProxy) respond(fault http.HandlerFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fault = fault

@@ -104,7 +104,7 @@ func newGPUFixture(t *testing.T, name string, files map[string]string, args ...s
 	g := gpuSuite{engineSuite: engineSuite{t, &engineFixture{Environment: started, aws: config.AWS}}, gpuMachines: machines}
 	t.Cleanup(func() {
 		if g.now != nil && t.Failed() {
-			t.Log(lastWords(g.now.Log()))
+			t.Log(logTail(g.now.Log()))
 		}
 	})
 	var err error
@@ -234,5 +234,5 @@ func (g gpuSuite) sync() (*v1alpha1.Sync, error) {
 // until is eventually for many pods: it asks less often.
 func (g gpuSuite) until(what string, check func() error) {
 	g.Helper()
-	g.poll(500*time.Millisecond, 2*patience, what, check)
+	g.poll(500*time.Millisecond, 2*waitTimeout, what, check)
 }

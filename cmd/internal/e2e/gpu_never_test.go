@@ -91,7 +91,7 @@ func (l *gpuSteps) nodesNeverOffer(g gpuSuite) {
 // node that comes next.
 func (g gpuSuite) givesUp(metrics, pool, reason string, next nodes.Fault, words ...string) (claim karpv1.NodeClaim) {
 	g.Helper()
-	claim = g.comesInTrouble(pool, reason)
+	claim = g.waitForUnhealthyNode(pool, reason)
 	series := []string{fmt.Sprintf("nodepool=%q", pool), fmt.Sprintf("reason=%q", reason)}
 	before := g.metric(metrics, replacedMetric, series...)
 	troubled := time.Now()
@@ -130,9 +130,9 @@ func (g gpuSuite) terminated(claim karpv1.NodeClaim) {
 	})
 }
 
-// comesInTrouble waits until the pool's only node is registered and its plugin has
+// waitForUnhealthyNode waits until the pool's only node is registered and its plugin has
 // failed, or offers too little, as the reason says.
-func (g gpuSuite) comesInTrouble(pool, reason string) (claim karpv1.NodeClaim) {
+func (g gpuSuite) waitForUnhealthyNode(pool, reason string) (claim karpv1.NodeClaim) {
 	g.Helper()
 	g.until("a node of pool "+pool+" has the trouble "+reason, func() error {
 		claims, err := g.claims(pool)

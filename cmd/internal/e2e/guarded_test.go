@@ -79,7 +79,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		for range 3 {
 			s.handled()
 		}
-		if message := s.troubled("GuardChangeHeld"); !strings.Contains(message, "spec.guard.maxPrunePercent") || !strings.Contains(message, "would delete 11 of") {
+		if message := s.waitForNotReady("GuardChangeHeld"); !strings.Contains(message, "spec.guard.maxPrunePercent") || !strings.Contains(message, "would delete 11 of") {
 			s.Errorf("the message is %s", message)
 		}
 		unharmed(s)
@@ -125,7 +125,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		s.declareSync("second", anything)
 		s.repo.commit("Remove eleven, and follow the folder once more")
 		s.handled()
-		s.troubled("PruneHeld")
+		s.waitForNotReady("PruneHeld")
 		s.eventually("the second Sync has tried", func() error {
 			second, err := s.read("second")
 			if err == nil && second.Status.LastAttemptedRevision != s.repo.revision() {
@@ -156,7 +156,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		s.repo.remove("config/sync-" + s.name + ".yaml")
 		s.repo.commit("Remove the Sync")
 		s.handled()
-		s.troubled("PruneHeld")
+		s.waitForNotReady("PruneHeld")
 		s.handled()
 		if s.sync().DeletionTimestamp != nil {
 			s.Error("the Sync is deleted")
@@ -167,13 +167,13 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		remove(s)
 		s.repo.commit("Remove eleven")
 		s.handled()
-		token := s.tokenIn(s.troubled("PruneHeld"))
+		token := s.tokenIn(s.waitForNotReady("PruneHeld"))
 		s.declareSync(s.name, func(sync *v1alpha1.Sync) {
 			sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: token}
 		})
 		s.repo.commit("Confirm it")
 		s.handled()
-		if message := s.troubled("InvalidManifests"); !strings.Contains(message, "sync-"+s.name+".yaml:") {
+		if message := s.waitForNotReady("InvalidManifests"); !strings.Contains(message, "sync-"+s.name+".yaml:") {
 			s.Errorf("the message names no place: %s", message)
 		}
 		s.handled()
@@ -186,7 +186,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		s.repo.write("config/inventory.yaml", fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other-inventory-0, namespace: %s}\n", s.system))
 		s.repo.commit("Write an inventory")
 		s.handled()
-		s.troubled("InvalidManifests")
+		s.waitForNotReady("InvalidManifests")
 		s.repo.remove("config/inventory.yaml")
 	})
 	// What a person confirms, is done: first the guard, then what it lets pass.
@@ -194,7 +194,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 	s.declareSync(s.name, anything)
 	s.repo.commit("Raise the guard and remove eleven")
 	s.handled()
-	s.confirm(s.tokenIn(s.troubled("GuardChangeHeld")))
+	s.confirm(s.tokenIn(s.waitForNotReady("GuardChangeHeld")))
 	s.ready()
 	if n := len(s.census()); n != before-len(leaving) {
 		t.Errorf("%d objects are left, want %d", n, before-len(leaving))

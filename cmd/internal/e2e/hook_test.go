@@ -60,7 +60,7 @@ func (s *syncFixture) sends(address, secret string) {
 
 func (s *syncFixture) call(method, path string, body, result any) {
 	s.Helper()
-	if err := world.Git.Call(s.Context(), s.owner, method, "/repos/"+s.owner.Name+"/nodes"+path, body, result); err != nil {
+	if err := sharedEnv.Git.Call(s.Context(), s.owner, method, "/repos/"+s.owner.Name+"/nodes"+path, body, result); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -70,7 +70,7 @@ func (s *syncFixture) commented(number int, word string) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("the comment on #%d says %q", number, word), func() error {
 		var all []struct{ Body string }
-		err := world.Git.Call(s.Context(), s.owner, http.MethodGet, fmt.Sprintf("/repos/%s/nodes/issues/%d/comments", s.owner.Name, number), nil, &all)
+		err := sharedEnv.Git.Call(s.Context(), s.owner, http.MethodGet, fmt.Sprintf("/repos/%s/nodes/issues/%d/comments", s.owner.Name, number), nil, &all)
 		if err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func TestAWebhookThatAnyReplicaIsToldIsActedUponByTheLeader(t *testing.T) {
 		sync.Spec.Interval = metav1.Duration{Duration: seldom}
 		sync.Spec.PullRequests = &v1alpha1.PullRequests{
 			Provider: v1alpha1.ForgeGitea, SecretRef: v1alpha1.SecretRef{Name: forge}, Interval: metav1.Duration{Duration: seldom},
-			URL: world.Git.URL() + "/" + s.owner.Name + "/nodes",
+			URL: sharedEnv.Git.URL() + "/" + s.owner.Name + "/nodes",
 		}
 	})
 	s.ready()
@@ -133,7 +133,7 @@ func TestAWebhookThatAnyReplicaIsToldIsActedUponByTheLeader(t *testing.T) {
 	s.repo.commitOnly("Change b")
 	s.repo.push("+refs/heads/main:refs/heads/proposal")
 	made := gitserver.Repository{Owner: s.owner.Name, Name: "nodes"}
-	number, err := world.Git.CreatePullRequest(t.Context(), s.owner, made, gitserver.PullRequest{Head: "proposal", Base: s.repo.branch, Title: "Change b"})
+	number, err := sharedEnv.Git.CreatePullRequest(t.Context(), s.owner, made, gitserver.PullRequest{Head: "proposal", Base: s.repo.branch, Title: "Change b"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestAWebhookThatAnyReplicaIsToldIsActedUponByTheLeader(t *testing.T) {
 // forgeToken makes the credential for the forge and returns its Secret's name.
 func (s *syncFixture) forgeToken(signs string) string {
 	s.Helper()
-	token, err := world.Git.CreateToken(s.Context(), s.owner, "forge", "write:issue", "write:repository", "read:user")
+	token, err := sharedEnv.Git.CreateToken(s.Context(), s.owner, "forge", "write:issue", "write:repository", "read:user")
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 // What all tests share; each has namespaces, a repository, a Sync and a
 // controller of its own.
 var (
-	world *sandbox.Environment
+	sharedEnv *sandbox.Environment
 	// binary is the product, built from this very tree.
 	binary string
 	// hand is a person with kubectl: the administrator, without any cache.
@@ -51,9 +51,9 @@ func run(m *testing.M) (code int) {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 		err = prepare(dir)
 	}
-	if world != nil {
+	if sharedEnv != nil {
 		defer func() {
-			if err := world.Stop(); err != nil {
+			if err := sharedEnv.Stop(); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				code = 1
 			}
@@ -76,7 +76,7 @@ func prepare(dir string) error {
 	config := sandbox.DefaultConfig()
 	config.Progress = os.Stderr
 	var err error
-	world, err = sandbox.Start(ctx, config)
+	sharedEnv, err = sandbox.Start(ctx, config)
 	if err = errors.Join(err, <-built); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func prepare(dir string) error {
 	if err != nil {
 		return err
 	}
-	hand, err = client.NewWithWatch(world.REST(), client.Options{Scheme: clientgoscheme.Scheme})
+	hand, err = client.NewWithWatch(sharedEnv.REST(), client.Options{Scheme: clientgoscheme.Scheme})
 	return err
 }
 

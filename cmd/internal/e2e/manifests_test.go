@@ -57,7 +57,7 @@ func survive(t *testing.T, s *syncFixture, mistakes []mistake) {
 			if s.live("leaving") == nil {
 				t.Error("an object was pruned although it is not known whether it is wanted")
 			}
-			message := s.troubled(one.reason)
+			message := s.waitForNotReady(one.reason)
 			for _, word := range one.says {
 				if !strings.Contains(message, word) {
 					t.Errorf("the message does not hold %q: %s", word, message)
@@ -179,7 +179,7 @@ func TestOneRefusedObjectStopsNoOther(t *testing.T) {
 		if got := s.live("fixed").Data["value"]; got != "v1" {
 			t.Errorf("the immutable object was made anew and holds %q", got)
 		}
-		s.troubled("ApplyFailed")
+		s.waitForNotReady("ApplyFailed")
 		isPending(t, sync, "ConfigMap/"+s.apps+"/fixed", "config/fixed.yaml:1")
 		s.repo.write("config/fixed.yaml", s.configMap("fixed", "v1")+"immutable: true\n")
 		s.repo.commit("Take it back")
@@ -265,7 +265,7 @@ func TestADefinitionAndItsObjectsComeInOneCommit(t *testing.T) {
 	s.repo.write("config/a-widget.yaml", widget("one", "2"))
 	s.repo.commit("Add a widget that is too large")
 	sync := s.handled()
-	s.troubled("ApplyFailed")
+	s.waitForNotReady("ApplyFailed")
 	isPending(t, sync, "Widget.e2e.poolwright.dev/"+s.apps+"/two", "config/b-widget.yaml:1")
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(schema.GroupVersionKind{Group: "e2e.poolwright.dev", Version: "v1", Kind: "Widget"})
@@ -279,7 +279,7 @@ func TestADefinitionAndItsObjectsComeInOneCommit(t *testing.T) {
 	s.repo.remove("config/a-widget.yaml", "config/b-widget.yaml", "config/z-definition.yaml")
 	s.repo.commit("Remove the widgets and their definition")
 	s.handled()
-	if message := s.troubled("PruneHeld"); !strings.Contains(message, "widgets.e2e.poolwright.dev") || !strings.Contains(message, v1alpha1.ConfirmAnnotation) {
+	if message := s.waitForNotReady("PruneHeld"); !strings.Contains(message, "widgets.e2e.poolwright.dev") || !strings.Contains(message, v1alpha1.ConfirmAnnotation) {
 		t.Errorf("the message does not say what waits for what: %s", message)
 	}
 	if !meta.IsStatusConditionTrue(s.sync().Status.Conditions, "Stalled") {

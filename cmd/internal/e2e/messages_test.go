@@ -17,10 +17,10 @@ const (
 	wordsLong = 240
 )
 
-// lastWords shows how a controller's log ends, a short line for each message: the
+// logTail shows how a controller's log ends, a short line for each message: the
 // time, the level if it is no information, who says it about what, and the words.
 // What is repeated is shown once.
-func lastWords(path string) string {
+func logTail(path string) string {
 	var said []string
 	for line := range strings.Lines(process.Tail(path, 200)) {
 		stamp, words := shorten(strings.TrimSpace(line))

@@ -24,27 +24,27 @@ func TestOutagesOfTheWorldAreOutlived(t *testing.T) {
 		do   func(*syncFixture)
 	}{
 		{"the Git server is stopped and started", func(s *syncFixture) {
-			if err := world.Git.Pause(s.Context()); err != nil {
+			if err := sharedEnv.Git.Pause(s.Context()); err != nil {
 				s.Fatal(err)
 			}
-			s.troubled("SourceUnavailable")
+			s.waitForNotReady("SourceUnavailable")
 			s.uproot("a")
 			s.holds("a", "v1")
 			before["a"] = s.census()["a"]
-			if err := world.Git.Resume(s.Context()); err != nil {
+			if err := sharedEnv.Git.Resume(s.Context()); err != nil {
 				s.Fatal(err)
 			}
 			s.ready()
 		}},
 		{"the API server is killed and started", func(s *syncFixture) {
-			if err := world.KillAPIServer(); err != nil {
+			if err := sharedEnv.KillAPIServer(); err != nil {
 				s.Fatal(err)
 			}
 			s.repo.write("config/b.yaml", s.configMap("b", "v2"))
 			s.repo.commit("Change b while nobody can apply it")
-			ctx, cancel := context.WithTimeout(s.Context(), 2*patience)
+			ctx, cancel := context.WithTimeout(s.Context(), 2*waitTimeout)
 			defer cancel()
-			if err := world.StartAPIServer(ctx); err != nil {
+			if err := sharedEnv.StartAPIServer(ctx); err != nil {
 				s.Fatal(err)
 			}
 			s.holds("b", "v2")

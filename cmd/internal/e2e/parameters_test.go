@@ -74,11 +74,11 @@ spec:
 	s.follow(func(sync *v1alpha1.Sync) {
 		sync.Spec.SubstituteFrom = []v1alpha1.SubstituteReference{{Kind: v1alpha1.SubstituteSSMParameter, Name: ended, As: "GPU_AMI_ID"}}
 	})
-	if message := s.troubled("ParameterNotFound"); !strings.Contains(message, ended+" does not exist in us-east-1") {
+	if message := s.waitForNotReady("ParameterNotFound"); !strings.Contains(message, ended+" does not exist in us-east-1") {
 		t.Errorf("the message does not name the parameter: %s", message)
 	}
 	s.change(func(sync *v1alpha1.Sync) { sync.Spec.SubstituteFrom[0].Name = gpuImage })
-	old := newestImage(t, world, gpuImage)
+	old := newestImage(t, sharedEnv, gpuImage)
 	s.images(old)
 	s.holds("a", old)
 	s.ready()
@@ -87,17 +87,17 @@ spec:
 		t.Errorf("the status says %+v", pin)
 	}
 
-	if err := world.AWS.Publish("v20261120"); err != nil {
+	if err := sharedEnv.AWS.Publish("v20261120"); err != nil {
 		t.Fatal(err)
 	}
-	fresh := newestImage(t, world, gpuImage)
+	fresh := newestImage(t, sharedEnv, gpuImage)
 	// A new life asks at once, as an old one does after an hour.
 	if err := c.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	s.buryLease()
+	s.deleteLease()
 	s.run(c)
-	if message := s.told("ParameterOutdated"); !strings.Contains(message, old) || !strings.Contains(message, fresh) {
+	if message := s.waitForEvent("ParameterOutdated"); !strings.Contains(message, old) || !strings.Contains(message, fresh) {
 		t.Errorf("the event does not name both images: %s", message)
 	}
 	s.handled()
@@ -110,7 +110,7 @@ spec:
 	s.expect(s.command("reconcile", s.name, "--update-parameters"), 0, "${GPU_AMI_ID} is "+fresh+" now, it was "+old)
 	s.images(fresh)
 	s.holds("a", fresh)
-	s.told("ParametersUpdated")
+	s.waitForEvent("ParametersUpdated")
 	if now := s.sync().Status.Parameters; len(now) != 1 || now[0].Value != fresh || now[0].Latest != "" || now[0].Version != pin[0].Version+1 {
 		t.Errorf("the status says %+v", now)
 	}

@@ -45,10 +45,10 @@ func TestThePredictedNodesAreReplacedAndNoOther(t *testing.T) {
 	g.waitForNodes()
 	g.protect()
 	p := g.predicts(predictPools("after", 60, 2))
-	p.saysWhatAWorldHolds()
+	p.predictsLiveNodes()
 	p.declare("Change a taint and a volume")
 	p.replaced("the nodes that nothing keeps are replaced", func(n provision.Node) bool { return !n.Blocked() })
-	p.keptAreTold()
+	p.reportsKeptNodes()
 	p.free()
 	p.replaced("those that were kept follow", func(provision.Node) bool { return true })
 	p.noOther()
@@ -70,8 +70,8 @@ func (g gpuSuite) predicts(pools string) *predicted {
 	return p
 }
 
-// saysWhatAWorldHolds compares the prediction with what the pools are made of.
-func (p *predicted) saysWhatAWorldHolds() {
+// predictsLiveNodes compares the prediction with what the pools are made of.
+func (p *predicted) predictsLiveNodes() {
 	p.Helper()
 	reasons := map[string]string{taintsPool: "NodePoolDrifted", volumesPool: "NodeClassDrift"}
 	want := map[string]string{}
@@ -88,7 +88,7 @@ func (p *predicted) saysWhatAWorldHolds() {
 			}
 		}
 	}
-	if diff := cmp.Diff(want, inWords(p.comment.Replaced)); diff != "" {
+	if diff := cmp.Diff(want, reasonsByClaim(p.comment.Replaced)); diff != "" {
 		p.Errorf("the prediction differs (-want +got):\n%s", diff)
 	}
 	if f := p.comment; len(f.Drifted)+len(f.Removed)+len(f.Fit.Unscheduled)+len(f.Unknown) > 0 || f.Rollout.Nodes != 6 || f.Rollout.Blocked != 2 || !f.Rollout.Incomplete {
@@ -99,8 +99,8 @@ func (p *predicted) saysWhatAWorldHolds() {
 	}
 }
 
-// inWords are the reasons of nodes, with what keeps them.
-func inWords(nodes []provision.Node) map[string]string {
+// reasonsByClaim are the reasons of nodes, with what keeps them.
+func reasonsByClaim(nodes []provision.Node) map[string]string {
 	out := map[string]string{}
 	for _, n := range nodes {
 		out[n.NodeClaim] = n.Reason
@@ -162,8 +162,8 @@ func (p *predicted) replaced(what string, now func(provision.Node) bool) {
 	p.Logf("%s: %d nodes after %s", what, len(goes), since(start))
 }
 
-// keptAreTold reads the live cluster as a rollout's report does.
-func (p *predicted) keptAreTold() {
+// reportsKeptNodes reads the live cluster as a rollout's report does.
+func (p *predicted) reportsKeptNodes() {
 	p.Helper()
 	want := slices.DeleteFunc(slices.Clone(p.comment.Replaced), func(n provision.Node) bool { return !n.Blocked() })
 	p.eventually("the nodes that are kept are told", func() error {
@@ -171,7 +171,7 @@ func (p *predicted) keptAreTold() {
 		if err != nil {
 			return err
 		}
-		if diff := cmp.Diff(inWords(want), inWords(nodes)); diff != "" || len(unknown) > 0 {
+		if diff := cmp.Diff(reasonsByClaim(want), reasonsByClaim(nodes)); diff != "" || len(unknown) > 0 {
 			return fmt.Errorf("unknown is %v, and they are (-want +got):\n%s", unknown, diff)
 		}
 		return nil
@@ -254,7 +254,7 @@ func (p *predicted) noOther() {
 	}
 	nodes, unknown, err := simulate.Drifted(p.Context(), p.fleet())
 	if err != nil || len(nodes)+len(unknown) > 0 {
-		p.Errorf("in the end there are still %v, %v, %v", inWords(nodes), unknown, err)
+		p.Errorf("in the end there are still %v, %v, %v", reasonsByClaim(nodes), unknown, err)
 	}
 	p.terminated(want)
 }

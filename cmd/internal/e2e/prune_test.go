@@ -61,7 +61,7 @@ func TestALargePruneWaitsForAPerson(t *testing.T) {
 	s.repo.write("config/staying00.yaml", s.configMap("staying00", "v2"))
 	s.repo.commit("Remove eleven of sixteen objects, change another")
 	s.handled()
-	message := s.troubled("PruneHeld")
+	message := s.waitForNotReady("PruneHeld")
 	if !strings.Contains(message, "would delete 11 of 16 objects, more than 50%") {
 		t.Errorf("the message does not say what it would delete: %s", message)
 	}
@@ -89,7 +89,7 @@ func TestALargePruneWaitsForAPerson(t *testing.T) {
 	}
 	s.repo.commit("Remove them again")
 	s.handled()
-	if again := s.troubled("PruneHeld"); s.tokenIn(again) == s.tokenIn(message) {
+	if again := s.waitForNotReady("PruneHeld"); s.tokenIn(again) == s.tokenIn(message) {
 		t.Error("the same hash stands for other objects")
 	}
 	// Git itself may take the wish back.
@@ -185,7 +185,7 @@ func TestADeletedSyncPrunesWhereItIsToldTo(t *testing.T) {
 	}
 	s.deleteSync()
 	// What would die with the namespace is not ours: that waits for a confirmation.
-	message := s.told("PruneHeld")
+	message := s.waitForEvent("PruneHeld")
 	if !strings.Contains(message, "1 configmap in it go with it") {
 		t.Errorf("the event does not say what would be lost: %s", message)
 	}
@@ -196,7 +196,7 @@ func TestADeletedSyncPrunesWhereItIsToldTo(t *testing.T) {
 	}
 	s.eventually("the right token is in the event", func() error {
 		// It changes once a and b are gone.
-		told := confirmation.FindStringSubmatch(s.lastTold("PruneHeld"))
+		told := confirmation.FindStringSubmatch(s.lastEventMessage("PruneHeld"))
 		if told == nil {
 			return errors.New("there is no token yet")
 		}
@@ -210,8 +210,8 @@ func TestADeletedSyncPrunesWhereItIsToldTo(t *testing.T) {
 	})
 }
 
-// lastTold is the message of the newest event of the Sync with that reason.
-func (s *syncFixture) lastTold(reason string) string {
+// lastEventMessage is the message of the newest event of the Sync with that reason.
+func (s *syncFixture) lastEventMessage(reason string) string {
 	s.Helper()
 	var events corev1.EventList
 	if err := hand.List(s.Context(), &events, client.InNamespace(s.system)); err != nil {

@@ -87,16 +87,16 @@ func newPulls(g gpuSuite) *pulls {
 	p := &pulls{gpuSuite: g, base: g.git.repo.branch}
 	p.owner = g.git.owner
 	p.made = gitserver.Repository{Owner: g.git.repo.user, Name: "nodes"}
-	token, err := world.Git.CreateToken(ctx, g.git.owner, "people", "write:repository", "write:issue", "write:user")
+	token, err := sharedEnv.Git.CreateToken(ctx, g.git.owner, "people", "write:repository", "write:issue", "write:user")
 	if err != nil {
 		g.Fatal(err)
 	}
 	p.owner.Token = token
-	if p.bot, err = world.Git.CreateUser(ctx, "poolwright-"+g.git.name); err != nil {
+	if p.bot, err = sharedEnv.Git.CreateUser(ctx, "poolwright-"+g.git.name); err != nil {
 		g.Fatal(err)
 	}
 	p.call(http.MethodPut, "/collaborators/"+p.bot.Name, map[string]string{"permission": "write"}, nil)
-	token, err = world.Git.CreateToken(ctx, p.bot, "poolwright", "read:user", "write:issue", "write:repository")
+	token, err = sharedEnv.Git.CreateToken(ctx, p.bot, "poolwright", "read:user", "write:issue", "write:repository")
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -128,14 +128,14 @@ func (p *pulls) call(method, path string, body, result any) {
 }
 
 func (p *pulls) calls(method, path string, body, result any) error {
-	return world.Git.Call(p.Context(), p.owner, method, "/repos/"+p.made.Owner+"/"+p.made.Name+path, body, result)
+	return sharedEnv.Git.Call(p.Context(), p.owner, method, "/repos/"+p.made.Owner+"/"+p.made.Name+path, body, result)
 }
 
 // open proposes files in a branch.
 func (p *pulls) open(branch, title string, files map[string]string) int {
 	p.Helper()
 	p.push(branch, title, files)
-	number, err := world.Git.CreatePullRequest(p.Context(), p.owner, p.made, gitserver.PullRequest{Head: branch, Base: p.base, Title: title})
+	number, err := sharedEnv.Git.CreatePullRequest(p.Context(), p.owner, p.made, gitserver.PullRequest{Head: branch, Base: p.base, Title: title})
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -176,8 +176,8 @@ func (p *pulls) comments(number int) (all []comment, err error) {
 	return all, p.calls(http.MethodGet, fmt.Sprintf("/issues/%d/comments", number), nil, &all)
 }
 
-// says waits for the one comment to say all of the words.
-func (p *pulls) says(number int, words ...string) (found comment) {
+// waitForComment waits for the one comment to say all of the words.
+func (p *pulls) waitForComment(number int, words ...string) (found comment) {
 	p.Helper()
 	p.eventually(fmt.Sprintf("the comment on #%d says %q", number, words), func() error {
 		all, err := p.comments(number)
@@ -304,11 +304,11 @@ func (p *pulls) livesToItsEnd() {
 	before := append(p.nodesAre(taintedPool, 2), p.nodesAre(diskedPool, 2)...)
 	opened := time.Now()
 	number := p.open("new-taint", "Taint the pool <img src=x> @everyone", map[string]string{"tainted.yaml": pullPoolText(taintedPool, "default", "new")})
-	first := p.says(number, "2 nodes replaced", "NodePoolDrifted", "taints")
+	first := p.waitForComment(number, "2 nodes replaced", "NodePoolDrifted", "taints")
 	p.Logf("commented %s after it was opened, by polling", time.Since(opened).Round(100*time.Millisecond))
 	classes := strings.ReplaceAll(p.example("clusters/dev/nodeclasses.yaml"), "200Gi", "300Gi")
 	head := p.push("new-taint", "And a bigger disk", map[string]string{"classes.yaml": classes})
-	second := p.says(number, "4 nodes replaced", "300Gi")
+	second := p.waitForComment(number, "4 nodes replaced", "300Gi")
 	if second.ID != first.ID {
 		p.Errorf("another comment was made: %d, %d", first.ID, second.ID)
 	}
@@ -322,13 +322,13 @@ func (p *pulls) livesToItsEnd() {
 	}
 	merged := p.merge(number)
 	p.stands(merged, rolloutStatus, "pending")
-	p.says(number, "4 nodes replaced", "Applied", "Roll-out")
+	p.waitForComment(number, "4 nodes replaced", "Applied", "Roll-out")
 	// Killed in the middle of it.
 	if err := p.now.Kill(); err != nil {
 		p.Fatal(err)
 	}
 	p.runs()
-	last := p.says(number, "Roll-out done")
+	last := p.waitForComment(number, "Roll-out done")
 	if last.ID != first.ID || !strings.HasPrefix(last.Body, strings.SplitN(second.Body, "\n", 3)[0]) {
 		p.Errorf("what was reviewed did not stay:\n%s", last.Body)
 	}
@@ -351,7 +351,7 @@ func (p *pulls) isABomb() {
 	}
 	pid := p.now.PID()
 	number := p.open("bomb", "A bomb", map[string]string{"bomb.yaml": bomb.String()})
-	p.says(number, "config/bomb.yaml", "limit exceeded")
+	p.waitForComment(number, "config/bomb.yaml", "limit exceeded")
 	if p.now.PID() != pid || p.now.Err() != nil || syscall.Kill(pid, 0) != nil {
 		p.Error("the controller did not outlive it")
 	}
@@ -361,7 +361,7 @@ func (p *pulls) isABomb() {
 // isElsewhere changes a file of no interest.
 func (p *pulls) isElsewhere() {
 	head := p.push("readme", "Say more", map[string]string{"../README.md": "# Nodes\n"})
-	number, err := world.Git.CreatePullRequest(p.Context(), p.owner, p.made, gitserver.PullRequest{Head: "readme", Base: p.base, Title: "Say more"})
+	number, err := sharedEnv.Git.CreatePullRequest(p.Context(), p.owner, p.made, gitserver.PullRequest{Head: "readme", Base: p.base, Title: "Say more"})
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -376,17 +376,17 @@ func (p *pulls) isElsewhere() {
 func (p *pulls) growsBeyondItsReview() {
 	number := p.open("newer-taint", "Taint the pool anew", map[string]string{"tainted.yaml": pullPoolText(taintedPool, "default", "newer")})
 	told := len(p.waitForNodeCount(taintedPool, 2))
-	p.says(number, fmt.Sprintf("%d nodes replaced", told))
+	p.waitForComment(number, fmt.Sprintf("%d nodes replaced", told))
 	p.scales(taintedPool, 7)
 	grown := p.nodesAre(taintedPool, 7)
 	merged := p.merge(number)
-	p.says(number, fmt.Sprintf("%d were predicted", told), "poolwright.dev/confirm")
+	p.waitForComment(number, fmt.Sprintf("%d were predicted", told), "poolwright.dev/confirm")
 	p.stands(merged, rolloutStatus, "pending")
 	if diff := cmp.Diff(grown, p.nodesAre(taintedPool, 7)); diff != "" {
 		p.Errorf("the nodes are others:\n%s", diff)
 	}
 	p.annotates(v1alpha1.ConfirmAnnotation, p.tokenFor("NodeReplacementHeld"))
-	p.says(number, "Applied", "Roll-out")
+	p.waitForComment(number, "Applied", "Roll-out")
 }
 
 // tokenFor is what confirms what the Sync holds for a reason.

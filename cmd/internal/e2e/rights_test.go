@@ -81,7 +81,7 @@ func TestNarrowRightsAreEnoughForWhatTheyName(t *testing.T) {
 	s.repo.remove("config/b.yaml")
 	s.repo.commit("Add a ServiceAccount, change a, remove b")
 	s.holds("a", "v2")
-	if message := s.troubled("ApplyFailed"); !strings.Contains(message, "serviceaccounts") || !strings.Contains(message, "config/account.yaml:1") {
+	if message := s.waitForNotReady("ApplyFailed"); !strings.Contains(message, "serviceaccounts") || !strings.Contains(message, "config/account.yaml:1") {
 		t.Errorf("the message does not say what is missing for which file: %s", message)
 	}
 	isPending(t, s.handled(), "ServiceAccount/"+s.apps+"/x", "config/account.yaml:1")
@@ -94,7 +94,7 @@ func TestNarrowRightsAreEnoughForWhatTheyName(t *testing.T) {
 	// What dies with a namespace cannot be counted without rights: that waits.
 	s.repo.remove("config/namespace.yaml")
 	s.repo.commit("Remove the namespace")
-	if message := s.troubled("PruneHeld"); !strings.Contains(message, "could not be counted") {
+	if message := s.waitForNotReady("PruneHeld"); !strings.Contains(message, "could not be counted") {
 		t.Errorf("the message does not say why it waits: %s", message)
 	}
 	s.deleteSync()

@@ -22,7 +22,7 @@ import (
 // empty nodes stay is made shorter by a commit, when the pods run.
 func TestSetupAltanova(t *testing.T) {
 	t.Parallel()
-	s := newSetup(t, "altanova")
+	s := newSetupSuite(t, "altanova")
 	launches := s.AWS.Watch(t.Context())
 	pods, list := s.record(&corev1.PodList{}, client.InNamespace("default")), s.record(&corev1.NodeList{})
 	s.creates("workloads/tinyllama.yaml")

@@ -28,7 +28,7 @@ import (
 // an empty node goes are made shorter by a commit, when the pods run.
 func TestSetupBaseten(t *testing.T) {
 	t.Parallel()
-	s := newSetup(t, "baseten")
+	s := newSetupSuite(t, "baseten")
 	others := s.autoscales("autoscaled", 2)
 	before := others.state()
 	all := []struct{ file, pool, kind string }{

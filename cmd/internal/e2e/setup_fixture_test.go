@@ -46,9 +46,9 @@ type setupSuite struct {
 	metrics string
 }
 
-// newSetup returns when the example is applied, AWS holds what its Cluster
+// newSetupSuite returns when the example is applied, AWS holds what its Cluster
 // declares, the engine runs and all pools can be launched from.
-func newSetup(t *testing.T, name string) setupSuite {
+func newSetupSuite(t *testing.T, name string) setupSuite {
 	t.Helper()
 	of, err := setups.Named(name)
 	if err != nil {
@@ -69,7 +69,7 @@ func newSetup(t *testing.T, name string) setupSuite {
 	}
 	t.Cleanup(func() {
 		if s.now != nil && t.Failed() {
-			t.Log(lastWords(s.now.Log()))
+			t.Log(logTail(s.now.Log()))
 		}
 	})
 	if s.hand, err = client.NewWithWatch(started.REST(), client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
@@ -91,15 +91,15 @@ func newSetup(t *testing.T, name string) setupSuite {
 // pushes makes the example the first commit of a repository of its own.
 func (s setupSuite) pushes() *gitLoop {
 	s.Helper()
-	owner, err := world.Git.CreateUser(s.Context(), "setup-"+s.of.Name)
+	owner, err := sharedEnv.Git.CreateUser(s.Context(), "setup-"+s.of.Name)
 	if err != nil {
 		s.Fatal(err)
 	}
-	made, err := world.Git.CreateRepository(s.Context(), owner, "nodes", true)
+	made, err := sharedEnv.Git.CreateRepository(s.Context(), owner, "nodes", true)
 	if err != nil {
 		s.Fatal(err)
 	}
-	token, err := world.Git.CreateToken(s.Context(), owner, "poolwright", "write:repository")
+	token, err := sharedEnv.Git.CreateToken(s.Context(), owner, "poolwright", "write:repository")
 	if err != nil {
 		s.Fatal(err)
 	}

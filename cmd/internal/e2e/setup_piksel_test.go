@@ -19,7 +19,7 @@ import (
 // made fewer by a commit before the nodes are empty.
 func TestSetupPiksel(t *testing.T) {
 	t.Parallel()
-	s := newSetup(t, "piksel")
+	s := newSetupSuite(t, "piksel")
 	s.creates("workloads/gpu.yaml")
 	s.creates("workloads/general.yaml")
 	gpuNode, general := s.lands("landcover-model"), s.lands("tile-export")

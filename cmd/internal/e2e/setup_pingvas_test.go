@@ -31,7 +31,7 @@ import (
 // which a node is replaced.
 func TestSetupPingvas(t *testing.T) {
 	t.Parallel()
-	s := newSetup(t, "pingvas")
+	s := newSetupSuite(t, "pingvas")
 	// The two cheapest are sold out, so the third in price is launched.
 	for _, kind := range []string{"g4dn.xlarge", "g4dn.2xlarge"} {
 		s.limit(aws.Offering{Type: kind, CapacityType: spot}, 0)

@@ -49,9 +49,9 @@ type syncFixture struct {
 // interval is how often the Syncs here ask Git.
 const interval = 5 * time.Second
 
-// patience bounds every wait. It is generous: the machine may be busy, and a
+// waitTimeout bounds every wait. It is generous: the machine may be busy, and a
 // test that passes does not wait for it.
-const patience = 3 * time.Minute
+const waitTimeout = 3 * time.Minute
 
 // newSyncFixture makes everything but the Sync and the controller.
 func newSyncFixture(t *testing.T, name string) *syncFixture {
@@ -63,14 +63,14 @@ func newSyncFixture(t *testing.T, name string) *syncFixture {
 		t.Fatal(err)
 	}
 	var err error
-	if s.owner, err = world.Git.CreateUser(ctx, "team-"+name); err != nil {
+	if s.owner, err = sharedEnv.Git.CreateUser(ctx, "team-"+name); err != nil {
 		t.Fatal(err)
 	}
-	made, err := world.Git.CreateRepository(ctx, s.owner, "nodes", true)
+	made, err := sharedEnv.Git.CreateRepository(ctx, s.owner, "nodes", true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.token, err = world.Git.CreateToken(ctx, s.owner, "poolwright", "write:repository"); err != nil {
+	if s.token, err = sharedEnv.Git.CreateToken(ctx, s.owner, "poolwright", "write:repository"); err != nil {
 		t.Fatal(err)
 	}
 	s.hide(s.token)
@@ -78,7 +78,7 @@ func newSyncFixture(t *testing.T, name string) *syncFixture {
 	s.git = newGitProxy(t)
 	// The branch is not the default one, so that it can be deleted.
 	s.repo = newRepo(t, made.URL, s.owner.Name, s.token, "live")
-	t.Cleanup(s.showsNoSecret)
+	t.Cleanup(s.logsContainNoSecret)
 	return s
 }
 
@@ -94,9 +94,9 @@ func (s *syncFixture) hide(word string) {
 	s.hidden = append(s.hidden, word, base64.StdEncoding.EncodeToString([]byte(word)))
 }
 
-// showsNoSecret reads all that the controllers ever said.
-func (s *syncFixture) showsNoSecret() {
-	logs, err := filepath.Glob(filepath.Join(world.Dir, "logs", s.name+"-*.log"))
+// logsContainNoSecret reads all that the controllers ever said.
+func (s *syncFixture) logsContainNoSecret() {
+	logs, err := filepath.Glob(filepath.Join(sharedEnv.Dir, "logs", s.name+"-*.log"))
 	if err != nil || len(logs) == 0 {
 		s.Errorf("no log of the controller was found: %v", err)
 	}
@@ -151,7 +151,7 @@ func (s *syncFixture) run(c *controller) {
 	c.lives++
 	log := fmt.Sprintf("%s-%s-%d", s.name, filepath.Base(c.mirrors), c.lives)
 	var err error
-	c.Process, err = world.Run(log, binary, append([]string{"run",
+	c.Process, err = sharedEnv.Run(log, binary, append([]string{"run",
 		"--namespace=" + s.system, "--kubeconfig=" + c.api.kubeconfig, "--cache-dir=" + c.mirrors, "--metrics-addr=0", "--health-addr=0"}, s.flags...)...)
 	if err != nil {
 		s.Fatal(err)
@@ -165,9 +165,9 @@ func (s *syncFixture) run(c *controller) {
 	s.now = c
 }
 
-// buryLease takes the lease from a controller that was killed, so that the next
+// deleteLease takes the lease from a controller that was killed, so that the next
 // one need not wait until it expires.
-func (s *syncFixture) buryLease() {
+func (s *syncFixture) deleteLease() {
 	s.Helper()
 	err := hand.DeleteAllOf(s.Context(), leaseObject(), client.InNamespace(s.system))
 	if err != nil {
@@ -233,7 +233,7 @@ func (s *syncFixture) credentials(password string) {
 // the controller or the environment has ended.
 func (s *syncFixture) eventually(what string, check func() error) {
 	s.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(waitTimeout)
 	tick := time.NewTicker(25 * time.Millisecond)
 	defer tick.Stop()
 	var ended <-chan struct{}
@@ -249,14 +249,14 @@ func (s *syncFixture) eventually(what string, check func() error) {
 		case <-tick.C:
 		case <-ended:
 			s.Fatalf("%s: the controller ended: %v", what, s.now.Err())
-		case <-world.Done():
-			s.Fatalf("%s: %v", what, world.Err())
+		case <-sharedEnv.Done():
+			s.Fatalf("%s: %v", what, sharedEnv.Err())
 		case <-deadline:
 			log := "no controller was started"
 			if s.now != nil {
-				log = lastWords(s.now.Log())
+				log = logTail(s.now.Log())
 			}
-			s.Fatalf("waited %s in vain until %s: %v\n%s", patience, what, err, log)
+			s.Fatalf("waited %s in vain until %s: %v\n%s", waitTimeout, what, err, log)
 		}
 	}
 }
@@ -300,10 +300,10 @@ func (s *syncFixture) dropCredentials() {
 // recreate replaces the repository by one of the same name without any commit.
 func (s *syncFixture) recreate() {
 	s.Helper()
-	if err := world.Git.Call(s.Context(), s.owner, http.MethodDelete, "/repos/"+s.owner.Name+"/nodes", nil, nil); err != nil {
+	if err := sharedEnv.Git.Call(s.Context(), s.owner, http.MethodDelete, "/repos/"+s.owner.Name+"/nodes", nil, nil); err != nil {
 		s.Fatal(err)
 	}
-	if _, err := world.Git.CreateRepository(s.Context(), s.owner, "nodes", true); err != nil {
+	if _, err := sharedEnv.Git.CreateRepository(s.Context(), s.owner, "nodes", true); err != nil {
 		s.Fatal(err)
 	}
 }

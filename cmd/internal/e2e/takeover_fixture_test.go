@@ -65,7 +65,7 @@ func newStocked(t *testing.T) *stocked {
 	t.Cleanup(func() {
 		for _, name := range []string{"karpenter", "poolwright"} {
 			if t.Failed() {
-				t.Log(name, lastWords(filepath.Join(s.Dir, "logs", name+".log")))
+				t.Log(name, logTail(filepath.Join(s.Dir, "logs", name+".log")))
 			}
 		}
 	})

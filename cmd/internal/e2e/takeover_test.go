@@ -30,7 +30,7 @@ func TestTakingOverFromAKarpenterAndBack(t *testing.T) {
 		s.addPod(pool)
 	}
 	for _, pool := range []string{"general", gpuPool} {
-		s.waitForSingleInstance(pool)
+		s.waitForNodeWithPod(pool)
 	}
 	s.Log("Karpenter's nodes are there")
 	before, err := s.incarnations()
@@ -139,7 +139,7 @@ func (s *stocked) provisions(before map[string]string) {
 	empty := s.living("general")[0]
 	s.dropPod("general")
 	s.addCritical()
-	s.waitForSingleInstance("critical")
+	s.waitForNodeWithPod("critical")
 	s.eventually("the empty node is gone", func() error {
 		if left := s.living("general"); len(left) > 0 {
 			return fmt.Errorf("%v", left)
@@ -241,7 +241,7 @@ func (s *stocked) handsBack() {
 	s.eventually("Karpenter leads again", func() error { return s.stockLeads(true) })
 	s.Logf("nobody provisioned for %s", since(stopped))
 	s.addPod("general")
-	s.waitForSingleInstance("general")
+	s.waitForNodeWithPod("general")
 	after, err := s.incarnations()
 	if err != nil {
 		s.Fatal(err)

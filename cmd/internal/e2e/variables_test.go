@@ -60,7 +60,7 @@ func TestVariablesComeFromTheSyncAndFromObjectsBesideIt(t *testing.T) {
 	})
 
 	// It waits for what it takes variables from, and says which.
-	if message := s.troubled("VariablesNotFound"); !strings.Contains(message, "ConfigMap settings, which is not in namespace "+s.system) {
+	if message := s.waitForNotReady("VariablesNotFound"); !strings.Contains(message, "ConfigMap settings, which is not in namespace "+s.system) {
 		t.Errorf("the message names nothing to create: %s", message)
 	}
 	s.variables(map[string]string{"VALUE": "v1"}, "first-token-of-many")
@@ -78,7 +78,7 @@ func TestVariablesComeFromTheSyncAndFromObjectsBesideIt(t *testing.T) {
 	// A person's plan has the same values, unless others are given.
 	s.expect(s.command("plan", "config"), 0)
 	s.expect(s.command("plan", "config", "--substitute", "VALUE=planned"), 1, "v1", "planned")
-	typed(t, world, s.repo.dir, "lint", "config").expect(t, 0, "config/a.yaml:5: warning: ${VALUE} has no value here")
+	typed(t, sharedEnv, s.repo.dir, "lint", "config").expect(t, 0, "config/a.yaml:5: warning: ${VALUE} has no value here")
 
 	// Another value is applied without a commit.
 	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.system, Name: "settings"}}
@@ -99,7 +99,7 @@ func TestVariablesComeFromTheSyncAndFromObjectsBesideIt(t *testing.T) {
 	s.repo.remove("config/leaving.yaml")
 	s.repo.commit("Use a variable that has no value")
 	s.handled()
-	if message := s.troubled("InvalidManifests"); !strings.Contains(message, "config/a.yaml:5: ") || !strings.Contains(message, "${MISSING}") {
+	if message := s.waitForNotReady("InvalidManifests"); !strings.Contains(message, "config/a.yaml:5: ") || !strings.Contains(message, "${MISSING}") {
 		t.Errorf("the message does not name the line: %s", message)
 	}
 	s.holds("a", "v2")

@@ -50,9 +50,9 @@ func (s *syncFixture) readyAs(name string) *v1alpha1.Sync {
 	return sync
 }
 
-// troubled waits until the Sync is not ready for the given reason, and an event
+// waitForNotReady waits until the Sync is not ready for the given reason, and an event
 // says so. It returns the message.
-func (s *syncFixture) troubled(reason string) string {
+func (s *syncFixture) waitForNotReady(reason string) string {
 	s.Helper()
 	var ready *metav1.Condition
 	s.eventually("the Sync is not ready: "+reason, func() error {
@@ -62,12 +62,12 @@ func (s *syncFixture) troubled(reason string) string {
 		}
 		return nil
 	})
-	s.told(reason)
+	s.waitForEvent(reason)
 	return ready.Message
 }
 
-// told waits for an event of the Sync with the reason, and returns its message.
-func (s *syncFixture) told(reason string) string {
+// waitForEvent waits for an event of the Sync with the reason, and returns its message.
+func (s *syncFixture) waitForEvent(reason string) string {
 	s.Helper()
 	message := ""
 	s.eventually("an event "+reason, func() error {

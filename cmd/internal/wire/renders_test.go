@@ -23,17 +23,17 @@ func at(tree, content string) gitsource.Snapshot {
 	return gitsource.Snapshot{TreeID: tree, FS: fstest.MapFS{"x/a.yaml": &fstest.MapFile{Data: []byte(content)}}}
 }
 
-type answer struct {
+type loadResult struct {
 	loaded checked.Folder
 	err    error
 }
 
 // asking loads in the background.
-func asking(ctx context.Context, r *rendercache.Cache, in *child.Runner, s gitsource.Snapshot) chan answer {
-	out := make(chan answer, 1)
+func asking(ctx context.Context, r *rendercache.Cache, in *child.Runner, s gitsource.Snapshot) chan loadResult {
+	out := make(chan loadResult, 1)
 	go func() {
 		loaded, err := r.Load(ctx, in, s, "x", substitute.Values{})
-		out <- answer{loaded, err}
+		out <- loadResult{loaded, err}
 	}()
 	return out
 }

@@ -163,7 +163,7 @@ func prepare(ctx context.Context, direct client.Client, cfg Config) (cluster.Des
 // prepareOnce reads the Cluster once, so that the engine runs with the CRDs of the very
 // gates that it is started with. What changes meanwhile, the watcher finds.
 func prepareOnce(ctx context.Context, direct client.Client, cfg Config) (cluster.Desired, error) {
-	if err := errors.Join(connect.EnsureNamespace(ctx, direct, cfg.Namespace), crds.InstallOwn(ctx, direct)); err != nil {
+	if err := errors.Join(connect.CreateNamespace(ctx, direct, cfg.Namespace), crds.InstallOwn(ctx, direct)); err != nil {
 		return cluster.Desired{}, err
 	}
 	now, err := cluster.ReadDesired(ctx, direct)
@@ -216,7 +216,7 @@ func (a *app) manager(ctx context.Context) (manager.Manager, error) {
 		a.cluster.Block(blocked)
 		a.cfg.Logger.Info("The engine is blocked", "reason", blocked.Reason, "message", blocked.Message)
 	}
-	lowerMemory()
+	setGCPercent()
 	mgr, err := a.newManager(rest.CopyConfig(a.cfg.REST), a.managerOptions(false))
 	if err != nil {
 		return nil, fmt.Errorf("building the manager: %w", err)
@@ -224,10 +224,10 @@ func (a *app) manager(ctx context.Context) (manager.Manager, error) {
 	return mgr, a.addOurs(mgr)
 }
 
-// lowerMemory lets the collector run four times as often as Go's default. Without the
+// setGCPercent lets the collector run four times as often as Go's default. Without the
 // engine the process mostly waits, and memory is worth more than its processor
 // time. Whoever set GOGC knows better.
-func lowerMemory() {
+func setGCPercent() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(25)
 	}

@@ -43,7 +43,7 @@ func TestASlowFolderEndsByItselfAndBlamesNoOther(t *testing.T) {
 	const cpu = time.Second
 	r, slots := &rendercache.Cache{}, child.NewSemaphore()
 	in := &child.Runner{Semaphore: slots, Limits: child.Limits{CPU: cpu}}
-	var slow []chan answer
+	var slow []chan loadResult
 	for i := range 2 {
 		slow = append(slow, asking(t.Context(), r, in, gitsource.Snapshot{TreeID: fmt.Sprint("slow", i), FS: slowFolder()}))
 	}

@@ -48,14 +48,14 @@ func poolDefinition(t *testing.T, fields ...string) client.Reader {
 	return nil
 }
 
-// judgedBy is admitted without an API server.
-type judgedBy struct {
+// admittedTarget is admitted without an API server.
+type admittedTarget struct {
 	targets.Target
 	refusals *admission.Refusals
 	live     client.Reader
 }
 
-func (j judgedBy) Want(ctx context.Context, declared state.Set) (state.Set, error) {
+func (j admittedTarget) Want(ctx context.Context, declared state.Set) (state.Set, error) {
 	return j.refusals.Want(ctx, j.Target, crds.Live(ctx, j.live), declared)
 }
 
@@ -92,7 +92,7 @@ func TestAnObjectWithAnUnknownFieldIsRefusedBeforeAnythingIsApplied(t *testing.T
 			var got []string
 			for _, w := range []reconciler.NamedTarget{
 				{Name: aws.Name, Target: aws.Offline(said.Of)},
-				{Name: kubernetes.Name, Target: judgedBy{kubernetes.Offline("dev"), said, c.live}},
+				{Name: kubernetes.Name, Target: admittedTarget{kubernetes.Offline("dev"), said, c.live}},
 			} {
 				set, err := w.Target.Want(t.Context(), d.Set)
 				mistakes, ok := errors.AsType[*targets.ProblemsError](err)

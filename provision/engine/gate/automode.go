@@ -64,9 +64,9 @@ func ifKnown(err error) error {
 
 // some names the first five of a sorted list.
 func some(names []string) string {
-	const shown = 5
-	if len(names) <= shown {
+	const listed = 5
+	if len(names) <= listed {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:listed], ", "), len(names)-listed)
 }

@@ -247,18 +247,18 @@ func (l *logs) contains(part string) bool {
 	return strings.Contains(strings.ReplaceAll(l.text.String(), `"msg"=`, ""), part)
 }
 
-// patience is how long anything may take on a busy machine.
-const patience = 10 * time.Minute
+// waitTimeout is how long anything may take on a busy machine.
+const waitTimeout = 10 * time.Minute
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline, tick := time.After(patience), time.NewTicker(50*time.Millisecond)
+	deadline, tick := time.After(waitTimeout), time.NewTicker(50*time.Millisecond)
 	defer tick.Stop()
 	for !holds() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("waited %s in vain for %s", patience, what)
+			t.Fatalf("waited %s in vain for %s", waitTimeout, what)
 		}
 	}
 }

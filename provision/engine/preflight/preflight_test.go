@@ -13,13 +13,13 @@ import (
 	"github.com/poolwright/poolwright/provision/engine/preflight"
 )
 
-// answers plays IAM.
-type answers struct {
+// iamResponse plays IAM.
+type iamResponse struct {
 	status int
 	body   string
 }
 
-func (a answers) Do(r *http.Request) (*http.Response, error) {
+func (a iamResponse) Do(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: a.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(a.body)), Request: r}, nil
 }
 
@@ -51,13 +51,13 @@ func TestASpotRoleIsMissingOnlyWhenIAMSaysSo(t *testing.T) {
 		return `<ErrorResponse><Error><Type>Sender</Type><Code>` + code + `</Code><Message>m</Message></Error></ErrorResponse>`
 	}
 	for name, c := range map[string]struct {
-		answers answers
+		answers iamResponse
 		missing bool
 		fails   bool
 	}{
-		"it is there": {answers{200, `<GetRoleResponse><GetRoleResult><Role><RoleName>AWSServiceRoleForEC2Spot</RoleName></Role></GetRoleResult></GetRoleResponse>`}, false, false},
-		"it is not":   {answers{404, problem("NoSuchEntity")}, true, false},
-		"no one says": {answers{403, problem("AccessDenied")}, false, true},
+		"it is there": {iamResponse{200, `<GetRoleResponse><GetRoleResult><Role><RoleName>AWSServiceRoleForEC2Spot</RoleName></Role></GetRoleResult></GetRoleResponse>`}, false, false},
+		"it is not":   {iamResponse{404, problem("NoSuchEntity")}, true, false},
+		"no one says": {iamResponse{403, problem("AccessDenied")}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			missing, err := preflight.SpotRoleMissing(t.Context(), config(someone, c.answers))

@@ -142,9 +142,9 @@ func (f fleet) knows(claim *karpv1.NodeClaim) bool {
 
 // firstFew names the first three of a sorted list.
 func firstFew(names []string) string {
-	const shown = 3
-	if len(names) <= shown {
+	const listed = 3
+	if len(names) <= listed {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:listed], ", "), len(names)-listed)
 }

@@ -29,14 +29,14 @@ const authority = "Q0E="
 
 // cluster is what a case changes before it is compared.
 type cluster struct {
-	deployment *appsv1.Deployment
-	crd        *apiextensionsv1.CustomResourceDefinition
-	pool       *karpv1.NodePool
-	class      *awsv1.EC2NodeClass
-	claims     []*karpv1.NodeClaim
-	settings   engine.Settings
-	nameless   bool              // has no CA
-	told       map[string]string // by ConfigMap settings
+	deployment   *appsv1.Deployment
+	crd          *apiextensionsv1.CustomResourceDefinition
+	pool         *karpv1.NodePool
+	class        *awsv1.EC2NodeClass
+	claims       []*karpv1.NodeClaim
+	settings     engine.Settings
+	nameless     bool              // has no CA
+	settingsData map[string]string // by ConfigMap settings
 }
 
 // env sets a variable of the Deployment's container.
@@ -88,7 +88,7 @@ func (c *cluster) client(t *testing.T) client.Client {
 	if err := apiextensionsv1.AddToScheme(scheme.Scheme); err != nil {
 		t.Fatal(err)
 	}
-	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.deployment.Namespace, Name: "settings"}, Data: c.told}
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.deployment.Namespace, Name: "settings"}, Data: c.settingsData}
 	objects := []client.Object{c.deployment, c.crd, c.pool, c.class, settings}
 	for _, claim := range c.claims {
 		objects = append(objects, claim)
@@ -154,7 +154,7 @@ func TestWhatIsToldOfAKarpenterThatRunsAlready(t *testing.T) {
 				container.Env = append(container.Env, corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: settings, Key: key}}})
 			}
 			container.EnvFrom = []corev1.EnvFromSource{{Prefix: "BATCH_", ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: settings}}}
-			c.told = map[string]string{"cluster": "prod", "queue": "theirs", "IDLE_DURATION": "7s"}
+			c.settingsData = map[string]string{"cluster": "prod", "queue": "theirs", "IDLE_DURATION": "7s"}
 		}},
 		{"flags outweigh variables", func(c *cluster) {
 			c.deployment.Spec.Template.Spec.Containers[0].Args = []string{"--interruption-queue=theirs", "-cluster-name", "prod", "--isolated-vpc", "--batch-idle-duration=$(IDLE)"}

@@ -34,8 +34,8 @@ type machine struct {
 	serving bool
 	// ready is when the plugin's pod became ready, told when the kubelet last told
 	// the API server what the node offers.
-	ready, told time.Time
-	away        bool
+	ready, reported time.Time
+	away            bool
 }
 
 const (
@@ -82,7 +82,7 @@ func (w *fixture) run() {
 			break
 		}
 	}
-	if said := w.said(); len(w.deleted) != len(w.nodes) || !w.rests() || said != "" {
+	if said := w.takeEvents(); len(w.deleted) != len(w.nodes) || !w.rests() || said != "" {
 		w.Errorf("in the end: deleted %v, states %v, events %q", w.deleted, w.roller.States(), said)
 	}
 }
@@ -132,7 +132,7 @@ func (w *fixture) simulate() {
 		case pod != nil && podReady(pod) && !m.serving && (now.Sub(m.ready) > registers || w.random.IntN(3) == 0):
 			m.serving = true
 		}
-		if now.Sub(m.told) >= heartbeat-1500*time.Millisecond {
+		if now.Sub(m.reported) >= heartbeat-1500*time.Millisecond {
 			w.notify(name, m)
 		}
 		if w.random.IntN(200) == 0 {
@@ -151,7 +151,7 @@ func (w *fixture) notify(name string, m *machine) {
 	if !m.serving {
 		offer = profile.Offer(0)
 	}
-	m.told = w.clock.Now()
+	m.reported = w.clock.Now()
 	if offer.Differs(w.node(name).Status.Allocatable) == "" {
 		return
 	}

@@ -79,7 +79,7 @@ func TestANewPluginMustGoOnAgreeing(t *testing.T) {
 	s.step()
 	s.goes("all done")
 	s.is("a", "")
-	if got := s.marked("a2"); got != (mark{}) || s.said() != "" {
+	if got := s.marked("a2"); got != (mark{}) || s.takeEvents() != "" {
 		t.Errorf("at the end marked %v", got)
 	}
 }
@@ -96,7 +96,7 @@ func TestABrokenPluginStopsTheRolloutOnTheFirstNode(t *testing.T) {
 	s.put(broken)
 	change(s, node("a1"), offering(0, gpu.Resource))
 	s.clock.Step(10*time.Minute - time.Second)
-	if again := s.step().RequeueAfter; again != time.Second || s.said() != "" {
+	if again := s.step().RequeueAfter; again != time.Second || s.takeEvents() != "" {
 		t.Errorf("looks again after %v", again)
 	}
 	s.clock.Step(time.Second)
@@ -104,7 +104,7 @@ func TestABrokenPluginStopsTheRolloutOnTheFirstNode(t *testing.T) {
 	const why = "stopped: node a1 does not offer its GPUs with the new plugin: the plugin's container plugin waits: CrashLoopBackOff: unable to load config"
 	s.is("a", "0 of 2 plugins replaced; "+why)
 	s.is("b", "0 of 1 plugins replaced; "+strings.Replace(why, "node a1", "node a1 of pool a", 1))
-	said := s.said()
+	said := s.takeEvents()
 	for _, part := range []string{"Warning RolloutStopped node a1 of pool a", "10m0s", "InvalidConfig: the plugin's container", "unable to load config"} {
 		if !strings.Contains(said, part) {
 			t.Errorf("the event %q does not tell %q", said, part)
@@ -113,7 +113,7 @@ func TestABrokenPluginStopsTheRolloutOnTheFirstNode(t *testing.T) {
 	s.restart()
 	s.clock.Step(hour)
 	s.step()
-	if said := s.said(); said != "" {
+	if said := s.takeEvents(); said != "" {
 		t.Errorf("it is said again: %s", said)
 	}
 	s.goes("stopped for good")
@@ -139,12 +139,12 @@ func TestABrokenPluginStopsTheRolloutOnTheFirstNode(t *testing.T) {
 		s.is("a", "0 of 2 plugins replaced; waits for the new plugin of node a1")
 		s.clock.Step(hour - time.Minute)
 		s.step()
-		if said := s.said(); strings.Count(said, "RolloutStopped") != 0 {
+		if said := s.takeEvents(); strings.Count(said, "RolloutStopped") != 0 {
 			t.Errorf("its time begins with the new pod: %s", said)
 		}
 		s.clock.Step(time.Minute)
 		s.step()
-		if said := s.said(); strings.Count(said, "RolloutStopped") != 1 {
+		if said := s.takeEvents(); strings.Count(said, "RolloutStopped") != 1 {
 			t.Errorf("the newest is out of time, too: %q", said)
 		}
 		s.goes("stopped again")
@@ -161,7 +161,7 @@ func TestAStopIsSaidOnceEvenWhereThePodWasReplacedByHand(t *testing.T) {
 	s := newStage(t, set("ten", "new"), node("a1", marking("old", "bad", hour)), plugin("a1", "new", hour, unready))
 	s.step()
 	s.step()
-	if said := s.said(); strings.Count(said, "RolloutStopped") != 1 {
+	if said := s.takeEvents(); strings.Count(said, "RolloutStopped") != 1 {
 		t.Errorf("said %q", said)
 	}
 }

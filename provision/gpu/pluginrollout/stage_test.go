@@ -210,8 +210,8 @@ func (s *stage) put(o client.Object) {
 	}
 }
 
-// said are the events so far.
-func (s *stage) said() string {
+// takeEvents are the events so far.
+func (s *stage) takeEvents() string {
 	var out []string
 	for {
 		select {

@@ -47,14 +47,14 @@ var sliced = gpu.Profile{
 // bench is an API server, a cache of it that may lag, and what the Controller needs.
 type bench struct {
 	*testing.T
-	keeper   *readiness.Controller
-	api      client.WithWatch
-	cache    *lagging
-	clock    *clocktesting.FakeClock
-	book     *book
-	events   *record.FakeRecorder
-	registry *prometheus.Registry
-	sharing  gpu.Sharing
+	controller *readiness.Controller
+	api        client.WithWatch
+	cache      *lagging
+	clock      *clocktesting.FakeClock
+	book       *book
+	events     *record.FakeRecorder
+	registry   *prometheus.Registry
+	sharing    gpu.Sharing
 	// live is what is read past caches instead of sharing, where it is given.
 	live *gpu.Sharing
 	// foreign is true while another Karpenter's nodes are looked at.
@@ -167,7 +167,7 @@ func (b *bench) restart() {
 		return b.sharing, b.unknown
 	}
 	var err error
-	b.keeper, err = readiness.New(cfg)
+	b.controller, err = readiness.New(cfg)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func (b *bench) step() time.Duration {
 }
 
 func (b *bench) reconcile() (reconcile.Result, error) {
-	return b.keeper.Reconcile(b.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: nodeName}})
+	return b.controller.Reconcile(b.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: nodeName}})
 }
 
 func (b *bench) node() *corev1.Node {
@@ -261,7 +261,7 @@ func (b *bench) drop(o client.Object) {
 }
 
 // messageSuffix takes the events so far.
-func (b *bench) said() []string {
+func (b *bench) takeEvents() []string {
 	var out []string
 	for {
 		select {
@@ -275,7 +275,7 @@ func (b *bench) said() []string {
 
 func (b *bench) pools() []gpu.PoolState {
 	b.Helper()
-	pools, err := b.keeper.Pools(b.Context())
+	pools, err := b.controller.Pools(b.Context())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func TestWeVouchForARunningNodeUntilItHasFailedForLongerThanARestart(t *testing.
 	b.clock.Step(time.Hour)
 	b.step()
 	want := []string{"Warning Mismatch The node does not offer nvidia.com/gpu=40,nvidia.com/gpu.shared=0 (profile sliced): the node offers none yet: nvidia.com/gpu: 0 of 40"}
-	if diff := cmp.Diff(want, b.said()); diff != "" {
+	if diff := cmp.Diff(want, b.takeEvents()); diff != "" {
 		t.Error(diff)
 	}
 	trouble := []gpu.UnhealthyNode{{Node: nodeName, Claim: claimName, Reason: "Mismatch", Message: "the node offers none yet: nvidia.com/gpu: 0 of 40", Since: epoch.Add(time.Hour)}}
@@ -68,7 +68,7 @@ func TestATroubleThatEndsInTimeWasNone(t *testing.T) {
 		b.edit(offering(40))
 		b.step()
 	}
-	if b.offer() != offered40 || len(b.said()) > 0 {
+	if b.offer() != offered40 || len(b.takeEvents()) > 0 {
 		t.Errorf("offer %q", b.offer())
 	}
 	b.edit(offering(0))
@@ -143,7 +143,7 @@ func TestARunningNodeOutsideOfTheOrdinary(t *testing.T) {
 			for _, trouble := range b.pools()[0].Unhealthy {
 				got += trouble.Reason
 			}
-			if got != c.trouble || len(b.said()) != c.events {
+			if got != c.trouble || len(b.takeEvents()) != c.events {
 				t.Errorf("trouble %q, want %q", got, c.trouble)
 			}
 		})
@@ -171,7 +171,7 @@ func TestPoolsAreToldSortedWithWhatTheyOffer(t *testing.T) {
 		t.Error(diff)
 	}
 	b.cache.fails = errors.New("down")
-	if _, err := b.keeper.Pools(context.Background()); err == nil {
+	if _, err := b.controller.Pools(context.Background()); err == nil {
 		t.Error("a cache that does not answer shows no pools, and no error")
 	}
 }

@@ -32,9 +32,9 @@ import (
 // played by hand but the DaemonSet controller.
 type live struct {
 	*testing.T
-	api      client.Client
-	keeper   *readiness.Controller
-	registry *prometheus.Registry
+	api        client.Client
+	controller *readiness.Controller
+	registry   *prometheus.Registry
 
 	mu      sync.Mutex
 	sharing gpu.Sharing
@@ -94,11 +94,11 @@ func startLive(t *testing.T, server *rest.Config) *live {
 		Recorder: mgr.GetEventRecorderFor("poolwright"), Log: logr.Discard(),
 	}
 	cfg.Sharing.Read, cfg.Sharing.Peek, cfg.Sharing.Live = sharing, sharing, sharing
-	l.keeper, err = readiness.New(cfg)
+	l.controller, err = readiness.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.keeper.SetupWithManager(mgr); err != nil {
+	if err := l.controller.SetupWithManager(mgr); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -37,14 +37,14 @@ func TestANodeIsReleasedOnceItOffersItsGPUs(t *testing.T) {
 		t.Errorf("taints %s, offer %q", b.taints(), b.offer())
 	}
 	want := []string{"Normal GPUsOffered GPUs are offered: nvidia.com/gpu 40 (profile sliced), 7s after registration"}
-	if diff := cmp.Diff(want, b.said()); diff != "" {
+	if diff := cmp.Diff(want, b.takeEvents()); diff != "" {
 		t.Error(diff)
 	}
 	if len(b.book.offered) != 1 || b.metric("poolwright_gpu_node_offer_seconds") != "nodepool=shared 1" {
 		t.Errorf("the book heard %v, the histogram has %q", b.book.offered, b.metric("poolwright_gpu_node_offer_seconds"))
 	}
 	b.fails = func(verb string, _ client.Object) error { return errors.New("another " + verb) }
-	if b.step(); len(b.said()) != 0 || len(b.book.offered) != 1 {
+	if b.step(); len(b.takeEvents()) != 0 || len(b.book.offered) != 1 {
 		t.Error("a released node was released again")
 	}
 }
@@ -87,7 +87,7 @@ func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 			if gone != c.gone || !gone && b.offer() != offered40 || b.node().Annotations["other"] != "stays" {
 				t.Errorf("taints %s, annotations %v", b.taints(), b.node().Annotations)
 			}
-			if b.claim() == nil || len(b.book.failed)+len(b.book.offered)+len(b.said()) > 0 {
+			if b.claim() == nil || len(b.book.failed)+len(b.book.offered)+len(b.takeEvents()) > 0 {
 				t.Error("more was done to it")
 			}
 		})
@@ -105,7 +105,7 @@ func TestAReleaseNeverUndoesAnothersEditOfTheTaints(t *testing.T) {
 	if wait := b.step(); wait <= 0 || wait > time.Second {
 		t.Errorf("after a conflict it is looked at again after %s", wait)
 	}
-	if b.taints() != "fresh nvidia.com/gpu "+gpu.StartupTaint || len(b.book.offered)+len(b.said()) > 0 {
+	if b.taints() != "fresh nvidia.com/gpu "+gpu.StartupTaint || len(b.book.offered)+len(b.takeEvents()) > 0 {
 		t.Errorf("taints %s, book %v", b.taints(), b.book.offered)
 	}
 	thaw()
@@ -248,7 +248,7 @@ func TestANodeThatCameWithoutTheTaintEndsTheRowOfFailuresToo(t *testing.T) {
 	for range 2 {
 		b.step()
 	}
-	if b.offer() != offered40 || len(b.book.offered) != 1 || len(b.said()) != 0 {
+	if b.offer() != offered40 || len(b.book.offered) != 1 || len(b.takeEvents()) != 0 {
 		t.Errorf("offer %q, book %v", b.offer(), b.book.offered)
 	}
 }
@@ -262,7 +262,7 @@ func TestWhileNobodyKnowsHowGPUsAreSharedNothingIsDone(t *testing.T) {
 	if _, err := b.reconcile(); !errors.Is(err, b.unknown) || !strings.Contains(b.taints(), gpu.StartupTaint) || b.claim() == nil {
 		t.Errorf("error %v, taints %s", err, b.taints())
 	}
-	if _, err := b.keeper.Pools(t.Context()); !errors.Is(err, b.unknown) {
+	if _, err := b.controller.Pools(t.Context()); !errors.Is(err, b.unknown) {
 		t.Errorf("pools: %v", err)
 	}
 }

@@ -48,7 +48,7 @@ func TestANodeThatNeverOffersItsGPUsIsReplacedAtItsDeadline(t *testing.T) {
 		t.Errorf("its taints are %s", b.taints())
 	}
 	words := "Warning MissingGPUs The node does not offer nvidia.com/gpu=40,nvidia.com/gpu.shared=0 (profile sliced) 10m0s after registration and is replaced: the node offers nvidia.com/gpu: 30 of 40"
-	if diff := cmp.Diff([]string{words, words}, b.said()); diff != "" {
+	if diff := cmp.Diff([]string{words, words}, b.takeEvents()); diff != "" {
 		t.Error(diff)
 	}
 	if b.book.last != "MissingGPUs: the node offers nvidia.com/gpu: 30 of 40" || len(b.book.failed) != 1 || len(b.book.offered) != 0 {
@@ -66,7 +66,7 @@ func TestARepeatedFailureSaysUntilWhenThePoolIsHeld(t *testing.T) {
 	b.clock.SetTime(epoch.Add(11 * time.Minute))
 	b.book.failed, b.book.until = []string{"shared"}, epoch.Add(64*time.Minute)
 	b.step()
-	if said := b.said(); len(said) != 2 || !strings.HasSuffix(said[0], "; it is number 2 in a row: no GPU node of pool shared is launched until 15:04 UTC") {
+	if said := b.takeEvents(); len(said) != 2 || !strings.HasSuffix(said[0], "; it is number 2 in a row: no GPU node of pool shared is launched until 15:04 UTC") {
 		t.Errorf("%q", said)
 	}
 	b.drop(node)
@@ -221,12 +221,12 @@ func TestAFailureCountsOnceTheClaimIsDeleted(t *testing.T) {
 	if _, err := b.reconcile(); err == nil {
 		t.Fatal("the deletion did not fail")
 	}
-	if len(b.book.failed) != 0 || len(b.said()) != 0 || b.metric("poolwright_gpu_nodes_replaced_total") != "" {
+	if len(b.book.failed) != 0 || len(b.takeEvents()) != 0 || b.metric("poolwright_gpu_nodes_replaced_total") != "" {
 		t.Errorf("counted or told before it happened: %d failures", len(b.book.failed))
 	}
 	down = false
 	b.step()
-	if len(b.book.failed) != 1 || b.claim() != nil || len(b.said()) != 2 {
+	if len(b.book.failed) != 1 || b.claim() != nil || len(b.takeEvents()) != 2 {
 		t.Errorf("%d failures, claim %v", len(b.book.failed), b.claim())
 	}
 }
@@ -251,7 +251,7 @@ func TestANodeThatIsSavedByAConflictHasNotFailed(t *testing.T) {
 	if _, marked := b.claim().Annotations[failed]; marked || b.offer() != offered40 || len(b.book.failed) != 0 {
 		t.Errorf("marked %v, offer %q, book %v", marked, b.offer(), b.book.failed)
 	}
-	if said := b.said(); len(said) != 1 || !strings.HasPrefix(said[0], "Normal GPUsOffered") {
+	if said := b.takeEvents(); len(said) != 1 || !strings.HasPrefix(said[0], "Normal GPUsOffered") {
 		t.Errorf("%q", said)
 	}
 }

@@ -147,7 +147,7 @@ func neverOffers(l *live) {
 		l.Fatal("it is replaced before its time")
 	}
 	l.share(profileFor("never", time.Second))
-	l.keeper.Refresh()
+	l.controller.Refresh()
 	l.eventually(func() string {
 		l.must(l.api.Get(l.Context(), client.ObjectKey{Name: "never"}, claim))
 		if claim.DeletionTimestamp == nil {
@@ -166,7 +166,7 @@ func neverOffers(l *live) {
 		}
 		return fmt.Sprintf("events %q", l.events("never"))
 	})
-	l.keeper.Refresh()
+	l.controller.Refresh()
 	if failures, _, last := l.State("never"); failures != 1 || last != "MissingGPUs: the node offers nvidia.com/gpu: 30 of 40" {
 		l.Errorf("the book has %d failures, the last is %s", failures, last)
 	}
@@ -186,7 +186,7 @@ func pluginRemoved(l *live) {
 		l.Fatal("it was released with whole GPUs")
 	}
 	l.share(gpu.Sharing{})
-	l.keeper.Refresh()
+	l.controller.Refresh()
 	l.eventually(func() string {
 		if l.startupTaint("removed") {
 			return "it is still held"

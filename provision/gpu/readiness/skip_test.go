@@ -68,7 +68,7 @@ func TestANodeThatPodsMayHaveComeToIsNeverReplaced(t *testing.T) {
 				b.step()
 			}
 			if b.claim() == nil || b.claim().Annotations[failed] != "" || len(b.book.failed) > 0 || b.offer() != c.offer {
-				t.Errorf("claim %v, offer %q, said %q", b.claim(), b.offer(), b.said())
+				t.Errorf("claim %v, offer %q, said %q", b.claim(), b.offer(), b.takeEvents())
 			}
 			got := ""
 			for _, trouble := range b.pools()[0].Unhealthy {
@@ -152,7 +152,7 @@ func TestWhatSparesANodeThatIsOutOfTime(t *testing.T) {
 				}
 			}
 			if (b.claim() != nil) != (c.reason != "") {
-				t.Fatalf("claim %v, said %q", b.claim(), b.said())
+				t.Fatalf("claim %v, said %q", b.claim(), b.takeEvents())
 			}
 			if c.reason == "" {
 				return
@@ -160,7 +160,7 @@ func TestWhatSparesANodeThatIsOutOfTime(t *testing.T) {
 			if b.claim().Annotations[failed] != "" || len(b.book.failed) > 0 || b.metric("poolwright_gpu_nodes_replaced_total") != "" {
 				t.Errorf("claim %v, book %v", b.claim(), b.book.failed)
 			}
-			said := b.said()
+			said := b.takeEvents()
 			if len(said) != 2 || !strings.HasPrefix(said[0], "Warning "+c.reason+" ") || !strings.Contains(said[0], c.message) || strings.Contains(said[0], "is replaced") {
 				t.Errorf("said, other than once of node and claim: %q", said)
 			}
@@ -208,7 +208,7 @@ func crowd(t *testing.T, n int) (b *bench, look func() (claims int, waits []time
 		var waits []time.Duration
 		for i := range n {
 			request := reconcile.Request{NamespacedName: client.ObjectKey{Name: fmt.Sprint("n", i)}}
-			result, err := b.keeper.Reconcile(t.Context(), request)
+			result, err := b.controller.Reconcile(t.Context(), request)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -139,7 +139,7 @@ func TestOurWordStandsWhileTheRolloutWorks(t *testing.T) {
 				t.Errorf("it stands for %s, want %s", got, c.stands)
 			}
 			b.clock.SetTime(epoch.Add(c.stands - time.Second))
-			if b.step(); b.offer() != offered40 || b.pools()[0].Unhealthy != nil || len(b.said()) != 0 {
+			if b.step(); b.offer() != offered40 || b.pools()[0].Unhealthy != nil || len(b.takeEvents()) != 0 {
 				t.Errorf("before: offer %q, %+v", b.offer(), b.pools())
 			}
 			b.clock.Step(time.Second)

@@ -13,15 +13,15 @@ import (
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 )
 
-// shownVersion names the environment variable with the Kubernetes version, such
+// reportedVersion names the environment variable with the Kubernetes version, such
 // as 1.32, that kube-apiserver shows at /version; without it, its own. What it
 // serves stays as it is: the API server's own --emulated-version goes back three
 // minor versions only, and what clients decide by the version goes further.
-const shownVersion = "SANDBOX_KUBERNETES_VERSION"
+const reportedVersion = "SANDBOX_KUBERNETES_VERSION"
 
 func runAPIServer() int {
-	if shown := os.Getenv(shownVersion); shown != "" {
-		if err := show(shown); err != nil {
+	if reported := os.Getenv(reportedVersion); reported != "" {
+		if err := overrideVersion(reported); err != nil {
 			fmt.Fprintf(os.Stderr, "controlplane: %v\n", err)
 			return 2
 		}
@@ -29,26 +29,26 @@ func runAPIServer() int {
 	return cli.Run(apiserver.NewAPIServerCommand())
 }
 
-// show replaces what is registered for the API server before it reads it.
-func show(shown string) error {
-	v, err := version.ParseMajorMinor(shown)
+// overrideVersion replaces what is registered for the API server before it reads it.
+func overrideVersion(reported string) error {
+	v, err := version.ParseMajorMinor(reported)
 	if err != nil {
-		return fmt.Errorf("%s is %q, not of the form 1.32: %w", shownVersion, shown, err)
+		return fmt.Errorf("%s is %q, not of the form 1.32: %w", reportedVersion, reported, err)
 	}
 	registry := compatibility.DefaultComponentGlobalsRegistry
 	registry.Reset()
-	as := shownAs{MutableEffectiveVersion: compatibility.DefaultBuildEffectiveVersion(), version: v}
+	as := versionOverride{MutableEffectiveVersion: compatibility.DefaultBuildEffectiveVersion(), version: v}
 	return registry.Register(basecompatibility.DefaultKubeComponent, as, utilfeature.DefaultMutableFeatureGate)
 }
 
-// shownAs is the API server's version under another name.
-type shownAs struct {
+// versionOverride is the API server's version under another name.
+type versionOverride struct {
 	basecompatibility.MutableEffectiveVersion
 	version *version.Version
 }
 
 // Info is what /version answers.
-func (s shownAs) Info() *apiversion.Info {
+func (s versionOverride) Info() *apiversion.Info {
 	info := s.MutableEffectiveVersion.Info()
 	info.Major, info.Minor = fmt.Sprint(s.version.Major()), fmt.Sprint(s.version.Minor())
 	info.GitVersion = fmt.Sprintf("v%s.0-eks-sandbox", s.version)

@@ -38,8 +38,8 @@ func pluginPod() *corev1.Pod {
 	return pod
 }
 
-// told is one line for each container, and the pod's readiness.
-func told(pod *corev1.Pod) string {
+// containerStates is one line for each container, and the pod's readiness.
+func containerStates(pod *corev1.Pod) string {
 	var out []string
 	for _, c := range pod.Status.ContainerStatuses {
 		line := c.Name
@@ -86,8 +86,8 @@ func TestAContainersLifeIsShownAsAKubeletShowsIt(t *testing.T) {
 			pod := pluginPod()
 			before := pod.DeepCopy()
 			got := withContainer(pod, c.state, now)
-			if told(got) != c.want {
-				t.Errorf("got\n%s\nwant\n%s", told(got), c.want)
+			if containerStates(got) != c.want {
+				t.Errorf("got\n%s\nwant\n%s", containerStates(got), c.want)
 			}
 			if !apiequality.Semantic.DeepEqual(before, pod) {
 				t.Error("the cached pod was changed")

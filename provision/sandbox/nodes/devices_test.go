@@ -24,43 +24,43 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/devicemanager"
 )
 
-// room is a machine whose device worker is stepped by hand, with an API that holds
+// deviceBench is a machine whose device worker is stepped by hand, with an API that holds
 // one ConfigMap, the Node's devices and a pod's last status.
-type room struct {
-	t      *testing.T
-	k      *kubelet
-	clock  *testingclock.FakeClock
-	run    pluginRun
-	fault  Fault
-	config map[string]string // the ConfigMap's data; nil is none
-	down   bool              // the API server does not answer for ConfigMaps
-	node   map[string]map[string]string
-	pod    *corev1.Pod
-	told   []string
+type deviceBench struct {
+	t       *testing.T
+	k       *kubelet
+	clock   *testingclock.FakeClock
+	run     pluginRun
+	fault   Fault
+	config  map[string]string // the ConfigMap's data; nil is none
+	down    bool              // the API server does not answer for ConfigMaps
+	node    map[string]map[string]string
+	pod     *corev1.Pod
+	notices []string
 }
 
-type roomAPI struct {
+type fakeAPI struct {
 	kubernetes.Interface
-	r *room
+	r *deviceBench
 }
 
-func (a roomAPI) CoreV1() typed.CoreV1Interface { return roomCore{r: a.r} }
+func (a fakeAPI) CoreV1() typed.CoreV1Interface { return fakeCore{r: a.r} }
 
-type roomCore struct {
+type fakeCore struct {
 	typed.CoreV1Interface
-	r *room
+	r *deviceBench
 }
 
-func (c roomCore) Nodes() typed.NodeInterface                 { return roomNodes{r: c.r} }
-func (c roomCore) Pods(string) typed.PodInterface             { return roomPods{r: c.r} }
-func (c roomCore) ConfigMaps(string) typed.ConfigMapInterface { return roomMaps{r: c.r} }
+func (c fakeCore) Nodes() typed.NodeInterface                 { return fakeNodes{r: c.r} }
+func (c fakeCore) Pods(string) typed.PodInterface             { return fakePods{r: c.r} }
+func (c fakeCore) ConfigMaps(string) typed.ConfigMapInterface { return fakeConfigMaps{r: c.r} }
 
-type roomNodes struct {
+type fakeNodes struct {
 	typed.NodeInterface
-	r *room
+	r *deviceBench
 }
 
-func (n roomNodes) Patch(_ context.Context, _ string, _ types.PatchType, patch []byte, _ metav1.PatchOptions, _ ...string) (*corev1.Node, error) {
+func (n fakeNodes) Patch(_ context.Context, _ string, _ types.PatchType, patch []byte, _ metav1.PatchOptions, _ ...string) (*corev1.Node, error) {
 	var read struct {
 		Status map[string]map[string]string `json:"status"`
 	}
@@ -71,12 +71,12 @@ func (n roomNodes) Patch(_ context.Context, _ string, _ types.PatchType, patch [
 	return nil, err
 }
 
-type roomPods struct {
+type fakePods struct {
 	typed.PodInterface
-	r *room
+	r *deviceBench
 }
 
-func (p roomPods) UpdateStatus(_ context.Context, pod *corev1.Pod, _ metav1.UpdateOptions) (*corev1.Pod, error) {
+func (p fakePods) UpdateStatus(_ context.Context, pod *corev1.Pod, _ metav1.UpdateOptions) (*corev1.Pod, error) {
 	p.r.pod = pod
 	if record := p.r.k.pods[pod.UID]; record != nil {
 		record.pod = pod
@@ -84,12 +84,12 @@ func (p roomPods) UpdateStatus(_ context.Context, pod *corev1.Pod, _ metav1.Upda
 	return pod, nil
 }
 
-type roomMaps struct {
+type fakeConfigMaps struct {
 	typed.ConfigMapInterface
-	r *room
+	r *deviceBench
 }
 
-func (m roomMaps) Get(_ context.Context, name string, _ metav1.GetOptions) (*corev1.ConfigMap, error) {
+func (m fakeConfigMaps) Get(_ context.Context, name string, _ metav1.GetOptions) (*corev1.ConfigMap, error) {
 	switch {
 	case m.r.down:
 		return nil, errors.New("connection refused")
@@ -101,12 +101,12 @@ func (m roomMaps) Get(_ context.Context, name string, _ metav1.GetOptions) (*cor
 
 // enter makes a room of a g4dn.12xlarge, with Delays that are all real but those of
 // steps that take no time here.
-func enter(t *testing.T, image string, delays Delays) *room {
+func enter(t *testing.T, image string, delays Delays) *deviceBench {
 	t.Helper()
-	r := &room{t: t, clock: testingclock.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)), run: pluginRun{posted: devicemanager.Table{}},
+	r := &deviceBench{t: t, clock: testingclock.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)), run: pluginRun{posted: devicemanager.Table{}},
 		node: map[string]map[string]string{"capacity": {}, "allocatable": {}}}
-	config, err := Config{Client: roomAPI{r: r}, Cluster: Cluster{Name: testCluster, Endpoint: "https://e", Region: "r", Version: "1.36"}, Delays: delays,
-		Clock: r.clock, Fault: func(Machine) Fault { return r.fault }, Notify: func(n Notice) { r.told = append(r.told, n.Message) }}.withDefaults()
+	config, err := Config{Client: fakeAPI{r: r}, Cluster: Cluster{Name: testCluster, Endpoint: "https://e", Region: "r", Version: "1.36"}, Delays: delays,
+		Clock: r.clock, Fault: func(Machine) Fault { return r.fault }, Notify: func(n Notice) { r.notices = append(r.notices, n.Message) }}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func enter(t *testing.T, image string, delays Delays) *room {
 }
 
 // runs puts a plugin's pod on the machine that reads the ConfigMap.
-func (r *room) runs(uid string) *corev1.Pod {
+func (r *deviceBench) runs(uid string) *corev1.Pod {
 	pod := pluginPod()
 	pod.UID, pod.Name = types.UID(uid), uid
 	plugin := &pod.Spec.Containers[1]
@@ -133,7 +133,7 @@ func (r *room) runs(uid string) *corev1.Pod {
 }
 
 // pass lets time go by, with steps as the worker makes them.
-func (r *room) pass(d time.Duration) {
+func (r *deviceBench) pass(d time.Duration) {
 	r.t.Helper()
 	end := r.clock.Now().Add(d)
 	for range 100_000 {
@@ -149,7 +149,7 @@ func (r *room) pass(d time.Duration) {
 }
 
 // offers compares the Node's devices.
-func (r *room) offers(why, want string) {
+func (r *deviceBench) offers(why, want string) {
 	r.t.Helper()
 	var got []string
 	for _, name := range slices.Sorted(maps.Keys(r.node["capacity"])) {
@@ -217,8 +217,8 @@ func TestAPluginThatCannotReadItsConfigMapYetDoesNotFail(t *testing.T) {
 	r.down = true
 	r.runs("p")
 	r.pass(time.Minute)
-	if r.pod != nil || len(r.told) > 0 {
-		t.Errorf("the API server is away, and the plugin fails: %q", r.told)
+	if r.pod != nil || len(r.notices) > 0 {
+		t.Errorf("the API server is away, and the plugin fails: %q", r.notices)
 	}
 	r.down, r.config = false, map[string]string{"config.yaml": ""}
 	r.pass(time.Second)
@@ -235,10 +235,10 @@ func TestAPodWaitsForItsConfigMap(t *testing.T) {
 	if r.k.startable(pod) {
 		t.Error("it starts without its volume")
 	}
-	if r.pod == nil || !strings.Contains(told(r.pod), "plugin waits ContainerCreating") || r.pod.Status.Phase != corev1.PodPending {
+	if r.pod == nil || !strings.Contains(containerStates(r.pod), "plugin waits ContainerCreating") || r.pod.Status.Phase != corev1.PodPending {
 		t.Fatalf("its status: %+v", r.pod)
 	}
-	if got := strings.Join(r.told, "; "); strings.Count(got, "there is no ConfigMap kube-system/c") != 1 {
+	if got := strings.Join(r.notices, "; "); strings.Count(got, "there is no ConfigMap kube-system/c") != 1 {
 		t.Errorf("told: %s", got)
 	}
 }
@@ -259,8 +259,8 @@ func TestTheNodesStatusMayFollowItsDevicesLate(t *testing.T) {
 	r.offers("a plugin that restarts", "gpu 40/40")
 	r.pass(time.Minute)
 	r.offers("is not seen to be gone", "gpu 40/40")
-	if slices.ContainsFunc(r.told, func(s string) bool { return strings.Contains(s, "0 of 40") && !strings.Contains(s, "40 of 40") }) {
-		t.Errorf("told: %q", r.told)
+	if slices.ContainsFunc(r.notices, func(s string) bool { return strings.Contains(s, "0 of 40") && !strings.Contains(s, "40 of 40") }) {
+		t.Errorf("told: %q", r.notices)
 	}
 }
 
@@ -296,11 +296,11 @@ func TestWhatAPluginDoesWithoutDriverGPUsOrDaemon(t *testing.T) {
 				pod.Spec.Containers, pod.Status.ContainerStatuses = pod.Spec.Containers[1:], pod.Status.ContainerStatuses[1:]
 			}
 			r.pass(10 * time.Second)
-			shown := told(r.k.pods["p"].pod)
+			shown := containerStates(r.k.pods["p"].pod)
 			if !strings.Contains(shown, "plugin "+c.want) && !strings.Contains(shown, "plugin waits "+c.want) {
 				t.Errorf("want a plugin that is %s:\n%s", c.want, shown)
 			}
-			if got := strings.Join(r.told, "; "); c.why != "" && !strings.Contains(got, c.why) {
+			if got := strings.Join(r.notices, "; "); c.why != "" && !strings.Contains(got, c.why) {
 				t.Errorf("told %q, want %q", got, c.why)
 			}
 			if c.words != "" && !strings.Contains(shown, c.words) {

@@ -171,14 +171,14 @@ func (w *fixture) eventually(t *testing.T, check func() string) {
 	for missing != "" {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("after %s: %s\nnotices: %s", waitForever, missing, w.told())
+			t.Fatalf("after %s: %s\nnotices: %s", waitForever, missing, w.noticesText())
 		case <-tick.C:
 			missing = check()
 		}
 	}
 }
 
-func (w *fixture) told() string {
+func (w *fixture) noticesText() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var b strings.Builder
@@ -188,8 +188,8 @@ func (w *fixture) told() string {
 	return b.String()
 }
 
-// tells waits for a notice about a machine and returns its message.
-func (w *fixture) tells(t *testing.T, id string, event nodes.Event) string {
+// waitForNotice waits for a notice about a machine and returns its message.
+func (w *fixture) waitForNotice(t *testing.T, id string, event nodes.Event) string {
 	t.Helper()
 	message := ""
 	w.eventually(t, func() string {

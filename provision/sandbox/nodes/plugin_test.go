@@ -96,7 +96,7 @@ func crashLoop(t *testing.T, w *fixture) {
 	if last == nil || last.ExitCode != 1 || last.Reason != "Error" || !strings.Contains(last.Message, "too many open files") {
 		t.Errorf("its last end: %+v", last)
 	}
-	w.tells(t, "i-noplugin", nodes.NoDevices)
+	w.waitForNotice(t, "i-noplugin", nodes.NoDevices)
 	if n := w.node(t, node.Name); !n.Status.Capacity.Name("nvidia.com/gpu", "").IsZero() {
 		t.Errorf("it offers devices: %v", n.Status.Capacity)
 	}
@@ -113,7 +113,7 @@ func crashLoop(t *testing.T, w *fixture) {
 func noDriver(t *testing.T, w *fixture) {
 	node := w.joined(t, w.machine("i-plain", "g5.xlarge", imageAL2023, w.nodeConfig("a=b")))
 	pod := w.create(t, plugin("plugin-plain", node.Name, ""))
-	if got := w.tells(t, "i-plain", nodes.NoDevices); !strings.Contains(got, "driver") {
+	if got := w.waitForNotice(t, "i-plain", nodes.NoDevices); !strings.Contains(got, "driver") {
 		t.Errorf("it says %q", got)
 	}
 	if got := w.container(t, pod, isWaiting, 1).LastTerminationState.Terminated; !strings.Contains(got.Message, "libnvidia-ml.so.1") {
@@ -153,7 +153,7 @@ func crashes(t *testing.T, w *fixture) {
 	}
 }
 
-func fallen(t *testing.T, w *fixture) {
+func gpuFallsOffBus(t *testing.T, w *fixture) {
 	node := w.joined(t, w.machine("i-bus", "g4dn.12xlarge", imageNVIDIA, w.nodeConfig("a=b")))
 	pod := w.create(t, plugin("plugin-bus", node.Name, configMap(t, w, "bus", 10)))
 	w.hasGPUs(t, node.Name, "nvidia.com/gpu", "40 of 40")
@@ -251,7 +251,7 @@ func mps(t *testing.T, w *fixture) {
 
 	second := w.joined(t, w.machine("i-mps-apart", "g5.xlarge", imageNVIDIA, w.nodeConfig("a=b")))
 	alone := w.create(t, with("plugin-apart", second.Name, false))
-	if got := w.tells(t, "i-mps-apart", nodes.NoDevices); !strings.Contains(got, "MPS control daemon") {
+	if got := w.waitForNotice(t, "i-mps-apart", nodes.NoDevices); !strings.Contains(got, "MPS control daemon") {
 		t.Errorf("it says %q", got)
 	}
 	if got := w.container(t, alone, isUp, 0); got.RestartCount != 0 {

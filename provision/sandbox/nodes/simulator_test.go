@@ -40,7 +40,7 @@ func TestAgainstARealControlPlane(t *testing.T) {
 		{"a plugin that cannot start crashes again and again, until it can", crashLoop},
 		{"a plugin without a driver ends, or waits where it was told to", noDriver},
 		{"a plugin that crashes takes the devices with it for a while", crashes},
-		{"a GPU that falls off the bus is missing until the plugin starts anew", fallen},
+		{"a GPU that falls off the bus is missing until the plugin starts anew", gpuFallsOffBus},
 		{"a configuration is read when a container starts, and not before", configuration},
 		{"another configuration brings another resource, and running pods stay", reconfigured},
 		{"MPS needs its daemon, in the plugin's pod or in another", mps},
@@ -204,11 +204,11 @@ func bottlerocket(t *testing.T, w *fixture) {
 func wrongCluster(t *testing.T, w *fixture) {
 	other := strings.Replace(w.nodeConfig("a=b"), "name: "+clusterName, "name: other", 1)
 	w.simulator.Launch(w.machine("i-other", "m5.large", imageAL2023, other))
-	if got := w.tells(t, "i-other", nodes.NeverJoins); !strings.Contains(got, `"other"`) {
+	if got := w.waitForNotice(t, "i-other", nodes.NeverJoins); !strings.Contains(got, `"other"`) {
 		t.Errorf("it says %q", got)
 	}
 	w.simulator.Launch(w.machine("i-custom", "m5.large", imageAL2023, "#!/bin/sh\necho secret-token\n"))
-	if got := w.tells(t, "i-custom", nodes.NeverJoins); strings.Contains(got, "secret") || !strings.Contains(got, "NodeConfig") {
+	if got := w.waitForNotice(t, "i-custom", nodes.NeverJoins); strings.Contains(got, "secret") || !strings.Contains(got, "NodeConfig") {
 		t.Errorf("it says %q", got)
 	}
 }
@@ -218,9 +218,9 @@ func faults(t *testing.T, w *fixture) {
 	w.fault("i-broken", nodes.Fault{NeverReady: true})
 	w.fault("i-fewer", nodes.Fault{MissingGPUs: 3})
 	w.simulator.Launch(w.machine("i-mute", "m5.large", imageAL2023, w.nodeConfig("a=b")))
-	w.tells(t, "i-mute", nodes.NeverJoins)
+	w.waitForNotice(t, "i-mute", nodes.NeverJoins)
 	w.simulator.Launch(w.machine("i-broken", "m5.large", imageAL2023, w.nodeConfig("a=b")))
-	w.tells(t, "i-broken", nodes.Joined)
+	w.waitForNotice(t, "i-broken", nodes.Joined)
 	fewer := w.joined(t, w.machine("i-fewer", "g4dn.12xlarge", imageNVIDIA, w.nodeConfig("a=b")))
 	w.create(t, plugin("plugin-fewer", fewer.Name, ""))
 	w.hasGPUs(t, fewer.Name, "nvidia.com/gpu", "1 of 1")
@@ -238,7 +238,7 @@ func terminated(t *testing.T, w *fixture) {
 	pod := w.create(t, workload("victim", node.Name, 0))
 	w.phase(t, pod, corev1.PodRunning)
 	w.simulator.Stop(m.ID)
-	w.tells(t, m.ID, nodes.Stopped)
+	w.waitForNotice(t, m.ID, nodes.Stopped)
 	leases := w.api.CoordinationV1().Leases("kube-node-lease")
 	silent, err := leases.Get(t.Context(), node.Name, metav1.GetOptions{})
 	if err != nil {

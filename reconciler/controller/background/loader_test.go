@@ -17,13 +17,13 @@ func (resident) Loaded(bool) bool                 { return true }
 func (resident) Load(context.Context, bool) error { return nil }
 func (resident) Unload()                          {}
 
-// answers is a Loop whose source answers when it is told to.
-type answers struct {
+// pendingLoop is a Loop whose source answers when it is told to.
+type pendingLoop struct {
 	resident
 	later chan Fetched
 }
 
-func (a answers) Fetch(ctx context.Context) (reconciler.Result, bool, error) {
+func (a pendingLoop) Fetch(ctx context.Context) (reconciler.Result, bool, error) {
 	select {
 	case f := <-a.later:
 		return f.Result, f.Changed, f.Err
@@ -36,9 +36,9 @@ func revision(name string) Fetched {
 	return Fetched{Result: reconciler.Result{Revision: name}, Changed: true}
 }
 
-func newLoader(t *testing.T) (*Loader, answers, chan struct{}) {
+func newLoader(t *testing.T) (*Loader, pendingLoop, chan struct{}) {
 	t.Helper()
-	source, woken := answers{later: make(chan Fetched, 4)}, make(chan struct{}, 4)
+	source, woken := pendingLoop{later: make(chan Fetched, 4)}, make(chan struct{}, 4)
 	return New(t.Context(), source, func() { woken <- struct{}{} }), source, woken
 }
 

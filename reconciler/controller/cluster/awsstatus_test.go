@@ -13,7 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 )
 
-func told(cluster string, second int64, differences, unknown int) aws.Status {
+func awsStatus(cluster string, second int64, differences, unknown int) aws.Status {
 	s := aws.Status{Cluster: cluster}
 	if second > 0 {
 		s.AWS.ObservedAt = metav1.Unix(second, 0)
@@ -43,12 +43,12 @@ func TestNewsOfOneSyncDoNotHideThoseOfAnother(t *testing.T) {
 		tell func()
 		want string
 	}{
-		{func() { report(n, "other", told("", 0, 0, 0)) }, ""},
-		{func() { report(n, "dev", told(c.Name, 1, 1, 0)) }, "Different"},
-		{func() { report(n, "apps", told("elsewhere", 2, 0, 0)) }, "Different"},
-		{func() { report(n, "other", told(c.Name, 0, 0, 0)) }, "Different"},
-		{func() { report(n, "dev", told(c.Name, 3, 0, 0)) }, "InSync"},
-		{func() { report(n, "second", told(c.Name, 4, 0, 1)) }, "PartlyUnknown"},
+		{func() { report(n, "other", awsStatus("", 0, 0, 0)) }, ""},
+		{func() { report(n, "dev", awsStatus(c.Name, 1, 1, 0)) }, "Different"},
+		{func() { report(n, "apps", awsStatus("elsewhere", 2, 0, 0)) }, "Different"},
+		{func() { report(n, "other", awsStatus(c.Name, 0, 0, 0)) }, "Different"},
+		{func() { report(n, "dev", awsStatus(c.Name, 3, 0, 0)) }, "InSync"},
+		{func() { report(n, "second", awsStatus(c.Name, 4, 0, 1)) }, "PartlyUnknown"},
 		{func() { n.drop("second") }, "InSync"},
 		{func() { n.drop("dev") }, ""},
 	} {
@@ -73,7 +73,7 @@ func TestTheConditionCountsBothSidesAndAdmitsItsLimit(t *testing.T) {
 		"more than can be told": {50, 50, "Different", "at least 50 resources not as declared, at least 50 resources unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := told("c", 1, c.differences, c.unknown).AWS
+			s := awsStatus("c", 1, c.differences, c.unknown).AWS
 			if got := awsCondition(&s); got.Reason != c.reason || !strings.HasPrefix(got.Message, c.want) {
 				t.Errorf("%s: %s", got.Reason, got.Message)
 			}
@@ -90,15 +90,15 @@ func TestASyncThatGoesTakesWhatAnEarlierLifeToldWithIt(t *testing.T) {
 		want  string
 	}{
 		"nobody told anything yet":        {"dev", func(*AWSStatuses) {}, ""},
-		"it told something else itself":   {"dev", func(n *AWSStatuses) { report(n, "dev", told("before", 1, 1, 0)) }, ""},
-		"another one told of the Cluster": {"dev", func(n *AWSStatuses) { report(n, "other", told("cluster", 3, 1, 0)) }, "Different"},
+		"it told something else itself":   {"dev", func(n *AWSStatuses) { report(n, "dev", awsStatus("before", 1, 1, 0)) }, ""},
+		"another one told of the Cluster": {"dev", func(n *AWSStatuses) { report(n, "other", awsStatus("cluster", 3, 1, 0)) }, "Different"},
 		"the Cluster is another one's":    {"other", func(*AWSStatuses) {}, "InSync"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			live := reconcilertest.Cluster(func(e *v1alpha1.Cluster) {
 				e.Labels = map[string]string{v1alpha1.SyncLabel: c.label}
 				before := newAWSStatuses()
-				report(before, "dev", told(e.Name, 2, 0, 0))
+				report(before, "dev", awsStatus(e.Name, 2, 0, 0))
 				before.setOn(e)
 			})
 			s := New(Config{Live: reconcilertest.Client(t, live)}, Desired{}, time.Time{})

@@ -172,13 +172,13 @@ func fill(status *v1alpha1.DevicePluginStatus, pools []gpu.PoolState, rollouts m
 
 // readyCondition is the condition Ready.
 func readyCondition(s v1alpha1.DevicePluginStatus, refused []string, now time.Time) (metav1.ConditionStatus, string, string) {
-	var held, troubled, rolling []string
+	var held, unhealthy, rolling []string
 	for _, p := range s.Pools {
 		if p.BackoffUntil != nil && p.BackoffUntil.After(now) {
 			held = append(held, fmt.Sprintf("%s until %s", p.Name, p.BackoffUntil.UTC().Format(time.RFC3339)))
 		}
 		for _, t := range p.UnhealthyNodes {
-			troubled = append(troubled, fmt.Sprintf("%s: %s", t.Node, t.Reason))
+			unhealthy = append(unhealthy, fmt.Sprintf("%s: %s", t.Node, t.Reason))
 		}
 		if p.Rollout != "" {
 			rolling = append(rolling, p.Name+": "+p.Rollout)
@@ -189,8 +189,8 @@ func readyCondition(s v1alpha1.DevicePluginStatus, refused []string, now time.Ti
 		return metav1.ConditionFalse, "OverlayNotReady", "Karpenter does not honour " + strings.Join(refused, ", ") + ", so it would count other numbers than the nodes offer; look for another NodeOverlay on the same resources"
 	case len(held) > 0:
 		return metav1.ConditionFalse, "PoolsBackingOff", "No GPU node is launched for " + strings.Join(held, ", ") + ", because nodes never offered their GPUs: see status.pools"
-	case len(troubled) > 0:
-		return metav1.ConditionFalse, "NodesUnhealthy", few(troubled)
+	case len(unhealthy) > 0:
+		return metav1.ConditionFalse, "NodesUnhealthy", few(unhealthy)
 	case len(rolling) > 0:
 		// What is declared is not in force on nodes that pods use: whoever waits for
 		// Ready after a push waits for this.
@@ -203,11 +203,11 @@ func readyCondition(s v1alpha1.DevicePluginStatus, refused []string, now time.Ti
 
 // few shows three of a list and counts the others.
 func few(list []string) string {
-	const shown = 3
-	if len(list) <= shown {
+	const listed = 3
+	if len(list) <= listed {
 		return strings.Join(list, "; ")
 	}
-	return fmt.Sprintf("%s; and %d more", strings.Join(list[:shown], "; "), len(list)-shown)
+	return fmt.Sprintf("%s; and %d more", strings.Join(list[:listed], "; "), len(list)-listed)
 }
 
 // conclude sets the conditions and what generation they are about.

@@ -101,11 +101,11 @@ func (b *bench) visit() (value string, asked int, events []string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return values["GPU"], len(b.asked), b.told()
+	return values["GPU"], len(b.asked), b.eventReasons()
 }
 
-// told are the reasons of the events since it was asked last.
-func (b *bench) told() (reasons []string) {
+// eventReasons are the reasons of the events since it was asked last.
+func (b *bench) eventReasons() (reasons []string) {
 	for {
 		select {
 		case e := <-b.events.Events:
@@ -235,7 +235,7 @@ func TestANewerValueThatCouldNotBeWrittenIsAskedForAgain(t *testing.T) {
 	b.now.SetTime(b.now.Now().Add(time.Hour))
 	fenced := errors.New("another replica leads")
 	b.refused = fenced
-	if _, err := b.Values(t.Context(), b.sync()); !errors.Is(err, fenced) || b.told() != nil {
+	if _, err := b.Values(t.Context(), b.sync()); !errors.Is(err, fenced) || b.eventReasons() != nil {
 		t.Errorf("without the lease: %v", err)
 	}
 	b.refused = nil

@@ -225,14 +225,14 @@ func gpuNode(name, pool string) *corev1.Node {
 			Annotations: map[string]string{gpu.OfferAnnotation: offer.String()},
 		},
 		Status: corev1.NodeStatus{
-			Capacity:    offer.Into(room()),
-			Allocatable: offer.Into(room()),
+			Capacity:    offer.Into(capacity()),
+			Allocatable: offer.Into(capacity()),
 			Conditions:  []corev1.NodeCondition{ready(time.Now())},
 		},
 	}
 }
 
-func room() corev1.ResourceList {
+func capacity() corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("48"), corev1.ResourceMemory: resource.MustParse("192Gi"), corev1.ResourcePods: resource.MustParse("100")}
 }
 

@@ -83,7 +83,7 @@ func signedBy(key *rsa.PublicKey, authorization string) bool {
 func TestAnAppAsksForNoMoreThanItNeeds(t *testing.T) {
 	h := newHub(t)
 	h.add(1)
-	h.say(1, map[string]any{"id": 98, "login": "poolwright-of-ada", "type": "User"}, string(marker)+"\nby a person of the same name")
+	h.addComment(1, map[string]any{"id": 98, "login": "poolwright-of-ada", "type": "User"}, string(marker)+"\nby a person of the same name")
 	f, asked := installed(t, h)
 	for range 2 {
 		post(t, f, 1, forge.Comment{Marker: marker, Body: "of the App"})

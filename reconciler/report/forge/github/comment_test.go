@@ -48,9 +48,9 @@ func TestOneCommentIsKept(t *testing.T) {
 	h := newHub(t)
 	h.add(2)
 	h.change(func(time.Time) {
-		h.say(1, ada, string(marker)+"\nan imitation")
+		h.addComment(1, ada, string(marker)+"\nan imitation")
 		for range 240 { // ours will be on the third page
-			h.say(1, ada, "chatter")
+			h.addComment(1, ada, "chatter")
 		}
 	})
 	f := h.forge(t)
@@ -87,8 +87,8 @@ func TestOneCommentIsKept(t *testing.T) {
 	post(t, f, 1, forge.Comment{Marker: marker, Body: "second"})
 	want("a person deleted it", 1, 2, string(marker)+"\nsecond") // an edit that finds nothing, then a new one
 	h.change(func(time.Time) {
-		h.say(1, h.me, string(marker)+"\na race")
-		h.say(1, h.me, "something else of ours")
+		h.addComment(1, h.me, string(marker)+"\na race")
+		h.addComment(1, h.me, "something else of ours")
 	})
 	post(t, f, 1, forge.Comment{Marker: marker, Body: "second"})
 	want("a race left two", 1, 1, string(marker)+"\nsecond", "something else of ours")
@@ -116,7 +116,7 @@ func TestTwoReplicasThatCommentAtOnceLeaveOne(t *testing.T) {
 	h.before = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPost && !raced {
 			raced = true
-			h.say(1, h.me, string(marker)+"\nof the other replica")
+			h.addComment(1, h.me, string(marker)+"\nof the other replica")
 		}
 		return false
 	}
@@ -210,7 +210,7 @@ func TestAStatusIsWrittenOnlyWhenItChanges(t *testing.T) {
 func TestWritesKeepToAPaceThatGitHubTakes(t *testing.T) {
 	h := newHub(t)
 	f := h.forge(t)
-	ctx := hurried{t.Context()}
+	ctx := shortDeadline{t.Context()}
 	begin := time.Now()
 	var err error
 	n := 0
@@ -226,12 +226,14 @@ func TestWritesKeepToAPaceThatGitHubTakes(t *testing.T) {
 	}
 }
 
-// hurried never has more than half a second left, and never ends: no slow machine
+// shortDeadline never has more than half a second left, and never ends: no slow machine
 // makes it.
-type hurried struct{ context.Context }
+type shortDeadline struct{ context.Context }
 
 // Deadline implements context.Context.
-func (hurried) Deadline() (time.Time, bool) { return time.Now().Add(500 * time.Millisecond), true }
+func (shortDeadline) Deadline() (time.Time, bool) {
+	return time.Now().Add(500 * time.Millisecond), true
+}
 
 func TestOneForgeMayBeAskedByManyAtOnce(t *testing.T) {
 	h := newHub(t)

@@ -25,7 +25,7 @@ type hub struct {
 
 	mu       sync.Mutex
 	pulls    []*pull
-	comments []*remark
+	comments []*issueComment
 	statuses []map[string]any
 	nextID   int64
 	clock    time.Time
@@ -48,7 +48,7 @@ type pull struct {
 	merged       time.Time
 }
 
-type remark struct {
+type issueComment struct {
 	id     int64
 	number int
 	user   map[string]any
@@ -255,7 +255,7 @@ func (p *pull) json() map[string]any {
 	}
 }
 
-func (h *hub) remarkJSON(c *remark) map[string]any {
+func (h *hub) commentJSON(c *issueComment) map[string]any {
 	return map[string]any{
 		"id": c.id, "body": c.body, "user": c.user, "author_association": "MEMBER", "created_at": "2026-01-01T00:00:00Z",
 		"html_url": fmt.Sprintf("https://github.com/ada/nodes/pull/%d#issuecomment-%d", c.number, c.id),
@@ -268,7 +268,7 @@ func (h *hub) listComments(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "Not Found")
 		return
 	}
-	var found []*remark
+	var found []*issueComment
 	for _, c := range h.comments {
 		if c.number == number && (h.lag == 0 || c.id < h.lag) {
 			found = append(found, c)
@@ -276,7 +276,7 @@ func (h *hub) listComments(w http.ResponseWriter, r *http.Request) {
 	}
 	list := []any{}
 	for _, c := range paged(w, r, found) {
-		list = append(list, h.remarkJSON(c))
+		list = append(list, h.commentJSON(c))
 	}
 	write(w, http.StatusOK, list)
 }
@@ -296,10 +296,10 @@ func body(w http.ResponseWriter, r *http.Request) (string, bool) {
 	return *sent.Body, true
 }
 
-// say is a comment by anyone.
-func (h *hub) say(number int, user map[string]any, text string) *remark {
+// addComment is a comment by anyone.
+func (h *hub) addComment(number int, user map[string]any, text string) *issueComment {
 	h.nextID++
-	c := &remark{id: h.nextID, number: number, user: user, body: text}
+	c := &issueComment{id: h.nextID, number: number, user: user, body: text}
 	h.comments = append(h.comments, c)
 	return c
 }
@@ -307,12 +307,12 @@ func (h *hub) say(number int, user map[string]any, text string) *remark {
 func (h *hub) createComment(w http.ResponseWriter, r *http.Request) {
 	number, _ := strconv.Atoi(r.PathValue("number"))
 	if text, ok := body(w, r); ok {
-		write(w, http.StatusCreated, h.remarkJSON(h.say(number, h.me, text)))
+		write(w, http.StatusCreated, h.commentJSON(h.addComment(number, h.me, text)))
 	}
 }
 
 func (h *hub) find(w http.ResponseWriter, r *http.Request) int {
-	i := slices.IndexFunc(h.comments, func(c *remark) bool { return strconv.FormatInt(c.id, 10) == r.PathValue("id") })
+	i := slices.IndexFunc(h.comments, func(c *issueComment) bool { return strconv.FormatInt(c.id, 10) == r.PathValue("id") })
 	switch {
 	case i < 0:
 		refuse(w, http.StatusNotFound, "Not Found")
@@ -327,7 +327,7 @@ func (h *hub) editComment(w http.ResponseWriter, r *http.Request) {
 	if i := h.find(w, r); i >= 0 {
 		if text, ok := body(w, r); ok {
 			h.comments[i].body = text
-			write(w, http.StatusOK, h.remarkJSON(h.comments[i]))
+			write(w, http.StatusOK, h.commentJSON(h.comments[i]))
 		}
 	}
 }

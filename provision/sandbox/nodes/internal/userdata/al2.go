@@ -15,7 +15,7 @@ func parseAL2(text string) (Join, error) {
 	if err != nil {
 		return Join{}, err
 	}
-	var calls [][]word
+	var calls [][]argument
 	ended := false
 	for i, p := range parts {
 		if !p.isScript() {
@@ -26,7 +26,7 @@ func parseAL2(text string) (Join, error) {
 			return Join{}, fmt.Errorf("in MIME part %d: %w", i+1, err)
 		}
 		for _, c := range untilExit(found) {
-			if args, ok := bootstrapCall(c.words); ok {
+			if args, ok := bootstrapCall(c.args); ok {
 				calls = append(calls, args)
 			}
 		}
@@ -40,7 +40,7 @@ func parseAL2(text string) (Join, error) {
 	}
 	// A second call would configure the same kubelet again: the last one holds.
 	last := calls[len(calls)-1]
-	if at := slices.IndexFunc(last, func(w word) bool { return w.text == "--ip-family" }); at >= 0 && at+1 < len(last) && last[at+1].text == "ipv6" {
+	if at := slices.IndexFunc(last, func(w argument) bool { return w.text == "--ip-family" }); at >= 0 && at+1 < len(last) && last[at+1].text == "ipv6" {
 		return Join{}, errIPv6
 	}
 	return readBootstrap(last)
@@ -52,7 +52,7 @@ func parseAL2(text string) (Join, error) {
 func untilExit(script []command) []command {
 	depth, strict := 0, false
 	for i, c := range script {
-		first := c.words[0].text
+		first := c.args[0].text
 		switch first {
 		case "if", "for", "while", "until", "case", "select", "{":
 			depth++
@@ -62,8 +62,8 @@ func untilExit(script []command) []command {
 		if depth != 0 || c.conditional {
 			continue
 		}
-		if first == "set" && len(c.words) > 1 {
-			strict = strict || errexit.MatchString(c.words[1].text)
+		if first == "set" && len(c.args) > 1 {
+			strict = strict || errexit.MatchString(c.args[1].text)
 		}
 		if first == "exit" || strict && first == "false" {
 			return script[:i]
@@ -77,7 +77,7 @@ var errexit = regexp.MustCompile(`^-[a-zA-Z]*e`)
 
 // bootstrapCall finds the call in a command, also after words such as "then" or
 // "sudo", and returns its arguments.
-func bootstrapCall(command []word) ([]word, bool) {
+func bootstrapCall(command []argument) ([]argument, bool) {
 	for i, w := range command {
 		if w.text == bootstrapScript && !w.dynamic {
 			return command[i+1:], true
@@ -88,7 +88,7 @@ func bootstrapCall(command []word) ([]word, bool) {
 
 // readBootstrap reads the script's arguments. It takes them only as
 // "--option value"; what it does not know is positional, as in the script.
-func readBootstrap(args []word) (Join, error) {
+func readBootstrap(args []argument) (Join, error) {
 	var join Join
 	useMaxPods, extra := true, ""
 	for i := 0; i < len(args); i++ {

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// word is one shell word. dynamic is true when the shell would have replaced a
+// argument is one shell word. dynamic is true when the shell would have replaced a
 // part of it, so that its text is not what the command gets.
-type word struct {
+type argument struct {
 	text    string
 	dynamic bool
 }
 
 // command is a simple command.
 type command struct {
-	words []word
+	args []argument
 	// conditional is true behind &&, || and a pipe.
 	conditional bool
 }
@@ -37,13 +37,13 @@ type scanner struct {
 	text     string
 	pos      int
 	commands []command
-	current  []word
+	current  []argument
 	// operator is true while the last separator was & or |.
-	operator bool
-	word     strings.Builder
-	inWord   bool
-	dynamic  bool
-	heredocs []string // delimiters whose bodies begin after this line
+	operator   bool
+	argument   strings.Builder
+	inArgument bool
+	dynamic    bool
+	heredocs   []string // delimiters whose bodies begin after this line
 }
 
 // step takes one token's worth of text at an unquoted position.
@@ -56,10 +56,10 @@ func (s *scanner) step() error {
 		return s.singleQuoted()
 	case c == '"':
 		return s.doubleQuoted()
-	case c == '#' && !s.inWord:
+	case c == '#' && !s.inArgument:
 		s.skipLine()
 	case c == ' ' || c == '\t':
-		s.endWord()
+		s.endArgument()
 		s.pos++
 	case c == '\n':
 		s.endCommand()
@@ -93,14 +93,14 @@ func (s *scanner) singleQuoted() error {
 	if end < 0 {
 		return errors.New("its shell script has an unclosed single quote")
 	}
-	s.inWord = true
-	s.word.WriteString(s.text[s.pos+1 : s.pos+1+end])
+	s.inArgument = true
+	s.argument.WriteString(s.text[s.pos+1 : s.pos+1+end])
 	s.pos += end + 2
 	return nil
 }
 
 func (s *scanner) doubleQuoted() error {
-	s.inWord = true
+	s.inArgument = true
 	for s.pos++; s.pos < len(s.text); s.pos++ {
 		switch c := s.text[s.pos]; c {
 		case '"':
@@ -113,12 +113,12 @@ func (s *scanner) doubleQuoted() error {
 					continue
 				}
 			}
-			s.word.WriteByte(s.text[s.pos])
+			s.argument.WriteByte(s.text[s.pos])
 		case '$', '`':
 			s.dynamic = true
-			s.word.WriteByte(c)
+			s.argument.WriteByte(c)
 		default:
-			s.word.WriteByte(c)
+			s.argument.WriteByte(c)
 		}
 	}
 	return errors.New("its shell script has an unclosed double quote")
@@ -127,7 +127,7 @@ func (s *scanner) doubleQuoted() error {
 // heredoc notes the delimiter of a here-document; its body starts on the next
 // line. A shift in arithmetic and a here-string look alike and are no such thing.
 func (s *scanner) heredoc() {
-	s.endWord()
+	s.endArgument()
 	rest := strings.TrimLeft(strings.TrimPrefix(s.text[s.pos+2:], "-"), " \t")
 	if rest == "" || strings.IndexByte("<0123456789$(\n", rest[0]) >= 0 {
 		s.pos = len(s.text) - len(strings.TrimLeft(s.text[s.pos:], "<"))
@@ -165,22 +165,22 @@ func (s *scanner) skipLine() {
 }
 
 func (s *scanner) add(c byte) {
-	s.inWord = true
-	s.word.WriteByte(c)
+	s.inArgument = true
+	s.argument.WriteByte(c)
 }
 
-func (s *scanner) endWord() {
-	if s.inWord {
-		s.current = append(s.current, word{text: s.word.String(), dynamic: s.dynamic})
+func (s *scanner) endArgument() {
+	if s.inArgument {
+		s.current = append(s.current, argument{text: s.argument.String(), dynamic: s.dynamic})
 	}
-	s.word.Reset()
-	s.inWord, s.dynamic = false, false
+	s.argument.Reset()
+	s.inArgument, s.dynamic = false, false
 }
 
 func (s *scanner) endCommand() {
-	s.endWord()
+	s.endArgument()
 	if len(s.current) > 0 {
-		s.commands = append(s.commands, command{words: s.current, conditional: s.operator})
+		s.commands = append(s.commands, command{args: s.current, conditional: s.operator})
 		s.operator = false
 	}
 	s.current = nil
@@ -197,7 +197,7 @@ func fields(line string) ([]string, error) {
 	}
 	var out []string
 	for _, c := range found {
-		for _, w := range c.words {
+		for _, w := range c.args {
 			if w.dynamic {
 				return nil, errors.New("its kubelet arguments use a shell expansion, which the sandbox does not evaluate")
 			}

@@ -103,13 +103,13 @@ func TestRepositoriesAndHashesAreSafeInPaths(t *testing.T) {
 	}
 }
 
-type answer func(*http.Request) (*http.Response, error)
+type roundTripFunc func(*http.Request) (*http.Response, error)
 
-func (a answer) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
+func (a roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
 
 func TestALimitHoldsBackRequestsThatNeverLeave(t *testing.T) {
 	asked := 0
-	transport := rest.NewTransport(answer(func(r *http.Request) (*http.Response, error) {
+	transport := rest.NewTransport(roundTripFunc(func(r *http.Request) (*http.Response, error) {
 		asked++
 		return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"60"}}, Body: http.NoBody, Request: r}, nil
 	}), time.Now)

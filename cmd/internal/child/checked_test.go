@@ -42,32 +42,32 @@ func TestMistakesAreToldApartByWhoRefusesThem(t *testing.T) {
 	const poolHead = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: general}\nspec:\n"
 	tests := []struct {
 		name, yaml string
-		want       said
+		want       findings
 	}{
-		{"a secret in Git is advice", secretInGit, said{
+		{"a secret in Git is advice", secretInGit, findings{
 			notes: []string{"a.yaml:4 Secret/default/hf Warning: stringData: this secret is in Git for everyone who may read the repository; keep it in a secret store, and rotate it"},
 		}},
-		{"an annotation that nobody reads is advice", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  annotations:\n    poolwright.dev/prnue: disabled\n", said{
+		{"an annotation that nobody reads is advice", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  annotations:\n    poolwright.dev/prnue: disabled\n", findings{
 			notes: []string{"a.yaml:6 ConfigMap/a Warning: metadata.annotations[poolwright.dev/prnue]: nobody reads this annotation"},
 		}},
-		{"a file that cannot be read holds the loop", "apiVersion: v1\nkind: ConfigMap\nmetadata: [\n", said{problems: []string{"a.yaml"}}},
-		{"an object declared twice holds the loop", secretInGit + "---\n" + secretInGit, said{
+		{"a file that cannot be read holds the loop", "apiVersion: v1\nkind: ConfigMap\nmetadata: [\n", findings{problems: []string{"a.yaml"}}},
+		{"an object declared twice holds the loop", secretInGit + "---\n" + secretInGit, findings{
 			problems: []string{"a.yaml"}, notes: []string{"a.yaml:4 Secret/default/hf Warning: stringData"},
 		}},
-		{"a pool that does not fit its schema is refused by the API server", poolHead + "  weight: heavy\n  template: {spec: {requirements: [], nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: x}}}\n", said{
+		{"a pool that does not fit its schema is refused by the API server", poolHead + "  weight: heavy\n  template: {spec: {requirements: [], nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: x}}}\n", findings{
 			refused: []string{"a.yaml:5 NodePool.karpenter.sh/general: spec.weight"},
 		}},
-		{"data that is no text is refused by the API server", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: 1\n", said{
+		{"data that is no text is refused by the API server", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: 1\n", findings{
 			refused: []string{"a.yaml:5 ConfigMap/a: data[k]: this must be text; quote it"},
 		}},
-		{"a Cluster that does not fit its schema is the world's to tell", clusterYAML("  version: latest\n"), said{
-			worlds: []string{"a.yaml:1 Cluster.poolwright.dev/cluster: spec.version"},
+		{"a Cluster that does not fit its schema is the world's to tell", clusterYAML("  version: latest\n"), findings{
+			targets: []string{"a.yaml:1 Cluster.poolwright.dev/cluster: spec.version"},
 		}},
-		{"a Cluster that AWS cannot have is the world's to tell", clusterYAML("  nodeRole: {name: a}\n  controllerRole: {name: a}\n"), said{
-			worlds: []string{"a.yaml:1 Cluster cluster: spec.controllerRole.name is"},
+		{"a Cluster that AWS cannot have is the world's to tell", clusterYAML("  nodeRole: {name: a}\n  controllerRole: {name: a}\n"), findings{
+			targets: []string{"a.yaml:1 Cluster cluster: spec.controllerRole.name is"},
 		}},
-		{"two plugins are the world's to tell", plugin("a") + "---\n" + plugin("b"), said{
-			worlds: []string{"a.yaml:6 DevicePlugin.poolwright.dev/b is a second DevicePlugin", "a.yaml:1 DevicePlugin.poolwright.dev/a: spec.profiles is empty"},
+		{"two plugins are the world's to tell", plugin("a") + "---\n" + plugin("b"), findings{
+			targets: []string{"a.yaml:6 DevicePlugin.poolwright.dev/b is a second DevicePlugin", "a.yaml:1 DevicePlugin.poolwright.dev/a: spec.profiles is empty"},
 		}},
 	}
 	for _, tt := range tests {
@@ -77,11 +77,11 @@ func TestMistakesAreToldApartByWhoRefusesThem(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			is := saidOf(t, got)
+			is := findingsOf(t, got)
 			for _, part := range []struct {
 				name      string
 				want, got []string
-			}{{"problems", tt.want.problems, is.problems}, {"refused", tt.want.refused, is.refused}, {"notes", tt.want.notes, is.notes}, {"worlds", tt.want.worlds, is.worlds}} {
+			}{{"problems", tt.want.problems, is.problems}, {"refused", tt.want.refused, is.refused}, {"notes", tt.want.notes, is.notes}, {"worlds", tt.want.targets, is.targets}} {
 				if len(part.want) != len(part.got) || !slices.EqualFunc(part.want, part.got, func(want, got string) bool { return strings.HasPrefix(got, want) }) {
 					t.Errorf("%s: got %q, want %q", part.name, part.got, part.want)
 				}
@@ -105,16 +105,16 @@ func warned(n plan.Note) string {
 	return n.Text
 }
 
-// said is what is said of a folder, by whom.
-type said struct{ problems, refused, notes, worlds []string }
+// findings is what is said of a folder, by whom.
+type findings struct{ problems, refused, notes, targets []string }
 
-func saidOf(t *testing.T, l checked.Folder) said {
+func findingsOf(t *testing.T, l checked.Folder) findings {
 	t.Helper()
-	var out said
+	var out findings
 	for _, n := range l.Notes {
 		out.notes = append(out.notes, n.Origin.String()+" "+n.Key.String()+" "+warned(n))
 	}
-	out.problems, out.refused, out.worlds = lines(l.Problems), lines(l.Refused), lines(worlds(t, l.Set))
+	out.problems, out.refused, out.targets = lines(l.Problems), lines(l.Refused), lines(targetProblems(t, l.Set))
 	return out
 }
 
@@ -128,7 +128,7 @@ func lines(problems []state.Problem) []string {
 
 // targets are the mistakes that the loop finds by asking what its targets want, in the
 // way in which it is reported of Clusters' schemas.
-func worlds(t *testing.T, set state.Set) []state.Problem {
+func targetProblems(t *testing.T, set state.Set) []state.Problem {
 	t.Helper()
 	crds, err := crds.Known()
 	if err != nil {
@@ -183,7 +183,7 @@ func TestNothingThatLintKnowsIsLostOrToldTwice(t *testing.T) {
 			all = append(all, f.Problem())
 		}
 		all = append(all, aws.Check(d.Set)...)
-		told := append(append(slices.Clone(l.Problems), l.Refused...), worlds(t, d.Set)...)
+		told := append(append(slices.Clone(l.Problems), l.Refused...), targetProblems(t, d.Set)...)
 		for _, n := range l.Notes {
 			told = append(told, state.Problem{Origin: n.Origin, Message: n.Key.String() + ": " + n.Text})
 		}
