@@ -75,7 +75,7 @@ func driftStateOf(done run) driftState {
 			l.change.Rules = append(l.change.Rules, string(rule))
 		}
 		if r.Err != nil {
-			l.change.Reason = r.Why()
+			l.change.Reason = sanitize.Text(r.Why())
 		}
 		l.waits, l.losses = awaited(r), lost(c)
 		l.lacking = !c.Standing() && (c.Action == plan.Create || r.Status == apply.Conflict && c.Action == plan.Update)
@@ -193,7 +193,7 @@ func (p driftState) pending(in confirm.Scope) []v1alpha1.PendingChange {
 	var out []v1alpha1.PendingChange
 	for _, l := range left[:min(len(left), pendingLimit)] {
 		c := l.change
-		c.Object, c.Reason, c.Source = limited(c.Object, nameLimit), limited(c.Reason, reasonLimit), limited(c.Source, nameLimit)
+		c.Object, c.Reason, c.Source = listedName(c.Object), cut(sanitize.Escape(c.Reason), reasonLimit), listedName(c.Source)
 		if l.held.Asks() {
 			c.ConfirmationToken = hold.Join(slices.Concat(l.tokens, l.held.Tokens()), in)
 		}
@@ -219,7 +219,7 @@ func (p driftState) drifted() (n int, reason string) {
 
 // leaves reports whether a change of the object, as a status names it, is left undone.
 func (p driftState) leaves(object string) bool {
-	return slices.ContainsFunc(p.left, func(l leftover) bool { return limited(l.change.Object, nameLimit) == object })
+	return slices.ContainsFunc(p.left, func(l leftover) bool { return listedName(l.change.Object) == object })
 }
 
 // waits reports whether changes wait for a person.
@@ -251,7 +251,7 @@ func (p driftState) added(before driftState, told []v1alpha1.PendingChange) []le
 		return l.drift != driftReported ||
 			slices.ContainsFunc(before.left, func(b leftover) bool { return b.key == l.key && b.drift == l.drift }) ||
 			slices.ContainsFunc(told, func(c v1alpha1.PendingChange) bool {
-				return c.Object == limited(l.change.Object, nameLimit) && c.Action == l.change.Action
+				return c.Object == listedName(l.change.Object) && c.Action == l.change.Action
 			})
 	})
 }
@@ -277,7 +277,7 @@ func unknowns(list []plan.Unknown) string {
 	if at := list[0].Origin.String(); at != "" {
 		first += " (" + at + ")"
 	}
-	return firstOf(len(list), "thing could not be compared", "things could not be compared", sanitize.Text(first+": "+list[0].Reason))
+	return firstOf(len(list), "thing could not be compared", "things could not be compared", first+": "+sanitize.Text(list[0].Reason))
 }
 
 // reportedOnly names the first of the things that differ, and counts all.

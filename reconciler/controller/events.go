@@ -14,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
@@ -158,9 +159,9 @@ func drift(c plan.Change) string {
 	case 0:
 		return name + " is as in Git again"
 	case 1:
-		return fmt.Sprintf("%s: %s is as in Git again", name, c.Fields[0].Path)
+		return fmt.Sprintf("%s: %s is as in Git again", name, sanitize.Text(c.Fields[0].Path))
 	}
-	return fmt.Sprintf("%s: %s and %s are as in Git again", name, c.Fields[0].Path, count(len(c.Fields)-1, "more field"))
+	return fmt.Sprintf("%s: %s and %s are as in Git again", name, sanitize.Text(c.Fields[0].Path), count(len(c.Fields)-1, "more field"))
 }
 
 // confirmedNames and confirmedName bound what the event on a confirmation names: how many
@@ -203,7 +204,7 @@ func letPass(sync *v1alpha1.Sync, part string, results []apply.Result) (token, m
 		default:
 			token = asked(sync, part, result.Change.Tokens)
 			actions[result.Change.Action]++
-			names = append(names, limited(thing(result.Change.Key), confirmedName))
+			names = append(names, cut(sanitize.Escape(thing(result.Change.Key)), confirmedName))
 		}
 	}
 	if len(names) == 0 {

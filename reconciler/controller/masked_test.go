@@ -1,16 +1,22 @@
 package controller
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
+	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
+	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
 // A Sync may have a name that has the form of a secret, and so the token of its guard.
@@ -35,6 +41,67 @@ func TestTheCommandOfASyncWhoseNameLooksLikeASecretCanBeCopied(t *testing.T) {
 	}
 	if !strings.Contains(sync.Status.ConfirmationToken, "guard."+sync.Name) || !strings.Contains(v.message, "updating A/a: (masked)") {
 		t.Errorf("it asks for %s: %s", sync.Status.ConfirmationToken, v.message)
+	}
+}
+
+// A person decides by the names of the objects: none is masked for its form where something waits or
+// failed, and what others wrote beside it is.
+func TestTheNameOfAnObjectIsReadableWhateverItsForm(t *testing.T) {
+	const name, secret = "sk-production-europe-west-1", "ghp_0123456789abcdefABCDEF"
+	key := state.Key{Target: "cluster", Kind: "ConfigMap", Namespace: name, Name: "a"}
+	file := state.Origin{File: name + "/a.yaml", Line: 3}
+	of := func(status apply.Status, edit func(*apply.Result)) run {
+		done := ran(change("a", plan.Update, nil))
+		r := &done.Outcome.Results[0]
+		r.Change.Key, r.Change.After.Key, r.Change.After.Origin, r.Status = key, key, file, status
+		r.Change.Before, done.scope = r.Change.After, confirm.Scope{UID: "u"}
+		edit(r)
+		return done
+	}
+	failed := func(err error) run {
+		return of(apply.Failed, func(r *apply.Result) { r.Err = err })
+	}
+	for what, done := range map[string]run{
+		"held": of(apply.Held, func(r *apply.Result) {
+			r.Change.Hold = hold.Reasons{{Rule: hold.UpdateLosses, Token: &hold.Token{Purpose: "deletions"}, Facts: hold.Facts{Object: key.String(), Detail: secret}}}
+		}),
+		"failed":                  failed(errors.New("the webhook wrote " + secret)),
+		"refused for its schema":  failed(fmt.Errorf("%w: %s", targets.ErrSchema, secret)),
+		"not known":               {Result: reconciler.Result{Plan: plan.Plan{Unknown: []plan.Unknown{{Key: key, Origin: file, Reason: secret}}}}},
+		"declared with a mistake": {Result: reconciler.Result{Problems: []state.Problem{{Origin: file, Message: secret}}}},
+		"held with another reason": of(apply.Held, func(r *apply.Result) {
+			r.Change.Hold = hold.Reasons{{Rule: hold.OnlyCompared, Facts: hold.Facts{Detail: secret}}}
+		}),
+	} {
+		t.Run(what, func(t *testing.T) {
+			sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev", Namespace: "poolwright-system", UID: "u"}}
+			v := resultOf(done)
+			v.ask(sync, done)
+			v.write(&sync.Status, sync, done)
+			text := v.message
+			for _, p := range sync.Status.Pending {
+				text += "\n" + p.Object + " " + p.Source + " " + p.Reason
+			}
+			for _, c := range sync.Status.Conditions {
+				text += "\n" + c.Message
+			}
+			if !strings.Contains(text, name) || strings.Contains(text, secret) || what != "held with another reason" && !strings.Contains(v.message, name) {
+				t.Errorf("got %s", text)
+			}
+		})
+	}
+}
+
+// What looks like the start of a private key in one mistake hides neither its place nor what is behind it.
+func TestAMistakeThatIsMaskedHidesNothingBehindIt(t *testing.T) {
+	begin := "unknown field \"-----BEGIN PRIVATE KEY-----\""
+	done := ran(change("a", plan.Update, nil))
+	done.Outcome.Results[0].Status = apply.Applied
+	done.Problems = []state.Problem{{Origin: state.Origin{File: "a.yaml", Line: 3}, Message: begin}, {Origin: state.Origin{File: "b.yaml", Line: 9}, Message: "no such field"}}
+	v := resultOf(done)
+	v.ask(&v1alpha1.Sync{}, done)
+	if want := "2 problems, the first: a.yaml:3: unknown field \"(masked); the other object is applied, nothing is pruned; run poolwright lint on the folder to list every mistake"; v.message != want {
+		t.Errorf("got  %s\nwant %s", v.message, want)
 	}
 }
 

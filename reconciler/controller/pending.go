@@ -30,6 +30,10 @@ const (
 // so many bytes.
 func limited(text string, most int) string { return cut(sanitize.Text(text), most) }
 
+// listedName is the name of an object or a file as a status lists it: one that looks like a token is what
+// a person has to know.
+func listedName(name string) string { return cut(sanitize.Escape(name), nameLimit) }
+
 // cut is text of at most so many bytes.
 func cut(text string, most int) string {
 	if len(text) <= most {
@@ -123,7 +127,7 @@ func (k kept) with(found []v1alpha1.PendingChange, left, omittedBefore int) (lis
 func (k kept) reasons(several bool) string {
 	var out []string
 	for _, c := range k.changes {
-		text := limited(c.Reason, messageLimit/4/namedReasons)
+		text := cut(c.Reason, messageLimit/4/namedReasons)
 		if several {
 			text += " (confirmation token " + c.ConfirmationToken + ")"
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
@@ -42,7 +43,7 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 	v := deletionResult(done)
 	if v.ready {
 		if err := session.Forget(ctx); err != nil {
-			v = runResult{reason: deletionFailed, message: err.Error()}
+			v = runResult{reason: deletionFailed, message: sanitize.Text(err.Error())}
 		}
 	}
 	if !v.ready {
@@ -81,7 +82,7 @@ func deletionResult(done run) runResult {
 	switch err := cmp.Or(done.err, done.Outcome.Err()); {
 	case err != nil:
 		_, _, v.after = state.Classify(err)
-		v.message = err.Error()
+		v.message = sanitize.Text(err.Error())
 	case len(v.drift.tokens()) > 0:
 		v.wait(done.Revision)
 	case len(done.Plan.Unknown) > 0:

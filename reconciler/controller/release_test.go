@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -128,5 +129,32 @@ func TestWhatWaitsStaysInTheStatusWhileNothingCanBeRead(t *testing.T) {
 				t.Errorf("confirmed, token %q, pending %v", now.ConfirmationToken, now.Pending)
 			}
 		})
+	}
+}
+
+// What keeps a Sync that is being deleted is another's text: what looks like a token in it is masked.
+func TestWhyASyncCannotGoIsMasked(t *testing.T) {
+	const secret = "ghp_0123456789abcdefABCDEF"
+	s := newStage(t, deleting)
+	build := s.r.Build
+	s.r.Build = func(ctx context.Context, sync *v1alpha1.Sync) (Assembly, error) {
+		a, err := build(ctx, sync)
+		a.Forget = func(context.Context) error { return errors.New("the inventory: " + secret) }
+		return a, err
+	}
+	s.commit("cluster/pool=1")
+	s.leave()
+	for want, refused := range map[string]string{"the inventory: (masked)": "", "a webhook: (masked)": "a webhook: " + secret} {
+		s.commit("cluster/pool=1")
+		s.cluster.live["pool"], s.cluster.applied["pool"] = "1", "1"
+		delete(s.cluster.refused, "pool")
+		if refused != "" {
+			s.cluster.refused["pool"] = refused
+		}
+		s.visit()
+		message := s.expectCondition("Ready", metav1.ConditionFalse, "DeletionFailed")
+		if events := strings.Join(s.takeEvents(), ""); !strings.Contains(message, want) || strings.Contains(message+events, secret) {
+			t.Errorf("message %q, events %q", message, events)
+		}
 	}
 }

@@ -67,10 +67,10 @@ func resultOf(done run) runResult {
 		var class state.Class
 		class, _, v.after = state.Classify(applyErr)
 		v.reason, v.stalled = "ApplyFailed", class == state.Fix
-		v.message = fmt.Sprintf("%d of %s failed, the first: %s: %s", len(failed), count(tried(done.Plan), "change"), sanitize.Text(thing(failed[0].Change.Key)), sanitize.Text(failed[0].Why()))
+		v.message = fmt.Sprintf("%d of %s failed, the first: %s: %s", len(failed), count(tried(done.Plan), "change"), thing(failed[0].Change.Key), sanitize.Text(failed[0].Why()))
 		v.eventKey = eventKeyOf(failed)
 		if o := failed[0].Change.Origin().String(); o != "" {
-			v.message += " (" + sanitize.Text(o) + ")"
+			v.message += " (" + o + ")"
 		}
 	case applyErr != nil:
 		var class state.Class
@@ -93,8 +93,11 @@ func resultOf(done run) runResult {
 // was applied, and the objects that do not fit a schema which only the API server has. Where
 // something else failed that another try may mend, that is tried again.
 func (v *runResult) invalid(done run, failed []apply.Result) {
-	refused := misfits(failed)
-	all := append(slices.Clip(done.Problems), refused...)
+	refused, all := misfits(failed), slices.Clone(done.Problems)
+	for i := range all { // Each by itself: what looks like a key in one must not hide what is behind it.
+		all[i].Message = sanitize.Text(all[i].Message)
+	}
+	all = append(all, refused...)
 	v.reason, v.stalled = "InvalidManifests", true
 	if len(done.Problems) == 0 {
 		var class state.Class
@@ -102,7 +105,7 @@ func (v *runResult) invalid(done run, failed []apply.Result) {
 		v.stalled = class == state.Fix
 	}
 	v.eventKey = (&targets.ProblemsError{Problems: all}).Error()
-	v.message = fmt.Sprintf("%s; %s, nothing is pruned", sanitize.Text(v.eventKey), theOthers(done, len(failed)-len(refused), len(refused)))
+	v.message = fmt.Sprintf("%s; %s, nothing is pruned", v.eventKey, theOthers(done, len(failed)-len(refused), len(refused)))
 	if len(done.Problems) > 0 {
 		v.message += "; run poolwright lint on the folder to list every mistake"
 	}
@@ -113,7 +116,7 @@ func misfits(failed []apply.Result) []state.Problem {
 	var out []state.Problem
 	for _, r := range failed {
 		if r.Misfit() {
-			out = append(out, state.Problem{Origin: r.Change.Origin(), Message: thing(r.Change.Key) + ": " + r.Why()})
+			out = append(out, state.Problem{Origin: r.Change.Origin(), Message: thing(r.Change.Key) + ": " + sanitize.Text(r.Why())})
 		}
 	}
 	return out

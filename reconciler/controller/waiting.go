@@ -91,7 +91,7 @@ func summary(reasons hold.Reasons, in confirm.Scope, several bool) string {
 	var out []string
 	for _, token := range tokens {
 		// However long the reasons are, no token is cut off.
-		text := limited(of[token].String(), messageLimit/4/len(tokens))
+		text := cut(sanitize.Escape(of[token].String()), messageLimit/4/len(tokens))
 		if token != "" {
 			text += " (confirmation token " + token + ")"
 		}
@@ -131,7 +131,6 @@ func (p driftState) confirmedKeys() []state.Key {
 // ask completes a verdict with what waits for a confirmation, and with the one command that
 // confirms all of it.
 func (v *runResult) ask(sync *v1alpha1.Sync, done run) {
-	v.message = sanitize.Text(v.message) // Before our own command, which must be copied as it is.
 	v.asks.tokens = v.drift.tokens()
 	moved, move := errors.AsType[*gitsource.NotFastForwardError](cmp.Or(done.err, done.Stale))
 	if move {

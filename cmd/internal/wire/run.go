@@ -35,6 +35,7 @@ import (
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
+	"github.com/poolwright/poolwright/reconciler/events"
 	"github.com/poolwright/poolwright/reconciler/receiver"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/ssmversion"
@@ -319,7 +320,7 @@ func (a *app) addOurs(mgr manager.Manager) error {
 		Ask: func(ctx context.Context, names []string) (map[string]ssmversion.Reading, error) {
 			return connect.ReadParameters(ctx, a.direct, names)
 		},
-		Events: recorder(mgr),
+		Events: events.Escape(eventRecorder(mgr)),
 	})
 	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpus.addTo(mgr, a), a.addReceiver(mgr)); err != nil {
 		return err

@@ -41,17 +41,20 @@ func (a *app) addSyncs(mgr manager.Manager) error {
 		Live:      a.direct,
 		Namespace: a.cfg.Namespace,
 		Build:     a.builder(),
-		Recorder:  recorder(mgr),
+		Recorder:  events.Escape(eventRecorder(mgr)),
 		Metrics:   metrics,
 		Clock:     clock.RealClock{},
 	}
 	return r.SetupWithManager(mgr)
 }
 
-// recorder records events under our name. The newer events API drops repeated
+// recorder records events whose messages may repeat what others wrote.
+func recorder(mgr manager.Manager) record.EventRecorder { return events.Sanitize(eventRecorder(mgr)) }
+
+// eventRecorder records events under our name. The newer events API drops repeated
 // notes into one series, which hides that something happens again.
-func recorder(mgr manager.Manager) record.EventRecorder {
-	return events.Sanitize(mgr.GetEventRecorderFor("poolwright")) //nolint:staticcheck // See why above: the newer API hides repetitions.
+func eventRecorder(mgr manager.Manager) record.EventRecorder {
+	return mgr.GetEventRecorderFor("poolwright") //nolint:staticcheck // See why above: the newer API hides repetitions.
 }
 
 // builder assembles Git, the renderer and the cluster for a Sync.

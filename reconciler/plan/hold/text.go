@@ -38,15 +38,16 @@ func (r Rule) Text() string {
 func (r Reason) String() string { return strings.Join(r.clauses(), "; ") }
 
 // String is all the reasons in one sentence. What several of them share, such as how
-// many nodes a plan replaces, is there once. Secrets are masked in each clause alone: what
-// looks like the start of a private key in one must not hide those behind it.
+// many nodes a plan replaces, is there once. Secrets are masked in what others wrote alone: what
+// looks like the start of a private key must not hide what is behind it, nor a name that looks
+// like a token what is to be confirmed.
 func (r Reasons) String() string {
 	var out []string
 	seen := map[string]bool{}
 	for _, one := range r {
 		for _, clause := range one.clauses() {
 			if !seen[clause] {
-				seen[clause], out = true, append(out, sanitize.Redact(clause))
+				seen[clause], out = true, append(out, clause)
 			}
 		}
 	}
@@ -55,6 +56,7 @@ func (r Reasons) String() string {
 
 func (r Reason) clauses() []string {
 	f := r.Facts
+	f.Detail = sanitize.Redact(f.Detail)
 	switch r.Rule {
 	case DriftReported:
 		return []string{cmp.Or(f.Detail, "drift is only reported ("+DriftReported.Text()+")")}
@@ -96,7 +98,7 @@ func (f Facts) inUse() string {
 // String is how many nodes would be lost.
 func (n Nodes) String() string {
 	if n.Unknown != "" {
-		return "may replace any number of nodes, for it cannot be predicted: " + n.Unknown
+		return "may replace any number of nodes, for it cannot be predicted: " + sanitize.Redact(n.Unknown)
 	}
 	noun := func(n int) string {
 		if n == 1 {
@@ -112,7 +114,7 @@ func (n Nodes) String() string {
 		out += fmt.Sprintf(" and take away %d", n.Removed) + with(n.Removed)
 	}
 	if n.Uncertain != "" {
-		out += ", and maybe more: " + n.Uncertain
+		out += ", and maybe more: " + sanitize.Redact(n.Uncertain)
 	}
 	return out
 }

@@ -155,7 +155,7 @@ func (k *Updater) remember(sync *v1alpha1.Sync, a lastRead) {
 	name := client.ObjectKeyFromObject(sync)
 	last := k.last(name)
 	if a.failure != "" && a.failure != last.failure {
-		k.cfg.Events.Event(sync, corev1.EventTypeWarning, "ParametersUnreadable", "The values in use stay, and it is not known whether there are newer ones: "+a.failure)
+		k.cfg.Events.Event(sync, corev1.EventTypeWarning, "ParametersUnreadable", "The values in use stay, and it is not known whether there are newer ones: "+sanitize.Text(a.failure))
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -165,11 +165,11 @@ func (k *Updater) remember(sync *v1alpha1.Sync, a lastRead) {
 // announce is what became of parameters: once, for it stands in the status now.
 func (k *Updater) announce(sync *v1alpha1.Sync, found ssmversion.Resolution) {
 	for _, one := range found.Updated {
-		k.cfg.Events.Eventf(sync, corev1.EventTypeNormal, "ParametersUpdated", "SSM parameter %s is %s for ${%s} now, its newest value%s", one.Name, sanitize.Name(one.Value), one.Variable, unused(sync, one))
+		k.cfg.Events.Eventf(sync, corev1.EventTypeNormal, "ParametersUpdated", "SSM parameter %s is %s for ${%s} now, its newest value%s", one.Name, sanitize.Name(sanitize.Redact(one.Value)), one.Variable, unused(sync, one))
 	}
 	for _, one := range found.Outdated {
 		k.cfg.Events.Eventf(sync, corev1.EventTypeNormal, "ParameterOutdated", "SSM parameter %s stays %s for ${%s}; it has the newer value %s: poolwright reconcile %s --update-parameters takes it%s",
-			one.Name, sanitize.Name(one.Value), one.Variable, sanitize.Name(one.Latest), sync.Name, unused(sync, one))
+			one.Name, sanitize.Name(sanitize.Redact(one.Value)), one.Variable, sanitize.Name(sanitize.Redact(one.Latest)), sync.Name, unused(sync, one))
 	}
 }
 
