@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade/internal/yamlnode"
 )
 
 // checkClass blocks a class that v1 cannot express.
@@ -22,8 +24,8 @@ func (r *run) checkClass(o *object) {
 	}
 	r.checkIdentity(o, "spec")
 	r.checkVolumes(o, "spec")
-	family := text(get(o.node, "spec.amiFamily"))
-	if absent(get(o.node, "spec.amiSelectorTerms")) {
+	family := yamlnode.Text(yamlnode.Get(o.node, "spec.amiFamily"))
+	if yamlnode.Absent(yamlnode.Get(o.node, "spec.amiSelectorTerms")) {
 		r.checkFamily(o, "spec", family, "amiSelectorTerms")
 	}
 	for _, field := range []string{"subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms"} {
@@ -42,7 +44,7 @@ func (r *run) checkFamily(o *object, at, family, field string) {
 		r.block(o, at+".amiFamily", "amiFamily Custom needs %s.%s; write which AMIs", at, field)
 	case family == "":
 		r.block(o, at+".amiFamily", "%s.amiFamily is missing, which v1beta1 wanted; write it", at)
-	case variable(get(o.node, at+".amiFamily")):
+	case yamlnode.HasVariable(yamlnode.Get(o.node, at+".amiFamily")):
 		if !r.opts.Draft {
 			r.block(o, at+".amiFamily", "amiFamily is %s, and what becomes of it depends on its value; write AL2, AL2023 or Bottlerocket, upgrade, and put a variable into the alias of spec.amiSelectorTerms, whose value is such as al2023@latest", family)
 		}
@@ -53,7 +55,7 @@ func (r *run) checkFamily(o *object, at, family, field string) {
 
 // checkIdentity blocks a class that does not say what its nodes may do.
 func (r *run) checkIdentity(o *object, at string) {
-	role, profile := !absent(get(o.node, at+".role")), !absent(get(o.node, at+".instanceProfile"))
+	role, profile := !yamlnode.Absent(yamlnode.Get(o.node, at+".role")), !yamlnode.Absent(yamlnode.Get(o.node, at+".instanceProfile"))
 	switch {
 	case role && profile:
 		r.block(o, at+".role", "%s has role and instanceProfile; remove one", at)
@@ -65,12 +67,12 @@ func (r *run) checkIdentity(o *object, at string) {
 // checkVolumes blocks a class with a volume that has no size.
 func (r *run) checkVolumes(o *object, at string) {
 	r.checkList(o, at+".blockDeviceMappings")
-	mappings := get(o.node, at+".blockDeviceMappings")
+	mappings := yamlnode.Get(o.node, at+".blockDeviceMappings")
 	if mappings == nil || o.blocked {
 		return
 	}
 	for _, m := range mappings.Content {
-		if ebs := get(m, "ebs"); ebs != nil && absent(get(ebs, "volumeSize")) && absent(get(ebs, "snapshotID")) {
+		if ebs := yamlnode.Get(m, "ebs"); ebs != nil && yamlnode.Absent(yamlnode.Get(ebs, "volumeSize")) && yamlnode.Absent(yamlnode.Get(ebs, "snapshotID")) {
 			r.block(o, at+".blockDeviceMappings", "a volume of blockDeviceMappings has neither volumeSize nor snapshotID, one of which v1 wants; write how large it is")
 			return
 		}
@@ -81,16 +83,16 @@ func (r *run) checkVolumes(o *object, at string) {
 // in a Provisioner, holds and v1 does not have.
 func (r *run) checkTemplateSpec(o *object, at string) {
 	for _, field := range []string{"launchTemplate", "launchTemplateName"} {
-		if !absent(get(o.node, at+"."+field)) {
+		if !yamlnode.Absent(yamlnode.Get(o.node, at+"."+field)) {
 			r.block(o, at+"."+field, "Karpenter v1 takes no launch templates; write what it holds into the class instead (amiSelectorTerms, userData, securityGroupSelectorTerms, blockDeviceMappings, metadataOptions, role or instanceProfile), remove %s, and upgrade again", field)
 			return
 		}
 	}
 	for _, field := range []string{"subnetSelector", "securityGroupSelector", "amiSelector"} {
-		n := get(o.node, at+"."+field)
-		if n != nil && !absent(n) && (n.Kind != yaml.MappingNode || slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return c.Kind != yaml.ScalarNode })) {
+		n := yamlnode.Get(o.node, at+"."+field)
+		if n != nil && !yamlnode.Absent(n) && (n.Kind != yaml.MappingNode || slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return c.Kind != yaml.ScalarNode })) {
 			r.block(o, at+"."+field, "%s.%s must be a mapping of texts%s", at, field, remedy(n))
-		} else if absent(n) && field != "amiSelector" {
+		} else if yamlnode.Absent(n) && field != "amiSelector" {
 			r.block(o, at+"."+field, "%s.%s is missing; write which, by tags or by aws-ids", at, field)
 		} else if n != nil {
 			r.checkValues(o, at, field, n)
@@ -99,7 +101,7 @@ func (r *run) checkTemplateSpec(o *object, at string) {
 	r.checkTerms(o, at, "subnetSelector", "securityGroupSelector", "amiSelector")
 	r.checkIdentity(o, at)
 	r.checkVolumes(o, at)
-	if family := text(get(o.node, at+".amiFamily")); family != "" && absent(get(o.node, at+".amiSelector")) {
+	if family := yamlnode.Text(yamlnode.Get(o.node, at+".amiFamily")); family != "" && yamlnode.Absent(yamlnode.Get(o.node, at+".amiSelector")) {
 		r.checkFamily(o, at, family, "amiSelector")
 	}
 }
@@ -114,8 +116,8 @@ func (r *run) defaultProfile(o *object) *yaml.Node {
 		}
 	}
 	if s, one := r.nearest(o.file, settings); one && o.rules != nil && strings.Contains(o.rules.Old, "alpha") {
-		data := get(s.node, "data")
-		if i := at(data, "aws.defaultInstanceProfile"); i >= 0 && text(data.Content[i+1]) != "" {
+		data := yamlnode.Get(s.node, "data")
+		if i := yamlnode.Index(data, "aws.defaultInstanceProfile"); i >= 0 && yamlnode.Text(data.Content[i+1]) != "" {
 			return data.Content[i+1]
 		}
 	}
@@ -125,9 +127,9 @@ func (r *run) defaultProfile(o *object) *yaml.Node {
 // betaClass upgrades an EC2NodeClass of v1beta1.
 func (r *run) betaClass(o *object) {
 	r.apply(o)
-	spec := get(o.node, "spec")
+	spec := yamlnode.Get(o.node, "spec")
 	for _, field := range []string{"subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms"} {
-		r.explode(o, get(spec, field), field)
+		r.explode(o, yamlnode.Get(spec, field), field)
 	}
 	r.amiFamily(o, spec)
 	r.tags(o, spec)
@@ -137,7 +139,7 @@ func (r *run) betaClass(o *object) {
 // template upgrades an AWSNodeTemplate to an EC2NodeClass.
 func (r *run) template(o *object) {
 	r.apply(o)
-	r.templateSpec(o, get(o.node, "spec"))
+	r.templateSpec(o, yamlnode.Get(o.node, "spec"))
 	r.defaults(o)
 }
 
@@ -148,30 +150,30 @@ func (r *run) templateSpec(o *object, spec *yaml.Node) {
 	} {
 		r.selector(o, spec, s.old, s.new)
 	}
-	if absent(get(spec, "amiFamily")) {
-		take(spec, "amiFamily")
-		if absent(get(spec, "amiSelectorTerms")) {
+	if yamlnode.Absent(yamlnode.Get(spec, "amiFamily")) {
+		yamlnode.Take(spec, "amiFamily")
+		if yamlnode.Absent(yamlnode.Get(spec, "amiSelectorTerms")) {
 			r.report(o, Default, "spec", "amiSelectorTerms: alias al2@latest, the default of v1alpha1")
-			set(spec, "amiSelectorTerms", list(mapping(scalarOf("alias"), scalarOf("al2@latest"))))
+			yamlnode.Set(spec, "amiSelectorTerms", yamlnode.List(yamlnode.Mapping(yamlnode.Scalar("alias"), yamlnode.Scalar("al2@latest"))))
 		} else {
 			r.report(o, Default, "spec", "amiFamily: AL2, the default of v1alpha1")
-			set(spec, "amiFamily", scalarOf("AL2"))
+			yamlnode.Set(spec, "amiFamily", yamlnode.Scalar("AL2"))
 		}
 	} else {
 		r.amiFamily(o, spec)
 	}
-	if absent(get(spec, "instanceProfile")) && absent(get(spec, "role")) {
+	if yamlnode.Absent(yamlnode.Get(spec, "instanceProfile")) && yamlnode.Absent(yamlnode.Get(spec, "role")) {
 		profile := r.defaultProfile(o)
-		r.report(o, Default, "spec", "instanceProfile: %s, which karpenter-global-settings gave to templates without one", text(profile))
-		set(spec, "instanceProfile", scalarOf(text(profile)))
+		r.report(o, Default, "spec", "instanceProfile: %s, which karpenter-global-settings gave to templates without one", yamlnode.Text(profile))
+		yamlnode.Set(spec, "instanceProfile", yamlnode.Scalar(yamlnode.Text(profile)))
 	}
 	r.tags(o, spec)
 }
 
 // amiFamily turns a family into an alias where the terms do not say which AMIs.
 func (r *run) amiFamily(o *object, spec *yaml.Node) {
-	family, terms := text(get(spec, "amiFamily")), get(spec, "amiSelectorTerms")
-	line := lineOf(spec, "amiFamily")
+	family, terms := yamlnode.Text(yamlnode.Get(spec, "amiFamily")), yamlnode.Get(spec, "amiSelectorTerms")
+	line := yamlnode.LineOf(spec, "amiFamily")
 	if strings.HasPrefix(family, "Ubuntu") {
 		r.ubuntu(o, spec)
 		return
@@ -179,43 +181,43 @@ func (r *run) amiFamily(o *object, spec *yaml.Node) {
 	if family == "Custom" {
 		r.ask(o, line, "amiFamily Custom: the user data must register nodes with the taint karpenter.sh/unregistered:NoExecute, which v1 wants; look whether it does")
 	}
-	if !absent(terms) && r.unknown(get(spec, "amiFamily")) {
+	if !yamlnode.Absent(terms) && r.unknown(yamlnode.Get(spec, "amiFamily")) {
 		r.ask(o, line, "amiFamily %s is kept as it is written: where its value is Ubuntu, make that AL2, and where it is Custom, the user data must register nodes with the taint karpenter.sh/unregistered:NoExecute, both of which v1 wants", family)
 	}
 	alias := r.table.Aliases[family]
-	if alias == "" && variable(get(spec, "amiFamily")) {
+	if alias == "" && yamlnode.HasVariable(yamlnode.Get(spec, "amiFamily")) {
 		alias = family // of a draft alone
 	}
-	if alias == "" || !absent(terms) {
+	if alias == "" || !yamlnode.Absent(terms) {
 		return
 	}
-	take(spec, "amiSelectorTerms")
+	yamlnode.Take(spec, "amiSelectorTerms")
 	r.reportAt(o, Lossless, line, "amiFamily %s is the alias %s@latest now", family, alias)
-	k, _, i := take(spec, "amiFamily")
-	rename(k, "amiSelectorTerms")
-	put(spec, i, k, list(mapping(scalarOf("alias"), scalarOf(alias+"@latest"))))
+	k, _, i := yamlnode.Take(spec, "amiFamily")
+	k.Value = "amiSelectorTerms"
+	yamlnode.Put(spec, i, k, yamlnode.List(yamlnode.Mapping(yamlnode.Scalar("alias"), yamlnode.Scalar(alias+"@latest"))))
 }
 
 // ubuntu keeps Ubuntu's AMIs, which v1 starts as those of AL2.
 func (r *run) ubuntu(o *object, spec *yaml.Node) {
-	family := get(spec, "amiFamily")
-	r.reportAt(o, Lossless, lineOf(spec, "amiFamily"), "amiFamily %s is AL2 now, which starts such nodes in the same way", text(family))
+	family := yamlnode.Get(spec, "amiFamily")
+	r.reportAt(o, Lossless, yamlnode.LineOf(spec, "amiFamily"), "amiFamily %s is AL2 now, which starts such nodes in the same way", yamlnode.Text(family))
 	family.Value = "AL2"
-	if absent(get(spec, "blockDeviceMappings")) {
-		take(spec, "blockDeviceMappings")
+	if yamlnode.Absent(yamlnode.Get(spec, "blockDeviceMappings")) {
+		yamlnode.Take(spec, "blockDeviceMappings")
 		r.report(o, Default, "spec", "blockDeviceMappings: /dev/sda1 with 20Gi, encrypted, gp3, the default of Ubuntu")
-		set(spec, "blockDeviceMappings", list(mapping(
-			scalarOf("deviceName"), scalarOf("/dev/sda1"),
-			scalarOf("rootVolume"), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"},
-			scalarOf("ebs"), mapping(scalarOf("encrypted"), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"},
-				scalarOf("volumeType"), scalarOf("gp3"), scalarOf("volumeSize"), scalarOf("20Gi")),
+		yamlnode.Set(spec, "blockDeviceMappings", yamlnode.List(yamlnode.Mapping(
+			yamlnode.Scalar("deviceName"), yamlnode.Scalar("/dev/sda1"),
+			yamlnode.Scalar("rootVolume"), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"},
+			yamlnode.Scalar("ebs"), yamlnode.Mapping(yamlnode.Scalar("encrypted"), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"},
+				yamlnode.Scalar("volumeType"), yamlnode.Scalar("gp3"), yamlnode.Scalar("volumeSize"), yamlnode.Scalar("20Gi")),
 		)))
 	}
 }
 
 // tags drops those that Karpenter sets itself.
 func (r *run) tags(o *object, spec *yaml.Node) {
-	tags := get(spec, "tags")
+	tags := yamlnode.Get(spec, "tags")
 	if tags == nil || tags.Kind != yaml.MappingNode {
 		return
 	}
@@ -231,25 +233,25 @@ func (r *run) tags(o *object, spec *yaml.Node) {
 		tags.Content = slices.Delete(tags.Content, i, i+2)
 	}
 	if len(tags.Content) == 0 {
-		take(spec, "tags")
+		yamlnode.Take(spec, "tags")
 	}
 }
 
 // inlineProvider moves the provider in a Provisioner to a class of its own.
 func (r *run) inlineProvider(o *object, spec *yaml.Node) {
-	k, provider, i := take(spec, "provider")
-	if k == nil || absent(provider) {
+	k, provider, i := yamlnode.Take(spec, "provider")
+	if k == nil || yamlnode.Absent(provider) {
 		return
 	}
 	r.reportAt(o, Lossless, k.Line, "spec.provider is the EC2NodeClass %s now", o.name())
-	rename(k, "providerRef")
-	put(spec, i, k, mapping(scalarOf("name"), scalarOf(o.name())))
-	take(provider, "apiVersion")
-	take(provider, "kind")
-	n := r.beside(o, mapping(scalarOf("apiVersion"), scalarOf("karpenter.k8s.aws/v1"), scalarOf("kind"), scalarOf("EC2NodeClass"),
-		scalarOf("metadata"), mapping(scalarOf("name"), scalarOf(o.name())), scalarOf("spec"), provider))
+	k.Value = "providerRef"
+	yamlnode.Put(spec, i, k, yamlnode.Mapping(yamlnode.Scalar("name"), yamlnode.Scalar(o.name())))
+	yamlnode.Take(provider, "apiVersion")
+	yamlnode.Take(provider, "kind")
+	n := r.beside(o, yamlnode.Mapping(yamlnode.Scalar("apiVersion"), yamlnode.Scalar("karpenter.k8s.aws/v1"), yamlnode.Scalar("kind"), yamlnode.Scalar("EC2NodeClass"),
+		yamlnode.Scalar("metadata"), yamlnode.Mapping(yamlnode.Scalar("name"), yamlnode.Scalar(o.name())), yamlnode.Scalar("spec"), provider))
 	r.identify(n)
-	n.rules = r.table.rules("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate")
+	n.rules = r.table.Rules("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate")
 	r.template(n)
 }
 

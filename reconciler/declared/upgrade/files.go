@@ -12,6 +12,8 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/declared/upgrade/inplace"
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade/internal/table"
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade/internal/yamlnode"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -22,7 +24,7 @@ import (
 //
 // An error is one of reading the files, or a limit that they break.
 func Files(fsys fs.FS, folder string, opts Options) (Result, error) {
-	t, err := readTable()
+	t, err := table.Read()
 	if err != nil {
 		return Result{}, err
 	}
@@ -143,7 +145,7 @@ func (f *files) object(p *page, n, root, items *yaml.Node, depth int) {
 	if n.Kind != yaml.MappingNode {
 		return
 	}
-	if in := get(n, "items"); in != nil && in.Kind == yaml.SequenceNode && strings.HasSuffix(text(get(n, "kind")), "List") && depth < 5 {
+	if in := yamlnode.Get(n, "items"); in != nil && in.Kind == yaml.SequenceNode && strings.HasSuffix(yamlnode.Text(yamlnode.Get(n, "kind")), "List") && depth < 5 {
 		for _, item := range in.Content {
 			f.object(p, item, root, in, depth+1)
 		}

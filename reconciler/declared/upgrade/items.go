@@ -8,6 +8,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade/internal/table"
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade/internal/yamlnode"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -51,7 +53,7 @@ func (r *run) oldName(s string) bool {
 		return false
 	}
 	return s == "karpenter.sh/disruption" || slices.ContainsFunc(r.table.GoneLabels, func(l string) bool { return l == s }) ||
-		slices.ContainsFunc(r.table.Keys, func(k renamed) bool { return strings.Contains(s, k.Old) })
+		slices.ContainsFunc(r.table.Keys, func(k table.Renamed) bool { return strings.Contains(s, k.Old) })
 }
 
 // fromItem makes an object of an item.
@@ -91,7 +93,7 @@ func (l *numbering) number(n, written *yaml.Node) {
 	}
 	switch {
 	case n.Kind == yaml.MappingNode:
-		places := keys(written)
+		places := yamlnode.Indexes(written)
 		l.read += len(written.Content) / 2
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			if j, ok := places[n.Content[i].Value]; ok {
@@ -110,19 +112,19 @@ func (l *numbering) number(n, written *yaml.Node) {
 func toNode(v any) *yaml.Node {
 	switch v := v.(type) {
 	case map[string]any:
-		n := mapping()
+		n := yamlnode.Mapping()
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			n.Content = append(n.Content, scalarOf(k), toNode(v[k]))
+			n.Content = append(n.Content, yamlnode.Scalar(k), toNode(v[k]))
 		}
 		return n
 	case []any:
-		n := list()
+		n := yamlnode.List()
 		for _, e := range v {
 			n.Content = append(n.Content, toNode(e))
 		}
 		return n
 	case string:
-		return scalarOf(v)
+		return yamlnode.Scalar(v)
 	case int64:
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: strconv.FormatInt(v, 10)}
 	case float64:

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade/internal/yamlnode"
 )
 
 func TestTheLinesOfManyFieldsAreFoundByReadingTheirMappingOnce(t *testing.T) {
@@ -27,9 +29,9 @@ func TestTheLinesOfManyFieldsAreFoundByReadingTheirMappingOnce(t *testing.T) {
 	if lines.read != fields+1 {
 		t.Errorf("%d keys were read for %d fields", lines.read, fields)
 	}
-	spec := get(n, "spec")
+	spec := yamlnode.Get(n, "spec")
 	for i := range fields {
-		if j := at(spec, fmt.Sprint("field", i)); spec.Content[j].Line != i+2 {
+		if j := yamlnode.Index(spec, fmt.Sprint("field", i)); spec.Content[j].Line != i+2 {
 			t.Fatalf("field%d is in line %d", i, spec.Content[j].Line)
 		}
 	}
@@ -39,7 +41,7 @@ func TestOfAKeyThatIsWrittenTwiceTheFirstCounts(t *testing.T) {
 	one := func(line int) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: "a", Line: line} }
 	n := toNode(map[string]any{"a": "b"})
 	var lines numbering
-	lines.number(n, mapping(one(1), scalarOf("b"), one(2), scalarOf("b")))
+	lines.number(n, yamlnode.Mapping(one(1), yamlnode.Scalar("b"), one(2), yamlnode.Scalar("b")))
 	if got := n.Content[0].Line; got != 1 {
 		t.Errorf("it is in line %d", got)
 	}

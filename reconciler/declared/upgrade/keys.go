@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade/internal/yamlnode"
 )
 
 // rename gives labels and annotations their new names, in whatever object they
@@ -52,26 +54,26 @@ func (w *walk) node(n *yaml.Node, key string) {
 // keys renames those of a mapping.
 func (w *walk) keys(n *yaml.Node) {
 	for _, renamed := range w.run.table.Keys {
-		i := at(n, renamed.Old)
+		i := yamlnode.Index(n, renamed.Old)
 		if i < 0 {
 			continue
 		}
 		line := n.Content[i].Line
-		j := at(n, renamed.New)
+		j := yamlnode.Index(n, renamed.New)
 		if j < 0 {
 			w.run.reportAt(w.object, Lossless, line, "%s is %s now", renamed.Old, renamed.New)
-			rename(n.Content[i], renamed.New)
+			n.Content[i].Value = renamed.New
 			continue
 		}
-		if text(n.Content[i+1]) == text(n.Content[j+1]) {
+		if yamlnode.Text(n.Content[i+1]) == yamlnode.Text(n.Content[j+1]) {
 			w.run.reportAt(w.object, Lossless, line, "%s is dropped beside %s, its new name", renamed.Old, renamed.New)
 		} else {
 			w.run.ask(w.object, line, "%s is dropped beside %s, its new name", renamed.Old, renamed.New)
 		}
-		take(n, renamed.Old)
+		yamlnode.Take(n, renamed.Old)
 	}
 	for _, gone := range w.run.table.GoneLabels {
-		if i := at(n, gone); i >= 0 {
+		if i := yamlnode.Index(n, gone); i >= 0 {
 			w.run.reportAt(w.object, Person, n.Content[i].Line, "no node carries %s any more; choose nodes by another label", gone)
 		}
 	}
@@ -81,17 +83,17 @@ func (w *walk) keys(n *yaml.Node) {
 // value with its name.
 func (w *walk) toleration(n *yaml.Node, key string) {
 	const old, now = "karpenter.sh/disruption", "karpenter.sh/disrupted"
-	k := get(n, "key")
-	if key != "tolerations" || text(k) != old {
+	k := yamlnode.Get(n, "key")
+	if key != "tolerations" || yamlnode.Text(k) != old {
 		return
 	}
 	w.run.reportAt(w.object, Lossless, k.Line, "toleration of %s is one of %s now", old, now)
 	k.Value = now
-	take(n, "value")
-	if text(get(n, "operator")) == "Equal" {
-		get(n, "operator").Value = "Exists"
-	} else if absent(get(n, "operator")) {
-		set(n, "operator", scalarOf("Exists"))
+	yamlnode.Take(n, "value")
+	if yamlnode.Text(yamlnode.Get(n, "operator")) == "Equal" {
+		yamlnode.Get(n, "operator").Value = "Exists"
+	} else if yamlnode.Absent(yamlnode.Get(n, "operator")) {
+		yamlnode.Set(n, "operator", yamlnode.Scalar("Exists"))
 	}
 }
 
@@ -134,8 +136,8 @@ func (r *run) definition(o *object) {
 	case "provisioners.karpenter.sh", "machines.karpenter.sh", "awsnodetemplates.karpenter.k8s.aws":
 		r.report(o, Person, "", "this API is gone; remove the definition once no object of it is left in the cluster")
 	case "nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws":
-		versions := get(o.node, "spec.versions")
-		if versions != nil && !slices.ContainsFunc(versions.Content, func(v *yaml.Node) bool { return text(get(v, "name")) == "v1" }) {
+		versions := yamlnode.Get(o.node, "spec.versions")
+		if versions != nil && !slices.ContainsFunc(versions.Content, func(v *yaml.Node) bool { return yamlnode.Text(yamlnode.Get(v, "name")) == "v1" }) {
 			r.report(o, Person, "", "this definition knows no v1; remove it: Poolwright installs the one of its Karpenter")
 		}
 	}
@@ -147,16 +149,16 @@ const lastAL2 = 32
 
 // refused remarks on AMIs that do not exist for the cluster's version.
 func (r *run) refused(o *object) {
-	terms := get(o.node, "spec.amiSelectorTerms")
+	terms := yamlnode.Get(o.node, "spec.amiSelectorTerms")
 	version := r.version(o)
 	_, minor, _ := strings.Cut(version, ".")
 	if m, err := strconv.Atoi(minor); err != nil || m <= lastAL2 || terms == nil || terms.Kind != yaml.SequenceNode {
 		return
 	}
 	for _, t := range terms.Content {
-		if alias := get(t, "alias"); strings.HasPrefix(text(alias), "al2@") {
+		if alias := yamlnode.Get(t, "alias"); strings.HasPrefix(yamlnode.Text(alias), "al2@") {
 			// One that an upgrade made stands where its family was.
-			r.reportAt(o, Person, max(alias.Line, lineOf(o.node, "spec.amiSelectorTerms")), "%s", al2Advice(o, text(alias), version))
+			r.reportAt(o, Person, max(alias.Line, yamlnode.LineOf(o.node, "spec.amiSelectorTerms")), "%s", al2Advice(o, yamlnode.Text(alias), version))
 		}
 	}
 }
@@ -166,7 +168,7 @@ func (r *run) refused(o *object) {
 // upgrade brings no new warning.
 func al2Advice(o *object, alias, version string) string {
 	userData := ""
-	if !absent(get(o.node, "spec.userData")) {
+	if !yamlnode.Absent(yamlnode.Get(o.node, "spec.userData")) {
 		userData = "; userData may stay a shell script on AL2023 where it does not call bootstrap.sh, and is TOML on Bottlerocket"
 	}
 	return "alias " + alias + " is refused at Kubernetes " + version + ": there are no images of Amazon Linux 2 from 1.33 on; choose al2023@latest or bottlerocket@latest" + userData
@@ -184,7 +186,7 @@ func (r *run) version(o *object) string {
 		}
 	}
 	if c, one := r.nearest(o.file, clusters); one {
-		return text(get(c.node, "spec.version"))
+		return yamlnode.Text(yamlnode.Get(c.node, "spec.version"))
 	}
 	return ""
 }

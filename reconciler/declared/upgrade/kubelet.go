@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	sigsyaml "sigs.k8s.io/yaml"
 
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade/internal/yamlnode"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -22,7 +23,7 @@ const keptAnnotation = "compatibility.karpenter.sh/v1beta1-kubelet-conversion"
 // kubeletOf are a pool's kubelet settings, wherever its version has them.
 func kubeletOf(o *object) *yaml.Node {
 	for _, field := range []string{"spec.template.spec.kubelet", "spec.kubeletConfiguration", "spec.kubelet"} {
-		if n := get(o.node, field); n != nil {
+		if n := yamlnode.Get(o.node, field); n != nil {
 			return n
 		}
 	}
@@ -31,8 +32,8 @@ func kubeletOf(o *object) *yaml.Node {
 
 // keptKubelet is the annotation of Karpenter 1.0.
 func keptKubelet(o *object) *yaml.Node {
-	annotations := get(o.node, "metadata.annotations")
-	if i := at(annotations, keptAnnotation); i >= 0 {
+	annotations := yamlnode.Get(o.node, "metadata.annotations")
+	if i := yamlnode.Index(annotations, keptAnnotation); i >= 0 {
 		return annotations.Content[i+1]
 	}
 	return nil
@@ -58,22 +59,22 @@ func (r *run) named(name string) []*object {
 
 // className is the name of a pool's class, before and after its upgrade.
 func className(o *object) string {
-	if n := get(o.node, "spec.template.spec.nodeClassRef.name"); n != nil {
-		return text(n)
+	if n := yamlnode.Get(o.node, "spec.template.spec.nodeClassRef.name"); n != nil {
+		return yamlnode.Text(n)
 	}
-	if n := get(o.node, "spec.providerRef.name"); n != nil {
-		return text(n)
+	if n := yamlnode.Get(o.node, "spec.providerRef.name"); n != nil {
+		return yamlnode.Text(n)
 	}
 	return o.name()
 }
 
 // checkKubelet blocks a pool whose kubelet settings have no class to go to.
 func (r *run) checkKubelet(o *object) {
-	if kept := keptKubelet(o); kept != nil && !json.Valid([]byte(text(kept))) {
+	if kept := keptKubelet(o); kept != nil && !json.Valid([]byte(yamlnode.Text(kept))) {
 		r.block(o, "metadata.annotations", "annotation %s holds no JSON; move what it means to spec.kubelet of the EC2NodeClass and remove it", keptAnnotation)
 		return
 	}
-	if !absent(get(o.node, "spec.provider")) {
+	if !yamlnode.Absent(yamlnode.Get(o.node, "spec.provider")) {
 		return // its class is made of that
 	}
 	name := className(o)
@@ -93,22 +94,22 @@ func (r *run) unfold(o *object) {
 	if kept == nil {
 		return
 	}
-	annotations := get(o.node, "metadata.annotations")
-	take(annotations, keptAnnotation)
+	annotations := yamlnode.Get(o.node, "metadata.annotations")
+	yamlnode.Take(annotations, keptAnnotation)
 	if len(annotations.Content) == 0 {
-		remove(o.node, "metadata.annotations")
+		yamlnode.Remove(o.node, "metadata.annotations")
 	}
 	var n yaml.Node
-	if err := yaml.Unmarshal([]byte(text(kept)), &n); err == nil && len(n.Content) == 1 && n.Content[0].Kind == yaml.MappingNode {
-		template := within(o.node, "spec.template.spec", -1)
-		take(template, "kubelet")
-		set(template, "kubelet", unstyled(n.Content[0]))
+	if err := yaml.Unmarshal([]byte(yamlnode.Text(kept)), &n); err == nil && len(n.Content) == 1 && n.Content[0].Kind == yaml.MappingNode {
+		template := yamlnode.Ensure(o.node, "spec.template.spec", -1)
+		yamlnode.Take(template, "kubelet")
+		yamlnode.Set(template, "kubelet", unstyled(n.Content[0]))
 	}
 }
 
 // unstyled is a node as YAML would be written by hand.
 func unstyled(n *yaml.Node) *yaml.Node {
-	c := fresh(n)
+	c := yamlnode.Fresh(n)
 	c.Style = 0
 	for i := range c.Content {
 		c.Content[i] = unstyled(c.Content[i])
@@ -128,11 +129,11 @@ func (r *run) moveKubelets(pools, classes []*object) {
 	for _, o := range pools {
 		r.respell(o)
 		if class, one := r.classOf(o, className(o)); one && !class.blocked {
-			wants[class] = append(wants[class], want{o, canonical(get(o.node, "spec.template.spec.kubelet"))})
+			wants[class] = append(wants[class], want{o, canonical(yamlnode.Get(o.node, "spec.template.spec.kubelet"))})
 		}
 	}
 	for _, class := range classes {
-		if any := slices.ContainsFunc(wants[class], func(w want) bool { return get(w.pool.node, "spec.template.spec.kubelet") != nil }); any {
+		if any := slices.ContainsFunc(wants[class], func(w want) bool { return yamlnode.Get(w.pool.node, "spec.template.spec.kubelet") != nil }); any {
 			r.spellOut(class)
 			r.kubeletOf(class, wants[class])
 		}
@@ -142,9 +143,9 @@ func (r *run) moveKubelets(pools, classes []*object) {
 // respell drops the one kubelet setting that is gone, and quotes quantities: a pool
 // could write numbers, and a class takes texts alone.
 func (r *run) respell(o *object) {
-	kubelet := get(o.node, "spec.template.spec.kubelet")
+	kubelet := yamlnode.Get(o.node, "spec.template.spec.kubelet")
 	for _, field := range []string{"systemReserved", "kubeReserved", "evictionHard", "evictionSoft", "evictionSoftGracePeriod"} {
-		m := get(kubelet, field)
+		m := yamlnode.Get(kubelet, field)
 		if m == nil || m.Kind != yaml.MappingNode {
 			continue
 		}
@@ -154,11 +155,11 @@ func (r *run) respell(o *object) {
 			}
 		}
 	}
-	if k, _, _ := take(kubelet, "containerRuntime"); k != nil {
+	if k, _, _ := yamlnode.Take(kubelet, "containerRuntime"); k != nil {
 		r.reportAt(o, Lossless, k.Line, "kubelet containerRuntime is dropped: containerd is the only one")
 	}
-	if kubelet != nil && absent(kubelet) {
-		remove(o.node, "spec.template.spec.kubelet")
+	if kubelet != nil && yamlnode.Absent(kubelet) {
+		yamlnode.Remove(o.node, "spec.template.spec.kubelet")
 	}
 }
 
@@ -166,7 +167,7 @@ func (r *run) respell(o *object) {
 func (r *run) kubeletOf(class *object, wants []want) {
 	// By name, so that the loop, which has no order of files, decides the same.
 	slices.SortStableFunc(wants, func(a, b want) int { return strings.Compare(a.pool.name(), b.pool.name()) })
-	base := canonical(get(class.node, "spec.kubelet"))
+	base := canonical(yamlnode.Get(class.node, "spec.kubelet"))
 	for i := range wants {
 		if wants[i].settings == "" {
 			wants[i].settings = base // a pool that says nothing takes what the class has
@@ -177,13 +178,13 @@ func (r *run) kubeletOf(class *object, wants []want) {
 		stays = wants[0].settings
 	}
 	made := map[string]*object{stays: class}
-	original := get(class.node, "spec.kubelet")
+	original := yamlnode.Get(class.node, "spec.kubelet")
 	for _, w := range wants {
-		template := get(w.pool.node, "spec.template.spec")
-		if at(template, "kubelet") < 0 {
+		template := yamlnode.Get(w.pool.node, "spec.template.spec")
+		if yamlnode.Index(template, "kubelet") < 0 {
 			continue
 		}
-		line := lineOf(template, "kubelet")
+		line := yamlnode.LineOf(template, "kubelet")
 		target := made[w.settings]
 		if target == nil {
 			if target = r.split(class, w, original); target == nil {
@@ -191,16 +192,16 @@ func (r *run) kubeletOf(class *object, wants []want) {
 			}
 			made[w.settings] = target
 		}
-		k, v, _ := take(template, "kubelet")
+		k, v, _ := yamlnode.Take(template, "kubelet")
 		if target == class {
 			r.reportAt(w.pool, Lossless, line, "kubelet settings are spec.kubelet of EC2NodeClass %s now", class.name())
 		} else {
 			r.reportAt(w.pool, Lossless, line, "kubelet settings are spec.kubelet of EC2NodeClass %s now, a copy of %s for the pools that want them so", target.name(), class.name())
-			get(template, "nodeClassRef.name").Value = target.name()
+			yamlnode.Get(template, "nodeClassRef.name").Value = target.name()
 		}
-		spec := get(target.node, "spec")
-		if i := at(spec, "kubelet"); i < 0 {
-			put(spec, -1, k, v)
+		spec := yamlnode.Get(target.node, "spec")
+		if i := yamlnode.Index(spec, "kubelet"); i < 0 {
+			yamlnode.Put(spec, -1, k, v)
 		} else {
 			r.book.Keep(spec.Content[i], k, v)
 		}
@@ -225,7 +226,7 @@ func values(n *yaml.Node) int {
 func (r *run) split(class *object, w want, original *yaml.Node) *object {
 	name := class.name() + "-" + state.Hash(w.settings)[:8]
 	if there, _ := r.nearest(class.file, r.named(name)); there != nil && r.together(there.file, class.file) {
-		if canonical(get(there.node, "spec.kubelet")) == w.settings {
+		if canonical(yamlnode.Get(there.node, "spec.kubelet")) == w.settings {
 			return there
 		}
 		r.block(w.pool, "", "its kubelet settings need a copy of EC2NodeClass %s, and there is another %s already; rename that", class.name(), name)
@@ -242,12 +243,12 @@ func (r *run) split(class *object, w want, original *yaml.Node) *object {
 	r.report(class, Lossless, "metadata.name", "pools that share the class want other kubelet settings; its copy %s is for those", name)
 	node := r.book.Copy(class.node)
 	for _, key := range []string{"metadata", "spec"} {
-		set(node, key, r.book.Copy(get(node, key)))
+		yamlnode.Set(node, key, r.book.Copy(yamlnode.Get(node, key)))
 	}
-	set(get(node, "metadata"), "name", scalarOf(name))
-	spec := get(node, "spec")
-	if original != nil || at(spec, "kubelet") >= 0 {
-		take(spec, "kubelet")
+	yamlnode.Set(yamlnode.Get(node, "metadata"), "name", yamlnode.Scalar(name))
+	spec := yamlnode.Get(node, "spec")
+	if original != nil || yamlnode.Index(spec, "kubelet") >= 0 {
+		yamlnode.Take(spec, "kubelet")
 	}
 	copied := r.beside(class, node)
 	r.identify(copied)
@@ -258,11 +259,11 @@ func (r *run) split(class *object, w want, original *yaml.Node) *object {
 // canonical is a text that two nodes of the same meaning share; empty for one that
 // holds nothing.
 func canonical(n *yaml.Node) string {
-	if absent(n) {
+	if yamlnode.Absent(n) {
 		return ""
 	}
-	c := list(fresh(n))
-	writeOut(c)
+	c := yamlnode.List(yamlnode.Fresh(n))
+	yamlnode.WriteOut(c)
 	b, err := yaml.Marshal(c.Content[0])
 	if err != nil {
 		return ""

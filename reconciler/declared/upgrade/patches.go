@@ -7,6 +7,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade/internal/table"
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade/internal/yamlnode"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -24,7 +26,7 @@ func isKustomization(name string) bool {
 func (f *files) kustomization(p *page) {
 	for _, d := range p.docs {
 		for _, field := range []string{"patches", "patchesStrategicMerge", "patchesJson6902"} {
-			patches := get(d.Node, field)
+			patches := yamlnode.Get(d.Node, field)
 			if patches == nil || patches.Kind != yaml.SequenceNode {
 				continue
 			}
@@ -37,7 +39,7 @@ func (f *files) kustomization(p *page) {
 
 // patch reads one patch of a kustomization.
 func (f *files) patch(p *page, n *yaml.Node) {
-	file, inline := text(get(n, "path")), get(n, "patch")
+	file, inline := yamlnode.Text(yamlnode.Get(n, "path")), yamlnode.Get(n, "patch")
 	if n.Kind == yaml.ScalarNode && !strings.Contains(n.Value, "\n") {
 		file = n.Value
 	} else if n.Kind == yaml.ScalarNode {
@@ -46,13 +48,13 @@ func (f *files) patch(p *page, n *yaml.Node) {
 	if file != "" {
 		f.patches[path.Join(path.Dir(p.name), file)] = true
 	}
-	target := get(n, "target")
+	target := yamlnode.Get(n, "target")
 	remark := func(n *yaml.Node, what string) {
 		f.run.changes = append(f.run.changes, Change{
 			Origin: state.Origin{File: p.name, Line: n.Line}, Grade: Person, Blocks: true, Text: what + "; write it for NodePool or EC2NodeClass of v1, with the fields where v1 has them",
 		})
 	}
-	switch kind, version := text(get(target, "kind")), text(get(target, "version")); {
+	switch kind, version := yamlnode.Text(yamlnode.Get(target, "kind")), yamlnode.Text(yamlnode.Get(target, "version")); {
 	case kind == "Provisioner", kind == "AWSNodeTemplate",
 		(kind == "NodePool" || kind == "EC2NodeClass") && version != "" && version != "v1":
 		remark(target, strings.TrimSpace("a patch is aimed at "+kind+" "+version))
@@ -65,8 +67,8 @@ func (f *files) patch(p *page, n *yaml.Node) {
 
 // stale reports whether a JSON patch names a field that moved.
 func (f *files) stale(text string) bool {
-	return slices.ContainsFunc(f.run.table.Kinds, func(k kindRules) bool {
-		return slices.ContainsFunc(k.Moves, func(m move) bool {
+	return slices.ContainsFunc(f.run.table.Kinds, func(k table.KindRules) bool {
+		return slices.ContainsFunc(k.Moves, func(m table.Move) bool {
 			return strings.Contains(m.From, "disruption") && strings.Contains(text, "/"+strings.ReplaceAll(m.From, ".", "/"))
 		})
 	}) || strings.Contains(text, "/spec/template/spec/kubelet") || strings.Contains(text, "/spec/amiFamily")
@@ -79,7 +81,7 @@ func (r *run) convertPatch(o *object) {
 	unsure := []string{"spec.template.spec.kubelet", "spec.amiFamily", "spec.amiSelectorTerms", "spec.subnetSelectorTerms", "spec.securityGroupSelectorTerms"}
 	alpha := strings.Contains(o.rules.Old, "alpha")
 	for _, field := range unsure {
-		if get(o.node, field) != nil {
+		if yamlnode.Get(o.node, field) != nil {
 			r.block(o, field, "a patch of %s depends on the object that it is merged into; write it for v1 by hand", field)
 			return
 		}
@@ -93,13 +95,13 @@ func (r *run) convertPatch(o *object) {
 	}
 	r.retitle(o)
 	r.apply(o)
-	if disruption := get(o.node, "spec.disruption"); disruption != nil && absent(disruption) {
-		remove(o.node, "spec.disruption")
+	if disruption := yamlnode.Get(o.node, "spec.disruption"); disruption != nil && yamlnode.Absent(disruption) {
+		yamlnode.Remove(o.node, "spec.disruption")
 	}
-	if ref := get(o.node, "spec.template.spec.nodeClassRef"); !absent(ref) && at(ref, "apiVersion") >= 0 {
+	if ref := yamlnode.Get(o.node, "spec.template.spec.nodeClassRef"); !yamlnode.Absent(ref) && yamlnode.Index(ref, "apiVersion") >= 0 {
 		r.nodeClassRef(o)
 	}
-	if spec := get(o.node, "spec"); spec != nil && absent(spec) {
-		remove(o.node, "spec")
+	if spec := yamlnode.Get(o.node, "spec"); spec != nil && yamlnode.Absent(spec) {
+		yamlnode.Remove(o.node, "spec")
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/poolwright/poolwright/reconciler/declared/upgrade/inplace"
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade/internal/table"
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade/internal/yamlnode"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -22,7 +24,7 @@ type object struct {
 
 	title            string // as it was read
 	apiVersion, kind string // as they are
-	rules            *kindRules
+	rules            *table.KindRules
 	patch, blocked   bool
 	item             int // its index among those of Objects, -1 for a new one
 }
@@ -35,7 +37,7 @@ type place struct {
 }
 
 // name is the object's name.
-func (o *object) name() string { return text(get(o.node, "metadata.name")) }
+func (o *object) name() string { return yamlnode.Text(yamlnode.Get(o.node, "metadata.name")) }
 
 // group is its API group.
 func (o *object) group() string {
@@ -64,7 +66,7 @@ func (o *object) class() bool {
 
 // run is one upgrade.
 type run struct {
-	table   *table
+	table   *table.Table
 	opts    Options
 	book    *inplace.Book
 	objects []*object
@@ -92,7 +94,7 @@ func (r *run) called(name string) []*object {
 	return r.names[name]
 }
 
-func newRun(t *table, opts Options) *run {
+func newRun(t *table.Table, opts Options) *run {
 	return &run{table: t, opts: opts, book: inplace.NewBook(), names: map[string][]*object{}, asks: map[string][]string{}}
 }
 
@@ -100,7 +102,7 @@ func newRun(t *table, opts Options) *run {
 func (r *run) report(o *object, g Grade, field, format string, args ...any) {
 	line := o.line
 	if field != "" {
-		line = max(o.line, lineOf(o.node, field))
+		line = max(o.line, yamlnode.LineOf(o.node, field))
 	}
 	r.reportAt(o, g, line, format, args...)
 }
@@ -127,13 +129,13 @@ func (r *run) block(o *object, field, format string, args ...any) {
 
 // identify reads what an object is.
 func (r *run) identify(o *object) {
-	o.apiVersion, o.kind = text(get(o.node, "apiVersion")), text(get(o.node, "kind"))
+	o.apiVersion, o.kind = yamlnode.Text(yamlnode.Get(o.node, "apiVersion")), yamlnode.Text(yamlnode.Get(o.node, "kind"))
 	o.title = o.kind + "/"
-	if ns := text(get(o.node, "metadata.namespace")); ns != "" {
+	if ns := yamlnode.Text(yamlnode.Get(o.node, "metadata.namespace")); ns != "" {
 		o.title += ns + "/"
 	}
 	o.title += o.name()
-	o.rules = r.table.rules(o.apiVersion, o.kind)
+	o.rules = r.table.Rules(o.apiVersion, o.kind)
 }
 
 // upgrade does all of it. What cannot be done is found before anything is
@@ -201,7 +203,7 @@ func (r *run) recognise(o *object) {
 // spellOut writes out the aliases of an object that is to be changed: a change in
 // one place must not be one in another.
 func (r *run) spellOut(o *object) {
-	if writeOut(o.node) {
+	if yamlnode.WriteOut(o.node) {
 		r.report(o, Lossless, "", "YAML aliases are written out")
 	}
 }
@@ -209,7 +211,7 @@ func (r *run) spellOut(o *object) {
 // convert upgrades one object by its rules and its function.
 func (r *run) convert(o *object) {
 	if o.blocked || o.rules == nil {
-		if !o.blocked && (o.pool() || o.class()) && isMapping(o.node, "metadata.annotations") {
+		if !o.blocked && (o.pool() || o.class()) && isMapping(yamlnode.Get(o.node, "metadata.annotations")) {
 			r.unfold(o)
 			r.dropLeft(o)
 		}
@@ -237,37 +239,37 @@ func (r *run) convert(o *object) {
 func (r *run) retitle(o *object) {
 	apiVersion, kind, _ := strings.Cut(o.rules.New, " ")
 	r.report(o, Lossless, "apiVersion", "is now %s %s", apiVersion, kind)
-	get(o.node, "apiVersion").Value, get(o.node, "kind").Value = apiVersion, kind
+	yamlnode.Get(o.node, "apiVersion").Value, yamlnode.Get(o.node, "kind").Value = apiVersion, kind
 	o.apiVersion, o.kind = apiVersion, kind
 }
 
 // dropLeft takes away what webhooks and controllers left in exported manifests.
 func (r *run) dropLeft(o *object) {
-	annotations := get(o.node, "metadata.annotations")
+	annotations := yamlnode.Get(o.node, "metadata.annotations")
 	for _, key := range r.table.LeftAnnotations {
-		if i := at(annotations, key); i >= 0 {
+		if i := yamlnode.Index(annotations, key); i >= 0 {
 			r.reportAt(o, Lossless, annotations.Content[i].Line, "annotation %s is dropped: Karpenter wrote it for itself", key)
-			take(annotations, key)
+			yamlnode.Take(annotations, key)
 		}
 	}
 	if annotations != nil && annotations.Kind == yaml.MappingNode && len(annotations.Content) == 0 {
-		remove(o.node, "metadata.annotations")
+		yamlnode.Remove(o.node, "metadata.annotations")
 	}
 }
 
 // apply moves and renames by the table.
 func (r *run) apply(o *object) {
 	for _, d := range o.rules.Drops {
-		if get(o.node, d.At) != nil {
+		if yamlnode.Get(o.node, d.At) != nil {
 			r.report(o, Lossless, d.At, "%s is dropped: %s", d.At, d.Because)
-			remove(o.node, d.At)
+			yamlnode.Remove(o.node, d.At)
 		}
 	}
 	for _, m := range o.rules.Moves {
 		r.move(o, m)
 	}
 	for _, v := range o.rules.Values {
-		if n := get(o.node, v.At); text(n) == v.Old {
+		if n := yamlnode.Get(o.node, v.At); yamlnode.Text(n) == v.Old {
 			r.report(o, Lossless, v.At, "%s: %s is called %s now", v.At, v.Old, v.New)
 			n.Value = v.New
 		}
@@ -275,27 +277,27 @@ func (r *run) apply(o *object) {
 }
 
 // move puts an entry where v1 has it. Its key takes the comments along.
-func (r *run) move(o *object, m move) {
-	n := get(o.node, m.From)
+func (r *run) move(o *object, m table.Move) {
+	n := yamlnode.Get(o.node, m.From)
 	if n == nil {
 		return
 	}
 	from, key := path2(m.From)
 	to, newKey := path2(m.To)
-	if absent(n) {
-		remove(o.node, m.From)
+	if yamlnode.Absent(n) {
+		yamlnode.Remove(o.node, m.From)
 		return
 	}
 	if !m.Unreported {
 		r.report(o, Lossless, m.From, "%s is %s now", m.From, m.To)
 	}
-	k, v, i := take(get(o.node, from), key)
+	k, v, i := yamlnode.Take(yamlnode.Get(o.node, from), key)
 	if m.Seconds {
 		v = seconds(v)
 	}
-	rename(k, newKey)
+	k.Value = newKey
 	root, rest, _ := strings.Cut(to, ".")
-	put(within(get(o.node, root), rest, i), -1, k, v)
+	yamlnode.Put(yamlnode.Ensure(yamlnode.Get(o.node, root), rest, i), -1, k, v)
 }
 
 // path2 divides a path into what is before its last key, and that.
@@ -306,7 +308,7 @@ func path2(p string) (string, string) {
 
 // seconds is a number of them as a duration.
 func seconds(n *yaml.Node) *yaml.Node {
-	return scalarOf(strings.TrimSpace(text(n)) + "s")
+	return yamlnode.Scalar(strings.TrimSpace(yamlnode.Text(n)) + "s")
 }
 
 // defaults writes down what the old API took for granted.
@@ -315,15 +317,15 @@ func (r *run) defaults(o *object) {
 	for _, d := range o.rules.Defaults {
 		parent, _ := path2(d.At)
 		if _, asked := had[parent]; !asked {
-			had[parent] = !absent(get(o.node, parent))
+			had[parent] = !yamlnode.Absent(yamlnode.Get(o.node, parent))
 		}
-		if d.Whole && had[parent] || !absent(get(o.node, d.At)) {
+		if d.Whole && had[parent] || !yamlnode.Absent(yamlnode.Get(o.node, d.At)) {
 			continue
 		}
 		root, rest, _ := strings.Cut(parent, ".")
 		r.report(o, Default, d.At, "%s: %s, %s", d.At, d.Value.Value, d.Because)
 		_, key := path2(d.At)
-		set(within(get(o.node, root), rest, -1), key, fresh(&d.Value))
+		yamlnode.Set(yamlnode.Ensure(yamlnode.Get(o.node, root), rest, -1), key, yamlnode.Fresh(&d.Value))
 	}
 }
 
@@ -358,3 +360,5 @@ func (r *run) nearness(a, b string) int {
 
 // together reports whether two files are taken for parts of one cluster.
 func (r *run) together(a, b string) bool { return r.rendered || path.Dir(a) == path.Dir(b) }
+
+func isMapping(n *yaml.Node) bool { return n != nil && n.Kind == yaml.MappingNode }

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade/internal/yamlnode"
 )
 
 // Selectors of v1alpha1 were mappings of tags with special keys; a list with
@@ -14,8 +16,8 @@ const maxTerms = 30
 
 // selector turns a selector of v1alpha1 into terms.
 func (r *run) selector(o *object, spec *yaml.Node, old, name string) {
-	k, v, i := take(spec, old)
-	if k == nil || absent(v) {
+	k, v, i := yamlnode.Take(spec, old)
+	if k == nil || yamlnode.Absent(v) {
 		return
 	}
 	r.reportAt(o, Lossless, k.Line, "%s is %s now", old, name)
@@ -26,11 +28,11 @@ func (r *run) selector(o *object, spec *yaml.Node, old, name string) {
 		key, value := v.Content[j], v.Content[j+1]
 		switch key.Value {
 		case "aws-ids", "aws::ids":
-			special["id"] = parts(value)
+			special["id"] = yamlnode.Elements(value)
 			r.book.Keep(k, key, value)
 		case "aws::name", "aws::owners":
 			if name == "amiSelectorTerms" {
-				special[strings.TrimSuffix(strings.TrimPrefix(key.Value, "aws::"), "s")] = parts(value)
+				special[strings.TrimSuffix(strings.TrimPrefix(key.Value, "aws::"), "s")] = yamlnode.Elements(value)
 				r.book.Keep(k, key, value)
 				continue
 			}
@@ -42,7 +44,7 @@ func (r *run) selector(o *object, spec *yaml.Node, old, name string) {
 	var terms []*yaml.Node
 	if ids := special["id"]; len(ids) > 0 {
 		for _, id := range ids {
-			terms = append(terms, mapping(scalarOf("id"), scalarOf(id)))
+			terms = append(terms, yamlnode.Mapping(yamlnode.Scalar("id"), yamlnode.Scalar(id)))
 		}
 		if len(tags) > 0 || len(special) > 1 {
 			r.ask(o, k.Line, "%s had ids and more; v1 takes ids alone, as v1alpha1 did with tags: look whether they are all that is meant", old)
@@ -50,22 +52,22 @@ func (r *run) selector(o *object, spec *yaml.Node, old, name string) {
 	} else {
 		terms = r.tagTerms(o, k.Line, old, special, tags)
 	}
-	rename(k, name)
-	put(spec, i, k, list(terms...))
+	k.Value = name
+	yamlnode.Put(spec, i, k, yamlnode.List(terms...))
 }
 
 // tagTerms are the terms of a selector without ids.
 func (r *run) tagTerms(o *object, line int, old string, special map[string][]string, tags []*yaml.Node) []*yaml.Node {
-	whole := mapping()
+	whole := yamlnode.Mapping()
 	if len(tags) > 0 {
-		m := mapping(tags...)
+		m := yamlnode.Mapping(tags...)
 		for j := 1; j < len(m.Content); j += 2 {
-			if strings.TrimSpace(text(m.Content[j])) == "" {
+			if strings.TrimSpace(yamlnode.Text(m.Content[j])) == "" {
 				r.ask(o, line, "%s: tag %s has an empty value, which v1 does not take; * is written, for any value: look whether it is meant", old, m.Content[j-1].Value)
-				m.Content[j] = quotedScalar("*")
+				m.Content[j] = yamlnode.Quoted("*")
 			}
 		}
-		whole = mapping(scalarOf("tags"), m)
+		whole = yamlnode.Mapping(yamlnode.Scalar("tags"), m)
 	}
 	terms := exploded([]*yaml.Node{whole})
 	for _, field := range []string{"name", "owner"} {
@@ -78,9 +80,9 @@ func (r *run) tagTerms(o *object, line int, old string, special map[string][]str
 			for i, value := range values {
 				c := t
 				if i+1 < len(values) {
-					c = fresh(t)
+					c = yamlnode.Fresh(t)
 				}
-				set(c, field, scalarOf(value))
+				yamlnode.Set(c, field, yamlnode.Scalar(value))
 				more = append(more, c)
 			}
 		}
@@ -96,7 +98,7 @@ func (r *run) explode(o *object, terms *yaml.Node, field string) {
 		return
 	}
 	for _, t := range terms.Content {
-		r.listed(o, lineOf(o.node, "spec."+field), field, get(t, "tags"))
+		r.listed(o, yamlnode.LineOf(o.node, "spec."+field), field, yamlnode.Get(t, "tags"))
 	}
 	now := exploded(terms.Content)
 	if len(now) != len(terms.Content) {
@@ -116,12 +118,12 @@ func exploded(terms []*yaml.Node) []*yaml.Node {
 // splitTerm is a term for each combination of the values of its tags. The last of
 // them is the term itself, with its comments.
 func splitTerm(t *yaml.Node) []*yaml.Node {
-	tags := get(t, "tags")
+	tags := yamlnode.Get(t, "tags")
 	if tags == nil || tags.Kind != yaml.MappingNode {
 		return []*yaml.Node{t}
 	}
 	for i := 1; i < len(tags.Content); i += 2 {
-		values := parts(tags.Content[i])
+		values := yamlnode.Elements(tags.Content[i])
 		if len(values) < 2 {
 			continue
 		}
@@ -129,9 +131,9 @@ func splitTerm(t *yaml.Node) []*yaml.Node {
 		for j, value := range values {
 			c := t
 			if j+1 < len(values) {
-				c = fresh(t)
+				c = yamlnode.Fresh(t)
 			}
-			get(c, "tags").Content[i] = scalarOf(value)
+			yamlnode.Get(c, "tags").Content[i] = yamlnode.Scalar(value)
 			if out = append(out, splitTerm(c)...); len(out) > maxTerms {
 				return out[:maxTerms+1]
 			}
@@ -147,14 +149,14 @@ func countTerms(n *yaml.Node) int {
 		total := 0
 		if n != nil {
 			for _, t := range n.Content {
-				total += min(maxTerms+1, countTerms(get(t, "tags")))
+				total += min(maxTerms+1, countTerms(yamlnode.Get(t, "tags")))
 			}
 		}
 		return total
 	}
 	total := 1
 	for i := 1; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
-		total = min(maxTerms+1, total*max(1, len(parts(n.Content[i]))))
+		total = min(maxTerms+1, total*max(1, len(yamlnode.Elements(n.Content[i]))))
 	}
 	return total
 }
@@ -172,7 +174,7 @@ func tagged(n *yaml.Node) int {
 		return len(n.Content) / 2
 	}
 	for _, t := range n.Content {
-		most = max(most, tagged(get(t, "tags")))
+		most = max(most, tagged(yamlnode.Get(t, "tags")))
 	}
 	return most
 }
@@ -180,7 +182,7 @@ func tagged(n *yaml.Node) int {
 // checkTerms blocks selectors that v1 has no room for.
 func (r *run) checkTerms(o *object, at string, fields ...string) {
 	for _, field := range fields {
-		if n := get(o.node, at+"."+field); !o.blocked && n != nil && countTerms(n) > maxTerms {
+		if n := yamlnode.Get(o.node, at+"."+field); !o.blocked && n != nil && countTerms(n) > maxTerms {
 			r.block(o, at+"."+field, "%s.%s becomes more than %d terms, which v1 does not take; choose by one tag", at, field, maxTerms)
 		} else if !o.blocked && tagged(n) > maxTags {
 			r.block(o, at+"."+field, "%s.%s has more than %d tags, which v1 does not take in a term; choose by fewer", at, field, maxTags)
@@ -194,7 +196,7 @@ func (r *run) checkValues(o *object, at, field string, selector *yaml.Node) {
 	for i := 0; i+1 < len(selector.Content); i += 2 {
 		key := selector.Content[i].Value
 		special := key == "aws-ids" || key == "aws::ids" || field == "amiSelector" && (key == "aws::name" || key == "aws::owners")
-		if special && len(parts(selector.Content[i+1])) == 0 {
+		if special && len(yamlnode.Elements(selector.Content[i+1])) == 0 {
 			r.block(o, at+"."+field, "%s.%s: %s is empty; write its value, or remove it and choose by tags", at, field, key)
 			return
 		}

@@ -6,7 +6,7 @@
 // It is pure: texts or objects in, texts or objects out. What the old API took for
 // granted and v1 takes otherwise is written down; what v1 cannot say is left as it
 // is and reported, with what to write instead. A second upgrade changes nothing.
-// What is sure stands in table.yaml; what needs a decision is one function a kind,
+// What is sure stands in internal/table/table.yaml; what needs a decision is one function a kind,
 // in pool.go and class.go. Start reading at Files and Objects.
 package upgrade
 
@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade/internal/table"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -110,7 +111,7 @@ func sorted(changes []Change) []Change {
 // could not be upgraded, such as a launchTemplate. Those items are left out, so
 // that nothing may be pruned while there is a problem, as for any other.
 func Objects(items []state.Item, opts Options) ([]state.Item, []Change, []state.Problem, error) {
-	t, err := readTable()
+	t, err := table.Read()
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -1,4 +1,6 @@
-package upgrade
+// Package table has what follows from the old APIs of Karpenter without a decision: fields
+// that moved, values that changed, and defaults that are other ones in v1.
+package table
 
 import (
 	_ "embed"
@@ -11,68 +13,76 @@ import (
 //go:embed table.yaml
 var tableText []byte
 
-// table is what can be said of the old APIs without a decision.
-type table struct {
-	Kinds           []kindRules       `yaml:"kinds"`
+// Table is the content of table.yaml.
+type Table struct {
+	Kinds           []KindRules       `yaml:"kinds"`
 	Made            []string          `yaml:"made"`
 	LeftAnnotations []string          `yaml:"leftAnnotations"`
-	Keys            []renamed         `yaml:"keys"`
+	Keys            []Renamed         `yaml:"keys"`
 	GoneLabels      []string          `yaml:"goneLabels"`
 	Revalued        []string          `yaml:"revalued"`
 	Aliases         map[string]string `yaml:"aliases"`
 	OwnTags         []string          `yaml:"ownTags"`
-	Requirements    []requirement     `yaml:"requirements"`
+	Requirements    []Requirement     `yaml:"requirements"`
 }
 
-type kindRules struct {
+// KindRules are those of one kind of an old API.
+type KindRules struct {
 	Old      string         `yaml:"old"` // group/version Kind
 	New      string         `yaml:"new"`
-	Moves    []move         `yaml:"moves"`
-	Values   []newValue     `yaml:"values"`
-	Drops    []drop         `yaml:"drops"`
-	Defaults []defaultValue `yaml:"defaults"`
+	Moves    []Move         `yaml:"moves"`
+	Values   []NewValue     `yaml:"values"`
+	Drops    []Drop         `yaml:"drops"`
+	Defaults []DefaultValue `yaml:"defaults"`
 }
 
-type move struct {
+// Move is a field that has another path in v1.
+type Move struct {
 	From       string `yaml:"from"`
 	To         string `yaml:"to"`
 	Seconds    bool   `yaml:"seconds"`    // the old value is a number of them, the new a duration
 	Unreported bool   `yaml:"unreported"` // it moves on, and is reported then
 }
 
-type newValue struct {
+// NewValue is a value that has another name in v1.
+type NewValue struct {
 	At  string `yaml:"at"`
 	Old string `yaml:"old"`
 	New string `yaml:"new"`
 }
 
-type drop struct {
+// Drop is a field that v1 does not have.
+type Drop struct {
 	At      string `yaml:"at"`
 	Because string `yaml:"because"`
 }
 
-type defaultValue struct {
+// DefaultValue is what the old API took for a field that was left out, and v1 does not.
+type DefaultValue struct {
 	At      string    `yaml:"at"`
 	Value   yaml.Node `yaml:"value"`
 	Because string    `yaml:"because"`
 	Whole   bool      `yaml:"whole"` // only where the mapping around it is missing, too
 }
 
-type renamed struct {
+// Renamed is a label or annotation with another key in v1.
+type Renamed struct {
 	Old string `yaml:"old"`
 	New string `yaml:"new"`
 }
 
-type requirement struct {
+// Requirement is what v1alpha5 added by itself, unless the Provisioner had one of
+// certain keys.
+type Requirement struct {
 	Unless   []string `yaml:"unless"`
 	Key      string   `yaml:"key"`
 	Operator string   `yaml:"operator"`
 	Values   []string `yaml:"values"`
 }
 
-// readTable reads the embedded table; an error is a mistake of ours.
-func readTable() (*table, error) {
-	var t table
+// Read reads the embedded table; an error is a mistake of ours.
+func Read() (*Table, error) {
+	var t Table
 	dec := yaml.NewDecoder(strings.NewReader(string(tableText)))
 	dec.KnownFields(true)
 	if err := dec.Decode(&t); err != nil {
@@ -81,8 +91,8 @@ func readTable() (*table, error) {
 	return &t, nil
 }
 
-// rules are those for objects of an old kind, nil for others.
-func (t *table) rules(apiVersion, kind string) *kindRules {
+// Rules are those for objects of an old kind, nil for others.
+func (t *Table) Rules(apiVersion, kind string) *KindRules {
 	for i := range t.Kinds {
 		if t.Kinds[i].Old == apiVersion+" "+kind {
 			return &t.Kinds[i]
