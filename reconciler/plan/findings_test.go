@@ -253,3 +253,20 @@ func TestWhatIsLookedAtForItsNotesAloneCountsNowhere(t *testing.T) {
 		t.Errorf("%d managed, unknown %v", p.Managed, p.Unknown)
 	}
 }
+
+func TestWhatAnAPIServerCouldNotCompareIsAChange(t *testing.T) {
+	a := thing("a", 0, object{"v": int64(1)})
+	for name, findings := range map[string]state.Findings{
+		"a dry run that is refused":    {DryRunError: "v is immutable"},
+		"content that may not be read": {Unreadable: "forbidden"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := a
+			found.Findings, found.Applied = findings, state.Hash(a.Object)
+			p := plan.Compute(state.NewSet(a), state.NewSet(found))
+			if len(p.Changes) != 1 || p.Changes[0].Action != plan.Update || !p.Changes[0].Drift || p.Unchanged != 0 || p.Managed != 1 {
+				t.Errorf("changes %+v, %d unchanged, %d managed", p.Changes, p.Unchanged, p.Managed)
+			}
+		})
+	}
+}

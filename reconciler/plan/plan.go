@@ -181,7 +181,7 @@ func (p *Plan) compare(w, o state.Item) {
 		w.CompareOnly = cmp.Or(o.CompareOnly, w.CompareOnly)
 		p.Changes = append(p.Changes, Change{Key: w.Key, Action: Create, After: &w, Drift: drifted(o, w)})
 		return
-	case !state.Equal(w.Object, o.Object):
+	case !state.Equal(w.Object, o.Object), o.Unreadable != "", o.DryRunError != "":
 		p.Changes = append(p.Changes, Change{Key: w.Key, Action: Update, Before: &o, After: &w, Fields: Diff(o.Object, w.Object), Drift: drifted(o, w)})
 	case !looked:
 		p.Unchanged++

@@ -96,8 +96,8 @@ func TestAStepIsToldApartFromTheDrift(t *testing.T) {
 			[]string{"create a [never: adopt it]", "note a: exists, not ours"}, nil,
 		},
 		{
-			"what an API server refuses", one, two, liveTarget{"a": {object: m{"x": "1", "y": "1", "dryRun": "refused: x is immutable"}, applied: a1}},
-			[]string{"update a x=1>2"}, []string{"update a dryRun=refused: x is immutable><nil>"},
+			"what an API server refuses", one, two, liveTarget{"a": {object: a1, applied: a1, findings: state.Findings{DryRunError: "x is immutable"}}},
+			[]string{"update a x=1>2"}, []string{"update a (a dry run of it is refused: x is immutable)"},
 		},
 		{
 			"what was to be deleted all the time is no part of the step", one, two, liveTarget{"a": ours(a1), "old": ours(m{"z": "1"})},
@@ -140,7 +140,7 @@ func TestARefusalThatTheStepBringsIsTold(t *testing.T) {
 	for _, applied := range []m{a1, nil} {
 		before, after := set(thing("a", a1)), set(thing("a", a2))
 		s := liveTarget{"a": {object: a1, applied: applied}}.sides(before, after)
-		refused := liveTarget{"a": {object: m{"x": "1", "dryRun": "refused: x was 1 and is immutable"}, applied: applied}}
+		refused := liveTarget{"a": {object: a1, applied: applied, findings: state.Findings{DryRunError: "x was 1 and is immutable"}}}
 		s.ObservedAfter = refused.observe(after)
 		want := []string{"update a x=1>2", "note a: Warning: a dry run of it is refused: x was 1 and is immutable"}
 		if applied == nil {
@@ -155,7 +155,7 @@ func TestARefusalThatTheStepBringsIsTold(t *testing.T) {
 func TestWhatCannotBeReadIsNotSaidToExist(t *testing.T) {
 	a2 := m{"x": "2"}
 	after := set(thing("a", a2))
-	s := proposal.Sides{After: after, ObservedAfter: set(state.Item{Key: key("a"), Version: "v1", Object: m{"x": "2", "dryRun": "unreadable: forbidden"}, Findings: state.Findings{Unreadable: "forbidden"}})}
+	s := proposal.Sides{After: after, ObservedAfter: set(state.Item{Key: key("a"), Version: "v1", Object: m{"x": "2"}, Findings: state.Findings{Unreadable: "forbidden"}})}
 	if d := cmp.Diff([]string{"create a", "note a: unreadable: forbidden"}, summaryLines(proposal.Propose(s).Step)); d != "" {
 		t.Error(d)
 	}

@@ -62,10 +62,10 @@ func tellable(notes []plan.Note, seen state.Set) []plan.Note {
 
 // foreign reports that a thing exists, and whether the API server would take the change.
 func (p *proposer) foreign(c, planned plan.Change) {
-	switch text, _ := dryRunMessage(planned); {
-	case planned.Before != nil && planned.Before.Unreadable != "":
-		p.note(c, "unreadable: "+planned.Before.Unreadable)
-	case text != "":
+	switch found := findings(planned); {
+	case found.Unreadable != "":
+		p.note(c, found.Uncompared())
+	case found.DryRunError != "":
 		p.notes = append(p.notes, notOurs(c))
 		p.warn(c, "a dry run of it is refused")
 	default:
@@ -73,40 +73,32 @@ func (p *proposer) foreign(c, planned plan.Change) {
 	}
 }
 
-// The target for Kubernetes puts what the API server said of a dry run where a field
-// would be.
-const dryRunField = "dryRun"
-
-// dryRunMessage is what the API server said instead of comparing, and the fields without it.
-func dryRunMessage(c plan.Change) (text string, fields []plan.FieldChange) {
-	for _, f := range c.Fields {
-		if f.Path == dryRunField && f.After == nil {
-			text, _ = f.Before.(string)
-			continue
-		}
-		fields = append(fields, f)
+// findings are what was found of a thing that changes.
+func findings(c plan.Change) state.Findings {
+	if c.Before == nil {
+		return state.Findings{}
 	}
-	return text, fields
+	return c.Before.Findings
 }
 
 // overlaps is where the change of a thing that is ours meets another of the live
 // target. It names fields and no values: the drift has them, masked.
 func (p *proposer) overlaps(c, planned plan.Change) {
-	before, drifted := dryRunMessage(p.was[c.Key])
-	text, fields := dryRunMessage(planned)
+	before, text := findings(p.was[c.Key]).Uncompared(), findings(planned).Uncompared()
 	if text != "" && text != before {
-		p.warn(c, "a dry run of it is "+text)
+		p.warn(c, text)
 	}
 	if text != "" || before != "" {
 		return // What was not compared differs from its defaults everywhere.
 	}
+	drifted := p.was[c.Key].Fields
 	var met, more []string
 	for _, f := range drifted {
 		if touches(c.Fields, f.Path) {
 			met = append(met, f.Path)
 		}
 	}
-	for _, f := range fields {
+	for _, f := range planned.Fields {
 		if !touches(c.Fields, f.Path) && !touches(drifted, f.Path) {
 			more = append(more, f.Path)
 		}

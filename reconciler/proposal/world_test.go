@@ -74,6 +74,9 @@ func summaryLines(p plan.Plan) []string {
 				line += fmt.Sprintf(" %s=%v>%v", f.Path, f.Before, f.After)
 			}
 		}
+		if c.Before != nil && c.Before.Uncompared() != "" {
+			line += " (" + c.Before.Uncompared() + ")"
+		}
 		switch {
 		case c.Standing():
 			line += " [never: " + c.Hold.String() + "]"

@@ -124,7 +124,7 @@ func (m *mask) fields(in map[string]any, secret bool) map[string]any {
 
 // isAPIMessage reports whether a text of that name is no field, but what a target
 // reports about the comparison.
-func isAPIMessage(name string) bool { return name == "dryRun" || name == "managedFields" }
+func isAPIMessage(name string) bool { return name == "managedFields" }
 
 // apiMessage masks what an API server may have quoted from any field. Secrets are
 // known once all objects have been observed; before that nothing is shown.
@@ -302,6 +302,9 @@ func (m *mask) change(c plan.Change) Change {
 		if c.Before != nil && c.Before.Impact != "" {
 			out.Notes = append(out.Notes, m.text(c.Before.Impact))
 		}
+	}
+	if c.Before != nil && c.Before.Uncompared() != "" {
+		out.Notes = append(out.Notes, m.text(c.Before.Uncompared()))
 	}
 	if c.Before != nil && c.Before.Owner != (owner.Reference{}) {
 		out.Notes = append(out.Notes, "also managed by "+m.text(c.Before.Owner.String()))

@@ -244,17 +244,16 @@ func BenchmarkReport(b *testing.B) {
 
 func TestARemarkOfTheAPIServerShowsNoSecret(t *testing.T) {
 	const token = "s3cr3t-value-77"
-	pod := func(remark, claim string) state.Item {
+	pod := func(dryRunError, claim string) state.Item {
 		o := map[string]any{"kind": "Pod", "metadata": map[string]any{"name": "llm"}, "spec": map[string]any{"containers": []any{map[string]any{
 			"name": "c", "env": []any{map[string]any{"name": "API_TOKEN", "value": token}},
 		}}}}
-		if remark != "" {
-			o["dryRun"] = remark
+		if claim != "" {
 			o["metadata"].(map[string]any)["managedFields"] = claim
 		}
-		return state.Item{Key: state.Key{Target: "cluster", Kind: "Pod", Namespace: "default", Name: "llm"}, Object: o}
+		return state.Item{Key: state.Key{Target: "cluster", Kind: "Pod", Namespace: "default", Name: "llm"}, Object: o, Findings: state.Findings{DryRunError: dryRunError}}
 	}
-	p := plan.Compute(state.NewSet(pod("", "")), state.NewSet(pod("refused: it says "+token, "not yet owned: "+token)))
+	p := plan.Compute(state.NewSet(pod("", "")), state.NewSet(pod("it says "+token, "not yet owned: "+token)))
 	r := New(p, nil)
 	var text, markdown, raw bytes.Buffer
 	for _, err := range []error{r.Text(&text, Options{}), r.Markdown(&markdown, Options{}), r.JSON(&raw)} {

@@ -156,9 +156,25 @@ type Findings struct {
 	// Unreadable is why its content may not be read, such as Forbidden: it counts as
 	// different, so that the change is tried and its error reported. Empty for all others.
 	Unreadable string
+	// DryRunError is why an API server refused a dry run of what is wanted, so that Object
+	// differs only in what can be compared without it. It counts as different, so that the
+	// change is tried and its error reported. Empty for all others.
+	DryRunError string
 	// NotFound is true where the API has nothing of that name and the Notes are all there
 	// is to know of it, such as a quota that Service Quotas does not list. Default false.
 	NotFound bool
+}
+
+// Uncompared is why the content could not be compared, or not all of it, as a phrase for
+// people; empty where it could.
+func (f Findings) Uncompared() string {
+	switch {
+	case f.Unreadable != "":
+		return "unreadable: " + f.Unreadable
+	case f.DryRunError != "":
+		return "a dry run of it is refused: " + f.DryRunError
+	}
+	return ""
 }
 
 // Set holds at most one Item per Key. The zero Set is empty and ready to read;

@@ -36,26 +36,27 @@ func (w *Target) compare(ctx context.Context, item state.Item, live *unstructure
 	if other != "" {
 		found.Owner = owner.Reference{Kind: owner.Sync, Name: other}
 	}
-	var object map[string]any
+	var c comparedObject
 	switch {
 	case live.GetDeletionTimestamp() != nil:
-		object = leaving(item.Object, live)
+		c.object = leaving(item.Object, live)
 	case isSecret(item.Key):
-		object = w.compareSecret(item, live)
+		c.object = w.compareSecret(item, live)
 	case w.cfg.OnlyManaged:
-		object, err = w.compareBase(ctx, item, live)
+		c, err = w.compareBase(ctx, item, live)
 	case kinds.Whole(item.Key.Group, item.Key.Kind):
-		object, err = w.compareWhole(ctx, item, live)
+		c, err = w.compareWhole(ctx, item, live)
 	default:
-		object, err = w.compareMerged(ctx, item, live)
+		c, err = w.compareMerged(ctx, item, live)
 	}
 	if err != nil {
 		return found, err
 	}
-	found.Object = object
+	object := c.object
+	found.Object, found.DryRunError = object, c.dryRunError
 	found.Removal = w.counter().Update(ctx, losses.Update{Key: item.Key, Before: object, After: item.Object, Live: live})
 	w.recordObserved(item, live, object)
-	if state.Equal(object, item.Object) && !w.blind(item.Key) && !w.cfg.OnlyManaged {
+	if state.Equal(object, item.Object) && c.dryRunError == "" && !w.blind(item.Key) && !w.cfg.OnlyManaged {
 		w.store.Put(inventory.Record{
 			Key: item.Key, Version: item.Version, Desired: state.Hash(item.Object),
 			Print: fields.Take(live.Object, w.options(item.Key)),
@@ -80,18 +81,25 @@ func (w *Target) recordObserved(item state.Item, live *unstructured.Unstructured
 	w.memos[item.Key] = m
 }
 
+// comparedObject is a live object as it is compared with the wanted one, see
+// state.Findings.DryRunError.
+type comparedObject struct {
+	object      map[string]any
+	dryRunError string
+}
+
 // compareMerged asks the API server what applying would give.
-func (w *Target) compareMerged(ctx context.Context, item state.Item, live *unstructured.Unstructured) (map[string]any, error) {
+func (w *Target) compareMerged(ctx context.Context, item state.Item, live *unstructured.Unstructured) (comparedObject, error) {
 	ours := fields.Applied(live.Object, v1alpha1.FieldManager)
 	bare := strip(live.Object)
 	if _, claim := fields.Emptied(live.Object, item.Object, v1alpha1.FieldManager); claim != nil {
 		// Applied at once this would be refused, or null: see job.empty.
-		return fields.Project(bare, fields.Overlay(bare, item.Object, ours), item.Object, ours), nil
+		return comparedObject{object: fields.Project(bare, fields.Overlay(bare, item.Object, ours), item.Object, ours)}, nil
 	}
 	merged, err := w.dryRun(ctx, item, item.Key.Name)
 	if err != nil {
 		if stop(err) {
-			return nil, api.Refused("comparing "+item.Key.String(), err, false)
+			return comparedObject{}, api.Refused("comparing "+item.Key.String(), err, false)
 		}
 		return w.refused(item, bare, ours, err), nil
 	}
@@ -101,22 +109,22 @@ func (w *Target) compareMerged(ctx context.Context, item state.Item, live *unstr
 	}
 	object := fields.Project(bare, after, item.Object, ours)
 	if !state.Equal(object, item.Object) {
-		return object, nil
+		return comparedObject{object: object}, nil
 	}
 	if mine := fields.Applied(merged.Object, v1alpha1.FieldManager); state.Equal(mine, ours) {
-		return item.Object, nil
+		return comparedObject{object: item.Object}, nil
 	}
-	return claim(item.Object, fields.Unclaimed(item.Object, ours)), nil
+	return comparedObject{object: claim(item.Object, fields.Unclaimed(item.Object, ours))}, nil
 }
 
 // compareWhole asks the API server for the canonical form of Git alone, by a
 // dry run under a name that does not exist, and holds the whole live spec
 // against it: what somebody added by hand is drift too.
-func (w *Target) compareWhole(ctx context.Context, item state.Item, live *unstructured.Unstructured) (map[string]any, error) {
+func (w *Target) compareWhole(ctx context.Context, item state.Item, live *unstructured.Unstructured) (comparedObject, error) {
 	canonical, err := w.dryRun(ctx, item, dryRunName(item.Key, live))
 	if err != nil {
 		if stop(err) {
-			return nil, api.Refused("comparing "+item.Key.String(), err, false)
+			return comparedObject{}, api.Refused("comparing "+item.Key.String(), err, false)
 		}
 		return w.compareMerged(ctx, item, live)
 	}
@@ -131,12 +139,12 @@ func (w *Target) compareWhole(ctx context.Context, item state.Item, live *unstru
 	owned["f:spec"] = fields.All()
 	object := fields.Project(bare, after, item.Object, owned)
 	if !state.Equal(object, item.Object) {
-		return object, nil
+		return comparedObject{object: object}, nil
 	}
 	if unclaimed := fields.Unclaimed(item.Object, ours); len(unclaimed) > 0 {
-		return claim(item.Object, unclaimed), nil
+		return comparedObject{object: claim(item.Object, unclaimed)}, nil
 	}
-	return item.Object, nil
+	return comparedObject{object: item.Object}, nil
 }
 
 // dryRunName is a name that no object has, the same for each look at one object.
@@ -186,28 +194,20 @@ func (w *Target) dryRun(ctx context.Context, item state.Item, name string) (*uns
 	return w.api.Apply(ctx, ref, body, api.ApplyOptions{Force: true, DryRun: true})
 }
 
-// refused shows, for an object whose dry run the API server refused, what
+// refused is, for an object whose dry run the API server refused, what
 // differs without it, and the refusal.
-func (w *Target) refused(item state.Item, bare map[string]any, ours fields.Tree, err error) map[string]any {
+func (w *Target) refused(item state.Item, bare map[string]any, ours fields.Tree, err error) comparedObject {
 	why := strings.TrimPrefix(api.Refused("", err, false).Error(), ": ")
 	if w.cfg.OnlyManaged {
 		why = "the Sync's status has the reason"
 	}
-	return withDryRunMessage(clientDryRun(item, bare, ours), "refused: "+why)
+	return comparedObject{clientDryRun(item, bare, ours), why}
 }
 
 // clientDryRun is a live object as far as it can be compared without the API server, which
 // knows defaults and other ways of writing.
 func clientDryRun(item state.Item, bare map[string]any, ours fields.Tree) map[string]any {
 	return fields.Project(bare, fields.Overlay(bare, item.Object, ours), item.Object, ours)
-}
-
-// withDryRunMessage adds a difference that is not a field: why the API server could not
-// are what differs.
-func withDryRunMessage(object map[string]any, text string) map[string]any {
-	out := maps.Clone(object)
-	out["dryRun"] = text
-	return out
 }
 
 // claim shows that an apply changes no value, only whose the fields are.

@@ -47,39 +47,39 @@ func (w *Target) managed(k state.Key) bool {
 
 // compareBase compares a live object with what a review starts from. What only the
 // proposal has, although the inventory knows it, is compared by clientDryRun.
-func (w *Target) compareBase(ctx context.Context, item state.Item, live *unstructured.Unstructured) (map[string]any, error) {
+func (w *Target) compareBase(ctx context.Context, item state.Item, live *unstructured.Unstructured) (comparedObject, error) {
 	w.mu.Lock()
 	start, there := w.review.base[item.Key]
 	w.mu.Unlock()
 	if !there || start.Version != item.Version {
-		return clientDryRun(item, strip(live.Object), fields.Applied(live.Object, v1alpha1.FieldManager)), nil
+		return comparedObject{object: clientDryRun(item, strip(live.Object), fields.Applied(live.Object, v1alpha1.FieldManager))}, nil
 	}
 	rec, _ := w.store.Get(item.Key)
 	if rec.Version == start.Version && rec.Desired == state.Hash(start.Object) && rec.Print.Same(fields.Take(live.Object, w.options(item.Key))) {
-		return start.Object, nil
+		return comparedObject{object: start.Object}, nil
 	}
 	key := dryRunKey{live.GetUID(), live.GetResourceVersion(), state.Hash(start.Object)}
 	w.mu.Lock()
 	known, answered := w.review.results[item.Key]
 	w.mu.Unlock()
 	if answered && known.key == key && w.cfg.Clock.Since(known.at) < dryRunResultTTL {
-		return known.object, nil
+		return known.comparedObject, nil
 	}
 	compare := w.compareMerged
 	if kinds.Whole(item.Key.Group, item.Key.Kind) {
 		compare = w.compareWhole
 	}
-	object, err := compare(ctx, start, live)
+	c, err := compare(ctx, start, live)
 	if err != nil {
-		return nil, err
+		return comparedObject{}, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.review.results == nil || len(w.review.results) >= maxDryRunResults {
 		w.review.results = map[state.Key]dryRunResult{}
 	}
-	w.review.results[item.Key] = dryRunResult{key: key, at: w.cfg.Clock.Now(), object: object}
-	return object, nil
+	w.review.results[item.Key] = dryRunResult{key: key, at: w.cfg.Clock.Now(), comparedObject: c}
+	return c, nil
 }
 
 // The bounds of what reviews ask the API server. A result is asked for again when the
@@ -102,9 +102,9 @@ type dryRunKey struct {
 
 // dryRunResult is what a comparison with the API server's help has given.
 type dryRunResult struct {
-	key    dryRunKey
-	at     time.Time
-	object map[string]any
+	comparedObject
+	key dryRunKey
+	at  time.Time
 }
 
 // countDryRun counts a dry run of a review, and refuses those above the limit.

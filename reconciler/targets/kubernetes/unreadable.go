@@ -102,9 +102,8 @@ func (o *observation) unseen(records []inventory.Record, err error) {
 	for _, r := range records {
 		if item, wanted := o.wanted.Get(r.Key); wanted {
 			rec, _ := o.target.store.Get(r.Key)
-			found := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Applied: rec.Desired}
+			found := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Applied: rec.Desired, Object: item.Object}
 			found.Unreadable = err.Error()
-			found.Object = withDryRunMessage(item.Object, "unreadable: "+found.Unreadable)
 			o.add(found)
 		} else if o.givesUp() {
 			o.fail(fmt.Errorf("%s is recorded as ours and cannot be seen: %w", r.Key, err))
