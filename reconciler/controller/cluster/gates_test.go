@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/poolwright/poolwright/provision/engine/gate"
 )
@@ -86,5 +88,75 @@ func TestALeaderStopsWithinHalfAMinuteOfAnother(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// away is an AWS that cannot be reached.
+type away struct{}
+
+func (away) Do(*http.Request) (*http.Response, error) { return nil, errors.New("no route to host") }
+
+// The gates are checked again under a running engine: one that is found closed ends the process at once, and
+// ones that cannot be checked the third time in a row.
+func TestAGateThatClosesUnderARunningEngineEndsTheProcess(t *testing.T) {
+	for name, c := range map[string]struct {
+		leads           bool
+		after, atLatest time.Duration
+	}{
+		"another Karpenter leads": {true, 0, blockedRetry},
+		"no gate can be checked":  {false, 2 * blockedRetry, gateInterval},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				start := time.Now()
+				restarted := errors.New("the process is started anew")
+				gates := Gates{gate.Gates{
+					Cluster: "gpu", Region: "eu-central-1", Account: "111122223333", REST: &rest.Config{},
+					AWS:  aws.Config{Region: "eu-central-1", HTTPClient: away{}, Credentials: aws.AnonymousCredentials{}},
+					Kube: around{leads: func() bool { return c.leads }, fails: func() bool { return !c.leads }},
+				}, New(Config{Restart: func() { cancel(restarted) }}, Desired{}, start)}
+				ended := make(chan error, 1)
+				go func() { ended <- gates.recheck().Start(ctx) }()
+				select {
+				case <-ctx.Done():
+				case <-time.After(24 * time.Hour):
+				}
+				if lived, cause := time.Since(start), context.Cause(ctx); !errors.Is(cause, restarted) || lived < c.after || lived > c.atLatest {
+					t.Errorf("after %s it has ended because of %v, want it after %s, by %s", lived, cause, c.after, c.atLatest)
+				}
+				cancel(nil)
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// added counts what is put on a manager.
+type added struct {
+	manager.Manager
+	runnables int
+}
+
+func (a *added) Add(manager.Runnable) error {
+	a.runnables++
+	return nil
+}
+
+func TestAManagerChecksAllGatesAndOtherKarpenters(t *testing.T) {
+	var to added
+	if err := (Gates{}).AddTo(&to); err != nil || to.runnables != 2 {
+		t.Errorf("%d were added, %v", to.runnables, err)
+	}
+}
+
+// Gates that were not checked are not open.
+func TestGatesThatCannotBeCheckedBlockTheEngine(t *testing.T) {
+	got := (Gates{supervisor: New(Config{}, Desired{}, time.Now())}).Blocking(t.Context())
+	if got == nil || got.Reason != "GatesUnchecked" || got.Message == "" {
+		t.Errorf("blocked by %+v", got)
 	}
 }

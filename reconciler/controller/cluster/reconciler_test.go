@@ -83,3 +83,25 @@ func TestAStatusThatCannotBeWrittenHoldsNothingUp(t *testing.T) {
 		})
 	}
 }
+
+// What AWS or the API server answered may hold a token, or move a terminal's cursor.
+func TestTheConditionsOfAClusterAreHarmless(t *testing.T) {
+	c := reconcilertest.Cluster(nil)
+	live := fake.NewClientBuilder().WithScheme(reconcilertest.Client(t).Scheme()).WithObjects(c).WithStatusSubresource(&v1alpha1.Cluster{}).Build()
+	elected := make(chan struct{})
+	close(elected)
+	running := New(Config{Restart: func() {}}, desiredOf(c), time.Now())
+	running.Block(BlockedBy("AWSUnavailable", errors.New("x\x1b[2K ghp_0123456789abcdefABCDEF")))
+	w := &reconciler{Supervisor: running, reader: live, writer: live, elected: elected, triedAt: time.Now()}
+	if _, err := w.Reconcile(t.Context(), ctrl.Request{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := live.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"Ready", "EngineBlocked"} {
+		if got := meta.FindStatusCondition(c.Status.Conditions, kind); got == nil || got.Message != `x\x1b[2K (masked)` {
+			t.Errorf("%s is %+v", kind, got)
+		}
+	}
+}

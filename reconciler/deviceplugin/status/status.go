@@ -148,7 +148,7 @@ func fill(status *v1alpha1.DevicePluginStatus, pools []gpu.PoolState, rollouts m
 		}
 		out := v1alpha1.GPUPoolStatus{
 			Name: p.Pool, Profile: p.Profile, Nodes: int32(p.Nodes), UpdatedNodes: int32(p.Updated),
-			Rollout: rollouts[p.Pool], Failures: int32(p.Failures), LastFailure: p.LastFailure,
+			Rollout: sanitize.Text(rollouts[p.Pool]), Failures: int32(p.Failures), LastFailure: sanitize.Text(p.LastFailure),
 		}
 		for name, n := range p.Offered {
 			if out.Offered == nil {
@@ -163,7 +163,7 @@ func fill(status *v1alpha1.DevicePluginStatus, pools []gpu.PoolState, rollouts m
 		}
 		for _, t := range p.Unhealthy[:min(len(p.Unhealthy), maxUnhealthyNodes)] {
 			out.UnhealthyNodes = append(out.UnhealthyNodes, v1alpha1.UnhealthyGPUNode{
-				Node: t.Node, NodeClaim: t.Claim, Reason: t.Reason, Message: t.Message, Since: metav1.NewTime(t.Since.Truncate(time.Second)),
+				Node: t.Node, NodeClaim: t.Claim, Reason: t.Reason, Message: sanitize.Text(t.Message), Since: metav1.NewTime(t.Since.Truncate(time.Second)),
 			})
 		}
 		status.Pools = append(status.Pools, out)

@@ -96,6 +96,31 @@ func (f *fixture) status(t *testing.T, name string) v1alpha1.DevicePluginStatus 
 	return got.Status
 }
 
+// What a node, a plugin or the API server wrote may hold a token, or move a terminal's cursor.
+func TestTheStatusOfADevicePluginIsHarmless(t *testing.T) {
+	const hostile, clean = "x\x1b[2K ghp_0123456789abcdefABCDEF", `x\x1b[2K (masked)`
+	f := newFixture(t, plugin("nvidia", time.Hour))
+	f.rollouts = map[string]string{"a": hostile}
+	f.pools = []gpu.PoolState{{Pool: "a", Profile: "whole", Nodes: 1, Updated: 1, LastFailure: hostile}}
+	f.run(t)
+	got := f.status(t, "nvidia")
+	for _, kind := range []string{"Ready", "Progressing"} {
+		if c := meta.FindStatusCondition(got.Conditions, kind); c.Message != "a: "+clean {
+			t.Errorf("%s is %q", kind, c.Message)
+		}
+	}
+	f.pools[0].Unhealthy = []gpu.UnhealthyNode{{Node: "n1", Reason: hostile, Message: hostile, Since: now()}}
+	f.run(t)
+	got = f.status(t, "nvidia")
+	if c := meta.FindStatusCondition(got.Conditions, "Ready"); c.Message != "n1: "+clean {
+		t.Errorf("Ready is %q", c.Message)
+	}
+	pool := got.Pools[0]
+	if d := cmp.Diff([]string{clean, clean, clean}, []string{pool.Rollout, pool.LastFailure, pool.UnhealthyNodes[0].Message}); d != "" {
+		t.Errorf("status.pools (-want +got):\n%s", d)
+	}
+}
+
 func TestTheConditionReadyNamesTheWorst(t *testing.T) {
 	fine := gpu.PoolState{Pool: "a", Profile: "sliced", Nodes: 2, Updated: 2, Offered: gpu.Offer{gpu.Resource: 80, gpu.SharedResource: 0}}
 	starting := gpu.PoolState{Pool: "b", Profile: "sliced", Nodes: 2, Updated: 1}
