@@ -9,6 +9,7 @@ import (
 	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
 // alreadyLeaving simulates the pods of nodes that go without the step: those that an earlier
@@ -21,7 +22,7 @@ func (c *comparison) alreadyLeaving(ctx context.Context, before, after []pending
 	var movers []*corev1.Pod
 	for _, name := range slices.Sorted(maps.Keys(leave)) {
 		for _, pod := range c.before.bound[name] {
-			if !gone[name] && podutil.IsReschedulable(pod) && !ending[nameOf(pod)] && !c.alone(pod) {
+			if !gone[name] && podutil.IsReschedulable(pod) && !ending[workload.NameOf(pod)] && !c.alone(pod) {
 				movers = append(movers, loose(pod))
 			}
 		}
@@ -46,10 +47,10 @@ func (c *comparison) alreadyLeaving(ctx context.Context, before, after []pending
 	for _, s := range moving {
 		had, gets := then[s.pod.UID], now[s.pod.UID]
 		for _, pod := range append([]*corev1.Pod{s.pod}, s.like...) {
-			stuck[nameOf(pod)] = gets.why != ""
+			stuck[workload.NameOf(pod)] = gets.why != ""
 		}
 		if gets.why != "" && had.why == "" {
-			c.found.Unscheduled = append(c.found.Unscheduled, provision.Placement{Pod: nameOf(s.pod), Similar: s.more, Reason: gets.why})
+			c.found.Unscheduled = append(c.found.Unscheduled, provision.Placement{Pod: workload.NameOf(s.pod), Similar: s.more, Reason: gets.why})
 		}
 	}
 	keep(c.drifted, stuck)

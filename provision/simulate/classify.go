@@ -14,6 +14,7 @@ import (
 	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
 // marked is a node with what decides about its turn.
@@ -106,7 +107,7 @@ func (c *comparison) node(claim *karpv1.NodeClaim, limits pdb.Limits) provision.
 	}
 	for _, pod := range c.before.bound[node.Name] {
 		if podutil.IsReschedulable(pod) {
-			named := nameOf(pod)
+			named := workload.NameOf(pod)
 			named.Unowned = c.alone(pod)
 			out.Pods = append(out.Pods, named)
 		}
@@ -114,14 +115,14 @@ func (c *comparison) node(claim *karpv1.NodeClaim, limits pdb.Limits) provision.
 			out.Blockers = append(out.Blockers, blocker)
 		}
 	}
-	slices.SortFunc(out.Pods, comparePods)
-	slices.SortStableFunc(out.Blockers, func(a, b provision.Blocker) int { return comparePods(a.Pod, b.Pod) })
+	slices.SortFunc(out.Pods, workload.ComparePods)
+	slices.SortStableFunc(out.Blockers, func(a, b provision.Blocker) int { return workload.ComparePods(a.Pod, b.Pod) })
 	return out
 }
 
 // blocker is what protects a pod from being moved.
 func (c *comparison) blocker(pod *corev1.Pod, claim *karpv1.NodeClaim, limits pdb.Limits) (provision.Blocker, bool) {
-	out := provision.Blocker{Pod: nameOf(pod)}
+	out := provision.Blocker{Pod: workload.NameOf(pod)}
 	if grace := claim.Spec.TerminationGracePeriod; grace != nil {
 		out.ForcedAfterSeconds = int(math.Ceil(grace.Duration.Seconds()))
 	}
@@ -146,7 +147,7 @@ func (c *comparison) draining(node provision.Node) []provision.Blocker {
 	waited := map[provision.Pod]bool{}
 	for _, pod := range c.before.bound[node.Name] {
 		if podutil.IsDrainable(pod, c.before.clock) {
-			waited[nameOf(pod)] = true
+			waited[workload.NameOf(pod)] = true
 		}
 	}
 	return slices.DeleteFunc(node.Blockers, func(b provision.Blocker) bool { return !waited[b.Pod] })
@@ -176,12 +177,4 @@ func markedAt(claim *karpv1.NodeClaim) time.Time {
 		return found.LastTransitionTime.Time
 	}
 	return time.Unix(1<<40, 0)
-}
-
-func nameOf(pod *corev1.Pod) provision.Pod {
-	return provision.Pod{Namespace: pod.Namespace, Name: pod.Name}
-}
-
-func comparePods(a, b provision.Pod) int {
-	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }

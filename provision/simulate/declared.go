@@ -1,8 +1,6 @@
 package simulate
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 
 	awsapis "github.com/aws/karpenter-provider-aws/pkg/apis"
@@ -20,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
 // Reader reads declared objects as the API server would keep them, with the
@@ -73,7 +72,7 @@ func (r *Reader) Add(fleet *provision.Fleet, object map[string]any) error {
 	case "node.k8s.io/v1/RuntimeClass":
 		err = add(&fleet.RuntimeClasses, object, new(nodev1.RuntimeClass))
 	default:
-		err = addWorkload(fleet, kind, object)
+		err = workload.Add(fleet, kind, object)
 	}
 	if err != nil {
 		return fmt.Errorf("reading %s %q: %w", u.GetKind(), u.GetName(), err)
@@ -90,24 +89,9 @@ func (r *Reader) complete(kind string, object map[string]any) map[string]any {
 }
 
 func add[T any](list *[]*T, object map[string]any, into *T) error {
-	if err := decode(object, into); err != nil {
+	if err := workload.Decode(object, into); err != nil {
 		return err
 	}
 	*list = append(*list, into)
-	return nil
-}
-
-// decode converts through JSON, since some of Karpenter's types read only that.
-func decode(object map[string]any, into any) error {
-	raw, err := json.Marshal(object)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return err
-	}
-	if name, ok := object["metadata"].(map[string]any); !ok || name["name"] == nil {
-		return errors.New("it has no metadata.name")
-	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
 // mostPods are placed one by one; of more, one of each shape.
@@ -23,7 +24,7 @@ func (c *comparison) fit(ctx context.Context) error {
 	c.found = provision.Fit{Scheduled: []provision.Placement{}, Unscheduled: []provision.Placement{}, Pending: []provision.Placement{}}
 	was, is := c.before.podsByWorkload(c.before.Pods, c.unknown), c.after.podsByWorkload(c.before.Pods, c.unknown)
 	if len(c.before.Nodes) > 0 {
-		sleeping(was, is)
+		workload.ScaleToZero(was, is)
 	}
 	ending := ending(was, is)
 	c.after.lose(ending)
@@ -42,7 +43,7 @@ func (c *comparison) fit(ctx context.Context) error {
 	}
 	for _, list := range [][]provision.Placement{c.found.Scheduled, c.found.Unscheduled, c.found.Pending} {
 		slices.SortStableFunc(list, func(a, b provision.Placement) int {
-			return cmp.Or(comparePods(a.Pod, b.Pod), strings.Compare(a.Workload, b.Workload), strings.Compare(a.Pool, b.Pool))
+			return cmp.Or(workload.ComparePods(a.Pod, b.Pod), strings.Compare(a.Workload, b.Workload), strings.Compare(a.Pool, b.Pool))
 		})
 	}
 	return nil
@@ -89,7 +90,7 @@ func (c *comparison) recordUnschedulable(pending []pendingPod, then, now map[typ
 		case found:
 			list = &c.found.Unscheduled
 		}
-		p := provision.Placement{Pod: nameOf(s.pod), Workload: s.kind, New: !s.runs && !there, Inactive: s.later, Pool: gets.pool}
+		p := provision.Placement{Pod: workload.NameOf(s.pod), Workload: s.kind, New: !s.runs && !there, Inactive: s.later, Pool: gets.pool}
 		same := change{list, p}
 		if i, ok := known[same]; ok && s.kind != "" {
 			(*list)[i].Similar += 1 + s.more
@@ -107,10 +108,10 @@ func (c *comparison) recordStuck(moving []pendingPod, now map[types.UID]outcome)
 	for _, s := range moving {
 		gets := now[s.pod.UID]
 		for _, pod := range append([]*corev1.Pod{s.pod}, s.like...) {
-			stuck[nameOf(pod)] = gets.why != ""
+			stuck[workload.NameOf(pod)] = gets.why != ""
 		}
 		if gets.why != "" {
-			c.found.Unscheduled = append(c.found.Unscheduled, provision.Placement{Pod: nameOf(s.pod), Similar: s.more, Reason: gets.why})
+			c.found.Unscheduled = append(c.found.Unscheduled, provision.Placement{Pod: workload.NameOf(s.pod), Similar: s.more, Reason: gets.why})
 		}
 	}
 	keep(c.replaced, stuck)
@@ -137,7 +138,7 @@ func (f *fleet) waiting() []*corev1.Pod {
 			out = append(out, loose(pod))
 		}
 	}
-	slices.SortStableFunc(out, func(a, b *corev1.Pod) int { return comparePods(nameOf(a), nameOf(b)) })
+	slices.SortStableFunc(out, func(a, b *corev1.Pod) int { return workload.ComparePods(workload.NameOf(a), workload.NameOf(b)) })
 	return out
 }
 
@@ -191,7 +192,7 @@ func shape(pod *corev1.Pod) string {
 // warnPods warns of what of the pods is not considered.
 func (c *comparison) warnPods(pending []pendingPod) {
 	for _, s := range pending {
-		if slices.ContainsFunc(podTerms(s.pod), func(t corev1.PodAffinityTerm) bool { return t.NamespaceSelector != nil }) {
+		if slices.ContainsFunc(workload.AffinityTerms(s.pod), func(t corev1.PodAffinityTerm) bool { return t.NamespaceSelector != nil }) {
 			c.unknown.add("Some pods choose others by the labels of namespaces, which are not known here: they may fit otherwise than told.")
 		}
 	}

@@ -43,7 +43,7 @@ func fits(f provision.Fit) map[string][]string {
 	return out
 }
 
-func asks(n string) func(*corev1.Pod) {
+func Requested(n string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		list := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(n)}
 		p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: list, Limits: list}
@@ -61,16 +61,16 @@ func TestWhichPodsFindANode(t *testing.T) {
 			func(f *provision.Fleet) { pod(f, "one", "") }, map[string][]string{}},
 		"a pod too large for any node waits either way": {
 			[]string{pool, class}, []string{pool, class},
-			func(f *provision.Fleet) { pod(f, "four", "", asks("4")) }, map[string][]string{"waiting": {"four"}}},
+			func(f *provision.Fleet) { pod(f, "four", "", Requested("4")) }, map[string][]string{"waiting": {"four"}}},
 		"a larger type lets it in": {
 			[]string{pool, class}, []string{strings.Replace(pool, "[g4dn.xlarge,", "[g5.12xlarge,", 1), class},
-			func(f *provision.Fleet) { pod(f, "four", "", asks("4")) }, map[string][]string{"scheduled": {"four gpu"}}},
+			func(f *provision.Fleet) { pod(f, "four", "", Requested("4")) }, map[string][]string{"scheduled": {"four gpu"}}},
 		"shares of GPUs let it in": {
 			[]string{pool, class}, []string{pool, class, slices8},
-			func(f *provision.Fleet) { pod(f, "four", "", asks("4")) }, map[string][]string{"scheduled": {"four gpu"}}},
+			func(f *provision.Fleet) { pod(f, "four", "", Requested("4")) }, map[string][]string{"scheduled": {"four gpu"}}},
 		"shares that go shut it out": {
 			[]string{pool, class, slices8}, []string{pool, class},
-			func(f *provision.Fleet) { pod(f, "four", "", asks("4")) }, map[string][]string{"unscheduled": {"four"}}},
+			func(f *provision.Fleet) { pod(f, "four", "", Requested("4")) }, map[string][]string{"unscheduled": {"four"}}},
 		"a limit lowered to nothing shuts it out": {
 			[]string{pool, class}, []string{strings.Replace(pool, "nvidia.com/gpu: 8", "nvidia.com/gpu: 0", 1), class},
 			func(f *provision.Fleet) { pod(f, "one", "") }, map[string][]string{"unscheduled": {"one"}}},
@@ -99,7 +99,7 @@ func TestWhichPodsFindANode(t *testing.T) {
 				_, node := run(f, "gpu", "a", time.Hour)
 				node.Annotations[gpu.OfferAnnotation] = "nvidia.com/gpu=8"
 				node.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("0")
-				pod(f, "four", "", asks("4"))
+				pod(f, "four", "", Requested("4"))
 			}, map[string][]string{}},
 		"two that must not share a host need two": {
 			[]string{pool, class}, []string{strings.Replace(pool, "nvidia.com/gpu: 8", "nvidia.com/gpu: 1", 1), class},
@@ -118,7 +118,7 @@ func TestWhichPodsFindANode(t *testing.T) {
 			[]string{pool, class}, []string{pool, class},
 			func(f *provision.Fleet) {
 				for i := range 250 {
-					pod(f, fmt.Sprintf("four-%03d", i), "", asks("4"))
+					pod(f, fmt.Sprintf("four-%03d", i), "", Requested("4"))
 				}
 			}, map[string][]string{"waiting": {"four-000 and 249 more"}}},
 	}
@@ -142,7 +142,7 @@ func TestWhichPodsFindANode(t *testing.T) {
 func TestPodsThatOnlyTheNewRevisionDeclares(t *testing.T) {
 	after := read(t, pool, class)
 	pod(&after, "new", "")
-	pod(&after, "huge", "", asks("64"))
+	pod(&after, "huge", "", Requested("64"))
 	want := map[string][]string{"scheduled": {"new gpu"}, "waiting": {"huge"}}
 	if diff := cmp.Diff(want, fits(compare(t, read(t, pool, class), after).Fit)); diff != "" {
 		t.Error(diff)

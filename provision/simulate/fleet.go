@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/controllers/state"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
 // fleet is a provision.Fleet that can be looked up in.
@@ -78,7 +79,7 @@ func newFleet(from provision.Fleet, unknown unknowns) *fleet {
 		}
 	}
 	f.DaemonSets = slices.DeleteFunc(newest(from.DaemonSets), func(set *appsv1.DaemonSet) bool {
-		err := validatePod(set.Spec.Template.ObjectMeta, set.Spec.Template.Spec)
+		err := workload.Validate(set.Spec.Template.ObjectMeta, set.Spec.Template.Spec)
 		if err != nil {
 			unknown.add("DaemonSet %s/%s: its pods are left out, since the API server would refuse them: %v.", set.Namespace, set.Name, err)
 		}
@@ -157,21 +158,21 @@ func (f *fleet) observe(from *fleet) {
 }
 
 // podsByWorkload are the fleet's workloads with those of the pods that are theirs.
-func (f *fleet) podsByWorkload(pods []*corev1.Pod, unknown unknowns) map[workloadRef]workloadPods {
+func (f *fleet) podsByWorkload(pods []*corev1.Pod, unknown unknowns) map[workload.Ref]workload.Pods {
 	runtimes := map[string]*nodev1.RuntimeClass{}
 	for _, class := range f.RuntimeClasses {
 		runtimes[class.Name] = class
 	}
-	out := podsByWorkload(f.Workloads, pods)
+	out := workload.PodsByWorkload(f.Workloads, pods)
 	for of, c := range out {
 		if name := c.Pod.Spec.RuntimeClassName; name != nil && runtimes[*name] != nil {
-			c.Pod = dressed(c.Pod, runtimes[*name])
+			c.Pod = workload.WithRuntimeClass(c.Pod, runtimes[*name])
 		} else if name != nil {
 			unknown.add("RuntimeClass %s is not known here: what it asks of the nodes of its pods is left out.", *name)
 		}
-		if err := validatePod(c.Pod.ObjectMeta, c.Pod.Spec); err != nil {
-			unknown.add("%s %s/%s: nothing is told of its pods, since the API server would refuse them: %v.", of.kind, of.namespace, of.name, err)
-			c.invalid = true
+		if err := workload.Validate(c.Pod.ObjectMeta, c.Pod.Spec); err != nil {
+			unknown.add("%s %s/%s: nothing is told of its pods, since the API server would refuse them: %v.", of.Kind, of.Namespace, of.Name, err)
+			c.Invalid = true
 		}
 		out[of] = c
 	}

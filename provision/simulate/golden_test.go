@@ -19,7 +19,7 @@ import (
 func busy(t testing.TB, documents ...string) provision.Fleet {
 	fleet := three(t, documents...)
 	budget(&fleet, "pod-b", 0)
-	pod(&fleet, "waits", "", asks("4"))
+	pod(&fleet, "waits", "", Requested("4"))
 	return fleet
 }
 

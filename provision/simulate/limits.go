@@ -11,6 +11,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
 // mostTried is for how many nodes without room it is tried whether their pods find
@@ -51,7 +52,7 @@ func (c *comparison) checkLimits(ctx context.Context) error {
 func (c *comparison) elsewhere(ctx context.Context, node provision.Node) (bool, error) {
 	var pending []pendingPod
 	for _, pod := range c.before.bound[node.Name] {
-		if slices.ContainsFunc(node.Pods, func(p provision.Pod) bool { return comparePods(p, nameOf(pod)) == 0 }) {
+		if slices.ContainsFunc(node.Pods, func(p provision.Pod) bool { return workload.ComparePods(p, workload.NameOf(pod)) == 0 }) {
 			pending = append(pending, pendingPod{pod: loose(pod)})
 		}
 	}
@@ -74,7 +75,7 @@ func (c *comparison) full(node provision.Node) string {
 		return ""
 	}
 	used := c.used(node)
-	for _, name := range sortedNames(corev1.ResourceList(pool.Spec.Limits)) {
+	for _, name := range workload.SortedNames(corev1.ResourceList(pool.Spec.Limits)) {
 		limit, least := pool.Spec.Limits[name], math.Inf(1)
 		for _, it := range types {
 			least = min(least, units(it, name))
@@ -96,7 +97,7 @@ func (c *comparison) over(name string) []provision.Excess {
 	}
 	used := c.usage(name, nil)
 	var out []provision.Excess
-	for _, resource := range sortedNames(corev1.ResourceList(is.Spec.Limits)) {
+	for _, resource := range workload.SortedNames(corev1.ResourceList(is.Spec.Limits)) {
 		limit, has := is.Spec.Limits[resource], used[resource]
 		if old, ok := was.Spec.Limits[resource]; ok && old.Cmp(limit) == 0 || has.Cmp(limit) <= 0 {
 			continue
@@ -146,14 +147,5 @@ func (c *comparison) capacity(claim *karpv1.NodeClaim) corev1.ResourceList {
 		out = asEngineReads(node).Status.Capacity
 	}
 	c.capacities[claim.Name] = out
-	return out
-}
-
-func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
-	out := make([]corev1.ResourceName, 0, len(list))
-	for name := range list {
-		out = append(out, name)
-	}
-	slices.Sort(out)
 	return out
 }

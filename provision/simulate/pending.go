@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
 // pendingPod is a pod without a node, alone or for others of its shape.
@@ -40,7 +41,7 @@ const mostAlone = 10
 // queues are those of before and after: pods that wait, and pods that are declared
 // and not there yet. Few are listed one by one, of many one of each shape, on both
 // sides alike.
-func (c *comparison) queues(was, is map[workloadRef]workloadPods) (before, after queue) {
+func (c *comparison) queues(was, is map[workload.Ref]workload.Pods) (before, after queue) {
 	waiting, waitingAfter := c.before.waiting(), c.after.waiting()
 	whole := len(waiting)+missing(was, was) > mostPods || len(waitingAfter)+missing(is, was) > mostPods
 	if whole {
@@ -55,41 +56,41 @@ func (c *comparison) queues(was, is map[workloadRef]workloadPods) (before, after
 }
 
 // missing is how many pods the workloads have made, those that change anew.
-func missing(all, was map[workloadRef]workloadPods) int {
+func missing(all, was map[workload.Ref]workload.Pods) int {
 	n := 0
 	for of, c := range all {
-		n += max(0, c.wanted()-c.kept(was[of]))
+		n += max(0, c.Wanted()-keptPods(c, was[of]))
 	}
 	return n
 }
 
 // add adds the pods that workloads lack; was is what they were before the step.
-func (q *queue) add(all, was map[workloadRef]workloadPods, whole bool) {
-	for _, of := range sorted(all) {
+func (q *queue) add(all, was map[workload.Ref]workload.Pods, whole bool) {
+	for _, of := range workload.Sorted(all) {
 		c, old := all[of], was[of]
-		if c.invalid || c.Pod.Spec.NodeName != "" || len(c.Pod.Spec.SchedulingGates) > 0 {
+		if c.Invalid || c.Pod.Spec.NodeName != "" || len(c.Pod.Spec.SchedulingGates) > 0 {
 			continue
 		}
-		if c.later() {
-			q.later = append(q.later, c.pendingPod(of, 0, 1, c.id(of, 0)))
+		if c.Idle() {
+			q.later = append(q.later, newPendingPod(c, of, 0, 1, podID(c, of, 0)))
 			continue
 		}
 		known := 0 // before the step, so many were asked for
 		if old.Pod != nil {
-			known = old.wanted()
+			known = old.Wanted()
 		}
-		from, to := c.kept(old), c.wanted()
+		from, to := keptPods(c, old), c.Wanted()
 		for from < to {
 			next := from + 1
 			if whole {
-				next = reach(from, to, len(c.live), known)
+				next = reach(from, to, len(c.Live), known)
 			}
-			s := c.pendingPod(of, from, next, "")
+			s := newPendingPod(c, of, from, next, "")
 			switch {
-			case from < len(c.live):
-				s.runs, s.prior = c.live[from].Spec.NodeName != "", idOf(c.live[from])
+			case from < len(c.Live):
+				s.runs, s.prior = c.Live[from].Spec.NodeName != "", idOf(c.Live[from])
 			case from < known:
-				s.prior = c.id(of, from)
+				s.prior = podID(c, of, from)
 			}
 			q.now, from = append(q.now, s), next
 		}
@@ -106,37 +107,38 @@ func reach(from, to int, cuts ...int) int {
 	return to
 }
 
-// id is that of a workload's pod by its number.
-func (c workloadPods) id(of workloadRef, number int) types.UID {
-	return types.UID(fmt.Sprintf("%s %s/%s#%d", of.kind, of.namespace, of.name, number))
+// podID is that of a workload's pod by its number.
+func podID(c workload.Pods, of workload.Ref, number int) types.UID {
+	return types.UID(fmt.Sprintf("%s %s/%s#%d", of.Kind, of.Namespace, of.Name, number))
 }
 
-func (c workloadPods) pendingPod(of workloadRef, from, to int, prior types.UID) pendingPod {
+// newPendingPod is the pod of a number of a workload, for those up to another one.
+func newPendingPod(c workload.Pods, of workload.Ref, from, to int, prior types.UID) pendingPod {
 	pod := *c.Pod
-	pod.UID = c.id(of, from)
+	pod.UID = podID(c, of, from)
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
-	return pendingPod{pod: &pod, more: to - from - 1, kind: of.kind, later: c.later(), prior: prior}
+	return pendingPod{pod: &pod, more: to - from - 1, kind: of.Kind, later: c.Idle(), prior: prior}
 }
 
-// kept is how many of the pods that there are stay as they are: none of a workload
+// keptPods is how many of the pods that there are stay as they are: none of a workload
 // that asks otherwise of nodes than before.
-func (c workloadPods) kept(was workloadPods) int {
-	if was.Pod != nil && !was.invalid && !c.invalid && shape(was.Pod) != shape(c.Pod) {
+func keptPods(c, was workload.Pods) int {
+	if was.Pod != nil && !was.Invalid && !c.Invalid && shape(was.Pod) != shape(c.Pod) {
 		return 0
 	}
-	return len(c.live)
+	return len(c.Live)
 }
 
 // ending are the pods that the step ends: those of workloads that it takes away, or
 // that ask otherwise of nodes and so have new ones made.
-func ending(was, is map[workloadRef]workloadPods) map[provision.Pod]bool {
+func ending(was, is map[workload.Ref]workload.Pods) map[provision.Pod]bool {
 	out := map[provision.Pod]bool{}
 	for of, old := range was {
-		if c, stays := is[of]; stays && c.kept(old) == len(c.live) {
+		if c, stays := is[of]; stays && keptPods(c, old) == len(c.Live) {
 			continue
 		}
-		for _, pod := range old.live {
-			out[nameOf(pod)] = true
+		for _, pod := range old.Live {
+			out[workload.NameOf(pod)] = true
 		}
 	}
 	return out
@@ -225,7 +227,7 @@ func (f *fleet) lose(ending map[provision.Pod]bool) {
 	if len(ending) == 0 {
 		return
 	}
-	stays := func(p *corev1.Pod) bool { return ending[nameOf(p)] }
+	stays := func(p *corev1.Pod) bool { return ending[workload.NameOf(p)] }
 	f.Pods = slices.DeleteFunc(slices.Clone(f.Pods), stays)
 	f.bound = map[string][]*corev1.Pod{}
 	for _, pod := range f.Pods {

@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 	nodepools "sigs.k8s.io/karpenter/pkg/utils/nodepool"
 	"sigs.k8s.io/karpenter/pkg/utils/resources"
+
+	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
 // mostReasons is of how many pools it is said why they have no node for a pod.
@@ -92,7 +94,7 @@ func (f *fleet) short(pool string, pod *corev1.Pod) (why string, offers int) {
 		return "offers no instance type", 0
 	}
 	asked := resources.RequestsForPods(pod)
-	names := sortedNames(asked)
+	names := workload.SortedNames(asked)
 	slices.SortStableFunc(names, func(a, b corev1.ResourceName) int {
 		return cmp.Compare(rank(a), rank(b))
 	})
@@ -103,7 +105,7 @@ func (f *fleet) short(pool string, pod *corev1.Pod) (why string, offers int) {
 				most = has
 			}
 		}
-		if extended(name) && !most.IsZero() {
+		if workload.Extended(name) && !most.IsZero() {
 			offers++
 		}
 		if wanted := asked[name]; most.IsZero() && wanted.Sign() > 0 {
@@ -116,7 +118,7 @@ func (f *fleet) short(pool string, pod *corev1.Pod) (why string, offers int) {
 }
 
 func rank(name corev1.ResourceName) int {
-	if extended(name) {
+	if workload.Extended(name) {
 		return 0
 	}
 	return 1
@@ -137,7 +139,7 @@ func (f *fleet) limited(pool, raw string) string {
 	}
 	var limits []string
 	list := corev1.ResourceList(f.pools[pool].Spec.Limits)
-	for _, name := range sortedNames(list) {
+	for _, name := range workload.SortedNames(list) {
 		limit := list[name]
 		limits = append(limits, limit.String()+" "+string(name))
 	}

@@ -18,6 +18,7 @@ import (
 	nodepools "sigs.k8s.io/karpenter/pkg/utils/nodepool"
 
 	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
+	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
 // workers is how many candidates the scheduler looks at together.
@@ -133,7 +134,7 @@ func usual(pods []*corev1.Pod) bool {
 		for _, spread := range pod.Spec.TopologySpreadConstraints {
 			keys = append(keys, spread.TopologyKey)
 		}
-		for _, term := range podTerms(pod) {
+		for _, term := range workload.AffinityTerms(pod) {
 			keys = append(keys, term.TopologyKey)
 		}
 		for _, key := range keys {
@@ -143,27 +144,6 @@ func usual(pods []*corev1.Pod) bool {
 		}
 	}
 	return true
-}
-
-// podTerms are all terms by which a pod seeks or shuns others.
-func podTerms(pod *corev1.Pod) []corev1.PodAffinityTerm {
-	if pod.Spec.Affinity == nil {
-		return nil
-	}
-	var out []corev1.PodAffinityTerm
-	var preferred []corev1.WeightedPodAffinityTerm
-	if near := pod.Spec.Affinity.PodAffinity; near != nil {
-		out = append(out, near.RequiredDuringSchedulingIgnoredDuringExecution...)
-		preferred = append(preferred, near.PreferredDuringSchedulingIgnoredDuringExecution...)
-	}
-	if far := pod.Spec.Affinity.PodAntiAffinity; far != nil {
-		out = append(out, far.RequiredDuringSchedulingIgnoredDuringExecution...)
-		preferred = append(preferred, far.PreferredDuringSchedulingIgnoredDuringExecution...)
-	}
-	for _, term := range preferred {
-		out = append(out, term.PodAffinityTerm)
-	}
-	return out
 }
 
 // view is the cluster that a simulation starts from. One node more or less, as when

@@ -8,6 +8,7 @@ import (
 	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
 // alone reports whether nothing makes the pod again once it is evicted: it has no
@@ -22,14 +23,14 @@ func (c *comparison) alone(pod *corev1.Pod) bool {
 			if f == nil {
 				continue
 			}
-			for _, workload := range podsByWorkload(f.Workloads, c.before.Pods) {
-				for _, live := range workload.live {
-					c.managed[nameOf(live)] = true
+			for _, w := range workload.PodsByWorkload(f.Workloads, c.before.Pods) {
+				for _, live := range w.Live {
+					c.managed[workload.NameOf(live)] = true
 				}
 			}
 		}
 	}
-	return !c.managed[nameOf(pod)]
+	return !c.managed[workload.NameOf(pod)]
 }
 
 // leaving are the nodes that go, their pods that must find another, and those that
@@ -43,7 +44,7 @@ func (c *comparison) leaving(ending map[provision.Pod]bool) (gone map[string]boo
 		gone[node.Name] = true
 		for _, pod := range c.before.bound[node.Name] {
 			switch {
-			case !podutil.IsReschedulable(pod) || ending[nameOf(pod)]:
+			case !podutil.IsReschedulable(pod) || ending[workload.NameOf(pod)]:
 			case !c.alone(pod):
 				movers = append(movers, loose(pod))
 			case replaced:
@@ -97,7 +98,7 @@ func (c *comparison) blockUncontrolled(ctx context.Context, movers, uncontrolled
 	}
 	stuck := map[provision.Pod]bool{}
 	for _, pod := range uncontrolled {
-		stuck[nameOf(pod)] = placed[pod.UID].why != ""
+		stuck[workload.NameOf(pod)] = placed[pod.UID].why != ""
 	}
 	keep(c.replaced, stuck)
 	return nil

@@ -1,6 +1,10 @@
-package simulate
+// Package workload has the pods of declared workloads: those that a controller makes, as the
+// API server of EKS completes them, those that exist, and how many there are to be.
+package workload
 
 import (
+	"encoding/json"
+	"errors"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,40 +17,40 @@ import (
 	"github.com/poolwright/poolwright/provision"
 )
 
-// addWorkload adds what a declared object of a kind has pods made for; other
-// kinds are passed over.
-func addWorkload(fleet *provision.Fleet, kind string, object map[string]any) error {
+// Add adds a declared object that has pods to the fleet's Workloads, by its kind as
+// group/version/Kind; other kinds are passed over. An error is one of [Decode].
+func Add(fleet *provision.Fleet, kind string, object map[string]any) error {
 	var w provision.Workload
 	var err error
 	switch kind {
 	case "apps/v1/Deployment":
 		var o appsv1.Deployment
-		err = decode(object, &o)
+		err = Decode(object, &o)
 		w = workload("ReplicaSet", o.ObjectMeta, o.Spec.Template)
 		w.Kind, w.Replicas, w.Selector = "Deployment", o.Spec.Replicas, o.Spec.Selector
 	case "apps/v1/ReplicaSet":
 		var o appsv1.ReplicaSet
-		err = decode(object, &o)
+		err = Decode(object, &o)
 		w = workload("ReplicaSet", o.ObjectMeta, o.Spec.Template)
 		w.Replicas, w.Selector = o.Spec.Replicas, o.Spec.Selector
 	case "apps/v1/StatefulSet":
 		var o appsv1.StatefulSet
-		err = decode(object, &o)
+		err = Decode(object, &o)
 		w = workload("StatefulSet", o.ObjectMeta, o.Spec.Template)
 		w.Replicas, w.Selector = o.Spec.Replicas, o.Spec.Selector
 	case "batch/v1/Job":
 		var o batchv1.Job
-		err = decode(object, &o)
+		err = Decode(object, &o)
 		w = workload("Job", o.ObjectMeta, o.Spec.Template)
-		w.Replicas = together(o.Spec)
+		w.Replicas = Parallelism(o.Spec)
 	case "batch/v1/CronJob":
 		var o batchv1.CronJob
-		err = decode(object, &o)
+		err = Decode(object, &o)
 		w = workload("Job", o.ObjectMeta, o.Spec.JobTemplate.Spec.Template)
 		w.Kind, w.Replicas = "CronJob", new(int32)
 	case "v1/Pod":
 		var o corev1.Pod
-		err = decode(object, &o)
+		err = Decode(object, &o)
 		w = workload("Pod", o.ObjectMeta, corev1.PodTemplateSpec{ObjectMeta: o.ObjectMeta, Spec: o.Spec})
 	default:
 		return nil
@@ -75,8 +79,8 @@ func workload(owner string, meta metav1.ObjectMeta, template corev1.PodTemplateS
 	return provision.Workload{Kind: owner, Pod: pod}
 }
 
-// together is how many pods a Job has at a time.
-func together(job batchv1.JobSpec) *int32 {
+// Parallelism is how many pods a Job has at a time.
+func Parallelism(job batchv1.JobSpec) *int32 {
 	n := int32(1)
 	if job.Parallelism != nil {
 		n = *job.Parallelism
@@ -99,16 +103,16 @@ func admit(spec *corev1.PodSpec) {
 		for i := range containers {
 			askForLimits(&containers[i].Resources)
 			openPorts(containers[i].Ports, spec.HostNetwork)
-			for _, name := range sortedNames(containers[i].Resources.Requests) {
-				if extended(name) {
-					tolerate(spec, corev1.Toleration{Key: string(name), Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
+			for _, name := range SortedNames(containers[i].Resources.Requests) {
+				if Extended(name) {
+					Tolerate(spec, corev1.Toleration{Key: string(name), Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
 				}
 			}
 		}
 	}
 	if spec.Resources != nil {
 		for name, quantity := range spec.Resources.Limits {
-			if !asks(spec.Containers, name) {
+			if !Requested(spec.Containers, name) {
 				ask(spec.Resources, name, quantity)
 			}
 		}
@@ -133,8 +137,8 @@ func ask(resources *corev1.ResourceRequirements, name corev1.ResourceName, quant
 	resources.Requests[name] = quantity
 }
 
-// asks reports whether one of the containers requests the resource.
-func asks(containers []corev1.Container, name corev1.ResourceName) bool {
+// Requested reports whether one of the containers requests the resource.
+func Requested(containers []corev1.Container, name corev1.ResourceName) bool {
 	for _, c := range containers {
 		if _, ok := c.Resources.Requests[name]; ok {
 			return true
@@ -154,13 +158,14 @@ func openPorts(ports []corev1.ContainerPort, ofHost bool) {
 	}
 }
 
-// extended reports whether a resource is none of Kubernetes' own.
-func extended(name corev1.ResourceName) bool {
+// Extended reports whether a resource is none of Kubernetes' own.
+func Extended(name corev1.ResourceName) bool {
 	return strings.Contains(string(name), "/") && !strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix) &&
 		!strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix)
 }
 
-func tolerate(spec *corev1.PodSpec, wanted corev1.Toleration) {
+// Tolerate adds a toleration unless another one covers it.
+func Tolerate(spec *corev1.PodSpec, wanted corev1.Toleration) {
 	for _, have := range spec.Tolerations {
 		if have.MatchToleration(&wanted) {
 			return
@@ -169,8 +174,8 @@ func tolerate(spec *corev1.PodSpec, wanted corev1.Toleration) {
 	spec.Tolerations = append(spec.Tolerations, wanted)
 }
 
-// dressed is the pod with what its runtime class adds.
-func dressed(pod *corev1.Pod, class *nodev1.RuntimeClass) *corev1.Pod {
+// WithRuntimeClass is the pod with what its runtime class adds.
+func WithRuntimeClass(pod *corev1.Pod, class *nodev1.RuntimeClass) *corev1.Pod {
 	out := pod.DeepCopy()
 	if class.Overhead != nil {
 		out.Spec.Overhead = class.Overhead.PodFixed
@@ -185,7 +190,23 @@ func dressed(pod *corev1.Pod, class *nodev1.RuntimeClass) *corev1.Pod {
 		out.Spec.NodeSelector[key] = value
 	}
 	for _, t := range class.Scheduling.Tolerations {
-		tolerate(&out.Spec, t)
+		Tolerate(&out.Spec, t)
 	}
 	return out
+}
+
+// Decode converts through JSON, since some of Karpenter's types read only that. An
+// object without metadata.name is an error.
+func Decode(object map[string]any, into any) error {
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return err
+	}
+	if name, ok := object["metadata"].(map[string]any); !ok || name["name"] == nil {
+		return errors.New("it has no metadata.name")
+	}
+	return nil
 }

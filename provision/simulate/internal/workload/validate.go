@@ -1,4 +1,4 @@
-package simulate
+package workload
 
 import (
 	"cmp"
@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// validatePod returns why the API server would refuse a pod, as far as Karpenter's scheduler
+// Validate returns why the API server would refuse a pod, as far as Karpenter's scheduler
 // takes for granted that it has not: over some mistakes the scheduler ends the
 // process.
-func validatePod(meta metav1.ObjectMeta, spec corev1.PodSpec) error {
+func Validate(meta metav1.ObjectMeta, spec corev1.PodSpec) error {
 	if len(spec.Containers) == 0 {
 		return errors.New("it has no containers")
 	}
@@ -56,7 +56,7 @@ func validateLabels(set map[string]string) error {
 }
 
 func validateQuantities(list corev1.ResourceList) error {
-	for _, name := range sortedNames(list) {
+	for _, name := range SortedNames(list) {
 		if quantity := list[name]; quantity.Sign() < 0 {
 			return fmt.Errorf("%s of %s is less than nothing", quantity.String(), name)
 		}
@@ -103,7 +103,7 @@ func validateAffinity(affinity *corev1.Affinity) error {
 			}
 		}
 	}
-	for _, term := range podTerms(&corev1.Pod{Spec: corev1.PodSpec{Affinity: affinity}}) {
+	for _, term := range AffinityTerms(&corev1.Pod{Spec: corev1.PodSpec{Affinity: affinity}}) {
 		errs = append(errs, validateTerm(term.TopologyKey, term.LabelSelector, slices.Concat(term.MatchLabelKeys, term.MismatchLabelKeys)))
 		_, err := metav1.LabelSelectorAsSelector(term.NamespaceSelector)
 		errs = append(errs, err)
@@ -122,4 +122,35 @@ func validateExpression(e corev1.NodeSelectorRequirement) error {
 	}
 	_, err := labels.NewRequirement(e.Key, operator, e.Values)
 	return err
+}
+
+// AffinityTerms are all terms by which a pod seeks or shuns others.
+func AffinityTerms(pod *corev1.Pod) []corev1.PodAffinityTerm {
+	if pod.Spec.Affinity == nil {
+		return nil
+	}
+	var out []corev1.PodAffinityTerm
+	var preferred []corev1.WeightedPodAffinityTerm
+	if near := pod.Spec.Affinity.PodAffinity; near != nil {
+		out = append(out, near.RequiredDuringSchedulingIgnoredDuringExecution...)
+		preferred = append(preferred, near.PreferredDuringSchedulingIgnoredDuringExecution...)
+	}
+	if far := pod.Spec.Affinity.PodAntiAffinity; far != nil {
+		out = append(out, far.RequiredDuringSchedulingIgnoredDuringExecution...)
+		preferred = append(preferred, far.PreferredDuringSchedulingIgnoredDuringExecution...)
+	}
+	for _, term := range preferred {
+		out = append(out, term.PodAffinityTerm)
+	}
+	return out
+}
+
+// SortedNames are the names of the resources in order.
+func SortedNames(list corev1.ResourceList) []corev1.ResourceName {
+	out := make([]corev1.ResourceName, 0, len(list))
+	for name := range list {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
 }
