@@ -86,16 +86,16 @@ func (p part) empty() bool { return len(p.rows)+len(p.lines)+len(p.folded) == 0 
 // removed are the pools that go and what dies with them.
 func (r Report) removed(o Options, v style) part {
 	f := r.Forecast
-	out := part{title: fmt.Sprintf("Pools removed (%d)", len(f.Removed)), how: "-", summary: "The nodes that die"}
+	out := part{title: fmt.Sprintf("Pools removed (%d)", len(f.Removed)), how: "-", summary: "The nodes that are removed"}
 	var nodes []provision.Node
 	for _, gone := range f.Removed {
 		l := "pool " + v.name(gone.Pool) + ": has no nodes"
 		switch {
 		case len(gone.Nodes) == 0 && r.offline():
-			l = "pool " + v.name(gone.Pool) + ": all nodes that it has die with their pods; how many, only the cluster can tell"
+			l = "pool " + v.name(gone.Pool) + ": all its nodes are removed with their pods; their number is known only in the cluster"
 		case len(gone.Nodes) > 0:
-			l = fmt.Sprintf("pool %s: %s with %s at once, whatever its budgets say and before replacements are started",
-				v.name(gone.Pool), conjugated(len(gone.Nodes), "node", "die"), count(gone.Pods, "pod")) + podDestinations(gone) + v.lingering(gone.Nodes)
+			l = fmt.Sprintf("pool %s: %s removed with %s at once, regardless of its budgets, and before replacements are started",
+				v.name(gone.Pool), count(len(gone.Nodes), "node"), count(gone.Pods, "pod")) + podDestinations(gone) + v.lingering(gone.Nodes)
 		}
 		out.lines = append(out.lines, l)
 		nodes = append(nodes, gone.Nodes...)
@@ -107,7 +107,7 @@ func (r Report) removed(o Options, v style) part {
 // never are the nodes that stay until somebody acts.
 func (o Options) never(f *provision.Forecast, v style) part {
 	fate := outcomesOf(f)
-	out := part{title: fmt.Sprintf("Never replaced, unless somebody acts (%d)", fate.count()), how: "-"}
+	out := part{title: fmt.Sprintf("Never replaced without manual action (%d)", fate.count()), how: "-"}
 	for _, p := range f.Pools {
 		if n := fate.full[p.Name]; n > 0 {
 			why := "its limit leaves no room for a replacement"

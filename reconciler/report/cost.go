@@ -119,7 +119,7 @@ func (o Options) cost(f *provision.Forecast, v style) part {
 	}
 	out.lines = append(out.lines, v.month(c, o.hoursADay())...)
 	if c.Unblocked != nil {
-		out.lines = append(out.lines, "Once somebody lets the nodes go that stay: "+v.amount(*c.Unblocked)+".")
+		out.lines = append(out.lines, "Once the remaining nodes are replaced: "+v.amount(*c.Unblocked)+".")
 	}
 	switch {
 	case len(c.Notes) > 0:

@@ -204,7 +204,7 @@ func unknownLines(list []Unknown, v style) []string {
 		case len(all) == 1:
 			out = append(out, mark+v.placed(named(u.Object, u.File, u.Line), u.Reason))
 		case v.stacks:
-			out = append(out, fmt.Sprintf("%s%d things: %s", mark, len(all), v.name(u.Reason)))
+			out = append(out, fmt.Sprintf("%s%d objects: %s", mark, len(all), v.name(u.Reason)))
 			for _, one := range all {
 				out = append(out, "    "+named(one.Object, one.File, one.Line))
 			}
@@ -213,7 +213,7 @@ func unknownLines(list []Unknown, v style) []string {
 			for _, one := range all {
 				names = append(names, v.name(named(one.Object, one.File, one.Line)))
 			}
-			out = append(out, fmt.Sprintf("%d things: %s: %s", len(all), v.name(u.Reason), enough(names)))
+			out = append(out, fmt.Sprintf("%d objects: %s: %s", len(all), v.name(u.Reason), enough(names)))
 		}
 	}
 	return out

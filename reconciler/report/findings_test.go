@@ -246,7 +246,7 @@ func TestMarkdownFindsRoomForSomeOfEveryFinding(t *testing.T) {
 		if limit < 5000 {
 			continue
 		}
-		for _, want := range []string{"- 1000 things: `denied: sqs", "`: `aws Queue.sqs/", "mind the gap", "| `+` |", "; 1000 unknown\n"} {
+		for _, want := range []string{"- 1000 objects: `denied: sqs", "`: `aws Queue.sqs/", "mind the gap", "| `+` |", "; 1000 unknown\n"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("limit %d: lacks %q", limit, want)
 			}

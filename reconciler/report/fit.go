@@ -57,7 +57,7 @@ func (o Options) waiting(f *provision.Forecast) part {
 		}
 	}
 	return part{
-		title: fmt.Sprintf("Pods that find no node either way (%d)", podsIn(old)), how: "bold",
+		title: fmt.Sprintf("Pods that fit no node before and after (%d)", podsIn(old)), how: "bold",
 		folded: first(reasons(old, plainStyle()), o.many()),
 	}
 }

@@ -57,8 +57,8 @@ func TestTheVerdictIsOneLineOfWhatMatters(t *testing.T) {
 		want string
 	}{
 		{"nodes, money with spot, and the ceiling", replacing(), start + "4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},
-		{"a pool goes", removing(), start + "2 nodes die with pool old · 4 pods fit no node · −$2.42/h · ceiling $12.40 → $30.00/h"},
-		{"several pools go", two, start + "3 nodes die with 2 pools · 4 pods fit no node · −$2.42/h · ceiling $12.40 → $30.00/h"},
+		{"a pool goes", removing(), start + "2 nodes removed with pool old · 4 pods fit no node · −$2.42/h · ceiling $12.40 → $30.00/h"},
+		{"several pools go", two, start + "3 nodes removed with 2 pools · 4 pods fit no node · −$2.42/h · ceiling $12.40 → $30.00/h"},
 		{"nothing is replaced", weighing(), start + "no node is replaced"},
 		{"nothing is known to be replaced", doubting(), start + "no node is known to be replaced · 2 unknowns"},
 		{"some are never replaced", blocking(), start + "4 of 10 nodes replaced in 3–3.9 h · never: 6 nodes (2 blocked, 3 held by a budget, 1 without room) · +$1.52/h"},

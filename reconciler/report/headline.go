@@ -125,7 +125,7 @@ func (r Report) effects(v style) []phrase {
 			out = append(out, phrase{text: count(n, "pool") + " over the limit"})
 		}
 	case slices.ContainsFunc(r.Changes, Change.provisions):
-		out = append(out, phrase{text: "nodes and money not told"})
+		out = append(out, phrase{text: "effect on nodes and cost not computed"})
 	}
 	if r.Quota == quotaShort {
 		out = append(out, phrase{text: "quota short"})
@@ -151,9 +151,9 @@ func (r Report) nodes(f *provision.Forecast, v style) []phrase {
 	pools := r.uncounted()
 	switch {
 	case r.offline() && len(f.Removed) == 1:
-		return []phrase{{"all nodes of pool " + v.short(f.Removed[0].Pool) + " die", "all nodes of a pool die", rankName}}
+		return []phrase{{"all nodes of pool " + v.short(f.Removed[0].Pool) + " removed", "all nodes of a pool removed", rankName}}
 	case r.offline() && len(f.Removed) > 1:
-		return []phrase{{text: fmt.Sprintf("all nodes of %d pools die", len(f.Removed))}}
+		return []phrase{{text: fmt.Sprintf("all nodes of %d pools removed", len(f.Removed))}}
 	case len(pools) == 1:
 		all, fate := "nodes of ", " may be replaced"
 		if pools[0].Drifts {

@@ -46,7 +46,7 @@ func TestAVerdictTooLongForAForgeLosesWhatMattersLeast(t *testing.T) {
 			blocked(r)
 			r.Forecast.Removed = []provision.Removal{{Pool: "a-pool-of-a-name-that-goes-on", Nodes: nodesOf("x", 123, "")}}
 			r.Summary.Problems, r.Summary.Held = 300, 23
-		}), "300 problems · 23 held by 2 rules · 1 object · 123 nodes die with a pool · 4 of 10 nodes replaced in 3–3.9 h · never: 6 nodes · +$1.52/h"},
+		}), "300 problems · 23 held by 2 rules · 1 object · 123 nodes removed with a pool · 4 of 10 nodes replaced in 3–3.9 h · never: 6 nodes · +$1.52/h"},
 		{"a quota that is too small stays", of("taints", func(r *Report) { r.Quota, r.Summary.Problems, r.Summary.Unknown = "short", 12, 3 }),
 			"12 problems · 1 object · 3 of 4 nodes replaced in 20–60 min · never: 1 node blocked · quota short · +$1.52/h (+$0.31 spot) · 3 not compared"},
 		{"one that fits stays as it is", of("ami", func(*Report) {}), "1 object · 4 nodes replaced in 20–60 min · quota ok · 1 unknown"},

@@ -215,7 +215,7 @@ func fieldLines(f Field) []line {
 	}
 	switch {
 	case f.Before == nil && f.After == nil:
-		return []line{{"~", path + ": an explicit null comes or goes"}}
+		return []line{{"~", path + ": an explicit null is added or removed"}}
 	case f.Before == nil:
 		return []line{{"+", path + ": " + cut(text(f.After), width)}}
 	case f.After == nil:

@@ -34,7 +34,7 @@ func (o Options) over(f *provision.Forecast, v style) part {
 		for _, e := range p.OverLimit {
 			limits = append(limits, fmt.Sprintf("%s: %s in use, %s allowed", v.name(e.Resource), v.name(e.Used), v.name(e.Limit)))
 		}
-		out.lines = append(out.lines, "pool "+v.name(p.Name)+", "+enough(limits)+"; no node comes until enough have gone")
+		out.lines = append(out.lines, "pool "+v.name(p.Name)+", "+enough(limits)+"; no node is launched until enough are terminated")
 	}
 	out.lines = first(out.lines, o.few())
 	return out
@@ -87,7 +87,7 @@ func (v style) lingering(nodes []provision.Node) string {
 // replaced.
 func (r Report) uncountedPart(o Options, v style) part {
 	pools := r.uncounted()
-	out := part{title: fmt.Sprintf("Pools whose nodes are replaced; how many, only the cluster can tell (%d)", len(pools)), how: "~"}
+	out := part{title: fmt.Sprintf("Pools whose nodes are replaced; their number is known only in the cluster (%d)", len(pools)), how: "~"}
 	v.stacks = false // One line a pool.
 	for _, p := range pools {
 		l := "pool " + v.name(p.Name) + ", all of them"

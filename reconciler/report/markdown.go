@@ -179,7 +179,7 @@ func (r Report) driftMarkdown(d *document, o Options) {
 	changes := Report{Changes: r.Drift.Changes}.byDanger()
 	block, n := o.hunks(changes, room-len(folded(title, text)))
 	if left := len(changes) - n; left > 0 {
-		block += fmt.Sprintf("\n_%s not shown: this text has reached its limit._\n", count(left, "drifted thing"))
+		block += fmt.Sprintf("\n_%s not shown: this text has reached its limit._\n", count(left, "drifted object"))
 	}
 	if !d.add(folded(title, text+block)) {
 		d.leftOut++

@@ -41,7 +41,7 @@ func (o Options) MergeOutcome(a MergeOutcome) string {
 	case a.ConfirmationToken != "":
 		out = append(out, "To confirm all that waits: "+v.name(command(a.Sync, a.ConfirmationToken))+".")
 	case a.Held != "":
-		out = append(out, "What lets it go on stands in the Sync's status: `kubectl -n poolwright-system describe syncs.poolwright.dev`.")
+		out = append(out, "The Sync's status shows what releases it: `kubectl -n poolwright-system describe syncs.poolwright.dev`.")
 	}
 	return strings.Join(out, "\n\n") + "\n"
 }
@@ -76,15 +76,15 @@ func (a MergeOutcome) clean() MergeOutcome {
 // failed reports that an apply failed, and where why stands: what Git, AWS or the API
 // server said of it is for those who may read the Sync.
 func (a MergeOutcome) failed(v style) string {
-	next := "It is tried again."
+	next := "It is retried."
 	if a.Stalled {
-		next = "It waits for somebody to mend it."
+		next = "The Sync is Stalled until that is corrected."
 	}
 	describe := "kubectl -n poolwright-system describe syncs.poolwright.dev"
 	if namespace, name, ok := strings.Cut(a.Sync, "/"); ok {
 		describe = fmt.Sprintf("kubectl -n %s describe syncs.poolwright.dev %s", namespace, name)
 	}
-	return fmt.Sprintf("❌ %s; not applied in full: %s. %s What failed stands in the Sync's status: %s.\n", a.merged(), v.name(a.Failed), next, v.name(describe))
+	return fmt.Sprintf("❌ %s; not applied in full: %s. %s The error is in the Sync's status: %s.\n", a.merged(), v.name(a.Failed), next, v.name(describe))
 }
 
 func (a MergeOutcome) merged() string {
@@ -115,15 +115,15 @@ func (a MergeOutcome) rollout() string {
 		verb := "replaced"
 		switch {
 		case a.Removed >= a.Nodes:
-			verb = "gone with their pool"
+			verb = "removed with their pool"
 		case a.Removed > 0:
-			verb = "replaced or gone with their pool"
+			verb = "replaced or removed with their pool"
 		}
 		return fmt.Sprintf("Roll-out: %d of %s %s, %d left", a.Nodes-len(a.Left), count(a.Nodes, "node"), verb, len(a.Left))
 	case a.Done.Before(a.Applied):
-		return "Roll-out: " + a.kinds("to replace", "to go with their pool")
+		return "Roll-out: " + a.kinds("to replace", "to remove with their pool")
 	}
-	return fmt.Sprintf("Roll-out done in %s: %s", took(a.Done.Sub(a.Applied)), a.kinds("replaced", "gone with their pool"))
+	return fmt.Sprintf("Roll-out done in %s: %s", took(a.Done.Sub(a.Applied)), a.kinds("replaced", "removed with their pool"))
 }
 
 // kinds counts the nodes that are replaced and those that go with their pool.

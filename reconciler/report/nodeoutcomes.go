@@ -117,10 +117,10 @@ func (x nodeOutcomes) nodes(f *provision.Forecast, v style) []phrase {
 	}
 	switch {
 	case pools == 1:
-		die := conjugated(dying, "node", "die") + " with "
-		out = append(out, phrase{die + "pool " + v.short(onlyRemoved(f)), die + "a pool", rankName})
+		removed := count(dying, "node") + " removed with "
+		out = append(out, phrase{removed + "pool " + v.short(onlyRemoved(f)), removed + "a pool", rankName})
 	case pools > 1:
-		out = append(out, phrase{text: fmt.Sprintf("%s with %s", conjugated(dying, "node", "die"), count(pools, "pool"))})
+		out = append(out, phrase{text: fmt.Sprintf("%s removed with %s", count(dying, "node"), count(pools, "pool"))})
 	}
 	all, stuck := len(f.Replaced), x.count()
 	switch {

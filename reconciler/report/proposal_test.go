@@ -90,7 +90,7 @@ func TestTheVerdictOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 		{"one that is too small anyway", before, "1 object · no node is replaced · quota short before"},
 		{"one that is, beside another that the step reaches", other, "1 object · no node is replaced · quota short before"},
 		{"one of which only the drift tells", was, "1 object · no node is replaced · quota ok"},
-		{"problems, and no forecast", all["problems"], "2 problems · held by lint · 1 object · nodes and money not told"},
+		{"problems, and no forecast", all["problems"], "2 problems · held by lint · 1 object · effect on nodes and cost not computed"},
 		{"nothing but drift", all["drift-only"], "no changes · 2 drifted before"},
 		{"nothing at all", all["empty"], "no changes"},
 	}
@@ -248,7 +248,7 @@ func TestAHugeProposalKeepsToTheLimitsOfForges(t *testing.T) {
 			if limit < 60_000 {
 				continue
 			}
-			for _, want := range []string{"**Problems (300)**", "Never replaced, unless", "Nodes replaced (400, with 800 pods; 100 never)", "**Changes: 1667 to create", "Field by field", "Already drifted before this change (2000 objects, 300 nodes)", "drifted things not shown", "changes of 5001 not shown in full"} {
+			for _, want := range []string{"**Problems (300)**", "Never replaced without", "Nodes replaced (400, with 800 pods; 100 never)", "**Changes: 1667 to create", "Field by field", "Already drifted before this change (2000 objects, 300 nodes)", "drifted objects not shown", "changes of 5001 not shown in full"} {
 				if !strings.Contains(md, want) {
 					t.Errorf("limit %d lacks %q", limit, want)
 				}

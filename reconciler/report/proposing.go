@@ -105,7 +105,7 @@ func (r Report) idleLine() string {
 }
 
 // driftIntro explains what had drifted.
-const driftIntro = "This differs from the base branch with the change or without, and counts nowhere above. It reads from what is live to what the base branch says."
+const driftIntro = "These differences from the base branch exist with the change and without it, and are not counted above. Each is shown from the live value to that of the base branch."
 
 // driftTitle counts what had drifted; empty for nothing.
 func (r Report) driftTitle() string {
@@ -253,10 +253,10 @@ func (b *Binding) line(v style) string {
 		out = append(out, v.revision(b.Base, b.BaseCommit)+" ← "+head)
 	}
 	if b.MergeBase != "" && b.MergeBase != b.BaseCommit {
-		out = append(out, "parted at "+v.short(shortCommit(b.MergeBase)))
+		out = append(out, "merge base "+v.short(shortCommit(b.MergeBase)))
 	}
 	if b.Observed.IsZero() {
-		out = append(out, "offline: neither a cluster nor AWS was looked at")
+		out = append(out, "offline: neither a cluster nor AWS was read")
 	} else {
 		out = append(out, "live state of "+moment(b.Observed))
 	}

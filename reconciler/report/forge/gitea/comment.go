@@ -172,7 +172,7 @@ func (f *Forge) failed(doing string, what need, response *gitea.Response, err er
 	case http.StatusForbidden:
 		out.Remedy = what.remedy()
 	case http.StatusNotFound:
-		out.Remedy = fmt.Sprintf("it is not there, or the token's user may not see it: make the user a collaborator of %s/%s", f.owner, f.name)
+		out.Remedy = fmt.Sprintf("it does not exist, or the token's user may not read it: make the user a collaborator of %s/%s", f.owner, f.name)
 	}
 	return out
 }

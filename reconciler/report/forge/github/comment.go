@@ -156,7 +156,7 @@ func (t thread) Delete(ctx context.Context, id int64) error {
 // before.
 func (f *Forge) mayWrite(ctx context.Context, doing string) error {
 	if err := f.writeLimiter.Wait(ctx); err != nil {
-		return f.failed(doing, commenting, nil, fmt.Errorf("waiting for its turn among other writes: %w", err))
+		return f.failed(doing, commenting, nil, fmt.Errorf("waiting for other writes: %w", err))
 	}
 	return nil
 }

@@ -60,11 +60,11 @@ func (f *Forge) remedy(e *forge.Error, what need, accepted string) string {
 	case e.Code == http.StatusForbidden:
 		out := fmt.Sprintf("the permission %q is missing: give it to the App (and accept it for the installation) or to the fine-grained token; a classic token needs the scope %q", what.fine, what.classic)
 		if accepted != "" {
-			out += "; GitHub asks for " + accepted
+			out += "; GitHub requires " + accepted
 		}
 		return out
 	case e.Code == http.StatusNotFound:
-		return fmt.Sprintf("it is not there, or the credential may not see it: add %s/%s to the repositories of the token or the installation, with the permission %q", f.owner, f.name, what.fine)
+		return fmt.Sprintf("it does not exist, or the credential may not read it: add %s/%s to the repositories of the token or the installation, with the permission %q", f.owner, f.name, what.fine)
 	}
 	return ""
 }

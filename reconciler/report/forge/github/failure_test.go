@@ -46,7 +46,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		{name: "a revoked token", call: "list", code: 401, message: "Bad credentials", want: "make a new one", permanent: true},
 		{name: "no permission to list", call: "list", code: 403, message: "Resource not accessible by personal access token",
 			header: map[string]func(time.Time) string{"X-Accepted-GitHub-Permissions": func(time.Time) string { return "pull_requests=read" }},
-			want:   `"Pull requests: Read-only" is missing: give it to the App (and accept it for the installation) or to the fine-grained token; a classic token needs the scope "repo"; GitHub asks for pull_requests=read`, permanent: true},
+			want:   `"Pull requests: Read-only" is missing: give it to the App (and accept it for the installation) or to the fine-grained token; a classic token needs the scope "repo"; GitHub requires pull_requests=read`, permanent: true},
 		{name: "no permission to comment", call: "comment", code: 403, message: "Resource not accessible by integration", want: `"Pull requests: Read and write"`, permanent: true},
 		{name: "no permission to set a status", call: "status", code: 403, message: "Resource not accessible by integration", want: `"Commit statuses: Read and write"`, permanent: true},
 		{name: "a locked conversation", call: "comment", code: 403, message: "Unable to create comment because issue is locked.", want: "unlock it", permanent: true},

@@ -90,7 +90,7 @@ func Keep(ctx context.Context, in Thread, want Wanted) (kept Item, written bool,
 		}
 		return oldest, written, nil
 	}
-	return Item{}, written, &forge.Error{Doing: "keeping a comment", Message: fmt.Sprintf("it was gone %d times while it was written", rounds)}
+	return Item{}, written, &forge.Error{Doing: "keeping a comment", Message: fmt.Sprintf("it was deleted %d times while it was written", rounds)}
 }
 
 // begin edits the comment of before, should only the list not show it, or
