@@ -34,12 +34,12 @@ func newDemo() *cobra.Command {
 	var d demoCommand
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Tell the main job as a timeline: Git to GPU node to zero",
+		Short: "Run the main job and print a timeline: from Git to a GPU node to zero",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return d.run(cmd) },
 	}
 	cmd.Flags().StringVarP(&d.output, "output", "o", "text", "text, or json: one event a line")
-	cmd.Flags().BoolVar(&d.keep, "keep", false, "leave the sandbox up at the end and print how to use it")
+	cmd.Flags().BoolVar(&d.keep, "keep", false, "keep the sandbox running at the end and print how to use it")
 	cmd.Flags().StringVar(&d.poolwright, "poolwright", "", "the poolwright binary (default: the one beside this program)")
 	cmd.Flags().DurationVar(&d.deadline, "deadline", stepDeadline, "how long each step may take")
 	cmd.Flags().StringVar(&d.setup, "setup", "", "the set-up to run (default altanova): one of "+strings.Join(setups.Names(), ", "))

@@ -66,7 +66,7 @@ func addSandboxFlags(cmd *cobra.Command, cfg *sandbox.Config) {
 	flags.StringVar(&cfg.AWS.Cluster.Name, "cluster", cfg.AWS.Cluster.Name, "name of the EKS cluster")
 	flags.StringVar(&cfg.AWS.Region, "region", cfg.AWS.Region, "AWS region")
 	flags.StringVar(&cfg.AWS.Account, "account", cfg.AWS.Account, "AWS account, twelve digits")
-	flags.DurationVar(&cfg.AWS.Delays.Fleet, "fleet-delay", cfg.AWS.Delays.Fleet, "how long CreateFleet takes to answer")
+	flags.DurationVar(&cfg.AWS.Delays.Fleet, "fleet-delay", cfg.AWS.Delays.Fleet, "the duration of a CreateFleet request")
 	flags.DurationVar(&cfg.AWS.Delays.Running, "launch-delay", cfg.AWS.Delays.Running, "from launch to running")
 	flags.DurationVar(&cfg.Nodes.Join, "join-delay", cfg.Nodes.Join, "from running to the node's registration")
 	flags.DurationVar(&cfg.Nodes.Plugin, "plugin-delay", cfg.Nodes.Plugin, "from the device plugin's start to its GPUs")

@@ -207,7 +207,7 @@ func (f RecomputedScenario) cells() []cell {
 
 // savings are those that the document states.
 func (d Recomputed) savings() part {
-	out := part{title: "What the document says is saved", head: []string{"SCENARIO", "STATED", "REDONE", "TODAY"}, left: 1}
+	out := part{title: "Savings that the document states", head: []string{"SCENARIO", "STATED", "REDONE", "TODAY"}, left: 1}
 	for _, f := range d.Scenarios {
 		s := f.Saving
 		if s == nil {

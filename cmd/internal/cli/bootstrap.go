@@ -29,12 +29,12 @@ func newBootstrap(conn *connection, streams Streams) *cobra.Command {
 	f := bootstrapFlags{conn: conn}
 	cmd := &cobra.Command{
 		Use:   "bootstrap DIR",
-		Short: "Make the AWS half that a folder declares, install the controller, let it follow the folder",
-		Long: `Make the AWS half that a folder declares, install the controller, and create the Sync by which it
-follows the folder. It needs AWS credentials and a kubeconfig of the cluster that the folder's Cluster
-names, and proves first that both are of that cluster. The folder's Kubernetes objects are the Sync's to apply.
+		Short: "Create the AWS resources that a folder declares, install the controller, and create a Sync for the folder",
+		Long: `Create the AWS resources that a folder declares, install the controller, and create the Sync that
+follows the folder. It needs AWS credentials and a kubeconfig of the EKS cluster in the folder's Cluster, and
+verifies first that both are of that cluster. The Sync applies the folder's Kubernetes objects.
 
-It shows what it would do and asks. Run again, it changes only what differs.
+It shows the plan and asks for confirmation. Run again, it changes only what differs.
 
 Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no), 2 an error.`,
 		Example: "  poolwright bootstrap clusters/dev --image registry.example.com/poolwright:v1 --secret git\n  poolwright bootstrap clusters/dev --image registry.example.com/poolwright:v1 --dry-run",
@@ -183,7 +183,7 @@ func (f *bootstrapFlags) apply(ctx context.Context, b *bootstrap.Bootstrap, stre
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("installing: %w; run the same command again to go on", err)
+		return fmt.Errorf("installing: %w; run the same command again to continue", err)
 	}
 	fmt.Fprintf(streams.Err, "made %s\n", counted(b.Todo(), "change"))
 	return nil

@@ -21,26 +21,26 @@ type costFlags struct {
 func (f *costFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.output, "output", "o", "text", "text, json or markdown")
 	flags.Float64Var(&f.request.HoursADay, "hours-a-day", 8, "the use that is shown beside a month around the clock")
-	flags.StringVar(&f.request.Region, "region", "", "whose prices are meant, for a folder whose Cluster does not say")
+	flags.StringVar(&f.request.Region, "region", "", "the region of the prices, for a folder whose Cluster does not specify one")
 	f.variables.addTo(flags)
-	flags.StringVar(&f.request.Document, "document", "", "file that states what a document says of costs (default: the nearest cost.yaml in the folder or above it)")
+	flags.StringVar(&f.request.Document, "document", "", "file with the costs that a document states (default: the nearest cost.yaml in the folder or above it)")
 }
 
 func newCost(streams Streams) *cobra.Command {
 	var flags costFlags
 	cmd := &cobra.Command{
 		Use:   "cost DIR",
-		Short: "Tell what the nodes of a folder's pools cost, and do a document's cost table again",
-		Long: `Tell what one node of each pool costs in a month: around the clock on demand and on spot, for some hours
-a day, and with no pod at all. For a pool with GPUs that is the node that comes for a pod with one GPU, the
-cheapest that the pool allows, and the dearest that it may become. Prices are those of the built-in catalog:
-no cluster and no AWS is asked. Where DIR is no kustomization and has one below clusters/, that one is used.
+		Short: "Estimate what the nodes of a folder's pools cost, and check a document's cost table",
+		Long: `Estimate what one node of each pool costs in a month: around the clock on demand and on spot, for some
+hours a day, and with no pod at all. For a pool with GPUs that is the node that is launched for a pod with one GPU:
+the cheapest that the pool allows, and the dearest. Prices are those of the built-in catalog, without a request to
+a cluster or to AWS. Where DIR is no kustomization and has one below clusters/, that one is used.
 
-Variables such as ${CLUSTER_NAME} are filled in as the Sync will, where values are given; what holds one
-without a value is left out, and said.
+Variables such as ${CLUSTER_NAME} are substituted as the Sync does, where values are given; what holds one
+without a value is left out, and listed.
 
-Where a file cost.yaml states what a document says of costs, its figures are done again from its own unit
-prices and held against today's, and each difference is named.
+Where a file cost.yaml has the costs that a document states, its figures are computed again from its own unit
+prices and compared with today's, with the cause of each difference.
 
 Exit codes: 0 done, 2 an error or mistakes in the folder or in that file.`,
 		Example: "  poolwright cost clusters/dev\n  poolwright cost clusters/dev --hours-a-day 2 -o markdown",

@@ -15,14 +15,14 @@ func newLint(streams Streams) *cobra.Command {
 		Use:   "lint DIR",
 		Short: "Check a folder without a cluster, with file and line for each finding",
 		Long: `Check a folder without a cluster: that it renders, that every object is well formed, that Karpenter's
-and our own kinds satisfy their schemas and rules, that the Cluster asks nothing of AWS in vain, and that
-what the objects say of GPUs fits together.
+and our own kinds satisfy their schemas and rules, that the Cluster declares nothing that AWS rules
+out, and that the objects with GPUs are consistent.
 
-Variables such as ${CLUSTER_NAME} are filled in as the Sync will, where values are given. Without any, fields
-that hold one are not judged, and a warning names each variable.
+Variables such as ${CLUSTER_NAME} are substituted as the Sync does, where values are given. Without any, fields
+that hold one are not checked, and a warning names each variable.
 
-A finding is a mistake, or a warning of what works otherwise or costs more than its author may think; a
-warning's line says so behind file and line.
+A finding is a mistake, or a warning of what may have another effect or a higher price than intended; a
+warning's line has the word warning behind file and line.
 
 Exit codes: 0 no mistakes, whatever the warnings, 1 mistakes, 2 an error.`,
 		Args: cobra.ExactArgs(1),

@@ -28,9 +28,9 @@ type planFlags struct {
 func (f *planFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.output, "output", "o", "text", "text, json or markdown")
 	flags.StringVar(&f.sync, "sync", "", "plan as this Sync (default: the only one in the namespace)")
-	flags.StringVar(&f.base, "base", "", "tell only what the step from this revision does: a branch, tag or commit of the working copy's repository")
-	flags.StringVar(&f.head, "head", "", "the revision that the step leads to (default: the working copy as it is; needs --base)")
-	flags.BoolVar(&f.offline, "offline", false, "ask no cluster and no AWS: tell what the two revisions alone say (needs --base)")
+	flags.StringVar(&f.base, "base", "", "plan only the change from this revision: a branch, tag or commit of the working copy's repository")
+	flags.StringVar(&f.head, "head", "", "the revision that the change leads to (default: the working copy as it is; needs --base)")
+	flags.BoolVar(&f.offline, "offline", false, "connect to no cluster and not to AWS: compare only the two revisions (needs --base)")
 	flags.Float64Var(&f.hours, "hours-a-day", 24, "the use for which a month's cost is shown")
 	f.variables.addTo(flags)
 }
@@ -57,11 +57,11 @@ func newPlan(conn *connection, streams Streams) *cobra.Command {
 		Short: "Show what applying a folder, or merging a revision, would change",
 		Long: `Show what applying a folder would change in the live cluster, field by field. Nothing is written.
 
-With --base it shows what the step from that revision does, apart from what differs already, as the comment
-of a pull request does: from where both parted, merged into the base as it is now. With --offline it does so
-without any cluster or credential, as far as the two revisions alone can tell.
+With --base it shows the change from that revision, separate from what differs already, as the comment of a
+pull request does: from the merge base of both, merged into the base as it is now. With --offline it compares only
+the two revisions, without any cluster or credential.
 
-Variables have the values of the Sync; --substitute and --sync-file win over them.
+Variables have the values of the Sync; --substitute and --sync-file take precedence.
 
 Exit codes: 0 no difference, 1 differences, 2 an error or mistakes in the folder.`,
 		Example: "  poolwright plan clusters/dev\n  poolwright plan clusters/dev --base origin/main -o markdown\n  poolwright plan clusters/dev --base origin/main --head HEAD --offline",

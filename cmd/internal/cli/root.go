@@ -83,7 +83,7 @@ func newRoot(streams Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "poolwright",
 		Short:         "GitOps for GPU node pools on Amazon EKS",
-		Long:          "Poolwright keeps an EKS cluster's node pools as a Git repository says, shows what a change\nwould do before it is merged, and runs Karpenter, embedded, so that GPU nodes come when a\npod asks for one and go when none does.",
+		Long:          "Poolwright keeps an EKS cluster's node pools as a Git repository declares them, shows what a\nchange would do before it is merged, and runs Karpenter, embedded, so that GPU nodes are\nlaunched when a pod requests a GPU and terminated when none does.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},

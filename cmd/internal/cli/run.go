@@ -26,7 +26,7 @@ func newRun(conn *connection, streams Streams) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Run the controller: the Git loop, drift, reports and the embedded Karpenter",
+		Short: "Run the controller: Syncs, drift correction, pull requests and the embedded Karpenter",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger, err := newLogger(level, streams)
@@ -49,9 +49,9 @@ func newRun(conn *connection, streams Streams) *cobra.Command {
 	conn.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&cfg.MetricsAddress, "metrics-addr", ":8080", `address of the Prometheus metrics; "0" serves none`)
 	cmd.Flags().StringVar(&cfg.HealthAddress, "health-addr", ":8081", `address of /healthz and /readyz; "0" serves none`)
-	cmd.Flags().StringVar(&cfg.WebhookAddress, "webhook-addr", "0", `address where forges send webhooks, to /hook/<Sync>; "0" takes none`)
+	cmd.Flags().StringVar(&cfg.WebhookAddress, "webhook-addr", "0", `address where forges send webhooks, to /hook/<Sync>; "0" serves none`)
 	cmd.Flags().StringVar(&cfg.CacheDir, "cache-dir", filepath.Join(os.TempDir(), "poolwright"), "folder for mirrors of Git repositories")
-	cmd.Flags().Var(quantity{cache}, "cache-size-limit", "what the mirrors of Git repositories may take together, such as 1638Mi; keep it below four fifths of the volume")
+	cmd.Flags().Var(quantity{cache}, "cache-size-limit", "disk space for all mirrors of Git repositories, such as 1638Mi; keep it below four fifths of the volume")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info or error")
 	return cmd
 }

@@ -52,7 +52,7 @@ func newReconcile(conn *connection, streams Streams) *cobra.Command {
 	}
 	conn.addFlags(cmd.Flags())
 	wait.add(cmd)
-	cmd.Flags().BoolVar(&update, "update-parameters", false, "take the newest values of the SSM parameters of spec.substituteFrom")
+	cmd.Flags().BoolVar(&update, "update-parameters", false, "update the SSM parameters of spec.substituteFrom to their newest values")
 	return cmd
 }
 
@@ -60,7 +60,7 @@ func newResume(conn *connection, streams Streams) *cobra.Command {
 	var wait waitFlags
 	cmd := &cobra.Command{
 		Use:   "resume [SYNC]",
-		Short: "Take up a suspended Sync again",
+		Short: "Resume a suspended Sync",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return onSync(cmd.Context(), conn, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
@@ -96,7 +96,7 @@ func raisePools(ctx context.Context, conn *connection, progress io.Writer) error
 func newSuspend(conn *connection, streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "suspend [SYNC]",
-		Short: "Stop fetching, applying and correcting; nodes keep coming and going",
+		Short: "Stop fetching, applying and correcting; nodes are still launched and terminated",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return onSync(cmd.Context(), conn, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
@@ -173,9 +173,9 @@ func request(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, wait
 	sync.Annotations[fluxmeta.ReconcileRequestAnnotation] = token
 	change(sync)
 	if err := cl.Patch(ctx, sync, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("asking Sync %s to reconcile: %w", sync.Name, err)
+		return fmt.Errorf("requesting a run of Sync %s: %w", sync.Name, err)
 	}
-	fmt.Fprintf(progress, "asked Sync %s to reconcile\n", sync.Name)
+	fmt.Fprintf(progress, "requested a run of Sync %s\n", sync.Name)
 	if !wait.wait {
 		return nil
 	}

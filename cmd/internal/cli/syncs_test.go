@@ -119,9 +119,9 @@ func TestARequestAfterAWrongTokenPrintsThatItFitsNothing(t *testing.T) {
 		err, wrote string
 	}{
 		"what waits": {metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "PruneHeld", Message: "2 nodes go with it"},
-			"Sync dev is not ready: PruneHeld: 2 nodes go with it\nConfirmationMismatch: " + text, "asked Sync dev to reconcile\n"},
+			"Sync dev is not ready: PruneHeld: 2 nodes go with it\nConfirmationMismatch: " + text, "requested a run of Sync dev\n"},
 		"nothing waits": {metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Message: "Applied"},
-			"", "asked Sync dev to reconcile\nApplied\nConfirmationMismatch: " + text + "\n"},
+			"", "requested a run of Sync dev\nApplied\nConfirmationMismatch: " + text + "\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()

@@ -15,12 +15,12 @@ func newUninstall(conn *connection, streams Streams) *cobra.Command {
 	var answered yesNo
 	cmd := &cobra.Command{
 		Use:   "uninstall",
-		Short: "Take the controller out; pools, nodes and AWS stay as they are",
-		Long: `Take the controller out of a cluster: its Syncs, its kinds, itself. NodePools, nodes and what else it
+		Short: "Remove the controller; pools, nodes and AWS stay as they are",
+		Long: `Remove the controller from a cluster, with its Syncs and its CRDs. NodePools, nodes and what else it
 applied stay as they are, and so does AWS; --drain removes the pools' nodes first. Where the engine
-was embedded, no finalizer is left that nobody would ever remove.
+was embedded, Karpenter's finalizers are removed, too, since no controller would remove them any more.
 
-It shows what it would do and asks. One that was cut off is finished by the next run.
+It lists its steps and asks for confirmation. The next run completes an interrupted one.
 
 Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no), 2 an error.`,
 		Args: cobra.NoArgs,
@@ -57,7 +57,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no
 	}
 	conn.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&req.Drain, "drain", false, "drain and terminate the pools' nodes first")
-	cmd.Flags().BoolVar(&req.ReleaseFinalizers, "release-finalizers", false, "take Karpenter's finalizers off also where no Cluster says that its engine is embedded")
+	cmd.Flags().BoolVar(&req.ReleaseFinalizers, "release-finalizers", false, "remove Karpenter's finalizers also where no Cluster declares an embedded engine")
 	cmd.Flags().DurationVar(&req.Timeout, "timeout", 15*time.Minute, "how long to wait for nodes, and for each deletion")
 	answered.addFlags(cmd.Flags())
 	return cmd

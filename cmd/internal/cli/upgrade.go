@@ -45,10 +45,10 @@ func newUpgrade(streams Streams) *cobra.Command {
 		Use:   "upgrade DIR",
 		Short: "Rewrite manifests of Karpenter's old APIs for v1",
 		Long: `Rewrite a folder's manifests of Karpenter's old APIs (Provisioner, AWSNodeTemplate, and NodePool and
-EC2NodeClass of v1beta1) for v1, so that they mean what they meant, and the labels and annotations by which
-workloads name them. Comments, order and formatting stay. Without --write it shows what would change.
+EC2NodeClass of v1beta1) for v1, with the same meaning, and the labels and annotations by which workloads
+name them. Comments, order and formatting stay. Without --write it shows what would change.
 
-Each change is lossless, a default of the old API that is written down, or for a person to look at. Where
+Each change is lossless, a default of the old API that is written down, or for a person to decide. Where
 something cannot be upgraded, its file and those of the pools and classes that belong to it stay as they are.
 
 Exit codes: 0 nothing to do, or written, 1 there are changes, 2 something needs a person, or an error.`,

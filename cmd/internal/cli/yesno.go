@@ -16,12 +16,12 @@ import (
 type yesNo struct{ yes, dryRun bool }
 
 func (a *yesNo) addFlags(flags *pflag.FlagSet) {
-	flags.BoolVar(&a.yes, "yes", false, "do not ask")
+	flags.BoolVar(&a.yes, "yes", false, "do not ask for confirmation")
 	flags.BoolVar(&a.dryRun, "dry-run", false, "show what would be done, and do nothing")
 }
 
 // errNobody reports that there is nobody to ask.
-var errNobody = errors.New("there is no terminal to ask on: pass --yes to go on unasked, or --dry-run to see what would be done")
+var errNobody = errors.New("there is no terminal to ask for confirmation: pass --yes to skip it, or --dry-run to show what would be done")
 
 // errNo is a no. What was shown remains to be done.
 var errNo = &exit{code: exitDifferent, err: errors.New("nothing was changed")}

@@ -14,7 +14,7 @@ type measure struct{ field, title, from, to, unless string }
 
 func measures() []measure {
 	return []measure{
-		{"pendingToFleetSeconds", "pod pending  -> EC2 asked for a node", podPending, fleetRequested, ""},
+		{"pendingToFleetSeconds", "pod pending  -> CreateFleet requested", podPending, fleetRequested, ""},
 		{"pendingToRunningSeconds", "pod pending  -> pod running on its GPU", podPending, podRunning, ""},
 		{"driftSeconds", "hand edit    -> put back", driftInjected, driftCorrected, ""},
 		{"commitSeconds", "commit       -> applied", commitPushed, commitApplied, ""},
