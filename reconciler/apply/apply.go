@@ -38,8 +38,8 @@ type Options struct {
 	// read, a kind could not be looked up), so that what is missing from it
 	// proves nothing: every deletion is skipped.
 	NoDeletes bool
-	// BeforeDeletes is asked right before the first deletion whether the plan still
-	// holds; with an error, all of them fail with it. It is asked before each update
+	// BeforeDeletes is asked right before the first deletion, and before the first of those
+	// that come after nodes, whether the plan still holds; with an error, they fail with it. It is asked before each update
 	// that loses as much as a deletion, too, and that fails alone. May be nil.
 	BeforeDeletes func(ctx context.Context) error
 	// BeforeConfirmed is asked before the first change, where a confirmation let some of
@@ -82,9 +82,13 @@ var errNotRecorded = errors.New("not started: the intent could not be recorded")
 //     is ready, or ReadyTimeout has passed (what is not ready is in
 //     Outcome.NotReady).
 //   - Then deletions, backwards, unless NoDeletes is set or something that is
-//     not there yet may need what would go (see keeper): a rename never loses
-//     both. Recorders get Begin for those that are about to be sent, before the
-//     first of them: what is skipped must not be remembered as allowed.
+//     not there yet may need what would go (see deletionGuard): a rename never
+//     loses both. Recorders get Begin for those that are about to be sent, before
+//     the first of them: what is skipped must not be remembered as allowed.
+//   - Then, in the same order, the updates and deletions that come after the nodes
+//     that go with others (see loss.Removal), unless one of these others is held or
+//     was not made: the engine drains and terminates those nodes, and they use what
+//     is in AWS.
 //
 // One thing that is refused does not stop the others, and trouble in one target
 // does not stop the next. When ctx ends (shutdown,
@@ -100,18 +104,31 @@ func Run(ctx context.Context, p plan.Plan, targets map[string]targets.Target, op
 		r.end(ctx, r.recorders())
 		return r.outcome()
 	}
-	makes, deletes := r.split(todo)
-	if !r.begin(ctx, makes) {
-		r.skip(deletes, errNotRecorded)
-		r.end(ctx, r.begun)
-		return r.outcome()
-	}
-	r.work(ctx, phases(makes, r.results, r.opts.Order))
-	if safe := r.spare(ctx, p, deletes); r.begin(ctx, safe) {
-		r.work(ctx, phases(safe, r.results, r.opts.Order))
+	makes, deletes, last := r.split(todo)
+	if r.begin(ctx, slices.Concat(makes, last.makes)) {
+		r.work(ctx, phases(makes, r.results, r.opts.Order))
+		if r.delete(ctx, r.deletions(p, false), deletes) {
+			r.work(ctx, phases(r.afterNodes(last.makes), r.results, r.opts.Order))
+			r.delete(ctx, r.deletions(p, true), r.afterNodes(last.deletes))
+		} else {
+			r.skip(slices.Concat(last.makes, last.deletes), errNotRecorded)
+		}
+	} else {
+		r.skip(slices.Concat(deletes, last.deletes), errNotRecorded)
 	}
 	r.end(ctx, r.begun)
 	return r.outcome()
+}
+
+// delete makes the deletions that need not wait, and returns false where the intent could not be
+// recorded.
+func (r *run) delete(ctx context.Context, guard deletionGuard, deletions []int) bool {
+	safe := r.spare(ctx, guard, deletions)
+	if !r.begin(ctx, safe) {
+		return false
+	}
+	r.work(ctx, phases(safe, r.results, r.opts.Order))
+	return true
 }
 
 // run is the state of one Run.
@@ -170,16 +187,24 @@ func (r *run) confirmed(ctx context.Context, todo []int) []int {
 	})
 }
 
-// split distinguishes the deletions from the other changes.
-func (r *run) split(todo []int) (makes, deletes []int) {
+// lastChanges are those that come after the nodes that go with others.
+type lastChanges struct{ makes, deletes []int }
+
+// split distinguishes the deletions from the other changes, and what comes last of both.
+func (r *run) split(todo []int) (makes, deletes []int, last lastChanges) {
 	for _, i := range todo {
-		if r.results[i].Change.Action == plan.Delete {
-			deletes = append(deletes, i)
-		} else {
-			makes = append(makes, i)
+		c, to := r.results[i].Change, &makes
+		switch deletes, after := &deletes, afterNodes(c); {
+		case c.Action == plan.Delete && after:
+			to = &last.deletes
+		case c.Action == plan.Delete:
+			to = deletes
+		case after:
+			to = &last.makes
 		}
+		*to = append(*to, i)
 	}
-	return makes, deletes
+	return makes, deletes, last
 }
 
 // work goes through the phases.
@@ -199,7 +224,7 @@ func (r *run) work(ctx context.Context, all []phase) {
 }
 
 // spare skips the deletions that must wait and returns the others.
-func (r *run) spare(ctx context.Context, p plan.Plan, deletions []int) []int {
+func (r *run) spare(ctx context.Context, guard deletionGuard, deletions []int) []int {
 	if ctx.Err() != nil {
 		r.skip(deletions, stopped(ctx))
 		return nil
@@ -212,10 +237,9 @@ func (r *run) spare(ctx context.Context, p plan.Plan, deletions []int) []int {
 			return nil
 		}
 	}
-	keep := r.deletions(p)
 	var safe []int
 	for _, i := range deletions {
-		if why := keep.why(r.results[i].Change); why != nil {
+		if why := guard.why(r.results[i].Change); why != nil {
 			r.skip([]int{i}, why)
 			continue
 		}

@@ -12,6 +12,7 @@ var (
 	errIncomplete  = errors.New("not deleted: what is wanted is not completely known")
 	errNotReplaced = errors.New("not deleted: a creation or update failed, and what is left may be needed until it succeeds")
 	errHeldChange  = errors.New("not deleted: a creation or update is held, and what is left may be needed until it is made")
+	errNodesStay   = errors.New("not changed: a deletion with which nodes go is held or was not made, and they need the engine and what they use in AWS until they are gone")
 	errUnknown     = errors.New("not deleted: something of the same kind could not be compared, and may be what was to replace it")
 )
 
@@ -31,7 +32,8 @@ var (
 // Not made is what failed, was refused or skipped, and what a revision asks for
 // and is held: a class that is not updated yet still needs the role that it names.
 // What is only compared is waited for by nobody, or it would be for ever; and what
-// is held and only puts back what somebody changed by hand replaces nothing.
+// is held and only puts back what somebody changed by hand replaces nothing. Nor does
+// what comes after nodes, which waits for deletions itself.
 type deletionGuard struct {
 	order func(a, b string) int
 	// missing has the targets in which something was not made, and why that
@@ -41,11 +43,12 @@ type deletionGuard struct {
 	unknown map[state.Key]bool
 }
 
-// deletions reads what became of the creations and updates.
-func (r *run) deletions(p plan.Plan) deletionGuard {
+// deletions reads what became of the creations and updates, and for the last deletions of
+// those that come after nodes.
+func (r *run) deletions(p plan.Plan, last bool) deletionGuard {
 	k := deletionGuard{order: r.byOrder, missing: map[string]error{}, unknown: map[state.Key]bool{}}
 	for _, res := range r.results {
-		if res.Change.Action == plan.Delete {
+		if res.Change.Action == plan.Delete || afterNodes(res.Change) && !last {
 			continue
 		}
 		world := res.Change.Key.Target
@@ -86,4 +89,20 @@ func (k deletionGuard) why(c plan.Change) error {
 
 func kindOf(k state.Key) state.Key {
 	return state.Key{Target: k.Target, Group: k.Group, Kind: k.Kind}
+}
+
+// afterNodes reports whether a change comes after the nodes that go with others.
+func afterNodes(c plan.Change) bool { return c.Before != nil && c.Before.AfterNodes }
+
+// afterNodes skips the changes that come after nodes where a deletion with which nodes go is held
+// or was not made, in whatever target, and returns the changes otherwise.
+func (r *run) afterNodes(last []int) []int {
+	for _, res := range r.results {
+		c := res.Change
+		if c.Action == plan.Delete && !afterNodes(c) && !c.Standing() && res.Status != Applied && c.Before.Losses.Nodes() {
+			r.skip(last, errNodesStay)
+			return nil
+		}
+	}
+	return last
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
@@ -197,5 +198,130 @@ func TestWhatIsOnlyComparedReachesNoTarget(t *testing.T) {
 	}
 	if len(aws.intent) != 0 || len(aws.writes) != 0 {
 		t.Errorf("intent %v, writes %v", aws.intent, aws.writes)
+	}
+}
+
+// nodes makes the change one with which nodes go.
+func nodes(c plan.Change) plan.Change {
+	c.Before.Impact, c.Before.Losses = "3 nodes go with it", loss.Counts{"Node": 3}
+	return c
+}
+
+// last makes the change one that comes after nodes.
+func last(c plan.Change) plan.Change {
+	c.Before.AfterNodes = true
+	return c
+}
+
+func TestWhatNodesNeedChangesAfterTheDeletionsWithWhichNodesGo(t *testing.T) {
+	engineOff := func() plan.Change { return last(change(plan.Update, "cluster", "engine", 0)) }
+	role := func() plan.Change { return nodes(last(change(plan.Delete, "aws", "role", 0))) }
+	pool := func() plan.Change { return nodes(change(plan.Delete, "cluster", "pool", 0)) }
+	tests := []struct {
+		name    string
+		changes []plan.Change
+		opts    Options
+		refused []string
+		want    map[string]Status
+		order   []string
+	}{
+		{
+			name:    "all of it is made, the engine's update after the deletion of a pool and before that of a role",
+			changes: []plan.Change{engineOff(), role(), pool(), change(plan.Update, "cluster", "map", 5)},
+			want:    map[string]Status{"engine": Applied, "role": Applied, "pool": Applied, "map": Applied},
+			order:   []string{"map", "pool", "engine", "role"},
+		},
+		{
+			name:    "the deletion of the pool is held",
+			changes: []plan.Change{engineOff(), role(), held(pool())},
+			want:    map[string]Status{"engine": Skipped, "role": Skipped, "pool": Held},
+		},
+		{
+			name:    "the deletion of the pool is refused",
+			changes: []plan.Change{engineOff(), role(), pool()},
+			refused: []string{"pool"},
+			want:    map[string]Status{"engine": Skipped, "role": Skipped, "pool": Failed},
+			order:   []string{"pool"},
+		},
+		{
+			name:    "the deletion of the pool waits for a creation",
+			changes: []plan.Change{engineOff(), role(), pool(), change(plan.Create, "cluster", "new", 0)},
+			refused: []string{"new"},
+			want:    map[string]Status{"engine": Skipped, "role": Skipped, "pool": Skipped, "new": Failed},
+			order:   []string{"new"},
+		},
+		{
+			name:    "nothing may be deleted",
+			changes: []plan.Change{engineOff(), pool()},
+			opts:    Options{NoDeletes: true},
+			want:    map[string]Status{"engine": Skipped, "pool": Skipped},
+		},
+		{
+			name:    "the engine's update is held and the pool goes, the role does not",
+			changes: []plan.Change{held(engineOff()), role(), pool()},
+			want:    map[string]Status{"engine": Held, "role": Skipped, "pool": Applied},
+			order:   []string{"pool"},
+		},
+		{
+			name:    "the engine's update waits and the pool goes, the role does not",
+			changes: []plan.Change{engineOff(), role(), pool()},
+			refused: []string{"engine"},
+			want:    map[string]Status{"engine": Failed, "role": Skipped, "pool": Applied},
+			order:   []string{"pool", "engine"},
+		},
+		{
+			name:    "a deletion with which no node goes keeps nothing",
+			changes: []plan.Change{engineOff(), role(), held(change(plan.Delete, "cluster", "pool", 0))},
+			want:    map[string]Status{"engine": Applied, "role": Applied, "pool": Held},
+			order:   []string{"engine", "role"},
+		},
+		{
+			name:    "a deletion that is only compared keeps nothing",
+			changes: []plan.Change{engineOff(), standing(pool())},
+			want:    map[string]Status{"engine": Applied, "pool": Held},
+			order:   []string{"engine"},
+		},
+		{
+			name:    "of what comes last one that is held keeps no other",
+			changes: []plan.Change{held(role()), last(nodes(change(plan.Delete, "cluster", "cluster", 0)))},
+			want:    map[string]Status{"role": Held, "cluster": Applied},
+			order:   []string{"cluster"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var made []string
+			_, _, byName := two(&journal{}, func(_ context.Context, c plan.Change) error {
+				made = append(made, c.Key.Name)
+				if slices.Contains(tt.refused, c.Key.Name) {
+					return errors.New("denied")
+				}
+				return nil
+			})
+			tt.opts.Order = inOrder.Order
+			got := Run(t.Context(), plan.Plan{Changes: tt.changes}, byName, tt.opts)
+			if d := cmp.Diff(tt.want, statuses(got)); d != "" {
+				t.Errorf("statuses (-want +got):\n%s", d)
+			}
+			if d := cmp.Diff(tt.order, made); d != "" {
+				t.Errorf("sent (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func TestNothingComesAfterDeletionsThatCouldNotBeRecorded(t *testing.T) {
+	w := newFakeTarget("w", &journal{})
+	w.begin = func(changes []plan.Change) error {
+		if slices.ContainsFunc(changes, func(c plan.Change) bool { return c.Action == plan.Delete }) {
+			return errors.New("full")
+		}
+		return nil
+	}
+	got := Run(t.Context(), plan.Plan{Changes: []plan.Change{
+		last(change(plan.Update, "w", "engine", 0)), change(plan.Delete, "w", "old", 0), last(change(plan.Delete, "w", "role", 0)),
+	}}, one(w), Options{})
+	if d := cmp.Diff(map[string]Status{"engine": Skipped, "old": Skipped, "role": Skipped}, statuses(got)); d != "" || got.Err() == nil {
+		t.Errorf("statuses (-want +got):\n%s\nerr %v", d, got.Err())
 	}
 }

@@ -84,7 +84,7 @@ func Plan(ctx context.Context, req Request) (*Uninstall, error) {
 	if u.direct, err = connect.DirectClient(req.REST); err != nil {
 		return nil, err
 	}
-	if u.target, err = kubernetes.New(kubernetes.Config{REST: req.REST, Sync: installation.Name, Namespace: req.Namespace}); err != nil {
+	if u.target, err = kubernetes.New(kubernetes.Config{REST: req.REST, Sync: installation.Name, Namespace: req.Namespace, StopsEngine: true}); err != nil {
 		return nil, err
 	}
 	if u.found, err = u.inspect(ctx); err != nil {

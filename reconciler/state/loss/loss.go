@@ -33,6 +33,9 @@ type Removal struct {
 	// where none is. As long as the deletion waits for a person, or nobody can
 	// tell whether there is anything to delete, that part is not taken away.
 	UsedBy Part
+	// AfterNodes is true where the change comes after the nodes that go with others: it ends
+	// the engine, which drains and terminates them, or deletes what they use in AWS.
+	AfterNodes bool
 }
 
 // Cost is what goes with the deletion. An Impact that counts nothing stands for the
@@ -135,6 +138,11 @@ func (c Counts) Tolerant() Counts {
 	return out
 }
 
+// Nodes reports whether nodes may be among the losses: what could not be counted may be some.
+func (c Counts) Nodes() bool {
+	return c["Node"] > 0 || c["NodeClaim"] > 0 || c["NodePool"] > 0 || c[Uncounted] > 0
+}
+
 // Plus is the sum of both.
 func (c Counts) Plus(other Counts) Counts {
 	out := Counts{}
@@ -167,11 +175,14 @@ func Union(all []Removal) Counts {
 }
 
 // Combine is one removal for all that one change of a thing loses in several ways: it has
-// every reason, and counts as Union does. Of none it is zero. Allowed and UsedBy, which
-// are of the thing and not of a way, stay empty.
+// every reason, and counts as Union does. Of none it is zero, and what has no
+// Impact counts for nothing. Allowed and UsedBy, which are of the thing and not of a way, stay
+// empty.
 func Combine(all []Removal) Removal {
+	after := slices.ContainsFunc(all, func(r Removal) bool { return r.AfterNodes })
+	all = slices.DeleteFunc(slices.Clone(all), func(r Removal) bool { return r.Impact == "" })
 	if len(all) == 0 {
-		return Removal{}
+		return Removal{AfterNodes: after}
 	}
 	var impacts []string
 	names := Names{}
@@ -183,7 +194,7 @@ func Combine(all []Removal) Removal {
 			}
 		}
 	}
-	return Removal{Impact: strings.Join(impacts, "; "), Losses: Union(all), Names: names}
+	return Removal{Impact: strings.Join(impacts, "; "), Losses: Union(all), Names: names, AfterNodes: after}
 }
 
 // Divide gives each of the parts what it counts now, and of what is allowed beyond their

@@ -268,7 +268,7 @@ func (j *job) checkLosses(ctx context.Context) error {
 		return nil
 	}
 	now := j.countUsers(ctx, j.current())
-	if err := targets.MayDelete(j.doing, j.change, now.removal(j.change.Key.Kind)); err != nil || now.err != nil {
+	if err := targets.MayDelete(j.doing, j.change, now.removal(j.change.Key.Kind)); err != nil {
 		return err
 	}
 	return karpenter.AwaitNodes(ctx, j.api, j.doing)

@@ -81,7 +81,7 @@ func usedBy(kind string) loss.Part {
 
 // removal is what goes with a thing of a kind.
 func (u users) removal(kind string) loss.Removal {
-	out := loss.Removal{UsedBy: usedBy(kind)}
+	out := loss.Removal{UsedBy: usedBy(kind), AfterNodes: nodesDependOn(kind)}
 	dependency := nodeDependencies()[kind]
 	switch {
 	case !nodesDependOn(kind):

@@ -112,6 +112,7 @@ func TestNodesThatCannotBeCountedLiveOnWhatGoes(t *testing.T) {
 }
 
 func nodesThatCannotBeCountedLiveOnWhatGoes(t *testing.T, path string) {
+	direct := withKarpenter(t)
 	deny := false
 	b := newBench(t, nil, func(c *Config) {
 		denied := rest.CopyConfig(c.REST)
@@ -139,11 +140,52 @@ func nodesThatCannotBeCountedLiveOnWhatGoes(t *testing.T, path string) {
 		if c.Before.Impact == "" || c.Before.Losses[loss.Uncounted] != 1 {
 			t.Errorf("%s: impact %q, %v", c.Key, c.Before.Impact, c.Before.Losses)
 		}
-		// Who is asked may allow it all the same.
-		if err := b.world.Correct(t.Context(), c); err != nil {
-			t.Errorf("deleting %s: %v", c.Key, err)
+	}
+	// Whoever is asked may allow it all the same, and allows nobody to take it from a node that is drained.
+	change := drained(t, direct, b)
+	for _, c := range p.Changes {
+		switch _, reason, _ := state.Classify(b.world.Correct(t.Context(), c)); {
+		case path == "/nodes" && reason != "EngineNeeded", reason == "":
+			t.Errorf("deleting %s while a node is drained: %q", c.Key, reason)
 		}
 	}
+	change(func(claim *unstructured.Unstructured) { claim.SetOwnerReferences(nil) })
+	for _, c := range p.Changes {
+		if err := b.world.Correct(t.Context(), c); (err == nil) != (path == "/nodes") {
+			t.Errorf("deleting %s with no node to be drained: %v", c.Key, err)
+		}
+	}
+}
+
+// drained makes a NodeClaim of a deleted NodePool whose node is drained, and returns what changes it.
+func drained(t *testing.T, direct client.Client, b *bench) (change func(func(*unstructured.Unstructured))) {
+	t.Helper()
+	claim := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+		"metadata": map[string]any{
+			"name": "drains-" + b.home, "finalizers": []any{"karpenter.sh/termination"},
+			"ownerReferences": []any{map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": "gone", "uid": "9d1f0000-0000-0000-0000-000000000000"}},
+		},
+		"spec": map[string]any{
+			"nodeClassRef": map[string]any{"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
+			"requirements": []any{map[string]any{"key": "karpenter.sh/capacity-type", "operator": "In", "values": []any{"spot"}}},
+		},
+	}}
+	if err := direct.Create(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	change = func(change func(*unstructured.Unstructured)) {
+		before := claim.DeepCopy()
+		change(claim)
+		if err := direct.Patch(context.WithoutCancel(t.Context()), claim, client.MergeFrom(before)); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(func() { change(func(claim *unstructured.Unstructured) { claim.SetFinalizers(nil) }) })
+	if err := direct.Delete(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	return change
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)
@@ -245,31 +287,7 @@ func TestNothingOnWhichNodesLiveIsDeletedWhileNodesAreDeleted(t *testing.T) {
 	direct := withKarpenter(t)
 	b := newBench(t, nil)
 	b.reconcile(b.whatNodesLiveOn())
-	claim := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
-		"metadata": map[string]any{
-			"name": "drains-" + b.home, "finalizers": []any{"karpenter.sh/termination"},
-			"ownerReferences": []any{map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": "gone", "uid": "9d1f0000-0000-0000-0000-000000000000"}},
-		},
-		"spec": map[string]any{
-			"nodeClassRef": map[string]any{"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
-			"requirements": []any{map[string]any{"key": "karpenter.sh/capacity-type", "operator": "In", "values": []any{"spot"}}},
-		},
-	}}
-	if err := direct.Create(t.Context(), claim); err != nil {
-		t.Fatal(err)
-	}
-	change := func(change func(*unstructured.Unstructured)) {
-		before := claim.DeepCopy()
-		change(claim)
-		if err := direct.Patch(context.WithoutCancel(t.Context()), claim, client.MergeFrom(before)); err != nil {
-			t.Error(err)
-		}
-	}
-	t.Cleanup(func() { change(func(claim *unstructured.Unstructured) { claim.SetFinalizers(nil) }) })
-	if err := direct.Delete(t.Context(), claim); err != nil {
-		t.Fatal(err)
-	}
+	change := drained(t, direct, b)
 	p, before := b.plan(b.declare(nothing)), len(b.writes())
 	if err := b.world.Begin(t.Context(), p.Changes); err != nil {
 		t.Fatal(err)

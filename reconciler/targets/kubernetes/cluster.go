@@ -57,6 +57,9 @@ type Config struct {
 	// server no object but those of the revision that a review starts from. It goes
 	// with Review, and never corrects.
 	OnlyManaged bool
+	// StopsEngine is true for who stops the engine by itself and waits for it before, such as
+	// an uninstallation: no deletion or update waits for what the engine has yet to delete.
+	StopsEngine bool
 	// Limiter slows requests down; nil sends them as they come.
 	Limiter flowcontrol.RateLimiter
 	// Clock is the time; nil is the real one.

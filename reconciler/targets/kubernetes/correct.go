@@ -178,7 +178,7 @@ func (j *job) update(ctx context.Context) error {
 // takes nothing that the repository gave.
 func (j *job) mayLose(ctx context.Context) error {
 	u := losses.Update{Key: j.change.Key, Before: j.change.Before.Object, After: j.change.After.Object}
-	if !u.Loses() || j.change.Drift {
+	if !u.Loses() {
 		return nil
 	}
 	live, err := j.api.Get(ctx, j.ref)
@@ -186,7 +186,13 @@ func (j *job) mayLose(ctx context.Context) error {
 		return api.Refused(j.doing, err, j.secret)
 	}
 	u.Live = live
-	return targets.MayDelete(j.doing, j.change, j.counter().Update(ctx, u))
+	now := j.counter().Update(ctx, u)
+	if !j.change.Drift {
+		if err := targets.MayDelete(j.doing, j.change, now); err != nil {
+			return err
+		}
+	}
+	return j.awaitEngine(ctx, now)
 }
 
 // updatable returns why the object is not to be updated now, or nil.

@@ -91,7 +91,7 @@ func (o *observation) addDeletion(ctx context.Context, s liveItem, count countin
 func (w *Target) Removals(ctx context.Context, observed state.Set) (state.Set, error) {
 	items := observed.Items()
 	for i, item := range items {
-		if !counts(item.Key, item.Object) {
+		if !w.counts(item.Key, item.Object) {
 			continue
 		}
 		ref, _, served, err := w.ref(ctx, item.Key, item.Version)
@@ -130,14 +130,18 @@ func (w *Target) counting(deletedAnyway func(state.Key, metav1.Object) bool) cou
 }
 
 // counts reports whether it takes requests to find out what goes with an object.
-func counts(k state.Key, object map[string]any) bool {
-	return losses.Counts(k) || isDevicePlugin(k) || profileOf(object) != ""
+func (w *Target) counts(k state.Key, object map[string]any) bool {
+	return w.counter().Counts(k, object) || isDevicePlugin(k) || profileOf(object) != ""
 }
 
 // removal is what goes with an object; it is zero for ordinary objects.
 func (c counting) removal(ctx context.Context, k state.Key, live *unstructured.Unstructured) loss.Removal {
-	if out := c.Removal(ctx, k, live); out.Impact != "" {
+	out := c.Removal(ctx, k, live)
+	if out.Impact != "" {
 		return out
 	}
-	return c.plugins.removal(k, live.Object)
+	after := out.AfterNodes
+	out = c.plugins.removal(k, live.Object)
+	out.AfterNodes = after
+	return out
 }

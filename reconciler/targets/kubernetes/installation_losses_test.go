@@ -36,7 +36,7 @@ spec:
 const gadget = "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: a, namespace: $NS}\n"
 
 func TestAnUpdateOfTheInstallationOrOfAKindIsCounted(t *testing.T) {
-	b := newBench(t)
+	b := engineBench(t)
 	own := strings.ReplaceAll(controllerDeployment, "$HOME", b.home)
 	other := strings.ReplaceAll(controllerDeployment, "$HOME", "$NS")
 	for _, tt := range []struct {

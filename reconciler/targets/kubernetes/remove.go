@@ -15,7 +15,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
-	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/losses"
 )
 
 // remove deletes the observed incarnation. Where more than itself may go with it, it
@@ -27,7 +26,7 @@ func (j *job) remove(ctx context.Context) error {
 		return fmt.Errorf("%s: it was never observed", j.doing)
 	}
 	version := id.ResourceVersion
-	look := counts(j.change.Key, j.change.Before.Object)
+	look := j.counts(j.change.Key, j.change.Before.Object)
 	for attempt := 0; ; attempt++ {
 		if look {
 			live, err := j.api.Get(ctx, j.ref)
@@ -67,7 +66,7 @@ func (j *job) checkDeletion(ctx context.Context, live *unstructured.Unstructured
 		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, targets.ErrChanged))
 	}
 	k := j.change.Key
-	if !counts(k, live.Object) {
+	if !j.counts(k, live.Object) {
 		return nil
 	}
 	j.mu.Lock()
@@ -78,18 +77,18 @@ func (j *job) checkDeletion(ctx context.Context, live *unstructured.Unstructured
 		now.plugins = j.lostGPUs(ctx, coverage, profileOf(live.Object))
 	}
 	lost := now.removal(ctx, k, live)
-	if err := targets.MayDelete(j.doing, j.change, lost); err != nil || !losses.IsCluster(k) || lost.Losses[loss.Uncounted] > 0 {
+	if err := targets.MayDelete(j.doing, j.change, lost); err != nil {
 		return err
 	}
-	return j.checkEngine(ctx, now, live)
+	return j.awaitEngine(ctx, lost)
 }
 
-// checkEngine refuses to delete the Cluster by which the engine runs as long as it is at work on
-// deletions: without it, instances would run on that nobody terminates, and finalizers stay.
-func (j *job) checkEngine(ctx context.Context, c counting, live *unstructured.Unstructured) error {
-	next, decides, err := c.NextCluster(ctx, j.change.Key, live)
-	if err != nil || next != "" || !decides || !karpenter.Embedded(live.Object) {
-		return err
+// awaitEngine refuses a change with which the engine stops as long as it is at work on deletions:
+// without it, instances would run on that nobody terminates, and finalizers stay. Who confirmed a
+// loss that could not be counted has not confirmed that.
+func (j *job) awaitEngine(ctx context.Context, lost loss.Removal) error {
+	if !lost.AfterNodes || j.cfg.StopsEngine {
+		return nil
 	}
 	deleting, err := j.store.Deleting(ctx)
 	if err != nil {

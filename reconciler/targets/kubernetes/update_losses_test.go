@@ -103,6 +103,7 @@ func TestAnUpdateThatLosesNodesOrDataIsCounted(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t)
 			b.noNodeClaims()
+			b.noClusters()
 			b.reconcile(b.declare(tt.declared))
 			after := b.declare(strings.Replace(tt.declared, tt.from, tt.to, 1))
 			early := b.guarded(after, "").Changes[0]
@@ -146,6 +147,7 @@ func TestAnUpdateNamesEachFieldThatLosesSomething(t *testing.T) {
 	}
 	b := newBench(t)
 	b.noNodeClaims()
+	b.noClusters()
 	b.reconcile(b.declare(strings.Replace(engine, "tags", "interruptionQueue: {name: q}, tags", 1)))
 	b.make(claim, "karpenter")
 	t.Cleanup(func() { b.removeAll(claim) })

@@ -36,6 +36,19 @@ func NextCluster(ctx context.Context, client *api.Client, live, created *unstruc
 	return next.GetName(), decides, err
 }
 
+// Runs reports whether the engine runs in the controller, as the oldest Cluster has it, also one
+// that is being deleted. Without any it does not.
+func Runs(ctx context.Context, client *api.Client) (bool, error) {
+	var oldest *unstructured.Unstructured
+	of := v1alpha1.GroupVersion.WithResource("clusters")
+	_, err := client.List(ctx, api.Ref{Resource: of}, "", func(u *unstructured.Unstructured) {
+		if oldest == nil || v1alpha1.CompareClusters(u, oldest) < 0 {
+			oldest = &unstructured.Unstructured{Object: u.Object} // List empties u.
+		}
+	})
+	return err == nil && oldest != nil && Embedded(oldest.Object), unlessUndefined(ctx, client, of, err)
+}
+
 // takesOver reports whether the engine runs on by another Cluster: that has it run in the
 // controller, for the same cluster of EKS. For any other the engine's gates close.
 func takesOver(live, next map[string]any) bool {
@@ -51,7 +64,7 @@ func takesOver(live, next map[string]any) bool {
 
 // LostEngine counts the nodes that nobody would provision for, consolidate or replace any more,
 // and the engine with them; or those that would be as the next Cluster has it, where there is
-// one.
+// one. Where the engine stops, that is AfterNodes, also with an error.
 func LostEngine(ctx context.Context, client *api.Client, next string) (loss.Removal, error) {
 	lost, err := Claims(ctx, client)
 	n := len(lost["NodeClaim"])
@@ -61,15 +74,18 @@ func LostEngine(ctx context.Context, client *api.Client, next string) (loss.Remo
 	}
 	switch {
 	case err != nil || n == 0:
-		return loss.Removal{}, err
+		return loss.Removal{AfterNodes: next == ""}, err
 	case next != "":
 		return lost.Removal(fmt.Sprintf("the engine and AWS follow Cluster %s from then on, with %s", next, claims)), nil
 	}
 	lost.Add("Engine", "Karpenter") // So that who allowed the other has not allowed this.
+	keep := "keep"
 	if n == 1 {
-		return lost.Removal("the engine stops: 1 NodeClaim keeps running unmanaged"), nil
+		keep = "keeps"
 	}
-	return lost.Removal("the engine stops: " + claims + " keep running unmanaged"), nil
+	out := lost.Removal("the engine stops: " + claims + " " + keep + " running unmanaged")
+	out.AfterNodes = true
+	return out, nil
 }
 
 // LostDrain counts the nodes that the engine does not drain any more before AWS takes them away.

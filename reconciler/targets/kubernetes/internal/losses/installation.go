@@ -16,15 +16,52 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 )
 
 // lostInstallation is what goes with a part of Poolwright's own installation.
 func (c Counter) lostInstallation(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+	if !c.installed(k, live.Object) {
+		return loss.Removal{}, nil
+	}
 	if k.Group == v1alpha1.GroupVersion.Group && k.Kind == "Sync" {
 		return c.lostSync(ctx, k, live)
 	}
 	return loss.Removal{Impact: "it is part of Poolwright's own installation"}, nil
+}
+
+// installed reports whether an object is a part of Poolwright's own installation: by the label that
+// config/ gives them, or as it is in the controller's namespace, or that.
+func (c Counter) installed(k state.Key, object map[string]any) bool {
+	part, _, _ := unstructured.NestedString(object, "metadata", "labels", "app.kubernetes.io/part-of")
+	return part == "poolwright" || k.Namespace == c.Namespace || IsNamespace(k) && k.Name == c.Namespace
+}
+
+// runsController reports whether the controller, and the engine in it, run by an object: its
+// Deployment, ServiceAccount, rights and namespace, and the definition of Clusters.
+func (c Counter) runsController(k state.Key, object map[string]any) bool {
+	switch {
+	case k.Group == "apiextensions.k8s.io" && k.Kind == "CustomResourceDefinition":
+		return k.Name == v1alpha1.GroupVersion.WithResource("clusters").GroupResource().String()
+	case IsNamespace(k):
+		return k.Name == c.Namespace
+	case k.Group == "apps" && k.Kind == "Deployment", k.Group == "" && k.Kind == "ServiceAccount":
+		return k.Namespace == c.Namespace
+	}
+	return k.Group == "rbac.authorization.k8s.io" && c.installed(k, object)
+}
+
+// lostWithController is what goes with an object by which the controller runs: the engine.
+func (c Counter) lostWithController(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+	if !c.runsController(k, live.Object) {
+		return loss.Removal{}, nil
+	}
+	runs, err := karpenter.Runs(ctx, c.API)
+	if err != nil || !runs {
+		return loss.Removal{AfterNodes: err != nil}, err
+	}
+	return karpenter.LostEngine(ctx, c.API, "")
 }
 
 // lostSync is what goes with a Sync: what it follows, and by its deletionPolicy what it
@@ -77,11 +114,15 @@ func (c Counter) appliedBy(ctx context.Context, sync state.Key) (int, error) {
 
 // lostController is what goes with a Deployment of the controller's namespace that runs no pod
 // any more: nothing is followed, and the engine stops.
-func lostController(_ context.Context, c Counter, u Update) (loss.Removal, error) {
+func lostController(ctx context.Context, c Counter, u Update) (loss.Removal, error) {
 	if u.Key.Namespace != c.Namespace {
 		return loss.Removal{}, nil
 	}
-	return loss.Removal{Impact: "it is part of Poolwright's own installation, and would run no pod"}, nil
+	engine, err := c.lostWithController(ctx, u.Key, u.Live)
+	if err != nil {
+		return engine, err
+	}
+	return together([]loss.Removal{{Impact: "it is part of Poolwright's own installation, and would run no pod"}, engine}), nil
 }
 
 // lostVersions counts the objects that a CustomResourceDefinition stores in versions that it

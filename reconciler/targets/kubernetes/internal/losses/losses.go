@@ -45,13 +45,13 @@ type Deletion struct {
 }
 
 // Counts reports whether it takes requests to find out what goes with an object.
-func Counts(k state.Key) bool {
+func (c Counter) Counts(k state.Key, object map[string]any) bool {
 	switch k.Kind {
 	case "CustomResourceDefinition", "Namespace", "NodePool", "NodeClaim", "Node", "Cluster", NodeClass,
 		"PersistentVolumeClaim", "PersistentVolume", "StatefulSet", "Sync":
 		return true
 	}
-	return false
+	return c.runsController(k, object)
 }
 
 // Removal is what goes with an object, or why its removal needs a second read; it is
@@ -59,7 +59,8 @@ func Counts(k state.Key) bool {
 func (c Deletion) Removal(ctx context.Context, k state.Key, live *unstructured.Unstructured) loss.Removal {
 	out, err := c.special(ctx, k, live)
 	if err != nil {
-		return loss.Removal{Impact: "what dies with it could not be counted: " + err.Error(), Losses: loss.Counts{loss.Uncounted: 1}}
+		out.Impact, out.Losses = "what dies with it could not be counted: "+err.Error(), loss.Counts{loss.Uncounted: 1}
+		out.Names = nil
 	}
 	return out
 }
@@ -68,17 +69,31 @@ func (c Deletion) Removal(ctx context.Context, k state.Key, live *unstructured.U
 // Poolwright's installation. The label that makes it one is no reason to count less, since
 // whoever writes to the repository can give it to anything.
 func (c Deletion) special(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
-	out, err := c.lostByKind(ctx, k, live)
-	installed := live.GetLabels()["app.kubernetes.io/part-of"] == "poolwright" || k.Namespace == c.Namespace ||
-		IsNamespace(k) && k.Name == c.Namespace
-	if err != nil || !installed {
-		return out, err
+	var all []loss.Removal
+	after := false
+	for _, lost := range []func(context.Context, state.Key, *unstructured.Unstructured) (loss.Removal, error){c.lostInstallation, c.lostWithController, c.lostByKind} {
+		out, err := lost(ctx, k, live)
+		after = after || out.AfterNodes
+		if err != nil {
+			return loss.Removal{AfterNodes: after}, err
+		}
+		all = append(all, out)
 	}
-	part, err := c.lostInstallation(ctx, k, live)
-	if err != nil || out.Impact == "" {
-		return part, err
+	return together(all), nil
+}
+
+// together is one removal for all that goes with one object.
+func together(all []loss.Removal) loss.Removal {
+	out := loss.Combine(all)
+	all = slices.DeleteFunc(all, func(r loss.Removal) bool { return r.Impact == "" })
+	var impacts []string
+	for _, r := range all {
+		impacts = append(impacts, r.Impact)
 	}
-	return loss.Removal{Impact: part.Impact + ", and " + out.Impact, Losses: part.Cost().Plus(out.Cost()), Names: out.Names}, nil
+	if out.Impact = strings.Join(impacts, ", and "); len(all) == 1 {
+		out.Losses = all[0].Losses // What counts as itself alone has none.
+	}
+	return out
 }
 
 // lostByKind is what goes with an object of a kind that takes others along.
@@ -188,21 +203,18 @@ func isDaemonSet(owner metav1.OwnerReference) bool {
 }
 
 // lostCluster counts the nodes whose engine stops with a Cluster, or follows the next one. One
-// that is not the oldest decides nothing, as long as an older one stays.
+// that is not the oldest decides nothing, as long as an older one stays; with one that has no engine
+// run in the controller none stops.
 func (c Deletion) lostCluster(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
-	next, decides, err := c.NextCluster(ctx, k, live)
-	if err != nil || !decides {
-		return loss.Removal{}, err
-	}
-	return karpenter.LostEngine(ctx, c.API, next)
-}
-
-// NextCluster is karpenter.NextCluster by what is deleted beside, and created before.
-func (c Deletion) NextCluster(ctx context.Context, k state.Key, live *unstructured.Unstructured) (string, bool, error) {
-	return karpenter.NextCluster(ctx, c.API, live, c.Created, func(other metav1.Object) bool {
+	next, decides, err := karpenter.NextCluster(ctx, c.API, live, c.Created, func(other metav1.Object) bool {
 		k.Name = other.GetName()
 		return c.DeletedAnyway(k, other)
 	})
+	runs := karpenter.Embedded(live.Object)
+	if err != nil || !decides || next == "" && !runs {
+		return loss.Removal{AfterNodes: err != nil && runs}, err
+	}
+	return karpenter.LostEngine(ctx, c.API, next)
 }
 
 // lostClass reports who uses an EC2NodeClass, beside pools that are deleted too.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -105,17 +106,26 @@ func (c Counter) Update(ctx context.Context, u Update) loss.Removal {
 	for _, f := range u.losing() {
 		out, err := f.lost(ctx, c, u)
 		if err != nil {
-			out = loss.Removal{Impact: "what is lost could not be counted: " + err.Error(), Losses: loss.Counts{loss.Uncounted: 1}}
+			out.Impact, out.Losses = "what is lost could not be counted: "+err.Error(), loss.Counts{loss.Uncounted: 1}
 		}
 		if out.Impact != "" {
 			out.Impact = f.path + ": " + out.Impact
-			all = append(all, out)
 		}
+		all = append(all, out)
 	}
 	return loss.Combine(all)
 }
 
-func lostEngine(ctx context.Context, c Counter, _ Update) (loss.Removal, error) {
+// lostEngine is what goes with a Cluster that has the engine run and is not to any more, or becomes
+// another's, for which the engine's gates close. No other one takes over from the oldest.
+func lostEngine(ctx context.Context, c Counter, u Update) (loss.Removal, error) {
+	if !karpenter.Embedded(u.Live.Object) {
+		return loss.Removal{}, nil
+	}
+	_, decides, err := karpenter.NextCluster(ctx, c.API, u.Live, nil, func(metav1.Object) bool { return false })
+	if err != nil || !decides {
+		return loss.Removal{AfterNodes: err != nil}, err
+	}
 	return karpenter.LostEngine(ctx, c.API, "")
 }
 
