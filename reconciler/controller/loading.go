@@ -6,6 +6,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -45,6 +46,7 @@ func (r *SyncReconciler) full(ctx context.Context, sync *v1alpha1.Sync, s *sessi
 	opts.Apply.BeforeDeletes = r.unchanged(sync)
 	opts.Apply.BeforeConfirmed = func(ctx context.Context, with []hold.Token) error { return r.recordConfirmAttempt(ctx, sync, s, with) }
 	result, err := s.Loop.Continue(ctx, got, opts)
+	result.Problems = lint.Sorted(result.Problems) // Counted, and the first named, as poolwright lint does.
 	return run{Result: result, err: err}
 }
 

@@ -100,7 +100,7 @@ func TestAMistakeThatIsMaskedHidesNothingBehindIt(t *testing.T) {
 	done.Problems = []state.Problem{{Origin: state.Origin{File: "a.yaml", Line: 3}, Message: begin}, {Origin: state.Origin{File: "b.yaml", Line: 9}, Message: "no such field"}}
 	v := resultOf(done)
 	v.ask(&v1alpha1.Sync{}, done)
-	if want := "2 problems, the first: a.yaml:3: unknown field \"(masked); the other object is applied, nothing is pruned; run poolwright lint on the folder to list every mistake"; v.message != want {
+	if want := "2 problems, the first: a.yaml:3: unknown field \"(masked); all other objects are applied, nothing is pruned; run poolwright lint on the folder to list every mistake"; v.message != want {
 		t.Errorf("got  %s\nwant %s", v.message, want)
 	}
 }

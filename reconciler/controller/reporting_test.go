@@ -18,7 +18,7 @@ func TestNobodyCallsInSyncWhatAMistakeKeptFromBeingCompared(t *testing.T) {
 	s.commit("cluster/pool=1")
 	s.visit()
 	message := s.expectCondition("Ready", metav1.ConditionFalse, "InvalidManifests")
-	if want := "cluster.yaml:4: tag aws:foo is reserved; the other object is applied, nothing is pruned; run poolwright lint on the folder to list every mistake"; message != want {
+	if want := "cluster.yaml:4: tag aws:foo is reserved; all other objects are applied, nothing is pruned; run poolwright lint on the folder to list every mistake"; message != want {
 		t.Errorf("message %q, want %q", message, want)
 	}
 	want := "What is declared with 1 mistake could not be compared with anything (see Ready); all else is as the revision says"
@@ -247,4 +247,34 @@ func TestADeletionThatWaitsIsNotForgottenWhenItsThingIsEdited(t *testing.T) {
 		t.Errorf("pending (-before +after):\n%s", d)
 	}
 	s.objects(3)
+}
+
+// A mistake that two of the checks find is one, and the first is the first of the folder: poolwright lint
+// lists the same.
+func TestMistakesAreCountedAsLintCountsThem(t *testing.T) {
+	s := newStage(t, nil)
+	first, second := state.Problem{Origin: state.Origin{File: "a.yaml", Line: 3}, Message: "x"}, state.Problem{Origin: state.Origin{File: "b.yaml", Line: 1}, Message: "x"}
+	s.problems = []state.Problem{second, first, second}
+	s.commit("cluster/map=1")
+	s.visit()
+	if message := s.expectCondition("Ready", metav1.ConditionFalse, "InvalidManifests"); !strings.HasPrefix(message, "2 problems, the first: a.yaml:3: x; all other objects are applied") {
+		t.Errorf("message %q", message)
+	}
+	if drifted := s.expectCondition("Drifted", metav1.ConditionUnknown, "PartlyCompared"); !strings.Contains(drifted, "2 mistakes") {
+		t.Errorf("message %q", drifted)
+	}
+}
+
+// What is only compared is not among status.objects, and no message counts it as applied.
+func TestNoMessageCountsWhatIsOnlyCompared(t *testing.T) {
+	s := newStage(t, nil)
+	s.problems = []state.Problem{{Message: "x"}}
+	s.aws.compared["addon"] = "run: aws eks update-addon"
+	s.aws.live["addon"] = "1"
+	s.commit("cluster/map=1", "aws/addon=1")
+	s.visit()
+	s.objects(1)
+	if message := s.expectCondition("Ready", metav1.ConditionFalse, "InvalidManifests"); strings.Contains(message, "2 objects") {
+		t.Errorf("message %q", message)
+	}
 }

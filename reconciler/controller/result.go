@@ -315,7 +315,8 @@ func notCompared(p driftState) string {
 }
 
 // theOthers is what became of the objects beside those with problems, of which so many are
-// in the plan all the same.
+// in the plan all the same. How many they are is in status.objects, which counts otherwise: without
+// what is only compared, and with what was applied before.
 func theOthers(done run, failed, refused int) string {
 	declared := followed(done.Plan) - refused
 	switch {
@@ -324,11 +325,9 @@ func theOthers(done run, failed, refused int) string {
 	case declared == 0:
 		return "no object of this revision could be read, what was applied before stays"
 	case failed > 0:
-		return fmt.Sprintf("%d of the other %s failed (see status.pending), the rest are applied", failed, count(declared, "object"))
-	case declared == 1:
-		return "the other object is applied"
+		return fmt.Sprintf("%s failed (see status.pending), the rest are applied", count(failed, "other object"))
 	}
-	return fmt.Sprintf("the other %d objects are applied", declared)
+	return "all other objects are applied"
 }
 
 func setReady(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, ready bool, reason, message string) {

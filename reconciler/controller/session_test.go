@@ -167,11 +167,11 @@ func TestTheMessageOnInvalidManifestsCountsTheOtherObjects(t *testing.T) {
 		want string
 	}{
 		"none":                     {[]error{misfit}, "; no object of this revision could be read, what was applied before stays, nothing is pruned"},
-		"one, applied":             {[]error{misfit, nil}, "; the other object is applied, nothing is pruned"},
-		"two, applied":             {[]error{misfit, misfit, nil, nil}, "; the other 2 objects are applied, nothing is pruned"},
-		"one of them failed":       {[]error{misfit, other, nil}, "; 1 of the other 2 objects failed (see status.pending), the rest are applied, nothing is pruned"},
-		"all of them failed":       {[]error{misfit, other, other}, "; 2 of the other 2 objects failed (see status.pending), the rest are applied, nothing is pruned"},
-		"one of them failed first": {[]error{other, misfit, nil}, "; 1 of the other 2 objects failed (see status.pending), the rest are applied, nothing is pruned"},
+		"one, applied":             {[]error{misfit, nil}, "; all other objects are applied, nothing is pruned"},
+		"two, applied":             {[]error{misfit, misfit, nil, nil}, "; all other objects are applied, nothing is pruned"},
+		"one of them failed":       {[]error{misfit, other, nil}, "; 1 other object failed (see status.pending), the rest are applied, nothing is pruned"},
+		"all of them failed":       {[]error{misfit, other, other}, "; 2 other objects failed (see status.pending), the rest are applied, nothing is pruned"},
+		"one of them failed first": {[]error{other, misfit, nil}, "; 1 other object failed (see status.pending), the rest are applied, nothing is pruned"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var changes []plan.Change
