@@ -55,11 +55,18 @@ func limitedProblems(list []state.Problem) []state.Problem {
 	}
 	for i, p := range list {
 		p.Origin.File, p.Message = shortened(p.Origin.File, maxFindingBytes), shortened(p.Message, maxFindingBytes)
-		p.UnknownField = shortened(p.UnknownField, maxFindingBytes)
+		p.Object, p.Field, p.UnknownField = shortenedKey(p.Object), shortened(p.Field, maxFindingBytes), shortened(p.UnknownField, maxFindingBytes)
 		p.Omitted = min(max(p.Omitted, 0), math.MaxInt32)
 		list[i] = p
 	}
 	return list
+}
+
+func shortenedKey(k state.Key) state.Key {
+	for _, part := range []*string{&k.Target, &k.Group, &k.Kind, &k.Namespace, &k.Name} {
+		*part = shortened(*part, maxFindingBytes)
+	}
+	return k
 }
 
 // omitted stands for problems, at the place of the first.

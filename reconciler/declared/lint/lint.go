@@ -27,15 +27,15 @@ import (
 type Finding struct {
 	Key    state.Key
 	Origin state.Origin
-	// Text is what is wrong and what to do about it. It does not name the object.
+	// Text is what is wrong and what to do about it. It names Field, and not the object.
 	Text string
-	// UnknownField is as state.Problem has it.
-	UnknownField string
+	// Field and UnknownField are as state.Problem has them.
+	Field, UnknownField string
 }
 
 // Problem is the finding as a Problem, which names the object.
 func (f Finding) Problem() state.Problem {
-	return state.Problem{Origin: f.Origin, Message: f.Key.String() + ": " + f.Text, UnknownField: f.UnknownField}
+	return state.Problem{Origin: f.Origin, Message: f.Key.String() + ": " + f.Text, Object: f.Key, Field: f.Field, UnknownField: f.UnknownField}
 }
 
 // Check returns everything that is wrong with d: the problems of loading it, and what
@@ -137,7 +137,7 @@ func (c *checker) report(item state.Item, path, format string, args ...any) {
 	if path != "" {
 		text = sanitize.Name(path) + ": " + text
 	}
-	c.findings = append(c.findings, Finding{Key: item.Key, Origin: At(c.documents, item, path), Text: text})
+	c.findings = append(c.findings, Finding{Key: item.Key, Origin: At(c.documents, item, path), Text: text, Field: path})
 }
 
 // At is the place of a field of an item, of its deepest part that is written

@@ -47,55 +47,43 @@ func (u Variables) LintableIn(set state.Set, files fs.FS, found []state.Problem)
 	}, found)
 }
 
-// fileObject is a file, and the key of an object in it, with which the messages of what is
-// found in the object begin.
-type fileObject struct{ file, object string }
-
 // filter leaves out what depends on the variables.
 func (u Variables) filter(set state.Set, written documents, found []state.Problem) []state.Problem {
 	if !u.Exist() {
 		return found
 	}
-	items := map[fileObject]state.Item{}
-	for _, item := range set.Items() {
-		items[fileObject{item.Origin.File, item.Key.String()}] = item
-	}
 	return slices.DeleteFunc(slices.Clone(found), func(p state.Problem) bool {
-		key, text, rest := strings.Cut(p.Message, ": ")
-		if item, ok := items[fileObject{p.Origin.File, key}]; ok && rest {
-			return !substitute.Disabled(item.Object) && u.depends(item.Object, p.UnknownField, text)
+		if item, ok := set.Get(p.Object); ok && item.Origin.File == p.Origin.File {
+			return !substitute.Disabled(item.Object) && u.depends(item.Object, p)
 		}
 		return u.dependsIn(written, p)
 	})
 }
 
 // depends reports whether a finding about an object is one about a field that holds such a
-// variable. Its text begins with the path of the field, if it names one; unknownField is the
-// path of one that the schema does not have.
-func (u Variables) depends(object map[string]any, unknownField, text string) bool {
-	if unknownField != "" {
-		return u.inText(unknownField) // Whatever its value is.
+// variable.
+func (u Variables) depends(object map[string]any, p state.Problem) bool {
+	if p.UnknownField != "" {
+		return u.inText(p.UnknownField) // Whatever its value is.
 	}
-	path, rest, named := strings.Cut(text, ": ")
-	if !named || strings.Contains(path, " ") {
-		path, rest = "", text
-	}
+	detail := strings.TrimPrefix(strings.TrimPrefix(p.Message, p.Object.String()+": "), p.Field+": ")
 	value, there := any(object), true
-	if path != "" {
-		value, there = lint.Field(object, path)
+	if p.Field != "" {
+		value, there = lint.Field(object, p.Field)
 	}
 	switch {
 	case !there:
-		return u.inText(path)
-	case path == "" || path == "spec":
-		return u.named(value, rest)
+		return u.inText(p.Field)
+	case p.Field == "" || p.Field == "spec":
+		return u.named(value, detail)
 	}
 	_, single := value.(string)
-	return (u.inText(path) || u.inValue(value)) && (single || !aboutPresence(rest))
+	return (u.inText(p.Field) || u.inValue(value)) && (single || !aboutPresence(detail))
 }
 
 // aboutPresence reports whether a rule asks which fields there are, which does not depend
-// on what is in them.
+// on what is in them. Rules are CEL of other people's schemas: their message is all that
+// an API server returns of them.
 func aboutPresence(rest string) bool {
 	return slices.ContainsFunc([]string{"exactly one of", "at least one", "mutually exclusive", "must be set with"}, func(words string) bool { return strings.Contains(rest, words) })
 }

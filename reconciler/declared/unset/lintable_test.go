@@ -53,3 +53,30 @@ func TestLittleOfAProposalIsReadInTheController(t *testing.T) {
 		})
 	}
 }
+
+// What a finding is about is data: its message may have any form.
+func TestAFindingIsAboutItsObjectAndField(t *testing.T) {
+	item := state.Item{
+		Key:    state.Key{Target: "cluster", Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "role"},
+		Origin: state.Origin{File: "a.yaml", Line: 1},
+		Object: map[string]any{"spec": map[string]any{"role": "${AMI}", "family": "AL2023"}},
+	}
+	for name, c := range map[string]struct {
+		found state.Problem
+		left  int
+	}{
+		"of a field that holds the variable":           {state.Problem{Origin: item.Origin, Object: item.Key, Field: "spec.role", Message: "is too short"}, 0},
+		"of another field":                             {state.Problem{Origin: item.Origin, Object: item.Key, Field: "spec.family", Message: "is too short"}, 1},
+		"of the object, whose rule names the field":    {state.Problem{Origin: item.Origin, Object: item.Key, Message: item.Key.String() + ": role must be short"}, 0},
+		"of the object, whose name is that of a field": {state.Problem{Origin: item.Origin, Object: item.Key, Message: item.Key.String() + ": it must be short"}, 1},
+		"of no object":                                 {state.Problem{Origin: item.Origin, Message: item.Key.String() + ": role must be short"}, 1},
+		"of the object as another file declares it":    {state.Problem{Origin: state.Origin{File: "b.yaml", Line: 1}, Object: item.Key, Field: "spec.role", Message: "is too short"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			unread := Variables{Parameters: variables.Unknown{"AMI": "x"}}
+			if left := unread.LintableIn(state.NewSet(item), fstest.MapFS{}, []state.Problem{c.found}); len(left) != c.left {
+				t.Errorf("%d findings are left, want %d", len(left), c.left)
+			}
+		})
+	}
+}

@@ -35,6 +35,8 @@ type Finding struct {
 	Origin state.Origin
 	// Text names the field, says what happens and what to do.
 	Text string
+	// Field is as state.Problem has it.
+	Field string
 	// Advice is true for what works, and otherwise or dearer than its author may
 	// think; false for what cannot work.
 	Advice bool
@@ -42,7 +44,7 @@ type Finding struct {
 
 // Problem is the finding as one of lint's.
 func (f Finding) Problem() state.Problem {
-	return state.Problem{Origin: f.Origin, Message: f.Key.String() + ": " + f.Text}
+	return state.Problem{Origin: f.Origin, Message: f.Key.String() + ": " + f.Text, Object: f.Key, Field: f.Field}
 }
 
 // Check returns the findings in the order of file and line. Objects that cannot
@@ -151,7 +153,7 @@ func (c *checker) report(item state.Item, path string, advice bool, text string)
 	if path != "" {
 		text = path + ": " + text
 	}
-	c.findings = append(c.findings, Finding{Key: item.Key, Origin: lint.At(c.documents, item, path), Text: text, Advice: advice})
+	c.findings = append(c.findings, Finding{Key: item.Key, Origin: lint.At(c.documents, item, path), Text: text, Field: path, Advice: advice})
 }
 
 // resources of GPUs by their names in objects.
