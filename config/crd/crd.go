@@ -17,4 +17,4 @@ var Files embed.FS
 const SerialAnnotation = "poolwright.dev/crd-serial"
 
 // Serial grows by one with every change of the Files; a test sees to it.
-const Serial = 17
+const Serial = 18

@@ -33,6 +33,7 @@ func digests() map[int]string {
 		15: "479c847b9f2a032466771541e418cc3b",
 		16: "8766f18fa667df289945767591cb2a1e",
 		17: "de716476b47206667f6a5b46e1a36f53",
+		18: "d7be7edea4beb6af9026c35f8b533b89",
 	}
 }
 

@@ -21,8 +21,9 @@ const (
 	EngineOff EngineMode = "Off"
 )
 
-// Cluster is which EKS cluster this is and how its engine runs. There is one
-// per API server, named "cluster" by convention.
+// Cluster describes the EKS cluster that it is in, its engine (the embedded Karpenter)
+// and the AWS resources of its nodes. There is one per API server, named "cluster" by
+// convention.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,categories=poolwright
@@ -42,8 +43,8 @@ type Cluster struct {
 	Status ClusterStatus `json:"status,omitzero"`
 }
 
-// ClusterSpec is the cluster's identity, its engine's settings and what AWS must
-// apply to its nodes.
+// ClusterSpec is the cluster's identity, its engine's settings and the AWS resources
+// that its nodes need.
 type ClusterSpec struct {
 	// Name is the EKS cluster's name.
 	// +kubebuilder:validation:Pattern="^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$"
@@ -59,7 +60,7 @@ type ClusterSpec struct {
 	// +optional
 	Engine EngineSpec `json:"engine,omitzero"`
 
-	// Tags are put on every AWS resource that Poolwright makes, beside its own.
+	// Tags are set on every AWS resource that Poolwright creates, beside its own.
 	// +kubebuilder:validation:MaxProperties=40
 	// +optional
 	Tags map[string]string `json:"tags,omitempty"`
@@ -144,8 +145,8 @@ type EngineSpec struct {
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	ReservedENIs int32 `json:"reservedENIs,omitempty"`
-	// DisableDryRun takes an EC2NodeClass for valid without asking EC2, by dry runs,
-	// whether instances of it may be launched. Default false.
+	// DisableDryRun validates EC2NodeClasses without dry-run requests to EC2 for
+	// launching their instances. Default false.
 	// +optional
 	DisableDryRun bool `json:"disableDryRun,omitempty"`
 }
@@ -160,14 +161,14 @@ const (
 	MinValuesBestEffort MinValuesPolicy = "BestEffort"
 )
 
-// ClusterStatus is what the controller last found.
+// ClusterStatus is the observed state of a Cluster.
 type ClusterStatus struct {
 	// ObservedGeneration is the generation of the spec that the conditions
-	// speak of.
+	// are about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions are Ready, EngineBlocked (true while a safety gate keeps the
-	// engine from running) and AWSInSync (unknown while AWS did not return all).
+	// Conditions are Ready, EngineBlocked (true while a gate keeps the engine from
+	// running) and AWSInSync (unknown while some resources could not be read).
 	// +listType=map
 	// +listMapKey=type
 	// +optional

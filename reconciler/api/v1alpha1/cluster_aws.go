@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PartDeletionPolicy is what becomes of AWS resources that Poolwright made
+// PartDeletionPolicy is what happens to AWS resources that Poolwright created
 // when their part leaves the repository.
 // +kubebuilder:validation:Enum=Orphan;Delete
 type PartDeletionPolicy string
@@ -15,13 +15,13 @@ const (
 	PartDelete PartDeletionPolicy = "Delete"
 )
 
-// Part is what all corrected parts of the AWS half have in common.
+// Part is what all corrected parts of the AWS resources have in common.
 type Part struct {
-	// Adopt lets Poolwright change what exists and was not made by it. Default
-	// false: such a thing is compared and reported only.
+	// Adopt lets Poolwright change resources that exist and were not created by it.
+	// Default false: these are compared and reported only.
 	// +optional
 	Adopt bool `json:"adopt,omitempty"`
-	// DeletionPolicy is what happens to the things that Poolwright made for
+	// DeletionPolicy is what happens to the resources that Poolwright created for
 	// this part when the part leaves the repository: Orphan (default) leaves
 	// them, Delete deletes them. What was adopted is never deleted.
 	// +optional
@@ -78,7 +78,7 @@ type NodeRole struct {
 	Policies []NodePolicy `json:"policies,omitempty"`
 	// PermissionsBoundary is the name of the customer managed policy that
 	// bounds the role. Default poolwright-boundary-NAME-REGION of the cluster,
-	// which bootstrap makes. An existing role that is adopted keeps its own boundary
+	// which bootstrap creates. An existing role that is adopted keeps its own boundary
 	// unless this is set.
 	// +kubebuilder:validation:Pattern="^[A-Za-z0-9+=,.@_-]{1,128}$"
 	// +optional
@@ -92,7 +92,7 @@ type NodeRole struct {
 }
 
 // InterruptionQueue is the SQS queue, and the EventBridge rules that fill it,
-// by which nodes are drained before AWS takes them away.
+// by which nodes are drained before AWS interrupts them.
 // +kubebuilder:validation:XValidation:rule="!(has(self.adopt) && self.adopt && has(self.deletionPolicy) && self.deletionPolicy == 'Delete')",message="adopt and deletionPolicy: Delete exclude each other: what was adopted is never deleted"
 type InterruptionQueue struct {
 	Part `json:",inline"`
@@ -221,7 +221,7 @@ const (
 type ControllerRole struct {
 	// Adopt lets bootstrap change a role and policies that exist and were not
 	// made by it. Default false. What the role is made of is never deleted by
-	// Poolwright, which would cut the branch that it sits on.
+	// Poolwright, which needs it to run.
 	// +optional
 	Adopt bool `json:"adopt,omitempty"`
 	// Name is the role's name. Default poolwright-NAME-REGION of the cluster, the
@@ -232,7 +232,7 @@ type ControllerRole struct {
 	// Identity is PodIdentity (default) or IRSA.
 	// +optional
 	Identity IdentityKind `json:"identity,omitempty"`
-	// Namespace and ServiceAccount are whose pods get the role. Default
+	// Namespace and ServiceAccount are of the pods that get the role. Default
 	// poolwright-system and poolwright.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
@@ -244,19 +244,19 @@ type ControllerRole struct {
 
 // AWSStatus is what was last found in AWS.
 type AWSStatus struct {
-	// ObservedAt is when AWS was last asked.
+	// ObservedAt is when AWS was last read.
 	// +optional
 	ObservedAt metav1.Time `json:"observedAt,omitzero"`
-	// Differences are the things that are not as declared, sorted, at most 50.
+	// Differences are the resources that are not as declared, sorted, at most 50.
 	// +listType=atomic
 	// +optional
 	Differences []Difference `json:"differences,omitempty"`
-	// Unknown lists what AWS did not return, sorted, at most 50.
+	// Unknown are the resources that could not be read, sorted, at most 50.
 	// +listType=atomic
 	// +optional
 	Unknown []UnknownResource `json:"unknown,omitempty"`
-	// Quotas are the vCPU quotas of the families that the pools draw on, and
-	// what is used of them.
+	// Quotas are the vCPU quotas of the instance families of the pools, and their
+	// use.
 	// +listType=atomic
 	// +optional
 	Quotas []Quota `json:"quotas,omitempty"`
@@ -270,7 +270,7 @@ type Difference struct {
 	Message string `json:"message"`
 }
 
-// UnknownResource is a resource that AWS did not return.
+// UnknownResource is a resource that could not be read.
 type UnknownResource struct {
 	// Resource names it as reports do.
 	Resource string `json:"resource"`

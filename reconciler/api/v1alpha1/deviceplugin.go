@@ -5,9 +5,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DevicePlugin is how the cluster's NVIDIA GPUs are offered to pods: which
-// version of NVIDIA's device plugin runs, and which NodePools share their GPUs
-// how. There is one per API server, named "nvidia" by convention.
+// DevicePlugin configures NVIDIA's device plugin and GPU sharing for NodePools: the
+// version of the plugin, and how many pods share a GPU in which pools. There is one
+// per API server, named "nvidia" by convention.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,categories=poolwright
@@ -43,7 +43,7 @@ type DevicePluginSpec struct {
 	// +kubebuilder:default="nvcr.io/nvidia/k8s-device-plugin"
 	// +optional
 	Image string `json:"image,omitempty"`
-	// Tolerations of the plugin's pods, beside those that every new node asks for.
+	// Tolerations of the plugin's pods, beside those for the taints of every new node.
 	// They must cover the taints of the pools.
 	// +kubebuilder:default={{key: nvidia.com/gpu, operator: Exists}}
 	// +kubebuilder:validation:MaxItems=20
@@ -80,15 +80,15 @@ type GPUProfile struct {
 	// +listType=set
 	// +optional
 	NodePools []string `json:"nodePools,omitempty"`
-	// TimeSlicing lets pods take turns on a GPU.
+	// TimeSlicing shares each GPU between pods by time-slicing.
 	// +optional
 	TimeSlicing *TimeSlicing `json:"timeSlicing,omitempty"`
 	// MPS lets pods run on a GPU at the same time, by NVIDIA's Multi-Process
 	// Service, each with its part of the memory.
 	// +optional
 	MPS *MPS `json:"mps,omitempty"`
-	// ReadyTimeout is how long a registered node may take until it offers its
-	// GPUs before it is replaced.
+	// ReadyTimeout is the time in which a registered node must offer its GPUs; after
+	// that it is replaced.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern="^([0-9]+(s|m|h))+$"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="give at least one minute: drivers and plugin need that to start"
@@ -107,14 +107,14 @@ type TimeSlicing struct {
 	// nvidia.com/gpu.
 	// +optional
 	RenameByDefault bool `json:"renameByDefault,omitempty"`
-	// FailRequestsGreaterThanOne makes the kubelet refuse pods that ask for more
+	// FailRequestsGreaterThanOne has the kubelet refuse pods that request more
 	// than one share: two shares are no more than one.
 	// +optional
 	FailRequestsGreaterThanOne bool `json:"failRequestsGreaterThanOne,omitempty"`
 }
 
 // MPS shares a GPU in space: memory and threads are divided evenly. The plugin
-// always refuses pods that ask for more than one share.
+// always refuses pods that request more than one share.
 type MPS struct {
 	// Replicas is how many pods share each GPU; the service allows 48 clients.
 	// +kubebuilder:validation:Minimum=2
@@ -154,13 +154,13 @@ type Resources struct {
 	Requests map[string]resource.Quantity `json:"requests,omitempty"`
 }
 
-// DevicePluginStatus is what Poolwright last saw of the GPUs.
+// DevicePluginStatus is the observed state of the GPUs.
 type DevicePluginStatus struct {
 	// ObservedGeneration is the generation of the spec that the status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Ready is false while an overlay is not in force, a node does
-	// not offer its GPUs in time, or the offerings of a pool are withheld;
+	// Conditions: Ready is false while an overlay is not applied, a node does
+	// not offer its GPUs in time, or a pool is in back-off;
 	// Progressing is true while nodes start or plugins are replaced.
 	// +listType=map
 	// +listMapKey=type
@@ -169,8 +169,8 @@ type DevicePluginStatus struct {
 	// Nodes counts the nodes with GPUs in pools that a profile serves.
 	// +optional
 	Nodes int32 `json:"nodes"`
-	// UpdatedNodes counts those whose plugin runs as declared and that offer what
-	// their profile states.
+	// UpdatedNodes counts those whose plugin runs as declared and that offer
+	// the resources of their profile.
 	// +optional
 	UpdatedNodes int32 `json:"updatedNodes"`
 	// Pools are the same pool by pool, sorted by name. Pools without nodes and
@@ -190,18 +190,18 @@ type GPUPoolStatus struct {
 	// Nodes with GPUs in the pool.
 	Nodes int32 `json:"nodes"`
 	// UpdatedNodes are those of them that run the plugin as declared and offer
-	// what the profile states.
+	// the resources of the profile.
 	// +optional
 	UpdatedNodes int32 `json:"updatedNodes"`
 	// Offered are the pool's allocatable GPU resources, added up.
 	// +optional
 	Offered map[string]int64 `json:"offered,omitempty"`
-	// Rollout is what the replacement of plugins does, or waits for; empty
+	// Rollout is the progress of the replacement of plugins, or what it waits for; empty
 	// when there is nothing to replace.
 	// +optional
 	Rollout string `json:"rollout,omitempty"`
-	// UnhealthyNodes name nodes that do not offer what they should, with the reason; at
-	// most ten.
+	// UnhealthyNodes are nodes that do not offer the resources of their profile, with the
+	// reason; at most ten.
 	// +kubebuilder:validation:MaxItems=10
 	// +listType=map
 	// +listMapKey=node
@@ -220,7 +220,7 @@ type GPUPoolStatus struct {
 	LastFailure string `json:"lastFailure,omitempty"`
 }
 
-// UnhealthyGPUNode is a node that does not offer its GPUs as it should.
+// UnhealthyGPUNode is a node that does not offer the resources of its profile.
 type UnhealthyGPUNode struct {
 	// Node is its name.
 	Node string `json:"node"`

@@ -1,5 +1,5 @@
 // Package v1alpha1 contains Poolwright's own kinds, group poolwright.dev: Sync
-// (what to follow), Cluster (which EKS cluster this is and how its engine runs)
+// (the folder to apply), Cluster (the EKS cluster, its engine and AWS resources)
 // and DevicePlugin (how its GPUs are shared).
 //
 // It refuses behaviour: types, defaults and validation only, importing nothing
@@ -18,7 +18,7 @@ import (
 // GroupVersion is poolwright.dev/v1alpha1.
 var GroupVersion = schema.GroupVersion{Group: "poolwright.dev", Version: "v1alpha1"}
 
-// Annotations and labels that users and tools set or read. An immediate run is asked for
+// Annotations and labels that users and tools set or read. An immediate run is requested
 // with Flux's, ReconcileRequestAnnotation of github.com/fluxcd/pkg/apis/meta, so that
 // existing tools and webhooks work.
 const (
@@ -29,8 +29,8 @@ const (
 	// requests changed, as RFC 3339 with nanoseconds: whichever replica received it, the
 	// leader reads them.
 	WebhookAnnotation = "poolwright.dev/webhook-at"
-	// UpdateParametersAnnotation on a Sync takes the newest values of the SSM
-	// parameters of spec.substituteFrom; any new value counts.
+	// UpdateParametersAnnotation on a Sync updates the SSM parameters of
+	// spec.substituteFrom to their newest values; any new value counts.
 	UpdateParametersAnnotation = "poolwright.dev/update-parameters"
 	// ConfirmOrphansAnnotation on a Cluster lets the engine start although some
 	// of the cluster's EC2 instances have no NodeClaim; they will be terminated.
@@ -39,7 +39,7 @@ const (
 	// PruneAnnotation with the value "disabled" on an object keeps it when it
 	// leaves the repository.
 	PruneAnnotation = "poolwright.dev/prune"
-	// SyncLabel on an applied object names the Sync that it belongs to.
+	// SyncLabel on an applied object names the Sync that manages it.
 	SyncLabel = "poolwright.dev/sync"
 	// GPULimitAnnotation on a NodePool in the repository is its limit in physical
 	// GPUs. It is written into spec.limits as the number of shares that they are

@@ -8,7 +8,7 @@ import (
 // +kubebuilder:validation:Enum=GitHub;Gitea;Forgejo
 type ForgeProvider string
 
-// The values of ForgeProvider. Forgejo speaks Gitea's API.
+// The values of ForgeProvider. Forgejo has Gitea's API.
 const (
 	ForgeGitHub  ForgeProvider = "GitHub"
 	ForgeGitea   ForgeProvider = "Gitea"
@@ -32,8 +32,8 @@ type PullRequests struct {
 	// +kubebuilder:validation:Pattern="^(https|http)://[^@\\s]+$"
 	// +optional
 	URL string `json:"url,omitempty"`
-	// Interval is how often the forge is asked for pull requests; a webhook makes it
-	// faster. Default 30s, at least 5s.
+	// Interval is how often the forge is polled for pull requests; a webhook makes
+	// updates faster. Default 30s, at least 5s.
 	// +kubebuilder:default="30s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern="^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$"
@@ -41,12 +41,12 @@ type PullRequests struct {
 	// +optional
 	Interval metav1.Duration `json:"interval,omitzero"`
 	// Forks lets pull requests from other repositories be planned, too. Anybody can
-	// open one; all that it can do is to have its files rendered in a limited process
-	// without network or credentials, and to read in the comment what of the live
-	// cluster its change touches. Default false.
+	// open one: its files are then rendered in a limited process without network or
+	// credentials, and its author can read in the comment the part of the live cluster
+	// that the change touches. Default false.
 	// +optional
 	Forks bool `json:"forks,omitempty"`
-	// HoursADay is the use for which the comment shows a month's cost. Default 24.
+	// HoursADay is the hours of use a day for the month's cost in the comment. Default 24.
 	// +kubebuilder:default=24
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=24
@@ -54,17 +54,17 @@ type PullRequests struct {
 	HoursADay int32 `json:"hoursADay,omitempty"`
 }
 
-// PullRequestsStatus is what became of a Sync's pull requests.
+// PullRequestsStatus is the state of a Sync's pull requests.
 type PullRequestsStatus struct {
 	// Reason is why pull requests cannot be commented on now, in CamelCase, such as
 	// ForgeUnavailable, Unauthorized or RateLimited; empty while they can.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message is what is wrong and what to do about it.
+	// Message is what is wrong, and the remedy.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Open is how many open pull requests ask to be merged into the followed branch,
-	// those that are not planned included.
+	// Open is the number of open pull requests into the followed branch, those that are
+	// not planned included.
 	Open int32 `json:"open"`
 	// Items are the planned and the recently merged pull requests, the newest first,
 	// at most fifty.
@@ -74,7 +74,7 @@ type PullRequestsStatus struct {
 	Items []PullRequestStatus `json:"items,omitempty"`
 }
 
-// PullRequestPhase is how far a pull request has come.
+// PullRequestPhase is the state of a pull request.
 // +kubebuilder:validation:Enum=Planned;Failed;Merged;RollingOut;Done
 type PullRequestPhase string
 
@@ -82,7 +82,7 @@ type PullRequestPhase string
 const (
 	// PullRequestPlanned is an open one whose comment shows what its merge would do.
 	PullRequestPlanned PullRequestPhase = "Planned"
-	// PullRequestFailed is an open one that cannot be planned; Headline is why.
+	// PullRequestFailed is an open one that cannot be planned; Headline has the reason.
 	PullRequestFailed PullRequestPhase = "Failed"
 	// PullRequestMerged is one whose merge is not applied yet.
 	PullRequestMerged PullRequestPhase = "Merged"
@@ -94,9 +94,9 @@ const (
 
 // PullRequestStatus is what was reported on one pull request.
 type PullRequestStatus struct {
-	// Number is the forge's.
+	// Number is the pull request's number at the forge.
 	Number int64 `json:"number"`
-	// Phase is how far it has come.
+	// Phase is its state: Planned, Failed, Merged, RollingOut or Done.
 	Phase PullRequestPhase `json:"phase"`
 	// Head and Base are the commits that were compared.
 	// +optional
@@ -113,7 +113,7 @@ type PullRequestStatus struct {
 	// checked.
 	// +optional
 	Reviewed *ReviewedConsequences `json:"reviewed,omitempty"`
-	// MergeCommit is what came of the merge.
+	// MergeCommit is the commit of the merge.
 	// +optional
 	MergeCommit string `json:"mergeCommit,omitempty"`
 	// MergedTime is when it was merged, AppliedTime when that was applied,
@@ -134,7 +134,7 @@ type ReviewedConsequences struct {
 	// +optional
 	Changes []string `json:"changes,omitempty"`
 	// NodesReplaced is how many nodes would be replaced, NodesRemoved how many would
-	// go with their pools.
+	// be removed with their pools.
 	NodesReplaced int32 `json:"nodesReplaced"`
 	NodesRemoved  int32 `json:"nodesRemoved"`
 	// Pools are the pools that the changes touch, with how many of the nodes above are
@@ -149,6 +149,6 @@ type ReviewedConsequences struct {
 type ReviewedPool struct {
 	// Name is the NodePool's.
 	Name string `json:"name"`
-	// Nodes is how many of its nodes would be replaced, or go with it.
+	// Nodes is how many of its nodes would be replaced, or removed with it.
 	Nodes int32 `json:"nodes"`
 }

@@ -24,9 +24,9 @@ type SubstituteReference struct {
 	// +kubebuilder:validation:MaxLength=1011
 	Name string `json:"name"`
 	// As is the variable that gets the value of an SSM parameter. The value stays
-	// what it was when this entry was first read, so that no node is replaced because
+	// as it was when this entry was first read, so that no node is replaced because
 	// AWS published an image: status.parameters has it, and the newest one beside it,
-	// and the annotation poolwright.dev/update-parameters takes that.
+	// to which the annotation poolwright.dev/update-parameters updates it.
 	// +kubebuilder:validation:Pattern="^[A-Za-z_][A-Za-z0-9_]*$"
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
@@ -46,7 +46,7 @@ type PinnedParameter struct {
 	// Value in use, and the parameter's Version that had it.
 	Value   string `json:"value"`
 	Version int64  `json:"version,omitempty"`
-	// PinnedAt is when Value was taken.
+	// PinnedAt is when Value was read.
 	PinnedAt metav1.Time `json:"pinnedAt"`
 	// Latest is the parameter's newest value where it differs from Value.
 	// +optional

@@ -21,8 +21,8 @@ const (
 	DeletionPrune  DeletionPolicy = "Prune"
 )
 
-// Sync is which folder of which repository the cluster follows. It is
-// honoured only in the controller's own namespace.
+// Sync has the controller apply a folder of a Git repository to the cluster. It is
+// reconciled only in the controller's own namespace.
 // +kubebuilder:validation:XValidation:rule="self.metadata.name != 'poolwright-installation'",message="the name poolwright-installation is reserved for what poolwright bootstrap installs; choose another"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.pullRequests) || !has(self.spec.source.git.ref) || (!has(self.spec.source.git.ref.tag) && !has(self.spec.source.git.ref.commit))",message="pullRequests needs a branch to follow: set spec.source.git.ref.branch"
 // +kubebuilder:object:root=true
@@ -43,9 +43,9 @@ type Sync struct {
 	Status SyncStatus `json:"status,omitzero"`
 }
 
-// SyncSpec is what a Sync asks for.
+// SyncSpec is the desired state of a Sync.
 type SyncSpec struct {
-	// Source is where the declarations are.
+	// Source is where the manifests are.
 	Source Source `json:"source"`
 	// Path is the folder inside the source that contains a kustomization or
 	// plain manifests. Slash-separated, relative to the root; default "."
@@ -56,7 +56,7 @@ type SyncSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'\p{Cc}')`,message="path must not contain control characters such as line breaks"
 	// +optional
 	Path string `json:"path,omitempty"`
-	// Interval is how often Git is asked for a new revision. Default 1m, at
+	// Interval is how often Git is fetched for a new revision. Default 1m, at
 	// least 5s.
 	// +kubebuilder:default="1m"
 	// +kubebuilder:validation:Type=string
@@ -65,7 +65,7 @@ type SyncSpec struct {
 	// +optional
 	Interval metav1.Duration `json:"interval,omitzero"`
 	// Drift is what happens to live objects that differ from Git: Correct
-	// (default) puts them back, Report only reports it. With Report nothing is
+	// (default) corrects them, Report only reports it. With Report nothing is
 	// ever written to AWS, for no revision and no deletion.
 	// +kubebuilder:default=Correct
 	// +optional
@@ -74,7 +74,7 @@ type SyncSpec struct {
 	// +kubebuilder:default=true
 	// +optional
 	Prune *bool `json:"prune,omitempty"`
-	// Guard limits what one revision may delete unasked.
+	// Guard limits what one revision may do without a confirmation.
 	// +kubebuilder:default={maxPrunePercent: 50}
 	// +optional
 	Guard Guard `json:"guard,omitzero"`
@@ -83,19 +83,19 @@ type SyncSpec struct {
 	// +kubebuilder:default=Orphan
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
-	// PullRequests lets Poolwright report to each open pull request into the followed
+	// PullRequests lets Poolwright comment on each open pull request into the followed
 	// branch what its merge would do, in one comment and a commit status, and after
-	// the merge what it did. Nothing is sent to a forge without it.
+	// the merge the progress of the roll-out. No request goes to a forge without it.
 	// +optional
 	PullRequests *PullRequests `json:"pullRequests,omitempty"`
 	// Substitute gives variables their values: ${NAME} in the repository's manifests
 	// becomes the value, after rendering and by the rules of Flux's post-build
-	// substitution. It wins over SubstituteFrom. Values that are no secrets only.
+	// substitution. It takes precedence over SubstituteFrom. Not for secrets.
 	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	Substitute map[string]string `json:"substitute,omitempty"`
-	// SubstituteFrom takes variables from elsewhere; a later entry wins over an
-	// earlier one.
+	// SubstituteFrom reads variables from other objects; a later entry takes precedence
+	// over an earlier one.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
@@ -105,7 +105,8 @@ type SyncSpec struct {
 	Suspend bool `json:"suspend,omitempty"`
 }
 
-// Guard limits what one revision may do unasked: delete things, and replace nodes.
+// Guard limits what one revision may do without a confirmation: delete objects, and
+// replace nodes.
 type Guard struct {
 	// MaxPrunePercent of the managed objects may be deleted by one revision;
 	// more wait for the annotation poolwright.dev/confirm. Fewer than ten
@@ -116,15 +117,15 @@ type Guard struct {
 	// +optional
 	MaxPrunePercent *int32 `json:"maxPrunePercent,omitempty"`
 	// MaxNodesReplaced is how many nodes the changes of pools, classes and overlays
-	// in one revision may make Karpenter replace, or take away with a pool; with more,
-	// or while it is not known how many, those changes wait for the annotation
-	// poolwright.dev/confirm. 0 lets none be replaced unasked. Default: no limit.
+	// in one revision may have Karpenter replace, or remove with a pool; with more,
+	// or while the number cannot be predicted, those changes wait for the annotation
+	// poolwright.dev/confirm. With 0 every replacement waits. Default: no limit.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	MaxNodesReplaced *int32 `json:"maxNodesReplaced,omitempty"`
 }
 
-// Source is where declarations come from.
+// Source is where manifests come from.
 type Source struct {
 	// Git is a Git repository.
 	Git GitSource `json:"git"`
@@ -137,15 +138,15 @@ type GitSource struct {
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:Pattern="^(https|http)://[^@\\s]+$"
 	URL string `json:"url"`
-	// Ref is what to follow. Default: the branch main.
+	// Ref is the revision to follow. Default: the branch main.
 	// +kubebuilder:default={branch: main}
 	// +optional
 	Ref GitRef `json:"ref,omitzero"`
 	// FastForwardOnly follows a branch only to commits that descend from the one that
 	// was followed before. Where it was moved elsewhere (a force push), the last state
-	// stays in force until a commit descends from it again, or the annotation
+	// stays applied until a commit descends from it again, or the annotation
 	// poolwright.dev/confirm accepts the move. Tags and commits are followed wherever
-	// they lead. Default true.
+	// they are. Default true.
 	// +kubebuilder:default=true
 	// +optional
 	FastForwardOnly *bool `json:"fastForwardOnly,omitempty"`
@@ -190,10 +191,10 @@ type SecretRef struct {
 	Name string `json:"name"`
 }
 
-// SyncStatus is what the controller last found and did.
+// SyncStatus is the observed state of a Sync.
 type SyncStatus struct {
-	// ObservedGeneration is the generation of the spec that the conditions
-	// speak of.
+	// ObservedGeneration is the generation of the spec that was last applied in full,
+	// or found to be Stalled or suspended.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions are Ready, Reconciling, Stalled (kstatus) and Drifted; and Confirmed
@@ -206,7 +207,7 @@ type SyncStatus struct {
 	// written branch@sha1:commit.
 	// +optional
 	LastAppliedRevision string `json:"lastAppliedRevision,omitempty"`
-	// LastAttemptedRevision is the newest revision that was tried.
+	// LastAttemptedRevision is the newest revision that the controller tried to apply.
 	// +optional
 	LastAttemptedRevision string `json:"lastAttemptedRevision,omitempty"`
 	// LastAttemptedURL is spec.source.git.url as it was when LastAttemptedRevision was
@@ -232,21 +233,20 @@ type SyncStatus struct {
 	// these. Tokens that let nothing pass after a restart are used, whatever else waits.
 	// +optional
 	LastAttemptedConfirm string `json:"lastAttemptedConfirm,omitempty"`
-	// LastAppliedTime is when LastAppliedRevision came into force.
+	// LastAppliedTime is when LastAppliedRevision was applied.
 	// +optional
 	LastAppliedTime *metav1.Time `json:"lastAppliedTime,omitempty"`
-	// PullRequests is what became of the pull requests; absent without
+	// PullRequests is the state of the pull requests; absent without
 	// spec.pullRequests.
 	// +optional
 	PullRequests *PullRequestsStatus `json:"pullRequests,omitempty"`
-	// Parameters are the values of SSM parameters that spec.substituteFrom names, as
-	// they are in use.
+	// Parameters are the values in use of the SSM parameters of spec.substituteFrom.
 	// +listType=map
 	// +listMapKey=variable
 	// +optional
 	Parameters []PinnedParameter `json:"parameters,omitempty"`
 	// LastHandledUpdateParameters is the value of the annotation
-	// poolwright.dev/update-parameters that all of Parameters were last taken anew for.
+	// poolwright.dev/update-parameters for which all of Parameters were last updated.
 	// +optional
 	LastHandledUpdateParameters string `json:"lastHandledUpdateParameters,omitempty"`
 	// Objects is how many objects the Sync manages.
