@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -186,6 +187,7 @@ spec:
       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: $NS}
       requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}]
 `,
+		"NodeClaim": strings.Replace(claim, "name: claim-$NS", "name: waits-$NS", 1),
 		"EC2NodeClass": `
 apiVersion: karpenter.k8s.aws/v1
 kind: EC2NodeClass

@@ -273,3 +273,21 @@ func TestNoEngineStopsWithAClusterThatHasNoneRun(t *testing.T) {
 		})
 	}
 }
+
+// Only Karpenter takes its finalizer from an EC2NodeClass.
+func TestAClusterIsDeletedAfterANodeClassThatIsBeingDeleted(t *testing.T) {
+	b := engineBench(t)
+	b.reconcile(b.declare(clusterOf("cluster", "Embedded")))
+	b.make(strings.Replace(class, "metadata: {", "metadata: {finalizers: [karpenter.k8s.aws/termination], ", 1), "karpenter")
+	live := b.get("karpenter.k8s.aws/v1", "EC2NodeClass", b.ns)
+	if err := b.hand.Delete(t.Context(), live); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.outcome(b.plan(b.declare())).Err(); reasonOf(err) != "EngineNeeded" || b.engineMode() != "Embedded" {
+		t.Errorf("the mode is %q: %v", b.engineMode(), err)
+	}
+	if err := b.hand.Patch(t.Context(), live, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))); err != nil {
+		t.Fatal(err)
+	}
+	b.reconcile(b.declare())
+}
