@@ -130,7 +130,7 @@ func TestUpgradeAsksUntilItsCommentIsRemoved(t *testing.T) {
 		t.Errorf("exit %d: %s%s", r.code, r.out, r.err)
 	}
 	written := read(t, dir, "pool.yaml")
-	if !strings.HasPrefix(written, "# poolwright upgrade asks: "+asks) {
+	if !strings.HasPrefix(written, "# poolwright upgrade, to decide: "+asks) {
 		t.Errorf("written:\n%s", written)
 	}
 	if r := execute(t, "upgrade", dir, "--write"); r.code != exitError || !strings.Contains(r.out, "pool.yaml:1: person: "+asks) || read(t, dir, "pool.yaml") != written {

@@ -60,7 +60,7 @@ func (f *files) skipBlocked(out *Result) {
 }
 
 // asked begins a comment that asks somebody to look, at the head of a file.
-const asked = "# poolwright upgrade asks: "
+const asked = "# poolwright upgrade, to decide: "
 
 // remind puts what a person is asked at the head of a file, for nothing in an
 // upgraded manifest shows it any more. JSON has no comments.

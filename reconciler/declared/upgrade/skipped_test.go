@@ -63,7 +63,7 @@ func TestACommentThatAsksIsOneLineWhateverAnObjectIsCalled(t *testing.T) {
 		before := repo("a.yaml", text)
 		r := run(t, before, upgrade.Options{})
 		first, _, _ := strings.Cut(string(r.Files["a.yaml"]), "apiVersion")
-		if want := "# poolwright upgrade asks: NodePool/a kind: Secret x: budgets no longer"; !strings.HasPrefix(first, want) || strings.Count(first, end) != 1 {
+		if want := "# poolwright upgrade, to decide: NodePool/a kind: Secret x: budgets no longer"; !strings.HasPrefix(first, want) || strings.Count(first, end) != 1 {
 			t.Errorf("%q", first)
 		}
 		unchangedBySecond(t, before, r)

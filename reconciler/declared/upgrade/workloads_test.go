@@ -42,7 +42,7 @@ func TestNamesInWorkloadsFollow(t *testing.T) {
 		},
 		"the old name beside the new one, of two minds": {
 			head + "  annotations:\n    karpenter.sh/do-not-disrupt: \"false\"\n    karpenter.sh/do-not-consolidate: \"true\"\n",
-			"# poolwright upgrade asks: Pod/x: karpenter.sh/do-not-consolidate is dropped beside karpenter.sh/do-not-disrupt, its new name\n" + head + "  annotations:\n    karpenter.sh/do-not-disrupt: \"false\"\n",
+			"# poolwright upgrade, to decide: Pod/x: karpenter.sh/do-not-consolidate is dropped beside karpenter.sh/do-not-disrupt, its new name\n" + head + "  annotations:\n    karpenter.sh/do-not-disrupt: \"false\"\n",
 			"person: Pod/x: karpenter.sh/do-not-consolidate is dropped",
 		},
 		"a toleration of nodes that go": {
