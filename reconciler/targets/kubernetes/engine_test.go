@@ -291,3 +291,16 @@ func TestAClusterIsDeletedAfterANodeClassThatIsBeingDeleted(t *testing.T) {
 	}
 	b.reconcile(b.declare())
 }
+
+// An uninstallation has stopped the engine before: nobody would come to terminate nodes.
+func TestWhoStopsTheEngineByItselfWaitsForNothing(t *testing.T) {
+	b := engineBench(t)
+	b.mod = func(c *kubernetes.Config) { c.StopsEngine = true }
+	b.restart()
+	b.reconcile(b.declare(controllerDeployment))
+	b.make(clusterOf("cluster", "Embedded"), "kubectl-create")
+	b.ownedClaim(poolGone)
+	if err := b.outcome(b.plan(b.declare())).Err(); err != nil {
+		t.Error(err)
+	}
+}
