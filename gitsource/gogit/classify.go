@@ -34,7 +34,7 @@ func (s *remoteConnection) classify(ctx context.Context, doing string, err error
 		return wrap(gitsource.ErrEmpty, "push a commit")
 	case errors.Is(err, transport.ErrAuthenticationRequired):
 		if s.secret == "" {
-			return wrap(gitsource.ErrUnauthorized, "the server asks for credentials and none are configured; set secretRef")
+			return wrap(gitsource.ErrUnauthorized, "the server requires credentials and none are configured; set secretRef")
 		}
 		return wrap(gitsource.ErrUnauthorized, "the server refuses the configured credentials; check whether they are right and have not expired")
 	case errors.Is(err, transport.ErrAuthorizationFailed):

@@ -60,7 +60,7 @@ func (g *generation) learn(ctx context.Context, sess *remoteConnection, tips []t
 				return err
 			}
 		} else if reach.got > 0 {
-			return fmt.Errorf("%w: the server did not send what it was asked for", gitsource.ErrCorrupt)
+			return fmt.Errorf("%w: the server did not send what was requested", gitsource.ErrCorrupt)
 		}
 		depth, err := g.next(tips, missing, v, reach)
 		if err != nil {

@@ -62,7 +62,7 @@ func (m *pricedCatalog) open(p Pool, r catalog.Requirement) {
 		}
 	}
 	if strings.HasPrefix(r.Key, "karpenter.k8s.aws/instance-") && !r.ByType() {
-		m.note("NodePool %s: the catalog does not tell which types meet the requirement of %s, so that it is passed over.", name(p.Name), name(r.Key))
+		m.note("NodePool %s: the catalog has no data for the requirement of %s, so that it is ignored.", name(p.Name), name(r.Key))
 	}
 }
 
@@ -123,7 +123,7 @@ func (m *pricedCatalog) spot(p Pool, kind string) *catalog.Price {
 		}
 	}
 	if len(zones) == 0 && m.sells(kind) {
-		m.note("Region %s: the catalog knows none of its zones, so that it has no estimate of spot prices there.", name(m.region))
+		m.note("Region %s: the catalog has none of its zones, and so no estimate of spot prices there.", name(m.region))
 	}
 	return least
 }

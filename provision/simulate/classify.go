@@ -34,7 +34,7 @@ func (c *comparison) classify(ctx context.Context) error {
 	for name, claims := range c.before.claims {
 		was, is := c.before.pools[name], c.after.pools[name]
 		if was == nil {
-			c.unknown.add("NodePool %s is not there, and %d nodes are of it: nothing can be told of them.", name, len(claims))
+			c.unknown.add("NodePool %s does not exist, and %d nodes are of it: their replacement cannot be predicted.", name, len(claims))
 			continue
 		}
 		if is == nil {

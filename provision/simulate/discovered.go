@@ -35,7 +35,7 @@ func (c *comparison) imageDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2N
 	if all && !slices.Contains(ids, claim.Status.ImageID) {
 		return true
 	}
-	c.unknown.addDrift("EC2NodeClass %s: spec.amiSelectorTerms changes, and which images it then finds AWS alone can tell: nodes with another image are replaced as well (AMIDrift).", class.Name)
+	c.unknown.addDrift("EC2NodeClass %s: spec.amiSelectorTerms changes, and which images it then selects is known only to AWS: nodes with another image are replaced as well (AMIDrift).", class.Name)
 	return false
 }
 
@@ -49,7 +49,7 @@ func (c *comparison) groupsDrift(old, class *awsv1.EC2NodeClass) bool {
 		has = append(has, group.ID)
 	}
 	if !all || len(has) == 0 {
-		c.unknown.addDrift("EC2NodeClass %s: spec.securityGroupSelectorTerms changes, and which groups it then finds AWS alone can tell: if they are others, every node of the class is replaced (SecurityGroupDrift).", class.Name)
+		c.unknown.addDrift("EC2NodeClass %s: spec.securityGroupSelectorTerms changes, and which groups it then selects is known only to AWS: if they are others, every node of the class is replaced (SecurityGroupDrift).", class.Name)
 		return false
 	}
 	slices.Sort(ids)
@@ -78,7 +78,7 @@ func (c *comparison) subnetDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2
 	case all && here > 0 && kept == 0:
 		return true
 	}
-	c.unknown.addDrift("EC2NodeClass %s: spec.subnetSelectorTerms changes, and which subnets it then finds, and which node is in which, AWS alone can tell: nodes in others are replaced (SubnetDrift).", class.Name)
+	c.unknown.addDrift("EC2NodeClass %s: spec.subnetSelectorTerms changes, and which subnets it then selects, and which node is in which, is known only to AWS: nodes in others are replaced (SubnetDrift).", class.Name)
 	return false
 }
 

@@ -56,7 +56,7 @@ func Drifted(ctx context.Context, live provision.Fleet) (nodes []provision.Node,
 		ends, there := going[name]
 		pool := c.before.pools[name]
 		if there && !ends && pool == nil {
-			unknown[name] = []string{fmt.Sprintf("NodePool %s names no class: nothing can be told of its nodes.", name)}
+			unknown[name] = []string{fmt.Sprintf("NodePool %s names no class: the replacement of its nodes cannot be predicted.", name)}
 			continue
 		}
 		for _, claim := range claims {
@@ -90,7 +90,7 @@ func (c *comparison) warnUnsynced(pool *karpv1.NodePool) {
 		return
 	}
 	if c.before.Cluster.CABundle == "" && (stale(class) || class.Annotations[awsv1.AnnotationEC2NodeClassHash] == "") {
-		c.unknown.add("EC2NodeClass %s: Karpenter has not looked at its newest state yet: whether its nodes drift is not known.", class.Name)
+		c.unknown.add("EC2NodeClass %s: Karpenter has not reconciled its newest generation yet: whether its nodes drift is not known.", class.Name)
 	}
 }
 

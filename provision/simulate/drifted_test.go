@@ -85,7 +85,7 @@ func TestDriftedNodesOfALiveCluster(t *testing.T) {
 			f.NodeClasses[0].Annotations = map[string]string{awsv1.AnnotationEC2NodeClassHash: hash, awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion}
 			f.NodeClasses[0].StatusConditions().SetTrue(status.ConditionReady)
 			f.NodeClasses[0].Generation++
-		}, []string{}, "EC2NodeClass gpu: Karpenter has not looked at its newest state yet"},
+		}, []string{}, "EC2NodeClass gpu: Karpenter has not reconciled its newest generation yet"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -193,7 +193,7 @@ func shape(pod *corev1.Pod) string {
 func (c *comparison) warnPods(pending []pendingPod) {
 	for _, s := range pending {
 		if slices.ContainsFunc(workload.AffinityTerms(s.pod), func(t corev1.PodAffinityTerm) bool { return t.NamespaceSelector != nil }) {
-			c.unknown.add("Some pods choose others by the labels of namespaces, which are not known here: they may fit otherwise than told.")
+			c.unknown.add("Some pods choose others by the labels of namespaces, which are not known here: they may fit otherwise.")
 		}
 	}
 }

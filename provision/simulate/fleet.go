@@ -60,7 +60,7 @@ func newFleet(from provision.Fleet, unknown unknowns) *fleet {
 	}
 	for _, class := range from.NodeClasses {
 		if bad := badAlias(class); bad != "" {
-			unknown.add("EC2NodeClass %s: the AMI alias %q is not a family and a version with one @ between them, so nothing can be told of its nodes.", class.Name, bad)
+			unknown.add("EC2NodeClass %s: the AMI alias %q is not a family and a version with one @ between them, so the replacement of its nodes cannot be predicted.", class.Name, bad)
 			continue
 		}
 		f.classes[class.Name] = class
@@ -168,10 +168,10 @@ func (f *fleet) podsByWorkload(pods []*corev1.Pod, unknown unknowns) map[workloa
 		if name := c.Pod.Spec.RuntimeClassName; name != nil && runtimes[*name] != nil {
 			c.Pod = workload.WithRuntimeClass(c.Pod, runtimes[*name])
 		} else if name != nil {
-			unknown.add("RuntimeClass %s is not known here: what it asks of the nodes of its pods is left out.", *name)
+			unknown.add("RuntimeClass %s is not known here: what it requires of the nodes of its pods is left out.", *name)
 		}
 		if err := workload.Validate(c.Pod.ObjectMeta, c.Pod.Spec); err != nil {
-			unknown.add("%s %s/%s: nothing is told of its pods, since the API server would refuse them: %v.", of.Kind, of.Namespace, of.Name, err)
+			unknown.add("%s %s/%s: its pods are left out, since the API server would refuse them: %v.", of.Kind, of.Namespace, of.Name, err)
 			c.Invalid = true
 		}
 		out[of] = c

@@ -65,7 +65,7 @@ func Consequences(forecast *provision.Forecast, err error) plan.Consequences {
 	case err != nil:
 		return plan.Consequences{Unknown: err.Error()}
 	case forecast == nil:
-		return plan.Consequences{Unknown: "no Cluster says in which region the nodes are; apply an object of that kind"}
+		return plan.Consequences{Unknown: "no Cluster specifies the region of the nodes; apply an object of that kind"}
 	}
 	out := plan.Consequences{Replaced: len(forecast.Replaced), Pools: lostNodes(forecast)}
 	for _, pool := range forecast.Removed {

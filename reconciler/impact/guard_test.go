@@ -97,7 +97,7 @@ func TestTheApplyIsHeldForTheNodesThatTheLiveClusterWouldLose(t *testing.T) {
 		"a cluster that cannot be read": {sync: guarded(3), edit: userData, down: true,
 			held: "may replace any number of nodes, for it cannot be predicted: connection refused"},
 		"no Cluster that says where the nodes are": {sync: guarded(3), edit: userData, live: func(o []client.Object) []client.Object { return o[1:] },
-			held: "may replace any number of nodes, for it cannot be predicted: no Cluster says in which region the nodes are; apply an object of that kind; guard.maxNodesReplaced is 3"},
+			held: "may replace any number of nodes, for it cannot be predicted: no Cluster specifies the region of the nodes; apply an object of that kind; guard.maxNodesReplaced is 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := impacttest.Live(t)

@@ -23,7 +23,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_pullrequests_open",
 			Help: "Open pull requests into the branch that the Sync follows, those that are not planned included."}, []string{"sync"}),
 		plans: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_pullrequest_plans_total",
-			Help: "Plans of pull requests, by result (planned, refused: the author must mend it, failed: it is tried again, outdated: the pull request moved or closed meanwhile)."},
+			Help: "Plans of pull requests, by result (planned, refused: the author must correct it, failed: it is retried, outdated: the pull request moved or closed meanwhile)."},
 			[]string{"sync", "result"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "poolwright_pullrequest_plan_duration_seconds",
 			Help: "How long the plan of a pull request took, with the time that it waited for others.", Buckets: []float64{.1, .25, .5, 1, 2, 5, 10, 30, 60, 120}}, []string{"sync"}),

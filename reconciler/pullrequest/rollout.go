@@ -199,7 +199,7 @@ func (p *pass) nothingNew(rec *entry, left leftover, shown drift) bool {
 func (e *entry) hasDriftTail() bool { return e.hasTail(hashDrift) }
 
 // movedTo begins the tail where another head was merged than the comment was made for.
-const movedTo = "**Merged as `%s`, which nobody planned:** what stands above was planned for a commit before it.\n\n"
+const movedTo = "**Merged as `%s`, which was not planned:** the text above was planned for a commit before it.\n\n"
 
 // compose puts what is reported of the merge and of drift together, and names it.
 func (e *entry) compose(base string, shown drift) (text, hash string) {

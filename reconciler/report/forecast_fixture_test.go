@@ -163,7 +163,7 @@ func doubting() *provision.Forecast {
 	f := weighing()
 	f.Pools[0].Changes = []provision.Change{{Object: "EC2NodeClass/cpu", Field: "spec.amiSelectorTerms"}}
 	f.Unknown = []provision.Unknown{
-		{Text: "EC2NodeClass cpu: spec.amiSelectorTerms changes, and which images it then finds AWS alone can tell: nodes with another image are replaced as well (AMIDrift).", Drift: true},
+		{Text: "EC2NodeClass cpu: spec.amiSelectorTerms changes, and which images it then selects is known only to AWS: nodes with another image are replaced as well (AMIDrift).", Drift: true},
 		{Text: "Instance type u-6tb1.metal: the catalog has no price of it, so that it is left out of the costs."},
 	}
 	return f

@@ -41,7 +41,7 @@ func declaredCluster(folder string, set state.Set) (declaredEKS, error) {
 	}
 	switch len(found) {
 	case 0:
-		return declaredEKS{}, fmt.Errorf("%s declares no Cluster, so it does not say which EKS cluster it is for: add one with spec.name, spec.region and spec.account", folder)
+		return declaredEKS{}, fmt.Errorf("%s declares no Cluster, so its EKS cluster is not known: add one with spec.name, spec.region and spec.account", folder)
 	case 1:
 	default:
 		var at []string

@@ -242,7 +242,7 @@ func (b *Bootstrap) onlyOneWaits(ctx context.Context) (bool, string, error) {
 	case err != nil:
 		return false, "", err
 	case ready == nil:
-		return false, "waiting until the Sync has brought the Cluster and a controller that leads has looked at it", nil
+		return false, "waiting until the Sync has applied the Cluster and the leading controller has reconciled it", nil
 	case ready.Reason == cluster.EngineRunning:
 		return true, "the engine runs already, for the other Karpenter holds no lease and has no ready pod", nil
 	case ready.Reason != string(gate.OtherKarpenter):
@@ -258,7 +258,7 @@ func (b *Bootstrap) engineRuns(ctx context.Context) (bool, string, error) {
 	case err != nil:
 		return false, "", err
 	case ready == nil:
-		return false, "waiting until a controller that leads has looked at the Cluster", nil
+		return false, "waiting until the leading controller has reconciled the Cluster", nil
 	case ready.Reason == cluster.EngineRunning:
 		return true, "the engine runs", nil
 	case ready.Reason == string(gate.OtherKarpenter):

@@ -123,7 +123,7 @@ func (u *Uninstall) inspectNodes(ctx context.Context, f *installedState) error {
 		}
 	}
 	if len(f.clusters) > 0 && f.clusters[0].Spec.Engine.Mode == v1alpha1.EngineExternal {
-		f.otherKarpenter = fmt.Sprintf("Cluster %s says that another Karpenter provisions nodes (spec.engine.mode: External)", f.clusters[0].Name)
+		f.otherKarpenter = fmt.Sprintf("Cluster %s has another Karpenter provision nodes (spec.engine.mode: External)", f.clusters[0].Name)
 		return nil
 	}
 	// The gate asks only the API server who else runs; it wants to be told which

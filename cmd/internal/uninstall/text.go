@@ -71,7 +71,7 @@ func (f *installedState) stays(released bool) []string {
 	case f.otherKarpenter != "":
 		out = append(out, "Karpenter's finalizers: "+f.otherKarpenter)
 	case !released && held != "":
-		out = append(out, fmt.Sprintf("Karpenter's finalizers on %s: no Cluster here says engine.mode: Embedded, so they may be those of a Karpenter that does not run at this moment; where none will run again, --release-finalizers takes them off", held))
+		out = append(out, fmt.Sprintf("Karpenter's finalizers on %s: no Cluster here has engine.mode: Embedded, so they may be those of a Karpenter that does not run at this moment; where none will run again, --release-finalizers takes them off", held))
 	}
 	if len(f.elsewhere) > 0 {
 		out = append(out, fmt.Sprintf("the kinds Sync and Cluster: there are Syncs in other namespaces (%s/%s)", f.elsewhere[0].Namespace, f.elsewhere[0].Name))
@@ -123,7 +123,7 @@ func (f *installedState) warnings(drain, released bool) []string {
 	var out []string
 	staying := len(f.claims) - f.leaving()
 	if !drain && staying > 0 && f.otherKarpenter == "" {
-		out = append(out, fmt.Sprintf("%s of the pools would go on running, and cost, with nobody to terminate them: use --drain to remove them first", installation.Count(staying, "node")))
+		out = append(out, fmt.Sprintf("%s of the pools would continue to run, and cost, without a controller that terminates them: use --drain to remove them first", installation.Count(staying, "node")))
 	}
 	if !released || f.lease.EngineRuns() {
 		return out

@@ -77,7 +77,7 @@ func (w *comparer) versions() bool {
 	theirs, err := version.ParseSemantic(w.karpenter.Version)
 	switch {
 	case err != nil:
-		w.differs("see which version its image is of: it must not be newer", "its image does not say its version; %s is embedded", ours)
+		w.differs("see which version its image is of: it must not be newer", "its image has no version; %s is embedded", ours)
 	case ours.LessThan(theirs):
 		w.obstacle("take a Poolwright that embeds it", "it is %s, newer than the embedded %s: taking over would be a downgrade", theirs, ours)
 	case theirs.LessThan(version.MustParseSemantic("1.1.0")):
@@ -106,7 +106,7 @@ func (w *comparer) kinds(ctx context.Context) error {
 			return fmt.Errorf("reading how %s are stored: %w", name, err)
 		}
 		if old := slices.DeleteFunc(slices.Clone(crd.Status.StoredVersions), func(v string) bool { return v == "v1" }); len(old) > 0 {
-			w.obstacle("see that Karpenter has stored all of them anew, then take "+strings.Join(old, ", ")+" out of the CRD's status.storedVersions, as Karpenter's guide to 1.1 says",
+			w.obstacle("see that Karpenter has stored all of them anew, then take "+strings.Join(old, ", ")+" out of the CRD's status.storedVersions, as in Karpenter's guide to 1.1",
 				"%s are, or may be, stored as %s", name, strings.Join(old, ", "))
 		}
 	}

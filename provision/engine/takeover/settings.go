@@ -30,7 +30,7 @@ type variable struct {
 func (w *comparer) environment() {
 	k := w.karpenter
 	if name := k.options.values["CLUSTER_NAME"]; name != "" && name != w.settings.Cluster {
-		w.obstacle("declare that cluster, or look at the right one", "its CLUSTER_NAME is %q, and the Cluster's spec.name is %q", name, w.settings.Cluster)
+		w.obstacle("declare that cluster, or connect to the right one", "its CLUSTER_NAME is %q, and the Cluster's spec.name is %q", name, w.settings.Cluster)
 	}
 	w.queue()
 	for _, v := range variables(w.settings) {

@@ -31,7 +31,7 @@ func (k Karpenter) Text(c Comparison) string {
 		}
 	}
 	list("In the way of taking over", c.Obstacles)
-	list("Different, and in nobody's way", c.Differences)
+	list("Different, and not blocking", c.Differences)
 	if len(c.Equal) > 0 {
 		fmt.Fprintf(&out, "  The same: %s.\n", strings.Join(c.Equal, ", "))
 	}

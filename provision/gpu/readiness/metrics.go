@@ -40,7 +40,7 @@ func newMetrics(registry prometheus.Registerer, k *Controller) (*series, error) 
 			Help:    "Time from a node's registration until it offered its GPUs and took pods.",
 			Buckets: []float64{2, 5, 10, 20, 30, 60, 120, 300, 600, 1200}}, []string{"nodepool"}),
 		nodes:          describe("nodes", "Nodes with NVIDIA GPUs in pools that a profile serves.", "profile"),
-		updated:        describe("nodes_updated", "Of those, the ones whose plugin runs as declared and that offer what their profile says.", "profile"),
+		updated:        describe("nodes_updated", "Of those, the ones whose plugin runs as declared and that offer the resources of their profile.", "profile"),
 		unhealthyNodes: describe("nodes_unhealthy", "Nodes that do not offer what they should, by reason.", "reason"),
 		backoff:        describe("pool_backoff_until_seconds", "Unix time until which no GPU node of the pool is launched; 0 when they may be."),
 	}

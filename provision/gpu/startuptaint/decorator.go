@@ -80,7 +80,7 @@ func (d *decorator) mayHaveSharedGPUs(ctx context.Context, claim *karpv1.NodeCla
 func (d *decorator) serves(ctx context.Context, pool string) bool {
 	sharing, err := d.cfg.Sharing(ctx)
 	if d.sulked.changed(err) {
-		log.FromContext(ctx).Error(err, "cannot read the DevicePlugin: nodes with GPUs wait until it says what they must offer")
+		log.FromContext(ctx).Error(err, "cannot read the DevicePlugin: nodes with GPUs wait until it can be read")
 	}
 	if err != nil {
 		return true

@@ -58,7 +58,7 @@ func (h *hook) Registered(ctx context.Context, claim *karpv1.NodeClaim) (cloudpr
 	}
 	sharing, err := h.sharing(ctx)
 	if h.sulked.changed(err) {
-		log.FromContext(ctx).Error(err, "cannot read the DevicePlugin: nodes with GPUs wait until it says what they must offer")
+		log.FromContext(ctx).Error(err, "cannot read the DevicePlugin: nodes with GPUs wait until it can be read")
 	}
 	if _, served := sharing.For(pool); err == nil && !served {
 		return pass, nil

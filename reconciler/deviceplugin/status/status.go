@@ -196,9 +196,9 @@ func readyCondition(s v1alpha1.DevicePluginStatus, refused []string, now time.Ti
 		// Ready after a push waits for this.
 		return metav1.ConditionFalse, "RollingOut", few(rolling)
 	case s.UpdatedNodes < s.Nodes:
-		return metav1.ConditionTrue, "NodesStarting", fmt.Sprintf("%d of %d nodes offer what their profile says, the others are starting", s.UpdatedNodes, s.Nodes)
+		return metav1.ConditionTrue, "NodesStarting", fmt.Sprintf("%d of %d nodes offer the resources of their profile, the others are starting", s.UpdatedNodes, s.Nodes)
 	}
-	return metav1.ConditionTrue, "Offered", fmt.Sprintf("%d of %d nodes offer what their profile says", s.UpdatedNodes, s.Nodes)
+	return metav1.ConditionTrue, "Offered", fmt.Sprintf("%d of %d nodes offer the resources of their profile", s.UpdatedNodes, s.Nodes)
 }
 
 // few shows three of a list and counts the others.

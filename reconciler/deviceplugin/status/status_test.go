@@ -137,7 +137,7 @@ func TestTheConditionReadyNamesTheWorst(t *testing.T) {
 	}{
 		"no node at all":               {nil, nil, nil, "True Offered: 0 of 0 nodes offer what their profile says"},
 		"all is offered":               {[]gpu.PoolState{fine}, nil, nil, "True Offered: 2 of 2 nodes offer what their profile says"},
-		"a node starts":                {[]gpu.PoolState{fine, starting}, nil, nil, "True NodesStarting: 3 of 4 nodes offer what their profile says, the others are starting"},
+		"a node starts":                {[]gpu.PoolState{fine, starting}, nil, nil, "True NodesStarting: 3 of 4 nodes offer the resources of their profile, the others are starting"},
 		"a rollout waits":              {[]gpu.PoolState{fine}, map[string]string{"a": "1 of 2 replaced"}, nil, "False RollingOut: a: 1 of 2 replaced"},
 		"a node is in trouble":         {[]gpu.PoolState{starting, trouble}, nil, nil, "False NodesUnhealthy: n1: NoDriver"},
 		"a pool is held":               {[]gpu.PoolState{trouble, held}, nil, nil, "False PoolsBackingOff: No GPU node is launched for d until 2026-11-20T12:05:00Z, because nodes never offered their GPUs: see status.pools"},
