@@ -72,7 +72,7 @@ func (q *queue) add(all, was map[workload.Ref]workload.Pods, whole bool) {
 			continue
 		}
 		if c.Idle() {
-			q.later = append(q.later, newPendingPod(c, of, 0, 1, podID(c, of, 0)))
+			q.later = append(q.later, newPendingPod(c, of, 0, 1, podID(of, 0)))
 			continue
 		}
 		known := 0 // before the step, so many were asked for
@@ -90,7 +90,7 @@ func (q *queue) add(all, was map[workload.Ref]workload.Pods, whole bool) {
 			case from < len(c.Live):
 				s.runs, s.prior = c.Live[from].Spec.NodeName != "", idOf(c.Live[from])
 			case from < known:
-				s.prior = podID(c, of, from)
+				s.prior = podID(of, from)
 			}
 			q.now, from = append(q.now, s), next
 		}
@@ -108,14 +108,14 @@ func reach(from, to int, cuts ...int) int {
 }
 
 // podID is that of a workload's pod by its number.
-func podID(c workload.Pods, of workload.Ref, number int) types.UID {
+func podID(of workload.Ref, number int) types.UID {
 	return types.UID(fmt.Sprintf("%s %s/%s#%d", of.Kind, of.Namespace, of.Name, number))
 }
 
 // newPendingPod is the pod of a number of a workload, for those up to another one.
 func newPendingPod(c workload.Pods, of workload.Ref, from, to int, prior types.UID) pendingPod {
 	pod := *c.Pod
-	pod.UID = podID(c, of, from)
+	pod.UID = podID(of, from)
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
 	return pendingPod{pod: &pod, more: to - from - 1, kind: of.Kind, later: c.Idle(), prior: prior}
 }
