@@ -87,7 +87,7 @@ func (p Plan) Guarded() []Change {
 //
 //   - when it would replace or take away more nodes than limit, unless that is nil;
 //   - when of the pools that reviews name it would be more nodes than they told of, by
-//     more than two and a fifth. A pull request counts that is merged and not applied
+//     more than two and more than a fifth. A pull request counts that is merged and not applied
 //     yet, or of which the revision has all, so that its merge was not noticed yet. The
 //     nodes of a pool are the same whoever reports of them: its largest number counts.
 //     Those of pools that no review names are only subject to limit;
