@@ -12,7 +12,7 @@ var (
 	errIncomplete  = errors.New("not deleted: what is wanted is not completely known")
 	errNotReplaced = errors.New("not deleted: a creation or update failed, and what is left may be needed until it succeeds")
 	errHeldChange  = errors.New("not deleted: a creation or update is held, and what is left may be needed until it is made")
-	errNodesStay   = errors.New("not changed: a deletion with which nodes go is held or was not made, and they need the engine and what they use in AWS until they are gone")
+	errNodesStay   = errors.New("not changed: a deletion with which nodes go is held or was not made, or this run deletes nothing, and they need the engine and what they use in AWS until they are gone")
 	errUnknown     = errors.New("not deleted: something of the same kind could not be compared, and may be what was to replace it")
 )
 
@@ -95,8 +95,13 @@ func kindOf(k state.Key) state.Key {
 func afterNodes(c plan.Change) bool { return c.Before != nil && c.Before.AfterNodes }
 
 // afterNodes skips the changes that come after nodes where a deletion with which nodes go is held
-// or was not made, in whatever target, and returns the changes otherwise.
+// or was not made, in whatever target, or may be missing in the plan since the run deletes nothing.
+// It returns the changes otherwise.
 func (r *run) afterNodes(last []int) []int {
+	if r.opts.NoDeletes {
+		r.skip(last, errNodesStay)
+		return nil
+	}
 	for _, res := range r.results {
 		c := res.Change
 		if c.Action == plan.Delete && !afterNodes(c) && !c.Standing() && res.Status != Applied && c.Before.Losses.Nodes() {

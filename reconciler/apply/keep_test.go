@@ -257,6 +257,13 @@ func TestWhatNodesNeedChangesAfterTheDeletionsWithWhichNodesGo(t *testing.T) {
 			want:    map[string]Status{"engine": Skipped, "pool": Skipped},
 		},
 		{
+			name:    "nothing may be deleted, so that the plan has no deletion",
+			changes: []plan.Change{engineOff(), change(plan.Update, "cluster", "map", 5)},
+			opts:    Options{NoDeletes: true},
+			want:    map[string]Status{"engine": Skipped, "map": Applied},
+			order:   []string{"map"},
+		},
+		{
 			name:    "the engine's update is held and the pool goes, the role does not",
 			changes: []plan.Change{held(engineOff()), role(), pool()},
 			want:    map[string]Status{"engine": Held, "role": Skipped, "pool": Applied},

@@ -260,6 +260,12 @@ func (d run) use(sync *v1alpha1.Sync, s *session) run {
 			others = append(others, withdrawn(sync, part))
 		}
 	}
+	// One that began to let something pass is used up as well where the annotation has it no more.
+	for _, part := range confirm.Tokens(sync.Status.LastAttemptedConfirm) {
+		if let, _ := d.done(sync, confirm.Purpose(part)); !let && d.idle(confirm.Purpose(part)) {
+			others = append(others, withdrawn(sync, part))
+		}
+	}
 	d.scope = out.Use(others...)
 	return d
 }

@@ -389,3 +389,31 @@ func TestWhatLosesTheMostIsPendingFirst(t *testing.T) {
 		t.Errorf("%d omitted, pending %v", status.PendingOmitted, status.Pending)
 	}
 }
+
+// A token that began to let something pass is good for one time also where it is taken back in between.
+func TestATokenThatWasTakenBackIsNotGoodAgain(t *testing.T) {
+	s, token := waitingStage(t)
+	s.cluster.refused["pool"] = "a webhook denied the request"
+	s.confirm(token)
+	s.later()
+	if got := s.sync().Status.LastAttemptedConfirm; got != token || s.cluster.live["pool"] == "" {
+		t.Fatalf("attempted %q, cluster %v", got, s.cluster.live)
+	}
+	s.confirm("")
+	delete(s.cluster.refused, "pool")
+	s.commit("cluster/pool=1", "cluster/map=1", "cluster/other=1")
+	s.later()
+	if got := s.sync().Status; got.LastHandledConfirm != token || got.LastAttemptedConfirm != "" {
+		t.Errorf("handled %q, attempted %q", got.LastHandledConfirm, got.LastAttemptedConfirm)
+	}
+	s.commit("cluster/map=1", "cluster/other=1")
+	s.later()
+	if again := s.asks("PruneHeld"); again == token {
+		t.Errorf("it asks for %s again", again)
+	}
+	s.confirm(token)
+	s.later()
+	if s.cluster.live["pool"] == "" {
+		t.Error("deleted by a token that was used")
+	}
+}

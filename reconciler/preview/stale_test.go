@@ -57,7 +57,7 @@ func TestTheNodesThatAMergeLeavesStale(t *testing.T) {
 	blind.Reviewed = nil
 	open := rolling("EC2NodeClass/gpu@1")
 	open.Phase = v1alpha1.PullRequestPlanned
-	doubt, drifted := "EC2NodeClass gpu: Karpenter has not looked", []string{"cpu-1 NodePoolDrifted"}
+	doubt, drifted := "EC2NodeClass gpu: Karpenter has not reconciled", []string{"cpu-1 NodePoolDrifted"}
 	tests := map[string]struct {
 		edit  func([]client.Object) []client.Object
 		items []v1alpha1.PullRequestStatus

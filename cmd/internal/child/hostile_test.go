@@ -99,7 +99,7 @@ var deeds = map[string]func(out *writer, in *reader) error{
 	},
 	"fault": func(*writer, *reader) error { return fault() },
 	"fault with memory": func(*writer, *reader) error {
-		full := make([]byte, 320<<20)
+		full := make([]byte, 700<<20) // More than this test's own process, whose maximum a child inherits.
 		for i := 0; i < len(full); i += 4096 {
 			full[i] = 1
 		}
@@ -219,7 +219,7 @@ func TestAChildThatMisbehavesIsAnErrorThatAPersonUnderstands(t *testing.T) {
 		"a goroutine of it panics":                {"panic", Limits{}, state.Fix, "RenderFailed", `rendering ended unexpectedly: "panic: odd"`},
 		"it reads where nothing is":               {"dereference nil", Limits{}, state.Fix, "RenderFailed", "invalid memory address or nil pointer dereference"},
 		"its runtime faults":                      {"fault", Limits{}, state.Fix, "RenderFailed", `rendering ended unexpectedly: "SIGSEGV: segmentation violation"`},
-		"its runtime faults with its memory full": {"fault with memory", Limits{Memory: 512 << 20}, state.Fix, "LimitExceeded", "rendering took more than 512 MiB of memory"},
+		"its runtime faults with its memory full": {"fault with memory", Limits{Memory: 1 << 30}, state.Fix, "LimitExceeded", "rendering took more than 1024 MiB of memory"},
 		"it complains a lot and gives up":         {"complain", Limits{}, state.Fix, "RenderFailed", `rendering ended unexpectedly: "Error: nothing works xxx`},
 		"somebody kills it":                       {"be killed", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: killed"},
 		"somebody terminates it":                  {"be terminated", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: terminated"},

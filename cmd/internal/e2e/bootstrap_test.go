@@ -265,7 +265,7 @@ func (l *laptop) kept() {
 	if err := l.hand.Delete(l.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: engineSystem}}); err != nil {
 		l.Fatal(err)
 	}
-	l.expect(l.types("uninstall", "--yes", "--timeout=10m"), 0, "was not given up", "1 node of the pools would go on running")
+	l.expect(l.types("uninstall", "--yes", "--timeout=10m"), 0, "was not given up", "1 node of the pools would continue to run")
 	l.nothingOfOurs()
 	if err := l.nodes(1)(); err != nil {
 		l.Error(err)

@@ -87,7 +87,6 @@ func unlessUndefined(ctx context.Context, client *api.Client, of schema.GroupVer
 	if !apierrors.IsNotFound(err) {
 		return api.Refused(doing, err, false)
 	}
-	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	_, missing := client.Get(ctx, api.Ref{Resource: definitions, Name: of.GroupResource().String()})
 	switch {
 	case apierrors.IsNotFound(missing):
@@ -97,3 +96,5 @@ func unlessUndefined(ctx context.Context, client *api.Client, of schema.GroupVer
 	}
 	return fmt.Errorf("%s: they are defined and not served", doing)
 }
+
+var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}

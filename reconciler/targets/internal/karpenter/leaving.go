@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
@@ -23,8 +25,34 @@ func AwaitEngine(ctx context.Context, client *api.Client, doing string, deleting
 	if i := slices.IndexFunc(deleting, finalized); i >= 0 {
 		first = deleting[i].Kind + " " + deleting[i].Name
 	}
-	err := leaving(ctx, client, func(kind, name string, _ bool) { first = kind + " " + name })
-	return await(doing, first, err)
+	err := leaving(ctx, client, func(kind, name string, _ bool) {
+		if first == "" || kind == "NodeClaim" {
+			first = kind + " " + name
+		}
+	})
+	if err != nil || first != "" {
+		return await(doing, first, err)
+	}
+	for _, each := range []struct {
+		kind    string
+		of      schema.GroupVersionResource
+		awaited func(*metav1.PartialObjectMetadata) bool
+	}{
+		{"Node", schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, func(m *metav1.PartialObjectMetadata) bool {
+			return slices.Contains(m.Finalizers, karpv1.TerminationFinalizer)
+		}},
+		{"CustomResourceDefinition", definitions, func(m *metav1.PartialObjectMetadata) bool { return defines(m.Name) }},
+	} {
+		err := client.Names(ctx, api.Ref{Resource: each.of}, "", "", func(m *metav1.PartialObjectMetadata) {
+			if m.DeletionTimestamp != nil && each.awaited(m) {
+				first = each.kind + " " + m.Name
+			}
+		})
+		if err != nil {
+			return api.Refused("listing "+each.of.Resource, err, false)
+		}
+	}
+	return await(doing, first, nil)
 }
 
 // AwaitNodes is an error as long as there are NodeClaims whose NodePool is being deleted or gone:
@@ -51,7 +79,18 @@ func await(doing, first string, err error) error {
 
 // finalized reports kinds that Karpenter has finalizers on, and those that take such along.
 func finalized(k state.Key) bool {
-	return k.Group == "karpenter.sh" && (k.Kind == "NodePool" || k.Kind == "NodeClaim") || k.Kind == "EC2NodeClass"
+	switch k.Kind {
+	case "NodePool", "NodeClaim":
+		return k.Group == "karpenter.sh"
+	case "CustomResourceDefinition":
+		return defines(k.Name)
+	}
+	return k.Kind == "EC2NodeClass" || k.Kind == "Node" && k.Group == ""
+}
+
+// defines reports whether a CustomResourceDefinition of that name defines a kind of Karpenter's.
+func defines(name string) bool {
+	return strings.HasSuffix(name, ".karpenter.sh") || strings.HasSuffix(name, ".karpenter.k8s.aws")
 }
 
 // leaving gives the NodeClaims and EC2NodeClasses that are being deleted, or are about to be, to
