@@ -257,6 +257,11 @@ func TestWhatNodesNeedChangesAfterTheDeletionsWithWhichNodesGo(t *testing.T) {
 			want:    map[string]Status{"engine": Skipped, "pool": Skipped},
 		},
 		{
+			name:    "the deletion of the pool is held, and only the role's deletion comes last",
+			changes: []plan.Change{role(), held(pool())},
+			want:    map[string]Status{"role": Skipped, "pool": Held},
+		},
+		{
 			name:    "nothing may be deleted, so that the plan has no deletion",
 			changes: []plan.Change{engineOff(), change(plan.Update, "cluster", "map", 5)},
 			opts:    Options{NoDeletes: true},
@@ -330,5 +335,26 @@ func TestNothingComesAfterDeletionsThatCouldNotBeRecorded(t *testing.T) {
 	}}, one(w), Options{})
 	if d := cmp.Diff(map[string]Status{"engine": Skipped, "old": Skipped, "role": Skipped}, statuses(got)); d != "" || got.Err() == nil {
 		t.Errorf("statuses (-want +got):\n%s\nerr %v", d, got.Err())
+	}
+}
+
+// What comes last is deleted only if the plan still holds by then.
+func TestThePlanIsAskedOnceMoreBeforeWhatComesLast(t *testing.T) {
+	asked := 0
+	var made []string
+	_, _, byName := two(&journal{}, func(_ context.Context, c plan.Change) error {
+		made = append(made, c.Key.Name)
+		return nil
+	})
+	got := Run(t.Context(), plan.Plan{Changes: []plan.Change{
+		nodes(change(plan.Delete, "cluster", "pool", 0)), last(nodes(change(plan.Delete, "aws", "role", 0))),
+	}}, byName, Options{Order: inOrder.Order, BeforeDeletes: func(context.Context) error {
+		if asked++; asked > 1 {
+			return errors.New("suspended")
+		}
+		return nil
+	}})
+	if d := cmp.Diff([]string{"pool"}, made); d != "" || asked != 2 || got.Err() == nil {
+		t.Errorf("asked %d times, sent (-want +got):\n%s\nerr %v", asked, d, got.Err())
 	}
 }

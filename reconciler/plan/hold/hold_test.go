@@ -44,6 +44,22 @@ func TestReasonsAreReadAsOneSentence(t *testing.T) {
 	}
 }
 
+// What others wrote is masked by itself.
+func TestSecretsInWhatOthersWroteAreMasked(t *testing.T) {
+	const secret = "ghp_0123456789abcdefABCDEF"
+	for name, of := range map[string]Reason{
+		"what goes with a deletion":    {Rule: DeletionLosses, Facts: Facts{Object: "A/a", Detail: "denied: " + secret}},
+		"why nothing can be predicted": {Rule: MaxNodesReplaced, Facts: Facts{Nodes: &Nodes{Unknown: "denied: " + secret, Max: new(int)}}},
+		"why more may be replaced":     {Rule: MaxNodesReplaced, Facts: Facts{Nodes: &Nodes{Uncertain: "denied: " + secret, Max: new(int)}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := of.String(); strings.Contains(got, secret) || !strings.Contains(got, "denied: (masked)") {
+				t.Error(got)
+			}
+		})
+	}
+}
+
 // A rule is an enum of the API, and its text is for people alone.
 func TestRulesAreNamedAsReasonsOfConditionsAre(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/kinds/sync.md")

@@ -216,3 +216,24 @@ func TestAllWaysInWhichOneChangeLosesAreOneRemoval(t *testing.T) {
 		})
 	}
 }
+
+func TestNodesGoWithWhatCountsThem(t *testing.T) {
+	for name, tt := range map[string]struct {
+		of   Counts
+		want bool
+	}{
+		"nothing":                   {nil, false},
+		"a Node":                    {Counts{"Node": 1}, true},
+		"a NodeClaim":               {Counts{"NodeClaim": 1}, true},
+		"a NodePool":                {Counts{"NodePool": 1}, true},
+		"what could not be counted": {Counts{Uncounted: 1}, true},
+		"pods alone":                {Counts{"Pod": 7}, false},
+		"none of a kind":            {Counts{"Node": 0}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tt.of.Nodes(); got != tt.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
