@@ -93,6 +93,14 @@ func raisePools(ctx context.Context, conn *connection, progress io.Writer) error
 	return nil
 }
 
+// suspended is what a person reads once the Sync is suspended.
+func suspended(sync *v1alpha1.Sync) string {
+	if sync.DeletionTimestamp != nil {
+		return fmt.Sprintf("Sync %s is suspended; it is being deleted, and leaves what is not deleted yet", sync.Name)
+	}
+	return fmt.Sprintf("Sync %s is suspended; resume it with: poolwright resume %s", sync.Name, sync.Name)
+}
+
 func newSuspend(conn *connection, streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "suspend [SYNC]",
@@ -105,7 +113,7 @@ func newSuspend(conn *connection, streams Streams) *cobra.Command {
 				if err := cl.Patch(ctx, sync, client.MergeFrom(before)); err != nil {
 					return fmt.Errorf("suspending Sync %s: %w", sync.Name, err)
 				}
-				fmt.Fprintf(streams.Err, "Sync %s is suspended; resume it with: poolwright resume %s\n", sync.Name, sync.Name)
+				fmt.Fprintln(streams.Err, suspended(sync))
 				return nil
 			})
 		},

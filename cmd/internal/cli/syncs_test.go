@@ -155,3 +155,15 @@ func TestARequestAfterAWrongTokenPrintsThatItFitsNothing(t *testing.T) {
 		})
 	}
 }
+
+func TestASyncThatIsBeingDeletedIsNotToBeResumed(t *testing.T) {
+	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev"}}
+	if got := suspended(sync); !strings.Contains(got, "poolwright resume dev") {
+		t.Error(got)
+	}
+	now := metav1.Now()
+	sync.DeletionTimestamp = &now
+	if got := suspended(sync); strings.Contains(got, "resume") || !strings.Contains(got, "being deleted") {
+		t.Error(got)
+	}
+}
