@@ -8,11 +8,8 @@ import (
 )
 
 const (
-	pluginName     = "nvidia-device-plugin"
-	nameLabel      = "app.kubernetes.io/name"
-	managedByLabel = "app.kubernetes.io/managed-by"
-	configFolder   = "/etc/nvidia-device-plugin"
-	kubeletFolder  = "/var/lib/kubelet/device-plugins"
+	configFolder  = "/etc/nvidia-device-plugin"
+	kubeletFolder = "/var/lib/kubelet/device-plugins"
 )
 
 // daemonSet runs the plugin on the GPU nodes of the pools.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"strings"
+
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -194,4 +196,51 @@ func (e *expansion) result() state.Set {
 		}
 	}
 	return state.NewSet(append(all, e.made...)...)
+}
+
+// selection are the pools that a profile serves.
+func (e *expansion) selection(p gpu.Profile) selection {
+	if p.Name == e.sharing.Default {
+		return selection{allBut: true, names: e.sharing.Others(p.Name)}
+	}
+	return selection{names: p.Pools}
+}
+
+// builtin are the declared pools whose nodes run a plugin of their own: two on one
+// node would register the same resource in turns.
+//
+// They are known by EC2NodeClasses that are declared beside them. Of a pool or a
+// class that is declared elsewhere nothing is known here, and no label that Karpenter
+// or Bottlerocket gives to a node tells the system that it runs, by which a DaemonSet
+// could keep off: the plugin comes to such nodes too. Their name is in the node's
+// status, so that package readiness passes over our pod there.
+func (e *expansion) builtin() []string {
+	var out []string
+	for _, pool := range e.pools {
+		ref := at(pool.Object, "spec", "template", "spec", "nodeClassRef")
+		kind, _ := ref["kind"].(string)
+		name, _ := ref["name"].(string)
+		if (kind == "" || kind == "EC2NodeClass") && e.bottlerocket[name] {
+			out = append(out, pool.Key.Name)
+		}
+	}
+	return out
+}
+
+// isBottlerocket tells it from an EC2NodeClass. Its family goes before the alias,
+// as in Karpenter.
+func isBottlerocket(class map[string]any) bool {
+	spec := at(class, "spec")
+	if family, _ := spec["amiFamily"].(string); family != "" {
+		return strings.EqualFold(family, "Bottlerocket")
+	}
+	terms, _ := spec["amiSelectorTerms"].([]any)
+	for _, t := range terms {
+		term, _ := t.(map[string]any)
+		alias, _ := term["alias"].(string)
+		if family, _, _ := strings.Cut(alias, "@"); strings.EqualFold(family, "bottlerocket") {
+			return true
+		}
+	}
+	return false
 }

@@ -28,7 +28,7 @@ func (k *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		k.forget(ctx, node.Name)
 		return reconcile.Result{}, nil
 	}
-	scene, err := k.readPlugin(ctx, k.cfg.Cache, k.cfg.Sharing.Read)
+	scene, err := readPlugin(ctx, k.cfg.Cache, k.cfg.Sharing.Read)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -41,7 +41,7 @@ type nodeView struct {
 
 // readPlugin reads the DevicePlugin by one way and all else by another; both are the
 // cache's, or neither.
-func (k *Controller) readPlugin(ctx context.Context, from client.Reader, share func(context.Context) (gpu.Sharing, error)) (*pluginView, error) {
+func readPlugin(ctx context.Context, from client.Reader, share func(context.Context) (gpu.Sharing, error)) (*pluginView, error) {
 	sharing, err := share(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading how GPUs are shared: %w", err)

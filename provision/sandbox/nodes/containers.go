@@ -7,8 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/deviceplugin"
@@ -17,25 +15,6 @@ import (
 
 // maxTerminationMessage is how much of a container's log a kubelet keeps as its last words.
 const maxTerminationMessage = 2048
-
-// showPlugin writes into the plugin's pod what became of its container. A container
-// that never ended is left to kwok. False means that it must be tried again.
-func (k *kubelet) showPlugin(run *pluginRun) bool {
-	if run.life == nil || run.source.pod == nil {
-		return true
-	}
-	pod := run.source.pod
-	want := withContainer(pod, run.life.Container(), k.simulator.config.Clock.Now())
-	if want == nil || apiequality.Semantic.DeepEqual(want.Status, pod.Status) {
-		return true
-	}
-	_, err := k.simulator.config.Client.CoreV1().Pods(pod.Namespace).UpdateStatus(k.ctx, want, metav1.UpdateOptions{})
-	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && k.ctx.Err() == nil {
-		k.simulator.config.Log.Warn("posting a container's state failed; it is repeated", "pod", pod.Namespace+"/"+pod.Name, "error", err.Error())
-	}
-	// A conflict means that the pod changed: it will be seen, and compared again.
-	return err == nil
-}
 
 // withContainer returns a copy of the plugin's pod whose status shows the container,
 // nil when the container never ended. It is the pod itself, as far as its status

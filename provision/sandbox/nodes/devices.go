@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/admission"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/devicemanager"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/deviceplugin"
@@ -62,7 +64,7 @@ func (k *kubelet) stepDevices(run *pluginRun, now time.Time) time.Duration {
 	k.mu.Lock()
 	k.devices.Sync(now, served)
 	k.mu.Unlock()
-	if !k.showPlugin(run) {
+	if !k.updatePluginStatus(run) {
 		wait = min(wait, retry)
 	}
 	return min(wait, k.postDevices(run, now))
@@ -116,4 +118,23 @@ func (k *kubelet) postDevices(run *pluginRun, now time.Time) time.Duration {
 	run.posted, run.changed = known, time.Time{}
 	k.notify(Devices, strings.Join(said, ", "))
 	return resync
+}
+
+// updatePluginStatus writes into the plugin's pod what became of its container. A container
+// that never ended is left to kwok. False means that it must be tried again.
+func (k *kubelet) updatePluginStatus(run *pluginRun) bool {
+	if run.life == nil || run.source.pod == nil {
+		return true
+	}
+	pod := run.source.pod
+	want := withContainer(pod, run.life.Container(), k.simulator.config.Clock.Now())
+	if want == nil || apiequality.Semantic.DeepEqual(want.Status, pod.Status) {
+		return true
+	}
+	_, err := k.simulator.config.Client.CoreV1().Pods(pod.Namespace).UpdateStatus(k.ctx, want, metav1.UpdateOptions{})
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && k.ctx.Err() == nil {
+		k.simulator.config.Log.Warn("posting a container's state failed; it is repeated", "pod", pod.Namespace+"/"+pod.Name, "error", err.Error())
+	}
+	// A conflict means that the pod changed: it will be seen, and compared again.
+	return err == nil
 }

@@ -20,14 +20,14 @@ type landing struct {
 
 // landings are the declared pools whose GPU nodes the pods can run on, by labels
 // and taints, in the order in which Karpenter tries them.
-func (c *checker) landings(w workload) []landing {
+func (r *repository) landings(w workload) []landing {
 	if w.pod.NodeName != "" {
 		return nil
 	}
 	var out []landing
 	choices := alternatives(w.pod)
-	for _, p := range c.pools {
-		if !c.toleratesAll(w.pod.Tolerations, p.taintList()) {
+	for _, p := range r.pools {
+		if !r.toleratesAll(w.pod.Tolerations, p.taintList()) {
 			continue
 		}
 		on := p.reachable(choices)
@@ -149,7 +149,7 @@ func knownLabel(key string) bool {
 
 // toleratesAll reports whether pods with these tolerations can run on nodes with
 // these taints. One that only makes the scheduler hesitate keeps nobody away.
-func (c *checker) toleratesAll(tolerations []corev1.Toleration, taints []corev1.Taint) bool {
+func (r *repository) toleratesAll(tolerations []corev1.Toleration, taints []corev1.Taint) bool {
 	return !slices.ContainsFunc(taints, func(t corev1.Taint) bool {
 		return t.Effect != corev1.TaintEffectPreferNoSchedule && !tolerated(tolerations, t)
 	})

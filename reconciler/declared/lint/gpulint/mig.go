@@ -1,11 +1,8 @@
 package gpulint
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -92,30 +89,4 @@ func models(types []instanceType) string {
 	}
 	slices.Sort(out)
 	return strings.Join(slices.Compact(out), ", ")
-}
-
-// installs reports whether the repository runs an image with one of these in its
-// name, or has somebody else install such a chart.
-func (c *checker) installs(parts ...string) bool {
-	has := func(text string) bool {
-		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
-	}
-	for _, w := range c.workloads {
-		if slices.ContainsFunc(slices.Concat(w.pod.InitContainers, w.pod.Containers), func(o corev1.Container) bool { return has(o.Image) }) {
-			return true
-		}
-	}
-	for _, item := range c.items {
-		switch item.Key.Kind {
-		case "ClusterPolicy", "NVIDIADriver":
-			if item.Key.Group == "nvidia.com" {
-				return true
-			}
-		case "HelmRelease", "HelmChart", "Application", "ApplicationSet":
-			if raw, err := json.Marshal(item.Object["spec"]); err == nil && has(string(raw)) {
-				return true
-			}
-		}
-	}
-	return false
 }

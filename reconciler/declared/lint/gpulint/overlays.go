@@ -3,25 +3,7 @@ package gpulint
 import (
 	"fmt"
 	"slices"
-
-	"github.com/poolwright/poolwright/provision/catalog"
-	"github.com/poolwright/poolwright/reconciler/state"
 )
-
-// nodeOverlay is what matters of a NodeOverlay.
-type nodeOverlay struct {
-	Spec struct {
-		Weight       int64                 `json:"weight"`
-		Requirements []catalog.Requirement `json:"requirements"`
-		Capacity     map[string]any        `json:"capacity"`
-	} `json:"spec"`
-}
-
-// overlay is a NodeOverlay that the repository declares.
-type overlay struct {
-	nodeOverlay
-	item state.Item
-}
 
 // The weights of the overlays which a DevicePlugin makes: of pools that a profile
 // names, and of those that have the default profile because none does. A test
@@ -30,28 +12,6 @@ const (
 	namedWeight   = 10_000
 	defaultWeight = 9_999
 )
-
-func (c *checker) readOverlay(item state.Item) {
-	o := overlay{item: item}
-	if read(item.Object, &o.nodeOverlay) {
-		c.overlay = append(c.overlay, o)
-	}
-}
-
-// overlaid reports whether some overlay adds a resource.
-func (c *checker) overlaid(resource string) bool {
-	return slices.ContainsFunc(c.overlay, func(o overlay) bool { _, ok := o.Spec.Capacity[resource]; return ok })
-}
-
-// recounted reports whether an overlay says how many GPUs nodes of a pool have.
-func (c *checker) recounted(p *pool) bool {
-	return slices.ContainsFunc(c.overlay, func(o overlay) bool { _, names := o.Spec.Capacity[whole]; return names && o.canApply(p) })
-}
-
-// canApply reports whether the overlay can apply to GPU nodes of the pool.
-func (o overlay) canApply(p *pool) bool {
-	return p.mayHave(o.Spec.Requirements) && slices.ContainsFunc(p.gpus, func(t instanceType) bool { return t.satisfies(o.Spec.Requirements) })
-}
 
 // overlays finds overlays that say of the same GPUs what a DevicePlugin says.
 func (c *checker) overlays() {

@@ -161,15 +161,6 @@ func needs(pod corev1.PodSpec) (cpu, memory float64) {
 	return cpu, memory
 }
 
-// asked is a request, which is the limit where only that is written.
-func asked(requests, limits corev1.ResourceList, name corev1.ResourceName) float64 {
-	q, ok := requests[name]
-	if !ok {
-		q = limits[name]
-	}
-	return q.AsApproximateFloat64()
-}
-
 // podsThatFit is how many of the pods fit on a node, by the rough share of it that is
 // left beside the system and the kubelet.
 func podsThatFit(t instanceType, cpu, memory float64) int {

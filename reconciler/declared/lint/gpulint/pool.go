@@ -15,6 +15,12 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
+// resources of GPUs by their names in objects.
+const (
+	whole  = string(gpu.Resource)
+	shared = string(gpu.SharedResource)
+)
+
 // nodePool is what matters of a NodePool.
 type nodePool struct {
 	Metadata struct {
@@ -64,14 +70,14 @@ type pool struct {
 	served  bool
 }
 
-func (c *checker) readPool(item state.Item) {
+func (r *repository) readPool(item state.Item) {
 	p := &pool{item: item, name: item.Key.Name}
 	if !read(item.Object, &p.nodePool) {
-		c.partial = true
+		r.partial = true
 		return
 	}
 	requirements := p.requirements()
-	for _, t := range c.offered {
+	for _, t := range r.offered {
 		if !t.satisfies(requirements) {
 			continue
 		}
@@ -80,9 +86,9 @@ func (c *checker) readPool(item state.Item) {
 			p.gpus = append(p.gpus, t)
 		}
 	}
-	p.known = c.knows(requirements)
-	p.profile, p.served = c.sharing.For(p.name)
-	c.pools = append(c.pools, p)
+	p.known = r.knows(requirements)
+	p.profile, p.served = r.sharing.For(p.name)
+	r.pools = append(r.pools, p)
 }
 
 // requirements are those of the pool's nodes, labels of the template among them.
@@ -144,15 +150,15 @@ func (p *pool) withoutGPUs() bool { return p.known && len(p.types) > 0 && len(p.
 
 // knows reports whether the catalog holds all types with GPUs, whose families
 // begin with g or p, that the requirements name.
-func (c *checker) knows(requirements []catalog.Requirement) bool {
-	for _, r := range requirements {
-		if r.Operator != "In" || !r.ByType() || strings.HasSuffix(r.Key, "/arch") {
+func (r *repository) knows(requirements []catalog.Requirement) bool {
+	for _, req := range requirements {
+		if req.Operator != "In" || !req.ByType() || strings.HasSuffix(req.Key, "/arch") {
 			continue
 		}
-		if strings.HasSuffix(r.Key, "instance-type") || strings.HasSuffix(r.Key, "-family") || strings.HasSuffix(r.Key, "-category") {
-			for _, v := range r.Values {
-				one := catalog.Requirement{Key: r.Key, Operator: "In", Values: []string{v}}
-				if strings.IndexAny(v, "gp") == 0 && !slices.ContainsFunc(c.offered, func(t instanceType) bool { return one.Met(t.labels) }) {
+		if strings.HasSuffix(req.Key, "instance-type") || strings.HasSuffix(req.Key, "-family") || strings.HasSuffix(req.Key, "-category") {
+			for _, v := range req.Values {
+				one := catalog.Requirement{Key: req.Key, Operator: "In", Values: []string{v}}
+				if strings.IndexAny(v, "gp") == 0 && !slices.ContainsFunc(r.offered, func(t instanceType) bool { return one.Met(t.labels) }) {
 					return false
 				}
 			}

@@ -21,7 +21,7 @@ func TestPoolsShareTheTypesThatTheyMayHave(t *testing.T) {
 		items = append(items, state.Item{Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: fmt.Sprint(i)}, Version: "v1",
 			Object: map[string]any{"spec": map[string]any{}}})
 	}
-	c := newChecker(declared.Declared{Set: state.NewSet(items...)}, types)
+	c := readRepository(declared.Declared{Set: state.NewSet(items...)}, types)
 	if len(c.pools) != 2 || len(c.pools[0].types) == 0 || len(c.pools[0].gpus) == 0 {
 		t.Fatalf("there are %d pools", len(c.pools))
 	}

@@ -5,6 +5,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"encoding/json"
+	"slices"
+	"strings"
+
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -43,13 +47,13 @@ type podSpecOf struct {
 	Spec corev1.PodSpec `json:"spec"`
 }
 
-func (c *checker) readWorkload(item state.Item) {
+func (r *repository) readWorkload(item state.Item) {
 	w := workload{item: item, path: "spec.template.spec", atOnce: 1}
 	if item.Key.Group+"/"+item.Key.Kind == "/Pod" {
 		var pod podSpecOf
 		if read(item.Object, &pod) {
 			w.path, w.pod = "spec", pod.Spec
-			c.workloads = append(c.workloads, w)
+			r.workloads = append(r.workloads, w)
 		}
 		return
 	}
@@ -79,7 +83,7 @@ func (c *checker) readWorkload(item state.Item) {
 	default:
 		w.atOnce = bounded(o.Spec.Replicas)
 	}
-	c.workloads = append(c.workloads, w)
+	r.workloads = append(r.workloads, w)
 }
 
 func parallel(parallelism, completions *int64) int {
@@ -139,4 +143,45 @@ func nvidia(list corev1.ResourceList) []string {
 		}
 	}
 	return sortedKeys(named)
+}
+
+// installs reports whether the repository runs an image with one of these in its
+// name, or has somebody else install such a chart.
+func (r *repository) installs(parts ...string) bool {
+	has := func(text string) bool {
+		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
+	}
+	for _, w := range r.workloads {
+		if slices.ContainsFunc(slices.Concat(w.pod.InitContainers, w.pod.Containers), func(o corev1.Container) bool { return has(o.Image) }) {
+			return true
+		}
+	}
+	for _, item := range r.items {
+		switch item.Key.Kind {
+		case "ClusterPolicy", "NVIDIADriver":
+			if item.Key.Group == "nvidia.com" {
+				return true
+			}
+		case "HelmRelease", "HelmChart", "Application", "ApplicationSet":
+			if raw, err := json.Marshal(item.Object["spec"]); err == nil && has(string(raw)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// amountOf is the whole number of a resource in a container's list.
+func amountOf(list corev1.ResourceList, name string) int64 {
+	q := list[corev1.ResourceName(name)]
+	return q.Value()
+}
+
+// asked is a request, which is the limit where only that is written.
+func asked(requests, limits corev1.ResourceList, name corev1.ResourceName) float64 {
+	q, ok := requests[name]
+	if !ok {
+		q = limits[name]
+	}
+	return q.AsApproximateFloat64()
 }

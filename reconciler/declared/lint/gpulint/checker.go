@@ -1,0 +1,52 @@
+package gpulint
+
+import (
+	"fmt"
+
+	"github.com/poolwright/poolwright/reconciler/declared/lint"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// checker collects what the checks find in a repository.
+type checker struct {
+	*repository
+	findings []Finding
+}
+
+// mistake reports what cannot work, by the path of the field; an empty path is the
+// object.
+func (c *checker) mistake(item state.Item, path, format string, args ...any) {
+	c.report(item, path, false, fmt.Sprintf(format, args...))
+}
+
+// advise reports what works, and otherwise than may be meant.
+func (c *checker) advise(item state.Item, path, format string, args ...any) {
+	c.report(item, path, true, fmt.Sprintf(format, args...))
+}
+
+func (c *checker) report(item state.Item, path string, advice bool, text string) {
+	if path != "" {
+		text = path + ": " + text
+	}
+	c.findings = append(c.findings, Finding{Key: item.Key, Origin: lint.At(c.documents, item, path), Text: text, Field: path, Advice: advice})
+}
+
+// Finding is one thing that is wrong, or may be other than it looks.
+type Finding struct {
+	// Key is the object's.
+	Key state.Key
+	// Origin is the place of the field.
+	Origin state.Origin
+	// Text names the field, says what happens and what to do.
+	Text string
+	// Field is as state.Problem has it.
+	Field string
+	// Advice is true for what works, and otherwise or dearer than its author may
+	// think; false for what cannot work.
+	Advice bool
+}
+
+// Problem is the finding as one of lint's.
+func (f Finding) Problem() state.Problem {
+	return state.Problem{Origin: f.Origin, Message: f.Key.String() + ": " + f.Text, Object: f.Key, Field: f.Field}
+}
