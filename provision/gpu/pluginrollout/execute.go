@@ -62,9 +62,6 @@ func (r *Roller) take(ctx context.Context, s *step) (time.Duration, error) {
 	return s.again, err
 }
 
-// errBehind tells that a cache does not show the newest state yet.
-var errBehind = errors.New("the cache is behind")
-
 // onlyConflicts tells that all that went wrong is to have looked at an old state.
 func onlyConflicts(err error) bool {
 	if err == nil {

@@ -1,6 +1,8 @@
 package pluginrollout
 
 import (
+	"errors"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -33,3 +35,6 @@ func (r *Roller) caughtUp(nodes []corev1.Node) bool {
 	r.wrote = waits
 	return len(waits) == 0
 }
+
+// errBehind tells that a cache does not show the newest state yet.
+var errBehind = errors.New("the cache is behind")

@@ -2,8 +2,6 @@ package pluginrollout
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -11,8 +9,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/provision/gpu/readiness"
@@ -23,6 +19,15 @@ const (
 	poolLabel       = "karpenter.sh/nodepool"
 	registeredLabel = "karpenter.sh/registered"
 	disruptedTaint  = "karpenter.sh/disrupted"
+)
+
+const (
+	// minReady is how long a new plugin must have agreed without a break, as
+	// minReadySeconds of a DaemonSet. The kubelet reports what a node offers every
+	// 10 s; before that, the numbers may still be those of the old plugin.
+	minReady = 15 * time.Second
+	// defaultTimeout is for profiles without a ReadyTimeout.
+	defaultTimeout = 10 * time.Minute
 )
 
 // fleet is every node with GPUs that a profile serves, sorted by name.
@@ -46,46 +51,6 @@ type member struct {
 	health readiness.Health
 	// agreed is for how long the node has agreed, as far as this process saw.
 	agreed time.Duration
-}
-
-// readNodes reads the fleet. It is errBehind while the cache does not show what this
-// process did.
-func (r *Roller) readNodes(ctx context.Context) (fleet, error) {
-	sharing, err := r.Sharing(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading how GPUs are shared: %w", err)
-	}
-	var (
-		nodes corev1.NodeList
-		pods  corev1.PodList
-		sets  appsv1.DaemonSetList
-		ours  = []client.ListOption{client.UnsafeDisableDeepCopy, client.InNamespace(gpu.PluginNamespace), client.HasLabels{gpu.ProfileLabel}}
-	)
-	if err := r.Cache.List(ctx, &pods, ours...); err != nil {
-		return nil, fmt.Errorf("listing the device plugin's pods: %w", err)
-	}
-	if err := r.Cache.List(ctx, &sets, ours...); err != nil {
-		return nil, fmt.Errorf("listing the device plugin's DaemonSets: %w", err)
-	}
-	if err := r.Cache.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing nodes: %w", err)
-	}
-	if !r.caughtUp(nodes.Items) {
-		return nil, errBehind
-	}
-	on := map[string][]*corev1.Pod{}
-	for i := range pods.Items {
-		on[pods.Items[i].Spec.NodeName] = append(on[pods.Items[i].Spec.NodeName], &pods.Items[i])
-	}
-	var out fleet
-	for i := range nodes.Items {
-		if m := newMember(&nodes.Items[i], sharing, sets.Items, on[nodes.Items[i].Name]); m != nil {
-			out = append(out, m)
-		}
-	}
-	slices.SortFunc(out, func(a, b *member) int { return cmp.Compare(a.node.Name, b.node.Name) })
-	r.observe(out)
-	return out, nil
 }
 
 // newMember is nil for a node that no profile serves, for one without GPUs, to which
@@ -120,23 +85,6 @@ func newMember(node *corev1.Node, sharing gpu.Sharing, sets []appsv1.DaemonSet, 
 
 func newer(a, b *corev1.Pod) bool {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) > 0
-}
-
-// observe keeps since when each node agrees, and forgets pods that are gone.
-func (r *Roller) observe(f fleet) {
-	now, seen := r.Clock.Now(), map[types.UID]time.Time{}
-	for _, m := range f {
-		if !m.agrees() {
-			continue
-		}
-		since, known := r.agreed[m.plugin.UID]
-		if !known {
-			since = now
-		}
-		seen[m.plugin.UID] = since
-		m.agreed = now.Sub(since)
-	}
-	r.agreed = seen
 }
 
 // revision is what a pod made now would carry. It is the template's, which the

@@ -26,15 +26,7 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-const (
-	controllerName = "poolwright.gpu.rollout"
-	// minReady is how long a new plugin must have agreed without a break, as
-	// minReadySeconds of a DaemonSet. The kubelet reports what a node offers every
-	// 10 s; before that, the numbers may still be those of the old plugin.
-	minReady = 15 * time.Second
-	// defaultTimeout is for profiles without a ReadyTimeout.
-	defaultTimeout = 10 * time.Minute
-)
+const controllerName = "poolwright.gpu.rollout"
 
 // Config is what a Roller works with. All fields but OnChange are needed.
 type Config struct {
