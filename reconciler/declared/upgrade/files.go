@@ -81,7 +81,7 @@ func (f *files) folder(folder string, depth int) error {
 		case e.IsDir():
 			err = f.folder(name, depth+1)
 		case e.Type().IsRegular() && (manifest.IsManifest(name) || e.Name() == "Kustomization"):
-			err = f.file(name)
+			err = f.readFile(name)
 		}
 		if err != nil {
 			return err
@@ -90,9 +90,9 @@ func (f *files) folder(folder string, depth int) error {
 	return nil
 }
 
-// file reads one. What does not parse is another command's to complain of, unless
+// readFile reads one. What does not parse is another command's to complain of, unless
 // it looks like something to upgrade.
-func (f *files) file(name string) error {
+func (f *files) readFile(name string) error {
 	content, err := f.tree.Read(name)
 	if err != nil {
 		if f.tree.Err() != nil {
@@ -137,17 +137,17 @@ func (f *files) old(content []byte) bool {
 // collect finds the objects of a page.
 func (f *files) collect(p *page) {
 	for _, d := range p.docs {
-		f.object(p, d.Node, d.Node, nil, 0)
+		f.collectObject(p, d.Node, d.Node, nil, 0)
 	}
 }
 
-func (f *files) object(p *page, n, root, items *yaml.Node, depth int) {
+func (f *files) collectObject(p *page, n, root, items *yaml.Node, depth int) {
 	if n.Kind != yaml.MappingNode {
 		return
 	}
 	if in := yamlnode.Get(n, "items"); in != nil && in.Kind == yaml.SequenceNode && strings.HasSuffix(yamlnode.Text(yamlnode.Get(n, "kind")), "List") && depth < 5 {
 		for _, item := range in.Content {
-			f.object(p, item, root, in, depth+1)
+			f.collectObject(p, item, root, in, depth+1)
 		}
 		return
 	}

@@ -1,13 +1,12 @@
 package upgrade
 
 import (
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade/internal/canonical"
 	"github.com/poolwright/poolwright/reconciler/declared/upgrade/internal/table"
 	"github.com/poolwright/poolwright/reconciler/declared/upgrade/internal/yamlnode"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -58,7 +57,7 @@ func (r *run) oldName(s string) bool {
 
 // fromItem makes an object of an item.
 func (r *run) fromItem(item state.Item, index int) *object {
-	o := &object{file: item.Origin.File, line: item.Origin.Line, node: toNode(item.Object), item: index}
+	o := &object{file: item.Origin.File, line: item.Origin.Line, node: canonical.Node(item.Object), item: index}
 	r.identify(o)
 	return o
 }
@@ -108,71 +107,6 @@ func (l *numbering) number(n, written *yaml.Node) {
 	}
 }
 
-// toNode is a canonical value as a node, keys in their order.
-func toNode(v any) *yaml.Node {
-	switch v := v.(type) {
-	case map[string]any:
-		n := yamlnode.Mapping()
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			n.Content = append(n.Content, yamlnode.Scalar(k), toNode(v[k]))
-		}
-		return n
-	case []any:
-		n := yamlnode.List()
-		for _, e := range v {
-			n.Content = append(n.Content, toNode(e))
-		}
-		return n
-	case string:
-		return yamlnode.Scalar(v)
-	case int64:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: strconv.FormatInt(v, 10)}
-	case float64:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: strconv.FormatFloat(v, 'g', -1, 64)}
-	case bool:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: strconv.FormatBool(v)}
-	}
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}
-}
-
-// toValue is toNode's reverse.
-func toValue(n *yaml.Node) any {
-	switch n.Kind {
-	case yaml.MappingNode:
-		m := make(map[string]any, len(n.Content)/2)
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			m[n.Content[i].Value] = toValue(n.Content[i+1])
-		}
-		return m
-	case yaml.SequenceNode:
-		l := make([]any, 0, len(n.Content))
-		for _, e := range n.Content {
-			l = append(l, toValue(e))
-		}
-		return l
-	default: // a scalar: toNode makes nothing else
-		return scalarValue(n)
-	}
-}
-
-func scalarValue(n *yaml.Node) any {
-	switch n.Tag {
-	case "!!int":
-		if i, err := strconv.ParseInt(n.Value, 10, 64); err == nil {
-			return i
-		}
-	case "!!float":
-		if f, err := strconv.ParseFloat(n.Value, 64); err == nil {
-			return f
-		}
-	case "!!bool":
-		return n.Value == "true"
-	case "!!null":
-		return nil
-	}
-	return n.Value
-}
-
 // toItem makes an item of an upgraded object.
 func (o *object) toItem(items []state.Item) state.Item {
 	var item state.Item
@@ -187,7 +121,7 @@ func (o *object) toItem(items []state.Item) state.Item {
 		version = o.apiVersion
 	}
 	item.Key.Group, item.Key.Kind, item.Key.Name, item.Version = o.group(), o.kind, o.name(), version
-	value, _ := toValue(o.node).(map[string]any)
+	value, _ := canonical.Value(o.node).(map[string]any)
 	item.Object = value
 	return item
 }

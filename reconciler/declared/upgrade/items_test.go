@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade/internal/canonical"
 	"github.com/poolwright/poolwright/reconciler/declared/upgrade/internal/yamlnode"
 )
 
@@ -23,7 +24,7 @@ func TestTheLinesOfManyFieldsAreFoundByReadingTheirMappingOnce(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(text.String()), &written); err != nil {
 		t.Fatal(err)
 	}
-	n := toNode(map[string]any{"spec": value})
+	n := canonical.Node(map[string]any{"spec": value})
 	var lines numbering
 	lines.number(n, written.Content[0])
 	if lines.read != fields+1 {
@@ -39,7 +40,7 @@ func TestTheLinesOfManyFieldsAreFoundByReadingTheirMappingOnce(t *testing.T) {
 
 func TestOfAKeyThatIsWrittenTwiceTheFirstCounts(t *testing.T) {
 	one := func(line int) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: "a", Line: line} }
-	n := toNode(map[string]any{"a": "b"})
+	n := canonical.Node(map[string]any{"a": "b"})
 	var lines numbering
 	lines.number(n, yamlnode.Mapping(one(1), yamlnode.Scalar("b"), one(2), yamlnode.Scalar("b")))
 	if got := n.Content[0].Line; got != 1 {

@@ -17,7 +17,7 @@ func (r *run) rename() {
 	for _, o := range r.objects {
 		if !o.blocked {
 			w := walk{run: r, object: o, visited: map[*yaml.Node]bool{}}
-			w.node(o.node, "")
+			w.walkNode(o.node, "")
 		}
 	}
 }
@@ -29,7 +29,7 @@ type walk struct {
 }
 
 // node reads a node below a key.
-func (w *walk) node(n *yaml.Node, key string) {
+func (w *walk) walkNode(n *yaml.Node, key string) {
 	if w.visited[n] {
 		return
 	}
@@ -39,11 +39,11 @@ func (w *walk) node(n *yaml.Node, key string) {
 		w.toleration(n, key)
 		w.keys(n)
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			w.node(n.Content[i+1], n.Content[i].Value)
+			w.walkNode(n.Content[i+1], n.Content[i].Value)
 		}
 	case yaml.SequenceNode:
 		for _, item := range n.Content {
-			w.node(item, key)
+			w.walkNode(item, key)
 		}
 	case yaml.ScalarNode:
 		w.scalar(n, key)

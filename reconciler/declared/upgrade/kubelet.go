@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	sigsyaml "sigs.k8s.io/yaml"
 
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade/internal/canonical"
 	"github.com/poolwright/poolwright/reconciler/declared/upgrade/internal/yamlnode"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -129,7 +129,7 @@ func (r *run) moveKubelets(pools, classes []*object) {
 	for _, o := range pools {
 		r.respell(o)
 		if class, one := r.classOf(o, className(o)); one && !class.blocked {
-			wants[class] = append(wants[class], want{o, canonical(yamlnode.Get(o.node, "spec.template.spec.kubelet"))})
+			wants[class] = append(wants[class], want{o, canonical.JSON(yamlnode.Get(o.node, "spec.template.spec.kubelet"))})
 		}
 	}
 	for _, class := range classes {
@@ -167,7 +167,7 @@ func (r *run) respell(o *object) {
 func (r *run) kubeletOf(class *object, wants []want) {
 	// By name, so that the loop, which has no order of files, decides the same.
 	slices.SortStableFunc(wants, func(a, b want) int { return strings.Compare(a.pool.name(), b.pool.name()) })
-	base := canonical(yamlnode.Get(class.node, "spec.kubelet"))
+	base := canonical.JSON(yamlnode.Get(class.node, "spec.kubelet"))
 	for i := range wants {
 		if wants[i].settings == "" {
 			wants[i].settings = base // a pool that says nothing takes what the class has
@@ -226,7 +226,7 @@ func values(n *yaml.Node) int {
 func (r *run) split(class *object, w want, original *yaml.Node) *object {
 	name := class.name() + "-" + state.Hash(w.settings)[:8]
 	if there, _ := r.nearest(class.file, r.named(name)); there != nil && r.together(there.file, class.file) {
-		if canonical(yamlnode.Get(there.node, "spec.kubelet")) == w.settings {
+		if canonical.JSON(yamlnode.Get(there.node, "spec.kubelet")) == w.settings {
 			return there
 		}
 		r.block(w.pool, "", "its kubelet settings need a copy of EC2NodeClass %s, and there is another %s already; rename that", class.name(), name)
@@ -254,23 +254,4 @@ func (r *run) split(class *object, w want, original *yaml.Node) *object {
 	r.identify(copied)
 	copied.rules = nil
 	return copied
-}
-
-// canonical is a text that two nodes of the same meaning share; empty for one that
-// holds nothing.
-func canonical(n *yaml.Node) string {
-	if yamlnode.Absent(n) {
-		return ""
-	}
-	c := yamlnode.List(yamlnode.Fresh(n))
-	yamlnode.WriteOut(c)
-	b, err := yaml.Marshal(c.Content[0])
-	if err != nil {
-		return ""
-	}
-	j, err := sigsyaml.YAMLToJSON(b)
-	if err != nil || strings.TrimSpace(string(j)) == "null" {
-		return ""
-	}
-	return string(j)
 }

@@ -31,14 +31,14 @@ func (f *files) kustomization(p *page) {
 				continue
 			}
 			for _, n := range patches.Content {
-				f.patch(p, n)
+				f.collectPatch(p, n)
 			}
 		}
 	}
 }
 
-// patch reads one patch of a kustomization.
-func (f *files) patch(p *page, n *yaml.Node) {
+// collectPatch reads one patch of a kustomization.
+func (f *files) collectPatch(p *page, n *yaml.Node) {
 	file, inline := yamlnode.Text(yamlnode.Get(n, "path")), yamlnode.Get(n, "patch")
 	if n.Kind == yaml.ScalarNode && !strings.Contains(n.Value, "\n") {
 		file = n.Value

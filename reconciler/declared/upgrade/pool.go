@@ -1,7 +1,6 @@
 package upgrade
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -32,9 +31,6 @@ func (r *run) shape(o *object) {
 		r.block(o, "metadata", "metadata.name is missing; add it")
 	}
 }
-
-// numbered is a whole number of seconds.
-var numbered = regexp.MustCompile(`^[0-9]{1,10}$`)
 
 // checkPool blocks a pool that v1 cannot express.
 func (r *run) checkPool(o *object) {

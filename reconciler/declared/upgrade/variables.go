@@ -68,3 +68,6 @@ func (r *run) listed(o *object, line int, selector string, values *yaml.Node) {
 		}
 	}
 }
+
+// numbered is a whole number of seconds.
+var numbered = regexp.MustCompile(`^[0-9]{1,10}$`)
