@@ -31,11 +31,11 @@ type Proposal struct {
 func Propose(ctx context.Context, before, after declared.Declared, offline bool, worlds []NamedTarget, policies ...plan.Policy) (Proposal, error) {
 	was, err := survey(ctx, before, offline, worlds)
 	if err != nil {
-		return Proposal{}, fmt.Errorf("looking at the revision before the step: %w", err)
+		return Proposal{}, fmt.Errorf("reading the revision before the step: %w", err)
 	}
 	is, err := survey(ctx, after, offline, worlds)
 	if err != nil {
-		return Proposal{}, fmt.Errorf("looking at the revision after the step: %w", err)
+		return Proposal{}, fmt.Errorf("reading the revision after the step: %w", err)
 	}
 	out := Proposal{Problems: is.problems}
 	known := map[state.Problem]bool{}

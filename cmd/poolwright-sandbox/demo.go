@@ -78,7 +78,7 @@ func (d *demoCommand) run(cmd *cobra.Command) (err error) {
 		if err != nil {
 			fmt.Fprintln(progress, "Error:", err)
 		}
-		fmt.Fprintf(progress, "\nlook around:\n")
+		fmt.Fprintf(progress, "\ncommands for this sandbox:\n")
 		exports(progress, environment)
 		fmt.Fprintf(progress, "%s get syncs -A\n%s get nodepools,nodeclaims,nodes\n", environment.Kubectl, environment.Kubectl)
 		fmt.Fprintf(progress, "tail -f %s\n", run.Controller().Log())

@@ -153,7 +153,7 @@ func listColumn(name string, allowed []string, field func(*InstanceType) *[]stri
 			words := strings.Split(s, " ")
 			for i, word := range words {
 				if !slices.Contains(allowed, word) || slices.Contains(words[:i], word) {
-					return fmt.Errorf("%q is not a list of different words out of %q", s, allowed)
+					return fmt.Errorf("%q is not a list of different values of %q", s, allowed)
 				}
 			}
 			*field(t) = words

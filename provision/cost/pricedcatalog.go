@@ -53,11 +53,11 @@ func (m *pricedCatalog) open(p Pool, r catalog.Requirement) {
 	if r.Key == "node.kubernetes.io/instance-type" && r.Operator == "In" {
 		for _, value := range r.Values {
 			if found := variable().FindStringSubmatch(value); found != nil {
-				m.note("NodePool %s: ${%s} has no value here, so that the instance types that it stands for are left out; give it one with --substitute %s=VALUE or --sync-file.", name(p.Name), name(found[1]), name(found[1]))
+				m.note("NodePool %s: ${%s} has no value here, so that the instance types that it selects are left out; give it one with --substitute %s=VALUE or --sync-file.", name(p.Name), name(found[1]), name(found[1]))
 				continue
 			}
 			if _, known := m.types.Lookup(value); !known {
-				m.note("NodePool %s: the catalog of %s does not know instance type %s, so that it is left out.", name(p.Name), m.types.PriceDate(), name(value))
+				m.note("NodePool %s: the catalog of %s has no instance type %s, so that it is left out.", name(p.Name), m.types.PriceDate(), name(value))
 			}
 		}
 	}

@@ -90,7 +90,7 @@ func (m *pricedCatalog) since(was string, today catalog.Price) []Cause {
 // missing says why there is no price of today.
 func (m *pricedCatalog) missing(kind, capacity string) Cause {
 	if _, known := m.types.Lookup(kind); !known {
-		return because("unknown", "the catalog of %s does not know instance type %s", m.types.PriceDate(), kind)
+		return because("unknown", "the catalog of %s has no instance type %s", m.types.PriceDate(), kind)
 	}
 	return because("unknown", "the catalog of %s has no %s price of %s in %s", m.types.PriceDate(), capacity, kind, name(m.region))
 }

@@ -193,7 +193,7 @@ func (e *Engine) bindFresh(ctx context.Context, mgr manager.Manager) error {
 		}
 		versioned, ok := informer.(freshness.Cache)
 		if !ok {
-			return fmt.Errorf("watching %s: the manager's cache does not tell resource versions: do not replace NewInformer", kind.Kind)
+			return fmt.Errorf("watching %s: the manager's cache has no resource versions: do not replace NewInformer", kind.Kind)
 		}
 		watched = append(watched, freshness.Watched{Kind: kind, Cache: versioned})
 	}

@@ -23,7 +23,7 @@ func fenceAWS(config aws.Config, begin func() (end func(), err error)) aws.Confi
 				if operation := awsmiddleware.GetOperationName(ctx); !onlyReads(operation) {
 					end, err := begin()
 					if err != nil {
-						return middleware.FinalizeOutput{}, middleware.Metadata{}, fmt.Errorf("asking AWS to %s: %w", operation, err)
+						return middleware.FinalizeOutput{}, middleware.Metadata{}, fmt.Errorf("sending %s to AWS: %w", operation, err)
 					}
 					defer end()
 				}

@@ -23,7 +23,7 @@ func TestAPanicOfTheProviderIsAnErrorOfThatCall(t *testing.T) {
 		"instance types":   func() error { _, err := cloud.GetInstanceTypes(ctx, &karpv1.NodePool{}); return err },
 		"drift":            func() error { _, err := cloud.IsDrifted(ctx, claim); return err },
 	} {
-		if err := call(); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "gave up with") {
+		if err := call(); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "panicked with") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -144,7 +144,7 @@ func newer(live, want *apiextensionsv1.CustomResourceDefinition) string {
 		schema, known := ours[v.Name]
 		if !known {
 			if v.Storage || slices.Contains(live.Status.StoredVersions, v.Name) {
-				return fmt.Sprintf("it stores version %s, which Karpenter %s does not know", v.Name, KarpenterVersion)
+				return fmt.Sprintf("it stores version %s, which Karpenter %s does not have", v.Name, KarpenterVersion)
 			}
 			continue
 		}
@@ -152,7 +152,7 @@ func newer(live, want *apiextensionsv1.CustomResourceDefinition) string {
 			continue
 		}
 		if field := lacking(v.Schema.OpenAPIV3Schema, schema, v.Name); field != "" {
-			return fmt.Sprintf("it has the field %s, which Karpenter %s does not know", field, KarpenterVersion)
+			return fmt.Sprintf("it has the field %s, which Karpenter %s does not have", field, KarpenterVersion)
 		}
 	}
 	return ""
@@ -196,7 +196,7 @@ func waitServed(ctx context.Context, c client.Client, name string) error {
 		err = last
 	}
 	if err != nil {
-		return fmt.Errorf("waiting until CRD %q is served: %w: look at its conditions", name, err)
+		return fmt.Errorf("waiting until CRD %q is served: %w: its conditions name the cause", name, err)
 	}
 	return nil
 }

@@ -229,7 +229,7 @@ func (e *Engine) AddTo(ctx context.Context, mgr manager.Manager) (err error) {
 func (e *Engine) recovered(doing string, err *error) {
 	if p := recover(); p != nil {
 		e.log.Info("recovered from a panic", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-		*err = fmt.Errorf("%s: Karpenter gave up with %v: see the log for the place, correct the cause and start again", doing, p)
+		*err = fmt.Errorf("%s: Karpenter panicked with %v: the log has the stack trace; correct the cause and start again", doing, p)
 	}
 }
 

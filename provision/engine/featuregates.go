@@ -46,7 +46,7 @@ func validateGates(set map[string]bool) error {
 	slices.Sort(unknown)
 	var errs []error
 	for _, name := range unknown {
-		errs = append(errs, fmt.Errorf("spec.engine.featureGates has %q, which this Karpenter does not know: it knows %s", name, strings.Join(known, ", ")))
+		errs = append(errs, fmt.Errorf("spec.engine.featureGates has %q, which Karpenter does not have: its feature gates are %s", name, strings.Join(known, ", ")))
 	}
 	return errors.Join(errs...)
 }

@@ -150,7 +150,7 @@ func (p *providers) addZonalShift(ctx context.Context, clk clock.Clock) error {
 		return fmt.Errorf("reading EKS cluster %q for its zonal shifts: %w: allow eks:DescribeCluster", name, err)
 	}
 	if cluster.Cluster.Arn == nil {
-		return fmt.Errorf("reading EKS cluster %q for its zonal shifts: the answer has no ARN", name)
+		return fmt.Errorf("reading EKS cluster %q for its zonal shifts: the response has no ARN", name)
 	}
 	api := arczonalshift.NewFromConfig(p.config)
 	if _, err := api.GetManagedResource(ctx, &arczonalshift.GetManagedResourceInput{ResourceIdentifier: cluster.Cluster.Arn}); err != nil {
@@ -163,7 +163,7 @@ func (p *providers) addZonalShift(ctx context.Context, clk clock.Clock) error {
 func (p *providers) addImages(ctx context.Context, from surroundings) error {
 	v := version.NewDefaultProvider(from.kube, p.eks)
 	if err := v.UpdateVersion(ctx); err != nil {
-		return fmt.Errorf("reading the cluster's Kubernetes version: %w: check that the API server answers /version, or EKS DescribeCluster where the engine setting AWS.VersionFromEKS is on", err)
+		return fmt.Errorf("reading the cluster's Kubernetes version: %w: check that the API server serves /version, or EKS DescribeCluster where the engine setting AWS.VersionFromEKS is on", err)
 	}
 	parameters := ssmprovider.NewDefaultProvider(ssm.NewFromConfig(p.config), p.caches.ssm)
 	p.images = images{
@@ -224,9 +224,9 @@ func (c completeEKS) DescribeCluster(ctx context.Context, in *eks.DescribeCluste
 	case err != nil:
 		return nil, err
 	case out.Cluster == nil:
-		return nil, errors.New("EKS answered without a cluster")
+		return nil, errors.New("the response of EKS has no cluster")
 	case out.Cluster.KubernetesNetworkConfig == nil:
-		return nil, errors.New("EKS answered without the cluster's network configuration")
+		return nil, errors.New("the response of EKS has no network configuration")
 	}
 	return out, nil
 }

@@ -190,7 +190,7 @@ func (s Settings) validateNodes() error {
 	if n.Endpoint != "" {
 		if u, err := url.Parse(n.Endpoint); err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
 			// The value is not repeated: it may hold a password.
-			errs = append(errs, errors.New("the engine setting Nodes.Endpoint is not an https URL: give one without user info, or leave it out to ask EKS"))
+			errs = append(errs, errors.New("the engine setting Nodes.Endpoint is not an https URL: give one without user info, or leave it out to use that of EKS"))
 		}
 	}
 	if n.CABundle != "" {

@@ -107,7 +107,7 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 	}
 	status := sync.Status.DeepCopy()
 	v.write(status, sync, done)
-	set(status, sync, "Drifted", metav1.ConditionUnknown, "Terminating", "Drift is not looked for while the Sync is being deleted")
+	set(status, sync, "Drifted", metav1.ConditionUnknown, "Terminating", "Drift is not computed while the Sync is being deleted")
 	r.mismatch(sync, status)
 	r.Metrics.ready.WithLabelValues(sync.Name).Set(0)
 	r.Metrics.failures.WithLabelValues(sync.Name, v.reason).Inc()
@@ -139,7 +139,7 @@ func (r *SyncReconciler) unchanged(then *v1alpha1.Sync) func(context.Context) er
 		}
 		if now.UID != uid || now.Generation != generation || !now.DeletionTimestamp.IsZero() != leaving ||
 			now.Annotations[v1alpha1.ConfirmAnnotation] != confirmation {
-			return state.Failf(state.Retry, "Changed", "not deleted: Sync %s was changed since this run began; the next one goes by what it says now", name.Name)
+			return state.Failf(state.Retry, "Changed", "not deleted: Sync %s was changed since this run began; the next run uses its current spec", name.Name)
 		}
 		return nil
 	}

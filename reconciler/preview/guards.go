@@ -92,5 +92,5 @@ func pendingText(before []plan.Change) string {
 	if rest := len(before) - len(names); rest > 0 {
 		names = append(names, fmt.Sprintf("%d more", rest))
 	}
-	return "the nodes of what the base branch asks for and is not made yet count as well: " + strings.Join(names, ", ")
+	return "the nodes of what the base branch declares and is not made yet count as well: " + strings.Join(names, ", ")
 }

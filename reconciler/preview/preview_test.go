@@ -379,11 +379,11 @@ func TestTheNodesThatTheBaseHasYetToReplaceCountAsWell(t *testing.T) {
 		}, 1},
 		"another pool waits, and both are beyond the limit": {3, liveItems(a, poolItem("b", 7)), []report.Guard{
 			{Rule: "MaxNodesReplaced", Result: "held", Text: "would replace 4 nodes; guard.maxNodesReplaced is 3"},
-			{Rule: "MaxNodesReplaced", Result: "warning", Text: "the nodes of what the base branch asks for and is not made yet count as well: NodePool b"},
+			{Rule: "MaxNodesReplaced", Result: "warning", Text: "the nodes of what the base branch declares and is not made yet count as well: NodePool b"},
 		}, 1},
 		"another pool waits, and both are within the limit": {4, liveItems(a, poolItem("b", 7)), []report.Guard{
 			{Rule: "MaxNodesReplaced", Result: "ok", Text: "at most 4 nodes may be replaced unasked"},
-			{Rule: "MaxNodesReplaced", Result: "warning", Text: "the nodes of what the base branch asks for and is not made yet count as well: NodePool b"},
+			{Rule: "MaxNodesReplaced", Result: "warning", Text: "the nodes of what the base branch declares and is not made yet count as well: NodePool b"},
 		}, 0},
 	}
 	for name, tt := range tests {

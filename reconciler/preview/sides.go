@@ -64,11 +64,11 @@ func (p *Previewer) load(ctx context.Context, s Step) (sides, error) {
 	for _, key := range both {
 		item, _ := merged.Get(key)
 		out.notes = append(out.notes, plan.Note{Key: key, Origin: item.Origin, Warning: true, Text: s.BaseName +
-			" changed it as well since the two parted: Git may merge it otherwise, or ask; rebase to be sure"})
+			" changed it as well since the two parted: Git may merge it otherwise, or report a conflict; rebase to be sure"})
 	}
 	if tangled {
 		out.warnings = append(out.warnings, report.Guard{Rule: "merge", Result: "warning",
-			Text: s.BaseName + " changed this folder as well since the two parted, and it has a kustomization. Files that both changed, or that may be renamed, are not merged here but object by object: what one side's kustomization makes of the other side's objects is not seen; rebase to be sure"})
+			Text: s.BaseName + " changed this folder as well since the two parted, and it has a kustomization. Files that both changed, or that may be renamed, are not merged here but object by object: what one side's kustomization makes of the other side's objects is not computed; rebase to be sure"})
 	}
 	return out, nil
 }

@@ -25,7 +25,7 @@ func (p *Planner) Stale(ctx context.Context, since time.Time) ([]provision.Node,
 		return nil, err
 	}
 	if cluster == nil {
-		return nil, state.Failf(state.Wait, "NoCluster", "looking for nodes to be replaced: no Cluster says in which region they are; apply an object of that kind")
+		return nil, state.Failf(state.Wait, "NoCluster", "finding nodes to be replaced: no Cluster declares their region; apply an object of that kind")
 	}
 	fleet, err := (&impact.Fleet{Reader: p.Live}).Read(ctx, impact.ClusterOf(cluster.Spec))
 	if err != nil {
@@ -46,7 +46,7 @@ func (p *Planner) Stale(ctx context.Context, since time.Time) ([]provision.Node,
 	of := classesOf(fleet.NodePools)
 	for _, pool := range slices.Sorted(maps.Keys(unknown)) {
 		if awaited(sync.Status.PullRequests, pool, of[pool]) {
-			return left, state.Failf(state.Retry, fluxmeta.ProgressingReason, "looking for nodes to be replaced: %s", unknown[pool][0])
+			return left, state.Failf(state.Retry, fluxmeta.ProgressingReason, "finding nodes to be replaced: %s", unknown[pool][0])
 		}
 	}
 	return left, nil

@@ -75,7 +75,7 @@ func TestTheNodesThatAMergeLeavesStale(t *testing.T) {
 			func(all []client.Object) []client.Object { return all[:5] }, []v1alpha1.PullRequestStatus{rolling("NodePool/gpu@1")}, nil, doubt,
 		},
 		"are unknown without a Cluster": {
-			func(all []client.Object) []client.Object { return all[1:] }, []v1alpha1.PullRequestStatus{rolling("NodePool/cpu@1")}, nil, "no Cluster says in which region",
+			func(all []client.Object) []client.Object { return all[1:] }, []v1alpha1.PullRequestStatus{rolling("NodePool/cpu@1")}, nil, "no Cluster declares their region",
 		},
 	}
 	for name, tt := range tests {

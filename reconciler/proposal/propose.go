@@ -182,7 +182,7 @@ func (p *proposer) noteLive(c plan.Change, seen state.Item, planned plan.Change,
 		// Nothing is known of the live thing, as its target itself says.
 	case seen.Unasked:
 		if c.Action == plan.Update {
-			p.note(c, "is not applied by this Sync: whether it exists is not asked for a comment")
+			p.note(c, "is not applied by this Sync: for a comment, it is not read whether it exists")
 		}
 	case exists && !ours(seen):
 		p.foreign(c, planned)

@@ -415,7 +415,7 @@ func TestWhatAWorldWasNotAskedAboutIsNoDrift(t *testing.T) {
 		step, drift []string
 	}{
 		"not asked, and not changed": {unasked, one, nil, nil},
-		"not asked, and changed":     {unasked, two, []string{"update a x=1>2", "note a: is not applied by this Sync: whether it exists is not asked for a comment"}, nil},
+		"not asked, and changed":     {unasked, two, []string{"update a x=1>2", "note a: is not applied by this Sync: for a comment, it is not read whether it exists"}, nil},
 		"looked for, and not there":  {set(), one, nil, []string{"create a"}},
 	} {
 		t.Run(name, func(t *testing.T) {

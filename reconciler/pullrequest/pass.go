@@ -86,7 +86,7 @@ func (p *pass) run(ctx context.Context) {
 		p.s.backoff = limits.Backoff{}
 		p.owe()
 	}
-	log(ctx).V(1).Info("Looked at pull requests", "open", p.open, "after", p.after)
+	log(ctx).V(1).Info("Checked pull requests", "open", p.open, "after", p.after)
 }
 
 // list asks the forge what there is.

@@ -80,7 +80,7 @@ func (p *pass) failure(t task, err error, class state.Class) *publication {
 	what, why, news, after := "cannot be planned", cleaned(err), cleaned(err), ""
 	if class != state.Fix {
 		what, why, news = "cannot be planned now", word, word
-		after = "\nIt is tried again without anybody's doing. More stands in the Sync's `status.pullRequests`.\n"
+		after = "\nIt is retried automatically. The Sync's `status.pullRequests` has the details.\n"
 	}
 	a := &publication{
 		head: head, base: commit(p.sync.Status.LastAttemptedRevision), headline: what + ": " + plainText(cleaned(err)),

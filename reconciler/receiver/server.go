@@ -214,7 +214,7 @@ func (s *Server) process(ctx context.Context, r *http.Request) response {
 func (s *Server) syncOf(r *http.Request) (*v1alpha1.Sync, [][]byte, *response) {
 	unknown := &response{http.StatusNotFound, "unknown", "no Sync of this name takes webhooks: it needs spec.pullRequests, and the key " +
 		keyWebhook + " in the Secret that it names"}
-	failed := &response{http.StatusServiceUnavailable, "failed", "the API server does not answer"}
+	failed := &response{http.StatusServiceUnavailable, "failed", "the API server does not respond"}
 	lookup, cancel := context.WithTimeout(r.Context(), lookupTimeout)
 	defer cancel()
 	sync := &v1alpha1.Sync{}

@@ -66,5 +66,5 @@ func UnknownOf(sync *v1alpha1.Sync) Unknown {
 
 // Warning is the text about a variable that is one of them.
 func (u Unknown) Warning(variable string) string {
-	return fmt.Sprintf("${%s} is the value of SSM parameter %s, which is not read here, and fields that hold it are not judged; give it one with --substitute %s=VALUE", variable, u[variable], variable)
+	return fmt.Sprintf("${%s} is the value of SSM parameter %s, which is not read here, and fields that contain it are not validated; give it one with --substitute %s=VALUE", variable, u[variable], variable)
 }

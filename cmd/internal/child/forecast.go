@@ -34,7 +34,7 @@ func (r *Runner) Forecast(ctx context.Context, settings engine.Settings, before,
 	case told.Failure != nil:
 		return provision.Forecast{}, told.Failure.err()
 	case told.Forecast == nil:
-		return provision.Forecast{}, errors.New("reading what was forecast: the answer holds no forecast")
+		return provision.Forecast{}, errors.New("reading the forecast: the response has none")
 	}
 	return *told.Forecast, nil
 }

@@ -223,7 +223,7 @@ func TestAChildThatMisbehavesIsAnErrorThatAPersonUnderstands(t *testing.T) {
 		"it complains a lot and gives up":         {"complain", Limits{}, state.Fix, "RenderFailed", `rendering ended unexpectedly: "Error: nothing works xxx`},
 		"somebody kills it":                       {"be killed", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: killed"},
 		"somebody terminates it":                  {"be terminated", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: terminated"},
-		"it knows no such verb":                   {"frobnicate", Limits{}, state.Retry, "Failed", `starting a child: "Error: a child cannot \"frobnicate\": it knows forecast and load`},
+		"it has no such command":                  {"frobnicate", Limits{}, state.Retry, "Failed", `starting a child: "Error: a worker process has no command \"frobnicate\", only forecast and load`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -47,7 +47,7 @@ func (b *borrowed) ask(question byte, name string) ([]byte, error) {
 	}
 	switch {
 	case len(payload) == 0:
-		return nil, errors.New("the answer about a file is empty")
+		return nil, errors.New("the response about a file is empty")
 	case payload[0] != 0:
 		var r refusal
 		if err := json.Unmarshal(payload[1:], &r); err != nil {

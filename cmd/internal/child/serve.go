@@ -46,7 +46,7 @@ func Serve(ctx context.Context, verb string, in io.Reader, out io.Writer) error 
 	verbs := map[string]func(context.Context, *talk) (result, error){verbLoad: serveLoad, verbForecast: serveForecast}
 	do, ok := verbs[verb]
 	if !ok {
-		return fmt.Errorf("a child cannot %q: it knows %s, and is for poolwright itself to start", verb, strings.Join(slices.Sorted(maps.Keys(verbs)), " and "))
+		return fmt.Errorf("a worker process has no command %q, only %s; poolwright alone starts it", verb, strings.Join(slices.Sorted(maps.Keys(verbs)), " and "))
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -71,7 +71,7 @@ func Serve(ctx context.Context, verb string, in io.Reader, out io.Writer) error 
 // narrower: it is limited in memory anyway.
 const maxTalk = 1 << 30
 
-var errGone = errors.New("the input ended before the answer: who asked is gone, or sent what cannot be read")
+var errGone = errors.New("the input ended before the response was written: the parent process ended, or sent what cannot be parsed")
 
 // talk is the child's end of the conversation.
 type talk struct {
@@ -124,13 +124,13 @@ func (t *talk) serve(ctx context.Context, do func(context.Context, *talk) (resul
 	}
 	raw, err := json.Marshal(found)
 	if err != nil {
-		raw, err = json.Marshal(result{Failure: failureOf(fmt.Errorf("writing the answer: %w", err))})
+		raw, err = json.Marshal(result{Failure: failureOf(fmt.Errorf("writing the response: %w", err))})
 	}
 	if err != nil {
 		return err
 	}
 	if err := t.out.send(markResult, raw); err != nil {
-		return fmt.Errorf("answering: %w", err)
+		return fmt.Errorf("writing the response: %w", err)
 	}
 	return nil
 }

@@ -155,7 +155,7 @@ func (f *Fence) waitIdle(ctx context.Context) error {
 	case <-idle:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("keeping the leader lease until it expires, since %d requests are not answered yet: %w", n, context.Cause(ctx))
+		return fmt.Errorf("keeping the leader lease until it expires, since %d requests have no response yet: %w", n, context.Cause(ctx))
 	}
 }
 

@@ -60,7 +60,7 @@ func TestLintJudgesNoFieldThatHoldsAVariableWithoutAValue(t *testing.T) {
 	var want []string
 	for _, one := range []string{"4 POOL", "6 WEIGHT", "12 KIND", "18 CLUSTER_NAME", "19 ALIAS", "25 SPACE", "26 TOKEN"} {
 		line, name, _ := strings.Cut(one, " ")
-		want = append(want, "a.yaml:"+line+": warning: ${"+name+"} has no value here, and fields that hold it are not judged; give it one with --substitute "+name+"=VALUE, or name the Sync's manifest with --sync-file")
+		want = append(want, "a.yaml:"+line+": warning: ${"+name+"} has no value here, and fields that contain it are not validated; give it one with --substitute "+name+"=VALUE, or name the Sync's manifest with --sync-file")
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -105,7 +105,7 @@ spec:
 
 // What a parameter is, nobody knows without AWS; all other values are judged.
 func TestParametersAreNotJudgedWhereNobodyReadsThem(t *testing.T) {
-	const warned = "a.yaml:7: warning: ${AMI} is the value of SSM parameter /aws/service/x, which is not read here, and fields that hold it are not judged; give it one with --substitute AMI=VALUE"
+	const warned = "a.yaml:7: warning: ${AMI} is the value of SSM parameter /aws/service/x, which is not read here, and fields that contain it are not validated; give it one with --substitute AMI=VALUE"
 	const subnet = "a.yaml:8: EC2NodeClass.karpenter.k8s.aws/gpu: spec.subnetSelectorTerms[0].id:"
 	for name, c := range map[string]struct {
 		status string

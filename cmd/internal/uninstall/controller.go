@@ -59,7 +59,7 @@ func (u *Uninstall) awaitSuspension(ctx context.Context) error {
 		}
 		for _, s := range syncs {
 			if s.DeletionTimestamp.IsZero() && s.Status.ObservedGeneration < s.Generation {
-				return false, fmt.Sprintf("the controller has yet to see that Sync %s is suspended", s.Name), nil
+				return false, fmt.Sprintf("the controller has not observed yet that Sync %s is suspended", s.Name), nil
 			}
 		}
 		return true, "", nil
@@ -208,7 +208,7 @@ func (u *Uninstall) namespaceGone(ctx context.Context) error {
 func (u *Uninstall) others(ctx context.Context) ([]string, error) {
 	kube, err := discovery.NewDiscoveryClientForConfig(u.req.REST)
 	if err != nil {
-		return nil, fmt.Errorf("preparing to look into Namespace %s: %w", u.req.Namespace, err)
+		return nil, fmt.Errorf("preparing to list the objects of Namespace %s: %w", u.req.Namespace, err)
 	}
 	// An API that does not answer may hold something: it is an error.
 	lists, err := kube.ServerPreferredNamespacedResources()

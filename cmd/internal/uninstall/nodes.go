@@ -84,7 +84,7 @@ func (u *Uninstall) drain(ctx context.Context) error {
 		return len(claims) == 0, left(claims), nil
 	})
 	if err != nil {
-		return fmt.Errorf("draining nodes: %w; see kubectl get nodeclaims, and kubectl get pdb -A for what must not be evicted; run uninstall again to go on", err)
+		return fmt.Errorf("draining nodes: %w; kubectl get nodeclaims lists the nodes that are left, and kubectl get pdb -A what must not be evicted; run uninstall again to continue", err)
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func Plan(ctx context.Context, req Request) (*Uninstall, error) {
 		return nil, err
 	}
 	if u.found, err = u.inspect(ctx); err != nil {
-		return nil, fmt.Errorf("looking for what is installed: %w", err)
+		return nil, fmt.Errorf("finding what is installed: %w", err)
 	}
 	if !u.found.any() {
 		return u, nil
@@ -115,7 +115,7 @@ func (u *Uninstall) check() error {
 	case u.found.otherKarpenter != "":
 		return fmt.Errorf("--drain removes only nodes of the embedded engine: %s; leave --drain out", u.found.otherKarpenter)
 	case len(u.found.claims) > 0 && !u.found.lease.EngineRuns():
-		return errors.New("--drain needs the engine, which drains and terminates nodes, and it does not run: see kubectl get clusters -o wide for the reason, or leave --drain out and the nodes as they are")
+		return errors.New("--drain needs the engine, which drains and terminates nodes, and it does not run; kubectl get clusters -o wide shows the reason; without --drain the nodes stay as they are")
 	}
 	return nil
 }
@@ -192,7 +192,7 @@ func (u *Uninstall) schedule() {
 	add(u.req.Drain || f.lowered > 0, u.restorePools, "give the NodePools their limits back")
 	add(u.releases(), u.release, "remove Karpenter's finalizers from %s, which stay as they are", cmp.Or(f.finalized(u.req.Drain), "whatever has one then"))
 	add(len(f.syncs) > 0, u.deleteSyncs, "delete %s; what they applied stays", names("Sync", f.syncs))
-	add(len(f.inventories) > 0, u.forgetAll, "delete what the Syncs remembered (%s)", installation.Count(len(f.inventories), "object"))
+	add(len(f.inventories) > 0, u.forgetAll, "delete the records of the Syncs (%s)", installation.Count(len(f.inventories), "object"))
 	add(f.objects() > 0, u.removeObjects, "delete the installation: %s%s", installation.Count(f.objects(), "object"), f.kinds())
 	add(true, u.leave, "delete Namespace %s, if nothing else is in it", u.req.Namespace)
 }

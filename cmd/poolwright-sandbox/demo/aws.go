@@ -95,7 +95,7 @@ func send(r *http.Request, response any) error {
 	if resp.StatusCode != http.StatusOK {
 		var failure struct{ Message string }
 		_ = json.NewDecoder(resp.Body).Decode(&failure) // the status is enough
-		return fmt.Errorf("AWS answers %s %s%s with %s: %s", r.Method, r.URL.Path, r.Header.Get("X-Amz-Target"), resp.Status, failure.Message)
+		return fmt.Errorf("AWS responds to %s %s%s with %s: %s", r.Method, r.URL.Path, r.Header.Get("X-Amz-Target"), resp.Status, failure.Message)
 	}
 	if response == nil {
 		return nil

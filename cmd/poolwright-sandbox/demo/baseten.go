@@ -95,7 +95,7 @@ func (s *Run) untouched(ctx context.Context, before group) error {
 func unnamed(calls []aws.Call, instances []string) error {
 	for _, c := range calls {
 		if strings.Contains(c.Operation, "Nodegroup") && !strings.HasPrefix(c.Operation, "Describe") && !strings.HasPrefix(c.Operation, "List") {
-			return fmt.Errorf("somebody asked EKS for %s", c.Operation)
+			return fmt.Errorf("EKS received the request %s", c.Operation)
 		}
 		named := slices.ContainsFunc(instances, func(id string) bool { return strings.Contains(c.Params, id) })
 		if named && c.Key != personKey {

@@ -44,7 +44,7 @@ func (s *Run) interrupt(worker, again *workload) error {
 		if err := s.environment.AWS.Interrupt(i.ID); err != nil {
 			return err
 		}
-		again.marks.mark(spotInterrupted, "instance/"+i.ID, "EC2's notice: it takes this "+i.Type+" back in two minutes", at)
+		again.marks.mark(spotInterrupted, "instance/"+i.ID, "spot interruption notice of EC2: this "+i.Type+" is reclaimed in two minutes", at)
 		return nil
 	}
 	return fmt.Errorf("pool %s has no running instance to interrupt", worker.pool)
@@ -67,7 +67,7 @@ func (s *Run) drained(ctx context.Context, worker, again *workload) error {
 			return fmt.Errorf("it is there: %w", err)
 		}
 		now := time.Now()
-		worker.marks.mark(nodeDrained, node.Object, fmt.Sprintf("gone %.0f s after the notice", now.Sub(warned.At).Seconds()), now)
+		worker.marks.mark(nodeDrained, node.Object, fmt.Sprintf("gone %.0f s after the interruption notice", now.Sub(warned.At).Seconds()), now)
 		return nil
 	})
 }

@@ -141,7 +141,7 @@ func (m *Monitor) Check(ctx context.Context) error {
 	}
 	if _, err := resourceVersion(ctx, live, watched[0].Kind); err != nil {
 		m.Suspect()
-		return fmt.Errorf("the API server does not answer: %w", err)
+		return fmt.Errorf("the API server does not respond: %w", err)
 	}
 	if suspect {
 		if err := m.prove(ctx, live, watched, failures); err != nil {
@@ -168,7 +168,7 @@ func (m *Monitor) prove(ctx context.Context, live client.Reader, watched []Watch
 			version, err := resourceVersion(ctx, live, w.Kind)
 			if err != nil {
 				m.Suspect()
-				return fmt.Errorf("the API server does not answer: %w", err)
+				return fmt.Errorf("the API server does not respond: %w", err)
 			}
 			marks[w.Kind] = version
 		}

@@ -20,7 +20,7 @@ func (g Gates) account(ctx context.Context, cluster *ekstypes.Cluster, describeE
 	}
 	caller, err := sts.NewFromConfig(g.AWS).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
-		return unproven(Account, check, fmt.Errorf("asking STS for the caller's account: %w", brief(err)))
+		return unproven(Account, check, fmt.Errorf("getting the caller's account from STS: %w", brief(err)))
 	}
 	if got := aws.ToString(caller.Account); got != g.Account {
 		return refuse(Account, "give the controller credentials of the account in spec.account, or correct that field",
@@ -35,7 +35,7 @@ func (g Gates) account(ctx context.Context, cluster *ekstypes.Cluster, describeE
 	}
 	if name.AccountID != g.Account || name.Region != g.Region || strings.TrimPrefix(name.Resource, "cluster/") != g.Cluster {
 		return refuse(Account, "correct spec.name, spec.region and spec.account",
-			"EKS answers with %s, the Cluster claims %q in %s of account %s", name, g.Cluster, g.Region, g.Account)
+			"EKS returns %s, the Cluster declares %q in %s of account %s", name, g.Cluster, g.Region, g.Account)
 	}
 	return nil
 }

@@ -135,7 +135,7 @@ func (g Gates) describe(ctx context.Context) (*ekstypes.Cluster, error) {
 		return nil, fmt.Errorf("describing EKS cluster %q in %s: %w", g.Cluster, g.Region, brief(err))
 	}
 	if out.Cluster == nil {
-		return nil, fmt.Errorf("describing EKS cluster %q in %s: the answer has no cluster", g.Cluster, g.Region)
+		return nil, fmt.Errorf("describing EKS cluster %q in %s: the response has no cluster", g.Cluster, g.Region)
 	}
 	return out.Cluster, nil
 }

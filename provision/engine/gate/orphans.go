@@ -61,7 +61,7 @@ func (g Gates) CheckOrphans(ctx context.Context) error {
 	defer cancel()
 	found, err := g.findOrphans(ctx)
 	if err != nil {
-		return *unproven(Orphans, "wait, or look into the cause", err)
+		return *unproven(Orphans, "wait, or correct the cause", err)
 	}
 	if refusal := g.orphansRefusal(found); refusal != nil {
 		return *refusal

@@ -50,7 +50,7 @@ func SpotRoleMissing(ctx context.Context, cfg aws.Config) (bool, error) {
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("looking for the role %s: %w", SpotRole, err)
+		return false, fmt.Errorf("getting the role %s: %w", SpotRole, err)
 	}
 	return false, nil
 }

@@ -77,7 +77,7 @@ func (w *comparer) versions() bool {
 	theirs, err := version.ParseSemantic(w.karpenter.Version)
 	switch {
 	case err != nil:
-		w.differs("see which version its image is of: it must not be newer", "its image has no version; %s is embedded", ours)
+		w.differs("find out the version of its image: it must not be newer", "its image has no version; %s is embedded", ours)
 	case ours.LessThan(theirs):
 		w.obstacle("take a Poolwright that embeds it", "it is %s, newer than the embedded %s: taking over would be a downgrade", theirs, ours)
 	case theirs.LessThan(version.MustParseSemantic("1.1.0")):
@@ -88,7 +88,7 @@ func (w *comparer) versions() bool {
 		w.obstacle("upgrade it to 1.12 or newer by Karpenter's own guide first, so that what this replaces is replaced while nothing else changes",
 			"it is %s, and since 1.12 the CA bundle is part of the drift hash: every node may drift once", theirs)
 	case theirs.LessThan(ours):
-		w.differs("nothing, or upgrade it first to see what that brings", "it is %s, and %s is embedded: this is an upgrade, of which the kinds come first, when Poolwright starts", theirs, ours)
+		w.differs("nothing, or upgrade it first", "it is %s, and %s is embedded: this is an upgrade, of which the kinds come first, when Poolwright starts", theirs, ours)
 	default:
 		w.out.Equal = append(w.out.Equal, "version "+ours.String())
 	}
@@ -106,7 +106,7 @@ func (w *comparer) kinds(ctx context.Context) error {
 			return fmt.Errorf("reading how %s are stored: %w", name, err)
 		}
 		if old := slices.DeleteFunc(slices.Clone(crd.Status.StoredVersions), func(v string) bool { return v == "v1" }); len(old) > 0 {
-			w.obstacle("see that Karpenter has stored all of them anew, then take "+strings.Join(old, ", ")+" out of the CRD's status.storedVersions, as in Karpenter's guide to 1.1",
+			w.obstacle("make sure that Karpenter has stored all of them anew, then take "+strings.Join(old, ", ")+" out of the CRD's status.storedVersions, as in Karpenter's guide to 1.1",
 				"%s are, or may be, stored as %s", name, strings.Join(old, ", "))
 		}
 	}

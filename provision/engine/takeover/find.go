@@ -65,7 +65,7 @@ const BeforeAnnotation = "poolwright.dev/replicas-before-take-over"
 func Find(ctx context.Context, c client.Reader) ([]Karpenter, error) {
 	var list appsv1.DeploymentList
 	if err := c.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("looking for a Karpenter that runs already: %w", err)
+		return nil, fmt.Errorf("finding a Karpenter that runs already: %w", err)
 	}
 	var found []Karpenter
 	for i := range list.Items {

@@ -52,7 +52,7 @@ func (w *comparer) nodes(ctx context.Context, authority string) error {
 		w.reportReplaced(reason, names)
 	}
 	if left := w.out.Nodes - w.out.kept; len(why) == 0 && left > 0 {
-		w.differs("see that their NodePools and EC2NodeClasses are there, and kube-system's ConfigMap kube-root-ca.crt",
+		w.differs("make sure that their NodePools and EC2NodeClasses exist, and kube-system's ConfigMap kube-root-ca.crt",
 			"not compared, for what %s were made from, or the cluster's CA, is not there", nodeClaims(left))
 	} else if len(why) == 0 && w.out.Nodes > 0 {
 		w.out.Equal = append(w.out.Equal, fmt.Sprintf("drift hashes (NodePools %s, EC2NodeClasses %s)", karpv1.NodePoolHashVersion, awsv1.EC2NodeClassHashVersion))
@@ -74,8 +74,8 @@ func (w *comparer) reportReplaced(reason string, names []string) {
 	case already:
 		w.differs("nothing, or let it finish first", "drifted already: %s, which whoever runs them replaces", told)
 	case byClass:
-		w.obstacle("see that its "+caBundle+" is the controller's, and that nobody edits the classes at this moment",
-			"made from another EC2NodeClass, or with another CA bundle, than the engine sees, and so replaced: %s", told)
+		w.obstacle("make sure that its "+caBundle+" is the controller's, and that nobody edits the classes at this moment",
+			"made from another EC2NodeClass, or with another CA bundle, than the engine reads, and so replaced: %s", told)
 	case byPool:
 		w.obstacle("let it finish first, or undo the change of the NodePool", "made from another NodePool than there is now, and so replaced: %s", told)
 	case byVersion:

@@ -113,7 +113,7 @@ func configMap(ctx context.Context, c client.Reader, namespace, name string) (ma
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading what a Karpenter is told by ConfigMap %s/%s: %w", namespace, name, err)
+		return nil, fmt.Errorf("reading the settings of a Karpenter in ConfigMap %s/%s: %w", namespace, name, err)
 	}
 	return m.Data, nil
 }

@@ -121,7 +121,7 @@ func (s *step) decideNext(f fleet, astray []*member, now time.Time) {
 			continue
 		}
 		if set := m.set; !m.observed() {
-			s.because(m.profile.Name, fmt.Sprintf("waits: the DaemonSet controller has not seen DaemonSet %s/%s yet", set.Namespace, set.Name))
+			s.because(m.profile.Name, fmt.Sprintf("waits: the DaemonSet controller has not observed DaemonSet %s/%s yet", set.Namespace, set.Name))
 		}
 	}
 	for _, m := range astray {

@@ -76,7 +76,7 @@ func TestAnMPSDaemonIsLeftToItsUsersWhateverKarpenterCallsTheNode(t *testing.T) 
 	}
 }
 
-// unseen is a DaemonSet whose newest template its controller has not seen.
+// unseen is a DaemonSet whose newest template its controller has not observed.
 func unseen() *appsv1.DaemonSet {
 	out := set("ten", "new")
 	out.Generation = 3
@@ -87,7 +87,7 @@ func TestAPluginIsNotDeletedBeforeTheDaemonSetControllerHasSeenTheNewOne(t *test
 	s := newStage(t, unseen(), node("a1", starting), plugin("a1", "old", hour))
 	s.step()
 	s.goes("it would come back as it was")
-	s.is("a", "0 of 1 plugins replaced; waits: the DaemonSet controller has not seen DaemonSet kube-system/nvidia-device-plugin-ten yet")
+	s.is("a", "0 of 1 plugins replaced; waits: the DaemonSet controller has not observed DaemonSet kube-system/nvidia-device-plugin-ten yet")
 	change(s, set("ten", ""), func(d *appsv1.DaemonSet) { d.Status.ObservedGeneration = 3 })
 	s.step()
 	s.goes("seen", "a1")

@@ -218,12 +218,12 @@ func TestOneStep(t *testing.T) {
 			},
 		},
 		{
-			name: "a DaemonSet that its controller has not seen would bring back the old plugin",
+			name: "a DaemonSet that its controller has not observed would bring back the old plugin",
 			objects: []client.Object{
 				func() client.Object { d := set("ten", "new"); d.Generation = 3; return d }(),
 				node("a1"), plugin("a1", "old", hour), node("a2"), plugin("a2", "old", hour, unready),
 			},
-			states: map[string]string{"a": "0 of 2 plugins replaced; waits: the DaemonSet controller has not seen DaemonSet kube-system/nvidia-device-plugin-ten yet"},
+			states: map[string]string{"a": "0 of 2 plugins replaced; waits: the DaemonSet controller has not observed DaemonSet kube-system/nvidia-device-plugin-ten yet"},
 		},
 		{
 			name:    "without a DaemonSet nothing is old",

@@ -104,7 +104,7 @@ func Check(v View) Health {
 		out.Current = true
 		out.Agrees = differs == ""
 		if !out.Agrees {
-			out.Reason, out.Message = Mismatch, "Bottlerocket's own plugin offers "+differs+": set settings.kubelet-device-plugins.nvidia in the EC2NodeClass's userData to what the profile says"
+			out.Reason, out.Message = Mismatch, "Bottlerocket's own plugin offers "+differs+": set settings.kubelet-device-plugins.nvidia in the EC2NodeClass's userData as the profile declares"
 		}
 		return out
 	}

@@ -103,7 +103,7 @@ type Controller struct {
 func New(cfg Config) (*Controller, error) {
 	if cfg.Cache == nil || cfg.Client == nil || cfg.Live == nil || cfg.Sharing.Read == nil || cfg.Sharing.Peek == nil || cfg.Sharing.Live == nil || cfg.Replaces == nil || cfg.Backoff == nil ||
 		cfg.Recorder == nil || cfg.Registry == nil || cfg.Clock == nil {
-		return nil, errors.New("building the keeper of GPU nodes: all of its Config but Tell must be given")
+		return nil, errors.New("building the controller of GPU node readiness: a required field of its Config is not set")
 	}
 	if cfg.OnChange == nil {
 		cfg.OnChange = func() {}
@@ -132,7 +132,7 @@ func (k *Controller) SetupWithManager(mgr manager.Manager) error {
 		WatchesRawSource(source.Channel(k.refresh, handler.TypedEnqueueRequestsFromMapFunc(k.allNodes))).
 		Complete(k)
 	if err != nil {
-		return fmt.Errorf("registering the keeper of GPU nodes: %w", err)
+		return fmt.Errorf("registering the controller of GPU node readiness: %w", err)
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func (k *Controller) allNodes(ctx context.Context, _ struct{}) []reconcile.Reque
 func (k *Controller) requests(ctx context.Context, of func(pool string) bool) []reconcile.Request {
 	nodes, err := listNodes(ctx, k.cfg.Cache)
 	if err != nil {
-		k.cfg.Log.Error(err, "Looking for the nodes that a change concerns")
+		k.cfg.Log.Error(err, "Listing the nodes that a change concerns")
 		return nil
 	}
 	var out []reconcile.Request

@@ -157,7 +157,7 @@ func (k *Controller) forget(ctx context.Context, name string) {
 			k.series.forget(pool)
 		case err != nil:
 			// The next last node tries again; a series too many does no harm.
-			k.cfg.Log.Info("Could not tell whether a pool is gone, its metrics stay", "nodepool", pool, "error", err.Error())
+			k.cfg.Log.Info("Could not read whether a pool is gone; its metrics stay", "nodepool", pool, "error", err.Error())
 		}
 	}
 }

@@ -128,8 +128,8 @@ func (s *nodeView) templateDifference() string {
 	if made == declared {
 		return ""
 	}
-	return fmt.Sprintf("the DevicePlugin says %s, its DaemonSet %s was made for %s: the Sync has not applied it (drift: Report? another Sync?)",
-		declared, s.set.Name, cmp.Or(cut(made), "nothing that it tells"))
+	return fmt.Sprintf("the DevicePlugin declares %s, its DaemonSet %s was made for %s: the Sync has not applied it (drift: Report? another Sync?)",
+		declared, s.set.Name, cmp.Or(cut(made), "an unknown profile"))
 }
 
 // explain says why the node does not agree, as far as more shows than the node.

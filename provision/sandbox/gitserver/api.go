@@ -47,7 +47,7 @@ type StatusError struct {
 
 // Error names the call and Gitea's answer.
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("%s %s: the Git server answered %d %s: %s", e.Method, e.Path, e.Code, http.StatusText(e.Code), e.Message)
+	return fmt.Sprintf("%s %s: the Git server responded with %d %s: %s", e.Method, e.Path, e.Code, http.StatusText(e.Code), e.Message)
 }
 
 // CreateUser adds a user with a random password and a token for everything
@@ -205,7 +205,7 @@ func (s *Server) Call(ctx context.Context, user Account, method, path string, bo
 	// No more than a page of a long list; a cut answer fails to decode.
 	content, err := io.ReadAll(io.LimitReader(response.Body, 16<<20))
 	if err := errors.Join(err, response.Body.Close()); err != nil {
-		return fmt.Errorf("reading the answer of %s %s: %w", method, path, err)
+		return fmt.Errorf("reading the response of %s %s: %w", method, path, err)
 	}
 	if response.StatusCode >= 300 {
 		return refusal(method, path, response.StatusCode, content)
@@ -214,7 +214,7 @@ func (s *Server) Call(ctx context.Context, user Account, method, path string, bo
 		return nil
 	}
 	if err := json.Unmarshal(content, result); err != nil {
-		return fmt.Errorf("decoding the answer of %s %s: %w", method, path, err)
+		return fmt.Errorf("decoding the response of %s %s: %w", method, path, err)
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func (s *Server) Resume(ctx context.Context) error {
 func (s *Server) probe(ctx context.Context) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+"/api/healthz", nil)
 	if err != nil {
-		return fmt.Errorf("asking the Git server for its health: %w", err)
+		return fmt.Errorf("reading the health of the Git server: %w", err)
 	}
 	response, err := s.client.Do(request)
 	if err != nil {

@@ -153,7 +153,7 @@ func (k *kubelet) stop() {
 		delete(k.simulator.joined, node.Name)
 	}
 	k.simulator.mu.Unlock()
-	k.notify(Stopped, "the kubelet fell silent")
+	k.notify(Stopped, "the kubelet stopped reporting")
 }
 
 // feed lets kwok have something, unless the machine has stopped.

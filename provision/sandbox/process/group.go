@@ -79,7 +79,7 @@ func (g *Group) Keep() error {
 // order tells the reaper. It fails only when the reaper is gone.
 func (g *Group) order(format string, args ...any) error {
 	if _, err := fmt.Fprintf(g.orders, format+"\n", args...); err != nil {
-		return fmt.Errorf("telling the reaper: %w", err)
+		return fmt.Errorf("writing to the reaper: %w", err)
 	}
 	return nil
 }

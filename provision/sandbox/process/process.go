@@ -110,7 +110,7 @@ func (p *Process) Ready(ctx context.Context, probe func(context.Context) error) 
 			}
 			return p.err
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w; last answer: %w; its last log lines:\n%s",
+			return fmt.Errorf("waiting for %s: %w; last response: %w; its last log lines:\n%s",
 				p.spec.Name, context.Cause(ctx), err, Tail(p.spec.Log, tailLines))
 		case <-tick.C:
 		}

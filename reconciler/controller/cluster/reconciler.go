@@ -69,7 +69,7 @@ func (s *Supervisor) AddTo(mgr manager.Manager) error {
 	// while it stood by, and the status is now its own to write.
 	err := mgr.Add(onceElected(mgr.Elected(), func() { led <- event.GenericEvent{Object: &v1alpha1.Cluster{}} }))
 	if err != nil {
-		return fmt.Errorf("registering the look at the Cluster on leadership: %w", err)
+		return fmt.Errorf("registering the check of the Cluster on leadership: %w", err)
 	}
 	everywhere := false
 	err = ctrl.NewControllerManagedBy(mgr).

@@ -33,7 +33,7 @@ func Upgrades(d declared.Declared, folder string) ([]state.Problem, error) {
 	if len(changes) == 0 {
 		_, left, blocked, err := upgrade.Objects(d.Set.Items(), upgrade.Options{Documents: d.Documents()})
 		if err != nil {
-			return nil, fmt.Errorf("looking for Karpenter's old APIs: %w", err)
+			return nil, fmt.Errorf("finding objects of Karpenter's old APIs: %w", err)
 		}
 		for _, p := range blocked {
 			left = append(left, upgrade.Change{Origin: p.Origin, Grade: upgrade.Person, Text: p.Message})

@@ -222,7 +222,7 @@ func (in *inspector) keys(n *yaml.Node) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k := n.Content[i]
 		if k.Kind != yaml.ScalarNode {
-			in.problems = append(in.problems, state.Problem{Origin: in.doc.At(k), Message: "a key must be a plain word; quote it, or remove the braces of an unrendered template"})
+			in.problems = append(in.problems, state.Problem{Origin: in.doc.At(k), Message: "a key must be a plain scalar; quote it, or remove the braces of an unrendered template"})
 			continue
 		}
 		if first, dup := seen[k.Value]; dup && k.Value != "<<" {

@@ -134,16 +134,16 @@ func (a *applier) reread(o manifest.Object, before string, r result) (manifest.O
 	if len(docs) == 1 {
 		v, err := docs[0].Value()
 		if value, _ = v.(map[string]any); err != nil || value == nil {
-			a.problem(o.Origin, "with %s filled in, this is no Kubernetes object any more; look at the values' quotes", r.names())
+			a.problem(o.Origin, "with %s filled in, this is no Kubernetes object any more; check the values' quotes", r.names())
 			return o, false, nil
 		}
 	}
 	if value == nil {
-		a.problem(o.Origin, "with %s filled in, this is not one Kubernetes object any more; look at the values' quotes", r.names())
+		a.problem(o.Origin, "with %s filled in, this is not one Kubernetes object any more; check the values' quotes", r.names())
 		return o, false, nil
 	}
 	if path, ok := within(o.Value, value, nil); !ok {
-		a.problem(a.line(o.Origin, path), "with %s filled in, a value reaches beyond its own field, up to here; look at the values' quotes and brackets", r.names())
+		a.problem(a.line(o.Origin, path), "with %s filled in, a value reaches beyond its own field, up to here; check the values' quotes and brackets", r.names())
 		return o, false, nil
 	}
 	if !a.placed(o, value) || !a.named(o, value, r) {
@@ -198,7 +198,7 @@ func (a *applier) placed(o manifest.Object, value map[string]any) bool {
 	return len(a.problems) == before
 }
 
-const reserved = "this holds text of the form that stands for values of Secrets, which may not be written; remove it"
+const reserved = "this contains a placeholder of a Secret's value, which may not be written; remove it"
 
 func (a *applier) misplaced(at state.Origin, names []string) {
 	for _, name := range names {

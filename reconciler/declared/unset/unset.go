@@ -38,7 +38,7 @@ func (u Variables) warning(variable string) string {
 	if !u.Any {
 		return u.Parameters.Warning(variable)
 	}
-	return fmt.Sprintf("${%s} has no value here, and fields that hold it are not judged; give it one with --substitute %s=VALUE, or name the Sync's manifest with --sync-file", variable, variable)
+	return fmt.Sprintf("${%s} has no value here, and fields that contain it are not validated; give it one with --substitute %s=VALUE, or name the Sync's manifest with --sync-file", variable, variable)
 }
 
 // Warnings warns of the variables that have neither a value here nor a default, of each

@@ -60,7 +60,7 @@ func (r *run) checkIdentity(o *object, at string) {
 	case role && profile:
 		r.block(o, at+".role", "%s has role and instanceProfile; remove one", at)
 	case !role && !profile && r.defaultProfile(o) == nil:
-		r.block(o, at, "%s has neither role nor instanceProfile, which v1 wants (aws.defaultInstanceProfile of karpenter-global-settings is gone); write one", at)
+		r.block(o, at, "%s has neither role nor instanceProfile, which v1 requires (aws.defaultInstanceProfile of karpenter-global-settings is gone); write one", at)
 	}
 }
 
@@ -73,7 +73,7 @@ func (r *run) checkVolumes(o *object, at string) {
 	}
 	for _, m := range mappings.Content {
 		if ebs := yamlnode.Get(m, "ebs"); ebs != nil && yamlnode.Absent(yamlnode.Get(ebs, "volumeSize")) && yamlnode.Absent(yamlnode.Get(ebs, "snapshotID")) {
-			r.block(o, at+".blockDeviceMappings", "a volume of blockDeviceMappings has neither volumeSize nor snapshotID, one of which v1 wants; write how large it is")
+			r.block(o, at+".blockDeviceMappings", "a volume of blockDeviceMappings has neither volumeSize nor snapshotID, one of which v1 requires; write its size")
 			return
 		}
 	}
@@ -179,10 +179,10 @@ func (r *run) amiFamily(o *object, spec *yaml.Node) {
 		return
 	}
 	if family == "Custom" {
-		r.ask(o, line, "amiFamily Custom: the user data must register nodes with the taint karpenter.sh/unregistered:NoExecute, which v1 wants; look whether it does")
+		r.ask(o, line, "amiFamily Custom: the user data must register nodes with the taint karpenter.sh/unregistered:NoExecute, which v1 requires; check that it does")
 	}
 	if !yamlnode.Absent(terms) && r.unknown(yamlnode.Get(spec, "amiFamily")) {
-		r.ask(o, line, "amiFamily %s is kept as it is written: where its value is Ubuntu, make that AL2, and where it is Custom, the user data must register nodes with the taint karpenter.sh/unregistered:NoExecute, both of which v1 wants", family)
+		r.ask(o, line, "amiFamily %s is kept as it is written: where its value is Ubuntu, make that AL2, and where it is Custom, the user data must register nodes with the taint karpenter.sh/unregistered:NoExecute, both of which v1 requires", family)
 	}
 	alias := r.table.Aliases[family]
 	if alias == "" && yamlnode.HasVariable(yamlnode.Get(spec, "amiFamily")) {

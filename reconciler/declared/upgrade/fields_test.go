@@ -340,7 +340,7 @@ func TestWhatCannotBeUpgradedIsLeftAndSaysWhatToWrite(t *testing.T) {
 		"a second pool of the name":       {oldPool + oldRef + "---\n" + betaPool + betaRef, "there is a NodePool of this name, too (a.yaml:7)"},
 		"a second class of the name":      {template + alphaRest + "---\n" + betaClass + betaRest + "  amiFamily: AL2023\n", "there is an EC2NodeClass of this name, too"},
 		"selectors with very many values": {template + "  instanceProfile: r\n  securityGroupSelector: {a: b}\n  subnetSelector: {a: \"1,2,3,4,5,6\", b: \"1,2,3,4,5,6\"}\n", "becomes more than 30 terms"},
-		"a template that is not rendered": {"apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: {{ .Values.name }}}\n", "speaks of an old API of Karpenter and cannot be read"},
+		"a template that is not rendered": {"apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: {{ .Values.name }}}\n", "names an old API of Karpenter and cannot be parsed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := repo("a.yaml", c.object)

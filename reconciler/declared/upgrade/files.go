@@ -110,7 +110,7 @@ func (f *files) readFile(name string) error {
 	if len(problems) > 0 {
 		if f.old(content) {
 			p := problems[0]
-			f.run.changes = append(f.run.changes, Change{Origin: p.Origin, Grade: Person, Blocks: true, Text: "the file speaks of an old API of Karpenter and cannot be read: " + p.Message})
+			f.run.changes = append(f.run.changes, Change{Origin: p.Origin, Grade: Person, Blocks: true, Text: "the file names an old API of Karpenter and cannot be parsed: " + p.Message})
 		}
 		return nil
 	}

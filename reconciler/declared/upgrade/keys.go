@@ -138,7 +138,7 @@ func (r *run) definition(o *object) {
 	case "nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws":
 		versions := yamlnode.Get(o.node, "spec.versions")
 		if versions != nil && !slices.ContainsFunc(versions.Content, func(v *yaml.Node) bool { return yamlnode.Text(yamlnode.Get(v, "name")) == "v1" }) {
-			r.report(o, Person, "", "this definition knows no v1; remove it: Poolwright installs the one of its Karpenter")
+			r.report(o, Person, "", "this definition has no v1; remove it: Poolwright installs the one of its Karpenter")
 		}
 	}
 }

@@ -196,7 +196,7 @@ func (r *run) kubeletOf(class *object, wants []want) {
 		if target == class {
 			r.reportAt(w.pool, Lossless, line, "kubelet settings are spec.kubelet of EC2NodeClass %s now", class.name())
 		} else {
-			r.reportAt(w.pool, Lossless, line, "kubelet settings are spec.kubelet of EC2NodeClass %s now, a copy of %s for the pools that want them so", target.name(), class.name())
+			r.reportAt(w.pool, Lossless, line, "kubelet settings are spec.kubelet of EC2NodeClass %s now, a copy of %s for the pools with these settings", target.name(), class.name())
 			yamlnode.Get(template, "nodeClassRef.name").Value = target.name()
 		}
 		spec := yamlnode.Get(target.node, "spec")
@@ -240,7 +240,7 @@ func (r *run) split(class *object, w want, original *yaml.Node) *object {
 		r.block(w.pool, "", "its kubelet settings need one more copy of EC2NodeClass %s, and the copies hold more than %d values already; let pools share their kubelet settings", class.name(), maxCopied)
 		return nil
 	}
-	r.report(class, Lossless, "metadata.name", "pools that share the class want other kubelet settings; its copy %s is for those", name)
+	r.report(class, Lossless, "metadata.name", "pools that share the class have other kubelet settings; its copy %s is for those", name)
 	node := r.book.Copy(class.node)
 	for _, key := range []string{"metadata", "spec"} {
 		yamlnode.Set(node, key, r.book.Copy(yamlnode.Get(node, key)))

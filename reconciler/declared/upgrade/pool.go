@@ -178,7 +178,7 @@ func (r *run) provisioner(o *object) {
 	r.defaults(o)
 	disruption := yamlnode.Ensure(spec, "disruption", -1)
 	if yamlnode.Absent(yamlnode.Get(disruption, "budgets")) {
-		r.report(o, Default, "spec.disruption", "spec.disruption.budgets: nodes 10%%, the default of v1; v1alpha5 knew no budget, which nodes 100%% would be")
+		r.report(o, Default, "spec.disruption", "spec.disruption.budgets: nodes 10%%, the default of v1; v1alpha5 had no budgets, which is nodes 100%%")
 		yamlnode.Set(disruption, "budgets", yamlnode.List(yamlnode.Mapping(yamlnode.Scalar("nodes"), yamlnode.Scalar("10%"))))
 	}
 }
@@ -191,7 +191,7 @@ func (r *run) disruption(o *object, spec *yaml.Node) {
 	}
 	if consolidates {
 		r.report(o, Lossless, "spec.consolidation", "spec.consolidation is spec.disruption.consolidationPolicy WhenEmptyOrUnderutilized now")
-		r.report(o, Default, "spec.consolidation", "spec.disruption.consolidateAfter: 0s, because v1alpha5 could not be told to wait")
+		r.report(o, Default, "spec.consolidation", "spec.disruption.consolidateAfter: 0s, because v1alpha5 had no such setting")
 		if !yamlnode.Absent(empty) {
 			r.ask(o, yamlnode.LineOf(o.node, "spec.ttlSecondsAfterEmpty"), "spec.ttlSecondsAfterEmpty is dropped: v1alpha5 refused it beside consolidation; write its time to spec.disruption.consolidateAfter if it was meant")
 		}
@@ -223,7 +223,7 @@ func (r *run) revalued(o *object) {
 	}
 	for _, q := range requirements.Content {
 		if key := yamlnode.Get(q, "key"); slices.Contains(r.table.Revalued, yamlnode.Text(key)) && !yamlnode.Absent(yamlnode.Get(q, "values")) {
-			r.ask(o, key.Line, "Karpenter 1.1 gave values of %s other names, such as inferentia2 and trainium beside inferentia; look whether all that are meant are named", yamlnode.Text(key))
+			r.ask(o, key.Line, "Karpenter 1.1 gave values of %s other names, such as inferentia2 and trainium beside inferentia; check that all that are meant are named", yamlnode.Text(key))
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (r *run) checkSeconds(o *object, field, now string) {
 	switch n := yamlnode.Get(o.node, field); {
 	case yamlnode.Absent(n), numbered.MatchString(yamlnode.Text(n)), filledNumber.MatchString(yamlnode.Text(n)):
 	case r.unknown(n):
-		r.block(o, field, "%s depends on %s, whose value an upgrade does not know; write the number, upgrade, and put the variable back into %s, with an s behind it", field, yamlnode.Text(n), now)
+		r.block(o, field, "%s depends on %s, whose value an upgrade does not have; write the number, upgrade, and put the variable back into %s, with an s behind it", field, yamlnode.Text(n), now)
 	case !yamlnode.HasVariable(n):
 		r.block(o, field, "%s must be a number of seconds; correct it", field)
 	}
@@ -42,7 +42,7 @@ func (r *run) checkSeconds(o *object, field, now string) {
 // checkDecided blocks a Provisioner in which a variable decides what else is written.
 func (r *run) checkDecided(o *object) {
 	if n := yamlnode.Get(o.node, "spec.consolidation.enabled"); r.unknown(n) {
-		r.block(o, "spec.consolidation.enabled", "spec.consolidation.enabled depends on %s, and which policy v1 wants depends on that; write true or false, upgrade, and put variables into spec.disruption.consolidationPolicy and consolidateAfter", yamlnode.Text(n))
+		r.block(o, "spec.consolidation.enabled", "spec.consolidation.enabled depends on %s, and which policy v1 requires depends on that; write true or false, upgrade, and put variables into spec.disruption.consolidationPolicy and consolidateAfter", yamlnode.Text(n))
 	}
 	requirements := yamlnode.Get(o.node, "spec.requirements")
 	if o.blocked || yamlnode.Absent(requirements) {
@@ -64,7 +64,7 @@ func (r *run) listed(o *object, line int, selector string, values *yaml.Node) {
 	}
 	for i := 0; i+1 < len(values.Content); i += 2 {
 		if key, n := values.Content[i].Value, values.Content[i+1]; key != "karpenter.sh/discovery" && r.unknown(n) {
-			r.ask(o, line, "%s: %s is %s: where its value is a list with commas, write a term for each of them, which v1 wants", selector, key, yamlnode.Text(n))
+			r.ask(o, line, "%s: %s is %s: where its value is a list with commas, write a term for each of them, which v1 requires", selector, key, yamlnode.Text(n))
 		}
 	}
 }

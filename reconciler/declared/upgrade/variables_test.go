@@ -72,7 +72,7 @@ func TestWhatHangsOnAVariableIsExactOrForAPerson(t *testing.T) {
 		"seconds with a default":                 {alphaPool + "  ttlSecondsAfterEmpty: ${TTL:=30}\n", false, "", "consolidateAfter: ${TTL:=30}s\n"},
 		"seconds on one line":                    {alphaPool[:len(alphaPool)-len("  providerRef: {name: c}\n")-len("spec:\n")] + "spec: {providerRef: {name: c}, ttlSecondsAfterEmpty: \"${TTL}\"}\n", false, "", "consolidateAfter: '${TTL}s'"},
 		"seconds until a node is too old":        {alphaPool + "  ttlSecondsUntilExpired: ${AGE}\n", false, "", "expireAfter: ${AGE}s\n"},
-		"seconds of a function":                  {alphaPool + "  ttlSecondsAfterEmpty: ${TTL/m/}\n", true, "a.yaml:6: person: Provisioner/p: spec.ttlSecondsAfterEmpty depends on ${TTL/m/}, whose value an upgrade does not know; write the number, upgrade, and put the variable back into spec.disruption.consolidateAfter, with an s behind it", ""},
+		"seconds of a function":                  {alphaPool + "  ttlSecondsAfterEmpty: ${TTL/m/}\n", true, "a.yaml:6: person: Provisioner/p: spec.ttlSecondsAfterEmpty depends on ${TTL/m/}, whose value an upgrade does not have; write the number, upgrade, and put the variable back into spec.disruption.consolidateAfter, with an s behind it", ""},
 		"whether there is consolidation":         {alphaPool + "  consolidation: {enabled: \"${C}\"}\n", true, "spec.consolidation.enabled depends on ${C}", ""},
 		"the key of a requirement":               {alphaPool + "  requirements: [{key: \"${K}\", operator: Exists}]\n", true, "the key of a requirement is ${K}", ""},
 		"all requirements":                       {alphaPool + "  requirements: ${R}\n", true, "spec.requirements must be a list of mappings; ${R} is filled in too late for an upgrade", ""},

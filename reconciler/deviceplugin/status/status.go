@@ -186,9 +186,9 @@ func readyCondition(s v1alpha1.DevicePluginStatus, refused []string, now time.Ti
 	}
 	switch {
 	case len(refused) > 0:
-		return metav1.ConditionFalse, "OverlayNotReady", "Karpenter does not honour " + strings.Join(refused, ", ") + ", so it would count other numbers than the nodes offer; look for another NodeOverlay on the same resources"
+		return metav1.ConditionFalse, "OverlayNotReady", "Karpenter does not honour " + strings.Join(refused, ", ") + ", so it would count other numbers than the nodes offer; another NodeOverlay may set the same resources"
 	case len(held) > 0:
-		return metav1.ConditionFalse, "PoolsBackingOff", "No GPU node is launched for " + strings.Join(held, ", ") + ", because nodes never offered their GPUs: see status.pools"
+		return metav1.ConditionFalse, "PoolsBackingOff", "No GPU node is launched for " + strings.Join(held, ", ") + ", because nodes never offered their GPUs; status.pools has the details"
 	case len(unhealthy) > 0:
 		return metav1.ConditionFalse, "NodesUnhealthy", few(unhealthy)
 	case len(rolling) > 0:

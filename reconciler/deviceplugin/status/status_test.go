@@ -140,9 +140,9 @@ func TestTheConditionReadyNamesTheWorst(t *testing.T) {
 		"a node starts":                {[]gpu.PoolState{fine, starting}, nil, nil, "True NodesStarting: 3 of 4 nodes offer the resources of their profile, the others are starting"},
 		"a rollout waits":              {[]gpu.PoolState{fine}, map[string]string{"a": "1 of 2 replaced"}, nil, "False RollingOut: a: 1 of 2 replaced"},
 		"a node is in trouble":         {[]gpu.PoolState{starting, trouble}, nil, nil, "False NodesUnhealthy: n1: NoDriver"},
-		"a pool is held":               {[]gpu.PoolState{trouble, held}, nil, nil, "False PoolsBackingOff: No GPU node is launched for d until 2026-11-20T12:05:00Z, because nodes never offered their GPUs: see status.pools"},
+		"a pool is held":               {[]gpu.PoolState{trouble, held}, nil, nil, "False PoolsBackingOff: No GPU node is launched for d until 2026-11-20T12:05:00Z, because nodes never offered their GPUs; status.pools has the details"},
 		"a hold is over":               {[]gpu.PoolState{freed}, nil, nil, "True Offered: 0 of 0 nodes offer the resources of their profile"},
-		"an overlay is refused":        {[]gpu.PoolState{held}, nil, overlay("poolwright-gpu-sliced-4", ours, refused), "False OverlayNotReady: Karpenter does not honour poolwright-gpu-sliced-4 (Conflict), so it would count other numbers than the nodes offer; look for another NodeOverlay on the same resources"},
+		"an overlay is refused":        {[]gpu.PoolState{held}, nil, overlay("poolwright-gpu-sliced-4", ours, refused), "False OverlayNotReady: Karpenter does not honour poolwright-gpu-sliced-4 (Conflict), so it would count other numbers than the nodes offer; another NodeOverlay may set the same resources"},
 		"an overlay is not judged yet": {nil, nil, overlay("poolwright-gpu-sliced-4", ours, metav1.Condition{Type: "ValidationSucceeded", Status: metav1.ConditionUnknown, Reason: "AwaitingReconciliation"}), "True Offered: 0 of 0 nodes offer the resources of their profile"},
 		"another's overlay is refused": {nil, nil, overlay("theirs", nil, refused), "True Offered: 0 of 0 nodes offer the resources of their profile"},
 	} {

@@ -76,7 +76,7 @@ func (k *Updater) Values(ctx context.Context, sync *v1alpha1.Sync) (map[string]s
 	name := client.ObjectKeyFromObject(sync)
 	read, asked, err := k.read(ctx, now)
 	if err != nil {
-		return nil, fmt.Errorf("looking up the variables of Sync %s: %w", name.Name, err)
+		return nil, fmt.Errorf("reading the variables of Sync %s: %w", name.Name, err)
 	}
 	var found ssmversion.Resolution
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {

@@ -136,7 +136,7 @@ func region(req Request, set state.Set) (string, error) {
 		}
 		switch said := c.Spec.Region; {
 		case strings.Contains(said, "${") && req.Region == "":
-			return "", fmt.Errorf("the Cluster in %s has %s for its region, which has no value here: give it one with --substitute NAME=VALUE or --sync-file, or say with --region whose prices are meant", item.Origin, said)
+			return "", fmt.Errorf("the Cluster in %s has %s for its region, which has no value here: give it one with --substitute NAME=VALUE or --sync-file, or set the region of the prices with --region", item.Origin, said)
 		case said == "" || strings.Contains(said, "${"):
 		case req.Region != "" && req.Region != said:
 			return "", fmt.Errorf("--region %s contradicts %s, where the Cluster is in %s: leave the flag out", req.Region, item.Origin, said)
@@ -145,7 +145,7 @@ func region(req Request, set state.Set) (string, error) {
 		}
 	}
 	if req.Region == "" {
-		return "", fmt.Errorf("%s declares no Cluster with a spec.region: say with --region whose prices are meant", req.Dir)
+		return "", fmt.Errorf("%s declares no Cluster with a spec.region: set the region of the prices with --region", req.Dir)
 	}
 	return req.Region, nil
 }

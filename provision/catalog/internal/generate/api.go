@@ -90,11 +90,11 @@ func readAPI(answers []apiResponse) (map[string]apiType, error) {
 	for _, answer := range answers {
 		data, err := os.ReadFile(answer.path)
 		if err != nil {
-			return nil, fmt.Errorf("reading the API answer: %w", err)
+			return nil, fmt.Errorf("reading the API response: %w", err)
 		}
 		types, err := parseAPI(data)
 		if err != nil {
-			return nil, fmt.Errorf("parsing the API answer %s: %w", answer.path, err)
+			return nil, fmt.Errorf("parsing the API response %s: %w", answer.path, err)
 		}
 		for _, t := range types {
 			if _, newer := merged[t.InstanceType]; !newer {

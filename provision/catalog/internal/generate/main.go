@@ -59,7 +59,7 @@ func run(args []string, log io.Writer) error {
 	flags := flag.NewFlagSet("generate", flag.ContinueOnError)
 	flags.SetOutput(log)
 	docsFile := flags.String("docs", "", "the provider's reference page of instance types (Markdown)")
-	flags.Func("api", "DATE=FILE, a DescribeInstanceTypes answer (JSON) and its day, newest first", func(s string) error {
+	flags.Func("api", "DATE=FILE, a DescribeInstanceTypes response (JSON) and its day, newest first", func(s string) error {
 		date, path, ok := strings.Cut(s, "=")
 		if _, err := time.Parse(time.DateOnly, date); err != nil || !ok {
 			return errors.New("write it as YYYY-MM-DD=FILE")
@@ -73,7 +73,7 @@ func run(args []string, log io.Writer) error {
 		return err
 	}
 	if *docsFile == "" || len(answers) == 0 {
-		return errors.New("flags -docs and -api are required; the package comment says where the files are")
+		return errors.New("flags -docs and -api are required; the package comment names the sources of the files")
 	}
 	docs, err := readDocs(*docsFile)
 	if err != nil {
@@ -117,7 +117,7 @@ func combine(docs map[string]map[string]string, api map[string]apiType, module m
 	for _, name := range sortedKeys(docs) {
 		described, ok := api[name]
 		if !ok {
-			problems = append(problems, name+" is on the reference page, and no API answer describes it")
+			problems = append(problems, name+" is on the reference page, and no API response describes it")
 			continue
 		}
 		price, priced := module.prices[name]
@@ -151,7 +151,7 @@ func sourcesOf(answers []apiResponse, module moduleTables) []string {
 	for i, answer := range answers {
 		what := "figures: EC2 DescribeInstanceTypes of all regions, " + answer.date
 		if i > 0 {
-			what += ", for types that newer answers lack"
+			what += ", for types that newer responses lack"
 		}
 		sources = append(sources, what)
 	}

@@ -63,7 +63,7 @@ func readPrices(path string) (map[string]float64, string, error) {
 	}
 	date := regexp.MustCompile(`generated at (\d{4}-\d\d-\d\d)T\S+ for us-east-1`).FindStringSubmatch(comments)
 	if date == nil {
-		return nil, "", errors.New("the file does not say when it was made")
+		return nil, "", errors.New("the file has no date")
 	}
 	prices := map[string]float64{}
 	region, ok := entries(table)["us-east-1"]

@@ -132,7 +132,7 @@ func finished(dir string) bool {
 func (b *Builder) make(ctx context.Context, p Program, dir string) (err error) {
 	stale, err := filepath.Glob(filepath.Join(b.cache, ".new-"+p.Name+"-*"))
 	if err != nil {
-		return fmt.Errorf("looking for unfinished builds: %w", err)
+		return fmt.Errorf("finding unfinished builds: %w", err)
 	}
 	for _, folder := range stale {
 		if err := os.RemoveAll(folder); err != nil {

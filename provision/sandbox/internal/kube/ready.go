@@ -63,7 +63,7 @@ func ask(ctx context.Context, client *http.Client, url string) error {
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return fmt.Errorf("asking %s: %w", url, err)
+		return fmt.Errorf("requesting %s: %w", url, err)
 	}
 	response, err := client.Do(request)
 	if err != nil {
@@ -72,10 +72,10 @@ func ask(ctx context.Context, client *http.Client, url string) error {
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 4<<10))
 	if err != nil {
-		return fmt.Errorf("reading the answer of %s: %w", url, err)
+		return fmt.Errorf("reading the response of %s: %w", url, err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("asking %s: %s: %s", url, response.Status, body)
+		return fmt.Errorf("requesting %s: %s: %s", url, response.Status, body)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func waitUsable(ctx context.Context, config *rest.Config) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for the service account of namespace default: %w; last answer: %w", context.Cause(ctx), err)
+			return fmt.Errorf("waiting for the service account of namespace default: %w; last response: %w", context.Cause(ctx), err)
 		case <-tick.C:
 		}
 	}

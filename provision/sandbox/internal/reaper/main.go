@@ -77,7 +77,7 @@ func (e *estate) follow(line string) error {
 	case "watch", "forget":
 		group, err := strconv.Atoi(rest)
 		if err != nil || group < 2 {
-			return fmt.Errorf("reading %q: want a process group above 1", line)
+			return fmt.Errorf("reading %q: it must be a process group above 1", line)
 		}
 		if verb == "forget" {
 			delete(e.groups, group)
@@ -86,7 +86,7 @@ func (e *estate) follow(line string) error {
 		}
 	case "remove":
 		if !filepath.IsAbs(rest) || filepath.Clean(rest) == "/" {
-			return fmt.Errorf("reading %q: want an absolute path of a folder", line)
+			return fmt.Errorf("reading %q: it must be the absolute path of a folder", line)
 		}
 		e.folder = rest
 	case "keep":

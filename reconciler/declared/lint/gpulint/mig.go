@@ -62,10 +62,10 @@ func (c *checker) part(w workload, a ask) {
 	}
 	switch {
 	case len(cuttable(types)) == 0 && !c.partial && !slices.ContainsFunc(on, func(l landing) bool { return !l.known }):
-		c.mistake(w.item, a.path, "MIG cannot cut the GPUs that these pods can run on (%s in NodePool %s), so that they wait for ever: ask for %s, which a DevicePlugin can share by timeSlicing, or run them on A100, H100 or later",
+		c.mistake(w.item, a.path, "MIG cannot cut the GPUs that these pods can run on (%s in NodePool %s), so that they stay pending: request %s, which a DevicePlugin can share by timeSlicing, or run them on A100, H100 or later",
 			models(types), names(on), whole)
 	case !slices.ContainsFunc(on, func(l landing) bool { return !l.served || c.classOf(l.pool).bottlerocket }):
-		c.mistake(w.item, a.path, "the DevicePlugin offers whole GPUs or shares of them in NodePool %s, and no MIG devices, so that these pods wait for ever: ask for %s",
+		c.mistake(w.item, a.path, "the DevicePlugin offers whole GPUs or shares of them in NodePool %s, and no MIG devices, so that these pods stay pending: request %s",
 			names(on), on[0].profile.Resource())
 	default:
 		c.uncut(w.item, a.path, on)

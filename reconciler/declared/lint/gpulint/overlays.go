@@ -21,7 +21,7 @@ func (c *checker) overlays() {
 				continue
 			}
 			if p := c.overlaidPool(o); p != nil {
-				c.mistake(o.item, "spec.capacity["+resource+"]", "profile %s of DevicePlugin %s (%s) already says how many GPUs nodes of NodePool %s offer, %s: take it out, or keep the overlay off the pool",
+				c.mistake(o.item, "spec.capacity["+resource+"]", "profile %s of DevicePlugin %s (%s) already declares how many GPUs nodes of NodePool %s offer, %s: remove the overlay, or keep the overlay off the pool",
 					p.profile.Name, c.sharing.Name, c.plugin.item.Origin, p.name, conflict(o.Spec.Weight, p))
 				break
 			}

@@ -27,10 +27,10 @@ func (c *checker) request(w workload, a ask) {
 	offering := slices.DeleteFunc(slices.Clone(w.on), func(l landing) bool { return string(l.profile.Resource()) != a.resource })
 	switch {
 	case len(offering) == 0:
-		c.mistake(w.item, a.path, "no node that these pods can run on offers %s, so that they wait for ever: NodePool %s offers %s; ask for that, or let another pool take them",
+		c.mistake(w.item, a.path, "no node that these pods can run on offers %s, so that they stay pending: NodePool %s offers %s; request that, or run them in another pool",
 			a.resource, names(w.on), w.on[0].profile.Resource())
 	case a.amount > 1 && !slices.ContainsFunc(offering, func(l landing) bool { return !l.profile.OnePerRequest }):
-		c.mistake(w.item, a.path, "the kubelet refuses these pods (UnexpectedAdmissionError): NodePool %s gives a container one share at most (%s), because %d shares are no more of a GPU than one; ask for 1, or run them in a pool with whole GPUs",
+		c.mistake(w.item, a.path, "the kubelet refuses these pods (UnexpectedAdmissionError): NodePool %s gives a container one share at most (%s), because %d shares are no more of a GPU than one; request 1, or run them in a pool with whole GPUs",
 			names(offering), rule(offering[0].profile), a.amount)
 	}
 }

@@ -25,7 +25,7 @@ func (c *checker) taints() {
 				who += " and to DevicePlugin " + c.plugin.Name
 			}
 			c.advise(p.item, "spec.template.spec.taints",
-				"there is none, so that pods which ask for no GPU run on these nodes too, %s, and keep them from going when the GPUs are idle: "+
+				"there is none, so that pods that request no GPU run on these nodes too, %s, and prevent their removal when the GPUs are idle: "+
 					"add {key: %s, value: \"true\", effect: NoSchedule}, and the toleration to %s", from(p.gpus), whole, who)
 		}
 	}
@@ -40,7 +40,7 @@ func (c *checker) renames() {
 			!slices.ContainsFunc(p.types, func(t instanceType) bool { return !t.HasGPU() }) {
 			continue
 		}
-		c.advise(p.item, "spec.template.spec.requirements", "the pool also allows types without GPUs, and under profile %s nodes offer %s in place of %s, by which alone Karpenter keeps pods that ask for no GPU off types with GPUs: such pods may get one, %s; give types with GPUs a pool of their own, with a taint, or do not rename",
+		c.advise(p.item, "spec.template.spec.requirements", "the pool also allows types without GPUs, and under profile %s nodes offer %s in place of %s, by which alone Karpenter keeps pods that request no GPU off types with GPUs: such pods may get one, %s; give types with GPUs a pool of their own, with a taint, or do not rename",
 			p.profile.Name, shared, whole, from(p.gpus))
 	}
 }

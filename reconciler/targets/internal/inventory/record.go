@@ -221,5 +221,5 @@ type FormatError struct{ Format int }
 
 // Error names the format.
 func (e *FormatError) Error() string {
-	return fmt.Sprintf("reading inventory: format %d was written by another release; this one knows %d: run that release again, or delete the inventory's ConfigMaps to rebuild it from labels", e.Format, format)
+	return fmt.Sprintf("reading inventory: format %d was written by another release; this one reads %d: run that release again, or delete the inventory's ConfigMaps to rebuild it from labels", e.Format, format)
 }

@@ -79,7 +79,7 @@ func ParseConfig(text []byte) (Config, error) {
 		return Config{}, errors.New("the device plugin's configuration is not YAML of the expected shape")
 	}
 	if f.Version != "" && f.Version != "v1" {
-		return Config{}, fmt.Errorf("the device plugin's configuration has the unknown version %q; it knows v1", f.Version)
+		return Config{}, fmt.Errorf("the device plugin's configuration has the unknown version %q; v1 is supported", f.Version)
 	}
 	config := Config{Strategy: Whole, Resource: GPU, MPSRoot: f.Flags.MPSRoot != nil && *f.Flags.MPSRoot != "",
 		Patient: f.Flags.FailOnInit != nil && !*f.Flags.FailOnInit}

@@ -123,7 +123,7 @@ func (o managerOptions) choose(available []string, label string) (string, error)
 		case "empty":
 			return "", nil
 		default:
-			return "", fmt.Errorf("the config manager knows no fallback strategy %q", fallback)
+			return "", fmt.Errorf("the config manager has no fallback strategy %q", fallback)
 		}
 	}
 	return "", errors.New("the config manager has no label, no default and no fallback that chooses a configuration")

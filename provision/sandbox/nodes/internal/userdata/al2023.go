@@ -52,7 +52,7 @@ func parseAL2023(text string) (Join, error) {
 			return Join{}, fmt.Errorf("MIME part %d is not a NodeConfig that nodeadm can decode", i+1)
 		}
 		if !strings.HasPrefix(next.APIVersion, nodeConfigGroup+"/") || next.Kind != "NodeConfig" {
-			return Join{}, fmt.Errorf("MIME part %d says it is a NodeConfig, but has another apiVersion or kind", i+1)
+			return Join{}, fmt.Errorf("MIME part %d has the content type of a NodeConfig, but another apiVersion or kind", i+1)
 		}
 		merged.merge(next)
 		found = true

@@ -59,7 +59,7 @@ type Sharing struct {
 // why such a node never joins a cluster.
 func Parse(family Family, text string) (Join, error) {
 	if strings.TrimSpace(text) == "" {
-		return Join{}, errors.New("the user data is empty: nothing tells the node which cluster to join")
+		return Join{}, errors.New("the user data is empty: it names no cluster to join")
 	}
 	if family == Unknown {
 		if family = sniff(text); family == Unknown {
