@@ -1,7 +1,7 @@
 package archtest
 
 import (
-	"errors"
+	"fmt"
 	"go/ast"
 	"go/scanner"
 	"go/token"
@@ -292,13 +292,21 @@ func splitCamelCase(id string) []string {
 	return out
 }
 
-// readRetired reads the retired words from the first column of the glossary's table of them.
-var readRetired = sync.OnceValues(func() ([]string, error) {
+// readRetired reads the words that no declared name may get, and readPlain those that no
+// sentence may contain, from the glossary.
+var (
+	readRetired = sync.OnceValues(func() ([]string, error) { return firstColumn("Retired words") })
+	readPlain   = sync.OnceValues(func() ([]string, error) { return firstColumn("Sentences") })
+)
+
+// firstColumn reads the words in the first column of the table under a heading of the glossary.
+func firstColumn(heading string) ([]string, error) {
 	page, err := os.ReadFile("../../../docs/glossary.md")
 	if err != nil {
 		return nil, err
 	}
-	_, table, _ := strings.Cut(string(page), "\n## Retired words\n")
+	_, table, _ := strings.Cut(string(page), "\n## "+heading+"\n")
+	table, _, _ = strings.Cut(table, "\n## ")
 	var out []string
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]+`) \\|").FindAllStringSubmatch(table, -1) {
 		for word := range strings.SplitSeq(row[1], ", ") {
@@ -306,10 +314,10 @@ var readRetired = sync.OnceValues(func() ([]string, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, errors.New("docs/glossary.md has no table of retired words")
+		return nil, fmt.Errorf("docs/glossary.md has no table of words under %q", heading)
 	}
 	return out, nil
-})
+}
 
 // retiredWords counts, for each retired word, the names that are declared with it:
 // packages, files, types, functions, methods, fields, variables and constants.

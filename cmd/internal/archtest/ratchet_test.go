@@ -31,6 +31,8 @@ var ratchets = []ratchet{
 	{"files of a package in one cycle", maxCycle, fileCycles},
 	{"decisions by a sentence", 0, proseDecisions},
 	{"declared names with a retired word", 0, retiredWords},
+	{"messages with a retired word", 0, retiredInMessages},
+	{"comments of exported names with a retired word", 0, retiredInComments},
 	{"fields of a struct, with nameless ones'", maxFields, nestedFields},
 	{"types of one unexported name", 1, typeMeanings},
 	{"lines of code without a line of test, of 100", 0, untested},
