@@ -2,6 +2,7 @@ package controller
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -224,5 +225,82 @@ func TestNothingIsDeletedForASyncThatWasChangedSinceTheRunBegan(t *testing.T) {
 			}
 			s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
 		})
+	}
+}
+
+// While the nodes of a removed pool go, what would run on without the engine changes, and there may be
+// nothing of it for a moment: who confirmed that the engine stops is not asked again.
+func TestTheEngineStopsByOneTokenWhateverTheNodesOfARemovedPoolDo(t *testing.T) {
+	unmanaged := func(claims int) loss.Removal {
+		return loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": claims}, AfterNodes: true}
+	}
+	for name, meanwhile := range map[string]func(*stage){
+		"as one process":                   func(*stage) {},
+		"with a restart while nodes go":    (*stage).restart,
+		"with another change of its thing": func(s *stage) { s.commit("cluster/np-b=1", "cluster/engine=other") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, nil)
+			s.commit("cluster/np-a=1", "cluster/np-b=1", "cluster/engine=on")
+			s.visit()
+			s.cluster.removals["np-a"] = loss.Removal{Impact: "3 nodes go with it", Losses: loss.Counts{"Node": 3}}
+			s.cluster.removals["engine"] = unmanaged(5)
+			s.commit("cluster/np-b=1", "cluster/engine=off")
+			s.later()
+			token := s.asks("PruneHeld")
+			parts := strings.Split(token, ",")
+			if len(parts) != 2 || !strings.HasPrefix(parts[0], "deletions-1-") || !strings.HasPrefix(parts[1], "engine-1-") {
+				t.Fatalf("it asks for %s", token)
+			}
+			s.confirm(token)
+			s.cluster.refused["engine"] = "nodes are awaited"
+			s.later()
+			if _, there := s.cluster.live["np-a"]; there {
+				t.Fatal("the pool stays")
+			}
+			s.cluster.removals["engine"] = loss.Removal{AfterNodes: true}
+			meanwhile(s)
+			s.later()
+			s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
+			s.cluster.removals["engine"] = unmanaged(4)
+			s.later()
+			s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
+			delete(s.cluster.refused, "engine")
+			s.later()
+			s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+			if got := s.sync().Status.LastHandledConfirm; s.cluster.live["engine"] == "on" || got != strings.Replace(token, "+5NodeClaim", "+4NodeClaim", 1) {
+				t.Errorf("it is %s, and %s is used up", s.cluster.live["engine"], got)
+			}
+			delete(s.cluster.removals, "engine")
+			s.commit("cluster/np-b=1", "cluster/engine=on")
+			s.later()
+			s.cluster.removals["engine"] = unmanaged(4)
+			s.commit("cluster/np-b=1", "cluster/engine=off")
+			s.later()
+			if again := s.asks("PruneHeld"); !strings.HasPrefix(again, "engine-2-") || s.cluster.live["engine"] != "on" {
+				t.Errorf("the second time it asks for %s, and it is %s", again, s.cluster.live["engine"])
+			}
+		})
+	}
+}
+
+// A token for the engine that was quoted where nothing ends it lets nothing pass later.
+func TestATokenForTheEngineIsUsedUpWhereTheEngineStays(t *testing.T) {
+	s := newStage(t, nil)
+	s.commit("cluster/engine=on")
+	s.visit()
+	s.cluster.removals["engine"] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": 5}, AfterNodes: true}
+	s.commit("cluster/engine=off")
+	s.later()
+	token := s.asks("PruneHeld")
+	s.commit("cluster/engine=on")
+	s.later()
+	s.confirm(token)
+	s.restart() // Which compares everything.
+	s.later()
+	s.commit("cluster/engine=off")
+	s.later()
+	if again := s.asks("PruneHeld"); !strings.HasPrefix(again, "engine-2-") || s.cluster.live["engine"] != "on" {
+		t.Errorf("it asks for %s, and it is %s", again, s.cluster.live["engine"])
 	}
 }

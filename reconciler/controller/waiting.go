@@ -194,7 +194,16 @@ func (d run) idle(purpose string) bool {
 	asks := func(r apply.Result) bool {
 		return slices.ContainsFunc(r.Change.Hold.Tokens(), func(t hold.Token) bool { return t.Purpose == purpose })
 	}
-	return !slices.ContainsFunc(d.Plan.Unknown, unseen) && !slices.ContainsFunc(d.Outcome.Results, asks)
+	return !slices.ContainsFunc(d.Plan.Unknown, unseen) && !slices.ContainsFunc(d.Outcome.Results, asks) && !d.awaitsNodes(purpose)
+}
+
+// awaitsNodes reports whether something that ends the engine, for which the purpose is, is not made yet.
+// While the nodes of deleted pools go there may be a moment in which nothing would run on without the
+// engine, until their pods have nodes of other pools.
+func (d run) awaitsNodes(purpose string) bool {
+	return purpose == confirm.Engine && slices.ContainsFunc(d.Outcome.Results, func(r apply.Result) bool {
+		return r.Status != apply.Applied && r.Change.Key.Target != awsTarget && r.Change.Before != nil && r.Change.Before.AfterNodes
+	})
 }
 
 // fits reports whether a part of the Sync's confirmation is one of the tokens.
@@ -238,7 +247,7 @@ func (r *SyncReconciler) recordConfirmAttempt(ctx context.Context, sync *v1alpha
 // abandoned reports whether an earlier process began to make changes by a part of the
 // Sync's confirmation, and did not come to record that it is used.
 func (d run) abandoned(sync *v1alpha1.Sync, s *session, part string) bool {
-	return d.kind == full && d.err == nil && s != nil && !slices.Contains(s.attempted, part) &&
+	return d.kind == full && d.err == nil && s != nil && !d.awaitsNodes(confirm.Purpose(part)) && !slices.Contains(s.attempted, part) &&
 		slices.Contains(confirm.Tokens(sync.Status.LastAttemptedConfirm), part)
 }
 
@@ -280,7 +289,7 @@ func withdrawn(sync *v1alpha1.Sync, part string) string {
 		return token
 	}
 	purpose, full := confirm.Purpose(part), len(confirm.Tokens(sync.Status.LastHandledConfirm)) >= handledLimit
-	if slices.Contains([]string{"deletions", "nodes", syncpolicy.Move}, purpose) || confirm.LoosensGuard(purpose) && !full {
+	if slices.Contains([]string{"deletions", confirm.Engine, "nodes", syncpolicy.Move}, purpose) || confirm.LoosensGuard(purpose) && !full {
 		return confirm.Void(part)
 	}
 	return ""

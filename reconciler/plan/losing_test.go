@@ -81,3 +81,50 @@ func TestALookAtOneUpdateAsksForTheTokenOfAll(t *testing.T) {
 		t.Errorf("it asks for %s, all for %s", got, all.Confirmation())
 	}
 }
+
+// What ends the engine has a token of its own, which stays good once the deletions beside it are made,
+// with fewer losses, and with another content; and lets nothing else pass.
+func TestWhatEndsTheEngineHasATokenOfItsOwn(t *testing.T) {
+	key := state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: "cluster"}
+	off := func(region string) state.Item {
+		return state.Item{Key: key, Object: map[string]any{"mode": "Off", "region": region}}
+	}
+	on := func(uid string, claims int) state.Item {
+		return state.Item{Key: key, Object: map[string]any{"mode": "Embedded"}, Live: state.Identity{UID: uid}, Removal: loss.Removal{
+			Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": claims}, AfterNodes: true,
+		}}
+	}
+	pool, kept := costing("pool", 3, nil), things("kept", 5)
+	compute := func(confirmation string, wanted []state.Item, live ...state.Item) plan.Plan {
+		return plan.Compute(state.NewSet(append(wanted, kept...)...), state.NewSet(append(live, kept...)...), plan.Guard(50, confirmation))
+	}
+	both := compute("", []state.Item{off("a")}, on("1", 5), pool)
+	engine := tokenOf(both, "engine")
+	for _, tt := range []struct {
+		name, confirmation string
+		wanted, live       []state.Item
+		held               int
+	}{
+		{"both, unasked", "", []state.Item{off("a")}, []state.Item{on("1", 5), pool}, 2},
+		{"both, with both tokens", both.Confirmation(), []state.Item{off("a")}, []state.Item{on("1", 5), pool}, 0},
+		{"both, with that of the engine", engine, []state.Item{off("a")}, []state.Item{on("1", 5), pool}, 1},
+		{"both, with that of the deletion", deletionsOf(both), []state.Item{off("a")}, []state.Item{on("1", 5), pool}, 1},
+		{"once the pool is deleted", engine, []state.Item{off("a")}, []state.Item{on("1", 5)}, 0},
+		{"with fewer losses", engine, []state.Item{off("a")}, []state.Item{on("1", 1)}, 0},
+		{"with a fifth more", engine, []state.Item{off("a")}, []state.Item{on("1", 6)}, 0},
+		{"with yet more", engine, []state.Item{off("a")}, []state.Item{on("1", 7)}, 1},
+		{"with another content", engine, []state.Item{off("b")}, []state.Item{on("1", 5)}, 0},
+		{"of another incarnation", engine, []state.Item{off("a")}, []state.Item{on("2", 5)}, 1},
+		{"with the deletion of the Cluster", engine, nil, []state.Item{on("1", 5)}, 1},
+	} {
+		p := compute(tt.confirmation, tt.wanted, tt.live...)
+		if got := heldCount(p); got != tt.held {
+			t.Errorf("%s: %d are held, want %d: %s", tt.name, got, tt.held, p.Reasons())
+		}
+		for _, c := range p.Changes {
+			if !c.Held() && !c.Allowance().Covers(c.Before.Cost()) {
+				t.Errorf("%s: %s was let pass with less than goes with it", tt.name, c.Key)
+			}
+		}
+	}
+}

@@ -160,16 +160,26 @@ func (c Change) Loses() bool {
 }
 
 // ask holds the deletions for which why gives reasons, until confirmation quotes
-// their token, and with them the changes that take away what the held ones are used by.
+// their token, and with them the changes that take away what the held ones are used by. What ends
+// the engine has a token of its own: it comes after the deletions, and stays confirmed once
+// these are made.
 func ask(p Plan, confirmation string, why func(Change) hold.Reasons) Plan {
+	for _, engine := range []bool{false, true} {
+		p = askTogether(p, confirmation, engine, why)
+	}
+	return holdUsed(p)
+}
+
+// askTogether asks for one token for all that ends the engine, or for all else.
+func askTogether(p Plan, confirmation string, engine bool, why func(Change) hold.Reasons) Plan {
 	asked := func(c Change) bool {
-		return c.Loses() && !c.Standing() && !c.Held() && len(why(c)) > 0
+		return c.Loses() && c.endsEngine() == engine && !c.Standing() && !c.Held() && len(why(c)) > 0
 	}
 	of := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !asked(c) })
-	token := tokenFor(of)
+	token := tokenFor(of, engine)
 	then, ok := token.QuotedBy(confirmation, p.Scope)
 	if !ok {
-		return holdUsed(holding(p, func(c Change) hold.Reasons {
+		return holding(p, func(c Change) hold.Reasons {
 			if !asked(c) {
 				return nil
 			}
@@ -178,7 +188,7 @@ func ask(p Plan, confirmation string, why func(Change) hold.Reasons) Plan {
 				reasons[i].Token = token
 			}
 			return reasons
-		}))
+		})
 	}
 	shares := loss.Divide(costs(of), token.Losses, then.Tolerant())
 	p.Changes = slices.Clone(p.Changes)
@@ -187,19 +197,31 @@ func ask(p Plan, confirmation string, why func(Change) hold.Reasons) Plan {
 			p.Changes[i].Confirmed, p.Changes[i].Tokens, shares = shares[0], append(slices.Clip(c.Tokens), *token), shares[1:]
 		}
 	}
-	return holdUsed(p)
+	return p
 }
+
+// endsEngine reports whether the engine stops with the change.
+func (c Change) endsEngine() bool { return c.Before != nil && c.Before.Losses["Engine"] > 0 }
 
 // tokenFor is what a confirmation of the deletions quotes: a digest of them alone, and
 // what goes with them in numbers. So it stays good while everything else comes and
 // goes, deletions that nobody need allow among it; and it goes stale as soon as another
-// deletion is asked for, or more goes with these.
-func tokenFor(deletions []Change) *hold.Token {
+// deletion is asked for, or more goes with these. Of what ends the engine it is a digest of the
+// things alone: what they are to be besides may change while the nodes of deleted pools are
+// awaited, and is not what is confirmed.
+func tokenFor(deletions []Change, engine bool) *hold.Token {
 	var removals []loss.Removal
 	for _, c := range deletions {
 		removals = append(removals, c.Before.Removal)
 	}
-	return &hold.Token{Purpose: "deletions", Digest: confirm.Digest(subjects(deletions)), Losses: loss.Union(removals)}
+	purpose, of := "deletions", subjects(deletions)
+	if engine {
+		purpose = confirm.Engine
+		for i := range of {
+			of[i].After = nil
+		}
+	}
+	return &hold.Token{Purpose: purpose, Digest: confirm.Digest(of), Losses: loss.Union(removals)}
 }
 
 // costs are what goes with each of the deletions.

@@ -13,8 +13,8 @@ import (
 // scope (see In): once one of its purpose was used, it becomes another.
 type Token struct {
 	// Purpose keeps the tokens of different guards apart, and is what they begin with:
-	// "deletions", also for updates that lose something; "nodes"; "guard." and the name
-	// of a Sync; "move".
+	// "deletions", also for updates that lose something; "engine" for what ends the engine;
+	// "nodes"; "guard." and the name of a Sync; "move".
 	Purpose string
 	// Digest is the confirm.Digest of all that is confirmed, but for the Losses.
 	Digest string

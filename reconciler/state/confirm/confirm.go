@@ -91,6 +91,9 @@ func Void(token string) string {
 	return fmt.Sprintf("%s-%d-%s", purpose, number, strings.Repeat("0", 2*length))
 }
 
+// Engine is the purpose of tokens for what ends the engine.
+const Engine = "engine"
+
 // LoosensGuard reports whether a purpose is to loosen the guard of a Sync, whose name it ends with.
 func LoosensGuard(purpose string) bool {
 	name, ok := strings.CutPrefix(purpose, "guard.")

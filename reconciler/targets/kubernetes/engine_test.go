@@ -74,6 +74,9 @@ func (b *bench) outcome(p plan.Plan) apply.Outcome {
 	return apply.Run(b.Context(), p, map[string]targets.Target{kubernetes.Name: b.world}, apply.Options{})
 }
 
+// otherClaim is one that nobody deletes.
+var otherClaim = strings.Replace(claim, "claim-$NS", "other-$NS", 1)
+
 const poolGone = "9d1f0000-0000-0000-0000-000000000000"
 
 // One commit removes a pool and lets the engine go by which the pool's nodes are terminated.
@@ -178,6 +181,8 @@ func TestWhatTheControllerRunsByGoesAfterWhatItsEngineDeletes(t *testing.T) {
 				b.reconcile(b.declare(manifest, config, web))
 				b.make(clusterOf("cluster", mode), "kubectl-create")
 				gone := b.ownedClaim(poolGone)
+				b.make(otherClaim, "karpenter")
+				defer b.removeAll(otherClaim)
 				p := b.plan(b.declare(config, web))
 				if len(p.Changes) != 1 {
 					t.Fatalf("planned %s", show(p))
@@ -206,6 +211,8 @@ func TestAControllerIsScaledToZeroAfterWhatItsEngineDeletes(t *testing.T) {
 	b.reconcile(b.declare(controllerDeployment))
 	b.make(clusterOf("cluster", "Embedded"), "kubectl-create")
 	gone := b.ownedClaim(poolGone)
+	b.make(otherClaim, "karpenter")
+	defer b.removeAll(otherClaim)
 	none := b.declare(strings.Replace(controllerDeployment, "replicas: 2", "replicas: 0", 1))
 	p := b.plan(none)
 	if len(p.Changes) != 1 || p.Changes[0].Before.Losses["Engine"] != 1 {

@@ -2,6 +2,7 @@ package kubernetes_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -98,4 +99,59 @@ spec:
 			b.reconcile(b.declare())
 		})
 	}
+}
+
+// Whoever confirmed that a pool goes and the engine stops has confirmed both: nothing more is lost by
+// the time at which the pool's nodes are gone.
+func TestTheEngineStopsByTheTokenThatWasAskedForWithThePool(t *testing.T) {
+	for name, after := range map[string][]string{
+		"the engine is switched off":     {clusterOf("cluster", `"Off"`)},
+		"the Cluster is removed as well": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := engineBench(t)
+			b.reconcile(b.declare(clusterOf("cluster", "Embedded"), pool, config, web))
+			gone := b.ownedClaim(string(b.get("karpenter.sh/v1", "NodePool", b.ns).GetUID()))
+			b.make(otherClaim, "karpenter")
+			t.Cleanup(func() { b.removeAll(otherClaim) })
+			declared := b.declare(append([]string{config, web}, after...)...)
+			token := b.guarded(declared, "").Confirmation()
+			if !strings.HasPrefix(token, "deletions-1-") || !strings.Contains(token, ",engine-1-") || !strings.HasSuffix(token, "+1Engine+2NodeClaim") {
+				t.Errorf("it asks for %s", token)
+			}
+			if err := b.outcome(b.guarded(declared, token)).Err(); reasonOf(err) != "EngineNeeded" {
+				t.Errorf("with a node of the pool there: %v", err)
+			}
+			draining := b.guarded(declared, "")
+			for _, c := range draining.Changes {
+				if c.Key.Kind == "Cluster" && c.Before.Losses["NodeClaim"] != 1 {
+					t.Errorf("besides the claim that goes, %v run on: %s", c.Before.Losses, c.Before.Impact)
+				}
+			}
+			if p := b.guarded(declared, token); len(p.Reasons()) > 0 {
+				t.Errorf("it asks again, for %s: %s", p.Confirmation(), p.Reasons())
+			}
+			gone()
+			if err := b.outcome(b.guarded(declared, token)).Err(); err != nil || b.engineMode() == "Embedded" {
+				t.Errorf("with the nodes gone, the mode is %q: %v", b.engineMode(), err)
+			}
+			b.reconcile(b.declare())
+		})
+	}
+}
+
+// What the engine deletes to its end before it stops does not run on without it.
+func TestWhatIsBeingDeletedDoesNotRunOnWithoutTheEngine(t *testing.T) {
+	b := engineBench(t)
+	b.reconcile(b.declare(clusterOf("cluster", "Embedded"), config, web))
+	gone := b.ownedClaim(poolGone)
+	off := b.declare(clusterOf("cluster", `"Off"`), config, web)
+	if p := b.guarded(off, ""); p.Confirmation() != "" {
+		t.Errorf("it asks for %s: %s", p.Confirmation(), p.Reasons())
+	}
+	if err := b.outcome(b.guarded(off, "")).Err(); reasonOf(err) != "EngineNeeded" || b.engineMode() != "Embedded" {
+		t.Errorf("the mode is %s: %v", b.engineMode(), err)
+	}
+	gone()
+	b.reconcile(b.declare())
 }

@@ -64,9 +64,13 @@ func takesOver(live, next map[string]any) bool {
 
 // LostEngine counts the nodes that nobody would provision for, consolidate or replace any more,
 // and the engine with them; or those that would be as the next Cluster has it, where there is
-// one. Where the engine stops, that is AfterNodes, also with an error.
+// one. Where the engine stops, that is AfterNodes, also with an error, and what it deletes before
+// does not count: NodeClaims that are being deleted, or whose NodePool is or is gone.
 func LostEngine(ctx context.Context, client *api.Client, next string) (loss.Removal, error) {
 	lost, err := Claims(ctx, client)
+	if err == nil && next == "" && len(lost["NodeClaim"]) > 0 {
+		err = leaving(ctx, client, func(kind, name string, _ bool) { delete(lost[kind], name) })
+	}
 	n := len(lost["NodeClaim"])
 	claims := fmt.Sprintf("%d NodeClaims", n)
 	if n == 1 {
