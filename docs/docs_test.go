@@ -90,9 +90,9 @@ func TestThePagesTellEveryNameOfTheCode(t *testing.T) {
 		{"events.md", "event", "../provision/gpu", `Event\w?\([^,]+, corev1\.EventType\w+, "([A-Z]\w+)"`},
 		{"events.md", "event", "../reconciler/controller", `Event\w?\(sync, [^,]+, "([A-Z]\w+)"`},
 		{"events.md", "event", "../reconciler/ssmversion/updater/updater.go", `Event\w?\(sync, [^,]+, "([A-Z]\w+)"`},
-		{"events.md", "event", "../reconciler/pullrequest/failure.go", `\w\s+= "([A-Z]\w+)"`},
+		{"events.md", "event", "../reconciler/pullrequest/internal/failure/failure.go", `\w\s+= "([A-Z]\w+)"`},
 		{"events.md", "event", "../cmd/internal/wire", `pullrequest\.Session\{\}, state\.Fail\w*\(state\.\w+, "(\w+)"`},
-		{"pull-requests.md", "reason", "../reconciler/pullrequest/failure.go", `\w\s+= "([A-Z]\w+)"`},
+		{"pull-requests.md", "reason", "../reconciler/pullrequest/internal/failure/failure.go", `\w\s+= "([A-Z]\w+)"`},
 		{"events.md", "event", "../cmd/poolwright-sandbox", `= "([a-z]+(?:\.[a-z]+)+)"`},
 		{"events.md", "summary field", "../cmd/poolwright-sandbox", `"([a-z]+[A-Z]\w+(?:Seconds|Nodes|USD))"`},
 	} {

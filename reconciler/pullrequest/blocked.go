@@ -15,9 +15,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
-// turn is a turn that the status of a merge takes.
-type turn string
-
 // turnOf is the turn that a merge has taken. Each is reported as soon as it comes: what a
 // reader takes for the state of things must not be older than it need be.
 func turnOf(a report.MergeOutcome) turn {
@@ -30,14 +27,6 @@ func turnOf(a report.MergeOutcome) turn {
 		return "failed"
 	}
 	return "merged"
-}
-
-// took notes that a turn was reported.
-func (t *tail) took(now turn) {
-	if t.kinds == nil {
-		t.kinds = map[turn]bool{}
-	}
-	t.kinds[now] = true
 }
 
 // blockedReasons is why changes of a Sync are held; empty where none of those that its status
@@ -110,7 +99,7 @@ func (p *pass) concluded(ctx context.Context, pr forge.PullRequest, rec *entry) 
 	case rec.mergedUnpublished(pr):
 		// What was reviewed is reported, if late: what comes below refers to it.
 		p.publish(ctx, pr, rec)
-		return !rec.unpublished || !p.forgeFailure.passing || rec.post.Failures >= lastTry
+		return !rec.unpublished || !p.forgeFailure.Transient || rec.post.Failures >= lastTry
 	}
 	if err := p.status(ctx, pr.Head.SHA, s); err != nil {
 		p.publishFailed(rec, err)

@@ -34,7 +34,7 @@ const (
 // admitted are the open pull requests that are planned, and the limit that keeps each
 // other one from it.
 func (p *pass) admitted() (planned []forge.PullRequest, refused map[int]int) {
-	return limits.Admit(slices.DeleteFunc(slices.Clone(p.s.listing.Open), func(pr forge.PullRequest) bool { return !p.plans(pr) }))
+	return limits.Admit(slices.DeleteFunc(slices.Clone(p.s.listing.Open), func(pr forge.PullRequest) bool { return !p.isPlannable(pr) }))
 }
 
 // notify shows beside heads that they are not planned, a few in each pass.

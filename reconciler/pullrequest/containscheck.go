@@ -5,19 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/failure"
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 )
-
-// containsCheck is how questions went whether a revision holds a merge. Each may have to wait
-// for Git, and all open pull requests wait with it.
-type containsCheck struct {
-	// backoff is that of asking again what had no answer.
-	backoff limits.Backoff
-	// took is how long the questions of this pass took; failed is set once one of them
-	// had no answer.
-	took   time.Duration
-	failed bool
-}
 
 // contains reports whether the revision holds the merge. It is not asked for after a
 // question of this pass had no answer, or when they have taken a passTime; what has had no
@@ -42,7 +32,7 @@ func (p *pass) contains(ctx context.Context, revision string, rec *entry) (holds
 	now := p.Clock.Now()
 	h.took += now.Sub(began)
 	if err != nil {
-		log(ctx).Info("Cannot find out whether a merge is applied", "revision", revision, "merge", rec.merge(), "why", cleaned(err))
+		log(ctx).Info("Cannot find out whether a merge is applied", "revision", revision, "merge", rec.merge(), "why", failure.Text(err))
 		h.failed, rec.tail.doubted = true, now
 		h.backoff.Failed(now, time.Time{})
 		p.requeueAfter(h.backoff.Until.Sub(now))

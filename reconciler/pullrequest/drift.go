@@ -4,26 +4,14 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/failure"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
-
-// drift is what the newest merged pull request reports of live objects, while the Sync
-// only reports what differs.
-type drift struct {
-	// known is false while nobody could read it.
-	known bool
-	// text is Markdown, empty where nothing differs; content what identifies it.
-	text, content string
-	// driftHash is a hash of the Sync's status when drift was read, and at when that was.
-	driftHash string
-	at        time.Time
-}
 
 // driftGone ends a tail that showed drift.
 const driftGone = "The drift that was shown here is gone.\n"
@@ -53,7 +41,7 @@ func (p *pass) drifted(ctx context.Context) drift {
 	defer cancel()
 	r, err := p.s.Planner.Drift(looking)
 	if err != nil {
-		log(ctx).Info("Cannot read drift", "why", cleaned(err))
+		log(ctx).Info("Cannot read drift", "why", failure.Text(err))
 		return p.s.drift
 	}
 	fresh := drift{known: true, driftHash: p.s.live.hash, at: p.now}
@@ -97,7 +85,7 @@ func (p *pass) driftText(r report.Report) string {
 	var out strings.Builder
 	out.WriteString("**Live objects differ from what is applied.** This Sync only reports it (`spec.drift: Report`); to put it back would take this.\n\n")
 	if err := r.Markdown(&out, report.Options{Limit: p.s.Forge.Limit() / driftShare}); err != nil {
-		return "**Live objects differ from what is applied**, and it cannot be shown: " + forge.Plain(cleaned(err), reasonWidth) + "\n"
+		return "**Live objects differ from what is applied**, and it cannot be shown: " + forge.Plain(failure.Text(err), reasonWidth) + "\n"
 	}
 	return out.String()
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/failure"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -139,7 +140,7 @@ func TestTextsOfOthersAreHarmlessInTheStatusAndOnThePullRequest(t *testing.T) {
 	const hostile, want = "x\x1b[2K\nghp_0123456789abcdefABCDEF", `x\x1b[2K\n(masked)`
 	s := newStage(t)
 	p := &pass{
-		Reconciler: s.r, sync: s.sync(), forgeFailure: forgeFailure{message: hostile},
+		Reconciler: s.r, sync: s.sync(), forgeFailure: failure.Failure{Message: hostile},
 		s: &session{Session: Session{Forge: s.board}, records: map[int64]*entry{1: {item: v1alpha1.PullRequestStatus{Phase: v1alpha1.PullRequestFailed, Headline: hostile}}}},
 	}
 	if got := p.outcome(); got.Message != want || len(got.Items) != 1 || got.Items[0].Headline != want {

@@ -2,59 +2,10 @@ package pullrequest
 
 import (
 	"context"
-	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
-
-// recent is how long ago a pull request that nobody planned may have been merged to
-// be followed all the same.
-const recent = time.Hour
-
-// followedFor is how long ago a merge may be to be followed on although the forge's
-// listing has dropped it for newer ones.
-const followedFor = 30 * 24 * time.Hour
-
-// unfinished reports whether there is still something to report of a merge.
-func (e *entry) unfinished(now time.Time) bool {
-	if e.item.Phase != v1alpha1.PullRequestMerged && e.item.Phase != v1alpha1.PullRequestRollingOut {
-		return false
-	}
-	return e.item.MergedTime != nil && now.Sub(e.item.MergedTime.Time) < followedFor
-}
-
-// unlisted is a merged pull request as the record knows it: without a page.
-func (e *entry) unlisted() forge.PullRequest {
-	return forge.PullRequest{
-		Number: int(e.item.Number), Head: forge.Branch{SHA: e.item.Head}, Merged: e.item.MergedTime.Time, MergeCommit: e.item.MergeCommit,
-	}
-}
-
-// tail is what this process knows of the end of a merged pull request's comment.
-type tail struct {
-	// at is when it was written last.
-	at time.Time
-	// asked is the applied commit that is known not to hold the merge, tried the
-	// attempted one, and attempted whether that does.
-	asked, tried string
-	attempted    bool
-	// doubted is when it was last asked in vain whether a revision holds the merge.
-	doubted time.Time
-	// most is the largest number of nodes that were stale at once.
-	most int
-	// line is what stands next to the commits, kinds are the turns of the status that
-	// were reported.
-	line  string
-	kinds map[turn]bool
-	// failing is the reason that the Sync has given since a time for not being ready.
-	failing string
-	since   time.Time
-	// gone is set where the tail reports that the drift which it showed is gone.
-	gone bool
-}
 
 // follow reports what came of merges, the oldest first.
 func (p *pass) follow(ctx context.Context, merged []forge.PullRequest) {
@@ -147,21 +98,6 @@ func (p *pass) arrive(ctx context.Context, pr forge.PullRequest, rec *entry) {
 	}
 }
 
-// stamp is a time as a status keeps it: the next process must read the same.
-func stamp(t time.Time) *metav1.Time {
-	at := metav1.NewTime(t)
-	at = at.Rfc3339Copy()
-	return &at
-}
-
-// merge is the commit by which the merge is found again.
-func (e *entry) merge() string {
-	if e.item.MergeCommit != "" {
-		return e.item.MergeCommit
-	}
-	return e.item.Head
-}
-
 // applied reports whether the applied revision holds the merge. An answer of no is
 // asked again only for another revision.
 func (p *pass) applied(ctx context.Context, rec *entry) bool {
@@ -175,6 +111,3 @@ func (p *pass) applied(ctx context.Context, rec *entry) bool {
 	}
 	return holds
 }
-
-// speaksLate reports that nothing was reported of the pull request before its merge.
-func (e *entry) speaksLate() bool { return e.hasTail(hashLate) }

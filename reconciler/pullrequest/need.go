@@ -10,11 +10,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
-// freshFor is how long a new plan is taken to hold although nothing is known to have
-// moved: not all that it depends on, such as nodes and quotas, tells us when it does.
-// See entry.lasts for one that stays the same.
-const freshFor = 5 * time.Minute
-
 // need is why a pull request is to be read, the most urgent first.
 type need int
 
@@ -68,11 +63,6 @@ func (p *pass) tasks(planned []forge.PullRequest) []task {
 	return out
 }
 
-// plans reports whether an open pull request is one to plan.
-func (p *pass) plans(pr forge.PullRequest) bool {
-	return pr.Base.Name == p.branch() && p.ours(pr) && pr.Head.SHA != ""
-}
-
 // unseen reports whether the pull request has a head that nobody read.
 func (e *entry) unseen(pr forge.PullRequest) bool {
 	return e.made.head != pr.Head.SHA && (e.item.Head != pr.Head.SHA || !e.made.at.IsZero())
@@ -107,7 +97,7 @@ func (p *pass) need(pr forge.PullRequest, rec *entry) need {
 func (p *pass) worn(rec *entry) bool {
 	age := p.now.Sub(rec.made.at)
 	switch {
-	case rec.refused(), age < replanBackoffFactor*rec.made.took:
+	case rec.terminal(), age < replanBackoffFactor*rec.made.took:
 		return false
 	case age >= rec.replanInterval():
 		return true
@@ -135,9 +125,9 @@ func (p *pass) overtaken(rec *entry) bool {
 		commit(p.sync.Status.LastAttemptedRevision) != rec.item.Base && p.baseMoved(rec)
 }
 
-// refused reports that only the author can mend what keeps the head from being
+// terminal reports that only the author can mend what keeps the head from being
 // planned.
-func (e *entry) refused() bool {
+func (e *entry) terminal() bool {
 	phase := e.item.Phase
 	if e.publication != nil {
 		phase = e.publication.phase

@@ -4,16 +4,17 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/failure"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
-	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 const (
@@ -51,7 +52,7 @@ type pass struct {
 	// refused counts the calls that a forge refused for good in this pass.
 	refused int
 	// forgeFailure is what kept the pass from telling something.
-	forgeFailure forgeFailure
+	forgeFailure failure.Failure
 	// open counts the pull requests into the branch.
 	open int
 	// heard is when the forge last listed what there is.
@@ -60,81 +61,9 @@ type pass struct {
 	over bool
 }
 
-// run reads what there is, plans what has moved, reports it, and follows what was
-// merged.
-func (p *pass) run(ctx context.Context) {
-	p.readDrift()
-	listing, err := p.list(ctx)
-	if err != nil {
-		p.failed(err)
-		return
-	}
-	name, err := p.cluster(ctx)
-	if err != nil {
-		p.noSession(classifySetup(err))
-		return
-	}
-	p.s.listing = listing
-	p.suffix = "(" + name + ")"
-	open, merged := p.scope()
-	p.open = open
-	p.review(ctx)
-	if !p.stopped(ctx) {
-		p.follow(ctx, merged)
-	}
-	if p.forgeFailure.reason == "" {
-		p.s.backoff = limits.Backoff{}
-		p.owe()
-	}
-	log(ctx).V(1).Info("Checked pull requests", "open", p.open, "after", p.after)
-}
-
-// list asks the forge what there is.
-func (p *pass) list(ctx context.Context) (forge.Listing, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	listing, err := p.s.Forge.PullRequests(ctx, p.s.listing)
-	p.heard = p.Clock.Now()
-	return listing, err
-}
-
 // stopped reports that the pass must not ask the forge for anything more.
 func (p *pass) stopped(ctx context.Context) bool {
-	return ctx.Err() != nil || p.over || p.forgeFailure.passing || p.refused > 1
-}
-
-// scope forgets the pull requests that are none of the Sync's any more. It counts
-// those that are open into its branch, and returns those that were merged into it,
-// the oldest merge first.
-func (p *pass) scope() (open int, merged []forge.PullRequest) {
-	listed, ours := map[int64]bool{}, map[int64]bool{}
-	for _, pr := range p.s.listing.Open {
-		listed[int64(pr.Number)] = true
-		if pr.Base.Name == p.branch() {
-			open++
-			ours[int64(pr.Number)] = p.ours(pr)
-		}
-	}
-	for _, pr := range p.s.listing.Merged {
-		listed[int64(pr.Number)] = true
-		if pr.Base.Name == p.branch() && p.ours(pr) {
-			ours[int64(pr.Number)] = true
-			merged = append(merged, pr)
-		}
-	}
-	for number, rec := range p.s.records {
-		switch {
-		case ours[number]:
-		case !listed[number] && rec.unfinished(p.now):
-			merged = append(merged, rec.unlisted())
-		default:
-			delete(p.s.records, number)
-		}
-	}
-	slices.SortFunc(merged, func(a, b forge.PullRequest) int {
-		return cmp.Or(a.Merged.Compare(b.Merged), cmp.Compare(a.Number, b.Number))
-	})
-	return open, merged
+	return ctx.Err() != nil || p.over || p.forgeFailure.Transient || p.refused > 1
 }
 
 // ours reports whether the pull request may be commented on.
@@ -145,18 +74,6 @@ func (p *pass) ours(pr forge.PullRequest) bool {
 // branch is the one that the Sync follows.
 func (p *pass) branch() string {
 	return cmp.Or(p.sync.Spec.Source.Git.Ref.FollowedBranch(), "main")
-}
-
-// readDrift records what the Sync reports of live objects, and since when.
-func (p *pass) readDrift() {
-	c := conditionOf(p.sync, "Drifted")
-	hash := state.Hash(struct {
-		Status, Reason, Message string
-		Pending                 []v1alpha1.PendingChange
-	}{string(c.Status), c.Reason, c.Message, p.sync.Status.Pending})
-	if hash != p.s.live.hash {
-		p.s.live = driftStatus{hash, p.now}
-	}
 }
 
 // stabilizationWindow is how long live objects must have stayed as they are before a plan
@@ -223,4 +140,32 @@ func short(sha string) string {
 		return "?"
 	}
 	return sha[:min(len(sha), 7)]
+}
+
+// conditionOf is a condition, without when.
+func conditionOf(sync *v1alpha1.Sync, kind string) metav1.Condition {
+	c := meta.FindStatusCondition(sync.Status.Conditions, kind)
+	if c == nil {
+		return metav1.Condition{}
+	}
+	return metav1.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message}
+}
+
+// freshFor is how long a new plan is taken to hold although nothing is known to have
+// moved: not all that it depends on, such as nodes and quotas, tells us when it does.
+// See entry.lasts for one that stays the same.
+const freshFor = 5 * time.Minute
+
+// list asks the forge what there is.
+func (p *pass) list(ctx context.Context) (forge.Listing, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	listing, err := p.s.Forge.PullRequests(ctx, p.s.listing)
+	p.heard = p.Clock.Now()
+	return listing, err
+}
+
+// isPlannable reports whether an open pull request is one to plan.
+func (p *pass) isPlannable(pr forge.PullRequest) bool {
+	return pr.Base.Name == p.branch() && p.ours(pr) && pr.Head.SHA != ""
 }

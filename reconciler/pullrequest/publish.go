@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/failure"
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
@@ -62,7 +63,7 @@ func (p *pass) status(ctx context.Context, sha string, s forge.Status) error {
 func (p *pass) publishFailed(rec *entry, err error) {
 	p.now = p.Clock.Now()
 	p.failed(err)
-	rec.post.Failed(p.now, classify(err).until)
+	rec.post.Failed(p.now, failure.Classify(err).Until)
 	p.requeueAfter(rec.post.Until.Sub(p.now))
 }
 

@@ -2,14 +2,12 @@ package pullrequest
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -29,65 +27,6 @@ type Reconciler struct {
 
 	sessions sessions
 	limiter  limits.RepositoryLimiter
-}
-
-// Reconcile makes one pass over the pull requests of one Sync.
-func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	var sync v1alpha1.Sync
-	if err := r.Client.Get(ctx, req.NamespacedName, &sync); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			r.leave(req)
-			return ctrl.Result{}, nil
-		}
-		return ctrl.Result{}, fmt.Errorf("reading Sync %s: %w", req.Name, err)
-	}
-	switch {
-	case sync.Namespace != r.Namespace:
-		return ctrl.Result{}, nil
-	case !sync.DeletionTimestamp.IsZero(), sync.Spec.Suspend:
-		// What the comments show stays true of the last moment that they name.
-		r.leave(req)
-		return ctrl.Result{}, nil
-	case sync.Spec.PullRequests == nil:
-		// The copy at hand may not know yet what the last pass has written.
-		if sync.Status.PullRequests != nil || r.sessions.has(req.NamespacedName) {
-			if err := r.patch(ctx, &sync, nil); err != nil {
-				return ctrl.Result{}, err
-			}
-		}
-		r.leave(req)
-		return ctrl.Result{}, nil
-	}
-	s, err := r.sessions.get(ctx, &sync, r.Clock.Now(), r.Build)
-	p := &pass{Reconciler: r, sync: &sync, s: s, started: r.Clock.Now(), after: interval(&sync)}
-	p.now = p.started
-	switch {
-	case ctx.Err() != nil:
-		return ctrl.Result{}, nil
-	case err != nil:
-		p.noSession(classifySetup(err))
-	case p.now.Before(s.backoff.Until):
-		// Whoever woke us: the forge is not asked before.
-		return ctrl.Result{RequeueAfter: s.backoff.Until.Sub(p.now)}, nil
-	case !r.limiter.TryAcquire(s.address):
-		// Others have their turn first.
-		return ctrl.Result{RequeueAfter: soon}, nil
-	default:
-		p.run(ctx)
-		r.limiter.Release(s.address)
-	}
-	if ctx.Err() != nil {
-		// We are stopping: what was cut short proves nothing.
-		return ctrl.Result{}, nil
-	}
-	p.record(ctx)
-	return ctrl.Result{RequeueAfter: p.after}, nil
-}
-
-// leave forgets a Sync that has nothing to report.
-func (r *Reconciler) leave(req ctrl.Request) {
-	r.sessions.stop(req.NamespacedName)
-	r.Metrics.forget(req.Name)
 }
 
 // defaultInterval is how often a forge is asked where the Sync does not set it.

@@ -227,14 +227,6 @@ func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
 	}
 }
 
-// published records a publication that the forge has.
-func (e *entry) published(now time.Time) {
-	a := e.publication
-	e.unpublished, e.publishedAt = false, now
-	e.item.Phase, e.item.Head, e.item.Base = a.phase, a.head, a.base
-	e.item.Headline, e.item.CommentHash, e.item.Reviewed = a.headline, a.hash, a.reviewed
-}
-
 // alike reports whether a publication differs from what was reported in details at most.
 func (e *entry) alike(a *publication) bool {
 	kind := func(hash string) string { return hash[:strings.Index(hash, "-")+1] }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/failure"
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
@@ -49,7 +50,7 @@ func (p *pass) stale(ctx context.Context) leftover {
 	defer cancel()
 	nodes, err := p.s.Planner.Stale(ctx, p.now.Add(skew))
 	if err != nil {
-		log(ctx).Info("Cannot find out which nodes are yet to be replaced", "why", cleaned(err))
+		log(ctx).Info("Cannot find out which nodes are yet to be replaced", "why", failure.Text(err))
 	}
 	out.nodes, out.known = nodes, err == nil
 	return out
@@ -108,7 +109,7 @@ func (e *entry) concerns(n provision.Node) bool {
 // mergeOutcome is what is to be reported of a merge now.
 func (p *pass) mergeOutcome(ctx context.Context, rec *entry, left leftover) report.MergeOutcome {
 	item := &rec.item
-	a := report.MergeOutcome{Sync: p.sync.Namespace + "/" + p.sync.Name, Nodes: max(rec.reviewed(), rec.tail.most)}
+	a := report.MergeOutcome{Sync: p.sync.Namespace + "/" + p.sync.Name, Nodes: max(rec.reviewedNodes(), rec.tail.most)}
 	if item.Reviewed != nil {
 		a.Removed = int(item.Reviewed.NodesRemoved)
 	}
@@ -124,7 +125,7 @@ func (p *pass) mergeOutcome(ctx context.Context, rec *entry, left leftover) repo
 		a.Left = left.of(rec)
 		rec.tail.most = max(rec.tail.most, len(a.Left))
 		a.Nodes = max(a.Nodes, rec.tail.most)
-		expected := item.Reviewed == nil || rec.reviewed() > 0
+		expected := item.Reviewed == nil || rec.reviewedNodes() > 0
 		certain := rec.tail.most > 0 || !expected || p.now.Sub(a.Applied) >= failureGrace
 		switch {
 		case len(a.Left) > 0:
@@ -140,8 +141,8 @@ func (p *pass) mergeOutcome(ctx context.Context, rec *entry, left leftover) repo
 	return a
 }
 
-// reviewed is how many nodes the reviewer was shown that would go.
-func (e *entry) reviewed() int {
+// reviewedNodes is how many nodes the reviewer was shown that would go.
+func (e *entry) reviewedNodes() int {
 	if e.item.Reviewed == nil {
 		return 0
 	}
@@ -261,7 +262,7 @@ func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c fo
 	}
 	rec.post, rec.tail.at = limits.Backoff{}, p.now
 	rec.tail.line, item.CommentHash = line, hash
-	rec.tail.took(turnOf(a))
+	rec.tail.setReported(turnOf(a))
 	return true
 }
 

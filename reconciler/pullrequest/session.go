@@ -10,6 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/failure"
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
@@ -95,7 +96,7 @@ type session struct {
 	containsCheck containsCheck
 	backoff       limits.Backoff
 	// forgeFailure is the one that was reported last.
-	forgeFailure forgeFailure
+	forgeFailure failure.Failure
 	// written is the status as it was written last, nil before.
 	written *v1alpha1.PullRequestsStatus
 }
@@ -218,4 +219,27 @@ func (s *sessions) close() {
 	for _, old := range all {
 		old.end()
 	}
+}
+
+// drift is what the newest merged pull request reports of live objects, while the Sync
+// only reports what differs.
+type drift struct {
+	// known is false while nobody could read it.
+	known bool
+	// text is Markdown, empty where nothing differs; content what identifies it.
+	text, content string
+	// driftHash is a hash of the Sync's status when drift was read, and at when that was.
+	driftHash string
+	at        time.Time
+}
+
+// containsCheck is how questions went whether a revision holds a merge. Each may have to wait
+// for Git, and all open pull requests wait with it.
+type containsCheck struct {
+	// backoff is that of asking again what had no answer.
+	backoff limits.Backoff
+	// took is how long the questions of this pass took; failed is set once one of them
+	// had no answer.
+	took   time.Duration
+	failed bool
 }

@@ -6,8 +6,6 @@ import (
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -60,13 +58,4 @@ func wakes(e event.UpdateEvent) bool {
 
 func sameCondition(before, after *v1alpha1.Sync, kind string) bool {
 	return conditionOf(before, kind) == conditionOf(after, kind)
-}
-
-// conditionOf is a condition, without when.
-func conditionOf(sync *v1alpha1.Sync, kind string) metav1.Condition {
-	c := meta.FindStatusCondition(sync.Status.Conditions, kind)
-	if c == nil {
-		return metav1.Condition{}
-	}
-	return metav1.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message}
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/failure"
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
@@ -19,15 +20,15 @@ import (
 // the forge refuses for good may be a matter of one pull request, and only the
 // second refusal ends the pass.
 func (p *pass) failed(err error) {
-	t := classify(err)
-	p.Metrics.errors.WithLabelValues(p.sync.Name, t.reason).Inc()
-	if !t.passing {
+	t := failure.Classify(err)
+	p.Metrics.errors.WithLabelValues(p.sync.Name, t.Reason).Inc()
+	if !t.Transient {
 		p.refused++
 	}
-	if p.forgeFailure.reason == "" || t.passing && !p.forgeFailure.passing {
+	if p.forgeFailure.Reason == "" || t.Transient && !p.forgeFailure.Transient {
 		p.forgeFailure = t
 	}
-	if t.passing || p.refused > 1 || !p.listed() {
+	if t.Transient || p.refused > 1 || !p.listed() {
 		p.rest(t)
 	}
 }
@@ -44,15 +45,15 @@ func (p *pass) owe() {
 }
 
 // noSession notes that there is no session to work with.
-func (p *pass) noSession(t forgeFailure) {
+func (p *pass) noSession(t failure.Failure) {
 	p.forgeFailure = t
 	p.rest(t)
 }
 
 // rest lets nobody ask the forge for a while.
-func (p *pass) rest(t forgeFailure) {
+func (p *pass) rest(t failure.Failure) {
 	p.now = p.Clock.Now()
-	p.s.backoff.Failed(p.now, t.until)
+	p.s.backoff.Failed(p.now, t.Until)
 	p.after = max(p.s.backoff.Until.Sub(p.now), soon)
 }
 
@@ -60,10 +61,10 @@ func (p *pass) rest(t forgeFailure) {
 // a new failure.
 func (p *pass) record(ctx context.Context) {
 	status := p.outcome()
-	known := p.s.forgeFailure.reason
+	known := p.s.forgeFailure.Reason
 	p.s.forgeFailure = p.forgeFailure
-	if p.forgeFailure.reason != "" && p.forgeFailure.reason != known {
-		p.Recorder.Event(p.sync, corev1.EventTypeWarning, p.forgeFailure.reason, "Pull requests cannot be planned: "+p.forgeFailure.message)
+	if p.forgeFailure.Reason != "" && p.forgeFailure.Reason != known {
+		p.Recorder.Event(p.sync, corev1.EventTypeWarning, p.forgeFailure.Reason, "Pull requests cannot be planned: "+p.forgeFailure.Message)
 	}
 	before := p.s.written
 	if before == nil {
@@ -87,7 +88,7 @@ func (p *pass) outcome() *v1alpha1.PullRequestsStatus {
 	if before == nil {
 		before = p.sync.Status.PullRequests
 	}
-	status := &v1alpha1.PullRequestsStatus{Reason: p.forgeFailure.reason, Message: sanitize.Text(p.forgeFailure.message), Items: items(p.s.records)}
+	status := &v1alpha1.PullRequestsStatus{Reason: p.forgeFailure.Reason, Message: sanitize.Text(p.forgeFailure.Message), Items: items(p.s.records)}
 	switch {
 	case p.listed():
 		status.Open = int32(p.open)
@@ -95,7 +96,7 @@ func (p *pass) outcome() *v1alpha1.PullRequestsStatus {
 	case before != nil:
 		status.Open = before.Open
 	}
-	if before != nil && p.forgeFailure.passing && before.Reason == status.Reason && status.Reason != rateLimited {
+	if before != nil && p.forgeFailure.Transient && before.Reason == status.Reason && status.Reason != failure.RateLimited {
 		// The same failure in other words, such as another local port, is no news.
 		status.Message = before.Message
 	}

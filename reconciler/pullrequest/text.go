@@ -5,20 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/failure"
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/state/sanitize"
-)
-
-// The widths of what is shown of an error: in a comment, and in a status.
-const (
-	reasonWidth   = 1000
-	headlineWidth = 300
 )
 
 // publicationOf is what a plan reports.
@@ -51,7 +44,7 @@ func (p *pass) publicationOf(pr forge.PullRequest, plan Plan) *publication {
 
 // unwritable is the publication where a report cannot be written.
 func (p *pass) unwritable(a *publication, err error) *publication {
-	a.state, a.phase, a.headline = forge.Broken, v1alpha1.PullRequestFailed, "cannot be shown: "+plainText(cleaned(err))
+	a.state, a.phase, a.headline = forge.Broken, v1alpha1.PullRequestFailed, "cannot be shown: "+plainText(failure.Text(err))
 	a.line = a.headline
 	a.body = "### " + forge.Plain(a.headline, reasonWidth) + "\n"
 	return a
@@ -77,13 +70,13 @@ func objects(r report.Report) bool {
 func (p *pass) failure(t task, err error, class state.Class) *publication {
 	head := t.pr.Head.SHA
 	_, word, _ := state.Classify(err)
-	what, why, news, after := "cannot be planned", cleaned(err), cleaned(err), ""
+	what, why, news, after := "cannot be planned", failure.Text(err), failure.Text(err), ""
 	if class != state.Fix {
 		what, why, news = "cannot be planned now", word, word
 		after = "\nIt is retried automatically. The Sync's `status.pullRequests` has the details.\n"
 	}
 	a := &publication{
-		head: head, base: commit(p.sync.Status.LastAttemptedRevision), headline: what + ": " + plainText(cleaned(err)),
+		head: head, base: commit(p.sync.Status.LastAttemptedRevision), headline: what + ": " + plainText(failure.Text(err)),
 		line: what + ": " + plainText(why), phase: v1alpha1.PullRequestFailed, state: forge.Broken, editOnly: class != state.Fix,
 	}
 	a.hash = hashPlan + state.Hash([]any{head, class.String(), news})[:16]
@@ -99,23 +92,4 @@ func (p *pass) failure(t task, err error, class state.Class) *publication {
 	}
 	a.body += after
 	return a
-}
-
-// cleaned is the text of an error, as it may be shown: what comes from Git, AWS or a
-// manifest may hold a password or a token.
-func cleaned(err error) string { return sanitize.Text(err.Error()) }
-
-// plainText is one line of text without anything that does not print.
-func plainText(s string) string {
-	line := strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) || r == unicode.ReplacementChar }), " ")
-	return cmp.Or(cut(line, headlineWidth), "no reason is given")
-}
-
-// cut is a text of at most so many characters.
-func cut(text string, most int) string {
-	runes := []rune(text)
-	if len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return text
 }

@@ -202,14 +202,6 @@ func confirmPrompt(b *bootstrap.Bootstrap) string {
 	return strings.ToUpper(asked[:1]) + asked[1:] + "?"
 }
 
-// counted writes a number of things.
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // progressTo writes progress, one line at a time.
 func progressTo(streams Streams) func(string) {
 	return func(line string) { fmt.Fprintln(streams.Err, strings.ReplaceAll(line, "\n", " ")) }

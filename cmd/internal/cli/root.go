@@ -10,47 +10,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
-
-// Streams are where a command reads and writes: results go to Out, progress
-// and errors to Err.
-type Streams struct {
-	In  io.Reader
-	Out io.Writer
-	Err io.Writer
-}
-
-// The exit codes, as kubectl diff has them.
-const (
-	exitSame      = 0
-	exitDifferent = 1
-	exitError     = 2
-	// exitInterrupted is what a shell reports of a command that SIGINT ended, such as
-	// kubectl wait or flux: 128 and the signal's number.
-	exitInterrupted = 130
-)
-
-// exit is an error that carries an exit code. Without a message nothing is
-// printed: what was to be said is on Out.
-type exit struct {
-	code int
-	err  error
-}
-
-func (e *exit) Error() string {
-	if e.err == nil {
-		return ""
-	}
-	return e.err.Error()
-}
-
-func (e *exit) Unwrap() error { return e.err }
 
 // Main runs the command line and returns the process's exit code: 0 for
 // success and no difference, 1 for differences, 2 for an error, 130 where a person

@@ -17,13 +17,6 @@ import (
 // forgeSecret holds what Poolwright may do at the forge.
 const forgeSecret = "forge"
 
-// pull is the pull request of the run.
-type pull struct {
-	number int
-	// comment is the comment as it was last read.
-	comment string
-}
-
 // watchPullRequests makes a user at the forge as whom Poolwright comments, leaves
 // its token in a Secret, and has the Sync plan pull requests.
 func (s *Run) watchPullRequests(ctx context.Context) error {

@@ -1,13 +1,16 @@
 package demo
 
-// scenario is what happens in one set-up between its push and zero.
-type scenario struct {
-	// contents is what the first commit brings.
-	contents string
-	// workloads are the workloads and the pools that serve them.
-	workloads []*workload
-	steps     func(*Run, []*workload) []scenarioStep
-}
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/poolwright/poolwright/provision/sandbox"
+)
 
 // scenarios are all scenarios by the name of their set-up, made anew for each run.
 func scenarios() map[string]scenario {
@@ -44,4 +47,44 @@ func scenarios() map[string]scenario {
 			steps:     (*Run).baseten,
 		},
 	}
+}
+
+// New prepares a run. It fails where the set-up has no scenario, or
+// its workloads cannot be read.
+func New(environment *sandbox.Environment, options Options) (*Run, error) {
+	t, known := scenarios()[options.Setup.Name]
+	if !known {
+		return nil, fmt.Errorf("there is no scenario of set-up %s", options.Setup.Name)
+	}
+	s := &Run{Options: options, environment: environment, scenario: t, marks: newTimeline()}
+	for _, r := range t.workloads {
+		if err := r.load(options.Folder); err != nil {
+			return nil, err
+		}
+		s.watched.add(r)
+	}
+	var err error
+	if s.kube, err = kubernetes.NewForConfig(environment.REST()); err != nil {
+		return nil, fmt.Errorf("connecting to the sandbox: %w", err)
+	}
+	if s.dyn, err = dynamic.NewForConfig(environment.REST()); err != nil {
+		return nil, fmt.Errorf("connecting to the sandbox: %w", err)
+	}
+	return s, nil
+}
+
+// Execute runs all steps and ends with the summary. Its error is which event
+// did not come, with the end of the controller's log.
+func (s *Run) Execute(ctx context.Context) error {
+	s.marks.mark(sandboxReady, s.Setup.Cluster, "API server, scheduler, controllers, AWS, Gitea: all on loopback", time.Now())
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	for _, c := range slices.Concat(s.opening(ctx), s.scenario.steps(s, s.scenario.workloads), s.closing()) {
+		if err := s.step(ctx, c); err != nil {
+			return err
+		}
+	}
+	s.Printer.Print(s.summary(ctx))
+	return nil
 }

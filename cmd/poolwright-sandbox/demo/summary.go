@@ -2,15 +2,8 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
 	"time"
 )
-
-// measure is a time between two events, by its field and its title. It is not taken
-// where unless was recorded: a node that is kept does not end because its pod did.
-type measure struct{ field, title, from, to, unless string }
 
 func measures() []measure {
 	return []measure{
@@ -21,19 +14,6 @@ func measures() []measure {
 		{"interruptedToRunningSeconds", "spot warning -> pod running elsewhere", spotInterrupted, podRunning, ""},
 		{"deletedToTerminatedSeconds", "pod deleted  -> instance terminated", podDeleted, instanceTerminated, nodeKept},
 	}
-}
-
-// summary is the detail of the last event.
-type summary struct {
-	spans    []span
-	gpuNodes int
-	costUSD  float64
-}
-
-// span is a measure that was taken.
-type span struct {
-	measure
-	seconds float64
 }
 
 // summary is the last event.
@@ -59,21 +39,4 @@ func taken(timelines []*timeline) (spans []span) {
 		}
 	}
 	return spans
-}
-
-// MarshalJSON is one object with a number a field.
-func (s summary) MarshalJSON() ([]byte, error) {
-	fields := map[string]any{"gpuNodes": s.gpuNodes, "costUSD": s.costUSD}
-	for _, m := range s.spans {
-		fields[m.field] = m.seconds
-	}
-	return json.Marshal(fields)
-}
-
-func (s summary) print(out io.Writer) {
-	fmt.Fprintln(out)
-	for _, m := range s.spans {
-		fmt.Fprintf(out, "  %-40s  %6.2f s\n", m.title, m.seconds)
-	}
-	fmt.Fprintf(out, "  %-40s  %6d\n  %-40s $%.4f\n", "GPU nodes left", s.gpuNodes, "spent", s.costUSD)
 }
