@@ -6,6 +6,7 @@ import (
 	awsoptions "github.com/aws/karpenter-provider-aws/pkg/operator/options"
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/karpenter/pkg/operator/injection"
 	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
 )
 
@@ -65,4 +66,12 @@ func (o options) into(ctx context.Context, logger logr.Logger) context.Context {
 	ctx = coreoptions.ToContext(ctx, o.core)
 	ctx = awsoptions.ToContext(ctx, o.provider)
 	return log.IntoContext(ctx, logger)
+}
+
+// Offline returns a context in which Karpenter's code can be asked what it would
+// do, with the options that an engine of these settings would have. It logs
+// nothing: what a simulation tries is no news. What Karpenter counts of it carries
+// the controller name "whatif", apart from what the engine does.
+func Offline(ctx context.Context, s Settings) context.Context {
+	return injection.WithControllerName(newOptions(s).into(ctx, logr.Discard()), "whatif")
 }
