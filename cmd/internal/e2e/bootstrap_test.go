@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -45,11 +44,7 @@ func newLaptop(t *testing.T, change func(*sandbox.Config)) *laptop {
 	config.AWS.Delays.Fleet, config.AWS.Delays.Running, config.AWS.Delays.Shutdown = 500*time.Millisecond, time.Second, time.Second
 	config.Nodes = nodes.Delays{Join: 500 * time.Millisecond, NodeGone: time.Second}
 	started := sandboxtest.Start(t, config)
-	hand, err := client.NewWithWatch(started.REST(), client.Options{Scheme: clientgoscheme.Scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &laptop{engineSuite: engineSuite{t, &engineFixture{Environment: started, aws: config.AWS, hand: hand}}}
+	l := &laptop{engineSuite: engineSuite{newFixture(t, started), &engineFixture{aws: config.AWS}}}
 	l.clone()
 	return l
 }

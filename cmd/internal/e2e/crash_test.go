@@ -162,8 +162,8 @@ func bothWays(t *testing.T, name string, story func(*crash)) {
 func (x *crash) everywhere(scene func(x *crash, arm, wait func(), n int), prepare func(*crash), want ...string) {
 	x.Helper()
 	run := func(name string, n int, at *trap) (unharmed bool) {
-		ok := x.Run(name, func(t *testing.T) {
-			x := x.within(t)
+		ok := x.T.Run(name, func(t *testing.T) {
+			x := x.in(t)
 			at.after, at.kill = x.after, func() {
 				if err := x.c.Kill(); err != nil {
 					t.Error(err)
@@ -202,9 +202,9 @@ func (x *crash) everywhere(scene func(x *crash, arm, wait func(), n int), prepar
 	}
 }
 
-func (x *crash) within(t *testing.T) *crash {
+func (x *crash) in(t *testing.T) *crash {
 	part := *x
-	part.syncFixture = x.syncFixture.within(t)
+	part.syncFixture = x.syncFixture.in(t)
 	return &part
 }
 

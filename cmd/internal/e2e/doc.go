@@ -5,6 +5,6 @@
 // own where it runs, with faults of AWS besides, and run the demo.
 //
 // It refuses to look inside: everything is observed through the API server, AWS's
-// journal, the exit codes and the log. Start reading at stage, in stage_test.go,
-// or at TestTheEngineOutlastsAWS.
+// journal, the exit codes and the log. Start reading at fixture, in fixture_test.go,
+// then at the suite of a topic, such as syncFixture or engineSuite.
 package e2e

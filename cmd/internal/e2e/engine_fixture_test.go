@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,9 +31,7 @@ import (
 // account of examples/altanova, and its objects. All of its tests share the one
 // controller, so they say which of them may run beside others.
 type engineFixture struct {
-	*sandbox.Environment
-	aws  aws.Config
-	hand client.WithWatch
+	aws aws.Config
 	// pools are the example's, by name.
 	pools map[string]*karpv1.NodePool
 	// neverJoins has, by instance type, the ID of the machine that never joins; ""
@@ -49,7 +46,7 @@ const engineSystem = "poolwright-system"
 
 // engineSuite is one test's part of that environment.
 type engineSuite struct {
-	*testing.T
+	fixture
 	*engineFixture
 }
 
@@ -75,16 +72,12 @@ func newEngineFixture(t *testing.T) engineSuite {
 		return nodes.Fault{NeverJoins: found && id == m.ID}
 	}
 	started := sandboxtest.Start(t, config)
-	s := engineSuite{t, &engineFixture{Environment: started, aws: config.AWS, neverJoins: neverJoins, pools: map[string]*karpv1.NodePool{}}}
+	s := engineSuite{newFixture(t, started), &engineFixture{aws: config.AWS, neverJoins: neverJoins, pools: map[string]*karpv1.NodePool{}}}
 	t.Cleanup(func() {
 		if s.now != nil && t.Failed() {
 			t.Log(logTail(s.now.Log()))
 		}
 	})
-	var err error
-	if s.hand, err = client.NewWithWatch(started.REST(), client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
-		t.Fatal(err)
-	}
 	s.start()
 	s.createExample()
 	s.engineRuns()
@@ -92,7 +85,10 @@ func newEngineFixture(t *testing.T) engineSuite {
 }
 
 // in is the step as a subtest sees it.
-func (s engineSuite) in(t *testing.T) engineSuite { return engineSuite{t, s.engineFixture} }
+func (s engineSuite) in(t *testing.T) engineSuite {
+	s.T = t
+	return s
+}
 
 // start begins the controller's next life. All lives write to the same log.
 func (s engineSuite) start() {
@@ -218,26 +214,7 @@ func (s engineSuite) within(limit time.Duration, what string, check func() error
 // the controller or the environment ends.
 func (s engineSuite) poll(interval, limit time.Duration, what string, check func() error) {
 	s.Helper()
-	deadline := time.After(limit)
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-s.now.Done():
-			s.Fatalf("%s: the controller ended: %v", what, s.now.Err())
-		case <-s.Environment.Done():
-			s.Fatalf("%s: %v", what, s.Environment.Err())
-		case <-s.Context().Done():
-			s.Fatalf("%s: %v", what, context.Cause(s.Context()))
-		case <-deadline:
-			s.Fatalf("waited %s in vain until %s: %v", limit, what, err)
-		}
-	}
+	s.waitUntil(func() *process.Process { return s.now }, interval, limit, what, check)
 }
 
 // pass lets time go by while something lasts that a test inflicts.

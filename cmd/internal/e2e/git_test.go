@@ -65,7 +65,7 @@ func endure(t *testing.T, s *syncFixture, troubles []sourceFault) {
 	before := s.census()
 	for n, one := range troubles {
 		ok := t.Run(one.name, func(t *testing.T) {
-			s := s.within(t)
+			s := s.in(t)
 			good := s.sync().Status.LastAppliedRevision
 			one.inflict(s)
 			s.waitForNotReady(one.reason)

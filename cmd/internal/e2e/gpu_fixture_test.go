@@ -15,7 +15,6 @@ import (
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/yaml"
@@ -101,16 +100,12 @@ func newGPUFixture(t *testing.T, name string, files map[string]string, args ...s
 	machines := &gpuMachines{}
 	config.Fault, config.Notify = machines.fault, machines.notify
 	started := sandboxtest.Start(t, config)
-	g := gpuSuite{engineSuite: engineSuite{t, &engineFixture{Environment: started, aws: config.AWS}}, gpuMachines: machines}
+	g := gpuSuite{engineSuite: engineSuite{newFixture(t, started), &engineFixture{aws: config.AWS}}, gpuMachines: machines}
 	t.Cleanup(func() {
 		if g.now != nil && t.Failed() {
 			t.Log(logTail(g.now.Log()))
 		}
 	})
-	var err error
-	if g.hand, err = client.NewWithWatch(started.REST(), client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
-		t.Fatal(err)
-	}
 	g.runs(args...)
 	g.eventually("the controller has brought its namespace and kinds", func() error {
 		var syncs v1alpha1.SyncList

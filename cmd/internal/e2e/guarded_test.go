@@ -66,7 +66,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 	}
 	part := func(name string, attack func(s *syncFixture)) {
 		t.Run(name, func(t *testing.T) { //nolint:paralleltest // One Sync, one attack after the other.
-			s := s.within(t)
+			s := s.in(t)
 			attack(s)
 			begin(s)
 			unharmed(s)

@@ -60,7 +60,7 @@ func (s *syncFixture) sends(address, secret string) {
 
 func (s *syncFixture) call(method, path string, body, result any) {
 	s.Helper()
-	if err := sharedEnv.Git.Call(s.Context(), s.owner, method, "/repos/"+s.owner.Name+"/nodes"+path, body, result); err != nil {
+	if err := s.Git.Call(s.Context(), s.owner, method, "/repos/"+s.owner.Name+"/nodes"+path, body, result); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -70,7 +70,7 @@ func (s *syncFixture) commented(number int, word string) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("the comment on #%d says %q", number, word), func() error {
 		var all []struct{ Body string }
-		err := sharedEnv.Git.Call(s.Context(), s.owner, http.MethodGet, fmt.Sprintf("/repos/%s/nodes/issues/%d/comments", s.owner.Name, number), nil, &all)
+		err := s.Git.Call(s.Context(), s.owner, http.MethodGet, fmt.Sprintf("/repos/%s/nodes/issues/%d/comments", s.owner.Name, number), nil, &all)
 		if err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func TestAWebhookThatAnyReplicaIsToldIsActedUponByTheLeader(t *testing.T) {
 // forgeToken makes the credential for the forge and returns its Secret's name.
 func (s *syncFixture) forgeToken(signs string) string {
 	s.Helper()
-	token, err := sharedEnv.Git.CreateToken(s.Context(), s.owner, "forge", "write:issue", "write:repository", "read:user")
+	token, err := s.Git.CreateToken(s.Context(), s.owner, "forge", "write:issue", "write:repository", "read:user")
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func (s *syncFixture) forgeToken(signs string) string {
 		ObjectMeta: metav1.ObjectMeta{Name: "forge", Namespace: s.system},
 		StringData: map[string]string{"token": token, "webhookSecret": signs},
 	}
-	if err := hand.Create(s.Context(), secret); err != nil {
+	if err := s.hand.Create(s.Context(), secret); err != nil {
 		s.Fatal(err)
 	}
 	return secret.Name

@@ -37,7 +37,7 @@ func survive(t *testing.T, s *syncFixture, mistakes []mistake) {
 	s.ready()
 	for n, one := range mistakes {
 		ok := t.Run(one.name, func(t *testing.T) {
-			s := s.within(t)
+			s := s.in(t)
 			s.declare("v1", "good", "leaving")
 			s.repo.commit("Add good and leaving")
 			if err := isReady(s.handled(), s.repo.revision()); err != nil {
@@ -168,7 +168,7 @@ func TestOneRefusedObjectStopsNoOther(t *testing.T) {
 		return
 	}
 	t.Run("a field that cannot change", func(t *testing.T) {
-		s := s.within(t)
+		s := s.in(t)
 		s.repo.write("config/fixed.yaml", s.configMap("fixed", "v2")+"immutable: true\n")
 		s.repo.write("config/good.yaml", s.configMap("good", "v2"))
 		s.repo.commit("Change what cannot change")
@@ -218,13 +218,13 @@ func (s *syncFixture) forbid(value string) {
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.apps}}
 	for _, object := range []client.Object{namespace, policy, binding} {
-		if err := hand.Create(ctx, object); err != nil {
+		if err := s.hand.Create(ctx, object); err != nil {
 			s.Fatal(err)
 		}
 	}
 	s.eventually("the admission policy is in force", func() error {
 		probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "probe", Namespace: s.apps}, Data: map[string]string{"value": value}}
-		err := hand.Create(ctx, probe, client.DryRunAll)
+		err := s.hand.Create(ctx, probe, client.DryRunAll)
 		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
 			return nil
 		}

@@ -37,7 +37,7 @@ func (s *syncFixture) declare(value string, names ...string) {
 func (s *syncFixture) live(name string) *corev1.ConfigMap {
 	s.Helper()
 	var found corev1.ConfigMap
-	err := hand.Get(s.Context(), client.ObjectKey{Namespace: s.apps, Name: name}, &found)
+	err := s.hand.Get(s.Context(), client.ObjectKey{Namespace: s.apps, Name: name}, &found)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (s *syncFixture) gone(name string) {
 func (s *syncFixture) edit(name, patch string) {
 	s.Helper()
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.apps, Name: name}}
-	if err := hand.Patch(s.Context(), object, mergePatch(patch), client.FieldOwner("kubectl-edit")); err != nil {
+	if err := s.hand.Patch(s.Context(), object, mergePatch(patch), client.FieldOwner("kubectl-edit")); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -87,7 +87,7 @@ func (s *syncFixture) edit(name, patch string) {
 func (s *syncFixture) uproot(name string) {
 	s.Helper()
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.apps, Name: name}}
-	if err := hand.Delete(s.Context(), object); err != nil {
+	if err := s.hand.Delete(s.Context(), object); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -108,7 +108,7 @@ func absent(err error) error {
 func (s *syncFixture) census() map[string]string {
 	s.Helper()
 	var list corev1.ConfigMapList
-	if err := hand.List(s.Context(), &list, client.InNamespace(s.apps)); err != nil {
+	if err := s.hand.List(s.Context(), &list, client.InNamespace(s.apps)); err != nil {
 		s.Fatal(err)
 	}
 	found := map[string]string{}

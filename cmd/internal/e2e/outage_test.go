@@ -54,7 +54,7 @@ func TestOutagesOfTheWorldAreOutlived(t *testing.T) {
 		}},
 	} {
 		t.Run(one.name, func(t *testing.T) {
-			s := s.within(t)
+			s := s.in(t)
 			one.do(s)
 			if diff := cmp.Diff(before, s.census()); diff != "" {
 				t.Errorf("not the same objects (-before +after):\n%s", diff)

@@ -41,7 +41,7 @@ func (s *syncFixture) images(id string) {
 	class := &unstructured.Unstructured{}
 	class.SetGroupVersionKind(schema.GroupVersionKind{Group: "karpenter.k8s.aws", Version: "v1", Kind: "EC2NodeClass"})
 	s.eventually("the class has image "+id, func() error {
-		if err := hand.Get(s.Context(), client.ObjectKey{Name: s.name}, class); err != nil {
+		if err := s.hand.Get(s.Context(), client.ObjectKey{Name: s.name}, class); err != nil {
 			return err
 		}
 		terms, _, _ := unstructured.NestedSlice(class.Object, "spec", "amiSelectorTerms")

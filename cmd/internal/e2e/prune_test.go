@@ -135,14 +135,14 @@ func (s *syncFixture) released() {
 		return absent(err)
 	})
 	var left corev1.ConfigMapList
-	if err := hand.List(s.Context(), &left, client.InNamespace(s.system), client.HasLabels{"poolwright.dev/inventory"}); err != nil || len(left.Items) > 0 {
+	if err := s.hand.List(s.Context(), &left, client.InNamespace(s.system), client.HasLabels{"poolwright.dev/inventory"}); err != nil || len(left.Items) > 0 {
 		s.Errorf("%d ConfigMaps of the inventory are left, %v", len(left.Items), err)
 	}
 }
 
 func (s *syncFixture) deleteSync() {
 	s.Helper()
-	if err := hand.Delete(s.Context(), s.sync()); err != nil {
+	if err := s.hand.Delete(s.Context(), s.sync()); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -214,7 +214,7 @@ func TestADeletedSyncPrunesWhereItIsToldTo(t *testing.T) {
 func (s *syncFixture) lastEventMessage(reason string) string {
 	s.Helper()
 	var events corev1.EventList
-	if err := hand.List(s.Context(), &events, client.InNamespace(s.system)); err != nil {
+	if err := s.hand.List(s.Context(), &events, client.InNamespace(s.system)); err != nil {
 		s.Fatal(err)
 	}
 	message := ""

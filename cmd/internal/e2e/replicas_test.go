@@ -19,7 +19,7 @@ import (
 func (s *syncFixture) holder() string {
 	s.Helper()
 	var leases coordinationv1.LeaseList
-	if err := hand.List(s.Context(), &leases, client.InNamespace(s.system)); err != nil {
+	if err := s.hand.List(s.Context(), &leases, client.InNamespace(s.system)); err != nil {
 		s.Fatal(err)
 	}
 	for _, l := range leases.Items {

@@ -32,7 +32,7 @@ func (s *syncFixture) shipped(name string) {
 		} else if err != nil {
 			s.Fatal(err)
 		}
-		if err := hand.Create(s.Context(), &object); err != nil {
+		if err := s.hand.Create(s.Context(), &object); err != nil {
 			s.Fatal(err)
 		}
 	}
@@ -54,10 +54,10 @@ func (s *syncFixture) grant(name string, resources ...string) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "poolwright", Namespace: s.system}},
 	}
-	if err := hand.Create(s.Context(), role); err != nil {
+	if err := s.hand.Create(s.Context(), role); err != nil {
 		s.Fatal(err)
 	}
-	if err := hand.Create(s.Context(), binding); err != nil {
+	if err := s.hand.Create(s.Context(), binding); err != nil {
 		s.Fatal(err)
 	}
 }

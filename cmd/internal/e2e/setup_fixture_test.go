@@ -21,7 +21,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -63,7 +62,7 @@ func newSetupSuite(t *testing.T, name string) setupSuite {
 	begin := time.Now()
 	started := sandboxtest.Start(t, config)
 	s := setupSuite{
-		gpuSuite: gpuSuite{engineSuite: engineSuite{t, &engineFixture{Environment: started, aws: config.AWS}}, gpuMachines: machines},
+		gpuSuite: gpuSuite{engineSuite: engineSuite{newFixture(t, started), &engineFixture{aws: config.AWS}}, gpuMachines: machines},
 		of:       of, account: newAccount(started.Endpoint(), config.AWS.Region), made: &[]client.Object{},
 		metrics: freeAddress(t),
 	}
@@ -72,9 +71,6 @@ func newSetupSuite(t *testing.T, name string) setupSuite {
 			t.Log(logTail(s.now.Log()))
 		}
 	})
-	if s.hand, err = client.NewWithWatch(started.REST(), client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
-		t.Fatal(err)
-	}
 	t.Logf("the world of %s stands after %s", name, since(begin))
 	s.git = s.pushes()
 	s.bootstraps()

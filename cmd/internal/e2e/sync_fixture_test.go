@@ -25,7 +25,7 @@ import (
 // controller, a namespace for what Git declares, and a repository behind a
 // proxy.
 type syncFixture struct {
-	*testing.T
+	fixture
 	// whole is the test that all subtests are parts of: processes live as long.
 	whole *testing.T
 	// name is unique in the environment: the Sync's, and of all the rest.
@@ -57,7 +57,7 @@ const waitTimeout = 3 * time.Minute
 func newSyncFixture(t *testing.T, name string) *syncFixture {
 	t.Helper()
 	ctx := t.Context()
-	s := &syncFixture{T: t, whole: t, name: name, system: "pw-" + name, apps: "apps-" + name}
+	s := &syncFixture{fixture: newFixture(t, sharedEnv), whole: t, name: name, system: "pw-" + name, apps: "apps-" + name}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.system}}
 	if err := hand.Create(ctx, ns); err != nil {
 		t.Fatal(err)
@@ -82,8 +82,8 @@ func newSyncFixture(t *testing.T, name string) *syncFixture {
 	return s
 }
 
-// within is the stage as a subtest sees it.
-func (s *syncFixture) within(t *testing.T) *syncFixture {
+// in is the fixture of a subtest.
+func (s *syncFixture) in(t *testing.T) *syncFixture {
 	part := *s
 	part.T = t
 	return &part
@@ -96,7 +96,7 @@ func (s *syncFixture) hide(word string) {
 
 // logsContainNoSecret reads all that the controllers ever said.
 func (s *syncFixture) logsContainNoSecret() {
-	logs, err := filepath.Glob(filepath.Join(sharedEnv.Dir, "logs", s.name+"-*.log"))
+	logs, err := filepath.Glob(filepath.Join(s.Dir, "logs", s.name+"-*.log"))
 	if err != nil || len(logs) == 0 {
 		s.Errorf("no log of the controller was found: %v", err)
 	}
@@ -114,7 +114,7 @@ func (s *syncFixture) logsContainNoSecret() {
 	var events corev1.EventList
 	var syncs v1alpha1.SyncList
 	for _, list := range []client.ObjectList{&events, &syncs} {
-		if err := hand.List(context.Background(), list, client.InNamespace(s.system)); err != nil {
+		if err := s.hand.List(context.Background(), list, client.InNamespace(s.system)); err != nil {
 			s.Error(err)
 		}
 		said[fmt.Sprintf("%T", list)] = fmt.Sprintf("%+v", list)
@@ -151,7 +151,7 @@ func (s *syncFixture) run(c *controller) {
 	c.lives++
 	log := fmt.Sprintf("%s-%s-%d", s.name, filepath.Base(c.mirrors), c.lives)
 	var err error
-	c.Process, err = sharedEnv.Run(log, binary, append([]string{"run",
+	c.Process, err = s.Environment.Run(log, binary, append([]string{"run",
 		"--namespace=" + s.system, "--kubeconfig=" + c.api.kubeconfig, "--cache-dir=" + c.mirrors, "--metrics-addr=0", "--health-addr=0"}, s.flags...)...)
 	if err != nil {
 		s.Fatal(err)
@@ -169,7 +169,7 @@ func (s *syncFixture) run(c *controller) {
 // one need not wait until it expires.
 func (s *syncFixture) deleteLease() {
 	s.Helper()
-	err := hand.DeleteAllOf(s.Context(), leaseObject(), client.InNamespace(s.system))
+	err := s.hand.DeleteAllOf(s.Context(), leaseObject(), client.InNamespace(s.system))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func (s *syncFixture) syncNamed(name string, mods ...func(*v1alpha1.Sync)) {
 	sync := s.spelled(name, mods...)
 	// The controller brings the kind.
 	s.eventually("the Sync is accepted", func() error {
-		err := hand.Create(s.Context(), sync.DeepCopy())
+		err := s.hand.Create(s.Context(), sync.DeepCopy())
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}
@@ -218,13 +218,13 @@ func (s *syncFixture) spelled(name string, mods ...func(*v1alpha1.Sync)) *v1alph
 func (s *syncFixture) credentials(password string) {
 	s.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: s.system}}
-	err := hand.Delete(s.Context(), secret)
+	err := s.hand.Delete(s.Context(), secret)
 	if client.IgnoreNotFound(err) != nil {
 		s.Fatal(err)
 	}
 	secret.ResourceVersion = ""
 	secret.StringData = map[string]string{"username": s.owner.Name, "password": password}
-	if err := hand.Create(s.Context(), secret); err != nil {
+	if err := s.hand.Create(s.Context(), secret); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -233,32 +233,13 @@ func (s *syncFixture) credentials(password string) {
 // the controller or the environment has ended.
 func (s *syncFixture) eventually(what string, check func() error) {
 	s.Helper()
-	deadline := time.After(waitTimeout)
-	tick := time.NewTicker(25 * time.Millisecond)
-	defer tick.Stop()
-	var ended <-chan struct{}
-	for {
-		err := check()
-		if err == nil {
-			return
+	newest := func() *process.Process {
+		if s.now == nil {
+			return nil
 		}
-		if s.now != nil {
-			ended = s.now.Done()
-		}
-		select {
-		case <-tick.C:
-		case <-ended:
-			s.Fatalf("%s: the controller ended: %v", what, s.now.Err())
-		case <-sharedEnv.Done():
-			s.Fatalf("%s: %v", what, sharedEnv.Err())
-		case <-deadline:
-			log := "no controller was started"
-			if s.now != nil {
-				log = logTail(s.now.Log())
-			}
-			s.Fatalf("waited %s in vain until %s: %v\n%s", waitTimeout, what, err, log)
-		}
+		return s.now.Process
 	}
+	s.waitUntil(newest, 25*time.Millisecond, waitTimeout, what, check)
 }
 
 // sync reads the Sync.
@@ -273,7 +254,7 @@ func (s *syncFixture) sync() *v1alpha1.Sync {
 
 func (s *syncFixture) read(name string) (*v1alpha1.Sync, error) {
 	var sync v1alpha1.Sync
-	err := hand.Get(s.Context(), client.ObjectKey{Namespace: s.system, Name: name}, &sync)
+	err := s.hand.Get(s.Context(), client.ObjectKey{Namespace: s.system, Name: name}, &sync)
 	return &sync, err
 }
 
@@ -283,7 +264,7 @@ func (s *syncFixture) change(edit func(*v1alpha1.Sync)) {
 	sync := s.sync()
 	before := sync.DeepCopy()
 	edit(sync)
-	if err := hand.Patch(s.Context(), sync, client.MergeFrom(before)); err != nil {
+	if err := s.hand.Patch(s.Context(), sync, client.MergeFrom(before)); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -292,7 +273,7 @@ func (s *syncFixture) change(edit func(*v1alpha1.Sync)) {
 func (s *syncFixture) dropCredentials() {
 	s.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: s.system}}
-	if err := hand.Delete(s.Context(), secret); err != nil {
+	if err := s.hand.Delete(s.Context(), secret); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -300,10 +281,10 @@ func (s *syncFixture) dropCredentials() {
 // recreate replaces the repository by one of the same name without any commit.
 func (s *syncFixture) recreate() {
 	s.Helper()
-	if err := sharedEnv.Git.Call(s.Context(), s.owner, http.MethodDelete, "/repos/"+s.owner.Name+"/nodes", nil, nil); err != nil {
+	if err := s.Git.Call(s.Context(), s.owner, http.MethodDelete, "/repos/"+s.owner.Name+"/nodes", nil, nil); err != nil {
 		s.Fatal(err)
 	}
-	if _, err := sharedEnv.Git.CreateRepository(s.Context(), s.owner, "nodes", true); err != nil {
+	if _, err := s.Git.CreateRepository(s.Context(), s.owner, "nodes", true); err != nil {
 		s.Fatal(err)
 	}
 }

@@ -21,7 +21,7 @@ func (s *syncFixture) variables(plain map[string]string, token string) {
 	tokens := &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"TOKEN": []byte(token)}}
 	tokens.Name = "tokens"
 	for _, object := range []client.Object{settings, tokens} {
-		if err := hand.Create(s.Context(), object); err != nil {
+		if err := s.hand.Create(s.Context(), object); err != nil {
 			s.Fatal(err)
 		}
 	}
@@ -33,7 +33,7 @@ func (s *syncFixture) applied(token string) *corev1.Secret {
 	s.Helper()
 	var found corev1.Secret
 	s.eventually("the Secret has the token", func() error {
-		if err := hand.Get(s.Context(), client.ObjectKey{Namespace: s.apps, Name: "registry"}, &found); err != nil {
+		if err := s.hand.Get(s.Context(), client.ObjectKey{Namespace: s.apps, Name: "registry"}, &found); err != nil {
 			return err
 		}
 		if string(found.Data["auth"]) != "Bearer "+token {

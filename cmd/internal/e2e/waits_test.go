@@ -72,7 +72,7 @@ func (s *syncFixture) waitForEvent(reason string) string {
 	message := ""
 	s.eventually("an event "+reason, func() error {
 		var events corev1.EventList
-		if err := hand.List(s.Context(), &events, client.InNamespace(s.system)); err != nil {
+		if err := s.hand.List(s.Context(), &events, client.InNamespace(s.system)); err != nil {
 			return err
 		}
 		var seen []string
@@ -102,7 +102,7 @@ func (s *syncFixture) handledAs(name string) *v1alpha1.Sync {
 	token := time.Now().Format(time.RFC3339Nano)
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, fluxmeta.ReconcileRequestAnnotation, token)
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.system}}
-	if err := hand.Patch(s.Context(), sync, mergePatch(patch)); err != nil {
+	if err := s.hand.Patch(s.Context(), sync, mergePatch(patch)); err != nil {
 		s.Fatal(err)
 	}
 	s.eventually("the request is handled", func() error {
