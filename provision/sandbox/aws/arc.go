@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
 
 // shift is a zonal shift: traffic kept away from a zone for a time.
@@ -19,11 +21,11 @@ type shift struct {
 func (c *Cloud) ShiftAway(zone string, d time.Duration) error {
 	z, ok := c.offers.zone(zone)
 	if !ok {
-		return fmt.Errorf("shifting away from zone %q: there is none in %s", zone, c.cfg.Region)
+		return fmt.Errorf("shifting away from zone %q: there is none in %s", zone, c.account.Region)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.st.eks.shifts = append(c.st.eks.shifts, shift{z.ID, c.clock.Now().Add(d)})
+	c.account.Lock()
+	defer c.account.Unlock()
+	c.st.eks.shifts = append(c.st.eks.shifts, shift{z.ID, c.account.Clock.Now().Add(d)})
 	return nil
 }
 
@@ -40,17 +42,17 @@ func arcOperations() map[string]operation {
 
 func getManagedResource(in *call) (any, error) {
 	// The path is escaped, so the slash in an ARN is no separator.
-	id, err := url.PathUnescape(strings.TrimPrefix(in.target, http.MethodGet+" /managedresources/"))
+	id, err := url.PathUnescape(strings.TrimPrefix(in.Target, http.MethodGet+" /managedresources/"))
 	if arn := in.cloud.clusterARN(); err != nil || id != arn {
-		return nil, &apiError{http.StatusNotFound, "ResourceNotFoundException", fmt.Sprintf("The managed resource %s was not found.", id)}
+		return nil, api.NewError(http.StatusNotFound, "ResourceNotFoundException", fmt.Sprintf("The managed resource %s was not found.", id))
 	}
 	shifts := []map[string]any{}
 	for n, s := range in.st.eks.shifts {
-		if !in.now.Before(s.expires) {
+		if !in.Now.Before(s.expires) {
 			continue
 		}
 		shifts = append(shifts, map[string]any{
-			"appliedStatus": "APPLIED", "awayFrom": s.zoneID, "comment": "emulated", "expiryTime": s.expires.Unix(), "startTime": in.now.Unix(),
+			"appliedStatus": "APPLIED", "awayFrom": s.zoneID, "comment": "emulated", "expiryTime": s.expires.Unix(), "startTime": in.Now.Unix(),
 			"resourceIdentifier": id, "zonalShiftId": fmt.Sprintf("shift-%d", n+1), "shiftType": "ZONAL_SHIFT",
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
@@ -50,7 +51,7 @@ type attachments struct {
 }
 
 func (a attachments) clone() attachments {
-	a.volumes, a.interfaces = clones(a.volumes), clones(a.interfaces)
+	a.volumes, a.interfaces = api.Clones(a.volumes), api.Clones(a.interfaces)
 	for _, v := range a.volumes {
 		v.tags = maps.Clone(v.tags)
 	}
@@ -177,8 +178,8 @@ func (a attachments) groupByInstance() map[string]attachments {
 // "/dev/xvda"; 0 where its launch template sets none, so that the image's own
 // size holds.
 func (c *Cloud) DiskGiB(id, device string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.account.Lock()
+	defer c.account.Unlock()
 	if i := c.st.instance(id); i != nil {
 		for _, m := range i.data.Each("BlockDeviceMapping") {
 			if size, _, err := m.Int("Ebs.VolumeSize"); err == nil && m.Get("DeviceName") == device {
@@ -193,8 +194,8 @@ func (c *Cloud) DiskGiB(id, device string) int {
 // "MetadataOptions.HttpTokens" or "BlockDeviceMapping.1.Ebs.VolumeSize"; nil where
 // there is no such instance. User data is left out: see Instance.UserData.
 func (c *Cloud) Template(id string) map[string]string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.account.Lock()
+	defer c.account.Unlock()
 	i := c.st.instance(id)
 	if i == nil {
 		return nil

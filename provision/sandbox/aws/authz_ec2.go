@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
@@ -15,11 +16,11 @@ func ec2Authorizations() map[string]authorization {
 		"DeleteLaunchTemplate": deleteTemplateAsks,
 		"CreateFleet":          createFleetAsks,
 		"RunInstances":         runInstancesRequests,
-		"TerminateInstances": func(in *call) []authorizationRequest {
-			return in.ofExisting("ec2:TerminateInstances", in.form.List("InstanceId"), authorizationRequest{})
+		"TerminateInstances": func(in *call) []api.AuthorizationRequest {
+			return in.ofExisting("ec2:TerminateInstances", in.Form.List("InstanceId"), api.AuthorizationRequest{})
 		},
-		"CreateTags": func(in *call) []authorizationRequest {
-			return in.ofExisting("ec2:CreateTags", in.form.List("ResourceId"), authorizationRequest{given: formTags(in.form.Each("Tag"))})
+		"CreateTags": func(in *call) []api.AuthorizationRequest {
+			return in.ofExisting("ec2:CreateTags", in.Form.List("ResourceId"), api.AuthorizationRequest{Given: formTags(in.Form.Each("Tag"))})
 		},
 		"DeleteTags": deleteTagsAsks,
 	}
@@ -44,37 +45,37 @@ func (c *Cloud) ec2ARN(id string) string {
 	}[prefix]
 	switch {
 	case !known:
-		return c.localARN("ec2", "unknown/"+id)
+		return c.account.ARN("ec2", "unknown/"+id)
 	case kind == "image" || kind == "snapshot":
-		return fmt.Sprintf("arn:%s:ec2:%s::%s/%s", c.partition(), c.cfg.Region, kind, id)
+		return fmt.Sprintf("arn:%s:ec2:%s::%s/%s", c.account.Partition(), c.account.Region, kind, id)
 	}
-	return c.localARN("ec2", kind+"/"+id)
+	return c.account.ARN("ec2", kind+"/"+id)
 }
 
 // ofExisting asks about each of the ids; EC2 says of an id that it does not know
 // that it is not found, whoever asks.
-func (in *call) ofExisting(action string, ids []string, q authorizationRequest) []authorizationRequest {
-	var out []authorizationRequest
+func (in *call) ofExisting(action string, ids []string, q api.AuthorizationRequest) []api.AuthorizationRequest {
+	var out []api.AuthorizationRequest
 	for _, id := range ids {
 		if tags := in.st.tagsOf(id); tags != nil {
 			next := q
-			next.action, next.resource, next.tags = action, in.cloud.ec2ARN(id), tags
+			next.Action, next.Resource, next.Tags = action, in.cloud.ec2ARN(id), tags
 			out = append(out, next)
 		}
 	}
 	return out
 }
 
-func deleteTagsAsks(in *call) []authorizationRequest {
+func deleteTagsAsks(in *call) []api.AuthorizationRequest {
 	given, keys := map[string]string{}, []string{}
-	for _, f := range in.form.Each("Tag") {
+	for _, f := range in.Form.Each("Tag") {
 		if f.Has("Value") {
 			given[f.Get("Key")] = f.Get("Value")
 		} else {
 			keys = append(keys, f.Get("Key"))
 		}
 	}
-	return in.ofExisting("ec2:DeleteTags", in.form.List("ResourceId"), authorizationRequest{given: given, keys: keys})
+	return in.ofExisting("ec2:DeleteTags", in.Form.List("ResourceId"), api.AuthorizationRequest{Given: given, Keys: keys})
 }
 
 // specified are the tags for a type of resource in TagSpecifications.
@@ -83,30 +84,30 @@ func specified(f query.Form, kind string) map[string]string {
 }
 
 // creating asks to make something of a type, and to tag it.
-func (in *call) creating(actions []string, kind string, tags map[string]string, by string) []authorizationRequest {
-	return in.creatingAt(actions, in.cloud.localARN("ec2", kind+"/*"), tags, by)
+func (in *call) creating(actions []string, kind string, tags map[string]string, by string) []api.AuthorizationRequest {
+	return in.creatingAt(actions, in.cloud.account.ARN("ec2", kind+"/*"), tags, by)
 }
 
 // creatingAt asks to make what has that ARN, and to tag it.
-func (in *call) creatingAt(actions []string, arn string, tags map[string]string, by string) []authorizationRequest {
-	var out []authorizationRequest
+func (in *call) creatingAt(actions []string, arn string, tags map[string]string, by string) []api.AuthorizationRequest {
+	var out []api.AuthorizationRequest
 	for _, a := range actions {
-		out = append(out, authorizationRequest{action: a, resource: arn, given: tags})
+		out = append(out, api.AuthorizationRequest{Action: a, Resource: arn, Given: tags})
 	}
 	if len(tags) > 0 {
-		out = append(out, authorizationRequest{action: "ec2:CreateTags", resource: arn, given: tags,
-			context: map[string][]string{"ec2:CreateAction": {by}}})
+		out = append(out, api.AuthorizationRequest{Action: "ec2:CreateTags", Resource: arn, Given: tags,
+			Context: map[string][]string{"ec2:CreateAction": {by}}})
 	}
 	return out
 }
 
-func createTemplateAsks(in *call) []authorizationRequest {
-	return in.creating([]string{"ec2:CreateLaunchTemplate"}, "launch-template", specified(in.form, "launch-template"), "CreateLaunchTemplate")
+func createTemplateAsks(in *call) []api.AuthorizationRequest {
+	return in.creating([]string{"ec2:CreateLaunchTemplate"}, "launch-template", specified(in.Form, "launch-template"), "CreateLaunchTemplate")
 }
 
-func deleteTemplateAsks(in *call) []authorizationRequest {
-	if t := in.templateFor(in.form.Get("LaunchTemplateId"), in.form.Get("LaunchTemplateName")); t != nil {
-		return in.ofExisting("ec2:DeleteLaunchTemplate", []string{t.id}, authorizationRequest{})
+func deleteTemplateAsks(in *call) []api.AuthorizationRequest {
+	if t := in.templateFor(in.Form.Get("LaunchTemplateId"), in.Form.Get("LaunchTemplateName")); t != nil {
+		return in.ofExisting("ec2:DeleteLaunchTemplate", []string{t.id}, api.AuthorizationRequest{})
 	}
 	return nil // it is not found
 }
@@ -150,11 +151,11 @@ func (l *launchRequests) useTemplate(t *template) {
 
 // requests are all that the launch asks, with the tags that the request or its
 // template gives to each type of what is made.
-func (l *launchRequests) requests(tags func(kind string) map[string]string) []authorizationRequest {
-	var out []authorizationRequest
+func (l *launchRequests) requests(tags func(kind string) map[string]string) []api.AuthorizationRequest {
+	var out []api.AuthorizationRequest
 	for _, id := range l.used {
 		for _, a := range l.actions {
-			out = append(out, authorizationRequest{action: a, resource: l.in.cloud.ec2ARN(id), tags: l.in.st.tagsOf(id)})
+			out = append(out, api.AuthorizationRequest{Action: a, Resource: l.in.cloud.ec2ARN(id), Tags: l.in.st.tagsOf(id)})
 		}
 	}
 	kinds := []string{"instance", "network-interface", "volume"}
@@ -167,18 +168,18 @@ func (l *launchRequests) requests(tags func(kind string) map[string]string) []au
 		out = append(out, l.in.creating(l.actions, kind, given, "RunInstances")...)
 	}
 	if p := l.in.st.iam.profiles[l.data.Get("IamInstanceProfile.Name")]; p != nil && p.role != "" {
-		out = append(out, l.in.passing(p.role, "ec2"))
+		out = append(out, l.in.st.passRole(p.role, "ec2"))
 	}
 	return out
 }
 
 // createFleetAsks: a fleet of type instant runs instances in its caller's name.
-func createFleetAsks(in *call) []authorizationRequest {
+func createFleetAsks(in *call) []api.AuthorizationRequest {
 	l := &launchRequests{in: in, actions: []string{"ec2:CreateFleet", "ec2:RunInstances"}}
-	if in.dry {
+	if in.Dry {
 		l.actions = l.actions[:1] // it runs nothing: a dry run of RunInstances tells of that
 	}
-	for _, c := range in.form.Each("LaunchTemplateConfigs") {
+	for _, c := range in.Form.Each("LaunchTemplateConfigs") {
 		spec := c.Sub("LaunchTemplateSpecification")
 		if t := in.templateFor(spec.Get("LaunchTemplateId"), spec.Get("LaunchTemplateName")); t != nil {
 			l.useTemplate(t)
@@ -187,26 +188,26 @@ func createFleetAsks(in *call) []authorizationRequest {
 			l.use(o.Get("SubnetId"), o.Get("ImageId"))
 		}
 	}
-	isSpot := in.form.Get("TargetCapacitySpecification.DefaultTargetCapacityType") == spot
-	out := in.creating([]string{"ec2:CreateFleet"}, "fleet", specified(in.form, "fleet"), "CreateFleet")
+	isSpot := in.Form.Get("TargetCapacitySpecification.DefaultTargetCapacityType") == spot
+	out := in.creating([]string{"ec2:CreateFleet"}, "fleet", specified(in.Form, "fleet"), "CreateFleet")
 	return append(out, l.requests(func(kind string) map[string]string {
 		if kind == "spot-instances-request" && isSpot {
 			return specified(l.data, kind)
 		}
-		return specified(in.form, kind)
+		return specified(in.Form, kind)
 	})...)
 }
 
-func runInstancesRequests(in *call) []authorizationRequest {
+func runInstancesRequests(in *call) []api.AuthorizationRequest {
 	l := &launchRequests{in: in, actions: []string{"ec2:RunInstances"}}
-	spec := in.form.Sub("LaunchTemplate")
+	spec := in.Form.Sub("LaunchTemplate")
 	if t := in.templateFor(spec.Get("LaunchTemplateId"), spec.Get("LaunchTemplateName")); t != nil {
 		l.useTemplate(t)
 	}
-	l.use(in.form.Get("SubnetId"), in.form.Get("ImageId"))
-	for _, n := range in.form.Each("NetworkInterface") {
+	l.use(in.Form.Get("SubnetId"), in.Form.Get("ImageId"))
+	for _, n := range in.Form.Each("NetworkInterface") {
 		l.use(n.Get("SubnetId"))
 		l.use(n.List("SecurityGroupId")...)
 	}
-	return l.requests(func(kind string) map[string]string { return specified(in.form, kind) })
+	return l.requests(func(kind string) map[string]string { return specified(in.Form, kind) })
 }

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
 
 func eksAuthorizations() map[string]authorization {
@@ -20,7 +22,7 @@ func eksAuthorizations() map[string]authorization {
 		"ListTagsForResource":          tagEKSAsks,
 	}
 	for _, kind := range []struct {
-		about func(*call) authorizationRequest
+		about func(*call) api.AuthorizationRequest
 		ops   []string
 	}{
 		{(*call).theCluster, []string{"DescribeCluster", "ListAccessEntries", "ListNodegroups", "ListAddons", "ListPodIdentityAssociations"}},
@@ -30,22 +32,22 @@ func eksAuthorizations() map[string]authorization {
 		{(*call).theAssociation, []string{"DescribePodIdentityAssociation", "DeletePodIdentityAssociation"}},
 	} {
 		for _, op := range kind.ops {
-			out[op] = func(in *call) []authorizationRequest { return []authorizationRequest{kind.about(in)} }
+			out[op] = func(in *call) []api.AuthorizationRequest { return []api.AuthorizationRequest{kind.about(in)} }
 		}
 	}
 	return out
 }
 
-func (in *call) onEKS(resource string, tags map[string]string) authorizationRequest {
-	return authorizationRequest{action: "eks:" + in.op, resource: resource, tags: tags}
+func (in *call) onEKS(resource string, tags map[string]string) api.AuthorizationRequest {
+	return api.AuthorizationRequest{Action: "eks:" + in.Op, Resource: resource, Tags: tags}
 }
 
 // eksName names something of the cluster in the path, which may not exist.
 func (in *call) eksName(kind, rest string) string {
-	return in.cloud.localARN("eks", kind+"/"+in.segment(1)+rest)
+	return in.cloud.account.ARN("eks", kind+"/"+in.Segment(1)+rest)
 }
 
-func (in *call) theCluster() authorizationRequest {
+func (in *call) theCluster() api.AuthorizationRequest {
 	arn := in.eksName("cluster", "")
 	if arn != in.cloud.clusterARN() {
 		return in.onEKS(arn, nil)
@@ -54,48 +56,48 @@ func (in *call) theCluster() authorizationRequest {
 }
 
 // isHere tells whether the path names the cluster that there is.
-func (in *call) isHere() bool { return in.segment(1) == in.st.cluster.Name }
+func (in *call) isHere() bool { return in.Segment(1) == in.st.cluster.Name }
 
 // entryName is the ARN of an access entry whose last part is not known.
 func (in *call) entryName(principal string) string {
 	role := principal[strings.LastIndexByte(principal, '/')+1:]
-	return in.eksName("access-entry", fmt.Sprintf("/role/%s/%s/*", in.cloud.cfg.Account, role))
+	return in.eksName("access-entry", fmt.Sprintf("/role/%s/%s/*", in.cloud.account.ID, role))
 }
 
-func (in *call) theEntry() authorizationRequest {
-	principal := in.segment(3)
+func (in *call) theEntry() api.AuthorizationRequest {
+	principal := in.Segment(3)
 	e := in.st.eks.entries[principal]
 	if e == nil || !in.isHere() {
 		return in.onEKS(in.entryName(principal), nil)
 	}
 	q := in.onEKS(e.arn, e.tags)
-	q.context = map[string][]string{"eks:principalArn": {e.principal}, "eks:accessEntryType": {e.kind}}
+	q.Context = map[string][]string{"eks:principalArn": {e.principal}, "eks:accessEntryType": {e.kind}}
 	return q
 }
 
-func (in *call) theNodeGroup() authorizationRequest {
-	if g := in.st.eks.nodeGroups[in.segment(3)]; g != nil && in.isHere() {
+func (in *call) theNodeGroup() api.AuthorizationRequest {
+	if g := in.st.eks.nodeGroups[in.Segment(3)]; g != nil && in.isHere() {
 		return in.onEKS(in.cloud.nodeGroupARN(g), g.tags)
 	}
-	return in.onEKS(in.eksName("nodegroup", "/"+in.segment(3)+"/*"), nil)
+	return in.onEKS(in.eksName("nodegroup", "/"+in.Segment(3)+"/*"), nil)
 }
 
-func (in *call) theAddon() authorizationRequest {
-	if a := in.st.eks.addons[in.segment(3)]; a != nil && in.isHere() {
+func (in *call) theAddon() api.AuthorizationRequest {
+	if a := in.st.eks.addons[in.Segment(3)]; a != nil && in.isHere() {
 		return in.onEKS(in.cloud.addonARN(a), a.tags)
 	}
-	return in.onEKS(in.eksName("addon", "/"+in.segment(3)+"/*"), nil)
+	return in.onEKS(in.eksName("addon", "/"+in.Segment(3)+"/*"), nil)
 }
 
-func (in *call) theAssociation() authorizationRequest {
-	if a := in.st.eks.associations[in.segment(3)]; a != nil && in.isHere() {
+func (in *call) theAssociation() api.AuthorizationRequest {
+	if a := in.st.eks.associations[in.Segment(3)]; a != nil && in.isHere() {
 		return in.onEKS(in.cloud.associationARN(a), a.tags)
 	}
-	return in.onEKS(in.eksName("podidentityassociation", "/"+in.segment(3)), nil)
+	return in.onEKS(in.eksName("podidentityassociation", "/"+in.Segment(3)), nil)
 }
 
 // clusterConfigAsks knows the settings for which EKS has condition keys.
-func clusterConfigAsks(in *call) []authorizationRequest {
+func clusterConfigAsks(in *call) []api.AuthorizationRequest {
 	var ask struct {
 		AccessConfig              struct{ AuthenticationMode *string }
 		ComputeConfig             struct{ Enabled *bool }
@@ -111,14 +113,14 @@ func clusterConfigAsks(in *call) []authorizationRequest {
 		UpgradePolicy    struct{ SupportType *string }
 		ZonalShiftConfig struct{ Enabled *bool }
 	}
-	in.peek(&ask)
+	in.Peek(&ask)
 	q := in.theCluster()
-	q.context = map[string][]string{}
+	q.Context = map[string][]string{}
 	for key, value := range map[string]*string{
 		"authenticationMode": ask.AccessConfig.AuthenticationMode, "supportType": ask.UpgradePolicy.SupportType, "controlPlaneScalingTier": ask.ControlPlaneScalingConfig.Tier,
 	} {
 		if value != nil {
-			q.context["eks:"+key] = []string{*value}
+			q.Context["eks:"+key] = []string{*value}
 		}
 	}
 	for key, value := range map[string]*bool{
@@ -128,79 +130,79 @@ func clusterConfigAsks(in *call) []authorizationRequest {
 		"zonalShiftEnabled": ask.ZonalShiftConfig.Enabled,
 	} {
 		if value != nil {
-			q.context["eks:"+key] = []string{strconv.FormatBool(*value)}
+			q.Context["eks:"+key] = []string{strconv.FormatBool(*value)}
 		}
 	}
-	return []authorizationRequest{q}
+	return []api.AuthorizationRequest{q}
 }
 
-func describeUpdateAsks(in *call) []authorizationRequest {
-	name := in.asked.Get("nodegroupName")
+func describeUpdateAsks(in *call) []api.AuthorizationRequest {
+	name := in.Query.Get("nodegroupName")
 	if name == "" {
-		return []authorizationRequest{in.theCluster()}
+		return []api.AuthorizationRequest{in.theCluster()}
 	}
 	if g := in.st.eks.nodeGroups[name]; g != nil && in.isHere() {
-		return []authorizationRequest{in.onEKS(in.cloud.nodeGroupARN(g), g.tags)}
+		return []api.AuthorizationRequest{in.onEKS(in.cloud.nodeGroupARN(g), g.tags)}
 	}
-	return []authorizationRequest{in.onEKS(in.eksName("nodegroup", "/"+name+"/*"), nil)}
+	return []api.AuthorizationRequest{in.onEKS(in.eksName("nodegroup", "/"+name+"/*"), nil)}
 }
 
-func createEntryAsks(in *call) []authorizationRequest {
+func createEntryAsks(in *call) []api.AuthorizationRequest {
 	var ask entryAsk
-	in.peek(&ask)
+	in.Peek(&ask)
 	if ask.Type == "" {
 		ask.Type = "STANDARD"
 	}
 	q := in.theCluster()
-	q.given = ask.Tags
-	q.context = map[string][]string{"eks:principalArn": {ask.PrincipalArn}, "eks:accessEntryType": {ask.Type}}
+	q.Given = ask.Tags
+	q.Context = map[string][]string{"eks:principalArn": {ask.PrincipalArn}, "eks:accessEntryType": {ask.Type}}
 	if ask.Username != "" {
-		q.context["eks:username"] = []string{ask.Username}
+		q.Context["eks:username"] = []string{ask.Username}
 	}
 	if ask.KubernetesGroups != nil && len(*ask.KubernetesGroups) > 0 {
-		q.context["eks:kubernetesGroups"] = *ask.KubernetesGroups
+		q.Context["eks:kubernetesGroups"] = *ask.KubernetesGroups
 	}
 	return in.alsoTags(q, in.entryName(ask.PrincipalArn))
 }
 
 // alsoTags asks a second time where the request also tags what it makes.
-func (in *call) alsoTags(q authorizationRequest, made string) []authorizationRequest {
-	if len(q.given) == 0 {
-		return []authorizationRequest{q}
+func (in *call) alsoTags(q api.AuthorizationRequest, made string) []api.AuthorizationRequest {
+	if len(q.Given) == 0 {
+		return []api.AuthorizationRequest{q}
 	}
-	return []authorizationRequest{q, {action: "eks:TagResource", resource: made, given: q.given}}
+	return []api.AuthorizationRequest{q, {Action: "eks:TagResource", Resource: made, Given: q.Given}}
 }
 
-func createAssociationAsks(in *call) []authorizationRequest {
+func createAssociationAsks(in *call) []api.AuthorizationRequest {
 	var ask struct {
 		RoleArn string
 		Tags    map[string]string
 	}
-	in.peek(&ask)
+	in.Peek(&ask)
 	q := in.theCluster()
-	q.given = ask.Tags
-	return append(in.alsoTags(q, in.eksName("podidentityassociation", "/*")), in.passing(roleIn(ask.RoleArn), "pods.eks"))
+	q.Given = ask.Tags
+	return append(in.alsoTags(q, in.eksName("podidentityassociation", "/*")), in.st.passRole(roleIn(ask.RoleArn), "pods.eks"))
 }
 
-func updateAssociationAsks(in *call) []authorizationRequest {
+func updateAssociationAsks(in *call) []api.AuthorizationRequest {
 	var ask struct{ RoleArn string }
-	in.peek(&ask)
+	in.Peek(&ask)
 	if ask.RoleArn == "" {
-		return []authorizationRequest{in.theAssociation()}
+		return []api.AuthorizationRequest{in.theAssociation()}
 	}
-	return []authorizationRequest{in.theAssociation(), in.passing(roleIn(ask.RoleArn), "pods.eks")}
+	return []api.AuthorizationRequest{in.theAssociation(), in.st.passRole(roleIn(ask.RoleArn), "pods.eks")}
 }
 
 // roleIn is the name at the end of a role's ARN.
 func roleIn(arn string) string { return arn[strings.LastIndexByte(arn, '/')+1:] }
 
-func tagEKSAsks(in *call) []authorizationRequest {
+func tagEKSAsks(in *call) []api.AuthorizationRequest {
 	var ask struct{ Tags map[string]string }
-	in.peek(&ask)
-	q := in.onEKS(in.segment(1), nil)
+	in.Peek(&ask)
+	q := in.onEKS(in.Segment(1), nil)
 	if have, err := in.eksTagged(); err == nil {
-		q.tags = maps.Clone(have)
+		q.Tags = maps.Clone(have)
 	}
-	q.given, q.keys = ask.Tags, in.asked["tagKeys"]
-	return []authorizationRequest{q}
+	q.Given, q.Keys = ask.Tags, in.Query["tagKeys"]
+	return []api.AuthorizationRequest{q}
 }

@@ -3,6 +3,7 @@ package aws
 import (
 	"strings"
 
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
@@ -11,8 +12,8 @@ func iamAuthorizations() map[string]authorization {
 		"ListRoles":                  anything("iam:ListRoles"),
 		"ListInstanceProfiles":       anything("iam:ListInstanceProfiles"),
 		"ListOpenIDConnectProviders": anything("iam:ListOpenIDConnectProviders"),
-		"GetOpenIDConnectProvider": func(in *call) []authorizationRequest {
-			return []authorizationRequest{{action: "iam:GetOpenIDConnectProvider", resource: in.form.Get("OpenIDConnectProviderArn")}}
+		"GetOpenIDConnectProvider": func(in *call) []api.AuthorizationRequest {
+			return []api.AuthorizationRequest{{Action: "iam:GetOpenIDConnectProvider", Resource: in.Form.Get("OpenIDConnectProviderArn")}}
 		},
 		"CreateRole":                 createRoleAsks,
 		"PutRolePermissionsBoundary": putBoundaryAsks,
@@ -25,18 +26,24 @@ func iamAuthorizations() map[string]authorization {
 		"AttachRolePolicy", "DetachRolePolicy", "ListAttachedRolePolicies", "PutRolePolicy", "GetRolePolicy", "DeleteRolePolicy", "ListRolePolicies",
 		"ListInstanceProfilesForRole",
 	} {
-		out[op] = func(in *call) []authorizationRequest { return []authorizationRequest{in.ofRole("iam:" + in.op)} }
+		out[op] = func(in *call) []api.AuthorizationRequest {
+			return []api.AuthorizationRequest{in.ofRole("iam:" + in.Op)}
+		}
 	}
 	for _, op := range []string{
 		"GetInstanceProfile", "DeleteInstanceProfile", "RemoveRoleFromInstanceProfile", "TagInstanceProfile", "UntagInstanceProfile", "ListInstanceProfileTags",
 	} {
-		out[op] = func(in *call) []authorizationRequest { return []authorizationRequest{in.ofProfile("iam:" + in.op)} }
+		out[op] = func(in *call) []api.AuthorizationRequest {
+			return []api.AuthorizationRequest{in.ofProfile("iam:" + in.Op)}
+		}
 	}
 	for _, op := range []string{
 		"GetPolicy", "DeletePolicy", "CreatePolicyVersion", "GetPolicyVersion", "ListPolicyVersions", "DeletePolicyVersion",
 		"TagPolicy", "UntagPolicy", "ListPolicyTags",
 	} {
-		out[op] = func(in *call) []authorizationRequest { return []authorizationRequest{in.ofPolicy("iam:" + in.op)} }
+		out[op] = func(in *call) []api.AuthorizationRequest {
+			return []api.AuthorizationRequest{in.ofPolicy("iam:" + in.Op)}
+		}
 	}
 	return out
 }
@@ -51,18 +58,18 @@ func formTags(forms []query.Form) map[string]string {
 }
 
 // ofRole asks about the role that the request names.
-func (in *call) ofRole(action string) authorizationRequest {
-	name := in.form.Get("RoleName")
-	q := authorizationRequest{action: action, resource: in.cloud.iamARN("role", "/", name), context: map[string][]string{},
-		given: formTags(in.form.Each("Tags.member")), keys: in.form.List("TagKeys.member")}
+func (in *call) ofRole(action string) api.AuthorizationRequest {
+	name := in.Form.Get("RoleName")
+	q := api.AuthorizationRequest{Action: action, Resource: in.cloud.iamARN("role", "/", name), Context: map[string][]string{},
+		Given: formTags(in.Form.Each("Tags.member")), Keys: in.Form.List("TagKeys.member")}
 	if r := in.st.iam.roles[name]; r != nil {
-		q.resource, q.tags = in.roleARN(r), r.tags
-		if r.boundary != "" && changesPower(in.op) {
-			q.context["iam:PermissionsBoundary"] = []string{r.boundary}
+		q.Resource, q.Tags = in.roleARN(r), r.tags
+		if r.boundary != "" && changesPower(in.Op) {
+			q.Context["iam:PermissionsBoundary"] = []string{r.boundary}
 		}
 	}
-	if arn := in.form.Get("PolicyArn"); arn != "" {
-		q.context["iam:PolicyARN"] = []string{arn}
+	if arn := in.Form.Get("PolicyArn"); arn != "" {
+		q.Context["iam:PolicyARN"] = []string{arn}
 	}
 	return q
 }
@@ -78,85 +85,76 @@ func changesPower(op string) bool {
 
 // fromPath is the path that a request for something new gives it.
 func (in *call) fromPath() string {
-	if path := in.form.Get("Path"); strings.HasPrefix(path, "/") && strings.HasSuffix(path, "/") {
+	if path := in.Form.Get("Path"); strings.HasPrefix(path, "/") && strings.HasSuffix(path, "/") {
 		return path
 	}
 	return "/"
 }
 
-// tagging asks a second time where a request also tags what it makes.
-func tagging(action string, q authorizationRequest) []authorizationRequest {
-	if len(q.given) == 0 {
-		return []authorizationRequest{q}
-	}
-	second := authorizationRequest{action: action, resource: q.resource, tags: q.tags, given: q.given}
-	return []authorizationRequest{q, second}
-}
-
 // createRoleAsks, as all that create: of a role that exists already IAM knows
 // the tags.
-func createRoleAsks(in *call) []authorizationRequest {
+func createRoleAsks(in *call) []api.AuthorizationRequest {
 	q := in.ofRole("iam:CreateRole")
-	if q.tags == nil {
-		q.resource = in.cloud.iamARN("role", in.fromPath(), in.form.Get("RoleName"))
+	if q.Tags == nil {
+		q.Resource = in.cloud.iamARN("role", in.fromPath(), in.Form.Get("RoleName"))
 	}
-	if arn := in.form.Get("PermissionsBoundary"); arn != "" {
-		q.context["iam:PermissionsBoundary"] = []string{arn}
+	if arn := in.Form.Get("PermissionsBoundary"); arn != "" {
+		q.Context["iam:PermissionsBoundary"] = []string{arn}
 	}
-	return tagging("iam:TagRole", q)
+	return q.AlsoTags("iam:TagRole")
 }
 
-func putBoundaryAsks(in *call) []authorizationRequest {
+func putBoundaryAsks(in *call) []api.AuthorizationRequest {
 	q := in.ofRole("iam:PutRolePermissionsBoundary")
-	q.context["iam:PermissionsBoundary"] = []string{in.form.Get("PermissionsBoundary")}
-	return []authorizationRequest{q}
+	q.Context["iam:PermissionsBoundary"] = []string{in.Form.Get("PermissionsBoundary")}
+	return []api.AuthorizationRequest{q}
 }
 
-func (in *call) ofProfile(action string) authorizationRequest {
-	name := in.form.Get("InstanceProfileName")
-	q := authorizationRequest{action: action, resource: in.cloud.profileARN("/", name), given: formTags(in.form.Each("Tags.member")), keys: in.form.List("TagKeys.member")}
+func (in *call) ofProfile(action string) api.AuthorizationRequest {
+	name := in.Form.Get("InstanceProfileName")
+	q := api.AuthorizationRequest{Action: action, Resource: in.cloud.profileARN("/", name), Given: formTags(in.Form.Each("Tags.member")), Keys: in.Form.List("TagKeys.member")}
 	if p := in.st.iam.profiles[name]; p != nil {
-		q.resource, q.tags = in.cloud.profileARN(p.path, p.name), p.tags
+		q.Resource, q.Tags = in.cloud.profileARN(p.path, p.name), p.tags
 	}
 	return q
 }
 
-func createProfileAsks(in *call) []authorizationRequest {
+func createProfileAsks(in *call) []api.AuthorizationRequest {
 	q := in.ofProfile("iam:CreateInstanceProfile")
-	if q.tags == nil {
-		q.resource = in.cloud.profileARN(in.fromPath(), in.form.Get("InstanceProfileName"))
+	if q.Tags == nil {
+		q.Resource = in.cloud.profileARN(in.fromPath(), in.Form.Get("InstanceProfileName"))
 	}
-	return tagging("iam:TagInstanceProfile", q)
+	return q.AlsoTags("iam:TagInstanceProfile")
 }
 
-func addRoleAsks(in *call) []authorizationRequest {
-	return []authorizationRequest{in.ofProfile("iam:AddRoleToInstanceProfile"), in.passing(in.form.Get("RoleName"), "ec2")}
+func addRoleAsks(in *call) []api.AuthorizationRequest {
+	return []api.AuthorizationRequest{in.ofProfile("iam:AddRoleToInstanceProfile"), in.st.passRole(in.Form.Get("RoleName"), "ec2")}
 }
 
-// passing asks whether the caller may give a role to a service.
-func (in *call) passing(role, service string) authorizationRequest {
+// passRole asks whether the caller may give a role to a service.
+func (st *state) passRole(role, service string) api.AuthorizationRequest {
 	domain := ".amazonaws.com"
-	if service == "ec2" && in.cloud.partition() == "aws-cn" {
+	if service == "ec2" && st.account.Partition() == "aws-cn" {
 		domain += ".cn"
 	}
-	q := authorizationRequest{action: "iam:PassRole", resource: in.cloud.iamARN("role", "/", role), context: map[string][]string{"iam:PassedToService": {service + domain}}}
-	if r := in.st.iam.roles[role]; r != nil {
-		q.resource, q.tags = in.roleARN(r), r.tags
+	q := api.AuthorizationRequest{Action: "iam:PassRole", Resource: st.account.GlobalARN("iam", "role/"+role), Context: map[string][]string{"iam:PassedToService": {service + domain}}}
+	if r := st.iam.roles[role]; r != nil {
+		q.Resource, q.Tags = st.account.GlobalARN("iam", "role"+r.path+r.name), r.tags
 	}
 	return q
 }
 
-func (in *call) ofPolicy(action string) authorizationRequest {
-	arn := in.form.Get("PolicyArn")
-	q := authorizationRequest{action: action, resource: arn, given: formTags(in.form.Each("Tags.member")), keys: in.form.List("TagKeys.member")}
+func (in *call) ofPolicy(action string) api.AuthorizationRequest {
+	arn := in.Form.Get("PolicyArn")
+	q := api.AuthorizationRequest{Action: action, Resource: arn, Given: formTags(in.Form.Each("Tags.member")), Keys: in.Form.List("TagKeys.member")}
 	if p := in.st.iam.policies[arn]; p != nil {
-		q.tags = p.tags
+		q.Tags = p.tags
 	}
 	return q
 }
 
-func createPolicyAsks(in *call) []authorizationRequest {
+func createPolicyAsks(in *call) []api.AuthorizationRequest {
 	q := in.ofPolicy("iam:CreatePolicy")
-	q.resource = in.cloud.iamARN("policy", in.fromPath(), in.form.Get("PolicyName"))
-	return tagging("iam:TagPolicy", q)
+	q.Resource = in.cloud.iamARN("policy", in.fromPath(), in.Form.Get("PolicyName"))
+	return q.AlsoTags("iam:TagPolicy")
 }

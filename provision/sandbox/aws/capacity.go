@@ -67,13 +67,13 @@ func (c *Cloud) setLimit(o Offering, l limit, lift bool) error {
 		}
 	}
 	if _, ok := c.offers.zone(o.Zone); o.Zone != "" && !ok {
-		return fmt.Errorf("limiting capacity: no zone %q in %s", o.Zone, c.cfg.Region)
+		return fmt.Errorf("limiting capacity: no zone %q in %s", o.Zone, c.account.Region)
 	}
 	if o.CapacityType != "" && !slices.Contains([]string{onDemand, spot, capacityBlock, reserved}, o.CapacityType) {
 		return fmt.Errorf("limiting capacity: no capacity type %q", o.CapacityType)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.account.Lock()
+	defer c.account.Unlock()
 	c.capacity.limits = slices.DeleteFunc(c.capacity.limits, func(have limit) bool { return have.of == o })
 	if !lift {
 		c.capacity.limits = append(c.capacity.limits, l)
@@ -83,8 +83,8 @@ func (c *Cloud) setLimit(o Offering, l limit, lift bool) error {
 
 // SetFreeAddresses makes a subnet have just so many addresses left.
 func (c *Cloud) SetFreeAddresses(subnetID string, free int) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.account.Lock()
+	defer c.account.Unlock()
 	s := c.st.network.subnet(subnetID)
 	if s == nil || free < 0 {
 		return fmt.Errorf("setting the free addresses of subnet %q to %d: no such subnet, or below zero", subnetID, free)

@@ -3,19 +3,19 @@ package aws
 import (
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
 
 // Cloud is one emulated AWS account. It is an http.Handler and safe for
 // concurrent use; all of its memory is behind one lock.
 type Cloud struct {
 	cfg      Config
-	clock    Clock
+	account  *api.Account
 	services map[string]service
 	offers   *offers
 
-	mu       sync.Mutex
 	st       *state
 	capacity capacity
 	faults   []*fault
@@ -43,9 +43,10 @@ func New(cfg Config) (*Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cloud{cfg: cfg, clock: cfg.Clock, offers: offers, buckets: map[string]*bucket{}, restricted: map[string]*restriction{}}
+	account := &api.Account{ID: cfg.Account, Region: cfg.Region, Cluster: cfg.Cluster.Name, Clock: cfg.Clock, Delays: cfg.Delays}
+	c := &Cloud{cfg: cfg, account: account, offers: offers, buckets: map[string]*bucket{}, restricted: map[string]*restriction{}}
+	c.st = newState(account, cfg, offers.zones)
 	c.services = c.table()
-	c.st = newState(cfg, offers.zones)
 	c.capacity.fleets = map[string]*fleetResponse{}
 	return c, c.setUp()
 }
@@ -56,8 +57,8 @@ func (c *Cloud) SetCluster(cluster Cluster) error {
 	if err := cluster.validate(); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.account.Lock()
+	defer c.account.Unlock()
 	if cluster.Name != c.st.cluster.Name {
 		return fmt.Errorf("changing cluster %q into %q: the name is fixed by the config", c.st.cluster.Name, cluster.Name)
 	}
@@ -68,21 +69,21 @@ func (c *Cloud) SetCluster(cluster Cluster) error {
 // ServeHTTP answers one AWS API request.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in := c.read(r)
-	in.params = in.digest()
-	record := &Call{Time: c.clock.Now(), Service: in.svc.name, Operation: in.op, Key: in.key, Dry: in.dry, Params: clip(in.params)}
-	c.mu.Lock()
+	in.Params = in.digest()
+	record := &Call{Time: c.account.Clock.Now(), Service: in.svc.name, Operation: in.Op, Key: in.Key, Dry: in.Dry, Params: clip(in.Params)}
+	c.account.Lock()
 	c.journal.record(record)
 	in.id, in.record = record.ID, record
-	c.mu.Unlock()
+	c.account.Unlock()
 
 	answer, err := any(nil), in.broken
 	if err == nil {
 		answer, err = c.serve(in)
 	}
-	c.mu.Lock()
+	c.account.Lock()
 	record.finish(err)
-	c.mu.Unlock()
-	c.wait(in.gone, c.cfg.Delays.Response)
+	c.account.Unlock()
+	c.wait(in.Gone, c.account.Delays.Response)
 	if r.Context().Err() != nil {
 		return // nobody listens any more
 	}
@@ -97,7 +98,7 @@ func (c *Cloud) serve(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	op, ok := in.svc.ops[in.op]
+	op, ok := in.svc.ops[in.Op]
 	if !ok {
 		return nil, in.svc.unknown(in)
 	}
@@ -110,11 +111,11 @@ func (c *Cloud) serve(in *call) (any, error) {
 	if err := c.authorize(in); err != nil {
 		return nil, err
 	}
-	if op.before != nil && !in.dry {
+	if op.before != nil && !in.Dry {
 		c.wait(nil, op.before(c))
 	}
 	answer, err := c.run(op, in, f)
-	c.wait(in.gone, f.delay())
+	c.wait(in.Gone, f.delay())
 	if err == nil && f.lost() {
 		return nil, f.failure(in.svc)
 	}
@@ -123,27 +124,22 @@ func (c *Cloud) serve(in *call) (any, error) {
 
 func (c *Cloud) run(op operation, in *call, f *fault) (any, error) {
 	if !op.unlocked {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		c.account.Lock()
+		defer c.account.Unlock()
 	}
-	in.now = c.clock.Now()
+	in.Now = c.account.Clock.Now()
 	in.st = c.st
 	if old := f.snapshot(); old != nil && op.read {
 		in.st = old
 	}
-	if in.dry && op.read {
-		return nil, errDryRun()
+	if in.Dry && op.read {
+		return nil, api.ErrDryRun()
 	}
-	return op.run(in)
-}
-
-// afterFunc has f run, with the lock held, once d has passed on the cloud's clock.
-func (c *Cloud) afterFunc(d time.Duration, f func()) {
-	c.clock.AfterFunc(d, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		f()
-	})
+	answer, err := op.run(in)
+	if len(in.Launched) > 0 {
+		in.record.Launched = in.Launched
+	}
+	return answer, err
 }
 
 // wait lets d pass on the cloud's clock, or gone be closed; a nil gone waits
@@ -153,7 +149,7 @@ func (c *Cloud) wait(gone <-chan struct{}, d time.Duration) {
 		return
 	}
 	over := make(chan struct{})
-	stop := c.clock.AfterFunc(d, func() { close(over) })
+	stop := c.account.Clock.AfterFunc(d, func() { close(over) })
 	defer stop()
 	select {
 	case <-over:

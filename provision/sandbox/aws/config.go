@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/quotas"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/sqs"
 )
 
 // Config is what a Cloud is made of. Start from DefaultConfig; New says which
@@ -67,29 +70,10 @@ type NodeGroup struct {
 }
 
 // Delays are the times that AWS takes.
-type Delays struct {
-	// Response is the way of every answer over the network. With none, a client
-	// on loopback can get an answer before it is done with its own request;
-	// the AWS SDK then breaks its connection now and then, and retries.
-	Response  time.Duration
-	Fleet     time.Duration // CreateFleet, before the instances exist
-	Running   time.Duration // from pending to running
-	Shutdown  time.Duration // from shutting-down to terminated
-	Interrupt time.Duration // from the spot interruption warning to the end
-	Forget    time.Duration // how long a terminated instance stays visible
-	Visible   time.Duration // from the creation of a role, instance profile or queue until anybody else finds it
-	Update    time.Duration // an EKS update, from its request to its end
-}
+type Delays = api.Delays
 
-// Clock tells the time and calls back. Time goes by only through it, so a test
-// may hold and turn it.
-type Clock interface {
-	Now() time.Time
-	// AfterFunc has f run once d has passed, never within AfterFunc itself:
-	// its callers hold locks that f takes. stop prevents that if f has not
-	// begun.
-	AfterFunc(d time.Duration, f func()) (stop func() bool)
-}
+// Clock tells the time and calls back.
+type Clock = api.Clock
 
 // DefaultConfig is an account in us-east-1 with the cluster "sandbox", a queue
 // of the same name, a node role and delays near the real ones.
@@ -132,12 +116,12 @@ func (c Config) validate() error {
 		}
 	}
 	for _, name := range c.Queues {
-		if !queueNameForm.MatchString(name) {
+		if !sqs.ValidName(name) {
 			return fmt.Errorf("reading the emulator's config: queue %q: a name has 1 to 80 letters, digits, - and _", name)
 		}
 	}
 	for name, value := range c.Limits.Quotas {
-		if err := checkQuota(name, value); err != nil {
+		if err := quotas.Check(name, value); err != nil {
 			return fmt.Errorf("reading the emulator's config: %w", err)
 		}
 	}

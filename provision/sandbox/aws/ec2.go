@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
@@ -24,7 +25,7 @@ func ec2Operations() map[string]operation {
 		"DescribeLaunchTemplates":       {params: also("LaunchTemplateId.#", "LaunchTemplateName.#"), read: true, run: describeTemplates},
 		"CreateLaunchTemplate":          {params: templateParams(), run: createTemplate},
 		"DeleteLaunchTemplate":          {params: []string{"LaunchTemplateId", "LaunchTemplateName"}, run: deleteTemplate},
-		"CreateFleet":                   {params: fleetParams(), class: "CreateFleet", before: func(c *Cloud) time.Duration { return c.cfg.Delays.Fleet }, run: createFleet},
+		"CreateFleet":                   {params: fleetParams(), class: "CreateFleet", before: func(c *Cloud) time.Duration { return c.account.Delays.Fleet }, run: createFleet},
 		"RunInstances":                  {params: runParams(), class: "RunInstances", run: runInstances},
 		"DescribeInstances":             {params: also("InstanceId.#"), read: true, run: describeInstances},
 		"DescribeInstanceStatus":        {params: also("InstanceId.#", "IncludeAllInstances"), read: true, run: describeStatus},
@@ -48,10 +49,10 @@ type filter struct {
 
 func (in *call) filters() ([]filter, error) {
 	var out []filter
-	for _, f := range in.form.Each("Filter") {
+	for _, f := range in.Form.Each("Filter") {
 		next := filter{f.Get("Name"), f.List("Value")}
 		if next.name == "" || len(next.values) == 0 {
-			return nil, refuse("InvalidParameterValue", "A filter needs a name and at least one value; got name '%s' with %d values.", next.name, len(next.values))
+			return nil, api.Refuse("InvalidParameterValue", "A filter needs a name and at least one value; got name '%s' with %d values.", next.name, len(next.values))
 		}
 		out = append(out, next)
 	}
@@ -76,7 +77,7 @@ func choose[T any](in *call, things []T, known attributes[T], tags func(T) map[s
 	}
 	for _, f := range fs {
 		if _, ok := known[f.name]; !ok && !(tags != nil && isTagFilter(f.name)) {
-			return nil, refuse("InvalidParameterValue", "The filter '%s' is invalid", f.name)
+			return nil, api.Refuse("InvalidParameterValue", "The filter '%s' is invalid", f.name)
 		}
 	}
 	var out []T
@@ -97,20 +98,13 @@ func passes[T any](fs []filter, v T, known attributes[T], tags func(T) map[strin
 			have = tagValues(f.name, tags(v))
 		}
 		hit := slices.ContainsFunc(have, func(h string) bool {
-			return slices.ContainsFunc(f.values, func(want string) bool { return wildcard(want, h) })
+			return slices.ContainsFunc(f.values, func(want string) bool { return query.Wildcard(want, h) })
 		})
 		if !hit {
 			return false
 		}
 	}
 	return true
-}
-
-// item is a row of an answer with a key that orders it and never changes, so
-// that pages stay right while rows come and go.
-type item struct {
-	key  string
-	node query.Element
 }
 
 // pageLimits are the bounds of MaxResults; above most it is lowered in silence,
@@ -132,7 +126,7 @@ var idForm = regexp.MustCompile(`^[a-z]+-([0-9a-f]{8}|[0-9a-f]{17})$`)
 func wellFormed(prefix string, ids []string) error {
 	for _, id := range ids {
 		if !strings.HasPrefix(id, prefix+"-") || !idForm.MatchString(id) {
-			return refuse(idForms()[prefix], "Invalid id: \"%s\" (expecting \"%s-...\")", id, prefix)
+			return api.Refuse(idForms()[prefix], "Invalid id: \"%s\" (expecting \"%s-...\")", id, prefix)
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
@@ -27,7 +28,7 @@ func (in *call) instanceElement(i *instance, on attachments) query.Element {
 	kids := []query.Element{
 		query.Text("instanceId", i.ID), query.Text("imageId", i.Image), stateElement("instanceState", i.State),
 		query.Text("privateDnsName", i.DNSName), query.Text("privateIpAddress", i.Address),
-		query.Text("dnsName", publicName(in.cloud.cfg.Region, public)), query.Opt("ipAddress", public),
+		query.Text("dnsName", publicName(in.cloud.account.Region, public)), query.Opt("ipAddress", public),
 		query.Text("instanceType", i.Type), query.Text("launchTime", stamp(i.Launched)), query.Int("amiLaunchIndex", 0), i.placement.element(i),
 		query.Group("monitoring", query.Text("state", monitoring)),
 		query.Text("subnetId", i.subnet), query.Text("vpcId", in.st.network.vpc),
@@ -105,12 +106,12 @@ func (i *instance) spotState() (state, status string) {
 }
 
 func describeSpotRequests(in *call) (any, error) {
-	ids := in.form.List("SpotInstanceRequestId")
+	ids := in.Form.List("SpotInstanceRequestId")
 	all := in.st.spotRequests()
 	if id := missing(ids, func(id string) bool {
 		return slices.ContainsFunc(all, func(i *instance) bool { return i.spotRequest() == id })
 	}); id != "" {
-		return nil, refuse("InvalidSpotInstanceRequestID.NotFound", "The spot instance request ID '%s' does not exist", id)
+		return nil, api.Refuse("InvalidSpotInstanceRequestID.NotFound", "The spot instance request ID '%s' does not exist", id)
 	}
 	found, err := choose(in, all, attributes[*instance]{
 		"spot-instance-request-id":   one((*instance).spotRequest),
@@ -124,7 +125,7 @@ func describeSpotRequests(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []item
+	var rows []api.Row
 	for _, i := range found {
 		if len(ids) > 0 && !slices.Contains(ids, i.spotRequest()) {
 			continue
@@ -134,11 +135,11 @@ func describeSpotRequests(in *call) (any, error) {
 		if state == "closed" {
 			at = i.end.at
 		}
-		rows = append(rows, item{fmt.Sprintf("%012d", i.number), query.Group("item", query.Text("spotInstanceRequestId", i.spotRequest()),
+		rows = append(rows, api.NewRow(fmt.Sprintf("%012d", i.number), query.Group("item", query.Text("spotInstanceRequestId", i.spotRequest()),
 			query.Text("instanceId", i.ID), query.Text("state", state), query.Text("type", "one-time"), query.Text("createTime", stamp(i.Launched)),
 			query.Group("status", query.Text("code", status), query.Text("updateTime", stamp(at))), query.Text("productDescription", "Linux/UNIX"),
 			query.Text("instanceInterruptionBehavior", "terminate"), query.Text("launchedAvailabilityZone", i.Zone), query.Text("launchedAvailabilityZoneId", i.ZoneID),
-			query.Group("launchSpecification", query.Text("imageId", i.Image), query.Text("instanceType", i.Type), query.Text("subnetId", i.subnet)), tagSet(i.spotTags))})
+			query.Group("launchSpecification", query.Text("imageId", i.Image), query.Text("instanceType", i.Type), query.Text("subnetId", i.subnet)), tagSet(i.spotTags))))
 	}
 	return in.page("spotInstanceRequestSet", rows, pageLimits{5, 1000})
 }

@@ -5,23 +5,24 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
 // askedInstances reads InstanceId.N and refuses ids that are no ids or of which
 // there is no instance.
 func (in *call) askedInstances() ([]string, error) {
-	ids := in.form.List("InstanceId")
+	ids := in.Form.List("InstanceId")
 	if err := wellFormed("i", ids); err != nil {
 		return nil, err
 	}
 	for _, id := range ids {
 		if in.st.instance(id) == nil {
-			return nil, refuse("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
+			return nil, api.Refuse("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
 		}
 	}
-	if len(ids) > 0 && in.form.Has("MaxResults") {
-		return nil, refuse("InvalidParameterCombination", "The parameter instancesSet cannot be used with the parameter maxResults")
+	if len(ids) > 0 && in.Form.Has("MaxResults") {
+		return nil, api.Refuse("InvalidParameterCombination", "The parameter instancesSet cannot be used with the parameter maxResults")
 	}
 	return ids, nil
 }
@@ -63,13 +64,13 @@ func describeInstances(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []item
+	var rows []api.Row
 	attached := in.st.groupByInstance()
 	for _, i := range found {
 		if len(ids) == 0 || slices.Contains(ids, i.ID) {
-			rows = append(rows, item{fmt.Sprintf("%012d", i.number), query.Group("item",
-				query.Text("reservationId", "r-"+i.ID[2:]), query.Text("ownerId", in.cloud.cfg.Account), query.Group("groupSet"),
-				query.List("instancesSet", "item", []query.Element{in.instanceElement(i, attached[i.ID])}))})
+			rows = append(rows, api.NewRow(fmt.Sprintf("%012d", i.number), query.Group("item",
+				query.Text("reservationId", "r-"+i.ID[2:]), query.Text("ownerId", in.cloud.account.ID), query.Group("groupSet"),
+				query.List("instancesSet", "item", []query.Element{in.instanceElement(i, attached[i.ID])}))))
 		}
 	}
 	return in.page("reservationSet", rows, pageLimits{5, 1000})
@@ -103,9 +104,9 @@ func stopInstances(in *call) (any, error) {
 	for _, id := range ids {
 		switch i := in.st.instance(id); {
 		case i.CapacityType == spot:
-			return nil, refuse("UnsupportedOperation", "You can't stop the Spot Instance '%s' because it is associated with a one-time Spot Instance request.", id)
+			return nil, api.Refuse("UnsupportedOperation", "You can't stop the Spot Instance '%s' because it is associated with a one-time Spot Instance request.", id)
 		case i.State == ShuttingDown || i.State == Terminated:
-			return nil, refuse("IncorrectInstanceState", "This instance '%s' is not in a state from which it can be stopped.", id)
+			return nil, api.Refuse("IncorrectInstanceState", "This instance '%s' is not in a state from which it can be stopped.", id)
 		}
 	}
 	return in.changed(ids, in.cloud.stop)
@@ -113,8 +114,8 @@ func stopInstances(in *call) (any, error) {
 
 // changed does something to each instance, and shows its state before and after.
 func (in *call) changed(ids []string, do func(*instance)) (any, error) {
-	if in.dry {
-		return nil, errDryRun()
+	if in.Dry {
+		return nil, api.ErrDryRun()
 	}
 	var rows []query.Element
 	for _, id := range ids {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
@@ -24,11 +25,11 @@ func networkOperations() map[string]operation {
 
 // describeZones lists the region's zones; there are no local ones.
 func describeZones(in *call) (any, error) {
-	names, ids := in.form.List("ZoneName"), in.form.List("ZoneId")
+	names, ids := in.Form.List("ZoneName"), in.Form.List("ZoneId")
 	if name := missing(append(slices.Clone(names), ids...), func(name string) bool { _, ok := in.cloud.offers.zone(name); return ok }); name != "" {
-		return nil, refuse("InvalidParameterValue", "Invalid availability zone: [%s]", name)
+		return nil, api.Refuse("InvalidParameterValue", "Invalid availability zone: [%s]", name)
 	}
-	region := in.cloud.cfg.Region
+	region := in.cloud.account.Region
 	found, err := choose(in, in.cloud.offers.zones, attributes[catalog.Zone]{
 		"zone-name":     one(func(z catalog.Zone) string { return z.Name }),
 		"zone-id":       one(func(z catalog.Zone) string { return z.ID }),
@@ -55,16 +56,16 @@ func describeZones(in *call) (any, error) {
 // describeInstanceAttribute shows one setting of an instance. User data is as it
 // was launched with.
 func describeInstanceAttribute(in *call) (any, error) {
-	id := in.form.Get("InstanceId")
+	id := in.Form.Get("InstanceId")
 	if err := wellFormed("i", []string{id}); err != nil {
 		return nil, err
 	}
 	i := in.st.instance(id)
 	if i == nil {
-		return nil, refuse("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
+		return nil, api.Refuse("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
 	}
 	var value string
-	name := in.form.Get("Attribute")
+	name := in.Form.Get("Attribute")
 	switch name {
 	case "instanceType":
 		value = i.Type
@@ -81,47 +82,47 @@ func describeInstanceAttribute(in *call) (any, error) {
 	case "enaSupport", "sourceDestCheck":
 		value = "true"
 	default:
-		return nil, refuse("InvalidParameterValue", "Value (%s) for parameter attribute is invalid or not played.", name)
+		return nil, api.Refuse("InvalidParameterValue", "Value (%s) for parameter attribute is invalid or not played.", name)
 	}
 	return []query.Element{query.Text("instanceId", i.ID), query.Group(name, query.Opt("value", value))}, nil
 }
 
 func modifySubnet(in *call) (any, error) {
-	s := in.st.network.subnet(in.form.Get("SubnetId"))
+	s := in.st.network.subnet(in.Form.Get("SubnetId"))
 	if s == nil {
-		return nil, refuse("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", in.form.Get("SubnetId"))
+		return nil, api.Refuse("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", in.Form.Get("SubnetId"))
 	}
-	maps, err := in.form.Bool("MapPublicIpOnLaunch.Value")
+	maps, err := in.Form.Bool("MapPublicIpOnLaunch.Value")
 	switch {
-	case !in.form.Has("MapPublicIpOnLaunch.Value"):
-		return nil, refuse("MissingParameter", "The request must contain an attribute of the subnet, such as MapPublicIpOnLaunch.")
+	case !in.Form.Has("MapPublicIpOnLaunch.Value"):
+		return nil, api.Refuse("MissingParameter", "The request must contain an attribute of the subnet, such as MapPublicIpOnLaunch.")
 	case err != nil:
-		return nil, refuse("InvalidParameterValue", "%s", err)
-	case in.dry:
-		return nil, errDryRun()
+		return nil, api.Refuse("InvalidParameterValue", "%s", err)
+	case in.Dry:
+		return nil, api.ErrDryRun()
 	}
 	s.mapsPublic = maps
 	return []query.Element{query.Bool("return", true)}, nil
 }
 
 func createGroup(in *call) (any, error) {
-	get := in.form.Get
-	tags, err := tagsOnly(in.form, "security-group")
+	get := in.Form.Get
+	tags, err := tagsOnly(in.Form, "security-group")
 	if err != nil {
 		return nil, err
 	}
 	name := get("GroupName")
 	switch {
 	case len(name) > 255 || len(name) > 3 && name[:3] == "sg-":
-		return nil, refuse("InvalidParameterValue", "Value (%s) for parameter GroupName is invalid. It has 1 to 255 characters and does not start with sg-.", name)
+		return nil, api.Refuse("InvalidParameterValue", "Value (%s) for parameter GroupName is invalid. It has 1 to 255 characters and does not start with sg-.", name)
 	case cmp.Or(get("VpcId"), in.st.network.vpc) != in.st.network.vpc:
-		return nil, refuse("InvalidVpcID.NotFound", "The vpc ID '%s' does not exist", get("VpcId"))
+		return nil, api.Refuse("InvalidVpcID.NotFound", "The vpc ID '%s' does not exist", get("VpcId"))
 	case slices.ContainsFunc(in.st.network.groups, func(g securityGroup) bool { return g.name == name }):
-		return nil, refuse("InvalidGroup.Duplicate", "The security group '%s' already exists for VPC '%s'", name, in.st.network.vpc)
-	case in.dry:
-		return nil, errDryRun()
+		return nil, api.Refuse("InvalidGroup.Duplicate", "The security group '%s' already exists for VPC '%s'", name, in.st.network.vpc)
+	case in.Dry:
+		return nil, api.ErrDryRun()
 	}
-	g := securityGroup{id: in.st.id("sg"), name: name, description: get("GroupDescription"), tags: tags}
+	g := securityGroup{id: in.cloud.account.NewID("sg"), name: name, description: get("GroupDescription"), tags: tags}
 	in.st.network.groups = append(in.st.network.groups, g)
 	return []query.Element{query.Text("groupId", g.id), query.Text("securityGroupArn", in.cloud.ec2ARN(g.id)), tagSet(g.tags)}, nil
 }
@@ -129,9 +130,9 @@ func createGroup(in *call) (any, error) {
 // deleteGroup takes a group away that nothing uses. Outside a default VPC only
 // its id names it.
 func deleteGroup(in *call) (any, error) {
-	id := in.form.Get("GroupId")
+	id := in.Form.Get("GroupId")
 	if id == "" {
-		return nil, refuse("MissingParameter", "The request must contain the parameter groupId; a group of this VPC cannot be named by groupName.")
+		return nil, api.Refuse("MissingParameter", "The request must contain the parameter groupId; a group of this VPC cannot be named by groupName.")
 	}
 	if err := wellFormed("sg", []string{id}); err != nil {
 		return nil, err
@@ -142,13 +143,13 @@ func deleteGroup(in *call) (any, error) {
 	})
 	switch {
 	case !found:
-		return nil, refuse("InvalidGroup.NotFound", "The security group '%s' does not exist", id)
+		return nil, api.Refuse("InvalidGroup.NotFound", "The security group '%s' does not exist", id)
 	case g.name == "default":
-		return nil, refuse("CannotDelete", "the specified group: \"%s\" name: \"default\" cannot be deleted by a user", id)
+		return nil, api.Refuse("CannotDelete", "the specified group: \"%s\" name: \"default\" cannot be deleted by a user", id)
 	case used || slices.Contains([]string{in.st.network.groups[1].id, in.st.network.groups[2].id}, id): // the cluster's own interfaces have these
-		return nil, refuse("DependencyViolation", "resource %s has a dependent object", id)
-	case in.dry:
-		return nil, errDryRun()
+		return nil, api.Refuse("DependencyViolation", "resource %s has a dependent object", id)
+	case in.Dry:
+		return nil, api.ErrDryRun()
 	}
 	in.st.network.groups = slices.DeleteFunc(slices.Clone(in.st.network.groups), func(o securityGroup) bool { return o.id == id })
 	return []query.Element{query.Bool("return", true), query.Text("groupId", id)}, nil

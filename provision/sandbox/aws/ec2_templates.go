@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
@@ -58,9 +59,9 @@ func interfaceParams() []string {
 var templateName = regexp.MustCompile(`^[a-zA-Z0-9().\-/_]{3,128}$`)
 
 func createTemplate(in *call) (any, error) {
-	name, data := in.form.Get("LaunchTemplateName"), in.form.Sub("LaunchTemplateData")
+	name, data := in.Form.Get("LaunchTemplateName"), in.Form.Sub("LaunchTemplateData")
 	if !templateName.MatchString(name) {
-		return nil, refuse("InvalidLaunchTemplateName.MalformedException", "The launch template name '%s' is not 3 to 128 of the characters a-z A-Z 0-9 ( ) . - / _", name)
+		return nil, api.Refuse("InvalidLaunchTemplateName.MalformedException", "The launch template name '%s' is not 3 to 128 of the characters a-z A-Z 0-9 ( ) . - / _", name)
 	}
 	if _, err := userData(data); err != nil {
 		return nil, err
@@ -71,20 +72,20 @@ func createTemplate(in *call) (any, error) {
 	if err := wholeNumbers(data); err != nil {
 		return nil, err
 	}
-	tags, err := tagsOnly(in.form, "launch-template")
+	tags, err := tagsOnly(in.Form, "launch-template")
 	if err != nil {
 		return nil, err
 	}
-	token := in.form.Get("ClientToken")
+	token := in.Form.Get("ClientToken")
 	if t := in.st.template("", name); t != nil && token != "" && t.token == token {
 		return []query.Element{query.Group("launchTemplate", in.templateElements(t)...)}, nil // a repeated request
 	} else if t != nil {
-		return nil, refuse("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
+		return nil, api.Refuse("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
 	}
-	if in.dry {
-		return nil, errDryRun()
+	if in.Dry {
+		return nil, api.ErrDryRun()
 	}
-	t := &template{id: in.st.id("lt"), name: name, token: token, created: in.now, data: data, tags: tags}
+	t := &template{id: in.cloud.account.NewID("lt"), name: name, token: token, created: in.Now, data: data, tags: tags}
 	in.st.templates = append(in.st.templates, t)
 	return []query.Element{query.Group("launchTemplate", in.templateElements(t)...)}, nil
 }
@@ -94,7 +95,7 @@ func wholeNumbers(data query.Form) error {
 	for _, n := range data.Each("NetworkInterface") {
 		for _, name := range []string{"SecondaryPrivateIpAddressCount", "Ipv4PrefixCount"} {
 			if v, _, err := n.Int(name); err != nil || v < 0 {
-				return refuse("InvalidParameterValue", "The %s of a network interface, '%s', is not a number of zero or more.", name, n.Get(name))
+				return api.Refuse("InvalidParameterValue", "The %s of a network interface, '%s', is not a number of zero or more.", name, n.Get(name))
 			}
 		}
 	}
@@ -105,10 +106,10 @@ func wholeNumbers(data query.Form) error {
 func userData(data query.Form) (string, error) {
 	raw, err := base64.StdEncoding.DecodeString(data.Get("UserData"))
 	if err != nil {
-		return "", refuse("InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.")
+		return "", api.Refuse("InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.")
 	}
 	if len(raw) > userDataLimit {
-		return "", refuse("InvalidUserData.Malformed", "User data is limited to %d bytes", userDataLimit)
+		return "", api.Refuse("InvalidUserData.Malformed", "User data is limited to %d bytes", userDataLimit)
 	}
 	return string(raw), nil
 }
@@ -116,16 +117,16 @@ func userData(data query.Form) (string, error) {
 func (in *call) templateElements(t *template) []query.Element {
 	return []query.Element{
 		query.Text("launchTemplateId", t.id), query.Text("launchTemplateName", t.name),
-		query.Text("createTime", stamp(t.created)), query.Text("createdBy", in.caller()),
+		query.Text("createTime", stamp(t.created)), query.Text("createdBy", in.cloud.account.Caller(in.Key)),
 		query.Int("defaultVersionNumber", 1), query.Int("latestVersionNumber", 1), tagSet(t.tags),
 	}
 }
 
 func describeTemplates(in *call) (any, error) {
-	ids, names := in.form.List("LaunchTemplateId"), in.form.List("LaunchTemplateName")
+	ids, names := in.Form.List("LaunchTemplateId"), in.Form.List("LaunchTemplateName")
 	for _, id := range ids {
 		if in.st.template(id, "") == nil {
-			return nil, refuse("InvalidLaunchTemplateId.NotFound", "The specified launch template, with template ID %s, does not exist.", id)
+			return nil, api.Refuse("InvalidLaunchTemplateId.NotFound", "The specified launch template, with template ID %s, does not exist.", id)
 		}
 	}
 	for _, name := range names {
@@ -140,27 +141,27 @@ func describeTemplates(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []item
+	var rows []api.Row
 	for _, t := range found {
 		if len(ids)+len(names) == 0 || slices.Contains(ids, t.id) || slices.Contains(names, t.name) {
-			rows = append(rows, item{t.name, query.Group("item", in.templateElements(t)...)})
+			rows = append(rows, api.NewRow(t.name, query.Group("item", in.templateElements(t)...)))
 		}
 	}
 	return in.page("launchTemplates", rows, pageLimits{1, 200})
 }
 
 func noTemplate(name string) error {
-	return refuse("InvalidLaunchTemplateName.NotFoundException", "The specified launch template, with template name %s, does not exist.", name)
+	return api.Refuse("InvalidLaunchTemplateName.NotFoundException", "The specified launch template, with template name %s, does not exist.", name)
 }
 
 func deleteTemplate(in *call) (any, error) {
-	id, name := in.form.Get("LaunchTemplateId"), in.form.Get("LaunchTemplateName")
+	id, name := in.Form.Get("LaunchTemplateId"), in.Form.Get("LaunchTemplateName")
 	t, err := in.findTemplate(id, name, "")
 	if err != nil {
 		return nil, err
 	}
-	if in.dry {
-		return nil, errDryRun()
+	if in.Dry {
+		return nil, api.ErrDryRun()
 	}
 	in.st.templates = slices.DeleteFunc(in.st.templates, func(o *template) bool { return o == t })
 	return []query.Element{query.Group("launchTemplate", in.templateElements(t)...)}, nil
@@ -171,18 +172,18 @@ func deleteTemplate(in *call) (any, error) {
 func (in *call) findTemplate(id, name, version string) (*template, error) {
 	switch {
 	case id == "" && name == "":
-		return nil, refuse("MissingParameter", "Either a launch template ID or a launch template name must be specified in the request.")
+		return nil, api.Refuse("MissingParameter", "Either a launch template ID or a launch template name must be specified in the request.")
 	case id != "" && name != "":
-		return nil, refuse("InvalidParameterCombination", "Only one of launch template ID and launch template name can be specified in the request.")
+		return nil, api.Refuse("InvalidParameterCombination", "Only one of launch template ID and launch template name can be specified in the request.")
 	}
 	t := in.st.template(id, name)
 	switch {
 	case t == nil && id != "":
-		return nil, refuse("InvalidLaunchTemplateId.NotFound", "The specified launch template, with template ID %s, does not exist.", id)
+		return nil, api.Refuse("InvalidLaunchTemplateId.NotFound", "The specified launch template, with template ID %s, does not exist.", id)
 	case t == nil:
 		return nil, noTemplate(name)
 	case version != "" && version != "$Latest" && version != "$Default" && version != "1":
-		return nil, refuse("InvalidLaunchTemplateId.VersionNotFound", "Could not find launch template version %s of %s.", version, t.name)
+		return nil, api.Refuse("InvalidLaunchTemplateId.VersionNotFound", "Could not find launch template version %s of %s.", version, t.name)
 	}
 	return t, nil
 }

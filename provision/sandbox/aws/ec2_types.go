@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
 func describeInstanceTypes(in *call) (any, error) {
-	asked := in.form.List("InstanceType")
+	asked := in.Form.List("InstanceType")
 	if name := missing(asked, func(n string) bool { _, ok := in.cloud.offers.catalog.Lookup(n); return ok }); name != "" {
-		return nil, refuse("InvalidInstanceType", "The following supplied instance types do not exist: [%s]", name)
+		return nil, api.Refuse("InvalidInstanceType", "The following supplied instance types do not exist: [%s]", name)
 	}
 	found, err := choose(in, in.cloud.offers.types, attributes[catalog.InstanceType]{
 		"instance-type":                         one(func(t catalog.InstanceType) string { return t.Name }),
@@ -30,10 +31,10 @@ func describeInstanceTypes(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []item
+	var rows []api.Row
 	for _, t := range found {
 		if len(asked) == 0 || slices.Contains(asked, t.Name) {
-			rows = append(rows, item{t.Name, typeElement(t)})
+			rows = append(rows, api.NewRow(t.Name, typeElement(t)))
 		}
 	}
 	return in.page("instanceTypeSet", rows, pageLimits{5, 100})
@@ -147,17 +148,17 @@ func placementElement(t catalog.InstanceType) query.Element {
 type offer struct{ kind, location string }
 
 func describeOfferings(in *call) (any, error) {
-	where := in.form.Get("LocationType")
+	where := in.Form.Get("LocationType")
 	var locations []string
 	switch where {
 	case "", "region":
-		where, locations = "region", []string{in.cloud.cfg.Region}
+		where, locations = "region", []string{in.cloud.account.Region}
 	case "availability-zone", "availability-zone-id":
 		for _, z := range in.cloud.offers.zones {
 			locations = append(locations, map[bool]string{true: z.Name, false: z.ID}[where == "availability-zone"])
 		}
 	default:
-		return nil, refuse("InvalidParameterValue", "Value (%s) for parameter locationType is invalid.", where)
+		return nil, api.Refuse("InvalidParameterValue", "Value (%s) for parameter locationType is invalid.", where)
 	}
 	var all []offer
 	for _, t := range in.cloud.offers.types {
@@ -172,10 +173,10 @@ func describeOfferings(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []item
+	var rows []api.Row
 	for _, o := range found {
-		rows = append(rows, item{o.kind + "/" + o.location, query.Group("item",
-			query.Text("instanceType", o.kind), query.Text("locationType", where), query.Text("location", o.location))})
+		rows = append(rows, api.NewRow(o.kind+"/"+o.location, query.Group("item",
+			query.Text("instanceType", o.kind), query.Text("locationType", where), query.Text("location", o.location))))
 	}
 	return in.page("instanceTypeOfferingSet", rows, pageLimits{5, 1000})
 }
@@ -196,8 +197,8 @@ func describeSpotPrices(in *call) (any, error) {
 		return nil, err
 	}
 	for _, name := range []string{"StartTime", "EndTime"} {
-		if _, err := time.Parse(time.RFC3339, in.form.Get(name)); in.form.Has(name) && err != nil {
-			return nil, refuse("InvalidParameterValue", "Value (%s) for parameter %s is not a time.", in.form.Get(name), name)
+		if _, err := time.Parse(time.RFC3339, in.Form.Get(name)); in.Form.Has(name) && err != nil {
+			return nil, api.Refuse("InvalidParameterValue", "Value (%s) for parameter %s is not a time.", in.Form.Get(name), name)
 		}
 	}
 	found, err := choose(in, quotes, attributes[quote]{
@@ -209,17 +210,17 @@ func describeSpotPrices(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	zone, types, products := in.form.Get("AvailabilityZone"), in.form.List("InstanceType"), in.form.List("ProductDescription")
-	var rows []item
+	zone, types, products := in.Form.Get("AvailabilityZone"), in.Form.List("InstanceType"), in.Form.List("ProductDescription")
+	var rows []api.Row
 	for _, q := range found {
 		if zone != "" && q.zone != zone || len(types) > 0 && !slices.Contains(types, q.kind) ||
 			len(products) > 0 && !slices.Contains(products, q.product) {
 			continue
 		}
-		rows = append(rows, item{q.kind + "/" + q.zone + "/" + q.product, query.Group("item",
+		rows = append(rows, api.NewRow(q.kind+"/"+q.zone+"/"+q.product, query.Group("item",
 			query.Text("instanceType", q.kind), query.Text("productDescription", q.product),
-			query.Text("spotPrice", fmt.Sprintf("%.6f", q.dollars)), query.Text("timestamp", stamp(in.now)),
-			query.Text("availabilityZone", q.zone), query.Text("availabilityZoneId", q.zoneID))})
+			query.Text("spotPrice", fmt.Sprintf("%.6f", q.dollars)), query.Text("timestamp", stamp(in.Now)),
+			query.Text("availabilityZone", q.zone), query.Text("availabilityZoneId", q.zoneID))))
 	}
 	return in.page("spotPriceHistorySet", rows, pageLimits{1, 1000})
 }

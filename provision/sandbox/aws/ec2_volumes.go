@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
@@ -44,12 +45,12 @@ func (in *call) volumeElement(v *volume) query.Element {
 }
 
 func describeVolumes(in *call) (any, error) {
-	ids := in.form.List("VolumeId")
+	ids := in.Form.List("VolumeId")
 	if err := wellFormed("vol", ids); err != nil {
 		return nil, err
 	}
 	if id := missing(ids, func(id string) bool { return in.st.volume(id) != nil }); id != "" {
-		return nil, refuse("InvalidVolume.NotFound", "The volume '%s' does not exist.", id)
+		return nil, api.Refuse("InvalidVolume.NotFound", "The volume '%s' does not exist.", id)
 	}
 	found, err := choose(in, in.st.volumes, attributes[*volume]{
 		"volume-id":              one(func(v *volume) string { return v.id }),
@@ -66,10 +67,10 @@ func describeVolumes(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []item
+	var rows []api.Row
 	for _, v := range found {
 		if len(ids) == 0 || slices.Contains(ids, v.id) {
-			rows = append(rows, item{v.id, in.volumeElement(v)})
+			rows = append(rows, api.NewRow(v.id, in.volumeElement(v)))
 		}
 	}
 	return in.page("volumeSet", rows, pageLimits{5, 1000})
@@ -101,7 +102,7 @@ func (in *call) interfaceElements(n *netInterface) []query.Element {
 	}
 	kids := []query.Element{
 		query.Text("networkInterfaceId", n.id), query.Text("subnetId", n.subnet), query.Text("vpcId", in.st.network.vpc),
-		query.Text("ownerId", in.cloud.cfg.Account), query.Text("interfaceType", n.kind), query.Text("status", "in-use"), query.Text("description", ""),
+		query.Text("ownerId", in.cloud.account.ID), query.Text("interfaceType", n.kind), query.Text("status", "in-use"), query.Text("description", ""),
 		query.Bool("sourceDestCheck", true), query.List("groupSet", "item", groups),
 	}
 	if n.address != "" {
@@ -121,7 +122,7 @@ func (in *call) association(n *netInterface) query.Element {
 	if n.public == "" {
 		return query.Element{}
 	}
-	return query.Group("association", query.Text("publicIp", n.public), query.Text("publicDnsName", publicName(in.cloud.cfg.Region, n.public)), query.Text("ipOwnerId", "amazon"))
+	return query.Group("association", query.Text("publicIp", n.public), query.Text("publicDnsName", publicName(in.cloud.account.Region, n.public)), query.Text("ipOwnerId", "amazon"))
 }
 
 // attachment shows where an interface is plugged in.
@@ -132,12 +133,12 @@ func (n *netInterface) attachment(more ...query.Element) query.Element {
 }
 
 func describeInterfaces(in *call) (any, error) {
-	ids := in.form.List("NetworkInterfaceId")
+	ids := in.Form.List("NetworkInterfaceId")
 	if err := wellFormed("eni", ids); err != nil {
 		return nil, err
 	}
 	if id := missing(ids, func(id string) bool { return in.st.netInterface(id) != nil }); id != "" {
-		return nil, refuse("InvalidNetworkInterfaceID.NotFound", "The networkInterface ID '%s' does not exist", id)
+		return nil, api.Refuse("InvalidNetworkInterfaceID.NotFound", "The networkInterface ID '%s' does not exist", id)
 	}
 	zone := func(n *netInterface) string { return in.st.network.subnet(n.subnet).zone.Name }
 	groups := func(n *netInterface) (out []string) {
@@ -161,14 +162,14 @@ func describeInterfaces(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []item
+	var rows []api.Row
 	for _, n := range found {
 		if len(ids) > 0 && !slices.Contains(ids, n.id) {
 			continue
 		}
 		kids := append(in.interfaceElements(n), query.Text("availabilityZone", zone(n)), query.Bool("requesterManaged", false), tagSet(n.tags),
-			n.attachment(query.Text("instanceId", n.instance), query.Text("instanceOwnerId", in.cloud.cfg.Account)))
-		rows = append(rows, item{n.id, query.Group("item", kids...)})
+			n.attachment(query.Text("instanceId", n.instance), query.Text("instanceOwnerId", in.cloud.account.ID)))
+		rows = append(rows, api.NewRow(n.id, query.Group("item", kids...)))
 	}
 	return in.page("networkInterfaceSet", rows, pageLimits{5, 1000})
 }

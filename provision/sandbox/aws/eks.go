@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
 
 // control is what EKS remembers of the cluster and ARC of its zonal shifts.
@@ -31,7 +33,7 @@ func newControl(st *state, cfg Config) control {
 
 func (k control) clone() control {
 	k.logging, k.tags, k.shifts = slices.Clone(k.logging), maps.Clone(k.tags), slices.Clone(k.shifts)
-	k.updates = clones(k.updates)
+	k.updates = api.Clones(k.updates)
 	k.entries = cloneMap(k.entries, func(e *accessEntry) { e.tags = maps.Clone(e.tags) })
 	k.nodeGroups = cloneMap(k.nodeGroups, func(g *nodeGroup) { g.tags, g.Labels = maps.Clone(g.tags), maps.Clone(g.Labels) })
 	k.addons = cloneMap(k.addons, func(a *addon) { a.tags = maps.Clone(a.tags) })
@@ -53,7 +55,7 @@ func cloneMap[T any](in map[string]*T, deepen func(*T)) map[string]*T {
 // ofCluster lets an operation run only on the cluster that there is.
 func ofCluster(run func(*call) (any, error)) func(*call) (any, error) {
 	return func(in *call) (any, error) {
-		if name := in.segment(1); name != in.st.cluster.Name {
+		if name := in.Segment(1); name != in.st.cluster.Name {
 			return nil, noResource("No cluster found for name: %s.", name)
 		}
 		return run(in)
@@ -61,15 +63,15 @@ func ofCluster(run func(*call) (any, error)) func(*call) (any, error) {
 }
 
 func noResource(format string, args ...any) error {
-	return &apiError{http.StatusNotFound, "ResourceNotFoundException", fmt.Sprintf(format, args...)}
+	return api.NewError(http.StatusNotFound, "ResourceNotFoundException", fmt.Sprintf(format, args...))
 }
 
 func inUse(format string, args ...any) error {
-	return &apiError{http.StatusConflict, "ResourceInUseException", fmt.Sprintf(format, args...)}
+	return api.NewError(http.StatusConflict, "ResourceInUseException", fmt.Sprintf(format, args...))
 }
 
 func invalid(format string, args ...any) error {
-	return refuse("InvalidParameterException", format, args...)
+	return api.Refuse("InvalidParameterException", format, args...)
 }
 
 // clusterCreated is when the cluster and its issuer came to be.
@@ -77,7 +79,7 @@ func clusterCreated() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.
 
 // listClusters lists the only cluster. No cluster is connected from elsewhere.
 func listClusters(in *call) (any, error) {
-	for _, kind := range in.asked["include"] {
+	for _, kind := range in.Query["include"] {
 		if kind != "all" {
 			return nil, invalid("include '%s' is not all.", kind)
 		}
@@ -106,7 +108,7 @@ func describeCluster(in *call) (any, error) {
 		"name": k.Name, "version": k.Version, "status": status, "platformVersion": "eks.1",
 		"arn":       in.cloud.clusterARN(),
 		"createdAt": clusterCreated().Unix(),
-		"roleArn":   fmt.Sprintf("arn:%s:iam::%s:role/%s-cluster", in.cloud.partition(), in.cloud.cfg.Account, k.Name),
+		"roleArn":   fmt.Sprintf("arn:%s:iam::%s:role/%s-cluster", in.cloud.account.Partition(), in.cloud.account.ID, k.Name),
 		"kubernetesNetworkConfig": map[string]any{
 			"serviceIpv4Cidr": k.ServiceCIDR, "ipFamily": "ipv4",
 			"elasticLoadBalancing": map[string]bool{"enabled": k.AutoMode},
@@ -135,7 +137,7 @@ func describeCluster(in *call) (any, error) {
 
 // eksARN is the ARN of a thing of the cluster.
 func (c *Cloud) eksARN(kind, rest string) string {
-	return fmt.Sprintf("arn:%s:eks:%s:%s:%s/%s%s", c.partition(), c.cfg.Region, c.cfg.Account, kind, c.cfg.Cluster.Name, rest)
+	return fmt.Sprintf("arn:%s:eks:%s:%s:%s/%s%s", c.account.Partition(), c.account.Region, c.account.ID, kind, c.cfg.Cluster.Name, rest)
 }
 
 func (c *Cloud) clusterARN() string { return c.eksARN("cluster", "") }
@@ -149,16 +151,16 @@ type row struct {
 // eksPage cuts the rows of a list to maxResults, and says how to go on.
 func (in *call) eksPage(list string, rows []row) (any, error) {
 	most := 100
-	if asked := in.asked.Get("maxResults"); asked != "" {
+	if asked := in.Query.Get("maxResults"); asked != "" {
 		n, err := strconv.Atoi(asked)
 		if err != nil || n < 1 || n > 100 {
 			return nil, invalid("maxResults '%s' is not between 1 and 100.", asked)
 		}
 		most = n
 	}
-	after, err := in.after(in.asked.Get("nextToken"))
+	after, err := in.After(in.Query.Get("nextToken"))
 	if err != nil {
-		return nil, invalid("nextToken '%s' is not one that %s gave.", in.asked.Get("nextToken"), in.op)
+		return nil, invalid("nextToken '%s' is not one that %s gave.", in.Query.Get("nextToken"), in.Op)
 	}
 	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.key, b.key) })
 	shown, answer, last := []any{}, map[string]any{}, ""
@@ -167,7 +169,7 @@ func (in *call) eksPage(list string, rows []row) (any, error) {
 			continue
 		}
 		if len(shown) == most {
-			answer["nextToken"] = in.token(last)
+			answer["nextToken"] = in.Token(last)
 			break
 		}
 		shown, last = append(shown, r.value), r.key
@@ -183,8 +185,8 @@ func eksTags(tags map[string]string) (map[string]string, error) {
 			return nil, invalid("The tag key '%s' or its value is empty, too long (128 and 256 characters), or starts with aws:", k)
 		}
 	}
-	if len(tags) > mostTags {
-		return nil, invalid("More than %d tags were given.", mostTags)
+	if len(tags) > api.MostTags {
+		return nil, invalid("More than %d tags were given.", api.MostTags)
 	}
 	if tags == nil {
 		return map[string]string{}, nil

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
 
 // accessEntry lets a principal of IAM into the cluster.
@@ -58,7 +60,7 @@ func (ask entryAsk) check(kind string) error {
 
 func createEntry(in *call) (any, error) {
 	var ask entryAsk
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
 	if ask.Type == "" {
@@ -84,15 +86,15 @@ func createEntry(in *call) (any, error) {
 		}
 		return nil, inUse("The specified access entry resource is already in use on this cluster.")
 	}
-	e := &accessEntry{principal: ask.PrincipalArn, kind: ask.Type, username: ask.Username, token: ask.ClientRequestToken, created: in.now, modified: in.now, tags: tags}
-	e.arn = in.cloud.eksARN("access-entry", fmt.Sprintf("/role/%s/%s/%s", in.cloud.cfg.Account, r.name, in.st.uuid()))
+	e := &accessEntry{principal: ask.PrincipalArn, kind: ask.Type, username: ask.Username, token: ask.ClientRequestToken, created: in.Now, modified: in.Now, tags: tags}
+	e.arn = in.cloud.eksARN("access-entry", fmt.Sprintf("/role/%s/%s/%s", in.cloud.account.ID, r.name, in.cloud.account.NewUUID()))
 	switch {
 	case e.kind == "FARGATE_LINUX":
 		e.username, e.groups = "system:node:{{SessionName}}", []string{"system:bootstrappers", "system:nodes", "system:node-proxier"}
 	case e.kind != "STANDARD":
 		e.username, e.groups = "system:node:{{EC2PrivateDNSName}}", []string{"system:nodes"}
 	case e.username == "":
-		e.username = fmt.Sprintf("arn:%s:sts::%s:assumed-role/%s/{{SessionName}}", in.cloud.partition(), in.cloud.cfg.Account, r.name)
+		e.username = fmt.Sprintf("arn:%s:sts::%s:assumed-role/%s/{{SessionName}}", in.cloud.account.Partition(), in.cloud.account.ID, r.name)
 	}
 	if ask.KubernetesGroups != nil && e.kind == "STANDARD" {
 		e.groups = *ask.KubernetesGroups
@@ -102,7 +104,7 @@ func createEntry(in *call) (any, error) {
 }
 
 func (in *call) findEntry() (*accessEntry, error) {
-	if e := in.st.eks.entries[in.segment(3)]; e != nil {
+	if e := in.st.eks.entries[in.Segment(3)]; e != nil {
 		return e, nil
 	}
 	return nil, noResource("The specified principalArn could not be found. You can view your available access entries with 'list-access-entries'.")
@@ -118,11 +120,11 @@ func describeEntry(in *call) (any, error) {
 
 func updateEntry(in *call) (any, error) {
 	var ask entryAsk
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
 	if ask.PrincipalArn != "" || ask.Type != "" || ask.Tags != nil {
-		return nil, refuse("ValidationException", "UpdateAccessEntry changes neither the principal, nor the type, nor tags.")
+		return nil, api.Refuse("ValidationException", "UpdateAccessEntry changes neither the principal, nor the type, nor tags.")
 	}
 	e, err := in.findEntry()
 	if err != nil {
@@ -137,7 +139,7 @@ func updateEntry(in *call) (any, error) {
 	if ask.KubernetesGroups != nil && e.kind == "STANDARD" {
 		e.groups = *ask.KubernetesGroups
 	}
-	e.modified = in.now
+	e.modified = in.Now
 	return in.entryResponse(e), nil
 }
 

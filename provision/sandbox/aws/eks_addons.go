@@ -16,7 +16,7 @@ type addon struct {
 func newAddons(st *state, cfg Config) map[string]*addon {
 	out := map[string]*addon{}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Cluster.Addons)) {
-		out[name] = &addon{name: name, version: cfg.Cluster.Addons[name], uuid: st.uuid(), created: cfg.Clock.Now(), tags: map[string]string{}}
+		out[name] = &addon{name: name, version: cfg.Cluster.Addons[name], uuid: st.account.NewUUID(), created: cfg.Clock.Now(), tags: map[string]string{}}
 	}
 	return out
 }
@@ -32,9 +32,9 @@ func listAddons(in *call) (any, error) {
 }
 
 func describeAddon(in *call) (any, error) {
-	a := in.st.eks.addons[in.segment(3)]
+	a := in.st.eks.addons[in.Segment(3)]
 	if a == nil {
-		return nil, noResource("No addon: %s found in cluster: %s", in.segment(3), in.st.cluster.Name)
+		return nil, noResource("No addon: %s found in cluster: %s", in.Segment(3), in.st.cluster.Name)
 	}
 	return map[string]any{"addon": map[string]any{
 		"addonName": a.name, "clusterName": in.st.cluster.Name, "status": "ACTIVE", "addonVersion": a.version, "addonArn": in.cloud.addonARN(a),

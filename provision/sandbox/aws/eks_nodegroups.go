@@ -71,7 +71,7 @@ func checkSizes(least, desired, most int) error {
 func newNodeGroups(st *state, cfg Config) map[string]*nodeGroup {
 	out := map[string]*nodeGroup{}
 	for _, want := range cfg.Cluster.NodeGroups {
-		g := &nodeGroup{NodeGroup: want, uuid: st.uuid(), created: cfg.Clock.Now(), modified: cfg.Clock.Now(), tags: map[string]string{}}
+		g := &nodeGroup{NodeGroup: want, uuid: st.account.NewUUID(), created: cfg.Clock.Now(), modified: cfg.Clock.Now(), tags: map[string]string{}}
 		g.Labels = maps.Clone(want.Labels)
 		if g.Labels == nil {
 			g.Labels = map[string]string{}
@@ -100,10 +100,10 @@ func (c *Cloud) nodeGroupARN(g *nodeGroup) string {
 }
 
 func (in *call) findNodeGroup() (*nodeGroup, error) {
-	if g := in.st.eks.nodeGroups[in.segment(3)]; g != nil {
+	if g := in.st.eks.nodeGroups[in.Segment(3)]; g != nil {
 		return g, nil
 	}
-	return nil, noResource("No node group found for name: %s.", in.segment(3))
+	return nil, noResource("No node group found for name: %s.", in.Segment(3))
 }
 
 func listNodeGroups(in *call) (any, error) {
@@ -159,7 +159,7 @@ type groupAsk struct {
 
 func updateNodeGroup(in *call) (any, error) {
 	var ask groupAsk
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
 	g, err := in.findNodeGroup()
@@ -184,7 +184,7 @@ func updateNodeGroup(in *call) (any, error) {
 	return in.begin(u, func(st *state) {
 		// Tags may have changed since; nothing else can while an update runs.
 		if live := st.eks.nodeGroups[next.Name]; live != nil {
-			next.tags, next.modified = live.tags, in.cloud.clock.Now()
+			next.tags, next.modified = live.tags, in.cloud.account.Clock.Now()
 			*live = next
 		}
 	}), nil

@@ -43,7 +43,7 @@ func createAssociation(in *call) (any, error) {
 		Namespace, ServiceAccount, RoleArn, ClientRequestToken string
 		Tags                                                   map[string]string
 	}
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
 	if ask.Namespace == "" || ask.ServiceAccount == "" {
@@ -65,17 +65,17 @@ func createAssociation(in *call) (any, error) {
 		}
 		return nil, inUse("Association already exists: %s", a.id)
 	}
-	a := &association{id: in.st.id("a"), namespace: ask.Namespace, account: ask.ServiceAccount, role: ask.RoleArn, token: ask.ClientRequestToken,
-		created: in.now, modified: in.now, tags: tags}
+	a := &association{id: in.cloud.account.NewID("a"), namespace: ask.Namespace, account: ask.ServiceAccount, role: ask.RoleArn, token: ask.ClientRequestToken,
+		created: in.Now, modified: in.Now, tags: tags}
 	in.st.eks.associations[a.id] = a
 	return in.associationResponse(a), nil
 }
 
 func (in *call) findAssociation() (*association, error) {
-	if a := in.st.eks.associations[in.segment(3)]; a != nil {
+	if a := in.st.eks.associations[in.Segment(3)]; a != nil {
 		return a, nil
 	}
-	return nil, noResource("No association found for ID: %s", in.segment(3))
+	return nil, noResource("No association found for ID: %s", in.Segment(3))
 }
 
 func describeAssociation(in *call) (any, error) {
@@ -88,7 +88,7 @@ func describeAssociation(in *call) (any, error) {
 
 func updateAssociation(in *call) (any, error) {
 	var ask struct{ RoleArn, ClientRequestToken string }
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
 	a, err := in.findAssociation()
@@ -99,7 +99,7 @@ func updateAssociation(in *call) (any, error) {
 		if err := in.checkPodRole(ask.RoleArn); err != nil {
 			return nil, err
 		}
-		a.role, a.modified = ask.RoleArn, in.now
+		a.role, a.modified = ask.RoleArn, in.Now
 	}
 	return in.associationResponse(a), nil
 }
@@ -115,7 +115,7 @@ func deleteAssociation(in *call) (any, error) {
 
 func listAssociations(in *call) (any, error) {
 	var rows []row
-	namespace, account := in.asked.Get("namespace"), in.asked.Get("serviceAccount")
+	namespace, account := in.Query.Get("namespace"), in.Query.Get("serviceAccount")
 	for id, a := range in.st.eks.associations {
 		if (namespace == "" || a.namespace == namespace) && (account == "" || a.account == account) {
 			rows = append(rows, row{id, in.associationRow(a)})

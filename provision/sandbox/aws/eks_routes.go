@@ -2,7 +2,6 @@ package aws
 
 import (
 	"net/http"
-	"net/url"
 	"strings"
 )
 
@@ -100,19 +99,4 @@ func samePath(pattern, have []string) bool {
 		}
 	}
 	return true
-}
-
-// segment is a part of the path, from 0. The path is escaped, so a slash in an
-// ARN is no separator; what cannot be decoded names nothing.
-func (in *call) segment(n int) string {
-	_, path, _ := strings.Cut(in.target, " /")
-	parts := strings.Split(path, "/")
-	if n >= len(parts) {
-		return ""
-	}
-	s, err := url.PathUnescape(parts[n])
-	if err != nil {
-		return ""
-	}
-	return s
 }

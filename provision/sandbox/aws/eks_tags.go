@@ -3,11 +3,13 @@ package aws
 import (
 	"maps"
 	"net/http"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
 
 // eksTagged finds the live tags of the ARN in the path.
 func (in *call) eksTagged() (map[string]string, error) {
-	arn := in.segment(1)
+	arn := in.Segment(1)
 	if arn == in.cloud.clusterARN() {
 		return in.st.eks.tags, nil
 	}
@@ -31,12 +33,12 @@ func (in *call) eksTagged() (map[string]string, error) {
 			return a.tags, nil
 		}
 	}
-	return nil, &apiError{http.StatusNotFound, "NotFoundException", "No resource was found for the ARN " + arn}
+	return nil, api.NewError(http.StatusNotFound, "NotFoundException", "No resource was found for the ARN "+arn)
 }
 
 func tagEKS(in *call) (any, error) {
 	var ask struct{ Tags map[string]string }
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
 	have, err := in.eksTagged()
@@ -45,12 +47,12 @@ func tagEKS(in *call) (any, error) {
 	}
 	tags, err := eksTags(ask.Tags)
 	if err != nil {
-		return nil, refuse("BadRequestException", "%s", err)
+		return nil, api.Refuse("BadRequestException", "%s", err)
 	}
 	all := maps.Clone(have)
 	maps.Copy(all, tags)
-	if len(all) > mostTags {
-		return nil, refuse("BadRequestException", "The resource would have more than %d tags.", mostTags)
+	if len(all) > api.MostTags {
+		return nil, api.Refuse("BadRequestException", "The resource would have more than %d tags.", api.MostTags)
 	}
 	maps.Copy(have, tags)
 	return map[string]any{}, nil
@@ -61,10 +63,10 @@ func untagEKS(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(in.asked["tagKeys"]) == 0 {
-		return nil, refuse("BadRequestException", "The request names no tagKeys.")
+	if len(in.Query["tagKeys"]) == 0 {
+		return nil, api.Refuse("BadRequestException", "The request names no tagKeys.")
 	}
-	for _, k := range in.asked["tagKeys"] {
+	for _, k := range in.Query["tagKeys"] {
 		delete(have, k)
 	}
 	return map[string]any{}, nil

@@ -39,15 +39,15 @@ func (u *update) response() map[string]any {
 
 // begin starts an update whose effect comes when it is done.
 func (in *call) begin(u *update, effect func(*state)) any {
-	u.id, u.created = in.st.uuid(), in.now
+	u.id, u.created = in.cloud.account.NewUUID(), in.Now
 	in.st.eks.updates = append(in.st.eks.updates, u)
 	answer := map[string]any{"update": u.response()}
 	end := func() {
 		u.done = true
 		effect(in.cloud.st)
 	}
-	if d := in.cloud.cfg.Delays.Update; d > 0 {
-		in.cloud.afterFunc(d, end)
+	if d := in.cloud.account.Delays.Update; d > 0 {
+		in.cloud.account.AfterFunc(d, end)
 	} else {
 		end()
 	}
@@ -65,7 +65,7 @@ func (in *call) repeated(token string) *update {
 }
 
 func describeUpdate(in *call) (any, error) {
-	id, group := in.segment(3), in.asked.Get("nodegroupName")
+	id, group := in.Segment(3), in.Query.Get("nodegroupName")
 	for _, u := range in.st.eks.updates {
 		if u.id == id && u.group == group {
 			return map[string]any{"update": u.response()}, nil
@@ -111,7 +111,7 @@ func updateClusterConfig(in *call) (any, error) {
 		ClientRequestToken string
 		Logging            struct{ ClusterLogging []logSetup }
 	}
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
 	if u := in.repeated(ask.ClientRequestToken); u != nil {
@@ -146,14 +146,14 @@ func updateClusterConfig(in *call) (any, error) {
 	}
 	u := &update{kind: "LoggingUpdate", token: ask.ClientRequestToken,
 		params: []updateParam{{"ClusterLogging", asJSON(map[string]any{"clusterLogging": ask.Logging.ClusterLogging})}}}
-	return in.begin(u, func(st *state) { st.logTo(want, in.cloud.clock.Now()) }), nil
+	return in.begin(u, func(st *state) { st.logTo(want, in.cloud.account.Clock.Now()) }), nil
 }
 
 // logTo sets the log types that are on. EKS makes the group for what is logged,
 // without tags and a retention.
 func (st *state) logTo(types []string, now time.Time) {
 	st.eks.logging = types
-	if name := "/aws/eks/" + st.cluster.Name + "/cluster"; len(types) > 0 && st.logGroup(name) == nil {
-		st.addLogGroup(&logGroup{name: name, created: now, tags: map[string]string{}})
+	if len(types) > 0 {
+		st.logs.Ensure("/aws/eks/"+st.cluster.Name+"/cluster", now)
 	}
 }

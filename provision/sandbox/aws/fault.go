@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
 
 // Fault is something that goes wrong with matching requests. At least one of
@@ -40,16 +42,16 @@ func (c *Cloud) Inject(f Fault) (remove func(), err error) {
 	if err := c.checkFault(f); err != nil {
 		return nil, fmt.Errorf("injecting a fault: %w", err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.account.Lock()
+	defer c.account.Unlock()
 	in := &fault{Fault: f, left: f.Times}
 	if f.Stale {
 		in.old = c.st.clone()
 	}
 	c.faults = append(c.faults, in)
 	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		c.account.Lock()
+		defer c.account.Unlock()
 		c.faults = slices.DeleteFunc(c.faults, func(o *fault) bool { return o == in })
 	}, nil
 }
@@ -93,8 +95,8 @@ func (f Fault) contradiction() error {
 }
 
 func (f *fault) matches(in *call) bool {
-	return (!f.Stale || in.svc.ops[in.op].read) && (f.Service == "" || f.Service == in.svc.name) && (f.Operation == "" || f.Operation == in.op) &&
-		(f.Match == "" || strings.Contains(in.params, f.Match))
+	return (!f.Stale || in.svc.ops[in.Op].read) && (f.Service == "" || f.Service == in.svc.name) && (f.Operation == "" || f.Operation == in.Op) &&
+		(f.Match == "" || strings.Contains(in.Params, f.Match))
 }
 
 func (f *fault) delay() time.Duration {
@@ -117,8 +119,7 @@ func (f *fault) lost() bool { return f.fails() && f.Lost }
 
 func (f *fault) failure(s service) error {
 	if f.Throttle {
-		e := s.throttle
-		return &e
+		return s.throttle
 	}
 	status, message := f.Status, f.Message
 	if status == 0 {
@@ -127,17 +128,16 @@ func (f *fault) failure(s service) error {
 	if message == "" {
 		message = "An injected fault: " + f.Code + "."
 	}
-	return &apiError{status, f.Code, message}
+	return api.NewError(status, f.Code, message)
 }
 
 // admit spends the request's rate tokens and picks its fault.
 func (c *Cloud) admit(in *call) (*fault, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.clock.Now()
+	c.account.Lock()
+	defer c.account.Unlock()
+	now := c.account.Clock.Now()
 	if c.cfg.Limits.Requests && !c.allow(in, now) {
-		e := in.svc.throttle
-		return nil, &e
+		return nil, in.svc.throttle
 	}
 	for n, f := range c.faults {
 		if !f.matches(in) {
@@ -148,9 +148,9 @@ func (c *Cloud) admit(in *call) (*fault, error) {
 		}
 		if f.fails() && !f.Lost {
 			if f.Delay > 0 {
-				c.mu.Unlock()
-				c.wait(in.gone, f.Delay)
-				c.mu.Lock()
+				c.account.Unlock()
+				c.wait(in.Gone, f.Delay)
+				c.account.Lock()
 			}
 			return nil, f.failure(in.svc)
 		}

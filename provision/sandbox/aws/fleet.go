@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
@@ -52,13 +53,13 @@ func createFleet(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in.dry {
-		return nil, errDryRun()
+	if in.Dry {
+		return nil, api.ErrDryRun()
 	}
-	token := in.form.Get("ClientToken")
+	token := in.Form.Get("ClientToken")
 	if before, ok := in.cloud.capacity.fleets[token]; ok && token != "" {
-		if before.params != in.params {
-			return nil, refuse("IdempotentParameterMismatch", "The client token was used for a request with other parameters.")
+		if before.params != in.Params {
+			return nil, api.Refuse("IdempotentParameterMismatch", "The client token was used for a request with other parameters.")
 		}
 		return before.nodes, nil
 	}
@@ -76,13 +77,13 @@ func createFleet(in *call) (any, error) {
 				query.Text("instanceType", p.kind.Name), query.Text("lifecycle", f.lifecycle()), p.element()))
 		}
 		if failed != nil {
-			failures = append(failures, query.Group("item", query.Text("errorCode", failed.code), query.Text("errorMessage", failed.message),
+			failures = append(failures, query.Group("item", query.Text("errorCode", failed.Code), query.Text("errorMessage", failed.Message),
 				query.Text("lifecycle", f.lifecycle()), p.element()))
 		}
 	}
-	nodes := []query.Element{query.Text("fleetId", in.st.id("fleet")), query.List("errorSet", "item", failures), query.List("fleetInstanceSet", "item", sets)}
+	nodes := []query.Element{query.Text("fleetId", in.cloud.account.NewID("fleet")), query.List("errorSet", "item", failures), query.List("fleetInstanceSet", "item", sets)}
 	if token != "" {
-		in.cloud.capacity.keep(token, &fleetResponse{in.now, in.params, nodes})
+		in.cloud.capacity.keep(token, &fleetResponse{in.Now, in.Params, nodes})
 	}
 	return nodes, nil
 }
@@ -105,7 +106,7 @@ func (p pool) element() query.Element {
 }
 
 // fill launches up to n instances from one pool.
-func (in *call) fill(p pool, n int) ([]string, *apiError) {
+func (in *call) fill(p pool, n int) ([]string, *api.Error) {
 	if failed := in.launchable(p.launch); failed != nil {
 		return nil, failed
 	}
@@ -137,29 +138,29 @@ func (f *fleet) rank() {
 // fleet reads and checks the request. What is wrong with a single pool is found
 // at its launch; what is wrong with the request, here.
 func (in *call) fleet() (*fleet, error) {
-	get := in.form.Get
+	get := in.Form.Get
 	f := &fleet{capacityType: get("TargetCapacitySpecification.DefaultTargetCapacityType")}
 	if kind := get("Type"); kind != "instant" {
-		return nil, refuse("UnsupportedOperation", "Fleets of type '%s' are not played, only instant ones.", kind)
+		return nil, api.Refuse("UnsupportedOperation", "Fleets of type '%s' are not played, only instant ones.", kind)
 	}
-	total, _, err := in.form.Int("TargetCapacitySpecification.TotalTargetCapacity")
+	total, _, err := in.Form.Int("TargetCapacitySpecification.TotalTargetCapacity")
 	if err != nil || total < 1 || total > fleetLimit {
-		return nil, refuse("InvalidParameterValue", "TotalTargetCapacity '%s' is not between 1 and %d.", get("TargetCapacitySpecification.TotalTargetCapacity"), fleetLimit)
+		return nil, api.Refuse("InvalidParameterValue", "TotalTargetCapacity '%s' is not between 1 and %d.", get("TargetCapacitySpecification.TotalTargetCapacity"), fleetLimit)
 	}
 	f.total = total
 	if f.strategy, err = in.strategy(f.capacityType); err != nil {
 		return nil, err
 	}
-	if err = checkTags(in.form); err != nil {
+	if err = checkTags(in.Form); err != nil {
 		return nil, err
 	}
-	for _, c := range in.form.Each("LaunchTemplateConfigs") {
+	for _, c := range in.Form.Each("LaunchTemplateConfigs") {
 		if err := in.addPools(f, c); err != nil {
 			return nil, err
 		}
 	}
 	if len(f.pools) == 0 {
-		return nil, refuse("MissingParameter", "The request must contain the parameter LaunchTemplateConfigs")
+		return nil, api.Refuse("MissingParameter", "The request must contain the parameter LaunchTemplateConfigs")
 	}
 	return f, nil
 }
@@ -173,15 +174,15 @@ func (in *call) strategy(capacityType string) (string, error) {
 	}
 	allowed, ok := known[capacityType]
 	if !ok {
-		return "", refuse("InvalidParameterValue", "DefaultTargetCapacityType '%s' is not known.", capacityType)
+		return "", api.Refuse("InvalidParameterValue", "DefaultTargetCapacityType '%s' is not known.", capacityType)
 	}
 	name := map[string]string{onDemand: "OnDemandOptions", spot: "SpotOptions"}[capacityType] + ".AllocationStrategy"
-	s := in.form.Get(name)
+	s := in.Form.Get(name)
 	if s == "" {
 		s = allowed[0]
 	}
 	if !slices.Contains(allowed, s) {
-		return "", refuse("InvalidParameterValue", "The %s '%s' is not played for %s; it knows %q.", name, s, capacityType, allowed)
+		return "", api.Refuse("InvalidParameterValue", "The %s '%s' is not played for %s; it knows %q.", name, s, capacityType, allowed)
 	}
 	return s, nil
 }
@@ -201,7 +202,7 @@ func (in *call) addPools(f *fleet, config query.Form) error {
 		p := pool{template: t, order: len(f.pools)}
 		if s := o.Get("Priority"); s != "" {
 			if p.priority, err = strconv.ParseFloat(s, 64); err != nil || p.priority < 0 {
-				return refuse("InvalidParameterValue", "Priority '%s' is not a number of zero or more.", s)
+				return api.Refuse("InvalidParameterValue", "Priority '%s' is not a number of zero or more.", s)
 			}
 		}
 		p.launch, err = in.launch(t.data, o, f.capacityType)
@@ -219,7 +220,7 @@ func (in *call) addPools(f *fleet, config query.Form) error {
 func (in *call) kindOf(name string) (catalog.InstanceType, error) {
 	t, ok := in.cloud.offers.catalog.Lookup(name)
 	if !ok {
-		return t, refuse("InvalidParameterValue", "%s", fmt.Sprintf("Invalid value '%s' for InstanceType.", name))
+		return t, api.Refuse("InvalidParameterValue", "%s", fmt.Sprintf("Invalid value '%s' for InstanceType.", name))
 	}
 	return t, nil
 }

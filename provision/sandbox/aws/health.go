@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
@@ -20,8 +21,8 @@ type health struct {
 // event, such as "instance-retirement", announces that event, also by AWS
 // Health.
 func (c *Cloud) Impair(id, check string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.account.Lock()
+	defer c.account.Unlock()
 	i := c.st.instance(id)
 	if i == nil {
 		return fmt.Errorf("impairing instance %q: there is none", id)
@@ -30,12 +31,12 @@ func (c *Cloud) Impair(id, check string) error {
 	case check == "":
 		i.health = health{}
 	case slices.Contains([]string{"instance", "system", "ebs"}, check):
-		next := map[string]time.Time{check: c.clock.Now()}
+		next := map[string]time.Time{check: c.account.Clock.Now()}
 		maps.Copy(next, i.health.impaired)
 		i.health.impaired = next // a new map: the old one may be in a snapshot
 	case slices.Contains([]string{"instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"}, check):
 		i.health.events = append(slices.Clone(i.health.events), check)
-		c.scheduled(id, check, c.clock.Now())
+		c.scheduled(id, check, c.account.Clock.Now())
 	default:
 		return fmt.Errorf("impairing instance %s: %q is neither a status check nor a scheduled event", id, check)
 	}
@@ -65,9 +66,9 @@ func describeStatus(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := in.form.Bool("IncludeAllInstances")
+	all, err := in.Form.Bool("IncludeAllInstances")
 	if err != nil {
-		return nil, refuse("InvalidParameterValue", "%s", err)
+		return nil, api.Refuse("InvalidParameterValue", "%s", err)
 	}
 	found, err := choose(in, in.st.instances, attributes[*instance]{
 		"instance-status.status":     one(func(i *instance) string { return i.health.status("instance") }),
@@ -80,7 +81,7 @@ func describeStatus(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []item
+	var rows []api.Row
 	for _, i := range found {
 		if len(ids) > 0 && !slices.Contains(ids, i.ID) || !all && i.State != Running {
 			continue
@@ -88,12 +89,12 @@ func describeStatus(in *call) (any, error) {
 		var events []query.Element
 		for n, code := range i.health.events {
 			events = append(events, query.Group("item", query.Text("instanceEventId", fmt.Sprintf("instance-event-%s%x", i.ID[3:], n)),
-				query.Text("code", code), query.Text("description", "A scheduled event of the emulator."), query.Text("notBefore", stamp(in.now.Add(time.Hour)))))
+				query.Text("code", code), query.Text("description", "A scheduled event of the emulator."), query.Text("notBefore", stamp(in.Now.Add(time.Hour)))))
 		}
-		rows = append(rows, item{fmt.Sprintf("%012d", i.number), query.Group("item",
+		rows = append(rows, api.NewRow(fmt.Sprintf("%012d", i.number), query.Group("item",
 			query.Text("instanceId", i.ID), query.Text("availabilityZone", i.Zone), query.Text("availabilityZoneId", i.ZoneID),
 			query.List("eventsSet", "item", events), stateElement("instanceState", i.State),
-			i.health.element("systemStatus", "system"), i.health.element("instanceStatus", "instance"), i.health.element("attachedEbsStatus", "ebs"))})
+			i.health.element("systemStatus", "system"), i.health.element("instanceStatus", "instance"), i.health.element("attachedEbsStatus", "ebs"))))
 	}
 	return in.page("instanceStatusSet", rows, pageLimits{5, 1000})
 }

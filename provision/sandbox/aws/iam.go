@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
@@ -41,12 +42,12 @@ func newIdentities(st *state, cfg Config) identities {
 	names := slices.Sorted(maps.Values(cfg.Profiles))
 	for _, name := range slices.Concat(cfg.Roles, names) {
 		if out.roles[name] == nil {
-			out.roles[name] = &role{name: name, path: "/", id: st.iamID("AROA"), trust: nodeTrust, session: 3600, created: now,
+			out.roles[name] = &role{name: name, path: "/", id: st.account.NewEntityID("AROA"), trust: nodeTrust, session: 3600, created: now,
 				tags: map[string]string{}, attached: map[string]string{}, inline: map[string]string{}}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Profiles)) {
-		out.profiles[name] = &profile{name: name, path: "/", id: st.iamID("AIPA"), role: cfg.Profiles[name], created: now, tags: map[string]string{}}
+		out.profiles[name] = &profile{name: name, path: "/", id: st.account.NewEntityID("AIPA"), role: cfg.Profiles[name], created: now, tags: map[string]string{}}
 	}
 	return out
 }
@@ -78,7 +79,7 @@ func (i identities) hasProfile(name string, now time.Time) bool {
 }
 
 func iamError(status int, code, format string, args ...any) error {
-	return &apiError{status, code, fmt.Sprintf(format, args...)}
+	return api.NewError(status, code, fmt.Sprintf(format, args...))
 }
 
 func noEntity(format string, args ...any) error {
@@ -91,7 +92,7 @@ func conflict(code, format string, args ...any) error {
 
 // iamARN is the ARN of an IAM entity of the account: kind is role, policy …
 func (c *Cloud) iamARN(kind, path, name string) string {
-	return fmt.Sprintf("arn:%s:iam::%s:%s%s%s", c.partition(), c.cfg.Account, kind, path, name)
+	return fmt.Sprintf("arn:%s:iam::%s:%s%s%s", c.account.Partition(), c.account.ID, kind, path, name)
 }
 
 var (
@@ -101,9 +102,9 @@ var (
 
 // iamName reads the name of an entity that is to be made.
 func (in *call) iamName(param string, most int) (string, error) {
-	name := in.form.Get(param)
+	name := in.Form.Get(param)
 	if !iamNameForm.MatchString(name) || len(name) > most {
-		return "", refuse("ValidationError", "1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: 1 to %d letters, digits and +=,.@_-", name, param, most)
+		return "", api.Refuse("ValidationError", "1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: 1 to %d letters, digits and +=,.@_-", name, param, most)
 	}
 	return name, nil
 }
@@ -121,12 +122,12 @@ func taken[T any](have map[string]T, name string) bool {
 
 // iamPath reads the path of an entity that is to be made.
 func (in *call) iamPath() (string, error) {
-	path := in.form.Get("Path")
+	path := in.Form.Get("Path")
 	if path == "" {
 		return "/", nil
 	}
 	if !iamPathForm.MatchString(path) || len(path) > 512 {
-		return "", refuse("ValidationError", "The specified value for path is invalid. It must begin and end with / and contain only alphanumeric characters and/or / characters; got '%s'.", path)
+		return "", api.Refuse("ValidationError", "The specified value for path is invalid. It must begin and end with / and contain only alphanumeric characters and/or / characters; got '%s'.", path)
 	}
 	return path, nil
 }
@@ -158,28 +159,18 @@ func escapeDocument(doc string) string {
 func iamListing(also ...string) []string { return append(also, "Marker", "MaxItems") }
 
 // iamPage cuts the rows of a list to MaxItems, and says how to go on.
-func (in *call) iamPage(list string, rows []item) ([]query.Element, error) {
-	most, limited, err := in.form.Int("MaxItems")
+func (in *call) iamPage(list string, rows []api.Row) ([]query.Element, error) {
+	most, limited, err := in.Form.Int("MaxItems")
 	if err != nil || limited && (most < 1 || most > 1000) {
-		return nil, refuse("ValidationError", "MaxItems '%s' is not between 1 and 1000.", in.form.Get("MaxItems"))
+		return nil, api.Refuse("ValidationError", "MaxItems '%s' is not between 1 and 1000.", in.Form.Get("MaxItems"))
 	}
 	if !limited {
 		most = 100
 	}
-	after, err := in.after(in.form.Get("Marker"))
+	after, err := in.After(in.Form.Get("Marker"))
 	if err != nil {
-		return nil, refuse("ValidationError", "Invalid Marker '%s'.", in.form.Get("Marker"))
+		return nil, api.Refuse("ValidationError", "Invalid Marker '%s'.", in.Form.Get("Marker"))
 	}
-	slices.SortFunc(rows, func(a, b item) int { return strings.Compare(a.key, b.key) })
-	rows = rows[first(rows, after):]
-	next := ""
-	if len(rows) > most {
-		rows = rows[:most]
-		next = in.token(rows[most-1].key)
-	}
-	nodes := make([]query.Element, 0, len(rows))
-	for _, r := range rows {
-		nodes = append(nodes, r.node)
-	}
-	return []query.Element{query.List(list, "member", nodes), query.Bool("IsTruncated", next != ""), query.Opt("Marker", next)}, nil
+	elements, next := in.Rows(rows, after, most)
+	return []query.Element{query.List(list, "member", elements), query.Bool("IsTruncated", next != ""), query.Opt("Marker", next)}, nil
 }

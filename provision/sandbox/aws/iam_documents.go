@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
 
 // iamStatement is a part of a policy document, as far as IAM checks it when it
@@ -17,7 +19,7 @@ func (s iamStatement) has(any ...string) bool {
 }
 
 func malformed(format string, args ...any) error {
-	return refuse("MalformedPolicyDocument", format, args...)
+	return api.Refuse("MalformedPolicyDocument", format, args...)
 }
 
 // statements reads a policy document of either kind.
@@ -123,7 +125,7 @@ func (in *call) checkTrust(doc string) error {
 			return err
 		}
 		for _, arn := range stringList(principals["AWS"]) {
-			ours := fmt.Sprintf("arn:%s:iam::%s:role/", in.cloud.partition(), in.cloud.cfg.Account)
+			ours := fmt.Sprintf("arn:%s:iam::%s:role/", in.cloud.account.Partition(), in.cloud.account.ID)
 			if strings.HasPrefix(arn, ours) && in.roleOf(arn) == nil {
 				return malformed("Invalid principal in policy: \"AWS\":\"%s\"", arn)
 			}

@@ -19,8 +19,8 @@ func providerOperations() map[string]operation {
 // issuer is the URL of the cluster's OIDC issuer.
 func (c *Cloud) issuer() string {
 	sum := sha256.Sum256([]byte(c.clusterARN()))
-	host := "oidc.eks." + c.cfg.Region + ".amazonaws.com"
-	if c.partition() == "aws-cn" {
+	host := "oidc.eks." + c.account.Region + ".amazonaws.com"
+	if c.account.Partition() == "aws-cn" {
 		host += ".cn"
 	}
 	return fmt.Sprintf("https://%s/id/%X", host, sum[:16])
@@ -39,7 +39,7 @@ func listProviders(in *call) (any, error) {
 }
 
 func getProvider(in *call) (any, error) {
-	arn := in.form.Get("OpenIDConnectProviderArn")
+	arn := in.Form.Get("OpenIDConnectProviderArn")
 	if !in.cloud.cfg.Cluster.OIDC || arn != in.cloud.providerARN() {
 		return nil, noEntity("OpenIDConnect Provider not found for arn %s", arn)
 	}

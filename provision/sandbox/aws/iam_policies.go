@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
@@ -65,7 +66,7 @@ func awsPolicies() []string {
 // awsPolicyPath is the path and name behind the ARN of an AWS managed policy
 // that exists, "" for all others.
 func (in *call) awsPolicyPath(arn string) string {
-	name, ok := strings.CutPrefix(arn, fmt.Sprintf("arn:%s:iam::aws:policy/", in.cloud.partition()))
+	name, ok := strings.CutPrefix(arn, fmt.Sprintf("arn:%s:iam::aws:policy/", in.cloud.account.Partition()))
 	if !ok || !slices.Contains(awsPolicies(), name) {
 		return ""
 	}
@@ -100,9 +101,9 @@ func underPath(arn, prefix string) bool {
 
 // policyARN reads the ARN of the request.
 func (in *call) policyARN() (string, error) {
-	arn := in.form.Get("PolicyArn")
-	if !strings.HasPrefix(arn, "arn:"+in.cloud.partition()+":iam::") || !strings.Contains(arn, ":policy/") {
-		return "", refuse("InvalidInput", "ARN %s is not valid.", arn)
+	arn := in.Form.Get("PolicyArn")
+	if !strings.HasPrefix(arn, "arn:"+in.cloud.account.Partition()+":iam::") || !strings.Contains(arn, ":policy/") {
+		return "", api.Refuse("InvalidInput", "ARN %s is not valid.", arn)
 	}
 	return arn, nil
 }
@@ -117,7 +118,7 @@ func (in *call) findPolicy() (*managedPolicy, error) {
 		return p, nil
 	}
 	if in.awsPolicyPath(arn) != "" {
-		return nil, &apiError{403, "AccessDenied", fmt.Sprintf("%s is managed by AWS: the emulator knows neither its document nor its tags, and nobody may change it.", arn)}
+		return nil, api.NewError(403, "AccessDenied", fmt.Sprintf("%s is managed by AWS: the emulator knows neither its document nor its tags, and nobody may change it.", arn))
 	}
 	return nil, noEntity("Policy %s was not found.", arn)
 }
@@ -155,7 +156,7 @@ func createPolicy(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc := in.form.Get("PolicyDocument")
+	doc := in.Form.Get("PolicyDocument")
 	if err := in.checkPolicy(doc); err != nil {
 		return nil, err
 	}
@@ -164,17 +165,17 @@ func createPolicy(in *call) (any, error) {
 			return nil, conflict("EntityAlreadyExists", "A policy called %s already exists. Duplicate names are not allowed.", e.name)
 		}
 	}
-	p := &managedPolicy{name: e.name, path: e.path, id: in.st.iamID("ANPA"), description: in.form.Get("Description"), created: in.now, tags: e.tags}
-	p.standard = p.add(doc, in.now).id
+	p := &managedPolicy{name: e.name, path: e.path, id: in.cloud.account.NewEntityID("ANPA"), description: in.Form.Get("Description"), created: in.Now, tags: e.tags}
+	p.standard = p.add(doc, in.Now).id
 	in.st.iam.policies[in.cloud.iamARN("policy", e.path, e.name)] = p
 	return []query.Element{in.policyElement(p, iamTagsElement(e.tags))}, nil
 }
 
 func getPolicy(in *call) (any, error) {
-	if path := in.awsPolicyPath(in.form.Get("PolicyArn")); path != "" {
-		attached, bounded := in.st.iam.holders(in.form.Get("PolicyArn"))
+	if path := in.awsPolicyPath(in.Form.Get("PolicyArn")); path != "" {
+		attached, bounded := in.st.iam.holders(in.Form.Get("PolicyArn"))
 		end := strings.LastIndex(path, "/") + 1
-		return []query.Element{query.Group("Policy", query.Text("PolicyName", path[end:]), query.Text("PolicyId", awsPolicyID(path)), query.Text("Arn", in.form.Get("PolicyArn")),
+		return []query.Element{query.Group("Policy", query.Text("PolicyName", path[end:]), query.Text("PolicyId", awsPolicyID(path)), query.Text("Arn", in.Form.Get("PolicyArn")),
 			query.Text("Path", "/"+path[:end]), query.Text("DefaultVersionId", "v1"), query.Int("AttachmentCount", attached),
 			query.Int("PermissionsBoundaryUsageCount", bounded), query.Bool("IsAttachable", true),
 			query.Text("CreateDate", iamStamp(awsPoliciesMade())), query.Text("UpdateDate", iamStamp(awsPoliciesMade())), query.List("Tags", "member", nil))}, nil
@@ -191,7 +192,7 @@ func deletePolicy(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	arn := in.form.Get("PolicyArn")
+	arn := in.Form.Get("PolicyArn")
 	switch attached, bounded := in.st.iam.holders(arn); {
 	case attached+bounded > 0:
 		return nil, conflict("DeleteConflict", "Cannot delete a policy attached to entities.")
@@ -212,18 +213,18 @@ func createPolicyVersion(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	standard, err := in.form.Bool("SetAsDefault")
+	standard, err := in.Form.Bool("SetAsDefault")
 	if err != nil {
-		return nil, refuse("ValidationError", "%s", err)
+		return nil, api.Refuse("ValidationError", "%s", err)
 	}
-	doc := in.form.Get("PolicyDocument")
+	doc := in.Form.Get("PolicyDocument")
 	if err := in.checkPolicy(doc); err != nil {
 		return nil, err
 	}
 	if len(p.versions) == mostPolicyVersions {
 		return nil, conflict("LimitExceeded", "A managed policy can have up to %d versions. Before you create a new version, you must delete an existing version.", mostPolicyVersions)
 	}
-	v := p.add(doc, in.now)
+	v := p.add(doc, in.Now)
 	if standard {
 		p.standard = v.id
 	}
@@ -236,10 +237,10 @@ func (in *call) findVersion() (*managedPolicy, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	id := in.form.Get("VersionId")
+	id := in.Form.Get("VersionId")
 	n := slices.IndexFunc(p.versions, func(v policyVersion) bool { return v.id == id })
 	if n < 0 {
-		return nil, 0, noEntity("Policy %s version %s does not exist or is not attachable.", in.form.Get("PolicyArn"), id)
+		return nil, 0, noEntity("Policy %s version %s does not exist or is not attachable.", in.Form.Get("PolicyArn"), id)
 	}
 	return p, n, nil
 }
@@ -257,9 +258,9 @@ func listPolicyVersions(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []item
+	var rows []api.Row
 	for _, v := range p.versions { // the newest first
-		rows = append(rows, item{fmt.Sprintf("%09d", 999999999-v.number), versionElement(p, v)})
+		rows = append(rows, api.NewRow(fmt.Sprintf("%09d", 999999999-v.number), versionElement(p, v)))
 	}
 	return in.iamPage("Versions", rows)
 }

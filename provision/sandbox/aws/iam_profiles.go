@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
@@ -40,8 +41,8 @@ func (c *Cloud) profileARN(path, name string) string { return c.iamARN("instance
 
 // findProfile reads the profile that the request names.
 func (in *call) findProfile() (*profile, error) {
-	name := in.form.Get("InstanceProfileName")
-	if in.st.iam.hasProfile(name, in.now) {
+	name := in.Form.Get("InstanceProfileName")
+	if in.st.iam.hasProfile(name, in.Now) {
 		return in.st.iam.profiles[name], nil
 	}
 	return nil, noEntity("Instance Profile %s cannot be found.", name)
@@ -77,7 +78,7 @@ func createProfile(in *call) (any, error) {
 	if taken(in.st.iam.profiles, e.name) {
 		return nil, conflict("EntityAlreadyExists", "Instance Profile %s already exists.", e.name)
 	}
-	p := &profile{name: e.name, path: e.path, id: in.st.iamID("AIPA"), created: in.now, visibleAt: in.now.Add(in.cloud.cfg.Delays.Visible), tags: e.tags}
+	p := &profile{name: e.name, path: e.path, id: in.cloud.account.NewEntityID("AIPA"), created: in.Now, visibleAt: in.Now.Add(in.cloud.account.Delays.Visible), tags: e.tags}
 	in.st.iam.profiles[e.name] = p
 	return []query.Element{in.profileElement(p, iamTagsElement(p.tags))}, nil
 }
@@ -97,7 +98,7 @@ func deleteProfile(in *call) (any, error) {
 // addRole finds a profile that was made a moment ago, unlike readers and
 // launches: Karpenter calls it right after CreateInstanceProfile, and lives.
 func addRole(in *call) (any, error) {
-	name := in.form.Get("InstanceProfileName")
+	name := in.Form.Get("InstanceProfileName")
 	p := in.st.iam.profiles[name]
 	if p == nil {
 		return nil, noEntity("Instance Profile %s cannot be found.", name)
@@ -118,7 +119,7 @@ func removeRole(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if role := in.form.Get("RoleName"); p.role != role || role == "" {
+	if role := in.Form.Get("RoleName"); p.role != role || role == "" {
 		return nil, noEntity("Role %s is not in instance profile %s.", role, p.name)
 	}
 	p.role = ""
@@ -126,18 +127,18 @@ func removeRole(in *call) (any, error) {
 }
 
 // profileRows are the profiles that others can see.
-func (in *call) profileRows(keep func(*profile) bool) []item {
-	var rows []item
+func (in *call) profileRows(keep func(*profile) bool) []api.Row {
+	var rows []api.Row
 	for name, p := range in.st.iam.profiles {
-		if in.st.iam.hasProfile(name, in.now) && keep(p) {
-			rows = append(rows, item{name, in.profileElement(p)})
+		if in.st.iam.hasProfile(name, in.Now) && keep(p) {
+			rows = append(rows, api.NewRow(name, in.profileElement(p)))
 		}
 	}
 	return rows
 }
 
 func listProfiles(in *call) (any, error) {
-	prefix := in.form.Get("PathPrefix")
+	prefix := in.Form.Get("PathPrefix")
 	return in.iamPage("InstanceProfiles", in.profileRows(func(p *profile) bool { return strings.HasPrefix(p.path, prefix) }))
 }
 

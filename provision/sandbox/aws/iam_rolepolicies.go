@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
@@ -64,12 +65,12 @@ func listAttached(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []item
+	var rows []api.Row
 	for arn, name := range r.attached {
-		if !underPath(arn, in.form.Get("PathPrefix")) {
+		if !underPath(arn, in.Form.Get("PathPrefix")) {
 			continue
 		}
-		rows = append(rows, item{arn, query.Group("member", query.Text("PolicyName", name), query.Text("PolicyArn", arn))})
+		rows = append(rows, api.NewRow(arn, query.Group("member", query.Text("PolicyName", name), query.Text("PolicyArn", arn))))
 	}
 	return in.iamPage("AttachedPolicies", rows)
 }
@@ -83,7 +84,7 @@ func putInline(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc := in.form.Get("PolicyDocument")
+	doc := in.Form.Get("PolicyDocument")
 	if err := checkDocument(doc); err != nil {
 		return nil, err
 	}
@@ -106,7 +107,7 @@ func (in *call) findInline() (*role, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	name := in.form.Get("PolicyName")
+	name := in.Form.Get("PolicyName")
 	if _, has := r.inline[name]; !has {
 		return nil, "", noEntity("The role policy with name %s cannot be found.", name)
 	}
@@ -135,9 +136,9 @@ func listInline(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []item
+	var rows []api.Row
 	for name := range r.inline {
-		rows = append(rows, item{name, query.Text("member", name)})
+		rows = append(rows, api.NewRow(name, query.Text("member", name)))
 	}
 	return in.iamPage("PolicyNames", rows)
 }

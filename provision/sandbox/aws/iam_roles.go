@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
@@ -46,8 +47,8 @@ func roleOperations() map[string]operation {
 
 // findRole reads the role that the request names.
 func (in *call) findRole() (*role, error) {
-	name := in.form.Get("RoleName")
-	if r := in.st.iam.roles[name]; r != nil && !in.now.Before(r.visibleAt) {
+	name := in.Form.Get("RoleName")
+	if r := in.st.iam.roles[name]; r != nil && !in.Now.Before(r.visibleAt) {
 		return r, nil
 	}
 	return nil, noEntity("The role with name %s cannot be found.", name)
@@ -56,7 +57,7 @@ func (in *call) findRole() (*role, error) {
 // roleOf finds the role of an ARN, nil if there is none yet.
 func (in *call) roleOf(arn string) *role {
 	for _, r := range in.st.iam.roles {
-		if in.roleARN(r) == arn && !in.now.Before(r.visibleAt) {
+		if in.roleARN(r) == arn && !in.Now.Before(r.visibleAt) {
 			return r
 		}
 	}
@@ -98,8 +99,8 @@ func createRole(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &role{name: e.name, path: e.path, tags: e.tags, trust: in.form.Get("AssumeRolePolicyDocument"), boundary: in.form.Get("PermissionsBoundary"),
-		created: in.now, visibleAt: in.now.Add(in.cloud.cfg.Delays.Visible), attached: map[string]string{}, inline: map[string]string{}}
+	r := &role{name: e.name, path: e.path, tags: e.tags, trust: in.Form.Get("AssumeRolePolicyDocument"), boundary: in.Form.Get("PermissionsBoundary"),
+		created: in.Now, visibleAt: in.Now.Add(in.cloud.account.Delays.Visible), attached: map[string]string{}, inline: map[string]string{}}
 	if err := in.settings(r); err != nil {
 		return nil, err
 	}
@@ -114,7 +115,7 @@ func createRole(in *call) (any, error) {
 	if taken(in.st.iam.roles, e.name) {
 		return nil, conflict("EntityAlreadyExists", "Role with name %s already exists.", e.name)
 	}
-	r.id = in.st.iamID("AROA")
+	r.id = in.cloud.account.NewEntityID("AROA")
 	in.st.iam.roles[e.name] = r
 	nodes := in.roleBasics(r)
 	if len(r.tags) > 0 {
@@ -126,16 +127,16 @@ func createRole(in *call) (any, error) {
 // settings reads what CreateRole and UpdateRole set. A description that is left
 // out stays; a session's length then becomes the default.
 func (in *call) settings(r *role) error {
-	if in.form.Has("Description") {
-		if len(in.form.Get("Description")) > 1000 {
-			return refuse("ValidationError", "1 validation error detected: the description is over 1000 characters.")
+	if in.Form.Has("Description") {
+		if len(in.Form.Get("Description")) > 1000 {
+			return api.Refuse("ValidationError", "1 validation error detected: the description is over 1000 characters.")
 		}
-		r.description = in.form.Get("Description")
+		r.description = in.Form.Get("Description")
 	}
-	n, given, err := in.form.Int("MaxSessionDuration")
+	n, given, err := in.Form.Int("MaxSessionDuration")
 	switch {
 	case err != nil || given && (n < 3600 || n > 43200):
-		return refuse("ValidationError", "1 validation error detected: Value '%s' at 'maxSessionDuration' must be between 3600 and 43200", in.form.Get("MaxSessionDuration"))
+		return api.Refuse("ValidationError", "1 validation error detected: Value '%s' at 'maxSessionDuration' must be between 3600 and 43200", in.Form.Get("MaxSessionDuration"))
 	case given:
 		r.session = n
 	default:
@@ -162,7 +163,7 @@ func updateTrust(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc := in.form.Get("PolicyDocument")
+	doc := in.Form.Get("PolicyDocument")
 	if err := in.checkTrust(doc); err != nil {
 		return nil, err
 	}
@@ -191,10 +192,10 @@ func deleteRole(in *call) (any, error) {
 }
 
 func listRoles(in *call) (any, error) {
-	var rows []item
+	var rows []api.Row
 	for name, r := range in.st.iam.roles {
-		if strings.HasPrefix(r.path, in.form.Get("PathPrefix")) && !in.now.Before(r.visibleAt) {
-			rows = append(rows, item{name, query.Group("member", in.roleListed(r)...)})
+		if strings.HasPrefix(r.path, in.Form.Get("PathPrefix")) && !in.Now.Before(r.visibleAt) {
+			rows = append(rows, api.NewRow(name, query.Group("member", in.roleListed(r)...)))
 		}
 	}
 	return in.iamPage("Roles", rows)
@@ -203,7 +204,7 @@ func listRoles(in *call) (any, error) {
 // checkBoundary refuses a boundary that is no managed policy.
 func (in *call) checkBoundary(arn string) error {
 	if !strings.HasPrefix(arn, "arn:") {
-		return refuse("InvalidInput", "ARN %s is not valid.", arn)
+		return api.Refuse("InvalidInput", "ARN %s is not valid.", arn)
 	}
 	if in.policyName(arn) == "" {
 		return noEntity("Scope ARN: %s does not exist or is not attachable.", arn)
@@ -216,7 +217,7 @@ func putBoundary(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	arn := in.form.Get("PermissionsBoundary")
+	arn := in.Form.Get("PermissionsBoundary")
 	if err := in.checkBoundary(arn); err != nil {
 		return nil, err
 	}

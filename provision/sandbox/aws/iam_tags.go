@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
@@ -49,8 +50,8 @@ func tagEntity(find iamTagged, fold bool) func(*call) (any, error) {
 			dropKey(all, k, fold)
 			all[k] = v
 		}
-		if len(all) > mostTags {
-			return nil, conflict("LimitExceeded", "The number of tags has reached the maximum limit of %d.", mostTags)
+		if len(all) > api.MostTags {
+			return nil, conflict("LimitExceeded", "The number of tags has reached the maximum limit of %d.", api.MostTags)
 		}
 		clear(have)
 		maps.Copy(have, all)
@@ -64,7 +65,7 @@ func untagEntity(find iamTagged, fold bool) func(*call) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, k := range in.form.List("TagKeys.member") {
+		for _, k := range in.Form.List("TagKeys.member") {
 			dropKey(have, k, fold)
 		}
 		return []query.Element{}, nil
@@ -77,9 +78,9 @@ func listEntityTags(find iamTagged) func(*call) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		var rows []item
+		var rows []api.Row
 		for k, v := range have {
-			rows = append(rows, item{k, query.Group("member", query.Text("Key", k), query.Text("Value", v))})
+			rows = append(rows, api.NewRow(k, query.Group("member", query.Text("Key", k), query.Text("Value", v))))
 		}
 		return in.iamPage("Tags", rows)
 	}
@@ -89,7 +90,7 @@ func listEntityTags(find iamTagged) func(*call) (any, error) {
 // whether keys ignore case.
 func (in *call) iamTags(fold bool) (map[string]string, error) {
 	out, seen := map[string]string{}, map[string]bool{}
-	for _, f := range in.form.Each("Tags.member") {
+	for _, f := range in.Form.Each("Tags.member") {
 		k, v := f.Get("Key"), f.Get("Value")
 		same := k
 		if fold {
@@ -97,16 +98,16 @@ func (in *call) iamTags(fold bool) (map[string]string, error) {
 		}
 		switch {
 		case k == "" || len(k) > 128 || len(v) > 256:
-			return nil, refuse("ValidationError", "1 validation error detected: the tag key '%s' or its value is empty or too long (128 and 256 characters).", k)
+			return nil, api.Refuse("ValidationError", "1 validation error detected: the tag key '%s' or its value is empty or too long (128 and 256 characters).", k)
 		case strings.HasPrefix(strings.ToLower(k), "aws:"):
-			return nil, refuse("InvalidInput", "The tag key '%s' is reserved: it starts with aws:.", k)
+			return nil, api.Refuse("InvalidInput", "The tag key '%s' is reserved: it starts with aws:.", k)
 		case seen[same]:
-			return nil, refuse("InvalidInput", "Duplicate tag keys found: '%s'", k)
+			return nil, api.Refuse("InvalidInput", "Duplicate tag keys found: '%s'", k)
 		}
 		out[k], seen[same] = v, true
 	}
-	if len(out) > mostTags {
-		return nil, refuse("InvalidInput", "More than %d tags were given.", mostTags)
+	if len(out) > api.MostTags {
+		return nil, api.Refuse("InvalidInput", "More than %d tags were given.", api.MostTags)
 	}
 	return out, nil
 }

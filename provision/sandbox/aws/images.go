@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
@@ -85,8 +86,8 @@ func (c *Cloud) Publish(release string) error {
 	if !releaseForm.MatchString(release) {
 		return fmt.Errorf("publishing release %q: it is not of the form v20261120", release)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.account.Lock()
+	defer c.account.Unlock()
 	version := 0
 	for _, i := range c.st.images {
 		if strings.HasSuffix(i.name, "-"+release) {
@@ -201,16 +202,16 @@ func (st *state) architecture(id string) string {
 }
 
 func describeImages(in *call) (any, error) {
-	ids, owners := in.form.List("ImageId"), in.form.List("Owner")
+	ids, owners := in.Form.List("ImageId"), in.Form.List("Owner")
 	if err := wellFormed("ami", ids); err != nil {
 		return nil, err
 	}
 	if id := missing(ids, func(id string) bool { return in.st.image(id) != nil }); id != "" {
-		return nil, refuse("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", id)
+		return nil, api.Refuse("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", id)
 	}
-	deprecated, err := in.form.Bool("IncludeDeprecated")
+	deprecated, err := in.Form.Bool("IncludeDeprecated")
 	if err != nil {
-		return nil, refuse("InvalidParameterValue", "%s", err)
+		return nil, api.Refuse("InvalidParameterValue", "%s", err)
 	}
 	found, err := choose(in, in.st.images, attributes[*image]{
 		"image-id":            one(func(i *image) string { return i.id }),
@@ -227,13 +228,13 @@ func describeImages(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []item
+	var rows []api.Row
 	for _, i := range found {
 		if len(ids) > 0 && !slices.Contains(ids, i.id) || !in.owned(i, owners) ||
-			!deprecated && len(ids) == 0 && i.owner != in.cloud.cfg.Account && i.deprecatedAt(in.now) {
+			!deprecated && len(ids) == 0 && i.owner != in.cloud.account.ID && i.deprecatedAt(in.Now) {
 			continue
 		}
-		rows = append(rows, item{i.id, in.imageElement(i)})
+		rows = append(rows, api.NewRow(i.id, in.imageElement(i)))
 	}
 	return in.page("imagesSet", rows, pageLimits{1, 1000})
 }
@@ -242,7 +243,7 @@ func describeImages(in *call) (any, error) {
 // the image; no owners means anyone.
 func (in *call) owned(i *image, owners []string) bool {
 	return len(owners) == 0 || slices.ContainsFunc(owners, func(o string) bool {
-		return o == i.owner || o == i.ownerAlias() || o == "self" && i.owner == in.cloud.cfg.Account
+		return o == i.owner || o == i.ownerAlias() || o == "self" && i.owner == in.cloud.account.ID
 	})
 }
 

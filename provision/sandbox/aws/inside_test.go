@@ -9,32 +9,8 @@ import (
 	"testing"
 
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
-
-func TestWildcard(t *testing.T) {
-	for _, tt := range []struct {
-		pattern, s string
-		want       bool
-	}{
-		{"", "", true}, {"", "a", false}, {"a", "", false}, {"*", "", true}, {"?", "", false}, {"abc", "abc", true}, {"abc", "abd", false},
-		{"a*c", "abbc", true}, {"a*c", "ac", true}, {"a*c", "acb", false}, {"*a*b*", "xaxbx", true}, {"*ab", "aab", true}, {"*ab*cd", "abxcxabcd", true},
-		{"g?.xlarge", "g5.xlarge", true}, {"g?.xlarge", "g5g.xlarge", false}, {`\*`, "*", true}, {`\*`, "a", false}, {`a\?`, "a?", true}, {`a\?`, "ab", false},
-		{`a\*`, "a", false}, {`\`, `\`, true}, {"a**", "a", true},
-	} {
-		if got := wildcard(tt.pattern, tt.s); got != tt.want {
-			t.Errorf("%q against %q: %v", tt.pattern, tt.s, got)
-		}
-	}
-}
-
-func FuzzWildcard(f *testing.F) {
-	f.Add("a*b?c", "axxbyc")
-	f.Fuzz(func(t *testing.T, pattern, s string) {
-		if wildcard(pattern, s) && !wildcard("*"+pattern, "x"+s) {
-			t.Errorf("%q matches %q, but with a star in front it does not match x%q", pattern, s, s)
-		}
-	})
-}
 
 func TestAddressesGoRoundPastThoseInUse(t *testing.T) {
 	s := newSubnet(0, catalog.Zone{}, netip.MustParsePrefix("10.9.0.0/28"), false, nil)
@@ -67,7 +43,7 @@ func TestTheIssuerIsInItsPartition(t *testing.T) {
 		"cn-north-1":    {"https://oidc.eks.cn-north-1.amazonaws.com.cn/id/", "arn:aws-cn:iam::1:oidc-provider/oidc."},
 		"us-gov-west-1": {"https://oidc.eks.us-gov-west-1.amazonaws.com/id/", "arn:aws-us-gov:iam::1:oidc-provider/oidc."},
 	} {
-		c := &Cloud{cfg: Config{Region: region, Account: "1"}}
+		c := &Cloud{account: &api.Account{Region: region, ID: "1"}}
 		if !strings.HasPrefix(c.issuer(), want[0]) || !strings.HasPrefix(c.providerARN(), want[1]) {
 			t.Errorf("%s: issuer %s, provider %s", region, c.issuer(), c.providerARN())
 		}
@@ -122,14 +98,15 @@ func TestTheTablesAreComplete(t *testing.T) {
 // Model lets tests from outside read the tables: the parameters of each service's
 // operations, and the members that each requires.
 func (c *Cloud) Model() (params, lacking map[string]map[string][]string) {
-	params = map[string]map[string][]string{}
+	params, lacking = map[string]map[string][]string{}, map[string]map[string][]string{}
 	for name, s := range c.services {
 		params[name] = map[string][]string{}
 		for op, o := range s.ops {
 			params[name][op] = o.params
 		}
+		lacking[name] = s.required
 	}
-	return params, required()
+	return params, lacking
 }
 
 // Named lets tests from outside know the service and operation of a request, with
@@ -138,5 +115,5 @@ func (c *Cloud) Named(r *http.Request, body []byte) (service, op string) {
 	again := r.Clone(r.Context())
 	again.Body = io.NopCloser(bytes.NewReader(body))
 	in := c.read(again)
-	return in.svc.name, in.op
+	return in.svc.name, in.Op
 }

@@ -118,8 +118,8 @@ func (i *instance) observed() Instance {
 
 // Instances returns every instance that AWS still shows, by launch.
 func (c *Cloud) Instances() []Instance {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.account.Lock()
+	defer c.account.Unlock()
 	out := make([]Instance, 0, len(c.st.instances))
 	for _, i := range c.st.instances {
 		out = append(out, i.observed())
@@ -129,8 +129,8 @@ func (c *Cloud) Instances() []Instance {
 
 // Terminate ends an instance as somebody would in the console.
 func (c *Cloud) Terminate(id string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.account.Lock()
+	defer c.account.Unlock()
 	i := c.st.instance(id)
 	if i == nil {
 		return fmt.Errorf("terminating instance %q: there is none", id)
@@ -144,7 +144,7 @@ func (c *Cloud) Terminate(id string) error {
 func (c *Cloud) begin(i *instance) {
 	c.st.instances = append(c.st.instances, i)
 	c.enter(i, Pending)
-	c.afterFunc(c.cfg.Delays.Running, func() {
+	c.account.AfterFunc(c.account.Delays.Running, func() {
 		if i.State == Pending {
 			c.enter(i, Running)
 		}
@@ -158,13 +158,13 @@ func (c *Cloud) terminate(i *instance, reason string) {
 	case ShuttingDown, Terminated:
 		return
 	case Pending, Running:
-		i.end = ending{c.clock.Now(), reason}
+		i.end = ending{c.account.Clock.Now(), reason}
 		c.journal.bill(i)
 	case stopping, stopped: // it has cost nothing since
-		i.end = ending{c.clock.Now(), reason}
+		i.end = ending{c.account.Clock.Now(), reason}
 	}
 	c.enter(i, ShuttingDown)
-	c.afterFunc(c.cfg.Delays.Shutdown, func() { c.finish(i) })
+	c.account.AfterFunc(c.account.Delays.Shutdown, func() { c.finish(i) })
 }
 
 // stop ends what an instance costs and holds of capacity, and keeps the rest; of
@@ -174,10 +174,10 @@ func (c *Cloud) stop(i *instance) {
 	if !i.State.alive() {
 		return
 	}
-	i.end = ending{c.clock.Now(), userEnded}
+	i.end = ending{c.account.Clock.Now(), userEnded}
 	c.journal.bill(i)
 	c.enter(i, stopping)
-	c.afterFunc(c.cfg.Delays.Shutdown, func() {
+	c.account.AfterFunc(c.account.Delays.Shutdown, func() {
 		if i.State == stopping {
 			c.enter(i, stopped)
 		}
@@ -191,7 +191,7 @@ func (c *Cloud) finish(i *instance) {
 	if s := c.st.network.subnet(i.subnet); s != nil {
 		s.free += i.placement.addresses
 	}
-	c.afterFunc(c.cfg.Delays.Forget, func() {
+	c.account.AfterFunc(c.account.Delays.Forget, func() {
 		c.st.instances = slices.DeleteFunc(c.st.instances, func(o *instance) bool { return o == i })
 	})
 }
@@ -199,17 +199,14 @@ func (c *Cloud) finish(i *instance) {
 // enter changes the state, tells the watchers, and tells EventBridge.
 func (c *Cloud) enter(i *instance, s State) {
 	i.State = s
-	now := c.clock.Now()
+	now := c.account.Clock.Now()
 	c.journal.publish(Event{Time: now, Kind: s, Instance: i.observed()})
-	c.notify(now, eventBridge{
-		source: "aws.ec2", kind: "EC2 Instance State-change Notification", instance: i.ID,
-		detail: map[string]any{"instance-id": i.ID, "state": s},
-	})
+	c.publish(i.ID, "EC2 Instance State-change Notification", map[string]any{"instance-id": i.ID, "state": s})
 }
 
 // privateName is the private name that EC2 gives by the address.
 func (c *Cloud) privateName(address string) string {
-	region, b := c.cfg.Region, netip.MustParseAddr(address).As4()
+	region, b := c.account.Region, netip.MustParseAddr(address).As4()
 	domain := region + ".compute.internal"
 	if region == "us-east-1" {
 		domain = "ec2.internal"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
 )
 
@@ -39,8 +40,8 @@ func (r *Call) finish(err error) {
 		return
 	}
 	r.Code = "InternalError"
-	if f, ok := errors.AsType[*apiError](err); ok {
-		r.Code = f.code
+	if f, ok := errors.AsType[*api.Error](err); ok {
+		r.Code = f.Code
 	}
 }
 
@@ -74,8 +75,8 @@ func (j *journal) record(r *Call) {
 // Calls returns the requests so far in the order of their arrival, at least the
 // last 20000.
 func (c *Cloud) Calls() []Call {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.account.Lock()
+	defer c.account.Unlock()
 	out := make([]Call, 0, len(c.journal.calls))
 	for _, r := range c.journal.calls {
 		out = append(out, *r)
@@ -94,18 +95,18 @@ type watcher struct {
 // channel is closed.
 func (c *Cloud) Watch(ctx context.Context) <-chan Event {
 	w := &watcher{changed: make(chan struct{}, 1)}
-	c.mu.Lock()
+	c.account.Lock()
 	c.journal.watchers = append(c.journal.watchers, w)
-	c.mu.Unlock()
+	c.account.Unlock()
 	out := make(chan Event)
 	go func() {
 		defer close(out)
 		defer c.unwatch(w)
 		for {
-			c.mu.Lock()
+			c.account.Lock()
 			batch := w.queue
 			w.queue = nil
-			c.mu.Unlock()
+			c.account.Unlock()
 			for _, e := range batch {
 				select {
 				case out <- e:
@@ -127,8 +128,8 @@ func (c *Cloud) Watch(ctx context.Context) <-chan Event {
 }
 
 func (c *Cloud) unwatch(w *watcher) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.account.Lock()
+	defer c.account.Unlock()
 	for n, o := range c.journal.watchers {
 		if o == w {
 			c.journal.watchers = append(c.journal.watchers[:n:n], c.journal.watchers[n+1:]...)
@@ -155,8 +156,8 @@ func (j *journal) bill(i *instance) {
 // the second from launch to shutting-down, at least a minute each, as EC2 bills
 // Linux. The price is that of the launch.
 func (c *Cloud) Spend(at time.Time) float64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.account.Lock()
+	defer c.account.Unlock()
 	sum := 0.0
 	for _, b := range c.journal.billed {
 		sum += b.cost(at)

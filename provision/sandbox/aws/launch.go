@@ -10,7 +10,9 @@ import (
 	"strconv"
 
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/quotas"
 )
 
 // launch is what one instance is started with: a launch template's data, with
@@ -40,7 +42,7 @@ func (in *call) launch(data, over query.Form, capacityType string) (launch, erro
 		image:    first(over.Get("ImageId"), data.Get("ImageId"))}
 	name := first(over.Get("InstanceType"), data.Get("InstanceType"))
 	if name == "" {
-		return l, refuse("MissingParameter", "The request must contain the parameter InstanceType")
+		return l, api.Refuse("MissingParameter", "The request must contain the parameter InstanceType")
 	}
 	var err error
 	if l.kind, err = in.kindOf(name); err != nil {
@@ -49,23 +51,23 @@ func (in *call) launch(data, over query.Form, capacityType string) (launch, erro
 	zone := first(over.Get("AvailabilityZone"), data.Get("Placement.AvailabilityZone"))
 	if s := in.st.network.subnet(l.subnetID); s != nil {
 		if zone != "" && zone != s.zone.Name {
-			return l, refuse("InvalidParameterValue", "The availability zone '%s' is not that of subnet %s (%s).", zone, s.id, s.zone.Name)
+			return l, api.Refuse("InvalidParameterValue", "The availability zone '%s' is not that of subnet %s (%s).", zone, s.id, s.zone.Name)
 		}
 		l.zone = s.zone
 		return l, nil
 	}
 	z, ok := in.cloud.offers.zone(zone)
 	if zone != "" && !ok {
-		return l, refuse("InvalidParameterValue", "Invalid availability zone: [%s]", zone)
+		return l, api.Refuse("InvalidParameterValue", "Invalid availability zone: [%s]", zone)
 	}
 	l.zone = z
 	return l, nil
 }
 
 // launchable finds what is wrong with a launch before capacity is asked for.
-func (in *call) launchable(l launch) *apiError {
-	bad := func(code, format string, args ...any) *apiError {
-		return &apiError{http.StatusBadRequest, code, fmt.Sprintf(format, args...)}
+func (in *call) launchable(l launch) *api.Error {
+	bad := func(code, format string, args ...any) *api.Error {
+		return api.NewError(http.StatusBadRequest, code, fmt.Sprintf(format, args...))
 	}
 	if l.subnetID != "" && in.st.network.subnet(l.subnetID) == nil {
 		return bad("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", l.subnetID)
@@ -93,23 +95,23 @@ func (in *call) launchable(l launch) *apiError {
 			return bad("InvalidGroup.NotFound", "The security group '%s' does not exist", id)
 		}
 	}
-	if name := l.data.Get("IamInstanceProfile.Name"); name != "" && !in.st.iam.hasProfile(name, in.now) {
+	if name := l.data.Get("IamInstanceProfile.Name"); name != "" && !in.st.iam.hasProfile(name, in.Now) {
 		return bad("InvalidParameterValue", "Value (%s) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name", name)
 	}
 	return in.placeable(l)
 }
 
 // placeable finds what is wrong with the placement group of a launch.
-func (in *call) placeable(l launch) *apiError {
+func (in *call) placeable(l launch) *api.Error {
 	id, name := l.data.Get("Placement.GroupId"), l.data.Get("Placement.GroupName")
 	g := in.st.placementGroup(id, name)
 	switch n, given, err := l.data.Int("Placement.PartitionNumber"); {
 	case id != "" && name != "":
-		return &apiError{http.StatusBadRequest, "InvalidParameterCombination", "The parameters GroupId and GroupName cannot be used together."}
+		return api.NewError(http.StatusBadRequest, "InvalidParameterCombination", "The parameters GroupId and GroupName cannot be used together.")
 	case g == nil && id+name != "":
-		return &apiError{http.StatusBadRequest, "InvalidPlacementGroup.Unknown", fmt.Sprintf("The Placement Group '%s' is unknown.", id+name)}
+		return api.NewError(http.StatusBadRequest, "InvalidPlacementGroup.Unknown", fmt.Sprintf("The Placement Group '%s' is unknown.", id+name))
 	case given && (err != nil || g == nil || g.Strategy != "partition" || n < 1 || n > g.Partitions):
-		return &apiError{http.StatusBadRequest, "InvalidParameterValue", fmt.Sprintf("The partition number '%s' is not one of the placement group.", l.data.Get("Placement.PartitionNumber"))}
+		return api.NewError(http.StatusBadRequest, "InvalidParameterValue", fmt.Sprintf("The partition number '%s' is not one of the placement group.", l.data.Get("Placement.PartitionNumber")))
 	}
 	return nil
 }
@@ -123,22 +125,22 @@ func securityGroups(data query.Form) []string {
 }
 
 // start launches one instance, or says why there is no room for it.
-func (in *call) start(l launch, rate float64) (*instance, *apiError) {
+func (in *call) start(l launch, rate float64) (*instance, *api.Error) {
 	st, c := in.st, in.cloud
 	subnet := st.network.subnet(l.subnetID)
 	if subnet == nil {
 		subnet = st.network.inZone(l.zone.Name)
 	}
 	if room, code := c.remaining(l.kind.Name, l.zone.Name, l.capacityType); room == 0 {
-		return nil, &apiError{http.StatusBadRequest, code, refusal(code, l.kind.Name, l.zone.Name)}
+		return nil, api.NewError(http.StatusBadRequest, code, refusal(code, l.kind.Name, l.zone.Name))
 	}
 	if failed := st.overQuota(l.kind, l.capacityType); failed != nil {
 		return nil, failed
 	}
 	place := st.placementOf(l.data)
 	if subnet.free < place.addresses {
-		return nil, &apiError{http.StatusBadRequest, "InsufficientFreeAddressesInSubnet",
-			fmt.Sprintf("There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", subnet.id)}
+		return nil, api.NewError(http.StatusBadRequest, "InsufficientFreeAddressesInSubnet",
+			fmt.Sprintf("There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", subnet.id))
 	}
 	reservation, failed := in.reserve(l)
 	if failed != nil {
@@ -146,22 +148,22 @@ func (in *call) start(l launch, rate float64) (*instance, *apiError) {
 	}
 	text, err := userData(l.data)
 	if err != nil {
-		var api *apiError
+		var api *api.Error
 		errors.As(err, &api)
 		return nil, api
 	}
 	i := &instance{
 		Instance: Instance{
-			ID: st.id("i"), Type: l.kind.Name, Zone: subnet.zone.Name, ZoneID: subnet.zone.ID, CapacityType: l.capacityType,
-			Image: l.image, Launched: in.now, Tags: in.launchTags(l.data, "instance"), UserData: text,
+			ID: c.account.NewID("i"), Type: l.kind.Name, Zone: subnet.zone.Name, ZoneID: subnet.zone.ID, CapacityType: l.capacityType,
+			Image: l.image, Launched: in.Now, Tags: in.launchTags(l.data, "instance"), UserData: text,
 		},
-		number: st.seq, kind: l.kind, subnet: subnet.id, data: l.data, profile: l.data.Get("IamInstanceProfile.Name"), placement: place,
+		number: c.account.Made(), kind: l.kind, subnet: subnet.id, data: l.data, profile: l.data.Get("IamInstanceProfile.Name"), placement: place,
 		purchase: purchase{rate, reservation, in.launchTags(l.data, "spot-instances-request")},
 	}
 	nics := st.interfacesOf(i, subnet, l.data, in.launchTags(l.data, "network-interface"))
 	i.groups, i.Address, i.DNSName = nics[0].groups, nics[0].address, c.privateName(nics[0].address)
 	st.volumes = append(st.volumes, volumesOf(i, subnet.zone, l.data, in.launchTags(l.data, "volume"))...)
-	in.record.Launched = append(in.record.Launched, i.ID)
+	in.Launched = append(in.Launched, i.ID)
 	c.begin(i)
 	return i, nil
 }
@@ -170,7 +172,7 @@ func (in *call) start(l launch, rate float64) (*instance, *apiError) {
 // template's, with the request's over them.
 func (in *call) launchTags(data query.Form, kind string) map[string]string {
 	out := specified(data, kind)
-	maps.Copy(out, specified(in.form, kind))
+	maps.Copy(out, specified(in.Form, kind))
 	return out
 }
 
@@ -237,24 +239,24 @@ func runParams() []string {
 // runInstances checks a launch; only dry runs are played, since fleets are how
 // nodes are launched.
 func runInstances(in *call) (any, error) {
-	spec := in.form.Sub("LaunchTemplate")
+	spec := in.Form.Sub("LaunchTemplate")
 	t, err := in.findTemplate(spec.Get("LaunchTemplateId"), spec.Get("LaunchTemplateName"), spec.Get("Version"))
 	if err != nil {
 		return nil, err
 	}
-	least, _, err1 := in.form.Int("MinCount")
-	most, _, err2 := in.form.Int("MaxCount")
+	least, _, err1 := in.Form.Int("MinCount")
+	most, _, err2 := in.Form.Int("MaxCount")
 	if err1 != nil || err2 != nil || least < 1 || most < least {
-		return nil, refuse("InvalidParameterValue", "MinCount '%s' and MaxCount '%s' are no range from 1.", in.form.Get("MinCount"), in.form.Get("MaxCount"))
+		return nil, api.Refuse("InvalidParameterValue", "MinCount '%s' and MaxCount '%s' are no range from 1.", in.Form.Get("MinCount"), in.Form.Get("MaxCount"))
 	}
-	if err := checkTags(in.form); err != nil {
+	if err := checkTags(in.Form); err != nil {
 		return nil, err
 	}
-	l, err := in.launch(t.data, in.form, onDemand)
+	l, err := in.launch(t.data, in.Form, onDemand)
 	if err != nil {
 		return nil, err
 	}
-	if nics := in.form.Each("NetworkInterface"); len(nics) > 0 && nics[0].Get("SubnetId") != "" {
+	if nics := in.Form.Each("NetworkInterface"); len(nics) > 0 && nics[0].Get("SubnetId") != "" {
 		l.subnetID = nics[0].Get("SubnetId")
 		if s := in.st.network.subnet(l.subnetID); s != nil {
 			l.zone = s.zone
@@ -263,8 +265,27 @@ func runInstances(in *call) (any, error) {
 	if failed := in.launchable(l); failed != nil {
 		return nil, failed
 	}
-	if in.dry {
-		return nil, errDryRun()
+	if in.Dry {
+		return nil, api.ErrDryRun()
 	}
-	return nil, refuse("UnsupportedOperation", "RunInstances is played for dry runs only; launch with CreateFleet.")
+	return nil, api.Refuse("UnsupportedOperation", "RunInstances is played for dry runs only; launch with CreateFleet.")
+}
+
+// overQuota is how EC2 refuses one more instance, if its vCPUs would exceed their
+// quota.
+func (st *state) overQuota(kind catalog.InstanceType, capacityType string) *api.Error {
+	class, used := quotas.Class(kind.Name, capacityType), kind.VCPUs
+	for _, i := range st.instances {
+		if i.State.alive() && quotas.Class(i.Type, i.CapacityType) == class {
+			used += i.kind.VCPUs
+		}
+	}
+	if !st.quotas.Exceeds(class, used) {
+		return nil
+	}
+	code := "VcpuLimitExceeded"
+	if capacityType == spot {
+		code = "MaxSpotInstanceCountExceeded"
+	}
+	return api.NewError(http.StatusBadRequest, code, refusal(code, kind.Name, ""))
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
 
 // network is the VPC: a private and a public subnet in every zone, and three
@@ -49,14 +50,14 @@ func newNetwork(cfg Config, zones []catalog.Zone) network {
 		private := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i * 64), 0}), 18)
 		public := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(192 + i*16), 0}), 20)
 		n.subnets = append(n.subnets,
-			newSubnet(i, z, private, false, with(cfg.Tags, "Name", name+"-private-"+z.Name, "kubernetes.io/role/internal-elb", "1")),
-			newSubnet(i, z, public, true, with(nil, "Name", name+"-public-"+z.Name, "kubernetes.io/role/elb", "1")))
+			newSubnet(i, z, private, false, api.WithTags(cfg.Tags, "Name", name+"-private-"+z.Name, "kubernetes.io/role/internal-elb", "1")),
+			newSubnet(i, z, public, true, api.WithTags(nil, "Name", name+"-public-"+z.Name, "kubernetes.io/role/elb", "1")))
 	}
 	n.groups = []securityGroup{
 		{"sg-0000000000000aaa1", "default", "default VPC security group", map[string]string{}},
-		{"sg-0000000000000bbb2", "eks-cluster-sg-" + name + "-1", "EKS created security group", with(cfg.Tags,
+		{"sg-0000000000000bbb2", "eks-cluster-sg-" + name + "-1", "EKS created security group", api.WithTags(cfg.Tags,
 			"Name", "eks-cluster-sg-"+name+"-1", "aws:eks:cluster-name", name, "kubernetes.io/cluster/"+name, "owned")},
-		{"sg-0000000000000ccc3", name + "-node", "EKS node security group", with(cfg.Tags, "Name", name+"-node")},
+		{"sg-0000000000000ccc3", name + "-node", "EKS node security group", api.WithTags(cfg.Tags, "Name", name+"-node")},
 	}
 	return n
 }
@@ -72,20 +73,8 @@ func newSubnet(i int, z catalog.Zone, cidr netip.Prefix, public bool, tags map[s
 	}
 }
 
-// with copies tags and adds pairs of key and value.
-func with(tags map[string]string, pairs ...string) map[string]string {
-	out := maps.Clone(tags)
-	if out == nil {
-		out = map[string]string{}
-	}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		out[pairs[i]] = pairs[i+1]
-	}
-	return out
-}
-
 func (n network) clone() network {
-	n.subnets = clones(n.subnets)
+	n.subnets = api.Clones(n.subnets)
 	for _, s := range n.subnets {
 		s.tags = maps.Clone(s.tags)
 	}

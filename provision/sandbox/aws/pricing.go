@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
 
 func pricingOperations() map[string]operation {
@@ -24,17 +25,17 @@ type productsInput struct {
 // products.
 func getProducts(in *call) (any, error) {
 	var ask productsInput
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
 	if ask.ServiceCode != "AmazonEC2" {
-		return nil, refuse("InvalidParameterException", "The service code %q is not played, only AmazonEC2.", ask.ServiceCode)
+		return nil, api.Refuse("InvalidParameterException", "The service code %q is not played, only AmazonEC2.", ask.ServiceCode)
 	}
-	most, err := bound("MaxResults", ask.MaxResults, 1, 100, 100)
+	most, err := in.Bound("MaxResults", ask.MaxResults, 1, 100, 100)
 	if err != nil {
 		return nil, err
 	}
-	after, err := in.after(ask.NextToken)
+	after, err := in.After(ask.NextToken)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +51,7 @@ func getProducts(in *call) (any, error) {
 			continue
 		}
 		if len(products) == most {
-			answer["NextToken"] = in.token(after)
+			answer["NextToken"] = in.Token(after)
 			break
 		}
 		p, err := in.product(t, attributes)
@@ -70,7 +71,7 @@ func (ask productsInput) wants(attributes map[string][]string) (bool, error) {
 	for _, f := range ask.Filters {
 		have, known := attributes[f.Field]
 		if f.Type != "TERM_MATCH" || !known {
-			return false, refuse("InvalidParameterException", "The filter %s of type %s is not played.", f.Field, f.Type)
+			return false, api.Refuse("InvalidParameterException", "The filter %s of type %s is not played.", f.Field, f.Type)
 		}
 		keep = keep && slices.Contains(have, f.Value)
 	}
@@ -84,7 +85,7 @@ func (in *call) productAttributes(t catalog.InstanceType) map[string][]string {
 		family, tenancy = "Compute Instance (bare metal)", "Dedicated"
 	}
 	return map[string][]string{
-		"productFamily": {family}, "tenancy": {tenancy}, "instanceType": {t.Name}, "regionCode": {in.cloud.cfg.Region},
+		"productFamily": {family}, "tenancy": {tenancy}, "instanceType": {t.Name}, "regionCode": {in.cloud.account.Region},
 		"serviceCode": {"AmazonEC2"}, "servicecode": {"AmazonEC2"}, "preInstalledSw": {"NA"}, "operatingSystem": {"Linux"},
 		"capacitystatus": {"Used"}, "marketoption": {"OnDemand"}, "vcpu": {strconv.Itoa(t.VCPUs)},
 	}

@@ -38,10 +38,10 @@ func (c *Cloud) allow(in *call, now time.Time) bool {
 	if in.svc.name != "ec2" {
 		return true
 	}
-	class := in.svc.ops[in.op].class
+	class := in.svc.ops[in.Op].class
 	switch {
 	case class != "":
-	case strings.HasPrefix(in.op, "Describe"):
+	case strings.HasPrefix(in.Op, "Describe"):
 		class = "read"
 	default:
 		class = "write"

@@ -1,19 +1,16 @@
 package aws
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
@@ -23,28 +20,13 @@ const bodyLimit = 4 << 20
 
 // call is one request on its way through the cloud.
 type call struct {
-	input
+	api.Call
 	cloud  *Cloud
 	svc    service
-	now    time.Time
 	st     *state // what the operation sees: the present, or an old snapshot
-	gone   <-chan struct{}
 	id     string
-	params string // what was asked, without user data
-	broken error  // the request could not even be read
-	record *Call  // what the journal keeps of it
-}
-
-// input is what the caller sent.
-type input struct {
-	op     string
-	form   query.Form // of the query protocols
-	body   []byte     // of the JSON protocols
-	target string     // method and escaped path, for the REST protocol
-	asked  url.Values // what is behind the path, for the REST protocol
-	key    string     // access key id of the caller
-	region string     // of the credential scope
-	dry    bool
+	broken error // the request could not even be read
+	record *Call // what the journal keeps of it
 }
 
 // operation is one line of a service's table.
@@ -57,55 +39,39 @@ type operation struct {
 	run      func(*call) (any, error)
 }
 
-// apiError is an error as AWS sends it.
-type apiError struct {
-	status        int
-	code, message string
-}
-
-func (e *apiError) Error() string { return e.code + ": " + e.message }
-
-// refuse is an apiError of status 400, the usual one.
-func refuse(code, format string, args ...any) error {
-	return &apiError{http.StatusBadRequest, code, fmt.Sprintf(format, args...)}
-}
-
-func errDryRun() error {
-	return &apiError{http.StatusPreconditionFailed, "DryRunOperation", "Request would have succeeded, but DryRun flag is set."}
-}
-
 var scopeForm = regexp.MustCompile(`Credential=([^/,\s]+)/\d{8}/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request`)
 
 // read finds out which service and operation are meant. The scope inside the
 // signature decides, because all services share one endpoint.
 func (c *Cloud) read(r *http.Request) *call {
-	in := &call{cloud: c, svc: service{name: "unknown", protocol: jsonProtocol}, gone: r.Context().Done()}
-	in.target = r.Method + " " + r.URL.EscapedPath()
-	in.asked = r.URL.Query()
+	in := &call{cloud: c, svc: service{name: "unknown", protocol: jsonProtocol}}
+	in.Gone = r.Context().Done()
+	in.Target = r.Method + " " + r.URL.EscapedPath()
+	in.Query = r.URL.Query()
 	m := scopeForm.FindStringSubmatch(r.Header.Get("Authorization"))
 	if m == nil {
-		in.broken = &apiError{http.StatusForbidden, "MissingAuthenticationToken", "The request has no AWS Signature Version 4 credential scope in its Authorization header."}
+		in.broken = api.NewError(http.StatusForbidden, "MissingAuthenticationToken", "The request has no AWS Signature Version 4 credential scope in its Authorization header.")
 		return in
 	}
-	in.key = m[1]
+	in.Key = m[1]
 	region, name := m[2], m[3]
-	in.region = region
+	in.Region = region
 	svc, ok := c.services[name]
 	if !ok {
-		in.broken = refuse("UnknownService", "The emulator does not play the service %q of the credential scope.", name)
+		in.broken = api.Refuse("UnknownService", "The emulator does not play the service %q of the credential scope.", name)
 		return in
 	}
 	in.svc = svc
 	if !svc.servesIn(region) {
-		in.broken = &apiError{http.StatusForbidden, "SignatureDoesNotMatch", fmt.Sprintf("Credential should be scoped to a valid region of %s (%s), not '%s'.", name, strings.Join(svc.regions, ", "), region)}
+		in.broken = api.NewError(http.StatusForbidden, "SignatureDoesNotMatch", fmt.Sprintf("Credential should be scoped to a valid region of %s (%s), not '%s'.", name, strings.Join(svc.regions, ", "), region))
 		return in
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, bodyLimit+1))
 	switch {
 	case err != nil:
-		in.broken = refuse("RequestExpired", "The request's body could not be read.")
+		in.broken = api.Refuse("RequestExpired", "The request's body could not be read.")
 	case len(body) > bodyLimit:
-		in.broken = refuse("RequestEntityTooLarge", "The request's body is over %d bytes.", bodyLimit)
+		in.broken = api.Refuse("RequestEntityTooLarge", "The request's body is over %d bytes.", bodyLimit)
 	default:
 		in.broken = in.decode(r, body)
 	}
@@ -114,29 +80,29 @@ func (c *Cloud) read(r *http.Request) *call {
 
 // decode reads operation and parameters as the service's protocol says.
 func (in *call) decode(r *http.Request, body []byte) error {
-	in.body = body
+	in.Body = body
 	switch in.svc.protocol {
 	case ec2Protocol, queryProtocol:
 		f, err := query.Parse(string(body))
 		if err != nil {
-			return refuse("MalformedQueryString", "%s", err)
+			return api.Refuse("MalformedQueryString", "%s", err)
 		}
-		in.form = f
-		in.op = f.Get("Action")
-		if in.dry, err = f.Bool("DryRun"); err != nil {
-			return refuse("InvalidParameterValue", "%s", err)
+		in.Form = f
+		in.Op = f.Get("Action")
+		if in.Dry, err = f.Bool("DryRun"); err != nil {
+			return api.Refuse("InvalidParameterValue", "%s", err)
 		}
 		if v := f.Get("Version"); v != in.svc.version {
-			return refuse("NoSuchVersion", "The requested version %q of %s is not known; it is %s.", v, in.svc.name, in.svc.version)
+			return api.Refuse("NoSuchVersion", "The requested version %q of %s is not known; it is %s.", v, in.svc.name, in.svc.version)
 		}
 	case jsonProtocol:
 		target, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 		if target != in.svc.version {
-			return refuse("UnknownOperationException", "The target %q is not of %s.", r.Header.Get("X-Amz-Target"), in.svc.name)
+			return api.Refuse("UnknownOperationException", "The target %q is not of %s.", r.Header.Get("X-Amz-Target"), in.svc.name)
 		}
-		in.op = op
+		in.Op = op
 	case restProtocol:
-		in.op = in.svc.route(r.Method, r.URL.EscapedPath())
+		in.Op = in.svc.route(r.Method, r.URL.EscapedPath())
 	}
 	return nil
 }
@@ -145,9 +111,9 @@ func (in *call) decode(r *http.Request, body []byte) error {
 // checked by the operation when it decodes them.
 func (in *call) check(op operation) error {
 	if in.svc.protocol == restProtocol {
-		for _, name := range slices.Sorted(maps.Keys(in.asked)) {
+		for _, name := range slices.Sorted(maps.Keys(in.Query)) {
 			if !slices.Contains(op.params, name) {
-				return refuse("ValidationException", "The parameter %s is not recognized by %s.", name, in.op)
+				return api.Refuse("ValidationException", "The parameter %s is not recognized by %s.", name, in.Op)
 			}
 		}
 		return nil
@@ -159,22 +125,8 @@ func (in *call) check(op operation) error {
 	if in.svc.protocol == ec2Protocol {
 		known = append(known, "DryRun")
 	}
-	if name := in.form.Unknown(known); name != "" {
-		return refuse("UnknownParameter", "The parameter %s is not recognized by %s.", name, in.op)
-	}
-	return nil
-}
-
-// into decodes a JSON body; a field that v does not have is an error that
-// names it.
-func (in *call) into(v any) error {
-	d := json.NewDecoder(bytes.NewReader(in.body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return refuse("ValidationException", "reading the input of %s: %s", in.op, err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return refuse("ValidationException", "reading the input of %s: more than one JSON value", in.op)
+	if name := in.Form.Unknown(known); name != "" {
+		return api.Refuse("UnknownParameter", "The parameter %s is not recognized by %s.", name, in.Op)
 	}
 	return nil
 }
@@ -185,11 +137,11 @@ func (in *call) digest() string {
 	switch in.svc.protocol {
 	case ec2Protocol, queryProtocol:
 		var b strings.Builder
-		for _, name := range in.form.Names() {
+		for _, name := range in.Form.Names() {
 			if name == "Action" || name == "Version" {
 				continue
 			}
-			value := in.form.Get(name)
+			value := in.Form.Get(name)
 			if name == "UserData" || strings.HasSuffix(name, ".UserData") {
 				value = fmt.Sprintf("(%d bytes)", len(value))
 			}
@@ -200,14 +152,14 @@ func (in *call) digest() string {
 		}
 		return b.String()
 	case restProtocol:
-		out := in.target
-		if len(in.asked) > 0 {
-			out += "?" + in.asked.Encode()
+		out := in.Target
+		if len(in.Query) > 0 {
+			out += "?" + in.Query.Encode()
 		}
-		return strings.TrimSpace(out + " " + string(in.body))
+		return strings.TrimSpace(out + " " + string(in.Body))
 	case jsonProtocol:
 	}
-	return string(in.body)
+	return string(in.Body)
 }
 
 // clip bounds what one call leaves in the journal.

@@ -5,13 +5,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
 
 // require refuses a request that lacks a member that the service's model
 // requires: first of all else, since an operation that went on would search for
 // something without a name and not find it.
 func (in *call) require() error {
-	for _, path := range required()[in.svc.name][in.op] {
+	for _, path := range in.svc.required[in.Op] {
 		found := in.formMembers(path)
 		if in.svc.protocol == jsonProtocol || in.svc.protocol == restProtocol {
 			found = in.jsonMembers(path)
@@ -35,7 +37,7 @@ type member struct {
 // lacks words the refusal as the service does.
 func (s service) lacks(m member) error {
 	if s.protocol == ec2Protocol || s.name == "sqs" {
-		return refuse("MissingParameter", "The request must contain the parameter %s.", m.path)
+		return api.Refuse("MissingParameter", "The request must contain the parameter %s.", m.path)
 	}
 	code := "ValidationException"
 	switch s.name {
@@ -49,9 +51,9 @@ func (s service) lacks(m member) error {
 		steps[n] = strings.ToLower(step[:1]) + step[1:]
 	}
 	if m.empty {
-		return refuse(code, "1 validation error detected: Value '' at '%s' failed to satisfy constraint: Member must have length greater than or equal to 1", strings.Join(steps, "."))
+		return api.Refuse(code, "1 validation error detected: Value '' at '%s' failed to satisfy constraint: Member must have length greater than or equal to 1", strings.Join(steps, "."))
 	}
-	return refuse(code, "1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", strings.Join(steps, "."))
+	return api.Refuse(code, "1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", strings.Join(steps, "."))
 }
 
 // formMembers are the places of a path in a form: one for each element of the
@@ -59,12 +61,12 @@ func (s service) lacks(m member) error {
 func (in *call) formMembers(path string) []member {
 	list, rest, nested := strings.Cut(path, ".#.")
 	if !nested {
-		m := member{path: path, present: in.form.Has(path) || len(in.form.Sub(path).Names()) > 0}
-		m.empty = in.form.Has(path) && in.form.Get(path) == ""
+		m := member{path: path, present: in.Form.Has(path) || len(in.Form.Sub(path).Names()) > 0}
+		m.empty = in.Form.Has(path) && in.Form.Get(path) == ""
 		return []member{m}
 	}
 	var out []member
-	for _, n := range in.form.Positions(list) {
+	for _, n := range in.Form.Positions(list) {
 		out = append(out, in.formMembers(list+"."+strconv.Itoa(n)+"."+rest)...)
 	}
 	return out
@@ -73,11 +75,11 @@ func (in *call) formMembers(path string) []member {
 // jsonMembers are the places of a path in a body, or behind the path of a REST
 // request. What is no JSON object is left to the operation's own reading.
 func (in *call) jsonMembers(path string) []member {
-	if in.svc.protocol == restProtocol && in.asked.Has(path) {
-		return []member{{path: path, present: true, empty: in.asked.Get(path) == ""}}
+	if in.svc.protocol == restProtocol && in.Query.Has(path) {
+		return []member{{path: path, present: true, empty: in.Query.Get(path) == ""}}
 	}
 	var body map[string]any
-	if len(in.body) > 0 && json.Unmarshal(in.body, &body) != nil {
+	if len(in.Body) > 0 && json.Unmarshal(in.Body, &body) != nil {
 		return nil
 	}
 	return membersOf(body, "", strings.Split(path, "."))
@@ -107,16 +109,7 @@ func membersOf(object map[string]any, at string, path []string) []member {
 // here: a path without it is no operation's.
 func required() map[string]map[string][]string {
 	return map[string]map[string][]string{
-		"ec2": requiredOfEC2(), "iam": requiredOfIAM(), "sqs": requiredOfSQS(), "events": requiredOfEvents(),
-		"logs": {
-			"CreateLogGroup": {"logGroupName"}, "DeleteLogGroup": {"logGroupName"},
-			"PutRetentionPolicy": {"logGroupName", "retentionInDays"}, "DeleteRetentionPolicy": {"logGroupName"},
-			"TagResource": {"resourceArn", "tags"}, "UntagResource": {"resourceArn", "tagKeys"}, "ListTagsForResource": {"resourceArn"},
-		},
-		"servicequotas": {
-			"GetServiceQuota":   {"ServiceCode", "QuotaCode"},
-			"ListServiceQuotas": {"ServiceCode"}, "ListAWSDefaultServiceQuotas": {"ServiceCode"},
-		},
+		"ec2": requiredOfEC2(), "iam": requiredOfIAM(),
 		"pricing": {"GetProducts": {"ServiceCode", "Filters.#.Type", "Filters.#.Field", "Filters.#.Value"}},
 		"ssm":     {"GetParameter": {"Name"}, "GetParametersByPath": {"Path", "ParameterFilters.#.Key"}},
 		"eks": {
@@ -145,33 +138,6 @@ func requiredOfEC2() map[string][]string {
 
 		"CreateInterruptibleCapacityReservationAllocation": {"CapacityReservationId", "InstanceCount"},
 	}
-}
-
-func requiredOfSQS() map[string][]string {
-	out := map[string][]string{
-		"CreateQueue": {"QueueName"}, "GetQueueUrl": {"QueueName"}, "DeleteMessage": {"QueueUrl", "ReceiptHandle"},
-		"SetQueueAttributes": {"QueueUrl", "Attributes"}, "TagQueue": {"QueueUrl", "Tags"}, "UntagQueue": {"QueueUrl", "TagKeys"},
-		"SendMessage": {"QueueUrl", "MessageBody"},
-	}
-	for _, op := range []string{"DeleteQueue", "GetQueueAttributes", "ListQueueTags", "ReceiveMessage"} {
-		out[op] = []string{"QueueUrl"}
-	}
-	return out
-}
-
-func requiredOfEvents() map[string][]string {
-	out := map[string][]string{
-		"PutRule":           {"Name", "Tags.#.Key", "Tags.#.Value"},
-		"PutTargets":        {"Rule", "Targets", "Targets.#.Id", "Targets.#.Arn"},
-		"RemoveTargets":     {"Rule", "Ids"},
-		"ListTargetsByRule": {"Rule"}, "ListRuleNamesByTarget": {"TargetArn"},
-		"TagResource":   {"ResourceARN", "Tags", "Tags.#.Key", "Tags.#.Value"},
-		"UntagResource": {"ResourceARN", "TagKeys"}, "ListTagsForResource": {"ResourceARN"},
-	}
-	for _, op := range []string{"DeleteRule", "DescribeRule", "DisableRule", "EnableRule"} {
-		out[op] = []string{"Name"}
-	}
-	return out
 }
 
 func requiredOfIAM() map[string][]string {

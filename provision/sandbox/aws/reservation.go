@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
@@ -47,14 +48,14 @@ func (c *Cloud) AddReservation(r Reservation) (string, error) {
 		return "", fmt.Errorf("adding a reservation of %d %q: it needs an instance type of the catalogue and at least one instance", r.Total, r.Type)
 	}
 	if _, ok := c.offers.zone(r.Zone); !ok {
-		return "", fmt.Errorf("adding a reservation: no zone %q in %s", r.Zone, c.cfg.Region)
+		return "", fmt.Errorf("adding a reservation: no zone %q in %s", r.Zone, c.account.Region)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.account.Lock()
+	defer c.account.Unlock()
 	if r.ID == "" {
-		r.ID = c.st.id("cr")
+		r.ID = c.account.NewID("cr")
 	}
-	r.Tags, r.created = with(r.Tags), c.clock.Now()
+	r.Tags, r.created = api.WithTags(r.Tags), c.account.Clock.Now()
 	c.st.reservations = append(c.st.reservations, &r)
 	return r.ID, nil
 }
@@ -64,12 +65,12 @@ func (c *Cloud) AddPlacementGroup(g PlacementGroup) (string, error) {
 	if g.Name == "" || !slices.Contains([]string{"cluster", "partition", "spread"}, g.Strategy) {
 		return "", fmt.Errorf("adding placement group %q with strategy %q: it needs a name and one of cluster, partition, spread", g.Name, g.Strategy)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.account.Lock()
+	defer c.account.Unlock()
 	if g.ID == "" {
-		g.ID = c.st.id("pg")
+		g.ID = c.account.NewID("pg")
 	}
-	g.Tags = with(g.Tags)
+	g.Tags = api.WithTags(g.Tags)
 	c.st.groups = append(c.st.groups, &g)
 	return g.ID, nil
 }
@@ -98,7 +99,7 @@ func (r *Reservation) state(now time.Time) string {
 // reserve finds the reservation of a launch: the one its template names, or an
 // open one that matches and has room. "" means none, which is right unless one
 // was named.
-func (in *call) reserve(l launch) (string, *apiError) {
+func (in *call) reserve(l launch) (string, *api.Error) {
 	const spec = "CapacityReservationSpecification."
 	named := l.data.Get(spec + "CapacityReservationTarget.CapacityReservationId")
 	preference := l.data.Get(spec + "CapacityReservationPreference")
@@ -116,9 +117,9 @@ func (in *call) reserve(l launch) (string, *apiError) {
 	case named == "" && preference != "capacity-reservations-only":
 		return "", nil
 	case named != "" && !exists:
-		return "", &apiError{http.StatusBadRequest, "InvalidCapacityReservationId.NotFound", fmt.Sprintf("The capacity reservation ID '%s' does not exist", named)}
+		return "", api.NewError(http.StatusBadRequest, "InvalidCapacityReservationId.NotFound", fmt.Sprintf("The capacity reservation ID '%s' does not exist", named))
 	}
-	return "", &apiError{http.StatusBadRequest, "ReservationCapacityExceeded", refusal("ReservationCapacityExceeded", l.kind.Name, l.zone.Name)}
+	return "", api.NewError(http.StatusBadRequest, "ReservationCapacityExceeded", refusal("ReservationCapacityExceeded", l.kind.Name, l.zone.Name))
 }
 
 // openTo tells whether launches use the reservation without naming it.
@@ -127,20 +128,20 @@ func (r *Reservation) openTo(l launch) bool {
 }
 
 func (in *call) hasCapacity(r *Reservation, l launch) bool {
-	return r.Type == l.kind.Name && r.Zone == l.zone.Name && r.state(in.now) == "active" && in.st.used(r) < r.Total
+	return r.Type == l.kind.Name && r.Zone == l.zone.Name && r.state(in.Now) == "active" && in.st.used(r) < r.Total
 }
 
 func describeReservations(in *call) (any, error) {
-	ids := in.form.List("CapacityReservationId")
+	ids := in.Form.List("CapacityReservationId")
 	has := func(id string) bool {
 		return slices.ContainsFunc(in.st.reservations, func(r *Reservation) bool { return r.ID == id })
 	}
 	if id := missing(ids, has); id != "" {
-		return nil, refuse("InvalidCapacityReservationId.NotFound", "The capacity reservation ID '%s' does not exist", id)
+		return nil, api.Refuse("InvalidCapacityReservationId.NotFound", "The capacity reservation ID '%s' does not exist", id)
 	}
 	found, err := choose(in, in.st.reservations, attributes[*Reservation]{
-		"state":                   one(func(r *Reservation) string { return r.state(in.now) }),
-		"owner-id":                one(func(*Reservation) string { return in.cloud.cfg.Account }),
+		"state":                   one(func(r *Reservation) string { return r.state(in.Now) }),
+		"owner-id":                one(func(*Reservation) string { return in.cloud.account.ID }),
 		"instance-match-criteria": one((*Reservation).match),
 		"instance-type":           one(func(r *Reservation) string { return r.Type }),
 		"availability-zone":       one(func(r *Reservation) string { return r.Zone }),
@@ -148,12 +149,12 @@ func describeReservations(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []item
+	var rows []api.Row
 	for _, r := range found {
 		if len(ids) > 0 && !slices.Contains(ids, r.ID) {
 			continue
 		}
-		rows = append(rows, item{r.ID, query.Group("item", in.reservationElements(r)...)})
+		rows = append(rows, api.NewRow(r.ID, query.Group("item", in.reservationElements(r)...)))
 	}
 	return in.page("capacityReservationSet", rows, pageLimits{1, 1000})
 }
@@ -177,19 +178,19 @@ func (in *call) reservationElements(r *Reservation) []query.Element {
 	}
 	zone, _ := in.cloud.offers.zone(r.Zone)
 	return append(end,
-		query.Text("capacityReservationId", r.ID), query.Text("capacityReservationArn", in.cloud.ec2ARN(r.ID)), query.Text("ownerId", in.cloud.cfg.Account),
+		query.Text("capacityReservationId", r.ID), query.Text("capacityReservationArn", in.cloud.ec2ARN(r.ID)), query.Text("ownerId", in.cloud.account.ID),
 		query.Text("instanceType", r.Type), query.Text("instancePlatform", "Linux/UNIX"), query.Text("availabilityZone", r.Zone), query.Text("availabilityZoneId", zone.ID),
 		query.Text("tenancy", "default"), query.Int("totalInstanceCount", r.Total), query.Int("availableInstanceCount", r.Total-in.st.used(r)),
-		query.Text("state", r.state(in.now)), query.Text("createDate", stamp(r.created)), query.Text("startDate", stamp(r.created)),
+		query.Text("state", r.state(in.Now)), query.Text("createDate", stamp(r.created)), query.Text("startDate", stamp(r.created)),
 		query.Bool("ebsOptimized", false), query.Bool("ephemeralStorage", false), query.Text("instanceMatchCriteria", r.match()),
 		query.Text("reservationType", kind), query.Bool("interruptible", r.Interruptible), lent, tagSet(r.Tags))
 }
 
 func describeGroups(in *call) (any, error) {
-	ids, names := in.form.List("GroupId"), in.form.List("GroupName")
+	ids, names := in.Form.List("GroupId"), in.Form.List("GroupName")
 	for _, want := range append(slices.Clone(ids), names...) {
 		if !slices.ContainsFunc(in.st.groups, func(g *PlacementGroup) bool { return g.ID == want || g.Name == want }) {
-			return nil, refuse("InvalidPlacementGroup.Unknown", "The Placement Group '%s' is unknown.", want)
+			return nil, api.Refuse("InvalidPlacementGroup.Unknown", "The Placement Group '%s' is unknown.", want)
 		}
 	}
 	found, err := choose(in, in.st.groups, attributes[*PlacementGroup]{

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
 
 func ssmOperations() map[string]operation {
@@ -39,7 +41,7 @@ func (c *Cloud) parameterRef(text string) parameterRef {
 // parameterARN is that of one of AWS's own parameters, which belong to no
 // account.
 func (c *Cloud) parameterARN(name string) string {
-	return fmt.Sprintf("arn:%s:ssm:%s::parameter%s", c.partition(), c.cfg.Region, name)
+	return fmt.Sprintf("arn:%s:ssm:%s::parameter%s", c.account.Partition(), c.account.Region, name)
 }
 
 // current finds the newest version of a parameter.
@@ -84,18 +86,18 @@ func getParameter(in *call) (any, error) {
 		Name           string
 		WithDecryption bool
 	}
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
 	ref := in.cloud.parameterRef(ask.Name)
 	p, found := in.st.current(ref.name)
 	if !found {
-		return nil, refuse("ParameterNotFound", "There is no parameter %s.", strings.TrimSpace(ask.Name))
+		return nil, api.Refuse("ParameterNotFound", "There is no parameter %s.", strings.TrimSpace(ask.Name))
 	}
 	if ref.selector != "" {
 		version, err := strconv.Atoi(ref.selector)
 		if p, found = in.st.at(ref.name, version); err != nil || !found { // labels are not played
-			return nil, refuse("ParameterVersionNotFound", "Systems Manager could not find version %s of %s.", ref.selector, ref.name)
+			return nil, api.Refuse("ParameterVersionNotFound", "Systems Manager could not find version %s of %s.", ref.selector, ref.name)
 		}
 	}
 	return map[string]any{"Parameter": in.parameterJSON(ref.name, ref.selector, p)}, nil
@@ -108,18 +110,18 @@ func getParametersByPath(in *call) (any, error) {
 		Recursive, WithDecryption bool
 		MaxResults                *int
 	}
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
 	if !strings.HasPrefix(ask.Path, "/") {
-		return nil, refuse("ValidationException", "The parameter doesn't meet the parameter name requirements. The parameter name must begin with a forward slash \"/\".")
+		return nil, api.Refuse("ValidationException", "The parameter doesn't meet the parameter name requirements. The parameter name must begin with a forward slash \"/\".")
 	}
 	n := 10
 	if ask.MaxResults != nil {
 		n = *ask.MaxResults
 	}
 	if n < 1 || n > 10 {
-		return nil, refuse("ValidationException", "1 validation error detected: Value '%d' at 'maxResults' failed to satisfy constraint: Member must be between 1 and 10", n)
+		return nil, api.Refuse("ValidationException", "1 validation error detected: Value '%d' at 'maxResults' failed to satisfy constraint: Member must be between 1 and 10", n)
 	}
 	below, names := strings.TrimSuffix(ask.Path, "/")+"/", map[string]bool{}
 	for _, i := range in.st.images {
@@ -129,9 +131,9 @@ func getParametersByPath(in *call) (any, error) {
 			}
 		}
 	}
-	rows, next, err := in.window(slices.Sorted(maps.Keys(names)), ask.NextToken, n)
+	rows, next, err := in.Window(slices.Sorted(maps.Keys(names)), ask.NextToken, n)
 	if err != nil {
-		return nil, refuse("InvalidNextToken", "%s", err)
+		return nil, api.Refuse("InvalidNextToken", "%s", err)
 	}
 	shown := []map[string]any{}
 	for _, name := range rows {

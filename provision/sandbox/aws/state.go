@@ -1,21 +1,22 @@
 package aws
 
 import (
-	"crypto/sha256"
-	"encoding/base32"
-	"encoding/hex"
-	"fmt"
 	"maps"
 	"time"
 
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/events"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/logs"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/quotas"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/sqs"
 )
 
 // state is what AWS remembers about the account. Everything that a read can
 // show is in here, so that a clone is a stale answer.
 type state struct {
-	seq          int
+	account      *api.Account
 	cluster      Cluster
 	instances    []*instance // by launch
 	templates    []*template // by creation
@@ -26,7 +27,15 @@ type state struct {
 	groups       []*PlacementGroup
 	eks          control
 	attachments
-	managed
+	services
+}
+
+// services are those that are packages of their own.
+type services struct {
+	logs   *logs.Service
+	sqs    *sqs.Service
+	events *events.Service
+	quotas *quotas.Service
 }
 
 // template is a launch template with its only version.
@@ -38,38 +47,18 @@ type template struct {
 	tags     map[string]string
 }
 
-func newState(cfg Config, zones []catalog.Zone) *state {
-	st := &state{cluster: cfg.Cluster}
+func newState(account *api.Account, cfg Config, zones []catalog.Zone) *state {
+	st := &state{account: account, cluster: cfg.Cluster}
 	st.iam = newIdentities(st, cfg)
 	st.eks = newControl(st, cfg)
-	st.managed = newManaged(cfg)
+	st.logs = logs.New(account)
+	st.sqs = sqs.New(account)
+	st.events = events.New(account, st.sqs, st.passRole)
+	st.quotas = quotas.New(account, cfg.Limits.Quotas)
 	st.logTo(st.eks.logging, cfg.Clock.Now())
 	st.network = newNetwork(cfg, zones)
 	st.images = newImages(cfg)
 	return st
-}
-
-// id makes the next identifier with that prefix. They look like AWS's, and the
-// same history gives the same ones.
-func (st *state) id(prefix string) string {
-	st.seq++
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", prefix, st.seq))
-	return prefix + "-0" + hex.EncodeToString(sum[:8])
-}
-
-// iamID makes the next unique id of an IAM entity: two of one name have two.
-func (st *state) iamID(prefix string) string {
-	st.seq++
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", prefix, st.seq))
-	return prefix + base32.StdEncoding.EncodeToString(sum[:])[:17]
-}
-
-// uuid makes the next identifier of that form.
-func (st *state) uuid() string {
-	st.seq++
-	sum := sha256.Sum256(fmt.Appendf(nil, "uuid/%d", st.seq))
-	h := hex.EncodeToString(sum[:16])
-	return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:]
 }
 
 // clone copies deep enough that nothing later shows in it.
@@ -90,30 +79,21 @@ func (st *state) clone() *state {
 	out.iam = st.iam.clone()
 	out.eks = st.eks.clone()
 	out.attachments = st.attachments.clone()
-	out.managed = st.managed.clone()
+	out.logs, out.sqs, out.events, out.quotas = st.logs.Clone(), st.sqs.Clone(), st.events.Clone(), st.quotas.Clone()
 	out.network = st.network.clone()
-	out.images = clones(st.images)
+	out.images = api.Clones(st.images)
 	for _, i := range out.images {
 		i.tags = maps.Clone(i.tags)
 	}
-	out.reservations = clones(st.reservations)
+	out.reservations = api.Clones(st.reservations)
 	for _, r := range out.reservations {
 		r.Tags = maps.Clone(r.Tags)
 	}
-	out.groups = clones(st.groups)
+	out.groups = api.Clones(st.groups)
 	for _, g := range out.groups {
 		g.Tags = maps.Clone(g.Tags)
 	}
 	return &out
-}
-
-func clones[T any](in []*T) []*T {
-	out := make([]*T, len(in))
-	for n, v := range in {
-		c := *v
-		out[n] = &c
-	}
-	return out
 }
 
 func (st *state) instance(id string) *instance {
@@ -132,4 +112,11 @@ func (st *state) template(id, name string) *template {
 		}
 	}
 	return nil
+}
+
+// tables are what the services can do that are packages of their own.
+func (st *state) tables() map[string]api.Table {
+	return map[string]api.Table{
+		"sqs": st.sqs.Table(), "events": st.events.Table(), "logs": st.logs.Table(), "servicequotas": st.quotas.Table(),
+	}
 }

@@ -5,10 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
-
-const mostTags = 50
 
 func isTagFilter(name string) bool {
 	return name == "tag-key" || name == "tag-value" || strings.HasPrefix(name, "tag:") && len(name) > len("tag:")
@@ -29,42 +28,6 @@ func tagValues(filter string, tags map[string]string) []string {
 	return nil
 }
 
-// wildcard matches as EC2's filters do: * for anything, ? for one character, a
-// backslash before either for itself. It goes back to the last star only, so
-// its time is bounded by the product of the lengths.
-func wildcard(pattern, s string) bool {
-	star, from := -1, 0 // behind the last star; where in s it began to match
-	p, n := 0, 0
-	for n < len(s) {
-		c, size, special := glob(pattern[p:])
-		switch {
-		case special && c == '*':
-			p += size
-			star, from = p, n
-		case size > 0 && (special || c == s[n]):
-			p += size
-			n++
-		case star >= 0:
-			from++
-			p, n = star, from
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
-}
-
-// glob reads one element of a pattern; size 0 is its end.
-func glob(pattern string) (c byte, size int, special bool) {
-	switch {
-	case pattern == "":
-		return 0, 0, false
-	case pattern[0] == '\\' && len(pattern) > 1:
-		return pattern[1], 2, false
-	}
-	return pattern[0], 1, pattern[0] == '*' || pattern[0] == '?'
-}
-
 // readTags reads Tag.1.Key, Tag.1.Value … and refuses what EC2 would.
 func readTags(forms []query.Form) (map[string]string, error) {
 	out := map[string]string{}
@@ -72,17 +35,17 @@ func readTags(forms []query.Form) (map[string]string, error) {
 		k, v := f.Get("Key"), f.Get("Value")
 		switch {
 		case k == "" || len(k) > 128 || len(v) > 256:
-			return nil, refuse("InvalidParameterValue", "Tag key '%s' or its value is empty or too long (128 and 256 characters).", k)
+			return nil, api.Refuse("InvalidParameterValue", "Tag key '%s' or its value is empty or too long (128 and 256 characters).", k)
 		case strings.HasPrefix(strings.ToLower(k), "aws:"):
-			return nil, refuse("InvalidParameterValue", "Tag keys starting with 'aws:' are reserved for internal use: '%s'", k)
+			return nil, api.Refuse("InvalidParameterValue", "Tag keys starting with 'aws:' are reserved for internal use: '%s'", k)
 		}
 		if _, twice := out[k]; twice {
-			return nil, refuse("InvalidParameterValue", "Duplicate tag key '%s' specified.", k)
+			return nil, api.Refuse("InvalidParameterValue", "Duplicate tag key '%s' specified.", k)
 		}
 		out[k] = v
 	}
-	if len(out) > mostTags {
-		return nil, refuse("TagLimitExceeded", "More than %d tags specified.", mostTags)
+	if len(out) > api.MostTags {
+		return nil, api.Refuse("TagLimitExceeded", "More than %d tags specified.", api.MostTags)
 	}
 	return out, nil
 }
@@ -96,7 +59,7 @@ func checkTags(f query.Form) error {
 		switch kind := s.Get("ResourceType"); kind {
 		case "instance", "volume", "fleet", "launch-template", "network-interface", "spot-instances-request":
 		default:
-			return refuse("InvalidParameterValue", "'%s' is not a valid taggable resource type for this operation.", kind)
+			return api.Refuse("InvalidParameterValue", "'%s' is not a valid taggable resource type for this operation.", kind)
 		}
 	}
 	return nil
@@ -111,7 +74,7 @@ func tagsIn(specifications []query.Form, resource string) (map[string]string, er
 	out := map[string]string{}
 	for _, s := range specifications {
 		if kind := s.Get("ResourceType"); kind != resource {
-			return nil, refuse("InvalidParameterValue", "'%s' is not a valid taggable resource type for this operation.", kind)
+			return nil, api.Refuse("InvalidParameterValue", "'%s' is not a valid taggable resource type for this operation.", kind)
 		}
 		tags, err := readTags(s.Each("Tag"))
 		if err != nil {
@@ -133,13 +96,13 @@ func tagSet(tags map[string]string) query.Element {
 // createTags tags instances, launch templates, subnets, security groups, images,
 // volumes, network interfaces, reservations, placement groups and spot requests; if one of the ids is unknown, nothing is tagged.
 func createTags(in *call) (any, error) {
-	tags, err := readTags(in.form.Each("Tag"))
+	tags, err := readTags(in.Form.Each("Tag"))
 	if err != nil {
 		return nil, err
 	}
-	ids := in.form.List("ResourceId")
+	ids := in.Form.List("ResourceId")
 	if len(ids) == 0 || len(tags) == 0 {
-		return nil, refuse("MissingParameter", "The request must contain the parameters ResourceId and Tag")
+		return nil, api.Refuse("MissingParameter", "The request must contain the parameters ResourceId and Tag")
 	}
 	var found []map[string]string
 	for _, id := range ids {
@@ -149,13 +112,13 @@ func createTags(in *call) (any, error) {
 		}
 		merged := maps.Clone(have)
 		maps.Copy(merged, tags)
-		if len(merged) > mostTags {
-			return nil, refuse("TagLimitExceeded", "The maximum number of tags, %d, was reached for %s.", mostTags, id)
+		if len(merged) > api.MostTags {
+			return nil, api.Refuse("TagLimitExceeded", "The maximum number of tags, %d, was reached for %s.", api.MostTags, id)
 		}
 		found = append(found, have)
 	}
-	if in.dry {
-		return nil, errDryRun()
+	if in.Dry {
+		return nil, api.ErrDryRun()
 	}
 	for _, have := range found {
 		maps.Copy(have, tags)
@@ -167,13 +130,13 @@ func createTags(in *call) (any, error) {
 // only if it is that one, or all without any key. A tag that is not there is no
 // error.
 func deleteTags(in *call) (any, error) {
-	ids, forms := in.form.List("ResourceId"), in.form.Each("Tag")
+	ids, forms := in.Form.List("ResourceId"), in.Form.Each("Tag")
 	if len(ids) == 0 {
-		return nil, refuse("MissingParameter", "The request must contain the parameter ResourceId")
+		return nil, api.Refuse("MissingParameter", "The request must contain the parameter ResourceId")
 	}
 	for _, f := range forms {
 		if k := f.Get("Key"); k == "" || strings.HasPrefix(strings.ToLower(k), "aws:") {
-			return nil, refuse("InvalidParameterValue", "Tag key '%s' is empty, or reserved for internal use.", k)
+			return nil, api.Refuse("InvalidParameterValue", "Tag key '%s' is empty, or reserved for internal use.", k)
 		}
 	}
 	var found []map[string]string
@@ -184,8 +147,8 @@ func deleteTags(in *call) (any, error) {
 		}
 		found = append(found, have)
 	}
-	if in.dry {
-		return nil, errDryRun()
+	if in.Dry {
+		return nil, api.ErrDryRun()
 	}
 	for _, have := range found {
 		maps.DeleteFunc(have, func(k, v string) bool { return unwanted(forms, k, v) })
@@ -259,12 +222,12 @@ func notFound(id string) error {
 		"vol": "InvalidVolume.NotFound", "eni": "InvalidNetworkInterfaceID.NotFound", "pg": "InvalidPlacementGroup.Unknown", "sir": "InvalidSpotInstanceRequestID.NotFound",
 	}[kind]
 	if code == "" {
-		return refuse("InvalidID", "The ID '%s' is not valid", id)
+		return api.Refuse("InvalidID", "The ID '%s' is not valid", id)
 	}
 	if _, known := idForms()[kind]; known {
 		if err := wellFormed(kind, []string{id}); err != nil {
 			return err
 		}
 	}
-	return refuse(code, "The ID '%s' does not exist", id)
+	return api.Refuse(code, "The ID '%s' does not exist", id)
 }

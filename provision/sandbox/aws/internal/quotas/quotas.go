@@ -1,13 +1,48 @@
-package aws
+// Package quotas is Service Quotas, with those of EC2.
+package quotas
 
 import (
 	"fmt"
-	"net/http"
+	"maps"
 	"slices"
 	"strings"
 
-	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
+
+// Service is Service Quotas in one account.
+type Service struct {
+	account *api.Account
+	values  map[string]float64 // of EC2's quotas in this account, by name
+}
+
+// New has AWS's values, and those given by name over them.
+func New(account *api.Account, given map[string]float64) *Service {
+	svc := &Service{account: account, values: map[string]float64{}}
+	for _, q := range ec2Quotas() {
+		svc.values[q.name] = q.value
+	}
+	maps.Copy(svc.values, given)
+	return svc
+}
+
+// Clone copies deep enough that nothing later shows in it.
+func (svc *Service) Clone() *Service {
+	return &Service{account: svc.account, values: maps.Clone(svc.values)}
+}
+
+// Table is what Service Quotas can do here.
+func (svc *Service) Table() api.Table {
+	operations := svc.operations()
+	authorizations := map[string]api.Authorization{}
+	for op := range operations {
+		authorizations[op] = api.Anything("servicequotas:" + op)
+	}
+	return api.Table{Operations: operations, Authorizations: authorizations, Required: map[string][]string{
+		"GetServiceQuota":   {"ServiceCode", "QuotaCode"},
+		"ListServiceQuotas": {"ServiceCode"}, "ListAWSDefaultServiceQuotas": {"ServiceCode"},
+	}}
+}
 
 // plenty is a vCPU quota that no test reaches without asking for it.
 const plenty = 100000
@@ -48,14 +83,14 @@ func ec2Quotas() []quota {
 	}
 }
 
-// quotaClass is the class of the quota that an instance counts against; ""
+// Class is the class of the quota that an instance counts against; ""
 // stands for none: capacity blocks are paid for and count against nothing.
-func quotaClass(instanceType, capacityType string) string {
+func Class(instanceType, capacityType string) string {
 	market := "OnDemand"
 	switch capacityType {
-	case spot:
+	case "spot":
 		market = "Spot"
-	case capacityBlock:
+	case "capacity-block":
 		return ""
 	}
 	class := familyOf(instanceType)
@@ -97,82 +132,62 @@ func familyOf(instanceType string) string {
 	return ""
 }
 
-// overQuota tells how EC2 refuses one more instance, if its vCPUs would exceed
-// their quota.
-func (st *state) overQuota(kind catalog.InstanceType, capacityType string) *apiError {
-	class := quotaClass(kind.Name, capacityType)
+// Exceeds reports whether so many vCPUs of instances of a class are more than
+// their quota; "" and classes without a quota have none.
+func (svc *Service) Exceeds(class string, vcpus int) bool {
 	quotas := ec2Quotas()
 	n := slices.IndexFunc(quotas, func(q quota) bool { return q.class == class })
-	if class == "" || n < 0 {
-		return nil
-	}
-	used := kind.VCPUs
-	for _, i := range st.instances {
-		if i.State.alive() && quotaClass(i.Type, i.CapacityType) == class {
-			used += i.kind.VCPUs
-		}
-	}
-	if float64(used) <= st.quotaValue(quotas[n]) {
-		return nil
-	}
-	code := "VcpuLimitExceeded"
-	if capacityType == spot {
-		code = "MaxSpotInstanceCountExceeded"
-	}
-	return &apiError{http.StatusBadRequest, code, refusal(code, kind.Name, "")}
+	return class != "" && n >= 0 && float64(vcpus) > svc.value(quotas[n])
 }
 
-// SetQuota changes one of EC2's quotas, by its name in Service Quotas, as AWS
+// Set changes one of EC2's quotas, by its name in Service Quotas, as AWS
 // does upon a request; what runs stays.
-func (c *Cloud) SetQuota(name string, value float64) error {
-	if err := checkQuota(name, value); err != nil {
+func (svc *Service) Set(name string, value float64) error {
+	if err := Check(name, value); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.st.quotas[name] = value
+	svc.values[name] = value
 	return nil
 }
 
-// ForgetQuota takes away the value that EC2's quota of that name has in this
+// Forget takes away the value that EC2's quota of that name has in this
 // account: Service Quotas then lists it only among AWS's defaults, as it does
 // with quotas of which the account has used nothing yet.
-func (c *Cloud) ForgetQuota(name string) error {
-	if err := checkQuota(name, 0); err != nil {
+func (svc *Service) Forget(name string) error {
+	if err := Check(name, 0); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.st.quotas, name)
+	delete(svc.values, name)
 	return nil
 }
 
-// quotaValue is what counts: the account's own value, or AWS's.
-func (st *state) quotaValue(q quota) float64 {
-	if own, ok := st.quotas[q.name]; ok {
+// value is what counts: the account's own value, or AWS's.
+func (svc *Service) value(q quota) float64 {
+	if own, ok := svc.values[q.name]; ok {
 		return own
 	}
 	return q.value
 }
 
-func checkQuota(name string, value float64) error {
+// Check refuses a name that none of EC2's quotas has, and a value below zero.
+func Check(name string, value float64) error {
 	if value < 0 || !slices.ContainsFunc(ec2Quotas(), func(q quota) bool { return q.name == name }) {
 		return fmt.Errorf("setting EC2's quota %q to %g: there is none of that name, or it is below zero", name, value)
 	}
 	return nil
 }
 
-func quotaOperations() map[string]operation {
-	return map[string]operation{
-		"ListServiceQuotas":           {read: true, run: listQuotas},
-		"ListAWSDefaultServiceQuotas": {read: true, run: listDefaultQuotas},
-		"GetServiceQuota":             {read: true, run: getQuota},
+func (svc *Service) operations() map[string]api.Operation {
+	return map[string]api.Operation{
+		"ListServiceQuotas":           {Read: true, Run: svc.listQuotas},
+		"ListAWSDefaultServiceQuotas": {Read: true, Run: svc.listDefaultQuotas},
+		"GetServiceQuota":             {Read: true, Run: svc.getQuota},
 	}
 }
 
-func (in *call) quotaJSON(q quota, value float64) map[string]any {
+func (svc *Service) quotaJSON(q quota, value float64) map[string]any {
 	out := map[string]any{
-		"ServiceCode": "ec2", "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)", "QuotaArn": in.cloud.localARN("servicequotas", "ec2/"+q.code),
+		"ServiceCode": "ec2", "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)", "QuotaArn": svc.account.ARN("servicequotas", "ec2/"+q.code),
 		"QuotaCode": q.code, "QuotaName": q.name, "Value": value, "Unit": "None", "Adjustable": true, "GlobalQuota": false,
 		"QuotaAppliedAtLevel": "ACCOUNT",
 	}
@@ -188,29 +203,29 @@ func (in *call) quotaJSON(q quota, value float64) map[string]any {
 // checkService refuses every service but EC2.
 func checkService(code string) error {
 	if code != "ec2" {
-		return refuse("NoSuchResourceException", "The request failed because the specified service does not exist: %q; the emulator has quotas of ec2.", code)
+		return api.Refuse("NoSuchResourceException", "The request failed because the specified service does not exist: %q; the emulator has quotas of ec2.", code)
 	}
 	return nil
 }
 
 // listQuotas lists those that have a value in this account.
-func listQuotas(in *call) (any, error) {
-	return in.listQuotas(func(q quota) (float64, bool) {
-		value, applied := in.st.quotas[q.name]
+func (svc *Service) listQuotas(in *api.Call) (any, error) {
+	return svc.list(in, func(q quota) (float64, bool) {
+		value, applied := svc.values[q.name]
 		return value, applied
 	})
 }
 
-func listDefaultQuotas(in *call) (any, error) {
-	return in.listQuotas(func(q quota) (float64, bool) { return q.value, true })
+func (svc *Service) listDefaultQuotas(in *api.Call) (any, error) {
+	return svc.list(in, func(q quota) (float64, bool) { return q.value, true })
 }
 
-func (in *call) listQuotas(of func(quota) (float64, bool)) (any, error) {
+func (svc *Service) list(in *api.Call, of func(quota) (float64, bool)) (any, error) {
 	var ask struct {
 		ServiceCode, NextToken, QuotaCode string
 		MaxResults                        *int
 	}
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
 	if err := checkService(ask.ServiceCode); err != nil {
@@ -221,7 +236,7 @@ func (in *call) listQuotas(of func(quota) (float64, bool)) (any, error) {
 		n = *ask.MaxResults
 	}
 	if n < 1 || n > 100 {
-		return nil, refuse("IllegalArgumentException", "MaxResults %d is not between 1 and 100.", n)
+		return nil, api.Refuse("IllegalArgumentException", "MaxResults %d is not between 1 and 100.", n)
 	}
 	byCode, codes := map[string]quota{}, []string{}
 	for _, q := range ec2Quotas() {
@@ -230,14 +245,14 @@ func (in *call) listQuotas(of func(quota) (float64, bool)) (any, error) {
 		}
 	}
 	slices.Sort(codes)
-	rows, next, err := in.window(codes, ask.NextToken, n)
+	rows, next, err := in.Window(codes, ask.NextToken, n)
 	if err != nil {
-		return nil, refuse("InvalidPaginationTokenException", "%s", err)
+		return nil, api.Refuse("InvalidPaginationTokenException", "%s", err)
 	}
 	quotas := []map[string]any{}
 	for _, code := range rows {
 		value, _ := of(byCode[code])
-		quotas = append(quotas, in.quotaJSON(byCode[code], value))
+		quotas = append(quotas, svc.quotaJSON(byCode[code], value))
 	}
 	out := map[string]any{"Quotas": quotas}
 	if next != "" {
@@ -246,18 +261,18 @@ func (in *call) listQuotas(of func(quota) (float64, bool)) (any, error) {
 	return out, nil
 }
 
-func getQuota(in *call) (any, error) {
+func (svc *Service) getQuota(in *api.Call) (any, error) {
 	var ask struct{ ServiceCode, QuotaCode string }
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
 	if err := checkService(ask.ServiceCode); err != nil {
 		return nil, err
 	}
 	for _, q := range ec2Quotas() {
-		if value, applied := in.st.quotas[q.name]; applied && q.code == ask.QuotaCode {
-			return map[string]any{"Quota": in.quotaJSON(q, value)}, nil
+		if value, applied := svc.values[q.name]; applied && q.code == ask.QuotaCode {
+			return map[string]any{"Quota": svc.quotaJSON(q, value)}, nil
 		}
 	}
-	return nil, refuse("NoSuchResourceException", "The request failed because the specified quota does not exist: %q.", ask.QuotaCode)
+	return nil, api.Refuse("NoSuchResourceException", "The request failed because the specified quota does not exist: %q.", ask.QuotaCode)
 }

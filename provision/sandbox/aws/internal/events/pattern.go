@@ -1,4 +1,4 @@
-package aws
+package events
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
 
 // pattern is an event pattern: patterns of an object's fields, or what a field
@@ -23,16 +25,16 @@ type matcher func(value any, there bool) bool
 // parsePattern reads an event pattern as PutRule does.
 func parsePattern(text string) (pattern, error) {
 	var raw any
-	if err := strict([]byte(text), &raw); err != nil {
-		return pattern{}, refuse("InvalidEventPatternException", "Event pattern is not valid. Reason: %s", err)
+	if err := api.DecodeStrict([]byte(text), &raw); err != nil {
+		return pattern{}, api.Refuse("InvalidEventPatternException", "Event pattern is not valid. Reason: %s", err)
 	}
 	object, ok := raw.(map[string]any)
 	if !ok || len(object) == 0 {
-		return pattern{}, refuse("InvalidEventPatternException", "Event pattern is not valid. Reason: Filter is not an object, or empty")
+		return pattern{}, api.Refuse("InvalidEventPatternException", "Event pattern is not valid. Reason: Filter is not an object, or empty")
 	}
 	p, err := readPattern(object)
 	if err != nil {
-		return pattern{}, refuse("InvalidEventPatternException", "Event pattern is not valid. Reason: %s", err)
+		return pattern{}, api.Refuse("InvalidEventPatternException", "Event pattern is not valid. Reason: %s", err)
 	}
 	return p, nil
 }

@@ -1,13 +1,14 @@
-package aws
+package sqs
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
 // queuePolicy is a queue's resource policy, as far as it decides who may send:
@@ -34,12 +35,12 @@ type list[T any] []T
 func (l *list[T]) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] == '[' {
 		var many []T
-		err := strict(data, &many)
+		err := api.DecodeStrict(data, &many)
 		*l = many
 		return err
 	}
 	var one T
-	err := strict(data, &one)
+	err := api.DecodeStrict(data, &one)
 	*l = list[T]{one}
 	return err
 }
@@ -60,25 +61,13 @@ func (p *principals) UnmarshalJSON(data []byte) error {
 		}
 		return nil
 	}
-	return strict(data, &p.byKind)
-}
-
-func strict(data []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("more than one JSON value")
-	}
-	return nil
+	return api.DecodeStrict(data, &p.byKind)
 }
 
 // parseQueuePolicy reads a policy; its errors say what is wrong with it.
 func parseQueuePolicy(text string) (*queuePolicy, error) {
 	p := &queuePolicy{}
-	if err := strict([]byte(text), p); err != nil {
+	if err := api.DecodeStrict([]byte(text), p); err != nil {
 		return nil, err
 	}
 	if p.Version != "" && p.Version != "2012-10-17" && p.Version != "2008-10-17" {
@@ -152,10 +141,10 @@ func (p *queuePolicy) allows(s sending) bool {
 
 func (s statement) covers(want sending) bool {
 	anyOf := func(patterns []string, v string) bool {
-		return slices.ContainsFunc(patterns, func(p string) bool { return wildcard(p, v) })
+		return slices.ContainsFunc(patterns, func(p string) bool { return query.Wildcard(p, v) })
 	}
 	who := s.Principal.everybody || slices.Contains(s.Principal.byKind["AWS"], "*") || slices.Contains(s.Principal.byKind["Service"], want.service)
-	act := slices.ContainsFunc(s.Action, func(a string) bool { return wildcard(strings.ToLower(a), "sqs:sendmessage") })
+	act := slices.ContainsFunc(s.Action, func(a string) bool { return query.Wildcard(strings.ToLower(a), "sqs:sendmessage") })
 	return who && act && anyOf(s.Resource, want.queue)
 }
 
@@ -173,7 +162,7 @@ func (s statement) conditionsMatch(keys map[string]string) (hold, judged bool) {
 			case "Bool":
 				match = func(want string) bool { return strings.EqualFold(want, have) }
 			case "StringLike", "ArnEquals", "ArnLike":
-				match = func(want string) bool { return wildcard(want, have) }
+				match = func(want string) bool { return query.Wildcard(want, have) }
 			}
 			if !known || match == nil {
 				judged = false
@@ -185,9 +174,9 @@ func (s statement) conditionsMatch(keys map[string]string) (hold, judged bool) {
 	return hold, judged
 }
 
-// interruptionPolicy is the policy of the queue that EventBridge's rules lead
+// InterruptionPolicy is the policy of the queue that EventBridge's rules lead
 // to, as Karpenter's getting-started stack writes it.
-func interruptionPolicy(queueARN string) string {
+func InterruptionPolicy(queueARN string) string {
 	return fmt.Sprintf(`{"Version":"2012-10-17","Statement":[`+
 		`{"Effect":"Allow","Principal":{"Service":["events.amazonaws.com","sqs.amazonaws.com"]},"Action":"sqs:SendMessage","Resource":%[1]q},`+
 		`{"Sid":"DenyHTTP","Effect":"Deny","Principal":"*","Action":"sqs:*","Resource":%[1]q,"Condition":{"Bool":{"aws:SecureTransport":"false"}}}]}`, queueARN)

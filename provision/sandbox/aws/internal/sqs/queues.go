@@ -1,4 +1,4 @@
-package aws
+package sqs
 
 import (
 	"maps"
@@ -7,12 +7,17 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
 
 // nameRest is how long SQS refuses the name of a deleted queue.
 const nameRest = 60 * time.Second
 
 var queueNameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`)
+
+// ValidName reports whether a queue may have that name.
+func ValidName(name string) bool { return queueNameForm.MatchString(name) }
 
 // span is a queue attribute that is a number: its bounds and its default.
 type span struct{ least, most, otherwise int }
@@ -39,8 +44,8 @@ func newQueue(name string, now time.Time) *queue {
 	return q
 }
 
-func (st *state) queue(name string) *queue {
-	for _, q := range st.queues {
+func (svc *Service) queue(name string) *queue {
+	for _, q := range svc.queues {
 		if q.name == name {
 			return q
 		}
@@ -48,7 +53,8 @@ func (st *state) queue(name string) *queue {
 	return nil
 }
 
-func (c *Cloud) queueARN(name string) string { return c.localARN("sqs", name) }
+// ARN names a queue.
+func (svc *Service) ARN(name string) string { return svc.account.ARN("sqs", name) }
 
 // seconds reads an attribute that has been checked.
 func (q *queue) seconds(attribute string) time.Duration {
@@ -70,7 +76,7 @@ func (q *queue) set(given map[string]string) error {
 	}
 	switch {
 	case given[own] == "true" && next[key] != "":
-		return refuse("InvalidAttributeValue", "You can use one type of server-side encryption (SSE) at one time. You can either enable KMS SSE or SQS SSE.")
+		return api.Refuse("InvalidAttributeValue", "You can use one type of server-side encryption (SSE) at one time. You can either enable KMS SSE or SQS SSE.")
 	case given[key] != "":
 		next[own] = "false"
 	}
@@ -79,7 +85,7 @@ func (q *queue) set(given map[string]string) error {
 		if text != "" {
 			p, err := parseQueuePolicy(text)
 			if err != nil {
-				return refuse("InvalidAttributeValue", "Invalid value for the parameter Policy: %s.", err)
+				return api.Refuse("InvalidAttributeValue", "Invalid value for the parameter Policy: %s.", err)
 			}
 			policy = p
 		}
@@ -92,7 +98,7 @@ func checkQueueAttribute(name, value string) error {
 	if s, ok := queueNumbers()[name]; ok {
 		n, err := strconv.Atoi(value)
 		if err != nil || n < s.least || n > s.most {
-			return refuse("InvalidAttributeValue", "Invalid value for the parameter %s.", name)
+			return api.Refuse("InvalidAttributeValue", "Invalid value for the parameter %s.", name)
 		}
 		return nil
 	}
@@ -100,101 +106,101 @@ func checkQueueAttribute(name, value string) error {
 	case "Policy", "KmsMasterKeyId":
 	case "SqsManagedSseEnabled":
 		if value != "true" && value != "false" {
-			return refuse("InvalidAttributeValue", "Invalid value for the parameter %s.", name)
+			return api.Refuse("InvalidAttributeValue", "Invalid value for the parameter %s.", name)
 		}
 	default:
-		return refuse("InvalidAttributeName", "Unknown Attribute %s.", name)
+		return api.Refuse("InvalidAttributeName", "Unknown Attribute %s.", name)
 	}
 	return nil
 }
 
 // createQueue makes a queue, or finds the one that has that name and all the
 // attributes that were given.
-func createQueue(in *call) (any, error) {
+func (svc *Service) createQueue(in *api.Call) (any, error) {
 	var ask struct {
 		QueueName        string
 		Attributes, Tags map[string]string
 	}
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
 	if !queueNameForm.MatchString(ask.QueueName) {
-		return nil, refuse("InvalidParameterValue", "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length")
+		return nil, api.Refuse("InvalidParameterValue", "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length")
 	}
-	made := newQueue(ask.QueueName, in.now)
+	made := newQueue(ask.QueueName, in.Now)
 	if err := made.set(ask.Attributes); err != nil {
 		return nil, err
 	}
-	if have := in.st.queue(ask.QueueName); have != nil {
+	if have := svc.queue(ask.QueueName); have != nil {
 		for _, name := range slices.Sorted(maps.Keys(ask.Attributes)) {
 			if have.attributes[name] != ask.Attributes[name] {
-				return nil, refuse("QueueNameExists", "A queue already exists with the same name and a different value for attribute %s", name)
+				return nil, api.Refuse("QueueNameExists", "A queue already exists with the same name and a different value for attribute %s", name)
 			}
 		}
-		return map[string]string{"QueueUrl": in.queueURL(have.name)}, nil
+		return map[string]string{"QueueUrl": svc.queueURL(have.name)}, nil
 	}
-	if at, gone := in.st.deleted[ask.QueueName]; gone && in.now.Before(at.Add(nameRest)) {
-		return nil, refuse("QueueDeletedRecently", "You must wait 60 seconds after deleting a queue before you can create another with the same name.")
+	if at, gone := svc.deleted[ask.QueueName]; gone && in.Now.Before(at.Add(nameRest)) {
+		return nil, api.Refuse("QueueDeletedRecently", "You must wait 60 seconds after deleting a queue before you can create another with the same name.")
 	}
-	tags, problem := tagged(nil, ask.Tags)
+	tags, problem := api.AddTags(nil, ask.Tags)
 	if problem != "" {
-		return nil, refuse("InvalidParameterValue", "%s", problem)
+		return nil, api.Refuse("InvalidParameterValue", "%s", problem)
 	}
 	made.tags = tags
-	in.st.queues = append(in.st.queues, made)
-	delete(in.st.deleted, made.name)
-	return map[string]string{"QueueUrl": in.queueURL(made.name)}, nil
+	svc.queues = append(svc.queues, made)
+	delete(svc.deleted, made.name)
+	return map[string]string{"QueueUrl": svc.queueURL(made.name)}, nil
 }
 
 // onQueue reads a request whose only parameter is the queue.
-func (in *call) onQueue() (*queue, error) {
+func (svc *Service) onQueue(in *api.Call) (*queue, error) {
 	var ask struct{ QueueUrl string }
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
-	return in.queueAt(ask.QueueUrl)
+	return svc.queueAt(ask.QueueUrl)
 }
 
 // deleteQueue takes the queue away with its messages; who waits for one is told
 // that it is gone.
-func deleteQueue(in *call) (any, error) {
-	q, err := in.onQueue()
+func (svc *Service) deleteQueue(in *api.Call) (any, error) {
+	q, err := svc.onQueue(in)
 	if err != nil {
 		return nil, err
 	}
-	in.st.queues = slices.DeleteFunc(in.st.queues, func(o *queue) bool { return o == q })
-	in.st.deleted[q.name] = in.now
+	svc.queues = slices.DeleteFunc(svc.queues, func(o *queue) bool { return o == q })
+	svc.deleted[q.name] = in.Now
 	q.changed()
 	return map[string]any{}, nil
 }
 
-func listQueues(in *call) (any, error) {
+func (svc *Service) listQueues(in *api.Call) (any, error) {
 	var ask struct {
 		QueueNamePrefix, NextToken string
 		MaxResults                 *int
 	}
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
-	n, err := bound("MaxResults", ask.MaxResults, 1, 1000, 1000)
+	n, err := in.Bound("MaxResults", ask.MaxResults, 1, 1000, 1000)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	for _, q := range in.st.queues {
+	for _, q := range svc.queues {
 		if strings.HasPrefix(q.name, ask.QueueNamePrefix) {
 			names = append(names, q.name)
 		}
 	}
 	slices.Sort(names)
-	rows, next, err := in.window(names, ask.NextToken, n)
+	rows, next, err := in.Window(names, ask.NextToken, n)
 	if err != nil {
-		return nil, refuse("InvalidParameterValue", "%s", err)
+		return nil, api.Refuse("InvalidParameterValue", "%s", err)
 	}
 	answer := map[string]any{}
 	var urls []string
 	for _, name := range rows {
-		urls = append(urls, in.queueURL(name))
+		urls = append(urls, svc.queueURL(name))
 	}
 	if len(urls) > 0 {
 		answer["QueueUrls"] = urls
@@ -207,7 +213,7 @@ func listQueues(in *call) (any, error) {
 
 // facts are all attributes of a queue: those that can be set and have a value,
 // and what SQS counts.
-func (in *call) facts(q *queue) map[string]string {
+func (svc *Service) facts(in *api.Call, q *queue) map[string]string {
 	out := maps.Clone(q.attributes)
 	maps.DeleteFunc(out, func(_, v string) bool { return v == "" })
 	if out["KmsMasterKeyId"] == "" {
@@ -216,8 +222,8 @@ func (in *call) facts(q *queue) map[string]string {
 	visible, hidden, delayed := 0, 0, 0
 	for _, m := range q.messages {
 		switch {
-		case in.now.Sub(m.sent) > q.seconds("MessageRetentionPeriod"):
-		case !in.now.Before(m.hidden):
+		case in.Now.Sub(m.sent) > q.seconds("MessageRetentionPeriod"):
+		case !in.Now.Before(m.hidden):
 			visible++
 		case m.receives == 0:
 			delayed++
@@ -231,23 +237,23 @@ func (in *call) facts(q *queue) map[string]string {
 	} {
 		out[name] = strconv.FormatInt(n, 10)
 	}
-	out["QueueArn"] = in.cloud.queueARN(q.name)
+	out["QueueArn"] = svc.ARN(q.name)
 	return out
 }
 
-func getQueueAttributes(in *call) (any, error) {
+func (svc *Service) getQueueAttributes(in *api.Call) (any, error) {
 	var ask struct {
 		QueueUrl       string
 		AttributeNames []string
 	}
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
-	q, err := in.queueAt(ask.QueueUrl)
+	q, err := svc.queueAt(ask.QueueUrl)
 	if err != nil {
 		return nil, err
 	}
-	facts, out := in.facts(q), map[string]string{}
+	facts, out := svc.facts(in, q), map[string]string{}
 	for _, name := range ask.AttributeNames {
 		_, settable := q.attributes[name]
 		value, has := facts[name]
@@ -257,7 +263,7 @@ func getQueueAttributes(in *call) (any, error) {
 		case has:
 			out[name] = value
 		case !settable:
-			return nil, refuse("InvalidAttributeName", "Unknown Attribute %s.", name)
+			return nil, api.Refuse("InvalidAttributeName", "Unknown Attribute %s.", name)
 		}
 	}
 	if len(out) == 0 {
@@ -266,57 +272,57 @@ func getQueueAttributes(in *call) (any, error) {
 	return map[string]any{"Attributes": out}, nil
 }
 
-func setQueueAttributes(in *call) (any, error) {
+func (svc *Service) setQueueAttributes(in *api.Call) (any, error) {
 	var ask struct {
 		QueueUrl   string
 		Attributes map[string]string
 	}
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
-	q, err := in.queueAt(ask.QueueUrl)
+	q, err := svc.queueAt(ask.QueueUrl)
 	if err != nil {
 		return nil, err
 	}
 	if len(ask.Attributes) == 0 {
-		return nil, refuse("MissingParameter", "The request must contain the parameter Attributes.")
+		return nil, api.Refuse("MissingParameter", "The request must contain the parameter Attributes.")
 	}
 	if err := q.set(ask.Attributes); err != nil {
 		return nil, err
 	}
-	q.modified = in.now
+	q.modified = in.Now
 	return map[string]any{}, nil
 }
 
-func tagQueue(in *call) (any, error) {
+func (svc *Service) tagQueue(in *api.Call) (any, error) {
 	var ask struct {
 		QueueUrl string
 		Tags     map[string]string
 	}
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
-	q, err := in.queueAt(ask.QueueUrl)
+	q, err := svc.queueAt(ask.QueueUrl)
 	if err != nil {
 		return nil, err
 	}
-	tags, problem := tagged(q.tags, ask.Tags)
+	tags, problem := api.AddTags(q.tags, ask.Tags)
 	if problem != "" {
-		return nil, refuse("InvalidParameterValue", "%s", problem)
+		return nil, api.Refuse("InvalidParameterValue", "%s", problem)
 	}
 	q.tags = tags
 	return map[string]any{}, nil
 }
 
-func untagQueue(in *call) (any, error) {
+func (svc *Service) untagQueue(in *api.Call) (any, error) {
 	var ask struct {
 		QueueUrl string
 		TagKeys  []string
 	}
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
-	q, err := in.queueAt(ask.QueueUrl)
+	q, err := svc.queueAt(ask.QueueUrl)
 	if err != nil {
 		return nil, err
 	}
@@ -326,8 +332,8 @@ func untagQueue(in *call) (any, error) {
 	return map[string]any{}, nil
 }
 
-func listQueueTags(in *call) (any, error) {
-	q, err := in.onQueue()
+func (svc *Service) listQueueTags(in *api.Call) (any, error) {
+	q, err := svc.onQueue(in)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package aws
+package events
 
 import (
 	"encoding/json"
@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
 
 // mostTargets is AWS's bound for one rule.
@@ -91,20 +93,20 @@ func entries(failed []failedEntry) map[string]any {
 }
 
 // putTargets adds targets, or replaces those of the same id.
-func putTargets(in *call) (any, error) {
+func (svc *Service) putTargets(in *api.Call) (any, error) {
 	var ask struct {
 		Rule, EventBusName string
 		Targets            []target
 	}
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
-	r, err := in.findRule(ask.Rule, ask.EventBusName)
+	r, err := svc.findRule(ask.Rule, ask.EventBusName)
 	if err != nil {
 		return nil, err
 	}
 	if len(ask.Targets) == 0 {
-		return nil, refuse("ValidationException", "Value at 'targets' failed to satisfy constraint: Member must have length greater than or equal to 1")
+		return nil, api.Refuse("ValidationException", "Value at 'targets' failed to satisfy constraint: Member must have length greater than or equal to 1")
 	}
 	next := slices.Clone(r.targets)
 	var failed []failedEntry
@@ -117,28 +119,28 @@ func putTargets(in *call) (any, error) {
 		next = append(next, t)
 	}
 	if len(next) > mostTargets {
-		return nil, refuse("LimitExceededException", "The requested resource exceeds the maximum number allowed: a rule has at most %d targets.", mostTargets)
+		return nil, api.Refuse("LimitExceededException", "The requested resource exceeds the maximum number allowed: a rule has at most %d targets.", mostTargets)
 	}
 	slices.SortFunc(next, func(a, b target) int { return strings.Compare(a.ID, b.ID) })
 	r.targets = next
 	return entries(failed), nil
 }
 
-func removeTargets(in *call) (any, error) {
+func (svc *Service) removeTargets(in *api.Call) (any, error) {
 	var ask struct {
 		Rule, EventBusName string
 		Ids                []string
 		Force              bool
 	}
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
-	r, err := in.findRule(ask.Rule, ask.EventBusName)
+	r, err := svc.findRule(ask.Rule, ask.EventBusName)
 	if err != nil {
 		return nil, err
 	}
 	if len(ask.Ids) == 0 {
-		return nil, refuse("ValidationException", "Value at 'ids' failed to satisfy constraint: Member must have length greater than or equal to 1")
+		return nil, api.Refuse("ValidationException", "Value at 'ids' failed to satisfy constraint: Member must have length greater than or equal to 1")
 	}
 	var failed []failedEntry
 	next := slices.Clone(r.targets)
@@ -153,15 +155,15 @@ func removeTargets(in *call) (any, error) {
 	return entries(failed), nil
 }
 
-func listTargets(in *call) (any, error) {
+func (svc *Service) listTargets(in *api.Call) (any, error) {
 	var ask struct {
 		listing
 		Rule string
 	}
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
-	r, err := in.findRule(ask.Rule, ask.EventBusName)
+	r, err := svc.findRule(ask.Rule, ask.EventBusName)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +171,7 @@ func listTargets(in *call) (any, error) {
 	for _, t := range r.targets {
 		byID[t.ID], ids = t, append(ids, t.ID)
 	}
-	rows, out, err := in.listed(ask.listing, ids)
+	rows, out, err := svc.listed(in, ask.listing, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -181,21 +183,21 @@ func listTargets(in *call) (any, error) {
 	return out, nil
 }
 
-func listRuleNames(in *call) (any, error) {
+func (svc *Service) listRuleNames(in *api.Call) (any, error) {
 	var ask struct {
 		listing
 		TargetArn string
 	}
-	if err := in.into(&ask); err != nil {
+	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
 	var names []string
-	for _, r := range in.st.rules {
+	for _, r := range svc.rules {
 		if slices.ContainsFunc(r.targets, func(t target) bool { return t.ARN == ask.TargetArn }) {
 			names = append(names, r.name)
 		}
 	}
-	rows, out, err := in.listed(ask.listing, names)
+	rows, out, err := svc.listed(in, ask.listing, names)
 	if err != nil {
 		return nil, err
 	}

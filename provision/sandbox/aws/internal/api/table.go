@@ -1,0 +1,55 @@
+// Package api is what the services of the emulated AWS have in common: a call
+// with its input, tokens of pages and errors, the tables in which a service lists
+// its operations, and the account with its ARNs, identifiers and clock.
+package api
+
+import "time"
+
+// Operation is one line of a service's table.
+type Operation struct {
+	Params   []string      // patterns of all the form or path parameters it knows
+	Read     bool          // only reads: may answer dry runs and stale snapshots by itself
+	Unlocked bool          // takes the account's lock itself, because it waits
+	Class    string        // bucket of the rate limits, "" means the reads' or the writes'
+	Before   time.Duration // how long it takes before it has any effect
+	Run      func(*Call) (any, error)
+}
+
+// Authorization says what a call asks of IAM: which actions, on what. There is
+// one for every operation that is played, empty only where AWS asks for nothing.
+type Authorization func(*Call) []AuthorizationRequest
+
+// AuthorizationRequest is one thing that a call asks of IAM.
+type AuthorizationRequest struct {
+	Action, Resource string
+	Tags             map[string]string   // of the resource, where it exists
+	Given            map[string]string   // tags that the request gives it
+	Keys             []string            // of tags that the request takes away
+	Context          map[string][]string // the service's own condition keys
+}
+
+// Table is what a service can do, by the names of its operations.
+type Table struct {
+	Operations     map[string]Operation
+	Authorizations map[string]Authorization
+	// Required are the members that the service's model marks as required, by
+	// their names at the wire; # stands for a position in a list, whose elements
+	// must have what follows. What a REST path holds is not here: a path without
+	// it is no operation's.
+	Required map[string][]string
+}
+
+// Anything asks for an action that knows no resources.
+func Anything(action string) Authorization {
+	return func(*Call) []AuthorizationRequest { return []AuthorizationRequest{{Action: action, Resource: "*"}} }
+}
+
+// AlsoTags asks a second time, for an action that tags, where a request also tags
+// what it makes.
+func (q AuthorizationRequest) AlsoTags(action string) []AuthorizationRequest {
+	if len(q.Given) == 0 {
+		return []AuthorizationRequest{q}
+	}
+	second := AuthorizationRequest{Action: action, Resource: q.Resource, Tags: q.Tags, Given: q.Given}
+	return []AuthorizationRequest{q, second}
+}

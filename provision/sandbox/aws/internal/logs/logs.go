@@ -1,0 +1,276 @@
+// Package logs is CloudWatch Logs: log groups, their retention and tags. What is
+// logged is not played.
+package logs
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
+)
+
+// Service is CloudWatch Logs in one account.
+type Service struct {
+	account *api.Account
+	groups  []*logGroup // by name
+}
+
+// New has no log groups.
+func New(account *api.Account) *Service { return &Service{account: account} }
+
+// Clone copies deep enough that nothing later shows in it.
+func (svc *Service) Clone() *Service {
+	out := *svc
+	out.groups = api.Clones(svc.groups)
+	for _, g := range out.groups {
+		g.tags = maps.Clone(g.tags)
+	}
+	return &out
+}
+
+// Table is what CloudWatch Logs can do here.
+func (svc *Service) Table() api.Table {
+	return api.Table{Operations: svc.operations(), Authorizations: svc.authorizations(), Required: map[string][]string{
+		"CreateLogGroup": {"logGroupName"}, "DeleteLogGroup": {"logGroupName"},
+		"PutRetentionPolicy": {"logGroupName", "retentionInDays"}, "DeleteRetentionPolicy": {"logGroupName"},
+		"TagResource": {"resourceArn", "tags"}, "UntagResource": {"resourceArn", "tagKeys"}, "ListTagsForResource": {"resourceArn"},
+	}}
+}
+
+// Ensure makes a group without tags and a retention, unless there is one of that
+// name: as AWS's services do for what they log.
+func (svc *Service) Ensure(name string, now time.Time) {
+	if svc.logGroup(name) == nil {
+		svc.addLogGroup(&logGroup{name: name, created: now, tags: map[string]string{}})
+	}
+}
+
+// logGroup is a log group of CloudWatch Logs; what is logged is not played.
+type logGroup struct {
+	name    string
+	created time.Time
+	days    int // of retention, 0 for ever
+	tags    map[string]string
+}
+
+var logGroupForm = regexp.MustCompile(`^[.\-_/#A-Za-z0-9]{1,512}$`)
+
+func (svc *Service) operations() map[string]api.Operation {
+	return map[string]api.Operation{
+		"DescribeLogGroups":     {Read: true, Run: svc.describeLogGroups},
+		"CreateLogGroup":        {Run: svc.createLogGroup},
+		"DeleteLogGroup":        {Run: svc.deleteLogGroup},
+		"PutRetentionPolicy":    {Run: svc.putRetention},
+		"DeleteRetentionPolicy": {Run: svc.deleteRetention},
+		"TagResource":           {Run: svc.tagLogGroup},
+		"UntagResource":         {Run: svc.untagLogGroup},
+		"ListTagsForResource":   {Read: true, Run: svc.listLogGroupTags},
+	}
+}
+
+// retentions are the numbers of days for which logs can be kept.
+func retentions() []int {
+	return []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
+}
+
+func (svc *Service) logGroupARN(name string) string {
+	return svc.account.ARN("logs", "log-group:"+name)
+}
+
+func (svc *Service) logGroup(name string) *logGroup {
+	for _, g := range svc.groups {
+		if g.name == name {
+			return g
+		}
+	}
+	return nil
+}
+
+func (svc *Service) addLogGroup(g *logGroup) {
+	svc.groups = append(svc.groups, g)
+	slices.SortFunc(svc.groups, func(a, b *logGroup) int { return strings.Compare(a.name, b.name) })
+}
+
+func errNoLogGroup() error {
+	return api.Refuse("ResourceNotFoundException", "The specified log group does not exist.")
+}
+
+func (svc *Service) findLogGroup(in *api.Call, name string) (*logGroup, error) {
+	if g := svc.logGroup(name); g != nil {
+		return g, nil
+	}
+	return nil, errNoLogGroup()
+}
+
+func (svc *Service) describeLogGroups(in *api.Call) (any, error) {
+	var ask struct {
+		LogGroupNamePrefix, NextToken string
+		Limit                         *int
+	}
+	if err := in.Into(&ask); err != nil {
+		return nil, err
+	}
+	n := 50
+	if ask.Limit != nil {
+		n = *ask.Limit
+	}
+	if n < 1 || n > 50 {
+		return nil, api.Refuse("InvalidParameterException", "Value '%d' at 'limit' failed to satisfy constraint: Member must be between 1 and 50", n)
+	}
+	var names []string
+	for _, g := range svc.groups {
+		if strings.HasPrefix(g.name, ask.LogGroupNamePrefix) {
+			names = append(names, g.name)
+		}
+	}
+	rows, next, err := in.Window(names, ask.NextToken, n)
+	if err != nil {
+		return nil, api.Refuse("InvalidParameterException", "%s", err)
+	}
+	groups := []map[string]any{}
+	for _, name := range rows {
+		g, arn := svc.logGroup(name), svc.logGroupARN(name)
+		shown := map[string]any{"logGroupName": name, "arn": arn + ":*", "logGroupArn": arn, "creationTime": g.created.UnixMilli(),
+			"metricFilterCount": 0, "storedBytes": 0, "logGroupClass": "STANDARD"}
+		if g.days > 0 {
+			shown["retentionInDays"] = g.days
+		}
+		groups = append(groups, shown)
+	}
+	out := map[string]any{"logGroups": groups}
+	if next != "" {
+		out["nextToken"] = next
+	}
+	return out, nil
+}
+
+func (svc *Service) createLogGroup(in *api.Call) (any, error) {
+	var ask struct {
+		LogGroupName string
+		Tags         map[string]string
+	}
+	if err := in.Into(&ask); err != nil {
+		return nil, err
+	}
+	if !logGroupForm.MatchString(ask.LogGroupName) {
+		return nil, api.Refuse("InvalidParameterException", "Value '%s' at 'logGroupName' failed to satisfy constraint: Member must satisfy regular expression pattern: [\\.\\-_/#A-Za-z0-9]+", ask.LogGroupName)
+	}
+	if svc.logGroup(ask.LogGroupName) != nil {
+		return nil, api.Refuse("ResourceAlreadyExistsException", "The specified log group already exists")
+	}
+	tags, problem := api.AddTags(nil, ask.Tags)
+	if problem != "" {
+		return nil, api.Refuse("InvalidParameterException", "%s", problem)
+	}
+	svc.addLogGroup(&logGroup{name: ask.LogGroupName, created: in.Now, tags: tags})
+	return map[string]any{}, nil
+}
+
+// onLogGroup reads a request whose only parameter is the group's name.
+func (svc *Service) onLogGroup(in *api.Call) (*logGroup, error) {
+	var ask struct{ LogGroupName string }
+	if err := in.Into(&ask); err != nil {
+		return nil, err
+	}
+	return svc.findLogGroup(in, ask.LogGroupName)
+}
+
+func (svc *Service) deleteLogGroup(in *api.Call) (any, error) {
+	gone, err := svc.onLogGroup(in)
+	if err != nil {
+		return nil, err
+	}
+	svc.groups = slices.DeleteFunc(svc.groups, func(g *logGroup) bool { return g == gone })
+	return map[string]any{}, nil
+}
+
+func (svc *Service) putRetention(in *api.Call) (any, error) {
+	var ask struct {
+		LogGroupName    string
+		RetentionInDays int
+	}
+	if err := in.Into(&ask); err != nil {
+		return nil, err
+	}
+	g, err := svc.findLogGroup(in, ask.LogGroupName)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(retentions(), ask.RetentionInDays) {
+		return nil, api.Refuse("InvalidParameterException", "Value '%d' at 'retentionInDays' is not one of %v", ask.RetentionInDays, retentions())
+	}
+	g.days = ask.RetentionInDays
+	return map[string]any{}, nil
+}
+
+func (svc *Service) deleteRetention(in *api.Call) (any, error) {
+	g, err := svc.onLogGroup(in)
+	if err != nil {
+		return nil, err
+	}
+	g.days = 0
+	return map[string]any{}, nil
+}
+
+// logGroupAt finds a group by its ARN, the one without :* at its end, as
+// CloudWatch Logs wants it for tags.
+func (svc *Service) logGroupAt(in *api.Call, arn string) (*logGroup, error) {
+	name, ok := strings.CutPrefix(arn, svc.logGroupARN(""))
+	if !ok || strings.HasSuffix(name, ":*") {
+		return nil, api.Refuse("InvalidParameterException", "The ARN %s is not that of a log group here, which ends with its name.", arn)
+	}
+	return svc.findLogGroup(in, name)
+}
+
+func (svc *Service) tagLogGroup(in *api.Call) (any, error) {
+	var ask struct {
+		ResourceArn string
+		Tags        map[string]string
+	}
+	if err := in.Into(&ask); err != nil {
+		return nil, err
+	}
+	g, err := svc.logGroupAt(in, ask.ResourceArn)
+	if err != nil {
+		return nil, err
+	}
+	tags, problem := api.AddTags(g.tags, ask.Tags)
+	if problem != "" {
+		return nil, api.Refuse("InvalidParameterException", "%s", problem)
+	}
+	g.tags = tags
+	return map[string]any{}, nil
+}
+
+func (svc *Service) untagLogGroup(in *api.Call) (any, error) {
+	var ask struct {
+		ResourceArn string
+		TagKeys     []string
+	}
+	if err := in.Into(&ask); err != nil {
+		return nil, err
+	}
+	g, err := svc.logGroupAt(in, ask.ResourceArn)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range ask.TagKeys {
+		delete(g.tags, k)
+	}
+	return map[string]any{}, nil
+}
+
+func (svc *Service) listLogGroupTags(in *api.Call) (any, error) {
+	var ask struct{ ResourceArn string }
+	if err := in.Into(&ask); err != nil {
+		return nil, err
+	}
+	g, err := svc.logGroupAt(in, ask.ResourceArn)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"tags": maps.Clone(g.tags)}, nil
+}
