@@ -9,6 +9,8 @@ import (
 	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate/internal/drift"
+	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
@@ -21,9 +23,9 @@ func (c *comparison) alreadyLeaving(ctx context.Context, before, after []pending
 	leave := c.passing()
 	var movers []*corev1.Pod
 	for _, name := range slices.Sorted(maps.Keys(leave)) {
-		for _, pod := range c.before.bound[name] {
+		for _, pod := range c.before.Bound[name] {
 			if !gone[name] && podutil.IsReschedulable(pod) && !ending[workload.NameOf(pod)] && !c.alone(pod) {
-				movers = append(movers, loose(pod))
+				movers = append(movers, fleet.Unbound(pod))
 			}
 		}
 	}
@@ -47,10 +49,10 @@ func (c *comparison) alreadyLeaving(ctx context.Context, before, after []pending
 	for _, s := range moving {
 		had, gets := then[s.pod.UID], now[s.pod.UID]
 		for _, pod := range append([]*corev1.Pod{s.pod}, s.like...) {
-			stuck[workload.NameOf(pod)] = gets.why != ""
+			stuck[workload.NameOf(pod)] = gets.Why != ""
 		}
-		if gets.why != "" && had.why == "" {
-			c.found.Unscheduled = append(c.found.Unscheduled, provision.Placement{Pod: workload.NameOf(s.pod), Similar: s.more, Reason: gets.why})
+		if gets.Why != "" && had.Why == "" {
+			c.found.Unscheduled = append(c.found.Unscheduled, provision.Placement{Pod: workload.NameOf(s.pod), Similar: s.more, Reason: gets.Why})
 		}
 	}
 	keep(c.drifted, stuck)
@@ -65,18 +67,18 @@ func (c *comparison) passing() map[string]bool {
 		drifted[node.NodeClaim] = true
 	}
 	out := map[string]bool{}
-	for name, claims := range c.before.claims {
-		was, is := c.before.pools[name], c.after.pools[name]
+	for name, claims := range c.before.Claims {
+		was, is := c.before.Pools[name], c.after.Pools[name]
 		if was == nil || is == nil {
 			continue
 		}
 		for _, claim := range claims {
-			node := c.before.node(claim)
+			node := c.before.Node(claim)
 			if node == nil {
 				continue
 			}
 			ends := !claim.DeletionTimestamp.IsZero() || !node.DeletionTimestamp.IsZero()
-			if ends || drifted[claim.Name] && (c.then(claim, was, is) != "" || !decidedByHash(c.now(claim, was))) {
+			if ends || drifted[claim.Name] && (c.drift.Then(claim, was, is) != "" || !drift.DecidedByHash(c.drift.Now(claim, was))) {
 				out[node.Name] = true
 			}
 		}

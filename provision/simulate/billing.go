@@ -8,6 +8,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 )
 
 // cost is what the pool's nodes cost.
@@ -15,15 +16,15 @@ func (c *comparison) cost(name string) provision.Cost {
 	book := c.ledger()
 	var out provision.Cost
 	var unblocked provision.Amount
-	is, outcomes := c.after.pools[name], c.nodeOutcomes(name)
-	for _, claim := range c.before.claims[name] {
+	is, outcomes := c.after.Pools[name], c.nodeOutcomes(name)
+	for _, claim := range c.before.Claims[name] {
 		kind, zone := claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone]
 		capacity := claim.Labels[karpv1.CapacityTypeLabelKey]
 		if kind == "" {
 			continue // It was not launched yet.
 		}
 		outcome := outcomes[claim.Name]
-		own := &offer{kind: kind, zone: zone, capacity: capacity}
+		own := &offerings.Offer{InstanceType: kind, Zone: zone, CapacityType: capacity}
 		next := own
 		switch {
 		case is == nil || outcome.vanishes:
@@ -36,9 +37,9 @@ func (c *comparison) cost(name string) provision.Cost {
 			next = own
 		}
 		book.pay(&out.Now, kind, zone, capacity)
-		for to, o := range map[*provision.Amount]*offer{&out.After: next, &unblocked: final} {
+		for to, o := range map[*provision.Amount]*offerings.Offer{&out.After: next, &unblocked: final} {
 			if o != nil {
-				book.pay(to, o.kind, o.zone, o.capacity)
+				book.pay(to, o.InstanceType, o.Zone, o.CapacityType)
 			}
 		}
 	}
@@ -46,7 +47,7 @@ func (c *comparison) cost(name string) provision.Cost {
 	if unblocked != out.After {
 		out.Unblocked = &unblocked
 	}
-	if was := c.before.pools[name]; was != nil {
+	if was := c.before.Pools[name]; was != nil {
 		out.CeilingBefore = c.ceiling(c.before, was, book)
 	}
 	if is != nil {
@@ -96,7 +97,7 @@ func kept(n provision.Node) bool {
 // For one without pods Karpenter starts no other. For pods that nothing makes again
 // it does, and finds that one empty once they are gone.
 func (c *comparison) vanishes(n provision.Node) bool {
-	pool := c.after.pools[n.Pool]
+	pool := c.after.Pools[n.Pool]
 	starts := slices.ContainsFunc(n.Blockers, func(b provision.Blocker) bool { return b.Kind == "starting" })
 	if pool == nil || pool.Spec.Replicas != nil || starts {
 		return false

@@ -14,8 +14,13 @@ import (
 	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate/internal/drift"
+	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
+
+// poolRemoved is the reason of nodes whose pool goes or has gone.
+const poolRemoved = "NodePoolRemoved"
 
 // marked is a node with what decides about its turn.
 type marked struct {
@@ -26,15 +31,15 @@ type marked struct {
 
 // classify sorts every NodeClaim into replaced, drifted, removed or none of them.
 func (c *comparison) classify(ctx context.Context) error {
-	limits, err := pdb.NewLimits(ctx, &snapshotClient{fleet: c.before})
+	limits, err := pdb.NewLimits(ctx, &fleet.SnapshotClient{Fleet: c.before.Fleet.Fleet})
 	if err != nil {
 		return err
 	}
 	var replaced, drifted []marked
-	for name, claims := range c.before.claims {
-		was, is := c.before.pools[name], c.after.pools[name]
+	for name, claims := range c.before.Claims {
+		was, is := c.before.Pools[name], c.after.Pools[name]
 		if was == nil {
-			c.unknown.add("NodePool %s does not exist, and %d nodes are of it: their replacement cannot be predicted.", name, len(claims))
+			c.unknown.Add("NodePool %s does not exist, and %d nodes are of it: their replacement cannot be predicted.", name, len(claims))
 			continue
 		}
 		if is == nil {
@@ -45,7 +50,7 @@ func (c *comparison) classify(ctx context.Context) error {
 			if !claim.DeletionTimestamp.IsZero() || !claim.StatusConditions().Get(karpv1.ConditionTypeLaunched).IsTrue() {
 				continue // It goes already, or Karpenter does not judge it yet.
 			}
-			already, next := c.now(claim, was), c.then(claim, was, is)
+			already, next := c.drift.Now(claim, was), c.drift.Then(claim, was, is)
 			node := marked{Node: c.node(claim, limits), since: markedAt(claim)}
 			switch {
 			case already != "":
@@ -70,8 +75,21 @@ func (c *comparison) explain() {
 		if _, ok := changes[node.Pool]; !ok {
 			changes[node.Pool] = c.changes(node.Pool)
 		}
-		c.replaced[i].Fields = causes(changes[node.Pool], node.Reason)
+		c.replaced[i].Fields = drift.Causes(changes[node.Pool], node.Reason)
 	}
+}
+
+// changes lists what differs in a pool, in its class and in the overlays.
+func (c *comparison) changes(name string) []provision.Change {
+	return c.drift.Changes(name, func(reason string) bool { return c.anyFor(name, reason) })
+}
+
+// anyFor reports whether a node of the pool is replaced for the reason, which is
+// taken for so while no node is known.
+func (c *comparison) anyFor(pool, reason string) bool {
+	return len(c.before.Claims[pool]) == 0 || slices.ContainsFunc(c.replaced, func(n provision.Node) bool {
+		return n.Pool == pool && n.Reason == reason
+	})
 }
 
 func (c *comparison) remove(name string, claims []*karpv1.NodeClaim, limits pdb.Limits) {
@@ -93,7 +111,7 @@ func (c *comparison) node(claim *karpv1.NodeClaim, limits pdb.Limits) provision.
 		InstanceType: claim.Labels[corev1.LabelInstanceTypeStable], CapacityType: claim.Labels[karpv1.CapacityTypeLabelKey],
 		Zone: claim.Labels[corev1.LabelTopologyZone], Created: claim.CreationTimestamp.UTC(), Pods: []provision.Pod{},
 	}
-	node := c.before.node(claim)
+	node := c.before.Node(claim)
 	if node == nil {
 		out.Blockers = []provision.Blocker{{Kind: "starting"}}
 		return out
@@ -105,7 +123,7 @@ func (c *comparison) node(claim *karpv1.NodeClaim, limits pdb.Limits) provision.
 	if node.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true" || claim.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true" {
 		out.Blockers = append(out.Blockers, provision.Blocker{Kind: "node"})
 	}
-	for _, pod := range c.before.bound[node.Name] {
+	for _, pod := range c.before.Bound[node.Name] {
 		if podutil.IsReschedulable(pod) {
 			named := workload.NameOf(pod)
 			named.Unowned = c.alone(pod)
@@ -126,11 +144,11 @@ func (c *comparison) blocker(pod *corev1.Pod, claim *karpv1.NodeClaim, limits pd
 	if grace := claim.Spec.TerminationGracePeriod; grace != nil {
 		out.ForcedAfterSeconds = int(math.Ceil(grace.Duration.Seconds()))
 	}
-	if !podutil.IsDisruptable(pod, c.before.clock, nil) {
+	if !podutil.IsDisruptable(pod, c.before.Clock, nil) {
 		out.Kind = "do-not-disrupt"
 		return out, true
 	}
-	if budgets, free := limits.CanEvictPods([]*corev1.Pod{pod}, c.before.clock, nil); !free {
+	if budgets, free := limits.CanEvictPods([]*corev1.Pod{pod}, c.before.Clock, nil); !free {
 		out.Kind = "pdb"
 		for _, b := range budgets {
 			out.Budgets = append(out.Budgets, b.String())
@@ -145,8 +163,8 @@ func (c *comparison) blocker(pod *corev1.Pod, claim *karpv1.NodeClaim, limits pd
 // are waited for. What keeps Karpenter from choosing a node is no more asked then.
 func (c *comparison) draining(node provision.Node) []provision.Blocker {
 	waited := map[provision.Pod]bool{}
-	for _, pod := range c.before.bound[node.Name] {
-		if podutil.IsDrainable(pod, c.before.clock) {
+	for _, pod := range c.before.Bound[node.Name] {
+		if podutil.IsDrainable(pod, c.before.Clock) {
 			waited[workload.NameOf(pod)] = true
 		}
 	}

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/simulate/internal/drift"
+	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
+	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
+	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
 )
 
 // Compare tells what the step from before to after does. Cluster, moment, nodes,
@@ -50,40 +51,23 @@ func Compare(ctx context.Context, before, after provision.Fleet, types *catalog.
 	return c.result(), ctx.Err()
 }
 
-// comparison is one Compare at work.
-type comparison struct {
-	before, after *fleet
-	catalog       *offeringCatalog
-	unknown       unknowns
-	// replaced, drifted and removed are in order.
-	replaced, drifted []provision.Node
-	removed           []provision.Removal
-	found             provision.Fit
-	// successors are what replaced nodes become, by pool, type, zone and capacity
-	// type.
-	successors map[string]*offer
-	// fullPools are the sentences about limits, by pool.
-	fullPools map[string]string
-	// capacities are what NodeClaims count for, by name.
-	capacities map[string]corev1.ResourceList
-	// managed are pods without an owner that somebody makes again; see alone.
-	managed map[provision.Pod]bool
-}
-
 func newComparison(ctx context.Context, before, after provision.Fleet, types *catalog.Catalog) (*comparison, error) {
 	after.Cluster, after.Now = before.Cluster, before.Now
-	c := &comparison{unknown: unknowns{}, successors: map[string]*offer{}, capacities: map[string]corev1.ResourceList{}}
-	c.before, c.after = newFleet(before, c.unknown), newFleet(after, c.unknown)
-	c.after.observe(c.before)
+	c := &comparison{unknown: fleet.Unknowns{}, successors: map[string]*offerings.Offer{}}
+	was, is := fleet.New(before, c.unknown), fleet.New(after, c.unknown)
+	is.Observe(was)
 	var err error
-	if c.catalog, err = newOfferingCatalog(ctx, before.Cluster.Region, types, c.unknown); err != nil {
+	if c.catalog, err = offerings.NewCatalog(ctx, before.Cluster.Region, types, c.unknown); err != nil {
 		return nil, err
 	}
-	for _, f := range []*fleet{c.before, c.after} {
-		if err := c.catalog.resolve(ctx, f); err != nil {
-			return nil, err
-		}
+	c.before, c.after = &placement.Simulation{}, &placement.Simulation{Explain: true}
+	if c.before.Fleet, err = c.catalog.Resolve(ctx, was); err != nil {
+		return nil, err
 	}
+	if c.after.Fleet, err = c.catalog.Resolve(ctx, is); err != nil {
+		return nil, err
+	}
+	c.drift = &drift.Step{Before: c.before.Fleet, After: c.after.Fleet, Unknown: c.unknown}
 	if err := c.classify(ctx); err != nil {
 		return nil, err
 	}
@@ -100,17 +84,17 @@ func (c *comparison) result() provision.Forecast {
 	}
 	out.Cost = c.total(out.Pools)
 	out.Rollout = c.rollout()
-	out.Unknown = c.unknown.sorted()
+	out.Unknown = c.unknown.Sorted()
 	return out
 }
 
 // poolNames are those of both sides, sorted.
 func (c *comparison) poolNames() []string {
 	var names []string
-	for name := range c.before.pools {
+	for name := range c.before.Pools {
 		names = append(names, name)
 	}
-	for name := range c.after.pools {
+	for name := range c.after.Pools {
 		names = append(names, name)
 	}
 	slices.Sort(names)
@@ -119,9 +103,9 @@ func (c *comparison) poolNames() []string {
 
 // pool tells everything of one pool.
 func (c *comparison) pool(name string) provision.Pool {
-	out := provision.Pool{Name: name, Changes: c.changes(name), Nodes: len(c.before.claims[name])}
-	_, was := c.before.pools[name]
-	_, is := c.after.pools[name]
+	out := provision.Pool{Name: name, Changes: c.changes(name), Nodes: len(c.before.Claims[name])}
+	_, was := c.before.Pools[name]
+	_, is := c.after.Pools[name]
 	switch {
 	case !was:
 		out.Action = "create"
@@ -135,27 +119,10 @@ func (c *comparison) pool(name string) provision.Pool {
 			out.Replaced++
 		}
 	}
-	out.Drifts, out.SomeDrift = c.drifts(name)
+	out.Drifts, out.SomeDrift = c.drift.Extent(name)
 	out.OverLimit = c.over(name)
 	out.Cost = c.cost(name)
 	out.RolloutRate = c.rolloutRate(name)
-	return out
-}
-
-// unknowns are what a forecast leaves open, each sentence once; true where more nodes may
-// drift.
-type unknowns map[string]bool
-
-func (u unknowns) add(format string, args ...any) { u[fmt.Sprintf(format, args...)] = false }
-
-// addDrift is add where more nodes may drift.
-func (u unknowns) addDrift(format string, args ...any) { u[fmt.Sprintf(format, args...)] = true }
-
-func (u unknowns) sorted() []provision.Unknown {
-	out := make([]provision.Unknown, 0, len(u))
-	for _, text := range slices.Sorted(maps.Keys(u)) {
-		out = append(out, provision.Unknown{Text: text, Drift: u[text]})
-	}
 	return out
 }
 

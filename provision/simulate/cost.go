@@ -5,12 +5,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
+
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
+	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
 )
 
 // nodesLimit is the resource in which limits count nodes.
@@ -18,19 +22,20 @@ const nodesLimit corev1.ResourceName = "nodes"
 
 // ledger adds prices up and remembers where they are from.
 type ledger struct {
-	catalog *offeringCatalog
+	catalog *offerings.Catalog
+	unknown fleet.Unknowns
 	prices  map[provision.Price]bool
 }
 
 func (c *comparison) ledger() *ledger {
-	return &ledger{catalog: c.catalog, prices: map[provision.Price]bool{}}
+	return &ledger{catalog: c.catalog, unknown: c.unknown, prices: map[provision.Price]bool{}}
 }
 
 // pay adds one node. Who has no price was told of when it was looked up.
 func (l *ledger) pay(to *provision.Amount, name, zone, capacity string) {
-	price, err := l.catalog.price(name, zone, capacity)
+	price, err := l.catalog.Price(name, zone, capacity)
 	if err != nil {
-		l.catalog.unknown.add("Instance type %s: the catalog has no price of it, so that it is left out of the costs.", name)
+		l.unknown.Add("Instance type %s: the catalog has no price of it, so that it is left out of the costs.", name)
 		return
 	}
 	if capacity == karpv1.CapacityTypeSpot {
@@ -43,7 +48,7 @@ func (l *ledger) pay(to *provision.Amount, name, zone, capacity string) {
 }
 
 func (l *ledger) note(capacity string, basis catalog.Basis) {
-	l.prices[provision.Price{CapacityType: capacity, Basis: string(basis), Date: l.catalog.types.PriceDate()}] = true
+	l.prices[provision.Price{CapacityType: capacity, Basis: string(basis), Date: l.catalog.Types.PriceDate()}] = true
 }
 
 func (l *ledger) sources() []provision.Price {
@@ -57,43 +62,21 @@ func (l *ledger) sources() []provision.Price {
 	return out
 }
 
-// offer is something a pool can buy, at the catalog's price.
-type offer struct {
-	kind, zone, capacity string
-	usd                  float64
-	basis                catalog.Basis
-	it                   *cloudprovider.InstanceType
-}
-
-// priced gives offerings the catalog's prices: an overlay's price is what Karpenter
-// ranks by, not what is paid.
-func (m *offeringCatalog) priced(it *cloudprovider.InstanceType, sold cloudprovider.Offerings) []offer {
-	var out []offer
-	for _, of := range sold {
-		o := offer{kind: it.Name, zone: of.Zone(), capacity: of.CapacityType(), it: it}
-		if price, err := m.price(o.kind, o.zone, o.capacity); err == nil {
-			o.usd, o.basis = price.USDPerHour, price.Basis
-			out = append(out, o)
-		}
-	}
-	return out
-}
-
 // successor is what a replaced node is reckoned to become: the same where that is
 // still allowed, else the cheapest that holds as much; nil where nothing does.
-func (c *comparison) successor(claim *karpv1.NodeClaim, pool *karpv1.NodePool) *offer {
+func (c *comparison) successor(claim *karpv1.NodeClaim, pool *karpv1.NodePool) *offerings.Offer {
 	kind, zone, capacity := claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone], claim.Labels[karpv1.CapacityTypeLabelKey]
 	key := strings.Join([]string{pool.Name, kind, zone, capacity}, " ")
 	if found, ok := c.successors[key]; ok {
 		return found
 	}
-	var best *offer
-	for _, o := range c.after.offerings[pool.Name].offers {
-		if o.kind == kind && o.zone == zone && o.capacity == capacity {
+	var best *offerings.Offer
+	for _, o := range c.after.Offerings[pool.Name].Offers {
+		if o.InstanceType == kind && o.Zone == zone && o.CapacityType == capacity {
 			best = &o
 			break
 		}
-		if (best == nil || o.usd < best.usd) && fits(o.it.Capacity, claim.Status.Capacity) {
+		if (best == nil || o.USD < best.USD) && fits(o.Type.Capacity, claim.Status.Capacity) {
 			best = &o
 		}
 	}
@@ -118,10 +101,10 @@ func (c *comparison) floor(pool *karpv1.NodePool, book *ledger) float64 {
 		return 0
 	}
 	least := math.Inf(1)
-	for _, o := range c.after.offerings[pool.Name].offers {
-		if o.usd < least {
-			least = o.usd
-			book.note(o.capacity, o.basis)
+	for _, o := range c.after.Offerings[pool.Name].Offers {
+		if o.USD < least {
+			least = o.USD
+			book.note(o.CapacityType, o.Basis)
 		}
 	}
 	if math.IsInf(least, 1) {
@@ -132,11 +115,11 @@ func (c *comparison) floor(pool *karpv1.NodePool, book *ledger) float64 {
 
 // ceiling is the most that the limits allow: for each limit, all of it bought as
 // the type that costs most for a unit; of these the least. Nil without a limit.
-func (c *comparison) ceiling(f *fleet, pool *karpv1.NodePool, book *ledger) *float64 {
+func (c *comparison) ceiling(f *placement.Simulation, pool *karpv1.NodePool, book *ledger) *float64 {
 	// A type of which one is too large for a limit is never bought.
-	var offers []offer
-	for _, o := range f.offerings[pool.Name].offers {
-		if !tooLarge(o.it, pool.Spec.Limits) {
+	var offers []offerings.Offer
+	for _, o := range f.Offerings[pool.Name].Offers {
+		if !tooLarge(o.Type, pool.Spec.Limits) {
 			offers = append(offers, o)
 		}
 	}
@@ -144,9 +127,9 @@ func (c *comparison) ceiling(f *fleet, pool *karpv1.NodePool, book *ledger) *flo
 	for name, limit := range pool.Spec.Limits {
 		dearest := 0.0
 		for _, o := range offers {
-			if per := units(o.it, name); per > 0 {
-				book.note(o.capacity, o.basis)
-				dearest = max(dearest, o.usd/per)
+			if per := units(o.Type, name); per > 0 {
+				book.note(o.CapacityType, o.Basis)
+				dearest = max(dearest, o.USD/per)
 			} else {
 				dearest = math.Inf(1) // As many of it as one likes.
 			}
@@ -158,7 +141,7 @@ func (c *comparison) ceiling(f *fleet, pool *karpv1.NodePool, book *ledger) *flo
 	if static := pool.Spec.Replicas; static != nil {
 		dearest := 0.0
 		for _, o := range offers {
-			dearest = max(dearest, o.usd)
+			dearest = max(dearest, o.USD)
 		}
 		most = min(most, dearest*float64(*static))
 	}

@@ -14,10 +14,11 @@ import (
 	"sigs.k8s.io/karpenter/pkg/utils/pdb"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate/internal/drift"
+	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
+	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
+	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
 )
-
-// poolRemoved is the reason of nodes whose pool goes or has gone.
-const poolRemoved = "NodePoolRemoved"
 
 // Drifted lists the nodes that Karpenter is yet to replace or to take away in a
 // live cluster, in the order in which it turns to them, and says in sentences what
@@ -39,9 +40,10 @@ func Drifted(ctx context.Context, live provision.Fleet) (nodes []provision.Node,
 	if live.Now.IsZero() {
 		return nil, nil, errors.New("looking for drifted nodes: the fleet says no time: fill Now")
 	}
-	c := &comparison{unknown: unknowns{}}
-	c.before = newFleet(live, c.unknown)
-	limits, err := pdb.NewLimits(ctx, &snapshotClient{fleet: c.before})
+	c := &comparison{unknown: fleet.Unknowns{}}
+	c.before = &placement.Simulation{Fleet: &offerings.Fleet{Fleet: fleet.New(live, c.unknown)}}
+	c.drift = &drift.Step{Before: c.before.Fleet}
+	limits, err := pdb.NewLimits(ctx, &fleet.SnapshotClient{Fleet: c.before.Fleet.Fleet})
 	if err != nil {
 		return nil, nil, fmt.Errorf("looking for drifted nodes: %w", err)
 	}
@@ -51,10 +53,10 @@ func Drifted(ctx context.Context, live provision.Fleet) (nodes []provision.Node,
 	}
 	var found []marked
 	unknown = map[string][]string{}
-	for name, claims := range c.before.claims {
-		c.unknown = unknowns{}
+	for name, claims := range c.before.Claims {
+		c.unknown = fleet.Unknowns{}
 		ends, there := going[name]
-		pool := c.before.pools[name]
+		pool := c.before.Pools[name]
 		if there && !ends && pool == nil {
 			unknown[name] = []string{fmt.Sprintf("NodePool %s names no class: the replacement of its nodes cannot be predicted.", name)}
 			continue
@@ -63,7 +65,7 @@ func Drifted(ctx context.Context, live provision.Fleet) (nodes []provision.Node,
 			reason := poolRemoved
 			if pool != nil {
 				c.warnUnsynced(pool)
-				reason = c.now(claim, pool)
+				reason = c.drift.Now(claim, pool)
 			}
 			if reason != "" {
 				node := marked{Node: c.node(claim, limits), since: markedAt(claim)}
@@ -84,13 +86,13 @@ func Drifted(ctx context.Context, live provision.Fleet) (nodes []provision.Node,
 // warnUnsynced warns where Karpenter has not yet reconciled what a pool's class is now:
 // its hash, by which nodes are compared, may be of what it was.
 func (c *comparison) warnUnsynced(pool *karpv1.NodePool) {
-	class := c.before.class(pool)
+	class := c.before.Class(pool)
 	if class == nil {
-		c.unknown.add("NodePool %s: there is no usable EC2NodeClass %s: whether its nodes drift is not known.", pool.Name, pool.Spec.Template.Spec.NodeClassRef.Name)
+		c.unknown.Add("NodePool %s: there is no usable EC2NodeClass %s: whether its nodes drift is not known.", pool.Name, pool.Spec.Template.Spec.NodeClassRef.Name)
 		return
 	}
 	if c.before.Cluster.CABundle == "" && (stale(class) || class.Annotations[awsv1.AnnotationEC2NodeClassHash] == "") {
-		c.unknown.add("EC2NodeClass %s: Karpenter has not reconciled its newest generation yet: whether its nodes drift is not known.", class.Name)
+		c.unknown.Add("EC2NodeClass %s: Karpenter has not reconciled its newest generation yet: whether its nodes drift is not known.", class.Name)
 	}
 }
 

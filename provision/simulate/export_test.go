@@ -7,22 +7,25 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
+	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 )
 
 // Stock is what the fleet's pools can buy, for tests that run Karpenter's
 // controllers on it.
 func Stock(ctx context.Context, from provision.Fleet, types *catalog.Catalog) (map[string][]*cloudprovider.InstanceType, error) {
-	f := newFleet(from, unknowns{})
-	m, err := newOfferingCatalog(ctx, from.Cluster.Region, types, unknowns{})
+	f := fleet.New(from, fleet.Unknowns{})
+	m, err := offerings.NewCatalog(ctx, from.Cluster.Region, types, fleet.Unknowns{})
 	if err != nil {
 		return nil, err
 	}
-	if err := m.resolve(ctx, f); err != nil {
+	resolved, err := m.Resolve(ctx, f)
+	if err != nil {
 		return nil, err
 	}
 	out := map[string][]*cloudprovider.InstanceType{}
-	for name, s := range f.offerings {
-		out[name] = s.all
+	for name, s := range resolved.Offerings {
+		out[name] = s.All
 	}
 	return out, nil
 }

@@ -3,31 +3,26 @@ package simulate
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
-
-// mostPods are placed one by one; of more, one of each shape.
-const mostPods = 200
 
 // fit tells which pods find a node, before and after.
 func (c *comparison) fit(ctx context.Context) error {
 	c.found = provision.Fit{Scheduled: []provision.Placement{}, Unscheduled: []provision.Placement{}, Pending: []provision.Placement{}}
-	was, is := c.before.podsByWorkload(c.before.Pods, c.unknown), c.after.podsByWorkload(c.before.Pods, c.unknown)
+	was, is := c.before.PodsByWorkload(c.before.Pods, c.unknown), c.after.PodsByWorkload(c.before.Pods, c.unknown)
 	if len(c.before.Nodes) > 0 {
 		workload.ScaleToZero(was, is)
 	}
 	ending := ending(was, is)
-	c.after.lose(ending)
+	c.after.RemovePods(ending)
 	c.release(ending)
 	gone, movers, uncontrolled := c.leaving(ending)
 	if err := c.blockUncontrolled(ctx, movers, uncontrolled, gone); err != nil {
@@ -72,7 +67,7 @@ func (c *comparison) schedulePending(ctx context.Context, before, after queue, m
 }
 
 // recordUnschedulable records the pending pods whose outcome the step changes.
-func (c *comparison) recordUnschedulable(pending []pendingPod, then, now map[types.UID]outcome) {
+func (c *comparison) recordUnschedulable(pending []pendingPod, then, now map[types.UID]placement.Outcome) {
 	type change struct {
 		list *[]provision.Placement
 		provision.Placement
@@ -80,38 +75,38 @@ func (c *comparison) recordUnschedulable(pending []pendingPod, then, now map[typ
 	known := map[change]int{}
 	for _, s := range pending {
 		had, there := then[s.prior]
-		found, gets := s.runs || there && had.why == "", now[s.pod.UID]
+		found, gets := s.runs || there && had.Why == "", now[s.pod.UID]
 		list := &c.found.Pending
 		switch {
-		case gets.why == "" && found:
+		case gets.Why == "" && found:
 			continue
-		case gets.why == "":
+		case gets.Why == "":
 			list = &c.found.Scheduled
 		case found:
 			list = &c.found.Unscheduled
 		}
-		p := provision.Placement{Pod: workload.NameOf(s.pod), Workload: s.kind, New: !s.runs && !there, Inactive: s.later, Pool: gets.pool}
+		p := provision.Placement{Pod: workload.NameOf(s.pod), Workload: s.kind, New: !s.runs && !there, Inactive: s.later, Pool: gets.Pool}
 		same := change{list, p}
 		if i, ok := known[same]; ok && s.kind != "" {
 			(*list)[i].Similar += 1 + s.more
 			continue
 		}
 		known[same] = len(*list)
-		p.Similar, p.Reason = s.more, gets.why
+		p.Similar, p.Reason = s.more, gets.Why
 		*list = append(*list, p)
 	}
 }
 
 // recordStuck records the pods that lose their node and find no other.
-func (c *comparison) recordStuck(moving []pendingPod, now map[types.UID]outcome) {
+func (c *comparison) recordStuck(moving []pendingPod, now map[types.UID]placement.Outcome) {
 	stuck := map[provision.Pod]bool{} // false for those that find one
 	for _, s := range moving {
 		gets := now[s.pod.UID]
 		for _, pod := range append([]*corev1.Pod{s.pod}, s.like...) {
-			stuck[workload.NameOf(pod)] = gets.why != ""
+			stuck[workload.NameOf(pod)] = gets.Why != ""
 		}
-		if gets.why != "" {
-			c.found.Unscheduled = append(c.found.Unscheduled, provision.Placement{Pod: workload.NameOf(s.pod), Similar: s.more, Reason: gets.why})
+		if gets.Why != "" {
+			c.found.Unscheduled = append(c.found.Unscheduled, provision.Placement{Pod: workload.NameOf(s.pod), Similar: s.more, Reason: gets.Why})
 		}
 	}
 	keep(c.replaced, stuck)
@@ -130,91 +125,9 @@ func (c *comparison) recordStuck(moving []pendingPod, now map[types.UID]outcome)
 	}
 }
 
-// waiting are the pods that have no node and want one.
-func (f *fleet) waiting() []*corev1.Pod {
-	var out []*corev1.Pod
-	for _, pod := range f.Pods {
-		if pod.Spec.NodeName == "" && pod.Status.NominatedNodeName == "" && len(pod.Spec.SchedulingGates) == 0 && podutil.IsReschedulable(pod) {
-			out = append(out, loose(pod))
-		}
-	}
-	slices.SortStableFunc(out, func(a, b *corev1.Pod) int { return workload.ComparePods(workload.NameOf(a), workload.NameOf(b)) })
-	return out
-}
-
-// loose is the pod as one that waits. Its id is its name's, so that the pod can be
-// found again on the other side.
-func loose(pod *corev1.Pod) *corev1.Pod {
-	out := bare(pod)
-	out.UID = idOf(pod)
-	out.Spec.NodeName = ""
-	out.Status = corev1.PodStatus{Phase: corev1.PodPending}
-	return out
-}
-
-// bare is a copy without volumes: where those are is not known here.
-func bare(pod *corev1.Pod) *corev1.Pod {
-	out := *pod
-	out.Spec.Volumes = nil
-	if out.UID == "" || out.Spec.NodeName != "" {
-		out.UID = idOf(pod)
-	}
-	return &out
-}
-
-// idOf is the id of a pod that there is.
-func idOf(pod *corev1.Pod) types.UID { return types.UID(pod.Namespace + "/" + pod.Name) }
-
-func labelsOf(pod *corev1.Pod) labels.Set { return pod.Labels }
-
-// shape is what of a pod the scheduler looks at.
-func shape(pod *corev1.Pod) string {
-	type container struct {
-		Resources corev1.ResourceRequirements
-		Ports     []corev1.ContainerPort
-		Restart   *corev1.ContainerRestartPolicy
-	}
-	var containers []container
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for _, one := range list {
-			containers = append(containers, container{one.Resources, one.Ports, one.RestartPolicy})
-		}
-		containers = append(containers, container{})
-	}
-	// These are plain values of the API, which always marshal.
-	text, _ := json.Marshal([]any{
-		pod.Namespace, pod.Spec.NodeSelector, pod.Spec.Affinity, pod.Spec.Tolerations, pod.Spec.TopologySpreadConstraints,
-		pod.Spec.Overhead, pod.Spec.Resources, pod.Spec.ResourceClaims, containers,
-	})
-	return string(text)
-}
-
-// warnPods warns of what of the pods is not considered.
-func (c *comparison) warnPods(pending []pendingPod) {
-	for _, s := range pending {
-		if slices.ContainsFunc(workload.AffinityTerms(s.pod), func(t corev1.PodAffinityTerm) bool { return t.NamespaceSelector != nil }) {
-			c.unknown.add("Some pods choose others by the labels of namespaces, which are not known here: they may fit otherwise.")
-		}
-	}
-}
-
 // warnNodes warns where only pools could take the pods.
 func (c *comparison) warnNodes() {
 	if len(c.before.Nodes) == 0 && len(c.found.Pending)+len(c.found.Unscheduled) > 0 {
-		c.unknown.add("No node is known here: pods for which no pool has a node may have one that Karpenter did not make.")
+		c.unknown.Add("No node is known here: pods for which no pool has a node may have one that Karpenter did not make.")
 	}
-}
-
-// why cuts a reason to what a person reads.
-func why(reason string) string {
-	text := strings.Join(strings.Fields(reason), " ")
-	const most = 400
-	if len(text) > most {
-		cut := most
-		for cut > 0 && text[cut]&0xC0 == 0x80 {
-			cut--
-		}
-		text = text[:cut] + " …"
-	}
-	return text
 }

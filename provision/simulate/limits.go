@@ -8,9 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
@@ -51,9 +51,9 @@ func (c *comparison) checkLimits(ctx context.Context) error {
 // else as it is.
 func (c *comparison) elsewhere(ctx context.Context, node provision.Node) (bool, error) {
 	var pending []pendingPod
-	for _, pod := range c.before.bound[node.Name] {
+	for _, pod := range c.before.Bound[node.Name] {
 		if slices.ContainsFunc(node.Pods, func(p provision.Pod) bool { return workload.ComparePods(p, workload.NameOf(pod)) == 0 }) {
-			pending = append(pending, pendingPod{pod: loose(pod)})
+			pending = append(pending, pendingPod{pod: fleet.Unbound(pod)})
 		}
 	}
 	placed, err := c.place(ctx, c.after, pending, map[string]bool{node.Name: true})
@@ -61,7 +61,7 @@ func (c *comparison) elsewhere(ctx context.Context, node provision.Node) (bool, 
 		return false, err
 	}
 	for _, p := range placed {
-		if p.why != "" {
+		if p.Why != "" {
 			return false, nil
 		}
 	}
@@ -70,7 +70,7 @@ func (c *comparison) elsewhere(ctx context.Context, node provision.Node) (bool, 
 
 // full says which limit of its pool leaves no room for the node's replacement.
 func (c *comparison) full(node provision.Node) string {
-	pool, types := c.after.pools[node.Pool], c.after.offerings[node.Pool].allowed
+	pool, types := c.after.Pools[node.Pool], c.after.Offerings[node.Pool].Allowed
 	if len(types) == 0 || len(pool.Spec.Limits) == 0 {
 		return ""
 	}
@@ -91,8 +91,8 @@ func (c *comparison) full(node provision.Node) string {
 
 // over lists the limits that the step sets below what the pool uses.
 func (c *comparison) over(name string) []provision.Excess {
-	was, is := c.before.pools[name], c.after.pools[name]
-	if was == nil || is == nil || len(c.before.claims[name]) == 0 {
+	was, is := c.before.Pools[name], c.after.Pools[name]
+	if was == nil || is == nil || len(c.before.Claims[name]) == 0 {
 		return nil
 	}
 	used := c.usage(name, nil)
@@ -122,30 +122,17 @@ func (c *comparison) used(but provision.Node) corev1.ResourceList {
 // usage is the capacity of a pool's nodes without those that leave.
 func (c *comparison) usage(pool string, leaves map[string]bool) corev1.ResourceList {
 	out, nodes := corev1.ResourceList{}, int64(0)
-	for _, claim := range c.before.claims[pool] {
+	for _, claim := range c.before.Claims[pool] {
 		if leaves[claim.Name] {
 			continue
 		}
 		nodes++
-		for name, quantity := range c.capacity(claim) {
+		for name, quantity := range c.before.Capacity(claim) {
 			have := out[name]
 			have.Add(quantity)
 			out[name] = have
 		}
 	}
 	out[nodesLimit] = *resource.NewQuantity(nodes, resource.DecimalSI)
-	return out
-}
-
-// capacity is what Karpenter counts of a NodeClaim.
-func (c *comparison) capacity(claim *karpv1.NodeClaim) corev1.ResourceList {
-	if known, ok := c.capacities[claim.Name]; ok {
-		return known
-	}
-	out := claim.Status.Capacity
-	if node := c.before.node(claim); node != nil && node.Labels[karpv1.NodeInitializedLabelKey] == "true" {
-		out = asEngineReads(node).Status.Capacity
-	}
-	c.capacities[claim.Name] = out
 	return out
 }

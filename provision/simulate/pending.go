@@ -9,8 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
+	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
+
+// mostPods are placed one by one; of more, one of each shape.
+const mostPods = 200
 
 // pendingPod is a pod without a node, alone or for others of its shape.
 type pendingPod struct {
@@ -42,10 +47,10 @@ const mostAlone = 10
 // and not there yet. Few are listed one by one, of many one of each shape, on both
 // sides alike.
 func (c *comparison) queues(was, is map[workload.Ref]workload.Pods) (before, after queue) {
-	waiting, waitingAfter := c.before.waiting(), c.after.waiting()
+	waiting, waitingAfter := c.before.PendingPods(), c.after.PendingPods()
 	whole := len(waiting)+missing(was, was) > mostPods || len(waitingAfter)+missing(is, was) > mostPods
 	if whole {
-		c.unknown.add("%s", manyPods())
+		c.unknown.Add("%s", manyPods())
 		before.now, after.now = shapes(waiting), shapes(waitingAfter)
 	} else {
 		before.now, after.now = each(waiting), each(waitingAfter)
@@ -88,7 +93,7 @@ func (q *queue) add(all, was map[workload.Ref]workload.Pods, whole bool) {
 			s := newPendingPod(c, of, from, next, "")
 			switch {
 			case from < len(c.Live):
-				s.runs, s.prior = c.Live[from].Spec.NodeName != "", idOf(c.Live[from])
+				s.runs, s.prior = c.Live[from].Spec.NodeName != "", fleet.PodID(c.Live[from])
 			case from < known:
 				s.prior = podID(of, from)
 			}
@@ -123,7 +128,7 @@ func newPendingPod(c workload.Pods, of workload.Ref, from, to int, prior types.U
 // keptPods is how many of the pods that there are stay as they are: none of a workload
 // that asks otherwise of nodes than before.
 func keptPods(c, was workload.Pods) int {
-	if was.Pod != nil && !was.Invalid && !c.Invalid && shape(was.Pod) != shape(c.Pod) {
+	if was.Pod != nil && !was.Invalid && !c.Invalid && placement.Shape(was.Pod) != placement.Shape(c.Pod) {
 		return 0
 	}
 	return len(c.Live)
@@ -158,7 +163,7 @@ func shapes(pods []*corev1.Pod) []pendingPod {
 	var out []pendingPod
 	at := map[string]int{}
 	for _, pod := range pods {
-		key := shape(pod)
+		key := placement.Shape(pod)
 		if i, ok := at[key]; ok {
 			out[i].like = append(out[i].like, pod)
 			out[i].more++
@@ -175,7 +180,7 @@ func (c *comparison) alike(pods []*corev1.Pod) []pendingPod {
 	if len(pods) <= mostPods {
 		return each(pods)
 	}
-	c.unknown.add("%s", manyPods())
+	c.unknown.Add("%s", manyPods())
 	return shapes(pods)
 }
 
@@ -183,13 +188,36 @@ func manyPods() string {
 	return fmt.Sprintf("More than %d pods look for a node: one of each shape was tried, so that whether there is room for all of them is not known.", mostPods)
 }
 
-// outcome is what becomes of a pending pod: a node of a pool, of none, or why it gets
-// none.
-type outcome struct{ pool, why string }
+// warnPods warns of what of the pods is not considered.
+func (c *comparison) warnPods(pending []pendingPod) {
+	for _, s := range pending {
+		if slices.ContainsFunc(workload.AffinityTerms(s.pod), func(t corev1.PodAffinityTerm) bool { return t.NamespaceSelector != nil }) {
+			c.unknown.Add("Some pods choose others by the labels of namespaces, which are not known here: they may fit otherwise.")
+		}
+	}
+}
+
+// place finds nodes for the pods, and for each like one of them what it finds.
+func (c *comparison) place(ctx context.Context, f *placement.Simulation, pending []pendingPod, gone map[string]bool) (map[types.UID]placement.Outcome, error) {
+	pods := make([]*corev1.Pod, 0, len(pending))
+	for _, s := range pending {
+		pods = append(pods, s.pod)
+	}
+	out, err := f.Place(ctx, pods, gone)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range pending {
+		for _, pod := range s.like {
+			out[pod.UID] = out[s.pod.UID]
+		}
+	}
+	return out, nil
+}
 
 // placeAll finds nodes for a queue, and for each of those for later as if it were
 // alone.
-func (c *comparison) placeAll(ctx context.Context, f *fleet, q queue, gone map[string]bool) (map[types.UID]outcome, error) {
+func (c *comparison) placeAll(ctx context.Context, f *placement.Simulation, q queue, gone map[string]bool) (map[types.UID]placement.Outcome, error) {
 	out, err := c.place(ctx, f, q.now, gone)
 	if err != nil {
 		return nil, err
@@ -199,11 +227,11 @@ func (c *comparison) placeAll(ctx context.Context, f *fleet, q queue, gone map[s
 	if err != nil {
 		return nil, err
 	}
-	alone := map[string]outcome{}
+	alone := map[string]placement.Outcome{}
 	for _, s := range q.later {
 		gets := together[s.pod.UID]
-		if gets.why != "" && len(q.later) > 1 {
-			key := shape(s.pod)
+		if gets.Why != "" && len(q.later) > 1 {
+			key := placement.Shape(s.pod)
 			if _, tried := alone[key]; !tried && len(alone) < mostAlone {
 				one, err := c.place(ctx, f, []pendingPod{s}, gone)
 				if err != nil {
@@ -214,25 +242,10 @@ func (c *comparison) placeAll(ctx context.Context, f *fleet, q queue, gone map[s
 			if known, ok := alone[key]; ok {
 				gets = known
 			} else {
-				c.unknown.add("More than %d kinds of pods that nobody asks for yet find no node when all come at once: whether each would alone was tried for %d.", mostAlone, mostAlone)
+				c.unknown.Add("More than %d kinds of pods that nobody asks for yet find no node when all come at once: whether each would alone was tried for %d.", mostAlone, mostAlone)
 			}
 		}
 		out[s.pod.UID] = gets
 	}
 	return out, nil
-}
-
-// lose takes away the pods that end.
-func (f *fleet) lose(ending map[provision.Pod]bool) {
-	if len(ending) == 0 {
-		return
-	}
-	stays := func(p *corev1.Pod) bool { return ending[workload.NameOf(p)] }
-	f.Pods = slices.DeleteFunc(slices.Clone(f.Pods), stays)
-	f.bound = map[string][]*corev1.Pod{}
-	for _, pod := range f.Pods {
-		if pod.Spec.NodeName != "" {
-			f.bound[pod.Spec.NodeName] = append(f.bound[pod.Spec.NodeName], pod)
-		}
-	}
 }

@@ -12,6 +12,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
 )
 
 // How long things take, in minutes: the least and the most that is usual.
@@ -26,14 +27,14 @@ const (
 
 // rolloutRate is what the pool's budgets allow after the step.
 func (c *comparison) rolloutRate(name string) provision.RolloutRate {
-	pool := c.after.pools[name]
+	pool := c.after.Pools[name]
 	if pool == nil {
 		return provision.RolloutRate{}
 	}
 	nodes, busy := c.count(name)
-	allowed := pool.MustGetAllowedDisruptions(c.before.clock, nodes, karpv1.DisruptionReasonDrifted)
+	allowed := pool.MustGetAllowedDisruptions(c.before.Clock, nodes, karpv1.DisruptionReasonDrifted)
 	out := provision.RolloutRate{AllowedDisruptions: max(0, min(allowed, nodes)-busy)}
-	if budget := narrowest(pool, c.before.clock, nodes); budget != nil {
+	if budget := narrowest(pool, c.before.Clock, nodes); budget != nil {
 		out.Budget = written(*budget)
 	}
 	if allowed == 0 && nodes > 0 {
@@ -48,8 +49,8 @@ func (c *comparison) rolloutRate(name string) provision.RolloutRate {
 // count counts as Karpenter does for a budget: initialized nodes, and those of
 // them that are not ready or go already.
 func (c *comparison) count(name string) (nodes, busy int) {
-	for _, claim := range c.before.claims[name] {
-		node := c.before.node(claim)
+	for _, claim := range c.before.Claims[name] {
+		node := c.before.Node(claim)
 		if node == nil || node.Labels[karpv1.NodeInitializedLabelKey] != "true" {
 			continue
 		}
@@ -65,7 +66,7 @@ func (c *comparison) count(name string) (nodes, busy int) {
 }
 
 // narrowest is the budget that allows least now, of those that count for drift.
-func narrowest(pool *karpv1.NodePool, at moment, nodes int) *karpv1.Budget {
+func narrowest(pool *karpv1.NodePool, at fleet.FixedClock, nodes int) *karpv1.Budget {
 	var least *karpv1.Budget
 	fewest := math.MaxInt32
 	for i, budget := range pool.Spec.Disruption.Budgets {
@@ -101,12 +102,12 @@ func written(b karpv1.Budget) string {
 // opening is when the pool's budgets allow a node for the first time from now.
 func opening(pool *karpv1.NodePool, nodes int, now time.Time) (time.Time, bool) {
 	for t := now; t.Sub(now) < lookahead; {
-		if pool.MustGetAllowedDisruptions(moment{at: t}, nodes, karpv1.DisruptionReasonDrifted) > 0 {
+		if pool.MustGetAllowedDisruptions(fleet.FixedClock{At: t}, nodes, karpv1.DisruptionReasonDrifted) > 0 {
 			return t, true
 		}
 		next := t
 		for _, budget := range pool.Spec.Disruption.Budgets {
-			allowed, err := budget.GetAllowedDisruptions(moment{at: t}, nodes)
+			allowed, err := budget.GetAllowedDisruptions(fleet.FixedClock{At: t}, nodes)
 			if !concernsDrift(budget) || err == nil && allowed > 0 {
 				continue
 			}
@@ -190,7 +191,7 @@ func (c *comparison) rollout() provision.Rollout {
 // turn is how many nodes of a pool are replaced at once and after how many minutes
 // of waiting for a budget to open; never is that budgets allow none within a year.
 func (c *comparison) turn(name string) (atOnce, wait int, never bool) {
-	pool, pace := c.after.pools[name], c.rolloutRate(name)
+	pool, pace := c.after.Pools[name], c.rolloutRate(name)
 	if pool == nil || pace.AllowedDisruptions > 0 {
 		return pace.AllowedDisruptions, 0, false
 	}
@@ -199,7 +200,7 @@ func (c *comparison) turn(name string) (atOnce, wait int, never bool) {
 		at = c.before.Now
 	}
 	total, _ := c.count(name)
-	atOnce = min(total, pool.MustGetAllowedDisruptions(moment{at: at}, total, karpv1.DisruptionReasonDrifted))
+	atOnce = min(total, pool.MustGetAllowedDisruptions(fleet.FixedClock{At: at}, total, karpv1.DisruptionReasonDrifted))
 	return atOnce, int(math.Ceil(at.Sub(c.before.Now).Minutes())), atOnce == 0 && total > 0
 }
 
@@ -216,7 +217,7 @@ func assumptions() []string {
 
 func (c *comparison) longestCome(nodes []provision.Node) int {
 	for _, n := range nodes {
-		if t, ok := c.catalog.types.Lookup(n.InstanceType); ok && t.HasGPU() {
+		if t, ok := c.catalog.Types.Lookup(n.InstanceType); ok && t.HasGPU() {
 			return maxComeGPU
 		}
 	}
@@ -227,7 +228,7 @@ func (c *comparison) longestCome(nodes []provision.Node) int {
 func (c *comparison) longestDrain(nodes []provision.Node) int {
 	longest := maxDrain * time.Minute
 	for _, n := range nodes {
-		for _, pod := range c.before.bound[n.Name] {
+		for _, pod := range c.before.Bound[n.Name] {
 			if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
 				longest = max(longest, time.Duration(min(*s, 1<<30))*time.Second)
 			}

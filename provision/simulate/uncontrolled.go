@@ -8,6 +8,8 @@ import (
 	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
+	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
@@ -19,7 +21,7 @@ func (c *comparison) alone(pod *corev1.Pod) bool {
 	}
 	if c.managed == nil {
 		c.managed = map[provision.Pod]bool{}
-		for _, f := range []*fleet{c.before, c.after} {
+		for _, f := range []*placement.Simulation{c.before, c.after} {
 			if f == nil {
 				continue
 			}
@@ -42,13 +44,13 @@ func (c *comparison) leaving(ending map[provision.Pod]bool) (gone map[string]boo
 			return
 		}
 		gone[node.Name] = true
-		for _, pod := range c.before.bound[node.Name] {
+		for _, pod := range c.before.Bound[node.Name] {
 			switch {
 			case !podutil.IsReschedulable(pod) || ending[workload.NameOf(pod)]:
 			case !c.alone(pod):
-				movers = append(movers, loose(pod))
+				movers = append(movers, fleet.Unbound(pod))
 			case replaced:
-				uncontrolled = append(uncontrolled, loose(pod))
+				uncontrolled = append(uncontrolled, fleet.Unbound(pod))
 			}
 		}
 	}
@@ -98,7 +100,7 @@ func (c *comparison) blockUncontrolled(ctx context.Context, movers, uncontrolled
 	}
 	stuck := map[provision.Pod]bool{}
 	for _, pod := range uncontrolled {
-		stuck[workload.NameOf(pod)] = placed[pod.UID].why != ""
+		stuck[workload.NameOf(pod)] = placed[pod.UID].Why != ""
 	}
 	keep(c.replaced, stuck)
 	return nil

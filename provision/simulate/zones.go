@@ -7,23 +7,26 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
+
+	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
+	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
 )
 
 // warnZones warns where zones were taken for those of a class's subnets and
 // something asks for zones: where nothing does, others give the same answer.
 func (c *comparison) warnZones(pending []pendingPod) {
 	asked := slices.ContainsFunc(pending, func(s pendingPod) bool { return zonal(s.pod) })
-	for _, f := range []*fleet{c.before, c.after} {
-		for _, pool := range f.pools {
-			class := f.class(pool)
-			if class == nil || c.catalog.guessed[class.Name] == nil {
+	for _, f := range []*placement.Simulation{c.before, c.after} {
+		for _, pool := range f.Pools {
+			class := f.Class(pool)
+			if class == nil || c.catalog.GuessedZones(class.Name) == nil {
 				continue
 			}
-			taken := c.catalog.guessed[class.Name]
-			wanted := wants(pool).Get(corev1.LabelTopologyZone)
+			taken := c.catalog.GuessedZones(class.Name)
+			wanted := offerings.Requirements(pool).Get(corev1.LabelTopologyZone)
 			other := wanted.Operator() == corev1.NodeSelectorOpIn && slices.ContainsFunc(wanted.Values(), func(zone string) bool { return !slices.Contains(taken, zone) })
-			if asked || other || wants(pool).Has(awsv1.LabelTopologyZoneID) {
-				c.unknown.add("EC2NodeClass %s: which zones its subnets are in is not known: %s are taken.", class.Name, strings.Join(taken, ", "))
+			if asked || other || offerings.Requirements(pool).Has(awsv1.LabelTopologyZoneID) {
+				c.unknown.Add("EC2NodeClass %s: which zones its subnets are in is not known: %s are taken.", class.Name, strings.Join(taken, ", "))
 			}
 		}
 	}

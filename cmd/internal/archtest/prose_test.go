@@ -28,7 +28,7 @@ var foreign = map[string]int{
 	// os.Root's; those of Git servers.
 	"gitsource/dir/dir.go": 1, "gitsource/gogit/classify.go": 1,
 	// Generated tables and the sources they come from; Karpenter's reasons; AMI aliases.
-	"provision/catalog/internal/generate/module.go": 1, "provision/catalog/table.go": 4, "provision/simulate/reasons.go": 1,
+	"provision/catalog/internal/generate/module.go": 1, "provision/catalog/table.go": 4, "provision/simulate/internal/placement/reasons.go": 1,
 	// Programs that the sandbox runs, and scripts that its containers are given.
 	"provision/sandbox/gitserver/settings.go": 2, "provision/sandbox/nodes/internal/kwokbridge/timing.go": 1, "provision/sandbox/process/ports.go": 1,
 	// YAML's, kustomize's and the API server's, whose validation names fields in its text only.

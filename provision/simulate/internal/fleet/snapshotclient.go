@@ -1,4 +1,4 @@
-package simulate
+package fleet
 
 import (
 	"context"
@@ -14,23 +14,23 @@ import (
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 )
 
-// snapshotClient is a fleet as Karpenter's code reads a cluster. It knows the kinds that
+// SnapshotClient is a fleet as Karpenter's code reads a cluster. It knows the kinds that
 // are read while pods are scheduled; every other kind is empty. Nothing can be
 // written through it: methods that are not here are nil, and Compare turns what
 // follows into an error.
-type snapshotClient struct {
+type SnapshotClient struct {
 	client.Client
-	fleet *fleet
-	// gone are the names of Nodes that are taken away, with the pods on them.
-	gone map[string]bool
-	// refused are the overlays that Karpenter found wrong.
-	refused map[string]string
+	Fleet *Fleet
+	// Gone are the names of Nodes that are taken away, with the pods on them.
+	Gone map[string]bool
+	// Refused are the overlays that Karpenter found wrong.
+	Refused map[string]string
 }
 
 // Get reads a Node; nothing else is read by name.
-func (m *snapshotClient) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+func (m *SnapshotClient) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	if out, ok := into.(*corev1.Node); ok {
-		if node, there := m.fleet.named[key.Name]; there && !m.gone[key.Name] {
+		if node, there := m.Fleet.named[key.Name]; there && !m.Gone[key.Name] {
 			*out = *node
 			return nil
 		}
@@ -39,58 +39,58 @@ func (m *snapshotClient) Get(_ context.Context, key client.ObjectKey, into clien
 }
 
 // List reads pods, pools, overlays and disruption budgets.
-func (m *snapshotClient) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
+func (m *SnapshotClient) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
 	options := (&client.ListOptions{}).ApplyOptions(opts)
 	switch out := into.(type) {
 	case *corev1.PodList:
 		out.Items = m.pods(options)
 	case *karpv1.NodePoolList:
 		out.Items = nil
-		for _, pool := range m.fleet.sortedPools() {
+		for _, pool := range m.Fleet.SortedPools() {
 			out.Items = append(out.Items, *pool)
 		}
 	case *karpv1alpha1.NodeOverlayList:
 		out.Items = nil
-		for _, overlay := range m.fleet.Overlays {
+		for _, overlay := range m.Fleet.Overlays {
 			// Its status is written to.
 			out.Items = append(out.Items, *overlay.DeepCopy())
 		}
 	case *policyv1.PodDisruptionBudgetList:
 		out.Items = nil
-		for _, budget := range m.fleet.Budgets {
+		for _, budget := range m.Fleet.Budgets {
 			out.Items = append(out.Items, *budget)
 		}
 	}
 	return nil
 }
 
-func (m *snapshotClient) pods(options *client.ListOptions) []corev1.Pod {
-	from := m.fleet.Pods
+func (m *SnapshotClient) pods(options *client.ListOptions) []corev1.Pod {
+	from := m.Fleet.Pods
 	if options.FieldSelector != nil {
 		if name, ok := options.FieldSelector.RequiresExactMatch("spec.nodeName"); ok && name != "" {
-			from = m.fleet.bound[name]
+			from = m.Fleet.Bound[name]
 		}
 	}
 	var out []corev1.Pod
 	for _, pod := range from {
 		switch {
-		case m.gone[pod.Spec.NodeName]:
+		case m.Gone[pod.Spec.NodeName]:
 		case options.Namespace != "" && options.Namespace != pod.Namespace:
 		case options.LabelSelector != nil && !options.LabelSelector.Matches(labelsOf(pod)):
 		default:
-			out = append(out, *bare(pod))
+			out = append(out, *WithoutVolumes(pod))
 		}
 	}
 	return out
 }
 
 // Status takes what Karpenter says of overlays.
-func (m *snapshotClient) Status() client.SubResourceWriter { return statuses{client: m} }
+func (m *SnapshotClient) Status() client.SubResourceWriter { return statuses{client: m} }
 
 // statuses keeps the reason of a refused overlay and forgets all else.
 type statuses struct {
 	client.SubResourceWriter
-	client *snapshotClient
+	client *SnapshotClient
 }
 
 // Patch looks at the object as it is to become.
@@ -100,7 +100,7 @@ func (s statuses) Patch(_ context.Context, object client.Object, _ client.Patch,
 		return errors.New("a simulation writes nothing")
 	}
 	if found := overlay.StatusConditions().Get(karpv1alpha1.ConditionTypeValidationSucceeded); found.IsFalse() {
-		s.client.refused[overlay.Name] = found.Message
+		s.client.Refused[overlay.Name] = found.Message
 	}
 	return nil
 }

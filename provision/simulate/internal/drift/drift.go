@@ -1,4 +1,6 @@
-package simulate
+// Package drift has why Karpenter replaces a node before and after a step, and how many nodes of a
+// pool it does.
+package drift
 
 import (
 	"slices"
@@ -6,6 +8,9 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
+
+	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
+	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 )
 
 // The names that Karpenter and its AWS provider give to their reasons.
@@ -18,48 +23,56 @@ const (
 	securityGroupDrift  = "SecurityGroupDrift"
 )
 
-// now is why a NodeClaim is to be replaced without the step, empty for not at all.
-func (c *comparison) now(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
+// Step is a change of pools and classes.
+type Step struct {
+	// Before and After are its sides. For [Step.Now] there may be no After.
+	Before, After *offerings.Fleet
+	// Unknown is what the step leaves open.
+	Unknown fleet.Unknowns
+}
+
+// Now is why a NodeClaim is to be replaced without the step, empty for not at all.
+func (s *Step) Now(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
 	if reason := static(claim, pool); reason != "" {
 		return reason
 	}
-	class := c.before.class(pool)
-	if class != nil && c.classHash(claim, class) == differs {
+	class := s.Before.Class(pool)
+	if class != nil && s.classHash(claim, class) == differs {
 		return nodeClassDrift
 	}
 	// What Karpenter has found out from AWS is in the condition. What it said about
 	// hashes was just told from the hashes, which may be of another revision.
 	found := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted)
-	if found.IsTrue() && !decidedByHash(found.Reason) {
+	if found.IsTrue() && !DecidedByHash(found.Reason) {
 		return found.Reason
 	}
 	return ""
 }
 
-// decidedByHash reports whether a reason follows from the declarations alone.
-func decidedByHash(reason string) bool {
+// DecidedByHash reports whether a reason follows from the declarations alone.
+func DecidedByHash(reason string) bool {
 	return slices.Contains([]string{nodePoolDrifted, requirementsDrifted, nodeClassDrift}, reason)
 }
 
-// then is why a NodeClaim is to be replaced after the step.
-func (c *comparison) then(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) string {
-	c.warnPool(claim, was, is)
+// Then is why a NodeClaim is to be replaced after the step.
+func (s *Step) Then(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) string {
+	s.warnPool(claim, was, is)
 	if reason := static(claim, is); reason != "" {
 		return reason
 	}
-	old, class := c.before.class(was), c.after.class(is)
+	old, class := s.Before.Class(was), s.After.Class(is)
 	if class == nil {
 		return "" // Karpenter judges no node of a class that is not there.
 	}
 	if old != nil && old.Name == class.Name {
-		c.warnClass(claim, old, class)
-		if c.classDrifts(claim, old, class) {
+		s.warnClass(claim, old, class)
+		if s.classDrifts(claim, old, class) {
 			return nodeClassDrift
 		}
-		if reason := c.discovered(claim, old, class); reason != "" {
+		if reason := s.discovered(claim, old, class); reason != "" {
 			return reason
 		}
-	} else if c.classHash(claim, class) == differs {
+	} else if s.classHash(claim, class) == differs {
 		return nodeClassDrift
 	}
 	return ""
@@ -95,12 +108,12 @@ const (
 )
 
 // classHash compares what a NodeClaim was made from with a class.
-func (c *comparison) classHash(claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass) comparedHash {
+func (s *Step) classHash(claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass) comparedHash {
 	hash, ok := claim.Annotations[awsv1.AnnotationEC2NodeClassHash]
 	if !ok || claim.Annotations[awsv1.AnnotationEC2NodeClassHashVersion] != awsv1.EC2NodeClassHashVersion {
 		return undecided
 	}
-	if bundle := c.before.Cluster.CABundle; bundle != "" {
+	if bundle := s.Before.Cluster.CABundle; bundle != "" {
 		return comparedBy(hash == class.Hash(&bundle))
 	}
 	// The authority is part of the hash, so that only the cluster's own class can
@@ -120,11 +133,11 @@ func comparedBy(equal bool) comparedHash {
 }
 
 // classDrifts reports whether the class's step makes the NodeClaim drift.
-func (c *comparison) classDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) bool {
-	if c.before.Cluster.CABundle != "" {
-		return c.classHash(claim, class) == differs
+func (s *Step) classDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) bool {
+	if s.Before.Cluster.CABundle != "" {
+		return s.classHash(claim, class) == differs
 	}
-	switch c.classHash(claim, old) {
+	switch s.classHash(claim, old) {
 	case undecided:
 		// A class from Git carries no hash; then nodes are taken to be of it.
 		return hashed(claim) && old.Annotations[awsv1.AnnotationEC2NodeClassHash] == "" && old.Hash(nil) != class.Hash(nil)
@@ -142,28 +155,28 @@ func hashed(claim *karpv1.NodeClaim) bool {
 
 // warnPool warns where the pool's hash on a NodeClaim cannot be compared and that
 // matters.
-func (c *comparison) warnPool(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) {
+func (s *Step) warnPool(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) {
 	if was.Hash() == is.Hash() {
 		return
 	}
 	switch version := claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey]; {
 	case version != "" && version != karpv1.NodePoolHashVersion:
-		c.unknown.addDrift("NodePool %s: nodes with a hash of version %s were made by another Karpenter, which marks them anew with version %s: whether that happens before the change, and they stay, or after, and they are replaced, is not known.", is.Name, version, karpv1.NodePoolHashVersion)
+		s.Unknown.AddDrift("NodePool %s: nodes with a hash of version %s were made by another Karpenter, which marks them anew with version %s: whether that happens before the change, and they stay, or after, and they are replaced, is not known.", is.Name, version, karpv1.NodePoolHashVersion)
 	case version == "" || claim.Annotations[karpv1.NodePoolHashAnnotationKey] == "":
-		c.unknown.addDrift("NodePool %s: nodes without the annotation %s were not marked by Karpenter yet: whether they are replaced is not known.", is.Name, karpv1.NodePoolHashAnnotationKey)
+		s.Unknown.AddDrift("NodePool %s: nodes without the annotation %s were not marked by Karpenter yet: whether they are replaced is not known.", is.Name, karpv1.NodePoolHashAnnotationKey)
 	}
 }
 
-func (c *comparison) warnClass(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) {
+func (s *Step) warnClass(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) {
 	if old.Hash(nil) == class.Hash(nil) {
 		return
 	}
 	switch version := claim.Annotations[awsv1.AnnotationEC2NodeClassHashVersion]; {
 	case version != "" && version != awsv1.EC2NodeClassHashVersion:
-		c.unknown.addDrift("EC2NodeClass %s: nodes with a hash of version %s were made by another Karpenter, which marks them anew with version %s: whether that happens before the change, and they stay, or after, and they are replaced, is not known.", class.Name, version, awsv1.EC2NodeClassHashVersion)
+		s.Unknown.AddDrift("EC2NodeClass %s: nodes with a hash of version %s were made by another Karpenter, which marks them anew with version %s: whether that happens before the change, and they stay, or after, and they are replaced, is not known.", class.Name, version, awsv1.EC2NodeClassHashVersion)
 	case version == "" || claim.Annotations[awsv1.AnnotationEC2NodeClassHash] == "":
-		c.unknown.addDrift("EC2NodeClass %s: nodes without the annotation %s were not marked by Karpenter yet: whether they are replaced is not known.", class.Name, awsv1.AnnotationEC2NodeClassHash)
-	case c.before.Cluster.CABundle == "" && old.Annotations[awsv1.AnnotationEC2NodeClassHash] == "":
-		c.unknown.add("EC2NodeClass %s: neither the cluster's authority nor the hash of the class in the cluster is known: its nodes are taken to be made from the revision before.", class.Name)
+		s.Unknown.AddDrift("EC2NodeClass %s: nodes without the annotation %s were not marked by Karpenter yet: whether they are replaced is not known.", class.Name, awsv1.AnnotationEC2NodeClassHash)
+	case s.Before.Cluster.CABundle == "" && old.Annotations[awsv1.AnnotationEC2NodeClassHash] == "":
+		s.Unknown.Add("EC2NodeClass %s: neither the cluster's authority nor the hash of the class in the cluster is known: its nodes are taken to be made from the revision before.", class.Name)
 	}
 }

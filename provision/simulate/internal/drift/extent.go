@@ -1,4 +1,4 @@
-package simulate
+package drift
 
 import (
 	"reflect"
@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
+
+	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 )
 
 // extent is how many of the nodes that there may be a change replaces.
@@ -20,9 +22,9 @@ const (
 	every
 )
 
-// drifts tells how many of the nodes that the pool may have the step replaces.
-func (c *comparison) drifts(name string) (all, part bool) {
-	was, is := c.before.pools[name], c.after.pools[name]
+// Extent tells how many of the nodes that the pool may have the step replaces.
+func (s *Step) Extent(name string) (all, part bool) {
+	was, is := s.Before.Pools[name], s.After.Pools[name]
 	if was == nil || is == nil {
 		return false, false
 	}
@@ -30,8 +32,8 @@ func (c *comparison) drifts(name string) (all, part bool) {
 	if was.Hash() != is.Hash() {
 		reaches = every
 	}
-	reaches = max(reaches, c.narrowed(was, is))
-	if old, class := c.before.class(was), c.after.class(is); old != nil && class != nil {
+	reaches = max(reaches, s.narrowed(was, is))
+	if old, class := s.Before.Class(was), s.After.Class(is); old != nil && class != nil {
 		if old.Hash(nil) != class.Hash(nil) {
 			reaches = every
 		}
@@ -84,7 +86,7 @@ func chosen[T any](old, terms []T, id func(T) string, together bool) extent {
 
 // narrowed is what other requirements reach: the nodes that the pool may have
 // bought before and that they no longer allow.
-func (c *comparison) narrowed(was, is *karpv1.NodePool) extent {
+func (s *Step) narrowed(was, is *karpv1.NodePool) extent {
 	var wanted []karpv1.NodeSelectorRequirementWithMinValues
 	for _, r := range is.Spec.Template.Spec.Requirements {
 		if !slices.ContainsFunc(was.Spec.Template.Spec.Requirements, func(old karpv1.NodeSelectorRequirementWithMinValues) bool {
@@ -96,13 +98,13 @@ func (c *comparison) narrowed(was, is *karpv1.NodePool) extent {
 	if len(wanted) == 0 {
 		return none
 	}
-	stock, ok := c.before.offerings[was.Name]
+	stock, ok := s.Before.Offerings[was.Name]
 	if !ok {
 		return some // What it bought is not known.
 	}
-	now, had := scheduling.NewNodeSelectorRequirementsWithMinValues(wanted...), wants(was)
+	now, had := scheduling.NewNodeSelectorRequirementsWithMinValues(wanted...), offerings.Requirements(was)
 	lost, kept := false, false
-	for _, it := range stock.allowed {
+	for _, it := range stock.Allowed {
 		for _, of := range it.Offerings.Available().Compatible(had) {
 			labels := scheduling.NewRequirements(it.Requirements.Values()...)
 			labels.Add(of.Requirements.Values()...)

@@ -1,4 +1,4 @@
-package simulate
+package drift
 
 import (
 	"reflect"
@@ -11,20 +11,20 @@ import (
 
 // discovered is the drift by what AWS finds for a class's selectors, as far as the
 // objects tell it: by ids, AWS need not be asked.
-func (c *comparison) discovered(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) string {
-	if c.imageDrifts(claim, old, class) {
+func (s *Step) discovered(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) string {
+	if s.imageDrifts(claim, old, class) {
 		return amiDrift
 	}
-	if c.groupsDrift(old, class) {
+	if s.groupsDrift(old, class) {
 		return securityGroupDrift
 	}
-	if c.subnetDrifts(claim, old, class) {
+	if s.subnetDrifts(claim, old, class) {
 		return subnetDrift
 	}
 	return ""
 }
 
-func (c *comparison) imageDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) bool {
+func (s *Step) imageDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) bool {
 	if reflect.DeepEqual(old.Spec.AMISelectorTerms, class.Spec.AMISelectorTerms) {
 		return false
 	}
@@ -35,11 +35,11 @@ func (c *comparison) imageDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2N
 	if all && !slices.Contains(ids, claim.Status.ImageID) {
 		return true
 	}
-	c.unknown.addDrift("EC2NodeClass %s: spec.amiSelectorTerms changes, and which images it then selects is known only to AWS: nodes with another image are replaced as well (AMIDrift).", class.Name)
+	s.Unknown.AddDrift("EC2NodeClass %s: spec.amiSelectorTerms changes, and which images it then selects is known only to AWS: nodes with another image are replaced as well (AMIDrift).", class.Name)
 	return false
 }
 
-func (c *comparison) groupsDrift(old, class *awsv1.EC2NodeClass) bool {
+func (s *Step) groupsDrift(old, class *awsv1.EC2NodeClass) bool {
 	if reflect.DeepEqual(old.Spec.SecurityGroupSelectorTerms, class.Spec.SecurityGroupSelectorTerms) {
 		return false
 	}
@@ -49,7 +49,7 @@ func (c *comparison) groupsDrift(old, class *awsv1.EC2NodeClass) bool {
 		has = append(has, group.ID)
 	}
 	if !all || len(has) == 0 {
-		c.unknown.addDrift("EC2NodeClass %s: spec.securityGroupSelectorTerms changes, and which groups it then selects is known only to AWS: if they are others, every node of the class is replaced (SecurityGroupDrift).", class.Name)
+		s.Unknown.AddDrift("EC2NodeClass %s: spec.securityGroupSelectorTerms changes, and which groups it then selects is known only to AWS: if they are others, every node of the class is replaced (SecurityGroupDrift).", class.Name)
 		return false
 	}
 	slices.Sort(ids)
@@ -58,7 +58,7 @@ func (c *comparison) groupsDrift(old, class *awsv1.EC2NodeClass) bool {
 }
 
 // subnetDrifts knows a node's zone only, not its subnet.
-func (c *comparison) subnetDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) bool {
+func (s *Step) subnetDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) bool {
 	if reflect.DeepEqual(old.Spec.SubnetSelectorTerms, class.Spec.SubnetSelectorTerms) {
 		return false
 	}
@@ -78,7 +78,7 @@ func (c *comparison) subnetDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2
 	case all && here > 0 && kept == 0:
 		return true
 	}
-	c.unknown.addDrift("EC2NodeClass %s: spec.subnetSelectorTerms changes, and which subnets it then selects, and which node is in which, is known only to AWS: nodes in others are replaced (SubnetDrift).", class.Name)
+	s.Unknown.AddDrift("EC2NodeClass %s: spec.subnetSelectorTerms changes, and which subnets it then selects, and which node is in which, is known only to AWS: nodes in others are replaced (SubnetDrift).", class.Name)
 	return false
 }
 

@@ -1,4 +1,6 @@
-package simulate
+// Package offerings has what NodePools can buy: instance types as the AWS provider's own code makes
+// them of the catalog, with the overlays that Karpenter's controller applies, and their prices.
+package offerings
 
 import (
 	"context"
@@ -18,125 +20,135 @@ import (
 
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/catalog/ec2info"
+	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
 )
 
-// offeringCatalog is what can be bought in the region, made of the catalog by the AWS
+// Catalog is what can be bought in the region, made of the catalog by the AWS
 // provider's own code.
-type offeringCatalog struct {
-	region   string
-	types    *catalog.Catalog
-	unknown  unknowns
+type Catalog struct {
+	region string
+	// Types are the catalog that it is made of.
+	Types    *catalog.Catalog
+	unknown  fleet.Unknowns
 	resolver *instancetype.DefaultResolver
 	// instanceTypes are by what of a class decides about them, cache has what
 	// pools can buy by what decides about that.
 	instanceTypes map[string][]*cloudprovider.InstanceType
-	cache         map[string]poolOfferings
+	cache         map[string]Pool
 	// guessed are the zones taken for those of classes whose subnets are not known.
 	guessed map[string][]string
 }
 
-// poolOfferings is what one pool can buy.
-type poolOfferings struct {
-	// all are the types with overlays applied, allowed those among them that the
-	// pool's requirements let it buy, offers what these are sold at.
-	all, allowed []*cloudprovider.InstanceType
-	offers       []offer
-	// unpriced are the types that would be among allowed if the catalog had a price
+// Fleet is a fleet with what its pools can buy.
+type Fleet struct {
+	*fleet.Fleet
+	// Offerings are by pool, overlays applied.
+	Offerings map[string]Pool
+}
+
+// Pool is what one NodePool can buy.
+type Pool struct {
+	// All are the types with overlays applied, Allowed those among them that the
+	// pool's requirements let it buy, Offers what these are sold at.
+	All, Allowed []*cloudprovider.InstanceType
+	Offers       []Offer
+	// unpriced are the types that would be among Allowed if the catalog had a price
 	// of them, without which Karpenter buys nothing.
 	unpriced []string
 	// overlaid says by type what overlays change.
 	overlaid map[string]string
 }
 
-// same reports whether overlays change the same in both.
-func (s poolOfferings) same(other poolOfferings) bool {
+// Same reports whether overlays change the same in both.
+func (s Pool) Same(other Pool) bool {
 	return maps.Equal(s.overlaid, other.overlaid)
 }
 
-// newOfferingCatalog fails with a panic when the context has no options, so that this is not
+// NewCatalog makes the catalog of a region, and adds to unknown what it has no prices of. It fails with a panic when the context has no options, so that this is not
 // taken for the mistake of some class.
-func newOfferingCatalog(ctx context.Context, region string, types *catalog.Catalog, unknown unknowns) (*offeringCatalog, error) {
+func NewCatalog(ctx context.Context, region string, types *catalog.Catalog, unknown fleet.Unknowns) (*Catalog, error) {
 	all := types.Types()
 	if len(all) == 0 {
 		return nil, fmt.Errorf("the catalog is empty: load one with catalog.Load")
 	}
 	if _, err := types.OnDemand(region, all[0].Name); err != nil {
-		unknown.add("Region %s: the catalog has no prices of it, so that costs are left out.", region)
+		unknown.Add("Region %s: the catalog has no prices of it, so that costs are left out.", region)
 	}
-	m := &offeringCatalog{
-		region: region, types: types, unknown: unknown, resolver: instancetype.NewDefaultResolver(region),
-		instanceTypes: map[string][]*cloudprovider.InstanceType{}, cache: map[string]poolOfferings{}, guessed: map[string][]string{},
+	m := &Catalog{
+		region: region, Types: types, unknown: unknown, resolver: instancetype.NewDefaultResolver(region),
+		instanceTypes: map[string][]*cloudprovider.InstanceType{}, cache: map[string]Pool{}, guessed: map[string][]string{},
 	}
 	m.resolver.Resolve(ctx, ec2info.Of(all[0]), nil, &awsv1.EC2NodeClass{})
 	return m, nil
 }
 
-// offerings fills in what each pool of the fleet can buy.
-func (m *offeringCatalog) resolve(ctx context.Context, f *fleet) error {
+// Resolve returns the fleet with what each of its pools can buy. An error is that of the context,
+// or of Karpenter's controller of overlays.
+func (m *Catalog) Resolve(ctx context.Context, f *fleet.Fleet) (*Fleet, error) {
 	plain := map[string][]*cloudprovider.InstanceType{}
-	for name, pool := range f.pools {
-		class := f.class(pool)
+	for name, pool := range f.Pools {
+		class := f.Class(pool)
 		if class == nil {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, err
 		}
 		made, err := m.of(ctx, class)
 		if err != nil {
-			m.unknown.add("EC2NodeClass %s: what its nodes hold cannot be reckoned: %v.", class.Name, err)
+			m.unknown.Add("EC2NodeClass %s: what its nodes hold cannot be reckoned: %v.", class.Name, err)
 			continue
 		}
 		plain[name] = made
 	}
 	overlaid, err := applyOverlays(ctx, f, plain, m.unknown)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	f.offerings = map[string]poolOfferings{}
+	out := &Fleet{Fleet: f, Offerings: map[string]Pool{}}
 	for name, all := range overlaid {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, err
 		}
-		f.offerings[name] = m.offeringsOf(f, name, all, differences(plain[name], all))
+		out.Offerings[name] = m.offeringsOf(f, name, all, differences(plain[name], all))
 	}
-	return nil
+	return out, nil
 }
 
 // offeringsOf is what a pool can buy of all types. Many pools can buy the same, and most
 // pools the same before and after.
-func (m *offeringCatalog) offeringsOf(f *fleet, name string, all []*cloudprovider.InstanceType, overlaid map[string]string) poolOfferings {
-	pool, class := f.pools[name], f.class(f.pools[name])
+func (m *Catalog) offeringsOf(f *fleet.Fleet, name string, all []*cloudprovider.InstanceType, overlaid map[string]string) Pool {
+	pool, class := f.Pools[name], f.Class(f.Pools[name])
 	zones, _ := m.zones(class)
 	// These are plain values, which always marshal.
 	key, _ := json.Marshal([]any{m.key(class, zones), overlaid, pool.Spec.Template.Spec.Requirements, pool.Spec.Template.Labels})
 	out, ok := m.cache[string(key)]
 	if !ok {
-		out = poolOfferings{all: all, overlaid: overlaid}
-		wanted := wants(pool)
+		out = Pool{All: all, overlaid: overlaid}
+		wanted := Requirements(pool)
 		for _, it := range all {
 			if it.Requirements.Intersects(wanted) != nil {
 				continue
 			}
 			if sold := it.Offerings.Available().Compatible(wanted); len(sold) > 0 {
-				out.allowed = append(out.allowed, it)
-				out.offers = append(out.offers, m.priced(it, sold)...)
-			} else if t, _ := m.types.Lookup(it.Name); t.OnDemandUSD == 0 && len(it.Offerings.Compatible(wanted)) > 0 &&
+				out.Allowed = append(out.Allowed, it)
+				out.Offers = append(out.Offers, m.priced(it, sold)...)
+			} else if t, _ := m.Types.Lookup(it.Name); t.OnDemandUSD == 0 && len(it.Offerings.Compatible(wanted)) > 0 &&
 				compatibility.IsCompatibleWithNodeClass(ec2info.Of(t), class, nil) {
 				out.unpriced = append(out.unpriced, it.Name)
 			}
 		}
 		m.cache[string(key)] = out
 	}
-	if len(out.allowed) == 0 && len(out.unpriced) > 0 {
-		m.unknown.add("NodePool %s: the catalog has no price of %s, and without a price Karpenter starts no node: whether it has one in region %s is not known.", name, strings.Join(out.unpriced, ", "), m.region)
+	if len(out.Allowed) == 0 && len(out.unpriced) > 0 {
+		m.unknown.Add("NodePool %s: the catalog has no price of %s, and without a price Karpenter starts no node: whether it has one in region %s is not known.", name, strings.Join(out.unpriced, ", "), m.region)
 	}
 	return out
 }
 
 // of makes the instance types for a class. The provider's code panics over some
 // mistakes, such as a kubelet quantity that is none; these are errors here.
-func (m *offeringCatalog) of(ctx context.Context, class *awsv1.EC2NodeClass) (out []*cloudprovider.InstanceType, err error) {
+func (m *Catalog) of(ctx context.Context, class *awsv1.EC2NodeClass) (out []*cloudprovider.InstanceType, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			out, err = nil, fmt.Errorf("%v", p)
@@ -152,7 +164,7 @@ func (m *offeringCatalog) of(ctx context.Context, class *awsv1.EC2NodeClass) (ou
 	if made, ok := m.instanceTypes[key]; ok {
 		return made, nil
 	}
-	for _, t := range m.types.Types() {
+	for _, t := range m.Types.Types() {
 		info := ec2info.Of(t)
 		if it := m.resolver.Resolve(ctx, info, zones, class); it != nil {
 			fits := compatibility.IsCompatibleWithNodeClass(info, class, nil)
@@ -165,14 +177,18 @@ func (m *offeringCatalog) of(ctx context.Context, class *awsv1.EC2NodeClass) (ou
 }
 
 // key is what of a class decides about instance types.
-func (m *offeringCatalog) key(class *awsv1.EC2NodeClass, zones []string) string {
+func (m *Catalog) key(class *awsv1.EC2NodeClass, zones []string) string {
 	// These are plain structs, which always marshal.
 	more, _ := json.Marshal([]any{class.Spec.CPUOptions, class.Spec.PlacementGroupSelector, zones})
 	return m.resolver.CacheKey(class) + string(more)
 }
 
+// GuessedZones are the zones taken for those of a class whose subnets are not known, nil where
+// they are.
+func (m *Catalog) GuessedZones(class string) []string { return m.guessed[class] }
+
 // zones are those of the class's subnets, or the region's usual ones.
-func (m *offeringCatalog) zones(class *awsv1.EC2NodeClass) (names, ids []string) {
+func (m *Catalog) zones(class *awsv1.EC2NodeClass) (names, ids []string) {
 	for _, subnet := range class.Status.Subnets {
 		if !slices.Contains(names, subnet.Zone) {
 			names, ids = append(names, subnet.Zone), append(ids, subnet.ZoneID)
@@ -195,7 +211,7 @@ func (m *offeringCatalog) zones(class *awsv1.EC2NodeClass) (names, ids []string)
 }
 
 // offerings are the type's in each zone, on demand and spot as EC2 sells it.
-func (m *offeringCatalog) offerings(t catalog.InstanceType, zones, ids []string, available bool) cloudprovider.Offerings {
+func (m *Catalog) offerings(t catalog.InstanceType, zones, ids []string, available bool) cloudprovider.Offerings {
 	var out cloudprovider.Offerings
 	for i, zone := range zones {
 		for _, capacity := range []string{karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot} {
@@ -220,8 +236,8 @@ func (m *offeringCatalog) offerings(t catalog.InstanceType, zones, ids []string,
 
 // rank is the price by which Karpenter chooses: the catalog's, or where the region
 // has none that of us-east-1, which keeps the order.
-func (m *offeringCatalog) rank(t catalog.InstanceType, zone, capacity string) float64 {
-	if price, err := m.price(t.Name, zone, capacity); err == nil {
+func (m *Catalog) rank(t catalog.InstanceType, zone, capacity string) float64 {
+	if price, err := m.Price(t.Name, zone, capacity); err == nil {
 		return price.USDPerHour
 	}
 	if capacity == karpv1.CapacityTypeSpot {
@@ -230,15 +246,16 @@ func (m *offeringCatalog) rank(t catalog.InstanceType, zone, capacity string) fl
 	return t.OnDemandUSD
 }
 
-// price is the catalog's. Reserved capacity is paid for at the on-demand rate.
-func (m *offeringCatalog) price(name, zone, capacity string) (catalog.Price, error) {
+// Price is the catalog's. Reserved capacity is paid for at the on-demand rate.
+func (m *Catalog) Price(name, zone, capacity string) (catalog.Price, error) {
 	if capacity == karpv1.CapacityTypeSpot {
-		return m.types.SpotEstimate(catalog.Zone{Region: m.region, Name: zone}, name)
+		return m.Types.SpotEstimate(catalog.Zone{Region: m.region, Name: zone}, name)
 	}
-	return m.types.OnDemand(m.region, name)
+	return m.Types.OnDemand(m.region, name)
 }
 
-func wants(pool *karpv1.NodePool) scheduling.Requirements {
+// Requirements are what a NodePool requires of its nodes, by its requirements and its labels.
+func Requirements(pool *karpv1.NodePool) scheduling.Requirements {
 	wanted := scheduling.NewNodeSelectorRequirementsWithMinValues(pool.Spec.Template.Spec.Requirements...)
 	wanted.Add(scheduling.NewLabelRequirements(pool.Spec.Template.Labels).Values()...)
 	return wanted

@@ -1,4 +1,4 @@
-package simulate
+package drift
 
 import (
 	"reflect"
@@ -11,18 +11,20 @@ import (
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 )
 
-// changes lists what differs in a pool, in its class and in the overlays.
-func (c *comparison) changes(name string) []provision.Change {
+// Changes lists what differs in a pool, in its class and in the overlays; replaced reports whether
+// any node of the pool is replaced for a reason.
+func (s *Step) Changes(name string, replaced func(reason string) bool) []provision.Change {
 	out := []provision.Change{}
-	was, is := c.before.pools[name], c.after.pools[name]
+	was, is := s.Before.Pools[name], s.After.Pools[name]
 	if was == nil || is == nil {
 		return append(out, provision.Change{Object: "NodePool/" + name})
 	}
-	out = append(out, c.poolChanges(was, is)...)
-	out = append(out, c.classChanges(was, is)...)
-	out = append(out, c.overlayChanges(name)...)
+	out = append(out, s.poolChanges(was, is, replaced)...)
+	out = append(out, s.classChanges(was, is, replaced)...)
+	out = append(out, s.overlayChanges(name)...)
 	slices.SortFunc(out, func(a, b provision.Change) int {
 		return strings.Compare(a.Object+"\x00"+a.Field, b.Object+"\x00"+b.Field)
 	})
@@ -31,7 +33,7 @@ func (c *comparison) changes(name string) []provision.Change {
 
 // poolChanges asks Karpenter's own hash, one field at a time, whether it covers
 // the field's difference.
-func (c *comparison) poolChanges(was, is *karpv1.NodePool) []provision.Change {
+func (s *Step) poolChanges(was, is *karpv1.NodePool, replaced func(reason string) bool) []provision.Change {
 	object := "NodePool/" + is.Name
 	var out []provision.Change
 	each := func(prefix string, of func(*karpv1.NodePool) reflect.Value) {
@@ -43,7 +45,7 @@ func (c *comparison) poolChanges(was, is *karpv1.NodePool) []provision.Change {
 			switch {
 			case mixed.Hash() != was.Hash():
 				change.Reason = nodePoolDrifted
-			case f.name == "requirements" && c.anyFor(is.Name, requirementsDrifted) && c.narrowed(was, is) > none:
+			case f.name == "requirements" && replaced(requirementsDrifted) && s.narrowed(was, is) > none:
 				change.Reason = requirementsDrifted
 			}
 			out = append(out, change)
@@ -64,19 +66,11 @@ func (c *comparison) poolChanges(was, is *karpv1.NodePool) []provision.Change {
 	return out
 }
 
-// anyFor reports whether a node of the pool is replaced for the reason, which is
-// taken for so while no node is known.
-func (c *comparison) anyFor(pool, reason string) bool {
-	return len(c.before.claims[pool]) == 0 || slices.ContainsFunc(c.replaced, func(n provision.Node) bool {
-		return n.Pool == pool && n.Reason == reason
-	})
-}
-
-func (c *comparison) classChanges(was, is *karpv1.NodePool) []provision.Change {
-	old, class := c.before.class(was), c.after.class(is)
+func (s *Step) classChanges(was, is *karpv1.NodePool, replaced func(reason string) bool) []provision.Change {
+	old, class := s.Before.Class(was), s.After.Class(is)
 	if class == nil {
 		name := is.Spec.Template.Spec.NodeClassRef.Name
-		c.unknown.add("NodePool %s: there is no usable EC2NodeClass %s, so that Karpenter starts no nodes for it.", is.Name, name)
+		s.Unknown.Add("NodePool %s: there is no usable EC2NodeClass %s, so that Karpenter starts no nodes for it.", is.Name, name)
 		if old != nil && old.Name == name {
 			return []provision.Change{{Object: "EC2NodeClass/" + name}}
 		}
@@ -97,7 +91,7 @@ func (c *comparison) classChanges(was, is *karpv1.NodePool) []provision.Change {
 		if mixed.Hash(nil) != old.Hash(nil) {
 			change.Reason = nodeClassDrift
 		} else {
-			change.Reason = c.selectorReason(f.name, is.Name, old, class)
+			change.Reason = selectorReason(f.name, old, class, replaced)
 		}
 		out = append(out, change)
 	}
@@ -105,11 +99,11 @@ func (c *comparison) classChanges(was, is *karpv1.NodePool) []provision.Change {
 }
 
 // selectorReason is the drift that a changed selector has caused.
-func (c *comparison) selectorReason(field, pool string, old, class *awsv1.EC2NodeClass) string {
+func selectorReason(field string, old, class *awsv1.EC2NodeClass, replaced func(reason string) bool) string {
 	reason := map[string]string{
 		"amiSelectorTerms": amiDrift, "subnetSelectorTerms": subnetDrift, "securityGroupSelectorTerms": securityGroupDrift,
 	}[field]
-	if reason != "" && c.anyFor(pool, reason) && reselected(old, class) > none {
+	if reason != "" && replaced(reason) && reselected(old, class) > none {
 		return reason
 	}
 	return ""
@@ -117,11 +111,11 @@ func (c *comparison) selectorReason(field, pool string, old, class *awsv1.EC2Nod
 
 // overlayChanges are the overlays that come, go or change and that change what a
 // node of the pool offers or is reckoned to cost.
-func (c *comparison) overlayChanges(pool string) []provision.Change {
-	if c.before.offerings[pool].same(c.after.offerings[pool]) {
+func (s *Step) overlayChanges(pool string) []provision.Change {
+	if s.Before.Offerings[pool].Same(s.After.Offerings[pool]) {
 		return nil
 	}
-	was, is := overlays(c.before), overlays(c.after)
+	was, is := overlays(s.Before), overlays(s.After)
 	var out []provision.Change
 	for name, overlay := range is {
 		old, ok := was[name]
@@ -142,7 +136,7 @@ func (c *comparison) overlayChanges(pool string) []provision.Change {
 	return out
 }
 
-func overlays(f *fleet) map[string]*karpv1alpha1.NodeOverlay {
+func overlays(f *offerings.Fleet) map[string]*karpv1alpha1.NodeOverlay {
 	out := map[string]*karpv1alpha1.NodeOverlay{}
 	for _, overlay := range f.Overlays {
 		out[overlay.Name] = overlay
@@ -185,8 +179,8 @@ func alike(x, y reflect.Value) bool {
 	return equality.Semantic.DeepEqual(x.Interface(), y.Interface())
 }
 
-// causes are the changes behind a drift, as "kind/name field".
-func causes(changes []provision.Change, reason string) []string {
+// Causes are the changes behind a drift, as "kind/name field".
+func Causes(changes []provision.Change, reason string) []string {
 	var out []string
 	for _, ch := range changes {
 		if ch.Reason == reason {

@@ -1,4 +1,4 @@
-package simulate
+package placement
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	nodepools "sigs.k8s.io/karpenter/pkg/utils/nodepool"
 	"sigs.k8s.io/karpenter/pkg/utils/resources"
 
+	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
@@ -33,10 +34,10 @@ type nearness struct {
 // reasons says why no pool has a node for the pod: of the pool that comes closest
 // to what the pod asks for, and of another that comes as close. The scheduler names
 // all pools alike.
-func (f *fleet) reasons(pod *corev1.Pod, err error) string {
+func (f *Simulation) reasons(pod *corev1.Pod, err error) string {
 	var all []nearness
-	for _, pool := range f.sortedPools() {
-		if !nodepools.IsStatic(pool) && f.class(pool) != nil {
+	for _, pool := range f.SortedPools() {
+		if !nodepools.IsStatic(pool) && f.Class(pool) != nil {
 			all = append(all, f.near(pool, pod))
 		}
 	}
@@ -62,9 +63,9 @@ func (n nearness) compare(other nearness) int {
 }
 
 // near compares a pool with what a pod asks for.
-func (f *fleet) near(pool *karpv1.NodePool, pod *corev1.Pod) nearness {
+func (f *Simulation) near(pool *karpv1.NodePool, pod *corev1.Pod) nearness {
 	out := nearness{pool: pool.Name}
-	has, asked := wants(pool), scheduling.NewStrictPodRequirements(pod)
+	has, asked := offerings.Requirements(pool), scheduling.NewStrictPodRequirements(pod)
 	has.Add(scheduling.NewRequirement(karpv1.NodePoolLabelKey, corev1.NodeSelectorOpIn, pool.Name))
 	var label, taint string
 	for _, key := range sortedKeys(asked) {
@@ -88,8 +89,8 @@ func (f *fleet) near(pool *karpv1.NodePool, pod *corev1.Pod) nearness {
 
 // short says of which resource no node of the pool has enough, extended ones first,
 // and of how many of these that the pod asks for the pool has some.
-func (f *fleet) short(pool string, pod *corev1.Pod) (why string, offers int) {
-	types := f.offerings[pool].allowed
+func (f *Simulation) short(pool string, pod *corev1.Pod) (why string, offers int) {
+	types := f.Offerings[pool].Allowed
 	if len(types) == 0 {
 		return "offers no instance type", 0
 	}
@@ -133,12 +134,12 @@ func readable(q resource.Quantity) string {
 }
 
 // limited says that the scheduler found the pool's limits used up.
-func (f *fleet) limited(pool, raw string) string {
+func (f *Simulation) limited(pool, raw string) string {
 	if !strings.Contains(raw, "(NodePool="+pool+")") {
 		return ""
 	}
 	var limits []string
-	list := corev1.ResourceList(f.pools[pool].Spec.Limits)
+	list := corev1.ResourceList(f.Pools[pool].Spec.Limits)
 	for _, name := range workload.SortedNames(list) {
 		limit := list[name]
 		limits = append(limits, limit.String()+" "+string(name))
@@ -163,4 +164,18 @@ func sortedKeys(of scheduling.Requirements) []string {
 	out := of.Keys().UnsortedList()
 	slices.Sort(out)
 	return out
+}
+
+// why cuts a reason to what a person reads.
+func why(reason string) string {
+	text := strings.Join(strings.Fields(reason), " ")
+	const most = 400
+	if len(text) > most {
+		cut := most
+		for cut > 0 && text[cut]&0xC0 == 0x80 {
+			cut--
+		}
+		text = text[:cut] + " …"
+	}
+	return text
 }

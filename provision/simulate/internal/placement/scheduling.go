@@ -1,12 +1,13 @@
-package simulate
+// Package placement finds nodes for pods with Karpenter's own scheduler, and says why a pod gets none.
+package placement
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -17,27 +18,36 @@ import (
 	"sigs.k8s.io/karpenter/pkg/utils/daemonset"
 	nodepools "sigs.k8s.io/karpenter/pkg/utils/nodepool"
 
-	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
+	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
+	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
+
+// Simulation is a fleet in which pods are placed.
+type Simulation struct {
+	*offerings.Fleet
+	// Explain has the reason of a pod that finds no node told by pool; without it the
+	// reason is the scheduler's own.
+	Explain bool
+	// whole is Karpenter's view of all nodes, rest that without those that are gone,
+	// each made when first needed.
+	whole, rest *state.Cluster
+	gone        map[string]bool
+}
 
 // workers is how many candidates the scheduler looks at together.
 const workers = 2
 
-// place lets Karpenter's scheduler find nodes for the pods, with the nodes that
-// are gone left out.
-func (c *comparison) place(ctx context.Context, f *fleet, pending []pendingPod, gone map[string]bool) (map[types.UID]outcome, error) {
-	out := map[types.UID]outcome{}
-	if len(pending) == 0 {
+// Place lets Karpenter's scheduler find nodes for the pods, with the nodes that
+// are gone, by name, left out. The outcomes are by the ids of the pods.
+func (f *Simulation) Place(ctx context.Context, pods []*corev1.Pod, gone map[string]bool) (map[types.UID]Outcome, error) {
+	out := map[types.UID]Outcome{}
+	if len(pods) == 0 {
 		return out, nil
 	}
-	pods := make([]*corev1.Pod, 0, len(pending))
-	for _, s := range pending {
-		pods = append(pods, s.pod)
-	}
-	reader := &snapshotClient{fleet: f, gone: gone}
+	reader := &fleet.SnapshotClient{Fleet: f.Fleet.Fleet, Gone: gone}
 	pools, instanceTypes := f.buyers()
-	cluster, err := f.view(ctx, reader, priceListCloud{types: instanceTypes})
+	cluster, err := f.view(ctx, reader, offerings.CloudProvider{Types: instanceTypes})
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +57,7 @@ func (c *comparison) place(ctx context.Context, f *fleet, pending []pendingPod, 
 	if err != nil {
 		return nil, fmt.Errorf("reading the pods' topology: %w", err)
 	}
-	scheduler := scheduling.NewScheduler(ctx, reader, pools, cluster, nodes, topology, instanceTypes, f.daemons(), noopRecorder{}, f.clock, nil, nil, options...)
+	scheduler := scheduling.NewScheduler(ctx, reader, pools, cluster, nodes, topology, instanceTypes, f.daemons(), noopRecorder{}, f.Clock, nil, nil, options...)
 	results, err := scheduler.Solve(ctx, pods)
 	if err != nil {
 		return nil, fmt.Errorf("scheduling %d pods: %w", len(pods), err)
@@ -55,37 +65,31 @@ func (c *comparison) place(ctx context.Context, f *fleet, pending []pendingPod, 
 	results = results.TruncateInstanceTypes(ctx, scheduling.MaxInstanceTypes)
 	for _, node := range results.NewNodeClaims {
 		for _, pod := range node.Pods {
-			out[pod.UID] = outcome{pool: node.NodePoolName}
+			out[pod.UID] = Outcome{Pool: node.NodePoolName}
 		}
 	}
 	for _, node := range results.ExistingNodes {
 		for _, pod := range node.Pods {
-			out[pod.UID] = outcome{pool: node.Labels()[karpv1.NodePoolLabelKey]}
+			out[pod.UID] = Outcome{Pool: node.Labels()[karpv1.NodePoolLabelKey]}
 		}
 	}
 	told := map[string]string{}
 	for pod, err := range results.PodErrors {
-		// Only of what is after the step the reasons are told.
-		if f != c.after {
-			out[pod.UID] = outcome{why: why(err.Error())}
+		if !f.Explain {
+			out[pod.UID] = Outcome{Why: why(err.Error())}
 			continue
 		}
-		key := shape(pod) + err.Error()
+		key := Shape(pod) + err.Error()
 		if told[key] == "" {
 			told[key] = f.reasons(pod, err)
 		}
-		out[pod.UID] = outcome{why: told[key]}
-	}
-	for _, s := range pending {
-		for _, pod := range s.like {
-			out[pod.UID] = out[s.pod.UID]
-		}
+		out[pod.UID] = Outcome{Why: told[key]}
 	}
 	return out, nil
 }
 
 // options are the scheduler's, as the engine would set them.
-func (f *fleet) options() []scheduling.Options {
+func (f *Simulation) options() []scheduling.Options {
 	out := []scheduling.Options{scheduling.NumConcurrentReconciles(workers), scheduling.DisableReservedCapacityFallback}
 	if f.Cluster.IgnorePreferences {
 		out = append(out, scheduling.IgnorePreferences)
@@ -98,13 +102,13 @@ func (f *fleet) options() []scheduling.Options {
 
 // buyers are the pools from which Karpenter takes nodes for pods, in the order in
 // which it tries them, with what they can buy.
-func (f *fleet) buyers() ([]*karpv1.NodePool, map[string][]*cloudprovider.InstanceType) {
+func (f *Simulation) buyers() ([]*karpv1.NodePool, map[string][]*cloudprovider.InstanceType) {
 	var pools []*karpv1.NodePool
 	instanceTypes := map[string][]*cloudprovider.InstanceType{}
-	for _, pool := range f.sortedPools() {
-		if s, ok := f.offerings[pool.Name]; ok && !nodepools.IsStatic(pool) {
+	for _, pool := range f.SortedPools() {
+		if s, ok := f.Offerings[pool.Name]; ok && !nodepools.IsStatic(pool) {
 			pools = append(pools, pool)
-			instanceTypes[pool.Name] = s.allowed
+			instanceTypes[pool.Name] = s.Allowed
 		}
 	}
 	nodepools.OrderByWeight(pools)
@@ -114,14 +118,14 @@ func (f *fleet) buyers() ([]*karpv1.NodePool, map[string][]*cloudprovider.Instan
 // domains are the instance types from which the scheduler learns over what pods may
 // spread. The types of a pool are in the same zones and know no hosts, so that one
 // of each is enough for all but unusual labels.
-func (f *fleet) domains(instanceTypes map[string][]*cloudprovider.InstanceType, pods []*corev1.Pod) map[string][]*cloudprovider.InstanceType {
+func (f *Simulation) domains(instanceTypes map[string][]*cloudprovider.InstanceType, pods []*corev1.Pod) map[string][]*cloudprovider.InstanceType {
 	out := map[string][]*cloudprovider.InstanceType{}
 	few := usual(pods) && usual(f.Pods)
 	for name, types := range instanceTypes {
 		if few {
 			out[name] = types[:min(len(types), 1)]
 		} else {
-			out[name] = f.offerings[name].all
+			out[name] = f.Offerings[name].All
 		}
 	}
 	return out
@@ -148,13 +152,13 @@ func usual(pods []*corev1.Pod) bool {
 
 // view is the cluster that a simulation starts from. One node more or less, as when
 // Karpenter looks at a single one, is no reason to read everything again.
-func (f *fleet) view(ctx context.Context, reader *snapshotClient, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
+func (f *Simulation) view(ctx context.Context, reader *fleet.SnapshotClient, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
 	made := &f.whole
 	switch {
-	case len(reader.gone) <= 1:
-		reader = &snapshotClient{fleet: f}
-	case !maps.Equal(reader.gone, f.gone):
-		f.rest, f.gone = nil, reader.gone
+	case len(reader.Gone) <= 1:
+		reader = &fleet.SnapshotClient{Fleet: f.Fleet.Fleet}
+	case !maps.Equal(reader.Gone, f.gone):
+		f.rest, f.gone = nil, reader.Gone
 		fallthrough
 	default:
 		made = &f.rest
@@ -170,46 +174,38 @@ func (f *fleet) view(ctx context.Context, reader *snapshotClient, cloud cloudpro
 }
 
 // cluster is Karpenter's own view of the nodes.
-func (f *fleet) cluster(ctx context.Context, reader *snapshotClient, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
-	out := state.NewCluster(f.clock, reader, cloud)
-	for _, claims := range f.claims {
+func (f *Simulation) cluster(ctx context.Context, reader *fleet.SnapshotClient, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
+	out := state.NewCluster(f.Clock, reader, cloud)
+	for _, claims := range f.Claims {
 		for _, claim := range claims {
-			if !reader.gone[claim.Status.NodeName] {
+			if !reader.Gone[claim.Status.NodeName] {
 				out.UpdateNodeClaim(claim.DeepCopy())
 			}
 		}
 	}
 	for _, node := range f.Nodes {
-		if reader.gone[node.Name] {
+		if reader.Gone[node.Name] {
 			continue
 		}
 		// A Node without a provider id is given one there.
-		if err := out.UpdateNode(ctx, asEngineReads(node)); err != nil {
+		if err := out.UpdateNode(ctx, fleet.AsEngineReads(node)); err != nil {
 			return nil, fmt.Errorf("reading node %s: %w", node.Name, err)
 		}
 	}
 	for _, pod := range f.Pods {
-		if pod.Spec.NodeName == "" || reader.gone[pod.Spec.NodeName] || pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
+		if pod.Spec.NodeName == "" || reader.Gone[pod.Spec.NodeName] || pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
 			continue
 		}
 		// Only what keeps others away must be told one by one; the rest was read
 		// with the nodes. A pod whose node is not there is no concern.
-		_ = out.UpdatePod(ctx, bare(pod))
+		_ = out.UpdatePod(ctx, fleet.WithoutVolumes(pod))
 	}
 	out.SetSynced(true)
 	return out, nil
 }
 
-// asEngineReads is a copy of a Node as the engine's cache returns it to Karpenter, with the
-// GPUs of the capacity annotation.
-func asEngineReads(node *corev1.Node) *corev1.Node {
-	out := node.DeepCopy()
-	startuptaint.WithRecordedCapacity(logr.Discard())(out)
-	return out
-}
-
 // daemons are the pods that every node must hold.
-func (f *fleet) daemons() []*corev1.Pod {
+func (f *Simulation) daemons() []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, set := range f.DaemonSets {
 		pod := daemonset.PodForDaemonSet(set.DeepCopy())
@@ -224,3 +220,29 @@ type noopRecorder struct{}
 
 // Publish does nothing.
 func (noopRecorder) Publish(...events.Event) {}
+
+// Shape is what of a pod the scheduler looks at.
+func Shape(pod *corev1.Pod) string {
+	type container struct {
+		Resources corev1.ResourceRequirements
+		Ports     []corev1.ContainerPort
+		Restart   *corev1.ContainerRestartPolicy
+	}
+	var containers []container
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, one := range list {
+			containers = append(containers, container{one.Resources, one.Ports, one.RestartPolicy})
+		}
+		containers = append(containers, container{})
+	}
+	// These are plain values of the API, which always marshal.
+	text, _ := json.Marshal([]any{
+		pod.Namespace, pod.Spec.NodeSelector, pod.Spec.Affinity, pod.Spec.Tolerations, pod.Spec.TopologySpreadConstraints,
+		pod.Spec.Overhead, pod.Spec.Resources, pod.Spec.ResourceClaims, containers,
+	})
+	return string(text)
+}
+
+// Outcome is what becomes of a pending pod: a node of a pool, of none, or why it gets
+// none.
+type Outcome struct{ Pool, Why string }

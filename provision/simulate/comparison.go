@@ -1,0 +1,28 @@
+package simulate
+
+import (
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate/internal/drift"
+	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
+	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
+	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
+)
+
+// comparison is one Compare at work.
+type comparison struct {
+	before, after *placement.Simulation
+	drift         *drift.Step
+	catalog       *offerings.Catalog
+	unknown       fleet.Unknowns
+	// replaced, drifted and removed are in order.
+	replaced, drifted []provision.Node
+	removed           []provision.Removal
+	found             provision.Fit
+	// successors are what replaced nodes become, by pool, type, zone and capacity
+	// type.
+	successors map[string]*offerings.Offer
+	// fullPools are the sentences about limits, by pool.
+	fullPools map[string]string
+	// managed are pods without an owner that somebody makes again; see alone.
+	managed map[provision.Pod]bool
+}
