@@ -58,5 +58,5 @@ func (c *Cloud) SetQuota(name string, value float64) error {
 func (c *Cloud) ForgetQuota(name string) error {
 	c.account.Lock()
 	defer c.account.Unlock()
-	return c.st.quotas.Forget(name)
+	return c.st.quotas.Unset(name)
 }

@@ -163,7 +163,7 @@ func TestGeneratorTakesAgreeingSourcesAndNamesDisagreements(t *testing.T) {
 		"network cards out of order":           {api: [2]string{`CardIndex": 0, "Max`, `CardIndex": 1, "Max`}, err: "network card 0 has index 1"},
 		"a type that no placement group takes": {api: [2]string{`, "spread"`, ``}, err: "no spread placement group"},
 		"a page without instance types":        {docs: [2]string{"### ", "#### "}, err: "describes no instance type"},
-		"a response that is cut short":                  {api: [2]string{`}]}`, ``}, err: "parsing the API response"},
+		"a response that is cut short":         {api: [2]string{`}]}`, ``}, err: "parsing the API response"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

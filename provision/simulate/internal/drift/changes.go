@@ -31,7 +31,7 @@ func (s *Step) Changes(name string, replaced func(reason string) bool) []provisi
 	return out
 }
 
-// poolChanges asks Karpenter's own hash, one field at a time, whether it covers
+// poolChanges finds out by Karpenter's own hash, one field at a time, whether it covers
 // the field's difference.
 func (s *Step) poolChanges(was, is *karpv1.NodePool, replaced func(reason string) bool) []provision.Change {
 	object := "NodePool/" + is.Name

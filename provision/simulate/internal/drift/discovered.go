@@ -10,7 +10,7 @@ import (
 )
 
 // discovered is the drift by what AWS finds for a class's selectors, as far as the
-// objects tell it: by ids, AWS need not be asked.
+// objects show it: by ids, without a call of AWS.
 func (s *Step) discovered(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) string {
 	if s.imageDrifts(claim, old, class) {
 		return amiDrift
@@ -57,7 +57,7 @@ func (s *Step) groupsDrift(old, class *awsv1.EC2NodeClass) bool {
 	return !slices.Equal(slices.Compact(ids), slices.Compact(has))
 }
 
-// subnetDrifts knows a node's zone only, not its subnet.
+// subnetDrifts has a node's zone only, not its subnet.
 func (s *Step) subnetDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) bool {
 	if reflect.DeepEqual(old.Spec.SubnetSelectorTerms, class.Spec.SubnetSelectorTerms) {
 		return false

@@ -41,7 +41,7 @@ func (s *Step) Now(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
 		return nodeClassDrift
 	}
 	// What Karpenter has found out from AWS is in the condition. What it said about
-	// hashes was just told from the hashes, which may be of another revision.
+	// hashes was just concluded from the hashes, which may be of another revision.
 	found := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted)
 	if found.IsTrue() && !DecidedByHash(found.Reason) {
 		return found.Reason
@@ -79,7 +79,7 @@ func (s *Step) Then(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) string {
 }
 
 // static is the drift that NodePool and NodeClaim tell by themselves, in the order
-// in which Karpenter looks.
+// in which Karpenter checks.
 func static(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
 	if claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey] == karpv1.NodePoolHashVersion {
 		if hash, ok := claim.Annotations[karpv1.NodePoolHashAnnotationKey]; ok && hash != pool.Hash() {
@@ -98,7 +98,7 @@ func static(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
 	return ""
 }
 
-// comparedHash is what comparing two hashes tells.
+// comparedHash is the result of comparing two hashes.
 type comparedHash int
 
 const (

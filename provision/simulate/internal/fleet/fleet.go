@@ -1,5 +1,5 @@
 // Package fleet has the nodes, pods and declared objects of one revision so that they can be
-// looked up, and as Karpenter's code reads them from a cluster.
+// indexed, and as Karpenter's code reads them from a cluster.
 package fleet
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
-// Fleet is a provision.Fleet that can be looked up in.
+// Fleet is a provision.Fleet with indexes.
 type Fleet struct {
 	provision.Fleet
 	// Clock stands still at the fleet's time.

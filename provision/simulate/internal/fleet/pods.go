@@ -15,7 +15,7 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
-// PendingPods are the pods that have no node and want one.
+// PendingPods are the pods that have no node and need one.
 func (f *Fleet) PendingPods() []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range f.Pods {

@@ -14,7 +14,7 @@ import (
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 )
 
-// SnapshotClient is a fleet as Karpenter's code reads a cluster. It knows the kinds that
+// SnapshotClient is a fleet as Karpenter's code reads a cluster. It has the kinds that
 // are read while pods are scheduled; every other kind is empty. Nothing can be
 // written through it: methods that are not here are nil, and Compare turns what
 // follows into an error.
@@ -84,7 +84,7 @@ func (m *SnapshotClient) pods(options *client.ListOptions) []corev1.Pod {
 	return out
 }
 
-// Status takes what Karpenter says of overlays.
+// Status takes what Karpenter reports of overlays.
 func (m *SnapshotClient) Status() client.SubResourceWriter { return statuses{client: m} }
 
 // statuses keeps the reason of a refused overlay and forgets all else.
@@ -93,7 +93,7 @@ type statuses struct {
 	client *SnapshotClient
 }
 
-// Patch looks at the object as it is to become.
+// Patch takes the object as it is to become.
 func (s statuses) Patch(_ context.Context, object client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
 	overlay, ok := object.(*karpv1alpha1.NodeOverlay)
 	if !ok {

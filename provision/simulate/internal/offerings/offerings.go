@@ -55,7 +55,7 @@ type Pool struct {
 	// unpriced are the types that would be among Allowed if the catalog had a price
 	// of them, without which Karpenter buys nothing.
 	unpriced []string
-	// overlaid says by type what overlays change.
+	// overlaid is what overlays change, by type.
 	overlaid map[string]string
 }
 
@@ -261,7 +261,7 @@ func Requirements(pool *karpv1.NodePool) scheduling.Requirements {
 	return wanted
 }
 
-// differences tells by type what overlays change of it.
+// differences is what overlays change of it, by type.
 func differences(plain, overlaid []*cloudprovider.InstanceType) map[string]string {
 	out := map[string]string{}
 	for i, it := range overlaid {

@@ -20,19 +20,19 @@ import (
 // mostReasons is of how many pools it is said why they have no node for a pod.
 const mostReasons = 2
 
-// nearness is how close a pool comes to what a pod asks for.
+// nearness is how close a pool comes to what a pod requests.
 type nearness struct {
 	pool string
-	// misses are labels that the pod asks for and the pool has not, offers the
-	// extended resources it asks for and the pool has, bears and loathes the pool's
+	// misses are labels that the pod requires and the pool has not, offers the
+	// extended resources it requests and the pool has, bears and loathes the pool's
 	// taints that it does and does not tolerate.
 	misses, offers, bears, untolerated int
-	// why is the first thing in the way, empty when only the scheduler knows.
+	// why is the first thing in the way, empty when only the scheduler has the reason.
 	why string
 }
 
-// reasons says why no pool has a node for the pod: of the pool that comes closest
-// to what the pod asks for, and of another that comes as close. The scheduler names
+// reasons are why no pool has a node for the pod: of the pool that comes closest
+// to what the pod requests, and of another that comes as close. The scheduler names
 // all pools alike.
 func (f *Simulation) reasons(pod *corev1.Pod, err error) string {
 	var all []nearness
@@ -62,7 +62,7 @@ func (n nearness) compare(other nearness) int {
 	return cmp.Or(cmp.Compare(n.misses, other.misses), cmp.Compare(other.offers, n.offers))
 }
 
-// near compares a pool with what a pod asks for.
+// near compares a pool with what a pod requests.
 func (f *Simulation) near(pool *karpv1.NodePool, pod *corev1.Pod) nearness {
 	out := nearness{pool: pool.Name}
 	has, asked := offerings.Requirements(pool), scheduling.NewStrictPodRequirements(pod)
@@ -87,8 +87,8 @@ func (f *Simulation) near(pool *karpv1.NodePool, pod *corev1.Pod) nearness {
 	return out
 }
 
-// short says of which resource no node of the pool has enough, extended ones first,
-// and of how many of these that the pod asks for the pool has some.
+// short is of which resource no node of the pool has enough, extended ones first,
+// and of how many of these that the pod requests the pool has some.
 func (f *Simulation) short(pool string, pod *corev1.Pod) (why string, offers int) {
 	types := f.Offerings[pool].Allowed
 	if len(types) == 0 {
@@ -133,7 +133,7 @@ func readable(q resource.Quantity) string {
 	return q.String()
 }
 
-// limited says that the scheduler found the pool's limits used up.
+// limited reports that the scheduler found the pool's limits used up.
 func (f *Simulation) limited(pool, raw string) string {
 	if !strings.Contains(raw, "(NodePool="+pool+")") {
 		return ""
@@ -147,8 +147,8 @@ func (f *Simulation) limited(pool, raw string) string {
 	return fmt.Sprintf("has no room for another node under its limit of %s", strings.Join(limits, ", "))
 }
 
-// plain is what the scheduler says of one pool where it can be told from what it
-// says of others, without the list of all that the pod asks for.
+// plain is the scheduler's reason for one pool, where it is distinct from those for others,
+// without the list of all that the pod requests.
 func plain(pool, raw string) string {
 	parts := strings.Split(raw, "; ")
 	for _, part := range parts {

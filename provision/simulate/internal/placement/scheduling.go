@@ -1,4 +1,4 @@
-// Package placement finds nodes for pods with Karpenter's own scheduler, and says why a pod gets none.
+// Package placement finds nodes for pods with Karpenter's own scheduler, and explains why a pod gets none.
 package placement
 
 import (
@@ -26,7 +26,7 @@ import (
 // Simulation is a fleet in which pods are placed.
 type Simulation struct {
 	*offerings.Fleet
-	// Explain has the reason of a pod that finds no node told by pool; without it the
+	// Explain gives the reason of a pod that finds no node by pool; without it the
 	// reason is the scheduler's own.
 	Explain bool
 	// whole is Karpenter's view of all nodes, rest that without those that are gone,
@@ -35,7 +35,7 @@ type Simulation struct {
 	gone        map[string]bool
 }
 
-// workers is how many candidates the scheduler looks at together.
+// workers is how many candidates the scheduler evaluates together.
 const workers = 2
 
 // Place lets Karpenter's scheduler find nodes for the pods, with the nodes that
@@ -151,7 +151,7 @@ func usual(pods []*corev1.Pod) bool {
 }
 
 // view is the cluster that a simulation starts from. One node more or less, as when
-// Karpenter looks at a single one, is no reason to read everything again.
+// Karpenter evaluates a single one, is no reason to read everything again.
 func (f *Simulation) view(ctx context.Context, reader *fleet.SnapshotClient, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
 	made := &f.whole
 	switch {
@@ -196,7 +196,7 @@ func (f *Simulation) cluster(ctx context.Context, reader *fleet.SnapshotClient, 
 		if pod.Spec.NodeName == "" || reader.Gone[pod.Spec.NodeName] || pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
 			continue
 		}
-		// Only what keeps others away must be told one by one; the rest was read
+		// Only what keeps others away must be listed one by one; the rest was read
 		// with the nodes. A pod whose node is not there is no concern.
 		_ = out.UpdatePod(ctx, fleet.WithoutVolumes(pod))
 	}
@@ -221,7 +221,7 @@ type noopRecorder struct{}
 // Publish does nothing.
 func (noopRecorder) Publish(...events.Event) {}
 
-// Shape is what of a pod the scheduler looks at.
+// Shape is what of a pod the scheduler reads.
 func Shape(pod *corev1.Pod) string {
 	type container struct {
 		Resources corev1.ResourceRequirements

@@ -12,8 +12,8 @@ import (
 
 // Delays are the times that AWS takes.
 type Delays struct {
-	// Response is the way of every answer over the network. With none, a client
-	// on loopback can get an answer before it is done with its own request;
+	// Response is the way of every response over the network. With none, a client
+	// on loopback can get a response before it is done with its own request;
 	// the AWS SDK then breaks its connection now and then, and retries.
 	Response  time.Duration
 	Fleet     time.Duration // CreateFleet, before the instances exist
@@ -25,7 +25,7 @@ type Delays struct {
 	Update    time.Duration // an EKS update, from its request to its end
 }
 
-// Clock tells the time and calls back. Time goes by only through it, so a test
+// Clock has the time and calls back. Time goes by only through it, so a test
 // may hold and turn it.
 type Clock interface {
 	Now() time.Time
@@ -47,7 +47,7 @@ type Account struct {
 	made    int // identifiers so far
 }
 
-// Partition is the first word of an ARN after arn.
+// Partition is the first part of an ARN after arn.
 func (a *Account) Partition() string {
 	switch {
 	case strings.HasPrefix(a.Region, "cn-"):
@@ -75,12 +75,12 @@ func (a *Account) GlobalARN(service, resource string) string {
 }
 
 // Caller is the ARN of whoever signs with an access key. His session is named
-// after it, so that two callers are told apart.
+// after it, so that two callers differ.
 func (a *Account) Caller(accessKeyID string) string {
 	return a.GlobalARN("sts", "assumed-role/sandbox/"+strings.ToLower(accessKeyID))
 }
 
-// NewID makes the next identifier with that prefix. They look like AWS's, and
+// NewID makes the next identifier with that prefix. They have the form of AWS's, and
 // the same history gives the same ones.
 func (a *Account) NewID(prefix string) string {
 	sum := a.next(prefix)

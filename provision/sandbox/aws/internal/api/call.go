@@ -27,7 +27,7 @@ type Call struct {
 	Dry    bool            // a dry run
 	Now    time.Time       // when the operation began
 	Gone   <-chan struct{} // closed once the caller waits no longer
-	Params string          // what was asked, without user data
+	Params string          // what was requested, without user data
 	// Launched are the ids of the instances that the call has made.
 	Launched []string
 }
@@ -128,7 +128,7 @@ func (in *Call) Window(names []string, token string, n int) (rows []string, next
 	return rows, next, nil
 }
 
-// Row is a row of an answer in XML with a key that orders it and never changes,
+// Row is a row of a response in XML with a key that orders it and never changes,
 // so that pages stay right while rows come and go.
 type Row struct {
 	Key     string

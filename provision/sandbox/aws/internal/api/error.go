@@ -24,7 +24,7 @@ func Refuse(code, format string, args ...any) error {
 	return NewError(http.StatusBadRequest, code, fmt.Sprintf(format, args...))
 }
 
-// ErrDryRun is what EC2 answers to a dry run that would have succeeded.
+// ErrDryRun is what EC2 returns for a dry run that would have succeeded.
 func ErrDryRun() error {
 	return NewError(http.StatusPreconditionFailed, "DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
 }

@@ -15,11 +15,11 @@ type Operation struct {
 	Run      func(*Call) (any, error)
 }
 
-// Authorization says what a call asks of IAM: which actions, on what. There is
-// one for every operation that is played, empty only where AWS asks for nothing.
+// Authorization is what a call requires of IAM: which actions, on what. There is
+// one for every operation that is played, empty only where AWS requires nothing.
 type Authorization func(*Call) []AuthorizationRequest
 
-// AuthorizationRequest is one thing that a call asks of IAM.
+// AuthorizationRequest is one action that a call requires of IAM.
 type AuthorizationRequest struct {
 	Action, Resource string
 	Tags             map[string]string   // of the resource, where it exists
@@ -39,12 +39,12 @@ type Table struct {
 	Required map[string][]string
 }
 
-// Anything asks for an action that knows no resources.
+// Anything requires an action that has no resources.
 func Anything(action string) Authorization {
 	return func(*Call) []AuthorizationRequest { return []AuthorizationRequest{{Action: action, Resource: "*"}} }
 }
 
-// AlsoTags asks a second time, for an action that tags, where a request also tags
+// AlsoTags requires a second action, for an action that tags, where a request also tags
 // what it makes.
 func (q AuthorizationRequest) AlsoTags(action string) []AuthorizationRequest {
 	if len(q.Given) == 0 {

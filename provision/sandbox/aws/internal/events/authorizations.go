@@ -29,7 +29,7 @@ type names struct {
 	Targets                 []target
 }
 
-// ofRule asks about the rule that the request names, by name or by ARN.
+// ofRule is a request for the rule that the request names, by name or by ARN.
 func (svc *Service) ofRule(in *api.Call) api.AuthorizationRequest {
 	var ask names
 	in.Peek(&ask)

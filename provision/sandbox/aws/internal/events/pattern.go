@@ -11,14 +11,14 @@ import (
 )
 
 // pattern is an event pattern: patterns of an object's fields, or what a field
-// may be. Of EventBridge's matchers it knows prefix, anything-but (of plain
+// may be. Of EventBridge's matchers it has prefix, anything-but (of plain
 // values) and exists, and refuses the others.
 type pattern struct {
 	fields map[string]pattern
 	anyOf  []matcher
 }
 
-// matcher tells whether a field's value is right; there is false for a field
+// matcher reports whether a field's value is right; there is false for a field
 // that the event does not have.
 type matcher func(value any, there bool) bool
 
@@ -130,7 +130,7 @@ func readExpression(kind string, operand any) (matcher, error) {
 	return nil, fmt.Errorf("unrecognized match type %s: it is not played here", kind)
 }
 
-// matches tells whether the event, or the part of it that the pattern is for,
+// matches reports whether the event, or the part of it that the pattern is for,
 // is right. Of a field with several values one must be.
 func (p pattern) matches(value any, there bool) bool {
 	if p.fields != nil {

@@ -182,7 +182,7 @@ func (svc *Service) describeRule(in *api.Call) (any, error) {
 	return out, nil
 }
 
-// listing is how EventBridge's lists are asked for.
+// listing is how EventBridge's lists are requested.
 type listing struct {
 	EventBusName, NextToken string
 	Limit                   *int

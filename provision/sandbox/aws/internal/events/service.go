@@ -91,7 +91,7 @@ func (svc *Service) Publish(now time.Time, e Event) {
 }
 
 // deliver sends an event to a target, or to its queue of dead letters. As on
-// AWS nobody is told when neither is there and lets EventBridge in.
+// AWS reports nothing when neither is there and lets EventBridge in.
 func (svc *Service) deliver(r *rule, t target, body string, now time.Time) {
 	if !svc.queues.Deliver(t.ARN, svc.ruleARN(r.name), t.form(body), now) && t.Dead != nil {
 		svc.queues.Deliver(t.Dead.ARN, svc.ruleARN(r.name), body, now)

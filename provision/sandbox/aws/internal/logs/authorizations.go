@@ -17,7 +17,7 @@ func (svc *Service) authorizations() map[string]api.Authorization {
 	return out
 }
 
-// ofLogGroup asks about the log group that the request names, by name or by
+// ofLogGroup is a request for the log group that the request names, by name or by
 // ARN.
 func (svc *Service) ofLogGroup(in *api.Call) api.AuthorizationRequest {
 	var ask struct {

@@ -1,11 +1,11 @@
-// Package query reads the requests and writes the answers of the two AWS
+// Package query reads the requests and writes the responses of the two AWS
 // query protocols: ec2query (EC2) and awsquery (IAM, STS). A request is a
-// flat form whose dotted names stand for a tree (Filter.1.Value.2); an answer
+// flat form whose dotted names stand for a tree (Filter.1.Value.2); a response
 // is XML.
 //
-// It refuses what it was not told to expect: Form.Unknown names the first
+// It refuses what it does not expect: Form.Unknown names the first
 // parameter that no pattern covers, so that an emulator never passes over a
-// setting in silence. It knows nothing of any service; start with Form.
+// setting in silence. It depends on no service; start with Form.
 package query
 
 import (

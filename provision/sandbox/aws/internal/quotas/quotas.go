@@ -150,10 +150,10 @@ func (svc *Service) Set(name string, value float64) error {
 	return nil
 }
 
-// Forget takes away the value that EC2's quota of that name has in this
+// Unset takes away the value that EC2's quota of that name has in this
 // account: Service Quotas then lists it only among AWS's defaults, as it does
 // with quotas of which the account has used nothing yet.
-func (svc *Service) Forget(name string) error {
+func (svc *Service) Unset(name string) error {
 	if err := Check(name, 0); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ func (svc *Service) authorizations() map[string]api.Authorization {
 	return out
 }
 
-// ofQueue asks about the queue that the request names, by name or by URL.
+// ofQueue is a request for the queue that the request names, by name or by URL.
 func (svc *Service) ofQueue(in *api.Call) api.AuthorizationRequest {
 	var ask struct {
 		QueueName, QueueUrl string

@@ -115,7 +115,7 @@ type sending struct {
 	keys    map[string]string
 }
 
-// allows tells whether the policy lets it: some statement allows and none
+// allows reports whether the policy lets it: some statement allows and none
 // denies. A condition that cannot be judged keeps an Allow from holding and
 // lets a Deny hold.
 func (p *queuePolicy) allows(s sending) bool {
@@ -148,7 +148,7 @@ func (s statement) covers(want sending) bool {
 	return who && act && anyOf(s.Resource, want.queue)
 }
 
-// conditionsMatch tells whether no condition fails; judged is false if one of
+// conditionsMatch reports whether no condition fails; judged is false if one of
 // them uses an operator or a key that is not known here.
 func (s statement) conditionsMatch(keys map[string]string) (hold, judged bool) {
 	hold, judged = true, true

@@ -26,7 +26,7 @@ type message struct {
 	receives int
 }
 
-// changed lets every waiting receiver look again.
+// changed wakes every waiting receiver.
 func (q *queue) changed() {
 	close(q.arrived)
 	q.arrived = make(chan struct{})
@@ -34,19 +34,19 @@ func (q *queue) changed() {
 
 // put adds a message. The caller holds the lock.
 func (q *queue) put(id, body string, now time.Time) {
-	q.forget(now)
+	q.expire(now)
 	q.messages = append(q.messages, &message{id: id, body: body, sent: now, hidden: now.Add(q.seconds("DelaySeconds"))})
 	q.changed()
 }
 
-// forget drops what is too old, so that a queue without a reader stays small.
-func (q *queue) forget(now time.Time) {
+// expire drops what is too old, so that a queue without a reader stays small.
+func (q *queue) expire(now time.Time) {
 	q.messages = slices.DeleteFunc(q.messages, func(m *message) bool { return now.Sub(m.sent) > q.seconds("MessageRetentionPeriod") })
 }
 
 // take hands out up to n visible messages and hides them for so long.
 func (q *queue) take(n int, hide time.Duration, now time.Time) []*message {
-	q.forget(now)
+	q.expire(now)
 	var out []*message
 	for _, m := range q.messages {
 		if len(out) < n && !now.Before(m.hidden) {

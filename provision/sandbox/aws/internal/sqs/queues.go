@@ -161,7 +161,7 @@ func (svc *Service) onQueue(in *api.Call) (*queue, error) {
 	return svc.queueAt(ask.QueueUrl)
 }
 
-// deleteQueue takes the queue away with its messages; who waits for one is told
+// deleteQueue takes the queue away with its messages; who waits for one is notified
 // that it is gone.
 func (svc *Service) deleteQueue(in *api.Call) (any, error) {
 	q, err := svc.onQueue(in)

@@ -54,8 +54,8 @@ type receiveInput struct {
 	ReceiveRequestAttemptId     string
 }
 
-// receiveMessage waits for messages as long as it was asked to. It holds the
-// lock only to look.
+// receiveMessage waits for messages for the time that the request gives. It holds the
+// lock only while it reads the queue.
 func (svc *Service) receiveMessage(in *api.Call) (any, error) {
 	var ask receiveInput
 	if err := in.Into(&ask); err != nil {
