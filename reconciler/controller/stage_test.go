@@ -43,13 +43,15 @@ type place struct {
 	unknown, compared, refused map[string]string
 	// removals is what the deletion of things costs.
 	removals map[string]loss.Removal
-	writes   []string
+	// allowed is how far deletions that were begun were allowed.
+	allowed map[string]*loss.Allowance
+	writes  []string
 	// fullComparisons counts the comparisons in full.
 	fullComparisons int
 }
 
 func newPlace(name string) *place {
-	return &place{name: name, live: map[string]string{}, applied: map[string]string{}, unknown: map[string]string{}, compared: map[string]string{}, refused: map[string]string{}, removals: map[string]loss.Removal{}}
+	return &place{name: name, live: map[string]string{}, applied: map[string]string{}, unknown: map[string]string{}, compared: map[string]string{}, refused: map[string]string{}, removals: map[string]loss.Removal{}, allowed: map[string]*loss.Allowance{}}
 }
 
 func at(world, name string) state.Key {
@@ -89,6 +91,7 @@ func (p *place) Observe(_ context.Context, wanted state.Set) (state.Set, error) 
 	}
 	for _, i := range wanted.Items() {
 		names[i.Key.Name] = true
+		delete(p.allowed, i.Key.Name)
 	}
 	var items []state.Item
 	for name := range names {
@@ -101,6 +104,7 @@ func (p *place) Observe(_ context.Context, wanted state.Set) (state.Set, error) 
 			continue
 		}
 		i := p.item(name, p.live[name])
+		i.Allowed = p.allowed[name]
 		if _, exists := p.live[name]; !exists {
 			i.Object = nil
 		}
@@ -131,6 +135,9 @@ func (p *place) Correct(_ context.Context, c plan.Change) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	name := c.Key.Name
+	if c.Action == plan.Delete {
+		p.allowed[name] = c.Allowance()
+	}
 	if why := p.refused[name]; why != "" {
 		return errors.New(why)
 	}
@@ -138,6 +145,7 @@ func (p *place) Correct(_ context.Context, c plan.Change) error {
 	if c.Action == plan.Delete {
 		delete(p.live, name)
 		delete(p.applied, name)
+		delete(p.allowed, name)
 		return nil
 	}
 	p.live[name] = c.After.Object["value"].(string)

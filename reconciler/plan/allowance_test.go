@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/confirm"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
@@ -24,9 +26,19 @@ func costing(name string, nodes int, allowed *loss.Allowance) state.Item {
 	return item
 }
 
+// earlier is the digest of a token by which a deletion was allowed before, and quoting a
+// confirmation that quotes it still.
+const earlier = "1"
+
+func quoting() string { return confirm.Scope{}.Token("deletions", earlier) }
+
 func TestAnAllowanceIsWorthWhatItAllowed(t *testing.T) {
 	some := func(nodes int, confirmed bool) *loss.Allowance {
-		return &loss.Allowance{Losses: loss.Counts{"Node": nodes}, Confirmed: confirmed}
+		out := &loss.Allowance{Losses: loss.Counts{"Node": nodes}}
+		if confirmed {
+			out.Digest = earlier
+		}
+		return out
 	}
 	for _, tt := range []struct {
 		name string
@@ -44,7 +56,7 @@ func TestAnAllowanceIsWorthWhatItAllowed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			kept := things("kept", 3)
-			for how, policy := range map[string]plan.Policy{"guard": plan.Guard(50, ""), "losses": plan.ConfirmLosses("")} {
+			for how, policy := range map[string]plan.Policy{"guard": plan.Guard(50, quoting()), "losses": plan.ConfirmLosses(quoting())} {
 				p := plan.Compute(state.NewSet(kept...), state.NewSet(append(kept, tt.item)...), policy)
 				if got := heldCount(p) > 0; got != tt.held {
 					t.Errorf("%s: held %v", how, got)
@@ -105,8 +117,8 @@ func TestAPruneThatIsCutOffAsksForNothingNew(t *testing.T) {
 }
 
 func TestWhatIsRememberedOfADeletionIsWhatWasAllowed(t *testing.T) {
-	three := &loss.Allowance{Losses: loss.Counts{"Node": 3}, Confirmed: true}
-	many := &loss.Allowance{Losses: loss.Counts{"Node": 60}, Confirmed: true} // a fifth more than the 50 that were confirmed
+	three := &loss.Allowance{Losses: loss.Counts{"Node": 3}, Digest: earlier}
+	many := &loss.Allowance{Losses: loss.Counts{"Node": 60}, Digest: earlier} // a fifth more than the 50 that were confirmed
 	for _, tt := range []struct {
 		name string
 		item state.Item
@@ -114,18 +126,19 @@ func TestWhatIsRememberedOfADeletionIsWhatWasAllowed(t *testing.T) {
 		want *loss.Allowance
 	}{
 		{"nothing asked: nothing goes with it", costing("x", 0, nil), false, &loss.Allowance{}},
-		{"a person was asked", costing("x", 3, nil), true, three},
+		{"a person was asked", costing("x", 3, nil), true, &loss.Allowance{Losses: three.Losses, Quoted: three.Losses}},
 		{"fewer are left: the first token counts", costing("x", 1, three), false, three},
 		{"a few more than a person was told add up to no more", costing("x", 58, many), false, many},
-		{"many more, which a person was told", costing("x", 90, many), true, &loss.Allowance{Losses: loss.Counts{"Node": 108}, Confirmed: true}},
+		{"many more, which a person was told", costing("x", 90, many), true, &loss.Allowance{Losses: loss.Counts{"Node": 108}, Quoted: loss.Counts{"Node": 90}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			kept := things("kept", 3)
 			compute := func(token string) plan.Plan {
 				return plan.Compute(state.NewSet(kept...), state.NewSet(append(kept, tt.item)...), plan.Guard(50, token))
 			}
-			p := compute("")
+			p := compute(quoting())
 			if tt.say {
+				tt.want.Digest = p.Changes[0].Hold.Tokens()[0].Digest
 				p = compute(deletionsOf(p))
 			}
 			if p.Changes[0].Held() {
@@ -145,9 +158,11 @@ func TestATokenAllowsWhatItSays(t *testing.T) {
 	compute := func(nodes int, token string) plan.Plan {
 		return plan.Compute(state.NewSet(kept...), state.NewSet(append(kept, costing("x", nodes, nil))...), plan.Guard(50, token))
 	}
-	token := deletionsOf(compute(50, ""))
+	asked := compute(50, "")
+	token := deletionsOf(asked)
 	p := compute(58, token)
-	if d := cmp.Diff(&loss.Allowance{Losses: loss.Counts{"Node": 60}, Confirmed: true}, p.Changes[0].Allowance()); d != "" || heldCount(p) > 0 {
+	want := &loss.Allowance{Losses: loss.Counts{"Node": 60}, Digest: asked.Changes[0].Hold.Tokens()[0].Digest, Quoted: loss.Counts{"Node": 58}}
+	if d := cmp.Diff(want, p.Changes[0].Allowance()); d != "" || heldCount(p) > 0 {
 		t.Errorf("held %v, remembered (-want +got):\n%s", holds(p), d)
 	}
 	if heldCount(compute(61, token)) == 0 {
@@ -311,5 +326,64 @@ func TestWhatSeveralDeletionsTakeAlongIsAskedForOnce(t *testing.T) {
 	old[1].Removal = more.Removal("2 nodes go with it")
 	if p := compute(asked.Confirmation()); heldCount(p) != 3 || !strings.HasSuffix(p.Confirmation(), "+2Node") {
 		t.Errorf("with another node %d are held, and it asks for %s", heldCount(p), p.Confirmation())
+	}
+}
+
+// What a person confirmed and is not sent yet can be taken back as it was confirmed.
+func TestADeletionWhoseConfirmationIsTakenBackIsAskedForAgain(t *testing.T) {
+	used := confirm.Scope{}.Use(quoting())
+	many := func(allowed *loss.Allowance) (out []state.Item) {
+		for _, item := range things("old", 12) {
+			item.Allowed = allowed
+			out = append(out, item)
+		}
+		return out
+	}
+	by := func(nodes int) *loss.Allowance {
+		return &loss.Allowance{Losses: loss.Counts{"Node": nodes}, Digest: earlier, Quoted: loss.Counts{"Node": nodes}}
+	}
+	for _, tt := range []struct {
+		name         string
+		old          []state.Item
+		confirmation string
+		in           confirm.Scope
+		held, tokens int
+	}{
+		{name: "the token is quoted", old: []state.Item{costing("x", 3, by(3))}, confirmation: quoting() + "+3Node", tokens: 1},
+		{name: "the token for the engine is quoted", old: []state.Item{costing("x", 3, by(3))}, confirmation: confirm.Scope{}.Token(confirm.Engine, earlier) + "+3Node", tokens: 1},
+		{name: "a token for nodes of that digest is quoted", old: []state.Item{costing("x", 3, by(3))}, confirmation: confirm.Scope{}.Token("nodes", earlier) + "+3Node", held: 1},
+		{name: "the annotation is gone", old: []state.Item{costing("x", 3, by(3))}, held: 1},
+		{name: "it quotes another token", old: []state.Item{costing("x", 3, by(3))}, confirmation: confirm.Scope{}.Token("deletions", "2") + "+3Node", held: 1},
+		{name: "it quotes fewer nodes", old: []state.Item{costing("x", 3, by(3))}, confirmation: quoting() + "+2Node", held: 1},
+		{name: "the token is used up", old: []state.Item{costing("x", 3, by(3))}, confirmation: quoting() + "+3Node", in: used, held: 1},
+		{name: "nothing goes with it any more", old: []state.Item{costing("x", 0, by(3))}, held: 1},
+		{name: "a few that are left of many", old: many(by(0))[:3], held: 3},
+		{name: "of many, the token is quoted", old: many(by(0))[:3], confirmation: quoting(), tokens: 3},
+		{name: "no guard asked for a token", old: []state.Item{costing("x", 0, &loss.Allowance{})}},
+		{name: "nor for many", old: many(&loss.Allowance{})},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			kept := things("kept", 5)
+			for how, policy := range map[string]plan.Policy{"guard": plan.Guard(50, tt.confirmation), "losses": plan.ConfirmLosses(tt.confirmation)} {
+				in := func(p plan.Plan) plan.Plan { p.Scope = tt.in; return p }
+				compute := func(more ...plan.Policy) plan.Plan {
+					return plan.Compute(state.NewSet(kept...), state.NewSet(append(slices.Clone(kept), tt.old...)...), append([]plan.Policy{in}, more...)...)
+				}
+				p := compute(policy)
+				tokens := 0
+				for _, c := range p.Changes {
+					tokens += len(c.Tokens)
+				}
+				if heldCount(p) != tt.held || tokens != tt.tokens {
+					t.Errorf("%s: %d held, %d with a token: %v", how, heldCount(p), tokens, holds(p))
+				}
+				if tt.held == 0 {
+					continue
+				}
+				if again := compute(plan.Guard(50, p.Confirmation())); heldCount(again) > 0 {
+					t.Errorf("%s: confirmed by %s, it waits: %v", how, p.Confirmation(), holds(again))
+				}
+			}
+		})
 	}
 }

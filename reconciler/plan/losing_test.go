@@ -127,4 +127,11 @@ func TestWhatEndsTheEngineHasATokenOfItsOwn(t *testing.T) {
 			}
 		}
 	}
+	// A deletion of the Cluster is recorded as confirmed by that token, so that it can be taken back.
+	asked := compute("", nil, on("1", 5))
+	for _, c := range compute(asked.Confirmation(), nil, on("1", 5)).Changes {
+		if c.Action == plan.Delete && (c.Held() || !c.Allowance().Confirmed()) {
+			t.Errorf("held %v, recorded %+v", c.Held(), c.Allowance())
+		}
+	}
 }

@@ -90,19 +90,22 @@ const pruneFloor = 10
 //
 // A deletion that was allowed before and not carried out goes on, as long as no
 // more goes with it than was allowed. It counts all the same, unless a person
-// confirmed it: what gathers unasked while something fails is asked for together.
+// confirmed it: what gathers unasked while something fails is asked for together. One
+// that a person confirmed goes on as long as confirmation quotes that token, and the
+// token is not used up; else it waits for a confirmation again, whatever goes with it.
 // Deletions that are only reported count for nothing, and neither do things of
 // which nothing is known: that they are there proves no more than that they
 // are gone.
 func Guard(maxPercent int, confirmation string) Policy {
 	return func(p Plan) Plan {
+		p, withdrawn := withdraw(p, confirmation)
 		many := tooManyDeletions(p, maxPercent)
 		return ask(p, confirmation, func(c Change) hold.Reasons {
 			if many == nil || c.begun() || c.Action != Delete {
-				return unconfirmed(c)
+				return unconfirmed(c, withdrawn)
 			}
 			all := hold.Reason{Rule: hold.MaxPrunePercent, Facts: hold.Facts{Deletions: many}}
-			return append(hold.Reasons{all}, unconfirmed(c)...)
+			return append(hold.Reasons{all}, unconfirmed(c, nil)...)
 		})
 	}
 }
@@ -135,13 +138,19 @@ func tooManyDeletions(p Plan, maxPercent int) *hold.Deletions {
 // ConfirmLosses holds each deletion that others go with (see loss.Removal), and each update
 // that loses as much (see Change.Loses), until confirmation quotes their token, and lets the others go on.
 func ConfirmLosses(confirmation string) Policy {
-	return func(p Plan) Plan { return ask(p, confirmation, unconfirmed) }
+	return func(p Plan) Plan {
+		p, withdrawn := withdraw(p, confirmation)
+		return ask(p, confirmation, func(c Change) hold.Reasons { return unconfirmed(c, withdrawn) })
+	}
 }
 
-// unconfirmed is what a deletion, or an update, loses that no person has confirmed.
-func unconfirmed(c Change) hold.Reasons {
+// unconfirmed is what a deletion, or an update, loses that no person has confirmed. A deletion
+// whose confirmation was withdrawn waits also where nothing else goes with it.
+func unconfirmed(c Change, withdrawn map[state.Key]bool) hold.Reasons {
 	rule := hold.DeletionLosses
 	switch {
+	case c.Before.Impact == "" && withdrawn[c.Key]:
+		return hold.Reasons{{Rule: rule, Facts: hold.Facts{Object: c.Key.String(), Detail: "its confirmation was taken back before it was sent"}}}
 	case c.Before.Impact == "":
 		return nil
 	case c.Action == Update:
@@ -209,12 +218,12 @@ func (c Change) endsEngine() bool { return c.Before != nil && c.Before.Losses["E
 // deletion is asked for, or more goes with these. Of what ends the engine it is a digest of the
 // things alone: what they are to be besides may change while the nodes of deleted pools are
 // awaited, and is not what is confirmed.
-func tokenFor(deletions []Change, engine bool) *hold.Token {
+func tokenFor(changes []Change, engine bool) *hold.Token {
 	var removals []loss.Removal
-	for _, c := range deletions {
+	for _, c := range changes {
 		removals = append(removals, c.Before.Removal)
 	}
-	purpose, of := "deletions", subjects(deletions)
+	purpose, of := deletions, subjects(changes)
 	if engine {
 		purpose = confirm.Engine
 		for i := range of {
@@ -231,31 +240,6 @@ func costs(deletions []Change) []loss.Counts {
 		out = append(out, c.Before.Cost())
 	}
 	return out
-}
-
-// begun reports whether the deletion was allowed before, with all that goes with it now.
-func (c Change) begun() bool { return c.Action == Delete && c.Before.Allowed.Covers(c.Before.Cost()) }
-
-// fresh reports whether c is a deletion that no person has confirmed yet. One that
-// was must not ask again because the process died in the middle and what is left
-// hashes differently, but for what has come to go with it since. One that is only
-// reported needs no leave.
-func fresh(c Change) bool {
-	return c.Action == Delete && !c.Standing() && !(c.begun() && c.Before.Allowed.Confirmed)
-}
-
-// Allowance is what is remembered of a deletion that is about to be sent, and by which
-// it is measured when it is: what was allowed before where that covers it, what a person
-// confirmed, or else what goes with it now. Small steps must not add up to more than
-// anybody allowed.
-func (c Change) Allowance() *loss.Allowance {
-	switch {
-	case c.begun() && (c.Confirmed == nil || c.Before.Allowed.Confirmed):
-		return c.Before.Allowed
-	case c.Confirmed != nil:
-		return &loss.Allowance{Losses: c.Confirmed, Confirmed: true}
-	}
-	return &loss.Allowance{Losses: c.Before.Cost()}
 }
 
 // holding sets the reasons on every change for which why gives some and that is not held

@@ -159,11 +159,11 @@ func TestADeletionThatAPersonConfirmedGoesOnUnasked(t *testing.T) {
 		item := state.Item{Key: state.Key{Target: "cluster", Kind: "ConfigMap", Name: fmt.Sprintf("n%02d", i)}, Object: map[string]any{}}
 		item.Impact = "it matters"
 		if i < 15 {
-			item.Allowed = &loss.Allowance{Losses: item.Cost(), Confirmed: true}
+			item.Allowed = &loss.Allowance{Losses: item.Cost(), Digest: earlier}
 		}
 		observed = append(observed, item)
 	}
-	p := plan.Compute(state.Set{}, state.NewSet(observed...), plan.Guard(10, ""))
+	p := plan.Compute(state.Set{}, state.NewSet(observed...), plan.Guard(10, quoting()))
 	held := 0
 	for _, c := range p.Changes {
 		if c.Held() {

@@ -57,10 +57,15 @@ const Uncounted = "Uncounted"
 type Allowance struct {
 	// Losses are how many may go with it.
 	Losses Counts
-	// Confirmed is true where a person quoted the confirmation token for it, and false where
-	// no guard asked for one.
-	Confirmed bool
+	// Digest is that of the confirmation token which a person quoted for it, and Quoted are the
+	// token's losses; both are empty where no guard required one. The allowance is worth no
+	// more than the token, as plan.Guard documents.
+	Digest string
+	Quoted Counts
 }
+
+// Confirmed reports whether a person quoted a confirmation token for it.
+func (a *Allowance) Confirmed() bool { return a != nil && a.Digest != "" }
 
 // Covers reports whether a deletion that costs now so much was allowed. A nil
 // Allowance covers nothing.
@@ -71,7 +76,7 @@ func (a *Allowance) Equal(other *Allowance) bool {
 	if a == nil || other == nil {
 		return a == other
 	}
-	return a.Confirmed == other.Confirmed && maps.Equal(a.Losses, other.Losses)
+	return a.Digest == other.Digest && maps.Equal(a.Losses, other.Losses) && maps.Equal(a.Quoted, other.Quoted)
 }
 
 // Part is a field of the things of one kind, such as a part of the Cluster.

@@ -12,6 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/parallel"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/losses"
 )
@@ -31,7 +32,7 @@ func (o *observation) countLosses(ctx context.Context) {
 	var last, others []liveItem
 	for _, s := range o.orphans {
 		dying[s.item.Key] = true
-		if losses.IsNamespace(s.item.Key) || s.item.Key.Kind == losses.NodeClass {
+		if losses.IsNamespace(s.item.Key) || s.item.Key.Kind == karpenter.NodeClass {
 			last = append(last, s)
 		} else {
 			others = append(others, s)

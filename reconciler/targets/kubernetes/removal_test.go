@@ -143,8 +143,11 @@ func TestWhatWasConfirmedGoesOnForAsMuchAsWasConfirmed(t *testing.T) {
 		t.Fatalf("the deletion is %s: %v", r.Status, r.Err)
 	}
 	b.restart()
-	if p := b.guarded(without, ""); p.Confirmation() != "" {
+	if p := b.guarded(without, first); p.Confirmation() != "" {
 		t.Errorf("what was confirmed is asked for again: %v", p.Reasons())
+	}
+	if p := b.guarded(without, ""); p.Confirmation() != first {
+		t.Errorf("taken back, it asks for %q, not %q", p.Confirmation(), first)
 	}
 	b.make(anotherNode, "karpenter")
 	b.restart()

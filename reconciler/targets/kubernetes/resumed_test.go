@@ -106,11 +106,12 @@ func TestWhatWasConfirmedForOneIncarnationIsAskedForAgainForTheNext(t *testing.T
 	b.make(nodeWithPod, "karpenter")
 	without := b.declare(config, web)
 	b.denying(http.MethodDelete, "/nodepools/"+b.ns)
-	if r := b.run(b.guarded(without, b.guarded(without, "").Confirmation())); r.Status != apply.Failed {
+	first := b.guarded(without, "").Confirmation()
+	if r := b.run(b.guarded(without, first)); r.Status != apply.Failed {
 		t.Fatalf("the deletion is %s: %v", r.Status, r.Err)
 	}
 	b.wire.failing(nil)
-	if p := b.guarded(without, ""); p.Confirmation() != "" {
+	if p := b.guarded(without, first); p.Confirmation() != "" {
 		t.Fatalf("what was confirmed is asked for again: %v", p.Reasons())
 	}
 	b.removeAll(pool)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/targets"
@@ -171,12 +172,13 @@ func goesOn(s *suite) {
 	p = s.plan(rest)
 	s.allows(s.deletes(p, rest, k), loss.Allowance{Losses: s.deletes(p, rest, k).Before.Cost()})
 	// A person allows more, and no later step as much again.
-	allowed := loss.Allowance{Losses: loss.Counts{"Node": 3, "Pod": 7}, Confirmed: true}
+	allowed := loss.Allowance{Losses: loss.Counts{"Node": 3, "Pod": 7}, Digest: "1", Quoted: loss.Counts{"Node": 3, "Pod": 7}}
 	for _, now := range []loss.Counts{allowed.Losses, {"Node": 2}} {
 		for i, c := range p.Changes {
 			before := *c.Before
 			before.Impact, before.Losses = "nodes go with it", now
 			p.Changes[i].Before, p.Changes[i].Confirmed = &before, now
+			p.Changes[i].Tokens = []hold.Token{{Purpose: "deletions", Digest: allowed.Digest, Losses: allowed.Quoted}}
 		}
 		s.begin(p)
 		s.restart()

@@ -61,10 +61,12 @@ type line struct {
 	Allowed *allowed `json:"allowed,omitempty"`
 }
 
-// allowed is how far the object's deletion was allowed.
+// allowed is how far the object's deletion was allowed. Digest took the place of "confirmed", which
+// did not keep by which token: what has that asks again.
 type allowed struct {
-	Losses    loss.Counts `json:"losses,omitempty"`
-	Confirmed bool        `json:"confirmed,omitempty"`
+	Losses loss.Counts `json:"losses,omitempty"`
+	Digest string      `json:"digest,omitempty"`
+	Quoted loss.Counts `json:"quoted,omitempty"`
 }
 
 // subject names the object.

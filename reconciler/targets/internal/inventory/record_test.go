@@ -20,7 +20,7 @@ func records(n int) []Record {
 			Key:     state.Key{Target: "cluster", Group: "apps", Kind: "Deployment", Namespace: fmt.Sprintf("namespace-%d", i%7), Name: fmt.Sprintf("object-%d", i)},
 			Version: "v1", Desired: state.Hash(i), Rebuilt: i%5 == 0,
 			Scope: "somewhere", Wave: i % 4, Policy: "Delete", Reserved: i%2 == 0,
-			Allowed: []*loss.Allowance{nil, {}, {Losses: loss.Counts{"Node": i, "Pod": 2}, Confirmed: true}}[i%3],
+			Allowed: []*loss.Allowance{nil, {}, {Losses: loss.Counts{"Node": i, "Pod": 2}, Digest: state.Hash(i), Quoted: loss.Counts{"Node": i}}}[i%3],
 			Print:   fields.Print{UID: fmt.Sprintf("00000000-0000-0000-0000-%012d", i), Generation: int64(i), Fields: state.Hash(i), Meta: state.Hash(i), Values: state.Hash(i)},
 		}
 	}
@@ -112,7 +112,7 @@ func TestAnOldMarkAllowsNothing(t *testing.T) {
 		`"leaving":true`:                          nil,
 		`"leaving":true,"allowed":null`:           nil,
 		`"allowed":{}`:                            {},
-		`"allowed":{"confirmed":true}`:            {Confirmed: true},
+		`"allowed":{"confirmed":true}`:            {}, // by whatever token
 		`"allowed":{"losses":{"Node":3,"Pod":7}}`: {Losses: loss.Counts{"Node": 3, "Pod": 7}},
 	} {
 		got, _, err := Decode("cluster", `{"format":1,"shards":1,"records":[{"version":"v1","kind":"NodePool","name":"gpu","uid":"u",`+text+`}]}`)
@@ -128,11 +128,12 @@ func TestAnOldMarkAllowsNothing(t *testing.T) {
 func TestAnAllowanceThatChangesIsWritten(t *testing.T) {
 	s := NewStore(nil, Place{Target: "cluster", Prefix: "x"})
 	rec := records(1)[0]
-	for n, allowed := range []*loss.Allowance{{}, {Losses: loss.Counts{"Node": 1}}, {Losses: loss.Counts{"Node": 1}, Confirmed: true}, nil} {
+	for n, allowed := range []*loss.Allowance{{}, {Losses: loss.Counts{"Node": 1}}, {Losses: loss.Counts{"Node": 1}, Digest: "1"}, {Losses: loss.Counts{"Node": 1}, Digest: "1", Quoted: loss.Counts{"Node": 1}}, nil} {
 		for _, changed := range []bool{true, false} {
 			rec.Allowed = nil
 			if allowed != nil {
-				rec.Allowed = &loss.Allowance{Losses: allowed.Losses, Confirmed: allowed.Confirmed}
+				same := *allowed
+				rec.Allowed = &same
 			}
 			s.dirty = false
 			s.Put(rec)

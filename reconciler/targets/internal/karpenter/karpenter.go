@@ -75,22 +75,51 @@ func Claims(ctx context.Context, client *api.Client) (loss.Names, error) {
 	return out, unlessUndefined(ctx, client, of, err)
 }
 
+// Users names what uses an EC2NodeClass: the NodeClaims, and the NodePools but for those that
+// except reports.
+func Users(ctx context.Context, client *api.Client, class string, except func(pool *unstructured.Unstructured) bool) (loss.Names, error) {
+	out := loss.Names{}
+	for _, by := range []struct {
+		kind, resource string
+		path           []string
+	}{{"NodeClaim", "nodeclaims", []string{"spec"}}, {"NodePool", "nodepools", []string{"spec", "template", "spec"}}} {
+		of := resource(by.resource)
+		_, err := client.List(ctx, api.Ref{Resource: of}, "", func(u *unstructured.Unstructured) {
+			ref, _, _ := unstructured.NestedStringMap(u.Object, append(by.path, "nodeClassRef")...)
+			uses := ref["name"] == class && (ref["kind"] == "" || ref["kind"] == NodeClass)
+			if uses && !(by.kind == "NodePool" && except(u)) {
+				out.Add(by.kind, u.GetName())
+			}
+		})
+		if err := unlessUndefined(ctx, client, of, err); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// NodeClass is the kind of the node classes of AWS.
+const NodeClass = "EC2NodeClass"
+
 func resource(name string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: name}
 }
 
-// unlessUndefined forgives that a resource is not served where no
-// CustomResourceDefinition defines it. Where one does, the API server may have started a
-// moment ago, and its objects are there.
+// unlessUndefined forgives that a resource is not served, or may not be listed, where no
+// CustomResourceDefinition defines it: rights are checked first, and the role for the engine is
+// left out where none runs. Where one does, the API server may have started a moment ago, and its
+// objects are there.
 func unlessUndefined(ctx context.Context, client *api.Client, of schema.GroupVersionResource, err error) error {
 	doing := "counting the " + of.Resource
-	if !apierrors.IsNotFound(err) {
+	if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		return api.Refused(doing, err, false)
 	}
 	_, missing := client.Get(ctx, api.Ref{Resource: definitions, Name: of.GroupResource().String()})
 	switch {
 	case apierrors.IsNotFound(missing):
 		return nil
+	case apierrors.IsForbidden(err):
+		return api.Refused(doing, err, false)
 	case missing != nil:
 		return api.Refused(doing, missing, false)
 	}

@@ -47,7 +47,7 @@ type Deletion struct {
 // Counts reports whether it takes requests to find out what goes with an object.
 func (c Counter) Counts(k state.Key, object map[string]any) bool {
 	switch k.Kind {
-	case "CustomResourceDefinition", "Namespace", "NodePool", "NodeClaim", "Node", "Cluster", NodeClass,
+	case "CustomResourceDefinition", "Namespace", "NodePool", "NodeClaim", "Node", "Cluster", karpenter.NodeClass,
 		"PersistentVolumeClaim", "PersistentVolume", "StatefulSet", "Sync":
 		return true
 	}
@@ -111,14 +111,11 @@ func (c Deletion) lostByKind(ctx context.Context, k state.Key, live *unstructure
 		return c.lostNode(ctx, k.Name)
 	case IsCluster(k):
 		return c.lostCluster(ctx, k, live)
-	case k.Kind == NodeClass:
+	case k.Kind == karpenter.NodeClass:
 		return c.lostClass(ctx, k)
 	}
 	return c.lostData(ctx, k, live)
 }
-
-// NodeClass is the kind of the node classes of AWS.
-const NodeClass = "EC2NodeClass"
 
 // IsCluster reports whether an object is a Cluster of Poolwright.
 func IsCluster(k state.Key) bool {
@@ -219,26 +216,16 @@ func (c Deletion) lostCluster(ctx context.Context, k state.Key, live *unstructur
 
 // lostClass reports who uses an EC2NodeClass, beside pools that are deleted too.
 func (c Deletion) lostClass(ctx context.Context, k state.Key) (loss.Removal, error) {
+	lost, err := karpenter.Users(ctx, c.API, k.Name, func(pool *unstructured.Unstructured) bool {
+		return c.DeletedAnyway(state.Key{Target: k.Target, Group: "karpenter.sh", Kind: "NodePool", Name: pool.GetName()}, pool)
+	})
+	if err != nil {
+		return loss.Removal{}, err
+	}
 	var users []string
-	lost := loss.Names{}
-	for _, by := range []struct{ kind, path string }{{"NodeClaim", "spec"}, {"NodePool", "spec.template.spec"}} {
-		kind, ok, err := c.Kinds.Lookup(ctx, schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: by.kind})
-		if err != nil || !ok {
-			return loss.Removal{}, err
-		}
-		_, err = c.API.List(ctx, api.Ref{Resource: kind.GVR()}, "", func(u *unstructured.Unstructured) {
-			path := append(strings.Split(by.path, "."), "nodeClassRef")
-			ref, _, _ := unstructured.NestedStringMap(u.Object, path...)
-			uses := ref["name"] == k.Name && (ref["kind"] == "" || ref["kind"] == k.Kind)
-			if uses && !(by.kind == "NodePool" && c.DeletedAnyway(state.Key{Target: k.Target, Group: kind.Group, Kind: kind.Kind, Name: u.GetName()}, u)) {
-				lost.Add(by.kind, u.GetName())
-			}
-		})
-		if err != nil {
-			return loss.Removal{}, err
-		}
-		if n := len(lost[by.kind]); n > 0 {
-			users = append(users, Count(n, by.kind))
+	for _, kind := range []string{"NodeClaim", "NodePool"} {
+		if n := len(lost[kind]); n > 0 {
+			users = append(users, Count(n, kind))
 		}
 	}
 	if len(users) == 0 {

@@ -1,0 +1,82 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/confirm"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+)
+
+// deletions is the purpose of the tokens for deletions, and updates that lose as much, save for
+// what ends the engine.
+const deletions = "deletions"
+
+// deletes reports whether a token is one that lets deletions pass.
+func deletes(t hold.Token) bool { return t.Purpose == deletions || t.Purpose == confirm.Engine }
+
+// begun reports whether the deletion was allowed before, with all that goes with it now.
+func (c Change) begun() bool { return c.Action == Delete && c.Before.Allowed.Covers(c.Before.Cost()) }
+
+// fresh reports whether c is a deletion that no person has confirmed yet. One that
+// was must not ask again because the process died in the middle and what is left
+// hashes differently, but for what has come to go with it since. One that is only
+// reported needs no leave.
+func fresh(c Change) bool {
+	return c.Action == Delete && !c.Standing() && !(c.begun() && c.Before.Allowed.Confirmed())
+}
+
+// Allowance is what is remembered of a deletion that is about to be sent, and by which
+// it is measured when it is: what was allowed before where that covers it, what a person
+// confirmed, or else what goes with it now. Small steps must not add up to more than
+// anybody allowed.
+func (c Change) Allowance() *loss.Allowance {
+	if c.begun() && (c.Confirmed == nil || c.Before.Allowed.Confirmed()) {
+		return c.Before.Allowed
+	}
+	if c.Confirmed == nil {
+		return &loss.Allowance{Losses: c.Before.Cost()}
+	}
+	out := &loss.Allowance{Losses: c.Confirmed}
+	if i := slices.IndexFunc(c.Tokens, deletes); i >= 0 {
+		out.Digest, out.Quoted = c.Tokens[i].Digest, c.Tokens[i].Losses
+	}
+	return out
+}
+
+// withdraw takes back what a person allowed of deletions that are not done yet by tokens that
+// the confirmation does not quote any more, or that are used up, and returns these deletions.
+// The others that go on by a token have it again: it is not used up before they are made, and
+// who confirms what else waits must not take it back.
+func withdraw(p Plan, confirmation string) (Plan, map[state.Key]bool) {
+	p.Changes = slices.Clone(p.Changes)
+	withdrawn := map[state.Key]bool{}
+	for i, c := range p.Changes {
+		if c.Action != Delete || c.Standing() || !c.Before.Allowed.Confirmed() {
+			continue
+		}
+		token, quoted := allowedBy(*c.Before.Allowed, confirmation, p.Scope)
+		switch {
+		case !quoted:
+			before := *c.Before
+			before.Allowed = nil
+			p.Changes[i].Before, withdrawn[c.Key] = &before, true
+		case c.begun():
+			p.Changes[i].Tokens = append(slices.Clip(c.Tokens), token)
+		}
+	}
+	return p, withdrawn
+}
+
+// allowedBy returns the token by which a person allowed a deletion, and whether the confirmation
+// quotes it. What ends the engine may have ended it since, so the purpose is either.
+func allowedBy(a loss.Allowance, confirmation string, in confirm.Scope) (hold.Token, bool) {
+	token := hold.Token{Digest: a.Digest, Losses: a.Quoted}
+	for _, token.Purpose = range []string{deletions, confirm.Engine} {
+		if _, quoted := token.QuotedBy(confirmation, in); quoted {
+			return token, true
+		}
+	}
+	return token, false
+}
