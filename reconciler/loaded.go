@@ -221,3 +221,18 @@ func (c *contents) activate() {
 		c.declared.Activate()
 	}
 }
+
+// withdraw records that deletions were given up.
+func (l *Loop) withdraw(ctx context.Context, givenUp []state.Key) error {
+	for _, w := range l.targets {
+		of := slices.DeleteFunc(slices.Clone(givenUp), func(k state.Key) bool { return k.Target != w.Name })
+		remembers, ok := w.Target.(targets.Withdrawer)
+		if !ok || len(of) == 0 {
+			continue
+		}
+		if err := remembers.Withdraw(ctx, of...); err != nil {
+			return fmt.Errorf("recording which deletions were given up in %s: %w", w.Name, err)
+		}
+	}
+	return nil
+}

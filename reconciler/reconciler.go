@@ -342,6 +342,11 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 	// What could not be read may well be what would be deleted.
 	unsure := len(problems) > 0 || result.Stale != nil
 	result.Plan = plan.Compute(wanted, observed, l.last.careful(unsure, opts.Policies)...)
+	if applying && !unsure && !l.last.resumed {
+		if err := l.withdraw(ctx, result.Plan.GivenUp(observed)); err != nil {
+			return result, err
+		}
+	}
 	result = consider(ctx, result, opts)
 	l.planned.remember(result)
 	return result, nil

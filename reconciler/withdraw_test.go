@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
 // allowing is a target that stores what is wanted again.
@@ -17,6 +19,10 @@ type allowing struct {
 	fakeTarget
 	order []string
 	err   error
+	// allowed are the names of what it has and was allowed to delete, givenUp those whose
+	// deletion was given up.
+	allowed map[string]bool
+	givenUp []string
 	// deleting are the names of what it began to delete, wanted those of the last Observe or ObserveOnly.
 	deleting, wanted []string
 }
@@ -24,7 +30,14 @@ type allowing struct {
 func (w *allowing) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
 	w.order = append(w.order, "observe")
 	w.record(wanted)
-	return w.fakeTarget.Observe(ctx, wanted)
+	seen, err := w.fakeTarget.Observe(ctx, wanted)
+	items := seen.Items()
+	for i := range items {
+		if w.allowed[items[i].Key.Name] {
+			items[i].Allowed = &loss.Allowance{}
+		}
+	}
+	return state.NewSet(items...), err
 }
 
 func (w *allowing) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
@@ -39,7 +52,11 @@ func (w *allowing) record(wanted state.Set) {
 	}
 }
 
-func (w *allowing) Withdraw(context.Context) error {
+func (w *allowing) Withdraw(_ context.Context, givenUp ...state.Key) error {
+	for _, k := range givenUp {
+		w.givenUp = append(w.givenUp, k.Name)
+		delete(w.allowed, k.Name)
+	}
 	w.order = append(w.order, "withdraw")
 	return w.err
 }
@@ -88,5 +105,36 @@ func TestWhatIsWantedAgainIsStoredBeforeAnythingElseIsDone(t *testing.T) {
 	w.err = errors.New("conflict")
 	if err := run(w, true); !errors.Is(err, w.err) || len(w.objects) > 0 {
 		t.Errorf("it cannot be stored: %v, made %v", err, w.objects)
+	}
+}
+
+// What is not to be pruned any more is not waited for as a deletion; while what is wanted is not
+// completely known, that nothing is deleted proves nothing.
+func TestADeletionThatIsGivenUpIsRecorded(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		policies []plan.Policy
+		problems []state.Problem
+		want     []string
+	}{
+		{"nothing is pruned", []plan.Policy{plan.NoPrune()}, nil, []string{"old"}},
+		{"it is only compared", []plan.Policy{plan.ReportTarget("memory")}, nil, []string{"old"}},
+		{"it is deleted", nil, nil, nil},
+		{"it is held", []plan.Policy{plan.ConfirmLosses("")}, nil, nil},
+		{"a file has a mistake", nil, []state.Problem{{Message: "not a manifest"}}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := &allowing{fakeTarget: fakeTarget{objects: map[string]string{"old": "1", "a": "2"}}, allowed: map[string]bool{"old": true}}
+			wanted := things("a", "2")
+			wanted.Problems = tt.problems
+			revs := revisions{"r1": wanted}
+			loop := reconciler.NewLoop(&source{revision: "r1"}, revs.load, reconciler.NamedTarget{Name: "memory", Target: w})
+			if _, err := loop.RunOnce(t.Context(), reconciler.Options{Policies: tt.policies}); err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(tt.want, w.givenUp, cmpopts.EquateEmpty()); d != "" {
+				t.Errorf("given up (-want +got):\n%s", d)
+			}
+		})
 	}
 }

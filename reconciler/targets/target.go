@@ -59,12 +59,12 @@ type Recorder interface {
 // Withdrawer is the ability of a Target that remembers how far deletions were allowed.
 // What an Observe finds wanted again is allowed no more.
 type Withdrawer interface {
-	// Withdraw stores that right after an Observe by which targets are to be changed:
-	// a process that ends before Begin has observed what the next one may not see. It sends
-	// nothing where nothing was withdrawn.
-	Withdraw(ctx context.Context) error
+	// Withdraw stores that right after an Observe by which targets are to be changed, and
+	// that the deletions of these keys were given up: a process that ends before Begin has
+	// observed what the next one may not. It sends nothing where nothing was withdrawn.
+	Withdraw(ctx context.Context, givenUp ...state.Key) error
 	// Deleting lists the keys of what a run was allowed to delete and is not known to be
-	// gone or wanted again.
+	// gone, wanted again or given up.
 	Deleting(ctx context.Context) ([]state.Key, error)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -319,7 +320,10 @@ func (w *Target) intend(wish desiredState, c plan.Change) {
 }
 
 // Withdraw implements targets.Withdrawer.
-func (w *Target) Withdraw(ctx context.Context) error { return w.store.Save(ctx) }
+func (w *Target) Withdraw(ctx context.Context, givenUp ...state.Key) error {
+	w.store.Withdraw(func(k state.Key) bool { return slices.Contains(givenUp, k) })
+	return w.store.Save(ctx)
+}
 
 // Deleting implements targets.Withdrawer.
 func (w *Target) Deleting(ctx context.Context) ([]state.Key, error) { return w.store.Deleting(ctx) }

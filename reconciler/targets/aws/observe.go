@@ -26,7 +26,7 @@ func (w *Target) Observe(ctx context.Context, wanted state.Set) (state.Set, erro
 	if _, err := w.store.Load(ctx); err != nil {
 		return state.Set{}, err
 	}
-	w.store.Withdraw(wanted)
+	w.store.Withdraw(func(k state.Key) bool { _, again := wanted.Get(k); return again })
 	now := w.turn()
 	asked := w.observable(now.desiredState, wanted)
 	o := w.observation(now.desiredState, asked)

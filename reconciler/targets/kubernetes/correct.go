@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -284,7 +285,10 @@ func (w *Target) intend(c plan.Change) {
 }
 
 // Withdraw implements targets.Withdrawer.
-func (w *Target) Withdraw(ctx context.Context) error { return w.store.Save(ctx) }
+func (w *Target) Withdraw(ctx context.Context, givenUp ...state.Key) error {
+	w.store.Withdraw(func(k state.Key) bool { return slices.Contains(givenUp, k) })
+	return w.store.Save(ctx)
+}
 
 // Deleting implements targets.Withdrawer.
 func (w *Target) Deleting(ctx context.Context) ([]state.Key, error) { return w.store.Deleting(ctx) }

@@ -30,7 +30,7 @@ func (w *Target) Observe(ctx context.Context, wanted state.Set) (state.Set, erro
 	if err != nil {
 		return state.Set{}, err
 	}
-	w.store.Withdraw(wanted)
+	w.store.Withdraw(func(k state.Key) bool { _, again := wanted.Get(k); return again })
 	if err := w.maskIfNeeded(ctx, nil); err != nil {
 		return state.Set{}, err
 	}

@@ -206,6 +206,7 @@ func goesOn(s *suite) {
 		s.Error("a deletion that was taken back while changes are held is taken for allowed")
 	}
 	withdraws(s, rest, k)
+	givesUp(s, rest, k)
 }
 
 // withdraws holds that what was wanted again is known to be so by the next process, also
@@ -230,6 +231,24 @@ func withdraws(s *suite, rest state.Set, k state.Key) {
 		if still := s.deletes(s.plan(rest), rest, k).Before.Allowed != nil; still == withdraw {
 			s.Errorf("%s, the process ends, and the next one takes the deletion for allowed: %v", name, still)
 		}
+	}
+}
+
+// givesUp holds that a deletion that was given up is no more known to be allowed.
+func givesUp(s *suite, rest state.Set, k state.Key) {
+	s.Helper()
+	s.apply(s.plan(s.fixture.Things))
+	s.begin(s.plan(rest))
+	if err := s.target.(targets.Withdrawer).Withdraw(s.Context(), k); err != nil {
+		s.Fatal(err)
+	}
+	s.restart()
+	deleting, err := s.target.(targets.Withdrawer).Deleting(s.Context())
+	if err != nil || slices.Contains(deleting, k) {
+		s.Errorf("the next process lists the deletions %v, %v", deleting, err)
+	}
+	if s.deletes(s.plan(rest), rest, k).Before.Allowed != nil {
+		s.Error("a deletion that was given up is taken for allowed")
 	}
 }
 

@@ -256,13 +256,14 @@ func (s *Store) Forget(k state.Key) {
 	}
 }
 
-// Withdraw forgets how far the deletion of wanted things was allowed: when one is
-// unwanted again, that is another deletion, whether or not anything was written to it.
-func (s *Store) Withdraw(wanted state.Set) {
+// Withdraw drops how far the deletion of things was allowed that are wanted again, or whose
+// deletion was given up: when one is to be deleted again, that is another deletion, whether
+// or not anything was written to it.
+func (s *Store) Withdraw(no func(state.Key) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, r := range s.records {
-		if _, again := wanted.Get(k); again && r.Allowed != nil {
+		if r.Allowed != nil && no(k) {
 			r.Allowed = nil
 			s.records[k], s.dirty = r, true
 		}
