@@ -132,7 +132,7 @@ func (w *Target) counting(deletedAnyway func(state.Key, metav1.Object) bool) cou
 
 // counts reports whether it takes requests to find out what goes with an object.
 func (w *Target) counts(k state.Key, object map[string]any) bool {
-	return w.counter().Counts(k, object) || isDevicePlugin(k) || profileOf(object) != ""
+	return w.counter().Counts(k) || isDevicePlugin(k) || profileOf(object) != ""
 }
 
 // removal is what goes with an object; it is zero for ordinary objects.

@@ -160,14 +160,11 @@ func parts(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const label = "labels: {app.kubernetes.io/part-of: poolwright}"
 	return map[string]string{
-		"Deployment":     controllerDeployment,
-		"ServiceAccount": "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: poolwright, namespace: $HOME}\n",
-		"Namespace":      "apiVersion: v1\nkind: Namespace\nmetadata: {name: $HOME}\n",
-		"ClusterRole":    "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: $NS, " + label + "}\n",
-		"ClusterRoleBinding": "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: $NS, " + label + "}\n" +
-			"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: $NS}\n",
+		"Deployment":               controllerDeployment,
+		"ServiceAccount":           "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: poolwright, namespace: $HOME}\n",
+		"Namespace":                "apiVersion: v1\nkind: Namespace\nmetadata: {name: $HOME}\n",
+		"ClusterRoleBinding":       binding,
 		"CustomResourceDefinition": string(definition),
 	}
 }

@@ -39,8 +39,9 @@ func (c Counter) installed(k state.Key, object map[string]any) bool {
 }
 
 // runsController reports whether the controller, and the engine in it, run by an object: its
-// Deployment, ServiceAccount, rights and namespace, and the definition of Clusters.
-func (c Counter) runsController(k state.Key, object map[string]any) bool {
+// Deployment, ServiceAccount and namespace, and the definition of Clusters. Its rights
+// are known by grants.
+func (c Counter) runsController(k state.Key) bool {
 	switch {
 	case k.Group == "apiextensions.k8s.io" && k.Kind == "CustomResourceDefinition":
 		return k.Name == v1alpha1.GroupVersion.WithResource("clusters").GroupResource().String()
@@ -49,19 +50,35 @@ func (c Counter) runsController(k state.Key, object map[string]any) bool {
 	case k.Group == "apps" && k.Kind == "Deployment", k.Group == "" && k.Kind == "ServiceAccount":
 		return k.Namespace == c.Namespace
 	}
-	return k.Group == "rbac.authorization.k8s.io" && c.installed(k, object)
+	return false
 }
 
 // lostWithController is what goes with an object by which the controller runs: the engine.
 func (c Counter) lostWithController(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
-	if !c.runsController(k, live.Object) {
+	granted := false
+	if isRight(k) {
+		var err error
+		if granted, err = c.grants(ctx, k, live.Object); err != nil {
+			return loss.Removal{AfterNodes: true}, err
+		}
+	}
+	if !granted && !c.runsController(k) {
 		return loss.Removal{}, nil
+	}
+	var itself loss.Removal
+	if granted {
+		itself.Impact = "the controller loses the rights that it has by it"
 	}
 	runs, err := karpenter.Runs(ctx, c.API)
 	if err != nil || !runs {
-		return loss.Removal{AfterNodes: err != nil}, err
+		itself.AfterNodes = err != nil
+		return itself, err
 	}
-	return karpenter.LostEngine(ctx, c.API, "")
+	engine, err := karpenter.LostEngine(ctx, c.API, "")
+	if err != nil {
+		return engine, err
+	}
+	return together([]loss.Removal{itself, engine}), nil
 }
 
 // lostSync is what goes with a Sync: what it follows, and by its deletionPolicy what it

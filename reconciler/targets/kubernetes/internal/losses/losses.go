@@ -45,13 +45,13 @@ type Deletion struct {
 }
 
 // Counts reports whether it takes requests to find out what goes with an object.
-func (c Counter) Counts(k state.Key, object map[string]any) bool {
+func (c Counter) Counts(k state.Key) bool {
 	switch k.Kind {
 	case "CustomResourceDefinition", "Namespace", "NodePool", "NodeClaim", "Node", "Cluster", karpenter.NodeClass,
 		"PersistentVolumeClaim", "PersistentVolume", "StatefulSet", "Sync":
 		return true
 	}
-	return c.runsController(k, object)
+	return isRight(k) || c.runsController(k)
 }
 
 // Removal is what goes with an object, or why its removal needs a second read; it is

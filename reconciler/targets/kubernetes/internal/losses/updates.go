@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -64,6 +65,10 @@ func losingFields() []losingField {
 		{"apps", "StatefulSet", "spec.replicas", int64(1), lower, lostOrdinals},
 		{"apps", "StatefulSet", "spec.ordinals.start", int64(0), changed, lostOrdinals},
 		{"apps", "Deployment", "spec.replicas", int64(1), toZero, lostController},
+		{rbacv1.GroupName, "ClusterRoleBinding", "subjects", nil, changed, lostSubjects},
+		{rbacv1.GroupName, "RoleBinding", "subjects", nil, changed, lostSubjects},
+		{rbacv1.GroupName, "ClusterRole", "rules", nil, changed, lostRules},
+		{rbacv1.GroupName, "Role", "rules", nil, changed, lostRules},
 		{"apiextensions.k8s.io", "CustomResourceDefinition", "spec.versions", nil, changed, lostVersions},
 		{"", "PersistentVolume", "spec.persistentVolumeReclaimPolicy", "Retain", changed, lostVolume},
 	}

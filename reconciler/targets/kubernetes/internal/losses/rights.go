@@ -1,0 +1,120 @@
+package losses
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/component-helpers/auth/rbac/validation"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
+)
+
+// This file is about the rights that the controller has: by bindings whose subjects are
+// ServiceAccounts of its namespace, whatever their labels.
+
+// isRight reports whether an object grants rights.
+func isRight(k state.Key) bool { return k.Group == rbacv1.GroupName }
+
+// grants reports whether the controller has the rights of a role or binding. Whoever may not
+// list bindings goes by the label of the installation.
+func (c Counter) grants(ctx context.Context, k state.Key, object map[string]any) (bool, error) {
+	if strings.HasSuffix(k.Kind, "Binding") {
+		return c.binds(object), nil
+	}
+	granted := false
+	for _, resource := range []string{"clusterrolebindings", "rolebindings"} {
+		of := api.Ref{Resource: rbacv1.SchemeGroupVersion.WithResource(resource)}
+		_, err := c.API.List(ctx, of, "", func(u *unstructured.Unstructured) {
+			ref, _, _ := unstructured.NestedStringMap(u.Object, "roleRef")
+			refers := ref["kind"] == k.Kind && ref["name"] == k.Name && (k.Namespace == "" || k.Namespace == u.GetNamespace())
+			granted = granted || refers && c.binds(u.Object)
+		})
+		if apierrors.IsForbidden(err) {
+			granted = granted || c.installed(k, object)
+			continue
+		}
+		if err != nil {
+			return false, api.Refused("listing "+resource, err, false)
+		}
+	}
+	return granted, nil
+}
+
+// binds reports whether a subject of a binding is a ServiceAccount of the controller's namespace.
+func (c Counter) binds(binding map[string]any) bool {
+	subjects, _, _ := unstructured.NestedSlice(binding, "subjects")
+	return slices.ContainsFunc(subjects, func(subject any) bool {
+		fields, _ := subject.(map[string]any)
+		name, _ := fields["name"].(string)
+		switch fields["kind"] {
+		case rbacv1.ServiceAccountKind:
+			return fields["namespace"] == c.Namespace
+		case rbacv1.UserKind:
+			return strings.HasPrefix(name, "system:serviceaccount:"+c.Namespace+":")
+		case rbacv1.GroupKind:
+			return name == "system:serviceaccounts" || name == "system:serviceaccounts:"+c.Namespace
+		}
+		return false
+	})
+}
+
+// lostSubjects is what goes with a binding that grants the controller nothing any more: the engine.
+func lostSubjects(ctx context.Context, c Counter, u Update) (loss.Removal, error) {
+	if !c.binds(u.Live.Object) || c.binds(u.After) {
+		return loss.Removal{}, nil
+	}
+	return c.lostWithController(ctx, u.Key, u.Live)
+}
+
+// lostRules is what goes with a role of the controller that grants less: it comes after the nodes,
+// since the engine may need what is taken away to terminate them.
+func lostRules(ctx context.Context, c Counter, u Update) (loss.Removal, error) {
+	granted, err := c.grants(ctx, u.Key, u.Live.Object)
+	if err != nil || !granted {
+		return loss.Removal{}, err
+	}
+	before, err := rulesOf(u.Live.Object)
+	if err != nil {
+		return loss.Removal{}, err
+	}
+	after, err := rulesOf(u.After)
+	if err != nil {
+		return loss.Removal{}, err
+	}
+	covered, lost := validation.Covers(after, before)
+	if covered {
+		return loss.Removal{}, nil
+	}
+	runs, err := karpenter.Runs(ctx, c.API)
+	return loss.Removal{Impact: "the controller loses rights that it has by it, such as " + described(lost[0]), AfterNodes: runs || err != nil}, err
+}
+
+func rulesOf(role map[string]any) ([]rbacv1.PolicyRule, error) {
+	var out rbacv1.ClusterRole
+	only := map[string]any{"rules": role["rules"]}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(only, &out); err != nil {
+		return nil, fmt.Errorf("reading the rules of the role: %w", err)
+	}
+	return out.Rules, nil
+}
+
+// described is a rule of one verb and one resource, as kubectl auth can-i has it.
+func described(rule rbacv1.PolicyRule) string {
+	words := append(slices.Clone(rule.Verbs), rule.NonResourceURLs...)
+	for i, resource := range rule.Resources {
+		if i < len(rule.APIGroups) && rule.APIGroups[i] != "" {
+			resource += "." + rule.APIGroups[i]
+		}
+		words = append(words, resource)
+	}
+	return quoted(strings.Join(append(words, rule.ResourceNames...), " "))
+}
