@@ -2,6 +2,7 @@ package apply
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -12,7 +13,7 @@ var (
 	errIncomplete  = errors.New("not deleted: what is wanted is not completely known")
 	errNotReplaced = errors.New("not deleted: a creation or update failed, and what is left may be needed until it succeeds")
 	errHeldChange  = errors.New("not deleted: a creation or update is held, and what is left may be needed until it is made")
-	errNodesStay   = errors.New("not changed: a deletion with which nodes go is held or was not made, or this run deletes nothing, and they need the engine and what they use in AWS until they are gone")
+	errNodesStay   = errors.New("not changed: nodes need the engine and what they use in AWS until they are gone")
 	errUnknown     = errors.New("not deleted: something of the same kind could not be compared, and may be what was to replace it")
 )
 
@@ -99,13 +100,17 @@ func afterNodes(c plan.Change) bool { return c.Before != nil && c.Before.AfterNo
 // It returns the changes otherwise.
 func (r *run) afterNodes(last []int) []int {
 	if r.opts.NoDeletes {
-		r.skip(last, errNodesStay)
+		r.skip(last, fmt.Errorf("%w, and this run deletes nothing", errNodesStay))
 		return nil
 	}
 	for _, res := range r.results {
 		c := res.Change
 		if c.Action == plan.Delete && !afterNodes(c) && !c.Standing() && res.Status != Applied && c.Before.Losses.Nodes() {
-			r.skip(last, errNodesStay)
+			was := "was not made"
+			if res.Status == Held {
+				was = "is held"
+			}
+			r.skip(last, fmt.Errorf("%w, and the deletion of %s, with which they go, %s", errNodesStay, c.Key, was))
 			return nil
 		}
 	}

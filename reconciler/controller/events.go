@@ -153,7 +153,7 @@ func causeOf(c plan.Change) string {
 func drift(c plan.Change) string {
 	name := thing(c.Key)
 	if c.Action == plan.Create {
-		return name + " was deleted by hand and is back"
+		return name + " was deleted and is created again"
 	}
 	switch len(c.Fields) {
 	case 0:

@@ -39,3 +39,17 @@ func TestABranchThatWaitsForAPersonKeepsTheLastStateAndDeletesNothing(t *testing
 	s.later()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 }
+
+// A revision of which something could not be applied is not called applied when the next cannot be read.
+func TestARevisionThatIsAppliedInPartIsNotCalledApplied(t *testing.T) {
+	s := newStage(t, nil)
+	s.cluster.refused["b"] = "a webhook denied the request"
+	s.commit("cluster/a=1", "cluster/b=1")
+	s.visit()
+	s.unread = fmt.Errorf("fetching: %w", gitsource.ErrUnreachable)
+	s.later()
+	message := s.expectCondition("Ready", metav1.ConditionFalse, "SourceUnavailable")
+	if strings.Contains(message, "stays applied") || !strings.Contains(message, "revision main@sha1:11 stays, of which not all is applied") {
+		t.Error(message)
+	}
+}

@@ -57,7 +57,11 @@ func resultOf(done run) runResult {
 	failed, applyErr := done.Outcome.Failed(), done.Outcome.Err()
 	switch {
 	case done.Stale != nil:
-		stale := failure(done.Stale, fmt.Sprintf("; revision %s stays applied%s", done.Revision, remedy(done.Stale)))
+		kept := "stays applied"
+		if done.partly {
+			kept = "stays, of which not all is applied"
+		}
+		stale := failure(done.Stale, fmt.Sprintf("; revision %s %s%s", done.Revision, kept, remedy(done.Stale)))
 		v.reason, v.message, v.stalled, v.after = stale.reason, stale.message, stale.stalled, stale.after
 	case len(done.Problems) > 0 || len(misfits(failed)) > 0:
 		v.invalid(done, failed)

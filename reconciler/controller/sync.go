@@ -93,6 +93,8 @@ type run struct {
 	observed []state.Key
 	// applied is the last applied revision where none could be read or loaded; else empty.
 	applied string
+	// partly is true where the revision of the run was never applied in full.
+	partly bool
 	// scope is what the confirmation tokens of what waits after the run are bound to.
 	scope confirm.Scope
 	// used are the parts of the confirmation by which all is done that they let pass.
@@ -225,6 +227,7 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 		return ctrl.Result{RequeueAfter: after}, r.writeStatus(ctx, sync, awaiting(sync, done.loading))
 	}
 	done = done.use(sync, s)
+	done.partly = done.Revision != sync.Status.LastAppliedRevision
 	verdict := resultOf(done)
 	last := everything
 	if s != nil {

@@ -154,6 +154,12 @@ func (v *runResult) ask(sync *v1alpha1.Sync, done run) {
 	case reasons != "":
 		v.message += "; also waiting for a confirmation: " + reasons
 	}
+	quoted := confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation])
+	if !slices.ContainsFunc(confirm.Tokens(v.asks.quote), func(token string) bool { return !slices.Contains(quoted, token) }) {
+		// Else it had let it pass: this run could not compute what waits.
+		v.message = cut(v.message, messageLimit*3/4) + "; it is confirmed, and is made once a revision can be loaded without mistakes"
+		return
+	}
 	what := "; confirm with: "
 	if several {
 		what = "; confirm all of it with: "
