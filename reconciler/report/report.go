@@ -202,7 +202,7 @@ type heldChanges struct {
 	// Sync is namespace/name of the Sync that the plan is one of; absent where it is not
 	// known.
 	Sync string `json:"sync,omitempty"`
-	// SyncState is why the Sync applies no newer revision at present: "Suspended",
+	// SyncState is why the Sync applies no newer revision at present: "Terminating", "Suspended",
 	// "NotFastForward" or "LimitExceeded"; absent where it does, or that is not known.
 	SyncState string `json:"syncState,omitempty"`
 }

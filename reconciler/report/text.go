@@ -230,8 +230,9 @@ func (r Report) JSON(w io.Writer) error {
 	return err
 }
 
-// The values of SyncState: spec.suspend, and reasons of a stalled Sync.
+// The values of SyncState: metadata.deletionTimestamp, spec.suspend, and reasons of a stalled Sync.
 const (
+	terminating    = "Terminating"
 	suspended      = "Suspended"
 	notFastForward = "NotFastForward"
 	limitExceeded  = "LimitExceeded"
@@ -246,6 +247,8 @@ func (r Report) stateLine() string {
 		of = " " + name
 	}
 	switch r.SyncState {
+	case terminating:
+		return "Sync" + of + " is being deleted: nothing of this is applied, and its Ready condition has what its deletion waits for"
 	case suspended:
 		out := "Sync" + of + " is suspended: nothing of this is applied before it is resumed"
 		if known {

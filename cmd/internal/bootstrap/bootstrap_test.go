@@ -106,6 +106,8 @@ func TestTheSyncFollowsWhatIsSaidThenWhatItHasThenTheClone(t *testing.T) {
 		return map[string]any{"source": map[string]any{"git": out}, "path": "clusters/dev"}
 	}
 	branch := func(name string) map[string]any { return map[string]any{"branch": name} }
+	leaving := sync(v1alpha1.GitRef{Branch: "live"}, "")
+	leaving.Finalizers, leaving.DeletionTimestamp = []string{"poolwright.dev/sync"}, &metav1.Time{Time: time.Now()}
 	for name, c := range map[string]struct {
 		req  SyncRequest
 		root string
@@ -120,6 +122,7 @@ func TestTheSyncFollowsWhatIsSaidThenWhatItHasThenTheClone(t *testing.T) {
 		"flags win over the clone":              {req: SyncRequest{URL: "https://o.example.com/y", Branch: "main", Secret: "git"}, root: dir, has: []client.Object{&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "git"}}}, want: git("url", "https://o.example.com/y", "ref", branch("main"), "secretRef", map[string]any{"name": "git"})},
 		"a Secret that is not there is told of": {req: SyncRequest{Secret: "git"}, root: dir, want: git("url", "https://git.example.com/team/nodes.git", "ref", branch("trunk"), "secretRef", map[string]any{"name": "git"}), warn: "create secret generic git"},
 		"the live Sync wins over the clone":     {root: dir, has: []client.Object{sync(v1alpha1.GitRef{Branch: "live"}, "")}, want: git("url", "https://live.example.com/x", "ref", branch("live"))},
+		"a Sync that is being deleted":          {root: dir, has: []client.Object{leaving}, want: git("url", "https://live.example.com/x", "ref", branch("live")), warn: "Sync dev is being deleted"},
 		"a tag of the live Sync stays":          {root: dir, has: []client.Object{sync(v1alpha1.GitRef{Tag: "v1"}, "")}, want: git("url", "https://live.example.com/x")},
 		"flags win over the live Sync":          {req: SyncRequest{URL: "https://o.example.com/y", Branch: "b"}, root: dir, has: []client.Object{sync(v1alpha1.GitRef{Tag: "v1"}, "")}, want: git("url", "https://o.example.com/y", "ref", branch("b"))},
 		"a live Sync needs no clone":            {root: t.TempDir(), has: []client.Object{sync(v1alpha1.GitRef{Branch: "live"}, "")}, want: git("url", "https://live.example.com/x", "ref", branch("live"))},

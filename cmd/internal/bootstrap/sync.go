@@ -58,6 +58,9 @@ func (r *SyncRequest) follow(ctx context.Context, c client.Client, namespace, ro
 	if err != nil {
 		return nil, nil, err
 	}
+	if !live.DeletionTimestamp.IsZero() {
+		warnings = append(warnings, fmt.Sprintf("Sync %s is being deleted: nothing of this is applied before it is gone and bootstrapped again; its Ready condition has what its deletion waits for", r.Name))
+	}
 	// A working copy that Git cannot compare is no reason not to install.
 	if files, err := uncommitted(root, sub); err == nil && len(files) > 0 {
 		warnings = append(warnings, fmt.Sprintf("%s not committed (%s): the controller follows what was pushed, and this plan shows what is here", isOrAre(len(files), "file"), firstFew(files)))

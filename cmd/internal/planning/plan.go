@@ -237,8 +237,11 @@ func planStep(ctx context.Context, req Request) (report.Report, error) {
 	return out.Report, err
 }
 
-// syncState is why a Sync applies no newer revision, by its spec and its status.
+// syncState is why a Sync applies no newer revision, by its metadata, its spec and its status.
 func syncState(sync *v1alpha1.Sync) string {
+	if !sync.DeletionTimestamp.IsZero() {
+		return "Terminating"
+	}
 	if sync.Spec.Suspend {
 		return fluxmeta.SuspendedReason
 	}

@@ -2,6 +2,7 @@ package planning
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,11 +17,14 @@ func TestAPlanHasTheStateOfItsSync(t *testing.T) {
 	}
 	suspended := stalled("NotFastForward", metav1.ConditionTrue)
 	suspended.Spec.Suspend = true
+	deleted := suspended.DeepCopy()
+	deleted.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	for name, c := range map[string]struct {
 		sync *v1alpha1.Sync
 		want string
 	}{
 		"a new one":                      {&v1alpha1.Sync{}, ""},
+		"being deleted, whatever else":   {deleted, "Terminating"},
 		"suspended, whatever else":       {suspended, "Suspended"},
 		"its branch was moved":           {stalled("NotFastForward", metav1.ConditionTrue), "NotFastForward"},
 		"its branch was put back":        {stalled("NotFastForward", metav1.ConditionFalse), ""},
