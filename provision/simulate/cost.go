@@ -5,14 +5,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
-
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
 )

@@ -3,12 +3,11 @@ package fleet
 import (
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
-
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
