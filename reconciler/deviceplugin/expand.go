@@ -3,7 +3,6 @@ package deviceplugin
 import (
 	"fmt"
 	"slices"
-
 	"strings"
 
 	"github.com/poolwright/poolwright/provision/catalog"

@@ -1,14 +1,13 @@
 package pullrequest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"cmp"
-	"slices"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/failure"

@@ -30,7 +30,7 @@ func countWords(counts map[string]int, text string) {
 var (
 	wordPattern = regexp.MustCompile(`[a-z]+`)
 	// pointer leads a reader to another place.
-	pointer = regexp.MustCompile("\\b[Ss]ee (also )?(\\[|https?:|package |[A-Z])")
+	pointer = regexp.MustCompile(`\b[Ss]ee (also )?(\[|https?:|package |[A-Z])`)
 )
 
 // retiredInMessages counts, for each word, its uses in texts of more than one word, such

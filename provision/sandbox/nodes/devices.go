@@ -10,11 +10,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/admission"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/devicemanager"

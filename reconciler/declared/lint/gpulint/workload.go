@@ -1,13 +1,12 @@
 package gpulint
 
 import (
-	"fmt"
-
-	corev1 "k8s.io/api/core/v1"
-
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/poolwright/poolwright/reconciler/state"
 )

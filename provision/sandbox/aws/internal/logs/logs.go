@@ -98,7 +98,7 @@ func errNoLogGroup() error {
 	return api.Refuse("ResourceNotFoundException", "The specified log group does not exist.")
 }
 
-func (svc *Service) findLogGroup(in *api.Call, name string) (*logGroup, error) {
+func (svc *Service) findLogGroup(name string) (*logGroup, error) {
 	if g := svc.logGroup(name); g != nil {
 		return g, nil
 	}
@@ -175,7 +175,7 @@ func (svc *Service) onLogGroup(in *api.Call) (*logGroup, error) {
 	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
-	return svc.findLogGroup(in, ask.LogGroupName)
+	return svc.findLogGroup(ask.LogGroupName)
 }
 
 func (svc *Service) deleteLogGroup(in *api.Call) (any, error) {
@@ -195,7 +195,7 @@ func (svc *Service) putRetention(in *api.Call) (any, error) {
 	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
-	g, err := svc.findLogGroup(in, ask.LogGroupName)
+	g, err := svc.findLogGroup(ask.LogGroupName)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func (svc *Service) logGroupAt(in *api.Call, arn string) (*logGroup, error) {
 	if !ok || strings.HasSuffix(name, ":*") {
 		return nil, api.Refuse("InvalidParameterException", "The ARN %s is not that of a log group here, which ends with its name.", arn)
 	}
-	return svc.findLogGroup(in, name)
+	return svc.findLogGroup(name)
 }
 
 func (svc *Service) tagLogGroup(in *api.Call) (any, error) {
