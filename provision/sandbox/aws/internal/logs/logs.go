@@ -217,7 +217,7 @@ func (svc *Service) deleteRetention(in *api.Call) (any, error) {
 
 // logGroupAt finds a group by its ARN, the one without :* at its end, as
 // CloudWatch Logs wants it for tags.
-func (svc *Service) logGroupAt(in *api.Call, arn string) (*logGroup, error) {
+func (svc *Service) logGroupAt(arn string) (*logGroup, error) {
 	name, ok := strings.CutPrefix(arn, svc.logGroupARN(""))
 	if !ok || strings.HasSuffix(name, ":*") {
 		return nil, api.Refuse("InvalidParameterException", "The ARN %s is not that of a log group here, which ends with its name.", arn)
@@ -233,7 +233,7 @@ func (svc *Service) tagLogGroup(in *api.Call) (any, error) {
 	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
-	g, err := svc.logGroupAt(in, ask.ResourceArn)
+	g, err := svc.logGroupAt(ask.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +253,7 @@ func (svc *Service) untagLogGroup(in *api.Call) (any, error) {
 	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
-	g, err := svc.logGroupAt(in, ask.ResourceArn)
+	g, err := svc.logGroupAt(ask.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +268,7 @@ func (svc *Service) listLogGroupTags(in *api.Call) (any, error) {
 	if err := in.Into(&ask); err != nil {
 		return nil, err
 	}
-	g, err := svc.logGroupAt(in, ask.ResourceArn)
+	g, err := svc.logGroupAt(ask.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
