@@ -156,7 +156,7 @@ func (v Values) validate() error {
 		return fmt.Errorf("reading the values of the IAM policies: NodeRole %q is the controller's own role, which it must not write: give the nodes another role", v.NodeRole)
 	}
 	if key := strings.ToLower(v.DiscoveryKey); strings.HasPrefix(key, "aws:") || strings.HasPrefix(key, "kubernetes.io/cluster/") || key == "eks:eks-cluster-name" {
-		return fmt.Errorf("reading the values of the IAM policies: DiscoveryKey %q is the tag by which Karpenter marks what it owns: discover by another tag, such as karpenter.sh/discovery", v.DiscoveryKey)
+		return fmt.Errorf("reading the values of the IAM policies: DiscoveryKey %q is a tag of ownership: discover by another tag, such as karpenter.sh/discovery", v.DiscoveryKey)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func TestValuesThatAreRefused(t *testing.T) {
 		"a profile with a wildcard":                     {func(v *Values) { v.InstanceProfile = "a?" }, "InstanceProfile"},
 		"a boundary with a path":                        {func(v *Values) { v.PermissionsBoundary = "a/b" }, "PermissionsBoundary"},
 		"a tag that is every tag":                       {func(v *Values) { v.DiscoveryKey = "*" }, "DiscoveryKey"},
-		"the tag of ownership":                          {func(v *Values) { v.DiscoveryKey = "kubernetes.io/cluster/sandbox" }, "by which Karpenter marks"},
+		"the tag of ownership":                          {func(v *Values) { v.DiscoveryKey = "kubernetes.io/cluster/sandbox" }, "tag of ownership"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := sandbox()

@@ -50,6 +50,6 @@ func (c contained) IsDrifted(ctx context.Context, claim *karpv1.NodeClaim) (out 
 func contain(ctx context.Context, doing string, err *error) {
 	if p := recover(); p != nil {
 		log.FromContext(ctx).Info("recovered from a panic", "doing", doing, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-		*err = fmt.Errorf("%s: the AWS provider gave up with %v", doing, p)
+		*err = fmt.Errorf("%s: the AWS provider panicked with %v", doing, p)
 	}
 }

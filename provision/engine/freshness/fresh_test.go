@@ -110,7 +110,7 @@ func TestAfterAnOutageEveryCacheMustCatchUpFirst(t *testing.T) {
 	allows(t, m)
 	a.down = errors.New("down")
 	m.Suspect()
-	refuses(t, m, "does not answer")
+	refuses(t, m, "does not respond")
 	a.down = nil
 	refuses(t, m, "caches of Node, Pod are not yet proven newer")
 	a.caches["Pod"].version = "101"
