@@ -2,17 +2,20 @@ package controller
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
+	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 	"github.com/poolwright/poolwright/reconciler/syncpolicy"
@@ -87,7 +90,7 @@ func (r *SyncReconciler) report(sync *v1alpha1.Sync, s *session, done run, v run
 		cause := causeOf(result.Change)
 		r.Metrics.changes.WithLabelValues(sync.Name, string(result.Change.Action), cause, string(result.Status)).Inc()
 		if cause == "drift" && result.Status == apply.Applied {
-			r.Recorder.Eventf(sync, corev1.EventTypeNormal, "DriftCorrected", "%s", drift(result.Change))
+			r.Recorder.Eventf(sync, corev1.EventTypeNormal, "DriftCorrected", "%s", corrected(result.Change))
 		}
 	}
 	ready := 0.0
@@ -106,7 +109,7 @@ func (r *SyncReconciler) report(sync *v1alpha1.Sync, s *session, done run, v run
 	if len(v.added) > 0 {
 		r.Recorder.Event(sync, corev1.EventTypeWarning, driftReported, reportedOnly(v.added))
 	}
-	r.confirmed(sync, done.Revision, done.Outcome.Results, slices.ContainsFunc(done.used, func(part string) bool { return confirm.Purpose(part) == syncpolicy.Move }))
+	r.reportConfirmed(sync, done.Revision, done.Outcome.Results, slices.ContainsFunc(done.used, func(part string) bool { return confirm.Purpose(part) == syncpolicy.Move }))
 	r.announce(sync, s, done, v)
 }
 
@@ -149,8 +152,8 @@ func causeOf(c plan.Change) string {
 	return "revision"
 }
 
-// drift says in a line what was put back, by paths and never by values.
-func drift(c plan.Change) string {
+// corrected is in a line what was put back, by paths and never by values.
+func corrected(c plan.Change) string {
 	name := thing(c.Key)
 	if c.Action == plan.Create {
 		return name + " was deleted and is created again"
@@ -171,10 +174,10 @@ const (
 	confirmedName  = 120
 )
 
-// confirmed emits an event for each part of the Sync's confirmation by which something was
+// reportConfirmed emits an event for each part of the Sync's confirmation by which something was
 // done: which, at which revision, and what it let pass. The status moves on, and the
 // annotation can be overwritten.
-func (r *SyncReconciler) confirmed(sync *v1alpha1.Sync, revision string, results []apply.Result, moved bool) {
+func (r *SyncReconciler) reportConfirmed(sync *v1alpha1.Sync, revision string, results []apply.Result, moved bool) {
 	for _, part := range confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation]) {
 		if moved && confirm.Purpose(part) == syncpolicy.Move {
 			from, to := syncpolicy.Followed(sync), commitOf(revision)
@@ -228,4 +231,28 @@ func letPass(sync *v1alpha1.Sync, part string, results []apply.Result) (token, m
 		objects += fmt.Sprintf("; %s not made yet", count(undone, "change"))
 	}
 	return token, strings.Join(counts, " and "), objects
+}
+
+// recordConfirmAttempt records the parts of the Sync's confirmation by which changes are about to be made.
+// A process that dies before it can record them as used leaves them to the next, which cannot
+// find out from what is there by then.
+func (r *SyncReconciler) recordConfirmAttempt(ctx context.Context, sync *v1alpha1.Sync, s *session, with []hold.Token) error {
+	parts := confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation])
+	parts = slices.DeleteFunc(parts, func(part string) bool { return !fits(sync, part, with) })
+	status := sync.Status.DeepCopy()
+	status.LastAttemptedConfirm = strings.Join(union(confirm.Tokens(status.LastAttemptedConfirm), parts), ",")
+	if err := r.writeStatus(ctx, sync, status); err != nil {
+		return state.Fail(state.Retry, "NotRecorded", fmt.Errorf("not started: the confirmation could not be recorded: %w", err))
+	}
+	s.attempted = union(s.attempted, parts)
+	return nil
+}
+
+// mismatch emits an event when a confirmation was found not to fit, or not to fit any more.
+func (r *SyncReconciler) mismatch(sync *v1alpha1.Sync, now *v1alpha1.SyncStatus) {
+	before := meta.FindStatusCondition(sync.Status.Conditions, confirmedCondition)
+	after := meta.FindStatusCondition(now.Conditions, confirmedCondition)
+	if after != nil && (before == nil || before.Message != after.Message) {
+		r.Recorder.Event(sync, corev1.EventTypeWarning, after.Reason, after.Message)
+	}
 }

@@ -122,7 +122,7 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 func (r *SyncReconciler) prune(ctx context.Context, sync *v1alpha1.Sync, s *session) run {
 	result, err := s.Loop.Release(ctx, reconciler.Options{Policies: syncpolicy.ForDeletion(sync), Apply: apply.Options{BeforeDeletes: r.unchanged(sync)}})
 	if err == nil {
-		r.confirmed(sync, sync.Status.LastAttemptedRevision, result.Outcome.Results, false)
+		r.reportConfirmed(sync, sync.Status.LastAttemptedRevision, result.Outcome.Results, false)
 	}
 	return run{Result: result, err: err}
 }

@@ -392,3 +392,6 @@ func suspended(sync *v1alpha1.Sync) *v1alpha1.SyncStatus {
 	set(status, sync, "Drifted", metav1.ConditionUnknown, fluxmeta.SuspendedReason, "Drift is not looked for while the Sync is suspended")
 	return status
 }
+
+// foreignNamespace is the reason of a Sync that nobody honours.
+const foreignNamespace = "ForeignNamespace"

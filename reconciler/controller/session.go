@@ -317,3 +317,10 @@ const unknownPause = 5 * time.Minute
 func pause(failures int, limit time.Duration) time.Duration {
 	return min(time.Second<<min(max(failures-1, 0), 10), limit)
 }
+
+// written is the version of a Sync that our last status made.
+type written struct {
+	uid     types.UID
+	version string
+	at      time.Time
+}

@@ -10,7 +10,6 @@ import (
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/record"
@@ -19,11 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/background"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/state/confirm"
 )
 
 // resync is how often a Sync that needs nothing is compared in full all the
@@ -82,42 +79,6 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	return r.conclude(ctx, &sync, session, r.run(ctx, &sync, session))
 }
 
-// run is what one pass over a Sync found and did.
-type run struct {
-	reconciler.Result
-	// err is set when there is no result to speak of.
-	err error
-	// kind is how far the pass went.
-	kind runKind
-	// observed are the things that a partial pass read.
-	observed []state.Key
-	// applied is the last applied revision where none could be read or loaded; else empty.
-	applied string
-	// partly is true where the revision of the run was never applied in full.
-	partly bool
-	// scope is what the confirmation tokens of what waits after the run are bound to.
-	scope confirm.Scope
-	// used are the parts of the confirmation by which all is done that they let pass.
-	used []string
-	// after is when a waiting pass wants to come back; 0 leaves it to others. loading is
-	// true where a full one waits for its revision.
-	after   time.Duration
-	loading bool
-}
-
-type runKind int
-
-const (
-	// full compared everything.
-	full runKind = iota
-	// idle found the revision unchanged and had no reason to look further.
-	idle
-	// partial looked only at what drifted.
-	partial
-	// waiting has not heard from the source yet, and did nothing.
-	waiting
-)
-
 // run does the least that is enough: put back drifted things, ask Git whether
 // anything is new, or compare everything.
 func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *session) run {
@@ -158,19 +119,6 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 // something that is rewritten every second must not cost a look each time.
 const reportGap = 10 * time.Second
 
-// computable is which changes the run could compute; last is that of the last full one.
-func (d run) computable(last computes) computes {
-	switch {
-	case d.err != nil || d.Resumed:
-		return nothing
-	case d.kind == partial:
-		return last
-	case d.kind == full && (d.Stale != nil || len(d.Problems) > 0):
-		return noDeletions
-	}
-	return everything
-}
-
 // mayHaveMoved reports whether the run does not know where the branch is.
 func (d run) mayHaveMoved() bool {
 	return d.err != nil || d.kind == partial || d.Stale != nil && d.Attempted == ""
@@ -202,16 +150,6 @@ func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *se
 		return run{kind: waiting, after: min(s.restUntil.Sub(now), s.nextFetch.Sub(now))}
 	}
 	return r.full(ctx, sync, s, got.Result, drifted)
-}
-
-// union has each value of both lists once.
-func union[T comparable](a, b []T) []T {
-	for _, k := range b {
-		if !slices.Contains(a, k) {
-			a = append(a, k)
-		}
-	}
-	return a
 }
 
 // conclude turns a run into status, events, metrics and the next visit.
@@ -270,21 +208,9 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 	return ctrl.Result{RequeueAfter: after}, nil
 }
 
-// again tries once more after an error. That the cache was behind is none: it
-// catches up by itself.
-func again(err error) (ctrl.Result, error) {
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: lag}, nil
-	}
-	return ctrl.Result{}, err
-}
-
 // adoptionGrace is how long another Poolwright is given to take up a new Sync in its
 // namespace before we say that nobody honours it.
 const adoptionGrace = 5 * time.Second
-
-// foreignNamespace is the reason of a Sync that nobody honours.
-const foreignNamespace = "ForeignNamespace"
 
 // refuse says on a Sync in a foreign namespace why nothing happens. One that
 // carries the finalizer is honoured by another Poolwright, in that namespace:
@@ -313,10 +239,3 @@ func (r *SyncReconciler) refuse(ctx context.Context, sync *v1alpha1.Sync) (ctrl.
 // spread is how much later than the interval a fetch may be, as a part of it, so that many
 // clusters do not ask one Git server in the same second.
 const spread = 0.1
-
-func interval(sync *v1alpha1.Sync) time.Duration {
-	if sync.Spec.Interval.Duration <= 0 {
-		return time.Minute
-	}
-	return sync.Spec.Interval.Duration
-}

@@ -2,20 +2,17 @@ package controller
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
-	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
@@ -175,34 +172,6 @@ func remedy(err error) string {
 	return "; put the branch back to the commit before, or confirm that it moved"
 }
 
-// done reports whether all that tokens of a purpose let pass is made; let is false where
-// none let anything pass. Only a run that has compared everything can know.
-func (d run) done(sync *v1alpha1.Sync, purpose string) (let, done bool) {
-	if d.kind != full || d.err != nil {
-		return false, false
-	}
-	done = true
-	for _, r := range d.Outcome.Results {
-		if slices.ContainsFunc(r.Change.Tokens, func(t hold.Token) bool { return t.Purpose == purpose }) {
-			let, done = true, done && r.Status == apply.Applied
-		}
-	}
-	return let || purpose == syncpolicy.Move && d.movedBy(sync), done
-}
-
-// idle reports whether nothing waits for a token of the purpose, so that one that is
-// quoted must not let anything pass that waits later.
-func (d run) idle(purpose string) bool {
-	if d.kind != full || d.err != nil || d.Stale != nil || len(d.Problems) > 0 {
-		return false
-	}
-	unseen := func(u plan.Unknown) bool { return u.Origin == (state.Origin{}) } // It may be there to be deleted.
-	asks := func(r apply.Result) bool {
-		return slices.ContainsFunc(r.Change.Hold.Tokens(), func(t hold.Token) bool { return t.Purpose == purpose })
-	}
-	return !slices.ContainsFunc(d.Plan.Unknown, unseen) && !slices.ContainsFunc(d.Outcome.Results, asks) && !d.awaitsNodes(purpose)
-}
-
 // awaitsNodes reports whether something that ends the engine, for which the purpose is, is not made yet.
 // While the nodes of deleted pools go there may be a moment in which nothing would run on without the
 // engine, until their pods have nodes of other pools.
@@ -221,33 +190,6 @@ func fits(sync *v1alpha1.Sync, part string, tokens []hold.Token) bool {
 // for: what is recorded holds no text of the annotation. Empty where the part quotes none.
 func asked(sync *v1alpha1.Sync, part string, tokens []hold.Token) string {
 	return hold.Asked(tokens, part, syncpolicy.Scope(sync))
-}
-
-// letting are the tokens that the run was allowed to do something by.
-func (d run) letting(sync *v1alpha1.Sync) []hold.Token {
-	var out []hold.Token
-	for _, r := range d.Outcome.Results {
-		out = append(out, r.Change.Tokens...)
-	}
-	if from, to := syncpolicy.Followed(sync), commitOf(d.Revision); from != "" && from != to {
-		out = append(out, syncpolicy.MoveToken(from, to))
-	}
-	return out
-}
-
-// recordConfirmAttempt records the parts of the Sync's confirmation by which changes are about to be made.
-// A process that dies before it can record them as used leaves them to the next, which cannot
-// find out from what is there by then.
-func (r *SyncReconciler) recordConfirmAttempt(ctx context.Context, sync *v1alpha1.Sync, s *session, with []hold.Token) error {
-	parts := confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation])
-	parts = slices.DeleteFunc(parts, func(part string) bool { return !fits(sync, part, with) })
-	status := sync.Status.DeepCopy()
-	status.LastAttemptedConfirm = strings.Join(union(confirm.Tokens(status.LastAttemptedConfirm), parts), ",")
-	if err := r.writeStatus(ctx, sync, status); err != nil {
-		return state.Fail(state.Retry, "NotRecorded", fmt.Errorf("not started: the confirmation could not be recorded: %w", err))
-	}
-	s.attempted = union(s.attempted, parts)
-	return nil
 }
 
 // abandoned reports whether an earlier process began to make changes by a part of the
@@ -304,13 +246,6 @@ func withdrawn(sync *v1alpha1.Sync, part string) string {
 // handledLimit is how many purposes status.lastHandledConfirm has at most before tokens for the
 // guards of Syncs are recorded only where they were asked for.
 const handledLimit = 32
-
-// movedBy reports whether the run followed the branch to another commit because the
-// Sync's confirmation accepts that.
-func (d run) movedBy(sync *v1alpha1.Sync) bool {
-	from, to := syncpolicy.Followed(sync), commitOf(d.Revision)
-	return from != "" && from != to && fits(sync, sync.Annotations[v1alpha1.ConfirmAnnotation], []hold.Token{syncpolicy.MoveToken(from, to)})
-}
 
 func commitOf(revision string) string {
 	_, commit, _ := strings.Cut(revision, "@sha1:")
@@ -375,13 +310,4 @@ func instead(sync *v1alpha1.Sync, parts []string, tokens []hold.Token) []hold.To
 		out = append(out, same...)
 	}
 	return out
-}
-
-// mismatch emits an event when a confirmation was found not to fit, or not to fit any more.
-func (r *SyncReconciler) mismatch(sync *v1alpha1.Sync, now *v1alpha1.SyncStatus) {
-	before := meta.FindStatusCondition(sync.Status.Conditions, confirmedCondition)
-	after := meta.FindStatusCondition(now.Conditions, confirmedCondition)
-	if after != nil && (before == nil || before.Message != after.Message) {
-		r.Recorder.Event(sync, corev1.EventTypeWarning, after.Reason, after.Message)
-	}
 }

@@ -14,20 +14,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-const (
-	// lag is when to look again whether the cache has caught up.
-	lag = 50 * time.Millisecond
-	// cutOff is how long a cache may be behind before its watch is taken for
-	// broken: an old copy is better than a Sync that nobody visits.
-	cutOff = 10 * time.Second
-)
-
-// written is the version of a Sync that our last status made.
-type written struct {
-	uid     types.UID
-	version string
-	at      time.Time
-}
+// cutOff is how long a cache may be behind before its watch is taken for
+// broken: an old copy is better than a Sync that nobody visits.
+const cutOff = 10 * time.Second
 
 // writeStatus patches the status if it differs.
 func (r *SyncReconciler) writeStatus(ctx context.Context, sync *v1alpha1.Sync, status *v1alpha1.SyncStatus) error {
