@@ -50,26 +50,42 @@ func (c Counter) grants(ctx context.Context, k state.Key, object map[string]any)
 }
 
 // binds reports whether a subject of a binding is a ServiceAccount of the controller's namespace.
-func (c Counter) binds(binding map[string]any) bool {
+func (c Counter) binds(binding map[string]any) bool { return len(c.boundBy(binding)) > 0 }
+
+// boundBy are the subjects of a binding that are ServiceAccounts of the controller's namespace.
+func (c Counter) boundBy(binding map[string]any) []any {
 	subjects, _, _ := unstructured.NestedSlice(binding, "subjects")
-	return slices.ContainsFunc(subjects, func(subject any) bool {
-		fields, _ := subject.(map[string]any)
-		name, _ := fields["name"].(string)
-		switch fields["kind"] {
-		case rbacv1.ServiceAccountKind:
-			return fields["namespace"] == c.Namespace
-		case rbacv1.UserKind:
-			return strings.HasPrefix(name, "system:serviceaccount:"+c.Namespace+":")
-		case rbacv1.GroupKind:
-			return name == "system:serviceaccounts" || name == "system:serviceaccounts:"+c.Namespace
-		}
-		return false
-	})
+	return slices.DeleteFunc(subjects, func(subject any) bool { return !c.isOwn(subject) })
 }
 
-// lostSubjects is what goes with a binding that grants the controller nothing any more: the engine.
+func (c Counter) isOwn(subject any) bool {
+	fields, _ := subject.(map[string]any)
+	name, _ := fields["name"].(string)
+	switch fields["kind"] {
+	case rbacv1.ServiceAccountKind:
+		return fields["namespace"] == c.Namespace
+	case rbacv1.UserKind:
+		return strings.HasPrefix(name, "system:serviceaccount:"+c.Namespace+":")
+	case rbacv1.GroupKind:
+		return name == "system:authenticated" || name == "system:serviceaccounts" || name == "system:serviceaccounts:"+c.Namespace
+	}
+	return false
+}
+
+// sameSubject compares subjects but for the API group, which the API server completes.
+func sameSubject(a, b any) bool {
+	one, _ := a.(map[string]any)
+	other, _ := b.(map[string]any)
+	return one["kind"] == other["kind"] && one["name"] == other["name"] && one["namespace"] == other["namespace"]
+}
+
+// lostSubjects is what goes with a binding that loses a ServiceAccount of the controller's namespace: the engine.
 func lostSubjects(ctx context.Context, c Counter, u Update) (loss.Removal, error) {
-	if !c.binds(u.Live.Object) || c.binds(u.After) {
+	stay := c.boundBy(u.After)
+	lost := func(subject any) bool {
+		return !slices.ContainsFunc(stay, func(other any) bool { return sameSubject(subject, other) })
+	}
+	if !slices.ContainsFunc(c.boundBy(u.Live.Object), lost) {
 		return loss.Removal{}, nil
 	}
 	return c.lostWithController(ctx, u.Key, u.Live)
@@ -78,24 +94,55 @@ func lostSubjects(ctx context.Context, c Counter, u Update) (loss.Removal, error
 // lostRules is what goes with a role of the controller that grants less: it comes after the nodes,
 // since the engine may need what is taken away to terminate them.
 func lostRules(ctx context.Context, c Counter, u Update) (loss.Removal, error) {
+	unknown := loss.Removal{AfterNodes: true}
 	granted, err := c.grants(ctx, u.Key, u.Live.Object)
-	if err != nil || !granted {
-		return loss.Removal{}, err
+	if err != nil {
+		return unknown, err
+	}
+	if !granted {
+		return loss.Removal{}, nil
 	}
 	before, err := rulesOf(u.Live.Object)
 	if err != nil {
-		return loss.Removal{}, err
+		return unknown, err
 	}
 	after, err := rulesOf(u.After)
 	if err != nil {
-		return loss.Removal{}, err
+		return unknown, err
 	}
-	covered, lost := validation.Covers(after, before)
-	if covered {
+	lost, err := uncovered(after, before)
+	if err != nil {
+		return unknown, err
+	}
+	if len(lost) == 0 {
 		return loss.Removal{}, nil
 	}
 	runs, err := karpenter.Runs(ctx, c.API)
 	return loss.Removal{Impact: "the controller loses rights that it has by it, such as " + described(lost[0]), AfterNodes: runs || err != nil}, err
+}
+
+// maxComparisons bounds how much is compared for one role: a few kilobytes of YAML stand for
+// millions of combinations of verb, group and resource.
+const maxComparisons = 1_000_000
+
+// uncovered lists what the rules before grant and those after do not.
+func uncovered(after, before []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
+	combinations, against := 0, 1
+	for _, r := range before {
+		n := max(len(r.Verbs), 1)
+		for _, of := range [][]string{r.APIGroups, r.Resources, r.ResourceNames, r.NonResourceURLs} {
+			n = min(n*max(len(of), 1), maxComparisons+1)
+		}
+		combinations = min(combinations+n, maxComparisons+1)
+	}
+	for _, r := range after {
+		against += len(r.Verbs) + len(r.APIGroups) + len(r.Resources) + len(r.ResourceNames) + len(r.NonResourceURLs)
+	}
+	if combinations*against > maxComparisons {
+		return nil, fmt.Errorf("the rules of the role have too many combinations to compare (%d at most)", maxComparisons)
+	}
+	_, lost := validation.Covers(after, before)
+	return lost, nil
 }
 
 func rulesOf(role map[string]any) ([]rbacv1.PolicyRule, error) {
