@@ -343,7 +343,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 	unsure := len(problems) > 0 || result.Stale != nil
 	result.Plan = plan.Compute(wanted, observed, l.last.careful(unsure, opts.Policies)...)
 	if applying && !unsure && !l.last.resumed {
-		if err := l.withdraw(ctx, result.Plan.GivenUp(observed)); err != nil {
+		if err := l.withdraw(ctx, result.Plan.Withdrawn(observed)); err != nil {
 			return result, err
 		}
 	}

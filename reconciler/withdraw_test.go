@@ -138,3 +138,15 @@ func TestADeletionThatIsGivenUpIsRecorded(t *testing.T) {
 		})
 	}
 }
+
+// Who only plans records nothing.
+func TestAPlanRecordsNoDeletionAsGivenUp(t *testing.T) {
+	w := &allowing{fakeTarget: fakeTarget{objects: map[string]string{"old": "1"}}, allowed: map[string]bool{"old": true}}
+	loop := reconciler.NewLoop(&source{revision: "r1"}, revisions{"r1": things("a", "2")}.load, reconciler.NamedTarget{Name: "memory", Target: w})
+	if _, err := loop.Plan(t.Context(), reconciler.Options{Policies: []plan.Policy{plan.NoPrune()}}); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.order) == 0 || len(w.givenUp) > 0 {
+		t.Errorf("order %v, given up %v", w.order, w.givenUp)
+	}
+}

@@ -81,10 +81,10 @@ func allowedBy(a loss.Allowance, confirmation string, in confirm.Scope) (hold.To
 	return token, false
 }
 
-// GivenUp lists, of what was observed, the things whose deletion was allowed before and is not
+// Withdrawn lists, of what was observed, the things whose deletion was allowed before and is not
 // pending in the plan, such as since spec.prune was set to false. What
 // could not be compared is none of them.
-func (p Plan) GivenUp(observed state.Set) []state.Key {
+func (p Plan) Withdrawn(observed state.Set) []state.Key {
 	pending := map[state.Key]bool{}
 	for _, u := range p.Unknown {
 		pending[u.Key] = true

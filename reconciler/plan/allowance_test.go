@@ -387,3 +387,36 @@ func TestADeletionWhoseConfirmationIsTakenBackIsAskedForAgain(t *testing.T) {
 		})
 	}
 }
+
+// What could not be compared may still be there to be deleted, and what is only compared is not deleted.
+func TestWhatIsNoLongerDeletedIsWithdrawn(t *testing.T) {
+	allowed := costing("x", 3, &loss.Allowance{Losses: loss.Counts{"Node": 3}, Digest: earlier, Quoted: loss.Counts{"Node": 3}})
+	unknown, compared := allowed, allowed
+	unknown.Unknown = "the list was denied"
+	compared.CompareOnly = "it is not to be pruned"
+	kept := things("kept", 5)
+	for _, tt := range []struct {
+		name   string
+		item   state.Item
+		policy plan.Policy
+		want   int
+	}{
+		{"it is deleted", allowed, plan.Guard(50, quoting()+"+3Node"), 0},
+		{"its confirmation is gone", allowed, plan.Guard(50, ""), 0},
+		{"nothing is pruned", allowed, plan.NoPrune(), 1},
+		{"it is unknown", unknown, plan.Guard(50, quoting()+"+3Node"), 0},
+		{"it is unknown and nothing is pruned", unknown, plan.NoPrune(), 0},
+		{"it is only compared", compared, plan.Guard(50, quoting()+"+3Node"), 1},
+	} {
+		observed := state.NewSet(append(slices.Clone(kept), tt.item)...)
+		p := plan.Compute(state.NewSet(kept...), observed, tt.policy)
+		if got := p.Withdrawn(observed); len(got) != tt.want {
+			t.Errorf("%s: withdrawn %v", tt.name, got)
+		}
+		for _, c := range p.Changes {
+			if c.Standing() && len(c.Tokens) > 0 {
+				t.Errorf("%s: %s, which is only compared, has a token", tt.name, c.Key)
+			}
+		}
+	}
+}
