@@ -2,7 +2,7 @@
 // can install itself: `poolwright bootstrap` renders the folder default, as
 // `kubectl apply -k config/default` would.
 //
-// It holds nothing else and knows nothing of what they mean. Start reading at
+// It holds nothing else and does not interpret them. Start reading at
 // default/kustomization.yaml.
 package config
 

@@ -65,7 +65,7 @@ func TestThePagesTellEveryNameOfTheCode(t *testing.T) {
 		{"kinds/sync.md", "reason", "../reconciler/controller/result.go", `"([A-Z][a-z]+[A-Z]\w+)"`},
 		{"kinds/sync.md", "reason", "../reconciler/controller/result.go", `fluxmeta\.(\w+)Reason`},
 		{"kinds/sync.md", "reason", "../gitsource/reason.go", `"([A-Z][a-z]+[A-Z]\w+)"`},
-		{"kinds/sync.md", "reason", "../reconciler/declared", `state\.Fail\w*\(state\.Fix, "(\w+)"`},
+		{"kinds/sync.md", "reason", "../reconciler/declared", `state\.Fail\w*\(state\.Stalled, "(\w+)"`},
 		{"kinds/sync.md", "reason", "../reconciler/ssmversion/updater/updater.go", `state\.Fail\w*\(state\.\w+, "(\w+)"`},
 		{"kinds/sync.md", "reason", "../cmd/internal/connect/ssm.go", `state\.Fail\w*\(state\.\w+, "(\w+)"`},
 		{"kinds/sync.md", "annotation or label", "../reconciler/api/v1alpha1", `= "([a-z.]+/[a-zA-Z]+)"`},

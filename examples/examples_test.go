@@ -103,7 +103,7 @@ func variables(t *testing.T, repository string) substitute.Values {
 		if !known || from.Kind != v1alpha1.SubstituteSSMParameter {
 			t.Fatalf("nobody here knows %s %s; give it a value in images", from.Kind, from.Name)
 		}
-		values[from.As] = image
+		values[from.Variable] = image
 	}
 	out, err := substitute.NewValues(fluxexpr.Parse, nil, substitute.Plain("SSM", values), substitute.Plain("spec.substitute", sync.Spec.Substitute))
 	if err != nil {

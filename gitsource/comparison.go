@@ -18,12 +18,12 @@ type Comparison struct {
 
 // Merger is the ability of a Snapshot's FS to be merged with two others of its repository.
 type Merger interface {
-	// Merge merges head into this one as Git does; false where that is not beyond doubt.
+	// Merge merges head into this one as Git does; false where the result is not certain.
 	Merge(mergeBase, head fs.FS) (fs.FS, bool)
 }
 
-// Merged is what Git makes of merging Head into Base, and true, where that is beyond doubt;
-// false in all other cases, such as where the histories parted more than once.
+// Merged is what Git makes of merging Head into Base, and true, where the result is
+// certain; false in all other cases, such as where the histories parted more than once.
 func (c Comparison) Merged() (Snapshot, bool) {
 	base, ok := c.Base.FS.(Merger)
 	if !ok || !c.UniqueMergeBase {

@@ -1,12 +1,10 @@
 // Package gitsource is where declarations come from: a Source gives a
-// Snapshot, one revision of a tree of files, and knows nothing of what the
-// files mean.
+// Snapshot, one revision of a tree of files, and does not interpret the files.
 //
 // The package holds the contract and its errors only; gogit follows a Git
-// repository, dir reads a folder on disk. It refuses to guess: a source that
-// is unreachable, empty, truncated or unsafe is an error and never a smaller
-// tree, because a reader may take the absence of a file for its removal.
-// Start reading at Source.
+// repository, dir reads a folder on disk. It refuses to assume: a source that is
+// unreachable, empty, truncated or unsafe is an error and never a smaller tree, because
+// a reader may take the absence of a file for its removal. Start reading at Source.
 package gitsource
 
 import (
@@ -24,9 +22,9 @@ type Snapshot struct {
 	// fs.ReadFileFS, fs.ReadDirFS, fs.StatFS and fs.ReadLinkFS, and is safe
 	// for concurrent use.
 	FS fs.FS
-	// Revision names the revision as people and status fields see it:
-	// "main@sha1:<40 hex>" for a branch or tag, "sha1:<40 hex>" for a commit,
-	// "dir@sha256:<64 hex>" for a folder.
+	// Revision names the revision as messages and status fields show it: "main@sha1:<40
+	// hex>" for a branch or tag, "sha1:<40 hex>" for a commit, "dir@sha256:<64 hex>" for a
+	// folder.
 	Revision string
 	// Commit is the 40-digit commit id; empty where there is none.
 	Commit string
@@ -38,9 +36,9 @@ type Snapshot struct {
 
 // Source is one place that declarations come from.
 type Source interface {
-	// Fetch returns the newest revision. It respects ctx's deadline. Its
-	// errors are asked for with errors.Is and the values below; an error
-	// says nothing about files having gone.
+	// Fetch returns the newest revision. It respects ctx's deadline. Its errors are
+	// classified by errors.Is with the values below; an error never means that files were
+	// deleted.
 	Fetch(ctx context.Context) (Snapshot, error)
 }
 
@@ -50,7 +48,7 @@ var (
 	// ErrInvalid: the configuration cannot work (a URL or a reference name
 	// that is refused). Only changing it helps.
 	ErrInvalid = errors.New("source configuration refused")
-	// ErrUnauthorized: the server wants credentials, or refuses those it got.
+	// ErrUnauthorized: the server requires credentials, or refuses those it got.
 	ErrUnauthorized = errors.New("not authorized")
 	// ErrNotFound: the repository, branch, tag or commit does not exist, or
 	// the credentials do not show it.
@@ -88,8 +86,8 @@ type NotFastForwardError struct {
 	// From is the commit that was followed before, To the one that the branch
 	// names now, each of 40 digits.
 	From, To string
-	// Unknown says why nobody could find out whether To descends from From; nil
-	// where it certainly does not.
+	// Unknown is the reason why it could not be determined whether To descends from From;
+	// nil where it certainly does not.
 	Unknown error
 }
 

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Forecast is what the step from one Fleet to another does. Its JSON form is
-// stable: fields are added, never renamed or given another meaning. Lists are
-// sorted as their fields say, never null, and equal input gives equal output.
+// Forecast is what the step from one ClusterSnapshot to another does. Its JSON form is
+// stable: fields are added, never renamed or given another meaning. Lists are sorted as
+// their fields describe, never null, and equal input gives equal output.
 //
-// All texts but the sentences' fixed words come from a repository or a cluster:
+// All texts but the fixed parts of the sentences come from a repository or a cluster:
 // whoever shows them must escape them.
 type Forecast struct {
 	// Pools are all that there are before or after, by name.
@@ -54,10 +54,10 @@ type Pool struct {
 	Nodes    int `json:"nodes"`
 	Replaced int `json:"replaced"`
 	// Drifts is true where the step makes Karpenter replace every node that the pool
-	// may have, as far as pool and class alone tell, and SomeDrift where it replaces
-	// some of them, or all, by what they are or by what AWS alone tells. Both are
-	// about nodes whether any is known or not, so that they tell what a step does
-	// where nothing but Git is known; where nodes are known, Replaced counts.
+	// may have, as far as pool and class alone determine, and SomeDrift where it replaces
+	// some of them, or all, by what they are or by what only AWS has. Both are about nodes
+	// whether any is known or not, so that they describe what a step does where nothing
+	// but Git is known; where nodes are known, Replaced counts.
 	Drifts    bool `json:"drifts,omitempty"`
 	SomeDrift bool `json:"someDrift,omitempty"`
 	// OverLimit are the limits that the step sets below what the pool's nodes use
@@ -98,14 +98,14 @@ type Node struct {
 	NodeClaim string `json:"nodeClaim"`
 	Name      string `json:"node,omitempty"`
 	Pool      string `json:"pool"`
-	// InstanceType, CapacityType and Zone are as the labels say.
+	// InstanceType, CapacityType and Zone are as the labels name them.
 	InstanceType string    `json:"instanceType"`
 	CapacityType string    `json:"capacityType"`
 	Zone         string    `json:"zone"`
 	Created      time.Time `json:"created"`
 	// Reason is Karpenter's name for the drift, as in [Change], or "NodePoolRemoved";
-	// Fields are what causes it, as "EC2NodeClass/gpu spec.userData", where that can
-	// be told.
+	// Fields are what causes it, as "EC2NodeClass/gpu spec.userData", where that can be
+	// determined.
 	Reason string   `json:"reason"`
 	Fields []string `json:"fields,omitempty"`
 	// Pods are those that must move, by namespace and name: neither a DaemonSet's
@@ -148,11 +148,11 @@ type Blocker struct {
 	ForcedAfterSeconds int `json:"forcedAfterSeconds,omitempty"`
 }
 
-// Removal is a pool that goes, with its nodes: all at once, whatever the pool's
-// budgets say, and without replacements started before. PodDisruptionBudgets still
-// and pods that must not be disrupted still hold their nodes until the node's
-// termination grace period is over, or for good where it has none: those nodes have
-// Blockers, and [Node.Blocked] tells which of the two.
+// Removal is a pool that goes, with its nodes: all at once, whatever the pool's budgets
+// are, and without replacements started before. PodDisruptionBudgets still and pods
+// that must not be disrupted still hold their nodes until the node's termination grace
+// period is over, or for good where it has none: those nodes have Blockers, and
+// [Node.Blocked] is which of the two.
 type Removal struct {
 	Pool  string `json:"pool"`
 	Nodes []Node `json:"nodes"`
@@ -170,14 +170,14 @@ type RolloutRate struct {
 	// AllowedDisruptions is what the pool's budgets allow for drift now, less the nodes that are
 	// on their way already.
 	AllowedDisruptions int `json:"allowedDisruptions"`
-	// Budget says which budget that is: "10%", or with its schedule. Empty when
-	// there is none.
+	// Budget is which budget that is: "10%", or with its schedule. Empty when there is
+	// none.
 	Budget string `json:"budget,omitempty"`
 	// NextWindow is when a closed budget opens next; zero when none is closed or none
 	// opens within a year.
 	NextWindow time.Time `json:"nextWindow,omitzero"`
-	// LimitReached is a sentence that says which limit leaves no room for replacements beside
-	// the other nodes; empty where there is room.
+	// LimitReached is a sentence that names the limit which leaves no room for replacements
+	// beside the other nodes; empty where there is room.
 	LimitReached string `json:"limitReached,omitempty"`
 }
 
@@ -203,15 +203,15 @@ type Rollout struct {
 	Assumptions []string `json:"assumptions"`
 }
 
-// Fit is which pods find a node, told by Karpenter's scheduler over the catalog's
+// Fit is which pods find a node, computed by Karpenter's scheduler over the catalog's
 // instance types. Lists are by namespace and name.
 type Fit struct {
-	// Scheduled are pods that wait in vain before the step, or are not asked for,
-	// and are scheduled after.
+	// Scheduled are pods that wait in vain before the step, or are not requested, and are
+	// scheduled after.
 	Scheduled []Placement `json:"scheduled"`
 	// Unscheduled are pods that find a node before the step and none after it, be
 	// it that they wait, that they run on a node that goes, or that their workload
-	// changes what it asks of nodes.
+	// changes what it requires of nodes.
 	Unscheduled []Placement `json:"unscheduled"`
 	// Pending are pods that find none either way: after the step, and before it too
 	// unless they are new.
@@ -224,19 +224,19 @@ type Placement struct {
 	// Workload is the kind of the declared object whose pod this is to be, and Name
 	// then is that object's; empty for a pod that there is.
 	Workload string `json:"workload,omitempty"`
-	// New is true for a pod that only the step asks for.
+	// New is true for a pod that only the step requests.
 	New bool `json:"new,omitempty"`
-	// Inactive is true for a pod that nobody asks for now, since its workload is
-	// declared with no replicas, is suspended or waits for its schedule: this is what
-	// would become of one such pod, with nothing else waiting.
+	// Inactive is true for a pod that nothing requests now, since its workload is declared
+	// with no replicas, is suspended or waits for its schedule: this is what would become
+	// of one such pod, with nothing else waiting.
 	Inactive bool `json:"inactive,omitempty"`
 	// Similar counts further pods of the same shape of which the same is true.
 	Similar int `json:"similar,omitempty"`
 	// Pool is the pool of the node that it gets; empty when it gets none or one of
 	// no pool.
 	Pool string `json:"pool,omitempty"`
-	// Reason is the reason when it gets none: what the pool that comes closest to what
-	// the pod asks for lacks, and at most one other that comes as close.
+	// Reason is the reason when it gets none: what the pool that comes closest to what the
+	// pod requires lacks, and at most one other that comes as close.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -278,7 +278,7 @@ type Amount struct {
 // Total is the sum.
 func (a Amount) Total() float64 { return a.OnDemand + a.Spot }
 
-// Price says where prices come from.
+// Price is where prices come from.
 type Price struct {
 	// CapacityType is "on-demand" or "spot".
 	CapacityType string `json:"capacityType"`

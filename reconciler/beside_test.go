@@ -32,7 +32,7 @@ func (v *variable) load(_ context.Context, s gitsource.Snapshot) (declared.Decla
 
 func TestAChangedVariableIsLoadedWithTheSameRevision(t *testing.T) {
 	w, v, s := &fakeTarget{objects: map[string]string{}}, &variable{value: "1"}, &source{revision: "r1"}
-	loop := reconciler.NewLoop(s, v.load, reconciler.NamedTarget{Name: "memory", Target: w}).LoadsWith(v.digest)
+	loop := reconciler.NewLoop(s, v.load, reconciler.NamedTarget{Name: "memory", Target: w}).WithInputs(v.digest)
 	step := func(want string, loads int) {
 		t.Helper()
 		if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
@@ -56,7 +56,7 @@ func TestAChangedVariableIsLoadedWithTheSameRevision(t *testing.T) {
 
 func TestWithoutItsVariablesARevisionIsNotLoaded(t *testing.T) {
 	w, v := &fakeTarget{objects: map[string]string{"a": "old", "b": "old"}}, &variable{err: errors.New("no such ConfigMap")}
-	loop := reconciler.NewLoop(&source{revision: "r1"}, v.load, reconciler.NamedTarget{Name: "memory", Target: w}).LoadsWith(v.digest)
+	loop := reconciler.NewLoop(&source{revision: "r1"}, v.load, reconciler.NamedTarget{Name: "memory", Target: w}).WithInputs(v.digest)
 	result, err := loop.RunOnce(t.Context(), reconciler.Options{})
 	if !errors.Is(err, v.err) || result.Revision != "r1" || v.loads != 0 || len(w.writes) != 0 {
 		t.Errorf("%v, revision %q, %d loads, %v written", err, result.Revision, v.loads, w.writes)
@@ -75,7 +75,7 @@ func TestWithOtherVariablesTheRevisionBeforeIsNotKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, v, s := &fakeTarget{objects: map[string]string{}}, &variable{value: "1"}, &source{revision: "r1"}
-			loop := reconciler.NewLoop(s, v.load, reconciler.NamedTarget{Name: "memory", Target: w}).LoadsWith(v.digest)
+			loop := reconciler.NewLoop(s, v.load, reconciler.NamedTarget{Name: "memory", Target: w}).WithInputs(v.digest)
 			if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
 				t.Fatal(err)
 			}

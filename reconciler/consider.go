@@ -9,19 +9,19 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// consider has held what the plan's consequences do not allow. A deletion that is
-// held already is asked about, too: a person should read all at once.
+// consider has held what the plan's consequences do not allow. A deletion that is held
+// already is counted, too: a person should read all at once.
 func consider(ctx context.Context, result Result, opts Options) Result {
-	if opts.Consider == nil || len(result.Plan.Guarded()) == 0 {
+	if opts.Guard == nil || len(result.Plan.Guarded()) == 0 {
 		return result
 	}
-	result.Plan = opts.Consider(ctx, result.Plan)
+	result.Plan = opts.Guard(ctx, result.Plan)
 	return result
 }
 
-// reconsider is consider for a plan of some things only, which says too little of
-// what the whole revision does: what was withheld from that stays so until all is
-// planned again, however few nodes a part of it would cost.
+// reconsider is consider for a plan of some things only, which shows too little of what
+// the whole revision does: what was withheld from that stays so until all is planned
+// again, however few nodes a part of it would cost.
 func (r *revision) reconsider(ctx context.Context, result Result, opts Options) Result {
 	result.Plan.Wanted = r.provisions
 	result.Plan = result.Plan.KeepUsed(r.used).Withhold(r.withheld)

@@ -52,7 +52,7 @@ func declaring(things ...string) declared.Declared {
 	return declared.Declared{Set: state.NewSet(items...)}
 }
 
-func (f *fleet) Want(_ context.Context, d state.Set) (state.Set, error) { return d, nil }
+func (f *fleet) Desired(_ context.Context, d state.Set) (state.Set, error) { return d, nil }
 
 func (f *fleet) Observe(context.Context, state.Set) (state.Set, error) {
 	var items []state.Item
@@ -110,7 +110,7 @@ func (g *guard) consider(_ context.Context, p plan.Plan) plan.Plan {
 // guarded is a loop over the fleet, and how a run of it is guarded.
 func (f *fleet) guarded(source *source, revs revisions, g *guard) (*reconciler.Loop, reconciler.Options) {
 	opts := one
-	opts.Consider = g.consider
+	opts.Guard = g.consider
 	return reconciler.NewLoop(source, revs.load, reconciler.NamedTarget{Name: "cluster", Target: f}), opts
 }
 
@@ -270,7 +270,7 @@ func TestCorrectAsksAboutWhatIsNoDriftAndWasNotPlanned(t *testing.T) {
 func TestGivingUpASourceAsksNobodyAboutNodes(t *testing.T) {
 	f, g := newFleet("NodePool/a=1"), &guard{}
 	loop, opts := f.guarded(&source{}, nil, g)
-	if _, err := loop.Release(t.Context(), opts); err != nil || len(g.asked) != 0 || len(f.live) != 0 {
+	if _, err := loop.Finalize(t.Context(), opts); err != nil || len(g.asked) != 0 || len(f.live) != 0 {
 		t.Errorf("live %v, asked about %v, %v", f.live, g.asked, err)
 	}
 }

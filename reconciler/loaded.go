@@ -21,7 +21,7 @@ type inUse struct {
 
 // earlierReader is the ability of a source that keeps earlier revisions.
 type earlierReader interface {
-	// Earlier returns an earlier revision without asking anybody; false where it is not there.
+	// Earlier returns an earlier revision without any request; false where it is not there.
 	Earlier(ctx context.Context, revision string) (gitsource.Snapshot, bool)
 }
 
@@ -56,7 +56,7 @@ func (l *Loop) resume(ctx context.Context, fresh *revision) *revision {
 
 // keep goes on with the last good revision where a newer one cannot be loaded: what was
 // applied stays so, and drift from it is corrected. With other variables' values it is
-// another revision, and nobody can know what it would declare.
+// another revision, and what it would declare is unknown.
 func (l *Loop) keep(ctx context.Context, newest Result, fresh *revision, why error) (Result, bool, error) {
 	last, planned := l.newest()
 	if last == nil || last.resumed && last.beside != fresh.beside {
@@ -81,7 +81,7 @@ func (r *revision) careful(unsure bool, policies []plan.Policy) []plan.Policy {
 	return policies
 }
 
-// want is what a target wants of the revision. What an earlier process applied last may be what
+// want is what a target makes of the revision. What an earlier process applied last may be what
 // it began to delete since, by a later revision: that is not wanted again.
 func (r *revision) want(ctx context.Context, t targets.Target, declared state.Set) (state.Set, []state.Problem, error) {
 	set, problems, err := want(ctx, t, declared)
@@ -184,8 +184,8 @@ func (l *Loop) unload() {
 	was.release()
 }
 
-// trimming is the ability of a target to forget what only Correct needs, until it is asked
-// again what it wants.
+// trimming is the ability of a target to drop what only Correct needs, until its Desired is
+// called again.
 type trimming interface{ Trim() }
 
 func (l *Loop) trim() {
@@ -196,7 +196,7 @@ func (l *Loop) trim() {
 	}
 }
 
-// wanted is what the targets want of the revision in use.
+// wanted is what the targets make of the revision in use.
 func (l *Loop) wanted(ctx context.Context) (map[string]state.Set, error) {
 	has := l.run.contents
 	if has.wanted != nil {
@@ -215,7 +215,7 @@ func (l *Loop) wanted(ctx context.Context) (map[string]state.Set, error) {
 	return all, nil
 }
 
-// activate makes the contents those that the targets are asked about.
+// activate makes the contents those that the targets are used for.
 func (c *contents) activate() {
 	if c.declared.Activate != nil {
 		c.declared.Activate()

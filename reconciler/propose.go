@@ -22,18 +22,18 @@ type Proposal struct {
 	Old []state.Problem
 }
 
-// Propose asks the targets what the step from before to after would do; it changes
-// nothing. Offline, the targets are asked for what they want alone, and the result is
-// what the two revisions tell.
+// Propose computes with the targets what the step from before to after would do; it
+// changes nothing. Offline, only their Desired is called, and the result is the difference
+// of the two revisions.
 //
-// A target keeps of its last Want and Observe what the next verbs need: give Propose
+// A target keeps of its last Desired and Observe what the next verbs need: give Propose
 // targets that no Loop works with, and those for one call at a time.
-func Propose(ctx context.Context, before, after declared.Declared, offline bool, worlds []NamedTarget, policies ...plan.Policy) (Proposal, error) {
-	was, err := survey(ctx, before, offline, worlds)
+func Propose(ctx context.Context, before, after declared.Declared, offline bool, targets []NamedTarget, policies ...plan.Policy) (Proposal, error) {
+	was, err := survey(ctx, before, offline, targets)
 	if err != nil {
 		return Proposal{}, fmt.Errorf("reading the revision before the step: %w", err)
 	}
-	is, err := survey(ctx, after, offline, worlds)
+	is, err := survey(ctx, after, offline, targets)
 	if err != nil {
 		return Proposal{}, fmt.Errorf("reading the revision after the step: %w", err)
 	}
@@ -63,12 +63,12 @@ type surveyed struct {
 
 // survey leads one revision through all targets. Each is observed right after it was
 // asked what it wants, as it observes by what it was asked last.
-func survey(ctx context.Context, d declared.Declared, offline bool, worlds []NamedTarget) (surveyed, error) {
+func survey(ctx context.Context, d declared.Declared, offline bool, targets []NamedTarget) (surveyed, error) {
 	out := surveyed{problems: slices.Clip(d.Problems)}
 	if d.Activate != nil {
 		d.Activate()
 	}
-	for _, w := range worlds {
+	for _, w := range targets {
 		wanted, more, err := want(ctx, w.Target, d.Set)
 		if err != nil {
 			return out, fmt.Errorf("preparing %s: %w", w.Name, err)

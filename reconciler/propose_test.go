@@ -31,7 +31,7 @@ func (w *recordingTarget) record(verb string) error {
 	return w.fail[verb]
 }
 
-func (w *recordingTarget) Want(_ context.Context, d state.Set) (state.Set, error) {
+func (w *recordingTarget) Desired(_ context.Context, d state.Set) (state.Set, error) {
 	if err := w.record("want"); err != nil {
 		return state.Set{}, err
 	}

@@ -1,9 +1,9 @@
 // Package reconciler is the order of the steps from a Git repository to the
-// outside targets, and nothing else: fetch, load, want, observe, compute,
-// apply. Running once is the same function as running for ever.
+// outside targets, and nothing else: fetch, load, expand, observe, compute, apply.
+// Running once is the same function as running for ever.
 //
-// It refuses to know how any step works, and writes no status: who calls it
-// does. Start reading at Loop.RunOnce.
+// It refuses to depend on how any step works, and writes no status: who calls it does.
+// Start reading at Loop.RunOnce.
 package reconciler
 
 import (
@@ -43,7 +43,7 @@ type Loop struct {
 	source gitsource.Source
 	load   Loader
 	// beside is what a load depends on beside the snapshot; may be nil.
-	beside  Beside
+	beside  Inputs
 	targets []NamedTarget
 	// cache keeps revisions between runs.
 	cache *RevisionCache
@@ -90,19 +90,19 @@ type revision struct {
 }
 
 // NewLoop makes a Loop over the targets, which are changed in the given order.
-func NewLoop(source gitsource.Source, load Loader, worlds ...NamedTarget) *Loop {
-	return &Loop{source: source, load: load, targets: worlds, cache: NewRevisionCache(math.MaxInt64, math.MaxInt64)}
+func NewLoop(source gitsource.Source, load Loader, targets ...NamedTarget) *Loop {
+	return &Loop{source: source, load: load, targets: targets, cache: NewRevisionCache(math.MaxInt64, math.MaxInt64)}
 }
 
-// Beside finds out what a load depends on beside the snapshot: its digest, and the Loader
+// Inputs finds out what a load depends on beside the snapshot: its digest, and the Loader
 // that loads with just that whenever it is called. A nil Loader is that of NewLoop.
-type Beside func(ctx context.Context) (digest string, load Loader, err error)
+type Inputs func(ctx context.Context) (digest string, load Loader, err error)
 
-// LoadsWith makes loads depend on something beside the snapshot, such as variables'
-// values: beside is asked at each Fetch, just before a load, and where its digest is
+// WithInputs makes loads depend on something beside the snapshot, such as variables'
+// values: beside is called at each Fetch, just before a load, and where its digest is
 // another than at the last one, the same snapshot is loaded again, and is a change. It
 // returns the Loop, and is called before any other method.
-func (l *Loop) LoadsWith(beside Beside) *Loop {
+func (l *Loop) WithInputs(beside Inputs) *Loop {
 	l.beside = beside
 	return l
 }
@@ -119,11 +119,11 @@ func (l *Loop) Caching(shared *RevisionCache) *Loop {
 type Options struct {
 	// Policies are applied to the plan in their order.
 	Policies []plan.Policy
-	// Consider is asked after them what the plan's consequences allow, and holds what
-	// they do not. It may take its time and read the targets, so it is asked only
-	// where a revision changes what nodes are made from: see plan.Plan.Guarded. Nil
-	// lets everything pass. Release does not ask it.
-	Consider func(ctx context.Context, p plan.Plan) plan.Plan
+	// Guard is called after them with what the plan's consequences allow, and holds
+	// what they do not. It may take its time and read the targets, so it is called only
+	// where a revision changes what nodes are made from: see [plan.Plan.Guarded]. Nil lets
+	// everything pass. Finalize does not call it.
+	Guard func(ctx context.Context, p plan.Plan) plan.Plan
 	// Apply configures how the plan is carried out.
 	Apply apply.Options
 }
@@ -223,10 +223,10 @@ func (l *Loop) Correct(ctx context.Context, keys []state.Key, opts Options) (Res
 	return l.apply(ctx, l.planned.reconsider(ctx, result, opts), opts)
 }
 
-// Release deletes everything that is ours, for a source that is given up with
+// Finalize deletes everything that is ours, for a source that is given up with
 // its things. Policies and options count as in RunOnce. What is unknown is not
 // deleted and may still be there: see Plan.Unknown of the result.
-func (l *Loop) Release(ctx context.Context, opts Options) (Result, error) {
+func (l *Loop) Finalize(ctx context.Context, opts Options) (Result, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	observed := state.Set{}
@@ -342,8 +342,13 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 	// What could not be read may well be what would be deleted.
 	unsure := len(problems) > 0 || result.Stale != nil
 	result.Plan = plan.Compute(wanted, observed, l.last.careful(unsure, opts.Policies)...)
-	if applying && !unsure && !l.last.resumed {
-		if err := l.withdraw(ctx, result.Plan.Withdrawn(observed)); err != nil {
+	if applying {
+		of := result.Plan
+		if unsure || l.last.resumed {
+			// What only a mistake keeps from being deleted is not given up.
+			of = plan.Compute(wanted, observed, opts.Policies...)
+		}
+		if err := l.withdraw(ctx, of.Withdrawn(observed)); err != nil {
 			return result, err
 		}
 	}
@@ -365,7 +370,7 @@ func (l *Loop) apply(ctx context.Context, result Result, opts Options) (Result, 
 
 // want separates the mistakes that only a target sees from its failures.
 func want(ctx context.Context, t targets.Target, d state.Set) (state.Set, []state.Problem, error) {
-	set, err := t.Want(ctx, d)
+	set, err := t.Desired(ctx, d)
 	if mistakes, ok := errors.AsType[*targets.ProblemsError](err); ok {
 		return set, mistakes.Problems, nil
 	}

@@ -31,7 +31,7 @@ func item(name, value string) state.Item {
 	return state.Item{Key: key(name), Object: map[string]any{"value": value}}
 }
 
-func (w *fakeTarget) Want(_ context.Context, d state.Set) (state.Set, error) {
+func (w *fakeTarget) Desired(_ context.Context, d state.Set) (state.Set, error) {
 	if len(w.problems) > 0 {
 		return d, &targets.ProblemsError{Problems: w.problems}
 	}
@@ -93,7 +93,7 @@ type revisions map[string]declared.Declared
 func (r revisions) load(_ context.Context, s gitsource.Snapshot) (declared.Declared, error) {
 	d, ok := r[s.Revision]
 	if !ok {
-		return d, state.Failf(state.Fix, "PathNotFound", "no such folder in %s", s.Revision)
+		return d, state.Failf(state.Stalled, "PathNotFound", "no such folder in %s", s.Revision)
 	}
 	return d, nil
 }
@@ -376,7 +376,7 @@ func TestPlanWritesNothingAndAgreesWithTheRun(t *testing.T) {
 func TestReleaseDeletesWhatIsOurs(t *testing.T) {
 	w := &fakeTarget{objects: map[string]string{"a": "1"}}
 	loop := reconciler.NewLoop(&source{}, nil, reconciler.NamedTarget{Name: "memory", Target: w})
-	result, err := loop.Release(t.Context(), reconciler.Options{})
+	result, err := loop.Finalize(t.Context(), reconciler.Options{})
 	if err != nil || result.Outcome.Err() != nil {
 		t.Fatal(err, result.Outcome.Err())
 	}

@@ -159,7 +159,7 @@ func TestOtherVariablesLoadTheLastAppliedRevisionAgain(t *testing.T) {
 			value, loaded := "1", []string{}
 			load := func(_ context.Context, s gitsource.Snapshot) (declared.Declared, error) {
 				if s.Revision != "r1" && s.Revision != c.loadable {
-					return declared.Declared{}, state.Failf(state.Fix, "PathNotFound", "no such folder in %s", s.Revision)
+					return declared.Declared{}, state.Failf(state.Stalled, "PathNotFound", "no such folder in %s", s.Revision)
 				}
 				loaded = append(loaded, s.Revision+" with "+value)
 				return things("fixed", s.Revision, "variable", s.Revision+" with "+value), nil
@@ -168,7 +168,7 @@ func TestOtherVariablesLoadTheLastAppliedRevisionAgain(t *testing.T) {
 			w.objects = map[string]string{"fixed": "r1", "variable": "r1 with 1"}
 			s := &keeping{source: source{revision: "r2"}, has: []string{"r1"}}
 			loop := reconciler.NewLoop(s, load, reconciler.NamedTarget{Name: "memory", Target: w}).ResumesFrom("r1").
-				LoadsWith(func(context.Context) (string, reconciler.Loader, error) { return value, nil, nil })
+				WithInputs(func(context.Context) (string, reconciler.Loader, error) { return value, nil, nil })
 			if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
 				t.Fatal(err)
 			}

@@ -31,7 +31,7 @@ const (
 // next, within a capacity in bytes. Where it is full the largest is evicted first, so that
 // a small revision stays whatever others follow; a revision that takes more than an eighth
 // is never kept. Runs of those that are not kept load them again, and wait for each other
-// beyond a second bound. Sizes are estimates, see manifest.DecodedValue. It is safe for
+// beyond a second bound. Sizes are estimates, see [manifest.DecodedValue]. It is safe for
 // concurrent use.
 type RevisionCache struct {
 	loads, uncached *semaphore.Weighted

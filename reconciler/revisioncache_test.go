@@ -239,7 +239,7 @@ func TestARunKeepsItsRevisionWhateverOthersLoad(t *testing.T) {
 
 func TestWhatIsLoadedAgainIsWhatWasPlanned(t *testing.T) {
 	w, v, s := &fakeTarget{objects: map[string]string{}}, &variable{value: "1"}, &source{revision: "r1"}
-	loop := reconciler.NewLoop(s, nil, reconciler.NamedTarget{Name: "memory", Target: w}).Caching(reconciler.NewRevisionCache(0, 1)).LoadsWith(
+	loop := reconciler.NewLoop(s, nil, reconciler.NamedTarget{Name: "memory", Target: w}).Caching(reconciler.NewRevisionCache(0, 1)).WithInputs(
 		func(context.Context) (string, reconciler.Loader, error) {
 			then := &variable{value: v.value}
 			return v.value, then.load, nil

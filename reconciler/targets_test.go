@@ -18,7 +18,7 @@ import (
 )
 
 // side is one of two targets: a target under a name of its own, in which some
-// things cannot be read, are only compared or refused.
+// things cannot be read, are read-only or refused.
 type side struct {
 	fakeTarget
 	name                       string
@@ -34,15 +34,15 @@ func (s *side) own(k state.Key) state.Key {
 	return k
 }
 
-func (s *side) Want(ctx context.Context, d state.Set) (state.Set, error) {
+func (s *side) Desired(ctx context.Context, d state.Set) (state.Set, error) {
 	var items []state.Item
 	for _, i := range d.Items() {
 		if i.Key.Target == s.name {
-			i.CompareOnly = s.compared[i.Key.Name]
+			i.ReadOnly = s.compared[i.Key.Name]
 			items = append(items, i)
 		}
 	}
-	return s.fakeTarget.Want(ctx, state.NewSet(items...))
+	return s.fakeTarget.Desired(ctx, state.NewSet(items...))
 }
 
 func (s *side) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
@@ -162,7 +162,7 @@ func TestOneWorldsTroubleStaysItsOwn(t *testing.T) {
 			edit: func(aws, _ *side) { aws.unknown["old"] = "denied" },
 			aws:  map[string]string{"role": "2", "old": "1"}, cluster: map[string]string{"pool": "2"}, unknown: 1,
 		},
-		"what is only compared in AWS stays, and nothing waits for it": {
+		"what is read-only in AWS stays, and nothing waits for it": {
 			edit: func(aws, _ *side) { aws.compared["role"] = "run: aws iam" },
 			aws:  map[string]string{"role": "1"}, cluster: map[string]string{"pool": "2"},
 		},
@@ -282,7 +282,7 @@ func TestReleaseEmptiesBothWorldsButForWhatNobodyCouldSee(t *testing.T) {
 	aws.objects["role"], aws.objects["lost"], cluster.objects["pool"] = "1", "1", "1"
 	loop := leading(&source{}, nil, aws, cluster)
 	aws.unknown["lost"] = "denied"
-	result, err := loop.Release(t.Context(), one)
+	result, err := loop.Finalize(t.Context(), one)
 	if err != nil || len(result.Plan.Unknown) != 1 {
 		t.Fatalf("Release: %v, unknown %v", err, result.Plan.Unknown)
 	}
@@ -291,7 +291,7 @@ func TestReleaseEmptiesBothWorldsButForWhatNobodyCouldSee(t *testing.T) {
 		t.Errorf("writes (-want +got):\n%s", d)
 	}
 	delete(aws.unknown, "lost")
-	if result, err = loop.Release(t.Context(), one); err != nil || result.Outcome.Err() != nil {
+	if result, err = loop.Finalize(t.Context(), one); err != nil || result.Outcome.Err() != nil {
 		t.Fatal(err, result.Outcome.Err())
 	}
 	if len(aws.objects)+len(cluster.objects) != 0 {

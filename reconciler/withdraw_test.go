@@ -118,7 +118,7 @@ func TestADeletionThatIsGivenUpIsRecorded(t *testing.T) {
 		want     []string
 	}{
 		{"nothing is pruned", []plan.Policy{plan.NoPrune()}, nil, []string{"old"}},
-		{"it is only compared", []plan.Policy{plan.ReportTarget("memory")}, nil, []string{"old"}},
+		{"it is read-only", []plan.Policy{plan.ReportTarget("memory")}, nil, []string{"old"}},
 		{"it is deleted", nil, nil, nil},
 		{"it is held", []plan.Policy{plan.ConfirmLosses("")}, nil, nil},
 		{"a file has a mistake", nil, []state.Problem{{Message: "not a manifest"}}, nil},

@@ -20,7 +20,7 @@ import (
 // else.
 const stepDeadline = 90 * time.Second
 
-// demoCommand is what the user asked for.
+// demoCommand is the user's input.
 type demoCommand struct {
 	output     string
 	keep       bool

@@ -1,5 +1,5 @@
 // Command poolwright is the product: the controller (run) and the commands
-// that people use around it. See the package cmd/internal/cli.
+// that people use around it. Start reading in cmd/internal/cli.
 package main
 
 import (

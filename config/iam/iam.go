@@ -3,7 +3,7 @@
 // only reports may read (Report), and what bounds the roles that Poolwright
 // makes (Boundary). The documents lie beside this file as JSON with
 // placeholders, and once more in poolwright.cloudformation.yaml for those who
-// set up AWS with CloudFormation; README.md says why each statement is as it is.
+// set up AWS with CloudFormation; README.md has the reason of each statement.
 //
 // It refuses names that could end a string in the document, match more than
 // themselves, or make the controller's own role the node role; and documents
@@ -121,10 +121,10 @@ func (v Values) fields() map[string]string {
 	}
 }
 
-// forms are what the values may look like, and how long they may be where the
-// form leaves that open: a count within it would be compiled into that many
-// steps, at every start of the controller. None lets a quote, a backslash, a
-// dollar sign, a wildcard or a separator of ARNs through.
+// forms are the patterns of the values, and how long they may be where the form leaves
+// that open: a count within it would be compiled into that many steps, at every start
+// of the controller. None lets a quote, a backslash, a dollar sign, a wildcard or a
+// separator of ARNs through.
 var forms = []struct {
 	field       string
 	form        *regexp.Regexp

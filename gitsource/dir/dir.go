@@ -81,8 +81,8 @@ func Locate(folder string) (root, sub string, err error) {
 	}
 }
 
-// fileError is a file that was named for a folder. It is an ErrInvalid without
-// saying so: whoever typed the path has no source configuration.
+// fileError is a file that was named for a folder. It is an ErrInvalid without its
+// text: whoever typed the path has no source configuration.
 type fileError string
 
 func (e fileError) Error() string { return string(e) + " is a file; name its folder" }

@@ -10,14 +10,14 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
 )
 
-// ignore tells what of a working copy Git leaves out (build results, caches), and
-// no commit of it will therefore hold. The zero value leaves out nothing but Git's
-// own data.
+// ignore has what of a working copy Git leaves out (build results, caches), and no
+// commit of it will therefore hold. The zero value leaves out nothing but Git's own
+// data.
 type ignore struct{ matcher gitignore.Matcher }
 
 // readIgnore reads the .gitignore files below root and .git/info/exclude, for a
-// root that is a working copy. A person's and a machine's own settings are not
-// asked: two people must see the same.
+// root that is a working copy. A person's and a machine's own settings are not read:
+// two people must get the same.
 func readIgnore(root string) (ignore, error) {
 	if _, err := os.Lstat(filepath.Join(root, ".git")); err != nil {
 		return ignore{}, nil
@@ -29,8 +29,8 @@ func readIgnore(root string) (ignore, error) {
 	return ignore{gitignore.NewMatcher(patterns)}, nil
 }
 
-// hides tells whether a path, or a folder above it, is left out. The kind of the
-// path itself is asked only where a pattern may depend on it.
+// hides reports whether a path, or a folder above it, is left out. The kind of the path
+// itself is read only where a pattern may depend on it.
 func (i ignore) hides(name string, isFolder func() bool) bool {
 	if name == "." {
 		return false

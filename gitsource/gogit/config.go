@@ -2,49 +2,48 @@
 // branch, tag or commit over https, a Repository compares two references of
 // one, for pull requests, and a Local compares two revisions on disk.
 //
-// What comes over the network is kept in a bare mirror on disk. The server is
-// asked for its references first, and for objects only when a wanted one
-// moved, only that one, and only its newest tree; history is asked for without
-// trees, and no deeper than it takes to find where two commits parted. Files
-// are read from Git objects: there is no worktree, nothing is ever written
-// under a name that came from the repository.
+// What comes over the network is kept in a bare mirror on disk. The server's references
+// are listed first, and objects are requested only when a wanted one moved, only that
+// one, and only its newest tree; history is fetched without trees, and no deeper than
+// it takes to find where two commits parted. Files are read from Git objects: there is
+// no worktree, nothing is ever written under a name that came from the repository.
 //
 // It refuses ssh, file and git URLs, plain http to anything but this machine,
 // credentials inside a URL, redirects to another host, addresses of instance
 // metadata services, and repositories beyond its Limits. Start reading at
-// Source.Fetch, Repository.Compare and Local.Compare.
+// Source.Fetch, Repository.Compare and Local.Compare. What they are made of is
+// below internal: remote is the server, pack what it sends, mirror where that is
+// kept, objects what Git stores, history its commits and tree its files.
 package gogit
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net"
-	"net/netip"
-	"net/url"
-	"strings"
 	"time"
 
-	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/disk"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/mirror"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/pack"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/tree"
 )
 
-// Config says what to follow and where to keep the mirror.
+// Config is what to follow and where to keep the mirror.
 type Config struct {
 	// URL is an https:// address, or http:// to a loopback address, without
 	// credentials, query or fragment.
 	URL string
 	// Ref is what to follow; the zero Ref is the branch main.
 	Ref Ref
-	// Credentials is asked before every fetch, so that a rotated secret is
-	// used without a restart. nil means none.
+	// Credentials is called before every fetch, so that a rotated secret is used without a
+	// restart. nil means none.
 	Credentials func(context.Context) (Credentials, error)
 	// Dir is the folder of the mirror. It is created; only one Source may use
 	// it at a time. A mirror of another URL in it is discarded.
 	Dir string
-	// Followed, where set, lets a Source follow a branch by fast-forward only. It is
-	// asked where the branch was before, when it has moved and after a restart: a
-	// mirror may be lost, or belong to an earlier leader. Tags and commits are
-	// followed wherever they lead.
+	// Followed, where set, lets a Source follow a branch by fast-forward only. It returns
+	// where the branch was before, and is called when it has moved and after a restart: a
+	// mirror may be lost, or belong to an earlier leader. Tags and commits are followed
+	// wherever they lead.
 	Followed func(context.Context) (Followed, error)
 	// Disk is the budget that the mirror shares with others; nil sets none.
 	Disk *Disk
@@ -52,21 +51,16 @@ type Config struct {
 	Limits Limits
 }
 
-// Credentials authenticate to the server.
-type Credentials struct {
-	// Username may be empty when Password is a token.
-	Username string
-	// Password is a password or an access token.
-	Password string
-	// CABundle holds PEM certificates that are trusted beside the system's.
-	CABundle []byte
-}
+// Credentials authenticate to the server: a user name, and a password or an access token.
+// CABundle holds certificates that are trusted beside the system's. They are never printed.
+type Credentials = remote.Credentials
 
-// String never shows the values.
-func (c Credentials) String() string { return "credentials (hidden)" }
+// Disk is a budget of bytes for all that lies below a folder, shared by the mirrors in it:
+// what would exceed it is refused before it is written. A nil Disk has no limit.
+type Disk = disk.Budget
 
-// GoString never shows the values.
-func (c Credentials) GoString() string { return c.String() }
+// NewDisk limits what may lie below dir, in bytes.
+func NewDisk(dir string, limit int64) *Disk { return disk.New(dir, limit) }
 
 // Limits bound what one repository may cost. A zero field means its default.
 type Limits struct {
@@ -118,70 +112,36 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// parseURL accepts only what Config.URL promises. Its errors never repeat the
-// URL, which may hold a password.
-func parseURL(raw string) (*url.URL, error) {
-	invalid := func(format string, args ...any) error {
-		return fmt.Errorf("reading the repository's URL: %w: %w", gitsource.ErrInvalid, fmt.Errorf(format, args...))
-	}
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || u.Opaque != "" {
-		return nil, invalid("it is not of the form https://host/path")
-	}
-	if u.User != nil {
-		return nil, invalid("it holds credentials; put them into the Secret that secretRef names")
-	}
-	if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
-		return nil, invalid("it must not hold a query or a fragment")
-	}
-	if strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return nil, invalid("it holds white space or control characters")
-	}
-	if strings.Trim(u.Path, "/") == "" {
-		return nil, invalid("it names a host and no repository")
-	}
-	switch u.Scheme {
-	case "https":
-	case "http":
-		if !isLoopback(u.Hostname()) {
-			return nil, invalid("plain http is only allowed to this machine (localhost, 127.0.0.1, ::1); use https")
-		}
-	default:
-		return nil, invalid("scheme %q is not supported; use https", u.Scheme)
-	}
-	return u, nil
+// tree are the limits of a tree.
+func (l Limits) tree() tree.Limits {
+	return tree.Limits{ObjectBytes: l.ObjectBytes, Files: l.Files, IndexBytes: l.IndexBytes, Depth: l.Depth, FileBytes: l.FileBytes}
 }
 
-func isLoopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	a, err := netip.ParseAddr(host)
-	return err == nil && a.Unmap().IsLoopback()
+// pack are the limits of a transfer.
+func (l Limits) pack() pack.Limits {
+	return pack.Limits{PackBytes: l.PackBytes, ObjectBytes: l.ObjectBytes, UnpackedBytes: l.UnpackedBytes, Objects: l.Objects}
 }
 
-// errForbiddenAddress marks a connection that was refused before it was made.
-var errForbiddenAddress = errors.New("address is link-local or of an instance metadata service")
-
-// checkAddress is asked with the address that is about to be connected to,
-// after name resolution, so that no name can point a fetch at the metadata
-// service of this machine, nor plain http away from it.
-func checkAddress(address string, onlyLoopback bool) error {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return err
-	}
-	a, err := netip.ParseAddr(host)
-	if err != nil {
-		return err
-	}
-	a = a.Unmap().WithZone("")
-	metadata := netip.MustParsePrefix("fd00:ec2::/32")
-	if a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() || metadata.Contains(a) {
-		return errForbiddenAddress
-	}
-	if onlyLoopback && !a.IsLoopback() {
-		return fmt.Errorf("plain http resolved to %s, which is not this machine", a)
-	}
-	return nil
+// remote are the limits of an exchange with the server.
+func (l Limits) remote() remote.Limits {
+	return remote.Limits{PackBytes: l.PackBytes, Stall: l.Stall}
 }
+
+// MirrorBytes is the most that a mirror takes on disk, in bytes, under the default
+// Limits, of a repository of which one transfer takes at most that many.
+func MirrorBytes(transfer int64) int64 {
+	return mirror.MaxBytes(transfer, Limits{}.withDefaults().PackBytes)
+}
+
+// Followed is where a branch was before it moved. It is also what a mirror must have
+// in its history to be used while the server is away.
+type Followed struct {
+	// Commit is the one that was followed, 40 digits. Empty, where nothing was, it
+	// lets the branch be anywhere.
+	Commit string
+	// Accepts reports whether a person has accepted that the branch moves to a
+	// commit that does not descend from Commit; nil accepts none.
+	Accepts func(to string) bool
+}
+
+func (f Followed) accepts(to string) bool { return f.Accepts != nil && f.Accepts(to) }

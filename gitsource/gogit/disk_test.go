@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/disk"
 )
 
 // noise makes content that no compression makes smaller.
@@ -30,8 +31,10 @@ func noise() func(n int) string {
 // exactly what it may take at most: with less, some fetch would be refused.
 func small(c *Config) {
 	c.Limits.PackBytes = 300 << 10
-	c.Disk = NewDisk(c.Dir, 2*generationBytes(c.Limits.PackBytes))
+	c.Disk = NewDisk(c.Dir, smallBudget)
 }
+
+const smallBudget = 3 * 300 << 10
 
 func TestAMirrorTakesAtMostThreeTransfersOnDisk(t *testing.T) {
 	t.Run("of a source", func(t *testing.T) {
@@ -41,8 +44,8 @@ func TestAMirrorTakesAtMostThreeTransfersOnDisk(t *testing.T) {
 		for i, size := range []int{280, 280, 140, 140, 140, 280, 10, 280, 70, 70, 70, 70, 70, 290, 10, 290, 1, 1, 280} {
 			commit := srv.push("a.bin", content(size<<10))
 			snap := mustFetch(t, src)
-			if snap.Commit != commit || bytesBelow(src.mirror.dir) > src.mirror.disk.limit {
-				t.Fatalf("push %d: commit %s, %d bytes", i, snap.Commit, bytesBelow(src.mirror.dir))
+			if snap.Commit != commit || disk.Usage(src.mirror.Folder()) > smallBudget {
+				t.Fatalf("push %d: commit %s, %d bytes", i, snap.Commit, disk.Usage(src.mirror.Folder()))
 			}
 			readAll(t, snap.FS)
 		}
@@ -57,8 +60,8 @@ func TestAMirrorTakesAtMostThreeTransfersOnDisk(t *testing.T) {
 			srv.files("c.bin", content(size<<10))
 			head := srv.pull(1)
 			c := mustCompare(t, r, mainRef, pullRef)
-			if c.Head.Commit != head || bytesBelow(r.mirror.dir) > r.mirror.disk.limit {
-				t.Fatalf("push %d: commit %s, %d bytes", i, c.Head.Commit, bytesBelow(r.mirror.dir))
+			if c.Head.Commit != head || disk.Usage(r.mirror.Folder()) > smallBudget {
+				t.Fatalf("push %d: commit %s, %d bytes", i, c.Head.Commit, disk.Usage(r.mirror.Folder()))
 			}
 			readAll(t, c.Head.FS)
 		}
@@ -68,9 +71,9 @@ func TestAMirrorTakesAtMostThreeTransfersOnDisk(t *testing.T) {
 func TestABudgetIsSharedAndNeverExceeded(t *testing.T) {
 	srv, content := newGitServer(t), noise()
 	root := t.TempDir()
-	disk := NewDisk(root, 500<<10)
+	budget := NewDisk(root, 500<<10)
 	at := func(name string) func(*Config) {
-		return func(c *Config) { c.Dir, c.Disk = filepath.Join(root, name), disk }
+		return func(c *Config) { c.Dir, c.Disk = filepath.Join(root, name), budget }
 	}
 	first := srv.push("a.bin", content(200<<10))
 	one := srv.source(Ref{}, at("one"))
@@ -79,7 +82,7 @@ func TestABudgetIsSharedAndNeverExceeded(t *testing.T) {
 
 	second := srv.push("a.bin", content(200<<10))
 	fails(t, one, gitsource.ErrStorage)
-	if used := bytesBelow(root); used > 500<<10 {
+	if used := disk.Usage(root); used > 500<<10 {
 		t.Errorf("%d bytes", used)
 	}
 	if snap, ok := one.Last(t.Context()); !ok || snap.Commit != first {
@@ -110,31 +113,6 @@ func packFiles(t *testing.T, dir, pattern string) []string {
 		t.Fatal(err)
 	}
 	return found
-}
-
-func TestAPartOfABudgetLeavesTheRestToOthers(t *testing.T) {
-	root := t.TempDir()
-	whole := NewDisk(root, 100)
-	part := whole.Part(filepath.Join(root, "part"), 40)
-	if err := part.grant(41); !errors.Is(err, gitsource.ErrStorage) {
-		t.Error(err)
-	}
-	if err := errors.Join(os.Mkdir(part.dir, 0o700), os.WriteFile(filepath.Join(part.dir, "a"), make([]byte, 40), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	if left := part.Left(); left != 0 {
-		t.Errorf("%d bytes left", left)
-	}
-	if err := part.grant(1); !errors.Is(err, gitsource.ErrStorage) {
-		t.Error(err)
-	}
-	if err := whole.grant(60); err != nil {
-		t.Error(err)
-	}
-	var none *Disk
-	if err := none.grant(1 << 50); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestAFullDiskIsSurvived plays a real one: this test binary runs once more with a
@@ -300,51 +278,5 @@ func sourceOnAReadOnlyDisk(t *testing.T, volume string) {
 	remount(0)
 	if snap := mustFetch(t, src); snap.Commit != second {
 		t.Error("did not recover")
-	}
-}
-
-func TestOneMirrorLeavesRoomForSmallOnes(t *testing.T) {
-	const limit, reserve, chunk = 16_000, 1000, 50
-	for name, c := range map[string]struct {
-		budget func(*Disk, string) *Disk
-		big    int64
-		small  int64
-	}{
-		"a mirror's budget":            {(*Disk).Mirror, limit - reserve, reserve / 2},
-		"the control: that of all":     {func(d *Disk, _ string) *Disk { return d }, limit, 0},
-		"the control: one of its size": {func(d *Disk, dir string) *Disk { return d.Part(dir, limit) }, limit, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			all := NewDisk(dir, limit)
-			// fill writes what is granted, and returns how much that was.
-			fill := func(mirror string) (n int64) {
-				t.Helper()
-				folder := filepath.Join(dir, mirror)
-				if err := os.MkdirAll(folder, 0o755); err != nil {
-					t.Fatal(err)
-				}
-				disk := c.budget(all, folder)
-				for disk.grant(chunk) == nil {
-					if err := os.WriteFile(filepath.Join(folder, fmt.Sprint(n)), make([]byte, chunk), 0o600); err != nil {
-						t.Fatal(err)
-					}
-					n += chunk
-				}
-				if err := disk.grant(chunk); !errors.Is(err, gitsource.ErrStorage) {
-					t.Errorf("what is refused is refused with %v", err)
-				}
-				return n
-			}
-			if got := fill("big"); got != c.big {
-				t.Errorf("the first took %d", got)
-			}
-			if got := fill("small"); got != c.small {
-				t.Errorf("the second took %d", got)
-			}
-			if got := fill("other"); got != c.small {
-				t.Errorf("the third took %d", got)
-			}
-		})
 	}
 }

@@ -2,6 +2,7 @@ package gogit
 
 import (
 	"context"
+	"crypto/sha1"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -57,7 +58,7 @@ func TestContainsAsksOnlyWhatItDoesNotKnow(t *testing.T) {
 	old := srv.git("rev-parse", "HEAD")
 	srv.update("main")
 	r := srv.repository()
-	ask := func(commit, ancestor string, want bool, lists, packs int) {
+	check := func(commit, ancestor string, want bool, lists, packs int) {
 		t.Helper()
 		gotLists, gotPacks := srv.requests(func() {
 			got, err := r.Contains(t.Context(), mainRef, commit, ancestor)
@@ -69,27 +70,27 @@ func TestContainsAsksOnlyWhatItDoesNotKnow(t *testing.T) {
 			t.Errorf("it took %d lists and %d transfers, want %d and %d", gotLists, gotPacks, lists, packs)
 		}
 	}
-	ask(old, old, true, 1, 1)
-	ask(old, old, true, 0, 0)
-	ask(old, srv.git("rev-parse", old+"~20"), true, 0, 0)
-	ask(old, first, true, 1, 1)
-	ask(first, old, false, 0, 0)
+	check(old, old, true, 1, 1)
+	check(old, old, true, 0, 0)
+	check(old, srv.git("rev-parse", old+"~20"), true, 0, 0)
+	check(old, first, true, 1, 1)
+	check(first, old, false, 0, 0)
 	srv.git("merge", "-q", "--no-edit", "topic")
 	merge := srv.git("rev-parse", "HEAD")
 	srv.update("main")
-	ask(merge, side, true, 1, 1)
-	ask(old, merge, false, 0, 0)
-	ask(old, side, false, 0, 0)
-	ask(merge, old, true, 0, 0)
+	check(merge, side, true, 1, 1)
+	check(old, merge, false, 0, 0)
+	check(old, side, false, 0, 0)
+	check(merge, old, true, 0, 0)
 	if _, err := r.Contains(t.Context(), mainRef, strings.Repeat("ab", 20), old); !errors.Is(err, gitsource.ErrNotFound) {
 		t.Error(err)
 	}
-	ask(merge, strings.Repeat("ab", 20), false, 0, 0)
+	check(merge, strings.Repeat("ab", 20), false, 0, 0)
 	if _, err := r.Contains(t.Context(), "refs/heads/none", strings.Repeat("ab", 20), old); !errors.Is(err, gitsource.ErrNotFound) {
 		t.Error(err)
 	}
 	srv.Close()
-	ask(merge, side, true, 0, 0)
+	check(merge, side, true, 0, 0)
 	if _, err := r.Contains(t.Context(), mainRef, strings.Repeat("ab", 20), old); !errors.Is(err, gitsource.ErrUnreachable) {
 		t.Error(err)
 	}
@@ -121,6 +122,8 @@ func TestAHostileServerCannotHoldUpOrFlood(t *testing.T) {
 			}
 		}
 	}
+	empty := []byte("PACK\x00\x00\x00\x02\x00\x00\x00\x00")
+	sum := sha1.Sum(empty)
 	for name, c := range map[string]struct {
 		server func(http.ResponseWriter, *http.Request, http.Handler)
 		want   error
@@ -129,7 +132,7 @@ func TestAHostileServerCannotHoldUpOrFlood(t *testing.T) {
 		"it announces too many commits": {only(endless(20_001)), gitsource.ErrLimit},
 		"it sends without end":          {only(endless(10)), gitsource.ErrLimit},
 		"it sends nothing and calls it all": {only(func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write(append([]byte("00000008NAK\n"), packet(1, pack())...))
+			_, _ = w.Write(append([]byte("00000008NAK\n"), packet(1, append(empty, sum[:]...))...))
 		}), gitsource.ErrCorrupt},
 		"it sends something else": {only(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>"+password) }), gitsource.ErrCorrupt},
 		"it fails":                {only(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, password, http.StatusInternalServerError) }), gitsource.ErrUnreachable},
@@ -150,12 +153,12 @@ func TestAHostileServerCannotHoldUpOrFlood(t *testing.T) {
 			if d := time.Since(begin); d > 20*time.Second {
 				t.Errorf("it took %s", d)
 			}
-			if left, _ := filepath.Glob(filepath.Join(r.mirror.dir, "gen-*")); len(left) > 0 {
+			if left, _ := filepath.Glob(filepath.Join(r.mirror.Folder(), "gen-*")); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}
 			srv.during(nil)
 			if !errors.Is(c.want, gitsource.ErrLimit) { // a refused pair is not asked for again
-				patient := srv.repository(login("git", password), func(c *Config) { c.Dir = r.mirror.dir })
+				patient := srv.repository(login("git", password), func(c *Config) { c.Dir = r.mirror.Folder() })
 				mustCompare(t, patient, mainRef, pullRef)
 			}
 		})

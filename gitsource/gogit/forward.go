@@ -8,26 +8,15 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/mirror"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
 )
-
-// Followed is where a branch was before it moved. It is also what a mirror must have
-// in its history to be used while the server is away.
-type Followed struct {
-	// Commit is the one that was followed, 40 digits. Empty, where nothing was, it
-	// lets the branch be anywhere.
-	Commit string
-	// Accepts reports whether a person has accepted that the branch moves to a
-	// commit that does not descend from Commit; nil accepts none.
-	Accepts func(to string) bool
-}
-
-func (f Followed) accepts(to string) bool { return f.Accepts != nil && f.Accepts(to) }
 
 // allow refuses to follow a branch to a commit that does not descend from the one
 // before, or of which nobody can find that out, unless a person has accepted it. What
-// is asked for beyond the newest commit is history without trees, and where the server
+// is fetched beyond the newest commit is history without trees, and where the server
 // cannot leave those out, as little as there is room for.
-func (s *Source) allow(ctx context.Context, sess *remoteConnection, generation string, to plumbing.Hash) error {
+func (s *Source) allow(ctx context.Context, sess *remote.Connection, generation string, to plumbing.Hash) error {
 	if s.followed == nil || s.ref.Branch == "" {
 		return nil
 	}
@@ -38,19 +27,19 @@ func (s *Source) allow(ctx context.Context, sess *remoteConnection, generation s
 	if was.Commit == "" || was.Commit == to.String() || was.accepts(to.String()) {
 		return nil
 	}
-	g := newGeneration(s.mirror, s.limits, record{Generation: generation, Filtered: filtering(sess.adv)})
-	g.fresh = true // It is the only one to ask.
-	descends, err := g.ask(ctx, sess, tip{s.ref.fullName(), to, to}, ancestryQuery{descendant: to, ancestor: plumbing.NewHash(was.Commit)})
+	g := newGeneration(s.mirror, s.limits, mirror.Record{Generation: generation, Filtered: sess.SupportsFilter()})
+	g.fresh = true // There is no other.
+	descends, err := g.reachable(ctx, sess, tip{s.ref.fullName(), to, to}, ancestryQuery{descendant: to, ancestor: plumbing.NewHash(was.Commit)})
 	if descends || err != nil && !errors.Is(err, gitsource.ErrLimit) && !errors.Is(err, gitsource.ErrNotFound) {
 		return err
 	}
 	return &gitsource.NotFastForwardError{Branch: s.ref.Branch, From: was.Commit, To: to.String(), Unknown: err}
 }
 
-// fetchFollowed answers a fetch that failed. Where the branch waits for a person and the
-// mirror does not have what was followed before, that is asked for by its id: drift from
+// fetchFollowed handles a fetch that failed. Where the branch waits for a person and the
+// mirror does not have what was followed before, that is fetched by its id: drift from
 // it is still to be corrected. Not all servers give out what no reference leads to.
-func (s *Source) fetchFollowed(ctx context.Context, sess *remoteConnection, err error) error {
+func (s *Source) fetchFollowed(ctx context.Context, sess *remote.Connection, err error) error {
 	moved, ok := errors.AsType[*gitsource.NotFastForwardError](err)
 	if !ok || s.current != nil && s.current.record.Object == moved.From {
 		return err
@@ -62,8 +51,8 @@ func (s *Source) fetchFollowed(ctx context.Context, sess *remoteConnection, err 
 }
 
 // isCurrent reports whether the newest snapshot of an earlier life may be used without
-// asking the server: a mirror may be of long ago, when this process led last, and what
-// was followed since must not be undone.
+// a request to the server: a mirror may be of long ago, when this process led last, and
+// what was followed since must not be undone.
 func (s *Source) isCurrent(ctx context.Context) bool {
 	if s.followed == nil || s.ref.Branch == "" || !s.allowed.IsZero() {
 		return true
@@ -73,6 +62,6 @@ func (s *Source) isCurrent(ctx context.Context) bool {
 		return err == nil
 	}
 	g := newGeneration(s.mirror, s.limits, s.current.record)
-	v, err := g.contains(ctx, ancestryQuery{descendant: plumbing.NewHash(s.current.snapshot.Commit), ancestor: plumbing.NewHash(was.Commit)})
-	return err == nil && v.reachable
+	v, err := g.history.Reachable(ctx, plumbing.NewHash(s.current.snapshot.Commit), plumbing.NewHash(was.Commit))
+	return err == nil && v.Reachable
 }

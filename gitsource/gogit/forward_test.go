@@ -145,7 +145,7 @@ func (m *recorded) waits(t *testing.T, srv *gitServer, src *Source, lost bool) {
 	if !lost && srv.packs.Load() > packs {
 		t.Error("objects were asked for again")
 	}
-	again := srv.source(Ref{}, m.of, func(c *Config) { c.Dir = src.mirror.dir })
+	again := srv.source(Ref{}, m.of, func(c *Config) { c.Dir = src.mirror.Folder() })
 	for _, s := range []*Source{src, again} {
 		snap, ok := s.Last(t.Context())
 		if ok == lost {
@@ -269,7 +269,7 @@ func TestAMirrorOfLongAgoIsNotGoneBackTo(t *testing.T) {
 	srv.git("push", "-q", "--force", "origin", known.commit+":main")
 	mustFetch(t, ahead)
 	known.commit = first // As where the status could not be written before the end.
-	if snap, ok := srv.source(Ref{}, known.of, func(c *Config) { c.Dir = ahead.mirror.dir }).Last(t.Context()); !ok {
+	if snap, ok := srv.source(Ref{}, known.of, func(c *Config) { c.Dir = ahead.mirror.Folder() }).Last(t.Context()); !ok {
 		t.Errorf("%s is ahead of what is known, and not used", snap.Commit)
 	}
 	known.commit = ""

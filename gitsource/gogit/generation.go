@@ -4,30 +4,34 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/history"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/mirror"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/objects"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/pack"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/tree"
 )
 
-// generation is one object store of a Repository and what is known of it. It
-// holds commits, mostly without their trees, and the trees of those commits
-// that were compared.
+// generation is one object store of a Repository and what was found in it. It holds
+// commits, mostly without their trees, and the trees of those commits that were
+// compared.
 type generation struct {
-	record  record
-	mirror  *mirror
+	record  mirror.Record
+	mirror  *mirror.Mirror
 	limits  Limits
-	objects *objects
-	history *history
-	// trees are the checked trees, by commit; folders is what they share.
-	trees      map[plumbing.Hash]*folder
-	folders    *indexer
-	mergeBases map[pair]mergeBase
-	// fresh says that it was begun for the present call; dirty, that it holds
-	// more than the record says.
+	objects *objects.Store
+	history *history.Graph
+	// trees are the checked trees, by commit; walker reads what they share once.
+	trees      map[plumbing.Hash]*tree.FS
+	walker     *tree.Walker
+	mergeBases map[pair]history.MergeBase
+	// fresh is true if it was begun for the present call; dirty, if it holds more than the
+	// record names.
 	fresh, dirty bool
 }
 
@@ -35,7 +39,7 @@ const (
 	// maxTreeBytes is about what the trees that were read may take in memory between two
 	// calls. What pull requests share is mostly less.
 	maxTreeBytes = 8 << 20
-	// maxMergeBases is of how many pairs the merge base is remembered.
+	// maxMergeBases is of how many pairs the merge base is kept.
 	maxMergeBases = 4096
 	// maxRepositoryPacks is how many transfers a Repository's generation
 	// collects; a comparison takes two.
@@ -49,119 +53,56 @@ const (
 	maxTrees = 3 * maxRepositoryPacks
 )
 
-// errAnew asks for a generation of its own: this one is full, or was filled in
+// errFreshMirror calls for a generation of its own: this one is full, or was filled in
 // another way.
-var errAnew = errors.New("a new mirror is due")
+var errFreshMirror = errors.New("a new mirror is due")
 
-func newGeneration(m *mirror, limits Limits, rec record) *generation {
-	objs := openObjects(m.path(rec.Generation), limits)
+func newGeneration(m *mirror.Mirror, limits Limits, rec mirror.Record) *generation {
+	objs := objects.Open(m.Path(rec.Generation))
 	g := &generation{
-		record: rec, mirror: m, limits: limits, objects: objs, history: newHistory(objs),
-		mergeBases: map[pair]mergeBase{},
+		record: rec, mirror: m, limits: limits, objects: objs, history: history.New(objs),
+		mergeBases: map[pair]history.MergeBase{},
 	}
-	g.forget()
+	g.dropTrees()
 	return g
 }
 
-// forget drops the trees that were read; snapshots that were handed out keep
+// dropTrees drops the trees that were read; snapshots that were handed out keep
 // theirs.
-func (g *generation) forget() {
-	g.trees = map[plumbing.Hash]*folder{}
-	g.folders = newIndexer(g.objects, g.limits)
+func (g *generation) dropTrees() {
+	g.trees = map[plumbing.Hash]*tree.FS{}
+	g.walker = tree.NewWalker(g.objects, g.limits.tree())
 }
 
-// restore returns the current generation, from the mirror after a restart; nil
-// when there is none, or it is damaged.
-func (r *Repository) restore() *generation {
-	if r.current == nil {
-		if rec, ok := r.mirror.last(); ok {
-			r.current = newGeneration(r.mirror, r.limits, rec)
-		}
-	}
-	if r.current != nil && (r.current.objects.damaged() || !r.current.there()) {
-		r.current = nil
-	}
-	return r.current
-}
-
-// there reports whether the folder is.
-func (g *generation) there() bool {
-	info, err := os.Stat(packFolder(g.mirror.path(g.record.Generation)))
-	return err == nil && info.IsDir()
-}
-
-// within runs f on the current generation, or on a new one when there is none,
-// it is damaged, full, or was filled from a server that filters otherwise.
-func (r *Repository) within(filtered bool, f func(*generation) error) error {
-	if g := r.restore(); g != nil && g.record.Filtered == filtered {
-		err := f(g)
-		damaged := errors.Is(err, gitsource.ErrCorrupt) || g.objects.damaged()
-		if !damaged && !errors.Is(err, errAnew) {
-			return errors.Join(err, r.keep(g))
-		}
-		if damaged {
-			// What the mirror held may be what is broken: once more, from nothing.
-			r.current = nil
-		}
-	}
-	name, err := r.mirror.newGeneration()
-	if err != nil {
-		return err
-	}
-	g := newGeneration(r.mirror, r.limits, record{Generation: name, Filtered: filtered})
-	g.fresh = true
-	err = f(g)
-	if errors.Is(err, gitsource.ErrCorrupt) || !g.dirty {
-		r.mirror.drop(name)
-		return err
-	}
-	// What was transferred before a failure serves the next call.
-	g.fresh = false
-	r.current = g
-	return errors.Join(err, r.keep(g))
-}
-
-// keep records what was added to a generation.
-func (r *Repository) keep(g *generation) error {
-	if !g.dirty || len(g.record.Tips) == 0 {
-		return nil
-	}
-	g.record.Object = g.record.Tips[len(g.record.Tips)-1]
-	if err := r.mirror.commit(&g.record); err != nil {
-		return err
-	}
-	g.dirty = false
-	return nil
-}
-
-// evictTrees forgets the trees that were read where they take too much memory to wait for the
+// evictTrees drops the trees that were read where they take too much memory to wait for the
 // next call: who may open pull requests chooses them.
 func (g *generation) evictTrees() {
-	if g.folders.total > maxTreeBytes {
-		g.forget()
+	if g.walker.Memory() > maxTreeBytes {
+		g.dropTrees()
 	}
 }
 
-// receive transfers what req asks for. Where the generation has no room for it, a
-// new one is due; what is too large for that, too, is beyond the limits.
-func (g *generation) receive(ctx context.Context, sess *remoteConnection, req *packp.UploadPackRequest, limits Limits) error {
+// receive transfers what req names. Where the generation has no room for it, a new one
+// is due; what is too large for that, too, is beyond the limits.
+func (g *generation) receive(ctx context.Context, sess *remote.Connection, req remote.Request, limits pack.Limits) error {
 	commits := maxGenerationTransfers * g.limits.Commits
-	if !g.fresh && (g.mirror.crowded(g.record, maxRepositoryPacks) || len(g.history.nodes) > 2*commits || g.history.edges > 4*commits) {
-		return errAnew
+	held, edges := g.history.Size()
+	if !g.fresh && (g.mirror.Crowded(g.record, maxRepositoryPacks) || held > 2*commits || edges > 4*commits) {
+		return errFreshMirror
 	}
-	err := sess.fetch(ctx, req, g.mirror.storeFor(g.record.Generation), limits)
+	err := sess.Fetch(ctx, req, g.mirror.StoreFor(g.record.Generation), limits)
 	switch {
-	case errors.Is(err, errFull) && g.fresh:
-		return tooManyBytes(g.limits)
-	case errors.Is(err, errFull):
-		return errAnew
+	case errors.Is(err, pack.ErrFull) && g.fresh:
+		return g.limits.pack().TooManyBytes()
+	case errors.Is(err, pack.ErrFull):
+		return errFreshMirror
 	}
 	return err
 }
 
-// remember puts ids at the end of a list, the latest last, and forgets the
-// first ones beyond n.
-func remember(list []string, n int, ids ...plumbing.Hash) []string {
+// appendRecent puts ids at the end of a list, the latest last, and drops the first ones
+// beyond n.
+func appendRecent(list []string, n int, ids ...plumbing.Hash) []string {
 	for _, id := range ids {
 		s := id.String()
 		list = append(slices.DeleteFunc(list, func(o string) bool { return o == s }), s)
@@ -177,32 +118,43 @@ func (g *generation) hasTree(commit plumbing.Hash) (bool, error) {
 	if g.record.Filtered {
 		return false, nil
 	}
-	return g.history.contains(commit)
+	return g.history.Has(commit)
 }
 
 // snapshot reads and checks the tree of a commit that is held.
 func (g *generation) snapshot(commit plumbing.Hash, name string) (gitsource.Snapshot, error) {
-	n, ok, err := g.history.node(commit)
+	n, ok, err := g.history.Commit(commit)
 	if err != nil {
 		return gitsource.Snapshot{}, err
 	}
 	if !ok {
 		return gitsource.Snapshot{}, fmt.Errorf("reading commit %s: %w: it is missing", commit, gitsource.ErrCorrupt)
 	}
-	root, ok := g.trees[commit]
+	files, ok := g.trees[commit]
 	if !ok {
-		if root, err = g.folders.index(n.tree); err != nil {
+		if files, err = g.walker.Walk(n.Tree); err != nil {
 			return gitsource.Snapshot{}, err
 		}
-		g.trees[commit] = root
+		g.trees[commit] = files
 	}
-	return snapshotOf(&treeFS{root: root, objects: g.objects, limit: g.limits.FileBytes}, name, commit, n.tree), nil
+	return snapshotOf(files, name, commit, n.Tree), nil
 }
 
-func snapshotOf(files *treeFS, name string, commit, tree plumbing.Hash) gitsource.Snapshot {
+func snapshotOf(files *tree.FS, name string, commit, root plumbing.Hash) gitsource.Snapshot {
 	revision := "sha1:" + commit.String()
 	if name != "" {
 		revision = name + "@" + revision
 	}
-	return gitsource.Snapshot{FS: files, Revision: revision, Commit: commit.String(), TreeID: tree.String()}
+	return gitsource.Snapshot{FS: files, Revision: revision, Commit: commit.String(), TreeID: root.String()}
 }
+
+// tip is what a reference points at.
+type tip struct {
+	name string
+	// object is what to request of the server: the commit, or the annotated tag that leads
+	// to it.
+	object, commit plumbing.Hash
+}
+
+// pair is two commits, base first.
+type pair struct{ base, head plumbing.Hash }

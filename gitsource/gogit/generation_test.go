@@ -64,7 +64,7 @@ func TestADamagedRepositoryMirrorIsBegunAnew(t *testing.T) {
 				parted, head := onePull(srv)
 				running := srv.repository()
 				mustCompare(t, running, mainRef, pullRef)
-				if err := damage(running.mirror.dir); err != nil {
+				if err := damage(running.mirror.Folder()); err != nil {
 					t.Fatal(err)
 				}
 				if moved {
@@ -72,7 +72,7 @@ func TestADamagedRepositoryMirrorIsBegunAnew(t *testing.T) {
 					srv.files("c.yaml", "again\n")
 					head = srv.pull(1)
 				}
-				restarted := srv.repository(func(c *Config) { c.Dir = running.mirror.dir })
+				restarted := srv.repository(func(c *Config) { c.Dir = running.mirror.Folder() })
 				for _, r := range []*Repository{restarted, running} {
 					c, err := r.Compare(t.Context(), mainRef, pullRef)
 					if err != nil {
@@ -96,7 +96,7 @@ func TestDamageThatIsMetWhileReadingAComparisonIsMendedByTheNext(t *testing.T) {
 	onePull(srv)
 	r := srv.repository()
 	c := mustCompare(t, r, mainRef, pullRef)
-	for _, p := range packsOf(t, r.mirror.dir) {
+	for _, p := range packsOf(t, r.mirror.Folder()) {
 		if err := errors.Join(os.Chmod(p, 0o600), os.WriteFile(p, []byte("PACK"), 0o600)); err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +133,7 @@ func TestARepositoryMirrorDoesNotGrowForEver(t *testing.T) {
 		if n := packBytes(t, r); n > 2*3*300<<10 {
 			t.Fatalf("after %d pull requests the mirror has %d bytes", i+1, n)
 		}
-		generations, _ := filepath.Glob(filepath.Join(r.mirror.dir, "gen-*"))
+		generations, _ := filepath.Glob(filepath.Join(r.mirror.Folder(), "gen-*"))
 		if len(generations) > 2 {
 			t.Fatalf("%d generations", len(generations))
 		}

@@ -1,23 +1,15 @@
 package gogit
 
 import (
-	"bytes"
-	"crypto/sha1"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
-
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/storage/memory"
 
 	"github.com/poolwright/poolwright/gitsource"
 )
@@ -93,7 +85,7 @@ func TestEntriesThatCannotBeReadOnlyTroubleWhoNeedsThem(t *testing.T) {
 		treeEntry("120000", "abs", link("/etc/passwd"))+
 		treeEntry("120000", "dir", link("sub"))+
 		treeEntry("120000", "etc", link("../../../../../../etc/passwd"))+
-		treeEntry("120000", "long", link(strings.Repeat("a/", maxTarget)))+
+		treeEntry("120000", "long", link(strings.Repeat("a/", 4096)))+
 		treeEntry("120000", "loop1", link("loop2"))+
 		treeEntry("120000", "loop2", link("loop1"))+
 		treeEntry("120000", "self", link("self/x"))+
@@ -203,129 +195,4 @@ func TestABombIsFoundBeforeItGoesOff(t *testing.T) {
 	if got := (after.TotalAlloc - before.TotalAlloc) >> 20; got > 8 {
 		t.Errorf("refusing a bomb allocated %d MiB", got)
 	}
-}
-
-// pack builds a pack file from headers and already deflated contents.
-func pack(objects ...[]byte) []byte {
-	var b bytes.Buffer
-	b.WriteString("PACK")
-	_ = binary.Write(&b, binary.BigEndian, []uint32{2, uint32(len(objects))})
-	for _, o := range objects {
-		b.Write(o)
-	}
-	sum := sha1.Sum(b.Bytes())
-	b.Write(sum[:])
-	return b.Bytes()
-}
-
-func FuzzPack(f *testing.F) {
-	// One honest pack of a blob and of a delta onto it, made by Git.
-	f.Add([]byte("x\x9c\x03\x00\x00\x00\x00\x01"))
-	dir := f.TempDir()
-	for i := range 3 {
-		text := strings.Repeat(fmt.Sprintf("line %d\n", i/2), 200) + strings.Repeat("y", i)
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), []byte(text), 0o600); err != nil {
-			f.Fatal(err)
-		}
-	}
-	cmd := exec.Command("sh", "-c", "git init -q . && git hash-object -w 0 1 2 | git pack-objects --stdout -q")
-	cmd.Dir = dir
-	if out, err := cmd.Output(); err == nil && len(out) > 32 {
-		f.Add(out[12 : len(out)-20])
-	}
-	limits := Limits{ObjectBytes: 1 << 20, UnpackedBytes: 4 << 20, Objects: 100}.withDefaults()
-	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, b := range [][]byte{body, pack(body), pack(body, nil), pack(body, nil, nil)} {
-			folder := t.TempDir()
-			if err := os.MkdirAll(packFolder(folder), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			file, err := (&store{folder: packFolder(folder), left: 1 << 30}).create()
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, _ = file.Write(b)
-			err = installPack(t.Context(), file, limits)
-			file.discard()
-			if err != nil && !errors.Is(err, gitsource.ErrCorrupt) && !errors.Is(err, gitsource.ErrLimit) {
-				t.Errorf("unclassified: %v", err)
-			}
-		}
-	})
-}
-
-func FuzzRefName(f *testing.F) {
-	for _, s := range []string{"main", "release/1.0", "a..b", "x.lock", "@", "a@{b", "ünï", "-d", "a\x7f", "refs/heads/x"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, name string) {
-		if validRefName(name) != nil || name == "" {
-			return
-		}
-		full := plumbing.NewBranchReferenceName(name)
-		if err := full.Validate(); err != nil {
-			t.Errorf("%q is accepted here and not by Git: %v", name, err)
-		}
-		if p := filepath.Join("/mirror/refs/heads", name); !strings.HasPrefix(p, "/mirror/refs/heads/") {
-			t.Errorf("%q leads to %s", name, p)
-		}
-	})
-}
-
-// FuzzTree reads arbitrary bytes as a tree whose links lead anywhere.
-func FuzzTree(f *testing.F) {
-	id := strings.Repeat("\x01", 20)
-	f.Add([]byte("100644 a\x00"+id+"120000 l\x00"+id+"40000 d\x00"+id), "../d/../l/a")
-	f.Add([]byte("120000 l\x00"+id), "l/../../x")
-	f.Fuzz(func(t *testing.T, tree []byte, target string) {
-		obj := new(plumbing.MemoryObject)
-		obj.SetType(plumbing.TreeObject)
-		_, _ = obj.Write(tree)
-		var decoded object.Tree
-		if decoded.Decode(obj) != nil {
-			return
-		}
-		store := fakeStore{memory.NewStorage()}
-		link := store.put(plumbing.BlobObject, []byte(target))
-		leaf := store.put(plumbing.TreeObject, []byte("100644 leaf\x00"+string(link[:])))
-		var b bytes.Buffer
-		for _, e := range decoded.Entries {
-			h := link
-			if e.Mode == 0o040000 {
-				h = leaf
-			}
-			fmt.Fprintf(&b, "%o %s\x00%s", uint32(e.Mode), e.Name, h[:])
-		}
-		objs := &objects{limits: Limits{}.withDefaults(), store: store}
-		root, err := indexTree(objs, store.put(plumbing.TreeObject, b.Bytes()), objs.limits)
-		if err != nil {
-			return
-		}
-		fsys := &treeFS{root: root, objects: objs, limit: 1 << 20}
-		err = fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			if !fs.ValidPath(name) || strings.Contains(name, "..") && !strings.Contains(b.String(), "..") {
-				t.Errorf("walk met %q", name)
-			}
-			_, _ = fs.ReadFile(fsys, name)
-			_, _ = fs.Stat(fsys, name)
-			return nil
-		})
-		if err != nil {
-			t.Errorf("walking a tree that was accepted: %v", err)
-		}
-	})
-}
-
-// fakeStore is an object store in memory.
-type fakeStore struct{ *memory.Storage }
-
-func (s fakeStore) put(t plumbing.ObjectType, b []byte) plumbing.Hash {
-	o := new(plumbing.MemoryObject)
-	o.SetType(t)
-	_, _ = o.Write(b)
-	h, _ := s.SetEncodedObject(o)
-	return h
 }

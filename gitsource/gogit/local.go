@@ -18,6 +18,9 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
 
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/history"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/objects"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/tree"
 )
 
 // Local reads revisions of a repository on this machine's disk, and writes
@@ -29,8 +32,8 @@ type Local struct {
 	store  *filesystem.Storage
 
 	mu      sync.Mutex
-	objects *objects
-	history *history
+	objects *objects.Store
+	history *history.Graph
 }
 
 // OpenLocal opens the repository that folder is inside of: a working copy,
@@ -60,11 +63,11 @@ func OpenLocal(folder string) (*Local, error) {
 	if err := readable(store); err != nil {
 		return fail(err)
 	}
-	objs := &objects{limits: limits, store: store}
-	return &Local{folder: folder, limits: limits, store: store, objects: objs, history: newHistory(objs)}, nil
+	objs := objects.New(store)
+	return &Local{folder: folder, limits: limits, store: store, objects: objs, history: history.New(objs)}, nil
 }
 
-// readable refuses formats that would look like an empty repository.
+// readable refuses formats that would pass for an empty repository.
 func readable(store *filesystem.Storage) error {
 	cfg, err := store.Config()
 	if err != nil {
@@ -164,7 +167,7 @@ func gitFilesystem(git string) (billy.Filesystem, error) {
 func (l *Local) Compare(ctx context.Context, base, head string) (gitsource.Comparison, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.objects.refresh()
+	l.objects.Refresh()
 	b, err := l.resolve(base)
 	if err != nil {
 		return gitsource.Comparison{}, err
@@ -177,15 +180,15 @@ func (l *Local) Compare(ctx context.Context, base, head string) (gitsource.Compa
 	if err != nil {
 		return gitsource.Comparison{}, fmt.Errorf("comparing %q with %q in the repository at %s: %w", head, base, l.folder, err)
 	}
-	c := gitsource.Comparison{UniqueMergeBase: p.unique}
-	// One indexer, so that what they share is read once.
-	ix := newIndexer(l.objects, l.limits)
+	c := gitsource.Comparison{UniqueMergeBase: p.Unique}
+	// One walker, so that what they share is read once.
+	walker := tree.NewWalker(l.objects, l.limits.tree())
 	for _, s := range []struct {
 		to         *gitsource.Snapshot
 		expression string
 		commit     plumbing.Hash
-	}{{&c.Base, base, b}, {&c.Head, head, h}, {&c.MergeBase, p.commit.String(), p.commit}} {
-		if *s.to, err = l.snapshot(ix, s.expression, s.commit); err != nil {
+	}{{&c.Base, base, b}, {&c.Head, head, h}, {&c.MergeBase, p.Commit.String(), p.Commit}} {
+		if *s.to, err = l.snapshot(walker, s.expression, s.commit); err != nil {
 			return gitsource.Comparison{}, fmt.Errorf("reading revision %q of the repository at %s: %w", s.expression, l.folder, hint(err))
 		}
 	}
@@ -194,15 +197,15 @@ func (l *Local) Compare(ctx context.Context, base, head string) (gitsource.Compa
 
 const unshallow = "fetch all of it with git fetch --unshallow (fetch-depth: 0 for GitHub's actions/checkout)"
 
-func (l *Local) mergeBase(ctx context.Context, base, head plumbing.Hash) (mergeBase, error) {
-	p, err := l.history.mergeBase(ctx, base, head)
+func (l *Local) mergeBase(ctx context.Context, base, head plumbing.Hash) (history.MergeBase, error) {
+	p, err := l.history.MergeBase(ctx, base, head)
 	switch {
 	case err != nil:
-		return mergeBase{}, hint(err)
-	case len(p.open) > 0 && !p.cutsOlder:
-		return mergeBase{}, fmt.Errorf("%w: the commit where they parted is not here: the history was fetched in part only; %s", gitsource.ErrNotFound, unshallow)
-	case p.commit.IsZero():
-		return mergeBase{}, fmt.Errorf("%w: %w; name revisions of one history", gitsource.ErrNotFound, errUnrelated)
+		return history.MergeBase{}, hint(err)
+	case len(p.Open) > 0 && !p.CutsOlder:
+		return history.MergeBase{}, fmt.Errorf("%w: the commit where they parted is not here: the history was fetched in part only; %s", gitsource.ErrNotFound, unshallow)
+	case p.Commit.IsZero():
+		return history.MergeBase{}, fmt.Errorf("%w: %w; name revisions of one history", gitsource.ErrNotFound, errUnrelated)
 	}
 	return p, nil
 }
@@ -215,12 +218,12 @@ func hint(err error) error {
 	return err
 }
 
-func (l *Local) snapshot(ix *indexer, expression string, commit plumbing.Hash) (gitsource.Snapshot, error) {
-	n, _, err := l.history.node(commit)
+func (l *Local) snapshot(walker *tree.Walker, expression string, commit plumbing.Hash) (gitsource.Snapshot, error) {
+	n, _, err := l.history.Commit(commit)
 	if err != nil {
 		return gitsource.Snapshot{}, err
 	}
-	root, err := ix.index(n.tree)
+	files, err := walker.Walk(n.Tree)
 	if err != nil {
 		return gitsource.Snapshot{}, err
 	}
@@ -228,5 +231,5 @@ func (l *Local) snapshot(ix *indexer, expression string, commit plumbing.Hash) (
 	if strings.HasPrefix(commit.String(), strings.ToLower(expression)) {
 		name = ""
 	}
-	return snapshotOf(&treeFS{root: root, objects: l.objects, limit: l.limits.FileBytes}, name, commit, n.tree), nil
+	return snapshotOf(files, name, commit, n.Tree), nil
 }

@@ -84,7 +84,7 @@ func TestDamageThatIsMetWhileReadingIsMendedByTheNextFetch(t *testing.T) {
 	srv.push("a.yaml", strings.Repeat("one\n", 50))
 	src := srv.source(Ref{})
 	snap := mustFetch(t, src)
-	for _, p := range packsOf(t, src.mirror.dir) {
+	for _, p := range packsOf(t, src.mirror.Folder()) {
 		_ = os.Chmod(p, 0o600)
 		if err := os.WriteFile(p, []byte("PACK"), 0o600); err != nil {
 			t.Fatal(err)
@@ -106,16 +106,16 @@ func TestAMirrorDoesNotCollectPacksForEver(t *testing.T) {
 		mustFetch(t, src)
 	}
 	// The one before stays for who still reads it.
-	entries, _ := os.ReadDir(src.mirror.dir)
-	if len(entries) != 3 || len(packsOf(t, src.mirror.dir)) > maxPacks+1 {
-		t.Errorf("%d entries and %d packs", len(entries), len(packsOf(t, src.mirror.dir)))
+	entries, _ := os.ReadDir(src.mirror.Folder())
+	if len(entries) != 3 || len(packsOf(t, src.mirror.Folder())) > maxPacks+1 {
+		t.Errorf("%d entries and %d packs", len(entries), len(packsOf(t, src.mirror.Folder())))
 	}
-	before := len(packsOf(t, src.mirror.dir))
-	again := srv.source(Ref{}, func(c *Config) { c.Dir = src.mirror.dir })
+	before := len(packsOf(t, src.mirror.Folder()))
+	again := srv.source(Ref{}, func(c *Config) { c.Dir = src.mirror.Folder() })
 	if snap, ok := again.Last(t.Context()); !ok || content(t, snap.FS, "a.yaml") != strings.Repeat("x", maxPacks+1) {
 		t.Error("the last snapshot is lost")
 	}
-	if after := len(packsOf(t, src.mirror.dir)); after >= before {
+	if after := len(packsOf(t, src.mirror.Folder())); after >= before {
 		t.Errorf("a restart left the old generation: %d packs, before %d", after, before)
 	}
 }

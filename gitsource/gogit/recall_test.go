@@ -42,10 +42,10 @@ func TestAComparisonIsRecalledWithoutTheServer(t *testing.T) {
 	if _, ok := r.Recall(head, base); ok {
 		t.Error("what was never compared is recalled")
 	}
-	if _, ok := recall(srv.repository(func(c *Config) { c.Dir = r.mirror.dir })); ok {
+	if _, ok := recall(srv.repository(func(c *Config) { c.Dir = r.mirror.Folder() })); ok {
 		t.Error("where they parted is only remembered, and this one is new")
 	}
-	if err := os.RemoveAll(filepath.Join(r.mirror.dir, "gen-1")); err != nil {
+	if err := os.RemoveAll(filepath.Join(r.mirror.Folder(), "gen-1")); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := recall(r); ok {
@@ -119,7 +119,7 @@ func TestNamesOfATreeAreBounded(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	blob := srv.raw("blob", "x")
-	tree := srv.raw("tree", treeEntry("100644", strings.Repeat("n", maxName+1), blob))
+	tree := srv.raw("tree", treeEntry("100644", strings.Repeat("n", 256), blob))
 	id := srv.raw("commit", "tree "+tree+"\nauthor a <a@example.com> 1767225600 +0000\ncommitter a <a@example.com> 1767225600 +0000\n\nx\n")
 	srv.gitIn(filepath.Join(srv.root, "repo.git"), "update-ref", "refs/heads/main", id)
 	if message := fails(t, srv.source(Ref{}), gitsource.ErrLimit); len(message) > 1000 {

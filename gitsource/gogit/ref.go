@@ -2,12 +2,12 @@ package gogit
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/refs"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
 )
 
 // Ref names one thing to follow; at most one field is set. The zero Ref is the
@@ -52,7 +52,7 @@ func (r Ref) validate() error {
 		return fmt.Errorf("reading the reference to follow: %w: set only one of branch, tag and commit", gitsource.ErrInvalid)
 	}
 	if r.Commit != "" {
-		if !isCommit(r.Commit) {
+		if !refs.IsCommitID(r.Commit) {
 			return fmt.Errorf("reading the reference to follow: %w: commit %q is not 40 lower-case hexadecimal digits", gitsource.ErrInvalid, r.Commit)
 		}
 		return nil
@@ -61,41 +61,11 @@ func (r Ref) validate() error {
 		if name == "" {
 			continue
 		}
-		if err := validRefName(name); err != nil {
+		if err := refs.CheckName(name); err != nil {
 			return fmt.Errorf("reading the reference to follow: %w: %q %w", gitsource.ErrInvalid, name, err)
 		}
 	}
 	return nil
-}
-
-func isCommit(s string) bool {
-	return len(s) == 40 && strings.Trim(s, "0123456789abcdef") == "" && s != strings.Repeat("0", 40)
-}
-
-// validRefName applies the rules of git check-ref-format to the part after
-// refs/heads/ or refs/tags/.
-func validRefName(name string) error {
-	if len(name) > 255 {
-		return fmt.Errorf("is longer than 255 bytes")
-	}
-	if strings.ContainsFunc(name, func(r rune) bool {
-		return r <= ' ' || r == 0x7f || r == 0xfffd || strings.ContainsRune(`~^:?*[\`, r)
-	}) {
-		return fmt.Errorf(`holds a space, a control character or one of ~ ^ : ? * [ \`)
-	}
-	if strings.Contains(name, "..") || strings.Contains(name, "@{") || name == "@" || strings.HasPrefix(name, "-") {
-		return fmt.Errorf(`holds "..", "@{", or starts with "-"`)
-	}
-	for part := range strings.SplitSeq(name, "/") {
-		if !validRefPart(part) {
-			return fmt.Errorf(`has a part that is empty or "@", starts or ends with ".", or ends with ".lock"`)
-		}
-	}
-	return nil
-}
-
-func validRefPart(part string) bool {
-	return part != "" && part != "@" && !strings.HasPrefix(part, ".") && !strings.HasSuffix(part, ".") && !strings.HasSuffix(part, ".lock")
 }
 
 func (r Ref) fullName() string {
@@ -105,8 +75,8 @@ func (r Ref) fullName() string {
 	return "refs/heads/" + r.Branch
 }
 
-// revision is the Revision of a snapshot of this reference.
-func (r Ref) revision(commit string) string {
+// revisionOf is the Revision of a snapshot of this reference.
+func (r Ref) revisionOf(commit string) string {
 	switch {
 	case r.Commit != "":
 		return "sha1:" + commit
@@ -116,13 +86,13 @@ func (r Ref) revision(commit string) string {
 	return r.Branch + "@sha1:" + commit
 }
 
-// resolve finds the object to ask for among the advertised references: the
-// commit, or for an annotated tag the tag object.
-func (r Ref) resolve(adv *packp.AdvRefs) (plumbing.Hash, error) {
+// resolve finds the object to request among the advertised references: the commit, or
+// for an annotated tag the tag object.
+func (r Ref) resolve(sess *remote.Connection) (plumbing.Hash, error) {
 	if r.Commit != "" {
 		return plumbing.NewHash(r.Commit), nil
 	}
-	h, ok := adv.References[r.fullName()]
+	h, _, ok := sess.Reference(r.fullName())
 	if !ok {
 		return plumbing.ZeroHash, fmt.Errorf("%w: the repository has no %s", gitsource.ErrNotFound, r)
 	}

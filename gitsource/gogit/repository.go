@@ -4,40 +4,37 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/mirror"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/refs"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
 )
 
 // Repository reads revisions of one remote repository, for pull requests. It
 // is safe for concurrent use; transfers run one after the other.
 type Repository struct {
 	limits Limits
-	remote *remote
-	mirror *mirror
+	remote *remote.Remote
+	mirror *mirror.Mirror
 
 	mu      sync.Mutex
 	current *generation
-	// refused remembers pairs that broke a limit, are unsafe or share nothing,
-	// so that they are not transferred again at every look.
+	// refused keeps pairs that broke a limit, are unsafe or share nothing, so that they
+	// are not transferred again at every comparison.
 	refused map[pair]error
 }
 
-// pair is two commits, base first.
-type pair struct{ base, head plumbing.Hash }
-
-// maxRefused bounds what is remembered of refusals, whose messages hold names of files.
+// maxRefused bounds what is kept of refusals, whose messages hold names of files.
 const maxRefused = 256
 
 // Open checks the configuration, writes nothing and connects to nothing. c.Ref is ignored. Errors wrap gitsource.ErrInvalid where the
 // configuration is wrong.
 func Open(c Config) (*Repository, error) {
-	u, err := parseURL(c.URL)
+	u, err := remote.ParseURL(c.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +43,7 @@ func Open(c Config) (*Repository, error) {
 	}
 	limits := c.Limits.withDefaults()
 	return &Repository{
-		limits: limits, remote: newRemote(u, c.Credentials, limits), mirror: openMirror(c, limits, u.String()+"\ncompare"),
+		limits: limits, remote: remote.New(u, c.Credentials, limits.remote()), mirror: mirror.Open(c.Dir, u.String()+"\ncompare", limits.PackBytes, c.Disk),
 		refused: map[pair]error{},
 	}, nil
 }
@@ -58,10 +55,10 @@ func Open(c Config) (*Repository, error) {
 // that are gone, and histories that share nothing, are ErrNotFound.
 func (r *Repository) Compare(ctx context.Context, base, head string) (gitsource.Comparison, error) {
 	fail := func(err error) (gitsource.Comparison, error) {
-		return gitsource.Comparison{}, fmt.Errorf("comparing %s with %s in %s: %w", head, base, r.remote.name(), err)
+		return gitsource.Comparison{}, fmt.Errorf("comparing %s with %s in %s: %w", head, base, r.remote.Name(), err)
 	}
 	for _, name := range []string{base, head} {
-		if err := validFullName(name); err != nil {
+		if err := refs.CheckFullName(name); err != nil {
 			return fail(err)
 		}
 	}
@@ -70,15 +67,15 @@ func (r *Repository) Compare(ctx context.Context, base, head string) (gitsource.
 	ctx, cancel := context.WithTimeout(ctx, r.limits.Timeout)
 	defer cancel()
 
-	sess, err := r.remote.open(ctx)
+	sess, err := r.remote.Open(ctx)
 	if err != nil {
 		return fail(err)
 	}
-	b, err := find(sess.adv, base)
+	b, err := find(sess, base)
 	if err != nil {
 		return fail(err)
 	}
-	h, err := find(sess.adv, head)
+	h, err := find(sess, head)
 	if err != nil {
 		return fail(err)
 	}
@@ -87,7 +84,7 @@ func (r *Repository) Compare(ctx context.Context, base, head string) (gitsource.
 		return fail(err)
 	}
 	var c gitsource.Comparison
-	err = r.within(filtering(sess.adv), func(g *generation) error {
+	err = r.within(sess.SupportsFilter(), func(g *generation) error {
 		c, err = g.compare(ctx, sess, b, h)
 		return err
 	})
@@ -99,7 +96,7 @@ func (r *Repository) Compare(ctx context.Context, base, head string) (gitsource.
 }
 
 // Recall returns once more what Compare found between two commits, from the mirror and
-// without asking the server; false where it is not known or not held any more. So
+// without a request to the server; false where it is not known or not held any more. So
 // nobody needs to keep Comparisons, whose trees take memory.
 func (r *Repository) Recall(base, head gitsource.Revision) (gitsource.Comparison, bool) {
 	r.mu.Lock()
@@ -111,12 +108,7 @@ func (r *Repository) Recall(base, head gitsource.Revision) (gitsource.Comparison
 	return g.recall(tipOf(base), tipOf(head))
 }
 
-func tipOf(r gitsource.Revision) tip {
-	id := plumbing.NewHash(r.Commit)
-	return tip{name: r.Ref, object: id, commit: id}
-}
-
-// refuse remembers an error that the same pair would meet again.
+// refuse keeps an error that the same pair would run into again.
 func (r *Repository) refuse(key pair, err error) {
 	if !errors.Is(err, gitsource.ErrLimit) && !errors.Is(err, gitsource.ErrUnsafe) && !errors.Is(err, errUnrelated) {
 		return
@@ -133,14 +125,14 @@ func (r *Repository) refuse(key pair, err error) {
 // does not lead to is ErrNotFound.
 func (r *Repository) Contains(ctx context.Context, ref, commit, ancestor string) (bool, error) {
 	fail := func(err error) (bool, error) {
-		return false, fmt.Errorf("looking for commit %s in the history of %s in %s: %w", ancestor, commit, r.remote.name(), err)
+		return false, fmt.Errorf("finding commit %s in the history of %s in %s: %w", ancestor, commit, r.remote.Name(), err)
 	}
 	for _, id := range []string{commit, ancestor} {
-		if !isCommit(id) {
+		if !refs.IsCommitID(id) {
 			return fail(fmt.Errorf("%w: %q is not 40 lower-case hexadecimal digits", gitsource.ErrInvalid, id))
 		}
 	}
-	if err := validFullName(ref); err != nil {
+	if err := refs.CheckFullName(ref); err != nil {
 		return fail(err)
 	}
 	r.mu.Lock()
@@ -150,21 +142,21 @@ func (r *Repository) Contains(ctx context.Context, ref, commit, ancestor string)
 
 	q := ancestryQuery{descendant: plumbing.NewHash(commit), ancestor: plumbing.NewHash(ancestor)}
 	if g := r.restore(); g != nil {
-		if v, err := g.contains(ctx, q); err == nil && v.certain() {
-			return v.reachable, nil
+		if v, err := g.history.Reachable(ctx, q.descendant, q.ancestor); err == nil && v.Certain() {
+			return v.Reachable, nil
 		}
 	}
-	sess, err := r.remote.open(ctx)
+	sess, err := r.remote.Open(ctx)
 	if err != nil {
 		return fail(err)
 	}
-	tip, err := find(sess.adv, ref)
+	tip, err := find(sess, ref)
 	if err != nil {
 		return fail(err)
 	}
 	yes := false
-	err = r.within(filtering(sess.adv), func(g *generation) error {
-		yes, err = g.ask(ctx, sess, tip, q)
+	err = r.within(sess.SupportsFilter(), func(g *generation) error {
+		yes, err = g.reachable(ctx, sess, tip, q)
 		return err
 	})
 	if err != nil {
@@ -173,55 +165,68 @@ func (r *Repository) Contains(ctx context.Context, ref, commit, ancestor string)
 	return yes, nil
 }
 
-// tip is what a reference points at.
-type tip struct {
-	name string
-	// object is what to ask the server for: the commit, or the annotated tag
-	// that leads to it.
-	object, commit plumbing.Hash
-}
-
-func find(adv *packp.AdvRefs, name string) (tip, error) {
-	h, ok := adv.References[name]
+func find(sess *remote.Connection, name string) (tip, error) {
+	object, commit, ok := sess.Reference(name)
 	if !ok {
 		return tip{}, fmt.Errorf("%w: the repository has no %s (any more)", gitsource.ErrNotFound, name)
 	}
-	t := tip{name: name, object: h, commit: h}
-	if peeled, ok := adv.Peeled[name]; ok {
-		t.commit = peeled
-	}
-	return t, nil
+	return tip{name: name, object: object, commit: commit}, nil
 }
 
-// snapshotName is a reference as Revision shows it: branches and tags by their
-// short name, as a Source does, anything else in full.
-func snapshotName(ref string) string {
-	for _, prefix := range []string{"refs/heads/", "refs/tags/"} {
-		if short, ok := strings.CutPrefix(ref, prefix); ok {
-			return short
+// restore returns the current generation, from the mirror after a restart; nil
+// when there is none, or it is damaged.
+func (r *Repository) restore() *generation {
+	if r.current == nil {
+		if rec, ok := r.mirror.Last(); ok {
+			r.current = newGeneration(r.mirror, r.limits, rec)
 		}
 	}
-	return ref
+	if r.current != nil && (r.current.objects.Damaged() || !r.mirror.Holds(r.current.record.Generation)) {
+		r.current = nil
+	}
+	return r.current
 }
 
-// validFullName accepts branches, tags and heads of pull requests.
-func validFullName(name string) error {
-	invalid := func(err error) error {
-		return fmt.Errorf("reading the reference %q: %w: %w", name, gitsource.ErrInvalid, err)
-	}
-	for _, prefix := range []string{"refs/heads/", "refs/tags/"} {
-		if short, ok := strings.CutPrefix(name, prefix); ok {
-			if err := validRefName(short); err != nil {
-				return invalid(fmt.Errorf("it %w", err))
-			}
-			return nil
+// within runs f on the current generation, or on a new one when there is none,
+// it is damaged, full, or was filled from a server that filters otherwise.
+func (r *Repository) within(filtered bool, f func(*generation) error) error {
+	if g := r.restore(); g != nil && g.record.Filtered == filtered {
+		err := f(g)
+		damaged := errors.Is(err, gitsource.ErrCorrupt) || g.objects.Damaged()
+		if !damaged && !errors.Is(err, errFreshMirror) {
+			return errors.Join(err, r.keep(g))
+		}
+		if damaged {
+			// What the mirror held may be what is broken: once more, from nothing.
+			r.current = nil
 		}
 	}
-	if number, ok := strings.CutPrefix(name, "refs/pull/"); ok {
-		number, ok = strings.CutSuffix(number, "/head")
-		if n, err := strconv.ParseUint(number, 10, 63); ok && err == nil && n > 0 && number == strconv.FormatUint(n, 10) {
-			return nil
-		}
+	name, err := r.mirror.NewGeneration()
+	if err != nil {
+		return err
 	}
-	return invalid(errors.New("give refs/heads/<branch>, refs/tags/<tag> or refs/pull/<number>/head"))
+	g := newGeneration(r.mirror, r.limits, mirror.Record{Generation: name, Filtered: filtered})
+	g.fresh = true
+	err = f(g)
+	if errors.Is(err, gitsource.ErrCorrupt) || !g.dirty {
+		r.mirror.Drop(name)
+		return err
+	}
+	// What was transferred before a failure serves the next call.
+	g.fresh = false
+	r.current = g
+	return errors.Join(err, r.keep(g))
+}
+
+// keep records what was added to a generation.
+func (r *Repository) keep(g *generation) error {
+	if !g.dirty || len(g.record.Tips) == 0 {
+		return nil
+	}
+	g.record.Object = g.record.Tips[len(g.record.Tips)-1]
+	if err := r.mirror.Commit(&g.record); err != nil {
+		return err
+	}
+	g.dirty = false
+	return nil
 }

@@ -263,7 +263,7 @@ func TestAHeadThatBringsBackAnOldFileIsWhole(t *testing.T) {
 	if got := content(t, mustCompare(t, r, mainRef, pullRef).Head.FS, "a.yaml"); got != "old\n" {
 		t.Errorf("got %q", got)
 	}
-	if entries, _ := filepath.Glob(filepath.Join(r.mirror.dir, "gen-*")); len(entries) != 1 {
+	if entries, _ := filepath.Glob(filepath.Join(r.mirror.Folder(), "gen-*")); len(entries) != 1 {
 		t.Errorf("the mirror was begun anew: %v", entries)
 	}
 }

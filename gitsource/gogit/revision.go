@@ -7,81 +7,37 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/storer"
 
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/refs"
 )
-
-// revision is a name and the steps from there towards the past.
-type revision struct {
-	name  string
-	steps []step
-}
-
-// step goes to a parent: the nth of a merge, or n times to the first one.
-type step struct {
-	nth   bool
-	count int
-}
 
 var (
-	revisionSyntax = regexp.MustCompile(`^([^~^]+)((?:[~^][0-9]*)*)$`)
-	stepSyntax     = regexp.MustCompile(`[~^][0-9]*`)
-	specialName    = regexp.MustCompile(`^[A-Z_]+_HEAD$`)
-	hexDigits      = regexp.MustCompile(`^[0-9a-fA-F]{4,40}$`)
+	specialName = regexp.MustCompile(`^[A-Z_]+_HEAD$`)
+	hexDigits   = regexp.MustCompile(`^[0-9a-fA-F]{4,40}$`)
 )
-
-// maxSteps bounds the number in "~3".
-const maxSteps = 1_000_000
-
-// parseRevision reads the part of Git's revision syntax that people use to
-// name commits: name, name~3, name^, name^2, and these in a row.
-func parseRevision(s string) (revision, error) {
-	m := revisionSyntax.FindStringSubmatch(s)
-	if m == nil {
-		return revision{}, errors.New("it is not of the form name, name~3 or name^2")
-	}
-	r := revision{name: m[1]}
-	if r.name == "@" {
-		r.name = "HEAD"
-	}
-	if err := validRefName(r.name); err != nil {
-		return revision{}, fmt.Errorf("%q %w", r.name, err)
-	}
-	for _, part := range stepSyntax.FindAllString(m[2], -1) {
-		n := 1
-		if part[1:] != "" {
-			var err error
-			if n, err = strconv.Atoi(part[1:]); err != nil || n > maxSteps {
-				return revision{}, fmt.Errorf("the number in %q is too large", part)
-			}
-		}
-		r.steps = append(r.steps, step{nth: part[0] == '^', count: n})
-	}
-	return r, nil
-}
 
 // resolve finds the commit that a revision names.
 func (l *Local) resolve(expression string) (plumbing.Hash, error) {
 	fail := func(err error) (plumbing.Hash, error) {
 		return plumbing.ZeroHash, fmt.Errorf("reading revision %q of the repository at %s: %w; give a branch, tag or commit (git log shows them)", expression, l.folder, err)
 	}
-	r, err := parseRevision(expression)
+	r, err := refs.ParseRevision(expression)
 	if err != nil {
 		return fail(fmt.Errorf("%w: %w", gitsource.ErrInvalid, err))
 	}
-	id, err := l.lookup(r.name)
+	id, err := l.lookup(r.Name)
 	if err != nil {
 		return fail(err)
 	}
-	if id, _, err = l.objects.commit(id); err != nil {
+	if id, _, err = l.objects.Peel(id); err != nil {
 		return fail(err)
 	}
-	for _, s := range r.steps {
+	for _, s := range r.Steps {
 		if id, err = l.take(id, s); err != nil {
 			return fail(err)
 		}
@@ -90,21 +46,21 @@ func (l *Local) resolve(expression string) (plumbing.Hash, error) {
 }
 
 // take goes one step towards the past.
-func (l *Local) take(id plumbing.Hash, s step) (plumbing.Hash, error) {
-	times, parent := s.count, 1
-	if s.nth {
-		times, parent = min(s.count, 1), s.count
+func (l *Local) take(id plumbing.Hash, s refs.Step) (plumbing.Hash, error) {
+	times, parent := s.Count, 1
+	if s.Nth {
+		times, parent = min(s.Count, 1), s.Count
 	}
 	for range times {
-		n, _, err := l.history.node(id)
+		n, _, err := l.history.Commit(id)
 		if err != nil {
 			return plumbing.ZeroHash, err
 		}
-		if parent > len(n.parents) {
-			return plumbing.ZeroHash, fmt.Errorf("%w: commit %s has %d parents", gitsource.ErrNotFound, id, len(n.parents))
+		if parent > len(n.Parents) {
+			return plumbing.ZeroHash, fmt.Errorf("%w: commit %s has %d parents", gitsource.ErrNotFound, id, len(n.Parents))
 		}
-		id = n.parents[parent-1]
-		ok, err := l.history.contains(id)
+		id = n.Parents[parent-1]
+		ok, err := l.history.Has(id)
 		if err != nil {
 			return plumbing.ZeroHash, err
 		}
@@ -118,7 +74,7 @@ func (l *Local) take(id plumbing.Hash, s step) (plumbing.Hash, error) {
 // lookup finds what a name stands for, in Git's order: a full id, a reference,
 // the beginning of an id.
 func (l *Local) lookup(name string) (plumbing.Hash, error) {
-	if isCommit(strings.ToLower(name)) {
+	if refs.IsCommitID(strings.ToLower(name)) {
 		id := plumbing.NewHash(name)
 		if err := l.store.HasEncodedObject(id); err == nil {
 			return id, nil
@@ -160,7 +116,7 @@ func (l *Local) special(name string) (plumbing.Hash, bool) {
 	}
 	defer f.Close()
 	id := make([]byte, 2*len(plumbing.ZeroHash))
-	if _, err := io.ReadFull(f, id); err != nil || !isCommit(string(id)) {
+	if _, err := io.ReadFull(f, id); err != nil || !refs.IsCommitID(string(id)) {
 		return plumbing.ZeroHash, false
 	}
 	return plumbing.NewHash(string(id)), true
@@ -175,7 +131,7 @@ func (l *Local) abbreviated(digits string) (plumbing.Hash, error) {
 	}
 	ids, err := l.store.HashesWithPrefix(prefix)
 	if err != nil {
-		return plumbing.ZeroHash, fmt.Errorf("looking for the id: %w", err)
+		return plumbing.ZeroHash, fmt.Errorf("finding the commit: %w", err)
 	}
 	var found []plumbing.Hash
 	for _, id := range ids {

@@ -9,6 +9,13 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/disk"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/mirror"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/objects"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/pack"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/refs"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/tree"
 )
 
 // Source follows one reference of one repository. It is safe for concurrent
@@ -16,8 +23,8 @@ import (
 type Source struct {
 	ref      Ref
 	limits   Limits
-	remote   *remote
-	mirror   *mirror
+	remote   *remote.Remote
+	mirror   *mirror.Mirror
 	followed func(context.Context) (Followed, error)
 
 	mu      sync.Mutex
@@ -27,8 +34,8 @@ type Source struct {
 	refused refusal
 }
 
-// refusal remembers a revision that cannot be had, so that it is not transferred
-// again at every fetch.
+// refusal keeps a revision that cannot be had, so that it is not transferred again at
+// every fetch.
 type refusal struct {
 	object plumbing.Hash
 	err    error
@@ -38,14 +45,14 @@ type refusal struct {
 
 // state is what is known of the newest snapshot.
 type state struct {
-	record   record
+	record   mirror.Record
 	snapshot gitsource.Snapshot
-	objects  *objects
+	objects  *objects.Store
 }
 
 // New checks the configuration, writes nothing and connects to nothing. Errors wrap gitsource.ErrInvalid where the configuration is wrong.
 func New(c Config) (*Source, error) {
-	u, err := parseURL(c.URL)
+	u, err := remote.ParseURL(c.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -57,8 +64,8 @@ func New(c Config) (*Source, error) {
 		return nil, fmt.Errorf("opening the mirror: %w: no folder given", gitsource.ErrInvalid)
 	}
 	limits := c.Limits.withDefaults()
-	m := openMirror(c, limits, u.String()+"\n"+ref.fullName()+"\n"+ref.Commit)
-	return &Source{ref: ref, limits: limits, remote: newRemote(u, c.Credentials, limits), mirror: m, followed: c.Followed}, nil
+	m := mirror.Open(c.Dir, u.String()+"\n"+ref.fullName()+"\n"+ref.Commit, limits.PackBytes, c.Disk)
+	return &Source{ref: ref, limits: limits, remote: remote.New(u, c.Credentials, limits.remote()), mirror: m, followed: c.Followed}, nil
 }
 
 // Fetch returns the newest snapshot of the reference. When the reference has
@@ -72,22 +79,22 @@ func (s *Source) Fetch(ctx context.Context) (gitsource.Snapshot, error) {
 
 	snap, err := s.fetch(ctx)
 	if err != nil {
-		return gitsource.Snapshot{}, fmt.Errorf("fetching %s of %s: %w", s.ref, s.remote.name(), err)
+		return gitsource.Snapshot{}, fmt.Errorf("fetching %s of %s: %w", s.ref, s.remote.Name(), err)
 	}
 	return snap, nil
 }
 
 func (s *Source) fetch(ctx context.Context) (gitsource.Snapshot, error) {
 	s.restore()
-	sess, err := s.remote.open(ctx)
+	sess, err := s.remote.Open(ctx)
 	if err != nil {
 		return gitsource.Snapshot{}, err
 	}
-	want, err := s.ref.resolve(sess.adv)
+	want, err := s.ref.resolve(sess)
 	if err != nil {
 		return gitsource.Snapshot{}, err
 	}
-	if s.current != nil && s.current.record.Object == want.String() && !s.current.objects.damaged() {
+	if s.current != nil && s.current.record.Object == want.String() && !s.current.objects.Damaged() {
 		return s.unchanged(ctx, sess, want)
 	}
 	if err := s.stillRefused(ctx, want); err != nil {
@@ -109,7 +116,7 @@ func (s *Source) fetch(ctx context.Context) (gitsource.Snapshot, error) {
 
 // unchanged returns the newest snapshot once more. One of an earlier life may be older
 // than what was followed since, by another process.
-func (s *Source) unchanged(ctx context.Context, sess *remoteConnection, want plumbing.Hash) (gitsource.Snapshot, error) {
+func (s *Source) unchanged(ctx context.Context, sess *remote.Connection, want plumbing.Hash) (gitsource.Snapshot, error) {
 	if s.allowed != want {
 		if err := s.allow(ctx, sess, s.current.record.Generation, want); err != nil {
 			return gitsource.Snapshot{}, s.fetchFollowed(ctx, sess, err)
@@ -119,12 +126,12 @@ func (s *Source) unchanged(ctx context.Context, sess *remoteConnection, want plu
 	return s.current.snapshot, nil
 }
 
-// refuse remembers an error that the same revision would meet again.
+// refuse keeps an error that the same revision would run into again.
 func (s *Source) refuse(want plumbing.Hash, err error) {
-	_, full := errors.AsType[*overBudget](err)
+	_, full := errors.AsType[*disk.ExceededError](err)
 	switch {
 	case full:
-		s.refused = refusal{want, err, s.mirror.disk.Left()}
+		s.refused = refusal{want, err, s.mirror.BudgetLeft()}
 	case errors.Is(err, gitsource.ErrLimit), errors.Is(err, gitsource.ErrUnsafe), errors.Is(err, gitsource.ErrNotFastForward):
 		s.refused = refusal{object: want, err: err}
 	}
@@ -136,7 +143,7 @@ func (s *Source) stillRefused(ctx context.Context, want plumbing.Hash) error {
 	if s.refused.object != want {
 		return nil
 	}
-	if _, full := errors.AsType[*overBudget](s.refused.err); full && s.mirror.disk.Left() > s.refused.left {
+	if _, full := errors.AsType[*disk.ExceededError](s.refused.err); full && s.mirror.BudgetLeft() > s.refused.left {
 		return nil
 	}
 	if moved, ok := errors.AsType[*gitsource.NotFastForwardError](s.refused.err); ok {
@@ -149,9 +156,9 @@ func (s *Source) stillRefused(ctx context.Context, want plumbing.Hash) error {
 }
 
 // Last returns the newest snapshot that Fetch ever returned for this URL and
-// reference, also before a restart, without asking the server; false when
-// there is none, the mirror is damaged, or it lacks what Config.Followed says was
-// followed since. It keeps drift corrected while the server is away.
+// reference, also before a restart, without a request to the server; false when there
+// is none, the mirror is damaged, or it lacks what was followed since, by
+// Config.Followed. It keeps drift corrected while the server is away.
 func (s *Source) Last(ctx context.Context) (gitsource.Snapshot, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,10 +170,10 @@ func (s *Source) Last(ctx context.Context) (gitsource.Snapshot, bool) {
 }
 
 // Earlier returns the snapshot of an earlier revision of the reference that the mirror still
-// holds, without asking the server; false where it does not.
+// holds, without a request to the server; false where it does not.
 func (s *Source) Earlier(_ context.Context, revision string) (gitsource.Snapshot, bool) {
 	commit := revision[max(0, len(revision)-40):]
-	if !isCommit(commit) || s.ref.revision(commit) != revision {
+	if !refs.IsCommitID(commit) || s.ref.revisionOf(commit) != revision {
 		return gitsource.Snapshot{}, false
 	}
 	s.mu.Lock()
@@ -175,7 +182,7 @@ func (s *Source) Earlier(_ context.Context, revision string) (gitsource.Snapshot
 	if s.current == nil {
 		return gitsource.Snapshot{}, false
 	}
-	st, err := s.load(record{Generation: s.current.record.Generation, Object: commit})
+	st, err := s.load(mirror.Record{Generation: s.current.record.Generation, Object: commit})
 	if err != nil {
 		return gitsource.Snapshot{}, false
 	}
@@ -188,7 +195,7 @@ func (s *Source) restore() {
 	if s.current != nil {
 		return
 	}
-	rec, ok := s.mirror.last()
+	rec, ok := s.mirror.Last()
 	if !ok {
 		return
 	}
@@ -199,38 +206,38 @@ func (s *Source) restore() {
 
 // download transfers what is missing for want, into the mirror that there is or,
 // where that has no room, into a new one.
-func (s *Source) download(ctx context.Context, sess *remoteConnection, want plumbing.Hash) (*state, error) {
-	if s.current != nil && !s.current.objects.damaged() && !s.mirror.crowded(s.current.record, maxPacks) {
+func (s *Source) download(ctx context.Context, sess *remote.Connection, want plumbing.Hash) (*state, error) {
+	if s.current != nil && !s.current.objects.Damaged() && !s.mirror.Crowded(s.current.record, maxPacks) {
 		st, err := s.advance(ctx, sess, want, s.current.record)
-		if !errors.Is(err, errFull) {
+		if !errors.Is(err, pack.ErrFull) {
 			return st, err
 		}
 	}
-	gen, err := s.mirror.newGeneration()
+	gen, err := s.mirror.NewGeneration()
 	if err != nil {
 		return nil, err
 	}
-	st, err := s.advance(ctx, sess, want, record{Generation: gen})
-	if errors.Is(err, errFull) {
-		err = tooManyBytes(s.limits)
+	st, err := s.advance(ctx, sess, want, mirror.Record{Generation: gen})
+	if errors.Is(err, pack.ErrFull) {
+		err = s.limits.pack().TooManyBytes()
 	}
 	if err != nil {
-		s.mirror.drop(gen)
+		s.mirror.Drop(gen)
 	}
 	return st, err
 }
 
 // advance transfers into one generation, proves that the tree is whole and that the
 // branch may be there, and only then makes it the last snapshot.
-func (s *Source) advance(ctx context.Context, sess *remoteConnection, want plumbing.Hash, have record) (*state, error) {
+func (s *Source) advance(ctx context.Context, sess *remote.Connection, want plumbing.Hash, have mirror.Record) (*state, error) {
 	gen := have.Generation
-	shallow, err := s.transfer(ctx, sess, want, have, s.mirror.storeFor(gen))
+	shallow, err := s.transfer(ctx, sess, want, have, s.mirror.StoreFor(gen))
 	if err != nil {
 		return nil, err
 	}
-	st, err := s.load(record{Generation: gen, Object: want.String(), Shallow: shallow})
+	st, err := s.load(mirror.Record{Generation: gen, Object: want.String(), Shallow: shallow})
 	if err != nil {
-		if s.ref.Commit != "" && openObjects(s.mirror.path(gen), s.limits).has(want) != nil {
+		if s.ref.Commit != "" && objects.Open(s.mirror.Path(gen)).Require(want) != nil {
 			// Everything that the server shows has arrived, and it is not there.
 			return nil, fmt.Errorf("%w: no branch or tag of the repository leads to it", gitsource.ErrNotFound)
 		}
@@ -239,17 +246,17 @@ func (s *Source) advance(ctx context.Context, sess *remoteConnection, want plumb
 	if err := s.allow(ctx, sess, gen, want); err != nil {
 		return nil, err
 	}
-	return st, s.mirror.commit(&st.record)
+	return st, s.mirror.Commit(&st.record)
 }
 
 // load reads a recorded revision from the mirror and checks all of its tree.
-func (s *Source) load(rec record) (*state, error) {
-	objs := openObjects(s.mirror.path(rec.Generation), s.limits)
-	commit, tree, err := objs.commit(plumbing.NewHash(rec.Object))
+func (s *Source) load(rec mirror.Record) (*state, error) {
+	objs := objects.Open(s.mirror.Path(rec.Generation))
+	commit, root, err := objs.Peel(plumbing.NewHash(rec.Object))
 	if err != nil {
 		return nil, err
 	}
-	root, err := indexTree(objs, tree, s.limits)
+	files, err := tree.NewWalker(objs, s.limits.tree()).Walk(root)
 	if err != nil {
 		return nil, err
 	}
@@ -257,10 +264,14 @@ func (s *Source) load(rec record) (*state, error) {
 		record:  rec,
 		objects: objs,
 		snapshot: gitsource.Snapshot{
-			FS:       &treeFS{root: root, objects: objs, limit: s.limits.FileBytes},
-			Revision: s.ref.revision(commit.String()),
+			FS:       files,
+			Revision: s.ref.revisionOf(commit.String()),
 			Commit:   commit.String(),
-			TreeID:   tree.String(),
+			TreeID:   root.String(),
 		},
 	}, nil
 }
+
+// maxPacks is how many transfers a generation collects before a fresh clone
+// replaces it: each lookup reads every pack.
+const maxPacks = 32

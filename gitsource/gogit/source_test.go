@@ -57,7 +57,7 @@ func TestFollowsABranchAndFetchesOnlyWhatMoved(t *testing.T) {
 	if next.Commit != second || content(t, next.FS, "a.yaml") != "two\n" || content(t, snap.FS, "a.yaml") != "one\n" {
 		t.Fatal("the new snapshot must hold the new file, the old one still the old")
 	}
-	packs, _ := filepath.Glob(filepath.Join(src.mirror.dir, "gen-1", "objects", "pack", "*.pack"))
+	packs, _ := filepath.Glob(filepath.Join(src.mirror.Folder(), "gen-1", "objects", "pack", "*.pack"))
 	if len(packs) != 2 {
 		t.Fatalf("%d packs in the first generation, want 2: the second fetch must be incremental", len(packs))
 	}

@@ -4,8 +4,8 @@
 // so, since a test binary cannot register a flag twice.
 //
 // It refuses to be imported by anything but tests, which cmd/internal/archtest
-// watches over, and to make a golden file that nobody asked for: where one is
-// missing, the test fails. Start reading at Compare.
+// watches over, and to make a golden file that nobody requested: where one is missing,
+// the test fails. Start reading at Compare.
 package golden
 
 import (
@@ -45,7 +45,7 @@ func Compare[T string | []byte](t testing.TB, path string, got T) {
 	if err != nil {
 		t.Fatalf("reading the golden file %s: %v", path, err)
 	}
-	// As strings, whose differences are told by line.
+	// As strings, whose differences are shown by line.
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		// The package's name is missing, since go test prints it below.
 		t.Errorf("this differs from the golden file %s; if that is meant, go test with -update rewrites it, and make golden rewrites all (-golden +got):\n%s", path, diff)

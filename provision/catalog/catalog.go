@@ -1,12 +1,12 @@
-// Package catalog knows EC2's instance types: what each has (CPUs, memory, GPUs,
-// network, storage) and what an hour of it costs. The figures are an embedded
-// table with a date, so simulations, cost reports and the sandbox work offline
-// and give the same answer every time; live data may only improve on them.
+// Package catalog has EC2's instance types: what each has (CPUs, memory, GPUs, network,
+// storage) and what an hour of it costs. The figures are an embedded table with a date,
+// so simulations, cost reports and the sandbox work offline and give the same result
+// every time; live data may only improve on them.
 //
 // It holds every type on Karpenter's reference page, which are those of EC2 that a
-// NodePool can ask for. It refuses to guess: a type outside the table is unknown,
-// never zero, a type without a published us-east-1 price has none, and a price
-// taken over from another region or from the spot model says so in [Price.Basis].
+// NodePool can require. It refuses to estimate: a type outside the table is unknown,
+// never zero, a type without a published us-east-1 price has none, and a price taken
+// over from another region or from the spot model is marked in [Price.Basis].
 //
 // Start reading at [Load] and [InstanceType]; table.go is the file format, and
 // internal/generate makes types.csv from its sources.
@@ -41,9 +41,9 @@ func Load() (*Catalog, error) {
 }
 
 // New makes a catalog of the given types, in any order. The price date is the day
-// the prices were read, as YYYY-MM-DD; sources say in words where the figures come
-// from, one line each. It returns an error that names the first type which is
-// incomplete, contradicts itself or is there twice.
+// the prices were read, as YYYY-MM-DD; sources describe where the figures come from,
+// one line each. It returns an error that names the first type which is incomplete,
+// contradicts itself or is there twice.
 func New(priceDate string, sources []string, types []InstanceType) (*Catalog, error) {
 	if _, err := time.Parse(time.DateOnly, priceDate); err != nil {
 		return nil, fmt.Errorf("building the catalog: price date %q is not a date, write it as YYYY-MM-DD", priceDate)
@@ -120,5 +120,5 @@ func (c *Catalog) Subset(families ...string) (*Catalog, error) {
 // PriceDate is the day the on-demand prices were read, as YYYY-MM-DD.
 func (c *Catalog) PriceDate() string { return c.priceDate }
 
-// Sources says where the figures come from, one line per source.
+// Sources describes where the figures come from, one line per source.
 func (c *Catalog) Sources() []string { return slices.Clone(c.sources) }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// InstanceType is what EC2 says of one instance type. Words such as "x86_64",
+// InstanceType is what EC2 describes of one instance type. Values such as "x86_64",
 // "NVIDIA" or "on-demand" are spelled as the EC2 API spells them.
 type InstanceType struct {
 	// Name is family and size, "g4dn.xlarge".
@@ -30,7 +30,7 @@ type InstanceType struct {
 	Storage Storage
 	// UsageClasses lists "capacity-block", "on-demand" and "spot" as offered.
 	UsageClasses []string
-	// CurrentGeneration is EC2's own word. It is false for families as common as
+	// CurrentGeneration is EC2's field of that name. It is false for families as common as
 	// m5, c5 and g5 since 2026: do not read it as "still for sale".
 	CurrentGeneration bool
 	// OnDemandUSD is the Linux on-demand price of one hour in us-east-1, 0 where
@@ -60,7 +60,7 @@ type GPU struct {
 	// Manufacturer is "NVIDIA" or "AMD".
 	Manufacturer string
 	// Count is the number of whole GPUs. It is 0 on types that hold a fraction of
-	// one (g6f, gr6f); Kubernetes sees no nvidia.com/gpu on those.
+	// one (g6f, gr6f); Kubernetes has no nvidia.com/gpu on those.
 	Count int
 	// MemoryMiB is the memory of each GPU, or of the fraction.
 	MemoryMiB int
@@ -95,13 +95,13 @@ type Network struct {
 	EFAInterfaces int
 	// ENA is the Elastic Network Adapter: "required", "supported", "unsupported".
 	ENA string
-	// EncryptionInTransit tells whether traffic between instances is encrypted.
+	// EncryptionInTransit is whether traffic between instances is encrypted.
 	EncryptionInTransit bool
-	// ClusterPlacement tells whether a cluster placement group takes the type;
-	// partition and spread groups take every type in the catalog.
+	// ClusterPlacement is whether a cluster placement group takes the type; partition and
+	// spread groups take every type in the catalog.
 	ClusterPlacement bool
-	// BandwidthMbps is the sustained bandwidth, 0 where EC2 only says "Low to
-	// Moderate" and the like (t2 and small Xen types).
+	// BandwidthMbps is the sustained bandwidth, 0 where EC2 only has "Low to Moderate" and
+	// the like (t2 and small Xen types).
 	BandwidthMbps int
 }
 
@@ -110,8 +110,8 @@ type Network struct {
 type Storage struct {
 	// LocalGB is the total of the local disks in GB (10^9 bytes), 0 for none.
 	LocalGB int
-	// NVMe tells whether the local disks are NVMe disks, which EC2 reports as
-	// nvmeSupport "required"; those of the oldest families are not.
+	// NVMe is whether the local disks are NVMe disks, which EC2 reports as nvmeSupport
+	// "required"; those of the oldest families are not.
 	NVMe bool
 	// EBSOptimized is "default", "supported" or "unsupported".
 	EBSOptimized string
@@ -132,10 +132,10 @@ func (t InstanceType) Size() string {
 	return size
 }
 
-// BareMetal tells whether the type runs without a hypervisor.
+// BareMetal reports whether the type runs without a hypervisor.
 func (t InstanceType) BareMetal() bool { return t.Hypervisor == "" }
 
-// HasGPU tells whether the type has a GPU or a fraction of one.
+// HasGPU reports whether the type has a GPU or a fraction of one.
 func (t InstanceType) HasGPU() bool { return t.GPU != GPU{} }
 
 // MaxInterfaces is the most network interfaces over all cards.

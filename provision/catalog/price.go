@@ -12,15 +12,15 @@ import (
 // homeRegion is the region whose on-demand prices the table holds.
 const homeRegion = "us-east-1"
 
-// Basis says how far a price can be trusted.
+// Basis is how far a price can be trusted.
 type Basis string
 
 const (
-	// Listed is a published price of the region asked for.
+	// Listed is a published price of the requested region.
 	Listed Basis = "listed"
-	// OtherRegion is the published us-east-1 price standing in for the region
-	// asked for, which is what the provisioning engine does as long as it has no
-	// live prices. The true price is commonly up to a third higher.
+	// OtherRegion is the published us-east-1 price standing in for the requested region's,
+	// which is what the provisioning engine does as long as it has no live prices. The
+	// true price is commonly up to a third higher.
 	OtherRegion Basis = "other-region"
 	// Estimated comes from a model and from no price list.
 	Estimated Basis = "estimated"
@@ -30,15 +30,15 @@ const (
 type Price struct {
 	// USDPerHour is in US dollars, before tax and discounts.
 	USDPerHour float64
-	// Basis tells a published price from a substitute or an estimate.
+	// Basis distinguishes a published price from a substitute or an estimate.
 	Basis Basis
 }
 
 // OnDemand returns the on-demand price of the named type. Prices of us-east-1 are
 // listed; every other commercial region gets the same figure, marked
 // [OtherRegion]. Regions of other partitions (China, GovCloud, isolated ones) have
-// price lists of their own, China's not in dollars: they, and a word that is no
-// region, are errors, as is a type that the catalog does not know or has no price of.
+// price lists of their own, China's not in dollars: they, and a text that is no region,
+// are errors, as is a type that is not in the catalog or has no price in it.
 func (c *Catalog) OnDemand(region, name string) (Price, error) {
 	t, ok := c.Lookup(name)
 	if !ok {
@@ -65,8 +65,8 @@ func (c *Catalog) OnDemand(region, name string) (Price, error) {
 // The base is what such capacity commonly trades at: 0.30 for g and gr, 0.35 for t,
 // 0.45 for p, 0.38 for the rest. The factors are hashes of family and of family and
 // zone, within ±10 % and ±5 %, so that zones differ, sizes of a family keep their
-// order, and the same question has the same answer for ever. The result is never
-// above 0.6 of on-demand; like EC2's, it has four decimals.
+// order, and the same input has the same result for ever. The result is never above 0.6
+// of on-demand; like EC2's, it has four decimals.
 //
 // A type without spot capacity is an error, as are the errors of
 // [Catalog.OnDemand].
@@ -96,14 +96,14 @@ func spotBase(family string) float64 {
 	return 0.38
 }
 
-// spread maps words to a number in [-1, 1) that never changes. A cryptographic hash
+// spread maps text to a number in [-1, 1) that never changes. A cryptographic hash
 // because zones differ in their last letter only, which FNV barely spreads.
 func spread(words ...string) float64 {
 	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
 	return float64(binary.BigEndian.Uint64(sum[:8])>>11)/(1<<52) - 1
 }
 
-// commercialRegion tells whether the word is shaped like a region of the partition
+// commercialRegion reports whether the text is shaped like a region of the partition
 // "aws": two letters that are not China's, a direction, a number.
 func commercialRegion(region string) bool {
 	parts := strings.Split(region, "-")

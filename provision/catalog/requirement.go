@@ -20,9 +20,9 @@ type Requirement struct {
 	Values []string `json:"values"`
 }
 
-// Requirements are what a NodePool, as JSON holds it, asks of its nodes: the
-// requirements of its template, and the template's labels, which every node has. It
-// is nil for what cannot be read: the API server says what is wrong with that.
+// Requirements are what a NodePool, as JSON holds it, requires of its nodes: the
+// requirements of its template, and the template's labels, which every node has. It is
+// nil for what cannot be read: the API server reports what is wrong with that.
 func Requirements(pool map[string]any) []Requirement {
 	var read struct {
 		Spec struct {
@@ -56,9 +56,9 @@ var byType = []string{
 	"accelerator-name", "accelerator-manufacturer", "accelerator-count",
 }
 
-// ByType reports whether Labels tells all of the requirement's key: a type that
-// lacks such a label has none at all. Of other keys, such as a zone, an instance
-// type says nothing.
+// ByType reports whether Labels has all of the requirement's key: a type that lacks
+// such a label has none at all. Of other keys, such as a zone, an instance type has
+// nothing.
 func (r Requirement) ByType() bool {
 	if suffix, ok := strings.CutPrefix(r.Key, instanceLabel); ok {
 		return slices.Contains(byType, suffix)
@@ -66,7 +66,7 @@ func (r Requirement) ByType() bool {
 	return r.Key == "node.kubernetes.io/instance-type" || r.Key == "kubernetes.io/arch"
 }
 
-// Met reports whether something with these labels meets the requirement. An
+// Met reports whether something with these labels satisfies the requirement. An
 // operator that there is not is met: whoever reads the object refuses it.
 func (r Requirement) Met(labels map[string]string) bool {
 	value, has := labels[r.Key]

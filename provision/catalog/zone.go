@@ -18,7 +18,7 @@ type Zone struct {
 	ID string
 }
 
-// Regions returns the regions whose zones the catalog knows, sorted.
+// Regions returns the regions whose zones are in the catalog, sorted.
 func Regions() []string {
 	return []string{
 		"ap-northeast-2", "ap-southeast-3", "eu-central-1", "eu-west-1",

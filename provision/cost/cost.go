@@ -1,15 +1,15 @@
 // Package cost is the arithmetic of a cost table: what one node of each NodePool
 // costs in a month around the clock, for some hours a day and with no pod at all,
-// and what a document's own table of costs says, done again from the document's
-// unit prices and held against today's.
+// and a document's own table of costs, done again from the document's unit prices and
+// held against today's.
 //
-// It is pure: values in, values out, sorted, the same for the same input. It
-// refuses to guess: what the catalog has no price of has none here, and a price
-// that is estimated, or another region's, says so. How many nodes there will be is
-// no business of its; what a change does to those that run is package simulate's.
+// It is pure: values in, values out, sorted, the same for the same input. It refuses to
+// estimate: what the catalog has no price of has none here, and a price that is
+// estimated, or another region's, is marked. How many nodes there will be is no
+// business of its; what a change does to those that run is package simulate's.
 //
-// Start reading at [Of]; document.go is a document's table, parts.go says what is shown
-// of either, and write.go writes it.
+// Start reading at [Of]; document.go is a document's table, parts.go what is shown of
+// either, and write.go writes it.
 package cost
 
 import (
@@ -25,9 +25,9 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// HoursAMonth is what a month around the clock is commonly billed as: a twelfth of
+// HoursPerMonth is what a month around the clock is commonly billed as: a twelfth of
 // a year of 365 days.
-const HoursAMonth = 730
+const HoursPerMonth = 730
 
 const (
 	onDemand = "on-demand"
@@ -41,9 +41,9 @@ const (
 type Query struct {
 	// Region is the cluster's, "eu-west-1".
 	Region string
-	// HoursADay is the use that the table tells beside a month around the clock;
-	// more than 0, at most 24.
-	HoursADay float64
+	// HoursPerDay is the use that the table has beside a month around the clock; more than
+	// 0, at most 24.
+	HoursPerDay float64
 	// Pools are the cluster's, in any order.
 	Pools []Pool
 	// Document is a table to do again; nil for none.
@@ -58,24 +58,24 @@ type Pool struct {
 	Requirements []catalog.Requirement
 	// Replicas is how many nodes a static pool keeps without any pod; 0 for others.
 	Replicas int
-	// Stays says that a node stays once it has come, whether there are pods for it or
+	// Stays is true where a node stays once it has come, whether there are pods for it or
 	// not: spec.disruption.consolidateAfter is Never.
 	Stays bool
 	// Profile is how its GPUs are shared; the zero value for whole GPUs.
 	Profile gpu.Profile
 }
 
-// Table is the answer. Its JSON form is stable: fields are added, never renamed or
+// Table is the result. Its JSON form is stable: fields are added, never renamed or
 // given another meaning.
 //
-// Names come from a repository: they are shown with a question mark for each
-// character that no name in Kubernetes has.
+// Names come from a repository: they are shown with "?" for each character that no name
+// in Kubernetes has.
 type Table struct {
 	// Region is the one whose prices these are, or are to stand for.
 	Region string `json:"region"`
-	// HoursAMonth is the month of Pools, and HoursADay the shorter use in them.
-	HoursAMonth float64 `json:"hoursAMonth"`
-	HoursADay   float64 `json:"hoursADay"`
+	// HoursPerMonth is the month of Pools, and HoursPerDay the shorter use in them.
+	HoursPerMonth float64 `json:"hoursPerMonth"`
+	HoursPerDay   float64 `json:"hoursPerDay"`
 	// Pools are by name; one whose nodes can be with and without GPUs is there twice.
 	Pools []Row `json:"pools"`
 	// Document is the document's table; absent where there is none.
@@ -94,13 +94,13 @@ type Row struct {
 	For string `json:"for"`
 	// Types is how many instance types of the catalog the node may be.
 	Types int `json:"types"`
-	// Cheapest is the type that Karpenter asks EC2 for first, MostExpensive the other end
-	// of what it may become; absent where no type is known. By price, then by name.
+	// Cheapest is the type that Karpenter requests of EC2 first, MostExpensive the other
+	// end of what it may become; absent where no type is known. By price, then by name.
 	Cheapest      *Node `json:"cheapest,omitempty"`
 	MostExpensive *Node `json:"mostExpensive,omitempty"`
 	// Nodes is how many of them are kept without any pod, a static pool's replicas.
 	Nodes int `json:"idleNodes"`
-	// Stays says that a node that has come stays without any pod, too, so that any use
+	// Stays is true where a node that has come stays without any pod, too, so that any use
 	// costs the month around the clock.
 	Stays bool `json:"stays,omitempty"`
 }
@@ -120,7 +120,7 @@ type Node struct {
 	// Buys is what the pool buys first, "spot" wherever it may; the costs below are
 	// at that rate, and absent without one.
 	Buys string `json:"buys"`
-	// PartTime is a month of Table.HoursADay hours a day.
+	// PartTime is a month of Table.HoursPerDay hours a day.
 	PartTime *float64 `json:"usdPartTimeMonth,omitempty"`
 	// Idle is a month without any pod; where nodes stay, once one has come.
 	Idle *float64 `json:"usdIdleMonth,omitempty"`
@@ -136,16 +136,16 @@ type Rate struct {
 	Basis catalog.Basis `json:"basis"`
 }
 
-// Of answers a question from a catalog. What has no price is in Notes.
+// Of computes a table from a catalog. What has no price is in Notes.
 func Of(q Query, types *catalog.Catalog) Table {
 	m := &pricedCatalog{region: q.Region, types: types, notes: map[string]bool{}, prices: map[provision.Price]bool{}}
-	out := Table{Region: name(q.Region), HoursAMonth: HoursAMonth, HoursADay: q.HoursADay, Pools: []Row{}}
+	out := Table{Region: name(q.Region), HoursPerMonth: HoursPerMonth, HoursPerDay: q.HoursPerDay, Pools: []Row{}}
 	if all := types.Types(); len(all) == 0 || !m.sells(all[0].Name) {
 		m.note("Region %s: the catalog of %s has no prices of it, so that costs are left out.", name(q.Region), types.PriceDate())
 	}
 	pools := slices.SortedFunc(slices.Values(q.Pools), func(a, b Pool) int { return strings.Compare(a.Name, b.Name) })
 	for _, p := range pools {
-		out.Pools = append(out.Pools, m.rows(p, q.HoursADay)...)
+		out.Pools = append(out.Pools, m.rows(p, q.HoursPerDay)...)
 	}
 	if q.Document != nil {
 		out.Document = m.redo(*q.Document)
@@ -155,7 +155,7 @@ func Of(q Query, types *catalog.Catalog) Table {
 }
 
 // rows are those of a pool: one for each need that its types serve.
-func (m *pricedCatalog) rows(p Pool, hoursADay float64) []Row {
+func (m *pricedCatalog) rows(p Pool, hoursPerDay float64) []Row {
 	gpus, plain := m.choose(p)
 	if len(gpus)+len(plain) == 0 {
 		m.note("NodePool %s: the catalog of %s has no instance type that it allows.", name(p.Name), m.types.PriceDate())
@@ -167,17 +167,17 @@ func (m *pricedCatalog) rows(p Pool, hoursADay float64) []Row {
 		types []catalog.InstanceType
 	}{{"pod", plain}, {"gpu", gpus}} {
 		if len(need.types) > 0 {
-			out = append(out, m.row(p, need.of, need.types, hoursADay))
+			out = append(out, m.row(p, need.of, need.types, hoursPerDay))
 		}
 	}
 	return out
 }
 
-func (m *pricedCatalog) row(p Pool, need string, types []catalog.InstanceType, hoursADay float64) Row {
+func (m *pricedCatalog) row(p Pool, need string, types []catalog.InstanceType, hoursPerDay float64) Row {
 	out := Row{Pool: name(p.Name), For: need, Types: len(types), Nodes: p.Replicas, Stays: p.stays()}
 	var nodes []Node
 	for _, t := range types {
-		nodes = append(nodes, m.node(p, t, hoursADay))
+		nodes = append(nodes, m.node(p, t, hoursPerDay))
 	}
 	slices.SortFunc(nodes, func(a, b Node) int {
 		return cmp.Or(cmp.Compare(a.hour(), b.hour()), strings.Compare(a.InstanceType, b.InstanceType))
@@ -213,13 +213,13 @@ func (n Node) first() *Rate {
 	return n.OnDemand
 }
 
-func (m *pricedCatalog) node(p Pool, t catalog.InstanceType, hoursADay float64) Node {
+func (m *pricedCatalog) node(p Pool, t catalog.InstanceType, hoursPerDay float64) Node {
 	out := Node{InstanceType: t.Name, GPUs: t.GPU.Count, Shares: t.GPU.Count, Buys: onDemand}
 	if t.GPU.Count > 0 {
 		out.Sharing = string(gpu.Whole)
 	}
 	if t.GPU.Manufacturer == "NVIDIA" && p.Profile.Strategy != "" && p.Profile.Strategy != gpu.Whole {
-		out.Shares, out.Sharing = int(p.Profile.Offer(t.GPU.Count)[p.Profile.Resource()]), string(p.Profile.Strategy)
+		out.Shares, out.Sharing = int(p.Profile.Allocatable(t.GPU.Count)[p.Profile.Resource()]), string(p.Profile.Strategy)
 	}
 	if p.buys(t, onDemand) {
 		out.OnDemand = rate(m.onDemand(t.Name), out.Shares)
@@ -229,10 +229,10 @@ func (m *pricedCatalog) node(p Pool, t catalog.InstanceType, hoursADay float64) 
 		out.Spot = rate(m.spot(p, t.Name), out.Shares)
 	}
 	if r := out.first(); r != nil {
-		out.PartTime = cents(r.PerHour * hoursADay / 24 * HoursAMonth)
-		out.Idle = cents(r.PerHour * float64(p.Replicas) * HoursAMonth)
+		out.PartTime = cents(r.PerHour * hoursPerDay / 24 * HoursPerMonth)
+		out.Idle = cents(r.PerHour * float64(p.Replicas) * HoursPerMonth)
 		if p.stays() {
-			out.PartTime, out.Idle = cents(r.PerHour*HoursAMonth), cents(r.PerHour*HoursAMonth)
+			out.PartTime, out.Idle = cents(r.PerHour*HoursPerMonth), cents(r.PerHour*HoursPerMonth)
 		}
 	}
 	return out
@@ -245,7 +245,7 @@ func rate(price *catalog.Price, shares int) *Rate {
 	if price == nil {
 		return nil
 	}
-	out := &Rate{PerHour: price.USDPerHour, PerMonth: *cents(price.USDPerHour * HoursAMonth), Basis: price.Basis}
+	out := &Rate{PerHour: price.USDPerHour, PerMonth: *cents(price.USDPerHour * HoursPerMonth), Basis: price.Basis}
 	if shares > 0 {
 		out.PerShare = math.Round(price.USDPerHour/float64(shares)*1e6) / 1e6
 	}

@@ -79,7 +79,7 @@ func document() *cost.Document {
 	half, most := row("saves as stated", "g4dn.xlarge", "on-demand", 360, one(189.36, 2)), row("saves otherwise", "g4dn.xlarge", "on-demand", 180, one(95, 0))
 	half.Saving, most.Saving = &saving, &wrong
 	return &cost.Document{
-		Name: "cost.yaml", Region: "eu-west-1", HoursAMonth: 720,
+		Name: "cost.yaml", Region: "eu-west-1", HoursPerMonth: 720,
 		Prices: []cost.Quote{
 			{InstanceType: "g4dn.xlarge", CapacityType: "on-demand", USDPerHour: 0.526},
 			{InstanceType: "g4dn.xlarge", CapacityType: "spot", USDPerHour: 0.16},
@@ -108,14 +108,14 @@ func document() *cost.Document {
 func TestTheTableReadsAsTheGoldenFiles(t *testing.T) {
 	small := types(t, "g4dn", "g5", "g6f", "t3")
 	for name, q := range map[string]cost.Query{
-		"pools":                      {Region: "eu-west-1", HoursADay: 8, Pools: pools()},
-		"home":                       {Region: "us-east-1", HoursADay: 2.5, Pools: pools()[:3]},
-		"document":                   {Region: "eu-west-1", HoursADay: 8, Document: document()},
-		"document-of-another-region": {Region: "us-east-1", HoursADay: 8, Document: document()},
-		"region-without-prices":      {Region: "cn-north-1", HoursADay: 8, Pools: pools()[:2], Document: document()},
-		"region-without-zones": {Region: "eu-north-1", HoursADay: 8, Pools: append(pools()[:2:2],
+		"pools":                      {Region: "eu-west-1", HoursPerDay: 8, Pools: pools()},
+		"home":                       {Region: "us-east-1", HoursPerDay: 2.5, Pools: pools()[:3]},
+		"document":                   {Region: "eu-west-1", HoursPerDay: 8, Document: document()},
+		"document-of-another-region": {Region: "us-east-1", HoursPerDay: 8, Document: document()},
+		"region-without-prices":      {Region: "cn-north-1", HoursPerDay: 8, Pools: pools()[:2], Document: document()},
+		"region-without-zones": {Region: "eu-north-1", HoursPerDay: 8, Pools: append(pools()[:2:2],
 			cost.Pool{Name: "named-zone", Requirements: asks(kinds("g5.xlarge"), buys("spot"), in("topology.kubernetes.io/zone", "eu-north-1a"))})},
-		"no-pools": {Region: "eu-west-1", HoursADay: 8},
+		"no-pools": {Region: "eu-west-1", HoursPerDay: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			told := cost.Of(q, small)
@@ -150,7 +150,7 @@ func TestTheSamePoolsGiveTheSameBytesInAnyOrder(t *testing.T) {
 	for range 10 {
 		shuffled := pools()
 		rand.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		told := cost.Of(cost.Query{Region: "eu-west-1", HoursADay: 8, Pools: shuffled, Document: document()}, all)
+		told := cost.Of(cost.Query{Region: "eu-west-1", HoursPerDay: 8, Pools: shuffled, Document: document()}, all)
 		got := ""
 		for _, format := range []string{"txt", "md", "json"} {
 			got += writers(told)[format](t)
@@ -165,7 +165,7 @@ func TestTheSamePoolsGiveTheSameBytesInAnyOrder(t *testing.T) {
 }
 
 func TestJSONHasNoNullAndCanBeReadBack(t *testing.T) {
-	told := cost.Of(cost.Query{Region: "eu-west-1", HoursADay: 8, Pools: pools(), Document: document()}, types(t))
+	told := cost.Of(cost.Query{Region: "eu-west-1", HoursPerDay: 8, Pools: pools(), Document: document()}, types(t))
 	text := writers(told)["json"](t)
 	if strings.Contains(text, "null") {
 		t.Error("a list is null")
@@ -181,7 +181,7 @@ func TestJSONHasNoNullAndCanBeReadBack(t *testing.T) {
 
 func TestTheCheapestNodeIsTheOneThatIsPaidLeastFor(t *testing.T) {
 	all := types(t)
-	for _, row := range cost.Of(cost.Query{Region: "us-east-1", HoursADay: 8, Pools: pools()}, all).Pools {
+	for _, row := range cost.Of(cost.Query{Region: "us-east-1", HoursPerDay: 8, Pools: pools()}, all).Pools {
 		if row.Cheapest == nil {
 			continue
 		}
@@ -192,7 +192,7 @@ func TestTheCheapestNodeIsTheOneThatIsPaidLeastFor(t *testing.T) {
 			t.Errorf("pool %s: a %s is no node for a %s", row.Pool, row.Cheapest.InstanceType, row.For)
 		}
 	}
-	named := cost.Of(cost.Query{Region: "us-east-1", HoursADay: 8, Pools: pools()[:1]}, all).Pools[0]
+	named := cost.Of(cost.Query{Region: "us-east-1", HoursPerDay: 8, Pools: pools()[:1]}, all).Pools[0]
 	if named.Cheapest.InstanceType != "g4dn.xlarge" || named.MostExpensive.InstanceType != "g5.12xlarge" || named.Types != 2 {
 		t.Errorf("%+v to %+v of %d", named.Cheapest, named.MostExpensive, named.Types)
 	}
@@ -201,7 +201,7 @@ func TestTheCheapestNodeIsTheOneThatIsPaidLeastFor(t *testing.T) {
 func TestTextOfUsualNamesFitsATerminal(t *testing.T) {
 	d := document()
 	d.Scenarios = d.Scenarios[:8]
-	told := cost.Of(cost.Query{Region: "ap-northeast-2", HoursADay: 8, Pools: pools()[1:5], Document: d}, types(t, "g4dn", "g5", "t3"))
+	told := cost.Of(cost.Query{Region: "ap-northeast-2", HoursPerDay: 8, Pools: pools()[1:5], Document: d}, types(t, "g4dn", "g5", "t3"))
 	for line := range strings.Lines(writers(told)["txt"](t)) {
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
 			t.Errorf("%d columns: %s", n, line)

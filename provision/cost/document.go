@@ -12,11 +12,11 @@ import (
 type Document struct {
 	// Name is what the table is called where it is shown, a file's name.
 	Name string
-	// Region is the one that the document's prices are to be of; empty where it does
-	// not say.
+	// Region is the one that the document's prices are to be of; empty where it does not
+	// name one.
 	Region string
-	// HoursAMonth is the month that it counts, 720 or 730.
-	HoursAMonth float64
+	// HoursPerMonth is the month that it counts, 720 or 730.
+	HoursPerMonth float64
 	// Prices are its unit prices, Scenarios its figures, both in its order. Savings
 	// are of the first scenario.
 	Prices    []Quote
@@ -41,7 +41,7 @@ type Scenario struct {
 	// Stated is a month's cost in US dollars.
 	Stated Range
 	// Saving is how many percent less than the first scenario that is; nil where the
-	// document does not say.
+	// document does not state it.
 	Saving *Range
 }
 
@@ -67,11 +67,11 @@ func (r Range) nearest(value float64) float64 { return min(max(value, r.From), r
 // Recomputed is a document's table done again.
 type Recomputed struct {
 	Name string `json:"name"`
-	// Region is what the document says of it; empty where it does not.
-	Region      string               `json:"region,omitempty"`
-	HoursAMonth float64              `json:"hoursAMonth"`
-	Prices      []RecomputedPrice    `json:"prices"`
-	Scenarios   []RecomputedScenario `json:"scenarios"`
+	// Region is the one that the document names; empty where it does not.
+	Region        string               `json:"region,omitempty"`
+	HoursPerMonth float64              `json:"hoursPerMonth"`
+	Prices        []RecomputedPrice    `json:"prices"`
+	Scenarios     []RecomputedScenario `json:"scenarios"`
 }
 
 // RecomputedPrice is a unit price of the document, and what an hour costs today.
@@ -128,7 +128,7 @@ type Cause struct {
 	// Reason is "unstated", "rounding", "hours", "arithmetic", "range", "saving",
 	// "capacity", "region", "price" or "unknown".
 	Reason string `json:"reason"`
-	// Text says it with its figures.
+	// Text is the sentence with its figures.
 	Text string `json:"text"`
 }
 
@@ -137,7 +137,7 @@ func because(word, format string, args ...any) Cause {
 }
 
 func (m *pricedCatalog) redo(d Document) *Recomputed {
-	out := &Recomputed{Name: d.Name, Region: name(d.Region), HoursAMonth: d.HoursAMonth, Prices: []RecomputedPrice{}, Scenarios: []RecomputedScenario{}}
+	out := &Recomputed{Name: d.Name, Region: name(d.Region), HoursPerMonth: d.HoursPerMonth, Prices: []RecomputedPrice{}, Scenarios: []RecomputedScenario{}}
 	for _, quote := range d.Prices {
 		out.Prices = append(out.Prices, m.price(d, quote))
 	}
@@ -176,7 +176,7 @@ func (m *pricedCatalog) figure(d Document, s Scenario) RecomputedScenario {
 	} else {
 		out.Recomputed = cents(quote.USDPerHour * s.Hours)
 		out.Agrees = s.Stated.contains(*out.Recomputed)
-		out.Causes = append(out.Causes, own(s, d.HoursAMonth, quote.USDPerHour)...)
+		out.Causes = append(out.Causes, own(s, d.HoursPerMonth, quote.USDPerHour)...)
 		out.Causes = append(out.Causes, m.moved(d, *quote)...)
 	}
 	today := m.today(s.InstanceType, s.CapacityType)

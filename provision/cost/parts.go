@@ -16,7 +16,7 @@ const about = "≈"
 // part is a piece of the table as it is shown: a title, rows under a head, lines.
 type part struct {
 	title string
-	// head and rows are cells; the first left columns hold words, the others figures.
+	// head and rows are cells; the first left columns hold text, the others figures.
 	head []string
 	rows [][]cell
 	left int
@@ -48,9 +48,9 @@ func (t Table) parts() []part {
 
 // nodes is the table of the pools.
 func (t Table) nodes() part {
-	short := hours(t.HoursADay) + " H A DAY"
+	short := hours(t.HoursPerDay) + " H A DAY"
 	out := part{
-		title: fmt.Sprintf("One node of each pool in %s, a month of %s hours", t.Region, hours(t.HoursAMonth)),
+		title: fmt.Sprintf("One node of each pool in %s, a month of %s hours", t.Region, hours(t.HoursPerMonth)),
 		head:  []string{"POOL", "NODE", "ON DEMAND", "SPOT", short, "IDLE", "AN HOUR"}, left: 2,
 	}
 	for i, r := range t.Pools {
@@ -112,7 +112,7 @@ func (r *Rate) mark() string {
 	return ""
 }
 
-// shares says what a GPU or a slice costs on a node that has several.
+// shares is what a GPU or a slice costs on a node that has several.
 func (r Row) shares() [][]cell {
 	n := r.Cheapest
 	if n.Shares < 2 {
@@ -162,7 +162,7 @@ func (d Recomputed) quotes(region string) part {
 
 // figures are the document's rows.
 func (d Recomputed) figures() part {
-	title := fmt.Sprintf("The document's table, a month of %s hours", hours(d.HoursAMonth))
+	title := fmt.Sprintf("The document's table, a month of %s hours", hours(d.HoursPerMonth))
 	if d.Region != "" {
 		title += ", " + d.Region
 	}

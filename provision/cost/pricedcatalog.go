@@ -13,7 +13,7 @@ import (
 // homeRegion is the only region whose on-demand prices the catalog has.
 const homeRegion = "us-east-1"
 
-// pricedCatalog looks prices up, and records whose they are and what was missing.
+// pricedCatalog reads prices, and records whose they are and what was missing.
 type pricedCatalog struct {
 	region string
 	types  *catalog.Catalog
@@ -48,7 +48,7 @@ func (m *pricedCatalog) choose(p Pool) (gpus, plain []catalog.InstanceType) {
 	return gpus, plain
 }
 
-// open notes what of a requirement the catalog cannot answer.
+// open notes what of a requirement the catalog cannot decide.
 func (m *pricedCatalog) open(p Pool, r catalog.Requirement) {
 	if r.Key == "node.kubernetes.io/instance-type" && r.Operator == "In" {
 		for _, value := range r.Values {
@@ -111,7 +111,7 @@ func (m *pricedCatalog) home(kind string) (float64, bool) {
 }
 
 // spot is the least of the zones that the pool may use. In a region whose zones the
-// catalog does not know, only those that the pool names are priced: the estimate is
+// catalog does not have, only those that the pool names are priced: the estimate is
 // made for a zone, and one that is made up would make up the price.
 func (m *pricedCatalog) spot(p Pool, kind string) *catalog.Price {
 	var least *catalog.Price
@@ -146,7 +146,7 @@ func (m *pricedCatalog) zones(p Pool) []catalog.Zone {
 	})
 }
 
-// quote remembers where the prices of a node that is shown come from.
+// quote records where the prices of a node that is shown come from.
 func (m *pricedCatalog) quote(n *Node) {
 	if n.OnDemand != nil {
 		m.source(onDemand, n.OnDemand.Basis)

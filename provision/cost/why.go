@@ -10,12 +10,12 @@ import (
 // decimals.
 func same(a, b float64) bool { return math.Abs(a-b) < 5e-5 }
 
-// implied says that a figure comes without a price of an hour.
+// implied states that a figure comes without a price of an hour.
 func implied(s Scenario) Cause {
 	return because("unstated", "the document has no %s price of %s", s.CapacityType, s.InstanceType)
 }
 
-// own says how a figure comes from the document's own unit price, or why not.
+// own states how a figure comes from the document's own unit price, or why not.
 func own(s Scenario, month, price float64) []Cause {
 	makes := price * s.Hours
 	stated := s.Stated
@@ -35,7 +35,7 @@ func own(s Scenario, month, price float64) []Cause {
 	return []Cause{because("arithmetic", "%s/h for %s h make %s, not %s", hourly(price), hours(s.Hours), dollars(makes), stated.dollars())}
 }
 
-// moved says why a unit price of the document is not today's.
+// moved states why a unit price of the document is not today's.
 func (m *pricedCatalog) moved(d Document, q Quote) []Cause {
 	listed, known := m.home(q.InstanceType)
 	today := m.today(q.InstanceType, q.CapacityType)
@@ -62,7 +62,7 @@ func (m *pricedCatalog) moved(d Document, q Quote) []Cause {
 	return append(out, m.since(hourly(q.USDPerHour)+"/h then", *today)...)
 }
 
-// drifted says why a figure without a unit price is not today's.
+// drifted states why a figure without a unit price is not today's.
 func (m *pricedCatalog) drifted(s Scenario, today catalog.Price) []Cause {
 	if s.Stated.contains(today.USDPerHour * s.Hours) {
 		return nil
@@ -74,7 +74,7 @@ func (m *pricedCatalog) drifted(s Scenario, today catalog.Price) []Cause {
 	return m.since(was+"/h by its figure", today)
 }
 
-// since says that the price is another today, and whose that is.
+// since states that the price is another today, and whose that is.
 func (m *pricedCatalog) since(was string, today catalog.Price) []Cause {
 	now := hourly(today.USDPerHour) + "/h"
 	if today.Basis == catalog.Estimated {
@@ -87,7 +87,7 @@ func (m *pricedCatalog) since(was string, today catalog.Price) []Cause {
 	return out
 }
 
-// missing says why there is no price of today.
+// missing states why there is no price of today.
 func (m *pricedCatalog) missing(kind, capacity string) Cause {
 	if _, known := m.types.Lookup(kind); !known {
 		return because("unknown", "the catalog of %s has no instance type %s", m.types.PriceDate(), kind)

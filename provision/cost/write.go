@@ -53,7 +53,7 @@ func (p part) text(b *strings.Builder) {
 // lineWidth is where sentences are broken; the tables of short names are as wide.
 const lineWidth = 80
 
-// wrapped breaks a sentence between words, all lines but the first indented more.
+// wrapped breaks a sentence at spaces, all lines but the first indented more.
 func wrapped(text, indent string) string {
 	var b strings.Builder
 	at := 0

@@ -54,7 +54,7 @@ type parts struct {
 	cluster      *state.Cluster
 	store        *nodeoverlay.InstanceTypeStore
 	providers    *providers
-	// hooks are asked before a node registers, beside Karpenter's own.
+	// hooks run before a node registers, beside Karpenter's own.
 	hooks []cloudprovider.NodeLifecycleHook
 	// fresh and collection must return nil before nodes are disrupted, and
 	// before instances without a NodeClaim are terminated.
@@ -129,7 +129,7 @@ func (r repeatable) Register(c prometheus.Collector) error {
 	return nil
 }
 
-// surroundings asks the API server and EKS for what new nodes must be told.
+// surroundings reads from the API server and EKS what new nodes need.
 func (e *Engine) surroundings(ctx context.Context, mgr manager.Manager, config aws.Config) (surroundings, error) {
 	kube, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {

@@ -44,8 +44,8 @@ func LoadAWS(ctx context.Context, region string) (aws.Config, error) {
 	return cfg, nil
 }
 
-// checkEndpointVariables looks at AWS_ENDPOINT_URL and its per-service relatives
-// in an environment of "name=value" lines.
+// checkEndpointVariables checks AWS_ENDPOINT_URL and its per-service relatives in an
+// environment of "name=value" lines.
 func checkEndpointVariables(environ []string) error {
 	var errs []error
 	var general bool

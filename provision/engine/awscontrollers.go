@@ -78,8 +78,8 @@ func classController(p *parts, skipDryRun bool) controller.Controller {
 }
 
 // interruptionController reads EC2's warnings. The queue may be missing now and
-// come later (the AWS side of the same Cluster makes it): the controller then
-// looks for it again at every round.
+// come later (the AWS side of the same Cluster makes it): the controller then reads it
+// again at every round.
 func interruptionController(ctx context.Context, p *parts) controller.Controller {
 	api := sqs.NewFromConfig(p.providers.config)
 	queue, err := sqsprovider.NewSQSProvider(ctx, api)

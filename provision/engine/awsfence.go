@@ -12,9 +12,9 @@ import (
 )
 
 // fenceAWS returns a configuration whose requests that change anything are sent
-// only while begin allows it. It asks last of all, for every attempt: whoever
-// was frozen between a decision and its request, or between two attempts, must
-// not carry out what a successor has decided otherwise.
+// only while begin allows it. It checks last of all, for every attempt: whoever was
+// frozen between a decision and its request, or between two attempts, must not carry
+// out what a successor has decided otherwise.
 func fenceAWS(config aws.Config, begin func() (end func(), err error)) aws.Config {
 	config = config.Copy()
 	config.APIOptions = append(slices.Clone(config.APIOptions), func(stack *middleware.Stack) error {
@@ -33,7 +33,7 @@ func fenceAWS(config aws.Config, begin func() (end func(), err error)) aws.Confi
 	return config
 }
 
-// onlyReads knows AWS operations by their names. Taking credentials is reading,
+// onlyReads classifies AWS operations by their names. Taking credentials is reading,
 // too: without them not even a read is possible.
 func onlyReads(operation string) bool {
 	return slices.ContainsFunc([]string{"Describe", "Get", "List", "Assume"}, func(verb string) bool {

@@ -10,8 +10,8 @@ import (
 )
 
 // engineClient is the client that every controller of the engine gets. It tames
-// EC2NodeClasses in the API server's answers to writes (the cache is tamed by a
-// transform), and tells of every NodeClaim that the engine creates.
+// EC2NodeClasses in the API server's responses to writes (the cache is tamed by a
+// transform), and reports every NodeClaim that the engine creates.
 type engineClient struct {
 	client.Client
 	created func(name string)
@@ -55,7 +55,7 @@ func (c *engineClient) Status() client.SubResourceWriter {
 	return engineStatus{c.Client.Status()}
 }
 
-// engineStatus tames the answers to status writes.
+// engineStatus tames the responses to status writes.
 type engineStatus struct{ client.SubResourceWriter }
 
 func (s engineStatus) Update(ctx context.Context, object client.Object, options ...client.SubResourceUpdateOption) error {
@@ -73,9 +73,9 @@ func tamed(object client.Object, err error) error {
 	return err
 }
 
-// guardedClient lets reads pass and asks before every write: it is given to the
-// queue that carries disruptions out, because between the decision's first look
-// and its last step lie fifteen seconds of validation.
+// guardedClient lets reads pass and checks before every write: it is given to the queue
+// that carries disruptions out, because between the decision's first read and its last
+// step lie fifteen seconds of validation.
 type guardedClient struct {
 	client.Client
 	allowed func(context.Context) error

@@ -80,7 +80,7 @@ func listed(which string) []string {
 		s.FeatureGates[g.name] = everything
 	}
 	s.Scheduling.DynamicResources = everything
-	s.Kubernetes.NoStateMetrics, s.AWS.Isolated = !everything, !everything
+	s.Kubernetes.DisableClusterStateObservability, s.AWS.IsolatedVPC = !everything, !everything
 	if everything {
 		s.InterruptionQueue = "q"
 	}

@@ -82,7 +82,7 @@ func coreControllers(ctx context.Context, p *parts) []controller.Controller {
 			staticdeprovisioning.NewController(careful, p.cluster, p.cloud, p.clock, p.recorder))
 	}
 	if opts.FeatureGates.NodeOverlay {
-		// It evaluates overlays, so it must see instance types without them.
+		// It evaluates overlays, so it must get instance types without them.
 		all = append(all, nodeoverlay.NewController(p.clock, p.client, p.plain, p.store, p.cluster))
 	}
 	if opts.FeatureGates.CapacityBuffer {
@@ -148,7 +148,7 @@ func poolControllers(p *parts) []controller.Controller {
 	}
 }
 
-// claimControllers look after NodeClaims and their Nodes once they exist.
+// claimControllers reconcile NodeClaims and their Nodes once they exist.
 func claimControllers(p *parts) []controller.Controller {
 	return []controller.Controller{
 		podevents.NewController(p.clock, p.client, p.cloud),

@@ -22,14 +22,14 @@ import (
 // test compares it with the module that is linked.
 const KarpenterVersion = "1.14.1"
 
-// crdAnnotation, on a CRD, says which Karpenter it was written for.
+// crdAnnotation, on a CRD, is the Karpenter that it was written for.
 const crdAnnotation = "poolwright.dev/karpenter-version"
 
 // CRDKept is a CRD that InstallCRDs left as it is because it is newer.
 type CRDKept struct {
 	// Name is the CRD's name.
 	Name string
-	// Because says how that is known.
+	// Because is the reason.
 	Because string
 }
 
@@ -61,7 +61,7 @@ func CRDs(s Settings) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 // served. It never downgrades: it leaves a CRD alone when its annotation names a
 // newer Karpenter, or when, whoever wrote it, it has a version or a field that
 // ours lacks, because replacing it would lose what objects have there. Those it
-// returns. The client must know apiextensions.k8s.io/v1 and have no cache.
+// returns. The client's scheme must have apiextensions.k8s.io/v1 and have no cache.
 func InstallCRDs(ctx context.Context, c client.Client, s Settings) ([]CRDKept, error) {
 	crds, err := CRDs(s)
 	if err != nil {
@@ -111,7 +111,7 @@ func installCRD(ctx context.Context, c client.Client, want *apiextensionsv1.Cust
 	if live.Annotations[crdAnnotation] == want.Annotations[crdAnnotation] && sameSpec(live, next) {
 		return "", nil
 	}
-	if err := c.Update(ctx, next); err != nil { // with the version that was judged
+	if err := c.Update(ctx, next); err != nil { // with the version that was compared
 		return "", fmt.Errorf("updating CRD %q: %w", want.Name, err)
 	}
 	return "", nil
@@ -125,7 +125,7 @@ func sameSpec(a, b *apiextensionsv1.CustomResourceDefinition) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// newer tells why the live CRD must not be replaced, or nothing.
+// newer is why the live CRD must not be replaced, or empty.
 func newer(live, want *apiextensionsv1.CustomResourceDefinition) string {
 	if written := live.Annotations[crdAnnotation]; written != "" {
 		theirs, err := version.ParseSemantic(written)

@@ -2,8 +2,7 @@
 // this process, on a manager that the caller owns, with settings that the caller
 // passes as a struct. Whatever Karpenter keeps for itself when it runs alone (its
 // flags, its environment variables, its process exits, its panics, its global
-// logger) ends in this package: each becomes a field, or an error that says what
-// to do.
+// logger) ends in this package: each becomes a field, or an error with the remedy.
 //
 // The order of a start is
 //
@@ -28,8 +27,8 @@
 //   - os.Exit and panics of the provider's start: providers.go does that work and
 //     returns errors; AddTo turns what is left into an error by recover;
 //   - log.Fatalf on a malformed AMI alias: alias.go rewrites such an alias before
-//     any Karpenter code sees the object, both on the way into the cache and in
-//     every answer to a write. The CRD's validation alone does not keep it out:
+//     any Karpenter code gets the object, both on the way into the cache and in
+//     every response to a write. The CRD's validation alone does not keep it out:
 //     it accepts "al2023@a@b".
 //   - panics in reconcilers: controller-runtime recovers and counts them; those
 //     that Karpenter's own goroutines would meet in the AWS provider end in

@@ -51,9 +51,9 @@ type Config struct {
 	// cache, so that all that reads Nodes from it, Karpenter first, gets the changed one. It
 	// may be called again for a Node that it has changed already, and must leave that as it is.
 	TransformNode func(*corev1.Node)
-	// AllowCollection must return nil before each round in which instances without a
-	// NodeClaim are terminated. Nil is the gates' check of orphans, which allows none.
-	AllowCollection func(context.Context) error
+	// AllowGarbageCollection must return nil before each round in which instances without a
+	// NodeClaim are terminated. Nil is the gate of garbage collection, which allows none.
+	AllowGarbageCollection func(context.Context) error
 	// BeforeAWSWrite, where it is not nil, is called before each request that changes anything
 	// in AWS: an error, such as that this process is not the leader any more, keeps the request
 	// from being sent, and end is called after its response.
@@ -111,7 +111,7 @@ func structured(logger logr.Logger) logr.Logger {
 }
 
 // RESTConfig is the configuration for the engine's manager: Karpenter's request
-// rates and user agent, and a transport that notices a failing API server.
+// rates and user agent, and a transport that detects a failing API server.
 func (e *Engine) RESTConfig() *rest.Config {
 	config := rest.CopyConfig(e.config.REST)
 	config.QPS = float32(e.config.Settings.Kubernetes.QPS)
@@ -176,8 +176,8 @@ func (e *Engine) cached(own cache.Options) map[client.Object]cache.ByObject {
 	return objects
 }
 
-// completeScheme adds to a scheme every type that Karpenter registered with
-// client-go's and that it does not know yet.
+// completeScheme adds to a scheme every type that Karpenter registered with client-go's
+// and that it lacks.
 func completeScheme(scheme *runtime.Scheme) {
 	if scheme == clientgoscheme.Scheme {
 		return
@@ -189,11 +189,10 @@ func completeScheme(scheme *runtime.Scheme) {
 	}
 }
 
-// AddTo asks AWS and the API server for what the engine must know, then puts
-// Karpenter's controllers on the manager. The context must live as long as the
-// manager runs, the manager must come from RESTConfig and ManagerOptions, and the
-// CRDs must be there. After an error, a new manager may be tried, unless the error
-// is ErrSpent.
+// AddTo reads from AWS and the API server what the engine needs, then puts Karpenter's
+// controllers on the manager. The context must live as long as the manager runs, the
+// manager must come from RESTConfig and ManagerOptions, and the CRDs must be there.
+// After an error, a new manager may be tried, unless the error is ErrSpent.
 func (e *Engine) AddTo(ctx context.Context, mgr manager.Manager) (err error) {
 	defer e.recovered("starting the engine", &err)
 	ctx = e.options.into(ctx, e.log)
@@ -207,8 +206,8 @@ func (e *Engine) AddTo(ctx context.Context, mgr manager.Manager) (err error) {
 	if err := claimProcess(crmetrics.Registry); err != nil {
 		return err
 	}
-	// Karpenter reads this global to know whether reservations are part of an
-	// EC2NodeClass being ready.
+	// Karpenter reads in this global whether reservations are part of an EC2NodeClass
+	// being ready.
 	awsv1.CapacityReservationsEnabled = e.options.core.FeatureGates.ReservedCapacity
 	e.readBack.live, e.readBack.state = mgr.GetAPIReader(), parts.cluster
 	for _, c := range append(append(coreControllers(ctx, parts), awsControllers(ctx, parts)...), e.readBack) {

@@ -15,7 +15,7 @@ import (
 const (
 	// disruptionRetry is after how long blocked disruption is tried again.
 	disruptionRetry = 2 * time.Second
-	// collectionRetry is the same for garbage collection, which asks EC2.
+	// collectionRetry is the same for garbage collection, which reads from EC2.
 	collectionRetry = 10 * time.Second
 )
 

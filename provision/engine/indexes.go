@@ -19,8 +19,8 @@ type index struct {
 	value  func(client.Object) (string, bool)
 }
 
-// addIndexes registers what Karpenter's core and its AWS provider look up in the
-// cache. A missing CRD is an error here, unlike in stock Karpenter, because the
+// addIndexes registers what Karpenter's core and its AWS provider read from the cache
+// by index. A missing CRD is an error here, unlike in stock Karpenter, because the
 // caller installs the CRDs before the manager exists.
 func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	all := append(coreIndexes(), classIndexes()...)

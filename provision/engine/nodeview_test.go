@@ -132,7 +132,7 @@ func restarting(offer string) (*karpv1.NodePool, *karpv1.NodeClaim, *corev1.Node
 	for _, condition := range []string{karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered, karpv1.ConditionTypeInitialized} {
 		claim.StatusConditions().SetTrue(condition)
 	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: labels, Annotations: map[string]string{gpu.OfferAnnotation: offer}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: labels, Annotations: map[string]string{gpu.AllocatableAnnotation: offer}}}
 	node.Spec.ProviderID = claim.Status.ProviderID
 	node.Status = corev1.NodeStatus{Capacity: gpuNodeHas("0"), Allocatable: gpuNodeHas("0"), Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}
 	return pool, claim, node

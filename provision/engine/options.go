@@ -10,7 +10,7 @@ import (
 	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
 )
 
-// options are the two structs that Karpenter's code looks for in its context.
+// options are the two structs that Karpenter's code reads from its context.
 type options struct {
 	core     *coreoptions.Options
 	provider *awsoptions.Options
@@ -31,9 +31,9 @@ func newOptions(s Settings) options {
 			KubeClientQPS:                    s.Kubernetes.QPS,
 			KubeClientBurst:                  s.Kubernetes.Burst,
 			DisableControllerWarmup:          !s.Kubernetes.Warmup,
-			DisableClusterStateObservability: s.Kubernetes.NoStateMetrics,
+			DisableClusterStateObservability: s.Kubernetes.DisableClusterStateObservability,
 			MemoryLimit:                      -1,
-			CPURequests:                      s.Scheduling.MilliCPU,
+			CPURequests:                      s.Scheduling.CPURequests,
 			LogLevel:                         "info",
 			LogOutputPaths:                   "stdout",
 			LogErrorOutputPaths:              "stderr",
@@ -48,15 +48,15 @@ func newOptions(s Settings) options {
 			ClusterCABundle:         s.Nodes.CABundle,
 			ClusterName:             s.Cluster,
 			ClusterEndpoint:         s.Nodes.Endpoint,
-			IsolatedVPC:             s.AWS.Isolated,
-			EKSControlPlane:         s.AWS.VersionFromEKS,
-			VMMemoryOverheadPercent: s.Nodes.MemoryOverhead,
+			IsolatedVPC:             s.AWS.IsolatedVPC,
+			EKSControlPlane:         s.AWS.EKSControlPlane,
+			VMMemoryOverheadPercent: s.Nodes.VMMemoryOverheadPercent,
 			InterruptionQueue:       s.InterruptionQueue,
 			ReservedENIs:            s.Nodes.ReservedENIs,
-			DisableDryRun:           s.AWS.SkipDryRun,
+			DisableDryRun:           s.AWS.DisableDryRun,
 			EnableZonalShift:        s.AWS.ZonalShift,
-			AMIRefreshInterval:      s.AWS.AMIRefresh,
-			SubnetRefreshInterval:   s.AWS.SubnetRefresh,
+			AMIRefreshInterval:      s.AWS.AMIRefreshInterval,
+			SubnetRefreshInterval:   s.AWS.SubnetRefreshInterval,
 		},
 	}
 }
@@ -68,10 +68,10 @@ func (o options) into(ctx context.Context, logger logr.Logger) context.Context {
 	return log.IntoContext(ctx, logger)
 }
 
-// Offline returns a context in which Karpenter's code can be asked what it would
-// do, with the options that an engine of these settings would have. It logs
-// nothing: what a simulation tries is no news. What Karpenter counts of it carries
-// the controller name "whatif", apart from what the engine does.
+// Offline returns a context in which Karpenter's code can compute what it would do,
+// with the options that an engine of these settings would have. It logs nothing: what a
+// simulation tries is no event. What Karpenter counts of it carries the controller name
+// "whatif", apart from what the engine does.
 func Offline(ctx context.Context, s Settings) context.Context {
 	return injection.WithControllerName(newOptions(s).into(ctx, logr.Discard()), "whatif")
 }

@@ -36,8 +36,8 @@ import (
 	"sigs.k8s.io/karpenter/pkg/events"
 )
 
-// providers are what the AWS provider's controllers share, grouped by what they
-// know about.
+// providers are what the AWS provider's controllers share, grouped by what they are
+// about.
 type providers struct {
 	config   aws.Config
 	ec2      *ec2.Client
@@ -97,8 +97,8 @@ type surroundings struct {
 	dns      net.IP
 }
 
-// newProviders builds the providers and fills those that must know something
-// before the first controller starts.
+// newProviders builds the providers and fills those that need something before the
+// first controller starts.
 func newProviders(ctx context.Context, config aws.Config, from surroundings) (*providers, error) {
 	p := &providers{
 		config:   config,
@@ -215,7 +215,7 @@ func (p *providers) addLaunch(ctx context.Context, from surroundings) {
 	p.machines.statuses = instancestatus.NewDefaultProvider(p.ec2, from.clock)
 }
 
-// completeEKS refuses answers without the parts that the provider reads unasked.
+// completeEKS refuses responses without the parts that the provider reads unchecked.
 type completeEKS struct{ sdk.EKSAPI }
 
 func (c completeEKS) DescribeCluster(ctx context.Context, in *eks.DescribeClusterInput, o ...func(*eks.Options)) (*eks.DescribeClusterOutput, error) {

@@ -35,9 +35,9 @@ type claimState interface {
 
 // readBack reads each NodeClaim back some time after its creation, past the
 // cache, and drops it from the cluster state when it is gone. Karpenter puts a
-// claim into its state right after creating it; if the claim's deletion was seen
-// before that, no later event takes it out, and provisioning stops until a
-// restart. (Karpenter's core mends this in v1.14.3.)
+// claim into its state right after creating it; if the claim's deletion was observed
+// before that, no later event takes it out, and provisioning stops until a restart.
+// (Karpenter's core mends this in v1.14.3.)
 type readBack struct {
 	live  client.Reader
 	state claimState

@@ -15,7 +15,7 @@ import (
 // shortestBatch is the shortest window that still collects anything.
 const shortestBatch = 10 * time.Millisecond
 
-// Settings say which cluster the engine serves and how it behaves. Start from
+// Settings are which cluster the engine serves and how it behaves. Start from
 // DefaultSettings: a zero value is not a default. The caller fills them from the
 // Cluster object; Validate names that object's fields where they exist.
 type Settings struct {
@@ -38,12 +38,11 @@ type Settings struct {
 	Batch Batch
 	// Scheduling is how pods are matched with nodes.
 	Scheduling Scheduling
-	// Nodes is what new nodes are told about the API server and what is held back
-	// of their capacity.
+	// Nodes is how new nodes reach the API server and what is held back of their capacity.
 	Nodes Nodes
-	// AWS is how the engine talks with AWS.
+	// AWS is how the engine connects to AWS.
 	AWS AWS
-	// Kubernetes is how the engine talks with the API server.
+	// Kubernetes is how the engine connects to the API server.
 	Kubernetes Kubernetes
 }
 
@@ -66,45 +65,45 @@ type Scheduling struct {
 	// DynamicResources considers pods' resource claims (DRA). Default false: such
 	// pods are not provisioned for.
 	DynamicResources bool
-	// MilliCPU is the processor time given to the controller; it sizes the
+	// CPURequests is the processor time given to the controller; it sizes the
 	// scheduler's parallelism. Default 1000.
-	MilliCPU int64
+	CPURequests int64
 }
 
-// Nodes is what new nodes are told, and what is held back of their capacity.
+// Nodes is the configuration of new nodes, and what is held back of their capacity.
 type Nodes struct {
-	// Endpoint is the API server's URL as nodes reach it. Empty: ask EKS.
+	// Endpoint is the API server's URL as nodes reach it. Empty: it is read from EKS.
 	Endpoint string
 	// CABundle is the API server's CA as nodes need it: PEM in base64. Empty: the
 	// CA of the engine's own connection. A change replaces every node.
 	CABundle string
-	// MemoryOverhead is the part of an instance type's memory that its
+	// VMMemoryOverheadPercent is the part of an instance type's memory that its
 	// hypervisor keeps, between 0 and 1. Default 0.075.
-	MemoryOverhead float64
+	VMMemoryOverheadPercent float64
 	// ReservedENIs are network interfaces not counted for pods. Default 0.
 	ReservedENIs int
 }
 
-// AWS is how the engine talks with AWS.
+// AWS is how the engine connects to AWS.
 type AWS struct {
-	// Isolated means that only services with a VPC endpoint are reachable: no
+	// IsolatedVPC means that only services with a VPC endpoint are reachable: no
 	// on-demand price updates, no clean-up of instance profiles.
-	Isolated bool
-	// VersionFromEKS reads the cluster's version from EKS, not the API server.
-	VersionFromEKS bool
-	// SkipDryRun believes an EC2NodeClass without trying its permissions.
-	SkipDryRun bool
+	IsolatedVPC bool
+	// EKSControlPlane reads the cluster's version from EKS, not the API server.
+	EKSControlPlane bool
+	// DisableDryRun accepts an EC2NodeClass without trying its permissions.
+	DisableDryRun bool
 	// ZonalShift follows zonal shifts of the cluster's ARC resource.
 	ZonalShift bool
-	// AMIRefresh is the time between looks at machine images. At least 1m, which
-	// is the default.
-	AMIRefresh time.Duration
-	// SubnetRefresh is the time between looks at subnets. At least 1m, which is
+	// AMIRefreshInterval is the time between two listings of machine images. At least 1m, which is
 	// the default.
-	SubnetRefresh time.Duration
+	AMIRefreshInterval time.Duration
+	// SubnetRefreshInterval is the time between two listings of subnets. At least 1m, which is the
+	// default.
+	SubnetRefreshInterval time.Duration
 }
 
-// Kubernetes is how the engine talks with the API server.
+// Kubernetes is how the engine connects to the API server.
 type Kubernetes struct {
 	// QPS is the steady rate of requests a second. Default 200.
 	QPS int
@@ -112,9 +111,9 @@ type Kubernetes struct {
 	Burst int
 	// Warmup fills caches before this replica leads. Default false.
 	Warmup bool
-	// NoStateMetrics leaves out the metrics that have a series per pod, node and
+	// DisableClusterStateObservability leaves out the metrics that have a series per pod, node and
 	// condition. Default false.
-	NoStateMetrics bool
+	DisableClusterStateObservability bool
 }
 
 // DefaultSettings are stock Karpenter's values, except that the feature gate
@@ -123,9 +122,9 @@ func DefaultSettings() Settings {
 	return Settings{
 		FeatureGates: map[string]bool{gateNodeOverlay: true},
 		Batch:        Batch{Idle: time.Second, Max: 10 * time.Second},
-		Scheduling:   Scheduling{MilliCPU: 1000},
-		Nodes:        Nodes{MemoryOverhead: 0.075},
-		AWS:          AWS{AMIRefresh: time.Minute, SubnetRefresh: time.Minute},
+		Scheduling:   Scheduling{CPURequests: 1000},
+		Nodes:        Nodes{VMMemoryOverheadPercent: 0.075},
+		AWS:          AWS{AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute},
 		Kubernetes:   Kubernetes{QPS: 200, Burst: 300},
 	}
 }
@@ -176,10 +175,10 @@ func (s Settings) validateIdentity() error {
 func (s Settings) validateBatch() error {
 	var errs []error
 	if s.Batch.Idle < shortestBatch {
-		errs = append(errs, wrong("spec.engine.batchIdle", s.Batch.Idle, fmt.Sprintf("give %s or more; 1s is the default", shortestBatch)))
+		errs = append(errs, wrong("spec.engine.batchIdleDuration", s.Batch.Idle, fmt.Sprintf("give %s or more; 1s is the default", shortestBatch)))
 	}
 	if s.Batch.Max < s.Batch.Idle || s.Batch.Max < shortestBatch {
-		errs = append(errs, wrong("spec.engine.batchMax", s.Batch.Max, fmt.Sprintf("give at least spec.engine.batchIdle, which is %s; 10s is the default", s.Batch.Idle)))
+		errs = append(errs, wrong("spec.engine.batchMaxDuration", s.Batch.Max, fmt.Sprintf("give at least spec.engine.batchIdleDuration, which is %s; 10s is the default", s.Batch.Idle)))
 	}
 	return errors.Join(errs...)
 }
@@ -198,8 +197,8 @@ func (s Settings) validateNodes() error {
 			errs = append(errs, errors.New("the engine setting Nodes.CABundle is not base64: give the PEM certificates encoded once, or leave it out to use the engine's own CA"))
 		}
 	}
-	if !(n.MemoryOverhead >= 0 && n.MemoryOverhead < 1) {
-		errs = append(errs, wrong("the engine setting Nodes.MemoryOverhead", n.MemoryOverhead, "give a share from 0 up to, not including, 1; 0.075 is the default"))
+	if !(n.VMMemoryOverheadPercent >= 0 && n.VMMemoryOverheadPercent < 1) {
+		errs = append(errs, wrong("the engine setting Nodes.MemoryOverhead", n.VMMemoryOverheadPercent, "give a share from 0 up to, not including, 1; 0.075 is the default"))
 	}
 	if n.ReservedENIs < 0 {
 		errs = append(errs, wrong("the engine setting Nodes.ReservedENIs", n.ReservedENIs, "give 0 or more"))
@@ -212,7 +211,7 @@ func (s Settings) validateLimits() error {
 	for _, f := range []struct {
 		name string
 		got  time.Duration
-	}{{"the engine setting AWS.AMIRefresh", s.AWS.AMIRefresh}, {"the engine setting AWS.SubnetRefresh", s.AWS.SubnetRefresh}} {
+	}{{"the engine setting AWS.AMIRefresh", s.AWS.AMIRefreshInterval}, {"the engine setting AWS.SubnetRefresh", s.AWS.SubnetRefreshInterval}} {
 		if f.got < time.Minute {
 			errs = append(errs, wrong(f.name, f.got, "give 1m or more"))
 		}
@@ -223,7 +222,7 @@ func (s Settings) validateLimits() error {
 	}{
 		{"the engine setting Kubernetes.QPS", int64(s.Kubernetes.QPS)},
 		{"the engine setting Kubernetes.Burst", int64(s.Kubernetes.Burst)},
-		{"the engine setting Scheduling.MilliCPU", s.Scheduling.MilliCPU},
+		{"the engine setting Scheduling.MilliCPU", s.Scheduling.CPURequests},
 	} {
 		if f.got <= 0 {
 			errs = append(errs, wrong(f.name, f.got, "give a number above zero"))

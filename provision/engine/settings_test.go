@@ -32,17 +32,17 @@ func TestSettingsValidate(t *testing.T) {
 		{"a zone is no region", func(s *Settings) { s.Region = "us-east-1a" }, []string{`spec.region is "us-east-1a"`}},
 		{"an account that lost its zeros is refused", func(s *Settings) { s.Account = "11112222333" }, []string{"spec.account", "twelve digits"}},
 		{"a queue's URL is not its name", func(s *Settings) { s.InterruptionQueue = "https://sqs/1/q" }, []string{"spec.engine.interruptionQueue", "not its URL"}},
-		{"a batch of nothing is refused", func(s *Settings) { s.Batch.Idle = 0 }, []string{"spec.engine.batchIdle", "10ms"}},
-		{"a window shorter than its idle time is refused", func(s *Settings) { s.Batch.Max = time.Millisecond * 500 }, []string{"spec.engine.batchMax is 500ms", "batchIdle, which is 1s"}},
+		{"a batch of nothing is refused", func(s *Settings) { s.Batch.Idle = 0 }, []string{"spec.engine.batchIdleDuration", "10ms"}},
+		{"a window shorter than its idle time is refused", func(s *Settings) { s.Batch.Max = time.Millisecond * 500 }, []string{"spec.engine.batchMaxDuration is 500ms", "batchIdleDuration, which is 1s"}},
 		{"an unknown gate is named with the known ones", func(s *Settings) { s.FeatureGates = map[string]bool{"NodeOverlays": true} },
 			[]string{`"NodeOverlays"`, "CapacityBuffer, NodeOverlay, NodeRepair, ReservedCapacity, SpotToSpotConsolidation, StaticCapacity"}},
 		{"an endpoint without TLS is refused", func(s *Settings) { s.Nodes.Endpoint = "http://x" }, []string{"Nodes.Endpoint"}},
 		{"a bundle that is PEM is refused", func(s *Settings) { s.Nodes.CABundle = "-----BEGIN" }, []string{"Nodes.CABundle", "encoded once"}},
-		{"an overhead of everything is refused", func(s *Settings) { s.Nodes.MemoryOverhead = 1 }, []string{"Nodes.MemoryOverhead"}},
-		{"an overhead that is no number is refused", func(s *Settings) { s.Nodes.MemoryOverhead = math.NaN() }, []string{"Nodes.MemoryOverhead"}},
-		{"a hasty refresh is refused", func(s *Settings) { s.AWS.AMIRefresh = time.Second }, []string{"AWS.AMIRefresh is 1s", "1m"}},
+		{"an overhead of everything is refused", func(s *Settings) { s.Nodes.VMMemoryOverheadPercent = 1 }, []string{"Nodes.MemoryOverhead"}},
+		{"an overhead that is no number is refused", func(s *Settings) { s.Nodes.VMMemoryOverheadPercent = math.NaN() }, []string{"Nodes.MemoryOverhead"}},
+		{"a hasty refresh is refused", func(s *Settings) { s.AWS.AMIRefreshInterval = time.Second }, []string{"AWS.AMIRefresh is 1s", "1m"}},
 		{"a zero rate is refused", func(s *Settings) { s.Kubernetes.QPS = 0 }, []string{"Kubernetes.QPS is 0"}},
-		{"all mistakes are told at once", func(s *Settings) { *s = Settings{} }, []string{"spec.name", "spec.region", "spec.account", "batchIdle", "AWS.SubnetRefresh", "Scheduling.MilliCPU"}},
+		{"all mistakes are told at once", func(s *Settings) { *s = Settings{} }, []string{"spec.name", "spec.region", "spec.account", "batchIdleDuration", "AWS.SubnetRefresh", "Scheduling.MilliCPU"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := valid()

@@ -42,11 +42,11 @@ func TestAnOfferIsTheProfilesSharesOfAllGPUs(t *testing.T) {
 		"renamed ones":  {gpu.Profile{Strategy: gpu.MPS, Replicas: 3, Renamed: true}, 8, "nvidia.com/gpu=0,nvidia.com/gpu.shared=24"},
 		"no GPU at all": {gpu.Profile{Strategy: gpu.TimeSlicing, Replicas: 10}, 0, "nvidia.com/gpu=0,nvidia.com/gpu.shared=0"},
 	} {
-		offer := c.profile.Offer(c.gpus)
+		offer := c.profile.Allocatable(c.gpus)
 		if got := offer.String(); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
-		back, err := gpu.ParseOffer(offer.String())
+		back, err := gpu.ParseResources(offer.String())
 		if diff := cmp.Diff(offer, back); diff != "" || err != nil {
 			t.Errorf("%s: read back: %v %s", name, err, diff)
 		}
@@ -57,7 +57,7 @@ func TestAnOfferIsTheProfilesSharesOfAllGPUs(t *testing.T) {
 }
 
 func TestANodeDiffersFromItsOffer(t *testing.T) {
-	offer := gpu.Profile{Replicas: 10, Renamed: true}.Offer(4)
+	offer := gpu.Profile{Replicas: 10, Renamed: true}.Allocatable(4)
 	list := func(pairs ...any) corev1.ResourceList {
 		out := corev1.ResourceList{}
 		for i := 0; i < len(pairs); i += 2 {
@@ -83,11 +83,11 @@ func TestANodeDiffersFromItsOffer(t *testing.T) {
 }
 
 func TestTheLeastOfTwoOffers(t *testing.T) {
-	ten, five := gpu.Profile{Replicas: 10}.Offer(4), gpu.Profile{Replicas: 5, Renamed: true}.Offer(4)
+	ten, five := gpu.Profile{Replicas: 10}.Allocatable(4), gpu.Profile{Replicas: 5, Renamed: true}.Allocatable(4)
 	if got := ten.Least(five).String(); got != "nvidia.com/gpu=0,nvidia.com/gpu.shared=0" {
 		t.Error(got)
 	}
-	if got := ten.Least(gpu.Profile{Replicas: 20}.Offer(4)).String(); got != "nvidia.com/gpu=40,nvidia.com/gpu.shared=0" {
+	if got := ten.Least(gpu.Profile{Replicas: 20}.Allocatable(4)).String(); got != "nvidia.com/gpu=40,nvidia.com/gpu.shared=0" {
 		t.Error(got)
 	}
 }
@@ -101,13 +101,13 @@ func TestAPodAsksForWhatItsContainersHoldAtOnce(t *testing.T) {
 	sidecar.RestartPolicy = &always
 	for name, c := range map[string]struct {
 		spec corev1.PodSpec
-		want gpu.Offer
+		want gpu.Resources
 	}{
-		"nothing of NVIDIA's":                {corev1.PodSpec{Containers: []corev1.Container{container(4, corev1.ResourceCPU)}}, gpu.Offer{}},
-		"containers add up":                  {corev1.PodSpec{Containers: []corev1.Container{container(1, gpu.Resource), container(2, gpu.Resource), container(1, "nvidia.com/mig-1g.5gb")}}, gpu.Offer{gpu.Resource: 3, "nvidia.com/mig-1g.5gb": 1}},
-		"init containers come before":        {corev1.PodSpec{InitContainers: []corev1.Container{container(2, gpu.Resource), container(3, gpu.Resource)}, Containers: []corev1.Container{container(1, gpu.Resource)}}, gpu.Offer{gpu.Resource: 3}},
-		"sidecars run on beside them":        {corev1.PodSpec{InitContainers: []corev1.Container{sidecar}, Containers: []corev1.Container{container(1, gpu.Resource)}}, gpu.Offer{gpu.Resource: 2}},
-		"requests stand where no limits are": {corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{gpu.SharedResource: resource.MustParse("1")}}}}}, gpu.Offer{gpu.SharedResource: 1}},
+		"nothing of NVIDIA's":                {corev1.PodSpec{Containers: []corev1.Container{container(4, corev1.ResourceCPU)}}, gpu.Resources{}},
+		"containers add up":                  {corev1.PodSpec{Containers: []corev1.Container{container(1, gpu.Resource), container(2, gpu.Resource), container(1, "nvidia.com/mig-1g.5gb")}}, gpu.Resources{gpu.Resource: 3, "nvidia.com/mig-1g.5gb": 1}},
+		"init containers come before":        {corev1.PodSpec{InitContainers: []corev1.Container{container(2, gpu.Resource), container(3, gpu.Resource)}, Containers: []corev1.Container{container(1, gpu.Resource)}}, gpu.Resources{gpu.Resource: 3}},
+		"sidecars run on beside them":        {corev1.PodSpec{InitContainers: []corev1.Container{sidecar}, Containers: []corev1.Container{container(1, gpu.Resource)}}, gpu.Resources{gpu.Resource: 2}},
+		"requests stand where no limits are": {corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{gpu.SharedResource: resource.MustParse("1")}}}}}, gpu.Resources{gpu.SharedResource: 1}},
 	} {
 		if diff := cmp.Diff(c.want, gpu.Requests(c.spec)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
@@ -133,11 +133,11 @@ func FuzzParseOffer(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		offer, err := gpu.ParseOffer(text)
+		offer, err := gpu.ParseResources(text)
 		if err != nil {
 			return
 		}
-		again, err := gpu.ParseOffer(offer.String())
+		again, err := gpu.ParseResources(offer.String())
 		if diff := cmp.Diff(offer, again); diff != "" || err != nil {
 			t.Errorf("%q read as %v, then as %v, %v", text, offer, again, err)
 		}

@@ -13,15 +13,15 @@ const (
 	// SharedResource is the name of shares that are renamed.
 	SharedResource corev1.ResourceName = "nvidia.com/gpu.shared"
 
-	// StartupTaint keeps pods from a node until what it offers is what its
-	// profile says. Its effect is NoSchedule. Karpenter takes taints with this
-	// prefix for passing ones: it counts the node's capacity all the same, and
-	// does not call the node initialized while it is there.
+	// StartupTaint keeps pods from a node until what it offers is what its profile
+	// declares. Its effect is NoSchedule. Karpenter takes taints with this prefix for
+	// passing ones: it counts the node's capacity all the same, and does not call the node
+	// initialized while it is there.
 	StartupTaint = "readiness.k8s.io/poolwright-gpu"
-	// OfferAnnotation on a Node is what it offered, as recorded, as Offer.String
-	// writes it. The engine believes it over the node's status, so that a plugin
-	// that restarts makes nobody buy a node.
-	OfferAnnotation = "poolwright.dev/gpu-offer"
+	// AllocatableAnnotation on a Node is what it offered, as recorded, as Resources.String
+	// writes it. The engine prefers it to the node's status, so that a plugin that
+	// restarts makes nobody buy a node.
+	AllocatableAnnotation = "poolwright.dev/gpu-allocatable"
 	// ProfileLabel on the plugin's DaemonSets and pods names their profile.
 	ProfileLabel = "poolwright.dev/gpu-profile"
 	// RevisionAnnotation on the plugin's DaemonSets and on their pods is the hash
@@ -30,12 +30,12 @@ const (
 	RevisionAnnotation = "poolwright.dev/gpu-revision"
 	// SharesAnnotation on the plugin's DaemonSets is the Stamp of the profile that
 	// they were made from. Where it is not that of the live DevicePlugin's profile,
-	// the two do not speak of the same thing yet, and nothing may be concluded from
-	// what nodes offer.
+	// the two are not of the same profile yet, and nothing may be concluded from what
+	// nodes offer.
 	SharesAnnotation = "poolwright.dev/gpu-shares"
-	// RolloutAnnotation on a Node tells that its plugin is being replaced: the
-	// revision that comes, the UID of the pod that goes, the time in RFC 3339, and a
-	// fourth word once the new plugin is out of time, separated by single spaces.
+	// RolloutAnnotation on a Node marks that its plugin is being replaced: the revision
+	// that comes, the UID of the pod that goes, the time in RFC 3339, and a fourth field
+	// once the new plugin is out of time, separated by single spaces.
 	RolloutAnnotation = "poolwright.dev/gpu-rollout"
 	// PluginNamespace is where the plugin's DaemonSets and ConfigMaps are.
 	PluginNamespace = "kube-system"
@@ -72,8 +72,8 @@ type Profile struct {
 	ReadyTimeout time.Duration
 }
 
-// Sharing is what a DevicePlugin says of a cluster's GPUs. The zero value serves
-// no pool.
+// Sharing is what a DevicePlugin declares of a cluster's GPUs. The zero value serves no
+// pool.
 type Sharing struct {
 	// Name is the DevicePlugin's.
 	Name string
@@ -124,12 +124,12 @@ func (p Profile) Resource() corev1.ResourceName {
 	return Resource
 }
 
-// Stamp is how the profile divides a GPU, as one word for SharesAnnotation.
-func (p Profile) Stamp() string { return string(p.Strategy) + ":" + p.Offer(1).String() }
+// Stamp is how the profile divides a GPU, as the value of SharesAnnotation.
+func (p Profile) Stamp() string { return string(p.Strategy) + ":" + p.Allocatable(1).String() }
 
-// Offer is what a node with that many GPUs offers under the profile.
-func (p Profile) Offer(gpus int) Offer {
-	offer := Offer{Resource: 0, SharedResource: 0}
+// Allocatable is what a node with that many GPUs offers under the profile.
+func (p Profile) Allocatable(gpus int) Resources {
+	offer := Resources{Resource: 0, SharedResource: 0}
 	offer[p.Resource()] = int64(gpus * max(p.Replicas, 1))
 	return offer
 }

@@ -2,15 +2,15 @@ package gpu
 
 import "time"
 
-// PoolState is what was last seen of a pool's nodes with GPUs.
+// PoolState is what was last observed of a pool's nodes with GPUs.
 type PoolState struct {
 	// Pool and Profile are names.
 	Pool, Profile string
 	// Nodes counts the pool's nodes with GPUs; Updated those that run the
-	// declared plugin and offer what the profile says.
+	// declared plugin and offer what the profile declares.
 	Nodes, Updated int
 	// Offered adds up what the nodes' allocatable resources hold.
-	Offered Offer
+	Offered Resources
 	// Unhealthy are the nodes that do not offer what they should, by name.
 	Unhealthy []UnhealthyNode
 	// Failures counts the nodes replaced in a row because they never offered
@@ -19,17 +19,17 @@ type PoolState struct {
 	BackoffUntil time.Time
 	// LastFailure is the diagnosis of the last one that was replaced.
 	LastFailure string
-	// Rollout says what the replacement of plugins does or waits for; "" when
-	// there is nothing to replace.
+	// Rollout is what the replacement of plugins does or waits for; "" when there is
+	// nothing to replace.
 	Rollout string
 }
 
-// UnhealthyNode is a node that does not offer what its profile says.
+// UnhealthyNode is a node that does not offer what its profile declares.
 type UnhealthyNode struct {
 	// Node and Claim are names; Claim may be empty.
 	Node, Claim string
-	// Reason is one of package readiness's words, Message a line for a person.
+	// Reason is one of package readiness's reasons, Message a line for a person.
 	Reason, Message string
-	// Since is when it was first seen so.
+	// Since is when that was first observed.
 	Since time.Time
 }

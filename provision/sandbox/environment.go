@@ -43,7 +43,7 @@ type Config struct {
 	// CriticalAddonsOnly, as Karpenter's guide has it, only pods that tolerate that
 	// run before a node is provisioned.
 	SystemTaints []corev1.Taint
-	// Fault and Notify are the node simulator's, see nodes.Config. Both may be nil.
+	// Fault and Notify are the node simulator's, as in [nodes.Config]. Both may be nil.
 	Fault  func(nodes.Machine) nodes.Fault
 	Notify func(nodes.Notice)
 	// WithoutGit leaves Gitea out, for tests that need no repository; Environment.Git
@@ -51,7 +51,7 @@ type Config struct {
 	WithoutGit bool
 	// Keep leaves the data folder with all logs behind after Stop.
 	Keep bool
-	// Progress is told, one line at a time, what takes long. Nil says nothing.
+	// Progress receives, one line at a time, what takes long. Nil discards it.
 	Progress io.Writer
 }
 
@@ -61,7 +61,7 @@ func DefaultConfig() Config { return Config{AWS: aws.DefaultConfig()} }
 
 // Environment is a running environment.
 type Environment struct {
-	// AWS is the emulated cloud, to look into and to make fail.
+	// AWS is the emulated cloud, to read its state and to inject faults.
 	AWS *aws.Cloud
 	// Git is the Git server, nil with Config.WithoutGit.
 	Git *gitserver.Server
@@ -91,13 +91,13 @@ func Start(ctx context.Context, config Config) (*Environment, error) {
 	return w, nil
 }
 
-// Stop ends everything: programs that Run started, so that they can say
-// goodbye to a living cluster, then the environment. It leaves no process and, unless
-// Config.Keep, no file. It may be called again, also from another goroutine.
+// Stop ends everything: programs that Run started, so that they can shut down in a
+// running cluster, then the environment. It leaves no process and, unless Config.Keep,
+// no file. It may be called again, also from another goroutine.
 func (w *Environment) Stop() error { return w.end.run(w.group) }
 
-// Done is closed when a part of the environment ends by itself; Err says which. The
-// end of a program that Run started does not close it.
+// Done is closed when a part of the environment ends by itself; Err names it. The end
+// of a program that Run started does not close it.
 func (w *Environment) Done() <-chan struct{} { return w.group.Failed() }
 
 // Err is the unexpected end of a part, with its last log lines, or nil.
@@ -105,8 +105,8 @@ func (w *Environment) Err() error { return w.group.Err() }
 
 // Run starts a program in the environment, as a user would in a shell with Env: its
 // environment holds nothing else of ours but PATH. Its output goes to
-// <Dir>/logs/<name>.log. Its end is told by the returned process only; Stop
-// ends it first. A name may be used again after its program ended.
+// <Dir>/logs/<name>.log. Its end is reported by the returned process only; Stop ends it
+// first. A name may be used again after its program ended.
 func (w *Environment) Run(name, binary string, args ...string) (*process.Process, error) {
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Dir}
 	for key, value := range w.Env() {
@@ -140,9 +140,9 @@ func (w *Environment) KillAPIServer() error { return w.plane.KillAPIServer() }
 // ready.
 func (w *Environment) StartAPIServer(ctx context.Context) error { return w.plane.StartAPIServer(ctx) }
 
-// Env is all that a program needs to know of the environment and nothing of the
-// user's: the names that kubectl and the AWS SDKs read. Those of files, of the
-// profile and of the session take away what the user's shell or home may hold.
+// Env is all that a program needs of the environment and nothing of the user's: the
+// names that kubectl and the AWS SDKs read. Those of files, of the profile and of the
+// session take away what the user's shell or home may hold.
 func (w *Environment) Env() map[string]string {
 	return map[string]string{
 		"KUBECONFIG":                  w.Kubeconfig,

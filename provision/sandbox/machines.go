@@ -63,7 +63,7 @@ func (w *Environment) startNodes(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// follow tells the simulator what AWS does to its instances.
+// follow passes to the simulator what AWS does to its instances.
 func (w *Environment) follow(events <-chan aws.Event, types *catalog.Catalog) {
 	for event := range events {
 		switch event.Kind {
@@ -145,7 +145,7 @@ func hardwareOf(types *catalog.Catalog, name string) (nodes.Hardware, error) {
 // systemMachine is the one node that no engine owns: every EKS cluster has a
 // group of them, and without one the scheduler's back-off distorts all timings.
 // It is an m5.large, by default without taints, so that a pending GPU pod is refused for
-// want of GPUs, and is retried when they appear, not at every change of a node.
+// lack of GPUs, and is retried when they appear, not at every change of a node.
 func systemMachine(config aws.Config, taints []corev1.Taint) (nodes.Machine, error) {
 	zones, err := catalog.Zones(config.Region)
 	if err != nil {

@@ -72,8 +72,8 @@ func (w *Environment) build(ctx context.Context) (programs, error) {
 	return p, err
 }
 
-// builder looks for the clone around the working directory, then around this
-// program, which make puts into the clone's bin folder.
+// builder finds the clone around the working directory, then around this program, which
+// make puts into the clone's bin folder.
 func (w *Environment) builder() (*build.Builder, error) {
 	builder, err := build.New(".", w.config.Progress)
 	if err == nil {
@@ -125,8 +125,8 @@ func newAccess(address string) (access, error) {
 	return access{endpoint: "http://" + address, keyID: string(id), secret: base64.RawURLEncoding.EncodeToString(random[16:])}, nil
 }
 
-// serveAWS makes the cloud and puts it on a loopback port. The cluster is told
-// later, when its endpoint is known.
+// serveAWS makes the cloud and puts it on a loopback port. The cluster is set later,
+// when its endpoint is known.
 func (w *Environment) serveAWS() error {
 	w.config.AWS.Cluster.ServiceCIDR = kube.ServiceRange
 	var err error

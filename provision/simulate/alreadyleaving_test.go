@@ -17,35 +17,35 @@ func TestPodsOfNodesThatGoAnywayMustFindOneOfThePoolsAsTheyBecome(t *testing.T) 
 	large := strings.Replace(class, "50Gi", "60Gi", 1)
 	shut := strings.Replace(pool, "taints: [", x, 1)
 	// drift makes the nodes of a class that an earlier change made another of.
-	drift := func(f *provision.Fleet) { *f = became(t, *f, pool, large) }
+	drift := func(f *provision.ClusterSnapshot) { *f = became(t, *f, pool, large) }
 	tests := map[string]struct {
-		make  func(*provision.Fleet)
+		make  func(*provision.ClusterSnapshot)
 		after []string
 		want  []string // pods that find none
 		held  []string // nodes that stay for it
 	}{
 		"a taint that they do not tolerate": {drift, []string{shut, large}, []string{"pod-a", "pod-b", "pod-c"}, []string{"a", "b", "c"}},
-		"but not those that tolerate it": {func(f *provision.Fleet) {
+		"but not those that tolerate it": {func(f *provision.ClusterSnapshot) {
 			drift(f)
 			f.Pods[0].Spec.Tolerations = append(f.Pods[0].Spec.Tolerations, corev1.Toleration{Key: "x", Operator: corev1.TolerationOpExists})
 		}, []string{shut, large}, []string{"pod-b", "pod-c"}, []string{"b", "c"}},
 		"a limit that leaves room for one":          {drift, []string{strings.Replace(pool, "gpu: 8", "gpu: 1", 1), large}, []string{"pod-b", "pod-c"}, []string{"b", "c"}},
 		"nothing where the step leaves pools alone": {drift, []string{pool, large}, nil, nil},
-		"nothing new where they found none before": {func(f *provision.Fleet) {
+		"nothing new where they found none before": {func(f *provision.ClusterSnapshot) {
 			*f = became(t, *f, shut, class)
 		}, []string{strings.Replace(shut, "1m", "2m", 1), class}, nil, []string{"a", "b", "c"}},
-		"nothing where the step puts back what made them drift": {func(f *provision.Fleet) {
+		"nothing where the step puts back what made them drift": {func(f *provision.ClusterSnapshot) {
 			*f = became(t, *f, shut, class)
 		}, []string{pool, class}, nil, nil},
 		"nothing where the step puts back what made them drift and narrows its limit": {drift,
 			[]string{strings.Replace(pool, "gpu: 8", "gpu: 0", 1), class}, nil, nil},
-		"those that Karpenter found by asking AWS": {func(f *provision.Fleet) {
+		"those that Karpenter found by asking AWS": {func(f *provision.ClusterSnapshot) {
 			f.NodeClaims[1].StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDrifted, "AMIDrift", "AMIDrift")
 		}, []string{strings.Replace(pool, "gpu: 8", "gpu: 0", 1), class}, []string{"pod-b"}, []string{"b"}},
-		"those of a node on its way out": {func(f *provision.Fleet) {
+		"those of a node on its way out": {func(f *provision.ClusterSnapshot) {
 			f.NodeClaims[2].DeletionTimestamp = &metav1.Time{Time: noon}
 		}, []string{strings.Replace(pool, "gpu: 8", "gpu: 0", 1), class}, []string{"pod-c"}, nil},
-		"and those that the step replaces beside them, once": {func(f *provision.Fleet) {
+		"and those that the step replaces beside them, once": {func(f *provision.ClusterSnapshot) {
 			f.NodeClaims[1].StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDrifted, "AMIDrift", "AMIDrift")
 		}, []string{shut, class}, []string{"pod-a", "pod-b", "pod-c"}, []string{"b"}},
 	}

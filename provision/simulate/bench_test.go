@@ -19,9 +19,9 @@ import (
 
 // large is 20 pools of a class each, 500 nodes and 5,000 pods of 100 Deployments,
 // and as many that go to zero.
-func large(tb testing.TB) provision.Fleet { return fleetOf(tb, 20, 500) }
+func large(tb testing.TB) provision.ClusterSnapshot { return fleetOf(tb, 20, 500) }
 
-func fleetOf(tb testing.TB, pools, nodes int) provision.Fleet {
+func fleetOf(tb testing.TB, pools, nodes int) provision.ClusterSnapshot {
 	var documents []string
 	for i := range pools {
 		name := fmt.Sprintf("name: p%02d", i)
@@ -104,7 +104,7 @@ func BenchmarkALargeFleet(b *testing.B) {
 
 // changedLarge is a fleet after the step: every class differs, and so many replicas
 // of ten more Deployments are declared.
-func changedLarge(tb testing.TB, fleet provision.Fleet, limit string, replicas int) provision.Fleet {
+func changedLarge(tb testing.TB, fleet provision.ClusterSnapshot, limit string, replicas int) provision.ClusterSnapshot {
 	for _, p := range fleet.NodePools {
 		p.Spec.Limits = karpv1.Limits{"cpu": resource.MustParse(limit)}
 	}

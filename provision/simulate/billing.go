@@ -106,7 +106,7 @@ func (c *comparison) vanishes(n provision.Node) bool {
 		(len(n.Pods) == 0 || pool.Spec.Disruption.ConsolidateAfter.Duration != nil)
 }
 
-// notes say what the pool's cost after the step leaves out.
+// notes state what the pool's cost after the step leaves out.
 func (c *comparison) notes(pool string) []string {
 	var out []string
 	for _, removal := range c.removed {

@@ -16,7 +16,7 @@ import (
 )
 
 // relabelled is the pool with another label, which replaces its nodes.
-func relabelled(t testing.TB) provision.Fleet {
+func relabelled(t testing.TB) provision.ClusterSnapshot {
 	return read(t, strings.Replace(pool, "{team: ml}", "{team: vision}", 1), class)
 }
 
@@ -27,41 +27,41 @@ func TestWhatStandsInTheWay(t *testing.T) {
 		Never    bool
 	}
 	tests := map[string]struct {
-		make func(*provision.Fleet, *karpv1.NodeClaim, *corev1.Node)
+		make func(*provision.ClusterSnapshot, *karpv1.NodeClaim, *corev1.Node)
 		want way
 	}{
-		"nothing": {func(*provision.Fleet, *karpv1.NodeClaim, *corev1.Node) {}, way{}},
+		"nothing": {func(*provision.ClusterSnapshot, *karpv1.NodeClaim, *corev1.Node) {}, way{}},
 		"a budget of its pods that allows no eviction": {
-			func(f *provision.Fleet, _ *karpv1.NodeClaim, _ *corev1.Node) { budget(f, "pod", 0) },
+			func(f *provision.ClusterSnapshot, _ *karpv1.NodeClaim, _ *corev1.Node) { budget(f, "pod", 0) },
 			way{[]string{"pdb default/pod [default/pod]"}, 1, true}},
 		"a budget that allows one": {
-			func(f *provision.Fleet, _ *karpv1.NodeClaim, _ *corev1.Node) { budget(f, "pod", 1) }, way{}},
+			func(f *provision.ClusterSnapshot, _ *karpv1.NodeClaim, _ *corev1.Node) { budget(f, "pod", 1) }, way{}},
 		"a budget under a termination grace period delays": {
-			func(f *provision.Fleet, c *karpv1.NodeClaim, _ *corev1.Node) {
+			func(f *provision.ClusterSnapshot, c *karpv1.NodeClaim, _ *corev1.Node) {
 				budget(f, "pod", 0)
 				c.Spec.TerminationGracePeriod = &metav1.Duration{Duration: time.Hour}
 			}, way{[]string{"pdb default/pod [default/pod] 3600s"}, 0, false}},
 		"a pod that must not be disrupted": {
-			func(f *provision.Fleet, _ *karpv1.NodeClaim, _ *corev1.Node) {
+			func(f *provision.ClusterSnapshot, _ *karpv1.NodeClaim, _ *corev1.Node) {
 				f.Pods[0].Annotations[karpv1.DoNotDisruptAnnotationKey] = "true"
 			}, way{[]string{"do-not-disrupt default/pod []"}, 1, true}},
 		"a pod that must not be disrupted in its first hour, which is over": {
-			func(f *provision.Fleet, _ *karpv1.NodeClaim, _ *corev1.Node) {
+			func(f *provision.ClusterSnapshot, _ *karpv1.NodeClaim, _ *corev1.Node) {
 				f.Pods[0].Annotations[karpv1.DoNotDisruptAnnotationKey] = "1h"
 				f.Pods[0].Status.StartTime = &metav1.Time{Time: noon.Add(-2 * time.Hour)}
 			}, way{}},
 		"a node that must not be disrupted": {
-			func(_ *provision.Fleet, c *karpv1.NodeClaim, n *corev1.Node) {
+			func(_ *provision.ClusterSnapshot, c *karpv1.NodeClaim, n *corev1.Node) {
 				n.Annotations[karpv1.DoNotDisruptAnnotationKey] = "true"
 				c.Spec.TerminationGracePeriod = &metav1.Duration{Duration: time.Hour}
 			}, way{[]string{"node / []"}, 1, true}},
 		"a node that is not initialized": {
-			func(_ *provision.Fleet, _ *karpv1.NodeClaim, n *corev1.Node) {
+			func(_ *provision.ClusterSnapshot, _ *karpv1.NodeClaim, n *corev1.Node) {
 				delete(n.Labels, karpv1.NodeInitializedLabelKey)
 			},
 			way{[]string{"starting / []"}, 1, true}},
 		"a DaemonSet's pod with a budget moves nowhere and still blocks": {
-			func(f *provision.Fleet, _ *karpv1.NodeClaim, _ *corev1.Node) {
+			func(f *provision.ClusterSnapshot, _ *karpv1.NodeClaim, _ *corev1.Node) {
 				f.Pods[0].OwnerReferences[0].Kind = "DaemonSet"
 				f.Pods[0].Annotations[karpv1.DoNotDisruptAnnotationKey] = "true"
 			}, way{[]string{"do-not-disrupt default/pod []"}, 1, true}},
@@ -111,7 +111,7 @@ func TestAPoolThatGoesTakesItsNodesWithIt(t *testing.T) {
 func TestNodesMadeByAnotherKarpenterAreUnknown(t *testing.T) {
 	tests := map[string]struct {
 		change func(*karpv1.NodeClaim)
-		after  func(testing.TB) provision.Fleet
+		after  func(testing.TB) provision.ClusterSnapshot
 		want   string
 	}{
 		"a pool's hash of another version": {
@@ -122,13 +122,13 @@ func TestNodesMadeByAnotherKarpenterAreUnknown(t *testing.T) {
 			"NodePool gpu: nodes without the annotation"},
 		"a class's hash of another version": {
 			func(c *karpv1.NodeClaim) { c.Annotations[awsv1.AnnotationEC2NodeClassHashVersion] = "v4" },
-			func(t testing.TB) provision.Fleet {
+			func(t testing.TB) provision.ClusterSnapshot {
 				return read(t, pool, strings.Replace(class, "50Gi", "60Gi", 1))
 			},
 			"EC2NodeClass gpu: nodes with a hash of version v4"},
 		"no hash of the class": {
 			func(c *karpv1.NodeClaim) { delete(c.Annotations, awsv1.AnnotationEC2NodeClassHashVersion) },
-			func(t testing.TB) provision.Fleet {
+			func(t testing.TB) provision.ClusterSnapshot {
 				return read(t, pool, strings.Replace(class, "50Gi", "60Gi", 1))
 			},
 			"EC2NodeClass gpu: nodes without the annotation"},

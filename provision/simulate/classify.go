@@ -48,7 +48,7 @@ func (c *comparison) classify(ctx context.Context) error {
 		}
 		for _, claim := range claims {
 			if !claim.DeletionTimestamp.IsZero() || !claim.StatusConditions().Get(karpv1.ConditionTypeLaunched).IsTrue() {
-				continue // It goes already, or Karpenter does not judge it yet.
+				continue // It goes already, or Karpenter does not evaluate it yet.
 			}
 			already, next := c.drift.Now(claim, was), c.drift.Then(claim, was, is)
 			node := marked{Node: c.node(claim, limits), since: markedAt(claim)}
@@ -160,7 +160,7 @@ func (c *comparison) blocker(pod *corev1.Pod, claim *karpv1.NodeClaim, limits pd
 }
 
 // draining are the blockers that hold a node even though it is deleted: pods that
-// are waited for. What keeps Karpenter from choosing a node is no more asked then.
+// are waited for. What keeps Karpenter from choosing a node no longer matters then.
 func (c *comparison) draining(node provision.Node) []provision.Blocker {
 	waited := map[provision.Pod]bool{}
 	for _, pod := range c.before.Bound[node.Name] {

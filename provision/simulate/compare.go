@@ -14,29 +14,29 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
 )
 
-// Compare tells what the step from before to after does. Cluster, moment, nodes,
-// NodeClaims, running pods and budgets are those of before, as what is there when
-// the step is made; after counts with its pools, classes, overlays and workloads,
-// and with its DaemonSets, RuntimeClasses and waiting pods, which are those of before
-// where it has none. Classes of after without a status have that of before.
+// Compare returns what the step from before to after does. Cluster, moment, nodes,
+// NodeClaims, running pods and budgets are those of before, as what is there when the
+// step is made; after counts with its pools, classes, overlays and workloads, and with
+// its DaemonSets, RuntimeClasses and waiting pods, which are those of before where it
+// has none. Classes of after without a status have that of before.
 //
 // Workloads are what each side declares. Pods of theirs that there are, among those
-// of before, stand for as many replicas; only the others are looked for a node for.
-// Where after asks otherwise of nodes than before did, all are made anew; of a
+// of before, stand for as many replicas; only for the others is a node sought. Where
+// after requires something else of nodes than before did, all are made anew; of a
 // workload that after lacks, they end.
 //
 // The context must be one of engine.Offline: Karpenter's options are in it. An
-// error means that the question cannot be answered at all: a region without
-// prices, an ended context, a panic of Karpenter's over an odd object. Neither
-// Fleet is changed.
-func Compare(ctx context.Context, before, after provision.Fleet, types *catalog.Catalog) (out provision.Forecast, err error) {
+// error means that no forecast can be computed at all: a region without prices, an
+// ended context, a panic of Karpenter's over an invalid object. Neither ClusterSnapshot is
+// changed.
+func Compare(ctx context.Context, before, after provision.ClusterSnapshot, types *catalog.Catalog) (out provision.Forecast, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			out, err = provision.Forecast{}, fmt.Errorf("forecasting a change of pools: Karpenter's code gave up with %v: give a context of engine.Offline, and check the objects with poolwright lint", p)
 		}
 	}()
 	if before.Cluster.Region == "" || before.Now.IsZero() {
-		return out, errors.New("forecasting a change of pools: the fleet says neither region nor time: fill Cluster.Region and Now")
+		return out, errors.New("forecasting a change of pools: the fleet has neither region nor time: fill Cluster.Region and Now")
 	}
 	c, err := newComparison(ctx, before, after, types)
 	if err != nil {
@@ -51,7 +51,7 @@ func Compare(ctx context.Context, before, after provision.Fleet, types *catalog.
 	return c.result(), ctx.Err()
 }
 
-func newComparison(ctx context.Context, before, after provision.Fleet, types *catalog.Catalog) (*comparison, error) {
+func newComparison(ctx context.Context, before, after provision.ClusterSnapshot, types *catalog.Catalog) (*comparison, error) {
 	after.Cluster, after.Now = before.Cluster, before.Now
 	c := &comparison{unknown: fleet.Unknowns{}, successors: map[string]*offerings.Offer{}}
 	was, is := fleet.New(before, c.unknown), fleet.New(after, c.unknown)
@@ -101,7 +101,7 @@ func (c *comparison) poolNames() []string {
 	return slices.Compact(names)
 }
 
-// pool tells everything of one pool.
+// pool computes everything of one pool.
 func (c *comparison) pool(name string) provision.Pool {
 	out := provision.Pool{Name: name, Changes: c.changes(name), Nodes: len(c.before.Claims[name])}
 	_, was := c.before.Pools[name]

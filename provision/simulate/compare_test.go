@@ -11,7 +11,7 @@ import (
 )
 
 // three is three nodes of one pool, each with a pod, the oldest called a.
-func three(t testing.TB, documents ...string) provision.Fleet {
+func three(t testing.TB, documents ...string) provision.ClusterSnapshot {
 	fleet := read(t, documents...)
 	for i, name := range []string{"a", "b", "c"} {
 		run(&fleet, "gpu", name, time.Duration(3-i)*time.Hour)

@@ -19,7 +19,7 @@ import (
 // nodesLimit is the resource in which limits count nodes.
 const nodesLimit corev1.ResourceName = "nodes"
 
-// ledger adds prices up and remembers where they are from.
+// ledger adds prices up and records where they are from.
 type ledger struct {
 	catalog *offerings.Catalog
 	unknown fleet.Unknowns
@@ -30,7 +30,7 @@ func (c *comparison) ledger() *ledger {
 	return &ledger{catalog: c.catalog, unknown: c.unknown, prices: map[provision.Price]bool{}}
 }
 
-// pay adds one node. Who has no price was told of when it was looked up.
+// pay adds one node. What has no price was reported when it was read.
 func (l *ledger) pay(to *provision.Amount, name, zone, capacity string) {
 	price, err := l.catalog.Price(name, zone, capacity)
 	if err != nil {

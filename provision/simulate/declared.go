@@ -56,7 +56,7 @@ func NewReader() (*Reader, error) {
 // DaemonSet or RuntimeClass, and as its Workloads each Deployment, ReplicaSet,
 // StatefulSet, Job, CronJob and Pod. Every other kind is passed over. The object is
 // not changed. An error names what cannot be read; the fleet is then as it was.
-func (r *Reader) Add(fleet *provision.Fleet, object map[string]any) error {
+func (r *Reader) Add(fleet *provision.ClusterSnapshot, object map[string]any) error {
 	u := unstructured.Unstructured{Object: object}
 	kind := u.GetAPIVersion() + "/" + u.GetKind()
 	var err error

@@ -1,15 +1,15 @@
-// Package simulate tells what a change of pools does before it is made: which
-// nodes Karpenter replaces and why, in which order and how fast, which pods find a
-// node, and what it costs.
+// Package simulate computes what a change of pools does before it is made: which nodes
+// Karpenter replaces and why, in which order and how fast, which pods find a node, and
+// what it costs.
 //
-// The answers are Karpenter's own: its hashes and its requirements say what
-// drifts, its budgets say how fast, its overlays what a node offers, and its
-// scheduler what fits, over instance types that the AWS provider's code makes of
-// the catalog. Nothing is asked of AWS or of a cluster, nothing is written, and
-// equal input gives an equal answer.
+// The results are Karpenter's own: its hashes and its requirements decide what drifts,
+// its budgets how fast, its overlays what a node offers, and its scheduler what fits,
+// over instance types that the AWS provider's code makes of the catalog. Nothing is
+// read from AWS or a cluster, nothing is written, and equal input gives an equal
+// result.
 //
-// It refuses to guess: what the objects do not tell becomes a sentence in
-// Forecast.Unknown. Start reading at Compare; a Reader reads declared objects, and
+// It refuses to estimate: what cannot be computed from the objects becomes a sentence
+// in Forecast.Unknown. Start reading at Compare; a Reader reads declared objects, and
 // Drifted is what a cluster has yet to replace after the step.
 //
 // Inside, a step passes from one package to the next: internal/fleet indexes both sides,

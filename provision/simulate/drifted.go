@@ -21,31 +21,30 @@ import (
 )
 
 // Drifted lists the nodes that Karpenter is yet to replace or to take away in a
-// live cluster, in the order in which it turns to them, and says in sentences what
-// cannot be told, by the name of the pool whose nodes it is about. While there is such
-// a sentence of a pool, more of its nodes may be to be replaced than are listed.
+// live cluster, in the order in which it turns to them, and in sentences what cannot be
+// determined, by the name of the pool whose nodes it is about. While there is such a
+// sentence of a pool, more of its nodes may be to be replaced than are listed.
 //
 // Nodes of pools that are gone or going are among them, first and as
 // "NodePoolRemoved", and nodes that are on their way out are until their NodeClaim
 // is gone. Nodes that go for a reason of their own, as consolidation, are not.
 // Blockers that only a simulation finds, "unschedulable" and "limit", are left to
-// [Compare]: this asks for neither prices nor instance types, and takes
-// milliseconds.
-func Drifted(ctx context.Context, live provision.Fleet) (nodes []provision.Node, unknown map[string][]string, err error) {
+// [Compare]: this needs neither prices nor instance types, and takes milliseconds.
+func Drifted(ctx context.Context, live provision.ClusterSnapshot) (nodes []provision.Node, unknown map[string][]string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			nodes, unknown, err = nil, nil, fmt.Errorf("looking for drifted nodes: Karpenter's code gave up with %v: check the objects with poolwright lint", p)
+			nodes, unknown, err = nil, nil, fmt.Errorf("listing drifted nodes: Karpenter's code gave up with %v: check the objects with poolwright lint", p)
 		}
 	}()
 	if live.Now.IsZero() {
-		return nil, nil, errors.New("looking for drifted nodes: the fleet says no time: fill Now")
+		return nil, nil, errors.New("listing drifted nodes: the fleet has no time: fill Now")
 	}
 	c := &comparison{unknown: fleet.Unknowns{}}
 	c.before = &placement.Simulation{Fleet: &offerings.Fleet{Fleet: fleet.New(live, c.unknown)}}
 	c.drift = &drift.Step{Before: c.before.Fleet}
 	limits, err := pdb.NewLimits(ctx, &fleet.SnapshotClient{Fleet: c.before.Fleet.Fleet})
 	if err != nil {
-		return nil, nil, fmt.Errorf("looking for drifted nodes: %w", err)
+		return nil, nil, fmt.Errorf("listing drifted nodes: %w", err)
 	}
 	going := map[string]bool{}
 	for _, pool := range live.NodePools {
@@ -96,7 +95,7 @@ func (c *comparison) warnUnsynced(pool *karpv1.NodePool) {
 	}
 }
 
-// stale reports whether the class has changed since Karpenter judged it.
+// stale reports whether the class has changed since Karpenter evaluated it.
 func stale(class *awsv1.EC2NodeClass) bool {
 	ready := class.StatusConditions().Get(status.ConditionReady)
 	return ready == nil || ready.ObservedGeneration != class.Generation

@@ -18,7 +18,7 @@ import (
 )
 
 // became is a live fleet of which the declarations are now others.
-func became(t testing.TB, was provision.Fleet, documents ...string) provision.Fleet {
+func became(t testing.TB, was provision.ClusterSnapshot, documents ...string) provision.ClusterSnapshot {
 	is := read(t, documents...)
 	was.NodePools, was.NodeClasses = is.NodePools, is.NodeClasses
 	return was
@@ -27,59 +27,59 @@ func became(t testing.TB, was provision.Fleet, documents ...string) provision.Fl
 func TestDriftedNodesOfALiveCluster(t *testing.T) {
 	gone := metav1.NewTime(noon)
 	tests := map[string]struct {
-		make  func(*testing.T, *provision.Fleet)
+		make  func(*testing.T, *provision.ClusterSnapshot)
 		want  []string
 		doubt string
 	}{
-		"none when nothing differs": {func(*testing.T, *provision.Fleet) {}, []string{}, ""},
-		"all when the pool differs": {func(t *testing.T, f *provision.Fleet) {
+		"none when nothing differs": {func(*testing.T, *provision.ClusterSnapshot) {}, []string{}, ""},
+		"all when the pool differs": {func(t *testing.T, f *provision.ClusterSnapshot) {
 			*f = became(t, *f, tainted, class)
 		}, []string{"a NodePoolDrifted", "b NodePoolDrifted", "c NodePoolDrifted"}, ""},
-		"all when the class differs": {func(t *testing.T, f *provision.Fleet) {
+		"all when the class differs": {func(t *testing.T, f *provision.ClusterSnapshot) {
 			*f = became(t, *f, pool, strings.Replace(class, "50Gi", "60Gi", 1))
 		}, []string{"a NodeClassDrift", "b NodeClassDrift", "c NodeClassDrift"}, ""},
-		"first those that Karpenter marked first, and what blocks them": {func(t *testing.T, f *provision.Fleet) {
+		"first those that Karpenter marked first, and what blocks them": {func(t *testing.T, f *provision.ClusterSnapshot) {
 			*f = became(t, *f, tainted, class)
 			f.NodeClaims[1].StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDrifted, "NodePoolDrifted", "NodePoolDrifted")
 			budget(f, "pod-a", 0)
 		}, []string{"b NodePoolDrifted", "a NodePoolDrifted pdb", "c NodePoolDrifted"}, ""},
-		"one on its way out until it is gone": {func(t *testing.T, f *provision.Fleet) {
+		"one on its way out until it is gone": {func(t *testing.T, f *provision.ClusterSnapshot) {
 			*f = became(t, *f, tainted, class)
 			f.NodeClaims = f.NodeClaims[:1]
 			f.NodeClaims[0].DeletionTimestamp = &gone
 		}, []string{"a NodePoolDrifted"}, ""},
-		"none that goes for a reason of its own": {func(_ *testing.T, f *provision.Fleet) {
+		"none that goes for a reason of its own": {func(_ *testing.T, f *provision.ClusterSnapshot) {
 			f.NodeClaims[0].DeletionTimestamp = &gone
 		}, []string{}, ""},
-		"one that has yet to start": {func(t *testing.T, f *provision.Fleet) {
+		"one that has yet to start": {func(t *testing.T, f *provision.ClusterSnapshot) {
 			*f = became(t, *f, tainted, class)
 			f.NodeClaims, f.Nodes, f.Pods = f.NodeClaims[:1], nil, nil
 			f.NodeClaims[0].Status = karpv1.NodeClaimStatus{}
 		}, []string{"a NodePoolDrifted starting"}, ""},
-		"not one that is being launched, of whose type nobody knows yet": {func(t *testing.T, f *provision.Fleet) {
+		"not one that is being launched, of whose type nobody knows yet": {func(t *testing.T, f *provision.ClusterSnapshot) {
 			f.NodeClaims, f.Nodes, f.Pods = f.NodeClaims[:1], nil, nil
 			f.NodeClaims[0].Status = karpv1.NodeClaimStatus{}
 			f.NodeClaims[0].Labels = map[string]string{karpv1.NodePoolLabelKey: "gpu"}
 		}, []string{}, ""},
-		"all of a pool that is gone": {func(_ *testing.T, f *provision.Fleet) {
+		"all of a pool that is gone": {func(_ *testing.T, f *provision.ClusterSnapshot) {
 			f.NodePools = nil
 		}, []string{"a NodePoolRemoved", "b NodePoolRemoved", "c NodePoolRemoved"}, ""},
-		"all of a pool that is going": {func(_ *testing.T, f *provision.Fleet) {
+		"all of a pool that is going": {func(_ *testing.T, f *provision.ClusterSnapshot) {
 			f.NodePools[0].DeletionTimestamp = &gone
 		}, []string{"a NodePoolRemoved", "b NodePoolRemoved", "c NodePoolRemoved"}, ""},
-		"what AWS alone tells is as Karpenter says": {func(_ *testing.T, f *provision.Fleet) {
+		"what AWS alone tells is as Karpenter says": {func(_ *testing.T, f *provision.ClusterSnapshot) {
 			f.NodeClaims[2].StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDrifted, "AMIDrift", "AMIDrift")
 		}, []string{"c AMIDrift"}, ""},
-		"a class of a pool without nodes is nobody's doubt": {func(t *testing.T, f *provision.Fleet) {
+		"a class of a pool without nodes is nobody's doubt": {func(t *testing.T, f *provision.ClusterSnapshot) {
 			idle := f.NodePools[0].DeepCopy()
 			idle.Name = "idle"
 			idle.Spec.Template.Spec.NodeClassRef.Name = "nowhere"
 			f.NodePools = append(f.NodePools, idle)
 		}, []string{}, ""},
-		"a class that is not there is told": {func(_ *testing.T, f *provision.Fleet) {
+		"a class that is not there is told": {func(_ *testing.T, f *provision.ClusterSnapshot) {
 			f.NodeClasses = nil
 		}, []string{}, "NodePool gpu: there is no usable EC2NodeClass gpu"},
-		"a class that Karpenter has not looked at since it changed is told": {func(_ *testing.T, f *provision.Fleet) {
+		"a class that Karpenter has not looked at since it changed is told": {func(_ *testing.T, f *provision.ClusterSnapshot) {
 			hash := f.NodeClaims[0].Annotations[awsv1.AnnotationEC2NodeClassHash]
 			f.Cluster.CABundle = ""
 			f.NodeClasses[0].Annotations = map[string]string{awsv1.AnnotationEC2NodeClassHash: hash, awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion}
@@ -144,7 +144,7 @@ func TestDriftedEndsWithItsContext(t *testing.T) {
 	if _, _, err := simulate.Drifted(ctx, three(t, pool, class)); err == nil {
 		t.Error("there is no error")
 	}
-	if _, _, err := simulate.Drifted(t.Context(), provision.Fleet{}); err == nil {
+	if _, _, err := simulate.Drifted(t.Context(), provision.ClusterSnapshot{}); err == nil {
 		t.Error("there is no error without a time")
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // Stock is what the fleet's pools can buy, for tests that run Karpenter's
 // controllers on it.
-func Stock(ctx context.Context, from provision.Fleet, types *catalog.Catalog) (map[string][]*cloudprovider.InstanceType, error) {
+func Stock(ctx context.Context, from provision.ClusterSnapshot, types *catalog.Catalog) (map[string][]*cloudprovider.InstanceType, error) {
 	f := fleet.New(from, fleet.Unknowns{})
 	m, err := offerings.NewCatalog(ctx, from.Cluster.Region, types, fleet.Unknowns{})
 	if err != nil {

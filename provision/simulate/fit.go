@@ -14,7 +14,7 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
-// fit tells which pods find a node, before and after.
+// fit computes which pods find a node, before and after.
 func (c *comparison) fit(ctx context.Context) error {
 	c.found = provision.Fit{Scheduled: []provision.Placement{}, Unscheduled: []provision.Placement{}, Pending: []provision.Placement{}}
 	was, is := c.before.PodsByWorkload(c.before.Pods, c.unknown), c.after.PodsByWorkload(c.before.Pods, c.unknown)

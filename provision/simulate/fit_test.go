@@ -53,57 +53,57 @@ func Requested(n string) func(*corev1.Pod) {
 func TestWhichPodsFindANode(t *testing.T) {
 	tests := map[string]struct {
 		before, after []string
-		pods          func(*provision.Fleet)
+		pods          func(*provision.ClusterSnapshot)
 		want          map[string][]string
 	}{
 		"a pod that waits and will be served anyway is no news": {
 			[]string{pool, class}, []string{pool, class},
-			func(f *provision.Fleet) { pod(f, "one", "") }, map[string][]string{}},
+			func(f *provision.ClusterSnapshot) { pod(f, "one", "") }, map[string][]string{}},
 		"a pod too large for any node waits either way": {
 			[]string{pool, class}, []string{pool, class},
-			func(f *provision.Fleet) { pod(f, "four", "", Requested("4")) }, map[string][]string{"waiting": {"four"}}},
+			func(f *provision.ClusterSnapshot) { pod(f, "four", "", Requested("4")) }, map[string][]string{"waiting": {"four"}}},
 		"a larger type lets it in": {
 			[]string{pool, class}, []string{strings.Replace(pool, "[g4dn.xlarge,", "[g5.12xlarge,", 1), class},
-			func(f *provision.Fleet) { pod(f, "four", "", Requested("4")) }, map[string][]string{"scheduled": {"four gpu"}}},
+			func(f *provision.ClusterSnapshot) { pod(f, "four", "", Requested("4")) }, map[string][]string{"scheduled": {"four gpu"}}},
 		"shares of GPUs let it in": {
 			[]string{pool, class}, []string{pool, class, slices8},
-			func(f *provision.Fleet) { pod(f, "four", "", Requested("4")) }, map[string][]string{"scheduled": {"four gpu"}}},
+			func(f *provision.ClusterSnapshot) { pod(f, "four", "", Requested("4")) }, map[string][]string{"scheduled": {"four gpu"}}},
 		"shares that go shut it out": {
 			[]string{pool, class, slices8}, []string{pool, class},
-			func(f *provision.Fleet) { pod(f, "four", "", Requested("4")) }, map[string][]string{"unscheduled": {"four"}}},
+			func(f *provision.ClusterSnapshot) { pod(f, "four", "", Requested("4")) }, map[string][]string{"unscheduled": {"four"}}},
 		"a limit lowered to nothing shuts it out": {
 			[]string{pool, class}, []string{strings.Replace(pool, "nvidia.com/gpu: 8", "nvidia.com/gpu: 0", 1), class},
-			func(f *provision.Fleet) { pod(f, "one", "") }, map[string][]string{"unscheduled": {"one"}}},
+			func(f *provision.ClusterSnapshot) { pod(f, "one", "") }, map[string][]string{"unscheduled": {"one"}}},
 		"a taint that a running pod does not tolerate drives it out": {
 			[]string{pool, class}, []string{strings.Replace(pool, "taints: [", "taints: [{key: x, effect: NoSchedule}, ", 1), class},
-			func(f *provision.Fleet) {
+			func(f *provision.ClusterSnapshot) {
 				_, node := run(f, "gpu", "a", time.Hour)
 				pod(f, "runs", node.Name)
 			}, map[string][]string{"unscheduled": {"runs"}}},
 		"a pod that runs on a node that stays is no news": {
 			[]string{pool, class}, []string{strings.Replace(pool, "nvidia.com/gpu: 8", "nvidia.com/gpu: 1", 1), class},
-			func(f *provision.Fleet) {
+			func(f *provision.ClusterSnapshot) {
 				_, node := run(f, "gpu", "a", time.Hour)
 				pod(f, "runs", node.Name)
 			}, map[string][]string{}},
 		"pods of a pool that goes find another": {
 			[]string{pool, class, strings.Replace(pool, "metadata: {name: gpu}", "metadata: {name: other}", 1)},
 			[]string{class, strings.Replace(pool, "metadata: {name: gpu}", "metadata: {name: other}", 1)},
-			func(f *provision.Fleet) {
+			func(f *provision.ClusterSnapshot) {
 				_, node := run(f, "gpu", "a", time.Hour)
 				pod(f, "runs", node.Name)
 			}, map[string][]string{}},
 		"shares of a node that are vouched for are there while its plugin restarts": {
 			[]string{strings.Replace(pool, "nvidia.com/gpu: 8", "nvidia.com/gpu: 0", 1), class}, []string{pool, class, slices8},
-			func(f *provision.Fleet) {
+			func(f *provision.ClusterSnapshot) {
 				_, node := run(f, "gpu", "a", time.Hour)
-				node.Annotations[gpu.OfferAnnotation] = "nvidia.com/gpu=8"
+				node.Annotations[gpu.AllocatableAnnotation] = "nvidia.com/gpu=8"
 				node.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("0")
 				pod(f, "four", "", Requested("4"))
 			}, map[string][]string{}},
 		"two that must not share a host need two": {
 			[]string{pool, class}, []string{strings.Replace(pool, "nvidia.com/gpu: 8", "nvidia.com/gpu: 1", 1), class},
-			func(f *provision.Fleet) {
+			func(f *provision.ClusterSnapshot) {
 				for _, name := range []string{"x", "y"} {
 					pod(f, name, "", func(p *corev1.Pod) {
 						p.Labels = map[string]string{"app": "z"}
@@ -116,7 +116,7 @@ func TestWhichPodsFindANode(t *testing.T) {
 			}, map[string][]string{"unscheduled": {"y"}}},
 		"of many alike one is tried": {
 			[]string{pool, class}, []string{pool, class},
-			func(f *provision.Fleet) {
+			func(f *provision.ClusterSnapshot) {
 				for i := range 250 {
 					pod(f, fmt.Sprintf("four-%03d", i), "", Requested("4"))
 				}

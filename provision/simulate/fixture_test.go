@@ -59,13 +59,13 @@ spec:
 `
 
 // read is the fleet that YAML documents declare.
-func read(tb testing.TB, documents ...string) provision.Fleet {
+func read(tb testing.TB, documents ...string) provision.ClusterSnapshot {
 	tb.Helper()
 	reader, err := simulate.NewReader()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	fleet := provision.Fleet{Now: noon, Cluster: provision.Cluster{Region: "us-east-1", CABundle: authority}}
+	fleet := provision.ClusterSnapshot{Now: noon, Cluster: provision.Cluster{Region: "us-east-1", CABundle: authority}}
 	for _, text := range documents {
 		object := map[string]any{}
 		if err := yaml.Unmarshal([]byte(text), &object); err != nil {
@@ -83,7 +83,7 @@ func read(tb testing.TB, documents ...string) provision.Fleet {
 }
 
 // run adds a running node of the pool, made from what the fleet declares now.
-func run(fleet *provision.Fleet, poolName, name string, age time.Duration) (*karpv1.NodeClaim, *corev1.Node) {
+func run(fleet *provision.ClusterSnapshot, poolName, name string, age time.Duration) (*karpv1.NodeClaim, *corev1.Node) {
 	var p *karpv1.NodePool
 	var c *awsv1.EC2NodeClass
 	for _, one := range fleet.NodePools {
@@ -126,7 +126,7 @@ func run(fleet *provision.Fleet, poolName, name string, age time.Duration) (*kar
 }
 
 // pod adds a pod with one GPU; on no node it waits.
-func pod(fleet *provision.Fleet, name, node string, change ...func(*corev1.Pod)) *corev1.Pod {
+func pod(fleet *provision.ClusterSnapshot, name, node string, change ...func(*corev1.Pod)) *corev1.Pod {
 	yes := true
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -154,7 +154,7 @@ func pod(fleet *provision.Fleet, name, node string, change ...func(*corev1.Pod))
 }
 
 // budget adds a PodDisruptionBudget that allows so many evictions.
-func budget(fleet *provision.Fleet, app string, allowed int32) {
+func budget(fleet *provision.ClusterSnapshot, app string, allowed int32) {
 	one := intstr.FromInt32(1)
 	fleet.Budgets = append(fleet.Budgets, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: "default"},
@@ -182,7 +182,7 @@ func prices(tb testing.TB, families ...string) *catalog.Catalog {
 }
 
 // compare fails the test instead of returning an error.
-func compare(tb testing.TB, before, after provision.Fleet) provision.Forecast {
+func compare(tb testing.TB, before, after provision.ClusterSnapshot) provision.Forecast {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(engine.Offline(tb.Context(), settings()), time.Minute)
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 )
 
 // busy is three nodes, one of them protected, and a pod that waits.
-func busy(t testing.TB, documents ...string) provision.Fleet {
+func busy(t testing.TB, documents ...string) provision.ClusterSnapshot {
 	fleet := three(t, documents...)
 	budget(&fleet, "pod-b", 0)
 	pod(&fleet, "waits", "", Requested("4"))
@@ -24,18 +24,18 @@ func busy(t testing.TB, documents ...string) provision.Fleet {
 }
 
 func TestForecastsInFull(t *testing.T) {
-	tests := map[string]func(t testing.TB) provision.Fleet{
-		"taints and a volume": func(t testing.TB) provision.Fleet {
+	tests := map[string]func(t testing.TB) provision.ClusterSnapshot{
+		"taints and a volume": func(t testing.TB) provision.ClusterSnapshot {
 			return read(t, strings.Replace(pool, "taints: [", "taints: [{key: x, effect: NoSchedule}, ", 1), strings.Replace(class, "50Gi", "100Gi", 1))
 		},
-		"a narrower pool with a lower limit and shares": func(t testing.TB) provision.Fleet {
+		"a narrower pool with a lower limit and shares": func(t testing.TB) provision.ClusterSnapshot {
 			return read(t, strings.NewReplacer("[g4dn.xlarge, g5.xlarge]", "[g5.xlarge]", "nvidia.com/gpu: 8", "nvidia.com/gpu: 4").Replace(pool), class, slices8)
 		},
-		"a pool that goes and another that comes": func(t testing.TB) provision.Fleet {
+		"a pool that goes and another that comes": func(t testing.TB) provision.ClusterSnapshot {
 			return read(t, strings.NewReplacer("metadata: {name: gpu}", "metadata: {name: spot}", "[on-demand]", "[spot]").Replace(pool), class)
 		},
 	}
-	tests["workloads beside a taint"] = func(t testing.TB) provision.Fleet {
+	tests["workloads beside a taint"] = func(t testing.TB) provision.ClusterSnapshot {
 		return read(t, tainted, class, serve, sleeps, strings.ReplaceAll(serve, "serve", "new"), strings.Replace(strings.ReplaceAll(serve, "serve", "bold"), "    spec:\n", "    spec:\n      tolerations: [{operator: Exists}]\n", 1))
 	}
 	for name, after := range tests {

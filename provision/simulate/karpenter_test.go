@@ -78,7 +78,7 @@ func TestKarpentersControllerMarksTheNodesThatWereForecast(t *testing.T) {
 }
 
 // marks are the reasons that Karpenter writes on NodeClaims under the pool.
-func marks(t *testing.T, fleet provision.Fleet, under *karpv1.NodePool) map[string]string {
+func marks(t *testing.T, fleet provision.ClusterSnapshot, under *karpv1.NodePool) map[string]string {
 	t.Helper()
 	under = under.DeepCopy()
 	// What its hash controller would write.

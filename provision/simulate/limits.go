@@ -68,7 +68,7 @@ func (c *comparison) elsewhere(ctx context.Context, node provision.Node) (bool, 
 	return true, nil
 }
 
-// full says which limit of its pool leaves no room for the node's replacement.
+// full names the limit of its pool that leaves no room for the node's replacement.
 func (c *comparison) full(node provision.Node) string {
 	pool, types := c.after.Pools[node.Pool], c.after.Offerings[node.Pool].Allowed
 	if len(types) == 0 || len(pool.Spec.Limits) == 0 {

@@ -32,28 +32,28 @@ func TestPodsThatNothingMakesAgain(t *testing.T) {
 	bigger := strings.Replace(class, "50Gi", "60Gi", 1)
 	tests := map[string]struct {
 		after []string
-		make  func(*provision.Fleet)
+		make  func(*provision.ClusterSnapshot)
 		want  outlook
 	}{
-		"all pods have a controller": {[]string{pool, bigger}, func(*provision.Fleet) {}, outlook{After: 3, Unblocked: 3}},
-		"one has none, and nothing is left of its node": {[]string{pool, bigger}, func(f *provision.Fleet) { free(f.Pods[0]) },
+		"all pods have a controller": {[]string{pool, bigger}, func(*provision.ClusterSnapshot) {}, outlook{After: 3, Unblocked: 3}},
+		"one has none, and nothing is left of its node": {[]string{pool, bigger}, func(f *provision.ClusterSnapshot) { free(f.Pods[0]) },
 			outlook{Alone: []string{"pod-a"}, After: 2, Unblocked: 2}},
 		"one has none, and an empty node is never taken away": {[]string{strings.Replace(pool, "consolidateAfter: 1m", "consolidateAfter: Never", 1), bigger},
-			func(f *provision.Fleet) { free(f.Pods[0]) }, outlook{Alone: []string{"pod-a"}, After: 3, Unblocked: 3}},
-		"one has none and is declared": {[]string{pool, bigger, onePod}, func(f *provision.Fleet) { free(f.Pods[0]) },
+			func(f *provision.ClusterSnapshot) { free(f.Pods[0]) }, outlook{Alone: []string{"pod-a"}, After: 3, Unblocked: 3}},
+		"one has none and is declared": {[]string{pool, bigger, onePod}, func(f *provision.ClusterSnapshot) { free(f.Pods[0]) },
 			outlook{After: 3, Unblocked: 3}},
-		"one has none and no other node would take it": {[]string{tainted, class}, func(f *provision.Fleet) {
+		"one has none and no other node would take it": {[]string{tainted, class}, func(f *provision.ClusterSnapshot) {
 			free(f.Pods[0])
 			for _, p := range f.Pods[1:] {
 				p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: "x", Operator: corev1.TolerationOpExists})
 			}
 		}, outlook{Alone: []string{"pod-a"}, Blocked: 1, After: 3, Unblocked: 2}},
-		"all have none, and the pool goes": {[]string{class}, func(f *provision.Fleet) {
+		"all have none, and the pool goes": {[]string{class}, func(f *provision.ClusterSnapshot) {
 			for _, p := range f.Pods {
 				free(p)
 			}
 		}, outlook{Alone: []string{"pod-a", "pod-b", "pod-c"}}},
-		"a node without pods is not made again": {[]string{pool, bigger}, func(f *provision.Fleet) { f.Pods = f.Pods[1:] }, outlook{After: 2, Unblocked: 2}},
+		"a node without pods is not made again": {[]string{pool, bigger}, func(f *provision.ClusterSnapshot) { f.Pods = f.Pods[1:] }, outlook{After: 2, Unblocked: 2}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -101,19 +101,22 @@ func TestWhatIsPaidWhileNodesAreKept(t *testing.T) {
 	hour := &metav1.Duration{Duration: time.Hour}
 	tests := map[string]struct {
 		after string
-		make  func(*provision.Fleet)
+		make  func(*provision.ClusterSnapshot)
 		want  string
 	}{
-		"none is kept":           {dearer, func(*provision.Fleet) {}, "3.018"},
-		"one is kept for good":   {dearer, func(f *provision.Fleet) { budget(f, "pod-a", 0) }, "2.538, unblocked 3.018"},
-		"one is kept for a time": {dearer, func(f *provision.Fleet) { budget(f, "pod-a", 0); f.NodeClaims[0].Spec.TerminationGracePeriod = hour }, "3.018"},
-		"one has yet to start": {dearer, func(f *provision.Fleet) {
+		"none is kept":         {dearer, func(*provision.ClusterSnapshot) {}, "3.018"},
+		"one is kept for good": {dearer, func(f *provision.ClusterSnapshot) { budget(f, "pod-a", 0) }, "2.538, unblocked 3.018"},
+		"one is kept for a time": {dearer, func(f *provision.ClusterSnapshot) {
+			budget(f, "pod-a", 0)
+			f.NodeClaims[0].Spec.TerminationGracePeriod = hour
+		}, "3.018"},
+		"one has yet to start": {dearer, func(f *provision.ClusterSnapshot) {
 			delete(f.Nodes[0].Labels, karpv1.NodeInitializedLabelKey)
 		}, "3.018"},
 		"no budget ever lets one go": {strings.Replace(dearer, "consolidateAfter: 1m", "consolidateAfter: 1m, budgets: [{nodes: '0'}]", 1),
-			func(*provision.Fleet) {}, "1.578, unblocked 3.018"},
+			func(*provision.ClusterSnapshot) {}, "1.578, unblocked 3.018"},
 		"the type that there was is no more, nor any other": {strings.Replace(pool, "[g4dn.xlarge, g5.xlarge]", "[t3.nano9]", 1),
-			func(*provision.Fleet) {}, "1.578, unblocked 0"},
+			func(*provision.ClusterSnapshot) {}, "1.578, unblocked 0"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -142,29 +145,29 @@ func TestWhatHoldsTheNodesOfAPoolThatGoes(t *testing.T) {
 	}
 	tests := map[string]struct {
 		after []string
-		make  func(*provision.Fleet)
+		make  func(*provision.ClusterSnapshot)
 		want  removal
 	}{
-		"nothing, and their pods go elsewhere": {[]string{class, other}, func(*provision.Fleet) {}, removal{Moving: 3, Notes: 1}},
-		"nothing, and their pods go nowhere":   {[]string{class}, func(*provision.Fleet) {}, removal{Homeless: 3, Notes: 1}},
-		"a budget for good": {[]string{class, other}, func(f *provision.Fleet) { budget(f, "pod-b", 0) },
+		"nothing, and their pods go elsewhere": {[]string{class, other}, func(*provision.ClusterSnapshot) {}, removal{Moving: 3, Notes: 1}},
+		"nothing, and their pods go nowhere":   {[]string{class}, func(*provision.ClusterSnapshot) {}, removal{Homeless: 3, Notes: 1}},
+		"a budget for good": {[]string{class, other}, func(f *provision.ClusterSnapshot) { budget(f, "pod-b", 0) },
 			removal{Held: []string{"b pdb"}, Moving: 2, After: 1, Notes: 1}},
-		"a budget until the grace period is over": {[]string{class, other}, func(f *provision.Fleet) {
+		"a budget until the grace period is over": {[]string{class, other}, func(f *provision.ClusterSnapshot) {
 			budget(f, "pod-b", 0)
 			f.NodeClaims[1].Spec.TerminationGracePeriod = hour
 		}, removal{Held: []string{"b pdb 3600s"}, Moving: 3, Notes: 1}},
-		"a pod that must not be disrupted": {[]string{class, other}, func(f *provision.Fleet) {
+		"a pod that must not be disrupted": {[]string{class, other}, func(f *provision.ClusterSnapshot) {
 			f.Pods[2].Annotations[karpv1.DoNotDisruptAnnotationKey] = "true"
 		}, removal{Held: []string{"c do-not-disrupt"}, Moving: 2, After: 1, Notes: 1}},
-		"not that the node itself must not be disrupted, nor that it is starting": {[]string{class, other}, func(f *provision.Fleet) {
+		"not that the node itself must not be disrupted, nor that it is starting": {[]string{class, other}, func(f *provision.ClusterSnapshot) {
 			f.Nodes[0].Annotations[karpv1.DoNotDisruptAnnotationKey] = "true"
 			delete(f.Nodes[1].Labels, karpv1.NodeInitializedLabelKey)
 		}, removal{Moving: 3, Notes: 1}},
-		"not a pod that is not drained": {[]string{class, other}, func(f *provision.Fleet) {
+		"not a pod that is not drained": {[]string{class, other}, func(f *provision.ClusterSnapshot) {
 			f.Pods[0].Annotations[karpv1.DoNotDisruptAnnotationKey] = "true"
 			f.Pods[0].Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 		}, removal{Moving: 3, Notes: 1}},
-		"not a pod whose workload goes with it": {[]string{class}, func(f *provision.Fleet) {
+		"not a pod whose workload goes with it": {[]string{class}, func(f *provision.ClusterSnapshot) {
 			*f = withServe(t, *f)
 			budget(f, "serve-1f-a", 0)
 		}, removal{Homeless: 3, Notes: 1}},
@@ -193,7 +196,7 @@ func TestWhatHoldsTheNodesOfAPoolThatGoes(t *testing.T) {
 }
 
 // withServe is the fleet with a declared workload, of which a pod runs on node a.
-func withServe(t testing.TB, f provision.Fleet) provision.Fleet {
+func withServe(t testing.TB, f provision.ClusterSnapshot) provision.ClusterSnapshot {
 	f.Workloads = read(t, serve).Workloads
 	pod(&f, "serve-1f-a", "node-a", of("ReplicaSet", "serve-1f"))
 	return f
@@ -243,7 +246,7 @@ func TestWhatDriftsWhereNoNodeIsKnown(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			after := read(t, strings.Replace(pool, tt.old, tt.new, 1), strings.Replace(class, tt.old, tt.new, 1))
-			for _, before := range []provision.Fleet{read(t, pool, class), three(t, pool, class)} {
+			for _, before := range []provision.ClusterSnapshot{read(t, pool, class), three(t, pool, class)} {
 				got := compare(t, before, after).Pools[0]
 				is := map[[2]bool]string{{true, false}: "every", {false, true}: "some"}[[2]bool{got.Drifts, got.SomeDrift}]
 				if is != tt.want {

@@ -26,16 +26,16 @@ type pendingPod struct {
 	like []*corev1.Pod
 	// kind is that of the workload for a pod that is only declared.
 	kind string
-	// later is a pod that nobody asks for now.
+	// later is a pod that nothing requests now.
 	later bool
-	// prior is its id before the step, none for a pod that is new; runs says that it
+	// prior is its id before the step, none for a pod that is new; runs is true where it
 	// had a node then.
 	prior types.UID
 	runs  bool
 }
 
-// queue is who looks for a node at one moment. Those for later are asked what would
-// become of each without the others.
+// queue is the pods that need a node at one moment. Those for later are each tried
+// without the others.
 type queue struct {
 	now, later []pendingPod
 }
@@ -80,7 +80,7 @@ func (q *queue) add(all, was map[workload.Ref]workload.Pods, whole bool) {
 			q.later = append(q.later, newPendingPod(c, of, 0, 1, podID(of, 0)))
 			continue
 		}
-		known := 0 // before the step, so many were asked for
+		known := 0 // before the step, so many were requested
 		if old.Pod != nil {
 			known = old.Wanted()
 		}
@@ -102,7 +102,7 @@ func (q *queue) add(all, was map[workload.Ref]workload.Pods, whole bool) {
 	}
 }
 
-// reach is up to where pods that are not looked at one by one have the same past.
+// reach is up to where pods that are not tried one by one have the same past.
 func reach(from, to int, cuts ...int) int {
 	for _, cut := range cuts {
 		if from < cut {
@@ -126,7 +126,7 @@ func newPendingPod(c workload.Pods, of workload.Ref, from, to int, prior types.U
 }
 
 // keptPods is how many of the pods that there are stay as they are: none of a workload
-// that asks otherwise of nodes than before.
+// that requires something else of nodes than before.
 func keptPods(c, was workload.Pods) int {
 	if was.Pod != nil && !was.Invalid && !c.Invalid && placement.Shape(was.Pod) != placement.Shape(c.Pod) {
 		return 0
@@ -135,7 +135,7 @@ func keptPods(c, was workload.Pods) int {
 }
 
 // ending are the pods that the step ends: those of workloads that it takes away, or
-// that ask otherwise of nodes and so have new ones made.
+// that require something else of nodes and so have new ones made.
 func ending(was, is map[workload.Ref]workload.Pods) map[provision.Pod]bool {
 	out := map[provision.Pod]bool{}
 	for of, old := range was {
@@ -185,7 +185,7 @@ func (c *comparison) alike(pods []*corev1.Pod) []pendingPod {
 }
 
 func manyPods() string {
-	return fmt.Sprintf("More than %d pods look for a node: one of each shape was tried, so that whether there is room for all of them is not known.", mostPods)
+	return fmt.Sprintf("More than %d pods are pending: one of each shape was tried, so that whether there is room for all of them is not known.", mostPods)
 }
 
 // warnPods warns of what of the pods is not considered.
@@ -242,7 +242,7 @@ func (c *comparison) placeAll(ctx context.Context, f *placement.Simulation, q qu
 			if known, ok := alone[key]; ok {
 				gets = known
 			} else {
-				c.unknown.Add("More than %d kinds of pods that nobody asks for yet find no node when all come at once: whether each would alone was tried for %d.", mostAlone, mostAlone)
+				c.unknown.Add("More than %d kinds of pods that nothing requests yet find no node when all come at once: whether each would alone was tried for %d.", mostAlone, mostAlone)
 			}
 		}
 		out[s.pod.UID] = gets

@@ -19,7 +19,7 @@ import (
 const (
 	minCome, maxCome, maxComeGPU = 1, 5, 10
 	minDrain, maxDrain           = 1, 5
-	// Karpenter looks at each NodeClaim anew within this time.
+	// Karpenter reconciles each NodeClaim anew within this time.
 	mostUntilMarked = 5
 	// lookahead is how far schedules are followed.
 	lookahead = 366 * 24 * time.Hour

@@ -44,10 +44,10 @@ type drifting struct {
 	cloud   cloudprovider.CloudProvider
 	cluster *state.Cluster
 	clock   *clocktest.FakeClock
-	fleet   provision.Fleet
+	fleet   provision.ClusterSnapshot
 }
 
-func newDrifting(t *testing.T, before, after provision.Fleet) *drifting {
+func newDrifting(t *testing.T, before, after provision.ClusterSnapshot) *drifting {
 	t.Helper()
 	d := &drifting{ctx: engine.Offline(t.Context(), settings()), clock: clocktest.NewFakeClock(noon), fleet: before}
 	types, err := simulate.Stock(d.ctx, after, prices(t, "g4dn", "g5"))
@@ -130,39 +130,42 @@ func (d *drifting) next(t *testing.T) string {
 
 // Karpenter's drift is run on the fleet until it takes no more nodes.
 func TestKarpenterTakesTheNodesThatWereForecastInTheirTurn(t *testing.T) {
-	tolerant := func(f *provision.Fleet) {
+	tolerant := func(f *provision.ClusterSnapshot) {
 		for _, p := range f.Pods {
 			p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: "x", Operator: corev1.TolerationOpExists})
 		}
 	}
 	limit := "nvidia.com/gpu: 8"
-	tests := map[string]func(*provision.Fleet){
+	tests := map[string]func(*provision.ClusterSnapshot){
 		"nothing in the way":         tolerant,
-		"a limit that is used up":    func(f *provision.Fleet) { tolerant(f); limit = "nvidia.com/gpu: 3" },
-		"a limit below what is used": func(f *provision.Fleet) { tolerant(f); limit = "nvidia.com/gpu: 2" },
-		"as many nodes as the limit": func(f *provision.Fleet) { tolerant(f); limit = "nodes: 3" },
-		"more nodes than the limit":  func(f *provision.Fleet) { tolerant(f); limit = "nodes: 2" },
-		"a full pool, and pods that need no GPU fit elsewhere": func(f *provision.Fleet) {
+		"a limit that is used up":    func(f *provision.ClusterSnapshot) { tolerant(f); limit = "nvidia.com/gpu: 3" },
+		"a limit below what is used": func(f *provision.ClusterSnapshot) { tolerant(f); limit = "nvidia.com/gpu: 2" },
+		"as many nodes as the limit": func(f *provision.ClusterSnapshot) { tolerant(f); limit = "nodes: 3" },
+		"more nodes than the limit":  func(f *provision.ClusterSnapshot) { tolerant(f); limit = "nodes: 2" },
+		"a full pool, and pods that need no GPU fit elsewhere": func(f *provision.ClusterSnapshot) {
 			tolerant(f)
 			limit = "nvidia.com/gpu: 2"
 			f.Pods[0].Spec.Containers[0].Resources = corev1.ResourceRequirements{}
 		},
-		"one without pods": func(f *provision.Fleet) {
+		"one without pods": func(f *provision.ClusterSnapshot) {
 			run(f, "gpu", "empty", time.Minute)
 			tolerant(f)
 		},
-		"a budget in the way": func(f *provision.Fleet) { budget(f, "pod-b", 0); tolerant(f) },
-		"a protected pod": func(f *provision.Fleet) {
+		"a budget in the way": func(f *provision.ClusterSnapshot) { budget(f, "pod-b", 0); tolerant(f) },
+		"a protected pod": func(f *provision.ClusterSnapshot) {
 			f.Pods[0].Annotations[karpv1.DoNotDisruptAnnotationKey] = "true"
 			tolerant(f)
 		},
-		"a protected node": func(f *provision.Fleet) {
+		"a protected node": func(f *provision.ClusterSnapshot) {
 			f.Nodes[2].Annotations[karpv1.DoNotDisruptAnnotationKey] = "true"
 			tolerant(f)
 		},
-		"pods with nowhere to go":    func(f *provision.Fleet) {},
-		"one pod with nowhere to go": func(f *provision.Fleet) { tolerant(f); f.Pods[1].Spec.Tolerations = f.Pods[1].Spec.Tolerations[:1] },
-		"a grace period before a budget": func(f *provision.Fleet) {
+		"pods with nowhere to go": func(f *provision.ClusterSnapshot) {},
+		"one pod with nowhere to go": func(f *provision.ClusterSnapshot) {
+			tolerant(f)
+			f.Pods[1].Spec.Tolerations = f.Pods[1].Spec.Tolerations[:1]
+		},
+		"a grace period before a budget": func(f *provision.ClusterSnapshot) {
 			budget(f, "pod-b", 0)
 			f.NodeClaims[1].Spec.TerminationGracePeriod = &metav1.Duration{Duration: time.Hour}
 			tolerant(f)

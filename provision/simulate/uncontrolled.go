@@ -88,7 +88,7 @@ func keep(nodes []provision.Node, stuck map[provision.Pod]bool) {
 }
 
 // blockUncontrolled blocks the nodes of pods without a controller: Karpenter does not
-// ask that, and schedules them as all others, on nodes that they never get.
+// check that, and schedules them as all others, on nodes that they never get.
 func (c *comparison) blockUncontrolled(ctx context.Context, movers, uncontrolled []*corev1.Pod, gone map[string]bool) error {
 	if len(uncontrolled) == 0 {
 		return nil

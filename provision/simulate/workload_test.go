@@ -50,7 +50,7 @@ func TestDeclaredWorkloads(t *testing.T) {
 	none := with("replicas: 2", "replicas: 0")
 	tests := map[string]struct {
 		before, after []string
-		live          func(*provision.Fleet)
+		live          func(*provision.ClusterSnapshot)
 		want          map[string][]string
 	}{
 		"that are new and fit": {
@@ -83,7 +83,7 @@ func TestDeclaredWorkloads(t *testing.T) {
 		"of which the pods are there are not counted twice": {
 			[]string{strings.Replace(pool, "nvidia.com/gpu: 8", "nvidia.com/gpu: 2", 1), class, serve},
 			[]string{strings.Replace(pool, "nvidia.com/gpu: 8", "nvidia.com/gpu: 2", 1), class, serve},
-			func(f *provision.Fleet) {
+			func(f *provision.ClusterSnapshot) {
 				for _, name := range []string{"a", "b"} {
 					_, node := run(f, "gpu", name, time.Hour)
 					pod(f, "serve-1f-"+name, node.Name, of("ReplicaSet", "serve-1f"))
@@ -91,7 +91,7 @@ func TestDeclaredWorkloads(t *testing.T) {
 			}, map[string][]string{}},
 		"that grow ask for the difference": {
 			[]string{pool, class, serve}, []string{pool, class, with("replicas: 2", "replicas: 5")},
-			func(f *provision.Fleet) {
+			func(f *provision.ClusterSnapshot) {
 				_, node := run(f, "gpu", "a", time.Hour)
 				pod(f, "serve-1f-a", node.Name, of("ReplicaSet", "serve-1f"))
 			}, map[string][]string{"scheduled": {"Deployment serve gpu new and 2 more"}}},
@@ -101,29 +101,29 @@ func TestDeclaredWorkloads(t *testing.T) {
 		"that follow their pool's new label and taint move with it": {
 			[]string{pool, class, serve},
 			[]string{tainted, class, with("    spec:\n", "    spec:\n      tolerations: [{operator: Exists}]\n")},
-			func(f *provision.Fleet) {
+			func(f *provision.ClusterSnapshot) {
 				_, node := run(f, "gpu", "a", time.Hour)
 				pod(f, "serve-1f-a", node.Name, of("ReplicaSet", "serve-1f"))
 			}, map[string][]string{}},
 		"that ask for more than there is from now on": {
 			[]string{pool, class, serve}, []string{pool, class, with("nvidia.com/gpu: 1", "nvidia.com/gpu: 4")},
-			func(f *provision.Fleet) {
+			func(f *provision.ClusterSnapshot) {
 				_, node := run(f, "gpu", "a", time.Hour)
 				pod(f, "serve-1f-a", node.Name, of("ReplicaSet", "serve-1f"))
 			}, map[string][]string{"unscheduled": {"Deployment serve and 1 more"}}},
 		"that go let their pods end": {
 			[]string{pool, class, serve}, []string{tainted, class},
-			func(f *provision.Fleet) {
+			func(f *provision.ClusterSnapshot) {
 				_, node := run(f, "gpu", "a", time.Hour)
 				pod(f, "serve-1f-a", node.Name, of("ReplicaSet", "serve-1f"))
 			}, map[string][]string{}},
 		"without a number of which none is there go to zero": {
 			[]string{pool, class, with("  replicas: 2\n", "")}, []string{tainted, class, with("  replicas: 2\n", "")},
-			func(f *provision.Fleet) { run(f, "gpu", "a", time.Hour) },
+			func(f *provision.ClusterSnapshot) { run(f, "gpu", "a", time.Hour) },
 			map[string][]string{"unscheduled": {"Deployment serve later"}}},
 		"that run on a pool that goes": {
 			[]string{pool, class, serve}, []string{class, serve},
-			func(f *provision.Fleet) {
+			func(f *provision.ClusterSnapshot) {
 				_, node := run(f, "gpu", "a", time.Hour)
 				for _, name := range []string{"serve-1f-a", "serve-1f-b"} {
 					pod(f, name, node.Name, of("ReplicaSet", "serve-1f"))
@@ -131,7 +131,7 @@ func TestDeclaredWorkloads(t *testing.T) {
 			}, map[string][]string{"unscheduled": {"serve-1f-a", "serve-1f-b"}}},
 		"that the API server would refuse are told, and their pods stay": {
 			[]string{pool, class, serve}, []string{pool, class, with("    spec:\n", "    spec:\n      nodeSelector: {'/': x}\n")},
-			func(f *provision.Fleet) {
+			func(f *provision.ClusterSnapshot) {
 				_, node := run(f, "gpu", "a", time.Hour)
 				pod(f, "serve-1f-a", node.Name, of("ReplicaSet", "serve-1f"))
 			}, map[string][]string{}},
@@ -203,32 +203,32 @@ func TestTheKindsOfWorkloads(t *testing.T) {
 	template := "{metadata: {labels: {app: w}}, spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}}"
 	tests := map[string]struct {
 		text, want string
-		live       func(*provision.Fleet)
+		live       func(*provision.ClusterSnapshot)
 	}{
 		"a StatefulSet": {"apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: w}\nspec: {replicas: 3, template: " + template + "}", "StatefulSet w gpu new and 2 more", nil},
 		"a StatefulSet with a pod": {"apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: w}\nspec: {replicas: 3, template: " + template + "}", "StatefulSet w gpu new and 1 more",
-			func(f *provision.Fleet) { pod(f, "w-0", "somewhere", of("StatefulSet", "w")) }},
+			func(f *provision.ClusterSnapshot) { pod(f, "w-0", "somewhere", of("StatefulSet", "w")) }},
 		"a ReplicaSet without a number": {"apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: w}\nspec: {template: " + template + "}", "ReplicaSet w gpu new", nil},
 		"a Job of many at a time":       {"apiVersion: batch/v1\nkind: Job\nmetadata: {name: w}\nspec: {parallelism: 4, completions: 3, template: " + template + "}", "Job w gpu new and 2 more", nil},
 		"a Job that is suspended":       {"apiVersion: batch/v1\nkind: Job\nmetadata: {name: w}\nspec: {suspend: true, template: " + template + "}", "Job w gpu new later", nil},
 		"a Job that is done": {"apiVersion: batch/v1\nkind: Job\nmetadata: {name: w}\nspec: {template: " + template + "}", "",
-			func(f *provision.Fleet) {
+			func(f *provision.ClusterSnapshot) {
 				pod(f, "w-x", "somewhere", of("Job", "w")).Status.Phase = corev1.PodSucceeded
 			}},
 		"a CronJob": {"apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: w}\nspec: {schedule: '0 3 * * *', jobTemplate: {spec: {parallelism: 9, template: " + template + "}}}", "CronJob w gpu new later", nil},
 		"a CronJob that runs": {"apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: w}\nspec: {schedule: '0 3 * * *', jobTemplate: {spec: {template: " + template + "}}}", "",
-			func(f *provision.Fleet) { pod(f, "w-29000000-x", "somewhere", of("Job", "w-29000000")) }},
+			func(f *provision.ClusterSnapshot) { pod(f, "w-29000000-x", "somewhere", of("Job", "w-29000000")) }},
 		"a Pod": {"apiVersion: v1\nkind: Pod\nmetadata: {name: w}\nspec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}", "Pod w gpu new", nil},
 		"a Pod that is there": {"apiVersion: v1\nkind: Pod\nmetadata: {name: w}\nspec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}", "",
-			func(f *provision.Fleet) {
+			func(f *provision.ClusterSnapshot) {
 				pod(f, "w", "somewhere", func(p *corev1.Pod) { p.OwnerReferences = nil })
 			}},
 		"a Deployment whose selector finds a pod of nobody": {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: w}\nspec: {selector: {matchLabels: {app: w}}, template: " + template + "}", "",
-			func(f *provision.Fleet) {
+			func(f *provision.ClusterSnapshot) {
 				pod(f, "free", "somewhere", func(p *corev1.Pod) { p.OwnerReferences, p.Labels["app"] = nil, "w" })
 			}},
 		"a Deployment beside one whose name begins like it": {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: w}\nspec: {selector: {matchLabels: {app: w}}, template: " + template + "}", "Deployment w gpu new",
-			func(f *provision.Fleet) {
+			func(f *provision.ClusterSnapshot) {
 				pod(f, "w-a-1f-x", "somewhere", of("ReplicaSet", "w-a-1f"), func(p *corev1.Pod) { p.Labels["app"], p.Labels["pod-template-hash"] = "w", "1f" })
 			}},
 		"a Pod that is sent to a node by name": {"apiVersion: v1\nkind: Pod\nmetadata: {name: w}\nspec: {nodeName: node-1, containers: [{name: c}]}", "", nil},

@@ -12,8 +12,8 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
 )
 
-// warnZones warns where zones were taken for those of a class's subnets and
-// something asks for zones: where nothing does, others give the same answer.
+// warnZones warns where zones were taken for those of a class's subnets and something
+// requires zones: where nothing does, others give the same result.
 func (c *comparison) warnZones(pending []pendingPod) {
 	asked := slices.ContainsFunc(pending, func(s pendingPod) bool { return zonal(s.pod) })
 	for _, f := range []*placement.Simulation{c.before, c.after} {

@@ -2,7 +2,7 @@
 // admission would, before anything of it is applied.
 //
 // It refuses to check schemas itself: package checked does, in a process for untrusted
-// content, and Refusals holds what it found. Start reading at Refusals.Want.
+// content, and Refusals holds what it found. Start reading at Refusals.Desired.
 package admission
 
 import (
@@ -18,9 +18,9 @@ import (
 )
 
 // Refusals are what schemas refuse of the revision whose desired state targets expand. The
-// AWS target asks for them before it takes a Cluster's values to AWS: it has no
-// schema, and the API server's refusal comes too late and names no line. The zero value
-// refuses nothing. It is safe for concurrent use.
+// AWS target reads them before it takes a Cluster's values to AWS: it has no schema, and
+// the API server's refusal comes too late and names no line. The zero value refuses
+// nothing. It is safe for concurrent use.
 type Refusals struct {
 	mu      sync.Mutex
 	refused map[state.Key][]state.Problem
@@ -60,15 +60,16 @@ func (r *Refusals) unknownFields(definitions lint.Definition, declared state.Set
 	return lint.StillUnknown(found, declared, definitions)
 }
 
-// Want is what a target wants of what is not refused; of several Clusters none is admitted,
-// which the AWS target reports. What is refused for a field that the cluster's definitions do
-// not have either is among the problems; where one has no definition, the embedded one decides.
-func (r *Refusals) Want(ctx context.Context, target targets.Target, definitions lint.Definition, declared state.Set) (state.Set, error) {
+// Desired is the result of a target's Desired for what is not refused; of several Clusters none is
+// admitted, which the AWS target reports. What is refused for a field that the cluster's
+// definitions do not have either is among the problems; where one has no definition, the
+// embedded one decides.
+func (r *Refusals) Desired(ctx context.Context, target targets.Target, definitions lint.Definition, declared state.Set) (state.Set, error) {
 	unknown, err := r.unknownFields(definitions, declared)
 	if err != nil {
 		return state.Set{}, err
 	}
-	wanted, err := target.Want(ctx, admit(declared, func(item state.Item) []state.Problem {
+	wanted, err := target.Desired(ctx, admit(declared, func(item state.Item) []state.Problem {
 		return append(slices.Clip(r.Of(item)), unknown[item.Key]...)
 	}))
 	more, isMistake := errors.AsType[*targets.ProblemsError](err)

@@ -34,7 +34,7 @@ type allTarget struct {
 	mistake *state.Problem
 }
 
-func (a allTarget) Want(_ context.Context, declared state.Set) (state.Set, error) {
+func (a allTarget) Desired(_ context.Context, declared state.Set) (state.Set, error) {
 	if a.mistake != nil {
 		return declared, &targets.ProblemsError{Problems: []state.Problem{*a.mistake}}
 	}
@@ -66,7 +66,7 @@ func TestATargetIsNotGivenWhatIsRefused(t *testing.T) {
 			refusals := &Refusals{}
 			refusals.Set(c.refused, c.unknown)
 			none := func(state.Key) (*apiextensionsv1.CustomResourceDefinition, error) { return nil, nil }
-			set, err := refusals.Want(t.Context(), allTarget{mistake: c.mistake}, none, state.NewSet(fine, wrong, misspelled))
+			set, err := refusals.Desired(t.Context(), allTarget{mistake: c.mistake}, none, state.NewSet(fine, wrong, misspelled))
 			var want, problems []string
 			for _, i := range set.Items() {
 				want = append(want, i.Key.Name)
@@ -89,7 +89,7 @@ func TestADefinitionThatCannotBeReadStopsTheRun(t *testing.T) {
 	away, key := errors.New("the API server is away"), state.Key{Group: "example.com", Kind: "Widget", Name: "w"}
 	refusals := &Refusals{}
 	refusals.Set(nil, map[state.Key][]state.Problem{key: {{UnknownField: "spec.siez"}}})
-	_, err := refusals.Want(t.Context(), allTarget{}, func(state.Key) (*apiextensionsv1.CustomResourceDefinition, error) { return nil, away }, state.NewSet(state.Item{Key: key, Version: "v1"}))
+	_, err := refusals.Desired(t.Context(), allTarget{}, func(state.Key) (*apiextensionsv1.CustomResourceDefinition, error) { return nil, away }, state.NewSet(state.Item{Key: key, Version: "v1"}))
 	if !errors.Is(err, away) {
 		t.Errorf("got %v", err)
 	}

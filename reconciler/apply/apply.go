@@ -1,9 +1,9 @@
 // Package apply makes the changes of a Plan, exactly those and in their order,
 // and what became of each.
 //
-// It refuses to decide: what is held or dropped was settled on the Plan. It
-// does not retry either; what failed is observed anew by the next run. What it
-// does decide is when to stop: see Run, where to start reading.
+// It refuses to decide: what is held or dropped was decided on the Plan. It does not
+// retry either; what failed is observed anew by the next run. What it does decide is
+// when to stop: see Run, where to start reading.
 package apply
 
 import (
@@ -31,18 +31,18 @@ type Options struct {
 	// ReadyTimeout bounds the wait for one wave's things before the next wave
 	// starts; two minutes when zero or less.
 	ReadyTimeout time.Duration
-	// ChangeTimeout bounds one change, so that a target that does not answer
-	// cannot hold a run for ever; one minute when zero or less.
+	// ChangeTimeout bounds one change, so that a target that does not respond cannot hold
+	// a run for ever; one minute when zero or less.
 	ChangeTimeout time.Duration
 	// NoDeletes reports that the wanted set is incomplete (a file could not be
-	// read, a kind could not be looked up), so that what is missing from it
-	// proves nothing: every deletion is skipped.
+	// read, a kind could not be discovered), so that what is missing from it proves
+	// nothing: every deletion is skipped.
 	NoDeletes bool
-	// BeforeDeletes is asked right before the first deletion, and before the first of those
-	// that come after nodes, whether the plan still holds; with an error, they fail with it. It is asked before each update
-	// that loses as much as a deletion, too, and that fails alone. May be nil.
+	// BeforeDeletes checks right before the first deletion, and before the first of those that come
+	// after nodes, whether the plan still holds; with an error, they fail with it. It is called before
+	// each update that loses as much as a deletion, too, and that fails alone. May be nil.
 	BeforeDeletes func(ctx context.Context) error
-	// BeforeConfirmed is asked before the first change, where a confirmation let some of
+	// BeforeConfirmed is called before the first change, where a confirmation let some of
 	// them pass; with an error, these fail with it. May be nil.
 	BeforeConfirmed func(ctx context.Context, with []hold.Token) error
 }
@@ -69,7 +69,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// errNotRecorded is what Result.Err says of a change without recorded intent.
+// errNotRecorded is Result.Err of a change without recorded intent.
 var errNotRecorded = errors.New("not started: the intent could not be recorded")
 
 // Run makes the plan's changes in the targets, keyed as in state.Key.Target:
@@ -82,20 +82,20 @@ var errNotRecorded = errors.New("not started: the intent could not be recorded")
 //     is ready, or ReadyTimeout has passed (what is not ready is in
 //     Outcome.NotReady).
 //   - Then deletions, backwards, unless NoDeletes is set or something that is
-//     not there yet may need what would go (see deletionGuard): a rename never
+//     not there yet may need what would go (deletionGuard): a rename never
 //     loses both. Recorders get Begin for those that are about to be sent, before
-//     the first of them: what is skipped must not be remembered as allowed.
+//     the first of them, and for those that a person confirmed: what is skipped
+//     must not be recorded as allowed where nobody allowed it.
 //   - Then, in the same order, the updates and deletions that come after the nodes
-//     that go with others (see loss.Removal), unless one of these others is held or
+//     that go with others ([loss.Removal]), unless one of these others is held or
 //     was not made: the engine drains and terminates those nodes, and they use what
 //     is in AWS.
 //
-// One thing that is refused does not stop the others, and trouble in one target
-// does not stop the next. When ctx ends (shutdown,
-// lost leadership) no further write starts and the rest is skipped. End is
-// called on each Recorder that began, also then, and on all of them where there
-// is nothing to do. A panic in a target becomes the error of the change that it
-// was making.
+// One thing that is refused does not stop the others, and an error in one target does
+// not stop the next. When ctx ends (shutdown, lost leadership) no further write starts
+// and the rest is skipped. End is called on each Recorder that began, also then, and on
+// all of them where there is nothing to do. A panic in a target becomes the error of
+// the change that it was making.
 func Run(ctx context.Context, p plan.Plan, targets map[string]targets.Target, opts Options) Outcome {
 	r := &run{opts: opts.withDefaults(), targets: targets, results: make([]Result, len(p.Changes))}
 	todo := r.confirmed(ctx, r.triage(p))
@@ -109,7 +109,9 @@ func Run(ctx context.Context, p plan.Plan, targets map[string]targets.Target, op
 		r.work(ctx, phases(makes, r.results, r.opts.Order))
 		if r.delete(ctx, r.deletions(p, false), deletes) {
 			r.work(ctx, phases(r.afterNodes(last.makes), r.results, r.opts.Order))
-			r.delete(ctx, r.deletions(p, true), r.afterNodes(last.deletes))
+			left := r.afterNodes(last.deletes)
+			r.begin(ctx, r.skippedOf(last.deletes))
+			r.delete(ctx, r.deletions(p, true), left)
 		} else {
 			r.skip(slices.Concat(last.makes, last.deletes), errNotRecorded)
 		}
@@ -124,11 +126,18 @@ func Run(ctx context.Context, p plan.Plan, targets map[string]targets.Target, op
 // recorded.
 func (r *run) delete(ctx context.Context, guard deletionGuard, deletions []int) bool {
 	safe := r.spare(ctx, guard, deletions)
-	if !r.begin(ctx, safe) {
+	if !r.begin(ctx, slices.Concat(safe, r.skippedOf(deletions))) {
 		return false
 	}
 	r.work(ctx, phases(safe, r.results, r.opts.Order))
 	return true
+}
+
+// skippedOf are those of the deletions that a person confirmed and that have to wait.
+func (r *run) skippedOf(deletions []int) []int {
+	return slices.DeleteFunc(slices.Clone(deletions), func(i int) bool {
+		return r.results[i].Status != Skipped || r.results[i].Change.Confirmed == nil
+	})
 }
 
 // run is the state of one Run.
@@ -156,7 +165,7 @@ func (r *run) triage(p plan.Plan) []int {
 			r.skip([]int{i}, errIncomplete)
 		case r.targets[c.Key.Target] == nil:
 			err := fmt.Errorf("making %s: no target is called %q", c.Key, c.Key.Target)
-			r.record(i, state.Fail(state.Fix, "UnknownTarget", err))
+			r.record(i, state.Fail(state.Stalled, "UnknownTarget", err))
 		default:
 			todo = append(todo, i)
 		}

@@ -14,8 +14,8 @@ import (
 // refusing is a Target that takes every object but one.
 type refusing struct{ name string }
 
-// Want implements targets.Target.
-func (r refusing) Want(_ context.Context, declared state.Set) (state.Set, error) {
+// Desired implements targets.Target.
+func (r refusing) Desired(_ context.Context, declared state.Set) (state.Set, error) {
 	return declared, nil
 }
 

@@ -48,7 +48,7 @@ func newFakeTarget(name string, j *journal) *fakeTarget {
 	return &fakeTarget{name: name, journal: j, intent: map[state.Key]bool{}}
 }
 
-func (w *fakeTarget) Want(context.Context, state.Set) (state.Set, error)    { return state.Set{}, nil }
+func (w *fakeTarget) Desired(context.Context, state.Set) (state.Set, error) { return state.Set{}, nil }
 func (w *fakeTarget) Observe(context.Context, state.Set) (state.Set, error) { return state.Set{}, nil }
 
 func (w *fakeTarget) Correct(ctx context.Context, c plan.Change) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Why deletions are skipped. They are what Result.Err says.
+// Why deletions are skipped. They are values of Result.Err.
 var (
 	errIncomplete  = errors.New("not deleted: what is wanted is not completely known")
 	errNotReplaced = errors.New("not deleted: a creation or update failed, and what is left may be needed until it succeeds")
@@ -17,28 +17,27 @@ var (
 	errUnknown     = errors.New("not deleted: something of the same kind could not be compared, and may be what was to replace it")
 )
 
-// deletionGuard knows what speaks against deletions. What is to be deleted may be what
-// something else replaces, and a rename must never lose both; but a target that
-// has trouble must not keep the others from being cleaned up. So a deletion
-// waits
+// deletionGuard has the reasons against deletions. What is to be deleted may be what
+// something else replaces, and a rename must never lose both; but a target that fails
+// must not keep the others from being cleaned up. So a deletion waits
 //
 //   - for what was not made in its own target, and in the targets that come after
 //     it in the order of targets, for those stand on it: a role in AWS stays
-//     while the cluster could not be told of the new one, a ConfigMap does not
+//     while the new one could not be written to the cluster, a ConfigMap does not
 //     wait for AWS;
 //   - for what was not made in any target, when others go with it: the nodes that go
 //     with a pool come back only where everything is there that they need;
 //   - while a thing of its own kind is unknown, for that may be its successor.
 //
-// Not made is what failed, was refused or skipped, and what a revision asks for
-// and is held: a class that is not updated yet still needs the role that it names.
-// What is only compared is waited for by nobody, or it would be for ever; and what
-// is held and only puts back what somebody changed by hand replaces nothing. Nor does
-// what comes after nodes, which waits for deletions itself.
+// Not made is what failed, was refused or skipped, and what a revision declares and is
+// held: a class that is not updated yet still needs the role that it names. What is
+// read-only is waited for by nobody, or it would be for ever; and what is held and
+// only puts back what somebody changed by hand replaces nothing. Nor does what comes
+// after nodes, which waits for deletions itself.
 type deletionGuard struct {
 	order func(a, b string) int
-	// missing has the targets in which something was not made, and why that
-	// speaks against deletions.
+	// missing has the targets in which something was not made, and why that prevents
+	// deletions.
 	missing map[string]error
 	// unknown has the kinds of the unknown things: keys without a name.
 	unknown map[state.Key]bool
@@ -57,7 +56,7 @@ func (r *run) deletions(p plan.Plan, last bool) deletionGuard {
 		case Failed, Conflict, Skipped:
 			k.missing[world] = errNotReplaced
 		case Held:
-			asked := !res.Change.Drift && !res.Change.Standing()
+			asked := !res.Change.Drift && !res.Change.ReadOnly()
 			if asked && k.missing[world] == nil {
 				k.missing[world] = errHeldChange
 			}
@@ -105,7 +104,7 @@ func (r *run) afterNodes(last []int) []int {
 	}
 	for _, res := range r.results {
 		c := res.Change
-		if c.Action == plan.Delete && !afterNodes(c) && !c.Standing() && res.Status != Applied && c.Before.Losses.Nodes() {
+		if c.Action == plan.Delete && !afterNodes(c) && !c.ReadOnly() && res.Status != Applied && c.Before.Losses.Nodes() {
 			was := "was not made"
 			if res.Status == Held {
 				was = "is held"

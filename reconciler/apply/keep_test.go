@@ -16,14 +16,14 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-// standing makes the change one of a thing that is only compared.
+// standing makes the change one of a thing that is read-only.
 func standing(c plan.Change) plan.Change {
 	for _, item := range []*state.Item{c.Before, c.After} {
 		if item != nil {
-			item.CompareOnly = "run: aws eks create-addon"
+			item.ReadOnly = "run: aws eks create-addon"
 		}
 	}
-	c.Hold = hold.Reasons{{Rule: hold.OnlyCompared, Facts: hold.Facts{Detail: "run: aws eks create-addon"}}}
+	c.Hold = hold.Reasons{{Rule: hold.ReadOnly, Facts: hold.Facts{Detail: "run: aws eks create-addon"}}}
 	return c
 }
 
@@ -100,7 +100,7 @@ func TestADeletionWaitsOnlyForWhatMayNeedWhatGoes(t *testing.T) {
 			why:     map[string]error{"old-role": errNotReplaced},
 		},
 		{
-			name:    "a missing thing that is only compared keeps nothing back",
+			name:    "a missing thing that is read-only keeps nothing back",
 			changes: []plan.Change{standing(change(plan.Create, "aws", "addon", 0)), change(plan.Delete, "aws", "old-role", 0), impact(change(plan.Delete, "cluster", "old-pool", 0))},
 		},
 		{
@@ -288,7 +288,7 @@ func TestWhatNodesNeedChangesAfterTheDeletionsWithWhichNodesGo(t *testing.T) {
 			order:   []string{"engine", "role"},
 		},
 		{
-			name:    "a deletion that is only compared keeps nothing",
+			name:    "a deletion that is read-only keeps nothing",
 			changes: []plan.Change{engineOff(), standing(pool())},
 			want:    map[string]Status{"engine": Applied, "pool": Held},
 			order:   []string{"engine"},

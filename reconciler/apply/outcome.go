@@ -20,11 +20,11 @@ type Status string
 const (
 	// Applied: the target accepted the change.
 	Applied Status = "applied"
-	// Held: the plan holds the change back; Change.Hold says why.
+	// Held: the plan holds the change back; Change.Hold has the reason.
 	Held Status = "held"
-	// Failed: the change was tried, or could not be, and Err says why.
+	// Failed: the change was tried, or could not be, and Err is the reason.
 	Failed Status = "failed"
-	// Skipped: the change was not tried; Err says why.
+	// Skipped: the change was not tried; Err is the reason.
 	Skipped Status = "skipped"
 	// Conflict: another manager owns what would change; Err names it.
 	Conflict Status = "conflict"
@@ -81,20 +81,19 @@ func (o Outcome) Held() []Result { return o.With(Held) }
 // included.
 func (o Outcome) Failed() []Result { return o.With(Failed, Conflict) }
 
-// conflictWait is when to look again whether another manager has let go: its
-// doing so is no event that we see.
+// conflictWait is when to check again whether another manager has given up the fields:
+// no event reports that.
 const conflictWait = 5 * time.Minute
 
 // Err is nil when everything that was not held is done, ready where a later
 // wave needed it, and recorded. Otherwise it names the first failure and
-// counts the others, and has the class that asks for the earliest next run
-// (Retry before Wait before Fix) with the reason of the first failure of that
-// class. Skipped deletions are no failure of their own: what made them unsafe
-// is, and the caller knows it.
+// counts the others, and has the class with the earliest next run (Retry before Wait
+// before Fix) with the reason of the first failure of that class. Skipped deletions are
+// no failure of their own: what made them unsafe is, and the caller has that failure.
 func (o Outcome) Err() error {
 	errs := slices.Clone(o.recordErrs)
 	for i, e := range errs {
-		errs[i] = classified(e, state.Retry, "RecordFailed", 0)
+		errs[i] = classified(e, state.Retry, "InventoryFailed", 0)
 	}
 	for _, r := range o.Results {
 		if err := resultErr(r); err != nil {
@@ -125,8 +124,8 @@ func resultErr(r Result) error {
 	return nil
 }
 
-// Why is the text of Err without what the change says itself: targets begin
-// their errors with what they were doing to what. Empty without Err.
+// Why is the text of Err without what the change names itself: targets begin their
+// errors with what they were doing to what. Empty without Err.
 func (r Result) Why() string {
 	if r.Err == nil {
 		return ""
@@ -136,7 +135,7 @@ func (r Result) Why() string {
 
 // Misfit reports whether the change was refused because what is declared does not fit the
 // schema of its kind, such as a field that the schema does not have: a mistake in the
-// repository, see targets.ErrSchema.
+// repository, see [targets.ErrSchema].
 func (r Result) Misfit() bool { return errors.Is(r.Err, targets.ErrSchema) }
 
 // doing is what was being done to what.
@@ -154,7 +153,7 @@ func named(r Result) error {
 	return &messageError{text: text + ": " + r.Why(), err: r.Err}
 }
 
-// messageError is an error in other words.
+// messageError is an error with another text.
 type messageError struct {
 	text string
 	err  error
@@ -183,8 +182,7 @@ func fail(class state.Class, reason string, after time.Duration, err error) erro
 	return state.Fail(class, reason, err)
 }
 
-// soonest joins the errors under the class that asks for the earliest next
-// run.
+// soonest joins the errors under the class with the earliest next run.
 func soonest(errs []error) error {
 	lead := slices.MinFunc(errs, func(a, b error) int {
 		classA, _, afterA := state.Classify(a)

@@ -14,7 +14,7 @@ import (
 )
 
 func TestErrAsksForTheEarliestNextRun(t *testing.T) {
-	fix := state.Failf(state.Fix, "Invalid", "spec.limits is wrong")
+	fix := state.Failf(state.Stalled, "Invalid", "spec.limits is wrong")
 	wait := state.WaitFor(time.Minute, "Throttled", errors.New("slow down"))
 	retry := state.Failf(state.Retry, "Unreachable", "connection refused")
 	tests := []struct {
@@ -26,7 +26,7 @@ func TestErrAsksForTheEarliestNextRun(t *testing.T) {
 		text    string
 	}{
 		{name: "one refused object", results: []Result{{Err: fix, Status: Failed}},
-			class: state.Fix, reason: "Invalid", text: "creating Thing/x (x.yaml:3): spec.limits is wrong"},
+			class: state.Stalled, reason: "Invalid", text: "creating Thing/x (x.yaml:3): spec.limits is wrong"},
 		{name: "retry goes before wait and fix, the first failure is shown",
 			results: []Result{{Err: fix, Status: Failed}, {Err: wait, Status: Failed}, {Err: retry, Status: Failed}},
 			class:   state.Retry, reason: "Unreachable", text: "spec.limits is wrong (and 2 more)"},
@@ -74,7 +74,7 @@ func TestErrReportsAnOutcomeThatCouldNotBeRecorded(t *testing.T) {
 	w.end = func(context.Context) error { return errors.New("conflict on shard 3") }
 	got := Run(t.Context(), plan.Plan{Changes: []plan.Change{change(plan.Create, "w", "a", 0)}}, one(w), Options{})
 	_, reason, _ := state.Classify(got.Err())
-	if len(got.Applied()) != 1 || reason != "RecordFailed" || !strings.Contains(got.Err().Error(), "shard 3") {
+	if len(got.Applied()) != 1 || reason != "InventoryFailed" || !strings.Contains(got.Err().Error(), "shard 3") {
 		t.Errorf("reason %q, err %v", reason, got.Err())
 	}
 }

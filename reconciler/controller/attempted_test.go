@@ -52,7 +52,7 @@ func TestATokenIsUsedUpByAProcessThatDied(t *testing.T) {
 			written := s.sync().Status
 			s.confirm(token)
 			s.dying(1, func() { s.later() })
-			if made := s.cluster.live["np-gpu"] == "2"; made == tt.refused || s.sync().Status.LastHandledConfirm != written.LastHandledConfirm {
+			if made := s.cluster.live["np-gpu"] == "2"; made == tt.refused || s.sync().Status.LastHandledConfirmationTokens != written.LastHandledConfirmationTokens {
 				t.Fatalf("cluster %v, %+v", s.cluster.live, s.sync().Status)
 			}
 			s.restart()
@@ -64,8 +64,8 @@ func TestATokenIsUsedUpByAProcessThatDied(t *testing.T) {
 			if tt.refused && s.cluster.live["np-gpu"] != "2" {
 				t.Fatalf("what was confirmed is not made: cluster %v", s.cluster.live)
 			}
-			if status := s.sync().Status; status.LastHandledConfirm != token || status.LastAttemptedConfirm != "" {
-				t.Errorf("handled %q, attempted %q", status.LastHandledConfirm, status.LastAttemptedConfirm)
+			if status := s.sync().Status; status.LastHandledConfirmationTokens != token || status.LastAttemptedConfirmationTokens != "" {
+				t.Errorf("handled %q, attempted %q", status.LastHandledConfirmationTokens, status.LastAttemptedConfirmationTokens)
 			}
 			// The same change again asks again.
 			s.nodes = 1
@@ -92,7 +92,7 @@ func TestAConfirmationThatCannotBeRecordedLetsNothingPass(t *testing.T) {
 	}
 	s.later()
 	s.later()
-	if s.cluster.live["np-gpu"] != "2" || s.sync().Status.LastHandledConfirm != rollout {
-		t.Errorf("later: cluster %v, handled %q", s.cluster.live, s.sync().Status.LastHandledConfirm)
+	if s.cluster.live["np-gpu"] != "2" || s.sync().Status.LastHandledConfirmationTokens != rollout {
+		t.Errorf("later: cluster %v, handled %q", s.cluster.live, s.sync().Status.LastHandledConfirmationTokens)
 	}
 }

@@ -1,7 +1,9 @@
 package controller
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -14,7 +16,7 @@ func TestACorrectionOfDriftKeepsTheLastAttemptedRevision(t *testing.T) {
 	s.commit("cluster/pool=1", "cluster/map=1")
 	s.visit()
 	s.commit("cluster/pool=2")
-	s.mistake = state.Failf(state.Fix, "LimitExceeded", "too large")
+	s.mistake = state.Failf(state.Stalled, "LimitExceeded", "too large")
 	s.later()
 	if got := s.sync().Status.LastAttemptedRevision; got != newest {
 		t.Fatal(got)
@@ -26,9 +28,8 @@ func TestACorrectionOfDriftKeepsTheLastAttemptedRevision(t *testing.T) {
 	}
 }
 
-// A token by which this very process began stays good while what it lets pass cannot be
-// observed: only what an earlier process began is abandoned.
-func TestWhatThisProcessAttemptedIsNotAbandoned(t *testing.T) {
+// What a token let pass goes on once it can be observed again, also where the token is used up meanwhile.
+func TestADeletionThatWasBegunGoesOnWhereItCouldNotBeObserved(t *testing.T) {
 	s, deletion, _ := doubleStage(t)
 	s.aws.refused["queue"] = "busy"
 	s.confirm(deletion)
@@ -36,7 +37,14 @@ func TestWhatThisProcessAttemptedIsNotAbandoned(t *testing.T) {
 	s.aws.unknown["queue"] = "AccessDenied"
 	s.later()
 	s.later()
-	if got := s.sync().Status.LastHandledConfirm; got != "" {
-		t.Errorf("it is used up though nothing was deleted: %q", got)
+	clear(s.aws.unknown)
+	clear(s.aws.refused)
+	s.clock.Step(11 * time.Minute)
+	s.visit()
+	all := s.sync().Status.ConfirmationToken
+	s.confirm(all)
+	s.later()
+	if s.aws.live["queue"] != "" || !strings.HasPrefix(all, deletion+",nodes-1-") {
+		t.Errorf("after %s it asks for %s: %v", deletion, all, s.aws.live)
 	}
 }

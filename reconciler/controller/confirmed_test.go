@@ -57,7 +57,7 @@ func TestATokenConfirmsOnce(t *testing.T) {
 			s.confirm(token)
 			between(s)
 			s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
-			if got := s.sync().Status.LastHandledConfirm; got != token {
+			if got := s.sync().Status.LastHandledConfirmationTokens; got != token {
 				t.Fatalf("handled %q, want %q", got, token)
 			}
 			s.commit("cluster/map=1")
@@ -90,14 +90,14 @@ func TestATokenServesUntilAllIsDone(t *testing.T) {
 	for range 3 {
 		s.later()
 		s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
-		if got := s.sync().Status.LastHandledConfirm; got != "" {
+		if got := s.sync().Status.LastHandledConfirmationTokens; got != "" {
 			t.Fatalf("handled %q while the deletion is refused", got)
 		}
 	}
 	delete(s.aws.refused, "queue")
 	s.later()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
-	if got := s.sync().Status.LastHandledConfirm; got != token || len(s.aws.live) > 0 {
+	if got := s.sync().Status.LastHandledConfirmationTokens; got != token || len(s.aws.live) > 0 {
 		t.Errorf("handled %q, aws %v", got, s.aws.live)
 	}
 }
@@ -168,7 +168,7 @@ func TestATokenLoosensNothingThatAHandMadeStricterSince(t *testing.T) {
 	if c := compute(sync, 0); !c.Drift || !c.Loosens() {
 		t.Errorf("what a hand made stricter is loosened unasked: %+v", c)
 	}
-	sync.Status.LastHandledConfirm = token
+	sync.Status.LastHandledConfirmationTokens = token
 	if c := compute(sync, 50); !c.Loosens() {
 		t.Error("set to what it was before, it is loosened by a token that has served")
 	}
@@ -232,12 +232,11 @@ func TestNothingIsDeletedForASyncThatWasChangedSinceTheRunBegan(t *testing.T) {
 // nothing of it for a moment: who confirmed that the engine stops is not asked again.
 func TestTheEngineStopsByOneTokenWhateverTheNodesOfARemovedPoolDo(t *testing.T) {
 	unmanaged := func(claims int) loss.Removal {
-		return loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": claims}, AfterNodes: true}
+		return loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": claims}, AfterNodes: true, EndsEngine: true}
 	}
 	for name, meanwhile := range map[string]func(*stage){
-		"as one process":                   func(*stage) {},
-		"with a restart while nodes go":    (*stage).restart,
-		"with another change of its thing": func(s *stage) { s.commit("cluster/np-b=1", "cluster/engine=other") },
+		"as one process":                func(*stage) {},
+		"with a restart while nodes go": (*stage).restart,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
@@ -258,7 +257,7 @@ func TestTheEngineStopsByOneTokenWhateverTheNodesOfARemovedPoolDo(t *testing.T) 
 			if _, there := s.cluster.live["np-a"]; there {
 				t.Fatal("the pool stays")
 			}
-			s.cluster.removals["engine"] = loss.Removal{AfterNodes: true}
+			s.cluster.removals["engine"] = loss.Removal{AfterNodes: true, EndsEngine: true}
 			meanwhile(s)
 			s.later()
 			s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
@@ -268,7 +267,7 @@ func TestTheEngineStopsByOneTokenWhateverTheNodesOfARemovedPoolDo(t *testing.T) 
 			delete(s.cluster.refused, "engine")
 			s.later()
 			s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
-			if got := s.sync().Status.LastHandledConfirm; s.cluster.live["engine"] == "on" || got != strings.Replace(token, "+5NodeClaim", "+4NodeClaim", 1) {
+			if got := s.sync().Status.LastHandledConfirmationTokens; s.cluster.live["engine"] == "on" || got != strings.Replace(token, "+5NodeClaim", "+4NodeClaim", 1) {
 				t.Errorf("it is %s, and %s is used up", s.cluster.live["engine"], got)
 			}
 			delete(s.cluster.removals, "engine")
@@ -289,7 +288,7 @@ func TestATokenForTheEngineIsUsedUpWhereTheEngineStays(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("cluster/engine=on")
 	s.visit()
-	s.cluster.removals["engine"] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": 5}, AfterNodes: true}
+	s.cluster.removals["engine"] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": 5}, AfterNodes: true, EndsEngine: true}
 	s.commit("cluster/engine=off")
 	s.later()
 	token := s.asks("PruneHeld")
@@ -302,5 +301,43 @@ func TestATokenForTheEngineIsUsedUpWhereTheEngineStays(t *testing.T) {
 	s.later()
 	if again := s.asks("PruneHeld"); !strings.HasPrefix(again, "engine-2-") || s.cluster.live["engine"] != "on" {
 		t.Errorf("it asks for %s, and it is %s", again, s.cluster.live["engine"])
+	}
+}
+
+// What ends the engine is confirmed once, also where nothing would run on without it any more as
+// soon as the pool that goes before it is deleted, and where only rights are taken.
+func TestWhatEndsTheEngineIsConfirmedOnceBesideAPool(t *testing.T) {
+	rights := loss.Removal{Impact: "the controller loses rights", AfterNodes: true, EndsEngine: true}
+	for name, tt := range map[string]struct{ before, after loss.Removal }{
+		"the controller would run no pod": {
+			loss.Removal{Impact: "it would run no pod, and the engine stops", Losses: loss.Counts{"Object": 1, "Engine": 1, "NodeClaim": 3}, AfterNodes: true, EndsEngine: true},
+			loss.Removal{Impact: "it would run no pod", AfterNodes: true, EndsEngine: true},
+		},
+		"a role grants less": {rights, rights},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, nil)
+			s.commit("cluster/np-a=1", "cluster/np-b=1", "cluster/part=2")
+			s.visit()
+			s.cluster.removals["np-a"] = loss.Removal{Impact: "3 nodes go with it", Losses: loss.Counts{"Node": 3}}
+			s.cluster.removals["part"] = tt.before
+			s.commit("cluster/np-b=1", "cluster/part=0")
+			s.later()
+			token := s.asks("PruneHeld")
+			s.cluster.refused["part"] = "nodes are awaited"
+			s.confirm(token)
+			s.later()
+			s.cluster.removals["part"] = tt.after
+			s.later()
+			if again := s.sync().Status.ConfirmationToken; again != "" || s.cluster.live["np-a"] != "" {
+				t.Fatalf("after %s it asks again for %q: %v", token, again, s.cluster.live)
+			}
+			delete(s.cluster.refused, "part")
+			s.later()
+			s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+			if s.cluster.live["part"] != "0" {
+				t.Errorf("it was not made: %v", s.cluster.live)
+			}
+		})
 	}
 }

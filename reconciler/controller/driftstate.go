@@ -19,16 +19,16 @@ import (
 // awsTarget is the name of the target that is not the cluster.
 const awsTarget = "aws"
 
-// driftState is what is known of the targets between two visits: a run that looks
-// only at what drifted says nothing of the rest.
+// driftState is what is known of the targets between two visits: a run that reads only
+// what drifted has nothing of the rest.
 type driftState struct {
 	// left are the changes that were not made, in the order of work.
 	left []leftover
-	// unknown are the things of which nothing could be told, by key.
+	// unknown are the things that could not be observed, by key.
 	unknown []plan.Unknown
 	// problems counts the mistakes for which something could not be compared.
 	problems int
-	// objects counts what the Sync manages: what is only compared and what is
+	// objects counts what the Sync manages: what is read-only and what is
 	// unknown without ever having been ours do not count.
 	objects int
 	// complete is false as long as the last comparison failed as a whole.
@@ -41,8 +41,8 @@ type driftState struct {
 type leftover struct {
 	key    state.Key
 	change v1alpha1.PendingChange
-	// drift is why the live thing is taken for drifted, in the condition's
-	// words; empty where it is not.
+	// drift is why the live thing is taken for drifted, as the condition has it; empty
+	// where it is not.
 	drift string
 	// standing is true for what no run will ever make.
 	standing bool
@@ -68,7 +68,7 @@ func driftStateOf(done run) driftState {
 			continue
 		}
 		c := r.Change
-		l := leftover{key: c.Key, standing: r.Status == apply.Held && c.Standing(), held: c.Hold, tokens: c.Tokens, change: v1alpha1.PendingChange{
+		l := leftover{key: c.Key, standing: r.Status == apply.Held && c.ReadOnly(), held: c.Hold, tokens: c.Tokens, change: v1alpha1.PendingChange{
 			Object: thing(c.Key), Action: string(c.Action), Reason: c.Hold.String(), Source: c.Origin().String(),
 		}}
 		for _, rule := range c.Hold.Rules() {
@@ -78,7 +78,7 @@ func driftStateOf(done run) driftState {
 			l.change.Reason = sanitize.Text(r.Why())
 		}
 		l.waits, l.losses = awaited(r), lost(c)
-		l.lacking = !c.Standing() && (c.Action == plan.Create || r.Status == apply.Conflict && c.Action == plan.Update)
+		l.lacking = !c.ReadOnly() && (c.Action == plan.Create || r.Status == apply.Conflict && c.Action == plan.Update)
 		switch {
 		case l.standing, c.Drift && r.Status == apply.Held && l.waits == "":
 			l.drift = driftReported
@@ -93,7 +93,7 @@ func driftStateOf(done run) driftState {
 // lost is how many things of all kinds the change would lose.
 func lost(c plan.Change) int {
 	n := 0
-	if c.Loses() && !c.Standing() {
+	if c.Loses() && !c.ReadOnly() {
 		for _, of := range c.Before.Cost() {
 			n += of
 		}
@@ -111,7 +111,7 @@ func awaited(r apply.Result) string {
 		return pruneHeld
 	case r.Change.Hold.Nodes():
 		return nodeReplacementHeld
-	case r.Change.Loses() && !r.Change.Standing() && !r.Change.Loosens():
+	case r.Change.Loses() && !r.Change.ReadOnly() && !r.Change.Loosens():
 		return pruneHeld
 	case r.Change.Loosens():
 		return guardChangeHeld
@@ -143,7 +143,7 @@ func (p driftState) after(done run) driftState {
 func replaced(old, fresh []leftover, looked []state.Key) []leftover {
 	var out []leftover
 	for _, l := range old {
-		if !slices.Contains(looked, l.key) || l.change.Action == string(plan.Delete) { // Which no run of some things asks about.
+		if !slices.Contains(looked, l.key) || l.change.Action == string(plan.Delete) { // Which no run of some things reads.
 			out = append(out, l)
 		} else if at := slices.IndexFunc(fresh, func(f leftover) bool { return f.key == l.key }); at >= 0 {
 			out = append(out, fresh[at])
@@ -157,8 +157,8 @@ func replaced(old, fresh []leftover, looked []state.Key) []leftover {
 	return out
 }
 
-// lacking counts those of the keys that are no objects of ours for want of a
-// change that was not made.
+// lacking counts those of the keys that are no objects of ours because a change was not
+// made.
 func (p driftState) lacking(keys []state.Key) int {
 	n := 0
 	for _, l := range p.left {
@@ -194,7 +194,7 @@ func (p driftState) pending(in confirm.Scope) []v1alpha1.PendingChange {
 	for _, l := range left[:min(len(left), pendingLimit)] {
 		c := l.change
 		c.Object, c.Reason, c.Source = listedName(c.Object), cut(sanitize.Escape(c.Reason), reasonLimit), listedName(c.Source)
-		if l.held.Asks() {
+		if l.held.NeedsConfirmation() {
 			c.ConfirmationToken = hold.Join(slices.Concat(l.tokens, l.held.Tokens()), in)
 		}
 		out = append(out, c)
@@ -202,8 +202,8 @@ func (p driftState) pending(in confirm.Scope) []v1alpha1.PendingChange {
 	return out
 }
 
-// drifted counts the live things that differ and stay so, and says why; what
-// should have been put right and could not be goes first.
+// drifted counts the live things that differ and stay so, with the reason; what should
+// have been put right and could not be goes first.
 func (p driftState) drifted() (n int, reason string) {
 	for _, l := range p.left {
 		if l.drift == "" {
@@ -233,7 +233,8 @@ func (p driftState) converged() bool {
 }
 
 // reported are the things that drifted and stay so because they are only
-// reported. A person who puts one back is observed by nobody: the next visit looks.
+// reported. A person who puts one back is not detected at once: the next visit finds
+// it.
 func (p driftState) reported() []state.Key {
 	var keys []state.Key
 	for _, l := range p.left {

@@ -41,7 +41,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		objects: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_objects",
 			Help: "Objects that the Sync manages."}, []string{"sync"}),
 		drifted: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_drifted_objects",
-			Help: "Live objects that differ from Git and stay so: only reported, only compared, or not to be corrected."}, []string{"sync"}),
+			Help: "Live objects that differ from Git and stay so: only reported, read-only, or not to be corrected."}, []string{"sync"}),
 		unknown: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_unknown_objects",
 			Help: "Declared or managed things that could not be read, by target (cluster, aws)."}, []string{"sync", "target"}),
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_changes_total",
@@ -58,7 +58,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// forget drops the series of a Sync that is gone.
+// forget deletes the series of a Sync that is gone.
 func (m *Metrics) forget(sync string) {
 	label := prometheus.Labels{"sync": sync}
 	for _, v := range []*prometheus.GaugeVec{m.ready, m.objects, m.drifted, m.unknown} {
@@ -109,18 +109,18 @@ func (r *SyncReconciler) report(sync *v1alpha1.Sync, s *session, done run, v run
 	if len(v.added) > 0 {
 		r.Recorder.Event(sync, corev1.EventTypeWarning, driftReported, reportedOnly(v.added))
 	}
-	r.reportConfirmed(sync, done.Revision, done.Outcome.Results, slices.ContainsFunc(done.used, func(part string) bool { return confirm.Purpose(part) == syncpolicy.Move }))
+	r.reportConfirmed(sync, done.Revision, done.Outcome.Results, slices.ContainsFunc(done.used, func(part string) bool { return confirm.Purpose(part) == syncpolicy.ForcePush }))
 	r.announce(sync, s, done, v)
 }
 
-// announce emits the event of the run's verdict when it says something new.
+// announce emits the event of the run's result when it has something new.
 func (r *SyncReconciler) announce(sync *v1alpha1.Sync, s *session, done run, v runResult) {
 	if done.kind != full && v.ready {
 		return
 	}
 	words := v.reason + "\x00" + cmp.Or(v.eventKey, v.message)
 	if v.ready {
-		// How many objects there are is no news of the revision.
+		// How many objects there are is nothing new of the revision.
 		words = v.reason + "\x00" + done.Revision
 	}
 	if s == nil || s.lastEvent == words {
@@ -128,7 +128,7 @@ func (r *SyncReconciler) announce(sync *v1alpha1.Sync, s *session, done run, v r
 	}
 	s.lastEvent = words
 	if v.reason == partlyUnknown {
-		return // Told above, when the things became unknown.
+		return // Reported above, when the things became unknown.
 	}
 	kind := corev1.EventTypeWarning
 	if v.ready {
@@ -140,14 +140,14 @@ func (r *SyncReconciler) announce(sync *v1alpha1.Sync, s *session, done run, v r
 	r.Recorder.Event(sync, kind, v.reason, v.message)
 }
 
-// causeOf is why a change came up: somebody's hand, a new revision, or neither
-// that anybody could tell, for the thing was never ours and is only compared.
+// causeOf is why a change came up: somebody's hand, a new revision, or neither that
+// could be determined, for the thing was never ours and is read-only.
 func causeOf(c plan.Change) string {
 	switch {
 	case c.Drift:
 		return "drift"
-	case c.Standing():
-		return "compared"
+	case c.ReadOnly():
+		return "read_only"
 	}
 	return "revision"
 }
@@ -179,9 +179,9 @@ const (
 // annotation can be overwritten.
 func (r *SyncReconciler) reportConfirmed(sync *v1alpha1.Sync, revision string, results []apply.Result, moved bool) {
 	for _, part := range confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation]) {
-		if moved && confirm.Purpose(part) == syncpolicy.Move {
+		if moved && confirm.Purpose(part) == syncpolicy.ForcePush {
 			from, to := syncpolicy.Followed(sync), commitOf(revision)
-			if token := asked(sync, part, []hold.Token{syncpolicy.MoveToken(from, to)}); token != "" {
+			if token := asked(sync, part, []hold.Token{syncpolicy.ForcePushToken(from, to)}); token != "" {
 				r.Recorder.Eventf(sync, corev1.EventTypeNormal, "Confirmed", "%s let the branch move from %s to %s", token, from, to)
 			}
 			continue
@@ -233,26 +233,25 @@ func letPass(sync *v1alpha1.Sync, part string, results []apply.Result) (token, m
 	return token, strings.Join(counts, " and "), objects
 }
 
-// recordConfirmAttempt records the parts of the Sync's confirmation by which changes are about to be made.
+// recordAttemptedConfirmation records the parts of the Sync's confirmation by which changes are about to be made.
 // A process that dies before it can record them as used leaves them to the next, which cannot
 // find out from what is there by then.
-func (r *SyncReconciler) recordConfirmAttempt(ctx context.Context, sync *v1alpha1.Sync, s *session, with []hold.Token) error {
+func (r *SyncReconciler) recordAttemptedConfirmation(ctx context.Context, sync *v1alpha1.Sync, with []hold.Token) error {
 	parts := confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation])
 	parts = slices.DeleteFunc(parts, func(part string) bool { return !fits(sync, part, with) })
 	status := sync.Status.DeepCopy()
-	status.LastAttemptedConfirm = strings.Join(union(confirm.Tokens(status.LastAttemptedConfirm), parts), ",")
+	status.LastAttemptedConfirmationTokens = strings.Join(union(confirm.Tokens(status.LastAttemptedConfirmationTokens), parts), ",")
 	if err := r.writeStatus(ctx, sync, status); err != nil {
 		return state.Fail(state.Retry, "NotRecorded", fmt.Errorf("not started: the confirmation could not be recorded: %w", err))
 	}
-	s.attempted = union(s.attempted, parts)
 	return nil
 }
 
 // mismatch emits an event when a confirmation was found not to fit, or not to fit any more.
 func (r *SyncReconciler) mismatch(sync *v1alpha1.Sync, now *v1alpha1.SyncStatus) {
-	before := meta.FindStatusCondition(sync.Status.Conditions, confirmedCondition)
-	after := meta.FindStatusCondition(now.Conditions, confirmedCondition)
+	before := meta.FindStatusCondition(sync.Status.Conditions, confirmationMismatch)
+	after := meta.FindStatusCondition(now.Conditions, confirmationMismatch)
 	if after != nil && (before == nil || before.Message != after.Message) {
-		r.Recorder.Event(sync, corev1.EventTypeWarning, after.Reason, after.Message)
+		r.Recorder.Event(sync, corev1.EventTypeWarning, after.Type, after.Message)
 	}
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // partial reads some things, puts back those that may be, and leaves all
-// others alone: what drifts in the cluster must cost no question to AWS. No token lets
-// anything pass here: only a full run knows when one was used.
+// others alone: what drifts in the cluster must cost no request to AWS. No token lets
+// anything pass here: only a full run can determine when one was used.
 func (r *SyncReconciler) partial(ctx context.Context, sync *v1alpha1.Sync, s *session, keys []state.Key) run {
 	if ready, err := s.revisions.Ready(true); err != nil || !ready {
 		s.putBack(keys)
@@ -30,7 +30,7 @@ func (r *SyncReconciler) partial(ctx context.Context, sync *v1alpha1.Sync, s *se
 }
 
 // full compares everything with the revision at hand. Where that is loaded in the
-// background, the visit that its end brings begins with the same answer of the source.
+// background, the visit that its end brings begins with the same result of the source.
 func (r *SyncReconciler) full(ctx context.Context, sync *v1alpha1.Sync, s *session, got reconciler.Result, drifted []state.Key) run {
 	if ready, err := s.revisions.Ready(false); err != nil || !ready {
 		s.putBack(drifted)
@@ -44,7 +44,9 @@ func (r *SyncReconciler) full(ctx context.Context, sync *v1alpha1.Sync, s *sessi
 	s.lastObserved = s.lastFull
 	opts := s.options(sync)
 	opts.Apply.BeforeDeletes = r.unchanged(sync)
-	opts.Apply.BeforeConfirmed = func(ctx context.Context, with []hold.Token) error { return r.recordConfirmAttempt(ctx, sync, s, with) }
+	opts.Apply.BeforeConfirmed = func(ctx context.Context, with []hold.Token) error {
+		return r.recordAttemptedConfirmation(ctx, sync, with)
+	}
 	result, err := s.Loop.Continue(ctx, got, opts)
 	result.Problems = lint.Sorted(result.Problems) // Counted, and the first named, as poolwright lint does.
 	return run{Result: result, err: err}

@@ -22,7 +22,7 @@ func uncached(s *stage) (holder *reconciler.Loop, woken chan struct{}) {
 	s.r.Build = func(context.Context, *v1alpha1.Sync) (Assembly, error) {
 		loop := reconciler.NewLoop(s, s.load, reconciler.NamedTarget{Name: "aws", Target: s.aws}, reconciler.NamedTarget{Name: "cluster", Target: s.cluster})
 		values := func(context.Context) (string, reconciler.Loader, error) { return "", nil, s.mistake }
-		return Assembly{Loop: loop.Caching(cache).LoadsWith(values), Forget: func(context.Context) error { return nil }}, nil
+		return Assembly{Loop: loop.Caching(cache).WithInputs(values), Orphan: func(context.Context) error { return nil }}, nil
 	}
 	woken = make(chan struct{}, 8)
 	s.r.sessions.notify = func(types.NamespacedName) { woken <- struct{}{} }
@@ -93,7 +93,7 @@ func TestMemoryThatNobodyUsesIsGivenBack(t *testing.T) {
 			s.visit()
 		},
 		"a variable has no value": func(s *stage) {
-			s.mistake = state.Failf(state.Fix, "SubstituteFailed", "no such ConfigMap")
+			s.mistake = state.Failf(state.Stalled, "SubstituteFailed", "no such ConfigMap")
 			s.edit(func(sync *v1alpha1.Sync) {
 				sync.Annotations = map[string]string{fluxmeta.ReconcileRequestAnnotation: "now"}
 			})
@@ -126,7 +126,7 @@ func TestMemoryThatNobodyUsesIsGivenBack(t *testing.T) {
 // deletionWaits deletes the Sync with its things, of which one takes nodes along.
 func deletionWaits(s *stage) {
 	s.Helper()
-	s.edit(func(sync *v1alpha1.Sync) { sync.Spec.DeletionPolicy = v1alpha1.DeletionPrune })
+	s.edit(func(sync *v1alpha1.Sync) { sync.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete })
 	s.cluster.removals["a"] = loss.Removal{Impact: "nodes go", Losses: loss.Counts{"Node": 3}}
 	if err := s.r.Client.Delete(s.Context(), s.sync()); err != nil {
 		s.Fatal(err)

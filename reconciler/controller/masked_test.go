@@ -70,7 +70,7 @@ func TestTheNameOfAnObjectIsReadableWhateverItsForm(t *testing.T) {
 		"not known":               {Result: reconciler.Result{Plan: plan.Plan{Unknown: []plan.Unknown{{Key: key, Origin: file, Reason: secret}}}}},
 		"declared with a mistake": {Result: reconciler.Result{Problems: []state.Problem{{Origin: file, Message: secret}}}},
 		"held with another reason": of(apply.Held, func(r *apply.Result) {
-			r.Change.Hold = hold.Reasons{{Rule: hold.OnlyCompared, Facts: hold.Facts{Detail: secret}}}
+			r.Change.Hold = hold.Reasons{{Rule: hold.ReadOnly, Facts: hold.Facts{Detail: secret}}}
 		}),
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -19,19 +19,20 @@ import (
 // pendingLimit bounds what a status lists.
 const pendingLimit = 20
 
-// The bounds in bytes of what a pending change repeats of a repository or of an answer:
-// a name in Git may be a megabyte long, and etcd takes 1.5 for the whole Sync.
+// The bounds in bytes of what a pending change repeats of a repository or of a
+// response: a name in Git may be a megabyte long, and etcd takes 1.5 for the whole
+// Sync.
 const (
 	nameLimit   = 1024
 	reasonLimit = 8192
 )
 
-// limited is text that others may have written as a status shows it: harmless, and of at most
-// so many bytes.
+// limited is text that others may have written as a status shows it: sanitized, and of at
+// most so many bytes.
 func limited(text string, most int) string { return cut(sanitize.Text(text), most) }
 
-// listedName is the name of an object or a file as a status lists it: one that looks like a token is what
-// a person has to know.
+// listedName is the name of an object or a file as a status lists it: one that resembles a token is
+// what a person has to read.
 func listedName(name string) string { return cut(sanitize.Escape(name), nameLimit) }
 
 // cut is text of at most so many bytes.
@@ -54,7 +55,7 @@ const (
 	nothing
 )
 
-// asking is what a Sync asks a person to confirm.
+// asking is what a person has to confirm of a Sync.
 type asking struct {
 	// tokens are those of all that the run found to wait, and kept is what waited before and the run could
 	// not compute.
@@ -68,12 +69,21 @@ type asking struct {
 type kept struct {
 	changes []v1alpha1.PendingChange
 	asked   []string
+	// quoted are the parts of the confirmation that let something pass before, which who confirms what
+	// else waits must not take back.
+	quoted []string
 }
 
 // keptOf is what is kept of an earlier status, where moved is true also the token of a move of the branch.
 // wanted reports whether this run found a change of that object itself.
-func keptOf(earlier v1alpha1.SyncStatus, by computes, moved bool, wanted func(object string) bool, in confirm.Scope) kept {
+func keptOf(earlier v1alpha1.SyncStatus, confirmation string, by computes, moved bool, wanted func(object string) bool, in confirm.Scope) kept {
 	var out kept
+	served := slices.Concat(confirm.Tokens(earlier.LastAttemptedConfirmationTokens), confirm.Tokens(earlier.LastHandledConfirmationTokens))
+	for _, part := range confirm.Tokens(confirmation) {
+		if token := hold.Find(served, part); by != everything && token != "" {
+			out.quoted = append(out.quoted, token)
+		}
+	}
 	var listed []string
 	for _, c := range earlier.Pending {
 		if by == everything || by == noDeletions && c.Action != string(plan.Delete) || wanted(c.Object) {
@@ -84,7 +94,7 @@ func keptOf(earlier v1alpha1.SyncStatus, by computes, moved bool, wanted func(ob
 		out.changes = append(out.changes, c)
 	}
 	for _, token := range confirm.Tokens(in.Unused(earlier.ConfirmationToken)) {
-		move := confirm.Purpose(token) == syncpolicy.Move
+		move := confirm.Purpose(token) == syncpolicy.ForcePush
 		if move && moved || !move && (by == nothing || slices.Contains(listed, token)) {
 			out.asked = append(out.asked, token)
 		}
@@ -101,12 +111,15 @@ func (k kept) beside(own []string) string {
 			out = append(out, token)
 		}
 	}
+	if len(out) > 0 {
+		out = union(out, k.quoted)
+	}
 	slices.Sort(out)
 	return strings.Join(out, ",")
 }
 
 // with is the status.pending with those that the run found, of so many that it left undone, and how many
-// of all are not listed. Those that ask for a confirmation come first.
+// of all are not listed. Those that wait for a confirmation come first.
 func (k kept) with(found []v1alpha1.PendingChange, left, omittedBefore int) (listed []v1alpha1.PendingChange, omitted int32) {
 	all := slices.Concat(k.changes, found)
 	if len(k.changes) > 0 && len(found) > 0 {
@@ -136,7 +149,7 @@ func (k kept) reasons(several bool) string {
 		}
 	}
 	if rest := len(out) - namedReasons; rest > 0 {
-		out = append(out[:namedReasons], fmt.Sprintf("and %d more (see status.pending)", rest))
+		out = append(out[:namedReasons], fmt.Sprintf("and %d more in status.pending", rest))
 	}
 	return strings.Join(out, "; ")
 }

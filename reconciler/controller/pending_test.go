@@ -42,7 +42,7 @@ var uncomputable = map[string]struct {
 		s.commit("cluster/map=1", "cluster/other=2")
 	}, false},
 	"the newest revision cannot be rendered": {"LimitExceeded", func(s *stage) {
-		s.mistake = state.Failf(state.Fix, "LimitExceeded", "base/kustomization.yaml:7: patches copy more than 128 KiB")
+		s.mistake = state.Failf(state.Stalled, "LimitExceeded", "base/kustomization.yaml:7: patches copy more than 128 KiB")
 		s.commit("cluster/map=1", "cluster/other=2")
 	}, false},
 	"the source cannot be read": {"Failed", func(s *stage) { s.unread = errors.New("no route to host") }, false},
@@ -207,7 +207,7 @@ func TestWhatWaitedForAnotherSourceIsNotPending(t *testing.T) {
 // it knows no more than of deletions.
 func TestARunThatOnlyPutsBackDriftKeepsAllThatWaits(t *testing.T) {
 	in := confirm.Scope{UID: "u"}
-	update, deletion, move := in.Token("nodes", 1), in.Token("deletions", 1)+"+1Node", in.Token("move", 1)
+	update, deletion, move := in.Token("nodes", 1), in.Token("deletions", 1)+"+1Node", in.Token("force-push", 1)
 	earlier := v1alpha1.SyncStatus{ConfirmationToken: deletion + "," + move + "," + update, Pending: []v1alpha1.PendingChange{
 		{Object: "A/a", Action: "update", ConfirmationToken: update}, {Object: "A/b", Action: "delete", ConfirmationToken: deletion},
 		{Object: "A/c", Action: "delete"}, {Object: "A/d", Action: "delete", ConfirmationToken: deletion},
@@ -232,7 +232,7 @@ func TestARunThatOnlyPutsBackDriftKeepsAllThatWaits(t *testing.T) {
 		"full":                         {run{}, noDeletions, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := keptOf(earlier, tt.run.computable(tt.last), tt.run.mayHaveMoved(), found, in)
+			got := keptOf(earlier, "", tt.run.computable(tt.last), tt.run.mayHaveMoved(), found, in)
 			objects := ""
 			for _, c := range got.changes {
 				objects += c.Object
@@ -240,7 +240,7 @@ func TestARunThatOnlyPutsBackDriftKeepsAllThatWaits(t *testing.T) {
 			if d := cmp.Diff(tt.tokens, got.asked); d != "" || objects != tt.objects {
 				t.Errorf("kept %s, tokens (-want +got):\n%s", objects, d)
 			}
-			if used := keptOf(earlier, nothing, true, found, in.Use(deletion)); used.changes[1].ConfirmationToken != "" || len(used.asked) != 2 {
+			if used := keptOf(earlier, "", nothing, true, found, in.Use(deletion)); used.changes[1].ConfirmationToken != "" || len(used.asked) != 2 {
 				t.Errorf("a token that was used is kept: %v", used)
 			}
 		})

@@ -162,8 +162,8 @@ func TestTheDeletionOfASuspendedSyncLeavesWhatItAppliedWithAnEvent(t *testing.T)
 		policy v1alpha1.DeletionPolicy
 		want   []string
 	}{
-		"Prune":  {v1alpha1.DeletionPrune, []string{"Warning LeftBehind Left as it is what the Sync applied (2 objects), since it is suspended: deletionPolicy Prune does not count then"}},
-		"Orphan": {v1alpha1.DeletionOrphan, []string{}},
+		"Delete": {v1alpha1.DeletionPolicyDelete, []string{"Warning Orphaned Left as it is what the Sync applied (2 objects), since it is suspended: deletionPolicy Delete does not count then"}},
+		"Orphan": {v1alpha1.DeletionPolicyOrphan, []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, deleting)

@@ -10,8 +10,8 @@ import (
 func TestATokenThatNothingWaitsForIsReportedByEveryRun(t *testing.T) {
 	for name, mistyped := range map[string]func(rollout string) string{
 		"no purpose":                       func(rollout string) string { return "x" + rollout },
-		"a purpose that nothing waits for": func(rollout string) string { return "move" + strings.TrimPrefix(rollout, "nodes") },
-		"the content that stands for none": func(string) string { return "move-1-" + strings.Repeat("0", 40) },
+		"a purpose that nothing waits for": func(rollout string) string { return "force-push" + strings.TrimPrefix(rollout, "nodes") },
+		"the content that stands for none": func(string) string { return "force-push-1-" + strings.Repeat("0", 40) },
 		"the guard of no Sync":             func(rollout string) string { return "guard.dev" + strings.TrimPrefix(rollout, "nodes") },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -24,7 +24,7 @@ func TestATokenThatNothingWaitsForIsReportedByEveryRun(t *testing.T) {
 				}
 				s.later()
 				if got := s.mismatch(); !strings.Contains(got, quoted+", which fits nothing that waits") {
-					t.Errorf("run %d: %q, handled %q", i, got, s.sync().Status.LastHandledConfirm)
+					t.Errorf("run %d: %q, handled %q", i, got, s.sync().Status.LastHandledConfirmationTokens)
 				}
 			}
 		})
@@ -60,13 +60,13 @@ func TestWhatIsRecordedOfAConfirmationIsATokenThatWasAskedFor(t *testing.T) {
 	}
 	s.confirm(strings.Join(append(parts, rollout+"+0"+junk+strings.Repeat("A", 5000)), ","))
 	s.later()
-	if got := s.sync().Status.LastHandledConfirm; got != "" || s.cluster.live["np-gpu"] != "1" {
+	if got := s.sync().Status.LastHandledConfirmationTokens; got != "" || s.cluster.live["np-gpu"] != "1" {
 		t.Errorf("handled %q, cluster %v", got, s.cluster.live)
 	}
 	s.takeEvents()
 	s.confirm(rollout + "+7Other")
 	s.later()
-	if got := s.sync().Status.LastHandledConfirm; got != rollout || s.cluster.live["np-gpu"] != "2" || s.mismatch() != "" {
+	if got := s.sync().Status.LastHandledConfirmationTokens; got != rollout || s.cluster.live["np-gpu"] != "2" || s.mismatch() != "" {
 		t.Errorf("handled %q, mismatch %q, cluster %v", got, s.mismatch(), s.cluster.live)
 	}
 	if events := strings.Join(s.takeEvents(), "\n"); !strings.Contains(events, "Confirmed "+rollout+" let pass ") {

@@ -37,12 +37,12 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 	}
 	done := run{err: err}
 	// A suspended Sync changes nothing: as Flux does, its deletion leaves what it applied.
-	if err == nil && sync.Spec.DeletionPolicy == v1alpha1.DeletionPrune && !sync.Spec.Suspend {
+	if err == nil && sync.Spec.DeletionPolicy == v1alpha1.DeletionPolicyDelete && !sync.Spec.Suspend {
 		done = r.prune(ctx, sync, session)
 	}
 	v := deletionResult(done)
 	if v.ready {
-		if err := session.Forget(ctx); err != nil {
+		if err := session.Orphan(ctx); err != nil {
 			v = runResult{reason: deletionFailed, message: sanitize.Text(err.Error())}
 		}
 	}
@@ -62,12 +62,12 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 // leftBehind emits the event on what a Sync leaves although its deletionPolicy is Prune: what is only
 // compared, or where it is suspended, all that it applied.
 func (r *SyncReconciler) leftBehind(sync *v1alpha1.Sync, done run) {
-	left := slices.DeleteFunc(done.Plan.Changes, func(c plan.Change) bool { return !c.Standing() })
+	left := slices.DeleteFunc(done.Plan.Changes, func(c plan.Change) bool { return !c.ReadOnly() })
 	switch {
 	case len(left) > 0:
-		r.Recorder.Eventf(sync, corev1.EventTypeWarning, "LeftBehind", "Left as they are (%d), the first: %s: %s", len(left), thing(left[0].Key), left[0].Hold.String())
-	case sync.Spec.DeletionPolicy == v1alpha1.DeletionPrune && sync.Spec.Suspend && sync.Status.Objects > 0:
-		r.Recorder.Eventf(sync, corev1.EventTypeWarning, "LeftBehind", "Left as it is what the Sync applied (%s), since it is suspended: deletionPolicy Prune does not count then", count(int(sync.Status.Objects), "object"))
+		r.Recorder.Eventf(sync, corev1.EventTypeWarning, "Orphaned", "Left as they are (%d), the first: %s: %s", len(left), thing(left[0].Key), left[0].Hold.String())
+	case sync.Spec.DeletionPolicy == v1alpha1.DeletionPolicyDelete && sync.Spec.Suspend && sync.Status.Objects > 0:
+		r.Recorder.Eventf(sync, corev1.EventTypeWarning, "Orphaned", "Left as it is what the Sync applied (%s), since it is suspended: deletionPolicy Delete does not count then", count(int(sync.Status.Objects), "object"))
 	}
 }
 
@@ -100,10 +100,10 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 		return ctrl.Result{}, nil
 	}
 	done.scope = syncpolicy.Scope(sync)
-	v.asks.kept = keptOf(r.sessions.earlier(sync), done.computable(everything), false, v.drift.leaves, done.scope)
+	v.asks.kept = keptOf(r.sessions.earlier(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(everything), false, v.drift.leaves, done.scope)
 	v.ask(sync, done)
 	if v.reason == pruneHeld {
-		v.message = "the Sync is being deleted with what it applied (deletionPolicy: Prune; Orphan leaves it): " + v.message
+		v.message = "the Sync is being deleted with what it applied (deletionPolicy: Delete; Orphan leaves it): " + v.message
 	}
 	status := sync.Status.DeepCopy()
 	v.write(status, sync, done)
@@ -118,9 +118,9 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 	return ctrl.Result{RequeueAfter: cmp.Or(v.after, interval(sync))}, r.writeStatus(ctx, sync, status)
 }
 
-// prune deletes everything that the Sync applied, but for what is only compared.
+// prune deletes everything that the Sync applied, but for what is read-only.
 func (r *SyncReconciler) prune(ctx context.Context, sync *v1alpha1.Sync, s *session) run {
-	result, err := s.Loop.Release(ctx, reconciler.Options{Policies: syncpolicy.ForDeletion(sync), Apply: apply.Options{BeforeDeletes: r.unchanged(sync)}})
+	result, err := s.Loop.Finalize(ctx, reconciler.Options{Policies: syncpolicy.ForDeletion(sync), Apply: apply.Options{BeforeDeletes: r.unchanged(sync)}})
 	if err == nil {
 		r.reportConfirmed(sync, sync.Status.LastAttemptedRevision, result.Outcome.Results, false)
 	}

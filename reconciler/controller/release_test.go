@@ -22,7 +22,7 @@ func TestASyncDoesNotGoWhileADeletionFails(t *testing.T) {
 	build := s.r.Build
 	s.r.Build = func(ctx context.Context, sync *v1alpha1.Sync) (Assembly, error) {
 		a, err := build(ctx, sync)
-		a.Forget = func(context.Context) error { forgotten++; return nil }
+		a.Orphan = func(context.Context) error { forgotten++; return nil }
 		return a, err
 	}
 	s.commit("cluster/pool=1", "cluster/map=1")
@@ -62,7 +62,7 @@ func TestASyncThatWasChangedSinceItsDeletionBeganDeletesNothing(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.Sync) error{
 		"its deletionPolicy is Orphan": func(sync *v1alpha1.Sync) error {
 			sync.Generation++
-			sync.Spec.DeletionPolicy = v1alpha1.DeletionOrphan
+			sync.Spec.DeletionPolicy = v1alpha1.DeletionPolicyOrphan
 			return nil
 		},
 		"it was deleted and made again": func(sync *v1alpha1.Sync) error { sync.UID = "another"; return nil },
@@ -139,7 +139,7 @@ func TestWhyASyncCannotGoIsMasked(t *testing.T) {
 	build := s.r.Build
 	s.r.Build = func(ctx context.Context, sync *v1alpha1.Sync) (Assembly, error) {
 		a, err := build(ctx, sync)
-		a.Forget = func(context.Context) error { return errors.New("the inventory: " + secret) }
+		a.Orphan = func(context.Context) error { return errors.New("the inventory: " + secret) }
 		return a, err
 	}
 	s.commit("cluster/pool=1")

@@ -21,7 +21,7 @@ func TestNobodyCallsInSyncWhatAMistakeKeptFromBeingCompared(t *testing.T) {
 	if want := "cluster.yaml:4: tag aws:foo is reserved; all other objects are applied, nothing is pruned; run poolwright lint on the folder to list every mistake"; message != want {
 		t.Errorf("message %q, want %q", message, want)
 	}
-	want := "What is declared with 1 mistake could not be compared with anything (see Ready); all else is as the revision says"
+	want := "What is declared with 1 mistake could not be compared with anything, as the condition Ready explains; all else matches the revision"
 	if got := s.expectCondition("Drifted", metav1.ConditionUnknown, "PartlyCompared"); got != want {
 		t.Errorf("message %q, want %q", got, want)
 	}
@@ -45,7 +45,7 @@ func TestKnownDriftIsSaidThoughThereAreMistakes(t *testing.T) {
 	s.aws.live["version"], s.aws.compared["version"] = "1.33", byHand
 	s.commit("aws/version=1.34")
 	s.visit()
-	s.expectCondition("Drifted", metav1.ConditionTrue, "OnlyCompared")
+	s.expectCondition("Drifted", metav1.ConditionTrue, "ReadOnly")
 }
 
 func TestWhatCouldNotBeMadeIsNeitherDriftNorInSync(t *testing.T) {
@@ -223,7 +223,7 @@ func TestAChangeIsCountedByItsCause(t *testing.T) {
 	s.cluster.live["pool"] = "edited"
 	s.drift(at("cluster", "pool"))
 	for cause, labels := range map[string]map[string]string{
-		"compared": {"action": "update", "result": "held"}, "revision": {"action": "create", "result": "applied"}, "drift": {"action": "update", "result": "applied"},
+		"read_only": {"action": "update", "result": "held"}, "revision": {"action": "create", "result": "applied"}, "drift": {"action": "update", "result": "applied"},
 	} {
 		labels["cause"], labels["sync"] = cause, "dev"
 		if got := s.counter("poolwright_changes_total", labels); got != 1 {
@@ -265,7 +265,7 @@ func TestMistakesAreCountedAsLintCountsThem(t *testing.T) {
 	}
 }
 
-// What is only compared is not among status.objects, and no message counts it as applied.
+// What is read-only is not among status.objects, and no message counts it as applied.
 func TestNoMessageCountsWhatIsOnlyCompared(t *testing.T) {
 	s := newStage(t, nil)
 	s.problems = []state.Problem{{Message: "x"}}

@@ -39,12 +39,12 @@ type runResult struct {
 	// added are the things that this run found to differ and only reports, and
 	// that were not reported yet.
 	added []leftover
-	// cleared is true when this run saw the last of what was unknown before.
+	// cleared is true when this run read the last of what was unknown before.
 	cleared bool
 	// asks is all that waits for a confirmation.
 	asks asking
-	// eventKey is what must change for a failure to be told again; the message
-	// where it is empty.
+	// eventKey is what must change for a failure to be reported again; the message where
+	// it is empty.
 	eventKey string
 }
 
@@ -66,11 +66,11 @@ func resultOf(done run) runResult {
 	case len(done.Problems) > 0 || len(misfits(failed)) > 0:
 		v.invalid(done, failed)
 	case len(failed) > 0:
-		// The class reports whether another try can help; the reason stays one
-		// that users can look for.
+		// The class reports whether another try can help; the reason stays one that users can
+		// search for.
 		var class state.Class
 		class, _, v.after = state.Classify(applyErr)
-		v.reason, v.stalled = "ApplyFailed", class == state.Fix
+		v.reason, v.stalled = "ApplyFailed", class == state.Stalled
 		v.message = fmt.Sprintf("%d of %s failed, the first: %s: %s", len(failed), count(tried(done.Plan), "change"), thing(failed[0].Change.Key), sanitize.Text(failed[0].Why()))
 		v.eventKey = eventKeyOf(failed)
 		if o := failed[0].Change.Origin().String(); o != "" {
@@ -79,7 +79,7 @@ func resultOf(done run) runResult {
 	case applyErr != nil:
 		var class state.Class
 		class, v.reason, v.after = state.Classify(applyErr)
-		v.message, v.stalled = sanitize.Text(applyErr.Error()), class == state.Fix
+		v.message, v.stalled = sanitize.Text(applyErr.Error()), class == state.Stalled
 	case v.drift.waits():
 		v.wait(done.Revision)
 	case len(done.Plan.Unknown) > 0:
@@ -98,7 +98,7 @@ func resultOf(done run) runResult {
 // something else failed that another try may mend, that is tried again.
 func (v *runResult) invalid(done run, failed []apply.Result) {
 	refused, all := misfits(failed), slices.Clone(done.Problems)
-	for i := range all { // Each by itself: what looks like a key in one must not hide what is behind it.
+	for i := range all { // Each by itself: what resembles a key in one must not hide what is behind it.
 		all[i].Message = sanitize.Text(all[i].Message)
 	}
 	all = append(all, refused...)
@@ -106,7 +106,7 @@ func (v *runResult) invalid(done run, failed []apply.Result) {
 	if len(done.Problems) == 0 {
 		var class state.Class
 		class, _, v.after = state.Classify(done.Outcome.Err())
-		v.stalled = class == state.Fix
+		v.stalled = class == state.Stalled
 	}
 	v.eventKey = (&targets.ProblemsError{Problems: all}).Error()
 	v.message = fmt.Sprintf("%s; %s, nothing is pruned", v.eventKey, theOthers(done, len(failed)-len(refused), len(refused)))
@@ -132,14 +132,14 @@ func failure(err error, more string) runResult {
 	if r, fix := gitsource.Reason(err); r != "" {
 		reason = r
 		if fix {
-			class = state.Fix
+			class = state.Stalled
 		}
 	}
 	message := sanitize.Text(err.Error())
 	if reason == limitExceeded {
 		message += "; no setting raises this limit: declare less, or split the folder between Syncs"
 	}
-	return runResult{reason: reason, message: message + more, stalled: class == state.Fix, after: after}
+	return runResult{reason: reason, message: message + more, stalled: class == state.Stalled, after: after}
 }
 
 // deletionFailed is the reason of a Sync that is being deleted and whose things cannot be
@@ -158,8 +158,8 @@ func (d run) unkept() string {
 	return fmt.Sprintf("; revision %s stays applied, and drift from it is not corrected until a revision can be loaded", d.applied)
 }
 
-// partlyUnknown is the reason of a Sync some of whose things could not be looked
-// at. It is never taken for success: what nobody could see may differ.
+// partlyUnknown is the reason of a Sync some of whose things could not be read. It is
+// never taken for success: what could not be read may differ.
 const partlyUnknown = "PartlyUnknown"
 
 // The reasons of a Sync of which changes wait for a person: deletions, what costs
@@ -171,18 +171,18 @@ const (
 )
 
 // wait is what waits for a person. For kstatus that is stalled: no progress is made,
-// and a person must look. What costs nodes goes on by itself once there are few enough.
+// and a person must act. What costs nodes goes on by itself once there are few enough.
 func (v *runResult) wait(revision string) {
 	v.reason, v.message, v.eventKey = v.drift.waiting(revision)
 	v.stalled = v.reason != nodeReplacementHeld
 }
 
 // The reasons of a true Drifted: what differs is left so on purpose (because
-// the Sync only reports, or because the thing is only compared), or could not be
+// the Sync only reports, or because the thing is read-only), or could not be
 // put right.
 const (
 	driftReported     = "DriftReported"
-	onlyCompared      = "OnlyCompared"
+	readOnly          = "ReadOnly"
 	driftNotCorrected = "DriftNotCorrected"
 )
 
@@ -199,22 +199,22 @@ func eventKeyOf(failed []apply.Result) string {
 	return out.String() + failed[0].Err.Error()
 }
 
-// tried counts the changes that are not only compared.
+// tried counts the changes that are not read-only.
 func tried(p plan.Plan) int {
 	n := 0
 	for _, c := range p.Changes {
-		if !c.Standing() {
+		if !c.ReadOnly() {
 			n++
 		}
 	}
 	return n
 }
 
-// followed counts the known things of a revision that are as it says, or made so.
+// followed counts the known things of a revision that are as it declares, or made so.
 func followed(p plan.Plan) int {
 	n := p.Unchanged
 	for _, c := range p.Changes {
-		if c.Action != plan.Delete && !c.Standing() {
+		if c.Action != plan.Delete && !c.ReadOnly() {
 			n++
 		}
 	}
@@ -240,18 +240,18 @@ func (v runResult) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done 
 	}
 	status.LastHandledReconcileAt = sync.Annotations[fluxmeta.ReconcileRequestAnnotation]
 	if done.Revision != "" && done.kind != partial {
-		// A partial run has not asked the source: its revision may be an earlier one.
+		// A partial run has not fetched from the source: its revision may be an earlier one.
 		status.LastAttemptedRevision, status.LastAttemptedURL = cmp.Or(done.Attempted, done.Revision), sync.Spec.Source.Git.URL
 	}
 	if v.ready || v.stalled {
-		// Otherwise we are still at it, and kstatus must say so.
+		// Otherwise it is still in progress, and kstatus must have that.
 		status.ObservedGeneration = sync.Generation
 	}
 	if v.ready {
 		status.LastAppliedRevision = done.Revision
 	}
-	status.LastHandledConfirm = done.scope.Handled
-	status.LastAttemptedConfirm = done.scope.Unused(status.LastAttemptedConfirm)
+	status.LastHandledConfirmationTokens = done.scope.Handled
+	status.LastAttemptedConfirmationTokens = done.scope.Unused(status.LastAttemptedConfirmationTokens)
 	v.conditions(status, sync, done)
 }
 
@@ -286,10 +286,10 @@ func (v runResult) findings(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, do
 	if v.drift.complete {
 		status.Objects = int32(v.drift.objects)
 	}
-	value, reason, message := metav1.ConditionFalse, "InSync", "Live objects are as the revision says"
+	value, reason, message := metav1.ConditionFalse, "InSync", "Live objects match the revision"
 	n, why := v.drift.drifted()
 	if why == driftReported && sync.Spec.Drift != v1alpha1.DriftReport {
-		why = onlyCompared
+		why = readOnly
 	}
 	switch {
 	case done.err != nil:
@@ -313,14 +313,14 @@ func differ(n int) string {
 	return fmt.Sprintf("%d live objects differ from the revision", n)
 }
 
-// notCompared is what nobody can say, while the repository has mistakes.
+// notCompared is what cannot be compared while the repository has mistakes.
 func notCompared(p driftState) string {
-	return fmt.Sprintf("What is declared with %s could not be compared with anything (see Ready); all else is as the revision says", count(p.problems, "mistake"))
+	return fmt.Sprintf("What is declared with %s could not be compared with anything, as the condition Ready explains; all else matches the revision", count(p.problems, "mistake"))
 }
 
 // theOthers is what became of the objects beside those with problems, of which so many are
 // in the plan all the same. How many they are is in status.objects, which counts otherwise: without
-// what is only compared, and with what was applied before.
+// what is read-only, and with what was applied before.
 func theOthers(done run, failed, refused int) string {
 	declared := followed(done.Plan) - refused
 	switch {
@@ -329,7 +329,7 @@ func theOthers(done run, failed, refused int) string {
 	case declared == 0:
 		return "no object of this revision could be read, what was applied before stays"
 	case failed > 0:
-		return fmt.Sprintf("%s failed (see status.pending), the rest are applied", count(failed, "other object"))
+		return fmt.Sprintf("%s failed, as listed in status.pending, the rest are applied", count(failed, "other object"))
 	}
 	return "all other objects are applied"
 }
@@ -351,8 +351,8 @@ func setStalled(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, reason, messag
 	set(status, sync, fluxmeta.StalledCondition, metav1.ConditionTrue, reason, message)
 }
 
-// set sets a condition. What others wrote in its message is masked where it was put in: our own names
-// and commands beside it may look like a secret, and must be copied as they are.
+// set sets a condition. What others wrote in its message is masked where it was put in: our own
+// names and commands beside it may resemble a secret, and must be copied as they are.
 func set(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, kind string, value metav1.ConditionStatus, reason, message string) {
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
 		Type: kind, Status: value, Reason: reason, Message: cut(sanitize.Escape(message), messageLimit), ObservedGeneration: sync.Generation,
@@ -360,16 +360,17 @@ func set(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, kind string, value me
 }
 
 // loadingRevision is the reason of a Reconciling Sync whose revision is not kept between
-// runs, see reconciler.RevisionCache.
+// runs, see [reconciler.RevisionCache].
 const loadingRevision = "LoadingRevision"
 
-// awaiting is the status of a Sync whose source has not answered yet, or whose revision is
-// being loaded: the last one, or where there is none, that it is being asked.
+// awaiting is the status of a Sync whose source has returned nothing yet, or whose
+// revision is being loaded: the last one, or where there is none, that it is being
+// fetched from.
 func awaiting(sync *v1alpha1.Sync, loading bool) *v1alpha1.SyncStatus {
 	status := sync.Status.DeepCopy()
 	ready := meta.FindStatusCondition(status.Conditions, fluxmeta.ReadyCondition)
 	if ready == nil || ready.Reason == foreignNamespace {
-		const message = "Waiting for the source's first answer"
+		const message = "Waiting for the source's first response"
 		setStalled(status, sync, "", "")
 		setReady(status, sync, false, fluxmeta.ProgressingReason, message)
 		set(status, sync, fluxmeta.ReconcilingCondition, metav1.ConditionTrue, fluxmeta.ProgressingReason, message)
@@ -389,7 +390,7 @@ func suspended(sync *v1alpha1.Sync) *v1alpha1.SyncStatus {
 	status.LastHandledReconcileAt = sync.Annotations[fluxmeta.ReconcileRequestAnnotation]
 	meta.RemoveStatusCondition(&status.Conditions, fluxmeta.ReconcilingCondition)
 	setStalled(status, sync, "", "")
-	set(status, sync, "Drifted", metav1.ConditionUnknown, fluxmeta.SuspendedReason, "Drift is not looked for while the Sync is suspended")
+	set(status, sync, "Drifted", metav1.ConditionUnknown, fluxmeta.SuspendedReason, "Drift is not detected while the Sync is suspended")
 	return status
 }
 

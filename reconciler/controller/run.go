@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -25,18 +26,18 @@ type runKind int
 const (
 	// full compared everything.
 	full runKind = iota
-	// idle found the revision unchanged and had no reason to look further.
+	// idle found the revision unchanged and had no reason to read more.
 	idle
-	// partial looked only at what drifted.
+	// partial read only what drifted.
 	partial
-	// waiting has not heard from the source yet, and did nothing.
+	// waiting has no result of the source yet, and did nothing.
 	waiting
 )
 
 // run is what one pass over a Sync found and did.
 type run struct {
 	reconciler.Result
-	// err is set when there is no result to speak of.
+	// err is set when there is no result.
 	err error
 	// kind is how far the pass went.
 	kind runKind
@@ -50,7 +51,7 @@ type run struct {
 	scope confirm.Scope
 	// used are the parts of the confirmation by which all is done that they let pass.
 	used []string
-	// after is when a waiting pass wants to come back; 0 leaves it to others. loading is
+	// after is when a waiting pass is to be repeated; 0 leaves it to others. loading is
 	// true where a full one waits for its revision.
 	after   time.Duration
 	loading bool
@@ -95,49 +96,59 @@ func again(err error) (ctrl.Result, error) {
 	return ctrl.Result{}, err
 }
 
-// done reports whether all that tokens of a purpose let pass is made; let is false where
-// none let anything pass. Only a run that has compared everything can know.
-func (d run) done(sync *v1alpha1.Sync, purpose string) (let, done bool) {
+// done reports whether anything that a part of the Sync's confirmation let pass is made, by which its
+// token is used up, and returns that token, as it was reported: what is recorded holds no text of the
+// annotation. The token is empty where the part let nothing pass. Deletions that are not made go on by
+// what was recorded of them; updates that are not wait for a token of their own.
+func (d run) done(sync *v1alpha1.Sync, part string) (token string, done bool) {
 	if d.kind != full || d.err != nil {
-		return false, false
+		return "", false
 	}
-	done = true
+	let, made := false, false
 	for _, r := range d.Outcome.Results {
-		if slices.ContainsFunc(r.Change.Tokens, func(t hold.Token) bool { return t.Purpose == purpose }) {
-			let, done = true, done && r.Status == apply.Applied
+		if by := asked(sync, part, r.Change.Tokens); by != "" {
+			token, let, made = by, true, made || r.Status == apply.Applied
 		}
 	}
-	return let || purpose == syncpolicy.Move && d.movedBy(sync), done
+	return cmp.Or(token, asked(sync, part, d.moved(sync))), made || !let
+}
+
+// unfinished reports whether an update that a token of the purpose let pass is not made yet. What
+// remains of it is confirmed by that token while none of the purpose is used: a deletion keeps by
+// which token it was begun.
+func (d run) unfinished(purpose string) bool {
+	return slices.ContainsFunc(d.Outcome.Results, func(r apply.Result) bool {
+		return r.Status != apply.Applied && r.Change.Action != plan.Delete &&
+			slices.ContainsFunc(r.Change.Tokens, func(t hold.Token) bool { return t.Purpose == purpose })
+	})
 }
 
 // idle reports whether nothing waits for a token of the purpose, so that one that is
-// quoted must not let anything pass that waits later.
-func (d run) idle(purpose string) bool {
-	if d.kind != full || d.err != nil || d.Stale != nil || len(d.Problems) > 0 {
+// quoted must not let anything pass that waits later. It must be certain that nothing does, save for a
+// token that began to let something pass and does so no more: deletions go on without it.
+func (d run) idle(purpose string, begun bool) bool {
+	if d.kind != full || d.err != nil || d.awaitsNodes(purpose) {
 		return false
 	}
+	if begun {
+		return d.Stale == nil
+	}
 	unseen := func(u plan.Unknown) bool { return u.Origin == (state.Origin{}) } // It may be there to be deleted.
+	if d.Stale != nil || len(d.Problems) > 0 || slices.ContainsFunc(d.Plan.Unknown, unseen) {
+		return false
+	}
 	asks := func(r apply.Result) bool {
 		return slices.ContainsFunc(r.Change.Hold.Tokens(), func(t hold.Token) bool { return t.Purpose == purpose })
 	}
-	return !slices.ContainsFunc(d.Plan.Unknown, unseen) && !slices.ContainsFunc(d.Outcome.Results, asks) && !d.awaitsNodes(purpose)
+	return !slices.ContainsFunc(d.Outcome.Results, asks) && !d.unfinished(purpose)
 }
 
-// letting are the tokens that the run was allowed to do something by.
-func (d run) letting(sync *v1alpha1.Sync) []hold.Token {
-	var out []hold.Token
-	for _, r := range d.Outcome.Results {
-		out = append(out, r.Change.Tokens...)
+// moved is the token of the branch's move to the commit of the run, also where that cannot be loaded;
+// none where it did not move.
+func (d run) moved(sync *v1alpha1.Sync) []hold.Token {
+	from, to := syncpolicy.Followed(sync), commitOf(cmp.Or(d.Attempted, d.Revision))
+	if from == "" || from == to {
+		return nil
 	}
-	if from, to := syncpolicy.Followed(sync), commitOf(d.Revision); from != "" && from != to {
-		out = append(out, syncpolicy.MoveToken(from, to))
-	}
-	return out
-}
-
-// movedBy reports whether the run followed the branch to another commit because the
-// Sync's confirmation accepts that.
-func (d run) movedBy(sync *v1alpha1.Sync) bool {
-	from, to := syncpolicy.Followed(sync), commitOf(d.Revision)
-	return from != "" && from != to && fits(sync, sync.Annotations[v1alpha1.ConfirmAnnotation], []hold.Token{syncpolicy.MoveToken(from, to)})
+	return []hold.Token{syncpolicy.ForcePushToken(from, to)}
 }

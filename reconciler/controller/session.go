@@ -24,12 +24,12 @@ type Assembly struct {
 	// Watch reports the keys of things that drifted, as soon as they do,
 	// until ctx ends. May be nil.
 	Watch func(ctx context.Context, drifted func([]state.Key)) error
-	// Consider holds what a plan's consequences do not allow, see
-	// reconciler.Options; sync is the Sync as it is then. May be nil.
+	// Consider holds what a plan's consequences do not allow, see [reconciler.Options];
+	// sync is the Sync as it is then. May be nil.
 	Consider func(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan) plan.Plan
-	// Forget gives up the inventory and leaves the things; called when the
+	// Orphan gives up the inventory and leaves the things; called when the
 	// Sync is deleted.
-	Forget func(ctx context.Context) error
+	Orphan func(ctx context.Context) error
 }
 
 // Builder makes the Assembly of a Sync. ctx lives as long as the Assembly.
@@ -38,7 +38,7 @@ type Builder func(ctx context.Context, sync *v1alpha1.Sync) (Assembly, error)
 // sessions holds what lives between two visits to a Sync.
 type sessions struct {
 	mu gosync.Mutex
-	// notify asks for a visit.
+	// notify requests a visit.
 	notify func(types.NamespacedName)
 	open   map[types.NamespacedName]*session
 	// last are the statuses that were written last, and compared what they were compared with, by Sync.
@@ -53,8 +53,6 @@ type session struct {
 	fingerprint string
 	cancel      context.CancelFunc
 	revisions   *background.Loader
-	// attempted are the parts of a confirmation by which this process began to make changes.
-	attempted []string
 
 	mu      gosync.Mutex
 	drifted map[state.Key]bool
@@ -64,7 +62,7 @@ type session struct {
 
 // requeueState is what one visit hands to the next.
 type requeueState struct {
-	// nextFetch is when to ask the source again.
+	// nextFetch is when to fetch from the source again.
 	nextFetch time.Time
 	// lastFull is when everything was compared, lastObserved when anything was;
 	// before restUntil another comparison of the same revision cannot help.
@@ -80,7 +78,8 @@ type requeueState struct {
 	failures  int
 	lastEvent string
 	drift     driftState
-	// statusWriteFailures counts the full comparisons in a row whose words could not be written.
+	// statusWriteFailures counts the full comparisons in a row whose status could not be
+	// written.
 	statusWriteFailures int
 }
 
@@ -187,7 +186,7 @@ func (s *sessions) close() {
 func (s *session) options(sync *v1alpha1.Sync) reconciler.Options {
 	opts := reconciler.Options{Policies: syncpolicy.ForRun(sync)}
 	if s.Consider != nil {
-		opts.Consider = func(ctx context.Context, p plan.Plan) plan.Plan { return s.Consider(ctx, sync, p) }
+		opts.Guard = func(ctx context.Context, p plan.Plan) plan.Plan { return s.Consider(ctx, sync, p) }
 	}
 	return opts
 }
@@ -211,19 +210,18 @@ func (s *session) putBack(keys []state.Key) {
 	}
 }
 
-// forced reports whether the user asked for more than the routine: a changed
-// spec, the reconcile-now annotation, a new confirmation; or whether it is time to
-// find out again what could not be written.
+// forced reports whether the user requested more than the routine: a changed spec, the
+// reconcile-now annotation, a new confirmation; or whether it is time to find out again
+// what could not be written.
 func (s *session) forced(sync *v1alpha1.Sync, now time.Time) bool {
 	asked := sync.Annotations[fluxmeta.ReconcileRequestAnnotation]
 	return sync.Generation != s.generation || s.statusWriteFailures > 0 && s.retryStatusWrite(now) <= 0 ||
 		(asked != "" && asked != sync.Status.LastHandledReconcileAt) ||
-		(sync.Annotations[v1alpha1.ConfirmAnnotation] != s.confirmed && !s.converged)
+		sync.Annotations[v1alpha1.ConfirmAnnotation] != s.confirmed
 }
 
-// observe puts what a run saw into the session's drift state, and that into the
-// result of a run that has observed only some of it. What the status says already
-// was told.
+// observe puts what a run read into the session's drift state, and that into the result
+// of a run that has observed only some of it. What the status has already was reported.
 func (s *session) observe(done run, told []v1alpha1.PendingChange, v *runResult) {
 	before := s.drift
 	s.drift = before.after(done)
@@ -240,7 +238,7 @@ func (s *session) observe(done run, told []v1alpha1.PendingChange, v *runResult)
 	}
 }
 
-// note remembers what the next visit must know of this one.
+// note keeps what the next visit needs of this one.
 func (s *session) note(sync *v1alpha1.Sync, done run, v runResult) {
 	switch {
 	case !v.ready:
@@ -255,11 +253,11 @@ func (s *session) note(sync *v1alpha1.Sync, done run, v runResult) {
 		s.converged = v.converged
 		s.restUntil = s.lastFull.Add(v.after)
 		if v.reason == partlyUnknown || v.reason == nodeReplacementHeld {
-			// Everything else is done, and the watches look at what is unknown.
+			// Everything else is done, and the watches cover what is unknown.
 			s.restUntil = s.lastFull.Add(pause(s.failures, unknownPause))
 		}
 	case partial:
-		// What could not be put back alone is for a full run to judge.
+		// What could not be put back alone is for a full run to decide.
 		s.converged = s.converged && v.converged
 		if v.cleared {
 			// Only a full run may call that ready.
@@ -269,8 +267,8 @@ func (s *session) note(sync *v1alpha1.Sync, done run, v runResult) {
 	}
 }
 
-// recorded remembers whether a run's status was written, and returns how long to wait if not.
-// Only a full run says again all that is missing.
+// recorded keeps whether a run's status was written, and returns how long to wait if not.
+// Only a full run reports again all that is missing.
 func (s *session) recorded(done run, err error, now time.Time) time.Duration {
 	switch {
 	case err == nil && done.kind == full:
@@ -288,7 +286,7 @@ func (s *session) retryStatusWrite(now time.Time) time.Duration {
 }
 
 // requeueAfter backs off exponentially from one second while something is wrong,
-// and otherwise comes back when the source is to be asked again.
+// and otherwise comes back when the source is to be fetched from again.
 func (s *session) requeueAfter(now time.Time, every time.Duration, v runResult) time.Duration {
 	if s.statusWriteFailures > 0 {
 		return max(min(s.retryStatusWrite(now), every), time.Second)
@@ -308,9 +306,9 @@ func (s *session) requeueAfter(now time.Time, every time.Duration, v runResult) 
 	return pause(s.failures, every)
 }
 
-// unknownPause is the longest time between two full comparisons whose only
-// trouble is that something could not be read: AWS bills and throttles by
-// the call, and a permission is missing until a person grants it.
+// unknownPause is the longest time between two full comparisons whose only failure is
+// that something could not be read: AWS bills and throttles by the call, and a
+// permission is missing until a person grants it.
 const unknownPause = 5 * time.Minute
 
 // pause grows with the failures in a row, from a second to the limit.

@@ -75,7 +75,7 @@ func TestJudge(t *testing.T) {
 	refused.Outcome.Results[0].Err = errors.New("admission webhook said no")
 	misfit := ran(change("bad", plan.Create, nil))
 	misfit.Outcome.Results[0].Status = apply.Failed
-	misfit.Outcome.Results[0].Err = state.Fail(state.Fix, "Invalid", fmt.Errorf("%w: spec.siez: field not declared in schema", targets.ErrSchema))
+	misfit.Outcome.Results[0].Err = state.Fail(state.Stalled, "Invalid", fmt.Errorf("%w: spec.siez: field not declared in schema", targets.ErrSchema))
 	misfitPending := v1alpha1.PendingChange{Object: "ConfigMap/a/bad", Action: "create", Reason: "it does not fit its schema: spec.siez: field not declared in schema", Source: "a.yaml:7"}
 	misfitAndMore := ran(change("bad", plan.Create, nil), change("more", plan.Create, nil))
 	for i, err := range []error{misfit.Outcome.Results[0].Err, errors.New("connection refused")} {
@@ -110,7 +110,7 @@ func TestJudge(t *testing.T) {
 			conclusion{reason: "RepositoryEmpty"},
 		},
 		"a missing path is for the user to fix": {
-			run{err: state.Failf(state.Fix, "PathNotFound", "gone")},
+			run{err: state.Failf(state.Stalled, "PathNotFound", "gone")},
 			conclusion{reason: "PathNotFound", stalled: true},
 		},
 		"a source that is away while its last revision is in force is not ready, and says what stays": {
@@ -161,7 +161,7 @@ func TestJudge(t *testing.T) {
 // Of the objects beside those that do not fit their schema, so many failed for another reason, and
 // so many are applied.
 func TestTheMessageOnInvalidManifestsCountsTheOtherObjects(t *testing.T) {
-	misfit, other := state.Fail(state.Fix, "Invalid", targets.ErrSchema), errors.New("connection refused")
+	misfit, other := state.Fail(state.Stalled, "Invalid", targets.ErrSchema), errors.New("connection refused")
 	for name, c := range map[string]struct {
 		errs []error
 		want string
@@ -169,9 +169,9 @@ func TestTheMessageOnInvalidManifestsCountsTheOtherObjects(t *testing.T) {
 		"none":                     {[]error{misfit}, "; no object of this revision could be read, what was applied before stays, nothing is pruned"},
 		"one, applied":             {[]error{misfit, nil}, "; all other objects are applied, nothing is pruned"},
 		"two, applied":             {[]error{misfit, misfit, nil, nil}, "; all other objects are applied, nothing is pruned"},
-		"one of them failed":       {[]error{misfit, other, nil}, "; 1 other object failed (see status.pending), the rest are applied, nothing is pruned"},
-		"all of them failed":       {[]error{misfit, other, other}, "; 2 other objects failed (see status.pending), the rest are applied, nothing is pruned"},
-		"one of them failed first": {[]error{other, misfit, nil}, "; 1 other object failed (see status.pending), the rest are applied, nothing is pruned"},
+		"one of them failed":       {[]error{misfit, other, nil}, "; 1 other object failed, as listed in status.pending, the rest are applied, nothing is pruned"},
+		"all of them failed":       {[]error{misfit, other, other}, "; 2 other objects failed, as listed in status.pending, the rest are applied, nothing is pruned"},
+		"one of them failed first": {[]error{other, misfit, nil}, "; 1 other object failed, as listed in status.pending, the rest are applied, nothing is pruned"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var changes []plan.Change
@@ -207,7 +207,7 @@ func TestWhatASourceWaitsForIsSaidOnceWithItsRemedy(t *testing.T) {
 			"limit exceeded: the tree has more than 100000 files; no setting raises this limit: declare less, or split the folder between Syncs; revision main@sha1:" + here + " stays applied",
 		},
 		"a limit of what renders": {
-			state.Failf(state.Fix, "LimitExceeded", "rendering took more than 640 MiB of memory"),
+			state.Failf(state.Stalled, "LimitExceeded", "rendering took more than 640 MiB of memory"),
 			"rendering took more than 640 MiB of memory; no setting raises this limit: declare less, or split the folder between Syncs; revision main@sha1:" + here + " stays applied",
 		},
 		"another failure has no remedy of these": {
@@ -229,7 +229,7 @@ func TestConditionsFollowKstatus(t *testing.T) {
 	sync.Generation = 4
 	status := &v1alpha1.SyncStatus{ObservedGeneration: 3, LastAppliedRevision: "main@sha1:old"}
 
-	failed := run{err: state.Failf(state.Fix, "PathNotFound", "gone")}
+	failed := run{err: state.Failf(state.Stalled, "PathNotFound", "gone")}
 	resultOf(failed).write(status, sync, failed)
 	if !meta.IsStatusConditionFalse(status.Conditions, "Ready") || !meta.IsStatusConditionTrue(status.Conditions, "Stalled") {
 		t.Errorf("after a failure for the user: %+v", status.Conditions)

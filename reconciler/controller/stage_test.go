@@ -72,11 +72,11 @@ func (p *place) item(name, value string) state.Item {
 	return state.Item{Key: at(p.name, name), Object: object, Live: state.Identity{UID: name}, Removal: p.removals[name]}
 }
 
-func (p *place) Want(_ context.Context, d state.Set) (state.Set, error) {
+func (p *place) Desired(_ context.Context, d state.Set) (state.Set, error) {
 	var items []state.Item
 	for _, i := range d.Items() {
 		if i.Key.Target == p.name {
-			i.CompareOnly = p.compared[i.Key.Name]
+			i.ReadOnly = p.compared[i.Key.Name]
 			items = append(items, i)
 		}
 	}
@@ -118,6 +118,32 @@ func (p *place) Observe(_ context.Context, wanted state.Set) (state.Set, error) 
 	return state.NewSet(items...), nil
 }
 
+func (p *place) Withdraw(_ context.Context, givenUp ...state.Key) error {
+	for _, k := range givenUp {
+		delete(p.allowed, k.Name)
+	}
+	return nil
+}
+
+func (p *place) Deleting(context.Context) ([]state.Key, error) {
+	var out []state.Key
+	for name := range p.allowed {
+		out = append(out, at(p.name, name))
+	}
+	return out, nil
+}
+
+func (p *place) Begin(_ context.Context, changes []plan.Change) error {
+	for _, c := range changes {
+		if c.Action == plan.Delete {
+			p.allowed[c.Key.Name] = c.Allowance()
+		}
+	}
+	return nil
+}
+
+func (p *place) End(context.Context) error { return nil }
+
 func (p *place) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
 	all, err := p.Observe(ctx, wanted)
 	p.fullComparisons--
@@ -135,9 +161,6 @@ func (p *place) Correct(_ context.Context, c plan.Change) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	name := c.Key.Name
-	if c.Action == plan.Delete {
-		p.allowed[name] = c.Allowance()
-	}
 	if why := p.refused[name]; why != "" {
 		return errors.New(why)
 	}
@@ -201,7 +224,7 @@ func newStage(t *testing.T, edit func(*v1alpha1.Sync)) *stage {
 		Namespace: stageName.Namespace, Recorder: s.events, Metrics: metrics, Clock: s.clock,
 		Build: func(context.Context, *v1alpha1.Sync) (Assembly, error) {
 			loop := reconciler.NewLoop(s, s.load, reconciler.NamedTarget{Name: "aws", Target: s.aws}, reconciler.NamedTarget{Name: "cluster", Target: s.cluster})
-			return Assembly{Loop: loop, Consider: s.consider, Forget: func(context.Context) error { return nil }}, nil
+			return Assembly{Loop: loop, Consider: s.consider, Orphan: func(context.Context) error { return nil }}, nil
 		},
 	}
 	s.r.Live = s.r.Client

@@ -79,8 +79,8 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	return r.conclude(ctx, &sync, session, r.run(ctx, &sync, session))
 }
 
-// run does the least that is enough: put back drifted things, ask Git whether
-// anything is new, or compare everything.
+// run does the least that is enough: put back drifted things, fetch what is new in Git,
+// or compare everything.
 func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *session) run {
 	defer s.revisions.Unload()
 	now := r.Clock.Now()
@@ -115,16 +115,16 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 	return r.partial(ctx, sync, s, drifted)
 }
 
-// reportGap is the least time between two looks that only report drift:
-// something that is rewritten every second must not cost a look each time.
+// reportGap is the least time between two comparisons that only report drift: something
+// that is rewritten every second must not cost one each time.
 const reportGap = 10 * time.Second
 
-// mayHaveMoved reports whether the run does not know where the branch is.
+// mayHaveMoved reports whether the branch may be elsewhere by now.
 func (d run) mayHaveMoved() bool {
 	return d.err != nil || d.kind == partial || d.Stale != nil && d.Attempted == ""
 }
 
-// proceed goes on with what the source answered.
+// proceed goes on with what the source returned.
 func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *session, got background.Fetched, drifted []state.Key, forced bool) run {
 	if got.Err != nil {
 		s.putBack(drifted)
@@ -155,12 +155,11 @@ func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *se
 // conclude turns a run into status, events, metrics and the next visit.
 func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *session, done run) (ctrl.Result, error) {
 	if ctx.Err() != nil {
-		// We are stopping: what was cut short says nothing about the Sync.
+		// We are stopping: what was cut short proves nothing about the Sync.
 		return ctrl.Result{}, nil
 	}
 	if done.kind == waiting {
-		// The source's answer brings the next visit; the interval is the net
-		// under it.
+		// The source's result brings the next visit; the interval is the net under it.
 		after := cmp.Or(max(done.after, 0), interval(sync))
 		return ctrl.Result{RequeueAfter: after}, r.writeStatus(ctx, sync, awaiting(sync, done.loading))
 	}
@@ -172,7 +171,7 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 		s.observe(done, sync.Status.Pending, &verdict)
 		s.used, last = done.scope.Handled, s.drift.computes
 	}
-	verdict.asks.kept = keptOf(r.sessions.earlier(sync), done.computable(last), done.mayHaveMoved(), verdict.drift.leaves, done.scope)
+	verdict.asks.kept = keptOf(r.sessions.earlier(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(last), done.mayHaveMoved(), verdict.drift.leaves, done.scope)
 	verdict.ask(sync, done)
 	r.report(sync, s, done, verdict)
 	if s != nil {
@@ -183,8 +182,8 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 	case done.kind != partial || !verdict.ready:
 		verdict.write(status, sync, done)
 	case verdict.drift.complete:
-		// Some things are as they should be, or are known to differ; whether
-		// the Sync is ready is not theirs to say.
+		// Some things are as they should be, or are known to differ; whether the Sync is
+		// ready does not follow from them.
 		verdict.findings(status, sync, done)
 		verdict.confirmation(status, sync, done)
 	}
@@ -209,12 +208,12 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 }
 
 // adoptionGrace is how long another Poolwright is given to take up a new Sync in its
-// namespace before we say that nobody honours it.
+// namespace before it is reported that nobody honours it.
 const adoptionGrace = 5 * time.Second
 
-// refuse says on a Sync in a foreign namespace why nothing happens. One that
-// carries the finalizer is honoured by another Poolwright, in that namespace:
-// the lock sees to it that no stale cache overlooks that.
+// refuse reports on a Sync in a foreign namespace why nothing happens. One that carries
+// the finalizer is honoured by another Poolwright, in that namespace: by the lock no
+// stale cache overlooks that.
 func (r *SyncReconciler) refuse(ctx context.Context, sync *v1alpha1.Sync) (ctrl.Result, error) {
 	if controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil
@@ -237,5 +236,5 @@ func (r *SyncReconciler) refuse(ctx context.Context, sync *v1alpha1.Sync) (ctrl.
 }
 
 // spread is how much later than the interval a fetch may be, as a part of it, so that many
-// clusters do not ask one Git server in the same second.
+// clusters do not fetch from one Git server in the same second.
 const spread = 0.1

@@ -106,7 +106,7 @@ func TestWhatIsOnlyComparedLeavesTheSyncReadyDriftedAndSettled(t *testing.T) {
 	if message != "Applied revision main@sha1:11: 2 objects" {
 		t.Errorf("message %q", message)
 	}
-	if got := s.expectCondition("Drifted", metav1.ConditionTrue, "OnlyCompared"); got != "2 live objects differ from the revision" {
+	if got := s.expectCondition("Drifted", metav1.ConditionTrue, "ReadOnly"); got != "2 live objects differ from the revision" {
 		t.Errorf("message %q", got)
 	}
 	if d := cmp.Diff([]string{"create aws Thing.sqs/addon: run: aws eks create-addon", "update aws Thing.sqs/version: " + byHand}, s.pending()); d != "" {
@@ -121,7 +121,7 @@ func TestWhatIsOnlyComparedLeavesTheSyncReadyDriftedAndSettled(t *testing.T) {
 	if s.aws.fullComparisons != looks {
 		t.Errorf("%d more comparisons in full", s.aws.fullComparisons-looks)
 	}
-	s.expectCondition("Drifted", metav1.ConditionTrue, "OnlyCompared")
+	s.expectCondition("Drifted", metav1.ConditionTrue, "ReadOnly")
 	s.clock.Step(resync)
 	s.visit()
 	if s.aws.fullComparisons != looks+1 {
@@ -204,7 +204,7 @@ func TestUnknownIsLessThanKnownDrift(t *testing.T) {
 	s.commit("aws/version=1.34", "aws/queue=1")
 	s.visit()
 	s.expectCondition("Ready", metav1.ConditionFalse, "PartlyUnknown")
-	s.expectCondition("Drifted", metav1.ConditionTrue, "OnlyCompared")
+	s.expectCondition("Drifted", metav1.ConditionTrue, "ReadOnly")
 }
 
 func TestAThingThatCanBeSeenAgainIsNoLongerUnknown(t *testing.T) {
@@ -238,7 +238,7 @@ func TestOneThingPutRightDoesNotCallTheRestCompared(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("aws/rule=1", "cluster/pool=1")
 	s.visit()
-	s.mistake = state.Failf(state.Fix, "NoManifests", "the folder declares nothing")
+	s.mistake = state.Failf(state.Stalled, "NoManifests", "the folder declares nothing")
 	s.commit()
 	s.later()
 	s.expectCondition("Drifted", metav1.ConditionFalse, "InSync")
@@ -297,7 +297,7 @@ func TestUnderReportNothingIsEverWrittenToAWS(t *testing.T) {
 }
 
 func deleting(sync *v1alpha1.Sync) {
-	sync.Spec.DeletionPolicy = v1alpha1.DeletionPrune
+	sync.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete
 }
 
 // leave deletes the Sync, once it has applied everything.
@@ -346,7 +346,7 @@ func TestASyncThatOnlyReportsLeavesAWSAndSaysSo(t *testing.T) {
 	if s.sync().Name != "" || len(s.cluster.live) != 0 || len(s.aws.writes) != 0 {
 		t.Errorf("Sync %q, cluster %v, writes to AWS %v", s.sync().Name, s.cluster.live, s.aws.writes)
 	}
-	want := []string{"Warning LeftBehind Left as they are (1), the first: aws Thing.sqs/queue: nothing is written to aws (drift: Report)"}
+	want := []string{"Warning Orphaned Left as they are (1), the first: aws Thing.sqs/queue: nothing is written to aws (drift: Report)"}
 	if d := cmp.Diff(want, s.takeEvents()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}

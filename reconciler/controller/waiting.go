@@ -13,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
@@ -24,8 +25,8 @@ import (
 // it, the tokens that were used and those that do not fit.
 
 // waiting is the Sync's reason while changes wait for a person, and why they do. The
-// gist stays the same while only numbers of nodes move.
-func (p driftState) waiting(revision string) (reason, message, gist string) {
+// key stays the same while only numbers of nodes move.
+func (p driftState) waiting(revision string) (reason, message, key string) {
 	// What only a person can end comes before what also ends by itself.
 	order := []string{"", nodeReplacementHeld, pruneHeld, guardChangeHeld}
 	var of []string
@@ -95,7 +96,7 @@ func summary(reasons hold.Reasons, in confirm.Scope, several bool) string {
 		out = append(out, text)
 	}
 	if rest := len(all) - namedReasons; rest > 0 {
-		out = append(out, fmt.Sprintf("and %s (see status.pending)", count(rest, "more reason")))
+		out = append(out, fmt.Sprintf("and %s in status.pending", count(rest, "more reason")))
 	}
 	return strings.Join(out, "; ")
 }
@@ -104,12 +105,21 @@ func summary(reasons hold.Reasons, in confirm.Scope, several bool) string {
 // that is not made yet: who confirms the rest must not take that back. None where
 // nothing waits.
 func (p driftState) tokens() []hold.Token {
-	if !slices.ContainsFunc(p.left, func(l leftover) bool { return l.held.Asks() }) {
+	if !slices.ContainsFunc(p.left, func(l leftover) bool { return l.held.NeedsConfirmation() }) {
 		return nil
 	}
 	var out []hold.Token
 	for _, l := range p.left {
 		out = append(append(out, l.tokens...), l.held.Tokens()...)
+	}
+	return out
+}
+
+// quoted are the tokens that let pass what is not made yet.
+func (p driftState) quoted() []hold.Token {
+	var out []hold.Token
+	for _, l := range p.left {
+		out = append(out, l.tokens...)
 	}
 	return out
 }
@@ -125,20 +135,20 @@ func (p driftState) confirmedKeys() []state.Key {
 	return out
 }
 
-// ask completes a verdict with what waits for a confirmation, and with the one command that
+// ask completes a result with what waits for a confirmation, and with the one command that
 // confirms all of it.
 func (v *runResult) ask(sync *v1alpha1.Sync, done run) {
 	v.asks.tokens = v.drift.tokens()
 	moved, move := errors.AsType[*gitsource.NotFastForwardError](cmp.Or(done.err, done.Stale))
 	if move {
-		v.asks.tokens = append(v.asks.tokens, syncpolicy.MoveToken(moved.From, moved.To))
+		v.asks.tokens = append(v.asks.tokens, syncpolicy.ForcePushToken(moved.From, moved.To))
 	}
 	if v.asks.quote = v.asks.kept.beside(confirm.Tokens(hold.Join(v.asks.tokens, done.scope))); v.asks.quote == "" || v.ready {
 		return
 	}
 	several := len(confirm.Tokens(v.asks.quote)) > 1
 	if several && move {
-		v.message += " (confirmation token " + syncpolicy.MoveToken(moved.From, moved.To).In(done.scope) + ")"
+		v.message += " (confirmation token " + syncpolicy.ForcePushToken(moved.From, moved.To).In(done.scope) + ")"
 	}
 	reasons := strings.Join(slices.DeleteFunc([]string{summary(v.drift.reasons(), done.scope, several), v.asks.kept.reasons(several)},
 		func(text string) bool { return text == "" }), "; ")
@@ -172,12 +182,13 @@ func remedy(err error) string {
 	return "; put the branch back to the commit before, or confirm that it moved"
 }
 
-// awaitsNodes reports whether something that ends the engine, for which the purpose is, is not made yet.
-// While the nodes of deleted pools go there may be a moment in which nothing would run on without the
-// engine, until their pods have nodes of other pools.
+// awaitsNodes reports whether something that ends the engine, for which the purpose is, is not made yet
+// and needs no confirmation now. While the nodes of deleted pools go there may be a moment in which
+// nothing would run on without the engine, until their pods have nodes of other pools.
 func (d run) awaitsNodes(purpose string) bool {
 	return purpose == confirm.Engine && slices.ContainsFunc(d.Outcome.Results, func(r apply.Result) bool {
-		return r.Status != apply.Applied && r.Change.Key.Target != awsTarget && r.Change.Before != nil && r.Change.Before.AfterNodes
+		return r.Status != apply.Applied && r.Change.Before != nil && r.Change.Before.EndsEngine &&
+			len(r.Change.Hold) == 0 && !slices.ContainsFunc(r.Change.Tokens, func(t hold.Token) bool { return t.Purpose == purpose })
 	})
 }
 
@@ -186,17 +197,10 @@ func fits(sync *v1alpha1.Sync, part string, tokens []hold.Token) bool {
 	return asked(sync, part, tokens) != ""
 }
 
-// asked is the one of the tokens that a part of the Sync's confirmation quotes, as it was asked
-// for: what is recorded holds no text of the annotation. Empty where the part quotes none.
+// asked is the one of the tokens that a part of the Sync's confirmation quotes, as it was
+// reported: what is recorded holds no text of the annotation. Empty where the part quotes none.
 func asked(sync *v1alpha1.Sync, part string, tokens []hold.Token) string {
-	return hold.Asked(tokens, part, syncpolicy.Scope(sync))
-}
-
-// abandoned reports whether an earlier process began to make changes by a part of the
-// Sync's confirmation, and did not come to record that it is used.
-func (d run) abandoned(sync *v1alpha1.Sync, s *session, part string) bool {
-	return d.kind == full && d.err == nil && s != nil && !d.awaitsNodes(confirm.Purpose(part)) && !slices.Contains(s.attempted, part) &&
-		slices.Contains(confirm.Tokens(sync.Status.LastAttemptedConfirm), part)
+	return hold.Quoted(tokens, part, syncpolicy.Scope(sync))
 }
 
 // use finds the parts of the Sync's confirmation by which the run did all that they let
@@ -207,44 +211,63 @@ func (d run) use(sync *v1alpha1.Sync, s *session) run {
 	if s != nil {
 		out = out.Use(confirm.Tokens(s.used)...)
 	}
-	var others []string
+	var used, others []string
+	begun := confirm.Tokens(sync.Status.LastAttemptedConfirmationTokens)
 	for _, part := range confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation]) {
-		switch let, done := d.done(sync, confirm.Purpose(part)); {
-		case let && done && fits(sync, part, d.letting(sync)):
-			token := asked(sync, part, d.letting(sync))
-			out, d.used = out.Use(token), append(d.used, token)
-		case !let && (d.idle(confirm.Purpose(part)) || d.abandoned(sync, s, part)):
+		switch token, done := d.done(sync, part); {
+		case token != "" && done:
+			used, d.used = append(used, token), append(d.used, token)
+		case token == "" && !s.unread(sync, part, d.Plan.Unknown) && d.idle(confirm.Purpose(part), hold.Find(begun, part) != ""):
 			others = append(others, withdrawn(sync, part))
 		}
 	}
 	// One that began to let something pass is used up as well where the annotation has it no more.
-	for _, part := range confirm.Tokens(sync.Status.LastAttemptedConfirm) {
-		if let, _ := d.done(sync, confirm.Purpose(part)); !let && d.idle(confirm.Purpose(part)) {
+	for _, part := range begun {
+		if hold.Find(confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation]), part) != "" {
+			continue
+		}
+		if token, _ := d.done(sync, part); token == "" && d.idle(confirm.Purpose(part), false) {
 			others = append(others, withdrawn(sync, part))
 		}
 	}
-	d.scope = out.Use(others...)
+	d.scope = out.Use(used...).Use(others...)
 	return d
 }
 
+// unread reports whether a part of the Sync's confirmation let pass updates alone in the run before, one of
+// which cannot be computed now. A deletion goes on by its record, and may be wanted again by now.
+func (s *session) unread(sync *v1alpha1.Sync, part string, unknown []plan.Unknown) bool {
+	if s == nil {
+		return false
+	}
+	updates, lost := true, false
+	for _, l := range s.drift.left {
+		if fits(sync, part, l.tokens) {
+			updates = updates && l.change.Action != string(plan.Delete)
+			lost = lost || slices.ContainsFunc(unknown, func(u plan.Unknown) bool { return u.Key == l.key })
+		}
+	}
+	return updates && lost
+}
+
 // withdrawn is what is recorded of a part of the Sync's confirmation for which nothing waits: the
-// token, where the Sync asked for it; where it did not, only that the next token of its purpose
-// is void, for an earlier run may have asked for it. Empty where there is no such purpose, or
-// where too much would be recorded.
+// token, where the Sync reported it; where it did not, only that the next token of its purpose is
+// void, for an earlier run may have reported it. Empty where there is no such purpose, or where
+// too much would be recorded.
 func withdrawn(sync *v1alpha1.Sync, part string) string {
-	before := slices.Concat(confirm.Tokens(sync.Status.ConfirmationToken), confirm.Tokens(sync.Status.LastAttemptedConfirm))
+	before := slices.Concat(confirm.Tokens(sync.Status.ConfirmationToken), confirm.Tokens(sync.Status.LastAttemptedConfirmationTokens))
 	if token := hold.Find(before, part); token != "" {
 		return token
 	}
-	purpose, full := confirm.Purpose(part), len(confirm.Tokens(sync.Status.LastHandledConfirm)) >= handledLimit
-	if slices.Contains([]string{"deletions", confirm.Engine, "nodes", syncpolicy.Move}, purpose) || confirm.LoosensGuard(purpose) && !full {
+	purpose, full := confirm.Purpose(part), len(confirm.Tokens(sync.Status.LastHandledConfirmationTokens)) >= handledLimit
+	if slices.Contains([]string{"deletions", confirm.Engine, "nodes", syncpolicy.ForcePush}, purpose) || confirm.LoosensGuard(purpose) && !full {
 		return confirm.Void(part)
 	}
 	return ""
 }
 
-// handledLimit is how many purposes status.lastHandledConfirm has at most before tokens for the
-// guards of Syncs are recorded only where they were asked for.
+// handledLimit is how many purposes status.lastHandledConfirmationTokens has at most before tokens for the
+// guards of Syncs are recorded only where they were reported.
 const handledLimit = 32
 
 func commitOf(revision string) string {
@@ -252,10 +275,10 @@ func commitOf(revision string) string {
 	return commit
 }
 
-// The condition of a Sync whose confirmation does not fit, and its reason.
+// The condition of a Sync of whose confirmation a part fits nothing, which is abnormal-true, and its reason.
 const (
-	confirmedCondition   = "Confirmed"
 	confirmationMismatch = "ConfirmationMismatch"
+	tokenNotPending      = "TokenNotPending"
 )
 
 // confirmation puts the tokens of what waits into the status, and sets the condition of a
@@ -264,19 +287,21 @@ const (
 func (v runResult) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
 	status.ConfirmationToken = v.asks.quote
 	handled := confirm.Tokens(done.scope.Handled)
-	known := slices.Concat(done.used, confirm.Tokens(sync.Status.LastHandledConfirm), confirm.Tokens(sync.Status.ConfirmationToken))
+	known := slices.Concat(done.used, confirm.Tokens(sync.Status.LastHandledConfirmationTokens), confirm.Tokens(sync.Status.ConfirmationToken))
 	var strange []string
 	served := false
 	for _, part := range confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation]) {
 		switch {
 		case hold.Find(handled, part) != "" && hold.Find(known, part) != "":
 			served = true
+		case fits(sync, part, v.drift.quoted()) || hold.Find(confirm.Tokens(done.scope.Unused(sync.Status.LastAttemptedConfirmationTokens)), part) != "":
+			// What it let pass is not made yet.
 		case !fits(sync, part, v.asks.tokens) && hold.Find(v.asks.kept.asked, part) == "":
 			strange = append(strange, part)
 		}
 	}
 	if len(strange) == 0 || v.asks.quote == "" && !served {
-		meta.RemoveStatusCondition(&status.Conditions, confirmedCondition)
+		meta.RemoveStatusCondition(&status.Conditions, confirmationMismatch)
 		return
 	}
 	waits := "nothing waits for a confirmation any more"
@@ -289,7 +314,7 @@ func (v runResult) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync
 	for i := range strange {
 		strange[i] = limited(strange[i], nameLimit)
 	}
-	set(status, sync, confirmedCondition, metav1.ConditionFalse, confirmationMismatch,
+	set(status, sync, confirmationMismatch, metav1.ConditionTrue, tokenNotPending,
 		fmt.Sprintf("%s quotes %s, which fits nothing that waits; %s", v1alpha1.ConfirmAnnotation, strings.Join(strange, ","), waits))
 }
 

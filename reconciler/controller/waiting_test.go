@@ -40,12 +40,12 @@ func doubleStage(t *testing.T) (s *stage, deletion, rollout string) {
 
 func (s *stage) mismatch() string {
 	s.Helper()
-	c := meta.FindStatusCondition(s.sync().Status.Conditions, "Confirmed")
+	c := meta.FindStatusCondition(s.sync().Status.Conditions, "ConfirmationMismatch")
 	if c == nil {
 		return ""
 	}
-	if c.Status != metav1.ConditionFalse || c.Reason != "ConfirmationMismatch" {
-		s.Errorf("Confirmed is %+v", c)
+	if c.Status != metav1.ConditionTrue || c.Reason != "TokenNotPending" {
+		s.Errorf("ConfirmationMismatch is %+v", c)
 	}
 	return c.Message
 }
@@ -104,8 +104,8 @@ func TestTheTokenAtTheEndConfirmsAllThatWaits(t *testing.T) {
 	s.later()
 	s.later()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
-	if status := s.sync().Status; status.ConfirmationToken != "" || status.LastHandledConfirm == "" || s.aws.live["queue"] != "" || s.cluster.live["np-gpu"] != "2" {
-		t.Errorf("it asks for %q, handled %q, cluster %v, aws %v", status.ConfirmationToken, status.LastHandledConfirm, s.cluster.live, s.aws.live)
+	if status := s.sync().Status; status.ConfirmationToken != "" || status.LastHandledConfirmationTokens == "" || s.aws.live["queue"] != "" || s.cluster.live["np-gpu"] != "2" {
+		t.Errorf("it asks for %q, handled %q, cluster %v, aws %v", status.ConfirmationToken, status.LastHandledConfirmationTokens, s.cluster.live, s.aws.live)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestATokenIsUsedUpWhileSomethingElseWaits(t *testing.T) {
 	s, deletion, rollout := doubleStage(t)
 	s.confirm(rollout)
 	s.later()
-	if got := s.sync().Status.LastHandledConfirm; got != rollout || s.cluster.live["np-gpu"] != "2" || s.aws.live["queue"] != "1" {
+	if got := s.sync().Status.LastHandledConfirmationTokens; got != rollout || s.cluster.live["np-gpu"] != "2" || s.aws.live["queue"] != "1" {
 		t.Fatalf("handled %q, cluster %v, aws %v", got, s.cluster.live, s.aws.live)
 	}
 	if left := s.asks("PruneHeld"); left != deletion || s.mismatch() != "" {
@@ -171,8 +171,8 @@ func TestAPartOfAConfirmationThatFitsNothingIsReported(t *testing.T) {
 			t.Errorf("%s: events %s", tt.name, events)
 		}
 	}
-	if status := s.sync().Status; s.cluster.live["np-gpu"] != "2" || s.aws.live["queue"] != "" || status.LastHandledConfirm != deletion+","+rollout {
-		t.Errorf("the others count: cluster %v, aws %v, handled %s", s.cluster.live, s.aws.live, status.LastHandledConfirm)
+	if status := s.sync().Status; s.cluster.live["np-gpu"] != "2" || s.aws.live["queue"] != "" || status.LastHandledConfirmationTokens != deletion+","+rollout {
+		t.Errorf("the others count: cluster %v, aws %v, handled %s", s.cluster.live, s.aws.live, status.LastHandledConfirmationTokens)
 	}
 }
 
@@ -184,8 +184,8 @@ func TestTheTokenOfTheSamePurposeIsNamedInThePlaceOfOneThatDoesNotFit(t *testing
 		"a deletion":                           {wrong("deletions"), "what waits for the same purpose is confirmed by " + deletion},
 		"nodes":                                {wrong("nodes"), "what waits for the same purpose is confirmed by " + rollout},
 		"both":                                 {wrong("nodes") + "," + wrong("deletions"), "what waits is confirmed by " + deletion + "," + rollout},
-		"a purpose that nothing waits for":     {wrong("move"), "what waits is confirmed by " + deletion + "," + rollout},
-		"one that waits and one that does not": {wrong("nodes") + "," + wrong("move"), "what waits is confirmed by " + deletion + "," + rollout},
+		"a purpose that nothing waits for":     {wrong("force-push"), "what waits is confirmed by " + deletion + "," + rollout},
+		"one that waits and one that does not": {wrong("nodes") + "," + wrong("force-push"), "what waits is confirmed by " + deletion + "," + rollout},
 	} {
 		s.confirm(c.quoted)
 		s.later()
@@ -198,7 +198,7 @@ func TestTheTokenOfTheSamePurposeIsNamedInThePlaceOfOneThatDoesNotFit(t *testing
 // A wrong token for what nobody asks is not used up in silence with one that fits.
 func TestATokenForWhatNobodyAsksIsReported(t *testing.T) {
 	s := heldStage(t)
-	wrong := "move-1-" + strings.Repeat("0", 40)
+	wrong := "force-push-1-" + strings.Repeat("0", 40)
 	s.confirm(s.asks("NodeReplacementHeld") + "," + wrong)
 	s.later()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
@@ -241,12 +241,12 @@ func TestWhatATokenLetPassIsTriedAgainByAFullRun(t *testing.T) {
 	s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
 	delete(s.cluster.refused, "np-gpu")
 	s.drift(at("cluster", "np-gpu"))
-	if got := s.sync().Status.LastHandledConfirm; s.cluster.live["np-gpu"] != "2" || got != token {
+	if got := s.sync().Status.LastHandledConfirmationTokens; s.cluster.live["np-gpu"] != "2" || got != token {
 		t.Errorf("cluster %v, handled %q", s.cluster.live, got)
 	}
 	s.later()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
-	if got := s.sync().Status.LastHandledConfirm; got != token {
+	if got := s.sync().Status.LastHandledConfirmationTokens; got != token {
 		t.Errorf("handled %q", got)
 	}
 }
@@ -257,7 +257,7 @@ func TestAMoveAndWhatWaitsBesideItHaveOneToken(t *testing.T) {
 	rollout := s.asks("NodeReplacementHeld")
 	s.unread = &gitsource.NotFastForwardError{Branch: "main", From: here, To: there}
 	s.later()
-	move := syncpolicy.MoveToken(here, there).In(syncpolicy.Scope(s.sync()))
+	move := syncpolicy.ForcePushToken(here, there).In(syncpolicy.Scope(s.sync()))
 	if got := s.asks("NotFastForward"); got != move+","+rollout {
 		t.Errorf("it asks for %s, want %s,%s", got, move, rollout)
 	}
@@ -268,8 +268,8 @@ func TestAMoveAndWhatWaitsBesideItHaveOneToken(t *testing.T) {
 
 func TestAnAcceptedMoveIsUsedUp(t *testing.T) {
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{UID: "a"}, Status: v1alpha1.SyncStatus{LastAttemptedRevision: "main@sha1:" + here}}
-	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: syncpolicy.MoveToken(here, there).In(confirm.Scope{UID: "a"})}
-	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.DeletionLosses, Token: &hold.Token{Purpose: "move"}}}}, Status: apply.Held}
+	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: syncpolicy.ForcePushToken(here, there).In(confirm.Scope{UID: "a"})}
+	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.DeletionLosses, Token: &hold.Token{Purpose: "force-push"}}}}, Status: apply.Held}
 	for to, want := range map[string]bool{there: true, here: false, strings.Repeat("3", 40): false} {
 		d := run{Result: reconciler.Result{Revision: "main@sha1:" + to}}
 		d.Outcome.Results = []apply.Result{waits}
@@ -301,11 +301,11 @@ func TestATokenIsUsedUpThoughTheStatusCouldNotBeWritten(t *testing.T) {
 	s, _, rollout := doubleStage(t)
 	s.confirm(rollout)
 	s.dying(1, func() { s.later() }) // The first reports that it begins.
-	if got := s.sync().Status.LastHandledConfirm; got != "" || s.cluster.live["np-gpu"] != "2" {
+	if got := s.sync().Status.LastHandledConfirmationTokens; got != "" || s.cluster.live["np-gpu"] != "2" {
 		t.Fatalf("handled %q, cluster %v", got, s.cluster.live)
 	}
 	s.later()
-	if got := s.sync().Status.LastHandledConfirm; got != rollout {
+	if got := s.sync().Status.LastHandledConfirmationTokens; got != rollout {
 		t.Errorf("handled %q, want %q", got, rollout)
 	}
 }
@@ -396,15 +396,15 @@ func TestATokenThatWasTakenBackIsNotGoodAgain(t *testing.T) {
 	s.cluster.refused["pool"] = "a webhook denied the request"
 	s.confirm(token)
 	s.later()
-	if got := s.sync().Status.LastAttemptedConfirm; got != token || s.cluster.live["pool"] == "" {
+	if got := s.sync().Status.LastAttemptedConfirmationTokens; got != token || s.cluster.live["pool"] == "" {
 		t.Fatalf("attempted %q, cluster %v", got, s.cluster.live)
 	}
 	s.confirm("")
 	delete(s.cluster.refused, "pool")
 	s.commit("cluster/pool=1", "cluster/map=1", "cluster/other=1")
 	s.later()
-	if got := s.sync().Status; got.LastHandledConfirm != token || got.LastAttemptedConfirm != "" {
-		t.Errorf("handled %q, attempted %q", got.LastHandledConfirm, got.LastAttemptedConfirm)
+	if got := s.sync().Status; got.LastHandledConfirmationTokens != token || got.LastAttemptedConfirmationTokens != "" {
+		t.Errorf("handled %q, attempted %q", got.LastHandledConfirmationTokens, got.LastAttemptedConfirmationTokens)
 	}
 	s.commit("cluster/map=1", "cluster/other=1")
 	s.later()

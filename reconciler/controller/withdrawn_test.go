@@ -24,8 +24,8 @@ func TestAConfirmedDeletionThatIsNotSentIsTakenBackWithTheAnnotation(t *testing.
 			s.later()
 			between(s)
 			s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
-			if got := s.sync().Status; got.LastHandledConfirm != "" || s.cluster.live["pool"] == "" {
-				t.Fatalf("handled %q, cluster %v", got.LastHandledConfirm, s.cluster.live)
+			if got := s.sync().Status; got.LastHandledConfirmationTokens != "" || s.cluster.live["pool"] == "" {
+				t.Fatalf("handled %q, cluster %v", got.LastHandledConfirmationTokens, s.cluster.live)
 			}
 			delete(s.cluster.refused, "pool")
 			s.confirm("")
@@ -35,7 +35,7 @@ func TestAConfirmedDeletionThatIsNotSentIsTakenBackWithTheAnnotation(t *testing.
 			}
 			s.confirm(token)
 			s.later()
-			if got := s.sync().Status.LastHandledConfirm; got != token || s.cluster.live["pool"] != "" {
+			if got := s.sync().Status.LastHandledConfirmationTokens; got != token || s.cluster.live["pool"] != "" {
 				t.Errorf("handled %q, cluster %v", got, s.cluster.live)
 			}
 		})

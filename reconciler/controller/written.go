@@ -68,9 +68,9 @@ func (s *sessions) wrote(sync *v1alpha1.Sync, at time.Time) {
 }
 
 // behind reports whether a Sync, as the cache has it, lacks the status that we wrote
-// last: compared with an older one, a new status can look as if it stood there
-// already, and a patch would bring old conditions back. After a restart there is
-// nothing to remember: a new cache begins with the newest state.
+// last: compared with an older one, a new status can seem to be there already, and a
+// patch would bring old conditions back. After a restart there is nothing to compare
+// with: a new cache begins with the newest state.
 func (s *sessions) behind(sync *v1alpha1.Sync, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -150,7 +150,7 @@ func TestAStatusIsNotComparedWithOneOlderThanTheLast(t *testing.T) {
 			first:   func(s *stage) { s.cluster.live["version"], s.aws.refused["queue"] = "1", "AccessDenied" },
 			second:  func(s *stage) { delete(s.aws.refused, "queue") },
 			third:   func(s *stage) { s.cluster.live["version"] = "2" },
-			drifted: "OnlyCompared",
+			drifted: "ReadOnly",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

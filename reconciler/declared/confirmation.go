@@ -10,7 +10,7 @@ import (
 
 // confirmations are the annotations by which a person lets pass what a guard holds.
 func confirmations() []string {
-	return []string{v1alpha1.ConfirmAnnotation, v1alpha1.ConfirmOrphansAnnotation}
+	return []string{v1alpha1.ConfirmAnnotation, v1alpha1.ConfirmGarbageCollectionAnnotation}
 }
 
 // confirming is the Problem of an object that brings a confirmation along: it would let

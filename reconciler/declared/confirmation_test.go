@@ -14,8 +14,8 @@ func TestAConfirmationNeverComesFromARepository(t *testing.T) {
 			"x/a.yaml:7: Sync.poolwright.dev/dev: the annotation poolwright.dev/confirm" + told,
 		},
 		"of orphans": {
-			"apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: cluster\n  annotations: {poolwright.dev/confirm-orphans: 3-1a2b3c4d}\n",
-			"x/a.yaml:5: Cluster.poolwright.dev/cluster: the annotation poolwright.dev/confirm-orphans" + told,
+			"apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: cluster\n  annotations: {poolwright.dev/confirm-garbage-collection: 3-1a2b3c4d}\n",
+			"x/a.yaml:5: Cluster.poolwright.dev/cluster: the annotation poolwright.dev/confirm-garbage-collection" + told,
 		},
 		"within a list": {
 			"apiVersion: v1\nkind: List\nitems:\n- apiVersion: poolwright.dev/v1alpha1\n  kind: Sync\n  metadata: {name: dev, annotations: {poolwright.dev/confirm: ''}}\n",

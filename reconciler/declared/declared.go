@@ -1,5 +1,5 @@
 // Package declared reads what a repository declares: it renders a folder of
-// it, fills in variables, checks every object and knows the file and line of each.
+// it, fills in variables, checks every object and records the file and line of each.
 // What is written for an old API of Karpenter is declared as what it means in v1.
 //
 // It is pure: files in, values out; no network, no program, no cluster. The
@@ -17,10 +17,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/reconciler/declared/conversion"
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/declared/render"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
-	"github.com/poolwright/poolwright/reconciler/declared/upgrade"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -32,12 +32,12 @@ type Declared struct {
 	Set state.Set
 	// Problems are the user's mistakes, in the order of file and line.
 	Problems []state.Problem
-	// Upgraded are the changes by which objects of Karpenter's old APIs became
+	// Converted are the changes by which objects of Karpenter's old APIs became
 	// those of v1, by file and line; empty where none is declared. They hold
 	// nothing back.
-	Upgraded []upgrade.Change
-	// Activate is called before targets are asked about the Set, for what they must know
-	// beside it. Nil where that is nothing.
+	Converted []conversion.Change
+	// Activate is called before targets are given the Set, for what they need beside it.
+	// Nil where that is nothing.
 	Activate func()
 
 	files  fs.FS
@@ -57,8 +57,8 @@ func (d *Declared) item(o manifest.Object) (state.Item, error) {
 // needs the line of a single field; false when there is none.
 func (d Declared) Document(at state.Origin) (manifest.Document, bool) { return d.Documents()(at) }
 
-// Documents is Document for whoever asks often: what it returns keeps the file
-// that was asked for last, and is not for concurrent use.
+// Documents is Document for many objects: what it returns keeps the file that was
+// requested last, and is not for concurrent use.
 func (d Declared) Documents() func(at state.Origin) (manifest.Document, bool) {
 	var file string
 	var docs []manifest.Document
@@ -90,7 +90,7 @@ func (d Declared) parsed(file string) []manifest.Document {
 	return docs
 }
 
-// Options say how a folder is read. The zero value is the default.
+// Options are how a folder is read. The zero value is the default.
 type Options struct {
 	// Limits bound what the folder may cost.
 	manifest.Limits
@@ -99,8 +99,8 @@ type Options struct {
 	// nor a default is a Problem. Without any, text such as ${NAME} stays as it is, but is
 	// a Problem in the kinds that nodes are made of.
 	Values substitute.Values
-	// Draft reports that variables have no values yet: names that hold one are not judged.
-	// What comes of it may be read, and is not to be applied.
+	// Draft reports that variables have no values yet: names that hold one are not
+	// checked. What comes of it may be read, and is not to be applied.
 	Draft bool
 }
 
@@ -135,7 +135,7 @@ func Load(fsys fs.FS, folder string, options Options) (Declared, error) {
 		return Declared{}, fmt.Errorf("reading %s: %w", called(folder), err)
 	}
 	if len(found.Objects) == 0 && len(found.Problems) == 0 {
-		return Declared{}, state.Failf(state.Fix, "NoManifests",
+		return Declared{}, state.Failf(state.Stalled, "NoManifests",
 			"%s declares no object; put manifests or a kustomization.yaml into it, or correct the path", called(folder))
 	}
 	d := Declared{files: fsys, limits: options.Limits, draft: options.Draft}
@@ -175,27 +175,27 @@ func locate(tree *manifest.Tree, folder string) (string, error) {
 		clean = "."
 	}
 	if path.IsAbs(clean) || !fs.ValidPath(clean) {
-		return "", state.Failf(state.Fix, "PathNotFound", "path %q must be relative to the repository's root and stay inside it", folder)
+		return "", state.Failf(state.Stalled, "PathNotFound", "path %q must be relative to the repository's root and stay inside it", folder)
 	}
 	real, err := tree.Real(clean)
 	if err == nil {
 		var info fs.FileInfo
 		if info, err = tree.Stat(real); err == nil && !info.IsDir() {
-			return "", state.Failf(state.Fix, "PathNotFound", "path %q is a file; name its folder", folder)
+			return "", state.Failf(state.Stalled, "PathNotFound", "path %q is a file; name its folder", folder)
 		}
 	}
 	switch {
 	case tree.Err() != nil:
 		return "", fmt.Errorf("reading %s: %w", folder, tree.Err())
 	case errors.Is(err, fs.ErrNotExist):
-		return "", state.Failf(state.Fix, "PathNotFound", "path %q is not in the repository", folder)
+		return "", state.Failf(state.Stalled, "PathNotFound", "path %q is not in the repository", folder)
 	case err != nil:
-		return "", state.Fail(state.Fix, "PathNotFound", fmt.Errorf("path %q cannot be used: %w", folder, err))
+		return "", state.Fail(state.Stalled, "PathNotFound", fmt.Errorf("path %q cannot be used: %w", folder, err))
 	}
 	return real, nil
 }
 
-// collect checks objects, refuses the second of each key, and upgrades old ones.
+// collect checks objects, refuses the second of each key, and converts old ones.
 func (d *Declared) collect(found render.Result) error {
 	d.Problems = found.Problems
 	first, documents := map[state.Key]manifest.Object{}, d.Documents()
@@ -231,7 +231,7 @@ func (d *Declared) collect(found render.Result) error {
 	return nil
 }
 
-// twice says where an object was met first, and what to do.
+// twice names where an object was found first, and the remedy.
 func twice(first, again manifest.Object) string {
 	if first.Origin != again.Origin || first.Via == again.Via {
 		return fmt.Sprintf("first in %s; remove one", first.Origin)

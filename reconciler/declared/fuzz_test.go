@@ -22,7 +22,7 @@ func holds(t *testing.T, d Declared, err error) {
 		if d.Set.Len() > 0 || len(d.Problems) > 0 {
 			t.Error("an error came with a result")
 		}
-		if class, reason, _ := state.Classify(err); class != state.Fix {
+		if class, reason, _ := state.Classify(err); class != state.Stalled {
 			t.Errorf("class %s, reason %s: %v", class, reason, err)
 		}
 		return

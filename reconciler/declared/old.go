@@ -3,14 +3,14 @@ package declared
 import (
 	"fmt"
 
+	"github.com/poolwright/poolwright/reconciler/declared/conversion"
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
-	"github.com/poolwright/poolwright/reconciler/declared/upgrade"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 // old reports whether an item is of a kind or version of Karpenter's that v1 took
 // the place of. Labels of those days alone do not count: what a repository of v1
-// means by them is not known, and lint tells of them.
+// means by them is not known, and lint reports them.
 func old(item state.Item) bool {
 	switch item.Key.Group {
 	case "karpenter.sh":
@@ -24,17 +24,17 @@ func old(item state.Item) bool {
 // follow takes what is written for an old API of Karpenter for what it means in v1.
 // What depends on Kubernetes' version goes by the declared Cluster's.
 func (d *Declared) follow() error {
-	after, changes, problems, err := upgrade.Objects(d.Set.Items(), upgrade.Options{Draft: d.draft, Documents: d.Documents()})
+	after, changes, problems, err := conversion.Objects(d.Set.Items(), conversion.Options{Draft: d.draft, Documents: d.Documents()})
 	if err != nil {
-		return fmt.Errorf("upgrading Karpenter's old APIs: %w", err)
+		return fmt.Errorf("converting Karpenter's old APIs: %w", err)
 	}
-	d.Upgraded = changes
+	d.Converted = changes
 	d.Problems = append(d.Problems, problems...)
 	d.Set = d.distinct(after)
 	return nil
 }
 
-// distinct checks what was upgraded as anything else, and refuses the second of each
+// distinct checks what was converted as anything else, and refuses the second of each
 // key: what is made anew, such as the copy of a class, was never compared.
 func (d *Declared) distinct(items []state.Item) state.Set {
 	first := map[state.Key]state.Origin{}
@@ -48,7 +48,7 @@ func (d *Declared) distinct(items []state.Item) state.Set {
 		case twice:
 			d.Problems = append(d.Problems, state.Problem{
 				Origin:  item.Origin,
-				Message: fmt.Sprintf("%s is declared twice once the old API of Karpenter is upgraded, first in %s; rename one", item.Key, at),
+				Message: fmt.Sprintf("%s is declared twice once the old API of Karpenter is converted, first in %s; rename one", item.Key, at),
 			})
 		default:
 			first[item.Key] = item.Origin

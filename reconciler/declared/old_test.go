@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/poolwright/poolwright/reconciler/declared/upgrade"
+	"github.com/poolwright/poolwright/reconciler/declared/conversion"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -49,8 +49,8 @@ func objects(d Declared) map[string]any {
 	return out
 }
 
-func TestARepositoryOfAnOldAPIDeclaresWhatItsUpgradedFilesDo(t *testing.T) {
-	cases, err := filepath.Glob("upgrade/testdata/*/in")
+func TestARepositoryOfAnOldAPIDeclaresWhatItsConvertedFilesDo(t *testing.T) {
+	cases, err := filepath.Glob("conversion/testdata/*/in")
 	if err != nil || len(cases) < 2 {
 		t.Fatal("no cases: ", cases, err)
 	}
@@ -60,10 +60,10 @@ func TestARepositoryOfAnOldAPIDeclaresWhatItsUpgradedFilesDo(t *testing.T) {
 			got := load(t, written, ".")
 			want := load(t, overlaid(t, in, filepath.Join(filepath.Dir(in), "want")), ".")
 			if diff := cmp.Diff(objects(want), objects(got)); diff != "" {
-				t.Errorf("(-upgraded files +as written):\n%s", diff)
+				t.Errorf("(-converted files +as written):\n%s", diff)
 			}
-			if len(got.Problems) > 0 || len(got.Upgraded) == 0 || len(want.Upgraded) > 0 {
-				t.Errorf("problems %v, %d changes as written, and of v1 %v", got.Problems, len(got.Upgraded), want.Upgraded)
+			if len(got.Problems) > 0 || len(got.Converted) == 0 || len(want.Converted) > 0 {
+				t.Errorf("problems %v, %d changes as written, and of v1 %v", got.Problems, len(got.Converted), want.Converted)
 			}
 			for _, i := range got.Set.Items() {
 				doc, ok := got.Document(i.Origin)
@@ -88,7 +88,7 @@ func TestWhatIsWrittenForAnOldAPI(t *testing.T) {
 			},
 			map[string]string{"EC2NodeClass.karpenter.k8s.aws/dev-gpu v1": "base/all.yaml:1", "NodePool.karpenter.sh/dev-gpu v1": "base/all.yaml:10"}, nil,
 		},
-		"and cannot be upgraded is a problem, and the rest is there": {
+		"and cannot be converted is a problem, and the rest is there": {
 			[]string{"x/a.yaml", strings.Replace(oldClass, "AL2", "Ubuntu", 1) + "---\n" + oldNodePool, "x/b.yaml", oldPod},
 			map[string]string{"NodePool.karpenter.sh/gpu v1": "x/a.yaml:10", "Pod/job v1": "x/b.yaml:1"},
 			[]string{"x/a.yaml:5: EC2NodeClass/gpu: Karpenter v1 finds no Ubuntu AMIs by itself; write spec.amiSelectorTerms with"},
@@ -97,7 +97,7 @@ func TestWhatIsWrittenForAnOldAPI(t *testing.T) {
 			[]string{"x/a.yaml", strings.Replace(oldNodePool, "v1beta1", "v1alpha6", 1), "x/b.yaml", pool},
 			map[string]string{},
 			[]string{
-				"x/a.yaml:1: NodePool/gpu: karpenter.sh/v1alpha6 NodePool is not known; an upgrade starts from karpenter.sh/v1beta1 NodePool",
+				"x/a.yaml:1: NodePool/gpu: karpenter.sh/v1alpha6 NodePool is not known; a conversion starts from karpenter.sh/v1beta1 NodePool",
 				"x/b.yaml:1: NodePool.karpenter.sh/gpu is declared twice, first in x/a.yaml:1; remove one",
 			},
 		},
@@ -114,7 +114,7 @@ func TestWhatIsWrittenForAnOldAPI(t *testing.T) {
 				"x/b.yaml", oldClass + "---\n" + strings.Replace(oldClass, "{name: gpu}", "{name: gpu, namespace: other}", 1),
 			},
 			map[string]string{"EC2NodeClass.karpenter.k8s.aws/gpu v1": "x/b.yaml:1", "EC2NodeClass.karpenter.k8s.aws/other/gpu v1": "x/b.yaml:10", "NodePool.karpenter.sh/gpu v1": "x/a.yaml:1"},
-			[]string{"x/a.yaml:1: EC2NodeClass.karpenter.k8s.aws/gpu is declared twice once the old API of Karpenter is upgraded, first in x/b.yaml:1; rename one"},
+			[]string{"x/a.yaml:1: EC2NodeClass.karpenter.k8s.aws/gpu is declared twice once the old API of Karpenter is converted, first in x/b.yaml:1; rename one"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -147,8 +147,8 @@ func TestLabelsOfAnOldAPIAreRenamedBesideItsKindsAlone(t *testing.T) {
 		if len(annotations) != 1 || annotations[want] != "true" || len(d.Problems) > 0 {
 			t.Errorf("beside\n%s\nthe annotations are %v; problems %v", kind, annotations, d.Problems)
 		}
-		if upgraded := len(d.Upgraded) > 0; upgraded != (kind == oldNodePool) {
-			t.Errorf("beside\n%s\nthe changes are %v", kind, d.Upgraded)
+		if converted := len(d.Converted) > 0; converted != (kind == oldNodePool) {
+			t.Errorf("beside\n%s\nthe changes are %v", kind, d.Converted)
 		}
 	}
 }
@@ -157,8 +157,8 @@ func TestTheDeclaredClusterSaysWhichImagesThereAre(t *testing.T) {
 	for version, want := range map[string]int{"1.32": 0, "1.33": 1} {
 		d := load(t, tree("x/a.yaml", oldClass, "x/b.yaml", "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: dev}\nspec: {version: \""+version+"\"}\n"), "x")
 		var got []string
-		for _, c := range d.Upgraded {
-			if c.Grade == upgrade.Person {
+		for _, c := range d.Converted {
+			if c.Grade == conversion.Manual {
 				got = append(got, c.String())
 			}
 		}
@@ -175,7 +175,7 @@ func TestWhatIsToldOfAnOldAPINamesTheLineOfTheField(t *testing.T) {
 		"x/class.yaml", base,
 	), "x")
 	lines := map[int]bool{}
-	for _, c := range d.Upgraded {
+	for _, c := range d.Converted {
 		if c.Origin.File != "x/class.yaml" {
 			t.Errorf("%v is in %s", c, c.Origin)
 		}
@@ -183,6 +183,6 @@ func TestWhatIsToldOfAnOldAPINamesTheLineOfTheField(t *testing.T) {
 	}
 	// What the patch has put there is of no line of its own.
 	if len(d.Problems) > 0 || !lines[1] || !lines[1+strings.Count(base[:strings.Index(base, "amiFamily")], "\n")] {
-		t.Errorf("%v, %v", d.Problems, d.Upgraded)
+		t.Errorf("%v, %v", d.Problems, d.Converted)
 	}
 }

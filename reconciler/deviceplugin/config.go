@@ -45,10 +45,10 @@ func configure(p gpu.Profile) config {
 // belongs to their template and no other, whenever they start.
 //
 // The ConfigMap of an earlier content is deleted when the last pod that mounts it is
-// gone, not at once (targets/kubernetes sees to it). A pod keeps its volume for its life,
-// and a container that only restarts would not notice; but after a reboot of the
-// node, or a restart of its kubelet, the volume is set up anew, which fails without
-// the ConfigMap, and a rollout that waits can leave old pods for a long time.
+// gone, not at once (targets/kubernetes does that). A pod keeps its volume for its life,
+// and a container that only restarts would not notice; but after a reboot of the node, or
+// a restart of its kubelet, the volume is set up anew, which fails without the ConfigMap,
+// and a rollout that waits can leave old pods for a long time.
 func (c config) name() string { return pluginName + "-" + c.profile + "-" + short(c.text, 8) }
 
 func (c config) object() map[string]any {

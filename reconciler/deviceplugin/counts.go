@@ -14,10 +14,10 @@ import (
 func gpuCounts() []int { return []int{1, 2, 4, 8, 16} }
 
 // counts are the numbers of GPUs that nodes of a pool can have, as far as its
-// declaration and the catalog tell; all there are for a pool that is not declared
-// here, and for one of which the catalog knows no type. Karpenter works through
-// every overlay for every pool and type, and a person through every line of a plan,
-// so that none is made in vain.
+// declaration and the catalog determine; all there are for a pool that is not declared
+// here, and for one of which the catalog has no type. Karpenter works through every
+// overlay for every pool and type, and a person through every line of a plan, so that
+// none is made in vain.
 func (e *expansion) counts(pool string) []int {
 	at := slices.IndexFunc(e.pools, func(item state.Item) bool { return item.Key.Name == pool })
 	if at < 0 {
@@ -29,7 +29,7 @@ func (e *expansion) counts(pool string) []int {
 	if e.types == nil {
 		types, err := catalog.Load()
 		if err != nil {
-			return gpuCounts() // the embedded table is broken, which its own tests tell
+			return gpuCounts() // the embedded table is broken, which its own tests detect
 		}
 		e.types = types.Types()
 	}

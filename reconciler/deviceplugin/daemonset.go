@@ -16,11 +16,11 @@ const (
 //
 // Its pods are replaced by package pluginrollout, one node at a time, and never by
 // the DaemonSet's controller: a plugin that restarts withdraws its node's GPUs for
-// a moment. The revision that tells old pods from new ones is of what they run, and
-// not of where: else a pool that moves between two profiles would have the plugins
+// a moment. The revision that distinguishes old pods from new ones is of what they run,
+// and not of where: else a pool that moves between two profiles would have the plugins
 // of all the others replaced. Only the pods' template has it, so that it is in one
-// place. How the profile divides GPUs is on the DaemonSet and not in the template:
-// it is for those who compare, and rolls no pods.
+// place. How the profile divides GPUs is on the DaemonSet and not in the template: it
+// is for those who compare, and rolls no pods.
 func daemonSet(spec v1alpha1.DevicePluginSpec, p gpu.Profile, c config, on selection) map[string]any {
 	pod := podSpec(spec, p, c)
 	revision := short([]any{pod, c.text}, 16)
@@ -67,7 +67,7 @@ func podSpec(spec v1alpha1.DevicePluginSpec, p gpu.Profile, c config) map[string
 	pod := map[string]any{
 		// GPU nodes are useless without it: it must not be evicted first.
 		"priorityClassName": "system-node-critical",
-		// It talks to the kubelet and the driver, never to the API server.
+		// It connects to the kubelet and the driver, never to the API server.
 		"automountServiceAccountToken": false,
 		"containers":                   []any{plugin},
 		"volumes": []any{
@@ -91,7 +91,7 @@ func container(name, image string, command ...string) map[string]any {
 			map[string]any{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
 			map[string]any{"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"},
 		},
-		// A node's diagnosis reads a failed container's last words from its status.
+		// A node's diagnosis reads a failed container's last log lines from its status.
 		"terminationMessagePolicy": "FallbackToLogsOnError",
 	}
 }
@@ -101,9 +101,9 @@ func configMount() map[string]any {
 }
 
 // tolerations are the declared ones and that of our own startup taint, which waits
-// for this very pod. Taints of nodes in trouble the DaemonSet's controller adds; the
-// one of nodes that have not registered goes before the labels come by which they
-// are selected.
+// for this very pod. Taints of failing nodes the DaemonSet's controller adds; the one
+// of nodes that have not registered goes before the labels come by which they are
+// selected.
 func tolerations(spec v1alpha1.DevicePluginSpec) []any {
 	out := []any{map[string]any{"key": gpu.StartupTaint, "operator": "Exists", "effect": "NoSchedule"}}
 	for _, t := range spec.Tolerations {

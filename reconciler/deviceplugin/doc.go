@@ -1,16 +1,15 @@
 // Package deviceplugin turns a DevicePlugin into what a cluster must hold for it:
-// NVIDIA's plugin as one DaemonSet and one ConfigMap a profile, NodeOverlays that
-// tell Karpenter the same numbers, and limits of NodePools in shares.
+// NVIDIA's plugin as one DaemonSet and one ConfigMap a profile, NodeOverlays that give
+// Karpenter the same numbers, and limits of NodePools in shares.
 //
 // There is an overlay for each pool that a profile names and each number of GPUs,
 // where one for each profile would do. Karpenter refuses an overlay as a whole where
-// it meets another of its weight in a single pool, so that while pools move from one
-// profile to another, pools that nobody touched would lose theirs, and Karpenter
-// would buy ten nodes for what fits on one. An overlay of one pool can take nothing
-// from others.
+// there is another of its weight in a single pool, so that while pools move from one
+// profile to another, pools that nobody touched would lose theirs, and Karpenter would
+// buy ten nodes for what fits on one. An overlay of one pool can take nothing from
+// others.
 //
 // It is pure. It refuses what cannot be carried out (a pool with two profiles, a
-// second DevicePlugin, a limit in GPUs where nothing says what a GPU is) as
-// Problems with their place; advice is package gpulint's. Start reading at
-// Expand.
+// second DevicePlugin, a limit in GPUs where nothing declares what a GPU is) as
+// Problems with their place; advice is package gpulint's. Start reading at Expand.
 package deviceplugin

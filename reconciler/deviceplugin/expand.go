@@ -18,11 +18,11 @@ const cluster = "cluster"
 // makes of it; the origin of whatever is made is the DevicePlugin's. A Set without
 // a DevicePlugin and without a limit in GPUs comes back as it is.
 //
-// Problems are mistakes that leave no doubt. What they are about is left out of the
-// result, a NodePool as well as the DevicePlugin, so that it stays in the cluster as
-// it is: a pool would otherwise lose the limit that it has, and nodes would follow a
-// DevicePlugin without its plugin. That nothing of it is deleted either is the
-// caller's part, as with every Problem.
+// Problems are mistakes that are certain. What they are about is left out of the
+// result, a NodePool as well as the DevicePlugin, so that it stays in the cluster as it
+// is: a pool would otherwise lose the limit that it has, and nodes would follow a
+// DevicePlugin without its plugin. That nothing of it is deleted either is the caller's
+// part, as with every Problem.
 func Expand(declared state.Set) (state.Set, []state.Problem) { return ExpandKeeping(declared, nil) }
 
 // ExpandKeeping is Expand where more is known of pools that profiles name and that are not
@@ -41,9 +41,9 @@ func ExpandKeeping(declared state.Set, counts map[string][]int) (state.Set, []st
 	return e.finish()
 }
 
-// Refuse is Expand where something outside the repository speaks against carrying
-// the DevicePlugin out: each is a Problem with the reason given, and whatever depends
-// on them stays as it is.
+// Refuse is Expand where something outside the repository prevents carrying the
+// DevicePlugin out: each is a Problem with the reason given, and whatever depends on
+// them stays as it is.
 func Refuse(declared state.Set, why string) (state.Set, []state.Problem) {
 	e := survey(declared.Items())
 	for _, item := range e.plugins {
@@ -54,7 +54,7 @@ func Refuse(declared state.Set, why string) (state.Set, []state.Problem) {
 }
 
 // Concerned reports whether Expand would do more with these items than to give them
-// back: a look at each costs next to nothing, and sorting them once more does not.
+// back: reading each costs next to nothing, and sorting them once more does not.
 func Concerned(items []state.Item) bool {
 	return slices.ContainsFunc(items, func(item state.Item) bool {
 		return isDevicePlugin(item.Key) || isPool(item.Key) && limited(item)
@@ -78,7 +78,7 @@ type expansion struct {
 	bottlerocket   map[string]bool
 	// kept are the numbers of GPUs for which pools that are not declared have overlays.
 	kept map[string][]int
-	// types are the catalog's, nil until they are asked for.
+	// types are the catalog's, nil until they are needed.
 	types []catalog.InstanceType
 
 	// sharing is the DevicePlugin's, the zero value without one. It means nothing
@@ -93,7 +93,7 @@ type expansion struct {
 	problems []state.Problem
 }
 
-// survey looks once at everything.
+// survey reads everything once.
 func survey(items []state.Item) *expansion {
 	e := &expansion{declared: items, bottlerocket: map[string]bool{}, replaced: map[state.Key]*state.Item{}}
 	for _, item := range e.declared {
@@ -116,7 +116,7 @@ func (e *expansion) problem(item state.Item, format string, args ...any) {
 // leave takes a declared item out of the result.
 func (e *expansion) leave(item state.Item) { e.replaced[item.Key] = nil }
 
-// expand makes what the DevicePlugin asks for, or says why that cannot be.
+// expand makes what the DevicePlugin declares, or reports why that cannot be.
 func (e *expansion) expand() {
 	first := e.plugins[0]
 	for _, more := range e.plugins[1:] {
@@ -134,7 +134,7 @@ func (e *expansion) expand() {
 	}
 }
 
-// drop leaves the DevicePlugin out, of which it was said what is wrong.
+// drop leaves the DevicePlugin out, whose mistake was reported.
 func (e *expansion) drop() {
 	e.invalid = true
 	for _, item := range e.plugins {
@@ -208,9 +208,9 @@ func (e *expansion) selection(p gpu.Profile) selection {
 // builtin are the declared pools whose nodes run a plugin of their own: two on one
 // node would register the same resource in turns.
 //
-// They are known by EC2NodeClasses that are declared beside them. Of a pool or a
+// They are identified by EC2NodeClasses that are declared beside them. Of a pool or a
 // class that is declared elsewhere nothing is known here, and no label that Karpenter
-// or Bottlerocket gives to a node tells the system that it runs, by which a DaemonSet
+// or Bottlerocket gives to a node names the system that it runs, by which a DaemonSet
 // could keep off: the plugin comes to such nodes too. Their name is in the node's
 // status, so that package readiness passes over our pod there.
 func (e *expansion) builtin() []string {
@@ -226,8 +226,8 @@ func (e *expansion) builtin() []string {
 	return out
 }
 
-// isBottlerocket tells it from an EC2NodeClass. Its family goes before the alias,
-// as in Karpenter.
+// isBottlerocket decides it by an EC2NodeClass. Its family goes before the alias, as in
+// Karpenter.
 func isBottlerocket(class map[string]any) bool {
 	spec := at(class, "spec")
 	if family, _ := spec["amiFamily"].(string); family != "" {

@@ -21,12 +21,12 @@ func limited(pool state.Item) bool {
 }
 
 // limit writes a pool's limit in GPUs as the number of shares that Karpenter
-// counts. A pool whose limit cannot be told is left as it is in the cluster: any
+// counts. A pool whose limit cannot be computed is left as it is in the cluster: any
 // number, and none, could let it buy what the limit is there to forbid.
 func (e *expansion) limit(pool state.Item) {
 	e.leave(pool)
 	if e.invalid {
-		return // It was said what is wrong.
+		return // The mistake was reported.
 	}
 	profile, ok := e.sharing.For(pool.Key.Name)
 	if !ok {
@@ -55,7 +55,7 @@ func (e *expansion) limit(pool state.Item) {
 		}
 	}
 	resource := profile.Resource()
-	shares := profile.Offer(int(gpus))[resource]
+	shares := profile.Allocatable(int(gpus))[resource]
 	pool.Object = with(pool.Object, string(resource), strconv.FormatInt(shares, 10), "spec", "limits")
 	e.replaced[pool.Key] = &pool
 }

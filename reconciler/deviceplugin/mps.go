@@ -14,7 +14,7 @@ const (
 // addMPS puts the control daemon beside the plugin, in one pod: they read one
 // configuration, and one without the other shares nothing. The daemon is a sidecar
 // among the init containers, so that it has started before the plugin does: a plugin
-// that finds none waits half a minute before it looks again. Every version of
+// that finds none waits half a minute before it tries again. Every version of
 // Kubernetes that EKS offers starts sidecars so.
 func addMPS(pod, plugin map[string]any, image string) {
 	mps := map[string]any{"name": "mps", "mountPath": mpsInside}

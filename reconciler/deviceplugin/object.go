@@ -15,7 +15,7 @@ const (
 	pluginName     = "nvidia-device-plugin"
 )
 
-// Labels that Karpenter puts on nodes, and knows as requirements.
+// Labels that Karpenter puts on nodes, and supports as requirements.
 const (
 	poolLabel         = "karpenter.sh/nodepool"
 	manufacturerLabel = "karpenter.k8s.aws/instance-gpu-manufacturer"
@@ -41,7 +41,7 @@ func (s selection) without(out []string) (selection, bool) {
 }
 
 // requirements select the pools' nodes. A label that must not have a value need not
-// be there either, so it is asked for too.
+// be there either, so it is selected by too.
 func (s selection) requirements() []any {
 	if !s.allBut {
 		return []any{oneOf(poolLabel, s.names...)}

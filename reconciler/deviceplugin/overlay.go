@@ -18,16 +18,16 @@ const (
 	restWeight = poolWeight - 1
 )
 
-// overlays tell Karpenter what nodes offer under a profile: those of each pool that
-// it names by overlays of the pool's own, and those of pools that nobody names by
-// the default profile's.
+// overlays give Karpenter what nodes offer under a profile: those of each pool that it
+// names by overlays of the pool's own, and those of pools that nobody names by the
+// default profile's.
 //
-// A pool that moves between two profiles that name it keeps its overlays, which say
+// A pool that moves between two profiles that name it keeps its overlays, which have
 // other numbers then. So there is no moment in which it has none or two, and whether
-// its numbers change before the plugin or after it is known from the numbers.
-// Profiles of whole GPUs have overlays too: going to shares and back is then such a
-// change. To or from the default profile, a pool's overlays come or go as a whole;
-// who wants that order there too names the pool in the default profile.
+// its numbers change before the plugin or after it is known from the numbers. Profiles
+// of whole GPUs have overlays too: going to shares and back is then such a change. To
+// or from the default profile, a pool's overlays come or go as a whole; who needs that
+// order there too names the pool in the default profile.
 func (e *expansion) overlays(p gpu.Profile) []map[string]any {
 	var out []map[string]any
 	for _, pool := range p.Pools {
@@ -39,8 +39,8 @@ func (e *expansion) overlays(p gpu.Profile) []map[string]any {
 		return out
 	}
 	for _, count := range gpuCounts() {
-		// Karpenter asks overlays about pools, which all have a name: nothing but
-		// pools needs to be kept out.
+		// Karpenter evaluates overlays for pools, which all have a name: nothing but pools
+		// needs to be kept out.
 		var named []any
 		if pools := e.sharing.Others(""); len(pools) > 0 {
 			named = append(named, noneOf(poolLabel, pools...))
@@ -56,7 +56,7 @@ func overlayName(count, suffix string) string { return "poolwright-gpu-" + count
 func overlay(p gpu.Profile, gpus int, suffix string, weight int64, pools []any) map[string]any {
 	count := strconv.Itoa(gpus)
 	object := named("karpenter.sh/v1alpha1", "NodeOverlay", "", overlayName(count, suffix), p.Name)
-	offer := p.Offer(gpus)
+	offer := p.Allocatable(gpus)
 	capacity := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(offer)) {
 		capacity[string(name)] = strconv.FormatInt(offer[name], 10)

@@ -11,8 +11,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Defaults and bounds of the CustomResourceDefinition, for objects that no API
-// server has seen yet. A test holds them against config/crd.
+// Defaults and bounds of the CustomResourceDefinition, for objects that no API server
+// has defaulted yet. A test holds them against config/crd.
 const (
 	defaultVersion = "v0.19.3"
 	defaultImage   = "nvcr.io/nvidia/k8s-device-plugin"

@@ -11,7 +11,7 @@ import (
 // readyTimeout is the CRD's default, for objects that no API server has defaulted.
 const readyTimeout = 10 * time.Minute
 
-// Sharing is what a DevicePlugin says of GPUs, as the engine's side reads it.
+// Sharing is what a DevicePlugin declares of GPUs, as the engine's side reads it.
 func Sharing(plugin *v1alpha1.DevicePlugin) gpu.Sharing {
 	out := gpu.Sharing{Name: plugin.Name, Default: plugin.Spec.DefaultProfile}
 	for _, p := range plugin.Spec.Profiles {

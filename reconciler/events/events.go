@@ -1,4 +1,4 @@
-// Package events emits Kubernetes events whose text is harmless.
+// Package events emits Kubernetes events whose text is sanitized.
 //
 // It refuses to decide what is worth an event. Start reading at Sanitize.
 package events
@@ -19,8 +19,8 @@ func Sanitize(next record.EventRecorder) record.EventRecorder {
 }
 
 // Escape is a recorder of events whose messages are one line without what does not print, and else as they
-// are: who emits them masks what others wrote in them, so that a name and a command of ours that look like
-// a secret can be read and copied.
+// are: who emits them masks what others wrote in them, so that a name and a command of ours that
+// could pass for a secret can be read and copied.
 func Escape(next record.EventRecorder) record.EventRecorder {
 	return sanitizing{next, sanitize.Escape}
 }

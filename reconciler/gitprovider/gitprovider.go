@@ -32,8 +32,8 @@ const (
 
 // New makes the client of the provider that a Sync's pull requests are at, with the content
 // of the Secret that spec.pullRequests.secretRef names. It makes no request. Its errors
-// name the field, or the Secret and its key, and the remedy. A Forge remembers what it
-// wrote, so the caller keeps it for as long as the Sync and the Secret stay as they are.
+// name the field, or the Secret and its key, and the remedy. A Forge keeps what it wrote,
+// so the caller keeps it for as long as the Sync and the Secret stay as they are.
 func New(sync *v1alpha1.Sync, secret map[string][]byte, now func() time.Time) (forge.Forge, error) {
 	spec := sync.Spec.PullRequests
 	if spec == nil {
@@ -72,8 +72,8 @@ func New(sync *v1alpha1.Sync, secret map[string][]byte, now func() time.Time) (f
 	return nil, fmt.Errorf("reading spec.pullRequests.provider: %q is not one of GitHub, Gitea, Forgejo", spec.Provider)
 }
 
-// githubCredential is a token or an App; having both, nobody could tell as whom
-// the comments are written.
+// githubCredential is a token or an App; having both, it would be unclear as whom the
+// comments are written.
 func githubCredential(name string, secret map[string][]byte) (token string, app *github.App, err error) {
 	const apps = keyApp + ", " + keyInstallation + " and " + keyPrivateKey
 	some := len(secret[keyApp])+len(secret[keyInstallation])+len(secret[keyPrivateKey]) > 0
@@ -97,7 +97,7 @@ func githubCredential(name string, secret map[string][]byte) (token string, app 
 }
 
 // tokenOf refuses what no forge gives out, such as a token with its file's
-// other lines: the HTTP client would, too, but with less to say.
+// other lines: the HTTP client would, too, but with a poorer error.
 func tokenOf(name string, secret map[string][]byte, remedy string) (string, error) {
 	token := string(bytes.TrimSpace(secret[keyToken]))
 	if token == "" {

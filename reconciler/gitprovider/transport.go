@@ -43,9 +43,9 @@ func newTransport(loopbackOnly bool, secret string, ca []byte) (*http.Transport,
 	}, nil
 }
 
-// mayConnect is asked with the address that a forge's name was resolved to, so
-// that no name leads to the metadata service of this machine, and none sends a
-// token over plain http elsewhere. gitsource/gogit has the same rule for Git.
+// mayConnect is called with the address that a forge's name was resolved to, so that no
+// name leads to the metadata service of this machine, and none sends a token over plain
+// http elsewhere. gitsource/gogit has the same rule for Git.
 func mayConnect(address string, loopbackOnly bool) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {

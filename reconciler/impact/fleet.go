@@ -27,8 +27,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Fleet reads what runs in a live cluster. It is safe for concurrent use.
-type Fleet struct {
+// SnapshotReader reads what runs in a live cluster. It is safe for concurrent use.
+type SnapshotReader struct {
 	Reader client.Reader
 	// MaxAge is how long the fleet is cached; with zero it is read anew each time.
 	MaxAge time.Duration
@@ -39,15 +39,15 @@ type Fleet struct {
 
 	mu     sync.Mutex
 	at     time.Time
-	cached provision.Fleet
+	cached provision.ClusterSnapshot
 }
 
 // Read returns the fleet. Its objects are shared, and must not be changed.
-func (f *Fleet) Read(ctx context.Context, cluster provision.Cluster) (provision.Fleet, error) {
+func (f *SnapshotReader) Read(ctx context.Context, cluster provision.Cluster) (provision.ClusterSnapshot, error) {
 	now := time.Now()
 	out, at, err := f.read(ctx, now)
 	if err != nil {
-		return provision.Fleet{}, err
+		return provision.ClusterSnapshot{}, err
 	}
 	if f.Observed != nil {
 		f.Observed(at)
@@ -57,7 +57,7 @@ func (f *Fleet) Read(ctx context.Context, cluster provision.Cluster) (provision.
 }
 
 // read returns the fleet, and when it was read.
-func (f *Fleet) read(ctx context.Context, now time.Time) (provision.Fleet, time.Time, error) {
+func (f *SnapshotReader) read(ctx context.Context, now time.Time) (provision.ClusterSnapshot, time.Time, error) {
 	if f.MaxAge > 0 {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -67,7 +67,7 @@ func (f *Fleet) read(ctx context.Context, now time.Time) (provision.Fleet, time.
 	}
 	out, err := list(ctx, f.Reader)
 	if err != nil {
-		return provision.Fleet{}, now, err
+		return provision.ClusterSnapshot{}, now, err
 	}
 	if f.Sync != "" {
 		out = managedFleet(out, f.Sync)
@@ -81,7 +81,7 @@ func (f *Fleet) read(ctx context.Context, now time.Time) (provision.Fleet, time.
 // list reads what there is. The certificate authority of the nodes stays unknown: that of
 // the reader's kubeconfig may be written otherwise than the engine's, and every node would
 // seem to drift.
-func list(ctx context.Context, from client.Reader) (provision.Fleet, error) {
+func list(ctx context.Context, from client.Reader) (provision.ClusterSnapshot, error) {
 	var (
 		pools    karpv1.NodePoolList
 		classes  awsv1.EC2NodeClassList
@@ -99,7 +99,7 @@ func list(ctx context.Context, from client.Reader) (provision.Fleet, error) {
 			errs = append(errs, fmt.Errorf("reading what runs in the cluster: %w", err))
 		}
 	}
-	return provision.Fleet{
+	return provision.ClusterSnapshot{
 		NodePools: pointers(pools.Items), NodeClasses: pointers(classes.Items), Overlays: pointers(overlays.Items), NodeClaims: pointers(claims.Items),
 		Nodes: pointers(nodes.Items), Pods: pointers(pods.Items), Budgets: pointers(budgets.Items), DaemonSets: pointers(sets.Items),
 		RuntimeClasses: pointers(runtimes.Items),
@@ -117,7 +117,7 @@ func pointers[T any](items []T) []*T {
 // changed is the fleet with the changes made. A live object keeps its status, which holds
 // what AWS resolved. What cannot be read stays as it is live, as the API server will refuse
 // it, and is returned as a sentence.
-func changed(reader *simulate.Reader, from provision.Fleet, changes []plan.Change) (to provision.Fleet, unread []provision.Unknown) {
+func changed(reader *simulate.Reader, from provision.ClusterSnapshot, changes []plan.Change) (to provision.ClusterSnapshot, unread []provision.Unknown) {
 	to = from
 	to.NodePools, to.NodeClasses, to.Overlays = slices.Clone(from.NodePools), slices.Clone(from.NodeClasses), slices.Clone(from.Overlays)
 	for _, c := range changes {
@@ -125,7 +125,7 @@ func changed(reader *simulate.Reader, from provision.Fleet, changes []plan.Chang
 			remove(&to, c.Key.Kind, c.Key.Name)
 			continue
 		}
-		if err := reader.Add(&provision.Fleet{}, c.After.Object); err != nil {
+		if err := reader.Add(&provision.ClusterSnapshot{}, c.After.Object); err != nil {
 			unread = append(unread, unreadable(c.Key, err))
 			continue
 		}
@@ -151,10 +151,10 @@ func changed(reader *simulate.Reader, from provision.Fleet, changes []plan.Chang
 
 // addExpanded makes those changes to DaemonSets and RuntimeClasses that the revisions alone
 // do not contain: deletions, and objects that declared ones expand to.
-func addExpanded(reader *simulate.Reader, fleet *provision.Fleet, c Change) (unread []provision.Unknown) {
+func addExpanded(reader *simulate.Reader, fleet *provision.ClusterSnapshot, c Change) (unread []provision.Unknown) {
 	var expanded []state.Item
 	for _, change := range c.Changes {
-		if change.Standing() || !onNodes(change.Key) {
+		if change.ReadOnly() || !onNodes(change.Key) {
 			continue
 		}
 		if change.After == nil {
@@ -172,7 +172,7 @@ func onNodes(k state.Key) bool {
 }
 
 // removeFromNodes removes a DaemonSet or RuntimeClass that is deleted.
-func removeFromNodes(fleet *provision.Fleet, k state.Key) {
+func removeFromNodes(fleet *provision.ClusterSnapshot, k state.Key) {
 	if k.Kind == "RuntimeClass" {
 		fleet.RuntimeClasses = slices.DeleteFunc(slices.Clone(fleet.RuntimeClasses), func(o *nodev1.RuntimeClass) bool { return o.Name == k.Name })
 		return
@@ -182,7 +182,7 @@ func removeFromNodes(fleet *provision.Fleet, k state.Key) {
 	})
 }
 
-func remove(fleet *provision.Fleet, kind, name string) {
+func remove(fleet *provision.ClusterSnapshot, kind, name string) {
 	switch kind {
 	case "NodePool":
 		fleet.NodePools = slices.DeleteFunc(fleet.NodePools, func(o *karpv1.NodePool) bool { return o.Name == name })

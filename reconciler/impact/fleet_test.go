@@ -49,7 +49,7 @@ func TestWhatRunsOnEveryNodeAfterAStep(t *testing.T) {
 	stays, small, big := agentItem(t, "stays", "", "1"), agentItem(t, "agent", "", "1"), agentItem(t, "agent", "", "2")
 	gone, bigger := agentItem(t, "agent", "default", "1"), agentItem(t, "agent", "default", "2")
 	compared := agentItem(t, "stays", "default", "1")
-	compared.CompareOnly = "nothing is deleted (prune: false)"
+	compared.ReadOnly = "nothing is deleted (prune: false)"
 	class := state.Item{Key: state.Key{Target: "cluster", Group: "node.k8s.io", Kind: "RuntimeClass", Name: "sandboxed"}}
 	tests := map[string]struct {
 		c    Change
@@ -81,7 +81,7 @@ func TestWhatRunsOnEveryNodeAfterAStep(t *testing.T) {
 			objects := append(impacttest.Live(t), agent("agent", "1"), agent("stays", "1"), &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "sandboxed"}, Handler: "x"})
 			reader := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build()
 			var got []string
-			_, err := live(reader, func(_ context.Context, _ v1alpha1.ClusterSpec, before, after provision.Fleet) (provision.Forecast, error) {
+			_, err := live(reader, func(_ context.Context, _ v1alpha1.ClusterSpec, before, after provision.ClusterSnapshot) (provision.Forecast, error) {
 				last := map[string]string{} // The last of a name counts.
 				for _, set := range after.DaemonSets {
 					last[set.Name] = set.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().String()
@@ -114,7 +114,7 @@ func TestTheFleetIsReadAnewAfterItsMaxAge(t *testing.T) {
 		want   int
 	}{{0, 3}, {time.Nanosecond, 3}, {time.Hour, 1}} {
 		pods, observed := 0, time.Time{}
-		f := &Fleet{MaxAge: tt.maxAge, Observed: func(at time.Time) { observed = at }}
+		f := &SnapshotReader{MaxAge: tt.maxAge, Observed: func(at time.Time) { observed = at }}
 		f.Reader = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(impacttest.Live(t)...).WithInterceptorFuncs(interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 				if _, ok := list.(*corev1.PodList); ok {
@@ -155,8 +155,8 @@ func TestAForecastForStrangersIsTheSameWhateverPoolsOthersHave(t *testing.T) {
 		&karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "secret", Labels: map[string]string{v1alpha1.SyncLabel: "other"}}},
 		&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "secret"}}, claim, node, pod,
 	}
-	fleet := func(of string, objects ...client.Object) provision.Fleet {
-		live := &Fleet{Reader: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), Sync: of}
+	fleet := func(of string, objects ...client.Object) provision.ClusterSnapshot {
+		live := &SnapshotReader{Reader: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), Sync: of}
 		out, err := live.Read(t.Context(), provision.Cluster{})
 		if err != nil {
 			t.Fatal(err)

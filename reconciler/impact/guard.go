@@ -71,7 +71,7 @@ func Consequences(forecast *provision.Forecast, err error) plan.Consequences {
 	for _, pool := range forecast.Removed {
 		out.Removed += len(pool.Nodes)
 	}
-	// Of what the forecast does not know, only this makes it more nodes.
+	// Of what is unknown to the forecast, only this makes it more nodes.
 	var more []string
 	for _, u := range forecast.Unknown {
 		if u.Drift {
@@ -96,7 +96,7 @@ func Reviewed(p plan.Plan, f *provision.Forecast) v1alpha1.ReviewedConsequences 
 		}
 	}
 	for _, c := range p.Changes {
-		if !c.Provisions() || c.Standing() {
+		if !c.Provisions() || c.ReadOnly() {
 			continue
 		}
 		out.Changes = append(out.Changes, c.Fingerprint())

@@ -138,7 +138,7 @@ func TestTheLookAheadBeforeAnApplyIsBounded(t *testing.T) {
 	sync := &v1alpha1.Sync{}
 	sync.Spec.Guard.MaxNodesReplaced = new(int32(5))
 	reader := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build()
-	stuck := func(ctx context.Context, _ v1alpha1.ClusterSpec, _, _ provision.Fleet) (provision.Forecast, error) {
+	stuck := func(ctx context.Context, _ v1alpha1.ClusterSpec, _, _ provision.ClusterSnapshot) (provision.Forecast, error) {
 		if by, ok := ctx.Deadline(); !ok || time.Until(by) > waitTimeout+Timeout {
 			t.Errorf("it may take until %s", by)
 		}

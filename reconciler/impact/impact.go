@@ -32,12 +32,12 @@ type Change struct {
 // Pools are the changes of NodePools, EC2NodeClasses and NodeOverlays. Those that only a
 // person may make are left out; those that wait for a confirmation are not.
 func (c Change) Pools() []plan.Change {
-	return slices.DeleteFunc(slices.Clone(c.Changes), func(c plan.Change) bool { return c.Standing() || !c.Provisions() })
+	return slices.DeleteFunc(slices.Clone(c.Changes), func(c plan.Change) bool { return c.ReadOnly() || !c.Provisions() })
 }
 
 // any reports whether there is anything to forecast: pools change, or workloads.
 func (c Change) any() bool {
-	return slices.ContainsFunc(c.Changes, func(c plan.Change) bool { return !c.Standing() && (c.Provisions() || isWorkload(c.Key)) })
+	return slices.ContainsFunc(c.Changes, func(c plan.Change) bool { return !c.ReadOnly() && (c.Provisions() || isWorkload(c.Key)) })
 }
 
 // isWorkload reports whether pods are made for objects of the kind.
@@ -60,7 +60,7 @@ type ForecastFunc func(ctx context.Context, c Change) (*provision.Forecast, erro
 
 // Simulate compares two fleets of a cluster under the engine: simulate.Compare, in a
 // process of its own.
-type Simulate func(ctx context.Context, cluster v1alpha1.ClusterSpec, before, after provision.Fleet) (provision.Forecast, error)
+type Simulate func(ctx context.Context, cluster v1alpha1.ClusterSpec, before, after provision.ClusterSnapshot) (provision.Forecast, error)
 
 // LiveCluster is the Cluster object that the engine follows; nil without one.
 type LiveCluster func(ctx context.Context) (*v1alpha1.Cluster, error)
@@ -79,7 +79,7 @@ func OrUnknown(forecast *provision.Forecast, err error) *provision.Forecast {
 }
 
 // Live forecasts what changes do to the live cluster.
-func Live(cluster LiveCluster, fleet *Fleet, run Simulate) ForecastFunc {
+func Live(cluster LiveCluster, fleet *SnapshotReader, run Simulate) ForecastFunc {
 	return func(ctx context.Context, c Change) (*provision.Forecast, error) {
 		if !c.any() {
 			return nil, nil
@@ -93,7 +93,7 @@ func Live(cluster LiveCluster, fleet *Fleet, run Simulate) ForecastFunc {
 }
 
 // forecastLive reads the live cluster and compares it with what the changes make of it.
-func forecastLive(ctx context.Context, cluster v1alpha1.ClusterSpec, fleet *Fleet, run Simulate, c Change) (*provision.Forecast, error) {
+func forecastLive(ctx context.Context, cluster v1alpha1.ClusterSpec, fleet *SnapshotReader, run Simulate, c Change) (*provision.Forecast, error) {
 	before, err := fleet.Read(ctx, ClusterOf(cluster))
 	if err != nil {
 		return nil, err
@@ -116,17 +116,18 @@ func forecastLive(ctx context.Context, cluster v1alpha1.ClusterSpec, fleet *Flee
 }
 
 // Declared forecasts from two revisions alone, without a cluster: for pools, and for the
-// pods that are declared. want expands what they declare, as targets.Target's Want does.
-func Declared(want func(context.Context, state.Set) (state.Set, error), run Simulate) ForecastFunc {
+// pods that are declared. expand turns what they declare into the desired objects, as
+// [targets.Target] does.
+func Declared(expand func(context.Context, state.Set) (state.Set, error), run Simulate) ForecastFunc {
 	return func(ctx context.Context, c Change) (*provision.Forecast, error) {
 		if !c.any() {
 			return nil, nil
 		}
-		return forecastDeclared(ctx, want, run, c)
+		return forecastDeclared(ctx, expand, run, c)
 	}
 }
 
-func forecastDeclared(ctx context.Context, want func(context.Context, state.Set) (state.Set, error), run Simulate, c Change) (*provision.Forecast, error) {
+func forecastDeclared(ctx context.Context, expand func(context.Context, state.Set) (state.Set, error), run Simulate, c Change) (*provision.Forecast, error) {
 	cluster, known := declaredCluster(c)
 	if !known {
 		return nil, nil
@@ -135,14 +136,14 @@ func forecastDeclared(ctx context.Context, want func(context.Context, state.Set)
 	if err != nil {
 		return nil, err
 	}
-	var fleets [2]provision.Fleet
+	var fleets [2]provision.ClusterSnapshot
 	var unread []provision.Unknown // of what is declared after the change
 	for i, declared := range []state.Set{c.Before, c.After} {
-		wanted, err := want(ctx, declared)
+		wanted, err := expand(ctx, declared)
 		if err != nil {
 			return nil, err
 		}
-		fleets[i] = provision.Fleet{Cluster: ClusterOf(cluster), Now: time.Now()}
+		fleets[i] = provision.ClusterSnapshot{Cluster: ClusterOf(cluster), Now: time.Now()}
 		unread = populate(reader, &fleets[i], wanted)
 	}
 	out, err := run(ctx, cluster, fleets[0], fleets[1])
@@ -172,7 +173,7 @@ func declaredCluster(c Change) (v1alpha1.ClusterSpec, bool) {
 	return v1alpha1.ClusterSpec{}, false
 }
 
-// makesPods reports whether pods are made for an item, or it changes what every pod asks for.
+// makesPods reports whether pods are made for an item, or it changes what every pod requests.
 func makesPods(item state.Item) bool { return isWorkload(item.Key) || item.Key.Kind == "RuntimeClass" }
 
 // only are the items of a set that are wanted.
@@ -188,7 +189,7 @@ func unreadable(k state.Key, err error) provision.Unknown {
 
 // populate adds what is declared to a fleet. Objects that cannot be read are left out, and
 // returned as sentences.
-func populate(reader *simulate.Reader, fleet *provision.Fleet, declared state.Set) (unread []provision.Unknown) {
+func populate(reader *simulate.Reader, fleet *provision.ClusterSnapshot, declared state.Set) (unread []provision.Unknown) {
 	fleet.DaemonSets, fleet.RuntimeClasses = slices.Clone(fleet.DaemonSets), slices.Clone(fleet.RuntimeClasses)
 	for _, item := range declared.Items() {
 		if err := reader.Add(fleet, item.Object); err != nil {

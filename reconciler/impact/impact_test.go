@@ -48,7 +48,7 @@ func content(t *testing.T, o runtime.Object) map[string]any {
 }
 
 // simulateHere runs in this process; a test's binary cannot be the child.
-func simulateHere(ctx context.Context, cluster v1alpha1.ClusterSpec, before, after provision.Fleet) (provision.Forecast, error) {
+func simulateHere(ctx context.Context, cluster v1alpha1.ClusterSpec, before, after provision.ClusterSnapshot) (provision.Forecast, error) {
 	types, err := catalog.Load()
 	if err != nil {
 		return provision.Forecast{}, err
@@ -66,7 +66,7 @@ func live(reader client.Reader, run Simulate) ForecastFunc {
 			return nil, err
 		}
 		return &list.Items[0], nil
-	}, &Fleet{Reader: reader}, run)
+	}, &SnapshotReader{Reader: reader}, run)
 }
 
 func forecastOf(t *testing.T, objects []client.Object, changes ...plan.Change) *provision.Forecast {

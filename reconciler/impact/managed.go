@@ -15,7 +15,7 @@ import (
 // applied, the nodes of those and the pods on them: a forecast in a pull request must
 // not depend on whether a pool of some name exists. Nodes of no pool have room for pods,
 // whoever made them.
-func managedFleet(all provision.Fleet, sync string) provision.Fleet {
+func managedFleet(all provision.ClusterSnapshot, sync string) provision.ClusterSnapshot {
 	out := all
 	out.NodePools, out.NodeClasses, out.Overlays = applied(all.NodePools, sync), applied(all.NodeClasses, sync), applied(all.Overlays, sync)
 	pools := map[string]bool{"": true}

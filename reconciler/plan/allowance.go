@@ -19,16 +19,16 @@ func deletes(t hold.Token) bool { return t.Purpose == deletions || t.Purpose == 
 // begun reports whether the deletion was allowed before, with all that goes with it now.
 func (c Change) begun() bool { return c.Action == Delete && c.Before.Allowed.Covers(c.Before.Cost()) }
 
-// fresh reports whether c is a deletion that no person has confirmed yet. One that
-// was must not ask again because the process died in the middle and what is left
+// fresh reports whether c is a deletion that no person has confirmed yet. One that was
+// must not need another token because the process died in the middle and what is left
 // hashes differently, but for what has come to go with it since. One that is only
 // reported needs no leave.
 func fresh(c Change) bool {
-	return c.Action == Delete && !c.Standing() && !(c.begun() && c.Before.Allowed.Confirmed())
+	return c.Action == Delete && !c.ReadOnly() && !(c.begun() && c.Before.Allowed.Confirmed())
 }
 
-// Allowance is what is remembered of a deletion that is about to be sent, and by which
-// it is measured when it is: what was allowed before where that covers it, what a person
+// Allowance is what is recorded of a deletion that is about to be sent, and by which it
+// is measured when it is: what was allowed before where that covers it, what a person
 // confirmed, or else what goes with it now. Small steps must not add up to more than
 // anybody allowed.
 func (c Change) Allowance() *loss.Allowance {
@@ -40,7 +40,7 @@ func (c Change) Allowance() *loss.Allowance {
 	}
 	out := &loss.Allowance{Losses: c.Confirmed}
 	if i := slices.IndexFunc(c.Tokens, deletes); i >= 0 {
-		out.Digest, out.Quoted = c.Tokens[i].Digest, c.Tokens[i].Losses
+		out.Digest, out.Number, out.Quoted = c.Tokens[i].Digest, c.Tokens[i].Number, c.Tokens[i].Losses
 	}
 	return out
 }
@@ -53,7 +53,7 @@ func withdraw(p Plan, confirmation string) (Plan, map[state.Key]bool) {
 	p.Changes = slices.Clone(p.Changes)
 	withdrawn := map[state.Key]bool{}
 	for i, c := range p.Changes {
-		if c.Action != Delete || c.Standing() || !c.Before.Allowed.Confirmed() {
+		if c.Action != Delete || c.ReadOnly() || !c.Before.Allowed.Confirmed() {
 			continue
 		}
 		token, quoted := allowedBy(*c.Before.Allowed, confirmation, p.Scope)
@@ -72,7 +72,7 @@ func withdraw(p Plan, confirmation string) (Plan, map[state.Key]bool) {
 // allowedBy returns the token by which a person allowed a deletion, and whether the confirmation
 // quotes it. What ends the engine may have ended it since, so the purpose is either.
 func allowedBy(a loss.Allowance, confirmation string, in confirm.Scope) (hold.Token, bool) {
-	token := hold.Token{Digest: a.Digest, Losses: a.Quoted}
+	token := hold.Token{Digest: a.Digest, Number: a.Number, Losses: a.Quoted}
 	for _, token.Purpose = range []string{deletions, confirm.Engine} {
 		if _, quoted := token.QuotedBy(confirmation, in); quoted {
 			return token, true
@@ -90,7 +90,7 @@ func (p Plan) Withdrawn(observed state.Set) []state.Key {
 		pending[u.Key] = true
 	}
 	for _, c := range p.Changes {
-		pending[c.Key] = pending[c.Key] || c.Action == Delete && !c.Standing()
+		pending[c.Key] = pending[c.Key] || c.Action == Delete && !c.ReadOnly()
 	}
 	var out []state.Key
 	for _, item := range observed.Items() {

@@ -126,10 +126,10 @@ func TestWhatIsRememberedOfADeletionIsWhatWasAllowed(t *testing.T) {
 		want *loss.Allowance
 	}{
 		{"nothing asked: nothing goes with it", costing("x", 0, nil), false, &loss.Allowance{}},
-		{"a person was asked", costing("x", 3, nil), true, &loss.Allowance{Losses: three.Losses, Quoted: three.Losses}},
+		{"a person was asked", costing("x", 3, nil), true, &loss.Allowance{Losses: three.Losses, Number: 1, Quoted: three.Losses}},
 		{"fewer are left: the first token counts", costing("x", 1, three), false, three},
 		{"a few more than a person was told add up to no more", costing("x", 58, many), false, many},
-		{"many more, which a person was told", costing("x", 90, many), true, &loss.Allowance{Losses: loss.Counts{"Node": 108}, Quoted: loss.Counts{"Node": 90}}},
+		{"many more, which a person was told", costing("x", 90, many), true, &loss.Allowance{Losses: loss.Counts{"Node": 108}, Number: 1, Quoted: loss.Counts{"Node": 90}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			kept := things("kept", 3)
@@ -161,7 +161,7 @@ func TestATokenAllowsWhatItSays(t *testing.T) {
 	asked := compute(50, "")
 	token := deletionsOf(asked)
 	p := compute(58, token)
-	want := &loss.Allowance{Losses: loss.Counts{"Node": 60}, Digest: asked.Changes[0].Hold.Tokens()[0].Digest, Quoted: loss.Counts{"Node": 58}}
+	want := &loss.Allowance{Losses: loss.Counts{"Node": 60}, Digest: asked.Changes[0].Hold.Tokens()[0].Digest, Number: 1, Quoted: loss.Counts{"Node": 58}}
 	if d := cmp.Diff(want, p.Changes[0].Allowance()); d != "" || heldCount(p) > 0 {
 		t.Errorf("held %v, remembered (-want +got):\n%s", holds(p), d)
 	}
@@ -259,7 +259,7 @@ func TestAPartIsNotTakenAwayWhileTheDeletionOfWhatItUsesWaits(t *testing.T) {
 		{name: "another takes its place", was: queued("a"), is: queued("b"), seen: queue},
 		{name: "its deletion waits for nobody", was: queued("a"), is: queued(""), seen: ordinary},
 		{name: "nothing of it is deleted", was: queued("a"), is: queued(""), seen: queue, policies: []plan.Policy{plan.NoPrune()}},
-		{name: "it is only compared", was: queued("a"), is: queued(""), seen: queue, policies: []plan.Policy{plan.ReportTarget("aws")}},
+		{name: "it is read-only", was: queued("a"), is: queued(""), seen: queue, policies: []plan.Policy{plan.ReportTarget("aws")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			compute := func(token string) (plan.Change, plan.Plan) {
@@ -388,12 +388,12 @@ func TestADeletionWhoseConfirmationIsTakenBackIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// What could not be compared may still be there to be deleted, and what is only compared is not deleted.
+// What could not be compared may still be there to be deleted, and what is read-only is not deleted.
 func TestWhatIsNoLongerDeletedIsWithdrawn(t *testing.T) {
 	allowed := costing("x", 3, &loss.Allowance{Losses: loss.Counts{"Node": 3}, Digest: earlier, Quoted: loss.Counts{"Node": 3}})
 	unknown, compared := allowed, allowed
 	unknown.Unknown = "the list was denied"
-	compared.CompareOnly = "it is not to be pruned"
+	compared.ReadOnly = "it is not to be pruned"
 	kept := things("kept", 5)
 	for _, tt := range []struct {
 		name   string
@@ -406,7 +406,7 @@ func TestWhatIsNoLongerDeletedIsWithdrawn(t *testing.T) {
 		{"nothing is pruned", allowed, plan.NoPrune(), 1},
 		{"it is unknown", unknown, plan.Guard(50, quoting()+"+3Node"), 0},
 		{"it is unknown and nothing is pruned", unknown, plan.NoPrune(), 0},
-		{"it is only compared", compared, plan.Guard(50, quoting()+"+3Node"), 1},
+		{"it is read-only", compared, plan.Guard(50, quoting()+"+3Node"), 1},
 	} {
 		observed := state.NewSet(append(slices.Clone(kept), tt.item)...)
 		p := plan.Compute(state.NewSet(kept...), observed, tt.policy)
@@ -414,8 +414,8 @@ func TestWhatIsNoLongerDeletedIsWithdrawn(t *testing.T) {
 			t.Errorf("%s: withdrawn %v", tt.name, got)
 		}
 		for _, c := range p.Changes {
-			if c.Standing() && len(c.Tokens) > 0 {
-				t.Errorf("%s: %s, which is only compared, has a token", tt.name, c.Key)
+			if c.ReadOnly() && len(c.Tokens) > 0 {
+				t.Errorf("%s: %s, which is read-only, has a token", tt.name, c.Key)
 			}
 		}
 	}

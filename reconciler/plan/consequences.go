@@ -18,15 +18,15 @@ type Consequences struct {
 	Merged bool
 	// Changes are the Change.Fingerprints of what the reviewed pull request changes.
 	Changes []string
-	// Pools is how many nodes are replaced, or go, of each pool. A review names every
-	// pool that it told of, with 0 where none is lost; of others it says nothing.
+	// Pools is how many nodes are replaced, or go, of each pool. A review names every pool
+	// that it reported, with 0 where none is lost; of others it has nothing.
 	Pools map[string]int
 	// Replaced is how many nodes a Plan replaces, Removed how many go with their pools.
 	Replaced, Removed int
 	// Unknown is why nothing is known; empty where the numbers hold.
 	Unknown string
-	// Uncertain is why it may be more nodes than that, as where AWS alone can tell which
-	// images a class finds. Who reviews is shown the same.
+	// Uncertain is why it may be more nodes than that, as where only AWS has which images
+	// a class finds. Who reviews is shown the same.
 	Uncertain string
 }
 
@@ -65,8 +65,8 @@ func fingerprint(key state.Key, after *state.Item) string {
 const deleted = "@deleted"
 
 // rolls reports whether the change is one that a revision makes of what nodes come
-// from. Putting back what a hand changed is nobody's decision to ask for.
-func (c Change) rolls() bool { return c.Provisions() && !c.Drift && !c.Standing() }
+// from. Putting back what a hand changed is nobody's decision to confirm.
+func (c Change) rolls() bool { return c.Provisions() && !c.Drift && !c.ReadOnly() }
 
 // Guarded lists the changes that GuardNodes would hold, in the order of work: those
 // that a revision makes of pools, classes and overlays. A pool or class that comes
@@ -86,18 +86,18 @@ func (p Plan) Guarded() []Change {
 // GuardNodes holds what Guarded lists
 //
 //   - when it would replace or take away more nodes than limit, unless that is nil;
-//   - when of the pools that reviews name it would be more nodes than they told of, by
+//   - when of the pools that reviews name it would be more nodes than they reported, by
 //     more than two and more than a fifth. A pull request counts that is merged and not applied
-//     yet, or of which the revision has all, so that its merge was not noticed yet. The
+//     yet, or of which the revision has all, so that its merge was not detected yet. The
 //     nodes of a pool are the same whoever reports of them: its largest number counts.
 //     Those of pools that no review names are only subject to limit;
-//   - when nothing can be known, and either might be so,
+//   - when nothing can be computed, and either might be so,
 //
 // until confirmation quotes their token. It stands for the
-// changes, however many nodes there are of them. foretell is asked at most once, with
+// changes, however many nodes there are of them. forecast is called at most once, with
 // all that a revision changes of what nodes are made from, and not at all where its
-// answer would make no difference.
-func (p Plan) GuardNodes(limit *int, reviewed []Consequences, confirmation string, foretell func([]Change) Consequences) Plan {
+// result would make no difference.
+func (p Plan) GuardNodes(limit *int, reviewed []Consequences, confirmation string, forecast func([]Change) Consequences) Plan {
 	guarded := p.Guarded()
 	reviewed = p.concerning(reviewed)
 	if len(guarded) == 0 || limit == nil && len(reviewed) == 0 {
@@ -107,7 +107,7 @@ func (p Plan) GuardNodes(limit *int, reviewed []Consequences, confirmation strin
 	_, quoted := token.QuotedBy(confirmation, p.Scope)
 	var reasons hold.Reasons
 	if !quoted {
-		reasons = tooMany(limit, reviewed, foretell(slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !c.rolls() })))
+		reasons = tooMany(limit, reviewed, forecast(slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !c.rolls() })))
 	}
 	p.Changes = slices.Clone(p.Changes)
 	for i, c := range p.Changes {
@@ -157,8 +157,8 @@ func tooMany(limit *int, reviewed []Consequences, now Consequences) hold.Reasons
 	return out
 }
 
-// grown is of how many nodes the reviews told, where it is many more of their pools by
-// now, or nobody can tell; nil otherwise.
+// grown is of how many nodes the reviews reported, where it is many more of their pools
+// by now, or cannot be computed; nil otherwise.
 func (c Consequences) grown(reviewed []Consequences) *hold.Reviews {
 	pools, out := map[string]int{}, hold.Reviews{}
 	for _, r := range reviewed {

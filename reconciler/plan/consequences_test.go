@@ -343,7 +343,7 @@ func TestAPoolThatGoesAsksForBothTokens(t *testing.T) {
 func TestAPoolThatGoesIsGuardedThoughNoTokenLetsItGoYet(t *testing.T) {
 	limit := 0
 	p := rolling(before, []string{"NodePool/cpu=1", "EC2NodeClass/gpu=1", "ConfigMap/a=1"}, func(p plan.Plan) plan.Plan {
-		p.Changes[0].Hold = hold.Reasons{{Rule: hold.OnlyCompared, Facts: hold.Facts{Detail: "deleting it: 3 nodes"}}}
+		p.Changes[0].Hold = hold.Reasons{{Rule: hold.ReadOnly, Facts: hold.Facts{Detail: "deleting it: 3 nodes"}}}
 		return p
 	}).GuardNodes(&limit, nil, "", func([]plan.Change) plan.Consequences { return plan.Consequences{Removed: 3} })
 	if got := token(t, p); !strings.HasPrefix(got, "nodes-1-") || holds(p)[0] != "deleting it: 3 nodes; would take away 3 nodes with their pools; guard.maxNodesReplaced is 0" {

@@ -15,8 +15,8 @@ import (
 // FieldChange is one field's difference.
 type FieldChange struct {
 	// Path is written as kubectl explain and people do:
-	// spec.template.spec.containers[name=gpu].image. Keys that are not plain
-	// words are quoted: metadata.labels["app.kubernetes.io/name"].
+	// spec.template.spec.containers[name=gpu].image. Keys that are not plain identifiers
+	// are quoted: metadata.labels["app.kubernetes.io/name"].
 	Path string
 	// Before is nil where the field was absent; After is nil where it goes.
 	// Both are nil where the difference is one between null and absence.
@@ -30,6 +30,19 @@ func Diff(before, after map[string]any) []FieldChange {
 	var out []FieldChange
 	walk("", before, after, &out)
 	slices.SortFunc(out, func(a, b FieldChange) int { return strings.Compare(a.Path, b.Path) })
+	return out
+}
+
+// Diff is [Diff] of the change's objects, of which before and after may be other forms, and
+// the difference in whose the fields are, which is no part of an object's content: its
+// Before is an owner.Fields.
+func (c Change) Diff(before, after map[string]any) []FieldChange {
+	out := Diff(before, after)
+	if c.Before == nil || c.Before.Ownership == nil {
+		return out
+	}
+	out = append(out, FieldChange{Path: "metadata.managedFields", Before: *c.Before.Ownership})
+	slices.SortStableFunc(out, func(a, b FieldChange) int { return strings.Compare(a.Path, b.Path) })
 	return out
 }
 
@@ -66,8 +79,8 @@ func walkMaps(path string, before, after map[string]any, out *[]FieldChange) boo
 			walk(join(path, k), b, a, out)
 			continue
 		}
-		// One side lacks the key: name its leaves, so that a reader sees
-		// "labels.team" appear rather than a whole map replaced.
+		// One side lacks the key: name its leaves, so that "labels.team" is shown as added
+		// rather than a whole map replaced.
 		leaves(join(path, k), b, a, out)
 	}
 	return len(*out) > n
@@ -161,8 +174,8 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// quoteSegment quotes s unless it is a plain word: not empty, printable, and without
-// spaces, backslashes and the characters that mean something where it stands.
+// quoteSegment quotes s unless it is a plain identifier: not empty, printable, and
+// without spaces, backslashes and the characters that mean something where it stands.
 // So no two fields share a path, and no path hides where it leads.
 func quoteSegment(s, special string) string {
 	plain := s != "" && !strings.ContainsAny(s, special) && !strings.ContainsFunc(s, func(r rune) bool {

@@ -30,7 +30,7 @@ func noted(i state.Item, notes ...string) state.Item {
 }
 
 func compared(i state.Item) state.Item {
-	i.CompareOnly = byHand
+	i.ReadOnly = byHand
 	return i
 }
 
@@ -59,7 +59,7 @@ func TestComputeConcludesNothingFromWhatIsUnknown(t *testing.T) {
 			unknown: []plan.Unknown{{Key: a.Key, Origin: a.Origin, Reason: denied, Ours: true}}, managed: 1,
 		},
 		{
-			name: "what is only compared was never ours, whatever was recorded of it", wanted: []state.Item{compared(a)}, observed: []state.Item{stale},
+			name: "what is read-only was never ours, whatever was recorded of it", wanted: []state.Item{compared(a)}, observed: []state.Item{stale},
 			unknown: []plan.Unknown{{Key: a.Key, Origin: a.Origin, Reason: denied}},
 		},
 		{
@@ -141,8 +141,8 @@ func TestWhatIsOnlyComparedIsHeldBeforeAnyPolicyIsAsked(t *testing.T) {
 				t.Errorf("%d managed, want %d", p.Managed, tt.managed)
 			}
 			for _, c := range p.Changes {
-				if !c.Standing() || c.Hold.String() != byHand {
-					t.Errorf("%s: standing %v, hold %q", c.Key, c.Standing(), c.Hold)
+				if !c.ReadOnly() || c.Hold.String() != byHand {
+					t.Errorf("%s: standing %v, hold %q", c.Key, c.ReadOnly(), c.Hold)
 				}
 			}
 		})
@@ -164,13 +164,13 @@ func TestReportTargetLetsNothingBeWrittenInItsWorld(t *testing.T) {
 		t.Errorf("reasons (-want +got):\n%s", d)
 	}
 	for _, c := range p.Changes {
-		if c.Standing() != (c.Key.Target == "aws") {
-			t.Errorf("%s: standing %v", c.Key, c.Standing())
+		if c.ReadOnly() != (c.Key.Target == "aws") {
+			t.Errorf("%s: standing %v", c.Key, c.ReadOnly())
 		}
 	}
 	for _, i := range append(wanted.Items(), observed.Items()...) {
-		if i.CompareOnly != "" && i.CompareOnly != byHand {
-			t.Errorf("the policy changed its input: %s: %s", i.Key, i.CompareOnly)
+		if i.ReadOnly != "" && i.ReadOnly != byHand {
+			t.Errorf("the policy changed its input: %s: %s", i.Key, i.ReadOnly)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func TestAGuardIsDisturbedByNeitherUnknownNorComparedThings(t *testing.T) {
 		{name: "an unknown thing is not what stays", observed: append(in(5, lost), things("old", 3)...), reason: "would delete all 3 objects (guard.maxPrunePercent)", held: 3},
 		{name: "nor are they in the share", wanted: things("kept", 8), observed: slices.Concat(in(90, lost), things("kept", 8), things("old", 10)),
 			reason: "would delete 10 of 18 objects, more than 50% (guard.maxPrunePercent)", held: 10},
-		{name: "a thing that is only compared is not what stays", wanted: in(5, compared), observed: append(in(5, plain), things("old", 3)...), reason: "would delete all 3 objects (guard.maxPrunePercent)", held: 3},
+		{name: "a thing that is read-only is not what stays", wanted: in(5, compared), observed: append(in(5, plain), things("old", 3)...), reason: "would delete all 3 objects (guard.maxPrunePercent)", held: 3},
 		{name: "even where it differs", wanted: in(1, compared), observed: append(in(1, func(i state.Item) state.Item { i.Object = object{}; return i }), things("old", 3)...),
 			reason: "would delete all 3 objects (guard.maxPrunePercent)", held: 4},
 		{name: "deletions that are only reported trip nothing", wanted: things("kept", 1), observed: slices.Concat(in(90, plain), things("kept", 1), things("old", 3)),
@@ -222,8 +222,8 @@ func TestAGuardIsDisturbedByNeitherUnknownNorComparedThings(t *testing.T) {
 				t.Errorf("reasons %q, want %q", holds(p), want)
 			}
 			for _, c := range p.Changes {
-				if c.Action == plan.Delete && c.Standing() == (c.Hold.String() == want) {
-					t.Errorf("%s: standing %v, held by %q", c.Key, c.Standing(), c.Hold)
+				if c.Action == plan.Delete && c.ReadOnly() == (c.Hold.String() == want) {
+					t.Errorf("%s: standing %v, held by %q", c.Key, c.ReadOnly(), c.Hold)
 				}
 			}
 		})

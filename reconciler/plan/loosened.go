@@ -8,8 +8,8 @@ import (
 // HoldLoosened holds each update for which loosened names fields, those of a guard
 // that what is wanted makes weaker than what is live, until confirmation quotes the
 // reason's token. The token stands for the wanted content of the thing and
-// for the spec that is live: what is made stricter since asks for another.
-// Drift is held as well: what a person made stricter by hand stays until a person says
+// for the spec that is live: what is made stricter since requires another. Drift is
+// held as well: what a person made stricter by hand stays until a person decides
 // otherwise.
 func (p Plan) HoldLoosened(confirmation string, loosened func(Change) []string) Plan {
 	return p.holdUnless(confirmation, func(c Change) hold.Reasons {

@@ -83,7 +83,7 @@ func TestALookAtOneUpdateAsksForTheTokenOfAll(t *testing.T) {
 }
 
 // What ends the engine has a token of its own, which stays good once the deletions beside it are made,
-// with fewer losses, and with another content; and lets nothing else pass.
+// and with fewer losses; and lets nothing else pass.
 func TestWhatEndsTheEngineHasATokenOfItsOwn(t *testing.T) {
 	key := state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: "cluster"}
 	off := func(region string) state.Item {
@@ -91,7 +91,7 @@ func TestWhatEndsTheEngineHasATokenOfItsOwn(t *testing.T) {
 	}
 	on := func(uid string, claims int) state.Item {
 		return state.Item{Key: key, Object: map[string]any{"mode": "Embedded"}, Live: state.Identity{UID: uid}, Removal: loss.Removal{
-			Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": claims}, AfterNodes: true,
+			Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": claims}, AfterNodes: true, EndsEngine: true,
 		}}
 	}
 	pool, kept := costing("pool", 3, nil), things("kept", 5)
@@ -113,7 +113,7 @@ func TestWhatEndsTheEngineHasATokenOfItsOwn(t *testing.T) {
 		{"with fewer losses", engine, []state.Item{off("a")}, []state.Item{on("1", 1)}, 0},
 		{"with a fifth more", engine, []state.Item{off("a")}, []state.Item{on("1", 6)}, 0},
 		{"with yet more", engine, []state.Item{off("a")}, []state.Item{on("1", 7)}, 1},
-		{"with another content", engine, []state.Item{off("b")}, []state.Item{on("1", 5)}, 0},
+		{"with another content", engine, []state.Item{off("b")}, []state.Item{on("1", 5)}, 1},
 		{"of another incarnation", engine, []state.Item{off("a")}, []state.Item{on("2", 5)}, 1},
 		{"with the deletion of the Cluster", engine, nil, []state.Item{on("1", 5)}, 1},
 	} {

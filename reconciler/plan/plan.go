@@ -1,10 +1,10 @@
-// Package plan compares what is wanted with what was observed and says, as
-// plain data, what to change. Compute is a pure function: no context, clock,
-// client, logger or metric, so that a pull request's preview and a merge's
-// work come from the same code.
+// Package plan compares what is wanted with what was observed and returns, as plain
+// data, what to change. Compute is a pure function: no context, clock, client, logger
+// or metric, so that a pull request's preview and a merge's work come from the same
+// code.
 //
-// It refuses to know Kubernetes or AWS: targets hand it canonical Sets in
-// which equal means equal. Start reading at Compute.
+// It refuses to depend on Kubernetes or AWS: targets hand it canonical Sets in which
+// equal means equal. Start reading at Compute.
 package plan
 
 import (
@@ -27,8 +27,7 @@ const (
 	Delete Action = "delete"
 )
 
-// Change is one thing to do, with all that a reader or a target needs to know
-// of it.
+// Change is one thing to do, with all that a reader or a target needs of it.
 type Change struct {
 	Key    state.Key
 	Action Action
@@ -84,7 +83,7 @@ type Plan struct {
 	// counts nowhere: nothing of it could be otherwise, or is there to manage.
 	Unchanged int
 	// Managed counts the things that are ours today; of the unknown ones those
-	// that are known to have been (Unknown.Ours). What is only compared by its
+	// that are known to have been (Unknown.Ours). What is read-only by its
 	// own terms is not ours, unless it would be deleted.
 	Managed int
 	// Wanted are the Change.Fingerprints of all pools, classes and overlays that are
@@ -93,8 +92,7 @@ type Plan struct {
 	// Unknown lists the things of which nothing is known, sorted by key:
 	// they may differ or not.
 	Unknown []Unknown
-	// Notes are what targets want a reader to know beside the changes, sorted
-	// by key.
+	// Notes are what targets report beside the changes, sorted by key.
 	Notes []Note
 	// Scope is what the confirmation tokens of this plan are bound to. The first policy
 	// sets it.
@@ -115,7 +113,7 @@ type Unknown struct {
 	UsedBy loss.Part
 }
 
-// Note is a remark about one thing.
+// Note is a message about one thing.
 type Note struct {
 	Key state.Key
 	// Origin is where it is declared; zero for one that is not.
@@ -123,7 +121,7 @@ type Note struct {
 	// Warning is true for what will go wrong unless somebody acts, NotOurs where all that may
 	// be shown of a thing is that it exists, because the Sync did not make it.
 	Warning, NotOurs bool
-	// NotFound is true where the API has nothing of that name, see state.Findings.
+	// NotFound is true where the API has nothing of that name, see [state.Findings].
 	NotFound bool
 	Text     string
 	// Omitted is how many notes this one stands for, which are not listed. Default 0, for
@@ -134,7 +132,7 @@ type Note struct {
 // Compute lists the changes that turn observed into wanted. A thing that is
 // observed but not wanted is deleted: targets put only what is ours into
 // observed. What is unknown is neither changed nor counted as unchanged. What
-// is only compared (state.Terms.CompareOnly) is held before any policy is asked. The
+// is read-only (state.Terms.ReadOnly) is held before any policy runs. The
 // policies run in their order.
 func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 	var p Plan
@@ -168,21 +166,23 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 // compare holds a wanted thing against what was observed of it; a zero observed
 // Item is one that is not there.
 func (p *Plan) compare(w, o state.Item) {
-	// A thing that asks for nothing is only read, such as a quota.
-	looked := w.Object != nil && len(w.Object) == 0 && w.CompareOnly == ""
-	ours := w.CompareOnly == "" && o.CompareOnly == "" && !looked
+	// A thing that declares nothing is only read, such as a quota.
+	looked := w.Object != nil && len(w.Object) == 0 && w.ReadOnly == ""
+	ours := w.ReadOnly == "" && o.ReadOnly == "" && !looked
 	p.note(o, w.Origin, ours && o.Applied != "")
 	switch {
 	case o.Unknown != "":
 		return
 	case o.Object == nil:
-		// What a target never makes is missed, and that is all; it knows best
-		// who makes it.
-		w.CompareOnly = cmp.Or(o.CompareOnly, w.CompareOnly)
+		// What a target never makes is missing, and that is all; the target determines who
+		// makes it.
+		w.ReadOnly = cmp.Or(o.ReadOnly, w.ReadOnly)
 		p.Changes = append(p.Changes, Change{Key: w.Key, Action: Create, After: &w, Drift: drifted(o, w)})
 		return
-	case !state.Equal(w.Object, o.Object), o.Unreadable != "", o.DryRunError != "":
-		p.Changes = append(p.Changes, Change{Key: w.Key, Action: Update, Before: &o, After: &w, Fields: Diff(o.Object, w.Object), Drift: drifted(o, w)})
+	case !state.Equal(w.Object, o.Object), o.Unreadable != "", o.DryRunError != "", o.Ownership != nil:
+		c := Change{Key: w.Key, Action: Update, Before: &o, After: &w, Drift: drifted(o, w)}
+		c.Fields = c.Diff(o.Object, w.Object)
+		p.Changes = append(p.Changes, c)
 	case !looked:
 		p.Unchanged++
 	}
@@ -207,22 +207,22 @@ func (p *Plan) note(o state.Item, declared state.Origin, ours bool) {
 	}
 }
 
-// terms are why a thing is only ever compared, whatever the policies.
+// terms are why a thing is read-only, whatever the policies.
 func (c Change) terms() string {
-	if c.After != nil && c.After.CompareOnly != "" {
-		return c.After.CompareOnly
+	if c.After != nil && c.After.ReadOnly != "" {
+		return c.After.ReadOnly
 	}
 	if c.Before != nil {
-		return c.Before.CompareOnly
+		return c.Before.ReadOnly
 	}
 	return ""
 }
 
 func standing(c Change) hold.Reasons {
-	if !c.Standing() {
+	if !c.ReadOnly() {
 		return nil
 	}
-	return hold.Reasons{{Rule: hold.OnlyCompared, Facts: hold.Facts{Detail: c.terms()}}}
+	return hold.Reasons{{Rule: hold.ReadOnly, Facts: hold.Facts{Detail: c.terms()}}}
 }
 
 // drifted reports whether the wanted thing is what we last applied, so that
@@ -247,10 +247,10 @@ func order(a, b Change) int {
 	return a.Key.Compare(b.Key)
 }
 
-// Standing reports whether the thing is only ever compared, by its own terms or
+// ReadOnly reports whether the thing is read-only, by its own terms or
 // because nothing is written to its target (ReportTarget): the change is shown,
-// and is never made, asked for or waited for. Hold is who can change it.
-func (c Change) Standing() bool { return c.terms() != "" }
+// and is never made, confirmed or waited for. Hold is who can change it.
+func (c Change) ReadOnly() bool { return c.terms() != "" }
 
 // Count is how many changes have that action, held and standing ones included.
 func (p Plan) Count(a Action) int {
@@ -263,6 +263,6 @@ func (p Plan) Count(a Action) int {
 	return n
 }
 
-// Empty reports whether nothing differs. While something is unknown, nobody can
-// say so.
+// Empty reports whether nothing differs. While something is unknown, that cannot be
+// determined.
 func (p Plan) Empty() bool { return len(p.Changes) == 0 && len(p.Unknown) == 0 }

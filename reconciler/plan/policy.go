@@ -23,7 +23,7 @@ func NoPrune() Policy {
 }
 
 // OnlyDrift drops every change that does more than put back what somebody changed by hand of
-// a thing that is there. What is gone may have been deleted as a later revision wants it.
+// a thing that is there. What is gone may have been deleted as a later revision declares.
 func OnlyDrift() Policy {
 	return func(p Plan) Plan {
 		p.Changes = slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !c.Drift || c.Action == Create })
@@ -32,7 +32,7 @@ func OnlyDrift() Policy {
 }
 
 // ReportDrift holds every change that only puts back what somebody changed by
-// hand; what a new revision asks for goes on.
+// hand; what a new revision changes goes on.
 func ReportDrift() Policy {
 	return func(p Plan) Plan {
 		return holding(p, func(c Change) hold.Reasons {
@@ -44,20 +44,20 @@ func ReportDrift() Policy {
 	}
 }
 
-// ReportTarget turns everything in one target into what is only compared (see
-// Change.Standing): there nothing is ever written, neither for drift nor for a
-// new revision nor to delete.
+// ReportTarget turns everything in one target into what is read-only
+// ([Change.ReadOnly]): there nothing is ever written, neither for drift nor for a new
+// revision nor to delete.
 func ReportTarget(name string) Policy {
 	reason := fmt.Sprintf("nothing is written to %s (%s)", name, hold.DriftReported.Text())
 	return func(p Plan) Plan {
 		p.Changes = slices.Clone(p.Changes)
 		for i, c := range p.Changes {
-			if c.Key.Target == name && !c.Standing() {
+			if c.Key.Target == name && !c.ReadOnly() {
 				p.Changes[i] = comparedOnly(c, reason)
 			}
 		}
 		return holding(p, func(c Change) hold.Reasons {
-			if !c.Standing() {
+			if !c.ReadOnly() {
 				return nil
 			}
 			return hold.Reasons{{Rule: hold.DriftReported, Facts: hold.Facts{Detail: c.terms()}}}
@@ -71,31 +71,31 @@ func comparedOnly(c Change, reason string) Change {
 	for _, item := range []**state.Item{&c.Before, &c.After} {
 		if *item != nil {
 			held := **item
-			held.CompareOnly = reason
+			held.ReadOnly = reason
 			*item = &held
 		}
 	}
 	return c
 }
 
-// pruneFloor is the number of deletions up to which a percentage guard stays
-// silent: half of two things is no catastrophe, and a guard that cries at
-// every clean-up is soon confirmed unread.
+// pruneFloor is the number of deletions up to which a percentage guard holds nothing:
+// half of two things is no catastrophe, and a guard that cries at every clean-up is
+// soon confirmed unread.
 const pruneFloor = 10
 
 // Guard holds all deletions when together they are more than maxPercent of
 // what is managed and at least ten, or when they would delete everything, and
-// holds each one that others go with (see loss.Removal), and each update that loses as much (see
-// Change.Loses), in any case, until confirmation quotes their token, alone or among others separated by commas.
+// holds each one that others go with ([loss.Removal]), and each update that loses as much
+// ([Change.Loses]), in any case, until confirmation quotes their token, alone or among others
+// separated by commas.
 //
 // A deletion that was allowed before and not carried out goes on, as long as no
 // more goes with it than was allowed. It counts all the same, unless a person
-// confirmed it: what gathers unasked while something fails is asked for together. One
-// that a person confirmed goes on as long as confirmation quotes that token, and the
-// token is not used up; else it waits for a confirmation again, whatever goes with it.
-// Deletions that are only reported count for nothing, and neither do things of
-// which nothing is known: that they are there proves no more than that they
-// are gone.
+// confirmed it: what gathers unconfirmed while something fails is confirmed together.
+// One that a person confirmed goes on as long as confirmation quotes that token, and
+// the token is not used up; else it waits for a confirmation again, whatever goes with
+// it. Deletions that are only reported count for nothing, and neither do things of
+// which nothing is known: that they are there proves no more than that they are gone.
 func Guard(maxPercent int, confirmation string) Policy {
 	return func(p Plan) Plan {
 		p, withdrawn := withdraw(p, confirmation)
@@ -120,10 +120,10 @@ func tooManyDeletions(p Plan, maxPercent int) *hold.Deletions {
 	}
 	for _, c := range p.Changes {
 		switch {
-		case c.Action == Delete && c.Standing():
+		case c.Action == Delete && c.ReadOnly():
 			managed--
 		case c.Action == Delete && !fresh(c):
-			// A person was asked.
+			// A person confirmed.
 		case c.Action == Delete:
 			deletions++
 		}
@@ -135,8 +135,9 @@ func tooManyDeletions(p Plan, maxPercent int) *hold.Deletions {
 	return &hold.Deletions{Count: deletions, Managed: managed, MaxPercent: maxPercent}
 }
 
-// ConfirmLosses holds each deletion that others go with (see loss.Removal), and each update
-// that loses as much (see Change.Loses), until confirmation quotes their token, and lets the others go on.
+// ConfirmLosses holds each deletion that others go with ([loss.Removal]), and each update that
+// loses as much ([Change.Loses]), until confirmation quotes their token, and lets the others go
+// on.
 func ConfirmLosses(confirmation string) Policy {
 	return func(p Plan) Plan {
 		p, withdrawn := withdraw(p, confirmation)
@@ -168,10 +169,9 @@ func (c Change) Loses() bool {
 	return c.Action == Delete || c.Action == Update && !c.Drift && c.Before.Impact != ""
 }
 
-// ask holds the deletions for which why gives reasons, until confirmation quotes
-// their token, and with them the changes that take away what the held ones are used by. What ends
-// the engine has a token of its own: it comes after the deletions, and stays confirmed once
-// these are made.
+// ask holds the deletions for which why gives reasons, until confirmation quotes their token, and
+// with them the changes that take away what the held ones are used by. What ends the engine has a
+// token of its own: it comes after the deletions, and stays confirmed once these are made.
 func ask(p Plan, confirmation string, why func(Change) hold.Reasons) Plan {
 	for _, engine := range []bool{false, true} {
 		p = askTogether(p, confirmation, engine, why)
@@ -179,10 +179,10 @@ func ask(p Plan, confirmation string, why func(Change) hold.Reasons) Plan {
 	return holdUsed(p)
 }
 
-// askTogether asks for one token for all that ends the engine, or for all else.
+// askTogether requires one token for all that ends the engine, or for all else.
 func askTogether(p Plan, confirmation string, engine bool, why func(Change) hold.Reasons) Plan {
 	asked := func(c Change) bool {
-		return c.Loses() && c.endsEngine() == engine && !c.Standing() && !c.Held() && len(why(c)) > 0
+		return c.Loses() && c.endsEngine() == engine && !c.ReadOnly() && !c.Held() && len(why(c)) > 0
 	}
 	of := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !asked(c) })
 	token := tokenFor(of, engine)
@@ -200,6 +200,7 @@ func askTogether(p Plan, confirmation string, engine bool, why func(Change) hold
 		})
 	}
 	shares := loss.Divide(costs(of), token.Losses, then.Tolerant())
+	token.Number = p.Scope.Next(token.Purpose)
 	p.Changes = slices.Clone(p.Changes)
 	for i, c := range p.Changes {
 		if asked(c) {
@@ -209,28 +210,23 @@ func askTogether(p Plan, confirmation string, engine bool, why func(Change) hold
 	return p
 }
 
-// endsEngine reports whether the engine stops with the change.
-func (c Change) endsEngine() bool { return c.Before != nil && c.Before.Losses["Engine"] > 0 }
+// endsEngine reports whether the engine may stop with the change.
+func (c Change) endsEngine() bool { return c.Before != nil && c.Before.EndsEngine }
 
 // tokenFor is what a confirmation of the deletions quotes: a digest of them alone, and
 // what goes with them in numbers. So it stays good while everything else comes and
 // goes, deletions that nobody need allow among it; and it goes stale as soon as another
-// deletion is asked for, or more goes with these. Of what ends the engine it is a digest of the
-// things alone: what they are to be besides may change while the nodes of deleted pools are
-// awaited, and is not what is confirmed.
+// deletion waits, or more goes with these.
 func tokenFor(changes []Change, engine bool) *hold.Token {
 	var removals []loss.Removal
 	for _, c := range changes {
 		removals = append(removals, c.Before.Removal)
 	}
-	purpose, of := deletions, subjects(changes)
+	purpose := deletions
 	if engine {
 		purpose = confirm.Engine
-		for i := range of {
-			of[i].After = nil
-		}
 	}
-	return &hold.Token{Purpose: purpose, Digest: confirm.Digest(of), Losses: loss.Union(removals)}
+	return &hold.Token{Purpose: purpose, Digest: confirm.Digest(subjects(changes)), Losses: loss.Union(removals)}
 }
 
 // costs are what goes with each of the deletions.

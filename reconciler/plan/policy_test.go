@@ -200,7 +200,7 @@ func TestAHeldChangeNamesTheRulesThatHoldIt(t *testing.T) {
 		"too many":                       {rolling(pools(20), []string{stays}, plan.Guard(50, "")), []hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses}},
 		"everything":                     {rolling(pools(2)[:2], nil, plan.Guard(50, "")), []hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses}},
 		"drift that is reported":         {rolling([]string{"ConfigMap/a=2!"}, []string{stays}, plan.ReportDrift()), []hold.Rule{hold.DriftReported}},
-		"a world that is only compared":  {rolling([]string{"ConfigMap/a=2"}, []string{stays}, plan.ReportTarget("cluster")), []hold.Rule{hold.DriftReported}},
+		"a world that is read-only":      {rolling([]string{"ConfigMap/a=2"}, []string{stays}, plan.ReportTarget("cluster")), []hold.Rule{hold.DriftReported}},
 		"nodes":                          {rolling([]string{"NodePool/gpu=1"}, []string{"NodePool/gpu=2"}).GuardNodes(&limit, nil, "", lost), []hold.Rule{hold.MaxNodesReplaced}},
 		"a deletion that also has nodes": {impact.GuardNodes(&limit, nil, "", lost), []hold.Rule{hold.DeletionLosses, hold.MaxNodesReplaced}},
 		"more than were reviewed": {impact.GuardNodes(nil, []plan.Consequences{merged(reviewed(12, 0, []string{"NodePool/gpu=1"}, nil))}, "", lost),

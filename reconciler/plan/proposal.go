@@ -3,7 +3,7 @@ package plan
 // Proposal is what the step from one revision to another does, kept apart from what
 // the targets differ in already. Package proposal makes it.
 //
-// Nothing live is shown of a thing that is not in the applied inventory: a note says
+// Nothing live is shown of a thing that is not in the applied inventory: its note is
 // "exists, not ours". Where a Change of such a thing must have a Before all the same,
 // its Object is that of After, so that no field differs.
 //
@@ -11,12 +11,12 @@ package plan
 // what the apply will delete can be more than the Step, as the drift has deletions too, and
 // less, as some wait or are done.
 type Proposal struct {
-	// Step is what the step itself changes, both sides of each field as the two
-	// revisions say. Holds, losses and owners are those of the live targets after the
-	// step. Its Notes are those that only the targets after the step have, also of
-	// things that are only read, such as a quota that larger pools do not fit
-	// into; and what else there is to say of a change. What both have is in Drift's.
-	// Unchanged and Managed are those of the whole live plan.
+	// Step is what the step itself changes, both sides of each field as the two revisions
+	// declare them. Holds, losses and owners are those of the live targets after the step.
+	// Its Notes are those that only the targets after the step have, also of things that
+	// are only read, such as a quota that larger pools do not fit into; and what else
+	// there is to report of a change. What both have is in Drift's. Unchanged and Managed
+	// are those of the whole live plan.
 	Step Plan
 	// Drift is what separates the targets from the revision before the step, and would
 	// without it; empty where no target was read.

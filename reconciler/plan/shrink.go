@@ -3,7 +3,7 @@ package plan
 import "strconv"
 
 // shrinks reports whether a number in the map at a path is lower after a change than
-// before it. A number that is missing afterwards is not lower: nothing is said of
+// before it. A number that is missing afterwards is not lower: nothing is declared of
 // it any more.
 func shrinks(path []string, before, after map[string]any) bool {
 	was, is := mapAt(before, path), mapAt(after, path)

@@ -51,7 +51,7 @@ func (p Plan) Confirmation() string { return hold.Join(p.Tokens(), p.Scope) }
 
 // Tokens are those of Confirmation.
 func (p Plan) Tokens() []hold.Token {
-	if !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Hold.Asks() }) {
+	if !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Hold.NeedsConfirmation() }) {
 		return nil
 	}
 	var out []hold.Token

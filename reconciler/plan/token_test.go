@@ -66,7 +66,7 @@ func TestATokenForALooserGuardIsBoundToWhatIsLive(t *testing.T) {
 	}
 	held := compute(spec("a", 50), spec("a", 90), "")
 	token := hold.Join(held.Hold.Tokens(), confirm.Scope{})
-	if !held.Hold.Asks() || len(held.Tokens) > 0 {
+	if !held.Hold.NeedsConfirmation() || len(held.Tokens) > 0 {
 		t.Fatalf("it is not held: %+v", held)
 	}
 	for name, tt := range map[string]struct {
@@ -79,7 +79,7 @@ func TestATokenForALooserGuardIsBoundToWhatIsLive(t *testing.T) {
 		"it was made anew":                  {spec("b", 50), spec("b", 90), true},
 	} {
 		c := compute(tt.live, tt.wanted, token)
-		if c.Hold.Asks() != tt.held || (len(c.Tokens) > 0) == tt.held {
+		if c.Hold.NeedsConfirmation() != tt.held || (len(c.Tokens) > 0) == tt.held {
 			t.Errorf("%s: held %q, by tokens %v", name, c.Hold, c.Tokens)
 		}
 	}

@@ -19,7 +19,7 @@ func holdUsed(p Plan) Plan {
 	}
 	return holding(p, func(c Change) hold.Reasons {
 		for _, d := range p.Changes {
-			if d.Action == Delete && d.Held() && !d.Standing() && c.takes(d.Before.UsedBy) {
+			if d.Action == Delete && d.Held() && !d.ReadOnly() && c.takes(d.Before.UsedBy) {
 				return used(d.Before.UsedBy, d.Key, "")
 			}
 		}
@@ -40,7 +40,7 @@ func (c Change) KeepsUsed() bool { return c.Hold.By(hold.InUse) }
 // everything: a plan of some things does not have the deletion that waits.
 func (p Plan) KeepUsed(reasons map[state.Key]hold.Reasons) Plan {
 	return holding(p, func(c Change) hold.Reasons {
-		if c.Drift || c.Standing() {
+		if c.Drift || c.ReadOnly() {
 			return nil
 		}
 		return reasons[c.Key]

@@ -39,10 +39,10 @@ func (s *ObservedAt) Oldest() time.Time {
 	return s.at
 }
 
-// Cached is a target that is asked about many steps from one base: what was observed of the
+// Cached is a target that is used for many steps from one base: what was observed of the
 // same desired state no longer ago than maxAge is not observed again. A hundred pull
-// requests into one branch have one base, and most want the same of AWS. at learns how old
-// what is returned is.
+// requests into one branch have one base, and most have the same desired state in AWS. at
+// learns how old what is returned is.
 func Cached(target targets.Target, maxAge time.Duration, at *ObservedAt, now func() time.Time) targets.Target {
 	return &cachedTarget{Target: target, maxAge: maxAge, observedAt: at, now: now}
 }
@@ -57,8 +57,8 @@ type cachedTarget struct {
 	observations map[string]observation
 }
 
-// maxObservations is how many of these are remembered: that of the base, and of what the
-// last heads ask for.
+// maxObservations is how many of these are cached: that of the base, and of what the
+// last heads declare.
 const maxObservations = 8
 
 type observation struct {

@@ -26,7 +26,7 @@ func applyGuards(sync *v1alpha1.Sync, found reconciler.Proposal, forecast func([
 		out = append(out, report.Guard{Rule: "lint", Result: "held", Text: "what the mistakes are in is not applied, and nothing is deleted while there are any"})
 	}
 	if len(found.Old) > 0 {
-		// Its words may quote what is in the file.
+		// Its text may quote what is in the file.
 		out = append(out, report.Guard{Rule: "lint", Result: "warning",
 			Text: fmt.Sprintf("the base has mistakes already (%d), which keep things from being deleted; the first: %s", len(found.Old), placeOf(found.Old[0]))})
 	}
@@ -75,11 +75,11 @@ func guardNodes(limit *int32, found reconciler.Proposal, forecast func([]plan.Ch
 	return changed, out
 }
 
-// pendingPools are the changes of pools that the base asks for and that are not made yet.
+// pendingPools are the changes of pools that the base declares and that are not made yet.
 func pendingPools(found reconciler.Proposal) []plan.Change {
 	return slices.DeleteFunc(slices.Clone(found.Drift.Changes), func(c plan.Change) bool {
 		again := slices.ContainsFunc(found.Step.Changes, func(o plan.Change) bool { return o.Key == c.Key })
-		return again || !c.Provisions() || c.Drift || c.Standing()
+		return again || !c.Provisions() || c.Drift || c.ReadOnly()
 	})
 }
 

@@ -16,7 +16,7 @@ const gpuParameter = "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_
 // Who reads the comment of a pull request sees which image its merge takes.
 func TestACommentTellsTheValuesOfParameters(t *testing.T) {
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev", Namespace: "poolwright"}}
-	sync.Spec.SubstituteFrom = []v1alpha1.SubstituteReference{{Kind: v1alpha1.SubstituteSSMParameter, Name: gpuParameter, As: "GPU"}}
+	sync.Spec.SubstituteFrom = []v1alpha1.SubstituteReference{{Kind: v1alpha1.SubstituteSSMParameter, Name: gpuParameter, Variable: "GPU"}}
 	sync.Status.Parameters = []v1alpha1.PinnedParameter{
 		{Variable: "GPU", Name: gpuParameter, Value: "ami-1", PinnedAt: metav1.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC), Latest: "ami-2"},
 		{Variable: "LEFT", Name: gpuParameter, Value: "ami-0"},
@@ -28,7 +28,7 @@ func TestACommentTellsTheValuesOfParameters(t *testing.T) {
 		t.Fatal(err)
 	}
 	var comment strings.Builder
-	if err := got.Report.Markdown(&comment, report.Options{HoursADay: 24}); err != nil {
+	if err := got.Report.Markdown(&comment, report.Options{HoursPerDay: 24}); err != nil {
 		t.Fatal(err)
 	}
 	for _, words := range []string{"Notes (1)", "${GPU} is ami-1, from SSM parameter " + gpuParameter + " on 2026-11-22", "the newest is ami-2"} {

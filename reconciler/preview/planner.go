@@ -30,10 +30,10 @@ type Planner struct {
 	// Live reads without a cache.
 	Live  client.Reader
 	Clock clock.WithDelayedExecution
-	// Cluster is the one whose nodes Stale asks about, and Drifted returns those of a fleet
+	// Cluster is the one whose nodes Stale counts, and Drifted returns those of a fleet
 	// that Karpenter will replace, with why those of a pool are not known, by pool.
 	Cluster impact.LiveCluster
-	Drifted func(context.Context, v1alpha1.ClusterSpec, provision.Fleet) ([]provision.Node, map[string][]string, error)
+	Drifted func(context.Context, v1alpha1.ClusterSpec, provision.ClusterSnapshot) ([]provision.Node, map[string][]string, error)
 
 	// compared are what was compared by numbers of pull requests, all with tip.
 	compared map[int]compared
@@ -121,7 +121,7 @@ func (p *Planner) base() string { return "refs/heads/" + p.branch() }
 func sourceFailure(err error) error {
 	for _, fix := range []error{gitsource.ErrLimit, gitsource.ErrUnsafe} {
 		if errors.Is(err, fix) {
-			return state.Fail(state.Fix, "UnusableTree", err)
+			return state.Fail(state.Stalled, "UnusableTree", err)
 		}
 	}
 	if errors.Is(err, gitsource.ErrStorage) {
@@ -147,13 +147,13 @@ type compared struct {
 	base, head gitsource.Revision
 }
 
-// comparisonsKept is how many are remembered.
+// comparisonsKept is how many are cached.
 const comparisonsKept = 256
 
 // compare is what lies between the followed branch and the pull request's head. Plans
 // are made again now and then because live objects move; of a hundred idle pull requests
-// none asks Git for that. A Sync that does not read its branch does not notice that it
-// moved: then Git is asked each time.
+// none reads Git for that. A Sync that does not read its branch does not detect that it
+// moved: then Git is read each time.
 func (p *Planner) compare(ctx context.Context, pr forge.PullRequest, sync *v1alpha1.Sync) (gitsource.Comparison, error) {
 	_, attempted, _ := strings.Cut(sync.Status.LastAttemptedRevision, "sha1:")
 	now := position{head: pr.Head.SHA, base: pr.Base.SHA, attempted: attempted}

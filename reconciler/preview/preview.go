@@ -125,7 +125,7 @@ func (p *Previewer) checkSize(s sides, base string) error {
 	if p.MaxChanges == 0 || n <= p.MaxChanges {
 		return nil
 	}
-	return state.Failf(state.Fix, "TooLarge", "the change is too large to plan: it changes %d objects, and %d at most are planned for a pull request; "+
+	return state.Failf(state.Stalled, "TooLarge", "the change is too large to plan: it changes %d objects, and %d at most are planned for a pull request; "+
 		"split it, or run `poolwright plan --base %s` with your own access to the cluster", n, p.MaxChanges, base)
 }
 

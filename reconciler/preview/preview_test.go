@@ -34,7 +34,7 @@ import (
 // fixedTarget wants what is declared, and shows always the same.
 type fixedTarget struct{ live state.Set }
 
-func (w fixedTarget) Want(_ context.Context, declared state.Set) (state.Set, error) {
+func (w fixedTarget) Desired(_ context.Context, declared state.Set) (state.Set, error) {
 	return declared, nil
 }
 
@@ -206,7 +206,7 @@ func changeLines(r report.Report) []string {
 	out := []string{}
 	for _, c := range r.Changes {
 		line := c.Action + " " + c.Object.Name
-		if c.Compared {
+		if c.ReadOnly {
 			line += " compared"
 		}
 		out = append(out, line)

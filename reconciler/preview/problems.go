@@ -12,7 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// objectInFile is a file, and the words that begin what is wrong with an object in it.
+// objectInFile is a file, and the text that begins what is wrong with an object in it.
 type objectInFile struct{ file, object string }
 
 // newProblems are those that the step brings. What a target reports of an object is
@@ -40,8 +40,8 @@ func newProblems(found reconciler.Proposal, refused []state.Problem) []state.Pro
 
 // MovedClusters are the changes by which a Cluster becomes that of another EKS cluster,
 // with what comes of it. No API server refuses them, and the engine's gates do once
-// they are applied, when nothing of the old cluster is looked after any more: a person
-// must be stopped before.
+// they are applied, when nothing of the old cluster is managed any more: a person must
+// be stopped before.
 func MovedClusters(changes []plan.Change) []state.Problem {
 	var out []state.Problem
 	var gone, made []*state.Item

@@ -74,8 +74,8 @@ func (p *Previewer) load(ctx context.Context, s Step) (sides, error) {
 }
 
 // renderMerged takes what the merged files are rendered to for what is declared after the
-// step, where it is beyond doubt what Git makes of them: nothing is to be put together
-// object by object then. It reports whether it did.
+// step, where it is certain what Git makes of them: nothing is to be put together object
+// by object then. It reports whether it did.
 func (s *sides) renderMerged(ctx context.Context, p *Previewer, of Step, base checked.Folder) bool {
 	merged, known := of.Merged()
 	if !known {
@@ -84,7 +84,7 @@ func (s *sides) renderMerged(ctx context.Context, p *Previewer, of Step, base ch
 	loaded, err := p.Cache.Load(ctx, p.Renderer, merged, of.Path, of.values)
 	class, _, _ := state.Classify(err)
 	switch {
-	case err != nil && class == state.Fix:
+	case err != nil && class == state.Stalled:
 		s.warnings = append(s.warnings, report.Guard{Rule: "merge", Result: "warning",
 			Text: "what " + of.BaseName + " and this make together cannot be rendered, so that nothing of it would be applied: " + err.Error() + "; rebase to mend it"})
 		return false
@@ -153,7 +153,7 @@ func (p *Previewer) loadOlder(ctx context.Context, at gitsource.Snapshot, s Step
 	switch {
 	case reason == "PathNotFound", reason == "NoManifests":
 		return checked.Folder{}, nil
-	case class == state.Fix:
+	case class == state.Stalled:
 		// Whoever proposes something else cannot mend it.
 		return out, state.Fail(state.Retry, reason, errors.New(err.Error()))
 	}
@@ -178,7 +178,8 @@ func mergeProblems(parted, base, head []state.Problem) []state.Problem {
 	return out
 }
 
-// newNotes is the advice that the base was not given: the rest is no news of the step.
+// newNotes is the advice that the base was not given: the rest is nothing new of the
+// step.
 func newNotes(notes, known []plan.Note) []plan.Note {
 	// Lines move.
 	placeless := func(n plan.Note) plan.Note {

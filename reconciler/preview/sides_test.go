@@ -58,7 +58,7 @@ type refusals struct {
 	got      []string
 }
 
-func (r *refusals) Want(_ context.Context, declared state.Set) (state.Set, error) {
+func (r *refusals) Desired(_ context.Context, declared state.Set) (state.Set, error) {
 	for _, item := range declared.Items() {
 		message := ""
 		for _, o := range r.admitted.Of(item) {

@@ -16,9 +16,9 @@ type countingTarget struct {
 	count *int
 }
 
-func (a countingTarget) Want(ctx context.Context, declared state.Set) (state.Set, error) {
+func (a countingTarget) Desired(ctx context.Context, declared state.Set) (state.Set, error) {
 	*a.count++
-	return a.fixedTarget.Want(ctx, declared)
+	return a.fixedTarget.Desired(ctx, declared)
 }
 
 func TestAStepThatChangesTooMuchIsRefusedBeforeAnyWorldIsAsked(t *testing.T) {
@@ -34,7 +34,7 @@ func TestAStepThatChangesTooMuchIsRefusedBeforeAnyWorldIsAsked(t *testing.T) {
 		switch {
 		case !refused && err != nil:
 			t.Errorf("at most %d: %v", most, err)
-		case refused && (class != state.Fix || reason != "TooLarge" || count > 0):
+		case refused && (class != state.Stalled || reason != "TooLarge" || count > 0):
 			t.Errorf("at most %d: %v, after %d questions", most, err, count)
 		}
 	}

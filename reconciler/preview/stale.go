@@ -17,8 +17,8 @@ import (
 )
 
 // Stale implements pullrequest.Planner. Of what is not known, only that of pools
-// which a merge touches is an error: one class that nobody can judge must not hold the
-// stories of all other pools open.
+// which a merge touches is an error: one class whose drift cannot be computed must not
+// keep the reports of all other pools open.
 func (p *Planner) Stale(ctx context.Context, since time.Time) ([]provision.Node, error) {
 	cluster, err := p.Cluster(ctx)
 	if err != nil {
@@ -27,7 +27,7 @@ func (p *Planner) Stale(ctx context.Context, since time.Time) ([]provision.Node,
 	if cluster == nil {
 		return nil, state.Failf(state.Wait, "NoCluster", "finding nodes to be replaced: no Cluster declares their region; apply an object of that kind")
 	}
-	fleet, err := (&impact.Fleet{Reader: p.Live}).Read(ctx, impact.ClusterOf(cluster.Spec))
+	fleet, err := (&impact.SnapshotReader{Reader: p.Live}).Read(ctx, impact.ClusterOf(cluster.Spec))
 	if err != nil {
 		return nil, err
 	}
@@ -63,9 +63,9 @@ func classesOf(pools []*karpv1.NodePool) map[string]string {
 	return out
 }
 
-// awaited reports whether a merge whose story is not over touches the pool, as far as
-// anybody knows. The status may be a pass behind: what it calls open may be merged by
-// now, and where it knows of no roll-out, it does not know of the one that is asked for.
+// awaited reports whether a merge whose roll-out is not over touches the pool, as far as
+// that is known. The status may be a pass behind: what it calls open may be merged by
+// now, and where it has no roll-out, it lacks the one in question.
 func awaited(status *v1alpha1.PullRequestsStatus, pool, class string) bool {
 	if status == nil || !slices.ContainsFunc(status.Items, func(item v1alpha1.PullRequestStatus) bool { return item.Phase == v1alpha1.PullRequestRollingOut }) {
 		return true

@@ -6,9 +6,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Merge is what the merge of head into base will declare, told from where both
-// parted. both are the things that were changed on both sides, sorted: there head has
-// the last word here, and Git, which merges lines and not objects, may ask or decide
+// Merge is what the merge of head into base will declare, computed from the merge base.
+// both are the things that were changed on both sides, sorted: there head prevails
+// here, and Git, which merges lines and not objects, may report a conflict or decide
 // otherwise.
 //
 // A thing that one side left alone is as the other side has it. What both changed is
@@ -16,7 +16,7 @@ import (
 // changed, base's for all else.
 //
 // What is merged has been rendered: a change of one side that reaches the objects of
-// the other (a kustomization's labels and the other side's new object) is not seen.
+// the other (a kustomization's labels and the other side's new object) is not detected.
 func Merge(parted, base, head state.Set) (merged state.Set, both []state.Key) {
 	keys := map[state.Key]bool{}
 	for _, set := range []state.Set{parted, base, head} {

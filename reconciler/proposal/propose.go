@@ -15,7 +15,7 @@ type Sides struct {
 	Before, After state.Set
 	// ObservedBefore and ObservedAfter are what was observed of each; left aside when Offline.
 	ObservedBefore, ObservedAfter state.Set
-	// Offline is true when no target was read: they count as being as Before says.
+	// Offline is true when no target was read: they count as being as in Before.
 	Offline bool
 	// MistakenBefore and MistakenAfter are true for a revision with mistakes. Nothing
 	// is deleted while there are any: they may hide what seems to go.
@@ -28,14 +28,14 @@ type Sides struct {
 // Propose reports what the step does, apart from what the targets differ in without it.
 //
 // Step.Changes are the differences of After from Before. Each has what the live plan
-// after the step knows of it: why it is held, what dies with it, who else manages the
+// after the step has of it: why it is held, what dies with it, who else manages the
 // thing. Where the live target makes something else of it (it is so already, it is gone,
 // it is not ours) a note reports that in one sentence. What the live plan after the step
 // changes, and neither the revisions nor the one before it do, is among them as well.
 //
-// The policies see the two live plans as a whole, so that a guard counts everything that
-// will be deleted and not the step's part alone. A deletion that they drop is shown with
-// the reason, as it is what the revision says.
+// The policies run on the two live plans as a whole, so that a guard counts everything
+// that will be deleted and not the step's part alone. A deletion that they drop is shown
+// with the reason, as it is what the revision declares.
 func Propose(s Sides, policies ...plan.Policy) plan.Proposal {
 	refused := map[state.Key]bool{}
 	for _, k := range s.Refused {
@@ -75,18 +75,17 @@ func cautious(policies []plan.Policy, mistaken bool) []plan.Policy {
 	return append([]plan.Policy{plan.NoPrune()}, policies...)
 }
 
-// comparableItems are the items of which the revisions tell something by themselves: not those
-// that ask for nothing and are only read, nor those of which nobody knows what
-// is meant.
+// comparableItems are the items that the revisions determine by themselves: not those that
+// declare nothing and are only read, nor those whose meaning is unknown.
 func comparableItems(set state.Set, refused map[state.Key]bool) state.Set {
 	return state.NewSet(slices.DeleteFunc(set.Items(), func(i state.Item) bool {
-		looked := i.Object != nil && len(i.Object) == 0 && i.CompareOnly == ""
+		looked := i.Object != nil && len(i.Object) == 0 && i.ReadOnly == ""
 		return looked || refused[i.Key]
 	})...)
 }
 
-// undecided is what a revision wants, as if it had been found: the terms are those of
-// what is wanted afterwards.
+// undecided is what a revision declares, as if it had been found: the terms are those
+// of what is wanted afterwards.
 func undecided(set state.Set) state.Set {
 	items := set.Items()
 	for i := range items {
@@ -95,17 +94,17 @@ func undecided(set state.Set) state.Set {
 	return state.NewSet(items...)
 }
 
-// asObserved is what a target shows that is just as a revision says. What was only
+// asObserved is what a target shows that is just as a revision declares. What was only
 // compared, and is not any more, is nobody's to delete.
 func asObserved(before, after state.Set) state.Set {
 	items := undecided(before).Items()
 	for i, item := range items {
 		wanted, _ := before.Get(item.Key)
-		if wanted.CompareOnly == "" {
+		if wanted.ReadOnly == "" {
 			items[i].Applied = state.Hash(item.Object)
 		}
 		if _, stays := after.Get(item.Key); !stays {
-			items[i].CompareOnly = wanted.CompareOnly
+			items[i].ReadOnly = wanted.ReadOnly
 		}
 	}
 	return state.NewSet(items...)
@@ -143,7 +142,7 @@ func noteOf(c plan.Change, text string) plan.Note {
 	return plan.Note{Key: c.Key, Origin: c.Origin(), Text: text}
 }
 
-// notOurs is all that is said of what exists and is not in the applied inventory.
+// notOurs is all that is reported of what exists and is not in the applied inventory.
 func notOurs(c plan.Change) plan.Note {
 	n := noteOf(c, "exists, not ours")
 	n.NotOurs = true
@@ -167,7 +166,7 @@ func (p *proposer) add(c plan.Change) {
 		c.Before = &was
 	}
 	c.Hold = planned.Hold
-	if reason := cmp.Or(terms(planned), seen.CompareOnly); reason != "" {
+	if reason := cmp.Or(terms(planned), seen.ReadOnly); reason != "" {
 		c = compared(c, reason)
 	}
 	p.changes = append(p.changes, c)
@@ -179,7 +178,7 @@ func (p *proposer) add(c plan.Change) {
 func (p *proposer) noteLive(c plan.Change, seen state.Item, planned plan.Change, will bool) {
 	switch exists := seen.Object != nil; {
 	case p.Offline, seen.Unknown != "", exists && !will && seen.Live == state.Identity{}:
-		// Nothing is known of the live thing, as its target itself says.
+		// Nothing is known of the live thing, as its target itself reports.
 	case seen.Unasked:
 		if c.Action == plan.Update {
 			p.note(c, "is not applied by this Sync: for a comment, it is not read whether it exists")
@@ -201,45 +200,45 @@ func (p *proposer) noteLive(c plan.Change, seen state.Item, planned plan.Change,
 func terms(c plan.Change) string {
 	reason := ""
 	if c.After != nil {
-		reason = c.After.CompareOnly
+		reason = c.After.ReadOnly
 	}
 	if c.Before != nil {
-		reason = cmp.Or(reason, c.Before.CompareOnly)
+		reason = cmp.Or(reason, c.Before.ReadOnly)
 	}
 	return reason
 }
 
-// compared gives a change the terms of what is only compared.
+// compared gives a change the terms of what is read-only.
 func compared(c plan.Change, reason string) plan.Change {
 	for _, item := range []**state.Item{&c.Before, &c.After} {
 		if *item != nil {
 			held := **item
-			held.CompareOnly = reason
+			held.ReadOnly = reason
 			*item = &held
 		}
 	}
-	c.Hold = hold.Reasons{{Rule: hold.OnlyCompared, Facts: hold.Facts{Detail: reason}}}
+	c.Hold = hold.Reasons{{Rule: hold.ReadOnly, Facts: hold.Facts{Detail: reason}}}
 	return c
 }
 
-// remove takes over that the step does not want a thing any more.
+// remove takes over that the step does not declare a thing any more.
 func (p *proposer) remove(c plan.Change) {
 	wanted, _ := p.Before.Get(c.Key)
 	planned, will := p.live[c.Key]
 	after, _ := p.ObservedAfter.Get(c.Key)
 	before, _ := p.ObservedBefore.Get(c.Key)
 	switch {
-	case will && !(p.Offline && wanted.CompareOnly != ""):
+	case will && !(p.Offline && wanted.ReadOnly != ""):
 		c = withLosses(c, after)
 		c.Hold = planned.Hold
 		if reason := terms(planned); reason != "" {
 			c = compared(c, reason)
 		}
-	case wanted.CompareOnly != "":
+	case wanted.ReadOnly != "":
 		p.note(c, "is not compared any more")
 		return
 	case after.Unknown != "" || before.Unknown != "":
-		// Nothing is known of the live thing, as its target itself says.
+		// Nothing is known of the live thing, as its target itself reports.
 	case after.Object != nil && p.MistakenAfter:
 		// Nor waited for: mended, it is another revision. Nobody shall count nodes
 		// as lost with a pool that is only misspelled.
@@ -291,7 +290,8 @@ func (p *proposer) surplus(c plan.Change) {
 }
 
 // hide takes live values out of a change of what is not ours, and reports whether there
-// is something to say of it. That a deletion is about what we made, the target vouches.
+// is something to report of it. That a deletion is about what we made, the target
+// guarantees.
 func hide(c plan.Change, seen state.Item) (shown plan.Change, hidden bool) {
 	if c.Before == nil || ours(seen) {
 		return c, false
@@ -308,8 +308,8 @@ func hide(c plan.Change, seen state.Item) (shown plan.Change, hidden bool) {
 	return c, true
 }
 
-// drift is a live plan without what must not be shown, and without what no target was asked
-// about: of that nobody knows whether it differs.
+// drift is a live plan without what must not be shown, and without what no target read:
+// whether that differs is unknown.
 func drift(was plan.Plan, seen state.Set) plan.Plan {
 	out := was
 	was.Changes = slices.DeleteFunc(slices.Clone(was.Changes), func(c plan.Change) bool {

@@ -84,15 +84,15 @@ func TestAStepIsToldApartFromTheDrift(t *testing.T) {
 			liveTarget{"a": {findings: state.Findings{Unknown: "no answer"}}, "b": ours(a1)}, nil, []string{"unknown a: no answer"},
 		},
 		{
-			"what is only compared, by the words of its owner", none, one, liveTarget{"a": {object: m{"x": "9"}, terms: "adopt it"}},
+			"what is read-only, by the words of its owner", none, one, liveTarget{"a": {object: m{"x": "9"}, terms: "adopt it"}},
 			[]string{"create a [never: adopt it]", "note a: exists, not ours"}, nil,
 		},
 		{
-			"what changes is only compared, by the words of its owner", one, two, liveTarget{"a": {object: m{"x": "9"}, terms: "adopt it"}},
+			"what changes is read-only, by the words of its owner", one, two, liveTarget{"a": {object: m{"x": "9"}, terms: "adopt it"}},
 			[]string{"update a x=1>2 [never: adopt it]", "note a: exists, not ours"}, []string{"update a [never: adopt it]", "note a: exists, not ours"},
 		},
 		{
-			"what is only compared and the same", none, one, liveTarget{"a": {object: a1, terms: "adopt it"}},
+			"what is read-only and the same", none, one, liveTarget{"a": {object: a1, terms: "adopt it"}},
 			[]string{"create a [never: adopt it]", "note a: exists, not ours"}, nil,
 		},
 		{
@@ -173,7 +173,7 @@ func TestWhatAWorldKeepsToItselfIsNotSaidToBeDone(t *testing.T) {
 func TestAStepOfWhatIsOnlyCompared(t *testing.T) {
 	compared := func(x string) state.Item {
 		item := thing("a", m{"x": x})
-		item.CompareOnly = "do it by hand"
+		item.ReadOnly = "do it by hand"
 		return item
 	}
 	none := state.Set{}
@@ -203,7 +203,7 @@ func TestAStepOfWhatIsOnlyCompared(t *testing.T) {
 
 func TestAReservedThingGoesByHandAlone(t *testing.T) {
 	wanted := thing("a", m{"x": "1"})
-	wanted.CompareOnly = "only bootstrap writes it"
+	wanted.ReadOnly = "only bootstrap writes it"
 	got := proposal.Propose(liveTarget{"a": {object: m{"x": "1"}, applied: m{"x": "1"}, terms: "delete it by hand"}}.sides(set(wanted), state.Set{}))
 	if d := cmp.Diff([]string{"delete a [never: delete it by hand]"}, summaryLines(got.Step)); d != "" {
 		t.Error(d)
@@ -331,7 +331,7 @@ func TestAStepIsToldInTheOrderOfWork(t *testing.T) {
 
 func TestTheTermsAfterTheStepCount(t *testing.T) {
 	before, after := thing("a", m{"x": "1"}), thing("a", m{"x": "2"})
-	before.CompareOnly = "do it by hand"
+	before.ReadOnly = "do it by hand"
 	for _, offline := range []bool{false, true} {
 		s := liveTarget{"a": ours(m{"x": "1"})}.sides(set(before), set(after))
 		s.Offline = offline

@@ -81,7 +81,7 @@ func findings(c plan.Change) state.Findings {
 	return c.Before.Findings
 }
 
-// overlaps is where the change of a thing that is ours meets another of the live
+// overlaps is where the change of a thing that is ours overlaps another of the live
 // target. It names fields and no values: the drift has them, masked.
 func (p *proposer) overlaps(c, planned plan.Change) {
 	before, text := findings(p.was[c.Key]).Uncompared(), findings(planned).Uncompared()

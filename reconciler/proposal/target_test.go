@@ -44,7 +44,7 @@ func (w liveTarget) observe(wanted state.Set) state.Set {
 		if !want && !mine && r.findings.Unknown == "" {
 			continue
 		}
-		item := state.Item{Key: key(name), Version: "v1", Object: r.object, Findings: r.findings, Owner: ownedBy(r.owner), Terms: state.Terms{CompareOnly: r.terms}}
+		item := state.Item{Key: key(name), Version: "v1", Object: r.object, Findings: r.findings, Owner: ownedBy(r.owner), Terms: state.Terms{ReadOnly: r.terms}}
 		if r.object != nil {
 			item.Live = state.Identity{UID: "uid-" + name, ResourceVersion: "1"}
 		}
@@ -78,7 +78,7 @@ func summaryLines(p plan.Plan) []string {
 			line += " (" + c.Before.Uncompared() + ")"
 		}
 		switch {
-		case c.Standing():
+		case c.ReadOnly():
 			line += " [never: " + c.Hold.String() + "]"
 		case c.Held():
 			line += " [waits: " + c.Hold.String() + "]"

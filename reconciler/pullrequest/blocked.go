@@ -35,7 +35,7 @@ func blockedReasons(pending []v1alpha1.PendingChange) string {
 	var out []string
 	for _, c := range pending {
 		waits := slices.ContainsFunc(c.Rules, func(rule string) bool {
-			return rule != string(hold.OnlyCompared) && rule != string(hold.DriftReported)
+			return rule != string(hold.ReadOnly) && rule != string(hold.DriftReported)
 		})
 		if waits && !slices.Contains(out, c.Reason) {
 			out = append(out, c.Reason)
@@ -78,7 +78,7 @@ func (p *pass) attempted(ctx context.Context, rec *entry) bool {
 		return false
 	}
 	if rec.tail.tried != revision {
-		// Where nobody can tell now, what was known of the revision before holds on.
+		// Where that cannot be computed now, what was known of the revision before holds on.
 		if holds, ok := p.contains(ctx, revision, rec); ok {
 			rec.tail.tried, rec.tail.attempted = revision, holds
 		}
@@ -87,8 +87,8 @@ func (p *pass) attempted(ctx context.Context, rec *entry) bool {
 }
 
 // concluded leaves no plan pending beside a head that is merged by now: it is what
-// was planned last, or that nothing was. It returns false where the forge cannot be
-// told now.
+// was planned last, or that nothing was. It returns false where nothing can be
+// published at the forge now.
 func (p *pass) concluded(ctx context.Context, pr forge.PullRequest, rec *entry) bool {
 	s, pending := p.conclusion(pr, rec)
 	switch {
@@ -108,7 +108,8 @@ func (p *pass) concluded(ctx context.Context, pr forge.PullRequest, rec *entry) 
 	return true
 }
 
-// mergedUnpublished reports that the merged head is planned, and the forge does not know.
+// mergedUnpublished reports that the merged head is planned, and that is not published at
+// the forge.
 func (e *entry) mergedUnpublished(pr forge.PullRequest) bool {
 	return e.unpublished && e.publication != nil && e.publication.head == pr.Head.SHA
 }

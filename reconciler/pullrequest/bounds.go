@@ -21,7 +21,7 @@ const (
 	// maxCommentBytes is how many bytes of comments a Sync's session keeps, to be written again
 	// should somebody delete one.
 	maxCommentBytes = 8 << 20
-	// maxHeadlineLength is the number of characters of a verdict in the status.
+	// maxHeadlineLength is the number of characters of a headline in the status.
 	maxHeadlineLength = 1000
 	// maxReplanInterval is the longest time after which a plan that stays the same is made
 	// again.
@@ -80,8 +80,8 @@ func (e *entry) replanInterval() time.Duration {
 	return max(min(freshFor<<min(e.made.same, 10), maxReplanInterval), replanBackoffFactor*e.made.took)
 }
 
-// evictComments gives up the comments that were written longest ago, until the rest fits. Who
-// deletes one of those is answered by another plan.
+// evictComments gives up the comments that were written longest ago, until the rest fits.
+// Where one of those is deleted, a new plan replaces it.
 func (s *session) evictComments() {
 	kept := 0
 	var all []*entry
@@ -118,5 +118,5 @@ func (e *entry) commentBytes() int {
 	return n
 }
 
-// workers is how many Syncs' pull requests are looked after at a time.
+// workers is how many Syncs' pull requests are processed at a time.
 const workers = 4

@@ -9,9 +9,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 )
 
-// contains reports whether the revision holds the merge. It is not asked for after a
-// question of this pass had no answer, or when they have taken a passTime; what has had no
-// answer before is asked again ever more slowly.
+// contains reports whether the revision holds the merge. It is not checked after a check
+// of this pass had no result, or when they have taken a passTime; what has had no result
+// before is checked again ever more slowly.
 func (p *pass) contains(ctx context.Context, revision string, rec *entry) (holds, ok bool) {
 	h := &p.s.containsCheck
 	began := p.Clock.Now()
@@ -42,8 +42,8 @@ func (p *pass) contains(ctx context.Context, revision string, rec *entry) (holds
 	return holds, true
 }
 
-// doubtedLast puts those of which it was asked in vain behind all others, the longest
-// ago first: one that nobody can ever tell must not keep the others from being asked.
+// doubtedLast puts those that were checked in vain behind all others, the longest ago
+// first: one that can never be determined must not keep the others from being checked.
 func doubtedLast(all []followed) []followed {
 	out := slices.Clone(all)
 	slices.SortStableFunc(out, func(a, b followed) int { return a.rec.tail.doubted.Compare(b.rec.tail.doubted) })

@@ -53,8 +53,8 @@ func (p *pass) drifted(ctx context.Context) drift {
 	return fresh
 }
 
-// differing is what a report says of drift, whether it is one of a step or only of
-// live objects, as a report of its own.
+// differing is what a report has of drift, whether it is one of a step or only of live
+// objects, as a report of its own.
 func differing(r report.Report) report.Report {
 	if r.Drift == nil {
 		return r
@@ -63,8 +63,8 @@ func differing(r report.Report) report.Report {
 	out.Summary.Unknown = len(out.Unknown)
 	for _, c := range out.Changes {
 		switch {
-		case c.Compared:
-			out.Summary.Compared++
+		case c.ReadOnly:
+			out.Summary.ReadOnly++
 			continue
 		case c.Action == "create":
 			out.Summary.Create++

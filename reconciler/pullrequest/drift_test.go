@@ -102,12 +102,12 @@ func TestDriftIsTakenFromAStepThatChangesNothing(t *testing.T) {
 	s.condition("Drifted", metav1.ConditionTrue, "DriftReported", "some")
 	drifted := driftReport("gpu", "cpu", "big", "small")
 	drifted.Changes[1].Action, drifted.Changes[2].Action = "create", "delete"
-	drifted.Changes[2].Hold, drifted.Changes[3].Compared = "kept", true
+	drifted.Changes[2].Hold, drifted.Changes[3].ReadOnly = "kept", true
 	s.oracle.drift = report.Report{Drift: &report.Drift{Changes: drifted.Changes}, Binding: &report.Binding{Observed: s.clock.Now()}}
 	s.pass()
 	s.later(stabilizationWindow)
 	got := s.comment(1).Tail
-	if !strings.HasPrefix(got, before) || !strings.Contains(got, "1 to create, 1 to update, 1 to delete (1 held); 1 only compared") {
+	if !strings.HasPrefix(got, before) || !strings.Contains(got, "1 to create, 1 to update, 1 to delete (1 held); 1 read-only") {
 		t.Errorf("it says %s", got)
 	}
 	s.calls()
@@ -183,7 +183,7 @@ func TestWhoTellsOfDrift(t *testing.T) {
 		s.oracle.stale = nodes("gpu", 1)
 		s.later(time.Minute)
 		got := s.comment(1).Tail
-		if !strings.HasPrefix(got, report.Options{}.MergeOutcome(after(0, nodes("gpu", 1)))) || !strings.Contains(got, "cpu") {
+		if !strings.HasPrefix(got, after(0, nodes("gpu", 1)).Markdown()) || !strings.Contains(got, "cpu") {
 			t.Errorf("it says %s", got)
 		}
 		// A restart keeps what is shown until it was read again.

@@ -125,7 +125,7 @@ func TestAMistakeAfterAChangeThatNobodyWasToldOf(t *testing.T) {
 	s.offer(1, sha("a"))
 	s.pass()
 	s.oracle.plan = func(forge.PullRequest) (Plan, error) {
-		return Plan{}, state.Failf(state.Fix, "InvalidManifests", "a.yaml:3: broken")
+		return Plan{}, state.Failf(state.Stalled, "InvalidManifests", "a.yaml:3: broken")
 	}
 	s.board.find(1).Head.SHA = sha("b")
 	s.later(time.Minute)

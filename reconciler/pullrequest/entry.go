@@ -31,8 +31,8 @@ type entry struct {
 	// announced is the new head beside which the forge shows that it is being planned, or
 	// is not.
 	announced string
-	// retry is when to plan again after a failure that may pass, post when to speak
-	// to the forge again after one of its.
+	// retry is when to plan again after a failure that may pass, post when to send to the
+	// forge again after one of its.
 	retry, post limits.Backoff
 	// verifiedAt is the pull request's last change at which its comment was sure to be
 	// there.
@@ -63,15 +63,16 @@ type publication struct {
 	hash, head, base string
 	body             string
 	editOnly         bool
-	// verdict is for the Sync, line for what stands next to the commit.
+	// verdict is the headline in the Sync's status, line the description of the commit
+	// status.
 	headline, line string
 	state          forge.State
 	phase          v1alpha1.PullRequestPhase
 	reviewed       *v1alpha1.ReviewedConsequences
 }
 
-// The beginnings of a status item's Told, by which the next process knows what is
-// at the forge.
+// The beginnings of a status item's Told, by which the next process has what is at the
+// forge.
 const (
 	// hashPlan is a comment that shows a plan, or why there is none.
 	hashPlan = "plan-"
@@ -122,8 +123,8 @@ func remembered(sync *v1alpha1.Sync) map[int64]*entry {
 	return out
 }
 
-// unplanned are the records without what this process remembers; every open pull
-// request looks as if its base had moved.
+// unplanned are the records without what this process keeps in memory; for every open
+// pull request the base counts as moved.
 func unplanned(records map[int64]*entry) map[int64]*entry {
 	out := map[int64]*entry{}
 	for number, r := range records {
@@ -176,15 +177,15 @@ func weight(item v1alpha1.PullRequestStatus) int {
 	}
 }
 
-// tail is what this process knows of the end of a merged pull request's comment.
+// tail is what this process has of the end of a merged pull request's comment.
 type tail struct {
 	// at is when it was written last.
 	at time.Time
-	// asked is the applied commit that is known not to hold the merge, tried the
-	// attempted one, and attempted whether that does.
+	// asked is the applied commit that is known not to hold the merge, tried the attempted
+	// one, and attempted whether that does.
 	asked, tried string
 	attempted    bool
-	// doubted is when it was last asked in vain whether a revision holds the merge.
+	// doubted is when it was last checked in vain whether a revision holds the merge.
 	doubted time.Time
 	// most is the largest number of nodes that were stale at once.
 	most int
@@ -211,7 +212,7 @@ func (e *entry) unfinished(now time.Time) bool {
 	return e.item.MergedTime != nil && now.Sub(e.item.MergedTime.Time) < followedFor
 }
 
-// unlisted is a merged pull request as the record knows it: without a page.
+// unlisted is a merged pull request as the record has it: without a page.
 func (e *entry) unlisted() forge.PullRequest {
 	return forge.PullRequest{
 		Number: int(e.item.Number), Head: forge.Branch{SHA: e.item.Head}, Merged: e.item.MergedTime.Time, MergeCommit: e.item.MergeCommit,

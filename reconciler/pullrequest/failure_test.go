@@ -117,7 +117,7 @@ func TestAPermissionThatIsMissingOnlyForSpeaking(t *testing.T) {
 		s.pass()
 		s.expect("refused", "list", "status 9999999 poolwright/plan (prod): pending", "comment #9", "status 9999999 poolwright/plan (prod): success",
 			"status 8888888 poolwright/plan (prod): pending", "comment #8", "status 8888888 poolwright/plan (prod): success")
-		want := v1alpha1.PullRequestsStatus{Reason: "Forbidden", Message: "speaking: the forge answered 403; grant write:issue", Open: 9}
+		want := v1alpha1.PullRequestsStatus{Reason: "Forbidden", Message: "speaking: the forge responded with status 403; grant write:issue", Open: 9}
 		if d := cmp.Diff(want, s.status()); d != "" {
 			t.Error(d)
 		}
@@ -192,7 +192,7 @@ func TestAPermissionThatIsMissingOnlyForSpeaking(t *testing.T) {
 }
 
 func TestWhatCannotBePlanned(t *testing.T) {
-	fix := state.Failf(state.Fix, "InvalidManifests", "a.yaml:3: <script> @all")
+	fix := state.Failf(state.Stalled, "InvalidManifests", "a.yaml:3: <script> @all")
 	passing := state.Failf(state.Retry, "SourceUnavailable", "no answer of git")
 	t.Run("the author's mistake is told at once, escaped, and not tried again", func(t *testing.T) {
 		s := newStage(t)
@@ -308,7 +308,7 @@ func TestASessionThatCannotBeBuilt(t *testing.T) {
 		name, reason string
 		err          error
 	}{
-		{"a credential that is not there", "Unauthorized", state.Failf(state.Fix, "Unauthorized", "secretRef names Secret forge, which is not there")},
+		{"a credential that is not there", "Unauthorized", state.Failf(state.Stalled, "Unauthorized", "secretRef names Secret forge, which is not there")},
 		{"anything else", "SetupFailed", errBoom},
 		{"what the forge says", "NotFound", &forge.Error{Code: 404}},
 	}

@@ -98,8 +98,8 @@ func (p *pass) arrive(ctx context.Context, pr forge.PullRequest, rec *entry) {
 	}
 }
 
-// applied reports whether the applied revision holds the merge. An answer of no is
-// asked again only for another revision.
+// applied reports whether the applied revision holds the merge. A result of no is
+// checked again only for another revision.
 func (p *pass) applied(ctx context.Context, rec *entry) bool {
 	revision := commit(p.sync.Status.LastAppliedRevision)
 	if revision == "" || revision == rec.tail.asked {

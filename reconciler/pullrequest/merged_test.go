@@ -95,7 +95,7 @@ func waiting(held string) report.MergeOutcome {
 // expectMergeOutcome compares the end of a comment.
 func (s *stage) expectMergeOutcome(what string, number int, want report.MergeOutcome) {
 	s.Helper()
-	if d := cmp.Diff(report.Options{}.MergeOutcome(want), s.comment(number).Tail); d != "" {
+	if d := cmp.Diff(want.Markdown(), s.comment(number).Tail); d != "" {
 		s.Errorf("%s, the tail of #%d: -want +got\n%s", what, number, d)
 	}
 }

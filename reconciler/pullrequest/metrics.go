@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the Prometheus series of pull requests. Labels carry names of Syncs
-// and words of ours only, never anything from a pull request.
+// Metrics are the Prometheus series of pull requests. Labels carry names of Syncs and
+// values of ours only, never anything from a pull request.
 type Metrics struct {
 	open     *prometheus.GaugeVec
 	plans    *prometheus.CounterVec
@@ -39,7 +39,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// forget drops the series of a Sync that reports on no pull requests any more.
+// forget deletes the series of a Sync that reports on no pull requests any more.
 func (m *Metrics) forget(sync string) {
 	label := prometheus.Labels{"sync": sync}
 	m.open.DeletePartialMatch(label)

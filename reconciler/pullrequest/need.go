@@ -19,7 +19,7 @@ const (
 	// forBase: what it would be merged into, or the Sync's rules, moved; or it could
 	// not be planned before.
 	forBase
-	// forPublishing: it is planned, and the forge does not know yet, or a person may
+	// forPublishing: it is planned and not published at the forge yet, or a person may
 	// have deleted the comment.
 	forPublishing
 	// forRefresh: live objects moved, or nobody read them for a while.

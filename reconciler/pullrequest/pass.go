@@ -29,7 +29,7 @@ const (
 	callTime = time.Minute
 	// maxWait bounds how long a Planner waits for others in one call. With four workers
 	// three others at most are before a child, each of which ends after 90 seconds; what
-	// was rendered until then is remembered for the next try.
+	// was rendered until then is cached for the next try.
 	maxWait = 5 * time.Minute
 )
 
@@ -50,7 +50,7 @@ type pass struct {
 	suffix string
 	// refused counts the calls that a forge refused for good in this pass.
 	refused int
-	// forgeFailure is what kept the pass from telling something.
+	// forgeFailure is what kept the pass from publishing something.
 	forgeFailure failure.Failure
 	// open counts the pull requests into the branch.
 	open int
@@ -60,7 +60,7 @@ type pass struct {
 	over bool
 }
 
-// stopped reports that the pass must not ask the forge for anything more.
+// stopped reports that the pass must not send the forge any more requests.
 func (p *pass) stopped(ctx context.Context) bool {
 	return ctx.Err() != nil || p.over || p.forgeFailure.Transient || p.refused > 1
 }
@@ -101,9 +101,9 @@ func (p *pass) marker() forge.Marker {
 	return forge.NewMarker("plan", p.sync.Namespace+"/"+p.sync.Name, identity)
 }
 
-// cluster is how statuses name this cluster. Where several of its Syncs tell the
-// pull requests of one repository, all but the oldest add their own names: that it
-// does not know the others is an error, for it would write over what they say.
+// cluster is how statuses name this cluster. Where several of its Syncs comment on the
+// pull requests of one repository, all but the oldest add their own names: that the
+// others cannot be listed is an error, for it would write over their statuses.
 func (p *pass) cluster(ctx context.Context) (string, error) {
 	name := p.s.Cluster
 	if name == "" {
@@ -133,7 +133,7 @@ func older(a, b *v1alpha1.Sync) bool {
 // commit is that of a revision, written branch@sha1:commit.
 func commit(revision string) string { return revision[strings.LastIndex(revision, ":")+1:] }
 
-// short is a commit's name as people know it. Only hexadecimal digits are one.
+// short is a commit's name as people write it. Only hexadecimal digits are one.
 func short(sha string) string {
 	if strings.Trim(sha, "0123456789abcdef") != "" {
 		return "?"
@@ -151,11 +151,11 @@ func conditionOf(sync *v1alpha1.Sync, kind string) metav1.Condition {
 }
 
 // freshFor is how long a new plan is taken to hold although nothing is known to have
-// moved: not all that it depends on, such as nodes and quotas, tells us when it does.
-// See entry.lasts for one that stays the same.
+// moved: not all that it depends on, such as nodes and quotas, is reported when it
+// does. See [entry.lasts] for one that stays the same.
 const freshFor = 5 * time.Minute
 
-// list asks the forge what there is.
+// list lists what there is at the forge.
 func (p *pass) list(ctx context.Context) (forge.Listing, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()

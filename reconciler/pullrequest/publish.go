@@ -34,7 +34,7 @@ func (p *pass) publish(ctx context.Context, pr forge.PullRequest, rec *entry) {
 		}
 	}
 	if commented {
-		// The reviewer knows, whatever is missing beside the commit.
+		// The comment is published, whatever is missing beside the commit.
 		rec.verifiedAt = pr.Updated
 		rec.published(p.now)
 	}

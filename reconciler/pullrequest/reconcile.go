@@ -34,7 +34,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.leave(req)
 		return ctrl.Result{}, nil
 	case sync.Spec.PullRequests == nil:
-		// The copy at hand may not know yet what the last pass has written.
+		// The copy at hand may lack what the last pass has written.
 		if sync.Status.PullRequests != nil || r.sessions.has(req.NamespacedName) {
 			if err := r.patch(ctx, &sync, nil); err != nil {
 				return ctrl.Result{}, err
@@ -52,7 +52,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case err != nil:
 		p.noSession(failure.ClassifySetup(err))
 	case p.now.Before(s.backoff.Until):
-		// Whoever woke us: the forge is not asked before.
+		// Whatever the trigger: the forge gets no request before.
 		return ctrl.Result{RequeueAfter: s.backoff.Until.Sub(p.now)}, nil
 	case !r.limiter.TryAcquire(s.address):
 		// Others have their turn first.
@@ -69,7 +69,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: p.after}, nil
 }
 
-// leave forgets a Sync that has nothing to report.
+// leave drops a Sync that has nothing to report.
 func (r *Reconciler) leave(req ctrl.Request) {
 	r.sessions.stop(req.NamespacedName)
 	r.Metrics.forget(req.Name)
@@ -104,9 +104,9 @@ func (p *pass) run(ctx context.Context) {
 	log(ctx).V(1).Info("Checked pull requests", "open", p.open, "after", p.after)
 }
 
-// scope forgets the pull requests that are none of the Sync's any more. It counts
-// those that are open into its branch, and returns those that were merged into it,
-// the oldest merge first.
+// scope drops the pull requests that are none of the Sync's any more. It counts those
+// that are open into its branch, and returns those that were merged into it, the oldest
+// merge first.
 func (p *pass) scope() (open int, merged []forge.PullRequest) {
 	listed, ours := map[int64]bool{}, map[int64]bool{}
 	for _, pr := range p.s.listing.Open {

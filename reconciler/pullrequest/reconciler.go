@@ -29,10 +29,10 @@ type Reconciler struct {
 	limiter  limits.RepositoryLimiter
 }
 
-// defaultInterval is how often a forge is asked where the Sync does not set it.
+// defaultInterval is how often a forge is polled where the Sync does not set it.
 const defaultInterval = 30 * time.Second
 
-// interval is the Sync's, spread over a tenth, so that many clusters do not ask one
+// interval is the Sync's, spread over a tenth, so that many clusters do not poll one
 // forge in the same second.
 func interval(sync *v1alpha1.Sync) time.Duration {
 	every := sync.Spec.PullRequests.Interval.Duration

@@ -15,11 +15,11 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// slow is how long a plan may take before it is asked again whether anybody still
-// wants to know.
+// slow is how long a plan may take before it is checked again whether the plan is still
+// needed.
 const slow = 2 * time.Second
 
-// long is how long anything may take before somebody new is looked for.
+// long is how long anything may take before another plan is begun.
 const long = time.Second
 
 // detailGap is the least time between two edits of a comment that a reader would
@@ -92,7 +92,7 @@ func (p *pass) called(ctx context.Context) bool {
 	return fresh
 }
 
-// mark lets no verdict for another base stand beside the heads whose turn is yet to
+// mark lets no status for another base stand beside the heads whose turn is yet to
 // come, for one more stint, and not before somebody who is new.
 func (p *pass) mark(ctx context.Context, tasks []task) {
 	for _, t := range tasks {
@@ -152,7 +152,7 @@ func (p *pass) reconcileOne(ctx context.Context, t task) {
 	result := "planned"
 	if err != nil {
 		result = "failed"
-		if class, _, _ := state.Classify(err); class == state.Fix {
+		if class, _, _ := state.Classify(err); class == state.Stalled {
 			result = "refused"
 		}
 	}
@@ -164,7 +164,7 @@ func (p *pass) reconcileOne(ctx context.Context, t task) {
 	p.s.usage.Add(t.pr.Author, p.now, plan.Took)
 	t.rec.made.spent = t.rec.made.spent.Plus(p.now, plan.Took)
 	if !wanted {
-		// The next pass sees what has become of it.
+		// The next pass reads what has become of it.
 		p.requeueAfter(soon)
 		return
 	}
@@ -175,7 +175,7 @@ func (p *pass) reconcileOne(ctx context.Context, t task) {
 	}
 }
 
-// plan asks the Planner.
+// plan calls the Planner.
 func (p *pass) plan(ctx context.Context, pr forge.PullRequest) (Plan, error) {
 	ctx, cancel := context.WithTimeout(ctx, PlanTime+maxWait)
 	defer cancel()
@@ -196,7 +196,7 @@ func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
 		rec.good = a
 	} else {
 		class, _, after := state.Classify(err)
-		if class == state.Fix {
+		if class == state.Stalled {
 			rec.retry = limits.Backoff{}
 		} else {
 			rec.retry.Failed(p.now, p.now.Add(after))

@@ -18,22 +18,21 @@ import (
 )
 
 const (
-	// tailGap is the least time between two edits of one tail, unless its story takes a
-	// new turn.
+	// tailGap is the least time between two edits of one tail, unless its state changes.
 	tailGap = 30 * time.Second
 	// failureGrace is how long after it was applied a roll-out that should replace
 	// nodes is not believed to be over only because none is stale yet.
 	failureGrace = 30 * time.Second
-	// lastTry is how often a forge may refuse for good to take the end of a story.
+	// lastTry is how often a forge may refuse for good to take the last tail.
 	lastTry = 5
 )
 
 // skew is how far the clocks of a cluster's machines may be apart.
 const skew = time.Hour
 
-// stale are the nodes that the roll-outs under way are yet to replace, asked for
-// once. Which are stale is known by what they were made from: one that was launched
-// from the old pool after the merge was applied is, too.
+// stale are the nodes that the roll-outs under way are yet to replace, read once. Which
+// are stale is computed from what they were made from: one that was launched from the
+// old pool after the merge was applied is, too.
 func (p *pass) stale(ctx context.Context) leftover {
 	out := leftover{known: true}
 	for _, rec := range p.s.records {
@@ -65,8 +64,8 @@ type leftover struct {
 	applied []*entry
 }
 
-// touchesPools reports whether the merge can have made nodes stale, as far as
-// anybody knows.
+// touchesPools reports whether the merge can have made nodes stale, as far as that is
+// known.
 func (e *entry) touchesPools() bool {
 	return e.item.Reviewed == nil || len(e.item.Reviewed.Changes) > 0
 }
@@ -99,7 +98,8 @@ func (e *entry) concerns(n provision.Node) bool {
 		case kind == "NodePool":
 			return n.Pool == name
 		case kind == "EC2NodeClass" && len(n.Fields) == 0:
-			// Which class the node is of, nobody says; that it is not its pool's doing is known.
+			// Which class the node is of, nothing reports; that it is not its pool's doing is
+			// known.
 			return !slices.Contains([]string{"NodePoolDrifted", "RequirementsDrifted", "NodePoolRemoved"}, n.Reason)
 		}
 		return slices.ContainsFunc(n.Fields, func(f string) bool { return strings.HasPrefix(f, object+" ") })
@@ -165,7 +165,7 @@ func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, lef
 	var a report.MergeOutcome
 	if item.Phase != v1alpha1.PullRequestDone || item.AppliedTime != nil {
 		a = p.mergeOutcome(ctx, rec, left)
-		base = report.Options{}.MergeOutcome(a)
+		base = a.Markdown()
 	}
 	if shown.text == "" && shown.known && rec.hasDriftTail() {
 		rec.tail.gone = true

@@ -17,8 +17,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Planner answers what pull requests would do. Its errors have a class, see
-// [state.Classify]: Fix is the author's to mend, anything else may pass by itself.
+// Planner computes what pull requests would do. Its errors have a class
+// ([state.Classify]): Fix is the author's to mend, anything else may pass by itself.
 type Planner interface {
 	// Plan is what merging the pull request would do. It ends what works longer than
 	// PlanTime, waiting not included; ctx bounds that and the waiting. Plan.Took is set
@@ -41,8 +41,8 @@ type Plan struct {
 	Report report.Report
 	// Head and Base are the commits that were compared, in full.
 	Head, Base string
-	// Reviewed are the consequences that the report shows; nil means that nobody
-	// could tell them.
+	// Reviewed are the consequences that the report shows; nil means that they could not
+	// be computed.
 	Reviewed *v1alpha1.ReviewedConsequences
 	// Took is how long was worked on it, without the time that was waited for what the
 	// plans of others hold. It is charged to the author.
@@ -62,8 +62,8 @@ type Session struct {
 	// stands for an empty one.
 	Identity string
 	// Outdated reports that what the Session was built from, such as the
-	// credential in a Secret, has changed since. It is asked before each pass; nil
-	// means never. That it does not know is no change.
+	// credential in a Secret, has changed since. It is called before each pass; nil means
+	// never. Where it cannot determine that, nothing has changed.
 	Outdated func(ctx context.Context) bool
 	// Close gives up what the Session holds; may be nil.
 	Close func()
@@ -92,7 +92,7 @@ type session struct {
 	records map[int64]*entry
 	differences
 	usage limits.ByAuthor
-	// containsCheck is how it went to ask for it.
+	// containsCheck is the state of checking it.
 	containsCheck containsCheck
 	backoff       limits.Backoff
 	// forgeFailure is the one that was reported last.
@@ -198,7 +198,7 @@ func (s *sessions) has(name types.NamespacedName) bool {
 	return s.open[name] != nil
 }
 
-// stop ends the Sync's session, if there is one. Closing it asks the API server and
+// stop ends the Sync's session, if there is one. Closing it calls the API server and
 // removes files, and is done without the lock: other Syncs do not wait for it.
 func (s *sessions) stop(name types.NamespacedName) {
 	s.mu.Lock()
@@ -233,13 +233,13 @@ type drift struct {
 	at        time.Time
 }
 
-// containsCheck is how questions went whether a revision holds a merge. Each may have to wait
-// for Git, and all open pull requests wait with it.
+// containsCheck is the state of the checks whether a revision holds a merge. Each may have to
+// wait for Git, and all open pull requests wait with it.
 type containsCheck struct {
-	// backoff is that of asking again what had no answer.
+	// backoff is that of checking again what had no result.
 	backoff limits.Backoff
-	// took is how long the questions of this pass took; failed is set once one of them
-	// had no answer.
+	// took is how long the checks of this pass took; failed is set once one of them had no
+	// result.
 	took   time.Duration
 	failed bool
 }

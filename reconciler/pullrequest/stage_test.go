@@ -157,7 +157,7 @@ func newSync(name string) *v1alpha1.Sync {
 		Namespace: stageName.Namespace, Name: name, UID: types.UID("uid-" + name), Generation: 1, CreationTimestamp: metav1.NewTime(dawn),
 	}}
 	sync.Spec.Source.Git.URL = "https://forge/o/r.git"
-	sync.Spec.PullRequests = &v1alpha1.PullRequests{Provider: v1alpha1.ForgeGitea, HoursADay: 24}
+	sync.Spec.PullRequests = &v1alpha1.PullRequests{Provider: v1alpha1.ForgeGitea, HoursPerDay: 24}
 	sync.Status.LastAttemptedRevision = "main@sha1:" + sha("0")
 	sync.Status.LastAppliedRevision = sync.Status.LastAttemptedRevision
 	return sync

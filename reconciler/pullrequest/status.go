@@ -50,7 +50,7 @@ func (p *pass) noSession(t failure.Failure) {
 	p.rest(t)
 }
 
-// rest lets nobody ask the forge for a while.
+// rest sends the forge no requests for a while.
 func (p *pass) rest(t failure.Failure) {
 	p.now = p.Clock.Now()
 	p.s.backoff.Failed(p.now, t.Until)
@@ -74,7 +74,7 @@ func (p *pass) record(ctx context.Context) {
 		return
 	}
 	if err := p.patch(ctx, p.sync, status); err != nil {
-		// All of it is in memory; the forge must not be asked again because of it.
+		// All of it is in memory; the forge must not be read again because of it.
 		log(ctx).Info("Cannot record what was published on pull requests; it is tried again", "why", err.Error())
 		p.requeueAfter(limits.FirstPause)
 		return
@@ -97,13 +97,13 @@ func (p *pass) outcome() *v1alpha1.PullRequestsStatus {
 		status.Open = before.Open
 	}
 	if before != nil && p.forgeFailure.Transient && before.Reason == status.Reason && status.Reason != failure.RateLimited {
-		// The same failure in other words, such as another local port, is no news.
+		// The same failure with another text, such as another local port, is nothing new.
 		status.Message = before.Message
 	}
 	return status
 }
 
-// listed reports whether this pass heard from the forge what there is.
+// listed reports whether this pass has listed what there is at the forge.
 func (p *pass) listed() bool { return p.suffix != "" }
 
 // patch writes status.pullRequests and nothing else: the other fields are the Git

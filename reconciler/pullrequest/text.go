@@ -16,7 +16,7 @@ import (
 
 // publicationOf is what a plan reports.
 func (p *pass) publicationOf(pr forge.PullRequest, plan Plan) *publication {
-	hours := p.sync.Spec.PullRequests.HoursADay
+	hours := p.sync.Spec.PullRequests.HoursPerDay
 	a := &publication{
 		head: cmp.Or(plan.Head, pr.Head.SHA), base: plan.Base, headline: cut(plan.Report.Headline(), maxHeadlineLength), phase: v1alpha1.PullRequestPlanned,
 		state: forge.Success, reviewed: plan.Reviewed.DeepCopy(), editOnly: untouched(plan.Report),
@@ -34,7 +34,7 @@ func (p *pass) publicationOf(pr forge.PullRequest, plan Plan) *publication {
 	}
 	a.hash = begin + state.Hash([]any{a.head, hours, plan.Report.Content()})[:16]
 	var body strings.Builder
-	options := report.Options{HoursADay: float64(hours), Limit: p.s.Forge.Limit()}
+	options := report.Options{HoursPerDay: float64(hours), Limit: p.s.Forge.Limit()}
 	if err := plan.Report.Markdown(&body, options); err != nil {
 		return p.unwritable(a, err)
 	}
@@ -65,19 +65,19 @@ func objects(r report.Report) bool {
 
 // failure is the publication where there is no plan. What was reported of an older head stays
 // below, marked: a reader must not take it for the newer one's. What only the author
-// can mend is reported in full. Of anything else the forge gets the reason's word, for
-// what Git, AWS or the API server returned is for those who may read the Sync.
+// can mend is reported in full. Of anything else the forge gets the reason alone, for what
+// Git, AWS or the API server returned is for those who may read the Sync.
 func (p *pass) failure(t task, err error, class state.Class) *publication {
 	head := t.pr.Head.SHA
 	_, word, _ := state.Classify(err)
 	what, why, news, after := "cannot be planned", failure.Text(err), failure.Text(err), ""
-	if class != state.Fix {
+	if class != state.Stalled {
 		what, why, news = "cannot be planned now", word, word
 		after = "\nIt is retried automatically. The Sync's `status.pullRequests` has the details.\n"
 	}
 	a := &publication{
 		head: head, base: commit(p.sync.Status.LastAttemptedRevision), headline: what + ": " + plainText(failure.Text(err)),
-		line: what + ": " + plainText(why), phase: v1alpha1.PullRequestFailed, state: forge.Broken, editOnly: class != state.Fix,
+		line: what + ": " + plainText(why), phase: v1alpha1.PullRequestFailed, state: forge.Broken, editOnly: class != state.Stalled,
 	}
 	a.hash = hashPlan + state.Hash([]any{head, class.String(), news})[:16]
 	why = forge.Plain(why, reasonWidth)

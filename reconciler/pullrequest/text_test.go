@@ -25,14 +25,14 @@ func TestNoErrorTellsASecret(t *testing.T) {
 		// where reads a text that the error must have reached.
 		where func(s *stage) string
 	}{
-		{"of a head that cannot be planned", class(state.Fix), func(s *stage) string { return s.comment(1).Body }},
+		{"of a head that cannot be planned", class(state.Stalled), func(s *stage) string { return s.comment(1).Body }},
 		{"of a plan that failed", class(state.Retry), func(s *stage) string { return s.item(1).Headline }},
 		{"of a head that cannot be planned, where there is a report", func(s *stage) {
 			s.pass()
 			s.board.find(1).Head.SHA = sha("b")
-			class(state.Fix)(s)
+			class(state.Stalled)(s)
 		}, func(s *stage) string { return s.comment(1).Body }},
-		{"of a session that cannot be built", func(s *stage) { s.noBuild = state.Failf(state.Fix, "InvalidSource", text) },
+		{"of a session that cannot be built", func(s *stage) { s.noBuild = state.Failf(state.Stalled, "InvalidSource", text) },
 			func(s *stage) string { return s.status().Message }},
 		{"of a forge", func(s *stage) {
 			s.board.fail = func(string) error { return &forge.Error{Doing: "listing", Code: 403, Message: text} }

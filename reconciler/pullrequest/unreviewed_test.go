@@ -78,7 +78,7 @@ func (s *stage) ends(what string, commented bool, want report.MergeOutcome) {
 	s.Helper()
 	tail := ""
 	if commented {
-		tail = fmt.Sprintf(movedTo, "bbbbbbb") + report.Options{}.MergeOutcome(want)
+		tail = fmt.Sprintf(movedTo, "bbbbbbb") + want.Markdown()
 	}
 	if d := cmp.Diff(tail, s.comment(1).Tail); d != "" {
 		s.Errorf("%s: -want +got\n%s", what, d)

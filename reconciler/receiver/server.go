@@ -102,7 +102,7 @@ func (*Server) NeedLeaderElection() bool { return false }
 func (s *Server) Start(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
 	if err != nil {
-		return fmt.Errorf("listening for webhooks: %w; give another --webhook-addr, or 0 for none", err)
+		return fmt.Errorf("listening for webhooks: %w; give another --receiver-addr, or 0 for none", err)
 	}
 	return s.serve(ctx, listener)
 }

@@ -569,7 +569,7 @@ func TestTooManyHeadersAreRefusedBeforeAnythingIsRead(t *testing.T) {
 func TestAnAddressThatIsTakenIsAnErrorWithARemedy(t *testing.T) {
 	p := newAPI(t).replica(t, nil)
 	p.address = strings.TrimPrefix(p.url, "http://")
-	if err := p.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "--webhook-addr") {
+	if err := p.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "--receiver-addr") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -29,7 +29,7 @@ func Cluster(edit func(*v1alpha1.Cluster)) *v1alpha1.Cluster {
 	return c
 }
 
-// Client is that of an API server which holds these objects, and knows our kinds
+// Client is that of an API server which holds these objects, and serves our kinds
 // alone. Their status is written with them, not as a subresource.
 func Client(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
@@ -40,8 +40,8 @@ func Client(t *testing.T, objects ...client.Object) client.Client {
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 }
 
-// InstalledClient is that of an API server which holds these objects, and knows the kinds
-// of Kubernetes and of CRDs beside ours.
+// InstalledClient is that of an API server which holds these objects, and serves the
+// kinds of Kubernetes and of CRDs beside ours.
 func InstalledClient(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
 	if err := errors.Join(v1alpha1.AddToScheme(clientgoscheme.Scheme), apiextensionsv1.AddToScheme(clientgoscheme.Scheme)); err != nil {

@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	// MaxBytes is how much memory what is remembered of all trees takes together, in
-	// bytes: those of followed branches, those of pull requests, and why some of them
-	// cannot be rendered. Who opens any number of pull requests fills no more.
+	// MaxBytes is how much memory what is cached of all trees takes together, in bytes:
+	// those of followed branches, those of pull requests, and why some of them cannot be
+	// rendered. Who opens any number of pull requests fills no more.
 	MaxBytes = 24 << 20
 	// entryBytes is what one that is remembered takes beside its text, or more.
 	entryBytes = 1 << 10
@@ -37,7 +37,8 @@ const (
 // Renderer renders and checks folders in a process of its own.
 type Renderer interface {
 	// Render renders and checks the folder at a path of a tree, with the values of variables.
-	// Its errors have a class, see state.Classify: state.Fix is for the tree's author to mend.
+	// Its errors have a class, see [state.Classify]: state.Fix is for the tree's author to
+	// mend.
 	Render(ctx context.Context, tree fs.FS, folder string, values substitute.Values) (Rendered, error)
 	// Proposal reports whether its limits are those of what is only proposed.
 	Proposal() bool
@@ -51,11 +52,11 @@ type Rendered interface {
 	Decode() (checked.Folder, error)
 }
 
-// Cache remembers what was rendered of trees, as they wrote it: those asked for last,
-// up to a budget in bytes. Equal trees render equally, so that a revision that is
-// followed by several Syncs is rendered once, and a plan that is made again because nodes
-// came and went renders nothing. It is safe for concurrent use: who asks for what is
-// being rendered waits for that, and for nothing else.
+// Cache keeps what was rendered of trees, as they wrote it: those requested last, up to a
+// budget in bytes. Equal trees render equally, so that a revision that is followed by
+// several Syncs is rendered once, and a plan that is made again because nodes came and
+// went renders nothing. It is safe for concurrent use: who requests what is being
+// rendered waits for that, and for nothing else.
 type Cache struct {
 	mu sync.Mutex
 	// kept are in the order of their use, the newest last.
@@ -123,7 +124,7 @@ type Files struct {
 	Kustomized bool
 }
 
-// Bytes is how much memory all that is remembered takes, in bytes.
+// Bytes is how much memory all that is cached takes, in bytes.
 func (r *Cache) Bytes() (total int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,8 +134,8 @@ func (r *Cache) Bytes() (total int64) {
 	return total
 }
 
-// Load renders a folder of a snapshot, or remembers it. Without a TreeID nothing is
-// remembered. Its errors are the Renderer's.
+// Load renders a folder of a snapshot, or returns it from the cache. Without a TreeID
+// nothing is cached. Its errors are the Renderer's.
 func (r *Cache) Load(ctx context.Context, in Renderer, at gitsource.Snapshot, path string, values substitute.Values) (checked.Folder, error) {
 	asked := entryKey{at.TreeID, path, values.Digest()}
 	if asked.tree == "" {
@@ -167,7 +168,7 @@ func (r *Cache) Load(ctx context.Context, in Renderer, at gitsource.Snapshot, pa
 		}
 		// What befell only the other who asked, such as the end of its context, is
 		// nothing to pass on.
-		if class, _, _ := state.Classify(doing.err); doing.err == nil || class == state.Fix {
+		if class, _, _ := state.Classify(doing.err); doing.err == nil || class == state.Stalled {
 			return doing.decode()
 		}
 	}
@@ -197,7 +198,7 @@ func (r *Cache) end(t task, doing *pendingRender) {
 	if class, reason, _ := state.Classify(doing.err); doing.err != nil {
 		// How long a rendering takes depends on the machine, too: a followed branch gets
 		// another try.
-		if class != state.Fix || reason == "RenderTimeout" && !t.proposal {
+		if class != state.Stalled || reason == "RenderTimeout" && !t.proposal {
 			return
 		}
 	}
@@ -219,7 +220,7 @@ func (r *Cache) keep(newest entry) {
 	r.kept = slices.Delete(r.kept, 0, from)
 }
 
-// Files is what is known of a folder of a snapshot without rendering it, read when somebody asks.
+// Files is what is known of a folder of a snapshot without rendering it, read when it is needed.
 func (r *Cache) Files(ctx context.Context, at gitsource.Snapshot, below string, values substitute.Values) Files {
 	asked := entryKey{at.TreeID, below, values.Digest()}
 	if found, ok := r.find(asked); ok && found.files.Digest != "" {

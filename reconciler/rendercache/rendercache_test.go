@@ -33,7 +33,7 @@ type worker struct {
 
 func (w worker) Render(ctx context.Context, files fs.FS, folder string, values substitute.Values) (Rendered, error) {
 	if w.limit {
-		return nil, state.Failf(state.Fix, "LimitExceeded", "it is too much")
+		return nil, state.Failf(state.Stalled, "LimitExceeded", "it is too much")
 	}
 	out, err := checked.Load(files, folder, values, func() (checked.Standards, error) {
 		types, err := catalog.Load()
@@ -241,7 +241,7 @@ func TestAThousandHostileProposalsLeaveTheMemoryAsItWas(t *testing.T) {
 				if i%2 == 0 {
 					e.out = hostileResult(i)
 				} else {
-					e.err = state.Failf(state.Fix, "LimitExceeded", "%s", strings.Repeat("x", 10_000))
+					e.err = state.Failf(state.Stalled, "LimitExceeded", "%s", strings.Repeat("x", 10_000))
 				}
 				doing, mine := r.begin(task{entryKey: e.key})
 				if !mine {

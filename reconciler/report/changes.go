@@ -4,12 +4,24 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/report/internal/diff"
+	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
+	"github.com/poolwright/poolwright/reconciler/report/internal/section"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
-// divided separates the changes that are made from what is only compared.
+// manyChanges is up to how many changes the details alone are easy to survey;
+// fewLines is how much is shown of each where there are more.
+const (
+	manyChanges = 10
+	fewLines    = 8
+)
+
+// divided separates the changes that are made from what is read-only.
 func (r Report) divided() (made, compared []Change) {
 	for _, c := range r.Changes {
-		if c.Compared {
+		if c.ReadOnly {
 			compared = append(compared, c)
 		} else {
 			made = append(made, c)
@@ -18,13 +30,19 @@ func (r Report) divided() (made, compared []Change) {
 	return made, compared
 }
 
-// byDanger are the changes with deletions first and what is only compared last, else
+// byDanger are the changes with deletions first and what is read-only last, else
 // in the order of work.
 func (r Report) byDanger() []Change {
 	made, compared := r.divided()
 	slices.SortStableFunc(made, func(a, b Change) int { return rank(a) - rank(b) })
 	return slices.Concat(made, compared)
 }
+
+// defaultLines is how many lines are shown of one change.
+const defaultLines = 40
+
+// impactWidth is how much of a deletion's impact is shown in a row.
+const impactWidth = 90
 
 func rank(c Change) int {
 	if c.Action == "delete" {
@@ -37,7 +55,7 @@ func rank(c Change) int {
 func deletions(changes []Change) int {
 	n := 0
 	for _, c := range changes {
-		if c.Action == "delete" && !c.Compared {
+		if c.Action == "delete" && !c.ReadOnly {
 			n++
 		}
 	}
@@ -50,7 +68,7 @@ func (r Report) tally() string {
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{r.Summary.Create, "to create"}, {r.Summary.Update, "to update"}, {r.Summary.Delete, "to delete"}, {r.Summary.Compared, "only compared"}} {
+	}{{r.Summary.Create, "to create"}, {r.Summary.Update, "to update"}, {r.Summary.Delete, "to delete"}, {r.Summary.ReadOnly, "read-only"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
@@ -66,7 +84,7 @@ func (r Report) tally() string {
 func table(changes []Change, room int) (string, int) {
 	var b strings.Builder
 	for i, c := range changes {
-		row := cells(codeSpan(c.symbol()), codeSpan(c.Object.String()), codeSpan(c.where()), c.detail())
+		row := markup.Cells(markup.Span(c.symbol()), markup.Span(c.Object.String()), markup.Span(c.where()), c.detail())
 		if i == 0 {
 			row = "| | Object | Declared in | |\n|:-:|---|---|---|\n" + row
 		}
@@ -82,12 +100,12 @@ func table(changes []Change, room int) (string, int) {
 	return b.String() + "\n", len(changes)
 }
 
-// detail is what a row says beside the name: of a deletion, what goes with it.
+// detail is what a row has beside the name: of a deletion, what goes with it.
 func (c Change) detail() string {
 	var out []string
 	switch {
-	case c.Compared:
-		out = append(out, "only compared")
+	case c.ReadOnly:
+		out = append(out, "read-only")
 	case c.Status != "":
 		out = append(out, c.Status)
 	case c.Hold != "":
@@ -98,7 +116,7 @@ func (c Change) detail() string {
 	}
 	if c.Action == "delete" {
 		for _, n := range c.Notes {
-			out = append(out, codeLine(n, valueWidth))
+			out = append(out, markup.Code(n, impactWidth))
 		}
 	}
 	return strings.Join(out, ", ")
@@ -117,9 +135,9 @@ func (o Options) hunks(changes []Change, room int) (string, int) {
 		if n == 0 {
 			return ""
 		}
-		return fence("diff", lines[:ends[n]])
+		return markup.Fence("diff", lines[:ends[n]])
 	}
-	n := fits(room, len(changes), func(n int) int { return len(block(n)) })
+	n := section.Fits(room, len(changes), func(n int) int { return len(block(n)) })
 	return block(n), n
 }
 
@@ -135,21 +153,104 @@ func (o Options) shortHunks(changes []Change) string {
 			return ""
 		}
 	}
-	return fence("diff", lines)
+	return markup.Fence("diff", lines)
 }
 
 // hunk is one change in the form of a diff.
 func (o Options) hunk(c Change) []string {
-	out := []string{"@@ " + c.symbol() + " " + cut(c.title(), width) + " @@"}
-	if c.Action == "delete" && !c.Compared {
+	out := []string{"@@ " + c.symbol() + " " + markup.Cut(c.title(), markup.Width) + " @@"}
+	if c.Action == "delete" && !c.ReadOnly {
 		out = append(out, "- the whole object")
 	}
 	for _, l := range o.body(c) {
-		s := l.symbol
+		s := l.Symbol
 		if s == "~" {
-			s = "!" // What highlighters of diffs paint as changed.
+			s = "!" // What highlighters of diffs colour as changed.
 		}
-		out = append(out, strings.TrimRight(s+" "+l.text, " "))
+		out = append(out, strings.TrimRight(s+" "+l.Text, " "))
 	}
 	return out
 }
+
+// symbol stands for what becomes of the thing. What is read-only has one of
+// its own: nothing becomes of it.
+func (c Change) symbol() string {
+	switch {
+	case c.ReadOnly:
+		return "≠"
+	case c.Action == "create":
+		return "+"
+	case c.Action == "delete":
+		return "-"
+	}
+	return "~"
+}
+
+// body lists what there is to read about a change, below its name.
+func (o Options) body(c Change) []diff.Line {
+	var out []diff.Line
+	switch {
+	case c.Wanted == nil:
+	case c.ReadOnly && o.Lines <= fewLines && o.Lines >= 0:
+		// What is not made needs no review.
+		out = []diff.Line{{Symbol: " ", Text: diff.Outline(c.Wanted)}}
+	default:
+		out = diff.Created(c.Wanted)
+	}
+	for _, f := range c.Fields {
+		out = append(out, diff.Field(f)...)
+	}
+	if c.Action == "update" && len(c.Fields) == 0 {
+		out = append(out, diff.Line{Symbol: " ", Text: "(it differs in what is not shown)"})
+	}
+	limit := o.Lines
+	if limit == 0 {
+		limit = defaultLines
+	}
+	if limit > 0 && len(out) > limit {
+		left := len(out) - limit
+		out = append(out[:limit:limit], diff.Line{Symbol: " ", Text: fmt.Sprintf("… %s", markup.Count(left, "more line"))})
+	}
+	// What a person needs is never cut off. The reason of a hold is shown once for all
+	// changes that it concerns; how to change what is only compared, with each.
+	for _, n := range c.Notes {
+		out = append(out, diff.Line{Symbol: " ", Text: sanitize.Escape(n)})
+	}
+	if c.ReadOnly {
+		out = append(out, diff.Line{Symbol: " ", Text: c.readOnlyDifference()})
+	}
+	if c.Error != "" {
+		out = append(out, diff.Line{Symbol: " ", Text: c.Status + ": " + markup.Cut(sanitize.Escape(c.Error), 5*markup.Width)})
+	}
+	return out
+}
+
+// readOnlyDifference is how what is read-only differs, and why nothing is done.
+func (c Change) readOnlyDifference() string {
+	how := map[string]string{"create": "missing", "update": "differs", "delete": "not declared"}[c.Action] + ", read-only"
+	if c.Hold == "" {
+		return how
+	}
+	return how + ": " + sanitize.Escape(c.Hold)
+}
+
+// title is a change's name with where it was declared and what became of it.
+func (c Change) title() string {
+	out := sanitize.Escape(c.Object.String())
+	if at := c.where(); at != "" {
+		out += " (" + at + ")"
+	}
+	switch {
+	case c.ReadOnly:
+	case c.Status != "":
+		out += " [" + c.Status + "]"
+	case c.Hold != "":
+		out += " [held]"
+	}
+	if c.Drift {
+		out += " [drift]"
+	}
+	return out
+}
+
+func (c Change) where() string { return place(c.File, c.Line) }

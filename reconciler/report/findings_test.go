@@ -22,11 +22,11 @@ func aws(service, kind, region, name string, content object) state.Item {
 	return i
 }
 
-// account is a plan in which some of AWS is ours, some is only compared, and of
+// account is a plan in which some of AWS is ours, some is read-only, and of
 // some nothing is known.
 func account() plan.Plan {
 	compared := func(i state.Item, how string) state.Item {
-		i.CompareOnly = how
+		i.ReadOnly = how
 		return i
 	}
 	unknown := func(i state.Item, why string) state.Item {
@@ -93,10 +93,10 @@ func TestManyChangesReadAsTheGoldenFiles(t *testing.T) {
 	queue := aws("sqs", "Queue", region, "dev", object{"retention": "5m", "policy": document})
 	role := aws("iam", "Role", "", "dev-nodes", object{"policies": []any{"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore"}})
 	found := live(role, object{"policies": []any{"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryReadOnly", "CloudWatchAgentServerPolicy"}})
-	found.CompareOnly = how
+	found.ReadOnly = how
 	addon := aws("eks", "Addon", region, "vpc-cni", object{"version": "v1.20.1-eksbuild.1", "values": object{"a": "b"}})
 	group := aws("eks", "NodeGroup", region, "system", object{"scaling": object{"min": int64(2), "max": int64(3)}, "types": []any{"m7i.large"}, "ami": "AL2023_x86_64_STANDARD", "document": document})
-	addon.CompareOnly, group.CompareOnly = "run: aws eks create-addon --cluster-name dev --addon-name vpc-cni", "run: aws eks create-nodegroup --cluster-name dev --nodegroup-name system"
+	addon.ReadOnly, group.ReadOnly = "run: aws eks create-addon --cluster-name dev --addon-name vpc-cni", "run: aws eks create-nodegroup --cluster-name dev --nodegroup-name system"
 	wanted, observed = append(wanted, queue, role, addon, group), append(observed, found)
 	for _, name := range []string{"subnet-a", "subnet-b", "subnet-c"} {
 		tag := aws("ec2", "SubnetTag", region, name, object{"value": "dev"})
@@ -111,7 +111,7 @@ func TestManyChangesReadAsTheGoldenFiles(t *testing.T) {
 
 func TestWhatIsOnlyComparedIsShownWholeWhenAskedFor(t *testing.T) {
 	addon := aws("eks", "Addon", "eu-west-1", "vpc-cni", object{"values": object{"a": "b"}})
-	addon.CompareOnly = "run: aws eks create-addon"
+	addon.ReadOnly = "run: aws eks create-addon"
 	got := render(t, func(b *bytes.Buffer) error {
 		return New(plan.Compute(state.NewSet(addon), state.Set{}), nil).Text(b, Options{Lines: -1})
 	})
@@ -120,36 +120,9 @@ func TestWhatIsOnlyComparedIsShownWholeWhenAskedFor(t *testing.T) {
 	}
 }
 
-func TestListsOfWordsShowWhatComesAndGoes(t *testing.T) {
-	list := func(words ...string) []any {
-		var out []any
-		for _, w := range words {
-			out = append(out, w)
-		}
-		return out
-	}
-	for name, c := range map[string]struct {
-		before, after any
-		want          []line
-	}{
-		"one goes and one comes":     {list("a", "b", "c"), list("a", "x", "c"), []line{{"~", "p:"}, {" ", "  … 2 equal entries"}, {"-", "  b"}, {"+", "  x"}}},
-		"all go":                     {list("a"), list(), []line{{"~", "p:"}, {"-", "  a"}}},
-		"one of two that are equal":  {list("a", "a"), list("a"), []line{{"~", "p:"}, {" ", "  … 1 equal entry"}, {"-", "  a"}}},
-		"another order":              {list("a", "b"), list("b", "a"), []line{{"~", `p: ["a", "b"] → ["b", "a"]`}}},
-		"numbers":                    {[]any{int64(1)}, []any{int64(2)}, []line{{"~", "p: [1] → [2]"}}},
-		"what moves a cursor cannot": {list("a"), list("\x1b[2J"), []line{{"~", "p:"}, {"-", "  a"}, {"+", `  \x1b[2J`}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if d := cmp.Diff(c.want, fieldLines(Field{Path: "p", Before: c.before, After: c.after}), cmp.AllowUnexported(line{})); d != "" {
-				t.Errorf("lines (-want +got):\n%s", d)
-			}
-		})
-	}
-}
-
 func TestTheHeadlineCallsNothingAChangeThatIsNotMade(t *testing.T) {
 	compared := aws("eks", "Version", "eu-west-1", "dev", object{"version": "1.34"})
-	compared.CompareOnly = "run: aws eks update-cluster-version"
+	compared.ReadOnly = "run: aws eks update-cluster-version"
 	lost := state.Item{Key: compared.Key, Findings: state.Findings{Unknown: "denied"}}
 	noted := live(compared, compared.Object)
 	noted.Notes = []string{"look at this"}
@@ -162,7 +135,7 @@ func TestTheHeadlineCallsNothingAChangeThatIsNotMade(t *testing.T) {
 		headline string
 		empty    bool
 	}{
-		{"a difference that is only compared", plan.Compute(state.NewSet(compared), state.NewSet(live(compared, object{}))), "Plan: no changes; 1 only compared", false},
+		{"a difference that is read-only", plan.Compute(state.NewSet(compared), state.NewSet(live(compared, object{}))), "Plan: no changes; 1 read-only", false},
 		{"an unknown thing", plan.Compute(state.NewSet(compared), state.NewSet(lost)), "Plan: incomplete, nothing could be compared (1 object)", false},
 		{"an unknown thing beside one that is as declared", plan.Compute(state.NewSet(compared, ours), state.NewSet(lost, ours)), "Plan: incomplete, 1 of 2 objects could not be compared; 1 as declared", false},
 		{"a warning", plan.Compute(state.NewSet(ours), state.NewSet(warned)), "Plan: no changes, 1 object as declared; 1 warning", true},
@@ -170,7 +143,7 @@ func TestTheHeadlineCallsNothingAChangeThatIsNotMade(t *testing.T) {
 		{"a creation beside both", plan.Compute(state.NewSet(compared, ours, aws("sqs", "Queue", "eu-west-1", "x", object{})), state.NewSet(lost)),
 			"Plan: 2 to create, 0 to update, 0 to delete; 1 unknown", false},
 		{"a deletion that is only reported", plan.Compute(state.Set{}, state.NewSet(live(ours, ours.Object)), plan.ReportTarget("aws"), plan.Guard(0, "")),
-			"Plan: no changes; 1 only compared", false},
+			"Plan: no changes; 1 read-only", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -187,7 +160,7 @@ func TestTheHeadlineCallsNothingAChangeThatIsNotMade(t *testing.T) {
 
 func TestFindingsAreMaskedLikeEverythingElse(t *testing.T) {
 	i := aws("sqs", "Queue", "eu-west-1", "dev", object{"retention": "5m"})
-	i.CompareOnly = "run: curl -H 'Authorization: Bearer abcdef0123456789'"
+	i.ReadOnly = "run: curl -H 'Authorization: Bearer abcdef0123456789'"
 	lost := aws("sqs", "Queue", "eu-west-1", "lost", nil)
 	secret := item("cluster", "", "Secret", "git", "s.yaml", 1, object{"stringData": object{"password": "hunter2-new"}})
 	p := plan.Compute(state.NewSet(i, lost, secret), state.NewSet(state.Item{Key: lost.Key, Findings: state.Findings{
@@ -212,13 +185,13 @@ func TestJSONSetsFindingsApart(t *testing.T) {
 	if err := json.Unmarshal([]byte(render(t, func(b *bytes.Buffer) error { return New(account(), nil).JSON(b) })), &r); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(Summary{Create: 1, Update: 2, Compared: 2, Unknown: 2, Warnings: 1, Hash: r.Summary.Hash}, r.Summary); d != "" {
+	if d := cmp.Diff(Summary{Create: 1, Update: 2, ReadOnly: 2, Unknown: 2, Warnings: 1, Hash: r.Summary.Hash}, r.Summary); d != "" {
 		t.Errorf("summary (-want +got):\n%s", d)
 	}
 	if len(r.Unknown) != 2 || r.Unknown[1].Kind != "Queue" || r.Unknown[1].File != "cluster.yaml" || r.Unknown[1].Line != 9 || len(r.Notes) != 2 || !r.Notes[0].Warning || r.Notes[1].Warning {
 		t.Errorf("unknown %+v, notes %+v", r.Unknown, r.Notes)
 	}
-	compared := slices.DeleteFunc(r.Changes, func(c Change) bool { return !c.Compared })
+	compared := slices.DeleteFunc(r.Changes, func(c Change) bool { return !c.ReadOnly })
 	if len(compared) != 2 || !strings.HasPrefix(compared[0].Hold, "run: aws eks ") {
 		t.Errorf("compared %+v", compared)
 	}

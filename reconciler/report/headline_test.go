@@ -2,7 +2,6 @@ package report
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -73,9 +72,6 @@ func TestOnlyNodesWithoutRoomCountAsSuch(t *testing.T) {
 	f := blocking()
 	f.Replaced = append(f.Replaced, nodesOf("tight", 2, "NodeClassDrift")[1])
 	f.Pools[4].Nodes, f.Pools[4].Replaced = 2, 2
-	if got := outcomesOf(f); got.full["tight"] != 1 || got.in("tight") != 1 {
-		t.Errorf("%+v", got)
-	}
 	md := all(t, forecasted(step(), f))["md"]
 	for _, want := range []string{"| `tight` | 1 of 2, 1 never | 1 |", "- pool `tight`, 1 node: `The limit of 8"} {
 		if !strings.Contains(md, want) {
@@ -86,27 +82,6 @@ func TestOnlyNodesWithoutRoomCountAsSuch(t *testing.T) {
 	f.Pools[4].RolloutRate.LimitReached = ""
 	if md = all(t, forecasted(step(), f))["md"]; !strings.Contains(md, "the pool's limit leaves no room for a replacement; the node is annotated do-not-disrupt") {
 		t.Errorf("a node that two things keep:\n%s", md)
-	}
-}
-
-func TestAWorkloadIsNamedWithWhatBecomesOfIt(t *testing.T) {
-	for want, p := range map[string]provision.Placement{
-		"a/x":                          {},
-		"a/x (and 2 like it)":          {Similar: 2},
-		"Deployment a/x (new, 2 pods)": {Workload: "Deployment", New: true, Similar: 1},
-		"Deployment a/x (scaled to zero: one pod)":                       {Workload: "Deployment", Inactive: true},
-		"StatefulSet a/x (new, scaled to zero: one pod)":                 {Workload: "StatefulSet", New: true, Inactive: true},
-		"Job a/x (suspended: 4 pods)":                                    {Workload: "Job", Inactive: true, Similar: 3},
-		"CronJob a/x (not running now: one pod)":                         {Workload: "CronJob", Inactive: true},
-		"Deployment a/x (1 pod)":                                         {Workload: "Deployment"},
-		"Pod a/x (new)":                                                  {Workload: "Pod", New: true},
-		"Pod a/x":                                                        {Workload: "Pod"},
-		fmt.Sprintf("%s a/x (1 pod)", clip(strings.Repeat("A", 50), 40)): {Workload: strings.Repeat("A", 50)},
-	} {
-		p.Pod = provision.Pod{Namespace: "a", Name: "x"}
-		if got := plainStyle().alike(p); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
 	}
 }
 

@@ -56,7 +56,7 @@ func planted(s string) Report {
 	before.Object = object{s: "x" + s, "list": []any{object{"name": s, "v": "old"}}, "text": s}
 	before.Owner = owner.Reference{Kind: owner.Flux, Name: s}
 	deleted := state.Item{Key: key("old"), Object: content, Removal: loss.Removal{Impact: s + "!"}}
-	compared := state.Item{Key: key("compared"), Object: content, Origin: state.Origin{File: s}, Terms: state.Terms{CompareOnly: s + "!"}}
+	compared := state.Item{Key: key("compared"), Object: content, Origin: state.Origin{File: s}, Terms: state.Terms{ReadOnly: s + "!"}}
 	lost := state.Item{Key: key("lost"), Object: content, Origin: state.Origin{File: s, Line: 4}}
 	found := state.Item{Key: lost.Key, Findings: state.Findings{Unknown: s + "?", Notes: []string{s}, Warnings: []string{s}}}
 	p := plan.Compute(state.NewSet(created, updated, compared, lost), state.NewSet(before, deleted, found), plan.Guard(50, ""))
@@ -103,13 +103,13 @@ const prosaic = `( \(?(\(code\)|[A-Za-z]+([-'][A-Za-z]+)*|[0-9]{1,5})[,;:.)]*)+`
 // outside is what may stand outside of fences, code spans taken out.
 var outside = []*regexp.Regexp{
 	regexp.MustCompile(`^$`),
-	regexp.MustCompile(`^### Plan: [a-z0-9, ();]+$`),
+	regexp.MustCompile(`^### Plan: [a-z0-9, ();-]+$`),
 	regexp.MustCompile(`^### (✅|⛔|⚠️) [A-Za-z0-9 ·,()+−→–/$\\.:]+$`),
-	regexp.MustCompile(`^Outcome: [a-z0-9, ]+$`),
+	regexp.MustCompile(`^Outcome: [a-z0-9, -]+$`),
 	regexp.MustCompile(`^(Cluster \(code\) · )?\(code\) ← (\(code\)|the working copy)( · merge base \(code\))? · (live state of [0-9: -]+ UTC|offline: neither a cluster nor AWS was read)$`),
 	regexp.MustCompile(`^(This pull request changes nothing|These differences from the base)[A-Za-z ,.]+\.$`),
 	regexp.MustCompile(`^\*\*(Problems|Unknown, not compared|Held|Not ready|Warnings|Not known) \([0-9]+\)\*\*$`),
-	regexp.MustCompile(`^\*\*(Guards|To confirm all that waits|Changes: [a-z0-9 ,()]+)\*\*$`),
+	regexp.MustCompile(`^\*\*(Guards|To confirm all that waits|Changes: [a-z0-9 ,()-]+)\*\*$`),
 	regexp.MustCompile(`^- \(code\)(( holds it| warns)?: \(code\))?$`),
 	regexp.MustCompile(`^- ([0-9]+ objects: )?\(code\): (\(code\)(, | and [0-9]+ more)?)+$`),
 	regexp.MustCompile(`^- \(code\):` + prosaic + `$`),
@@ -118,7 +118,7 @@ var outside = []*regexp.Regexp{
 	regexp.MustCompile(`^- … and [0-9]+ more \(plan -o json has all\)$`),
 	regexp.MustCompile(`^\| \| Object \| Declared in \| \|$`),
 	regexp.MustCompile(`^\|:-:\|---\|---\|---\|$`),
-	regexp.MustCompile(`^<details><summary>(Field by field|Notes \([0-9]+\)|([0-9]+ of )?[0-9]+ (more )?changes?|Already drifted before this change \([a-z0-9 ,]+\))</summary>$`),
+	regexp.MustCompile(`^<details><summary>(Field by field|Notes \([0-9]+\)|([0-9]+ of )?[0-9]+ (more )?changes?|Already drifted before this change \([a-z0-9 ,-]+\))</summary>$`),
 	regexp.MustCompile(`^</details>$`),
 	regexp.MustCompile(`^Nodes replaced anyway, as they drifted before \([0-9]+\):$`),
 	regexp.MustCompile(`^_[a-z0-9, ;]+: this text has reached its limit\.( \(code\) shows all\.)?_$`),
@@ -183,7 +183,7 @@ func checkRow(t *testing.T, row string) {
 			t.Fatalf("cell %q is no code", c)
 		}
 		inner = inner[:len(inner)-ticks]
-		if longestRun(inner) >= ticks || strings.HasSuffix(inner, "`") {
+		if strings.Contains(inner, strings.Repeat("`", ticks)) || strings.HasSuffix(inner, "`") {
 			t.Fatalf("cell %q can be left", c)
 		}
 	}
@@ -247,7 +247,7 @@ func guarding(before, after string) Report {
 				"data": object{"a": encode(s), "raw": s}, "stringData": object{"b": s, "deep": object{"c": []any{s}}},
 				"metadata": object{"annotations": object{"note": s}},
 			},
-			"EC2NodeClass": {"spec": object{"userData": s}, "metadata": object{"annotations": object{lastApplied: s}}},
+			"EC2NodeClass": {"spec": object{"userData": s}, "metadata": object{"annotations": object{"kubectl.kubernetes.io/last-applied-configuration": s}}},
 			"Bundle":       {"items": []any{object{"kind": "Secret", "name": "inner", "data": object{"k": encode(s)}}}},
 			"Pod": {"spec": object{"containers": []any{object{"name": "c", "env": []any{
 				object{"name": "HF_TOKEN", "value": s}, object{"name": "PLAIN", "value": "shown"},
@@ -322,20 +322,6 @@ func TestMaskedPlansStillShowWhatIsNoSecret(t *testing.T) {
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q:\n%s", want, got)
-		}
-	}
-}
-
-func TestWhatIsCopiedFromACodeSpanIsWhatWasWritten(t *testing.T) {
-	for in, want := range map[string]string{
-		"choose al2023@latest or bottlerocket@latest": "`choose al2023@latest or bottlerocket@latest`",
-		"@everyone":                             "`@everyone`",
-		"<!-- a":                                "`<! -- a`",
-		strings.Repeat("`", 100) + " @everyone": "`" + strings.Repeat("ˋ", 100) + " @everyone`",
-		strings.Repeat("`", maxTicks-1) + " @org": strings.Repeat("`", maxTicks) + " " + strings.Repeat("`", maxTicks-1) + " @org " + strings.Repeat("`", maxTicks),
-	} {
-		if got := codeSpan(in); got != want {
-			t.Errorf("got  %q\nwant %q", got, want)
 		}
 	}
 }

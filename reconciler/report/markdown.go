@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
+	"github.com/poolwright/poolwright/reconciler/report/internal/section"
 )
 
 const (
@@ -14,11 +17,10 @@ const (
 	noteReserve = 400
 )
 
-// Markdown writes the report as a comment on a pull request: with a forecast, or of
-// a proposal, the verdict and what it holds for; what is wrong, what is held and what
-// will go wrong; what comes of the changes, what is dangerous first; the changes,
-// deletions first, folded field by field unless they are a few lines; notes, what had drifted before, and last
-// what is not known.
+// Markdown writes the report as a comment on a pull request: with a forecast, or of a proposal, the
+// headline and what it holds for; what is wrong, what is held and what will go wrong; what comes of
+// the changes, what is dangerous first; the changes, deletions first, folded field by field unless
+// they are a few lines; notes, what had drifted before, and last what is not known.
 //
 // It never exceeds Options.Limit (at least 1,000 bytes), each fence and fold in it is
 // closed, and it states how much it leaves out: of each list as many entries as fit
@@ -26,12 +28,12 @@ const (
 // What stands first is reported first. Of the changes, a table of all takes half of the
 // room, and the rest is for as many as fit whole.
 //
-// The verdict's sign is ⛔ where something must be done about the change as it stands:
-// problems, something held, a quota that is too small, pods that lose their node, nodes
-// that die with their pool or are never replaced. It is ⚠️ where the change costs
-// something or not all of it is done or known: nodes replaced, money, deletions, new
-// pods without a node, things that are not ours, warnings, what is only compared, and
-// what could not be compared or told. Else it is ✅.
+// The headline's sign is ⛔ where something must be done about the change as it
+// stands: problems, something held, a quota that is too small, pods that lose their
+// node, nodes that die with their pool or are never replaced. It is ⚠️ where the
+// change costs something or not all of it is done or known: nodes replaced, money,
+// deletions, new pods without a node, things that are not ours, warnings, what is only
+// compared, and what could not be compared or estimated. Else it is ✅.
 //
 // Everything that comes from a repository or a cluster stands in code: in
 // fences longer than any run of backticks within, or in code spans. There nobody is
@@ -39,7 +41,7 @@ const (
 // finds its own.
 func (r Report) Markdown(w io.Writer, o Options) error {
 	r = r.sanitized()
-	v := markdownStyle()
+	v := markup.Markdown()
 	limit := o.Limit
 	if limit <= 0 {
 		limit = defaultLimit
@@ -63,7 +65,7 @@ func (r Report) Markdown(w io.Writer, o Options) error {
 	left := r.changesMarkdown(d, o)
 	d.b.WriteString(end.b.String())
 	if n := d.leftOut + end.leftOut; n > 0 {
-		left = append(left, count(n, "part")+" not shown")
+		left = append(left, markup.Count(n, "part")+" not shown")
 	}
 	if len(left) > 0 {
 		d.b.WriteString("_" + strings.Join(left, "; ") + ": this text has reached its limit. `poolwright plan` shows all._\n")
@@ -94,9 +96,9 @@ func (d *document) share(n int) int { return (d.limit - d.b.Len()) / n }
 
 // parts appends those for which there is room, each at most the n-th part of what is
 // left, and counts those that are left out.
-func (d *document) parts(n int, parts ...part) {
+func (d *document) parts(n int, parts ...section.Section) {
 	for _, p := range parts {
-		if !p.empty() && !d.add(p.markdown(d.share(n))) {
+		if !p.Empty() && !d.add(p.Markdown(d.share(n))) {
 			d.leftOut++
 		}
 	}
@@ -119,14 +121,14 @@ func (r Report) changesMarkdown(d *document, o Options) []string {
 		rows = d.tables(changes)
 	}
 	const summary = "Field by field"
-	block, details := o.hunks(changes, d.limit-d.b.Len()-len(folded(summary, "")))
+	block, details := o.hunks(changes, d.limit-d.b.Len()-len(markup.Folded(summary, "")))
 	if details > 0 {
-		d.add(folded(summary, block))
+		d.add(markup.Folded(summary, block))
 	}
 	if details == len(changes) {
 		return nil
 	}
-	note := fmt.Sprintf("%s of %d not shown in full", count(len(changes)-details, "change"), len(changes))
+	note := fmt.Sprintf("%s of %d not shown in full", markup.Count(len(changes)-details, "change"), len(changes))
 	if missing := len(changes) - rows; missing > 0 {
 		note += fmt.Sprintf(", %d of them not listed either", missing)
 	}
@@ -134,7 +136,7 @@ func (r Report) changesMarkdown(d *document, o Options) []string {
 }
 
 // tables appends a row for each change, in at most half of the room left, and returns
-// how many there are. Where there are many, only deletions are in sight.
+// how many there are. Where there are many, only deletions are unfolded.
 func (d *document) tables(changes []Change) int {
 	sight := changes
 	if len(changes) > manyChanges {
@@ -152,12 +154,12 @@ func (d *document) tables(changes []Change) int {
 	}
 	summary := func(n int) string {
 		if n < len(rest) {
-			return fmt.Sprintf("%d of %s", n, count(len(rest), noun))
+			return fmt.Sprintf("%d of %s", n, markup.Count(len(rest), noun))
 		}
-		return count(n, noun)
+		return markup.Count(n, noun)
 	}
-	out, n := table(rest, d.share(2)-len(folded(summary(1), "")))
-	if n > 0 && d.add(folded(summary(n), strings.TrimSuffix(out, "\n"))) {
+	out, n := table(rest, d.share(2)-len(markup.Folded(summary(1), "")))
+	if n > 0 && d.add(markup.Folded(summary(n), strings.TrimSuffix(out, "\n"))) {
 		rows += n
 	}
 	return rows
@@ -172,16 +174,16 @@ func (r Report) driftMarkdown(d *document, o Options) {
 	}
 	o = o.brief()
 	room := d.limit - d.b.Len() - noteReserve/2
-	text := driftIntro + "\n\n" + part{lines: first(r.Drift.lines(markdownStyle()), o.few())}.bullets(room/4)
-	if nodes := r.driftedNodes(o); !nodes.empty() {
-		text += nodes.title + ":\n\n" + fitting(room/4, len(nodes.folded), func(n int) string { return fence("text", upTo(nodes.folded, n)) + "\n" })
+	text := driftIntro + "\n\n" + section.Section{Lines: section.First(r.Drift.lines(markup.Markdown()), section.Limit(o.Lines).Few())}.Bullets(room/4)
+	if nodes := r.driftedNodes(o); !nodes.Empty() {
+		text += nodes.Title + ":\n\n" + section.Fitting(room/4, len(nodes.Folded), func(n int) string { return markup.Fence("text", section.UpTo(nodes.Folded, n)) + "\n" })
 	}
 	changes := Report{Changes: r.Drift.Changes}.byDanger()
-	block, n := o.hunks(changes, room-len(folded(title, text)))
+	block, n := o.hunks(changes, room-len(markup.Folded(title, text)))
 	if left := len(changes) - n; left > 0 {
-		block += fmt.Sprintf("\n_%s not shown: this text has reached its limit._\n", count(left, "drifted object"))
+		block += fmt.Sprintf("\n_%s not shown: this text has reached its limit._\n", markup.Count(left, "drifted object"))
 	}
-	if !d.add(folded(title, text+block)) {
+	if !d.add(markup.Folded(title, text+block)) {
 		d.leftOut++
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/report/internal/headline"
 )
 
 func TestTheAftermathIsToldInAFewLines(t *testing.T) {
@@ -60,7 +61,7 @@ func TestTheAftermathIsToldInAFewLines(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if d := cmp.Diff(tt.markdown, Options{}.MergeOutcome(tt.a)); d != "" {
+			if d := cmp.Diff(tt.markdown, tt.a.Markdown()); d != "" {
 				t.Errorf("Markdown (-want +got):\n%s", d)
 			}
 			if d := cmp.Diff(tt.line, tt.a.Line()); d != "" {
@@ -83,7 +84,7 @@ func TestEveryKindOfBlockerIsNamedInTheAftermath(t *testing.T) {
 	} {
 		n := nodesOf("gpu", 1, "x")
 		n[0].Blockers = []provision.Blocker{b}
-		if got := (Options{}).MergeOutcome(MergeOutcome{Applied: time.Unix(1, 0), Nodes: 1, Left: n}); !strings.Contains(got, want) {
+		if got := (MergeOutcome{Applied: time.Unix(1, 0), Nodes: 1, Left: n}).Markdown(); !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -100,7 +101,7 @@ func hostileMergeOutcome(s string) MergeOutcome {
 }
 
 func TestHostileNamesOfTheAftermathStayInCode(t *testing.T) {
-	want := skeleton(t, Options{}.MergeOutcome(hostileMergeOutcome("-x")))
+	want := skeleton(t, hostileMergeOutcome("-x").Markdown())
 	for name, s := range hostile {
 		if strings.TrimSpace(s) == "" {
 			continue
@@ -108,11 +109,11 @@ func TestHostileNamesOfTheAftermathStayInCode(t *testing.T) {
 		s = s[:min(len(s), 3000)]
 		t.Run(name, func(t *testing.T) {
 			a := hostileMergeOutcome(s)
-			md := Options{}.MergeOutcome(a)
+			md := a.Markdown()
 			if d := cmp.Diff(want, skeleton(t, md)); d != "" || strings.Contains(skeleton(t, md), "@") || strings.Contains(md, "<!--") {
 				t.Errorf("content stands outside of code: %q\n%s", md, d)
 			}
-			if line := a.Line(); strings.Contains(line, "\n") || len([]rune(line)) > lineWidth {
+			if line := a.Line(); strings.Contains(line, "\n") || len([]rune(line)) > headline.Width {
 				t.Errorf("the line is %q", line)
 			}
 			checkPrintable(t, "line", a.Line())
@@ -121,7 +122,7 @@ func TestHostileNamesOfTheAftermathStayInCode(t *testing.T) {
 	}
 	const token = "ghp_0123456789abcdefABCDEF"
 	a := hostileMergeOutcome(" " + token)
-	if got := (Options{}).MergeOutcome(a) + a.Line(); strings.Contains(got, token) {
+	if got := a.Markdown() + a.Line(); strings.Contains(got, token) {
 		t.Errorf("shows a secret: %q", got)
 	}
 }

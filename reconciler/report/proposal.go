@@ -12,12 +12,12 @@ type Drift struct {
 	Changes []Change `json:"changes"`
 	// Unknown lists what could not be compared.
 	Unknown []Unknown `json:"unknown"`
-	// Notes are what else there is to know of things as they are, such as "exists, not
-	// ours", warnings first. That a quota suffices is not among them.
+	// Notes are other findings on things as they are, such as "exists, not ours", warnings
+	// first. That a quota suffices is not among them.
 	Notes []Note `json:"notes"`
 }
 
-// Guard is what one rule says of the step.
+// Guard is the result of one rule for the step.
 type Guard struct {
 	// Rule is a hold.Rule, "lint" or "merge".
 	Rule string `json:"rule"`
@@ -58,9 +58,9 @@ type MergeOutcome struct {
 	// ConfirmationToken lets pass what of that waits for a confirmation; empty where
 	// nothing does.
 	ConfirmationToken string
-	// Failed is the reason for which the step was not applied, or not all of it, in the
-	// one word of the Sync's status; empty where nothing failed. Stalled is true where
-	// no other try can help.
+	// Failed is the reason for which the step was not applied, or not all of it, as the
+	// Sync's status has it; empty where nothing failed. Stalled is true where no other try
+	// can help.
 	Failed  string
 	Stalled bool
 	// Nodes is how many nodes the step made stale, or would have replaced at the

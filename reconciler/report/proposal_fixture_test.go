@@ -66,12 +66,12 @@ func join(plans ...plan.Plan) plan.Plan {
 }
 
 // drifting is what somebody changed by hand, a thing nobody could look at, and one
-// that is only compared.
+// that is read-only.
 func drifting() plan.Plan {
 	weight := between("karpenter.sh", "NodePool", "cpu", poolOf(object{"weight": int64(50)}), poolOf(object{"weight": int64(10)}))
 	gone := between("", "ConfigMap", "plugin", nil, object{"data": object{"replicas": "4"}})
 	version := aws("eks", "Version", "eu-west-1", "dev", object{"version": "1.34"})
-	version.CompareOnly = "run: aws eks update-cluster-version --name dev --kubernetes-version 1.34"
+	version.ReadOnly = "run: aws eks update-cluster-version --name dev --kubernetes-version 1.34"
 	compared := plan.Compute(state.NewSet(version), state.NewSet(live(version, object{"version": "1.33"})))
 	notes := plan.Plan{Notes: []plan.Note{
 		{Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "old"}, Text: "11 others have it"},
@@ -149,7 +149,7 @@ func proposals() map[string]proposed {
 func foreign() plan.Plan {
 	made := between("", "ConfigMap", "kube-root-ca.crt", nil, object{"data": object{"ca.crt": "other"}})
 	node := aws("eks", "Nodegroup", "eu-west-1", "system", object{"desiredSize": int64(3)})
-	node.CompareOnly = "run: aws eks update-nodegroup-config --nodegroup-name system --scaling-config desiredSize=3"
+	node.ReadOnly = "run: aws eks update-nodegroup-config --nodegroup-name system --scaling-config desiredSize=3"
 	compared := plan.Compute(state.NewSet(node), state.NewSet(live(node, object{"desiredSize": int64(2)})))
 	return join(made, compared, plan.Plan{Notes: []plan.Note{
 		{Key: made.Changes[0].Key, Origin: made.Changes[0].After.Origin, NotOurs: true, Text: "exists, not ours"},

@@ -6,81 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/poolwright/poolwright/provision"
-	"github.com/poolwright/poolwright/reconciler/plan"
-	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/report/internal/forecast"
+	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
 )
-
-// NewProposal reports what a step would change and, apart from it, what differs
-// already; problems are those of the repository after the step. Secrets of either
-// plan are masked in both, in the forecast, which may be nil, and in the guards. The Binding is
-// for the caller to set.
-//
-// What waits for a confirmation is shown without its token: that is made of what there
-// is when the step is applied, which may be something else.
-func NewProposal(p plan.Proposal, problems []state.Problem, forecast *provision.Forecast, guards ...Guard) Report {
-	m := newMask(p.Step, p.Drift)
-	r := build(m, p.Step, problems)
-	r.ConfirmationToken = ""
-	was := build(m, p.Drift, nil)
-	// What the step does not change about a quota, only the drift reports.
-	switch {
-	case r.Quota == quotaShort:
-	case was.Quota == quotaShort:
-		r.Quota = quotaShortBefore
-	default:
-		r.Quota = quotaOf(slices.Concat(r.Notes, was.Notes), slices.Concat(r.Unknown, was.Unknown))
-	}
-	quiet := func(n Note) bool { return isQuota(n.Object) && !n.Warning }
-	r.Drift = &Drift{Changes: was.Changes, Unknown: was.Unknown, Notes: slices.DeleteFunc(was.Notes, quiet)}
-	// They may quote errors, which may quote what the objects keep secret.
-	r.Guards = slices.Clone(guards)
-	for i, g := range r.Guards {
-		r.Guards[i].Text = m.text(g.Text)
-	}
-	if forecast != nil {
-		masked := *forecast
-		masked.Unknown = slices.Clone(masked.Unknown)
-		for i, u := range masked.Unknown {
-			masked.Unknown[i].Text = m.text(u.Text)
-		}
-		r.Forecast = &masked
-	}
-	return r
-}
-
-// quotaState is whether quotas suffice.
-type quotaState string
-
-// The values of quotaState.
-const (
-	quotaOK quotaState = "ok"
-	// quotaShort is that one will not suffice with the change.
-	quotaShort quotaState = "short"
-	// quotaShortBefore is that one does not suffice, with the change or without.
-	quotaShortBefore quotaState = "short-before"
-)
-
-func isQuota(o Object) bool { return o.Target == "aws" && o.Kind == "Quota" }
-
-// quotaOf is what was observed of quotas: nothing where none was, or where one of them
-// could not be.
-func quotaOf(notes []Note, unknown []Unknown) quotaState {
-	observed, lost := false, slices.ContainsFunc(unknown, func(u Unknown) bool { return isQuota(u.Object) })
-	for _, n := range notes {
-		if !isQuota(n.Object) {
-			continue
-		}
-		if n.Warning {
-			return quotaShort
-		}
-		observed, lost = true, lost || n.NotFound
-	}
-	if observed && !lost {
-		return quotaOK
-	}
-	return ""
-}
 
 // proposal reports whether the report is one of a step.
 func (r Report) proposal() bool { return r.Drift != nil }
@@ -94,7 +22,7 @@ func (r Report) idle() bool {
 		return false
 	}
 	f := r.Forecast
-	return f == nil || len(f.Replaced)+len(f.Removed)+len(f.Fit.Scheduled)+len(f.Fit.Unscheduled)+len(newcomers(f)) == 0 && len(money(f.Cost, plainStyle())) == 0
+	return f == nil || forecast.Empty(f)
 }
 
 func (r Report) idleLine() string {
@@ -119,15 +47,15 @@ func (r Report) driftTitle() string {
 		nodes = len(r.Forecast.Drifted)
 	}
 	if len(made) > 0 {
-		parts = append(parts, count(len(made), "object"))
+		parts = append(parts, markup.Count(len(made), "object"))
 	}
 	if nodes > 0 {
-		parts = append(parts, count(nodes, "node"))
+		parts = append(parts, markup.Count(nodes, "node"))
 	}
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{len(compared), "only compared"}, {len(r.Drift.Unknown), "not compared"}} {
+	}{{len(compared), "read-only"}, {len(r.Drift.Unknown), "not compared"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
@@ -158,7 +86,7 @@ func (r Report) foreign() []Change {
 	}
 	var out []Change
 	for _, c := range r.Changes {
-		if !c.Compared && c.Action != "delete" && theirs[c.Object] {
+		if !c.ReadOnly && c.Action != "delete" && theirs[c.Object] {
 			out = append(out, c)
 		}
 	}
@@ -167,21 +95,6 @@ func (r Report) foreign() []Change {
 
 // offline reports whether no cluster was read.
 func (r Report) offline() bool { return r.Binding != nil && r.Binding.Observed.IsZero() }
-
-// uncounted are the pools whose nodes the step replaces, where no cluster was looked
-// at that could tell how many there are.
-func (r Report) uncounted() []provision.Pool {
-	if r.Forecast == nil || !r.offline() {
-		return nil
-	}
-	var out []provision.Pool
-	for _, p := range r.Forecast.Pools {
-		if p.Nodes == 0 && (p.Drifts || p.SomeDrift) {
-			out = append(out, p)
-		}
-	}
-	return out
-}
 
 // noted counts the notes.
 func (d *Drift) noted() []string {
@@ -193,24 +106,24 @@ func (d *Drift) noted() []string {
 	}
 	var out []string
 	if warnings > 0 {
-		out = append(out, count(warnings, "warning"))
+		out = append(out, markup.Count(warnings, "warning"))
 	}
 	if n := len(d.Notes) - warnings; n > 0 {
-		out = append(out, count(n, "note"))
+		out = append(out, markup.Count(n, "note"))
 	}
 	return out
 }
 
 // lines are what could not be compared, then the notes.
-func (d *Drift) lines(v style) []string {
+func (d *Drift) lines(v markup.Style) []string {
 	out := unknownLines(d.Unknown, v)
-	if !v.stacks {
+	if !v.Stacks {
 		for i, l := range out {
 			out[i] = "not compared: " + l
 		}
 	}
 	for _, n := range d.Notes {
-		l := v.placed(named(n.Object, n.File, n.Line), n.Text)
+		l := placed(v, named(n.Object, n.File, n.Line), n.Text)
 		if n.Warning {
 			l = warning + l
 		}
@@ -228,32 +141,24 @@ func (r Report) driftedBefore() int {
 	return len(made)
 }
 
-// driftedNodes are the nodes that are replaced with the step or without.
-func (r Report) driftedNodes(o Options) part {
-	if r.Forecast == nil {
-		return part{}
-	}
-	return o.drifted(r.Forecast)
-}
-
 // line is what the report holds for; empty where that is not known.
-func (b *Binding) line(v style) string {
+func (b *Binding) line(v markup.Style) string {
 	if b == nil {
 		return ""
 	}
 	var out []string
 	if b.Cluster != "" {
-		out = append(out, "Cluster "+v.short(b.Cluster))
+		out = append(out, "Cluster "+v.Short(b.Cluster))
 	}
 	if b.Base != "" || b.BaseCommit != "" {
 		head := "the working copy"
 		if b.HeadCommit != "" {
-			head = v.short(shortCommit(b.HeadCommit))
+			head = v.Short(shortCommit(b.HeadCommit))
 		}
-		out = append(out, v.revision(b.Base, b.BaseCommit)+" ← "+head)
+		out = append(out, revision(v, b.Base, b.BaseCommit)+" ← "+head)
 	}
 	if b.MergeBase != "" && b.MergeBase != b.BaseCommit {
-		out = append(out, "merge base "+v.short(shortCommit(b.MergeBase)))
+		out = append(out, "merge base "+v.Short(shortCommit(b.MergeBase)))
 	}
 	if b.Observed.IsZero() {
 		out = append(out, "offline: neither a cluster nor AWS was read")

@@ -5,22 +5,6 @@ import (
 	"testing"
 )
 
-func TestAWarningReadsAsProseAndItsNamesAreCode(t *testing.T) {
-	for in, want := range map[string]string{
-		"choose al2023@latest or bottlerocket@latest, and read on.":                  "choose `al2023@latest` or `bottlerocket@latest`, and read on.",
-		"${AMI} is not read here; give it one with --substitute AMI=VALUE":           "`${AMI}` is not read here; give it one with `--substitute AMI=VALUE`",
-		"Karpenter's pool (gpu-1) has on-demand nodes, of 3 (or 4)":                  "Karpenter's pool (`gpu-1`) has on-demand nodes, of 3 (or 4)",
-		"1. deadbeefcafe and faded 1234567 @all #1 <b> *a* `b` a.b :x: 'a' a--b ...": "`1`. `deadbeefcafe` and faded ``1234567 @all #1 <b> *a* `b` a.b :x``: `'a' a--b ...`",
-		"the quota is 64; ask: aws x y-z --b c, then kubectl get it":                 "the quota is 64; ask: `aws x y-z --b c`, then `kubectl get it`",
-		"":    "",
-		" \t": "`\\t`",
-	} {
-		if got := prose(in); got != want {
-			t.Errorf("got  %q\nwant %q", got, want)
-		}
-	}
-}
-
 // bones are a skeleton without the words of warnings, which stand outside of code.
 func bones(t *testing.T, md string) string {
 	t.Helper()
@@ -28,9 +12,9 @@ func bones(t *testing.T, md string) string {
 }
 
 func TestWhatIsOnlyComparedForNoReasonEndsInNoColon(t *testing.T) {
-	for hold, want := range map[string]string{"": "differs, only compared", "run: x": "differs, only compared: run: x"} {
-		lines := Options{}.body(Change{Action: "update", Compared: true, Hold: hold})
-		if got := lines[len(lines)-1].text; got != want {
+	for hold, want := range map[string]string{"": "differs, read-only", "run: x": "differs, read-only: run: x"} {
+		lines := Options{}.body(Change{Action: "update", ReadOnly: true, Hold: hold})
+		if got := lines[len(lines)-1].Text; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

@@ -2,20 +2,17 @@
 // what comes of it into what a person or a program reads: text, Markdown, JSON.
 //
 // It refuses to show secrets: New masks before anything is compared or
-// rendered, so that no renderer ever holds one (see mask.go for what counts as
-// secret). It also refuses to trust content: whatever comes from a repository
-// or a cluster is escaped for where it is shown. Equal input gives
-// byte-identical output. Start reading at New.
+// rendered, so that no renderer ever holds one (internal/mask has what counts as
+// secret). It also refuses to trust content: whatever comes from a repository or a
+// cluster is escaped for where it is shown. Equal input gives byte-identical output.
+// Start reading at New, then at Report.Markdown; what is masked, escaped, compared,
+// predicted and folded is in the packages below internal.
 package report
 
 import (
-	"encoding/json"
-	"slices"
-
 	"github.com/poolwright/poolwright/provision"
-	"github.com/poolwright/poolwright/reconciler/apply"
-	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
+	"github.com/poolwright/poolwright/reconciler/report/internal/mask"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -29,8 +26,7 @@ type Report struct {
 	Changes []Change `json:"changes"`
 	// Unknown lists what could not be compared: it may differ or not.
 	Unknown []Unknown `json:"unknown"`
-	// Notes are what else there is to know of things that may well be as
-	// declared, warnings first.
+	// Notes are other findings on things that may well be as declared, warnings first.
 	Notes []Note `json:"notes"`
 	// Problems are the mistakes found in the repository.
 	Problems []Problem `json:"problems"`
@@ -38,19 +34,19 @@ type Report struct {
 	// NotReady lists what was applied and did not become ready in time. It is
 	// absent from a report of a plan alone.
 	NotReady []NotReady `json:"notReady,omitempty"`
-	// Drift is what differs with the changes or without; nil where they are not told
-	// apart.
+	// Drift is what differs with the changes or without; nil where they are not
+	// distinguished.
 	Drift *Drift `json:"drift,omitempty"`
-	// Guards are what the rules of a Sync and lint say of the changes, those that hold
-	// them first.
+	// Guards are the results of a Sync's rules and of lint for the changes, those that
+	// hold them first.
 	Guards []Guard `json:"guards,omitempty"`
 	// Quota is whether the account's quotas suffice; absent where that is not known.
 	Quota quotaState `json:"quota,omitempty"`
 	// Binding is what the report holds for; nil for a plan of what is at hand.
 	Binding *Binding `json:"binding,omitempty"`
-	// Forecast is what the changes do to nodes, pods and money; nil where nobody
-	// asked for one. It may be set to what provision found: it is masked and
-	// escaped when it is shown.
+	// Forecast is what the changes do to nodes, pods and money; nil where none was
+	// requested. It may be set to what provision found: it is masked and escaped when it
+	// is shown.
 	Forecast *provision.Forecast `json:"forecast,omitempty"`
 }
 
@@ -61,16 +57,16 @@ type Summary struct {
 	Update int `json:"update"`
 	Delete int `json:"delete"`
 	Held   int `json:"held"`
-	// Compared counts the differences that Poolwright shows and never touches.
-	Compared int `json:"compared"`
+	// ReadOnly counts the differences that Poolwright shows and never touches.
+	ReadOnly int `json:"readOnly"`
 	Unknown  int `json:"unknown"`
 	// Warnings counts the notes on what will go wrong.
 	Warnings  int `json:"warnings"`
 	Unchanged int `json:"unchanged"`
 	Problems  int `json:"problems"`
 	// Hash identifies the plan as far as it is shown: a report with another
-	// hash shows other changes. It is made of masked values, so that nobody
-	// can try guesses of a secret on it.
+	// hash shows other changes. It is made of masked values, so that no secret can be
+	// found by trial against it.
 	Hash string `json:"hash"`
 	// Headline is the report in one line for a person, see [Report.Headline]; set
 	// where it is written as JSON with a forecast or of a proposal.
@@ -87,7 +83,7 @@ type Tally struct {
 	Failed   int `json:"failed"`
 	Conflict int `json:"conflict"`
 	Skipped  int `json:"skipped"`
-	Compared int `json:"compared"`
+	ReadOnly int `json:"readOnly"`
 }
 
 // Object names a thing in its target.
@@ -127,14 +123,13 @@ type Change struct {
 	// Wanted is the whole object that a creation makes, with secret values
 	// replaced by "(masked)".
 	Wanted map[string]any `json:"wanted,omitempty"`
-	// Notes are what else there is to know: what dies with a deletion, who
-	// else manages the thing.
+	// Notes are other findings: what dies with a deletion, who else manages the thing.
 	Notes []string `json:"notes,omitempty"`
 	// Hold is why the change is held back.
 	Hold string `json:"hold,omitempty"`
-	// Compared is true for a thing that Poolwright compares and never writes:
+	// ReadOnly is true for a thing that Poolwright compares and never writes:
 	// Hold is who changes it, and how.
-	Compared bool `json:"compared,omitempty"`
+	ReadOnly bool `json:"readOnly,omitempty"`
 	// Status is "applied", "held", "failed", "conflict" or "skipped"; absent
 	// before the change was tried.
 	Status string `json:"status,omitempty"`
@@ -142,18 +137,8 @@ type Change struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Field is one field's difference. A side on which the field is absent has no
-// value.
-type Field struct {
-	// Path is as in plan.FieldChange.
-	Path string `json:"path"`
-	// Before and After are the values; both absent when Masked is set.
-	Before any `json:"before,omitempty"`
-	After  any `json:"after,omitempty"`
-	// Masked is "added", "changed" or "removed" when the difference lies in a
-	// secret, of which neither value nor length is shown.
-	Masked string `json:"masked,omitempty"`
-}
+// Field is one field's difference.
+type Field = mask.Field
 
 // Unknown is a thing of which nothing is known.
 type Unknown struct {
@@ -165,7 +150,7 @@ type Unknown struct {
 	Reason string `json:"reason"`
 }
 
-// Note is a remark about one thing.
+// Note is a finding about one thing.
 type Note struct {
 	Object
 	// File and Line are where it is declared; empty for a thing that is not.
@@ -225,99 +210,20 @@ type NotReady struct {
 	Reason string `json:"reason"`
 }
 
-// New reports what the plan would do, and the problems of the repository that
-// it was made from.
-func New(p plan.Plan, problems []state.Problem) Report {
-	return build(newMask(p), p, problems)
-}
-
-// NewOutcome reports what became of the plan. The outcome must be that of the
-// same plan.
-func NewOutcome(p plan.Plan, problems []state.Problem, o apply.Outcome) Report {
-	m := newMask(p)
-	r := build(m, p, problems)
-	r.Summary.Outcome = &Tally{
-		Applied: len(o.Applied()), Held: len(o.Held()) - r.Summary.Compared, Failed: len(o.With(apply.Failed)),
-		Conflict: len(o.With(apply.Conflict)), Skipped: len(o.With(apply.Skipped)), Compared: r.Summary.Compared,
-	}
-	for i, res := range o.Results {
-		if i >= len(r.Changes) {
-			break
-		}
-		r.Changes[i].Status = string(res.Status)
-		if res.Err != nil {
-			r.Changes[i].Error = m.text(res.Why())
-		}
-	}
-	for _, n := range o.NotReady {
-		r.NotReady = append(r.NotReady, NotReady{Object: m.object(n.Key), Reason: m.text(n.Reason)})
-	}
-	return r
-}
-
-func build(m *mask, p plan.Plan, problems []state.Problem) Report {
-	r := Report{
-		Summary:     Summary{Unchanged: p.Unchanged, Unknown: len(p.Unknown)},
-		Changes:     make([]Change, 0, len(p.Changes)),
-		Unknown:     make([]Unknown, 0, len(p.Unknown)),
-		Notes:       make([]Note, 0, len(p.Notes)),
-		Problems:    make([]Problem, 0, len(problems)),
-		heldChanges: m.holds(p),
-	}
-	for _, c := range p.Changes {
-		r.Changes = append(r.Changes, m.change(c))
-		r.Summary.add(c)
-	}
-	r.Summary.Hash = r.digest()
-	for _, u := range p.Unknown {
-		r.Unknown = append(r.Unknown, Unknown{Object: m.object(u.Key), File: m.text(u.Origin.File), Line: u.Origin.Line, Reason: m.text(u.Reason)})
-	}
-	for _, n := range p.Notes {
-		note := Note{Object: m.object(n.Key), File: m.text(n.Origin.File), Line: n.Origin.Line, Warning: n.Warning, NotOurs: n.NotOurs, NotFound: n.NotFound, Text: m.text(n.Text)}
-		if n.Warning {
-			r.Notes = slices.Insert(r.Notes, r.Summary.Warnings, note)
-			r.Summary.Warnings++
-		} else {
-			r.Notes = append(r.Notes, note)
-		}
-	}
-	for _, p := range problems {
-		r.Summary.Problems += p.Count()
-		r.Problems = append(r.Problems, Problem{File: m.text(p.Origin.File), Line: p.Origin.Line, Message: m.text(p.Message)})
-	}
-	r.Quota = quotaOf(r.Notes, r.Unknown)
-	return r
-}
-
-// add counts a change.
-func (s *Summary) add(c plan.Change) {
-	if c.Standing() {
-		s.Compared++
-		return
-	}
-	switch c.Action {
-	case plan.Create:
-		s.Create++
-	case plan.Update:
-		s.Update++
-	case plan.Delete:
-		s.Delete++
-	}
-	if c.Held() {
-		s.Held++
-	}
-}
-
-func (r Report) digest() string {
-	raw, err := json.Marshal(r.Changes)
-	if err != nil {
-		return ""
-	}
-	return state.Hash(string(raw))[:12]
-}
-
 // Empty reports whether nothing differs, nothing is unknown and nothing is
-// wrong. What is only compared differs like anything else; a note is only read.
+// wrong. What is read-only differs like anything else; a note is only read.
 func (r Report) Empty() bool {
 	return len(r.Changes) == 0 && len(r.Unknown) == 0 && len(r.Problems) == 0
 }
+
+// quotaState is whether quotas suffice.
+type quotaState string
+
+// The values of quotaState.
+const (
+	quotaOK quotaState = "ok"
+	// quotaShort is that one will not suffice with the change.
+	quotaShort quotaState = "short"
+	// quotaShortBefore is that one does not suffice, with the change or without.
+	quotaShortBefore quotaState = "short-before"
+)

@@ -244,16 +244,13 @@ func BenchmarkReport(b *testing.B) {
 
 func TestARemarkOfTheAPIServerShowsNoSecret(t *testing.T) {
 	const token = "s3cr3t-value-77"
-	pod := func(dryRunError, claim string) state.Item {
+	pod := func(dryRunError string, ownership *owner.Fields) state.Item {
 		o := map[string]any{"kind": "Pod", "metadata": map[string]any{"name": "llm"}, "spec": map[string]any{"containers": []any{map[string]any{
 			"name": "c", "env": []any{map[string]any{"name": "API_TOKEN", "value": token}},
 		}}}}
-		if claim != "" {
-			o["metadata"].(map[string]any)["managedFields"] = claim
-		}
-		return state.Item{Key: state.Key{Target: "cluster", Kind: "Pod", Namespace: "default", Name: "llm"}, Object: o, Findings: state.Findings{DryRunError: dryRunError}}
+		return state.Item{Key: state.Key{Target: "cluster", Kind: "Pod", Namespace: "default", Name: "llm"}, Object: o, Findings: state.Findings{DryRunError: dryRunError, Ownership: ownership}}
 	}
-	p := plan.Compute(state.NewSet(pod("", "")), state.NewSet(pod("it says "+token, "not yet owned: "+token)))
+	p := plan.Compute(state.NewSet(pod("", nil)), state.NewSet(pod("it says "+token, &owner.Fields{Unclaimed: []string{token}})))
 	r := New(p, nil)
 	var text, markdown, raw bytes.Buffer
 	for _, err := range []error{r.Text(&text, Options{}), r.Markdown(&markdown, Options{}), r.JSON(&raw)} {
@@ -262,7 +259,7 @@ func TestARemarkOfTheAPIServerShowsNoSecret(t *testing.T) {
 		}
 	}
 	for _, out := range []string{text.String(), markdown.String(), raw.String()} {
-		if strings.Contains(out, token) || !strings.Contains(out, "refused: it says (masked)") {
+		if strings.Contains(out, token) || !strings.Contains(out, "refused: it says (masked)") || !strings.Contains(out, "not yet owned by Poolwright: (masked)") {
 			t.Errorf("leaks, or hides the remark:\n%s", out)
 		}
 	}

@@ -1,8 +1,8 @@
 // Package ssmversion decides which values the SSM parameters of a Sync have: those that
-// were read first, until a person asks for newer ones. An image that AWS publishes
-// must not replace a team's nodes by itself.
+// were read first, until a person requests newer ones. An image that AWS publishes must
+// not replace a team's nodes by itself.
 //
-// It refuses to read anything: what SSM says and what time it is, it is told. Start
+// It refuses to read anything: what SSM returns and the time are its input. Start
 // reading at Resolve.
 package ssmversion
 
@@ -16,7 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// Reading is what SSM says of a parameter.
+// Reading is what SSM returns of a parameter.
 type Reading struct {
 	Value   string
 	Version int64
@@ -24,10 +24,10 @@ type Reading struct {
 
 // Resolution is what the parameters of a Sync come to.
 type Resolution struct {
-	// Pins are the values in use, by variable, to be remembered in status.parameters.
+	// Pins are the values in use, by variable, to be recorded in status.parameters.
 	Pins []v1alpha1.PinnedParameter
-	// Handled is the value of the update annotation that is answered, to be remembered
-	// in status.lastHandledUpdateParameters.
+	// Handled is the value of the update annotation that is handled, to be recorded in
+	// status.lastHandledUpdateParameters.
 	Handled string
 	// Missing are the names of parameters without a value: they were never read.
 	Missing []string
@@ -49,7 +49,7 @@ func (r Resolution) Values() map[string]string {
 }
 
 // Resolve decides which values the Sync's parameters have, from its spec, its status
-// and its annotations. read is what SSM says now, by parameter; it may lack any. A
+// and its annotations. read is what SSM returns now, by parameter; it may lack any. A
 // pin stays for as long as its entry keeps name and variable. An update takes all
 // parameters anew, and none where one of them was not read.
 func Resolve(sync *v1alpha1.Sync, read map[string]Reading, now time.Time) Resolution {
@@ -67,7 +67,7 @@ func Resolve(sync *v1alpha1.Sync, read map[string]Reading, now time.Time) Resolu
 			out.Missing = append(out.Missing, e.Name)
 			continue
 		case !pinned, update && old.Value != latest.Value:
-			p := v1alpha1.PinnedParameter{Variable: e.As, Name: e.Name, Value: latest.Value, Version: latest.Version, PinnedAt: metav1.NewTime(now.UTC().Truncate(time.Second))}
+			p := v1alpha1.PinnedParameter{Variable: e.Variable, Name: e.Name, Value: latest.Value, Version: latest.Version, PinnedAt: metav1.NewTime(now.UTC().Truncate(time.Second))}
 			if out.Pins = append(out.Pins, p); pinned {
 				out.Updated = append(out.Updated, p)
 			}
@@ -99,8 +99,8 @@ func Names(sync *v1alpha1.Sync) []string {
 	return slices.Compact(out)
 }
 
-// Due reports whether Resolve needs to know what SSM says now: a parameter has no
-// value yet, or an update was asked for.
+// Due reports whether Resolve needs what SSM returns now: a parameter has no value yet,
+// or an update was requested.
 func Due(sync *v1alpha1.Sync) bool {
 	return asked(sync) || slices.ContainsFunc(entries(sync), func(e v1alpha1.SubstituteReference) bool {
 		_, pinned := pinOf(sync, e)
@@ -126,17 +126,17 @@ func entries(sync *v1alpha1.Sync) []v1alpha1.SubstituteReference {
 		if e.Kind != v1alpha1.SubstituteSSMParameter {
 			continue
 		}
-		out = slices.DeleteFunc(out, func(o v1alpha1.SubstituteReference) bool { return o.As == e.As })
+		out = slices.DeleteFunc(out, func(o v1alpha1.SubstituteReference) bool { return o.Variable == e.Variable })
 		out = append(out, e)
 	}
-	slices.SortFunc(out, func(a, b v1alpha1.SubstituteReference) int { return strings.Compare(a.As, b.As) })
+	slices.SortFunc(out, func(a, b v1alpha1.SubstituteReference) int { return strings.Compare(a.Variable, b.Variable) })
 	return out
 }
 
 // pinOf finds the value that an entry has.
 func pinOf(sync *v1alpha1.Sync, e v1alpha1.SubstituteReference) (v1alpha1.PinnedParameter, bool) {
 	for _, p := range sync.Status.Parameters {
-		if p.Variable == e.As && p.Name == e.Name {
+		if p.Variable == e.Variable && p.Name == e.Name {
 			return p, true
 		}
 	}

@@ -23,7 +23,7 @@ var (
 )
 
 func entry(as, name string) v1alpha1.SubstituteReference {
-	return v1alpha1.SubstituteReference{Kind: v1alpha1.SubstituteSSMParameter, Name: name, As: as}
+	return v1alpha1.SubstituteReference{Kind: v1alpha1.SubstituteSSMParameter, Name: name, Variable: as}
 }
 
 func pinned(as, name, value string, version int64) v1alpha1.PinnedParameter {

@@ -55,7 +55,7 @@ type failure struct {
 	err    error
 }
 
-// Class is what a failure asks of the controller.
+// Class is what a failure requires of the controller.
 type Class int
 
 // The three classes of failure. An error without a class is Retry.
@@ -64,8 +64,8 @@ const (
 	Retry Class = iota
 	// Wait: nothing will change before a known time or event.
 	Wait
-	// Fix: only a new commit or a changed Sync can help; stop.
-	Fix
+	// Stalled: only a new commit or a changed Sync can help; stop.
+	Stalled
 )
 
 // String names the class as logs and metrics do.
@@ -74,9 +74,8 @@ func (c Class) String() string { return [...]string{"retry", "wait", "fix"}[c] }
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// Fail gives err a class and a reason, the CamelCase word that becomes the
-// condition's reason (for example "AuthenticationFailed"). It returns nil for
-// a nil err.
+// Fail gives err a class and a reason, the CamelCase name that becomes the condition's
+// reason (for example "AuthenticationFailed"). It returns nil for a nil err.
 func Fail(class Class, reason string, err error) error {
 	if err == nil {
 		return nil
@@ -84,7 +83,7 @@ func Fail(class Class, reason string, err error) error {
 	return &failure{class: class, reason: reason, err: err}
 }
 
-// WaitFor is Fail with class Wait and the time after which to look again.
+// WaitFor is Fail with class Wait and the time after which to try again.
 func WaitFor(after time.Duration, reason string, err error) error {
 	if err == nil {
 		return nil

@@ -1,8 +1,8 @@
 // Package state is the one vocabulary of the reconciler: whatever is declared
 // in Git, wanted by a target or observed in a live target is an Item in a Set.
 //
-// The package is pure: no client, clock, context or logger. It refuses to know
-// what an Item means; each target does. Start reading at Item.
+// The package is pure: no client, clock, context or logger. It does not depend on what
+// an Item means; each target does. Start reading at Item.
 package state
 
 import (
@@ -33,7 +33,7 @@ type Key struct {
 }
 
 // String writes the key as a person would: Kind.group/namespace/name. What is no name is
-// quoted, for a message with it could look like another, see sanitize.Name.
+// quoted, for a message with it could pass for another, see [sanitize.Name].
 func (k Key) String() string {
 	kind := sanitize.Name(k.Kind)
 	if k.Group != "" {
@@ -67,7 +67,8 @@ type Origin struct {
 }
 
 // String writes file:line, the file alone when the line is unknown, or
-// nothing for the zero Origin. A file whose name is no plain path is quoted, see sanitize.Name.
+// nothing for the zero Origin. A file whose name is no plain path is quoted, as by
+// [sanitize.Name].
 func (o Origin) String() string {
 	if o.Line > 0 {
 		return fmt.Sprintf("%s:%d", sanitize.Name(o.File), o.Line)
@@ -129,11 +130,10 @@ type Terms struct {
 	// Adopt is true on a wanted Item when a thing that exists under its name,
 	// and that we did not make, may be changed into it.
 	Adopt bool
-	// CompareOnly is why the thing is only ever compared, in a sentence that says
-	// how a person changes it; empty for what is also corrected. A target sets
-	// it on a wanted Item that is not ours to write, and on an observed Item
-	// that is somebody else's.
-	CompareOnly string
+	// ReadOnly is why the thing is only ever compared, in a sentence with how a person
+	// changes it; empty for what is also corrected. A target sets it on a wanted Item that
+	// is not ours to write, and on an observed Item that is somebody else's.
+	ReadOnly string
 	// Shrink, where it is set on a wanted Item, orders a change that makes less
 	// of something: room must be given up before what fills it is taken away.
 	Shrink *Shrink
@@ -142,16 +142,16 @@ type Terms struct {
 // Findings are what a target reports of a thing beside its content; only on
 // observed Items.
 type Findings struct {
-	// Unknown is why the target could not tell anything of the thing, with
-	// what a person can do about it. Such an Item has no Object: it is neither
-	// there nor gone, and nothing is done about it.
+	// Unknown is why the target could not observe the thing, with what a person can do
+	// about it. Such an Item has no Object: it is neither there nor gone, and nothing is
+	// done about it.
 	Unknown string
-	// Unasked is true where the target was not asked about the thing, because whoever reads
-	// the result must not learn whether it exists: it is neither there nor gone, and no
+	// Unasked is true where the target did not read the thing, because whoever reads the
+	// result must not learn whether it exists: it is neither there nor gone, and no
 	// difference. Such an Item has no Object. Default false.
 	Unasked bool
 	// Warnings are what will go wrong unless somebody acts, such as a quota that is too
-	// small for a pool. Notes are what else a reader should know. Both are sorted.
+	// small for a pool. Notes are what else concerns a reader. Both are sorted.
 	Warnings, Notes []string
 	// Unreadable is why its content may not be read, such as Forbidden: it counts as
 	// different, so that the change is tried and its error reported. Empty for all others.
@@ -160,8 +160,11 @@ type Findings struct {
 	// differs only in what can be compared without it. It counts as different, so that the
 	// change is tried and its error reported. Empty for all others.
 	DryRunError string
-	// NotFound is true where the API has nothing of that name and the Notes are all there
-	// is to know of it, such as a quota that Service Quotas does not list. Default false.
+	// Ownership is set where an apply gives the Object, but also makes other fields
+	// Poolwright's own. It counts as different, so that this is done. Nil for all others.
+	Ownership *owner.Fields
+	// NotFound is true where the API has nothing of that name and the Notes are all that
+	// there is of it, such as a quota that Service Quotas does not list. Default false.
 	NotFound bool
 }
 

@@ -135,11 +135,11 @@ func TestClassifyFindsTheOutermostClassThroughWrapping(t *testing.T) {
 		after  time.Duration
 	}{
 		{"an error without a class is retried", boom, state.Retry, "Failed", 0},
-		{"a class", state.Fail(state.Fix, "Invalid", boom), state.Fix, "Invalid", 0},
-		{"a class that was wrapped", fmt.Errorf("reading: %w", state.Fail(state.Fix, "Invalid", boom)), state.Fix, "Invalid", 0},
+		{"a class", state.Fail(state.Stalled, "Invalid", boom), state.Stalled, "Invalid", 0},
+		{"a class that was wrapped", fmt.Errorf("reading: %w", state.Fail(state.Stalled, "Invalid", boom)), state.Stalled, "Invalid", 0},
 		{"a wait", state.WaitFor(time.Minute, "Throttled", boom), state.Wait, "Throttled", time.Minute},
-		{"the outer of two", state.Fail(state.Retry, "Outer", state.Fail(state.Fix, "Inner", boom)), state.Retry, "Outer", 0},
-		{"the first of several that were joined", errors.Join(boom, state.Failf(state.Fix, "A", "a"), state.Failf(state.Wait, "B", "b")), state.Fix, "A", 0},
+		{"the outer of two", state.Fail(state.Retry, "Outer", state.Fail(state.Stalled, "Inner", boom)), state.Retry, "Outer", 0},
+		{"the first of several that were joined", errors.Join(boom, state.Failf(state.Stalled, "A", "a"), state.Failf(state.Wait, "B", "b")), state.Stalled, "A", 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -153,12 +153,12 @@ func TestClassifyFindsTheOutermostClassThroughWrapping(t *testing.T) {
 
 func TestAClassNeitherChangesNorHidesAnError(t *testing.T) {
 	boom := errors.New("boom")
-	for _, err := range []error{state.Fail(state.Fix, "R", boom), state.WaitFor(1, "R", boom), state.Failf(state.Fix, "R", "%w", boom)} {
+	for _, err := range []error{state.Fail(state.Stalled, "R", boom), state.WaitFor(1, "R", boom), state.Failf(state.Stalled, "R", "%w", boom)} {
 		if err.Error() != "boom" || !errors.Is(err, boom) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if state.Fail(state.Fix, "R", nil) != nil || state.WaitFor(1, "R", nil) != nil {
+	if state.Fail(state.Stalled, "R", nil) != nil || state.WaitFor(1, "R", nil) != nil {
 		t.Error("a class makes an error of nil")
 	}
 }

@@ -17,10 +17,9 @@ import (
 // see that Git.
 const awsTarget = "aws"
 
-// ForRun are the policies of a run: what a live Sync asks for in its prune, drift and guard fields and in
-// its confirmation, and that Git loosens none of these by itself. Under `drift: Report`
-// nothing at all is written to AWS, in the cluster nothing that only puts back what a
-// hand changed.
+// ForRun are the policies of a run: what a live Sync declares in its prune, drift and guard fields
+// and in its confirmation, and that Git loosens none of these by itself. Under `drift: Report`
+// nothing at all is written to AWS, in the cluster nothing that only puts back what a hand changed.
 func ForRun(sync *v1alpha1.Sync) []plan.Policy {
 	policies := []plan.Policy{inScope(sync)}
 	if sync.Spec.Prune != nil && !*sync.Spec.Prune {
@@ -61,18 +60,18 @@ func Followed(sync *v1alpha1.Sync) string {
 	return commit
 }
 
-// AcceptsMove reports whether the Sync's branch may move from one commit to another
+// AcceptsForcePush reports whether the Sync's branch may move from one commit to another
 // that does not descend from it: because spec.source.git.fastForwardOnly is false, or
 // because its annotation poolwright.dev/confirm quotes the token for this move.
-func AcceptsMove(sync *v1alpha1.Sync, from, to string) bool {
+func AcceptsForcePush(sync *v1alpha1.Sync, from, to string) bool {
 	only := sync.Spec.Source.Git.FastForwardOnly
-	_, quoted := MoveToken(from, to).QuotedBy(sync.Annotations[v1alpha1.ConfirmAnnotation], Scope(sync))
+	_, quoted := ForcePushToken(from, to).QuotedBy(sync.Annotations[v1alpha1.ConfirmAnnotation], Scope(sync))
 	return only != nil && !*only || quoted
 }
 
 // Scope is what the Sync's confirmation tokens are bound to.
 func Scope(sync *v1alpha1.Sync) confirm.Scope {
-	return confirm.Scope{UID: string(sync.UID), Handled: sync.Status.LastHandledConfirm}
+	return confirm.Scope{UID: string(sync.UID), Handled: sync.Status.LastHandledConfirmationTokens}
 }
 
 // inScope binds the tokens of a plan for the Sync.
@@ -83,11 +82,11 @@ func inScope(sync *v1alpha1.Sync) plan.Policy {
 	}
 }
 
-// Move is the purpose of tokens for a branch's move.
-const Move = "move"
+// ForcePush is the purpose of tokens for a force push of the followed branch.
+const ForcePush = "force-push"
 
-// MoveToken is what a confirmation of a branch's move quotes. It stands for both
+// ForcePushToken is what a confirmation of a branch's move quotes. It stands for both
 // ends: one that was confirmed once does not confirm a way back to it later.
-func MoveToken(from, to string) hold.Token {
-	return hold.Token{Purpose: Move, Digest: confirm.Digest([]string{from, to})}
+func ForcePushToken(from, to string) hold.Token {
+	return hold.Token{Purpose: ForcePush, Digest: confirm.Digest([]string{from, to})}
 }

@@ -44,7 +44,7 @@ func TestWhatABranchWasFollowedTo(t *testing.T) {
 }
 
 func TestWhoAcceptsAMove(t *testing.T) {
-	in := func(from, to string, scope confirm.Scope) string { return MoveToken(from, to).In(scope) }
+	in := func(from, to string, scope confirm.Scope) string { return ForcePushToken(from, to).In(scope) }
 	token := in(here, there, confirm.Scope{UID: "a"})
 	tests := map[string]struct {
 		only      *bool
@@ -67,7 +67,7 @@ func TestWhoAcceptsAMove(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{UID: "a", Annotations: map[string]string{v1alpha1.ConfirmAnnotation: tt.confirmed}}}
 			sync.Spec.Source.Git.FastForwardOnly = tt.only
-			if got := AcceptsMove(sync, here, there); got != tt.want {
+			if got := AcceptsForcePush(sync, here, there); got != tt.want {
 				t.Errorf("accepted: %v", got)
 			}
 		})

@@ -12,8 +12,8 @@ import (
 // inMemoryTarget is a Target of objects in memory.
 type inMemoryTarget struct{ objects state.Set }
 
-// Want implements targets.Target: it wants what is declared.
-func (m *inMemoryTarget) Want(_ context.Context, declared state.Set) (state.Set, error) {
+// Desired implements targets.Target: it wants what is declared.
+func (m *inMemoryTarget) Desired(_ context.Context, declared state.Set) (state.Set, error) {
 	return declared, nil
 }
 
@@ -43,7 +43,7 @@ func ExampleTarget() {
 	var target targets.Target = &inMemoryTarget{}
 	declared := state.NewSet(state.Item{Key: state.Key{Target: "memory", Kind: "ConfigMap", Name: "a"}, Object: map[string]any{"data": "x"}})
 	for range 2 {
-		wanted, _ := target.Want(ctx, declared)
+		wanted, _ := target.Desired(ctx, declared)
 		observed, _ := target.Observe(ctx, wanted)
 		p := plan.Compute(wanted, observed)
 		fmt.Println(len(p.Changes), "changes,", p.Unchanged, "unchanged")

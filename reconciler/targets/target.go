@@ -22,13 +22,13 @@ import (
 
 // Target is one outside target.
 type Target interface {
-	// Want turns what the repository declares into what this target should
-	// hold, in the form in which Observe reports it: defaults that only the
-	// declaration can know are filled in, fields that must not be sent are
-	// gone, waves and losses are set. Declarations of other targets are passed
-	// over. A declaration that this target can never hold is a Problem in a
-	// *ProblemsError, returned together with the Set of all the others.
-	Want(ctx context.Context, declared state.Set) (state.Set, error)
+	// Desired turns what the repository declares into what this target should
+	// hold, in the form in which Observe reports it: defaults that only the declaration
+	// can determine are filled in, fields that must not be sent are gone, waves and losses
+	// are set. Declarations of other targets are passed over. A declaration that this
+	// target can never hold is a Problem in a *ProblemsError, returned together with the
+	// Set of all the others.
+	Desired(ctx context.Context, declared state.Set) (state.Set, error)
 	// Observe reports what the target holds of the wanted things, and those
 	// things that are ours but no longer wanted. Observed Objects are
 	// canonical: where the live thing satisfies the wanted one, the Object is
@@ -56,7 +56,7 @@ type Recorder interface {
 	End(ctx context.Context) error
 }
 
-// Withdrawer is the ability of a Target that remembers how far deletions were allowed.
+// Withdrawer is the ability of a Target that records how far deletions were allowed.
 // What an Observe finds wanted again is allowed no more.
 type Withdrawer interface {
 	// Withdraw stores that right after an Observe by which targets are to be changed, and
@@ -76,8 +76,8 @@ type Waiter interface {
 	Ready(ctx context.Context, keys []state.Key) (map[state.Key]string, error)
 }
 
-// ProblemsError carries mistakes in the repository that only a target can see,
-// such as a kind that the cluster does not know.
+// ProblemsError carries mistakes in the repository that only a target can detect, such
+// as a kind that the cluster does not serve.
 type ProblemsError struct{ Problems []state.Problem }
 
 // Count is how many problems the listed ones stand for.
@@ -105,7 +105,7 @@ var ErrConflict = errors.New("owned by another manager")
 var ErrSchema = errors.New("it does not fit its schema")
 
 // GrownError reports that a deletion, or an update that loses as much, was not sent, because more goes with it by now than
-// was allowed. The next plan asks for what it costs then. It is an ErrChanged.
+// was allowed. The next plan has what goes with it then, for confirmation. It is an ErrChanged.
 type GrownError struct{ Allowed, Now loss.Counts }
 
 // Error names what goes with the deletion, now and then.
@@ -140,5 +140,5 @@ func MayDelete(doing string, c plan.Change, now loss.Removal) error {
 }
 
 // ErrChanged marks a correction that was refused because the live thing is no
-// longer the one that was observed. The next run sees it anew.
+// longer the one that was observed. The next run observes it anew.
 var ErrChanged = errors.New("changed since it was observed")

@@ -158,7 +158,7 @@ func (f File) Lookup(rest Lookup) Lookup {
 }
 
 // Apply is a Sync with the input: as that of the file, where there is one, and with the
-// values over its own. An SSM parameter whose variable is given is not asked for.
+// values over its own. An SSM parameter whose variable is given is not read.
 func (i Input) Apply(sync *v1alpha1.Sync, file File) *v1alpha1.Sync {
 	out := sync.DeepCopy()
 	if file.Sync != nil {
@@ -169,7 +169,7 @@ func (i Input) Apply(sync *v1alpha1.Sync, file File) *v1alpha1.Sync {
 		out.Status.Parameters = file.Sync.Status.Parameters
 	}
 	out.Spec.SubstituteFrom = slices.DeleteFunc(out.Spec.SubstituteFrom, func(ref v1alpha1.SubstituteReference) bool {
-		_, given := i.Values[ref.As]
+		_, given := i.Values[ref.Variable]
 		return given && ref.Kind == v1alpha1.SubstituteSSMParameter
 	})
 	if out.Spec.Substitute == nil {

@@ -20,7 +20,7 @@ spec:
   substitute: {A: file, B: file}
   substituteFrom:
     - {kind: ConfigMap, name: settings}
-    - {kind: SSMParameter, name: /aws/service/x, as: AMI}
+    - {kind: SSMParameter, name: /aws/service/x, variable: AMI}
 `
 
 const besideText = `---

@@ -33,7 +33,7 @@ func Offline(ctx context.Context, in Input) (values substitute.Values, left Unkn
 	lookup := file.Lookup(nil)
 	values, err = Values(ctx, sync, func(ctx context.Context, ref v1alpha1.SubstituteReference) (substitute.Source, bool, error) {
 		if isParameter(ref) {
-			return substitute.Plain(parameterSource(ref.Name), map[string]string{ref.As: cmp.Or(ssmversion.Pinned(sync).Values()[ref.As], "${"+ref.As+"}")}), true, nil
+			return substitute.Plain(parameterSource(ref.Name), map[string]string{ref.Variable: cmp.Or(ssmversion.Pinned(sync).Values()[ref.Variable], "${"+ref.Variable+"}")}), true, nil
 		}
 		source, found, err := lookup(ctx, ref)
 		if found || err != nil || ref.Optional {
@@ -42,7 +42,7 @@ func Offline(ctx context.Context, in Input) (values substitute.Values, left Unkn
 		if len(in.Values) > 0 {
 			return substitute.Plain(ref.Kind+" "+ref.Name, nil), true, nil
 		}
-		return source, false, state.Failf(state.Fix, "VariablesNotFound", "the Sync takes variables from %s %s, which is not in %s: put it there, or give its variables with --substitute NAME=VALUE",
+		return source, false, state.Failf(state.Stalled, "VariablesNotFound", "the Sync takes variables from %s %s, which is not in %s: put it there, or give its variables with --substitute NAME=VALUE",
 			ref.Kind, ref.Name, in.SyncFile)
 	}, randomKey)
 	return values, left, err
@@ -56,9 +56,9 @@ type Unknown map[string]string
 func UnknownOf(sync *v1alpha1.Sync) Unknown {
 	pinned, out := ssmversion.Pinned(sync).Values(), Unknown{}
 	for _, ref := range sync.Spec.SubstituteFrom {
-		_, known := pinned[ref.As]
-		if _, given := sync.Spec.Substitute[ref.As]; isParameter(ref) && !known && !given {
-			out[ref.As] = ref.Name
+		_, known := pinned[ref.Variable]
+		if _, given := sync.Spec.Substitute[ref.Variable]; isParameter(ref) && !known && !given {
+			out[ref.Variable] = ref.Name
 		}
 	}
 	return out

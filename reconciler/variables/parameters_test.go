@@ -21,7 +21,7 @@ func keyOf(sync *v1alpha1.Sync) state.Key {
 
 func TestAPlanUsesThePinnedValuesAndStatesWhatIsNewer(t *testing.T) {
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev", Namespace: "poolwright"}}
-	sync.Spec.SubstituteFrom = []v1alpha1.SubstituteReference{{Kind: v1alpha1.SubstituteSSMParameter, Name: gpuParameter, As: "GPU"}}
+	sync.Spec.SubstituteFrom = []v1alpha1.SubstituteReference{{Kind: v1alpha1.SubstituteSSMParameter, Name: gpuParameter, Variable: "GPU"}}
 	if _, err := Pinned(sync); err == nil || !strings.Contains(err.Error(), gpuParameter) {
 		t.Errorf("before there are any: %v", err)
 	}
@@ -58,7 +58,7 @@ func TestASyncWithPinnedValuesUsesVariablesUntilTheyAreForgotten(t *testing.T) {
 }
 
 func TestANoteNamesTheValueOfAParameterThatAnotherSourceWinsOver(t *testing.T) {
-	ssm := v1alpha1.SubstituteReference{Kind: v1alpha1.SubstituteSSMParameter, Name: gpuParameter, As: "GPU"}
+	ssm := v1alpha1.SubstituteReference{Kind: v1alpha1.SubstituteSSMParameter, Name: gpuParameter, Variable: "GPU"}
 	settings := v1alpha1.SubstituteReference{Kind: v1alpha1.SubstituteConfigMap, Name: "settings"}
 	const used = "${GPU} is ami-1, from SSM parameter " + gpuParameter + ", and stays that once the Sync has read it"
 	const unused = ": SSM parameter " + gpuParameter + ", of which the Sync has the value ami-1, is not used"

@@ -2,7 +2,7 @@
 // and those that its ConfigMaps, Secrets and SSM parameters have, in a cluster or in the
 // files that a person names on the command line.
 //
-// It refuses to ask AWS: the values of SSM parameters come from a function that it is
+// It refuses to call AWS: the values of SSM parameters come from a function that it is
 // given. It never prints what a Secret holds. Start reading at Values.
 package variables
 
@@ -25,8 +25,8 @@ import (
 type Lookup func(ctx context.Context, ref v1alpha1.SubstituteReference) (substitute.Source, bool, error)
 
 // Values are the values of a Sync's variables. Those of Secrets are masked with the key,
-// which is only asked for where a Secret is named. An error is classified (see
-// state.Classify) and names what to change.
+// which is only requested where a Secret is named. An error is classified
+// ([state.Classify]) and names what to change.
 func Values(ctx context.Context, sync *v1alpha1.Sync, lookup Lookup, key func(context.Context) ([]byte, error)) (substitute.Values, error) {
 	var sources []substitute.Source
 	var secret []byte
@@ -74,7 +74,7 @@ func InCluster(reader client.Reader, namespace string) Lookup {
 			err = reader.Get(ctx, key, &found)
 			source = substitute.Secret(name, found.Data)
 		default:
-			err = state.Failf(state.Fix, "InvalidVariable", "spec.substituteFrom: there is no kind %s", ref.Kind)
+			err = state.Failf(state.Stalled, "InvalidVariable", "spec.substituteFrom: there is no kind %s", ref.Kind)
 		}
 		switch {
 		case apierrors.IsNotFound(err):
@@ -93,11 +93,11 @@ func WithParameters(values map[string]string, other Lookup) Lookup {
 		if !isParameter(ref) {
 			return other(ctx, ref)
 		}
-		value, known := values[ref.As]
+		value, known := values[ref.Variable]
 		if !known {
-			return substitute.Source{}, false, state.Failf(state.Wait, "VariablesNotFound", "the SSM parameter %s has no value yet for the variable %s", ref.Name, ref.As)
+			return substitute.Source{}, false, state.Failf(state.Wait, "VariablesNotFound", "the SSM parameter %s has no value yet for the variable %s", ref.Name, ref.Variable)
 		}
-		return substitute.Plain(parameterSource(ref.Name), map[string]string{ref.As: value}), true, nil
+		return substitute.Plain(parameterSource(ref.Name), map[string]string{ref.Variable: value}), true, nil
 	}
 }
 

@@ -45,7 +45,7 @@ func TestVariablesComeFromWhereTheSyncSays(t *testing.T) {
 	ref := func(kind, name string) v1alpha1.SubstituteReference {
 		return v1alpha1.SubstituteReference{Kind: kind, Name: name}
 	}
-	parameter := v1alpha1.SubstituteReference{Kind: "SSMParameter", Name: "/aws/service/x", As: "C"}
+	parameter := v1alpha1.SubstituteReference{Kind: "SSMParameter", Name: "/aws/service/x", Variable: "C"}
 	absent := ref("ConfigMap", "absent")
 	absent.Optional = true
 	for name, c := range map[string]struct {

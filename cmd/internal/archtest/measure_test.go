@@ -91,19 +91,12 @@ func packageFiles(s *source) map[string]int {
 	return out
 }
 
-// kindTables are packages of one file a kind and a table that names them all, which is a
-// cycle by nature.
-var kindTables = []string{"reconciler/targets/aws", "provision/sandbox/aws"}
-
 // fileCycles returns the files of each package's largest cycle: the files of which each
 // uses, by others, something that each other declares. Of methods only unexported
 // ones are followed, since their names belong to the package.
 func fileCycles(s *source) map[string]int {
 	out := map[string]int{}
 	for _, p := range s.packages {
-		if slices.Contains(kindTables, p.dir) {
-			continue
-		}
 		out[p.dir] = largestCycle(uses(p.written()))
 	}
 	return out

@@ -26,7 +26,7 @@ var foreign = map[string]int{
 	// client-go's, which returns this one without a type; controller-runtime's likewise.
 	"cmd/internal/cli/connection.go": 1, "cmd/internal/wire/run.go": 1,
 	// os.Root's; those of Git servers.
-	"gitsource/dir/dir.go": 1, "gitsource/gogit/classify.go": 1,
+	"gitsource/dir/dir.go": 1, "gitsource/gogit/internal/remote/classify.go": 1,
 	// Generated tables and the sources they come from; Karpenter's reasons; AMI aliases.
 	"provision/catalog/internal/generate/module.go": 1, "provision/catalog/table.go": 4, "provision/simulate/internal/placement/reasons.go": 1,
 	// Programs that the sandbox runs, and scripts that its containers are given.
@@ -34,13 +34,13 @@ var foreign = map[string]int{
 	// YAML's, kustomize's and the API server's, whose validation names fields in its text only.
 	"reconciler/declared/lint/remedy.go": 1, "reconciler/declared/lint/schema.go": 3, "reconciler/declared/manifest/position.go": 3,
 	"reconciler/declared/manifest/tree.go": 1, "reconciler/declared/render/message.go": 5, "reconciler/declared/render/survey.go": 1,
-	"reconciler/targets/kubernetes/correct.go": 1, "reconciler/targets/internal/api/redact.go": 3, "reconciler/targets/internal/api/refusal.go": 7,
+	"reconciler/targets/internal/api/redact.go": 3, "reconciler/targets/internal/api/refusal.go": 8,
 	// Markers in files and comments that are there to be found again; forges; keys.
 	"cmd/poolwright-sandbox/demo/old.go": 1, "cmd/poolwright-sandbox/demo/pull.go": 1,
-	"reconciler/declared/upgrade/skipped.go": 1, "reconciler/report/forge/internal/rest/transport.go": 2, "reconciler/state/sanitize/redact.go": 1,
+	"reconciler/declared/conversion/skipped.go": 1, "reconciler/report/forge/internal/rest/transport.go": 2, "reconciler/state/sanitize/redact.go": 1,
 	// AWS's messages where one code stands for several things, and what must not be shown of them.
-	"reconciler/targets/aws/addon.go": 1, "reconciler/targets/aws/failure.go": 3, "reconciler/targets/aws/identity.go": 1,
-	"reconciler/targets/aws/logging.go": 1,
+	"reconciler/targets/aws/internal/eks/addon.go": 1, "reconciler/targets/aws/internal/awserr/describe.go": 3, "reconciler/targets/aws/internal/identity/identity.go": 1,
+	"reconciler/targets/aws/internal/eks/logging.go": 1,
 }
 
 // proseDecisions counts, file by file, where a sentence is compared, cut or matched.

@@ -127,8 +127,10 @@ var directions = []direction{
 		forbids: func(_ *pkg, i string) bool { return within(i, "sigs.k8s.io/kustomize") },
 	},
 	{
-		why:     "the sandbox is used only by its own command",
-		from:    func(p *pkg) bool { return !p.in("provision/sandbox", "cmd/poolwright-sandbox") },
+		why: "the sandbox is used only by its own command, and by what is for tests",
+		from: func(p *pkg) bool {
+			return !p.in("provision/sandbox", "cmd/poolwright-sandbox", "reconciler/targets/aws/internal/kindtest")
+		},
 		forbids: func(_ *pkg, i string) bool { dir, ok := ours(i); return ok && within(dir, "provision/sandbox") },
 	},
 	{
@@ -140,16 +142,19 @@ var directions = []direction{
 		},
 	},
 	{
-		why:     "golden files are for tests, and the flag that rewrites them is none of the product's",
-		from:    func(*pkg) bool { return true },
-		forbids: func(_ *pkg, i string) bool { dir, ok := ours(i); return ok && within(dir, "internal/golden") },
+		why:  "golden files and the emulated accounts of kinds are for tests, and the flag that rewrites golden files is none of the product's",
+		from: func(*pkg) bool { return true },
+		forbids: func(_ *pkg, i string) bool {
+			dir, ok := ours(i)
+			return ok && within(dir, "internal/golden", "reconciler/targets/aws/internal/kindtest")
+		},
 	},
 	{
 		why:  "what is put together knows none of the commands that use it",
 		from: func(p *pkg) bool { return p.in("cmd/internal/wire", "cmd/internal/connect", "cmd/internal/child") },
 		forbids: func(_ *pkg, i string) bool {
 			dir, ok := ours(i)
-			return ok && within(dir, "cmd/internal/cli", "cmd/internal/bootstrap", "cmd/internal/installation", "cmd/internal/migrate",
+			return ok && within(dir, "cmd/internal/cli", "cmd/internal/bootstrap", "cmd/internal/installation", "cmd/internal/convert",
 				"cmd/internal/offline", "cmd/internal/planning", "cmd/internal/uninstall")
 		},
 	},
@@ -166,7 +171,7 @@ var tasks = map[string][]string{
 	"cmd/internal/bootstrap":    {"gitsource/dir", "reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
 	"cmd/internal/installation": {"reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
 	"cmd/internal/uninstall":    {"reconciler/targets/kubernetes", "provision/engine"},
-	"cmd/internal/migrate":      {"gitsource/dir"},
+	"cmd/internal/convert":      {"gitsource/dir"},
 	"cmd/internal/crds":         {"provision/engine"},
 	// What the controller and the commands that ask a cluster make in the same way.
 	"cmd/internal/connect":  {"reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
@@ -186,7 +191,7 @@ func reportMay(p *pkg, dir string) bool {
 	if p.in("reconciler/report/forge") {
 		return within(dir, "reconciler/report")
 	}
-	return within(dir, "reconciler/plan", "reconciler/state", "reconciler/apply") || dir == "provision"
+	return within(dir, "reconciler/report/internal", "reconciler/plan", "reconciler/state", "reconciler/apply") || dir == "provision"
 }
 
 // adapter reports whether dir is the inside of an outside world that p is no

@@ -45,20 +45,20 @@ type Request struct {
 	Image string
 	// Sync is what the Sync that is made follows.
 	Sync SyncRequest
-	// TakeOver asks to take over from a Karpenter that runs already.
+	// TakeOver requests to take over from a Karpenter that runs already.
 	TakeOver bool
-	// Progress is told what happens, a line at a time.
+	// Progress receives what happens, a line at a time.
 	Progress func(line string)
 }
 
-// Bootstrap is an installation that was planned and waits for somebody's word:
-// the AWS half that a folder declares, the controller, and its Sync. The
-// folder's Kubernetes objects, its Cluster included, are not part of it: they
-// have one writer, the Sync, which remembers what it applied.
+// Bootstrap is an installation that was planned and waits for confirmation: the AWS
+// half that a folder declares, the controller, and its Sync. The folder's Kubernetes
+// objects, its Cluster included, are not part of it: they have one writer, the Sync,
+// which records what it applied.
 type Bootstrap struct {
 	// SyncName is the name of the Sync that is made or kept.
 	SyncName string
-	// Warnings are what a person should know before saying yes.
+	// Warnings are what a person should read before confirming.
 	Warnings []string
 
 	req     Request
@@ -71,7 +71,7 @@ type Bootstrap struct {
 	caBundle string
 	// stopped is the Karpenter that a take-over scaled to zero before, or nil.
 	stopped *existingKarpenter
-	// leader tells a take-over whether a controller leads.
+	// leader reports to a take-over whether a controller leads.
 	leader leaderWatch
 }
 
@@ -194,7 +194,7 @@ func (b *Bootstrap) compute(ctx context.Context, declared, ours state.Set) error
 		declared state.Set
 	}{{aws.Name, declared}, {kubernetes.Name, ours}} {
 		b.req.Progress("comparing with " + map[string]string{aws.Name: "AWS", kubernetes.Name: "the cluster"}[half.name])
-		want, err := b.targets[half.name].Want(ctx, half.declared)
+		want, err := b.targets[half.name].Desired(ctx, half.declared)
 		if err != nil {
 			return err
 		}
@@ -235,8 +235,8 @@ func (b *Bootstrap) Todo() int {
 }
 
 // Apply makes the planned changes, AWS first, so that the controller finds its
-// role when it starts. The report says what became of each; the error is nil
-// when all that was not held is done.
+// role when it starts. The report has the result of each; the error is nil when all
+// that was not held is done.
 func (b *Bootstrap) Apply(ctx context.Context) (report.Report, error) {
 	if err := b.ensureNamespace(ctx); err != nil {
 		return b.Report(), err
@@ -247,7 +247,7 @@ func (b *Bootstrap) Apply(ctx context.Context) (report.Report, error) {
 	}
 	outcome := apply.Run(ctx, b.plan, told, apply.Options{
 		Order: []string{aws.Name, kubernetes.Name},
-		// IAM takes its time to tell all of AWS about a new role.
+		// A new role takes its time to reach all of AWS.
 		ReadyTimeout: 5 * time.Minute, ChangeTimeout: 5 * time.Minute,
 	})
 	return report.NewOutcome(b.plan, nil, outcome), outcome.Err()

@@ -89,9 +89,9 @@ func (d declaredEKS) roleARN() string {
 	return fmt.Sprintf("arn:%s:iam::%s:role/%s", iam.PartitionOf(d.spec.Region), d.spec.Account, cmp.Or(role.Name, iam.NamesOf(d.spec.Name, d.spec.Region).Role))
 }
 
-// prove makes sure that the kubeconfig, the AWS credentials and the declaration
-// speak of one and the same cluster. The engine's other gates are no reason not
-// to install; whatever would hold the engine is a warning.
+// prove makes sure that the kubeconfig, the AWS credentials and the declaration are of
+// one and the same cluster. The engine's other gates are no reason not to install;
+// whatever would hold the engine is a warning.
 func (d declaredEKS) prove(ctx context.Context, cfg *rest.Config, c client.Client, namespace string) (warnings []string, err error) {
 	settings := d.settings()
 	if err := settings.Validate(); err != nil {
@@ -124,7 +124,7 @@ func (d declaredEKS) prove(ctx context.Context, cfg *rest.Config, c client.Clien
 	if len(refused) > 0 {
 		return nil, fmt.Errorf("%s: this is not proven to be EKS cluster %s in %s of account %s, so nothing is installed: %w", d.origin, d.spec.Name, d.spec.Region, d.spec.Account, errors.Join(refused...))
 	}
-	// Where it cannot be found out, Karpenter's events will tell.
+	// Where it cannot be found out, Karpenter's events report it.
 	if missing, err := preflight.SpotRoleMissing(ctx, credentials); err == nil && missing {
 		warnings = append(warnings, fmt.Sprintf("account %s has no role %s, without which EC2 launches no spot instance for Karpenter; make it once with: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com", d.spec.Account, preflight.SpotRole))
 	}
@@ -143,7 +143,7 @@ func onlyHere(ctx context.Context, c client.Client, namespace string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("looking for another installation: %w", err)
+		return fmt.Errorf("reading whether Poolwright is installed in another namespace: %w", err)
 	}
 	for _, subject := range binding.Subjects {
 		if subject.Name == installation.Deployment && subject.Namespace != namespace {

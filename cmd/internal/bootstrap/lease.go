@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// otherLeaseLasts is how long one lasts that does not say it, and leaseMargin
-	// what is added: a standby of Karpenter's would lead before.
+	// otherLeaseLasts is how long one lasts that does not have it, and leaseMargin what is
+	// added: a standby of Karpenter's would lead before.
 	otherLeaseLasts = 15 * time.Second
 	leaseMargin     = 3 * time.Second
 )
@@ -31,9 +31,9 @@ type leaseTakeover struct {
 
 // awaitLease waits until nobody renews the other Karpenter's lease any more, and
 // takes its holder's name off. Karpenter dies of SIGTERM without doing so itself,
-// and the engine's gate would wait for a minute, for want of a clock that it
-// shares with the holder. This is the rule by which Karpenter's own standbys take
-// over: no renewal for as long as the lease lasts.
+// and the engine's gate would wait for a minute, since it shares no clock with the
+// holder. This is the rule by which Karpenter's own standbys take over: no renewal for
+// as long as the lease lasts.
 func (b *Bootstrap) awaitLease(ctx context.Context, k existingKarpenter, timeout time.Duration) error {
 	v := &leaseTakeover{Client: b.direct, now: time.Now, key: k.Election}
 	if err := installation.Await(ctx, timeout, b.req.Progress, v.check); err != nil {
@@ -85,17 +85,18 @@ func (v *leaseTakeover) check(ctx context.Context) (bool, string, error) {
 }
 
 // leaderWatch reports from the controller's lease whether somebody leads, without a clock
-// that is shared with the holder: only one who renews it while we look leads, and for no
-// longer than the lease lasts by our own clock.
+// that is shared with the holder: only one who renews it while it is watched leads, and
+// for no longer than the lease lasts by our own clock.
 type leaderWatch struct {
 	now      func() time.Time
 	lastRead installation.Lease // as it was read last
 	asked    time.Time          // when that was, by our own clock
-	renewed  time.Time          // not later than its holder renewed it, by our own clock; zero until we saw that
+	renewed  time.Time          // not later than its holder renewed it, by our own clock; zero until that was observed
 }
 
 // read reads the lease and reports whether its holder leads. Who takes it from another has
-// yet to renew it: what a Cluster says at that moment was said by the one before.
+// yet to renew it: what a Cluster's status has at that moment was written by the one
+// before.
 func (w *leaderWatch) read(ctx context.Context, reader client.Reader, namespace string) (lease installation.Lease, leads bool, err error) {
 	asked := w.now()
 	if lease, err = installation.FindLease(ctx, reader, namespace); err != nil {
@@ -105,7 +106,7 @@ func (w *leaderWatch) read(ctx context.Context, reader client.Reader, namespace 
 	case lease.Holder != w.lastRead.Holder:
 		w.renewed = time.Time{}
 	case !lease.Renewed.Equal(w.lastRead.Renewed):
-		w.renewed = w.asked // it may have been right after we looked last
+		w.renewed = w.asked // it may have been right after the read before
 	}
 	w.lastRead, w.asked = lease, asked
 	return lease, lease.Holder != "" && w.now().Sub(w.renewed) < wire.LeaseDuration, nil

@@ -12,15 +12,15 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// origin is what a working copy says of the repository that it was cloned from.
+// origin is what a working copy records of the repository that it was cloned from.
 type origin struct {
 	// address is the remote's URL as Git has it, which may hold credentials;
 	// empty where there is none.
 	address string
 	// branch is checked out; empty for a detached HEAD.
 	branch string
-	// ahead is true when the commit that is checked out is not the one that was
-	// last seen on the branch of the remote.
+	// ahead is true when the commit that is checked out is not the one that was last
+	// fetched of the branch of the remote.
 	ahead bool
 }
 
@@ -86,8 +86,8 @@ func uncommitted(root, folder string) ([]string, error) {
 var scpLike = regexp.MustCompile(`^(?:[^@/\s]+@)?([^:/\s]+):([^/].*)$`)
 
 // asHTTPS turns a remote's address into one that the controller can fetch from.
-// Credentials are dropped. What is not http is an error with a guess in it:
-// many hosts serve the same path by https, and some do not.
+// Credentials are dropped. What is not http is an error with a proposal in it: many
+// hosts serve the same path by https, and some do not.
 func asHTTPS(address string) (string, error) {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
 		switch u.Scheme {
@@ -106,5 +106,5 @@ func asHTTPS(address string) (string, error) {
 
 func sshError(host, path string) error {
 	guess := (&url.URL{Scheme: "https", Host: host, Path: "/" + strings.TrimPrefix(path, "/")}).String()
-	return fmt.Errorf("the remote origin is an ssh address, and the controller fetches by https only: pass --url %s, or what your host says", guess)
+	return fmt.Errorf("the remote origin is an ssh address, and the controller fetches by https only: pass --url %s, or the https address that the host documents", guess)
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // SyncRequest is what the Sync that bootstrap makes follows. What is left
-// empty is as the Sync has it already, else as the working copy says.
+// empty is as the Sync has it already, else as the working copy has it.
 type SyncRequest struct {
 	// Name is the Sync's. Default: the last element of the path, or "default"
 	// for the repository's root.
@@ -41,8 +41,8 @@ type SyncRequest struct {
 	Variables variables.Input
 }
 
-// follow completes what is asked for from the live Sync and the working copy,
-// and returns the Sync's spec and what a person should know of it.
+// follow completes what is requested from the live Sync and the working copy, and
+// returns the Sync's spec and what a person should read about it.
 func (r *SyncRequest) follow(ctx context.Context, c client.Client, namespace, root, sub string) (spec map[string]any, warnings []string, err error) {
 	r.Path = cmp.Or(r.Path, sub)
 	r.Name = cmp.Or(r.Name, nameOf(r.Path))
@@ -159,8 +159,8 @@ func firstFew(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// asBefore fills in what no flag says and the live Sync has. It reports whether
-// the Sync is pinned to a tag or commit, and so stays.
+// asBefore fills in what no flag sets and the live Sync has. It reports whether the
+// Sync is pinned to a tag or commit, and so stays.
 func (r *SyncRequest) asBefore(git v1alpha1.GitSource) (pinned bool) {
 	pinned = r.Branch == "" && (git.Ref.Tag != "" || git.Ref.Commit != "")
 	r.URL, r.Branch = cmp.Or(r.URL, git.URL), cmp.Or(r.Branch, git.Ref.Branch)
@@ -180,7 +180,7 @@ func nameOf(sub string) string {
 
 func (r *SyncRequest) checkName() error {
 	if r.Name == installation.Name {
-		return fmt.Errorf("--name %s is where Poolwright remembers its own installation; choose another", r.Name)
+		return fmt.Errorf("--name %s is where Poolwright records its own installation; choose another", r.Name)
 	}
 	if wrong := validation.IsDNS1123Subdomain(r.Name); len(wrong) > 0 {
 		return fmt.Errorf("%q cannot be the name of a Sync (%s); choose one with --name", r.Name, wrong[0])
@@ -188,7 +188,7 @@ func (r *SyncRequest) checkName() error {
 	return nil
 }
 
-// fromWorkingCopy fills in what neither a flag nor the live Sync says.
+// fromWorkingCopy fills in what neither a flag nor the live Sync sets.
 func (r *SyncRequest) fromWorkingCopy(root string, pinned bool) (warnings []string, err error) {
 	copied, err := readOrigin(root)
 	if err != nil && (r.URL == "" || r.Branch == "" && !pinned) {

@@ -31,9 +31,9 @@ type existingKarpenter struct {
 }
 
 // findOthers finds the Karpenters that run already, and compares them with
-// the engine that the folder asks for. One that was scaled to zero runs no more.
-// The CA bundle is taken in every mode: a later commit may start the engine, and
-// nobody runs bootstrap again for that.
+// the engine that the folder declares. One that was scaled to zero runs no more. The CA
+// bundle is taken in every mode: a later commit may start the engine, and nobody runs
+// bootstrap again for that.
 func (b *Bootstrap) findOthers(ctx context.Context, eks declaredEKS) error {
 	if !eks.embedded() && b.req.TakeOver {
 		return fmt.Errorf("%s: spec.engine.mode is %s, so there is nothing to take over: set it to Embedded, or leave --take-over out", eks.origin, eks.spec.Engine.Mode)
@@ -71,10 +71,10 @@ func (b *Bootstrap) findOthers(ctx context.Context, eks declaredEKS) error {
 	return nil
 }
 
-// compares compares one that runs with the engine, which must be able to see it.
+// compares compares one that runs with the engine, which must be able to detect it.
 func (b *Bootstrap) compares(ctx context.Context, k takeover.Karpenter, eks declaredEKS, root string) error {
 	if why := k.Unseen(); why != "" {
-		return fmt.Errorf("Deployment %s runs a Karpenter that the engine may see too late, and both would run: %s, and the engine knows others first by their lease %s; take that setting out and wait until it holds that lease, or scale it down first: %s; or set spec.engine.mode to External", k.Deployment, why, takeover.Lease, scaling(k, 0))
+		return fmt.Errorf("Deployment %s runs a Karpenter that the engine may detect too late, and both would run: %s, and the engine detects others first by their lease %s; take that setting out and wait until it holds that lease, or scale it down first: %s; or set spec.engine.mode to External", k.Deployment, why, takeover.Lease, scaling(k, 0))
 	}
 	compared, err := k.Compare(ctx, b.direct, eks.settings(), cmp.Or(b.caBundle, root))
 	if err != nil {
@@ -95,10 +95,9 @@ func (b *Bootstrap) compares(ctx context.Context, k takeover.Karpenter, eks decl
 }
 
 // bundleFor is the CA bundle that the controller is given, by which nodes are
-// compared too; empty stands for what every pod finds beside its token. Whoever
-// makes nodes at this moment knows best: the Karpenter that runs, then the
-// controller that is installed, and one that was stopped only where there is
-// neither.
+// compared too; empty stands for what every pod finds beside its token. Whoever makes
+// nodes at this moment decides: the Karpenter that runs, then the controller that is
+// installed, and one that was stopped only where there is neither.
 func (b *Bootstrap) bundleFor(found []takeover.Karpenter, live installation.Live) string {
 	bundle, runs := live.CABundle, false
 	for _, k := range found {
@@ -121,8 +120,8 @@ func (b *Bootstrap) bundleFor(found []takeover.Karpenter, live installation.Live
 	return bundle
 }
 
-// rootCA is the text by which every pod knows the API server that is told nothing
-// else, or empty where the cluster does not say it.
+// rootCA is the text by which every pod verifies the API server without any other
+// configuration, or empty where the cluster does not publish it.
 func (b *Bootstrap) rootCA(ctx context.Context) (string, error) {
 	var root corev1.ConfigMap
 	err := b.direct.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "kube-root-ca.crt"}, &root)
@@ -141,7 +140,7 @@ func (b *Bootstrap) owned(ctx context.Context, k *existingKarpenter) error {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
 	if err := b.direct.Get(ctx, client.ObjectKey{Namespace: k.Deployment.Namespace, Name: k.Deployment.Name}, live); err != nil {
-		return fmt.Errorf("looking for whoever manages Deployment %s: %w", k.Deployment, err)
+		return fmt.Errorf("reading who manages Deployment %s: %w", k.Deployment, err)
 	}
 	if other := kubernetes.OwnerOf(live, nil); other != (owner.Reference{}) {
 		k.compared.Obstacles = append(k.compared.Obstacles, takeover.Finding{
@@ -174,7 +173,7 @@ func scaling(k takeover.Karpenter, replicas int32) string {
 }
 
 // TakesOver names the Deployment that TakeOver would scale to zero, or is empty
-// where there is nothing to take over. Its error says what stands in the way.
+// where there is nothing to take over. Its error names what prevents it.
 func (b *Bootstrap) TakesOver() (string, error) {
 	if !b.req.TakeOver {
 		return "", nil
@@ -190,14 +189,14 @@ func (b *Bootstrap) TakesOver() (string, error) {
 	}
 	k := b.others[0]
 	if n := len(k.compared.Obstacles); n > 0 {
-		return "", fmt.Errorf("not taking over from Deployment %s: %s in the way (see above); nothing was changed", k.Deployment, isOrAre(n, "thing"))
+		return "", fmt.Errorf("not taking over from Deployment %s: %s in the way, as listed above; nothing was changed", k.Deployment, isOrAre(n, "thing"))
 	}
 	return k.Deployment.String(), nil
 }
 
 // TakeOver scales the other Karpenter to zero once it alone keeps the engine
 // waiting, and returns when the engine runs. It scales nothing back: by then the
-// engine may be about to start, and two must never run. Its error says how to go
+// engine may be about to start, and two must never run. Its error describes how to go
 // back. One that was killed after it had scaled goes on from there.
 func (b *Bootstrap) TakeOver(ctx context.Context, timeout time.Duration) error {
 	if len(b.others) == 0 {
@@ -220,7 +219,7 @@ func (b *Bootstrap) TakeOver(ctx context.Context, timeout time.Duration) error {
 }
 
 // replaceKarpenter waits until the engine runs in the place of a Karpenter that was scaled
-// to zero, and says how to give it back its replicas.
+// to zero, and returns how to give it back its replicas.
 func (b *Bootstrap) replaceKarpenter(ctx context.Context, k existingKarpenter, replicas int32, timeout time.Duration) error {
 	err := b.awaitLease(ctx, k, timeout)
 	if err == nil {
@@ -267,8 +266,9 @@ func (b *Bootstrap) engineRuns(ctx context.Context) (bool, string, error) {
 	return false, ready.Message, nil
 }
 
-// engineReady is cluster.Ready as the controller says it that leads now: nobody takes
-// back what one said that is gone. Only one with the engine can say that it runs.
+// engineReady is cluster.Ready as the controller reports it that leads now: nobody
+// takes back what one reported that is gone. Only one with the engine can report that
+// it runs.
 func (b *Bootstrap) engineReady(ctx context.Context) (*metav1.Condition, error) {
 	ready, err := cluster.Ready(ctx, b.direct)
 	if err != nil || ready == nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // WaitAvailable returns once all replicas of the controller are of the newest
-// form and available. Its error says what keeps them.
+// form and available. Its error names what keeps them from it.
 func (b *Bootstrap) WaitAvailable(ctx context.Context, timeout time.Duration) error {
 	key := client.ObjectKey{Namespace: b.req.Namespace, Name: installation.Deployment}
 	err := installation.Await(ctx, timeout, b.req.Progress, func(ctx context.Context) (bool, string, error) {
@@ -35,7 +35,7 @@ func (b *Bootstrap) WaitAvailable(ctx context.Context, timeout time.Duration) er
 		return false, sentence + b.podErrors(ctx), nil
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for the controller: %w; see: kubectl -n %s describe pods", err, b.req.Namespace)
+		return fmt.Errorf("waiting for the controller: %w; for details run: kubectl -n %s describe pods", err, b.req.Namespace)
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func targetProblems(t *testing.T, set state.Set) []state.Problem {
 		aws.Offline(func(i state.Item) []state.Problem { return refused[i.Key] }), kubernetes.Offline("dev"),
 	} {
 		var found *targets.ProblemsError
-		if _, err := w.Want(context.Background(), set); errors.As(err, &found) {
+		if _, err := w.Desired(context.Background(), set); errors.As(err, &found) {
 			out = append(out, found.Problems...)
 		} else if err != nil {
 			t.Fatal(err)

@@ -1,13 +1,13 @@
 // Package child does in another process what must not hurt this one: rendering
-// what somebody proposes, and asking Karpenter's code about it.
+// what somebody proposes, and running Karpenter's code on it.
 //
 // A Runner starts this very program anew, with the hidden command "child": without
 // an environment, with no file but its three streams, limited in memory and
 // processor time, ended at a deadline and with its parent. It is the only program
 // that is ever started. The child limits itself (package confine) before it reads
-// anything, is then told what to do on its standard input, asks there for the files
-// of the tree that it needs, and answers on its standard output, in frames. What it
-// answers, and what it says when it breaks, is not trusted: it is bounded, and texts
+// anything, then reads from its standard input what to do, requests the files of the
+// tree that it needs, and returns its result on its standard output, in frames. Its
+// result, and what it writes when it breaks, is not trusted: it is bounded, and texts
 // are passed on as they are; whoever shows them must escape them.
 //
 // It refuses everything but its two verbs, and holds no credentials that it could

@@ -15,7 +15,7 @@ import (
 
 const (
 	// maxFindings is how many problems of each kind, or notes, a child returns: more than
-	// anybody mends at once. One more stands for the rest, see state.Problem.Omitted.
+	// anybody mends at once. One more stands for the rest, as [state.Problem.Omitted].
 	maxFindings = 1000
 	// maxFindingBytes is the length of a text of one of them, and of its file's name, in
 	// bytes.

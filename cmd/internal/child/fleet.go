@@ -28,17 +28,17 @@ type forecastRequest struct {
 	Follow [5]int `json:"follow"`
 }
 
-// fleet is a provision.Fleet whose long lists are places of what follows; -1 is a
-// nil object. A list that is nil stays nil: to package simulate it says something
-// else than an empty one.
+// fleet is a provision.ClusterSnapshot whose long lists are places of what follows; -1 is a
+// nil object. A list that is nil stays nil: to package simulate it means something else
+// than an empty one.
 type fleet struct {
 	// Rest is all but the long lists.
-	Rest       provision.Fleet `json:"rest"`
-	NodeClaims []int           `json:"nodeClaims"`
-	Nodes      []int           `json:"nodes"`
-	Pods       []int           `json:"pods"`
-	Budgets    []int           `json:"budgets"`
-	DaemonSets []int           `json:"daemonSets"`
+	Rest       provision.ClusterSnapshot `json:"rest"`
+	NodeClaims []int                     `json:"nodeClaims"`
+	Nodes      []int                     `json:"nodes"`
+	Pods       []int                     `json:"pods"`
+	Budgets    []int                     `json:"budgets"`
+	DaemonSets []int                     `json:"daemonSets"`
 }
 
 // many are the objects of which there are many.
@@ -51,7 +51,7 @@ type many struct {
 }
 
 // put takes the long lists of a fleet in.
-func (m *many) put(f provision.Fleet) fleet {
+func (m *many) put(f provision.ClusterSnapshot) fleet {
 	out := fleet{
 		NodeClaims: m.claims.put(f.NodeClaims), Nodes: m.nodes.put(f.Nodes), Pods: m.pods.put(f.Pods),
 		Budgets: m.budgets.put(f.Budgets), DaemonSets: m.sets.put(f.DaemonSets),
@@ -64,7 +64,7 @@ func (m *many) put(f provision.Fleet) fleet {
 }
 
 // get is the fleet again.
-func (m *many) get(f fleet) (out provision.Fleet, err error) {
+func (m *many) get(f fleet) (out provision.ClusterSnapshot, err error) {
 	out = f.Rest
 	if out.NodeClaims, err = m.claims.get(f.NodeClaims); err != nil {
 		return out, err
@@ -83,7 +83,7 @@ func (m *many) get(f fleet) (out provision.Fleet, err error) {
 }
 
 // send sends two fleets.
-func send(to *writer, settings engine.Settings, before, after provision.Fleet) error {
+func send(to *writer, settings engine.Settings, before, after provision.ClusterSnapshot) error {
 	var m many
 	req := forecastRequest{Settings: settings, Before: m.put(before), After: m.put(after)}
 	req.Follow = [...]int{len(m.claims.all), len(m.nodes.all), len(m.pods.all), len(m.budgets.all), len(m.sets.all)}
@@ -111,7 +111,7 @@ func send(to *writer, settings engine.Settings, before, after provision.Fleet) e
 }
 
 // receive is the other side of send. Want returns the next frame of that mark.
-func receive(want func(mark) ([]byte, error)) (settings engine.Settings, before, after provision.Fleet, err error) {
+func receive(want func(mark) ([]byte, error)) (settings engine.Settings, before, after provision.ClusterSnapshot, err error) {
 	raw, err := want(markRequest)
 	if err != nil {
 		return settings, before, after, err
@@ -192,8 +192,8 @@ type object[T any] interface {
 	metav1.Object
 }
 
-// slim is the object without its managedFields, which are much and say nothing
-// here. The given one stays as it is.
+// slim is the object without its managedFields, which are large and mean nothing here.
+// The given one stays as it is.
 func slim[T any, P object[T]](o *T) *T {
 	if o == nil || len(P(o).GetManagedFields()) == 0 {
 		return o

@@ -104,13 +104,13 @@ spec:
 `
 
 // declare is the fleet that YAML documents declare, at noon of a Friday.
-func declare(tb testing.TB, documents ...string) provision.Fleet {
+func declare(tb testing.TB, documents ...string) provision.ClusterSnapshot {
 	tb.Helper()
 	reader, err := simulate.NewReader()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	fleet := provision.Fleet{
+	fleet := provision.ClusterSnapshot{
 		Now:     time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
 		Cluster: provision.Cluster{Region: "us-east-1", CABundle: "Y2EtYnVuZGxl"},
 	}
@@ -131,7 +131,7 @@ func declare(tb testing.TB, documents ...string) provision.Fleet {
 }
 
 // launch adds a node of the pool of that number, as the fleet declares it now.
-func launch(fleet *provision.Fleet, of int, name string, age time.Duration) *corev1.Node {
+func launch(fleet *provision.ClusterSnapshot, of int, name string, age time.Duration) *corev1.Node {
 	p, c := fleet.NodePools[of], fleet.NodeClasses[of]
 	labels := map[string]string{
 		karpv1.NodePoolLabelKey: p.Name, corev1.LabelInstanceTypeStable: "g4dn.xlarge", karpv1.CapacityTypeLabelKey: "on-demand",
@@ -167,7 +167,7 @@ func launch(fleet *provision.Fleet, of int, name string, age time.Duration) *cor
 }
 
 // bind adds a pod on a node; on "" it waits.
-func bind(fleet *provision.Fleet, name, node, cpu string, gpus string) *corev1.Pod {
+func bind(fleet *provision.ClusterSnapshot, name, node, cpu string, gpus string) *corev1.Pod {
 	controls := true
 	requests := corev1.ResourceList{"cpu": resource.MustParse(cpu)}
 	if gpus != "" {
@@ -191,7 +191,7 @@ func bind(fleet *provision.Fleet, name, node, cpu string, gpus string) *corev1.P
 	return p
 }
 
-func protect(fleet *provision.Fleet, app string, allowed int32) {
+func protect(fleet *provision.ClusterSnapshot, app string, allowed int32) {
 	one := intstr.FromString("50%")
 	fleet.Budgets = append(fleet.Budgets, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: "default"},
@@ -201,7 +201,7 @@ func protect(fleet *provision.Fleet, app string, allowed int32) {
 }
 
 // large is 20 pools of a class each, 500 nodes and 5,000 pods of 100 workloads.
-func large(tb testing.TB) provision.Fleet {
+func large(tb testing.TB) provision.ClusterSnapshot {
 	var documents []string
 	for i := range 20 {
 		name := fmt.Sprintf("name: p%02d", i)

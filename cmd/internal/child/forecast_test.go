@@ -23,12 +23,12 @@ import (
 
 // step is two fleets.
 type step struct {
-	before, after provision.Fleet
+	before, after provision.ClusterSnapshot
 	settings      engine.Settings
 }
 
 // busy is a pool of three nodes with pods, one of them protected.
-func busy(tb testing.TB, more ...string) provision.Fleet {
+func busy(tb testing.TB, more ...string) provision.ClusterSnapshot {
 	f := declare(tb, append([]string{gpuPool, gpuClass, agents}, more...)...)
 	for i, name := range []string{"a", "b", "c"} {
 		node := launch(&f, 0, name, time.Duration(i+1)*time.Hour)
@@ -43,7 +43,7 @@ func busy(tb testing.TB, more ...string) provision.Fleet {
 
 func steps(t *testing.T) map[string]step {
 	t.Helper()
-	with := func(before provision.Fleet, change func(after *provision.Fleet)) step {
+	with := func(before provision.ClusterSnapshot, change func(after *provision.ClusterSnapshot)) step {
 		after := before
 		after.NodePools, after.NodeClasses = slices.Clone(before.NodePools), slices.Clone(before.NodeClasses)
 		for i := range after.NodePools {
@@ -55,29 +55,29 @@ func steps(t *testing.T) map[string]step {
 		change(&after)
 		return step{before: before, after: after, settings: settings()}
 	}
-	odd := with(busy(t), func(f *provision.Fleet) { f.NodePools = f.NodePools[:0] })
+	odd := with(busy(t), func(f *provision.ClusterSnapshot) { f.NodePools = f.NodePools[:0] })
 	odd.settings.Scheduling.IgnorePreferences, odd.settings.Scheduling.RelaxMinValues = true, true
 	odd.settings.FeatureGates["SpotToSpotConsolidation"] = true
 	return map[string]step{
-		"nothing changes": with(busy(t), func(*provision.Fleet) {}),
-		"a class changes": with(busy(t), func(f *provision.Fleet) { f.NodeClasses[0].Spec.Tags = map[string]string{"a": "b"} }),
-		"a pool asks for another type": with(busy(t), func(f *provision.Fleet) {
+		"nothing changes": with(busy(t), func(*provision.ClusterSnapshot) {}),
+		"a class changes": with(busy(t), func(f *provision.ClusterSnapshot) { f.NodeClasses[0].Spec.Tags = map[string]string{"a": "b"} }),
+		"a pool asks for another type": with(busy(t), func(f *provision.ClusterSnapshot) {
 			f.NodePools[0].Spec.Template.Spec.Requirements[1].Values = []string{"g5.xlarge"}
 		}),
-		"a limit grows": with(busy(t), func(f *provision.Fleet) {
+		"a limit grows": with(busy(t), func(f *provision.ClusterSnapshot) {
 			f.NodePools[0].Spec.Limits = karpv1.Limits{"nvidia.com/gpu": resource.MustParse("64")}
 		}),
 		"a pool goes, under other settings": odd,
-		"an overlay comes":                  with(busy(t), func(f *provision.Fleet) { f.Overlays = declare(t, dearerOverlay).Overlays }),
-		"a workload comes":                  with(busy(t), func(f *provision.Fleet) { f.Workloads = declare(t, deployment).Workloads }),
-		"other pods wait, and no daemons": with(busy(t), func(f *provision.Fleet) {
+		"an overlay comes":                  with(busy(t), func(f *provision.ClusterSnapshot) { f.Overlays = declare(t, dearerOverlay).Overlays }),
+		"a workload comes":                  with(busy(t), func(f *provision.ClusterSnapshot) { f.Workloads = declare(t, deployment).Workloads }),
+		"other pods wait, and no daemons": with(busy(t), func(f *provision.ClusterSnapshot) {
 			f.Pods, f.DaemonSets = nil, []*appsv1.DaemonSet{}
 			bind(f, "new-1", "", "500m", "1")
 		}),
-		"no pods after that are said to be none": with(busy(t), func(f *provision.Fleet) { f.Pods = []*corev1.Pod{} }),
-		"a class that is not there":              with(busy(t), func(f *provision.Fleet) { f.NodeClasses = nil }),
+		"no pods after that are said to be none": with(busy(t), func(f *provision.ClusterSnapshot) { f.Pods = []*corev1.Pod{} }),
+		"a class that is not there":              with(busy(t), func(f *provision.ClusterSnapshot) { f.NodeClasses = nil }),
 		"nothing was observed":                   {before: declare(t), after: declare(t, gpuPool, gpuClass), settings: settings()},
-		"an error: no region":                    {before: provision.Fleet{}, after: declare(t, gpuPool), settings: settings()},
+		"an error: no region":                    {before: provision.ClusterSnapshot{}, after: declare(t, gpuPool), settings: settings()},
 	}
 }
 
@@ -134,14 +134,14 @@ func over(tb testing.TB, s step) (step, int) {
 func TestSettingsAndFleetsArriveInFull(t *testing.T) {
 	full := busy(t, dearerOverlay, deployment)
 	full.Cluster.IgnorePreferences = true
-	s := step{before: full, after: provision.Fleet{Pods: []*corev1.Pod{full.Pods[2], nil}, Nodes: full.Nodes}}
+	s := step{before: full, after: provision.ClusterSnapshot{Pods: []*corev1.Pod{full.Pods[2], nil}, Nodes: full.Nodes}}
 	fill(reflect.ValueOf(&s.settings).Elem())
 	got, _ := over(t, s)
 	if d := cmp.Diff(s.settings, got.settings); d != "" {
 		t.Error(d)
 	}
-	for i := range reflect.TypeFor[provision.Fleet]().NumField() {
-		name := reflect.TypeFor[provision.Fleet]().Field(i).Name
+	for i := range reflect.TypeFor[provision.ClusterSnapshot]().NumField() {
+		name := reflect.TypeFor[provision.ClusterSnapshot]().Field(i).Name
 		if name != "RuntimeClasses" && reflect.ValueOf(full).Field(i).IsZero() {
 			t.Errorf("the test's fleet has no %s", name)
 		}

@@ -12,11 +12,11 @@ import (
 type mark byte
 
 const (
-	// From the child: it is limited now; a question about the tree; the result.
+	// From the child: it is limited now; a request for the tree; the result.
 	markReady  mark = 'r'
 	markAsk    mark = 'a'
 	markResult mark = 'z'
-	// To the child: what to do; the answer to a question; one object of a fleet.
+	// To the child: what to do; the response to a request; one object of a fleet.
 	markRequest mark = 'q'
 	markReply   mark = 'b'
 	markObject  mark = 'o'

@@ -52,7 +52,7 @@ func FuzzConversations(f *testing.F) {
 // FuzzFleets reads what a parent might send of fleets, and says it again.
 func FuzzFleets(f *testing.F) {
 	var some bytes.Buffer
-	full := provision.Fleet{}
+	full := provision.ClusterSnapshot{}
 	_ = send(&writer{to: &some, left: 1 << 20}, settings(), full, full)
 	f.Add(some.Bytes())
 	f.Add([]byte("q\x00\x00\x00\x1f{\"follow\":[0,1,0,0,0],\"after\":{\"nodes\":[0,-1,7]}}o\x00\x00\x00\x00"))

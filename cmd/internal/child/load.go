@@ -67,9 +67,9 @@ func RenderedOf(l checked.Folder) (Rendered, error) {
 // loadRequest is what to load.
 type loadRequest struct {
 	Folder string `json:"folder"`
-	// Links reports whether the tree knows symbolic links.
+	// Links reports whether the tree has symbolic links.
 	Links bool `json:"links"`
-	// Values are the variables', sealed: the child knows no value of a Secret.
+	// Values are the variables', sealed: the child has no value of a Secret.
 	Values []byte `json:"values,omitempty"`
 }
 

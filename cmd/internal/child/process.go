@@ -24,11 +24,11 @@ type job struct {
 	verb string
 	// doing begins the sentences about what went wrong: "rendering".
 	doing string
-	// talk holds the conversation once the child is ready and returns the result.
+	// talk exchanges the frames once the child is ready and returns the result.
 	talk func(in *writer, out *reader) ([]byte, error)
 }
 
-// run starts a child, talks with it and sees it end.
+// run starts a child, exchanges frames with it and waits for its end.
 func (r *Runner) run(ctx context.Context, j job) ([]byte, error) {
 	semaphore := r.Semaphore
 	if semaphore == nil {
@@ -140,8 +140,8 @@ func (r *Runner) start(verb string, limits Limits) (*process, error) {
 	return p, nil
 }
 
-// end sees a child off after the conversation, which ended with err: one that broke
-// it off itself is let die, so that it can say of what; any other is ended.
+// end waits for a child's end after the last frame, which ended with err: one that
+// broke off itself is let die, so that it can write of what; any other is ended.
 func (p *process) end(err error) (broken bool) {
 	broken = errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE)
 	if broken {
@@ -163,10 +163,10 @@ func (p *process) wait() {
 	_ = p.stderr.Close()
 }
 
-// decodable passes on an answer that takes no more memory than allowed once decoded.
+// decodable passes on a result that takes no more memory than allowed once decoded.
 func (l Limits) decodable(doing string, raw []byte) ([]byte, error) {
 	if manifest.Decoded(raw) > l.Decoded {
-		return nil, state.Failf(state.Fix, "LimitExceeded", "%s gave more than fits into %d MiB of memory; declare less in this folder", doing, l.Decoded>>20)
+		return nil, state.Failf(state.Stalled, "LimitExceeded", "%s gave more than fits into %d MiB of memory; declare less in this folder", doing, l.Decoded>>20)
 	}
 	return raw, nil
 }
@@ -187,7 +187,7 @@ func (l Limits) late(doing string, ready bool, used time.Duration, cause error) 
 	case used < l.Deadline/idle:
 		return fmt.Errorf("%s timed out after %s, in which it got %s of processor time", doing, l.Deadline, used.Round(time.Millisecond))
 	}
-	return state.Failf(state.Fix, "RenderTimeout", "%s timed out after %s", doing, l.Deadline)
+	return state.Failf(state.Stalled, "RenderTimeout", "%s timed out after %s", doing, l.Deadline)
 }
 
 // used is the processor time that a child took, once it ended.
@@ -199,9 +199,9 @@ func (p *process) used() time.Duration {
 func (l Limits) overrun(doing string, err error) error {
 	switch {
 	case errors.Is(err, errGotten):
-		return state.Failf(state.Fix, "LimitExceeded", "%s gave more than %d MiB", doing, l.Output>>20)
+		return state.Failf(state.Stalled, "LimitExceeded", "%s gave more than %d MiB", doing, l.Output>>20)
 	case errors.Is(err, errGiven):
-		return state.Failf(state.Fix, "LimitExceeded", "%s needs more than %d MiB of input", doing, l.Input>>20)
+		return state.Failf(state.Stalled, "LimitExceeded", "%s needs more than %d MiB of input", doing, l.Input>>20)
 	}
 	return fmt.Errorf("%s: talking with the child: %w", doing, err)
 }
@@ -211,17 +211,18 @@ func (l Limits) exitError(doing string, p *process) error {
 	status, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	used := p.used()
 	switch {
-	// The kernel's clock for its limit is coarse and runs ahead of what it tells.
+	// The kernel's clock for its limit is coarse and runs ahead of what it reports.
 	case status.Signaled() && used >= l.CPU/2:
-		return state.Failf(state.Fix, "LimitExceeded", "%s took more than %s of processor time", doing, l.CPU)
+		return state.Failf(state.Stalled, "LimitExceeded", "%s took more than %s of processor time", doing, l.CPU)
 	case status.Signaled():
 		// The kernel, short of memory, or a person: not what was rendered.
 		return fmt.Errorf("%s ended unexpectedly: %s", doing, p.cause())
-	// Where the runtime gets no more memory it may fault before it can give up.
-	case p.stderrTail.outOfMemory(), p.stderrTail.faulted() && confine.MaxRSS(p.cmd.ProcessState) > l.Memory/2:
-		return state.Failf(state.Fix, "LimitExceeded", "%s took more than %d MiB of memory", doing, l.Memory>>20)
+	// Where the runtime gets no more memory it may fault before it can give up. The limit is of what
+	// it reserves, of which less than half may be resident then.
+	case p.stderrTail.outOfMemory(), p.stderrTail.faulted() && confine.MaxRSS(p.cmd.ProcessState) > l.Memory/4:
+		return state.Failf(state.Stalled, "LimitExceeded", "%s took more than %d MiB of memory", doing, l.Memory>>20)
 	}
-	return state.Failf(state.Fix, "RenderFailed", "%s ended unexpectedly: %s", doing, p.cause())
+	return state.Failf(state.Stalled, "RenderFailed", "%s ended unexpectedly: %s", doing, p.cause())
 }
 
 // cause is how the child ended, in one line.

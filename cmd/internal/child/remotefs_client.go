@@ -11,24 +11,24 @@ import (
 	"time"
 )
 
-// borrowed is the parent's tree in the child: every question goes to the parent,
-// so that links, refusals and sizes are what they are there. Each is asked once: a
-// tree does not change. It is safe for concurrent use.
+// borrowed is the parent's tree in the child: every request goes to the parent, so that
+// links, refusals and sizes are what they are there. Each is sent once: a tree does not
+// change. It is safe for concurrent use.
 type borrowed struct {
 	mu    sync.Mutex
 	out   *writer
 	reply func() ([]byte, error)
-	// known are the answers, by question and name.
+	// known are the responses, by request and name.
 	known map[string]known
 }
 
-// known is an answer that came, or the tree's refusal.
+// known is a response that came, or the tree's refusal.
 type known struct {
 	content []byte
 	refusal error
 }
 
-// linked is a borrowed tree whose owner knows symbolic links.
+// linked is a borrowed tree whose owner supports symbolic links.
 type linked struct{ *borrowed }
 
 func (b *borrowed) ask(question byte, name string) ([]byte, error) {
@@ -118,7 +118,7 @@ func (l linked) ReadLink(name string) (string, error) {
 	return string(target), err
 }
 
-// fileInfo is an entry as fs has it. It knows no times.
+// fileInfo is an entry as fs has it. It has no times.
 type fileInfo struct{ entry }
 
 func (i *fileInfo) Name() string       { return string(i.entry.Name) }
@@ -137,7 +137,7 @@ type dirEntry struct {
 
 func (d *dirEntry) Type() fs.FileMode { return d.Mode().Type() }
 
-// Info asks for the entry itself: a link's is not what it leads to.
+// Info reads the entry itself: a link's is not what it leads to.
 func (d *dirEntry) Info() (fs.FileInfo, error) {
 	question := byte(askStat)
 	if d.Type()&fs.ModeSymlink != 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 )
 
-// The questions that a child asks about the tree.
+// The requests that a child makes about the tree.
 const (
 	askStat     = 's'
 	askLstat    = 'l'
@@ -17,7 +17,7 @@ const (
 	askReadFile = 'f'
 )
 
-// entry is a file as stat or its folder tells of it. Names may be any bytes.
+// entry is a file as stat or its folder has it. Names may be any bytes.
 type entry struct {
 	Name []byte      `json:"n"`
 	Size int64       `json:"s,omitempty"`
@@ -28,8 +28,8 @@ func entryOf(info fs.FileInfo) entry {
 	return entry{Name: []byte(info.Name()), Size: info.Size(), Mode: info.Mode()}
 }
 
-// refusal is an error of the tree, with all that package declared tells errors
-// apart by.
+// refusal is an error of the tree, with all by which package declared distinguishes
+// errors.
 type refusal struct {
 	Text string `json:"text"`
 	// Op and Path are those of a fs.PathError; Text is then what it wraps.
@@ -39,14 +39,14 @@ type refusal struct {
 	Kinds []int `json:"kinds,omitempty"`
 }
 
-// errorKinds are the errors by which a source's failure is told from a user's
+// errorKinds are the errors by which a source's failure is distinguished from a user's
 // mistake.
 var errorKinds = []error{gitsource.ErrLimit, gitsource.ErrUnsafe, fs.ErrNotExist, fs.ErrInvalid, fs.ErrPermission}
 
 func refusalOf(err error) refusal {
 	out := refusal{Text: err.Error()}
 	// Only an outermost one: what is around it would be lost.
-	if pe, ok := err.(*fs.PathError); ok { //nolint:errorlint // Only the outermost error may match, as said above.
+	if pe, ok := err.(*fs.PathError); ok { //nolint:errorlint // Only the outermost error may match, as the comment above states.
 		out = refusal{Text: pe.Err.Error(), Op: pe.Op, Path: pe.Path}
 	}
 	for i, kind := range errorKinds {
@@ -80,9 +80,9 @@ type remoteError struct {
 func (e *remoteError) Error() string   { return e.text }
 func (e *remoteError) Unwrap() []error { return e.kinds }
 
-// respond is what the tree says to a question, as the payload of a reply: a zero
-// byte and the content, or a one and the refusal. A file that is larger than most
-// is not read.
+// respond is the tree's response to a request, as the payload of a reply: a zero byte
+// and the content, or a one and the refusal. A file that is larger than most is not
+// read.
 func respond(tree fs.FS, question []byte, most int64) ([]byte, error) {
 	content, err := readTree(tree, question, most)
 	if errors.Is(err, errGiven) {

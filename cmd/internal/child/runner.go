@@ -25,9 +25,9 @@ type Limits struct {
 	Deadline time.Duration
 	// Input is how many bytes it may be given. Default 256 MiB.
 	Input int64
-	// Output is how many bytes it may answer, with its questions. Default 16 MiB.
+	// Output is how many bytes it may write, its requests included. Default 16 MiB.
 	Output int64
-	// Decoded is how many bytes of memory its answer may take once it is decoded, as
+	// Decoded is how many bytes of memory its result may take once it is decoded, as
 	// manifest.Decoded estimates it. Default 96 MiB.
 	Decoded int64
 }
@@ -51,8 +51,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// decodedDefault is for what anybody may propose; see manifest.Limits.Rendered for what
-// a child lets pass of itself.
+// decodedDefault is for what anybody may propose; see [manifest.Limits.Rendered] for
+// what a child lets pass of itself.
 const decodedDefault = 96 << 20
 
 // Runner starts children, as many at once as Semaphore has slots: further calls wait, until
@@ -88,11 +88,11 @@ func (r *Runner) Load(ctx context.Context, tree fs.FS, folder string, values sub
 func (r *Runner) Proposal() bool { return r.Proposed }
 
 // Render renders and checks the folder at the given path of a tree, with variables whose
-// values of Secrets stay in this process: see substitute.Values.Seal. A broken limit is
-// an error for the tree's author to mend (state.Fix), with the reason LimitExceeded
-// or RenderTimeout; waiting for a slot in vain, a child that cannot be started, one that
-// somebody else ends, and one that got too little of a busy processor are for another
-// try. Errors of the rendering itself are those of declared.Load.
+// values of Secrets stay in this process, as [substitute.Values.Seal] describes. A
+// broken limit is an error for the tree's author to mend (state.Stalled), with the reason
+// LimitExceeded or RenderTimeout; waiting for a slot in vain, a child that cannot be
+// started, one that somebody else ends, and one that got too little of a busy processor
+// are for another try. Errors of the rendering itself are those of declared.Load.
 func (r *Runner) Render(ctx context.Context, tree fs.FS, folder string, values substitute.Values) (rendercache.Rendered, error) {
 	_, links := tree.(fs.ReadLinkFS)
 	sealed, err := values.Seal()
@@ -124,7 +124,7 @@ func (r *Runner) Render(ctx context.Context, tree fs.FS, folder string, values s
 	return Rendered{raw: bytes.Clone(raw)}, nil
 }
 
-// serveTree answers questions about the tree until the result comes.
+// serveTree serves requests about the tree until the result comes.
 func serveTree(tree fs.FS, in *writer, out *reader) ([]byte, error) {
 	for {
 		m, payload, err := out.next()

@@ -10,7 +10,7 @@ import (
 // The memory of the container in which the controller runs is divided here, and
 // nowhere else: a test holds the Deployment against Container.
 const (
-	// atOnce is how many children run at once, whatever they do and whoever asks.
+	// atOnce is how many children run at once, whatever they do and for whom.
 	atOnce = 2
 	// proposalsAtOnce is how many of them may work on proposals: there is always a
 	// slot that no proposal can take.
@@ -55,8 +55,8 @@ func NewSemaphore() *Semaphore {
 var ofProcess = NewSemaphore()
 
 // acquire waits for a slot, for a proposal of a repository or, where proposal is false, for
-// anything else. free gives it back. The time of that is not work, see
-// worktime.Wait. The error is for another try: who waits did nothing wrong.
+// anything else. free gives it back. The time of that is not work, see [worktime.Wait]. The
+// error is for another try: who waits did nothing wrong.
 func (s *Semaphore) acquire(ctx context.Context, proposal bool, repository string) (free func(), err error) {
 	defer worktime.Wait(ctx)()
 	release := func() {}

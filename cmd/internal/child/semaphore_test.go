@@ -76,7 +76,7 @@ func TestASlotIsFreeAgainWhateverEndedItsChild(t *testing.T) {
 func TestAnAnswerThatDecodesToTooMuchIsRefused(t *testing.T) {
 	r := &Runner{Semaphore: NewSemaphore(), Limits: Limits{Decoded: 1 << 20}}
 	_, err := r.do(t.Context(), "answer many small maps")
-	if class, reason, _ := state.Classify(err); class != state.Fix || reason != "LimitExceeded" {
+	if class, reason, _ := state.Classify(err); class != state.Stalled || reason != "LimitExceeded" {
 		t.Errorf("%s %s: %v", class, reason, err)
 	}
 	r.Limits.Decoded = 0

@@ -25,7 +25,7 @@ const (
 	verbForecast = "forecast"
 )
 
-// Confine limits this very process, as the command line of a child says: bytes of
+// Confine limits this very process, as the command line of a child sets it: bytes of
 // memory and seconds of processor time. Call it before Serve.
 func Confine(memory, seconds string) error {
 	bytes, err := strconv.ParseInt(memory, 10, 64)
@@ -39,9 +39,9 @@ func Confine(memory, seconds string) error {
 	return confine.Self(bytes, time.Duration(cpu)*time.Second)
 }
 
-// Serve is the child's side: it reads from in what to do and answers on out. It
-// returns when the answer is written, or when in ends or ctx does: then there is
-// nobody to answer. An error of the work itself is part of the answer.
+// Serve is the child's side: it reads from in what to do and writes the result to out.
+// It returns when the result is written, or when in ends or ctx does: then nobody is
+// left to read it. An error of the work itself is part of the result.
 func Serve(ctx context.Context, verb string, in io.Reader, out io.Writer) error {
 	verbs := map[string]func(context.Context, *talk) (result, error){verbLoad: serveLoad, verbForecast: serveForecast}
 	do, ok := verbs[verb]
@@ -73,7 +73,7 @@ const maxTalk = 1 << 30
 
 var errGone = errors.New("the input ended before the response was written: the parent process ended, or sent what cannot be parsed")
 
-// talk is the child's end of the conversation.
+// talk is the child's end of the exchange.
 type talk struct {
 	out    *writer
 	frames chan frame
@@ -116,7 +116,7 @@ func (t *talk) want(m mark) ([]byte, error) {
 	}
 }
 
-// serve does the work and answers.
+// serve does the work and writes the result.
 func (t *talk) serve(ctx context.Context, do func(context.Context, *talk) (result, error)) error {
 	found, err := do(ctx, t)
 	if err != nil {
@@ -135,7 +135,7 @@ func (t *talk) serve(ctx context.Context, do func(context.Context, *talk) (resul
 	return nil
 }
 
-// result is the answer to either verb.
+// result is that of either verb.
 type result struct {
 	Failure  *failure            `json:"failure,omitempty"`
 	Items    []item              `json:"items,omitempty"`
@@ -164,8 +164,8 @@ func failureOf(err error) *failure {
 func (f *failure) err() error {
 	text := errors.New(shortened(f.Text, maxFailureBytes))
 	switch f.Class {
-	case state.Fix:
-		return state.Fail(state.Fix, f.Reason, text)
+	case state.Stalled:
+		return state.Fail(state.Stalled, f.Reason, text)
 	case state.Wait:
 		return state.WaitFor(f.After, f.Reason, text)
 	case state.Retry:

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// tailBytes is how much is kept of what a child says last.
+	// tailBytes is how much is kept of what a child writes last.
 	tailBytes = 2 << 10
 	// causeBytes is how much of a line is passed on.
 	causeBytes = 300
 )
 
-// tail keeps the end of a stream, and the line in which the Go runtime said why it
-// gave up: what it says after that is long.
+// tail keeps the end of a stream, and the line in which the Go runtime wrote why it
+// gave up: what it writes after that is long.
 type tail struct {
 	text  []byte
 	crash string
@@ -70,8 +70,8 @@ func (t *tail) faulted() bool {
 	return strings.HasPrefix(t.crash, "SIGSEGV: ") || strings.HasPrefix(t.crash, "SIGBUS: ")
 }
 
-// cause is the line that says why the process ended: that of a crash, else the
-// last, at most so long as a status can show; empty where it said nothing.
+// cause is the line with why the process ended: that of a crash, else the last, at most
+// so long as a status can show; empty where it wrote nothing.
 func (t *tail) cause() string {
 	line := t.crash
 	if line == "" {

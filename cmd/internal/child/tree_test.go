@@ -210,8 +210,8 @@ func TestConfineRefusesWhatIsNoLimit(t *testing.T) {
 
 func TestFailuresKeepTheirClass(t *testing.T) {
 	for _, err := range []error{
-		errors.New("a"), state.Fail(state.Fix, "R", errors.New("a")), state.WaitFor(time.Minute, "R", errors.New("a")),
-		fmt.Errorf("b: %w", state.Fail(state.Fix, "R", errors.New("a"))),
+		errors.New("a"), state.Fail(state.Stalled, "R", errors.New("a")), state.WaitFor(time.Minute, "R", errors.New("a")),
+		fmt.Errorf("b: %w", state.Fail(state.Stalled, "R", errors.New("a"))),
 	} {
 		if d := cmp.Diff(failureOf(err), failureOf(failureOf(err).err())); d != "" {
 			t.Error(d)

@@ -14,7 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-// bootstrapFlags are what bootstrap is told beside the request.
+// bootstrapFlags are the input of bootstrap beside the request.
 type bootstrapFlags struct {
 	conn         *connection
 	variables    variableFlags
@@ -34,9 +34,9 @@ func newBootstrap(conn *connection, streams Streams) *cobra.Command {
 follows the folder. It needs AWS credentials and a kubeconfig of the EKS cluster in the folder's Cluster, and
 verifies first that both are of that cluster. The Sync applies the folder's Kubernetes objects.
 
-It shows the plan and asks for confirmation. Run again, it changes only what differs.
+It shows the plan and waits for confirmation. Run again, it changes only what differs.
 
-Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no), 2 an error.`,
+Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or not confirmed), 2 an error.`,
 		Example: "  poolwright bootstrap clusters/dev --image registry.example.com/poolwright:v1 --secret git\n  poolwright bootstrap clusters/dev --image registry.example.com/poolwright:v1 --dry-run",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -91,8 +91,8 @@ func (f *bootstrapFlags) run(cmd *cobra.Command, req bootstrap.Request, streams 
 	return f.carriesOut(cmd.Context(), b, takes != "", planFirst, streams)
 }
 
-// shows writes the plan, where a person is asked by it or it is all that there will
-// be, and what else is to be known before. It reports whether the plan was written.
+// shows writes the plan, where a person confirms it or it is all that there will be,
+// and what else is to be known before. It reports whether the plan was written.
 func (f *bootstrapFlags) shows(b *bootstrap.Bootstrap, print func(report.Report) error, streams Streams) (bool, error) {
 	// A program gets one document: what became of the plan, where it is carried
 	// out unasked.
@@ -129,7 +129,7 @@ func (f *bootstrapFlags) carriesOut(ctx context.Context, b *bootstrap.Bootstrap,
 	return b.TakeOver(ctx, f.timeout)
 }
 
-// possible reports whether somebody can be asked, with all that is missing.
+// possible reports whether somebody can confirm, with all that is missing.
 func (f *bootstrapFlags) possible(req bootstrap.Request, streams Streams) error {
 	err := f.confirmation.possible(streams)
 	if err != nil && req.Image == "" {
@@ -138,7 +138,7 @@ func (f *bootstrapFlags) possible(req bootstrap.Request, streams Streams) error 
 	return err
 }
 
-// finish waits for the controller and says how to go on.
+// finish waits for the controller and prints how to go on.
 func (f *bootstrapFlags) finish(ctx context.Context, b *bootstrap.Bootstrap, streams Streams) error {
 	if err := b.WaitAvailable(ctx, f.timeout); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (f *bootstrapFlags) finish(ctx context.Context, b *bootstrap.Bootstrap, str
 		fmt.Fprintf(streams.Err, "Sync %s does not follow the repository yet: %s\n", b.SyncName, waits)
 		return nil
 	}
-	fmt.Fprintf(streams.Err, "Sync %s follows the repository; see: kubectl -n %s get sync %s\n", b.SyncName, f.conn.namespace, b.SyncName)
+	fmt.Fprintf(streams.Err, "Sync %s follows the repository; for its status run: kubectl -n %s get sync %s\n", b.SyncName, f.conn.namespace, b.SyncName)
 	return nil
 }
 
@@ -163,8 +163,8 @@ func planned(ctx context.Context, req bootstrap.Request, streams Streams) (*boot
 	return b, err
 }
 
-// apply asks, makes the changes, and shows what became of them where that was
-// not all, or where nothing was shown before.
+// apply gets a confirmation, makes the changes, and shows what became of them where
+// that was not all, or where nothing was shown before.
 func (f *bootstrapFlags) apply(ctx context.Context, b *bootstrap.Bootstrap, streams Streams, shown bool) error {
 	print, err := printer(f.output, report.Options{}, streams)
 	if err != nil {
@@ -189,7 +189,7 @@ func (f *bootstrapFlags) apply(ctx context.Context, b *bootstrap.Bootstrap, stre
 	return nil
 }
 
-// confirmPrompt asks for all that is going to be done.
+// confirmPrompt is the prompt for all that is going to be done.
 func confirmPrompt(b *bootstrap.Bootstrap) string {
 	var parts []string
 	if n := b.Todo(); n > 0 {

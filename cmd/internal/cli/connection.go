@@ -15,8 +15,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// defaultNamespace is where the controller and its Syncs live unless told
-// otherwise.
+// defaultNamespace is where the controller and its Syncs are unless a flag names
+// another.
 const defaultNamespace = "poolwright-system"
 
 // connection is how a command reaches a cluster: kubectl's flags.
@@ -40,7 +40,7 @@ func (c *connection) restConfig() (*rest.Config, error) {
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context}).ClientConfig()
 	if err != nil {
 		if clientcmd.IsEmptyConfig(err) || errors.Is(err, clientcmd.ErrEmptyConfig) || strings.Contains(err.Error(), "no configuration has been provided") {
-			return nil, errors.New("no cluster to talk to: set --kubeconfig or KUBECONFIG, or run inside a cluster")
+			return nil, errors.New("no cluster to connect to: set --kubeconfig or KUBECONFIG, or run inside a cluster")
 		}
 		return nil, fmt.Errorf("loading the kubeconfig: %w", err)
 	}

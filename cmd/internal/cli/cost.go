@@ -11,7 +11,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
-// costFlags are what cost is asked for.
+// costFlags are the flags of cost.
 type costFlags struct {
 	output    string
 	request   costing.Request
@@ -20,7 +20,7 @@ type costFlags struct {
 
 func (f *costFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.output, "output", "o", "text", "text, json or markdown")
-	flags.Float64Var(&f.request.HoursADay, "hours-a-day", 8, "the use that is shown beside a month around the clock")
+	flags.Float64Var(&f.request.HoursPerDay, "hours-per-day", 8, "the use that is shown beside a month around the clock")
 	flags.StringVar(&f.request.Region, "region", "", "the region of the prices, for a folder whose Cluster does not specify one")
 	f.variables.addTo(flags)
 	flags.StringVar(&f.request.Document, "document", "", "file with the costs that a document states (default: the nearest cost.yaml in the folder or above it)")
@@ -43,7 +43,7 @@ Where a file cost.yaml has the costs that a document states, its figures are com
 prices and compared with today's, with the cause of each difference.
 
 Exit codes: 0 done, 2 an error or mistakes in the folder or in that file.`,
-		Example: "  poolwright cost clusters/dev\n  poolwright cost clusters/dev --hours-a-day 2 -o markdown",
+		Example: "  poolwright cost clusters/dev\n  poolwright cost clusters/dev --hours-per-day 2 -o markdown",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.request.Dir = args[0]
@@ -63,8 +63,8 @@ func runCost(cmd *cobra.Command, streams Streams, flags costFlags) error {
 	if write == nil {
 		return fmt.Errorf("-o %q is not one of text, json, markdown", flags.output)
 	}
-	if h := flags.request.HoursADay; !(h > 0 && h <= 24) {
-		return fmt.Errorf("--hours-a-day %g is not more than 0 and at most 24", h)
+	if h := flags.request.HoursPerDay; !(h > 0 && h <= 24) {
+		return fmt.Errorf("--hours-per-day %g is not more than 0 and at most 24", h)
 	}
 	given, err := flags.variables.input()
 	if err != nil {

@@ -122,7 +122,7 @@ metadata: {name: cluster}
 spec: {name: dev, region: REGION, account: "111122223333"}
 `
 
-const stated = "scenarios:\n- {name: always, instanceType: g4dn.xlarge, capacityType: on-demand, hoursADay: 24, statedUSD: 384}\n"
+const stated = "scenarios:\n- {name: always, instanceType: g4dn.xlarge, capacityType: on-demand, hoursPerDay: 24, statedUSD: 384}\n"
 
 func TestCost(t *testing.T) {
 	withoutCluster(t)
@@ -135,7 +135,7 @@ func TestCost(t *testing.T) {
 		err   string
 	}{
 		"a pool of an old API costs what it means": {files: []string{"x/p.yaml", oldPool, "x/c.yaml", cluster("us-east-1")}, out: "gpu   g4dn.xlarge    $383.98     -    $127.99    $0   $0.526"},
-		"other hours": {files: []string{"x/p.yaml", oldPool, "x/c.yaml", cluster("us-east-1")}, args: []string{"--hours-a-day", "2"}, out: "2 H A DAY"},
+		"other hours": {files: []string{"x/p.yaml", oldPool, "x/c.yaml", cluster("us-east-1")}, args: []string{"--hours-per-day", "2"}, out: "2 H A DAY"},
 		"a region is asked for where none is declared":  {files: []string{"x/p.yaml", oldPool}, code: exitError, err: "declares no Cluster with a spec.region: set the region of the prices with --region"},
 		"a region that is asked for":                    {files: []string{"x/p.yaml", oldPool}, args: []string{"--region", "eu-west-1"}, out: "One node of each pool in eu-west-1"},
 		"a region that nobody has filled in":            {files: []string{"x/p.yaml", oldPool, "x/c.yaml", cluster(`"${REGION}"`)}, args: []string{"--region", "eu-west-1"}, out: "One node of each pool in eu-west-1"},
@@ -145,8 +145,8 @@ func TestCost(t *testing.T) {
 		"a mistake in the document has its line":        {files: []string{"x/p.yaml", oldPool, "x/c.yaml", cluster("us-east-1"), "cost.yaml", stated + "region: [x]\n"}, code: exitError, out: "g4dn.xlarge", err: "cost.yaml:3: region must be a single value\nError: 1 mistake in "},
 		"a mistake in the folder is told":               {files: []string{"x/p.yaml", oldPool, "x/c.yaml", cluster("us-east-1"), "x/d.yaml", "kind: x\n"}, code: exitError, out: "g4dn.xlarge", err: "x/d.yaml:1: x has no apiVersion"},
 		"a document that is not there":                  {files: []string{"x/p.yaml", oldPool, "x/c.yaml", cluster("us-east-1")}, args: []string{"--document", "nowhere/at/all.yaml"}, code: exitError, err: "reading --document nowhere/at/all.yaml: there is no such file"},
-		"more hours than a day has":                     {files: []string{"x/p.yaml", oldPool}, args: []string{"--hours-a-day", "25"}, code: exitError, err: "--hours-a-day 25 is not more than 0 and at most 24"},
-		"hours that are no number":                      {files: []string{"x/p.yaml", oldPool}, args: []string{"--hours-a-day", "nan"}, code: exitError, err: "--hours-a-day NaN is not more than 0 and at most 24"},
+		"more hours than a day has":                     {files: []string{"x/p.yaml", oldPool}, args: []string{"--hours-per-day", "25"}, code: exitError, err: "--hours-per-day 25 is not more than 0 and at most 24"},
+		"hours that are no number":                      {files: []string{"x/p.yaml", oldPool}, args: []string{"--hours-per-day", "nan"}, code: exitError, err: "--hours-per-day NaN is not more than 0 and at most 24"},
 		"an output that there is not":                   {files: []string{"x/p.yaml", oldPool}, args: []string{"-o", "xml"}, code: exitError, err: `-o "xml" is not one of text, json, markdown`},
 		"a folder without pools is told where it is of": {files: []string{"x/c.yaml", cluster("us-east-1")}, out: "x declares no NodePool"},
 	} {

@@ -22,7 +22,7 @@ Variables such as ${CLUSTER_NAME} are substituted as the Sync does, where values
 that hold one are not checked, and a warning names each variable.
 
 A finding is a mistake, or a warning of what may have another effect or a higher price than intended; a
-warning's line has the word warning behind file and line.
+warning's line begins with file, line and "warning".
 
 Exit codes: 0 no mistakes, whatever the warnings, 1 mistakes, 2 an error.`,
 		Args: cobra.ExactArgs(1),

@@ -12,8 +12,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// updateParameters asks the controller for the newest values of the Sync's SSM
-// parameters, follows it, and says which values changed.
+// updateParameters requests of the controller the newest values of the Sync's SSM
+// parameters, follows it, and prints which values changed.
 func updateParameters(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, wait waitFlags, progress io.Writer) error {
 	if !slices.ContainsFunc(sync.Spec.SubstituteFrom, func(s v1alpha1.SubstituteReference) bool { return s.Kind == v1alpha1.SubstituteSSMParameter }) {
 		return fmt.Errorf("Sync %s has no SSM parameter in spec.substituteFrom to update", sync.Name)
@@ -30,7 +30,7 @@ func updateParameters(ctx context.Context, cl client.WithWatch, sync *v1alpha1.S
 	}
 	switch {
 	case now.Status.LastHandledUpdateParameters != token && failed == nil:
-		return fmt.Errorf("the values in use stay until all parameters can be read; see: kubectl -n %s get events --field-selector reason=ParametersUnreadable", now.Namespace)
+		return fmt.Errorf("the values in use stay until all parameters can be read; for the reasons run: kubectl -n %s get events --field-selector reason=ParametersUnreadable", now.Namespace)
 	case now.Status.LastHandledUpdateParameters == token:
 		printParameters(progress, was, now.Status.Parameters)
 	}

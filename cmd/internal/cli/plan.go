@@ -16,7 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report"
 )
 
-// planFlags are what plan is asked for.
+// planFlags are the flags of plan.
 type planFlags struct {
 	output, sync string
 	base, head   string
@@ -31,7 +31,7 @@ func (f *planFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.base, "base", "", "plan only the change from this revision: a branch, tag or commit of the working copy's repository")
 	flags.StringVar(&f.head, "head", "", "the revision that the change leads to (default: the working copy as it is; needs --base)")
 	flags.BoolVar(&f.offline, "offline", false, "connect to no cluster and not to AWS: compare only the two revisions (needs --base)")
-	flags.Float64Var(&f.hours, "hours-a-day", 24, "the use for which a month's cost is shown")
+	flags.Float64Var(&f.hours, "hours-per-day", 24, "the use for which a month's cost is shown")
 	f.variables.addTo(flags)
 }
 
@@ -45,7 +45,7 @@ func (f *planFlags) check() error {
 	case f.sync != "" && f.variables.file != "":
 		return errors.New("--sync names a Sync of the cluster and --sync-file one of a file: choose one of them")
 	case f.hours <= 0 || f.hours > 24:
-		return fmt.Errorf("--hours-a-day %g is not more than 0 and at most 24", f.hours)
+		return fmt.Errorf("--hours-per-day %g is not more than 0 and at most 24", f.hours)
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ Exit codes: 0 no difference, 1 differences, 2 an error or mistakes in the folder
 }
 
 func runPlan(cmd *cobra.Command, conn *connection, streams Streams, folder string, flags planFlags) error {
-	print, err := printer(flags.output, report.Options{HoursADay: flags.hours}, streams)
+	print, err := printer(flags.output, report.Options{HoursPerDay: flags.hours}, streams)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func planRequest(cmd *cobra.Command, conn *connection, folder string, flags plan
 		return req, err
 	}
 	if req.Variables.SyncFile != "" {
-		return req, nil // The file says which Sync it is.
+		return req, nil // The file names the Sync.
 	}
 	cl, err := conn.client()
 	if err != nil {
@@ -130,8 +130,8 @@ func planRequest(cmd *cobra.Command, conn *connection, folder string, flags plan
 	}
 	req.Sync, err = findSync(cmd.Context(), cl, conn.namespace, flags.sync)
 	if errors.Is(err, errNoSync) {
-		// Nothing is ours yet, so nothing would be deleted: say so, in case it is
-		// the namespace or context that is wrong.
+		// Nothing is ours yet, so nothing would be deleted: report that, in case it is the
+		// namespace or context that is wrong.
 		fmt.Fprintf(progress, "%v: planning as a first Sync named default, which deletes nothing\n", err)
 		req.Sync, err = first, nil
 	}
@@ -152,7 +152,7 @@ func printer(output string, opts report.Options, streams Streams) (func(report.R
 	return nil, fmt.Errorf("-o %q is not one of text, json, markdown", output)
 }
 
-// isTerminal reports whether a person reads w, and wants colours.
+// isTerminal reports whether a person reads w, and in colours.
 func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	return ok && os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(f.Fd()))

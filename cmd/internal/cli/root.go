@@ -38,8 +38,8 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 	return exitError
 }
 
-// newRoot assembles the command tree. Called as kubectl-poolwright, it speaks
-// of itself as kubectl poolwright.
+// newRoot assembles the command tree. Called as kubectl-poolwright, it names itself
+// kubectl poolwright.
 func newRoot(streams Streams) *cobra.Command {
 	name := "poolwright"
 	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-") {
@@ -61,7 +61,7 @@ func newRoot(streams Streams) *cobra.Command {
 		newRun(conn, streams),
 		newPlan(conn, streams),
 		newLint(streams),
-		newUpgrade(streams),
+		newConvert(streams),
 		newCost(streams),
 		newReconcile(conn, streams),
 		newSuspend(conn, streams),

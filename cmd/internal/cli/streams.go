@@ -24,7 +24,7 @@ const (
 )
 
 // exit is an error that carries an exit code. Without a message nothing is
-// printed: what was to be said is on Out.
+// printed: the output is on Out.
 type exit struct {
 	code int
 	err  error

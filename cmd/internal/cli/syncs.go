@@ -20,7 +20,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// waitFlags say how long a command follows what it asked for.
+// waitFlags are how long a command follows what it requested.
 type waitFlags struct {
 	wait    bool
 	timeout time.Duration
@@ -147,7 +147,7 @@ func findSync(ctx context.Context, cl client.Client, namespace, name string) (*v
 		var sync v1alpha1.Sync
 		err := cl.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &sync)
 		if apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("no Sync %q in namespace %s; see: kubectl get syncs -A", name, namespace)
+			return nil, fmt.Errorf("no Sync %q in namespace %s; to list those that there are, run: kubectl get syncs -A", name, namespace)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading Sync %s: %w", name, err)
@@ -171,7 +171,7 @@ func findSync(ctx context.Context, cl client.Client, namespace, name string) (*v
 	return &list.Items[0], nil
 }
 
-// request asks the controller for a run and follows it to its end.
+// request has the controller run and follows it to its end.
 func request(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, wait waitFlags, progress io.Writer, change func(*v1alpha1.Sync)) error {
 	token := time.Now().Format(time.RFC3339Nano)
 	before := sync.DeepCopy()
@@ -199,7 +199,7 @@ func request(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, wait
 	case err != nil:
 		return err
 	case done == nil:
-		return fmt.Errorf("Sync %s was not handled within %s; is the controller running? See: kubectl -n %s get pods", sync.Name, wait.timeout, sync.Namespace)
+		return fmt.Errorf("Sync %s was not handled within %s; is the controller running? To check, run: kubectl -n %s get pods", sync.Name, wait.timeout, sync.Namespace)
 	}
 	ready := meta.FindStatusCondition(done.Status.Conditions, fluxmeta.ReadyCondition)
 	if ready == nil || ready.Status != metav1.ConditionTrue {
@@ -219,17 +219,17 @@ func readyMessage(c *metav1.Condition) string {
 // mismatch is the message on a confirmation that fits nothing that waits, on a line of its own; empty
 // where there is none.
 func mismatch(sync *v1alpha1.Sync) string {
-	c := meta.FindStatusCondition(sync.Status.Conditions, "Confirmed")
-	if c == nil || c.Status != metav1.ConditionFalse {
+	c := meta.FindStatusCondition(sync.Status.Conditions, "ConfirmationMismatch")
+	if c == nil || c.Status != metav1.ConditionTrue {
 		return ""
 	}
-	return "\n" + c.Reason + ": " + c.Message
+	return "\n" + c.Type + ": " + c.Message
 }
 
 // errDeleted reports that the Sync was deleted while a command followed it.
 var errDeleted = errors.New("was deleted")
 
-// follow waits for the status that answers token. It returns nil when ctx ends
+// follow waits for the status that has handled token. It returns nil when ctx ends
 // first, and errDeleted when the Sync does.
 func follow(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, token string) (*v1alpha1.Sync, error) {
 	for ctx.Err() == nil {

@@ -137,7 +137,7 @@ func TestARequestAfterAWrongTokenPrintsThatItFitsNothing(t *testing.T) {
 						return nil, err
 					}
 					now.Status.LastHandledReconcileAt = now.Annotations[fluxmeta.ReconcileRequestAnnotation]
-					now.Status.Conditions = []metav1.Condition{c.ready, {Type: "Confirmed", Status: metav1.ConditionFalse, Reason: "ConfirmationMismatch", Message: text}}
+					now.Status.Conditions = []metav1.Condition{c.ready, {Type: "ConfirmationMismatch", Status: metav1.ConditionTrue, Reason: "TokenNotPending", Message: text}}
 					w := watch.NewFakeWithChanSize(1, false)
 					w.Modify(&now)
 					return w, nil

@@ -20,9 +20,9 @@ func newUninstall(conn *connection, streams Streams) *cobra.Command {
 applied stay as they are, and so does AWS; --drain removes the pools' nodes first. Where the engine
 was embedded, Karpenter's finalizers are removed, too, since no controller would remove them any more.
 
-It lists its steps and asks for confirmation. The next run completes an interrupted one.
+It lists its steps and waits for confirmation. The next run completes an interrupted one.
 
-Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no), 2 an error.`,
+Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or not confirmed), 2 an error.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := answered.possible(streams); err != nil {

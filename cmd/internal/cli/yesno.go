@@ -16,17 +16,17 @@ import (
 type yesNo struct{ yes, dryRun bool }
 
 func (a *yesNo) addFlags(flags *pflag.FlagSet) {
-	flags.BoolVar(&a.yes, "yes", false, "do not ask for confirmation")
+	flags.BoolVar(&a.yes, "yes", false, "skip the confirmation")
 	flags.BoolVar(&a.dryRun, "dry-run", false, "show what would be done, and do nothing")
 }
 
-// errNobody reports that there is nobody to ask.
-var errNobody = errors.New("there is no terminal to ask for confirmation: pass --yes to skip it, or --dry-run to show what would be done")
+// errNobody reports that there is nobody to confirm.
+var errNobody = errors.New("there is no terminal to confirm at: pass --yes to skip it, or --dry-run to show what would be done")
 
 // errNo is a no. What was shown remains to be done.
 var errNo = &exit{code: exitDifferent, err: errors.New("nothing was changed")}
 
-// possible refuses at once what would have to ask and cannot.
+// possible refuses at once what would have to prompt and cannot.
 func (a *yesNo) possible(streams Streams) error {
 	if a.yes || a.dryRun || canAsk(streams.In) {
 		return nil
@@ -63,7 +63,7 @@ func (a *yesNo) ask(ctx context.Context, streams Streams, question string) error
 }
 
 // canAsk reports whether a person types into in. Whoever hands over a reader
-// that is no file, as tests do, answers by it.
+// that is no file, as tests do, confirms by it.
 func canAsk(in any) bool {
 	f, ok := in.(*os.File)
 	if !ok {

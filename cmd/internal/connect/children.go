@@ -15,7 +15,7 @@ import (
 )
 
 // Forecast forecasts for the cluster of a client, with simulations in children.
-func Forecast(live client.Reader, fleet *impact.Fleet, in *child.Runner) impact.ForecastFunc {
+func Forecast(live client.Reader, fleet *impact.SnapshotReader, in *child.Runner) impact.ForecastFunc {
 	return impact.Live(Cluster(live), fleet, Simulate(in))
 }
 
@@ -28,13 +28,13 @@ func Cluster(live client.Reader) impact.LiveCluster {
 }
 
 // Drifted is simulate.Drifted with a cluster's settings of the engine.
-func Drifted(ctx context.Context, spec v1alpha1.ClusterSpec, live provision.Fleet) ([]provision.Node, map[string][]string, error) {
+func Drifted(ctx context.Context, spec v1alpha1.ClusterSpec, live provision.ClusterSnapshot) ([]provision.Node, map[string][]string, error) {
 	return simulate.Drifted(engine.Offline(ctx, cluster.EngineSettings(spec)), live)
 }
 
 // Simulate runs simulations in children.
 func Simulate(in *child.Runner) impact.Simulate {
-	return func(ctx context.Context, spec v1alpha1.ClusterSpec, before, after provision.Fleet) (provision.Forecast, error) {
+	return func(ctx context.Context, spec v1alpha1.ClusterSpec, before, after provision.ClusterSnapshot) (provision.Forecast, error) {
 		return in.Forecast(ctx, cluster.EngineSettings(spec), before, after)
 	}
 }

@@ -1,5 +1,5 @@
-// Package connect makes what the controller and the commands that ask a cluster have in common:
-// clients, the targets of a Sync, forecasts and the processes in which both run what is
+// Package connect makes what the controller and the commands that read a cluster have in
+// common: clients, the targets of a Sync, forecasts and the processes in which both run what is
 // untrusted.
 //
 // It refuses to start anything and to decide anything. Start reading at Kubernetes.
@@ -23,8 +23,9 @@ import (
 )
 
 // DirectClient reads and writes without a cache: at the start there is none,
-// and safety gates must not believe one. It knows our kinds, CRDs, and what is in
-// client-go's scheme, where Karpenter's packages put theirs. The host need not answer.
+// and safety gates must not rely on one. Its scheme has our kinds, CRDs, and what is in
+// client-go's scheme, where Karpenter's packages put theirs. The host need not be
+// reachable.
 func DirectClient(cfg *rest.Config) (client.Client, error) {
 	if err := errors.Join(v1alpha1.AddToScheme(scheme.Scheme), apiextensionsv1.AddToScheme(scheme.Scheme)); err != nil {
 		return nil, fmt.Errorf("building the scheme: %w", err)

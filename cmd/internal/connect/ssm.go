@@ -24,9 +24,9 @@ func ReadParameters(ctx context.Context, live client.Reader, names []string) (ma
 	return readIn(ctx, region, names)
 }
 
-// WithParameters is a Sync of a file with the values that its SSM parameters would have: see
-// variables.WithValues. The newest are those of the region, or where it is empty of that
-// which a controller would choose.
+// WithParameters is a Sync of a file with the values that its SSM parameters would have, as
+// by [variables.WithValues]. The newest are those of the region, or where it is empty of
+// that which a controller would choose.
 func WithParameters(ctx context.Context, live client.Client, sync *v1alpha1.Sync, region string) (*v1alpha1.Sync, error) {
 	if len(ssmversion.Names(sync)) == 0 {
 		return sync, nil

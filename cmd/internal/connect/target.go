@@ -31,7 +31,8 @@ func Kubernetes(config kubernetes.Config, vars *variables.Current, review bool) 
 	return kubeTarget, err
 }
 
-// NewestValues refreshes the values for a Loader that takes the newest: see reconciler.Loop.LoadsWith.
+// NewestValues refreshes the values for a Loader that takes the newest, as
+// [reconciler.Loop.WithInputs] does.
 func NewestValues(vars *variables.Current) func(context.Context) (string, reconciler.Loader, error) {
 	return func(ctx context.Context) (string, reconciler.Loader, error) {
 		digest, err := vars.Refresh(ctx)
@@ -52,9 +53,9 @@ type Admitted struct {
 	Live client.Reader
 }
 
-// Want implements targets.Target.
-func (a Admitted) Want(ctx context.Context, declared state.Set) (state.Set, error) {
-	return a.Refusals.Want(ctx, a.Target, crds.Live(ctx, a.Live), declared)
+// Desired implements targets.Target.
+func (a Admitted) Desired(ctx context.Context, declared state.Set) (state.Set, error) {
+	return a.Refusals.Desired(ctx, a.Target, crds.Live(ctx, a.Live), declared)
 }
 
 // AdmittedOffline is the same where there is no cluster.
@@ -63,9 +64,9 @@ type AdmittedOffline struct {
 	Refusals *admission.Refusals
 }
 
-// Want implements targets.Target.
-func (u AdmittedOffline) Want(ctx context.Context, declared state.Set) (state.Set, error) {
-	return u.Refusals.Want(ctx, u.Target, crds.Live(ctx, nil), declared)
+// Desired implements targets.Target.
+func (u AdmittedOffline) Desired(ctx context.Context, declared state.Set) (state.Set, error) {
+	return u.Refusals.Desired(ctx, u.Target, crds.Live(ctx, nil), declared)
 }
 
 // CachedTargets are the targets of a Sync for previews, which observe less often.

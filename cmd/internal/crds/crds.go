@@ -38,8 +38,8 @@ func Known() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 }
 
 // Live reads a cluster's definitions of the kinds of Known, each once. It has none of a kind that
-// is not among them, that the cluster does not have, or that whoever asks may not read; nor of
-// any where live is nil.
+// is not among them, that the cluster does not have, or that the client may not read; nor of any
+// where live is nil.
 func Live(ctx context.Context, live client.Reader) lint.Definition {
 	read := map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition{}
 	return func(key state.Key) (*apiextensionsv1.CustomResourceDefinition, error) {

@@ -72,7 +72,7 @@ spec:
     adopt: true
     types: [api, audit]
     retentionDays: 14
-  systemNodeGroups:
+  managedNodeGroups:
     - name: system
       adopt: true
       minSize: 2

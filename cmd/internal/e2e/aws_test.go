@@ -110,7 +110,7 @@ func TestTheAWSHalfIsMadeReportedAndCorrected(t *testing.T) {
 		name string
 		run  func()
 	}{
-		{"is made", s.isMade}, {"is reported, then corrected", s.isReportedThenCorrected}, {"is only compared", s.isOnlyCompared},
+		{"is made", s.isMade}, {"is reported, then corrected", s.isReportedThenCorrected}, {"is read-only", s.isOnlyCompared},
 		{"is unknown", s.isUnknown}, {"brings nodes", s.bringsNodes}, {"is given up", s.isGivenUp}, {"never asked too much", s.neverAskedTooMuch},
 	} {
 		begin := time.Now()

@@ -280,7 +280,7 @@ func firstApply(x *crash) {
 		x.writeModel("Begin")
 		arm()
 		x.syncNamed(x.sync, every("10m"), func(sync *v1alpha1.Sync) {
-			sync.Spec.Path, sync.Spec.DeletionPolicy = x.folder, v1alpha1.DeletionPrune
+			sync.Spec.Path, sync.Spec.DeletionPolicy = x.folder, v1alpha1.DeletionPolicyDelete
 		})
 		wait()
 		// Meanwhile Git wants one object no more, and another otherwise.

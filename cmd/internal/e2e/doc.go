@@ -4,7 +4,7 @@
 // loop and keep the engine off; those in engine_*_test.go have environments of their
 // own where it runs, with faults of AWS besides, and run the demo.
 //
-// It refuses to look inside: everything is observed through the API server, AWS's
-// journal, the exit codes and the log. Start reading at fixture, in fixture_test.go,
-// then at the suite of a topic, such as syncFixture or engineSuite.
+// It refuses to use anything internal: everything is observed through the API server,
+// AWS's journal, the exit codes and the log. Start reading at fixture, in
+// fixture_test.go, then at the suite of a topic, such as syncFixture or engineSuite.
 package e2e

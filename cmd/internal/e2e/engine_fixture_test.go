@@ -129,7 +129,7 @@ func (s engineSuite) createExample() {
 			// No Sync makes anything of it here.
 			object = &unstructured.Unstructured{Object: s.stockPlugin()}
 		case "Cluster":
-			if err := unstructured.SetNestedField(object.Object, "100ms", "spec", "engine", "batchIdle"); err != nil {
+			if err := unstructured.SetNestedField(object.Object, "100ms", "spec", "engine", "batchIdleDuration"); err != nil {
 				s.Fatal(err)
 			}
 		}

@@ -144,9 +144,9 @@ func (s engineSuite) settingsChange() {
 		return slices.DeleteFunc(s.logged(restarting), func(line string) bool { return slices.Contains(earlier, line) })
 	}
 
-	s.engineSet(`{"batchMax":"9s"}`)
+	s.engineSet(`{"batchMaxDuration":"9s"}`)
 	edited := time.Now()
-	s.engineSet(`{"batchMax":"8s"}`)
+	s.engineSet(`{"batchMaxDuration":"8s"}`)
 	s.engineRuns()
 	s.Logf("the engine ran again %s after the last edit", since(edited))
 	once := restarts()
@@ -161,20 +161,20 @@ func (s engineSuite) settingsChange() {
 		s.Error("it is another process")
 	}
 
-	defer s.engineSet(`{"batchIdle":"100ms"}`) // whatever comes of it
+	defer s.engineSet(`{"batchIdleDuration":"100ms"}`) // whatever comes of it
 	// What the API server itself can refuse does not come this far.
-	s.engineSet(`{"batchIdle":"5ms"}`)
+	s.engineSet(`{"batchIdleDuration":"5ms"}`)
 	s.eventually("the settings are refused", func() error { return s.isReady("InvalidSettings", metav1.ConditionFalse) })
 	c, err := s.cluster()
 	if err != nil {
 		s.Fatal(err)
 	}
-	if message := meta.FindStatusCondition(c.Status.Conditions, "Ready").Message; !strings.Contains(message, "spec.engine.batchIdle is 5ms") || !strings.Contains(message, "10ms") {
+	if message := meta.FindStatusCondition(c.Status.Conditions, "Ready").Message; !strings.Contains(message, "spec.engine.batchIdleDuration is 5ms") || !strings.Contains(message, "10ms") {
 		s.Errorf("the message does not say what to do: %s", message)
 	}
 	s.addPod(later)
 	s.waitForNodeWithPod(later)
-	s.engineSet(`{"batchIdle":"100ms"}`)
+	s.engineSet(`{"batchIdleDuration":"100ms"}`)
 	s.engineRuns()
 	if all := restarts(); len(all) != 1 {
 		s.Errorf("there were the restarts %v in all", all)

@@ -32,7 +32,7 @@ func TestAGitServerThatIsDownAtTheFirstStartIsAwaited(t *testing.T) {
 			return nil
 		})
 	}
-	says("Progressing", "Waiting for the source's first answer")
+	says("Progressing", "Waiting for the source's first response")
 	s.git.down()
 	says("SourceUnavailable", "connection refused")
 	s.waitForEvent("SourceUnavailable")

@@ -117,13 +117,13 @@ func (l *gpuSteps) profileChanges(g gpuSuite) {
 			return o.(*appsv1.DaemonSet).Spec.Template.Annotations[gpu.RevisionAnnotation] != was
 		})
 		overlay, counted := overlays.first(g, r.after, func(o client.Object) bool {
-			return o.GetName() == overlayName(pool) && capacityOf(o).String() == profile.Offer(gpusPerMachine).String()
+			return o.GetName() == overlayName(pool) && capacityOf(o).String() == profile.Allocatable(gpusPerMachine).String()
 		})
 		if !written || !counted || (overlay < set) != shrinks {
 			g.Errorf("with %d shares the overlay was written at revision %d and the plugin at %d; shrinks: %t", replicas, overlay, set, shrinks)
 		}
 	}
-	g.pluginReady("True", "Offered")
+	g.pluginReady("True", "Allocatable")
 	g.isNotDrifted(pool)
 }
 
@@ -163,5 +163,5 @@ func (l *gpuSteps) pluginIsUpgraded(g gpuSuite) {
 			g.Errorf("the plugin of node %s is %s", node, image)
 		}
 	}
-	g.pluginReady("True", "Offered")
+	g.pluginReady("True", "Allocatable")
 }

@@ -65,8 +65,8 @@ func (g gpuSuite) overlayOffer(profile string) (string, error) {
 	return capacityOf(&overlay).String(), err
 }
 
-func capacityOf(object client.Object) gpu.Offer {
-	out := gpu.Offer{}
+func capacityOf(object client.Object) gpu.Resources {
+	out := gpu.Resources{}
 	for name, quantity := range object.(*overlayv1alpha1.NodeOverlay).Spec.Capacity {
 		out[name] = quantity.Value()
 	}

@@ -83,7 +83,7 @@ func (l *gpuSteps) nodesNeverOffer(g gpuSuite) {
 		}
 		return nil
 	})
-	g.pluginReady(metav1.ConditionTrue, "Offered")
+	g.pluginReady(metav1.ConditionTrue, "Allocatable")
 }
 
 // givesUp waits for the pool's node to be in trouble, and until its minute is over

@@ -48,10 +48,10 @@ func (l *gpuSteps) podsCannotBeFirst(g gpuSuite) {
 	g.faults.Delete(pool)
 	g.allRun(pool)
 	g.agrees(pool, pool, profile, 1)
-	g.wasHeldUntil(nodeFilm, podFilm, node, profile.Offer(gpusPerMachine))
+	g.wasHeldUntil(nodeFilm, podFilm, node, profile.Allocatable(gpusPerMachine))
 
 	g.pluginFails(node, profile)
-	g.wasHeldUntil(nodeFilm, podFilm, node, profile.Offer(gpusPerMachine))
+	g.wasHeldUntil(nodeFilm, podFilm, node, profile.Allocatable(gpusPerMachine))
 	if n := g.refused("race-"); n > 0 {
 		g.Errorf("%d pods were refused by the kubelet", n)
 	}
@@ -118,7 +118,7 @@ func (g gpuSuite) claimsWhole(node string) {
 // wasHeldUntil reads all that the API server ever showed: the node came with
 // the taint, lost it once, when it offered all, and never got it again; no pod was
 // bound before.
-func (g gpuSuite) wasHeldUntil(nodeFilm, podFilm *recording, node string, offer gpu.Offer) {
+func (g gpuSuite) wasHeldUntil(nodeFilm, podFilm *recording, node string, offer gpu.Resources) {
 	g.Helper()
 	var released uint64
 	seen := false

@@ -138,8 +138,8 @@ func held(object client.Object) bool {
 }
 
 // offers is a node's allocatable of both resources.
-func offers(object client.Object) gpu.Offer {
-	out := gpu.Offer{}
+func offers(object client.Object) gpu.Resources {
+	out := gpu.Resources{}
 	for _, name := range []corev1.ResourceName{gpu.Resource, gpu.SharedResource} {
 		quantity := object.(*corev1.Node).Status.Allocatable[name]
 		out[name] = quantity.Value()

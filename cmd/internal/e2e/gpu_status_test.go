@@ -52,7 +52,7 @@ func (g gpuSuite) agrees(pool, profile string, strategy gpu.Profile, many int) {
 		if len(nodes) != many {
 			return fmt.Errorf("there are %d nodes", len(nodes))
 		}
-		offer := strategy.Offer(gpusPerMachine)
+		offer := strategy.Allocatable(gpusPerMachine)
 		revision, err := g.declaredRevision(profile)
 		if err != nil {
 			return err
@@ -60,8 +60,8 @@ func (g gpuSuite) agrees(pool, profile string, strategy gpu.Profile, many int) {
 		plugins := g.pluginPods(profile)
 		for i := range nodes {
 			node, name := &nodes[i], nodes[i].Name
-			if differs := offer.Differs(node.Status.Allocatable); differs != "" || held(node) || node.Annotations[gpu.OfferAnnotation] != offer.String() {
-				return fmt.Errorf("node %s differs: %q, is held: %t, and we vouch for %q", name, differs, held(node), node.Annotations[gpu.OfferAnnotation])
+			if differs := offer.Differs(node.Status.Allocatable); differs != "" || held(node) || node.Annotations[gpu.AllocatableAnnotation] != offer.String() {
+				return fmt.Errorf("node %s differs: %q, is held: %t, and we vouch for %q", name, differs, held(node), node.Annotations[gpu.AllocatableAnnotation])
 			}
 			if got := plugins[name].Annotations[gpu.RevisionAnnotation]; got != revision {
 				return fmt.Errorf("the plugin on %s is of revision %q, declared is %q", name, got, revision)
@@ -76,13 +76,13 @@ func (g gpuSuite) agrees(pool, profile string, strategy gpu.Profile, many int) {
 }
 
 // statusIs compares the status of a pool that has no trouble.
-func (g gpuSuite) statusIs(pool string, many int, each gpu.Offer) error {
+func (g gpuSuite) statusIs(pool string, many int, each gpu.Resources) error {
 	p, err := g.poolStatus(pool)
 	if err != nil {
 		return err
 	}
 	for name, n := range each {
-		if p.Offered[string(name)] != n*int64(many) {
+		if p.Allocatable[string(name)] != n*int64(many) {
 			return fmt.Errorf("the status of pool %s is %+v", pool, p)
 		}
 	}

@@ -55,7 +55,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		if n := len(s.census()); n != before {
 			s.Errorf("%d of %d objects are left", n, before)
 		}
-		if got := s.sync().Spec; *got.Guard.MaxPrunePercent != 50 || got.DeletionPolicy != v1alpha1.DeletionOrphan || got.Path != "config" {
+		if got := s.sync().Spec; *got.Guard.MaxPrunePercent != 50 || got.DeletionPolicy != v1alpha1.DeletionPolicyOrphan || got.Path != "config" {
 			s.Errorf("the live Sync is loosened: %+v", got)
 		}
 	}
@@ -151,7 +151,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		})
 	})
 	part("a commit that removes the Sync itself, after one that lets it take all along", func(s *syncFixture) {
-		s.declareSync(s.name, func(sync *v1alpha1.Sync) { sync.Spec.DeletionPolicy = v1alpha1.DeletionPrune })
+		s.declareSync(s.name, func(sync *v1alpha1.Sync) { sync.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete })
 		s.repo.commit("Take all along")
 		s.repo.remove("config/sync-" + s.name + ".yaml")
 		s.repo.commit("Remove the Sync")

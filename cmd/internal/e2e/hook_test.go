@@ -30,7 +30,7 @@ func (s *syncFixture) hooked() (c *controller, address string) {
 	if err := listener.Close(); err != nil {
 		s.Fatal(err)
 	}
-	s.flags = []string{"--webhook-addr=" + address}
+	s.flags = []string{"--receiver-addr=" + address}
 	defer func() { s.flags = nil }()
 	c = s.start()
 	// Gitea sends a webhook once.

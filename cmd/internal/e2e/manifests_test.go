@@ -108,7 +108,7 @@ func TestOneBadFileStopsNoOther(t *testing.T) {
 			files: map[string]string{"twin.yaml": s.configMap("good", "twin")},
 		},
 		{
-			name: "an unknown kind", reason: "InvalidManifests", says: []string{"config/bad.yaml:1", "does not know the kind", "Gadget.example.com"},
+			name: "an unknown kind", reason: "InvalidManifests", says: []string{"config/bad.yaml:1", "does not serve the kind", "Gadget.example.com"},
 			files: map[string]string{"bad.yaml": "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: x}\n"},
 		},
 		{

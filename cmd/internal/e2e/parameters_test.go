@@ -72,7 +72,7 @@ spec:
 	// AL2 ended before the cluster's version.
 	ended := strings.Replace(gpuImage, "amazon-linux-2023/x86_64/nvidia", "amazon-linux-2-gpu", 1)
 	s.follow(func(sync *v1alpha1.Sync) {
-		sync.Spec.SubstituteFrom = []v1alpha1.SubstituteReference{{Kind: v1alpha1.SubstituteSSMParameter, Name: ended, As: "GPU_AMI_ID"}}
+		sync.Spec.SubstituteFrom = []v1alpha1.SubstituteReference{{Kind: v1alpha1.SubstituteSSMParameter, Name: ended, Variable: "GPU_AMI_ID"}}
 	})
 	if message := s.waitForNotReady("ParameterNotFound"); !strings.Contains(message, ended+" does not exist in us-east-1") {
 		t.Errorf("the message does not name the parameter: %s", message)

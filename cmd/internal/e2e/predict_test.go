@@ -179,7 +179,7 @@ func (p *predicted) reportsKeptNodes() {
 }
 
 // fleet is what is there.
-func (p *predicted) fleet() provision.Fleet {
+func (p *predicted) fleet() provision.ClusterSnapshot {
 	p.Helper()
 	var (
 		pools   karpv1.NodePoolList
@@ -194,7 +194,7 @@ func (p *predicted) fleet() provision.Fleet {
 			p.Fatal(err)
 		}
 	}
-	return provision.Fleet{
+	return provision.ClusterSnapshot{
 		Cluster: provision.Cluster{Region: gpuRegion}, Now: time.Now(),
 		NodePools: pointers(pools.Items), NodeClasses: pointers(classes.Items), NodeClaims: pointers(claims.Items),
 		Nodes: pointers(nodes.Items), Pods: pointers(pods.Items), Budgets: pointers(budgets.Items),

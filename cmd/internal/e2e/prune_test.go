@@ -177,7 +177,7 @@ func TestADeletedSyncPrunesWhereItIsToldTo(t *testing.T) {
 	s.declare("v1", "a", "b")
 	s.repo.commit("Begin")
 	s.start()
-	s.follow(func(sync *v1alpha1.Sync) { sync.Spec.DeletionPolicy = v1alpha1.DeletionPrune })
+	s.follow(func(sync *v1alpha1.Sync) { sync.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete })
 	s.ready()
 	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "foreign", Namespace: s.apps}}
 	if err := hand.Create(t.Context(), foreign); err != nil {

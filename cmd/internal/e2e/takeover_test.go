@@ -72,7 +72,7 @@ func (s *stocked) same(before map[string]string, calls int) {
 func (s *stocked) installedBeside() {
 	s.Helper()
 	s.expect(s.bootstrap("--dry-run", "--branch=live"), 1, "Karpenter "+stockVersion+" runs here already: Deployment kube-system/karpenter, with 2 NodeClaims",
-		"No node would be replaced", "to keep it, set spec.engine.batchIdle: 500ms", "--take-over")
+		"No node would be replaced", "to keep it, set spec.engine.batchIdleDuration: 500ms", "--take-over")
 	s.expect(s.bootstrap("--yes", "--branch=live", "--take-over"), 2, "made ", "not taking over yet", "Secret git")
 	s.secret()
 	s.startInstalled()

@@ -14,16 +14,16 @@ import (
 // PollInterval is how often something is read while it is waited for.
 const PollInterval = time.Second
 
-// Await calls look again and again until it is done or the time is up. Each new
-// sentence of look is reported once, by say; the last one ends the error.
-func Await(ctx context.Context, timeout time.Duration, say func(string), look func(context.Context) (done bool, sentence string, err error)) error {
+// Await calls check again and again until it is done or the time is up. Each new
+// sentence of check is passed once to report; the last one ends the error.
+func Await(ctx context.Context, timeout time.Duration, report func(string), check func(context.Context) (done bool, sentence string, err error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeUp)
 	defer cancel()
 	tick := time.NewTicker(PollInterval)
 	defer tick.Stop()
 	last := ""
 	for {
-		done, sentence, err := look(ctx)
+		done, sentence, err := check(ctx)
 		if err != nil && ctx.Err() == nil && !passing(err) {
 			return err
 		}
@@ -31,7 +31,7 @@ func Await(ctx context.Context, timeout time.Duration, say func(string), look fu
 			sentence = err.Error()
 		}
 		if sentence != "" && sentence != last {
-			say(sentence)
+			report(sentence)
 			last = sentence
 		}
 		if err == nil && done {

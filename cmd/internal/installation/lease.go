@@ -19,7 +19,7 @@ type Lease struct {
 	Exists bool
 	Holder string
 	Engine bool
-	// Renewed is when its holder said so last, by the holder's clock.
+	// Renewed is when its holder renewed it last, by the holder's clock.
 	Renewed time.Time
 }
 

@@ -52,8 +52,8 @@ type Manifests struct {
 	// RoleARN is the IAM role of the service account; empty where Pod Identity
 	// gives it, or nobody does.
 	RoleARN string
-	// CABundle is the CA as another Karpenter has told it to the nodes that the
-	// engine takes over; empty where it was the API server's own.
+	// CABundle is the CA as another Karpenter has passed it to the nodes that the engine
+	// takes over; empty where it was the API server's own.
 	CABundle string
 }
 

@@ -33,10 +33,10 @@ type progressTarget struct {
 	progress func(string)
 }
 
-// WithProgress reports each change by say when it is made.
-func WithProgress(t targets.Target, say func(string)) targets.Target {
+// WithProgress passes each change to report when it is made.
+func WithProgress(t targets.Target, report func(string)) targets.Target {
 	if w, ok := t.(recordingTarget); ok {
-		return progressTarget{w, say}
+		return progressTarget{w, report}
 	}
 	return t
 }

@@ -1,17 +1,16 @@
 // Package leaderelection lets a replica write only while it holds the leader lease.
 //
-// client-go's leader election says itself that it does not guarantee a single
-// leader: a process that was stopped past its lease, or starved, goes on with what it
-// read before until it notices. A Fence stands between a decision and its request. It
-// is open for RenewDeadline after a renewal of the lease and closed before the first one, when
-// the lease is given back, when a renewal is refused, and when another holder is
-// seen. It learns of all these from the lock that it makes (Lock), which every
-// renewal passes through.
+// client-go's leader election does not guarantee, by its own documentation, a single leader: a
+// process that was stopped past its lease, or starved, goes on with what it read before until
+// it detects that. A Fence stands between a decision and its request. It is open for
+// RenewDeadline after a renewal of the lease and closed before the first one, when the lease
+// is given back, when a renewal is refused, and when another holder is observed. It learns of
+// all these from the lock that it makes (Lock), which every renewal passes through.
 //
-// It refuses to cancel a request that was sent: nobody could know whether it was
-// carried out. Such requests have the time between RenewDeadline and LeaseDuration
-// to arrive, and a lease is given back only when none is under way. What a fence cannot
-// notice is a pause of the whole machine that none of its clocks counts; the
+// It refuses to cancel a request that was sent: nothing could determine whether it was
+// carried out. Such requests have the time between RenewDeadline and LeaseDuration to
+// arrive, and a lease is given back only when none is under way. What a fence cannot
+// detect is a pause of the whole machine that none of its clocks counts; the
 // preconditions of the requests themselves are for that. Start reading at Fence.
 package leaderelection
 
@@ -29,7 +28,7 @@ import (
 )
 
 const (
-	// LeaseDuration is how long others leave a lease alone that they do not see renewed:
+	// LeaseDuration is how long others leave a lease alone that is not renewed:
 	// controller-runtime's default.
 	LeaseDuration = 15 * time.Second
 	// RenewDeadline is how long after a renewal the holder acts on it: controller-runtime's
@@ -40,22 +39,22 @@ const (
 // ErrNotLeader is what a write gets from a closed fence: it was not sent.
 var ErrNotLeader = errors.New("not sent: this replica has not renewed its leader lease in time, so that another one may lead by now")
 
-// Fence knows whether this replica holds the lease. All transports and locks made
-// of it share that knowledge. It is safe for concurrent use.
+// Fence records whether this replica holds the lease, for all transports and locks made
+// of it. It is safe for concurrent use.
 type Fence struct {
 	rest     *rest.Config
 	identity string
 	clocks   func() reading
 
 	mu sync.Mutex
-	// renewed is when the last renewal was asked for; validFor, how long after that the
+	// renewed is when the last renewal was requested; validFor, how long after that the
 	// fence is open. Zero is closed.
 	renewed  reading
 	validFor time.Duration
-	// term counts how often the fence was closed: a renewal that was asked for in an
+	// term counts how often the fence was closed: a renewal that was requested in an
 	// earlier one does not open it.
 	term int
-	// inFlight is how many writes were sent and not answered; idle is closed when
+	// inFlight is how many writes were sent and have no response; idle is closed when
 	// somebody waits for there to be none.
 	inFlight int
 	idle     chan struct{}
@@ -93,7 +92,7 @@ func (f *Fence) check() error {
 	return ErrNotLeader
 }
 
-// Begin is Check for one write. Where it allows it, call end once the answer is
+// Begin is Check for one write. Where it allows it, call end once the response is
 // there: until then the lease is not given back.
 func (f *Fence) Begin() (end func(), err error) {
 	f.mu.Lock()
@@ -114,7 +113,7 @@ func (f *Fence) end() {
 	}
 }
 
-// close lets no further write pass until a renewal that is asked for from now on.
+// close lets no further write pass until a renewal that is requested from now on.
 func (f *Fence) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -122,7 +121,7 @@ func (f *Fence) close() {
 	f.term++
 }
 
-// renewalStart is the moment at which a renewal is asked for.
+// renewalStart is the moment at which a renewal is requested.
 func (f *Fence) renewalStart() (at reading, term int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -130,7 +129,7 @@ func (f *Fence) renewalStart() (at reading, term int) {
 }
 
 // open lets writes pass for some time from the moment on at which the renewal was
-// asked for: others count from when they see it, which is later.
+// requested: others count from when they observe it, which is later.
 func (f *Fence) open(at reading, term int, validFor time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -178,7 +177,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	// The API server answers once it has carried out.
+	// The API server responds once it has carried out.
 	defer end()
 	return t.next.RoundTrip(r)
 }

@@ -65,7 +65,7 @@ func (l fencedLease) Create(ctx context.Context, lease *coordinationv1.Lease, op
 }
 
 // Update implements coordinationv1client.LeaseInterface. An update that gives the
-// lease away is sent when all writes are answered that passed before.
+// lease away is sent when all writes have a response that passed before.
 func (l fencedLease) Update(ctx context.Context, lease *coordinationv1.Lease, opts metav1.UpdateOptions) (*coordinationv1.Lease, error) {
 	if !l.isHolder(lease) {
 		l.fence.close()
@@ -76,7 +76,7 @@ func (l fencedLease) Update(ctx context.Context, lease *coordinationv1.Lease, op
 	return l.write(lease, func() (*coordinationv1.Lease, error) { return l.LeaseInterface.Update(ctx, lease, opts) })
 }
 
-// write sends a lease and goes by what the API server says that it is now.
+// write sends a lease and goes by what the API server returns of it.
 func (l fencedLease) write(lease *coordinationv1.Lease, send func() (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
 	at, term := l.fence.renewalStart()
 	now, err := send()

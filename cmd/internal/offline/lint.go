@@ -34,7 +34,7 @@ type Linted struct {
 }
 
 // All are mistakes and warnings in the order of file and line. The message of a
-// warning begins with that word.
+// warning begins with "warning".
 func (l Linted) All() []state.Problem {
 	all := slices.Clone(l.Mistakes)
 	for _, p := range l.Warnings {
@@ -44,12 +44,12 @@ func (l Linted) All() []state.Problem {
 }
 
 // Lint checks a folder of a working copy without a cluster, against the schemas
-// of our own kinds and of the embedded Karpenter's, what the Cluster asks of AWS
-// as far as no request is needed, and what the objects say of GPUs against each
-// other. Of Karpenter's old APIs it warns: they are followed as what they mean.
+// of our own kinds and of the embedded Karpenter's, what the Cluster requires of AWS as
+// far as no request is needed, and what the objects declare of GPUs against each other.
+// Of Karpenter's old APIs it warns: they are followed as what they mean.
 //
-// With variables it judges what they make of the objects, as a Sync would; without any
-// it does not judge the fields that hold one, and warns of each variable. So it does of
+// With variables it checks what they make of the objects, as a Sync would; without any
+// it does not check the fields that hold one, and warns of each variable. So it does of
 // those that are SSM parameters, which it does not read.
 func Lint(ctx context.Context, folder string, in variables.Input) (Linted, error) {
 	values, left, err := variables.Offline(ctx, in)
@@ -69,7 +69,7 @@ func Lint(ctx context.Context, folder string, in variables.Input) (Linted, error
 	if err != nil {
 		return Linted{}, err
 	}
-	old, err := lint.Upgrades(d, folder)
+	old, err := lint.Conversions(d, folder)
 	if err != nil {
 		return Linted{}, err
 	}

@@ -70,7 +70,7 @@ func TestLintTellsOfOldAPIs(t *testing.T) {
 	}{
 		"that are followed, in one line a file": {
 			[]string{"a.yaml", "# the GPU nodes\n" + oldClass + "---\n" + oldPool, "b.yaml", clusterOf("1.32")},
-			[]string{"a.yaml:2: warning: an old API of Karpenter, followed as v1 with 9 defaults made explicit and 3 lossless changes; `poolwright upgrade DIR` shows them, and with --write writes them"},
+			[]string{"a.yaml:2: warning: an old API of Karpenter, followed as v1 with 9 defaults made explicit and 3 lossless changes; `poolwright convert DIR` shows them, and with --write writes them"},
 		},
 		"that are followed, and whose images there are no more": {
 			[]string{"a.yaml", oldClass, "b.yaml", clusterOf("1.33")},
@@ -86,7 +86,7 @@ func TestLintTellsOfOldAPIs(t *testing.T) {
 		"but not of images that there are": {[]string{"a.yaml", newClass, "b.yaml", clusterOf("1.32")}, nil},
 		"of which a label is left beside v1": {
 			[]string{"a.yaml", newClass, "b.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: job, annotations: {karpenter.sh/do-not-evict: \"true\"}}\n"},
-			[]string{"b.yaml:3: warning: 1 mention of an old API of Karpenter, of which nothing comes in v1; `poolwright upgrade DIR` shows what v1 calls them, and with --write renames them"},
+			[]string{"b.yaml:3: warning: 1 mention of an old API of Karpenter, of which nothing comes in v1; `poolwright convert DIR` shows what v1 calls them, and with --write renames them"},
 		},
 		"that nothing comes of, as mistakes": {
 			[]string{"a.yaml", "apiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: gpu}\nspec:\n  launchTemplate: x\n  instanceProfile: p\n  subnetSelector: {a: b}\n  securityGroupSelector: {a: b}\n"},
@@ -105,7 +105,7 @@ func TestLintTellsOfOldAPIs(t *testing.T) {
 			}
 			for i, want := range c.want {
 				begins, says, _ := strings.Cut(want, "…")
-				if got := strings.ReplaceAll(found[i].String(), "poolwright upgrade "+dir, "poolwright upgrade DIR"); !strings.HasPrefix(got, begins) || !strings.Contains(got, says) {
+				if got := strings.ReplaceAll(found[i].String(), "poolwright convert "+dir, "poolwright convert DIR"); !strings.HasPrefix(got, begins) || !strings.Contains(got, says) {
 					t.Errorf("%q does not begin with %q, or does not say %q", got, begins, says)
 				}
 			}
@@ -144,7 +144,7 @@ func TestLintFindsWhatAWSWouldBeAskedInVain(t *testing.T) {
 			[]string{"b.yaml:1", "there is another Cluster", "a.yaml:1"},
 		},
 		"sizes out of order": {
-			[]string{"a.yaml", reconcilertest.ClusterFile("a", "  systemNodeGroups: [{name: s, minSize: 5, maxSize: 3}]\n")},
+			[]string{"a.yaml", reconcilertest.ClusterFile("a", "  managedNodeGroups: [{name: s, minSize: 5, maxSize: 3}]\n")},
 			[]string{"a.yaml:", "minSize 5 above maxSize 3"},
 		},
 		"a value that the schema refuses, in its line": {

@@ -100,7 +100,7 @@ metadata: {name: dev}
 spec:
   source: {git: {url: https://git.example.com/nodes.git}}
   substitute: {CLUSTER_NAME: dev, SUBNET: none}
-  substituteFrom: [{kind: SSMParameter, name: /aws/service/x, as: AMI}]
+  substituteFrom: [{kind: SSMParameter, name: /aws/service/x, variable: AMI}]
 `
 
 // What a parameter is, nobody knows without AWS; all other values are judged.

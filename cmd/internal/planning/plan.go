@@ -44,7 +44,7 @@ import (
 
 // Request is what to compare with what.
 type Request struct {
-	// REST reaches the live cluster; nil asks none, which needs Base.
+	// REST reaches the live cluster; nil reads none, which needs Base.
 	REST *rest.Config
 	// Dir is the folder to plan, anywhere in a working copy.
 	Dir string
@@ -65,7 +65,7 @@ type Request struct {
 }
 
 // Plan returns what applying a folder would change in the live cluster and in AWS,
-// which is asked with the user's own credentials; or, from a base on, what the step
+// which is read with the user's own credentials; or, from a base on, what the step
 // does. It writes nothing. The mistakes that Lint finds without a cluster are problems
 // of the report; of its advice, that about GPUs is among the warnings.
 func Plan(ctx context.Context, req Request) (report.Report, error) {
@@ -92,11 +92,11 @@ func Plan(ctx context.Context, req Request) (report.Report, error) {
 	folder := &planFolder{path: path, vars: vars, refusals: refusals}
 	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), folder.load,
 		reconciler.NamedTarget{Name: aws.Name, Target: awsTarget}, reconciler.NamedTarget{Name: kubernetes.Name, Target: kubeTarget})
-	forecast := connect.Forecast(live, &impact.Fleet{Reader: live}, children)
+	forecast := connect.Forecast(live, &impact.SnapshotReader{Reader: live}, children)
 	guards := impact.Guard(forecast)
-	result, err := loop.LoadsWith(connect.NewestValues(vars)).Plan(ctx, reconciler.Options{
+	result, err := loop.WithInputs(connect.NewestValues(vars)).Plan(ctx, reconciler.Options{
 		Policies: syncpolicy.ForRun(req.Sync),
-		Consider: func(ctx context.Context, p plan.Plan) plan.Plan { return guards(ctx, req.Sync, p) },
+		Guard:    func(ctx context.Context, p plan.Plan) plan.Plan { return guards(ctx, req.Sync, p) },
 	})
 	if err != nil {
 		return report.Report{}, fmt.Errorf("planning %s: %w", req.Dir, err)
@@ -105,7 +105,7 @@ func Plan(ctx context.Context, req Request) (report.Report, error) {
 	if err != nil {
 		return report.Report{}, err
 	}
-	old, err := checked.Upgrades(folder.loaded, req.Dir)
+	old, err := checked.Conversions(folder.loaded, req.Dir)
 	if err != nil {
 		return report.Report{}, err
 	}
@@ -224,13 +224,13 @@ func planStep(ctx context.Context, req Request) (report.Report, error) {
 	observedAt := &preview.ObservedAt{}
 	p := &preview.Previewer{Renderer: children, SyncKey: connect.SyncKey(req.Sync), Cache: &rendercache.Cache{}, Variables: vars, Refusals: refusals, Targets: connect.CachedTargets(awsTarget, kubeTarget, observedAt), Offline: req.REST == nil, Now: time.Now, ObservedAt: observedAt}
 	if p.Offline {
-		p.Forecast = impact.Declared(kubeTarget.Want, connect.Simulate(children))
+		p.Forecast = impact.Declared(kubeTarget.Desired, connect.Simulate(children))
 	} else {
 		live, err := connect.DirectClient(req.REST)
 		if err != nil {
 			return report.Report{}, err
 		}
-		p.Forecast = connect.Forecast(live, &impact.Fleet{Reader: live, Observed: observedAt.Add}, children)
+		p.Forecast = connect.Forecast(live, &impact.SnapshotReader{Reader: live, Observed: observedAt.Add}, children)
 	}
 	out, err := p.Preview(ctx, preview.Step{Comparison: between, BaseName: req.Base, Path: path, Sync: req.Sync})
 	out.Report.Sync, out.Report.SyncState = req.Namespace+"/"+req.Sync.Name, syncState(req.Sync)

@@ -92,7 +92,7 @@ func (u *Uninstall) stop(ctx context.Context) error {
 
 // leaseFree waits until nobody holds the lease. A holder that died has not given
 // it up: it is taken for dead when the renewal has not moved for as long as a
-// lease lasts, whatever its clock says. One that goes on renewing, now that the
+// lease lasts, whatever its clock has. One that goes on renewing, now that the
 // installation's pods are gone, is another process.
 func (u *Uninstall) leaseFree(ctx context.Context) error {
 	seen, since, moved := time.Time{}, time.Now(), -1
@@ -151,8 +151,8 @@ func (u *Uninstall) forgetAll(ctx context.Context) error {
 	return nil
 }
 
-// leave deletes what the installation itself remembers, and the namespace unless
-// others keep something in it.
+// leave deletes what the installation itself records, and the namespace unless others
+// keep something in it.
 func (u *Uninstall) leave(ctx context.Context) error {
 	var lease coordinationv1.Lease
 	err := u.direct.Get(ctx, client.ObjectKey{Namespace: u.req.Namespace, Name: wire.LeaseName}, &lease)
@@ -173,7 +173,7 @@ func (u *Uninstall) leave(ctx context.Context) error {
 		}
 		return u.namespaceGone(ctx)
 	}
-	if err := u.target.Forget(ctx); err != nil {
+	if err := u.target.Orphan(ctx); err != nil {
 		return err
 	}
 	u.req.Progress(fmt.Sprintf("Namespace %s stays, because of what is in it: %s", u.req.Namespace, strings.Join(others, ", ")))
@@ -193,7 +193,7 @@ func (u *Uninstall) namespaceGone(ctx context.Context) error {
 		}
 		if ns.DeletionTimestamp.IsZero() {
 			u.req.Progress(fmt.Sprintf("Namespace %s stays: it was not made by Poolwright's installation", u.req.Namespace))
-			return true, "", u.target.Forget(ctx)
+			return true, "", u.target.Orphan(ctx)
 		}
 		return false, fmt.Sprintf("Namespace %s is on its way out", ns.Name), nil
 	})
@@ -210,7 +210,7 @@ func (u *Uninstall) others(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing to list the objects of Namespace %s: %w", u.req.Namespace, err)
 	}
-	// An API that does not answer may hold something: it is an error.
+	// An API that does not respond may hold something: it is an error.
 	lists, err := kube.ServerPreferredNamespacedResources()
 	if err != nil {
 		return nil, fmt.Errorf("listing the kinds that can be in Namespace %s: %w", u.req.Namespace, err)

@@ -43,8 +43,8 @@ type installedState struct {
 	elsewhere []v1alpha1.Sync
 	// clusters are all, the one that decides first.
 	clusters []v1alpha1.Cluster
-	// inventories are the ConfigMaps and Secrets in which Syncs remember; own is
-	// true where the installation does, which it does to its end.
+	// inventories are the ConfigMaps and Secrets in which Syncs keep records; own is true
+	// where the installation does, which it does to its end.
 	inventories []client.Object
 	own         bool
 	lease       installation.Lease
@@ -61,7 +61,7 @@ type installedState struct {
 // deleted.
 type finalizerCount struct{ all, going int }
 
-// inspect reads everything. A kind that the cluster does not know has no objects.
+// inspect reads everything. A kind that the cluster does not serve has no objects.
 func (u *Uninstall) inspect(ctx context.Context) (installedState, error) {
 	f := installedState{namespace: u.req.Namespace, holding: map[string]finalizerCount{}}
 	var syncs v1alpha1.SyncList
@@ -126,8 +126,8 @@ func (u *Uninstall) inspectNodes(ctx context.Context, f *installedState) error {
 		f.otherKarpenter = fmt.Sprintf("Cluster %s has another Karpenter provision nodes (spec.engine.mode: External)", f.clusters[0].Name)
 		return nil
 	}
-	// The gate asks only the API server who else runs; it wants to be told which
-	// cluster it guards all the same.
+	// The gate reads only from the API server who else runs; it needs the cluster that it
+	// guards all the same.
 	g := gate.Gates{
 		Cluster: "any", Region: "any", Account: "any", REST: u.req.REST, Kube: u.direct,
 		OwnLease: types.NamespacedName{Namespace: f.namespace, Name: wire.LeaseName},
@@ -140,7 +140,7 @@ func (u *Uninstall) inspectNodes(ctx context.Context, f *installedState) error {
 	return err
 }
 
-// known forgives a kind that the cluster does not know.
+// known passes over a kind that the cluster does not serve.
 func known(err error) error {
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return nil
@@ -149,14 +149,14 @@ func known(err error) error {
 }
 
 // installed are the objects of the installation that exist: those of its
-// inventory, and those that config/ would make here and that say that they are
-// part of Poolwright, by whatever tool they came.
+// inventory, and those that config/ would make here and that are labelled as part of
+// Poolwright, by whatever tool they came.
 func (u *Uninstall) installed(ctx context.Context) (state.Set, error) {
 	items, err := installation.Manifests{Namespace: u.req.Namespace, Image: installation.Deployment}.Objects()
 	if err != nil {
 		return state.Set{}, err
 	}
-	wanted, err := u.target.Want(ctx, state.NewSet(items...))
+	wanted, err := u.target.Desired(ctx, state.NewSet(items...))
 	if err != nil {
 		return state.Set{}, err
 	}
@@ -246,7 +246,7 @@ func (f *installedState) leaving() int {
 }
 
 // embedded reports whether Karpenter's finalizers were set by an engine of
-// ours: the lease of a controller says so, or the Cluster asks for one.
+// ours: the lease of a controller has that, or the Cluster declares one.
 func (f *installedState) embedded() bool {
 	asked := len(f.clusters) > 0 && slices.Contains([]v1alpha1.EngineMode{v1alpha1.EngineEmbedded, ""}, f.clusters[0].Spec.Engine.Mode)
 	return asked || f.lease.Exists && f.lease.Engine

@@ -127,7 +127,7 @@ func (u *Uninstall) lower(ctx context.Context, pool *karpv1.NodePool) error {
 		}
 		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, beforeDrain, string(note))
 		if pool.Spec.Replicas != nil {
-			*pool.Spec.Replicas = 0 // Of limits, such a pool knows only nodes.
+			*pool.Spec.Replicas = 0 // Of limits, such a pool has only nodes.
 			return nil
 		}
 		limits := karpv1.Limits{}
@@ -300,11 +300,11 @@ func (u *Uninstall) withFinalizers(ctx context.Context) ([]holder, error) {
 	return out, nil
 }
 
-// letIn takes from a node what only the controller would have taken off: the taint
-// that waits for its GPUs, our word for them, and the mark of a rollout.
+// letIn takes from a node what only the controller would have taken off: the taint that
+// waits for its GPUs, our record of them, and the mark of a rollout.
 func letIn(node *corev1.Node) {
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == gpu.StartupTaint })
-	delete(node.Annotations, gpu.OfferAnnotation)
+	delete(node.Annotations, gpu.AllocatableAnnotation)
 	delete(node.Annotations, gpu.RolloutAnnotation)
 }
 

@@ -118,7 +118,7 @@ func inAWS(spec v1alpha1.ClusterSpec) []string {
 	}
 }
 
-// warnings say what may cost something.
+// warnings are what may cost something.
 func (f *installedState) warnings(drain, released bool) []string {
 	var out []string
 	staying := len(f.claims) - f.leaving()

@@ -33,22 +33,22 @@ type Request struct {
 	Namespace string
 	// Drain removes the pools' nodes first, while the engine still runs.
 	Drain bool
-	// ReleaseFinalizers takes Karpenter's finalizers off also where nothing says
-	// that they are the embedded engine's.
+	// ReleaseFinalizers takes Karpenter's finalizers off also where nothing identifies
+	// them as the embedded engine's.
 	ReleaseFinalizers bool
 	// Timeout bounds each wait.
 	Timeout time.Duration
-	// Progress is told what happens, a line at a time.
+	// Progress receives what happens, a line at a time.
 	Progress func(line string)
 }
 
-// Uninstall is a removal that was planned and waits for somebody's word. Every
-// step finds out anew what is left to do, so that one that was cut off anywhere
-// is finished by the next run.
+// Uninstall is a removal that was planned and waits for confirmation. Every step finds
+// out anew what is left to do, so that one that was cut off anywhere is finished by the
+// next run.
 type Uninstall struct {
 	// Stays are the things that are left as they are, in sentences.
 	Stays []string
-	// Warnings are what a person should know before saying yes.
+	// Warnings are what a person should read before confirming.
 	Warnings []string
 
 	req    Request
@@ -60,13 +60,13 @@ type Uninstall struct {
 
 // step is one part of a removal.
 type step struct {
-	// text says in the imperative what is done.
+	// text is what is done, in the imperative.
 	text  string
 	stage stage
 	do    func(context.Context) error
 }
 
-// stage marks the steps after which somebody who stops has something to know.
+// stage marks the steps after which somebody who stops has something to read.
 type stage int
 
 const (
@@ -120,8 +120,8 @@ func (u *Uninstall) check() error {
 	return nil
 }
 
-// Steps say what Run will do, in its order; none means that there is nothing
-// of Poolwright.
+// Steps are what Run will do, in its order; none means that there is nothing of
+// Poolwright.
 func (u *Uninstall) Steps() []string {
 	out := make([]string, 0, len(u.steps))
 	for _, s := range u.steps {
@@ -141,8 +141,8 @@ func (u *Uninstall) Run(ctx context.Context) error {
 	return nil
 }
 
-// halfway says in what state a removal that ends at a step leaves the cluster,
-// and how a person goes on or back.
+// halfway describes in what state a removal that ends at a step leaves the cluster, and
+// how a person goes on or back.
 func (u *Uninstall) halfway(at int) string {
 	reached := func(kind stage) bool {
 		return slices.ContainsFunc(u.steps[:at+1], func(s step) bool { return s.stage == kind })
@@ -164,9 +164,9 @@ func (u *Uninstall) releases() bool {
 	return u.found.otherKarpenter == "" && (u.found.embedded() || u.req.ReleaseFinalizers)
 }
 
-// schedule lists the steps that what was found asks for. The order is what
-// makes it safe: nobody re-creates what was removed, nodes are drained while
-// somebody can, and what only the controller would have removed goes after it.
+// schedule lists the steps that what was found requires. The order is what makes it
+// safe: nobody re-creates what was removed, nodes are drained while somebody can, and
+// what only the controller would have removed goes after it.
 func (u *Uninstall) schedule() {
 	f := &u.found
 	add := func(needed bool, do func(context.Context) error, format string, values ...any) {

@@ -6,8 +6,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/impact"
 )
 
-// children start the processes in which Git content is rendered and Karpenter's code is
-// asked about it. All share the slots of this process.
+// children start the processes in which Git content is rendered and Karpenter's code
+// runs on it. All share the slots of this process.
 type children struct {
 	// followed render followed branches, ahead forecast before an apply, and proposed do
 	// both for pull requests: nobody who may open one makes the others wait.

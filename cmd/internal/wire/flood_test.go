@@ -109,7 +109,7 @@ func TestAThousandOpenPullRequestsLeaveTheLeaderAsItWas(t *testing.T) {
 	sync := &v1alpha1.Sync{}
 	sync.Name, sync.Namespace, sync.UID = "main", "poolwright", "u"
 	sync.Spec.Source.Git.URL, sync.Spec.Path = "https://forge/o/r.git", "x"
-	sync.Spec.PullRequests = &v1alpha1.PullRequests{Provider: v1alpha1.ForgeGitea, HoursADay: 24}
+	sync.Spec.PullRequests = &v1alpha1.PullRequests{Provider: v1alpha1.ForgeGitea, HoursPerDay: 24}
 	sync.Status.LastAttemptedRevision = "main@sha1:base1"
 	live := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(sync).WithStatusSubresource(&v1alpha1.Sync{}).Build()
 	metrics, err := pullrequest.NewMetrics(prometheus.NewRegistry())

@@ -45,7 +45,7 @@ type gpus struct {
 	changed chan event.GenericEvent
 }
 
-// restoreRetry is how soon a new leader asks again which pools are held back.
+// restoreRetry is how soon a new leader reads again which pools are held back.
 const restoreRetry = time.Second
 
 // newGPUs prepares the view of nodes and plugins. Which pools an earlier process held

@@ -48,8 +48,7 @@ func (a *app) addPullRequests(mgr manager.Manager) error {
 }
 
 // reviews connects a Sync with its forge, with the revisions that pull requests lie
-// between, and with targets of its own: those of the Git loop remember what it asked
-// them last.
+// between, and with targets of its own: those of the Git loop keep what it read last.
 func (a *app) reviews() pullrequest.Builder {
 	slow := unmetered{flowcontrol.NewTokenBucketRateLimiter(reviewQPS, reviewBurst)}
 	return func(ctx context.Context, sync *v1alpha1.Sync) (pullrequest.Session, error) {
@@ -63,13 +62,13 @@ func (a *app) reviews() pullrequest.Builder {
 		}
 		at, err := gitprovider.New(sync, secret.Data, time.Now)
 		if err != nil {
-			return pullrequest.Session{}, state.Fail(state.Fix, "InvalidPullRequests", err)
+			return pullrequest.Session{}, state.Fail(state.Stalled, "InvalidPullRequests", err)
 		}
 		config := a.gitConfig(sync)
 		config.Dir, config.Disk = a.cfg.mirrors.pullRequestsDir(sync), a.cfg.mirrors.pullRequests
 		repository, err := gogit.Open(config)
 		if err != nil {
-			return pullrequest.Session{}, state.Fail(state.Fix, "InvalidSource", err)
+			return pullrequest.Session{}, state.Fail(state.Stalled, "InvalidSource", err)
 		}
 		observedAt := &preview.ObservedAt{}
 		targets, vars, refusals, err := a.readOnlyTargets(sync, observedAt, slow)
@@ -85,7 +84,7 @@ func (a *app) reviews() pullrequest.Builder {
 			Revisions: repository, Sync: sync.DeepCopy(), Live: a.direct, Clock: clock.RealClock{}, Cluster: connect.Cluster(a.direct), Drifted: connect.Drifted,
 			Previewer: &preview.Previewer{
 				Renderer: proposed, Cache: a.renders, SyncKey: connect.SyncKey(sync), Variables: vars, Refusals: refusals, Targets: targets, Now: time.Now, ObservedAt: observedAt, MaxChanges: maxSteps,
-				Forecast: connect.Forecast(reader, &impact.Fleet{Reader: reader, MaxAge: fleetMaxAge, Observed: observedAt.Add, Sync: kubernetes.LabelValue(sync.Name)}, proposed),
+				Forecast: connect.Forecast(reader, &impact.SnapshotReader{Reader: reader, MaxAge: fleetMaxAge, Observed: observedAt.Add, Sync: kubernetes.LabelValue(sync.Name)}, proposed),
 			},
 		}
 		outdated := func(ctx context.Context) bool {
@@ -163,7 +162,7 @@ const (
 )
 
 // unmetered is a limiter that others share: the time that it lets somebody wait is not
-// their work, see worktime.Wait.
+// their work, as by [worktime.Wait].
 type unmetered struct{ flowcontrol.RateLimiter }
 
 // Wait implements flowcontrol.RateLimiter.
@@ -180,7 +179,7 @@ func limitedReader(config *rest.Config, limiter flowcontrol.RateLimiter) (client
 }
 
 // readOnlyTargets are the targets of a Sync for who only reads them, its variables, and what
-// is refused of the revision that they are asked about.
+// is refused of the revision that they are used for.
 func (a *app) readOnlyTargets(sync *v1alpha1.Sync, observedAt *preview.ObservedAt, slow flowcontrol.RateLimiter) ([]reconciler.NamedTarget, *variables.Current, *admission.Refusals, error) {
 	log := a.cfg.Logger.WithName("review").WithValues("sync", sync.Name)
 	kubeTarget, vars, err := a.kubernetesTarget(sync, log, pinnedParameters, slow)

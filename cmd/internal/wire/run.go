@@ -1,10 +1,10 @@
 // Package wire is the composition root of the controller: where the concrete adapters of
-// Git, Kubernetes, AWS and Karpenter are put together. What the commands that ask a cluster
-// make in the same way is in package connect.
+// Git, Kubernetes, AWS and Karpenter are put together. What the commands that read a
+// cluster make in the same way is in package connect.
 //
 // It refuses logic that belongs to one of them, and declares no type of the domain; what is
-// here is the order of a start, and what must end the process. It knows no command. Start
-// reading at Run.
+// here is the order of a start, and what must end the process. It depends on no command.
+// Start reading at Run.
 package wire
 
 import (
@@ -58,17 +58,18 @@ type Config struct {
 	// MetricsAddress and HealthAddress are host:port; "0" turns a server off.
 	MetricsAddress string
 	HealthAddress  string
-	// WebhookAddress is where forges send their webhooks; "0" or empty takes none.
-	WebhookAddress string
+	// ReceiverAddress is where forges send their webhooks; "0" or empty takes none.
+	ReceiverAddress string
 	// CacheDir holds the mirrors of Git repositories, which take at most CacheSizeLimit
 	// bytes together; 0 means DefaultCacheSizeLimit.
 	CacheDir       string
 	CacheSizeLimit int64
 	mirrors        mirrors
-	// CABundle is the API server's CA as nodes are told it, PEM in base64. Empty
-	// means the one of REST. A change replaces every node, in how it is written, too.
+	// CABundle is the API server's CA as nodes are configured with it, PEM in base64.
+	// Empty means the one of REST. A change replaces every node, in how it is written,
+	// too.
 	CABundle string
-	// Logger receives everything that the process has to say.
+	// Logger receives everything that the process logs.
 	Logger logr.Logger
 }
 
@@ -76,16 +77,16 @@ type Config struct {
 // it could not renew its lease.
 const lostLeaseText = "leader election lost"
 
-// ErrRestart is Run's way to say that the process must be executed anew: to
-// follow changed engine settings, because Karpenter's metrics register once per
-// process, or because it lost the lease, because a manager starts only once.
+// ErrRestart is returned by Run where the process must be executed anew: to follow
+// changed engine settings, because Karpenter's metrics register once per process, or
+// because it lost the lease, because a manager starts only once.
 var ErrRestart = errors.New("start the process again")
 
 // Run is the controller. It returns nil when ctx ends, ErrRestart when it must
 // be executed anew, and an error only for what a person must mend first.
 func Run(ctx context.Context, cfg Config) error {
 	ctrl.SetLogger(cfg.Logger)
-	// client-go speaks through klog, which would write lines of its own form.
+	// client-go logs through klog, which would write lines of its own form.
 	klog.SetLogger(cfg.Logger.WithName("client-go"))
 	direct, err := connect.DirectClient(cfg.REST)
 	if err != nil {
@@ -139,9 +140,9 @@ func ignoreEnd(ctx context.Context, err error) error {
 	return err
 }
 
-// prepare brings the CRDs and our namespace and reads what the engine is asked
-// to do, trying again for as long as the API server is away: a controller that
-// starts before its API server is ordinary.
+// prepare brings the CRDs and our namespace and reads what is declared of the engine,
+// trying again for as long as the API server is away: a controller that starts before
+// its API server is ordinary.
 func prepare(ctx context.Context, direct client.Client, cfg Config) (cluster.Desired, error) {
 	// Nodes may be waiting to be taken away: do not sleep long past an outage.
 	for wait := time.Second; ; wait = min(2*wait, 5*time.Second) {
@@ -175,8 +176,8 @@ func prepareOnce(ctx context.Context, direct client.Client, cfg Config) (cluster
 }
 
 // installKarpenterCRDs brings the provider's kinds, with the gates that the live
-// Cluster object asks for. They come even while the engine is off, so that pools
-// can be applied before it is on.
+// Cluster object requires. They come even while the engine is off, so that pools can be
+// applied before it is on.
 func installKarpenterCRDs(ctx context.Context, direct client.Client, now cluster.Desired, log logr.Logger) error {
 	settings := now.Settings
 	if !now.EngineOn {
@@ -195,7 +196,7 @@ type app struct {
 	direct client.Client
 	// fence stands before all writes of what only a leader does.
 	fence *leaderelection.Fence
-	// children are all processes that are started; renders remembers what they rendered.
+	// children are all processes that are started; renders caches what they rendered.
 	children children
 	renders  *rendercache.Cache
 	// cluster decides whether the engine runs.
@@ -227,7 +228,7 @@ func (a *app) manager(ctx context.Context) (manager.Manager, error) {
 
 // setGCPercent lets the collector run four times as often as Go's default. Without the
 // engine the process mostly waits, and memory is worth more than its processor
-// time. Whoever set GOGC knows better.
+// time. A GOGC that is set prevails.
 func setGCPercent() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(25)
@@ -248,7 +249,7 @@ func (a *app) withEngine(ctx context.Context) (manager.Manager, *cluster.Blocked
 	settings.Nodes.CABundle = a.cfg.CABundle
 	config := engine.Config{
 		Settings: settings, REST: a.cfg.REST, Log: a.cfg.Logger.WithName("engine"),
-		AllowCollection: gates.CheckOrphans, BeforeAWSWrite: a.fence.Begin,
+		AllowGarbageCollection: gates.CheckGarbageCollection, BeforeAWSWrite: a.fence.Begin,
 	}
 	a.gpus.extend(&config, a.cfg.Logger.WithName("gpu"))
 	eng, err := engine.New(config)
@@ -317,7 +318,7 @@ func (a *app) addOurs(mgr manager.Manager) error {
 	}
 	a.parameters = updater.New(updater.Config{
 		Live: fenced,
-		Ask: func(ctx context.Context, names []string) (map[string]ssmversion.Reading, error) {
+		Read: func(ctx context.Context, names []string) (map[string]ssmversion.Reading, error) {
 			return connect.ReadParameters(ctx, a.direct, names)
 		},
 		Events: events.Escape(eventRecorder(mgr)),
@@ -330,11 +331,11 @@ func (a *app) addOurs(mgr manager.Manager) error {
 
 // addReceiver puts the webhook server on the manager, if it has an address.
 func (a *app) addReceiver(mgr manager.Manager) error {
-	if a.cfg.WebhookAddress == "" || a.cfg.WebhookAddress == "0" {
+	if a.cfg.ReceiverAddress == "" || a.cfg.ReceiverAddress == "0" {
 		return nil
 	}
 	server := receiver.New(receiver.Config{
-		Address: a.cfg.WebhookAddress, Namespace: a.cfg.Namespace,
+		Address: a.cfg.ReceiverAddress, Namespace: a.cfg.Namespace,
 		Syncs: mgr.GetClient(), Direct: a.direct, Clock: clock.RealClock{}, Log: a.cfg.Logger.WithName("webhook"),
 	})
 	if err := metrics.Registry.Register(server.Metrics()); err != nil {

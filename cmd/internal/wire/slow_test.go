@@ -55,7 +55,7 @@ func TestASlowFolderEndsByItselfAndBlamesNoOther(t *testing.T) {
 	t.Logf("the folder in order was rendered after %s", time.Since(begin).Round(time.Millisecond))
 	for _, c := range slow {
 		got := <-c
-		if class, reason, _ := state.Classify(got.err); class != state.Fix || reason != "LimitExceeded" {
+		if class, reason, _ := state.Classify(got.err); class != state.Stalled || reason != "LimitExceeded" {
 			t.Errorf("a slow folder: %s %s, %v", class, reason, got.err)
 		}
 	}
@@ -83,7 +83,7 @@ func TestABombOnAFollowedBranchEndsOnlyItsChild(t *testing.T) {
 	allocated := total.TotalAlloc
 	_, err := load(t.Context(), gitsource.Snapshot{TreeID: "t", FS: files})
 	runtime.ReadMemStats(&total)
-	if class, reason, _ := state.Classify(err); class != state.Fix || reason != "LimitExceeded" {
+	if class, reason, _ := state.Classify(err); class != state.Stalled || reason != "LimitExceeded" {
 		t.Errorf("%s %s: %v", class, reason, err)
 	}
 	grew, allocated := heap()-before, total.TotalAlloc-allocated

@@ -54,7 +54,7 @@ func recorder(mgr manager.Manager) record.EventRecorder { return events.Sanitize
 // eventRecorder records events under our name. The newer events API drops repeated
 // notes into one series, which hides that something happens again.
 func eventRecorder(mgr manager.Manager) record.EventRecorder {
-	return mgr.GetEventRecorderFor("poolwright") //nolint:staticcheck // See why above: the newer API hides repetitions.
+	return mgr.GetEventRecorderFor("poolwright") //nolint:staticcheck // The newer API hides repetitions.
 }
 
 // builder assembles Git, the renderer and the cluster for a Sync.
@@ -63,7 +63,7 @@ func (a *app) builder() controller.Builder {
 		source, err := a.gitSource(sync)
 		if err != nil {
 			// The Sync must still be suspended, repaired or deleted like any other.
-			source = unusable{state.Fail(state.Fix, "InvalidSource", err)}
+			source = unusable{state.Fail(state.Stalled, "InvalidSource", err)}
 		}
 		kubeTarget, vars, err := a.kubernetesTarget(sync, a.cfg.Logger.WithName("cluster").WithValues("sync", sync.Name), a.parameters.Values, nil)
 		if err != nil {
@@ -81,7 +81,7 @@ func (a *app) builder() controller.Builder {
 			Caching(a.children.revisions).ResumesFrom(sync.Status.LastAppliedRevision)
 		watches := []watchFunc{kubeTarget.Watch, awsTarget.Watch}
 		if variables.Used(sync) {
-			loop.LoadsWith(func(ctx context.Context) (string, reconciler.Loader, error) {
+			loop.WithInputs(func(ctx context.Context) (string, reconciler.Loader, error) {
 				digest, err := vars.Refresh(ctx)
 				return digest, load(), err
 			})
@@ -90,16 +90,16 @@ func (a *app) builder() controller.Builder {
 			}
 		}
 		return controller.Assembly{
-			Loop: loop, Watch: together(watches...), Consider: impact.Guard(connect.Forecast(a.direct, &impact.Fleet{Reader: a.direct}, a.children.ahead)), Forget: a.forget(sync, kubeTarget, awsTarget),
+			Loop: loop, Watch: together(watches...), Consider: impact.Guard(connect.Forecast(a.direct, &impact.SnapshotReader{Reader: a.direct}, a.children.ahead)), Orphan: a.forget(sync, kubeTarget, awsTarget),
 		}, nil
 	}
 }
 
-// forget gives up what a Sync remembers: its inventories in the cluster and its
-// copy of the repository, which may be private, on disk.
+// forget gives up what is kept of a Sync: its inventories in the cluster and its copy
+// of the repository, which may be private, on disk.
 func (a *app) forget(sync *v1alpha1.Sync, kubeTarget *kubernetes.Target, awsTarget *aws.Target) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if err := errors.Join(kubeTarget.Forget(ctx), awsTarget.Forget(ctx)); err != nil {
+		if err := errors.Join(kubeTarget.Orphan(ctx), awsTarget.Orphan(ctx)); err != nil {
 			return err
 		}
 		if err := a.cluster.Forget(ctx, sync.Name); err != nil {

@@ -55,8 +55,8 @@ type admittedTarget struct {
 	live     client.Reader
 }
 
-func (j admittedTarget) Want(ctx context.Context, declared state.Set) (state.Set, error) {
-	return j.refusals.Want(ctx, j.Target, crds.Live(ctx, j.live), declared)
+func (j admittedTarget) Desired(ctx context.Context, declared state.Set) (state.Set, error) {
+	return j.refusals.Desired(ctx, j.Target, crds.Live(ctx, j.live), declared)
 }
 
 func TestAnObjectWithAnUnknownFieldIsRefusedBeforeAnythingIsApplied(t *testing.T) {
@@ -94,7 +94,7 @@ func TestAnObjectWithAnUnknownFieldIsRefusedBeforeAnythingIsApplied(t *testing.T
 				{Name: aws.Name, Target: aws.Offline(said.Of)},
 				{Name: kubernetes.Name, Target: admittedTarget{kubernetes.Offline("dev"), said, c.live}},
 			} {
-				set, err := w.Target.Want(t.Context(), d.Set)
+				set, err := w.Target.Desired(t.Context(), d.Set)
 				mistakes, ok := errors.AsType[*targets.ProblemsError](err)
 				if ok {
 					problems = append(problems, mistakes.Problems...)

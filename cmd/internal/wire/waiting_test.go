@@ -85,7 +85,7 @@ func renderingPlanner(slots *child.Semaphore) (p *preview.Planner, begun chan st
 // emptyTarget wants what is declared, and has nothing.
 type emptyTarget struct{}
 
-func (emptyTarget) Want(_ context.Context, declared state.Set) (state.Set, error) {
+func (emptyTarget) Desired(_ context.Context, declared state.Set) (state.Set, error) {
 	return declared, nil
 }
 

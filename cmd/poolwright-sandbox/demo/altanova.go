@@ -58,8 +58,8 @@ func (s *Run) injectDrift(ctx context.Context, r *workload) error {
 // spotRule is the EventBridge rule that reports spot interruptions.
 const spotRule = "poolwright-altanova-dev-euw1-eks-SpotInterruption"
 
-// injectAWSDrift disables the rule, as somebody does in the console, and asks
-// the Sync to reconcile: by itself it asks AWS every five minutes.
+// injectAWSDrift disables the rule, as somebody does in the console, and requests a
+// reconcile of the Sync: by itself it reads AWS every five minutes.
 func (s *Run) injectAWSDrift(ctx context.Context) error {
 	at := time.Now()
 	if err := s.eventBridge(ctx, "DisableRule", spotRule, nil); err != nil {

@@ -48,7 +48,7 @@ func (s *Run) autoscale(ctx context.Context) ([]string, error) {
 	return instances, err
 }
 
-// launchGroup asks EC2 for instances by hand.
+// launchGroup launches EC2 instances by hand.
 func (s *Run) launchGroup(ctx context.Context, group string, n int) error {
 	image, err := s.ssm(ctx, "/aws/service/eks/optimized-ami/"+s.Setup.Version+"/amazon-linux-2/recommended/image_id")
 	if err != nil {

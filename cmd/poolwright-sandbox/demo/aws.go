@@ -44,7 +44,7 @@ func (s *Run) ssm(ctx context.Context, name string) (string, error) {
 	return response.Parameter.Value, err
 }
 
-// ec2 asks EC2 to do something.
+// ec2 sends EC2 a request.
 func (s *Run) ec2(ctx context.Context, operation string, params map[string]string) error {
 	form := url.Values{"Action": {operation}, "Version": {"2016-11-15"}}
 	for name, value := range params {

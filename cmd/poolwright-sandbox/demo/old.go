@@ -19,7 +19,7 @@ import (
 )
 
 // followed shows that the pools are live in v1 while Git has them in an API that
-// no Karpenter of today reads, and what `poolwright upgrade` counts between them.
+// no Karpenter of today reads, and what `poolwright convert` counts between them.
 func (s *Run) followed() scenarioStep {
 	return scenarioStep{events: []string{apiFollowed}, action: func(ctx context.Context) error {
 		folder := filepath.Join(s.repo.dir, s.Setup.Path)
@@ -70,16 +70,16 @@ func apisIn(folder string) ([]string, error) {
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// grades counts what an upgrade would change, by grade.
+// grades counts what a conversion would change, by grade.
 func (s *Run) grades(ctx context.Context, folder string) (map[string]int, error) {
-	out, err := s.product(ctx, "upgrade", folder, "--kubernetes-version="+s.Setup.Version, "-o=json")
+	out, err := s.product(ctx, "convert", folder, "--kubernetes-version="+s.Setup.Version, "-o=json")
 	// Exit code 1 means that there is something to change, 2 that a person is needed.
 	if exit, ended := errors.AsType[*exec.ExitError](err); err != nil && (!ended || exit.ExitCode() > 2) {
 		return nil, err
 	}
 	var report struct{ Changes []struct{ Grade string } }
 	if err := json.Unmarshal(out, &report); err != nil {
-		return nil, fmt.Errorf("reading the output of poolwright upgrade: %w\n%s", err, out)
+		return nil, fmt.Errorf("reading the output of poolwright convert: %w\n%s", err, out)
 	}
 	counts := map[string]int{}
 	for _, c := range report.Changes {

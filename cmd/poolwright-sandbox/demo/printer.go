@@ -59,7 +59,7 @@ func (p *textPrinter) Print(e Event) {
 		row = strings.Repeat(" ", detailColumn)
 	}
 	fmt.Fprintln(p.out, row+strings.Join(details, "\n"+strings.Repeat(" ", detailColumn)))
-	// Whoever has read it once wants to know what has changed in it.
+	// Whoever has read it once needs what has changed in it.
 	if e.Event == commentCreated {
 		fmt.Fprintln(p.out, indented(e.Comment))
 	}

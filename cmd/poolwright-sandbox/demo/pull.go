@@ -115,7 +115,7 @@ func firstLine(body string) string {
 			return lines[i+1]
 		}
 	}
-	return strings.ReplaceAll(strings.TrimLeft(lines[0], "# "), `\$`, "$") // a terminal knows no formulas
+	return strings.ReplaceAll(strings.TrimLeft(lines[0], "# "), `\$`, "$") // a terminal renders no formulas
 }
 
 func (s *Run) pullName() string { return fmt.Sprintf("%s#%d", repository, s.pull.number) }

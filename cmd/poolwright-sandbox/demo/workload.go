@@ -71,7 +71,7 @@ func (r *workload) load(example string) error {
 	return nil
 }
 
-// add takes an object in, and knows by its containers whether it makes the pods.
+// add takes an object in, and finds by its containers whether it makes the pods.
 func (w *workloadObjects) add(object *unstructured.Unstructured) {
 	w.objects = append(w.objects, object)
 	path, selects := []string{"spec", "template", "spec", "containers"}, labels.Everything()

@@ -1,7 +1,7 @@
-// Package setups knows the reference set-ups under examples/: which folder each
-// cluster follows, and the sandbox that it is written for, as it was before
-// Poolwright came. It has no scenario and no test; the demo and the end-to-end
-// tests run theirs in these sandboxes.
+// Package setups has the reference set-ups under examples/: which folder each cluster
+// follows, and the sandbox that it is written for, as it was before Poolwright came. It
+// has no scenario and no test; the demo and the end-to-end tests run theirs in these
+// sandboxes.
 //
 // Start reading at All.
 package setups

@@ -1,8 +1,8 @@
 // Package ec2info writes the catalog's instance types as the EC2 API does, for
-// code that was made to read EC2's answers: Karpenter's AWS provider computes a
+// code that was made to read EC2's responses: Karpenter's AWS provider computes a
 // node's capacity from them.
 //
-// It knows no prices and makes no calls. Start reading at Of.
+// It has no prices and makes no calls. Start reading at Of.
 package ec2info
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/poolwright/poolwright/provision/catalog"
 )
 
-// Of is what DescribeInstanceTypes would answer for the type, as far as the
-// catalog knows it.
+// Of is what DescribeInstanceTypes would return for the type, as far as the catalog has
+// it.
 func Of(t catalog.InstanceType) types.InstanceTypeInfo {
 	info := types.InstanceTypeInfo{
 		InstanceType:             types.InstanceType(t.Name),

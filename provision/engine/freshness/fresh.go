@@ -1,16 +1,16 @@
-// Package freshness answers one question: may a decision that takes nodes away be
-// based on what the caches say now?
+// Package freshness decides one thing: whether a decision that takes nodes away may be
+// based on what the caches hold now.
 //
 // A cache that was filled once calls itself synced for ever, also while its watch
 // is down: after an outage of the API server, reflectors wait up to half a minute
-// before they ask again, and requests succeed meanwhile. So Monitor looks at the
-// connection itself: every failed request of the engine (its transport is
-// wrapped), and every failed read of its own, makes the view suspect. A suspect
-// view is trusted again only when each watched kind's cache has reached a
-// resource version that was read live after the failure. On an idle cluster that
-// takes until the next bookmark, about a minute.
+// before they try again, and requests succeed meanwhile. So Monitor observes the
+// connection itself: every failed request of the engine (its transport is wrapped), and
+// every failed read of its own, makes the view suspect. A suspect view is trusted again
+// only when each watched kind's cache has reached a resource version that was read live
+// after the failure. On an idle cluster that takes until the next bookmark, about a
+// minute.
 //
-// What it refuses: everything it cannot prove, with an error that says what is
+// What it refuses: everything it cannot prove, with an error that names what is
 // missing. Start reading at Monitor.Check.
 package freshness
 
@@ -35,7 +35,7 @@ const (
 	// readTimeout bounds one live request.
 	readTimeout = 3 * time.Second
 	// readValidFor is how long a successful read counts for the next ones: a
-	// command with a hundred nodes asks hundreds of times in a moment.
+	// command with a hundred nodes checks hundreds of times in a moment.
 	readValidFor = 500 * time.Millisecond
 )
 
@@ -91,8 +91,8 @@ func (m *Monitor) Transport(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// readsObjects tells reads of objects from discovery, where an aggregated API
-// that is away answers 503 and says nothing about the objects.
+// readsObjects distinguishes reads of objects from discovery, where an aggregated API
+// that is away responds with 503 and that proves nothing about the objects.
 func readsObjects(path string) bool {
 	if group, ok := strings.CutPrefix(path, "/apis/"); ok {
 		return strings.Count(group, "/") >= 2
@@ -121,9 +121,9 @@ func (m *Monitor) Suspect() {
 	m.lastGood = time.Time{}
 }
 
-// Check returns nil when the API server answers now and every watched cache is
-// filled and, after a failure, proven to be newer than it. It makes at most one
-// small list request, and one per kind after a failure.
+// Check returns nil when the API server responds now and every watched cache is filled
+// and, after a failure, proven to be newer than it. It makes at most one small list
+// request, and one per kind after a failure.
 func (m *Monitor) Check(ctx context.Context) error {
 	m.mu.Lock()
 	live, watched, failures, suspect := m.live, m.watched, m.failures, m.suspect

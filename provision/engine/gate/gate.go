@@ -1,15 +1,15 @@
 // Package gate decides whether the engine may start, and whether it may go on.
 //
 // Karpenter terminates every EC2 instance that carries the cluster's tag and has
-// no NodeClaim in the API server that it talks to. So before it runs, five things
-// must be proven: that the API server is the one of the named EKS cluster, that
-// the credentials belong to the named account and region, that EKS Auto Mode does
-// not run the same kinds, that no other Karpenter runs in this cluster, and that
-// no instance in use would be taken for an orphan.
+// no NodeClaim in the API server that it is connected to. So before it runs, five
+// things must be proven: that the API server is the one of the named EKS cluster, that
+// the credentials belong to the named account and region, that EKS Auto Mode does not
+// run the same kinds, that no other Karpenter runs in this cluster, and that no
+// instance in use would be garbage-collected as leaked.
 //
-// What it refuses: what contradicts one of these, and what cannot be checked. A
-// request that is denied or not answered proves nothing, so it is a refusal too,
-// marked Unproven. Start reading at Gates.Check; each gate has a file.
+// What it refuses: what contradicts one of these, and what cannot be checked. A request
+// that is denied or gets no response proves nothing, so it is a refusal too, marked
+// Unproven. Start reading at Gates.Check; each gate has a file.
 package gate
 
 import (
@@ -33,11 +33,11 @@ type Name string
 
 // The gates, in the order in which they are checked and reported.
 const (
-	Identity       Name = "Identity"
-	Account        Name = "Account"
-	AutoMode       Name = "AutoMode"
-	OtherKarpenter Name = "OtherKarpenter"
-	Orphans        Name = "Orphans"
+	Identity          Name = "Identity"
+	Account           Name = "Account"
+	AutoMode          Name = "AutoMode"
+	OtherKarpenter    Name = "OtherKarpenter"
+	GarbageCollection Name = "GarbageCollection"
 )
 
 // checkTimeout bounds one gate, the SDK's retries included.
@@ -51,8 +51,7 @@ type Refusal struct {
 	Message string
 	// Remedy is what a person can do about it.
 	Remedy string
-	// Unproven tells that nothing bad was found, only that the check could not be
-	// made.
+	// Unproven is true where nothing bad was found, but the check could not be made.
 	Unproven bool
 }
 
@@ -61,7 +60,7 @@ func (r Refusal) Error() string {
 	return fmt.Sprintf("gate %s: %s: %s", r.Gate, r.Message, r.Remedy)
 }
 
-// Gates hold what the checks need. All fields but ConfirmOrphans and Clock are
+// Gates hold what the checks need. All fields but ConfirmGarbageCollection and Clock are
 // required.
 type Gates struct {
 	// Cluster, Region and Account are what the Cluster object claims.
@@ -70,15 +69,15 @@ type Gates struct {
 	REST *rest.Config
 	// Kube reads through that connection, past any cache.
 	Kube client.Reader
-	// AWS is the configuration that the engine will use; see engine.LoadAWS.
+	// AWS is the configuration that the engine will use, as [engine.LoadAWS] returns it.
 	AWS aws.Config
 	// OwnLease is this process's own leader lease, which is not another
 	// Karpenter's even if it is named like one. A lease of this name in another
 	// namespace is another Poolwright's; see LeaseLabels.
 	OwnLease types.NamespacedName
-	// ConfirmOrphans returns what a person has quoted from a refusal to let those
-	// orphans go, "" for nothing. It is asked at every check.
-	ConfirmOrphans func() string
+	// ConfirmGarbageCollection returns what a person quoted from a refusal to let leaked
+	// instances go, "" for nothing. It is called at every check.
+	ConfirmGarbageCollection func() string
 	// Clock is the time. Default: the real one.
 	Clock clock.Clock
 }
@@ -98,7 +97,7 @@ func (g Gates) Check(ctx context.Context) ([]Refusal, error) {
 		func(ctx context.Context) *Refusal { return g.account(ctx, cluster, describeErr) },
 		func(ctx context.Context) *Refusal { return g.autoMode(ctx, cluster, describeErr) },
 		func(ctx context.Context) *Refusal { return g.otherKarpenter(ctx) },
-		g.orphans,
+		g.garbageCollection,
 	} {
 		bounded, cancel := context.WithTimeout(ctx, checkTimeout)
 		refusal := check(bounded)
@@ -121,8 +120,8 @@ func (g Gates) complete() (Gates, error) {
 	if g.Clock == nil {
 		g.Clock = clock.RealClock{}
 	}
-	if g.ConfirmOrphans == nil {
-		g.ConfirmOrphans = func() string { return "" }
+	if g.ConfirmGarbageCollection == nil {
+		g.ConfirmGarbageCollection = func() string { return "" }
 	}
 	return g, nil
 }

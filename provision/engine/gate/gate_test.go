@@ -137,7 +137,7 @@ func TestGates(t *testing.T) {
 
 		{name: "instances in use without NodeClaims are refused",
 			breakIt: func(w *fixture) { w.instances = []string{instances(used("i-2"), used("i-1"))} },
-			closed:  []string{"Orphans"}, says: []string{"2 instances", "i-1, i-2", "poolwright.dev/confirm-orphans=2-" + digest("i-1", "i-2")}},
+			closed:  []string{"GarbageCollection"}, says: []string{"2 instances", "i-1, i-2", "poolwright.dev/confirm-garbage-collection=2-" + digest("i-1", "i-2")}},
 		{name: "instances with NodeClaims are ours",
 			breakIt: func(w *fixture) {
 				w.instances, w.objects = []string{instances(used("i-1"))}, []client.Object{claim("a", "i-1")}
@@ -153,38 +153,38 @@ func TestGates(t *testing.T) {
 				w.instances = []string{instances(launching("i-1", time.Hour), launching("i-2", time.Hour))}
 				w.objects = []client.Object{pool("general", "karpenter.k8s.aws"), node("i-1")}
 			},
-			closed: []string{"Orphans"}, says: []string{"1 instances", "i-1"}},
+			closed: []string{"GarbageCollection"}, says: []string{"1 instances", "i-1"}},
 		{name: "an old instance without the tag and of no NodePool here is refused",
 			breakIt: func(w *fixture) {
 				w.instances, w.objects = []string{instances(launching("i-1", time.Hour))}, []client.Object{pool("other", "karpenter.k8s.aws")}
 			},
-			closed: []string{"Orphans"}, says: []string{"i-1"}},
+			closed: []string{"GarbageCollection"}, says: []string{"i-1"}},
 		{name: "Nodes that cannot be listed prove nothing about an old instance",
 			breakIt: func(w *fixture) {
 				w.instances, w.listErr["NodeList"] = []string{instances(launching("i-1", time.Hour))}, forbidden("nodes")
 			},
-			closed: []string{"Orphans?"}, says: []string{"nodes"}},
-		{name: "orphans confirmed by their number and digest pass",
+			closed: []string{"GarbageCollection?"}, says: []string{"nodes"}},
+		{name: "leaked instances confirmed by their number and digest pass",
 			breakIt: func(w *fixture) { w.instances = []string{instances(used("i-2"), used("i-1"))} },
 			adjust:  confirming("2-" + digest("i-1", "i-2"))},
-		{name: "orphans confirmed by their number alone are refused",
+		{name: "leaked instances confirmed by their number alone are refused",
 			breakIt: func(w *fixture) { w.instances = []string{instances(used("i-1"), used("i-2"))} },
 			adjust:  confirming("2"),
-			closed:  []string{"Orphans"}, says: []string{"2 instances"}},
+			closed:  []string{"GarbageCollection"}, says: []string{"2 instances"}},
 		{name: "a confirmation of as many others is refused",
 			breakIt: func(w *fixture) { w.instances = []string{instances(used("i-1"), used("i-2"))} },
 			adjust:  confirming("2-" + digest("i-1", "i-3")),
-			closed:  []string{"Orphans"}, says: []string{"2 instances"}},
+			closed:  []string{"GarbageCollection"}, says: []string{"2 instances"}},
 		{name: "an instance that EC2 showed for a moment too long is none",
 			breakIt: func(w *fixture) { w.instances = []string{instances(used("i-1")), instances()} }},
 		{name: "instances that cannot be listed prove nothing",
 			breakIt: func(w *fixture) { w.deny = "DescribeInstances" },
-			closed:  []string{"Orphans?"}, says: []string{"UnauthorizedOperation", "ec2:DescribeInstances"}},
+			closed:  []string{"GarbageCollection?"}, says: []string{"UnauthorizedOperation", "ec2:DescribeInstances"}},
 		{name: "NodeClaims that cannot be listed prove nothing",
 			breakIt: func(w *fixture) {
 				w.instances, w.listErr["NodeClaimList"] = []string{instances(used("i-1"))}, forbidden("nodeclaims")
 			},
-			closed: []string{"Orphans?"}, says: []string{"nodeclaims.karpenter.sh"}},
+			closed: []string{"GarbageCollection?"}, says: []string{"nodeclaims.karpenter.sh"}},
 	} {
 		t.Run(r.name, func(t *testing.T) { r.check(t) })
 	}
@@ -239,7 +239,7 @@ func TestAnUnreachableAWSClosesEveryGateThatNeedsIt(t *testing.T) {
 			t.Errorf("%v claims to have found something", r)
 		}
 	}
-	if diff := cmp.Diff([]Name{Identity, Account, AutoMode, Orphans}, closed); diff != "" {
+	if diff := cmp.Diff([]Name{Identity, Account, AutoMode, GarbageCollection}, closed); diff != "" {
 		t.Errorf("closed gates (-want +got):\n%s", diff)
 	}
 }
@@ -321,8 +321,8 @@ func TestGatesThatWereNotFilledInAreAnError(t *testing.T) {
 	if err := (Gates{}).CheckOthers(t.Context()); err == nil {
 		t.Error("empty gates found nobody else")
 	}
-	if err := (Gates{}).CheckOrphans(t.Context()); err == nil {
-		t.Error("empty gates found no orphans")
+	if err := (Gates{}).CheckGarbageCollection(t.Context()); err == nil {
+		t.Error("empty gates found no leaked instances")
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -337,11 +337,11 @@ func TestAConfirmationIsTheNumberAndADigestOfTheIDs(t *testing.T) {
 	}
 }
 
-func TestCheckOrphansLooksOnce(t *testing.T) {
+func TestCheckGarbageCollectionListsOnce(t *testing.T) {
 	w := newFixture(t)
 	w.instances = []string{instances(used("i-1")), instances()}
 	var refusal Refusal
-	if err := w.gates().CheckOrphans(t.Context()); !errors.As(err, &refusal) || refusal.Gate != Orphans || w.calls != 1 {
+	if err := w.gates().CheckGarbageCollection(t.Context()); !errors.As(err, &refusal) || refusal.Gate != GarbageCollection || w.calls != 1 {
 		t.Errorf("got %v after %d calls", err, w.calls)
 	}
 }
@@ -358,7 +358,7 @@ func (f listFunc) List(_ context.Context, list client.ObjectList, _ ...client.Li
 
 // confirming sets a person's word.
 func confirming(word string) func(*Gates) {
-	return func(g *Gates) { g.ConfirmOrphans = func() string { return word } }
+	return func(g *Gates) { g.ConfirmGarbageCollection = func() string { return word } }
 }
 
 // digest is what a confirmation must quote beside the number.

@@ -24,11 +24,11 @@ const (
 	recheckDelay = 5 * time.Second
 )
 
-// engineLabel, on a Poolwright's lease, says whether its holder runs the engine.
+// engineLabel, on a Poolwright's lease, is whether its holder runs the engine.
 const engineLabel = "poolwright.dev/engine"
 
 // LeaseLabels are what a Poolwright must put on its leader lease whenever it
-// writes it, so that others can tell whether its engine runs: one whose engine is
+// writes it, so that others can determine whether its engine runs: one whose engine is
 // off or held is no other Karpenter.
 func LeaseLabels(engine bool) map[string]string {
 	if engine {
@@ -39,9 +39,9 @@ func LeaseLabels(engine bool) map[string]string {
 
 // CheckOthers is the gate OtherKarpenter alone: for the moment after this process
 // has begun to lead, and often from then on. Two that start at the same time both find
-// nobody before; whoever leads last sees the other after. Of Deployments it lists only
-// those with the chart's label, which are few; Check looks at all. It returns nil or a
-// Refusal.
+// nobody before; whoever leads last observes the other after. Of Deployments it lists
+// only those with the chart's label, which are few; Check lists all. It returns nil or
+// a Refusal.
 func (g Gates) CheckOthers(ctx context.Context) error {
 	g, err := g.complete()
 	if err != nil {
@@ -62,7 +62,7 @@ func (g Gates) otherKarpenter(ctx context.Context, among ...client.ListOption) *
 	if led != nil && !led.Unproven {
 		return led
 	}
-	// Asked for in any case: a right that is missing is to be told before anybody has
+	// Read in any case: a right that is missing is to be reported before anybody has
 	// scaled the other one down.
 	if unled := g.unled(ctx, among...); unled != nil {
 		return unled
@@ -71,8 +71,8 @@ func (g Gates) otherKarpenter(ctx context.Context, among ...client.ListOption) *
 }
 
 // led refuses while another Karpenter leads, be it a stock one or
-// another Poolwright's. A lease whose renewal looks old is read twice: its
-// holder's clock may be wrong, but a renewal that moves is a leader.
+// another Poolwright's. A lease whose renewal seems old is read twice: its holder's
+// clock may be wrong, but a renewal that moves is a leader.
 func (g Gates) led(ctx context.Context) *Refusal {
 	const check = "allow list on leases.coordination.k8s.io in all namespaces"
 	held, err := g.foreignLeases(ctx)
@@ -99,7 +99,8 @@ func (g Gates) led(ctx context.Context) *Refusal {
 }
 
 // unled refuses while a Karpenter's pods are ready although nobody renews the lease by
-// which one is known: told another name for it, or to do without, it runs all the same.
+// which one is known: configured with another name for it, or without one, it runs all
+// the same.
 func (g Gates) unled(ctx context.Context, among ...client.ListOption) *Refusal {
 	list := &appsv1.DeploymentList{}
 	if err := g.Kube.List(ctx, list, among...); err != nil {
@@ -187,10 +188,10 @@ func (g Gates) foreignLeases(ctx context.Context) (map[types.NamespacedName]lead
 	return held, nil
 }
 
-// mayAct tells whether a Karpenter may run behind a lease, if somebody renews it.
-// A leader that stops orderly takes its name off. A Poolwright does so at every
-// change of its settings too, and is back within seconds: while that is recent
-// its engine still counts. One that says nothing of its engine may have one.
+// mayAct reports whether a Karpenter may run behind a lease, if somebody renews it. A
+// leader that stops orderly takes its name off. A Poolwright does so at every change of
+// its settings too, and is back within seconds: while that is recent its engine still
+// counts. One whose lease has nothing of its engine may have one.
 func (g Gates) mayAct(lease coordinationv1.Lease) bool {
 	named := lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != ""
 	if lease.Name == karpenterLease {

@@ -15,7 +15,7 @@ const tolerated = 3
 
 // Watch checks the gates again and again, as a manager's Runnable. It takes them
 // for open when it starts, since an engine is built only behind open gates. It runs
-// on every replica: one that does not lead has to know as well whether to build an
+// on every replica: one that does not lead has to decide as well whether to build an
 // engine.
 type Watch struct {
 	// Check is Gates.Check.
@@ -31,7 +31,7 @@ type Watch struct {
 	Clock clock.Clock
 }
 
-// NeedLeaderElection tells the manager not to wait for leadership.
+// NeedLeaderElection is false: the manager does not wait for leadership.
 func (w Watch) NeedLeaderElection() bool { return false }
 
 // Start checks until the context ends; then it returns nil.

@@ -138,7 +138,7 @@ func (w *fixture) gatesAreOpen(t *testing.T) {
 // startEngine runs the engine until the test ends.
 func (w *fixture) startEngine(t *testing.T) {
 	t.Helper()
-	config := engine.Config{Settings: w.settings, REST: w.REST(), Log: w.logger(), AllowCollection: w.gates(t).CheckOrphans}
+	config := engine.Config{Settings: w.settings, REST: w.REST(), Log: w.logger(), AllowGarbageCollection: w.gates(t).CheckGarbageCollection}
 	w.withGPUs(&config)
 	eng, err := engine.New(config)
 	if err != nil {

@@ -24,7 +24,7 @@ func (w *fixture) gatesClose(t *testing.T) {
 		{"Auto Mode", func(t *testing.T, g *gate.Gates) { w.setAutoMode(t) }, gate.AutoMode, false},
 		{"another account", func(_ *testing.T, g *gate.Gates) { g.Account = "999999999999" }, gate.Account, false},
 		{"another Karpenter", func(t *testing.T, _ *gate.Gates) { w.otherKarpenter(t) }, gate.OtherKarpenter, false},
-		{"EC2 that denies", func(t *testing.T, _ *gate.Gates) { w.deny(t, "ec2", "DescribeInstances") }, gate.Orphans, true},
+		{"EC2 that denies", func(t *testing.T, _ *gate.Gates) { w.deny(t, "ec2", "DescribeInstances") }, gate.GarbageCollection, true},
 		{"STS that denies", func(t *testing.T, _ *gate.Gates) { w.deny(t, "sts", "GetCallerIdentity") }, gate.Account, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

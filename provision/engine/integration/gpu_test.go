@@ -103,7 +103,7 @@ func (w *fixture) startsHeld(t *testing.T, name string, spec awsv1.EC2NodeClassS
 	}
 	stored := node.DeepCopy()
 	node.Spec.Taints = nil
-	node.Annotations[gpu.OfferAnnotation] = gpu.Profile{Strategy: gpu.Whole, Replicas: 1}.Offer(gpus).String()
+	node.Annotations[gpu.AllocatableAnnotation] = gpu.Profile{Strategy: gpu.Whole, Replicas: 1}.Allocatable(gpus).String()
 	if err := w.client.Patch(t.Context(), node, client.MergeFrom(stored)); err != nil {
 		t.Fatal(err)
 	}

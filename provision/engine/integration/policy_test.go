@@ -81,7 +81,7 @@ func (w *fixture) nothingWasDenied(t *testing.T) {
 		for _, d := range call.Denied(w.policy, nil) {
 			t.Errorf("%s: %s", call.Params, d)
 		}
-		for _, q := range call.Asked {
+		for _, q := range call.Authorizations {
 			asked = append(asked, q.Action)
 		}
 	}

@@ -1,9 +1,9 @@
-// Package preflight asks AWS what a person should know before an installation:
-// whether there are credentials at all, and whether EC2 may launch spot
-// instances in the account.
+// Package preflight reads from AWS what a person needs before an installation: whether
+// there are credentials at all, and whether EC2 may launch spot instances in the
+// account.
 //
-// It refuses to judge which cluster the credentials are for: the engine's gates
-// do. It writes nothing. Start reading at Credentials.
+// It refuses to decide which cluster the credentials are for: the engine's gates do. It
+// writes nothing. Start reading at Credentials.
 package preflight
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// requestTimeout bounds one question, the SDK's retries included.
+// requestTimeout bounds one request, the SDK's retries included.
 const requestTimeout = 20 * time.Second
 
 // SpotRole is the service-linked role by which EC2 launches spot instances. AWS
@@ -25,9 +25,9 @@ const requestTimeout = 20 * time.Second
 // Karpenter's may not.
 const SpotRole = "AWSServiceRoleForEC2Spot"
 
-// Credentials returns an error that says what to do where the configuration
-// leads to no credentials. The SDK's own words, of which it has many, name
-// places that a person on a laptop has never heard of.
+// Credentials returns an error with the remedy where the configuration leads to no
+// credentials. The SDK's own errors, of which it has many, name sources that do not
+// exist on a laptop.
 func Credentials(ctx context.Context, cfg aws.Config) error {
 	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -31,9 +31,9 @@ type Comparison struct {
 
 // Finding is one thing that differs.
 type Finding struct {
-	// What says what is there and what would be here.
+	// What is the finding: what is there and what would be here.
 	What string
-	// Do says what a person can do about it.
+	// Do is what a person can do about it.
 	Do string
 }
 
@@ -46,8 +46,8 @@ type comparer struct {
 }
 
 // Compare compares a Karpenter, and the nodes that it runs, with the embedded
-// one under the given settings. The authority is the text by which the engine
-// will know the API server, PEM in base64; empty skips what depends on it.
+// one under the given settings. The authority is the text by which the engine will
+// verify the API server, PEM in base64; empty skips what depends on it.
 func (k Karpenter) Compare(ctx context.Context, c client.Reader, s engine.Settings, authority string) (Comparison, error) {
 	w := &comparer{karpenter: k, settings: s, kube: c}
 	if !w.versions() {
@@ -81,7 +81,7 @@ func (w *comparer) versions() bool {
 	case ours.LessThan(theirs):
 		w.obstacle("take a Poolwright that embeds it", "it is %s, newer than the embedded %s: taking over would be a downgrade", theirs, ours)
 	case theirs.LessThan(version.MustParseSemantic("1.1.0")):
-		w.obstacle("upgrade it to 1.1 or newer by Karpenter's own guide first, whose webhooks and controllers convert the objects; poolwright upgrade DIR does the same for the files of the repository",
+		w.obstacle("upgrade it to 1.1 or newer by Karpenter's own guide first, whose webhooks and controllers convert the objects; poolwright convert DIR does the same for the files of the repository",
 			"it is %s, whose objects are, or may be, of versions that Karpenter %s cannot read", theirs, ours)
 		return false
 	case theirs.LessThan(version.MustParseSemantic("1.12.0")):

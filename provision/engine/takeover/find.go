@@ -1,8 +1,8 @@
-// Package takeover looks at a Karpenter that runs in a cluster already, and says
-// what would change for its nodes if the embedded one ran them from now on: whose
-// version is newer, which settings differ, and which nodes would be replaced.
+// Package takeover reads a Karpenter that runs in a cluster already, and reports what
+// would change for its nodes if the embedded one ran them from now on: whose version is
+// newer, which settings differ, and which nodes would be replaced.
 //
-// It refuses to write, and to judge who leads at this moment: the engine's gate
+// It refuses to write, and to decide who leads at this moment: the engine's gate
 // OtherKarpenter does. Start reading at Find, then Karpenter.Compare.
 package takeover
 
@@ -30,28 +30,27 @@ const (
 	caBundle = "CLUSTER_CA_BUNDLE"
 )
 
-// Lease is the name of the lease by which Karpenters elect a leader unless they
-// are told another.
+// Lease is the name of the lease by which Karpenters elect a leader unless another is
+// configured.
 const Lease = "karpenter-leader-election"
 
 // Karpenter is one that was installed in the cluster, by a chart or by hand.
 type Karpenter struct {
 	// Deployment is where its pods come from.
 	Deployment types.NamespacedName
-	// Replicas is how many pods the Deployment asks for; none means that it was
-	// stopped.
+	// Replicas is how many pods the Deployment declares; none means that it was stopped.
 	Replicas int32
 	// Before is how many pods it had before a take-over scaled it to zero, by its
 	// BeforeAnnotation; none where it was not taken over from, or runs again.
 	Before int32
-	// Version is what its image or its labels say, such as "1.14.1"; empty where
-	// they say nothing that is a version.
+	// Version is that of its image or its labels, such as "1.14.1"; empty where they hold
+	// no version.
 	Version string
 	// CABundle is its CLUSTER_CA_BUNDLE, as it is written: another way to write
 	// the same certificate is another drift hash. Empty means that it takes the
 	// API server's.
 	CABundle string
-	// Election is the lease by which it elects a leader, if Unseen says nothing.
+	// Election is the lease by which it elects a leader, if Unseen is empty.
 	Election types.NamespacedName
 	options  options
 }
@@ -115,7 +114,7 @@ func withoutTag(image string) string {
 	return image
 }
 
-// versionOf asks the image's tag first, which is what runs.
+// versionOf reads the image's tag first, which is what runs.
 func versionOf(d *appsv1.Deployment, c *corev1.Container) string {
 	image, _, _ := strings.Cut(c.Image, "@")
 	tag := strings.TrimPrefix(strings.TrimPrefix(image, withoutTag(image)), ":")

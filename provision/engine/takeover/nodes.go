@@ -107,8 +107,8 @@ func (w *comparer) fleet(ctx context.Context, authority string) (fleet, error) {
 	return f, nil
 }
 
-// replaced says why the engine would replace a node, or nothing. Karpenter
-// compares only hashes of its own version; it writes others anew.
+// replaced is why the engine would replace a node, or empty. Karpenter compares only
+// hashes of its own version; it writes others anew.
 func (f fleet) replaced(claim *karpv1.NodeClaim) string {
 	if drifted := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted); drifted != nil && drifted.IsTrue() {
 		return already
@@ -135,7 +135,7 @@ func (f fleet) replaced(claim *karpv1.NodeClaim) string {
 	return ""
 }
 
-// knows tells whether all is there that a node was made from.
+// knows reports whether all is there that a node was made from.
 func (f fleet) knows(claim *karpv1.NodeClaim) bool {
 	return f.authority != nil && f.pools[claim.Labels[karpv1.NodePoolLabelKey]] != nil && f.classes[claim.Spec.NodeClassRef.Name] != nil
 }

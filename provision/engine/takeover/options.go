@@ -21,7 +21,7 @@ type options struct {
 	unread, elsewhere []string
 }
 
-// unknown tells whether a variable may have a value that was not read.
+// unknown reports whether a variable may have a value that was not read.
 func (o options) unknown(name string) bool {
 	_, told := o.values[name]
 	return slices.Contains(o.unread, name) || len(o.elsewhere) > 0 && !told
@@ -126,7 +126,7 @@ const (
 	electionOn = "LEADER_ELECT"
 )
 
-// Unseen says why the engine's gate OtherKarpenter would not see by a lease that this
+// Unseen is why the engine's gate OtherKarpenter would not detect by a lease that this
 // one runs, so that two might; empty where it would.
 func (k Karpenter) Unseen() string {
 	o := k.options

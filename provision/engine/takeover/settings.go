@@ -19,7 +19,7 @@ type variable struct {
 	name, standard string
 	// ours is the value of the engine's setting, written like theirs.
 	ours string
-	// field is where the Cluster object says it; empty where it says nothing.
+	// field is where the Cluster object has it; empty where it has none.
 	field string
 	// same compares two values; nil compares their text.
 	same func(a, b string) bool
@@ -60,8 +60,8 @@ func (w *comparer) environment() {
 	w.unread()
 }
 
-// unread tells of what is not compared. What decides whose the nodes are, and
-// whether they stay, must be known.
+// unread reports what is not compared. What decides whose the nodes are, and whether
+// they stay, must be known.
 func (w *comparer) unread() {
 	o := w.karpenter.options
 	for _, name := range []string{"CLUSTER_NAME", "INTERRUPTION_QUEUE", caBundle} {
@@ -82,7 +82,7 @@ func (w *comparer) queue() {
 	theirs, ours := w.karpenter.options.values["INTERRUPTION_QUEUE"], w.settings.InterruptionQueue
 	const remedy = "declare spec.interruptionQueue: {name: %[1]s}, or only read it with spec.engine.interruptionQueue: %[1]s"
 	switch {
-	case w.karpenter.options.unknown("INTERRUPTION_QUEUE"): // told by unread
+	case w.karpenter.options.unknown("INTERRUPTION_QUEUE"): // reported by unread
 	case theirs == ours && theirs != "":
 		w.out.Equal = append(w.out.Equal, "INTERRUPTION_QUEUE")
 	case theirs != "" && ours == "":
@@ -124,7 +124,7 @@ func (w *comparer) gates() {
 	}
 }
 
-// bundle says what becomes of the text that every drift hash contains.
+// bundle states what becomes of the text that every drift hash contains.
 func (w *comparer) bundle() {
 	if w.karpenter.CABundle != "" {
 		w.differs("nothing: bootstrap gives it to the controller, letter by letter, for it is part of every node's drift hash", "it has a %s of its own", caBundle)
@@ -135,20 +135,20 @@ func (w *comparer) bundle() {
 func variables(s engine.Settings) []variable {
 	const noField = ""
 	return []variable{
-		{"BATCH_IDLE_DURATION", "1s", s.Batch.Idle.String(), "spec.engine.batchIdle", sameDuration},
-		{"BATCH_MAX_DURATION", "10s", s.Batch.Max.String(), "spec.engine.batchMax", sameDuration},
+		{"BATCH_IDLE_DURATION", "1s", s.Batch.Idle.String(), "spec.engine.batchIdleDuration", sameDuration},
+		{"BATCH_MAX_DURATION", "10s", s.Batch.Max.String(), "spec.engine.batchMaxDuration", sameDuration},
 		{"PREFERENCE_POLICY", "Respect", choose(s.Scheduling.IgnorePreferences, "Ignore", "Respect"), noField, nil},
 		{"MIN_VALUES_POLICY", "Strict", choose(s.Scheduling.RelaxMinValues, "BestEffort", "Strict"), "spec.engine.minValuesPolicy", nil},
 		{"IGNORE_DRA_REQUESTS", "true", strconv.FormatBool(!s.Scheduling.DynamicResources), noField, nil},
-		{"VM_MEMORY_OVERHEAD_PERCENT", "0.075", strconv.FormatFloat(s.Nodes.MemoryOverhead, 'g', -1, 64), noField, sameNumber},
+		{"VM_MEMORY_OVERHEAD_PERCENT", "0.075", strconv.FormatFloat(s.Nodes.VMMemoryOverheadPercent, 'g', -1, 64), noField, sameNumber},
 		{"RESERVED_ENIS", "0", strconv.Itoa(s.Nodes.ReservedENIs), "spec.engine.reservedENIs", sameNumber},
 		{"CLUSTER_ENDPOINT", "EKS's", cmp.Or(s.Nodes.Endpoint, "EKS's"), noField, nil},
-		{"EKS_CONTROL_PLANE", "false", strconv.FormatBool(s.AWS.VersionFromEKS), noField, nil},
-		{"ISOLATED_VPC", "false", strconv.FormatBool(s.AWS.Isolated), noField, nil},
+		{"EKS_CONTROL_PLANE", "false", strconv.FormatBool(s.AWS.EKSControlPlane), noField, nil},
+		{"ISOLATED_VPC", "false", strconv.FormatBool(s.AWS.IsolatedVPC), noField, nil},
 		{"ENABLE_ZONAL_SHIFT", "false", strconv.FormatBool(s.AWS.ZonalShift), noField, nil},
-		{"DISABLE_DRY_RUN", "false", strconv.FormatBool(s.AWS.SkipDryRun), "spec.engine.disableDryRun", nil},
-		{"AMI_REFRESH_INTERVAL", "1m", s.AWS.AMIRefresh.String(), noField, sameDuration},
-		{"SUBNET_REFRESH_INTERVAL", "1m", s.AWS.SubnetRefresh.String(), noField, sameDuration},
+		{"DISABLE_DRY_RUN", "false", strconv.FormatBool(s.AWS.DisableDryRun), "spec.engine.disableDryRun", nil},
+		{"AMI_REFRESH_INTERVAL", "1m", s.AWS.AMIRefreshInterval.String(), noField, sameDuration},
+		{"SUBNET_REFRESH_INTERVAL", "1m", s.AWS.SubnetRefreshInterval.String(), noField, sameDuration},
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Text tells what was found of a Karpenter, for a person's terminal: first what
-// it is, then what stands in the way, then what else differs.
+// Text is what was found of a Karpenter, for a person's terminal: first what it is,
+// then what prevents the takeover, then what else differs.
 func (k Karpenter) Text(c Comparison) string {
 	var out strings.Builder
 	title := "Karpenter"

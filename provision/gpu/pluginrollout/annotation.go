@@ -10,10 +10,10 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// markAnnotation tells any later process what this one does to a node.
+// markAnnotation records for any later process what this one does to a node.
 const markAnnotation = gpu.RolloutAnnotation
 
-// stoppedToken is its fourth word.
+// stoppedToken is its fourth field.
 const stoppedToken = "stopped"
 
 // mark is the value of markAnnotation. The zero value is no mark.
@@ -23,8 +23,8 @@ type mark struct {
 	// pod is the one that goes.
 	pod types.UID
 	at  time.Time
-	// stopped tells that the new plugin did not come to agree in time, and that
-	// this has been said.
+	// stopped reports that the new plugin did not come to agree in time, and that this has
+	// been reported.
 	stopped bool
 }
 

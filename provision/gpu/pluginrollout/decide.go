@@ -13,7 +13,7 @@ type step struct {
 	lower []*member
 	// done are nodes whose new plugin is available.
 	done []*member
-	// late are nodes whose new plugin is out of time, which nobody was told yet.
+	// late are nodes whose new plugin is out of time, which was not reported yet.
 	late []*member
 	// idle are nodes with an old plugin and no pod that it matters to.
 	idle []*member
@@ -23,17 +23,17 @@ type step struct {
 	able []*member
 	// next is the one of them that is taken.
 	next *member
-	// middle is the node that all wait for, or nil; stopped tells that it is out of
+	// middle is the node that all wait for, or nil; stopped is true where it is out of
 	// time.
 	middle  *member
 	stopped bool
 	// queue are all nodes to come, in their order.
 	queue []*member
-	// reasons say, by profile, why its working plugins may not be touched.
+	// reasons are, by profile, why its working plugins may not be touched.
 	reasons map[string]string
-	// waiting says, by pool, which pods wait for GPUs.
+	// waiting has, by pool, which pods wait for GPUs.
 	waiting map[string]string
-	// again is when to look again though nothing happens; zero for never.
+	// again is when to decide again though nothing happens; zero for never.
 	again time.Duration
 }
 
@@ -100,8 +100,8 @@ func (s *step) inTheMiddle(m *member, now time.Time) {
 	case !m.mark.stopped || m.mark.revision != m.revision():
 		s.late = append(s.late, m)
 	}
-	// A stop is what people must hear of; otherwise the first one by name is as good
-	// as any other.
+	// A stop is what must be reported; otherwise the first one by name is as good as any
+	// other.
 	if s.middle == nil || stopped && !s.stopped {
 		s.middle, s.stopped = m, stopped
 	}

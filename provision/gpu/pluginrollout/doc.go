@@ -4,28 +4,27 @@
 // package decides whose pod, and when.
 //
 // Why one at a time, and not the DaemonSet controller's own rolling update: while
-// a plugin restarts, its node offers no GPU at all, and Karpenter would buy
-// another node for whoever asks in those seconds; and a DaemonSet calls a plugin
+// a plugin restarts, its node offers no GPU at all, and Karpenter would buy another
+// node for whoever requests one in those seconds; and a DaemonSet calls a plugin
 // available before the kubelet has its devices. So, for each node, in this order:
 //
 //	no pod that could be put there waits for GPUs   or its pool waits, an hour at most
 //	the node gets recorded the lesser of its old and new numbers
-//	(gpu.OfferAnnotation) and marked as being worked on, in one patch
+//	(gpu.AllocatableAnnotation) and marked as being worked on, in one patch
 //	the pod is deleted
-//	the new pod is ready, the node offers what its profile says, and goes on so
+//	the new pod is ready, the node offers what its profile declares, and goes on so
 //	                                                or the rollout stops
 //
-// Pods that run keep their GPUs all the while: the kubelet remembers which devices
-// it gave to whom in a checkpoint of its own, and asks the plugin only when a pod
-// is admitted. For the same reason a pod that is put on the node in the seconds
-// before the kubelet tells the API server that its devices are gone (it does so
-// every 10 s) fails admission. Waiting pods pause the rollout because of that: those
-// that the node has shares for, and that its taints and labels let in, unless more
-// shares are what the new plugin brings them. One that is created in just those
-// seconds can still be hit, and its controller makes another. A pool that has waited
-// for an hour goes on with one node: what waits for so long waits for something
-// else, and a person who does not want to wait can delete those pods, which States
-// names.
+// Pods that run keep their GPUs all the while: the kubelet records which devices it
+// gave to whom in a checkpoint of its own, and calls the plugin only when a pod is
+// admitted. For the same reason a pod that is put on the node in the seconds before the
+// kubelet reports to the API server that its devices are gone (it does so every 10 s)
+// fails admission. Waiting pods pause the rollout because of that: those that the node
+// has shares for, and that its taints and labels let in, unless more shares are what
+// the new plugin brings them. One that is created in just those seconds can still be
+// hit, and its controller makes another. A pool that has waited for an hour goes on
+// with one node: what waits for so long waits for something else, and a person who
+// would rather not wait can delete those pods, which States names.
 //
 // There are exceptions: under MPS pods reach their GPUs through a daemon in the
 // plugin's pod, MPS takes GPUs that it comes to for itself, and under another name
@@ -35,8 +34,8 @@
 // A node that has not been opened to GPU pods (not registered, or still with
 // gpu.StartupTaint) has its plugin replaced at once. One that has been takes its
 // turn, whether Karpenter calls it initialized yet or not. No plugin goes, on
-// whatever node, before the DaemonSet controller has seen the new template: it would
-// make the old one again.
+// whatever node, before the DaemonSet controller has observed the new template: it
+// would make the old one again.
 //
 // Everything is derived from objects, so a restart at any point goes on where the
 // last process was: the mark on the node (markAnnotation) names the revision and

@@ -19,10 +19,10 @@ import (
 // stoppedReason is the reason of the Warning on a DaemonSet.
 const stoppedReason = "RolloutStopped"
 
-// soon is when to look again after a cache turned out to be behind.
+// soon is when to try again after a cache turned out to be behind.
 const soon = time.Second
 
-// take does what the step says, and tells when to look again.
+// take makes the step, and returns when to try again.
 func (r *Roller) take(ctx context.Context, s *step) (time.Duration, error) {
 	var errs []error
 	for _, m := range s.lower {
@@ -62,7 +62,7 @@ func (r *Roller) take(ctx context.Context, s *step) (time.Duration, error) {
 	return s.again, err
 }
 
-// onlyConflicts tells that all that went wrong is to have looked at an old state.
+// onlyConflicts reports that all that went wrong is to have read an old state.
 func onlyConflicts(err error) bool {
 	if err == nil {
 		return false
@@ -81,10 +81,10 @@ func onlyConflicts(err error) bool {
 // lower records the lesser of what is believed of the node and what is coming.
 func lower(node *corev1.Node, m *member) {
 	recorded, _ := m.recordedCapacity()
-	node.Annotations[gpu.OfferAnnotation] = recorded.Least(m.health.Offer).String()
+	node.Annotations[gpu.AllocatableAnnotation] = recorded.Least(m.health.Offer).String()
 }
 
-// annotate patches a node's annotations if it is still as it was seen. A node that
+// annotate patches a node's annotations if it is still as it was observed. A node that
 // is gone needs nothing.
 func (r *Roller) annotate(ctx context.Context, seen *corev1.Node, change func(*corev1.Node)) error {
 	node := seen.DeepCopy()
@@ -102,7 +102,7 @@ func (r *Roller) annotate(ctx context.Context, seen *corev1.Node, change func(*c
 	return nil
 }
 
-// stop says once that a node's new plugin is out of time. That the rollout stands
+// stop reports once that a node's new plugin is out of time. That the rollout stands
 // still follows from the node, not from this.
 func (r *Roller) stop(ctx context.Context, m *member) error {
 	said := m.mark
@@ -117,7 +117,7 @@ func (r *Roller) stop(ctx context.Context, m *member) error {
 	return nil
 }
 
-// replace deletes a node's plugin pod, after looking once more, past the cache, at
+// replace deletes a node's plugin pod, after reading once more, past the cache,
 // everything that decided so.
 func (r *Roller) replace(ctx context.Context, seen *member) error {
 	m, err := r.recheck(ctx, seen)

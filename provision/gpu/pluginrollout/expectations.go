@@ -14,10 +14,10 @@ type written struct {
 	version string
 }
 
-// caughtUp tells whether the nodes, as the cache has them, show all that this
-// process wrote. Until they do, a node whose plugin has just been deleted can look
-// as if nobody had touched it, and another would be taken beside it. After a
-// restart there is nothing to remember: a new cache begins with the newest state.
+// caughtUp reports whether the nodes, as the cache has them, show all that this
+// process wrote. Until they do, a node whose plugin has just been deleted can seem
+// untouched, and another would be taken beside it. After a restart there is nothing to
+// compare with: a new cache begins with the newest state.
 func (r *Roller) caughtUp(nodes []corev1.Node) bool {
 	if len(r.wrote) == 0 {
 		return true
@@ -36,5 +36,5 @@ func (r *Roller) caughtUp(nodes []corev1.Node) bool {
 	return len(waits) == 0
 }
 
-// errBehind tells that a cache does not show the newest state yet.
+// errBehind reports that a cache does not show the newest state yet.
 var errBehind = errors.New("the cache is behind")

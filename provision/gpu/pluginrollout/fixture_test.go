@@ -147,16 +147,16 @@ func (w *fixture) simulate() {
 
 func (w *fixture) notify(name string, m *machine) {
 	profile, _ := shares().For(name[:1])
-	offer := profile.Offer(4)
+	offer := profile.Allocatable(4)
 	if !m.serving {
-		offer = profile.Offer(0)
+		offer = profile.Allocatable(0)
 	}
 	m.reported = w.clock.Now()
 	if offer.Differs(w.node(name).Status.Allocatable) == "" {
 		return
 	}
 	change(w.stage, node(name), func(n *corev1.Node) { n.Status.Allocatable = offer.Into(n.Status.Allocatable) })
-	if got := w.recordedCapacity(name); got != profile.Offer(4).String() {
+	if got := w.recordedCapacity(name); got != profile.Allocatable(4).String() {
 		w.Errorf("%s is vouched for with %s", name, got)
 	}
 }

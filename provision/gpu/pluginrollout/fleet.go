@@ -49,7 +49,7 @@ type member struct {
 	others int
 	mark   mark
 	health readiness.Health
-	// agreed is for how long the node has agreed, as far as this process saw.
+	// agreed is for how long the node has agreed, as far as this process observed.
 	agreed time.Duration
 }
 
@@ -97,7 +97,7 @@ func (m *member) revision() string {
 	return m.set.Spec.Template.Annotations[gpu.RevisionAnnotation]
 }
 
-// old tells whether the plugin is to be replaced. A pod that came for the very
+// old reports whether the plugin is to be replaced. A pod that came for the very
 // revision that is declared, and still carries another, is not: something between
 // us and the node changes it, and would change the next one too. One that was made
 // from a template of before is; the next is made from this one.
@@ -112,8 +112,9 @@ func (m *member) old() bool {
 // DaemonSet's templates each was made from. The API server counts them.
 const templateLabel = "pod-template-generation"
 
-// belated tells whether the plugin was made from an earlier template, as happens
-// where its predecessor went before the DaemonSet controller had seen the new one.
+// belated reports whether the plugin was made from an earlier template, as happens
+// where the pod before it went before the DaemonSet controller had observed the new
+// one.
 func (m *member) belated() bool {
 	made, err := strconv.ParseInt(m.plugin.Labels[templateLabel], 10, 64)
 	if err != nil {
@@ -123,13 +124,13 @@ func (m *member) belated() bool {
 	return err == nil && made < declared
 }
 
-// observed tells whether a plugin that is deleted comes back as declared.
+// observed reports whether a plugin that is deleted comes back as declared.
 func (m *member) observed() bool {
 	return m.set.Status.ObservedGeneration >= m.set.Generation
 }
 
-// agrees tells whether the declared plugin runs alone and the node offers what its
-// profile says.
+// agrees reports whether the declared plugin runs alone and the node offers what its
+// profile declares.
 func (m *member) agrees() bool {
 	return m.plugin != nil && m.others == 0 && m.health.Agrees
 }
@@ -144,7 +145,7 @@ func (m *member) available() bool {
 	return m.agrees() && (m.agreed >= minReady || m.idle())
 }
 
-// works tells whether pods can use the node's GPUs by whatever plugin is there.
+// works reports whether pods can use the node's GPUs by whatever plugin is there.
 func (m *member) works() bool {
 	if m.plugin == nil || !podReady(m.plugin) || m.mark != (mark{}) {
 		return false
@@ -153,21 +154,21 @@ func (m *member) works() bool {
 	return m.offers() && recorded.Differs(m.node.Status.Allocatable) == ""
 }
 
-// idle tells that the node has not been opened to GPU pods. It is not whether
+// idle reports that the node has not been opened to GPU pods. It is not whether
 // Karpenter calls it initialized: that comes after the taint has gone, and pods come
 // in between.
 func (m *member) idle() bool {
 	return m.node.Labels[registeredLabel] != "true" || hasTaint(m.node, gpu.StartupTaint)
 }
 
-// reachable tells whether a plugin that is deleted there would come back soon, and
+// reachable reports whether a plugin that is deleted there would come back soon, and
 // be of use.
 func (m *member) reachable() bool {
 	return m.node.DeletionTimestamp.IsZero() && !m.node.Spec.Unschedulable && !hasTaint(m.node, disruptedTaint) &&
 		nodeReady(m.node).Status == corev1.ConditionTrue
 }
 
-// timeout is how long a new plugin may take. A profile that says nothing gets the
+// timeout is how long a new plugin may take. A profile that declares none gets the
 // DevicePlugin's default: to stop at once would be the worst reading of a zero.
 func (m *member) timeout() time.Duration {
 	return cmp.Or(m.profile.ReadyTimeout, defaultTimeout)
@@ -193,8 +194,8 @@ func (m *member) created() time.Time {
 }
 
 // has is what the node offers just now.
-func (m *member) has() gpu.Offer {
-	out := gpu.Offer{}
+func (m *member) has() gpu.Resources {
+	out := gpu.Resources{}
 	for _, name := range []corev1.ResourceName{gpu.Resource, gpu.SharedResource} {
 		quantity := m.node.Status.Allocatable[name]
 		out[name] = quantity.Value()
@@ -202,23 +203,23 @@ func (m *member) has() gpu.Offer {
 	return out
 }
 
-// offers tells whether that is anything.
+// offers reports whether that is anything.
 func (m *member) offers() bool {
 	has := m.has()
 	return has[gpu.Resource]+has[gpu.SharedResource] > 0
 }
 
-// recordedCapacity is what the node is believed to offer: what was recorded, or else
-// what it says itself.
-func (m *member) recordedCapacity() (offer gpu.Offer, annotated bool) {
-	offer, err := gpu.ParseOffer(m.node.Annotations[gpu.OfferAnnotation])
+// recordedCapacity is what the node is taken to offer: what was recorded, or else what
+// its status has.
+func (m *member) recordedCapacity() (offer gpu.Resources, annotated bool) {
+	offer, err := gpu.ParseResources(m.node.Annotations[gpu.AllocatableAnnotation])
 	if err != nil {
 		return m.has(), false
 	}
 	return offer, true
 }
 
-// capacityTooHigh tells that more is recorded than is coming: the plugin that
+// capacityTooHigh reports that more is recorded than is coming: the plugin that
 // offered it is gone, or is being taken by the DaemonSet controller.
 func (m *member) capacityTooHigh() bool {
 	recorded, annotated := m.recordedCapacity()

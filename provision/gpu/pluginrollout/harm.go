@@ -13,7 +13,7 @@ import (
 // mpsProgram is NVIDIA's control daemon.
 const mpsProgram = "mps-control-daemon"
 
-// serves tells whether the node's plugin pod runs the MPS daemon, through which pods
+// serves reports whether the node's plugin pod runs the MPS daemon, through which pods
 // reach the GPUs: it ends with the pod, and so does what they compute.
 func (m *member) serves() bool {
 	if m.plugin == nil {
@@ -26,8 +26,8 @@ func (m *member) serves() bool {
 	})
 }
 
-// harm says what the replacement of the node's plugin does to pods that use its
-// GPUs; empty where it does nothing to them.
+// harm is what the replacement of the node's plugin does to pods that use its GPUs;
+// empty where it does nothing to them.
 func (m *member) harm() string {
 	was := gpu.SharedResource
 	if m.profile.Renamed {

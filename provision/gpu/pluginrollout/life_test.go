@@ -224,8 +224,8 @@ func TestWhatIsVouchedForWhileAPluginIsReplaced(t *testing.T) {
 		{name: "fewer shares count at once", profile: func(p *gpu.Profile) { p.Replicas = 5 }, want: "nvidia.com/gpu=20,nvidia.com/gpu.shared=0"},
 		{name: "more shares do not count yet", profile: func(p *gpu.Profile) { p.Replicas = 20 }, want: "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"},
 		{name: "of renamed shares neither name counts", profile: func(p *gpu.Profile) { p.Renamed = true }, want: "nvidia.com/gpu=0,nvidia.com/gpu.shared=0"},
-		{name: "where nothing is vouched for, what the node says counts", node: func(n *corev1.Node) { unvouched(n); offering(30, gpu.Resource)(n) }, want: "nvidia.com/gpu=30,nvidia.com/gpu.shared=0"},
-		{name: "what cannot be read counts as nothing", node: func(n *corev1.Node) { n.Annotations[gpu.OfferAnnotation] = "plenty" }, want: "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"},
+		{name: "where nothing is vouched for, what the node says counts", node: func(n *corev1.Node) { withoutAllocatable(n); offering(30, gpu.Resource)(n) }, want: "nvidia.com/gpu=30,nvidia.com/gpu.shared=0"},
+		{name: "what cannot be read counts as nothing", node: func(n *corev1.Node) { n.Annotations[gpu.AllocatableAnnotation] = "plenty" }, want: "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.node == nil {

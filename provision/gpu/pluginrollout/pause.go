@@ -11,7 +11,7 @@ const (
 	// limits do not allow, a volume, a zone. The new plugin, which may mend a fault
 	// in the old one, must not wait for it for ever.
 	pendingPodsTimeout = time.Hour
-	// recheckInterval is when waiting pods, which nothing tells us of, are read again;
+	// recheckInterval is when waiting pods, which no watch reports, are read again;
 	// idleInterval is when they are after fresh, because to read them is to list all
 	// pending pods of the cluster past every cache.
 	recheckInterval = 10 * time.Second
@@ -23,14 +23,14 @@ const (
 // observation, on this machine's clock; after a restart the wait begins anew.
 type pause struct {
 	since time.Time
-	// why is what the state says meanwhile.
+	// why is the state's text meanwhile.
 	why string
 	// again is until when the pods are not read again; zero for as soon as anything
 	// happens.
 	again time.Time
 }
 
-// rests tells that the pool's pods need not be read again yet, and notes what it
+// rests reports that the pool's pods need not be read again yet, and notes what it
 // waits for.
 func (r *Roller) rests(s *step, m *member, now time.Time) bool {
 	p, known := r.pauses[m.pool]

@@ -110,13 +110,13 @@ func (r *Roller) count(ctx context.Context, into map[*member]*tally) error {
 	}
 }
 
-// hits tells whether a pending pod could be put on the node, or already is and not
+// hits reports whether a pending pod could be put on the node, or already is and not
 // yet admitted, just when its GPUs are gone.
 //
-// A pod that asks for more than the node offers, or for what it does not offer,
-// cannot; were it waited for, nobody could ever rename the shares, or make more of
-// them, because of the very pods that need it.
-func hits(m *member, pod *corev1.Pod, asks gpu.Offer) bool {
+// A pod that requests more than the node offers, or for what it does not offer, cannot;
+// were it waited for, nobody could ever rename the shares, or make more of them,
+// because of the very pods that need it.
+func hits(m *member, pod *corev1.Pod, asks gpu.Resources) bool {
 	if !pod.DeletionTimestamp.IsZero() || len(pod.Spec.SchedulingGates) > 0 {
 		return false
 	}
@@ -149,7 +149,7 @@ func unschedulable(pod *corev1.Pod) bool {
 	return false
 }
 
-// fits tells whether the node's taints and labels let the pod in. What cannot be
+// fits reports whether the node's taints and labels let the pod in. What cannot be
 // read counts as fitting.
 func fits(node *corev1.Node, pod *corev1.Pod) bool {
 	if matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err == nil && !matches {

@@ -55,7 +55,7 @@ func (r *Roller) readNodes(ctx context.Context) (fleet, error) {
 	return out, nil
 }
 
-// observe keeps since when each node agrees, and forgets pods that are gone.
+// observe keeps since when each node agrees, and drops pods that are gone.
 func (r *Roller) observe(f fleet) {
 	now, seen := r.Clock.Now(), map[types.UID]time.Time{}
 	for _, m := range f {

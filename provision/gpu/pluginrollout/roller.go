@@ -99,8 +99,8 @@ func (r *Roller) start(_ context.Context, queue workqueue.TypedRateLimitingInter
 	return nil
 }
 
-// Refresh has all nodes looked at again, because the DevicePlugin has changed. It
-// does not wait.
+// Refresh has all nodes reconciled again, because the DevicePlugin has changed. It does
+// not wait.
 func (r *Roller) Refresh() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,16 +109,16 @@ func (r *Roller) Refresh() {
 	}
 }
 
-// States says, for each pool with plugins to replace, how far that is and what it
-// waits for: "2 of 5 plugins replaced; waits: pod ml/train waits for GPUs; goes on
-// with one node at 15:04 UTC". Pools with nothing to replace are not in it. The map is the caller's.
+// States describes, for each pool with plugins to replace, how far that is and what it waits for:
+// "2 of 5 plugins replaced; waits: pod ml/train waits for GPUs; goes on with one node at 15:04
+// UTC". Pools with nothing to replace are not in it. The map is the caller's.
 func (r *Roller) States() map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.states)
 }
 
-// publish makes the states known if they are news.
+// publish passes the states on if they have changed.
 func (r *Roller) publish(states map[string]string) {
 	r.mu.Lock()
 	news := !maps.Equal(r.states, states)

@@ -177,7 +177,7 @@ func (s *stage) node(name string) *corev1.Node {
 // recordedCapacity is what is vouched for of a node.
 func (s *stage) recordedCapacity(name string) string {
 	s.Helper()
-	return s.node(name).Annotations[gpu.OfferAnnotation]
+	return s.node(name).Annotations[gpu.AllocatableAnnotation]
 }
 
 // change reads, changes and writes an object, its status too.
@@ -243,7 +243,7 @@ func set(profile, revision string) *appsv1.DaemonSet {
 func node(name string, with ...func(*corev1.Node)) *corev1.Node {
 	pool := name[:1]
 	profile, _ := shares().For(pool)
-	offer := profile.Offer(4)
+	offer := profile.Allocatable(4)
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, UID: types.UID("node-" + name),
@@ -251,7 +251,7 @@ func node(name string, with ...func(*corev1.Node)) *corev1.Node {
 				poolLabel: pool, registeredLabel: "true", "karpenter.sh/initialized": "true", "kubernetes.io/hostname": name,
 				"karpenter.k8s.aws/instance-gpu-count": "4", "karpenter.k8s.aws/instance-gpu-manufacturer": "nvidia",
 			},
-			Annotations: map[string]string{gpu.OfferAnnotation: offer.String()},
+			Annotations: map[string]string{gpu.AllocatableAnnotation: offer.String()},
 		},
 		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "nvidia.com/gpu", Effect: corev1.TaintEffectNoSchedule}}},
 		Status: corev1.NodeStatus{
@@ -304,7 +304,7 @@ func asking(name string, n int64, of corev1.ResourceName, with ...func(*corev1.P
 
 func starting(n *corev1.Node) {
 	delete(n.Labels, "karpenter.sh/initialized")
-	delete(n.Annotations, gpu.OfferAnnotation)
+	delete(n.Annotations, gpu.AllocatableAnnotation)
 	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: gpu.StartupTaint, Effect: corev1.TaintEffectNoSchedule})
 }
 
@@ -335,7 +335,7 @@ func marking(from, to string, ago time.Duration) func(*corev1.Node) {
 	}
 }
 
-func unvouched(n *corev1.Node) { delete(n.Annotations, gpu.OfferAnnotation) }
+func withoutAllocatable(n *corev1.Node) { delete(n.Annotations, gpu.AllocatableAnnotation) }
 
 // What is done to pods.
 

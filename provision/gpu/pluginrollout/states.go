@@ -2,7 +2,7 @@ package pluginrollout
 
 import "fmt"
 
-// states tells each pool with plugins to replace how far that is.
+// states has, for each pool with plugins to replace, how far that is.
 func (s *step) states(f fleet) map[string]string {
 	members, out := map[string][]*member{}, map[string]string{}
 	for _, m := range f {
@@ -26,7 +26,7 @@ func (s *step) states(f fleet) map[string]string {
 	return out
 }
 
-// replaced tells that nothing is left to do about a node, or known to be. One
+// replaced reports that nothing is left to do about a node, or known to be. One
 // whose first plugin has yet to come is no matter of a rollout.
 func (s *step) replaced(m *member) bool {
 	switch {
@@ -38,7 +38,7 @@ func (s *step) replaced(m *member) bool {
 	return m.others == 0 || m.idle()
 }
 
-// why says what a pool's rollout does, or what it waits for.
+// why is what a pool's rollout does, or what it waits for.
 func (s *step) why(pool string, all []*member) string {
 	if m := s.middle; m != nil && s.stopped {
 		return fmt.Sprintf("stopped: %s does not offer its GPUs with the new plugin: %s", name(m, pool), m.reason())
@@ -97,8 +97,7 @@ func (s *step) whyIdle(m *member) string {
 	return "replaces those of nodes that are starting"
 }
 
-// name is a node's name, with its pool where that is another than the one that is
-// spoken of.
+// name is a node's name, with its pool where that is another than the one in question.
 func name(m *member, pool string) string {
 	if m.pool == pool {
 		return "node " + m.node.Name

@@ -14,8 +14,8 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// enqueue asks for the one request there is: what to do next is a question about the
-// whole cluster.
+// enqueue adds the one request there is: what to do next is decided for the whole
+// cluster.
 func enqueue[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] {
 	return handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, T) []reconcile.Request {
 		return []reconcile.Request{{}}

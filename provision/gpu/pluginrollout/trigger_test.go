@@ -21,7 +21,7 @@ func TestOnlyWhatMattersOfANodeWakes(t *testing.T) {
 		"a heartbeat":         {func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(noon) }, false},
 		"images":              {func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{SizeBytes: 1}} }, false},
 		"its GPUs":            {offering(0, gpu.Resource), true},
-		"what is vouched for": {unvouched, true},
+		"what is vouched for": {withoutAllocatable, true},
 		"readiness":           {notReady, true},
 		"a cordon":            {cordoned, true},
 		"a taint":             {disrupted, true},

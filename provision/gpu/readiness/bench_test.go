@@ -282,7 +282,7 @@ func (b *bench) pools() []gpu.PoolState {
 	return pools
 }
 
-func (b *bench) offer() string { return b.node().Annotations[gpu.OfferAnnotation] }
+func (b *bench) offer() string { return b.node().Annotations[gpu.AllocatableAnnotation] }
 
 func (b *bench) taints() string {
 	var out []string
@@ -359,7 +359,7 @@ func running() (*corev1.Node, *karpv1.NodeClaim, *corev1.Pod, *appsv1.DaemonSet)
 	node, claim, pod, set := starting()
 	node.Labels[karpv1.NodeInitializedLabelKey] = "true"
 	node.Spec.Taints = slices.Delete(node.Spec.Taints, 1, 2)
-	node.Annotations = map[string]string{gpu.OfferAnnotation: offered40}
+	node.Annotations = map[string]string{gpu.AllocatableAnnotation: offered40}
 	offering(40)(node)
 	return node, claim, pod, set
 }

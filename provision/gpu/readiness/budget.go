@@ -8,12 +8,12 @@ import (
 )
 
 // share is the part of a pool's nodes, one in so many, that may be replaced within
-// a readyTimeout: a registry or a network in trouble fails all nodes that start,
+// a readyTimeout: a registry or a network that fails takes down all nodes that start,
 // and most would have healed. It is the part at which Karpenter's own repair stops.
 const share = 5
 
 // replacementBudget bounds how many nodes of a pool are replaced at a time. A process that
-// starts anew has forgotten them, and watches every node for a while first.
+// starts anew has no record of them, and watches every node for a while first.
 type replacementBudget struct {
 	mu    sync.Mutex
 	taken map[string]map[types.UID]time.Time

@@ -96,7 +96,7 @@ func TestADoubtEndsWhenTheOldPluginOffersEnoughAgain(t *testing.T) {
 }
 
 func TestARunningNodeOutsideOfTheOrdinary(t *testing.T) {
-	drop := func(n *corev1.Node) { delete(n.Annotations, gpu.OfferAnnotation) }
+	drop := func(n *corev1.Node) { delete(n.Annotations, gpu.AllocatableAnnotation) }
 	for name, c := range map[string]struct {
 		edit    func(*corev1.Node)
 		pod     *corev1.Pod
@@ -109,9 +109,9 @@ func TestARunningNodeOutsideOfTheOrdinary(t *testing.T) {
 		"one from before our time that offers something else is told of, not tainted": {
 			edit: func(n *corev1.Node) { drop(n); offering(4)(n) }, wait: grace, trouble: "Mismatch", events: 1},
 		"one whose annotation nobody can read is corrected when it is in order": {
-			edit: func(n *corev1.Node) { n.Annotations[gpu.OfferAnnotation] = "lots" }, offer: offered40},
+			edit: func(n *corev1.Node) { n.Annotations[gpu.AllocatableAnnotation] = "lots" }, offer: offered40},
 		"one whose annotation nobody can read loses it when it is not": {
-			edit: func(n *corev1.Node) { n.Annotations[gpu.OfferAnnotation] = "lots"; offering(10)(n) }, wait: grace, trouble: "MissingGPUs", events: 1},
+			edit: func(n *corev1.Node) { n.Annotations[gpu.AllocatableAnnotation] = "lots"; offering(10)(n) }, wait: grace, trouble: "MissingGPUs", events: 1},
 		"one with an old plugin that offers what we vouch for waits for the rollout": {
 			pod: plugin("plugin-1", "r0", true), offer: offered40},
 		"one with an old plugin that offers less is in trouble": {
@@ -163,9 +163,9 @@ func TestPoolsAreToldSortedWithWhatTheyOffer(t *testing.T) {
 	b.sharing.Profiles = append(b.sharing.Profiles, gpu.Profile{Name: "whole", Pools: []string{"alone", "zzz"}, Strategy: gpu.Whole, Replicas: 1})
 	b.book.failed, b.book.last = []string{"zzz", "unserved"}, "NoDriver: none"
 	want := []gpu.PoolState{
-		{Pool: "alone", Profile: "whole", Nodes: 1, Offered: gpu.Offer{gpu.Resource: 2}},
-		{Pool: "shared", Profile: "sliced", Nodes: 2, Updated: 1, Offered: gpu.Offer{gpu.Resource: 40}},
-		{Pool: "zzz", Profile: "whole", Offered: gpu.Offer{gpu.Resource: 0}, Failures: 1, LastFailure: "NoDriver: none"},
+		{Pool: "alone", Profile: "whole", Nodes: 1, Offered: gpu.Resources{gpu.Resource: 2}},
+		{Pool: "shared", Profile: "sliced", Nodes: 2, Updated: 1, Offered: gpu.Resources{gpu.Resource: 40}},
+		{Pool: "zzz", Profile: "whole", Offered: gpu.Resources{gpu.Resource: 0}, Failures: 1, LastFailure: "NoDriver: none"},
 	}
 	if diff := cmp.Diff(want, b.pools()); diff != "" {
 		t.Error(diff)
@@ -242,7 +242,7 @@ func TestCountsOfAPoolThatIsGoneAreDropped(t *testing.T) {
 	b := newBench(t, node, claim, pod, set, pool)
 	b.step()
 	b.drop(node)
-	if b.step(); b.metric("poolwright_gpu_node_offer_seconds") == "" {
+	if b.step(); b.metric("poolwright_gpu_node_allocatable_seconds") == "" {
 		t.Error("a pool that is only empty lost its counts")
 	}
 	b.drop(pool)
@@ -250,7 +250,7 @@ func TestCountsOfAPoolThatIsGoneAreDropped(t *testing.T) {
 	b.put(node)
 	b.step()
 	b.drop(node)
-	if b.step(); b.metric("poolwright_gpu_node_offer_seconds") != "" {
+	if b.step(); b.metric("poolwright_gpu_node_allocatable_seconds") != "" {
 		t.Error("a pool that is gone still has counts")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// Reasons why a node does not offer what its profile says.
+// Reasons why a node does not offer what its profile declares.
 const (
 	// NoPluginPod: no pod of the plugin is on the node.
 	NoPluginPod = "NoPluginPod"
@@ -28,16 +28,16 @@ const (
 	NoDriver = "NoDriver"
 	// MissingGPUs: some GPUs are found, and fewer than the instance type has.
 	MissingGPUs = "MissingGPUs"
-	// Mismatch: nothing is offered yet, or something else than the profile says.
+	// Mismatch: nothing is offered yet, or something else than the profile declares.
 	Mismatch = "Mismatch"
 	// NotApplied: the plugin's DaemonSet was not made from the DevicePlugin that
-	// counts, or is not there. Check does not look at that.
+	// counts, or is not there. Check never returns it.
 	NotApplied = "NotApplied"
-	// AnotherPlugin: a device plugin that is not ours serves the node, too. Check
-	// does not look at that.
+	// AnotherPlugin: a device plugin that is not ours serves the node, too. Check never
+	// returns it.
 	AnotherPlugin = "AnotherPlugin"
-	// NodeNotReady: the node's kubelet does not report it ready. Check does not
-	// look at that; a node that is replaced may have it for a reason.
+	// NodeNotReady: the node's kubelet does not report it ready. Check never returns it; a
+	// node that is replaced may have it for a reason.
 	NodeNotReady = "NodeNotReady"
 )
 
@@ -63,10 +63,10 @@ type View struct {
 	Revision string
 }
 
-// Health is what a View says.
+// Health is the result of checking a View.
 type Health struct {
 	// Offer is what the node must offer.
-	Offer gpu.Offer
+	Offer gpu.Resources
 	// Current is true when the plugin on the node is the declared one.
 	Current bool
 	// Agrees is true when the plugin is current and ready, and the node's
@@ -90,7 +90,7 @@ func GPUs(node *corev1.Node) int {
 	return max(n, 0)
 }
 
-// Builtin tells whether the node's image runs a device plugin of its own, beside
+// Builtin reports whether the node's image runs a device plugin of its own, beside
 // which no pod of ours comes: Bottlerocket.
 func Builtin(node *corev1.Node) bool {
 	return strings.HasPrefix(node.Status.NodeInfo.OSImage, "Bottlerocket")
@@ -98,7 +98,7 @@ func Builtin(node *corev1.Node) bool {
 
 // Check compares a node with GPUs with its profile.
 func Check(v View) Health {
-	out := Health{Offer: v.Profile.Offer(GPUs(v.Node))}
+	out := Health{Offer: v.Profile.Allocatable(GPUs(v.Node))}
 	differs := out.Offer.Differs(v.Node.Status.Allocatable)
 	if Builtin(v.Node) {
 		out.Current = true
@@ -133,8 +133,8 @@ func Check(v View) Health {
 	return out
 }
 
-// none tells whether the node offers nothing at all: the kubelet has not heard of
-// the plugin, which says nothing about what the plugin finds.
+// none reports whether the node offers nothing at all: no plugin has registered with
+// the kubelet, which proves nothing about what the plugin finds.
 func (v View) none() bool {
 	for _, name := range []corev1.ResourceName{gpu.Resource, gpu.SharedResource} {
 		if quantity := v.Node.Status.Allocatable[name]; quantity.Value() != 0 {
@@ -144,8 +144,8 @@ func (v View) none() bool {
 	return true
 }
 
-// short tells a node that misses GPUs from one that offers something else.
-func (v View) short(offer gpu.Offer) string {
+// short distinguishes a node that misses GPUs from one that offers something else.
+func (v View) short(offer gpu.Resources) string {
 	resource := v.Profile.Resource()
 	quantity := v.Node.Status.Allocatable[resource]
 	share := int64(max(v.Profile.Replicas, 1))
@@ -164,12 +164,12 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
-// maxMessage is the longest part of a container's last words that is repeated.
+// maxMessage is the longest part of a container's last log lines that is repeated.
 const maxMessage = 300
 
-// failing diagnoses a pod that is not ready from its containers' last words,
-// which the kubelet keeps because the pods ask for it
-// (terminationMessagePolicy: FallbackToLogsOnError).
+// failing diagnoses a pod that is not ready from its containers' last log lines, which
+// the kubelet keeps because the pods request it (terminationMessagePolicy:
+// FallbackToLogsOnError).
 func failing(pod *corev1.Pod) (reason, message string) {
 	all := append(append([]corev1.ContainerStatus(nil), pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...)
 	if c := scheduled(pod); c != nil && c.Status == corev1.ConditionFalse {
@@ -184,7 +184,7 @@ func failing(pod *corev1.Pod) (reason, message string) {
 		case waiting != nil && unpulled(waiting.Reason):
 			return ImagePull, fmt.Sprintf("the image of the plugin's container %s cannot be pulled: %s%s", c.Name, waiting.Reason, messageSuffix(waiting.Message))
 		case waiting != nil && waiting.Reason != "" && waiting.Reason != "ContainerCreating" && waiting.Reason != "PodInitializing":
-			// What the kubelet says of a container is not what the plugin says.
+			// What the kubelet reports of a container is not what the plugin wrote.
 			return classify(words), fmt.Sprintf("the plugin's container %s waits: %s%s", c.Name, waiting.Reason, messageSuffix(cmp.Or(words, waiting.Message)))
 		case words != "":
 			return classify(words), fmt.Sprintf("the plugin's container %s ended%s", c.Name, messageSuffix(words))
@@ -205,7 +205,7 @@ func crashed(pod *corev1.Pod) (reason, message string) {
 	return "", ""
 }
 
-// unpulled tells whether a container waits for its image in vain.
+// unpulled reports whether a container waits for its image in vain.
 func unpulled(reason string) bool {
 	return slices.Contains([]string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}, reason)
 }
@@ -240,7 +240,7 @@ func oneLine(text string) string {
 	return strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
 }
 
-// cut keeps the end of a long text, where programs say what ended them.
+// cut keeps the end of a long text, where programs write what ended them.
 func cut(text string) string {
 	text = oneLine(text)
 	if len(text) > maxMessage {
@@ -249,9 +249,8 @@ func cut(text string) string {
 	return text
 }
 
-// classify reads the plugin's last words. They hold more than the error: the
-// plugin prints its whole configuration at each start, so the word alone says
-// nothing.
+// classify reads the plugin's last log lines. They hold more than the error: the plugin
+// prints its whole configuration at each start, so a name alone proves nothing.
 func classify(words string) string {
 	words = strings.ToLower(words)
 	for _, known := range []struct{ reason, part string }{

@@ -70,9 +70,9 @@ type Config struct {
 		// must not wait. Live reads past all caches, right before a node is replaced.
 		Read, Peek, Live func(context.Context) (gpu.Sharing, error)
 	}
-	// Replaces tells whether nodes are to be replaced: whether they are the
-	// engine's that runs in this process. While it returns false, nodes are
-	// released, diagnosed and reported only. It is called often and must not block.
+	// Replaces returns whether nodes are to be replaced: whether they are the engine's
+	// that runs in this process. While it returns false, nodes are released, diagnosed and
+	// reported only. It is called often and must not block.
 	Replaces func() bool
 	// Backoff keeps account of failures.
 	Backoff Backoff
@@ -80,7 +80,7 @@ type Config struct {
 	Recorder record.EventRecorder
 	// Registry takes the metrics.
 	Registry prometheus.Registerer
-	// Clock tells the time.
+	// Clock returns the time.
 	Clock clock.Clock
 	// OnChange is called when something changed that Pools shows. It must not block.
 	OnChange func()
@@ -137,11 +137,11 @@ func (k *Controller) SetupWithManager(mgr manager.Manager) error {
 	return nil
 }
 
-// Refresh looks at every node again: the DevicePlugin changed. It never blocks.
+// Refresh has every node reconciled again: the DevicePlugin changed. It never blocks.
 func (k *Controller) Refresh() {
 	select {
 	case k.refresh <- event.TypedGenericEvent[struct{}]{}:
-	default: // One that waits will see this change, too.
+	default: // One that waits will read this change, too.
 	}
 }
 
@@ -164,7 +164,7 @@ func (k *Controller) nodesOfSet(ctx context.Context, set *appsv1.DaemonSet) []re
 	}
 	sharing, err := k.cfg.Sharing.Peek(ctx)
 	if err != nil {
-		return k.allNodes(ctx, struct{}{}) // Each of them meets the error, and is tried again.
+		return k.allNodes(ctx, struct{}{}) // Each of them gets the error, and is tried again.
 	}
 	return k.requests(ctx, func(pool string) bool {
 		profile, ok := sharing.For(pool)

@@ -1,8 +1,8 @@
-// Package readiness sees to it that pods and a node's GPUs come to the same
-// numbers. A node with GPUs starts with a taint (package startuptaint puts it there, see
-// gpu.StartupTaint); only this package takes it off, when the device plugin runs
-// as declared and the node offers what its profile says. A node that never does is
-// diagnosed, reported and replaced; a pool where that repeats is backed off.
+// Package readiness keeps pods off a node until its GPUs come to the numbers that pods
+// are scheduled by. A node with GPUs starts with a taint (package startuptaint puts it
+// there, as [gpu.StartupTaint]); only this package takes it off, when the device plugin
+// runs as declared and the node offers what its profile declares. A node that never
+// does is diagnosed, reported and replaced; a pool where that repeats is backed off.
 //
 // It refuses to replace a node that pods may have come to, one whose DaemonSet was
 // not made from the DevicePlugin that counts, one that another device plugin
@@ -10,8 +10,8 @@
 // more than a few of a pool at a time, and none where another Karpenter rules. It
 // records a released node's capacity, which counts while a plugin restarts. It never puts a
 // taint on a node, and it concludes nothing from what it could not read. What it
-// does is decided by objects; what it remembers only makes it wait longer, or
-// leave a node alone.
+// does is decided by objects; what it keeps in memory only makes it wait longer, or leave a
+// node alone.
 //
 // Start reading at Check, which compares one node with its profile; Controller's
 // Reconcile acts on the result.

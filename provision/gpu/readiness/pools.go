@@ -16,8 +16,8 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// Pools tells how the GPUs of each pool stand, sorted by pool: those with nodes,
-// and those with failures or a backoff. Rollout is left empty.
+// Pools returns the state of each pool's GPUs, sorted by pool: those with nodes, and
+// those with failures or a backoff. Rollout is left empty.
 func (k *Controller) Pools(ctx context.Context) ([]gpu.PoolState, error) {
 	scene, err := readPlugin(ctx, k.cfg.Cache, k.cfg.Sharing.Read)
 	if err != nil {
@@ -30,7 +30,7 @@ func (k *Controller) Pools(ctx context.Context) ([]gpu.PoolState, error) {
 	pools := map[string]*gpu.PoolState{}
 	pool := func(name string, profile gpu.Profile) *gpu.PoolState {
 		if pools[name] == nil {
-			pools[name] = &gpu.PoolState{Pool: name, Profile: profile.Name, Offered: gpu.Offer{profile.Resource(): 0}}
+			pools[name] = &gpu.PoolState{Pool: name, Profile: profile.Name, Offered: gpu.Resources{profile.Resource(): 0}}
 		}
 		return pools[name]
 	}
@@ -130,7 +130,7 @@ func (k *Controller) late(s nodeView, claim *karpv1.NodeClaim, past nodeTimes, o
 
 // publish reports when the node's part in Pools changed.
 func (k *Controller) publish(ctx context.Context, s nodeView) error {
-	part := gpu.PoolState{Pool: s.pool, Profile: s.profile.Name, Offered: gpu.Offer{}}
+	part := gpu.PoolState{Pool: s.pool, Profile: s.profile.Name, Offered: gpu.Resources{}}
 	if err := k.add(ctx, &part, s); err != nil {
 		return err
 	}

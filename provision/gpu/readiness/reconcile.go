@@ -14,7 +14,7 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// Reconcile looks at one node and does the one thing that is due.
+// Reconcile reads one node and does the one thing that is due.
 func (k *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	node := &corev1.Node{}
 	if err := k.cfg.Cache.Get(ctx, req.NamespacedName, node); err != nil {
@@ -75,8 +75,8 @@ func (k *Controller) reconcileNode(ctx context.Context, s nodeView) (time.Durati
 	return wait, err
 }
 
-// requeue makes a controller's answer of a wait and an error. Somebody else's
-// write in between is no error: the node is looked at again.
+// requeue makes a controller's result of a wait and an error. Somebody else's write in
+// between is no error: the node is reconciled again.
 func requeue(wait time.Duration, err error) (reconcile.Result, error) {
 	switch {
 	case apierrors.IsConflict(err):
@@ -91,7 +91,7 @@ func requeue(wait time.Duration, err error) (reconcile.Result, error) {
 
 // removeAnnotation removes the taint and the recorded capacity of a node that is not, or no longer, ours.
 func (k *Controller) removeAnnotation(ctx context.Context, node *corev1.Node) (reconcile.Result, error) {
-	_, recorded := node.Annotations[gpu.OfferAnnotation]
+	_, recorded := node.Annotations[gpu.AllocatableAnnotation]
 	if !tainted(node) && !recorded {
 		return reconcile.Result{}, nil
 	}
@@ -105,7 +105,7 @@ func (k *Controller) removeAnnotation(ctx context.Context, node *corev1.Node) (r
 // recordCapacity writes down what the node offers, and lets pods come to one that they
 // were kept from.
 func (k *Controller) recordCapacity(ctx context.Context, s nodeView) error {
-	was, recorded := s.node.Annotations[gpu.OfferAnnotation]
+	was, recorded := s.node.Annotations[gpu.AllocatableAnnotation]
 	offer := s.health.Offer.String()
 	release := tainted(s.node)
 	if !release && was == offer {
@@ -124,7 +124,7 @@ func (k *Controller) recordCapacity(ctx context.Context, s nodeView) error {
 	return nil
 }
 
-// announce says that a node was released.
+// announce reports that a node was released.
 func (k *Controller) announce(ctx context.Context, s nodeView) {
 	words := fmt.Sprintf("GPUs are offered: %s %d (profile %s)", s.profile.Resource(), s.health.Offer[s.profile.Resource()], s.profile.Name)
 	claim, err := claimOf(ctx, k.cfg.Cache, s.node)
@@ -138,7 +138,7 @@ func (k *Controller) announce(ctx context.Context, s nodeView) {
 		words += fmt.Sprintf(", %s after registration", took.Round(time.Second))
 	}
 	k.cfg.Log.Info(words, "node", s.node.Name, "nodeclaim", claim.Name)
-	k.cfg.Recorder.Event(claim, corev1.EventTypeNormal, "GPUsOffered", words)
+	k.cfg.Recorder.Event(claim, corev1.EventTypeNormal, "GPUsAllocatable", words)
 }
 
 // reconcileMismatch removes the recorded capacity of a node that has offered something else for
@@ -152,7 +152,7 @@ func (k *Controller) reconcileMismatch(ctx context.Context, s nodeView) (time.Du
 	if left := s.graceEnd(k.records.mismatchSince(s.node.Name, now)).Sub(now); left > 0 {
 		return left, nil
 	}
-	_, recorded := s.node.Annotations[gpu.OfferAnnotation]
+	_, recorded := s.node.Annotations[gpu.AllocatableAnnotation]
 	if recorded {
 		if err := k.write(ctx, s.node, false, ""); err != nil {
 			return 0, err
@@ -175,20 +175,20 @@ func (s *nodeView) graceEnd(since time.Time) time.Time {
 
 // capacityRecorded reports whether the node's capacity is recorded, or ever was.
 func (s *nodeView) capacityRecorded(past nodeTimes) bool {
-	_, now := s.node.Annotations[gpu.OfferAnnotation]
+	_, now := s.node.Annotations[gpu.AllocatableAnnotation]
 	return now || past.capacityRecorded
 }
 
-// sound tells whether a node that does not agree is one that nobody need mind:
-// one that is starting, that offers what was recorded all the same, or whose
-// running plugin will be replaced.
+// sound reports whether a node that does not agree is one that needs no action: one
+// that is starting, that offers what was recorded all the same, or whose running plugin
+// will be replaced.
 func (s *nodeView) sound(past nodeTimes) bool {
-	text, recorded := s.node.Annotations[gpu.OfferAnnotation]
+	text, recorded := s.node.Annotations[gpu.AllocatableAnnotation]
 	if !recorded {
 		outdated := s.plugin != nil && ready(s.plugin) && !s.health.Current
 		return !initialized(s.node) && !past.capacityRecorded || outdated
 	}
-	offer, err := gpu.ParseOffer(text)
+	offer, err := gpu.ParseResources(text)
 	return err == nil && offer.Differs(s.node.Status.Allocatable) == ""
 }
 
@@ -207,12 +207,12 @@ func (k *Controller) write(ctx context.Context, node *corev1.Node, release bool,
 		after.Spec.Taints = left
 	}
 	if offer == "" {
-		delete(after.Annotations, gpu.OfferAnnotation)
+		delete(after.Annotations, gpu.AllocatableAnnotation)
 	} else {
 		if after.Annotations == nil {
 			after.Annotations = map[string]string{}
 		}
-		after.Annotations[gpu.OfferAnnotation] = offer
+		after.Annotations[gpu.AllocatableAnnotation] = offer
 	}
 	if err := k.cfg.Client.Patch(ctx, after, client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("writing the offer of node %q: %w", node.Name, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// nodeRecords are what this process remembers of nodes. Nothing is decided by it that
-// would not be decided again, later, after a restart.
+// nodeRecords are what this process keeps of nodes. Nothing is decided by it that would
+// not be decided again, later, after a restart.
 type nodeRecords struct {
 	mu    sync.Mutex
 	nodes map[string]*nodeRecord
@@ -21,8 +21,8 @@ type nodeRecords struct {
 type nodeTimes struct {
 	// met is when the node was first observed under its present profile.
 	met time.Time
-	// revised is when this process saw another revision of the plugin declared for
-	// it, applied when it saw that the DaemonSet had come to be made from the
+	// revised is when this process observed another revision of the plugin declared for
+	// it, applied when it observed that the DaemonSet had come to be made from the
 	// profile; zero for never.
 	revised, applied time.Time
 	// capacityRecorded is true when the node's capacity was ever recorded: pods may have
@@ -32,12 +32,12 @@ type nodeTimes struct {
 	blocker blocker
 }
 
-// nodeRecord is what is remembered of one node.
+// nodeRecord is what is kept of one node.
 type nodeRecord struct {
 	nodeTimes
 	uid  types.UID
 	pool string
-	// profile, revision and unapplied are how the node was seen last.
+	// profile, revision and unapplied are how the node was observed last.
 	profile, revision string
 	unapplied         bool
 	// since is when the node was first observed to offer something else than it
@@ -55,7 +55,7 @@ func newNodeRecords() *nodeRecords {
 	return &nodeRecords{nodes: map[string]*nodeRecord{}}
 }
 
-// observe remembers a node, anew when it is another of the same name.
+// observe records a node, anew when it is another of the same name.
 func (m *nodeRecords) observe(s *nodeView, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,7 +77,7 @@ func (m *nodeRecords) observe(s *nodeView, now time.Time) {
 	if revision != "" {
 		i.revision = revision
 	}
-	if _, recorded := s.node.Annotations[gpu.OfferAnnotation]; recorded {
+	if _, recorded := s.node.Annotations[gpu.AllocatableAnnotation]; recorded {
 		i.capacityRecorded = true
 	}
 }

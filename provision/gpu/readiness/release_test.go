@@ -36,12 +36,12 @@ func TestANodeIsReleasedOnceItOffersItsGPUs(t *testing.T) {
 	if b.taints() != "nvidia.com/gpu team" || b.offer() != offered40 {
 		t.Errorf("taints %s, offer %q", b.taints(), b.offer())
 	}
-	want := []string{"Normal GPUsOffered GPUs are offered: nvidia.com/gpu 40 (profile sliced), 7s after registration"}
+	want := []string{"Normal GPUsAllocatable GPUs are offered: nvidia.com/gpu 40 (profile sliced), 7s after registration"}
 	if diff := cmp.Diff(want, b.takeEvents()); diff != "" {
 		t.Error(diff)
 	}
-	if len(b.book.offered) != 1 || b.metric("poolwright_gpu_node_offer_seconds") != "nodepool=shared 1" {
-		t.Errorf("the book heard %v, the histogram has %q", b.book.offered, b.metric("poolwright_gpu_node_offer_seconds"))
+	if len(b.book.offered) != 1 || b.metric("poolwright_gpu_node_allocatable_seconds") != "nodepool=shared 1" {
+		t.Errorf("the book heard %v, the histogram has %q", b.book.offered, b.metric("poolwright_gpu_node_allocatable_seconds"))
 	}
 	b.fails = func(verb string, _ client.Object) error { return errors.New("another " + verb) }
 	if b.step(); len(b.takeEvents()) != 0 || len(b.book.offered) != 1 {
@@ -71,7 +71,7 @@ func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, claim, pod, set := starting()
-			node.Annotations = map[string]string{gpu.OfferAnnotation: offered40, "other": "stays"}
+			node.Annotations = map[string]string{gpu.AllocatableAnnotation: offered40, "other": "stays"}
 			if c.edit != nil {
 				c.edit(node)
 			}

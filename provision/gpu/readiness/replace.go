@@ -11,9 +11,9 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// failedAnnotation on a NodeClaim says why it is replaced. It is written before
-// the deletion, for whoever reads a claim that goes; it is taken away again when
-// the node offers its GPUs after all.
+// failedAnnotation on a NodeClaim is why it is replaced. It is written before the
+// deletion, for whoever reads a claim that goes; it is taken away again when the node
+// offers its GPUs after all.
 const failedAnnotation = "poolwright.dev/gpu-failed"
 
 // overdue replaces a node that has not offered its GPUs in time. It returns how
@@ -55,11 +55,11 @@ func (k *Controller) left(s nodeView, claim *karpv1.NodeClaim) (time.Duration, b
 	return s.deadline(at, k.records.timesOf(s.node, now)).Sub(now), true
 }
 
-// replace deletes a node's claim, if all that speaks for it is still true where no
-// cache is in between: the DevicePlugin, the node and its claim, the plugin's pods
-// and DaemonSets, and those of others. Only how many nodes the pool has, which
-// bounds the replacements, is the cache's word. Karpenter drains the node, and buys
-// another when pods need one.
+// replace deletes a node's claim, if all the reasons for it still hold where no cache
+// is in between: the DevicePlugin, the node and its claim, the plugin's pods and
+// DaemonSets, and those of others. Only how many nodes the pool has, which bounds the
+// replacements, is taken from the cache. Karpenter drains the node, and buys another
+// when pods need one.
 func (k *Controller) replace(ctx context.Context, name string) (time.Duration, error) {
 	node := &corev1.Node{}
 	if err := k.cfg.Live.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
@@ -71,7 +71,7 @@ func (k *Controller) replace(ctx context.Context, name string) (time.Duration, e
 	}
 	s, ours := scene.viewOf(node)
 	if !ours || initialized(node) || s.health.Agrees && nodeReady(node) {
-		return conflictRetry, nil // The cache will tell the same soon.
+		return conflictRetry, nil // The cache will have the same soon.
 	}
 	k.records.observe(&s, k.cfg.Clock.Now()) // What is declared may have changed this moment.
 	claim, err := claimOf(ctx, k.cfg.Live, node)
@@ -87,7 +87,7 @@ func (k *Controller) replace(ctx context.Context, name string) (time.Duration, e
 // proceed replaces a node whose time is up, unless something stands in its way.
 func (k *Controller) proceed(ctx context.Context, s nodeView, claim *karpv1.NodeClaim) (time.Duration, error) {
 	if k.spared(s, claim) != "" {
-		return conflictRetry, nil // The cache will tell the same soon, and why.
+		return conflictRetry, nil // The cache will have the same soon, and why.
 	}
 	name := s.node.Name
 	found, err := k.foreign(ctx, s.node)
@@ -165,8 +165,8 @@ func (k *Controller) clearReason(ctx context.Context, s nodeView) error {
 	return k.mark(ctx, claim, "")
 }
 
-// diagnosis is why a node is replaced, or would be. A kubelet in trouble explains
-// all that is seen of the node; what it is compared with comes first.
+// diagnosis is why a node is replaced, or would be. A failing kubelet explains all that
+// is observed of the node; what it is compared with comes first.
 func (s *nodeView) diagnosis() (reason, message string) {
 	if s.unapplied != "" {
 		return NotApplied, s.unapplied

@@ -70,7 +70,7 @@ func TestARepeatedFailureSaysUntilWhenThePoolIsHeld(t *testing.T) {
 		t.Errorf("%q", said)
 	}
 	b.drop(node)
-	want := []gpu.PoolState{{Pool: "shared", Profile: "sliced", Offered: gpu.Offer{gpu.Resource: 0}, Failures: 2,
+	want := []gpu.PoolState{{Pool: "shared", Profile: "sliced", Offered: gpu.Resources{gpu.Resource: 0}, Failures: 2,
 		BackoffUntil: b.book.until, LastFailure: "Mismatch: the node offers none yet: nvidia.com/gpu: 0 of 40"}}
 	if diff := cmp.Diff(want, b.pools()); diff != "" {
 		t.Error(diff)
@@ -251,7 +251,7 @@ func TestANodeThatIsSavedByAConflictHasNotFailed(t *testing.T) {
 	if _, marked := b.claim().Annotations[failed]; marked || b.offer() != offered40 || len(b.book.failed) != 0 {
 		t.Errorf("marked %v, offer %q, book %v", marked, b.offer(), b.book.failed)
 	}
-	if said := b.takeEvents(); len(said) != 1 || !strings.HasPrefix(said[0], "Normal GPUsOffered") {
+	if said := b.takeEvents(); len(said) != 1 || !strings.HasPrefix(said[0], "Normal GPUsAllocatable") {
 		t.Errorf("%q", said)
 	}
 }
@@ -284,7 +284,7 @@ func TestWhatTheCacheDoesNotKnowYetSavesANode(t *testing.T) {
 		},
 		"pods were let in": func(b *bench) { b.edit(func(n *corev1.Node) { n.Spec.Taints = nil }) },
 		"it is vouched for": func(b *bench) {
-			b.edit(func(n *corev1.Node) { n.Annotations = map[string]string{gpu.OfferAnnotation: offered40} })
+			b.edit(func(n *corev1.Node) { n.Annotations = map[string]string{gpu.AllocatableAnnotation: offered40} })
 		},
 		"somebody wants to look at it":        func(b *bench) { b.edit(func(n *corev1.Node) { n.Annotations = keep }) },
 		"its claim is to be kept":             func(b *bench) { claim := b.claim(); claim.Annotations = keep; b.put(claim) },

@@ -86,13 +86,13 @@ func releaseInARace(l *live) {
 			l.Errorf("edit %d of %d is there %d times", i, edits, keys[fmt.Sprintf("edit-%d", i)])
 		}
 	}
-	if after < 10 || keys["first"] != 1 || keys[gpu.StartupTaint] != 0 || node.Annotations[gpu.OfferAnnotation] != offered40 {
+	if after < 10 || keys["first"] != 1 || keys[gpu.StartupTaint] != 0 || node.Annotations[gpu.AllocatableAnnotation] != offered40 {
 		l.Errorf("after %d edits: taints %v, annotations %v", edits, keys, node.Annotations)
 	}
 	l.Logf("released among %d edits", edits)
 	l.eventually(func() string {
 		for _, e := range l.events("race") {
-			if strings.HasPrefix(e, "Normal GPUsOffered GPUs are offered: nvidia.com/gpu 40 (profile race), ") {
+			if strings.HasPrefix(e, "Normal GPUsAllocatable GPUs are offered: nvidia.com/gpu 40 (profile race), ") {
 				return ""
 			}
 		}
@@ -106,7 +106,7 @@ func lastTaint(l *live) {
 	l.eventually(func() string {
 		node := l.node("last")
 		// The node controller takes its own off in its own time.
-		if len(node.Spec.Taints) > 0 || node.Annotations[gpu.OfferAnnotation] != offered40 {
+		if len(node.Spec.Taints) > 0 || node.Annotations[gpu.AllocatableAnnotation] != offered40 {
 			return fmt.Sprintf("taints %v, annotations %v", node.Spec.Taints, node.Annotations)
 		}
 		return ""

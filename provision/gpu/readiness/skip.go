@@ -46,7 +46,7 @@ func kept(annotations map[string]string) bool {
 	return annotations[karpv1.DoNotDisruptAnnotationKey] == "true"
 }
 
-// released tells whether pods may have come to the node: we let them in, or it was
+// released reports whether pods may have come to the node: we let them in, or it was
 // never tainted. Such a node is only reported on, whatever becomes of its plugin.
 func (s *nodeView) released(past nodeTimes) bool {
 	return s.capacityRecorded(past) || !tainted(s.node)
@@ -102,13 +102,13 @@ func pluginImage(set *appsv1.DaemonSet) string {
 	return ""
 }
 
-// besides tells whether a program is one that only lies in the plugin's image.
+// besides reports whether a program is one that only lies in the plugin's image.
 func besides(program string) bool {
 	return strings.HasPrefix(program, "gpu-feature-discovery") || strings.HasPrefix(program, "config-manager")
 }
 
-// serves tells whether the DaemonSet's pods come to the node. What cannot be told
-// is a yes: it spares a node.
+// serves reports whether the DaemonSet's pods come to the node. What cannot be
+// determined counts as yes: it spares a node.
 func serves(set *appsv1.DaemonSet, node *corev1.Node) bool {
 	required := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: set.Spec.Template.Spec})
 	if match, err := required.Match(node); err == nil && !match {

@@ -37,7 +37,7 @@ func TestANodeThatPodsMayHaveComeToIsNeverReplaced(t *testing.T) {
 			}, reason: "PluginFailing"},
 		"one that was released before this process and got the taint again": {
 			let: func(b *bench) {
-				b.edit(func(n *corev1.Node) { n.Annotations = map[string]string{gpu.OfferAnnotation: offered40} })
+				b.edit(func(n *corev1.Node) { n.Annotations = map[string]string{gpu.AllocatableAnnotation: offered40} })
 				b.step()
 				b.clock.Step(grace)
 				b.step()

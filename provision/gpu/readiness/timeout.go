@@ -69,11 +69,11 @@ func (s *nodeView) came() time.Time {
 	return s.plugin.CreationTimestamp.Time
 }
 
-// rolling tells until when the node's plugin is being replaced by the rollout,
-// which does not mean that it fails; zero when it is not.
+// rolling is until when the node's plugin is being replaced by the rollout, which does
+// not mean that it fails; zero when it is not.
 func (s *nodeView) rolling() time.Time {
 	words := strings.Split(s.node.Annotations[gpu.RolloutAnnotation], " ")
-	if len(words) != 3 { // A fourth says that the rollout gave up.
+	if len(words) != 3 { // A fourth means that the rollout gave up.
 		return time.Time{}
 	}
 	at, err := time.Parse(time.RFC3339, words[2])

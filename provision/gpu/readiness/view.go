@@ -33,8 +33,8 @@ type nodeView struct {
 	plugin  *corev1.Pod
 	// set is the profile's DaemonSet, or nil.
 	set *appsv1.DaemonSet
-	// unapplied says why nothing can be concluded from what the node offers: its
-	// DaemonSet was not made from the profile. Empty when it was.
+	// unapplied is why nothing can be concluded from what the node offers: its DaemonSet
+	// was not made from the profile. Empty when it was.
 	unapplied string
 	health    Health
 }
@@ -100,7 +100,7 @@ func (s *pluginView) viewOf(node *corev1.Node) (nodeView, bool) {
 	return out, true
 }
 
-// ended tells whether nothing of a pod runs any more. It may stay for a while: the
+// ended reports whether nothing of a pod runs any more. It may stay for a while: the
 // DaemonSet controller waits longer and longer before it takes such a pod away.
 func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
@@ -115,7 +115,7 @@ func (s *nodeView) revision() string {
 	return s.set.Spec.Template.Annotations[gpu.RevisionAnnotation]
 }
 
-// templateDifference says how the DevicePlugin that counts and the DaemonSet differ in what
+// templateDifference is how the DevicePlugin that counts and the DaemonSet differ in what
 // they are about; empty when they do not, and where none of ours is needed.
 func (s *nodeView) templateDifference() string {
 	if Builtin(s.node) {
@@ -132,7 +132,7 @@ func (s *nodeView) templateDifference() string {
 		declared, s.set.Name, cmp.Or(cut(made), "an unknown profile"))
 }
 
-// explain says why the node does not agree, as far as more shows than the node.
+// explain is why the node does not agree, as far as more shows than the node.
 func (s *nodeView) explain() {
 	v := &s.health
 	if v.Agrees {
@@ -213,7 +213,7 @@ func initialized(node *corev1.Node) bool {
 	return node.Labels[karpv1.NodeInitializedLabelKey] == "true"
 }
 
-// isManaged tells whether the node is one of a pool's, registered and to stay.
+// isManaged reports whether the node is one of a pool's, registered and to stay.
 // Before its registration it lacks the labels that name its GPUs.
 func isManaged(node *corev1.Node) bool {
 	return node.Labels[karpv1.NodePoolLabelKey] != "" && node.DeletionTimestamp == nil && registered(node)

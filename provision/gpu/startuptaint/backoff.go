@@ -108,11 +108,10 @@ func (b *FailureBackoff) Pools() []string {
 }
 
 // Restore has Pools and State return what they returned in an earlier process, and
-// nothing else: that one knew better than what this one has recorded. Of each
-// pool it reads the name, the failures, the backoff and the diagnosis; one without
-// failures is left out. How many of the failures came during a backoff is not recorded, so the
-// next one may be longer than it would have been. A time that no backoff can reach is cut
-// to the longest.
+// nothing else: that one had recorded more than this one has. Of each pool it reads the name,
+// the failures, the backoff and the diagnosis; one without failures is left out. How many of
+// the failures came during a backoff is not recorded, so the next one may be longer than it
+// would have been. A time that no backoff can reach is cut to the longest.
 func (b *FailureBackoff) Restore(pools []gpu.PoolState) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

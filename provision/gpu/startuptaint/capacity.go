@@ -9,7 +9,7 @@ import (
 )
 
 // WithRecordedCapacity returns what the engine's cache makes of every Node that enters it:
-// where gpu.OfferAnnotation can be read and the node is initialized, capacity and
+// where gpu.AllocatableAnnotation can be read and the node is initialized, capacity and
 // allocatable are the offer's numbers, so that Karpenter buys no node because a
 // plugin restarts. Before that they stay as they are: Karpenter then waits for the
 // true ones, and counts what the instance type should have. Everything else passes
@@ -25,14 +25,14 @@ import (
 func WithRecordedCapacity(logger logr.Logger) func(*corev1.Node) {
 	said := &onceEach{}
 	return func(node *corev1.Node) {
-		text, ok := node.Annotations[gpu.OfferAnnotation]
+		text, ok := node.Annotations[gpu.AllocatableAnnotation]
 		if !ok || node.Labels[karpv1.NodeInitializedLabelKey] != "true" {
 			return
 		}
-		offer, err := gpu.ParseOffer(text)
+		offer, err := gpu.ParseResources(text)
 		if err != nil {
 			if said.changed(node.Name, text) {
-				logger.Error(err, "ignoring a node's recorded capacity", "Node", node.Name, "annotation", gpu.OfferAnnotation)
+				logger.Error(err, "ignoring a node's recorded capacity", "Node", node.Name, "annotation", gpu.AllocatableAnnotation)
 			}
 			return
 		}

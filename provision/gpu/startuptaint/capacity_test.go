@@ -18,7 +18,7 @@ import (
 func running(offer string, has corev1.ResourceList) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{karpv1.NodeInitializedLabelKey: "true"}}}
 	if offer != "" {
-		node.Annotations = map[string]string{gpu.OfferAnnotation: offer}
+		node.Annotations = map[string]string{gpu.AllocatableAnnotation: offer}
 	}
 	has = has.DeepCopy()
 	has[corev1.ResourceCPU] = list(corev1.ResourceCPU, 8)[corev1.ResourceCPU]

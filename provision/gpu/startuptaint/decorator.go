@@ -18,11 +18,11 @@ import (
 
 // Config is what the decorator works with. All fields but Known are needed.
 type Config struct {
-	// Sharing reads the live DevicePlugin; it is asked at every launch.
+	// Sharing reads the live DevicePlugin; it is called at every launch.
 	Sharing func(context.Context) (gpu.Sharing, error)
-	// Backoff says which pools are held back.
+	// Backoff has the pools that are held back.
 	Backoff *FailureBackoff
-	// Known tells whether the Backoff knows by now what an earlier process wrote into its
+	// Known returns whether the Backoff has by now what an earlier process wrote into its
 	// own; until then every pool that a profile serves is held back. It must not block.
 	// Nil is yes: there was none.
 	Known func() bool
@@ -31,7 +31,7 @@ type Config struct {
 }
 
 // Decorate returns what wraps Karpenter's cloud provider. It belongs outside of
-// the NodeOverlays' decorator, so that it sees the GPUs as profiles offer them.
+// the NodeOverlays' decorator, so that it gets the GPUs as profiles offer them.
 func Decorate(cfg Config) func(cloudprovider.CloudProvider) cloudprovider.CloudProvider {
 	return func(inner cloudprovider.CloudProvider) cloudprovider.CloudProvider {
 		return &decorator{CloudProvider: inner, cfg: cfg}
@@ -64,9 +64,9 @@ func (d *decorator) Create(ctx context.Context, claim *karpv1.NodeClaim) (*karpv
 	return created, err
 }
 
-// mayHaveSharedGPUs tells whether the node may come with GPUs that a profile
-// serves. In doubt it says yes where GPUs are asked for and no otherwise; the
-// hook sees the nodes that come with GPUs all the same.
+// mayHaveSharedGPUs reports whether the node may come with GPUs that a profile
+// serves. Where that is unknown it returns true if GPUs are requested and false
+// otherwise; the hook gets the nodes that come with GPUs all the same.
 func (d *decorator) mayHaveSharedGPUs(ctx context.Context, claim *karpv1.NodeClaim) bool {
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
 	if pool == "" || slices.ContainsFunc(claim.Spec.StartupTaints, ours) || !d.serves(ctx, pool) {
@@ -75,8 +75,8 @@ func (d *decorator) mayHaveSharedGPUs(ctx context.Context, claim *karpv1.NodeCla
 	return offersGPU(claim.Spec.Resources.Requests) || d.hasCandidate(ctx, pool, claim)
 }
 
-// serves tells whether a profile serves the pool. While that cannot be read it
-// says yes: package readiness releases a node that no profile serves.
+// serves reports whether a profile serves the pool. While that cannot be read it
+// returns true: package readiness releases a node that no profile serves.
 func (d *decorator) serves(ctx context.Context, pool string) bool {
 	sharing, err := d.cfg.Sharing(ctx)
 	if d.sulked.changed(err) {
@@ -89,7 +89,7 @@ func (d *decorator) serves(ctx context.Context, pool string) bool {
 	return ok
 }
 
-// hasCandidate tells whether any instance type that the claim allows has GPUs.
+// hasCandidate reports whether any instance type that the claim allows has GPUs.
 func (d *decorator) hasCandidate(ctx context.Context, pool string, claim *karpv1.NodeClaim) bool {
 	object := &karpv1.NodePool{}
 	if err := d.cfg.Reader.Get(ctx, types.NamespacedName{Name: pool}, object); err != nil {
@@ -134,8 +134,8 @@ func (d *decorator) mayBackOff(pool string) bool {
 	return held
 }
 
-// unavailable is a copy of the type with nothing to launch. What cannot be told
-// from the original stays shared.
+// unavailable is a copy of the type with nothing to launch. What cannot be derived from
+// the original stays shared.
 func unavailable(it *cloudprovider.InstanceType) *cloudprovider.InstanceType {
 	out := &cloudprovider.InstanceType{
 		Name: it.Name, Requirements: it.Requirements, Capacity: it.Capacity,
@@ -155,12 +155,12 @@ func unavailable(it *cloudprovider.InstanceType) *cloudprovider.InstanceType {
 	return out
 }
 
-// hasGPU tells whether a type has a GPU of NVIDIA's under any name.
+// hasGPU reports whether a type has a GPU of NVIDIA's under any name.
 func hasGPU(it *cloudprovider.InstanceType) bool {
 	return it != nil && offersGPU(it.Capacity)
 }
 
-// offersGPU tells whether any resource of NVIDIA's is there.
+// offersGPU reports whether any resource of NVIDIA's is there.
 func offersGPU(list corev1.ResourceList) bool {
 	for name, quantity := range list {
 		if strings.HasPrefix(string(name), "nvidia.com/") && !quantity.IsZero() {

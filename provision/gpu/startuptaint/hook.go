@@ -22,7 +22,7 @@ const (
 	// providerIDField is the index of nodes by spec.providerID that the engine
 	// puts on its cache.
 	providerIDField = "spec.providerID"
-	// again is how soon registration looks again; the node's own event is sooner.
+	// again is how soon registration tries again; the node's own event is sooner.
 	again = time.Second
 )
 
@@ -44,12 +44,11 @@ func NewHook(c client.Client, sharing func(context.Context) (gpu.Sharing, error)
 // Name is the hook's name in Karpenter's log and in the NodeClaim's condition.
 func (h *hook) Name() string { return "PoolwrightGPUHold" }
 
-// Registered taints the claim's node if it must be and is not, and lets it
-// register once the taint is seen. Karpenter patches the node that it had read
-// before this was called, under the version it had then: after ours that fails, it
-// comes again, reads the node with the taint, and goes on. A cache that does not
-// show the taint yet makes our own patch fail the same way, so a node never
-// registers without it.
+// Registered taints the claim's node if it must be and is not, and lets it register
+// once the taint is observed. Karpenter patches the node that it had read before this
+// was called, under the version it had then: after ours that fails, it comes again,
+// reads the node with the taint, and goes on. A cache that does not show the taint yet
+// makes our own patch fail the same way, so a node never registers without it.
 func (h *hook) Registered(ctx context.Context, claim *karpv1.NodeClaim) (cloudprovider.NodeLifecycleHookResult, error) {
 	pass := cloudprovider.NodeLifecycleHookResult{}
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
@@ -80,7 +79,7 @@ func (h *hook) Registered(ctx context.Context, claim *karpv1.NodeClaim) (cloudpr
 }
 
 // taint adds the taint. That the node has changed or gone meanwhile is no error:
-// registration looks again.
+// registration tries again.
 func (h *hook) taint(ctx context.Context, node *corev1.Node) error {
 	stored := node.DeepCopy()
 	node.Spec.Taints = append(node.Spec.Taints, taint())
@@ -101,7 +100,7 @@ func lacksTaint(node *corev1.Node) bool {
 	if node.Labels[karpv1.NodeRegisteredLabelKey] == "true" || node.Labels[karpv1.NodeInitializedLabelKey] == "true" {
 		return false
 	}
-	_, released := node.Annotations[gpu.OfferAnnotation]
+	_, released := node.Annotations[gpu.AllocatableAnnotation]
 	return !released && !slices.ContainsFunc(node.Spec.Taints, ours)
 }
 

@@ -78,7 +78,7 @@ func TestANodeDoesNotRegisterWithoutTheTaint(t *testing.T) {
 		"it is registered, its claim is not":  {launched(), arrived(label(karpv1.NodeRegisteredLabelKey)), sharing("gpu"), false},
 		"it is initialized":                   {launched(), arrived(label(karpv1.NodeInitializedLabelKey)), sharing("gpu"), false},
 		"it has been released": {launched(), arrived(func(n *corev1.Node) {
-			n.Annotations = map[string]string{gpu.OfferAnnotation: "nvidia.com/gpu=10"}
+			n.Annotations = map[string]string{gpu.AllocatableAnnotation: "nvidia.com/gpu=10"}
 		}), sharing("gpu"), false},
 		"it is another instance's": {launched(), arrived(func(n *corev1.Node) { n.Spec.ProviderID = "aws:///a/i-2" }), sharing("gpu"), false},
 	} {

@@ -327,7 +327,7 @@ func TestAHeldNodesWholeStart(t *testing.T) {
 	}
 	change(func() {
 		node.Spec.Taints = nil
-		node.Annotations = map[string]string{gpu.OfferAnnotation: "nvidia.com/gpu=10"}
+		node.Annotations = map[string]string{gpu.AllocatableAnnotation: "nvidia.com/gpu=10"}
 	})
 	if c := step(); !is(c, karpv1.ConditionTypeInitialized) {
 		t.Fatal("not initialized without the taint")

@@ -2,7 +2,7 @@ package startuptaint
 
 import "sync"
 
-// once tells an error from the one before, so that each is logged once.
+// once distinguishes an error from the one before, so that each is logged once.
 type once struct {
 	mu   sync.Mutex
 	last string
@@ -21,7 +21,7 @@ func (o *once) changed(err error) bool {
 	return text != "" && text != was
 }
 
-// maxKeys bounds what onceEach remembers.
+// maxKeys bounds what onceEach keeps.
 const maxKeys = 1000
 
 // onceEach is once for each of many keys.

@@ -200,9 +200,9 @@ func deniedOnAccess() []denial {
 	}
 	config := func(in eks.UpdateClusterConfigInput) func(context.Context, *fixture) error {
 		return func(ctx context.Context, w *fixture) error {
-			ask := in
-			ask.Name = s("sandbox")
-			return drop(w.eks.UpdateClusterConfig(ctx, &ask))
+			input := in
+			input.Name = s("sandbox")
+			return drop(w.eks.UpdateClusterConfig(ctx, &input))
 		}
 	}
 	return []denial{

@@ -14,14 +14,14 @@ func TestEveryOperationSaysWhatItAsks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, s := range cloud.services {
-		for _, op := range slices.Sorted(maps.Keys(s.ops)) {
-			if s.asks[op] == nil {
-				t.Errorf("%s %s has no line in the tables of authz_*.go", name, op)
+		for _, op := range slices.Sorted(maps.Keys(s.table.Operations)) {
+			if s.table.Authorizations[op] == nil {
+				t.Errorf("%s %s has no line in its table of authorizations", name, op)
 			}
 		}
-		for _, op := range slices.Sorted(maps.Keys(s.asks)) {
-			if _, played := s.ops[op]; !played {
-				t.Errorf("the tables of authz_*.go know %s %s, which is not played", name, op)
+		for _, op := range slices.Sorted(maps.Keys(s.table.Authorizations)) {
+			if _, played := s.table.Operations[op]; !played {
+				t.Errorf("the table of authorizations has %s %s, which is not played", name, op)
 			}
 		}
 	}

@@ -95,7 +95,7 @@ func take(t *testing.T, w *fixture, docs []policy.Document, steps []step) {
 			t.Errorf("%s: %v", s.name, err)
 		}
 		for _, call := range w.cloud.Calls()[before:] {
-			if len(call.Asked) == 0 && call.Operation != "GetCallerIdentity" {
+			if len(call.Authorizations) == 0 && call.Operation != "GetCallerIdentity" {
 				t.Errorf("%s: %s asked nothing", s.name, call.Operation)
 			}
 			for _, d := range call.Denied(docs, nil) {
@@ -173,7 +173,7 @@ func TestAFleetAsksForEverythingThatItUses(t *testing.T) {
 	asked := map[string][]string{}
 	for _, call := range w.cloud.Calls() {
 		if call.Operation == "CreateFleet" {
-			for _, q := range call.Asked {
+			for _, q := range call.Authorizations {
 				asked[q.Action+" "+q.Resource] = q.Context["aws:RequestTag/karpenter.sh/nodepool"]
 			}
 		}

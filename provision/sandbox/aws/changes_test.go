@@ -41,22 +41,22 @@ func TestInstanceAttributes(t *testing.T) {
 	w, zones := ready(t, nil)
 	ok(t, drop(w.ec2.CreateFleet(t.Context(), fleet("gpu", "on-demand", 1, pool{"g5.xlarge", zones["us-east-1a"], 0}))))
 	id := &w.cloud.Instances()[0].ID
-	ask := func(name types.InstanceAttributeName) (*ec2.DescribeInstanceAttributeOutput, error) {
+	input := func(name types.InstanceAttributeName) (*ec2.DescribeInstanceAttributeOutput, error) {
 		return w.ec2.DescribeInstanceAttribute(t.Context(), &ec2.DescribeInstanceAttributeInput{InstanceId: id, Attribute: name})
 	}
-	data, err := ask(types.InstanceAttributeNameUserData)
+	data, err := input(types.InstanceAttributeNameUserData)
 	ok(t, err)
 	if text, err := base64.StdEncoding.DecodeString(*data.UserData.Value); err != nil || string(text) != "hello node" || *data.InstanceId != *id {
 		t.Errorf("user data %q, %v", text, err)
 	}
-	kind, err := ask(types.InstanceAttributeNameInstanceType)
+	kind, err := input(types.InstanceAttributeNameInstanceType)
 	ok(t, err)
-	stays, err := ask(types.InstanceAttributeNameDisableApiTermination)
+	stays, err := input(types.InstanceAttributeNameDisableApiTermination)
 	ok(t, err)
 	if *kind.InstanceType.Value != "g5.xlarge" || *stays.DisableApiTermination.Value {
 		t.Errorf("type %s, protected %t", *kind.InstanceType.Value, *stays.DisableApiTermination.Value)
 	}
-	wantCode(t, drop(ask("mood")), "InvalidParameterValue")
+	wantCode(t, drop(input("mood")), "InvalidParameterValue")
 }
 
 func TestStoppingAnInstance(t *testing.T) {
@@ -97,18 +97,18 @@ func TestStoppingAnInstance(t *testing.T) {
 func TestImagesAreCopiedAndDeprecated(t *testing.T) {
 	w, ctx, s := newFixture(t, nil), t.Context(), sdk.String
 	source := w.image(t, "arm64", "standard")
-	ask := func(token string) *ec2.CopyImageInput {
+	input := func(token string) *ec2.CopyImageInput {
 		return &ec2.CopyImageInput{Name: s("golden"), SourceImageId: &source, SourceRegion: s("us-east-1"), ClientToken: &token,
 			TagSpecifications: []types.TagSpecification{{ResourceType: "image", Tags: tags("team", "ml")}}}
 	}
-	made, err := w.ec2.CopyImage(ctx, ask("once"))
+	made, err := w.ec2.CopyImage(ctx, input("once"))
 	ok(t, err)
-	again, err := w.ec2.CopyImage(ctx, ask("once"))
+	again, err := w.ec2.CopyImage(ctx, input("once"))
 	ok(t, err)
 	if *again.ImageId != *made.ImageId {
 		t.Errorf("a repeated request made %s beside %s", *again.ImageId, *made.ImageId)
 	}
-	wantCode(t, drop(w.ec2.CopyImage(ctx, ask("twice"))), "InvalidAMIName.Duplicate")
+	wantCode(t, drop(w.ec2.CopyImage(ctx, input("twice"))), "InvalidAMIName.Duplicate")
 	shown := func(owner string) []types.Image {
 		out, err := w.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{Owners: []string{owner}, Filters: filters("tag:team", "ml")})
 		ok(t, err)
@@ -189,11 +189,11 @@ func TestPlacementGroupsComeAndGo(t *testing.T) {
 func TestReservationsComeAndGo(t *testing.T) {
 	w, zones := ready(t, nil)
 	ctx, s := t.Context(), sdk.String
-	ask := &ec2.CreateCapacityReservationInput{InstanceType: s("g5.xlarge"), InstancePlatform: "Linux/UNIX", AvailabilityZone: s("us-east-1a"), InstanceCount: sdk.Int32(3),
+	input := &ec2.CreateCapacityReservationInput{InstanceType: s("g5.xlarge"), InstancePlatform: "Linux/UNIX", AvailabilityZone: s("us-east-1a"), InstanceCount: sdk.Int32(3),
 		ClientToken: s("once"), TagSpecifications: []types.TagSpecification{{ResourceType: "capacity-reservation", Tags: tags("a", "b")}}}
-	made, err := w.ec2.CreateCapacityReservation(ctx, ask)
+	made, err := w.ec2.CreateCapacityReservation(ctx, input)
 	ok(t, err)
-	again, err := w.ec2.CreateCapacityReservation(ctx, ask)
+	again, err := w.ec2.CreateCapacityReservation(ctx, input)
 	ok(t, err)
 	source := made.CapacityReservation.CapacityReservationId
 	if *again.CapacityReservation.CapacityReservationId != *source || made.CapacityReservation.InstanceMatchCriteria != "open" || made.CapacityReservation.EndDateType != "unlimited" {
@@ -226,8 +226,8 @@ func TestReservationsComeAndGo(t *testing.T) {
 	if i := w.launched(t); i.State.Name == "terminated" || *i.CapacityReservationId != *source {
 		t.Errorf("what ran in it: %+v", i)
 	}
-	ask.ClientToken, ask.EndDateType = nil, "limited"
-	wantCode(t, drop(w.ec2.CreateCapacityReservation(ctx, ask)), "InvalidParameterCombination")
+	input.ClientToken, input.EndDateType = nil, "limited"
+	wantCode(t, drop(w.ec2.CreateCapacityReservation(ctx, input)), "InvalidParameterCombination")
 }
 
 func TestParametersByARNVersionAndPath(t *testing.T) {

@@ -1,11 +1,11 @@
 package aws
 
 import (
-	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/ec2/offerings"
 )
 
 // Cloud is one emulated AWS account. It is an http.Handler and safe for
@@ -14,13 +14,12 @@ type Cloud struct {
 	cfg      Config
 	account  *api.Account
 	services map[string]service
-	offers   *offers
+	offers   *offerings.Service
 
-	st       *state
-	capacity capacity
-	faults   []*fault
-	journal  journal
-	buckets  map[string]*bucket
+	st      *state
+	faults  []*fault
+	journal journal
+	buckets map[string]*bucket
 	// restricted are the callers who may not do everything, by access key.
 	restricted map[string]*restriction
 }
@@ -39,36 +38,33 @@ func New(cfg Config) (*Cloud, error) {
 			"kubernetes.io/cluster/" + cfg.Cluster.Name: "owned",
 		}
 	}
-	offers, err := newOffers(cfg)
+	account := &api.Account{ID: cfg.Account, Region: cfg.Region, Cluster: cfg.Cluster.Name, Clock: cfg.Clock, Delays: cfg.Delays}
+	offers, err := offerings.New(account, cfg.Catalog)
 	if err != nil {
 		return nil, err
 	}
-	account := &api.Account{ID: cfg.Account, Region: cfg.Region, Cluster: cfg.Cluster.Name, Clock: cfg.Clock, Delays: cfg.Delays}
 	c := &Cloud{cfg: cfg, account: account, offers: offers, buckets: map[string]*bucket{}, restricted: map[string]*restriction{}}
-	c.st = newState(account, cfg, offers.zones)
-	c.services = c.table()
-	c.capacity.fleets = map[string]*fleetResponse{}
+	c.st = newState(account, cfg, offers, func(now time.Time, state State, i Instance) {
+		c.journal.publish(Event{Time: now, Kind: state, Instance: i})
+	})
+	c.services = servicesOf(account, c.st)
 	return c, c.setUp()
 }
 
-// SetCluster changes what DescribeCluster shows from now on; a sandbox knows
-// its API server's endpoint and authority only after it has started it.
+// SetCluster changes what DescribeCluster shows from now on; a sandbox has its API
+// server's endpoint and authority only after it has started it.
 func (c *Cloud) SetCluster(cluster Cluster) error {
-	if err := cluster.validate(); err != nil {
+	if err := cluster.Validate(); err != nil {
 		return err
 	}
 	c.account.Lock()
 	defer c.account.Unlock()
-	if cluster.Name != c.st.cluster.Name {
-		return fmt.Errorf("changing cluster %q into %q: the name is fixed by the config", c.st.cluster.Name, cluster.Name)
-	}
-	c.st.cluster = cluster
-	return nil
+	return c.st.eks.SetCluster(cluster)
 }
 
-// ServeHTTP answers one AWS API request.
+// ServeHTTP serves one AWS API request.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	in := c.read(r)
+	in := read(c.services, r)
 	in.Params = in.digest()
 	record := &Call{Time: c.account.Clock.Now(), Service: in.svc.name, Operation: in.Op, Key: in.Key, Dry: in.Dry, Params: clip(in.Params)}
 	c.account.Lock()
@@ -91,14 +87,14 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // serve takes a request through faults and checks to its operation. A fault
-// that fails comes before the effect, unless it loses the answer; a fault that
-// delays comes after it, so that a caller may die in between.
+// that fails comes before the effect, unless it loses the response; a fault that delays
+// comes after it, so that a caller may die in between.
 func (c *Cloud) serve(in *call) (any, error) {
 	f, err := c.admit(in)
 	if err != nil {
 		return nil, err
 	}
-	op, ok := in.svc.ops[in.Op]
+	op, ok := in.svc.table.Operations[in.Op]
 	if !ok {
 		return nil, in.svc.unknown(in)
 	}
@@ -111,8 +107,8 @@ func (c *Cloud) serve(in *call) (any, error) {
 	if err := c.authorize(in); err != nil {
 		return nil, err
 	}
-	if op.before != nil && !in.Dry {
-		c.wait(nil, op.before(c))
+	if !in.Dry {
+		c.wait(nil, op.Before)
 	}
 	answer, err := c.run(op, in, f)
 	c.wait(in.Gone, f.delay())
@@ -122,20 +118,20 @@ func (c *Cloud) serve(in *call) (any, error) {
 	return answer, err
 }
 
-func (c *Cloud) run(op operation, in *call, f *fault) (any, error) {
-	if !op.unlocked {
+func (c *Cloud) run(op api.Operation, in *call, f *fault) (any, error) {
+	if !op.Unlocked {
 		c.account.Lock()
 		defer c.account.Unlock()
 	}
 	in.Now = c.account.Clock.Now()
 	in.st = c.st
-	if old := f.snapshot(); old != nil && op.read {
+	if old := f.snapshot(); old != nil && op.Read {
 		in.st = old
 	}
-	if in.Dry && op.read {
+	if in.Dry && op.Read {
 		return nil, api.ErrDryRun()
 	}
-	answer, err := op.run(in)
+	answer, err := in.st.tables()[in.svc.name]().Operations[in.Op].Run(&in.Call)
 	if len(in.Launched) > 0 {
 		in.record.Launched = in.Launched
 	}

@@ -3,19 +3,20 @@ package aws
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"time"
 
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/ec2/images"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/eks"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/quotas"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/sqs"
 )
 
-// Config is what a Cloud is made of. Start from DefaultConfig; New says which
-// field is wrong.
+// Config is what a Cloud is made of. Start from DefaultConfig; The error of New names
+// the field that is wrong.
 type Config struct {
-	Region  string // for example "us-east-1"; see catalog.Regions for those with zones
+	Region  string // for example "us-east-1"; catalog.Regions has those with zones
 	Account string // twelve digits
 	Cluster Cluster
 	// Tags are carried by the private subnets and by the node and cluster
@@ -42,37 +43,16 @@ type Config struct {
 }
 
 // Cluster is the EKS cluster that DescribeCluster shows.
-type Cluster struct {
-	Name        string
-	Version     string // Kubernetes minor version, for example "1.33"
-	Endpoint    string // https URL of the API server; may come later by SetCluster
-	CA          []byte // PEM of the API server's authority; may come later by SetCluster
-	ServiceCIDR string // IPv4 range of Services
-	AutoMode    bool   // whether EKS Auto Mode runs the cluster's nodes
-
-	// What there is from the start; only New reads it.
-	OIDC       bool     // whether IAM has an OIDC provider for the cluster's issuer
-	Logging    []string // control-plane log types that are on: api, audit, authenticator, controllerManager, scheduler
-	NodeGroups []NodeGroup
-	Addons     map[string]string // EKS add-ons: name to version
-}
+type Cluster = eks.Cluster
 
 // NodeGroup is a managed node group of the cluster. Only its sizes need to be
 // given: what is empty becomes an on-demand m5.large with 20 GiB.
-type NodeGroup struct {
-	Name              string
-	Min, Desired, Max int               // numbers of nodes
-	Labels            map[string]string // of the nodes
-	Taints            []string          // as in "dedicated=system:NO_SCHEDULE"; also PREFER_NO_SCHEDULE, NO_EXECUTE
-	InstanceTypes     []string
-	DiskSize          int    // GiB
-	CapacityType      string // ON_DEMAND, SPOT or CAPACITY_BLOCK
-}
+type NodeGroup = eks.NodeGroup
 
 // Delays are the times that AWS takes.
 type Delays = api.Delays
 
-// Clock tells the time and calls back.
+// Clock has the time and its timers.
 type Clock = api.Clock
 
 // DefaultConfig is an account in us-east-1 with the cluster "sandbox", a queue
@@ -92,8 +72,6 @@ func DefaultConfig() Config {
 var (
 	regionForm  = regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-\d$`)
 	accountForm = regexp.MustCompile(`^\d{12}$`)
-	versionForm = regexp.MustCompile(`^1\.\d{2}$`)
-	releaseForm = regexp.MustCompile(`^v20\d{6}$`)
 )
 
 func (c Config) validate() error {
@@ -106,7 +84,7 @@ func (c Config) validate() error {
 		return fmt.Errorf("reading the emulator's config: no image releases: give at least one, as v20250505")
 	}
 	for _, r := range c.Releases {
-		if !releaseForm.MatchString(r) {
+		if !images.IsRelease(r) {
 			return fmt.Errorf("reading the emulator's config: image release %q is not of the form v20250505", r)
 		}
 	}
@@ -125,29 +103,7 @@ func (c Config) validate() error {
 			return fmt.Errorf("reading the emulator's config: %w", err)
 		}
 	}
-	return c.Cluster.validate()
-}
-
-func (c Cluster) validate() error {
-	switch {
-	case c.Name == "":
-		return fmt.Errorf("reading the emulator's cluster: it has no name")
-	case !versionForm.MatchString(c.Version):
-		return fmt.Errorf("reading the emulator's cluster: version %q is not of the form 1.33", c.Version)
-	case c.ServiceCIDR == "":
-		return fmt.Errorf("reading the emulator's cluster: no service range: give one, as 172.20.0.0/16")
-	}
-	for _, t := range c.Logging {
-		if !slices.Contains(logTypes(), t) {
-			return fmt.Errorf("reading the emulator's cluster: log type %q is none of %q", t, logTypes())
-		}
-	}
-	for _, g := range c.NodeGroups {
-		if err := g.validate(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.Cluster.Validate()
 }
 
 // wallClock is the machine's clock.

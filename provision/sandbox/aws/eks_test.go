@@ -141,17 +141,17 @@ func TestPodIdentityAssociations(t *testing.T) {
 	}
 	create("ns", "sb", "b")
 	create("nt", "sa", "c")
-	count := func(ask eks.ListPodIdentityAssociationsInput) (n int) {
-		ask.ClusterName, ask.MaxResults = name, sdk.Int32(1)
-		for p := eks.NewListPodIdentityAssociationsPaginator(w.eks, &ask); p.HasMorePages(); {
+	count := func(input eks.ListPodIdentityAssociationsInput) (n int) {
+		input.ClusterName, input.MaxResults = name, sdk.Int32(1)
+		for p := eks.NewListPodIdentityAssociationsPaginator(w.eks, &input); p.HasMorePages(); {
 			page, err := p.NextPage(ctx)
 			ok(t, err)
 			n += len(page.Associations)
 		}
 		return n
 	}
-	for want, ask := range map[int]eks.ListPodIdentityAssociationsInput{3: {}, 2: {Namespace: sdk.String("ns")}, 1: {Namespace: sdk.String("ns"), ServiceAccount: sdk.String("sa")}} {
-		if got := count(ask); got != want {
+	for want, input := range map[int]eks.ListPodIdentityAssociationsInput{3: {}, 2: {Namespace: sdk.String("ns")}, 1: {Namespace: sdk.String("ns"), ServiceAccount: sdk.String("sa")}} {
+		if got := count(input); got != want {
 			t.Errorf("%d associations are listed, want %d", got, want)
 		}
 	}
@@ -219,9 +219,9 @@ func eksRefusals() []refusal {
 	s, name := sdk.String, sdk.String("sandbox")
 	entry := func(change func(*eks.CreateAccessEntryInput)) func(context.Context, *fixture) error {
 		return func(ctx context.Context, w *fixture) error {
-			ask := &eks.CreateAccessEntryInput{ClusterName: name, PrincipalArn: s(otherARN)}
-			change(ask)
-			return drop(w.eks.CreateAccessEntry(ctx, ask))
+			input := &eks.CreateAccessEntryInput{ClusterName: name, PrincipalArn: s(otherARN)}
+			change(input)
+			return drop(w.eks.CreateAccessEntry(ctx, input))
 		}
 	}
 	pods := func(namespace, account, role string) func(context.Context, *fixture) error {

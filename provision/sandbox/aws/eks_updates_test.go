@@ -24,14 +24,14 @@ func (w *fixture) nodeGroup(t *testing.T, name string) *ekstypes.Nodegroup {
 
 // logs asks for a logging setup.
 func (w *fixture) logs(ctx context.Context, on, off []ekstypes.LogType) (*eks.UpdateClusterConfigOutput, error) {
-	ask := &eks.UpdateClusterConfigInput{Name: sdk.String("sandbox"), Logging: &ekstypes.Logging{}}
+	input := &eks.UpdateClusterConfigInput{Name: sdk.String("sandbox"), Logging: &ekstypes.Logging{}}
 	if on != nil {
-		ask.Logging.ClusterLogging = append(ask.Logging.ClusterLogging, ekstypes.LogSetup{Types: on, Enabled: sdk.Bool(true)})
+		input.Logging.ClusterLogging = append(input.Logging.ClusterLogging, ekstypes.LogSetup{Types: on, Enabled: sdk.Bool(true)})
 	}
 	if off != nil {
-		ask.Logging.ClusterLogging = append(ask.Logging.ClusterLogging, ekstypes.LogSetup{Types: off, Enabled: sdk.Bool(false)})
+		input.Logging.ClusterLogging = append(input.Logging.ClusterLogging, ekstypes.LogSetup{Types: off, Enabled: sdk.Bool(false)})
 	}
-	return w.eks.UpdateClusterConfig(ctx, ask)
+	return w.eks.UpdateClusterConfig(ctx, input)
 }
 
 func slowUpdates(c *aws.Config) {
@@ -65,7 +65,7 @@ func TestLoggingChangesWhenItsUpdateIsDone(t *testing.T) {
 	if diff := cmp.Diff([]ekstypes.LogType{"api", "scheduler"}, logTypesOn(k)); diff != "" || k.Status != "ACTIVE" || status(out.Update.Id) != "Successful" {
 		t.Error(diff, k.Status)
 	}
-	for name, ask := range map[string][2][]ekstypes.LogType{
+	for name, input := range map[string][2][]ekstypes.LogType{
 		"nothing":            {},
 		"an unknown type":    {{"kubelet"}, nil},
 		"a type on and off":  {{"api"}, {"api"}},
@@ -73,7 +73,7 @@ func TestLoggingChangesWhenItsUpdateIsDone(t *testing.T) {
 		"off what is so now": {nil, {"audit"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := w.logs(ctx, ask[0], ask[1])
+			_, err := w.logs(ctx, input[0], input[1])
 			wantCode(t, err, "InvalidParameterException")
 		})
 	}
@@ -81,11 +81,11 @@ func TestLoggingChangesWhenItsUpdateIsDone(t *testing.T) {
 
 func TestARepeatedRequestBeginsNoSecondUpdate(t *testing.T) {
 	w := newFixture(t, slowUpdates)
-	ask := &eks.UpdateClusterConfigInput{Name: sdk.String("sandbox"), ClientRequestToken: sdk.String("once"),
+	input := &eks.UpdateClusterConfigInput{Name: sdk.String("sandbox"), ClientRequestToken: sdk.String("once"),
 		Logging: &ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{{Types: []ekstypes.LogType{"scheduler"}, Enabled: sdk.Bool(true)}}}}
-	first, err := w.eks.UpdateClusterConfig(t.Context(), ask)
+	first, err := w.eks.UpdateClusterConfig(t.Context(), input)
 	ok(t, err)
-	second, err := w.eks.UpdateClusterConfig(t.Context(), ask)
+	second, err := w.eks.UpdateClusterConfig(t.Context(), input)
 	ok(t, err)
 	if *first.Update.Id != *second.Update.Id {
 		t.Errorf("updates %s and %s", *first.Update.Id, *second.Update.Id)
@@ -149,7 +149,7 @@ func TestANodeGroupChangesWhenItsUpdateIsDone(t *testing.T) {
 
 func TestNodeGroupsRefuseWhatCannotBe(t *testing.T) {
 	w := newFixture(t, cluster)
-	for name, ask := range map[string]eks.UpdateNodegroupConfigInput{
+	for name, input := range map[string]eks.UpdateNodegroupConfigInput{
 		"nothing":                     {},
 		"a minimum over the desired":  {ScalingConfig: &ekstypes.NodegroupScalingConfig{MinSize: sdk.Int32(3)}},
 		"a maximum below the desired": {ScalingConfig: &ekstypes.NodegroupScalingConfig{MaxSize: sdk.Int32(1)}},
@@ -161,8 +161,8 @@ func TestNodeGroupsRefuseWhatCannotBe(t *testing.T) {
 			RemoveTaints: []ekstypes.Taint{{Key: sdk.String("a"), Value: sdk.String("b"), Effect: "NO_EXECUTE"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ask.ClusterName, ask.NodegroupName = sdk.String("sandbox"), sdk.String("system")
-			_, err := w.eks.UpdateNodegroupConfig(t.Context(), &ask)
+			input.ClusterName, input.NodegroupName = sdk.String("sandbox"), sdk.String("system")
+			_, err := w.eks.UpdateNodegroupConfig(t.Context(), &input)
 			wantCode(t, err, "InvalidParameterException")
 		})
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
 
-// Fault is something that goes wrong with matching requests. At least one of
-// Code, Throttle, Delay and Stale says what; they combine.
+// Fault is something that goes wrong with matching requests. At least one of Code,
+// Throttle, Delay and Stale is set; they combine.
 type Fault struct {
 	Service   string // as in the credential scope: ec2, iam, sqs …; "" matches all
 	Operation string // "CreateFleet"; "" matches all
@@ -22,9 +22,9 @@ type Fault struct {
 	Status   int           // … this HTTP status (0 means 400) …
 	Message  string        // … and this message
 	Throttle bool          // fail as the service does over its quota
-	Delay    time.Duration // hold the answer back this long after the effect
-	Stale    bool          // answer reads from the state at the time of Inject
-	Lost     bool          // with Code or Throttle: the operation takes effect, its answer is the error
+	Delay    time.Duration // hold the response back this long after the effect
+	Stale    bool          // serve reads from the state at the time of Inject
+	Lost     bool          // with Code or Throttle: the operation takes effect, its response is the error
 	Times    int           // for so many requests; 0 means until removed
 }
 
@@ -59,13 +59,13 @@ func (c *Cloud) Inject(f Fault) (remove func(), err error) {
 func (c *Cloud) checkFault(f Fault) error {
 	known := false
 	for name, s := range c.services {
-		op, has := s.ops[f.Operation]
+		op, has := s.table.Operations[f.Operation]
 		if (f.Service != "" && f.Service != name) || (f.Operation != "" && !has) {
 			continue
 		}
 		known = true
-		if f.Stale && has && !op.read {
-			return fmt.Errorf("%s is no read, so it cannot answer stale", f.Operation)
+		if f.Stale && has && !op.Read {
+			return fmt.Errorf("%s is no read, so it cannot return stale state", f.Operation)
 		}
 	}
 	if !known {
@@ -84,7 +84,7 @@ func (f Fault) contradiction() error {
 		{!fails && f.Delay <= 0 && !f.Stale, "it does nothing: set Code, Throttle, Delay or Stale"},
 		{f.Code == "" && (f.Status != 0 || f.Message != ""), "it has a status or message and no Code"},
 		{f.Code != "" && f.Throttle, "it has both a Code and Throttle"},
-		{f.Lost && !fails, "an answer that is Lost needs a Code or Throttle to replace it"},
+		{f.Lost && !fails, "a response that is Lost needs a Code or Throttle to replace it"},
 		{f.Status != 0 && (f.Status < 400 || f.Status > 599), "its Status is no error: 400 to 599"},
 	} {
 		if problem.is {
@@ -95,7 +95,7 @@ func (f Fault) contradiction() error {
 }
 
 func (f *fault) matches(in *call) bool {
-	return (!f.Stale || in.svc.ops[in.Op].read) && (f.Service == "" || f.Service == in.svc.name) && (f.Operation == "" || f.Operation == in.Op) &&
+	return (!f.Stale || in.svc.table.Operations[in.Op].Read) && (f.Service == "" || f.Service == in.svc.name) && (f.Operation == "" || f.Operation == in.Op) &&
 		(f.Match == "" || strings.Contains(in.Params, f.Match))
 }
 

@@ -138,9 +138,9 @@ func iamRefusals() []refusal {
 	s := sdk.String
 	role := func(change func(*iam.CreateRoleInput)) func(context.Context, *fixture) error {
 		return func(ctx context.Context, w *fixture) error {
-			ask := &iam.CreateRoleInput{RoleName: s("new"), AssumeRolePolicyDocument: s(trustEC2)}
-			change(ask)
-			return drop(w.iam.CreateRole(ctx, ask))
+			input := &iam.CreateRoleInput{RoleName: s("new"), AssumeRolePolicyDocument: s(trustEC2)}
+			change(input)
+			return drop(w.iam.CreateRole(ctx, input))
 		}
 	}
 	trust := func(doc string) func(context.Context, *fixture) error {

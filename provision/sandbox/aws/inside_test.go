@@ -4,51 +4,8 @@ import (
 	"bytes"
 	"io"
 	"net/http"
-	"net/netip"
-	"strings"
 	"testing"
-
-	"github.com/poolwright/poolwright/provision/catalog"
-	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
-
-func TestAddressesGoRoundPastThoseInUse(t *testing.T) {
-	s := newSubnet(0, catalog.Zone{}, netip.MustParsePrefix("10.9.0.0/28"), false, nil)
-	if s.free != 11 {
-		t.Fatalf("a /28 has %d free addresses, want 11", s.free)
-	}
-	used := map[netip.Addr]bool{}
-	inUse := func(a netip.Addr) bool { return used[a] }
-	for range 11 {
-		a := s.take(1, inUse)
-		if used[a] || !s.cidr.Contains(a) {
-			t.Fatalf("address %s", a)
-		}
-		used[a] = true
-	}
-	if s.free != 0 || used[netip.MustParseAddr("10.9.0.3")] || used[netip.MustParseAddr("10.9.0.15")] {
-		t.Errorf("%d free; given out: %v", s.free, used)
-	}
-	back := netip.MustParseAddr("10.9.0.9")
-	delete(used, back)
-	s.free++
-	if a := s.take(1, inUse); a != back {
-		t.Errorf("the only free address is %s, got %s", back, a)
-	}
-}
-
-func TestTheIssuerIsInItsPartition(t *testing.T) {
-	for region, want := range map[string][2]string{
-		"us-east-1":     {"https://oidc.eks.us-east-1.amazonaws.com/id/", "arn:aws:iam::1:oidc-provider/oidc."},
-		"cn-north-1":    {"https://oidc.eks.cn-north-1.amazonaws.com.cn/id/", "arn:aws-cn:iam::1:oidc-provider/oidc."},
-		"us-gov-west-1": {"https://oidc.eks.us-gov-west-1.amazonaws.com/id/", "arn:aws-us-gov:iam::1:oidc-provider/oidc."},
-	} {
-		c := &Cloud{account: &api.Account{Region: region, ID: "1"}}
-		if !strings.HasPrefix(c.issuer(), want[0]) || !strings.HasPrefix(c.providerARN(), want[1]) {
-			t.Errorf("%s: issuer %s, provider %s", region, c.issuer(), c.providerARN())
-		}
-	}
-}
 
 // TestTheTablesAreComplete holds the list of operations that the engine calls:
 // one that is dropped from a table would only show at run time.
@@ -84,11 +41,11 @@ func TestTheTablesAreComplete(t *testing.T) {
 			"TagResource", "UntagResource"},
 		"servicequotas": {"GetServiceQuota", "ListAWSDefaultServiceQuotas", "ListServiceQuotas"}, "arc-zonal-shift": {"GetManagedResource"},
 	} {
-		if have := len(cloud.services[service].ops); have != len(operations) {
+		if have := len(cloud.services[service].table.Operations); have != len(operations) {
 			t.Errorf("%s has %d operations, want %d", service, have, len(operations))
 		}
 		for _, o := range operations {
-			if cloud.services[service].ops[o].run == nil {
+			if cloud.services[service].table.Operations[o].Run == nil {
 				t.Errorf("%s has no %s", service, o)
 			}
 		}
@@ -101,10 +58,10 @@ func (c *Cloud) Model() (params, lacking map[string]map[string][]string) {
 	params, lacking = map[string]map[string][]string{}, map[string]map[string][]string{}
 	for name, s := range c.services {
 		params[name] = map[string][]string{}
-		for op, o := range s.ops {
-			params[name][op] = o.params
+		for op, o := range s.table.Operations {
+			params[name][op] = o.Params
 		}
-		lacking[name] = s.required
+		lacking[name] = s.table.Required
 	}
 	return params, lacking
 }
@@ -114,6 +71,6 @@ func (c *Cloud) Model() (params, lacking map[string]map[string][]string) {
 func (c *Cloud) Named(r *http.Request, body []byte) (service, op string) {
 	again := r.Clone(r.Context())
 	again.Body = io.NopCloser(bytes.NewReader(body))
-	in := c.read(again)
+	in := read(c.services, again)
 	return in.svc.name, in.Op
 }

@@ -163,7 +163,7 @@ func TestFaultsAndTheJournalKnowTheNewServices(t *testing.T) {
 	}
 	calls := w.cloud.Calls()
 	got := calls[len(calls)-3] // before both lists
-	want := aws.Call{ID: got.ID, Time: w.clock.Now(), Service: "logs", Operation: "CreateLogGroup", Key: "EMULATED", Params: `{"logGroupName":"` + clusterLogs + `"}`, Done: true, Asked: got.Asked}
+	want := aws.Call{ID: got.ID, Time: w.clock.Now(), Service: "logs", Operation: "CreateLogGroup", Key: "EMULATED", Params: `{"logGroupName":"` + clusterLogs + `"}`, Done: true, Authorizations: got.Authorizations}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("call (-want +got):\n%s", diff)
 	}

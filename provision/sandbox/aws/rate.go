@@ -38,7 +38,7 @@ func (c *Cloud) allow(in *call, now time.Time) bool {
 	if in.svc.name != "ec2" {
 		return true
 	}
-	class := in.svc.ops[in.Op].class
+	class := in.svc.table.Operations[in.Op].Class
 	switch {
 	case class != "":
 	case strings.HasPrefix(in.Op, "Describe"):

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
@@ -21,30 +20,19 @@ const bodyLimit = 4 << 20
 // call is one request on its way through the cloud.
 type call struct {
 	api.Call
-	cloud  *Cloud
 	svc    service
-	st     *state // what the operation sees: the present, or an old snapshot
+	st     *state // what the operation reads: the present, or an old snapshot
 	id     string
 	broken error // the request could not even be read
 	record *Call // what the journal keeps of it
-}
-
-// operation is one line of a service's table.
-type operation struct {
-	params   []string                   // patterns of all the form or path parameters it knows
-	read     bool                       // only reads: may answer dry runs and stale snapshots by itself
-	unlocked bool                       // takes the lock itself, because it waits
-	class    string                     // bucket of the rate limits, "" means the reads' or the writes'
-	before   func(*Cloud) time.Duration // how long it takes before it has any effect
-	run      func(*call) (any, error)
 }
 
 var scopeForm = regexp.MustCompile(`Credential=([^/,\s]+)/\d{8}/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request`)
 
 // read finds out which service and operation are meant. The scope inside the
 // signature decides, because all services share one endpoint.
-func (c *Cloud) read(r *http.Request) *call {
-	in := &call{cloud: c, svc: service{name: "unknown", protocol: jsonProtocol}}
+func read(services map[string]service, r *http.Request) *call {
+	in := &call{svc: service{name: "unknown", protocol: jsonProtocol}}
 	in.Gone = r.Context().Done()
 	in.Target = r.Method + " " + r.URL.EscapedPath()
 	in.Query = r.URL.Query()
@@ -56,7 +44,7 @@ func (c *Cloud) read(r *http.Request) *call {
 	in.Key = m[1]
 	region, name := m[2], m[3]
 	in.Region = region
-	svc, ok := c.services[name]
+	svc, ok := services[name]
 	if !ok {
 		in.broken = api.Refuse("UnknownService", "The emulator does not play the service %q of the credential scope.", name)
 		return in
@@ -78,7 +66,7 @@ func (c *Cloud) read(r *http.Request) *call {
 	return in
 }
 
-// decode reads operation and parameters as the service's protocol says.
+// decode reads operation and parameters as the service's protocol has them.
 func (in *call) decode(r *http.Request, body []byte) error {
 	in.Body = body
 	switch in.svc.protocol {
@@ -107,12 +95,12 @@ func (in *call) decode(r *http.Request, body []byte) error {
 	return nil
 }
 
-// check refuses parameters that the operation does not know. JSON bodies are
-// checked by the operation when it decodes them.
-func (in *call) check(op operation) error {
+// check refuses parameters that the operation does not take. JSON bodies are checked by
+// the operation when it decodes them.
+func (in *call) check(op api.Operation) error {
 	if in.svc.protocol == restProtocol {
 		for _, name := range slices.Sorted(maps.Keys(in.Query)) {
-			if !slices.Contains(op.params, name) {
+			if !slices.Contains(op.Params, name) {
 				return api.Refuse("ValidationException", "The parameter %s is not recognized by %s.", name, in.Op)
 			}
 		}
@@ -121,7 +109,7 @@ func (in *call) check(op operation) error {
 	if in.svc.protocol != ec2Protocol && in.svc.protocol != queryProtocol {
 		return nil
 	}
-	known := append([]string{"Action", "Version"}, op.params...)
+	known := append([]string{"Action", "Version"}, op.Params...)
 	if in.svc.protocol == ec2Protocol {
 		known = append(known, "DryRun")
 	}

@@ -2,7 +2,6 @@ package aws
 
 import (
 	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -13,7 +12,7 @@ import (
 // requires: first of all else, since an operation that went on would search for
 // something without a name and not find it.
 func (in *call) require() error {
-	for _, path := range in.svc.required[in.Op] {
+	for _, path := range in.svc.table.Required[in.Op] {
 		found := in.formMembers(path)
 		if in.svc.protocol == jsonProtocol || in.svc.protocol == restProtocol {
 			found = in.jsonMembers(path)
@@ -34,7 +33,7 @@ type member struct {
 	present, empty bool
 }
 
-// lacks words the refusal as the service does.
+// lacks phrases the refusal as the service does.
 func (s service) lacks(m member) error {
 	if s.protocol == ec2Protocol || s.name == "sqs" {
 		return api.Refuse("MissingParameter", "The request must contain the parameter %s.", m.path)
@@ -100,80 +99,5 @@ func membersOf(object map[string]any, at string, path []string) []member {
 		}
 		out = append(out, membersOf(object, at+path[0]+"."+strconv.Itoa(n+1)+".", path[2:])...)
 	}
-	return out
-}
-
-// required lists, by service and operation, the members that the service's model
-// marks as required, by their names at the wire; # stands for a position in a
-// list, whose elements must have what follows. What a REST path holds is not
-// here: a path without it is no operation's.
-func required() map[string]map[string][]string {
-	return map[string]map[string][]string{
-		"ec2": requiredOfEC2(), "iam": requiredOfIAM(),
-		"pricing": {"GetProducts": {"ServiceCode", "Filters.#.Type", "Filters.#.Field", "Filters.#.Value"}},
-		"ssm":     {"GetParameter": {"Name"}, "GetParametersByPath": {"Path", "ParameterFilters.#.Key"}},
-		"eks": {
-			"CreateAccessEntry":            {"principalArn"},
-			"CreatePodIdentityAssociation": {"namespace", "serviceAccount", "roleArn"},
-			"TagResource":                  {"tags"}, "UntagResource": {"tagKeys"},
-		},
-	}
-}
-
-func requiredOfEC2() map[string][]string {
-	return map[string][]string{
-		"CreateFleet": {"TargetCapacitySpecification.TotalTargetCapacity", "LaunchTemplateConfigs",
-			// The model requires it by word only: "otherwise the request fails".
-			"LaunchTemplateConfigs.#.LaunchTemplateSpecification.Version"},
-		"CreateLaunchTemplate": {"LaunchTemplateName", "LaunchTemplateData"},
-		"RunInstances":         {"MinCount", "MaxCount"},
-		"TerminateInstances":   {"InstanceId"},
-		"CreateTags":           {"ResourceId", "Tag"},
-		"DeleteTags":           {"ResourceId"},
-
-		"StopInstances": {"InstanceId"}, "DescribeInstanceAttribute": {"InstanceId", "Attribute"}, "ModifySubnetAttribute": {"SubnetId"},
-		"CopyImage": {"Name", "SourceImageId", "SourceRegion"}, "EnableImageDeprecation": {"ImageId", "DeprecateAt"},
-		"CreateSecurityGroup": {"GroupName", "GroupDescription"}, "DeletePlacementGroup": {"GroupName"},
-		"CreateCapacityReservation": {"InstanceType", "InstancePlatform", "InstanceCount"}, "CancelCapacityReservation": {"CapacityReservationId"},
-
-		"CreateInterruptibleCapacityReservationAllocation": {"CapacityReservationId", "InstanceCount"},
-	}
-}
-
-func requiredOfIAM() map[string][]string {
-	tags := []string{"Tags.member.#.Key", "Tags.member.#.Value"}
-	out := map[string][]string{
-		"CreateRole":                    append([]string{"RoleName", "AssumeRolePolicyDocument"}, tags...),
-		"UpdateAssumeRolePolicy":        {"RoleName", "PolicyDocument"},
-		"PutRolePermissionsBoundary":    {"RoleName", "PermissionsBoundary"},
-		"PutRolePolicy":                 {"RoleName", "PolicyName", "PolicyDocument"},
-		"CreatePolicy":                  append([]string{"PolicyName", "PolicyDocument"}, tags...),
-		"CreatePolicyVersion":           {"PolicyArn", "PolicyDocument"},
-		"CreateInstanceProfile":         append([]string{"InstanceProfileName"}, tags...),
-		"AddRoleToInstanceProfile":      {"InstanceProfileName", "RoleName"},
-		"RemoveRoleFromInstanceProfile": {"InstanceProfileName", "RoleName"},
-		"GetOpenIDConnectProvider":      {"OpenIDConnectProviderArn"},
-	}
-	for kind, name := range map[string]string{"Role": "RoleName", "Policy": "PolicyArn", "InstanceProfile": "InstanceProfileName"} {
-		out["Tag"+kind] = slices.Concat([]string{name, "Tags"}, tags)
-		out["Untag"+kind] = []string{name, "TagKeys"}
-		for _, verb := range []string{"Get", "Delete"} {
-			out[verb+kind] = []string{name}
-		}
-		out["List"+kind+"Tags"] = []string{name}
-	}
-	for _, op := range []string{"UpdateRole", "DeleteRolePermissionsBoundary", "ListAttachedRolePolicies", "ListRolePolicies", "ListInstanceProfilesForRole"} {
-		out[op] = []string{"RoleName"}
-	}
-	for _, op := range []string{"AttachRolePolicy", "DetachRolePolicy"} {
-		out[op] = []string{"RoleName", "PolicyArn"}
-	}
-	for _, op := range []string{"GetRolePolicy", "DeleteRolePolicy"} {
-		out[op] = []string{"RoleName", "PolicyName"}
-	}
-	for _, op := range []string{"GetPolicyVersion", "DeletePolicyVersion"} {
-		out[op] = []string{"PolicyArn", "VersionId"}
-	}
-	out["ListPolicyVersions"] = []string{"PolicyArn"}
 	return out
 }

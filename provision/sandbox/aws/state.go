@@ -1,122 +1,73 @@
 package aws
 
 import (
-	"maps"
 	"time"
 
-	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/ec2"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/ec2/offerings"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/eks"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/events"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/iam"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/logs"
-	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/pricing"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/quotas"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/sqs"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/ssm"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/sts"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/zonalshift"
 )
 
-// state is what AWS remembers about the account. Everything that a read can
-// show is in here, so that a clone is a stale answer.
+// state is what AWS keeps of the account. Everything that a read can show is in here,
+// so that a clone is stale state.
 type state struct {
-	account      *api.Account
-	cluster      Cluster
-	instances    []*instance // by launch
-	templates    []*template // by creation
-	iam          identities
-	network      network
-	images       []*image
-	reservations []*Reservation
-	groups       []*PlacementGroup
-	eks          control
-	attachments
-	services
+	account *api.Account
+	iam     *iam.Service
+	ec2     *ec2.Service
+	eks     *eks.Service
+	shifts  *zonalshift.Service
+	prices  *pricing.Service
+	ssm     *ssm.Service
+	logs    *logs.Service
+	sqs     *sqs.Service
+	events  *events.Service
+	quotas  *quotas.Service
 }
 
-// services are those that are packages of their own.
-type services struct {
-	logs   *logs.Service
-	sqs    *sqs.Service
-	events *events.Service
-	quotas *quotas.Service
-}
-
-// template is a launch template with its only version.
-type template struct {
-	id, name string
-	token    string // of the request that made it
-	created  time.Time
-	data     query.Form // LaunchTemplateData
-	tags     map[string]string
-}
-
-func newState(account *api.Account, cfg Config, zones []catalog.Zone) *state {
-	st := &state{account: account, cluster: cfg.Cluster}
-	st.iam = newIdentities(st, cfg)
-	st.eks = newControl(st, cfg)
-	st.logs = logs.New(account)
+// newState has what the config lists; entered is called for each state that an
+// instance enters.
+func newState(account *api.Account, cfg Config, offers *offerings.Service, entered func(time.Time, State, Instance)) *state {
+	st := &state{account: account}
+	provider := iam.Provider{Exists: cfg.Cluster.OIDC, Issuer: eks.Issuer(account), Created: eks.Created()}
+	st.iam = iam.New(account, provider, cfg.Roles, cfg.Profiles)
 	st.sqs = sqs.New(account)
-	st.events = events.New(account, st.sqs, st.passRole)
+	st.events = events.New(account, st.sqs, st.iam.PassRole)
 	st.quotas = quotas.New(account, cfg.Limits.Quotas)
-	st.logTo(st.eks.logging, cfg.Clock.Now())
-	st.network = newNetwork(cfg, zones)
-	st.images = newImages(cfg)
+	st.ec2 = ec2.New(account, offers, ec2.Config{Tags: cfg.Tags, Version: cfg.Cluster.Version, Releases: cfg.Releases},
+		ec2.Dependencies{Profiles: st.iam, Quotas: st.quotas, Events: st.events, Entered: entered})
+	st.logs = logs.New(account)
+	network := eks.Network{VPC: st.ec2.VPC.ID(), Subnets: st.ec2.VPC.PrivateSubnets(), Release: cfg.Releases[0]}
+	network.ClusterGroup, network.NodeGroup = st.ec2.VPC.ClusterGroups()
+	st.eks = eks.New(account, cfg.Cluster, network, st.iam, st.logs)
+	st.shifts = zonalshift.New(account, st.eks)
+	st.prices, st.ssm = pricing.New(account, offers), ssm.New(account, st.ec2.Images)
 	return st
 }
 
 // clone copies deep enough that nothing later shows in it.
 func (st *state) clone() *state {
-	out := *st
-	out.instances = make([]*instance, len(st.instances))
-	for n, i := range st.instances {
-		c := *i
-		c.Tags, c.spotTags = maps.Clone(i.Tags), maps.Clone(i.spotTags)
-		out.instances[n] = &c
-	}
-	out.templates = make([]*template, len(st.templates))
-	for n, t := range st.templates {
-		c := *t
-		c.tags = maps.Clone(t.tags)
-		out.templates[n] = &c
-	}
-	out.iam = st.iam.clone()
-	out.eks = st.eks.clone()
-	out.attachments = st.attachments.clone()
+	out := &state{account: st.account, prices: st.prices}
+	out.iam, out.ec2, out.eks, out.shifts = st.iam.Clone(), st.ec2.Clone(), st.eks.Clone(), st.shifts.Clone()
 	out.logs, out.sqs, out.events, out.quotas = st.logs.Clone(), st.sqs.Clone(), st.events.Clone(), st.quotas.Clone()
-	out.network = st.network.clone()
-	out.images = api.Clones(st.images)
-	for _, i := range out.images {
-		i.tags = maps.Clone(i.tags)
-	}
-	out.reservations = api.Clones(st.reservations)
-	for _, r := range out.reservations {
-		r.Tags = maps.Clone(r.Tags)
-	}
-	out.groups = api.Clones(st.groups)
-	for _, g := range out.groups {
-		g.Tags = maps.Clone(g.Tags)
-	}
-	return &out
+	out.ssm = ssm.New(st.account, out.ec2.Images)
+	return out
 }
 
-func (st *state) instance(id string) *instance {
-	for _, i := range st.instances {
-		if i.ID == id {
-			return i
-		}
-	}
-	return nil
-}
-
-func (st *state) template(id, name string) *template {
-	for _, t := range st.templates {
-		if t.id == id || t.name == name {
-			return t
-		}
-	}
-	return nil
-}
-
-// tables are what the services can do that are packages of their own.
-func (st *state) tables() map[string]api.Table {
-	return map[string]api.Table{
-		"sqs": st.sqs.Table(), "events": st.events.Table(), "logs": st.logs.Table(), "servicequotas": st.quotas.Table(),
+// tables are what each service can do, by its name in a credential scope.
+func (st *state) tables() map[string]func() api.Table {
+	return map[string]func() api.Table{
+		"ec2": st.ec2.Table, "iam": st.iam.Table, "eks": st.eks.Table, "arc-zonal-shift": st.shifts.Table, "ssm": st.ssm.Table,
+		"pricing": st.prices.Table, "sts": func() api.Table { return sts.Table(st.account) },
+		"sqs": st.sqs.Table, "events": st.events.Table, "logs": st.logs.Table, "servicequotas": st.quotas.Table,
 	}
 }

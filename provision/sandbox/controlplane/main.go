@@ -4,9 +4,8 @@
 // and links once instead of five times.
 //
 // It takes its part from the name that it is called by, as busybox does, or
-// from its first argument. It refuses to guess: any other name is an error.
-// It is a module of its own because these releases pin dependencies that the
-// product does not want.
+// from its first argument. It refuses any other name. It is a module of its own because
+// these releases pin dependencies that do not belong in the product.
 package main
 
 import (
@@ -33,9 +32,9 @@ func main() {
 	os.Exit(run(os.Stderr))
 }
 
-// run plays the part that os.Args asks for and returns the exit code. The
-// parts read os.Args themselves, so it is put into the shape that their own
-// main functions would see.
+// run plays the part that os.Args names and returns the exit code. The parts read
+// os.Args themselves, so it is put into the shape that their own main functions would
+// get.
 func run(stderr io.Writer) int {
 	part := filepath.Base(os.Args[0])
 	play, known := parts()[part]

@@ -47,7 +47,7 @@ type versionOverride struct {
 	version *version.Version
 }
 
-// Info is what /version answers.
+// Info is what /version returns.
 func (s versionOverride) Info() *apiversion.Info {
 	info := s.MutableEffectiveVersion.Info()
 	info.Major, info.Minor = fmt.Sprint(s.version.Major()), fmt.Sprint(s.version.Minor())

@@ -34,8 +34,8 @@ func run() int {
 	setting.AppVer = version
 	setting.AppBuiltWith = " built with " + runtime.Version()
 	setting.AppStartTime = time.Now().UTC()
-	// Gitea exits from inside its commands; without this the last lines of its
-	// log, which say why, would stay in memory.
+	// Gitea exits from inside its commands; without this the last lines of its log, which
+	// have the reason, would stay in memory.
 	cli.OsExiter = func(code int) {
 		log.GetManager().Close()
 		os.Exit(code)

@@ -32,20 +32,20 @@ type Repository struct {
 	URL         string // without credentials
 }
 
-// PullRequest asks to merge the branch Head into Base.
+// PullRequest is a request to merge the branch Head into Base.
 type PullRequest struct {
 	Head, Base  string
 	Title, Body string
 }
 
-// StatusError is an answer of Gitea's API that is no success.
+// StatusError is a response of Gitea's API that is no success.
 type StatusError struct {
 	Method, Path string
 	Code         int    // HTTP status
-	Message      string // what Gitea says
+	Message      string // Gitea's message
 }
 
-// Error names the call and Gitea's answer.
+// Error names the call and Gitea's response.
 func (e *StatusError) Error() string {
 	return fmt.Sprintf("%s %s: the Git server responded with %d %s: %s", e.Method, e.Path, e.Code, http.StatusText(e.Code), e.Message)
 }
@@ -93,10 +93,9 @@ func (s *Server) CreateRepository(ctx context.Context, owner Account, name strin
 	return Repository{Owner: owner.Name, Name: name, URL: s.URL() + "/" + owner.Name + "/" + name + ".git"}, nil
 }
 
-// AwaitBranch returns once Gitea knows the branch. It takes note of a push a
-// moment after it has accepted it; until then its API says that there is no
-// such branch, or that the repository is empty. A minute without the branch
-// is an error.
+// AwaitBranch returns once Gitea has the branch. It processes a push a moment after it
+// has accepted it; until then its API reports that there is no such branch, or that the
+// repository is empty. A minute without the branch is an error.
 func (s *Server) AwaitBranch(ctx context.Context, user Account, in Repository, branch string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -115,8 +114,8 @@ func (s *Server) AwaitBranch(ctx context.Context, user Account, in Repository, b
 	}
 }
 
-// knows asks whether the repository is empty first: about a branch of an empty
-// one, this version of Gitea answers with a panic.
+// knows checks whether the repository is empty first: to a request for a branch of an
+// empty one, this version of Gitea responds with a panic.
 func (s *Server) knows(ctx context.Context, user Account, in Repository, branch string) (bool, error) {
 	var repository struct {
 		Empty bool `json:"empty"`
@@ -175,10 +174,10 @@ func (r Repository) path(parts ...string) string {
 	return strings.Join(escaped, "/")
 }
 
-// Call asks Gitea's API, version 1, as the user: with the token, or with the
-// password where there is no token. The path starts behind /api/v1. The body is
-// sent as JSON unless nil, the answer decoded into result unless nil. An answer
-// that is no success is a *StatusError.
+// Call calls Gitea's API, version 1, as the user: with the token, or with the password
+// where there is no token. The path starts behind /api/v1. The body is sent as JSON
+// unless nil, the response decoded into result unless nil. A response that is no
+// success is a *StatusError.
 func (s *Server) Call(ctx context.Context, user Account, method, path string, body, result any) error {
 	var sent io.Reader
 	if body != nil {
@@ -202,7 +201,7 @@ func (s *Server) Call(ctx context.Context, user Account, method, path string, bo
 	if err != nil {
 		return err // names method and URL already
 	}
-	// No more than a page of a long list; a cut answer fails to decode.
+	// No more than a page of a long list; a cut response fails to decode.
 	content, err := io.ReadAll(io.LimitReader(response.Body, 16<<20))
 	if err := errors.Join(err, response.Body.Close()); err != nil {
 		return fmt.Errorf("reading the response of %s %s: %w", method, path, err)

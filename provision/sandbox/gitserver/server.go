@@ -2,9 +2,9 @@
 // repositories, pushes over HTTP, pull requests, comments, statuses, webhooks.
 //
 // Each start draws new secrets, a new administrator and a new port, and begins
-// with an empty database. The package refuses registration by strangers, SSH,
-// and calls to any network but loopback. It does not speak Git: pushing and
-// reading is the caller's, as a user would. Start reading at Start.
+// with an empty database. The package refuses self-registration, SSH, and calls to any
+// network but loopback. It implements nothing of Git: pushing and reading is the
+// caller's, as a user would. Start reading at Start.
 package gitserver
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/process"
 )
 
-// Config says with what and where to run. All fields are required.
+// Config is with what and where to run. All fields are required.
 type Config struct {
 	// Binary is the Gitea binary; Assets is the folder of its templates,
 	// options and public files.
@@ -41,7 +41,7 @@ type Server struct {
 	child  *process.Process
 }
 
-// Start runs Gitea and returns once it answers and its administrator exists.
+// Start runs Gitea and returns once it serves requests and its administrator exists.
 func Start(ctx context.Context, config Config) (*Server, error) {
 	s := &Server{config: config, client: &http.Client{Timeout: requestTimeout}}
 	secrets, err := newSecrets()
@@ -74,8 +74,8 @@ const requestTimeout = 30 * time.Second
 // Pause stops the server, as an outage would. Its data stays.
 func (s *Server) Pause(ctx context.Context) error { return s.child.Stop(ctx) }
 
-// Resume starts a paused server at the same address and returns once it
-// answers.
+// Resume starts a paused server at the same address and returns once it serves
+// requests.
 func (s *Server) Resume(ctx context.Context) error {
 	child, err := s.config.Group.Start(process.Spec{
 		Name: "gitea", Path: s.config.Binary, Args: []string{"web", "--config", s.settings()},
@@ -121,8 +121,8 @@ func (s *Server) path(name string) string { return filepath.Join(s.config.Dir, n
 
 func (s *Server) settings() string { return s.path("app.ini") }
 
-// environment is all that Gitea and its git processes see. HOME keeps the
-// user's own Git settings and hooks out of the server.
+// environment is all that Gitea and its git processes get. HOME keeps the user's own
+// Git settings and hooks out of the server.
 func (s *Server) environment() []string {
 	env := []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + s.path("home"), "TMPDIR=" + s.path("tmp"),

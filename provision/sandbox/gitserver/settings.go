@@ -28,8 +28,8 @@ func newSecrets() (secrets, error) {
 	return secrets{key: drawn[0], internal: drawn[1], tokens: drawn[2]}, nil
 }
 
-// randomText is 32 random bytes in the form that Gitea wants for signing keys;
-// it serves for passwords too.
+// randomText is 32 random bytes in the form that Gitea requires for signing keys; it
+// serves for passwords too.
 func randomText() (string, error) {
 	random := make([]byte, 32)
 	if _, err := rand.Read(random); err != nil {
@@ -39,8 +39,8 @@ func randomText() (string, error) {
 }
 
 // writeSettings writes app.ini. Everything that could leave the machine or cost
-// start-up time without a user who would see it is off: mirrors, updates,
-// avatars, indexes, packages, actions, cron.
+// start-up time without use to anybody is off: mirrors, updates, avatars, indexes,
+// packages, actions, cron.
 func (s *Server) writeSettings(drawn secrets) error {
 	text := fmt.Sprintf(`APP_NAME = Poolwright sandbox
 RUN_MODE = prod

@@ -28,7 +28,7 @@ type Config struct {
 	// and go, but no call may use it up; nil means none. It must be fast and safe for
 	// concurrent use.
 	Fault func(Machine) Fault
-	// Notify is told what happens on machines; it must not block. May be nil.
+	// Notify is called with what happens on machines; it must not block. May be nil.
 	Notify func(Notice)
 	// PodCIDR is where pod addresses come from; "10.64.0.0/10" when empty.
 	PodCIDR string
@@ -50,7 +50,7 @@ type Cluster struct {
 type Delays struct {
 	// Join is from a running instance to its Node; 2 s. A node of EKS takes half a
 	// minute to a minute, which some of Karpenter's clocks count on: capacity buffers
-	// that are looked at every 30 s, for one, find such a node still empty.
+	// that are reconciled every 30 s, for one, find such a node still empty.
 	Join          time.Duration
 	Ready         time.Duration // Node registered → Ready; none: registered as ready
 	PodStart      time.Duration // pod admitted → containers run; 50 ms
@@ -58,8 +58,8 @@ type Delays struct {
 	BuiltinPlugin time.Duration // Bottlerocket node registered → GPUs; 500 ms
 	NodeGone      time.Duration // instance terminated → its Node is deleted; 5 s
 	// NodeStatus is the time from a change of devices to the Node's status; none. A
-	// real kubelet posts every 10 s, so that what a plugin that restarts does in
-	// between is never seen, and pods are refused for devices that the Node still has.
+	// real kubelet posts every 10 s, so that what a plugin that restarts does in between
+	// is never reported, and pods are refused for devices that the Node still has.
 	NodeStatus time.Duration
 	// PluginRetry is how long a plugin without its MPS daemon waits; 30 s.
 	PluginRetry time.Duration
@@ -106,17 +106,17 @@ type Fault struct {
 	PluginCrashes int
 }
 
-// Event says what a Notice is about.
+// Event is what a Notice is about.
 type Event string
 
-// What a simulator tells.
+// The events of a simulator.
 const (
 	Joined     Event = "joined"      // the Node is registered
-	NeverJoins Event = "never-joins" // it will not; Message says why
+	NeverJoins Event = "never-joins" // it will not; Message is the reason
 	Devices    Event = "devices"     // the device plugin's devices changed
-	NoDevices  Event = "no-devices"  // the device plugin cannot offer any; Message says why
+	NoDevices  Event = "no-devices"  // the device plugin cannot offer any; Message is the reason
 	Rejected   Event = "rejected"    // the kubelet refused a pod
-	Stopped    Event = "stopped"     // the kubelet is silent
+	Stopped    Event = "stopped"     // the kubelet has stopped reporting
 	Removed    Event = "removed"     // the cloud controller deleted the Node
 )
 

@@ -13,7 +13,8 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/pluginlife"
 )
 
-// maxTerminationMessage is how much of a container's log a kubelet keeps as its last words.
+// maxTerminationMessage is how much of a container's log a kubelet keeps as its termination
+// message.
 const maxTerminationMessage = 2048
 
 // withContainer returns a copy of the plugin's pod whose status shows the container,
@@ -61,8 +62,8 @@ func writeState(status *corev1.ContainerStatus, pod *corev1.Pod, c pluginlife.Co
 	status.LastTerminationState = ended
 }
 
-// terminationMessage is the end of a container's log, where the pod asks its kubelet for it.
-// The plugin itself writes no message.
+// terminationMessage is the end of a container's log, where the pod requests that of its
+// kubelet. The plugin itself writes no message.
 func terminationMessage(pod *corev1.Pod, container, words string) string {
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		if c.Name == container && c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError {

@@ -72,7 +72,7 @@ func (k *kubelet) describe() (*corev1.Node, error) {
 	}, nil
 }
 
-// readUserData returns what the machine's user data says, and refuses another
+// readUserData returns what the machine's user data declares, and refuses another
 // cluster's.
 func (k *kubelet) readUserData() (userdata.Join, error) {
 	if g := k.machine.Group; g != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/deviceplugin"
 )
 
-// faultPoll is how often a machine with a plugin is asked for new faults.
+// faultPoll is how often a machine with a plugin is checked for new faults.
 const faultPoll = time.Second
 
 func (k *kubelet) notifyDevices() {
@@ -134,6 +134,6 @@ func (k *kubelet) updatePluginStatus(run *pluginRun) bool {
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && k.ctx.Err() == nil {
 		k.simulator.config.Log.Warn("posting a container's state failed; it is repeated", "pod", pod.Namespace+"/"+pod.Name, "error", err.Error())
 	}
-	// A conflict means that the pod changed: it will be seen, and compared again.
+	// A conflict means that the pod changed: it will be read, and compared again.
 	return err == nil
 }

@@ -17,7 +17,7 @@ type Machine struct {
 	Type     string // instance type, "g5.xlarge"
 	Zone     string // "us-east-1a"
 	ZoneID   string // "use1-az1"
-	Image    string // the image's name, which tells family, NVIDIA driver and Kubernetes version
+	Image    string // the image's name, which determines family, NVIDIA driver and Kubernetes version
 	Address  string // private IPv4 address
 	DNSName  string // private DNS name, which becomes the Node's name
 	UserData string // decoded
@@ -58,7 +58,7 @@ func (m Machine) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(m.String())
 
 func (m Machine) providerID() string { return "aws:///" + m.Zone + "/" + m.ID }
 
-// image is what an image's name tells.
+// image is what follows from an image's name.
 type image struct {
 	family  userdata.Family
 	nvidia  bool   // has NVIDIA's driver
@@ -67,8 +67,8 @@ type image struct {
 }
 
 // readImage reads the names that EKS gives its images. Another name means a
-// custom image: its family is told from the user data, its driver from the words
-// nvidia and gpu.
+// custom image: its family is derived from the user data, its driver from "nvidia" and
+// "gpu" in the name.
 func readImage(name string) (image, error) {
 	var i image
 	switch {

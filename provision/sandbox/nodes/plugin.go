@@ -22,7 +22,7 @@ const builtin = "builtin"
 // source is the plugin that runs: a pod, or the image's own.
 type source struct {
 	id    string      // "" is none
-	pod   *corev1.Pod // as last seen; nil for the image's own
+	pod   *corev1.Pod // as last observed; nil for the image's own
 	label string      // what its config manager reads on the Node
 }
 
@@ -142,9 +142,9 @@ func (k *kubelet) nodeLabels() map[string]string {
 	return nil
 }
 
-// startPlugin looks for devices as the plugin does, in its order: it watches the
-// kubelet's folder, reads its configuration, loads the driver, counts GPUs, and asks
-// the MPS daemon.
+// startPlugin lists devices as the plugin does, in its order: it watches the kubelet's
+// folder, reads its configuration, loads the driver, counts GPUs, and queries the MPS
+// daemon.
 func (k *kubelet) startPlugin(from source, fault Fault) (pluginlife.Offer, *pluginlife.Failure) {
 	if fault.NoPlugin {
 		return pluginlife.Offer{}, &pluginlife.Failure{Code: 1, Why: "a fault keeps the device plugin from starting",
@@ -214,7 +214,7 @@ func builtinConfig(s userdata.Sharing) deviceplugin.Config {
 	return config
 }
 
-// runsMPS tells whether the MPS control daemon runs: in a pod of its own or beside
+// runsMPS reports whether the MPS control daemon runs: in a pod of its own or beside
 // the plugin.
 func (k *kubelet) runsMPS() bool {
 	k.mu.Lock()

@@ -14,9 +14,9 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/kwokbridge"
 )
 
-// podRecord is a pod as its kubelet remembers it.
+// podRecord is a pod as its kubelet has it.
 type podRecord struct {
-	pod      *corev1.Pod // the last state seen
+	pod      *corev1.Pod // the last state observed
 	rejected *admission.Rejection
 	// mounted are the ConfigMaps in its volumes, as last read, of a plugin's pod; nil
 	// before all of them could be mounted.
@@ -31,7 +31,7 @@ func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// handlePod decides what a pod's new state asks of the kubelet: admit it, end it or
+// handlePod decides what a pod's new state requires of the kubelet: admit it, end it or
 // let kwok go on with it.
 func (k *kubelet) syncPod(pod *corev1.Pod) {
 	k.mu.Lock()
@@ -57,7 +57,7 @@ func (k *kubelet) syncPod(pod *corev1.Pod) {
 	}
 }
 
-// isSteady tells whether a pod just runs on: kwok has nothing to plan for it.
+// isSteady reports whether a pod just runs on: kwok has nothing to plan for it.
 func isSteady(pod *corev1.Pod) bool {
 	if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil ||
 		pod.Spec.ActiveDeadlineSeconds != nil || kwokbridge.Ends(pod) {
@@ -84,7 +84,7 @@ func (k *kubelet) startable(pod *corev1.Pod) bool {
 	return ok && ready(node)
 }
 
-// registeredNotReady tells whether this kubelet came up without a network; only
+// registeredNotReady reports whether this kubelet came up without a network; only
 // then do pods wait for the Ready condition.
 func (k *kubelet) registeredNotReady() bool {
 	k.mu.Lock()
@@ -113,7 +113,7 @@ func (k *kubelet) resume() {
 	}
 }
 
-// losePod forgets a pod that is gone from the API server.
+// losePod drops a pod that is gone from the API server.
 func (k *kubelet) losePod(pod *corev1.Pod) {
 	k.mu.Lock()
 	delete(k.pods, pod.UID)
@@ -122,7 +122,7 @@ func (k *kubelet) losePod(pod *corev1.Pod) {
 	k.notifyDevicesOf(pod)
 }
 
-// view is the node as admission sees it. The caller holds the lock.
+// view is the node as admission reads it. The caller holds the lock.
 func (k *kubelet) view() admission.Node {
 	view := admission.Node{Allocatable: k.node.Status.Allocatable, Devices: k.admissionDevices()}
 	for _, r := range k.pods {
@@ -147,7 +147,7 @@ func (k *kubelet) boundPods() []*corev1.Pod {
 }
 
 // reject ends a pod that the kubelet does not admit. A failed write is repeated
-// when the pod is seen again.
+// when the pod is reconciled again.
 func (k *kubelet) reject(pod *corev1.Pod, r *admission.Rejection) {
 	ended := pod.DeepCopy()
 	ended.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: r.Reason, Message: r.Message,

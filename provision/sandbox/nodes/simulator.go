@@ -18,7 +18,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/kwokbridge"
 )
 
-// resync is how often every pod and node is looked at again, so that a step that
+// resync is how often every pod and node is reconciled again, so that a step that
 // failed while the API server was away is taken once more.
 const resync = 5 * time.Second
 
@@ -145,7 +145,7 @@ func (p *Simulator) Start(ctx context.Context) error {
 func (p *Simulator) Wait() { p.running.Wait() }
 
 // Launch plays a machine that the cloud has just started to run. It returns at
-// once; what becomes of the machine is told by Notices. An id that is played
+// once; what becomes of the machine is reported by Config.Notify. An id that is played
 // already is ignored.
 func (p *Simulator) Launch(m Machine) {
 	k, err := p.power(m)

@@ -12,14 +12,14 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/deviceplugin"
 )
 
-// unreachableError is an API server that did not answer: a mounted file is there all
+// unreachableError is an API server that did not respond: a mounted file is there all
 // the same, so the plugin does not fail for it.
 type unreachableError struct{ error }
 
-// Unwrap returns what the client said.
+// Unwrap returns the client's error.
 func (e unreachableError) Unwrap() error { return e.error }
 
-// mounted tells whether a plugin's pod has its volumes.
+// mounted reports whether a plugin's pod has its volumes.
 func (k *kubelet) mounted(pod *corev1.Pod) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -86,7 +86,7 @@ func (k *kubelet) volumes(pod *corev1.Pod) deviceplugin.ConfigMaps {
 		defer k.mu.Unlock()
 		record := k.pods[pod.UID]
 		if record == nil || record.mounted == nil {
-			return cm, err // it ran before this kubelet saw it
+			return cm, err // it ran before this kubelet had it
 		}
 		if err != nil || cm == nil {
 			if kept := record.mounted[name]; kept != nil {

@@ -8,9 +8,9 @@
 // removes the data folder. On Linux the kernel also signals each child when its
 // parent dies, should the reaper be killed at the same moment.
 //
-// A child that ends without being asked to is an error with the last lines of
-// its log: the package never restarts anything and never hides an exit. It runs
-// on Linux and macOS. Start reading at NewGroup.
+// A child that ends without being stopped is an error with the last lines of its log:
+// the package never restarts anything and never hides an exit. It runs on Linux and
+// macOS. Start reading at NewGroup.
 package process
 
 import (
@@ -76,7 +76,7 @@ func (g *Group) Keep() error {
 	return g.order("keep")
 }
 
-// order tells the reaper. It fails only when the reaper is gone.
+// order sends the reaper a line. It fails only when the reaper is gone.
 func (g *Group) order(format string, args ...any) error {
 	if _, err := fmt.Fprintf(g.orders, format+"\n", args...); err != nil {
 		return fmt.Errorf("writing to the reaper: %w", err)
@@ -111,7 +111,7 @@ func (g *Group) launch(spec Spec) (*Process, error) {
 		return nil, err
 	}
 	if err := g.order("watch %d", p.cmd.Process.Pid); err != nil {
-		// Nobody collects it yet; its own end is not news.
+		// Nobody collects it yet; its own end is not reported.
 		kill := p.cmd.Process.Kill()
 		_ = p.cmd.Wait()
 		return nil, errors.Join(err, kill)
@@ -124,7 +124,7 @@ func (g *Group) collect(p *Process) {
 	waitErr := p.cmd.Wait()
 	// What the child started belongs to its group and ends with it.
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-	orderErr := g.order("forget %d", p.cmd.Process.Pid)
+	orderErr := g.order("unwatch %d", p.cmd.Process.Pid)
 	g.mu.Lock()
 	if !g.stopping && !p.asked.Load() {
 		p.err = newExitError(p, waitErr)
@@ -160,7 +160,7 @@ func (g *Group) Trust(p *Process) {
 	}
 }
 
-// Failed is closed when a child ends without being asked to; Err says which.
+// Failed is closed when a child ends without being stopped; Err names it.
 func (g *Group) Failed() <-chan struct{} { return g.failed }
 
 // Err is the first unexpected exit, an *ExitError, or nil.

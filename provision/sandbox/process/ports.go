@@ -12,8 +12,8 @@ const portTries = 5
 
 // WithPorts fills the targets with free loopback ports and calls start. It
 // draws other ports and tries again while start fails because a port was taken
-// in between: the programs that we run can neither take an open socket nor
-// tell which port they got for 0.
+// in between: the programs that we run can neither take an open socket nor report which
+// port they got for 0.
 func WithPorts(start func() error, targets ...*int) error {
 	var err error
 	for range portTries {

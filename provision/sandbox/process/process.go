@@ -39,7 +39,7 @@ type Process struct {
 	spec  Spec
 	cmd   *exec.Cmd
 	log   *os.File
-	asked atomic.Bool   // its end was asked for
+	asked atomic.Bool   // its end was requested
 	done  chan struct{} // closed after err is set
 	err   error
 	trial bool // protected by the group's mutex
@@ -81,8 +81,8 @@ func (p *Process) Log() string { return p.spec.Log }
 // Done is closed when the child has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err is nil while the child runs and after an end that was asked for,
-// otherwise an *ExitError.
+// Err is nil while the child runs and after an end that was requested, otherwise an
+// *ExitError.
 func (p *Process) Err() error {
 	select {
 	case <-p.done:
@@ -93,8 +93,8 @@ func (p *Process) Err() error {
 }
 
 // Ready calls probe until it returns nil. It gives up when the child ends, with
-// its ExitError, and when ctx ends, with the last answer of probe and the last
-// log lines.
+// its ExitError, and when ctx ends, with the last error of probe and the last log
+// lines.
 func (p *Process) Ready(ctx context.Context, probe func(context.Context) error) error {
 	tick := time.NewTicker(probeInterval)
 	defer tick.Stop()
@@ -120,9 +120,8 @@ func (p *Process) Ready(ctx context.Context, probe func(context.Context) error) 
 // probeInterval keeps start-up fast; a probe on loopback costs microseconds.
 const probeInterval = 20 * time.Millisecond
 
-// Stop asks the child to end with SIGTERM and waits. After Spec.Grace, or when
-// ctx ends, it and all that it started are killed. Stopping an ended child is
-// no error.
+// Stop sends the child SIGTERM and waits for its end. After Spec.Grace, or when ctx
+// ends, it and all that it started are killed. Stopping an ended child is no error.
 func (p *Process) Stop(ctx context.Context) error {
 	p.asked.Store(true)
 	select {
@@ -145,7 +144,7 @@ func (p *Process) Stop(ctx context.Context) error {
 }
 
 // Kill ends the child and all that it started at once, as a crash would, and
-// waits until it is gone. The end counts as asked for.
+// waits until it is gone. The end counts as requested.
 func (p *Process) Kill() error {
 	p.asked.Store(true)
 	if err := syscall.Kill(-p.PID(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -162,11 +161,11 @@ func (p *Process) signal(s syscall.Signal) error {
 	return nil
 }
 
-// ExitError is the end of a child that nobody asked for.
+// ExitError is the end of a child that nobody requested.
 type ExitError struct {
 	// Name is Spec.Name.
 	Name string
-	// State says how it ended: "exit status 1", "signal: killed".
+	// State is how it ended: "exit status 1", "signal: killed".
 	State string
 	// Tail holds the last lines of its log.
 	Tail string
@@ -180,7 +179,7 @@ func newExitError(p *Process, waitErr error) *ExitError {
 	return &ExitError{Name: p.spec.Name, State: state, Tail: Tail(p.spec.Log, tailLines)}
 }
 
-// Error names the child, how it ended and its last words.
+// Error names the child, how it ended and its last log lines.
 func (e *ExitError) Error() string {
 	if e.Tail == "" {
 		return fmt.Sprintf("%s ended unexpectedly (%s) and logged nothing", e.Name, e.State)

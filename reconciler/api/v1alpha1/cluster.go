@@ -77,12 +77,12 @@ type ClusterSpec struct {
 	// Logging is the control plane's logging.
 	// +optional
 	Logging *Logging `json:"logging,omitempty"`
-	// SystemNodeGroups are EKS managed node groups.
+	// ManagedNodeGroups are EKS managed node groups.
 	// +kubebuilder:validation:MaxItems=30
 	// +listType=map
 	// +listMapKey=name
 	// +optional
-	SystemNodeGroups []SystemNodeGroup `json:"systemNodeGroups,omitempty"`
+	ManagedNodeGroups []ManagedNodeGroup `json:"managedNodeGroups,omitempty"`
 	// Version is the Kubernetes minor version of the EKS cluster, such as
 	// "1.33". It is compared and reported, never changed.
 	// +kubebuilder:validation:Pattern="^1\\.[0-9]{2}$"
@@ -101,24 +101,24 @@ type ClusterSpec struct {
 
 // EngineSpec configures the embedded Karpenter. A change restarts the
 // controller process once, about ten seconds after the last edit.
-// +kubebuilder:validation:XValidation:rule="(has(self.batchMax) ? duration(self.batchMax) : duration('10s')) >= (has(self.batchIdle) ? duration(self.batchIdle) : duration('1s'))",message="batchIdle (default 1s) is above batchMax (default 10s): lower batchIdle or raise batchMax"
+// +kubebuilder:validation:XValidation:rule="(has(self.batchMaxDuration) ? duration(self.batchMaxDuration) : duration('10s')) >= (has(self.batchIdleDuration) ? duration(self.batchIdleDuration) : duration('1s'))",message="batchIdleDuration (default 1s) is above batchMaxDuration (default 10s): lower batchIdleDuration or raise batchMaxDuration"
 type EngineSpec struct {
 	// Mode is Embedded (default), External or Off.
 	// +kubebuilder:default=Embedded
 	// +optional
 	Mode EngineMode `json:"mode,omitempty"`
-	// BatchIdle is how long the provisioner waits for one more pending pod.
+	// BatchIdleDuration is how long the provisioner waits for one more pending pod.
 	// Default 1s; above zero.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern="^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$"
 	// +optional
-	BatchIdle *metav1.Duration `json:"batchIdle,omitempty"`
-	// BatchMax is how long the provisioner collects pending pods at most.
-	// Default 10s; not below batchIdle.
+	BatchIdleDuration *metav1.Duration `json:"batchIdleDuration,omitempty"`
+	// BatchMaxDuration is how long the provisioner collects pending pods at most.
+	// Default 10s; not below batchIdleDuration.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern="^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$"
 	// +optional
-	BatchMax *metav1.Duration `json:"batchMax,omitempty"`
+	BatchMaxDuration *metav1.Duration `json:"batchMaxDuration,omitempty"`
 	// FeatureGates switches Karpenter's feature gates by name: NodeRepair,
 	// ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity,
 	// CapacityBuffer. NodeOverlay is on by default, the others as in

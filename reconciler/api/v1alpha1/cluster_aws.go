@@ -57,7 +57,7 @@ type Discovery struct {
 }
 
 // NodePolicy is the name of an AWS managed policy that a node role may have:
-// the allow-list of rule "least power".
+// the allow-list of least privilege.
 // +kubebuilder:validation:Enum=AmazonEKSWorkerNodePolicy;AmazonEKSWorkerNodeMinimalPolicy;AmazonEKS_CNI_Policy;AmazonEC2ContainerRegistryReadOnly;AmazonEC2ContainerRegistryPullOnly;AmazonSSMManagedInstanceCore;AmazonEBSCSIDriverPolicy;CloudWatchAgentServerPolicy
 type NodePolicy string
 
@@ -137,9 +137,9 @@ type Logging struct {
 	RetentionDays int32 `json:"retentionDays,omitempty"`
 }
 
-// SystemNodeGroup is an EKS managed node group, such as the one on which
+// ManagedNodeGroup is an EKS managed node group, such as the one on which
 // Poolwright itself runs. Poolwright never makes or deletes one.
-type SystemNodeGroup struct {
+type ManagedNodeGroup struct {
 	// Name is the node group's name.
 	// +kubebuilder:validation:Pattern="^[0-9A-Za-z][A-Za-z0-9_-]{0,62}$"
 	Name string `json:"name"`

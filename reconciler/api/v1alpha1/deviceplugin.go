@@ -193,9 +193,9 @@ type GPUPoolStatus struct {
 	// the resources of the profile.
 	// +optional
 	UpdatedNodes int32 `json:"updatedNodes"`
-	// Offered are the pool's allocatable GPU resources, added up.
+	// Allocatable are the pool's allocatable GPU resources, added up.
 	// +optional
-	Offered map[string]int64 `json:"offered,omitempty"`
+	Allocatable map[string]int64 `json:"allocatable,omitempty"`
 	// Rollout is the progress of the replacement of plugins, or what it waits for; empty
 	// when there is nothing to replace.
 	// +optional

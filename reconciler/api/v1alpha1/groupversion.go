@@ -32,10 +32,10 @@ const (
 	// UpdateParametersAnnotation on a Sync updates the SSM parameters of
 	// spec.substituteFrom to their newest values; any new value counts.
 	UpdateParametersAnnotation = "poolwright.dev/update-parameters"
-	// ConfirmOrphansAnnotation on a Cluster lets the engine start although some
+	// ConfirmGarbageCollectionAnnotation on a Cluster lets the engine start although some
 	// of the cluster's EC2 instances have no NodeClaim; they will be terminated.
 	// Its value is the number and digest that the refusal quotes: "3-1a2b3c4d".
-	ConfirmOrphansAnnotation = "poolwright.dev/confirm-orphans"
+	ConfirmGarbageCollectionAnnotation = "poolwright.dev/confirm-garbage-collection"
 	// PruneAnnotation with the value "disabled" on an object keeps it when it
 	// leaves the repository.
 	PruneAnnotation = "poolwright.dev/prune"

@@ -46,12 +46,12 @@ type PullRequests struct {
 	// that the change touches. Default false.
 	// +optional
 	Forks bool `json:"forks,omitempty"`
-	// HoursADay is the hours of use a day for the month's cost in the comment. Default 24.
+	// HoursPerDay is the hours of use a day for the month's cost in the comment. Default 24.
 	// +kubebuilder:default=24
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=24
 	// +optional
-	HoursADay int32 `json:"hoursADay,omitempty"`
+	HoursPerDay int32 `json:"hoursPerDay,omitempty"`
 }
 
 // PullRequestsStatus is the state of a Sync's pull requests.

@@ -11,7 +11,7 @@ const (
 
 // SubstituteReference names what variables come from. A ConfigMap and a Secret, in
 // the Sync's namespace, give one variable a key; an SSM parameter gives one.
-// +kubebuilder:validation:XValidation:rule="(self.kind == 'SSMParameter') == has(self.as)",message="set as, the variable's name, for kind SSMParameter and for no other"
+// +kubebuilder:validation:XValidation:rule="(self.kind == 'SSMParameter') == has(self.variable)",message="set variable for kind SSMParameter and for no other"
 // +kubebuilder:validation:XValidation:rule="self.kind != 'SSMParameter' || self.name.startsWith('/aws/service/')",message="an SSM parameter must be one of AWS's public ones: its name starts with /aws/service/"
 type SubstituteReference struct {
 	// Kind is ConfigMap, Secret or SSMParameter. Values of a Secret may be used in
@@ -23,14 +23,14 @@ type SubstituteReference struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1011
 	Name string `json:"name"`
-	// As is the variable that gets the value of an SSM parameter. The value stays
+	// Variable is the one that gets the value of an SSM parameter. The value stays
 	// as it was when this entry was first read, so that no node is replaced because
 	// AWS published an image: status.parameters has it, and the newest one beside it,
 	// to which the annotation poolwright.dev/update-parameters updates it.
 	// +kubebuilder:validation:Pattern="^[A-Za-z_][A-Za-z0-9_]*$"
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
-	As string `json:"as,omitempty"`
+	Variable string `json:"variable,omitempty"`
 	// Optional allows the ConfigMap or Secret to be absent. Default false: the Sync
 	// waits for it.
 	// +optional

@@ -9,7 +9,7 @@ import (
 type DriftPolicy string
 
 // DeletionPolicy is what the deletion of a Sync does to what it applied.
-// +kubebuilder:validation:Enum=Orphan;Prune
+// +kubebuilder:validation:Enum=Orphan;Delete
 type DeletionPolicy string
 
 // The values of DriftPolicy and DeletionPolicy.
@@ -17,8 +17,8 @@ const (
 	DriftCorrect DriftPolicy = "Correct"
 	DriftReport  DriftPolicy = "Report"
 
-	DeletionOrphan DeletionPolicy = "Orphan"
-	DeletionPrune  DeletionPolicy = "Prune"
+	DeletionPolicyOrphan DeletionPolicy = "Orphan"
+	DeletionPolicyDelete DeletionPolicy = "Delete"
 )
 
 // Sync has the controller apply a folder of a Git repository to the cluster. It is
@@ -79,7 +79,7 @@ type SyncSpec struct {
 	// +optional
 	Guard Guard `json:"guard,omitzero"`
 	// DeletionPolicy is what deleting the Sync does to the objects that it
-	// applied: Orphan (default) leaves them, Prune deletes them.
+	// applied: Orphan (default) leaves them, Delete deletes them.
 	// +kubebuilder:default=Orphan
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
@@ -223,16 +223,16 @@ type SyncStatus struct {
 	// does.
 	// +optional
 	ConfirmationToken string `json:"confirmationToken,omitempty"`
-	// LastHandledConfirm are the confirmation tokens that were used, the newest of each
-	// purpose, separated by commas: all that they let pass is done, or is not wanted any
-	// more. What waits later for the same purpose asks for another.
+	// LastHandledConfirmationTokens are the confirmation tokens that were used, those of the highest
+	// number of each purpose, separated by commas: something that they let pass is done, or nothing is wanted
+	// any more. What waits later for the same purpose needs another.
 	// +optional
-	LastHandledConfirm string `json:"lastHandledConfirm,omitempty"`
-	// LastAttemptedConfirm are the confirmation tokens, separated by commas, with which
+	LastHandledConfirmationTokens string `json:"lastHandledConfirmationTokens,omitempty"`
+	// LastAttemptedConfirmationTokens are the confirmation tokens, separated by commas, with which
 	// changes were begun that may not all be made: they are written before the first of
-	// these. Tokens that let nothing pass after a restart are used, whatever else waits.
+	// these. Tokens that let nothing pass any more are used, whatever else waits.
 	// +optional
-	LastAttemptedConfirm string `json:"lastAttemptedConfirm,omitempty"`
+	LastAttemptedConfirmationTokens string `json:"lastAttemptedConfirmationTokens,omitempty"`
 	// LastAppliedTime is when LastAppliedRevision was applied.
 	// +optional
 	LastAppliedTime *metav1.Time `json:"lastAppliedTime,omitempty"`
@@ -272,7 +272,7 @@ type PendingChange struct {
 	// Reason is why it was not made.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Rules are what blocks the change: OnlyCompared, DriftReported, MaxPrunePercent,
+	// Rules are what blocks the change: ReadOnly, DriftReported, MaxPrunePercent,
 	// DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, InUse or LooserGuard.
 	// Absent where nothing does, and it failed.
 	// +listType=atomic

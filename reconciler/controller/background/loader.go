@@ -1,5 +1,5 @@
 // Package background fetches and loads a Sync's revisions beside the runs that wait for
-// them: what takes longer than a run waits goes on without it, and its end asks for another.
+// them: what takes longer than a run waits goes on without it, and its end requests another.
 package background
 
 import (
@@ -12,7 +12,7 @@ import (
 
 // waitTimeout is how long a visit waits for the source, or for a revision that is loaded
 // again. What takes longer is awaited in the background: a server that accepts connections
-// and says nothing must hold up neither corrections nor a suspension, nor other Syncs.
+// and sends nothing must hold up neither corrections nor a suspension, nor other Syncs.
 const waitTimeout = time.Second
 
 // background is work that visits to one Sync wait for. They never overlap.
@@ -22,11 +22,11 @@ type background struct {
 	late bool
 }
 
-// await reports whether the work has ended. Where that takes too long its end asks for
-// another visit. Who is in a hurry does not wait for what is known to be slow.
-func (b *background) await(hurry bool, wake func()) bool {
+// await reports whether the work has ended. Where that takes too long its end requests
+// another visit. Who is urgent does not wait for what is known to be slow.
+func (b *background) await(urgent bool, notify func()) bool {
 	wait := waitTimeout
-	if b.late && hurry {
+	if b.late && urgent {
 		wait = 0
 	}
 	timer := time.NewTimer(wait)
@@ -40,7 +40,7 @@ func (b *background) await(hurry bool, wake func()) bool {
 		b.late = true
 		go func() {
 			<-b.done
-			wake()
+			notify()
 		}()
 	}
 	return false
@@ -68,45 +68,45 @@ type Loader struct {
 	// live ends with the session.
 	live context.Context
 	loop Loop
-	// notify asks for a visit.
+	// notify requests a visit.
 	notify func()
 
-	// pending is the question that is not answered yet, or nil; answered is the last that was.
+	// pending is the fetch that has no result yet, or nil; answered is the last that has.
 	pending, last *fetch
 	// loading is a revision that is being loaded for the next visit, or nil.
 	loading *loading
 }
 
-// New makes a Loader for a Loop. What it begins ends with live; wake is called when what a
-// visit did not wait for has ended.
-func New(live context.Context, loop Loop, wake func()) *Loader {
-	return &Loader{live: live, loop: loop, notify: wake}
+// New makes a Loader for a Loop. What it begins ends with live; notify is called when what
+// a visit did not wait for has ended.
+func New(live context.Context, loop Loop, notify func()) *Loader {
+	return &Loader{live: live, loop: loop, notify: notify}
 }
 
 // fetch is one fetch under way.
 type fetch struct {
-	// request is the reconcile-now annotation at its beginning: an answer to
-	// an older question may not know what a newer request is about.
+	// request is the reconcile-now annotation at its beginning: the result of an older
+	// fetch may lack what a newer request is about.
 	request string
 	background
 	// fetched is valid when done is closed.
 	fetched Fetched
 }
 
-// Fetch returns the source's answer, or false when it takes longer than
-// waitTimeout; then the answer brings another visit. Who is in a hurry does not
-// wait for a source that is known to be slow.
-func (l *Loader) Fetch(request string, hurry bool) (Fetched, bool) {
+// Fetch returns the source's result, or false when it takes longer than waitTimeout;
+// then the result brings another visit. An urgent visit does not wait for a source that
+// is known to be slow.
+func (l *Loader) Fetch(request string, urgent bool) (Fetched, bool) {
 	q := l.pending
 	if q == nil {
 		q = l.begin(request)
 	}
-	if !q.await(hurry, l.notify) {
+	if !q.await(urgent, l.notify) {
 		return Fetched{}, false
 	}
 	l.pending, l.last = nil, q
 	if q.request != request {
-		return l.Fetch(request, hurry)
+		return l.Fetch(request, urgent)
 	}
 	return q.fetched, true
 }
@@ -124,7 +124,7 @@ func (l *Loader) begin(request string) *fetch {
 	return q
 }
 
-// Keep makes the last answer that of the next fetch, unless there is another request by
+// Keep makes the last result that of the next fetch, unless there is another request by
 // then.
 func (l *Loader) Keep() { l.pending = l.last }
 

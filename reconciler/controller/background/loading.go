@@ -15,9 +15,9 @@ type loading struct {
 	err error
 }
 
-// Ready gets the revision ready that the next run works with, see reconciler.Loop.Load.
-// It returns false while that takes longer than waitTimeout; then its end brings another
-// visit.
+// Ready gets the revision ready that the next run works with, by
+// [reconciler.Loop.Load]. It returns false while that takes longer than waitTimeout;
+// then its end brings another visit.
 func (l *Loader) Ready(planned bool) (bool, error) {
 	for !l.loop.Loaded(planned) {
 		if l.loading == nil {

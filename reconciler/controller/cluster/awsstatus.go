@@ -44,7 +44,7 @@ func (n *AWSStatuses) notify() {
 }
 
 // Forget removes what was reported of AWS for a Sync that is gone: by this process, and
-// by one before it, of which only the Cluster's status knows. The Cluster's label names its Sync.
+// by one before it, which only the Cluster's status records. The Cluster's label names its Sync.
 func (s *Supervisor) Forget(ctx context.Context, sync string) error {
 	now, err := ReadDesired(ctx, s.Live)
 	if err != nil {
@@ -70,7 +70,7 @@ func (n *AWSStatuses) drop(sync string) {
 }
 
 // newest is the newest that any Sync reported of a Cluster; false where none did. A Sync
-// that asks AWS for nothing does not hide what another one found.
+// that declares nothing in AWS does not hide what another one found.
 func (n *AWSStatuses) newest(cluster string) (v1alpha1.AWSStatus, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -87,8 +87,8 @@ func (n *AWSStatuses) newest(cluster string) (v1alpha1.AWSStatus, bool) {
 	return *newest.DeepCopy(), reported
 }
 
-// isEmpty reports whether a status states nothing. One that knows only what it does
-// not know states something, although AWS was not asked.
+// isEmpty reports whether a status states nothing. One that has only what is unknown
+// states something, although AWS was not read.
 func isEmpty(s v1alpha1.AWSStatus) bool { return s.ObservedAt.IsZero() && len(s.Unknown) == 0 }
 
 // setOn puts the status into the status of the Cluster that they are of.

@@ -31,7 +31,7 @@ type Config struct {
 // it is in use.
 type Supervisor struct {
 	Config
-	// Desired is what was asked for when the process started.
+	// Desired is what was desired when the process started.
 	Desired Desired
 	// AWS are the statuses that Syncs reported of AWS.
 	AWS *AWSStatuses
@@ -41,7 +41,7 @@ type Supervisor struct {
 	started time.Time
 }
 
-// New makes the Supervisor of a process that started now, when a Cluster asked for what is
+// New makes the Supervisor of a process that started now, when a Cluster declared what is
 // desired.
 func New(config Config, desired Desired, now time.Time) *Supervisor {
 	return &Supervisor{Config: config, Desired: desired, AWS: newAWSStatuses(), started: now}

@@ -84,7 +84,7 @@ func TestOnlySettingsThatMatterAskForARestart(t *testing.T) {
 		same bool
 	}{
 		"a label":               {func(c *v1alpha1.Cluster) { c.Labels = map[string]string{"a": "b"} }, true},
-		"a batch window":        {func(c *v1alpha1.Cluster) { c.Spec.Engine.BatchIdle = &idle }, false},
+		"a batch window":        {func(c *v1alpha1.Cluster) { c.Spec.Engine.BatchIdleDuration = &idle }, false},
 		"a gate at its default": {func(c *v1alpha1.Cluster) { c.Spec.Engine.FeatureGates = map[string]bool{"NodeOverlay": true} }, true},
 		"a gate":                {func(c *v1alpha1.Cluster) { c.Spec.Engine.FeatureGates = map[string]bool{"NodeRepair": true} }, false},
 		"a queue":               {func(c *v1alpha1.Cluster) { c.Spec.Engine.InterruptionQueue = "q" }, false},
@@ -106,12 +106,12 @@ func TestOnlySettingsThatMatterAskForARestart(t *testing.T) {
 func TestTheEngineTakesWhatTheClusterSaysOfScheduling(t *testing.T) {
 	spec := reconcilertest.Cluster(nil).Spec
 	stock := EngineSettings(spec)
-	if stock.Scheduling.RelaxMinValues || stock.Nodes.ReservedENIs != 0 || stock.AWS.SkipDryRun {
+	if stock.Scheduling.RelaxMinValues || stock.Nodes.ReservedENIs != 0 || stock.AWS.DisableDryRun {
 		t.Errorf("by default: %+v", stock)
 	}
 	spec.Engine.MinValuesPolicy, spec.Engine.ReservedENIs, spec.Engine.DisableDryRun = v1alpha1.MinValuesBestEffort, 2, true
 	got := EngineSettings(spec)
-	if !got.Scheduling.RelaxMinValues || got.Nodes.ReservedENIs != 2 || !got.AWS.SkipDryRun {
+	if !got.Scheduling.RelaxMinValues || got.Nodes.ReservedENIs != 2 || !got.AWS.DisableDryRun {
 		t.Errorf("as declared: %+v", got)
 	}
 	if err := got.Validate(); err != nil {
@@ -136,16 +136,16 @@ func TestTheEngineReadsTheDeclaredQueue(t *testing.T) {
 	}
 }
 
-func TestTheWordAboutOrphansIsReadFromTheLiveCluster(t *testing.T) {
+func TestTheConfirmationOfGarbageCollectionIsReadFromTheLiveCluster(t *testing.T) {
 	for _, value := range []string{"", "3-1a2b3c4d"} {
 		c := reconcilertest.Cluster(func(c *v1alpha1.Cluster) {
-			c.Annotations = map[string]string{v1alpha1.ConfirmOrphansAnnotation: value}
+			c.Annotations = map[string]string{v1alpha1.ConfirmGarbageCollectionAnnotation: value}
 		})
-		if got := confirmedOrphans(t.Context(), reconcilertest.Client(t, c)); got != value {
+		if got := confirmedGarbageCollection(t.Context(), reconcilertest.Client(t, c)); got != value {
 			t.Errorf("%q confirms %q", value, got)
 		}
 	}
-	if got := confirmedOrphans(t.Context(), reconcilertest.Client(t)); got != "" {
+	if got := confirmedGarbageCollection(t.Context(), reconcilertest.Client(t)); got != "" {
 		t.Errorf("a Cluster that cannot be read confirms %q", got)
 	}
 }
@@ -170,7 +170,7 @@ func TestTheLookOfANewLeaderWaitsUntilItMayWrite(t *testing.T) {
 func TestAHoldNamesEveryClosedGateAndItsRemedy(t *testing.T) {
 	held := blockedByGates([]gate.Refusal{
 		{Gate: gate.Account, Message: "another account", Remedy: "correct it"},
-		{Gate: gate.Orphans, Message: "3 instances", Remedy: "confirm them"},
+		{Gate: gate.GarbageCollection, Message: "3 instances", Remedy: "confirm them"},
 	})
 	if held == nil || held.Reason != "Account" {
 		t.Fatalf("hold = %+v", held)
@@ -187,17 +187,17 @@ func TestAHoldNamesEveryClosedGateAndItsRemedy(t *testing.T) {
 
 // Whoever takes over from another Karpenter scales it down where it is the reason.
 func TestAnotherKarpenterIsTheReasonOnlyAlone(t *testing.T) {
-	other, orphans := gate.Refusal{Gate: gate.OtherKarpenter}, gate.Refusal{Gate: gate.Orphans}
+	other, leaked := gate.Refusal{Gate: gate.OtherKarpenter}, gate.Refusal{Gate: gate.GarbageCollection}
 	unproven := func(r gate.Refusal) gate.Refusal { r.Unproven = true; return r }
 	for name, c := range map[string]struct {
 		closed []gate.Refusal
 		want   string
 	}{
-		"it is found":                                   {[]gate.Refusal{other}, "OtherKarpenter"},
-		"it is found, and orphans are":                  {[]gate.Refusal{other, orphans}, "Orphans"},
-		"it is found, and orphans cannot be listed":     {[]gate.Refusal{other, unproven(orphans)}, "OrphansUnknown"},
-		"its leases cannot be listed":                   {[]gate.Refusal{unproven(other)}, "OtherKarpenterUnknown"},
-		"the account is another, and orphans are found": {[]gate.Refusal{{Gate: gate.Account}, orphans}, "Account"},
+		"it is found":                                            {[]gate.Refusal{other}, "OtherKarpenter"},
+		"it is found, and leaked instances are":                  {[]gate.Refusal{other, leaked}, "GarbageCollection"},
+		"it is found, and they cannot be listed":                 {[]gate.Refusal{other, unproven(leaked)}, "GarbageCollectionUnknown"},
+		"its leases cannot be listed":                            {[]gate.Refusal{unproven(other)}, "OtherKarpenterUnknown"},
+		"the account is another, and leaked instances are found": {[]gate.Refusal{{Gate: gate.Account}, leaked}, "Account"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := blockedByGates(c.closed).Reason; got != c.want {
@@ -213,14 +213,14 @@ func TestTheEngineGoesOnWhileAClusterIsRenamed(t *testing.T) {
 	old := reconcilertest.Cluster(func(c *v1alpha1.Cluster) { c.Name, c.CreationTimestamp = "old", metav1.Unix(1, 0) })
 	twin := reconcilertest.Cluster(func(c *v1alpha1.Cluster) {
 		c.Name, c.CreationTimestamp = "older-by-its-name", metav1.Unix(1, 0)
-		c.Spec.Region, c.Annotations = "eu-west-2", map[string]string{v1alpha1.ConfirmOrphansAnnotation: "3-1a2b3c4d"}
+		c.Spec.Region, c.Annotations = "eu-west-2", map[string]string{v1alpha1.ConfirmGarbageCollectionAnnotation: "3-1a2b3c4d"}
 	})
 	newer := reconcilertest.Cluster(func(c *v1alpha1.Cluster) {
 		c.Name, c.CreationTimestamp = "a-newer-one", metav1.Unix(2, 0)
-		c.Spec.Region, c.Annotations = "eu-west-2", map[string]string{v1alpha1.ConfirmOrphansAnnotation: "3-1a2b3c4d"}
+		c.Spec.Region, c.Annotations = "eu-west-2", map[string]string{v1alpha1.ConfirmGarbageCollectionAnnotation: "3-1a2b3c4d"}
 	})
 	fakeReader := reconcilertest.Client(t, newer, twin, old)
-	if got := confirmedOrphans(t.Context(), fakeReader); got != "" {
+	if got := confirmedGarbageCollection(t.Context(), fakeReader); got != "" {
 		t.Errorf("another Cluster confirms %q", got)
 	}
 	scheme := fakeReader.Scheme()

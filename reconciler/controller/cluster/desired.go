@@ -14,7 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// Desired is what the live Cluster object asks of the engine.
+// Desired is what the live Cluster object declares of the engine.
 type Desired struct {
 	// Cluster is the oldest, and nil where there is none; others are all other ones, for which
 	// nothing is done.
@@ -24,13 +24,13 @@ type Desired struct {
 	EngineOn bool
 	// Settings are valid only when on and err is nil.
 	Settings engine.Settings
-	// reason and message say why the engine is not on, or cannot be.
+	// reason and message are why the engine is not on, or cannot be.
 	Reason, Message string
 	// Invalid is true when the settings cannot work.
 	Invalid bool
 }
 
-// hash changes when the process must be started anew to follow the stance.
+// hash changes when the process must be started anew to follow the desired state.
 func (s Desired) hash() string {
 	if !s.EngineOn {
 		return "off"
@@ -85,26 +85,27 @@ func desiredOf(c *v1alpha1.Cluster) Desired {
 }
 
 // EngineSettings translates the Cluster's fields into the engine's settings, with
-// the engine's defaults for what is left out. They may be invalid: see their Validate.
+// the engine's defaults for what is left out. They may be invalid: their Validate
+// checks that.
 func EngineSettings(spec v1alpha1.ClusterSpec) engine.Settings {
 	s := engine.DefaultSettings()
 	s.Cluster, s.Region, s.Account = spec.Name, spec.Region, spec.Account
 	// Images are those for the version of which EKS makes nodes: while EKS upgrades a
-	// cluster, its API servers answer with either version.
-	s.AWS.VersionFromEKS = true
+	// cluster, its API servers report either version.
+	s.AWS.EKSControlPlane = true
 	s.InterruptionQueue = spec.Engine.InterruptionQueue
 	if queue := spec.InterruptionQueue; queue != nil && s.InterruptionQueue == "" {
 		s.InterruptionQueue = cmp.Or(queue.Name, spec.Name)
 	}
-	if d := spec.Engine.BatchIdle; d != nil {
+	if d := spec.Engine.BatchIdleDuration; d != nil {
 		s.Batch.Idle = d.Duration
 	}
-	if d := spec.Engine.BatchMax; d != nil {
+	if d := spec.Engine.BatchMaxDuration; d != nil {
 		s.Batch.Max = d.Duration
 	}
 	maps.Copy(s.FeatureGates, spec.Engine.FeatureGates)
 	s.Scheduling.RelaxMinValues = spec.Engine.MinValuesPolicy == v1alpha1.MinValuesBestEffort
 	s.Nodes.ReservedENIs = int(spec.Engine.ReservedENIs)
-	s.AWS.SkipDryRun = spec.Engine.DisableDryRun
+	s.AWS.DisableDryRun = spec.Engine.DisableDryRun
 	return s
 }

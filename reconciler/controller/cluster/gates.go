@@ -35,18 +35,18 @@ func (s *Supervisor) Gates(ctx context.Context) (Gates, error) {
 	return Gates{gate.Gates{
 		Cluster: settings.Cluster, Region: settings.Region, Account: settings.Account,
 		REST: s.REST, Kube: s.Live, AWS: aws, OwnLease: s.OwnLease,
-		ConfirmOrphans: func() string { return confirmedOrphans(ctx, s.Live) },
+		ConfirmGarbageCollection: func() string { return confirmedGarbageCollection(ctx, s.Live) },
 	}, s}, nil
 }
 
-// confirmedOrphans reads the confirmation live: it is a person's decision of this
+// confirmedGarbageCollection reads the confirmation live: it is a person's decision of this
 // moment, not a setting. A Cluster that cannot be read confirms nothing.
-func confirmedOrphans(ctx context.Context, reader client.Reader) string {
+func confirmedGarbageCollection(ctx context.Context, reader client.Reader) string {
 	all, err := Clusters(ctx, reader)
 	if err != nil || len(all) == 0 {
 		return ""
 	}
-	return all[0].Annotations[v1alpha1.ConfirmOrphansAnnotation]
+	return all[0].Annotations[v1alpha1.ConfirmGarbageCollectionAnnotation]
 }
 
 // Blocking returns nil when all gates are open.
@@ -109,8 +109,8 @@ func (g Gates) recheck() manager.Runnable {
 	}
 }
 
-// othersInterval is how often a leader checks for another Karpenter. It asks nobody but
-// the API server, so it need not wait as long as for all gates.
+// othersInterval is how often a leader checks for another Karpenter. It sends requests
+// to the API server only, so it need not wait as long as for all gates.
 const othersInterval = 30 * time.Second
 
 // watchOthers checks for another Karpenter once this replica leads, when its own

@@ -34,9 +34,8 @@ const (
 	stableIdle    = 2 * time.Second
 	// blockedRetry is how often the gates of a blocked engine are tried again.
 	blockedRetry = 30 * time.Second
-	// leaveRetry is how often it is looked whether another Karpenter still leads
-	// that holds the engine: from its end on nobody provisions. It costs no request
-	// to AWS.
+	// leaveRetry is how often it is checked whether another Karpenter still leads that
+	// holds the engine: from its end on nobody provisions. It costs no request to AWS.
 	leaveRetry = 3 * time.Second
 )
 
@@ -49,7 +48,7 @@ func BlockedBy(reason string, err error) *Blocked {
 }
 
 // reconciler follows the Cluster object: it writes its status, and has the process started
-// anew when other settings, or an open gate, ask for that.
+// anew when other settings, or an open gate, require that.
 type reconciler struct {
 	*Supervisor
 	reader  client.Reader
@@ -87,8 +86,8 @@ func (s *Supervisor) AddTo(mgr manager.Manager) error {
 }
 
 // onceElected does something when elected is closed. A manager starts what only the
-// leader runs first and closes elected last: whoever is woken in between reports
-// nothing, as a standby does, and nobody would wake it again.
+// leader runs first and closes elected last: whoever is notified in between reports
+// nothing, as a standby does, and would not be notified again.
 func onceElected(elected <-chan struct{}, do func()) manager.RunnableFunc {
 	return func(ctx context.Context) error {
 		select {
@@ -100,7 +99,7 @@ func onceElected(elected <-chan struct{}, do func()) manager.RunnableFunc {
 	}
 }
 
-// Reconcile compares the settings that run with those that are asked for. A status that cannot
+// Reconcile compares the settings that run with those that are declared. A status that cannot
 // be written holds nothing up: whoever may create Clusters could hold the engine with one.
 func (w *reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	now, err := ReadDesired(ctx, w.reader)
@@ -117,7 +116,7 @@ func (w *reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return result, err
 }
 
-// follow asks for another life where settings or gates do.
+// follow requests a restart where settings or gates do.
 func (w *reconciler) follow(ctx context.Context, now Desired) ctrl.Result {
 	switch {
 	case now.Invalid:
@@ -132,7 +131,8 @@ func (w *reconciler) follow(ctx context.Context, now Desired) ctrl.Result {
 	return ctrl.Result{}
 }
 
-// restartWhenStable waits until the new settings have rested, then asks for another life.
+// restartWhenStable waits until the new settings have been stable, then requests a
+// restart.
 func (w *reconciler) restartWhenStable(now Desired) ctrl.Result {
 	if hash := now.hash(); hash != w.changed {
 		w.changed, w.changedAt = hash, time.Now()
@@ -191,8 +191,8 @@ func (w *reconciler) report(ctx context.Context, now Desired) error {
 	case now.Invalid:
 		status, reason, message = metav1.ConditionFalse, now.Reason, now.Message
 	case now.hash() != w.Desired.hash():
-		// Also where no engine is asked for: until the next life this one's runs,
-		// and whoever hands over to another Karpenter waits for its end.
+		// Also where no engine is declared: until the next life this one's runs, and whoever
+		// hands over to another Karpenter waits for its end.
 		status, reason, message = metav1.ConditionFalse, "Restarting", "The controller restarts to follow the changed settings"
 	case !now.EngineOn:
 		reason, message = now.Reason, now.Message

@@ -28,8 +28,7 @@ import (
 
 // Folder is what a folder declares, and what is wrong with it.
 type Folder struct {
-	// Set holds the objects that have no problem of their form; see
-	// declared.Declared.
+	// Set holds the objects that have no problem of their form; see [declared.Declared].
 	Set state.Set
 	// Problems are what the loop refuses by the revision alone: while there are any it
 	// deletes nothing. What it refuses by expanding the desired state (the Cluster,
@@ -44,7 +43,7 @@ type Folder struct {
 	// and what is followed of Karpenter's old APIs.
 	Notes []plan.Note
 	// Clusters are, by Cluster, what its schema refuses, with the lines: the AWS target
-	// asks for that before it takes a Cluster's values to AWS.
+	// reads that before it takes a Cluster's values to AWS.
 	Clusters map[state.Key][]state.Problem
 	// Unknown are, by object, those of Refused where the embedded schema does not have a
 	// field: the controller refuses such an object before anything is applied, unless the
@@ -79,7 +78,7 @@ func Load(tree fs.FS, folder string, values substitute.Values, standards func() 
 	}
 	out := Folder{Set: d.Set, Problems: lint.Sorted(d.Problems), Clusters: map[state.Key][]state.Problem{}, Unknown: map[state.Key][]state.Problem{}}
 	refused := lint.Refused(d, by.CRDs)
-	if out.Notes, err = Upgrades(d, folder); err != nil {
+	if out.Notes, err = Conversions(d, folder); err != nil {
 		return Folder{}, err
 	}
 	out.Notes = append(out.Notes, advice(d, refused)...)

@@ -1,10 +1,9 @@
-// Package costdoc reads the file in which a repository states what a document says
+// Package costdoc reads the file in which a repository declares what a document states
 // of its costs: unit prices, and the figures that are to follow from them.
 //
-// It is strict: a field that it does not know, a figure that is no figure and a
-// scenario without hours are problems with file and line, and nothing is made of a
-// file that has one. It refuses to reckon; package provision/cost does. Start
-// reading at Parse.
+// It is strict: an unknown field, a figure that is no figure and a scenario without
+// hours are problems with file and line, and nothing is made of a file that has one. It
+// refuses to reckon; package provision/cost does. Start reading at Parse.
 package costdoc
 
 import (
@@ -100,16 +99,16 @@ func (r *reader) problem(at *yaml.Node, format string, args ...any) {
 }
 
 func (r *reader) document(n *yaml.Node) cost.Document {
-	out := cost.Document{HoursAMonth: cost.HoursAMonth}
-	f, ok := r.fields(n, "a cost table", "region", "hoursAMonth", "prices", "scenarios")
+	out := cost.Document{HoursPerMonth: cost.HoursPerMonth}
+	f, ok := r.fields(n, "a cost table", "region", "hoursPerMonth", "prices", "scenarios")
 	if !ok {
 		return out
 	}
 	if at := f["region"]; at != nil {
 		out.Region = r.matching(at, "region", region, "such as eu-west-1")
 	}
-	if at := f["hoursAMonth"]; at != nil {
-		out.HoursAMonth = r.number(at, "hoursAMonth", longestMonth)
+	if at := f["hoursPerMonth"]; at != nil {
+		out.HoursPerMonth = r.number(at, "hoursPerMonth", longestMonth)
 	}
 	for _, item := range r.list(f["prices"], "prices") {
 		if q, ok := r.price(item); ok {
@@ -118,7 +117,7 @@ func (r *reader) document(n *yaml.Node) cost.Document {
 	}
 	r.twice(f["prices"], out.Prices)
 	for _, item := range r.list(f["scenarios"], "scenarios") {
-		if s, ok := r.scenario(item, out.HoursAMonth); ok {
+		if s, ok := r.scenario(item, out.HoursPerMonth); ok {
 			out.Scenarios = append(out.Scenarios, s)
 		}
 	}
@@ -155,7 +154,7 @@ func (r *reader) twice(at *yaml.Node, prices []cost.Quote) {
 
 func (r *reader) scenario(n *yaml.Node, month float64) (cost.Scenario, bool) {
 	before := len(r.problems)
-	f, ok := r.fields(n, "a scenario", "name", "instanceType", "capacityType", "hoursADay", "hoursAMonth", "statedUSD", "statedSavingPercent")
+	f, ok := r.fields(n, "a scenario", "name", "instanceType", "capacityType", "hoursPerDay", "hoursPerMonth", "statedUSD", "statedSavingPercent")
 	if !ok || !r.needs(n, f, "name", "instanceType", "capacityType", "statedUSD") {
 		return cost.Scenario{}, false
 	}
@@ -163,14 +162,14 @@ func (r *reader) scenario(n *yaml.Node, month float64) (cost.Scenario, bool) {
 		Name: r.title(f["name"]), InstanceType: r.kind(f["instanceType"]), CapacityType: r.capacity(f["capacityType"]),
 		Stated: r.figure(f["statedUSD"], "statedUSD", mostUSD),
 	}
-	switch day, all := f["hoursADay"], f["hoursAMonth"]; {
+	switch day, all := f["hoursPerDay"], f["hoursPerMonth"]; {
 	case (day == nil) == (all == nil):
-		r.problem(n, "a scenario needs hoursADay or hoursAMonth, and not both")
+		r.problem(n, "a scenario needs hoursPerDay or hoursPerMonth, and not both")
 	case day != nil:
-		s.Hours = r.number(day, "hoursADay", 24) / 24 * month
+		s.Hours = r.number(day, "hoursPerDay", 24) / 24 * month
 	default:
-		if s.Hours = r.number(all, "hoursAMonth", longestMonth); s.Hours > month {
-			r.problem(all, "hoursAMonth %s is more than the table's month has", all.Value)
+		if s.Hours = r.number(all, "hoursPerMonth", longestMonth); s.Hours > month {
+			r.problem(all, "hoursPerMonth %s is more than the table's month has", all.Value)
 		}
 	}
 	if at := f["statedSavingPercent"]; at != nil {

@@ -17,19 +17,19 @@ import (
 
 const whole = `# What the document says.
 region: eu-west-1
-hoursAMonth: 720
+hoursPerMonth: 720
 prices:
   - {instanceType: g4dn.xlarge, capacityType: spot, usdPerHour: 0.16}
 scenarios:
   - name: Always-on spot
     instanceType: g4dn.xlarge
     capacityType: spot
-    hoursADay: 24
+    hoursPerDay: 24
     statedUSD: 115
   - name: 필요할 때만
     instanceType: g4dn.xlarge
     capacityType: spot
-    hoursAMonth: 60
+    hoursPerMonth: 60
     statedUSD: 9.5 - 30
     statedSavingPercent: 90–95
 `
@@ -40,7 +40,7 @@ func TestAFileIsReadWhole(t *testing.T) {
 		t.Fatal(err, problems)
 	}
 	want := cost.Document{
-		Name: "x/cost.yaml", Region: "eu-west-1", HoursAMonth: 720,
+		Name: "x/cost.yaml", Region: "eu-west-1", HoursPerMonth: 720,
 		Prices: []cost.Quote{{InstanceType: "g4dn.xlarge", CapacityType: "spot", USDPerHour: 0.16}},
 		Scenarios: []cost.Scenario{
 			{Name: "Always-on spot", InstanceType: "g4dn.xlarge", CapacityType: "spot", Hours: 720, Stated: cost.Range{From: 115, To: 115}},
@@ -53,8 +53,8 @@ func TestAFileIsReadWhole(t *testing.T) {
 }
 
 func TestAMonthIsThatOfBillsUnlessTheDocumentSays(t *testing.T) {
-	got, problems, err := costdoc.Parse("cost.yaml", []byte(strings.Replace(whole, "hoursAMonth: 720\n", "", 1)))
-	if err != nil || len(problems) > 0 || got.HoursAMonth != 730 || got.Scenarios[0].Hours != 730 {
+	got, problems, err := costdoc.Parse("cost.yaml", []byte(strings.Replace(whole, "hoursPerMonth: 720\n", "", 1)))
+	if err != nil || len(problems) > 0 || got.HoursPerMonth != 730 || got.Scenarios[0].Hours != 730 {
 		t.Errorf("%v %v %+v", err, problems, got)
 	}
 }
@@ -64,7 +64,7 @@ func TestAMistakeIsSaidWithItsLine(t *testing.T) {
 		from, to string
 		want     []string
 	}{
-		"a field that there is not":            {"hoursAMonth: 720", "hoursPerMonth: 720", []string{`cost.yaml:3: unknown field "hoursPerMonth" in a cost table; did you mean "hoursAMonth"?`}},
+		"a field that there is not":            {"hoursPerMonth: 720", "hoursPrMonth: 720", []string{`cost.yaml:3: unknown field "hoursPrMonth" in a cost table; did you mean "hoursPerMonth"?`}},
 		"a field of a price that there is not": {"usdPerHour: 0.16", "usd: 0.16", []string{`cost.yaml:5: unknown field "usd" in a price`}},
 		"a price that is missing":              {", usdPerHour: 0.16", "", []string{"cost.yaml:5: usdPerHour is missing"}},
 		"a price of nothing":                   {"usdPerHour: 0.16", "usdPerHour: 0", []string{`cost.yaml:5: usdPerHour "0" is not a number above 0 and up to 1000000000`}},
@@ -74,10 +74,10 @@ func TestAMistakeIsSaidWithItsLine(t *testing.T) {
 		"a region that is none":                {"eu-west-1", "Ireland", []string{`cost.yaml:2: region "Ireland" is none, such as eu-west-1`}},
 		"a type that is none":                  {"instanceType: g4dn.xlarge, ", "instanceType: G4, ", []string{`cost.yaml:5: instanceType "G4" is none, such as g4dn.xlarge`}},
 		"a capacity type that there is not":    {"capacityType: spot, ", "capacityType: reserved, ", []string{`cost.yaml:5: capacityType "reserved" is neither spot nor on-demand`}},
-		"no hours":                             {"    hoursADay: 24\n", "", []string{"cost.yaml:7: a scenario needs hoursADay or hoursAMonth, and not both"}},
-		"hours twice":                          {"    hoursADay: 24\n", "    hoursADay: 24\n    hoursAMonth: 1\n", []string{"cost.yaml:7: a scenario needs hoursADay or hoursAMonth, and not both"}},
-		"a day of 25 hours":                    {"hoursADay: 24", "hoursADay: 25", []string{`cost.yaml:10: hoursADay "25" is not a number above 0 and up to 24`}},
-		"more hours than the month":            {"hoursAMonth: 60", "hoursAMonth: 740", []string{"cost.yaml:15: hoursAMonth 740 is more than the table's month has"}},
+		"no hours":                             {"    hoursPerDay: 24\n", "", []string{"cost.yaml:7: a scenario needs hoursPerDay or hoursPerMonth, and not both"}},
+		"hours twice":                          {"    hoursPerDay: 24\n", "    hoursPerDay: 24\n    hoursPerMonth: 1\n", []string{"cost.yaml:7: a scenario needs hoursPerDay or hoursPerMonth, and not both"}},
+		"a day of 25 hours":                    {"hoursPerDay: 24", "hoursPerDay: 25", []string{`cost.yaml:10: hoursPerDay "25" is not a number above 0 and up to 24`}},
+		"more hours than the month":            {"hoursPerMonth: 60", "hoursPerMonth: 740", []string{"cost.yaml:15: hoursPerMonth 740 is more than the table's month has"}},
 		"a figure that is none":                {"statedUSD: 115", "statedUSD: about 115", []string{`cost.yaml:11: statedUSD "about 115" is neither a number up to 1000000000 nor a range of two, such as 10-30`}},
 		"a range the wrong way round":          {"9.5 - 30", "30-9.5", []string{`cost.yaml:16: statedUSD "30-9.5" is neither`}},
 		"a saving of more than all":            {"90–95", "90–105", []string{`cost.yaml:17: statedSavingPercent "90–105" is neither a number up to 100`}},
@@ -86,9 +86,9 @@ func TestAMistakeIsSaidWithItsLine(t *testing.T) {
 		"a name that is too long":              {"Always-on spot", strings.Repeat("long ", 20), []string{"cost.yaml:7: name must be 1 to 60 characters"}},
 		"an empty field":                       {"statedUSD: 115", "statedUSD:", []string{"cost.yaml:11: statedUSD is empty: give it a value, or remove it"}},
 		"a list that is none":                  {"prices:\n  - {", "prices:\n  {", []string{"cost.yaml:5: prices must be a list"}},
-		"a scenario that is a word":            {"  - name: Always-on spot\n    instanceType: g4dn.xlarge\n    capacityType: spot\n    hoursADay: 24\n    statedUSD: 115\n", "  - always\n", []string{"cost.yaml:7: a scenario must be fields with values"}},
-		"a key that is given twice":            {"hoursAMonth: 720", "region: eu-west-2", []string{`cost.yaml:3: key "region" is given twice`}},
-		"YAML that is none":                    {"hoursAMonth: 720", "hoursAMonth: [", []string{"this is not valid YAML"}},
+		"a scenario that is a word":            {"  - name: Always-on spot\n    instanceType: g4dn.xlarge\n    capacityType: spot\n    hoursPerDay: 24\n    statedUSD: 115\n", "  - always\n", []string{"cost.yaml:7: a scenario must be fields with values"}},
+		"a key that is given twice":            {"hoursPerMonth: 720", "region: eu-west-2", []string{`cost.yaml:3: key "region" is given twice`}},
+		"YAML that is none":                    {"hoursPerMonth: 720", "hoursPerMonth: [", []string{"this is not valid YAML"}},
 		"two documents":                        {"prices:\n", "---\nprices:\n", []string{"cost.yaml:5: a second document starts here"}},
 		"an alias":                             {"region: eu-west-1", "region: &r eu-west-1\nhours: *r", []string{`cost.yaml:3: unknown field "hours"`}},
 	} {
@@ -171,7 +171,7 @@ func TestTheNearestFileUpwardsIsFound(t *testing.T) {
 // and that what is reckoned from a document can be shown and is the same again.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(whole))
-	f.Add([]byte("scenarios: [{name: a, instanceType: g5.xlarge, capacityType: on-demand, hoursAMonth: 0.000001, statedUSD: 999999999}]"))
+	f.Add([]byte("scenarios: [{name: a, instanceType: g5.xlarge, capacityType: on-demand, hoursPerMonth: 0.000001, statedUSD: 999999999}]"))
 	f.Add([]byte("scenarios: &a [*a]"))
 	f.Add([]byte("{}"))
 	types, err := catalog.Load()
@@ -197,7 +197,7 @@ func FuzzParse(f *testing.F) {
 		if len(doc.Scenarios) == 0 {
 			t.Fatal("neither a document nor a problem")
 		}
-		told := cost.Of(cost.Query{Region: "eu-west-1", HoursADay: 8, Document: &doc}, types)
+		told := cost.Of(cost.Query{Region: "eu-west-1", HoursPerDay: 8, Document: &doc}, types)
 		var text, markdown, raw bytes.Buffer
 		for _, err := range []error{told.Text(&text), told.Markdown(&markdown), told.JSON(&raw)} {
 			if err != nil {

@@ -5,11 +5,11 @@ import (
 	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/declared"
-	"github.com/poolwright/poolwright/reconciler/declared/upgrade"
+	"github.com/poolwright/poolwright/reconciler/declared/conversion"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// NeedsPerson begins each message of Upgrades that asks somebody to look, and no other.
+// NeedsPerson begins each message of Conversions that a person must act on, and no other.
 const NeedsPerson = "needs a person: "
 
 // machine names the one kind of Karpenter's old APIs that is no declaration, and so
@@ -22,28 +22,28 @@ func (c *checker) machine(item state.Item) bool {
 	return true
 }
 
-// Upgrades are warnings of what d holds of Karpenter's old APIs: each thing that needs
+// Conversions are warnings of what d holds of Karpenter's old APIs: each thing that needs
 // a person, and a summary of the rest for each file. The folder is the one to name to
-// `poolwright upgrade`. An error is a mistake of ours.
+// `poolwright convert`. An error is a mistake of ours.
 //
 // Where old kinds are declared, they are followed as what they mean. Where only old
-// labels and annotations are left, beside v1, nothing follows them: this tells.
-func Upgrades(d declared.Declared, folder string) ([]state.Problem, error) {
-	changes, summary := d.Upgraded, followed
+// labels and annotations are left, beside v1, nothing follows them: this reports it.
+func Conversions(d declared.Declared, folder string) ([]state.Problem, error) {
+	changes, summary := d.Converted, followed
 	if len(changes) == 0 {
-		_, left, blocked, err := upgrade.Objects(d.Set.Items(), upgrade.Options{Documents: d.Documents()})
+		_, left, blocked, err := conversion.Objects(d.Set.Items(), conversion.Options{Documents: d.Documents()})
 		if err != nil {
 			return nil, fmt.Errorf("finding objects of Karpenter's old APIs: %w", err)
 		}
 		for _, p := range blocked {
-			left = append(left, upgrade.Change{Origin: p.Origin, Grade: upgrade.Person, Text: p.Message})
+			left = append(left, conversion.Change{Origin: p.Origin, Grade: conversion.Manual, Text: p.Message})
 		}
 		changes, summary = left, leftover
 	}
 	var out []state.Problem
 	files := map[string]*rest{}
 	for _, c := range changes {
-		if c.Grade == upgrade.Person {
+		if c.Grade == conversion.Manual {
 			out = append(out, state.Problem{Origin: c.Origin, Message: NeedsPerson + strings.TrimPrefix(c.Object+": ", ": ") + c.Text})
 			continue
 		}
@@ -66,11 +66,11 @@ type rest struct {
 	lossless, defaults int
 }
 
-func (r *rest) add(c upgrade.Change) {
+func (r *rest) add(c conversion.Change) {
 	if c.Origin.Line < r.first.Line {
 		r.first = c.Origin
 	}
-	if c.Grade == upgrade.Default {
+	if c.Grade == conversion.Default {
 		r.defaults++
 	} else {
 		r.lossless++
@@ -86,12 +86,12 @@ func followed(r *rest, folder string) string {
 	if r.lossless > 0 {
 		made = append(made, count(r.lossless, "lossless change"))
 	}
-	return fmt.Sprintf("an old API of Karpenter, followed as v1 with %s; `poolwright upgrade %s` shows them, and with --write writes them", strings.Join(made, " and "), folder)
+	return fmt.Sprintf("an old API of Karpenter, followed as v1 with %s; `poolwright convert %s` shows them, and with --write writes them", strings.Join(made, " and "), folder)
 }
 
 // leftover sums up a file of which v1 does not read all.
 func leftover(r *rest, folder string) string {
-	return fmt.Sprintf("%s of an old API of Karpenter, of which nothing comes in v1; `poolwright upgrade %s` shows what v1 calls them, and with --write renames them",
+	return fmt.Sprintf("%s of an old API of Karpenter, of which nothing comes in v1; `poolwright convert %s` shows what v1 calls them, and with --write renames them",
 		count(r.defaults+r.lossless, "mention"), folder)
 }
 

@@ -124,8 +124,8 @@ func (c *checker) schema(item state.Item) {
 func (v *version) validate(object map[string]any) field.ErrorList {
 	errs := validation.ValidateCustomResource(nil, object, v.values)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, v.tree, object)...)
-	// Rules may rely on what the schema promises, so that they are asked only
-	// of objects that keep it.
+	// Rules may rely on what the schema promises, so that they are evaluated only for
+	// objects that keep it.
 	if v.rules != nil && len(errs) == 0 {
 		found, _ := v.rules.Validate(context.Background(), nil, v.tree, object, nil, celconfig.RuntimeCELCostBudget)
 		errs = append(errs, found...)

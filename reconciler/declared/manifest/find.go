@@ -12,8 +12,8 @@ import (
 )
 
 // index keeps where the keys of large mappings are, and the items of lists of objects, of
-// the documents of one file: each is read once, however many fields are looked for. It is
-// safe for concurrent use.
+// the documents of one file: each is read once, however many fields are searched for. It
+// is safe for concurrent use.
 type index struct {
 	mu       sync.Mutex
 	mappings map[*yaml.Node]mapping
@@ -32,7 +32,7 @@ type mapping struct {
 // indexed is how many keys a mapping has at least for being kept: fewer are read as fast.
 const indexed = 16
 
-// mapping reads a mapping, or remembers it.
+// mapping reads a mapping, or returns it from the index.
 func (x *index) mapping(n *yaml.Node) mapping {
 	x.mu.Lock()
 	defer x.mu.Unlock()

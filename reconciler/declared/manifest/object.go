@@ -81,7 +81,7 @@ func strictGroup(group string) bool {
 func (o Object) Item() (state.Item, error) { return o.item(false) }
 
 // Draft is Item for an object whose variables have no values yet: a name and a
-// namespace that hold a variable, such as ${NAME}, are not judged.
+// namespace that hold a variable, such as ${NAME}, are not checked.
 func (o Object) Draft() (state.Item, error) { return o.item(true) }
 
 func (o Object) item(draft bool) (state.Item, error) {

@@ -52,14 +52,14 @@ var (
 const tabInText = "found a tab character that violates indentation"
 
 // faultLine is the line of the file where a section that did not parse is
-// wrong, as well as the library knows it.
+// wrong, as well as the library reports it.
 func faultLine(s section, err error) int {
 	message := lineless(err)
 	line := errorLine(err)
 	switch {
 	case slices.Contains(inBlock, message):
 		line = older(s, message, line) + 1
-	case line == 0: // it has none to tell
+	case line == 0: // it has none to report
 	case message == tabInText:
 		line = older(s, message, line)
 	default:
@@ -82,7 +82,7 @@ func faultLine(s section, err error) int {
 	return s.line - 1 + max(1, min(line, last))
 }
 
-// older asks the library's former version, which has the same grammar and names
+// older parses with the library's former version, which has the same grammar and names
 // the mistake itself rather than the start of what it is in.
 func older(s section, message string, otherwise int) int {
 	if _, err := sigsyaml.YAMLToJSON(s.text); err != nil && lineless(err) == message {

@@ -1,6 +1,6 @@
 // Package manifest reads YAML and JSON files of a repository, whose content is
 // not trusted: it bounds sizes, counts, nesting and alias expansion, finds
-// duplicate keys, and knows the line of everything.
+// duplicate keys, and records the line of everything.
 //
 // It refuses to read outside the tree that it was given, and to give out part
 // of a tree that breaks a limit. Start reading at Tree and Parse.
@@ -69,7 +69,7 @@ var ErrLimit = errors.New("limit exceeded")
 
 // Exceeded classifies a broken limit: only a new commit helps.
 func Exceeded(format string, args ...any) error {
-	return state.Fail(state.Fix, "LimitExceeded", fmt.Errorf("%w: %w", ErrLimit, fmt.Errorf(format, args...)))
+	return state.Fail(state.Stalled, "LimitExceeded", fmt.Errorf("%w: %w", ErrLimit, fmt.Errorf(format, args...)))
 }
 
 // Tree reads files of an fs.FS under limits. Each file is counted once. A Tree
@@ -97,7 +97,7 @@ func (t *Tree) Limits() Limits { return t.limits }
 
 // Err is the first error that makes the whole tree unusable: a broken limit,
 // or a source that failed while being read. Whoever is handed such an error
-// through foreign code asks here instead.
+// through foreign code reads it here instead.
 func (t *Tree) Err() error { return t.err }
 
 func (t *Tree) fail(err error) error {
@@ -149,11 +149,11 @@ func (t *Tree) Read(name string) ([]byte, error) {
 }
 
 // sourceFault distinguishes a source that broke from a file that is the user's
-// mistake: the first must never look like a removed file.
+// mistake: the first must never pass for a removed file.
 func (t *Tree) sourceFault(err error) error {
 	switch {
 	case errors.Is(err, gitsource.ErrLimit):
-		return t.fail(state.Fail(state.Fix, "LimitExceeded", err))
+		return t.fail(state.Fail(state.Stalled, "LimitExceeded", err))
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrInvalid), errors.Is(err, gitsource.ErrUnsafe):
 		return err
 	}

@@ -92,7 +92,7 @@ func (s *survey) resource(k *kustomization, field string, e *yaml.Node, above []
 }
 
 // duplicates names objects that two entries of one kustomization declare:
-// kustomize refuses the second without a word on the first.
+// kustomize refuses the second without naming the first.
 func (s *survey) duplicates(k *kustomization, e *yaml.Node, first map[state.Key]state.Origin) {
 	name, err := s.tree.Real(path.Join(k.folder, manifest.Text(e)))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 )
 
-// errReadOnly answers every attempt to write.
+// errReadOnly is the error of every attempt to write.
 var errReadOnly = errors.New("the rendered tree cannot be written to")
 
 // fileSystem shows a Tree to kustomize as an absolute, read-only file system

@@ -73,8 +73,8 @@ func (s *survey) checkGrowth() {
 	}
 }
 
-// growing are the copies of more than a single value: of a map or list, of
-// what cannot be told, and of whatever such a copy writes.
+// growing are the copies of more than a single value: of a map or list, of what is
+// unknown, and of whatever such a copy writes.
 func (s *survey) growing() []replacement {
 	for i, r := range s.copies {
 		s.copies[i].grows = r.joins || !s.scalar(r)

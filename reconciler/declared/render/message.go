@@ -63,7 +63,7 @@ func (s *survey) message(err error) string {
 func (s *survey) secrets() []string {
 	var out []string
 	add := func(v string) {
-		const shortest = 4 // shorter ones would blank out words by chance
+		const shortest = 4 // shorter ones would blank out text by chance
 		if len(v) < shortest {
 			return
 		}

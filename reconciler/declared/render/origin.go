@@ -17,8 +17,8 @@ import (
 const originAnnotation = "config.kubernetes.io/origin"
 
 // origin reads an object's annotation and finds its line. An object whose
-// annotation a patch removed is looked for in every file; one that is nowhere
-// points to the root kustomization.
+// annotation a patch removed is searched for in every file; one that is nowhere points
+// to the root kustomization.
 func (s *survey) origin(folder string, o map[string]any) state.Origin {
 	meta, _ := o["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
@@ -53,8 +53,8 @@ func (s *survey) origin(folder string, o map[string]any) state.Origin {
 
 // line finds the document that an object was written in: the one of its kind
 // and name or, as kustomize may have put something around the name, of its
-// kind and the longest name within it. It also tells how long that name is;
-// an equal name counts for more than any part.
+// kind and the longest name within it. It also returns how long that name is; an equal
+// name counts for more than any part.
 func (s *survey) line(file, kind, name string) (line, length int) {
 	docs := s.documents[file]
 	for _, d := range docs {

@@ -1,14 +1,13 @@
 // Package render turns a kustomization into objects, with kustomize as a
-// library over a tree of files, and knows the file and line of each.
+// library over a tree of files, and records the file and line of each.
 //
-// The tree is not trusted. Nothing that it says starts a program, opens a
-// connection or reads outside of it: Helm charts, generator plugins, plugins,
-// remote bases and absolute paths are refused by name, with file and line,
-// before kustomize starts; kustomize itself runs with plugins off, over a
-// read-only file system that holds only the tree, with its panics caught. How long
-// it takes nothing here bounds: kustomize cannot be stopped but by the end of its
-// process, so that whoever renders what is not trusted does it in one of its own
-// (cmd/internal/child). Start reading at Run.
+// The tree is not trusted. Nothing in it starts a program, opens a connection or reads
+// outside of it: Helm charts, generator plugins, plugins, remote bases and absolute
+// paths are refused by name, with file and line, before kustomize starts; kustomize
+// itself runs with plugins off, over a read-only file system that holds only the tree,
+// with its panics caught. How long it takes nothing here bounds: kustomize cannot be
+// stopped but by the end of its process, so that whoever renders what is not trusted
+// does it in one of its own (cmd/internal/child). Start reading at Run.
 package render
 
 import (
@@ -85,7 +84,7 @@ func Run(tree *manifest.Tree, folder string) (Result, error) {
 }
 
 // withOrigins is the root kustomization with origin annotations turned on;
-// own reports that it asks for them itself and so wants to keep them.
+// own reports that it requests them itself and so keeps them.
 func withOrigins(k *kustomization) (content []byte, own bool, err error) {
 	if slices.Contains(k.spec.BuildMetadata, types.OriginAnnotations) {
 		content, err = yaml.Marshal(k.doc.Node)

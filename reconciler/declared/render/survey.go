@@ -20,10 +20,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
-// survey reads a kustomization and everything that it leads to before
-// kustomize sees any of it: kustomize fetches URLs, clones repositories and
-// runs programs that a kustomization names, and this is where none of them
-// gets through. What it lets pass names only files of the tree.
+// survey reads a kustomization and everything that it leads to before kustomize reads
+// any of it: kustomize fetches URLs, clones repositories and runs programs that a
+// kustomization names, and this is where none of them gets through. What it lets pass
+// names only files of the tree.
 type survey struct {
 	tree     *manifest.Tree
 	problems []state.Problem
@@ -262,8 +262,8 @@ func (s *survey) checkFields(k *kustomization) bool {
 }
 
 // remote matches everything that kustomize takes for an address of another
-// machine, and a little more: it decides by the text alone, before it looks
-// for a file of that name.
+// machine, and a little more: it decides by the text alone, before it opens a file of
+// that name.
 var remote = regexp.MustCompile(`(?i)://|^(git::|https?:|ssh:|file:|github\.com[/:]|[a-z][a-z0-9-]*@)`)
 
 // local checks a path of a kustomization and returns its real name in the

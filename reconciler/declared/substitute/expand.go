@@ -193,7 +193,7 @@ func (a *applier) fill(one string, e Expression) (*filled, error) {
 			return "", false
 		}
 		if one.secret() {
-			return "", true // As in a process that does not know it.
+			return "", true // As in a process that does not have it.
 		}
 		return one.value(), true
 	})

@@ -59,7 +59,7 @@ func TestHostileTextEndsSoon(t *testing.T) {
 				t.Errorf("took %v", d)
 			}
 			if err != nil {
-				if class, reason, _ := state.Classify(err); class != state.Fix || reason != "LimitExceeded" {
+				if class, reason, _ := state.Classify(err); class != state.Stalled || reason != "LimitExceeded" {
 					t.Error(class, reason, err)
 				}
 			}

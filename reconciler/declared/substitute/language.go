@@ -1,8 +1,8 @@
 package substitute
 
 // Language reads one expression: text from "${" to its closing brace, and
-// nothing behind it. Its error says only that the text is none, and repeats
-// nothing of it. The language of this product is fluxexpr.Parse.
+// nothing behind it. Its error is only that the text is none, and repeats nothing of
+// it. The language of this product is fluxexpr.Parse.
 type Language func(text string) (Expression, error)
 
 // Expression is one that was read.
@@ -12,8 +12,8 @@ type Expression interface {
 	// Cost bounds, for values of the given lengths in bytes, how many bytes the
 	// expression may come to, and how many steps that may take.
 	Cost(length func(name string) int) (size, steps int)
-	// Evaluate returns what the expression comes to. It asks lookup for values;
-	// false means that there is none, which is an error unless the expression
-	// has something to put in its place.
+	// Evaluate returns what the expression comes to. It reads values by lookup; false
+	// means that there is none, which is an error unless the expression has something to
+	// put in its place.
 	Evaluate(lookup func(name string) (string, bool)) (string, error)
 }

@@ -9,8 +9,8 @@ import (
 
 // A mark is: prefix, 32 hexadecimal digits of a keyed digest, 4 of the
 // expression's length in bytes, the expression in hexadecimal, and what makes
-// its length a multiple of four. So it is one plain word of YAML and valid
-// base64, wherever it stands.
+// its length a multiple of four. So it is one plain scalar of YAML and valid base64,
+// wherever it stands.
 const (
 	prefix    = "poolwrightsealed"
 	digestLen = 32

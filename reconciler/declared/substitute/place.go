@@ -15,7 +15,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// scanned is what a first look at an object tells.
+// scanned is what a first pass over an object finds.
 type scanned struct {
 	// variable reports that it may hold an expression or an escaped one.
 	variable bool
@@ -217,7 +217,7 @@ func (p *places) field(index, line int) field {
 	return f
 }
 
-// line is where a path of an object is written, as well as its document tells.
+// line is where a path of an object is written, as well as its document shows it.
 func (a *applier) line(at state.Origin, path []string) state.Origin {
 	if a.options.Documents == nil {
 		return at
@@ -230,8 +230,8 @@ func (a *applier) line(at state.Origin, path []string) state.Origin {
 	return state.Origin{File: at.File, Line: line}
 }
 
-// named reports whether values left what makes the object this one, and tells what they
-// emptied: without its namespace it would be moved to another, and deleted here.
+// named reports whether values left what makes the object this one, and returns what
+// they emptied: without its namespace it would be moved to another, and deleted here.
 func (a *applier) named(o manifest.Object, value map[string]any, r result) bool {
 	before := len(a.problems)
 	for _, path := range [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "namespace"}} {

@@ -35,7 +35,7 @@ func Reveal(object map[string]any, values Values) (map[string]any, error) {
 			return
 		}
 		if key || !inSecretData(object, path) {
-			wrong = state.Failf(state.Fix, "SecretOutsideSecret", "a value of a Secret was to go into a field of %v: it may only go into data or stringData of a Secret", object["kind"])
+			wrong = state.Failf(state.Stalled, "SecretOutsideSecret", "a value of a Secret was to go into a field of %v: it may only go into data or stringData of a Secret", object["kind"])
 			return
 		}
 		var value string
@@ -74,7 +74,7 @@ func (v Values) reveal(text string, encoded bool) (string, error) {
 	out, err := replaceMarks(text, func(m mark) (string, error) {
 		e, err := v.read(m.expression)
 		if err != nil {
-			return "", state.Failf(state.Fix, "UnknownMark", "a text has the form of a mark for a Secret's value and is none; remove it from the repository")
+			return "", state.Failf(state.Stalled, "UnknownMark", "a text has the form of a mark for a Secret's value and is none; remove it from the repository")
 		}
 		variables := e.Variables()
 		secrets := v.secrets(variables)
@@ -94,7 +94,7 @@ func (v Values) reveal(text string, encoded bool) (string, error) {
 	}
 	if _, err := base64.StdEncoding.DecodeString(out); encoded && err != nil {
 		slices.Sort(names)
-		return "", state.Failf(state.Fix, "InvalidSecret", "an entry of data is not base64 once ${%s} is filled in; put it into stringData, which takes text",
+		return "", state.Failf(state.Stalled, "InvalidSecret", "an entry of data is not base64 once ${%s} is filled in; put it into stringData, which takes text",
 			strings.Join(slices.Compact(names), "}, ${"))
 	}
 	return out, nil
@@ -103,20 +103,20 @@ func (v Values) reveal(text string, encoded bool) (string, error) {
 func (v Values) evaluate(text string, e Expression) (string, error) {
 	size, steps := e.Cost(v.length)
 	if size > maxValue || steps > maxEffort {
-		return "", state.Failf(state.Fix, "LimitExceeded", "%s comes to too much text or work; use a shorter value", label(text))
+		return "", state.Failf(state.Stalled, "LimitExceeded", "%s comes to too much text or work; use a shorter value", label(text))
 	}
 	out, err := e.Evaluate(func(name string) (string, bool) {
 		one, _ := v.get(name)
 		return one.value(), true
 	})
 	if err != nil {
-		return "", state.Failf(state.Fix, "InvalidVariable", "%s cannot be evaluated with the value that it has now", label(text))
+		return "", state.Failf(state.Stalled, "InvalidVariable", "%s cannot be evaluated with the value that it has now", label(text))
 	}
 	return out, nil
 }
 
-// Mask returns the object with words for a reader in the place of marks:
-// "(secret ${TOKEN})". An object without marks comes back as it is.
+// Mask returns the object with text for a reader in the place of marks: "(secret
+// ${TOKEN})". An object without marks comes back as it is.
 func Mask(object map[string]any) map[string]any {
 	if !containsMark(object) {
 		return object
@@ -145,7 +145,7 @@ func masked(v any) any {
 	return v
 }
 
-// MaskText is Mask for text, such as what an API server answers.
+// MaskText is Mask for text, such as what an API server responds.
 func MaskText(text string) string {
 	if !strings.Contains(text, prefix) {
 		return text
@@ -157,8 +157,8 @@ func MaskText(text string) string {
 	return out
 }
 
-// label is a mark as a reader sees it. A default is not shown: it may stand in
-// a Secret.
+// label is a mark as it is shown to a reader. A default is not shown: it may stand in a
+// Secret.
 func label(expression string) string {
 	return "(secret ${" + nameOf(strings.TrimPrefix(strings.TrimPrefix(expression, "${"), "#")) + "})"
 }

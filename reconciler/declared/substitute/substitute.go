@@ -14,8 +14,8 @@
 // does, and which Reveal replaces just before the object is sent. Marks are
 // allowed only in the entries of data and stringData of a Secret; anywhere else
 // they are a Problem. For that reason a Secret's value is put in as it is, where
-// Flux would read it as YAML. A mark under data stands for base64, as Flux wants
-// it, is itself valid base64, and Reveal refuses what is none.
+// Flux would read it as YAML. A mark under data stands for base64, as Flux requires it,
+// is itself valid base64, and Reveal refuses what is none.
 //
 // It refuses: an expression that it cannot read, or that does not end in the
 // field that it starts in; a value that reaches beyond its field, be it by a
@@ -37,7 +37,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Options say how Apply works. The zero value is how Flux worked before
+// Options are how Apply works. The zero value is how Flux worked before
 // kustomize-controller 1.9: what has no value is empty.
 type Options struct {
 	// Strict makes a variable that has neither a value nor a default a Problem,

@@ -277,7 +277,7 @@ func TestNamesThatFluxRefusesAreRefused(t *testing.T) {
 		if err == nil {
 			continue
 		}
-		if class, reason, _ := state.Classify(err); class != state.Fix || reason != "InvalidVariable" || !strings.Contains(err.Error(), "Secret ns/s") || strings.Contains(err.Error(), "hunter2") {
+		if class, reason, _ := state.Classify(err); class != state.Stalled || reason != "InvalidVariable" || !strings.Contains(err.Error(), "Secret ns/s") || strings.Contains(err.Error(), "hunter2") {
 			t.Error(class, reason, err)
 		}
 	}

@@ -21,14 +21,14 @@ type Source struct {
 	data   map[string]hidden
 }
 
-// hidden is a value that does not print: the fmt package, which looks into
-// unexported fields and past their methods, does not call functions.
+// hidden is a value that does not print: the fmt package, which reads unexported fields
+// and past their methods, does not call functions.
 type hidden func() string
 
 func hide(value string) hidden { return func() string { return value } }
 
-// Plain is a source of values that everybody may see. From names it in
-// messages: "spec.substitute", "ConfigMap ns/name".
+// Plain is a source of values that everybody may read. From names it in messages:
+// "spec.substitute", "ConfigMap ns/name".
 func Plain(from string, data map[string]string) Source {
 	s := Source{from: from, data: make(map[string]hidden, len(data))}
 	for k, v := range data {
@@ -63,8 +63,8 @@ type Values struct {
 type variable struct {
 	value hidden
 	from  string
-	// ticket stands for the value of a secret: it changes with it and, made
-	// under a key, tells nothing of it. Empty for what is no secret.
+	// ticket stands for the value of a secret: it changes with it and, made under a key,
+	// reveals nothing of it. Empty for what is no secret.
 	ticket string
 	// sealed reports that the value is not known here.
 	sealed bool
@@ -87,7 +87,7 @@ func (v Values) length(name string) int {
 	return len(one.value())
 }
 
-// publicLength is length as a process knows it that must not know secrets.
+// publicLength is length as a process computes it that must not have secrets.
 func (v Values) publicLength(name string) int {
 	if one, _ := v.get(name); one.secret() {
 		return 0
@@ -130,7 +130,7 @@ func NewValues(language Language, key []byte, sources ...Source) (Values, error)
 		}
 	}
 	if len(wrong) > 0 {
-		return Values{}, state.Fail(state.Fix, "InvalidVariable", errors.Join(wrong...))
+		return Values{}, state.Fail(state.Stalled, "InvalidVariable", errors.Join(wrong...))
 	}
 	return v, nil
 }
@@ -148,8 +148,8 @@ func (v Values) From(name string) string { return v.variables[name].from }
 // Names lists the variables, sorted.
 func (v Values) Names() []string { return slices.Sorted(maps.Keys(v.variables)) }
 
-// Digest changes when any variable, its value or its place does. It tells
-// nothing of a Secret's value to who lacks the key.
+// Digest changes when any variable, its value or its place does. It reveals nothing of
+// a Secret's value to who lacks the key.
 func (v Values) Digest() string {
 	sealed, err := v.Seal()
 	if err != nil {
@@ -167,9 +167,9 @@ type sealed struct {
 	Ticket string `json:"ticket,omitempty"`
 }
 
-// Seal writes the values for another process, which is to render what a
-// stranger wrote and must not know secrets: of those it has only what Apply
-// needs. What Apply makes there is what it makes here.
+// Seal writes the values for another process, which is to render untrusted content and
+// must not get secrets: of those it has only what Apply needs. What Apply makes there
+// is what it makes here.
 func (v Values) Seal() ([]byte, error) {
 	out := make([]sealed, 0, len(v.variables))
 	for _, name := range v.Names() {

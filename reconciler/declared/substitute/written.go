@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Toggle is the label or annotation by which an object asks for its text to stay as
-// it is, where its value is "disabled". It is Flux's.
+// Toggle is the label or annotation by which an object has its text stay as it is,
+// where its value is "disabled". It is Flux's.
 const Toggle = "kustomize.toolkit.fluxcd.io/substitute"
 
 const off = "disabled"
 
-// Disabled reports whether an object asks for its text to stay as it is.
+// Disabled reports whether an object has its text stay as it is.
 func Disabled(object map[string]any) bool {
 	meta, _ := object["metadata"].(map[string]any)
 	for _, field := range []string{"labels", "annotations"} {

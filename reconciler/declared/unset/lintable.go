@@ -18,8 +18,8 @@ import (
 // documents finds what is written where an object is.
 type documents func(state.Origin) (manifest.Document, bool)
 
-// Lintable leaves out the findings about fields that hold such variables: nobody knows
-// here what they will be. What else is found in the same object stays.
+// Lintable leaves out the findings about fields that hold such variables: their values
+// are unknown here. What else is found in the same object stays.
 func (u Variables) Lintable(d declared.Declared, found []state.Problem) []state.Problem {
 	return u.filter(d.Set, d.Documents(), found)
 }
@@ -81,9 +81,9 @@ func (u Variables) depends(object map[string]any, p state.Problem) bool {
 	return (u.inText(p.Field) || u.inValue(value)) && (single || !aboutPresence(detail))
 }
 
-// aboutPresence reports whether a rule asks which fields there are, which does not depend
-// on what is in them. Rules are CEL of other people's schemas: their message is all that
-// an API server returns of them.
+// aboutPresence reports whether a rule tests which fields there are, which does not
+// depend on what is in them. Rules are CEL of other people's schemas: their message is
+// all that an API server returns of them.
 func aboutPresence(rest string) bool {
 	return slices.ContainsFunc([]string{"exactly one of", "at least one", "mutually exclusive", "must be set with"}, func(words string) bool { return strings.Contains(rest, words) })
 }
@@ -118,7 +118,7 @@ func nearest(path []string) string {
 }
 
 // dependsIn is depends for a finding about what is not in the set, or not as it is written: of
-// an object that could not be upgraded, and of what an upgrade changes.
+// an object that could not be converted, and of what a conversion changes.
 func (u Variables) dependsIn(written documents, p state.Problem) bool {
 	text := strings.TrimPrefix(p.Message, lint.NeedsPerson)
 	if _, after, ok := strings.Cut(text, ": "); ok {

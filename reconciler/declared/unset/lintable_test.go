@@ -43,7 +43,7 @@ func TestLittleOfAProposalIsReadInTheController(t *testing.T) {
 				file := strings.Repeat("a", i+1) + ".yaml"
 				files[file] = &fstest.MapFile{Data: []byte(written + strings.Repeat("#", c.size-len(written)))}
 				for range 3 {
-					found = append(found, state.Problem{Origin: state.Origin{File: file, Line: 1}, Message: "AWSNodeTemplate/a: spec.role: must be upgraded"})
+					found = append(found, state.Problem{Origin: state.Origin{File: file, Line: 1}, Message: "AWSNodeTemplate/a: spec.role: must be converted"})
 				}
 			}
 			left := Variables{Parameters: variables.Unknown{"AMI": "x"}}.LintableIn(state.Set{}, counting{files, &n}, found)

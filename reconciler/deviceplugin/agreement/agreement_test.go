@@ -201,7 +201,7 @@ func TestEveryTypeInAPoolHasTheOneOverlayOfItsProfile(t *testing.T) {
 			for _, kind := range all.Types() {
 				var want []string
 				if served && nvidia(kind) && kind.GPU.Count > 0 {
-					want = []string{profile.Offer(kind.GPU.Count).String()}
+					want = []string{profile.Allocatable(kind.GPU.Count).String()}
 				}
 				var got []string
 				for _, o := range matching(made, requirements(pool, kind)) {

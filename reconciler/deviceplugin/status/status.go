@@ -1,5 +1,5 @@
 // Package status reads the live DevicePlugin and writes its status: what the nodes offer, which
-// are in trouble, what is held back, and whether Karpenter honours the overlays.
+// are unhealthy, what is held back, and whether Karpenter honours the overlays.
 //
 // It only reports. What it reports comes from the packages that act on nodes, through
 // the functions of a Reconciler; it refuses to conclude anything of its own. Start
@@ -41,11 +41,11 @@ type Reconciler struct {
 	// Writer patches the status.
 	Writer client.StatusClient
 	// Pools is what the nodes show, pool by pool, and Rollouts what the
-	// replacement of plugins does in each. Nothing is written before Pools has told,
+	// replacement of plugins does in each. Nothing is written before Pools has returned,
 	// which may take as long as it likes.
 	Pools    func(context.Context) ([]gpu.PoolState, error)
 	Rollouts func() map[string]string
-	// Changed wakes the Reconciler when either may tell something else.
+	// Changed wakes the Reconciler when either may return something else.
 	Changed <-chan event.GenericEvent
 	// Clock decides what is still held.
 	Clock clock.PassiveClock
@@ -70,7 +70,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return nil
 }
 
-// Reconcile writes the status of all DevicePlugins, whichever one was asked for.
+// Reconcile writes the status of all DevicePlugins, whichever one was requested.
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	// First, because it may wait for what an earlier process wrote into any of them.
 	pools, err := r.Pools(ctx)
@@ -115,8 +115,8 @@ func (r *Reconciler) write(ctx context.Context, was, is *v1alpha1.DevicePlugin) 
 	return nil
 }
 
-// refusedOverlays names our overlays that Karpenter refuses, with its reasons. One
-// of which it has not spoken yet is not refused.
+// refusedOverlays names our overlays that Karpenter refuses, with its reasons. One on
+// which it has not reported yet is not refused.
 func (r *Reconciler) refusedOverlays(ctx context.Context) ([]string, error) {
 	var list overlayv1alpha1.NodeOverlayList
 	if err := r.Cache.List(ctx, &list, client.HasLabels{gpu.ProfileLabel}); err != nil {
@@ -151,11 +151,11 @@ func fill(status *v1alpha1.DevicePluginStatus, pools []gpu.PoolState, rollouts m
 			Rollout: sanitize.Text(rollouts[p.Pool]), Failures: int32(p.Failures), LastFailure: sanitize.Text(p.LastFailure),
 		}
 		for name, n := range p.Offered {
-			if out.Offered == nil {
-				out.Offered = map[string]int64{}
+			if out.Allocatable == nil {
+				out.Allocatable = map[string]int64{}
 			}
 			if n > 0 {
-				out.Offered[string(name)] = n
+				out.Allocatable[string(name)] = n
 			}
 		}
 		if !p.BackoffUntil.IsZero() {
@@ -198,7 +198,7 @@ func readyCondition(s v1alpha1.DevicePluginStatus, refused []string, now time.Ti
 	case s.UpdatedNodes < s.Nodes:
 		return metav1.ConditionTrue, "NodesStarting", fmt.Sprintf("%d of %d nodes offer the resources of their profile, the others are starting", s.UpdatedNodes, s.Nodes)
 	}
-	return metav1.ConditionTrue, "Offered", fmt.Sprintf("%d of %d nodes offer the resources of their profile", s.UpdatedNodes, s.Nodes)
+	return metav1.ConditionTrue, "Allocatable", fmt.Sprintf("%d of %d nodes offer the resources of their profile", s.UpdatedNodes, s.Nodes)
 }
 
 // few shows three of a list and counts the others.
@@ -228,7 +228,7 @@ func conclude(plugin *v1alpha1.DevicePlugin, ready metav1.ConditionStatus, reaso
 const recheckInterval = 30 * time.Second
 
 // untilNext is when a hold ends, or a node that starts may have become late, which
-// changes the verdict without an event; 0 where neither is to be expected.
+// changes the result without an event; 0 where neither is to be expected.
 func untilNext(pools []gpu.PoolState, now time.Time) time.Duration {
 	var next time.Duration
 	for _, p := range pools {
@@ -242,7 +242,7 @@ func untilNext(pools []gpu.PoolState, now time.Time) time.Duration {
 	return next
 }
 
-// BackoffStates is what a status remembers of pools' failures, for the process that comes
+// BackoffStates is what a status records of pools' failures, for the process that comes
 // after the one that wrote it; sorted by pool.
 func BackoffStates(status v1alpha1.DevicePluginStatus) []gpu.PoolState {
 	byPool := map[string]gpu.PoolState{}

@@ -122,7 +122,7 @@ func TestTheStatusOfADevicePluginIsHarmless(t *testing.T) {
 }
 
 func TestTheConditionReadyNamesTheWorst(t *testing.T) {
-	fine := gpu.PoolState{Pool: "a", Profile: "sliced", Nodes: 2, Updated: 2, Offered: gpu.Offer{gpu.Resource: 80, gpu.SharedResource: 0}}
+	fine := gpu.PoolState{Pool: "a", Profile: "sliced", Nodes: 2, Updated: 2, Offered: gpu.Resources{gpu.Resource: 80, gpu.SharedResource: 0}}
 	starting := gpu.PoolState{Pool: "b", Profile: "sliced", Nodes: 2, Updated: 1}
 	trouble := gpu.PoolState{Pool: "c", Profile: "whole", Nodes: 1, Unhealthy: []gpu.UnhealthyNode{{Node: "n1", Claim: "c-1", Reason: "NoDriver", Message: "no libnvidia-ml", Since: now()}}}
 	held := gpu.PoolState{Pool: "d", Profile: "whole", Failures: 2, BackoffUntil: now().Add(5 * time.Minute), LastFailure: "NoDriver: x"}
@@ -135,16 +135,16 @@ func TestTheConditionReadyNamesTheWorst(t *testing.T) {
 		overlay  client.Object
 		want     string
 	}{
-		"no node at all":               {nil, nil, nil, "True Offered: 0 of 0 nodes offer the resources of their profile"},
-		"all is offered":               {[]gpu.PoolState{fine}, nil, nil, "True Offered: 2 of 2 nodes offer the resources of their profile"},
+		"no node at all":               {nil, nil, nil, "True Allocatable: 0 of 0 nodes offer the resources of their profile"},
+		"all is offered":               {[]gpu.PoolState{fine}, nil, nil, "True Allocatable: 2 of 2 nodes offer the resources of their profile"},
 		"a node starts":                {[]gpu.PoolState{fine, starting}, nil, nil, "True NodesStarting: 3 of 4 nodes offer the resources of their profile, the others are starting"},
 		"a rollout waits":              {[]gpu.PoolState{fine}, map[string]string{"a": "1 of 2 replaced"}, nil, "False RollingOut: a: 1 of 2 replaced"},
 		"a node is in trouble":         {[]gpu.PoolState{starting, trouble}, nil, nil, "False NodesUnhealthy: n1: NoDriver"},
 		"a pool is held":               {[]gpu.PoolState{trouble, held}, nil, nil, "False PoolsBackingOff: No GPU node is launched for d until 2026-11-20T12:05:00Z, because nodes never offered their GPUs; status.pools has the details"},
-		"a hold is over":               {[]gpu.PoolState{freed}, nil, nil, "True Offered: 0 of 0 nodes offer the resources of their profile"},
+		"a hold is over":               {[]gpu.PoolState{freed}, nil, nil, "True Allocatable: 0 of 0 nodes offer the resources of their profile"},
 		"an overlay is refused":        {[]gpu.PoolState{held}, nil, overlay("poolwright-gpu-sliced-4", ours, refused), "False OverlayNotReady: Karpenter does not honour poolwright-gpu-sliced-4 (Conflict), so it would count other numbers than the nodes offer; another NodeOverlay may set the same resources"},
-		"an overlay is not judged yet": {nil, nil, overlay("poolwright-gpu-sliced-4", ours, metav1.Condition{Type: "ValidationSucceeded", Status: metav1.ConditionUnknown, Reason: "AwaitingReconciliation"}), "True Offered: 0 of 0 nodes offer the resources of their profile"},
-		"another's overlay is refused": {nil, nil, overlay("theirs", nil, refused), "True Offered: 0 of 0 nodes offer the resources of their profile"},
+		"an overlay is not judged yet": {nil, nil, overlay("poolwright-gpu-sliced-4", ours, metav1.Condition{Type: "ValidationSucceeded", Status: metav1.ConditionUnknown, Reason: "AwaitingReconciliation"}), "True Allocatable: 0 of 0 nodes offer the resources of their profile"},
+		"another's overlay is refused": {nil, nil, overlay("theirs", nil, refused), "True Allocatable: 0 of 0 nodes offer the resources of their profile"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := []client.Object{plugin("nvidia", time.Hour)}
@@ -174,7 +174,7 @@ func TestPoolsAreToldWithTheirNodesTroublesAndHolds(t *testing.T) {
 		troubles = append(troubles, gpu.UnhealthyNode{Node: string(rune('a' + i)), Reason: "Mismatch", Since: now()})
 	}
 	f.pools = []gpu.PoolState{
-		{Pool: "gpu", Profile: "sliced", Nodes: 12, Updated: 1, Offered: gpu.Offer{gpu.Resource: 40, gpu.SharedResource: 0}, Unhealthy: troubles},
+		{Pool: "gpu", Profile: "sliced", Nodes: 12, Updated: 1, Offered: gpu.Resources{gpu.Resource: 40, gpu.SharedResource: 0}, Unhealthy: troubles},
 		{Pool: "held", Profile: "sliced", Failures: 2, BackoffUntil: until, LastFailure: "NoDriver: x"},
 		{Pool: "quiet", Profile: "sliced"},
 	}
@@ -187,7 +187,7 @@ func TestPoolsAreToldWithTheirNodesTroublesAndHolds(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	first := got.Pools[0]
-	if diff := cmp.Diff(map[string]int64{"nvidia.com/gpu": 40}, first.Offered); diff != "" || first.Rollout != "1 of 12 plugins replaced" || len(first.UnhealthyNodes) != 10 {
+	if diff := cmp.Diff(map[string]int64{"nvidia.com/gpu": 40}, first.Allocatable); diff != "" || first.Rollout != "1 of 12 plugins replaced" || len(first.UnhealthyNodes) != 10 {
 		t.Errorf("%+v %s", first, diff)
 	}
 	if diff := cmp.Diff([]gpu.PoolState{{Pool: "held", Profile: "sliced", Failures: 2, BackoffUntil: until, LastFailure: "NoDriver: x"}},

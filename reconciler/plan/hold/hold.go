@@ -16,8 +16,8 @@ type Rule string
 
 // The rules. Those that a confirmation token lets pass give one with their Reason.
 const (
-	// OnlyCompared: the thing is never written, by its own terms (state.Terms.CompareOnly).
-	OnlyCompared Rule = "OnlyCompared"
+	// ReadOnly: the thing is never written, by its own terms (state.Terms.ReadOnly).
+	ReadOnly Rule = "ReadOnly"
 	// DriftReported: what a hand changed is only reported (spec.drift).
 	DriftReported Rule = "DriftReported"
 	// MaxPrunePercent: too much would be deleted at once (spec.guard.maxPrunePercent).
@@ -51,7 +51,7 @@ type Facts struct {
 	// part of it (InUse), as state.Key writes it.
 	Object string `json:"object,omitempty"`
 	// Detail is what the thing's own target has to add: how a person changes what is
-	// OnlyCompared, or that nothing is written to the target (DriftReported); what
+	// ReadOnly, or that nothing is written to the target (DriftReported); what
 	// goes with a deletion or an update; why it is not known whether a part is InUse.
 	Detail string `json:"detail,omitempty"`
 	// Fields are the paths of the fields that make a LooserGuard or are InUse.
@@ -79,7 +79,7 @@ type Nodes struct {
 	Replaced int `json:"replaced"`
 	// Removed are taken away with their pool.
 	Removed int `json:"removed"`
-	// Unknown is why it cannot be told how many, Uncertain why it may be more; empty
+	// Unknown is why the number cannot be computed, Uncertain why it may be more; empty
 	// where the numbers hold.
 	Unknown   string `json:"unknown,omitempty"`
 	Uncertain string `json:"uncertain,omitempty"`
@@ -119,8 +119,8 @@ func (r Reasons) Rules() []Rule {
 	return out
 }
 
-// Asks reports whether a confirmation is waited for.
-func (r Reasons) Asks() bool { return len(r.Tokens()) > 0 }
+// NeedsConfirmation reports whether a confirmation is waited for.
+func (r Reasons) NeedsConfirmation() bool { return len(r.Tokens()) > 0 }
 
 // Tokens are what a confirmation must quote for the change to pass.
 func (r Reasons) Tokens() []Token {

@@ -21,7 +21,7 @@ func TestReasonsAreReadAsOneSentence(t *testing.T) {
 		want string
 	}{
 		{"nothing", nil, ""},
-		{"only compared", Reasons{{Rule: OnlyCompared, Facts: Facts{Detail: "run: aws eks create-addon"}}}, "run: aws eks create-addon"},
+		{"read-only", Reasons{{Rule: ReadOnly, Facts: Facts{Detail: "run: aws eks create-addon"}}}, "run: aws eks create-addon"},
 		{"drift", Reasons{{Rule: DriftReported}}, "drift is only reported (drift: Report)"},
 		{"a world that is not written to", Reasons{{Rule: DriftReported, Facts: Facts{Detail: "nothing is written to aws (drift: Report)"}}}, "nothing is written to aws (drift: Report)"},
 		{"a share", Reasons{{Rule: MaxPrunePercent, Facts: Facts{Deletions: &Deletions{Count: 11, Managed: 20, MaxPercent: 50}}}}, "would delete 11 of 20 objects, more than 50% (guard.maxPrunePercent)"},
@@ -68,7 +68,7 @@ func TestRulesAreNamedAsReasonsOfConditionsAre(t *testing.T) {
 	}
 	reason := regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
 	texts := map[string]bool{}
-	for _, rule := range []Rule{OnlyCompared, DriftReported, MaxPrunePercent, DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, InUse, LooserGuard} {
+	for _, rule := range []Rule{ReadOnly, DriftReported, MaxPrunePercent, DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, InUse, LooserGuard} {
 		if !reason.MatchString(string(rule)) || !strings.Contains(string(page), "\n| "+string(rule)+" | ") {
 			t.Errorf("%q is no reason, or not on the page of the Sync", rule)
 		}
@@ -92,11 +92,17 @@ func TestOneConfirmationQuotesEachTokenOnce(t *testing.T) {
 	}
 	grown, more := pool, pool
 	grown.Losses, more.Losses = loss.Counts{"Node": 12}, loss.Counts{"Node": 13}
+	begun, older := pool, pool
+	begun.Number, older.Number = 1, 2
 	for name, tt := range map[string]struct {
 		token Token
 		in    confirm.Scope
 		want  bool
 	}{
+		"the one by which a deletion was begun": {begun, in, true},
+		"that one after another was used":       {begun, in.Use(Token{Purpose: "deletions", Digest: "2"}.In(in)), true},
+		"that one of another number":            {older, in, false},
+		"that one of another Sync":              {begun, confirm.Scope{UID: "b"}, false},
 		"it":                                    {pool, in, true},
 		"beside another":                        {nodes, in, true},
 		"a fifth more goes with it":             {grown, in, true},

@@ -12,8 +12,8 @@ import (
 // Text is the rule as a person reads it: the field of a Sync where it is one.
 func (r Rule) Text() string {
 	switch r {
-	case OnlyCompared:
-		return "only compared"
+	case ReadOnly:
+		return "read-only"
 	case DriftReported:
 		return "drift: Report"
 	case MaxPrunePercent:
@@ -39,8 +39,8 @@ func (r Reason) String() string { return strings.Join(r.clauses(), "; ") }
 
 // String is all the reasons in one sentence. What several of them share, such as how
 // many nodes a plan replaces, is there once. Secrets are masked in what others wrote alone: what
-// looks like the start of a private key must not hide what is behind it, nor a name that looks
-// like a token what is to be confirmed.
+// resembles the start of a private key must not hide what is behind it, nor a name that
+// resembles a token what is to be confirmed.
 func (r Reasons) String() string {
 	var out []string
 	seen := map[string]bool{}
@@ -74,7 +74,7 @@ func (r Reason) clauses() []string {
 		return []string{f.inUse()}
 	case LooserGuard:
 		return []string{fmt.Sprintf("updating %s would loosen it (%s), which the repository alone cannot do", f.Object, strings.Join(f.Fields, ", "))}
-	case OnlyCompared:
+	case ReadOnly:
 	}
 	return []string{f.Detail}
 }

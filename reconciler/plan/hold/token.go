@@ -14,25 +14,36 @@ import (
 type Token struct {
 	// Purpose keeps the tokens of different guards apart, and is what they begin with:
 	// "deletions", also for updates that lose something; "engine" for what ends the engine;
-	// "nodes"; "guard." and the name of a Sync; "move".
+	// "nodes"; "guard." and the name of a Sync; "force-push".
 	Purpose string
 	// Digest is the confirm.Digest of all that is confirmed, but for the Losses.
 	Digest string
 	// Losses are what goes with the deletions that are confirmed, each thing counted
 	// once; nil for what is no deletion.
 	Losses loss.Counts
+	// Number is that of the token by which a deletion was begun: it stays what it is while others
+	// of its purpose are used. 0 is the next of its purpose.
+	Number int
+}
+
+// digits is the token in a scope without the losses.
+func (t Token) digits(scope confirm.Scope) string {
+	if t.Number > 0 {
+		scope = scope.At(t.Purpose, t.Number)
+	}
+	return scope.Token(t.Purpose, t.Digest)
 }
 
 // In is the confirmation token in a scope, and what goes with the deletions that it stands
 // for, as loss.Counts writes it.
 func (t Token) In(scope confirm.Scope) string {
-	return scope.Token(t.Purpose, t.Digest) + t.Losses.String()
+	return t.digits(scope) + t.Losses.String()
 }
 
 // QuotedBy finds the token in a confirmation, and returns the losses that it is quoted
 // with. They must cover, with their tolerance, those that there are now.
 func (t Token) QuotedBy(confirmation string, scope confirm.Scope) (loss.Counts, bool) {
-	digits := scope.Token(t.Purpose, t.Digest)
+	digits := t.digits(scope)
 	for _, quoted := range confirm.Tokens(confirmation) {
 		rest, ok := strings.CutPrefix(quoted, digits)
 		if !ok {
@@ -65,9 +76,9 @@ func Find(tokens []string, part string) string {
 	return tokens[at]
 }
 
-// Asked is the one of the tokens that a part of a confirmation quotes, as it was asked for;
+// Quoted is the one of the tokens that a part of a confirmation quotes, as it was printed;
 // empty where it quotes none.
-func Asked(tokens []Token, part string, in confirm.Scope) string {
+func Quoted(tokens []Token, part string, in confirm.Scope) string {
 	for _, t := range tokens {
 		if _, ok := t.QuotedBy(part, in); ok {
 			return t.In(in)
@@ -85,7 +96,7 @@ func Join(tokens []Token, scope confirm.Scope) string {
 	})
 	var out []string
 	for i, t := range sorted {
-		if i == 0 || t.Purpose != sorted[i-1].Purpose || t.Digest != sorted[i-1].Digest {
+		if i == 0 || t.digits(scope) != sorted[i-1].digits(scope) {
 			out = append(out, t.In(scope))
 		}
 	}

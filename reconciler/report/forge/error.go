@@ -6,28 +6,27 @@ import (
 	"time"
 )
 
-// Error is a forge that does not answer, or does not do what was asked. It
-// holds no credential: addresses are without user and query, and what the
-// forge said is one short line with known forms of tokens masked.
+// Error is a forge that does not respond, or does not do what was requested. It holds
+// no credential: addresses are without user and query, and the forge's message is one
+// short line with known forms of tokens masked.
 type Error struct {
-	// Doing says what was tried: "listing pull requests of o/r".
+	// Doing is what was tried: "listing pull requests of o/r".
 	Doing string
-	// Code is the HTTP status, 0 where there was no answer.
+	// Code is the HTTP status, 0 where there was no response.
 	Code int
-	// Until is when to ask again, where the forge said so or one of its rate
-	// limits is known to be used up; zero otherwise. Calls before it fail
-	// without a request.
+	// Until is when to try again, where the forge named a time or one of its rate limits
+	// is used up; zero otherwise. Calls before it fail without a request.
 	Until time.Time
 	// Message is the forge's or the network's own text.
 	Message string
-	// Remedy says what a person can do: which permission is missing and how it
-	// is given. Empty where waiting is all there is to do.
+	// Remedy is what a person can do: which permission is missing and how it is given.
+	// Empty where waiting is all there is to do.
 	Remedy string
 	// Cause is the error below, if any; its text is in Message already.
 	Cause error
 }
 
-// Error tells all but the cause, in one line.
+// Error is all but the cause, in one line.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Doing + ": ")
@@ -35,9 +34,9 @@ func (e *Error) Error() string {
 	case !e.Until.IsZero():
 		fmt.Fprintf(&b, "the forge's rate limit is used up until %s", e.Until.UTC().Format(time.RFC3339))
 	case e.Code == 0:
-		b.WriteString("no answer of the forge")
+		b.WriteString("no response from the forge")
 	default:
-		fmt.Fprintf(&b, "the forge answered %d", e.Code)
+		fmt.Fprintf(&b, "the forge responded with status %d", e.Code)
 	}
 	if e.Message != "" {
 		b.WriteString(": " + e.Message)

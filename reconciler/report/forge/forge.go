@@ -1,6 +1,5 @@
-// Package forge is how Poolwright speaks with the place where pull requests
-// are made: it reads which are open and merged, keeps one comment on each and
-// sets commit statuses.
+// Package forge is how Poolwright uses the server where pull requests are made: it
+// reads which are open and merged, keeps one comment on each and sets commit statuses.
 //
 // It refuses everything else. Nothing is read from comments but whether one is
 // our own, so no comment commands anything; nobody else's comment is changed
@@ -19,15 +18,15 @@ import (
 	"time"
 )
 
-// Forge is one repository at a forge, seen with one credential. Its methods
-// may be called concurrently. Every error of a call that reached the forge, or
-// failed to, is or wraps an *Error.
+// Forge is one repository at a forge, read with one credential. Its methods may be
+// called concurrently. Every error of a call that reached the forge, or failed to, is
+// or wraps an *Error.
 type Forge interface {
 	// PullRequests reads the open and the recently merged pull requests. Given
-	// the listing of the call before, it asks only for what changed since then:
-	// where nothing did, that is one request, conditional where the forge knows
-	// such, whatever the number of pull requests. The zero Listing reads all.
-	// Every page is read; a listing that changes while it is read is read again.
+	// the listing of the call before, it requests only what changed since then: where
+	// nothing did, that is one request, conditional where the forge supports such,
+	// whatever the number of pull requests. The zero Listing reads all. Every page is
+	// read; a listing that changes while it is read is read again.
 	PullRequests(ctx context.Context, since Listing) (Listing, error)
 	// Comment makes sure that exactly one comment of our own user begins with
 	// the marker and has this body and tail: it makes the comment, edits it when
@@ -40,9 +39,9 @@ type Forge interface {
 	// the forge takes.
 	Status(ctx context.Context, sha string, status Status) error
 	// Limit is how many bytes a comment's body and tail may have together, the
-	// marker not counted. Comment cuts longer bodies at the end of a line, closes
-	// what is open and says that it did; a report made for the limit reads
-	// better. A tail is cut only where it alone has more than half of the limit.
+	// marker not counted. Comment cuts longer bodies at the end of a line, closes what is
+	// open and notes the cut; a report made for the limit reads better. A tail is cut only
+	// where it alone has more than half of the limit.
 	Limit() int
 }
 
@@ -53,22 +52,22 @@ type Listing struct {
 	// Merged are those merged in the last 30 days, newest first, at most 50 of a base
 	// branch and 1000 of all.
 	Merged []PullRequest
-	// Unchanged says that Open and Merged are those of the listing before.
+	// Unchanged is true where Open and Merged are those of the listing before.
 	Unchanged bool
-	// Mark is the adapter's own note on where to go on.
-	Mark Mark
+	// Cursor is the adapter's own note on where to go on.
+	Cursor Cursor
 }
 
-// Mark is where the next listing goes on. Its fields mean something only to
-// the forge that wrote them; the zero Mark begins anew.
-type Mark struct {
-	Tag     string    // validator of the page of the newest changes
-	Updated time.Time // the newest change that was seen
+// Cursor is where the next listing goes on. Its fields mean something only to
+// the forge that wrote them; the zero Cursor begins anew.
+type Cursor struct {
+	ETag    string    // validator of the page of the newest changes
+	Updated time.Time // the newest change that was observed
 	Full    time.Time // when all pull requests were last read
 }
 
-// PullRequest is what a forge says of one. Strings are as their authors wrote
-// them, which may be hostile.
+// PullRequest is what a forge reports of one. Strings are as their authors wrote them,
+// which may be hostile.
 type PullRequest struct {
 	Number int
 	// Title is the author's, Author the login name.
@@ -79,8 +78,8 @@ type PullRequest struct {
 	// fetched: its branch or repository is gone. Base.SHA may be an older commit
 	// of the branch.
 	Head, Base Branch
-	// Fork says that the head lies in another repository, or that the forge no
-	// longer knows where.
+	// Fork is true where the head lies in another repository, or where the forge no longer
+	// has it.
 	Fork, Draft bool
 	// Updated is the forge's time of the last change.
 	Updated time.Time
@@ -98,18 +97,17 @@ type Branch struct{ Name, SHA string }
 // fork's. All supported forges keep it.
 func (p PullRequest) Ref() string { return "refs/pull/" + strconv.Itoa(p.Number) + "/head" }
 
-// Comment is what the one comment of a marker is to say.
+// Comment is what the one comment of a marker is to contain.
 type Comment struct {
 	// Marker is made with NewMarker and written before Body.
 	Marker Marker
 	// Body is Markdown. All of it that is not our own is to be escaped before.
 	Body string
-	// Tail is Markdown that stands below a mark of its own, which no reader
-	// sees, at the end of the same comment. With an empty Body, what the comment
-	// says above that mark is kept as it is and only the tail is replaced, or
-	// taken away by an empty one; with both, both are written; with only a Body,
-	// no tail is left. Where there is no comment, an empty Body and Tail make
-	// none. All that is not our own is to be escaped before.
+	// Tail is Markdown that stands below a marker of its own, which is not rendered, at
+	// the end of the same comment. With an empty Body, the text above that marker is kept
+	// as it is and only the tail is replaced, or taken away by an empty one; with both,
+	// both are written; with only a Body, no tail is left. Where there is no comment, an
+	// empty Body and Tail make none. All that is not our own is to be escaped before.
 	Tail string
 	// EditOnly writes nothing where there is no comment yet.
 	EditOnly bool
@@ -119,15 +117,15 @@ type Comment struct {
 type Posted struct {
 	// URL leads to the comment; empty where EditOnly found none.
 	URL string
-	// Written says that the comment was made or changed.
+	// Written is true where the comment was made or changed.
 	Written bool
 }
 
 // State is a commit status's.
 type State string
 
-// The states that every forge knows. Broken is for a plan that could not be
-// made; Failure is for one that was made and is refused.
+// The states that every forge supports. Broken is for a plan that could not be made;
+// Failure is for one that was made and is refused.
 const (
 	Pending State = "pending"
 	Success State = "success"
@@ -137,9 +135,8 @@ const (
 
 // Status is a line next to a commit.
 type Status struct {
-	// Context tells statuses of one commit apart; a later one replaces an
-	// earlier one of the same context. More than 255 bytes are cut to a name
-	// that stays unique.
+	// Context distinguishes the statuses of one commit; a later one replaces an earlier
+	// one of the same context. More than 255 bytes are cut to a name that stays unique.
 	Context string
 	State   State
 	// Description is plain text. What is longer than 140 characters is cut.

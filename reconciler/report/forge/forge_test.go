@@ -105,11 +105,11 @@ func TestErrorsSayWhoShouldDoWhat(t *testing.T) {
 		want      string
 		permanent bool
 	}{
-		{forge.Error{Doing: "listing", Message: "no such host", Cause: cause}, "listing: no answer of the forge: no such host", false},
-		{forge.Error{Doing: "listing", Code: 403, Message: "no", Remedy: "give it"}, "listing: the forge answered 403: no; give it", true},
+		{forge.Error{Doing: "listing", Message: "no such host", Cause: cause}, "listing: no response from the forge: no such host", false},
+		{forge.Error{Doing: "listing", Code: 403, Message: "no", Remedy: "give it"}, "listing: the forge responded with status 403: no; give it", true},
 		{forge.Error{Doing: "listing", Code: 403, Until: time.Unix(0, 0)}, "listing: the forge's rate limit is used up until 1970-01-01T00:00:00Z", false},
-		{forge.Error{Doing: "listing", Code: 502}, "listing: the forge answered 502", false},
-		{forge.Error{Doing: "listing", Code: 409}, "listing: the forge answered 409", false},
+		{forge.Error{Doing: "listing", Code: 502}, "listing: the forge responded with status 502", false},
+		{forge.Error{Doing: "listing", Code: 409}, "listing: the forge responded with status 409", false},
 	}
 	for _, tt := range tests {
 		if tt.err.Error() != tt.want || tt.err.Permanent() != tt.permanent || !errors.Is(&tt.err, tt.err.Cause) && tt.err.Cause != nil {

@@ -5,14 +5,13 @@ import (
 	"strings"
 )
 
-// Marker is the first line of a comment by which it is found again: an HTML
-// comment that no reader sees.
+// Marker is the first line of a comment by which it is found again: an HTML comment,
+// which is not rendered.
 type Marker string
 
-// NewMarker names what a comment tells (such as "plan"), for which Sync
-// (namespace/name) and for which cluster. The same three always make the same
-// marker, and different ones different markers, whatever characters the names
-// hold.
+// NewMarker names what a comment is about (such as "plan"), for which Sync
+// (namespace/name) and for which cluster. The same three always make the same marker,
+// and different ones different markers, whatever characters the names hold.
 func NewMarker(what, sync, cluster string) Marker {
 	return Marker("<!-- poolwright:" + inert(what) + " sync=" + inert(sync) + " cluster=" + inert(cluster) + " -->")
 }

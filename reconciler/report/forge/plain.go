@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// Plain makes one harmless line of a text, such as a pull request's title, to
-// stand in Markdown outside of code. It reads as it was written, cut to width
-// runes, but nothing in it is markup: no HTML, link, image, emphasis, heading,
-// table or code; nobody is mentioned, no issue or commit is referred to, and no
-// address becomes a link. Control and invisible characters become spaces.
+// Plain makes one line without markup of a text, such as a pull request's title, to
+// stand in Markdown outside of code. It reads as it was written, cut to width runes,
+// but nothing in it is markup: no HTML, link, image, emphasis, heading, table or code;
+// nobody is mentioned, no issue or commit is referred to, and no address becomes a
+// link. Control and invisible characters become spaces.
 //
 // For text in code, report's own Markdown has spans and fences.
 func Plain(s string, width int) string {
@@ -31,20 +31,19 @@ func Plain(s string, width int) string {
 	return escape(line.String())
 }
 
-// hidden reports what separates words or shows nothing, and what cannot be
-// decoded.
+// hidden reports white space, what shows nothing, and what cannot be decoded.
 func hidden(r rune) bool {
 	return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == utf8.RuneError
 }
 
 // breaker is a character without width. Behind a character that starts a
-// mention, a reference or an address it keeps forges from seeing one.
+// mention, a reference or an address it keeps forges from finding one.
 const breaker = "\u200b"
 
-// escape writes every ASCII character that Markdown knows as its HTML entity,
-// which Markdown takes for the letter and never for markup. Forges look for
-// mentions, references and addresses in what Markdown has made of a text,
-// entities decoded, so those get the breaker as well.
+// escape writes every ASCII character that Markdown has syntax for as its HTML entity,
+// which Markdown takes for the letter and never for markup. Forges search for mentions,
+// references and addresses in what Markdown has made of a text, entities decoded, so
+// those get the breaker as well.
 func escape(s string) string {
 	var b strings.Builder
 	after := '\x00'
@@ -72,8 +71,8 @@ func entity(r rune) string {
 	return "&#" + string([]byte{digits[r/100], digits[r/10%10], digits[r%10]}) + ";"
 }
 
-// unreferred breaks words that look like a commit's hash: seven or more
-// hexadecimal digits become links to whatever commit begins so.
+// unreferred breaks text in the form of a commit's hash: seven or more hexadecimal
+// digits become links to whatever commit begins so.
 func unreferred(s string) string {
 	var b strings.Builder
 	run := 0

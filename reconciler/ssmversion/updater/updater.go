@@ -1,8 +1,8 @@
 // Package updater keeps the values of Syncs' SSM parameters in their status, as package
-// pin decides them, and tells by events what became of them.
+// pin decides them, and reports by events what became of them.
 //
 // It refuses to give out a value that is not on record: a crash must not let anything be
-// applied twice with two values. It does not know how SSM is asked. Start reading at
+// applied twice with two values. It does not depend on how SSM is read. Start reading at
 // Updater.Values.
 package updater
 
@@ -35,9 +35,9 @@ type Config struct {
 	// Live reads Syncs past every cache, and writes their status only while this replica
 	// leads.
 	Live client.Client
-	// Ask reads SSM parameters by name. What it returns beside an error holds.
-	Ask func(ctx context.Context, names []string) (map[string]ssmversion.Reading, error)
-	// Events tells users, beside the Sync.
+	// Read reads SSM parameters by name. What it returns beside an error holds.
+	Read func(ctx context.Context, names []string) (map[string]ssmversion.Reading, error)
+	// Events reports to users, beside the Sync.
 	Events record.EventRecorder
 	// Clock is the process's where it is nil.
 	Clock clock.PassiveClock
@@ -60,7 +60,7 @@ type lastRead struct {
 	failure string
 }
 
-// New returns a Updater that has asked for nothing yet.
+// New returns an Updater that has read nothing yet.
 func New(cfg Config) *Updater {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
@@ -69,8 +69,8 @@ func New(cfg Config) *Updater {
 }
 
 // Values are those of the Sync's parameters, by variable. What is decided anew is in
-// its status before this returns. SSM is asked for what has no value, for an update,
-// and once an hour for what is newer: only the first of these can fail.
+// its status before this returns. SSM is read for what has no value, for an update, and
+// once an hour for what is newer: only the first of these can fail.
 func (k *Updater) Values(ctx context.Context, sync *v1alpha1.Sync) (map[string]string, error) {
 	now := sync.DeepCopy()
 	name := client.ObjectKeyFromObject(sync)
@@ -115,7 +115,7 @@ func (k *Updater) read(ctx context.Context, sync *v1alpha1.Sync) (map[string]ssm
 	missing := ssmversion.Pinned(sync).Missing
 	out := map[string]ssmversion.Reading{}
 	if len(missing) > 0 {
-		found, err := k.cfg.Ask(ctx, missing)
+		found, err := k.cfg.Read(ctx, missing)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -134,7 +134,7 @@ func (k *Updater) read(ctx context.Context, sync *v1alpha1.Sync) (map[string]ssm
 		}
 	}
 	if len(rest) > 0 {
-		found, err := k.cfg.Ask(ctx, rest)
+		found, err := k.cfg.Read(ctx, rest)
 		maps.Copy(out, found)
 		if err != nil {
 			next.failure = err.Error()

@@ -43,7 +43,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev", Namespace: "poolwright", UID: "1"}}
-	sync.Spec.SubstituteFrom = []v1alpha1.SubstituteReference{{Kind: v1alpha1.SubstituteSSMParameter, Name: gpuParameter, As: "GPU"}}
+	sync.Spec.SubstituteFrom = []v1alpha1.SubstituteReference{{Kind: v1alpha1.SubstituteSSMParameter, Name: gpuParameter, Variable: "GPU"}}
 	server := fake.NewClientBuilder().WithScheme(scheme).WithObjects(sync).WithStatusSubresource(sync)
 	b := &bench{
 		T: t, ssm: map[string]ssmversion.Reading{gpuParameter: {Value: "ami-1", Version: 1}}, events: record.NewFakeRecorder(50),
@@ -57,13 +57,13 @@ func newBench(t *testing.T) *bench {
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
 	}).Build()
-	b.Updater = New(Config{Live: live, Events: b.events, Clock: b.now, Ask: func(_ context.Context, names []string) (map[string]ssmversion.Reading, error) {
+	b.Updater = New(Config{Live: live, Events: b.events, Clock: b.now, Read: func(_ context.Context, names []string) (map[string]ssmversion.Reading, error) {
 		b.asked = append(b.asked, names...)
 		out := map[string]ssmversion.Reading{}
 		for _, name := range names {
 			one, ok := b.ssm[name]
 			if b.down == nil && !ok {
-				return out, state.Failf(state.Fix, "ParameterNotFound", "SSM parameter %s does not exist", name)
+				return out, state.Failf(state.Stalled, "ParameterNotFound", "SSM parameter %s does not exist", name)
 			}
 			if b.down == nil {
 				out[name] = one
@@ -189,14 +189,14 @@ func TestAChangedEntryIsTakenAnewAndItsMistakeStopsNothingButItself(t *testing.T
 	b.expect("first", "ami-1", 1)
 	b.edit(func(s *v1alpha1.Sync) { s.Spec.SubstituteFrom[0].Name += "/wrong" })
 	_, err := b.Values(t.Context(), b.sync())
-	if class, reason, _ := state.Classify(err); class != state.Fix || reason != "ParameterNotFound" {
+	if class, reason, _ := state.Classify(err); class != state.Stalled || reason != "ParameterNotFound" {
 		t.Errorf("a wrong name: %v", err)
 	}
 	if got := b.sync().Status.Parameters; len(got) != 1 || got[0].Value != "ami-1" {
 		t.Errorf("the pin was given up: %+v", got)
 	}
 	b.edit(func(s *v1alpha1.Sync) {
-		s.Spec.SubstituteFrom[0].Name, s.Spec.SubstituteFrom[0].As = gpuParameter, "OTHER"
+		s.Spec.SubstituteFrom[0].Name, s.Spec.SubstituteFrom[0].Variable = gpuParameter, "OTHER"
 	})
 	b.ssm[gpuParameter] = ssmversion.Reading{Value: "ami-2", Version: 2}
 	values, err := b.Values(t.Context(), b.sync())

@@ -1,6 +1,6 @@
 // Package confirm makes the tokens that a person quotes to let pass what a guard holds.
 //
-// It is pure and refuses to know what is confirmed. Start reading at Scope.Token.
+// It is pure and does not depend on what is confirmed. Start reading at Scope.Token.
 package confirm
 
 import (
@@ -20,9 +20,9 @@ import (
 type Scope struct {
 	// UID is that of the Sync in whose annotation the token is quoted.
 	UID string
-	// Handled are the tokens that were used, the newest of each purpose, separated by commas.
-	// Once one was used, the next of its purpose has the next number, so that none can
-	// be used again; those of other purposes stay as they are.
+	// Handled are the tokens that were used, those of the highest number of each purpose,
+	// separated by commas. Once one was used, the next of its purpose has the next number, so
+	// that none can be used again; those of other purposes stay as they are.
 	Handled string
 }
 
@@ -35,7 +35,7 @@ const length = 20
 // is all that is confirmed, or its Digest: a shorter hash of it would be the token's
 // weakest part.
 func (s Scope) Token(purpose string, content any) string {
-	return fmt.Sprintf("%s-%d-%s", purpose, s.used(purpose)+1, s.Hash(purpose, content))
+	return fmt.Sprintf("%s-%d-%s", purpose, s.Next(purpose), s.Hash(purpose, content))
 }
 
 // Hash is 40 hexadecimal digits of the content in the scope. Purpose keeps those of
@@ -54,18 +54,27 @@ func (s Scope) used(purpose string) int {
 	return 0
 }
 
-// Use is the scope once the tokens were used. What is none, or has not the next number of
-// its purpose, changes nothing.
+// Next is the number of the next token of the purpose.
+func (s Scope) Next(purpose string) int { return s.used(purpose) + 1 }
+
+// At is the scope as it was when the next token of the purpose had the number.
+func (s Scope) At(purpose string, number int) Scope {
+	s.Handled = fmt.Sprintf("%s-%d-%s", purpose, number-1, strings.Repeat("0", 2*length))
+	return s
+}
+
+// Use is the scope once the tokens were used. What is none, or has neither the next number of
+// its purpose nor that of the last that was used, changes nothing.
 func (s Scope) Use(tokens ...string) Scope {
 	next := s
 	for _, token := range tokens {
 		purpose, n, ok := parse(token)
-		if !ok || n != s.used(purpose)+1 {
+		if last := next.used(purpose); !ok || n != s.Next(purpose) && n != last || n == last && token == Void(token) {
 			continue
 		}
 		all := slices.DeleteFunc(Tokens(next.Handled), func(old string) bool {
-			of, _, ok := parse(old)
-			return !ok || of == purpose
+			of, m, ok := parse(old)
+			return !ok || of == purpose && (m < n || head(old) == head(token))
 		})
 		all = append(all, token)
 		slices.Sort(all)
@@ -77,7 +86,10 @@ func (s Scope) Use(tokens ...string) Scope {
 // Unused are the tokens that are still good in the scope, of those of a text that separates
 // them by commas.
 func (s Scope) Unused(tokens string) string {
-	return strings.Join(slices.DeleteFunc(Tokens(tokens), func(t string) bool { return s.Use(t) == s }), ",")
+	return strings.Join(slices.DeleteFunc(Tokens(tokens), func(t string) bool {
+		purpose, n, ok := parse(t)
+		return !ok || n != s.Next(purpose)
+	}), ",")
 }
 
 // Void has the purpose and the number of a token, and stands for no content: once it is used,
@@ -108,17 +120,23 @@ func Purpose(token string) string {
 
 // parse reads the purpose and the number of a token. A purpose may have hyphens itself.
 func parse(token string) (purpose string, number int, ok bool) {
-	head, _, _ := strings.Cut(token, "+")
-	digits := strings.LastIndexByte(head, '-')
+	content := head(token)
+	digits := strings.LastIndexByte(content, '-')
 	if digits < 0 {
 		return "", 0, false
 	}
-	at := strings.LastIndexByte(head[:digits], '-')
-	if at <= 0 || len(head)-digits-1 != 2*length {
+	at := strings.LastIndexByte(content[:digits], '-')
+	if at <= 0 || len(content)-digits-1 != 2*length {
 		return "", 0, false
 	}
-	number, err := strconv.Atoi(head[at+1 : digits])
-	return head[:at], number, err == nil && number > 0
+	number, err := strconv.Atoi(content[at+1 : digits])
+	return content[:at], number, err == nil && number > 0
+}
+
+// head is a token without the losses that it is quoted with.
+func head(token string) string {
+	out, _, _ := strings.Cut(token, "+")
+	return out
 }
 
 // Digest stands for content that is confirmed: SHA-256 in hexadecimal digits.

@@ -1,7 +1,7 @@
 // Package loss is what goes with the deletion of a thing, in numbers, so that who
 // allowed a deletion and who sends it can compare without reading a sentence.
 //
-// It is pure and refuses to know what the kinds mean. Start reading at Removal.
+// It is pure and does not depend on what the kinds mean. Start reading at Removal.
 package loss
 
 import (
@@ -16,9 +16,9 @@ import (
 // allowed; of one that is wanted and differs, what its update costs. It is zero for
 // ordinary things.
 type Removal struct {
-	// Impact says to a person, for things whose removal costs more than themselves, what
-	// goes with them ("3 nodes, 7 pods go with it"), or why their removal always waits
-	// for confirmation. Empty for ordinary things.
+	// Impact describes to a person, for things whose removal costs more than themselves,
+	// what goes with them ("3 nodes, 7 pods go with it"), or why their removal always
+	// waits for confirmation. Empty for ordinary things.
 	Impact string
 	// Losses counts what Impact names. Empty where Impact names nothing that can
 	// be counted: see Cost.
@@ -30,12 +30,15 @@ type Removal struct {
 	// target refused. Nil where it never was. Only on observed things.
 	Allowed *Allowance
 	// UsedBy is the part of another thing through which this one is used; zero
-	// where none is. As long as the deletion waits for a person, or nobody can
-	// tell whether there is anything to delete, that part is not taken away.
+	// where none is. As long as the deletion waits for a person, or while it is unknown
+	// whether there is anything to delete, that part is not taken away.
 	UsedBy Part
 	// AfterNodes is true where the change comes after the nodes that go with others: it ends
 	// the engine, which drains and terminates them, or deletes what they use in AWS.
 	AfterNodes bool
+	// EndsEngine is true where the engine may stop with the change, also where nothing would run
+	// on without it.
+	EndsEngine bool
 }
 
 // Cost is what goes with the deletion. An Impact that counts nothing stands for the
@@ -57,10 +60,11 @@ const Uncounted = "Uncounted"
 type Allowance struct {
 	// Losses are how many may go with it.
 	Losses Counts
-	// Digest is that of the confirmation token which a person quoted for it, and Quoted are the
-	// token's losses; both are empty where no guard required one. The allowance is worth no
-	// more than the token, as plan.Guard documents.
+	// Digest and Number are those of the confirmation token which a person quoted for it, and
+	// Quoted are the token's losses; all are empty where no guard required one. The allowance is
+	// worth no more than the token, as plan.Guard documents.
 	Digest string
+	Number int
 	Quoted Counts
 }
 
@@ -76,7 +80,7 @@ func (a *Allowance) Equal(other *Allowance) bool {
 	if a == nil || other == nil {
 		return a == other
 	}
-	return a.Digest == other.Digest && maps.Equal(a.Losses, other.Losses) && maps.Equal(a.Quoted, other.Quoted)
+	return a.Digest == other.Digest && a.Number == other.Number && maps.Equal(a.Losses, other.Losses) && maps.Equal(a.Quoted, other.Quoted)
 }
 
 // Part is a field of the things of one kind, such as a part of the Cluster.
@@ -185,9 +189,10 @@ func Union(all []Removal) Counts {
 // empty.
 func Combine(all []Removal) Removal {
 	after := slices.ContainsFunc(all, func(r Removal) bool { return r.AfterNodes })
+	ends := slices.ContainsFunc(all, func(r Removal) bool { return r.EndsEngine })
 	all = slices.DeleteFunc(slices.Clone(all), func(r Removal) bool { return r.Impact == "" })
 	if len(all) == 0 {
-		return Removal{AfterNodes: after}
+		return Removal{AfterNodes: after, EndsEngine: ends}
 	}
 	var impacts []string
 	names := Names{}
@@ -199,7 +204,7 @@ func Combine(all []Removal) Removal {
 			}
 		}
 	}
-	return Removal{Impact: strings.Join(impacts, "; "), Losses: Union(all), Names: names, AfterNodes: after}
+	return Removal{Impact: strings.Join(impacts, "; "), Losses: Union(all), Names: names, AfterNodes: after, EndsEngine: ends}
 }
 
 // Divide gives each of the parts what it counts now, and of what is allowed beyond their

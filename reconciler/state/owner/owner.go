@@ -1,7 +1,8 @@
 // Package owner names who else manages a thing that Poolwright finds: another Sync, or
 // another GitOps tool.
 //
-// It refuses to find out: targets do. Start reading at Reference.
+// It refuses to find out: targets do. Start reading at Reference; Fields is of the fields of
+// an object.
 package owner
 
 // Kind is what an owner is.

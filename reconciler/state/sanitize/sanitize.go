@@ -1,9 +1,9 @@
-// Package sanitize makes text that is not ours harmless where it reaches a person: what Git, AWS,
-// a forge, the API server or a library wrote may hold a password, what a terminal obeys, or what
-// looks like a sentence of ours.
+// Package sanitize makes text that is not ours safe where it reaches a person: what Git, AWS, a
+// forge, the API server or a library wrote may hold a password, what a terminal obeys, or what
+// could pass for a sentence of ours.
 //
-// It refuses to shorten anything, and to know a format: Markdown and JSON are escaped by who
-// writes them. Start reading at Text.
+// It refuses to shorten anything, and to handle a format: Markdown and JSON are escaped by
+// who writes them. Start reading at Text.
 package sanitize
 
 import (

@@ -23,6 +23,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/connection"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/interruption"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 	"github.com/poolwright/poolwright/reconciler/targets/targettest"
 )
 
@@ -40,7 +44,7 @@ type bench struct {
 	wire   *wire
 	world  *Target
 	// hand is the person with the SDK.
-	hand *clients
+	hand *resource.Clients
 	mod  func(*Config)
 
 	mu   sync.Mutex
@@ -66,7 +70,7 @@ func (b *bench) status() v1alpha1.AWSStatus {
 
 // wire is the way of a Target's requests to AWS.
 type wire struct {
-	next wholeAnswers
+	next kindtest.WholeResponses
 	// written counts what AWS has changed so far; at the last of them the
 	// process dies, where last is not 0.
 	written func() int
@@ -117,7 +121,7 @@ func (w *wire) requests() int {
 func newBench(t *testing.T, change func(*sandbox.Config), mods ...func(*Config)) *bench {
 	t.Helper()
 	var made sandbox.Config
-	hand, cloud := newCloud(t, func(c *sandbox.Config) {
+	hand, cloud := kindtest.NewCloud(t, func(c *sandbox.Config) {
 		if change != nil {
 			change(c)
 		}
@@ -144,7 +148,7 @@ func newBench(t *testing.T, change func(*sandbox.Config), mods ...func(*Config))
 // restart forgets all memory, as a new process would.
 func (b *bench) restart() *Target {
 	b.Helper()
-	b.wire = &wire{next: wholeAnswers{b.server.Client()}, died: make(chan struct{}), written: func() int { return len(b.writes()) }}
+	b.wire = &wire{next: kindtest.WholeResponses{Client: b.server.Client()}, died: make(chan struct{}), written: func() int { return len(b.writes()) }}
 	b.world = b.connect(b.wire)
 	return b.world
 }
@@ -154,7 +158,7 @@ func (b *bench) connect(w *wire) *Target {
 	cfg := Config{
 		REST: b.rest, Sync: b.sync, Namespace: b.home, OnStatus: b.hear,
 		AWS: func(_ context.Context, region string) (sdk.Config, error) {
-			cfg := sdkConfig(b.server, region)
+			cfg := kindtest.SDKConfig(b.server, region)
 			cfg.HTTPClient = w
 			return cfg, nil
 		},
@@ -194,8 +198,8 @@ func declareIn(t *testing.T, config sandbox.Config, change func(*v1alpha1.Cluste
 // disableRule disables one of the cluster's rules, as a person does, and returns its name.
 func (b *bench) disableRule(i int) string {
 	b.Helper()
-	rule := ruleNames(b.config.Cluster.Name)[i]
-	if _, err := b.hand.events.DisableRule(b.Context(), &eventbridge.DisableRuleInput{Name: &rule}); err != nil {
+	rule := interruption.RuleNames(b.config.Cluster.Name)[i]
+	if _, err := b.hand.Events.DisableRule(b.Context(), &eventbridge.DisableRuleInput{Name: &rule}); err != nil {
 		b.Fatal(err)
 	}
 	return rule
@@ -203,7 +207,7 @@ func (b *bench) disableRule(i int) string {
 
 func (b *bench) want(declared state.Set) state.Set {
 	b.Helper()
-	return targettest.Want(b, b.world, declared)
+	return targettest.Desired(b, b.world, declared)
 }
 
 func (b *bench) plan(declared state.Set) plan.Plan {
@@ -307,7 +311,7 @@ func show(p plan.Plan) string {
 func (b *bench) writes() []string {
 	var out []string
 	for _, c := range b.cloud.Calls() {
-		if !reads(c.Operation) {
+		if !connection.IsRead(c.Operation) {
 			out = append(out, c.Service+":"+c.Operation)
 		}
 	}

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"strings"
 	"testing"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -8,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/google/go-cmp/cmp"
 
+	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -24,14 +26,14 @@ func TestWhatAnotherProcessMadeAnewGoesWithItsPart(t *testing.T) {
 	b.converge(whole)
 	controller := b.world
 
-	principal := sdk.String(b.hand.place.iamARN("role/nodes"))
-	if _, err := b.hand.eks.DeleteAccessEntry(t.Context(), &eks.DeleteAccessEntryInput{ClusterName: &b.hand.place.Cluster, PrincipalArn: principal}); err != nil {
+	principal := sdk.String(b.hand.Place.IAMARN("role/nodes"))
+	if _, err := b.hand.EKS.DeleteAccessEntry(t.Context(), &eks.DeleteAccessEntryInput{ClusterName: &b.hand.Place.Cluster, PrincipalArn: principal}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.hand.iam.RemoveRoleFromInstanceProfile(t.Context(), &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: sdk.String("nodes"), RoleName: sdk.String("nodes")}); err != nil {
+	if _, err := b.hand.IAM.RemoveRoleFromInstanceProfile(t.Context(), &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: sdk.String("nodes"), RoleName: sdk.String("nodes")}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.hand.iam.DeleteInstanceProfile(t.Context(), &iam.DeleteInstanceProfileInput{InstanceProfileName: sdk.String("nodes")}); err != nil {
+	if _, err := b.hand.IAM.DeleteInstanceProfile(t.Context(), &iam.DeleteInstanceProfileInput{InstanceProfileName: sdk.String("nodes")}); err != nil {
 		t.Fatal(err)
 	}
 	b.restart() // This is bootstrap, and makes both again.
@@ -75,5 +77,29 @@ func TestADeletionPolicyCountsAsItWasBeforeThePartLeft(t *testing.T) {
 	b.converge(role("second", deleting))
 	if p := b.plan(role("third", v1alpha1.Part{})); p.Count(plan.Delete) != 2 {
 		t.Errorf("what was applied with Delete does not go:\n%s", show(p))
+	}
+}
+
+func TestWithoutAdoptALogGroupIsNeitherMadeNorChanged(t *testing.T) {
+	for name, is := range map[string]bool{"where there is none": false, "where EKS made one": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, func(c *sandbox.Config) {
+				if is {
+					c.Cluster.Logging = []string{"api"}
+				}
+			})
+			logs := func(adopt bool) state.Set {
+				return b.declare(func(s *v1alpha1.ClusterSpec) { s.Logging = &v1alpha1.Logging{Adopt: adopt, RetentionDays: 30} })
+			}
+			p := b.reconcile(logs(false))
+			if len(p.Changes) != 1 || !p.Changes[0].ReadOnly() || !strings.Contains(p.Changes[0].Hold.String(), "set adopt: true in spec.logging") {
+				t.Errorf("without adopt:\n%s", show(p))
+			}
+			if got := b.writes(); len(got) > 0 {
+				t.Errorf("it wrote %v", got)
+			}
+			b.reconcile(logs(true))
+			b.settled(logs(true))
+		})
 	}
 }

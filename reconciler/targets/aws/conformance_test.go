@@ -13,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/interruption"
 	"github.com/poolwright/poolwright/reconciler/targets/targettest"
 )
 
@@ -32,14 +33,14 @@ func TestTheQueueAndItsRulesAreATarget(t *testing.T) {
 			Things:  b.declare(queue(5 * time.Minute)),
 			Revised: b.declare(queue(10 * time.Minute)),
 			Edit: func(t *testing.T, k state.Key) {
-				if _, err := b.hand.events.DisableRule(t.Context(), &eventbridge.DisableRuleInput{Name: &k.Name}); err != nil {
+				if _, err := b.hand.Events.DisableRule(t.Context(), &eventbridge.DisableRuleInput{Name: &k.Name}); err != nil {
 					t.Fatal(err)
 				}
 			},
 			Remove: b.removeRule,
 			Replace: func(t *testing.T, k state.Key) {
 				b.removeRule(t, k)
-				_, err := b.hand.events.PutRule(t.Context(), &eventbridge.PutRuleInput{Name: &k.Name, EventPattern: sdk.String(`{"source":["aws.ec2"]}`)})
+				_, err := b.hand.Events.PutRule(t.Context(), &eventbridge.PutRuleInput{Name: &k.Name, EventPattern: sdk.String(`{"source":["aws.ec2"]}`)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -60,11 +61,11 @@ func TestTheIdentitiesAreATarget(t *testing.T) {
 		}
 		entry := func(k state.Key) (cluster, principal *string) {
 			c, role, _ := strings.Cut(k.Name, "/")
-			return &c, sdk.String(b.hand.place.iamARN("role/" + role))
+			return &c, sdk.String(b.hand.Place.IAMARN("role/" + role))
 		}
 		remove := func(t *testing.T, k state.Key) {
 			cluster, principal := entry(k)
-			if _, err := b.hand.eks.DeleteAccessEntry(t.Context(), &eks.DeleteAccessEntryInput{ClusterName: cluster, PrincipalArn: principal}); err != nil {
+			if _, err := b.hand.EKS.DeleteAccessEntry(t.Context(), &eks.DeleteAccessEntryInput{ClusterName: cluster, PrincipalArn: principal}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -74,11 +75,11 @@ func TestTheIdentitiesAreATarget(t *testing.T) {
 			Revised: b.declare(identities(true)),
 			Edit: func(t *testing.T, k state.Key) {
 				cluster, principal := entry(k)
-				found, err := b.hand.eks.DescribeAccessEntry(t.Context(), &eks.DescribeAccessEntryInput{ClusterName: cluster, PrincipalArn: principal})
+				found, err := b.hand.EKS.DescribeAccessEntry(t.Context(), &eks.DescribeAccessEntryInput{ClusterName: cluster, PrincipalArn: principal})
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = b.hand.eks.TagResource(t.Context(), &eks.TagResourceInput{ResourceArn: found.AccessEntry.AccessEntryArn, Tags: map[string]string{"team": "nobody"}})
+				_, err = b.hand.EKS.TagResource(t.Context(), &eks.TagResourceInput{ResourceArn: found.AccessEntry.AccessEntryArn, Tags: map[string]string{"team": "nobody"}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -87,7 +88,7 @@ func TestTheIdentitiesAreATarget(t *testing.T) {
 			Replace: func(t *testing.T, k state.Key) {
 				remove(t, k)
 				cluster, principal := entry(k)
-				_, err := b.hand.eks.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: cluster, PrincipalArn: principal, Type: sdk.String("EC2_LINUX")})
+				_, err := b.hand.EKS.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: cluster, PrincipalArn: principal, Type: sdk.String("EC2_LINUX")})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -104,10 +105,10 @@ func (b *bench) target(t *testing.T) targets.Target {
 
 func (b *bench) removeRule(t *testing.T, k state.Key) {
 	t.Helper()
-	if _, err := b.hand.events.RemoveTargets(t.Context(), &eventbridge.RemoveTargetsInput{Rule: &k.Name, Ids: []string{ruleTarget}}); err != nil {
+	if _, err := b.hand.Events.RemoveTargets(t.Context(), &eventbridge.RemoveTargetsInput{Rule: &k.Name, Ids: []string{interruption.RuleTarget}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.hand.events.DeleteRule(t.Context(), &eventbridge.DeleteRuleInput{Name: &k.Name}); err != nil {
+	if _, err := b.hand.Events.DeleteRule(t.Context(), &eventbridge.DeleteRuleInput{Name: &k.Name}); err != nil {
 		t.Fatal(err)
 	}
 }

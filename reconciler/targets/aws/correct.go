@@ -10,6 +10,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/connection"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/projection"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
 )
 
@@ -18,25 +22,25 @@ import (
 // wanted by now.
 func (w *Target) Correct(ctx context.Context, change plan.Change) error {
 	doing := fmt.Sprintf("%s %s", gerund(change.Action), change.Key)
-	if change.Held() || change.Standing() {
-		return state.Failf(state.Fix, "Held", "%s: it is only compared", doing)
+	if change.Held() || change.ReadOnly() {
+		return state.Failf(state.Stalled, "Held", "%s: it is read-only", doing)
 	}
 	of, known := w.kinds[kindOf{change.Key.Group, change.Key.Kind}]
 	if !known {
-		return state.Failf(state.Fix, "UnknownKind", "%s: this release knows no %s of %s", doing, change.Key.Kind, change.Key.Group)
+		return state.Failf(state.Stalled, "UnknownKind", "%s: this release supports no %s of %s", doing, change.Key.Kind, change.Key.Group)
 	}
-	end, err := w.lines.begin()
+	end, err := w.pool.Begin()
 	if err != nil {
-		return failed(doing, "", err)
+		return awserr.Fail(doing, "", err)
 	}
 	end() // Each request begins for itself; here it is only asked.
 	at, err := w.placeOf(change)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	line, who, err := w.lines.to(ctx, at)
+	line, who, err := w.pool.Connect(ctx, at)
 	if err != nil {
-		return failed(doing, who, err)
+		return awserr.Fail(doing, who, err)
 	}
 	j := job{Target: w, change: change, of: of, to: line, who: who, doing: doing}
 	live, err := j.read(ctx)
@@ -54,20 +58,20 @@ func gerund(a plan.Action) string {
 }
 
 // placeOf is where a change happens.
-func (w *Target) placeOf(c plan.Change) (place, error) {
-	at := w.current().place
+func (w *Target) placeOf(c plan.Change) (resource.Place, error) {
+	at := w.current().Place
 	if c.Action == plan.Delete {
 		rec, known := w.store.Get(c.Key)
 		if !known {
-			return place{}, fmt.Errorf("it is not recorded as ours: %w", targets.ErrChanged)
+			return resource.Place{}, fmt.Errorf("it is not recorded as ours: %w", targets.ErrChanged)
 		}
 		var err error
-		if at, err = placeIn(rec.Scope); err != nil {
-			return place{}, err
+		if at, err = resource.ParsePlace(rec.Scope); err != nil {
+			return resource.Place{}, err
 		}
 	}
 	if c.Key.Namespace != "" && c.Key.Namespace != at.Region {
-		return place{}, fmt.Errorf("the Cluster is in region %q by now: %w", at.Region, targets.ErrChanged)
+		return resource.Place{}, fmt.Errorf("the Cluster is in region %q by now: %w", at.Region, targets.ErrChanged)
 	}
 	return at, nil
 }
@@ -76,26 +80,26 @@ func (w *Target) placeOf(c plan.Change) (place, error) {
 type job struct {
 	*Target
 	change plan.Change
-	of     kind
-	to     *line
+	of     resource.Kind
+	to     *connection.Connection
 	who    string
 	doing  string
 }
 
 // read reads the thing.
-func (j *job) read(ctx context.Context) (liveResource, error) {
-	live := j.of.read(ctx, j.to.clients, []state.Key{j.change.Key})[j.change.Key]
-	if live.err != nil {
-		return live, j.failed(live.err)
+func (j *job) read(ctx context.Context) (resource.Live, error) {
+	live := j.of.Read(ctx, j.to.Clients, []state.Key{j.change.Key})[j.change.Key]
+	if live.Err != nil {
+		return live, j.failed(live.Err)
 	}
 	return live, nil
 }
 
 func (j *job) failed(err error) error {
-	if credentialsFailed(err) {
-		j.to.forgetCaller()
+	if awserr.CredentialsFailed(err) {
+		j.to.ForgetCaller()
 	}
-	return failed(j.doing, j.who, err)
+	return awserr.Fail(j.doing, j.who, err)
 }
 
 func (j *job) changed(why string) error {
@@ -103,20 +107,20 @@ func (j *job) changed(why string) error {
 }
 
 // write makes the thing what is wanted.
-func (j *job) write(ctx context.Context, live liveResource) error {
+func (j *job) write(ctx context.Context, live resource.Live) error {
 	wanted := *j.change.After
-	if satisfies(wanted, live) {
+	if projection.Satisfied(wanted, live) {
 		j.remember(live)
 		return nil
 	}
 	if err := j.compare(live); err != nil {
 		return err
 	}
-	if live.object != nil && !live.ours && !wanted.Adopt {
+	if live.Object != nil && !live.Ours && !wanted.Adopt {
 		return state.Fail(state.Retry, "Conflict", fmt.Errorf("%s: %w: %s", j.doing, targets.ErrConflict, j.current().foreign(j.change.Key)))
 	}
-	if live.pending != "" {
-		return state.WaitFor(30*time.Second, "Pending", fmt.Errorf("%s: AWS is still at it: %s", j.doing, live.pending))
+	if live.Pending != "" {
+		return state.WaitFor(30*time.Second, "Pending", fmt.Errorf("%s: AWS is still at it: %s", j.doing, live.Pending))
 	}
 	if err := j.mayLose(ctx, live); err != nil {
 		return err
@@ -127,28 +131,28 @@ func (j *job) write(ctx context.Context, live liveResource) error {
 	// Its identity is worth one more request: without it, a crash before the
 	// next look would leave an intent only.
 	seen, err := j.read(ctx)
-	if err != nil || seen.object == nil {
-		seen = liveResource{uid: live.uid}
+	if err != nil || seen.Object == nil {
+		seen = resource.Live{UID: live.UID}
 	}
 	j.remember(seen)
 	return nil
 }
 
 // compare refuses a thing that is not the one that was planned with.
-func (j *job) compare(live liveResource) error {
+func (j *job) compare(live resource.Live) error {
 	before := j.change.Before
 	switch {
 	case before == nil || before.Object == nil:
-		if live.object != nil {
+		if live.Object != nil {
 			return j.changed("it has appeared since")
 		}
-	case live.object == nil:
+	case live.Object == nil:
 		return j.changed("it is gone by now")
-	case live.uid != before.Live.UID:
+	case live.UID != before.Live.UID:
 		return j.changed("another one has its name by now")
 	}
-	shown, wanted := project(j.change.After.Object, live.object), j.change.After
-	if live.object != nil && !state.Equal(before.Object, shown) && (live.ours || wanted.Adopt || !state.Equal(before.Object, asMarked(wanted.Object, shown))) {
+	shown, wanted := projection.Project(j.change.After.Object, live.Object), j.change.After
+	if live.Object != nil && !state.Equal(before.Object, shown) && (live.Ours || wanted.Adopt || !state.Equal(before.Object, projection.WithMarks(wanted.Object, shown))) {
 		return j.changed("somebody else has changed it")
 	}
 	return nil
@@ -163,21 +167,21 @@ const (
 )
 
 // send writes, again and again while AWS has not caught up.
-func (j *job) send(ctx context.Context, live liveResource) error {
+func (j *job) send(ctx context.Context, live resource.Live) error {
 	began := j.cfg.Clock.Now()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
-		err := j.of.write(ctx, j.to.clients, *j.change.After, live)
+		err := j.of.Write(ctx, j.to.Clients, *j.change.After, live)
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, errNotYet):
-		case exists(err) && live.object == nil:
+		case errors.Is(err, awserr.ErrNotYet):
+		case awserr.Exists(err) && live.Object == nil:
 			done, lookErr := j.overtaken(ctx)
 			if done || lookErr != nil {
 				return lookErr
 			}
-			err = notYet(err)
-		case gone(err):
+			err = awserr.NotYet(err)
+		case awserr.Gone(err):
 			return j.changed("it is gone by now")
 		default:
 			return j.failed(err)
@@ -200,9 +204,9 @@ func (j *job) overtaken(ctx context.Context) (bool, error) {
 	switch {
 	case err != nil:
 		return false, err
-	case satisfies(*j.change.After, now):
+	case projection.Satisfied(*j.change.After, now):
 		return true, nil
-	case now.object != nil:
+	case now.Object != nil:
 		return false, j.changed("it has appeared since")
 	}
 	return false, nil
@@ -210,38 +214,38 @@ func (j *job) overtaken(ctx context.Context) (bool, error) {
 
 // again reads the thing between two tries, and refuses one that others have put
 // in its place.
-func (j *job) again(ctx context.Context, before liveResource) (liveResource, error) {
+func (j *job) again(ctx context.Context, before resource.Live) (resource.Live, error) {
 	now, err := j.read(ctx)
 	switch {
-	case err != nil || now.object == nil:
+	case err != nil || now.Object == nil:
 		return now, err
-	case before.object != nil && now.uid != before.uid:
+	case before.Object != nil && now.UID != before.UID:
 		return now, j.changed("another one has its name by now")
-	case !now.ours && !j.change.After.Adopt:
+	case !now.Ours && !j.change.After.Adopt:
 		return now, j.changed("it has appeared since")
 	}
 	return now, nil
 }
 
 // remember records what is in place now.
-func (j *job) remember(live liveResource) {
-	rec := j.current().record(*j.change.After, live.uid)
+func (j *job) remember(live resource.Live) {
+	rec := j.current().record(*j.change.After, live.UID)
 	rec.Desired = state.Hash(j.change.After.Object)
 	j.store.Put(rec)
 	j.status.corrected(j.change.Key)
 }
 
 // remove deletes the very thing that was observed, if it still may be deleted.
-func (j *job) remove(ctx context.Context, live liveResource) error {
+func (j *job) remove(ctx context.Context, live resource.Live) error {
 	k, before := j.change.Key, j.change.Before.Live.UID
 	rec, _ := j.store.Get(k)
 	switch {
 	case before == "":
 		return fmt.Errorf("%s: it was never observed", j.doing)
-	case live.object == nil:
+	case live.Object == nil:
 		j.forget()
 		return nil
-	case live.uid != before:
+	case live.UID != before:
 		return j.changed("another one has its name by now")
 	case !deletable(rec, live):
 		return j.changed("it is not marked as ours to delete any more")
@@ -249,12 +253,12 @@ func (j *job) remove(ctx context.Context, live liveResource) error {
 	if err := j.checkLosses(ctx); err != nil {
 		return err
 	}
-	if err := j.of.remove(ctx, j.to.clients, k, live); err != nil && !gone(err) {
+	if err := j.of.Remove(ctx, j.to.Clients, k, live); err != nil && !awserr.Gone(err) {
 		return j.failed(err)
 	}
 	// Some things stay for a while: they are recorded until they are seen to
 	// be gone.
-	if seen, err := j.read(ctx); err == nil && (seen.object == nil || seen.uid != before) {
+	if seen, err := j.read(ctx); err == nil && (seen.Object == nil || seen.UID != before) {
 		j.forget()
 	}
 	j.status.corrected(k)
@@ -276,7 +280,7 @@ func (j *job) checkLosses(ctx context.Context) error {
 }
 
 func (j *job) forget() {
-	j.store.Forget(j.change.Key)
+	j.store.Remove(j.change.Key)
 	j.status.corrected(j.change.Key)
 }
 
@@ -307,14 +311,14 @@ func (w *Target) intend(wish desiredState, c plan.Change) {
 	rec, known := w.store.Get(c.Key)
 	if c.Action == plan.Delete {
 		if known {
-			rec.Allowed, rec.Print.UID = c.Allowance(), c.Before.Live.UID
+			rec.Allowed, rec.Fingerprint.UID = c.Allowance(), c.Before.Live.UID
 			w.store.Put(rec)
 		}
 		return
 	}
 	next := wish.record(*c.After, "")
 	if known && rec.Scope == next.Scope {
-		next.Desired, next.Print.UID = rec.Desired, rec.Print.UID
+		next.Desired, next.Fingerprint.UID = rec.Desired, rec.Fingerprint.UID
 	}
 	w.store.Put(next)
 }
@@ -334,4 +338,14 @@ func (w *Target) End(ctx context.Context) error {
 	w.busy(false)
 	w.reportStatus()
 	return w.store.Save(ctx)
+}
+
+// mayLose counts again right before the first request what goes with an update, and
+// refuses where it is more than was planned with. What only puts back what a hand has
+// changed takes nothing that the repository gave.
+func (j *job) mayLose(ctx context.Context, live resource.Live) error {
+	if j.change.Action != plan.Update || j.change.Drift || !loses(*j.change.After, live.Object) {
+		return nil
+	}
+	return targets.MayDelete(j.doing, j.change, lost(*j.change.After, live.Object, func() users { return j.countUsers(ctx, j.current()) }))
 }

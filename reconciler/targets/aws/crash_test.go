@@ -36,7 +36,7 @@ func bootstrapping(c *Config) { c.Bootstrap = true }
 
 // live runs one life: it plans and applies until it is done or dies.
 func (b *bench) live(ctx context.Context, declared state.Set) error {
-	wanted, err := b.world.Want(ctx, declared)
+	wanted, err := b.world.Desired(ctx, declared)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (b *bench) nothingIsLeft(declared state.Set) {
 	}
 	for _, item := range found.Items() {
 		asked, _ := wanted.Get(item.Key)
-		stays := b.hand.place.policyOf(asked) != string(v1alpha1.PartDelete)
+		stays := deletionPolicyOf(b.hand.Place, asked) != string(v1alpha1.PartDelete)
 		if item.Object != nil && !stays || item.Unknown != "" {
 			b.Errorf("left over: %s %s", item.Key, item.Unknown)
 		}
@@ -156,7 +156,7 @@ func TestTwoWorldsAtOnceEndWithOneOfEachThing(t *testing.T) {
 	for range 2 {
 		w := b.connect(b.wire)
 		both.Go(func() {
-			wanted, err := w.Want(t.Context(), declared)
+			wanted, err := w.Desired(t.Context(), declared)
 			if err != nil {
 				t.Error(err)
 				return

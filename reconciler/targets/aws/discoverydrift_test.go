@@ -13,13 +13,30 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/eks"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
 )
 
 // The kinds of what others made, as the whole Target treats them.
 
+// The discovery tag, the beginning of its marker's key, and a security group of the emulated account.
+const (
+	discoveryTag      = "karpenter.sh/discovery"
+	discoveryMarker   = "poolwright.dev/discovery/"
+	nodeSecurityGroup = "sg-0000000000000ccc3"
+)
+
+func tagMap(tags []ec2types.Tag) map[string]string {
+	out := make(map[string]string, len(tags))
+	for _, t := range tags {
+		out[sdk.ToString(t.Key)] = sdk.ToString(t.Value)
+	}
+	return out
+}
+
 func (b *bench) subnets(n int) []string {
 	b.Helper()
-	all, err := b.hand.ec2.DescribeSubnets(b.Context(), &ec2.DescribeSubnetsInput{})
+	all, err := b.hand.EC2.DescribeSubnets(b.Context(), &ec2.DescribeSubnetsInput{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -32,44 +49,44 @@ func (b *bench) subnets(n int) []string {
 
 func (b *bench) tagged(id, key string) (string, bool) {
 	b.Helper()
-	found := map[string]described{}
-	all, err := b.hand.ec2.DescribeSubnets(b.Context(), &ec2.DescribeSubnetsInput{})
+	found := map[string]map[string]string{}
+	all, err := b.hand.EC2.DescribeSubnets(b.Context(), &ec2.DescribeSubnetsInput{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	for _, s := range all.Subnets {
-		found[*s.SubnetId] = described{tags: ec2Tags(s.Tags)}
+		found[*s.SubnetId] = tagMap(s.Tags)
 	}
-	v, ok := found[id].tags[key]
+	v, ok := found[id][key]
 	return v, ok
 }
 
 func (b *bench) tag(id, key, value string) {
 	b.Helper()
-	_, err := b.hand.ec2.CreateTags(b.Context(), &ec2.CreateTagsInput{Resources: []string{id}, Tags: []ec2types.Tag{{Key: &key, Value: &value}}})
+	_, err := b.hand.EC2.CreateTags(b.Context(), &ec2.CreateTagsInput{Resources: []string{id}, Tags: []ec2types.Tag{{Key: &key, Value: &value}}})
 	if err != nil {
 		b.Fatal(err)
 	}
 }
 
-func TestWhatOthersMadeIsChangedAndThenLeftBehind(t *testing.T) {
+func TestWhatOthersMadeIsChangedAndThenOrphaned(t *testing.T) {
 	b := newBench(t, func(c *sandbox.Config) {
-		systemGroup(c)
+		kindtest.SystemGroup(c)
 		c.Cluster.Endpoint = "https://127.0.0.1:6443"
 		c.Delays.Update = 0
 	})
 	nets := b.subnets(2)
 	declared := b.declare(func(s *v1alpha1.ClusterSpec) {
-		s.Discovery = &v1alpha1.Discovery{Part: deleting, Subnets: nets, SecurityGroups: []string{nodeGroup}}
+		s.Discovery = &v1alpha1.Discovery{Part: deleting, Subnets: nets, SecurityGroups: []string{nodeSecurityGroup}}
 		s.Logging = &v1alpha1.Logging{Adopt: true, Types: []v1alpha1.LogType{"api"}, RetentionDays: 30}
-		s.SystemNodeGroups = []v1alpha1.SystemNodeGroup{{Name: "system", Adopt: true, MaxSize: sdk.Int32(9)}}
+		s.ManagedNodeGroups = []v1alpha1.ManagedNodeGroup{{Name: "system", Adopt: true, MaxSize: sdk.Int32(9)}}
 	})
 	b.reconcile(declared)
 	b.settled(declared)
-	if v, _ := b.tagged(nets[0], discoveryKey); v != "sandbox" {
+	if v, _ := b.tagged(nets[0], discoveryTag); v != "sandbox" {
 		t.Errorf("the tag is %q", v)
 	}
-	b.tag(nets[0], discoveryKey, "by hand")
+	b.tag(nets[0], discoveryTag, "by hand")
 	if p := b.plan(declared); len(p.Changes) != 1 || p.Changes[0].Held() {
 		t.Errorf("after a change by hand:\n%s", show(p))
 	}
@@ -80,27 +97,27 @@ func TestWhatOthersMadeIsChangedAndThenLeftBehind(t *testing.T) {
 	b.reconcile(none)
 	b.settled(none)
 	for _, id := range nets {
-		if v, has := b.tagged(id, discoveryKey); has {
+		if v, has := b.tagged(id, discoveryTag); has {
 			t.Errorf("%s still says %q", id, v)
 		}
-		if v, has := b.tagged(id, markerPrefix+"sandbox"); has {
+		if v, has := b.tagged(id, discoveryMarker+"sandbox"); has {
 			t.Errorf("%s still has the marker %q", id, v)
 		}
 	}
 	for _, rec := range b.world.store.Records() {
 		t.Errorf("left in the inventory: %s", rec.Key)
 	}
-	group := b.hand.place.regional("eks", "NodeGroup", "system")
-	if got := (nodeGroups{}).read(t.Context(), b.hand, []state.Key{group})[group]; got.object["maxSize"] != int64(9) {
-		t.Errorf("the node group is %v, %v", got.object, got.err)
+	group := b.hand.Place.Regional("eks", "NodeGroup", "system")
+	if got := (eks.NodeGroups{}).Read(t.Context(), b.hand, []state.Key{group})[group]; got.Object["maxSize"] != int64(9) {
+		t.Errorf("the node group is %v, %v", got.Object, got.Err)
 	}
 }
 
 func TestATagThatOthersPutOnIsComparedAndLeftAlone(t *testing.T) {
 	b := newBench(t, nil)
 	nets := b.subnets(2)
-	b.tag(nets[0], discoveryKey, "sandbox")
-	b.tag(nets[1], discoveryKey, "other")
+	b.tag(nets[0], discoveryTag, "sandbox")
+	b.tag(nets[1], discoveryTag, "other")
 	declared := func(part v1alpha1.Part) state.Set {
 		return b.declare(func(s *v1alpha1.ClusterSpec) { s.Discovery = &v1alpha1.Discovery{Part: part, Subnets: nets} })
 	}
@@ -125,7 +142,7 @@ func TestATagThatOthersPutOnIsComparedAndLeftAlone(t *testing.T) {
 	b.settled(adopted)
 	b.reconcile(b.declare(nothing))
 	for _, id := range nets {
-		if v, _ := b.tagged(id, discoveryKey); v != "sandbox" {
+		if v, _ := b.tagged(id, discoveryTag); v != "sandbox" {
 			t.Errorf("after its adoption %s says %q", id, v)
 		}
 	}
@@ -135,7 +152,7 @@ func TestWhatIsNeverMadeHereIsMissedAndHeld(t *testing.T) {
 	b := newBench(t, nil)
 	declared := b.declare(func(s *v1alpha1.ClusterSpec) {
 		s.Discovery = &v1alpha1.Discovery{Subnets: []string{"subnet-0123456789abcdef0"}, SecurityGroups: []string{"sg-0123456789abcdef0"}}
-		s.SystemNodeGroups = []v1alpha1.SystemNodeGroup{{Name: "system", Adopt: true, MinSize: sdk.Int32(1), CapacityType: "SPOT"}}
+		s.ManagedNodeGroups = []v1alpha1.ManagedNodeGroup{{Name: "system", Adopt: true, MinSize: sdk.Int32(1), CapacityType: "SPOT"}}
 	})
 	p := b.plan(declared)
 	held := map[string]bool{}
@@ -155,13 +172,13 @@ func TestWhatIsNeverMadeHereIsMissedAndHeld(t *testing.T) {
 
 func TestVersionAddonsAndHardwareAreReportedAndHeld(t *testing.T) {
 	b := newBench(t, func(c *sandbox.Config) {
-		systemGroup(c)
+		kindtest.SystemGroup(c)
 		c.Cluster.Addons = map[string]string{"vpc-cni": "v1"}
 	})
 	declared := b.declare(func(s *v1alpha1.ClusterSpec) {
 		s.Version = "1.34"
 		s.Addons = []v1alpha1.Addon{{Name: "vpc-cni", Version: "v2"}, {Name: "coredns"}}
-		s.SystemNodeGroups = []v1alpha1.SystemNodeGroup{{Name: "system", Adopt: true, CapacityType: "SPOT"}}
+		s.ManagedNodeGroups = []v1alpha1.ManagedNodeGroup{{Name: "system", Adopt: true, CapacityType: "SPOT"}}
 	})
 	p := b.plan(declared)
 	held := map[string]bool{}
@@ -197,17 +214,17 @@ func TestTheMarkerIsShownAsItIsAndDecidesAboutTheEnd(t *testing.T) {
 	declared := func(part v1alpha1.Part) state.Set {
 		return b.declare(func(s *v1alpha1.ClusterSpec) { s.Discovery = &v1alpha1.Discovery{Part: part, Subnets: nets} })
 	}
-	const marker = markerPrefix + "sandbox"
+	const marker = discoveryMarker + "sandbox"
 	for _, tt := range []struct {
 		part v1alpha1.Part
 		want string
-	}{{v1alpha1.Part{}, "Orphan"}, {deleting, "Delete"}, {v1alpha1.Part{Adopt: true}, adoptedMark}, {deleting, "Delete"}} {
+	}{{v1alpha1.Part{}, "Orphan"}, {deleting, "Delete"}, {v1alpha1.Part{Adopt: true}, "Adopted"}, {deleting, "Delete"}} {
 		p := b.reconcile(declared(tt.part))
 		if len(p.Changes) != 1 {
 			t.Fatalf("%s:\n%s", tt.want, show(p))
 		}
 		tags, _ := p.Changes[0].After.Object["tags"].(map[string]any)
-		if diff := cmp.Diff(map[string]any{discoveryKey: "sandbox", marker: tt.want}, tags); diff != "" {
+		if diff := cmp.Diff(map[string]any{discoveryTag: "sandbox", marker: tt.want}, tags); diff != "" {
 			t.Errorf("the plan shows (-want +got):\n%s", diff)
 		}
 		if got, _ := b.tagged(nets[0], marker); got != tt.want {

@@ -15,6 +15,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/interruption"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/tag"
 )
 
 // mistaken are declarations with a mistake in the Cluster.
@@ -33,7 +36,7 @@ func (b *bench) mistaken() map[string]state.Set {
 // look wants and observes, mistakes or not.
 func (b *bench) look(declared state.Set) (wanted state.Set, p plan.Plan, mistakes error) {
 	b.Helper()
-	wanted, mistakes = b.world.Want(b.Context(), declared)
+	wanted, mistakes = b.world.Desired(b.Context(), declared)
 	found, err := b.world.Observe(b.Context(), wanted)
 	if err != nil {
 		b.Fatal(err)
@@ -109,7 +112,7 @@ func TestAClusterThatIsNotThereIsMissedTwiceBeforeItsThingsAreForgotten(t *testi
 func TestOneAbsenceForgetsNothing(t *testing.T) {
 	b := newBench(t, nil)
 	b.reconcile(b.declare(queued(deleting)))
-	rule := b.hand.place.regional("events", "Rule", ruleNames(b.config.Cluster.Name)[0])
+	rule := b.hand.Place.Regional("events", "Rule", interruption.RuleNames(b.config.Cluster.Name)[0])
 	b.removeRule(t, rule)
 	for _, known := range []bool{true, false} {
 		b.look(b.declare(nothing))
@@ -150,7 +153,7 @@ func TestCheckFindsWithoutAWorldWhatAWorldFinds(t *testing.T) {
 		{"nothing at all", state.Set{}, nil},
 		{"what its schema sees", raw(func(s map[string]any) { s["interruptionQeue"] = "x" }), nil},
 		{"sizes", with(func(s *v1alpha1.ClusterSpec) {
-			s.SystemNodeGroups = []v1alpha1.SystemNodeGroup{{Name: "a", MinSize: one(5), MaxSize: one(3), DesiredSize: one(9)}}
+			s.ManagedNodeGroups = []v1alpha1.ManagedNodeGroup{{Name: "a", MinSize: one(5), MaxSize: one(3), DesiredSize: one(9)}}
 		}), []string{"desiredSize 9 above maxSize 3", "minSize 5 above maxSize 3"}},
 		{"the key of discovery", with(func(s *v1alpha1.ClusterSpec) { s.Discovery = &v1alpha1.Discovery{Key: "aws:x"} }), []string{`spec.discovery.key holds "aws:x"`}},
 		{"an empty value of discovery", raw(func(s map[string]any) { s["discovery"] = map[string]any{"value": ""} }), []string{"spec.discovery.value is empty"}},
@@ -179,7 +182,7 @@ func TestAClusterOfTheSameNameInAnotherRegionIsNotOurs(t *testing.T) {
 	roles := func(s *v1alpha1.ClusterSpec) {
 		s.NodeRole = &v1alpha1.NodeRole{Part: deleting, Name: "nodes", PermissionsBoundary: "elsewhere"}
 	}
-	if _, err := b.hand.iam.CreatePolicy(t.Context(), &iam.CreatePolicyInput{PolicyName: sdk.String("elsewhere"),
+	if _, err := b.hand.IAM.CreatePolicy(t.Context(), &iam.CreatePolicyInput{PolicyName: sdk.String("elsewhere"),
 		PolicyDocument: sdk.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:GetObject","Resource":"*"}]}`)}); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +203,7 @@ func TestAClusterOfTheSameNameInAnotherRegionIsNotOurs(t *testing.T) {
 	for _, declared := range []state.Set{west(roles), west(nothing), west(nothing), {}} {
 		_, p, _ := b.look(declared)
 		for _, c := range p.Changes {
-			if !c.Standing() {
+			if !c.ReadOnly() {
 				t.Errorf("%s", show(p))
 			}
 		}
@@ -212,11 +215,15 @@ func TestAClusterOfTheSameNameInAnotherRegionIsNotOurs(t *testing.T) {
 	if w := b.writes(); len(w) != before {
 		t.Errorf("written: %v", w[before:])
 	}
-	out, err := b.hand.iam.GetRole(t.Context(), &iam.GetRoleInput{RoleName: sdk.String("nodes")})
+	out, err := b.hand.IAM.GetRole(t.Context(), &iam.GetRoleInput{RoleName: sdk.String("nodes")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tags := fromIAMTags(out.Role.Tags); tags[clusterTag] != sandboxMark {
+	tags := map[string]string{}
+	for _, one := range out.Role.Tags {
+		tags[sdk.ToString(one.Key)] = sdk.ToString(one.Value)
+	}
+	if tags[tag.Cluster] != kindtest.Mark {
 		t.Errorf("its tags are %v", tags)
 	}
 }
@@ -228,15 +235,15 @@ func TestWhatIsNotOursAndAsDeclaredDoesNotDiffer(t *testing.T) {
 		s.Tags = map[string]string{"team": "infra"}
 	})
 	b.reconcile(declared)
-	url, err := b.hand.sqs.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &b.config.Cluster.Name})
+	url, err := b.hand.SQS.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &b.config.Cluster.Name})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// What is left is a queue that somebody else could have made.
-	if _, err := b.hand.sqs.UntagQueue(t.Context(), &sqs.UntagQueueInput{QueueUrl: url.QueueUrl, TagKeys: []string{clusterTag, policyTag, "team"}}); err != nil {
+	if _, err := b.hand.SQS.UntagQueue(t.Context(), &sqs.UntagQueueInput{QueueUrl: url.QueueUrl, TagKeys: []string{tag.Cluster, tag.DeletionPolicy, "team"}}); err != nil {
 		t.Fatal(err)
 	}
-	if p := b.plan(declared); len(p.Changes) != 1 || !p.Changes[0].Standing() {
+	if p := b.plan(declared); len(p.Changes) != 1 || !p.Changes[0].ReadOnly() {
 		t.Errorf("the mark of what we made is gone, and nobody says so: %s", show(p))
 	}
 	b.sync += "-other"
@@ -244,11 +251,11 @@ func TestWhatIsNotOursAndAsDeclaredDoesNotDiffer(t *testing.T) {
 	if p := b.plan(declared); !p.Empty() {
 		t.Errorf("got %s", show(p))
 	}
-	if _, err := b.hand.sqs.SetQueueAttributes(t.Context(), &sqs.SetQueueAttributesInput{QueueUrl: url.QueueUrl, Attributes: map[string]string{"MessageRetentionPeriod": "999"}}); err != nil {
+	if _, err := b.hand.SQS.SetQueueAttributes(t.Context(), &sqs.SetQueueAttributesInput{QueueUrl: url.QueueUrl, Attributes: map[string]string{"MessageRetentionPeriod": "999"}}); err != nil {
 		t.Fatal(err)
 	}
 	p := b.plan(declared)
-	if len(p.Changes) != 1 || !p.Changes[0].Standing() || len(p.Changes[0].Fields) != 1 {
+	if len(p.Changes) != 1 || !p.Changes[0].ReadOnly() || len(p.Changes[0].Fields) != 1 {
 		t.Errorf("after a hand change: %s", show(p))
 	}
 }
@@ -257,7 +264,7 @@ func TestWhatIsNeverMadeIsMissedWithTheCommand(t *testing.T) {
 	b := newBench(t, nil)
 	declared := b.declare(func(s *v1alpha1.ClusterSpec) { s.Addons = []v1alpha1.Addon{{Name: "nobody-made-it"}} })
 	p := b.plan(declared)
-	if len(p.Changes) != 1 || p.Changes[0].Action != plan.Create || !p.Changes[0].Standing() || len(p.Unknown) > 0 {
+	if len(p.Changes) != 1 || p.Changes[0].Action != plan.Create || !p.Changes[0].ReadOnly() || len(p.Unknown) > 0 {
 		t.Errorf("got %s", show(p))
 	}
 	if d := b.status().Differences; len(d) != 1 || !strings.Contains(d[0].Message, "aws eks") {
@@ -287,11 +294,11 @@ func TestPollsReportWhatBecomesUnknownOrDiffersForGood(t *testing.T) {
 	expect("the queue is unknown", "Queue")
 	end()
 	expect("it is known again", "Queue")
-	url, err := b.hand.sqs.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &b.config.Cluster.Name})
+	url, err := b.hand.SQS.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &b.config.Cluster.Name})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.hand.sqs.UntagQueue(t.Context(), &sqs.UntagQueueInput{QueueUrl: url.QueueUrl, TagKeys: []string{clusterTag}}); err != nil {
+	if _, err := b.hand.SQS.UntagQueue(t.Context(), &sqs.UntagQueueInput{QueueUrl: url.QueueUrl, TagKeys: []string{tag.Cluster}}); err != nil {
 		t.Fatal(err)
 	}
 	expect("the queue is not ours any more", "Queue")

@@ -1,38 +1,36 @@
 package aws
 
-import "slices"
+import (
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/discovery"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/eks"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/identity"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/interruption"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/logs"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/quotas"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
+)
 
 // kindOf names the type of a Key: its service and its kind.
 type kindOf struct{ service, kind string }
 
 // kinds lists every type of resource. Each file that adds one adds its line.
-func kinds() map[kindOf]kind {
-	return map[kindOf]kind{
-		{"iam", "Policy"}:                 policies{},
-		{"iam", "Role"}:                   roles{},
-		{"iam", "InstanceProfile"}:        profiles{},
-		{"eks", "AccessEntry"}:            accessEntries{},
-		{"eks", "PodIdentityAssociation"}: podIdentities{},
-		{"servicequotas", "Quota"}:        newQuotas(),
-		{"sqs", "Queue"}:                  queues{},
-		{"events", "Rule"}:                rules{},
-		{"logs", "LogGroup"}:              logGroups{},
-		{"eks", "Logging"}:                loggings{},
-		{"eks", "Version"}:                versions{},
-		{"eks", "Addon"}:                  addons{},
-		{"eks", "NodeGroup"}:              nodeGroups{},
-		{"eks", "NodeGroupHardware"}:      nodeGroupHardwares{},
-		{"ec2", "SubnetTag"}:              subnets{},
-		{"ec2", "SecurityGroupTag"}:       securityGroups{},
+func kinds() map[kindOf]resource.Kind {
+	return map[kindOf]resource.Kind{
+		{"iam", "Policy"}:                 identity.Policies{},
+		{"iam", "Role"}:                   identity.Roles{},
+		{"iam", "InstanceProfile"}:        identity.InstanceProfiles{},
+		{"eks", "AccessEntry"}:            identity.AccessEntries{},
+		{"eks", "PodIdentityAssociation"}: identity.PodIdentityAssociations{},
+		{"servicequotas", "Quota"}:        quotas.New(),
+		{"sqs", "Queue"}:                  interruption.Queues{},
+		{"events", "Rule"}:                interruption.Rules{},
+		{"logs", "LogGroup"}:              logs.LogGroups{},
+		{"eks", "Logging"}:                eks.Logging{},
+		{"eks", "Version"}:                eks.Version{},
+		{"eks", "Addon"}:                  eks.Addons{},
+		{"eks", "NodeGroup"}:              eks.NodeGroups{},
+		{"eks", "NodeGroupHardware"}:      eks.NodeGroupHardware{},
+		{"ec2", "SubnetTag"}:              discovery.Subnets{},
+		{"ec2", "SecurityGroupTag"}:       discovery.SecurityGroups{},
 	}
-}
-
-// strs turns strings into a canonical list, sorted.
-func strs[S ~string](in []S) []any {
-	sorted := slices.Sorted(slices.Values(in))
-	out := make([]any, len(sorted))
-	for i, s := range sorted {
-		out[i] = string(s)
-	}
-	return out
 }

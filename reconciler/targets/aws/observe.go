@@ -10,6 +10,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/connection"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/projection"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/parallel"
 )
@@ -19,9 +23,9 @@ import (
 const requests = 6
 
 // Observe implements target.Target. It reads each kind once, for the wanted
-// things and for those that are recorded and not wanted any more. What AWS does
-// not tell is Unknown and keeps nothing else from being known; an error means
-// that the inventory could not be read, or that ctx ended.
+// things and for those that are recorded and not wanted any more. What AWS does not
+// return is Unknown and keeps nothing else from being compared; an error means that the
+// inventory could not be read, or that ctx ended.
 func (w *Target) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
 	if _, err := w.store.Load(ctx); err != nil {
 		return state.Set{}, err
@@ -58,11 +62,6 @@ func (w *Target) Observe(ctx context.Context, wanted state.Set) (state.Set, erro
 	return found, nil
 }
 
-// clusterKey stands for a Cluster object as a whole among the things of AWS.
-func clusterKey(object string) state.Key {
-	return state.Key{Target: Name, Group: v1alpha1.GroupVersion.Group, Kind: "Cluster", Name: object}
-}
-
 // turn is what one observation goes by.
 type turn struct {
 	desiredState
@@ -85,7 +84,7 @@ func (w *Target) turn() turn {
 	if now.Region == "" {
 		now.desiredState = w.lastValid
 	}
-	now.pools, now.mistake = w.desired.pools, ""
+	now.Pools, now.mistake = w.desired.Pools, ""
 	if !w.past.asked {
 		return now // Everything is given up.
 	}
@@ -125,7 +124,7 @@ type observation struct {
 
 	mu sync.Mutex
 	// live holds what was observed of each key that exists or is unknown.
-	live map[state.Key]liveResource
+	live map[state.Key]resource.Live
 	// older is why nothing is written where an older Cluster decides; else empty.
 	older string
 	// keep is true when nothing is forgotten; absent are the recorded things
@@ -135,13 +134,13 @@ type observation struct {
 }
 
 func (w *Target) observation(m desiredState, wanted state.Set) *observation {
-	return &observation{Target: w, desired: m, wanted: wanted, live: map[state.Key]liveResource{}, absent: map[state.Key]bool{}}
+	return &observation{Target: w, desired: m, wanted: wanted, live: map[state.Key]resource.Live{}, absent: map[state.Key]bool{}}
 }
 
 // readRequest is one read of one kind in one place.
 type readRequest struct {
 	of   kindOf
-	at   place
+	at   resource.Place
 	keys []state.Key
 }
 
@@ -171,7 +170,7 @@ func (o *observation) run(ctx context.Context) (state.Set, error) {
 // ended before the answers came.
 func (o *observation) readAll(ctx context.Context) bool {
 	if o.wanted.Len() > 0 || len(o.left) > 0 {
-		patient, cancel := withDeadline(ctx)
+		patient, cancel := connection.WithDeadline(ctx)
 		defer cancel()
 		o.ask(patient, o.reads())
 	}
@@ -181,7 +180,7 @@ func (o *observation) readAll(ctx context.Context) bool {
 // reads groups what is to be read by place and kind.
 func (o *observation) reads() []readRequest {
 	var out []readRequest
-	add := func(k state.Key, at place) {
+	add := func(k state.Key, at resource.Place) {
 		of := kindOf{k.Group, k.Kind}
 		n := slices.IndexFunc(out, func(q readRequest) bool { return q.of == of && q.at == at })
 		if n < 0 {
@@ -191,12 +190,12 @@ func (o *observation) reads() []readRequest {
 		out[n].keys = append(out[n].keys, k)
 	}
 	for _, item := range o.wanted.Items() {
-		add(item.Key, o.desired.place)
+		add(item.Key, o.desired.Place)
 	}
 	for _, rec := range o.left {
-		at, err := placeIn(rec.Scope)
+		at, err := resource.ParsePlace(rec.Scope)
 		if err != nil {
-			o.live[rec.Key] = liveResource{err: err}
+			o.live[rec.Key] = resource.Live{Err: err}
 			continue
 		}
 		add(rec.Key, at)
@@ -207,8 +206,8 @@ func (o *observation) reads() []readRequest {
 // ask answers the questions. An account is asked nothing before it is known to
 // be the right one.
 func (o *observation) ask(ctx context.Context, all []readRequest) {
-	byPlace := map[place][]readRequest{}
-	var places []place
+	byPlace := map[resource.Place][]readRequest{}
+	var places []resource.Place
 	for _, q := range all {
 		if byPlace[q.at] == nil {
 			places = append(places, q.at)
@@ -216,26 +215,26 @@ func (o *observation) ask(ctx context.Context, all []readRequest) {
 		byPlace[q.at] = append(byPlace[q.at], q)
 	}
 	for _, p := range places {
-		to, who, err := o.lines.to(ctx, p)
-		var asked *clients
+		to, who, err := o.pool.Connect(ctx, p)
+		var asked *resource.Clients
 		if err == nil {
-			asked = to.caching()
+			asked = to.Cached()
 		}
 		parallel.Each(requests, byPlace[p], func(q readRequest) {
 			if err != nil {
-				o.note(who, unknownAll(q.keys, err), q.keys)
+				o.note(who, resource.AllUnknown(q.keys, err), q.keys)
 				return
 			}
 			k, known := o.kinds[q.of]
 			if !known {
-				err := fmt.Errorf("this release knows no %s of %s: run the one that made it", q.of.kind, q.of.service)
-				o.note(who, unknownAll(q.keys, err), q.keys)
+				err := fmt.Errorf("this release supports no %s of %s: run the one that made it", q.of.kind, q.of.service)
+				o.note(who, resource.AllUnknown(q.keys, err), q.keys)
 				return
 			}
-			seen := k.read(ctx, asked, q.keys)
+			seen := k.Read(ctx, asked, q.keys)
 			for _, s := range seen {
-				if credentialsFailed(s.err) {
-					to.forgetCaller()
+				if awserr.CredentialsFailed(s.Err) {
+					to.ForgetCaller()
 				}
 			}
 			o.note(who, seen, q.keys)
@@ -243,17 +242,9 @@ func (o *observation) ask(ctx context.Context, all []readRequest) {
 	}
 }
 
-func unknownAll(keys []state.Key, err error) map[state.Key]liveResource {
-	out := make(map[state.Key]liveResource, len(keys))
-	for _, k := range keys {
-		out[k] = liveResource{err: err}
-	}
-	return out
-}
-
 // note takes over what was observed of the keys that were asked for, with errors in
 // words.
-func (o *observation) note(who string, seen map[state.Key]liveResource, keys []state.Key) {
+func (o *observation) note(who string, seen map[state.Key]resource.Live, keys []state.Key) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, k := range keys {
@@ -261,9 +252,8 @@ func (o *observation) note(who string, seen map[state.Key]liveResource, keys []s
 		if !ok {
 			continue
 		}
-		if s.err != nil {
-			_, text := describe(who, s.err)
-			s = liveResource{err: &explainedError{text: text, cause: s.err}}
+		if s.Err != nil {
+			s = resource.Live{Err: awserr.Explain(who, s.Err)}
 		}
 		o.live[k] = s
 	}
@@ -272,68 +262,68 @@ func (o *observation) note(who string, seen map[state.Key]liveResource, keys []s
 // compare compares a wanted thing with what was observed of it.
 func (o *observation) compare(item state.Item) (state.Item, bool) {
 	rec, _ := o.store.Get(item.Key)
-	if rec.Scope != o.desired.text() {
+	if rec.Scope != o.desired.Text() {
 		rec = inventory.Record{} // It speaks of another cluster's thing.
 	}
 	live, seen := o.live[item.Key]
 	found := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Applied: rec.Desired}
-	if live.err != nil {
-		found.Unknown = live.err.Error()
+	if live.Err != nil {
+		found.Unknown = live.Err.Error()
 		return found, true
 	}
-	found.Warnings, found.Notes, found.NotFound = live.warnings, slices.Sorted(slices.Values(live.notes)), live.notFound
-	if live.moot {
+	found.Warnings, found.Notes, found.NotFound = live.Warnings, slices.Sorted(slices.Values(live.Notes)), live.NotFound
+	if live.Moot {
 		found.Object = item.Object
 		return found, true
 	}
-	if !seen || live.object == nil {
-		found.CompareOnly = cmp.Or(live.missing, o.older) // What is never made here is missed, and that is all.
-		return found, rec.Desired != "" || len(found.Warnings)+len(found.Notes) > 0 || found.CompareOnly != ""
+	if !seen || live.Object == nil {
+		found.ReadOnly = cmp.Or(live.Missing, o.older) // What is never made here is missed, and that is all.
+		return found, rec.Desired != "" || len(found.Warnings)+len(found.Notes) > 0 || found.ReadOnly != ""
 	}
 	found.Object = o.comparable(item, live, rec)
-	found.Live = state.Identity{UID: live.uid}
+	found.Live = state.Identity{UID: live.UID}
 	o.terms(item, live, &found)
 	return found, true
 }
 
 // comparable is what of a live thing counts: of somebody else's not what only
 // we would give it.
-func (o *observation) comparable(item state.Item, live liveResource, rec inventory.Record) map[string]any {
-	object := project(item.Object, live.object)
-	if live.ours || item.Adopt || (rec.Print.UID != "" && rec.Print.UID == live.uid) {
+func (o *observation) comparable(item state.Item, live resource.Live, rec inventory.Record) map[string]any {
+	object := projection.Project(item.Object, live.Object)
+	if live.Ours || item.Adopt || (rec.Fingerprint.UID != "" && rec.Fingerprint.UID == live.UID) {
 		return object
 	}
-	object = asMarked(item.Object, object)
-	if k, ok := o.kinds[kindOf{item.Key.Group, item.Key.Kind}].(grantsExtra); ok {
-		object = k.withGrants(o.desired.place, item.Object, object)
+	object = projection.WithMarks(item.Object, object)
+	if k, ok := o.kinds[kindOf{item.Key.Group, item.Key.Kind}].(resource.GrantsExtra); ok {
+		object = k.WithGrants(o.desired.Place, item.Object, object)
 	}
 	return object
 }
 
 // terms say whether what was found may be corrected, and know a thing again that
 // is as it should be.
-func (o *observation) terms(item state.Item, live liveResource, found *state.Item) {
-	if item.CompareOnly != "" || o.older != "" {
-		found.CompareOnly = o.older
+func (o *observation) terms(item state.Item, live resource.Live, found *state.Item) {
+	if item.ReadOnly != "" || o.older != "" {
+		found.ReadOnly = o.older
 		return
 	}
-	same, may := state.Equal(item.Object, found.Object), live.ours || item.Adopt
+	same, may := state.Equal(item.Object, found.Object), live.Ours || item.Adopt
 	switch {
 	case same && may:
 		// Known again where the inventory was lost, or a life ended before it
 		// could report what it had done.
-		fresh := o.desired.record(item, live.uid)
+		fresh := o.desired.record(item, live.UID)
 		fresh.Desired = state.Hash(item.Object)
 		o.store.Put(fresh)
 		found.Applied = fresh.Desired
-	case !same && live.compareOnly != "":
-		found.CompareOnly = live.compareOnly
+	case !same && live.ReadOnly != "":
+		found.ReadOnly = live.ReadOnly
 	case !may:
-		found.CompareOnly = o.desired.foreign(item.Key)
+		found.ReadOnly = o.desired.foreign(item.Key)
 	}
 }
 
-// foreign is why a thing that exists is only compared.
+// foreign is why a thing that exists is read-only.
 func (m desiredState) foreign(k state.Key) string {
 	part := "the part of the Cluster that declares it"
 	if m.parts != nil && m.parts()[k] != "" {
@@ -350,33 +340,33 @@ func (o *observation) leave(ctx context.Context, rec inventory.Record) (state.It
 		Key: rec.Key, Version: rec.Version, Applied: rec.Desired, Wave: rec.Wave,
 	}
 	switch {
-	case live.err != nil:
-		found.Unknown = live.err.Error()
+	case live.Err != nil:
+		found.Unknown = live.Err.Error()
 		if rec.Policy == string(v1alpha1.PartDelete) && !rec.Reserved {
 			found.UsedBy = usedBy(rec.Key.Kind)
 		}
 		return found, true
-	case !seen || live.object == nil:
+	case !seen || live.Object == nil:
 		o.miss(rec.Key)
 		return found, false
 	case !deletable(rec, live):
 		if !o.keep {
 			o.cfg.Log.Info("leaving alone what is not wanted any more", "resource", rec.Key.String())
-			o.store.Forget(rec.Key)
+			o.store.Remove(rec.Key)
 		}
 		return found, false
 	}
 	if nodesDependOn(rec.Key.Kind) {
 		found.Removal = o.count(ctx).removal(rec.Key.Kind)
 	}
-	if rec.Print.UID == live.uid {
+	if rec.Fingerprint.UID == live.UID {
 		found.Allowed = rec.Allowed
 	}
-	found.Object = live.object
-	found.Live = state.Identity{UID: live.uid}
-	found.CompareOnly = o.older
+	found.Object = live.Object
+	found.Live = state.Identity{UID: live.UID}
+	found.ReadOnly = o.older
 	if rec.Reserved && !o.cfg.Bootstrap {
-		found.CompareOnly = "the running controller never writes what bounds its own power: delete it by hand once nothing uses it"
+		found.ReadOnly = "the running controller never writes what bounds its own power: delete it by hand once nothing uses it"
 	}
 	return found, true
 }
@@ -388,7 +378,7 @@ func (o *observation) miss(k state.Key) {
 	before := o.past.absent[k]
 	o.Target.mu.Unlock()
 	if before && !o.keep {
-		o.store.Forget(k)
+		o.store.Remove(k)
 		return
 	}
 	o.absent[k] = true

@@ -8,9 +8,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-// Offline is the AWS side of a Cluster where there is no AWS to ask: it wants what a
-// Target does, which takes no request, and has nothing to observe or correct: both are
-// errors. check is that of a Target's Config; may be nil.
+// Offline is the AWS side of a Cluster without AWS: it computes what a Target does
+// without a request, and has nothing to observe or correct: both are errors. check is
+// that of a Target's Config; may be nil.
 func Offline(check func(cluster state.Item) []state.Problem) targets.Target {
 	return &unasked{target: &Target{cfg: Config{Check: check}, kinds: kinds()}}
 }
@@ -20,17 +20,17 @@ type unasked struct {
 	target *Target
 }
 
-// Want implements targets.Target.
-func (u *unasked) Want(ctx context.Context, declared state.Set) (state.Set, error) {
-	return u.target.Want(ctx, declared)
+// Desired implements targets.Target.
+func (u *unasked) Desired(ctx context.Context, declared state.Set) (state.Set, error) {
+	return u.target.Desired(ctx, declared)
 }
 
 // Observe implements targets.Target.
 func (u *unasked) Observe(context.Context, state.Set) (state.Set, error) {
-	return state.Set{}, state.Failf(state.Fix, "Offline", "observing AWS: nobody is asked offline")
+	return state.Set{}, state.Failf(state.Stalled, "Offline", "observing AWS: nothing is read or written offline")
 }
 
 // Correct implements targets.Target.
 func (u *unasked) Correct(_ context.Context, c plan.Change) error {
-	return state.Failf(state.Fix, "Offline", "correcting %s: nobody is asked offline", c.Key)
+	return state.Failf(state.Stalled, "Offline", "correcting %s: nothing is read or written offline", c.Key)
 }

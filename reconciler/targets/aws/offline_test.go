@@ -15,11 +15,11 @@ import (
 
 func TestOfflineWantsWhatAWSWouldBeAskedFor(t *testing.T) {
 	declared := declareIn(t, sandbox.DefaultConfig(), queued(v1alpha1.Part{}))
-	want, err := offline(t).Want(t.Context(), declared)
+	want, err := offline(t).Desired(t.Context(), declared)
 	if err != nil || want.Len() == 0 {
 		t.Fatalf("%v, %d things", err, want.Len())
 	}
-	got, err := Offline(nil).Want(t.Context(), declared)
+	got, err := Offline(nil).Desired(t.Context(), declared)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,11 +36,11 @@ func TestOfflineAMistakeLeavesWhatWasDeclaredBefore(t *testing.T) {
 		}
 		return nil
 	})
-	before, err := from.Want(t.Context(), declareIn(t, sandbox.DefaultConfig(), queued(v1alpha1.Part{})))
+	before, err := from.Desired(t.Context(), declareIn(t, sandbox.DefaultConfig(), queued(v1alpha1.Part{})))
 	if err != nil || before.Len() == 0 {
 		t.Fatalf("%v, %d things", err, before.Len())
 	}
-	after, err := from.Want(t.Context(), declareIn(t, sandbox.DefaultConfig(), func(s *v1alpha1.ClusterSpec) { s.Version = "1.35" }))
+	after, err := from.Desired(t.Context(), declareIn(t, sandbox.DefaultConfig(), func(s *v1alpha1.ClusterSpec) { s.Version = "1.35" }))
 	var mistakes *targets.ProblemsError
 	if !errors.As(err, &mistakes) || len(mistakes.Problems) != 1 {
 		t.Fatalf("got %v", err)

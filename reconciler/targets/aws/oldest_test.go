@@ -33,8 +33,8 @@ func TestAClusterThatIsNotTheOldestChangesNothingInAWS(t *testing.T) {
 		found := map[plan.Action]bool{}
 		for _, c := range p.Changes {
 			found[c.Action] = true
-			if !c.Standing() {
-				t.Errorf("%s: %s of %s is not only compared", name, c.Action, c.Key)
+			if !c.ReadOnly() {
+				t.Errorf("%s: %s of %s is not read-only", name, c.Action, c.Key)
 			}
 		}
 		for _, a := range actions {
@@ -92,9 +92,9 @@ func TestAClusterThatIsNotTheOldestForgetsNothing(t *testing.T) {
 				return slices.ContainsFunc(b.world.store.Records(), func(r inventory.Record) bool { return r.Key.Kind == "Queue" })
 			}
 			if c.gone {
-				at, err := b.hand.sqs.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &b.config.Cluster.Name})
+				at, err := b.hand.SQS.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &b.config.Cluster.Name})
 				if err == nil {
-					_, err = b.hand.sqs.DeleteQueue(t.Context(), &sqs.DeleteQueueInput{QueueUrl: at.QueueUrl})
+					_, err = b.hand.SQS.DeleteQueue(t.Context(), &sqs.DeleteQueueInput{QueueUrl: at.QueueUrl})
 				}
 				if err != nil {
 					t.Fatal(err)

@@ -18,6 +18,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/interruption"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
 )
 
 // comment is what the comment on a pull request reports of a step, by a target that New or NewReview makes.
@@ -53,17 +55,17 @@ func (b *bench) proposeIn(create func(Config) (*Target, error), before, after st
 func taken() map[string]func(ctx context.Context, b *bench) error {
 	return map[string]func(ctx context.Context, b *bench) error{
 		"a role of that name": func(ctx context.Context, b *bench) error {
-			_, err := b.hand.iam.CreateRole(ctx, &iam.CreateRoleInput{RoleName: sdk.String("payroll"), AssumeRolePolicyDocument: sdk.String(
+			_, err := b.hand.IAM.CreateRole(ctx, &iam.CreateRoleInput{RoleName: sdk.String("payroll"), AssumeRolePolicyDocument: sdk.String(
 				`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"sts:AssumeRole","Principal":{"Service":"ec2.amazonaws.com"}}]}`)})
 			return err
 		},
 		"a queue of that name": func(ctx context.Context, b *bench) error {
-			_, err := b.hand.sqs.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: sdk.String("payroll")})
+			_, err := b.hand.SQS.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: sdk.String("payroll")})
 			return err
 		},
 		"a rule of the name that it would have": func(ctx context.Context, b *bench) error {
-			_, err := b.hand.events.PutRule(ctx, &eventbridge.PutRuleInput{
-				Name: sdk.String(ruleNames(b.config.Cluster.Name)[0]), EventPattern: sdk.String(`{"source":["aws.health"]}`),
+			_, err := b.hand.Events.PutRule(ctx, &eventbridge.PutRuleInput{
+				Name: sdk.String(interruption.RuleNames(b.config.Cluster.Name)[0]), EventPattern: sdk.String(`{"source":["aws.health"]}`),
 			})
 			return err
 		},
@@ -129,7 +131,7 @@ func TestAPullRequestIsToldOfTheDriftOfWhatIsManaged(t *testing.T) {
 // withSystemGroup declares the cluster's own node group with that many nodes, not to be adopted.
 func withSystemGroup(desired int32) func(*v1alpha1.ClusterSpec) {
 	return func(s *v1alpha1.ClusterSpec) {
-		s.SystemNodeGroups = []v1alpha1.SystemNodeGroup{{Name: "system", DesiredSize: &desired}}
+		s.ManagedNodeGroups = []v1alpha1.ManagedNodeGroup{{Name: "system", DesiredSize: &desired}}
 	}
 }
 
@@ -137,7 +139,7 @@ func withSystemGroup(desired int32) func(*v1alpha1.ClusterSpec) {
 // drift of a node group that is as main declares it.
 func groupDrift(t *testing.T, create func(Config) (*Target, error)) (proposed reconciler.Proposal) {
 	t.Helper()
-	b := newBench(t, systemGroup)
+	b := newBench(t, kindtest.SystemGroup)
 	base := b.declare(withSystemGroup(2))
 	b.reconcile(base)
 	return b.proposeIn(create, base, b.declare(withSystemGroup(3)))

@@ -18,19 +18,21 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/tag"
 )
 
 func TestWhatIsNotOursIsComparedUntilItIsAdopted(t *testing.T) {
 	b := newBench(t, nil)
 	name := b.config.Cluster.Name
-	if _, err := b.hand.sqs.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Tags: map[string]string{"team": "infra"}}); err != nil {
+	if _, err := b.hand.SQS.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Tags: map[string]string{"team": "infra"}}); err != nil {
 		t.Fatal(err)
 	}
-	key := b.hand.place.regional("sqs", "Queue", name)
+	key := b.hand.Place.Regional("sqs", "Queue", name)
 	declared := b.declare(queued(deleting))
 	p := b.plan(declared)
 	held := p.Changes[slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Key == key })]
-	if held.Action != plan.Update || !held.Standing() || !strings.Contains(held.Hold.String(), "adopt: true in spec.interruptionQueue") {
+	if held.Action != plan.Update || !held.ReadOnly() || !strings.Contains(held.Hold.String(), "adopt: true in spec.interruptionQueue") {
 		t.Fatalf("got %s", show(p))
 	}
 	before := b.writes()
@@ -52,15 +54,15 @@ func TestWhatIsNotOursIsComparedUntilItIsAdopted(t *testing.T) {
 	if p := b.plan(b.declare(nothing)); p.Count(plan.Delete) != 0 {
 		t.Errorf("got %s", show(p))
 	}
-	url, err := b.hand.sqs.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &name})
+	url, err := b.hand.SQS.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &name})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tags, err := b.hand.sqs.ListQueueTags(t.Context(), &sqs.ListQueueTagsInput{QueueUrl: url.QueueUrl})
+	tags, err := b.hand.SQS.ListQueueTags(t.Context(), &sqs.ListQueueTagsInput{QueueUrl: url.QueueUrl})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := map[string]string{"team": "infra", clusterTag: b.hand.place.mark()}; !maps.Equal(tags.Tags, want) {
+	if want := map[string]string{"team": "infra", tag.Cluster: b.hand.Place.Mark()}; !maps.Equal(tags.Tags, want) {
 		t.Errorf("its tags are %v", tags.Tags)
 	}
 }
@@ -92,7 +94,7 @@ func TestLeavingTheRepositoryDeletesOnlyWhereThePolicySaysSo(t *testing.T) {
 			if n := len(b.world.store.Records()); n != 0 {
 				t.Errorf("%d records are left", n)
 			}
-			_, err := b.hand.sqs.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: sdk.String(b.config.Cluster.Name)})
+			_, err := b.hand.SQS.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: sdk.String(b.config.Cluster.Name)})
 			if exists := err == nil; exists != (tt.deletes == 0) {
 				t.Errorf("the queue exists: %v (%v)", exists, err)
 			}
@@ -129,7 +131,7 @@ func TestALostInventoryDeletesNothingAndIsRebuilt(t *testing.T) {
 
 func TestADiscoveryTagComesAndGoesWithItsPart(t *testing.T) {
 	b := newBench(t, nil)
-	found, err := b.hand.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})
+	found, err := b.hand.EC2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,17 +141,17 @@ func TestADiscoveryTagComesAndGoesWithItsPart(t *testing.T) {
 	})
 	tags := func() map[string]string {
 		t.Helper()
-		out, err := b.hand.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{SubnetIds: []string{id}})
+		out, err := b.hand.EC2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{SubnetIds: []string{id}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return ec2Tags(out.Subnets[0].Tags)
+		return tagMap(out.Subnets[0].Tags)
 	}
 	before := tags()
 	b.reconcile(declared)
 	b.settled(declared)
 	key := "karpenter.sh/discovery"
-	_, err = b.hand.ec2.DeleteTags(t.Context(), &ec2.DeleteTagsInput{Resources: []string{id}, Tags: []ec2types.Tag{{Key: &key}}})
+	_, err = b.hand.EC2.DeleteTags(t.Context(), &ec2.DeleteTagsInput{Resources: []string{id}, Tags: []ec2types.Tag{{Key: &key}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,16 +177,16 @@ func TestTheControllersOwnRoleIsLeftToBootstrap(t *testing.T) {
 	b.mod = func(*Config) {}
 	b.restart()
 	b.settled(declared)
-	role := global("Role", permissions.NamesOf(b.config.Cluster.Name, b.hand.place.Region).Role)
+	role := resource.Global("Role", permissions.NamesOf(b.config.Cluster.Name, b.hand.Place.Region).Role)
 	other := b.declare(func(s *v1alpha1.ClusterSpec) { everything(false)(s); s.ControllerRole.Identity = v1alpha1.IdentityIRSA })
 	for _, c := range b.plan(other).Changes {
-		if c.Key == role && !c.Standing() {
+		if c.Key == role && !c.ReadOnly() {
 			t.Errorf("%s %s is not held", c.Action, c.Key)
 		}
 	}
 	// Nor does the controller delete it when it leaves the repository.
 	for _, c := range b.plan(b.declare(nothing)).Changes {
-		if c.Key == role && (c.Action != plan.Delete || !c.Standing()) {
+		if c.Key == role && (c.Action != plan.Delete || !c.ReadOnly()) {
 			t.Errorf("%s %s is not held", c.Action, c.Key)
 		}
 		if c.Key.Kind == "Queue" && c.Held() {
@@ -198,7 +200,7 @@ func TestForgetLeavesWhatAWSHolds(t *testing.T) {
 	declared := b.declare(queued(deleting))
 	b.reconcile(declared)
 	before := len(b.writes())
-	if err := b.world.Forget(t.Context()); err != nil {
+	if err := b.world.Orphan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.restart()

@@ -16,6 +16,7 @@ import (
 	eventstypes "github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
 )
 
 // emptyFirst answers each list with a page without anything and a token for the next,
@@ -88,7 +89,7 @@ func (e emptyFirst) Do(r *http.Request) (*http.Response, error) {
 func TestEveryPageIsRead(t *testing.T) {
 	var cut, continued []string
 	var mu sync.Mutex
-	b := newBench(t, atOnce(nil), bootstrapping, func(c *Config) {
+	b := newBench(t, kindtest.AtOnce(nil), bootstrapping, func(c *Config) {
 		inner := c.AWS
 		c.AWS = func(ctx context.Context, region string) (sdk.Config, error) {
 			cfg, err := inner(ctx, region)
@@ -124,13 +125,13 @@ func TestAllRulesOfOthersAreCounted(t *testing.T) {
 	declared := b.declare(queued(v1alpha1.Part{}))
 	b.converge(declared)
 	const others = 120
-	queue := b.hand.place.arn("sqs", b.hand.place.Cluster)
+	queue := b.hand.Place.ARN("sqs", b.hand.Place.Cluster)
 	for n := range others {
 		name := sdk.String("other-" + string(rune('a'+n/26)) + string(rune('a'+n%26)))
-		if _, err := b.hand.events.PutRule(t.Context(), &eventbridge.PutRuleInput{Name: name, EventPattern: sdk.String(`{"source":["aws.ec2"]}`)}); err != nil {
+		if _, err := b.hand.Events.PutRule(t.Context(), &eventbridge.PutRuleInput{Name: name, EventPattern: sdk.String(`{"source":["aws.ec2"]}`)}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.hand.events.PutTargets(t.Context(), &eventbridge.PutTargetsInput{Rule: name, Targets: []eventstypes.Target{{Id: sdk.String("1"), Arn: &queue}}}); err != nil {
+		if _, err := b.hand.Events.PutTargets(t.Context(), &eventbridge.PutTargetsInput{Rule: name, Targets: []eventstypes.Target{{Id: sdk.String("1"), Arn: &queue}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

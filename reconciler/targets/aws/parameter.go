@@ -11,6 +11,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/connection"
 )
 
 // PublicParameters begin the names of the SSM parameters that are read: AWS's own.
@@ -25,15 +27,15 @@ type Parameter struct {
 
 // ReadParameters reads public SSM parameters, those below PublicParameters, in a
 // region; load is as in Config. What could be read is returned beside an error, which
-// has a class and says of each other parameter what is wrong with it.
+// has a class and the reason of each other parameter.
 func ReadParameters(ctx context.Context, load func(ctx context.Context, region string) (sdk.Config, error), region string, names []string) (map[string]Parameter, error) {
-	all := newLines(Config{AWS: load, Clock: clock.RealClock{}})
+	all := connection.NewPool(connection.Config{AWS: load, Clock: clock.RealClock{}})
 	cfg, err := load(ctx, region)
 	if err != nil {
-		return nil, failed("reading SSM parameters", "", fmt.Errorf("%w: %w", errSetup, err))
+		return nil, awserr.Fail("reading SSM parameters", "", fmt.Errorf("%w: %w", awserr.ErrConfig, err))
 	}
-	client := ssm.NewFromConfig(all.prepared(cfg))
-	ctx, cancel := withDeadline(ctx)
+	client := ssm.NewFromConfig(all.Prepare(cfg))
+	ctx, cancel := connection.WithDeadline(ctx)
 	defer cancel()
 	out := map[string]Parameter{}
 	var errs []error
@@ -61,7 +63,7 @@ func readParameter(ctx context.Context, client *ssm.Client, name string) (Parame
 	case err != nil:
 		return Parameter{}, err
 	case out.Parameter == nil || sdk.ToString(out.Parameter.Value) == "":
-		return Parameter{}, errors.New("AWS answered without a value")
+		return Parameter{}, errors.New("AWS responded without a value")
 	}
 	return Parameter{Value: sdk.ToString(out.Parameter.Value), Version: out.Parameter.Version}, nil
 }
@@ -69,14 +71,14 @@ func readParameter(ctx context.Context, client *ssm.Client, name string) (Parame
 // parameterFailure gives the error of one parameter its class and its words.
 func parameterFailure(name, region string, err error) error {
 	doing := "reading SSM parameter " + name
-	switch code := codeOf(err); {
+	switch code := awserr.Code(err); {
 	case errors.Is(err, errForeign):
-		return state.Fail(state.Fix, "InvalidParameter", fmt.Errorf("%s: %w", doing, err))
+		return state.Fail(state.Stalled, "InvalidParameter", fmt.Errorf("%s: %w", doing, err))
 	case code == "ParameterNotFound", code == "ParameterVersionNotFound", code == "ValidationException":
-		return state.Failf(state.Fix, "ParameterNotFound",
+		return state.Failf(state.Stalled, "ParameterNotFound",
 			"SSM parameter %s does not exist in %s: correct its name in spec.substituteFrom; aws ssm get-parameters-by-path --region %s --path lists those that exist", name, region, region)
 	}
-	return failed(doing, "", err)
+	return awserr.Fail(doing, "", err)
 }
 
 // worst is the error that decides what to do next, with the words of all.
@@ -85,8 +87,8 @@ func worst(errs []error) error {
 		return errors.Join(errs...)
 	}
 	for _, err := range errs {
-		if class, reason, _ := state.Classify(err); class == state.Fix {
-			return state.Fail(state.Fix, reason, errors.Join(errs...))
+		if class, reason, _ := state.Classify(err); class == state.Stalled {
+			return state.Fail(state.Stalled, reason, errors.Join(errs...))
 		}
 	}
 	return errors.Join(errs...)

@@ -14,6 +14,7 @@ import (
 	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
 )
 
 const (
@@ -34,7 +35,7 @@ func parameters(t *testing.T) (*sandbox.Cloud, func(names ...string) (map[string
 	server := httptest.NewServer(cloud)
 	t.Cleanup(server.Close)
 	load := func(_ context.Context, region string) (sdk.Config, error) {
-		out := sdkConfig(server, region)
+		out := kindtest.SDKConfig(server, region)
 		out.RetryMaxAttempts = 2
 		return out, nil
 	}
@@ -68,9 +69,9 @@ func TestTheErrorOfAParameterSaysWhichAndWhatToDo(t *testing.T) {
 		says   []string
 	}{
 		{name: "one that does not exist is the Sync's mistake", asked: []string{endedImage},
-			class: state.Fix, reason: "ParameterNotFound", says: []string{"SSM parameter " + endedImage + " does not exist in us-east-1", "spec.substituteFrom"}},
+			class: state.Stalled, reason: "ParameterNotFound", says: []string{"SSM parameter " + endedImage + " does not exist in us-east-1", "spec.substituteFrom"}},
 		{name: "one of the account's own is never asked for", asked: []string{"/prod/database/password"},
-			class: state.Fix, reason: "InvalidParameter", says: []string{"/prod/database/password", "/aws/service/"}},
+			class: state.Stalled, reason: "InvalidParameter", says: []string{"/prod/database/password", "/aws/service/"}},
 		{name: "a denied one names the permission", asked: []string{nvidiaImage}, fault: sandbox.Fault{Service: "ssm", Code: "AccessDeniedException", Message: "no"},
 			class: state.Retry, reason: "AccessDenied", says: []string{nvidiaImage, "ssm:GetParameter"}},
 		{name: "a throttled one is tried again later", asked: []string{nvidiaImage}, fault: sandbox.Fault{Service: "ssm", Throttle: true},
@@ -79,7 +80,7 @@ func TestTheErrorOfAParameterSaysWhichAndWhatToDo(t *testing.T) {
 			class: state.Retry, reason: "Refused", says: []string{nvidiaImage, "InternalServerError"}},
 		{name: "the mistake decides where one is wrong and another is denied", asked: []string{nvidiaImage, endedImage},
 			fault: sandbox.Fault{Service: "ssm", Code: "AccessDeniedException", Message: "no", Match: "nvidia"},
-			class: state.Fix, reason: "ParameterNotFound", says: []string{nvidiaImage, endedImage}},
+			class: state.Stalled, reason: "ParameterNotFound", says: []string{nvidiaImage, endedImage}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 
 	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/connection"
 )
 
 // silence lets the requests to one service wait for their end.
@@ -44,7 +45,7 @@ func TestASilentServiceIsAskedOnceInALook(t *testing.T) {
 	declared := b.declare(queued(deleting))
 	b.reconcile(declared)
 	b.plan(declared)
-	b.world.lines.limit = 300 * time.Millisecond
+	b.world.pool.Timeout = 300 * time.Millisecond
 	quiet.service = "events"
 	p := b.plan(declared)
 	// Five rules in as many requests at least, one after the other.
@@ -52,7 +53,7 @@ func TestASilentServiceIsAskedOnceInALook(t *testing.T) {
 		t.Errorf("asked %d times: %s", n, show(p))
 	}
 	for _, u := range p.Unknown {
-		if !strings.Contains(u.Reason, "EventBridge in us-east-1") || !strings.Contains(u.Reason, "did not answer in time") {
+		if !strings.Contains(u.Reason, "EventBridge in us-east-1") || !strings.Contains(u.Reason, "did not respond in time") {
 			t.Errorf("%s: %s", u.Key, u.Reason)
 		}
 	}
@@ -61,7 +62,7 @@ func TestASilentServiceIsAskedOnceInALook(t *testing.T) {
 }
 
 func TestALookHasAnEnd(t *testing.T) {
-	ctx, cancel := withDeadline(t.Context())
+	ctx, cancel := connection.WithDeadline(t.Context())
 	defer cancel()
 	if at, bounded := ctx.Deadline(); !bounded || time.Until(at) > 30*time.Second {
 		t.Errorf("until %s", at)

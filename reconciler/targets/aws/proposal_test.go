@@ -17,6 +17,7 @@ import (
 	revision "github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/interruption"
 )
 
 // propose asks a target without a memory what a step would do.
@@ -46,7 +47,7 @@ func tellings(p plan.Plan) []string {
 			line += fmt.Sprintf(" %s: %v > %v", f.Path, f.Before, f.After)
 		}
 		switch {
-		case c.Standing():
+		case c.ReadOnly():
 			line += " never"
 		case c.Held():
 			line += " held"
@@ -106,8 +107,8 @@ func TestAProposalOfAWSLeavesToItselfWhatItsPolicyKeeps(t *testing.T) {
 
 func TestAProposalOfAWSShowsNothingOfOthers(t *testing.T) {
 	b := newBench(t, nil)
-	rule := ruleNames(b.config.Cluster.Name)[0]
-	if _, err := b.hand.events.PutRule(t.Context(), &eventbridge.PutRuleInput{
+	rule := interruption.RuleNames(b.config.Cluster.Name)[0]
+	if _, err := b.hand.Events.PutRule(t.Context(), &eventbridge.PutRuleInput{
 		Name: &rule, EventPattern: sdk.String(`{"source":["secret.source"]}`), Description: sdk.String("secret description"),
 	}); err != nil {
 		t.Fatal(err)
@@ -128,8 +129,8 @@ func TestAProposalOfAWSShowsNothingOfOthers(t *testing.T) {
 			t.Error(d)
 		}
 		for _, c := range append(got.Step.Changes, got.Drift.Changes...) {
-			if (c.Key.Name == rule) != c.Standing() {
-				t.Errorf("%s: only compared is %v", c.Key, c.Standing())
+			if (c.Key.Name == rule) != c.ReadOnly() {
+				t.Errorf("%s: read-only is %v", c.Key, c.ReadOnly())
 			}
 		}
 	}

@@ -2,10 +2,11 @@ package aws
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/projection"
 )
 
 // How often Ready looks: soon at first, since most things are there at once.
@@ -14,9 +15,9 @@ const (
 	readyPollMax = 5 * time.Second
 )
 
-// Ready implements target.Waiter: it looks until each thing is there, as
-// wanted, and AWS is done with it. A thing that may not be read is late at once:
-// waiting brings no permission.
+// Ready implements target.Waiter: it reads until each thing is there, as wanted, and
+// AWS is done with it. A thing that may not be read is late at once: waiting brings no
+// permission.
 func (w *Target) Ready(ctx context.Context, keys []state.Key) (map[state.Key]string, error) {
 	m := w.current()
 	wanted := m.wanted.Only(keys)
@@ -59,15 +60,14 @@ func (w *Target) late(waiting state.Set, reasons map[state.Key]string) map[state
 func (o *observation) ready(item state.Item) (reason string, again bool) {
 	live, seen := o.live[item.Key]
 	switch {
-	case live.err != nil:
-		said, ok := errors.AsType[*explainedError](live.err)
-		return live.err.Error(), !ok || !denied(said.cause)
-	case !seen || live.object == nil:
+	case live.Err != nil:
+		return live.Err.Error(), !awserr.Denied(live.Err)
+	case !seen || live.Object == nil:
 		return "AWS has not shown it yet", true
-	case !satisfies(item, live):
+	case !projection.Satisfied(item, live):
 		return "AWS does not show the change yet", true
-	case live.pending != "":
-		return live.pending, true
+	case live.Pending != "":
+		return live.Pending, true
 	}
 	return "", false
 }

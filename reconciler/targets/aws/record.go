@@ -1,12 +1,11 @@
 package aws
 
 import (
-	"fmt"
-	"strings"
-
-	iampolicy "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/discovery"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/tag"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
 )
 
@@ -18,21 +17,21 @@ import (
 // record describes a wanted thing of this wish. uid is empty while nobody has
 // seen it.
 func (m desiredState) record(item state.Item, uid string) inventory.Record {
-	rec := inventory.Record{Key: item.Key, Version: item.Version, Scope: m.text()}
-	rec.Print.UID = uid
-	rec.Wave, rec.Policy = item.Wave, m.policyOf(item)
+	rec := inventory.Record{Key: item.Key, Version: item.Version, Scope: m.Text()}
+	rec.Fingerprint.UID = uid
+	rec.Wave, rec.Policy = item.Wave, deletionPolicyOf(m.Declaration.Place, item)
 	rec.Reserved = m.reserved != nil && m.reserved()[item.Key]
 	return rec
 }
 
-// policyOf is what a declaration says about the end of a thing; empty for what
+// deletionPolicyOf is what a declaration says about the end of a thing; empty for what
 // is adopted or was never ours to make.
-func (p place) policyOf(item state.Item) string {
+func deletionPolicyOf(p resource.Place, item state.Item) string {
 	tags, _ := item.Object["tags"].(map[string]any)
-	policy, _ := tags[policyTag].(string)
+	policy, _ := tags[tag.DeletionPolicy].(string)
 	if item.Key.Group == "ec2" {
-		_, key := parseDiscoveryName(item.Key.Name)
-		policy, _ = tags[p.markerKey(key)].(string)
+		_, key := discovery.ParseName(item.Key.Name)
+		policy, _ = tags[discovery.MarkerKey(p, key)].(string)
 	}
 	if item.Adopt {
 		return ""
@@ -40,22 +39,10 @@ func (p place) policyOf(item state.Item) string {
 	return policy
 }
 
-// text writes a place as the inventory keeps it.
-func (p place) text() string { return p.Account + "/" + p.Region + "/" + p.Cluster }
-
-// placeIn reads what text wrote.
-func placeIn(scope string) (place, error) {
-	parts := strings.Split(scope, "/")
-	if len(parts) != 3 || parts[0] == "" || parts[1] == "" || parts[2] == "" {
-		return place{}, fmt.Errorf("the inventory says that it is in %q, which is not account/region/cluster: another release may have written it", scope)
-	}
-	return place{Partition: iampolicy.PartitionOf(parts[1]), Account: parts[0], Region: parts[1], Cluster: parts[2]}, nil
-}
-
 // deletable reports whether a thing that nobody wants any more may be deleted:
 // it is ours by its tags, they say Delete, so did the last declaration, and it
 // is the very thing that we made.
-func deletable(rec inventory.Record, live liveResource) bool {
-	return live.ours && live.tags[policyTag] == string(v1alpha1.PartDelete) && rec.Policy == string(v1alpha1.PartDelete) &&
-		(rec.Print.UID == "" || rec.Print.UID == live.uid)
+func deletable(rec inventory.Record, live resource.Live) bool {
+	return live.Ours && live.Tags[tag.DeletionPolicy] == string(v1alpha1.PartDelete) && rec.Policy == string(v1alpha1.PartDelete) &&
+		(rec.Fingerprint.UID == "" || rec.Fingerprint.UID == live.UID)
 }

@@ -4,41 +4,57 @@ import (
 	"slices"
 	"testing"
 
+	iampolicy "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/clusterspec"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/identity"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
 )
 
 // IAM is global: the clusters of one name in two regions see each other's roles.
 func TestTheIdentitiesOfAClusterOfTheSameNameInAnotherRegionAreNotOurs(t *testing.T) {
-	spec := controlled(v1alpha1.IdentityPod)
+	spec := kindtest.Controlled(v1alpha1.IdentityPod)
 	spec.NodeRole.DeletionPolicy = v1alpha1.PartDelete
-	for _, k := range []kind{policies{}, roles{}, profiles{}} {
-		l := bootstrapped(t, k, nil, spec)
-		l.settle()
-		other := *l.c
-		other.place.Region = "us-west-2"
-		theirs := defaulted(&other, controlled(v1alpha1.IdentityPod))
-		theirs.place, theirs.spec.Region = other.place, other.place.Region
-		theirs.spec.ControllerRole.Name, theirs.spec.NodeRole.PermissionsBoundary = "", ""
-		theirs.spec = withDefaults(theirs.spec)
+	for _, k := range []resource.Kind{identity.Policies{}, identity.Roles{}, identity.InstanceProfiles{}} {
+		l := kindtest.Bootstrapped(t, []resource.Kind{identity.Policies{}, identity.Roles{}, identity.InstanceProfiles{}}, k, nil, spec)
+		l.Converge()
+		other := *l.Clients
+		other.Place.Region = "us-west-2"
+		theirs := kindtest.Defaulted(&other, kindtest.Controlled(v1alpha1.IdentityPod))
+		theirs.Place, theirs.Spec.Region = other.Place, other.Place.Region
+		theirs.Spec.ControllerRole.Name, theirs.Spec.NodeRole.PermissionsBoundary = "", ""
+		theirs.Spec = clusterspec.Default(theirs.Spec)
 		shared := 0
-		for _, item := range k.want(theirs) {
-			mine := slices.ContainsFunc(l.wanted(), func(i state.Item) bool { return i.Key == item.Key })
-			seen := k.read(t.Context(), &other, keysOf(item))[item.Key]
+		for _, item := range k.Wanted(theirs) {
+			mine := slices.ContainsFunc(l.Items(), func(i state.Item) bool { return i.Key == item.Key })
+			seen := k.Read(t.Context(), &other, kindtest.Keys(item))[item.Key]
 			if item.Key.Name != "nodes" {
-				if mine || seen.object != nil {
+				if mine || seen.Object != nil {
 					t.Errorf("%s is wanted in both regions", item.Key)
 				}
 				continue
 			}
 			shared++
-			if !mine || seen.object == nil || seen.ours || deletable(inventory.Record{Policy: string(v1alpha1.PartDelete)}, seen) {
-				t.Errorf("%s: in both %v, seen %v, ours %v", item.Key, mine, seen.object != nil, seen.ours)
+			if !mine || seen.Object == nil || seen.Ours || deletable(inventory.Record{Policy: string(v1alpha1.PartDelete)}, seen) {
+				t.Errorf("%s: in both %v, seen %v, ours %v", item.Key, mine, seen.Object != nil, seen.Ours)
 			}
 		}
-		if _, policy := k.(policies); !policy && shared != 1 {
+		if _, policy := k.(identity.Policies); !policy && shared != 1 {
 			t.Errorf("%T: %d things have one name in both regions: the test shows nothing", k, shared)
+		}
+	}
+}
+
+func TestEveryPartitionIsKnownByItsRegions(t *testing.T) {
+	for region, want := range map[string]string{
+		"eu-west-1": "aws", "us-east-1": "aws", "cn-north-1": "aws-cn", "us-gov-west-1": "aws-us-gov", "us-iso-east-1": "aws-iso",
+		"us-isob-east-1": "aws-iso-b", "eu-isoe-west-1": "aws-iso-e", "us-isof-south-1": "aws-iso-f", "eusc-de-east-1": "aws-eusc",
+	} {
+		if got := iampolicy.PartitionOf(region); got != want {
+			t.Errorf("%s is in %s", region, got)
 		}
 	}
 }

@@ -9,14 +9,8 @@ import (
 // This file keeps from whoever proposes a revision what an account would tell them: that a
 // role, a queue or an add-on of some name exists is an answer.
 
-// review is what one comparison for a review keeps.
-type review struct {
-	// base is what was wanted first; nil before.
-	base *desiredState
-}
-
-// StartReview starts another comparison of a Target for reviews: what it is asked for next
-// is the revision that the step starts from. Any other Target takes no notice.
+// StartReview starts another comparison of a Target for reviews: its next call is for the
+// revision that the step starts from. Any other Target takes no notice.
 func (w *Target) StartReview() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -27,7 +21,7 @@ func (w *Target) StartReview() {
 
 // observable are the wanted things that AWS may be asked about. A record without a hash is an
 // intent, maybe to make what another has made, and one of another scope is of another
-// cluster's thing. Of what is only compared there are no records: that is asked about where
+// cluster's thing. Of what is read-only there are no records: that is asked about where
 // the base compares it as well. Quotas are the account's in that region, and name nothing
 // that is in it.
 func (w *Target) observable(m desiredState, wanted state.Set) state.Set {
@@ -37,13 +31,13 @@ func (w *Target) observable(m desiredState, wanted state.Set) state.Set {
 	w.mu.Lock()
 	base := w.review.base
 	w.mu.Unlock()
-	here := base != nil && base.Region != "" && base.place == m.place
+	here := base != nil && base.Region != "" && base.Place == m.Place
 	return state.NewSet(slices.DeleteFunc(wanted.Items(), func(item state.Item) bool {
 		rec, known := w.store.Get(item.Key)
-		if known && rec.Desired != "" && rec.Scope == m.text() {
+		if known && rec.Desired != "" && rec.Scope == m.Text() {
 			return false
 		}
-		if !here || item.CompareOnly == "" && item.Key.Kind != "Quota" {
+		if !here || item.ReadOnly == "" && item.Key.Kind != "Quota" {
 			return true
 		}
 		_, compared := base.wanted.Get(item.Key)

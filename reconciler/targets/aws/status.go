@@ -2,7 +2,6 @@ package aws
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,15 +16,16 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 )
 
 // Status is what a Cluster's status shows of AWS.
 type Status struct {
 	// Cluster is the Cluster object's name.
 	Cluster string
-	// AWS is what was last found; its zero value where nothing is asked of AWS.
-	// With a mistake in the declaration it reports that the Cluster itself is
-	// unknown, and ObservedAt may then be zero.
+	// AWS is what was last found; its zero value where nothing is declared of AWS. With a
+	// mistake in the declaration it reports that the Cluster itself is unknown, and
+	// ObservedAt may then be zero.
 	AWS v1alpha1.AWSStatus
 }
 
@@ -59,7 +59,7 @@ func newStatusReporter(c clock.Clock) *statusReporter {
 
 // observed takes over a complete look, or with all false one at the wanted
 // things alone.
-func (t *statusReporter) observed(m desiredState, p plan.Plan, sights map[state.Key]liveResource, all bool) {
+func (t *statusReporter) observed(m desiredState, p plan.Plan, sights map[state.Key]resource.Live, all bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock.Now()
@@ -124,32 +124,6 @@ func (t *statusReporter) restore(s Status) {
 	for _, u := range s.AWS.Unknown {
 		t.since[u.Resource] = u.Since.Time
 	}
-}
-
-// askLive finds out which Cluster decides. Where an older one than the declared one is live, AWS
-// follows that one: what the declared one asks for is neither written, recorded nor forgotten.
-// Before any Cluster is live, the declared one decides. The first observation takes up the status.
-func (o *observation) askLive(ctx context.Context) error {
-	o.Target.mu.Lock()
-	before := o.past.recalled
-	o.past.recalled = true
-	o.Target.mu.Unlock()
-	idle := o.desired.object == "" || o.wanted.Len() == 0 && len(o.left) == 0
-	if o.cfg.Live == nil || before && idle {
-		return nil
-	}
-	live, err := o.cfg.Live(ctx)
-	if err != nil {
-		return fmt.Errorf("observing AWS: %w", err)
-	}
-	if !before && (!live.AWS.ObservedAt.IsZero() || len(live.AWS.Unknown) > 0) {
-		o.status.restore(live)
-	}
-	if live.Cluster != "" && live.Cluster != o.desired.object && !idle {
-		o.older = fmt.Sprintf("Cluster %s is older than Cluster %s, and AWS follows the oldest: it is changed once Cluster %s is deleted", live.Cluster, o.desired.object, live.Cluster)
-		o.keep = true
-	}
-	return nil
 }
 
 // message says in one line what differs.
@@ -247,14 +221,14 @@ func first[V any](m map[state.Key]V) []state.Key {
 }
 
 // quotasIn finds the quotas among what was observed.
-func quotasIn(sights map[state.Key]liveResource) []v1alpha1.Quota {
+func quotasIn(sights map[state.Key]resource.Live) []v1alpha1.Quota {
 	var out []v1alpha1.Quota
 	for k, s := range sights {
-		if k.Group != "servicequotas" || s.object == nil {
+		if k.Group != "servicequotas" || s.Object == nil {
 			continue
 		}
-		limit, okLimit := s.object["limitVCPUs"].(int64)
-		used, okUsed := s.object["usedVCPUs"].(int64)
+		limit, okLimit := s.Object["limitVCPUs"].(int64)
+		used, okUsed := s.Object["usedVCPUs"].(int64)
 		if okLimit && okUsed {
 			out = append(out, v1alpha1.Quota{Name: k.Name, LimitVCPUs: limit, UsedVCPUs: used})
 		}
@@ -263,12 +237,7 @@ func quotasIn(sights map[state.Key]liveResource) []v1alpha1.Quota {
 	return out
 }
 
-// reportStatus passes on what has changed, if anybody listens.
-func (w *Target) reportStatus() {
-	if w.cfg.OnStatus == nil {
-		return
-	}
-	if s, news := w.status.take(); news {
-		w.cfg.OnStatus(s)
-	}
+// clusterKey stands for a Cluster object as a whole among the things of AWS.
+func clusterKey(object string) state.Key {
+	return state.Key{Target: resource.TargetName, Group: v1alpha1.GroupVersion.Group, Kind: "Cluster", Name: object}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 )
 
 // What AWS answered, and what somebody wrote into a field there, may hold a token or move a terminal's cursor.
@@ -22,7 +23,7 @@ func TestTheStatusOfAWSIsHarmless(t *testing.T) {
 	reporter.observed(desiredState{object: "dev"}, plan.Plan{
 		Changes: []plan.Change{{Key: queue, Action: plan.Update, Fields: []plan.FieldChange{{Path: "policy", Before: hostile, After: "y"}}}},
 		Unknown: []plan.Unknown{{Key: role, Reason: hostile}},
-	}, map[state.Key]liveResource{queue: {}}, true)
+	}, map[state.Key]resource.Live{queue: {}}, true)
 	got, ok := reporter.take()
 	want := v1alpha1.AWSStatus{
 		ObservedAt:  metav1.Time{Time: now},

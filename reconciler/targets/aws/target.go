@@ -13,12 +13,14 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/connection"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
 )
 
 // Name is the Target in the keys of this target's items.
-const Name = "aws"
+const Name = resource.TargetName
 
 // Config is how AWS is reached, and for which Sync.
 type Config struct {
@@ -33,42 +35,41 @@ type Config struct {
 	// Bootstrap allows to write the controller's own role.
 	Bootstrap bool
 	// Begin is called before each writing request. An error, such as a lost lease,
-	// keeps it from being sent; end is called with the answer. Nil allows all.
+	// keeps it from being sent; end is called with the result. Nil allows all.
 	Begin func() (end func(), err error)
 	// Clock is the time; nil is the real one.
 	Clock clock.Clock
-	// Log gets one line for each thing worth knowing; the zero value is
-	// silent.
+	// Log gets one line for each event; the zero value discards them.
 	Log logr.Logger
 	// OnStatus is called after each complete observation, and after corrections;
 	// may be nil. It should return soon.
 	OnStatus func(Status)
 	// Check finds mistakes in the declared Cluster object beyond the Target's
-	// own, such as those that its schema sees; may be nil.
+	// own, such as those that its schema refuses; may be nil.
 	Check func(cluster state.Item) []state.Problem
 	// Live returns the name of the live Cluster that decides, the oldest, and what its status
-	// shows of AWS; the zero Status while there is none. What another Cluster asks of AWS is
-	// only compared, and what is unknown keeps its time over restarts. May be nil.
+	// shows of AWS; the zero Status while there is none. What another Cluster declares of AWS
+	// is read-only, and what is unknown keeps its time over restarts. May be nil.
 	Live func(ctx context.Context) (Status, error)
-	// Poll is how often Watch looks, up to a tenth later; five minutes where
-	// zero.
+	// Poll is the interval at which Watch reads AWS, up to a tenth later; five minutes
+	// where zero.
 	Poll time.Duration
 }
 
-// Target is the AWS side of one Sync's Cluster. Want must have been called
-// before its items are observed or corrected. It is safe for concurrent use.
+// Target is the AWS side of one Sync's Cluster. Its items are computed from what is
+// declared before they are observed or corrected. It is safe for concurrent use.
 type Target struct {
 	cfg    Config
 	api    *api.Client
 	store  *inventory.Store
 	kinds  table
-	lines  *lines
+	pool   *connection.Pool
 	status *statusReporter
 
 	polling sync.Mutex // held by one poll at a time
 
 	mu sync.Mutex
-	// desired is what Want read last.
+	// desired is what Desired read last.
 	desired desiredState
 	// lastValid is the wish of the last complete observation: what Watch reads.
 	lastValid desiredState
@@ -83,7 +84,7 @@ type past struct {
 	applying bool
 	// good is the last wish that had no mistake.
 	good desiredState
-	// asked is true when Want was called since the last observation.
+	// asked is true when Desired was called since the last observation.
 	asked bool
 	// recalled is true when Live has been asked.
 	recalled bool
@@ -99,8 +100,8 @@ type past struct {
 // defaultPoll is how often drift is looked for.
 const defaultPoll = 5 * time.Minute
 
-// NewReview makes a Target for who answers people that may not read the account: AWS is
-// asked about what is in the inventory, and about what is only compared where the revision
+// NewReview makes a Target for who serves people that may not read the account: it
+// reads from AWS what is in the inventory, and what is read-only where the revision
 // that a review starts from compares it. It sends no request, and is not to correct.
 func NewReview(cfg Config) (*Target, error) { return create(cfg, &review{}) }
 
@@ -134,7 +135,7 @@ func create(cfg Config, of *review) (*Target, error) {
 			ReadOnly: of != nil,
 		}),
 	}
-	w.lines = newLines(cfg)
+	w.pool = connection.NewPool(connection.Config{AWS: cfg.AWS, Begin: cfg.Begin, Clock: cfg.Clock})
 	return w, nil
 }
 
@@ -149,9 +150,9 @@ func (w *Target) current() desiredState {
 	return w.desired
 }
 
-// Forget deletes the inventory; what AWS holds stays, with its tags, and
+// Orphan deletes the inventory; what AWS holds stays, with its tags, and
 // belongs to nobody.
-func (w *Target) Forget(ctx context.Context) error {
+func (w *Target) Orphan(ctx context.Context) error {
 	if _, err := w.store.Load(ctx); err != nil {
 		return err
 	}
@@ -168,4 +169,20 @@ func pause(ctx context.Context, c clock.Clock, d time.Duration) bool {
 	case <-t.C():
 		return true
 	}
+}
+
+// reportStatus passes on what has changed, if anybody listens.
+func (w *Target) reportStatus() {
+	if w.cfg.OnStatus == nil {
+		return
+	}
+	if s, news := w.status.take(); news {
+		w.cfg.OnStatus(s)
+	}
+}
+
+// review is what one comparison for a review keeps.
+type review struct {
+	// base is what was wanted first; nil before.
+	base *desiredState
 }

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
-	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/discovery"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
 )
 
@@ -56,7 +55,7 @@ func shorter(wanted, live any) bool {
 // otherDiscovery reports whether the discovery tag gets another value: Karpenter finds
 // nothing by the one that it had.
 func otherDiscovery(k state.Key, wanted, live map[string]any) bool {
-	_, key := parseDiscoveryName(k.Name)
+	_, key := discovery.ParseName(k.Name)
 	want, _ := wanted["tags"].(map[string]any)
 	have, _ := live["tags"].(map[string]any)
 	return other(want[key], have[key])
@@ -113,8 +112,8 @@ func lost(item state.Item, live map[string]any, users func() users) loss.Removal
 // lost is what goes with the update of a wanted thing; zero for what is not updated, or
 // loses nothing.
 func (o *observation) lost(ctx context.Context, item, found state.Item) loss.Removal {
-	live := o.live[item.Key].object
-	if found.CompareOnly != "" || item.CompareOnly != "" || found.Object == nil || state.Equal(item.Object, found.Object) || !loses(item, live) {
+	live := o.live[item.Key].Object
+	if found.ReadOnly != "" || item.ReadOnly != "" || found.Object == nil || state.Equal(item.Object, found.Object) || !loses(item, live) {
 		return loss.Removal{}
 	}
 	return lost(item, live, func() users { return o.count(ctx) })
@@ -127,14 +126,4 @@ func (o *observation) count(ctx context.Context) users {
 		o.users = &now
 	}
 	return *o.users
-}
-
-// mayLose counts again right before the first request what goes with an update, and
-// refuses where it is more than was planned with. What only puts back what a hand has
-// changed takes nothing that the repository gave.
-func (j *job) mayLose(ctx context.Context, live liveResource) error {
-	if j.change.Action != plan.Update || j.change.Drift || !loses(*j.change.After, live.object) {
-		return nil
-	}
-	return targets.MayDelete(j.doing, j.change, lost(*j.change.After, live.object, func() users { return j.countUsers(ctx, j.current()) }))
 }

@@ -114,11 +114,11 @@ func TestEachFieldInAWSIsJudged(t *testing.T) {
 		"SecurityGroupTag": nil,
 	}
 	w := offline(t)
-	set, err := w.Want(t.Context(), declareIn(t, sandbox.DefaultConfig(), func(s *v1alpha1.ClusterSpec) {
+	set, err := w.Desired(t.Context(), declareIn(t, sandbox.DefaultConfig(), func(s *v1alpha1.ClusterSpec) {
 		everything(false)(s)
 		s.Discovery = &v1alpha1.Discovery{Part: deleting, Subnets: []string{"subnet-12345678"}, SecurityGroups: []string{"sg-12345678"}}
 		s.Logging = &v1alpha1.Logging{Adopt: true, Types: []v1alpha1.LogType{"api"}, RetentionDays: 7}
-		s.SystemNodeGroups = []v1alpha1.SystemNodeGroup{{
+		s.ManagedNodeGroups = []v1alpha1.ManagedNodeGroup{{
 			Name: "system", Adopt: true, MinSize: new(int32(1)), DesiredSize: new(int32(2)), MaxSize: new(int32(3)),
 			Labels: map[string]string{"a": "b"}, Taints: &[]v1alpha1.NodeGroupTaint{},
 		}}
@@ -129,7 +129,7 @@ func TestEachFieldInAWSIsJudged(t *testing.T) {
 	seen := map[string]bool{}
 	for _, item := range set.Items() {
 		seen[item.Key.Kind] = true
-		if item.CompareOnly != "" {
+		if item.ReadOnly != "" {
 			continue // It is never written.
 		}
 		for field := range item.Object {
@@ -163,9 +163,9 @@ func TestANodeGroupThatShrinksAndLogsThatEndEarlierAreCounted(t *testing.T) {
 		{"another boundary", "Role", m{"permissionsBoundary": "b"}, m{"permissionsBoundary": "a"}, loss.Counts{"NodePool": 0, "Node": 5}},
 		{"a first boundary", "Role", m{"permissionsBoundary": "b"}, m{}, nil},
 		{"another role in a profile", "InstanceProfile", m{"role": "b"}, m{"role": "a"}, loss.Counts{"NodePool": 0, "Node": 5}},
-		{"another tag of a subnet", "SubnetTag", m{"tags": m{discoveryKey: "b"}}, m{"tags": m{discoveryKey: "a"}}, loss.Counts{"NodePool": 0, "Node": 5}},
-		{"a marker of a subnet", "SubnetTag", m{"tags": m{discoveryKey: "a", "marker": "Delete"}}, m{"tags": m{discoveryKey: "a", "marker": "Orphan"}}, nil},
-		{"a first tag of a subnet", "SubnetTag", m{"tags": m{discoveryKey: "a"}}, m{"tags": m{}}, nil},
+		{"another tag of a subnet", "SubnetTag", m{"tags": m{discoveryTag: "b"}}, m{"tags": m{discoveryTag: "a"}}, loss.Counts{"NodePool": 0, "Node": 5}},
+		{"a marker of a subnet", "SubnetTag", m{"tags": m{discoveryTag: "a", "marker": "Delete"}}, m{"tags": m{discoveryTag: "a", "marker": "Orphan"}}, nil},
+		{"a first tag of a subnet", "SubnetTag", m{"tags": m{discoveryTag: "a"}}, m{"tags": m{}}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			item := state.Item{Key: state.Key{Target: Name, Kind: tt.kind, Name: "x"}, Object: tt.wanted}

@@ -28,7 +28,7 @@ func (w *Target) countUsers(ctx context.Context, m desiredState) users {
 	if err != nil {
 		return users{err: err}
 	}
-	for _, item := range m.pools {
+	for _, item := range m.Pools {
 		pools[item.Key.Name] = true
 	}
 	// The NodeClaims that belong to no NodePool have nodes too.

@@ -45,7 +45,7 @@ func (b *bench) node(name string) {
 func (b *bench) boundary() string {
 	b.Helper()
 	name := "own-" + b.home
-	if _, err := b.hand.iam.CreatePolicy(b.Context(), &iam.CreatePolicyInput{
+	if _, err := b.hand.IAM.CreatePolicy(b.Context(), &iam.CreatePolicyInput{
 		PolicyName: &name, PolicyDocument: sdk.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}`),
 	}); err != nil {
 		b.Fatal(err)

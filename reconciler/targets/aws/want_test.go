@@ -12,6 +12,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/clusterspec"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 )
 
 // offline is a Target that can only want.
@@ -35,11 +37,11 @@ func TestMistakesAreToldWithTheirPlaceAndRemedy(t *testing.T) {
 			s.Discovery = &v1alpha1.Discovery{Subnets: []string{"subnet-12345678", "subnet-12345678"}}
 		}, `spec.discovery.subnets holds "subnet-12345678" twice: remove one of them`},
 		{"a node group twice", func(s *v1alpha1.ClusterSpec) {
-			s.SystemNodeGroups = []v1alpha1.SystemNodeGroup{{Name: "a"}, {Name: "a"}}
-		}, `spec.systemNodeGroups holds "a" twice: remove one of them`},
+			s.ManagedNodeGroups = []v1alpha1.ManagedNodeGroup{{Name: "a"}, {Name: "a"}}
+		}, `spec.managedNodeGroups holds "a" twice: remove one of them`},
 		{"sizes that AWS refuses", func(s *v1alpha1.ClusterSpec) {
-			s.SystemNodeGroups = []v1alpha1.SystemNodeGroup{{Name: "a", MinSize: one(3), MaxSize: one(2)}}
-		}, "spec.systemNodeGroups[a] has minSize 3 above maxSize 2: AWS wants minSize <= desiredSize <= maxSize"},
+			s.ManagedNodeGroups = []v1alpha1.ManagedNodeGroup{{Name: "a", MinSize: one(3), MaxSize: one(2)}}
+		}, "spec.managedNodeGroups[a] has minSize 3 above maxSize 2: AWS requires minSize <= desiredSize <= maxSize"},
 		{"tags that are not the user's", func(s *v1alpha1.ClusterSpec) {
 			queued(v1alpha1.Part{})(s)
 			s.Tags = map[string]string{"poolwright.dev/cluster": "other"}
@@ -48,12 +50,12 @@ func TestMistakesAreToldWithTheirPlaceAndRemedy(t *testing.T) {
 			s.NodeRole = &v1alpha1.NodeRole{Name: "poolwright-sandbox-us-east-1"}
 			s.ControllerRole = &v1alpha1.ControllerRole{}
 		}, "spec.controllerRole.name is the nodes' role, too: every pod on a node could act as the controller: give it another name"},
-		{"no account", func(s *v1alpha1.ClusterSpec) { s.Account = "" }, "spec.account is empty: say which EKS cluster this is"},
+		{"no account", func(s *v1alpha1.ClusterSpec) { s.Account = "" }, "spec.account is empty: name the EKS cluster"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			declared := declareIn(t, sandbox.DefaultConfig(), tt.change)
-			set, err := offline(t).Want(t.Context(), declared)
+			set, err := offline(t).Desired(t.Context(), declared)
 			var mistakes *targets.ProblemsError
 			if !errors.As(err, &mistakes) || len(mistakes.Problems) != 1 || set.Len() != 0 {
 				t.Fatalf("got %v and %d things", err, set.Len())
@@ -70,7 +72,7 @@ func TestAnAPIServerHasOneCluster(t *testing.T) {
 	item := declared.Items()[0]
 	other := item
 	other.Key.Name, other.Origin = "second", state.Origin{File: "b.yaml", Line: 7}
-	set, err := offline(t).Want(t.Context(), state.NewSet(item, other))
+	set, err := offline(t).Desired(t.Context(), state.NewSet(item, other))
 	if err == nil || set.Len() != 0 || !strings.Contains(err.Error(), "b.yaml:7: Cluster second: there is another Cluster, cluster (cluster.yaml:1)") {
 		t.Errorf("got %v and %d things", err, set.Len())
 	}
@@ -81,7 +83,7 @@ func TestAFieldThatClustersDoNotHaveIsNamed(t *testing.T) {
 	item := declared.Items()[0]
 	spec := item.Object["spec"].(map[string]any)
 	spec["interruptionQeue"] = map[string]any{}
-	_, err := offline(t).Want(t.Context(), state.NewSet(item))
+	_, err := offline(t).Desired(t.Context(), state.NewSet(item))
 	if err == nil || !strings.Contains(err.Error(), "interruptionQeue") {
 		t.Errorf("got %v", err)
 	}
@@ -92,11 +94,11 @@ func TestDefaultsAreFilledInOncePerPart(t *testing.T) {
 		Name: "c", Region: "r", Discovery: &v1alpha1.Discovery{}, NodeRole: &v1alpha1.NodeRole{Name: "n"},
 		InterruptionQueue: &v1alpha1.InterruptionQueue{}, ControllerRole: &v1alpha1.ControllerRole{},
 	}
-	out := withDefaults(in)
+	out := clusterspec.Default(in)
 	if in.Discovery.Key != "" {
 		t.Error("the declaration was changed")
 	}
-	if d := cmp.Diff(withDefaults(out), out); d != "" {
+	if d := cmp.Diff(clusterspec.Default(out), out); d != "" {
 		t.Errorf("defaults of defaults: %s", d)
 	}
 	if out.Discovery.Value != "c" || out.InterruptionQueue.Name != "c" || out.InterruptionQueue.Retention.Minutes() != 5 ||
@@ -104,21 +106,21 @@ func TestDefaultsAreFilledInOncePerPart(t *testing.T) {
 		t.Errorf("got %+v", out)
 	}
 	in.NodeRole.Adopt = true
-	if b := withDefaults(in).NodeRole.PermissionsBoundary; b != "" {
+	if b := clusterspec.Default(in).NodeRole.PermissionsBoundary; b != "" {
 		t.Errorf("an adopted role would get the boundary %q", b)
 	}
-	if d := cmp.Diff(v1alpha1.ClusterSpec{Name: "c"}, withDefaults(v1alpha1.ClusterSpec{Name: "c"})); d != "" {
+	if d := cmp.Diff(v1alpha1.ClusterSpec{Name: "c"}, clusterspec.Default(v1alpha1.ClusterSpec{Name: "c"})); d != "" {
 		t.Errorf("what is not declared: %s", d)
 	}
 }
 
 func TestPartsAndReservedThingsAreFoundByWhatAsksForThem(t *testing.T) {
 	w := offline(t)
-	if _, err := w.Want(t.Context(), declareIn(t, sandbox.DefaultConfig(), everything(false))); err != nil {
+	if _, err := w.Desired(t.Context(), declareIn(t, sandbox.DefaultConfig(), everything(false))); err != nil {
 		t.Fatal(err)
 	}
-	p := w.desired.place
-	queue, controller, nodes := p.regional("sqs", "Queue", "sandbox"), global("Role", "poolwright-sandbox-us-east-1"), global("Role", "nodes")
+	p := w.desired.Place
+	queue, controller, nodes := p.Regional("sqs", "Queue", "sandbox"), resource.Global("Role", "poolwright-sandbox-us-east-1"), resource.Global("Role", "nodes")
 	for k, want := range map[state.Key]string{queue: "spec.interruptionQueue", controller: "spec.controllerRole", nodes: "spec.nodeRole"} {
 		if got := w.desired.parts()[k]; got != want {
 			t.Errorf("%s belongs to %q", k, got)

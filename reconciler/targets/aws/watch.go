@@ -15,11 +15,11 @@ import (
 // many controllers do not ask AWS in the same second.
 const spread = 0.1
 
-// Watch reads AWS again and again until ctx ends, and reports the keys of
-// the things that are not as wanted; those that are only ever compared, and
-// those of which nothing is known, when they have become so, differ in another
-// way, or are not so any more. A key means "read it". Nothing is asked while nothing is wanted, or
-// while changes are being made. drifted is called from one goroutine.
+// Watch reads AWS again and again until ctx ends, and reports the keys of the things that are not
+// as declared; those that are read-only, and those of which nothing is known, when they have
+// become so, differ in another way, or are not so any more. A key means "read it". Nothing is
+// read while nothing is declared, or while changes are being made. drifted is called from one
+// goroutine.
 func (w *Target) Watch(ctx context.Context, drifted func([]state.Key)) error {
 	for pause(ctx, w.cfg.Clock, wait.Jitter(w.cfg.Poll, spread)) {
 		if keys := w.poll(ctx); len(keys) > 0 && ctx.Err() == nil {
@@ -66,7 +66,7 @@ func (w *Target) changed(p plan.Plan) []state.Key {
 		tell[k] = tell[k] || now[k] == ""
 	}
 	for _, c := range p.Changes {
-		tell[c.Key] = tell[c.Key] || !c.Standing()
+		tell[c.Key] = tell[c.Key] || !c.ReadOnly()
 	}
 	maps.DeleteFunc(tell, func(_ state.Key, is bool) bool { return !is })
 	return slices.SortedFunc(maps.Keys(tell), state.Key.Compare)
@@ -83,7 +83,7 @@ func statesOf(p plan.Plan) map[state.Key]string {
 		}
 	}
 	for _, c := range p.Changes {
-		if c.Standing() {
+		if c.ReadOnly() {
 			out[c.Key] = string(c.Action) + state.Hash(c.Fields)
 		}
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/connection"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/interruption"
 )
 
 // queued declares the interruption queue and its rules.
@@ -186,10 +188,10 @@ func TestAThingThatMovedSinceThePlanIsLeftToTheNextRun(t *testing.T) {
 	b := newBench(t, nil)
 	declared := b.declare(queued(deleting))
 	b.reconcile(declared)
-	rule := ruleNames(b.config.Cluster.Name)[0]
+	rule := interruption.RuleNames(b.config.Cluster.Name)[0]
 	disable := func(pattern string) {
 		t.Helper()
-		_, err := b.hand.events.PutRule(t.Context(), &eventbridge.PutRuleInput{Name: &rule, EventPattern: &pattern, State: "DISABLED"})
+		_, err := b.hand.Events.PutRule(t.Context(), &eventbridge.PutRuleInput{Name: &rule, EventPattern: &pattern, State: "DISABLED"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -291,8 +293,8 @@ func TestTheWorldsOwnRetriesEndSoon(t *testing.T) {
 			refused++
 		}
 	}
-	if refused == 0 || refused > attempts {
-		t.Errorf("%d requests were refused, want at most %d", refused, attempts)
+	if refused == 0 || refused > connection.Attempts {
+		t.Errorf("%d requests were refused, want at most %d", refused, connection.Attempts)
 	}
 }
 

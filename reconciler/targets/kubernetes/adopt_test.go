@@ -196,7 +196,7 @@ func TestAnotherSyncsObjectsAreLeftUntilItLetsGo(t *testing.T) {
 	if len(errs) != 1 {
 		t.Fatalf("errors: %v", errs)
 	}
-	if err := first.Forget(t.Context()); err != nil {
+	if err := first.Orphan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.reconcile(other)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,11 +19,12 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/losses"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/manifest"
 )
 
 // Correct implements targets.Target: one server-side apply for a creation or
-// update, one deletion with preconditions. What the API server answers becomes
-// the record by which drift is known later.
+// update, one deletion with preconditions. What the API server returns becomes the
+// record by which drift is found later.
 func (w *Target) Correct(ctx context.Context, change plan.Change) error {
 	k := change.Key
 	doing := fmt.Sprintf("%s %s", gerund(change.Action), k)
@@ -40,9 +40,9 @@ func (w *Target) Correct(ctx context.Context, change plan.Change) error {
 	if !served {
 		return state.Failf(state.Retry, "UnknownKind", "%s: the cluster does not serve this kind in version %s", doing, version)
 	}
-	w.watch.begin(k)
-	defer w.watch.end(k)
-	j := job{Target: w, ref: ref, kind: kind, change: change, doing: doing, secret: isSecret(k)}
+	w.drift.Begin(k)
+	defer w.drift.End(k)
+	j := job{Target: w, ref: ref, kind: kind, change: change, doing: doing, secret: kinds.IsSecret(k)}
 	switch change.Action {
 	case plan.Create:
 		return j.create(ctx)
@@ -73,11 +73,11 @@ func (j *job) body() (map[string]any, error) {
 	if !j.secret {
 		return j.change.After.Object, nil
 	}
-	m := j.stateOf(j.change.Key)
-	if m.plain == nil || j.cfg.Review || m.hash != state.Hash(j.change.After.Object) {
+	plain, read := j.desired.Unmasked(*j.change.After)
+	if !read || j.cfg.Review {
 		return nil, state.Failf(state.Retry, "Changed", "%s: its content was not read by this process", j.doing)
 	}
-	return m.plain, nil
+	return plain, nil
 }
 
 // noVersion is a resourceVersion that no object has: etcd's first write makes a later
@@ -89,18 +89,18 @@ const noVersion = "1"
 // absent, also where no field is in conflict: that is another's, and adopting it is for
 // a plan to show.
 func (j *job) create(ctx context.Context) error {
-	if err := j.flaps.allow(j.change, nil); err != nil {
+	if err := j.drift.Allow(j.change, nil); err != nil {
 		return fmt.Errorf("%s: %w", j.doing, err)
 	}
 	body, err := j.body()
 	if err != nil {
 		return err
 	}
-	body = withMetadata(body, "resourceVersion", noVersion)
+	body = manifest.WithMetadata(body, "resourceVersion", noVersion)
 	var live *unstructured.Unstructured
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		live, err = j.api.Apply(ctx, j.ref, body, api.ApplyOptions{})
-		if err == nil || !j.kind.Promised || !notServed(err) {
+		if err == nil || !j.kind.Promised || !api.NotServed(err) {
 			break
 		}
 		// Its definition was accepted a moment ago; the API server takes up
@@ -116,13 +116,8 @@ func (j *job) create(ctx context.Context) error {
 		return refused
 	}
 	j.accepted(live)
-	j.flaps.corrected(j.change)
+	j.drift.Corrected(j.change)
 	return nil
-}
-
-// notServed distinguishes an answer about the path from one about the object.
-func notServed(err error) bool {
-	return apierrors.IsNotFound(err) && strings.Contains(err.Error(), "could not find the requested resource")
 }
 
 func pause(ctx context.Context, d time.Duration) bool {
@@ -141,8 +136,8 @@ func (j *job) update(ctx context.Context) error {
 	if err := j.updatable(); err != nil {
 		return err
 	}
-	m := j.stateOf(j.change.Key)
-	if err := j.flaps.allow(j.change, m.rivals); err != nil {
+	owners, scaled := j.diff.Owners(j.change.Key), j.desired.Scaled(j.change.Key)
+	if err := j.drift.Allow(j.change, owners.Rivals); err != nil {
 		return fmt.Errorf("%s: %w", j.doing, err)
 	}
 	body, err := j.body()
@@ -152,7 +147,7 @@ func (j *job) update(ctx context.Context) error {
 	if err := j.mayLose(ctx); err != nil {
 		return err
 	}
-	if err := j.prepare(ctx, m); err != nil {
+	if err := j.prepare(ctx, owners, scaled); err != nil {
 		return err
 	}
 	if before.Owner == (owner.Reference{}) {
@@ -165,12 +160,12 @@ func (j *job) update(ctx context.Context) error {
 		return err
 	}
 	if kinds.Whole(j.change.Key.Group, j.change.Key.Kind) && before.Owner == (owner.Reference{}) {
-		if live, err = j.trim(ctx, live, m.scaled); err != nil {
+		if live, err = j.trim(ctx, live, scaled); err != nil {
 			return err
 		}
 	}
 	j.accepted(live)
-	j.flaps.corrected(j.change)
+	j.drift.Corrected(j.change)
 	return nil
 }
 
@@ -187,7 +182,7 @@ func (j *job) mayLose(ctx context.Context) error {
 		return api.Refused(j.doing, err, j.secret)
 	}
 	u.Live = live
-	now := j.counter().Update(ctx, u)
+	now := j.losses.Update(ctx, u)
 	if !j.change.Drift {
 		if err := targets.MayDelete(j.doing, j.change, now); err != nil {
 			return err
@@ -223,15 +218,15 @@ func (j *job) hasGuards() bool {
 func (j *job) preconditions(body map[string]any) map[string]any {
 	live := j.change.Before.Live
 	if live.UID != "" {
-		body = withMetadata(body, "uid", live.UID)
+		body = manifest.WithMetadata(body, "uid", live.UID)
 	}
 	if j.hasGuards() {
-		body = withMetadata(body, "resourceVersion", live.ResourceVersion)
+		body = manifest.WithMetadata(body, "resourceVersion", live.ResourceVersion)
 	}
 	return body
 }
 
-// updateError is the error of an update that the API server answered with err, or nil.
+// updateError is the error of an update for which the API server returned err, or nil.
 func (j *job) updateError(err error) error {
 	other := j.change.Before.Owner
 	if j.hasGuards() && other == (owner.Reference{}) && apierrors.IsConflict(err) {
@@ -244,13 +239,13 @@ func (j *job) updateError(err error) error {
 	return refused
 }
 
-// accepted records what the API server answered.
+// accepted records what the API server returned.
 func (j *job) accepted(live *unstructured.Unstructured) {
 	j.store.Put(inventory.Record{
 		Key: j.change.Key, Version: j.change.After.Version, Desired: state.Hash(j.change.After.Object),
-		Print: fields.Take(live.Object, j.options(j.change.Key)),
+		Fingerprint: fields.FingerprintOf(live.Object, j.diff.Options(j.change.Key)),
 	})
-	j.noteReadiness(j.change.Key, live)
+	j.ready.Note(j.change.Key, live)
 }
 
 // Begin implements targets.Recorder: the names of everything that is about to
@@ -261,8 +256,8 @@ func (w *Target) Begin(ctx context.Context, changes []plan.Change) error {
 			w.intend(c)
 		}
 	}
-	w.mask.keep(ctx)
-	w.watch.refresh()
+	w.mask.Keep(ctx)
+	w.drift.Refresh()
 	return w.store.Save(ctx)
 }
 
@@ -271,9 +266,9 @@ func (w *Target) intend(c plan.Change) {
 	rec, known := w.store.Get(c.Key)
 	switch {
 	case c.Action == plan.Delete:
-		if !known || rec.Print.UID != c.Before.Live.UID {
+		if !known || rec.Fingerprint.UID != c.Before.Live.UID {
 			rec = inventory.Record{Key: c.Key, Version: c.Before.Version}
-			rec.Print.UID = c.Before.Live.UID
+			rec.Fingerprint.UID = c.Before.Live.UID
 		}
 		rec.Allowed = c.Allowance()
 	case !known:

@@ -139,7 +139,7 @@ func TestReviewsThatHaveUsedTheirShareLeaveTheApplyItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := review.Want(t.Context(), declared); err == nil {
+	if _, err := review.Desired(t.Context(), declared); err == nil {
 		t.Error("a review asks the API server though its share is used up")
 	}
 	b.reconcile(declared)

@@ -10,11 +10,13 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/parallel"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/diff"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/losses"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/manifest"
 )
 
 // This file counts what goes with an object: when deletions are planned, and again
@@ -24,10 +26,12 @@ import (
 // classes come last: what is in one, or uses the other, and goes by itself is not lost
 // with it, unless its own deletion waits for a person.
 func (o *observation) countLosses(ctx context.Context) {
-	coverage := o.pluginCoverage()
-	o.target.mu.Lock()
-	o.target.coverage = coverage
-	o.target.mu.Unlock()
+	removed := map[state.Key]map[string]any{}
+	for _, s := range o.orphans {
+		removed[s.item.Key] = s.live.Object
+	}
+	coverage := losses.NewCoverage(o.wanted.Items(), removed)
+	o.target.coverage.Store(&coverage)
 	dying := map[state.Key]bool{}
 	var last, others []liveItem
 	for _, s := range o.orphans {
@@ -38,10 +42,10 @@ func (o *observation) countLosses(ctx context.Context) {
 			others = append(others, s)
 		}
 	}
-	count := o.target.counting(func(k state.Key, live metav1.Object) bool {
-		return dying[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.target.label
-	})
-	count.plugins = o.target.lostGPUs(ctx, coverage, "")
+	count := losses.Deletion{Counter: o.target.losses, DeletedAnyway: func(k state.Key, live metav1.Object) bool {
+		return dying[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.target.owner.Label
+	}}
+	count.Plugins = count.LostGPUs(ctx, &coverage, "")
 	for _, item := range o.wanted.Items() {
 		if losses.IsCluster(item.Key) && count.Created == nil {
 			count.Created = &unstructured.Unstructured{Object: item.Object}
@@ -49,7 +53,7 @@ func (o *observation) countLosses(ctx context.Context) {
 	}
 	left := maps.Clone(dying)
 	parallel.Each(requests, others, func(s liveItem) {
-		if o.stillMounted(ctx, s.live, dying) {
+		if count.StillMounted(ctx, s.live, dying) {
 			return
 		}
 		if item, ok := o.addDeletion(ctx, s, count); ok && item.Impact != "" {
@@ -59,24 +63,24 @@ func (o *observation) countLosses(ctx context.Context) {
 		}
 	})
 	count.DeletedAnyway = func(k state.Key, live metav1.Object) bool {
-		return left[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.target.label
+		return left[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.target.owner.Label
 	}
 	parallel.Each(requests, last, func(s liveItem) { o.addDeletion(ctx, s, count) })
 }
 
 // addDeletion adds an object that is not wanted any more to what was observed.
-func (o *observation) addDeletion(ctx context.Context, s liveItem, count counting) (state.Item, bool) {
-	item := observed(s.item, s.live, strip(s.live.Object), s.item.Applied)
-	if isSecret(item.Key) {
-		if err := o.target.mask.load(ctx); err != nil {
+func (o *observation) addDeletion(ctx context.Context, s liveItem, count losses.Deletion) (state.Item, bool) {
+	item := diff.Found(s.item, s.live, manifest.Strip(s.live.Object), s.item.Applied)
+	if kinds.IsSecret(item.Key) {
+		if err := o.target.mask.Load(ctx); err != nil {
 			o.fail(err)
 			return item, false
 		}
-		item.Object = o.target.mask.secret(item.Object)
+		item.Object = o.target.mask.Secret(item.Object)
 	}
-	item.Removal = count.removal(ctx, item.Key, s.live)
+	item.Removal = count.Removal(ctx, item.Key, s.live)
 	rec, _ := o.target.store.Get(item.Key)
-	if rec.Print.UID == item.Live.UID {
+	if rec.Fingerprint.UID == item.Live.UID {
 		item.Allowed = rec.Allowed
 	}
 	if rec.Rebuilt && item.Impact == "" {
@@ -92,7 +96,7 @@ func (o *observation) addDeletion(ctx context.Context, s liveItem, count countin
 func (w *Target) Removals(ctx context.Context, observed state.Set) (state.Set, error) {
 	items := observed.Items()
 	for i, item := range items {
-		if !w.counts(item.Key, item.Object) {
+		if !w.losses.Counts(item.Key, item.Object) {
 			continue
 		}
 		ref, _, served, err := w.ref(ctx, item.Key, item.Version)
@@ -108,41 +112,8 @@ func (w *Target) Removals(ctx context.Context, observed state.Set) (state.Set, e
 		case err != nil:
 			return state.Set{}, api.Refused("reading "+item.Key.String(), err, false)
 		default:
-			items[i].Removal = w.counting(leaves).removal(ctx, item.Key, live)
+			items[i].Removal = losses.Deletion{Counter: w.losses, DeletedAnyway: losses.Terminating}.Removal(ctx, item.Key, live)
 		}
 	}
 	return state.NewSet(items...), nil
-}
-
-// counting counts what goes with objects, and with the device plugins among them.
-type counting struct {
-	losses.Deletion
-	plugins pluginLosses
-}
-
-// counter counts what goes with updates, and with deletions as part of counting.
-func (w *Target) counter() losses.Counter {
-	return losses.Counter{API: w.api, Kinds: w.kinds, Namespace: w.cfg.Namespace}
-}
-
-// counting counts what goes with deletions beside those that are anyway.
-func (w *Target) counting(deletedAnyway func(state.Key, metav1.Object) bool) counting {
-	return counting{Deletion: losses.Deletion{Counter: w.counter(), DeletedAnyway: deletedAnyway}}
-}
-
-// counts reports whether it takes requests to find out what goes with an object.
-func (w *Target) counts(k state.Key, object map[string]any) bool {
-	return w.counter().Counts(k) || isDevicePlugin(k) || profileOf(object) != ""
-}
-
-// removal is what goes with an object; it is zero for ordinary objects.
-func (c counting) removal(ctx context.Context, k state.Key, live *unstructured.Unstructured) loss.Removal {
-	out := c.Removal(ctx, k, live)
-	if out.Impact != "" {
-		return out
-	}
-	after := out.AfterNodes
-	out = c.plugins.removal(k, live.Object)
-	out.AfterNodes = after
-	return out
 }

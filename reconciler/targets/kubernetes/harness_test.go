@@ -162,7 +162,7 @@ func (b *bench) declare(manifests ...string) state.Set {
 
 func (b *bench) want(declared state.Set) state.Set {
 	b.Helper()
-	return targettest.Want(b, b.world, declared)
+	return targettest.Desired(b, b.world, declared)
 }
 
 func (b *bench) plan(declared state.Set) plan.Plan {
@@ -301,13 +301,13 @@ func set(object map[string]any, value any, path ...string) {
 	}
 }
 
-// problems are the mistakes that Want finds.
+// problems are the mistakes that Desired finds.
 func (b *bench) problems(declared state.Set) []string {
 	b.Helper()
-	_, err := b.world.Want(b.Context(), declared)
+	_, err := b.world.Desired(b.Context(), declared)
 	var mistakes *targets.ProblemsError
 	if !errors.As(err, &mistakes) {
-		b.Fatalf("Want returned %v, want problems", err)
+		b.Fatalf("Desired returned %v, want problems", err)
 	}
 	var out []string
 	for _, p := range mistakes.Problems {

@@ -13,10 +13,10 @@ import (
 )
 
 // homeless notes of what is to be created that its namespace is neither there nor
-// declared: the API server is bound to refuse it, and a review should know before the
-// merge. It asks for the namespaces once, and only where something is missing from one
-// that nothing else vouches for. Whether one exists is nothing to report who may not read
-// the cluster.
+// declared: the API server is bound to refuse it, and a review should have that before
+// the merge. It reads the namespaces once, and only where something is missing from one
+// of which nothing else shows that it exists. Whether one exists is nothing to report who
+// may not read the cluster.
 func (o *observation) homeless(ctx context.Context) {
 	if o.target.cfg.OnlyManaged {
 		return
@@ -31,7 +31,7 @@ func (o *observation) homeless(ctx context.Context) {
 		leaving[m.Name] = m.DeletionTimestamp != nil
 	})
 	if err != nil {
-		return // It may not be observed: the refusal itself will tell.
+		return // It may not be observed: the refusal itself will report it.
 	}
 	for _, item := range missing {
 		what := "does not exist"

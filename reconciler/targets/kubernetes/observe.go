@@ -2,7 +2,6 @@ package kubernetes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,25 +17,26 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/parallel"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/diff"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 )
 
 // Observe implements target.Target. It costs one paged List per kind, and
-// nothing more for objects that are as we left them; see compare for the
-// others, and homeless for those that are missing. With nothing wanted everything of ours is given up, and its inventory
-// perhaps with it: then it is an error that something of ours cannot be observed.
+// nothing more for objects that are as we left them; compare handles the others, and homeless those
+// that are missing. With nothing wanted everything of ours is given up, and its inventory perhaps
+// with it: then it is an error that something of ours cannot be observed.
 func (w *Target) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
 	complete, err := w.store.Load(ctx)
 	if err != nil {
 		return state.Set{}, err
 	}
 	w.store.Withdraw(func(k state.Key) bool { _, again := wanted.Get(k); return again })
-	if err := w.maskIfNeeded(ctx, nil); err != nil {
+	if err := w.mask.LoadFor(ctx, nil, w.store.Records()); err != nil {
 		return state.Set{}, err
 	}
 	o := newObservation(w, wanted)
 	o.rebuilds = !complete
-	listed, err := o.kinds(ctx, o.rebuilds)
+	listed, err := o.listings(ctx, o.rebuilds)
 	if err != nil {
 		return state.Set{}, err
 	}
@@ -45,7 +45,7 @@ func (w *Target) Observe(ctx context.Context, wanted state.Set) (state.Set, erro
 	o.compareUncertain(ctx)
 	o.homeless(ctx)
 	o.countLosses(ctx)
-	w.watch.refresh()
+	w.drift.Refresh()
 	return o.result(ctx)
 }
 
@@ -56,8 +56,8 @@ func (w *Target) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, 
 	o := newObservation(w, wanted)
 	var all []inventory.Record
 	for _, item := range wanted.Items() {
-		if live := w.watch.recent(item.Key); live != nil && live.GroupVersionKind() == gvkOf(item) {
-			if kind, ok, err := w.kinds.Lookup(ctx, gvkOf(item)); ok && err == nil {
+		if live := w.drift.Recent(item.Key); live != nil && live.GroupVersionKind() == kinds.GVK(item.Key, item.Version) {
+			if kind, ok, err := w.kinds.Lookup(ctx, kinds.GVK(item.Key, item.Version)); ok && err == nil {
 				o.visit(kind, live)
 				continue
 			}
@@ -90,7 +90,7 @@ type observation struct {
 	errs      []error
 }
 
-// liveItem is a live object that memory cannot vouch for, with the wanted item
+// liveItem is a live object of which memory has no current state, with the wanted item
 // where there is one.
 type liveItem struct {
 	item state.Item
@@ -115,39 +115,39 @@ func (o *observation) result(ctx context.Context) (state.Set, error) {
 		return state.Set{}, fmt.Errorf("observing the cluster: %w", err)
 	}
 	if len(o.errs) > 0 {
-		// One is enough to know; they tend to be the same.
+		// One is enough; they tend to be the same.
 		return state.Set{}, fmt.Errorf("observing the cluster: %w", o.errs[0])
 	}
-	// What was found goes before what was not asked about.
-	return state.NewSet(append(o.unasked(), o.items...)...), nil
+	// What was found goes before what was not read.
+	return state.NewSet(append(o.unread(), o.items...)...), nil
 }
 
-// unasked are the wanted objects that the cluster is not asked about.
-func (o *observation) unasked() []state.Item {
+// unread are the wanted objects that are not read from the cluster.
+func (o *observation) unread() []state.Item {
 	var out []state.Item
 	for _, item := range o.wanted.Items() {
-		if !o.target.managed(item.Key) {
+		if !o.target.diff.Managed(item.Key) {
 			out = append(out, state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Findings: state.Findings{Unasked: true}})
 		}
 	}
 	return out
 }
 
-// listing is a kind to list. Optional ones are only searched for strays.
+// listing is a kind to list. Optional ones are only searched for orphans.
 type listing struct {
 	kinds.Kind
 	optional bool
 }
 
-// kinds collects what must be listed: the kinds of what is wanted and of what
+// listings collects what must be listed: the kinds of what is wanted and of what
 // is recorded, and all there are when the inventory is not complete.
-func (o *observation) kinds(ctx context.Context, all bool) ([]listing, error) {
+func (o *observation) listings(ctx context.Context, all bool) ([]listing, error) {
 	seen := map[schema.GroupVersionKind]bool{}
 	covered := map[schema.GroupKind]bool{}
 	var out []listing
 	for _, item := range o.wanted.Items() {
-		gvk := gvkOf(item)
-		if seen[gvk] || !o.target.managed(item.Key) {
+		gvk := kinds.GVK(item.Key, item.Version)
+		if seen[gvk] || !o.target.diff.Managed(item.Key) {
 			continue
 		}
 		seen[gvk], covered[gvk.GroupKind()] = true, true
@@ -160,7 +160,7 @@ func (o *observation) kinds(ctx context.Context, all bool) ([]listing, error) {
 		}
 	}
 	for _, r := range o.target.store.Records() {
-		gvk := schema.GroupVersionKind{Group: r.Key.Group, Version: r.Version, Kind: r.Key.Kind}
+		gvk := kinds.GVK(r.Key, r.Version)
 		if covered[gvk.GroupKind()] || seen[gvk] {
 			continue
 		}
@@ -183,8 +183,8 @@ func (o *observation) kinds(ctx context.Context, all bool) ([]listing, error) {
 
 // otherKinds are all that the API server serves but for those.
 func (o *observation) otherKinds(ctx context.Context, covered map[schema.GroupKind]bool) ([]listing, error) {
-	// A process that has wanted nothing yet knows no kinds, and one that has
-	// run for long may not know the newest.
+	// A process that has wanted nothing yet has no kinds, and one that has run for long
+	// may not have the newest.
 	if err := o.target.kinds.Refresh(ctx); err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func (o *observation) list(ctx context.Context, k listing) {
 	case apierrors.IsNotFound(err):
 		o.notServed(ctx, k, err)
 	case k.optional && o.givesUp() && !never(err):
-		o.fail(api.Refused("looking for what is ours among the "+k.GVR().GroupResource().String(), err, false))
+		o.fail(api.Refused("listing what is ours among the "+k.GVR().GroupResource().String(), err, false))
 	case apierrors.IsForbidden(err) || k.optional && ctx.Err() == nil:
 		// What may not be observed is neither absent nor unwanted. The wanted
 		// ones are tried, so that the refusal is reported for each.
@@ -219,13 +219,9 @@ func (o *observation) list(ctx context.Context, k listing) {
 	}
 }
 
-func keyOf(kind kinds.Kind, live *unstructured.Unstructured) state.Key {
-	return state.Key{Target: Name, Group: kind.Group, Kind: kind.Kind, Namespace: live.GetNamespace(), Name: live.GetName()}
-}
-
 // visit takes note of one live object.
 func (o *observation) visit(kind kinds.Kind, live *unstructured.Unstructured) {
-	k := keyOf(kind, live)
+	k := kind.Key(live)
 	item, wanted := o.wanted.Get(k)
 	if wanted && item.Version != kind.Version {
 		return // It is listed in its own version too.
@@ -235,7 +231,7 @@ func (o *observation) visit(kind kinds.Kind, live *unstructured.Unstructured) {
 	o.met[k] = true
 	o.mu.Unlock()
 	switch {
-	case twice, !o.target.managed(k):
+	case twice, !o.target.diff.Managed(k):
 	case !wanted:
 		o.orphan(k, kind, live)
 	default:
@@ -246,12 +242,12 @@ func (o *observation) visit(kind kinds.Kind, live *unstructured.Unstructured) {
 // meet compares a wanted object with memory.
 func (o *observation) meet(item state.Item, live *unstructured.Unstructured) {
 	rec, known := o.target.store.Get(item.Key)
-	if known && !o.target.blind(item.Key) && live.GetDeletionTimestamp() == nil && rec.Version == item.Version && rec.Desired == state.Hash(item.Object) {
-		print := fields.Take(live.Object, o.target.options(item.Key))
-		if rec.Print.Same(print) {
-			rec.Print = print
+	if known && !o.target.diff.Blind(item.Key) && live.GetDeletionTimestamp() == nil && rec.Version == item.Version && rec.Desired == state.Hash(item.Object) {
+		print := fields.FingerprintOf(live.Object, o.target.diff.Options(item.Key))
+		if rec.Fingerprint.Same(print) {
+			rec.Fingerprint = print
 			o.target.store.Put(rec)
-			o.add(observed(item, live, item.Object, rec.Desired))
+			o.add(diff.Found(item, live, item.Object, rec.Desired))
 			return
 		}
 	}
@@ -266,36 +262,27 @@ func (o *observation) add(items ...state.Item) {
 	o.items = append(o.items, items...)
 }
 
-// observed is a wanted item as it was found.
-func observed(item state.Item, live *unstructured.Unstructured, object map[string]any, applied string) state.Item {
-	return state.Item{
-		Key: item.Key, Version: item.Version, Object: object, Wave: item.Wave, Applied: applied,
-		Live:  state.Identity{UID: string(live.GetUID()), ResourceVersion: live.GetResourceVersion()},
-		Owner: OwnerOf(live, item.Object),
-	}
-}
-
 // missing lists what carries no label of ours and may exist all the same.
 func (o *observation) missing() []inventory.Record {
 	var out []inventory.Record
 	for _, item := range o.wanted.Items() {
-		if !o.met[item.Key] && o.target.managed(item.Key) {
+		if !o.met[item.Key] && o.target.diff.Managed(item.Key) {
 			out = append(out, inventory.Record{Key: item.Key, Version: item.Version})
 		}
 	}
 	for _, r := range o.target.store.Records() {
-		if _, wanted := o.wanted.Get(r.Key); !wanted && !o.met[r.Key] && o.target.managed(r.Key) {
+		if _, wanted := o.wanted.Get(r.Key); !wanted && !o.met[r.Key] && o.target.diff.Managed(r.Key) {
 			out = append(out, r)
 		}
 	}
 	return out
 }
 
-// few is up to how many objects of one kind and namespace are asked for one by
-// one rather than looked up in a list of names.
+// few is up to how many objects of one kind and namespace are read one by one rather
+// than found in a list of names.
 const few = 8
 
-// seek looks for objects by name.
+// seek reads objects by name.
 func (o *observation) seek(ctx context.Context, records []inventory.Record) {
 	type place struct {
 		gvk       schema.GroupVersionKind
@@ -303,7 +290,7 @@ func (o *observation) seek(ctx context.Context, records []inventory.Record) {
 	}
 	groups := map[place][]inventory.Record{}
 	for _, r := range records {
-		p := place{schema.GroupVersionKind{Group: r.Key.Group, Version: r.Version, Kind: r.Key.Kind}, r.Key.Namespace}
+		p := place{kinds.GVK(r.Key, r.Version), r.Key.Namespace}
 		groups[p] = append(groups[p], r)
 	}
 	var single []seekOne
@@ -343,7 +330,7 @@ type seekOne struct {
 	rec  inventory.Record
 }
 
-// names lists what exists where many are sought; nil means "ask for each".
+// names lists what exists where many are sought; nil means "read each".
 func (o *observation) names(ctx context.Context, kind kinds.Kind, namespace string, sought int) map[string]bool {
 	if sought <= few {
 		return nil
@@ -358,25 +345,14 @@ func (o *observation) names(ctx context.Context, kind kinds.Kind, namespace stri
 	return names
 }
 
-// compareUncertain compares the doubtful ones with the API server's help.
+// compareUncertain compares the uncertain ones with the API server's help.
 func (o *observation) compareUncertain(ctx context.Context) {
 	parallel.Each(requests, o.uncertain, func(d liveItem) {
-		found, err := o.target.compare(ctx, d.item, d.live)
+		found, err := o.target.diff.Diff(ctx, d.item, d.live)
 		if err != nil {
 			o.fail(err)
 			return
 		}
 		o.add(found)
 	})
-}
-
-// stop reports whether a failed request says something about everything, and
-// not only about the object that it was for.
-func stop(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return true
-	}
-	code := status.Status().Code
-	return code == 429 || code > 500 || code == 401
 }

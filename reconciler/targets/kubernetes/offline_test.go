@@ -18,7 +18,7 @@ import (
 
 func wantOffline(t *testing.T, from targets.Target, declared state.Set) state.Set {
 	t.Helper()
-	wanted, err := from.Want(t.Context(), declared)
+	wanted, err := from.Desired(t.Context(), declared)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: twice, namespace: default}
 `, offlinePlugin, strings.Replace(offlinePlugin, "name: gpus", "name: more", 1), gpuPool)
-	set, err := kubernetes.Offline("s").Want(t.Context(), declared)
+	set, err := kubernetes.Offline("s").Desired(t.Context(), declared)
 	var mistakes *targets.ProblemsError
 	if !errors.As(err, &mistakes) {
 		t.Fatalf("got %v", err)

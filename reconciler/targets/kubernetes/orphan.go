@@ -16,6 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/ownership"
 )
 
 // orphan judges a live object that is not wanted: is it ours to delete? A label
@@ -25,34 +26,34 @@ import (
 // while it is complete, who else may write such objects has made the claim.
 func (o *observation) orphan(k state.Key, kind kinds.Kind, live *unstructured.Unstructured) {
 	rec, known := o.target.store.Get(k)
-	recorded := known && rec.Print.UID == string(live.GetUID())
+	recorded := known && rec.Fingerprint.UID == string(live.GetUID())
 	label := live.GetLabels()[v1alpha1.SyncLabel]
-	claimed := (known || o.rebuilds) && label == o.target.label && fields.Claims(fields.Applied(live.Object, v1alpha1.FieldManager),
+	claimed := (known || o.rebuilds) && label == o.target.owner.Label && fields.Claims(fields.Applied(live.Object, v1alpha1.FieldManager),
 		"metadata", "labels", v1alpha1.SyncLabel)
-	other := OwnerOf(live, nil)
+	other := ownership.Of(live, nil)
 	switch {
-	case !recorded && !claimed, label != "" && label != o.target.label:
-		o.target.store.Forget(k)
+	case !recorded && !claimed, label != "" && label != o.target.owner.Label:
+		o.target.store.Remove(k)
 		return
 	case live.GetAnnotations()[v1alpha1.PruneAnnotation] == "disabled":
-		o.target.store.Forget(k)
+		o.target.store.Remove(k)
 		return
 	case other != (owner.Reference{}):
 		o.target.cfg.Log.Info("left to its other owner", "object", k.String(), "owner", other.String())
-		o.target.store.Forget(k)
+		o.target.store.Remove(k)
 		return
 	case live.GetDeletionTimestamp() != nil:
 		return // Its deletion was accepted; it is recorded until it is gone.
 	}
 	if !known {
 		rec = inventory.Record{Key: k, Version: kind.Version, Rebuilt: true}
-		rec.Print.UID = string(live.GetUID())
+		rec.Fingerprint.UID = string(live.GetUID())
 		o.target.store.Put(rec)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.orphans = append(o.orphans, liveItem{item: state.Item{
-		Key: k, Version: kind.Version, Applied: rec.Desired, Wave: wave(k, live.Object), Owner: other,
+		Key: k, Version: kind.Version, Applied: rec.Desired, Wave: kinds.ObjectWave(k, live.Object), Owner: other,
 	}, live: live})
 }
 

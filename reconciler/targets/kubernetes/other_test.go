@@ -34,11 +34,11 @@ func TestADevicePluginIsRefusedBesideAnother(t *testing.T) {
 		"that of another Sync": {
 			"$NS", "poolwright.dev/sync: other", "the cluster has it from the Sync other already: declare it in one of the two"},
 		"another name of another Sync": {
-			"x-$NS", "poolwright.dev/sync: other", "the cluster has the DevicePlugin x-$NS of the Sync other, and with two of them nobody could tell how GPUs are shared: declare the profiles there, or delete it"},
+			"x-$NS", "poolwright.dev/sync: other", "the cluster has the DevicePlugin x-$NS of the Sync other, and with two of them it would be unclear how GPUs are shared: declare the profiles there, or delete it"},
 		"another name of nobody's": {
-			"x-$NS", "", "the cluster has the DevicePlugin x-$NS, which no Sync manages, and with two of them nobody could tell how GPUs are shared: give this one its name, or delete it"},
+			"x-$NS", "", "the cluster has the DevicePlugin x-$NS, which no Sync manages, and with two of them it would be unclear how GPUs are shared: give this one its name, or delete it"},
 		"another name of our own": {
-			"x-$NS", "poolwright.dev/sync: sync-$NS", "the cluster has the DevicePlugin x-$NS, which this Sync made, and with two of them nobody could tell how GPUs are shared: keep that name"},
+			"x-$NS", "poolwright.dev/sync: sync-$NS", "the cluster has the DevicePlugin x-$NS, which this Sync made, and with two of them it would be unclear how GPUs are shared: keep that name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newPluginBench(t)
@@ -56,7 +56,7 @@ func TestADevicePluginIsRefusedBesideAnother(t *testing.T) {
 			if len(got) != 1 || got[0] != "file0.yaml:1: DevicePlugin.poolwright.dev/$NS: "+c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
-			wanted, _ := b.world.Want(t.Context(), set)
+			wanted, _ := b.world.Desired(t.Context(), set)
 			if wanted.Len() != 0 {
 				t.Errorf("it makes %v", wanted.Items())
 			}

@@ -367,7 +367,7 @@ func TestWithoutNodeOverlaysAPersonIsToldWhatIsMissing(t *testing.T) {
 	set := b.declare(timeSlices(10))
 	eventually(t, func() bool {
 		b.restart()
-		_, err := b.world.Want(t.Context(), set)
+		_, err := b.world.Desired(t.Context(), set)
 		// While it goes, the definition is listed for a moment without its verbs.
 		var mistakes *targets.ProblemsError
 		return errors.As(err, &mistakes) && strings.Contains(err.Error(), "no NodeOverlays")

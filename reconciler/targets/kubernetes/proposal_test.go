@@ -74,9 +74,9 @@ func TestAProposalInARealCluster(t *testing.T) {
 	}
 	for _, c := range got.Step.Changes {
 		switch {
-		case c.Action == plan.Delete && c.Key.Name == "kept" && !c.Standing():
+		case c.Action == plan.Delete && c.Key.Name == "kept" && !c.ReadOnly():
 			t.Error("what is kept seems to be deleted")
-		case c.Action == plan.Delete && c.Key.Name == "extra" && (c.Standing() || c.Held() || c.Before.Live.UID == ""):
+		case c.Action == plan.Delete && c.Key.Name == "extra" && (c.ReadOnly() || c.Held() || c.Before.Live.UID == ""):
 			t.Errorf("what is deleted seems to be kept: %+v", c)
 		}
 	}

@@ -273,7 +273,7 @@ func TestALaterFormatOfTheInventoryIsRefused(t *testing.T) {
 	}
 	b.restart()
 	_, err := b.world.Observe(t.Context(), b.want(b.declare(config)))
-	if class, reason, _ := state.Classify(err); err == nil || class != state.Fix || reason != "InventoryFormat" {
+	if class, reason, _ := state.Classify(err); err == nil || class != state.Stalled || reason != "InventoryFormat" {
 		t.Errorf("%v", err)
 	}
 }
@@ -281,7 +281,7 @@ func TestALaterFormatOfTheInventoryIsRefused(t *testing.T) {
 func TestForgetLeavesTheObjects(t *testing.T) {
 	b := newBench(t)
 	b.reconcile(b.declare(config, secret))
-	if err := b.world.Forget(t.Context()); err != nil {
+	if err := b.world.Orphan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(b.shards()); n != 0 {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -15,10 +14,13 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/losses"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/ownership"
 )
 
 // remove deletes the observed incarnation. Where more than itself may go with it, it
-// looks right before each request how much that is; and where its version has moved (a
+// counts right before each request how much that is; and where its version has moved (a
 // status update, a heartbeat), whether it is still ours.
 func (j *job) remove(ctx context.Context) error {
 	id := j.change.Before.Live
@@ -26,12 +28,12 @@ func (j *job) remove(ctx context.Context) error {
 		return fmt.Errorf("%s: it was never observed", j.doing)
 	}
 	version := id.ResourceVersion
-	look := j.counts(j.change.Key, j.change.Before.Object)
+	look := j.losses.Counts(j.change.Key, j.change.Before.Object)
 	for attempt := 0; ; attempt++ {
 		if look {
 			live, err := j.api.Get(ctx, j.ref)
 			if apierrors.IsNotFound(err) {
-				j.store.Forget(j.change.Key)
+				j.store.Remove(j.change.Key)
 				return nil
 			}
 			if err != nil {
@@ -46,11 +48,11 @@ func (j *job) remove(ctx context.Context) error {
 		switch {
 		case err == nil:
 			if !lingers(j.change.Before) {
-				j.store.Forget(j.change.Key)
+				j.store.Remove(j.change.Key)
 			}
 			return nil
 		case apierrors.IsNotFound(err):
-			j.store.Forget(j.change.Key)
+			j.store.Remove(j.change.Key)
 			return nil
 		case !apierrors.IsConflict(err) || attempt == 5:
 			return api.Refused(j.doing, err, j.secret)
@@ -66,17 +68,14 @@ func (j *job) checkDeletion(ctx context.Context, live *unstructured.Unstructured
 		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, targets.ErrChanged))
 	}
 	k := j.change.Key
-	if !j.counts(k, live.Object) {
+	if !j.losses.Counts(k, live.Object) {
 		return nil
 	}
-	j.mu.Lock()
-	coverage := j.coverage
-	j.mu.Unlock()
-	now := j.counting(leaves)
-	if isDevicePlugin(k) || profileOf(live.Object) != "" {
-		now.plugins = j.lostGPUs(ctx, coverage, profileOf(live.Object))
+	now := losses.Deletion{Counter: j.losses, DeletedAnyway: losses.Terminating}
+	if kinds.IsDevicePlugin(k) || kinds.Profile(live.Object) != "" {
+		now.Plugins = now.LostGPUs(ctx, j.coverage.Load(), kinds.Profile(live.Object))
 	}
-	lost := now.removal(ctx, k, live)
+	lost := now.Removal(ctx, k, live)
 	if err := targets.MayDelete(j.doing, j.change, lost); err != nil {
 		return err
 	}
@@ -97,19 +96,15 @@ func (j *job) awaitEngine(ctx context.Context, lost loss.Removal) error {
 	return karpenter.AwaitEngine(ctx, j.api, j.doing, deleting)
 }
 
-// leaves reports whether the deletion of an object was accepted. One that is still to
-// be deleted, or was to be and is held or refused, goes with what it is in.
-func leaves(_ state.Key, live metav1.Object) bool { return live.GetDeletionTimestamp() != nil }
-
 // still reports whether a live object that has moved since its deletion was
 // planned is still ours to delete. Controllers move objects all the time; what
-// counts is whether somebody took it from us or asked to keep it.
+// counts is whether somebody took it from us or marked it to be kept.
 func (j *job) still(live *unstructured.Unstructured) bool {
 	label := live.GetLabels()[v1alpha1.SyncLabel]
 	return string(live.GetUID()) == j.change.Before.Live.UID &&
-		(label == j.label || label == "") &&
+		(label == j.owner.Label || label == "") &&
 		live.GetAnnotations()[v1alpha1.PruneAnnotation] != "disabled" &&
-		OwnerOf(live, nil) == j.change.Before.Owner
+		ownership.Of(live, nil) == j.change.Before.Owner
 }
 
 // lingers reports whether an object stays a while after its deletion was

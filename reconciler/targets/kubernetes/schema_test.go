@@ -26,7 +26,7 @@ func TestTheAPIServersAnswerToAnObjectThatDoesNotFitItsSchemaIsKnown(t *testing.
 			if len(errs) != 1 || !errors.Is(errs[0], targets.ErrSchema) {
 				t.Fatalf("refused with %v", errs)
 			}
-			if class, reason, _ := state.Classify(errs[0]); class != state.Fix || reason != "Invalid" {
+			if class, reason, _ := state.Classify(errs[0]); class != state.Stalled || reason != "Invalid" {
 				t.Errorf("%s, %s: %v", class, reason, errs[0])
 			}
 			if strings.Contains(errs[0].Error(), "hunter2") {

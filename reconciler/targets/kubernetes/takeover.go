@@ -17,17 +17,16 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/diff"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/manifest"
 )
-
-// clientSideManager is the name under which `kubectl apply` owns fields.
-const clientSideManager = "kubectl-client-side-apply"
 
 // prepare moves ownership before the apply: kubectl's client-side claims
 // become ours, so that what Git does not declare goes; and replicas that an
 // autoscaler is about to own are handed over, since giving them up would set
 // them to one.
-func (j *job) prepare(ctx context.Context, m objectState) error {
-	if !m.clientSide && !m.scaled {
+func (j *job) prepare(ctx context.Context, m diff.Owners, scaled bool) error {
+	if !m.ClientSide && !scaled {
 		return nil
 	}
 	live, err := j.api.Get(ctx, j.ref)
@@ -37,15 +36,15 @@ func (j *job) prepare(ctx context.Context, m objectState) error {
 	if string(live.GetUID()) != j.change.Before.Live.UID {
 		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, targets.ErrChanged))
 	}
-	if m.scaled {
+	if scaled {
 		if err := j.handOver(ctx, live); err != nil {
 			return err
 		}
 	}
-	if !m.clientSide || j.change.Before.Owner != (owner.Reference{}) {
+	if !m.ClientSide || j.change.Before.Owner != (owner.Reference{}) {
 		return nil
 	}
-	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(clientSideManager), v1alpha1.FieldManager)
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(manifest.ClientSideManager), v1alpha1.FieldManager)
 	if err != nil || patch == nil {
 		return err
 	}
@@ -60,8 +59,8 @@ func (j *job) handOver(ctx context.Context, live *unstructured.Unstructured) err
 	replicas, found, err := unstructured.NestedInt64(live.Object, "spec", "replicas")
 	ours := fields.Claims(fields.Applied(live.Object, v1alpha1.FieldManager), "spec", "replicas")
 	others := fields.Owners(live.Object, v1alpha1.FieldManager, "spec", "replicas")
-	others = slices.DeleteFunc(others, func(m string) bool { return m == clientSideManager })
-	if !found || err != nil || len(others) > 0 || !ours && !j.stateOf(j.change.Key).clientSide {
+	others = slices.DeleteFunc(others, func(m string) bool { return m == manifest.ClientSideManager })
+	if !found || err != nil || len(others) > 0 || !ours && !j.diff.Owners(j.change.Key).ClientSide {
 		return nil
 	}
 	_, err = j.api.Apply(ctx, j.ref, map[string]any{
@@ -76,16 +75,16 @@ func (j *job) handOver(ctx context.Context, live *unstructured.Unstructured) err
 // server-side apply cannot remove what it does not own. Karpenter's hash
 // controller moves the object right after each change, so it tries again.
 func (j *job) trim(ctx context.Context, live *unstructured.Unstructured, scaled bool) (*unstructured.Unstructured, error) {
-	canonical, err := j.dryRun(ctx, *j.change.After, dryRunName(j.change.Key, live))
+	canonical, err := j.diff.Canonical(ctx, *j.change.After, live)
 	if err != nil {
-		// Without its canonical form an addition cannot be told from a
-		// default; what we declared is in place.
+		// Without its canonical form an addition cannot be distinguished from a default; what
+		// we declared is in place.
 		return live, nil
 	}
-	base, _ := unscaled(canonical.Object["spec"], scaled).(map[string]any)
+	base, _ := manifest.Unscaled(canonical.Object["spec"], scaled).(map[string]any)
 	doing := j.doing + ", removing what was added by hand"
 	for attempt := 0; ; attempt++ {
-		extra, _ := unscaled(live.Object["spec"], scaled).(map[string]any)
+		extra, _ := manifest.Unscaled(live.Object["spec"], scaled).(map[string]any)
 		pointers := fields.Missing(extra, base, "/spec")
 		if len(pointers) == 0 {
 			return live, nil

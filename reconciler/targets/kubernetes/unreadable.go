@@ -16,17 +16,17 @@ import (
 // This file distinguishes what is not there from what could not be observed.
 
 // givesUp reports whether nothing is wanted any more. What is left out of such
-// an observation may be forgotten for ever.
+// an observation may be lost for ever.
 func (o *observation) givesUp() bool { return o.wanted.Len() == 0 }
 
-// never reports whether a kind answers, and will go on to answer, that it
-// cannot be listed: with the rights that we have nothing of it can be ours.
+// never reports whether the API server refuses, and will go on to refuse, to list a
+// kind: with the rights that we have nothing of it can be ours.
 func never(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
 }
 
 // notServed notes that a kind that should be served is not: its definition is
-// being established, or has gone since the kinds were asked for.
+// being established, or has gone since the kinds were read.
 func (o *observation) notServed(ctx context.Context, kind listing, cause error) {
 	refused := api.Refused("listing "+kind.GVR().GroupResource().String(), cause, false)
 	if kind.optional {
@@ -52,8 +52,8 @@ func (o *observation) notServed(ctx context.Context, kind listing, cause error) 
 	o.unserved[kind.GroupVersionKind] = true
 }
 
-// unknown judges objects of a kind that is not served. While its definition is
-// wanted or exists, that says nothing about them.
+// unknown classifies objects of a kind that is not served. While its definition is
+// wanted or exists, that means nothing for them.
 func (o *observation) unknown(ctx context.Context, gvk schema.GroupVersionKind, kind kinds.Kind, records []inventory.Record) {
 	defined := kind.Promised && !o.givesUp() || o.defined(ctx, gvk)
 	for _, r := range records {
@@ -70,7 +70,7 @@ func (o *observation) unknown(ctx context.Context, gvk schema.GroupVersionKind, 
 func (o *observation) get(ctx context.Context, s seekOne) {
 	live, err := o.target.api.Get(ctx, api.Ref{Resource: s.kind.GVR(), Namespace: s.rec.Key.Namespace, Name: s.rec.Key.Name})
 	switch {
-	case notServed(err):
+	case api.NotServed(err):
 		o.unknown(ctx, s.kind.GroupVersionKind, s.kind, []inventory.Record{s.rec})
 	case apierrors.IsNotFound(err):
 		o.absent(s.rec.Key)
@@ -87,7 +87,7 @@ func (o *observation) get(ctx context.Context, s seekOne) {
 func (o *observation) absent(k state.Key) {
 	rec, known := o.target.store.Get(k)
 	if _, wanted := o.wanted.Get(k); !wanted {
-		o.target.store.Forget(k)
+		o.target.store.Remove(k)
 		return
 	}
 	if known && rec.Desired != "" {
@@ -106,7 +106,7 @@ func (o *observation) unseen(records []inventory.Record, err error) {
 			found.Unreadable = err.Error()
 			o.add(found)
 		} else if o.givesUp() {
-			o.fail(fmt.Errorf("%s is recorded as ours and cannot be seen: %w", r.Key, err))
+			o.fail(fmt.Errorf("%s is recorded as ours and cannot be read: %w", r.Key, err))
 		}
 	}
 }

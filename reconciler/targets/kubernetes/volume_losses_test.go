@@ -62,7 +62,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 	}
 }
 
-// Who deletes a Sync with the policy Prune deletes all that it applied, and with any policy
+// Who deletes a Sync with the policy Delete deletes all that it applied, and with any policy
 // ends what follows Git.
 func TestWhatASyncAppliedCountsWithIt(t *testing.T) {
 	if _, err := envtest.InstallCRDs(server, envtest.CRDInstallOptions{Paths: []string{"../../../config/crd/poolwright.dev_syncs.yaml"}}); err != nil {
@@ -73,10 +73,10 @@ func TestWhatASyncAppliedCountsWithIt(t *testing.T) {
 		want loss.Counts
 		text string
 	}{
-		"Prune":     {"deletionPolicy: Prune, path: clusters/dev, ", loss.Counts{"Object": 4}, "clusters/dev of https://git.example/a.git, and deletionPolicy Prune deletes what it applied (3 objects)"},
+		"Delete":    {"deletionPolicy: Delete, path: clusters/dev, ", loss.Counts{"Object": 4}, "clusters/dev of https://git.example/a.git, and deletionPolicy Delete deletes what it applied (3 objects)"},
 		"Orphan":    {"deletionPolicy: Orphan, path: ., ", nil, "https://git.example/a.git, and deletionPolicy Orphan leaves what it applied (3 objects) as it is"},
 		"no policy": {"", nil, "https://git.example/a.git, and deletionPolicy Orphan leaves what it applied (3 objects) as it is"},
-		"suspended": {"deletionPolicy: Prune, suspend: true, ", nil, "https://git.example/a.git, and the deletion of a suspended Sync leaves what it applied (3 objects) as it is"},
+		"suspended": {"deletionPolicy: Delete, suspend: true, ", nil, "https://git.example/a.git, and the deletion of a suspended Sync leaves what it applied (3 objects) as it is"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

@@ -67,7 +67,7 @@ kind: ConfigMap
 metadata: {name: twice}
 `))
 	want := []string{
-		`file1.yaml:1: Gadget.example.org/$NS/g: the cluster does not know the kind Gadget.example.org; commit its CustomResourceDefinition too, or install it first`,
+		`file1.yaml:1: Gadget.example.org/$NS/g: the cluster does not serve the kind Gadget.example.org; commit its CustomResourceDefinition too, or install it first`,
 		`file2.yaml:1: Deployment.apps/$NS/g: the cluster does not serve version "v1beta1" of this kind, only v1; write it in one of those`,
 		`file3.yaml:1: ConfigMap has no metadata.name (generateName cannot be reconciled); give it a name`,
 		`file4.yaml:1: ConfigMap/$HOME/sync-$NS-inventory-0 is where Poolwright keeps an inventory; choose another name, without the label poolwright.dev/inventory`,
@@ -169,6 +169,28 @@ func TestATrimmedWorldWritesNoSecretBeforeItIsAskedAgain(t *testing.T) {
 	b.settled(declared)
 }
 
+// TestASecretOfAnOlderRevisionIsNotWritten: the content that is sent is the last that was wanted,
+// and a plan of another is not carried out with it.
+func TestASecretOfAnOlderRevisionIsNotWritten(t *testing.T) {
+	b := newBench(t)
+	older := b.plan(b.declare(secret))
+	newer := b.declare(strings.Replace(secret, "hunter2", "hunter3", 1))
+	b.want(newer)
+	errs := b.apply(older)
+	if len(errs) != 1 {
+		t.Fatalf("the content of another revision was written: %v", errs)
+	}
+	for _, err := range errs {
+		if class, reason, _ := state.Classify(err); class != state.Retry || reason != "Changed" {
+			t.Errorf("%s %s: %v", class, reason, err)
+		}
+	}
+	if errs := b.apply(b.plan(newer)); len(errs) > 0 {
+		t.Errorf("the newer revision: %v", errs)
+	}
+	b.settled(newer)
+}
+
 func TestADefinitionAndItsObjectsComeInOneCommit(t *testing.T) {
 	b := newBench(t)
 	gizmos := strings.NewReplacer("widgets", "gizmos", "Widget", "Gizmo", "widget", "gizmo", "example.com", b.ns+".example.com").Replace(widgets)
@@ -216,7 +238,7 @@ func TestOneRefusedObjectDoesNotHoldUpTheOthers(t *testing.T) {
 		t.Fatalf("errors: %v", errs)
 	}
 	for _, err := range errs {
-		if class, reason, _ := state.Classify(err); class != state.Fix || reason != "Invalid" || !strings.Contains(err.Error(), "selector") {
+		if class, reason, _ := state.Classify(err); class != state.Stalled || reason != "Invalid" || !strings.Contains(err.Error(), "selector") {
 			t.Errorf("%v %s: %v", class, reason, err)
 		}
 	}
@@ -237,7 +259,7 @@ func TestAnImmutableFieldIsShownAndTold(t *testing.T) {
 		t.Fatalf("%s", strings.Join(got, "\n"))
 	}
 	for _, err := range b.apply(p) {
-		if class, reason, _ := state.Classify(err); class != state.Fix || reason != "Immutable" {
+		if class, reason, _ := state.Classify(err); class != state.Stalled || reason != "Immutable" {
 			t.Errorf("%v %s: %v", class, reason, err)
 		}
 	}

@@ -21,13 +21,13 @@ func wantIsPure(s *suite) {
 		s.Fatal(err)
 	}
 	once := s.want(s.fixture.Things)
-	s.equalSets("the second Want differs", s.want(s.fixture.Things), once)
+	s.equalSets("the second set of wanted objects differs", s.want(s.fixture.Things), once)
 	after, err := json.Marshal(s.fixture.Things.Items())
 	if err != nil {
 		s.Fatal(err)
 	}
 	if d := cmp.Diff(string(before), string(after)); d != "" {
-		s.Errorf("Want changed what was declared:\n%s", d)
+		s.Errorf("computing the wanted objects changed what was declared:\n%s", d)
 	}
 }
 
@@ -87,7 +87,7 @@ func undoesEdits(s *suite) {
 	s.fixture.Edit(s.T, k)
 	c := s.only(s.plan(s.fixture.Things), plan.Update, k)
 	if len(c.Fields) == 0 || c.Before.Live.UID == "" || !c.Drift {
-		s.Errorf("the edit was seen as %d fields of %+v, drift %v", len(c.Fields), c.Before.Live, c.Drift)
+		s.Errorf("the edit was observed as %d fields of %+v, drift %v", len(c.Fields), c.Before.Live, c.Drift)
 	}
 	s.apply(s.plan(s.fixture.Things))
 	s.noChanges(s.fixture.Things)
@@ -134,7 +134,7 @@ func sparesSuccessors(s *suite) {
 	s.begin(p)
 	s.fixture.Replace(s.T, k)
 	if err := s.target.Correct(s.Context(), c); !isChanged(err) {
-		s.Errorf("deleting a predecessor returned %v", err)
+		s.Errorf("deleting the incarnation before returned %v", err)
 	}
 	s.end(p)
 	wanted := s.want(s.fixture.Things)
@@ -172,13 +172,13 @@ func goesOn(s *suite) {
 	p = s.plan(rest)
 	s.allows(s.deletes(p, rest, k), loss.Allowance{Losses: s.deletes(p, rest, k).Before.Cost()})
 	// A person allows more, and no later step as much again.
-	allowed := loss.Allowance{Losses: loss.Counts{"Node": 3, "Pod": 7}, Digest: "1", Quoted: loss.Counts{"Node": 3, "Pod": 7}}
+	allowed := loss.Allowance{Losses: loss.Counts{"Node": 3, "Pod": 7}, Digest: "1", Number: 2, Quoted: loss.Counts{"Node": 3, "Pod": 7}}
 	for _, now := range []loss.Counts{allowed.Losses, {"Node": 2}} {
 		for i, c := range p.Changes {
 			before := *c.Before
 			before.Impact, before.Losses = "nodes go with it", now
 			p.Changes[i].Before, p.Changes[i].Confirmed = &before, now
-			p.Changes[i].Tokens = []hold.Token{{Purpose: "deletions", Digest: allowed.Digest, Losses: allowed.Quoted}}
+			p.Changes[i].Tokens = []hold.Token{{Purpose: "deletions", Digest: allowed.Digest, Number: allowed.Number, Losses: allowed.Quoted}}
 		}
 		s.begin(p)
 		s.restart()
@@ -256,7 +256,7 @@ func givesUp(s *suite, rest state.Set, k state.Key) {
 func (s *suite) allows(c plan.Change, want loss.Allowance) {
 	s.Helper()
 	if d := cmp.Diff(&want, c.Before.Allowed, cmpopts.EquateEmpty()); d != "" {
-		s.Errorf("what is allowed of %s (-want +got):\n%s", c.Key, d)
+		s.Errorf("what is allowed of %s (-wanted +observed):\n%s", c.Key, d)
 	}
 }
 

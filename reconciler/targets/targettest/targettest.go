@@ -1,8 +1,8 @@
 // Package targettest is the conformance suite that every Target passes: what
 // the reconciler relies on, whatever the target behind the three verbs.
 //
-// It refuses to know any target: a Harness brings the things to declare and the
-// hand that spoils them. Start reading at Run.
+// It does not depend on any target: a Harness brings the things to declare and the hand
+// that spoils them. Start reading at Run.
 package targettest
 
 import (
@@ -51,13 +51,13 @@ func Run(t *testing.T, harness Harness) {
 		name string
 		test func(s *suite)
 	}{
-		{"Want changes nothing that it was given and says the same twice", wantIsPure},
-		{"Want passes over the things of other targets", wantIsModest},
+		{"Desired changes nothing that it was given and returns the same twice", wantIsPure},
+		{"Desired passes over the things of other targets", wantIsModest},
 		{"nothing is observed before the first apply", startsEmpty},
-		{"Observe changes nothing and says the same twice", observeIsPure},
+		{"Observe changes nothing and returns the same twice", observeIsPure},
 		{"after an apply nothing differs, for this process and the next", settles},
 		{"a revision changes what it revises, and is settled", revises},
-		{"a hand edit is seen as an update of its fields and put back", undoesEdits},
+		{"a hand edit is observed as an update of its fields and put back", undoesEdits},
 		{"what was removed by hand is made anew", undoesRemovals},
 		{"what is not wanted any more is deleted, and nothing else", prunes},
 		{"a deletion hits only the incarnation that was observed", sparesSuccessors},
@@ -80,12 +80,12 @@ func Run(t *testing.T, harness Harness) {
 	}
 }
 
-// Want returns what a target wants of what is declared, and ends the test where it fails.
-func Want(t testing.TB, target targets.Target, declared state.Set) state.Set {
+// Desired returns what a target makes of what is declared, and ends the test where it fails.
+func Desired(t testing.TB, target targets.Target, declared state.Set) state.Set {
 	t.Helper()
-	wanted, err := target.Want(t.Context(), declared)
+	wanted, err := target.Desired(t.Context(), declared)
 	if err != nil {
-		t.Fatalf("wanting: %v", err)
+		t.Fatalf("computing the wanted objects: %v", err)
 	}
 	return wanted
 }
@@ -103,7 +103,7 @@ func observe(t testing.TB, target targets.Target, wanted state.Set) state.Set {
 // test where the target fails.
 func Plan(t testing.TB, target targets.Target, declared state.Set) plan.Plan {
 	t.Helper()
-	wanted := Want(t, target, declared)
+	wanted := Desired(t, target, declared)
 	return plan.Compute(wanted, observe(t, target, wanted))
 }
 
@@ -118,7 +118,7 @@ func (s *suite) restart() { s.target = s.fixture.Connect(s.T) }
 
 func (s *suite) want(declared state.Set) state.Set {
 	s.Helper()
-	return Want(s, s.target, declared)
+	return Desired(s, s.target, declared)
 }
 
 func (s *suite) observe(wanted state.Set) state.Set {
@@ -191,7 +191,7 @@ func (s *suite) noChanges(declared state.Set) {
 	s.Helper()
 	for _, who := range []string{"the same process", "a new process"} {
 		if p := s.plan(declared); !p.Empty() {
-			s.Fatalf("%s still sees differences: %s", who, describe(p))
+			s.Fatalf("%s still finds differences: %s", who, describe(p))
 		}
 		s.restart()
 	}
@@ -221,7 +221,7 @@ func (s *suite) without(k state.Key) state.Set {
 func (s *suite) only(p plan.Plan, action plan.Action, k state.Key) plan.Change {
 	s.Helper()
 	if len(p.Changes) != 1 || p.Changes[0].Action != action || p.Changes[0].Key != k {
-		s.Fatalf("want only: %s %s; got: %s", action, k, describe(p))
+		s.Fatalf("wanted only: %s %s; got: %s", action, k, describe(p))
 	}
 	return p.Changes[0]
 }
@@ -240,14 +240,14 @@ func (s *suite) deletes(p plan.Plan, rest state.Set, k state.Key) plan.Change {
 	var found plan.Change
 	for _, c := range p.Changes {
 		if _, stays := keep.Get(c.Key); stays || c.Action != plan.Delete {
-			s.Fatalf("want only deletions of what is not declared; got: %s", describe(p))
+			s.Fatalf("wanted only deletions of what is not declared; got: %s", describe(p))
 		}
 		if c.Key == k {
 			found = c
 		}
 	}
 	if found.Before == nil || len(p.Changes) != gone {
-		s.Fatalf("want %d deletions, %s among them; got: %s", gone, k, describe(p))
+		s.Fatalf("wanted %d deletions, %s among them; got: %s", gone, k, describe(p))
 	}
 	s.want(rest)
 	return found

@@ -7,7 +7,7 @@
 // does not outlive it. On Linux the kernel keeps all of it, and a process that it cannot
 // be kept for does nothing; macOS limits no memory and filters no system calls; elsewhere
 // both refuse. There are no namespaces of its own: pods may make none, and what they
-// would hide cannot be asked for. It imports nothing of ours. Start reading at Self.
+// would hide cannot be requested. It imports nothing of ours. Start reading at Self.
 package confine
 
 import (
@@ -30,11 +30,11 @@ func Self(memory int64, cpu time.Duration) error {
 	if memory <= 0 || cpu < time.Second {
 		return fmt.Errorf("limiting this process to %d bytes of memory and %s of processor time: give more than no memory, and a second or more", memory, cpu)
 	}
-	// It lives for a second or two: collecting often would be wasted, and the limit
-	// sees to it that it collects where it must.
+	// It lives for a second or two: collecting often would be wasted, and by the limit it
+	// collects where it must.
 	debug.SetGCPercent(400)
 	debug.SetMemoryLimit(memory - memory/grace)
-	// Of a crash its first line is told, and what goes with it is a lot.
+	// Of a crash its first line is reported, and what goes with it is a lot.
 	debug.SetTraceback("none")
 	// The runtime's timers need files of their own, which it opens with the first.
 	time.NewTimer(time.Hour).Stop()

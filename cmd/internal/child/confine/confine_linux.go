@@ -48,7 +48,7 @@ func confine(memory int64, cpu time.Duration) error {
 	return filter()
 }
 
-// setUndumpable keeps other processes of the same user out of this one's memory: see
+// setUndumpable keeps other processes of the same user out of this one's memory, by
 // PR_SET_DUMPABLE in prctl(2). It holds until the process executes a program.
 func setUndumpable() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {

@@ -60,7 +60,7 @@ func allowed(pid int) []rule {
 	}, allow(
 		unix.SYS_MUNMAP, unix.SYS_SIGALTSTACK, unix.SYS_RT_SIGACTION,
 		unix.SYS_RESTART_SYSCALL, unix.SYS_CLOCK_GETTIME, unix.SYS_GETRANDOM, unix.SYS_EPOLL_CTL, unix.SYS_FSTAT,
-		// Go looks again and again how many processors it may use, in what it opened before.
+		// Go reads again and again how many processors it may use, in what it opened before.
 		unix.SYS_SCHED_GETAFFINITY, unix.SYS_PREAD64,
 		unix.SYS_CLOSE, unix.SYS_EXIT, unix.SYS_EXIT_GROUP,
 	), architectureRules())
@@ -120,7 +120,7 @@ func filter() error {
 	if err := load(program(architecture, allowed(os.Getpid()))); err != nil {
 		return fmt.Errorf("filtering system calls: %w; a child process needs Linux on amd64 or arm64 with CONFIG_SECCOMP_FILTER, and a seccomp profile that allows seccomp(2) and prctl(2), such as RuntimeDefault", err)
 	}
-	// Of all things that are refused this one does nothing. It is asked of every thread.
+	// Of all things that are refused this one does nothing. Every thread makes it.
 	_, _, refused := syscall.AllThreadsSyscall(unix.SYS_GETPPID, 0, 0, 0)
 	if refused == syscall.ENOTSUP { // a program with C code
 		_, _, refused = syscall.RawSyscall(unix.SYS_GETPPID, 0, 0, 0)

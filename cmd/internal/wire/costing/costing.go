@@ -1,7 +1,8 @@
 // Package costing puts the table of costs together: a folder of a working copy, the
-// built-in prices, and the file in which the repository says what a document states.
+// built-in prices, and the file in which the repository declares what a document
+// states.
 //
-// It asks no cluster and no AWS, and refuses to choose a region for a folder that
+// It reads no cluster and no AWS, and refuses to choose a region for a folder that
 // names none. Start reading at Run.
 package costing
 
@@ -31,18 +32,18 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Request says what Run is to be about.
+// Request is the input of Run.
 type Request struct {
 	// Dir is the folder on disk.
 	Dir string
 	// Region is for folders whose Cluster names none; another than the Cluster's is
 	// an error.
 	Region string
-	// Document is a file on disk that states what a document says; where it is empty,
+	// Document is a file on disk that declares what a document states; where it is empty,
 	// the nearest cost.yaml in Dir or above it in the repository is taken, if any.
 	Document string
-	// HoursADay is more than 0, at most 24.
-	HoursADay float64
+	// HoursPerDay is more than 0, at most 24.
+	HoursPerDay float64
 	// Values are those of the folder's variables; what depends on one without a value is
 	// left out, with a note.
 	Values substitute.Values
@@ -56,8 +57,8 @@ type Result struct {
 	Problems []state.Problem
 }
 
-// Run says what the nodes of a folder's pools cost, by the catalog, and does a
-// document's cost table again.
+// Run computes what the nodes of a folder's pools cost, by the catalog, and a
+// document's cost table anew.
 func Run(ctx context.Context, req Request) (Result, error) {
 	root, folder, err := dir.Locate(req.Dir)
 	if err != nil {
@@ -74,7 +75,7 @@ func Run(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	question := cost.Query{HoursADay: req.HoursADay, Pools: pools(d.Set)}
+	question := cost.Query{HoursPerDay: req.HoursPerDay, Pools: pools(d.Set)}
 	if question.Region, err = region(req, d.Set); err != nil {
 		return Result{}, err
 	}
@@ -99,7 +100,7 @@ func Run(ctx context.Context, req Request) (Result, error) {
 	return Result{Table: cost.Of(question, types), Problems: lint.Sorted(problems)}, nil
 }
 
-// cluster is the folder to tell of: the one asked for, or where that is the root of
+// cluster is the folder of the table: the requested one, or where that is the root of
 // several folders, the only one below clusters/ that has a kustomization.
 func cluster(tree fs.FS, folder string) (string, error) {
 	if kustomized(tree, folder) {
@@ -123,8 +124,8 @@ func kustomized(tree fs.FS, folder string) bool {
 	})
 }
 
-// region is the Cluster's, or else the one asked for. A variable that nobody has
-// filled in is not said.
+// region is the Cluster's, or else the requested one. A variable that nobody has filled
+// in counts as none.
 func region(req Request, set state.Set) (string, error) {
 	for _, item := range set.Items() {
 		var c v1alpha1.Cluster
@@ -175,7 +176,7 @@ func pools(set state.Set) []cost.Pool {
 	return out
 }
 
-// sharing is that of the first DevicePlugin; of a second, lint tells.
+// sharing is that of the first DevicePlugin; a second one is reported by lint.
 func sharing(set state.Set) gpu.Sharing {
 	for _, item := range set.Items() {
 		var plugin v1alpha1.DevicePlugin

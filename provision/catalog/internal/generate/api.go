@@ -78,7 +78,7 @@ type apiDevices struct {
 	PlacementGroupInfo struct{ SupportedStrategies []string }
 }
 
-// apiResponse is one file with what the EC2 API answered, and when.
+// apiResponse is one file with what the EC2 API returned, and when.
 type apiResponse struct {
 	date string
 	path string
@@ -128,7 +128,7 @@ func parseAPI(data []byte) ([]apiType, error) {
 }
 
 // convert brings a description into the catalog's form and refuses what that form
-// cannot say.
+// cannot express.
 func (a apiType) convert() (catalog.InstanceType, error) {
 	t := catalog.InstanceType{
 		Name:      a.InstanceType,

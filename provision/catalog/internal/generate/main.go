@@ -7,7 +7,7 @@
 //   - -docs FILE: the provider's reference page of instance types, the file
 //     website/content/en/v1.14/reference/instance-types.md in the repository
 //     github.com/aws/karpenter-provider-aws (commit 1d927085dd81).
-//   - -api DATE=FILE, repeatable, newest first: an EC2 DescribeInstanceTypes answer
+//   - -api DATE=FILE, repeatable, newest first: an EC2 DescribeInstanceTypes response
 //     of that day, either as `aws ec2 describe-instance-types` prints it or as an
 //     object keyed by type. Public copies lie in github.com/getmoto/moto at
 //     moto/ec2/resources/instance_types.json; the table was made from commit
@@ -19,12 +19,12 @@
 //   - the module github.com/aws/karpenter-provider-aws that go.mod names: its
 //     on-demand prices, network limits and network bandwidths.
 //
-// The types are those of the reference page. Of what only an API answer describes
+// The types are those of the reference page. Of what only an API response describes
 // (Macs, and types that none of the page's regions has) standard error has a list, as
-// it has of types without a price. The API answer gives the figures. Every label on the
-// reference page and every limit in the module must then agree with them; only
-// the clock speed may differ, because EC2 revised some after the page was made, and
-// each such difference is listed.
+// it has of types without a price. The API response gives the figures. Every label on
+// the reference page and every limit in the module must then agree with them; only the
+// clock speed may differ, because EC2 revised some after the page was made, and each
+// such difference is listed.
 //
 // Run it from the repository's root:
 //
@@ -145,7 +145,7 @@ func combine(docs map[string]map[string]string, api map[string]apiType, module m
 	return types, nil
 }
 
-// sourcesOf are the lines of the table that say where its figures come from.
+// sourcesOf are the lines of the table with where its figures come from.
 func sourcesOf(answers []apiResponse, module moduleTables) []string {
 	var sources []string
 	for i, answer := range answers {

@@ -18,7 +18,7 @@ import (
 
 const providerModule = "github.com/aws/karpenter-provider-aws"
 
-// moduleTables is what the provider's module knows, per type.
+// moduleTables is what the provider's module has, per type.
 type moduleTables struct {
 	version    string
 	priceDate  string

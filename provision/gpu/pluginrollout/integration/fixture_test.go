@@ -214,7 +214,7 @@ func (w *fixture) start(life context.Context, running *sync.WaitGroup, mgr manag
 }
 
 func gpuNode(name, pool string) *corev1.Node {
-	offer := gpu.Profile{Replicas: 10}.Offer(4)
+	offer := gpu.Profile{Replicas: 10}.Allocatable(4)
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name,
@@ -222,7 +222,7 @@ func gpuNode(name, pool string) *corev1.Node {
 				"kubernetes.io/hostname": name, "karpenter.sh/nodepool": pool, "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true",
 				"karpenter.k8s.aws/instance-gpu-count": "4", "karpenter.k8s.aws/instance-gpu-manufacturer": "nvidia",
 			},
-			Annotations: map[string]string{gpu.OfferAnnotation: offer.String()},
+			Annotations: map[string]string{gpu.AllocatableAnnotation: offer.String()},
 		},
 		Status: corev1.NodeStatus{
 			Capacity:    offer.Into(capacity()),
@@ -304,7 +304,7 @@ func (w *fixture) recordedCapacity(want map[string]string) error {
 	}
 	var errs []error
 	for _, n := range all.Items {
-		if got := n.Annotations[gpu.OfferAnnotation]; got != want[n.Name] {
+		if got := n.Annotations[gpu.AllocatableAnnotation]; got != want[n.Name] {
 			errs = append(errs, fmt.Errorf("node %s is vouched for with %s", n.Name, got))
 		}
 		if mark, ok := n.Annotations["poolwright.dev/gpu-rollout"]; ok {

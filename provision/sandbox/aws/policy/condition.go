@@ -21,7 +21,7 @@ type condition struct {
 	values   []string
 }
 
-// quantity says how many of a key's values must pass.
+// quantity is how many of a key's values must pass.
 type quantity int
 
 const (
@@ -90,7 +90,7 @@ func parseOperator(name string) (condition, error) {
 	case "Null":
 		c.null = true
 		if c.quantity != single || c.ifExists {
-			return condition{}, fmt.Errorf("its condition %s is none that IAM knows", name)
+			return condition{}, fmt.Errorf("its condition %s is none of IAM's", name)
 		}
 	default:
 		return condition{}, fmt.Errorf("its condition operator %s is not played", name)
@@ -136,7 +136,7 @@ func (c condition) isMet(context map[string][]string) bool {
 	return !slices.ContainsFunc(have, func(v string) bool { return !c.passes(v) })
 }
 
-// passes reports whether one value of the key is as the condition wants it.
+// passes reports whether one value of the key is as the condition requires it.
 func (c condition) passes(value string) bool {
 	hit := slices.ContainsFunc(c.values, func(p string) bool { return c.matches(p, value) })
 	return hit != c.negated

@@ -15,7 +15,7 @@ const (
 )
 
 // decode reads JSON into maps, lists and scalars. Other than encoding/json it
-// refuses an object that names a key twice: which one counts would be a guess.
+// refuses an object that names a key twice: which one counts is undefined.
 func decode(text string) (any, error) {
 	if len(text) > longest {
 		return nil, fmt.Errorf("it is longer than %d bytes", longest)

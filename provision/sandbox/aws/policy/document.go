@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Document is a policy that was understood as a whole. The zero Document has no
-// statements and allows nothing.
+// Document is a policy that was parsed as a whole. The zero Document has no statements
+// and allows nothing.
 type Document struct {
 	statements []statement
 }

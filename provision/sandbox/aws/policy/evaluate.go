@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// Request is one thing that IAM is asked: may this action be done to this
-// resource. A call may ask several.
+// Request is one authorization request: an action on a resource. A call may need
+// several.
 type Request struct {
 	// Action is such as ec2:RunInstances.
 	Action string
-	// Resource is an ARN, or "*" for an action that knows no resources.
+	// Resource is an ARN, or "*" for an action without resource types.
 	Resource string
 	// Context holds the condition keys that there are, such as
 	// aws:RequestTag/team, with their values. A key without values is absent.
 	Context map[string][]string
 }
 
-// Decision is IAM's answer to a Request.
+// Decision is IAM's decision on a Request.
 type Decision struct {
 	Request Request
 	// Allowed is true if a statement allows the request, none denies it, and
@@ -26,12 +26,12 @@ type Decision struct {
 	// Statement is the Sid (or "number 3") of the statement that allowed or
 	// explicitly denied the request; empty if none did.
 	Statement string
-	// Why ends the sentence "because …" of a denial, in the words that AWS uses;
-	// empty for what is allowed.
+	// Why ends the sentence "because …" of a denial, as AWS phrases it; empty for what
+	// is allowed.
 	Why string
 }
 
-// String says what was decided of what, and by which statement.
+// String is one line: what was decided of what, and by which statement.
 func (d Decision) String() string {
 	if d.Allowed {
 		return fmt.Sprintf("%s on %s is allowed by statement %s", d.Request.Action, d.Request.Resource, d.Statement)

@@ -27,8 +27,8 @@ import (
 // folder, for machines that keep it between clones.
 const CacheEnv = "POOLWRIGHT_CACHE"
 
-// Program says what to build. The zero value of a field means "nothing
-// special"; Name and Dir are required.
+// Program is what to build. The zero value of a field means "nothing special"; Name and
+// Dir are required.
 type Program struct {
 	// Name is the file name of the binary and the front of its cache folder.
 	Name string
@@ -38,7 +38,7 @@ type Program struct {
 	Tags []string
 	// LDFlags is handed to the linker after -s -w.
 	LDFlags string
-	// CGO says that a C compiler is needed; without it CGO is switched off.
+	// CGO is true where a C compiler is needed; without it CGO is switched off.
 	CGO bool
 	// Links are further names of the binary, made as symbolic links beside it.
 	Links []string
@@ -72,8 +72,8 @@ type Builder struct {
 }
 
 // New returns a Builder for the repository around dir. Progress is written to
-// log, one line at a time; nil says nothing. It fails when dir is not inside a
-// clone of this repository.
+// log, one line at a time; nil writes nothing. It fails when dir is not inside a clone
+// of this repository.
 func New(dir string, log io.Writer) (*Builder, error) {
 	root, err := findRoot(dir)
 	if err != nil {
@@ -92,7 +92,7 @@ func New(dir string, log io.Writer) (*Builder, error) {
 }
 
 // Ensure returns the program, built now if no finished folder has its key. Two
-// processes that ask at once build once: the second waits and says so. A
+// processes that call it at once build once: the second waits and reports that. A
 // cancelled ctx stops the build and leaves no folder behind.
 func (b *Builder) Ensure(ctx context.Context, p Program) (Built, error) {
 	key, err := b.key(ctx, p)
@@ -169,7 +169,7 @@ func (b *Builder) make(ctx context.Context, p Program, dir string) (err error) {
 	return nil
 }
 
-// heartbeat says every half minute that a silent build is still alive. The
+// heartbeat reports every half minute that a build without output still runs. The
 // returned function ends it and waits until it writes no more.
 func (b *Builder) heartbeat(name string, start time.Time) func() {
 	quit, done := make(chan struct{}), make(chan struct{})

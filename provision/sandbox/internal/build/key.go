@@ -42,7 +42,7 @@ func declares(goMod, module string) bool {
 }
 
 // key hashes everything that decides the binary. The C compiler is left out:
-// its version changes no behaviour that the sandbox uses, and asking costs a
+// its version changes no behaviour that the sandbox uses, and reading it costs a
 // process.
 func (b *Builder) key(ctx context.Context, p Program) (string, error) {
 	toolchain, err := b.run(ctx, p, "env", "GOVERSION", "GOOS", "GOARCH")

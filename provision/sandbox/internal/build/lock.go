@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// lockPoll is how often a waiting process looks whether the lock is free. The
-// lock is held for minutes or not at all, so this costs nobody anything.
+// lockPoll is how often a waiting process checks whether the lock is free. The lock is
+// held for minutes or not at all, so this costs nobody anything.
 const lockPoll = 100 * time.Millisecond
 
 // lock takes the program's file lock, or waits for it until ctx ends. The

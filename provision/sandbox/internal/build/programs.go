@@ -8,7 +8,7 @@ func ControlPlane() Program {
 		Name:  "controlplane",
 		Dir:   "provision/sandbox/controlplane",
 		Links: []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"},
-		// A module knows no Git tag of itself: without these /version says v0.0.0-master.
+		// A module has no Git tag of itself: without these /version returns v0.0.0-master.
 		LDFlags: "-X " + version + "gitVersion=v1.36.3 -X " + version + "gitMajor=1 -X " + version + "gitMinor=36" +
 			" -X " + version + "gitTreeState=clean",
 	}

@@ -1,12 +1,12 @@
 // Package kube runs a real Kubernetes control plane of one's own on loopback:
 // etcd, kube-apiserver, kube-controller-manager and kube-scheduler, each a
-// child process, set up as EKS sets them up where a user can see it (RBAC,
-// service account tokens, node restriction, every default controller).
+// child process, set up as EKS sets them up where a user can observe it (RBAC, service
+// account tokens, node restriction, every default controller).
 //
 // Each start draws new authorities, keys and ports. The package refuses to
-// listen anywhere but on 127.0.0.1 and to talk to anything without a
-// certificate, etcd included. It plays no nodes: pods stay pending until
-// another package posts some. Start reading at Start.
+// listen anywhere but on 127.0.0.1 and to connect to anything without a certificate,
+// etcd included. It plays no nodes: pods stay pending until another package posts some.
+// Start reading at Start.
 package kube
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/process"
 )
 
-// Config says with what and where to run. All fields but Version are required.
+// Config is with what and where to run. All fields but Version are required.
 type Config struct {
 	// Binaries holds etcd, kube-apiserver and the others by their names.
 	Binaries build.Built
@@ -160,7 +160,7 @@ func (c *ControlPlane) run(ctx context.Context, name string, flags []string, pro
 }
 
 // KillAPIServer takes the API server away at once, as an outage does; etcd,
-// scheduler and controllers stay. Clients see broken, then refused connections.
+// scheduler and controllers stay. Clients get broken, then refused connections.
 func (c *ControlPlane) KillAPIServer() error { return c.api.Kill() }
 
 // StartAPIServer brings a stopped API server back at the same address and

@@ -30,10 +30,10 @@ func etcdFlags(ids *identities, data string, p ports) []string {
 	return flags
 }
 
-// apiFlags sets what EKS sets and a user can see: RBAC with the node
-// authoriser, node restriction, service account tokens, privileged pods. The
-// endpoints of the service "kubernetes" are left alone, because validation
-// refuses loopback addresses there.
+// apiFlags sets what EKS sets and a user can observe: RBAC with the node authoriser,
+// node restriction, service account tokens, privileged pods. The endpoints of the
+// service "kubernetes" are left alone, because validation refuses loopback addresses
+// there.
 func apiFlags(ids *identities, p ports) []string {
 	return []string{
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", p.api),

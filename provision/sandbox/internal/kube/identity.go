@@ -72,8 +72,8 @@ func (ids *identities) issueCluster(now time.Time) error {
 	return err
 }
 
-// issueFrontProxy lets the API server speak for its users to aggregated
-// servers, and tells scheduler and controller manager whom to believe.
+// issueFrontProxy lets the API server act for its users on aggregated servers, and
+// configures whom scheduler and controller manager trust.
 func (ids *identities) issueFrontProxy(now time.Time) error {
 	proxy, err := newAuthority("front-proxy", now)
 	if err != nil {
@@ -131,6 +131,6 @@ func (ids *identities) kubeconfig(path, user, endpoint string, credentials pair)
 	return writePrivate(path, content)
 }
 
-// contextName stands in prompts and in `kubectl config current-context`: a
-// person must see at once that this is no real cluster.
+// contextName stands in prompts and in `kubectl config current-context`: it must be
+// evident at once that this is no real cluster.
 const contextName = "poolwright-sandbox"

@@ -15,10 +15,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// probeTimeout bounds one question, so that a hanging answer is asked again.
+// probeTimeout bounds one request, so that a hanging one is tried again.
 const probeTimeout = 2 * time.Second
 
-// etcdProbe asks with the API server's own certificate: it proves that the API
+// etcdProbe requests with the API server's own certificate: it proves that the API
 // server will get in.
 func (c *ControlPlane) etcdProbe() (func(context.Context, string) error, error) {
 	certificate, err := tls.LoadX509KeyPair(c.ids.path("etcd-client.crt"), c.ids.path("etcd-client.key"))
@@ -33,8 +33,8 @@ func (c *ControlPlane) etcdProbe() (func(context.Context, string) error, error) 
 	return func(ctx context.Context, url string) error { return ask(ctx, client, url) }, nil
 }
 
-// readyProbe asks /readyz, which covers etcd, the informers and the start-up
-// hooks that make default roles, priority classes and namespaces.
+// readyProbe requests /readyz, which covers etcd, the informers and the start-up hooks
+// that make default roles, priority classes and namespaces.
 func readyProbe(config *rest.Config) (func(context.Context) error, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -43,7 +43,7 @@ func readyProbe(config *rest.Config) (func(context.Context) error, error) {
 	return func(ctx context.Context) error { return ask(ctx, client, config.Host+"/readyz") }, nil
 }
 
-// healthProbe asks a component that serves its health without a login.
+// healthProbe requests the health of a component that serves it without a login.
 func (c *ControlPlane) healthProbe(port int) func(context.Context) error {
 	client := secureClient(c.ids.cluster.pem)
 	return func(ctx context.Context) error { return ask(ctx, client, loopback(port)+"/healthz") }
@@ -54,7 +54,7 @@ func secureClient(ca []byte, certificates ...tls.Certificate) *http.Client {
 	pool.AppendCertsFromPEM(ca)
 	return &http.Client{Transport: &http.Transport{
 		TLSClientConfig:   &tls.Config{RootCAs: pool, Certificates: certificates, MinVersion: tls.VersionTLS12},
-		DisableKeepAlives: true, // asked a few times at start-up, then never again
+		DisableKeepAlives: true, // requested a few times at start-up, then never again
 	}}
 }
 

@@ -7,14 +7,14 @@
 // Lines, each ending in a newline:
 //
 //	watch <pgid>    this process group must not outlive the parent
-//	forget <pgid>   it ended and its number may be reused
+//	unwatch <pgid>  it ended and its number may be reused
 //	remove <path>   delete this folder at the end
 //	keep            delete nothing after all
 //
-// It refuses a line that it does not know, a group number below 2 and a
-// relative path, because each would make it kill or delete something else. It
-// uses only the standard library and is started from its own small file, so
-// that no state of the parent can take it down.
+// It refuses a line that it does not support, a group number below 2 and a relative
+// path, because each would make it kill or delete something else. It uses only the
+// standard library and is started from its own small file, so that no state of the
+// parent can take it down.
 package main
 
 import (
@@ -31,8 +31,8 @@ import (
 )
 
 func main() {
-	// Ctrl-C and a closing terminal reach the whole session; the pipe alone
-	// says when to act.
+	// Ctrl-C and a closing terminal reach the whole session; the pipe alone decides when
+	// to act.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	if err := run(os.Stdin); err != nil {
 		fmt.Fprintln(os.Stderr, "reaper:", err)
@@ -57,8 +57,8 @@ func run(orders io.Reader) error {
 	return bad
 }
 
-// read follows the orders until they end. A bad line is remembered, not fatal:
-// the groups must be ended all the same.
+// read follows the orders until they end. A bad line is recorded, not fatal: the groups
+// must be ended all the same.
 func read(orders io.Reader) (estate, error) {
 	left := estate{groups: map[int]bool{}}
 	var bad error
@@ -74,12 +74,12 @@ func read(orders io.Reader) (estate, error) {
 func (e *estate) follow(line string) error {
 	verb, rest, _ := strings.Cut(line, " ")
 	switch verb {
-	case "watch", "forget":
+	case "watch", "unwatch":
 		group, err := strconv.Atoi(rest)
 		if err != nil || group < 2 {
 			return fmt.Errorf("reading %q: it must be a process group above 1", line)
 		}
-		if verb == "forget" {
+		if verb == "unwatch" {
 			delete(e.groups, group)
 		} else {
 			e.groups[group] = true
@@ -97,10 +97,10 @@ func (e *estate) follow(line string) error {
 	return nil
 }
 
-// end kills the groups and waits until the kernel knows them no more. Their
-// processes were the parent's children: init collects them now, at once or, in
-// some containers, a second later or never. What is still listed after three
-// seconds is dead but uncollected, and writes no more files.
+// end kills the groups and waits until the kernel has them no more. Their processes
+// were the parent's children: init collects them now, at once or, in some containers, a
+// second later or never. What is still listed after three seconds is dead but
+// uncollected, and writes no more files.
 func end(groups map[int]bool) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -48,7 +48,7 @@ func TestWhatIsWatchedIsKilledAndTheFolderRemoved(t *testing.T) {
 	}
 	watched, ended := victim(t)
 	forgotten, alive := victim(t)
-	orders := fmt.Sprintf("remove %s\nwatch %d\nwatch %d\nforget %d\n", folder, watched, forgotten, forgotten)
+	orders := fmt.Sprintf("remove %s\nwatch %d\nwatch %d\nunwatch %d\n", folder, watched, forgotten, forgotten)
 	if err := run(strings.NewReader(orders)); err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func (s *Step) classChanges(was, is *karpv1.NodePool, replaced func(reason strin
 		return nil
 	}
 	if old == nil || old.Name != class.Name {
-		return nil // The pool's own change of nodeClassRef says so.
+		return nil // The pool's own change of nodeClassRef has it.
 	}
 	var out []provision.Change
 	for _, f := range fields(reflect.ValueOf(&old.Spec).Elem(), reflect.ValueOf(&class.Spec).Elem()) {

@@ -40,8 +40,8 @@ func (s *Step) Now(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
 	if class != nil && s.classHash(claim, class) == differs {
 		return nodeClassDrift
 	}
-	// What Karpenter has found out from AWS is in the condition. What it said about
-	// hashes was just concluded from the hashes, which may be of another revision.
+	// What Karpenter has found out from AWS is in the condition. What it has about hashes
+	// was just concluded from the hashes, which may be of another revision.
 	found := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted)
 	if found.IsTrue() && !DecidedByHash(found.Reason) {
 		return found.Reason
@@ -78,8 +78,8 @@ func (s *Step) Then(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) string {
 	return ""
 }
 
-// static is the drift that NodePool and NodeClaim tell by themselves, in the order
-// in which Karpenter checks.
+// static is the drift that follows from NodePool and NodeClaim alone, in the order in
+// which Karpenter checks.
 func static(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
 	if claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey] == karpv1.NodePoolHashVersion {
 		if hash, ok := claim.Annotations[karpv1.NodePoolHashAnnotationKey]; ok && hash != pool.Hash() {

@@ -42,7 +42,7 @@ func (s *Step) Extent(name string) (all, part bool) {
 	return reaches == every, reaches == some
 }
 
-// reselected is what other selectors of a class reach. Ids tell it by themselves.
+// reselected is what other selectors of a class reach. Ids determine it by themselves.
 func reselected(old, class *awsv1.EC2NodeClass) extent {
 	image := func(t awsv1.AMISelectorTerm) string { return t.ID }
 	subnet := func(t awsv1.SubnetSelectorTerm) string { return t.ID }

@@ -20,9 +20,9 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
-// Fleet is a provision.Fleet with indexes.
+// Fleet is a provision.ClusterSnapshot with indexes.
 type Fleet struct {
-	provision.Fleet
+	provision.ClusterSnapshot
 	// Clock stands still at the fleet's time.
 	Clock FixedClock
 	// Pools and Classes are by name.
@@ -40,9 +40,9 @@ type Fleet struct {
 }
 
 // New indexes a fleet, and drops from it what Karpenter could not use.
-func New(from provision.Fleet, unknown Unknowns) *Fleet {
+func New(from provision.ClusterSnapshot, unknown Unknowns) *Fleet {
 	f := &Fleet{
-		Fleet: from, Clock: FixedClock{At: from.Now},
+		ClusterSnapshot: from, Clock: FixedClock{At: from.Now},
 		Pools: map[string]*karpv1.NodePool{}, Classes: map[string]*awsv1.EC2NodeClass{},
 		Claims: map[string][]*karpv1.NodeClaim{}, nodes: map[string]*corev1.Node{}, named: map[string]*corev1.Node{}, Bound: map[string][]*corev1.Pod{},
 		capacities: map[string]corev1.ResourceList{},
@@ -135,8 +135,8 @@ func (f *Fleet) Observe(from *Fleet) {
 	if f.RuntimeClasses == nil {
 		f.RuntimeClasses = from.RuntimeClasses
 	}
-	// What AWS answered is in a class's status, which no declaration has: it holds
-	// while the question is the same.
+	// What AWS returned is in a class's status, which no declaration has: it holds while
+	// the request is the same.
 	for name, class := range f.Classes {
 		if live, ok := from.Classes[name]; ok && len(class.Status.Subnets)+len(class.Status.AMIs)+len(class.Status.SecurityGroups) == 0 {
 			class = class.DeepCopy()

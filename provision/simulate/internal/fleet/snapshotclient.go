@@ -87,7 +87,7 @@ func (m *SnapshotClient) pods(options *client.ListOptions) []corev1.Pod {
 // Status takes what Karpenter reports of overlays.
 func (m *SnapshotClient) Status() client.SubResourceWriter { return statuses{client: m} }
 
-// statuses keeps the reason of a refused overlay and forgets all else.
+// statuses keeps the reason of a refused overlay and drops all else.
 type statuses struct {
 	client.SubResourceWriter
 	client *SnapshotClient

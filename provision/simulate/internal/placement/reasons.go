@@ -17,7 +17,7 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
-// mostReasons is of how many pools it is said why they have no node for a pod.
+// mostReasons is of how many pools it is reported why they have no node for a pod.
 const mostReasons = 2
 
 // nearness is how close a pool comes to what a pod requests.
@@ -71,7 +71,7 @@ func (f *Simulation) near(pool *karpv1.NodePool, pod *corev1.Pod) nearness {
 	for _, key := range sortedKeys(asked) {
 		if has.Compatible(scheduling.NewRequirements(asked.Get(key)), scheduling.AllowUndefinedWellKnownLabels) != nil {
 			out.misses++
-			label = cmp.Or(label, fmt.Sprintf("has no nodes with %s, as the pod asks for", asked.Get(key)))
+			label = cmp.Or(label, fmt.Sprintf("has no nodes with %s, as the pod requires", asked.Get(key)))
 		}
 	}
 	for _, t := range pool.Spec.Template.Spec.Taints {
@@ -112,7 +112,7 @@ func (f *Simulation) short(pool string, pod *corev1.Pod) (why string, offers int
 		if wanted := asked[name]; most.IsZero() && wanted.Sign() > 0 {
 			why = cmp.Or(why, fmt.Sprintf("offers no %s", name))
 		} else if wanted.Cmp(most) > 0 {
-			why = cmp.Or(why, fmt.Sprintf("offers at most %s %s a node, and the pod asks for %s", readable(most), name, readable(wanted)))
+			why = cmp.Or(why, fmt.Sprintf("offers at most %s %s a node, and the pod requests %s", readable(most), name, readable(wanted)))
 		}
 	}
 	return why, offers

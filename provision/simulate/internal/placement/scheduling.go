@@ -116,8 +116,8 @@ func (f *Simulation) buyers() ([]*karpv1.NodePool, map[string][]*cloudprovider.I
 }
 
 // domains are the instance types from which the scheduler learns over what pods may
-// spread. The types of a pool are in the same zones and know no hosts, so that one
-// of each is enough for all but unusual labels.
+// spread. The types of a pool are in the same zones and have no hosts, so that one of
+// each is enough for all but unusual labels.
 func (f *Simulation) domains(instanceTypes map[string][]*cloudprovider.InstanceType, pods []*corev1.Pod) map[string][]*cloudprovider.InstanceType {
 	out := map[string][]*cloudprovider.InstanceType{}
 	few := usual(pods) && usual(f.Pods)

@@ -19,7 +19,7 @@ import (
 
 // Add adds a declared object that has pods to the fleet's Workloads, by its kind as
 // group/version/Kind; other kinds are passed over. An error is one of [Decode].
-func Add(fleet *provision.Fleet, kind string, object map[string]any) error {
+func Add(fleet *provision.ClusterSnapshot, kind string, object map[string]any) error {
 	var w provision.Workload
 	var err error
 	switch kind {

@@ -31,18 +31,18 @@ func (c *checker) report(item state.Item, path string, advice bool, text string)
 	c.findings = append(c.findings, Finding{Key: item.Key, Origin: lint.At(c.documents, item, path), Text: text, Field: path, Advice: advice})
 }
 
-// Finding is one thing that is wrong, or may be other than it looks.
+// Finding is one thing that is wrong, or may have another effect than it seems to.
 type Finding struct {
 	// Key is the object's.
 	Key state.Key
 	// Origin is the place of the field.
 	Origin state.Origin
-	// Text names the field, says what happens and what to do.
+	// Text names the field, what happens and the remedy.
 	Text string
 	// Field is as state.Problem has it.
 	Field string
-	// Advice is true for what works, and otherwise or dearer than its author may
-	// think; false for what cannot work.
+	// Advice is true for what works, and otherwise or dearer than its author may assume;
+	// false for what cannot work.
 	Advice bool
 }
 

@@ -1,12 +1,12 @@
 // Package gpulint finds what people get wrong about GPUs: what a DevicePlugin, the
 // NodePools, their EC2NodeClasses, NodeOverlays and the workloads of one repository
-// say of the same GPUs, held against each other and against what instance types
+// declare of the same GPUs, held against each other and against what instance types
 // have.
 //
-// It is pure and refuses nothing. What an object says by itself is its schema's
-// matter, and what nothing can be made of is package deviceplugin's. It says only
-// what the repository shows: of pools, plugins and pods that it does not declare
-// it assumes nothing. Start reading at Check.
+// It is pure and refuses nothing. What an object declares by itself is its schema's
+// matter, and what nothing can be made of is package deviceplugin's. It reports only
+// what the repository shows: of pools, plugins and pods that it does not declare it
+// assumes nothing. Start reading at Check.
 package gpulint
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 // Check returns the findings in the order of file and line. Objects that cannot
-// be read are passed over: their schema says what is wrong with them.
+// be read are passed over: their schema reports what is wrong with them.
 func Check(d declared.Declared, types *catalog.Catalog) []Finding {
 	c := &checker{repository: readRepository(d, types)}
 	for _, check := range []func(){

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// images finds classes of GPU pools whose AMIs have no NVIDIA driver. An AMI that
-// does not tell by its name passes; so does everything where the repository itself
-// installs drivers.
+// images finds classes of GPU pools whose AMIs have no NVIDIA driver. An AMI whose name
+// does not show it passes; so does everything where the repository itself installs
+// drivers.
 func (c *checker) images() {
 	if c.installs("gpu-operator", "nvidia/driver") {
 		return
@@ -38,11 +38,12 @@ func (c *checker) images() {
 }
 
 // unregisteredTaint is what the kubelet must put on a node that Karpenter launched
-// until Karpenter has taken it in. On images that Karpenter knows, it sees to that.
+// until Karpenter has taken it in. On images that Karpenter supports, it does that
+// itself.
 const unregisteredTaint = "karpenter.sh/unregistered"
 
 // registration finds classes of GPU pools whose nodes are open to pods before
-// Karpenter, and we, see them. Nothing of the user data is repeated.
+// Karpenter, and we, observe them. Nothing of the user data is repeated.
 func (c *checker) registration() {
 	for _, name := range sortedKeys(c.classes) {
 		k := c.classes[name]
@@ -81,7 +82,7 @@ func (t amiTerm) withoutDriver() string {
 	return ""
 }
 
-// byPath knows the public parameters of AWS.
+// byPath has the public parameters of AWS.
 func byPath(path string) string {
 	has := func(part string) bool { return strings.Contains(path, part) }
 	switch {
@@ -101,8 +102,8 @@ func byPath(path string) string {
 	return ""
 }
 
-// byName knows the names of AWS's AMIs. A pattern that also fits a name with a
-// driver passes.
+// byName has the names of AWS's AMIs. A pattern that also fits a name with a driver
+// passes.
 func byName(name string) string {
 	has := func(part string) bool { return strings.Contains(name, part) }
 	switch {
@@ -123,7 +124,7 @@ func byName(name string) string {
 }
 
 // plainVersion reports whether a Bottlerocket name has the architecture right
-// behind the version, where the NVIDIA variant says so.
+// behind the version, where the NVIDIA variant has its mark.
 func plainVersion(name string) bool {
 	version, _, ok := strings.Cut(strings.TrimPrefix(name, "bottlerocket-aws-k8s-"), "-")
 	return ok && !strings.ContainsAny(version, "*?[") && (strings.HasPrefix(name, "bottlerocket-aws-k8s-"+version+"-x86_64") || strings.HasPrefix(name, "bottlerocket-aws-k8s-"+version+"-aarch64"))

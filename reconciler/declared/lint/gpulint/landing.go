@@ -139,8 +139,8 @@ func (p *pool) mayMeet(r catalog.Requirement) bool {
 	return r.Met(nil)
 }
 
-// knownLabel reports whether every node has the label, and the pool does not say
-// with which value.
+// knownLabel reports whether every node has the label, and the pool does not set its
+// value.
 func knownLabel(key string) bool {
 	return strings.HasPrefix(key, "topology.kubernetes.io/") || strings.HasPrefix(key, "topology.k8s.aws/") ||
 		strings.HasPrefix(key, "karpenter.k8s.aws/") || key == "karpenter.sh/capacity-type" ||

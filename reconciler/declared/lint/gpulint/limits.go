@@ -127,7 +127,7 @@ func knownResource(key string) bool {
 }
 
 // suspect reports whether a name that is not known cannot be that of some plugin
-// outside the repository: those have the domain of their maker in them.
+// outside the repository: those have the domain of their vendor in them.
 func suspect(key string) bool {
 	domain, _, qualified := strings.Cut(key, "/")
 	return !qualified || !strings.Contains(domain, ".") || domain == "nvidia.com" || manifest.Suggest(key, knownResources()) != ""

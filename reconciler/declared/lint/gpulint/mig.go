@@ -7,8 +7,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// MIG cuts a GPU into parts. What asks for it are labels of nodes and resources of
-// pods.
+// MIG cuts a GPU into parts. It is requested by labels of nodes and resources of pods.
 const (
 	migResource = "nvidia.com/mig-"
 	migConfig   = "nvidia.com/mig.config"
@@ -23,7 +22,7 @@ func cuttable(types []instanceType) []instanceType {
 	return slices.DeleteFunc(slices.Clone(types), func(t instanceType) bool { return slices.Contains(withoutMIG, t.GPU.Name) })
 }
 
-// mig finds what asks for parts of GPUs that nothing makes.
+// mig finds requests for parts of GPUs that nothing makes.
 func (c *checker) mig() {
 	for _, p := range c.pools {
 		for _, label := range []string{migConfig, migStrategy} {
@@ -41,7 +40,7 @@ func (c *checker) mig() {
 	}
 }
 
-// cut is a label that asks for a pool's GPUs to be cut.
+// cut is a label by which a pool's GPUs are to be cut.
 func (c *checker) cut(p *pool, path string) {
 	switch {
 	case len(cuttable(p.gpus)) == 0 && p.known:
@@ -72,7 +71,7 @@ func (c *checker) part(w workload, a ask) {
 	}
 }
 
-// uncut says so where nothing in the repository cuts the GPUs.
+// uncut reports where nothing in the repository cuts the GPUs.
 func (c *checker) uncut(item state.Item, path string, on []landing) {
 	cuts := func(l landing) bool { return strings.Contains(c.classOf(l.pool).Spec.UserData, "mig") }
 	if c.installs("gpu-operator", "mig-manager") || slices.ContainsFunc(on, cuts) {

@@ -34,7 +34,7 @@ func (r *repository) overlaid(resource string) bool {
 	return slices.ContainsFunc(r.overlay, func(o overlay) bool { _, ok := o.Spec.Capacity[resource]; return ok })
 }
 
-// recounted reports whether an overlay says how many GPUs nodes of a pool have.
+// recounted reports whether an overlay sets how many GPUs nodes of a pool have.
 func (r *repository) recounted(p *pool) bool {
 	return slices.ContainsFunc(r.overlay, func(o overlay) bool { _, names := o.Spec.Capacity[whole]; return names && o.canApply(p) })
 }

@@ -13,7 +13,7 @@ const (
 	defaultWeight = 9_999
 )
 
-// overlays finds overlays that say of the same GPUs what a DevicePlugin says.
+// overlays finds overlays that set for the same GPUs what a DevicePlugin sets.
 func (c *checker) overlays() {
 	for _, o := range c.overlay {
 		for _, resource := range []string{whole, shared} {

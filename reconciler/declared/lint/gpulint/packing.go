@@ -14,7 +14,7 @@ import (
 )
 
 // dearer is how much more one large node must cost than small ones to be worth a
-// word.
+// warning.
 const dearer = 1.5
 
 // packing finds pods with one GPU each that come together: Karpenter puts as many
@@ -61,7 +61,7 @@ type priced struct {
 	pods  int
 }
 
-// pack works out what a workload's pods get. False where there is nothing to say.
+// pack works out what a workload's pods get. False where there is nothing to report.
 func (c *checker) pack(w workload) (packed, bool) {
 	if w.atOnce < 2 || len(w.asks) != 1 || w.asks[0].resource != whole || w.asks[0].amount != 1 || spread(w.pod) {
 		return packed{}, false
@@ -151,7 +151,7 @@ func (p *pool) exceeded(t instanceType) bool {
 	return beyond("cpu", float64(t.VCPUs)) || beyond("memory", float64(t.MemoryMiB)*(1<<20)) || limited && float64(t.GPU.Count) > gpus
 }
 
-// needs are the CPUs and bytes that one pod asks for.
+// needs are the CPUs and bytes that one pod requests.
 func needs(pod corev1.PodSpec) (cpu, memory float64) {
 	for _, o := range pod.Containers {
 		list := o.Resources.Requests

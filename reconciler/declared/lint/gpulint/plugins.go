@@ -66,7 +66,7 @@ func (c *checker) another(w workload, path string) {
 			c.sharing.Name, c.plugin.item.Origin, p.called(), twoPlugins)
 		return
 	}
-	// Labels that say what a node has come from programs that look at it.
+	// Labels for what a node has come from programs that inspect it.
 	discovered := func(r catalog.Requirement) bool {
 		return strings.HasPrefix(r.Key, "feature.node.kubernetes.io/") || isNVIDIA(r.Key)
 	}
@@ -98,7 +98,7 @@ func (c *checker) servedFor(w workload, choices [][]catalog.Requirement) *pool {
 const deployLabel = "nvidia.com/gpu.deploy.device-plugin"
 
 // operator reports NVIDIA's operator where it runs its plugin, which it does unless
-// it is told not to.
+// that is switched off.
 func (c *checker) operator(item state.Item) {
 	var policy struct {
 		Spec struct {

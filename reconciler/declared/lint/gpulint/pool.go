@@ -104,8 +104,8 @@ func (p *pool) labels() map[string]string                   { return p.Spec.Temp
 func (p *pool) taintList() []corev1.Taint                   { return p.Spec.Template.Spec.Taints }
 func (p *pool) limit(name string) (n float64, written bool) { return amount(p.Spec.Limits[name]) }
 
-// forGPUs reports whether the pool is there for NVIDIA GPUs, and not only free to
-// give some to whom asks for them.
+// forGPUs reports whether the pool is there for NVIDIA GPUs, and not only free to give
+// some to pods that request them.
 func (p *pool) forGPUs() bool {
 	if len(p.gpus) == 0 {
 		return false
@@ -118,8 +118,8 @@ func (p *pool) forGPUs() bool {
 		slices.ContainsFunc(p.Spec.Template.Spec.Requirements, func(r catalog.Requirement) bool { return strings.Contains(r.Key, "/instance-gpu-") })
 }
 
-// resource is what the pool's nodes offer GPUs as; false where the repository does
-// not say.
+// resource is what the pool's nodes offer GPUs as; false where the repository does not
+// declare it.
 func (p *pool) resource() (string, bool) {
 	if !p.served {
 		return "", false
@@ -167,8 +167,8 @@ func (r *repository) knows(requirements []catalog.Requirement) bool {
 	return true
 }
 
-// instanceType is a type with its labels, which are asked for often. Pools share it, since a
-// pool may have all types, and a repository thousands of pools.
+// instanceType is a type with its labels, which are read often. Pools share it, since a pool
+// may have all types, and a repository thousands of pools.
 type instanceType struct {
 	*catalog.InstanceType
 	labels map[string]string

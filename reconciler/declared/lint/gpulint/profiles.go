@@ -99,7 +99,7 @@ func (c *checker) bottlerocket() {
 // maxUserData is above what EC2 takes.
 const maxUserData = 64 << 10
 
-// unlike says in which setting the user data is not what the profile asks for.
+// unlike names the setting in which the user data is not what the profile requires.
 func unlike(userData string, p gpu.Profile) (string, error) {
 	var s sharingSettings
 	if len(userData) > maxUserData || toml.Unmarshal([]byte(userData), &s) != nil {

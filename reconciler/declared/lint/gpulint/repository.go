@@ -19,10 +19,10 @@ type repository struct {
 	types     *catalog.Catalog
 	offered   []instanceType
 	// partial is true where a pool may be missing that the repository means to
-	// declare: nothing can then be said of all of them.
+	// declare: nothing can then be concluded of all of them.
 	partial bool
 
-	// plugin is the DevicePlugin, nil without one; sharing what it says.
+	// plugin is the DevicePlugin, nil without one; sharing what it declares.
 	plugin  *devicePlugin
 	sharing gpu.Sharing
 

@@ -8,8 +8,8 @@ import (
 )
 
 // requests finds pods that no pool of the repository can serve, whatever its size:
-// they wait for ever, or are refused by every node. It speaks only where all pools
-// that the pods can run in have a profile: of others it cannot tell what they offer.
+// they wait for ever, or are refused by every node. It reports only where all pools
+// that the pods can run in have a profile: what others offer is unknown.
 func (c *checker) requests() {
 	for _, w := range c.workloads {
 		if c.partial || len(w.on) == 0 || slices.ContainsFunc(w.on, func(l landing) bool { return !l.served }) {

@@ -32,8 +32,8 @@ func (c *checker) taints() {
 }
 
 // renames finds pools of GPU types and others in which renamed shares take Karpenter's
-// guard away: pods that ask for no GPU are given a type without, if there is one, and
-// a type whose GPUs have another name has none in its eyes.
+// guard away: pods that request no GPU are given a type without, if there is one, and a
+// type whose GPUs have another name counts as one without.
 func (c *checker) renames() {
 	for _, p := range c.pools {
 		if !p.served || !p.profile.Renamed || len(p.gpus) == 0 || slices.ContainsFunc(p.taintList(), guards) ||
@@ -45,7 +45,7 @@ func (c *checker) renames() {
 	}
 }
 
-// guards reports whether a taint keeps away pods that ask for no GPU.
+// guards reports whether a taint keeps away pods that request no GPU.
 func guards(t corev1.Taint) bool {
 	return isNVIDIA(t.Key) && t.Effect != corev1.TaintEffectPreferNoSchedule
 }
@@ -68,7 +68,7 @@ func (c *checker) untolerated(p *pool) {
 	}
 }
 
-// pluginTolerations are those of the plugin's pods. Taints of nodes in trouble are
+// pluginTolerations are those of the plugin's pods. Taints of failing nodes are
 // tolerated by every DaemonSet, those that vanish by themselves hold nobody up.
 func pluginTolerations(plugin *devicePlugin) []corev1.Toleration {
 	if plugin.Spec.Tolerations == nil {

@@ -19,7 +19,7 @@ type workload struct {
 	pod  corev1.PodSpec
 	// atOnce is how many pods come at once.
 	atOnce int
-	// asks are what the pods ask of NVIDIA's resources, on where they can run.
+	// asks are what the pods request of NVIDIA's resources, on where they can run.
 	asks []ask
 	on   []landing
 }
@@ -102,7 +102,7 @@ func bounded(n *int64) int {
 	return int(max(0, min(*n, most)))
 }
 
-// ask is what one container asks of one resource.
+// ask is what one container requests of one resource.
 type ask struct {
 	// path is the field's.
 	path     string
@@ -110,7 +110,7 @@ type ask struct {
 	amount   int64
 }
 
-// asked lists what the containers ask of NVIDIA's resources. The kubelet gives
+// asked lists what the containers request of NVIDIA's resources. The kubelet gives
 // devices to each container by itself, so that they are not added up.
 func (w workload) asked() []ask {
 	var out []ask
@@ -133,7 +133,7 @@ func (w workload) asked() []ask {
 	return out
 }
 
-// nvidia are the names of NVIDIA's resources that a list asks for.
+// nvidia are the names of NVIDIA's resources that a list requests.
 func nvidia(list corev1.ResourceList) []string {
 	named := map[string]bool{}
 	for name, q := range list {

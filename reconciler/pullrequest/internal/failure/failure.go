@@ -67,7 +67,7 @@ func ClassifySetup(err error) Failure {
 	if class == state.Retry && reason == "Failed" {
 		reason = setupFailed
 	}
-	return Failure{Reason: reason, Message: Text(err), Transient: class != state.Fix}
+	return Failure{Reason: reason, Message: Text(err), Transient: class != state.Stalled}
 }
 
 // Text is the message of an error as it may be shown: what comes from Git, AWS or a

@@ -8,7 +8,7 @@ const (
 	FirstPause = 5 * time.Second
 	// LastPause is the longest.
 	LastPause = 5 * time.Minute
-	// maxRateLimit is how long a forge's answer that its rate limit is used up is believed.
+	// maxRateLimit is how long a forge's response that its rate limit is used up counts.
 	maxRateLimit = time.Hour
 )
 

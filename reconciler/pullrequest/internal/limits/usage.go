@@ -6,7 +6,7 @@ package limits
 import "time"
 
 const (
-	// HalfLife is after which time half of what was used is forgotten.
+	// HalfLife is after which time half of what was used is dropped.
 	HalfLife = 10 * time.Minute
 	// FairShare is how much more an author may have used of the planner than another
 	// before the other comes first whatever it is about.
@@ -18,14 +18,14 @@ const (
 	MaxPullRequestUsage = 5 * time.Minute
 )
 
-// Usage is how long plans were worked on of late, of which half is forgotten every
+// Usage is how long plans were worked on of late, of which half is dropped every
 // [HalfLife]. The zero value is none.
 type Usage struct {
 	took time.Duration
 	at   time.Time
 }
 
-// Of is what is not forgotten yet.
+// Of is what is left of it.
 func (u Usage) Of(now time.Time) time.Duration {
 	took := u.took
 	for age := now.Sub(u.at); age >= HalfLife && took > 0; age -= HalfLife {
@@ -42,10 +42,10 @@ func (u Usage) Plus(now time.Time, took time.Duration) Usage {
 // ByAuthor is the usage of each author.
 type ByAuthor map[string]Usage
 
-// Of is what is not forgotten yet of an author.
+// Of is what is left of an author's.
 func (b ByAuthor) Of(author string, now time.Time) time.Duration { return b[author].Of(now) }
 
-// Add counts a plan, and forgets authors who have not used anything of late.
+// Add counts a plan, and drops authors who have not used anything of late.
 func (b ByAuthor) Add(author string, now time.Time, took time.Duration) {
 	b[author] = b[author].Plus(now, took)
 	for other := range b {

@@ -13,7 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge/internal/upkeep"
 )
 
-// self asks once who we are.
+// self reads once who we are.
 func (f *Forge) self(ctx context.Context) (int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -24,13 +24,13 @@ func (f *Forge) self(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	const doing = "asking the forge who we are"
+	const doing = "reading the token's user"
 	user, response, err := client.GetMyUserInfo()
 	if err != nil {
 		return 0, f.failed(doing, identity, response, err)
 	}
 	if user == nil || user.ID <= 0 {
-		return 0, f.failed(doing, identity, nil, errors.New("the answer names no user"))
+		return 0, f.failed(doing, identity, nil, errors.New("the response names no user"))
 	}
 	f.me = user.ID
 	return f.me, nil
@@ -109,10 +109,10 @@ func (t thread) Edit(ctx context.Context, id int64, body string) (upkeep.Item, e
 	return t.written(t.doing("editing the comment on"), c, response, err)
 }
 
-// written is what a write says of the comment. It is ours, whatever it says.
+// written is what a write returns of the comment. It is ours, whatever its text.
 func (t thread) written(doing string, c *gitea.Comment, response *gitea.Response, err error) (upkeep.Item, error) {
 	if err == nil && (c == nil || c.ID <= 0) {
-		response, err = nil, errors.New("the answer holds no comment")
+		response, err = nil, errors.New("the response holds no comment")
 	}
 	if err != nil {
 		return upkeep.Item{}, t.forge.failed(doing, commenting, response, err)
@@ -146,7 +146,7 @@ var (
 	identity   = need{scope: "read:user"}
 )
 
-// remedy says what is missing where the forge forbids a call.
+// remedy is what is missing where the forge forbids a call.
 func (n need) remedy() string {
 	out := fmt.Sprintf("the token needs the scope %q", n.scope)
 	if n.right != "" {

@@ -1,8 +1,8 @@
 // Package gitea is the forges Gitea and Forgejo, which share one API.
 //
-// Neither knows conditional requests for pull requests, so a poll without
-// change costs one page. The package refuses plain http to another machine.
-// Start reading at New.
+// Neither supports conditional requests for pull requests, so a poll without change
+// costs one page. The package refuses plain http to another machine. Start reading at
+// New.
 package gitea
 
 import (
@@ -30,8 +30,7 @@ const (
 	endless = 200
 )
 
-// Config says which repository is meant and who asks. All but Transport is
-// required.
+// Config is the repository and the credential. All but Transport is required.
 type Config struct {
 	// Address is the forge's, as people open it: https://git.example.org.
 	Address string
@@ -77,9 +76,9 @@ func New(config Config) (*Forge, error) {
 	return f, nil
 }
 
-// client is the library's for one call, because it knows one context only.
-// Without a version to compare with it makes no request of its own, and takes
-// Forgejo's numbers, which it could not read.
+// client is the library's for one call, because it takes one context only. Without a
+// version to compare with it makes no request of its own, and takes Forgejo's numbers,
+// which it could not read.
 func (f *Forge) client(ctx context.Context) (*gitea.Client, error) {
 	client, err := gitea.NewClient(f.config.Address, gitea.SetGiteaVersion(""), gitea.SetContext(ctx),
 		gitea.SetHTTPClient(f.http), gitea.SetToken(f.config.Token), gitea.SetUserAgent("poolwright"))
@@ -117,7 +116,7 @@ func (f *Forge) page(ctx context.Context, q follow.Query) (follow.Page, error) {
 	page := follow.Page{Next: response.NextPage, Items: make([]follow.Item, 0, len(list))}
 	for _, p := range list {
 		if p == nil || p.Index <= 0 {
-			return follow.Page{}, f.failed(doing, reading, nil, errors.New("the answer holds a pull request without a number"))
+			return follow.Page{}, f.failed(doing, reading, nil, errors.New("the response holds a pull request without a number"))
 		}
 		page.Items = append(page.Items, item(p))
 	}

@@ -127,7 +127,7 @@ func TestAnInstallationThatGivesNoTokenSaysWhatToDo(t *testing.T) {
 		"no token":                {201, map[string]any{"expires_at": "2030-01-01T00:00:00Z"}, "no token"},
 		"a list":                  {201, []any{}, "no token"},
 		"a time that is none":     {201, map[string]any{"token": "ghs_installed0secret", "expires_at": "soon"}, ""},
-		"an outage":               {500, "x", "answered 500"},
+		"an outage":               {500, "x", "responded with status 500"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -25,14 +25,14 @@ func (a author) wrote(u *github.User) bool {
 	return u.GetID() == a.id
 }
 
-// self asks once who we are.
+// self reads once who we are.
 func (f *Forge) self(ctx context.Context) (author, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.me != nil {
 		return *f.me, nil
 	}
-	const doing = "asking GitHub who we are"
+	const doing = "reading the identity of the credential"
 	var me author
 	if f.app != nil {
 		app, response, err := f.app.Apps.Get(ctx, "")
@@ -40,7 +40,7 @@ func (f *Forge) self(ctx context.Context) (author, error) {
 			return author{}, f.failed(doing, identity, response, err)
 		}
 		if app.GetSlug() == "" {
-			return author{}, f.failed(doing, identity, nil, errors.New("the answer names no App"))
+			return author{}, f.failed(doing, identity, nil, errors.New("the response names no App"))
 		}
 		me.bot = app.GetSlug() + "[bot]"
 	} else {
@@ -49,7 +49,7 @@ func (f *Forge) self(ctx context.Context) (author, error) {
 			return author{}, f.failed(doing, identity, response, err)
 		}
 		if me.id = user.GetID(); me.id == 0 {
-			return author{}, f.failed(doing, identity, nil, errors.New("the answer names no user"))
+			return author{}, f.failed(doing, identity, nil, errors.New("the response names no user"))
 		}
 	}
 	f.me = &me
@@ -126,10 +126,10 @@ func (t thread) Edit(ctx context.Context, id int64, body string) (upkeep.Item, e
 	return t.written(doing, c, response, err)
 }
 
-// written is what a write says of the comment. It is ours, whatever it says.
+// written is what a write returns of the comment. It is ours, whatever its text.
 func (t thread) written(doing string, c *github.IssueComment, response *github.Response, err error) (upkeep.Item, error) {
 	if err == nil && c.GetID() == 0 {
-		response, err = nil, errors.New("the answer holds no comment")
+		response, err = nil, errors.New("the response holds no comment")
 	}
 	if err != nil {
 		return upkeep.Item{}, t.forge.failed(doing, commenting, response, err)

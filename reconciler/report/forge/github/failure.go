@@ -46,7 +46,7 @@ func (f *Forge) failed(doing string, what need, response *github.Response, err e
 	return out
 }
 
-// remedy says what a person can do about an answer.
+// remedy is what a person can do about a response.
 func (f *Forge) remedy(e *forge.Error, what need, accepted string) string {
 	switch {
 	case e.Code >= 300 && e.Code < 400:
@@ -69,9 +69,9 @@ func (f *Forge) remedy(e *forge.Error, what need, accepted string) string {
 	return ""
 }
 
-// tokenGuard looks at the answers that hold installation tokens, because the
-// library takes them as they come: a refusal becomes an error that says what to
-// do, and an answer without a token an error at all.
+// tokenGuard reads the responses that hold installation tokens, because the library
+// takes them as they come: a refusal becomes an error with the remedy, and a response
+// without a token an error at all.
 type tokenGuard struct {
 	base       http.RoundTripper
 	repository string
@@ -99,7 +99,7 @@ func (g tokenGuard) RoundTrip(request *http.Request) (*http.Response, error) {
 	case response.StatusCode >= 300:
 		return nil, &forge.Error{Doing: doing, Code: response.StatusCode, Message: rest.Clean(got.Message), Remedy: g.remedy(response.StatusCode)}
 	case err != nil || got.Token == "" || got.ExpiresAt == "":
-		return nil, &forge.Error{Doing: doing, Message: "the answer holds no token"}
+		return nil, &forge.Error{Doing: doing, Message: "the response holds no token"}
 	}
 	response.Body = io.NopCloser(strings.NewReader(string(content)))
 	return response, nil

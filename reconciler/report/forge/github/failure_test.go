@@ -52,7 +52,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		{name: "a locked conversation", call: "comment", code: 403, message: "Unable to create comment because issue is locked.", want: "unlock it", permanent: true},
 		{name: "a repository that is not shown", call: "list", code: 404, message: "Not Found", want: "add ada/nodes to the repositories of the token", permanent: true},
 		{name: "content that is refused", call: "comment", code: 422, message: "Validation Failed", want: "Validation Failed", permanent: true},
-		{name: "an outage", call: "list", code: 502, message: "Server Error", want: "answered 502: Server Error"},
+		{name: "an outage", call: "list", code: 502, message: "Server Error", want: "responded with status 502: Server Error"},
 		{name: "the primary limit", call: "list", code: 403, message: "API rate limit exceeded for user ID 7.",
 			header: map[string]func(time.Time) string{"X-RateLimit-Remaining": func(time.Time) string { return "0" }, "X-RateLimit-Reset": in(20 * time.Minute)},
 			wait:   20*time.Minute + time.Second, want: "rate limit is used up until 2026-11-20T12:20:0"},

@@ -1,9 +1,9 @@
 // Package github is the forge GitHub, also GitHub Enterprise Server: as an App
 // or with a token.
 //
-// It refuses to ask for more than it needs: an App's installation token is made
-// for the one repository and for pull requests and commit statuses only. It
-// never reads or writes code. Start reading at New.
+// It refuses to request more than it needs: an App's installation token is made for the
+// one repository and for pull requests and commit statuses only. It never reads or
+// writes code. Start reading at New.
 package github
 
 import (
@@ -38,7 +38,7 @@ const writesAtOnce = 20
 
 const userAgent = "poolwright"
 
-// Config says which repository is meant and who asks.
+// Config is the repository and the credential.
 type Config struct {
 	// Address of the API without a trailing slash; of an Enterprise Server it
 	// ends with /api/v3. Empty means Address.
@@ -68,7 +68,7 @@ type Forge struct {
 	secret      string
 	now         func() time.Time
 	client      *github.Client
-	app         *github.Client // speaks as the App itself; nil with a token
+	app         *github.Client // authenticates as the App itself; nil with a token
 
 	// writeLimiter spaces writes.
 	writeLimiter *rate.Limiter
@@ -119,7 +119,7 @@ func newClient(address string, transport http.RoundTripper, more ...github.Clien
 	return client, nil
 }
 
-// asApp speaks as an installation, with a token that can do no more than is
+// asApp authenticates as an installation, with a token that can do no more than is
 // needed here.
 func (f *Forge) asApp(app App, address string, transport http.RoundTripper) error {
 	guarded := tokenGuard{base: transport, repository: f.owner + "/" + f.name}
@@ -165,21 +165,21 @@ func (f *Forge) page(ctx context.Context, q follow.Query) (follow.Page, error) {
 	if err != nil {
 		return follow.Page{}, f.failed(doing, reading, nil, err)
 	}
-	if q.Tag != "" {
-		request.Header.Set("If-None-Match", q.Tag)
+	if q.ETag != "" {
+		request.Header.Set("If-None-Match", q.ETag)
 	}
 	var list []*github.PullRequest
 	response, err := f.client.Do(request, &list)
-	if response != nil && response.Response != nil && response.StatusCode == http.StatusNotModified && q.Tag != "" {
-		return follow.Page{Unchanged: true, Tag: q.Tag}, nil
+	if response != nil && response.Response != nil && response.StatusCode == http.StatusNotModified && q.ETag != "" {
+		return follow.Page{Unchanged: true, ETag: q.ETag}, nil
 	}
 	if err != nil {
 		return follow.Page{}, f.failed(doing, reading, response, err)
 	}
-	page := follow.Page{Next: response.NextPage, Tag: response.Header.Get("ETag"), Items: make([]follow.Item, 0, len(list))}
+	page := follow.Page{Next: response.NextPage, ETag: response.Header.Get("ETag"), Items: make([]follow.Item, 0, len(list))}
 	for _, p := range list {
 		if p.GetNumber() <= 0 {
-			return follow.Page{}, f.failed(doing, reading, nil, errors.New("the answer holds a pull request without a number"))
+			return follow.Page{}, f.failed(doing, reading, nil, errors.New("the response holds a pull request without a number"))
 		}
 		page.Items = append(page.Items, item(p))
 	}

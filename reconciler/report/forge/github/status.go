@@ -54,8 +54,8 @@ func (f *Forge) status(ctx context.Context, doing string, key statusKey) (forge.
 		if err != nil {
 			return forge.Status{}, f.failed(doing, setting, response, err)
 		}
-		if combined == nil { // the answer was JSON's null
-			return forge.Status{}, f.failed(doing, setting, nil, errors.New("the answer holds no statuses"))
+		if combined == nil { // the response was JSON's null
+			return forge.Status{}, f.failed(doing, setting, nil, errors.New("the response holds no statuses"))
 		}
 		for _, s := range combined.Statuses {
 			if s.GetContext() == key.context {

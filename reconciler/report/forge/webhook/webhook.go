@@ -2,10 +2,10 @@
 // or a branch has changed.
 //
 // It refuses to parse anything before its signature is verified, and bodies of
-// more than 1 MiB altogether. An event is a hint to look, nothing more: no name,
-// commit or text of it is to be acted upon, so one that is sent again by someone
-// who recorded it does no harm. Who serves it bounds time and the number of
-// connections. Start reading at Read.
+// more than 1 MiB altogether. An event is a hint to poll, nothing more: no name, commit
+// or text of it is to be acted upon, so one that is sent again by someone who recorded
+// it does no harm. Who serves it bounds time and the number of connections. Start
+// reading at Read.
 package webhook
 
 import (
@@ -23,18 +23,18 @@ import (
 // Event is what changed.
 type Event struct {
 	// Repository is "owner/name" of the repository that was changed, or into
-	// which a pull request asks to be merged.
+	// which a pull request is to be merged.
 	Repository string
 	// Number is a pull request's, 0 for a push.
 	Number int
 	// Branch was pushed to; empty for a pull request or a tag.
 	Branch string
-	// Ignored says that the event means nothing to us, such as the ping of a
-	// new webhook; the other fields are empty.
+	// Ignored is true where the event means nothing to us, such as the ping of a new
+	// webhook; the other fields are empty.
 	Ignored bool
 }
 
-// Refusal is a request that is not taken, with the HTTP status to answer. Its
+// Refusal is a request that is not taken, with the HTTP status to respond with. Its
 // text holds nothing of the request.
 type Refusal struct {
 	Code   int
@@ -48,9 +48,8 @@ func (r *Refusal) Error() string { return "refusing a webhook: " + r.Reason }
 // pushes are shortened by the forges.
 const bodyBytes = 1 << 20
 
-// Read verifies a request and says what changed. One of the secrets must have
-// signed it: while one replaces another, both are given. A refusal is a
-// *Refusal.
+// Read verifies a request and returns what changed. One of the secrets must have signed
+// it: while one replaces another, both are given. A refusal is a *Refusal.
 func Read(request *http.Request, secrets ...[]byte) (Event, error) {
 	if request.Method != http.MethodPost {
 		return Event{}, &Refusal{http.StatusMethodNotAllowed, "only POST is taken"}
@@ -157,8 +156,8 @@ func parse(kind, contentType string, body []byte) (Event, error) {
 	return event, nil
 }
 
-// event reads what the kind says. A deleted comment counts too: ours may be
-// the one that is gone.
+// event reads what the kind has. A deleted comment counts too: ours may be the one that
+// is gone.
 func (p payload) event(kind string) (Event, error) {
 	owner, name, ok := strings.Cut(p.Repository.FullName, "/")
 	if !ok || owner == "" || name == "" || len(p.Repository.FullName) > 256 {

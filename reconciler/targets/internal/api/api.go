@@ -2,9 +2,9 @@
 // server-side apply, deletions with preconditions, watches, and errors that
 // are what a person can do.
 //
-// It refuses any memory of what it saw, and client-side rate limits but those that
-// somebody asks for: the API server's own priority and fairness decides. Start reading
-// at Client.
+// It refuses any memory of what it read, and client-side rate limits but those that are
+// configured: the API server's own priority and fairness decides. Start reading at
+// Client.
 package api
 
 import (
@@ -63,7 +63,7 @@ func New(config *rest.Config, manager string, warn rest.WarningHandlerWithContex
 	return &Client{dyn: dyn, meta: meta, disco: disco, Manager: manager}, nil
 }
 
-// Discovery asks for the kinds that the cluster serves.
+// Discovery reads the kinds that the cluster serves.
 func (c *Client) Discovery() discovery.DiscoveryInterfaceWithContext { return c.disco }
 
 // Ref names one object, or with an empty Name all of a resource in a
@@ -87,7 +87,7 @@ func (c *Client) Get(ctx context.Context, r Ref) (*unstructured.Unstructured, er
 
 // List gives each object that the label selector matches to visit, page by
 // page, and returns the resourceVersion of the list. When a page token expires
-// it starts again, so visit may see an object twice, the newest last.
+// it starts again, so visit may get an object twice, the newest last.
 func (c *Client) List(ctx context.Context, r Ref, selector string, visit func(*unstructured.Unstructured)) (string, error) {
 	for attempt := 0; ; attempt++ {
 		version, err := c.list(ctx, r, selector, visit)

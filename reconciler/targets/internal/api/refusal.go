@@ -14,10 +14,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-// Refused turns an answer of the API server into an error that names its
-// class, and for a conflict its owner. Structures that the API server dumps are
-// cut out; with secret set nothing of the object's content is repeated. It
-// returns nil for nil.
+// Refused turns a response of the API server into an error that names its class, and
+// for a conflict its owner. Structures that the API server dumps are cut out; with
+// secret set nothing of the object's content is repeated. It returns nil for nil.
 func Refused(doing string, err error, secret bool) error {
 	var status apierrors.APIStatus
 	if err == nil || !errors.As(err, &status) {
@@ -35,15 +34,15 @@ func Refused(doing string, err error, secret bool) error {
 		}
 		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", doing, targets.ErrChanged))
 	case strings.Contains(answer.Message, untyped):
-		return state.Fail(state.Fix, "Invalid", &describedError{fmt.Sprintf("%s: %s", doing, why), targets.ErrSchema})
+		return state.Fail(state.Stalled, "Invalid", &describedError{fmt.Sprintf("%s: %s", doing, why), targets.ErrSchema})
 	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
 		reason := "Invalid"
 		if strings.Contains(answer.Message, "immutable") {
 			reason, why = "Immutable", why+" (delete the object yourself to let it be made anew)"
 		}
-		return state.Failf(state.Fix, reason, "%s: %s", doing, why)
+		return state.Failf(state.Stalled, reason, "%s: %s", doing, why)
 	case apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(why, "request is too large"):
-		return state.Failf(state.Fix, "TooLarge", "%s: the object is larger than the API server takes: %s", doing, why)
+		return state.Failf(state.Stalled, "TooLarge", "%s: the object is larger than the API server takes: %s", doing, why)
 	case apierrors.IsForbidden(err):
 		return state.Failf(state.Retry, "Forbidden", "%s: %s", doing, why)
 	case apierrors.IsTooManyRequests(err):
@@ -120,4 +119,10 @@ func conflicts(s metav1.Status) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// NotServed reports whether an error is that the API server does not serve the kind, not that
+// the object is not found.
+func NotServed(err error) bool {
+	return apierrors.IsNotFound(err) && strings.Contains(err.Error(), "could not find the requested resource")
 }

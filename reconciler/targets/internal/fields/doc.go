@@ -7,8 +7,8 @@
 // these keys), "v:..." (that very value in a set), "i:3" (an index) and "."
 // (the thing itself), and an empty tree is a leaf that is owned whole.
 //
-// It refuses to talk to a cluster and to know kinds; it is pure. Start reading
-// at Print.
+// It refuses to connect to a cluster and to distinguish kinds; it is pure. Start
+// reading at Fingerprint.
 package fields
 
 // Tree is a fieldsV1 value. nil owns nothing, an empty Tree owns all below.

@@ -186,7 +186,7 @@ func TestAPrintMovesOnlyWithWhatIsOurs(t *testing.T) {
 			}
 			tt.change(after)
 			after["metadata"].(map[string]any)["resourceVersion"] = "8"
-			old, now := Take(before, tt.opts), Take(after, tt.opts)
+			old, now := FingerprintOf(before, tt.opts), FingerprintOf(after, tt.opts)
 			if got := old.Same(now); got != tt.same {
 				t.Errorf("same = %v", got)
 			}
@@ -261,7 +261,7 @@ func FuzzProject(f *testing.F) {
 		Unclaimed(wanted, ours)
 		Missing(live, wanted, "")
 		Differing(live, wanted)
-		Take(map[string]any{"metadata": live, "spec": wanted}, Options{Manager: "us", Whole: true})
+		FingerprintOf(map[string]any{"metadata": live, "spec": wanted}, Options{Manager: "us", Whole: true})
 		if state.Hash([]any{live, merged, wanted, ours}) != before {
 			t.Error("an argument was changed")
 		}
@@ -288,7 +288,7 @@ func FuzzTake(f *testing.F) {
 		if json.Unmarshal([]byte(text), &o) != nil {
 			t.Skip("not JSON objects")
 		}
-		a, b := Take(o, Options{Manager: "us", Whole: true}), Take(o, Options{Manager: "us", Whole: true})
+		a, b := FingerprintOf(o, Options{Manager: "us", Whole: true}), FingerprintOf(o, Options{Manager: "us", Whole: true})
 		if a != b {
 			t.Error("two prints of one object differ")
 		}

@@ -6,10 +6,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Overlay guesses what applying wanted to live would give, without asking the
-// API server: maps are merged, lists and plain values replaced, and what we
-// own in live without wanting it any more is dropped. It serves where a dry
-// run is refused or, for Secrets, not wanted; it knows no defaults.
+// Overlay estimates what applying wanted to live would give, without a request to the
+// API server: maps are merged, lists and plain values replaced, and what we own in live
+// and is not wanted any more is dropped. It serves where a dry run is refused or, for
+// Secrets, not wanted; it fills in no defaults.
 func Overlay(live, wanted map[string]any, ours Tree) map[string]any {
 	return merge(live, wanted, orNone(ours))
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Print is what must be remembered of a live object to report later, without a
-// request, whether anything of ours has moved.
-type Print struct {
+// Fingerprint is what must be recorded of a live object to report later, without a request,
+// whether anything of ours has moved.
+type Fingerprint struct {
 	// UID is the incarnation.
 	UID string
 	// ResourceVersion moves with every write, also of status.
@@ -24,7 +24,7 @@ type Print struct {
 	Spec string
 }
 
-// Options are how an object is to be judged.
+// Options are how an object is to be compared.
 type Options struct {
 	// Manager is the field manager that is us.
 	Manager string
@@ -37,8 +37,8 @@ type Options struct {
 	Secret func(any) string
 }
 
-// Take makes the Print of a live object.
-func Take(object map[string]any, o Options) Print {
+// FingerprintOf makes the Fingerprint of a live object.
+func FingerprintOf(object map[string]any, o Options) Fingerprint {
 	p := Identify(object)
 	set := Applied(object, o.Manager)
 	hash := state.Hash
@@ -67,10 +67,10 @@ func ofMeta(t Tree) Tree {
 	return out
 }
 
-// Identify makes a Print without hashes.
-func Identify(object map[string]any) Print {
+// Identify makes a Fingerprint without hashes.
+func Identify(object map[string]any) Fingerprint {
 	metadata, _ := object["metadata"].(map[string]any)
-	p := Print{UID: text(metadata, "uid"), ResourceVersion: text(metadata, "resourceVersion")}
+	p := Fingerprint{UID: text(metadata, "uid"), ResourceVersion: text(metadata, "resourceVersion")}
 	switch g := metadata["generation"].(type) {
 	case int64:
 		p.Generation = g
@@ -80,11 +80,10 @@ func Identify(object map[string]any) Print {
 	return p
 }
 
-// Same reports whether what we own looks in later as it did in p. It follows
-// the design's order: another incarnation never is the same; an untouched
-// generation with our claim and our metadata untouched is; otherwise the
-// values decide.
-func (p Print) Same(later Print) bool {
+// Same reports whether what we own is in later as it was in p. It follows the design's
+// order: another incarnation never is the same; an untouched generation with our claim
+// and our metadata untouched is; otherwise the values decide.
+func (p Fingerprint) Same(later Fingerprint) bool {
 	switch {
 	case p.UID == "" || p.UID != later.UID:
 		return false

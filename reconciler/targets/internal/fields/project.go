@@ -8,15 +8,14 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Project writes the live object in the words of the wanted one: where a
-// correction would change nothing, it is what is wanted; where it would,
-// it is what is live. So that comparing the result with wanted shows exactly
-// what a correction changes, "live → Git", without the noise of defaults,
-// quantities and other managers' fields.
+// Project writes the live object in the form of the wanted one: where a correction
+// would change nothing, it is what is wanted; where it would, it is what is live. So
+// that comparing the result with wanted shows exactly what a correction changes, "live
+// → Git", without the noise of defaults, quantities and other managers' fields.
 //
 // merged is what live would be after the correction; ours is what we own in
-// live today (fields that we own and no longer want must show as going away).
-// None of the arguments is changed; the result shares parts with them.
+// live today (fields that we own and that are no longer wanted must show as going
+// away). None of the arguments is changed; the result shares parts with them.
 func Project(live, merged, wanted map[string]any, ours Tree) map[string]any {
 	out, ok := project(some(live), some(merged), some(wanted), ours)
 	if m, isMap := out.(map[string]any); ok && isMap {

@@ -1,6 +1,6 @@
-// Package inventory remembers, over restarts, which objects are ours and how
-// we left them: in memory, and in ConfigMaps that are split before they can
-// outgrow etcd's limit.
+// Package inventory records, over restarts, which objects are ours and how we left
+// them: in memory, and in ConfigMaps that are split before they can outgrow etcd's
+// limit.
 //
 // It refuses to lose or invent anything: a shard that cannot be read is
 // reported and never read as "nothing is ours", and names are written before
@@ -25,18 +25,17 @@ type Record struct {
 	Key state.Key
 	// Version is the API version in which it was applied ("v1").
 	Version string
-	// Print is how we left it.
-	Print fields.Print
-	// Desired is the hash of what Git said when we last applied it.
+	// Fingerprint is how we left it.
+	Fingerprint fields.Fingerprint
+	// Desired is the hash of what Git declared when we last applied it.
 	Desired string
-	// Rebuilt is true for an object that is known only by its label, because
-	// the inventory that vouched for it is gone.
+	// Rebuilt is true for an object that is identified only by its label, because the
+	// inventory that recorded it is gone.
 	Rebuilt bool
 	// Allowed is how far the deletion of this incarnation was allowed when it was
 	// about to be sent; nil where it never was.
 	Allowed *loss.Allowance
-	// Scope is what else the target must know to find the thing again; empty
-	// in a cluster.
+	// Scope is what else the target needs to find the thing again; empty in a cluster.
 	Scope string
 	// Wave, Policy and Reserved are what the deletion of the object needs of a
 	// declaration that is gone: its place in the order of work, what was to
@@ -66,6 +65,7 @@ type line struct {
 type allowed struct {
 	Losses loss.Counts `json:"losses,omitempty"`
 	Digest string      `json:"digest,omitempty"`
+	Number int         `json:"number,omitempty"`
 	Quoted loss.Counts `json:"quoted,omitempty"`
 }
 
@@ -111,10 +111,9 @@ const format = 1
 // objects of 1.5 MiB, and a shard is also read and written whole.
 const limit = 400 << 10
 
-// Encode writes records as shards, as many as a power of two says, each record
-// in the shard that its key alone decides. atLeast keeps a number of shards
-// that was reached before, so that one object more or less does not move all
-// the others.
+// Encode writes records as shards, as many as a power of two, each record in the shard
+// that its key alone decides. atLeast keeps a number of shards that was reached before,
+// so that one object more or less does not move all the others.
 func Encode(records []Record, atLeast int) []string {
 	sorted := slices.Clone(records)
 	slices.SortFunc(sorted, func(a, b Record) int { return a.Key.Compare(b.Key) })
@@ -158,8 +157,8 @@ func toLine(r Record) line {
 	return line{
 		subject: subject{Group: r.Key.Group, Version: r.Version, Kind: r.Key.Kind, Namespace: r.Key.Namespace, Name: r.Key.Name},
 		left: left{
-			UID: r.Print.UID, Generation: r.Print.Generation, Fields: r.Print.Fields, Meta: r.Print.Meta,
-			Values: r.Print.Values, Spec: r.Print.Spec,
+			UID: r.Fingerprint.UID, Generation: r.Fingerprint.Generation, Fields: r.Fingerprint.Fields, Meta: r.Fingerprint.Meta,
+			Values: r.Fingerprint.Values, Spec: r.Fingerprint.Spec,
 		},
 		Desired: r.Desired, Rebuilt: r.Rebuilt, Scope: r.Scope,
 		last:    last{Wave: r.Wave, Policy: r.Policy, Reserved: r.Reserved},
@@ -190,7 +189,7 @@ func sum(k state.Key) uint64 {
 }
 
 // Decode reads one shard, and how many there were when it was written.
-// Anything that it does not understand completely is an error.
+// Anything that it cannot read completely is an error.
 func Decode(targetName, text string) (records []Record, shards int, err error) {
 	var d document[line]
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
@@ -212,7 +211,7 @@ func Decode(targetName, text string) (records []Record, shards int, err error) {
 			Version: l.Version, Desired: l.Desired, Rebuilt: l.Rebuilt, Scope: l.Scope,
 			Allowed: (*loss.Allowance)(l.Allowed),
 			Wave:    l.Wave, Policy: l.Policy, Reserved: l.Reserved,
-			Print: fields.Print{UID: l.UID, Generation: l.Generation, Fields: l.Fields, Meta: l.Meta, Values: l.Values, Spec: l.Spec},
+			Fingerprint: fields.Fingerprint{UID: l.UID, Generation: l.Generation, Fields: l.Fields, Meta: l.Meta, Values: l.Values, Spec: l.Spec},
 		})
 	}
 	return out, d.Shards, nil

@@ -20,8 +20,8 @@ func records(n int) []Record {
 			Key:     state.Key{Target: "cluster", Group: "apps", Kind: "Deployment", Namespace: fmt.Sprintf("namespace-%d", i%7), Name: fmt.Sprintf("object-%d", i)},
 			Version: "v1", Desired: state.Hash(i), Rebuilt: i%5 == 0,
 			Scope: "somewhere", Wave: i % 4, Policy: "Delete", Reserved: i%2 == 0,
-			Allowed: []*loss.Allowance{nil, {}, {Losses: loss.Counts{"Node": i, "Pod": 2}, Digest: state.Hash(i), Quoted: loss.Counts{"Node": i}}}[i%3],
-			Print:   fields.Print{UID: fmt.Sprintf("00000000-0000-0000-0000-%012d", i), Generation: int64(i), Fields: state.Hash(i), Meta: state.Hash(i), Values: state.Hash(i)},
+			Allowed:     []*loss.Allowance{nil, {}, {Losses: loss.Counts{"Node": i, "Pod": 2}, Digest: state.Hash(i), Number: 1 + i, Quoted: loss.Counts{"Node": i}}}[i%3],
+			Fingerprint: fields.Fingerprint{UID: fmt.Sprintf("00000000-0000-0000-0000-%012d", i), Generation: int64(i), Fields: state.Hash(i), Meta: state.Hash(i), Values: state.Hash(i)},
 		}
 	}
 	return out
@@ -128,7 +128,7 @@ func TestAnOldMarkAllowsNothing(t *testing.T) {
 func TestAnAllowanceThatChangesIsWritten(t *testing.T) {
 	s := NewStore(nil, Place{Target: "cluster", Prefix: "x"})
 	rec := records(1)[0]
-	for n, allowed := range []*loss.Allowance{{}, {Losses: loss.Counts{"Node": 1}}, {Losses: loss.Counts{"Node": 1}, Digest: "1"}, {Losses: loss.Counts{"Node": 1}, Digest: "1", Quoted: loss.Counts{"Node": 1}}, nil} {
+	for n, allowed := range []*loss.Allowance{{}, {Losses: loss.Counts{"Node": 1}}, {Losses: loss.Counts{"Node": 1}, Digest: "1"}, {Losses: loss.Counts{"Node": 1}, Digest: "1", Quoted: loss.Counts{"Node": 1}}, {Losses: loss.Counts{"Node": 1}, Digest: "1", Number: 1, Quoted: loss.Counts{"Node": 1}}, nil} {
 		for _, changed := range []bool{true, false} {
 			rec.Allowed = nil
 			if allowed != nil {
@@ -189,7 +189,7 @@ func TestAMissingShardIsNoticedWhicheverItIs(t *testing.T) {
 func TestWhatAnotherProcessWroteIsTakenOver(t *testing.T) {
 	record := func(uid, desired string) Record {
 		r := Record{Key: state.Key{Target: "aws", Group: "eks", Kind: "AccessEntry", Name: "nodes"}, Version: "v1", Desired: desired}
-		r.Print.UID = uid
+		r.Fingerprint.UID = uid
 		return r
 	}
 	for _, tt := range []struct {
@@ -212,11 +212,11 @@ func TestWhatAnotherProcessWroteIsTakenOver(t *testing.T) {
 				}
 			}
 			take("1", tt.stored)
-			tt.memory.Print.Generation, tt.memory.Print.ResourceVersion = 7, "7" // Which nobody stores for their own sake.
+			tt.memory.Fingerprint.Generation, tt.memory.Fingerprint.ResourceVersion = 7, "7" // Which nobody stores for their own sake.
 			s.Put(tt.memory)
 			take("2", tt.now)
 			got, _ := s.Get(tt.want.Key)
-			got.Print.Generation, got.Print.ResourceVersion = 0, ""
+			got.Fingerprint.Generation, got.Fingerprint.ResourceVersion = 0, ""
 			if d := cmp.Diff(tt.want, got); d != "" {
 				t.Error(d)
 			}

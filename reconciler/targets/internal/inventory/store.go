@@ -83,7 +83,7 @@ var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmap
 
 // Load reads the ConfigMaps and merges what they name into memory. Complete is
 // false when there are none, one is missing or one cannot be read: then there
-// may be objects of ours that only their labels tell.
+// may be objects of ours that only their labels identify.
 func (s *Store) Load(ctx context.Context) (complete bool, err error) {
 	s.io.Lock()
 	defer s.io.Unlock()
@@ -142,7 +142,7 @@ func (s *Store) adopt(found map[int]shard) (complete bool, err error) {
 		}
 		records, of, err := Decode(s.place.Target, sh.content)
 		if _, foreign := errors.AsType[*FormatError](err); foreign {
-			return false, state.Fail(state.Fix, "InventoryFormat", err)
+			return false, state.Fail(state.Stalled, "InventoryFormat", err)
 		}
 		complete = complete && err == nil
 		size = max(size, of)
@@ -173,7 +173,7 @@ func (s *Store) merge(records []Record, base map[state.Key]Record) {
 	for _, r := range records {
 		old, known := s.records[r.Key]
 		was, stored := base[r.Key]
-		if !known || (old.Print.UID == "" && r.Print.UID != "") || (stored && same(old, was) && !same(r, was)) {
+		if !known || (old.Fingerprint.UID == "" && r.Fingerprint.UID != "") || (stored && same(old, was) && !same(r, was)) {
 			s.records[r.Key] = r
 		}
 	}
@@ -182,8 +182,8 @@ func (s *Store) merge(records []Record, base map[state.Key]Record) {
 // same reports whether two records would be stored alike, but for the Generation: a
 // restart need not know the newest.
 func same(a, b Record) bool {
-	a.Print.ResourceVersion, b.Print.ResourceVersion = "", ""
-	a.Print.Generation, b.Print.Generation = 0, 0
+	a.Fingerprint.ResourceVersion, b.Fingerprint.ResourceVersion = "", ""
+	a.Fingerprint.Generation, b.Fingerprint.Generation = 0, 0
 	allowed := a.Allowed.Equal(b.Allowed)
 	a.Allowed, b.Allowed = nil, nil
 	return allowed && a == b
@@ -231,8 +231,8 @@ func (s *Store) Get(k state.Key) (Record, bool) {
 	return r, ok
 }
 
-// Put remembers a record. What a restart would not need to know does not make
-// the ConfigMaps stale. A store that is ReadOnly takes no record of what is new.
+// Put keeps a record. What a restart would not need does not make the ConfigMaps stale.
+// A store that is ReadOnly takes no record of what is new.
 func (s *Store) Put(r Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,8 +246,8 @@ func (s *Store) Put(r Record) {
 	}
 }
 
-// Forget drops a record. A store that is ReadOnly keeps it.
-func (s *Store) Forget(k state.Key) {
+// Remove drops a record. A store that is ReadOnly keeps it.
+func (s *Store) Remove(k state.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, known := s.records[k]; known && !s.place.ReadOnly {
@@ -379,8 +379,8 @@ func (s *Store) configMap(n int, content string, old shard) map[string]any {
 	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": map[string]any{dataKey: content}}
 }
 
-// Destroy deletes the ConfigMaps and forgets everything; the objects that they
-// named stay.
+// Destroy deletes the ConfigMaps and drops every record; the objects that they named
+// stay.
 func (s *Store) Destroy(ctx context.Context) error {
 	s.io.Lock()
 	defer s.io.Unlock()

@@ -1,7 +1,7 @@
 // Package parallel does several things at a time, and no more than so many.
 //
-// It refuses to know of errors and contexts: what is done collects its own. It
-// is one function, Each.
+// It does not handle errors and contexts: what is done collects its own. It is one
+// function, Each.
 package parallel
 
 import "sync"

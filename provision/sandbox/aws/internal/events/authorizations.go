@@ -9,8 +9,8 @@ import (
 func (svc *Service) authorizations() map[string]api.Authorization {
 	out := map[string]api.Authorization{
 		"ListRules": api.Anything("events:ListRules"), "ListRuleNamesByTarget": api.Anything("events:ListRuleNamesByTarget"),
-		"PutRule":    svc.putRuleAsks,
-		"PutTargets": svc.putTargetsAsks,
+		"PutRule":    svc.putRuleRequests,
+		"PutTargets": svc.putTargetsRequests,
 	}
 	for _, op := range []string{
 		"DescribeRule", "EnableRule", "DisableRule", "DeleteRule", "RemoveTargets", "ListTargetsByRule", "TagResource", "UntagResource", "ListTagsForResource",
@@ -31,40 +31,40 @@ type names struct {
 
 // ofRule is a request for the rule that the request names, by name or by ARN.
 func (svc *Service) ofRule(in *api.Call) api.AuthorizationRequest {
-	var ask names
-	in.Peek(&ask)
+	var input names
+	in.Peek(&input)
 	given := map[string]string{}
-	for _, t := range ask.Tags {
+	for _, t := range input.Tags {
 		given[t.Key] = t.Value
 	}
-	arn := ask.ResourceARN
+	arn := input.ResourceARN
 	if arn == "" {
-		arn = svc.ruleARN(ask.Name + ask.Rule) // there is only one of them
+		arn = svc.ruleARN(input.Name + input.Rule) // there is only one of them
 	}
-	q := api.AuthorizationRequest{Action: "events:" + in.Op, Resource: arn, Given: given, Keys: ask.TagKeys}
+	q := api.AuthorizationRequest{Action: "events:" + in.Op, Resource: arn, Given: given, Keys: input.TagKeys}
 	if have := svc.rule(strings.TrimPrefix(arn, svc.ruleARN(""))); have != nil {
 		q.Tags = have.tags
 	}
 	return q
 }
 
-// putRuleAsks wants the role that EventBridge is to act as, too.
-func (svc *Service) putRuleAsks(in *api.Call) []api.AuthorizationRequest {
+// putRuleRequests include one to pass the role that EventBridge is to act as.
+func (svc *Service) putRuleRequests(in *api.Call) []api.AuthorizationRequest {
 	out := svc.ofRule(in).AlsoTags("events:TagResource")
-	var ask names
-	in.Peek(&ask)
-	if arn := ask.RoleArn; arn != "" {
+	var input names
+	in.Peek(&input)
+	if arn := input.RoleArn; arn != "" {
 		out = append(out, svc.passRole(arn[strings.LastIndexByte(arn, '/')+1:], "events"))
 	}
 	return out
 }
 
-func (svc *Service) putTargetsAsks(in *api.Call) []api.AuthorizationRequest {
+func (svc *Service) putTargetsRequests(in *api.Call) []api.AuthorizationRequest {
 	q := svc.ofRule(in)
 	var arns []string
-	var ask names
-	in.Peek(&ask)
-	for _, t := range ask.Targets {
+	var input names
+	in.Peek(&input)
+	for _, t := range input.Targets {
 		arns = append(arns, t.ARN)
 	}
 	q.Context = map[string][]string{"events:TargetArn": arns}

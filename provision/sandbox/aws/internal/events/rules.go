@@ -107,37 +107,37 @@ func pairTags(pairs []tagPair) (map[string]string, error) {
 // putRule makes a rule, or replaces all of one but its targets and tags: what
 // the request leaves out is gone. Tags count only for a new rule.
 func (svc *Service) putRule(in *api.Call) (any, error) {
-	var ask struct {
+	var input struct {
 		Name, EventBusName, EventPattern, State, Description string
 		RoleArn, ScheduleExpression                          string
 		Tags                                                 []tagPair
 	}
-	if err := in.Into(&ask); err != nil {
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	if err := svc.checkBus(ask.EventBusName); err != nil {
+	if err := svc.checkBus(input.EventBusName); err != nil {
 		return nil, err
 	}
-	if ask.State == "" {
-		ask.State = ruleEnabled
+	if input.State == "" {
+		input.State = ruleEnabled
 	}
 	switch {
-	case !ruleNameForm.MatchString(ask.Name):
-		return nil, api.Refuse("ValidationException", "Value '%s' at 'name' failed to satisfy constraint: Member must satisfy regular expression pattern: [\\.\\-_A-Za-z0-9]+", ask.Name)
-	case ask.State != ruleEnabled && ask.State != ruleDisabled:
-		return nil, api.Refuse("ValidationException", "Value '%s' at 'state' failed to satisfy constraint: Member must satisfy enum value set: [ENABLED, DISABLED]", ask.State)
-	case len(ask.Description) > 512:
+	case !ruleNameForm.MatchString(input.Name):
+		return nil, api.Refuse("ValidationException", "Value '%s' at 'name' failed to satisfy constraint: Member must satisfy regular expression pattern: [\\.\\-_A-Za-z0-9]+", input.Name)
+	case input.State != ruleEnabled && input.State != ruleDisabled:
+		return nil, api.Refuse("ValidationException", "Value '%s' at 'state' failed to satisfy constraint: Member must satisfy enum value set: [ENABLED, DISABLED]", input.State)
+	case len(input.Description) > 512:
 		return nil, api.Refuse("ValidationException", "Value at 'description' failed to satisfy constraint: Member must have length less than or equal to 512")
-	case len(ask.EventPattern) > mostPatternChars:
+	case len(input.EventPattern) > mostPatternChars:
 		return nil, api.Refuse("ValidationException", "1 validation error detected: Value at 'eventPattern' failed to satisfy constraint: Member must have length less than or equal to %d", mostPatternChars)
-	case ask.EventPattern == "":
+	case input.EventPattern == "":
 		return nil, api.Refuse("ValidationException", "Parameter(s) EventPattern or ScheduleExpression must be specified.")
 	}
-	matching, err := parsePattern(ask.EventPattern)
+	matching, err := parsePattern(input.EventPattern)
 	if err != nil {
 		return nil, err
 	}
-	given, err := pairTags(ask.Tags)
+	given, err := pairTags(input.Tags)
 	if err != nil {
 		return nil, err
 	}
@@ -145,13 +145,13 @@ func (svc *Service) putRule(in *api.Call) (any, error) {
 	if problem != "" {
 		return nil, api.Refuse("ValidationException", "%s", problem)
 	}
-	r := svc.rule(ask.Name)
+	r := svc.rule(input.Name)
 	if r == nil {
-		r = &rule{name: ask.Name, tags: tags}
+		r = &rule{name: input.Name, tags: tags}
 		svc.addRule(r)
 	}
-	r.description, r.pattern, r.matching, r.state = ask.Description, ask.EventPattern, matching, ask.State
-	r.role, r.schedule = ask.RoleArn, ask.ScheduleExpression
+	r.description, r.pattern, r.matching, r.state = input.Description, input.EventPattern, matching, input.State
+	r.role, r.schedule = input.RoleArn, input.ScheduleExpression
 	return map[string]string{"RuleArn": svc.ruleARN(r.name)}, nil
 }
 
@@ -169,11 +169,11 @@ func (svc *Service) ruleResponse(r *rule) map[string]string {
 }
 
 func (svc *Service) describeRule(in *api.Call) (any, error) {
-	var ask onRule
-	if err := in.Into(&ask); err != nil {
+	var input onRule
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	r, err := svc.findRule(ask.Name, ask.EventBusName)
+	r, err := svc.findRule(input.Name, input.EventBusName)
 	if err != nil {
 		return nil, err
 	}
@@ -189,18 +189,18 @@ type listing struct {
 }
 
 // listed cuts sorted names to a page under that key.
-func (svc *Service) listed(in *api.Call, ask listing, names []string) (rows []string, next map[string]any, err error) {
-	if err := svc.checkBus(ask.EventBusName); err != nil {
+func (svc *Service) listed(in *api.Call, input listing, names []string) (rows []string, next map[string]any, err error) {
+	if err := svc.checkBus(input.EventBusName); err != nil {
 		return nil, nil, err
 	}
 	n := 100
-	if ask.Limit != nil {
-		n = *ask.Limit
+	if input.Limit != nil {
+		n = *input.Limit
 	}
 	if n < 1 || n > 100 {
 		return nil, nil, api.Refuse("ValidationException", "Value '%d' at 'limit' failed to satisfy constraint: Member must be between 1 and 100", n)
 	}
-	rows, token, err := in.Window(names, ask.NextToken, n)
+	rows, token, err := in.Window(names, input.NextToken, n)
 	if err != nil {
 		return nil, nil, api.Refuse("ValidationException", "%s", err)
 	}
@@ -212,20 +212,20 @@ func (svc *Service) listed(in *api.Call, ask listing, names []string) (rows []st
 }
 
 func (svc *Service) listRules(in *api.Call) (any, error) {
-	var ask struct {
+	var input struct {
 		listing
 		NamePrefix string
 	}
-	if err := in.Into(&ask); err != nil {
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, r := range svc.rules {
-		if strings.HasPrefix(r.name, ask.NamePrefix) {
+		if strings.HasPrefix(r.name, input.NamePrefix) {
 			names = append(names, r.name)
 		}
 	}
-	rows, out, err := svc.listed(in, ask.listing, names)
+	rows, out, err := svc.listed(in, input.listing, names)
 	if err != nil {
 		return nil, err
 	}
@@ -239,11 +239,11 @@ func (svc *Service) listRules(in *api.Call) (any, error) {
 
 func (svc *Service) switchRule(to string) func(*api.Call) (any, error) {
 	return func(in *api.Call) (any, error) {
-		var ask onRule
-		if err := in.Into(&ask); err != nil {
+		var input onRule
+		if err := in.Into(&input); err != nil {
 			return nil, err
 		}
-		r, err := svc.findRule(ask.Name, ask.EventBusName)
+		r, err := svc.findRule(input.Name, input.EventBusName)
 		if err != nil {
 			return nil, err
 		}
@@ -255,26 +255,26 @@ func (svc *Service) switchRule(to string) func(*api.Call) (any, error) {
 // deleteRule takes a rule without targets away; one that is gone already is no
 // error, as on AWS.
 func (svc *Service) deleteRule(in *api.Call) (any, error) {
-	var ask struct {
+	var input struct {
 		onRule
 		Force bool
 	}
-	if err := in.Into(&ask); err != nil {
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	if err := svc.checkBus(ask.EventBusName); err != nil {
+	if err := svc.checkBus(input.EventBusName); err != nil {
 		return nil, err
 	}
-	if r := svc.rule(ask.Name); r != nil && len(r.targets) > 0 {
+	if r := svc.rule(input.Name); r != nil && len(r.targets) > 0 {
 		return nil, api.Refuse("ValidationException", "Rule can't be deleted since it has targets.")
 	}
-	svc.rules = slices.DeleteFunc(svc.rules, func(r *rule) bool { return r.name == ask.Name })
+	svc.rules = slices.DeleteFunc(svc.rules, func(r *rule) bool { return r.name == input.Name })
 	return map[string]any{}, nil
 }
 
 // aboutRule reads a request, and finds the rule whose ARN is then in it.
-func (svc *Service) aboutRule(in *api.Call, ask any, arn *string) (*rule, error) {
-	if err := in.Into(ask); err != nil {
+func (svc *Service) aboutRule(in *api.Call, input any, arn *string) (*rule, error) {
+	if err := in.Into(input); err != nil {
 		return nil, err
 	}
 	name, ok := strings.CutPrefix(*arn, svc.ruleARN(""))
@@ -285,15 +285,15 @@ func (svc *Service) aboutRule(in *api.Call, ask any, arn *string) (*rule, error)
 }
 
 func (svc *Service) tagRule(in *api.Call) (any, error) {
-	var ask struct {
+	var input struct {
 		ResourceARN string
 		Tags        []tagPair
 	}
-	r, err := svc.aboutRule(in, &ask, &ask.ResourceARN)
+	r, err := svc.aboutRule(in, &input, &input.ResourceARN)
 	if err != nil {
 		return nil, err
 	}
-	more, err := pairTags(ask.Tags)
+	more, err := pairTags(input.Tags)
 	if err != nil {
 		return nil, err
 	}
@@ -306,23 +306,23 @@ func (svc *Service) tagRule(in *api.Call) (any, error) {
 }
 
 func (svc *Service) untagRule(in *api.Call) (any, error) {
-	var ask struct {
+	var input struct {
 		ResourceARN string
 		TagKeys     []string
 	}
-	r, err := svc.aboutRule(in, &ask, &ask.ResourceARN)
+	r, err := svc.aboutRule(in, &input, &input.ResourceARN)
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range ask.TagKeys {
+	for _, k := range input.TagKeys {
 		delete(r.tags, k)
 	}
 	return map[string]any{}, nil
 }
 
 func (svc *Service) listRuleTags(in *api.Call) (any, error) {
-	var ask struct{ ResourceARN string }
-	r, err := svc.aboutRule(in, &ask, &ask.ResourceARN)
+	var input struct{ ResourceARN string }
+	r, err := svc.aboutRule(in, &input, &input.ResourceARN)
 	if err != nil {
 		return nil, err
 	}

@@ -36,8 +36,7 @@ type deadLetters struct {
 
 var inputPathForm = regexp.MustCompile(`^\$(\.[\w-]+)*$`)
 
-// form writes an event as the target wants it; a part that the event lacks is
-// null.
+// form writes an event as the target takes it; a part that the event lacks is null.
 func (t target) form(body string) string {
 	if t.Input != "" {
 		return t.Input
@@ -94,23 +93,23 @@ func entries(failed []failedEntry) map[string]any {
 
 // putTargets adds targets, or replaces those of the same id.
 func (svc *Service) putTargets(in *api.Call) (any, error) {
-	var ask struct {
+	var input struct {
 		Rule, EventBusName string
 		Targets            []target
 	}
-	if err := in.Into(&ask); err != nil {
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	r, err := svc.findRule(ask.Rule, ask.EventBusName)
+	r, err := svc.findRule(input.Rule, input.EventBusName)
 	if err != nil {
 		return nil, err
 	}
-	if len(ask.Targets) == 0 {
+	if len(input.Targets) == 0 {
 		return nil, api.Refuse("ValidationException", "Value at 'targets' failed to satisfy constraint: Member must have length greater than or equal to 1")
 	}
 	next := slices.Clone(r.targets)
 	var failed []failedEntry
-	for _, t := range ask.Targets {
+	for _, t := range input.Targets {
 		if problem := t.problem(); problem != "" {
 			failed = append(failed, failedEntry{t.ID, "ValidationException", problem})
 			continue
@@ -127,24 +126,24 @@ func (svc *Service) putTargets(in *api.Call) (any, error) {
 }
 
 func (svc *Service) removeTargets(in *api.Call) (any, error) {
-	var ask struct {
+	var input struct {
 		Rule, EventBusName string
 		Ids                []string
 		Force              bool
 	}
-	if err := in.Into(&ask); err != nil {
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	r, err := svc.findRule(ask.Rule, ask.EventBusName)
+	r, err := svc.findRule(input.Rule, input.EventBusName)
 	if err != nil {
 		return nil, err
 	}
-	if len(ask.Ids) == 0 {
+	if len(input.Ids) == 0 {
 		return nil, api.Refuse("ValidationException", "Value at 'ids' failed to satisfy constraint: Member must have length greater than or equal to 1")
 	}
 	var failed []failedEntry
 	next := slices.Clone(r.targets)
-	for _, id := range ask.Ids {
+	for _, id := range input.Ids {
 		before := len(next)
 		next = slices.DeleteFunc(next, func(t target) bool { return t.ID == id })
 		if len(next) == before {
@@ -156,14 +155,14 @@ func (svc *Service) removeTargets(in *api.Call) (any, error) {
 }
 
 func (svc *Service) listTargets(in *api.Call) (any, error) {
-	var ask struct {
+	var input struct {
 		listing
 		Rule string
 	}
-	if err := in.Into(&ask); err != nil {
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	r, err := svc.findRule(ask.Rule, ask.EventBusName)
+	r, err := svc.findRule(input.Rule, input.EventBusName)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +170,7 @@ func (svc *Service) listTargets(in *api.Call) (any, error) {
 	for _, t := range r.targets {
 		byID[t.ID], ids = t, append(ids, t.ID)
 	}
-	rows, out, err := svc.listed(in, ask.listing, ids)
+	rows, out, err := svc.listed(in, input.listing, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -184,20 +183,20 @@ func (svc *Service) listTargets(in *api.Call) (any, error) {
 }
 
 func (svc *Service) listRuleNames(in *api.Call) (any, error) {
-	var ask struct {
+	var input struct {
 		listing
 		TargetArn string
 	}
-	if err := in.Into(&ask); err != nil {
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, r := range svc.rules {
-		if slices.ContainsFunc(r.targets, func(t target) bool { return t.ARN == ask.TargetArn }) {
+		if slices.ContainsFunc(r.targets, func(t target) bool { return t.ARN == input.TargetArn }) {
 			names = append(names, r.name)
 		}
 	}
-	rows, out, err := svc.listed(in, ask.listing, names)
+	rows, out, err := svc.listed(in, input.listing, names)
 	if err != nil {
 		return nil, err
 	}

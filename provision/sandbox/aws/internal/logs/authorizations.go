@@ -20,17 +20,17 @@ func (svc *Service) authorizations() map[string]api.Authorization {
 // ofLogGroup is a request for the log group that the request names, by name or by
 // ARN.
 func (svc *Service) ofLogGroup(in *api.Call) api.AuthorizationRequest {
-	var ask struct {
+	var input struct {
 		LogGroupName, ResourceARN string
 		Tags                      map[string]string
 		TagKeys                   []string
 	}
-	in.Peek(&ask)
-	arn := ask.ResourceARN
+	in.Peek(&input)
+	arn := input.ResourceARN
 	if arn == "" {
-		arn = svc.logGroupARN(ask.LogGroupName)
+		arn = svc.logGroupARN(input.LogGroupName)
 	}
-	q := api.AuthorizationRequest{Action: "logs:" + in.Op, Resource: arn, Given: ask.Tags, Keys: ask.TagKeys}
+	q := api.AuthorizationRequest{Action: "logs:" + in.Op, Resource: arn, Given: input.Tags, Keys: input.TagKeys}
 	if have := svc.logGroup(strings.TrimPrefix(arn, svc.logGroupARN(""))); have != nil {
 		q.Tags = have.tags
 	}

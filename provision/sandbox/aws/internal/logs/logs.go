@@ -106,27 +106,27 @@ func (svc *Service) findLogGroup(name string) (*logGroup, error) {
 }
 
 func (svc *Service) describeLogGroups(in *api.Call) (any, error) {
-	var ask struct {
+	var input struct {
 		LogGroupNamePrefix, NextToken string
 		Limit                         *int
 	}
-	if err := in.Into(&ask); err != nil {
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
 	n := 50
-	if ask.Limit != nil {
-		n = *ask.Limit
+	if input.Limit != nil {
+		n = *input.Limit
 	}
 	if n < 1 || n > 50 {
 		return nil, api.Refuse("InvalidParameterException", "Value '%d' at 'limit' failed to satisfy constraint: Member must be between 1 and 50", n)
 	}
 	var names []string
 	for _, g := range svc.groups {
-		if strings.HasPrefix(g.name, ask.LogGroupNamePrefix) {
+		if strings.HasPrefix(g.name, input.LogGroupNamePrefix) {
 			names = append(names, g.name)
 		}
 	}
-	rows, next, err := in.Window(names, ask.NextToken, n)
+	rows, next, err := in.Window(names, input.NextToken, n)
 	if err != nil {
 		return nil, api.Refuse("InvalidParameterException", "%s", err)
 	}
@@ -148,34 +148,34 @@ func (svc *Service) describeLogGroups(in *api.Call) (any, error) {
 }
 
 func (svc *Service) createLogGroup(in *api.Call) (any, error) {
-	var ask struct {
+	var input struct {
 		LogGroupName string
 		Tags         map[string]string
 	}
-	if err := in.Into(&ask); err != nil {
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	if !logGroupForm.MatchString(ask.LogGroupName) {
-		return nil, api.Refuse("InvalidParameterException", "Value '%s' at 'logGroupName' failed to satisfy constraint: Member must satisfy regular expression pattern: [\\.\\-_/#A-Za-z0-9]+", ask.LogGroupName)
+	if !logGroupForm.MatchString(input.LogGroupName) {
+		return nil, api.Refuse("InvalidParameterException", "Value '%s' at 'logGroupName' failed to satisfy constraint: Member must satisfy regular expression pattern: [\\.\\-_/#A-Za-z0-9]+", input.LogGroupName)
 	}
-	if svc.logGroup(ask.LogGroupName) != nil {
+	if svc.logGroup(input.LogGroupName) != nil {
 		return nil, api.Refuse("ResourceAlreadyExistsException", "The specified log group already exists")
 	}
-	tags, problem := api.AddTags(nil, ask.Tags)
+	tags, problem := api.AddTags(nil, input.Tags)
 	if problem != "" {
 		return nil, api.Refuse("InvalidParameterException", "%s", problem)
 	}
-	svc.addLogGroup(&logGroup{name: ask.LogGroupName, created: in.Now, tags: tags})
+	svc.addLogGroup(&logGroup{name: input.LogGroupName, created: in.Now, tags: tags})
 	return map[string]any{}, nil
 }
 
 // onLogGroup reads a request whose only parameter is the group's name.
 func (svc *Service) onLogGroup(in *api.Call) (*logGroup, error) {
-	var ask struct{ LogGroupName string }
-	if err := in.Into(&ask); err != nil {
+	var input struct{ LogGroupName string }
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	return svc.findLogGroup(ask.LogGroupName)
+	return svc.findLogGroup(input.LogGroupName)
 }
 
 func (svc *Service) deleteLogGroup(in *api.Call) (any, error) {
@@ -188,21 +188,21 @@ func (svc *Service) deleteLogGroup(in *api.Call) (any, error) {
 }
 
 func (svc *Service) putRetention(in *api.Call) (any, error) {
-	var ask struct {
+	var input struct {
 		LogGroupName    string
 		RetentionInDays int
 	}
-	if err := in.Into(&ask); err != nil {
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	g, err := svc.findLogGroup(ask.LogGroupName)
+	g, err := svc.findLogGroup(input.LogGroupName)
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(retentions(), ask.RetentionInDays) {
-		return nil, api.Refuse("InvalidParameterException", "Value '%d' at 'retentionInDays' is not one of %v", ask.RetentionInDays, retentions())
+	if !slices.Contains(retentions(), input.RetentionInDays) {
+		return nil, api.Refuse("InvalidParameterException", "Value '%d' at 'retentionInDays' is not one of %v", input.RetentionInDays, retentions())
 	}
-	g.days = ask.RetentionInDays
+	g.days = input.RetentionInDays
 	return map[string]any{}, nil
 }
 
@@ -215,8 +215,8 @@ func (svc *Service) deleteRetention(in *api.Call) (any, error) {
 	return map[string]any{}, nil
 }
 
-// logGroupAt finds a group by its ARN, the one without :* at its end, as
-// CloudWatch Logs wants it for tags.
+// logGroupAt finds a group by its ARN, the one without :* at its end, as CloudWatch
+// Logs requires it for tags.
 func (svc *Service) logGroupAt(arn string) (*logGroup, error) {
 	name, ok := strings.CutPrefix(arn, svc.logGroupARN(""))
 	if !ok || strings.HasSuffix(name, ":*") {
@@ -226,18 +226,18 @@ func (svc *Service) logGroupAt(arn string) (*logGroup, error) {
 }
 
 func (svc *Service) tagLogGroup(in *api.Call) (any, error) {
-	var ask struct {
+	var input struct {
 		ResourceArn string
 		Tags        map[string]string
 	}
-	if err := in.Into(&ask); err != nil {
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	g, err := svc.logGroupAt(ask.ResourceArn)
+	g, err := svc.logGroupAt(input.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
-	tags, problem := api.AddTags(g.tags, ask.Tags)
+	tags, problem := api.AddTags(g.tags, input.Tags)
 	if problem != "" {
 		return nil, api.Refuse("InvalidParameterException", "%s", problem)
 	}
@@ -246,29 +246,29 @@ func (svc *Service) tagLogGroup(in *api.Call) (any, error) {
 }
 
 func (svc *Service) untagLogGroup(in *api.Call) (any, error) {
-	var ask struct {
+	var input struct {
 		ResourceArn string
 		TagKeys     []string
 	}
-	if err := in.Into(&ask); err != nil {
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	g, err := svc.logGroupAt(ask.ResourceArn)
+	g, err := svc.logGroupAt(input.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range ask.TagKeys {
+	for _, k := range input.TagKeys {
 		delete(g.tags, k)
 	}
 	return map[string]any{}, nil
 }
 
 func (svc *Service) listLogGroupTags(in *api.Call) (any, error) {
-	var ask struct{ ResourceArn string }
-	if err := in.Into(&ask); err != nil {
+	var input struct{ ResourceArn string }
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	g, err := svc.logGroupAt(ask.ResourceArn)
+	g, err := svc.logGroupAt(input.ResourceArn)
 	if err != nil {
 		return nil, err
 	}

@@ -187,3 +187,12 @@ func covers(pattern, name string) bool {
 		pattern, name = morePattern, moreName
 	}
 }
+
+// Tags are the keys and values of a list of tags, as they are in the request.
+func Tags(forms []Form) map[string]string {
+	out := map[string]string{}
+	for _, f := range forms {
+		out[f.Get("Key")] = f.Get("Value")
+	}
+	return out
+}

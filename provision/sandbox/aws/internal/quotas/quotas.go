@@ -44,7 +44,7 @@ func (svc *Service) Table() api.Table {
 	}}
 }
 
-// plenty is a vCPU quota that no test reaches without asking for it.
+// plenty is a vCPU quota that no test reaches without the intent.
 const plenty = 100000
 
 // quota is one of EC2's in Service Quotas. Those with a class count vCPUs of
@@ -221,31 +221,31 @@ func (svc *Service) listDefaultQuotas(in *api.Call) (any, error) {
 }
 
 func (svc *Service) list(in *api.Call, of func(quota) (float64, bool)) (any, error) {
-	var ask struct {
+	var input struct {
 		ServiceCode, NextToken, QuotaCode string
 		MaxResults                        *int
 	}
-	if err := in.Into(&ask); err != nil {
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	if err := checkService(ask.ServiceCode); err != nil {
+	if err := checkService(input.ServiceCode); err != nil {
 		return nil, err
 	}
 	n := 100
-	if ask.MaxResults != nil {
-		n = *ask.MaxResults
+	if input.MaxResults != nil {
+		n = *input.MaxResults
 	}
 	if n < 1 || n > 100 {
 		return nil, api.Refuse("IllegalArgumentException", "MaxResults %d is not between 1 and 100.", n)
 	}
 	byCode, codes := map[string]quota{}, []string{}
 	for _, q := range ec2Quotas() {
-		if _, has := of(q); has && (ask.QuotaCode == "" || ask.QuotaCode == q.code) {
+		if _, has := of(q); has && (input.QuotaCode == "" || input.QuotaCode == q.code) {
 			byCode[q.code], codes = q, append(codes, q.code)
 		}
 	}
 	slices.Sort(codes)
-	rows, next, err := in.Window(codes, ask.NextToken, n)
+	rows, next, err := in.Window(codes, input.NextToken, n)
 	if err != nil {
 		return nil, api.Refuse("InvalidPaginationTokenException", "%s", err)
 	}
@@ -262,17 +262,17 @@ func (svc *Service) list(in *api.Call, of func(quota) (float64, bool)) (any, err
 }
 
 func (svc *Service) getQuota(in *api.Call) (any, error) {
-	var ask struct{ ServiceCode, QuotaCode string }
-	if err := in.Into(&ask); err != nil {
+	var input struct{ ServiceCode, QuotaCode string }
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	if err := checkService(ask.ServiceCode); err != nil {
+	if err := checkService(input.ServiceCode); err != nil {
 		return nil, err
 	}
 	for _, q := range ec2Quotas() {
-		if value, applied := svc.values[q.name]; applied && q.code == ask.QuotaCode {
+		if value, applied := svc.values[q.name]; applied && q.code == input.QuotaCode {
 			return map[string]any{"Quota": svc.quotaJSON(q, value)}, nil
 		}
 	}
-	return nil, api.Refuse("NoSuchResourceException", "The request failed because the specified quota does not exist: %q.", ask.QuotaCode)
+	return nil, api.Refuse("NoSuchResourceException", "The request failed because the specified quota does not exist: %q.", input.QuotaCode)
 }

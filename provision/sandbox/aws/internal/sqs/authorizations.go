@@ -7,7 +7,7 @@ import (
 )
 
 func (svc *Service) authorizations() map[string]api.Authorization {
-	out := map[string]api.Authorization{"ListQueues": api.Anything("sqs:ListQueues"), "CreateQueue": svc.createQueueAsks}
+	out := map[string]api.Authorization{"ListQueues": api.Anything("sqs:ListQueues"), "CreateQueue": svc.createQueueRequests}
 	for _, op := range []string{
 		"GetQueueUrl", "SendMessage", "ReceiveMessage", "DeleteMessage", "DeleteQueue", "GetQueueAttributes", "SetQueueAttributes",
 		"TagQueue", "UntagQueue", "ListQueueTags",
@@ -19,24 +19,24 @@ func (svc *Service) authorizations() map[string]api.Authorization {
 
 // ofQueue is a request for the queue that the request names, by name or by URL.
 func (svc *Service) ofQueue(in *api.Call) api.AuthorizationRequest {
-	var ask struct {
+	var input struct {
 		QueueName, QueueUrl string
 		Tags                map[string]string
 		TagKeys             []string
 	}
-	in.Peek(&ask)
-	name := ask.QueueName
+	in.Peek(&input)
+	name := input.QueueName
 	if name == "" {
-		name = ask.QueueUrl[strings.LastIndexByte(ask.QueueUrl, '/')+1:]
+		name = input.QueueUrl[strings.LastIndexByte(input.QueueUrl, '/')+1:]
 	}
-	q := api.AuthorizationRequest{Action: "sqs:" + in.Op, Resource: svc.ARN(name), Given: ask.Tags, Keys: ask.TagKeys}
+	q := api.AuthorizationRequest{Action: "sqs:" + in.Op, Resource: svc.ARN(name), Given: input.Tags, Keys: input.TagKeys}
 	if have := svc.queue(name); have != nil {
 		q.Tags = have.tags
 	}
 	return q
 }
 
-func (svc *Service) createQueueAsks(in *api.Call) []api.AuthorizationRequest {
+func (svc *Service) createQueueRequests(in *api.Call) []api.AuthorizationRequest {
 	return svc.ofQueue(in).AlsoTags("sqs:TagQueue")
 }
 

@@ -64,7 +64,7 @@ func (p *principals) UnmarshalJSON(data []byte) error {
 	return api.DecodeStrict(data, &p.byKind)
 }
 
-// parseQueuePolicy reads a policy; its errors say what is wrong with it.
+// parseQueuePolicy reads a policy; its errors name what is wrong with it.
 func parseQueuePolicy(text string) (*queuePolicy, error) {
 	p := &queuePolicy{}
 	if err := api.DecodeStrict([]byte(text), p); err != nil {
@@ -108,7 +108,7 @@ func (s statement) check() error {
 	return nil
 }
 
-// sending is a service that wants to put a message on a queue.
+// sending is a service that is to put a message on a queue.
 type sending struct {
 	service string // events.amazonaws.com
 	queue   string // the queue's ARN
@@ -116,8 +116,8 @@ type sending struct {
 }
 
 // allows reports whether the policy lets it: some statement allows and none
-// denies. A condition that cannot be judged keeps an Allow from holding and
-// lets a Deny hold.
+// denies. A condition that cannot be evaluated keeps an Allow from holding and lets a
+// Deny hold.
 func (p *queuePolicy) allows(s sending) bool {
 	if p == nil {
 		return false
@@ -127,13 +127,13 @@ func (p *queuePolicy) allows(s sending) bool {
 		if !st.covers(s) {
 			continue
 		}
-		hold, judged := st.conditionsMatch(s.keys)
+		hold, evaluated := st.conditionsMatch(s.keys)
 		switch {
 		case !hold:
 		case st.Effect == "Deny":
 			return false
 		default:
-			allowed = allowed || judged
+			allowed = allowed || evaluated
 		}
 	}
 	return allowed
@@ -148,10 +148,10 @@ func (s statement) covers(want sending) bool {
 	return who && act && anyOf(s.Resource, want.queue)
 }
 
-// conditionsMatch reports whether no condition fails; judged is false if one of
+// conditionsMatch reports whether no condition fails; evaluated is false if one of
 // them uses an operator or a key that is not known here.
-func (s statement) conditionsMatch(keys map[string]string) (hold, judged bool) {
-	hold, judged = true, true
+func (s statement) conditionsMatch(keys map[string]string) (hold, evaluated bool) {
+	hold, evaluated = true, true
 	for operator, tests := range s.Condition {
 		for key, wanted := range tests {
 			have, known := keys[strings.ToLower(key)]
@@ -165,13 +165,13 @@ func (s statement) conditionsMatch(keys map[string]string) (hold, judged bool) {
 				match = func(want string) bool { return query.Wildcard(want, have) }
 			}
 			if !known || match == nil {
-				judged = false
+				evaluated = false
 				continue
 			}
 			hold = hold && slices.ContainsFunc(wanted, match)
 		}
 	}
-	return hold, judged
+	return hold, evaluated
 }
 
 // InterruptionPolicy is the policy of the queue that EventBridge's rules lead

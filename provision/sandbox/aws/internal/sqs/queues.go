@@ -117,32 +117,32 @@ func checkQueueAttribute(name, value string) error {
 // createQueue makes a queue, or finds the one that has that name and all the
 // attributes that were given.
 func (svc *Service) createQueue(in *api.Call) (any, error) {
-	var ask struct {
+	var input struct {
 		QueueName        string
 		Attributes, Tags map[string]string
 	}
-	if err := in.Into(&ask); err != nil {
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	if !queueNameForm.MatchString(ask.QueueName) {
+	if !queueNameForm.MatchString(input.QueueName) {
 		return nil, api.Refuse("InvalidParameterValue", "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length")
 	}
-	made := newQueue(ask.QueueName, in.Now)
-	if err := made.set(ask.Attributes); err != nil {
+	made := newQueue(input.QueueName, in.Now)
+	if err := made.set(input.Attributes); err != nil {
 		return nil, err
 	}
-	if have := svc.queue(ask.QueueName); have != nil {
-		for _, name := range slices.Sorted(maps.Keys(ask.Attributes)) {
-			if have.attributes[name] != ask.Attributes[name] {
+	if have := svc.queue(input.QueueName); have != nil {
+		for _, name := range slices.Sorted(maps.Keys(input.Attributes)) {
+			if have.attributes[name] != input.Attributes[name] {
 				return nil, api.Refuse("QueueNameExists", "A queue already exists with the same name and a different value for attribute %s", name)
 			}
 		}
 		return map[string]string{"QueueUrl": svc.queueURL(have.name)}, nil
 	}
-	if at, gone := svc.deleted[ask.QueueName]; gone && in.Now.Before(at.Add(nameRest)) {
+	if at, gone := svc.deleted[input.QueueName]; gone && in.Now.Before(at.Add(nameRest)) {
 		return nil, api.Refuse("QueueDeletedRecently", "You must wait 60 seconds after deleting a queue before you can create another with the same name.")
 	}
-	tags, problem := api.AddTags(nil, ask.Tags)
+	tags, problem := api.AddTags(nil, input.Tags)
 	if problem != "" {
 		return nil, api.Refuse("InvalidParameterValue", "%s", problem)
 	}
@@ -154,11 +154,11 @@ func (svc *Service) createQueue(in *api.Call) (any, error) {
 
 // onQueue reads a request whose only parameter is the queue.
 func (svc *Service) onQueue(in *api.Call) (*queue, error) {
-	var ask struct{ QueueUrl string }
-	if err := in.Into(&ask); err != nil {
+	var input struct{ QueueUrl string }
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	return svc.queueAt(ask.QueueUrl)
+	return svc.queueAt(input.QueueUrl)
 }
 
 // deleteQueue takes the queue away with its messages; who waits for one is notified
@@ -175,25 +175,25 @@ func (svc *Service) deleteQueue(in *api.Call) (any, error) {
 }
 
 func (svc *Service) listQueues(in *api.Call) (any, error) {
-	var ask struct {
+	var input struct {
 		QueueNamePrefix, NextToken string
 		MaxResults                 *int
 	}
-	if err := in.Into(&ask); err != nil {
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	n, err := in.Bound("MaxResults", ask.MaxResults, 1, 1000, 1000)
+	n, err := in.Bound("MaxResults", input.MaxResults, 1, 1000, 1000)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, q := range svc.queues {
-		if strings.HasPrefix(q.name, ask.QueueNamePrefix) {
+		if strings.HasPrefix(q.name, input.QueueNamePrefix) {
 			names = append(names, q.name)
 		}
 	}
 	slices.Sort(names)
-	rows, next, err := in.Window(names, ask.NextToken, n)
+	rows, next, err := in.Window(names, input.NextToken, n)
 	if err != nil {
 		return nil, api.Refuse("InvalidParameterValue", "%s", err)
 	}
@@ -242,19 +242,19 @@ func (svc *Service) facts(in *api.Call, q *queue) map[string]string {
 }
 
 func (svc *Service) getQueueAttributes(in *api.Call) (any, error) {
-	var ask struct {
+	var input struct {
 		QueueUrl       string
 		AttributeNames []string
 	}
-	if err := in.Into(&ask); err != nil {
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	q, err := svc.queueAt(ask.QueueUrl)
+	q, err := svc.queueAt(input.QueueUrl)
 	if err != nil {
 		return nil, err
 	}
 	facts, out := svc.facts(in, q), map[string]string{}
-	for _, name := range ask.AttributeNames {
+	for _, name := range input.AttributeNames {
 		_, settable := q.attributes[name]
 		value, has := facts[name]
 		switch {
@@ -273,21 +273,21 @@ func (svc *Service) getQueueAttributes(in *api.Call) (any, error) {
 }
 
 func (svc *Service) setQueueAttributes(in *api.Call) (any, error) {
-	var ask struct {
+	var input struct {
 		QueueUrl   string
 		Attributes map[string]string
 	}
-	if err := in.Into(&ask); err != nil {
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	q, err := svc.queueAt(ask.QueueUrl)
+	q, err := svc.queueAt(input.QueueUrl)
 	if err != nil {
 		return nil, err
 	}
-	if len(ask.Attributes) == 0 {
+	if len(input.Attributes) == 0 {
 		return nil, api.Refuse("MissingParameter", "The request must contain the parameter Attributes.")
 	}
-	if err := q.set(ask.Attributes); err != nil {
+	if err := q.set(input.Attributes); err != nil {
 		return nil, err
 	}
 	q.modified = in.Now
@@ -295,18 +295,18 @@ func (svc *Service) setQueueAttributes(in *api.Call) (any, error) {
 }
 
 func (svc *Service) tagQueue(in *api.Call) (any, error) {
-	var ask struct {
+	var input struct {
 		QueueUrl string
 		Tags     map[string]string
 	}
-	if err := in.Into(&ask); err != nil {
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	q, err := svc.queueAt(ask.QueueUrl)
+	q, err := svc.queueAt(input.QueueUrl)
 	if err != nil {
 		return nil, err
 	}
-	tags, problem := api.AddTags(q.tags, ask.Tags)
+	tags, problem := api.AddTags(q.tags, input.Tags)
 	if problem != "" {
 		return nil, api.Refuse("InvalidParameterValue", "%s", problem)
 	}
@@ -315,18 +315,18 @@ func (svc *Service) tagQueue(in *api.Call) (any, error) {
 }
 
 func (svc *Service) untagQueue(in *api.Call) (any, error) {
-	var ask struct {
+	var input struct {
 		QueueUrl string
 		TagKeys  []string
 	}
-	if err := in.Into(&ask); err != nil {
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	q, err := svc.queueAt(ask.QueueUrl)
+	q, err := svc.queueAt(input.QueueUrl)
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range ask.TagKeys {
+	for _, k := range input.TagKeys {
 		delete(q.tags, k)
 	}
 	return map[string]any{}, nil

@@ -57,27 +57,27 @@ type receiveInput struct {
 // receiveMessage waits for messages for the time that the request gives. It holds the
 // lock only while it reads the queue.
 func (svc *Service) receiveMessage(in *api.Call) (any, error) {
-	var ask receiveInput
-	if err := in.Into(&ask); err != nil {
+	var input receiveInput
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	n, err := in.Bound("MaxNumberOfMessages", ask.MaxNumberOfMessages, 1, 10, 1)
+	n, err := in.Bound("MaxNumberOfMessages", input.MaxNumberOfMessages, 1, 10, 1)
 	if err != nil {
 		return nil, err
 	}
-	hide, err := in.Bound("VisibilityTimeout", ask.VisibilityTimeout, 0, int(longestVisibility.Seconds()), asTheQueue)
+	hide, err := in.Bound("VisibilityTimeout", input.VisibilityTimeout, 0, int(longestVisibility.Seconds()), asTheQueue)
 	if err != nil {
 		return nil, err
 	}
-	wait, err := in.Bound("WaitTimeSeconds", ask.WaitTimeSeconds, 0, int(longestPoll.Seconds()), asTheQueue)
+	wait, err := in.Bound("WaitTimeSeconds", input.WaitTimeSeconds, 0, int(longestPoll.Seconds()), asTheQueue)
 	if err != nil {
 		return nil, err
 	}
-	names := append(slices.Clone(ask.AttributeNames), ask.MessageSystemAttributeNames...)
+	names := append(slices.Clone(input.AttributeNames), input.MessageSystemAttributeNames...)
 	begin := svc.account.Clock.Now()
 	for {
 		svc.account.Lock()
-		q, err := svc.queueAt(ask.QueueUrl)
+		q, err := svc.queueAt(input.QueueUrl)
 		if err != nil {
 			svc.account.Unlock()
 			return nil, err
@@ -158,17 +158,17 @@ func messagesJSON(found []*message, names []string) map[string]any {
 // deleteMessage takes a message away by the receipt of its last receive. One
 // that is gone already is no error, as in SQS.
 func (svc *Service) deleteMessage(in *api.Call) (any, error) {
-	var ask struct{ QueueUrl, ReceiptHandle string }
-	if err := in.Into(&ask); err != nil {
+	var input struct{ QueueUrl, ReceiptHandle string }
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	q, err := svc.queueAt(ask.QueueUrl)
+	q, err := svc.queueAt(input.QueueUrl)
 	if err != nil {
 		return nil, err
 	}
-	if !strings.HasPrefix(ask.ReceiptHandle, "message-") {
-		return nil, api.Refuse("ReceiptHandleIsInvalid", "The input receipt handle %q is not valid.", ask.ReceiptHandle)
+	if !strings.HasPrefix(input.ReceiptHandle, "message-") {
+		return nil, api.Refuse("ReceiptHandleIsInvalid", "The input receipt handle %q is not valid.", input.ReceiptHandle)
 	}
-	q.messages = slices.DeleteFunc(q.messages, func(m *message) bool { return m.receipt == ask.ReceiptHandle })
+	q.messages = slices.DeleteFunc(q.messages, func(m *message) bool { return m.receipt == input.ReceiptHandle })
 	return map[string]any{}, nil
 }

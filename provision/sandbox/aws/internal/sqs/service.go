@@ -66,11 +66,11 @@ func (svc *Service) Deliver(queueARN, ruleARN, body string, now time.Time) bool 
 		return false
 	}
 	q := svc.queues[n]
-	ask := sending{service: "events.amazonaws.com", queue: queueARN, keys: map[string]string{
+	input := sending{service: "events.amazonaws.com", queue: queueARN, keys: map[string]string{
 		"aws:securetransport": "true", "aws:sourcearn": ruleARN, "aws:sourceaccount": svc.account.ID,
 		"aws:principalisawsservice": "true", "aws:principalservicename": "events.amazonaws.com",
 	}}
-	if !q.policy.allows(ask) {
+	if !q.policy.allows(input) {
 		return false
 	}
 	q.put(svc.account.NewID("message"), body, now)
@@ -117,15 +117,15 @@ func ErrorCode(code string) string {
 }
 
 func (svc *Service) getQueueURL(in *api.Call) (any, error) {
-	var ask struct {
+	var input struct {
 		QueueName              string
 		QueueOwnerAWSAccountId string
 	}
-	if err := in.Into(&ask); err != nil {
+	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
-	q, err := svc.visibleQueue(ask.QueueName)
-	if err != nil || ask.QueueOwnerAWSAccountId != "" && ask.QueueOwnerAWSAccountId != svc.account.ID {
+	q, err := svc.visibleQueue(input.QueueName)
+	if err != nil || input.QueueOwnerAWSAccountId != "" && input.QueueOwnerAWSAccountId != svc.account.ID {
 		return nil, errNoQueue()
 	}
 	return map[string]string{"QueueUrl": svc.queueURL(q.name)}, nil

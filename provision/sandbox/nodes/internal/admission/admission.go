@@ -1,11 +1,11 @@
 // Package admission decides, as a kubelet does, whether a pod that is bound to a
-// node may start there: first the device manager allocates what the containers
-// ask for, then the node's allocatable must hold the pod beside the others.
+// node may start there: first the device manager allocates what the containers request,
+// then the node's allocatable must hold the pod beside the others.
 //
-// Like a kubelet it lets a pod pass that asks for an extended resource of which
-// the node has never heard, because that may be a resource of the cluster.
-// Affinity and taints are left to the scheduler: the simulator sees labels and
-// taints later than it sees the pod, and would refuse good pods.
+// Like a kubelet it lets a pod pass that requests an extended resource which the node
+// has never had, because that may be a resource of the cluster. Affinity and taints are
+// left to the scheduler: the simulator receives labels and taints later than the pod,
+// and would refuse good pods.
 //
 // Start reading at Check.
 package admission
@@ -21,14 +21,14 @@ import (
 	"k8s.io/component-helpers/resource"
 )
 
-// Device is a device-plugin resource as the kubelet's device manager knows it.
+// Device is a device-plugin resource as the kubelet's device manager has it.
 type Device struct {
-	Capacity      int  // devices ever registered and still remembered
+	Capacity      int  // devices ever registered and still counted
 	Healthy       int  // 0 when the plugin is gone
 	OnePerRequest bool // the plugin shares devices and refuses to give out two
 }
 
-// Node is a node as its own kubelet sees it.
+// Node is a node as its own kubelet has it.
 type Node struct {
 	Allocatable corev1.ResourceList // without device-plugin resources
 	Devices     map[corev1.ResourceName]Device
@@ -49,12 +49,12 @@ func Check(pod *corev1.Pod, node Node) *Rejection {
 	return fit(pod, node)
 }
 
-// allocate asks the device manager for each container in turn.
+// allocate has the device manager allocate for each container in turn.
 func allocate(pod *corev1.Pod, node Node) *Rejection {
 	for _, name := range slices.Sorted(maps.Keys(node.Devices)) {
 		device := node.Devices[name]
 		if device.Capacity == 0 {
-			continue // the device manager has forgotten it
+			continue // the device manager has dropped it
 		}
 		for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 			limit := c.Resources.Limits[name]
@@ -109,7 +109,7 @@ func outOf(name corev1.ResourceName, asked, taken, whole int64) *Rejection {
 		Message: fmt.Sprintf("Pod was rejected: Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", name, asked, taken, whole)}
 }
 
-// extended tells resources that only a plugin or the cluster provides.
+// extended reports resources that only a plugin or the cluster provides.
 func extended(name corev1.ResourceName) bool {
 	domain, _, ok := strings.Cut(string(name), "/")
 	return ok && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")

@@ -70,9 +70,9 @@ func Compute(h Hardware, k userdata.Kubelet) (capacity, allocatable corev1.Resou
 	return total, left, nil
 }
 
-// usable is the memory in MiB that the operating system sees: firmware and the
-// kernel's page tables take about 1/32 and 80 MiB, never more than 6.5%. Measured
-// EKS nodes lie within a percent of it.
+// usable is the memory in MiB that the operating system has: firmware and the kernel's
+// page tables take about 1/32 and 80 MiB, never more than 6.5%. Measured EKS nodes lie
+// within a percent of it.
 func usable(statedMiB int64) int64 {
 	return max(statedMiB*31/32-80, statedMiB*935/1000)
 }

@@ -2,8 +2,8 @@
 // many there are of each resource, how many of them are healthy, and since when a
 // resource has no plugin any more.
 //
-// It knows no plugin, no pod and no clock: it is told what is served at a time.
-// Which pods hold devices is admission's business. Start reading at Table.Sync.
+// It has no plugin, no pod and no clock: it is given what is served at a time. Which
+// pods hold devices is admission's business. Start reading at Table.Sync.
 package devicemanager
 
 import (
@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ForgetAfter is how long a kubelet remembers the devices of a plugin that is gone:
-// so long they count as capacity.
+// ForgetAfter is how long a kubelet keeps the devices of a plugin that is gone: so long
+// they count as capacity.
 const ForgetAfter = 5 * time.Minute
 
 // Device is what is known of one resource.

@@ -41,7 +41,7 @@ type Config struct {
 	Resource string
 	// OnePerRequest makes requests for more than one device fail at admission.
 	OnePerRequest bool
-	// MPSRoot tells whether the file gives the folder that MPS needs.
+	// MPSRoot reports whether the file gives the folder that MPS needs.
 	MPSRoot bool
 	// Patient is true when the plugin waits where it finds no driver
 	// (failOnInitError: false), instead of ending with an error.
@@ -90,7 +90,7 @@ func ParseConfig(text []byte) (Config, error) {
 			return Config{}, fmt.Errorf("the device plugin's configuration has the unknown migStrategy %q", *f.Flags.MigStrategy)
 		}
 	}
-	// MPS is looked at last: where both are given, it is the one that holds.
+	// MPS is read last: where both are given, it is the one that holds.
 	for _, s := range []struct {
 		strategy Strategy
 		sharing  *sharing

@@ -19,7 +19,7 @@ const (
 	programManager = "config-manager"
 )
 
-// Runs tells whether a pod holds the device plugin itself.
+// Runs reports whether a pod holds the device plugin itself.
 func Runs(pod *corev1.Pod) bool { return PluginContainer(pod) != "" }
 
 // PluginContainer names the container of a pod that runs the plugin; "" is none.

@@ -11,8 +11,8 @@ import (
 // ConfigMaps reads a ConfigMap; nil without an error when there is none.
 type ConfigMaps func(namespace, name string) (*corev1.ConfigMap, error)
 
-// Unmountable says which of a pod's volumes cannot be mounted because a ConfigMap or
-// a key of one is not there; "" when none. Until then a kubelet starts no container
+// Unmountable names those of a pod's volumes that cannot be mounted because a ConfigMap
+// or a key of one is not there; "" when none. Until then a kubelet starts no container
 // of the pod. An error is one of get.
 func Unmountable(pod *corev1.Pod, get ConfigMaps) (string, error) {
 	for i := range pod.Spec.Volumes {

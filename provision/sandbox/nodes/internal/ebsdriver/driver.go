@@ -1,7 +1,7 @@
-// Package ebsdriver plays the EBS CSI driver as far as the API server sees it: it
-// provisions PersistentVolumes for claims of its StorageClasses, attaches and
-// detaches them by VolumeAttachments, and deletes those that are released. Who
-// binds, schedules and asks for attachments are the real controllers.
+// Package ebsdriver plays the EBS CSI driver as far as it acts on the API server: it
+// provisions PersistentVolumes for claims of its StorageClasses, attaches and detaches
+// them by VolumeAttachments, and deletes those that are released. Who binds, schedules
+// and requests attachments are the real controllers.
 //
 // There is no volume behind an object: EC2's are not touched, nothing is mounted,
 // and a pod starts without waiting for its attachment. It refuses nothing; a claim
@@ -28,8 +28,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// resync is how often every object is looked at again, so that a step that failed
-// is taken once more.
+// resync is how often every object is reconciled again, so that a step that failed is
+// taken once more.
 const resync = 5 * time.Second
 
 // Config is what the driver needs. All fields are required, durations may be 0.
@@ -99,7 +99,7 @@ func (d *Driver) install() error {
 	return err
 }
 
-// Register tells the cluster that the driver runs on a node, as its kubelet does.
+// Register records in the cluster that the driver runs on a node, as its kubelet does.
 func (d *Driver) Register(ctx context.Context, node *corev1.Node, instance string) error {
 	_, err := d.config.Client.StorageV1().CSINodes().Create(ctx, csiNode(node, instance), metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -108,8 +108,8 @@ func (d *Driver) Register(ctx context.Context, node *corev1.Node, instance strin
 	return nil
 }
 
-// step takes the next one that an object asks for, if any, after its delay. What
-// fails is taken again when the object is seen next.
+// step takes the next one that an object needs, if any, after its delay. What fails is
+// taken again when the object is reconciled next.
 func (d *Driver) step(object any) {
 	after, do := d.next(object)
 	if do == nil {
@@ -137,7 +137,7 @@ func (d *Driver) step(object any) {
 	})
 }
 
-// next is what an object asks for, and how long that takes.
+// next is what an object needs, and how long that takes.
 func (d *Driver) next(object any) (time.Duration, func(context.Context) error) {
 	switch o := object.(type) {
 	case *corev1.PersistentVolumeClaim:

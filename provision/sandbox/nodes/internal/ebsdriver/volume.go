@@ -38,14 +38,14 @@ func csiNode(node *corev1.Node, instance string) *storagev1.CSINode {
 	}
 }
 
-// wantsVolume tells whether the binder waits for a volume of this driver: it says so
-// by an annotation, once it knows what it needs.
+// wantsVolume reports whether the binder waits for a volume of this driver: it sets an
+// annotation, once it has decided what it needs.
 func wantsVolume(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.DeletionTimestamp.IsZero() && claim.Spec.VolumeName == "" && claim.Annotations[provisionerAnnotation] == Name &&
 		claim.Spec.StorageClassName != nil
 }
 
-// released tells whether a volume of this driver goes with its claim.
+// released reports whether a volume of this driver goes with its claim.
 func released(volume *corev1.PersistentVolume) bool {
 	return volume.DeletionTimestamp.IsZero() && volume.Status.Phase == corev1.VolumeReleased &&
 		volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete && volume.Annotations[provisionedByAnnotation] == Name

@@ -34,7 +34,7 @@ type Config struct {
 	// Node and Lease read the simulator's caches.
 	Node  func(name string) (*corev1.Node, bool)
 	Lease func(name string) (*coordinationv1.Lease, bool)
-	// Plays tells whether a node's machine runs; pods elsewhere are left alone.
+	// Plays returns whether a node's machine runs; pods elsewhere are left alone.
 	Plays func(node string) bool
 	// PodCIDR is where pod addresses come from.
 	PodCIDR string
@@ -102,7 +102,7 @@ func (b *Bridge) Node(ctx context.Context, node *corev1.Node) {
 	send(ctx, b.nodeEvents, informer.Modified, node)
 }
 
-// NodeGone makes kwok forget a node and what it had planned for it.
+// NodeGone makes kwok drop a node and what it had planned for it.
 func (b *Bridge) NodeGone(ctx context.Context, node *corev1.Node) {
 	send(ctx, b.nodeEvents, informer.Deleted, node)
 }
@@ -112,8 +112,8 @@ func (b *Bridge) Pod(ctx context.Context, pod *corev1.Pod) {
 	send(ctx, b.podEvents, informer.Modified, timed(pod))
 }
 
-// PodGone makes kwok forget a pod and what it had planned for it. The pod's node
-// must still play.
+// PodGone makes kwok drop a pod and what it had planned for it. The pod's node must
+// still play.
 func (b *Bridge) PodGone(ctx context.Context, pod *corev1.Pod) {
 	send(ctx, b.podEvents, informer.Deleted, pod)
 }
@@ -154,7 +154,7 @@ func (b *Bridge) Heartbeat(ctx context.Context, node *corev1.Node) error {
 	return nil
 }
 
-// nodeCache is the simulator's cache in the shape that kwok asks for.
+// nodeCache is the simulator's cache in the shape that kwok requires.
 type nodeCache struct {
 	get func(name string) (*corev1.Node, bool)
 }

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The annotations by which stages know a pod's times, in seconds. timed fills in
-// what the pod's probes, hooks and commands say; readySeconds is for that only.
+// The annotations by which stages get a pod's times, in seconds. timed fills in what
+// the pod's probes, hooks and commands take; readySeconds is for that only.
 const (
 	// RunSeconds makes a pod that is not restarted end by itself after so long.
 	RunSeconds   = "sandbox.poolwright.dev/run-seconds"
@@ -21,7 +21,7 @@ const (
 	readySeconds = "sandbox.poolwright.dev/ready-seconds"
 )
 
-// Ends tells whether a pod says how long it runs, by its annotation or by the
+// Ends reports whether a pod declares how long it runs, by its annotation or by the
 // commands of its containers.
 func Ends(pod *corev1.Pod) bool {
 	if pod.Annotations[RunSeconds] != "" {
@@ -32,8 +32,8 @@ func Ends(pod *corev1.Pod) bool {
 }
 
 // timed returns the pod as stages read it: with the annotations that its probes,
-// preStop hooks and commands amount to. What an annotation says already stands, and
-// the time that containers take to stop comes after their hooks.
+// preStop hooks and commands amount to. What an annotation has already stays, and the
+// time that containers take to stop comes after their hooks.
 func timed(pod *corev1.Pod) *corev1.Pod {
 	add := map[string]string{}
 	if run, known := runOf(pod.Spec); known && pod.Annotations[RunSeconds] == "" {
@@ -143,7 +143,7 @@ var (
 )
 
 // commandOf reads a command that only sleeps, exits or prints. Of any other it is
-// false, with the time until the first step that nobody here knows.
+// false, with the time until the first step that is unknown here.
 func commandOf(words []string) (run, bool) {
 	script := strings.Join(words, " ")
 	if len(words) >= 3 && shell.MatchString(words[0]) && shellFlag.MatchString(words[1]) {

@@ -15,7 +15,7 @@ const (
 	BackingOff
 )
 
-// Container is the plugin's container as its kubelet sees it.
+// Container is the plugin's container as its kubelet has it.
 type Container struct {
 	State State
 	// Since is when the container started last.
@@ -62,7 +62,7 @@ func (l *Life) end(now time.Time, f Failure) {
 	l.backOff = min(max(2*l.backOff, l.timing.BackOff), longest)
 }
 
-// restart starts the container again. It looks for devices a little later.
+// restart starts the container again. It lists devices a little later.
 func (l *Life) restart(now time.Time) {
 	l.container.State, l.container.Wait = Running, 0
 	l.container.Since = now

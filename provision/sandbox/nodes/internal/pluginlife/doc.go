@@ -4,9 +4,9 @@
 // growing back-off.
 //
 // What of that depends on NVIDIA's plugin is as in its releases: a refused
-// configuration always ends it; a missing driver ends it unless it was told to be
-// patient; without the MPS daemon it runs on and tries again; a GPU that fell off
-// the bus stays unhealthy until the plugin is started anew, and is not listed then.
+// configuration always ends it; a missing driver ends it unless it was configured to
+// wait; without the MPS daemon it runs on and tries again; a GPU that fell off the bus
+// stays unhealthy until the plugin is started anew, and is not listed then.
 //
 // It reads no clock and no API: it is stepped with the time and the facts. Start
 // reading at Life.Step.

@@ -43,19 +43,19 @@ const (
 	Idles
 	// Retries after Timing.Retry.
 	Retries
-	// Unknown: it could not be found out, and is asked again soon.
+	// Unknown: it could not be found out, and is checked again soon.
 	Unknown
 )
 
-// Facts are what a plugin meets at a step.
+// Facts are what a plugin finds at a step.
 type Facts struct {
 	// Missing is how many of the machine's GPUs the driver does not find now.
 	Missing int
 	// Crashes is how often the container crashes after it registered; negative is
 	// always. While it is 0 the count begins anew.
 	Crashes int
-	// Start looks for devices, as the plugin does when it starts. It returns a
-	// Failure when there are none to serve.
+	// Start lists the devices, as the plugin does when it starts. It returns a Failure
+	// when there are none to serve.
 	Start func() (Offer, *Failure)
 }
 
@@ -69,7 +69,7 @@ const (
 	over // never again
 )
 
-// soon is when what could not be found out is asked again.
+// soon is when what could not be found out is checked again.
 const soon = 250 * time.Millisecond
 
 // Life is one plugin. Use Begin.
@@ -157,7 +157,7 @@ func (l *Life) start(now time.Time, facts Facts) {
 	}
 }
 
-// serve notices GPUs that went missing, and crashes where it must.
+// serve detects GPUs that went missing, and crashes where it must.
 func (l *Life) serve(now time.Time, facts Facts) {
 	l.lost = max(l.lost, facts.Missing-l.missing)
 	if l.crashing(facts) && !now.Before(l.registered.Add(l.timing.Start)) {

@@ -48,7 +48,7 @@ func parseAL2(text string) (Join, error) {
 
 // untilExit are the commands that a script comes to: those before an exit, or a
 // false under "set -e", that it reaches whatever happens. What stands in a block or
-// behind && and || is not looked at: whether it runs cannot be known here.
+// behind && and || is not read: whether it runs is unknown here.
 func untilExit(script []command) []command {
 	depth, strict := 0, false
 	for i, c := range script {
@@ -75,7 +75,7 @@ func untilExit(script []command) []command {
 // errexit finds the option of set that ends a script at the first failure.
 var errexit = regexp.MustCompile(`^-[a-zA-Z]*e`)
 
-// bootstrapCall finds the call in a command, also after words such as "then" or
+// bootstrapCall finds the call in a command, also after keywords such as "then" or
 // "sudo", and returns its arguments.
 func bootstrapCall(command []argument) ([]argument, bool) {
 	for i, w := range command {
@@ -87,7 +87,7 @@ func bootstrapCall(command []argument) ([]argument, bool) {
 }
 
 // readBootstrap reads the script's arguments. It takes them only as
-// "--option value"; what it does not know is positional, as in the script.
+// "--option value"; what it does not support is positional, as in the script.
 func readBootstrap(args []argument) (Join, error) {
 	var join Join
 	useMaxPods, extra := true, ""

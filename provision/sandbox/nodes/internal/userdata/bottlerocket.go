@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// settings is the part of Bottlerocket's settings that is looked at. The
-// kubernetes table stays open, because its keys depend on the version.
+// settings is the part of Bottlerocket's settings that is read. The kubernetes table
+// stays open, because its keys depend on the version.
 type settings struct {
 	Settings struct {
 		Kubernetes map[string]any `toml:"kubernetes"`
@@ -127,8 +127,8 @@ func bottlerocketTaints(value any) ([]corev1.Taint, error) {
 	return taints, nil
 }
 
-// bindsInstanceStore tells whether a bootstrap command puts the pods' folders on
-// the instance-store disks, which is how RAID0 is asked for on Bottlerocket.
+// bindsInstanceStore reports whether a bootstrap command puts the pods' folders on
+// the instance-store disks, which is how RAID0 is configured on Bottlerocket.
 func bindsInstanceStore(s settings) bool {
 	for _, step := range s.Settings.Commands {
 		for _, argv := range step.Commands {

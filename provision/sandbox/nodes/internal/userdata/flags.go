@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// kubeletMaxPods is kubelet's own default, used where the image is told not to
+// kubeletMaxPods is kubelet's own default, used where the image is configured not to
 // count network interfaces.
 const kubeletMaxPods = 110
 
@@ -127,7 +127,7 @@ func (k *Kubelet) check() error {
 	return nil
 }
 
-// reserved tells whether a kubelet may not set the label on itself.
+// reserved reports whether a kubelet may not set the label on itself.
 func reserved(key string) bool {
 	domain, _, ok := strings.Cut(key, "/")
 	if !ok || !under(domain, "kubernetes.io") && !under(domain, "k8s.io") {

@@ -32,7 +32,7 @@ func (p part) isScript() bool { return p.mediaType == typeScript }
 func (p part) isNodeConfig() bool { return p.mediaType == typeNodeConfig }
 
 // split returns the documents of a MIME archive, or the text itself as the only
-// document, with its type told from how it begins, as cloud-init does.
+// document, with its type derived from how it begins, as cloud-init does.
 func split(text string) ([]part, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("it is longer than %d bytes", maxText)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// argument is one shell word. dynamic is true when the shell would have replaced a
-// part of it, so that its text is not what the command gets.
+// argument is one argument of a shell command. dynamic is true when the shell would
+// have replaced a part of it, so that its text is not what the command gets.
 type argument struct {
 	text    string
 	dynamic bool
@@ -125,7 +125,7 @@ func (s *scanner) doubleQuoted() error {
 }
 
 // heredoc notes the delimiter of a here-document; its body starts on the next
-// line. A shift in arithmetic and a here-string look alike and are no such thing.
+// line. A shift in arithmetic and a here-string are similar and are no such thing.
 func (s *scanner) heredoc() {
 	s.endArgument()
 	rest := strings.TrimLeft(strings.TrimPrefix(s.text[s.pos+2:], "-"), " \t")
@@ -186,7 +186,7 @@ func (s *scanner) endCommand() {
 	s.current = nil
 }
 
-// fields splits one line of arguments, such as kubelet's, into unquoted words.
+// fields splits one line of arguments, such as kubelet's, into unquoted arguments.
 func fields(line string) ([]string, error) {
 	found, err := commands(line)
 	if err != nil {

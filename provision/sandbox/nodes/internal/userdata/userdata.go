@@ -12,7 +12,7 @@ import (
 type Family string
 
 const (
-	// Unknown makes Parse tell the family from the text alone.
+	// Unknown makes Parse detect the family from the text alone.
 	Unknown Family = ""
 	// AL2 is Amazon Linux 2: a shell script calls bootstrap.sh.
 	AL2 Family = "AL2"
@@ -26,7 +26,7 @@ const (
 type Join struct {
 	Family   Family
 	Cluster  string // the cluster's name
-	Endpoint string // the API server's URL; "" only on AL2, which asks EKS for it
+	Endpoint string // the API server's URL; "" only on AL2, which reads it from EKS
 	CA       string // base64 of the cluster's CA; "" only on AL2
 	Kubelet  Kubelet
 	// RAID0 is true when instance-store disks carry the pods' storage.
@@ -35,8 +35,8 @@ type Join struct {
 	Sharing Sharing
 }
 
-// Kubelet is the part of the kubelet's configuration that decides what the Node
-// looks like. Maps hold only what the user data gives; a nil map is "defaults".
+// Kubelet is the part of the kubelet's configuration that decides what is in the Node.
+// Maps hold only what the user data gives; a nil map is "defaults".
 type Kubelet struct {
 	Labels         map[string]string
 	Taints         []corev1.Taint
@@ -90,7 +90,7 @@ func parseAs(family Family, text string) (Join, error) {
 // errIPv6 refuses a cluster whose services have IPv6 addresses.
 var errIPv6 = errors.New("the cluster's services have IPv6 addresses, which the sandbox does not play")
 
-// sniff tells the family of an image that is not known by name.
+// sniff detects the family of an image that is not known by name.
 func sniff(text string) Family {
 	parts, err := split(text)
 	if err == nil {

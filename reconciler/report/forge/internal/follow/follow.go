@@ -1,13 +1,13 @@
 // Package follow keeps a listing of pull requests up to date with as few
-// requests as can be: it knows the order in which pages are asked for, and
-// nothing of any forge.
+// requests as can be: it decides the order in which pages are requested, and depends on
+// no forge.
 //
 // Sorted by change, newest first and in every state, the first page of a
 // repository's pull requests differs whenever any of them has changed. So one
-// request, conditional where the forge knows that, tells that nothing did; and
-// when something did, pages are read only back to what was seen before. The
-// package refuses to trust that forever: with a change, all open pull requests
-// are read again once an hour. Start reading at Next.
+// request, conditional where the forge supports that, shows that nothing did; and when
+// something did, pages are read only back to what was read before. The package refuses
+// to trust that forever: with a change, all open pull requests are read again once an
+// hour. Start reading at Next.
 package follow
 
 import (
@@ -26,24 +26,24 @@ type Item struct {
 	Open bool
 }
 
-// Query asks for one page.
+// Query is a request for one page.
 type Query struct {
-	// Recent asks for pull requests in every state, the last changed first;
-	// otherwise for the open ones, oldest first.
+	// Recent requests pull requests in every state, the last changed first; otherwise for
+	// the open ones, oldest first.
 	Recent bool
 	Number int // from 1
-	// Tag is the validator of the page as it was last seen; may be empty.
-	Tag string
+	// ETag is the validator of the page as it was last read; may be empty.
+	ETag string
 }
 
-// Page is a forge's answer.
+// Page is a forge's response.
 type Page struct {
 	Items []Item
 	// Next is the number of the next page, 0 at the end.
 	Next int
-	// Tag is this page's validator; empty where the forge has none.
-	Tag string
-	// Unchanged says that the page is as Query.Tag knows it; Items is empty.
+	// ETag is this page's validator; empty where the forge has none.
+	ETag string
+	// Unchanged is true where the page still has the validator Query.ETag; Items is empty.
 	Unchanged bool
 }
 
@@ -53,17 +53,17 @@ type Source func(context.Context, Query) (Page, error)
 const (
 	// fullAge is after what time a change makes all open ones be read again.
 	fullAge = time.Hour
-	// overlap is read once more below the newest change that was seen, because
-	// forges date some changes a little late.
+	// overlap is read once more below the newest change that was read, because forges date
+	// some changes a little late.
 	overlap = 2 * time.Minute
 	// recentPages bounds how far changes are followed back; more of them are
 	// cheaper to learn by reading all.
 	recentPages = 10
-	// mergedPages bounds how far merged ones are looked for at the start.
+	// mergedPages bounds how far merged ones are read at the start.
 	mergedPages = 3
 	mergedAge   = 30 * 24 * time.Hour
 	// mergedCount is how many merged ones are kept of each base branch, mergedTotal of
-	// all: of a busy branch none may push out those of a quiet one.
+	// all: of a busy branch none may push out those of one with few.
 	mergedCount = 50
 	mergedTotal = 1000
 	// openPages is a bound against a forge whose pages never end.
@@ -74,10 +74,10 @@ const (
 // Next is the listing that follows since.
 func Next(ctx context.Context, since forge.Listing, now time.Time, from Source) (forge.Listing, error) {
 	source := from.bounded
-	if since.Mark.Full.IsZero() {
+	if since.Cursor.Full.IsZero() {
 		return full(ctx, since, now, source)
 	}
-	first, err := source(ctx, Query{Recent: true, Number: 1, Tag: since.Mark.Tag})
+	first, err := source(ctx, Query{Recent: true, Number: 1, ETag: since.Cursor.ETag})
 	if err != nil {
 		return forge.Listing{}, err
 	}
@@ -85,15 +85,15 @@ func Next(ctx context.Context, since forge.Listing, now time.Time, from Source) 
 		since.Unchanged = true
 		return since, nil
 	}
-	changed, reached, err := back(ctx, first, since.Mark.Updated.Add(-overlap), recentPages, source)
+	changed, reached, err := back(ctx, first, since.Cursor.Updated.Add(-overlap), recentPages, source)
 	if err != nil {
 		return forge.Listing{}, err
 	}
-	next := forge.Listing{Mark: mark(first, since.Mark.Updated, now)}
-	next.Mark.Full = since.Mark.Full
+	next := forge.Listing{Cursor: mark(first, since.Cursor.Updated, now)}
+	next.Cursor.Full = since.Cursor.Full
 	next.Open, next.Merged = apply(since, changed, now)
 	next.Unchanged = slices.Equal(next.Open, since.Open) && slices.Equal(next.Merged, since.Merged)
-	if !reached || !next.Unchanged && now.Sub(since.Mark.Full) > fullAge {
+	if !reached || !next.Unchanged && now.Sub(since.Cursor.Full) > fullAge {
 		return full(ctx, since, now, source)
 	}
 	return next, nil
@@ -154,16 +154,16 @@ func full(ctx context.Context, since forge.Listing, now time.Time, source Source
 		if err != nil {
 			return forge.Listing{}, err
 		}
-		next := forge.Listing{Open: open, Mark: mark(first, time.Time{}, now)}
+		next := forge.Listing{Open: open, Cursor: mark(first, time.Time{}, now)}
 		_, next.Merged = apply(forge.Listing{Merged: since.Merged}, recent, now)
-		next.Unchanged = since.Mark != (forge.Mark{}) && slices.Equal(next.Open, since.Open) && slices.Equal(next.Merged, since.Merged)
+		next.Unchanged = since.Cursor != (forge.Cursor{}) && slices.Equal(next.Open, since.Open) && slices.Equal(next.Merged, since.Merged)
 		if pages <= 1 {
 			return next, nil
 		}
-		// One that was closed and opened again within a second looks as before.
-		// The next listing reads the newest changes without condition.
-		next.Mark.Tag = ""
-		again, err := source(ctx, Query{Recent: true, Number: 1, Tag: first.Tag})
+		// One that was closed and opened again within a second shows no difference. The next
+		// listing reads the newest changes without condition.
+		next.Cursor.ETag = ""
+		again, err := source(ctx, Query{Recent: true, Number: 1, ETag: first.ETag})
 		if err != nil {
 			return forge.Listing{}, err
 		}
@@ -171,7 +171,7 @@ func full(ctx context.Context, since forge.Listing, now time.Time, source Source
 			return next, nil
 		}
 		if attempt == attempts {
-			next.Mark.Full = time.Time{}
+			next.Cursor.Full = time.Time{}
 			return next, nil
 		}
 	}
@@ -241,13 +241,13 @@ func apply(before forge.Listing, changed []Item, now time.Time) (open, merged []
 }
 
 // mark notes where the next listing goes on after this page of recent changes.
-func mark(page Page, updated, now time.Time) forge.Mark {
-	out := forge.Mark{Tag: page.Tag, Updated: updated, Full: now}
+func mark(page Page, updated, now time.Time) forge.Cursor {
+	out := forge.Cursor{ETag: page.ETag, Updated: updated, Full: now}
 	if len(page.Items) > 0 && page.Items[0].Updated.After(updated) {
 		out.Updated = page.Items[0].Updated
 	}
 	if crowded(page, now) {
-		out.Tag = ""
+		out.ETag = ""
 	}
 	return out
 }

@@ -75,9 +75,9 @@ func (m *model) source(_ context.Context, q follow.Query) (follow.Page, error) {
 		page.Next = q.Number + 1
 	}
 	if m.tags {
-		page.Tag = fmt.Sprintf("%d %+v", page.Next, page.Items)
-		if q.Tag == page.Tag {
-			return follow.Page{Tag: q.Tag, Unchanged: true}, nil
+		page.ETag = fmt.Sprintf("%d %+v", page.Next, page.Items)
+		if q.ETag == page.ETag {
+			return follow.Page{ETag: q.ETag, Unchanged: true}, nil
 		}
 	}
 	return page, nil
@@ -187,7 +187,7 @@ func TestARepositoryThatNeverRestsIsReadAgainNextTime(t *testing.T) {
 		return follow.Page{Items: []follow.Item{item}, Next: (q.Number + 1) % 3}, nil
 	}
 	listing, err := follow.Next(t.Context(), forge.Listing{}, time.Now(), restless)
-	if err != nil || len(listing.Open) != 2 || !listing.Mark.Full.IsZero() || n > 20 {
+	if err != nil || len(listing.Open) != 2 || !listing.Cursor.Full.IsZero() || n > 20 {
 		t.Errorf("%d requests: %+v, %v", n, listing, err)
 	}
 }

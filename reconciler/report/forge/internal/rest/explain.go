@@ -13,17 +13,16 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
-// Response is an answer that is no success.
+// Response is one that is no success.
 type Response struct {
 	Code int
-	// Message is what the forge says.
+	// Message is the forge's error.
 	Message string
 }
 
-// Explain makes a *forge.Error of what a client returned: of a limit, of an
-// answer (Code is not 0), or of no answer at all. A cancelled context stays
-// recognisable. Secrets are those that must not be in the text, whatever the
-// forge or a proxy says.
+// Explain makes a *forge.Error of what a client returned: of a limit, of a response
+// (Code is not 0), or of none at all. A cancelled context stays recognisable. Secrets
+// are those that must not be in the text, whatever the forge or a proxy writes.
 func Explain(doing string, err error, answer Response, secrets ...string) *forge.Error {
 	if known, ok := errors.AsType[*forge.Error](err); ok {
 		out := *known
@@ -41,8 +40,8 @@ func Explain(doing string, err error, answer Response, secrets ...string) *forge
 	return out
 }
 
-// cause keeps only what callers ask for: texts of other errors may hold what
-// the forge sent.
+// cause keeps only what callers compare with: texts of other errors may hold what the
+// forge sent.
 func cause(err error) error {
 	for _, known := range []error{context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, known) {

@@ -1,10 +1,9 @@
-// Package rest is how adapters of forges use HTTP: limits that forges set are
-// kept, answers are bounded, credentials stay with their host and out of
-// errors.
+// Package rest is how adapters of forges use HTTP: limits that forges set are kept,
+// responses are bounded, credentials stay with their host and out of errors.
 //
 // It refuses redirects to another host, because the credential would go along,
 // and redirects of writes, which would arrive as reads. Start reading at
-// NewClient; Explain makes errors of answers.
+// NewClient; Explain makes errors of responses.
 package rest
 
 import (
@@ -22,20 +21,20 @@ import (
 )
 
 const (
-	// requestTimeout bounds a call, answer included.
+	// requestTimeout bounds a call, response included.
 	requestTimeout = 30 * time.Second
-	// maxResponseBytes bounds an answer. A page of 100 pull requests is some 2 MB,
-	// and more only where their texts are long.
+	// maxResponseBytes bounds a response. A page of 100 pull requests is some 2 MB, and
+	// more only where their texts are long.
 	maxResponseBytes = 32 << 20
-	// firstPause is how long to wait where a forge says "too many" but not
-	// until when; it doubles each time.
+	// firstPause is how long to wait where a forge refuses for a limit without a time
+	// until which; it doubles each time.
 	firstPause = time.Minute
 	// longestPause bounds what a forge, or who plays it, can make us wait.
 	longestPause = time.Hour
 )
 
-// Transport keeps a credential's limits: after an answer that there were too
-// many requests, all further ones fail until the time that the forge named.
+// Transport keeps a credential's limits: after a response that there were too many
+// requests, all further ones fail until the time that the forge named.
 type Transport struct {
 	base http.RoundTripper
 	now  func() time.Time
@@ -71,8 +70,8 @@ func sameHost(request *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// RoundTrip sends a request unless a limit forbids it, and notes limits in the
-// answer. A limit is a *forge.Error with Until set.
+// RoundTrip sends a request unless a limit forbids it, and records limits in the
+// response. A limit is a *forge.Error with Until set.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if until := t.forbidden(); !until.IsZero() {
 		closeBody(request)
@@ -108,9 +107,8 @@ func (t *Transport) forbidden() time.Time {
 	return time.Time{}
 }
 
-// limit reads what an answer says of limits: Retry-After, a primary limit used
-// up until a time, or only words. It says whether this answer is itself
-// refused for a limit.
+// limit reads what a response has of limits: Retry-After, a primary limit used up until
+// a time, or only text. It reports whether this response is itself refused for a limit.
 func (t *Transport) limit(response *http.Response) (until time.Time, limited bool, err error) {
 	now := t.now()
 	usedUp := response.Header.Get("X-RateLimit-Remaining") == "0"
@@ -125,7 +123,7 @@ func (t *Transport) limit(response *http.Response) (until time.Time, limited boo
 		until = now.Add(wait)
 	case ok:
 		until = reset.Add(time.Second) // its unit is a second
-	case !limited: // used up, but nobody knows until when
+	case !limited: // used up, without a time until which
 		return time.Time{}, false, nil
 	default:
 		until = now.Add(t.pause())
@@ -140,7 +138,7 @@ func (t *Transport) limit(response *http.Response) (until time.Time, limited boo
 	return until, limited, nil
 }
 
-// refusedForLimit tells refusals for a limit, which hint shows, from others.
+// refusedForLimit distinguishes refusals for a limit, which hint shows, from others.
 func refusedForLimit(response *http.Response, hint, named bool) (bool, error) {
 	switch response.StatusCode {
 	case http.StatusTooManyRequests:
@@ -156,7 +154,7 @@ func refusedForLimit(response *http.Response, hint, named bool) (bool, error) {
 	return false, nil
 }
 
-// record notes a limit; the zero time is an answer that speaks of none.
+// record notes a limit; the zero time is a response that has none.
 func (t *Transport) record(until time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -199,8 +197,8 @@ func resetTime(header http.Header) (time.Time, bool) {
 	return time.Unix(seconds, 0), true
 }
 
-// speaksOfLimit looks into a refusal: GitHub's secondary limits are sometimes
-// told only by words. What was read is put back.
+// speaksOfLimit reads a refusal: GitHub's secondary limits are sometimes only in the
+// text. What was read is put back.
 func speaksOfLimit(response *http.Response) (bool, error) {
 	const enough = 64 << 10
 	start, err := io.ReadAll(io.LimitReader(response.Body, enough))
@@ -215,7 +213,7 @@ func speaksOfLimit(response *http.Response) (bool, error) {
 	return strings.Contains(said, "rate limit") || strings.Contains(said, "abuse detection"), nil
 }
 
-// bounded fails when an answer is longer than it may be.
+// bounded fails when a response is longer than it may be.
 type bounded struct {
 	io.ReadCloser
 	left int
@@ -223,7 +221,7 @@ type bounded struct {
 
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, fmt.Errorf("the forge's answer has more than %d bytes", maxResponseBytes)
+		return 0, fmt.Errorf("the forge's response has more than %d bytes", maxResponseBytes)
 	}
 	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
 	b.left -= n

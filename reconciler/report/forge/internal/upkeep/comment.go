@@ -1,6 +1,6 @@
 // Package upkeep keeps one comment one, and fits texts into what a forge
-// takes. It knows nothing of any forge, and refuses to change a comment that is
-// not our own. Start reading at Keep.
+// takes. It depends on no forge, and refuses to change a comment that is not our own.
+// Start reading at Keep.
 package upkeep
 
 import (
@@ -24,8 +24,7 @@ type Item struct {
 	URL  string
 }
 
-// Thread is the comments of one pull request. Errors of answers are
-// *forge.Error.
+// Thread is the comments of one pull request. Errors of responses are *forge.Error.
 type Thread interface {
 	// All reads every page.
 	All(ctx context.Context) ([]Item, error)
@@ -42,20 +41,19 @@ type Wanted struct {
 	Text func(now string) string
 	// EditOnly makes no comment where there is none.
 	EditOnly bool
-	// Last is the ID that Keep returned before, if this process knows it.
-	// Forges answer lists from copies that lag behind; with it a comment that
-	// is not in the list yet is not made twice. It is for a Text that does not
-	// depend on what the comment is now.
+	// Last is the ID that Keep returned before, if this process has it. Forges serve lists
+	// from copies that lag behind; with it a comment that is not in the list yet is not
+	// made twice. It is for a Text that does not depend on what the comment is now.
 	Last int64
 }
 
 // rounds is how often a comment that disappears under our hands is tried.
 const rounds = 3
 
-// Keep makes sure that exactly one own comment is as wanted. After making one
-// it looks once more: whoever else made one at the same time does so too, both
-// find the same oldest one, and the younger is deleted. The returned comment
-// has no ID where there is none.
+// Keep makes sure that exactly one own comment is as wanted. After making one it lists
+// them once more: whoever else made one at the same time does so too, both find the
+// same oldest one, and the younger is deleted. The returned comment has no ID where
+// there is none.
 func Keep(ctx context.Context, in Thread, want Wanted) (kept Item, written bool, err error) {
 	var made []Item
 	for range rounds {

@@ -9,8 +9,8 @@ import (
 
 // Fit cuts a Markdown text to at most limit bytes. What fits is unchanged.
 // Otherwise it is cut at the end of the last line that fits, an open code fence
-// and open <details> are closed, and a last line says that the rest is left
-// out. Invalid UTF-8 is replaced first.
+// and open <details> are closed, and a last line states that the rest is left out.
+// Invalid UTF-8 is replaced first.
 func Fit(body string, limit int) string {
 	body = strings.ToValidUTF8(body, "\uFFFD")
 	if len(body) <= limit {
@@ -39,7 +39,7 @@ func Fit(body string, limit int) string {
 	return body[:best] + tail
 }
 
-// scan knows what is open at the end of the lines that it was shown.
+// scan has what is open at the end of the lines that it was shown.
 type scan struct {
 	fence   string // the ticks or tildes that opened the code block, or none
 	details int

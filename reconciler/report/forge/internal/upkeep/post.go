@@ -13,9 +13,8 @@ type Thing struct {
 	Marker forge.Marker
 }
 
-// Memory remembers what this process has done lately. It only saves requests
-// and bridges forges' lag: all of it may be forgotten. The zero Memory is
-// empty.
+// Memory keeps what this process has done lately. It only saves requests and bridges
+// forges' lag: all of it may be lost. The zero Memory is empty.
 type Memory[K comparable, V any] struct {
 	mu   sync.Mutex
 	know map[K]V
@@ -30,7 +29,7 @@ func (m *Memory[K, V]) Recall(key K) V {
 	return m.know[key]
 }
 
-// Note remembers the value.
+// Note keeps the value.
 func (m *Memory[K, V]) Note(key K, value V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -6,10 +6,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
-// tailMark is the line between a comment's body and its tail. No reader sees
-// it. Neither body nor tail can hold it, because disarm breaks every imitation
-// before it is written; and should somebody write one into our comment by
-// hand, the last one counts, below which only our own tail can stand.
+// tailMark is the line between a comment's body and its tail. No reader is shown it.
+// Neither body nor tail can hold it, because disarm breaks every imitation before it is
+// written; and should somebody write one into our comment by hand, the last one counts,
+// below which only our own tail can stand.
 const tailMark = "<!-- poolwright:tail -->"
 
 // disarm makes a text hold no line that could be taken for the mark. A NUL is
@@ -20,9 +20,9 @@ func disarm(s string) string {
 }
 
 // text is what the whole comment is to be, given what it is now; now is empty
-// where there is none. An empty result is a comment with nothing to say. Body
-// and tail together have at most limit bytes: the body is cut, and the tail
-// only where it alone has more than half of it.
+// where there is none. An empty result is a comment without content. Body and tail
+// together have at most limit bytes: the body is cut, and the tail only where it alone
+// has more than half of it.
 func text(c forge.Comment, now string, limit int) string {
 	body, tail := disarm(c.Body), strings.TrimRight(Fit(disarm(c.Tail), limit/2), blank)
 	if c.Body == "" {

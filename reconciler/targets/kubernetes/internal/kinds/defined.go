@@ -9,8 +9,8 @@ import (
 )
 
 // Defined lists the kinds, one per served version, that a
-// CustomResourceDefinition defines; none where it is malformed, which the API
-// server will say better.
+// CustomResourceDefinition defines; none where it is malformed, for which the API
+// server has the better error.
 func Defined(definition map[string]any) []Kind {
 	spec, _ := definition["spec"].(map[string]any)
 	names, _ := spec["names"].(map[string]any)
@@ -54,10 +54,10 @@ func Whole(group, kind string) bool {
 // Waves of work: what defines, what others refer to, room that is given up, what
 // fills room, room, what works, and what can stand in the others' way.
 //
-// NodeOverlays say how many pods go on a node's GPUs and device plugins make it
+// NodeOverlays declare how many pods go on a node's GPUs and device plugins make it
 // true. Where there is to be less, the overlay goes first, so that no node is bought
-// for pods that it will not take; else the plugin. Both go before pods and NodePools:
-// a pool without its overlay would buy a node for each share.
+// for pods that it will not take; else the plugin. Both go before pods and NodePools: a
+// pool without its overlay would buy a node for each share.
 const (
 	waveDefinitions = iota
 	waveClasses

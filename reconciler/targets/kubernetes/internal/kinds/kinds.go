@@ -1,9 +1,9 @@
-// Package kinds knows which kinds a cluster serves, and which it will serve
+// Package kinds lists the kinds that a cluster serves, and those that it will serve
 // once the CustomResourceDefinitions of the same commit are there.
 //
-// It refuses to conclude from half an answer: a group whose discovery failed
-// (an aggregated API that is down) is an error, not an unknown kind. Start
-// reading at Catalog.
+// It refuses to conclude from a partial discovery: a group whose discovery failed (an
+// aggregated API that is down) is an error, not an unknown kind. Start reading at
+// Catalog.
 package kinds
 
 import (
@@ -24,9 +24,9 @@ type Kind struct {
 	schema.GroupVersionKind
 	// Resource is the plural in the URL.
 	Resource string
-	// Namespaced tells whether its objects live in namespaces.
+	// Namespaced is whether its objects live in namespaces.
 	Namespaced bool
-	// Manageable tells whether its objects can be listed, patched and deleted.
+	// Manageable is whether its objects can be listed, patched and deleted.
 	Manageable bool
 	// Promised is true for a kind that only a CustomResourceDefinition in the
 	// wanted set defines: the cluster may not serve it yet.
@@ -38,7 +38,7 @@ func (k Kind) GVR() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
 }
 
-// Catalog remembers the kinds. It is safe for concurrent use.
+// Catalog caches the kinds. It is safe for concurrent use.
 type Catalog struct {
 	disco discovery.DiscoveryInterfaceWithContext
 
@@ -48,18 +48,18 @@ type Catalog struct {
 	failed   map[schema.GroupVersion]error
 }
 
-// NewCatalog makes an empty Catalog that asks disco.
+// NewCatalog makes an empty Catalog that reads from disco.
 func NewCatalog(disco discovery.DiscoveryInterfaceWithContext) *Catalog {
 	return &Catalog{disco: disco}
 }
 
-// Refresh asks the cluster anew. With aggregated discovery this is two
+// Refresh reads the cluster's kinds again. With aggregated discovery this is two
 // requests, whatever the number of kinds.
 func (c *Catalog) Refresh(ctx context.Context) error {
 	_, lists, err := c.disco.ServerGroupsAndResourcesWithContext(ctx)
 	var partial *discovery.ErrGroupDiscoveryFailed
 	if err != nil && !errors.As(err, &partial) {
-		return fmt.Errorf("asking the cluster for its kinds: %w", err)
+		return fmt.Errorf("reading the cluster's kinds: %w", err)
 	}
 	served := map[schema.GroupVersionKind]Kind{}
 	for _, list := range lists {
@@ -97,8 +97,8 @@ func toKind(gv schema.GroupVersion, r metav1.APIResource) (Kind, bool) {
 	return Kind{GroupVersionKind: gvk, Resource: r.Name, Namespaced: r.Namespaced, Manageable: manageable}, true
 }
 
-// Failed says for which API groups the cluster could not say what it serves, with the
-// reason of one version of each.
+// Failed lists the API groups for which the cluster could not report what it serves,
+// with the reason of one version of each.
 func (c *Catalog) Failed() map[string]error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -116,8 +116,8 @@ func (c *Catalog) Loaded() bool {
 	return c.served != nil
 }
 
-// Find looks the kind up in memory. It reports false for a kind that is
-// neither served nor promised, and an error where the cluster could not say.
+// Find returns the kind from memory. It reports false for a kind that is neither served
+// nor promised, and an error where the cluster could not report it.
 func (c *Catalog) Find(gvk schema.GroupVersionKind) (Kind, bool, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -128,12 +128,12 @@ func (c *Catalog) Find(gvk schema.GroupVersionKind) (Kind, bool, error) {
 		return k, true, nil
 	}
 	if err := c.failed[gvk.GroupVersion()]; err != nil {
-		return Kind{}, false, fmt.Errorf("asking the cluster for the kinds of %s: %w", gvk.GroupVersion(), err)
+		return Kind{}, false, fmt.Errorf("reading the cluster's kinds of %s: %w", gvk.GroupVersion(), err)
 	}
 	return Kind{}, false, nil
 }
 
-// Lookup is FindAny, and asks the cluster where memory has no such version.
+// Lookup is FindAny, with a request to the cluster where memory has no such version.
 func (c *Catalog) Lookup(ctx context.Context, gvk schema.GroupVersionKind) (Kind, bool, error) {
 	if kind, ok, _ := c.Find(gvk); ok {
 		return kind, true, nil
@@ -162,7 +162,7 @@ func (c *Catalog) FindAny(gvk schema.GroupVersionKind) (Kind, bool, error) {
 	defer c.mu.RUnlock()
 	for gv, cause := range c.failed {
 		if gv.Group == gvk.Group {
-			return Kind{}, false, fmt.Errorf("asking the cluster for the kinds of %s: %w", gv, cause)
+			return Kind{}, false, fmt.Errorf("reading the cluster's kinds of %s: %w", gv, cause)
 		}
 	}
 	return Kind{}, false, nil

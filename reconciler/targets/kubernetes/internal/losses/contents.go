@@ -53,14 +53,15 @@ func builtIn(group string) bool {
 }
 
 // customKinds are the kinds of namespaces that Kubernetes does not bring itself, as the
-// cluster serves them now. Only their controllers know what goes with their objects.
+// cluster serves them now. Only their controllers can list what goes with their
+// objects.
 func (c Counter) customKinds(ctx context.Context) ([]kinds.Kind, error) {
 	if err := c.Kinds.Refresh(ctx); err != nil {
 		return nil, err
 	}
 	for group, err := range c.Kinds.Failed() {
 		if !builtIn(group) {
-			return nil, fmt.Errorf("asking the cluster for the kinds of %s: %w", group, err)
+			return nil, fmt.Errorf("reading the cluster's kinds of %s: %w", group, err)
 		}
 	}
 	custom := slices.DeleteFunc(c.Kinds.All(), func(k kinds.Kind) bool { return !k.Namespaced || builtIn(k.Group) })
@@ -121,7 +122,7 @@ func (c Deletion) within(ctx context.Context, kind kinds.Kind, of state.Key) (lo
 	return out, err
 }
 
-// thing is the word for an object of a kind.
+// thing is the noun for an object of a kind.
 func thing(kind kinds.Kind) string {
 	if builtIn(kind.Group) {
 		return strings.TrimSuffix(kind.Resource, "s")

@@ -95,10 +95,10 @@ func (c Counter) lostSync(ctx context.Context, k state.Key, live *unstructured.U
 		follows = quoted(path) + " of " + follows
 	}
 	policy, _, _ := unstructured.NestedString(live.Object, "spec", "deletionPolicy")
-	rule, does, losses := "deletionPolicy "+cmp.Or(policy, string(v1alpha1.DeletionOrphan)), "leaves what it applied (%s) as it is", loss.Counts(nil)
+	rule, does, losses := "deletionPolicy "+cmp.Or(policy, string(v1alpha1.DeletionPolicyOrphan)), "leaves what it applied (%s) as it is", loss.Counts(nil)
 	if suspended, _, _ := unstructured.NestedBool(live.Object, "spec", "suspend"); suspended {
 		rule = "the deletion of a suspended Sync"
-	} else if policy == string(v1alpha1.DeletionPrune) {
+	} else if policy == string(v1alpha1.DeletionPolicyDelete) {
 		does, losses = "deletes what it applied (%s)", loss.Counts{"Object": 1 + n}
 	}
 	return loss.Removal{Impact: fmt.Sprintf("the cluster stops following %s, and %s "+does, follows, rule, Count(n, "object")), Losses: losses}, nil

@@ -13,20 +13,20 @@ import (
 // loses nodes or data.
 func TestEachFieldOfAClusterIsJudged(t *testing.T) {
 	harmless := map[string]string{
-		"spec.tags":                   "they go to new things, and to the tags of others",
-		"spec.engine.batchIdle":       "it delays",
-		"spec.engine.batchMax":        "it delays",
-		"spec.engine.featureGates":    "what they make of nodes drifts, for guard.maxNodesReplaced",
-		"spec.engine.minValuesPolicy": "it is for new nodes",
-		"spec.engine.reservedENIs":    "it is for new nodes",
-		"spec.engine.disableDryRun":   "it is for new nodes",
-		"spec.version":                "it is only compared",
-		"spec.addons":                 "they are only compared",
-		"spec.controllerRole":         "the running controller never writes it",
-		"spec.logging":                "judged on the LogGroup in AWS",
-		"spec.systemNodeGroups":       "judged on the NodeGroup in AWS",
-		"spec.discovery":              "judged on the SubnetTag and SecurityGroupTag in AWS",
-		"spec.nodeRole":               "judged on the Role and InstanceProfile in AWS",
+		"spec.tags":                     "they go to new things, and to the tags of others",
+		"spec.engine.batchIdleDuration": "it delays",
+		"spec.engine.batchMaxDuration":  "it delays",
+		"spec.engine.featureGates":      "what they make of nodes drifts, for guard.maxNodesReplaced",
+		"spec.engine.minValuesPolicy":   "it is for new nodes",
+		"spec.engine.reservedENIs":      "it is for new nodes",
+		"spec.engine.disableDryRun":     "it is for new nodes",
+		"spec.version":                  "it is read-only",
+		"spec.addons":                   "they are read-only",
+		"spec.controllerRole":           "the running controller never writes it",
+		"spec.logging":                  "judged on the LogGroup in AWS",
+		"spec.managedNodeGroups":        "judged on the NodeGroup in AWS",
+		"spec.discovery":                "judged on the SubnetTag and SecurityGroupTag in AWS",
+		"spec.nodeRole":                 "judged on the Role and InstanceProfile in AWS",
 	}
 	var judged []string
 	for _, f := range losingFields() {

@@ -42,16 +42,22 @@ type Deletion struct {
 	DeletedAnyway func(state.Key, metav1.Object) bool
 	// Created is a Cluster that is created before anything is deleted, if any.
 	Created *unstructured.Unstructured
+	// Plugins are what goes with the device plugins that are deleted too.
+	Plugins PluginLosses
 }
 
+// Terminating reports whether the deletion of an object was accepted. One that is still to
+// be deleted, or was to be and is held or refused, goes with what it is in.
+func Terminating(_ state.Key, live metav1.Object) bool { return live.GetDeletionTimestamp() != nil }
+
 // Counts reports whether it takes requests to find out what goes with an object.
-func (c Counter) Counts(k state.Key) bool {
+func (c Counter) Counts(k state.Key, object map[string]any) bool {
 	switch k.Kind {
 	case "CustomResourceDefinition", "Namespace", "NodePool", "NodeClaim", "Node", "Cluster", karpenter.NodeClass,
 		"PersistentVolumeClaim", "PersistentVolume", "StatefulSet", "Sync":
 		return true
 	}
-	return isRight(k) || c.runsController(k)
+	return isRight(k) || c.runsController(k) || kinds.IsDevicePlugin(k) || kinds.Profile(object) != ""
 }
 
 // Removal is what goes with an object, or why its removal needs a second read; it is
@@ -62,7 +68,19 @@ func (c Deletion) Removal(ctx context.Context, k state.Key, live *unstructured.U
 		out.Impact, out.Losses = "what dies with it could not be counted: "+err.Error(), loss.Counts{loss.Uncounted: 1}
 		out.Names = nil
 	}
-	return out
+	if out.Impact == "" {
+		after := out.AfterNodes
+		out = c.Plugins.removal(k, live.Object)
+		out.AfterNodes = after
+	}
+	return endsEngine(out)
+}
+
+// endsEngine marks what comes after nodes as what the engine may stop with: in Kubernetes nothing
+// else does.
+func endsEngine(r loss.Removal) loss.Removal {
+	r.EndsEngine = r.AfterNodes
+	return r
 }
 
 // special is what goes with an object that takes others along: by its kind, and as a part of

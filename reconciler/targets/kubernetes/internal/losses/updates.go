@@ -16,7 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
 )
 
-// This file knows the updates that lose nodes or data as a deletion does.
+// This file has the updates that lose nodes or data as a deletion does.
 
 // losingField is a field of a kind whose update may do what the deletion of the object,
 // or of another, does.
@@ -118,7 +118,7 @@ func (c Counter) Update(ctx context.Context, u Update) loss.Removal {
 		}
 		all = append(all, out)
 	}
-	return loss.Combine(all)
+	return endsEngine(loss.Combine(all))
 }
 
 // lostEngine is what goes with a Cluster that has the engine run and is not to any more, or becomes
@@ -135,7 +135,7 @@ func lostEngine(ctx context.Context, c Counter, u Update) (loss.Removal, error) 
 }
 
 // lostQueue counts the nodes that the engine does not drain any more before AWS takes
-// them away: without a queue it does not hear of it, whether or not the queue stays.
+// them away: without a queue it is not notified, whether or not the queue stays.
 func lostQueue(ctx context.Context, c Counter, u Update) (loss.Removal, error) {
 	part, _, _ := unstructured.NestedFieldNoCopy(u.After, "spec", "interruptionQueue")
 	name, _, _ := unstructured.NestedString(u.After, "spec", "engine", "interruptionQueue")

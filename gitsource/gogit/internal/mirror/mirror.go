@@ -1,0 +1,235 @@
+// Package mirror keeps what was fetched of a Git repository on disk, as bare repositories
+// without references, of which the newest one grows until a fresh one costs no more. A crash
+// at any point leaves the last good revision in force. It refuses to grow beyond what its
+// packs may take, trusts no record that was made for another use, and reads no objects. Start
+// reading at Mirror.
+package mirror
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/disk"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/pack"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/refs"
+)
+
+// Mirror is a folder of generations, each a bare repository, and a record
+// that names the generation and object of the last good snapshot. The record
+// is written last and renamed into place, so that a crash at any point leaves
+// the previous one in force.
+//
+// A generation takes at most generationBytes, what is on its way into it included, and
+// there are at most two while one is written to.
+//
+//	<dir>/last.json        the record
+//	<dir>/gen-7/objects/…  the generation it names
+//	<dir>/gen-6/objects/…  the one before, for snapshots still being read
+type Mirror struct {
+	dir       string
+	identity  string
+	packBytes int64
+	disk      *disk.Budget
+}
+
+// Record is the content of last.json.
+type Record struct {
+	// Identity is a digest of URL and reference.
+	Identity string
+	// Generation is the folder's name ("gen-7").
+	Generation string
+	// Object is the id of the commit, or of the annotated tag, that was fetched.
+	Object string
+	// Shallow is true where only the newest commit is held.
+	Shallow bool
+	// Filtered is true where commits were fetched without their trees.
+	Filtered bool `json:",omitempty"`
+	// Bytes is what the generation took on disk when it was new.
+	Bytes int64 `json:",omitempty"`
+	// Tips are the commits whose history was fetched; the latest last.
+	Tips []string `json:",omitempty"`
+	// Trees are the commits whose files are held besides; the latest last.
+	Trees []string `json:",omitempty"`
+}
+
+// generationBytes is what one generation may take: the largest transfer, and half of
+// that for what comes after it, for indexes, and for a thin pack beside the whole one that is
+// made of it.
+func generationBytes(packBytes int64) int64 { return packBytes + packBytes/2 }
+
+// growth is what may be added to a generation that took first bytes when it was new,
+// before a fresh one is due: as much again, so that the fresh one costs no more than
+// what it replaces, or what is not worth one.
+func growth(first, packBytes int64) int64 { return max(first, packBytes/16) }
+
+// MaxBytes is the most that a mirror takes on disk, in bytes, of a repository of which one
+// transfer takes at most that many, where none may take more than packBytes.
+func MaxBytes(transfer, packBytes int64) int64 {
+	grown := transfer + growth(transfer, packBytes) + transfer
+	return min(grown, generationBytes(packBytes)) + min(transfer, generationBytes(packBytes))
+}
+
+// Open opens the mirror in a folder, of what the identity names: a URL and a use. It
+// writes nothing: a disk that is full now may have room when it is needed. No transfer into it
+// takes more than packBytes; budget may be nil.
+func Open(dir, identity string, packBytes int64, budget *disk.Budget) *Mirror {
+	sum := sha256.Sum256([]byte(identity))
+	m := &Mirror{dir: dir, identity: hex.EncodeToString(sum[:]), packBytes: packBytes, disk: budget}
+	rec, _ := m.Last()
+	m.sweep(rec.Generation)
+	return m
+}
+
+// Folder is the folder of the mirror.
+func (m *Mirror) Folder() string { return m.dir }
+
+// BudgetLeft is how many bytes the budget has left, 0 where there is none.
+func (m *Mirror) BudgetLeft() int64 { return m.disk.Left() }
+
+// Holds reports whether the folder of a generation is there.
+func (m *Mirror) Holds(generation string) bool {
+	info, err := os.Stat(packFolder(m.Path(generation)))
+	return err == nil && info.IsDir()
+}
+
+// Path is the folder of a generation, a bare repository.
+func (m *Mirror) Path(generation string) string { return filepath.Join(m.dir, generation) }
+
+// Last reads the record; false when there is none for this URL and use,
+// or it is not valid.
+func (m *Mirror) Last() (Record, bool) {
+	b, err := os.ReadFile(filepath.Join(m.dir, "last.json"))
+	if err != nil {
+		return Record{}, false
+	}
+	var r Record
+	if err := json.Unmarshal(b, &r); err != nil || r.Identity != m.identity || !refs.IsCommitID(r.Object) {
+		return Record{}, false
+	}
+	if _, ok := generationNumber(r.Generation); !ok {
+		return Record{}, false
+	}
+	return r, true
+}
+
+func generationNumber(name string) (int, bool) {
+	digits, ok := strings.CutPrefix(name, "gen-")
+	n, err := strconv.Atoi(digits)
+	return n, ok && err == nil && n > 0 && name == fmt.Sprintf("gen-%d", n)
+}
+
+// NewGeneration creates an empty generation with the next free number.
+func (m *Mirror) NewGeneration() (string, error) {
+	entries, err := os.ReadDir(m.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("listing the mirror: %w", disk.StorageError(err))
+	}
+	newest := 0
+	for _, e := range entries {
+		if n, ok := generationNumber(e.Name()); ok {
+			newest = max(newest, n)
+		}
+	}
+	name := fmt.Sprintf("gen-%d", newest+1)
+	if err := os.MkdirAll(packFolder(m.Path(name)), 0o700); err != nil {
+		return "", fmt.Errorf("creating a mirror: %w", disk.StorageError(err))
+	}
+	return name, nil
+}
+
+// StoreFor makes room for a transfer into a generation, and counts what it may still
+// take. Of the other generations only the one that the record names stays: who
+// still reads an older snapshot has had all the time since the last transfer.
+func (m *Mirror) StoreFor(generation string) *pack.Store {
+	last, _ := m.Last()
+	m.sweep(last.Generation, generation)
+	left := generationBytes(m.packBytes) - disk.Usage(m.Path(generation))
+	return pack.NewStore(packFolder(m.Path(generation)), m.disk.Grant, left)
+}
+
+// Drop removes a generation that came to nothing. What cannot be removed is tried again
+// later.
+func (m *Mirror) Drop(generation string) { _ = os.RemoveAll(m.Path(generation)) }
+
+func packFolder(generation string) string { return filepath.Join(generation, "objects", "pack") }
+
+// Crowded reports whether a fresh generation is due: after so many transfers, or
+// because it has grown.
+func (m *Mirror) Crowded(r Record, transfers int) bool {
+	packs, err := filepath.Glob(filepath.Join(packFolder(m.Path(r.Generation)), "*.pack"))
+	added := disk.Usage(m.Path(r.Generation)) - r.Bytes
+	return err != nil || len(packs) >= transfers || added > growth(r.Bytes, m.packBytes)
+}
+
+// Commit makes r the last good snapshot. The generation before stays until the next
+// transfer, for snapshots that are still being read.
+func (m *Mirror) Commit(r *Record) error {
+	r.Identity = m.identity
+	before, _ := m.Last()
+	if r.Bytes = before.Bytes; before.Generation != r.Generation {
+		r.Bytes = disk.Usage(m.Path(r.Generation))
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("recording the fetched revision: %w", err)
+	}
+	if err := writeAtomically(filepath.Join(m.dir, "last.json"), b); err != nil {
+		return fmt.Errorf("recording the fetched revision: %w", disk.StorageError(err))
+	}
+	if before.Generation != r.Generation {
+		m.sweep(r.Generation, before.Generation)
+	}
+	return nil
+}
+
+func writeAtomically(path string, b []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "tmp-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// sweep removes what a crash may have left: generations that are not kept, and
+// temporary files. What cannot be removed counts against the budget, and is tried
+// again by the next.
+func (m *Mirror) sweep(keep ...string) {
+	entries, _ := os.ReadDir(m.dir)
+	for _, e := range entries {
+		_, isGen := generationNumber(e.Name())
+		if (isGen || strings.HasPrefix(e.Name(), "tmp-")) && !slices.Contains(keep, e.Name()) {
+			_ = os.RemoveAll(m.Path(e.Name()))
+		}
+	}
+	for _, k := range keep {
+		if k == "" {
+			continue
+		}
+		left, _ := filepath.Glob(filepath.Join(packFolder(m.Path(k)), "tmp-*"))
+		for _, f := range left {
+			_ = os.Remove(f)
+		}
+	}
+}

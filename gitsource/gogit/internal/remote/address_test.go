@@ -1,0 +1,66 @@
+package remote
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/poolwright/poolwright/gitsource"
+)
+
+// secret is what no message may repeat.
+const secret = "hunter2-s3cret"
+
+// FuzzURL gives any address: one that is taken has a host, a path and no secret, is
+// encrypted or goes to this machine, and a refusal never repeats it.
+func FuzzURL(f *testing.F) {
+	for _, s := range []string{"https://host/a/b.git", "http://127.0.0.1:3000/x", "https://user:hunter2-s3cret@host/x", "http://[::1]/x", "ssh://git@host/x", "https://host/x?token=hunter2-s3cret"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		u, err := ParseURL(raw)
+		if err != nil {
+			if !errors.Is(err, gitsource.ErrInvalid) {
+				t.Errorf("unclassified: %v", err)
+			}
+			// A scheme is repeated, and nothing else.
+			if scheme, rest, _ := strings.Cut(raw, ":"); strings.Contains(rest, secret) && !strings.Contains(strings.ToLower(scheme), secret) && strings.Contains(err.Error(), secret) {
+				t.Errorf("the password is in the message: %v", err)
+			}
+			return
+		}
+		if u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") == "" {
+			t.Errorf("%q is taken", raw)
+		}
+		if u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) {
+			t.Errorf("%q is taken, in clear", raw)
+		}
+		if again, err := url.Parse(u.String()); err != nil || sameOrigin(u, again) != nil {
+			t.Errorf("%q is read otherwise as %q", raw, u)
+		}
+	})
+}
+
+func TestAddressesOfMetadataServicesAreNotConnectedTo(t *testing.T) {
+	for address, refused := range map[string]bool{
+		"169.254.169.254:80": true, "[fd00:ec2::254]:80": true, "[::ffff:169.254.169.254]:80": true, "[fe80::1%eth0]:443": true,
+		"0.0.0.0:443": true, "224.0.0.1:443": true, "10.0.0.1:443": false, "127.0.0.1:443": false, "192.0.2.1:443": false,
+	} {
+		if err := checkAddress(address, false); (err != nil) != refused {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	if checkAddress("192.0.2.1:80", true) == nil {
+		t.Error("plain http left this machine")
+	}
+	u, _ := url.Parse("https://169.254.169.254/x")
+	client, err := newHTTPClient(u, nil, Limits{PackBytes: 256 << 20, Stall: 30 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Get(u.String()); !errors.Is(err, errForbiddenAddress) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,82 @@
+package remote
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/transport"
+
+	"github.com/poolwright/poolwright/gitsource"
+)
+
+// classify turns whatever came out of a conversation into one of gitsource's
+// errors with a message that has the remedy. Text that the server chose is never
+// repeated: it may echo the credentials.
+func (c *Connection) classify(ctx context.Context, doing string, err error) error {
+	cause := c.errors.fault()
+	if cause == nil {
+		cause = err
+	}
+	wrap := func(kind error, message string) error {
+		return fmt.Errorf("%s: %w: %s", doing, kind, message)
+	}
+	switch {
+	case errors.Is(cause, gitsource.ErrRedirected), errors.Is(err, gitsource.ErrRedirected):
+		return wrap(gitsource.ErrRedirected, "use the address that it points to as the URL, if you trust it")
+	case errors.Is(cause, gitsource.ErrLimit):
+		return wrap(gitsource.ErrLimit, "the server's response is too large")
+	case errors.Is(err, transport.ErrEmptyRemoteRepository):
+		return wrap(gitsource.ErrEmpty, "push a commit")
+	case errors.Is(err, transport.ErrAuthenticationRequired):
+		if c.secret == "" {
+			return wrap(gitsource.ErrUnauthorized, "the server requires credentials and none are configured; set secretRef")
+		}
+		return wrap(gitsource.ErrUnauthorized, "the server refuses the configured credentials; check whether they are right and have not expired")
+	case errors.Is(err, transport.ErrAuthorizationFailed):
+		return wrap(gitsource.ErrUnauthorized, "the server forbids reading this repository with the configured credentials")
+	case errors.Is(err, transport.ErrRepositoryNotFound):
+		return wrap(gitsource.ErrNotFound, "no such repository, or the credentials do not show it")
+	}
+	return c.classifyConnection(ctx, doing, cause, err)
+}
+
+func (c *Connection) classifyConnection(ctx context.Context, doing string, cause, err error) error {
+	unreachable := func(format string, args ...any) error {
+		return fmt.Errorf("%s: %w: %w", doing, gitsource.ErrUnreachable, c.redacted(fmt.Errorf(format, args...)))
+	}
+	var unknown x509.UnknownAuthorityError
+	var verify *tls.CertificateVerificationError
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return unreachable("%w", context.Canceled)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return unreachable("not finished in time: %w", context.DeadlineExceeded)
+	case errors.Is(cause, errStalled):
+		return unreachable("%w", errStalled)
+	case errors.As(cause, &unknown):
+		return unreachable("the server's certificate is signed by an unknown authority; put it into the Secret as ca.crt")
+	case errors.As(cause, &verify):
+		return unreachable("verifying the server's certificate: %w", verify.Err)
+	case c.errors.fault() != nil:
+		return unreachable("%w", cause)
+	case strings.Contains(err.Error(), "not our ref"):
+		return fmt.Errorf("%s: %w: the server no longer has that commit", doing, gitsource.ErrNotFound)
+	}
+	if code := c.errors.lastStatus(); code >= 300 {
+		return unreachable("the server responded with status %d %s", code, http.StatusText(code))
+	}
+	return fmt.Errorf("%s: %w: the server's response is cut short, or not that of a Git server", doing, gitsource.ErrCorrupt)
+}
+
+// redacted replaces the secret in a message, should one ever hold it.
+func (c *Connection) redacted(err error) error {
+	if c.secret == "" || !strings.Contains(err.Error(), c.secret) {
+		return err
+	}
+	return errors.New(strings.ReplaceAll(err.Error(), c.secret, "(hidden)"))
+}

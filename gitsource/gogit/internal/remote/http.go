@@ -1,0 +1,224 @@
+package remote
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/poolwright/poolwright/gitsource"
+)
+
+const (
+	// referencesBytes bounds the list of references: half a million of them.
+	referencesBytes = 32 << 20
+	// refusalBytes bounds the body of an error response, which is not shown.
+	refusalBytes = 4 << 10
+)
+
+// errStalled ends a conversation in which the server sends nothing.
+var errStalled = errors.New("the server sent nothing for too long")
+
+// errBrokenOff is what a bare EOF in place of a response means.
+var errBrokenOff = errors.New("the server closed the connection without a response")
+
+// newHTTPClient builds a client that connects to u's host only, with bounded responses.
+func newHTTPClient(u *url.URL, ca []byte, limits Limits) (*http.Client, error) {
+	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(ca) > 0 {
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			pool = x509.NewCertPool()
+		}
+		if !pool.AppendCertsFromPEM(ca) {
+			return nil, fmt.Errorf("reading the certificate authority: %w: it holds no PEM certificate", gitsource.ErrInvalid)
+		}
+		tlsConfig.RootCAs = pool
+	}
+	dialer := &net.Dialer{
+		Timeout: 10 * time.Second,
+		Control: func(_, address string, _ syscall.RawConn) error {
+			return checkAddress(address, u.Scheme == "http")
+		},
+	}
+	base := &http.Transport{
+		// HTTPS_PROXY and NO_PROXY of the environment, which whoever deploys this decides.
+		// A proxy forwards what is encrypted for the server; plain http goes to this
+		// machine only, and never by a proxy.
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           dialer.DialContext,
+		TLSClientConfig:       tlsConfig,
+		TLSHandshakeTimeout:   10 * time.Second,
+		IdleConnTimeout:       90 * time.Second,
+		MaxIdleConnsPerHost:   2,
+		ForceAttemptHTTP2:     true,
+		ExpectContinueTimeout: time.Second,
+	}
+	return &http.Client{
+		Transport: &boundedTransport{base: base, limits: limits},
+		// go-git follows ten at most.
+		CheckRedirect: func(req *http.Request, _ []*http.Request) error {
+			return sameOrigin(u, req.URL)
+		},
+	}, nil
+}
+
+// sameOrigin refuses a redirect that leaves the configured server. Hosts that
+// only correct the path (a renamed repository, a missing ".git") are followed.
+func sameOrigin(from, to *url.URL) error {
+	if !strings.EqualFold(from.Scheme, to.Scheme) || !strings.EqualFold(from.Hostname(), to.Hostname()) ||
+		port(from) != port(to) {
+		return fmt.Errorf("%w: %s://%s", gitsource.ErrRedirected, to.Scheme, to.Host)
+	}
+	return nil
+}
+
+func port(u *url.URL) string {
+	if p := u.Port(); p != "" {
+		return p
+	}
+	return map[string]string{"http": "80", "https": "443"}[strings.ToLower(u.Scheme)]
+}
+
+// errorRecorder collects what happened on the wire during one session: go-git turns
+// some of these errors into text.
+type errorRecorder struct {
+	mu     sync.Mutex
+	err    error
+	status int
+}
+
+type errorRecorderKey struct{}
+
+func withErrorRecorder(ctx context.Context, t *errorRecorder) context.Context {
+	return context.WithValue(ctx, errorRecorderKey{}, t)
+}
+
+func (t *errorRecorder) record(err error) {
+	if t == nil || err == nil || errors.Is(err, io.EOF) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil {
+		t.err = err
+	}
+}
+
+func (t *errorRecorder) recordStatus(code int) {
+	if t != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.status = code
+	}
+}
+
+func (t *errorRecorder) fault() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err
+}
+
+func (t *errorRecorder) lastStatus() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.status
+}
+
+// boundedTransport limits the size of every response and how long it may stall.
+type boundedTransport struct {
+	base   *http.Transport
+	limits Limits
+}
+
+// CloseIdleConnections lets http.Client reach the base.
+func (b *boundedTransport) CloseIdleConnections() { b.base.CloseIdleConnections() }
+
+// RoundTrip implements http.RoundTripper.
+func (b *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	t, _ := req.Context().Value(errorRecorderKey{}).(*errorRecorder)
+	ctx, cancel := context.WithCancelCause(req.Context())
+	watch := time.AfterFunc(b.limits.Stall, func() { cancel(errStalled) })
+	res, err := b.base.RoundTrip(req.WithContext(ctx))
+	watch.Stop()
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		if errors.Is(err, io.EOF) {
+			err = errBrokenOff
+		}
+		cancel(nil)
+		t.record(err)
+		return nil, err
+	}
+	t.recordStatus(res.StatusCode)
+	limit := b.limits.PackBytes + b.limits.PackBytes/32 + 1<<20 // room for the framing
+	switch {
+	case res.StatusCode >= 300:
+		limit = refusalBytes
+	case strings.HasSuffix(req.URL.Path, "/info/refs"):
+		limit = referencesBytes
+	}
+	res.Body = &boundedBody{
+		body: res.Body, left: limit, truncate: res.StatusCode >= 300,
+		ctx: ctx, cancel: cancel, watch: watch, stall: b.limits.Stall, tap: t,
+	}
+	return res, nil
+}
+
+// boundedBody is a response's body under a size limit and a stall watch.
+type boundedBody struct {
+	body     io.ReadCloser
+	left     int64
+	truncate bool // end quietly at the limit: nobody needs the rest
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	watch    *time.Timer
+	stall    time.Duration
+	tap      *errorRecorder
+}
+
+// Read implements io.Reader.
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		if b.truncate {
+			return 0, io.EOF
+		}
+		err := fmt.Errorf("%w: the server's response is too large", gitsource.ErrLimit)
+		b.tap.record(err)
+		return 0, err
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	// Only the server's silence counts, not the time between two reads.
+	b.watch.Reset(b.stall)
+	n, err := b.body.Read(p)
+	b.watch.Stop()
+	b.left -= int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		if cause := context.Cause(b.ctx); cause != nil {
+			err = cause
+		}
+		b.tap.record(err)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *boundedBody) Close() error {
+	b.watch.Stop()
+	err := b.body.Close()
+	b.cancel(nil)
+	return err
+}

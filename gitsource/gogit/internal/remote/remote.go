@@ -1,0 +1,121 @@
+// Package remote is the server's side of a Git repository, reached over https: its
+// references, its capabilities and the packs that it sends. It refuses other URLs, redirects
+// to another host, addresses of instance metadata services, and servers that send too much or
+// nothing; its errors are those of gitsource and repeat no text that the server chose. Start
+// reading at Remote.Open and Connection.Fetch.
+package remote
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+
+	"github.com/poolwright/poolwright/gitsource"
+)
+
+// Limits bound what the server may send.
+type Limits struct {
+	// PackBytes is the size of one transfer, in bytes.
+	PackBytes int64
+	// Stall is how long the server may send nothing.
+	Stall time.Duration
+}
+
+// Remote is the server's side of one repository. It is safe for concurrent use.
+type Remote struct {
+	url         *url.URL
+	credentials func(context.Context) (Credentials, error)
+	limits      Limits
+
+	mu     sync.Mutex
+	client *http.Client
+	caSum  [sha256.Size]byte
+}
+
+// New connects to nothing. u is one that ParseURL has accepted; credentials, which may be nil,
+// is called at each Open, so that a rotated secret is used without a restart.
+func New(u *url.URL, credentials func(context.Context) (Credentials, error), limits Limits) *Remote {
+	return &Remote{url: u, credentials: credentials, limits: limits}
+}
+
+// Name is the URL for messages. ParseURL has refused user info and
+// queries, so that nothing in it is secret.
+func (r *Remote) Name() string { return r.url.String() }
+
+// Connection is one exchange with the server: the references as the server listed them, and
+// what is needed to fetch objects.
+type Connection struct {
+	session transport.UploadPackSession
+	adv     *packp.AdvRefs
+	// errors holds the first fault of the connection itself, which go-git's
+	// errors do not always carry.
+	errors *errorRecorder
+	// secret is what must not appear in any message.
+	secret string
+}
+
+// Open lists the references of the server.
+func (r *Remote) Open(ctx context.Context) (*Connection, error) {
+	var cred Credentials
+	if r.credentials != nil {
+		var err error
+		if cred, err = r.credentials(ctx); err != nil {
+			return nil, fmt.Errorf("reading the credentials: %w", err)
+		}
+	}
+	client, err := r.httpClient(cred.CABundle)
+	if err != nil {
+		return nil, err
+	}
+	endpoint, err := transport.NewEndpoint(r.url.String())
+	if err != nil {
+		return nil, fmt.Errorf("%w: the URL cannot be parsed", gitsource.ErrInvalid)
+	}
+	var auth transport.AuthMethod
+	if cred.Password != "" || cred.Username != "" {
+		user := cred.Username
+		if user == "" {
+			user = "git" // servers that take a token as the password ignore the name, but not its absence
+		}
+		auth = &githttp.BasicAuth{Username: user, Password: cred.Password}
+	}
+	tr := githttp.NewClientWithOptions(client, &githttp.ClientOptions{RedirectPolicy: githttp.FollowInitialRedirects})
+	ups, err := tr.NewUploadPackSession(endpoint, auth)
+	if err != nil {
+		return nil, fmt.Errorf("opening a session: %w", err)
+	}
+	s := &Connection{session: ups, errors: &errorRecorder{}, secret: cred.Password}
+	s.adv, err = ups.AdvertisedReferencesContext(withErrorRecorder(ctx, s.errors))
+	if err != nil {
+		return nil, s.classify(ctx, "listing references", err)
+	}
+	return s, nil
+}
+
+// httpClient keeps one client, and so its connections, until the trusted
+// certificates change.
+func (r *Remote) httpClient(ca []byte) (*http.Client, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	sum := sha256.Sum256(ca)
+	if r.client != nil && sum == r.caSum {
+		return r.client, nil
+	}
+	client, err := newHTTPClient(r.url, ca, r.limits)
+	if err != nil {
+		return nil, err
+	}
+	if r.client != nil {
+		r.client.CloseIdleConnections()
+	}
+	r.client, r.caSum = client, sum
+	return client, nil
+}

@@ -1,0 +1,85 @@
+package eks
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
+)
+
+func noResource(format string, args ...any) error {
+	return api.NewError(http.StatusNotFound, "ResourceNotFoundException", fmt.Sprintf(format, args...))
+}
+
+func inUse(format string, args ...any) error {
+	return api.NewError(http.StatusConflict, "ResourceInUseException", fmt.Sprintf(format, args...))
+}
+
+func invalid(format string, args ...any) error {
+	return api.Refuse("InvalidParameterException", format, args...)
+}
+
+// row is one element of an EKS list, with the key that orders it.
+type row struct {
+	key   string
+	value any
+}
+
+// page cuts the rows of a list to maxResults, with a token of the next ones.
+func page(in *api.Call, list string, rows []row) (any, error) {
+	most := 100
+	if asked := in.Query.Get("maxResults"); asked != "" {
+		n, err := strconv.Atoi(asked)
+		if err != nil || n < 1 || n > 100 {
+			return nil, invalid("maxResults '%s' is not between 1 and 100.", asked)
+		}
+		most = n
+	}
+	after, err := in.After(in.Query.Get("nextToken"))
+	if err != nil {
+		return nil, invalid("nextToken '%s' is not one that %s gave.", in.Query.Get("nextToken"), in.Op)
+	}
+	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.key, b.key) })
+	shown, answer, last := []any{}, map[string]any{}, ""
+	for _, r := range rows {
+		if r.key <= after {
+			continue
+		}
+		if len(shown) == most {
+			answer["nextToken"] = in.Token(last)
+			break
+		}
+		shown, last = append(shown, r.value), r.key
+	}
+	answer[list] = shown
+	return answer, nil
+}
+
+// checkTags checks the tags of a request.
+func checkTags(tags map[string]string) (map[string]string, error) {
+	for k, v := range tags {
+		if k == "" || len(k) > 128 || len(v) > 256 || strings.HasPrefix(strings.ToLower(k), "aws:") {
+			return nil, invalid("The tag key '%s' or its value is empty, too long (128 and 256 characters), or starts with aws:", k)
+		}
+	}
+	if len(tags) > api.MostTags {
+		return nil, invalid("More than %d tags were given.", api.MostTags)
+	}
+	if tags == nil {
+		return map[string]string{}, nil
+	}
+	return tags, nil
+}
+
+// asJSON writes what an update was to change, as it is shown.
+func asJSON(v any) string {
+	out, err := json.Marshal(v)
+	if err != nil {
+		return "" // strings, numbers and lists only: it cannot fail
+	}
+	return string(out)
+}

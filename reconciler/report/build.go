@@ -1,0 +1,234 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
+	"github.com/poolwright/poolwright/reconciler/report/internal/mask"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
+)
+
+// New reports what the plan would do, and the problems of the repository that
+// it was made from.
+func New(p plan.Plan, problems []state.Problem) Report {
+	return builder{mask.New(p)}.build(p, problems)
+}
+
+// NewOutcome reports what became of the plan. The outcome must be that of the
+// same plan.
+func NewOutcome(p plan.Plan, problems []state.Problem, o apply.Outcome) Report {
+	b := builder{mask.New(p)}
+	r := b.build(p, problems)
+	r.Summary.Outcome = &Tally{
+		Applied: len(o.Applied()), Held: len(o.Held()) - r.Summary.ReadOnly, Failed: len(o.With(apply.Failed)),
+		Conflict: len(o.With(apply.Conflict)), Skipped: len(o.With(apply.Skipped)), ReadOnly: r.Summary.ReadOnly,
+	}
+	for i, res := range o.Results {
+		if i >= len(r.Changes) {
+			break
+		}
+		r.Changes[i].Status = string(res.Status)
+		if res.Err != nil {
+			r.Changes[i].Error = b.Text(res.Why())
+		}
+	}
+	for _, n := range o.NotReady {
+		r.NotReady = append(r.NotReady, NotReady{Object: b.object(n.Key), Reason: b.Text(n.Reason)})
+	}
+	return r
+}
+
+func (b builder) build(p plan.Plan, problems []state.Problem) Report {
+	r := Report{
+		Summary:     Summary{Unchanged: p.Unchanged, Unknown: len(p.Unknown)},
+		Changes:     make([]Change, 0, len(p.Changes)),
+		Unknown:     make([]Unknown, 0, len(p.Unknown)),
+		Notes:       make([]Note, 0, len(p.Notes)),
+		Problems:    make([]Problem, 0, len(problems)),
+		heldChanges: b.holds(p),
+	}
+	for _, c := range p.Changes {
+		r.Changes = append(r.Changes, b.change(c))
+		r.Summary.add(c)
+	}
+	r.Summary.Hash = r.digest()
+	for _, u := range p.Unknown {
+		r.Unknown = append(r.Unknown, Unknown{Object: b.object(u.Key), File: b.Text(u.Origin.File), Line: u.Origin.Line, Reason: b.Text(u.Reason)})
+	}
+	for _, n := range p.Notes {
+		note := Note{Object: b.object(n.Key), File: b.Text(n.Origin.File), Line: n.Origin.Line, Warning: n.Warning, NotOurs: n.NotOurs, NotFound: n.NotFound, Text: b.Text(n.Text)}
+		if n.Warning {
+			r.Notes = slices.Insert(r.Notes, r.Summary.Warnings, note)
+			r.Summary.Warnings++
+		} else {
+			r.Notes = append(r.Notes, note)
+		}
+	}
+	for _, p := range problems {
+		r.Summary.Problems += p.Count()
+		r.Problems = append(r.Problems, Problem{File: b.Text(p.Origin.File), Line: p.Origin.Line, Message: b.Text(p.Message)})
+	}
+	r.Quota = quotaOf(r.Notes, r.Unknown)
+	return r
+}
+
+// add counts a change.
+func (s *Summary) add(c plan.Change) {
+	if c.ReadOnly() {
+		s.ReadOnly++
+		return
+	}
+	switch c.Action {
+	case plan.Create:
+		s.Create++
+	case plan.Update:
+		s.Update++
+	case plan.Delete:
+		s.Delete++
+	}
+	if c.Held() {
+		s.Held++
+	}
+}
+
+func (r Report) digest() string {
+	raw, err := json.Marshal(r.Changes)
+	if err != nil {
+		return ""
+	}
+	return state.Hash(string(raw))[:12]
+}
+
+// NewProposal reports what a step would change and, apart from it, what differs
+// already; problems are those of the repository after the step. Secrets of either
+// plan are masked in both, in the forecast, which may be nil, and in the guards. The Binding is
+// for the caller to set.
+//
+// What waits for a confirmation is shown without its token: that is made of what there
+// is when the step is applied, which may be something else.
+func NewProposal(p plan.Proposal, problems []state.Problem, forecast *provision.Forecast, guards ...Guard) Report {
+	b := builder{mask.New(p.Step, p.Drift)}
+	r := b.build(p.Step, problems)
+	r.ConfirmationToken = ""
+	was := b.build(p.Drift, nil)
+	// What the step does not change about a quota, only the drift reports.
+	switch {
+	case r.Quota == quotaShort:
+	case was.Quota == quotaShort:
+		r.Quota = quotaShortBefore
+	default:
+		r.Quota = quotaOf(slices.Concat(r.Notes, was.Notes), slices.Concat(r.Unknown, was.Unknown))
+	}
+	quiet := func(n Note) bool { return isQuota(n.Object) && !n.Warning }
+	r.Drift = &Drift{Changes: was.Changes, Unknown: was.Unknown, Notes: slices.DeleteFunc(was.Notes, quiet)}
+	// They may quote errors, which may quote what the objects keep secret.
+	r.Guards = slices.Clone(guards)
+	for i, g := range r.Guards {
+		r.Guards[i].Text = b.Text(g.Text)
+	}
+	if forecast != nil {
+		masked := *forecast
+		masked.Unknown = slices.Clone(masked.Unknown)
+		for i, u := range masked.Unknown {
+			masked.Unknown[i].Text = b.Text(u.Text)
+		}
+		r.Forecast = &masked
+	}
+	return r
+}
+
+func isQuota(o Object) bool { return o.Target == "aws" && o.Kind == "Quota" }
+
+// quotaOf is what was observed of quotas: nothing where none was, or where one of them
+// could not be.
+func quotaOf(notes []Note, unknown []Unknown) quotaState {
+	observed, lost := false, slices.ContainsFunc(unknown, func(u Unknown) bool { return isQuota(u.Object) })
+	for _, n := range notes {
+		if !isQuota(n.Object) {
+			continue
+		}
+		if n.Warning {
+			return quotaShort
+		}
+		observed, lost = true, lost || n.NotFound
+	}
+	if observed && !lost {
+		return quotaOK
+	}
+	return ""
+}
+
+// builder makes Reports of plans whose secrets it masks.
+type builder struct{ *mask.Mask }
+
+func (b builder) object(k state.Key) Object {
+	return Object{Target: k.Target, Group: k.Group, Kind: k.Kind, Namespace: k.Namespace, Name: b.Text(k.Name)}
+}
+
+func (b builder) change(c plan.Change) Change {
+	origin := c.Origin()
+	out := Change{
+		Object: b.object(c.Key), Action: string(c.Action), Drift: c.Drift,
+		File: b.Text(origin.File), Line: origin.Line, Hold: b.Text(c.Hold.String()), ReadOnly: c.ReadOnly(),
+	}
+	switch c.Action {
+	case plan.Create:
+		out.Wanted = b.Object(c.After)
+	case plan.Update:
+		out.Fields = b.Diff(c)
+	case plan.Delete:
+		if c.Before != nil && c.Before.Impact != "" {
+			out.Notes = append(out.Notes, b.Text(c.Before.Impact))
+		}
+	}
+	if c.Before != nil && c.Before.Uncompared() != "" {
+		out.Notes = append(out.Notes, b.Text(c.Before.Uncompared()))
+	}
+	if c.Before != nil && c.Before.Owner != (owner.Reference{}) {
+		out.Notes = append(out.Notes, "also managed by "+b.Text(c.Before.Owner.String()))
+	}
+	return out
+}
+
+// holds groups the changes that wait by their reasons. What is read-only
+// waits for nothing.
+func (b builder) holds(p plan.Plan) heldChanges {
+	out, at := heldChanges{Holds: []Hold{}, ConfirmationToken: p.Confirmation()}, map[string]int{}
+	for _, c := range p.Changes {
+		if c.ReadOnly() {
+			continue
+		}
+		for _, reason := range c.Hold {
+			text := reason.String()
+			if _, known := at[text]; !known {
+				at[text] = len(out.Holds)
+				out.Holds = append(out.Holds, Hold{Rule: reason.Rule, Reason: b.Text(text), Facts: b.facts(reason.Facts), Confirmable: reason.Token != nil})
+			}
+			h := &out.Holds[at[text]]
+			h.Objects = append(h.Objects, b.object(c.Key))
+		}
+	}
+	slices.SortStableFunc(out.Holds, func(x, y Hold) int {
+		one := func(h Hold) int { return min(len(h.Facts.Object), 1) }
+		return cmp.Or(cmp.Compare(one(x), one(y)), strings.Compare(x.Reason, y.Reason))
+	})
+	return out
+}
+
+// facts masks the texts among what a rule found.
+func (b builder) facts(f hold.Facts) hold.Facts {
+	f.Object, f.Detail = b.Text(f.Object), b.Text(f.Detail)
+	if f.Nodes != nil {
+		nodes := *f.Nodes
+		nodes.Unknown, nodes.Uncertain = b.Text(nodes.Unknown), b.Text(nodes.Uncertain)
+		f.Nodes = &nodes
+	}
+	return f
+}

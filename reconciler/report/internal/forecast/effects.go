@@ -1,0 +1,33 @@
+package forecast
+
+import (
+	"slices"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+// Harms reports whether the changes take a node from pods, end nodes with their pool, or
+// leave nodes that are never replaced: somebody must do something about that.
+func (v View) Harms(f *provision.Forecast) bool {
+	fate := outcomesOf(f)
+	dying := slices.ContainsFunc(f.Removed, func(x provision.Removal) bool { return len(x.Nodes) > 0 || v.Offline })
+	return len(f.Fit.Unscheduled)+fate.count() > 0 || fate.unexplained || dying || len(fate.lost) > 0
+}
+
+// Costs reports whether the changes cost nodes, room or money, or may: nodes are replaced,
+// new pods find no node, a limit is passed, more is paid, or not all of it is known.
+func (v View) Costs(f *provision.Forecast) bool {
+	return dearer(f.Cost) || len(f.Replaced)+len(f.Removed)+len(f.Unknown)+len(newcomers(f))+len(v.uncounted(f))+len(overLimit(f))+atMost(f) > 0
+}
+
+// Empty reports whether the Forecast predicts nothing that anybody would have to read.
+func Empty(f *provision.Forecast) bool {
+	return len(f.Replaced)+len(f.Removed)+len(f.Fit.Scheduled)+len(f.Fit.Unscheduled)+len(newcomers(f)) == 0 && len(plain().Money(f.Cost)) == 0
+}
+
+// dearer reports whether more is paid, or may be.
+func dearer(c provision.Cost) bool {
+	more := c.After.Total() - c.Now.Total()
+	unbounded := c.Ceiling == nil && c.CeilingBefore != nil
+	return more > 0 && !nothing(more) || unbounded || c.Ceiling != nil && c.CeilingBefore != nil && *c.Ceiling > *c.CeilingBefore
+}

@@ -1,0 +1,42 @@
+package forecast
+
+import (
+	"testing"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+func TestWhatAForecastPredictsIsHarmOrCostOrNothing(t *testing.T) {
+	node := provision.Node{Pool: "gpu"}
+	kept := provision.Node{Pool: "gpu", Blockers: []provision.Blocker{{Kind: "node"}}}
+	tests := []struct {
+		name                string
+		f                   provision.Forecast
+		offline             bool
+		harms, costs, empty bool
+	}{
+		{name: "nothing", empty: true},
+		{name: "a node is replaced", f: provision.Forecast{Replaced: []provision.Node{node}}, costs: true},
+		{name: "a node is never replaced", f: provision.Forecast{Replaced: []provision.Node{kept}}, harms: true, costs: true},
+		{name: "a pod of it has no controller", f: provision.Forecast{Replaced: []provision.Node{{Pods: []provision.Pod{{Unowned: true}}}}}, harms: true, costs: true},
+		{name: "a pool goes with its nodes", f: provision.Forecast{Removed: []provision.Removal{{Pool: "gpu", Nodes: []provision.Node{node}}}}, harms: true, costs: true},
+		{name: "a pool goes that has none", f: provision.Forecast{Removed: []provision.Removal{{Pool: "gpu"}}}, costs: true},
+		{name: "a pool goes whose nodes nobody has counted", f: provision.Forecast{Removed: []provision.Removal{{Pool: "gpu"}}}, offline: true, harms: true, costs: true},
+		{name: "a pod no longer finds a node", f: provision.Forecast{Fit: provision.Fit{Unscheduled: []provision.Placement{{}}}}, harms: true},
+		{name: "a pod finds one", f: provision.Forecast{Fit: provision.Fit{Scheduled: []provision.Placement{{}}}}},
+		{name: "a new pod finds none", f: provision.Forecast{Fit: provision.Fit{Pending: []provision.Placement{{New: true}}}}, costs: true},
+		{name: "a pod waits as before", f: provision.Forecast{Fit: provision.Fit{Pending: []provision.Placement{{}}}}, empty: true},
+		{name: "more is paid", f: provision.Forecast{Cost: provision.Cost{After: provision.Amount{OnDemand: 1}}}, costs: true},
+		{name: "less is paid", f: provision.Forecast{Cost: provision.Cost{Now: provision.Amount{OnDemand: 1}}}},
+		{name: "a limit is lower than what is in use", f: provision.Forecast{Pools: []provision.Pool{{OverLimit: []provision.Excess{{Resource: "cpu"}}}}}, costs: true, empty: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			v := plain()
+			v.Offline = tt.offline
+			if v.Harms(&tt.f) != tt.harms || v.Costs(&tt.f) != tt.costs || Empty(&tt.f) != tt.empty {
+				t.Errorf("harms %v, costs %v, empty %v", v.Harms(&tt.f), v.Costs(&tt.f), Empty(&tt.f))
+			}
+		})
+	}
+}

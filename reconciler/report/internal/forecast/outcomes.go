@@ -1,0 +1,105 @@
+package forecast
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+// nodeOutcomes sorts the nodes that are to be replaced and never are.
+type nodeOutcomes struct {
+	// blocked are those that something on them keeps.
+	blocked []provision.Node
+	// full counts the others beside which their pool has no room for a replacement,
+	// closed the rest of a pool whose budgets never allow one.
+	full, closed map[string]int
+	// pods counts those on the nodes that are replaced, lost are those of them and of
+	// pools that go which nothing makes again.
+	pods int
+	lost []provision.Pod
+	// unexplained is true when the forecast counts such nodes and does not name them.
+	unexplained bool
+}
+
+func outcomesOf(f *provision.Forecast) nodeOutcomes {
+	out := nodeOutcomes{closed: map[string]int{}, full: map[string]int{}}
+	pools := map[string]provision.RolloutRate{}
+	for _, p := range f.Pools {
+		pools[p.Name] = p.RolloutRate
+	}
+	waiting := 0
+	for _, n := range f.Replaced {
+		switch {
+		case keptForGood(n):
+			out.blocked = append(out.blocked, n)
+		case slices.ContainsFunc(n.Blockers, roomless):
+			out.full[n.Pool]++
+		case shut(pools[n.Pool]):
+			out.closed[n.Pool]++
+		default:
+			out.pods += len(n.Pods)
+			out.lost = append(out.lost, alone(n)...)
+			if len(n.Blockers) > 0 {
+				waiting++
+			}
+		}
+	}
+	for _, r := range f.Removed {
+		for _, n := range r.Nodes {
+			if !keptForGood(n) {
+				out.lost = append(out.lost, alone(n)...)
+			}
+		}
+	}
+	out.unexplained = f.Rollout.Incomplete && out.count()+waiting == 0
+	return out
+}
+
+// alone are the node's pods that nothing makes again.
+func alone(n provision.Node) []provision.Pod {
+	return slices.DeleteFunc(slices.Clone(n.Pods), func(p provision.Pod) bool { return !p.Unowned })
+}
+
+// keptForGood reports whether something on the node keeps it until somebody acts.
+func keptForGood(n provision.Node) bool {
+	return slices.ContainsFunc(n.Blockers, func(b provision.Blocker) bool { return keeps(b) && !roomless(b) })
+}
+
+// keeps reports whether somebody must act before the node is replaced. Other than
+// [provision.Node.Blocked] it passes over a node that is starting: it becomes ready,
+// or Karpenter removes it.
+func keeps(b provision.Blocker) bool { return b.ForcedAfterSeconds == 0 && b.Kind != "starting" }
+
+// roomless reports whether it is the pool's limit that keeps the node.
+func roomless(b provision.Blocker) bool { return b.Kind == "limit" }
+
+// shut reports whether the pool's budget is one of no nodes that never opens.
+// That none is allowed now may also mean that as many are on their way.
+func shut(p provision.RolloutRate) bool {
+	number, _, _ := strings.Cut(p.Budget, " ")
+	n, err := strconv.Atoi(strings.TrimSuffix(number, "%"))
+	return p.AllowedDisruptions == 0 && p.NextWindow.IsZero() && err == nil && n == 0
+}
+
+func (x nodeOutcomes) count() int { return len(x.blocked) + total(x.closed) + total(x.full) }
+
+// in counts those of one pool.
+func (x nodeOutcomes) in(pool string) int {
+	n := x.closed[pool] + x.full[pool]
+	for _, b := range x.blocked {
+		if b.Pool == pool {
+			n++
+		}
+	}
+	return n
+}
+
+func total(counts map[string]int) int {
+	n := 0
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}

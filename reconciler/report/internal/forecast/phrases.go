@@ -1,0 +1,175 @@
+package forecast
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/report/internal/headline"
+	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
+)
+
+// nodePhrases are what becomes of nodes: of those that can be counted, or of pools.
+func (v View) nodePhrases(f *provision.Forecast) []headline.Phrase {
+	pools := v.uncounted(f)
+	switch {
+	case v.Offline && len(f.Removed) == 1:
+		return []headline.Phrase{{Text: "all nodes of pool " + v.Short(f.Removed[0].Pool) + " removed", Brief: "all nodes of a pool removed", Rank: headline.RankName}}
+	case v.Offline && len(f.Removed) > 1:
+		return []headline.Phrase{{Text: fmt.Sprintf("all nodes of %d pools removed", len(f.Removed))}}
+	case len(pools) == 1:
+		all, fate := "nodes of ", " may be replaced"
+		if pools[0].Drifts {
+			all, fate = "all nodes of ", " replaced"
+		}
+		return []headline.Phrase{{Text: all + "pool " + v.Short(pools[0].Name) + fate, Brief: all + "a pool" + fate, Rank: headline.RankName}}
+	case slices.ContainsFunc(pools, func(p provision.Pool) bool { return p.Drifts }):
+		return []headline.Phrase{{Text: fmt.Sprintf("nodes of %d pools replaced", len(pools))}}
+	case len(pools) > 1:
+		return []headline.Phrase{{Text: fmt.Sprintf("nodes of %d pools may be replaced", len(pools))}}
+	case v.Offline && len(f.Pools) > 0 && len(f.Replaced)+len(f.Removed) == 0:
+		return []headline.Phrase{{Text: "no node is replaced"}} // Whatever else is not known.
+	}
+	return outcomesOf(f).nodes(f, v)
+}
+
+// nodes is what becomes of the nodes there are.
+func (x nodeOutcomes) nodes(f *provision.Forecast, v View) []headline.Phrase {
+	var out []headline.Phrase
+	pools, dying := 0, 0
+	for _, r := range f.Removed {
+		if len(r.Nodes) > 0 {
+			pools, dying = pools+1, dying+len(r.Nodes)
+		}
+	}
+	switch {
+	case pools == 1:
+		removed := markup.Count(dying, "node") + " removed with "
+		out = append(out, headline.Phrase{Text: removed + "pool " + v.Short(onlyRemoved(f)), Brief: removed + "a pool", Rank: headline.RankName})
+	case pools > 1:
+		out = append(out, headline.Phrase{Text: fmt.Sprintf("%s removed with %s", markup.Count(dying, "node"), markup.Count(pools, "pool"))})
+	}
+	all, stuck := len(f.Replaced), x.count()
+	switch {
+	case all == 0 && dying > 0:
+	case all == 0 && atMost(f) > 0:
+		n := atMost(f)
+		out = append(out, headline.Phrase{Text: fmt.Sprintf("up to %s may be replaced", markup.Count(n, "node"))})
+	case all == 0 && len(f.Unknown) > 0:
+		out = append(out, headline.Phrase{Text: "no node is known to be replaced"})
+	case all == 0:
+		out = append(out, headline.Phrase{Text: "no node is replaced"})
+	case stuck > 0:
+		out = append(out, headline.Phrase{Text: fmt.Sprintf("%d of %s replaced%s", all-stuck, markup.Count(all, "node"), within(f.Rollout))},
+			headline.Phrase{Text: "never: " + x.why(), Brief: "never: " + markup.Count(stuck, "node"), Rank: headline.RankWhy})
+	default:
+		out = append(out, headline.Phrase{Text: markup.Count(all, "node") + " replaced" + within(f.Rollout)})
+	}
+	if x.unexplained {
+		out = append(out, headline.Phrase{Text: "never: some of them"})
+	}
+	return out
+}
+
+// atMost counts the nodes that may be replaced where something that decides it cannot
+// be estimated.
+func atMost(f *provision.Forecast) int {
+	n := 0
+	for _, p := range f.Pools {
+		if p.SomeDrift && p.Replaced == 0 && len(f.Unknown) > 0 {
+			n += p.Nodes
+		}
+	}
+	return n
+}
+
+func onlyRemoved(f *provision.Forecast) string {
+	for _, r := range f.Removed {
+		if len(r.Nodes) > 0 {
+			return r.Pool
+		}
+	}
+	return ""
+}
+
+// why counts the nodes that stay by what keeps them.
+func (x nodeOutcomes) why() string {
+	var out []string
+	for _, c := range []struct {
+		n    int
+		what string
+	}{{len(x.blocked), "blocked"}, {total(x.closed), "held by a budget"}, {total(x.full), "without room"}} {
+		if c.n == x.count() {
+			return markup.Count(c.n, "node") + " " + c.what
+		}
+		if c.n > 0 {
+			out = append(out, fmt.Sprintf("%d %s", c.n, c.what))
+		}
+	}
+	return markup.Count(x.count(), "node") + " (" + strings.Join(out, ", ") + ")"
+}
+
+// within is the range of time that the replacing takes.
+func within(r provision.Rollout) string {
+	if r.MaxMinutes == 0 {
+		return ""
+	}
+	return " in " + span(r.MinMinutes, r.MaxMinutes)
+}
+
+// span writes a range of minutes in the unit that suits its end, rounded so that
+// it grows wider, never narrower.
+func span(least, most int) string {
+	unit, name := 1, "min"
+	switch {
+	case most > 3*24*60:
+		unit, name = 24*60, "days"
+	case most > 180:
+		unit, name = 60, "h"
+	}
+	tenths := func(minutes int, round func(float64) float64) string {
+		if unit == 1 {
+			return strconv.Itoa(minutes)
+		}
+		return strconv.FormatFloat(round(float64(minutes)*10/float64(unit))/10, 'f', -1, 64)
+	}
+	from, to := tenths(least, math.Floor), tenths(most, math.Ceil)
+	if from == to {
+		return to + " " + name
+	}
+	return from + "–" + to + " " + name
+}
+
+// Money is what the step does to the bill.
+func (v View) Money(c provision.Cost) []headline.Phrase {
+	var out []headline.Phrase
+	if s := v.difference(c.Now, c.After); s != "" {
+		whole, _, _ := strings.Cut(s, " (")
+		out = append(out, headline.Phrase{Text: s, Brief: whole, Rank: headline.RankSpot})
+	}
+	if s := v.ceilings(c); strings.Contains(s, "→") {
+		out = append(out, headline.Phrase{Text: "ceiling " + s, Rank: headline.RankCeiling})
+	}
+	return out
+}
+
+// Phrases are what the changes do to nodes and pods.
+func (v View) Phrases(f *provision.Forecast) []headline.Phrase {
+	out := v.nodePhrases(f)
+	if n := len(outcomesOf(f).lost); n > 0 {
+		out = append(out, headline.Phrase{Text: markup.Count(n, "pod") + " will not be recreated"})
+	}
+	if n := podsIn(f.Fit.Unscheduled); n > 0 {
+		out = append(out, headline.Phrase{Text: markup.Conjugated(n, "pod", "fit") + " no node"})
+	}
+	if n := podsIn(newcomers(f)); n > 0 {
+		out = append(out, headline.Phrase{Text: markup.Conjugated(n, "new pod", "fit") + " no node"})
+	}
+	if n := len(overLimit(f)); n > 0 {
+		out = append(out, headline.Phrase{Text: markup.Count(n, "pool") + " over the limit"})
+	}
+	return out
+}

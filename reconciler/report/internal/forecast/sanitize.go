@@ -1,0 +1,103 @@
+package forecast
+
+import (
+	"slices"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
+)
+
+// Sanitized is a copy as it is shown, with secrets masked by their shape and lists that are
+// not null; nil for none.
+func Sanitized(in *provision.Forecast) *provision.Forecast {
+	if in == nil {
+		return nil
+	}
+	f := *in
+	f.Pools = each(f.Pools, cleanPool)
+	f.Replaced = each(f.Replaced, cleanNode)
+	f.Drifted = each(f.Drifted, cleanNode)
+	f.Removed = each(f.Removed, func(x provision.Removal) provision.Removal {
+		x.Pool, x.Nodes = sanitize.Redact(x.Pool), each(x.Nodes, cleanNode)
+		return x
+	})
+	f.Rollout.Assumptions = each(f.Rollout.Assumptions, sanitize.Redact)
+	f.Fit = provision.Fit{
+		Scheduled:   each(f.Fit.Scheduled, cleanPlacement),
+		Unscheduled: each(f.Fit.Unscheduled, cleanPlacement),
+		Pending:     each(f.Fit.Pending, cleanPlacement),
+	}
+	f.Cost.Prices = each(f.Cost.Prices, cleanPrice)
+	f.Cost.Notes = cleanNotes(f.Cost.Notes)
+	f.Unknown = each(f.Unknown, func(u provision.Unknown) provision.Unknown {
+		u.Text = sanitize.Redact(u.Text)
+		return u
+	})
+	return &f
+}
+
+// each is a new list of what f makes of the entries, never nil.
+func each[T any](in []T, f func(T) T) []T {
+	out := make([]T, 0, len(in))
+	for _, e := range in {
+		out = append(out, f(e))
+	}
+	return out
+}
+
+func cleanPool(p provision.Pool) provision.Pool {
+	p.Name = sanitize.Redact(p.Name)
+	p.Changes = each(p.Changes, func(c provision.Change) provision.Change {
+		c.Object, c.Field, c.Reason = sanitize.Redact(c.Object), sanitize.Redact(c.Field), sanitize.Redact(c.Reason)
+		return c
+	})
+	p.Cost.Prices = each(p.Cost.Prices, cleanPrice)
+	p.Cost.Notes = cleanNotes(p.Cost.Notes)
+	p.OverLimit = slices.Clone(p.OverLimit)
+	for i, e := range p.OverLimit {
+		p.OverLimit[i] = provision.Excess{Resource: sanitize.Redact(e.Resource), Used: sanitize.Redact(e.Used), Limit: sanitize.Redact(e.Limit)}
+	}
+	p.RolloutRate.Budget, p.RolloutRate.LimitReached = sanitize.Redact(p.RolloutRate.Budget), sanitize.Redact(p.RolloutRate.LimitReached)
+	return p
+}
+
+func cleanNode(n provision.Node) provision.Node {
+	n.NodeClaim, n.Name, n.Pool, n.Reason = sanitize.Redact(n.NodeClaim), sanitize.Redact(n.Name), sanitize.Redact(n.Pool), sanitize.Redact(n.Reason)
+	n.InstanceType, n.CapacityType, n.Zone = sanitize.Redact(n.InstanceType), sanitize.Redact(n.CapacityType), sanitize.Redact(n.Zone)
+	n.Fields, n.Pods = each(n.Fields, sanitize.Redact), each(n.Pods, cleanPod)
+	n.Blockers = each(n.Blockers, func(b provision.Blocker) provision.Blocker {
+		b.Kind, b.Pod, b.Budgets = sanitize.Redact(b.Kind), cleanPod(b.Pod), each(b.Budgets, sanitize.Redact)
+		return b
+	})
+	return n
+}
+
+// cleanNotes are notes of a cost, which are left out where there are none.
+func cleanNotes(notes []string) []string {
+	if len(notes) == 0 {
+		return nil
+	}
+	return each(notes, sanitize.Redact)
+}
+
+func cleanPrice(p provision.Price) provision.Price {
+	return provision.Price{CapacityType: sanitize.Redact(p.CapacityType), Basis: sanitize.Redact(p.Basis), Date: sanitize.Redact(p.Date)}
+}
+
+func cleanPod(p provision.Pod) provision.Pod {
+	p.Namespace, p.Name = sanitize.Redact(p.Namespace), sanitize.Redact(p.Name)
+	return p
+}
+
+// SanitizedNodes are copies as they are shown, never null.
+func SanitizedNodes(nodes []provision.Node) []provision.Node { return each(nodes, cleanNode) }
+
+func cleanPlacement(p provision.Placement) provision.Placement {
+	p.Pod, p.Workload, p.Pool, p.Reason = cleanPod(p.Pod), sanitize.Redact(p.Workload), sanitize.Redact(p.Pool), sanitize.Redact(p.Reason)
+	return p
+}
+
+// pod names a pod.
+func (v View) pod(p provision.Pod) string { return v.Name(podName(p)) }
+
+func podName(p provision.Pod) string { return p.Namespace + "/" + p.Name }

@@ -1,0 +1,78 @@
+package forecast
+
+import (
+	"slices"
+	"time"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+// Steady is a Forecast without what moves by itself.
+func Steady(f *provision.Forecast) *provision.Forecast {
+	if f == nil {
+		return nil
+	}
+	out := *f
+	out.Replaced = each(f.Replaced, steadyNode)
+	out.Removed = each(f.Removed, func(r provision.Removal) provision.Removal {
+		r.Nodes, r.Pods, r.Rescheduled, r.Unschedulable = each(r.Nodes, steadyNode), 0, 0, 0
+		return r
+	})
+	out.Drifted = nil
+	for _, n := range f.Drifted {
+		same := func(o provision.Node) bool { return o.Pool == n.Pool && o.Reason == n.Reason }
+		if !slices.ContainsFunc(out.Drifted, same) {
+			out.Drifted = append(out.Drifted, provision.Node{Pool: n.Pool, Reason: n.Reason})
+		}
+	}
+	out.Pools = each(f.Pools, func(p provision.Pool) provision.Pool {
+		p.RolloutRate.AllowedDisruptions, p.RolloutRate.NextWindow = 0, time.Time{}
+		if p.Replaced == 0 {
+			p.Nodes = 0
+		}
+		p.Cost.Prices, p.Cost.Unblocked = nil, nil
+		if len(p.OverLimit) > 0 {
+			p.OverLimit = each(p.OverLimit, func(e provision.Excess) provision.Excess {
+				e.Used = ""
+				return e
+			})
+		}
+		return p
+	})
+	out.Fit = provision.Fit{Scheduled: steadyPods(f.Fit.Scheduled), Unscheduled: steadyPods(f.Fit.Unscheduled), Pending: steadyPods(newcomers(f))}
+	// The headline has the difference, rounded as it is shown.
+	out.Cost.Now, out.Cost.After = provision.Amount{}, provision.Amount{}
+	out.Cost.Unblocked, out.Cost.Notes = nil, nil
+	out.Cost.Prices = each(f.Cost.Prices, func(p provision.Price) provision.Price {
+		p.Date = ""
+		return p
+	})
+	return &out
+}
+
+func steadyNode(n provision.Node) provision.Node {
+	blockers := n.Blockers
+	n.Pods, n.Blockers = nil, nil
+	for _, b := range blockers {
+		b.Pod = provision.Pod{}
+		same := func(o provision.Blocker) bool {
+			return o.Kind == b.Kind && o.ForcedAfterSeconds == b.ForcedAfterSeconds && slices.Equal(o.Budgets, b.Budgets)
+		}
+		if !slices.ContainsFunc(n.Blockers, same) {
+			n.Blockers = append(n.Blockers, b)
+		}
+	}
+	return n
+}
+
+// steadyPods is one placement for each pool and reason.
+func steadyPods(list []provision.Placement) []provision.Placement {
+	var out []provision.Placement
+	for _, p := range list {
+		p.Pod, p.Similar = provision.Pod{}, 0
+		if !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}

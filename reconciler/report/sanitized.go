@@ -1,0 +1,39 @@
+package report
+
+import (
+	"slices"
+
+	"github.com/poolwright/poolwright/reconciler/report/internal/forecast"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
+)
+
+// sanitized is the report as it is shown: what the caller set has secrets masked by their
+// shape and lists that are not null; guards that hold come first. Every renderer goes
+// through it, so that these fields may be set to whatever was found.
+func (r Report) sanitized() Report {
+	r.Forecast = forecast.Sanitized(r.Forecast)
+	if r.Guards != nil {
+		r.Guards = append([]Guard{}, r.Guards...)
+		for i, g := range r.Guards {
+			r.Guards[i] = Guard{Rule: sanitize.Redact(g.Rule), Result: sanitize.Redact(g.Result), Text: sanitize.Redact(g.Text)}
+		}
+		slices.SortStableFunc(r.Guards, func(a, b Guard) int { return severity(a) - severity(b) })
+	}
+	if r.Binding != nil {
+		b := *r.Binding
+		b.Cluster, b.Base, b.MergeBase = sanitize.Redact(b.Cluster), sanitize.Redact(b.Base), sanitize.Redact(b.MergeBase)
+		b.BaseCommit, b.HeadCommit = sanitize.Redact(b.BaseCommit), sanitize.Redact(b.HeadCommit)
+		r.Binding = &b
+	}
+	return r
+}
+
+func severity(g Guard) int {
+	switch g.Result {
+	case "held":
+		return 0
+	case "warning":
+		return 1
+	}
+	return 2
+}

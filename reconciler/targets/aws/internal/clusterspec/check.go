@@ -1,0 +1,157 @@
+// Package clusterspec reads the spec of a declared Cluster: its defaults, and the mistakes in it
+// that the schema does not find. It sends no request, and makes no resource of it. Start reading
+// at Problems and at Default.
+package clusterspec
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	permissions "github.com/poolwright/poolwright/config/iam"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/tag"
+)
+
+// Problems returns the mistakes in a declaration that its schema does not find, or that
+// no API server has read yet.
+func Problems(item state.Item, s v1alpha1.ClusterSpec) []state.Problem {
+	c := &checker{item: item}
+	c.written()
+	c.tags("spec.tags", slices.Collect(maps.Keys(s.Tags)))
+	c.parts(s)
+	var names []string
+	for _, g := range s.ManagedNodeGroups {
+		names = append(names, g.Name)
+		c.sizes("spec.managedNodeGroups["+g.Name+"]", g)
+	}
+	c.unique("spec.managedNodeGroups", names)
+	names = nil
+	for _, a := range s.Addons {
+		names = append(names, a.Name)
+	}
+	c.unique("spec.addons", names)
+	return c.problems
+}
+
+// Unidentified returns a problem for each of the name, region and account of the cluster that
+// the declaration lacks.
+func Unidentified(item state.Item, s v1alpha1.ClusterSpec) []state.Problem {
+	c := &checker{item: item}
+	for _, f := range []struct{ path, value string }{{"spec.name", s.Name}, {"spec.region", s.Region}, {"spec.account", s.Account}} {
+		if f.value == "" {
+			c.problem(f.path, "is empty: name the EKS cluster")
+		}
+	}
+	return c.problems
+}
+
+// written finds what is written and says nothing: it would pass for left out.
+func (c *checker) written() {
+	spec, _ := c.item.Object["spec"].(map[string]any)
+	for _, part := range []string{"discovery", "nodeRole", "interruptionQueue", "logging", "controllerRole"} {
+		if v, there := spec[part]; there && v == nil {
+			c.problem("spec."+part, "is there and holds nothing: write {} for its defaults, or take it out")
+		}
+	}
+	discovery, _ := spec["discovery"].(map[string]any)
+	for _, field := range []string{"key", "value"} {
+		if v, there := discovery[field]; there && (v == nil || v == "") {
+			c.problem("spec.discovery."+field, "is empty: write one, or take it out for its default")
+		}
+	}
+}
+
+// tags refuses keys of tags that only Poolwright or AWS may set.
+func (c *checker) tags(path string, keys []string) {
+	for _, k := range slices.Sorted(slices.Values(keys)) {
+		if strings.HasPrefix(k, tag.Prefix) || strings.HasPrefix(strings.ToLower(k), "aws:") {
+			c.problem(path, "holds %q, which only Poolwright or AWS may set: take it out", k)
+		}
+	}
+}
+
+// parts reads each part that is declared.
+func (c *checker) parts(s v1alpha1.ClusterSpec) {
+	if d := s.Discovery; d != nil {
+		c.part("spec.discovery", d.Part)
+		c.tags("spec.discovery.key", []string{d.Key})
+		c.unique("spec.discovery.subnets", d.Subnets)
+		c.unique("spec.discovery.securityGroups", d.SecurityGroups)
+	}
+	if r := s.NodeRole; r != nil {
+		c.part("spec.nodeRole", r.Part)
+		c.unique("spec.nodeRole.policies", texts(r.Policies))
+		if r.Name == "" {
+			c.problem("spec.nodeRole.name", "is empty: name the role as EC2NodeClasses quote it")
+		}
+	}
+	if q := s.InterruptionQueue; q != nil {
+		c.part("spec.interruptionQueue", q.Part)
+		if name, read := cmp.Or(q.Name, s.Name), s.Engine.InterruptionQueue; read != "" && read != name {
+			c.problem("spec.engine.interruptionQueue", "is %q, and spec.interruptionQueue is %q, which nobody would read: take one of them out", read, name)
+		}
+	}
+	if l := s.Logging; l != nil {
+		c.unique("spec.logging.types", texts(l.Types))
+	}
+	if r := s.ControllerRole; r != nil {
+		if s.NodeRole != nil && strings.EqualFold(s.NodeRole.Name, cmp.Or(r.Name, permissions.NamesOf(s.Name, s.Region).Role)) {
+			c.problem("spec.controllerRole.name", "is the nodes' role, too: every pod on a node could act as the controller: give it another name")
+		}
+	}
+}
+
+// checker collects the mistakes of one Cluster.
+type checker struct {
+	item     state.Item
+	problems []state.Problem
+}
+
+func (c *checker) problem(path, format string, args ...any) {
+	c.problems = append(c.problems, state.Problem{
+		Origin: c.item.Origin, Message: fmt.Sprintf("Cluster %s: %s %s", c.item.Key.Name, path, fmt.Sprintf(format, args...)),
+	})
+}
+
+func (c *checker) part(path string, p v1alpha1.Part) {
+	if p.Adopt && p.DeletionPolicy == v1alpha1.PartDelete {
+		c.problem(path, "has both adopt: true and deletionPolicy: Delete, and what was adopted is never deleted: remove one of them")
+	}
+}
+
+func (c *checker) sizes(path string, g v1alpha1.ManagedNodeGroup) {
+	for _, pair := range []struct {
+		small, large string
+		a, b         *int32
+	}{
+		{"minSize", "desiredSize", g.MinSize, g.DesiredSize},
+		{"desiredSize", "maxSize", g.DesiredSize, g.MaxSize},
+		{"minSize", "maxSize", g.MinSize, g.MaxSize},
+	} {
+		if pair.a != nil && pair.b != nil && *pair.a > *pair.b {
+			c.problem(path, "has %s %d above %s %d: AWS requires minSize <= desiredSize <= maxSize", pair.small, *pair.a, pair.large, *pair.b)
+		}
+	}
+}
+
+func (c *checker) unique(path string, list []string) {
+	seen := map[string]bool{}
+	for _, v := range list {
+		if seen[v] {
+			c.problem(path, "holds %q twice: remove one of them", v)
+		}
+		seen[v] = true
+	}
+}
+
+func texts[S ~string](list []S) []string {
+	out := make([]string, len(list))
+	for i, v := range list {
+		out[i] = string(v)
+	}
+	return out
+}

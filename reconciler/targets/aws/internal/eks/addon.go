@@ -1,0 +1,81 @@
+package eks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
+)
+
+// Addons are EKS add-ons:
+//
+//	version  absent where any will do
+type Addons struct{ resource.ReadOnly }
+
+// Wanted implements resource.Kind.
+func (Addons) Wanted(s resource.Declaration) []state.Item {
+	var out []state.Item
+	for _, a := range s.Spec.Addons {
+		object, words := map[string]any{}, []string{"--cluster-name", s.Cluster, "--addon-name", a.Name}
+		if a.Version != "" {
+			object["version"] = a.Version
+			words = append(words, "--addon-version", a.Version)
+		}
+		how := "add-ons are changed by the tool that owns the control plane: " + s.Command("eks update-addon", words...)
+		out = append(out, s.Compared(s.Regional("eks", "Addon", a.Name), how, object))
+	}
+	return out
+}
+
+// Read implements resource.Kind.
+func (Addons) Read(ctx context.Context, c *resource.Clients, keys []state.Key) map[state.Key]resource.Live {
+	out := make(map[state.Key]resource.Live, len(keys))
+	for _, k := range keys {
+		found, err := describeAddon(ctx, c, k.Name)
+		switch {
+		case noCluster(err):
+			out[k] = resource.Live{Missing: missingCluster(c.Place)}
+		case awserr.Gone(err):
+			out[k] = resource.Live{Missing: "Poolwright installs no add-ons: " +
+				c.Place.Command("eks create-addon", "--cluster-name", c.Place.Cluster, "--addon-name", k.Name) +
+				", with --addon-version where a version is declared"}
+		case err != nil:
+			out[k] = resource.Live{Err: err}
+		case found == nil:
+			out[k] = resource.Live{Err: errors.New("EKS responded without an add-on")}
+		default:
+			out[k] = observedAddon(found)
+		}
+	}
+	return out
+}
+
+func observedAddon(a *ekstypes.Addon) resource.Live {
+	out := resource.Live{
+		Object: map[string]any{"version": sdk.ToString(a.AddonVersion)}, Tags: a.Tags,
+		UID: fmt.Sprintf("%s#%d", sdk.ToString(a.AddonArn), sdk.ToTime(a.CreatedAt).Unix()),
+	}
+	if a.Status != ekstypes.AddonStatusActive && a.Status != "" {
+		out.Notes = append(out.Notes, "the add-on is "+string(a.Status))
+	}
+	if a.Health != nil {
+		for _, issue := range a.Health.Issues {
+			out.Notes = append(out.Notes, "the add-on is not well: "+string(issue.Code))
+		}
+	}
+	return out
+}
+
+// noCluster distinguishes the absence of a whole cluster from that of one of its parts:
+// EKS has one code for both, and only its words differ.
+func noCluster(err error) bool {
+	missing, ok := errors.AsType[*ekstypes.ResourceNotFoundException](err)
+	return ok && missing.AddonName == nil && missing.NodegroupName == nil && strings.Contains(strings.ToLower(missing.ErrorMessage()), "no cluster")
+}

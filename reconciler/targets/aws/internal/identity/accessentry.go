@@ -1,0 +1,193 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/tag"
+)
+
+// AccessEntries are EKS access entries: the one of the node role, of the type
+// that lets EC2 Linux nodes join.
+type AccessEntries struct{}
+
+// nodeEntry is the type that lets EC2 Linux nodes join, and nothing else.
+const nodeEntry = "EC2_LINUX"
+
+// Wanted implements resource.Kind.
+func (AccessEntries) Wanted(s resource.Declaration) []state.Item {
+	node := s.Spec.NodeRole
+	if node == nil {
+		return nil
+	}
+	return []state.Item{s.Made(s.Regional("eks", "AccessEntry", s.Cluster+"/"+node.Name), resource.WaveThird, node.Part, map[string]any{
+		"principalArn": s.IAMARN("role/" + node.Name), "type": nodeEntry,
+	})}
+}
+
+// Read implements resource.Kind.
+func (AccessEntries) Read(ctx context.Context, c *resource.Clients, keys []state.Key) map[state.Key]resource.Live {
+	return resource.Each(keys, func(k state.Key) (resource.Live, error) {
+		cluster, role, _ := strings.Cut(k.Name, "/")
+		seen, err := readEntry(ctx, c, cluster, c.Place.IAMARN("role/"+role))
+		if err != nil || seen.Object != nil {
+			return seen, err
+		}
+		// An adopted role may have a path, which only the list reports.
+		principal, err := entryOf(ctx, c, cluster, role)
+		if err != nil {
+			return resource.Live{}, err
+		}
+		if principal == "" {
+			return unentered(ctx, c, cluster, role)
+		}
+		return readEntry(ctx, c, cluster, principal)
+	})
+}
+
+// unentered is an entry that does not exist. Those of roles with a path are not
+// made by Poolwright: its policy names the role, not its path.
+func unentered(ctx context.Context, c *resource.Clients, cluster, role string) (resource.Live, error) {
+	principal, err := roleARN(ctx, c, role)
+	if errors.Is(err, awserr.ErrNotYet) || awserr.Denied(err) { // the role's own sighting reports it
+		return resource.Live{}, nil
+	}
+	if err != nil || principal == c.Place.IAMARN("role/"+role) {
+		return resource.Live{}, err
+	}
+	return resource.Live{Missing: fmt.Sprintf("role %s has a path, and Poolwright makes access entries only for roles without one: `%s`", principal, createEntryCommand(c, cluster, principal))}, nil
+}
+
+// createEntryCommand is the command that makes an entry.
+func createEntryCommand(c *resource.Clients, cluster, principal string) string {
+	return fmt.Sprintf("aws eks create-access-entry --cluster-name %s --principal-arn %s --type %s --region %s", cluster, principal, nodeEntry, c.Place.Region)
+}
+
+func readEntry(ctx context.Context, c *resource.Clients, cluster, principal string) (resource.Live, error) {
+	out, err := c.EKS.DescribeAccessEntry(ctx, &eks.DescribeAccessEntryInput{ClusterName: sdk.String(cluster), PrincipalArn: sdk.String(principal)})
+	if awserr.Gone(err) {
+		return resource.Live{}, nil
+	}
+	if err != nil {
+		return resource.Live{}, withoutEntries(ctx, c, cluster, fmt.Errorf("reading the access entry of %s: %w", principal, err))
+	}
+	e := out.AccessEntry
+	seen := resource.Live{UID: sdk.ToString(e.AccessEntryArn), Tags: e.Tags}
+	if e.CreatedAt != nil {
+		seen.UID += "#" + e.CreatedAt.UTC().Format("2006-01-02T15:04:05.000Z")
+	}
+	seen.Ours = c.Place.Owns(seen.Tags)
+	seen.Object = map[string]any{
+		"principalArn": c.Place.IAMARN("role/" + roleName(c.Place, sdk.ToString(e.PrincipalArn))),
+		"type":         sdk.ToString(e.Type), "tags": tag.Object(seen.Tags),
+	}
+	_, made := seen.Tags[tag.DeletionPolicy]
+	plain := principal == c.Place.IAMARN("role/"+roleName(c.Place, principal))
+	if sdk.ToString(e.Type) != nodeEntry && !(seen.Ours && made && plain) {
+		seen.ReadOnly = fmt.Sprintf("the type of an access entry cannot be changed, and Poolwright replaces only what it made itself: `aws eks delete-access-entry --cluster-name %s --principal-arn %s --region %s`, "+
+			"then `%s`; in between nobody comes in by it", cluster, principal, c.Place.Region, createEntryCommand(c, cluster, principal))
+	}
+	return seen, nil
+}
+
+// entryOf finds the principal of an access entry by the role's name alone;
+// empty when there is none.
+func entryOf(ctx context.Context, c *resource.Clients, cluster, role string) (string, error) {
+	pages := eks.NewListAccessEntriesPaginator(c.EKS, &eks.ListAccessEntriesInput{ClusterName: sdk.String(cluster)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if awserr.Gone(err) {
+			return "", errNoCluster(c, cluster)
+		}
+		if err != nil {
+			return "", withoutEntries(ctx, c, cluster, fmt.Errorf("listing the access entries of cluster %q: %w", cluster, err))
+		}
+		for _, arn := range page.AccessEntries {
+			if strings.Contains(arn, ":role/") && roleName(c.Place, arn) == role && arn != c.Place.IAMARN("role/"+role) {
+				return arn, nil
+			}
+		}
+	}
+	return "", nil
+}
+
+func errNoCluster(c *resource.Clients, name string) error {
+	return fmt.Errorf("EKS has no cluster %q in %s of account %s: correct the Cluster's name, region or account", name, c.Place.Region, c.Place.Account)
+}
+
+// withoutEntries replaces the error of a cluster that knows no access entries by
+// what to do about it. EKS says it as text only, so the cluster is asked.
+func withoutEntries(ctx context.Context, c *resource.Clients, cluster string, err error) error {
+	if awserr.Code(err) != "InvalidRequestException" {
+		return err
+	}
+	out, asked := c.EKS.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: sdk.String(cluster)})
+	if asked != nil || out.Cluster == nil || out.Cluster.AccessConfig == nil || out.Cluster.AccessConfig.AuthenticationMode != ekstypes.AuthenticationModeConfigMap {
+		return err
+	}
+	return fmt.Errorf("the cluster lets nodes in by its aws-auth ConfigMap only (authenticationMode CONFIG_MAP); to use access entries: "+
+		"`aws eks update-cluster-config --name %s --access-config authenticationMode=API_AND_CONFIG_MAP`", cluster)
+}
+
+// Write makes the entry. The type of an entry cannot be changed: one that
+// Poolwright made is made anew, and whoever comes in by it is refused for a
+// moment. Others are held.
+func (AccessEntries) Write(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
+	cluster, role, _ := strings.Cut(wanted.Key.Name, "/")
+	if live.Object != nil && live.Object["type"] == wanted.Object["type"] {
+		return tagEKS(ctx, c, wanted, live)
+	}
+	if live.ReadOnly != "" || live.Missing != "" {
+		return errors.New(live.ReadOnly + live.Missing)
+	}
+	principal, err := roleARN(ctx, c, role)
+	if err != nil {
+		return err
+	}
+	if principal != c.Place.IAMARN("role/"+role) {
+		return fmt.Errorf("role %s has a path, and Poolwright makes access entries only for roles without one: `%s`", principal, createEntryCommand(c, cluster, principal))
+	}
+	if live.Object != nil {
+		if err := deleteEntry(ctx, c, cluster, principal); err != nil {
+			return err
+		}
+	}
+	kind, _ := wanted.Object["type"].(string)
+	_, err = c.EKS.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{
+		ClusterName: sdk.String(cluster), PrincipalArn: sdk.String(principal), Type: sdk.String(kind), Tags: tag.Of(wanted),
+	})
+	if unheard(err) || awserr.Exists(err) {
+		return awserr.NotYet(err)
+	}
+	if awserr.Gone(err) {
+		return errNoCluster(c, cluster)
+	}
+	if err != nil {
+		return withoutEntries(ctx, c, cluster, fmt.Errorf("creating the access entry of %s: %w", principal, err))
+	}
+	return nil
+}
+
+func deleteEntry(ctx context.Context, c *resource.Clients, cluster, principal string) error {
+	_, err := c.EKS.DeleteAccessEntry(ctx, &eks.DeleteAccessEntryInput{ClusterName: sdk.String(cluster), PrincipalArn: sdk.String(principal)})
+	if err != nil && !awserr.Gone(err) {
+		return fmt.Errorf("deleting the access entry of %s: %w", principal, err)
+	}
+	return nil
+}
+
+// Remove takes the entry away; the role may be gone already, so its ARN is the
+// one without a path: only such roles are ours.
+func (AccessEntries) Remove(ctx context.Context, c *resource.Clients, k state.Key, _ resource.Live) error {
+	cluster, role, _ := strings.Cut(k.Name, "/")
+	return deleteEntry(ctx, c, cluster, c.Place.IAMARN("role/"+role))
+}

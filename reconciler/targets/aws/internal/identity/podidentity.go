@@ -1,0 +1,174 @@
+package identity
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/tag"
+)
+
+// PodIdentityAssociations are EKS Pod Identity associations: the one that gives the
+// controller's pods their role.
+type PodIdentityAssociations struct{}
+
+// identityAgent is the add-on without which no pod gets credentials.
+const identityAgent = "eks-pod-identity-agent"
+
+// Wanted implements resource.Kind.
+func (PodIdentityAssociations) Wanted(s resource.Declaration) []state.Item {
+	own := s.Spec.ControllerRole
+	if own == nil || own.Identity == v1alpha1.IdentityIRSA {
+		return nil
+	}
+	k := s.Regional("eks", "PodIdentityAssociation", s.Cluster+"/"+own.Namespace+"/"+own.ServiceAccount)
+	return []state.Item{byBootstrap(s, s.Made(k, resource.WaveThird, v1alpha1.Part{Adopt: own.Adopt}, map[string]any{
+		"namespace": own.Namespace, "serviceAccount": own.ServiceAccount, "role": own.Name,
+	}))}
+}
+
+// account takes the name of such a key apart.
+func podAccount(k state.Key) (cluster, namespace, account string) {
+	cluster, rest, _ := strings.Cut(k.Name, "/")
+	namespace, account, _ = strings.Cut(rest, "/")
+	return cluster, namespace, account
+}
+
+// Read implements resource.Kind.
+func (PodIdentityAssociations) Read(ctx context.Context, c *resource.Clients, keys []state.Key) map[state.Key]resource.Live {
+	return resource.Each(keys, func(k state.Key) (resource.Live, error) {
+		seen, err := readAssociation(ctx, c, k)
+		if err != nil {
+			return resource.Live{}, err
+		}
+		note, err := agentNote(ctx, c, k)
+		if note != "" {
+			seen.Notes = []string{note}
+		}
+		return seen, err
+	})
+}
+
+func readAssociation(ctx context.Context, c *resource.Clients, k state.Key) (resource.Live, error) {
+	cluster, namespace, account := podAccount(k)
+	list, err := listAssociations(ctx, c, cluster, namespace, account)
+	if awserr.Gone(err) {
+		return resource.Live{}, errNoCluster(c, cluster)
+	}
+	if err != nil {
+		return resource.Live{}, fmt.Errorf("listing the pod identity associations of cluster %q: %w", cluster, err)
+	}
+	for _, short := range list { // a service account has one at most
+		out, err := c.EKS.DescribePodIdentityAssociation(ctx, &eks.DescribePodIdentityAssociationInput{
+			ClusterName: sdk.String(cluster), AssociationId: short.AssociationId,
+		})
+		if awserr.Gone(err) {
+			continue
+		}
+		if err != nil {
+			return resource.Live{}, fmt.Errorf("reading the pod identity association of %s/%s: %w", namespace, account, err)
+		}
+		a := out.Association
+		seen := resource.Live{UID: sdk.ToString(a.AssociationArn) + "#" + sdk.ToString(a.AssociationId), Tags: a.Tags}
+		seen.Ours = c.Place.Owns(seen.Tags)
+		seen.Object = map[string]any{
+			"namespace": sdk.ToString(a.Namespace), "serviceAccount": sdk.ToString(a.ServiceAccount),
+			"role": roleName(c.Place, sdk.ToString(a.RoleArn)), "tags": tag.Object(seen.Tags),
+		}
+		return seen, nil
+	}
+	return resource.Live{}, nil
+}
+
+func listAssociations(ctx context.Context, c *resource.Clients, cluster, namespace, account string) ([]ekstypes.PodIdentityAssociationSummary, error) {
+	var out []ekstypes.PodIdentityAssociationSummary
+	pages := eks.NewListPodIdentityAssociationsPaginator(c.EKS, &eks.ListPodIdentityAssociationsInput{
+		ClusterName: sdk.String(cluster), Namespace: sdk.String(namespace), ServiceAccount: sdk.String(account),
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, page.Associations...)
+	}
+	return out, nil
+}
+
+// agentNote reports that the add-on is missing. A cluster in Auto Mode has the
+// agent built in.
+func agentNote(ctx context.Context, c *resource.Clients, k state.Key) (string, error) {
+	cluster, _, _ := podAccount(k)
+	_, err := c.EKS.DescribeAddon(ctx, &eks.DescribeAddonInput{ClusterName: sdk.String(cluster), AddonName: sdk.String(identityAgent)})
+	switch {
+	case err == nil:
+		return "", nil
+	case awserr.Denied(err):
+		return "whether the add-on " + identityAgent + " is installed is unknown: denied eks:DescribeAddon", nil
+	case !awserr.Gone(err):
+		return "", fmt.Errorf("reading add-on %s of cluster %q: %w", identityAgent, cluster, err)
+	}
+	out, err := c.EKS.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: sdk.String(cluster)})
+	if err == nil && out.Cluster != nil && out.Cluster.ComputeConfig != nil && sdk.ToBool(out.Cluster.ComputeConfig.Enabled) {
+		return "", nil
+	}
+	return fmt.Sprintf("the add-on %s is not installed, and without its agent no pod gets the role: `aws eks create-addon --cluster-name %s --region %s --addon-name %s`",
+		identityAgent, cluster, c.Place.Region, identityAgent), nil
+}
+
+// Write implements resource.Kind.
+func (PodIdentityAssociations) Write(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
+	cluster, namespace, account := podAccount(wanted.Key)
+	role, _ := wanted.Object["role"].(string)
+	if live.Object != nil && live.Object["role"] == role {
+		return tagEKS(ctx, c, wanted, live)
+	}
+	arn, err := roleARN(ctx, c, role)
+	if err != nil {
+		return err
+	}
+	if live.Object != nil {
+		if err := tagEKS(ctx, c, wanted, live); err != nil {
+			return err
+		}
+		_, err = c.EKS.UpdatePodIdentityAssociation(ctx, &eks.UpdatePodIdentityAssociationInput{
+			ClusterName: sdk.String(cluster), AssociationId: sdk.String(associationID(live)), RoleArn: sdk.String(arn),
+		})
+	} else {
+		_, err = c.EKS.CreatePodIdentityAssociation(ctx, &eks.CreatePodIdentityAssociationInput{
+			ClusterName: sdk.String(cluster), Namespace: sdk.String(namespace), ServiceAccount: sdk.String(account), RoleArn: sdk.String(arn), Tags: tag.Of(wanted),
+		})
+	}
+	if unheard(err) || awserr.Exists(err) {
+		return awserr.NotYet(err)
+	}
+	if err != nil {
+		return fmt.Errorf("giving role %q to the pods of %s/%s: %w", role, namespace, account, err)
+	}
+	return nil
+}
+
+func associationID(live resource.Live) string {
+	_, id, _ := strings.Cut(live.UID, "#")
+	return id
+}
+
+// Remove implements resource.Kind.
+func (PodIdentityAssociations) Remove(ctx context.Context, c *resource.Clients, k state.Key, live resource.Live) error {
+	cluster, namespace, account := podAccount(k)
+	_, err := c.EKS.DeletePodIdentityAssociation(ctx, &eks.DeletePodIdentityAssociationInput{
+		ClusterName: sdk.String(cluster), AssociationId: sdk.String(associationID(live)),
+	})
+	if err != nil && !awserr.Gone(err) {
+		return fmt.Errorf("taking the role from the pods of %s/%s: %w", namespace, account, err)
+	}
+	return nil
+}

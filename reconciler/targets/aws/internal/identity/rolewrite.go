@@ -1,0 +1,262 @@
+package identity
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/policydoc"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/tag"
+)
+
+// Write makes the role, with its trust, boundary and tags in one request, so
+// that no role of ours ever exists without them; policies come after. Where a
+// role exists, what takes power away comes before what gives it.
+func (Roles) Write(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
+	name, which := wanted.Key.Name, "policies"
+	if _, adopted := wanted.Object["managedPolicies"]; adopted {
+		which = "managedPolicies"
+	}
+	policies := listed(wanted.Object[which])
+	for _, arn := range policies {
+		if err := attachable(c.Place, arn); err != nil {
+			return err
+		}
+	}
+	doc, err := trustText(ctx, c, wanted.Object["trust"])
+	if err != nil {
+		return err
+	}
+	if live.Object == nil {
+		if err := createRole(ctx, c, wanted, doc); err != nil {
+			return err
+		}
+		return attach(ctx, c, name, policies)
+	}
+	if err := tagRole(ctx, c, wanted, live); err != nil {
+		return err
+	}
+	if err := boundRole(ctx, c, wanted, live); err != nil {
+		return err
+	}
+	have := listed(live.Object[which])
+	if err := detach(ctx, c, name, without(have, policies)); err != nil {
+		return err
+	}
+	if _, asked := wanted.Object["inlinePolicies"]; asked && live.Ours {
+		if err := dropInline(ctx, c, name, listed(live.Object["inlinePolicies"])); err != nil {
+			return err
+		}
+	}
+	if !state.Equal(wanted.Object["trust"], live.Object["trust"]) {
+		_, err := c.IAM.UpdateAssumeRolePolicy(ctx, &iam.UpdateAssumeRolePolicyInput{RoleName: sdk.String(name), PolicyDocument: sdk.String(doc)})
+		if err != nil {
+			return fmt.Errorf("changing the trust of role %q: %w", name, err)
+		}
+	}
+	return attach(ctx, c, name, without(policies, have))
+}
+
+// trustText is the text of a wanted trust document, with the cluster's issuer in
+// the place of its placeholder.
+func trustText(ctx context.Context, c *resource.Clients, trust any) (string, error) {
+	text, err := policydoc.Text(trust)
+	if err != nil || !strings.Contains(text, issuerPlaceholder) {
+		return text, err
+	}
+	issuer, err := oidcIssuer(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	if issuer == "" {
+		return "", fmt.Errorf("cluster %q has no OIDC issuer, so IRSA cannot work: declare identity PodIdentity in spec.controllerRole", c.Place.Cluster)
+	}
+	return policydoc.Text(policydoc.Replace(trust, issuerPlaceholder, issuer))
+}
+
+func createRole(ctx context.Context, c *resource.Clients, wanted state.Item, doc string) error {
+	name := wanted.Key.Name
+	in := &iam.CreateRoleInput{
+		RoleName: sdk.String(name), AssumeRolePolicyDocument: sdk.String(doc), Tags: iamTags(tag.Of(wanted)),
+		Description: sdk.String("Made by Poolwright for the EKS cluster " + c.Place.Cluster),
+	}
+	boundary, asked := wanted.Object["permissionsBoundary"].(string)
+	if !asked && !slices.ContainsFunc(listed(wanted.Object["policies"]), func(arn string) bool { return slices.Contains(controllerPolicies(c.Place), arn) }) {
+		// A declaration that adopts leaves the boundary of an existing role
+		// alone; a new one is bounded all the same.
+		boundary = c.Place.IAMARN("policy/" + policyNames(c.Place).Boundary)
+	}
+	if boundary != "" {
+		in.PermissionsBoundary = sdk.String(boundary)
+	}
+	_, err := c.IAM.CreateRole(ctx, in)
+	switch {
+	case awserr.Gone(err):
+		return unbound(ctx, c, boundary, err)
+	case awserr.Exists(err):
+		return awserr.NotYet(err)
+	case err != nil:
+		return fmt.Errorf("creating role %q: %w", name, err)
+	}
+	return nil
+}
+
+// unbound explains why IAM did not find a boundary: it was made a moment ago,
+// or it does not exist.
+func unbound(ctx context.Context, c *resource.Clients, boundary string, err error) error {
+	_, look := c.IAM.GetPolicy(ctx, &iam.GetPolicyInput{PolicyArn: sdk.String(boundary)})
+	if awserr.Gone(look) {
+		return fmt.Errorf("the permissions boundary %s does not exist: run `poolwright bootstrap`, or name another in spec.nodeRole.permissionsBoundary", boundary)
+	}
+	return awserr.NotYet(err)
+}
+
+func boundRole(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
+	boundary, asked := wanted.Object["permissionsBoundary"].(string)
+	if !asked || live.Object["permissionsBoundary"] == boundary {
+		return nil
+	}
+	_, err := c.IAM.PutRolePermissionsBoundary(ctx, &iam.PutRolePermissionsBoundaryInput{
+		RoleName: sdk.String(wanted.Key.Name), PermissionsBoundary: sdk.String(boundary),
+	})
+	if awserr.Gone(err) {
+		return unbound(ctx, c, boundary, err)
+	}
+	if err != nil {
+		return fmt.Errorf("bounding role %q: %w", wanted.Key.Name, err)
+	}
+	return nil
+}
+
+func tagRole(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
+	set, drop := tag.Diff(wanted, live.Tags)
+	if len(set) > 0 {
+		if _, err := c.IAM.TagRole(ctx, &iam.TagRoleInput{RoleName: sdk.String(wanted.Key.Name), Tags: iamTags(set)}); err != nil {
+			return fmt.Errorf("tagging role %q: %w", wanted.Key.Name, err)
+		}
+	}
+	if len(drop) > 0 {
+		if _, err := c.IAM.UntagRole(ctx, &iam.UntagRoleInput{RoleName: sdk.String(wanted.Key.Name), TagKeys: drop}); err != nil {
+			return fmt.Errorf("untagging role %q: %w", wanted.Key.Name, err)
+		}
+	}
+	return nil
+}
+
+// attach gives the role policies. A role that was made a second ago may not be
+// found yet.
+func attach(ctx context.Context, c *resource.Clients, role string, arns []string) error {
+	for _, arn := range arns {
+		_, err := c.IAM.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: sdk.String(role), PolicyArn: sdk.String(arn)})
+		if awserr.Gone(err) {
+			return awserr.NotYet(err)
+		}
+		if err != nil {
+			return fmt.Errorf("attaching %s to role %q: %w", arn, role, err)
+		}
+	}
+	return nil
+}
+
+func detach(ctx context.Context, c *resource.Clients, role string, arns []string) error {
+	for _, arn := range arns {
+		_, err := c.IAM.DetachRolePolicy(ctx, &iam.DetachRolePolicyInput{RoleName: sdk.String(role), PolicyArn: sdk.String(arn)})
+		if err != nil && !awserr.Gone(err) {
+			return fmt.Errorf("detaching %s from role %q: %w", arn, role, err)
+		}
+	}
+	return nil
+}
+
+func dropInline(ctx context.Context, c *resource.Clients, role string, names []string) error {
+	for _, n := range names {
+		_, err := c.IAM.DeleteRolePolicy(ctx, &iam.DeleteRolePolicyInput{RoleName: sdk.String(role), PolicyName: sdk.String(n)})
+		if err != nil && !awserr.Gone(err) {
+			return fmt.Errorf("deleting inline policy %q of role %q: %w", n, role, err)
+		}
+	}
+	return nil
+}
+
+// Remove takes the role out of our instance profiles, and everything off it,
+// before it goes. A profile of somebody else keeps the role: its instances
+// would lose their identity.
+func (Roles) Remove(ctx context.Context, c *resource.Clients, k state.Key, live resource.Live) error {
+	mine, err := profilesOf(ctx, c, k.Name)
+	if awserr.Gone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, profile := range mine {
+		if err := takeOut(ctx, c, profile, k.Name); err != nil {
+			return err
+		}
+	}
+	if err := detach(ctx, c, k.Name, listed(live.Object["policies"])); err != nil {
+		return err
+	}
+	if err := dropInline(ctx, c, k.Name, listed(live.Object["inlinePolicies"])); err != nil {
+		return err
+	}
+	_, err = c.IAM.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: sdk.String(k.Name)})
+	if err != nil && !awserr.Gone(err) {
+		return fmt.Errorf("deleting role %q: %w", k.Name, err)
+	}
+	return nil
+}
+
+// profilesOf lists our instance profiles that hold the role; one that is not
+// ours is an error that names it.
+func profilesOf(ctx context.Context, c *resource.Clients, role string) ([]string, error) {
+	var mine, others []string
+	pages := iam.NewListInstanceProfilesForRolePaginator(c.IAM, &iam.ListInstanceProfilesForRoleInput{RoleName: sdk.String(role)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("reading the instance profiles of role %q: %w", role, err)
+		}
+		for _, p := range page.InstanceProfiles {
+			// IAM's lists come without tags.
+			seen, err := readProfile(ctx, c, sdk.ToString(p.InstanceProfileName))
+			if err != nil {
+				return nil, err
+			}
+			if seen.Ours {
+				mine = append(mine, sdk.ToString(p.InstanceProfileName))
+			} else if seen.Object != nil {
+				others = append(others, sdk.ToString(p.InstanceProfileName))
+			}
+		}
+	}
+	if len(others) > 0 {
+		return nil, fmt.Errorf("role %q is still in instance profiles that Poolwright did not make: %s; take it out of them first "+
+			"(those that Karpenter made go with their EC2NodeClass)", role, strings.Join(others, ", "))
+	}
+	return mine, nil
+}
+
+// listed are the strings of a canonical list.
+func listed(v any) []string {
+	list, _ := v.([]any)
+	out := make([]string, 0, len(list))
+	for _, e := range list {
+		if s, ok := e.(string); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// without are the elements of a that b does not have.
+func without(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
+}

@@ -1,0 +1,74 @@
+package interruption
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
+)
+
+// mostNamed is how many rules of others a note names.
+const mostNamed = 8
+
+// noteOthers says on our first rule which rules of others fill its queue, too,
+// such as those of Karpenter's own stack: each event then comes twice, and all
+// but one of them do nothing. It is a courtesy, left out where AWS does not tell.
+// Who reads one rule alone is about to write it, and needs no note.
+func noteOthers(ctx context.Context, c *resource.Clients, keys []state.Key, seen map[state.Key]resource.Live) {
+	first := slices.IndexFunc(keys, func(k state.Key) bool { return seen[k].Object != nil })
+	if first < 0 || len(keys) < 2 {
+		return
+	}
+	rule := seen[keys[first]]
+	var queue string
+	for _, t := range rule.Object["targets"].([]any) {
+		if arn, _ := t.(map[string]any)["arn"].(string); strings.HasPrefix(arn, c.Place.ARN("sqs", "")) {
+			queue = cmp.Or(queue, arn)
+		}
+	}
+	if queue == "" {
+		return
+	}
+	named, err := rulesOf(ctx, c, queue)
+	if err != nil {
+		return
+	}
+	others := slices.DeleteFunc(named, func(name string) bool {
+		return slices.ContainsFunc(keys, func(k state.Key) bool { return k.Name == name })
+	})
+	if len(others) == 0 {
+		return
+	}
+	slices.Sort(others)
+	more := ""
+	if n := len(others) - mostNamed; n > 0 {
+		others, more = others[:mostNamed], fmt.Sprintf(" and %d more", n)
+	}
+	rule.Notes = append(rule.Notes, fmt.Sprintf("the queue is also filled by %s%s, so that an event may come twice: delete what nothing else needs of it when you like",
+		strings.Join(others, ", "), more))
+	seen[keys[first]] = rule
+}
+
+// rulesOf names all rules that have a target.
+func rulesOf(ctx context.Context, c *resource.Clients, target string) ([]string, error) {
+	var out []string
+	in := &eventbridge.ListRuleNamesByTargetInput{TargetArn: &target}
+	for {
+		page, err := c.Events.ListRuleNamesByTarget(ctx, in)
+		if err != nil {
+			return nil, fmt.Errorf("listing the rules of a target: %w", err)
+		}
+		out = append(out, page.RuleNames...)
+		if sdk.ToString(page.NextToken) == "" {
+			return out, nil
+		}
+		in.NextToken = page.NextToken
+	}
+}

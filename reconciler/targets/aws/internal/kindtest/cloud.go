@@ -1,0 +1,75 @@
+package kindtest
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+
+	iampolicy "github.com/poolwright/poolwright/config/iam"
+	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
+)
+
+// Mark is what the emulated cluster's resources are tagged with.
+const Mark = "us-east-1/sandbox"
+
+// NewCloud starts an emulated account with one EKS cluster and nothing else of
+// what a Cluster declares, unless change adds it; and clients for it.
+func NewCloud(t *testing.T, change func(*sandbox.Config)) (*resource.Clients, *sandbox.Cloud) {
+	t.Helper()
+	cfg := sandbox.DefaultConfig()
+	cfg.Delays.Fleet, cfg.Delays.Response = 0, 0
+	cfg.Queues, cfg.Roles, cfg.Profiles, cfg.Tags = nil, nil, nil, map[string]string{}
+	if change != nil {
+		change(&cfg)
+	}
+	cloud, err := sandbox.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(cloud)
+	t.Cleanup(server.Close)
+	p := resource.Place{Partition: iampolicy.PartitionOf(cfg.Region), Region: cfg.Region, Account: cfg.Account, Cluster: cfg.Cluster.Name}
+	return resource.NewClients(SDKConfig(server, cfg.Region), p), cloud
+}
+
+// SDKConfig configures the real SDK for the emulator, without its own retries.
+func SDKConfig(server *httptest.Server, region string) sdk.Config {
+	return sdk.Config{
+		Region: region, BaseEndpoint: sdk.String(server.URL), RetryMaxAttempts: 1, HTTPClient: WholeResponses{server.Client()},
+		Credentials: sdk.CredentialsProviderFunc(func(context.Context) (sdk.Credentials, error) {
+			return sdk.Credentials{AccessKeyID: "EMULATED", SecretAccessKey: "EMULATED"}, nil
+		}),
+	}
+}
+
+// WholeResponses reads responses to their end: on loopback one can come
+// before the transport is done with the request, and the SDK then loses it.
+type WholeResponses struct{ Client *http.Client }
+
+// Do sends a request.
+func (w WholeResponses) Do(r *http.Request) (*http.Response, error) {
+	answer, err := w.Client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(answer.Body)
+	_ = answer.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	answer.Body = io.NopCloser(bytes.NewReader(body))
+	return answer, nil
+}
+
+// declared is a Cluster declaration for the place of c.
+func declared(c *resource.Clients, spec v1alpha1.ClusterSpec) resource.Declaration {
+	spec.Name, spec.Region, spec.Account = c.Place.Cluster, c.Place.Region, c.Place.Account
+	return resource.Declaration{Place: c.Place, Spec: spec}
+}

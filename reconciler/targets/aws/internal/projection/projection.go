@@ -1,0 +1,85 @@
+// Package projection reduces what was read of a resource in AWS to what a declaration compares, so
+// that the two are equal exactly where AWS is as declared. It decides nothing about a difference.
+// Start reading at Project.
+package projection
+
+import (
+	"maps"
+	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/tag"
+)
+
+// Project returns the live object as far as the wanted one covers it, so that the
+// two are equal exactly where AWS is as declared:
+//
+//   - of the object's own fields, those that are wanted: what the declaration
+//     leaves open (a node group's desired size, a log group's retention) is not
+//     compared;
+//   - of its tags, those that are wanted: others may tag what is ours, too;
+//   - everything below a field as it is: labels, lists and documents are
+//     compared as a whole.
+//
+// A wanted field that the live object does not have is absent.
+func Project(wanted, live map[string]any) map[string]any {
+	if live == nil {
+		return nil
+	}
+	out := make(map[string]any, len(wanted))
+	for field, want := range wanted {
+		have, ok := live[field]
+		if !ok {
+			continue
+		}
+		if field == "tags" {
+			have = projectTags(want, have)
+		}
+		out[field] = have
+	}
+	return out
+}
+
+func projectTags(wanted, live any) any {
+	want, okWant := wanted.(map[string]any)
+	have, okHave := live.(map[string]any)
+	if !okWant || !okHave {
+		return live
+	}
+	out := make(map[string]any, len(want))
+	for k, v := range have {
+		if _, asked := want[k]; asked {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// WithMarks returns the projection of somebody else's resource as if it had the tags that
+// only Poolwright gives: its owner could not set them to any avail, so their
+// absence is no difference.
+func WithMarks(wanted, found map[string]any) map[string]any {
+	want, ok := wanted["tags"].(map[string]any)
+	if !ok {
+		return found
+	}
+	tags := map[string]any{}
+	if have, ok := found["tags"].(map[string]any); ok {
+		maps.Copy(tags, have)
+	}
+	_, made := want[tag.Cluster] // then all of them are those of what we make
+	for k, v := range want {
+		if made || strings.HasPrefix(k, tag.Prefix) {
+			tags[k] = v
+		}
+	}
+	out := maps.Clone(found)
+	out["tags"] = tags
+	return out
+}
+
+// Satisfied reports whether the live object is as declared.
+func Satisfied(wanted state.Item, live resource.Live) bool {
+	return live.Object != nil && state.Equal(wanted.Object, Project(wanted.Object, live.Object))
+}

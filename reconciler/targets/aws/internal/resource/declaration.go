@@ -1,0 +1,61 @@
+package resource
+
+import (
+	"maps"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/tag"
+)
+
+// Declaration is one Cluster declaration, with its defaults filled in.
+type Declaration struct {
+	Place
+	// Spec is the Cluster object's.
+	Spec v1alpha1.ClusterSpec
+	// Origin is where the Cluster object is declared.
+	Origin state.Origin
+	// Pools are the declared NodePools, for what depends on them.
+	Pools []state.Item
+	// Bootstrap is true when the controller's own role may be written.
+	Bootstrap bool
+}
+
+// tags are what a resource of this part is tagged with.
+func (s Declaration) tags(part v1alpha1.Part) map[string]any {
+	out := map[string]any{}
+	for k, v := range s.Spec.Tags {
+		out[k] = v
+	}
+	out[tag.Cluster] = s.Mark()
+	if !part.Adopt {
+		policy := part.DeletionPolicy
+		if policy == "" {
+			policy = v1alpha1.PartOrphan
+		}
+		out[tag.DeletionPolicy] = string(policy)
+	}
+	return out
+}
+
+// Made is a wanted resource that Poolwright makes, with its tags. The object has the form
+// that the Read and Write of its Kind have in common.
+func (s Declaration) Made(k state.Key, wave int, part v1alpha1.Part, object map[string]any) state.Item {
+	object = maps.Clone(object)
+	object["tags"] = s.tags(part)
+	item := s.Amended(k, wave, part.Adopt, object)
+	return item
+}
+
+// Amended is a wanted resource that others make and Poolwright only changes.
+func (s Declaration) Amended(k state.Key, wave int, adopt bool, object map[string]any) state.Item {
+	return state.Item{Key: k, Version: "v1", Object: object, Origin: s.Origin, Wave: wave, Terms: state.Terms{Adopt: adopt}}
+}
+
+// Compared is a wanted resource that is never written; how is the command that
+// changes it.
+func (s Declaration) Compared(k state.Key, how string, object map[string]any) state.Item {
+	item := s.Amended(k, 0, false, object)
+	item.ReadOnly = how
+	return item
+}

@@ -1,0 +1,32 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+)
+
+// askLive finds out which Cluster decides. Where an older one than the declared one is live, AWS
+// follows that one: what the declared one asks for is neither written, recorded nor forgotten.
+// Before any Cluster is live, the declared one decides. The first observation takes up the status.
+func (o *observation) askLive(ctx context.Context) error {
+	o.Target.mu.Lock()
+	before := o.past.recalled
+	o.past.recalled = true
+	o.Target.mu.Unlock()
+	idle := o.desired.object == "" || o.wanted.Len() == 0 && len(o.left) == 0
+	if o.cfg.Live == nil || before && idle {
+		return nil
+	}
+	live, err := o.cfg.Live(ctx)
+	if err != nil {
+		return fmt.Errorf("observing AWS: %w", err)
+	}
+	if !before && (!live.AWS.ObservedAt.IsZero() || len(live.AWS.Unknown) > 0) {
+		o.status.restore(live)
+	}
+	if live.Cluster != "" && live.Cluster != o.desired.object && !idle {
+		o.older = fmt.Sprintf("Cluster %s is older than Cluster %s, and AWS follows the oldest: it is changed once Cluster %s is deleted", live.Cluster, o.desired.object, live.Cluster)
+		o.keep = true
+	}
+	return nil
+}

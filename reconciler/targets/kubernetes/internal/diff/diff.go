@@ -1,0 +1,215 @@
+// Package diff finds what an apply would change in a live object, by server-side dry runs.
+//
+// It refuses to compare the values of Secrets by a request, and to send the API server
+// what a pull request proposes. Start reading at Differ.Diff.
+package diff
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/losses"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/manifest"
+)
+
+// Diff reports what a correction would change in a live object that the
+// inventory does not show to be as it was left. There are three ways: Secrets are compared here and never
+// sent; kinds that are wholly ours against what the API server
+// makes of Git alone; all others against what it would make of live and Git
+// together. Where nothing would change, the inventory records it.
+func (d *Differ) Diff(ctx context.Context, item state.Item, live *unstructured.Unstructured) (state.Item, error) {
+	rec, _ := d.cfg.Store.Get(item.Key)
+	found := Found(item, live, nil, rec.Desired)
+	other, err := d.cfg.Owner.Other(ctx, item.Key, live)
+	if err != nil {
+		return found, err
+	}
+	if other != "" {
+		found.Owner = owner.Reference{Kind: owner.Sync, Name: other}
+	}
+	var c comparedObject
+	switch {
+	case live.GetDeletionTimestamp() != nil:
+		c.object = leaving(item.Object, live)
+	case kinds.IsSecret(item.Key):
+		c = d.compareSecret(item, live)
+	case d.cfg.OnlyManaged:
+		c, err = d.compareBase(ctx, item, live)
+	case kinds.Whole(item.Key.Group, item.Key.Kind):
+		c, err = d.compareWhole(ctx, item, live)
+	default:
+		c, err = d.compareMerged(ctx, item, live)
+	}
+	if err != nil {
+		return found, err
+	}
+	object := c.object
+	found.Object, found.DryRunError, found.Ownership = object, c.dryRunError, c.ownership
+	found.Removal = d.cfg.Losses.Update(ctx, losses.Update{Key: item.Key, Before: object, After: item.Object, Live: live})
+	d.keepOwners(item, live, object)
+	if state.Equal(object, item.Object) && c.dryRunError == "" && c.ownership == nil && !d.Blind(item.Key) && !d.cfg.OnlyManaged {
+		d.cfg.Store.Put(inventory.Record{
+			Key: item.Key, Version: item.Version, Desired: state.Hash(item.Object),
+			Fingerprint: fields.FingerprintOf(live.Object, d.Options(item.Key)),
+		})
+	}
+	return found, nil
+}
+
+// comparedObject is a live object as it is compared with the wanted one, see
+// state.Findings.DryRunError and Ownership.
+type comparedObject struct {
+	object      map[string]any
+	dryRunError string
+	ownership   *owner.Fields
+}
+
+// compareMerged gets from the API server what applying would give.
+func (d *Differ) compareMerged(ctx context.Context, item state.Item, live *unstructured.Unstructured) (comparedObject, error) {
+	ours := fields.Applied(live.Object, v1alpha1.FieldManager)
+	bare := manifest.Strip(live.Object)
+	if _, claim := fields.Emptied(live.Object, item.Object, v1alpha1.FieldManager); claim != nil {
+		// Applied at once this would be refused, or null: the contents
+		// go first.
+		return comparedObject{object: fields.Project(bare, fields.Overlay(bare, item.Object, ours), item.Object, ours)}, nil
+	}
+	merged, err := d.dryRun(ctx, item, item.Key.Name)
+	if err != nil {
+		if stop(err) {
+			return comparedObject{}, api.Refused("comparing "+item.Key.String(), err, false)
+		}
+		return d.refused(item, bare, ours, err), nil
+	}
+	after := manifest.Strip(merged.Object)
+	if declared := declaredByKubectl(live); declared != nil {
+		after = fields.Without(after, item.Object, declared)
+	}
+	object := fields.Project(bare, after, item.Object, ours)
+	if !state.Equal(object, item.Object) {
+		return comparedObject{object: object}, nil
+	}
+	if mine := fields.Applied(merged.Object, v1alpha1.FieldManager); state.Equal(mine, ours) {
+		return comparedObject{object: item.Object}, nil
+	}
+	return comparedObject{object: item.Object, ownership: &owner.Fields{Unclaimed: fields.Unclaimed(item.Object, ours)}}, nil
+}
+
+// compareWhole gets from the API server the canonical form of Git alone, by a dry run
+// under a name that does not exist, and holds the whole live spec against it: what
+// somebody added by hand is drift too.
+func (d *Differ) compareWhole(ctx context.Context, item state.Item, live *unstructured.Unstructured) (comparedObject, error) {
+	canonical, err := d.Canonical(ctx, item, live)
+	if err != nil {
+		if stop(err) {
+			return comparedObject{}, api.Refused("comparing "+item.Key.String(), err, false)
+		}
+		return d.compareMerged(ctx, item, live)
+	}
+	ours := fields.Applied(live.Object, v1alpha1.FieldManager)
+	scaled := d.cfg.Scaled(item.Key)
+	bare := manifest.Strip(live.Object)
+	after := fields.Overlay(bare, item.Object, ours)
+	after["spec"] = manifest.Unscaled(canonical.Object["spec"], scaled)
+	bare["spec"] = manifest.Unscaled(bare["spec"], scaled)
+	owned := fields.Tree{"f:spec": fields.All()}
+	maps.Copy(owned, ours)
+	owned["f:spec"] = fields.All()
+	object := fields.Project(bare, after, item.Object, owned)
+	if !state.Equal(object, item.Object) {
+		return comparedObject{object: object}, nil
+	}
+	if unclaimed := fields.Unclaimed(item.Object, ours); len(unclaimed) > 0 {
+		return comparedObject{object: item.Object, ownership: &owner.Fields{Unclaimed: unclaimed}}, nil
+	}
+	return comparedObject{object: item.Object}, nil
+}
+
+// Canonical is what the API server makes of an item alone, by a dry run under a name that does
+// not exist. The error is the API server's.
+func (d *Differ) Canonical(ctx context.Context, item state.Item, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return d.dryRun(ctx, item, dryRunName(item.Key, live))
+}
+
+// dryRunName is a name that no object has, the same for each comparison of one object.
+func dryRunName(k state.Key, live *unstructured.Unstructured) string {
+	return "poolwright-dry-run-" + state.Hash([]any{k, live.GetUID()})[:12]
+}
+
+// compareSecret compares digests, without a request.
+func (d *Differ) compareSecret(item state.Item, live *unstructured.Unstructured) comparedObject {
+	ours := fields.Applied(live.Object, v1alpha1.FieldManager)
+	bare := d.maskedSecret(item.Key, live)
+	object := fields.Project(bare, fields.Overlay(bare, item.Object, ours), item.Object, ours)
+	if !state.Equal(object, item.Object) {
+		return comparedObject{object: object}
+	}
+	if unclaimed := fields.Unclaimed(item.Object, ours); len(unclaimed) > 0 {
+		return comparedObject{object: item.Object, ownership: &owner.Fields{Unclaimed: unclaimed}}
+	}
+	return comparedObject{object: item.Object}
+}
+
+// dryRun applies an item without storing it, under the given name.
+func (d *Differ) dryRun(ctx context.Context, item state.Item, name string) (*unstructured.Unstructured, error) {
+	if err := d.countDryRun(); err != nil {
+		return nil, err
+	}
+	kind, _, err := d.cfg.Kinds.Lookup(ctx, kinds.GVK(item.Key, item.Version))
+	if err != nil {
+		return nil, err
+	}
+	ref := api.Ref{Resource: kind.GVR(), Namespace: item.Key.Namespace, Name: name}
+	body := item.Object
+	if name != item.Key.Name {
+		body = manifest.WithMetadata(body, "name", name)
+	}
+	return d.cfg.API.Apply(ctx, ref, body, api.ApplyOptions{Force: true, DryRun: true})
+}
+
+// refused is, for an object whose dry run the API server refused, what
+// differs without it, and the refusal.
+func (d *Differ) refused(item state.Item, bare map[string]any, ours fields.Tree, err error) comparedObject {
+	why := strings.TrimPrefix(api.Refused("", err, false).Error(), ": ")
+	if d.cfg.OnlyManaged {
+		why = "the Sync's status has the reason"
+	}
+	return comparedObject{object: clientDryRun(item, bare, ours), dryRunError: why}
+}
+
+// clientDryRun is a live object as far as it can be compared without the API server, which
+// has defaults and other ways of writing.
+func clientDryRun(item state.Item, bare map[string]any, ours fields.Tree) map[string]any {
+	return fields.Project(bare, fields.Overlay(bare, item.Object, ours), item.Object, ours)
+}
+
+// leaving shows a wanted object that is being deleted.
+func leaving(object map[string]any, live *unstructured.Unstructured) map[string]any {
+	return manifest.WithMetadata(object, "deletionTimestamp", live.GetDeletionTimestamp().UTC().Format("2006-01-02T15:04:05Z"))
+}
+
+// declaredByKubectl is the tree of what kubectl's client-side apply declared,
+// or nil: when its ownership moves to us, what Git does not declare goes.
+func declaredByKubectl(live *unstructured.Unstructured) fields.Tree {
+	text := live.GetAnnotations()[manifest.LastApplied]
+	var declared map[string]any
+	if text == "" || json.Unmarshal([]byte(text), &declared) != nil {
+		return nil
+	}
+	delete(declared, "apiVersion")
+	delete(declared, "kind")
+	if metadata, ok := declared["metadata"].(map[string]any); ok {
+		declared["metadata"] = map[string]any{"labels": metadata["labels"], "annotations": metadata["annotations"]}
+	}
+	return fields.Of(declared)
+}

@@ -1,0 +1,127 @@
+package diff
+
+import (
+	"errors"
+	"maps"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/losses"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/manifest"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/mask"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/ownership"
+)
+
+// Config is what a Differ needs.
+type Config struct {
+	// API reaches the cluster, Kinds are those that it serves.
+	API   *api.Client
+	Kinds *kinds.Catalog
+	// Store is the inventory: how objects were left.
+	Store *inventory.Store
+	// Mask masks the values of Secrets.
+	Mask *mask.Masker
+	// Owner is the Sync.
+	Owner ownership.Sync
+	// Losses counts what goes with an update.
+	Losses losses.Counter
+	// Clock is the time.
+	Clock clock.PassiveClock
+	// Scaled reports whether an autoscaler writes the replicas of an object.
+	Scaled func(state.Key) bool
+	// Review is true where values of Secrets are not compared with live ones, OnlyManaged where
+	// nothing is observed but what the inventory has.
+	Review, OnlyManaged bool
+}
+
+// Differ compares the objects of one Sync. It is safe for concurrent use.
+type Differ struct {
+	cfg Config
+
+	mu sync.Mutex
+	// owners are what was observed of objects beside what differs.
+	owners map[state.Key]Owners
+	review review
+}
+
+// Owners are the managers of an object's fields that matter for an update.
+type Owners struct {
+	// ClientSide is true where kubectl's client-side apply owns fields.
+	ClientSide bool
+	// Rivals are the managers that changed what differs.
+	Rivals []string
+}
+
+// New makes a Differ. It sends no request.
+func New(c Config) *Differ { return &Differ{cfg: c, owners: map[state.Key]Owners{}} }
+
+// Owners are those of an object when it was compared the last time.
+func (d *Differ) Owners(k state.Key) Owners {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.owners[k]
+}
+
+// Retain drops the Owners of all objects but those that are wanted.
+func (d *Differ) Retain(wanted func(state.Key) bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.owners, func(k state.Key, _ Owners) bool { return !wanted(k) })
+}
+
+// keepOwners keeps what an update needs of the object.
+func (d *Differ) keepOwners(item state.Item, live *unstructured.Unstructured, object map[string]any) {
+	var o Owners
+	for _, path := range fields.Differing(object, item.Object) {
+		o.Rivals = append(o.Rivals, fields.Owners(live.Object, v1alpha1.FieldManager, path...)...)
+	}
+	for _, e := range fields.Entries(live.Object) {
+		o.ClientSide = o.ClientSide || e.Manager == manifest.ClientSideManager && e.Operation == "Update"
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.owners[item.Key] = o
+}
+
+// Options are how the object with that key is compared.
+func (d *Differ) Options(k state.Key) fields.Options {
+	o := fields.Options{
+		Manager: v1alpha1.FieldManager,
+		Whole:   kinds.Whole(k.Group, k.Kind),
+		Scaled:  d.cfg.Scaled(k),
+	}
+	if kinds.IsSecret(k) {
+		o.Secret = d.cfg.Mask.Hash
+	}
+	return o
+}
+
+// Found is a wanted item as it was observed: the live object in the form that is compared, and
+// the hash of what was applied last.
+func Found(item state.Item, live *unstructured.Unstructured, object map[string]any, applied string) state.Item {
+	return state.Item{
+		Key: item.Key, Version: item.Version, Object: object, Wave: item.Wave, Applied: applied,
+		Live:  state.Identity{UID: string(live.GetUID()), ResourceVersion: live.GetResourceVersion()},
+		Owner: ownership.Of(live, item.Object),
+	}
+}
+
+// stop reports whether a failed request means something for everything, and not only
+// about the object that it was for.
+func stop(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return true
+	}
+	code := status.Status().Code
+	return code == 429 || code > 500 || code == 401
+}

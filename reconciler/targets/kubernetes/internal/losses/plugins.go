@@ -1,0 +1,211 @@
+package losses
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
+)
+
+func isPlugin(k state.Key, object map[string]any) bool {
+	return k.Group == "apps" && k.Kind == "DaemonSet" && kinds.Profile(object) != ""
+}
+
+// Coverage is which nodes get their GPUs from the device plugins that go, by profile, and which
+// from those that stay.
+type Coverage struct {
+	removed map[string]selectedNodes
+	kept    []labels.Selector
+}
+
+// selectedNodes are the nodes that a plugin runs on, or why they cannot be selected.
+type selectedNodes struct {
+	nodes labels.Selector
+	err   error
+}
+
+// NewCoverage distinguishes the device plugins among the live objects that are not wanted any
+// more from those among what is wanted.
+func NewCoverage(wanted []state.Item, removed map[state.Key]map[string]any) Coverage {
+	out := Coverage{removed: map[string]selectedNodes{}}
+	for k, object := range removed {
+		if isPlugin(k, object) {
+			nodes, err := nodesOf(object)
+			out.removed[kinds.Profile(object)] = selectedNodes{nodes, err}
+		}
+	}
+	for _, item := range wanted {
+		if !isPlugin(item.Key, item.Object) {
+			continue
+		}
+		if nodes, err := nodesOf(item.Object); err == nil {
+			out.kept = append(out.kept, nodes)
+		}
+	}
+	return out
+}
+
+// PluginLosses are what goes with the device plugins that go, by profile.
+type PluginLosses map[string]uncoveredNodes
+
+// uncoveredNodes are nodes whose GPUs nothing would offer without a plugin, or why they could
+// not be counted.
+type uncoveredNodes struct {
+	nodes loss.Names
+	err   error
+}
+
+func (u uncoveredNodes) removal() loss.Removal {
+	switch {
+	case u.err != nil:
+		return loss.Removal{
+			Impact: "the nodes that the device plugin runs on could not be counted: " + u.err.Error(),
+			Losses: loss.Counts{loss.Uncounted: 1},
+		}
+	case len(u.nodes) == 0:
+		return loss.Removal{}
+	}
+	return u.nodes.Removal("no plugin offers the GPUs of " + Count(len(u.nodes["Node"]), "node") + " any more")
+}
+
+// LostGPUs counts for one profile, or for all where it is empty, what goes with the
+// plugins that go. Without a Coverage nothing is known to go.
+func (c Counter) LostGPUs(ctx context.Context, f *Coverage, profile string) PluginLosses {
+	out := PluginLosses{}
+	if f == nil {
+		return out
+	}
+	for name, of := range f.removed {
+		if profile == "" || profile == name {
+			out[name] = c.countUncovered(ctx, of, f.kept)
+		}
+	}
+	return out
+}
+
+// removal is what goes with an object of a profile, or with the DevicePlugin that
+// they were all made from. They are confirmed as one thing: a plugin that waits for a
+// confirmation needs its configuration for every pod, Karpenter needs its numbers, and
+// whoever watches over nodes needs the DevicePlugin.
+func (l PluginLosses) removal(k state.Key, live map[string]any) loss.Removal {
+	if !kinds.IsDevicePlugin(k) {
+		return l[kinds.Profile(live)].removal()
+	}
+	all := uncoveredNodes{nodes: loss.Names{}}
+	for _, name := range slices.Sorted(maps.Keys(l)) {
+		karpenter.Lost(all.nodes, l[name].nodes["Node"], nil)
+		all.err = cmp.Or(all.err, l[name].err)
+	}
+	return all.removal()
+}
+
+// countUncovered counts the nodes that a plugin runs on and none of the others.
+func (c Counter) countUncovered(ctx context.Context, of selectedNodes, others []labels.Selector) uncoveredNodes {
+	if of.err != nil {
+		return uncoveredNodes{err: of.err}
+	}
+	out := uncoveredNodes{nodes: loss.Names{}}
+	nodes := api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}}
+	out.err = c.API.Names(ctx, nodes, of.nodes.String(), "", func(node *metav1.PartialObjectMetadata) {
+		if !slices.ContainsFunc(others, func(other labels.Selector) bool { return other.Matches(labels.Set(node.Labels)) }) {
+			out.nodes.Add("Node", node.Name)
+		}
+	})
+	return out
+}
+
+// StillMounted reports whether a plugin's configuration that is not wanted any more
+// is one that a DaemonSet makes pods with, or that pods live on until they are
+// replaced: a node that comes or reboots would not get its GPUs without it. It goes
+// when everything is compared the next time after that. A DaemonSet that goes too
+// counts for nothing, and neither do its pods: the configuration waits for the same
+// result.
+func (c Counter) StillMounted(ctx context.Context, live *unstructured.Unstructured, dying map[state.Key]bool) bool {
+	profile := kinds.Profile(live.Object)
+	if live.GetKind() != "ConfigMap" || profile == "" {
+		return false
+	}
+	goes := func(daemonSet string) bool {
+		return dying[state.Key{Target: kinds.Target, Group: "apps", Kind: "DaemonSet", Namespace: live.GetNamespace(), Name: daemonSet}]
+	}
+	mounted := false
+	for _, by := range []struct {
+		of   schema.GroupVersionResource
+		pod  []string
+		goes func(*unstructured.Unstructured) bool
+	}{
+		{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "daemonsets"}, []string{"spec", "template", "spec"},
+			func(u *unstructured.Unstructured) bool { return goes(u.GetName()) }},
+		{schema.GroupVersionResource{Version: "v1", Resource: "pods"}, []string{"spec"},
+			func(u *unstructured.Unstructured) bool {
+				return slices.ContainsFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.Kind == "DaemonSet" && goes(r.Name) })
+			}},
+	} {
+		ref := api.Ref{Resource: by.of, Namespace: live.GetNamespace()}
+		_, err := c.API.List(ctx, ref, labels.Set{gpu.ProfileLabel: profile}.String(), func(u *unstructured.Unstructured) {
+			left := u.GetDeletionTimestamp() == nil && !by.goes(u)
+			mounted = mounted || left && mounts(u.Object, live.GetName(), by.pod)
+		})
+		if mounted || err != nil {
+			return true // What cannot be observed may well be.
+		}
+	}
+	return false
+}
+
+// mounts reports whether the pod at a path has a ConfigMap for a volume.
+func mounts(object map[string]any, configMap string, pod []string) bool {
+	volumes, _, _ := unstructured.NestedSlice(object, append(slices.Clone(pod), "volumes")...)
+	return slices.ContainsFunc(volumes, func(v any) bool {
+		volume, _ := v.(map[string]any)
+		name, _, _ := unstructured.NestedString(volume, "configMap", "name")
+		return name == configMap
+	})
+}
+
+// nodesOf reads the node affinity of a DaemonSet that was made for a profile, which
+// has one term.
+func nodesOf(daemonSet map[string]any) (labels.Selector, error) {
+	terms, _, _ := unstructured.NestedSlice(daemonSet, "spec", "template", "spec", "affinity", "nodeAffinity",
+		"requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+	if len(terms) != 1 {
+		return nil, fmt.Errorf("its node affinity has %d terms, not one", len(terms))
+	}
+	term, _ := terms[0].(map[string]any)
+	expressions, _, _ := unstructured.NestedSlice(term, "matchExpressions")
+	out := labels.NewSelector()
+	for _, e := range expressions {
+		expression, _ := e.(map[string]any)
+		key, _ := expression["key"].(string)
+		word, _ := expression["operator"].(string)
+		values, _, _ := unstructured.NestedStringSlice(expression, "values")
+		operator, known := map[corev1.NodeSelectorOperator]selection.Operator{
+			corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn,
+			corev1.NodeSelectorOpExists: selection.Exists, corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist,
+		}[corev1.NodeSelectorOperator(word)]
+		if !known {
+			return nil, fmt.Errorf("its node affinity has the operator %q", word)
+		}
+		requirement, err := labels.NewRequirement(key, operator, values)
+		if err != nil {
+			return nil, fmt.Errorf("reading its node affinity: %w", err)
+		}
+		out = out.Add(*requirement)
+	}
+	return out, nil
+}

@@ -1,0 +1,175 @@
+// Package offline is the Kubernetes target of a Sync where there is no cluster.
+//
+// It refuses to observe and to correct. Start reading at New.
+package offline
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/deviceplugin"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/manifest"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/mask"
+)
+
+// New makes the target of a Sync without a cluster, whose objects have that value of
+// [v1alpha1.SyncLabel]. Its desired state is that of the one with a cluster as far as Git alone reports:
+// kinds that only a cluster defines are taken as they are written, another DevicePlugin in the
+// cluster and autoscalers outside Git are not regarded. Observe and Correct are errors.
+//
+// Secrets are masked under a key of its own, so that only what the same target
+// wanted can be compared.
+func New(label string) targets.Target {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // It never fails: the process would end.
+	return &offline{label: label, mask: mask.WithKey(key)}
+}
+
+type offline struct {
+	label string
+	mask  *mask.Masker
+}
+
+// Desired implements targets.Target.
+func (o *offline) Desired(_ context.Context, declared state.Set) (state.Set, error) {
+	declared, problems := deviceplugin.Expand(declared)
+	w := collector{target: o, promised: map[schema.GroupKind]kinds.Kind{}, origins: map[state.Key]state.Origin{}, problems: problems}
+	for _, item := range declared.Items() {
+		for _, kind := range promises(item) {
+			w.promised[kind.GroupKind()] = kind
+		}
+	}
+	for _, item := range declared.Items() {
+		if item.Key.Target == kinds.Target {
+			w.add(item)
+		}
+	}
+	set := w.set()
+	if len(w.problems) > 0 {
+		return set, &targets.ProblemsError{Problems: w.problems}
+	}
+	return set, nil
+}
+
+// Observe implements targets.Target.
+func (o *offline) Observe(context.Context, state.Set) (state.Set, error) {
+	return state.Set{}, state.Failf(state.Stalled, "Offline", "observing the cluster: there is none offline")
+}
+
+// Correct implements targets.Target.
+func (o *offline) Correct(_ context.Context, c plan.Change) error {
+	return state.Failf(state.Stalled, "Offline", "correcting %s: there is no cluster offline", c.Key)
+}
+
+// promises are the kinds that a CustomResourceDefinition defines.
+func promises(item state.Item) []kinds.Kind {
+	if item.Key.Kind != "CustomResourceDefinition" || item.Key.Group != "apiextensions.k8s.io" {
+		return nil
+	}
+	return kinds.Defined(item.Object)
+}
+
+// collector collects what is wanted.
+type collector struct {
+	target   *offline
+	promised map[schema.GroupKind]kinds.Kind
+	items    []state.Item
+	origins  map[state.Key]state.Origin
+	problems []state.Problem
+}
+
+func (w *collector) problem(item state.Item, format string, args ...any) {
+	w.problems = append(w.problems, state.Problem{Origin: item.Origin, Message: fmt.Sprintf(format, args...)})
+}
+
+func (w *collector) add(item state.Item) {
+	if item.Key.Name == "" {
+		w.problem(item, "%s has no metadata.name (generateName cannot be reconciled); give it a name", item.Key.Kind)
+		return
+	}
+	switch namespaced, known := w.namespaced(kinds.GVK(item.Key, item.Version).GroupKind()); {
+	case known && !namespaced:
+		item.Key.Namespace = ""
+	case known && item.Key.Namespace == "":
+		item.Key.Namespace = "default"
+	}
+	if first, twice := w.origins[item.Key]; twice {
+		w.problem(item, "%s is declared twice, first at %s", item.Key, first)
+		return
+	}
+	w.origins[item.Key] = item.Origin
+	w.items = append(w.items, manifest.Wanted(item, w.target.label))
+}
+
+// set is what was collected, without what autoscalers write, Secrets masked.
+func (w *collector) set() state.Set {
+	aims := map[state.Key]bool{}
+	for _, item := range w.items {
+		if k, ok := manifest.ScaleTarget(item.Object, item.Key); ok {
+			aims[k] = true
+		}
+	}
+	for i, item := range w.items {
+		if aims[item.Key] {
+			w.items[i].Object = manifest.WithoutReplicas(item.Object)
+		}
+		if kinds.IsSecret(item.Key) {
+			w.items[i].Object = w.target.mask.Secret(item.Object)
+		}
+	}
+	return state.NewSet(w.items...)
+}
+
+// namespaced reports where objects of a kind live, as far as that is known: of those
+// that Kubernetes has, that come with our installation, or that Git defines.
+func (w *collector) namespaced(kind schema.GroupKind) (namespaced, known bool) {
+	switch promised, ok := w.promised[kind]; {
+	case ok:
+		return promised.Namespaced, true
+	case kind.Group == v1alpha1.GroupVersion.Group:
+		return kind.Kind == "Sync", true
+	case kind.Group == "karpenter.sh", kind.Group == "karpenter.k8s.aws", kind.Group == "apiextensions.k8s.io", kind.Group == "apiregistration.k8s.io":
+		return false, true
+	}
+	return !unnamespaced(kind), len(scheme.Scheme.VersionsForGroupKind(kind)) > 0
+}
+
+// unnamespaced reports whether a kind of Kubernetes is one whose objects live in no
+// namespace. Of a group that is not among these all do.
+func unnamespaced(kind schema.GroupKind) bool {
+	outside := map[string]func(kind string) bool{
+		"":                             oneOf("Namespace", "Node", "PersistentVolume", "ComponentStatus"),
+		"admissionregistration.k8s.io": allBut(),
+		"authentication.k8s.io":        oneOf("TokenReview", "SelfSubjectReview"),
+		"authorization.k8s.io":         allBut("LocalSubjectAccessReview"),
+		"certificates.k8s.io":          oneOf("CertificateSigningRequest", "ClusterTrustBundle"),
+		"flowcontrol.apiserver.k8s.io": allBut(),
+		"internal.apiserver.k8s.io":    allBut(),
+		"networking.k8s.io":            oneOf("IngressClass", "IPAddress", "ServiceCIDR"),
+		"node.k8s.io":                  allBut(),
+		"rbac.authorization.k8s.io":    oneOf("ClusterRole", "ClusterRoleBinding"),
+		"resource.k8s.io":              allBut("ResourceClaim", "ResourceClaimTemplate"),
+		"scheduling.k8s.io":            oneOf("PriorityClass"),
+		"storage.k8s.io":               allBut("CSIStorageCapacity"),
+		"storagemigration.k8s.io":      allBut(),
+	}[kind.Group]
+	return outside != nil && outside(kind.Kind)
+}
+
+func oneOf(kinds ...string) func(string) bool {
+	return func(kind string) bool { return slices.Contains(kinds, kind) }
+}
+
+func allBut(kinds ...string) func(string) bool {
+	return func(kind string) bool { return !slices.Contains(kinds, kind) }
+}
