@@ -140,14 +140,6 @@ func (g *generation) snapshot(commit plumbing.Hash, name string) (gitsource.Snap
 	return snapshotOf(files, name, commit, n.Tree), nil
 }
 
-func snapshotOf(files *tree.FS, name string, commit, root plumbing.Hash) gitsource.Snapshot {
-	revision := "sha1:" + commit.String()
-	if name != "" {
-		revision = name + "@" + revision
-	}
-	return gitsource.Snapshot{FS: files, Revision: revision, Commit: commit.String(), TreeID: root.String()}
-}
-
 // tip is what a reference points at.
 type tip struct {
 	name string

@@ -2,13 +2,105 @@ package gogit
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/disk"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/mirror"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/objects"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/pack"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
 )
+
+// refusal keeps a revision that cannot be had, so that it is not transferred again at
+// every fetch.
+type refusal struct {
+	object plumbing.Hash
+	err    error
+	// left is the room on disk that was not enough, of an overBudget.
+	left int64
+}
+
+// refuse keeps an error that the same revision would run into again.
+func (s *Source) refuse(want plumbing.Hash, err error) {
+	_, full := errors.AsType[*disk.ExceededError](err)
+	switch {
+	case full:
+		s.refused = refusal{want, err, s.mirror.BudgetLeft()}
+	case errors.Is(err, gitsource.ErrLimit), errors.Is(err, gitsource.ErrUnsafe), errors.Is(err, gitsource.ErrNotFastForward):
+		s.refused = refusal{object: want, err: err}
+	}
+}
+
+// stillRefused returns the error of an earlier fetch that met the same revision,
+// unless there is more room since, or a person has accepted it.
+func (s *Source) stillRefused(ctx context.Context, want plumbing.Hash) error {
+	if s.refused.object != want {
+		return nil
+	}
+	if _, full := errors.AsType[*disk.ExceededError](s.refused.err); full && s.mirror.BudgetLeft() > s.refused.left {
+		return nil
+	}
+	if moved, ok := errors.AsType[*gitsource.NotFastForwardError](s.refused.err); ok {
+		was, err := s.followed(ctx)
+		if err != nil || was.Commit != moved.From || was.accepts(moved.To) {
+			return err
+		}
+	}
+	return s.refused.err
+}
+
+// maxPacks is how many transfers a generation collects before a fresh clone
+// replaces it: each lookup reads every pack.
+const maxPacks = 32
+
+// download transfers what is missing for want, into the mirror that there is or,
+// where that has no room, into a new one.
+func (s *Source) download(ctx context.Context, sess *remote.Connection, want plumbing.Hash) (*state, error) {
+	if s.current != nil && !s.current.objects.Damaged() && !s.mirror.Crowded(s.current.record, maxPacks) {
+		st, err := s.advance(ctx, sess, want, s.current.record, s.mirror.StoreFor(s.current.record.Generation))
+		if !errors.Is(err, pack.ErrFull) {
+			return st, err
+		}
+	}
+	gen, err := s.mirror.NewGeneration()
+	if err != nil {
+		return nil, err
+	}
+	st, err := s.advance(ctx, sess, want, mirror.Record{Generation: gen}, s.mirror.StoreFor(gen))
+	if errors.Is(err, pack.ErrFull) {
+		err = s.limits.pack().TooManyBytes()
+	}
+	if err != nil {
+		s.mirror.Drop(gen)
+	}
+	return st, err
+}
+
+// advance transfers into one generation, proves that the tree is whole and that the
+// branch may be there, and only then makes it the last snapshot.
+func (s *Source) advance(ctx context.Context, sess *remote.Connection, want plumbing.Hash, have mirror.Record, to *pack.Store) (*state, error) {
+	gen := have.Generation
+	shallow, err := s.transfer(ctx, sess, want, have, to)
+	if err != nil {
+		return nil, err
+	}
+	st, err := s.load(mirror.Record{Generation: gen, Object: want.String(), Shallow: shallow})
+	if err != nil {
+		if s.ref.Commit != "" && objects.Open(s.mirror.Path(gen)).Require(want) != nil {
+			// Everything that the server shows has arrived, and it is not there.
+			return nil, fmt.Errorf("%w: no branch or tag of the repository leads to it", gitsource.ErrNotFound)
+		}
+		return nil, err
+	}
+	if err := s.allow(ctx, sess, gen, want); err != nil {
+		return nil, err
+	}
+	return st, s.mirror.Commit(&st.record)
+}
 
 // transfer fetches want, given that have is already held, and stores the response as
 // one pack. It reports whether only the newest commit arrived.

@@ -1,7 +1,6 @@
 package pack
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"io"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 
 	"github.com/poolwright/poolwright/gitsource"
@@ -52,28 +50,6 @@ func interrupted(ctx context.Context) error {
 	return fmt.Errorf("%w: not finished in time: %w", gitsource.ErrUnreachable, ctx.Err())
 }
 
-func indexPack(ctx context.Context, f *packFile) error {
-	index := new(idxfile.Writer)
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("reading the mirror: %w", err)
-	}
-	parser, err := packfile.NewParser(packfile.NewScanner(interruptible{ctx, f}), index)
-	if err != nil {
-		return unreadable(ctx, "indexing objects", err)
-	}
-	sum, err := parser.Parse()
-	if err != nil {
-		return unreadable(ctx, "indexing objects", err)
-	}
-	if err := writeIndex(index, f.store, fmt.Sprintf("pack-%s.idx", sum)); err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
-	}
-	if err := f.rename(fmt.Sprintf("pack-%s.pack", sum)); err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
-	}
-	return nil
-}
-
 // unreadable distinguishes a pack that is broken from one that nobody waits for any
 // more.
 func unreadable(ctx context.Context, doing string, err error) error {
@@ -81,26 +57,6 @@ func unreadable(ctx context.Context, doing string, err error) error {
 		return fmt.Errorf("%s: %w", doing, interrupted(ctx))
 	}
 	return fmt.Errorf("%s: %w: %w", doing, gitsource.ErrCorrupt, err)
-}
-
-func writeIndex(index *idxfile.Writer, to *Store, name string) error {
-	idx, err := index.Index()
-	if err != nil {
-		return err
-	}
-	f, err := to.create()
-	if err != nil {
-		return err
-	}
-	defer f.discard()
-	w := bufio.NewWriter(f)
-	if _, err := idxfile.NewEncoder(w).Encode(idx); err != nil {
-		return err
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	return f.rename(name)
 }
 
 // maxChainBytes bounds what resolving one chain of deltas may hold in memory
