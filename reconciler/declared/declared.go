@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/declared/conversion"
@@ -151,14 +150,6 @@ func Load(fsys fs.FS, folder string, options Options) (Declared, error) {
 	return d, nil
 }
 
-// fill puts the variables' values into what was rendered.
-func (d *Declared) fill(found render.Result, values substitute.Values) (render.Result, error) {
-	objects, problems, err := substitute.Apply(found.Objects, values, substitute.Options{
-		Strict: true, Documents: d.Documents(), Limits: d.limits,
-	})
-	return render.Result{Objects: objects, Problems: append(found.Problems, problems...)}, err
-}
-
 // called names a folder in a message. The root is not called ".": whoever
 // checks a folder on disk has typed another path for it.
 func called(folder string) string {
@@ -193,61 +184,4 @@ func locate(tree *manifest.Tree, folder string) (string, error) {
 		return "", state.Fail(state.Stalled, "PathNotFound", fmt.Errorf("path %q cannot be used: %w", folder, err))
 	}
 	return real, nil
-}
-
-// collect checks objects, refuses the second of each key, and converts old ones.
-func (d *Declared) collect(found render.Result) error {
-	d.Problems = found.Problems
-	first, documents := map[state.Key]manifest.Object{}, d.Documents()
-	var items []state.Item
-	for _, o := range found.Objects {
-		item, err := d.item(o)
-		if err != nil {
-			d.Problems = append(d.Problems, state.Problem{Origin: o.Origin, Message: err.Error()})
-			continue
-		}
-		if at, dup := first[item.Key]; dup {
-			d.Problems = append(d.Problems, state.Problem{
-				Origin:  o.Origin,
-				Message: fmt.Sprintf("%s is declared twice, %s", item.Key, twice(at, o)),
-			})
-			continue
-		}
-		first[item.Key] = o
-		if problem, refused := d.confirming(item, documents); refused {
-			d.Problems = append(d.Problems, problem)
-			continue
-		}
-		items = append(items, item)
-	}
-	d.Set = state.NewSet(items...)
-	if slices.ContainsFunc(items, old) {
-		if err := d.follow(); err != nil {
-			return err
-		}
-	}
-	slices.SortStableFunc(d.Problems, compareProblems)
-	d.Problems = slices.Compact(d.Problems)
-	return nil
-}
-
-// twice names where an object was found first, and the remedy.
-func twice(first, again manifest.Object) string {
-	if first.Origin != again.Origin || first.Via == again.Via {
-		return fmt.Sprintf("first in %s; remove one", first.Origin)
-	}
-	if first.Via == "" || again.Via == "" {
-		return fmt.Sprintf("once by the file itself and once by %s, which includes it; choose the folder of that kustomization instead", first.Via+again.Via)
-	}
-	return fmt.Sprintf("once by %s and once by %s, which both include this file; choose the folder of one of them instead", first.Via, again.Via)
-}
-
-func compareProblems(a, b state.Problem) int {
-	if c := strings.Compare(a.Origin.File, b.Origin.File); c != 0 {
-		return c
-	}
-	if a.Origin.Line != b.Origin.Line {
-		return a.Origin.Line - b.Origin.Line
-	}
-	return strings.Compare(a.Message, b.Message)
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/types"
 	sigsyaml "sigs.k8s.io/yaml"
 
@@ -80,27 +79,6 @@ type kustomization struct {
 	components []*kustomization
 	// places is in how many more places of an object its configurations have values put.
 	places int
-}
-
-// File finds the kustomization file of a folder; empty when it has none.
-func File(tree *manifest.Tree, folder string) (string, error) {
-	found := ""
-	for _, name := range konfig.RecognizedKustomizationFileNames() {
-		file := path.Join(folder, name)
-		info, err := tree.Stat(file)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			continue
-		case err != nil:
-			return "", err
-		case !info.Mode().IsRegular():
-			continue
-		case found != "":
-			return "", fmt.Errorf("it holds both %s and %s; keep one", path.Base(found), name)
-		}
-		found = file
-	}
-	return found, nil
 }
 
 func (s *survey) problem(o state.Origin, format string, args ...any) {

@@ -81,3 +81,11 @@ func named(object map[string]any) string {
 	name, _ := meta["name"].(string)
 	return name
 }
+
+// fill puts the variables' values into what was rendered.
+func (d *Declared) fill(found render.Result, values substitute.Values) (render.Result, error) {
+	objects, problems, err := substitute.Apply(found.Objects, values, substitute.Options{
+		Strict: true, Documents: d.Documents(), Limits: d.limits,
+	})
+	return render.Result{Objects: objects, Problems: append(found.Problems, problems...)}, err
+}

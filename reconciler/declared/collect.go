@@ -1,0 +1,96 @@
+package declared
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+	"github.com/poolwright/poolwright/reconciler/declared/render"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// collect checks objects, refuses the second of each key, and converts old ones.
+func (d *Declared) collect(found render.Result) error {
+	d.Problems = found.Problems
+	first, documents := map[state.Key]manifest.Object{}, d.Documents()
+	var items []state.Item
+	for _, o := range found.Objects {
+		item, err := d.item(o)
+		if err != nil {
+			d.Problems = append(d.Problems, state.Problem{Origin: o.Origin, Message: err.Error()})
+			continue
+		}
+		if at, dup := first[item.Key]; dup {
+			d.Problems = append(d.Problems, state.Problem{
+				Origin:  o.Origin,
+				Message: fmt.Sprintf("%s is declared twice, %s", item.Key, twice(at, o)),
+			})
+			continue
+		}
+		first[item.Key] = o
+		if problem, refused := d.confirming(item, documents); refused {
+			d.Problems = append(d.Problems, problem)
+			continue
+		}
+		items = append(items, item)
+	}
+	d.Set = state.NewSet(items...)
+	if slices.ContainsFunc(items, old) {
+		if err := d.follow(); err != nil {
+			return err
+		}
+	}
+	slices.SortStableFunc(d.Problems, compareProblems)
+	d.Problems = slices.Compact(d.Problems)
+	return nil
+}
+
+// twice names where an object was found first, and the remedy.
+func twice(first, again manifest.Object) string {
+	if first.Origin != again.Origin || first.Via == again.Via {
+		return fmt.Sprintf("first in %s; remove one", first.Origin)
+	}
+	if first.Via == "" || again.Via == "" {
+		return fmt.Sprintf("once by the file itself and once by %s, which includes it; choose the folder of that kustomization instead", first.Via+again.Via)
+	}
+	return fmt.Sprintf("once by %s and once by %s, which both include this file; choose the folder of one of them instead", first.Via, again.Via)
+}
+
+// confirmations are the annotations by which a person lets pass what a guard holds.
+func confirmations() []string {
+	return []string{v1alpha1.ConfirmAnnotation, v1alpha1.ConfirmGarbageCollectionAnnotation}
+}
+
+// confirming is the Problem of an object that brings a confirmation along: it would let
+// pass in one commit what nobody has read, and whoever may write to the repository
+// need not be who may confirm.
+func (d *Declared) confirming(item state.Item, documents func(state.Origin) (manifest.Document, bool)) (state.Problem, bool) {
+	metadata, _ := item.Object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	for _, name := range confirmations() {
+		if _, there := annotations[name]; !there {
+			continue
+		}
+		at := item.Origin
+		if doc, ok := documents(at); ok {
+			if line, _ := doc.Find([]string{"metadata", "annotations", name}); line > 0 {
+				at.Line = line
+			}
+		}
+		return state.Problem{Origin: at, Message: fmt.Sprintf(
+			"%s: the annotation %s is a person's consent and never comes from a repository; take it out here, and set it on the live object with kubectl annotate", item.Key, name)}, true
+	}
+	return state.Problem{}, false
+}
+
+func compareProblems(a, b state.Problem) int {
+	if c := strings.Compare(a.Origin.File, b.Origin.File); c != 0 {
+		return c
+	}
+	if a.Origin.Line != b.Origin.Line {
+		return a.Origin.Line - b.Origin.Line
+	}
+	return strings.Compare(a.Message, b.Message)
+}
