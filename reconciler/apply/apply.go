@@ -7,6 +7,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,24 +123,6 @@ func Run(ctx context.Context, p plan.Plan, targets map[string]targets.Target, op
 	return r.outcome()
 }
 
-// delete makes the deletions that need not wait, and returns false where the intent could not be
-// recorded.
-func (r *run) delete(ctx context.Context, guard deletionGuard, deletions []int) bool {
-	safe := r.spare(ctx, guard, deletions)
-	if !r.begin(ctx, slices.Concat(safe, r.skippedOf(deletions))) {
-		return false
-	}
-	r.work(ctx, phases(safe, r.results, r.opts.Order))
-	return true
-}
-
-// skippedOf are those of the deletions that a person confirmed and that have to wait.
-func (r *run) skippedOf(deletions []int) []int {
-	return slices.DeleteFunc(slices.Clone(deletions), func(i int) bool {
-		return r.results[i].Status != Skipped || r.results[i].Change.Confirmed == nil
-	})
-}
-
 // run is the state of one Run.
 type run struct {
 	opts    Options
@@ -216,89 +199,54 @@ func (r *run) split(todo []int) (makes, deletes []int, last lastChanges) {
 	return makes, deletes, last
 }
 
-// work goes through the phases.
-func (r *run) work(ctx context.Context, all []phase) {
-	for n, ph := range all {
-		if ctx.Err() != nil {
-			r.skip(ph.changes, stopped(ctx))
-			continue
-		}
-		r.correct(ctx, ph)
-		// Another target waits for none of this one's: what needs both tries again
-		// by itself, and AWS can take minutes.
-		if n+1 < len(all) && !all[n+1].deletes && all[n+1].target == ph.target {
-			r.await(ctx, ph)
-		}
+// begin records the intent in every target, before any of it is written anywhere; in
+// one that has nothing to do, what its observation has changed in the record, such as
+// an allowance that was withdrawn. Where one refuses, it skips the changes and returns
+// false.
+func (r *run) begin(ctx context.Context, todo []int) bool {
+	err := r.intend(ctx, todo)
+	if err != nil {
+		r.recordErrs = append(r.recordErrs, err)
+		r.skip(todo, errNotRecorded)
 	}
+	return err == nil
 }
 
-// spare skips the deletions that must wait and returns the others.
-func (r *run) spare(ctx context.Context, guard deletionGuard, deletions []int) []int {
-	if ctx.Err() != nil {
-		r.skip(deletions, stopped(ctx))
-		return nil
-	}
-	if r.opts.BeforeDeletes != nil && len(deletions) > 0 {
-		if err := r.opts.BeforeDeletes(ctx); err != nil {
-			for _, i := range deletions {
-				r.record(i, err)
-			}
-			return nil
-		}
-	}
-	var safe []int
-	for _, i := range deletions {
-		if why := guard.why(r.results[i].Change); why != nil {
-			r.skip([]int{i}, why)
-			continue
-		}
-		safe = append(safe, i)
-	}
-	return safe
-}
-
-// correct makes the changes of one phase, some at a time.
-func (r *run) correct(ctx context.Context, ph phase) {
-	each(ctx, r.opts.Concurrency, ph.changes, func(i int) {
+func (r *run) intend(ctx context.Context, todo []int) error {
+	intents := map[string][]plan.Change{}
+	for _, i := range todo {
 		c := r.results[i].Change
-		callCtx, cancel := context.WithTimeout(ctx, r.opts.ChangeTimeout)
-		defer cancel()
-		r.record(i, Recover(func() error {
-			if c.Action == plan.Update && c.Loses() && r.opts.BeforeDeletes != nil {
-				if err := r.opts.BeforeDeletes(callCtx); err != nil {
-					return err
-				}
+		intents[c.Key.Target] = append(intents[c.Key.Target], c)
+	}
+	for _, name := range r.recorders() {
+		if len(intents[name]) == 0 && slices.Contains(r.begun, name) {
+			continue
+		}
+		rec, _ := r.targets[name].(targets.Recorder)
+		if ctx.Err() != nil {
+			return stopped(ctx)
+		}
+		if err := Recover(func() error { return rec.Begin(ctx, intents[name]) }); err != nil {
+			return fmt.Errorf("recording what is about to change in %s: %w", name, err)
+		}
+		if !slices.Contains(r.begun, name) {
+			r.begun = append(r.begun, name)
+		}
+	}
+	return nil
+}
+
+// recorders names the targets that keep an inventory, in their order.
+func (r *run) recorders() []string {
+	return slices.SortedFunc(func(yield func(string) bool) {
+		for name, t := range r.targets {
+			if _, ok := t.(targets.Recorder); ok && !yield(name) {
+				return
 			}
-			return r.targets[ph.target].Correct(callCtx, c)
-		}))
-	}, func(i int) {
-		r.skip([]int{i}, stopped(ctx))
-	})
+		}
+	}, r.byOrder)
 }
 
-// record gives change i the result that follows from its error.
-func (r *run) record(i int, err error) {
-	r.results[i].Err = err
-	switch {
-	case err == nil:
-		r.results[i].Status = Applied
-	case errors.Is(err, targets.ErrConflict):
-		r.results[i].Status = Conflict
-	default:
-		r.results[i].Status = Failed
-	}
-}
-
-func (r *run) skip(changes []int, why error) {
-	for _, i := range changes {
-		r.results[i].Status, r.results[i].Err = Skipped, why
-	}
-}
-
-// errStopped marks changes that were not tried because the run's context had
-// ended.
-var errStopped = errors.New("not started: the run was stopped")
-
-func stopped(ctx context.Context) error {
-	return fmt.Errorf("%w: %w", errStopped, context.Cause(ctx))
+func (r *run) byOrder(a, b string) int {
+	return cmp.Or(cmp.Compare(rank(r.opts.Order, a), rank(r.opts.Order, b)), cmp.Compare(a, b))
 }

@@ -1,8 +1,10 @@
 package apply
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -16,6 +18,49 @@ var (
 	errNodesStay   = errors.New("not changed: nodes need the engine and what they use in AWS until they are gone")
 	errUnknown     = errors.New("not deleted: something of the same kind could not be compared, and may be what was to replace it")
 )
+
+// delete makes the deletions that need not wait, and returns false where the intent could not be
+// recorded.
+func (r *run) delete(ctx context.Context, guard deletionGuard, deletions []int) bool {
+	safe := r.spare(ctx, guard, deletions)
+	if !r.begin(ctx, slices.Concat(safe, r.skippedOf(deletions))) {
+		return false
+	}
+	r.work(ctx, phases(safe, r.results, r.opts.Order))
+	return true
+}
+
+// skippedOf are those of the deletions that a person confirmed and that have to wait.
+func (r *run) skippedOf(deletions []int) []int {
+	return slices.DeleteFunc(slices.Clone(deletions), func(i int) bool {
+		return r.results[i].Status != Skipped || r.results[i].Change.Confirmed == nil
+	})
+}
+
+// spare skips the deletions that must wait and returns the others.
+func (r *run) spare(ctx context.Context, guard deletionGuard, deletions []int) []int {
+	if ctx.Err() != nil {
+		r.skip(deletions, stopped(ctx))
+		return nil
+	}
+	if r.opts.BeforeDeletes != nil && len(deletions) > 0 {
+		if err := r.opts.BeforeDeletes(ctx); err != nil {
+			for _, i := range deletions {
+				r.record(i, err)
+			}
+			return nil
+		}
+	}
+	var safe []int
+	for _, i := range deletions {
+		if why := guard.why(r.results[i].Change); why != nil {
+			r.skip([]int{i}, why)
+			continue
+		}
+		safe = append(safe, i)
+	}
+	return safe
+}
 
 // deletionGuard has the reasons against deletions. What is to be deleted may be what
 // something else replaces, and a rename must never lose both; but a target that fails

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -205,3 +206,16 @@ func (e *outcomeError) Error() string {
 }
 
 func (e *outcomeError) Unwrap() []error { return e.errs }
+
+// end lets each target that began record what the run left behind. It does so
+// on a fresh context: a run that was stopped has more to record, not less.
+func (r *run) end(ctx context.Context, begun []string) {
+	for _, name := range begun {
+		endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		err := Recover(func() error { return r.targets[name].(targets.Recorder).End(endCtx) })
+		cancel()
+		if err != nil {
+			r.recordErrs = append(r.recordErrs, fmt.Errorf("recording what was changed in %s: %w", name, err))
+		}
+	}
+}

@@ -3,10 +3,15 @@ package apply
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
 // phase is a group of changes between which no order matters: one wave of one
@@ -60,6 +65,49 @@ func rank(order []string, name string) int {
 	return len(order)
 }
 
+// work goes through the phases.
+func (r *run) work(ctx context.Context, all []phase) {
+	for n, ph := range all {
+		if ctx.Err() != nil {
+			r.skip(ph.changes, stopped(ctx))
+			continue
+		}
+		r.correct(ctx, ph)
+		// Another target waits for none of this one's: what needs both tries again
+		// by itself, and AWS can take minutes.
+		if n+1 < len(all) && !all[n+1].deletes && all[n+1].target == ph.target {
+			r.await(ctx, ph)
+		}
+	}
+}
+
+// errStopped marks changes that were not tried because the run's context had
+// ended.
+var errStopped = errors.New("not started: the run was stopped")
+
+func stopped(ctx context.Context) error {
+	return fmt.Errorf("%w: %w", errStopped, context.Cause(ctx))
+}
+
+// correct makes the changes of one phase, some at a time.
+func (r *run) correct(ctx context.Context, ph phase) {
+	each(ctx, r.opts.Concurrency, ph.changes, func(i int) {
+		c := r.results[i].Change
+		callCtx, cancel := context.WithTimeout(ctx, r.opts.ChangeTimeout)
+		defer cancel()
+		r.record(i, Recover(func() error {
+			if c.Action == plan.Update && c.Loses() && r.opts.BeforeDeletes != nil {
+				if err := r.opts.BeforeDeletes(callCtx); err != nil {
+					return err
+				}
+			}
+			return r.targets[ph.target].Correct(callCtx, c)
+		}))
+	}, func(i int) {
+		r.skip([]int{i}, stopped(ctx))
+	})
+}
+
 // each calls do for every item, at most limit at a time, and returns when all
 // calls have. Once ctx has ended no call starts; the items left go to rest.
 func each(ctx context.Context, limit int, items []int, do, rest func(int)) {
@@ -81,4 +129,59 @@ func each(ctx context.Context, limit int, items []int, do, rest func(int)) {
 		})
 	}
 	workers.Wait()
+}
+
+// record gives change i the result that follows from its error.
+func (r *run) record(i int, err error) {
+	r.results[i].Err = err
+	switch {
+	case err == nil:
+		r.results[i].Status = Applied
+	case errors.Is(err, targets.ErrConflict):
+		r.results[i].Status = Conflict
+	default:
+		r.results[i].Status = Failed
+	}
+}
+
+func (r *run) skip(changes []int, why error) {
+	for _, i := range changes {
+		r.results[i].Status, r.results[i].Err = Skipped, why
+	}
+}
+
+// await waits until what the phase applied is ready. What is not ready in time
+// is noted, and the run goes on: the things that depend on it fail by
+// themselves, and those that do not must not wait for it.
+func (r *run) await(ctx context.Context, ph phase) {
+	waiter, ok := r.targets[ph.target].(targets.Waiter)
+	if !ok {
+		return
+	}
+	var keys []state.Key
+	for _, i := range ph.changes {
+		if r.results[i].Status == Applied {
+			keys = append(keys, r.results[i].Change.Key)
+		}
+	}
+	if len(keys) == 0 {
+		return
+	}
+	waitCtx, cancel := context.WithTimeout(ctx, r.opts.ReadyTimeout)
+	defer cancel()
+	var late map[state.Key]string
+	err := Recover(func() (err error) { late, err = waiter.Ready(waitCtx, keys); return err })
+	if ctx.Err() != nil {
+		return // Stopped, not late.
+	}
+	if err != nil && len(late) == 0 {
+		// Nothing is known of any of them.
+		late = make(map[state.Key]string, len(keys))
+		for _, k := range keys {
+			late[k] = "readiness unknown: " + err.Error()
+		}
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(late), state.Key.Compare) {
+		r.notReady = append(r.notReady, NotReady{Key: k, Reason: late[k]})
+	}
 }
