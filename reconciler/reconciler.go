@@ -8,10 +8,8 @@ package reconciler
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
@@ -241,158 +239,10 @@ func (l *Loop) Finalize(ctx context.Context, opts Options) (Result, error) {
 	return l.apply(ctx, result, opts)
 }
 
-// remembering is the ability of a source that keeps its last good snapshot
-// over restarts.
-type remembering interface {
-	Last(ctx context.Context) (gitsource.Snapshot, bool)
-}
-
-// take loads what the source gave, or what it gave last.
-func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale error) (Result, bool, error) {
-	if stale != nil {
-		var ok bool
-		if snapshot, ok = l.good(ctx); !ok {
-			return Result{}, false, stale
-		}
-	}
-	result := Result{Revision: snapshot.Revision, Stale: stale}
-	fresh := &revision{snapshot: snapshot, load: l.load, trim: l.trim}
-	if l.beside != nil {
-		beside, load, err := l.beside(ctx)
-		if err != nil {
-			return result, false, fmt.Errorf("loading %s: %w", snapshot.Revision, err)
-		}
-		if fresh.beside = beside; load != nil {
-			fresh.load = load
-		}
-	}
-	if last, planned := l.newest(); last != nil && last.snapshot.Revision == snapshot.Revision && last.beside == fresh.beside && !last.resumed {
-		return result, last != planned, nil
-	}
-	if err := l.cache.first(ctx, fresh); err != nil {
-		return l.keep(ctx, result, fresh, fmt.Errorf("loading %s: %w", snapshot.Revision, err))
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.last != l.planned {
-		l.cache.take(l.last)
-	}
-	l.last = fresh
-	return result, true, nil
-}
-
-// newest is the newest revision, and the newest that was planned; nil where none is.
-func (l *Loop) newest() (last, planned *revision) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.last, l.planned
-}
-
-// good is the last good snapshot, of this Loop or of an earlier life of its source.
-func (l *Loop) good(ctx context.Context) (gitsource.Snapshot, bool) {
-	if last, _ := l.newest(); last != nil {
-		return last.snapshot, true
-	}
-	if mem, ok := l.source.(remembering); ok {
-		return mem.Last(ctx)
-	}
-	return gitsource.Snapshot{}, false
-}
-
-// plan compares the last revision with the targets.
-func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying bool) (Result, error) {
-	if l.last == nil {
-		return result, state.Failf(state.Retry, fluxmeta.ProgressingReason, "planning: no revision has been fetched yet")
-	}
-	result.Revision = l.last.snapshot.Revision
-	if l.planned != l.last {
-		l.cache.take(l.planned) // From here on the targets know what another one wants.
-	}
-	has := l.run.contents
-	has.wanted = nil
-	has.activate()
-	defer func() {
-		if has.wanted == nil {
-			l.trim()
-		}
-	}()
-	all := map[string]state.Set{}
-	wanted, observed := state.Set{}, state.Set{}
-	problems := has.declared.Problems
-	for _, w := range l.targets {
-		want, more, err := l.last.want(ctx, w.Target, has.declared.Set)
-		if err != nil {
-			return result, fmt.Errorf("preparing %s: %w", w.Name, err)
-		}
-		problems = append(slices.Clip(problems), more...)
-		seen, err := w.Target.Observe(ctx, want)
-		if err != nil {
-			return result, fmt.Errorf("observing %s: %w", w.Name, err)
-		}
-		if remembers, ok := w.Target.(targets.Withdrawer); ok && applying {
-			if err := remembers.Withdraw(ctx); err != nil {
-				return result, fmt.Errorf("recording what is wanted again in %s: %w", w.Name, err)
-			}
-		}
-		all[w.Name] = want
-		wanted, observed = union(wanted, want), union(observed, seen)
-	}
-	has.wanted, l.last.problems, l.planned = all, problems, l.last
-	result.Problems = problems
-	// What could not be read may well be what would be deleted.
-	unsure := len(problems) > 0 || result.Stale != nil
-	result.Plan = plan.Compute(wanted, observed, l.last.careful(unsure, opts.Policies)...)
-	if applying {
-		of := result.Plan
-		if unsure || l.last.resumed {
-			// What only a mistake keeps from being deleted is not given up.
-			of = plan.Compute(wanted, observed, opts.Policies...)
-		}
-		if err := l.withdraw(ctx, of.Withdrawn(observed)); err != nil {
-			return result, err
-		}
-	}
-	result = consider(ctx, result, opts)
-	l.planned.remember(result)
-	return result, nil
-}
-
-func (l *Loop) apply(ctx context.Context, result Result, opts Options) (Result, error) {
-	targets := map[string]targets.Target{}
-	for _, w := range l.targets {
-		targets[w.Name] = w.Target
-		opts.Apply.Order = append(slices.Clip(opts.Apply.Order), w.Name)
-	}
-	opts.Apply.NoDeletes = opts.Apply.NoDeletes || len(result.Problems) > 0 || result.Stale != nil
-	result.Outcome = apply.Run(ctx, result.Plan, targets, opts.Apply)
-	return result, nil
-}
-
-// want separates the mistakes that only a target sees from its failures.
-func want(ctx context.Context, t targets.Target, d state.Set) (state.Set, []state.Problem, error) {
-	set, err := t.Desired(ctx, d)
-	if mistakes, ok := errors.AsType[*targets.ProblemsError](err); ok {
-		return set, mistakes.Problems, nil
-	}
-	return set, nil, err
-}
-
-// partial is the ability of a target to look at some things without taking
-// the others for unwanted.
-type partial interface {
-	ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error)
-}
-
-func observeOnly(ctx context.Context, t targets.Target, some state.Set) (state.Set, error) {
-	if some.Len() == 0 {
-		return state.Set{}, nil
-	}
-	if p, ok := t.(partial); ok {
-		return p.ObserveOnly(ctx, some)
-	}
-	return t.Observe(ctx, some)
-}
-
-func union(a, b state.Set) state.Set {
-	return state.NewSet(append(a.Items(), b.Items()...)...)
+// ResumesFrom is which revision an earlier process applied last. Where nothing newer can be
+// loaded and the source still has it, drift from it is corrected, and nothing else is done. It
+// returns the Loop, and is called before any other method.
+func (l *Loop) ResumesFrom(revision string) *Loop {
+	l.applied = revision
+	return l
 }

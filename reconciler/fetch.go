@@ -1,0 +1,107 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/poolwright/poolwright/gitsource"
+)
+
+// remembering is the ability of a source that keeps its last good snapshot
+// over restarts.
+type remembering interface {
+	Last(ctx context.Context) (gitsource.Snapshot, bool)
+}
+
+// take loads what the source gave, or what it gave last.
+func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale error) (Result, bool, error) {
+	if stale != nil {
+		var ok bool
+		if snapshot, ok = l.good(ctx); !ok {
+			return Result{}, false, stale
+		}
+	}
+	result := Result{Revision: snapshot.Revision, Stale: stale}
+	fresh := &revision{snapshot: snapshot, load: l.load, trim: l.trim}
+	if l.beside != nil {
+		beside, load, err := l.beside(ctx)
+		if err != nil {
+			return result, false, fmt.Errorf("loading %s: %w", snapshot.Revision, err)
+		}
+		if fresh.beside = beside; load != nil {
+			fresh.load = load
+		}
+	}
+	if last, planned := l.newest(); last != nil && last.snapshot.Revision == snapshot.Revision && last.beside == fresh.beside && !last.resumed {
+		return result, last != planned, nil
+	}
+	if err := l.cache.first(ctx, fresh); err != nil {
+		return l.keep(ctx, result, fresh, fmt.Errorf("loading %s: %w", snapshot.Revision, err))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last != l.planned {
+		l.cache.take(l.last)
+	}
+	l.last = fresh
+	return result, true, nil
+}
+
+// newest is the newest revision, and the newest that was planned; nil where none is.
+func (l *Loop) newest() (last, planned *revision) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last, l.planned
+}
+
+// good is the last good snapshot, of this Loop or of an earlier life of its source.
+func (l *Loop) good(ctx context.Context) (gitsource.Snapshot, bool) {
+	if last, _ := l.newest(); last != nil {
+		return last.snapshot, true
+	}
+	if mem, ok := l.source.(remembering); ok {
+		return mem.Last(ctx)
+	}
+	return gitsource.Snapshot{}, false
+}
+
+// keep goes on with the last good revision where a newer one cannot be loaded: what was
+// applied stays so, and drift from it is corrected. With other variables' values it is
+// another revision, and what it would declare is unknown.
+func (l *Loop) keep(ctx context.Context, newest Result, fresh *revision, why error) (Result, bool, error) {
+	last, planned := l.newest()
+	if last == nil || last.resumed && last.beside != fresh.beside {
+		last = l.resume(ctx, fresh)
+	}
+	if last == nil || last.beside != fresh.beside || ctx.Err() != nil {
+		return newest, false, why
+	}
+	return Result{Revision: last.snapshot.Revision, Stale: why, Attempted: newest.Revision, Resumed: last.resumed}, last != planned, nil
+}
+
+// earlierReader is the ability of a source that keeps earlier revisions.
+type earlierReader interface {
+	// Earlier returns an earlier revision without any request; false where it is not there.
+	Earlier(ctx context.Context, revision string) (gitsource.Snapshot, bool)
+}
+
+// resume makes what an earlier process applied last the newest revision, loaded as fresh would
+// be. Where it cannot be loaded either, it returns nil.
+func (l *Loop) resume(ctx context.Context, fresh *revision) *revision {
+	from, ok := l.source.(earlierReader)
+	if !ok || l.applied == "" || l.applied == fresh.snapshot.Revision {
+		return nil
+	}
+	snapshot, ok := from.Earlier(ctx, l.applied)
+	if !ok {
+		return nil
+	}
+	r := &revision{snapshot: snapshot, beside: fresh.beside, load: fresh.load, trim: l.trim, resumed: true}
+	if err := l.cache.first(ctx, r); err != nil {
+		return nil // Why the newest cannot be loaded is what a person has to mend.
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = r
+	return r
+}

@@ -1,0 +1,231 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+
+	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets"
+)
+
+// plan compares the last revision with the targets.
+func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying bool) (Result, error) {
+	if l.last == nil {
+		return result, state.Failf(state.Retry, fluxmeta.ProgressingReason, "planning: no revision has been fetched yet")
+	}
+	result.Revision = l.last.snapshot.Revision
+	if l.planned != l.last {
+		l.cache.take(l.planned) // From here on the targets know what another one wants.
+	}
+	has := l.run.contents
+	has.wanted = nil
+	has.activate()
+	defer func() {
+		if has.wanted == nil {
+			l.trim()
+		}
+	}()
+	all := map[string]state.Set{}
+	wanted, observed := state.Set{}, state.Set{}
+	problems := has.declared.Problems
+	for _, w := range l.targets {
+		want, more, err := l.last.want(ctx, w.Target, has.declared.Set)
+		if err != nil {
+			return result, fmt.Errorf("preparing %s: %w", w.Name, err)
+		}
+		problems = append(slices.Clip(problems), more...)
+		seen, err := w.Target.Observe(ctx, want)
+		if err != nil {
+			return result, fmt.Errorf("observing %s: %w", w.Name, err)
+		}
+		if remembers, ok := w.Target.(targets.Withdrawer); ok && applying {
+			if err := remembers.Withdraw(ctx); err != nil {
+				return result, fmt.Errorf("recording what is wanted again in %s: %w", w.Name, err)
+			}
+		}
+		all[w.Name] = want
+		wanted, observed = union(wanted, want), union(observed, seen)
+	}
+	has.wanted, l.last.problems, l.planned = all, problems, l.last
+	result.Problems = problems
+	// What could not be read may well be what would be deleted.
+	unsure := len(problems) > 0 || result.Stale != nil
+	result.Plan = plan.Compute(wanted, observed, l.last.careful(unsure, opts.Policies)...)
+	if applying {
+		of := result.Plan
+		if unsure || l.last.resumed {
+			// What only a mistake keeps from being deleted is not given up.
+			of = plan.Compute(wanted, observed, opts.Policies...)
+		}
+		if err := l.withdraw(ctx, of.Withdrawn(observed)); err != nil {
+			return result, err
+		}
+	}
+	result = consider(ctx, result, opts)
+	l.planned.remember(result)
+	return result, nil
+}
+
+// activate makes the contents those that the targets are used for.
+func (c *contents) activate() {
+	if c.declared.Activate != nil {
+		c.declared.Activate()
+	}
+}
+
+// want is what a target makes of the revision. What an earlier process applied last may be what
+// it began to delete since, by a later revision: that is not wanted again.
+func (r *revision) want(ctx context.Context, t targets.Target, declared state.Set) (state.Set, []state.Problem, error) {
+	set, problems, err := want(ctx, t, declared)
+	withdrawer, ok := t.(targets.Withdrawer)
+	if err != nil || !ok || !r.resumed {
+		return set, problems, err
+	}
+	deleting, err := withdrawer.Deleting(ctx)
+	if err != nil {
+		return state.Set{}, nil, fmt.Errorf("reading which deletions have begun: %w", err)
+	}
+	kept := slices.DeleteFunc(set.Items(), func(i state.Item) bool { return slices.Contains(deleting, i.Key) })
+	return state.NewSet(kept...), problems, nil
+}
+
+// want separates the mistakes that only a target sees from its failures.
+func want(ctx context.Context, t targets.Target, d state.Set) (state.Set, []state.Problem, error) {
+	set, err := t.Desired(ctx, d)
+	if mistakes, ok := errors.AsType[*targets.ProblemsError](err); ok {
+		return set, mistakes.Problems, nil
+	}
+	return set, nil, err
+}
+
+func union(a, b state.Set) state.Set {
+	return state.NewSet(append(a.Items(), b.Items()...)...)
+}
+
+// careful are the policies for a plan of the revision; unsure is true where what it does not
+// declare proves nothing. What an earlier process applied may have been declared by another
+// path or with other values: only what that process is known to have applied is put back.
+func (r *revision) careful(unsure bool, policies []plan.Policy) []plan.Policy {
+	if r.resumed {
+		policies = append([]plan.Policy{plan.OnlyDrift()}, policies...)
+	}
+	if unsure || r.resumed {
+		policies = append([]plan.Policy{plan.NoPrune()}, policies...)
+	}
+	return policies
+}
+
+// withdraw records that deletions were given up.
+func (l *Loop) withdraw(ctx context.Context, givenUp []state.Key) error {
+	for _, w := range l.targets {
+		of := slices.DeleteFunc(slices.Clone(givenUp), func(k state.Key) bool { return k.Target != w.Name })
+		remembers, ok := w.Target.(targets.Withdrawer)
+		if !ok || len(of) == 0 {
+			continue
+		}
+		if err := remembers.Withdraw(ctx, of...); err != nil {
+			return fmt.Errorf("recording which deletions were given up in %s: %w", w.Name, err)
+		}
+	}
+	return nil
+}
+
+// consider has held what the plan's consequences do not allow. A deletion that is held
+// already is counted, too: a person should read all at once.
+func consider(ctx context.Context, result Result, opts Options) Result {
+	if opts.Guard == nil || len(result.Plan.Guarded()) == 0 {
+		return result
+	}
+	result.Plan = opts.Guard(ctx, result.Plan)
+	return result
+}
+
+// remember keeps what is withheld, and what is wanted, for reads some things only.
+func (r *revision) remember(result Result) {
+	r.withheld, r.used, r.provisions = map[state.Key]hold.Reasons{}, map[state.Key]hold.Reasons{}, result.Plan.Wanted
+	for _, c := range result.Plan.Changes {
+		if c.KeepsUsed() {
+			r.used[c.Key] = c.Hold
+		}
+		if c.Hold.Nodes() || c.Hold.By(hold.UpdateLosses) {
+			r.withheld[c.Key] = c.Hold
+		}
+	}
+}
+
+func (l *Loop) apply(ctx context.Context, result Result, opts Options) (Result, error) {
+	targets := map[string]targets.Target{}
+	for _, w := range l.targets {
+		targets[w.Name] = w.Target
+		opts.Apply.Order = append(slices.Clip(opts.Apply.Order), w.Name)
+	}
+	opts.Apply.NoDeletes = opts.Apply.NoDeletes || len(result.Problems) > 0 || result.Stale != nil
+	result.Outcome = apply.Run(ctx, result.Plan, targets, opts.Apply)
+	return result, nil
+}
+
+// trimming is the ability of a target to drop what only Correct needs, until its Desired is
+// called again.
+type trimming interface{ Trim() }
+
+func (l *Loop) trim() {
+	for _, w := range l.targets {
+		if t, ok := w.Target.(trimming); ok {
+			t.Trim()
+		}
+	}
+}
+
+// wanted is what the targets make of the revision in use.
+func (l *Loop) wanted(ctx context.Context) (map[string]state.Set, error) {
+	has := l.run.contents
+	if has.wanted != nil {
+		return has.wanted, nil
+	}
+	all := map[string]state.Set{}
+	has.activate()
+	for _, w := range l.targets {
+		var err error
+		if all[w.Name], _, err = l.run.revision.want(ctx, w.Target, has.declared.Set); err != nil {
+			l.trim()
+			return nil, fmt.Errorf("preparing %s: %w", w.Name, err)
+		}
+	}
+	has.wanted = all
+	return all, nil
+}
+
+// partial is the ability of a target to look at some things without taking
+// the others for unwanted.
+type partial interface {
+	ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error)
+}
+
+func observeOnly(ctx context.Context, t targets.Target, some state.Set) (state.Set, error) {
+	if some.Len() == 0 {
+		return state.Set{}, nil
+	}
+	if p, ok := t.(partial); ok {
+		return p.ObserveOnly(ctx, some)
+	}
+	return t.Observe(ctx, some)
+}
+
+// reconsider is consider for a plan of some things only, which shows too little of what
+// the whole revision does: what was withheld from that stays so until all is planned
+// again, however few nodes a part of it would cost.
+func (r *revision) reconsider(ctx context.Context, result Result, opts Options) Result {
+	result.Plan.Wanted = r.provisions
+	result.Plan = result.Plan.KeepUsed(r.used).Withhold(r.withheld)
+	if !slices.ContainsFunc(result.Plan.Guarded(), func(c plan.Change) bool { return !c.Held() }) {
+		return result
+	}
+	return consider(ctx, result, opts)
+}
