@@ -2,12 +2,8 @@ package impact
 
 import (
 	"context"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 )
@@ -23,18 +19,16 @@ const (
 // Guard blocks those changes of a Sync's plan that would replace more nodes than its guard
 // or the reviews of its pull requests allow. It forecasts only where one of them applies to
 // the plan.
-func Guard(forecast ForecastFunc) func(context.Context, *v1alpha1.Sync, plan.Plan) plan.Plan {
-	return func(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan) plan.Plan {
-		var limit *int
-		if most := sync.Spec.Guard.MaxNodesReplaced; most != nil {
-			limit = new(int(*most))
-		}
-		return p.GuardNodes(limit, reviewed(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], func(changes []plan.Change) plan.Consequences {
-			ctx, cancel := context.WithTimeout(ctx, waitTimeout+Timeout)
-			defer cancel()
-			return Consequences(forecast(ctx, Change{Changes: changes}))
-		})
+func Guard(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan, forecast ForecastFunc) plan.Plan {
+	var limit *int
+	if most := sync.Spec.Guard.MaxNodesReplaced; most != nil {
+		limit = new(int(*most))
 	}
+	return p.GuardNodes(limit, reviewed(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], func(changes []plan.Change) plan.Consequences {
+		ctx, cancel := context.WithTimeout(ctx, waitTimeout+Timeout)
+		defer cancel()
+		return Consequences(forecast(ctx, Change{Changes: changes}))
+	})
 }
 
 // reviewed are the consequences that the reviewers of pull requests read whose merge may
@@ -54,71 +48,6 @@ func reviewed(sync *v1alpha1.Sync) []plan.Consequences {
 			pools[pool.Name] = int(pool.Nodes)
 		}
 		out = append(out, plan.Consequences{PullRequest: item.Number, Merged: merged, Changes: item.Reviewed.Changes, Pools: pools})
-	}
-	return out
-}
-
-// Consequences are those of a forecast for nodes. A node whose replacement is blocked, or
-// waits for a budget, counts as well: it is replaced once it may be.
-func Consequences(forecast *provision.Forecast, err error) plan.Consequences {
-	switch {
-	case err != nil:
-		return plan.Consequences{Unknown: err.Error()}
-	case forecast == nil:
-		return plan.Consequences{Unknown: "no Cluster specifies the region of the nodes; apply an object of that kind"}
-	}
-	out := plan.Consequences{Replaced: len(forecast.Replaced), Pools: lostNodes(forecast)}
-	for _, pool := range forecast.Removed {
-		out.Removed += len(pool.Nodes)
-	}
-	// Of what is unknown to the forecast, only this makes it more nodes.
-	var more []string
-	for _, u := range forecast.Unknown {
-		if u.Drift {
-			more = append(more, u.Text)
-		}
-	}
-	out.Uncertain = strings.TrimSuffix(strings.Join(more, " "), ".")
-	return out
-}
-
-// Reviewed are the consequences for status.pullRequests, which the apply of the merge is
-// compared with.
-func Reviewed(p plan.Plan, f *provision.Forecast) v1alpha1.ReviewedConsequences {
-	out := v1alpha1.ReviewedConsequences{NodesReplaced: int32(len(f.Replaced))} // No cluster has more nodes than that holds.
-	for _, pool := range f.Removed {
-		out.NodesRemoved += int32(len(pool.Nodes))
-	}
-	lost := lostNodes(f)
-	for _, pool := range f.Pools {
-		if pool.Action != "" || len(pool.Changes) > 0 {
-			lost[pool.Name] += 0
-		}
-	}
-	for _, c := range p.Changes {
-		if !c.Provisions() || c.ReadOnly() {
-			continue
-		}
-		out.Changes = append(out.Changes, c.Fingerprint())
-		if c.Key.Kind == "NodePool" {
-			lost[c.Key.Name] += 0
-		}
-	}
-	slices.Sort(out.Changes)
-	for _, name := range slices.Sorted(maps.Keys(lost)) {
-		out.Pools = append(out.Pools, v1alpha1.ReviewedPool{Name: name, Nodes: int32(lost[name])})
-	}
-	return out
-}
-
-// lostNodes counts by pool the nodes that are replaced or go with it.
-func lostNodes(f *provision.Forecast) map[string]int {
-	out := map[string]int{}
-	for _, node := range f.Replaced {
-		out[node.Pool]++
-	}
-	for _, pool := range f.Removed {
-		out[pool.Pool] += len(pool.Nodes)
 	}
 	return out
 }

@@ -122,7 +122,7 @@ func TestTheApplyIsHeldForTheNodesThatTheLiveClusterWouldLose(t *testing.T) {
 					return to.List(ctx, list, opts...)
 				},
 			})
-			got := Guard(live(reader, simulateHere))(t.Context(), c.sync, p)
+			got := Guard(t.Context(), c.sync, p, live(reader, simulateHere))
 			if read == c.unread {
 				t.Errorf("the cluster was read: %v", read)
 			}
@@ -147,7 +147,7 @@ func TestTheLookAheadBeforeAnApplyIsBounded(t *testing.T) {
 	if waitTimeout < time.Minute {
 		t.Errorf("it waits up to %s for other simulations, one of which may take that long", waitTimeout)
 	}
-	p := Guard(live(reader, stuck))(t.Context(), sync, classChange(t, objects, userData))
+	p := Guard(t.Context(), sync, classChange(t, objects, userData), live(reader, stuck))
 	if !strings.Contains(p.Reasons().String(), "cannot be predicted: context deadline exceeded") {
 		t.Errorf("held: %q", p.Reasons())
 	}

@@ -79,22 +79,24 @@ func OrUnknown(forecast *provision.Forecast, err error) *provision.Forecast {
 }
 
 // Live forecasts what changes do to the live cluster.
-func Live(cluster LiveCluster, fleet *SnapshotReader, run Simulate) ForecastFunc {
-	return func(ctx context.Context, c Change) (*provision.Forecast, error) {
-		if !c.any() {
-			return nil, nil
-		}
-		now, err := cluster(ctx)
-		if err != nil || now == nil {
-			return nil, err
-		}
-		return forecastLive(ctx, now.Spec, fleet, run, c)
-	}
+type Live struct {
+	// Cluster reads the Cluster object, Snapshot what runs in the cluster.
+	Cluster  LiveCluster
+	Snapshot *SnapshotReader
+	Simulate Simulate
 }
 
-// forecastLive reads the live cluster and compares it with what the changes make of it.
-func forecastLive(ctx context.Context, cluster v1alpha1.ClusterSpec, fleet *SnapshotReader, run Simulate, c Change) (*provision.Forecast, error) {
-	before, err := fleet.Read(ctx, ClusterOf(cluster))
+// Forecast is a ForecastFunc: it reads the live cluster and compares it with what the changes
+// make of it.
+func (l Live) Forecast(ctx context.Context, c Change) (*provision.Forecast, error) {
+	if !c.any() {
+		return nil, nil
+	}
+	cluster, err := l.Cluster(ctx)
+	if err != nil || cluster == nil {
+		return nil, err
+	}
+	before, err := l.Snapshot.Read(ctx, ClusterOf(cluster.Spec))
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +109,7 @@ func forecastLive(ctx context.Context, cluster v1alpha1.ClusterSpec, fleet *Snap
 	_ = populate(reader, &before, only(c.Before, makesPods)) // Its mistakes are not those of the change.
 	unread = append(unread, populate(reader, &after, only(c.After, makesPods))...)
 	unread = append(unread, addExpanded(reader, &after, c)...)
-	out, err := run(ctx, cluster, before, after)
+	out, err := l.Simulate(ctx, cluster.Spec, before, after)
 	if err != nil {
 		return nil, err
 	}
@@ -116,18 +118,18 @@ func forecastLive(ctx context.Context, cluster v1alpha1.ClusterSpec, fleet *Snap
 }
 
 // Declared forecasts from two revisions alone, without a cluster: for pools, and for the
-// pods that are declared. expand turns what they declare into the desired objects, as
-// [targets.Target] does.
-func Declared(expand func(context.Context, state.Set) (state.Set, error), run Simulate) ForecastFunc {
-	return func(ctx context.Context, c Change) (*provision.Forecast, error) {
-		if !c.any() {
-			return nil, nil
-		}
-		return forecastDeclared(ctx, expand, run, c)
-	}
+// pods that are declared.
+type Declared struct {
+	// Expand turns what a revision declares into the desired objects, as [targets.Target] does.
+	Expand   func(context.Context, state.Set) (state.Set, error)
+	Simulate Simulate
 }
 
-func forecastDeclared(ctx context.Context, expand func(context.Context, state.Set) (state.Set, error), run Simulate, c Change) (*provision.Forecast, error) {
+// Forecast is a ForecastFunc.
+func (d Declared) Forecast(ctx context.Context, c Change) (*provision.Forecast, error) {
+	if !c.any() {
+		return nil, nil
+	}
 	cluster, known := declaredCluster(c)
 	if !known {
 		return nil, nil
@@ -139,14 +141,14 @@ func forecastDeclared(ctx context.Context, expand func(context.Context, state.Se
 	var fleets [2]provision.ClusterSnapshot
 	var unread []provision.Unknown // of what is declared after the change
 	for i, declared := range []state.Set{c.Before, c.After} {
-		wanted, err := expand(ctx, declared)
+		wanted, err := d.Expand(ctx, declared)
 		if err != nil {
 			return nil, err
 		}
 		fleets[i] = provision.ClusterSnapshot{Cluster: ClusterOf(cluster), Now: time.Now()}
 		unread = populate(reader, &fleets[i], wanted)
 	}
-	out, err := run(ctx, cluster, fleets[0], fleets[1])
+	out, err := d.Simulate(ctx, cluster, fleets[0], fleets[1])
 	if err != nil {
 		return nil, err
 	}

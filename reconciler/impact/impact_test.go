@@ -60,13 +60,13 @@ func simulateHere(ctx context.Context, cluster v1alpha1.ClusterSpec, before, aft
 
 // live forecasts for the cluster of a client, whose only Cluster it follows.
 func live(reader client.Reader, run Simulate) ForecastFunc {
-	return Live(func(ctx context.Context) (*v1alpha1.Cluster, error) {
+	return Live{Snapshot: &SnapshotReader{Reader: reader}, Simulate: run, Cluster: func(ctx context.Context) (*v1alpha1.Cluster, error) {
 		var list v1alpha1.ClusterList
 		if err := reader.List(ctx, &list); err != nil || len(list.Items) == 0 {
 			return nil, err
 		}
 		return &list.Items[0], nil
-	}, &SnapshotReader{Reader: reader}, run)
+	}}.Forecast
 }
 
 func forecastOf(t *testing.T, objects []client.Object, changes ...plan.Change) *provision.Forecast {

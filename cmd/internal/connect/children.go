@@ -16,7 +16,7 @@ import (
 
 // Forecast forecasts for the cluster of a client, with simulations in children.
 func Forecast(live client.Reader, fleet *impact.SnapshotReader, in *child.Runner) impact.ForecastFunc {
-	return impact.Live(Cluster(live), fleet, Simulate(in))
+	return impact.Live{Cluster: Cluster(live), Snapshot: fleet, Simulate: Simulate(in)}.Forecast
 }
 
 // Cluster reads the Cluster that decides.

@@ -6,9 +6,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/poolwright/poolwright/cmd/internal/crds"
 	"github.com/poolwright/poolwright/reconciler"
-	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/preview"
@@ -43,30 +41,6 @@ func NewestValues(vars *variables.Current) func(context.Context) (string, reconc
 // SyncKey is the key of a Sync among the cluster's objects.
 func SyncKey(sync *v1alpha1.Sync) state.Key {
 	return state.Key{Target: kubernetes.Name, Group: v1alpha1.GroupVersion.Group, Kind: "Sync", Namespace: sync.Namespace, Name: sync.Name}
-}
-
-// Admitted is a cluster's target that is not given what was refused.
-type Admitted struct {
-	*kubernetes.Target
-	Refusals *admission.Refusals
-	// Live reads the cluster's definitions.
-	Live client.Reader
-}
-
-// Desired implements targets.Target.
-func (a Admitted) Desired(ctx context.Context, declared state.Set) (state.Set, error) {
-	return a.Refusals.Desired(ctx, a.Target, crds.Live(ctx, a.Live), declared)
-}
-
-// AdmittedOffline is the same where there is no cluster.
-type AdmittedOffline struct {
-	targets.Target
-	Refusals *admission.Refusals
-}
-
-// Desired implements targets.Target.
-func (u AdmittedOffline) Desired(ctx context.Context, declared state.Set) (state.Set, error) {
-	return u.Refusals.Desired(ctx, u.Target, crds.Live(ctx, nil), declared)
 }
 
 // CachedTargets are the targets of a Sync for previews, which observe less often.

@@ -93,10 +93,9 @@ func Plan(ctx context.Context, req Request) (report.Report, error) {
 	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), folder.load,
 		reconciler.NamedTarget{Name: aws.Name, Target: awsTarget}, reconciler.NamedTarget{Name: kubernetes.Name, Target: kubeTarget})
 	forecast := connect.Forecast(live, &impact.SnapshotReader{Reader: live}, children)
-	guards := impact.Guard(forecast)
 	result, err := loop.WithInputs(connect.NewestValues(vars)).Plan(ctx, reconciler.Options{
 		Policies: syncpolicy.ForRun(req.Sync),
-		Guard:    func(ctx context.Context, p plan.Plan) plan.Plan { return guards(ctx, req.Sync, p) },
+		Guard:    func(ctx context.Context, p plan.Plan) plan.Plan { return impact.Guard(ctx, req.Sync, p, forecast) },
 	})
 	if err != nil {
 		return report.Report{}, fmt.Errorf("planning %s: %w", req.Dir, err)
@@ -224,7 +223,7 @@ func planStep(ctx context.Context, req Request) (report.Report, error) {
 	observedAt := &preview.ObservedAt{}
 	p := &preview.Previewer{Renderer: children, SyncKey: connect.SyncKey(req.Sync), Cache: &rendercache.Cache{}, Variables: vars, Refusals: refusals, Targets: connect.CachedTargets(awsTarget, kubeTarget, observedAt), Offline: req.REST == nil, Now: time.Now, ObservedAt: observedAt}
 	if p.Offline {
-		p.Forecast = impact.Declared(kubeTarget.Desired, connect.Simulate(children))
+		p.Forecast = impact.Declared{Expand: kubeTarget.Desired, Simulate: connect.Simulate(children)}.Forecast
 	} else {
 		live, err := connect.DirectClient(req.REST)
 		if err != nil {

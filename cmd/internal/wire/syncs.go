@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -17,13 +19,16 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/gitsource/gogit"
+	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller"
 	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/events"
 	"github.com/poolwright/poolwright/reconciler/impact"
+	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
@@ -89,9 +94,91 @@ func (a *app) builder() controller.Builder {
 				watches = append(watches, watch)
 			}
 		}
+		forecast := connect.Forecast(a.direct, &impact.SnapshotReader{Reader: a.direct}, a.children.ahead)
 		return controller.Assembly{
-			Loop: loop, Watch: together(watches...), Consider: impact.Guard(connect.Forecast(a.direct, &impact.SnapshotReader{Reader: a.direct}, a.children.ahead)), Orphan: a.forget(sync, kubeTarget, awsTarget),
+			Loop: loop, Watch: together(watches...), Orphan: a.forget(sync, kubeTarget, awsTarget),
+			Consider: func(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan) plan.Plan {
+				return impact.Guard(ctx, sync, p, forecast)
+			},
 		}, nil
+	}
+}
+
+// parameterValues are the values of a Sync's SSM parameters, by variable.
+type parameterValues func(ctx context.Context, sync *v1alpha1.Sync) (map[string]string, error)
+
+// kubernetesTarget makes the cluster's target for a Sync, and the values of the Sync's
+// variables. One for pull requests has a limiter; it does not unmask Secrets, and reads
+// only what the Sync manages.
+func (a *app) kubernetesTarget(sync *v1alpha1.Sync, log logr.Logger, parameters parameterValues, pullRequests flowcontrol.RateLimiter) (*kubernetes.Target, *variables.Current, error) {
+	vars, review := &variables.Current{}, pullRequests != nil
+	kubeTarget, err := connect.Kubernetes(kubernetes.Config{
+		REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Log: log, OnlyManaged: review, Limiter: pullRequests,
+	}, vars, review)
+	if err != nil {
+		return nil, nil, fmt.Errorf("connecting Sync %s to the cluster: %w", sync.Name, err)
+	}
+	reader := variables.Reader{Live: a.direct, Parameters: parameters, Key: kubeTarget.Key}
+	vars.Read = func(ctx context.Context) (substitute.Values, error) {
+		return reader.Read(ctx, client.ObjectKeyFromObject(sync))
+	}
+	return kubeTarget, vars, nil
+}
+
+// pinnedParameters are the values of a Sync's SSM parameters for a reader that does not
+// change its status.
+func pinnedParameters(_ context.Context, sync *v1alpha1.Sync) (map[string]string, error) {
+	return variables.Pinned(sync)
+}
+
+// awsTarget is the AWS target of a Sync, fenced like the rest of our writes.
+func (a *app) awsTarget(sync *v1alpha1.Sync, refusals *admission.Refusals) (*aws.Target, error) {
+	return aws.New(aws.Config{
+		AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace,
+		Begin: a.fence.Begin, Check: refusals.Of,
+		OnStatus: func(s aws.Status) { a.cluster.AWS.Report(sync.Name, s.Cluster, s.AWS) },
+		Live:     connect.LiveCluster(a.direct),
+		Log:      a.cfg.Logger.WithName("aws").WithValues("sync", sync.Name),
+	})
+}
+
+// loader renders a snapshot's folder with the values of the variables that are the newest
+// now, in a child process: this one also is Karpenter. What schemas refuse of Clusters, and
+// of other objects for a field that they do not have, goes to refusals.
+func (a *app) loader(path string, vars *variables.Current, refusals *admission.Refusals) reconciler.Loader {
+	values := vars.Newest()
+	return func(ctx context.Context, s gitsource.Snapshot) (declared.Declared, error) {
+		loaded, err := a.renders.Load(ctx, a.children.followed, s, path, values)
+		if err != nil {
+			return declared.Declared{}, err
+		}
+		activate := func() {
+			vars.SetLoaded(values)
+			refusals.Set(loaded.Clusters, loaded.Unknown)
+		}
+		return declared.Declared{Set: loaded.Set, Problems: loaded.Problems, Activate: activate}, nil
+	}
+}
+
+// watchFunc reports drift until its context ends.
+type watchFunc func(ctx context.Context, drifted func([]state.Key)) error
+
+// together watches several targets, and ends when one of them does.
+func together(all ...watchFunc) watchFunc {
+	return func(ctx context.Context, drifted func([]state.Key)) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		ended := make(chan error, len(all))
+		for _, watch := range all {
+			go func() { ended <- watch(ctx, drifted) }()
+		}
+		var errs []error
+		for range all {
+			err := <-ended
+			cancel()
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
 	}
 }
 
@@ -118,24 +205,6 @@ type unusable struct{ err error }
 // Fetch implements gitsource.Source.
 func (u unusable) Fetch(context.Context) (gitsource.Snapshot, error) {
 	return gitsource.Snapshot{}, u.err
-}
-
-// loader renders a snapshot's folder with the values of the variables that are the newest
-// now, in a child process: this one also is Karpenter. What schemas refuse of Clusters, and
-// of other objects for a field that they do not have, goes to refusals.
-func (a *app) loader(path string, vars *variables.Current, refusals *admission.Refusals) reconciler.Loader {
-	values := vars.Newest()
-	return func(ctx context.Context, s gitsource.Snapshot) (declared.Declared, error) {
-		loaded, err := a.renders.Load(ctx, a.children.followed, s, path, values)
-		if err != nil {
-			return declared.Declared{}, err
-		}
-		activate := func() {
-			vars.SetLoaded(values)
-			refusals.Set(loaded.Clusters, loaded.Unknown)
-		}
-		return declared.Declared{Set: loaded.Set, Problems: loaded.Problems, Activate: activate}, nil
-	}
 }
 
 // gitSource follows the Sync's repository. The Secret is read at each fetch, so
@@ -177,26 +246,4 @@ func (a *app) credentials(ctx context.Context, key client.ObjectKey) (gogit.Cred
 		Password: string(secret.Data["password"]),
 		CABundle: secret.Data["ca.crt"],
 	}, nil
-}
-
-// watchFunc reports drift until its context ends.
-type watchFunc func(ctx context.Context, drifted func([]state.Key)) error
-
-// together watches several targets, and ends when one of them does.
-func together(all ...watchFunc) watchFunc {
-	return func(ctx context.Context, drifted func([]state.Key)) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		ended := make(chan error, len(all))
-		for _, watch := range all {
-			go func() { ended <- watch(ctx, drifted) }()
-		}
-		var errs []error
-		for range all {
-			err := <-ended
-			cancel()
-			errs = append(errs, err)
-		}
-		return errors.Join(errs...)
-	}
 }
