@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -18,7 +19,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
-	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/losses"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/manifest"
 )
 
@@ -169,28 +169,6 @@ func (j *job) update(ctx context.Context) error {
 	return nil
 }
 
-// mayLose counts again right before the request what goes with an update, and refuses
-// where it is more than was planned with. What only puts back what a hand has changed
-// takes nothing that the repository gave.
-func (j *job) mayLose(ctx context.Context) error {
-	u := losses.Update{Key: j.change.Key, Before: j.change.Before.Object, After: j.change.After.Object}
-	if !u.Loses() {
-		return nil
-	}
-	live, err := j.api.Get(ctx, j.ref)
-	if err != nil {
-		return api.Refused(j.doing, err, j.secret)
-	}
-	u.Live = live
-	now := j.losses.Update(ctx, u)
-	if !j.change.Drift {
-		if err := targets.MayDelete(j.doing, j.change, now); err != nil {
-			return err
-		}
-	}
-	return j.awaitEngine(ctx, now)
-}
-
 // updatable returns why the object is not to be updated now, or nil.
 func (j *job) updatable() error {
 	before := j.change.Before
@@ -239,6 +217,53 @@ func (j *job) updateError(err error) error {
 	return refused
 }
 
+// trim removes what somebody added by hand to a spec that is wholly ours:
+// server-side apply cannot remove what it does not own. Karpenter's hash
+// controller moves the object right after each change, so it tries again.
+func (j *job) trim(ctx context.Context, live *unstructured.Unstructured, scaled bool) (*unstructured.Unstructured, error) {
+	canonical, err := j.diff.Canonical(ctx, *j.change.After, live)
+	if err != nil {
+		// Without its canonical form an addition cannot be distinguished from a default; what
+		// we declared is in place.
+		return live, nil
+	}
+	base, _ := manifest.Unscaled(canonical.Object["spec"], scaled).(map[string]any)
+	doing := j.doing + ", removing what was added by hand"
+	for attempt := 0; ; attempt++ {
+		extra, _ := manifest.Unscaled(live.Object["spec"], scaled).(map[string]any)
+		pointers := fields.Missing(extra, base, "/spec")
+		if len(pointers) == 0 {
+			return live, nil
+		}
+		patch, err := removal(live.GetResourceVersion(), pointers)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", doing, err)
+		}
+		trimmed, err := j.api.Patch(ctx, j.ref, patch)
+		if err == nil {
+			return trimmed, nil
+		}
+		if !apierrors.IsConflict(err) || attempt == 5 {
+			return nil, api.Refused(doing, err, j.secret)
+		}
+		if live, err = j.api.Get(ctx, j.ref); err != nil {
+			return nil, api.Refused(doing, err, j.secret)
+		}
+	}
+}
+
+// removal is a JSON patch that removes the fields at the pointers from that
+// version of the object alone. Setting the version makes a mismatch a conflict;
+// testing it would make it an invalid request.
+func removal(version string, pointers []string) ([]byte, error) {
+	slices.Sort(pointers)
+	ops := []map[string]any{{"op": "replace", "path": "/metadata/resourceVersion", "value": version}}
+	for _, p := range pointers {
+		ops = append(ops, map[string]any{"op": "remove", "path": p})
+	}
+	return json.Marshal(ops)
+}
+
 // accepted records what the API server returned.
 func (j *job) accepted(live *unstructured.Unstructured) {
 	j.store.Put(inventory.Record{
@@ -247,47 +272,3 @@ func (j *job) accepted(live *unstructured.Unstructured) {
 	})
 	j.ready.Note(j.change.Key, live)
 }
-
-// Begin implements targets.Recorder: the names of everything that is about to
-// be written are stored before the first write.
-func (w *Target) Begin(ctx context.Context, changes []plan.Change) error {
-	for _, c := range changes {
-		if c.Key.Target == Name {
-			w.intend(c)
-		}
-	}
-	w.mask.Keep(ctx)
-	w.drift.Refresh()
-	return w.store.Save(ctx)
-}
-
-// intend notes what is about to be done to an object.
-func (w *Target) intend(c plan.Change) {
-	rec, known := w.store.Get(c.Key)
-	switch {
-	case c.Action == plan.Delete:
-		if !known || rec.Fingerprint.UID != c.Before.Live.UID {
-			rec = inventory.Record{Key: c.Key, Version: c.Before.Version}
-			rec.Fingerprint.UID = c.Before.Live.UID
-		}
-		rec.Allowed = c.Allowance()
-	case !known:
-		rec = inventory.Record{Key: c.Key, Version: c.After.Version}
-	default:
-		rec.Allowed = nil
-	}
-	w.store.Put(rec)
-}
-
-// Withdraw implements targets.Withdrawer.
-func (w *Target) Withdraw(ctx context.Context, givenUp ...state.Key) error {
-	w.store.Withdraw(func(k state.Key) bool { return slices.Contains(givenUp, k) })
-	return w.store.Save(ctx)
-}
-
-// Deleting implements targets.Withdrawer.
-func (w *Target) Deleting(ctx context.Context) ([]state.Key, error) { return w.store.Deleting(ctx) }
-
-// End implements targets.Recorder: it stores what became of the changes, and
-// sends nothing when nothing did.
-func (w *Target) End(ctx context.Context) error { return w.store.Save(ctx) }

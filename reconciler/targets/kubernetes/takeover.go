@@ -2,11 +2,9 @@ package kubernetes
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/csaupgrade"
@@ -69,51 +67,4 @@ func (j *job) handOver(ctx context.Context, live *unstructured.Unstructured) err
 		"spec":     map[string]any{"replicas": replicas},
 	}, api.ApplyOptions{Manager: scaleManager, Force: true})
 	return api.Refused(j.doing+", handing replicas to the autoscaler", err, false)
-}
-
-// trim removes what somebody added by hand to a spec that is wholly ours:
-// server-side apply cannot remove what it does not own. Karpenter's hash
-// controller moves the object right after each change, so it tries again.
-func (j *job) trim(ctx context.Context, live *unstructured.Unstructured, scaled bool) (*unstructured.Unstructured, error) {
-	canonical, err := j.diff.Canonical(ctx, *j.change.After, live)
-	if err != nil {
-		// Without its canonical form an addition cannot be distinguished from a default; what
-		// we declared is in place.
-		return live, nil
-	}
-	base, _ := manifest.Unscaled(canonical.Object["spec"], scaled).(map[string]any)
-	doing := j.doing + ", removing what was added by hand"
-	for attempt := 0; ; attempt++ {
-		extra, _ := manifest.Unscaled(live.Object["spec"], scaled).(map[string]any)
-		pointers := fields.Missing(extra, base, "/spec")
-		if len(pointers) == 0 {
-			return live, nil
-		}
-		patch, err := removal(live.GetResourceVersion(), pointers)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", doing, err)
-		}
-		trimmed, err := j.api.Patch(ctx, j.ref, patch)
-		if err == nil {
-			return trimmed, nil
-		}
-		if !apierrors.IsConflict(err) || attempt == 5 {
-			return nil, api.Refused(doing, err, j.secret)
-		}
-		if live, err = j.api.Get(ctx, j.ref); err != nil {
-			return nil, api.Refused(doing, err, j.secret)
-		}
-	}
-}
-
-// removal is a JSON patch that removes the fields at the pointers from that
-// version of the object alone. Setting the version makes a mismatch a conflict;
-// testing it would make it an invalid request.
-func removal(version string, pointers []string) ([]byte, error) {
-	slices.Sort(pointers)
-	ops := []map[string]any{{"op": "replace", "path": "/metadata/resourceVersion", "value": version}}
-	for _, p := range pointers {
-		ops = append(ops, map[string]any{"op": "remove", "path": p})
-	}
-	return json.Marshal(ops)
 }

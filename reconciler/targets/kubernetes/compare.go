@@ -1,0 +1,69 @@
+package kubernetes
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/parallel"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/diff"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
+)
+
+// liveItem is a live object of which memory has no current state, with the wanted item
+// where there is one.
+type liveItem struct {
+	item state.Item
+	live *unstructured.Unstructured
+}
+
+// visit takes note of one live object.
+func (o *observation) visit(kind kinds.Kind, live *unstructured.Unstructured) {
+	k := kind.Key(live)
+	item, wanted := o.wanted.Get(k)
+	if wanted && item.Version != kind.Version {
+		return // It is listed in its own version too.
+	}
+	o.mu.Lock()
+	twice := o.met[k]
+	o.met[k] = true
+	o.mu.Unlock()
+	switch {
+	case twice, !o.target.diff.Managed(k):
+	case !wanted:
+		o.orphan(k, kind, live)
+	default:
+		o.meet(item, live)
+	}
+}
+
+// meet compares a wanted object with memory.
+func (o *observation) meet(item state.Item, live *unstructured.Unstructured) {
+	rec, known := o.target.store.Get(item.Key)
+	if known && !o.target.diff.Blind(item.Key) && live.GetDeletionTimestamp() == nil && rec.Version == item.Version && rec.Desired == state.Hash(item.Object) {
+		print := fields.FingerprintOf(live.Object, o.target.diff.Options(item.Key))
+		if rec.Fingerprint.Same(print) {
+			rec.Fingerprint = print
+			o.target.store.Put(rec)
+			o.add(diff.Found(item, live, item.Object, rec.Desired))
+			return
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.uncertain = append(o.uncertain, liveItem{item: item, live: live})
+}
+
+// compareUncertain compares the uncertain ones with the API server's help.
+func (o *observation) compareUncertain(ctx context.Context) {
+	parallel.Each(requests, o.uncertain, func(d liveItem) {
+		found, err := o.target.diff.Diff(ctx, d.item, d.live)
+		if err != nil {
+			o.fail(err)
+			return
+		}
+		o.add(found)
+	})
+}

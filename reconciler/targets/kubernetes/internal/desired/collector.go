@@ -1,0 +1,136 @@
+package desired
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/manifest"
+)
+
+// itemCollector collects what is wanted.
+type itemCollector struct {
+	state    *State
+	items    []state.Item
+	objects  map[state.Key]details
+	origins  map[state.Key]state.Origin
+	problems []state.Problem
+	// uninstalled are the objects of kinds that come with our installation.
+	uninstalled []state.Item
+}
+
+func (b *itemCollector) problem(item state.Item, format string, args ...any) {
+	b.problems = append(b.problems, state.Problem{Origin: item.Origin, Message: fmt.Sprintf(format, args...)})
+}
+
+// add takes one declared object. Its error is the cluster's, not the user's.
+func (b *itemCollector) add(item state.Item) error {
+	kind, known, err := b.state.cfg.Kinds.Find(kinds.GVK(item.Key, item.Version))
+	if err != nil {
+		return err
+	}
+	if !known {
+		versions := b.state.cfg.Kinds.Versions(item.Key.Group, item.Key.Kind)
+		if len(versions) == 0 && slices.Contains(installedGroups(), item.Key.Group) {
+			b.uninstalled = append(b.uninstalled, item)
+			return nil
+		}
+		b.problem(item, "%s", unknownKind(item, versions))
+		return nil
+	}
+	switch {
+	case !kind.Manageable:
+		b.problem(item, "%s: the cluster does not let objects of this kind be listed, patched and deleted; take it out of the repository", item.Key)
+		return nil
+	case item.Key.Name == "":
+		b.problem(item, "%s has no metadata.name (generateName cannot be reconciled); give it a name", item.Key.Kind)
+		return nil
+	}
+	switch {
+	case !kind.Namespaced:
+		item.Key.Namespace = ""
+	case item.Key.Namespace == "":
+		item.Key.Namespace = "default"
+	}
+	metadata, _ := item.Object["metadata"].(map[string]any)
+	labels, _ := metadata["labels"].(map[string]any)
+	if inventory.Reserved(b.state.cfg.Owner.Namespace, item.Key, labels) || b.state.cfg.Mask.Owns(item.Key) {
+		b.problem(item, "%s is where Poolwright keeps an inventory; choose another name, without the label %s", item.Key, inventory.Label)
+		return nil
+	}
+	if first, twice := b.origins[item.Key]; twice {
+		b.problem(item, "%s is declared twice, first at %s", item.Key, first)
+		return nil
+	}
+	b.origins[item.Key] = item.Origin
+	if revealed, err := b.state.reveal(item); err == nil {
+		item.Object = revealed
+	} else if class, _, _ := state.Classify(err); class == state.Stalled {
+		b.problem(item, "%s: %v", item.Key, err)
+		return nil
+	} else {
+		return fmt.Errorf("preparing %s: %w", item.Key, err)
+	}
+	b.items = append(b.items, manifest.Wanted(item, b.state.cfg.Owner.Label))
+	return nil
+}
+
+func unknownKind(item state.Item, versions []string) string {
+	if len(versions) > 0 {
+		return fmt.Sprintf("%s: the cluster does not serve version %q of this kind, only %s; write it in one of those",
+			item.Key, item.Version, strings.Join(versions, ", "))
+	}
+	return fmt.Sprintf("%s: the cluster does not serve the kind %s; commit its CustomResourceDefinition too, or install it first",
+		item.Key, kinds.GVK(item.Key, item.Version).GroupKind())
+}
+
+// reveal is a declared object as it is sent. Only a Secret may hold marks: what is
+// revealed is masked before it is shown.
+func (w *State) reveal(item state.Item) (map[string]any, error) {
+	if w.cfg.Reveal == nil || !kinds.IsSecret(item.Key) {
+		return item.Object, nil
+	}
+	return w.cfg.Reveal(item.Object)
+}
+
+// installedGroups are the groups whose kinds our installation brings.
+func installedGroups() []string {
+	return []string{v1alpha1.GroupVersion.Group, "karpenter.sh", "karpenter.k8s.aws"}
+}
+
+// notInstalled reports once, for all objects of such kinds, that the installation is
+// missing: a new user's first plan should not repeat it for every object.
+func (b *itemCollector) notInstalled() error {
+	if len(b.uninstalled) == 0 {
+		return nil
+	}
+	var missing []string
+	for _, item := range b.uninstalled {
+		missing = append(missing, kinds.GVK(item.Key, item.Version).GroupKind().String())
+	}
+	slices.Sort(missing)
+	list := strings.Join(slices.Compact(missing), ", ")
+	_, ours, err := b.state.cfg.Kinds.Find(v1alpha1.GroupVersion.WithKind("Sync"))
+	if err != nil {
+		return err
+	}
+	_, pools, err := b.state.cfg.Kinds.Find(schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"})
+	if err != nil {
+		return err
+	}
+	switch {
+	case pools && list == "NodeOverlay.karpenter.sh":
+		b.problem(b.uninstalled[0], "%s: the cluster has NodePools and no NodeOverlays, by which Karpenter learns how many pods share a GPU. The embedded engine brings them; beside a Karpenter of your own, install the CustomResourceDefinition nodeoverlays.karpenter.sh of its version and turn on its feature gate NodeOverlay", b.uninstalled[0].Key)
+	case ours:
+		b.problem(b.uninstalled[0], "kinds of Poolwright's installation are missing in this cluster: the controller installs them when it starts, and so does `poolwright bootstrap DIR`: %s", list)
+	default:
+		b.problem(b.uninstalled[0], "Poolwright is not installed in this cluster: run `poolwright bootstrap DIR`, which brings these kinds: %s", list)
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/losses"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/ownership"
+)
+
+// mayLose counts again right before the request what goes with an update, and refuses
+// where it is more than was planned with. What only puts back what a hand has changed
+// takes nothing that the repository gave.
+func (j *job) mayLose(ctx context.Context) error {
+	u := losses.Update{Key: j.change.Key, Before: j.change.Before.Object, After: j.change.After.Object}
+	if !u.Loses() {
+		return nil
+	}
+	live, err := j.api.Get(ctx, j.ref)
+	if err != nil {
+		return api.Refused(j.doing, err, j.secret)
+	}
+	u.Live = live
+	now := j.losses.Update(ctx, u)
+	if !j.change.Drift {
+		if err := targets.MayDelete(j.doing, j.change, now); err != nil {
+			return err
+		}
+	}
+	return j.awaitEngine(ctx, now)
+}
+
+// checkDeletion refuses what is not ours to delete any more, or takes more along than was planned.
+// It reads what is live, as no cache can be newer than the request that follows.
+func (j *job) checkDeletion(ctx context.Context, live *unstructured.Unstructured) error {
+	if !j.still(live) {
+		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, targets.ErrChanged))
+	}
+	k := j.change.Key
+	if !j.losses.Counts(k, live.Object) {
+		return nil
+	}
+	now := losses.Deletion{Counter: j.losses, DeletedAnyway: losses.Terminating}
+	if kinds.IsDevicePlugin(k) || kinds.Profile(live.Object) != "" {
+		now.Plugins = now.LostGPUs(ctx, j.coverage.Load(), kinds.Profile(live.Object))
+	}
+	lost := now.Removal(ctx, k, live)
+	if err := targets.MayDelete(j.doing, j.change, lost); err != nil {
+		return err
+	}
+	return j.awaitEngine(ctx, lost)
+}
+
+// awaitEngine refuses a change with which the engine stops as long as it is at work on deletions:
+// without it, instances would run on that nobody terminates, and finalizers stay. Who confirmed a
+// loss that could not be counted has not confirmed that.
+func (j *job) awaitEngine(ctx context.Context, lost loss.Removal) error {
+	if !lost.AfterNodes || j.cfg.StopsEngine {
+		return nil
+	}
+	deleting, err := j.store.Deleting(ctx)
+	if err != nil {
+		return err
+	}
+	return karpenter.AwaitEngine(ctx, j.api, j.doing, deleting)
+}
+
+// still reports whether a live object that has moved since its deletion was
+// planned is still ours to delete. Controllers move objects all the time; what
+// counts is whether somebody took it from us or marked it to be kept.
+func (j *job) still(live *unstructured.Unstructured) bool {
+	label := live.GetLabels()[v1alpha1.SyncLabel]
+	return string(live.GetUID()) == j.change.Before.Live.UID &&
+		(label == j.owner.Label || label == "") &&
+		live.GetAnnotations()[v1alpha1.PruneAnnotation] != "disabled" &&
+		ownership.Of(live, nil) == j.change.Before.Owner
+}

@@ -1,0 +1,54 @@
+package kubernetes
+
+import (
+	"context"
+	"slices"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
+)
+
+// Begin implements targets.Recorder: the names of everything that is about to
+// be written are stored before the first write.
+func (w *Target) Begin(ctx context.Context, changes []plan.Change) error {
+	for _, c := range changes {
+		if c.Key.Target == Name {
+			w.intend(c)
+		}
+	}
+	w.mask.Keep(ctx)
+	w.drift.Refresh()
+	return w.store.Save(ctx)
+}
+
+// intend notes what is about to be done to an object.
+func (w *Target) intend(c plan.Change) {
+	rec, known := w.store.Get(c.Key)
+	switch {
+	case c.Action == plan.Delete:
+		if !known || rec.Fingerprint.UID != c.Before.Live.UID {
+			rec = inventory.Record{Key: c.Key, Version: c.Before.Version}
+			rec.Fingerprint.UID = c.Before.Live.UID
+		}
+		rec.Allowed = c.Allowance()
+	case !known:
+		rec = inventory.Record{Key: c.Key, Version: c.After.Version}
+	default:
+		rec.Allowed = nil
+	}
+	w.store.Put(rec)
+}
+
+// End implements targets.Recorder: it stores what became of the changes, and
+// sends nothing when nothing did.
+func (w *Target) End(ctx context.Context) error { return w.store.Save(ctx) }
+
+// Withdraw implements targets.Withdrawer.
+func (w *Target) Withdraw(ctx context.Context, givenUp ...state.Key) error {
+	w.store.Withdraw(func(k state.Key) bool { return slices.Contains(givenUp, k) })
+	return w.store.Save(ctx)
+}
+
+// Deleting implements targets.Withdrawer.
+func (w *Target) Deleting(ctx context.Context) ([]state.Key, error) { return w.store.Deleting(ctx) }

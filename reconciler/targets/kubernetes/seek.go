@@ -1,0 +1,167 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/parallel"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
+)
+
+// This file reads objects by name, and distinguishes what is not there from what could not be
+// observed.
+
+// missing lists what carries no label of ours and may exist all the same.
+func (o *observation) missing() []inventory.Record {
+	var out []inventory.Record
+	for _, item := range o.wanted.Items() {
+		if !o.met[item.Key] && o.target.diff.Managed(item.Key) {
+			out = append(out, inventory.Record{Key: item.Key, Version: item.Version})
+		}
+	}
+	for _, r := range o.target.store.Records() {
+		if _, wanted := o.wanted.Get(r.Key); !wanted && !o.met[r.Key] && o.target.diff.Managed(r.Key) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// few is up to how many objects of one kind and namespace are read one by one rather
+// than found in a list of names.
+const few = 8
+
+type seekOne struct {
+	kind kinds.Kind
+	rec  inventory.Record
+}
+
+// seek reads objects by name.
+func (o *observation) seek(ctx context.Context, records []inventory.Record) {
+	type place struct {
+		gvk       schema.GroupVersionKind
+		namespace string
+	}
+	groups := map[place][]inventory.Record{}
+	for _, r := range records {
+		p := place{kinds.GVK(r.Key, r.Version), r.Key.Namespace}
+		groups[p] = append(groups[p], r)
+	}
+	var single []seekOne
+	var places []place
+	for p := range groups {
+		places = append(places, p)
+	}
+	slices.SortFunc(places, func(a, b place) int { return strings.Compare(a.gvk.String()+a.namespace, b.gvk.String()+b.namespace) })
+	for _, p := range places {
+		kind, ok, err := o.target.kinds.Lookup(ctx, p.gvk)
+		if err != nil {
+			o.fail(err)
+			return
+		}
+		if err := o.forbidden[p.gvk.GroupKind()]; err != nil {
+			o.unseen(groups[p], err)
+			continue
+		}
+		if !ok || o.unserved[kind.GroupVersionKind] {
+			o.unknown(ctx, p.gvk, kind, groups[p])
+			continue
+		}
+		exists := o.names(ctx, kind, p.namespace, len(groups[p]))
+		for _, r := range groups[p] {
+			if exists == nil || exists[r.Key.Name] {
+				single = append(single, seekOne{kind, r})
+			} else {
+				o.absent(r.Key)
+			}
+		}
+	}
+	parallel.Each(requests, single, func(s seekOne) { o.get(ctx, s) })
+}
+
+// names lists what exists where many are sought; nil means "read each".
+func (o *observation) names(ctx context.Context, kind kinds.Kind, namespace string, sought int) map[string]bool {
+	if sought <= few {
+		return nil
+	}
+	names := map[string]bool{}
+	err := o.target.api.Names(ctx, api.Ref{Resource: kind.GVR(), Namespace: namespace}, "", "", func(m *metav1.PartialObjectMetadata) {
+		names[m.Name] = true
+	})
+	if err != nil {
+		return nil
+	}
+	return names
+}
+
+func (o *observation) get(ctx context.Context, s seekOne) {
+	live, err := o.target.api.Get(ctx, api.Ref{Resource: s.kind.GVR(), Namespace: s.rec.Key.Namespace, Name: s.rec.Key.Name})
+	switch {
+	case api.NotServed(err):
+		o.unknown(ctx, s.kind.GroupVersionKind, s.kind, []inventory.Record{s.rec})
+	case apierrors.IsNotFound(err):
+		o.absent(s.rec.Key)
+	case apierrors.IsForbidden(err):
+		o.unseen([]inventory.Record{s.rec}, api.Refused("reading "+s.rec.Key.String(), err, false))
+	case err != nil:
+		o.fail(api.Refused("reading "+s.rec.Key.String(), err, false))
+	default:
+		o.visit(s.kind, live)
+	}
+}
+
+// unknown classifies objects of a kind that is not served. While its definition is
+// wanted or exists, that means nothing for them.
+func (o *observation) unknown(ctx context.Context, gvk schema.GroupVersionKind, kind kinds.Kind, records []inventory.Record) {
+	defined := kind.Promised && !o.givesUp() || o.defined(ctx, gvk)
+	for _, r := range records {
+		_, wanted := o.wanted.Get(r.Key)
+		switch {
+		case !defined, wanted && kind.Promised:
+			o.absent(r.Key)
+		case !wanted && o.givesUp():
+			o.fail(state.Failf(state.Retry, "NotServed", "%s is recorded as ours, and the cluster does not serve its kind at this moment", r.Key))
+		}
+	}
+}
+
+// absent notes that an object is not there.
+func (o *observation) absent(k state.Key) {
+	rec, known := o.target.store.Get(k)
+	if _, wanted := o.wanted.Get(k); !wanted {
+		o.target.store.Remove(k)
+		return
+	}
+	if known && rec.Desired != "" {
+		o.add(state.Item{Key: k, Version: rec.Version, Applied: rec.Desired})
+	}
+}
+
+// unseen reports wanted objects that we may not read as differing, so that
+// they are tried and the refusal is reported. Others stay recorded for a better
+// day; where everything is given up there is none, and it is an error.
+func (o *observation) unseen(records []inventory.Record, err error) {
+	for _, r := range records {
+		if item, wanted := o.wanted.Get(r.Key); wanted {
+			rec, _ := o.target.store.Get(r.Key)
+			found := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Applied: rec.Desired, Object: item.Object}
+			found.Unreadable = err.Error()
+			o.add(found)
+		} else if o.givesUp() {
+			o.fail(fmt.Errorf("%s is recorded as ours and cannot be read: %w", r.Key, err))
+		}
+	}
+}
+
+// givesUp reports whether nothing is wanted any more. What is left out of such
+// an observation may be lost for ever.
+func (o *observation) givesUp() bool { return o.wanted.Len() == 0 }
