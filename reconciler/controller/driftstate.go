@@ -119,6 +119,24 @@ func awaited(r apply.Result) string {
 	return ""
 }
 
+// observe is the drift state after one more run, which it puts into the run's result where that has
+// observed only some of it. What the status has already was reported.
+func (p driftState) observe(done run, reported []v1alpha1.PendingChange, v *runResult) driftState {
+	now := p.after(done)
+	v.lost = now.lost(p)
+	v.cleared = len(p.unknown) > 0 && len(now.unknown) == 0
+	if done.err == nil && done.kind != idle {
+		v.added = now.added(p, reported)
+	}
+	if done.kind == partial && done.err == nil {
+		v.drift = now
+		if slices.Contains([]string{pruneHeld, guardChangeHeld, nodeReplacementHeld}, v.reason) {
+			v.wait(done.Revision) // With what else waits.
+		}
+	}
+	return now
+}
+
 // after is the drift state after one more run: a full one replaces it, a partial
 // one what it read.
 func (p driftState) after(done run) driftState {

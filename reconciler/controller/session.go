@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"slices"
 	gosync "sync"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/controller/background"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
 // Assembly is what a Sync needs to run.
@@ -58,29 +56,6 @@ type session struct {
 	drifted map[state.Key]bool
 
 	requeueState
-}
-
-// requeueState is what one visit hands to the next.
-type requeueState struct {
-	// nextFetch is when to fetch from the source again.
-	nextFetch time.Time
-	// lastFull is when everything was compared, lastObserved when anything was;
-	// before restUntil another comparison of the same revision cannot help.
-	lastFull     time.Time
-	lastObserved time.Time
-	restUntil    time.Time
-	generation   int64
-	// confirmed is the confirmation that the last full comparison read.
-	confirmed string
-	// used is the confirmation that was used last, whether or not the status has it.
-	used      string
-	converged bool
-	failures  int
-	lastEvent string
-	drift     driftState
-	// statusWriteFailures counts the full comparisons in a row whose status could not be
-	// written.
-	statusWriteFailures int
 }
 
 // get returns the Sync's session, anew when its source, its path or where its variables
@@ -182,15 +157,6 @@ func (s *sessions) close() {
 	}
 }
 
-// options is how careful a run for the Sync must be.
-func (s *session) options(sync *v1alpha1.Sync) reconciler.Options {
-	opts := reconciler.Options{Policies: syncpolicy.ForRun(sync)}
-	if s.Consider != nil {
-		opts.Guard = func(ctx context.Context, p plan.Plan) plan.Plan { return s.Consider(ctx, sync, p) }
-	}
-	return opts
-}
-
 func (s *session) takeDrift() []state.Key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,107 +184,4 @@ func (s *session) forced(sync *v1alpha1.Sync, now time.Time) bool {
 	return sync.Generation != s.generation || s.statusWriteFailures > 0 && s.retryStatusWrite(now) <= 0 ||
 		(asked != "" && asked != sync.Status.LastHandledReconcileAt) ||
 		sync.Annotations[v1alpha1.ConfirmAnnotation] != s.confirmed
-}
-
-// observe puts what a run read into the session's drift state, and that into the result
-// of a run that has observed only some of it. What the status has already was reported.
-func (s *session) observe(done run, told []v1alpha1.PendingChange, v *runResult) {
-	before := s.drift
-	s.drift = before.after(done)
-	v.lost = s.drift.lost(before)
-	v.cleared = len(before.unknown) > 0 && len(s.drift.unknown) == 0
-	if done.err == nil && done.kind != idle {
-		v.added = s.drift.added(before, told)
-	}
-	if done.kind == partial && done.err == nil {
-		v.drift = s.drift
-		if slices.Contains([]string{pruneHeld, guardChangeHeld, nodeReplacementHeld}, v.reason) {
-			v.wait(done.Revision) // With what else waits.
-		}
-	}
-}
-
-// note keeps what the next visit needs of this one.
-func (s *session) note(sync *v1alpha1.Sync, done run, v runResult) {
-	switch {
-	case !v.ready:
-		s.failures++
-	case done.kind != partial:
-		// Putting one thing back proves nothing of the others.
-		s.failures = 0
-	}
-	switch done.kind {
-	case full:
-		s.generation, s.confirmed = sync.Generation, sync.Annotations[v1alpha1.ConfirmAnnotation]
-		s.converged = v.converged
-		s.restUntil = s.lastFull.Add(v.after)
-		if v.reason == partlyUnknown || v.reason == nodeReplacementHeld {
-			// Everything else is done, and the watches cover what is unknown.
-			s.restUntil = s.lastFull.Add(pause(s.failures, unknownPause))
-		}
-	case partial:
-		// What could not be put back alone is for a full run to decide.
-		s.converged = s.converged && v.converged
-		if v.cleared {
-			// Only a full run may call that ready.
-			s.restUntil = time.Time{}
-		}
-	case idle, waiting:
-	}
-}
-
-// recorded keeps whether a run's status was written, and returns how long to wait if not.
-// Only a full run reports again all that is missing.
-func (s *session) recorded(done run, err error, now time.Time) time.Duration {
-	switch {
-	case err == nil && done.kind == full:
-		s.statusWriteFailures = 0
-	case err != nil && (done.kind == full || s.statusWriteFailures == 0):
-		s.statusWriteFailures++
-	}
-	return max(s.retryStatusWrite(now), time.Second)
-}
-
-// retryStatusWrite is how long after now everything is compared again because a status could
-// not be written.
-func (s *session) retryStatusWrite(now time.Time) time.Duration {
-	return s.lastFull.Add(pause(s.statusWriteFailures, unknownPause)).Sub(now)
-}
-
-// requeueAfter backs off exponentially from one second while something is wrong,
-// and otherwise comes back when the source is to be fetched from again.
-func (s *session) requeueAfter(now time.Time, every time.Duration, v runResult) time.Duration {
-	if s.statusWriteFailures > 0 {
-		return max(min(s.retryStatusWrite(now), every), time.Second)
-	}
-	if v.cleared && v.ready {
-		return time.Second // Nothing is unknown any more: compare the rest, too.
-	}
-	if v.ready && s.failures == 0 {
-		if left := s.nextFetch.Sub(now); left > 0 {
-			return left
-		}
-		return every
-	}
-	if v.after > 0 {
-		return min(v.after, every)
-	}
-	return pause(s.failures, every)
-}
-
-// unknownPause is the longest time between two full comparisons whose only failure is
-// that something could not be read: AWS bills and throttles by the call, and a
-// permission is missing until a person grants it.
-const unknownPause = 5 * time.Minute
-
-// pause grows with the failures in a row, from a second to the limit.
-func pause(failures int, limit time.Duration) time.Duration {
-	return min(time.Second<<min(max(failures-1, 0), 10), limit)
-}
-
-// written is the version of a Sync that our last status made.
-type written struct {
-	uid     types.UID
-	version string
-	at      time.Time
 }

@@ -7,13 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/apply"
-	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
@@ -21,8 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
-// This file is about what waits for a confirmation: the reasons, the one token for all of
-// it, the tokens that were used and those that do not fit.
+// This file is about what waits for a confirmation: the reasons, and the one token for all of it.
 
 // waiting is the Sync's reason while changes wait for a person, and why they do. The
 // key stays the same while only numbers of nodes move.
@@ -180,159 +174,4 @@ func remedy(err error) string {
 		return ""
 	}
 	return "; put the branch back to the commit before, or confirm that it moved"
-}
-
-// awaitsNodes reports whether something that ends the engine, for which the purpose is, is not made yet
-// and needs no confirmation now. While the nodes of deleted pools go there may be a moment in which
-// nothing would run on without the engine, until their pods have nodes of other pools.
-func (d run) awaitsNodes(purpose string) bool {
-	return purpose == confirm.Engine && slices.ContainsFunc(d.Outcome.Results, func(r apply.Result) bool {
-		return r.Status != apply.Applied && r.Change.Before != nil && r.Change.Before.EndsEngine &&
-			len(r.Change.Hold) == 0 && !slices.ContainsFunc(r.Change.Tokens, func(t hold.Token) bool { return t.Purpose == purpose })
-	})
-}
-
-// fits reports whether a part of the Sync's confirmation is one of the tokens.
-func fits(sync *v1alpha1.Sync, part string, tokens []hold.Token) bool {
-	return asked(sync, part, tokens) != ""
-}
-
-// asked is the one of the tokens that a part of the Sync's confirmation quotes, as it was
-// reported: what is recorded holds no text of the annotation. Empty where the part quotes none.
-func asked(sync *v1alpha1.Sync, part string, tokens []hold.Token) string {
-	return hold.Quoted(tokens, part, syncpolicy.Scope(sync))
-}
-
-// use finds the parts of the Sync's confirmation by which the run did all that they let
-// pass, and what confirmation tokens are bound to after it: those that were used, by this
-// run or by one whose status could not be written, are used up.
-func (d run) use(sync *v1alpha1.Sync, s *session) run {
-	out := syncpolicy.Scope(sync)
-	if s != nil {
-		out = out.Use(confirm.Tokens(s.used)...)
-	}
-	var used, others []string
-	begun := confirm.Tokens(sync.Status.LastAttemptedConfirmationTokens)
-	for _, part := range confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation]) {
-		switch token, done := d.done(sync, part); {
-		case token != "" && done:
-			used, d.used = append(used, token), append(d.used, token)
-		case token == "" && !s.unread(sync, part, d.Plan.Unknown) && d.idle(confirm.Purpose(part), hold.Find(begun, part) != ""):
-			others = append(others, withdrawn(sync, part))
-		}
-	}
-	// One that began to let something pass is used up as well where the annotation has it no more.
-	for _, part := range begun {
-		if hold.Find(confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation]), part) != "" {
-			continue
-		}
-		if token, _ := d.done(sync, part); token == "" && d.idle(confirm.Purpose(part), false) {
-			others = append(others, withdrawn(sync, part))
-		}
-	}
-	d.scope = out.Use(used...).Use(others...)
-	return d
-}
-
-// unread reports whether a part of the Sync's confirmation let pass updates alone in the run before, one of
-// which cannot be computed now. A deletion goes on by its record, and may be wanted again by now.
-func (s *session) unread(sync *v1alpha1.Sync, part string, unknown []plan.Unknown) bool {
-	if s == nil {
-		return false
-	}
-	updates, lost := true, false
-	for _, l := range s.drift.left {
-		if fits(sync, part, l.tokens) {
-			updates = updates && l.change.Action != string(plan.Delete)
-			lost = lost || slices.ContainsFunc(unknown, func(u plan.Unknown) bool { return u.Key == l.key })
-		}
-	}
-	return updates && lost
-}
-
-// withdrawn is what is recorded of a part of the Sync's confirmation for which nothing waits: the
-// token, where the Sync reported it; where it did not, only that the next token of its purpose is
-// void, for an earlier run may have reported it. Empty where there is no such purpose, or where
-// too much would be recorded.
-func withdrawn(sync *v1alpha1.Sync, part string) string {
-	before := slices.Concat(confirm.Tokens(sync.Status.ConfirmationToken), confirm.Tokens(sync.Status.LastAttemptedConfirmationTokens))
-	if token := hold.Find(before, part); token != "" {
-		return token
-	}
-	purpose, full := confirm.Purpose(part), len(confirm.Tokens(sync.Status.LastHandledConfirmationTokens)) >= handledLimit
-	if slices.Contains([]string{"deletions", confirm.Engine, "nodes", syncpolicy.ForcePush}, purpose) || confirm.LoosensGuard(purpose) && !full {
-		return confirm.Void(part)
-	}
-	return ""
-}
-
-// handledLimit is how many purposes status.lastHandledConfirmationTokens has at most before tokens for the
-// guards of Syncs are recorded only where they were reported.
-const handledLimit = 32
-
-func commitOf(revision string) string {
-	_, commit, _ := strings.Cut(revision, "@sha1:")
-	return commit
-}
-
-// The condition of a Sync of whose confirmation a part fits nothing, which is abnormal-true, and its reason.
-const (
-	confirmationMismatch = "ConfirmationMismatch"
-	tokenNotPending      = "TokenNotPending"
-)
-
-// confirmation puts the tokens of what waits into the status, and sets the condition of a
-// confirmation with a part that fits nothing, as long as something waits or another part
-// has served.
-func (v runResult) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
-	status.ConfirmationToken = v.asks.quote
-	handled := confirm.Tokens(done.scope.Handled)
-	known := slices.Concat(done.used, confirm.Tokens(sync.Status.LastHandledConfirmationTokens), confirm.Tokens(sync.Status.ConfirmationToken))
-	var strange []string
-	served := false
-	for _, part := range confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation]) {
-		switch {
-		case hold.Find(handled, part) != "" && hold.Find(known, part) != "":
-			served = true
-		case fits(sync, part, v.drift.quoted()) || hold.Find(confirm.Tokens(done.scope.Unused(sync.Status.LastAttemptedConfirmationTokens)), part) != "":
-			// What it let pass is not made yet.
-		case !fits(sync, part, v.asks.tokens) && hold.Find(v.asks.kept.asked, part) == "":
-			strange = append(strange, part)
-		}
-	}
-	if len(strange) == 0 || v.asks.quote == "" && !served {
-		meta.RemoveStatusCondition(&status.Conditions, confirmationMismatch)
-		return
-	}
-	waits := "nothing waits for a confirmation any more"
-	if v.asks.quote != "" {
-		waits = "what waits is confirmed by " + status.ConfirmationToken
-	}
-	if same := hold.Join(instead(sync, strange, v.asks.tokens), done.scope); same != "" && same != status.ConfirmationToken {
-		waits = "what waits for the same purpose is confirmed by " + same
-	}
-	for i := range strange {
-		strange[i] = limited(strange[i], nameLimit)
-	}
-	set(status, sync, confirmationMismatch, metav1.ConditionTrue, tokenNotPending,
-		fmt.Sprintf("%s quotes %s, which fits nothing that waits; %s", v1alpha1.ConfirmAnnotation, strings.Join(strange, ","), waits))
-}
-
-// instead are the tokens of the purposes that parts of the Sync's confirmation have, and those that
-// it quotes already, which who replaces the annotation must not take back; none where one of the
-// parts has a purpose for which nothing waits.
-func instead(sync *v1alpha1.Sync, parts []string, tokens []hold.Token) []hold.Token {
-	quotes := func(t hold.Token) bool {
-		return fits(sync, sync.Annotations[v1alpha1.ConfirmAnnotation], []hold.Token{t})
-	}
-	out := slices.DeleteFunc(slices.Clone(tokens), func(t hold.Token) bool { return !quotes(t) })
-	for _, part := range parts {
-		other := func(t hold.Token) bool { return t.Purpose != confirm.Purpose(part) }
-		same := slices.DeleteFunc(slices.Clone(tokens), other)
-		if len(same) == 0 {
-			return nil
-		}
-		out = append(out, same...)
-	}
-	return out
 }

@@ -1,11 +1,8 @@
 package controller
 
 import (
-	"context"
-	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -17,23 +14,6 @@ import (
 // cutOff is how long a cache may be behind before its watch is taken for
 // broken: an old copy is better than a Sync that nobody visits.
 const cutOff = 10 * time.Second
-
-// writeStatus patches the status if it differs.
-func (r *SyncReconciler) writeStatus(ctx context.Context, sync *v1alpha1.Sync, status *v1alpha1.SyncStatus) error {
-	if equality.Semantic.DeepEqual(&sync.Status, status) {
-		return nil
-	}
-	before := sync.DeepCopy()
-	sync.Status = *status
-	err := r.Client.Status().Patch(ctx, sync, client.MergeFrom(before))
-	if err == nil {
-		r.sessions.wrote(sync, r.Clock.Now())
-	}
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("writing the status of Sync %s: %w", sync.Name, err)
-	}
-	return nil
-}
 
 // earlier is the status of a Sync, empty where it is of another source: by what this process wrote, or where it
 // wrote none yet, of an earlier spec.
@@ -80,4 +60,11 @@ func (s *sessions) behind(sync *v1alpha1.Sync, now time.Time) bool {
 	}
 	order, err := resourceversion.CompareResourceVersion(sync.ResourceVersion, last.version)
 	return err == nil && order < 0
+}
+
+// written is the version of a Sync that our last status made.
+type written struct {
+	uid     types.UID
+	version string
+	at      time.Time
 }

@@ -1,0 +1,67 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// conclude turns a run into status, events, metrics and the next visit.
+func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *session, done run) (ctrl.Result, error) {
+	if ctx.Err() != nil {
+		// We are stopping: what was cut short proves nothing about the Sync.
+		return ctrl.Result{}, nil
+	}
+	if done.kind == waiting {
+		// The source's result brings the next visit; the interval is the net under it.
+		after := cmp.Or(max(done.after, 0), interval(sync))
+		return ctrl.Result{RequeueAfter: after}, r.writeStatus(ctx, sync, awaiting(sync, done.loading))
+	}
+	done = done.use(sync, s)
+	done.partly = done.Revision != sync.Status.LastAppliedRevision
+	verdict := resultOf(done)
+	last := everything
+	if s != nil {
+		s.drift = s.drift.observe(done, sync.Status.Pending, &verdict)
+		s.used, last = done.scope.Handled, s.drift.computes
+	}
+	verdict.asks.kept = keptOf(r.sessions.earlier(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(last), done.mayHaveMoved(), verdict.drift.leaves, done.scope)
+	verdict.ask(sync, done)
+	r.report(sync, s, done, verdict)
+	if s != nil {
+		s.note(sync, done, verdict)
+	}
+	status := sync.Status.DeepCopy()
+	switch {
+	case done.kind != partial || !verdict.ready:
+		verdict.write(status, sync, done)
+	case verdict.drift.complete:
+		// Some things are as they should be, or are known to differ; whether the Sync is
+		// ready does not follow from them.
+		verdict.findings(status, sync, done)
+		verdict.confirmation(status, sync, done)
+	}
+	r.mismatch(sync, status)
+	if status.LastAppliedRevision != sync.Status.LastAppliedRevision {
+		status.LastAppliedTime = &metav1.Time{Time: r.Clock.Now()}
+	}
+	err := r.writeStatus(ctx, sync, status)
+	if err == nil {
+		r.sessions.compares(sync)
+	}
+	if s == nil {
+		return ctrl.Result{RequeueAfter: interval(sync)}, err
+	}
+	if after := s.recorded(done, err, r.Clock.Now()); err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "The status could not be written", "after", after)
+		return ctrl.Result{RequeueAfter: after}, nil
+	}
+	after := s.requeueAfter(r.Clock.Now(), interval(sync), verdict)
+	logr.FromContextOrDiscard(ctx).V(1).Info("Reconciled", "revision", done.Revision, "reason", verdict.reason, "after", after)
+	return ctrl.Result{RequeueAfter: after}, nil
+}

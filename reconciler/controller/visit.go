@@ -1,0 +1,153 @@
+package controller
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/background"
+	"github.com/poolwright/poolwright/reconciler/declared/lint"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/syncpolicy"
+)
+
+// resync is how often a Sync that needs nothing is compared in full all the
+// same: the net under the watches, not the way drift is found.
+const resync = 10 * time.Minute
+
+// spread is how much later than the interval a fetch may be, as a part of it, so that many
+// clusters do not fetch from one Git server in the same second.
+const spread = 0.1
+
+// reportGap is the least time between two comparisons that only report drift: something
+// that is rewritten every second must not cost one each time.
+const reportGap = 10 * time.Second
+
+// run does the least that is enough: put back drifted things, fetch what is new in Git,
+// or compare everything.
+func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *session) run {
+	defer s.revisions.Unload()
+	now := r.Clock.Now()
+	drifted, forced := s.takeDrift(), s.forced(sync, now)
+	// What a token has let pass and could not be made is for a full run to make.
+	drifted = slices.DeleteFunc(drifted, func(k state.Key) bool { return slices.Contains(s.drift.confirmedKeys(), k) })
+	alone := len(drifted) > 0 && !forced
+	if alone && sync.Spec.Drift == v1alpha1.DriftReport {
+		if left := s.lastObserved.Add(reportGap).Sub(now); left > 0 {
+			s.putBack(drifted)
+			return run{kind: waiting, after: left}
+		}
+	}
+	if !alone || !now.Before(s.nextFetch) {
+		if got, ok := s.revisions.Fetch(sync.Annotations[fluxmeta.ReconcileRequestAnnotation], alone); ok {
+			s.nextFetch = r.Clock.Now().Add(wait.Jitter(interval(sync), spread))
+			done := r.proceed(ctx, sync, s, got, drifted, forced)
+			if got.Err != nil {
+				if !alone {
+					s.revisions.Cancel() // Without drift the next visit has no use for it.
+				}
+				done.applied = sync.Status.LastAppliedRevision
+			}
+			return done
+		}
+		if !alone {
+			s.putBack(drifted)
+			return run{kind: waiting}
+		}
+	}
+	// Also while a slow source is awaited.
+	return r.partial(ctx, sync, s, drifted)
+}
+
+// proceed goes on with what the source returned.
+func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *session, got background.Fetched, drifted []state.Key, forced bool) run {
+	if got.Err != nil {
+		s.putBack(drifted)
+		return run{Result: got.Result, err: got.Err}
+	}
+	if got.Changed || forced {
+		return r.full(ctx, sync, s, got.Result, drifted)
+	}
+	now, fresh := r.Clock.Now(), got.Result.Stale == nil
+	settled := s.converged && now.Before(s.lastFull.Add(resync))
+	resting := fresh && now.Before(s.restUntil)
+	if settled && fresh && s.failures == 0 {
+		// A person who undoes what is only reported is observed by nobody.
+		drifted = union(drifted, s.drift.reported())
+		resting = resting || len(drifted) > 0
+	}
+	switch {
+	case resting && len(drifted) > 0:
+		return r.partial(ctx, sync, s, drifted)
+	case settled && len(drifted) == 0:
+		return run{Result: got.Result, kind: idle}
+	case resting:
+		return run{kind: waiting, after: min(s.restUntil.Sub(now), s.nextFetch.Sub(now))}
+	}
+	return r.full(ctx, sync, s, got.Result, drifted)
+}
+
+// full compares everything with the revision at hand. Where that is loaded in the
+// background, the visit that its end brings begins with the same result of the source.
+func (r *SyncReconciler) full(ctx context.Context, sync *v1alpha1.Sync, s *session, got reconciler.Result, drifted []state.Key) run {
+	opts := s.options(sync)
+	if ready, err := s.revisions.Ready(false); err != nil || !ready {
+		s.putBack(drifted)
+		if err == nil {
+			s.revisions.Keep()
+			s.nextFetch = time.Time{}
+		}
+		return unready(full, err)
+	}
+	s.lastFull = r.Clock.Now()
+	s.lastObserved = s.lastFull
+	opts.Apply.BeforeDeletes = r.unchanged(sync)
+	opts.Apply.BeforeConfirmed = func(ctx context.Context, with []hold.Token) error {
+		return r.recordAttemptedConfirmation(ctx, sync, with)
+	}
+	result, err := s.Loop.Continue(ctx, got, opts)
+	result.Problems = lint.Sorted(result.Problems) // Counted, and the first named, as poolwright lint does.
+	return run{Result: result, err: err}
+}
+
+// partial reads some things, puts back those that may be, and leaves all
+// others alone: what drifts in the cluster must cost no request to AWS. No token lets
+// anything pass here: only a full run can determine when one was used.
+func (r *SyncReconciler) partial(ctx context.Context, sync *v1alpha1.Sync, s *session, keys []state.Key) run {
+	if ready, err := s.revisions.Ready(true); err != nil || !ready {
+		s.putBack(keys)
+		return unready(partial, err)
+	}
+	s.lastObserved = r.Clock.Now()
+	unconfirmed := sync.DeepCopy()
+	delete(unconfirmed.Annotations, v1alpha1.ConfirmAnnotation)
+	result, err := s.Loop.Correct(ctx, keys, s.options(unconfirmed))
+	if err != nil || result.Outcome.Err() != nil {
+		s.putBack(keys)
+	}
+	return run{Result: result, err: err, kind: partial, observed: keys}
+}
+
+// unready is a pass whose revision is not loaded yet, or cannot be.
+func unready(kind runKind, err error) run {
+	if err != nil {
+		return run{err: err, kind: kind}
+	}
+	return run{kind: waiting, loading: kind == full}
+}
+
+// options is how careful a run for the Sync must be.
+func (s *session) options(sync *v1alpha1.Sync) reconciler.Options {
+	opts := reconciler.Options{Policies: syncpolicy.ForRun(sync)}
+	if s.Consider != nil {
+		opts.Guard = func(ctx context.Context, p plan.Plan) plan.Plan { return s.Consider(ctx, sync, p) }
+	}
+	return opts
+}
