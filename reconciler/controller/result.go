@@ -57,8 +57,9 @@ func resultOf(done run) runResult {
 		if done.partly {
 			kept = "stays, of which not all is applied"
 		}
-		stale := failure(done.Stale, fmt.Sprintf("; revision %s %s%s", done.Revision, kept, remedy(done.Stale)))
-		v.reason, v.message, v.stalled, v.after = stale.reason, stale.message, stale.stalled, stale.after
+		drift := v.drift
+		v = failure(done.Stale, fmt.Sprintf("; revision %s %s%s", done.Revision, kept, remedy(done.Stale)))
+		v.drift = drift
 	case len(done.Problems) > 0 || len(misfits(failed)) > 0:
 		v.invalid(done, failed)
 	case len(failed) > 0:
