@@ -1,0 +1,44 @@
+package history
+
+// Violation is a rule that a history breaks.
+type Violation struct {
+	Rule string `json:"rule"`
+	// N are the places of the records that break it together.
+	N []int `json:"n,omitempty"`
+	// Detail is what is wrong, in one sentence.
+	Detail string `json:"detail"`
+}
+
+// Rule is one property of every history.
+type Rule struct {
+	// Name is short and unique.
+	Name string
+	// Promise is the property, in one sentence.
+	Promise string
+	check   func([]Record) []Violation
+}
+
+// Rules are all rules, in the order in which they are printed.
+func Rules() []Rule {
+	return []Rule{
+		{"lives", "No process of the product ends by itself.", lives},
+		{"converges", "Every history ends with the cluster and the inventory as the newest commit declares.", converges},
+		{"idle", "Once the cluster is as declared, nothing is written.", idle},
+		{"deletions", "A deletion names an incarnation that the product made, that a followed commit removed, and that nobody marked to be kept.", deletions},
+		{"leader", "No process writes after another has acquired the lease.", leader},
+		{"comments", "A pull request has at most one comment of the product.", comments},
+		{"secrets", "A secret is on no wire but its own.", secrets},
+	}
+}
+
+// Check is the oracle: it returns what the history breaks of all rules.
+func Check(records []Record) []Violation {
+	var out []Violation
+	for _, rule := range Rules() {
+		for _, v := range rule.check(records) {
+			v.Rule = rule.Name
+			out = append(out, v)
+		}
+	}
+	return out
+}

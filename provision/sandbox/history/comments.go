@@ -1,0 +1,43 @@
+package history
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// CommentsOfPull is the kind of a request for the comments of a pull request, and Comment
+// that of a request for one of them.
+const (
+	CommentsOfPull = "issues/comments"
+	Comment        = "comments"
+)
+
+// comments counts what was created for each pull request less what was deleted.
+func comments(records []Record) []Violation {
+	made := map[string][]int{}
+	of := map[string]string{} // which pull request a comment belongs to
+	for _, r := range records {
+		q := r.Request
+		if q == nil || q.Wire != Forge || !q.Succeeded() {
+			continue
+		}
+		switch {
+		case q.Kind == CommentsOfPull && q.Verb == "post":
+			made[q.Name] = append(made[q.Name], r.N)
+			of[q.UID] = q.Name
+		case q.Kind == Comment && q.Verb == "delete":
+			pull := of[q.Name]
+			if n := len(made[pull]); n > 0 {
+				made[pull] = made[pull][:n-1]
+			}
+		}
+	}
+	var out []Violation
+	for _, pull := range slices.Sorted(maps.Keys(made)) {
+		if n := made[pull]; len(n) > 1 {
+			out = append(out, Violation{N: n, Detail: fmt.Sprintf("%d comments on %s", len(n), pull)})
+		}
+	}
+	return out
+}

@@ -1,0 +1,88 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+func lives(records []Record) []Violation {
+	var out []Violation
+	for _, r := range records {
+		if r.Event != nil && r.Event.Kind == Exited {
+			out = append(out, Violation{N: []int{r.N}, Detail: fmt.Sprintf("%s ended: %s", r.Event.Client, r.Event.Reason)})
+		}
+	}
+	return out
+}
+
+// converges compares what was found in the end with the newest commit and with the
+// inventory.
+func converges(records []Record) []Violation {
+	declared, committed := finalCommit(records)
+	if !committed {
+		return nil
+	}
+	var out []Violation
+	var last *Record
+	for i, r := range records {
+		switch {
+		case r.Event == nil:
+		case r.Event.Kind == Stuck:
+			out = append(out, Violation{N: []int{r.N}, Detail: r.Event.Reason})
+		case r.Event.Kind == Observed:
+			last = &records[i]
+		}
+	}
+	if last == nil {
+		return append(out, Violation{Detail: "the history ends before the cluster was as declared"})
+	}
+	live, recorded := map[Object]string{}, map[Object]string{}
+	uids := map[Object]string{}
+	for _, l := range last.Event.Live {
+		live[l.Object], uids[l.Object] = l.Value, l.UID
+	}
+	for _, r := range last.Event.Inventory {
+		recorded[r.Object] = r.UID
+	}
+	for _, d := range differences(declared, live) {
+		out = append(out, Violation{N: []int{last.N}, Detail: fmt.Sprintf("%s: declared %s, live %s", d.object, d.first, d.second)})
+	}
+	for o := range uids {
+		if _, wanted := declared[o]; !wanted {
+			delete(uids, o) // what is not declared is reported above
+		}
+	}
+	for _, d := range differences(uids, recorded) {
+		out = append(out, Violation{N: []int{last.N}, Detail: fmt.Sprintf("%s: live with UID %s, in the inventory %s", d.object, d.first, d.second)})
+	}
+	return out
+}
+
+// difference is an object of which two sides have different values.
+type difference struct {
+	object        Object
+	first, second string
+}
+
+func differences(first, second map[Object]string) []difference {
+	objects := maps.Clone(first)
+	maps.Copy(objects, second)
+	var out []difference
+	for _, o := range slices.SortedFunc(maps.Keys(objects), func(a, b Object) int { return cmp.Compare(a.String(), b.String()) }) {
+		a, inFirst := first[o]
+		b, inSecond := second[o]
+		if inFirst != inSecond || a != b {
+			out = append(out, difference{o, quoted(a, inFirst), quoted(b, inSecond)})
+		}
+	}
+	return out
+}
+
+func quoted(value string, found bool) string {
+	if !found {
+		return "not at all"
+	}
+	return fmt.Sprintf("%q", value)
+}

@@ -1,0 +1,32 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+)
+
+// routine are the kinds that a process writes although nothing is to be done: its lease,
+// its events, and that it has handled a request for a run.
+var routine = []string{"leases.coordination.k8s.io", "events", "events.events.k8s.io", "syncs.poolwright.dev/status"}
+
+// idle finds writes between the report that all is as declared and the next commit.
+func idle(records []Record) []Violation {
+	var out []Violation
+	product, converged := processes(records), false
+	for _, r := range records {
+		if e := r.Event; e != nil {
+			switch e.Kind {
+			case Converged:
+				converged = true
+			case Committed, Started, Kept, Made:
+				converged = false
+			}
+			continue
+		}
+		q := r.Request
+		if converged && product[q.Client] && q.Writes() && !slices.Contains(routine, q.Kind) {
+			out = append(out, Violation{N: []int{r.N}, Detail: fmt.Sprintf("%s %s although all was as declared", q.Verb, q.Object())})
+		}
+	}
+	return out
+}

@@ -1,0 +1,99 @@
+// Package history is what happened in a sandbox while a controller ran in it, as data:
+// the requests of every wire, the commits, the starts and ends of processes and what was
+// found in the cluster, all in one order. Check is the oracle: a pure function from such a
+// history to the rules that it violates.
+//
+// It refuses to read logs, to ask a cluster and to wait: a history is recorded by
+// provision/sandbox/wiretap and by whoever runs a scenario. A further rule is a further
+// file. Start reading at Check.
+package history
+
+import (
+	"slices"
+	"time"
+)
+
+// Wire is a way by which requests leave a process.
+type Wire string
+
+// The wires.
+const (
+	Kubernetes Wire = "kubernetes"
+	AWS        Wire = "aws"
+	Git        Wire = "git"
+	Forge      Wire = "forge"
+)
+
+// Record is one thing that happened: a request or an event.
+type Record struct {
+	// N is its place in the order of all that happened, from 1. Done is the place of a
+	// request's end in the same order, 0 while it has none.
+	N    int `json:"n"`
+	Done int `json:"done,omitempty"`
+	// Begin and End are the times of both.
+	Begin time.Time `json:"begin"`
+	End   time.Time `json:"end,omitzero"`
+	// One of both is set.
+	Request *Request `json:"request,omitempty"`
+	Event   *Event   `json:"event,omitempty"`
+}
+
+// Request is what one request was, without its content.
+type Request struct {
+	Wire Wire `json:"wire"`
+	// Client is the process that sent it, as in Event.Client.
+	Client string `json:"client"`
+	// Verb is Kubernetes', an operation of AWS, or a method of HTTP in lower case. A dry run
+	// has the suffix DryRun.
+	Verb string `json:"verb"`
+	// Kind is a resource with its group and subresource, a service of AWS, or a path
+	// without its names.
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	// UID is that of the object in the response.
+	UID string `json:"uid,omitempty"`
+	// Holder is the holder that a Lease was to get; it is nil in other requests, and empty
+	// where the lease was released.
+	Holder *string `json:"holder,omitempty"`
+	// Status is that of the server's response, 0 where the request never reached the server.
+	Status int `json:"status,omitempty"`
+	// Secrets are the names of the planted secrets that the request had in it.
+	Secrets []string `json:"secrets,omitempty"`
+	// Fault is the fault that this request met.
+	Fault string `json:"fault,omitempty"`
+}
+
+// DryRun is the suffix of the verb of a request that changes nothing.
+const DryRun = " (dry run)"
+
+// Succeeded reports whether the server carried the request out.
+func (r *Request) Succeeded() bool { return r.Status >= 200 && r.Status < 300 }
+
+// writing are the verbs of Kubernetes that change something.
+var writing = []string{"create", "update", "patch", "delete", "deletecollection"}
+
+// Writes reports whether the request is one of Kubernetes that changes objects. Reviews of
+// rights and of tokens store none.
+func (r *Request) Writes() bool {
+	return r.Wire == Kubernetes && slices.Contains(writing, r.Verb) && !slices.Contains(reviews, r.Kind)
+}
+
+var reviews = []string{
+	"selfsubjectaccessreviews.authorization.k8s.io", "selfsubjectrulesreviews.authorization.k8s.io",
+	"subjectaccessreviews.authorization.k8s.io", "tokenreviews.authentication.k8s.io",
+}
+
+// Object is the key of the object that the request is for.
+func (r *Request) Object() Object { return Object{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name} }
+
+// Object names an object of Kubernetes. Kind is as in Request.
+type Object struct{ Kind, Namespace, Name string }
+
+// String is kind namespace/name.
+func (o Object) String() string {
+	if o.Namespace == "" {
+		return o.Kind + " " + o.Name
+	}
+	return o.Kind + " " + o.Namespace + "/" + o.Name
+}

@@ -1,0 +1,31 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+)
+
+// secrets finds requests of the product with a planted secret on a wire that is not the
+// secret's own.
+func secrets(records []Record) []Violation {
+	var out []Violation
+	product, own := processes(records), map[string][]Wire{}
+	for _, r := range records {
+		if e := r.Event; e != nil {
+			if e.Kind == Planted {
+				own[e.Secret] = e.Wires
+			}
+			continue
+		}
+		q := r.Request
+		if !product[q.Client] {
+			continue
+		}
+		for _, name := range q.Secrets {
+			if !slices.Contains(own[name], q.Wire) {
+				out = append(out, Violation{N: []int{r.N}, Detail: fmt.Sprintf("%s is in a request: %s %s on %s", name, q.Verb, q.Kind, q.Wire)})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,190 @@
+package wiretap
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/poolwright/poolwright/provision/sandbox/history"
+)
+
+// exchange is one request with its response.
+type exchange struct {
+	*Listener
+	n       int
+	w       http.ResponseWriter
+	request *http.Request
+	content []byte
+	// writes is set where the response is read for the identity of an object.
+	writes bool
+}
+
+// pass sends the request to the server and the response to the client. The end is recorded
+// before the client has the response, since what follows from it comes later in the order.
+func (x *exchange) pass() {
+	if x.writes {
+		x.relay(x.collect(false))
+		return
+	}
+	ended := false
+	end := func(status int) {
+		if !ended {
+			ended = true
+			x.tap.end(x.n, status, "")
+		}
+	}
+	defer end(0) // without a response
+	x.send(&response{ResponseWriter: x.w, onStatus: end})
+}
+
+// collect has the server do its work, and returns its response.
+func (x *exchange) collect(firstLine bool) *response {
+	x.request = x.request.WithContext(ownContext{x.request.Context()})
+	out := &response{ResponseWriter: nowhere{http.Header{}}, keep: true, firstLine: firstLine}
+	x.send(out)
+	uid := ""
+	if x.config.UID != nil && x.writes {
+		uid = x.config.UID(out.kept.Bytes())
+	}
+	x.tap.end(x.n, out.status, uid)
+	return out
+}
+
+// relay sends a response that was collected.
+func (x *exchange) relay(out *response) {
+	if out.status == 0 || out.firstLine {
+		hangUp(x.w)
+		return
+	}
+	for name, values := range out.Header() {
+		x.w.Header()[name] = values
+	}
+	x.w.WriteHeader(out.status)
+	_, _ = x.w.Write(out.kept.Bytes()) // who has left needs no response
+}
+
+func (x *exchange) send(w http.ResponseWriter) {
+	x.request.Body = io.NopCloser(bytes.NewReader(x.content))
+	x.forward.ServeHTTP(w, x.request)
+}
+
+// hangUp ends the exchange without a response.
+func (x *exchange) hangUp() {
+	x.tap.end(x.n, 0, "")
+	hangUp(x.w)
+}
+
+// meet has the request meet a fault.
+func (x *exchange) meet(a *Armed, q history.Request) {
+	f := a.fault
+	act := func() {
+		switch f.Do {
+		case Kill, Call:
+			f.Call(q)
+		case Delay:
+			x.wait(f.Wait)
+		case Drop, Respond, Duplicate:
+		}
+		close(a.done)
+	}
+	switch {
+	case f.Do == Respond:
+		act()
+		x.tap.end(x.n, f.Status, "")
+		http.Error(x.w, http.StatusText(f.Status), f.Status)
+	case f.When == Before && (f.Do == Kill || f.Do == Drop):
+		act()
+		x.hangUp()
+	case f.When == Before:
+		act()
+		if f.Do == Duplicate {
+			x.send(&response{ResponseWriter: nowhere{http.Header{}}})
+		}
+		x.pass()
+	default:
+		x.after(f, act)
+	}
+}
+
+// after lets the server do its work, and keeps the response from the client, or back, until
+// the fault has happened. A watch has no end: its response is its first line.
+func (x *exchange) after(f Fault, act func()) {
+	out := x.collect(x.request.URL.Query().Get("watch") != "")
+	act()
+	if f.Do == Kill || f.Do == Drop {
+		hangUp(x.w)
+		return
+	}
+	x.relay(out)
+}
+
+// ownContext hides from httputil.ReverseProxy that a server runs it: it would panic where
+// the response is not read to its end.
+type ownContext struct{ context.Context }
+
+// Value returns nothing.
+func (ownContext) Value(any) any { return nil }
+
+func (x *exchange) wait(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-x.request.Context().Done():
+	}
+}
+
+// response passes a response on, or keeps it.
+type response struct {
+	http.ResponseWriter
+	keep bool
+	// firstLine ends the response with what is written first.
+	firstLine bool
+	// onStatus, if any, is called before the status is passed on.
+	onStatus func(int)
+	status   int
+	kept     bytes.Buffer
+}
+
+// WriteHeader takes the status.
+func (r *response) WriteHeader(status int) {
+	if status >= 200 {
+		r.status = status
+		if r.onStatus != nil {
+			r.onStatus(status)
+		}
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Write takes content.
+func (r *response) Write(p []byte) (int, error) {
+	if r.status == 0 {
+		r.WriteHeader(http.StatusOK)
+	}
+	if !r.keep {
+		return r.ResponseWriter.Write(p)
+	}
+	r.kept.Write(p)
+	if r.firstLine {
+		return 0, io.ErrClosedPipe
+	}
+	return len(p), nil
+}
+
+// Unwrap lets http.ResponseController flush and hijack.
+func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// nowhere is where a response goes that no client gets.
+type nowhere struct{ header http.Header }
+
+// Header is written to, and read by nobody.
+func (n nowhere) Header() http.Header { return n.header }
+
+// WriteHeader does nothing.
+func (nowhere) WriteHeader(int) {}
+
+// Write takes everything.
+func (nowhere) Write(p []byte) (int, error) { return len(p), nil }

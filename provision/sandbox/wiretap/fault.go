@@ -1,0 +1,105 @@
+package wiretap
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/poolwright/poolwright/provision/sandbox/history"
+)
+
+// Action is what happens to a request.
+type Action string
+
+// The actions.
+const (
+	// Kill runs Fault.Call, which ends the client; the client gets no response, and sends
+	// nothing more.
+	Kill Action = "kill"
+	// Drop breaks the connection off: Before, the server gets no request; After, the client
+	// no response.
+	Drop Action = "drop"
+	// Respond returns Fault.Status instead of sending the request to the server.
+	Respond Action = "respond"
+	// Delay waits for Fault.Delay.
+	Delay Action = "delay"
+	// Duplicate sends the request to the server twice; the client gets the second response.
+	Duplicate Action = "duplicate"
+	// Call runs Fault.Call and goes on.
+	Call Action = "call"
+)
+
+// When is the side of the server's work on which a fault acts.
+type When string
+
+// The sides.
+const (
+	Before When = "before"
+	After  When = "after"
+)
+
+// Point names requests. An empty field matches any.
+type Point struct {
+	Wire      history.Wire `json:"wire"`
+	Verb      string       `json:"verb"`
+	Kind      string       `json:"kind"`
+	Namespace string       `json:"namespace,omitempty"`
+}
+
+// String is wire, verb and kind, with the namespace in brackets.
+func (p Point) String() string {
+	text := fmt.Sprintf("%s %s %s", p.Wire, p.Verb, p.Kind)
+	if p.Namespace != "" {
+		text += " (" + p.Namespace + ")"
+	}
+	return text
+}
+
+func (p Point) matches(q *history.Request) bool {
+	return (p.Wire == "" || p.Wire == q.Wire) && (p.Verb == "" || p.Verb == q.Verb) && (p.Kind == "" || p.Kind == q.Kind) &&
+		(p.Namespace == "" || p.Namespace == q.Namespace)
+}
+
+// Fault is what is to happen at one request.
+type Fault struct {
+	// At and Nth choose the request: the first of that point where Nth is 0 or 1.
+	At   Point
+	Nth  int
+	When When
+	Do   Action
+	// Status belongs to Respond, Wait to Delay, Call to Kill and Call; Call is given the
+	// request.
+	Status int
+	Wait   time.Duration
+	Call   func(history.Request)
+}
+
+// String is the action and its side.
+func (f Fault) String() string { return string(f.Do) + " " + string(f.When) }
+
+// Armed is a fault that waits for its request.
+type Armed struct {
+	tap     *Tap
+	fault   Fault
+	matched int
+	met     *history.Request
+	done    chan struct{}
+}
+
+// Arm lets a fault wait from now on. Requests before that do not count.
+func (t *Tap) Arm(f Fault) *Armed {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a := &Armed{tap: t, fault: f, done: make(chan struct{})}
+	t.armed = append(t.armed, a)
+	return a
+}
+
+// Done is closed once the fault has happened.
+func (a *Armed) Done() <-chan struct{} { return a.done }
+
+// Met reports whether its request has come.
+func (a *Armed) Met() bool {
+	a.tap.mu.Lock()
+	defer a.tap.mu.Unlock()
+	return a.met != nil
+}

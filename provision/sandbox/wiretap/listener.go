@@ -1,0 +1,171 @@
+package wiretap
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/poolwright/poolwright/provision/sandbox/history"
+)
+
+// Config is one wire of one client.
+type Config struct {
+	// Server is where requests go; Transport is how, http.DefaultTransport where it is nil.
+	Server    string
+	Transport http.RoundTripper
+	// Client is the first client; SetClient names the next one.
+	Client string
+	// Parse names a request by its URL, headers and content.
+	Parse func(*http.Request, []byte) history.Request
+	// UID finds the identity of an object in a response. It may be nil.
+	UID func([]byte) string
+}
+
+// Listener is a wire: a proxy at a loopback address.
+type Listener struct {
+	tap     *Tap
+	config  Config
+	forward http.Handler
+	server  *http.Server
+	url     string
+	served  chan error
+
+	mu     sync.Mutex
+	client string
+	life   context.Context // of the client's requests
+	cancel context.CancelFunc
+}
+
+// Listen opens a wire. Close closes it.
+func (t *Tap) Listen(config Config) (*Listener, error) {
+	to, err := url.Parse(config.Server)
+	if err != nil {
+		return nil, fmt.Errorf("listening for %s: %w", config.Server, err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listening for %s: %w", config.Server, err)
+	}
+	l := &Listener{tap: t, config: config, url: "http://" + listener.Addr().String(), served: make(chan error, 1)}
+	l.SetClient(config.Client)
+	discard := log.New(io.Discard, "", 0)
+	l.forward = &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(to)
+			r.Out.Header.Del("Accept-Encoding") // the transport decompresses what it requested itself
+		},
+		Transport: config.Transport, FlushInterval: -1, ErrorLog: discard,
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { hangUp(w) },
+	}
+	l.server = &http.Server{Handler: l, ReadHeaderTimeout: 10 * time.Second, ErrorLog: discard}
+	go func() { l.served <- l.server.Serve(listener) }()
+	t.mu.Lock()
+	t.listeners = append(t.listeners, l)
+	t.mu.Unlock()
+	return l, nil
+}
+
+// URL is the address of the wire, for its client to use in place of the server's.
+func (l *Listener) URL() string { return l.url }
+
+// SetClient names the client from now on, such as the next life of a process.
+func (l *Listener) SetClient(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cancel != nil {
+		l.cancel()
+	}
+	l.client = name
+	l.life, l.cancel = context.WithCancel(context.Background())
+}
+
+// abort ends the requests of a client that are under way.
+func (l *Listener) abort(client string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.client == client {
+		l.cancel()
+		l.life, l.cancel = context.WithCancel(context.Background())
+	}
+}
+
+// Close ends the wire and all requests on it.
+func (l *Listener) Close() error {
+	l.mu.Lock()
+	l.cancel()
+	l.mu.Unlock()
+	err := l.server.Close()
+	if end := <-l.served; !errors.Is(end, http.ErrServerClosed) {
+		err = errors.Join(err, end)
+	}
+	return err
+}
+
+// current returns the client, and the context of its requests.
+func (l *Listener) current() (string, context.Context) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.client, l.life
+}
+
+// contentLimit is far above any request of the product.
+const contentLimit = 64 << 20
+
+// ServeHTTP sends one request on, or has it meet its fault.
+func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	content, err := io.ReadAll(io.LimitReader(r.Body, contentLimit))
+	if err != nil {
+		hangUp(w)
+		return
+	}
+	client, life := l.current()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(life, cancel)()
+	q := l.config.Parse(r, content)
+	q.Client = client
+	n, met, connected := l.tap.begin(q, searched(r, content))
+	x := &exchange{Listener: l, n: n, w: w, request: r.WithContext(ctx), content: content, writes: q.Writes() || q.Wire == history.Forge}
+	switch {
+	case !connected:
+		x.hangUp()
+	case met == nil:
+		x.pass()
+	default:
+		x.meet(met, q)
+	}
+}
+
+// searched is the text of a request in which secrets are searched for.
+func searched(r *http.Request, content []byte) []byte {
+	var text bytes.Buffer
+	fmt.Fprintln(&text, r.URL.String())
+	for name, values := range r.Header {
+		fmt.Fprintln(&text, name, strings.Join(values, "\n"))
+	}
+	if user, password, ok := r.BasicAuth(); ok {
+		fmt.Fprintln(&text, user, password)
+	}
+	text.Write(content)
+	return text.Bytes()
+}
+
+func contains(content []byte, form string) bool { return bytes.Contains(content, []byte(form)) }
+
+// hangUp ends the connection without a response, as a server that is gone does.
+func hangUp(w http.ResponseWriter) {
+	connection, _, err := http.NewResponseController(w).Hijack()
+	if err == nil {
+		_ = connection.Close() // nobody waits for it
+	}
+}

@@ -1,0 +1,162 @@
+package wiretap
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/poolwright/poolwright/provision/sandbox/history"
+)
+
+// Kubernetes names a request as the API server itself does.
+func Kubernetes(r *http.Request, content []byte) history.Request {
+	q := history.Request{Wire: history.Kubernetes}
+	factory := apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	info, err := factory.NewRequestInfo(r)
+	switch {
+	case err != nil:
+		q.Verb, q.Kind = strings.ToLower(r.Method), "unknown"
+		return q
+	case !info.IsResourceRequest:
+		first, _, _ := strings.Cut(strings.TrimPrefix(info.Path, "/"), "/")
+		q.Verb, q.Kind = info.Verb, "/"+first
+		return q
+	}
+	q.Verb, q.Kind = info.Verb, schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}.String()
+	if info.Subresource != "" {
+		q.Kind += "/" + info.Subresource
+	}
+	if r.URL.Query().Get("dryRun") != "" {
+		q.Verb += history.DryRun
+	}
+	q.Namespace, q.Name = info.Namespace, info.Name
+	if info.Namespace != "" && info.Resource == "namespaces" {
+		q.Namespace = ""
+	}
+	object := decode(content)
+	if q.Name == "" {
+		q.Name = object.Name
+	}
+	if q.Writes() && q.Kind == "leases.coordination.k8s.io" && q.Verb != "delete" {
+		q.Holder = &object.holder
+	}
+	return q
+}
+
+// KubernetesUID is the UID of the object that the API server returned: the object's own,
+// or the one that a Status of a deletion names.
+func KubernetesUID(content []byte) string { return string(decode(content).UID) }
+
+type named struct {
+	metav1.ObjectMeta
+	holder string
+}
+
+// decode reads an object in JSON or, of the kinds that client-go has, in Protobuf.
+func decode(content []byte) named {
+	if bytes.HasPrefix(content, []byte("k8s\x00")) {
+		object, _, err := clientgoscheme.Codecs.UniversalDeserializer().Decode(content, nil, nil)
+		if err != nil {
+			return named{}
+		}
+		switch object := object.(type) {
+		case *coordinationv1.Lease:
+			out := named{ObjectMeta: object.ObjectMeta}
+			if object.Spec.HolderIdentity != nil {
+				out.holder = *object.Spec.HolderIdentity
+			}
+			return out
+		case *metav1.Status:
+			if object.Details == nil {
+				return named{}
+			}
+			return named{ObjectMeta: metav1.ObjectMeta{UID: object.Details.UID, Name: object.Details.Name}}
+		case metav1.ObjectMetaAccessor:
+			return named{ObjectMeta: metav1.ObjectMeta{Name: object.GetObjectMeta().GetName(), UID: object.GetObjectMeta().GetUID()}}
+		}
+		return named{}
+	}
+	var read struct {
+		Metadata metav1.ObjectMeta     `json:"metadata"`
+		Details  *metav1.StatusDetails `json:"details"`
+		Spec     struct {
+			HolderIdentity string `json:"holderIdentity"`
+		} `json:"spec"`
+	}
+	// What is no object, such as a JSON patch, has no name.
+	_ = json.Unmarshal(content, &read)
+	if read.Details != nil && read.Metadata.UID == "" {
+		read.Metadata.UID, read.Metadata.Name = read.Details.UID, read.Details.Name
+	}
+	return named{ObjectMeta: read.Metadata, holder: read.Spec.HolderIdentity}
+}
+
+// apiPath is where Gitea and Forgejo serve their API.
+const apiPath = "/api/v1/"
+
+var gitCommand = regexp.MustCompile(`command=([a-z-]+)`)
+
+// Forge names a request to a server that has repositories and their pull requests at one
+// address: of Git its service, of the API the path without its names.
+func Forge(r *http.Request, content []byte) history.Request {
+	if path, ok := strings.CutPrefix(r.URL.Path, apiPath); ok {
+		return forgeRequest(strings.ToLower(r.Method), strings.Split(strings.Trim(path, "/"), "/"))
+	}
+	q := history.Request{Wire: history.Git, Verb: strings.ToLower(r.Method), Kind: "unknown"}
+	for _, service := range []string{"info/refs", "git-upload-pack", "git-receive-pack"} {
+		repository, found := strings.CutSuffix(r.URL.Path, "/"+service)
+		if !found {
+			continue
+		}
+		q.Kind, q.Name = service, strings.TrimSuffix(strings.TrimPrefix(repository, "/"), ".git")
+		// Version 2 of the protocol names its command in the first packet.
+		if m := gitCommand.FindSubmatch(content[:min(len(content), 64)]); m != nil {
+			q.Kind += " " + string(m[1])
+		}
+	}
+	return q
+}
+
+// forgeRequest names a request below the API: repos/OWNER/NAME/issues/7/comments is
+// issues/comments of OWNER/NAME#7, and repos/OWNER/NAME/issues/comments/9 is comments of 9.
+func forgeRequest(verb string, parts []string) history.Request {
+	q := history.Request{Wire: history.Forge, Verb: verb, Kind: strings.Join(parts, "/")}
+	if len(parts) < 3 || parts[0] != "repos" {
+		return q
+	}
+	repository, rest := parts[1]+"/"+parts[2], parts[3:]
+	switch {
+	case len(rest) == 0:
+		q.Kind, q.Name = "repos", repository
+	case len(rest) == 3 && rest[0] == "issues" && rest[1] == "comments":
+		q.Kind, q.Name = history.Comment, rest[2]
+	case len(rest) == 1:
+		q.Kind, q.Name = rest[0], repository
+	case len(rest) == 2:
+		q.Kind, q.Name = rest[0], repository+"#"+rest[1]
+	default:
+		q.Kind, q.Name = rest[0]+"/"+rest[2], repository+"#"+rest[1]
+	}
+	return q
+}
+
+// ForgeID is the number of what the forge's API returned.
+func ForgeID(content []byte) string {
+	var made struct {
+		ID int64 `json:"id"`
+	}
+	if json.Unmarshal(content, &made) != nil || made.ID == 0 {
+		return ""
+	}
+	return fmt.Sprint(made.ID)
+}

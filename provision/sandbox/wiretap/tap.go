@@ -1,0 +1,153 @@
+// Package wiretap records every request that the processes of a test send to the API
+// server, to AWS, to Git and to a forge, in one order, and lets chosen ones meet a fault:
+// the process is killed before or after it, it is dropped, its response is lost, another
+// response is returned, it is delayed or sent twice, or a client is cut off.
+//
+// Each wire is a reverse proxy on loopback, made by Listen; what is recorded is data
+// (provision/sandbox/history). It decides nothing about what is right, and it keeps no
+// content of requests. Start reading at Tap.
+package wiretap
+
+import (
+	"encoding/base64"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/poolwright/poolwright/provision/sandbox/history"
+)
+
+// Tap is the recorder of all wires. The zero value is not usable; New makes one.
+type Tap struct {
+	clock func() time.Time
+
+	mu sync.Mutex
+	// n is the last place that was given away.
+	n       int
+	records []history.Record
+	// at finds the record of a request that has not ended, by its place.
+	at        map[int]int
+	armed     []*Armed
+	cut       map[string]bool
+	forms     map[string][]string // of planted secrets, by name
+	listeners []*Listener
+}
+
+// New returns a tap without wires, which takes its times from the clock.
+func New(clock func() time.Time) *Tap {
+	return &Tap{clock: clock, at: map[int]int{}, cut: map[string]bool{}, forms: map[string][]string{}}
+}
+
+// Record adds an event at this moment.
+func (t *Tap) Record(e history.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.append(history.Record{Event: &e})
+}
+
+func (t *Tap) append(r history.Record) int {
+	t.n++
+	r.N, r.Begin = t.n, t.clock()
+	t.records = append(t.records, r)
+	t.at[r.N] = len(t.records) - 1
+	return r.N
+}
+
+// Records returns a copy of all that was recorded so far.
+func (t *Tap) Records() []history.Record {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := slices.Clone(t.records)
+	for i, r := range out {
+		if r.Request != nil {
+			copied := *r.Request
+			out[i].Request = &copied
+		}
+	}
+	return out
+}
+
+// Plant has the tap find a secret in requests on every wire, and records on which it
+// belongs. Records have its name only.
+func (t *Tap) Plant(name, secret string, own ...history.Wire) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	// Within a longer text, base64 has one of three forms of each byte; the whole triples of
+	// a secret are in one of these.
+	forms := []string{secret}
+	for shift := range 3 {
+		encoded := base64.StdEncoding.EncodeToString(append(make([]byte, shift), secret...))
+		if whole := encoded[4:max(4, len(encoded)-4)]; len(whole) >= 8 {
+			forms = append(forms, whole)
+		}
+	}
+	t.forms[name] = forms
+	t.append(history.Record{Event: &history.Event{Kind: history.Planted, Secret: name, Wires: own}})
+}
+
+// Cut takes all wires from a client, or gives them back: requests break off without a
+// response, those under way as well.
+func (t *Tap) Cut(client string, cut bool) {
+	t.mu.Lock()
+	t.cut[client] = cut
+	open := slices.Clone(t.listeners)
+	t.mu.Unlock()
+	if cut {
+		for _, l := range open {
+			l.abort(client)
+		}
+	}
+}
+
+// begin records a request and returns the faults that it meets. It is false for a client
+// that is cut off.
+func (t *Tap) begin(q history.Request, content []byte) (n int, met *Armed, connected bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	connected = !t.cut[q.Client]
+	if !connected {
+		q.Fault = "cut off"
+	}
+	for name, forms := range t.forms {
+		if slices.ContainsFunc(forms, func(form string) bool { return contains(content, form) }) {
+			q.Secrets = append(q.Secrets, name)
+		}
+	}
+	slices.Sort(q.Secrets)
+	if connected {
+		if met = t.meets(&q); met != nil {
+			q.Fault = met.fault.String()
+			if met.fault.Do == Kill {
+				t.cut[q.Client] = true // nothing of it follows
+			}
+		}
+	}
+	return t.append(history.Record{Request: &q}), met, connected
+}
+
+// meets returns the fault that the request meets, or nil.
+func (t *Tap) meets(q *history.Request) *Armed {
+	for _, a := range t.armed {
+		if a.met == nil && a.fault.At.matches(q) {
+			if a.matched++; a.matched == max(1, a.fault.Nth) {
+				a.met = q
+				return a
+			}
+		}
+	}
+	return nil
+}
+
+// end records the response of a request.
+func (t *Tap) end(n, status int, uid string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.n++
+	r := &t.records[t.at[n]]
+	r.Done, r.End = t.n, t.clock()
+	r.Request.Status = status
+	if uid != "" {
+		r.Request.UID = uid
+	}
+	delete(t.at, n)
+}

@@ -1,0 +1,219 @@
+package wiretap
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/provision/sandbox/history"
+)
+
+// wired is a server behind a tap, which counts what reaches it.
+type wired struct {
+	*Tap
+	listener *Listener
+	served   atomic.Int64
+}
+
+func newWired(t *testing.T) *wired {
+	t.Helper()
+	w := &wired{Tap: New(time.Now)}
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w.served.Add(1)
+		if r.URL.Query().Get("watch") != "" {
+			fmt.Fprintln(rw, "a first line")
+			if err := http.NewResponseController(rw).Flush(); err != nil {
+				t.Error(err)
+			}
+			<-r.Context().Done()
+			return
+		}
+		rw.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(rw, `{"metadata":{"uid":"uid-%d"}}`, w.served.Load())
+	}))
+	t.Cleanup(server.Close)
+	var err error
+	w.listener, err = w.Listen(Config{Server: server.URL, Client: "first", Parse: Kubernetes, UID: KubernetesUID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.listener.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+const configMaps = "/api/v1/namespaces/apps/configmaps"
+
+// post sends a creation; the status is 0 where the connection ended without a response.
+func (w *wired) post(t *testing.T, name string) (status int, content string) {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Post(w.listener.URL()+configMaps, "application/json", strings.NewReader(fmt.Sprintf(`{"metadata":{"name":%q}}`, name)))
+	if err != nil {
+		return 0, ""
+	}
+	defer response.Body.Close()
+	read, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return response.StatusCode, string(read)
+}
+
+func TestAFaultHappensAtItsRequestAndOnItsSide(t *testing.T) {
+	second := Point{Wire: history.Kubernetes, Verb: "create", Kind: "configmaps"}
+	for _, c := range []struct {
+		name  string
+		fault Fault
+		// status and served are those after the second of two requests.
+		status int
+		served int64
+		// third is the status of one more request.
+		third int
+		uid   string
+	}{
+		{"without a fault the response passes", Fault{At: Point{Verb: "delete"}}, 201, 2, 201, "uid-2"},
+		{"killed before, the server gets nothing and the client sends nothing more", Fault{When: Before, Do: Kill}, 0, 1, 0, ""},
+		{"killed after, the server gets it and the client sends nothing more", Fault{When: After, Do: Kill}, 0, 2, 0, "uid-2"},
+		{"dropped before, the server gets nothing", Fault{When: Before, Do: Drop}, 0, 1, 201, ""},
+		{"dropped after, the client gets no response", Fault{When: After, Do: Drop}, 0, 2, 201, "uid-2"},
+		{"another response is returned in place of the server's", Fault{Do: Respond, Status: 503}, 503, 1, 201, ""},
+		{"a duplicate reaches the server twice", Fault{When: Before, Do: Duplicate}, 201, 3, 201, "uid-3"},
+		{"a delay changes nothing but the time", Fault{When: After, Do: Delay, Wait: time.Nanosecond}, 201, 2, 201, "uid-2"},
+		{"a call happens before the server gets it", Fault{When: Before, Do: Call}, 201, 2, 201, "uid-2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWired(t)
+			var called history.Request
+			var servedAtCall int64
+			c.fault.Call = func(q history.Request) { called, servedAtCall = q, w.served.Load() }
+			if c.fault.At == (Point{}) {
+				c.fault.At = second
+			}
+			c.fault.Nth = 2
+			armed := w.Arm(c.fault)
+			if status, _ := w.post(t, "one"); status != 201 || armed.Met() {
+				t.Fatalf("the first request has status %d, met: %v", status, armed.Met())
+			}
+			if status, _ := w.post(t, "two"); status != c.status {
+				t.Errorf("status %d, want %d", status, c.status)
+			}
+			if n := w.served.Load(); n != c.served {
+				t.Errorf("%d requests reached the server, want %d", n, c.served)
+			}
+			record := w.Records()[1]
+			if record.Request.UID != c.uid || record.Request.Name != "two" || record.Done <= record.N {
+				t.Errorf("recorded as %+v %+v, want UID %q", record, record.Request, c.uid)
+			}
+			if met := c.fault.At == second; armed.Met() != met || met && record.Request.Fault != c.fault.String() {
+				t.Errorf("met: %v, recorded as %q", armed.Met(), record.Request.Fault)
+			}
+			if c.fault.Do == Kill || c.fault.Do == Call {
+				before := map[When]int64{Before: 1, After: 2}[c.fault.When]
+				if called.Name != "two" || servedAtCall != before {
+					t.Errorf("called for %+v after %d requests, want %d", called, servedAtCall, before)
+				}
+			}
+			if status, _ := w.post(t, "three"); status != c.third {
+				t.Errorf("one more request has status %d, want %d", status, c.third)
+			}
+		})
+	}
+}
+
+func TestAfterAWatchIsAfterItsFirstLine(t *testing.T) {
+	w := newWired(t)
+	killed := make(chan struct{})
+	w.Arm(Fault{At: Point{Verb: "watch"}, When: After, Do: Kill, Call: func(history.Request) { close(killed) }})
+	response, err := http.Get(w.listener.URL() + configMaps + "?watch=true")
+	if err == nil {
+		response.Body.Close()
+		t.Errorf("the client got %s", response.Status)
+	}
+	<-killed
+}
+
+func TestAClientThatIsCutOffIsAloneInThat(t *testing.T) {
+	w := newWired(t)
+	ended := make(chan error, 1)
+	response, err := http.Get(w.listener.URL() + configMaps + "?watch=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	go func() {
+		_, err := io.ReadAll(response.Body)
+		ended <- err
+	}()
+	w.Cut("first", true)
+	if err := <-ended; err == nil {
+		t.Error("its watch ended as if there were no more to come")
+	}
+	if status, _ := w.post(t, "a"); status != 0 {
+		t.Errorf("status %d while it was cut off", status)
+	}
+	w.listener.SetClient("second")
+	if status, _ := w.post(t, "b"); status != 201 {
+		t.Errorf("another client's request has status %d", status)
+	}
+	w.Cut("first", false)
+	w.listener.SetClient("first")
+	if status, _ := w.post(t, "c"); status != 201 {
+		t.Errorf("status %d after it was connected again", status)
+	}
+	var clients []string
+	for _, r := range w.Records() {
+		clients = append(clients, r.Request.Client+" "+r.Request.Name+" "+r.Request.Fault)
+	}
+	want := []string{"first  ", "first a cut off", "second b ", "first c "}
+	if diff := cmp.Diff(want, clients); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAPlantedSecretIsFoundInEveryForm(t *testing.T) {
+	const secret = "correct-horse-battery-staple"
+	for _, c := range []struct {
+		name string
+		send func(*http.Request)
+		want []string
+	}{
+		{"not in a request without it", func(*http.Request) {}, nil},
+		{"in the address", func(r *http.Request) { r.URL.RawQuery = "token=" + secret }, []string{"git token"}},
+		{"in a header", func(r *http.Request) { r.Header.Set("X-Token", secret) }, []string{"git token"}},
+		{"as a password", func(r *http.Request) { r.SetBasicAuth("team", secret) }, []string{"git token"}},
+		{"in base64", func(r *http.Request) {
+			r.Header.Set("X-Data", base64.StdEncoding.EncodeToString([]byte("team:"+secret)))
+		}, []string{"git token"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWired(t)
+			w.Plant("git token", secret, history.Git)
+			request, err := http.NewRequest(http.MethodGet, w.listener.URL()+configMaps, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.send(request)
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			records := w.Records()
+			if diff := cmp.Diff(c.want, records[len(records)-1].Request.Secrets); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
