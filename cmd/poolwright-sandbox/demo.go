@@ -56,7 +56,7 @@ func (d *demoCommand) run(cmd *cobra.Command) (err error) {
 	if options.Setup, options.Folder, err = d.resolveSetup(); err != nil {
 		return err
 	}
-	if options.Product, err = d.binary(); err != nil {
+	if options.Product, err = product(d.poolwright); err != nil {
 		return err
 	}
 	cfg := options.Setup.SandboxConfig()
@@ -113,10 +113,11 @@ func (d *demoCommand) resolveSetup() (setups.Setup, string, error) {
 	return setup, folder, nil
 }
 
-// binary finds the product: beside this program, where make puts both.
-func (d *demoCommand) binary() (string, error) {
-	if d.poolwright != "" {
-		return filepath.Abs(d.poolwright)
+// product finds the product's binary: where a user names none, beside this program, where make
+// puts both.
+func product(named string) (string, error) {
+	if named != "" {
+		return filepath.Abs(named)
 	}
 	self, err := os.Executable()
 	if err != nil {

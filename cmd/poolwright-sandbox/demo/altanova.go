@@ -93,16 +93,16 @@ const (
 // openPullRequest proposes a shorter consolidateAfter and, in passing, a bigger
 // disk, which would replace the node under the running pod.
 func (s *Run) openPullRequest(ctx context.Context) error {
-	if err := s.repo.branch("hurry"); err != nil {
+	if err := s.repo.Branch("hurry"); err != nil {
 		return err
 	}
-	if err := s.repo.edit(filepath.Join("base", "nodeclasses.yaml"), swap(disk, biggerDisk)); err != nil {
+	if err := s.repo.Edit(filepath.Join("base", "nodeclasses.yaml"), swap(disk, biggerDisk)); err != nil {
 		return err
 	}
-	if err := s.repo.edit(filepath.Join("base", "nodepools.yaml"), shortenConsolidateAfter("gpu-inference", oldConsolidateAfter)); err != nil {
+	if err := s.repo.Edit(filepath.Join("base", "nodepools.yaml"), shortenConsolidateAfter("gpu-inference", oldConsolidateAfter)); err != nil {
 		return err
 	}
-	if _, err := s.repo.push(ctx, "Remove idle GPU nodes sooner, and give them bigger disks"); err != nil {
+	if _, err := s.repo.Push(ctx, "Remove idle GPU nodes sooner, and give them bigger disks"); err != nil {
 		return err
 	}
 	return s.propose(ctx, "Remove idle GPU nodes sooner", "Five minutes of an idle GPU are dear.",
@@ -111,10 +111,10 @@ func (s *Run) openPullRequest(ctx context.Context) error {
 
 // pushAgain takes back what the comment warned of.
 func (s *Run) pushAgain(ctx context.Context) error {
-	if err := s.repo.edit(filepath.Join("base", "nodeclasses.yaml"), swap(biggerDisk, disk)); err != nil {
+	if err := s.repo.Edit(filepath.Join("base", "nodeclasses.yaml"), swap(biggerDisk, disk)); err != nil {
 		return err
 	}
-	if _, err := s.repo.push(ctx, "Leave the disks as they are: no node needs to be replaced now"); err != nil {
+	if _, err := s.repo.Push(ctx, "Leave the disks as they are: no node needs to be replaced now"); err != nil {
 		return err
 	}
 	s.marks.mark(pullPushed, s.pullName(), "the disk stays: the node under the pod must not be replaced now", time.Now())

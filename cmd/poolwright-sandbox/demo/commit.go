@@ -19,11 +19,11 @@ const newConsolidateAfter = "10s"
 // live pool has it. The file is below the cluster's folder.
 func (s *Run) shortenDelay(r *workload, file, delay string) scenarioStep {
 	return scenarioStep{events: []string{commitPushed, commitApplied}, action: func(ctx context.Context) error {
-		if err := s.repo.edit(filepath.Join(s.Setup.Path, file), shortenConsolidateAfter(r.pool, delay)); err != nil {
+		if err := s.repo.Edit(filepath.Join(s.Setup.Path, file), shortenConsolidateAfter(r.pool, delay)); err != nil {
 			return err
 		}
 		at := time.Now()
-		commit, err := s.repo.push(ctx, "Remove idle nodes of "+r.pool+" sooner")
+		commit, err := s.repo.Push(ctx, "Remove idle nodes of "+r.pool+" sooner")
 		if err != nil {
 			return err
 		}

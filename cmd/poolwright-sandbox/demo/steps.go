@@ -101,7 +101,7 @@ func (s *Run) namespace(ctx context.Context, name string) error {
 
 // push makes the example the first commit of a new repository.
 func (s *Run) push(ctx context.Context) error {
-	commit, err := s.repo.push(ctx, "Add the node pools")
+	commit, err := s.repo.Push(ctx, "Add the node pools")
 	if err != nil {
 		return err
 	}
@@ -114,16 +114,16 @@ func (s *Run) push(ctx context.Context) error {
 func (s *Run) bootstrap(ctx context.Context) error {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: systemNamespace},
-		StringData: map[string]string{"username": s.repo.user, "password": s.repo.token},
+		StringData: map[string]string{"username": s.repo.User, "password": s.repo.Token},
 	}
 	if _, err := s.kube.CoreV1().Secrets(systemNamespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating the Git credentials: %w", err)
 	}
 	// The kubelets here are simulated: no image is pulled, and nothing to wait for.
-	args := []string{"bootstrap", filepath.Join(s.repo.dir, s.Setup.Path),
-		"--name=" + s.syncName(), "--url=" + s.repo.url, "--secret=git", "--image=sandbox.invalid/poolwright:demo", "--yes", "--wait=false"}
+	args := []string{"bootstrap", filepath.Join(s.repo.Dir, s.Setup.Path),
+		"--name=" + s.syncName(), "--url=" + s.repo.URL, "--secret=git", "--image=sandbox.invalid/poolwright:demo", "--yes", "--wait=false"}
 	if s.Setup.SyncFile != "" {
-		args = append(args, "--sync-file="+filepath.Join(s.repo.dir, s.Setup.SyncFile))
+		args = append(args, "--sync-file="+filepath.Join(s.repo.Dir, s.Setup.SyncFile))
 	}
 	if _, err := s.product(ctx, args...); err != nil {
 		return err

@@ -93,6 +93,8 @@ func TestTheOracle(t *testing.T) {
 			[]string{`converges: configmaps apps/b: declared "v1", live not at all`}},
 		{"an object that is left", ordered(started("c1"), committed(a), found(Live{a, "v1", "uid-a"}, Live{b, "v1", "uid-b"})),
 			[]string{`converges: configmaps apps/b: declared not at all, live "v1"`, `converges: configmaps apps/b: live with UID not at all`}},
+		{"what a person made, or marked to be kept, stays", ordered(started("c1"), committed(a), Event{Kind: Made, Object: b, UID: "uid-b"}, Event{Kind: Observed,
+			Live: []Live{{a, "v1", "uid-a"}, {b, "v1", "uid-b"}}, Inventory: []Recorded{{a, "uid-a"}}}), nil},
 		{"an older content", ordered(started("c1"), committed(a), found(Live{a, "v0", "uid-a"})),
 			[]string{`converges: configmaps apps/a: declared "v1", live "v0"`}},
 		{"an inventory with another incarnation",

@@ -39,9 +39,11 @@ func converges(records []Record) []Violation {
 		return append(out, Violation{Detail: "the history ends before the cluster was as declared"})
 	}
 	live, recorded := map[Object]string{}, map[Object]string{}
-	uids := map[Object]string{}
+	uids, foreign := map[Object]string{}, ofPersons(records)
 	for _, l := range last.Event.Live {
-		live[l.Object], uids[l.Object] = l.Value, l.UID
+		if _, wanted := declared[l.Object]; wanted || !foreign[l.UID] {
+			live[l.Object], uids[l.Object] = l.Value, l.UID
+		}
 	}
 	for _, r := range last.Event.Inventory {
 		recorded[r.Object] = r.UID
@@ -56,6 +58,17 @@ func converges(records []Record) []Violation {
 	}
 	for _, d := range differences(uids, recorded) {
 		out = append(out, Violation{N: []int{last.N}, Detail: fmt.Sprintf("%s: live with UID %s, in the inventory %s", d.object, d.first, d.second)})
+	}
+	return out
+}
+
+// ofPersons are the UIDs of what persons made, or marked to be kept: not declared, it stays.
+func ofPersons(records []Record) map[string]bool {
+	out := map[string]bool{}
+	for _, r := range records {
+		if r.Event != nil && (r.Event.Kind == Made || r.Event.Kind == Kept) {
+			out[r.Event.UID] = true
+		}
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package wiretap
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/poolwright/poolwright/provision/sandbox/history"
@@ -37,6 +38,9 @@ const (
 	After  When = "after"
 )
 
+// NoNamespace is Point.Namespace of requests for what is in no namespace, or in all.
+const NoNamespace = "-"
+
 // Point names requests. An empty field matches any.
 type Point struct {
 	Wire      history.Wire `json:"wire"`
@@ -56,7 +60,7 @@ func (p Point) String() string {
 
 func (p Point) matches(q *history.Request) bool {
 	return (p.Wire == "" || p.Wire == q.Wire) && (p.Verb == "" || p.Verb == q.Verb) && (p.Kind == "" || p.Kind == q.Kind) &&
-		(p.Namespace == "" || p.Namespace == q.Namespace)
+		(p.Namespace == "" || p.Namespace == q.Namespace || p.Namespace == NoNamespace && q.Namespace == "")
 }
 
 // Fault is what is to happen at one request.
@@ -97,9 +101,10 @@ func (t *Tap) Arm(f Fault) *Armed {
 // Done is closed once the fault has happened.
 func (a *Armed) Done() <-chan struct{} { return a.done }
 
-// Met reports whether its request has come.
-func (a *Armed) Met() bool {
+// Disarm takes the fault back unless its request has come, and reports whether it has.
+func (a *Armed) Disarm() (met bool) {
 	a.tap.mu.Lock()
 	defer a.tap.mu.Unlock()
+	a.tap.armed = slices.DeleteFunc(a.tap.armed, func(o *Armed) bool { return o == a })
 	return a.met != nil
 }

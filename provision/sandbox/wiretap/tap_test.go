@@ -103,8 +103,8 @@ func TestAFaultHappensAtItsRequestAndOnItsSide(t *testing.T) {
 			}
 			c.fault.Nth = 2
 			armed := w.Arm(c.fault)
-			if status, _ := w.post(t, "one"); status != 201 || armed.Met() {
-				t.Fatalf("the first request has status %d, met: %v", status, armed.Met())
+			if status, _ := w.post(t, "one"); status != 201 || w.Records()[0].Request.Fault != "" {
+				t.Fatalf("the first request has status %d and fault %q", status, w.Records()[0].Request.Fault)
 			}
 			if status, _ := w.post(t, "two"); status != c.status {
 				t.Errorf("status %d, want %d", status, c.status)
@@ -116,8 +116,8 @@ func TestAFaultHappensAtItsRequestAndOnItsSide(t *testing.T) {
 			if record.Request.UID != c.uid || record.Request.Name != "two" || record.Done <= record.N {
 				t.Errorf("recorded as %+v %+v, want UID %q", record, record.Request, c.uid)
 			}
-			if met := c.fault.At == second; armed.Met() != met || met && record.Request.Fault != c.fault.String() {
-				t.Errorf("met: %v, recorded as %q", armed.Met(), record.Request.Fault)
+			if met := c.fault.At == second; armed.Disarm() != met || met && record.Request.Fault != c.fault.String() {
+				t.Errorf("not met, or recorded as %q", record.Request.Fault)
 			}
 			if c.fault.Do == Kill || c.fault.Do == Call {
 				before := map[When]int64{Before: 1, After: 2}[c.fault.When]
@@ -179,6 +179,33 @@ func TestAClientThatIsCutOffIsAloneInThat(t *testing.T) {
 	want := []string{"first  ", "first a cut off", "second b ", "first c "}
 	if diff := cmp.Diff(want, clients); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestAPointIsOfOneNamespaceOrOfNone(t *testing.T) {
+	in := history.Request{Wire: history.Kubernetes, Verb: "list", Kind: "configmaps", Namespace: "apps"}
+	all := in
+	all.Namespace = ""
+	for _, c := range []struct {
+		name    string
+		at      Point
+		in, all bool
+	}{
+		{"an empty namespace is any", Point{Kind: "configmaps"}, true, true},
+		{"a namespace is that one", Point{Kind: "configmaps", Namespace: "apps"}, true, false},
+		{"another is another", Point{Kind: "configmaps", Namespace: "system"}, false, false},
+		{"none is none, or all", Point{Kind: "configmaps", Namespace: NoNamespace}, false, true},
+		{"another verb is another", Point{Verb: "get"}, false, false},
+		{"another wire is another", Point{Wire: history.Git}, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := c.at.matches(&in); got != c.in {
+				t.Errorf("in a namespace: %v", got)
+			}
+			if got := c.at.matches(&all); got != c.all {
+				t.Errorf("in all namespaces: %v", got)
+			}
+		})
 	}
 }
 

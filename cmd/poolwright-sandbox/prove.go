@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove"
+	"github.com/poolwright/poolwright/provision/sandbox"
+)
+
+// proveCommand is the user's input.
+type proveCommand struct {
+	options    prove.Options
+	output     string
+	selected   string
+	poolwright string
+	without    string
+	list       bool
+	controls   bool
+}
+
+func newProve() *cobra.Command {
+	var p proveCommand
+	cmd := &cobra.Command{
+		Use:   "prove",
+		Short: "Play scenarios with a fault at each kind of request, and check what happened",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return p.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&p.output, "output", "o", "text", "text, json or markdown")
+	flags.StringVar(&p.selected, "run", "", "play only cases SCENARIO/FAULT/POINT that match these regular expressions")
+	flags.StringVar(&p.poolwright, "poolwright", "", "the poolwright binary (default: the one beside this program)")
+	flags.StringVar(&p.without, "break", "", "build poolwright with one of its precautions switched off, and prove that: one of "+strings.Join(prove.ControlNames(), ", "))
+	flags.BoolVar(&p.controls, "controls", false, "play each control, too: the precaution switched off, and the cases that must find that")
+	flags.BoolVar(&p.list, "list", false, "list scenarios, faults, rules and controls, and start nothing")
+	flags.StringVar(&p.options.Histories, "histories", "", "a folder for the histories of the cases in which a rule was violated")
+	flags.DurationVar(&p.options.Timeout, "deadline", stepDeadline, "how long each wait for the product may take")
+	flags.IntVar(&p.options.Parallel, "parallel", 2, "how many cases run at a time")
+	return cmd
+}
+
+func (p *proveCommand) run(cmd *cobra.Command) (err error) {
+	if p.list {
+		fmt.Fprint(cmd.OutOrStdout(), prove.List())
+		return nil
+	}
+	write, err := p.writer()
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	p.options.Progress = cmd.ErrOrStderr()
+	if p.options.Select, err = prove.ParseSelection(p.selected); err != nil {
+		return err
+	}
+	config := sandbox.DefaultConfig()
+	config.Progress = cmd.ErrOrStderr()
+	dir, err := os.MkdirTemp("", "poolwright-prove-")
+	if err != nil {
+		return fmt.Errorf("making a folder for the product: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if p.without != "" {
+		p.options.Product, err = prove.Break(ctx, p.without, dir)
+	} else {
+		p.options.Product, err = product(p.poolwright)
+	}
+	if err != nil {
+		return err
+	}
+	environment, err := sandbox.Start(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, environment.Stop()) }()
+	report, err := prove.Run(ctx, environment, p.options)
+	if err == nil && p.controls {
+		err = prove.RunControls(ctx, environment, p.options, &report)
+	}
+	return errors.Join(write(cmd.OutOrStdout(), report), err, report.Err())
+}
+
+// writer is what prints the report.
+func (p *proveCommand) writer() (func(io.Writer, prove.Report) error, error) {
+	switch p.output {
+	case "text":
+		return prove.WriteText, nil
+	case "json":
+		return prove.WriteJSON, nil
+	case "markdown":
+		return func(w io.Writer, r prove.Report) error { return prove.WriteMarkdown(w, r, time.Now()) }, nil
+	}
+	return nil, fmt.Errorf("-o %q is not one of text, json, markdown", p.output)
+}

@@ -1,0 +1,27 @@
+package prove
+
+const deleteOptions = "metav1.DeleteOptions{Preconditions: pre, PropagationPolicy: &background}"
+
+// deletionPreconditions is that a deletion names the incarnation that it is meant for.
+func deletionPreconditions() control {
+	return control{
+		name:    "deletion-preconditions",
+		summary: "A deletion has the UID and the resourceVersion of the object that was planned to go.",
+		file:    "reconciler/targets/internal/api/api.go",
+		old:     deleteOptions,
+		by:      "metav1.DeleteOptions{Preconditions: map[*metav1.Preconditions]*metav1.Preconditions{}[pre], PropagationPolicy: &background}",
+		finds:   "update-and-prune/replace",
+	}
+}
+
+// deletionVersion is that a deletion names the version of the object that was planned to go.
+func deletionVersion() control {
+	return control{
+		name:    "deletion-version",
+		summary: "A deletion has the resourceVersion of the object that was planned to go, so that a mark of a person in the meantime counts.",
+		file:    "reconciler/targets/internal/api/api.go",
+		old:     "\tif version != \"\" {\n\t\tpre.ResourceVersion",
+		by:      "\tif version == \"never\" {\n\t\tpre.ResourceVersion",
+		finds:   "update-and-prune/keep",
+	}
+}

@@ -1,0 +1,14 @@
+package prove
+
+// writeAhead is that the inventory has the names of what a run is about to write before it
+// writes.
+func writeAhead() control {
+	return control{
+		name:    "write-ahead",
+		summary: "The inventory is saved before the first write of a run.",
+		file:    "reconciler/targets/kubernetes/correct.go",
+		old:     "\tw.drift.Refresh()\n\treturn w.store.Save(ctx)\n",
+		by:      "\tw.drift.Refresh()\n\treturn nil\n",
+		finds:   "update-and-prune/kill-after/patch serviceaccounts",
+	}
+}

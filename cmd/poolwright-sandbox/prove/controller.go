@@ -1,0 +1,138 @@
+package prove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/provision/sandbox/history"
+)
+
+// start runs the next process of the controller.
+func (s *stage) start() error {
+	s.life.mu.Lock()
+	defer s.life.mu.Unlock()
+	s.life.count++
+	name := fmt.Sprintf("%s-%d", s.name, s.life.count)
+	s.api.SetClient(name)
+	s.git.SetClient(name)
+	s.tap.Record(history.Event{Kind: history.Started, Client: name})
+	p, err := s.environment.Run(name, s.product, "run",
+		"--namespace="+s.system, "--kubeconfig="+s.kubeconfig(), "--cache-dir="+s.dir+"/mirrors", "--metrics-addr=0", "--health-addr=0")
+	s.life.process, s.life.killed = p, false
+	return err
+}
+
+// client is the newest process' name in the history.
+func (s *stage) client() string { return fmt.Sprintf("%s-%d", s.name, s.life.count) }
+
+// kill ends the controller as a crash of its node does. Wires call it.
+func (s *stage) kill() {
+	s.life.mu.Lock()
+	defer s.life.mu.Unlock()
+	s.life.killed = true
+	s.fail(s.life.process.Kill())
+	s.tap.Record(history.Event{Kind: history.Killed, Client: s.client()})
+}
+
+// fail keeps an error for check. The caller holds the lock.
+func (s *stage) fail(err error) {
+	if err != nil {
+		s.life.errs = append(s.life.errs, err)
+	}
+}
+
+// byHand keeps the error of what a person does while a request waits.
+func (s *stage) byHand(err error) {
+	s.life.mu.Lock()
+	defer s.life.mu.Unlock()
+	s.fail(err)
+}
+
+// check starts the next process where the last one has ended, and returns what failed in
+// the meantime.
+func (s *stage) check(ctx context.Context) error {
+	s.life.mu.Lock()
+	err := errors.Join(s.life.errs...)
+	p, killed := s.life.process, s.life.killed
+	s.life.mu.Unlock()
+	if err != nil || p == nil {
+		return err
+	}
+	select {
+	case <-p.Done():
+	default:
+		return nil
+	}
+	if !killed {
+		reason := "it exited"
+		if err := p.Err(); err != nil {
+			reason = err.Error()
+		}
+		s.tap.Record(history.Event{Kind: history.Exited, Client: s.client(), Reason: reason})
+	}
+	if meanwhile := s.life.meanwhile; meanwhile != nil && killed {
+		s.life.meanwhile = nil
+		if err := meanwhile(ctx); err != nil {
+			return err
+		}
+	}
+	// Nobody waits until the lease of a dead process expires.
+	if err := s.hand.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(s.system)); err != nil {
+		return err
+	}
+	return s.start()
+}
+
+// end kills the controller for good.
+func (s *stage) end() error {
+	s.life.mu.Lock()
+	defer s.life.mu.Unlock()
+	if s.life.process == nil {
+		return nil
+	}
+	return s.life.process.Kill()
+}
+
+// timeoutError is the end of a wait whose condition did not hold in time.
+type timeoutError struct {
+	what string
+	wait time.Duration
+	last error
+}
+
+// Error names the condition and why it did not hold.
+func (e *timeoutError) Error() string {
+	return fmt.Sprintf("after %s, %s: %v", e.wait, e.what, e.last)
+}
+
+// eventually calls holds until it returns nil, and starts the controller anew where it has
+// ended.
+func (s *stage) eventually(ctx context.Context, what string, holds func() error) error {
+	deadline := time.NewTimer(s.timeout)
+	defer deadline.Stop()
+	tick := time.NewTicker(25 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if err := s.check(ctx); err != nil {
+			return err
+		}
+		err := holds()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			return &timeoutError{what, s.timeout, err}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-s.environment.Done():
+			return s.environment.Err()
+		}
+	}
+}

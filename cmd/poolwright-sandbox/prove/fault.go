@@ -1,0 +1,161 @@
+package prove
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
+)
+
+// area is the part of the cluster that a request is about: the controller's namespace, that
+// of the declared objects, or neither. The namespaces themselves are new in each case.
+type area string
+
+const (
+	anywhere area = ""
+	system   area = "controller"
+	apps     area = "declared"
+)
+
+// point is a request of a scenario in every stage of it.
+type point struct {
+	Wire history.Wire `json:"wire"`
+	Verb string       `json:"verb"`
+	Kind string       `json:"kind"`
+	Area area         `json:"area,omitempty"`
+}
+
+// String is wire, verb, kind and area.
+func (p point) String() string {
+	text := fmt.Sprintf("%s %s %s", p.Wire, p.Verb, p.Kind)
+	if p.Area != "" {
+		text += " (" + string(p.Area) + ")"
+	}
+	return text
+}
+
+// pointOf is the point of a request; false for one of another case's namespaces, which are
+// observed by every controller of the cluster.
+func pointOf(s *stage, q *history.Request) (point, bool) {
+	p := point{Wire: q.Wire, Verb: q.Verb, Kind: q.Kind}
+	switch q.Namespace {
+	case s.system:
+		p.Area = system
+	case s.apps:
+		p.Area = apps
+	case "":
+	default:
+		return p, false
+	}
+	return p, true
+}
+
+// in is the point in a stage.
+func (p point) in(s *stage) wiretap.Point {
+	namespace := map[area]string{anywhere: wiretap.NoNamespace, system: s.system, apps: s.apps}[p.Area]
+	return wiretap.Point{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind, Namespace: namespace}
+}
+
+// changes reports whether a request of the point changes something.
+func (p point) changes() bool {
+	q := history.Request{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind}
+	return q.Writes() || p.Wire == history.Forge && p.Verb != "get"
+}
+
+// faultKind is something that can happen at a point.
+type faultKind struct {
+	name, summary string
+	// at reports whether it can happen there.
+	at func(point) bool
+	// fault is what the tap is armed with.
+	fault func(context.Context, *stage) wiretap.Fault
+}
+
+func everywhere(point) bool { return true }
+
+func deletes(p point) bool { return p.Verb == "delete" && p.Area == apps }
+
+// faultKinds are all of them, in the order in which they are played and printed.
+func faultKinds() []faultKind {
+	kill := func(_ context.Context, s *stage) func(history.Request) {
+		return func(history.Request) { s.kill() }
+	}
+	return []faultKind{
+		{"kill-before", "the controller is killed; the server never gets the request", everywhere,
+			func(ctx context.Context, s *stage) wiretap.Fault {
+				return wiretap.Fault{When: wiretap.Before, Do: wiretap.Kill, Call: kill(ctx, s)}
+			}},
+		{"kill-after", "the controller is killed right after the server has carried the request out", everywhere,
+			func(ctx context.Context, s *stage) wiretap.Fault {
+				return wiretap.Fault{When: wiretap.After, Do: wiretap.Kill, Call: kill(ctx, s)}
+			}},
+		{"drop", "the connection breaks; the server never gets the request", everywhere,
+			func(context.Context, *stage) wiretap.Fault {
+				return wiretap.Fault{When: wiretap.Before, Do: wiretap.Drop}
+			}},
+		{"lose", "the server carries the request out, and the response is lost", point.changes,
+			func(context.Context, *stage) wiretap.Fault {
+				return wiretap.Fault{When: wiretap.After, Do: wiretap.Drop}
+			}},
+		{"replace", "right before a deletion arrives, a person puts another object of that name in the place", deletes,
+			func(ctx context.Context, s *stage) wiretap.Fault {
+				return wiretap.Fault{When: wiretap.Before, Do: wiretap.Call, Call: func(q history.Request) { s.byHand(s.replace(ctx, q.Object())) }}
+			}},
+		{"keep", "right before a deletion arrives, a person marks the object to be kept", deletes,
+			func(ctx context.Context, s *stage) wiretap.Fault {
+				return wiretap.Fault{When: wiretap.Before, Do: wiretap.Call, Call: func(q history.Request) { s.byHand(s.keep(ctx, q.Object())) }}
+			}},
+	}
+}
+
+// proveCase is a scenario with one fault at one point.
+type proveCase struct {
+	Scenario string `json:"scenario"`
+	Fault    string `json:"fault"`
+	Point    point  `json:"point"`
+}
+
+// String is the name that --run matches.
+func (c proveCase) String() string { return fmt.Sprintf("%s/%s/%s", c.Scenario, c.Fault, c.Point) }
+
+// cases are all faults at the points of a scenario.
+func cases(scenario string, points []point) []proveCase {
+	var out []proveCase
+	for _, f := range faultKinds() {
+		for _, p := range points {
+			if f.at(p) {
+				out = append(out, proveCase{scenario, f.name, p})
+			}
+		}
+	}
+	return out
+}
+
+// pointsOf are the distinct points of a stretch of records, in a fixed order.
+func pointsOf(s *stage, records []history.Record) []point {
+	known := map[point]bool{}
+	var out []point
+	for _, r := range records {
+		if r.Request == nil {
+			continue
+		}
+		if p, ok := pointOf(s, r.Request); ok && !known[p] {
+			known[p] = true
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b point) int {
+		if c := strings.Compare(string(a.Wire), string(b.Wire)); c != 0 {
+			return c
+		}
+		if a.changes() != b.changes() {
+			return map[bool]int{true: -1, false: 1}[a.changes()]
+		}
+		return cmp.Compare(a.String(), b.String())
+	})
+	return out
+}

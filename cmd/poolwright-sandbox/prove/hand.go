@@ -1,0 +1,61 @@
+package prove
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// empty is an object of a kind of the model.
+func empty(o history.Object) (client.Object, error) {
+	m := metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}
+	switch o.Kind {
+	case "configmaps":
+		return &corev1.ConfigMap{ObjectMeta: m}, nil
+	case "secrets":
+		return &corev1.Secret{ObjectMeta: m}, nil
+	case "serviceaccounts":
+		return &corev1.ServiceAccount{ObjectMeta: m}, nil
+	}
+	return nil, fmt.Errorf("%s is of no kind of the model", o)
+}
+
+// replace deletes an object as a person does, and makes another of its name.
+func (s *stage) replace(ctx context.Context, o history.Object) error {
+	object, err := empty(o)
+	if err != nil {
+		return err
+	}
+	if err := s.hand.Delete(ctx, object); err != nil {
+		return err
+	}
+	if object, err = empty(o); err != nil {
+		return err
+	}
+	if err := s.hand.Create(ctx, object); err != nil {
+		return err
+	}
+	s.tap.Record(history.Event{Kind: history.Made, Object: o, UID: string(object.GetUID())})
+	return nil
+}
+
+// keep marks an object as a person does who wants it to stay.
+func (s *stage) keep(ctx context.Context, o history.Object) error {
+	object, err := empty(o)
+	if err != nil {
+		return err
+	}
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"disabled"}}}`, v1alpha1.PruneAnnotation)
+	if err := s.hand.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		return err
+	}
+	s.tap.Record(history.Event{Kind: history.Kept, Object: o, UID: string(object.GetUID())})
+	return nil
+}

@@ -1,0 +1,198 @@
+package prove
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+func (s *stage) createNamespaces(ctx context.Context) error {
+	for _, name := range []string{s.system, s.apps} {
+		if err := s.hand.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			return err
+		}
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: s.system},
+		StringData: map[string]string{"username": s.tree.User, "password": s.tree.Token},
+	}
+	return s.hand.Create(ctx, secret)
+}
+
+// deleteNamespaces removes the Sync without its controller, and then the namespaces, which
+// takes a while that nobody waits for.
+func (s *stage) deleteNamespaces(ctx context.Context) error {
+	var errs []error
+	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.system}}
+	err := s.hand.Patch(ctx, sync, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+	if err == nil {
+		err = s.hand.Delete(ctx, sync)
+	}
+	if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+		errs = append(errs, err)
+	}
+	for _, name := range []string{s.system, s.apps} {
+		err := s.hand.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		errs = append(errs, client.IgnoreNotFound(err))
+	}
+	return errors.Join(errs...)
+}
+
+// createSync creates the Sync, as soon as the controller has brought its kind.
+func (s *stage) createSync(ctx context.Context) error {
+	sync := &v1alpha1.Sync{
+		ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.system},
+		Spec: v1alpha1.SyncSpec{
+			Source: v1alpha1.Source{Git: v1alpha1.GitSource{
+				URL:       s.git.URL() + "/" + s.tree.User + "/" + repositoryName + ".git",
+				Ref:       v1alpha1.GitRef{Branch: "main"},
+				SecretRef: &v1alpha1.SecretRef{Name: "git"},
+			}},
+			Path: folder, Interval: metav1.Duration{Duration: 5 * time.Second},
+		},
+	}
+	return s.eventually(ctx, "the Sync is not accepted", func() error {
+		err := s.hand.Create(ctx, sync.DeepCopy())
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+func (s *stage) readSync(ctx context.Context) (*v1alpha1.Sync, error) {
+	var sync v1alpha1.Sync
+	err := s.hand.Get(ctx, client.ObjectKey{Namespace: s.system, Name: s.name}, &sync)
+	return &sync, err
+}
+
+// request requires a run now.
+func (s *stage) request(ctx context.Context) error {
+	_, err := s.requestRun(ctx)
+	return err
+}
+
+func (s *stage) requestRun(ctx context.Context) (token string, err error) {
+	token = time.Now().Format(time.RFC3339Nano)
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, fluxmeta.ReconcileRequestAnnotation, token)
+	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.system}}
+	return token, s.hand.Patch(ctx, sync, client.RawPatch(types.MergePatchType, []byte(patch)))
+}
+
+// run requires a run, and returns once one that began later has finished with the newest
+// commit applied.
+func (s *stage) run(ctx context.Context) error {
+	token, err := s.requestRun(ctx)
+	if err != nil {
+		return err
+	}
+	return s.eventually(ctx, "the Sync is not ready", func() error {
+		sync, err := s.readSync(ctx)
+		if err != nil {
+			return err
+		}
+		if at := sync.Status.LastHandledReconcileAt; at != token {
+			return errors.Join(fmt.Errorf("the last request that was handled is %q", at), s.ready(sync))
+		}
+		return s.ready(sync)
+	})
+}
+
+// ready returns why the Sync is not ready at the newest commit, or nil.
+func (s *stage) ready(sync *v1alpha1.Sync) error {
+	condition := meta.FindStatusCondition(sync.Status.Conditions, "Ready")
+	switch {
+	case condition == nil:
+		return errors.New("it has no condition Ready")
+	case condition.Status != metav1.ConditionTrue || condition.ObservedGeneration != sync.Generation:
+		return fmt.Errorf("Ready is %s, %s: %s", condition.Status, condition.Reason, condition.Message)
+	case sync.Status.LastAppliedRevision != s.revision:
+		return fmt.Errorf("%s is applied, not %s", sync.Status.LastAppliedRevision, s.revision)
+	}
+	return nil
+}
+
+// converge returns once all is as declared, by the product's own account.
+func (s *stage) converge(ctx context.Context) error {
+	// The first run may be one that the commit was pushed in.
+	for range 2 {
+		if err := s.run(ctx); err != nil {
+			return err
+		}
+	}
+	s.tap.Record(history.Event{Kind: history.Converged, Revision: s.revision})
+	return nil
+}
+
+// observe records what is there, and what the inventory has.
+func (s *stage) observe(ctx context.Context) error {
+	event := history.Event{Kind: history.Observed}
+	var maps corev1.ConfigMapList
+	var secrets corev1.SecretList
+	var accounts corev1.ServiceAccountList
+	for _, list := range []client.ObjectList{&maps, &secrets, &accounts} {
+		if err := s.hand.List(ctx, list, client.InNamespace(s.apps)); err != nil {
+			return err
+		}
+	}
+	add := func(kind string, o metav1.Object, value string) {
+		event.Live = append(event.Live, history.Live{Object: s.object(kind, o.GetName()), Value: value, UID: string(o.GetUID())})
+	}
+	for _, o := range maps.Items {
+		if o.Name != "kube-root-ca.crt" {
+			add("ConfigMap", &o, o.Data["value"])
+		}
+	}
+	for _, o := range secrets.Items {
+		add("Secret", &o, string(o.Data["value"]))
+	}
+	for _, o := range accounts.Items {
+		if o.Name != "default" {
+			value := ""
+			if len(o.Secrets) == 1 {
+				value = o.Secrets[0].Name
+			}
+			add("ServiceAccount", &o, value)
+		}
+	}
+	var err error
+	if event.Inventory, err = s.inventory(ctx); err != nil {
+		return err
+	}
+	s.tap.Record(event)
+	return nil
+}
+
+// inventory reads what the product has recorded.
+func (s *stage) inventory(ctx context.Context) ([]history.Recorded, error) {
+	var shards corev1.ConfigMapList
+	if err := s.hand.List(ctx, &shards, client.InNamespace(s.system), client.MatchingLabels{"poolwright.dev/inventory": s.name}); err != nil {
+		return nil, err
+	}
+	var out []history.Recorded
+	for _, shard := range shards.Items {
+		var document struct {
+			Records []struct{ Kind, Name, UID string }
+		}
+		if err := json.Unmarshal([]byte(shard.Data["records.json"]), &document); err != nil {
+			return nil, fmt.Errorf("reading the inventory: %w", err)
+		}
+		for _, r := range document.Records {
+			out = append(out, history.Recorded{Object: s.object(r.Kind, r.Name), UID: r.UID})
+		}
+	}
+	return out, nil
+}
