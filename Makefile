@@ -61,6 +61,14 @@ build: ## Build bin/poolwright and bin/poolwright-sandbox
 demo: build ## Run the whole story on this machine (SETUP=piksel, ARGS="-o json", ARGS=--keep)
 	@bin/poolwright-sandbox demo $(if $(SETUP),--setup '$(SETUP)') $(ARGS)
 
+.PHONY: prove
+prove: build ## Prove every scenario with every fault, and every control (ARGS="-o json")
+	@bin/poolwright-sandbox prove --controls $(ARGS)
+
+.PHONY: prove-smoke
+prove-smoke: build ## Prove a few cases, in a few minutes
+	@bin/poolwright-sandbox prove --run '/kill/git|(patch|delete) (configmaps|syncs)' $(ARGS)
+
 .PHONY: test
 test: ## Run every test; the first time this also builds the sandbox's programs
 	go test -p $(PARALLEL) -timeout 60m $(ARGS) ./...

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove"
 	"github.com/poolwright/poolwright/provision/sandbox"
@@ -40,7 +42,7 @@ func newProve() *cobra.Command {
 	flags.StringVar(&p.without, "break", "", "build poolwright with one of its precautions switched off, and prove that: one of "+strings.Join(prove.ControlNames(), ", "))
 	flags.BoolVar(&p.controls, "controls", false, "play each control, too: the precaution switched off, and the cases that must find that")
 	flags.BoolVar(&p.list, "list", false, "list scenarios, faults, rules and controls, and start nothing")
-	flags.StringVar(&p.options.Histories, "histories", "", "a folder for the histories of the cases in which a rule was violated")
+	flags.StringVar(&p.options.Histories, "histories", "", "a folder for the history of each case")
 	flags.DurationVar(&p.options.Timeout, "deadline", stepDeadline, "how long each wait for the product may take")
 	flags.IntVar(&p.options.Parallel, "parallel", 2, "how many cases run at a time")
 	return cmd
@@ -56,6 +58,7 @@ func (p *proveCommand) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	ctx := cmd.Context()
+	log.SetLogger(logr.Discard()) // clients of the sandbox log nothing of their own
 	p.options.Progress = cmd.ErrOrStderr()
 	if p.options.Select, err = prove.ParseSelection(p.selected); err != nil {
 		return err

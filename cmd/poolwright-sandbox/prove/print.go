@@ -86,7 +86,7 @@ func WriteMarkdown(w io.Writer, r Report, at time.Time) error {
 	for _, rule := range history.Rules() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", rule.Name, rule.Promise)
 	}
-	writeNumbers(&b, r, at)
+	writeNumbers(&b, r, runtime.NumCPU(), at)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -116,8 +116,8 @@ history of each such case.
 `
 
 // writeNumbers writes what this run was: coverage, controls and time.
-func writeNumbers(b *strings.Builder, r Report, at time.Time) {
-	fmt.Fprintf(b, "\n## Coverage\n\nOn %s, with %d CPUs: %d cases in %s.\n\n", at.UTC().Format(time.DateOnly), runtime.NumCPU(), len(r.Results), seconds(r.Seconds))
+func writeNumbers(b *strings.Builder, r Report, cpus int, at time.Time) {
+	fmt.Fprintf(b, "\n## Coverage\n\nOn %s, with %d CPUs: %d cases in %s.\n\n", at.UTC().Format(time.DateOnly), cpus, len(r.Results), seconds(r.Seconds))
 	fmt.Fprint(b, "A request that did not come in the case's own run, because goroutines took another order, is not reached.\n\n")
 	fmt.Fprint(b, "| scenario | fault | points | played | reached | violated or failed |\n|---|---|---|---|---|---|\n")
 	observed, reached := 0, 0

@@ -40,8 +40,7 @@ type Options struct {
 	Parallel int
 	// Progress receives a line for each case.
 	Progress io.Writer
-	// Histories is a folder for the histories of cases in which a rule was violated; none
-	// is written where it is empty.
+	// Histories is a folder for the history of each case; none is written where it is empty.
 	Histories string
 }
 

@@ -138,9 +138,9 @@ func compareCases(a, b proveCase) int {
 
 var unsafe = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
 
-// keepHistory writes the history of a case in which a rule was violated.
+// keepHistory writes the history of a case.
 func (p *prover) keepHistory(r Result, s *stage) error {
-	if p.Histories == "" || r.Outcome != Violated && r.Outcome != Failed {
+	if p.Histories == "" {
 		return nil
 	}
 	content, err := json.MarshalIndent(s.tap.Records(), "", " ")

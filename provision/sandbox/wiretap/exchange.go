@@ -76,44 +76,51 @@ func (x *exchange) hangUp() {
 	hangUp(x.w)
 }
 
-// meet has the request meet a fault.
+// meet has the request meet a fault. What happens before a request is sent on has an
+// earlier place in the order than the request.
 func (x *exchange) meet(a *Armed, q history.Request) {
 	f := a.fault
-	act := func() {
-		switch f.Do {
-		case Kill, Call:
-			f.Call(q)
-		case Delay:
-			x.wait(f.Wait)
-		case Drop, Respond, Duplicate:
-		}
-		close(a.done)
+	ends := f.Do == Kill || f.Do == Drop || f.Do == Respond
+	if f.When == Before && !ends {
+		x.act(a, q)
 	}
+	x.n = x.tap.begin(q)
 	switch {
 	case f.Do == Respond:
-		act()
+		x.act(a, q)
 		x.tap.end(x.n, f.Status, "")
 		http.Error(x.w, http.StatusText(f.Status), f.Status)
-	case f.When == Before && (f.Do == Kill || f.Do == Drop):
-		act()
+	case f.When == Before && ends:
+		x.act(a, q)
 		x.hangUp()
 	case f.When == Before:
-		act()
 		if f.Do == Duplicate {
 			x.send(&response{ResponseWriter: nowhere{http.Header{}}})
 		}
 		x.pass()
 	default:
-		x.after(f, act)
+		x.after(a, q)
 	}
+}
+
+// act does what the fault does beside the request.
+func (x *exchange) act(a *Armed, q history.Request) {
+	switch a.fault.Do {
+	case Kill, Call:
+		a.fault.Call(q)
+	case Delay:
+		x.wait(a.fault.Wait)
+	case Drop, Respond, Duplicate:
+	}
+	close(a.done)
 }
 
 // after lets the server do its work, and keeps the response from the client, or back, until
 // the fault has happened. A watch has no end: its response is its first line.
-func (x *exchange) after(f Fault, act func()) {
+func (x *exchange) after(a *Armed, q history.Request) {
 	out := x.collect(x.request.URL.Query().Get("watch") != "")
-	act()
-	if f.Do == Kill || f.Do == Drop {
+	x.act(a, q)
+	if a.fault.Do == Kill || a.fault.Do == Drop {
 		hangUp(x.w)
 		return
 	}

@@ -134,15 +134,17 @@ func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer context.AfterFunc(life, cancel)()
 	q := l.config.Parse(r, content)
 	q.Client = client
-	n, met, connected := l.tap.begin(q, searched(r, content))
-	x := &exchange{Listener: l, n: n, w: w, request: r.WithContext(ctx), content: content, writes: q.Writes() || q.Wire == history.Forge}
-	switch {
-	case !connected:
-		x.hangUp()
-	case met == nil:
-		x.pass()
-	default:
+	met, connected := l.tap.admit(&q, searched(r, content))
+	x := &exchange{Listener: l, w: w, request: r.WithContext(ctx), content: content, writes: q.Writes() || q.Wire == history.Forge}
+	if met != nil {
 		x.meet(met, q)
+		return
+	}
+	x.n = l.tap.begin(q)
+	if connected {
+		x.pass()
+	} else {
+		x.hangUp()
 	}
 }
 

@@ -99,30 +99,35 @@ func (t *Tap) Cut(client string, cut bool) {
 	}
 }
 
-// begin records a request and returns the faults that it meets. It is false for a client
-// that is cut off.
-func (t *Tap) begin(q history.Request, content []byte) (n int, met *Armed, connected bool) {
+// admit completes a request that has arrived, and returns the fault that it meets. It is
+// false for a client that is cut off.
+func (t *Tap) admit(q *history.Request, content []byte) (met *Armed, connected bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	connected = !t.cut[q.Client]
-	if !connected {
-		q.Fault = "cut off"
-	}
 	for name, forms := range t.forms {
 		if slices.ContainsFunc(forms, func(form string) bool { return contains(content, form) }) {
 			q.Secrets = append(q.Secrets, name)
 		}
 	}
 	slices.Sort(q.Secrets)
-	if connected {
-		if met = t.meets(&q); met != nil {
-			q.Fault = met.fault.String()
-			if met.fault.Do == Kill {
-				t.cut[q.Client] = true // nothing of it follows
-			}
+	if t.cut[q.Client] {
+		q.Fault = "cut off"
+		return nil, false
+	}
+	if met = t.meets(q); met != nil {
+		q.Fault = met.fault.String()
+		if met.fault.Do == Kill {
+			t.cut[q.Client] = true // nothing of it follows
 		}
 	}
-	return t.append(history.Record{Request: &q}), met, connected
+	return met, true
+}
+
+// begin records a request that is sent on now.
+func (t *Tap) begin(q history.Request) (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.append(history.Record{Request: &q})
 }
 
 // meets returns the fault that the request meets, or nil.

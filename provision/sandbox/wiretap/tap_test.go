@@ -132,6 +132,15 @@ func TestAFaultHappensAtItsRequestAndOnItsSide(t *testing.T) {
 	}
 }
 
+func TestWhatHappensBeforeARequestIsSentOnHasAnEarlierPlace(t *testing.T) {
+	w := newWired(t)
+	w.Arm(Fault{When: Before, Do: Call, Call: func(history.Request) { w.Record(history.Event{Kind: history.Kept}) }})
+	w.post(t, "a")
+	if r := w.Records(); len(r) != 2 || r[0].Event == nil || r[1].Request == nil || r[1].N <= r[0].N {
+		t.Errorf("recorded as %+v", r)
+	}
+}
+
 func TestAfterAWatchIsAfterItsFirstLine(t *testing.T) {
 	w := newWired(t)
 	killed := make(chan struct{})

@@ -1,0 +1,180 @@
+package prove
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/internal/golden"
+	"github.com/poolwright/poolwright/provision/sandbox/history"
+)
+
+func TestAControlsPassageStandsOnceInTheSource(t *testing.T) {
+	known := map[string]bool{}
+	for _, c := range controls() {
+		t.Run(c.name, func(t *testing.T) {
+			if known[c.name] {
+				t.Errorf("two controls have the name %s", c.name)
+			}
+			known[c.name] = true
+			changed, err := c.changed("../../..")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(changed, c.old) || !strings.Contains(changed, c.by) {
+				t.Errorf("the passage is still there, or what takes its place is not")
+			}
+			if _, err := ParseSelection(c.finds); err != nil {
+				t.Error(err)
+			}
+			of, _, _ := strings.Cut(c.finds, "/")
+			if !slices.ContainsFunc(scenarios(), func(s scenario) bool { return s.name == of }) {
+				t.Errorf("no scenario has the name %s", of)
+			}
+			moved := c
+			moved.old = "a passage that is not there"
+			if _, err := moved.changed("../../.."); err == nil {
+				t.Error("a passage that is not there was replaced")
+			}
+		})
+	}
+}
+
+var (
+	patch  = point{Wire: history.Kubernetes, Verb: "patch", Kind: "syncs.poolwright.dev/status", Area: system}
+	remove = point{Wire: history.Kubernetes, Verb: "delete", Kind: "configmaps", Area: apps}
+	fetch  = point{Wire: history.Git, Verb: "post", Kind: "git-upload-pack"}
+)
+
+func TestCasesAreTheFaultsThatCanHappenAtAPoint(t *testing.T) {
+	var got []string
+	for _, c := range cases("update", []point{patch, remove, fetch}) {
+		got = append(got, c.String())
+	}
+	var want []string
+	for _, fault := range []string{"kill-before", "kill-after", "drop"} {
+		for _, p := range []string{"kubernetes patch syncs.poolwright.dev/status (controller)", "kubernetes delete configmaps (declared)", "git post git-upload-pack"} {
+			want = append(want, "update/"+fault+"/"+p)
+		}
+	}
+	want = append(want,
+		"update/lose/kubernetes patch syncs.poolwright.dev/status (controller)", "update/lose/kubernetes delete configmaps (declared)",
+		"update/replace/kubernetes delete configmaps (declared)", "update/keep/kubernetes delete configmaps (declared)")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestASelectionMatchesByScenarioFaultAndPoint(t *testing.T) {
+	all := cases("update-and-prune", []point{patch, remove, fetch})
+	for _, c := range []struct {
+		name, selection string
+		want            int
+	}{
+		{"an empty one matches all", "", len(all)},
+		{"a scenario", "update", len(all)},
+		{"another scenario", "first", 0},
+		{"a fault", "/kill", 6},
+		{"a point", "//git", 3},
+		{"a point whose kind has a slash", "/drop/syncs.poolwright.dev/status", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := ParseSelection(c.selection)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := 0
+			for _, one := range all {
+				if s.matches(0, one.Scenario) && s.selects(one) {
+					got++
+				}
+			}
+			if got != c.want {
+				t.Errorf("it selects %d cases, want %d", got, c.want)
+			}
+		})
+	}
+	if _, err := ParseSelection("a/("); err == nil {
+		t.Error("what is no regular expression is accepted")
+	}
+}
+
+func TestThePointsOfAStretchAreDistinctAndOfThisCase(t *testing.T) {
+	s := &stage{system: "pw-p0-1", apps: "apps-p0-1"}
+	request := func(verb, kind, namespace string) history.Record {
+		return history.Record{Request: &history.Request{Wire: history.Kubernetes, Verb: verb, Kind: kind, Namespace: namespace}}
+	}
+	got := pointsOf(s, []history.Record{
+		request("list", "configmaps", ""), request("delete", "configmaps", s.apps), request("delete", "configmaps", s.apps),
+		{Event: &history.Event{Kind: history.Committed}},
+		request("patch", "syncs.poolwright.dev/status", s.system), request("patch", "syncs.poolwright.dev/status", "pw-p0-2"),
+	})
+	want := []point{remove, patch, {Wire: history.Kubernetes, Verb: "list", Kind: "configmaps"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, p := range got {
+		q := history.Request{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind, Namespace: map[area]string{system: s.system, apps: s.apps}[p.Area]}
+		if back, ok := pointOf(s, &q); !ok || back != p {
+			t.Errorf("%s is %s in its stage", p, back)
+		}
+	}
+}
+
+// proved is a report with one of each outcome.
+func proved() Report {
+	r := Report{
+		Observed: cases("first-apply", []point{patch, remove}), Seconds: 61.4,
+		Controls: []ControlResult{
+			{Name: "write-ahead", Summary: "The inventory is saved first.", Found: true, By: []string{"first-apply/drop/x: converges", "first-apply/drop/y: idle"}},
+			{Name: "version", Summary: "A deletion has a version."},
+		},
+	}
+	r.Results = []Result{
+		{Case: proveCase{Scenario: "first-apply", Fault: noFault}, Outcome: Held},
+		{Case: proveCase{"first-apply", "kill-before", patch}, Outcome: Held, Seconds: 3},
+		{Case: proveCase{"first-apply", "kill-before", remove}, Outcome: NotReached},
+		{Case: proveCase{"first-apply", "drop", patch}, Outcome: Violated, Violations: []history.Violation{{Rule: "idle", Detail: "patch a"}}},
+		{Case: proveCase{"first-apply", "drop", remove}, Outcome: Failed, Error: "no API server"},
+	}
+	return r
+}
+
+func TestAReportFailsForEachThingThatIsWrong(t *testing.T) {
+	if err := (Report{Results: []Result{{Outcome: Held}, {Outcome: NotReached}}, Controls: []ControlResult{{Found: true}}}).Err(); err != nil {
+		t.Error(err)
+	}
+	for name, r := range map[string]Report{
+		"a violation":               {Results: []Result{{Outcome: Violated}}},
+		"a case that failed":        {Results: []Result{{Outcome: Failed}}},
+		"a control that was missed": {Controls: []ControlResult{{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if r.Err() == nil {
+				t.Error("it is no error")
+			}
+		})
+	}
+}
+
+func TestAReportIsPrinted(t *testing.T) {
+	var text, page strings.Builder
+	if err := WriteText(&text, proved()); err != nil {
+		t.Fatal(err)
+	}
+	golden.Compare(t, "testdata/report.txt", text.String())
+	numbers := strings.Builder{}
+	writeNumbers(&numbers, proved(), 2, time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC))
+	golden.Compare(t, "testdata/numbers.md", numbers.String())
+	if err := WriteMarkdown(&page, proved(), time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range scenarios() {
+		if !strings.Contains(page.String(), "`"+s.name+"`") || !strings.Contains(List(), s.name) {
+			t.Errorf("the page or the list lacks the scenario %s", s.name)
+		}
+	}
+}
