@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/controls"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -39,7 +42,7 @@ func newProve() *cobra.Command {
 	flags.StringVarP(&p.output, "output", "o", "text", "text, json or markdown")
 	flags.StringVar(&p.selected, "run", "", "play only cases SCENARIO/FAULT/POINT that match these regular expressions")
 	flags.StringVar(&p.poolwright, "poolwright", "", "the poolwright binary (default: the one beside this program)")
-	flags.StringVar(&p.without, "break", "", "build poolwright with one of its precautions switched off, and prove that: one of "+strings.Join(prove.ControlNames(), ", "))
+	flags.StringVar(&p.without, "break", "", "build poolwright with one of its precautions switched off, and prove that: one of "+strings.Join(controls.Names(), ", "))
 	flags.BoolVar(&p.controls, "controls", false, "play each control, too: the precaution switched off, and the cases that must find that")
 	flags.BoolVar(&p.list, "list", false, "list scenarios, faults, rules and controls, and start nothing")
 	flags.StringVar(&p.options.Histories, "histories", "", "a folder for the history of each case")
@@ -71,7 +74,7 @@ func (p *proveCommand) run(cmd *cobra.Command) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if p.without != "" {
-		p.options.Product, err = prove.Break(ctx, p.without, dir)
+		p.options.Product, err = broken(ctx, p.without, dir)
 	} else {
 		p.options.Product, err = product(p.poolwright)
 	}
@@ -88,6 +91,15 @@ func (p *proveCommand) run(cmd *cobra.Command) (err error) {
 		err = prove.RunControls(ctx, environment, p.options, &report)
 	}
 	return errors.Join(write(cmd.OutOrStdout(), report), err, report.Err())
+}
+
+// broken builds the product without one of its precautions.
+func broken(ctx context.Context, name, dir string) (string, error) {
+	control, err := controls.Named(name)
+	if err != nil {
+		return "", err
+	}
+	return control.Build(ctx, dir)
 }
 
 // writer is what prints the report.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
+
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
 )
@@ -40,12 +42,12 @@ func (p point) String() string {
 
 // pointOf is the point of a request; false for one of another case's namespaces, which are
 // observed by every controller of the cluster.
-func pointOf(s *stage, q *history.Request) (point, bool) {
+func pointOf(s *stage.Stage, q *history.Request) (point, bool) {
 	p := point{Wire: q.Wire, Verb: q.Verb, Kind: q.Kind}
 	switch q.Namespace {
-	case s.system:
+	case s.System:
 		p.Area = system
-	case s.apps:
+	case s.Apps:
 		p.Area = apps
 	case "":
 	default:
@@ -55,8 +57,8 @@ func pointOf(s *stage, q *history.Request) (point, bool) {
 }
 
 // in is the point in a stage.
-func (p point) in(s *stage) wiretap.Point {
-	namespace := map[area]string{anywhere: wiretap.NoNamespace, system: s.system, apps: s.apps}[p.Area]
+func (p point) in(s *stage.Stage) wiretap.Point {
+	namespace := map[area]string{anywhere: wiretap.NoNamespace, system: s.System, apps: s.Apps}[p.Area]
 	return wiretap.Point{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind, Namespace: namespace}
 }
 
@@ -72,7 +74,7 @@ type faultKind struct {
 	// at reports whether it can happen there.
 	at func(point) bool
 	// fault is what the tap is armed with.
-	fault func(context.Context, *stage) wiretap.Fault
+	fault func(context.Context, *stage.Stage) wiretap.Fault
 }
 
 func everywhere(point) bool { return true }
@@ -81,33 +83,33 @@ func deletes(p point) bool { return p.Verb == "delete" && p.Area == apps }
 
 // faultKinds are all of them, in the order in which they are played and printed.
 func faultKinds() []faultKind {
-	kill := func(_ context.Context, s *stage) func(history.Request) {
-		return func(history.Request) { s.kill() }
+	kill := func(s *stage.Stage) func(history.Request) {
+		return func(history.Request) { s.Kill() }
 	}
 	return []faultKind{
 		{"kill-before", "the controller is killed; the server never gets the request", everywhere,
-			func(ctx context.Context, s *stage) wiretap.Fault {
-				return wiretap.Fault{When: wiretap.Before, Do: wiretap.Kill, Call: kill(ctx, s)}
+			func(_ context.Context, s *stage.Stage) wiretap.Fault {
+				return wiretap.Fault{Do: wiretap.Kill, Call: kill(s)}
 			}},
 		{"kill-after", "the controller is killed right after the server has carried the request out", everywhere,
-			func(ctx context.Context, s *stage) wiretap.Fault {
-				return wiretap.Fault{When: wiretap.After, Do: wiretap.Kill, Call: kill(ctx, s)}
+			func(_ context.Context, s *stage.Stage) wiretap.Fault {
+				return wiretap.Fault{After: true, Do: wiretap.Kill, Call: kill(s)}
 			}},
 		{"drop", "the connection breaks; the server never gets the request", everywhere,
-			func(context.Context, *stage) wiretap.Fault {
-				return wiretap.Fault{When: wiretap.Before, Do: wiretap.Drop}
+			func(context.Context, *stage.Stage) wiretap.Fault {
+				return wiretap.Fault{Do: wiretap.Drop}
 			}},
 		{"lose", "the server carries the request out, and the response is lost", point.changes,
-			func(context.Context, *stage) wiretap.Fault {
-				return wiretap.Fault{When: wiretap.After, Do: wiretap.Drop}
+			func(context.Context, *stage.Stage) wiretap.Fault {
+				return wiretap.Fault{After: true, Do: wiretap.Drop}
 			}},
 		{"replace", "right before a deletion arrives, a person puts another object of that name in the place", deletes,
-			func(ctx context.Context, s *stage) wiretap.Fault {
-				return wiretap.Fault{When: wiretap.Before, Do: wiretap.Call, Call: func(q history.Request) { s.byHand(s.replace(ctx, q.Object())) }}
+			func(ctx context.Context, s *stage.Stage) wiretap.Fault {
+				return wiretap.Fault{Do: wiretap.Call, Call: func(q history.Request) { s.ByHand(s.Replace(ctx, q.Object())) }}
 			}},
 		{"keep", "right before a deletion arrives, a person marks the object to be kept", deletes,
-			func(ctx context.Context, s *stage) wiretap.Fault {
-				return wiretap.Fault{When: wiretap.Before, Do: wiretap.Call, Call: func(q history.Request) { s.byHand(s.keep(ctx, q.Object())) }}
+			func(ctx context.Context, s *stage.Stage) wiretap.Fault {
+				return wiretap.Fault{Do: wiretap.Call, Call: func(q history.Request) { s.ByHand(s.Keep(ctx, q.Object())) }}
 			}},
 	}
 }
@@ -136,7 +138,7 @@ func cases(scenario string, points []point) []proveCase {
 }
 
 // pointsOf are the distinct points of a stretch of records, in a fixed order.
-func pointsOf(s *stage, records []history.Record) []point {
+func pointsOf(s *stage.Stage, records []history.Record) []point {
 	known := map[point]bool{}
 	var out []point
 	for _, r := range records {

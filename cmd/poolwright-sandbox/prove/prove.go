@@ -20,6 +20,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/scenarios"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
+	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
+
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -74,10 +78,7 @@ func (s Selection) selects(c proveCase) bool {
 // prover runs the cases of one binary.
 type prover struct {
 	Options
-	environment *sandbox.Environment
-	hand        client.Client
-	// series distinguishes the stages of several runs in one environment.
-	series string
+	in stage.Config
 
 	mu     sync.Mutex
 	report Report
@@ -89,7 +90,8 @@ func Run(ctx context.Context, environment *sandbox.Environment, o Options) (Repo
 	return run(ctx, environment, o, "p")
 }
 
-func run(ctx context.Context, environment *sandbox.Environment, o Options, series string) (Report, error) {
+// run gives the stages of one binary names that begin with the prefix.
+func run(ctx context.Context, environment *sandbox.Environment, o Options, prefix string) (Report, error) {
 	if err := v1alpha1.AddToScheme(clientgoscheme.Scheme); err != nil {
 		return Report{}, err
 	}
@@ -97,13 +99,13 @@ func run(ctx context.Context, environment *sandbox.Environment, o Options, serie
 	if err != nil {
 		return Report{}, err
 	}
-	p := &prover{Options: o, environment: environment, hand: hand, series: series}
+	p := &prover{Options: o, in: stage.Config{Environment: environment, Hand: hand, Product: o.Product, Timeout: o.Timeout}}
 	begin := time.Now()
-	for i, c := range scenarios() {
-		if !o.Select.matches(0, c.name) {
+	for i, c := range scenarios.All() {
+		if !o.Select.matches(0, c.Name) {
 			continue
 		}
-		if err := p.scenario(ctx, c, fmt.Sprintf("%s%d", series, i)); err != nil {
+		if err := p.scenario(ctx, c, fmt.Sprintf("%s%d", prefix, i)); err != nil {
 			return p.report, err
 		}
 	}
@@ -115,14 +117,14 @@ func run(ctx context.Context, environment *sandbox.Environment, o Options, serie
 }
 
 // scenario records a scenario, and plays its cases.
-func (p *prover) scenario(ctx context.Context, c scenario, prefix string) error {
-	recorded := Result{Case: proveCase{Scenario: c.name, Fault: noFault}}
+func (p *prover) scenario(ctx context.Context, c scenarios.Scenario, prefix string) error {
+	recorded := Result{Case: proveCase{Scenario: c.Name, Fault: noFault}}
 	points := p.play(ctx, c, &recorded, prefix+"-0")
 	p.add(recorded)
 	if recorded.Outcome != Held {
 		return ctx.Err() // without a run that succeeds there are no points
 	}
-	all := cases(c.name, points)
+	all := cases(c.Name, points)
 	p.report.Observed = append(p.report.Observed, all...)
 	selected := slices.DeleteFunc(slices.Clone(all), func(c proveCase) bool { return !p.Select.selects(c) })
 	next := make(chan int)
@@ -154,71 +156,48 @@ func (p *prover) add(r Result) {
 }
 
 // play runs one case in a stage of its own, and returns the points that it met.
-func (p *prover) play(ctx context.Context, c scenario, r *Result, name string) []point {
+func (p *prover) play(ctx context.Context, c scenarios.Scenario, r *Result, name string) []point {
 	begin := time.Now()
 	defer func() { r.Seconds = time.Since(begin).Seconds() }()
-	s, err := newStage(ctx, p.Options, p.environment, p.hand, name)
+	s, err := stage.New(ctx, p.in, name)
 	if err != nil {
 		r.failed(err)
 		return nil
 	}
-	points, err := s.play(ctx, c, r)
+	points, err := playIn(ctx, s, c, r)
 	// The end of the run must not end the cleaning up.
-	err = errors.Join(err, s.close(context.WithoutCancel(ctx)))
+	err = errors.Join(err, s.Close(context.WithoutCancel(ctx)), p.keepHistory(name, s))
 	if err != nil {
-		r.failed(err)
-	}
-	if err := p.keepHistory(*r, s); err != nil {
 		r.failed(err)
 	}
 	return points
 }
 
-// play runs the case, and has the oracle check its history.
-func (s *stage) play(ctx context.Context, c scenario, r *Result) ([]point, error) {
-	if c.prepare != nil {
-		if err := c.prepare(ctx, s); err != nil {
-			return nil, err
-		}
+// playIn runs the case, and has the oracle check its history.
+func playIn(ctx context.Context, s *stage.Stage, c scenarios.Scenario, r *Result) ([]point, error) {
+	if err := c.Prepare(ctx, s); err != nil {
+		return nil, err
 	}
-	begin := len(s.tap.Records())
+	begin := len(s.Tap.Records())
 	met := func() bool { return true }
 	for _, f := range faultKinds() {
 		if f.name == r.Case.Fault {
 			fault := f.fault(ctx, s)
 			fault.At = r.Case.Point.in(s)
-			met = s.tap.Arm(fault).Disarm
+			met = s.Tap.Arm(fault).Disarm
 		}
 	}
-	if c.meanwhile != nil {
-		s.life.meanwhile = func(ctx context.Context) error { return c.meanwhile(ctx, s) }
-	}
-	err := c.act(ctx, s)
+	s.Meanwhile(func(ctx context.Context) error { return c.Meanwhile(ctx, s) })
+	err := c.Act(ctx, s)
 	if err == nil {
-		err = s.converge(ctx)
+		err = s.Converge(ctx)
 	}
 	reached := met()
-	end := len(s.tap.Records())
-	var late *timeoutError
-	switch {
-	case errors.As(err, &late):
-		s.tap.Record(history.Event{Kind: history.Stuck, Reason: late.Error()})
-	case err != nil:
-		return nil, err
-	default:
-		// A further run has nothing to do.
-		err := s.run(ctx)
-		if err == nil {
-			err = s.observe(ctx)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	if err := s.end(); err != nil {
+	end := len(s.Tap.Records())
+	if err := finish(ctx, s, err); err != nil {
 		return nil, err
 	}
-	r.Violations = history.Check(s.tap.Records())
+	r.Violations = oracle.Check(s.Tap.Records())
 	switch {
 	case len(r.Violations) > 0:
 		r.Outcome = Violated
@@ -227,5 +206,21 @@ func (s *stage) play(ctx context.Context, c scenario, r *Result) ([]point, error
 	default:
 		r.Outcome = Held
 	}
-	return pointsOf(s, s.tap.Records()[begin:end]), nil
+	return pointsOf(s, s.Tap.Records()[begin:end]), nil
+}
+
+// finish records how the case ended; err is that of waiting for the product.
+func finish(ctx context.Context, s *stage.Stage, err error) error {
+	if err == nil {
+		err = s.Run(ctx) // which has nothing to do
+	}
+	if err == nil {
+		err = s.Observe(ctx)
+	}
+	var late *stage.TimeoutError
+	if errors.As(err, &late) {
+		s.Tap.Record(history.Event{Kind: history.Stuck, Reason: late.Error()})
+		err = nil
+	}
+	return errors.Join(err, s.End())
 }

@@ -6,38 +6,26 @@ import (
 	"testing"
 	"time"
 
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/controls"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/scenarios"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
+	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 )
 
-func TestAControlsPassageStandsOnceInTheSource(t *testing.T) {
-	known := map[string]bool{}
-	for _, c := range controls() {
-		t.Run(c.name, func(t *testing.T) {
-			if known[c.name] {
-				t.Errorf("two controls have the name %s", c.name)
-			}
-			known[c.name] = true
-			changed, err := c.changed("../../..")
+func TestAControlNamesAScenarioAndCases(t *testing.T) {
+	for _, c := range controls.All() {
+		t.Run(c.Name, func(t *testing.T) {
+			selected, err := ParseSelection(c.Finds)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(changed, c.old) || !strings.Contains(changed, c.by) {
-				t.Errorf("the passage is still there, or what takes its place is not")
-			}
-			if _, err := ParseSelection(c.finds); err != nil {
-				t.Error(err)
-			}
-			of, _, _ := strings.Cut(c.finds, "/")
-			if !slices.ContainsFunc(scenarios(), func(s scenario) bool { return s.name == of }) {
-				t.Errorf("no scenario has the name %s", of)
-			}
-			moved := c
-			moved.old = "a passage that is not there"
-			if _, err := moved.changed("../../.."); err == nil {
-				t.Error("a passage that is not there was replaced")
+			if !slices.ContainsFunc(scenarios.All(), func(s scenarios.Scenario) bool { return selected.matches(0, s.Name) }) {
+				t.Errorf("%s selects no scenario", c.Finds)
 			}
 		})
 	}
@@ -103,21 +91,21 @@ func TestASelectionMatchesByScenarioFaultAndPoint(t *testing.T) {
 }
 
 func TestThePointsOfAStretchAreDistinctAndOfThisCase(t *testing.T) {
-	s := &stage{system: "pw-p0-1", apps: "apps-p0-1"}
+	s := &stage.Stage{System: "pw-p0-1", Apps: "apps-p0-1"}
 	request := func(verb, kind, namespace string) history.Record {
 		return history.Record{Request: &history.Request{Wire: history.Kubernetes, Verb: verb, Kind: kind, Namespace: namespace}}
 	}
 	got := pointsOf(s, []history.Record{
-		request("list", "configmaps", ""), request("delete", "configmaps", s.apps), request("delete", "configmaps", s.apps),
+		request("list", "configmaps", ""), request("delete", "configmaps", s.Apps), request("delete", "configmaps", s.Apps),
 		{Event: &history.Event{Kind: history.Committed}},
-		request("patch", "syncs.poolwright.dev/status", s.system), request("patch", "syncs.poolwright.dev/status", "pw-p0-2"),
+		request("patch", "syncs.poolwright.dev/status", s.System), request("patch", "syncs.poolwright.dev/status", "pw-p0-2"),
 	})
 	want := []point{remove, patch, {Wire: history.Kubernetes, Verb: "list", Kind: "configmaps"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	for _, p := range got {
-		q := history.Request{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind, Namespace: map[area]string{system: s.system, apps: s.apps}[p.Area]}
+		q := history.Request{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind, Namespace: map[area]string{system: s.System, apps: s.Apps}[p.Area]}
 		if back, ok := pointOf(s, &q); !ok || back != p {
 			t.Errorf("%s is %s in its stage", p, back)
 		}
@@ -137,7 +125,7 @@ func proved() Report {
 		{Case: proveCase{Scenario: "first-apply", Fault: noFault}, Outcome: Held},
 		{Case: proveCase{"first-apply", "kill-before", patch}, Outcome: Held, Seconds: 3},
 		{Case: proveCase{"first-apply", "kill-before", remove}, Outcome: NotReached},
-		{Case: proveCase{"first-apply", "drop", patch}, Outcome: Violated, Violations: []history.Violation{{Rule: "idle", Detail: "patch a"}}},
+		{Case: proveCase{"first-apply", "drop", patch}, Outcome: Violated, Violations: []oracle.Violation{{Rule: "idle", Detail: "patch a"}}},
 		{Case: proveCase{"first-apply", "drop", remove}, Outcome: Failed, Error: "no API server"},
 	}
 	return r
@@ -172,9 +160,9 @@ func TestAReportIsPrinted(t *testing.T) {
 	if err := WriteMarkdown(&page, proved(), time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range scenarios() {
-		if !strings.Contains(page.String(), "`"+s.name+"`") || !strings.Contains(List(), s.name) {
-			t.Errorf("the page or the list lacks the scenario %s", s.name)
+	for _, s := range scenarios.All() {
+		if !strings.Contains(page.String(), "`"+s.Name+"`") || !strings.Contains(List(), s.Name) {
+			t.Errorf("the page or the list lacks the scenario %s", s.Name)
 		}
 	}
 }

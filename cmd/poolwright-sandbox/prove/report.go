@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/scenarios"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
+	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
 )
 
 // Outcome is what came of a case.
@@ -22,7 +23,7 @@ const (
 	// Violated: a rule was.
 	Violated Outcome = "violated"
 	// NotReached: the request did not come this time.
-	NotReached Outcome = "not reached"
+	NotReached Outcome = "unreached"
 	// Failed: the case could not be played.
 	Failed Outcome = "failed"
 )
@@ -32,11 +33,11 @@ const noFault = "none"
 
 // Result is a case with what came of it.
 type Result struct {
-	Case       proveCase           `json:"case"`
-	Outcome    Outcome             `json:"outcome"`
-	Violations []history.Violation `json:"violations,omitempty"`
-	Error      string              `json:"error,omitempty"`
-	Seconds    float64             `json:"seconds"`
+	Case       proveCase          `json:"case"`
+	Outcome    Outcome            `json:"outcome"`
+	Violations []oracle.Violation `json:"violations,omitempty"`
+	Error      string             `json:"error,omitempty"`
+	Seconds    float64            `json:"seconds"`
 }
 
 func (r *Result) failed(err error) { r.Outcome, r.Error = Failed, err.Error() }
@@ -128,7 +129,7 @@ func (r Report) coverages() []coverage {
 // compareCases is the order of cases in a report.
 func compareCases(a, b proveCase) int {
 	place := func(c proveCase) (ofScenario, ofFault int) {
-		ofScenario = slices.IndexFunc(scenarios(), func(s scenario) bool { return s.name == c.Scenario })
+		ofScenario = slices.IndexFunc(scenarios.All(), func(s scenarios.Scenario) bool { return s.Name == c.Scenario })
 		return ofScenario, slices.IndexFunc(faultKinds(), func(f faultKind) bool { return f.name == c.Fault })
 	}
 	scenarioA, faultA := place(a)
@@ -136,19 +137,17 @@ func compareCases(a, b proveCase) int {
 	return cmp.Or(cmp.Compare(scenarioA, scenarioB), cmp.Compare(faultA, faultB))
 }
 
-var unsafe = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
-
-// keepHistory writes the history of a case.
-func (p *prover) keepHistory(r Result, s *stage) error {
+// keepHistory writes the history of a case, by the name of its stage.
+func (p *prover) keepHistory(name string, s *stage.Stage) error {
 	if p.Histories == "" {
 		return nil
 	}
-	content, err := json.MarshalIndent(s.tap.Records(), "", " ")
+	content, err := json.MarshalIndent(s.Tap.Records(), "", " ")
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(p.Histories, 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(p.Histories, p.series+"-"+unsafe.ReplaceAllString(r.Case.String(), "-")+".json"), content, 0o600)
+	return os.WriteFile(filepath.Join(p.Histories, name+".json"), content, 0o600)
 }

@@ -1,11 +1,9 @@
 // Package history is what happened in a sandbox while a controller ran in it, as data:
 // the requests of every wire, the commits, the starts and ends of processes and what was
-// found in the cluster, all in one order. Check is the oracle: a pure function from such a
-// history to the rules that it violates.
+// found in the cluster, all in one order.
 //
-// It refuses to read logs, to ask a cluster and to wait: a history is recorded by
-// provision/sandbox/wiretap and by whoever runs a scenario. A further rule is a further
-// file. Start reading at Check.
+// It only describes: provision/sandbox/wiretap and whoever runs a scenario record a history,
+// and provision/sandbox/history/oracle checks it. Start reading at Record.
 package history
 
 import (
@@ -43,8 +41,8 @@ type Request struct {
 	Wire Wire `json:"wire"`
 	// Client is the process that sent it, as in Event.Client.
 	Client string `json:"client"`
-	// Verb is Kubernetes', an operation of AWS, or a method of HTTP in lower case. A dry run
-	// has the suffix DryRun.
+	// Verb is Kubernetes', with a note where it is a dry run, an operation of AWS, or a method
+	// of HTTP in lower case.
 	Verb string `json:"verb"`
 	// Kind is a resource with its group and subresource, a service of AWS, or a path
 	// without its names.
@@ -63,9 +61,6 @@ type Request struct {
 	// Fault is the fault that this request met.
 	Fault string `json:"fault,omitempty"`
 }
-
-// DryRun is the suffix of the verb of a request that changes nothing.
-const DryRun = " (dry run)"
 
 // Succeeded reports whether the server carried the request out.
 func (r *Request) Succeeded() bool { return r.Status >= 200 && r.Status < 300 }

@@ -22,7 +22,7 @@ type exchange struct {
 }
 
 // pass sends the request to the server and the response to the client. The end is recorded
-// before the client has the response, since what follows from it comes later in the order.
+// before the client has the captured, since what follows from it comes later in the order.
 func (x *exchange) pass() {
 	if x.writes {
 		x.relay(x.collect(false))
@@ -36,24 +36,24 @@ func (x *exchange) pass() {
 		}
 	}
 	defer end(0) // without a response
-	x.send(&response{ResponseWriter: x.w, onStatus: end})
+	x.send(&captured{ResponseWriter: x.w, onStatus: end})
 }
 
 // collect has the server do its work, and returns its response.
-func (x *exchange) collect(firstLine bool) *response {
+func (x *exchange) collect(firstLine bool) *captured {
 	x.request = x.request.WithContext(ownContext{x.request.Context()})
-	out := &response{ResponseWriter: nowhere{http.Header{}}, keep: true, firstLine: firstLine}
+	out := &captured{ResponseWriter: nowhere{http.Header{}}, keep: true, firstLine: firstLine}
 	x.send(out)
 	uid := ""
-	if x.config.UID != nil && x.writes {
-		uid = x.config.UID(out.kept.Bytes())
+	if x.config.Protocol.UID != nil && x.writes {
+		uid = x.config.Protocol.UID(out.kept.Bytes())
 	}
 	x.tap.end(x.n, out.status, uid)
 	return out
 }
 
 // relay sends a response that was collected.
-func (x *exchange) relay(out *response) {
+func (x *exchange) relay(out *captured) {
 	if out.status == 0 || out.firstLine {
 		hangUp(x.w)
 		return
@@ -76,12 +76,12 @@ func (x *exchange) hangUp() {
 	hangUp(x.w)
 }
 
-// meet has the request meet a fault. What happens before a request is sent on has an
+// inject has a fault happen to the request. What happens before a request is sent on has an
 // earlier place in the order than the request.
-func (x *exchange) meet(a *Armed, q history.Request) {
+func (x *exchange) inject(a *Armed, q history.Request) {
 	f := a.fault
 	ends := f.Do == Kill || f.Do == Drop || f.Do == Respond
-	if f.When == Before && !ends {
+	if !f.After && !ends {
 		x.act(a, q)
 	}
 	x.n = x.tap.begin(q)
@@ -90,12 +90,12 @@ func (x *exchange) meet(a *Armed, q history.Request) {
 		x.act(a, q)
 		x.tap.end(x.n, f.Status, "")
 		http.Error(x.w, http.StatusText(f.Status), f.Status)
-	case f.When == Before && ends:
+	case !f.After && ends:
 		x.act(a, q)
 		x.hangUp()
-	case f.When == Before:
+	case !f.After:
 		if f.Do == Duplicate {
-			x.send(&response{ResponseWriter: nowhere{http.Header{}}})
+			x.send(&captured{ResponseWriter: nowhere{http.Header{}}})
 		}
 		x.pass()
 	default:
@@ -143,8 +143,8 @@ func (x *exchange) wait(d time.Duration) {
 	}
 }
 
-// response passes a response on, or keeps it.
-type response struct {
+// captured passes a response on, or keeps it.
+type captured struct {
 	http.ResponseWriter
 	keep bool
 	// firstLine ends the response with what is written first.
@@ -156,7 +156,7 @@ type response struct {
 }
 
 // WriteHeader takes the status.
-func (r *response) WriteHeader(status int) {
+func (r *captured) WriteHeader(status int) {
 	if status >= 200 {
 		r.status = status
 		if r.onStatus != nil {
@@ -167,7 +167,7 @@ func (r *response) WriteHeader(status int) {
 }
 
 // Write takes content.
-func (r *response) Write(p []byte) (int, error) {
+func (r *captured) Write(p []byte) (int, error) {
 	if r.status == 0 {
 		r.WriteHeader(http.StatusOK)
 	}
@@ -182,7 +182,7 @@ func (r *response) Write(p []byte) (int, error) {
 }
 
 // Unwrap lets http.ResponseController flush and hijack.
-func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+func (r *captured) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // nowhere is where a response goes that no client gets.
 type nowhere struct{ header http.Header }

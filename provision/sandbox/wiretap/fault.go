@@ -14,10 +14,10 @@ type Action string
 // The actions.
 const (
 	// Kill runs Fault.Call, which ends the client; the client gets no response, and sends
-	// nothing more.
+	// nothing more. Before the server's work, the server gets no request.
 	Kill Action = "kill"
-	// Drop breaks the connection off: Before, the server gets no request; After, the client
-	// no response.
+	// Drop breaks the connection off: before the server's work, the server gets no request;
+	// after it, the client no response.
 	Drop Action = "drop"
 	// Respond returns Fault.Status instead of sending the request to the server.
 	Respond Action = "respond"
@@ -27,15 +27,6 @@ const (
 	Duplicate Action = "duplicate"
 	// Call runs Fault.Call and goes on.
 	Call Action = "call"
-)
-
-// When is the side of the server's work on which a fault acts.
-type When string
-
-// The sides.
-const (
-	Before When = "before"
-	After  When = "after"
 )
 
 // NoNamespace is Point.Namespace of requests for what is in no namespace, or in all.
@@ -66,10 +57,11 @@ func (p Point) matches(q *history.Request) bool {
 // Fault is what is to happen at one request.
 type Fault struct {
 	// At and Nth choose the request: the first of that point where Nth is 0 or 1.
-	At   Point
-	Nth  int
-	When When
-	Do   Action
+	At  Point
+	Nth int
+	// After is the side of the server's work on which it happens.
+	After bool
+	Do    Action
 	// Status belongs to Respond, Wait to Delay, Call to Kill and Call; Call is given the
 	// request.
 	Status int
@@ -78,7 +70,12 @@ type Fault struct {
 }
 
 // String is the action and its side.
-func (f Fault) String() string { return string(f.Do) + " " + string(f.When) }
+func (f Fault) String() string {
+	if f.After {
+		return string(f.Do) + " after"
+	}
+	return string(f.Do) + " before"
+}
 
 // Armed is a fault that waits for its request.
 type Armed struct {

@@ -24,7 +24,12 @@ type Config struct {
 	Server    string
 	Transport http.RoundTripper
 	// Client is the first client; SetClient names the next one.
-	Client string
+	Client   string
+	Protocol Protocol
+}
+
+// Protocol is how requests are named.
+type Protocol struct {
 	// Parse names a request by its URL, headers and content.
 	Parse func(*http.Request, []byte) history.Request
 	// UID finds the identity of an object in a response. It may be nil.
@@ -132,12 +137,12 @@ func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(life, cancel)()
-	q := l.config.Parse(r, content)
+	q := l.config.Protocol.Parse(r, content)
 	q.Client = client
 	met, connected := l.tap.admit(&q, searched(r, content))
 	x := &exchange{Listener: l, w: w, request: r.WithContext(ctx), content: content, writes: q.Writes() || q.Wire == history.Forge}
 	if met != nil {
-		x.meet(met, q)
+		x.inject(met, q)
 		return
 	}
 	x.n = l.tap.begin(q)

@@ -18,8 +18,16 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 )
 
-// Kubernetes names a request as the API server itself does.
-func Kubernetes(r *http.Request, content []byte) history.Request {
+// dryRun marks the verb of a request that changes nothing.
+const dryRun = " (dry run)"
+
+// Kubernetes names requests as the API server itself does, and objects by their UID, also
+// one that the Status of a deletion names.
+func Kubernetes() Protocol {
+	return Protocol{Parse: kubernetesRequest, UID: func(content []byte) string { return string(decode(content).UID) }}
+}
+
+func kubernetesRequest(r *http.Request, content []byte) history.Request {
 	q := history.Request{Wire: history.Kubernetes}
 	factory := apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	info, err := factory.NewRequestInfo(r)
@@ -37,7 +45,7 @@ func Kubernetes(r *http.Request, content []byte) history.Request {
 		q.Kind += "/" + info.Subresource
 	}
 	if r.URL.Query().Get("dryRun") != "" {
-		q.Verb += history.DryRun
+		q.Verb += dryRun
 	}
 	q.Namespace, q.Name = info.Namespace, info.Name
 	if info.Namespace != "" && info.Resource == "namespaces" {
@@ -52,10 +60,6 @@ func Kubernetes(r *http.Request, content []byte) history.Request {
 	}
 	return q
 }
-
-// KubernetesUID is the UID of the object that the API server returned: the object's own,
-// or the one that a Status of a deletion names.
-func KubernetesUID(content []byte) string { return string(decode(content).UID) }
 
 type named struct {
 	metav1.ObjectMeta
@@ -106,11 +110,13 @@ const apiPath = "/api/v1/"
 
 var gitCommand = regexp.MustCompile(`command=([a-z-]+)`)
 
-// Forge names a request to a server that has repositories and their pull requests at one
-// address: of Git its service, of the API the path without its names.
-func Forge(r *http.Request, content []byte) history.Request {
+// Forge names requests to a server that has repositories and their pull requests at one
+// address: those of Git by the service, those of the API by the path without its names.
+func Forge() Protocol { return Protocol{Parse: gitOrForge, UID: forgeID} }
+
+func gitOrForge(r *http.Request, content []byte) history.Request {
 	if path, ok := strings.CutPrefix(r.URL.Path, apiPath); ok {
-		return forgeRequest(strings.ToLower(r.Method), strings.Split(strings.Trim(path, "/"), "/"))
+		return forgeAPI(strings.ToLower(r.Method), strings.Split(strings.Trim(path, "/"), "/"))
 	}
 	q := history.Request{Wire: history.Git, Verb: strings.ToLower(r.Method), Kind: "unknown"}
 	for _, service := range []string{"info/refs", "git-upload-pack", "git-receive-pack"} {
@@ -127,9 +133,9 @@ func Forge(r *http.Request, content []byte) history.Request {
 	return q
 }
 
-// forgeRequest names a request below the API: repos/OWNER/NAME/issues/7/comments is
+// forgeAPI names a request below the API: repos/OWNER/NAME/issues/7/comments is
 // issues/comments of OWNER/NAME#7, and repos/OWNER/NAME/issues/comments/9 is comments of 9.
-func forgeRequest(verb string, parts []string) history.Request {
+func forgeAPI(verb string, parts []string) history.Request {
 	q := history.Request{Wire: history.Forge, Verb: verb, Kind: strings.Join(parts, "/")}
 	if len(parts) < 3 || parts[0] != "repos" {
 		return q
@@ -139,7 +145,7 @@ func forgeRequest(verb string, parts []string) history.Request {
 	case len(rest) == 0:
 		q.Kind, q.Name = "repos", repository
 	case len(rest) == 3 && rest[0] == "issues" && rest[1] == "comments":
-		q.Kind, q.Name = history.Comment, rest[2]
+		q.Kind, q.Name = "comments", rest[2]
 	case len(rest) == 1:
 		q.Kind, q.Name = rest[0], repository
 	case len(rest) == 2:
@@ -150,8 +156,8 @@ func forgeRequest(verb string, parts []string) history.Request {
 	return q
 }
 
-// ForgeID is the number of what the forge's API returned.
-func ForgeID(content []byte) string {
+// forgeID is the number of what the forge's API returned.
+func forgeID(content []byte) string {
 	var made struct {
 		ID int64 `json:"id"`
 	}

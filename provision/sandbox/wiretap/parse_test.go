@@ -52,7 +52,7 @@ func TestARequestIsNamed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.want.Wire = history.Kubernetes
-			got := Kubernetes(httptest.NewRequest(c.method, c.path, nil), []byte(c.content))
+			got := kubernetesRequest(httptest.NewRequest(c.method, c.path, nil), []byte(c.content))
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -76,7 +76,7 @@ func TestARequestIsNamed(t *testing.T) {
 		{"the user", "GET", "/api/v1/user", "", history.Request{Wire: history.Forge, Verb: "get", Kind: "user"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, Forge(httptest.NewRequest(c.method, c.path, strings.NewReader(c.content)), []byte(c.content))); diff != "" {
+			if diff := cmp.Diff(c.want, gitOrForge(httptest.NewRequest(c.method, c.path, strings.NewReader(c.content)), []byte(c.content))); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -91,15 +91,15 @@ func TestAResponseNamesItsObject(t *testing.T) {
 		"what the status of a DELETE has": `{"kind":"Status","metadata":{},"status":"Success","details":{"name":"a","uid":"a-b"}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := KubernetesUID([]byte(content)); got != "a-b" {
+			if got := Kubernetes().UID([]byte(content)); got != "a-b" {
 				t.Errorf("its UID is %q", got)
 			}
 		})
 	}
-	if got := KubernetesUID([]byte("no object")); got != "" {
+	if got := Kubernetes().UID([]byte("no object")); got != "" {
 		t.Errorf("what is no object has UID %q", got)
 	}
-	if got := ForgeID([]byte(`{"id":7}`)); got != "7" {
+	if got := Forge().UID([]byte(`{"id":7}`)); got != "7" {
 		t.Errorf("a comment has id %q", got)
 	}
 }

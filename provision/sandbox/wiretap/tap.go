@@ -114,7 +114,7 @@ func (t *Tap) admit(q *history.Request, content []byte) (met *Armed, connected b
 		q.Fault = "cut off"
 		return nil, false
 	}
-	if met = t.meets(q); met != nil {
+	if met = t.match(q); met != nil {
 		q.Fault = met.fault.String()
 		if met.fault.Do == Kill {
 			t.cut[q.Client] = true // nothing of it follows
@@ -130,8 +130,8 @@ func (t *Tap) begin(q history.Request) (n int) {
 	return t.append(history.Record{Request: &q})
 }
 
-// meets returns the fault that the request meets, or nil.
-func (t *Tap) meets(q *history.Request) *Armed {
+// match returns the fault that the request meets, or nil.
+func (t *Tap) match(q *history.Request) *Armed {
 	for _, a := range t.armed {
 		if a.met == nil && a.fault.At.matches(q) {
 			if a.matched++; a.matched == max(1, a.fault.Nth) {

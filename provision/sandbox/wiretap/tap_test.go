@@ -41,7 +41,7 @@ func newWired(t *testing.T) *wired {
 	}))
 	t.Cleanup(server.Close)
 	var err error
-	w.listener, err = w.Listen(Config{Server: server.URL, Client: "first", Parse: Kubernetes, UID: KubernetesUID})
+	w.listener, err = w.Listen(Config{Server: server.URL, Client: "first", Protocol: Kubernetes()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,14 +84,14 @@ func TestAFaultHappensAtItsRequestAndOnItsSide(t *testing.T) {
 		uid   string
 	}{
 		{"without a fault the response passes", Fault{At: Point{Verb: "delete"}}, 201, 2, 201, "uid-2"},
-		{"killed before, the server gets nothing and the client sends nothing more", Fault{When: Before, Do: Kill}, 0, 1, 0, ""},
-		{"killed after, the server gets it and the client sends nothing more", Fault{When: After, Do: Kill}, 0, 2, 0, "uid-2"},
-		{"dropped before, the server gets nothing", Fault{When: Before, Do: Drop}, 0, 1, 201, ""},
-		{"dropped after, the client gets no response", Fault{When: After, Do: Drop}, 0, 2, 201, "uid-2"},
+		{"killed before, the server gets nothing and the client sends nothing more", Fault{Do: Kill}, 0, 1, 0, ""},
+		{"killed after, the server gets it and the client sends nothing more", Fault{After: true, Do: Kill}, 0, 2, 0, "uid-2"},
+		{"dropped before, the server gets nothing", Fault{Do: Drop}, 0, 1, 201, ""},
+		{"dropped after, the client gets no response", Fault{After: true, Do: Drop}, 0, 2, 201, "uid-2"},
 		{"another response is returned in place of the server's", Fault{Do: Respond, Status: 503}, 503, 1, 201, ""},
-		{"a duplicate reaches the server twice", Fault{When: Before, Do: Duplicate}, 201, 3, 201, "uid-3"},
-		{"a delay changes nothing but the time", Fault{When: After, Do: Delay, Wait: time.Nanosecond}, 201, 2, 201, "uid-2"},
-		{"a call happens before the server gets it", Fault{When: Before, Do: Call}, 201, 2, 201, "uid-2"},
+		{"a duplicate reaches the server twice", Fault{Do: Duplicate}, 201, 3, 201, "uid-3"},
+		{"a delay changes nothing but the time", Fault{After: true, Do: Delay, Wait: time.Nanosecond}, 201, 2, 201, "uid-2"},
+		{"a call happens before the server gets it", Fault{Do: Call}, 201, 2, 201, "uid-2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWired(t)
@@ -120,7 +120,7 @@ func TestAFaultHappensAtItsRequestAndOnItsSide(t *testing.T) {
 				t.Errorf("not met, or recorded as %q", record.Request.Fault)
 			}
 			if c.fault.Do == Kill || c.fault.Do == Call {
-				before := map[When]int64{Before: 1, After: 2}[c.fault.When]
+				before := map[bool]int64{false: 1, true: 2}[c.fault.After]
 				if called.Name != "two" || servedAtCall != before {
 					t.Errorf("called for %+v after %d requests, want %d", called, servedAtCall, before)
 				}
@@ -134,7 +134,7 @@ func TestAFaultHappensAtItsRequestAndOnItsSide(t *testing.T) {
 
 func TestWhatHappensBeforeARequestIsSentOnHasAnEarlierPlace(t *testing.T) {
 	w := newWired(t)
-	w.Arm(Fault{When: Before, Do: Call, Call: func(history.Request) { w.Record(history.Event{Kind: history.Kept}) }})
+	w.Arm(Fault{Do: Call, Call: func(history.Request) { w.Record(history.Event{Kind: history.Kept}) }})
 	w.post(t, "a")
 	if r := w.Records(); len(r) != 2 || r[0].Event == nil || r[1].Request == nil || r[1].N <= r[0].N {
 		t.Errorf("recorded as %+v", r)
@@ -144,7 +144,7 @@ func TestWhatHappensBeforeARequestIsSentOnHasAnEarlierPlace(t *testing.T) {
 func TestAfterAWatchIsAfterItsFirstLine(t *testing.T) {
 	w := newWired(t)
 	killed := make(chan struct{})
-	w.Arm(Fault{At: Point{Verb: "watch"}, When: After, Do: Kill, Call: func(history.Request) { close(killed) }})
+	w.Arm(Fault{At: Point{Verb: "watch"}, After: true, Do: Kill, Call: func(history.Request) { close(killed) }})
 	response, err := http.Get(w.listener.URL() + configMaps + "?watch=true")
 	if err == nil {
 		response.Body.Close()

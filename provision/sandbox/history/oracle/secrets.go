@@ -1,18 +1,20 @@
-package history
+package oracle
 
 import (
 	"fmt"
 	"slices"
+
+	"github.com/poolwright/poolwright/provision/sandbox/history"
 )
 
 // secrets finds requests of the product with a planted secret on a wire that is not the
 // secret's own.
-func secrets(records []Record) []Violation {
+func secrets(records []history.Record) []Violation {
 	var out []Violation
-	product, own := processes(records), map[string][]Wire{}
+	product, own := processes(records), map[string][]history.Wire{}
 	for _, r := range records {
 		if e := r.Event; e != nil {
-			if e.Kind == Planted {
+			if e.Kind == history.Planted {
 				own[e.Secret] = e.Wires
 			}
 			continue

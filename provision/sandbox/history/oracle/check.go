@@ -1,4 +1,11 @@
-package history
+// Package oracle checks histories (provision/sandbox/history): pure functions from the
+// records of what happened to the rules that it violates.
+//
+// It refuses to read logs, a cluster or a clock. A further rule is a further file. Start
+// reading at Check.
+package oracle
+
+import "github.com/poolwright/poolwright/provision/sandbox/history"
 
 // Violation is a rule that a history breaks.
 type Violation struct {
@@ -15,7 +22,7 @@ type Rule struct {
 	Name string
 	// Promise is the property, in one sentence.
 	Promise string
-	check   func([]Record) []Violation
+	check   func([]history.Record) []Violation
 }
 
 // Rules are all rules, in the order in which they are printed.
@@ -32,7 +39,7 @@ func Rules() []Rule {
 }
 
 // Check is the oracle: it returns what the history breaks of all rules.
-func Check(records []Record) []Violation {
+func Check(records []history.Record) []Violation {
 	var out []Violation
 	for _, rule := range Rules() {
 		for _, v := range rule.check(records) {

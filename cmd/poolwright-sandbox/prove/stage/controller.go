@@ -1,4 +1,4 @@
-package prove
+package stage
 
 import (
 	"context"
@@ -12,42 +12,42 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 )
 
-// start runs the next process of the controller.
-func (s *stage) start() error {
+// Start runs the next process of the controller.
+func (s *Stage) Start() error {
 	s.life.mu.Lock()
 	defer s.life.mu.Unlock()
 	s.life.count++
 	name := fmt.Sprintf("%s-%d", s.name, s.life.count)
 	s.api.SetClient(name)
 	s.git.SetClient(name)
-	s.tap.Record(history.Event{Kind: history.Started, Client: name})
-	p, err := s.environment.Run(name, s.product, "run",
-		"--namespace="+s.system, "--kubeconfig="+s.kubeconfig(), "--cache-dir="+s.dir+"/mirrors", "--metrics-addr=0", "--health-addr=0")
+	s.Tap.Record(history.Event{Kind: history.Started, Client: name})
+	p, err := s.config.Environment.Run(name, s.config.Product, "run",
+		"--namespace="+s.System, "--kubeconfig="+s.kubeconfig(), "--cache-dir="+s.dir+"/mirrors", "--metrics-addr=0", "--health-addr=0")
 	s.life.process, s.life.killed = p, false
 	return err
 }
 
 // client is the newest process' name in the history.
-func (s *stage) client() string { return fmt.Sprintf("%s-%d", s.name, s.life.count) }
+func (s *Stage) client() string { return fmt.Sprintf("%s-%d", s.name, s.life.count) }
 
-// kill ends the controller as a crash of its node does. Wires call it.
-func (s *stage) kill() {
+// Kill ends the controller as a crash of its node does. Wires call it.
+func (s *Stage) Kill() {
 	s.life.mu.Lock()
 	defer s.life.mu.Unlock()
 	s.life.killed = true
 	s.fail(s.life.process.Kill())
-	s.tap.Record(history.Event{Kind: history.Killed, Client: s.client()})
+	s.Tap.Record(history.Event{Kind: history.Ended, Client: s.client()})
 }
 
 // fail keeps an error for check. The caller holds the lock.
-func (s *stage) fail(err error) {
+func (s *Stage) fail(err error) {
 	if err != nil {
 		s.life.errs = append(s.life.errs, err)
 	}
 }
 
-// byHand keeps the error of what a person does while a request waits.
-func (s *stage) byHand(err error) {
+// ByHand keeps the error of what a person does while a request waits.
+func (s *Stage) ByHand(err error) {
 	s.life.mu.Lock()
 	defer s.life.mu.Unlock()
 	s.fail(err)
@@ -55,7 +55,7 @@ func (s *stage) byHand(err error) {
 
 // check starts the next process where the last one has ended, and returns what failed in
 // the meantime.
-func (s *stage) check(ctx context.Context) error {
+func (s *Stage) check(ctx context.Context) error {
 	s.life.mu.Lock()
 	err := errors.Join(s.life.errs...)
 	p, killed := s.life.process, s.life.killed
@@ -73,7 +73,7 @@ func (s *stage) check(ctx context.Context) error {
 		if err := p.Err(); err != nil {
 			reason = err.Error()
 		}
-		s.tap.Record(history.Event{Kind: history.Exited, Client: s.client(), Reason: reason})
+		s.Tap.Record(history.Event{Kind: history.Ended, Client: s.client(), Reason: reason})
 	}
 	if meanwhile := s.life.meanwhile; meanwhile != nil && killed {
 		s.life.meanwhile = nil
@@ -82,14 +82,14 @@ func (s *stage) check(ctx context.Context) error {
 		}
 	}
 	// Nobody waits until the lease of a dead process expires.
-	if err := s.hand.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(s.system)); err != nil {
+	if err := s.config.Hand.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(s.System)); err != nil {
 		return err
 	}
-	return s.start()
+	return s.Start()
 }
 
-// end kills the controller for good.
-func (s *stage) end() error {
+// End kills the controller for good.
+func (s *Stage) End() error {
 	s.life.mu.Lock()
 	defer s.life.mu.Unlock()
 	if s.life.process == nil {
@@ -98,22 +98,22 @@ func (s *stage) end() error {
 	return s.life.process.Kill()
 }
 
-// timeoutError is the end of a wait whose condition did not hold in time.
-type timeoutError struct {
+// TimeoutError is the end of a wait whose condition did not hold in time.
+type TimeoutError struct {
 	what string
 	wait time.Duration
 	last error
 }
 
 // Error names the condition and why it did not hold.
-func (e *timeoutError) Error() string {
+func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("after %s, %s: %v", e.wait, e.what, e.last)
 }
 
 // eventually calls holds until it returns nil, and starts the controller anew where it has
 // ended.
-func (s *stage) eventually(ctx context.Context, what string, holds func() error) error {
-	deadline := time.NewTimer(s.timeout)
+func (s *Stage) eventually(ctx context.Context, what string, holds func() error) error {
+	deadline := time.NewTimer(s.config.Timeout)
 	defer deadline.Stop()
 	tick := time.NewTicker(25 * time.Millisecond)
 	defer tick.Stop()
@@ -128,11 +128,11 @@ func (s *stage) eventually(ctx context.Context, what string, holds func() error)
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			return &timeoutError{what, s.timeout, err}
+			return &TimeoutError{what, s.config.Timeout, err}
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-s.environment.Done():
-			return s.environment.Err()
+		case <-s.config.Environment.Done():
+			return s.config.Environment.Err()
 		}
 	}
 }

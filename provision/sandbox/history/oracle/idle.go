@@ -1,8 +1,10 @@
-package history
+package oracle
 
 import (
 	"fmt"
 	"slices"
+
+	"github.com/poolwright/poolwright/provision/sandbox/history"
 )
 
 // routine are the kinds that a process writes although nothing is to be done: its lease,
@@ -10,15 +12,15 @@ import (
 var routine = []string{"leases.coordination.k8s.io", "events", "events.events.k8s.io", "syncs.poolwright.dev/status"}
 
 // idle finds writes between the report that all is as declared and the next commit.
-func idle(records []Record) []Violation {
+func idle(records []history.Record) []Violation {
 	var out []Violation
 	product, converged := processes(records), false
 	for _, r := range records {
 		if e := r.Event; e != nil {
 			switch e.Kind {
-			case Converged:
+			case history.Converged:
 				converged = true
-			case Committed, Started, Kept, Made:
+			case history.Committed, history.Started, history.Kept, history.Made:
 				converged = false
 			}
 			continue

@@ -1,9 +1,13 @@
-package history
+package oracle
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/poolwright/poolwright/provision/sandbox/history"
+)
 
 // deletions follows each incarnation from who made it to who deletes it.
-func deletions(records []Record) []Violation {
+func deletions(records []history.Record) []Violation {
 	d := deletionCheck{product: processes(records), ours: map[string]bool{}, kept: map[string]bool{}}
 	for _, r := range records {
 		if r.Event != nil {
@@ -22,28 +26,28 @@ type deletionCheck struct {
 	ours, kept map[string]bool
 	// current is what the newest commit declares; others, what those before it declared
 	// that the process that runs may still be following.
-	current map[Object]string
-	others  []map[Object]string
+	current map[history.Object]string
+	others  []map[history.Object]string
 	out     []Violation
 }
 
-func (d *deletionCheck) event(e *Event) {
+func (d *deletionCheck) event(e *history.Event) {
 	switch e.Kind {
-	case Committed:
+	case history.Committed:
 		if d.current != nil {
 			d.others = append(d.others, d.current)
 		}
-		d.current = e.declared()
-	case Started:
+		d.current = byObject(e.Declared)
+	case history.Started:
 		d.others = nil // it has read no commit yet
-	case Kept:
+	case history.Kept:
 		d.kept[e.UID] = true
-	case Made:
+	case history.Made:
 		delete(d.ours, e.UID)
 	}
 }
 
-func (d *deletionCheck) request(r Record) {
+func (d *deletionCheck) request(r history.Record) {
 	q := r.Request
 	if !d.product[q.Client] || !q.Writes() || !q.Succeeded() {
 		return
@@ -70,7 +74,7 @@ func (d *deletionCheck) request(r Record) {
 }
 
 // declared reports whether all commits that may be followed declare the object.
-func (d *deletionCheck) declared(o Object) bool {
+func (d *deletionCheck) declared(o history.Object) bool {
 	for _, commit := range append(d.others, d.current) {
 		if _, found := commit[o]; !found {
 			return false

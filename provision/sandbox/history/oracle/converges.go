@@ -1,16 +1,18 @@
-package history
+package oracle
 
 import (
 	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/poolwright/poolwright/provision/sandbox/history"
 )
 
-func lives(records []Record) []Violation {
+func lives(records []history.Record) []Violation {
 	var out []Violation
 	for _, r := range records {
-		if r.Event != nil && r.Event.Kind == Exited {
+		if r.Event != nil && r.Event.Kind == history.Ended && r.Event.Reason != "" {
 			out = append(out, Violation{N: []int{r.N}, Detail: fmt.Sprintf("%s ended: %s", r.Event.Client, r.Event.Reason)})
 		}
 	}
@@ -19,27 +21,27 @@ func lives(records []Record) []Violation {
 
 // converges compares what was found in the end with the newest commit and with the
 // inventory.
-func converges(records []Record) []Violation {
+func converges(records []history.Record) []Violation {
 	declared, committed := finalCommit(records)
 	if !committed {
 		return nil
 	}
 	var out []Violation
-	var last *Record
+	var last *history.Record
 	for i, r := range records {
 		switch {
 		case r.Event == nil:
-		case r.Event.Kind == Stuck:
+		case r.Event.Kind == history.Stuck:
 			out = append(out, Violation{N: []int{r.N}, Detail: r.Event.Reason})
-		case r.Event.Kind == Observed:
+		case r.Event.Kind == history.Observed:
 			last = &records[i]
 		}
 	}
 	if last == nil {
 		return append(out, Violation{Detail: "the history ends before the cluster was as declared"})
 	}
-	live, recorded := map[Object]string{}, map[Object]string{}
-	uids, foreign := map[Object]string{}, ofPersons(records)
+	live, recorded := map[history.Object]string{}, map[history.Object]string{}
+	uids, foreign := map[history.Object]string{}, ofPersons(records)
 	for _, l := range last.Event.Live {
 		if _, wanted := declared[l.Object]; wanted || !foreign[l.UID] {
 			live[l.Object], uids[l.Object] = l.Value, l.UID
@@ -63,10 +65,10 @@ func converges(records []Record) []Violation {
 }
 
 // ofPersons are the UIDs of what persons made, or marked to be kept: not declared, it stays.
-func ofPersons(records []Record) map[string]bool {
+func ofPersons(records []history.Record) map[string]bool {
 	out := map[string]bool{}
 	for _, r := range records {
-		if r.Event != nil && (r.Event.Kind == Made || r.Event.Kind == Kept) {
+		if r.Event != nil && (r.Event.Kind == history.Made || r.Event.Kind == history.Kept) {
 			out[r.Event.UID] = true
 		}
 	}
@@ -75,15 +77,15 @@ func ofPersons(records []Record) map[string]bool {
 
 // difference is an object of which two sides have different values.
 type difference struct {
-	object        Object
+	object        history.Object
 	first, second string
 }
 
-func differences(first, second map[Object]string) []difference {
+func differences(first, second map[history.Object]string) []difference {
 	objects := maps.Clone(first)
 	maps.Copy(objects, second)
 	var out []difference
-	for _, o := range slices.SortedFunc(maps.Keys(objects), func(a, b Object) int { return cmp.Compare(a.String(), b.String()) }) {
+	for _, o := range slices.SortedFunc(maps.Keys(objects), func(a, b history.Object) int { return cmp.Compare(a.String(), b.String()) }) {
 		a, inFirst := first[o]
 		b, inSecond := second[o]
 		if inFirst != inSecond || a != b {

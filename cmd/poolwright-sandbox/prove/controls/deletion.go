@@ -1,27 +1,27 @@
-package prove
+package controls
 
 const deleteOptions = "metav1.DeleteOptions{Preconditions: pre, PropagationPolicy: &background}"
 
 // deletionPreconditions is that a deletion names the incarnation that it is meant for.
-func deletionPreconditions() control {
-	return control{
-		name:    "deletion-preconditions",
-		summary: "A deletion has the UID and the resourceVersion of the object that was planned to go.",
+func deletionPreconditions() Control {
+	return Control{
+		Name:    "deletion-preconditions",
+		Summary: "A deletion has the UID and the resourceVersion of the object that was planned to go.",
 		file:    "reconciler/targets/internal/api/api.go",
 		old:     deleteOptions,
 		by:      "metav1.DeleteOptions{Preconditions: map[*metav1.Preconditions]*metav1.Preconditions{}[pre], PropagationPolicy: &background}",
-		finds:   "update-and-prune/replace",
+		Finds:   "update-and-prune/replace",
 	}
 }
 
 // deletionVersion is that a deletion names the version of the object that was planned to go.
-func deletionVersion() control {
-	return control{
-		name:    "deletion-version",
-		summary: "A deletion has the resourceVersion of the object that was planned to go, so that a mark of a person in the meantime counts.",
+func deletionVersion() Control {
+	return Control{
+		Name:    "deletion-version",
+		Summary: "A deletion has the resourceVersion of the object that was planned to go, so that a mark of a person in the meantime counts.",
 		file:    "reconciler/targets/internal/api/api.go",
 		old:     "\tif version != \"\" {\n\t\tpre.ResourceVersion",
 		by:      "\tif version == \"never\" {\n\t\tpre.ResourceVersion",
-		finds:   "update-and-prune/keep",
+		Finds:   "update-and-prune/keep",
 	}
 }

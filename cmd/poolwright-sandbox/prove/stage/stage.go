@@ -1,4 +1,9 @@
-package prove
+// Package stage is what one case of a proof runs in: namespaces, a repository and a
+// controller of its own in a running sandbox, with a tap on each wire of the controller. It
+// starts the controller anew where it has ended.
+//
+// Start reading at New.
+package stage
 
 import (
 	"context"
@@ -24,22 +29,32 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
 )
 
-// stage is one case's part of the environment, which no other case uses: namespaces, a
-// repository, a Sync, a controller, and the tap on its wires.
-type stage struct {
-	environment *sandbox.Environment
-	hand        client.Client
-	product     string
-	timeout     time.Duration
-	// name is unique: the Sync's, and of all the rest. system is the controller's
-	// namespace, apps that of the declared objects.
-	name, system, apps string
-	dir                string
-	tap                *wiretap.Tap
-	api, git           *wiretap.Listener
-	tree               *worktree.Tree
-	// model is what the next commit declares: Kind/name to value.
-	model    map[string]string
+// Config is what a stage is a part of.
+type Config struct {
+	Environment *sandbox.Environment
+	// Hand is the client of a person who may do everything.
+	Hand client.Client
+	// Product is the poolwright binary.
+	Product string
+	// Timeout bounds each wait for the product.
+	Timeout time.Duration
+}
+
+// Stage is a part of the environment that no other case uses: namespaces, a repository, a
+// Sync, a controller, and the tap on its wires.
+type Stage struct {
+	config Config
+	// name is unique: the Sync's, and of all the rest.
+	name string
+	// System is the controller's namespace, Apps that of the declared objects.
+	System, Apps string
+	dir          string
+	// Tap records what happens in the stage.
+	Tap      *wiretap.Tap
+	api, git *wiretap.Listener
+	tree     *worktree.Tree
+	// Model is what the next commit declares: Kind/name to value.
+	Model    map[string]string
 	revision string
 	life     life
 }
@@ -56,16 +71,15 @@ type life struct {
 	errs    []error
 }
 
-// newStage makes everything but the Sync and the controller.
-func newStage(ctx context.Context, o Options, environment *sandbox.Environment, hand client.Client, name string) (_ *stage, err error) {
-	s := &stage{
-		environment: environment, hand: hand, product: o.Product, timeout: o.Timeout,
-		name: name, system: "pw-" + name, apps: "apps-" + name, tap: wiretap.New(time.Now),
-		dir: filepath.Join(environment.Dir, "prove", name),
+// New makes everything but the Sync and the controller.
+func New(ctx context.Context, config Config, name string) (_ *Stage, err error) {
+	s := &Stage{
+		config: config, name: name, System: "pw-" + name, Apps: "apps-" + name, Tap: wiretap.New(time.Now),
+		dir: filepath.Join(config.Environment.Dir, "prove", name),
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("preparing %s: %w", name, err), s.close(ctx))
+			err = errors.Join(fmt.Errorf("preparing %s: %w", name, err), s.Close(ctx))
 		}
 	}()
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
@@ -74,9 +88,7 @@ func newStage(ctx context.Context, o Options, environment *sandbox.Environment, 
 	if err := s.tapAPI(); err != nil {
 		return nil, err
 	}
-	s.git, err = s.tap.Listen(wiretap.Config{
-		Server: environment.Git.URL(), Client: "nobody", Parse: wiretap.Forge, UID: wiretap.ForgeID,
-	})
+	s.git, err = s.Tap.Listen(wiretap.Config{Server: config.Environment.Git.URL(), Client: "nobody", Protocol: wiretap.Forge()})
 	if err != nil {
 		return nil, err
 	}
@@ -87,15 +99,13 @@ func newStage(ctx context.Context, o Options, environment *sandbox.Environment, 
 }
 
 // tapAPI puts a wire before the API server, and writes the kubeconfig that leads to it.
-func (s *stage) tapAPI() error {
-	cfg := s.environment.REST()
+func (s *Stage) tapAPI() error {
+	cfg := s.config.Environment.REST()
 	transport, err := rest.TransportFor(cfg)
 	if err != nil {
 		return err
 	}
-	s.api, err = s.tap.Listen(wiretap.Config{
-		Server: cfg.Host, Transport: transport, Client: "nobody", Parse: wiretap.Kubernetes, UID: wiretap.KubernetesUID,
-	})
+	s.api, err = s.Tap.Listen(wiretap.Config{Server: cfg.Host, Transport: transport, Client: "nobody", Protocol: wiretap.Kubernetes()})
 	if err != nil {
 		return err
 	}
@@ -106,26 +116,26 @@ func (s *stage) tapAPI() error {
 	return clientcmd.WriteToFile(*kubeconfig, s.kubeconfig())
 }
 
-func (s *stage) kubeconfig() string { return filepath.Join(s.dir, "kubeconfig") }
+func (s *Stage) kubeconfig() string { return filepath.Join(s.dir, "kubeconfig") }
 
 // repositoryName is the same in all stages; its owner is not.
 const repositoryName = "nodes"
 
 // createRepository makes the repository with an owner of its own.
-func (s *stage) createRepository(ctx context.Context) error {
-	owner, err := s.environment.Git.CreateUser(ctx, "team-"+s.name)
+func (s *Stage) createRepository(ctx context.Context) error {
+	owner, err := s.config.Environment.Git.CreateUser(ctx, "team-"+s.name)
 	if err != nil {
 		return err
 	}
-	made, err := s.environment.Git.CreateRepository(ctx, owner, repositoryName, true)
+	made, err := s.config.Environment.Git.CreateRepository(ctx, owner, repositoryName, true)
 	if err != nil {
 		return err
 	}
-	token, err := s.environment.Git.CreateToken(ctx, owner, "poolwright", "write:repository")
+	token, err := s.config.Environment.Git.CreateToken(ctx, owner, "poolwright", "write:repository")
 	if err != nil {
 		return err
 	}
-	s.tap.Plant("the token of the Git server", token, history.Git, history.Forge)
+	s.Tap.Plant("the token of the Git server", token, history.Git, history.Forge)
 	s.tree, err = worktree.New(filepath.Join(s.dir, "worktree"), made.URL, owner.Name, token)
 	return err
 }
@@ -143,20 +153,20 @@ var contents = map[string]string{
 // resources are the kinds of the model as a history names them.
 var resources = map[string]string{"ConfigMap": "configmaps", "Secret": "secrets", "ServiceAccount": "serviceaccounts"}
 
-// commit makes the model what the branch declares.
-func (s *stage) commit(ctx context.Context, message string) error {
+// Commit makes the model what the branch declares.
+func (s *Stage) Commit(ctx context.Context, message string) error {
 	path := filepath.Join(s.tree.Dir, folder)
 	if err := errors.Join(os.RemoveAll(path), os.MkdirAll(path, 0o700)); err != nil {
 		return err
 	}
 	event := history.Event{Kind: history.Committed}
-	for _, key := range slices.Sorted(maps.Keys(s.model)) {
+	for _, key := range slices.Sorted(maps.Keys(s.Model)) {
 		kind, name, _ := strings.Cut(key, "/")
-		text := fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: %s, namespace: %s}\n"+contents[kind]+"\n", kind, name, s.apps, s.model[key])
+		text := fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: %s, namespace: %s}\n"+contents[kind]+"\n", kind, name, s.Apps, s.Model[key])
 		if err := os.WriteFile(filepath.Join(path, strings.ToLower(kind)+"-"+name+".yaml"), []byte(text), 0o600); err != nil {
 			return err
 		}
-		event.Declared = append(event.Declared, history.Declared{Object: s.object(kind, name), Value: s.model[key]})
+		event.Declared = append(event.Declared, history.State{Object: s.object(kind, name), Value: s.Model[key]})
 	}
 	id, err := s.tree.Push(ctx, message)
 	if err != nil {
@@ -164,18 +174,21 @@ func (s *stage) commit(ctx context.Context, message string) error {
 	}
 	s.revision = "main@sha1:" + id
 	event.Revision = s.revision
-	s.tap.Record(event)
+	s.Tap.Record(event)
 	return nil
 }
 
+// Meanwhile has something done once, before the next process starts after a kill.
+func (s *Stage) Meanwhile(do func(context.Context) error) { s.life.meanwhile = do }
+
 // object is an object of the model as a history names it.
-func (s *stage) object(kind, name string) history.Object {
-	return history.Object{Kind: resources[kind], Namespace: s.apps, Name: name}
+func (s *Stage) object(kind, name string) history.Object {
+	return history.Object{Kind: resources[kind], Namespace: s.Apps, Name: name}
 }
 
-// close ends the controller and the wires, and removes what would be in the way of others.
-func (s *stage) close(ctx context.Context) error {
-	errs := []error{s.end()}
+// Close ends the controller and the wires, and removes what would be in the way of others.
+func (s *Stage) Close(ctx context.Context) error {
+	errs := []error{s.End()}
 	for _, wire := range []*wiretap.Listener{s.api, s.git} {
 		if wire != nil {
 			errs = append(errs, wire.Close())

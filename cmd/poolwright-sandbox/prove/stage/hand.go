@@ -1,4 +1,4 @@
-package prove
+package stage
 
 import (
 	"context"
@@ -27,35 +27,35 @@ func empty(o history.Object) (client.Object, error) {
 	return nil, fmt.Errorf("%s is of no kind of the model", o)
 }
 
-// replace deletes an object as a person does, and makes another of its name.
-func (s *stage) replace(ctx context.Context, o history.Object) error {
+// Replace deletes an object as a person does, and makes another of its name.
+func (s *Stage) Replace(ctx context.Context, o history.Object) error {
 	object, err := empty(o)
 	if err != nil {
 		return err
 	}
-	if err := s.hand.Delete(ctx, object); err != nil {
+	if err := s.config.Hand.Delete(ctx, object); err != nil {
 		return err
 	}
 	if object, err = empty(o); err != nil {
 		return err
 	}
-	if err := s.hand.Create(ctx, object); err != nil {
+	if err := s.config.Hand.Create(ctx, object); err != nil {
 		return err
 	}
-	s.tap.Record(history.Event{Kind: history.Made, Object: o, UID: string(object.GetUID())})
+	s.Tap.Record(history.Event{Kind: history.Made, Object: o, UID: string(object.GetUID())})
 	return nil
 }
 
-// keep marks an object as a person does who wants it to stay.
-func (s *stage) keep(ctx context.Context, o history.Object) error {
+// Keep marks an object as a person does so that it stays.
+func (s *Stage) Keep(ctx context.Context, o history.Object) error {
 	object, err := empty(o)
 	if err != nil {
 		return err
 	}
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"disabled"}}}`, v1alpha1.PruneAnnotation)
-	if err := s.hand.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+	if err := s.config.Hand.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		return err
 	}
-	s.tap.Record(history.Event{Kind: history.Kept, Object: o, UID: string(object.GetUID())})
+	s.Tap.Record(history.Event{Kind: history.Kept, Object: o, UID: string(object.GetUID())})
 	return nil
 }

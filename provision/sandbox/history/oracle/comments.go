@@ -1,32 +1,34 @@
-package history
+package oracle
 
 import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/poolwright/poolwright/provision/sandbox/history"
 )
 
-// CommentsOfPull is the kind of a request for the comments of a pull request, and Comment
+// commentsOfPull is the kind of a request for the comments of a pull request, and oneComment
 // that of a request for one of them.
 const (
-	CommentsOfPull = "issues/comments"
-	Comment        = "comments"
+	commentsOfPull = "issues/comments"
+	oneComment     = "comments"
 )
 
 // comments counts what was created for each pull request less what was deleted.
-func comments(records []Record) []Violation {
+func comments(records []history.Record) []Violation {
 	made := map[string][]int{}
 	of := map[string]string{} // which pull request a comment belongs to
 	for _, r := range records {
 		q := r.Request
-		if q == nil || q.Wire != Forge || !q.Succeeded() {
+		if q == nil || q.Wire != history.Forge || !q.Succeeded() {
 			continue
 		}
 		switch {
-		case q.Kind == CommentsOfPull && q.Verb == "post":
+		case q.Kind == commentsOfPull && q.Verb == "post":
 			made[q.Name] = append(made[q.Name], r.N)
 			of[q.UID] = q.Name
-		case q.Kind == Comment && q.Verb == "delete":
+		case q.Kind == oneComment && q.Verb == "delete":
 			pull := of[q.Name]
 			if n := len(made[pull]); n > 0 {
 				made[pull] = made[pull][:n-1]

@@ -1,14 +1,14 @@
-package prove
+package controls
 
 // writeAhead is that the inventory has the names of what a run is about to write before it
 // writes.
-func writeAhead() control {
-	return control{
-		name:    "write-ahead",
-		summary: "The inventory is saved before the first write of a run.",
+func writeAhead() Control {
+	return Control{
+		Name:    "write-ahead",
+		Summary: "The inventory is saved before the first write of a run.",
 		file:    "reconciler/targets/kubernetes/correct.go",
 		old:     "\tw.drift.Refresh()\n\treturn w.store.Save(ctx)\n",
 		by:      "\tw.drift.Refresh()\n\treturn nil\n",
-		finds:   "update-and-prune/kill-after/patch serviceaccounts",
+		Finds:   "update-and-prune/kill-after/patch serviceaccounts",
 	}
 }

@@ -1,4 +1,4 @@
-package prove
+package stage
 
 import (
 	"context"
@@ -19,42 +19,42 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-func (s *stage) createNamespaces(ctx context.Context) error {
-	for _, name := range []string{s.system, s.apps} {
-		if err := s.hand.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+func (s *Stage) createNamespaces(ctx context.Context) error {
+	for _, name := range []string{s.System, s.Apps} {
+		if err := s.config.Hand.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			return err
 		}
 	}
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: s.system},
+		ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: s.System},
 		StringData: map[string]string{"username": s.tree.User, "password": s.tree.Token},
 	}
-	return s.hand.Create(ctx, secret)
+	return s.config.Hand.Create(ctx, secret)
 }
 
 // deleteNamespaces removes the Sync without its controller, and then the namespaces, which
 // takes a while that nobody waits for.
-func (s *stage) deleteNamespaces(ctx context.Context) error {
+func (s *Stage) deleteNamespaces(ctx context.Context) error {
 	var errs []error
-	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.system}}
-	err := s.hand.Patch(ctx, sync, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.System}}
+	err := s.config.Hand.Patch(ctx, sync, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
 	if err == nil {
-		err = s.hand.Delete(ctx, sync)
+		err = s.config.Hand.Delete(ctx, sync)
 	}
 	if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 		errs = append(errs, err)
 	}
-	for _, name := range []string{s.system, s.apps} {
-		err := s.hand.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	for _, name := range []string{s.System, s.Apps} {
+		err := s.config.Hand.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		errs = append(errs, client.IgnoreNotFound(err))
 	}
 	return errors.Join(errs...)
 }
 
-// createSync creates the Sync, as soon as the controller has brought its kind.
-func (s *stage) createSync(ctx context.Context) error {
+// CreateSync creates the Sync, as soon as the controller has brought its kind.
+func (s *Stage) CreateSync(ctx context.Context) error {
 	sync := &v1alpha1.Sync{
-		ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.system},
+		ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.System},
 		Spec: v1alpha1.SyncSpec{
 			Source: v1alpha1.Source{Git: v1alpha1.GitSource{
 				URL:       s.git.URL() + "/" + s.tree.User + "/" + repositoryName + ".git",
@@ -65,7 +65,7 @@ func (s *stage) createSync(ctx context.Context) error {
 		},
 	}
 	return s.eventually(ctx, "the Sync is not accepted", func() error {
-		err := s.hand.Create(ctx, sync.DeepCopy())
+		err := s.config.Hand.Create(ctx, sync.DeepCopy())
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}
@@ -73,28 +73,28 @@ func (s *stage) createSync(ctx context.Context) error {
 	})
 }
 
-func (s *stage) readSync(ctx context.Context) (*v1alpha1.Sync, error) {
+func (s *Stage) readSync(ctx context.Context) (*v1alpha1.Sync, error) {
 	var sync v1alpha1.Sync
-	err := s.hand.Get(ctx, client.ObjectKey{Namespace: s.system, Name: s.name}, &sync)
+	err := s.config.Hand.Get(ctx, client.ObjectKey{Namespace: s.System, Name: s.name}, &sync)
 	return &sync, err
 }
 
-// request requires a run now.
-func (s *stage) request(ctx context.Context) error {
+// Request requires a run now.
+func (s *Stage) Request(ctx context.Context) error {
 	_, err := s.requestRun(ctx)
 	return err
 }
 
-func (s *stage) requestRun(ctx context.Context) (token string, err error) {
+func (s *Stage) requestRun(ctx context.Context) (token string, err error) {
 	token = time.Now().Format(time.RFC3339Nano)
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, fluxmeta.ReconcileRequestAnnotation, token)
-	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.system}}
-	return token, s.hand.Patch(ctx, sync, client.RawPatch(types.MergePatchType, []byte(patch)))
+	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.System}}
+	return token, s.config.Hand.Patch(ctx, sync, client.RawPatch(types.MergePatchType, []byte(patch)))
 }
 
-// run requires a run, and returns once one that began later has finished with the newest
-// commit applied.
-func (s *stage) run(ctx context.Context) error {
+// Run requires a run, and returns once one that began later has finished with the newest
+// Commit applied.
+func (s *Stage) Run(ctx context.Context) error {
 	token, err := s.requestRun(ctx)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (s *stage) run(ctx context.Context) error {
 }
 
 // ready returns why the Sync is not ready at the newest commit, or nil.
-func (s *stage) ready(sync *v1alpha1.Sync) error {
+func (s *Stage) ready(sync *v1alpha1.Sync) error {
 	condition := meta.FindStatusCondition(sync.Status.Conditions, "Ready")
 	switch {
 	case condition == nil:
@@ -125,31 +125,31 @@ func (s *stage) ready(sync *v1alpha1.Sync) error {
 	return nil
 }
 
-// converge returns once all is as declared, by the product's own account.
-func (s *stage) converge(ctx context.Context) error {
+// Converge returns once all is as declared, by the product's own account.
+func (s *Stage) Converge(ctx context.Context) error {
 	// The first run may be one that the commit was pushed in.
 	for range 2 {
-		if err := s.run(ctx); err != nil {
+		if err := s.Run(ctx); err != nil {
 			return err
 		}
 	}
-	s.tap.Record(history.Event{Kind: history.Converged, Revision: s.revision})
+	s.Tap.Record(history.Event{Kind: history.Converged, Revision: s.revision})
 	return nil
 }
 
-// observe records what is there, and what the inventory has.
-func (s *stage) observe(ctx context.Context) error {
+// Observe records what is there, and what the inventory has.
+func (s *Stage) Observe(ctx context.Context) error {
 	event := history.Event{Kind: history.Observed}
 	var maps corev1.ConfigMapList
 	var secrets corev1.SecretList
 	var accounts corev1.ServiceAccountList
 	for _, list := range []client.ObjectList{&maps, &secrets, &accounts} {
-		if err := s.hand.List(ctx, list, client.InNamespace(s.apps)); err != nil {
+		if err := s.config.Hand.List(ctx, list, client.InNamespace(s.Apps)); err != nil {
 			return err
 		}
 	}
 	add := func(kind string, o metav1.Object, value string) {
-		event.Live = append(event.Live, history.Live{Object: s.object(kind, o.GetName()), Value: value, UID: string(o.GetUID())})
+		event.Live = append(event.Live, history.State{Object: s.object(kind, o.GetName()), Value: value, UID: string(o.GetUID())})
 	}
 	for _, o := range maps.Items {
 		if o.Name != "kube-root-ca.crt" {
@@ -172,17 +172,17 @@ func (s *stage) observe(ctx context.Context) error {
 	if event.Inventory, err = s.inventory(ctx); err != nil {
 		return err
 	}
-	s.tap.Record(event)
+	s.Tap.Record(event)
 	return nil
 }
 
 // inventory reads what the product has recorded.
-func (s *stage) inventory(ctx context.Context) ([]history.Recorded, error) {
+func (s *Stage) inventory(ctx context.Context) ([]history.State, error) {
 	var shards corev1.ConfigMapList
-	if err := s.hand.List(ctx, &shards, client.InNamespace(s.system), client.MatchingLabels{"poolwright.dev/inventory": s.name}); err != nil {
+	if err := s.config.Hand.List(ctx, &shards, client.InNamespace(s.System), client.MatchingLabels{"poolwright.dev/inventory": s.name}); err != nil {
 		return nil, err
 	}
-	var out []history.Recorded
+	var out []history.State
 	for _, shard := range shards.Items {
 		var document struct {
 			Records []struct{ Kind, Name, UID string }
@@ -191,7 +191,7 @@ func (s *stage) inventory(ctx context.Context) ([]history.Recorded, error) {
 			return nil, fmt.Errorf("reading the inventory: %w", err)
 		}
 		for _, r := range document.Records {
-			out = append(out, history.Recorded{Object: s.object(r.Kind, r.Name), UID: r.UID})
+			out = append(out, history.State{Object: s.object(r.Kind, r.Name), UID: r.UID})
 		}
 	}
 	return out, nil

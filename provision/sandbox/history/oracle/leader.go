@@ -1,14 +1,16 @@
-package history
+package oracle
 
 import (
 	"fmt"
 	"slices"
+
+	"github.com/poolwright/poolwright/provision/sandbox/history"
 )
 
 // leader finds writes that a process began after another one had acquired the lease. A
 // process that does not lead yet may write what every replica writes: its events, the CRDs
 // and its attempts at the lease.
-func leader(records []Record) []Violation {
+func leader(records []history.Record) []Violation {
 	var out []Violation
 	product := processes(records)
 	// changes are the places where a process acquired the lease.

@@ -1,0 +1,157 @@
+package oracle
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/provision/sandbox/history"
+)
+
+var (
+	a = history.Object{Kind: "configmaps", Namespace: "apps", Name: "a"}
+	b = history.Object{Kind: "configmaps", Namespace: "apps", Name: "b"}
+)
+
+// ordered puts records in order: each gets its place, and a request that has a status its end.
+func ordered(steps ...any) []history.Record {
+	var out []history.Record
+	for _, s := range steps {
+		r := history.Record{N: 2*len(out) + 1}
+		switch s := s.(type) {
+		case history.Event:
+			r.Event = &s
+		case history.Request:
+			r.Request, r.Done = &s, r.N+1
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func started(client string) history.Event {
+	return history.Event{Kind: history.Started, Client: client}
+}
+
+func committed(objects ...history.Object) history.Event {
+	e := history.Event{Kind: history.Committed}
+	for _, o := range objects {
+		e.Declared = append(e.Declared, history.State{Object: o, Value: "v1"})
+	}
+	return e
+}
+
+func write(client, verb string, o history.Object, uid string) history.Request {
+	return history.Request{Wire: history.Kubernetes, Client: client, Verb: verb, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: uid, Status: 200}
+}
+
+func lease(client string) history.Request {
+	q := write(client, "update", history.Object{Kind: "leases.coordination.k8s.io", Namespace: "system", Name: "poolwright"}, "")
+	q.Holder = &client
+	return q
+}
+
+// found is what a scenario observes in the end, all of it in the inventory.
+func found(live ...history.State) history.Event {
+	e := history.Event{Kind: history.Observed, Live: live}
+	for _, l := range live {
+		e.Inventory = append(e.Inventory, history.State{Object: l.Object, UID: l.UID})
+	}
+	return e
+}
+
+// ended is a history that converges to a alone.
+func ended() []any {
+	return []any{history.Event{Kind: history.Converged}, found(history.State{Object: a, Value: "v1", UID: "uid-a"})}
+}
+
+func with(before ...any) []history.Record { return ordered(append(before, ended()...)...) }
+
+func comment(verb, kind, name, id string) history.Request {
+	return history.Request{Wire: history.Forge, Client: "c1", Verb: verb, Kind: kind, Name: name, UID: id, Status: 201}
+}
+
+func TestTheOracle(t *testing.T) {
+	first := []any{started("c1"), lease("c1"), committed(a, b), write("c1", "patch", a, "uid-a"), write("c1", "patch", b, "uid-b")}
+	on := func(more ...any) []history.Record { return with(append(append([]any{}, first...), more...)...) }
+	failed := write("c1", "delete", a, "uid-a")
+	failed.Status = 409
+	leaked := write("c1", "patch", a, "uid-a")
+	leaked.Secrets = []string{"git token"}
+	planted := history.Event{Kind: history.Planted, Secret: "git token", Wires: []history.Wire{history.Git}}
+	broken := map[string]bool{}
+	for _, c := range []struct {
+		name    string
+		history []history.Record
+		// want is the beginning of each violation: its rule and detail.
+		want []string
+	}{
+		{"a deletion of what a commit removed is allowed", on(committed(a), write("c1", "delete", b, "uid-b")), nil},
+		{"a deletion that failed is none", on(committed(a), write("c1", "delete", b, "uid-b"), failed), nil},
+		{"a process that ends by itself",
+			on(committed(a), history.Event{Kind: history.Ended, Client: "c1", Reason: "exit status 2"}), []string{"lives: c1 ended: exit status 2"}},
+		{"what never converges", ordered(started("c1"), committed(a), history.Event{Kind: history.Stuck, Reason: "waited in vain"}),
+			[]string{"converges: waited in vain", "converges: the history ends before"}},
+		{"an object that is not made", ordered(started("c1"), committed(a, b), found(history.State{Object: a, Value: "v1", UID: "uid-a"})),
+			[]string{`converges: configmaps apps/b: declared "v1", live not at all`}},
+		{"an object that is left", ordered(started("c1"), committed(a), found(history.State{Object: a, Value: "v1", UID: "uid-a"}, history.State{Object: b, Value: "v1", UID: "uid-b"})),
+			[]string{`converges: configmaps apps/b: declared not at all, live "v1"`, `converges: configmaps apps/b: live with UID not at all`}},
+		{"what a person made, or marked to be kept, stays", ordered(started("c1"), committed(a), history.Event{Kind: history.Made, Object: b, UID: "uid-b"}, history.Event{Kind: history.Observed,
+			Live: []history.State{{Object: a, Value: "v1", UID: "uid-a"}, {Object: b, Value: "v1", UID: "uid-b"}}, Inventory: []history.State{{Object: a, UID: "uid-a"}}}), nil},
+		{"an older content", ordered(started("c1"), committed(a), found(history.State{Object: a, Value: "v0", UID: "uid-a"})),
+			[]string{`converges: configmaps apps/a: declared "v1", live "v0"`}},
+		{"an inventory with another incarnation",
+			ordered(started("c1"), committed(a), history.Event{Kind: history.Observed, Live: []history.State{{Object: a, Value: "v1", UID: "uid-a"}}, Inventory: []history.State{{Object: a, UID: "uid-0"}}}),
+			[]string{`converges: configmaps apps/a: live with UID "uid-a", in the inventory "uid-0"`}},
+		{"a write after all is as declared", ordered(started("c1"), lease("c1"), committed(a), history.Event{Kind: history.Converged}, write("c1", "patch", a, "uid-a"), found(history.State{Object: a, Value: "v1", UID: "uid-a"})),
+			[]string{"idle: patch configmaps apps/a"}},
+		{"a renewal after all is as declared is none", ordered(started("c1"), committed(a), history.Event{Kind: history.Converged}, lease("c1"), found(history.State{Object: a, Value: "v1", UID: "uid-a"})), nil},
+		{"a person's write after all is as declared is none", ordered(started("c1"), committed(a), history.Event{Kind: history.Converged}, write("person", "patch", a, "uid-a"), found(history.State{Object: a, Value: "v1", UID: "uid-a"})), nil},
+		{"a write after a further commit is none", ordered(started("c1"), lease("c1"), committed(b), history.Event{Kind: history.Converged}, committed(a), write("c1", "patch", a, "uid-a"), found(history.State{Object: a, Value: "v1", UID: "uid-a"})), nil},
+		{"a deletion of what is declared", on(write("c1", "delete", a, "uid-a"), committed(a), write("c1", "delete", b, "uid-b")),
+			[]string{"deletions: deletes configmaps apps/a (UID uid-a), which every followed commit declares"}},
+		{"a deletion by an older commit that is still applied is allowed", on(committed(a), committed(a, b), write("c1", "delete", b, "uid-b"), committed(a)), nil},
+		{"a deletion by an older commit that no process has read",
+			on(committed(a), committed(a, b), history.Event{Kind: history.Ended, Client: "c1"}, started("c2"), lease("c2"), write("c2", "delete", b, "uid-b"), committed(a)),
+			[]string{"deletions: deletes configmaps apps/b (UID uid-b), which every followed commit declares"}},
+		{"a deletion of another incarnation", on(committed(a), history.Event{Kind: history.Made, Object: b, UID: "uid-2"}, write("c1", "delete", b, "uid-2")),
+			[]string{"deletions: deletes configmaps apps/b (UID uid-2), an incarnation that the product did not make"}},
+		{"a deletion of what a person keeps", on(committed(a), history.Event{Kind: history.Kept, Object: b, UID: "uid-b"}, write("c1", "delete", b, "uid-b")),
+			[]string{"deletions: deletes configmaps apps/b (UID uid-b), which a person had marked to be kept"}},
+		{"a deletion of a collection", on(committed(a), write("c1", "deletecollection", b, "")),
+			[]string{"deletions: deletes configmaps apps/b (UID ), a whole collection"}},
+		{"a write of a process that has lost the lease", with(started("c1"), started("c2"), committed(a), lease("c1"), write("c1", "patch", a, "uid-a"), lease("c2"), write("c1", "patch", a, "uid-a")),
+			[]string{`leader: c1: patch configmaps apps/a while "c2" led`}},
+		{"a write of a process that leads after another", with(started("c1"), started("c2"), committed(a), lease("c1"), write("c1", "patch", a, "uid-a"), lease("c2"), write("c2", "patch", a, "uid-a")), nil},
+		{"a write without a lease", with(started("c1"), committed(a), write("c1", "patch", a, "uid-a")),
+			[]string{`leader: c1: patch configmaps apps/a while "" led`}},
+		{"two comments", with(started("c1"), committed(a), comment("post", commentsOfPull, "team/nodes#7", "1"), comment("post", commentsOfPull, "team/nodes#7", "2")),
+			[]string{"comments: 2 comments on team/nodes#7"}},
+		{"two comments of which one was deleted, and one on another", with(started("c1"), committed(a), comment("post", commentsOfPull, "team/nodes#7", "1"),
+			comment("post", commentsOfPull, "team/nodes#7", "2"), comment("delete", oneComment, "2", ""), comment("post", commentsOfPull, "team/nodes#8", "3")), nil},
+		{"a secret on a wire that is not its own", with(planted, started("c1"), committed(a), lease("c1"), leaked),
+			[]string{"secrets: git token is in a request: patch configmaps on kubernetes"}},
+		{"a secret on its own wire", with(planted, started("c1"), committed(a), history.Request{Wire: history.Git, Client: "c1", Verb: "post", Kind: "git-upload-pack", Secrets: []string{"git token"}}), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
+			for i, v := range Check(c.history) {
+				broken[v.Rule] = true
+				text := v.Rule + ": " + v.Detail
+				if i < len(c.want) && strings.HasPrefix(text, c.want[i]) {
+					text = c.want[i]
+				}
+				got = append(got, text)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	for _, r := range Rules() {
+		if !broken[r.Name] {
+			t.Errorf("no history here breaks the rule %q", r.Name)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package wiretap
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/provision/sandbox/history"
+)
+
+// listen puts a wire before a handler.
+func listen(t *testing.T, tap *Tap, client string, protocol Protocol, handle http.HandlerFunc) *Listener {
+	t.Helper()
+	server := httptest.NewServer(handle)
+	t.Cleanup(server.Close)
+	l, err := tap.Listen(Config{Server: server.URL, Client: client, Protocol: protocol})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// send returns the status and the content, 0 where the connection ended without a response.
+func send(t *testing.T, method, url, content string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequest(method, url, strings.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, ""
+	}
+	defer response.Body.Close()
+	read, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return response.StatusCode, string(read)
+}
+
+func TestTheWiresHaveOneOrder(t *testing.T) {
+	tap := New(time.Now)
+	respond := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"id":7}`) }
+	kubernetes := listen(t, tap, "leader", Kubernetes(), respond)
+	forge := listen(t, tap, "leader", Forge(), respond)
+	send(t, http.MethodGet, kubernetes.URL()+configMaps, "")
+	send(t, http.MethodPost, forge.URL()+"/api/v1/repos/team/nodes/issues/7/comments", "{}")
+	tap.Record(history.Event{Kind: history.Committed, Revision: "main@sha1:1"})
+	send(t, http.MethodGet, forge.URL()+"/team/nodes.git/info/refs?service=git-upload-pack", "")
+	var got []string
+	for _, r := range tap.Records() {
+		if r.Event != nil {
+			got = append(got, r.Event.Kind)
+			continue
+		}
+		got = append(got, strings.Join([]string{string(r.Request.Wire), r.Request.Verb, r.Request.Kind, r.Request.Name, r.Request.UID}, " "))
+	}
+	want := []string{"kubernetes list configmaps  ", "forge post issues/comments team/nodes#7 7", "committed", "git get info/refs team/nodes "}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRequestsAtTheSameTimeHavePlacesOfTheirOwn(t *testing.T) {
+	tap := New(time.Now)
+	l := listen(t, tap, "leader", Kubernetes(), func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") })
+	var senders sync.WaitGroup
+	for i := range 20 {
+		senders.Go(func() { send(t, http.MethodPost, l.URL()+configMaps, fmt.Sprintf(`{"metadata":{"name":"m-%d"}}`, i)) })
+	}
+	senders.Wait()
+	places, names := map[int]bool{}, map[string]bool{}
+	last := 0
+	for _, r := range tap.Records() {
+		if r.N <= last || r.Done <= r.N {
+			t.Errorf("place %d after %d, done at %d", r.N, last, r.Done)
+		}
+		last = r.N
+		places[r.N], places[r.Done] = true, true
+		names[r.Request.Name] = true
+	}
+	if len(places) != 40 || len(names) != 20 {
+		t.Errorf("%d places of %d requests", len(places), len(names))
+	}
+}
+
+func TestAServerThatIsGoneIsGoneForTheClient(t *testing.T) {
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		t.Run(method, func(t *testing.T) {
+			tap := New(time.Now)
+			server := httptest.NewServer(http.NotFoundHandler())
+			address := server.URL
+			server.Close()
+			l, err := tap.Listen(Config{Server: address, Client: "leader", Protocol: Kubernetes()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			if status, _ := send(t, method, l.URL()+configMaps, "{}"); status != 0 {
+				t.Errorf("status %d", status)
+			}
+			for _, r := range tap.Records() { // a client may send a request again that had no response
+				if r.Request.Status != 0 || r.Done == 0 {
+					t.Errorf("recorded as %+v", r.Request)
+				}
+			}
+		})
+	}
+}
+
+func TestAResponsePassesUnchanged(t *testing.T) {
+	content := strings.Repeat("a line of a long list\n", 20000)
+	l := listen(t, New(time.Now), "leader", Kubernetes(), func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Kind", r.Method)
+		if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			w.WriteHeader(http.StatusConflict)
+			fmt.Fprint(w, content)
+			return
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		w.WriteHeader(http.StatusConflict)
+		packed := gzip.NewWriter(w)
+		if _, err := packed.Write([]byte(content)); err != nil {
+			t.Error(err)
+		}
+		if err := packed.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		if status, got := send(t, method, l.URL()+configMaps, "{}"); status != http.StatusConflict || got != content {
+			t.Errorf("%s: status %d and %d bytes, want %d", method, status, len(got), len(content))
+		}
+	}
+}
+
+func TestTwoFaultsHappenAtTheirOwnRequests(t *testing.T) {
+	tap := New(time.Now)
+	l := listen(t, tap, "leader", Kubernetes(), func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") })
+	first := tap.Arm(Fault{At: Point{Verb: "create"}, Do: Respond, Status: http.StatusTooManyRequests})
+	third := tap.Arm(Fault{At: Point{Verb: "create"}, Nth: 2, Do: Respond, Status: http.StatusInternalServerError})
+	never := tap.Arm(Fault{At: Point{Verb: "delete"}, Do: Respond, Status: http.StatusInternalServerError})
+	var got []int
+	for range 4 {
+		status, _ := send(t, http.MethodPost, l.URL()+configMaps, "{}")
+		got = append(got, status)
+	}
+	// What the first fault took does not count for the second.
+	if want := []int{429, 200, 500, 200}; !slices.Equal(got, want) {
+		t.Errorf("statuses %v, want %v", got, want)
+	}
+	<-first.Done()
+	<-third.Done()
+	if !first.Disarm() || !third.Disarm() || never.Disarm() {
+		t.Error("a fault that happened is not reported, or one that did not is")
+	}
+	if status, _ := send(t, http.MethodDelete, l.URL()+configMaps+"/a", ""); status != http.StatusOK {
+		t.Errorf("a fault that was taken back happened: status %d", status)
+	}
+}
+
+func TestARecordHasNoContent(t *testing.T) {
+	const secret = "correct-horse-battery-staple"
+	tap := New(time.Now)
+	l := listen(t, tap, "leader", Kubernetes(), func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, secret) })
+	tap.Plant("a password", secret, history.Git)
+	send(t, http.MethodPost, l.URL()+configMaps, `{"metadata":{"name":"a"},"data":{"password":"`+secret+`"}}`)
+	content, err := json.Marshal(tap.Records())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(content, []byte(secret)) || !bytes.Contains(content, []byte(`"secrets":["a password"]`)) {
+		t.Errorf("recorded as %s", content)
+	}
+}
