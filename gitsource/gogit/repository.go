@@ -28,7 +28,7 @@ type Repository struct {
 	refused map[pair]error
 }
 
-// maxRefused bounds what is kept of refusals, whose messages hold names of files.
+// maxRefused bounds what is kept of failures, whose messages hold names of files.
 const maxRefused = 256
 
 // Open checks the configuration, writes nothing and connects to nothing. c.Ref is ignored. Errors wrap gitsource.ErrInvalid where the

@@ -27,7 +27,7 @@ type Source struct {
 	current *state
 	// allowed is what the reference was last allowed to lead to, in this life.
 	allowed plumbing.Hash
-	refused refusal
+	failed  failedRevision
 }
 
 // New checks the configuration, writes nothing and connects to nothing. Errors wrap gitsource.ErrInvalid where the configuration is wrong.

@@ -15,9 +15,9 @@ import (
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
 )
 
-// refusal keeps a revision that cannot be had, so that it is not transferred again at
+// failedRevision keeps a revision that cannot be had, so that it is not transferred again at
 // every fetch.
-type refusal struct {
+type failedRevision struct {
 	object plumbing.Hash
 	err    error
 	// left is the room on disk that was not enough, of an overBudget.
@@ -29,28 +29,28 @@ func (s *Source) refuse(want plumbing.Hash, err error) {
 	_, full := errors.AsType[*disk.ExceededError](err)
 	switch {
 	case full:
-		s.refused = refusal{want, err, s.mirror.BudgetLeft()}
+		s.failed = failedRevision{want, err, s.mirror.BudgetLeft()}
 	case errors.Is(err, gitsource.ErrLimit), errors.Is(err, gitsource.ErrUnsafe), errors.Is(err, gitsource.ErrNotFastForward):
-		s.refused = refusal{object: want, err: err}
+		s.failed = failedRevision{object: want, err: err}
 	}
 }
 
 // stillRefused returns the error of an earlier fetch that met the same revision,
 // unless there is more room since, or a person has accepted it.
 func (s *Source) stillRefused(ctx context.Context, want plumbing.Hash) error {
-	if s.refused.object != want {
+	if s.failed.object != want {
 		return nil
 	}
-	if _, full := errors.AsType[*disk.ExceededError](s.refused.err); full && s.mirror.BudgetLeft() > s.refused.left {
+	if _, full := errors.AsType[*disk.ExceededError](s.failed.err); full && s.mirror.BudgetLeft() > s.failed.left {
 		return nil
 	}
-	if moved, ok := errors.AsType[*gitsource.NotFastForwardError](s.refused.err); ok {
+	if moved, ok := errors.AsType[*gitsource.NotFastForwardError](s.failed.err); ok {
 		was, err := s.followed(ctx)
 		if err != nil || was.Commit != moved.From || was.accepts(moved.To) {
 			return err
 		}
 	}
-	return s.refused.err
+	return s.failed.err
 }
 
 // maxPacks is how many transfers a generation collects before a fresh clone

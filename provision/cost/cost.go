@@ -8,7 +8,7 @@
 // estimated, or another region's, is marked. How many nodes there will be is no
 // business of its; what a change does to those that run is package simulate's.
 //
-// Start reading at [Of]; document.go is a document's table, parts.go what is shown of
+// Start reading at [Of]; document.go is a document's table, sections.go what is shown of
 // either, and write.go writes it.
 package cost
 

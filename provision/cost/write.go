@@ -11,7 +11,7 @@ import (
 // Text writes the table for a terminal.
 func (t Table) Text(w io.Writer) error {
 	var b strings.Builder
-	for i, p := range t.parts() {
+	for i, p := range t.sections() {
 		if i > 0 {
 			b.WriteString("\n")
 		}
@@ -20,7 +20,7 @@ func (t Table) Text(w io.Writer) error {
 	return send(w, b.String())
 }
 
-func (p part) text(b *strings.Builder) {
+func (p tableSection) text(b *strings.Builder) {
 	if p.title != "" {
 		b.WriteString(p.title + ":\n")
 	}
@@ -107,7 +107,7 @@ func aligned(rows [][]string, left int) []string {
 // Markdown writes the table for a page or a comment. Names stand in code.
 func (t Table) Markdown(w io.Writer) error {
 	var b strings.Builder
-	for i, p := range t.parts() {
+	for i, p := range t.sections() {
 		if i > 0 {
 			b.WriteString("\n")
 		}
@@ -116,7 +116,7 @@ func (t Table) Markdown(w io.Writer) error {
 	return send(w, b.String())
 }
 
-func (p part) markdown(b *strings.Builder) {
+func (p tableSection) markdown(b *strings.Builder) {
 	if p.title != "" {
 		b.WriteString("**" + p.title + "**\n\n")
 	}

@@ -11,9 +11,9 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// index is one field that Karpenter selects objects by. Value returns false to
+// fieldIndex is one field that Karpenter selects objects by. Value returns false to
 // leave an object out of the index.
-type index struct {
+type fieldIndex struct {
 	object client.Object
 	field  string
 	value  func(client.Object) (string, bool)
@@ -38,8 +38,8 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-func coreIndexes() []index {
-	return []index{
+func coreIndexes() []fieldIndex {
+	return []fieldIndex{
 		{&corev1.Pod{}, "spec.nodeName", func(o client.Object) (string, bool) {
 			return o.(*corev1.Pod).Spec.NodeName, true
 		}},
@@ -57,13 +57,13 @@ func coreIndexes() []index {
 
 // classIndexes find the claims and pools of a node class. An object without a
 // reference is left out: its CRD forbids it, an old stored one may still be there.
-func classIndexes() []index {
+func classIndexes() []fieldIndex {
 	part := map[string]func(*karpv1.NodeClassReference) string{
 		"group": func(r *karpv1.NodeClassReference) string { return r.Group },
 		"kind":  func(r *karpv1.NodeClassReference) string { return r.Kind },
 		"name":  func(r *karpv1.NodeClassReference) string { return r.Name },
 	}
-	var all []index
+	var all []fieldIndex
 	for _, name := range []string{"group", "kind", "name"} {
 		read := func(r *karpv1.NodeClassReference) (string, bool) {
 			if r == nil {
@@ -72,10 +72,10 @@ func classIndexes() []index {
 			return part[name](r), true
 		}
 		all = append(all,
-			index{&karpv1.NodeClaim{}, "spec.nodeClassRef." + name, func(o client.Object) (string, bool) {
+			fieldIndex{&karpv1.NodeClaim{}, "spec.nodeClassRef." + name, func(o client.Object) (string, bool) {
 				return read(o.(*karpv1.NodeClaim).Spec.NodeClassRef)
 			}},
-			index{&karpv1.NodePool{}, "spec.template.spec.nodeClassRef." + name, func(o client.Object) (string, bool) {
+			fieldIndex{&karpv1.NodePool{}, "spec.template.spec.nodeClassRef." + name, func(o client.Object) (string, bool) {
 				return read(o.(*karpv1.NodePool).Spec.Template.Spec.NodeClassRef)
 			}})
 	}
@@ -83,12 +83,12 @@ func classIndexes() []index {
 }
 
 // instanceIndexes find the claim and the node of an EC2 instance.
-func instanceIndexes() []index {
+func instanceIndexes() []fieldIndex {
 	instance := func(providerID string) (string, bool) {
 		id, err := utils.ParseInstanceID(providerID)
 		return id, err == nil && id != ""
 	}
-	return []index{
+	return []fieldIndex{
 		{&karpv1.NodeClaim{}, "status.instanceID", func(o client.Object) (string, bool) {
 			return instance(o.(*karpv1.NodeClaim).Status.ProviderID)
 		}},

@@ -72,11 +72,11 @@ type Environment struct {
 	// Kubeconfig is the administrator's, Kubectl the binary that fits.
 	Kubeconfig, Kubectl string
 
-	config Config
-	access access
-	plane  *kube.ControlPlane
-	group  *process.Group
-	end    ending
+	config   Config
+	access   access
+	plane    *kube.ControlPlane
+	group    *process.Group
+	shutdown shutdown
 }
 
 // Start makes an environment and returns once pods can be scheduled and commits be
@@ -94,7 +94,7 @@ func Start(ctx context.Context, config Config) (*Environment, error) {
 // Stop ends everything: programs that Run started, so that they can shut down in a
 // running cluster, then the environment. It leaves no process and, unless Config.Keep,
 // no file. It may be called again, also from another goroutine.
-func (w *Environment) Stop() error { return w.end.run(w.group) }
+func (w *Environment) Stop() error { return w.shutdown.run(w.group) }
 
 // Done is closed when a part of the environment ends by itself; Err names it. The end
 // of a program that Run started does not close it.
@@ -121,7 +121,7 @@ func (w *Environment) Run(name, binary string, args ...string) (*process.Process
 	if err != nil {
 		return nil, err
 	}
-	w.end.addProgram(p)
+	w.shutdown.addProgram(p)
 	return p, nil
 }
 

@@ -50,7 +50,7 @@ func (w *Environment) startNodes(ctx context.Context) error {
 		defer close(followed)
 		w.follow(events, types)
 	}()
-	w.end.add(func() error {
+	w.shutdown.add(func() error {
 		end()
 		<-followed
 		player.Wait()

@@ -143,7 +143,7 @@ func (w *Environment) serveAWS() error {
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	w.end.add(func() error {
+	w.shutdown.add(func() error {
 		err := server.Close() // long polls of SQS would outlast a polite end
 		if end := <-served; !errors.Is(end, http.ErrServerClosed) {
 			err = errors.Join(err, end)

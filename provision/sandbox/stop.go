@@ -14,9 +14,9 @@ import (
 // stopLimit bounds Stop; what is alive then is killed.
 const stopLimit = 45 * time.Second
 
-// ending is how an environment ends: the user's programs, then our own goroutines,
+// shutdown is how an environment ends: the user's programs, then our own goroutines,
 // then the processes below both.
-type ending struct {
+type shutdown struct {
 	mu       sync.Mutex // protects following
 	programs []*process.Process
 	steps    []func() error
@@ -25,13 +25,13 @@ type ending struct {
 }
 
 // add has a step run at the end, in reverse order of the calls.
-func (e *ending) add(step func() error) {
+func (e *shutdown) add(step func() error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.steps = append(e.steps, step)
 }
 
-func (e *ending) addProgram(p *process.Process) {
+func (e *shutdown) addProgram(p *process.Process) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.programs = append(e.programs, p)
@@ -39,7 +39,7 @@ func (e *ending) addProgram(p *process.Process) {
 
 // run ends everything once; who calls again gets the same answer. The group is
 // nil where the start failed early.
-func (e *ending) run(group *process.Group) error {
+func (e *shutdown) run(group *process.Group) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.done {

@@ -22,8 +22,8 @@ import (
 // poolRemoved is the reason of nodes whose pool goes or has gone.
 const poolRemoved = "NodePoolRemoved"
 
-// marked is a node with what decides about its turn.
-type marked struct {
+// drainCandidate is a node with what decides about its turn.
+type drainCandidate struct {
 	provision.Node
 	// since is when Karpenter marked it as drifted, far ahead for not yet.
 	since time.Time
@@ -35,7 +35,7 @@ func (c *comparison) classify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var replaced, drifted []marked
+	var replaced, drifted []drainCandidate
 	for name, claims := range c.before.Claims {
 		was, is := c.before.Pools[name], c.after.Pools[name]
 		if was == nil {
@@ -51,7 +51,7 @@ func (c *comparison) classify(ctx context.Context) error {
 				continue // It goes already, or Karpenter does not evaluate it yet.
 			}
 			already, next := c.drift.Now(claim, was), c.drift.Then(claim, was, is)
-			node := marked{Node: c.node(claim, limits), since: markedAt(claim)}
+			node := drainCandidate{Node: c.node(claim, limits), since: markedAt(claim)}
 			switch {
 			case already != "":
 				node.Reason = already
@@ -62,7 +62,7 @@ func (c *comparison) classify(ctx context.Context) error {
 			}
 		}
 	}
-	c.drifted, c.replaced = inTurn(drifted), inTurn(replaced)
+	c.drifted, c.replaced = inDisruptionOrder(drifted), inDisruptionOrder(replaced)
 	c.explain()
 	slices.SortFunc(c.removed, func(a, b provision.Removal) int { return strings.Compare(a.Pool, b.Pool) })
 	return nil
@@ -171,10 +171,10 @@ func (c *comparison) draining(node provision.Node) []provision.Blocker {
 	return slices.DeleteFunc(node.Blockers, func(b provision.Blocker) bool { return !waited[b.Pod] })
 }
 
-// inTurn sorts nodes as Karpenter turns to them: those without pods first, then by
+// inDisruptionOrder sorts nodes as Karpenter turns to them: those without pods first, then by
 // how long they are marked; those that are not marked yet by age.
-func inTurn(nodes []marked) []provision.Node {
-	slices.SortFunc(nodes, func(a, b marked) int {
+func inDisruptionOrder(nodes []drainCandidate) []provision.Node {
+	slices.SortFunc(nodes, func(a, b drainCandidate) int {
 		return cmp.Or(
 			cmp.Compare(min(len(a.Pods), 1), min(len(b.Pods), 1)),
 			a.since.Compare(b.since),

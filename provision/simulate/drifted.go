@@ -50,7 +50,7 @@ func Drifted(ctx context.Context, live provision.ClusterSnapshot) (nodes []provi
 	for _, pool := range live.NodePools {
 		going[pool.Name] = !pool.DeletionTimestamp.IsZero()
 	}
-	var found []marked
+	var found []drainCandidate
 	unknown = map[string][]string{}
 	for name, claims := range c.before.Claims {
 		c.unknown = fleet.Unknowns{}
@@ -67,7 +67,7 @@ func Drifted(ctx context.Context, live provision.ClusterSnapshot) (nodes []provi
 				reason = c.drift.Now(claim, pool)
 			}
 			if reason != "" {
-				node := marked{Node: c.node(claim, limits), since: markedAt(claim)}
+				node := drainCandidate{Node: c.node(claim, limits), since: markedAt(claim)}
 				node.Reason = reason
 				if pool == nil {
 					node.since = time.Time{}
@@ -79,7 +79,7 @@ func Drifted(ctx context.Context, live provision.ClusterSnapshot) (nodes []provi
 			unknown[name] = slices.Sorted(maps.Keys(c.unknown))
 		}
 	}
-	return inTurn(found), unknown, ctx.Err()
+	return inDisruptionOrder(found), unknown, ctx.Err()
 }
 
 // warnUnsynced warns where Karpenter has not yet reconciled what a pool's class is now:

@@ -10,26 +10,26 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// walk collects the objects of plain manifests.
-type walk struct {
+// manifestWalker collects the objects of plain manifests.
+type manifestWalker struct {
 	tree  *manifest.Tree
 	found render.Result
 	files int
 }
 
 func plain(tree *manifest.Tree, folder string) (render.Result, error) {
-	w := &walk{tree: tree}
+	w := &manifestWalker{tree: tree}
 	if err := w.folder(folder, 0); err != nil {
 		return render.Result{}, err
 	}
 	return w.found, nil
 }
 
-func (w *walk) problem(file, message string) {
+func (w *manifestWalker) problem(file, message string) {
 	w.found.Problems = append(w.found.Problems, state.Problem{Origin: state.Origin{File: file}, Message: message})
 }
 
-func (w *walk) folder(folder string, depth int) error {
+func (w *manifestWalker) folder(folder string, depth int) error {
 	limits := w.tree.Limits()
 	if depth > limits.Depth {
 		return manifest.Exceeded("folder %s is nested deeper than %d", folder, limits.Depth)
@@ -59,7 +59,7 @@ func (w *walk) folder(folder string, depth int) error {
 }
 
 // kustomization renders a folder below that has a kustomization of its own.
-func (w *walk) kustomization(folder string) (bool, error) {
+func (w *manifestWalker) kustomization(folder string) (bool, error) {
 	file, err := render.File(w.tree, folder)
 	if w.tree.Err() != nil {
 		return false, w.tree.Err()
@@ -76,14 +76,14 @@ func (w *walk) kustomization(folder string) (bool, error) {
 	return true, w.count()
 }
 
-func (w *walk) count() error {
+func (w *manifestWalker) count() error {
 	if limit := w.tree.Limits().Objects; len(w.found.Objects) > limit {
 		return manifest.Exceeded("more than %d objects are declared", limit)
 	}
 	return nil
 }
 
-func (w *walk) entry(name string, e fs.DirEntry, depth int) error {
+func (w *manifestWalker) entry(name string, e fs.DirEntry, depth int) error {
 	switch {
 	case e.IsDir():
 		return w.folder(name, depth+1)
@@ -107,7 +107,7 @@ func (w *walk) entry(name string, e fs.DirEntry, depth int) error {
 
 // link reads through a symbolic link to a file. Links to folders are not
 // followed: a folder would be declared twice, or without end.
-func (w *walk) link(name string) error {
+func (w *manifestWalker) link(name string) error {
 	info, err := w.tree.Stat(name)
 	switch {
 	case w.tree.Err() != nil:
@@ -124,7 +124,7 @@ func (w *walk) link(name string) error {
 	return nil
 }
 
-func (w *walk) file(name string) error {
+func (w *manifestWalker) file(name string) error {
 	content, err := w.tree.Read(name)
 	if w.tree.Err() != nil {
 		return w.tree.Err()

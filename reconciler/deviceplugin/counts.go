@@ -18,7 +18,7 @@ func gpuCounts() []int { return []int{1, 2, 4, 8, 16} }
 // here, and for one of which the catalog has no type. Karpenter works through every
 // overlay for every pool and type, and a person through every line of a plan, so that
 // none is made in vain.
-func (e *expansion) counts(pool string) []int {
+func (e *expander) counts(pool string) []int {
 	at := slices.IndexFunc(e.pools, func(item state.Item) bool { return item.Key.Name == pool })
 	if at < 0 {
 		if kept, known := e.kept[pool]; known {

@@ -69,8 +69,8 @@ func isPool(k state.Key) bool {
 	return k.Kind == "NodePool" && k.Group == "karpenter.sh" && k.Target == cluster
 }
 
-// expansion is one Expand at work.
-type expansion struct {
+// expander is one Expand at work.
+type expander struct {
 	declared []state.Item
 	// plugins, pools and bottlerocket (by the name of the EC2NodeClass) are what of
 	// the declared things matters here.
@@ -94,8 +94,8 @@ type expansion struct {
 }
 
 // survey reads everything once.
-func survey(items []state.Item) *expansion {
-	e := &expansion{declared: items, bottlerocket: map[string]bool{}, replaced: map[state.Key]*state.Item{}}
+func survey(items []state.Item) *expander {
+	e := &expander{declared: items, bottlerocket: map[string]bool{}, replaced: map[state.Key]*state.Item{}}
 	for _, item := range e.declared {
 		switch k := item.Key; {
 		case isDevicePlugin(k):
@@ -109,15 +109,15 @@ func survey(items []state.Item) *expansion {
 	return e
 }
 
-func (e *expansion) problem(item state.Item, format string, args ...any) {
+func (e *expander) problem(item state.Item, format string, args ...any) {
 	e.problems = append(e.problems, state.Problem{Origin: item.Origin, Message: fmt.Sprintf(format, args...)})
 }
 
 // leave takes a declared item out of the result.
-func (e *expansion) leave(item state.Item) { e.replaced[item.Key] = nil }
+func (e *expander) leave(item state.Item) { e.replaced[item.Key] = nil }
 
 // expand makes what the DevicePlugin declares, or reports why that cannot be.
-func (e *expansion) expand() {
+func (e *expander) expand() {
 	first := e.plugins[0]
 	for _, more := range e.plugins[1:] {
 		e.problem(more, "%s is a second DevicePlugin beside %s (%s), and a cluster has one: move its profiles there and remove it",
@@ -135,7 +135,7 @@ func (e *expansion) expand() {
 }
 
 // drop leaves the DevicePlugin out, whose mistake was reported.
-func (e *expansion) drop() {
+func (e *expander) drop() {
 	e.invalid = true
 	for _, item := range e.plugins {
 		e.leave(item)
@@ -143,7 +143,7 @@ func (e *expansion) drop() {
 }
 
 // finish counts the pools' limits by the DevicePlugin, and puts everything together.
-func (e *expansion) finish() (state.Set, []state.Problem) {
+func (e *expander) finish() (state.Set, []state.Problem) {
 	for _, pool := range e.pools {
 		if limited(pool) {
 			e.limit(pool)
@@ -154,7 +154,7 @@ func (e *expansion) finish() (state.Set, []state.Problem) {
 }
 
 // profile makes everything of one profile.
-func (e *expansion) profile(from state.Item, spec v1alpha1.DevicePluginSpec, profile gpu.Profile) {
+func (e *expander) profile(from state.Item, spec v1alpha1.DevicePluginSpec, profile gpu.Profile) {
 	if on, some := e.selection(profile).without(e.builtin()); some {
 		config := configure(profile)
 		e.make(from, "", "ConfigMap", "v1", config.object())
@@ -166,7 +166,7 @@ func (e *expansion) profile(from state.Item, spec v1alpha1.DevicePluginSpec, pro
 }
 
 // make adds an object.
-func (e *expansion) make(from state.Item, group, kind, version string, object map[string]any) {
+func (e *expander) make(from state.Item, group, kind, version string, object map[string]any) {
 	metadata, _ := object["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
 	namespace, _ := metadata["namespace"].(string)
@@ -177,7 +177,7 @@ func (e *expansion) make(from state.Item, group, kind, version string, object ma
 }
 
 // result puts it all together.
-func (e *expansion) result() state.Set {
+func (e *expander) result() state.Set {
 	made := map[state.Key]bool{}
 	for _, item := range e.made {
 		made[item.Key] = true
@@ -198,7 +198,7 @@ func (e *expansion) result() state.Set {
 }
 
 // selection are the pools that a profile serves.
-func (e *expansion) selection(p gpu.Profile) selection {
+func (e *expander) selection(p gpu.Profile) selection {
 	if p.Name == e.sharing.Default {
 		return selection{allBut: true, names: e.sharing.Others(p.Name)}
 	}
@@ -213,7 +213,7 @@ func (e *expansion) selection(p gpu.Profile) selection {
 // or Bottlerocket gives to a node names the system that it runs, by which a DaemonSet
 // could keep off: the plugin comes to such nodes too. Their name is in the node's
 // status, so that package readiness passes over our pod there.
-func (e *expansion) builtin() []string {
+func (e *expander) builtin() []string {
 	var out []string
 	for _, pool := range e.pools {
 		ref := at(pool.Object, "spec", "template", "spec", "nodeClassRef")

@@ -23,7 +23,7 @@ func limited(pool state.Item) bool {
 // limit writes a pool's limit in GPUs as the number of shares that Karpenter
 // counts. A pool whose limit cannot be computed is left as it is in the cluster: any
 // number, and none, could let it buy what the limit is there to forbid.
-func (e *expansion) limit(pool state.Item) {
+func (e *expander) limit(pool state.Item) {
 	e.leave(pool)
 	if e.invalid {
 		return // The mistake was reported.

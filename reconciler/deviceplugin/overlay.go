@@ -28,7 +28,7 @@ const (
 // of whole GPUs have overlays too: going to shares and back is then such a change. To
 // or from the default profile, a pool's overlays come or go as a whole; who needs that
 // order there too names the pool in the default profile.
-func (e *expansion) overlays(p gpu.Profile) []map[string]any {
+func (e *expander) overlays(p gpu.Profile) []map[string]any {
 	var out []map[string]any
 	for _, pool := range p.Pools {
 		for _, count := range e.counts(pool) {

@@ -35,7 +35,7 @@ var (
 // read decodes and checks a DevicePlugin. What the API server would refuse is
 // refused here too: nothing may be made of an object that will never be there, and
 // names, images and numbers go from it into others.
-func (e *expansion) read(item state.Item) *v1alpha1.DevicePlugin {
+func (e *expander) read(item state.Item) *v1alpha1.DevicePlugin {
 	plugin := &v1alpha1.DevicePlugin{}
 	// Only these matter; the rest of a hostile object is the API server's.
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": item.Key.Name}, "spec": item.Object["spec"]})
@@ -46,15 +46,15 @@ func (e *expansion) read(item state.Item) *v1alpha1.DevicePlugin {
 		e.problem(item, "%s cannot be read, and the API server would refuse it: %v", item.Key, err)
 		return plugin
 	}
-	r := reading{expansion: e, item: item, spec: &plugin.Spec, owners: map[string]string{}, names: map[string]bool{}}
+	r := pluginValidation{expander: e, item: item, spec: &plugin.Spec, owners: map[string]string{}, names: map[string]bool{}}
 	r.defaults()
 	r.check()
 	return plugin
 }
 
-// reading is one DevicePlugin's check.
-type reading struct {
-	*expansion
+// pluginValidation is one DevicePlugin's check.
+type pluginValidation struct {
+	*expander
 	item state.Item
 	spec *v1alpha1.DevicePluginSpec
 	// owners has the profile of each pool so far, names the profiles so far.
@@ -62,11 +62,11 @@ type reading struct {
 	names  map[string]bool
 }
 
-func (r *reading) wrong(format string, args ...any) {
+func (r *pluginValidation) wrong(format string, args ...any) {
 	r.problem(r.item, "%s: %s", r.item.Key, fmt.Sprintf(format, args...))
 }
 
-func (r *reading) defaults() {
+func (r *pluginValidation) defaults() {
 	if r.spec.Version == "" {
 		r.spec.Version = defaultVersion
 	}
@@ -78,7 +78,7 @@ func (r *reading) defaults() {
 	}
 }
 
-func (r *reading) check() {
+func (r *pluginValidation) check() {
 	if !versionForm.MatchString(r.spec.Version) {
 		r.wrong("spec.version %q is no version of NVIDIA's plugin such as %s", r.spec.Version, defaultVersion)
 	}
@@ -100,7 +100,7 @@ func (r *reading) check() {
 	}
 }
 
-func (r *reading) profile(p v1alpha1.GPUProfile) {
+func (r *pluginValidation) profile(p v1alpha1.GPUProfile) {
 	switch {
 	case len(p.Name) > maxName || !profileName.MatchString(p.Name):
 		r.wrong("the profile name %.40q must be of lower case letters, digits and dashes, %d at most", p.Name, maxName)
@@ -117,7 +117,7 @@ func (r *reading) profile(p v1alpha1.GPUProfile) {
 }
 
 // shares checks how a profile divides GPUs.
-func (r *reading) shares(p v1alpha1.GPUProfile) {
+func (r *pluginValidation) shares(p v1alpha1.GPUProfile) {
 	if p.TimeSlicing != nil && p.MPS != nil {
 		r.wrong("profile %q has timeSlicing and mps: choose one", p.Name)
 	}
@@ -130,7 +130,7 @@ func (r *reading) shares(p v1alpha1.GPUProfile) {
 }
 
 // pools checks which pools a profile names.
-func (r *reading) pools(p v1alpha1.GPUProfile) {
+func (r *pluginValidation) pools(p v1alpha1.GPUProfile) {
 	for _, pool := range p.NodePools {
 		other, taken := r.owners[pool]
 		r.owners[pool] = p.Name

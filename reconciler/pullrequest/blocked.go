@@ -15,9 +15,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
-// turnOf is the turn that a merge has taken. Each is reported as soon as it comes: what a
+// mergePhaseOf is the phase that a merge has reached. Each is reported as soon as it comes: what a
 // reader takes for the state of things must not be older than it need be.
-func turnOf(a report.MergeOutcome) turn {
+func mergePhaseOf(a report.MergeOutcome) mergePhase {
 	switch {
 	case !a.Applied.IsZero():
 		return "applied"
@@ -49,21 +49,21 @@ func blockedReasons(pending []v1alpha1.PendingChange) string {
 func (p *pass) blocked(ctx context.Context, rec *entry, a *report.MergeOutcome) {
 	ready := conditionOf(p.sync, fluxmeta.ReadyCondition)
 	if ready.Status != metav1.ConditionFalse || !p.attempted(ctx, rec) {
-		rec.tail.failing = ""
+		rec.rollout.failing = ""
 		return
 	}
 	if slices.Contains([]string{"NodeReplacementHeld", "PruneHeld", "GuardChangeHeld"}, ready.Reason) {
-		rec.tail.failing, a.ConfirmationToken = "", p.sync.Status.ConfirmationToken
+		rec.rollout.failing, a.ConfirmationToken = "", p.sync.Status.ConfirmationToken
 		a.Held = cmp.Or(blockedReasons(p.sync.Status.Pending), ready.Message)
 		return
 	}
 	stalled := conditionOf(p.sync, fluxmeta.StalledCondition).Status == metav1.ConditionTrue
-	if rec.tail.failing != ready.Reason {
-		rec.tail.failing, rec.tail.since = ready.Reason, p.now
+	if rec.rollout.failing != ready.Reason {
+		rec.rollout.failing, rec.rollout.since = ready.Reason, p.now
 	}
 	// What is not ready yet, or was changed by somebody else meanwhile, mostly is the
 	// next moment.
-	left := rec.tail.since.Add(failureGrace).Sub(p.now)
+	left := rec.rollout.since.Add(failureGrace).Sub(p.now)
 	if left > 0 && !stalled && !slices.Contains([]string{"ApplyFailed", "InvalidManifests"}, ready.Reason) {
 		p.requeueAfter(left)
 		return
@@ -77,13 +77,13 @@ func (p *pass) attempted(ctx context.Context, rec *entry) bool {
 	if revision == "" {
 		return false
 	}
-	if rec.tail.tried != revision {
+	if rec.rollout.tried != revision {
 		// Where that cannot be computed now, what was known of the revision before holds on.
 		if holds, ok := p.contains(ctx, revision, rec); ok {
-			rec.tail.tried, rec.tail.attempted = revision, holds
+			rec.rollout.tried, rec.rollout.attempted = revision, holds
 		}
 	}
-	return rec.tail.attempted
+	return rec.rollout.attempted
 }
 
 // concluded leaves no plan pending beside a head that is merged by now: it is what

@@ -58,7 +58,7 @@ func TestEachTurnOfAMergeIsToldAsItComes(t *testing.T) {
 	s.condition("Ready", metav1.ConditionFalse, "ApplyFailed", "")
 	s.calls()
 	s.later(time.Second)
-	s.expect("a turn that was told before waits", "list")
+	s.expect("a phase that was reported before waits", "list")
 	s.condition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded", "")
 	s.oracle.stale = nodes("gpu", 4)
 	s.apply(sha("f"), sha("e"))

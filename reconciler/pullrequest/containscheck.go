@@ -22,7 +22,7 @@ func (p *pass) contains(ctx context.Context, revision string, rec *entry) (holds
 	case h.took >= passTime:
 		p.requeueAfter(soon)
 		return false, false
-	case !rec.tail.doubted.IsZero() && rest > 0:
+	case !rec.rollout.doubted.IsZero() && rest > 0:
 		p.requeueAfter(rest)
 		return false, false
 	}
@@ -33,12 +33,12 @@ func (p *pass) contains(ctx context.Context, revision string, rec *entry) (holds
 	h.took += now.Sub(began)
 	if err != nil {
 		log(ctx).Info("Cannot find out whether a merge is applied", "revision", revision, "merge", rec.merge(), "why", failure.Text(err))
-		h.failed, rec.tail.doubted = true, now
+		h.failed, rec.rollout.doubted = true, now
 		h.backoff.Failed(now, time.Time{})
 		p.requeueAfter(h.backoff.Until.Sub(now))
 		return false, false
 	}
-	h.backoff, rec.tail.doubted = limits.Backoff{}, time.Time{}
+	h.backoff, rec.rollout.doubted = limits.Backoff{}, time.Time{}
 	return holds, true
 }
 
@@ -46,6 +46,6 @@ func (p *pass) contains(ctx context.Context, revision string, rec *entry) (holds
 // first: one that can never be determined must not keep the others from being checked.
 func doubtedLast(all []followed) []followed {
 	out := slices.Clone(all)
-	slices.SortStableFunc(out, func(a, b followed) int { return a.rec.tail.doubted.Compare(b.rec.tail.doubted) })
+	slices.SortStableFunc(out, func(a, b followed) int { return a.rec.rollout.doubted.Compare(b.rec.rollout.doubted) })
 	return out
 }

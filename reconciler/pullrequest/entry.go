@@ -39,7 +39,7 @@ type entry struct {
 	verifiedAt time.Time
 	// publishedAt is when the comment was last known to be the newest.
 	publishedAt time.Time
-	tail        tail
+	rollout     rolloutReport
 }
 
 // made is what a plan was made of: where one of these differs, there may be another.
@@ -177,8 +177,8 @@ func weight(item v1alpha1.PullRequestStatus) int {
 	}
 }
 
-// tail is what this process has of the end of a merged pull request's comment.
-type tail struct {
+// rolloutReport is what this process has of the end of a merged pull request's comment.
+type rolloutReport struct {
 	// at is when it was written last.
 	at time.Time
 	// asked is the applied commit that is known not to hold the merge, tried the attempted
@@ -189,10 +189,10 @@ type tail struct {
 	doubted time.Time
 	// most is the largest number of nodes that were stale at once.
 	most int
-	// line is what stands next to the commits, kinds are the turns of the status that
+	// line is what stands next to the commits, phases are those of the merge that
 	// were reported.
-	line  string
-	kinds map[turn]bool
+	line   string
+	phases map[mergePhase]bool
 	// failing is the reason that the Sync has given since a time for not being ready.
 	failing string
 	since   time.Time
@@ -241,15 +241,15 @@ func stamp(t time.Time) *metav1.Time {
 // be followed all the same.
 const recent = time.Hour
 
-// turn is a turn that the status of a merge takes.
-type turn string
+// mergePhase is how far a merge has come, as its status reports it.
+type mergePhase string
 
-// setReported records that a turn was reported.
-func (t *tail) setReported(now turn) {
-	if t.kinds == nil {
-		t.kinds = map[turn]bool{}
+// setReported records that a phase was reported.
+func (t *rolloutReport) setReported(now mergePhase) {
+	if t.phases == nil {
+		t.phases = map[mergePhase]bool{}
 	}
-	t.kinds[now] = true
+	t.phases[now] = true
 }
 
 // published records a publication that the forge has.

@@ -46,7 +46,7 @@ func TestWhichNodesAMergeHasToDoWith(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			left := leftover{nodes: []provision.Node{tt.node}, known: true, applied: append(tt.later, tt.of)}
+			left := pendingReplacements{nodes: []provision.Node{tt.node}, known: true, applied: append(tt.later, tt.of)}
 			var want []provision.Node
 			if tt.want {
 				want = left.nodes

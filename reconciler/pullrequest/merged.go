@@ -102,12 +102,12 @@ func (p *pass) arrive(ctx context.Context, pr forge.PullRequest, rec *entry) {
 // checked again only for another revision.
 func (p *pass) applied(ctx context.Context, rec *entry) bool {
 	revision := commit(p.sync.Status.LastAppliedRevision)
-	if revision == "" || revision == rec.tail.asked {
+	if revision == "" || revision == rec.rollout.asked {
 		return false
 	}
 	holds, ok := p.contains(ctx, revision, rec)
 	if ok && !holds {
-		rec.tail.asked = revision
+		rec.rollout.asked = revision
 	}
 	return holds
 }

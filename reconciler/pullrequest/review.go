@@ -43,18 +43,18 @@ func (p *pass) review(ctx context.Context) {
 			return
 		}
 		if i > 0 && p.now.Sub(p.started) >= passTime {
-			if t.need != forRefresh {
+			if t.reason != refreshDue {
 				p.requeueAfter(soon)
 			}
 			p.mark(ctx, tasks[i:])
 			return
 		}
-		if t.need == forRefresh {
+		if t.reason == refreshDue {
 			if refreshed++; refreshed > maxRefreshes {
 				return
 			}
 		}
-		if i > 0 && t.need != forHead && p.called(ctx) {
+		if i > 0 && t.reason != headChanged && p.called(ctx) {
 			return
 		}
 		if p.there(t.pr) {
@@ -96,7 +96,7 @@ func (p *pass) called(ctx context.Context) bool {
 // come, for one more stint, and not before somebody who is new.
 func (p *pass) mark(ctx context.Context, tasks []task) {
 	for _, t := range tasks {
-		if t.need != forBase || !p.overtaken(t.rec) || !p.there(t.pr) {
+		if t.reason != baseChanged || !p.overtaken(t.rec) || !p.there(t.pr) {
 			continue
 		}
 		p.now = p.Clock.Now()
@@ -114,7 +114,7 @@ func (p *pass) announce(ctx context.Context, t task) error {
 	switch {
 	case t.rec.item.Head != t.pr.Head.SHA:
 		s.Description = "planning " + short(t.pr.Head.SHA)
-	case t.need == forBase && p.overtaken(t.rec):
+	case t.reason == baseChanged && p.overtaken(t.rec):
 		moved = true
 		s.Description = "planning for " + p.branch() + " at " + short(commit(p.sync.Status.LastAttemptedRevision))
 	default:
@@ -135,7 +135,7 @@ func (p *pass) announce(ctx context.Context, t task) error {
 
 // reconcileOne does what one pull request needs.
 func (p *pass) reconcileOne(ctx context.Context, t task) {
-	if t.need == forPublishing && t.rec.publication != nil {
+	if t.reason == publicationDue && t.rec.publication != nil {
 		p.publish(ctx, t.pr, t.rec)
 		return
 	}
@@ -210,16 +210,16 @@ func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
 		a = p.failure(t, err, class)
 	}
 	rec.publication = a
-	if rec.made.same++; t.need != forRefresh || a.hash != rec.item.CommentHash {
+	if rec.made.same++; t.reason != refreshDue || a.hash != rec.item.CommentHash {
 		rec.made.same = 0
 	}
 	if rec.publishedAt.IsZero() {
 		rec.publishedAt, rec.verifiedAt = p.now, t.pr.Updated
 	}
-	if t.need == forRefresh && rec.alike(a) && p.now.Sub(rec.publishedAt) < detailGap {
+	if t.reason == refreshDue && rec.alike(a) && p.now.Sub(rec.publishedAt) < detailGap {
 		return
 	}
-	rec.unpublished = a.hash != rec.item.CommentHash || rec.pending || t.need == forPublishing
+	rec.unpublished = a.hash != rec.item.CommentHash || rec.pending || t.reason == publicationDue
 	if !rec.unpublished {
 		rec.post = limits.Backoff{}
 		rec.published(p.now)

@@ -33,8 +33,8 @@ const skew = time.Hour
 // stale are the nodes that the roll-outs under way are yet to replace, read once. Which
 // are stale is computed from what they were made from: one that was launched from the
 // old pool after the merge was applied is, too.
-func (p *pass) stale(ctx context.Context) leftover {
-	out := leftover{known: true}
+func (p *pass) stale(ctx context.Context) pendingReplacements {
+	out := pendingReplacements{known: true}
 	for _, rec := range p.s.records {
 		if i := rec.item; i.AppliedTime != nil && rec.touchesPools() && !rec.unaffected() {
 			out.applied = append(out.applied, rec)
@@ -55,9 +55,9 @@ func (p *pass) stale(ctx context.Context) leftover {
 	return out
 }
 
-// leftover are nodes that are yet to be replaced. Unless all is known, there may be
+// pendingReplacements are nodes that are yet to be replaced. Unless all is known, there may be
 // more.
-type leftover struct {
+type pendingReplacements struct {
 	nodes []provision.Node
 	known bool
 	// applied are the merges that are applied, also those whose roll-out is over.
@@ -74,7 +74,7 @@ func (e *entry) touchesPools() bool {
 // changed is theirs, and they were there when the next merge of which that is true was
 // applied. A node that several merges made stale counts for each: none is reported to be
 // over too early.
-func (l leftover) of(e *entry) []provision.Node {
+func (l pendingReplacements) of(e *entry) []provision.Node {
 	var out []provision.Node
 	for _, n := range l.nodes {
 		later := func(o *entry) bool {
@@ -107,9 +107,9 @@ func (e *entry) concerns(n provision.Node) bool {
 }
 
 // mergeOutcome is what is to be reported of a merge now.
-func (p *pass) mergeOutcome(ctx context.Context, rec *entry, left leftover) report.MergeOutcome {
+func (p *pass) mergeOutcome(ctx context.Context, rec *entry, left pendingReplacements) report.MergeOutcome {
 	item := &rec.item
-	a := report.MergeOutcome{Sync: p.sync.Namespace + "/" + p.sync.Name, Nodes: max(rec.reviewedNodes(), rec.tail.most)}
+	a := report.MergeOutcome{Sync: p.sync.Namespace + "/" + p.sync.Name, Nodes: max(rec.reviewedNodes(), rec.rollout.most)}
 	if item.Reviewed != nil {
 		a.Removed = int(item.Reviewed.NodesRemoved)
 	}
@@ -123,10 +123,10 @@ func (p *pass) mergeOutcome(ctx context.Context, rec *entry, left leftover) repo
 	a.Applied, a.Revision = item.AppliedTime.Time, p.branch()+"@sha1:"+rec.merge()
 	if item.RolledOutTime == nil {
 		a.Left = left.of(rec)
-		rec.tail.most = max(rec.tail.most, len(a.Left))
-		a.Nodes = max(a.Nodes, rec.tail.most)
+		rec.rollout.most = max(rec.rollout.most, len(a.Left))
+		a.Nodes = max(a.Nodes, rec.rollout.most)
 		expected := item.Reviewed == nil || rec.reviewedNodes() > 0
-		certain := rec.tail.most > 0 || !expected || p.now.Sub(a.Applied) >= failureGrace
+		certain := rec.rollout.most > 0 || !expected || p.now.Sub(a.Applied) >= failureGrace
 		switch {
 		case len(a.Left) > 0:
 		case !rec.touchesPools(), certain && left.known:
@@ -150,7 +150,7 @@ func (e *entry) reviewedNodes() int {
 }
 
 // finish reports what there is to report of a merge, and closes it at its end.
-func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, left leftover, shown drift) {
+func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, left pendingReplacements, shown drift) {
 	item := &rec.item
 	if rec.unaffected() && shown.text == "" {
 		if item.Phase == v1alpha1.PullRequestRollingOut {
@@ -168,7 +168,7 @@ func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, lef
 		base = a.Markdown()
 	}
 	if shown.text == "" && shown.known && rec.hasDriftTail() {
-		rec.tail.gone = true
+		rec.rollout.gone = true
 	}
 	if base != "" && rec.moved() {
 		base = fmt.Sprintf(movedTo, short(item.Head)) + base
@@ -181,7 +181,7 @@ func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, lef
 
 // nothingNew reports that what is reported of a merge stays as it is, without making it
 // again.
-func (p *pass) nothingNew(rec *entry, left leftover, shown drift) bool {
+func (p *pass) nothingNew(rec *entry, left pendingReplacements, shown drift) bool {
 	item := &rec.item
 	if rec.hasDriftTail() && !shown.known && p.now.Before(p.s.live.since.Add(stabilizationWindow)) {
 		return true // What is shown of drift stays until it was read again.
@@ -207,11 +207,11 @@ func (e *entry) compose(base string, shown drift) (text, hash string) {
 	begin, content := hashTail, shown.content
 	switch {
 	case shown.text != "":
-		begin, e.tail.gone = hashDrift, false
+		begin, e.rollout.gone = hashDrift, false
 		text = base + "\n" + shown.text
 	case !shown.known && e.hasDriftTail():
 		begin, text = hashDrift, base
-	case e.tail.gone:
+	case e.rollout.gone:
 		content, text = "gone", base+"\n"+driftGone
 	default:
 		text = base
@@ -231,12 +231,12 @@ func (e *entry) compose(base string, shown drift) (text, hash string) {
 func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c forge.Comment, hash string, a report.MergeOutcome) bool {
 	item := &rec.item
 	line := rec.beside(a)
-	if hash == item.CommentHash && line == rec.tail.line {
+	if hash == item.CommentHash && line == rec.rollout.line {
 		return true
 	}
 	wait := rec.post.Until.Sub(p.now)
-	if line == "" || rec.tail.kinds[turnOf(a)] {
-		wait = max(wait, rec.tail.at.Add(tailGap).Sub(p.now)) // Long ago where it never was.
+	if line == "" || rec.rollout.phases[mergePhaseOf(a)] {
+		wait = max(wait, rec.rollout.at.Add(tailGap).Sub(p.now)) // Long ago where it never was.
 	}
 	if wait > 0 {
 		p.requeueAfter(wait)
@@ -251,7 +251,7 @@ func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c fo
 		c.Marker, c.EditOnly = p.marker(), late || pr.URL == ""
 		posted, err = p.comment(ctx, pr.Number, c)
 	}
-	if line != rec.tail.line && line != "" && (err == nil || permanent(err)) {
+	if line != rec.rollout.line && line != "" && (err == nil || permanent(err)) {
 		if also := p.rollout(ctx, rec, a, line, cmp.Or(posted.URL, pr.URL)); err == nil {
 			err = also
 		}
@@ -260,9 +260,9 @@ func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c fo
 		p.publishFailed(rec, err)
 		return permanent(err) && rec.post.Failures >= lastTry
 	}
-	rec.post, rec.tail.at = limits.Backoff{}, p.now
-	rec.tail.line, item.CommentHash = line, hash
-	rec.tail.setReported(turnOf(a))
+	rec.post, rec.rollout.at = limits.Backoff{}, p.now
+	rec.rollout.line, item.CommentHash = line, hash
+	rec.rollout.setReported(mergePhaseOf(a))
 	return true
 }
 
@@ -280,7 +280,7 @@ func (p *pass) rollout(ctx context.Context, rec *entry, a report.MergeOutcome, l
 	switch {
 	case !a.Done.IsZero():
 		s.State = forge.Success
-	case turnOf(a) == "failed":
+	case mergePhaseOf(a) == "failed":
 		s.State = forge.Failure
 	}
 	for _, sha := range slices.Compact([]string{rec.merge(), rec.item.Head}) {

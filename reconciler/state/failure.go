@@ -48,7 +48,7 @@ func (p Problem) String() string {
 
 // Failure classes tell the controller what to do next. They are asked for with
 // errors.As through Classify, so that wrapping keeps them.
-type failure struct {
+type classifiedError struct {
 	class  Class
 	reason string
 	at     time.Duration
@@ -71,8 +71,8 @@ const (
 // String names the class as logs and metrics do.
 func (c Class) String() string { return [...]string{"retry", "wait", "fix"}[c] }
 
-func (f *failure) Error() string { return f.err.Error() }
-func (f *failure) Unwrap() error { return f.err }
+func (f *classifiedError) Error() string { return f.err.Error() }
+func (f *classifiedError) Unwrap() error { return f.err }
 
 // Fail gives err a class and a reason, the CamelCase name that becomes the condition's
 // reason (for example "AuthenticationFailed"). It returns nil for a nil err.
@@ -80,7 +80,7 @@ func Fail(class Class, reason string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &failure{class: class, reason: reason, err: err}
+	return &classifiedError{class: class, reason: reason, err: err}
 }
 
 // WaitFor is Fail with class Wait and the time after which to try again.
@@ -88,13 +88,13 @@ func WaitFor(after time.Duration, reason string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &failure{class: Wait, reason: reason, at: after, err: err}
+	return &classifiedError{class: Wait, reason: reason, at: after, err: err}
 }
 
 // Classify returns the class, reason and wait of the outermost classified
 // error in err's tree. An unclassified error is Retry with reason "Failed".
 func Classify(err error) (Class, string, time.Duration) {
-	if f, ok := errors.AsType[*failure](err); ok {
+	if f, ok := errors.AsType[*classifiedError](err); ok {
 		return f.class, f.reason, f.at
 	}
 	return Retry, "Failed", 0

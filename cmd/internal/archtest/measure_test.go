@@ -199,7 +199,16 @@ var generic = []string{
 	"version", "watcher", "workload",
 }
 
-// typeMeanings counts the packages that declare an unexported type of each name.
+// siblings are packages that implement one interface: a type of such a name means the same
+// in each of them.
+var siblings = map[string][]string{
+	"correction": {"reconciler/targets/aws", "reconciler/targets/kubernetes"},
+	"permission": {"reconciler/report/forge/gitea", "reconciler/report/forge/github"},
+	"statusKey":  {"reconciler/report/forge/gitea", "reconciler/report/forge/github"},
+}
+
+// typeMeanings counts the packages that declare an unexported type of each name, siblings
+// once.
 func typeMeanings(s *source) map[string]int {
 	out := map[string]int{}
 	for _, p := range s.packages {
@@ -210,7 +219,7 @@ func typeMeanings(s *source) map[string]int {
 					continue
 				}
 				for _, id := range declares(d) {
-					if !id.IsExported() && !slices.Contains(generic, id.Name) {
+					if !id.IsExported() && !slices.Contains(generic, id.Name) && slices.Index(siblings[id.Name], p.dir) < 1 {
 						out[id.Name]++
 					}
 				}

@@ -82,8 +82,8 @@ func TestAWorktreesCopyIsReadToo(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "sub"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	got, err := readOrigin(dir)
-	if d := cmp.Diff(origin{address: "https://git.example.com/team/nodes.git", branch: "trunk"}, got, cmp.AllowUnexported(origin{})); d != "" || err != nil {
+	got, err := readUpstream(dir)
+	if d := cmp.Diff(upstream{address: "https://git.example.com/team/nodes.git", branch: "trunk"}, got, cmp.AllowUnexported(upstream{})); d != "" || err != nil {
 		t.Error(d, err)
 	}
 }

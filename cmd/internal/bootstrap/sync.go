@@ -190,7 +190,7 @@ func (r *SyncRequest) checkName() error {
 
 // fromWorkingCopy fills in what neither a flag nor the live Sync sets.
 func (r *SyncRequest) fromWorkingCopy(root string, pinned bool) (warnings []string, err error) {
-	copied, err := readOrigin(root)
+	copied, err := readUpstream(root)
 	if err != nil && (r.URL == "" || r.Branch == "" && !pinned) {
 		return nil, fmt.Errorf("%w; or pass --url and --branch", err)
 	}

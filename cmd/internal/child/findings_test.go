@@ -102,7 +102,7 @@ func TestTheParentLimitsWhatAHostileChildReturns(t *testing.T) {
 	if len(got.Notes) > maxFindings+1 {
 		t.Errorf("%d notes", len(got.Notes))
 	}
-	failed := (&failure{Class: state.Stalled, Reason: "X", Text: long + long}).err()
+	failed := (&errorObject{Class: state.Stalled, Reason: "X", Text: long + long}).err()
 	if len(failed.Error()) > maxFailureBytes {
 		t.Errorf("a reason of %d bytes", len(failed.Error()))
 	}

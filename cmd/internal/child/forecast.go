@@ -15,13 +15,13 @@ import (
 
 // Forecast is simulate.Compare with the catalog's prices: what the step from before
 // to after does, under an engine of these settings. Broken limits, and a crash of
-// Karpenter's code over what the fleets hold, are errors as those of Load are.
+// Karpenter's code over what the snapshots hold, are errors as those of Load are.
 func (r *Runner) Forecast(ctx context.Context, settings engine.Settings, before, after provision.ClusterSnapshot) (provision.Forecast, error) {
 	raw, err := r.run(ctx, job{verb: verbForecast, doing: "forecasting", talk: func(in *writer, out *reader) ([]byte, error) {
 		if err := send(in, settings, before, after); err != nil {
 			return nil, err
 		}
-		return out.want(markResult)
+		return out.want(frameResult)
 	}})
 	if err != nil {
 		return provision.Forecast{}, err

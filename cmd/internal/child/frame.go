@@ -8,21 +8,21 @@ import (
 	"io"
 )
 
-// mark is what a frame is.
-type mark byte
+// frameType is what a frame contains.
+type frameType byte
 
 const (
 	// From the child: it is limited now; a request for the tree; the result.
-	markReady  mark = 'r'
-	markAsk    mark = 'a'
-	markResult mark = 'z'
-	// To the child: what to do; the response to a request; one object of a fleet.
-	markRequest mark = 'q'
-	markReply   mark = 'b'
-	markObject  mark = 'o'
+	frameReady  frameType = 'r'
+	frameRead   frameType = 'a'
+	frameResult frameType = 'z'
+	// To the child: what to do; the response to a request; one object of a snapshot.
+	frameRequest frameType = 'q'
+	frameReply   frameType = 'b'
+	frameObject  frameType = 'o'
 )
 
-// frameHead is a mark and the payload's length, big-endian.
+// frameHead is a type and the payload's length, big-endian.
 const frameHead = 5
 
 // More was to go, or came, than is allowed.
@@ -37,7 +37,7 @@ type writer struct {
 	left int64
 }
 
-func (w *writer) send(m mark, payload []byte) error {
+func (w *writer) send(m frameType, payload []byte) error {
 	if w.left -= frameHead + int64(len(payload)); w.left < 0 || len(payload) > 1<<31 {
 		return errGiven
 	}
@@ -62,7 +62,7 @@ type reader struct {
 }
 
 // next returns the next frame. At the end, also within a frame, it is io.EOF.
-func (r *reader) next() (mark, []byte, error) {
+func (r *reader) next() (frameType, []byte, error) {
 	if r.left < frameHead {
 		return 0, nil, errGotten
 	}
@@ -83,11 +83,11 @@ func (r *reader) next() (mark, []byte, error) {
 	if _, err := io.CopyN(&payload, r.from, n); err != nil {
 		return 0, nil, ended(err)
 	}
-	return mark(head[0]), payload.Bytes(), nil
+	return frameType(head[0]), payload.Bytes(), nil
 }
 
-// want returns the payload of the next frame, which must have that mark.
-func (r *reader) want(m mark) ([]byte, error) {
+// want returns the payload of the next frame, which must have that type.
+func (r *reader) want(m frameType) ([]byte, error) {
 	got, payload, err := r.next()
 	if err == nil && got != m {
 		err = unexpected(got)
@@ -95,7 +95,7 @@ func (r *reader) want(m mark) ([]byte, error) {
 	return payload, err
 }
 
-func unexpected(got mark) error { return fmt.Errorf("a frame %q came out of turn", byte(got)) }
+func unexpected(got frameType) error { return fmt.Errorf("a frame %q came out of turn", byte(got)) }
 
 func ended(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {

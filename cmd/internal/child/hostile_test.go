@@ -45,14 +45,14 @@ var deeds = map[string]func(out *writer, in *reader) error{
 	"eat at once": func(*writer, *reader) error { _, err := fmt.Println(len(make([]byte, 1<<36))); return err },
 	"write without end": func(out *writer, _ *reader) error {
 		for {
-			if err := out.send(markAsk, append([]byte{askStat}, bytes.Repeat([]byte("a"), 1<<20)...)); err != nil {
+			if err := out.send(frameRead, append([]byte{askStat}, bytes.Repeat([]byte("a"), 1<<20)...)); err != nil {
 				return err
 			}
 		}
 	},
 	"ask without end": func(out *writer, in *reader) error {
 		for {
-			if err := out.send(markAsk, append([]byte{askStat}, bytes.Repeat([]byte("a"), 1<<20)...)); err != nil {
+			if err := out.send(frameRead, append([]byte{askStat}, bytes.Repeat([]byte("a"), 1<<20)...)); err != nil {
 				return err
 			}
 			if _, _, err := in.next(); err != nil {
@@ -60,14 +60,14 @@ var deeds = map[string]func(out *writer, in *reader) error{
 			}
 		}
 	},
-	"answer too much": func(out *writer, _ *reader) error { return out.send(markResult, make([]byte, 64<<20)) },
+	"answer too much": func(out *writer, _ *reader) error { return out.send(frameResult, make([]byte, 64<<20)) },
 	"answer many small maps": func(out *writer, _ *reader) error {
-		return out.send(markResult, append(bytes.Repeat([]byte(`{"a":0},`), 10_000), "{}"...))
+		return out.send(frameResult, append(bytes.Repeat([]byte(`{"a":0},`), 10_000), "{}"...))
 	},
 	"say nothing":    func(*writer, *reader) error { <-time.After(time.Hour); return nil }, // Without a timer, Go may end it as deadlocked.
 	"sleep for good": func(_ *writer, in *reader) error { _, _, _ = in.next(); <-time.After(time.Hour); return nil },
 	"tell its id and sleep": func(out *writer, _ *reader) error {
-		if err := out.send(markAsk, []byte(strconv.Itoa(os.Getpid()))); err != nil {
+		if err := out.send(frameRead, []byte(strconv.Itoa(os.Getpid()))); err != nil {
 			return err
 		}
 		<-time.After(time.Hour)
@@ -80,10 +80,10 @@ var deeds = map[string]func(out *writer, in *reader) error{
 		return nil
 	},
 	"talk nonsense":     func(*writer, *reader) error { _, err := os.Stdout.WriteString("nonsense, and more of it"); return err },
-	"answer nonsense":   func(out *writer, _ *reader) error { return out.send(markResult, []byte(`{"items":[1,`)) },
-	"speak out of turn": func(out *writer, _ *reader) error { return out.send(markObject, nil) },
+	"answer nonsense":   func(out *writer, _ *reader) error { return out.send(frameResult, []byte(`{"items":[1,`)) },
+	"speak out of turn": func(out *writer, _ *reader) error { return out.send(frameObject, nil) },
 	"announce too much": func(*writer, *reader) error {
-		_, err := os.Stdout.Write([]byte{byte(markResult), 0xff, 0xff, 0xff, 0xff})
+		_, err := os.Stdout.Write([]byte{byte(frameResult), 0xff, 0xff, 0xff, 0xff})
 		<-time.After(time.Hour)
 		return err
 	},
@@ -163,7 +163,7 @@ var (
 
 // respondWith is a deed that answers with a text.
 func respondWith(of func() string) func(*writer, *reader) error {
-	return func(out *writer, _ *reader) error { return out.send(markResult, []byte(of())) }
+	return func(out *writer, _ *reader) error { return out.send(frameResult, []byte(of())) }
 }
 
 // do has a child do a deed as if it rendered.

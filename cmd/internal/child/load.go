@@ -88,7 +88,7 @@ type item struct {
 }
 
 func serveLoad(_ context.Context, t *talk) (result, error) {
-	raw, err := t.want(markRequest)
+	raw, err := t.want(frameRequest)
 	if err != nil {
 		return result{}, err
 	}
@@ -96,7 +96,7 @@ func serveLoad(_ context.Context, t *talk) (result, error) {
 	if err := json.Unmarshal(raw, &req); err != nil {
 		return result{}, fmt.Errorf("reading what to load: %w", err)
 	}
-	tree := &borrowed{out: t.out, reply: func() ([]byte, error) { return t.want(markReply) }, known: map[string]known{}}
+	tree := &borrowed{out: t.out, reply: func() ([]byte, error) { return t.want(frameReply) }, known: map[string]known{}}
 	var files fs.FS = tree
 	if req.Links {
 		files = linked{tree}

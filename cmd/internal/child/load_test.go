@@ -76,12 +76,12 @@ func TestAChildLoadsWhatThisProcessLoads(t *testing.T) {
 	}
 }
 
-// classed is failureOf, and nil for none.
-func classed(err error) *failure {
+// classed is errorObjectOf, and nil for none.
+func classed(err error) *errorObject {
 	if err == nil {
 		return nil
 	}
-	return failureOf(err)
+	return errorObjectOf(err)
 }
 
 // BenchmarkLoadInAChild compares what a folder takes in a child, its start and lint

@@ -36,7 +36,7 @@ func beChild(verb, memory, seconds string) error {
 	}
 	if deed, ok := deeds[verb]; ok {
 		out := &writer{to: os.Stdout, left: 1 << 40}
-		if err := out.send(markReady, nil); err != nil {
+		if err := out.send(frameReady, nil); err != nil {
 			return err
 		}
 		return deed(out, &reader{from: os.Stdin, left: 1 << 40})
@@ -48,12 +48,12 @@ func beChild(verb, memory, seconds string) error {
 func beParent() error {
 	r := &Runner{}
 	_, err := r.run(context.Background(), job{verb: "tell its id and sleep", doing: "sleeping", talk: func(_ *writer, out *reader) ([]byte, error) {
-		id, err := out.want(markAsk)
+		id, err := out.want(frameRead)
 		if err != nil {
 			return nil, err
 		}
 		fmt.Println(string(id))
-		return out.want(markResult)
+		return out.want(frameResult)
 	}})
 	return err
 }

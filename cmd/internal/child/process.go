@@ -60,7 +60,7 @@ func (r *Runner) run(ctx context.Context, j job) ([]byte, error) {
 	out := &reader{from: p.out, left: limits.Output}
 	ready := true
 	var raw []byte
-	if _, err = out.want(markReady); err != nil {
+	if _, err = out.want(frameReady); err != nil {
 		ready = false
 	} else {
 		err = apply.Recover(func() (err error) {

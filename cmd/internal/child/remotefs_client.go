@@ -12,7 +12,7 @@ import (
 )
 
 // borrowed is the parent's tree in the child: every request goes to the parent, so that
-// links, refusals and sizes are what they are there. Each is sent once: a tree does not
+// links, errors and sizes are what they are there. Each is sent once: a tree does not
 // change. It is safe for concurrent use.
 type borrowed struct {
 	mu    sync.Mutex
@@ -22,7 +22,7 @@ type borrowed struct {
 	known map[string]known
 }
 
-// known is a response that came, or the tree's refusal.
+// known is a response that came, or the tree's error.
 type known struct {
 	content []byte
 	refusal error
@@ -38,7 +38,7 @@ func (b *borrowed) ask(question byte, name string) ([]byte, error) {
 	if was, ok := b.known[key]; ok {
 		return bytes.Clone(was.content), was.refusal
 	}
-	if err := b.out.send(markAsk, append([]byte{question}, name...)); err != nil {
+	if err := b.out.send(frameRead, append([]byte{question}, name...)); err != nil {
 		return nil, err
 	}
 	payload, err := b.reply()
@@ -49,7 +49,7 @@ func (b *borrowed) ask(question byte, name string) ([]byte, error) {
 	case len(payload) == 0:
 		return nil, errors.New("the response about a file is empty")
 	case payload[0] != 0:
-		var r refusal
+		var r treeError
 		if err := json.Unmarshal(payload[1:], &r); err != nil {
 			return nil, err
 		}

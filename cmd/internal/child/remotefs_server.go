@@ -28,9 +28,9 @@ func entryOf(info fs.FileInfo) entry {
 	return entry{Name: []byte(info.Name()), Size: info.Size(), Mode: info.Mode()}
 }
 
-// refusal is an error of the tree, with all by which package declared distinguishes
+// treeError is an error of the tree, with all by which package declared distinguishes
 // errors.
-type refusal struct {
+type treeError struct {
 	Text string `json:"text"`
 	// Op and Path are those of a fs.PathError; Text is then what it wraps.
 	Op   string `json:"op,omitempty"`
@@ -43,11 +43,11 @@ type refusal struct {
 // mistake.
 var errorKinds = []error{gitsource.ErrLimit, gitsource.ErrUnsafe, fs.ErrNotExist, fs.ErrInvalid, fs.ErrPermission}
 
-func refusalOf(err error) refusal {
-	out := refusal{Text: err.Error()}
+func treeErrorOf(err error) treeError {
+	out := treeError{Text: err.Error()}
 	// Only an outermost one: what is around it would be lost.
 	if pe, ok := err.(*fs.PathError); ok { //nolint:errorlint // Only the outermost error may match, as the comment above states.
-		out = refusal{Text: pe.Err.Error(), Op: pe.Op, Path: pe.Path}
+		out = treeError{Text: pe.Err.Error(), Op: pe.Op, Path: pe.Path}
 	}
 	for i, kind := range errorKinds {
 		if errors.Is(err, kind) {
@@ -58,7 +58,7 @@ func refusalOf(err error) refusal {
 }
 
 // err is the error again.
-func (r refusal) err() error {
+func (r treeError) err() error {
 	inner := &remoteError{text: r.Text}
 	for _, i := range r.Kinds {
 		if i >= 0 && i < len(errorKinds) {
@@ -81,7 +81,7 @@ func (e *remoteError) Error() string   { return e.text }
 func (e *remoteError) Unwrap() []error { return e.kinds }
 
 // respond is the tree's response to a request, as the payload of a reply: a zero byte
-// and the content, or a one and the refusal. A file that is larger than most is not
+// and the content, or a one and the error. A file that is larger than most is not
 // read.
 func respond(tree fs.FS, question []byte, most int64) ([]byte, error) {
 	content, err := readTree(tree, question, most)
@@ -89,7 +89,7 @@ func respond(tree fs.FS, question []byte, most int64) ([]byte, error) {
 		return nil, err
 	}
 	if err != nil {
-		raw, err := json.Marshal(refusalOf(err))
+		raw, err := json.Marshal(treeErrorOf(err))
 		return append([]byte{1}, raw...), err
 	}
 	return append([]byte{0}, content...), nil

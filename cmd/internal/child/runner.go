@@ -104,7 +104,7 @@ func (r *Runner) Render(ctx context.Context, tree fs.FS, folder string, values s
 		return nil, fmt.Errorf("writing what to load: %w", err)
 	}
 	raw, err := r.run(ctx, job{verb: verbLoad, doing: "rendering", talk: func(in *writer, out *reader) ([]byte, error) {
-		if err := in.send(markRequest, request); err != nil {
+		if err := in.send(frameRequest, request); err != nil {
 			return nil, err
 		}
 		return serveTree(tree, in, out)
@@ -113,7 +113,7 @@ func (r *Runner) Render(ctx context.Context, tree fs.FS, folder string, values s
 		return nil, err
 	}
 	var found struct {
-		Failure *failure `json:"failure"`
+		Failure *errorObject `json:"failure"`
 	}
 	if err := json.Unmarshal(raw, &found); err != nil {
 		return nil, fmt.Errorf("reading what was rendered: %w", err)
@@ -131,16 +131,16 @@ func serveTree(tree fs.FS, in *writer, out *reader) ([]byte, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case m == markResult:
+		case m == frameResult:
 			return payload, nil
-		case m != markAsk:
+		case m != frameRead:
 			return nil, unexpected(m)
 		}
 		reply, err := respond(tree, payload, in.left)
 		if err != nil {
 			return nil, err
 		}
-		if err := in.send(markReply, reply); err != nil {
+		if err := in.send(frameReply, reply); err != nil {
 			return nil, err
 		}
 	}

@@ -51,7 +51,7 @@ func Serve(ctx context.Context, verb string, in io.Reader, out io.Writer) error 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	t := &talk{out: &writer{to: out, left: maxTalk}, frames: make(chan frame), gone: make(chan struct{})}
-	if err := t.out.send(markReady, nil); err != nil {
+	if err := t.out.send(frameReady, nil); err != nil {
 		return fmt.Errorf("greeting the parent: %w", err)
 	}
 	go t.listen(ctx, in)
@@ -82,7 +82,7 @@ type talk struct {
 }
 
 type frame struct {
-	mark    mark
+	kind    frameType
 	payload []byte
 }
 
@@ -103,12 +103,12 @@ func (t *talk) listen(ctx context.Context, in io.Reader) {
 	}
 }
 
-// want waits for a frame with that mark.
-func (t *talk) want(m mark) ([]byte, error) {
+// want waits for a frame with that type.
+func (t *talk) want(m frameType) ([]byte, error) {
 	select {
 	case f := <-t.frames:
-		if f.mark != m {
-			return nil, unexpected(f.mark)
+		if f.kind != m {
+			return nil, unexpected(f.kind)
 		}
 		return f.payload, nil
 	case <-t.gone:
@@ -120,16 +120,16 @@ func (t *talk) want(m mark) ([]byte, error) {
 func (t *talk) serve(ctx context.Context, do func(context.Context, *talk) (result, error)) error {
 	found, err := do(ctx, t)
 	if err != nil {
-		found = result{Failure: failureOf(err)}
+		found = result{Failure: errorObjectOf(err)}
 	}
 	raw, err := json.Marshal(found)
 	if err != nil {
-		raw, err = json.Marshal(result{Failure: failureOf(fmt.Errorf("writing the response: %w", err))})
+		raw, err = json.Marshal(result{Failure: errorObjectOf(fmt.Errorf("writing the response: %w", err))})
 	}
 	if err != nil {
 		return err
 	}
-	if err := t.out.send(markResult, raw); err != nil {
+	if err := t.out.send(frameResult, raw); err != nil {
 		return fmt.Errorf("writing the response: %w", err)
 	}
 	return nil
@@ -137,7 +137,7 @@ func (t *talk) serve(ctx context.Context, do func(context.Context, *talk) (resul
 
 // result is that of either verb.
 type result struct {
-	Failure  *failure            `json:"failure,omitempty"`
+	Failure  *errorObject        `json:"failure,omitempty"`
 	Items    []item              `json:"items,omitempty"`
 	Problems []state.Problem     `json:"problems,omitempty"`
 	Refused  []state.Problem     `json:"refused,omitempty"`
@@ -147,21 +147,21 @@ type result struct {
 	Forecast *provision.Forecast `json:"forecast,omitempty"`
 }
 
-// failure is an error with its class.
-type failure struct {
+// errorObject is an error with its class.
+type errorObject struct {
 	Class  state.Class   `json:"class"`
 	Reason string        `json:"reason"`
 	After  time.Duration `json:"after,omitempty"`
 	Text   string        `json:"text"`
 }
 
-func failureOf(err error) *failure {
+func errorObjectOf(err error) *errorObject {
 	class, reason, after := state.Classify(err)
-	return &failure{Class: class, Reason: reason, After: after, Text: err.Error()}
+	return &errorObject{Class: class, Reason: reason, After: after, Text: err.Error()}
 }
 
 // err is the error again, of the same class.
-func (f *failure) err() error {
+func (f *errorObject) err() error {
 	text := errors.New(shortened(f.Text, maxFailureBytes))
 	switch f.Class {
 	case state.Stalled:

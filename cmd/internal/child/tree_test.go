@@ -47,7 +47,7 @@ func lending(tb testing.TB, tree fs.FS) *borrowed {
 		_ = fromParent.CloseWithError(err)
 	}()
 	in := &reader{from: toChild, left: 1 << 30}
-	return &borrowed{out: &writer{to: fromChild, left: 1 << 30}, reply: func() ([]byte, error) { return in.want(markReply) }, known: map[string]known{}}
+	return &borrowed{out: &writer{to: fromChild, left: 1 << 30}, reply: func() ([]byte, error) { return in.want(frameReply) }, known: map[string]known{}}
 }
 
 func TestABorrowedTreeIsAFileSystem(t *testing.T) {
@@ -167,8 +167,8 @@ func TestRefusalsLinksAndLimitsAreAsInThisProcess(t *testing.T) {
 func TestServeEndsWithItsInput(t *testing.T) {
 	for name, send := range map[string]func(in *writer, close func()){
 		"before anything":       func(_ *writer, end func()) { end() },
-		"after the question":    func(in *writer, end func()) { _ = in.send(markRequest, []byte(`{"folder":"a"}`)); end() },
-		"in a frame":            func(in *writer, end func()) { _, _ = in.to.Write([]byte{byte(markRequest), 0, 0}); end() },
+		"after the question":    func(in *writer, end func()) { _ = in.send(frameRequest, []byte(`{"folder":"a"}`)); end() },
+		"in a frame":            func(in *writer, end func()) { _, _ = in.to.Write([]byte{byte(frameRequest), 0, 0}); end() },
 		"with what is no frame": func(in *writer, _ func()) { _, _ = in.to.Write(bytes.Repeat([]byte{0xff}, frameHead)) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestFailuresKeepTheirClass(t *testing.T) {
 		errors.New("a"), state.Fail(state.Stalled, "R", errors.New("a")), state.WaitFor(time.Minute, "R", errors.New("a")),
 		fmt.Errorf("b: %w", state.Fail(state.Stalled, "R", errors.New("a"))),
 	} {
-		if d := cmp.Diff(failureOf(err), failureOf(failureOf(err).err())); d != "" {
+		if d := cmp.Diff(errorObjectOf(err), errorObjectOf(errorObjectOf(err).err())); d != "" {
 			t.Error(d)
 		}
 	}

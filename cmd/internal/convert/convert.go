@@ -91,8 +91,8 @@ func Folder(ctx context.Context, req Request) (Outcome, error) {
 	return out, nil
 }
 
-// replacement is one file whose new content lies beside it.
-type replacement struct {
+// stagedFile is one file whose new content lies beside it.
+type stagedFile struct {
 	File
 	beside string
 }
@@ -106,7 +106,7 @@ func replaceAll(folder string, files []File) (err error) {
 		return fmt.Errorf("opening %s: %w", folder, err)
 	}
 	defer root.Close()
-	var laid []replacement
+	var laid []stagedFile
 	defer func() {
 		for _, r := range laid {
 			if removeErr := root.Remove(r.beside); removeErr != nil && !errors.Is(removeErr, fs.ErrNotExist) {
@@ -117,7 +117,7 @@ func replaceAll(folder string, files []File) (err error) {
 	for _, f := range files {
 		beside, layErr := lay(root, f)
 		if beside != "" {
-			laid = append(laid, replacement{f, beside})
+			laid = append(laid, stagedFile{f, beside})
 		}
 		if layErr != nil {
 			return fmt.Errorf("writing %s, no file was changed: %w", f.Path, layErr)
@@ -164,7 +164,7 @@ func lay(root *os.Root, f File) (beside string, err error) {
 }
 
 // putBack gives files their old content again.
-func putBack(root *os.Root, done []replacement) error {
+func putBack(root *os.Root, done []stagedFile) error {
 	var errs []error
 	for _, r := range done {
 		beside, err := lay(root, File{Path: r.Path, Before: r.After, After: r.Before})

@@ -84,7 +84,7 @@ func TestWhatWasReplacedIsPutBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	if err := putBack(root, []replacement{{File: File{Path: "a.yaml", Before: []byte("a"), After: []byte("A")}}}); err != nil {
+	if err := putBack(root, []stagedFile{{File: File{Path: "a.yaml", Before: []byte("a"), After: []byte("A")}}}); err != nil {
 		t.Error(err)
 	}
 	if diff := cmp.Diff(map[string]string{"a.yaml": "a"}, laid(t, folder)); diff != "" {

@@ -2,9 +2,9 @@ package leaderelection
 
 import "time"
 
-// reading is what the clocks of this machine show at one moment, each counted from
+// clockReading is what the clocks of this machine show at one moment, each counted from
 // some point of its own.
-type reading struct {
+type clockReading struct {
 	// monotonic is Go's: it stands still while the machine is suspended.
 	monotonic time.Duration
 	// boot goes on during a suspension. It is zero where the system has no such clock.
@@ -15,14 +15,14 @@ type reading struct {
 }
 
 // since is how long ago something was, by the clock that counts most.
-func (r reading) since(o reading) time.Duration {
+func (r clockReading) since(o clockReading) time.Duration {
 	return max(r.monotonic-o.monotonic, r.boot-o.boot, r.wall-o.wall)
 }
 
 // systemClocks reads the clocks of this machine.
-func systemClocks(start time.Time) func() reading {
-	return func() reading {
+func systemClocks(start time.Time) func() clockReading {
+	return func() clockReading {
 		now := time.Now()
-		return reading{monotonic: now.Sub(start), boot: bootClock(), wall: now.Round(0).Sub(start.Round(0))}
+		return clockReading{monotonic: now.Sub(start), boot: bootClock(), wall: now.Round(0).Sub(start.Round(0))}
 	}
 }

@@ -44,12 +44,12 @@ var ErrNotLeader = errors.New("not sent: this replica has not renewed its leader
 type Fence struct {
 	rest     *rest.Config
 	identity string
-	clocks   func() reading
+	clocks   func() clockReading
 
 	mu sync.Mutex
 	// renewed is when the last renewal was requested; validFor, how long after that the
 	// fence is open. Zero is closed.
-	renewed  reading
+	renewed  clockReading
 	validFor time.Duration
 	// term counts how often the fence was closed: a renewal that was requested in an
 	// earlier one does not open it.
@@ -122,7 +122,7 @@ func (f *Fence) close() {
 }
 
 // renewalStart is the moment at which a renewal is requested.
-func (f *Fence) renewalStart() (at reading, term int) {
+func (f *Fence) renewalStart() (at clockReading, term int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.clocks(), f.term
@@ -130,7 +130,7 @@ func (f *Fence) renewalStart() (at reading, term int) {
 
 // open lets writes pass for some time from the moment on at which the renewal was
 // requested: others count from when they observe it, which is later.
-func (f *Fence) open(at reading, term int, validFor time.Duration) {
+func (f *Fence) open(at clockReading, term int, validFor time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if term == f.term {

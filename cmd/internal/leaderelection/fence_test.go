@@ -34,7 +34,7 @@ type bench struct {
 	lock *resourcelock.LeaseLock
 
 	mu    sync.Mutex
-	now   reading
+	now   clockReading
 	lease *coordinationv1.Lease
 	// before is called ahead of each write of the lease; a status that it returns is the answer.
 	before func(*coordinationv1.Lease) int
@@ -54,7 +54,7 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.clocks = func() reading { b.mu.Lock(); defer b.mu.Unlock(); return b.now }
+	b.clocks = func() clockReading { b.mu.Lock(); defer b.mu.Unlock(); return b.now }
 	b.lock, err = b.Lock(types.NamespacedName{Namespace: "ours", Name: "poolwright"}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func (b *bench) stolen() {
 func (b *bench) pass(d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.now = reading{b.now.monotonic + d, b.now.boot + d, b.now.wall + d}
+	b.now = clockReading{b.now.monotonic + d, b.now.boot + d, b.now.wall + d}
 }
 
 func (b *bench) record(holder string) resourcelock.LeaderElectionRecord {
@@ -341,15 +341,15 @@ func TestTheLeaseIsGivenAwayWhenNoWriteIsUnderWay(t *testing.T) {
 
 func TestTheClockThatCountsMostDecides(t *testing.T) {
 	for name, c := range map[string]struct {
-		by   reading
+		by   clockReading
 		want bool
 	}{
-		"no time has passed":              {reading{}, true},
-		"the process was stopped":         {reading{RenewDeadline, RenewDeadline, RenewDeadline}, false},
-		"the machine was suspended":       {reading{0, RenewDeadline, RenewDeadline}, false},
-		"the virtual machine was paused":  {reading{0, 0, RenewDeadline}, false},
-		"the wall clock was set back":     {reading{time.Second, time.Second, -time.Hour}, true},
-		"and later the deadline was over": {reading{RenewDeadline, RenewDeadline, -time.Hour}, false},
+		"no time has passed":              {clockReading{}, true},
+		"the process was stopped":         {clockReading{RenewDeadline, RenewDeadline, RenewDeadline}, false},
+		"the machine was suspended":       {clockReading{0, RenewDeadline, RenewDeadline}, false},
+		"the virtual machine was paused":  {clockReading{0, 0, RenewDeadline}, false},
+		"the wall clock was set back":     {clockReading{time.Second, time.Second, -time.Hour}, true},
+		"and later the deadline was over": {clockReading{RenewDeadline, RenewDeadline, -time.Hour}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

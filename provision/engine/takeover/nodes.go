@@ -14,8 +14,8 @@ import (
 	"github.com/poolwright/poolwright/provision/engine"
 )
 
-// fleet is what the nodes were made from.
-type fleet struct {
+// nodeSources is what the nodes were made from.
+type nodeSources struct {
 	pools   map[string]*karpv1.NodePool
 	classes map[string]*awsv1.EC2NodeClass
 	// authority is the engine's; nil skips comparing classes.
@@ -29,7 +29,7 @@ func (w *comparer) nodes(ctx context.Context, authority string) error {
 	if err := w.kube.List(ctx, &claims); err != nil {
 		return fmt.Errorf("listing NodeClaims: %w", err)
 	}
-	f, err := w.fleet(ctx, authority)
+	f, err := w.nodeSources(ctx, authority)
 	if err != nil {
 		return err
 	}
@@ -83,9 +83,9 @@ func (w *comparer) reportReplaced(reason string, names []string) {
 	}
 }
 
-// fleet reads what nodes were made from.
-func (w *comparer) fleet(ctx context.Context, authority string) (fleet, error) {
-	f := fleet{pools: map[string]*karpv1.NodePool{}, classes: map[string]*awsv1.EC2NodeClass{}}
+// nodeSources reads what nodes were made from.
+func (w *comparer) nodeSources(ctx context.Context, authority string) (nodeSources, error) {
+	f := nodeSources{pools: map[string]*karpv1.NodePool{}, classes: map[string]*awsv1.EC2NodeClass{}}
 	if authority != "" {
 		f.authority = &authority
 	}
@@ -109,7 +109,7 @@ func (w *comparer) fleet(ctx context.Context, authority string) (fleet, error) {
 
 // replaced is why the engine would replace a node, or empty. Karpenter compares only
 // hashes of its own version; it writes others anew.
-func (f fleet) replaced(claim *karpv1.NodeClaim) string {
+func (f nodeSources) replaced(claim *karpv1.NodeClaim) string {
 	if drifted := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted); drifted != nil && drifted.IsTrue() {
 		return already
 	}
@@ -136,7 +136,7 @@ func (f fleet) replaced(claim *karpv1.NodeClaim) string {
 }
 
 // knows reports whether all is there that a node was made from.
-func (f fleet) knows(claim *karpv1.NodeClaim) bool {
+func (f nodeSources) knows(claim *karpv1.NodeClaim) bool {
 	return f.authority != nil && f.pools[claim.Labels[karpv1.NodePoolLabelKey]] != nil && f.classes[claim.Spec.NodeClassRef.Name] != nil
 }
 

@@ -35,7 +35,7 @@ func (r *Roller) users(ctx context.Context, m *member) (*tally, error) {
 
 // spare reports whether a node's plugin may go as far as the pods there are concerned,
 // and notes for its pool who keeps it otherwise.
-func (r *Roller) spare(ctx context.Context, s *step, m *member) (bool, error) {
+func (r *Roller) spare(ctx context.Context, s *decision, m *member) (bool, error) {
 	harm := m.harm()
 	if harm == "" {
 		return true, nil

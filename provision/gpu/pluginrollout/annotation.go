@@ -10,14 +10,14 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// markAnnotation records for any later process what this one does to a node.
-const markAnnotation = gpu.RolloutAnnotation
+// recordAnnotation records for any later process what this one does to a node.
+const recordAnnotation = gpu.RolloutAnnotation
 
 // stoppedToken is its fourth field.
 const stoppedToken = "stopped"
 
-// mark is the value of markAnnotation. The zero value is no mark.
-type mark struct {
+// rolloutRecord is the value of recordAnnotation. The zero value is no record.
+type rolloutRecord struct {
 	// revision is what the plugin is replaced by.
 	revision string
 	// pod is the one that goes.
@@ -28,7 +28,7 @@ type mark struct {
 	stopped bool
 }
 
-func (m mark) String() string {
+func (m rolloutRecord) String() string {
 	text := fmt.Sprintf("%s %s %s", m.revision, m.pod, m.at.UTC().Format(time.RFC3339))
 	if m.stopped {
 		text += " " + stoppedToken
@@ -36,17 +36,17 @@ func (m mark) String() string {
 	return text
 }
 
-// readMark reads what String wrote. Anything else is no mark: the worst that comes
+// parseRecord reads what String wrote. Anything else is no record: the worst that comes
 // of it is one more restart of a plugin.
-func readMark(text string) mark {
+func parseRecord(text string) rolloutRecord {
 	words := strings.Split(text, " ")
 	stopped := len(words) == 4 && words[3] == stoppedToken
 	if len(words) != 3 && !stopped {
-		return mark{}
+		return rolloutRecord{}
 	}
 	at, err := time.Parse(time.RFC3339, words[2])
 	if err != nil || words[0] == "" || words[1] == "" {
-		return mark{}
+		return rolloutRecord{}
 	}
-	return mark{revision: words[0], pod: types.UID(words[1]), at: at, stopped: stopped}
+	return rolloutRecord{revision: words[0], pod: types.UID(words[1]), at: at, stopped: stopped}
 }

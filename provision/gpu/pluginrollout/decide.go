@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// step is what there is to do now. Everything in it but next harms no pod.
-type step struct {
+// decision is what there is to do now. Everything in it but next harms no pod.
+type decision struct {
 	// lower are nodes that have more recorded than is coming.
 	lower []*member
 	// done are nodes whose new plugin is available.
@@ -37,12 +37,12 @@ type step struct {
 	again time.Duration
 }
 
-// decide is the whole rollout: what to do about a fleet at a moment.
-func decide(f fleet, now time.Time) *step {
-	s := &step{reasons: map[string]string{}, waiting: map[string]string{}}
+// decide is the whole rollout: what to do about the nodes at a moment.
+func decide(f gpuNodes, now time.Time) *decision {
+	s := &decision{reasons: map[string]string{}, waiting: map[string]string{}}
 	var astray []*member
 	for _, m := range f {
-		marked := m.mark != (mark{})
+		marked := m.record != (rolloutRecord{})
 		if m.capacityTooHigh() {
 			s.lower = append(s.lower, m)
 		}
@@ -77,7 +77,7 @@ func decide(f fleet, now time.Time) *step {
 func before(a, b *member) int {
 	rank := func(m *member) int {
 		switch {
-		case m.mark != (mark{}):
+		case m.record != (rolloutRecord{}):
 			return 0
 		case !m.works():
 			return 1
@@ -89,7 +89,7 @@ func before(a, b *member) int {
 
 // inTheMiddle notes a node whose old plugin is gone and whose new one is not
 // available yet.
-func (s *step) inTheMiddle(m *member, now time.Time) {
+func (s *decision) inTheMiddle(m *member, now time.Time) {
 	left := m.since().Add(m.timeout()).Sub(now)
 	stopped := left <= 0 && !m.agrees()
 	switch {
@@ -97,7 +97,7 @@ func (s *step) inTheMiddle(m *member, now time.Time) {
 		s.requeueAfter(minReady - m.agreed)
 	case !stopped:
 		s.requeueAfter(left)
-	case !m.mark.stopped || m.mark.revision != m.revision():
+	case !m.record.stopped || m.record.revision != m.revision():
 		s.late = append(s.late, m)
 	}
 	// A stop is what must be reported; otherwise the first one by name is as good as any
@@ -115,7 +115,7 @@ func (s *step) inTheMiddle(m *member, now time.Time) {
 // have less to go to already. Of other profiles only a plugin that has just come
 // counts, because that may well be the same change: a GPU that is broken for good
 // must not keep the whole cluster from an upgrade.
-func (s *step) decideNext(f fleet, astray []*member, now time.Time) {
+func (s *decision) decideNext(f gpuNodes, astray []*member, now time.Time) {
 	for _, m := range f {
 		if m.set == nil {
 			continue
@@ -139,7 +139,7 @@ func (s *step) decideNext(f fleet, astray []*member, now time.Time) {
 }
 
 // because keeps the first reason.
-func (s *step) because(profile, reason string) {
+func (s *decision) because(profile, reason string) {
 	if s.reasons[profile] == "" {
 		s.reasons[profile] = reason
 	}
@@ -148,7 +148,7 @@ func (s *step) because(profile, reason string) {
 // choose finds the nodes that may be next. A node that is marked goes before all
 // others may. Nodes of one pool are so alike that the first stands for all of them
 // when it comes to pods that wait; where pods would be harmed it matters who uses each.
-func (s *step) choose() {
+func (s *decision) choose() {
 	if s.middle != nil {
 		return
 	}
@@ -161,13 +161,13 @@ func (s *step) choose() {
 			pools[m.pool] = m.harm() == ""
 			s.able = append(s.able, m)
 		}
-		if m.mark != (mark{}) {
+		if m.record != (rolloutRecord{}) {
 			return
 		}
 	}
 }
 
-func (s *step) requeueAfter(d time.Duration) {
+func (s *decision) requeueAfter(d time.Duration) {
 	if s.again == 0 || d < s.again {
 		s.again = max(d, time.Second)
 	}

@@ -22,14 +22,14 @@ const stoppedReason = "RolloutStopped"
 // soon is when to try again after a cache turned out to be behind.
 const soon = time.Second
 
-// take makes the step, and returns when to try again.
-func (r *Roller) take(ctx context.Context, s *step) (time.Duration, error) {
+// execute carries the decision out, and returns when to try again.
+func (r *Roller) execute(ctx context.Context, s *decision) (time.Duration, error) {
 	var errs []error
 	for _, m := range s.lower {
 		errs = append(errs, r.annotate(ctx, m.node, func(node *corev1.Node) { lower(node, m) }))
 	}
 	for _, m := range s.done {
-		err := r.annotate(ctx, m.node, func(node *corev1.Node) { delete(node.Annotations, markAnnotation) })
+		err := r.annotate(ctx, m.node, func(node *corev1.Node) { delete(node.Annotations, recordAnnotation) })
 		if err == nil {
 			r.Log.Info("replaced the device plugin of a node", "Node", m.node.Name, "profile", m.profile.Name, "revision", m.revision())
 		}
@@ -94,7 +94,7 @@ func (r *Roller) annotate(ctx context.Context, seen *corev1.Node, change func(*c
 	change(node)
 	err := r.Client.Patch(ctx, node, client.MergeFromWithOptions(seen, client.MergeFromWithOptimisticLock{}))
 	if err == nil {
-		r.wrote[node.Name] = written{uid: node.UID, version: node.ResourceVersion}
+		r.expectations[node.Name] = expectation{uid: node.UID, version: node.ResourceVersion}
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("annotating Node %q: %w", seen.Name, err)
@@ -105,9 +105,9 @@ func (r *Roller) annotate(ctx context.Context, seen *corev1.Node, change func(*c
 // stop reports once that a node's new plugin is out of time. That the rollout stands
 // still follows from the node, not from this.
 func (r *Roller) stop(ctx context.Context, m *member) error {
-	said := m.mark
+	said := m.record
 	said.stopped, said.revision = true, m.revision()
-	if err := r.annotate(ctx, m.node, func(node *corev1.Node) { node.Annotations[markAnnotation] = said.String() }); err != nil {
+	if err := r.annotate(ctx, m.node, func(node *corev1.Node) { node.Annotations[recordAnnotation] = said.String() }); err != nil {
 		return err
 	}
 	r.Recorder.Eventf(m.set, corev1.EventTypeWarning, stoppedReason,
@@ -124,9 +124,9 @@ func (r *Roller) replace(ctx context.Context, seen *member) error {
 	if m == nil || err != nil {
 		return err
 	}
-	intent := mark{revision: m.revision(), pod: m.plugin.UID, at: r.Clock.Now()}
+	intent := rolloutRecord{revision: m.revision(), pod: m.plugin.UID, at: r.Clock.Now()}
 	err = r.annotate(ctx, m.node, func(node *corev1.Node) {
-		node.Annotations[markAnnotation] = intent.String()
+		node.Annotations[recordAnnotation] = intent.String()
 		if !m.idle() {
 			lower(node, m)
 		}
@@ -163,7 +163,7 @@ func (r *Roller) recheck(ctx context.Context, seen *member) (*member, error) {
 		return nil, errBehind
 	}
 	m := *seen
-	m.node, m.set, m.plugin, m.mark = node, set, pod, readMark(node.Annotations[markAnnotation])
+	m.node, m.set, m.plugin, m.record = node, set, pod, parseRecord(node.Annotations[recordAnnotation])
 	m.health = readiness.Check(readiness.View{Node: node, Profile: m.profile, Plugin: pod, Revision: m.revision()})
 	if m.revision() != seen.revision() || m.idle() != seen.idle() || !m.old() || !m.observed() || !m.idle() && !m.reachable() {
 		return nil, errBehind

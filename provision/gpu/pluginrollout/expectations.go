@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// written is a version of a Node that this process made.
-type written struct {
+// expectation is a version of a Node that this process made.
+type expectation struct {
 	uid     types.UID
 	version string
 }
@@ -19,12 +19,12 @@ type written struct {
 // untouched, and another would be taken beside it. After a restart there is nothing to
 // compare with: a new cache begins with the newest state.
 func (r *Roller) caughtUp(nodes []corev1.Node) bool {
-	if len(r.wrote) == 0 {
+	if len(r.expectations) == 0 {
 		return true
 	}
-	waits := map[string]written{}
+	waits := map[string]expectation{}
 	for i := range nodes {
-		w, ok := r.wrote[nodes[i].Name]
+		w, ok := r.expectations[nodes[i].Name]
 		if !ok || w.uid != nodes[i].UID {
 			continue
 		}
@@ -32,7 +32,7 @@ func (r *Roller) caughtUp(nodes []corev1.Node) bool {
 			waits[nodes[i].Name] = w
 		}
 	}
-	r.wrote = waits
+	r.expectations = waits
 	return len(waits) == 0
 }
 

@@ -93,7 +93,7 @@ func (w *fixture) rests() bool {
 		return false
 	}
 	for name := range w.nodes {
-		if w.marked(name) != (mark{}) {
+		if w.marked(name) != (rolloutRecord{}) {
 			return false
 		}
 	}

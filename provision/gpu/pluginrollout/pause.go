@@ -32,7 +32,7 @@ type pause struct {
 
 // rests reports that the pool's pods need not be read again yet, and notes what it
 // waits for.
-func (r *Roller) rests(s *step, m *member, now time.Time) bool {
+func (r *Roller) rests(s *decision, m *member, now time.Time) bool {
 	p, known := r.pauses[m.pool]
 	if !known || !now.Before(p.again) {
 		return false
@@ -44,7 +44,7 @@ func (r *Roller) rests(s *step, m *member, now time.Time) bool {
 
 // wait has a pool wait for pods, and is false once it has done so for long enough:
 // then one of its nodes may go on all the same, and the next one waits anew.
-func (r *Roller) wait(s *step, m *member, pods *tally, now time.Time) bool {
+func (r *Roller) wait(s *decision, m *member, pods *tally, now time.Time) bool {
 	p, known := r.pauses[m.pool]
 	if !known {
 		p.since = now
@@ -66,7 +66,7 @@ func (r *Roller) wait(s *step, m *member, pods *tally, now time.Time) bool {
 }
 
 // forget ends the pauses of pools that have no node to come.
-func (r *Roller) forget(s *step) {
+func (r *Roller) forget(s *decision) {
 	for pool := range r.pauses {
 		if !slices.ContainsFunc(s.queue, func(m *member) bool { return m.pool == pool }) {
 			delete(r.pauses, pool)

@@ -19,7 +19,7 @@ const pageSize = 200
 
 // pick takes the first able node that no waiting pod could be put on, or one of a
 // pool that has waited for long enough.
-func (r *Roller) pick(ctx context.Context, s *step) error {
+func (r *Roller) pick(ctx context.Context, s *decision) error {
 	now, found := r.Clock.Now(), map[*member]*tally{}
 	r.forget(s)
 	for _, m := range s.able {

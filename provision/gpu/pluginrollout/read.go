@@ -15,9 +15,9 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// readNodes reads the fleet. It is errBehind while the cache does not show what this
+// readNodes reads the nodes. It is errBehind while the cache does not show what this
 // process did.
-func (r *Roller) readNodes(ctx context.Context) (fleet, error) {
+func (r *Roller) readNodes(ctx context.Context) (gpuNodes, error) {
 	sharing, err := r.Sharing(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading how GPUs are shared: %w", err)
@@ -44,7 +44,7 @@ func (r *Roller) readNodes(ctx context.Context) (fleet, error) {
 	for i := range pods.Items {
 		on[pods.Items[i].Spec.NodeName] = append(on[pods.Items[i].Spec.NodeName], &pods.Items[i])
 	}
-	var out fleet
+	var out gpuNodes
 	for i := range nodes.Items {
 		if m := newMember(&nodes.Items[i], sharing, sets.Items, on[nodes.Items[i].Name]); m != nil {
 			out = append(out, m)
@@ -56,7 +56,7 @@ func (r *Roller) readNodes(ctx context.Context) (fleet, error) {
 }
 
 // observe keeps since when each node agrees, and drops pods that are gone.
-func (r *Roller) observe(f fleet) {
+func (r *Roller) observe(f gpuNodes) {
 	now, seen := r.Clock.Now(), map[types.UID]time.Time{}
 	for _, m := range f {
 		if !m.agrees() {

@@ -57,8 +57,8 @@ type Roller struct {
 	states map[string]string
 	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-	// wrote holds the nodes whose newest version, ours, the cache has yet to show.
-	wrote map[string]written
+	// expectations holds the nodes whose newest version, ours, the cache has yet to show.
+	expectations map[string]expectation
 	// agreed is since when a pod's node agrees, by the pod's UID. It is this
 	// process's own observation, on this machine's clock; a restart observes anew.
 	agreed map[types.UID]time.Time
@@ -70,7 +70,7 @@ type Roller struct {
 // New is a Roller that does nothing until its manager leads.
 func New(config Config) *Roller {
 	return &Roller{
-		Config: config, states: map[string]string{}, wrote: map[string]written{},
+		Config: config, states: map[string]string{}, expectations: map[string]expectation{},
 		agreed: map[types.UID]time.Time{}, pauses: map[string]pause{},
 	}
 }
@@ -140,7 +140,7 @@ func (r *Roller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 		return reconcile.Result{}, err
 	}
 	step := decide(fleet, r.Clock.Now())
-	again, err := r.take(ctx, step)
+	again, err := r.execute(ctx, step)
 	r.publish(step.states(fleet))
 	if err != nil {
 		return reconcile.Result{}, err

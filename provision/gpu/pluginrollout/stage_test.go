@@ -159,10 +159,10 @@ func (s *stage) step() reconcile.Result {
 	return result
 }
 
-// marked reads a node's mark.
-func (s *stage) marked(name string) mark {
+// marked reads the record of a node.
+func (s *stage) marked(name string) rolloutRecord {
 	s.Helper()
-	return readMark(s.node(name).Annotations[markAnnotation])
+	return parseRecord(s.node(name).Annotations[recordAnnotation])
 }
 
 func (s *stage) node(name string) *corev1.Node {
@@ -331,7 +331,7 @@ func offering(count int64, of corev1.ResourceName) func(*corev1.Node) {
 // so long ago.
 func marking(from, to string, ago time.Duration) func(*corev1.Node) {
 	return func(n *corev1.Node) {
-		n.Annotations[markAnnotation] = mark{revision: to, pod: types.UID("pod-" + n.Name + "-" + from), at: noon.Add(-ago)}.String()
+		n.Annotations[recordAnnotation] = rolloutRecord{revision: to, pod: types.UID("pod-" + n.Name + "-" + from), at: noon.Add(-ago)}.String()
 	}
 }
 

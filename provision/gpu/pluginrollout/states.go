@@ -3,7 +3,7 @@ package pluginrollout
 import "fmt"
 
 // states has, for each pool with plugins to replace, how far that is.
-func (s *step) states(f fleet) map[string]string {
+func (s *decision) states(f gpuNodes) map[string]string {
 	members, out := map[string][]*member{}, map[string]string{}
 	for _, m := range f {
 		members[m.pool] = append(members[m.pool], m)
@@ -28,18 +28,18 @@ func (s *step) states(f fleet) map[string]string {
 
 // replaced reports that nothing is left to do about a node, or known to be. One
 // whose first plugin has yet to come is no matter of a rollout.
-func (s *step) replaced(m *member) bool {
+func (s *decision) replaced(m *member) bool {
 	switch {
 	case m.set == nil:
 		return true
-	case m.old(), m.mark != (mark{}) && !m.available():
+	case m.old(), m.record != (rolloutRecord{}) && !m.available():
 		return false
 	}
 	return m.others == 0 || m.idle()
 }
 
 // why is what a pool's rollout does, or what it waits for.
-func (s *step) why(pool string, all []*member) string {
+func (s *decision) why(pool string, all []*member) string {
 	if m := s.middle; m != nil && s.stopped {
 		return fmt.Sprintf("stopped: %s does not offer its GPUs with the new plugin: %s", name(m, pool), m.reason())
 	} else if m != nil {
@@ -54,7 +54,7 @@ func (s *step) why(pool string, all []*member) string {
 }
 
 // whyQueued is about the first of a pool's nodes to come.
-func (s *step) whyQueued(m *member) string {
+func (s *decision) whyQueued(m *member) string {
 	if s.next == nil || s.next.pool != m.pool {
 		for _, why := range []string{s.waiting[m.pool], s.reasons[m.profile.Name]} {
 			if why != "" {
@@ -70,7 +70,7 @@ func (s *step) whyQueued(m *member) string {
 
 // whyNotQueued is about a pool none of whose nodes is to come: somebody else has to
 // act first, or nobody has to wait.
-func (s *step) whyNotQueued(all []*member) string {
+func (s *decision) whyNotQueued(all []*member) string {
 	away := 0
 	for _, m := range all {
 		switch {
@@ -87,7 +87,7 @@ func (s *step) whyNotQueued(all []*member) string {
 }
 
 // whyIdle is about a node that is starting.
-func (s *step) whyIdle(m *member) string {
+func (s *decision) whyIdle(m *member) string {
 	switch {
 	case m.old() && !m.observed():
 		return s.reasons[m.profile.Name]

@@ -311,7 +311,7 @@ func TestPodsThatWait(t *testing.T) {
 			if test.state != "" && result.RequeueAfter != recheckInterval {
 				t.Errorf("looks again after %v", result.RequeueAfter)
 			}
-			if test.state != "" && s.marked("a1") != (mark{}) {
+			if test.state != "" && s.marked("a1") != (rolloutRecord{}) {
 				t.Errorf("the node is marked %v", s.marked("a1"))
 			}
 			if s.pages != len(test.pods) {

@@ -10,17 +10,17 @@ import (
 // *thread* that forked ends, and Go ends threads when it likes: children forked
 // from any goroutine would die at random.
 type forker struct {
-	jobs chan job
+	jobs chan forkRequest
 	quit chan struct{}
 }
 
-type job struct {
+type forkRequest struct {
 	cmd    *exec.Cmd
 	result chan<- error
 }
 
 func newForker() *forker {
-	f := &forker{jobs: make(chan job), quit: make(chan struct{})}
+	f := &forker{jobs: make(chan forkRequest), quit: make(chan struct{})}
 	go f.run()
 	return f
 }
@@ -40,7 +40,7 @@ func (f *forker) run() {
 
 func (f *forker) start(cmd *exec.Cmd) error {
 	result := make(chan error, 1)
-	f.jobs <- job{cmd: cmd, result: result}
+	f.jobs <- forkRequest{cmd: cmd, result: result}
 	return <-result
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // checkClass blocks a class that v1 cannot express.
-func (r *run) checkClass(o *object) {
+func (r *converter) checkClass(o *object) {
 	if r.shape(o); o.blocked {
 		return
 	}
@@ -35,7 +35,7 @@ func (r *run) checkClass(o *object) {
 }
 
 // checkFamily blocks a class without AMI terms whose family has no alias.
-func (r *run) checkFamily(o *object, at, family, field string) {
+func (r *converter) checkFamily(o *object, at, family, field string) {
 	switch {
 	case r.table.Aliases[family] != "":
 	case strings.HasPrefix(family, "Ubuntu"):
@@ -54,7 +54,7 @@ func (r *run) checkFamily(o *object, at, family, field string) {
 }
 
 // checkIdentity blocks a class that does not declare what its nodes may do.
-func (r *run) checkIdentity(o *object, at string) {
+func (r *converter) checkIdentity(o *object, at string) {
 	role, profile := !yamlnode.Absent(yamlnode.Get(o.node, at+".role")), !yamlnode.Absent(yamlnode.Get(o.node, at+".instanceProfile"))
 	switch {
 	case role && profile:
@@ -65,7 +65,7 @@ func (r *run) checkIdentity(o *object, at string) {
 }
 
 // checkVolumes blocks a class with a volume that has no size.
-func (r *run) checkVolumes(o *object, at string) {
+func (r *converter) checkVolumes(o *object, at string) {
 	r.checkList(o, at+".blockDeviceMappings")
 	mappings := yamlnode.Get(o.node, at+".blockDeviceMappings")
 	if mappings == nil || o.blocked {
@@ -81,7 +81,7 @@ func (r *run) checkVolumes(o *object, at string) {
 
 // checkTemplateSpec blocks what the spec of an AWSNodeTemplate, or the provider
 // in a Provisioner, holds and v1 does not have.
-func (r *run) checkTemplateSpec(o *object, at string) {
+func (r *converter) checkTemplateSpec(o *object, at string) {
 	for _, field := range []string{"launchTemplate", "launchTemplateName"} {
 		if !yamlnode.Absent(yamlnode.Get(o.node, at+"."+field)) {
 			r.block(o, at+"."+field, "Karpenter v1 takes no launch templates; write what it holds into the class instead (amiSelectorTerms, userData, securityGroupSelectorTerms, blockDeviceMappings, metadataOptions, role or instanceProfile), remove %s, and convert again", field)
@@ -108,7 +108,7 @@ func (r *run) checkTemplateSpec(o *object, at string) {
 
 // defaultProfile is the instance profile that Karpenter's old settings gave to
 // every template without one, if they are among the manifests.
-func (r *run) defaultProfile(o *object) *yaml.Node {
+func (r *converter) defaultProfile(o *object) *yaml.Node {
 	var settings []*object
 	for _, s := range r.called("karpenter-global-settings") {
 		if s.is("", "ConfigMap") {
@@ -125,7 +125,7 @@ func (r *run) defaultProfile(o *object) *yaml.Node {
 }
 
 // betaClass converts an EC2NodeClass of v1beta1.
-func (r *run) betaClass(o *object) {
+func (r *converter) betaClass(o *object) {
 	r.apply(o)
 	spec := yamlnode.Get(o.node, "spec")
 	for _, field := range []string{"subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms"} {
@@ -137,14 +137,14 @@ func (r *run) betaClass(o *object) {
 }
 
 // template converts an AWSNodeTemplate to an EC2NodeClass.
-func (r *run) template(o *object) {
+func (r *converter) template(o *object) {
 	r.apply(o)
 	r.templateSpec(o, yamlnode.Get(o.node, "spec"))
 	r.defaults(o)
 }
 
 // templateSpec converts the spec of an AWSNodeTemplate.
-func (r *run) templateSpec(o *object, spec *yaml.Node) {
+func (r *converter) templateSpec(o *object, spec *yaml.Node) {
 	for _, s := range []struct{ old, new string }{
 		{"subnetSelector", "subnetSelectorTerms"}, {"securityGroupSelector", "securityGroupSelectorTerms"}, {"amiSelector", "amiSelectorTerms"},
 	} {
@@ -171,7 +171,7 @@ func (r *run) templateSpec(o *object, spec *yaml.Node) {
 }
 
 // amiFamily turns a family into an alias where the terms do not select AMIs.
-func (r *run) amiFamily(o *object, spec *yaml.Node) {
+func (r *converter) amiFamily(o *object, spec *yaml.Node) {
 	family, terms := yamlnode.Text(yamlnode.Get(spec, "amiFamily")), yamlnode.Get(spec, "amiSelectorTerms")
 	line := yamlnode.LineOf(spec, "amiFamily")
 	if strings.HasPrefix(family, "Ubuntu") {
@@ -199,7 +199,7 @@ func (r *run) amiFamily(o *object, spec *yaml.Node) {
 }
 
 // ubuntu keeps Ubuntu's AMIs, which v1 starts as those of AL2.
-func (r *run) ubuntu(o *object, spec *yaml.Node) {
+func (r *converter) ubuntu(o *object, spec *yaml.Node) {
 	family := yamlnode.Get(spec, "amiFamily")
 	r.reportAt(o, Lossless, yamlnode.LineOf(spec, "amiFamily"), "amiFamily %s is AL2 now, which starts such nodes in the same way", yamlnode.Text(family))
 	family.Value = "AL2"
@@ -216,7 +216,7 @@ func (r *run) ubuntu(o *object, spec *yaml.Node) {
 }
 
 // tags drops those that Karpenter sets itself.
-func (r *run) tags(o *object, spec *yaml.Node) {
+func (r *converter) tags(o *object, spec *yaml.Node) {
 	tags := yamlnode.Get(spec, "tags")
 	if tags == nil || tags.Kind != yaml.MappingNode {
 		return
@@ -238,7 +238,7 @@ func (r *run) tags(o *object, spec *yaml.Node) {
 }
 
 // inlineProvider moves the provider in a Provisioner to a class of its own.
-func (r *run) inlineProvider(o *object, spec *yaml.Node) {
+func (r *converter) inlineProvider(o *object, spec *yaml.Node) {
 	k, provider, i := yamlnode.Take(spec, "provider")
 	if k == nil || yamlnode.Absent(provider) {
 		return
@@ -256,7 +256,7 @@ func (r *run) inlineProvider(o *object, spec *yaml.Node) {
 }
 
 // beside adds a new object next to another, in its file.
-func (r *run) beside(o *object, node *yaml.Node) *object {
+func (r *converter) beside(o *object, node *yaml.Node) *object {
 	n := &object{file: o.file, line: o.line, node: node, place: place{o.page, node, o.items}, item: -1}
 	switch {
 	case o.items != nil:

@@ -30,7 +30,7 @@ func Objects(items []state.Item, opts Options) ([]state.Item, []Change, []state.
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	r := newRun(t, opts)
+	r := newConverter(t, opts)
 	r.rendered = true
 	out := slices.Clone(items)
 	for i, item := range items {

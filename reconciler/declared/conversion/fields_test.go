@@ -35,7 +35,7 @@ func after(before fstest.MapFS, r conversion.Result) fstest.MapFS {
 	return out
 }
 
-func run(t *testing.T, fsys fs.FS, opts conversion.Options) conversion.Result {
+func converter(t *testing.T, fsys fs.FS, opts conversion.Options) conversion.Result {
 	t.Helper()
 	r, err := conversion.Files(fsys, ".", opts)
 	if err != nil {
@@ -254,7 +254,7 @@ func TestEveryFieldMeansWhatItMeant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := repo("a.yaml", c.object)
-			r := run(t, before, conversion.Options{})
+			r := converter(t, before, conversion.Options{})
 			if r.Blocked() {
 				t.Fatalf("it is blocked:\n%s", report(r))
 			}
@@ -344,7 +344,7 @@ func TestWhatCannotBeConvertedIsLeftAndSaysWhatToWrite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := repo("a.yaml", c.object)
-			r := run(t, before, conversion.Options{})
+			r := converter(t, before, conversion.Options{})
 			if !r.Blocked() {
 				t.Error("nothing is blocked")
 			}

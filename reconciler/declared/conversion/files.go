@@ -28,7 +28,7 @@ func Files(fsys fs.FS, folder string, opts Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	f := &files{run: newRun(t, opts), tree: manifest.NewTree(fsys, manifest.Limits{}), patches: map[string]bool{}}
+	f := &files{run: newConverter(t, opts), tree: manifest.NewTree(fsys, manifest.Limits{}), patches: map[string]bool{}}
 	if err := f.folder(folder, 0); err != nil {
 		return Result{}, fmt.Errorf("reading the manifests: %w", err)
 	}
@@ -56,7 +56,7 @@ type page struct {
 }
 
 type files struct {
-	run     *run
+	run     *converter
 	tree    *manifest.Tree
 	pages   []*page
 	patches map[string]bool // files that are merged into others

@@ -14,7 +14,7 @@ import (
 
 // concerns reports whether an item may have to change, or is needed for another to
 // change.
-func (r *run) concerns(item state.Item) bool {
+func (r *converter) concerns(item state.Item) bool {
 	switch item.Key.Group {
 	case coreGroup, awsGroup:
 		return true
@@ -31,7 +31,7 @@ func (r *run) concerns(item state.Item) bool {
 }
 
 // mentioned reports whether an old name stands anywhere in a value.
-func (r *run) mentioned(v any) bool {
+func (r *converter) mentioned(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, e := range v {
@@ -48,7 +48,7 @@ func (r *run) mentioned(v any) bool {
 }
 
 // oldName reports whether a text holds a name that is searched for.
-func (r *run) oldName(s string) bool {
+func (r *converter) oldName(s string) bool {
 	if !strings.Contains(s, "karpenter.") {
 		return false
 	}
@@ -57,7 +57,7 @@ func (r *run) oldName(s string) bool {
 }
 
 // fromItem makes an object of an item.
-func (r *run) fromItem(item state.Item, index int) *object {
+func (r *converter) fromItem(item state.Item, index int) *object {
 	o := &object{file: item.Origin.File, line: item.Origin.Line, node: canonical.Node(item.Object), item: index}
 	r.identify(o)
 	return o
@@ -65,7 +65,7 @@ func (r *run) fromItem(item state.Item, index int) *object {
 
 // locate gives the fields of objects the lines on which they are written, file by
 // file, since whoever finds documents keeps one file at hand.
-func (r *run) locate() {
+func (r *converter) locate() {
 	if r.opts.Documents == nil {
 		return
 	}

@@ -13,23 +13,23 @@ import (
 // rename gives labels and annotations their new names, in whatever object they
 // are used: as keys of mappings (labels, annotations, nodeSelector, matchLabels)
 // and where key or topologyKey names one (affinity, requirements, spread).
-func (r *run) rename() {
+func (r *converter) rename() {
 	for _, o := range r.objects {
 		if !o.blocked {
-			w := walk{run: r, object: o, visited: map[*yaml.Node]bool{}}
+			w := keyRenamer{converter: r, object: o, visited: map[*yaml.Node]bool{}}
 			w.walkNode(o.node, "")
 		}
 	}
 }
 
-type walk struct {
-	run     *run
-	object  *object
-	visited map[*yaml.Node]bool
+type keyRenamer struct {
+	converter *converter
+	object    *object
+	visited   map[*yaml.Node]bool
 }
 
 // node reads a node below a key.
-func (w *walk) walkNode(n *yaml.Node, key string) {
+func (w *keyRenamer) walkNode(n *yaml.Node, key string) {
 	if w.visited[n] {
 		return
 	}
@@ -52,8 +52,8 @@ func (w *walk) walkNode(n *yaml.Node, key string) {
 }
 
 // keys renames those of a mapping.
-func (w *walk) keys(n *yaml.Node) {
-	for _, renamed := range w.run.table.Keys {
+func (w *keyRenamer) keys(n *yaml.Node) {
+	for _, renamed := range w.converter.table.Keys {
 		i := yamlnode.Index(n, renamed.Old)
 		if i < 0 {
 			continue
@@ -61,33 +61,33 @@ func (w *walk) keys(n *yaml.Node) {
 		line := n.Content[i].Line
 		j := yamlnode.Index(n, renamed.New)
 		if j < 0 {
-			w.run.reportAt(w.object, Lossless, line, "%s is %s now", renamed.Old, renamed.New)
+			w.converter.reportAt(w.object, Lossless, line, "%s is %s now", renamed.Old, renamed.New)
 			n.Content[i].Value = renamed.New
 			continue
 		}
 		if yamlnode.Text(n.Content[i+1]) == yamlnode.Text(n.Content[j+1]) {
-			w.run.reportAt(w.object, Lossless, line, "%s is dropped beside %s, its new name", renamed.Old, renamed.New)
+			w.converter.reportAt(w.object, Lossless, line, "%s is dropped beside %s, its new name", renamed.Old, renamed.New)
 		} else {
-			w.run.ask(w.object, line, "%s is dropped beside %s, its new name", renamed.Old, renamed.New)
+			w.converter.ask(w.object, line, "%s is dropped beside %s, its new name", renamed.Old, renamed.New)
 		}
 		yamlnode.Take(n, renamed.Old)
 	}
-	for _, gone := range w.run.table.GoneLabels {
+	for _, gone := range w.converter.table.GoneLabels {
 		if i := yamlnode.Index(n, gone); i >= 0 {
-			w.run.reportAt(w.object, Manual, n.Content[i].Line, "no node carries %s any more; choose nodes by another label", gone)
+			w.converter.reportAt(w.object, Manual, n.Content[i].Line, "no node carries %s any more; choose nodes by another label", gone)
 		}
 	}
 }
 
 // toleration follows the taint of nodes that are about to go, which lost its
 // value with its name.
-func (w *walk) toleration(n *yaml.Node, key string) {
+func (w *keyRenamer) toleration(n *yaml.Node, key string) {
 	const old, now = "karpenter.sh/disruption", "karpenter.sh/disrupted"
 	k := yamlnode.Get(n, "key")
 	if key != "tolerations" || yamlnode.Text(k) != old {
 		return
 	}
-	w.run.reportAt(w.object, Lossless, k.Line, "toleration of %s is one of %s now", old, now)
+	w.converter.reportAt(w.object, Lossless, k.Line, "toleration of %s is one of %s now", old, now)
 	k.Value = now
 	yamlnode.Take(n, "value")
 	if yamlnode.Text(yamlnode.Get(n, "operator")) == "Equal" {
@@ -98,26 +98,28 @@ func (w *walk) toleration(n *yaml.Node, key string) {
 }
 
 // scalar renames what a selector names, and warns of other mentions.
-func (w *walk) scalar(n *yaml.Node, key string) {
-	for _, renamed := range w.run.table.Keys {
+func (w *keyRenamer) scalar(n *yaml.Node, key string) {
+	for _, renamed := range w.converter.table.Keys {
 		switch {
 		case n.Value == renamed.Old && (key == "key" || key == "topologyKey"):
-			w.run.reportAt(w.object, Lossless, n.Line, "%s is %s now", renamed.Old, renamed.New)
+			w.converter.reportAt(w.object, Lossless, n.Line, "%s is %s now", renamed.Old, renamed.New)
 			n.Value = renamed.New
 		case strings.Contains(n.Value, renamed.Old) && !w.object.is("", "Secret") && !w.object.is("apiextensions.k8s.io", "CustomResourceDefinition") && !w.old(key):
-			w.run.reportAt(w.object, Manual, n.Line, "a text mentions %s, which is %s now; change it where it is read", renamed.Old, renamed.New)
+			w.converter.reportAt(w.object, Manual, n.Line, "a text mentions %s, which is %s now; change it where it is read", renamed.Old, renamed.New)
 		}
 	}
-	if key == "key" && slices.Contains(w.run.table.GoneLabels, n.Value) {
-		w.run.reportAt(w.object, Manual, n.Line, "no node carries %s any more; choose nodes by another label", n.Value)
+	if key == "key" && slices.Contains(w.converter.table.GoneLabels, n.Value) {
+		w.converter.reportAt(w.object, Manual, n.Line, "no node carries %s any more; choose nodes by another label", n.Value)
 	}
 }
 
 // old reports a key under which kubectl keeps a copy of the object.
-func (w *walk) old(key string) bool { return key == "kubectl.kubernetes.io/last-applied-configuration" }
+func (w *keyRenamer) old(key string) bool {
+	return key == "kubectl.kubernetes.io/last-applied-configuration"
+}
 
 // reportManual reports what no conversion can do.
-func (r *run) reportManual() {
+func (r *converter) reportManual() {
 	for _, o := range r.objects {
 		switch {
 		case o.is("apiextensions.k8s.io", "CustomResourceDefinition"):
@@ -131,7 +133,7 @@ func (r *run) reportManual() {
 }
 
 // definition warns of a CustomResourceDefinition of an API that is gone.
-func (r *run) definition(o *object) {
+func (r *converter) definition(o *object) {
 	switch o.name() {
 	case "provisioners.karpenter.sh", "machines.karpenter.sh", "awsnodetemplates.karpenter.k8s.aws":
 		r.report(o, Manual, "", "this API is gone; remove the definition once no object of it is left in the cluster")
@@ -148,7 +150,7 @@ func (r *run) definition(o *object) {
 const lastAL2 = 32
 
 // refused warns of AMIs that do not exist for the cluster's version.
-func (r *run) refused(o *object) {
+func (r *converter) refused(o *object) {
 	terms := yamlnode.Get(o.node, "spec.amiSelectorTerms")
 	version := r.version(o)
 	_, minor, _ := strings.Cut(version, ".")
@@ -175,7 +177,7 @@ func al2Advice(o *object, alias, version string) string {
 }
 
 // version is the cluster's minor version, as far as it is known.
-func (r *run) version(o *object) string {
+func (r *converter) version(o *object) string {
 	if r.opts.KubernetesVersion != "" {
 		return r.opts.KubernetesVersion
 	}

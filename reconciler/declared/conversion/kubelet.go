@@ -41,13 +41,13 @@ func keptKubelet(o *object) *yaml.Node {
 
 // classOf is the class that a pool names, or the nearest of those with the name,
 // and whether there is any.
-func (r *run) classOf(pool *object, name string) (*object, bool) {
+func (r *converter) classOf(pool *object, name string) (*object, bool) {
 	class, one := r.nearest(pool.file, r.named(name))
 	return class, class != nil && one
 }
 
 // named are the classes of a name.
-func (r *run) named(name string) []*object {
+func (r *converter) named(name string) []*object {
 	var out []*object
 	for _, o := range r.called(name) {
 		if o.class() {
@@ -69,7 +69,7 @@ func className(o *object) string {
 }
 
 // checkKubelet blocks a pool whose kubelet settings have no class to go to.
-func (r *run) checkKubelet(o *object) {
+func (r *converter) checkKubelet(o *object) {
 	if kept := keptKubelet(o); kept != nil && !json.Valid([]byte(yamlnode.Text(kept))) {
 		r.block(o, "metadata.annotations", "annotation %s holds no JSON; move what it means to spec.kubelet of the EC2NodeClass and remove it", keptAnnotation)
 		return
@@ -89,7 +89,7 @@ func (r *run) checkKubelet(o *object) {
 }
 
 // unfold turns what Karpenter 1.0 kept in an annotation into settings again.
-func (r *run) unfold(o *object) {
+func (r *converter) unfold(o *object) {
 	kept := keptKubelet(o)
 	if kept == nil {
 		return
@@ -124,7 +124,7 @@ type want struct {
 }
 
 // moveKubelets moves the kubelet settings of pools to their classes.
-func (r *run) moveKubelets(pools, classes []*object) {
+func (r *converter) moveKubelets(pools, classes []*object) {
 	wants := map[*object][]want{}
 	for _, o := range pools {
 		r.respell(o)
@@ -142,7 +142,7 @@ func (r *run) moveKubelets(pools, classes []*object) {
 
 // respell drops the one kubelet setting that is gone, and quotes quantities: a pool
 // could write numbers, and a class takes texts alone.
-func (r *run) respell(o *object) {
+func (r *converter) respell(o *object) {
 	kubelet := yamlnode.Get(o.node, "spec.template.spec.kubelet")
 	for _, field := range []string{"systemReserved", "kubeReserved", "evictionHard", "evictionSoft", "evictionSoftGracePeriod"} {
 		m := yamlnode.Get(kubelet, field)
@@ -164,7 +164,7 @@ func (r *run) respell(o *object) {
 }
 
 // kubeletOf gives the pools of one class what they set.
-func (r *run) kubeletOf(class *object, wants []want) {
+func (r *converter) kubeletOf(class *object, wants []want) {
 	// By name, so that the loop, which has no order of files, decides the same.
 	slices.SortStableFunc(wants, func(a, b want) int { return strings.Compare(a.pool.name(), b.pool.name()) })
 	base := canonical.JSON(yamlnode.Get(class.node, "spec.kubelet"))
@@ -223,7 +223,7 @@ func values(n *yaml.Node) int {
 
 // split makes a copy of a class for kubelet settings that it does not have, or
 // finds the one that an earlier convert made.
-func (r *run) split(class *object, w want, original *yaml.Node) *object {
+func (r *converter) split(class *object, w want, original *yaml.Node) *object {
 	name := class.name() + "-" + state.Hash(w.settings)[:8]
 	if there, _ := r.nearest(class.file, r.named(name)); there != nil && r.together(there.file, class.file) {
 		if canonical.JSON(yamlnode.Get(there.node, "spec.kubelet")) == w.settings {

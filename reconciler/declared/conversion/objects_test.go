@@ -95,7 +95,7 @@ func fstestCopy(to fstest.MapFS, folder string) error {
 
 func agree(t *testing.T, before fstest.MapFS) {
 	t.Helper()
-	r := run(t, before, conversion.Options{})
+	r := converter(t, before, conversion.Options{})
 	items, changes, problems, err := conversion.Objects(load(t, before), conversion.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -77,7 +77,7 @@ func (f *files) stale(text string) bool {
 // convertPatch converts a file that is merged into an object of an old API. What it
 // does not set, the object sets: no default is written into it, and nothing that
 // depends on the rest of the object is touched.
-func (r *run) convertPatch(o *object) {
+func (r *converter) convertPatch(o *object) {
 	unsure := []string{"spec.template.spec.kubelet", "spec.amiFamily", "spec.amiSelectorTerms", "spec.subnetSelectorTerms", "spec.securityGroupSelectorTerms"}
 	alpha := strings.Contains(o.rules.Old, "alpha")
 	for _, field := range unsure {

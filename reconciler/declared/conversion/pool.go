@@ -11,7 +11,7 @@ import (
 
 // shape blocks an object in which something that must be a mapping is none, so that
 // nothing after it has to check.
-func (r *run) shape(o *object) {
+func (r *converter) shape(o *object) {
 	if n := yamlnode.Get(o.node, "spec"); n == nil || yamlnode.Absent(n) && n.Kind != yaml.MappingNode {
 		yamlnode.Set(o.node, "spec", yamlnode.Mapping())
 	}
@@ -33,7 +33,7 @@ func (r *run) shape(o *object) {
 }
 
 // checkPool blocks a pool that v1 cannot express.
-func (r *run) checkPool(o *object) {
+func (r *converter) checkPool(o *object) {
 	if o.rules == nil {
 		if keptKubelet(o) != nil {
 			r.checkKubelet(o)
@@ -58,7 +58,7 @@ func (r *run) checkPool(o *object) {
 }
 
 // rival is an object of v1beta1 or v1 that one of v1alpha would become a second of.
-func (r *run) rival(o *object) *object {
+func (r *converter) rival(o *object) *object {
 	_, becomes, _ := strings.Cut(o.rules.New, " ")
 	for _, other := range r.called(o.name()) {
 		if o.kind != becomes && other.is(o.group(), becomes) && r.together(other.file, o.file) {
@@ -68,7 +68,7 @@ func (r *run) rival(o *object) *object {
 	return nil
 }
 
-func (r *run) checkProvisioner(o *object) {
+func (r *converter) checkProvisioner(o *object) {
 	r.checkSeconds(o, "spec.ttlSecondsAfterEmpty", "spec.disruption.consolidateAfter")
 	r.checkSeconds(o, "spec.ttlSecondsUntilExpired", "spec.template.spec.expireAfter")
 	ref, provider := yamlnode.Get(o.node, "spec.providerRef"), yamlnode.Get(o.node, "spec.provider")
@@ -92,7 +92,7 @@ func (r *run) checkProvisioner(o *object) {
 	r.checkDecided(o)
 }
 
-func (r *run) checkBetaPool(o *object) {
+func (r *converter) checkBetaPool(o *object) {
 	policy, after := yamlnode.Text(yamlnode.Get(o.node, "spec.disruption.consolidationPolicy")), yamlnode.Get(o.node, "spec.disruption.consolidateAfter")
 	if policy == "WhenEmpty" && yamlnode.Absent(after) {
 		r.block(o, "spec.disruption.consolidationPolicy", "WhenEmpty needs spec.disruption.consolidateAfter, which v1beta1 wanted, too; write how long an empty node is kept, such as 30s")
@@ -104,7 +104,7 @@ func (r *run) checkBetaPool(o *object) {
 }
 
 // checkList blocks an object whose field is not a list of mappings.
-func (r *run) checkList(o *object, field string) {
+func (r *converter) checkList(o *object, field string) {
 	n := yamlnode.Get(o.node, field)
 	if yamlnode.Absent(n) {
 		return
@@ -115,7 +115,7 @@ func (r *run) checkList(o *object, field string) {
 }
 
 // betaPool converts a NodePool of v1beta1.
-func (r *run) betaPool(o *object) {
+func (r *converter) betaPool(o *object) {
 	r.revalued(o)
 	disruption := yamlnode.Get(o.node, "spec.disruption")
 	policy := yamlnode.Get(disruption, "consolidationPolicy")
@@ -135,7 +135,7 @@ func (r *run) betaPool(o *object) {
 }
 
 // nodeClassRef gives the reference of a pool the three fields of v1.
-func (r *run) nodeClassRef(o *object) {
+func (r *converter) nodeClassRef(o *object) {
 	ref := yamlnode.Get(o.node, "spec.template.spec.nodeClassRef")
 	group := awsGroup
 	if k, v, i := yamlnode.Take(ref, "apiVersion"); k != nil {
@@ -163,7 +163,7 @@ func (r *run) nodeClassRef(o *object) {
 }
 
 // provisioner converts a Provisioner to a NodePool.
-func (r *run) provisioner(o *object) {
+func (r *converter) provisioner(o *object) {
 	spec := yamlnode.Get(o.node, "spec")
 	r.inlineProvider(o, spec)
 	r.disruption(o, spec)
@@ -184,7 +184,7 @@ func (r *run) provisioner(o *object) {
 }
 
 // disruption turns the ways in which a Provisioner removed nodes into one policy.
-func (r *run) disruption(o *object, spec *yaml.Node) {
+func (r *converter) disruption(o *object, spec *yaml.Node) {
 	empty, consolidates := yamlnode.Get(spec, "ttlSecondsAfterEmpty"), yamlnode.IsTrue(yamlnode.Get(spec, "consolidation.enabled"))
 	policy := func(name string, after *yaml.Node) *yaml.Node {
 		return yamlnode.Mapping(yamlnode.Scalar("consolidationPolicy"), yamlnode.Scalar(name), yamlnode.Scalar("consolidateAfter"), after)
@@ -216,7 +216,7 @@ func (r *run) disruption(o *object, spec *yaml.Node) {
 }
 
 // revalued reports requirements for review that name other nodes than they did.
-func (r *run) revalued(o *object) {
+func (r *converter) revalued(o *object) {
 	requirements := yamlnode.Get(o.node, "spec.template.spec.requirements")
 	if requirements == nil || requirements.Kind != yaml.SequenceNode {
 		return
@@ -229,7 +229,7 @@ func (r *run) revalued(o *object) {
 }
 
 // requirements writes down those that v1alpha5 added by itself.
-func (r *run) requirements(o *object) {
+func (r *converter) requirements(o *object) {
 	template := yamlnode.Ensure(yamlnode.Get(o.node, "spec"), "template.spec", -1)
 	given := yamlnode.Get(template, "requirements")
 	has := map[string]bool{}

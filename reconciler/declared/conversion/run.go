@@ -63,8 +63,8 @@ func (o *object) class() bool {
 	return o.is(awsGroup, "EC2NodeClass") || o.is(awsGroup, "AWSNodeTemplate")
 }
 
-// run is one conversion.
-type run struct {
+// converter is one conversion.
+type converter struct {
 	table   *table.Table
 	opts    Options
 	book    *inplace.FileSet
@@ -85,7 +85,7 @@ type run struct {
 }
 
 // called are the objects of a name, in their order.
-func (r *run) called(name string) []*object {
+func (r *converter) called(name string) []*object {
 	for ; r.indexed < len(r.objects); r.indexed++ {
 		o := r.objects[r.indexed]
 		r.names[o.name()] = append(r.names[o.name()], o)
@@ -93,12 +93,12 @@ func (r *run) called(name string) []*object {
 	return r.names[name]
 }
 
-func newRun(t *table.Table, opts Options) *run {
-	return &run{table: t, opts: opts, book: inplace.NewFileSet(), names: map[string][]*object{}, asks: map[string][]string{}}
+func newConverter(t *table.Table, opts Options) *converter {
+	return &converter{table: t, opts: opts, book: inplace.NewFileSet(), names: map[string][]*object{}, asks: map[string][]string{}}
 }
 
 // report reports a change at a field of an object.
-func (r *run) report(o *object, g Grade, field, format string, args ...any) {
+func (r *converter) report(o *object, g Grade, field, format string, args ...any) {
 	line := o.line
 	if field != "" {
 		line = max(o.line, yamlnode.LineOf(o.node, field))
@@ -106,7 +106,7 @@ func (r *run) report(o *object, g Grade, field, format string, args ...any) {
 	r.reportAt(o, g, line, format, args...)
 }
 
-func (r *run) reportAt(o *object, g Grade, line int, format string, args ...any) {
+func (r *converter) reportAt(o *object, g Grade, line int, format string, args ...any) {
 	if line <= 0 {
 		line = o.line
 	}
@@ -114,20 +114,20 @@ func (r *run) reportAt(o *object, g Grade, line int, format string, args ...any)
 }
 
 // ask reports what somebody has to review and a second conversion would not find.
-func (r *run) ask(o *object, line int, format string, args ...any) {
+func (r *converter) ask(o *object, line int, format string, args ...any) {
 	r.reportAt(o, Manual, line, format, args...)
 	r.asks[o.file] = append(r.asks[o.file], o.title+": "+fmt.Sprintf(format, args...))
 }
 
 // block leaves an object as it is, because of a field.
-func (r *run) block(o *object, field, format string, args ...any) {
+func (r *converter) block(o *object, field, format string, args ...any) {
 	r.report(o, Manual, field, format, args...)
 	r.changes[len(r.changes)-1].Blocks = true
 	o.blocked = true
 }
 
 // identify reads what an object is.
-func (r *run) identify(o *object) {
+func (r *converter) identify(o *object) {
 	o.apiVersion, o.kind = yamlnode.Text(yamlnode.Get(o.node, "apiVersion")), yamlnode.Text(yamlnode.Get(o.node, "kind"))
 	o.title = o.kind + "/"
 	if ns := yamlnode.Text(yamlnode.Get(o.node, "metadata.namespace")); ns != "" {
@@ -138,7 +138,7 @@ func (r *run) identify(o *object) {
 }
 
 // those are the objects of some kind that are not blocked, in order.
-func (r *run) those(kind func(*object) bool) []*object {
+func (r *converter) those(kind func(*object) bool) []*object {
 	var out []*object
 	for _, o := range r.objects {
 		if kind(o) && !o.blocked {
@@ -150,14 +150,14 @@ func (r *run) those(kind func(*object) bool) []*object {
 
 // spellOut writes out the aliases of an object that is to be changed: a change in
 // one place must not be one in another.
-func (r *run) spellOut(o *object) {
+func (r *converter) spellOut(o *object) {
 	if yamlnode.WriteOut(o.node) {
 		r.report(o, Lossless, "", "YAML aliases are written out")
 	}
 }
 
 // retitle gives an object its new API version and kind.
-func (r *run) retitle(o *object) {
+func (r *converter) retitle(o *object) {
 	apiVersion, kind, _ := strings.Cut(o.rules.New, " ")
 	r.report(o, Lossless, "apiVersion", "is now %s %s", apiVersion, kind)
 	yamlnode.Get(o.node, "apiVersion").Value, yamlnode.Get(o.node, "kind").Value = apiVersion, kind
@@ -165,7 +165,7 @@ func (r *run) retitle(o *object) {
 }
 
 // dropLeft takes away what webhooks and controllers left in exported manifests.
-func (r *run) dropLeft(o *object) {
+func (r *converter) dropLeft(o *object) {
 	annotations := yamlnode.Get(o.node, "metadata.annotations")
 	for _, key := range r.table.LeftAnnotations {
 		if i := yamlnode.Index(annotations, key); i >= 0 {
@@ -179,7 +179,7 @@ func (r *run) dropLeft(o *object) {
 }
 
 // apply moves and renames by the table.
-func (r *run) apply(o *object) {
+func (r *converter) apply(o *object) {
 	for _, d := range o.rules.Drops {
 		if yamlnode.Get(o.node, d.At) != nil {
 			r.report(o, Lossless, d.At, "%s is dropped: %s", d.At, d.Because)
@@ -198,7 +198,7 @@ func (r *run) apply(o *object) {
 }
 
 // move puts an entry where v1 has it. Its key takes the comments along.
-func (r *run) move(o *object, m table.Move) {
+func (r *converter) move(o *object, m table.Move) {
 	n := yamlnode.Get(o.node, m.From)
 	if n == nil {
 		return
@@ -233,7 +233,7 @@ func seconds(n *yaml.Node) *yaml.Node {
 }
 
 // defaults writes down what the old API took for granted.
-func (r *run) defaults(o *object) {
+func (r *converter) defaults(o *object) {
 	had := map[string]bool{}
 	for _, d := range o.rules.Defaults {
 		parent, _ := path2(d.At)
@@ -253,7 +253,7 @@ func (r *run) defaults(o *object) {
 // nearest is the object among some whose file is nearest to another, and whether
 // there is exactly one: a repository may hold several clusters, each with a class
 // of the same name.
-func (r *run) nearest(file string, among []*object) (*object, bool) {
+func (r *converter) nearest(file string, among []*object) (*object, bool) {
 	var found *object
 	best, ties := -1, 0
 	for _, o := range among {
@@ -267,7 +267,7 @@ func (r *run) nearest(file string, among []*object) (*object, bool) {
 	return found, ties == 1
 }
 
-func (r *run) nearness(a, b string) int {
+func (r *converter) nearness(a, b string) int {
 	if a == b || r.rendered {
 		return math.MaxInt
 	}
@@ -280,6 +280,6 @@ func (r *run) nearness(a, b string) int {
 }
 
 // together reports whether two files are taken for parts of one cluster.
-func (r *run) together(a, b string) bool { return r.rendered || path.Dir(a) == path.Dir(b) }
+func (r *converter) together(a, b string) bool { return r.rendered || path.Dir(a) == path.Dir(b) }
 
 func isMapping(n *yaml.Node) bool { return n != nil && n.Kind == yaml.MappingNode }

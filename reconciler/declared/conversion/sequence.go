@@ -9,7 +9,7 @@ import (
 
 // convertAll does all of it. What cannot be done is found before anything is
 // changed, classes first, because pools depend on them.
-func (r *run) convertAll() {
+func (r *converter) convertAll() {
 	for _, o := range r.objects {
 		r.recognise(o)
 	}
@@ -33,7 +33,7 @@ func (r *run) convertAll() {
 
 // recognise refuses what is of Karpenter's groups and of no version that is
 // known, and writes out the aliases of what is to be changed.
-func (r *run) recognise(o *object) {
+func (r *converter) recognise(o *object) {
 	group := o.group()
 	if group != coreGroup && group != awsGroup {
 		return
@@ -59,7 +59,7 @@ func (r *run) recognise(o *object) {
 }
 
 // convert converts one object by its rules and its function.
-func (r *run) convert(o *object) {
+func (r *converter) convert(o *object) {
 	if o.blocked || o.rules == nil {
 		if !o.blocked && (o.pool() || o.class()) && isMapping(yamlnode.Get(o.node, "metadata.annotations")) {
 			r.unfold(o)

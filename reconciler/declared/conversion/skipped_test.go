@@ -44,7 +44,7 @@ func TestFilesStayWithWhatCannotBeConverted(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := run(t, repo(c.files...), conversion.Options{})
+			r := converter(t, repo(c.files...), conversion.Options{})
 			if diff := cmp.Diff([][]string{c.changed, c.held}, [][]string{slices.Sorted(maps.Keys(r.Files)), r.Skipped}); diff != "" {
 				t.Errorf("files that change and that are held (-want +got):\n%s", diff)
 			}
@@ -61,7 +61,7 @@ func TestACommentThatAsksIsOneLineWhateverAnObjectIsCalled(t *testing.T) {
 	object := strings.Replace(betaPool+betaRef, "name: p", `name: "a\nkind: Secret\u2028x"`, 1) + "  disruption: {budgets: [{nodes: \"1\"}]}\n"
 	for end, text := range map[string]string{"\n": object, "\r\n": strings.ReplaceAll(object, "\n", "\r\n")} {
 		before := repo("a.yaml", text)
-		r := run(t, before, conversion.Options{})
+		r := converter(t, before, conversion.Options{})
 		first, _, _ := strings.Cut(string(r.Files["a.yaml"]), "apiVersion")
 		if want := "# poolwright convert, to decide: NodePool/a kind: Secret x: budgets no longer"; !strings.HasPrefix(first, want) || strings.Count(first, end) != 1 {
 			t.Errorf("%q", first)

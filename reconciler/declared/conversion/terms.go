@@ -15,7 +15,7 @@ import (
 const maxTerms = 30
 
 // selector turns a selector of v1alpha1 into terms.
-func (r *run) selector(o *object, spec *yaml.Node, old, name string) {
+func (r *converter) selector(o *object, spec *yaml.Node, old, name string) {
 	k, v, i := yamlnode.Take(spec, old)
 	if k == nil || yamlnode.Absent(v) {
 		return
@@ -57,7 +57,7 @@ func (r *run) selector(o *object, spec *yaml.Node, old, name string) {
 }
 
 // tagTerms are the terms of a selector without ids.
-func (r *run) tagTerms(o *object, line int, old string, special map[string][]string, tags []*yaml.Node) []*yaml.Node {
+func (r *converter) tagTerms(o *object, line int, old string, special map[string][]string, tags []*yaml.Node) []*yaml.Node {
 	whole := yamlnode.Mapping()
 	if len(tags) > 0 {
 		m := yamlnode.Mapping(tags...)
@@ -93,7 +93,7 @@ func (r *run) tagTerms(o *object, line int, old string, special map[string][]str
 
 // explode writes the lists with commas in the tags of terms out, which v1 takes
 // for a value with commas.
-func (r *run) explode(o *object, terms *yaml.Node, field string) {
+func (r *converter) explode(o *object, terms *yaml.Node, field string) {
 	if terms == nil || terms.Kind != yaml.SequenceNode {
 		return
 	}
@@ -180,7 +180,7 @@ func tagged(n *yaml.Node) int {
 }
 
 // checkTerms blocks selectors that v1 has no room for.
-func (r *run) checkTerms(o *object, at string, fields ...string) {
+func (r *converter) checkTerms(o *object, at string, fields ...string) {
 	for _, field := range fields {
 		if n := yamlnode.Get(o.node, at+"."+field); !o.blocked && n != nil && countTerms(n) > maxTerms {
 			r.block(o, at+"."+field, "%s.%s becomes more than %d terms, which v1 does not take; choose by one tag", at, field, maxTerms)
@@ -192,7 +192,7 @@ func (r *run) checkTerms(o *object, at string, fields ...string) {
 
 // checkValues blocks a selector of v1alpha1 that names ids, names or owners and none
 // of them: v1 has no term for nothing.
-func (r *run) checkValues(o *object, at, field string, selector *yaml.Node) {
+func (r *converter) checkValues(o *object, at, field string, selector *yaml.Node) {
 	for i := 0; i+1 < len(selector.Content); i += 2 {
 		key := selector.Content[i].Value
 		special := key == "aws-ids" || key == "aws::ids" || field == "amiSelector" && (key == "aws::name" || key == "aws::owners")

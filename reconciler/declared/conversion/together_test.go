@@ -474,7 +474,7 @@ spec:
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, want := repo(c.before...), repo(c.after...)
-			r := run(t, before, conversion.Options{})
+			r := converter(t, before, conversion.Options{})
 			got := after(before, r)
 			for file := range want {
 				if diff := cmp.Diff(string(want[file].Data), unhashed(string(got[file].Data))); diff != "" {

@@ -18,7 +18,7 @@ var filledNumber = regexp.MustCompile(`^([0-9]|\$\{[A-Za-z_][A-Za-z0-9_]*(:?[=-]
 
 // unknown reports whether a decision hangs on a variable. In a draft it is made
 // somehow, because nobody goes by it.
-func (r *run) unknown(n *yaml.Node) bool { return yamlnode.HasVariable(n) && !r.opts.Draft }
+func (r *converter) unknown(n *yaml.Node) bool { return yamlnode.HasVariable(n) && !r.opts.Draft }
 
 // remedy is what to do about a value of the wrong form.
 func remedy(n *yaml.Node) string {
@@ -29,7 +29,7 @@ func remedy(n *yaml.Node) string {
 }
 
 // checkSeconds blocks a time that is no number of seconds.
-func (r *run) checkSeconds(o *object, field, now string) {
+func (r *converter) checkSeconds(o *object, field, now string) {
 	switch n := yamlnode.Get(o.node, field); {
 	case yamlnode.Absent(n), numbered.MatchString(yamlnode.Text(n)), filledNumber.MatchString(yamlnode.Text(n)):
 	case r.unknown(n):
@@ -40,7 +40,7 @@ func (r *run) checkSeconds(o *object, field, now string) {
 }
 
 // checkDecided blocks a Provisioner in which a variable decides what else is written.
-func (r *run) checkDecided(o *object) {
+func (r *converter) checkDecided(o *object) {
 	if n := yamlnode.Get(o.node, "spec.consolidation.enabled"); r.unknown(n) {
 		r.block(o, "spec.consolidation.enabled", "spec.consolidation.enabled depends on %s, and which policy v1 requires depends on that; write true or false, convert, and put variables into spec.disruption.consolidationPolicy and consolidateAfter", yamlnode.Text(n))
 	}
@@ -59,7 +59,7 @@ func (r *run) checkDecided(o *object) {
 // listed has a person check whether a variable among the values of a selector is a
 // list, which v1 takes for one value. The tag of discovery holds a cluster's name,
 // which has no comma.
-func (r *run) listed(o *object, line int, selector string, values *yaml.Node) {
+func (r *converter) listed(o *object, line int, selector string, values *yaml.Node) {
 	if values == nil || values.Kind != yaml.MappingNode {
 		return
 	}

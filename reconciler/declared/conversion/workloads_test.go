@@ -84,7 +84,7 @@ func TestNamesInWorkloadsFollow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := repo("a.yaml", c.before)
-			r := run(t, before, conversion.Options{})
+			r := converter(t, before, conversion.Options{})
 			want := c.after
 			if want == "" {
 				want = c.before
@@ -131,7 +131,7 @@ func TestPatchesOfOldKindsAreForAPerson(t *testing.T) {
 				files = append(files, "p.yaml", c.patch)
 			}
 			c.want = strings.ReplaceAll(c.want, "kustomization.yaml:2", "kustomization.yaml:3")
-			r := run(t, repo(files...), conversion.Options{})
+			r := converter(t, repo(files...), conversion.Options{})
 			if !r.Blocked() || !strings.Contains(report(r), c.want) {
 				t.Errorf("the report lacks %q:\n%s", c.want, report(r))
 			}
@@ -159,7 +159,7 @@ func TestAmazonLinux2IsRefusedFrom133On(t *testing.T) {
 		"a template's default":            {[]string{"a.yaml", template + alphaRest}, "1.36", "alias al2@latest is refused at Kubernetes 1.36"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := run(t, repo(c.files...), conversion.Options{KubernetesVersion: c.version})
+			r := converter(t, repo(c.files...), conversion.Options{KubernetesVersion: c.version})
 			if got := report(r); !strings.Contains(got, c.want) || c.want == "" && got != "" {
 				t.Errorf("the report lacks %q:\n%s", c.want, got)
 			}
@@ -173,13 +173,13 @@ func TestAmazonLinux2IsRefusedFrom133On(t *testing.T) {
 func TestClustersInOneRepositoryKeepTheirClassesApart(t *testing.T) {
 	pool := "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: p}\nspec: {disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 1m}, template: {spec: {requirements: [], nodeClassRef: {name: c}, kubelet: {maxPods: MAX}}}}\n"
 	class := "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: c}\nspec: {role: r}\n"
-	r := run(t, repo("dev/pool.yaml", strings.Replace(pool, "MAX", "1", 1), "dev/class.yaml", class, "prod/pool.yaml", strings.Replace(pool, "MAX", "2", 1), "prod/class.yaml", class), conversion.Options{})
+	r := converter(t, repo("dev/pool.yaml", strings.Replace(pool, "MAX", "1", 1), "dev/class.yaml", class, "prod/pool.yaml", strings.Replace(pool, "MAX", "2", 1), "prod/class.yaml", class), conversion.Options{})
 	for file, want := range map[string]string{"dev/class.yaml": "kubelet: {maxPods: 1}", "prod/class.yaml": "kubelet: {maxPods: 2}"} {
 		if got := string(r.Files[file]); !strings.Contains(got, want) || strings.Contains(got, "---") {
 			t.Errorf("%s lacks %q:\n%s", file, want, got)
 		}
 	}
-	r = run(t, repo("pool.yaml", strings.Replace(pool, "MAX", "1", 1), "dev/class.yaml", class, "prod/class.yaml", class), conversion.Options{})
+	r = converter(t, repo("pool.yaml", strings.Replace(pool, "MAX", "1", 1), "dev/class.yaml", class, "prod/class.yaml", class), conversion.Options{})
 	if !strings.Contains(report(r), "of which there are several, none nearer than the others") {
 		t.Error(report(r))
 	}
@@ -188,14 +188,14 @@ func TestClustersInOneRepositoryKeepTheirClassesApart(t *testing.T) {
 func TestTheDefaultInstanceProfileOfOldSettingsIsWrittenDown(t *testing.T) {
 	settings := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: karpenter-global-settings}\ndata: {aws.defaultInstanceProfile: prof}\n"
 	object := template + "  subnetSelector: {a: b}\n  securityGroupSelector: {a: b}\n"
-	r := run(t, repo("a.yaml", object, "settings.yaml", settings), conversion.Options{})
+	r := converter(t, repo("a.yaml", object, "settings.yaml", settings), conversion.Options{})
 	if got := string(r.Files["a.yaml"]); !strings.Contains(got, "instanceProfile: prof") || r.Blocked() {
 		t.Errorf("%s\n%s", got, report(r))
 	}
 }
 
 func TestFilesThatAreNobodysAreLeftAlone(t *testing.T) {
-	r := run(t, repo(".hidden/a.yaml", betaPool+betaRef, "a.txt", betaPool, "b.yaml", "broken: [", "c.yaml", "karpenter: is only mentioned\n", "list.yaml", "- karpenter\n"), conversion.Options{})
+	r := converter(t, repo(".hidden/a.yaml", betaPool+betaRef, "a.txt", betaPool, "b.yaml", "broken: [", "c.yaml", "karpenter: is only mentioned\n", "list.yaml", "- karpenter\n"), conversion.Options{})
 	if len(r.Files) > 0 || len(r.Changes) > 0 {
 		t.Errorf("%v\n%s", r.Files, report(r))
 	}

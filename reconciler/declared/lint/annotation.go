@@ -17,7 +17,7 @@ func asked() []string {
 
 // annotations finds those of ours that nobody reads: a slip of the pen would leave
 // a pool without its limit, or an object without its protection.
-func (c *checker) annotations(item state.Item) {
+func (c *schemaValidator) annotations(item state.Item) {
 	metadata, _ := item.Object["metadata"].(map[string]any)
 	given, _ := metadata["annotations"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(given)) {

@@ -52,7 +52,7 @@ func Check(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition
 // CustomResourceDefinitions defines, or one that d itself declares, are checked against
 // its schema; those of other kinds are not.
 func Find(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition) []Finding {
-	c := newChecker(d, crds)
+	c := newSchemaValidator(d, crds)
 	for _, item := range written(d) {
 		c.secret(item)
 		c.annotations(item)
@@ -65,7 +65,7 @@ func Find(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition)
 // object: the findings of Check without its advice, such as about secrets in
 // Git, and without the problems of loading.
 func Refused(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition) map[state.Key][]state.Problem {
-	c := newChecker(d, crds)
+	c := newSchemaValidator(d, crds)
 	out := map[state.Key][]state.Problem{}
 	for _, item := range written(d) {
 		c.findings = nil
@@ -104,7 +104,7 @@ func Sorted(problems []state.Problem) []state.Problem {
 	return slices.Compact(out)
 }
 
-type checker struct {
+type schemaValidator struct {
 	declared declared.Declared
 	// documents are declared's, to find the lines of fields.
 	documents func(state.Origin) (manifest.Document, bool)
@@ -112,8 +112,8 @@ type checker struct {
 	findings  []Finding
 }
 
-func newChecker(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition) *checker {
-	c := &checker{declared: d, documents: d.Documents(), kinds: map[groupKind]*kind{}}
+func newSchemaValidator(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition) *schemaValidator {
+	c := &schemaValidator{declared: d, documents: d.Documents(), kinds: map[groupKind]*kind{}}
 	for _, crd := range crds {
 		c.define(crd)
 	}
@@ -122,7 +122,7 @@ func newChecker(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefin
 }
 
 // refused finds what an API server refuses of an object.
-func (c *checker) refused(item state.Item) {
+func (c *schemaValidator) refused(item state.Item) {
 	c.texts(item)
 	if !c.machine(item) {
 		c.schema(item)
@@ -132,7 +132,7 @@ func (c *checker) refused(item state.Item) {
 type groupKind struct{ group, kind string }
 
 // report adds a finding about a field of an item; an empty path is the item.
-func (c *checker) report(item state.Item, path, format string, args ...any) {
+func (c *schemaValidator) report(item state.Item, path, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if path != "" {
 		text = sanitize.Name(path) + ": " + text
@@ -206,7 +206,7 @@ func Field(object map[string]any, path string) (any, bool) {
 
 // secret finds secrets that anyone who may read the repository can read. Their
 // values are in no message.
-func (c *checker) secret(item state.Item) {
+func (c *schemaValidator) secret(item state.Item) {
 	if item.Key.Group != "" || item.Key.Kind != "Secret" {
 		return
 	}

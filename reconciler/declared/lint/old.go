@@ -14,7 +14,7 @@ const NeedsPerson = "needs a person: "
 
 // machine names the one kind of Karpenter's old APIs that is no declaration, and so
 // becomes nothing in v1.
-func (c *checker) machine(item state.Item) bool {
+func (c *schemaValidator) machine(item state.Item) bool {
 	if item.Key.Group != "karpenter.sh" || item.Key.Kind != "Machine" {
 		return false
 	}

@@ -39,7 +39,7 @@ type version struct {
 	rules    *cel.Validator
 }
 
-func (c *checker) define(crd *apiextensionsv1.CustomResourceDefinition) {
+func (c *schemaValidator) define(crd *apiextensionsv1.CustomResourceDefinition) {
 	k := &kind{versions: map[string]*version{}}
 	for _, v := range crd.Spec.Versions {
 		if v.Served && v.Schema != nil && v.Schema.OpenAPIV3Schema != nil {
@@ -51,7 +51,7 @@ func (c *checker) define(crd *apiextensionsv1.CustomResourceDefinition) {
 
 // defineOwn adds what the repository itself defines. A given definition goes
 // before one in the repository.
-func (c *checker) defineOwn() {
+func (c *schemaValidator) defineOwn() {
 	for _, item := range c.declared.Set.Items() {
 		if item.Key.Group != "apiextensions.k8s.io" || item.Key.Kind != "CustomResourceDefinition" || item.Version != "v1" {
 			continue
@@ -87,7 +87,7 @@ func (v *version) compile() error {
 }
 
 // schema checks an item as the API server would on its creation.
-func (c *checker) schema(item state.Item) {
+func (c *schemaValidator) schema(item state.Item) {
 	k, ok := c.kinds[groupKind{item.Key.Group, item.Key.Kind}]
 	if !ok {
 		return

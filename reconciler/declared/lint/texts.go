@@ -9,7 +9,7 @@ import (
 
 // texts finds the unquoted true or 1 in the data of a ConfigMap or a Secret,
 // which the API server would refuse. Values are in no message.
-func (c *checker) texts(item state.Item) {
+func (c *schemaValidator) texts(item state.Item) {
 	if item.Key.Group != "" {
 		return
 	}

@@ -23,7 +23,7 @@ type Document struct {
 	Node *yaml.Node
 
 	text []byte
-	size written
+	size expandedSize
 	// index is that of its file; nil where nothing is kept.
 	index *index
 }
@@ -160,27 +160,27 @@ type inspector struct {
 	doc      Document
 	limits   Limits
 	problems []state.Problem
-	size     map[*yaml.Node]written
+	size     map[*yaml.Node]expandedSize
 }
 
-// written is how many values, and bytes of text, a node holds with its aliases written
+// expandedSize is how many values, and bytes of text, a node holds with its aliases written
 // out.
-type written struct{ values, bytes int }
+type expandedSize struct{ values, bytes int }
 
 // aliased is how much longer than a file may be, one that writes out its aliases may be.
 const aliased = 4
 
-func inspect(doc Document, limits Limits) (written, []state.Problem, error) {
-	in := &inspector{doc: doc, limits: limits, size: map[*yaml.Node]written{}}
+func inspect(doc Document, limits Limits) (expandedSize, []state.Problem, error) {
+	in := &inspector{doc: doc, limits: limits, size: map[*yaml.Node]expandedSize{}}
 	size, err := in.visit(doc.Node, 0)
 	return size, in.problems, err
 }
 
 // visit returns how many nodes n is once written out. An anchored node is
 // visited once and counted at each alias.
-func (in *inspector) visit(n *yaml.Node, depth int) (written, error) {
+func (in *inspector) visit(n *yaml.Node, depth int) (expandedSize, error) {
 	if depth > in.limits.Depth {
-		return written{}, Exceeded("%s nests deeper than %d levels", in.doc.At(n), in.limits.Depth)
+		return expandedSize{}, Exceeded("%s nests deeper than %d levels", in.doc.At(n), in.limits.Depth)
 	}
 	if size, ok := in.size[n]; ok {
 		if size.values == 0 {
@@ -188,8 +188,8 @@ func (in *inspector) visit(n *yaml.Node, depth int) (written, error) {
 		}
 		return size, nil
 	}
-	in.size[n] = written{}
-	total := written{1, 1}
+	in.size[n] = expandedSize{}
+	total := expandedSize{1, 1}
 	children := n.Content
 	if n.Kind == yaml.AliasNode {
 		children = []*yaml.Node{n.Alias}

@@ -15,14 +15,14 @@ const (
 	maxBraces     = 64        // closing braces in one
 	maxValue      = 1 << 20   // bytes that one may come to
 	maxEffort     = 256 << 20 // steps of one Apply: about two seconds
-	maxFaults     = 10        // reported of one object
+	maxErrors     = 10        // reported of one object
 )
 
 // filled is what an expression comes to.
 type filled struct {
 	text string
-	// fault is what is wrong with it; empty where nothing is.
-	fault string
+	// invalid is what is wrong with it; empty where nothing is.
+	invalid string
 	// names are the variables that it mentions, secrets those of Secrets.
 	names, secrets []string
 }
@@ -30,7 +30,7 @@ type filled struct {
 // result is a text with its expressions filled in.
 type result struct {
 	text   string
-	faults []fault
+	errs   []expressionError
 	used   []*filled
 	secret bool
 }
@@ -55,14 +55,14 @@ func (r result) names() string {
 	return strings.Join(all, ", ")
 }
 
-type fault struct {
+type expressionError struct {
 	offset  int
 	message string
 }
 
 // expand fills the values into the text of one object.
 func (a *applier) expand(text string) (result, error) {
-	x := expansion{source: text}
+	x := substitution{source: text}
 	limits := a.tree.Limits()
 	for at := 0; ; {
 		i := strings.IndexByte(text[at:], '$')
@@ -100,8 +100,8 @@ func (a *applier) expand(text string) (result, error) {
 	return x.result, nil
 }
 
-// expansion is a text while its expressions are filled in.
-type expansion struct {
+// substitution is a text while its expressions are filled in.
+type substitution struct {
 	result
 	source string
 	out    strings.Builder
@@ -109,15 +109,15 @@ type expansion struct {
 }
 
 // add takes in the expression at an offset, and reports whether the rest of the
-// text is worth reading: not behind one without an end, nor behind many faults.
-func (x *expansion) add(at, length int, f *filled) bool {
-	message := f.fault
+// text is worth reading: not behind one without an end, nor behind many errors.
+func (x *substitution) add(at, length int, f *filled) bool {
+	message := f.invalid
 	if message == "" && x.crosses(at, length) {
 		message, length = unreadable(x.source[at:]), 0
 	}
 	if message != "" {
-		x.faults = append(x.faults, fault{offset: at, message: message})
-		if length == 0 || len(x.faults) >= maxFaults {
+		x.errs = append(x.errs, expressionError{offset: at, message: message})
+		if length == 0 || len(x.errs) >= maxErrors {
 			return false
 		}
 	}
@@ -129,7 +129,7 @@ func (x *expansion) add(at, length int, f *filled) bool {
 
 // crosses reports whether an expression ends in another field than it starts in.
 // One without white space cannot.
-func (x *expansion) crosses(at, length int) bool {
+func (x *substitution) crosses(at, length int) bool {
 	if !strings.ContainsAny(x.source[at:at+length], " \n") {
 		return false
 	}
@@ -170,7 +170,7 @@ func (a *applier) expression(text string) (*filled, int, error) {
 		a.known[one] = f
 		return f, end, nil
 	}
-	return &filled{fault: unreadable(text)}, 0, nil
+	return &filled{invalid: unreadable(text)}, 0, nil
 }
 
 // fill evaluates an expression.
@@ -179,7 +179,7 @@ func (a *applier) fill(one string, e Expression) (*filled, error) {
 	f.secrets = a.values.secrets(f.names)
 	size, steps := e.Cost(a.values.publicLength)
 	if size > maxValue {
-		f.fault = head(one) + " comes to more than 1 MiB of text; use a shorter value"
+		f.invalid = head(one) + " comes to more than 1 MiB of text; use a shorter value"
 		return f, nil
 	}
 	if err := a.spend(size + steps); err != nil {
@@ -199,13 +199,13 @@ func (a *applier) fill(one string, e Expression) (*filled, error) {
 	})
 	switch {
 	case err != nil && missing != "":
-		f.fault = a.undefined(missing)
+		f.invalid = a.undefined(missing)
 	case err != nil:
-		f.fault = unreadable(one)
+		f.invalid = unreadable(one)
 	case len(f.secrets) > 0:
 		f.text = a.values.seal(one, f.names)
 	case strings.ContainsAny(text, "\r\u0085\u2028\u2029"):
-		f.fault = head(one) + " comes to text with a line break in it that YAML would read, such as a carriage return; write " + a.placesOf(f.names) + " without"
+		f.invalid = head(one) + " comes to text with a line break in it that YAML would read, such as a carriage return; write " + a.placesOf(f.names) + " without"
 	default:
 		f.text = text
 	}

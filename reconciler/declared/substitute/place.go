@@ -19,7 +19,7 @@ import (
 type scanned struct {
 	// variable reports that it may hold an expression or an escaped one.
 	variable bool
-	// mark is the path of text that has the form of a mark, or nil.
+	// mark is the path of text that has the form of a placeholder, or nil.
 	mark []string
 }
 

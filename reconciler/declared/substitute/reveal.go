@@ -20,8 +20,8 @@ func (v Values) read(text string) (Expression, error) {
 }
 
 // Reveal returns the object with the values of Secrets in the place of their
-// marks, for sending and for nothing else. An object without marks comes back
-// as it is, any other as a copy. It refuses a mark outside of a Secret's data,
+// placeholders, for sending and for nothing else. An object without placeholders comes back
+// as it is, any other as a copy. It refuses a placeholder outside of a Secret's data,
 // one that Apply did not make with these values, and an entry of data that does
 // not come out as base64. Its errors name variables and no values.
 func Reveal(object map[string]any, values Values) (map[string]any, error) {
@@ -71,15 +71,15 @@ func withEntry(out map[string]any, path []string, value string) map[string]any {
 // reveal fills in one entry of a Secret.
 func (v Values) reveal(text string, encoded bool) (string, error) {
 	var names []string
-	out, err := replaceMarks(text, func(m mark) (string, error) {
+	out, err := replacePlaceholders(text, func(m placeholder) (string, error) {
 		e, err := v.read(m.expression)
 		if err != nil {
-			return "", state.Failf(state.Stalled, "UnknownMark", "a text has the form of a mark for a Secret's value and is none; remove it from the repository")
+			return "", state.Failf(state.Stalled, "UnknownPlaceholder", "a text has the form of a placeholder for a Secret's value and is none; remove it from the repository")
 		}
 		variables := e.Variables()
 		secrets := v.secrets(variables)
 		if len(secrets) == 0 || v.digestOf(m.expression, variables) != m.digest {
-			return "", state.Failf(state.Retry, "VariableChanged", "the mark for %s was not made with the values at hand: they have changed since, or it was copied into the repository", label(m.expression))
+			return "", state.Failf(state.Retry, "VariableChanged", "the placeholder for %s was not made with the values at hand: they have changed since, or it was copied into the repository", label(m.expression))
 		}
 		for _, name := range secrets {
 			if one, _ := v.get(name); one.sealed {
@@ -115,8 +115,8 @@ func (v Values) evaluate(text string, e Expression) (string, error) {
 	return out, nil
 }
 
-// Mask returns the object with text for a reader in the place of marks: "(secret
-// ${TOKEN})". An object without marks comes back as it is.
+// Mask returns the object with text for a reader in the place of placeholders: "(secret
+// ${TOKEN})". An object without placeholders comes back as it is.
 func Mask(object map[string]any) map[string]any {
 	if !containsMark(object) {
 		return object
@@ -150,14 +150,14 @@ func MaskText(text string) string {
 	if !strings.Contains(text, prefix) {
 		return text
 	}
-	out, err := replaceMarks(text, func(m mark) (string, error) { return label(m.expression), nil })
+	out, err := replacePlaceholders(text, func(m placeholder) (string, error) { return label(m.expression), nil })
 	if err != nil {
 		return ""
 	}
 	return out
 }
 
-// label is a mark as it is shown to a reader. A default is not shown: it may stand in a
+// label is a placeholder as it is shown to a reader. A default is not shown: it may stand in a
 // Secret.
 func label(expression string) string {
 	return "(secret ${" + nameOf(strings.TrimPrefix(strings.TrimPrefix(expression, "${"), "#")) + "})"

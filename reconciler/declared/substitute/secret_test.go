@@ -161,20 +161,20 @@ func TestMarksCannotBeForged(t *testing.T) {
 	real := apply(t, secret("stringData: {a: '${TOKEN}'}"), v, substitute.Options{})["stringData"].(map[string]any)["a"].(string)
 	other := apply(t, secret("stringData: {a: '${TOKEN}'}"), secretValues(t, []byte(strings.Repeat("k", 32)), token), substitute.Options{})["stringData"].(map[string]any)["a"].(string)
 	for name, text := range map[string]string{
-		"a mark that was seen before":             secret("stringData: {a: '" + real + "'}"),
-		"a mark of another key":                   secret("stringData: {a: '" + other + "'}"),
-		"a mark in an object without variables":   configMap("a: " + real),
-		"a mark in two parts":                     secret("stringData: {a: '" + other[:10] + "${X:=" + other[10:] + "}'}"),
-		"a mark in two parts in a plain object":   configMap("a: " + other[:10] + "${X:=" + other[10:] + "}"),
-		"a mark in parts beside a real one":       secret("stringData: {a: '${TOKEN}', b: '" + other[:10] + "${X:=" + other[10:] + "}'}"),
-		"a mark with another expression in parts": secret("stringData: {a: '" + real[:10] + "${X:=" + strings.Replace(real[10:], "54", "55", 1) + "}'}"),
+		"a placeholder that was seen before":             secret("stringData: {a: '" + real + "'}"),
+		"a placeholder of another key":                   secret("stringData: {a: '" + other + "'}"),
+		"a placeholder in an object without variables":   configMap("a: " + real),
+		"a placeholder in two parts":                     secret("stringData: {a: '" + other[:10] + "${X:=" + other[10:] + "}'}"),
+		"a placeholder in two parts in a plain object":   configMap("a: " + other[:10] + "${X:=" + other[10:] + "}"),
+		"a placeholder in parts beside a real one":       secret("stringData: {a: '${TOKEN}', b: '" + other[:10] + "${X:=" + other[10:] + "}'}"),
+		"a placeholder with another expression in parts": secret("stringData: {a: '" + real[:10] + "${X:=" + strings.Replace(real[10:], "54", "55", 1) + "}'}"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := problems(t, text, v, substitute.Options{}); !strings.Contains(got, "remove it") {
 				t.Errorf("problems: %q", got)
 			}
 			// And if one came through all the same, it reveals nothing.
-			if name == "a mark of another key" {
+			if name == "a placeholder of another key" {
 				if _, err := substitute.Reveal(object(t, text), v); err == nil || strings.Contains(err.Error(), "hunter2") {
 					t.Error("revealed: ", err)
 				}
@@ -191,11 +191,11 @@ func TestRevealingRefuses(t *testing.T) {
 		name, text, want, reason string
 		values                   substitute.Values
 	}{
-		{"a mark in another kind", configMap("a: " + in), "may only go into data or stringData", "SecretOutsideSecret", v},
+		{"a placeholder in another kind", configMap("a: " + in), "may only go into data or stringData", "SecretOutsideSecret", v},
 		{"text as data", secret("data: {a: " + in + "}"), "not base64 once ${TOKEN} is filled in; put it into stringData", "InvalidSecret", v},
 		{"a value that changed since", secret("stringData: {a: " + in + "}"), "changed", "VariableChanged", secretValues(t, key, "other")},
 		{"a variable that is no secret any more", secret("stringData: {a: " + in + "}"), "changed", "VariableChanged", values(t, map[string]string{"TOKEN": "hunter2"})},
-		{"values that are not known", secret("stringData: {a: " + in + "}"), "none", "UnknownMark", substitute.Values{}},
+		{"values that are not known", secret("stringData: {a: " + in + "}"), "none", "UnknownPlaceholder", substitute.Values{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := substitute.Reveal(object(t, c.text), c.values)
@@ -208,7 +208,7 @@ func TestRevealingRefuses(t *testing.T) {
 		})
 	}
 	if got, err := substitute.Reveal(object(t, configMap("a: b")), substitute.Values{}); err != nil || got == nil {
-		t.Error("an object without marks: ", err)
+		t.Error("an object without placeholders: ", err)
 	}
 }
 

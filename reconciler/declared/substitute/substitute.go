@@ -9,12 +9,12 @@
 // kustomize.toolkit.fluxcd.io/substitute: disabled leaves an object alone; and
 // without any variable nothing is done unless Options.Always.
 //
-// What is not: a value from a Secret never enters the text. A mark stands in
+// What is not: a value from a Secret never enters the text. A placeholder stands in
 // its place, which no other author can write, which changes when the value
-// does, and which Reveal replaces just before the object is sent. Marks are
+// does, and which Reveal replaces just before the object is sent. Placeholders are
 // allowed only in the entries of data and stringData of a Secret; anywhere else
 // they are a Problem. For that reason a Secret's value is put in as it is, where
-// Flux would read it as YAML. A mark under data stands for base64, as Flux requires it,
+// Flux would read it as YAML. A placeholder under data stands for base64, as Flux requires it,
 // is itself valid base64, and Reveal refuses what is none.
 //
 // It refuses: an expression that it cannot read, or that does not end in the
@@ -108,9 +108,9 @@ func (a *applier) object(o manifest.Object) (manifest.Object, bool, error) {
 	if err != nil {
 		return o, false, fmt.Errorf("filling variables into the object of %s: %w", o.Origin, err)
 	}
-	if len(r.faults) > 0 {
+	if len(r.errs) > 0 {
 		p := newPlaces(string(text))
-		for _, f := range r.faults {
+		for _, f := range r.errs {
 			a.problem(a.fieldLine(o, p.fieldAt(f.offset)), "%s", f.message)
 		}
 		return o, false, nil
@@ -175,7 +175,7 @@ func maybeSecret(object map[string]any) bool {
 	return !ok || kind == "Secret" || strings.Contains(kind, "$")
 }
 
-// placed reports whether every mark is one that was made here and stands where
+// placed reports whether every placeholder is one that was made here and stands where
 // it may, and each that is not. Parts of a forged one may have come together
 // only now.
 func (a *applier) placed(o manifest.Object, value map[string]any) bool {
@@ -185,7 +185,7 @@ func (a *applier) placed(o manifest.Object, value map[string]any) bool {
 			return
 		}
 		allowed := !key && inSecretData(value, path)
-		for _, m := range marks(text) {
+		for _, m := range placeholders(text) {
 			f := a.known[m.expression]
 			switch {
 			case f == nil || f.text != text[m.from:m.to]:

@@ -42,7 +42,7 @@ func (w *Target) Correct(ctx context.Context, change plan.Change) error {
 	if err != nil {
 		return awserr.Fail(doing, who, err)
 	}
-	j := job{Target: w, change: change, of: of, to: line, who: who, doing: doing}
+	j := correction{Target: w, change: change, of: of, to: line, who: who, doing: doing}
 	live, err := j.read(ctx)
 	if err != nil {
 		return err
@@ -76,8 +76,8 @@ func (w *Target) placeOf(c plan.Change) (resource.Place, error) {
 	return at, nil
 }
 
-// job is one Correct at work.
-type job struct {
+// correction is one Correct at work.
+type correction struct {
 	*Target
 	change plan.Change
 	of     resource.Kind
@@ -87,7 +87,7 @@ type job struct {
 }
 
 // read reads the thing.
-func (j *job) read(ctx context.Context) (resource.Live, error) {
+func (j *correction) read(ctx context.Context) (resource.Live, error) {
 	live := j.of.Read(ctx, j.to.Clients, []state.Key{j.change.Key})[j.change.Key]
 	if live.Err != nil {
 		return live, j.failed(live.Err)
@@ -95,19 +95,19 @@ func (j *job) read(ctx context.Context) (resource.Live, error) {
 	return live, nil
 }
 
-func (j *job) failed(err error) error {
+func (j *correction) failed(err error) error {
 	if awserr.CredentialsFailed(err) {
 		j.to.ForgetCaller()
 	}
 	return awserr.Fail(j.doing, j.who, err)
 }
 
-func (j *job) changed(why string) error {
+func (j *correction) changed(why string) error {
 	return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %s: %w", j.doing, why, targets.ErrChanged))
 }
 
 // write makes the thing what is wanted.
-func (j *job) write(ctx context.Context, live resource.Live) error {
+func (j *correction) write(ctx context.Context, live resource.Live) error {
 	wanted := *j.change.After
 	if projection.Satisfied(wanted, live) {
 		j.remember(live)
@@ -139,7 +139,7 @@ func (j *job) write(ctx context.Context, live resource.Live) error {
 }
 
 // compare refuses a thing that is not the one that was planned with.
-func (j *job) compare(live resource.Live) error {
+func (j *correction) compare(live resource.Live) error {
 	before := j.change.Before
 	switch {
 	case before == nil || before.Object == nil:
@@ -167,7 +167,7 @@ const (
 )
 
 // send writes, again and again while AWS has not caught up.
-func (j *job) send(ctx context.Context, live resource.Live) error {
+func (j *correction) send(ctx context.Context, live resource.Live) error {
 	began := j.cfg.Clock.Now()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		err := j.of.Write(ctx, j.to.Clients, *j.change.After, live)
@@ -199,7 +199,7 @@ func (j *job) send(ctx context.Context, live resource.Live) error {
 // overtaken reads what has the name of a thing that was to be made: somebody
 // was faster, or an earlier life of ours whose work AWS did not show a moment
 // ago. It reports false while AWS does not show it yet.
-func (j *job) overtaken(ctx context.Context) (bool, error) {
+func (j *correction) overtaken(ctx context.Context) (bool, error) {
 	now, err := j.read(ctx)
 	switch {
 	case err != nil:
@@ -214,7 +214,7 @@ func (j *job) overtaken(ctx context.Context) (bool, error) {
 
 // again reads the thing between two tries, and refuses one that others have put
 // in its place.
-func (j *job) again(ctx context.Context, before resource.Live) (resource.Live, error) {
+func (j *correction) again(ctx context.Context, before resource.Live) (resource.Live, error) {
 	now, err := j.read(ctx)
 	switch {
 	case err != nil || now.Object == nil:
@@ -228,7 +228,7 @@ func (j *job) again(ctx context.Context, before resource.Live) (resource.Live, e
 }
 
 // remember records what is in place now.
-func (j *job) remember(live resource.Live) {
+func (j *correction) remember(live resource.Live) {
 	rec := j.current().record(*j.change.After, live.UID)
 	rec.Desired = state.Hash(j.change.After.Object)
 	j.store.Put(rec)
@@ -236,7 +236,7 @@ func (j *job) remember(live resource.Live) {
 }
 
 // remove deletes the very thing that was observed, if it still may be deleted.
-func (j *job) remove(ctx context.Context, live resource.Live) error {
+func (j *correction) remove(ctx context.Context, live resource.Live) error {
 	k, before := j.change.Key, j.change.Before.Live.UID
 	rec, _ := j.store.Get(k)
 	switch {
@@ -268,7 +268,7 @@ func (j *job) remove(ctx context.Context, live resource.Live) error {
 // checkLosses counts again right before the first request who lives on the thing, and
 // refuses where it is more than was planned with, or while nodes on it are
 // drained since their NodePool is deleted.
-func (j *job) checkLosses(ctx context.Context) error {
+func (j *correction) checkLosses(ctx context.Context) error {
 	if !nodesDependOn(j.change.Key.Kind) {
 		return nil
 	}
@@ -279,7 +279,7 @@ func (j *job) checkLosses(ctx context.Context) error {
 	return karpenter.AwaitNodes(ctx, j.api, j.doing)
 }
 
-func (j *job) forget() {
+func (j *correction) forget() {
 	j.store.Remove(j.change.Key)
 	j.status.corrected(j.change.Key)
 }
@@ -343,7 +343,7 @@ func (w *Target) End(ctx context.Context) error {
 // mayLose counts again right before the first request what goes with an update, and
 // refuses where it is more than was planned with. What only puts back what a hand has
 // changed takes nothing that the repository gave.
-func (j *job) mayLose(ctx context.Context, live resource.Live) error {
+func (j *correction) mayLose(ctx context.Context, live resource.Live) error {
 	if j.change.Action != plan.Update || j.change.Drift || !loses(*j.change.After, live.Object) {
 		return nil
 	}

@@ -31,7 +31,7 @@ func (w *Target) Observe(ctx context.Context, wanted state.Set) (state.Set, erro
 		return state.Set{}, err
 	}
 	w.store.Withdraw(func(k state.Key) bool { _, again := wanted.Get(k); return again })
-	now := w.turn()
+	now := w.observationScope()
 	asked := w.observable(now.desiredState, wanted)
 	o := w.observation(now.desiredState, asked)
 	o.keep, o.unasked = now.keep, leftUnasked(wanted, asked)
@@ -62,8 +62,8 @@ func (w *Target) Observe(ctx context.Context, wanted state.Set) (state.Set, erro
 	return found, nil
 }
 
-// turn is what one observation goes by.
-type turn struct {
+// observationScope is what one observation goes by.
+type observationScope struct {
 	desiredState
 	// keep is true when nothing that is recorded may be forgotten: what is
 	// declared may be other than it seems.
@@ -74,13 +74,13 @@ type turn struct {
 	blind bool
 }
 
-// turn finds out what an observation goes by. A Cluster that is not among what
+// observationScope finds out what an observation goes by. A Cluster that is not among what
 // is declared may be in a file that cannot be read: the first observation
 // without it forgets nothing.
-func (w *Target) turn() turn {
+func (w *Target) observationScope() observationScope {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := turn{desiredState: w.desired}
+	now := observationScope{desiredState: w.desired}
 	if now.Region == "" {
 		now.desiredState = w.lastValid
 	}

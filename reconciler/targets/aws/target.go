@@ -75,7 +75,7 @@ type Target struct {
 	lastValid desiredState
 	past      past
 	// review is nil but for who answers people that may not read the account.
-	review *review
+	review *reviewState
 }
 
 // past is what one look leaves to the next.
@@ -103,12 +103,12 @@ const defaultPoll = 5 * time.Minute
 // NewReview makes a Target for who serves people that may not read the account: it
 // reads from AWS what is in the inventory, and what is read-only where the revision
 // that a review starts from compares it. It sends no request, and is not to correct.
-func NewReview(cfg Config) (*Target, error) { return create(cfg, &review{}) }
+func NewReview(cfg Config) (*Target, error) { return create(cfg, &reviewState{}) }
 
 // New makes a Target. It sends no request.
 func New(cfg Config) (*Target, error) { return create(cfg, nil) }
 
-func create(cfg Config, of *review) (*Target, error) {
+func create(cfg Config, of *reviewState) (*Target, error) {
 	if cfg.AWS == nil || cfg.REST == nil || cfg.Sync == "" || cfg.Namespace == "" {
 		return nil, fmt.Errorf("making the AWS target: AWS, REST, Sync and Namespace must be set")
 	}
@@ -181,8 +181,8 @@ func (w *Target) reportStatus() {
 	}
 }
 
-// review is what one comparison for a review keeps.
-type review struct {
+// reviewState is what one comparison for a review keeps.
+type reviewState struct {
 	// base is what was wanted first; nil before.
 	base *desiredState
 }

@@ -20,16 +20,16 @@ import (
 // goroutine.
 type FileSet struct {
 	was   map[*yaml.Node]yaml.Node
-	parts map[*yaml.Node]part
+	parts map[*yaml.Node]block
 	tails map[*yaml.Node][]string
 	pages map[*yaml.Node]*File
 	kept  map[*yaml.Node][]string // comments to stand above a key
 }
 
-// part is the place of an entry of a mapping, kept by its key, or of an item of
+// block is the place of an entry of a mapping, kept by its key, or of an item of
 // a sequence, kept by itself. Lines count from 0: [lead,head) are comments above
 // it, [head,end) are its own.
-type part struct {
+type block struct {
 	page            *File
 	lead, head, end int
 	col             int // of the key, or of the dash
@@ -58,7 +58,7 @@ type leaf struct {
 
 // NewFileSet returns an empty book.
 func NewFileSet() *FileSet {
-	return &FileSet{was: map[*yaml.Node]yaml.Node{}, parts: map[*yaml.Node]part{}, tails: map[*yaml.Node][]string{}, pages: map[*yaml.Node]*File{}, kept: map[*yaml.Node][]string{}}
+	return &FileSet{was: map[*yaml.Node]yaml.Node{}, parts: map[*yaml.Node]block{}, tails: map[*yaml.Node][]string{}, pages: map[*yaml.Node]*File{}, kept: map[*yaml.Node][]string{}}
 }
 
 const bom = "\xef\xbb\xbf"
@@ -98,7 +98,7 @@ func (p *File) separator(after, content int) int {
 	return content
 }
 
-// remember keeps a node, and the places of its parts, which lie in [start,end).
+// remember keeps a node, and the places of its blocks, which lie in [start,end).
 func (p *File) remember(n *yaml.Node, start, end int) {
 	b := p.book
 	if _, known := b.was[n]; known {
@@ -132,18 +132,18 @@ func (p *File) remember(n *yaml.Node, start, end int) {
 	}
 }
 
-// heads are the first lines and the values of the parts of a block collection,
-// nil for every other node, and how many nodes make a part.
-func (p *File) heads(n *yaml.Node) ([]part, int) {
+// heads are the first lines and the values of the blocks of a collection,
+// nil for every other node, and how many nodes make a block.
+func (p *File) heads(n *yaml.Node) ([]block, int) {
 	if n.Style&yaml.FlowStyle != 0 || len(n.Content) == 0 || p.irregular {
 		return nil, 0
 	}
-	var out []part
+	var out []block
 	switch n.Kind {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			k := n.Content[i]
-			out = append(out, part{page: p, head: k.Line - 1, col: k.Column - 1, value: n.Content[i+1]})
+			out = append(out, block{page: p, head: k.Line - 1, col: k.Column - 1, value: n.Content[i+1]})
 		}
 		return out, 2
 	case yaml.SequenceNode:
@@ -152,7 +152,7 @@ func (p *File) heads(n *yaml.Node) ([]part, int) {
 			for head > n.Line-1 && !strings.HasPrefix(from(p.line(head), n.Column-1), "-") {
 				head--
 			}
-			out = append(out, part{page: p, head: head, col: n.Column - 1, value: item})
+			out = append(out, block{page: p, head: head, col: n.Column - 1, value: item})
 		}
 		return out, 1
 	default:
@@ -202,7 +202,7 @@ func lowest(n *yaml.Node) int {
 }
 
 // learn finds how the page indents.
-func (p *File) learn(n *yaml.Node, heads []part) {
+func (p *File) learn(n *yaml.Node, heads []block) {
 	if n.Kind != yaml.MappingNode {
 		return
 	}

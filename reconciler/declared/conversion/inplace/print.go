@@ -108,12 +108,12 @@ func (p *File) entry(k, v *yaml.Node, col int) []string {
 func (p *File) plain(k, v *yaml.Node, col int) []string {
 	at, ok := p.book.parts[k]
 	if !ok {
-		return p.below(p.text(k), "", v, col, p.inner(v, part{}))
+		return p.below(p.text(k), "", v, col, p.inner(v, block{}))
 	}
 	from := at.page
 	own := from.own(at)
 	if own == nil {
-		return p.below(p.text(k), "", v, col, p.inner(v, part{}))
+		return p.below(p.text(k), "", v, col, p.inner(v, block{}))
 	}
 	out := shifted(from.lines[at.lead:at.head], col-at.col)
 	end, known := from.inline(ofOld(p.book, k))
@@ -180,7 +180,7 @@ func (p *File) below(head, comment string, v *yaml.Node, col, inner int) []strin
 
 // inner is by how much the parts of a collection stand right of its key, which had
 // some value at some place.
-func (p *File) inner(v *yaml.Node, at part) int {
+func (p *File) inner(v *yaml.Node, at block) int {
 	if was := p.book.was[v]; at.value == v && len(was.Content) > 0 {
 		if first, ok := p.book.parts[was.Content[0]]; ok {
 			return first.col - at.col

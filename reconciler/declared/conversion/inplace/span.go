@@ -130,9 +130,9 @@ func shifted(lines []string, by int) []string {
 	return out
 }
 
-// own are the lines of a part with what stands before it (a dash) blanked, or
-// nothing where the part starts behind other text.
-func (p *File) own(at part) []string {
+// own are the lines of a block with what stands before it (a dash) blanked, or
+// nothing where the block starts behind other text.
+func (p *File) own(at block) []string {
 	if at.head >= len(p.lines) || at.end <= at.head {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 // budgets finds GPU pools so small that a budget in percent is one node: a node
 // that is not ready counts as disrupted, and the others then stay whatever they
 // cost.
-func (c *checker) budgets() {
+func (c *linter) budgets() {
 	for _, p := range c.pools {
 		most, bounded := p.mostNodes()
 		if !p.forGPUs() || !bounded || most < 2 {
@@ -34,7 +34,7 @@ func (c *checker) budgets() {
 	}
 }
 
-func (c *checker) budget(p *pool, path, text string, most, percent int) {
+func (c *linter) budget(p *pool, path, text string, most, percent int) {
 	if math.Ceil(float64(most*percent)/100) > 1 {
 		return
 	}

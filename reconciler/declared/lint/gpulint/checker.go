@@ -7,24 +7,24 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// checker collects what the checks find in a repository.
-type checker struct {
+// linter collects what the checks find in a repository.
+type linter struct {
 	*repository
 	findings []Finding
 }
 
 // mistake reports what cannot work, by the path of the field; an empty path is the
 // object.
-func (c *checker) mistake(item state.Item, path, format string, args ...any) {
+func (c *linter) mistake(item state.Item, path, format string, args ...any) {
 	c.report(item, path, false, fmt.Sprintf(format, args...))
 }
 
 // advise reports what works, and otherwise than may be meant.
-func (c *checker) advise(item state.Item, path, format string, args ...any) {
+func (c *linter) advise(item state.Item, path, format string, args ...any) {
 	c.report(item, path, true, fmt.Sprintf(format, args...))
 }
 
-func (c *checker) report(item state.Item, path string, advice bool, text string) {
+func (c *linter) report(item state.Item, path string, advice bool, text string) {
 	if path != "" {
 		text = path + ": " + text
 	}

@@ -9,7 +9,7 @@ import (
 const overlayGate = "NodeOverlay"
 
 // engine finds a Cluster whose provisioner does not count by the DevicePlugin.
-func (c *checker) engine() {
+func (c *linter) engine() {
 	if c.plugin == nil {
 		return
 	}
@@ -20,7 +20,7 @@ func (c *checker) engine() {
 	}
 }
 
-func (c *checker) provisioner(item state.Item) {
+func (c *linter) provisioner(item state.Item) {
 	var cluster v1alpha1.Cluster
 	if !read(item.Object, &cluster) {
 		return

@@ -20,7 +20,7 @@ import (
 // Check returns the findings in the order of file and line. Objects that cannot
 // be read are passed over: their schema reports what is wrong with them.
 func Check(d declared.Declared, types *catalog.Catalog) []Finding {
-	c := &checker{repository: readRepository(d, types)}
+	c := &linter{repository: readRepository(d, types)}
 	for _, check := range []func(){
 		c.profiles, c.engine, c.plugins, c.taints, c.renames, c.limits, c.budgets, c.overlays,
 		c.timeouts, c.images, c.registration, c.bottlerocket, c.mig, c.requests, c.packing,

@@ -9,7 +9,7 @@ import (
 // images finds classes of GPU pools whose AMIs have no NVIDIA driver. An AMI whose name
 // does not show it passes; so does everything where the repository itself installs
 // drivers.
-func (c *checker) images() {
+func (c *linter) images() {
 	if c.installs("gpu-operator", "nvidia/driver") {
 		return
 	}
@@ -44,7 +44,7 @@ const unregisteredTaint = "karpenter.sh/unregistered"
 
 // registration finds classes of GPU pools whose nodes are open to pods before
 // Karpenter, and we, observe them. Nothing of the user data is repeated.
-func (c *checker) registration() {
+func (c *linter) registration() {
 	for _, name := range sortedKeys(c.classes) {
 		k := c.classes[name]
 		if !strings.EqualFold(k.Spec.Family, "Custom") || strings.Contains(k.Spec.UserData, unregisteredTaint) {

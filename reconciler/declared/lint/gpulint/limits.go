@@ -12,7 +12,7 @@ import (
 )
 
 // limits finds limits that count something else than they seem to, or nothing.
-func (c *checker) limits() {
+func (c *linter) limits() {
 	for _, p := range c.pools {
 		for _, key := range sortedKeys(p.Spec.Limits) {
 			// 0 forbids, and does so in every unit.
@@ -26,7 +26,7 @@ func (c *checker) limits() {
 
 // annotated finds a limit in GPUs that no node keeps within. What else may be wrong
 // with it is refused elsewhere.
-func (c *checker) annotated(p *pool) {
+func (c *linter) annotated(p *pool) {
 	n, err := strconv.Atoi(p.Metadata.Annotations[v1alpha1.GPULimitAnnotation])
 	if err != nil || n < 1 || !p.known || len(p.gpus) == 0 {
 		return
@@ -37,7 +37,7 @@ func (c *checker) annotated(p *pool) {
 	}
 }
 
-func (c *checker) limit(p *pool, key string, n float64) {
+func (c *linter) limit(p *pool, key string, n float64) {
 	_, annotated := p.Metadata.Annotations[v1alpha1.GPULimitAnnotation]
 	serves := p.served && len(p.gpus) > 0
 	switch {
@@ -55,7 +55,7 @@ func (c *checker) limit(p *pool, key string, n float64) {
 func limitPath(key string) string { return "spec.limits[" + key + "]" }
 
 // shares reports what a limit on GPUs means where they are shared.
-func (c *checker) shares(p *pool, n float64) {
+func (c *linter) shares(p *pool, n float64) {
 	path, replicas := limitPath(whole), float64(p.profile.Replicas)
 	if p.profile.Renamed {
 		c.advise(p.item, path, "limits nothing: nodes of this pool offer %s, %d for each GPU (profile %s)%s",
@@ -84,7 +84,7 @@ func inGPUs(p *pool, gpus float64) string {
 }
 
 // nowhere finds limits on what no node of the pool has.
-func (c *checker) nowhere(p *pool, key string) {
+func (c *linter) nowhere(p *pool, key string) {
 	switch {
 	case key == whole && p.withoutGPUs():
 		c.advise(p.item, limitPath(key), "limits nothing: this pool allows no instance type with an NVIDIA GPU")
@@ -96,7 +96,7 @@ func (c *checker) nowhere(p *pool, key string) {
 }
 
 // meant names the resource that a limit is probably about.
-func (c *checker) meant(p *pool, key string) string {
+func (c *linter) meant(p *pool, key string) string {
 	if s := manifest.Suggest(key, knownResources()); s != "" && len(p.gpus) == 0 {
 		return s
 	}

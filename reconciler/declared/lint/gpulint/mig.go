@@ -23,7 +23,7 @@ func cuttable(types []instanceType) []instanceType {
 }
 
 // mig finds requests for parts of GPUs that nothing makes.
-func (c *checker) mig() {
+func (c *linter) mig() {
 	for _, p := range c.pools {
 		for _, label := range []string{migConfig, migStrategy} {
 			if value := p.labels()[label]; value != "" && value != "none" && value != "all-disabled" && len(p.gpus) > 0 {
@@ -41,7 +41,7 @@ func (c *checker) mig() {
 }
 
 // cut is a label by which a pool's GPUs are to be cut.
-func (c *checker) cut(p *pool, path string) {
+func (c *linter) cut(p *pool, path string) {
 	switch {
 	case len(cuttable(p.gpus)) == 0 && p.known:
 		c.mistake(p.item, path, "MIG cannot cut the GPUs of this pool (%s): take the label out, or allow instance types with A100, H100 or later", models(p.gpus))
@@ -53,7 +53,7 @@ func (c *checker) cut(p *pool, path string) {
 }
 
 // part is a request for a part of a GPU.
-func (c *checker) part(w workload, a ask) {
+func (c *linter) part(w workload, a ask) {
 	on := w.on
 	var types []instanceType
 	for _, l := range on {
@@ -72,7 +72,7 @@ func (c *checker) part(w workload, a ask) {
 }
 
 // uncut reports where nothing in the repository cuts the GPUs.
-func (c *checker) uncut(item state.Item, path string, on []landing) {
+func (c *linter) uncut(item state.Item, path string, on []landing) {
 	cuts := func(l landing) bool { return strings.Contains(c.classOf(l.pool).Spec.UserData, "mig") }
 	if c.installs("gpu-operator", "mig-manager") || slices.ContainsFunc(on, cuts) {
 		return

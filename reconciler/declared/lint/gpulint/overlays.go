@@ -14,7 +14,7 @@ const (
 )
 
 // overlays finds overlays that set for the same GPUs what a DevicePlugin sets.
-func (c *checker) overlays() {
+func (c *linter) overlays() {
 	for _, o := range c.overlay {
 		for _, resource := range []string{whole, shared} {
 			if _, names := o.Spec.Capacity[resource]; !names {
@@ -45,7 +45,7 @@ func conflict(weight int64, p *pool) string {
 }
 
 // overlaidPool is the first pool with a profile that the overlay can apply to.
-func (c *checker) overlaidPool(o overlay) *pool {
+func (c *linter) overlaidPool(o overlay) *pool {
 	for _, p := range c.pools {
 		if p.served && o.canApply(p) {
 			return p

@@ -21,7 +21,7 @@ const dearer = 1.5
 // of them on a node as some instance type can hold, and buys the cheapest that
 // holds them all, which may cost far more than several small ones. It compares the
 // number of nodes, not their price, and consolidation never splits a node.
-func (c *checker) packing() {
+func (c *linter) packing() {
 	worst := map[string]packed{}
 	for _, w := range c.workloads {
 		if p, found := c.pack(w); found {
@@ -62,7 +62,7 @@ type priced struct {
 }
 
 // pack works out what a workload's pods get. False where there is nothing to report.
-func (c *checker) pack(w workload) (packed, bool) {
+func (c *linter) pack(w workload) (packed, bool) {
 	if w.atOnce < 2 || len(w.asks) != 1 || w.asks[0].resource != whole || w.asks[0].amount != 1 || spread(w.pod) {
 		return packed{}, false
 	}
@@ -102,7 +102,7 @@ func spread(pod corev1.PodSpec) bool {
 
 // holding are the types that the pool's limits leave and that hold at least one of
 // the pods, with their prices.
-func (c *checker) holding(w workload, on landing) []priced {
+func (c *linter) holding(w workload, on landing) []priced {
 	var out []priced
 	cpu, memory := needs(w.pod)
 	region := c.priceRegion()
@@ -130,7 +130,7 @@ func cheapestOf(types []priced, pods int) priced {
 }
 
 // priceRegion is the Cluster's region if the catalog has its prices.
-func (c *checker) priceRegion() string {
+func (c *linter) priceRegion() string {
 	for _, item := range c.items {
 		if item.Key.Group != v1alpha1.GroupVersion.Group || item.Key.Kind != "Cluster" || len(c.offered) == 0 {
 			continue

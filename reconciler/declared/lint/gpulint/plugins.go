@@ -18,7 +18,7 @@ const twoPlugins = "two device plugins on one node offer its GPUs by turns, so t
 
 // plugins finds other device plugins for NVIDIA's GPUs that come to nodes which the
 // DevicePlugin serves: NVIDIA's own objects, and its operator's.
-func (c *checker) plugins() {
+func (c *linter) plugins() {
 	for _, w := range c.workloads {
 		if at := runsPlugin(w.pod); at >= 0 && !ours(w.item) {
 			c.another(w, fmt.Sprintf("%s.containers[%d].image", w.path, at))
@@ -60,7 +60,7 @@ func ours(item state.Item) bool {
 }
 
 // another reports a workload that brings a plugin.
-func (c *checker) another(w workload, path string) {
+func (c *linter) another(w workload, path string) {
 	if p := c.servedFor(w, alternatives(w.pod)); p != nil {
 		c.mistake(w.item, path, "this is NVIDIA's device plugin, and DevicePlugin %s (%s) brings one to nodes of NodePool %s: %s; take this one out, or keep it off the pool",
 			c.sharing.Name, c.plugin.item.Origin, p.called(), twoPlugins)
@@ -82,7 +82,7 @@ func (c *checker) another(w workload, path string) {
 
 // servedFor is the first pool with a profile that pods can run in which meet one of
 // several lists of requirements; nil if there is none.
-func (c *checker) servedFor(w workload, choices [][]catalog.Requirement) *pool {
+func (c *linter) servedFor(w workload, choices [][]catalog.Requirement) *pool {
 	if w.pod.NodeName != "" {
 		return nil
 	}
@@ -99,7 +99,7 @@ const deployLabel = "nvidia.com/gpu.deploy.device-plugin"
 
 // operator reports NVIDIA's operator where it runs its plugin, which it does unless
 // that is switched off.
-func (c *checker) operator(item state.Item) {
+func (c *linter) operator(item state.Item) {
 	var policy struct {
 		Spec struct {
 			DevicePlugin struct {

@@ -15,7 +15,7 @@ import (
 
 // profiles finds profiles of pools that there are not, and of pools without GPUs.
 // Where the repository declares no pool at all, they are declared elsewhere.
-func (c *checker) profiles() {
+func (c *linter) profiles() {
 	if c.plugin == nil || len(c.pools) == 0 {
 		return
 	}
@@ -43,7 +43,7 @@ func (c *checker) profiles() {
 const leastTimeout = 5 * time.Minute
 
 // timeouts finds profiles that give nodes too little time.
-func (c *checker) timeouts() {
+func (c *linter) timeouts() {
 	if c.plugin == nil {
 		return
 	}
@@ -78,7 +78,7 @@ type sharingSettings struct {
 
 // bottlerocket finds pools whose nodes have the plugin built in, and set otherwise
 // than their profile. Nothing of the user data is repeated: it may be secret.
-func (c *checker) bottlerocket() {
+func (c *linter) bottlerocket() {
 	for _, p := range c.pools {
 		k := c.classOf(p)
 		if !p.served || !p.forGPUs() || !k.bottlerocket {

@@ -10,7 +10,7 @@ import (
 // requests finds pods that no pool of the repository can serve, whatever its size:
 // they wait for ever, or are refused by every node. It reports only where all pools
 // that the pods can run in have a profile: what others offer is unknown.
-func (c *checker) requests() {
+func (c *linter) requests() {
 	for _, w := range c.workloads {
 		if c.partial || len(w.on) == 0 || slices.ContainsFunc(w.on, func(l landing) bool { return !l.served }) {
 			continue
@@ -23,7 +23,7 @@ func (c *checker) requests() {
 	}
 }
 
-func (c *checker) request(w workload, a ask) {
+func (c *linter) request(w workload, a ask) {
 	offering := slices.DeleteFunc(slices.Clone(w.on), func(l landing) bool { return string(l.profile.Resource()) != a.resource })
 	switch {
 	case len(offering) == 0:

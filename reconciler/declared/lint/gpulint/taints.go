@@ -10,7 +10,7 @@ import (
 
 // taints finds pools on whose nodes the plugin cannot run, and GPU nodes that are
 // open to everyone.
-func (c *checker) taints() {
+func (c *linter) taints() {
 	for _, p := range c.pools {
 		if !p.forGPUs() {
 			continue
@@ -34,7 +34,7 @@ func (c *checker) taints() {
 // renames finds pools of GPU types and others in which renamed shares take Karpenter's
 // guard away: pods that request no GPU are given a type without, if there is one, and a
 // type whose GPUs have another name counts as one without.
-func (c *checker) renames() {
+func (c *linter) renames() {
 	for _, p := range c.pools {
 		if !p.served || !p.profile.Renamed || len(p.gpus) == 0 || slices.ContainsFunc(p.taintList(), guards) ||
 			!slices.ContainsFunc(p.types, func(t instanceType) bool { return !t.HasGPU() }) {
@@ -51,11 +51,11 @@ func guards(t corev1.Taint) bool {
 }
 
 // hasOtherPools reports whether pods without GPUs have a pool of their own.
-func (c *checker) hasOtherPools() bool {
+func (c *linter) hasOtherPools() bool {
 	return slices.ContainsFunc(c.pools, func(p *pool) bool { return len(p.types) > 0 && !p.onlyGPUs() })
 }
 
-func (c *checker) untolerated(p *pool) {
+func (c *linter) untolerated(p *pool) {
 	given := pluginTolerations(c.plugin)
 	for i, t := range p.taintList() {
 		if c.toleratesAll(given, []corev1.Taint{t}) {

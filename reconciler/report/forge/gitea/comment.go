@@ -135,19 +135,19 @@ func (t thread) Delete(ctx context.Context, id int64) error {
 	return nil
 }
 
-// need is what a call needs: a scope of the token, and a right of its user, empty
+// permission is what a call needs: a scope of the token, and a right of its user, empty
 // where every user has it.
-type need struct{ scope, right string }
+type permission struct{ scope, right string }
 
 var (
-	reading    = need{"read:repository", "to read the repository"}
-	commenting = need{"write:issue", "to read the repository"}
-	setting    = need{"write:repository", "to write to the repository's code"}
-	identity   = need{scope: "read:user"}
+	reading    = permission{"read:repository", "to read the repository"}
+	commenting = permission{"write:issue", "to read the repository"}
+	setting    = permission{"write:repository", "to write to the repository's code"}
+	identity   = permission{scope: "read:user"}
 )
 
 // remedy is what is missing where the forge forbids a call.
-func (n need) remedy() string {
+func (n permission) remedy() string {
 	out := fmt.Sprintf("the token needs the scope %q", n.scope)
 	if n.right != "" {
 		out += " and its user the right " + n.right
@@ -156,7 +156,7 @@ func (n need) remedy() string {
 }
 
 // failed makes the error of a call. response may be nil.
-func (f *Forge) failed(doing string, what need, response *gitea.Response, err error) *forge.Error {
+func (f *Forge) failed(doing string, what permission, response *gitea.Response, err error) *forge.Error {
 	var answer rest.Response
 	if response != nil && response.Response != nil {
 		answer.Code = response.StatusCode

@@ -14,18 +14,18 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge/internal/rest"
 )
 
-// need is what a call needs of its credential.
-type need struct{ fine, classic string }
+// permission is what a call needs of its credential.
+type permission struct{ fine, classic string }
 
 var (
-	reading    = need{"Pull requests: Read-only", "repo"}
-	commenting = need{"Pull requests: Read and write", "repo"}
-	setting    = need{"Commit statuses: Read and write", "repo:status"}
-	identity   = need{"none", "none"}
+	reading    = permission{"Pull requests: Read-only", "repo"}
+	commenting = permission{"Pull requests: Read and write", "repo"}
+	setting    = permission{"Commit statuses: Read and write", "repo:status"}
+	identity   = permission{"none", "none"}
 )
 
 // failed makes the error of a call. response may be nil.
-func (f *Forge) failed(doing string, what need, response *github.Response, err error) *forge.Error {
+func (f *Forge) failed(doing string, what permission, response *github.Response, err error) *forge.Error {
 	var answer rest.Response
 	var header http.Header
 	if response != nil && response.Response != nil {
@@ -47,7 +47,7 @@ func (f *Forge) failed(doing string, what need, response *github.Response, err e
 }
 
 // remedy is what a person can do about a response.
-func (f *Forge) remedy(e *forge.Error, what need, accepted string) string {
+func (f *Forge) remedy(e *forge.Error, what permission, accepted string) string {
 	switch {
 	case e.Code >= 300 && e.Code < 400:
 		return "has the repository been renamed? Give its new name: reads are sent on, writes are not"

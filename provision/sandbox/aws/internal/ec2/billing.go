@@ -10,7 +10,7 @@ type bill struct {
 
 // bill notes what an instance has cost that ends.
 func (svc *Service) bill(i *instance) {
-	svc.billed = append(svc.billed, bill{i.Launched, i.end.at, i.rate})
+	svc.billed = append(svc.billed, bill{i.Launched, i.termination.at, i.rate})
 }
 
 // Spend is what all instances have cost until the given time, in dollars: by

@@ -42,7 +42,7 @@ func (svc *Service) instanceElement(i *instance, disks []query.Element, nics []q
 	}
 	if !i.State.alive() {
 		kids = append(kids, query.Group("stateReason",
-			query.Text("code", i.end.reason), query.Text("message", i.end.reason+": the instance was ended")))
+			query.Text("code", i.termination.reason), query.Text("message", i.termination.reason+": the instance was ended")))
 	}
 	return query.Group("item", kids...)
 }
@@ -93,7 +93,7 @@ func (i *instance) spotState() (state, status string) {
 	switch {
 	case i.State.alive():
 		return "active", "fulfilled"
-	case i.end.reason == spotTermination:
+	case i.termination.reason == spotTermination:
 		return "closed", "instance-terminated-by-price"
 	}
 	return "closed", "instance-terminated-by-user"
@@ -127,7 +127,7 @@ func (svc *Service) describeSpotRequests(in *api.Call) (any, error) {
 		state, status := i.spotState()
 		at := i.Launched
 		if state == "closed" {
-			at = i.end.at
+			at = i.termination.at
 		}
 		rows = append(rows, api.NewRow(fmt.Sprintf("%012d", i.number), query.Group("item", query.Text("spotInstanceRequestId", i.spotRequest()),
 			query.Text("instanceId", i.ID), query.Text("state", state), query.Text("type", "one-time"), query.Text("createTime", ec2query.Stamp(i.Launched)),

@@ -28,8 +28,8 @@ func fleetParams() []string {
 // fleetLimit is the most instances of one instant fleet.
 const fleetLimit = 1000
 
-// fleet is a CreateFleet request that has been parsed.
-type fleet struct {
+// fleetRequest is a CreateFleet request that has been parsed.
+type fleetRequest struct {
 	capacityType string
 	total        int
 	strategy     string
@@ -49,7 +49,7 @@ type pool struct {
 // on, as the strategy ranks them; a pool that cannot give what is requested leaves an
 // error beside the instances that others gave.
 func (svc *Service) createFleet(in *api.Call) (any, error) {
-	f, err := svc.fleet(in)
+	f, err := svc.parseFleet(in)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (svc *Service) createFleet(in *api.Call) (any, error) {
 }
 
 // lifecycle is how a fleet's response names what it bought.
-func (f *fleet) lifecycle() string {
+func (f *fleetRequest) lifecycle() string {
 	if f.capacityType == offerings.Spot {
 		return offerings.Spot
 	}
@@ -123,7 +123,7 @@ func (svc *Service) fill(in *api.Call, p pool, n int) ([]string, *api.Error) {
 
 // rank orders the pools: by price, or by the caller's priority (the lowest
 // number first), or by the room they have.
-func (f *fleet) rank() {
+func (f *fleetRequest) rank() {
 	byPrice := func(a, b pool) int {
 		return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.priority, b.priority), cmp.Compare(a.zone.Name, b.zone.Name), cmp.Compare(a.order, b.order))
 	}
@@ -135,11 +135,11 @@ func (f *fleet) rank() {
 	slices.SortStableFunc(f.pools, byPrice)
 }
 
-// fleet reads and checks the request. What is wrong with a single pool is found
+// parseFleet reads and checks the request. What is wrong with a single pool is found
 // at its launch; what is wrong with the request, here.
-func (svc *Service) fleet(in *api.Call) (*fleet, error) {
+func (svc *Service) parseFleet(in *api.Call) (*fleetRequest, error) {
 	get := in.Form.Get
-	f := &fleet{capacityType: get("TargetCapacitySpecification.DefaultTargetCapacityType")}
+	f := &fleetRequest{capacityType: get("TargetCapacitySpecification.DefaultTargetCapacityType")}
 	if kind := get("Type"); kind != "instant" {
 		return nil, api.Refuse("UnsupportedOperation", "Fleets of type '%s' are not played, only instant ones.", kind)
 	}
@@ -188,7 +188,7 @@ func (svc *Service) strategy(in *api.Call, capacityType string) (string, error) 
 }
 
 // addPools makes a pool of every override, or of the template alone.
-func (svc *Service) addPools(f *fleet, config query.Form) error {
+func (svc *Service) addPools(f *fleetRequest, config query.Form) error {
 	spec := config.Sub("LaunchTemplateSpecification")
 	t, err := svc.templates.Find(spec.Get("LaunchTemplateId"), spec.Get("LaunchTemplateName"), spec.Get("Version"))
 	if err != nil {

@@ -74,15 +74,15 @@ func (i Instance) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(i.String()
 // instance is what the cloud holds beyond that.
 type instance struct {
 	Instance
-	number    int // launch index: the order of lists and the reservation
-	kind      catalog.InstanceType
-	subnet    string
-	groups    []vpc.SecurityGroup
-	profile   string
-	placement instancePlacement
-	data      query.Form // what it was launched with
-	health    health
-	end       ending
+	number      int // launch index: the order of lists and the reservation
+	kind        catalog.InstanceType
+	subnet      string
+	groups      []vpc.SecurityGroup
+	profile     string
+	placement   instancePlacement
+	data        query.Form // what it was launched with
+	health      health
+	termination termination
 	purchase
 }
 
@@ -93,14 +93,14 @@ type purchase struct {
 	spotTags    map[string]string // of its spot request
 }
 
-// ending is when and why an instance began to end.
-type ending struct {
+// termination is when and why an instance began to end.
+type termination struct {
 	at     time.Time
 	reason string
 }
 
-// userEnded is the reason where somebody requested the end.
-const userEnded = "Client.UserInitiatedShutdown"
+// userInitiated is the reason where somebody requested the end.
+const userInitiated = "Client.UserInitiatedShutdown"
 
 // instancePlacement is where and how the launch template put it.
 type instancePlacement struct {

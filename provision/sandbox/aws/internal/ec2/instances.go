@@ -119,7 +119,7 @@ func (svc *Service) terminateInstances(in *api.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return svc.changed(in, ids, func(i *instance) { svc.terminate(i, userEnded) })
+	return svc.changed(in, ids, func(i *instance) { svc.terminate(i, userInitiated) })
 }
 
 // InReservation counts the living instances in a reservation.

@@ -22,7 +22,7 @@ func (svc *Service) Terminate(id string) error {
 	if i == nil {
 		return fmt.Errorf("terminating instance %q: there is none", id)
 	}
-	svc.terminate(i, userEnded)
+	svc.terminate(i, userInitiated)
 	return nil
 }
 
@@ -45,10 +45,10 @@ func (svc *Service) terminate(i *instance, reason string) {
 	case ShuttingDown, Terminated:
 		return
 	case Pending, Running:
-		i.end = ending{svc.account.Clock.Now(), reason}
+		i.termination = termination{svc.account.Clock.Now(), reason}
 		svc.bill(i)
 	case stopping, stopped: // it has cost nothing since
-		i.end = ending{svc.account.Clock.Now(), reason}
+		i.termination = termination{svc.account.Clock.Now(), reason}
 	}
 	svc.enter(i, ShuttingDown)
 	svc.account.AfterFunc(svc.account.Delays.Shutdown, func() { svc.finish(i) })
@@ -61,7 +61,7 @@ func (svc *Service) stop(i *instance) {
 	if !i.State.alive() {
 		return
 	}
-	i.end = ending{svc.account.Clock.Now(), userEnded}
+	i.termination = termination{svc.account.Clock.Now(), userInitiated}
 	svc.bill(i)
 	svc.enter(i, stopping)
 	svc.account.AfterFunc(svc.account.Delays.Shutdown, func() {

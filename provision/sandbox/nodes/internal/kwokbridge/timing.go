@@ -27,7 +27,7 @@ func Ends(pod *corev1.Pod) bool {
 	if pod.Annotations[RunSeconds] != "" {
 		return true
 	}
-	_, known := runOf(pod.Spec)
+	_, known := exitStatusOf(pod.Spec)
 	return known
 }
 
@@ -36,7 +36,7 @@ func Ends(pod *corev1.Pod) bool {
 // time that containers take to stop comes after their hooks.
 func timed(pod *corev1.Pod) *corev1.Pod {
 	add := map[string]string{}
-	if run, known := runOf(pod.Spec); known && pod.Annotations[RunSeconds] == "" {
+	if run, known := exitStatusOf(pod.Spec); known && pod.Annotations[RunSeconds] == "" {
 		add[RunSeconds], add[exitCode] = seconds(run.length), strconv.Itoa(run.code)
 	}
 	if after := readyAfter(pod.Spec); after > 0 && !Ends(pod) && pod.Spec.ActiveDeadlineSeconds == nil {
@@ -105,23 +105,23 @@ func preStop(spec corev1.PodSpec) time.Duration {
 	return longest
 }
 
-// run is how a command ends.
-type run struct {
+// exitStatus is how a command ends.
+type exitStatus struct {
 	length time.Duration
 	code   int
 }
 
-// runOf is how a pod ends whose containers all have commands of which that is
+// exitStatusOf is how a pod ends whose containers all have commands of which that is
 // known: with the longest, and the first code that is not zero.
-func runOf(spec corev1.PodSpec) (run, bool) {
-	var all run
+func exitStatusOf(spec corev1.PodSpec) (exitStatus, bool) {
+	var all exitStatus
 	for _, c := range spec.Containers {
 		if len(c.Command) == 0 || spec.RestartPolicy == corev1.RestartPolicyAlways {
-			return run{}, false
+			return exitStatus{}, false
 		}
 		one, known := commandOf(slices.Concat(c.Command, c.Args))
 		if !known {
-			return run{}, false
+			return exitStatus{}, false
 		}
 		all.length = max(all.length, one.length)
 		if all.code == 0 {
@@ -129,7 +129,7 @@ func runOf(spec corev1.PodSpec) (run, bool) {
 		}
 	}
 	if all.code != 0 && spec.RestartPolicy == corev1.RestartPolicyOnFailure {
-		return run{}, false // It would be started anew, again and again.
+		return exitStatus{}, false // It would be started anew, again and again.
 	}
 	return all, len(spec.Containers) > 0
 }
@@ -144,12 +144,12 @@ var (
 
 // commandOf reads a command that only sleeps, exits or prints. Of any other it is
 // false, with the time until the first step that is unknown here.
-func commandOf(words []string) (run, bool) {
+func commandOf(words []string) (exitStatus, bool) {
 	script := strings.Join(words, " ")
 	if len(words) >= 3 && shell.MatchString(words[0]) && shellFlag.MatchString(words[1]) {
 		script = words[2]
 	}
-	var out run
+	var out exitStatus
 	for _, line := range then.Split(strings.TrimSpace(script), -1) {
 		for _, text := range and.Split(line, -1) {
 			if text == "" {

@@ -19,7 +19,7 @@ import (
 // Problems returns the mistakes in a declaration that its schema does not find, or that
 // no API server has read yet.
 func Problems(item state.Item, s v1alpha1.ClusterSpec) []state.Problem {
-	c := &checker{item: item}
+	c := &validator{item: item}
 	c.written()
 	c.tags("spec.tags", slices.Collect(maps.Keys(s.Tags)))
 	c.parts(s)
@@ -40,7 +40,7 @@ func Problems(item state.Item, s v1alpha1.ClusterSpec) []state.Problem {
 // Unidentified returns a problem for each of the name, region and account of the cluster that
 // the declaration lacks.
 func Unidentified(item state.Item, s v1alpha1.ClusterSpec) []state.Problem {
-	c := &checker{item: item}
+	c := &validator{item: item}
 	for _, f := range []struct{ path, value string }{{"spec.name", s.Name}, {"spec.region", s.Region}, {"spec.account", s.Account}} {
 		if f.value == "" {
 			c.problem(f.path, "is empty: name the EKS cluster")
@@ -50,7 +50,7 @@ func Unidentified(item state.Item, s v1alpha1.ClusterSpec) []state.Problem {
 }
 
 // written finds what is written and says nothing: it would pass for left out.
-func (c *checker) written() {
+func (c *validator) written() {
 	spec, _ := c.item.Object["spec"].(map[string]any)
 	for _, part := range []string{"discovery", "nodeRole", "interruptionQueue", "logging", "controllerRole"} {
 		if v, there := spec[part]; there && v == nil {
@@ -66,7 +66,7 @@ func (c *checker) written() {
 }
 
 // tags refuses keys of tags that only Poolwright or AWS may set.
-func (c *checker) tags(path string, keys []string) {
+func (c *validator) tags(path string, keys []string) {
 	for _, k := range slices.Sorted(slices.Values(keys)) {
 		if strings.HasPrefix(k, tag.Prefix) || strings.HasPrefix(strings.ToLower(k), "aws:") {
 			c.problem(path, "holds %q, which only Poolwright or AWS may set: take it out", k)
@@ -75,7 +75,7 @@ func (c *checker) tags(path string, keys []string) {
 }
 
 // parts reads each part that is declared.
-func (c *checker) parts(s v1alpha1.ClusterSpec) {
+func (c *validator) parts(s v1alpha1.ClusterSpec) {
 	if d := s.Discovery; d != nil {
 		c.part("spec.discovery", d.Part)
 		c.tags("spec.discovery.key", []string{d.Key})
@@ -105,25 +105,25 @@ func (c *checker) parts(s v1alpha1.ClusterSpec) {
 	}
 }
 
-// checker collects the mistakes of one Cluster.
-type checker struct {
+// validator collects the mistakes of one Cluster.
+type validator struct {
 	item     state.Item
 	problems []state.Problem
 }
 
-func (c *checker) problem(path, format string, args ...any) {
+func (c *validator) problem(path, format string, args ...any) {
 	c.problems = append(c.problems, state.Problem{
 		Origin: c.item.Origin, Message: fmt.Sprintf("Cluster %s: %s %s", c.item.Key.Name, path, fmt.Sprintf(format, args...)),
 	})
 }
 
-func (c *checker) part(path string, p v1alpha1.Part) {
+func (c *validator) part(path string, p v1alpha1.Part) {
 	if p.Adopt && p.DeletionPolicy == v1alpha1.PartDelete {
 		c.problem(path, "has both adopt: true and deletionPolicy: Delete, and what was adopted is never deleted: remove one of them")
 	}
 }
 
-func (c *checker) sizes(path string, g v1alpha1.ManagedNodeGroup) {
+func (c *validator) sizes(path string, g v1alpha1.ManagedNodeGroup) {
 	for _, pair := range []struct {
 		small, large string
 		a, b         *int32
@@ -138,7 +138,7 @@ func (c *checker) sizes(path string, g v1alpha1.ManagedNodeGroup) {
 	}
 }
 
-func (c *checker) unique(path string, list []string) {
+func (c *validator) unique(path string, list []string) {
 	seen := map[string]bool{}
 	for _, v := range list {
 		if seen[v] {

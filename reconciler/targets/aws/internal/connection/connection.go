@@ -109,18 +109,18 @@ func (l *Pool) Prepare(cfg sdk.Config) sdk.Config {
 		cfg.RetryMaxAttempts = Attempts
 	}
 	if cfg.Credentials != nil {
-		cfg.Credentials = marked{cfg.Credentials}
+		cfg.Credentials = credentialsProvider{cfg.Credentials}
 	}
 	cfg.APIOptions = append(cfg.APIOptions, l.guard)
 	return cfg
 }
 
-// marked lets a failure to find credentials be told from the refusal of a
+// credentialsProvider lets a failure to find credentials be told from the refusal of a
 // request.
-type marked struct{ sdk.CredentialsProvider }
+type credentialsProvider struct{ sdk.CredentialsProvider }
 
 // Retrieve implements sdk.CredentialsProvider.
-func (m marked) Retrieve(ctx context.Context) (sdk.Credentials, error) {
+func (m credentialsProvider) Retrieve(ctx context.Context) (sdk.Credentials, error) {
 	found, err := m.CredentialsProvider.Retrieve(ctx)
 	if err != nil && ctx.Err() == nil {
 		return found, fmt.Errorf("%w: %w", awserr.ErrCredentials, err)

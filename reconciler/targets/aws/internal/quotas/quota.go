@@ -67,7 +67,7 @@ func (l *latest) of(items []state.Item, types *catalog.Catalog) []pool {
 		return l.pools
 	}
 	l.hash, l.pools = hash, nil
-	offers := offersOf(types)
+	offers := quotaOfferings(types)
 	for _, item := range items {
 		l.pools = append(l.pools, readPool(item, offers))
 	}

@@ -36,15 +36,15 @@ type demand struct {
 // capacityTypeLabel is what a node is bought as, on-demand or spot.
 const capacityTypeLabel = "karpenter.sh/capacity-type"
 
-// offer is an instance type in one market that a vCPU quota limits.
-type offer struct {
+// quotaOffering is an instance type in one market that a vCPU quota limits.
+type quotaOffering struct {
 	of     catalog.InstanceType
 	class  string
 	labels map[string]string
 }
 
-func offersOf(types *catalog.Catalog) []offer {
-	var out []offer
+func quotaOfferings(types *catalog.Catalog) []quotaOffering {
+	var out []quotaOffering
 	for _, t := range types.Types() {
 		for market, spot := range map[string]bool{"on-demand": false, "spot": true} {
 			class, ok := classOf(t.Name, spot)
@@ -53,7 +53,7 @@ func offersOf(types *catalog.Catalog) []offer {
 			}
 			labels := t.Labels()
 			labels[capacityTypeLabel] = market
-			out = append(out, offer{of: t, class: class.name, labels: labels})
+			out = append(out, quotaOffering{of: t, class: class.name, labels: labels})
 		}
 	}
 	return out
@@ -61,7 +61,7 @@ func offersOf(types *catalog.Catalog) []offer {
 
 // readPool reads what matters of a NodePool. What it cannot read it leaves out:
 // the API server, and lint, report what is wrong with it.
-func readPool(item state.Item, offers []offer) pool {
+func readPool(item state.Item, offers []quotaOffering) pool {
 	var object struct {
 		Spec struct {
 			Limits map[string]any `json:"limits"`

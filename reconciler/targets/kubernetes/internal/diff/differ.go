@@ -50,7 +50,7 @@ type Differ struct {
 	mu sync.Mutex
 	// owners are what was observed of objects beside what differs.
 	owners map[state.Key]Owners
-	review review
+	review dryRunReview
 }
 
 // Owners are the managers of an object's fields that matter for an update.

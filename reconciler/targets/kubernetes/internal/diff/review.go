@@ -28,8 +28,8 @@ import (
 // does not manage. An object that the step changes is compared with what it starts from,
 // which the apply sends as well.
 
-// review is what one comparison for a review keeps.
-type review struct {
+// dryRunReview is what one comparison for a review keeps.
+type dryRunReview struct {
 	// base is what it starts from, as it was wanted.
 	base map[state.Key]state.Item
 	// dryRuns counts those of this one, results are what came of the last ones.

@@ -145,8 +145,8 @@ func placementElement(t catalog.InstanceType) query.Element {
 	return query.Group("placementGroupInfo", query.Values("supportedStrategies", "item", strategies))
 }
 
-// offer is an instance type in a location.
-type offer struct{ kind, location string }
+// offering is an instance type in a location.
+type offering struct{ kind, location string }
 
 func (svc *Service) describeOfferings(in *api.Call) (any, error) {
 	where := in.Form.Get("LocationType")
@@ -161,15 +161,15 @@ func (svc *Service) describeOfferings(in *api.Call) (any, error) {
 	default:
 		return nil, api.Refuse("InvalidParameterValue", "Value (%s) for parameter locationType is invalid.", where)
 	}
-	var all []offer
+	var all []offering
 	for _, t := range svc.types {
 		for _, l := range locations {
-			all = append(all, offer{t.Name, l})
+			all = append(all, offering{t.Name, l})
 		}
 	}
-	found, err := ec2query.Choose(in, all, ec2query.Attributes[offer]{
-		"instance-type": ec2query.One(func(o offer) string { return o.kind }),
-		"location":      ec2query.One(func(o offer) string { return o.location }),
+	found, err := ec2query.Choose(in, all, ec2query.Attributes[offering]{
+		"instance-type": ec2query.One(func(o offering) string { return o.kind }),
+		"location":      ec2query.One(func(o offering) string { return o.location }),
 	}, nil)
 	if err != nil {
 		return nil, err

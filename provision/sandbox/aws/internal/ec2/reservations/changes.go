@@ -21,7 +21,7 @@ func (svc *Service) createReservation(in *api.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reservation{Type: kind.Name, Zone: zone.Name, origin: origin{created: in.Now, token: get("ClientToken")}}
+	r := &Reservation{Type: kind.Name, Zone: zone.Name, lifecycle: lifecycle{created: in.Now, token: get("ClientToken")}}
 	if r.Total, err = positive(in, "InstanceCount"); err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (svc *Service) allocateInterruptible(in *api.Call) (any, error) {
 	}
 	source.Total -= n
 	svc.reservations = append(svc.reservations, &Reservation{ID: svc.account.NewID("cr"), Type: source.Type, Zone: source.Zone, Total: n, Interruptible: true,
-		Targeted: true, Tags: tags, origin: origin{created: in.Now, token: token, source: source.ID}})
+		Targeted: true, Tags: tags, lifecycle: lifecycle{created: in.Now, token: token, source: source.ID}})
 	return interruptibleElements(source, n), nil
 }
 

@@ -26,11 +26,11 @@ type Reservation struct {
 	End           time.Time // zero means unlimited
 	Tags          map[string]string
 
-	origin
+	lifecycle
 }
 
-// origin is where a reservation comes from, and whether it was cancelled.
-type origin struct {
+// lifecycle is where a reservation comes from, and whether it was cancelled.
+type lifecycle struct {
 	created   time.Time
 	cancelled bool
 	token     string // of the request that made it

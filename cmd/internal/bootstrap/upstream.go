@@ -12,8 +12,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// origin is what a working copy records of the repository that it was cloned from.
-type origin struct {
+// upstream is what a working copy records of the repository that it was cloned from.
+type upstream struct {
 	// address is the remote's URL as Git has it, which may hold credentials;
 	// empty where there is none.
 	address string
@@ -24,17 +24,17 @@ type origin struct {
 	ahead bool
 }
 
-// readOrigin reads the working copy whose root is given. Without one it returns
+// readUpstream reads the working copy whose root is given. Without one it returns
 // the zero value.
-func readOrigin(root string) (origin, error) {
+func readUpstream(root string) (upstream, error) {
 	repo, err := git.PlainOpenWithOptions(root, &git.PlainOpenOptions{EnableDotGitCommonDir: true})
 	if errors.Is(err, git.ErrRepositoryNotExists) {
-		return origin{}, nil
+		return upstream{}, nil
 	}
 	if err != nil {
-		return origin{}, fmt.Errorf("reading the Git repository in %s: %w", root, err)
+		return upstream{}, fmt.Errorf("reading the Git repository in %s: %w", root, err)
 	}
-	var o origin
+	var o upstream
 	if remote, err := repo.Remote("origin"); err == nil && len(remote.Config().URLs) > 0 {
 		o.address = remote.Config().URLs[0]
 	}

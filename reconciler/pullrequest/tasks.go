@@ -10,32 +10,32 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
-// need is why a pull request is to be read, the most urgent first.
-type need int
+// reconcileReason is why a pull request is to be reconciled, the most urgent first.
+type reconcileReason int
 
 const (
 	// forHead: it is new, or was pushed to.
-	forHead need = iota
+	headChanged reconcileReason = iota
 	// forBase: what it would be merged into, or the Sync's rules, moved; or it could
 	// not be planned before.
-	forBase
+	baseChanged
 	// forPublishing: it is planned and not published at the forge yet, or a person may
 	// have deleted the comment.
-	forPublishing
+	publicationDue
 	// forRefresh: live objects moved, or nobody read them for a while.
-	forRefresh
+	refreshDue
 	// forNothing: what was reported still holds.
-	forNothing
+	upToDate
 )
 
-// task is an open pull request that needs something.
+// task is an open pull request with the reason to reconcile it.
 type task struct {
-	pr   forge.PullRequest
-	rec  *entry
-	need need
+	pr     forge.PullRequest
+	rec    *entry
+	reason reconcileReason
 }
 
-// tasks are the open pull requests that need something, in the order of work. Those of
+// tasks are the open pull requests that are to be reconciled, in the order of work. Those of
 // an author who has used more of the planner of late come after those of others.
 func (p *pass) tasks(planned []forge.PullRequest) []task {
 	var out []task
@@ -47,18 +47,18 @@ func (p *pass) tasks(planned []forge.PullRequest) []task {
 			rec = &entry{item: v1alpha1.PullRequestStatus{Number: int64(pr.Number)}}
 			p.s.records[rec.item.Number] = rec
 		}
-		n := p.need(pr, rec)
-		if n != forPublishing && n != forNothing && p.overBudget(pr, rec) {
+		n := p.reconcileReason(pr, rec)
+		if n != publicationDue && n != upToDate && p.overBudget(pr, rec) {
 			p.requeueAfter(time.Minute)
 			continue
 		}
-		if n != forNothing {
+		if n != upToDate {
 			out = append(out, task{pr, rec, n})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b task) int {
 		// Among the new the newest is the one that somebody waits for.
-		return cmp.Or(cmp.Compare(used[a.pr.Author]/limits.FairShare, used[b.pr.Author]/limits.FairShare), cmp.Compare(a.need, b.need), a.rec.made.at.Compare(b.rec.made.at), cmp.Compare(b.pr.Number, a.pr.Number))
+		return cmp.Or(cmp.Compare(used[a.pr.Author]/limits.FairShare, used[b.pr.Author]/limits.FairShare), cmp.Compare(a.reason, b.reason), a.rec.made.at.Compare(b.rec.made.at), cmp.Compare(b.pr.Number, a.pr.Number))
 	})
 	return out
 }
@@ -68,28 +68,28 @@ func (e *entry) unseen(pr forge.PullRequest) bool {
 	return e.made.head != pr.Head.SHA && (e.item.Head != pr.Head.SHA || !e.made.at.IsZero())
 }
 
-// need is what an open pull request needs now.
-func (p *pass) need(pr forge.PullRequest, rec *entry) need {
+// reconcileReason is why an open pull request is to be reconciled now.
+func (p *pass) reconcileReason(pr forge.PullRequest, rec *entry) reconcileReason {
 	if rec.unseen(pr) {
-		return forHead
+		return headChanged
 	}
 	if wait := max(rec.retry.Until.Sub(p.now), rec.post.Until.Sub(p.now)); wait > 0 {
 		p.requeueAfter(wait)
-		return forNothing
+		return upToDate
 	}
 	switch {
 	case p.baseMoved(rec), rec.made.at.IsZero() && rec.item.Phase == v1alpha1.PullRequestFailed:
-		return forBase
+		return baseChanged
 	case rec.unpublished:
-		return forPublishing
+		return publicationDue
 	case rec.retry.Failures > 0, rec.pending:
-		return forBase
+		return baseChanged
 	case !rec.made.at.IsZero() && !rec.unaffected() && pr.Updated.After(rec.verifiedAt):
-		return forPublishing
+		return publicationDue
 	case p.worn(rec):
-		return forRefresh
+		return refreshDue
 	}
-	return forNothing
+	return upToDate
 }
 
 // worn reports whether live objects may have moved since they were read. To

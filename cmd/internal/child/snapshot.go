@@ -22,16 +22,16 @@ import (
 // it, each once, and are named by their places.
 type forecastRequest struct {
 	Settings engine.Settings `json:"settings"`
-	Before   fleet           `json:"before"`
-	After    fleet           `json:"after"`
+	Before   encodedSnapshot `json:"before"`
+	After    encodedSnapshot `json:"after"`
 	// Follow counts the objects that follow, in the order of many's fields.
 	Follow [5]int `json:"follow"`
 }
 
-// fleet is a provision.ClusterSnapshot whose long lists are places of what follows; -1 is a
+// encodedSnapshot is a provision.ClusterSnapshot whose long lists are places of what follows; -1 is a
 // nil object. A list that is nil stays nil: to package simulate it means something else
 // than an empty one.
-type fleet struct {
+type encodedSnapshot struct {
 	// Rest is all but the long lists.
 	Rest       provision.ClusterSnapshot `json:"rest"`
 	NodeClaims []int                     `json:"nodeClaims"`
@@ -50,9 +50,9 @@ type many struct {
 	sets    table[appsv1.DaemonSet]
 }
 
-// put takes the long lists of a fleet in.
-func (m *many) put(f provision.ClusterSnapshot) fleet {
-	out := fleet{
+// put takes the long lists of a snapshot in.
+func (m *many) put(f provision.ClusterSnapshot) encodedSnapshot {
+	out := encodedSnapshot{
 		NodeClaims: m.claims.put(f.NodeClaims), Nodes: m.nodes.put(f.Nodes), Pods: m.pods.put(f.Pods),
 		Budgets: m.budgets.put(f.Budgets), DaemonSets: m.sets.put(f.DaemonSets),
 	}
@@ -63,8 +63,8 @@ func (m *many) put(f provision.ClusterSnapshot) fleet {
 	return out
 }
 
-// get is the fleet again.
-func (m *many) get(f fleet) (out provision.ClusterSnapshot, err error) {
+// get is the snapshot again.
+func (m *many) get(f encodedSnapshot) (out provision.ClusterSnapshot, err error) {
 	out = f.Rest
 	if out.NodeClaims, err = m.claims.get(f.NodeClaims); err != nil {
 		return out, err
@@ -82,7 +82,7 @@ func (m *many) get(f fleet) (out provision.ClusterSnapshot, err error) {
 	return out, err
 }
 
-// send sends two fleets.
+// send sends two snapshots.
 func send(to *writer, settings engine.Settings, before, after provision.ClusterSnapshot) error {
 	var m many
 	req := forecastRequest{Settings: settings, Before: m.put(before), After: m.put(after)}
@@ -95,7 +95,7 @@ func send(to *writer, settings engine.Settings, before, after provision.ClusterS
 	buffer := bufio.NewWriterSize(under, 64<<10)
 	to.to = buffer
 	defer func() { to.to = under }()
-	if err := to.send(markRequest, head); err != nil {
+	if err := to.send(frameRequest, head); err != nil {
 		return err
 	}
 	for _, err := range []error{
@@ -110,9 +110,9 @@ func send(to *writer, settings engine.Settings, before, after provision.ClusterS
 	return buffer.Flush()
 }
 
-// receive is the other side of send. Want returns the next frame of that mark.
-func receive(want func(mark) ([]byte, error)) (settings engine.Settings, before, after provision.ClusterSnapshot, err error) {
-	raw, err := want(markRequest)
+// receive is the other side of send. Want returns the next frame of that type.
+func receive(want func(frameType) ([]byte, error)) (settings engine.Settings, before, after provision.ClusterSnapshot, err error) {
+	raw, err := want(frameRequest)
 	if err != nil {
 		return settings, before, after, err
 	}
@@ -122,7 +122,7 @@ func receive(want func(mark) ([]byte, error)) (settings engine.Settings, before,
 	}
 	settings = req.Settings
 	var m many
-	next := func() ([]byte, error) { return want(markObject) }
+	next := func() ([]byte, error) { return want(frameObject) }
 	for i, read := range []func(int) error{
 		func(n int) error { return receiveAll(next, &m.claims, n, fromJSON) },
 		func(n int) error { return receiveAll(next, &m.nodes, n, (*corev1.Node).Unmarshal) },
@@ -220,7 +220,7 @@ func sendAll[T any, P object[T]](to *writer, t table[T], encode func(*T) ([]byte
 		if err != nil {
 			return fmt.Errorf("writing what to compare: %T %s: %w", o, P(o).GetName(), err)
 		}
-		if err := to.send(markObject, raw); err != nil {
+		if err := to.send(frameObject, raw); err != nil {
 			return err
 		}
 	}

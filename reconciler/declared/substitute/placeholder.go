@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A mark is: prefix, 32 hexadecimal digits of a keyed digest, 4 of the
+// A placeholder is: prefix, 32 hexadecimal digits of a keyed digest, 4 of the
 // expression's length in bytes, the expression in hexadecimal, and what makes
 // its length a multiple of four. So it is one plain scalar of YAML and valid base64,
 // wherever it stands.
@@ -17,13 +17,13 @@ const (
 	headLen   = len(prefix) + digestLen + 4
 )
 
-type mark struct {
+type placeholder struct {
 	from, to   int // in the text
 	digest     string
 	expression string
 }
 
-// seal makes the mark that stands for an expression with secret variables.
+// seal makes the placeholder that stands for an expression with secret variables.
 func (v Values) seal(expression string, names []string) string {
 	var b strings.Builder
 	b.WriteString(prefix)
@@ -39,7 +39,7 @@ func padding(n int) int { return n % 2 * 2 }
 
 // digestOf distinguishes an expression with these values from any other. Only who holds
 // the tickets can make it, which keeps authors of repositories from writing
-// marks.
+// placeholders.
 func (v Values) digestOf(expression string, names []string) string {
 	parts := []string{expression}
 	var key []byte
@@ -66,16 +66,16 @@ func (v Values) secrets(names []string) []string {
 	})
 }
 
-// marks finds what has the form of a mark.
-func marks(text string) []mark {
-	var out []mark
+// placeholders finds what has the form of a placeholder.
+func placeholders(text string) []placeholder {
+	var out []placeholder
 	for at := 0; ; {
 		i := strings.Index(text[at:], prefix)
 		if i < 0 {
 			return out
 		}
 		from := at + i
-		m, ok := markAt(text, from)
+		m, ok := placeholderAt(text, from)
 		if !ok {
 			at = from + 1
 			continue
@@ -85,35 +85,35 @@ func marks(text string) []mark {
 	}
 }
 
-func markAt(text string, from int) (mark, bool) {
+func placeholderAt(text string, from int) (placeholder, bool) {
 	rest := text[from:]
 	if len(rest) < headLen {
-		return mark{}, false
+		return placeholder{}, false
 	}
 	n, err := strconv.ParseUint(rest[headLen-4:headLen], 16, 16)
 	if err != nil {
-		return mark{}, false
+		return placeholder{}, false
 	}
 	end := headLen + 2*int(n)
 	total := end + padding(int(n))
 	if len(rest) < total {
-		return mark{}, false
+		return placeholder{}, false
 	}
 	expression, err := hex.DecodeString(rest[headLen:end])
 	if err != nil {
-		return mark{}, false
+		return placeholder{}, false
 	}
-	return mark{
+	return placeholder{
 		from: from, to: from + total,
 		digest: rest[len(prefix) : headLen-4], expression: string(expression),
 	}, true
 }
 
-// replaceMarks returns the text with each mark replaced.
-func replaceMarks(text string, by func(mark) (string, error)) (string, error) {
+// replacePlaceholders returns the text with each placeholder replaced.
+func replacePlaceholders(text string, by func(placeholder) (string, error)) (string, error) {
 	var b strings.Builder
 	at := 0
-	for _, m := range marks(text) {
+	for _, m := range placeholders(text) {
 		value, err := by(m)
 		if err != nil {
 			return "", err

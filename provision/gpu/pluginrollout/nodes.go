@@ -30,8 +30,8 @@ const (
 	defaultTimeout = 10 * time.Minute
 )
 
-// fleet is every node with GPUs that a profile serves, sorted by name.
-type fleet []*member
+// gpuNodes is every node with GPUs that a profile serves, sorted by name.
+type gpuNodes []*member
 
 // member is such a node. Its objects are the cache's own: nothing here writes to
 // them.
@@ -47,7 +47,7 @@ type member struct {
 	// others counts the plugin pods beside it, of whatever profile: they go, or
 	// have to.
 	others int
-	mark   mark
+	record rolloutRecord
 	health readiness.Health
 	// agreed is for how long the node has agreed, as far as this process observed.
 	agreed time.Duration
@@ -61,7 +61,7 @@ func newMember(node *corev1.Node, sharing gpu.Sharing, sets []appsv1.DaemonSet, 
 	if pool == "" || !served || readiness.GPUs(node) == 0 || readiness.Builtin(node) {
 		return nil
 	}
-	m := &member{node: node, pool: pool, profile: profile, mark: readMark(node.Annotations[markAnnotation])}
+	m := &member{node: node, pool: pool, profile: profile, record: parseRecord(node.Annotations[recordAnnotation])}
 	for i := range sets {
 		if sets[i].Labels[gpu.ProfileLabel] == profile.Name && sets[i].DeletionTimestamp.IsZero() {
 			m.set = &sets[i]
@@ -105,7 +105,7 @@ func (m *member) old() bool {
 	if m.plugin == nil || m.revision() == "" || m.health.Current {
 		return false
 	}
-	return m.mark.revision != m.revision() || m.mark.pod == m.plugin.UID || m.belated()
+	return m.record.revision != m.revision() || m.record.pod == m.plugin.UID || m.belated()
 }
 
 // templateLabel is what the DaemonSet controller puts on pods: which of the
@@ -147,7 +147,7 @@ func (m *member) available() bool {
 
 // works reports whether pods can use the node's GPUs by whatever plugin is there.
 func (m *member) works() bool {
-	if m.plugin == nil || !podReady(m.plugin) || m.mark != (mark{}) {
+	if m.plugin == nil || !podReady(m.plugin) || m.record != (rolloutRecord{}) {
 		return false
 	}
 	recorded, _ := m.recordedCapacity()
@@ -176,7 +176,7 @@ func (m *member) timeout() time.Duration {
 
 // since is from when the new plugin's time counts.
 func (m *member) since() time.Time {
-	since := m.mark.at
+	since := m.record.at
 	for _, t := range []time.Time{nodeReady(m.node).LastTransitionTime.Time, m.created()} {
 		if t.After(since) {
 			since = t

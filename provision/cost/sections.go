@@ -13,8 +13,8 @@ import (
 // about marks an estimate. A tilde would strike text through in Markdown.
 const about = "≈"
 
-// part is a piece of the table as it is shown: a title, rows under a head, lines.
-type part struct {
+// tableSection is a piece of the table as it is shown: a title, rows under a head, lines.
+type tableSection struct {
 	title string
 	// head and rows are cells; the first left columns hold text, the others figures.
 	head []string
@@ -36,20 +36,20 @@ func named(s string) cell { return cell{s, s != ""} }
 
 func line(cells ...cell) []cell { return cells }
 
-// parts are all there is to show.
-func (t Table) parts() []part {
-	out := []part{t.nodes()}
+// sections are all there is to show.
+func (t Table) sections() []tableSection {
+	out := []tableSection{t.nodes()}
 	if t.Document != nil {
 		out = append(out, t.Document.quotes(t.Region), t.Document.figures(), t.Document.savings())
 	}
-	out = append(out, part{lines: t.footnotes()})
-	return slices.DeleteFunc(out, func(p part) bool { return len(p.rows)+len(p.lines) == 0 })
+	out = append(out, tableSection{lines: t.footnotes()})
+	return slices.DeleteFunc(out, func(p tableSection) bool { return len(p.rows)+len(p.lines) == 0 })
 }
 
 // nodes is the table of the pools.
-func (t Table) nodes() part {
+func (t Table) nodes() tableSection {
 	short := hours(t.HoursPerDay) + " H A DAY"
-	out := part{
+	out := tableSection{
 		title: fmt.Sprintf("One node of each pool in %s, a month of %s hours", t.Region, hours(t.HoursPerMonth)),
 		head:  []string{"POOL", "NODE", "ON DEMAND", "SPOT", short, "IDLE", "AN HOUR"}, left: 2,
 	}
@@ -140,8 +140,8 @@ func (r Row) shares() [][]cell {
 }
 
 // quotes are the document's unit prices beside today's.
-func (d Recomputed) quotes(region string) part {
-	out := part{
+func (d Recomputed) quotes(region string) tableSection {
+	out := tableSection{
 		title: "Prices of an hour in the document and today in " + region,
 		head:  []string{"NODE", "CALLED", "DOCUMENT", "ON DEMAND", "SPOT"}, left: 2,
 	}
@@ -161,12 +161,12 @@ func (d Recomputed) quotes(region string) part {
 }
 
 // figures are the document's rows.
-func (d Recomputed) figures() part {
+func (d Recomputed) figures() tableSection {
 	title := fmt.Sprintf("The document's table, a month of %s hours", hours(d.HoursPerMonth))
 	if d.Region != "" {
 		title += ", " + d.Region
 	}
-	out := part{title: title, head: []string{"SCENARIO", "HOURS", "STATED", "REDONE", "TODAY", "DIFFERENCE"}, left: 1}
+	out := tableSection{title: title, head: []string{"SCENARIO", "HOURS", "STATED", "REDONE", "TODAY", "DIFFERENCE"}, left: 1}
 	told := map[Cause]bool{}
 	for _, p := range d.Prices {
 		for _, w := range p.Causes {
@@ -206,8 +206,8 @@ func (f RecomputedScenario) cells() []cell {
 }
 
 // savings are those that the document states.
-func (d Recomputed) savings() part {
-	out := part{title: "Savings that the document states", head: []string{"SCENARIO", "STATED", "REDONE", "TODAY"}, left: 1}
+func (d Recomputed) savings() tableSection {
+	out := tableSection{title: "Savings that the document states", head: []string{"SCENARIO", "STATED", "REDONE", "TODAY"}, left: 1}
 	for _, f := range d.Scenarios {
 		s := f.Saving
 		if s == nil {
