@@ -51,9 +51,9 @@ type Cluster struct {
 	// engine hands it to Karpenter. It is part of every class's hash. Empty means unknown:
 	// then a class's nodes are compared by how its declaration changes.
 	CABundle string
-	// IgnorePreferences and RelaxMinValues are the engine's settings of these names in
-	// [engine.Scheduling].
-	IgnorePreferences, RelaxMinValues bool
+	// PreferencePolicy and MinValuesPolicy are the engine's settings of these names in
+	// [engine.Scheduling]. Empty means the default.
+	PreferencePolicy, MinValuesPolicy string
 }
 
 // Workload is a declared object that pods are made for: a Deployment, ReplicaSet,

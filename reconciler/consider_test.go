@@ -97,13 +97,13 @@ type guard struct {
 }
 
 func (g *guard) consider(_ context.Context, p plan.Plan) plan.Plan {
-	return p.GuardNodes(&g.limit, nil, "", func([]plan.Change) plan.Consequences {
+	return p.GuardNodes(&g.limit, nil, "", func([]plan.Change) plan.Disruption {
 		var names []string
 		for _, c := range p.Guarded() {
 			names = append(names, nameOf(c.Key))
 		}
 		g.asked, g.wanted = append(g.asked, names), len(p.Wanted)
-		return plan.Consequences{Replaced: 4 * len(names)}
+		return plan.Disruption{Replaced: 4 * len(names)}
 	})
 }
 

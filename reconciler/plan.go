@@ -75,8 +75,8 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 
 // activate makes the contents those that the targets are used for.
 func (c *contents) activate() {
-	if c.declared.Activate != nil {
-		c.declared.Activate()
+	if c.declared.BeforeDesired != nil {
+		c.declared.BeforeDesired()
 	}
 }
 

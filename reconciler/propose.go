@@ -65,8 +65,8 @@ type surveyed struct {
 // asked what it wants, as it observes by what it was asked last.
 func survey(ctx context.Context, d declared.Declared, offline bool, targets []NamedTarget) (surveyed, error) {
 	out := surveyed{problems: slices.Clip(d.Problems)}
-	if d.Activate != nil {
-		d.Activate()
+	if d.BeforeDesired != nil {
+		d.BeforeDesired()
 	}
 	for _, w := range targets {
 		wanted, more, err := want(ctx, w.Target, d.Set)

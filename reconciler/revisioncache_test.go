@@ -279,7 +279,7 @@ func TestTheRevisionBeforeIsCorrectedAfterANewOneCouldNotBePlanned(t *testing.T)
 			w, s := &tracked{fakeTarget: fakeTarget{objects: map[string]string{}}, crowd: &crowd{}}, &source{revision: "r1"}
 			load := func(_ context.Context, s gitsource.Snapshot) (declared.Declared, error) {
 				d := things("a", s.Revision)
-				d.Activate = func() { active = s.Revision }
+				d.BeforeDesired = func() { active = s.Revision }
 				return d, nil
 			}
 			loop := reconciler.NewLoop(s, load, reconciler.NamedTarget{Name: "memory", Target: w}).Caching(reconciler.NewRevisionCache(capacity, 1))

@@ -79,7 +79,7 @@ func listed(which string) []string {
 	for _, g := range featureGates() {
 		s.FeatureGates[g.name] = everything
 	}
-	s.Scheduling.DynamicResources = everything
+	s.Scheduling.IgnoreDRARequests = !everything
 	s.Kubernetes.DisableClusterStateObservability, s.AWS.IsolatedVPC = !everything, !everything
 	if everything {
 		s.InterruptionQueue = "q"

@@ -158,7 +158,7 @@ func (e *Engine) ManagerOptions(own manager.Options) manager.Options {
 	recoverPanics := true
 	own.Controller.RecoverPanic = &recoverPanics
 	if own.Controller.EnableWarmup == nil {
-		warm := own.LeaderElection && e.config.Settings.Kubernetes.Warmup
+		warm := own.LeaderElection && !e.config.Settings.Kubernetes.DisableControllerWarmup
 		own.Controller.EnableWarmup = &warm
 	}
 	return own

@@ -12,7 +12,7 @@ import (
 
 func TestASimulationHasTheEnginesOptions(t *testing.T) {
 	s := engine.DefaultSettings()
-	s.Cluster, s.Nodes.VMMemoryOverheadPercent, s.Scheduling.IgnorePreferences = "blue", 0.05, true
+	s.Cluster, s.Nodes.VMMemoryOverheadPercent, s.Scheduling.PreferencePolicy = "blue", 0.05, "Ignore"
 	ctx := engine.Offline(t.Context(), s)
 	if got := coreoptions.FromContext(ctx); got.PreferencePolicy != coreoptions.PreferencePolicyIgnore || !got.FeatureGates.NodeOverlay {
 		t.Errorf("core options: %+v", got)

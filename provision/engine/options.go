@@ -19,18 +19,11 @@ type options struct {
 // newOptions fills every field that is read after a start. Ports, leases, logs
 // and the memory limit stay out: they are the manager's and the process's.
 func newOptions(s Settings) options {
-	preferences, minValues := coreoptions.PreferencePolicyRespect, coreoptions.MinValuesPolicyStrict
-	if s.Scheduling.IgnorePreferences {
-		preferences = coreoptions.PreferencePolicyIgnore
-	}
-	if s.Scheduling.RelaxMinValues {
-		minValues = coreoptions.MinValuesPolicyBestEffort
-	}
 	return options{
 		core: &coreoptions.Options{
 			KubeClientQPS:                    s.Kubernetes.QPS,
 			KubeClientBurst:                  s.Kubernetes.Burst,
-			DisableControllerWarmup:          !s.Kubernetes.Warmup,
+			DisableControllerWarmup:          s.Kubernetes.DisableControllerWarmup,
 			DisableClusterStateObservability: s.Kubernetes.DisableClusterStateObservability,
 			MemoryLimit:                      -1,
 			CPURequests:                      s.Scheduling.CPURequests,
@@ -39,9 +32,9 @@ func newOptions(s Settings) options {
 			LogErrorOutputPaths:              "stderr",
 			BatchMaxDuration:                 s.Batch.Max,
 			BatchIdleDuration:                s.Batch.Idle,
-			PreferencePolicy:                 preferences,
-			MinValuesPolicy:                  minValues,
-			IgnoreDRARequests:                !s.Scheduling.DynamicResources,
+			PreferencePolicy:                 coreoptions.PreferencePolicy(s.Scheduling.PreferencePolicy),
+			MinValuesPolicy:                  coreoptions.MinValuesPolicy(s.Scheduling.MinValuesPolicy),
+			IgnoreDRARequests:                s.Scheduling.IgnoreDRARequests,
 			FeatureGates:                     resolveGates(s.FeatureGates),
 		},
 		provider: &awsoptions.Options{

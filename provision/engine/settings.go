@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"regexp"
 	"time"
+
+	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
 )
 
 // shortestBatch is the shortest window that still collects anything.
@@ -56,15 +58,14 @@ type Batch struct {
 
 // Scheduling is how pods are matched with nodes.
 type Scheduling struct {
-	// IgnorePreferences treats preferred affinities and ScheduleAnyway spreads
-	// as absent. Default false: they are respected while they can be.
-	IgnorePreferences bool
-	// RelaxMinValues gives up a requirement's minValues where it cannot be met.
-	// Default false: the pod stays pending.
-	RelaxMinValues bool
-	// DynamicResources considers pods' resource claims (DRA). Default false: such
-	// pods are not provisioned for.
-	DynamicResources bool
+	// PreferencePolicy is Respect, the default, or Ignore, which treats preferred
+	// affinities and ScheduleAnyway spreads as absent.
+	PreferencePolicy string
+	// MinValuesPolicy is Strict, the default, with which a pod stays pending where a
+	// requirement's minValues cannot be met, or BestEffort, which gives these up.
+	MinValuesPolicy string
+	// IgnoreDRARequests leaves pods' resource claims (DRA) out of account. Default true.
+	IgnoreDRARequests bool
 	// CPURequests is the processor time given to the controller; it sizes the
 	// scheduler's parallelism. Default 1000.
 	CPURequests int64
@@ -109,8 +110,9 @@ type Kubernetes struct {
 	QPS int
 	// Burst is the rate allowed for a moment. Default 300.
 	Burst int
-	// Warmup fills caches before this replica leads. Default false.
-	Warmup bool
+	// DisableControllerWarmup has a replica fill its caches when it leads and not before.
+	// Default true.
+	DisableControllerWarmup bool
 	// DisableClusterStateObservability leaves out the metrics that have a series per pod, node and
 	// condition. Default false.
 	DisableClusterStateObservability bool
@@ -122,10 +124,13 @@ func DefaultSettings() Settings {
 	return Settings{
 		FeatureGates: map[string]bool{gateNodeOverlay: true},
 		Batch:        Batch{Idle: time.Second, Max: 10 * time.Second},
-		Scheduling:   Scheduling{CPURequests: 1000},
-		Nodes:        Nodes{VMMemoryOverheadPercent: 0.075},
-		AWS:          AWS{AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute},
-		Kubernetes:   Kubernetes{QPS: 200, Burst: 300},
+		Scheduling: Scheduling{
+			PreferencePolicy: string(coreoptions.PreferencePolicyRespect), MinValuesPolicy: string(coreoptions.MinValuesPolicyStrict),
+			IgnoreDRARequests: true, CPURequests: 1000,
+		},
+		Nodes:      Nodes{VMMemoryOverheadPercent: 0.075},
+		AWS:        AWS{AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute},
+		Kubernetes: Kubernetes{QPS: 200, Burst: 300, DisableControllerWarmup: true},
 	}
 }
 
@@ -135,6 +140,7 @@ func (s Settings) Validate() error {
 	return errors.Join(
 		s.validateIdentity(),
 		s.validateBatch(),
+		s.validatePolicies(),
 		s.validateNodes(),
 		s.validateLimits(),
 		validateGates(s.FeatureGates),
@@ -183,6 +189,21 @@ func (s Settings) validateBatch() error {
 	return errors.Join(errs...)
 }
 
+func (s Settings) validatePolicies() error {
+	var errs []error
+	switch p := coreoptions.PreferencePolicy(s.Scheduling.PreferencePolicy); p {
+	case coreoptions.PreferencePolicyRespect, coreoptions.PreferencePolicyIgnore:
+	default:
+		errs = append(errs, wrong("the engine setting Scheduling.PreferencePolicy", string(p), "give Respect or Ignore; Respect is the default"))
+	}
+	switch p := coreoptions.MinValuesPolicy(s.Scheduling.MinValuesPolicy); p {
+	case coreoptions.MinValuesPolicyStrict, coreoptions.MinValuesPolicyBestEffort:
+	default:
+		errs = append(errs, wrong("spec.engine.minValuesPolicy", string(p), "give Strict or BestEffort; Strict is the default"))
+	}
+	return errors.Join(errs...)
+}
+
 func (s Settings) validateNodes() error {
 	var errs []error
 	n := s.Nodes
@@ -198,7 +219,7 @@ func (s Settings) validateNodes() error {
 		}
 	}
 	if !(n.VMMemoryOverheadPercent >= 0 && n.VMMemoryOverheadPercent < 1) {
-		errs = append(errs, wrong("the engine setting Nodes.MemoryOverhead", n.VMMemoryOverheadPercent, "give a share from 0 up to, not including, 1; 0.075 is the default"))
+		errs = append(errs, wrong("the engine setting Nodes.VMMemoryOverheadPercent", n.VMMemoryOverheadPercent, "give a share from 0 up to, not including, 1; 0.075 is the default"))
 	}
 	if n.ReservedENIs < 0 {
 		errs = append(errs, wrong("the engine setting Nodes.ReservedENIs", n.ReservedENIs, "give 0 or more"))
@@ -211,7 +232,7 @@ func (s Settings) validateLimits() error {
 	for _, f := range []struct {
 		name string
 		got  time.Duration
-	}{{"the engine setting AWS.AMIRefresh", s.AWS.AMIRefreshInterval}, {"the engine setting AWS.SubnetRefresh", s.AWS.SubnetRefreshInterval}} {
+	}{{"the engine setting AWS.AMIRefreshInterval", s.AWS.AMIRefreshInterval}, {"the engine setting AWS.SubnetRefreshInterval", s.AWS.SubnetRefreshInterval}} {
 		if f.got < time.Minute {
 			errs = append(errs, wrong(f.name, f.got, "give 1m or more"))
 		}
@@ -222,7 +243,7 @@ func (s Settings) validateLimits() error {
 	}{
 		{"the engine setting Kubernetes.QPS", int64(s.Kubernetes.QPS)},
 		{"the engine setting Kubernetes.Burst", int64(s.Kubernetes.Burst)},
-		{"the engine setting Scheduling.MilliCPU", s.Scheduling.CPURequests},
+		{"the engine setting Scheduling.CPURequests", s.Scheduling.CPURequests},
 	} {
 		if f.got <= 0 {
 			errs = append(errs, wrong(f.name, f.got, "give a number above zero"))

@@ -36,13 +36,15 @@ func TestSettingsValidate(t *testing.T) {
 		{"a window shorter than its idle time is refused", func(s *Settings) { s.Batch.Max = time.Millisecond * 500 }, []string{"spec.engine.batchMaxDuration is 500ms", "batchIdleDuration, which is 1s"}},
 		{"an unknown gate is named with the known ones", func(s *Settings) { s.FeatureGates = map[string]bool{"NodeOverlays": true} },
 			[]string{`"NodeOverlays"`, "CapacityBuffer, NodeOverlay, NodeRepair, ReservedCapacity, SpotToSpotConsolidation, StaticCapacity"}},
+		{"a policy for preferences that Karpenter has not is refused", func(s *Settings) { s.Scheduling.PreferencePolicy = "ignore" }, []string{`Scheduling.PreferencePolicy is "ignore"`, "Respect or Ignore"}},
+		{"a policy for minValues that Karpenter has not is refused", func(s *Settings) { s.Scheduling.MinValuesPolicy = "Relaxed" }, []string{`spec.engine.minValuesPolicy is "Relaxed"`, "Strict or BestEffort"}},
 		{"an endpoint without TLS is refused", func(s *Settings) { s.Nodes.Endpoint = "http://x" }, []string{"Nodes.Endpoint"}},
 		{"a bundle that is PEM is refused", func(s *Settings) { s.Nodes.CABundle = "-----BEGIN" }, []string{"Nodes.CABundle", "encoded once"}},
-		{"an overhead of everything is refused", func(s *Settings) { s.Nodes.VMMemoryOverheadPercent = 1 }, []string{"Nodes.MemoryOverhead"}},
-		{"an overhead that is no number is refused", func(s *Settings) { s.Nodes.VMMemoryOverheadPercent = math.NaN() }, []string{"Nodes.MemoryOverhead"}},
-		{"a hasty refresh is refused", func(s *Settings) { s.AWS.AMIRefreshInterval = time.Second }, []string{"AWS.AMIRefresh is 1s", "1m"}},
+		{"an overhead of everything is refused", func(s *Settings) { s.Nodes.VMMemoryOverheadPercent = 1 }, []string{"Nodes.VMMemoryOverheadPercent"}},
+		{"an overhead that is no number is refused", func(s *Settings) { s.Nodes.VMMemoryOverheadPercent = math.NaN() }, []string{"Nodes.VMMemoryOverheadPercent"}},
+		{"a hasty refresh is refused", func(s *Settings) { s.AWS.AMIRefreshInterval = time.Second }, []string{"AWS.AMIRefreshInterval is 1s", "1m"}},
 		{"a zero rate is refused", func(s *Settings) { s.Kubernetes.QPS = 0 }, []string{"Kubernetes.QPS is 0"}},
-		{"all mistakes are told at once", func(s *Settings) { *s = Settings{} }, []string{"spec.name", "spec.region", "spec.account", "batchIdleDuration", "AWS.SubnetRefresh", "Scheduling.MilliCPU"}},
+		{"all mistakes are reported at once", func(s *Settings) { *s = Settings{} }, []string{"spec.name", "spec.region", "spec.account", "batchIdleDuration", "AWS.SubnetRefreshInterval", "Scheduling.CPURequests"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := valid()

@@ -151,12 +151,12 @@ func TestPodsThatOnlyTheNewRevisionDeclares(t *testing.T) {
 
 func TestTheEnginesOptionsCount(t *testing.T) {
 	text := strings.Replace(pool, "values: [g4dn.xlarge, g5.xlarge]", "values: [g4dn.xlarge, g5.xlarge], minValues: 3", 1)
-	for _, relaxed := range []bool{false, true} {
+	for policy, relaxed := range map[string]bool{"": false, "Strict": false, "BestEffort": true} {
 		before := read(t, text, class)
-		before.Cluster.RelaxMinValues = relaxed
+		before.Cluster.MinValuesPolicy = policy
 		pod(&before, "one", "")
 		if got := compare(t, before, read(t, text, class)); len(got.Fit.Pending) == 0 != relaxed {
-			t.Errorf("relaxed is %t, and waiting %v", relaxed, got.Fit.Pending)
+			t.Errorf("the policy is %q, and waiting %v", policy, got.Fit.Pending)
 		}
 	}
 }

@@ -75,7 +75,7 @@ var errNotRecorded = errors.New("not started: the intent could not be recorded")
 
 // Run makes the plan's changes in the targets, keyed as in state.Key.Target:
 //
-//   - Intent first: every Recorder among the targets gets Begin with what it
+//   - Intent first: every InventoryWriter among the targets gets Begin with what it
 //     is to create and update, if only with nothing, before the first write
 //     anywhere; when one refuses, nothing is written.
 //   - Then creations and updates, target by target and wave by wave, at most
@@ -84,7 +84,7 @@ var errNotRecorded = errors.New("not started: the intent could not be recorded")
 //     Outcome.NotReady).
 //   - Then deletions, backwards, unless NoDeletes is set or something that is
 //     not there yet may need what would go (deletionGuard): a rename never
-//     loses both. Recorders get Begin for those that are about to be sent, before
+//     loses both. InventoryWriters get Begin for those that are about to be sent, before
 //     the first of them, and for those that a person confirmed: what is skipped
 //     must not be recorded as allowed where nobody allowed it.
 //   - Then, in the same order, the updates and deletions that come after the nodes
@@ -94,7 +94,7 @@ var errNotRecorded = errors.New("not started: the intent could not be recorded")
 //
 // One thing that is refused does not stop the others, and an error in one target does
 // not stop the next. When ctx ends (shutdown, lost leadership) no further write starts
-// and the rest is skipped. End is called on each Recorder that began, also then, and on
+// and the rest is skipped. End is called on each InventoryWriter that began, also then, and on
 // all of them where there is nothing to do. A panic in a target becomes the error of
 // the change that it was making.
 func Run(ctx context.Context, p plan.Plan, targets map[string]targets.Target, opts Options) Outcome {
@@ -222,7 +222,7 @@ func (r *run) intend(ctx context.Context, todo []int) error {
 		if len(intents[name]) == 0 && slices.Contains(r.begun, name) {
 			continue
 		}
-		rec, _ := r.targets[name].(targets.Recorder)
+		rec, _ := r.targets[name].(targets.InventoryWriter)
 		if ctx.Err() != nil {
 			return stopped(ctx)
 		}
@@ -240,7 +240,7 @@ func (r *run) intend(ctx context.Context, todo []int) error {
 func (r *run) recorders() []string {
 	return slices.SortedFunc(func(yield func(string) bool) {
 		for name, t := range r.targets {
-			if _, ok := t.(targets.Recorder); ok && !yield(name) {
+			if _, ok := t.(targets.InventoryWriter); ok && !yield(name) {
 				return
 			}
 		}

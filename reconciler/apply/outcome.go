@@ -212,7 +212,7 @@ func (e *outcomeError) Unwrap() []error { return e.errs }
 func (r *run) end(ctx context.Context, begun []string) {
 	for _, name := range begun {
 		endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-		err := Recover(func() error { return r.targets[name].(targets.Recorder).End(endCtx) })
+		err := Recover(func() error { return r.targets[name].(targets.InventoryWriter).End(endCtx) })
 		cancel()
 		if err != nil {
 			r.recordErrs = append(r.recordErrs, fmt.Errorf("recording what was changed in %s: %w", name, err))

@@ -195,7 +195,7 @@ type stage struct {
 	// nodes is what each change of a pool np-* that is there costs, foretold how often it was asked.
 	nodes, foretold int
 	// reviews are what was told of pull requests.
-	reviews []plan.Consequences
+	reviews []plan.Disruption
 }
 
 var stageName = types.NamespacedName{Namespace: "poolwright-system", Name: "dev"}
@@ -248,9 +248,9 @@ func (s *stage) consider(_ context.Context, sync *v1alpha1.Sync, p plan.Plan) pl
 	if most := sync.Spec.Guard.MaxNodesReplaced; most != nil {
 		limit = new(int(*most))
 	}
-	return p.GuardNodes(limit, s.reviews, sync.Annotations[v1alpha1.ConfirmAnnotation], func(changes []plan.Change) plan.Consequences {
+	return p.GuardNodes(limit, s.reviews, sync.Annotations[v1alpha1.ConfirmAnnotation], func(changes []plan.Change) plan.Disruption {
 		s.foretold++
-		out := plan.Consequences{Pools: map[string]int{}}
+		out := plan.Disruption{Pools: map[string]int{}}
 		for _, c := range changes {
 			if c.Action != plan.Create {
 				out.Replaced, out.Pools[c.Key.Name] = out.Replaced+s.nodes, s.nodes

@@ -35,9 +35,9 @@ type Declared struct {
 	// those of v1, by file and line; empty where none is declared. They hold
 	// nothing back.
 	Converted []conversion.Change
-	// Activate is called before targets are given the Set, for what they need beside it.
+	// BeforeDesired is called before targets are given the Set, for what they need beside it.
 	// Nil where that is nothing.
-	Activate func()
+	BeforeDesired func()
 
 	files  fs.FS
 	limits manifest.Limits

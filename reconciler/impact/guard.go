@@ -24,20 +24,20 @@ func Guard(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan, forecast Forec
 	if most := sync.Spec.Guard.MaxNodesReplaced; most != nil {
 		limit = new(int(*most))
 	}
-	return p.GuardNodes(limit, reviewed(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], func(changes []plan.Change) plan.Consequences {
+	return p.GuardNodes(limit, reviewed(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], func(changes []plan.Change) plan.Disruption {
 		ctx, cancel := context.WithTimeout(ctx, waitTimeout+Timeout)
 		defer cancel()
-		return Consequences(forecast(ctx, Change{Changes: changes}))
+		return Disruption(forecast(ctx, Change{Changes: changes}))
 	})
 }
 
 // reviewed are the consequences that the reviewers of pull requests read whose merge may
 // still be to be applied: one that was just merged may not be marked so yet.
-func reviewed(sync *v1alpha1.Sync) []plan.Consequences {
+func reviewed(sync *v1alpha1.Sync) []plan.Disruption {
 	if sync.Status.PullRequests == nil {
 		return nil
 	}
-	var out []plan.Consequences
+	var out []plan.Disruption
 	for _, item := range sync.Status.PullRequests.Items {
 		merged := item.Phase == v1alpha1.PullRequestMerged
 		if item.Reviewed == nil || !merged && item.Phase != v1alpha1.PullRequestPlanned {
@@ -47,7 +47,7 @@ func reviewed(sync *v1alpha1.Sync) []plan.Consequences {
 		for _, pool := range item.Reviewed.Pools {
 			pools[pool.Name] = int(pool.Nodes)
 		}
-		out = append(out, plan.Consequences{PullRequest: item.Number, Merged: merged, Changes: item.Reviewed.Changes, Pools: pools})
+		out = append(out, plan.Disruption{PullRequest: item.Number, Merged: merged, Changes: item.Reviewed.Changes, Pools: pools})
 	}
 	return out
 }

@@ -41,7 +41,7 @@ func userData(class *awsv1.EC2NodeClass) { class.Spec.UserData = new("echo chang
 // review is a pull request whose reviewers were told of the plan and of no node of
 // the pool gpu.
 func review(phase v1alpha1.PullRequestPhase, p plan.Plan) v1alpha1.PullRequestStatus {
-	told := &v1alpha1.ReviewedConsequences{Pools: []v1alpha1.ReviewedPool{{Name: "gpu"}}}
+	told := &v1alpha1.ReviewedDisruption{Pools: []v1alpha1.ReviewedPool{{Name: "gpu"}}}
 	for _, c := range p.Changes {
 		told.Changes = append(told.Changes, c.Fingerprint())
 	}
@@ -159,16 +159,16 @@ func TestWhatAWSAloneCanTellIsHeldByTheGuardAndNotByTheReview(t *testing.T) {
 		c.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "al2023@v20260101"}}
 	})
 	f := forecastOf(t, objects, p.Changes...)
-	found := Consequences(f, nil)
+	found := Disruption(f, nil)
 	if !strings.Contains(found.Uncertain, "spec.amiSelectorTerms changes") {
 		t.Errorf("doubt %q", found.Uncertain)
 	}
 	limit := 5
-	foresee := func([]plan.Change) plan.Consequences { return found }
+	foresee := func([]plan.Change) plan.Disruption { return found }
 	if held := p.GuardNodes(&limit, nil, "", foresee); !strings.HasPrefix(held.Reasons().String(), "would replace 0 nodes, and maybe more: EC2NodeClass gpu: spec.amiSelectorTerms changes") {
 		t.Errorf("with a guard: %q", held.Reasons())
 	}
-	if held := p.GuardNodes(nil, []plan.Consequences{{PullRequest: 12, Merged: true, Pools: map[string]int{"gpu": 0}}}, "", foresee); len(held.Reasons()) != 0 {
+	if held := p.GuardNodes(nil, []plan.Disruption{{PullRequest: 12, Merged: true, Pools: map[string]int{"gpu": 0}}}, "", foresee); len(held.Reasons()) != 0 {
 		t.Errorf("reviewed: %q", held.Reasons())
 	}
 }
@@ -178,16 +178,16 @@ func TestOnlyPullRequestsWhoseMergeMayBeToMakeAreReviews(t *testing.T) {
 	for i, phase := range []v1alpha1.PullRequestPhase{v1alpha1.PullRequestPlanned, v1alpha1.PullRequestFailed, v1alpha1.PullRequestMerged, v1alpha1.PullRequestRollingOut, v1alpha1.PullRequestDone, v1alpha1.PullRequestMerged} {
 		item := v1alpha1.PullRequestStatus{Number: int64(i), Phase: phase}
 		if i < 5 {
-			item.Reviewed = &v1alpha1.ReviewedConsequences{
+			item.Reviewed = &v1alpha1.ReviewedDisruption{
 				Changes: []string{"NodePool/gpu@deleted"}, NodesReplaced: 3, NodesRemoved: 4, Pools: []v1alpha1.ReviewedPool{{Name: "cpu", Nodes: 3}, {Name: "gpu", Nodes: 4}, {Name: "new"}},
 			}
 		}
 		sync.Status.PullRequests.Items = append(sync.Status.PullRequests.Items, item)
 	}
-	open := plan.Consequences{Changes: []string{"NodePool/gpu@deleted"}, Pools: map[string]int{"cpu": 3, "gpu": 4, "new": 0}}
+	open := plan.Disruption{Changes: []string{"NodePool/gpu@deleted"}, Pools: map[string]int{"cpu": 3, "gpu": 4, "new": 0}}
 	merged := open
 	merged.PullRequest, merged.Merged = 2, true
-	if d := cmp.Diff([]plan.Consequences{open, merged}, reviewed(sync)); d != "" {
+	if d := cmp.Diff([]plan.Disruption{open, merged}, reviewed(sync)); d != "" {
 		t.Errorf("reviews (-want +got):\n%s", d)
 	}
 	if got := reviewed(&v1alpha1.Sync{}); got != nil {
@@ -229,17 +229,17 @@ func TestAReviewIsToldOfEveryPoolThatTheChangeTouches(t *testing.T) {
 	added.Name = "new"
 	for name, c := range map[string]struct {
 		plan plan.Plan
-		want v1alpha1.ReviewedConsequences // Changes without hashes
+		want v1alpha1.ReviewedDisruption // Changes without hashes
 	}{
-		"a class of two pools, one of which has nodes": {classChange(t, objects, userData), v1alpha1.ReviewedConsequences{
+		"a class of two pools, one of which has nodes": {classChange(t, objects, userData), v1alpha1.ReviewedDisruption{
 			Changes: []string{"EC2NodeClass/gpu"}, NodesReplaced: 4, Pools: []v1alpha1.ReviewedPool{{Name: "gpu", Nodes: 4}, {Name: "second"}}}},
-		"a pool, for no node": {edited(func(p *karpv1.NodePool) { p.Spec.Weight = new(int32(7)) }), v1alpha1.ReviewedConsequences{
+		"a pool, for no node": {edited(func(p *karpv1.NodePool) { p.Spec.Weight = new(int32(7)) }), v1alpha1.ReviewedDisruption{
 			Changes: []string{"NodePool/gpu"}, Pools: []v1alpha1.ReviewedPool{{Name: "gpu"}}}},
-		"a pool, in what is nothing to Karpenter": {edited(func(p *karpv1.NodePool) { p.Labels = map[string]string{"team": "a"} }), v1alpha1.ReviewedConsequences{
+		"a pool, in what is nothing to Karpenter": {edited(func(p *karpv1.NodePool) { p.Labels = map[string]string{"team": "a"} }), v1alpha1.ReviewedDisruption{
 			Changes: []string{"NodePool/gpu"}, Pools: []v1alpha1.ReviewedPool{{Name: "gpu"}}}},
-		"a pool that comes": {step("NodePool", nil, added), v1alpha1.ReviewedConsequences{
+		"a pool that comes": {step("NodePool", nil, added), v1alpha1.ReviewedDisruption{
 			Changes: []string{"NodePool/new"}, Pools: []v1alpha1.ReviewedPool{{Name: "new"}}}},
-		"a pool that goes with its nodes": {step("NodePool", pool, nil), v1alpha1.ReviewedConsequences{
+		"a pool that goes with its nodes": {step("NodePool", pool, nil), v1alpha1.ReviewedDisruption{
 			Changes: []string{"NodePool/gpu"}, NodesRemoved: 4, Pools: []v1alpha1.ReviewedPool{{Name: "gpu", Nodes: 4}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -251,7 +251,7 @@ func TestAReviewIsToldOfEveryPoolThatTheChangeTouches(t *testing.T) {
 			if d := cmp.Diff(c.want, got); d != "" {
 				t.Errorf("reviewed (-want +got):\n%s", d)
 			}
-			now := Consequences(f, nil)
+			now := Disruption(f, nil)
 			for _, pool := range got.Pools {
 				if now.Pools[pool.Name] != int(pool.Nodes) {
 					t.Errorf("of %s the review is told of %d nodes, and the apply of %d", pool.Name, pool.Nodes, now.Pools[pool.Name])
@@ -262,7 +262,7 @@ func TestAReviewIsToldOfEveryPoolThatTheChangeTouches(t *testing.T) {
 }
 
 func TestOnlyUnknownDriftMayReplaceMoreNodes(t *testing.T) {
-	got := Consequences(&provision.Forecast{Unknown: []provision.Unknown{
+	got := Disruption(&provision.Forecast{Unknown: []provision.Unknown{
 		{Text: "NodeOverlay replaced is refused by Karpenter."}, {Text: "EC2NodeClass gpu: other images.", Drift: true},
 	}}, nil)
 	if diff := cmp.Diff("EC2NodeClass gpu: other images", got.Uncertain); diff != "" {
@@ -304,13 +304,13 @@ func TestWhatCannotBeReadMayReplaceMoreNodesWhereItIsKarpenters(t *testing.T) {
 			if len(f.Unknown) == 0 || !strings.Contains(f.Unknown[len(f.Unknown)-1].Text, broken.Key.Kind) {
 				t.Fatalf("it was read: %+v", f.Unknown)
 			}
-			found := Consequences(f, nil)
+			found := Disruption(f, nil)
 			if (found.Uncertain != "") != c.doubt {
 				t.Errorf("doubt %q, want one: %v", found.Uncertain, c.doubt)
 			}
 			limit := 5
 			p := plan.Plan{Changes: []plan.Change{{Key: broken.Key, Action: plan.Update, After: &broken}}}
-			held := p.GuardNodes(&limit, nil, "", func([]plan.Change) plan.Consequences { return found })
+			held := p.GuardNodes(&limit, nil, "", func([]plan.Change) plan.Disruption { return found })
 			if (len(held.Reasons()) > 0) != c.doubt {
 				t.Errorf("held: %q, want it: %v", held.Reasons(), c.doubt)
 			}

@@ -158,7 +158,7 @@ func (d Declared) Forecast(ctx context.Context, c Change) (*provision.Forecast, 
 
 // ClusterOf is what a simulation needs of a Cluster.
 func ClusterOf(spec v1alpha1.ClusterSpec) provision.Cluster {
-	return provision.Cluster{Region: spec.Region, RelaxMinValues: spec.Engine.MinValuesPolicy == v1alpha1.MinValuesBestEffort}
+	return provision.Cluster{Region: spec.Region, MinValuesPolicy: string(spec.Engine.MinValuesPolicy)}
 }
 
 // declaredCluster is the Cluster that the newer side declares, or else the older one.

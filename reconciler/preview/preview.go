@@ -87,11 +87,11 @@ func (p *Previewer) Preview(ctx context.Context, s Step) (pullrequest.Plan, erro
 	found.Step.Notes = slices.Concat(found.Step.Notes, sides.notes, variables.Notes(p.SyncKey, s.Sync, s.values))
 	slices.SortStableFunc(found.Step.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
 	f, forecastErr := p.Forecast(ctx, impact.Change{Before: sides.before.Set, After: sides.after.Set, Changes: found.Step.Changes})
-	guarded, guards := applyGuards(s.Sync, found, func(changes []plan.Change) plan.Consequences {
+	guarded, guards := applyGuards(s.Sync, found, func(changes []plan.Change) plan.Disruption {
 		if len(pendingPools(found)) == 0 {
-			return impact.Consequences(f, forecastErr)
+			return impact.Disruption(f, forecastErr)
 		}
-		return impact.Consequences(p.Forecast(ctx, impact.Change{Changes: changes}))
+		return impact.Disruption(p.Forecast(ctx, impact.Change{Changes: changes}))
 	})
 	found.Step = guarded
 	if sides.empty {
@@ -99,11 +99,11 @@ func (p *Previewer) Preview(ctx context.Context, s Step) (pullrequest.Plan, erro
 	}
 	problems := unset.Variables{Parameters: variables.UnknownOf(s.Sync)}.LintableIn(sides.after.Set, s.Head.FS, newProblems(found, append(sides.refused, MovedClusters(found.Step.Changes)...)))
 	r := report.NewProposal(found.Proposal, problems, impact.OrUnknown(f, forecastErr), append(guards, sides.warnings...)...)
-	r.Binding = &report.Binding{
+	r.Provenance = &report.Provenance{
 		Cluster: clusterIn(sides.after.Set), Base: s.BaseName, BaseCommit: s.Base.Commit, HeadCommit: s.Head.Commit, MergeBase: s.MergeBase.Commit,
 	}
 	if !p.Offline {
-		r.Binding.Observed = p.ObservedAt.Oldest()
+		r.Provenance.Observed = p.ObservedAt.Oldest()
 	}
 	return pullrequest.Plan{Report: r, Head: s.Head.Commit, Base: s.Base.Commit, Reviewed: reviewed(found.Step, f, forecastErr)}, nil
 }
@@ -131,7 +131,7 @@ func (p *Previewer) checkSize(s sides, base string) error {
 
 // reviewed are the consequences of a step for status.pullRequests; nil where pools change
 // and it is not known what becomes of their nodes.
-func reviewed(p plan.Plan, f *provision.Forecast, forecastErr error) *v1alpha1.ReviewedConsequences {
+func reviewed(p plan.Plan, f *provision.Forecast, forecastErr error) *v1alpha1.ReviewedDisruption {
 	switch {
 	case forecastErr == nil && f != nil:
 	case len(impact.Change{Changes: p.Changes}.Pools()) > 0:

@@ -178,14 +178,14 @@ func TestWhatAReviewIsToldOfNodes(t *testing.T) {
 	tests := map[string]struct {
 		head     checked.Folder
 		forecast impact.ForecastFunc
-		want     *v1alpha1.ReviewedConsequences
+		want     *v1alpha1.ReviewedDisruption
 	}{
 		"is nothing where a pool changes and the forecast failed": {loaded(poolItem("a", 2)), always(nil, errors.New("the child died")), nil},
 		"is nothing where a pool changes and no Cluster is known": {loaded(poolItem("a", 2)), always(nil, nil), nil},
 		"is that no pool changes where none does, whatever the forecast says": {
-			loaded(poolItem("a", 1)), always(nil, errors.New("the child died")), &v1alpha1.ReviewedConsequences{},
+			loaded(poolItem("a", 1)), always(nil, errors.New("the child died")), &v1alpha1.ReviewedDisruption{},
 		},
-		"is what the forecast says": {loaded(poolItem("a", 2)), always(lost, nil), &v1alpha1.ReviewedConsequences{
+		"is what the forecast says": {loaded(poolItem("a", 2)), always(lost, nil), &v1alpha1.ReviewedDisruption{
 			Changes: []string{plan.Change{Key: poolItem("a", 2).Key, After: new(poolItem("a", 2))}.Fingerprint()}, NodesReplaced: 1,
 			Pools: []v1alpha1.ReviewedPool{{Name: "a", Nodes: 1}},
 		}},
@@ -444,7 +444,7 @@ func TestAReportIsAsOldAsItsOldestLook(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told[i] = out.Report.Binding.Observed
+		told[i] = out.Report.Provenance.Observed
 	}
 	if told[0].Before(start) || told[0].After(time.Now()) || !told[1].Equal(told[0]) {
 		t.Errorf("looked at once, at %s, told are %v", start, told)

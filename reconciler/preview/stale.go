@@ -77,7 +77,7 @@ func awaited(status *v1alpha1.PullRequestsStatus, pool, class string) bool {
 }
 
 // touches reports whether nodes of the pool can be made stale by what was reviewed.
-func touches(reviewed v1alpha1.ReviewedConsequences, pool, class string) bool {
+func touches(reviewed v1alpha1.ReviewedDisruption, pool, class string) bool {
 	if slices.ContainsFunc(reviewed.Pools, func(p v1alpha1.ReviewedPool) bool { return p.Name == pool }) {
 		return true
 	}

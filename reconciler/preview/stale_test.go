@@ -45,7 +45,7 @@ func twoPools(t *testing.T) []client.Object {
 
 func TestTheNodesThatAMergeLeavesStale(t *testing.T) {
 	rolling := func(changes ...string) v1alpha1.PullRequestStatus {
-		return v1alpha1.PullRequestStatus{Number: 1, Phase: v1alpha1.PullRequestRollingOut, Reviewed: &v1alpha1.ReviewedConsequences{Changes: changes}}
+		return v1alpha1.PullRequestStatus{Number: 1, Phase: v1alpha1.PullRequestRollingOut, Reviewed: &v1alpha1.ReviewedDisruption{Changes: changes}}
 	}
 	done := rolling("NodePool/gpu@1")
 	done.Phase = v1alpha1.PullRequestDone

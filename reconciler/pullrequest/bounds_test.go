@@ -175,7 +175,7 @@ func (f *flood) Limit() int                                         { return 256
 // bulky plans what changes thousands of pools with long names, each time otherwise.
 func bulky(s *stage) func(forge.PullRequest) (Plan, error) {
 	return func(pr forge.PullRequest) (Plan, error) {
-		p := Plan{Head: pr.Head.SHA, Base: sha("0"), Reviewed: &v1alpha1.ReviewedConsequences{}}
+		p := Plan{Head: pr.Head.SHA, Base: sha("0"), Reviewed: &v1alpha1.ReviewedDisruption{}}
 		for n := range 1000 {
 			name := fmt.Sprintf("%s-%d-%s", pr.Head.SHA, n, strings.Repeat("x", 200))
 			p.Report.Changes = append(p.Report.Changes, report.Change{Object: report.Object{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: name}, Action: "create"})
@@ -185,7 +185,7 @@ func bulky(s *stage) func(forge.PullRequest) (Plan, error) {
 			}
 		}
 		p.Report.Summary.Create = 1000
-		p.Report.Binding = &report.Binding{BaseCommit: sha("0"), HeadCommit: pr.Head.SHA, Observed: s.clock.Now()}
+		p.Report.Provenance = &report.Provenance{BaseCommit: sha("0"), HeadCommit: pr.Head.SHA, Observed: s.clock.Now()}
 		return p, nil
 	}
 }

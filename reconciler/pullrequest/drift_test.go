@@ -103,7 +103,7 @@ func TestDriftIsTakenFromAStepThatChangesNothing(t *testing.T) {
 	drifted := driftReport("gpu", "cpu", "big", "small")
 	drifted.Changes[1].Action, drifted.Changes[2].Action = "create", "delete"
 	drifted.Changes[2].Hold, drifted.Changes[3].ReadOnly = "kept", true
-	s.oracle.drift = report.Report{Drift: &report.Drift{Changes: drifted.Changes}, Binding: &report.Binding{Observed: s.clock.Now()}}
+	s.oracle.drift = report.Report{Drift: &report.Drift{Changes: drifted.Changes}, Provenance: &report.Provenance{Observed: s.clock.Now()}}
 	s.pass()
 	s.later(stabilizationWindow)
 	got := s.comment(1).Tail
@@ -111,7 +111,7 @@ func TestDriftIsTakenFromAStepThatChangesNothing(t *testing.T) {
 		t.Errorf("it says %s", got)
 	}
 	s.calls()
-	s.oracle.drift.Binding.Observed = s.clock.Now().Add(freshFor)
+	s.oracle.drift.Provenance.Observed = s.clock.Now().Add(freshFor)
 	s.later(freshFor)
 	s.expect("only the moment is another", "list")
 	s.oracle.drift.Drift = &report.Drift{}

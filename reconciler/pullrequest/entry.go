@@ -68,7 +68,7 @@ type publication struct {
 	headline, line string
 	state          forge.State
 	phase          v1alpha1.PullRequestPhase
-	reviewed       *v1alpha1.ReviewedConsequences
+	reviewed       *v1alpha1.ReviewedDisruption
 }
 
 // The beginnings of a status item's Told, by which the next process has what is at the

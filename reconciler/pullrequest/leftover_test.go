@@ -19,7 +19,7 @@ func TestWhichNodesAMergeHasToDoWith(t *testing.T) {
 	applied := func(minutes int, changes ...string) *entry {
 		e := &entry{item: v1alpha1.PullRequestStatus{AppliedTime: &metav1.Time{Time: dawn.Add(time.Duration(minutes) * time.Minute)}}}
 		if len(changes) > 0 {
-			e.item.Reviewed = &v1alpha1.ReviewedConsequences{Changes: changes}
+			e.item.Reviewed = &v1alpha1.ReviewedDisruption{Changes: changes}
 		}
 		return e
 	}

@@ -207,7 +207,7 @@ func TestWhatIsToldOfAMerge(t *testing.T) {
 			plan: func(s *stage) func(forge.PullRequest) (Plan, error) {
 				return func(pr forge.PullRequest) (Plan, error) {
 					p, err := s.replacing(0)(pr)
-					p.Reviewed = &v1alpha1.ReviewedConsequences{}
+					p.Reviewed = &v1alpha1.ReviewedDisruption{}
 					return p, err
 				}
 			},

@@ -43,7 +43,7 @@ type Plan struct {
 	Head, Base string
 	// Reviewed are the consequences that the report shows; nil means that they could not
 	// be computed.
-	Reviewed *v1alpha1.ReviewedConsequences
+	Reviewed *v1alpha1.ReviewedDisruption
 	// Took is how long was worked on it, without the time that was waited for what the
 	// plans of others hold. It is charged to the author.
 	Took time.Duration

@@ -225,9 +225,9 @@ func (s *stage) replacing(n int32) func(forge.PullRequest) (Plan, error) {
 			Head: pr.Head.SHA, Base: base,
 			Report: report.Report{
 				Changes: []report.Change{change}, Summary: report.Summary{Update: 1},
-				Binding: &report.Binding{Cluster: "prod", BaseCommit: base, HeadCommit: pr.Head.SHA, Observed: s.clock.Now()},
+				Provenance: &report.Provenance{Cluster: "prod", BaseCommit: base, HeadCommit: pr.Head.SHA, Observed: s.clock.Now()},
 			},
-			Reviewed: &v1alpha1.ReviewedConsequences{Changes: []string{"NodePool/gpu@1"}, NodesReplaced: n},
+			Reviewed: &v1alpha1.ReviewedDisruption{Changes: []string{"NodePool/gpu@1"}, NodesReplaced: n},
 		}, nil
 	}
 }
@@ -235,7 +235,7 @@ func (s *stage) replacing(n int32) func(forge.PullRequest) (Plan, error) {
 // nothing plans that the cluster is not touched.
 func (s *stage) nothing(pr forge.PullRequest) (Plan, error) {
 	base := commit(s.sync().Status.LastAttemptedRevision)
-	return Plan{Head: pr.Head.SHA, Base: base, Report: report.Report{Binding: &report.Binding{HeadCommit: pr.Head.SHA, BaseCommit: base}}}, nil
+	return Plan{Head: pr.Head.SHA, Base: base, Report: report.Report{Provenance: &report.Provenance{HeadCommit: pr.Head.SHA, BaseCommit: base}}}, nil
 }
 
 // offer opens a pull request.

@@ -157,7 +157,7 @@ func TestABaseThatMovesMarksWhatStandsBesideTheHeads(t *testing.T) {
 		replacing := s.oracle.plan
 		s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
 			p, err := replacing(pr)
-			p.Report.Binding = nil
+			p.Report.Provenance = nil
 			return p, err
 		}
 		s.pass()

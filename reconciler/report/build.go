@@ -108,7 +108,7 @@ func (r Report) digest() string {
 
 // NewProposal reports what a step would change and, apart from it, what differs
 // already; problems are those of the repository after the step. Secrets of either
-// plan are masked in both, in the forecast, which may be nil, and in the guards. The Binding is
+// plan are masked in both, in the forecast, which may be nil, and in the guards. The Provenance is
 // for the caller to set.
 //
 // What waits for a confirmation is shown without its token: that is made of what there
@@ -180,7 +180,7 @@ func (b builder) change(c plan.Change) Change {
 	}
 	switch c.Action {
 	case plan.Create:
-		out.Wanted = b.Object(c.After)
+		out.Desired = b.Object(c.After)
 	case plan.Update:
 		out.Fields = b.Diff(c)
 	case plan.Delete:

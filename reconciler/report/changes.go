@@ -190,12 +190,12 @@ func (c Change) symbol() string {
 func (o Options) body(c Change) []diff.Line {
 	var out []diff.Line
 	switch {
-	case c.Wanted == nil:
+	case c.Desired == nil:
 	case c.ReadOnly && o.Lines <= fewLines && o.Lines >= 0:
 		// What is not made needs no review.
-		out = []diff.Line{{Symbol: " ", Text: diff.Outline(c.Wanted)}}
+		out = []diff.Line{{Symbol: " ", Text: diff.Outline(c.Desired)}}
 	default:
-		out = diff.Created(c.Wanted)
+		out = diff.Created(c.Desired)
 	}
 	for _, f := range c.Fields {
 		out = append(out, diff.Field(f)...)

@@ -108,7 +108,7 @@ var outside = []*regexp.Regexp{
 	regexp.MustCompile(`^Outcome: [a-z0-9, -]+$`),
 	regexp.MustCompile(`^(Cluster \(code\) · )?\(code\) ← (\(code\)|the working copy)( · merge base \(code\))? · (live state of [0-9: -]+ UTC|offline: neither a cluster nor AWS was read)$`),
 	regexp.MustCompile(`^(This pull request changes nothing|These differences from the base)[A-Za-z ,.]+\.$`),
-	regexp.MustCompile(`^\*\*(Problems|Unknown, not compared|Held|Not ready|Warnings|Not known) \([0-9]+\)\*\*$`),
+	regexp.MustCompile(`^\*\*(Problems|Unknown|Held|Not ready|Warnings) \([0-9]+\)\*\*$`),
 	regexp.MustCompile(`^\*\*(Guards|To confirm all that waits|Changes: [a-z0-9 ,()-]+)\*\*$`),
 	regexp.MustCompile(`^- \(code\)(( holds it| warns)?: \(code\))?$`),
 	regexp.MustCompile(`^- ([0-9]+ objects: )?\(code\): (\(code\)(, | and [0-9]+ more)?)+$`),

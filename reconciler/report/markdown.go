@@ -50,7 +50,7 @@ func (r Report) Markdown(w io.Writer, o Options) error {
 	if !r.detailed() || !d.add("### "+r.sign()+" "+r.fullHeadline(v)+"\n\n") {
 		d.add("### " + r.headline() + "\n\n")
 	}
-	for _, s := range []string{r.stateLine(), r.Binding.line(v), r.idleLine(), r.outcomeLine()} {
+	for _, s := range []string{r.stateLine(), r.Provenance.line(v), r.idleLine(), r.outcomeLine()} {
 		if s != "" {
 			d.add(s + "\n\n")
 		}
@@ -60,7 +60,7 @@ func (r Report) Markdown(w io.Writer, o Options) error {
 	end := &document{limit: d.share(3)}
 	end.parts(3, r.noteSection(v)...)
 	r.driftMarkdown(end, o)
-	end.parts(2, r.unknowns(o, v)...)
+	end.parts(2, r.unknown(o, v))
 	d.limit -= end.b.Len()
 	left := r.changesMarkdown(d, o)
 	d.b.WriteString(end.b.String())

@@ -21,14 +21,14 @@ type proposed struct {
 func (p proposed) report() Report {
 	r := NewProposal(p.Proposal, p.problems, nil)
 	r.Forecast, r.Guards = p.forecast, p.guards
-	r.Binding = &Binding{
+	r.Provenance = &Provenance{
 		Cluster: "dev", Base: "main", BaseCommit: "abc1234def5678900000000000000000000000aa",
 		HeadCommit: "def5678abc1234900000000000000000000000bb", MergeBase: "abc1234def5678900000000000000000000000aa",
 		Observed: time.Date(2026, 11, 20, 19, 2, 0, 0, time.UTC),
 	}
 	if p.offline {
-		r.Binding.Observed, r.Binding.HeadCommit = time.Time{}, ""
-		r.Binding.MergeBase = "0123abc000000000000000000000000000000000"
+		r.Provenance.Observed, r.Provenance.HeadCommit = time.Time{}, ""
+		r.Provenance.MergeBase = "0123abc000000000000000000000000000000000"
 	}
 	return r
 }

@@ -130,7 +130,7 @@ func TestAProposalMasksSecretsOfBothPlansInBoth(t *testing.T) {
 			r := NewProposal(p, []state.Problem{{Message: "bad: " + token}}, nil)
 			const shape = "ghp_0123456789abcdefABCDEF"
 			r.Guards = []Guard{{Rule: "lint", Result: "held", Text: "found " + shape}}
-			r.Binding = &Binding{Cluster: "https://u:" + shape + "@host", Base: shape, HeadCommit: shape, MergeBase: shape, BaseCommit: shape}
+			r.Provenance = &Provenance{Cluster: "https://u:" + shape + "@host", Base: shape, HeadCommit: shape, MergeBase: shape, BaseCommit: shape}
 			for form, got := range all(t, r) {
 				if strings.Contains(got, token) || strings.Contains(got, shape) {
 					t.Errorf("%s shows it:\n%s", form, got)
@@ -158,7 +158,7 @@ func proposing(s string) Report {
 	r := NewProposal(plan.Proposal{Step: p, Drift: p}, []state.Problem{{Origin: state.Origin{File: s + ".yaml", Line: 2}, Message: s + "."}}, nil)
 	r.Forecast = ruined(s)
 	r.Guards = []Guard{{Rule: "rule" + s, Result: "held", Text: s + "."}, {Rule: "lint" + s, Result: "warning", Text: s + "."}}
-	r.Binding = &Binding{Cluster: "c" + s, Base: "b" + s, BaseCommit: "1" + s, HeadCommit: "2" + s, MergeBase: "3" + s, Observed: time.Date(2026, 11, 20, 19, 2, 0, 0, time.UTC)}
+	r.Provenance = &Provenance{Cluster: "c" + s, Base: "b" + s, BaseCommit: "1" + s, HeadCommit: "2" + s, MergeBase: "3" + s, Observed: time.Date(2026, 11, 20, 19, 2, 0, 0, time.UTC)}
 	return r
 }
 
@@ -276,7 +276,7 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 		t.Fatalf("content is %q", was)
 	}
 	for name, change := range map[string]func(r *Report, f *provision.Forecast){
-		"another moment":              func(r *Report, _ *provision.Forecast) { r.Binding.Observed = r.Binding.Observed.Add(time.Hour) },
+		"another moment":              func(r *Report, _ *provision.Forecast) { r.Provenance.Observed = r.Provenance.Observed.Add(time.Hour) },
 		"pods of a node come and go":  func(_ *Report, f *provision.Forecast) { f.Replaced[1].Pods = f.Replaced[1].Pods[:1] },
 		"another pod keeps the node":  func(_ *Report, f *provision.Forecast) { f.Replaced[0].Blockers[0].Pod.Name = "train-9" },
 		"a budget is used up for now": func(_ *Report, f *provision.Forecast) { f.Pools[1].RolloutRate.AllowedDisruptions = 2 },
@@ -301,12 +301,12 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 	}
 	for name, change := range map[string]func(r *Report, f *provision.Forecast){
 		"the head moves": func(r *Report, _ *provision.Forecast) {
-			r.Binding.HeadCommit = "9999999999999999999999999999999999999999"
+			r.Provenance.HeadCommit = "9999999999999999999999999999999999999999"
 		},
 		"the base moves": func(r *Report, _ *provision.Forecast) {
-			r.Binding.BaseCommit = "9999999999999999999999999999999999999999"
+			r.Provenance.BaseCommit = "9999999999999999999999999999999999999999"
 		},
-		"it is looked at offline":  func(r *Report, _ *provision.Forecast) { r.Binding.Observed = time.Time{} },
+		"it is looked at offline":  func(r *Report, _ *provision.Forecast) { r.Provenance.Observed = time.Time{} },
 		"another node is replaced": func(_ *Report, f *provision.Forecast) { f.Replaced[1].NodeClaim = "gpu-new" },
 		"one node more": func(_ *Report, f *provision.Forecast) {
 			f.Replaced = append(f.Replaced, nodesOf("gpu", 6, "NodePoolDrifted")[5])

@@ -94,7 +94,7 @@ func (r Report) foreign() []Change {
 }
 
 // offline reports whether no cluster was read.
-func (r Report) offline() bool { return r.Binding != nil && r.Binding.Observed.IsZero() }
+func (r Report) offline() bool { return r.Provenance != nil && r.Provenance.Observed.IsZero() }
 
 // noted counts the notes.
 func (d *Drift) noted() []string {
@@ -142,7 +142,7 @@ func (r Report) driftedBefore() int {
 }
 
 // line is what the report holds for; empty where that is not known.
-func (b *Binding) line(v markup.Style) string {
+func (b *Provenance) line(v markup.Style) string {
 	if b == nil {
 		return ""
 	}

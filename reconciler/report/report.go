@@ -42,8 +42,8 @@ type Report struct {
 	Guards []Guard `json:"guards,omitempty"`
 	// Quota is whether the account's quotas suffice; absent where that is not known.
 	Quota quotaState `json:"quota,omitempty"`
-	// Binding is what the report holds for; nil for a plan of what is at hand.
-	Binding *Binding `json:"binding,omitempty"`
+	// Provenance is what the report was made of; nil for a plan of what is at hand.
+	Provenance *Provenance `json:"provenance,omitempty"`
 	// Forecast is what the changes do to nodes, pods and money; nil where none was
 	// requested. It may be set to what provision found: it is masked and escaped when it
 	// is shown.
@@ -120,9 +120,9 @@ type Change struct {
 	Line int    `json:"line,omitempty"`
 	// Fields lists what an update changes, sorted by path.
 	Fields []Field `json:"fields,omitempty"`
-	// Wanted is the whole object that a creation makes, with secret values
+	// Desired is the whole object that a creation makes, with secret values
 	// replaced by "(masked)".
-	Wanted map[string]any `json:"wanted,omitempty"`
+	Desired map[string]any `json:"desired,omitempty"`
 	// Notes are other findings: what dies with a deletion, who else manages the thing.
 	Notes []string `json:"notes,omitempty"`
 	// Hold is why the change is held back.

@@ -19,11 +19,11 @@ func (r Report) sanitized() Report {
 		}
 		slices.SortStableFunc(r.Guards, func(a, b Guard) int { return severity(a) - severity(b) })
 	}
-	if r.Binding != nil {
-		b := *r.Binding
+	if r.Provenance != nil {
+		b := *r.Provenance
 		b.Cluster, b.Base, b.MergeBase = sanitize.Redact(b.Cluster), sanitize.Redact(b.Base), sanitize.Redact(b.MergeBase)
 		b.BaseCommit, b.HeadCommit = sanitize.Redact(b.BaseCommit), sanitize.Redact(b.HeadCommit)
-		r.Binding = &b
+		r.Provenance = &b
 	}
 	return r
 }

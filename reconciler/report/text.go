@@ -30,7 +30,7 @@ func (r Report) Text(w io.Writer, o Options) error {
 			b.WriteString(o.color("bold", l) + "\n")
 		}
 	}
-	for _, l := range []string{r.stateLine(), r.Binding.line(v), r.idleLine()} {
+	for _, l := range []string{r.stateLine(), r.Provenance.line(v), r.idleLine()} {
 		if l != "" {
 			b.WriteString(l + "\n")
 		}
@@ -43,7 +43,7 @@ func (r Report) Text(w io.Writer, o Options) error {
 	o.changes(&b, r.Changes)
 	section.Text(&b, o.color, r.noteSection(v)...)
 	r.textDrift(&b, o)
-	section.Text(&b, o.color, r.unknowns(o.brief(), v)...)
+	section.Text(&b, o.color, r.unknown(o.brief(), v))
 	_, err := io.WriteString(w, b.String())
 	return err
 }

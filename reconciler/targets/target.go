@@ -44,10 +44,10 @@ type Target interface {
 	Correct(ctx context.Context, change plan.Change) error
 }
 
-// Recorder is the ability of a Target that keeps an inventory: the intent to
+// InventoryWriter is the ability of a Target that keeps an inventory: the intent to
 // change is recorded before the first change, and what became of it after the
 // last, so that a crash in between leaves no orphan.
-type Recorder interface {
+type InventoryWriter interface {
 	// Begin records that the changes are about to be made.
 	Begin(ctx context.Context, changes []plan.Change) error
 	// End records the state that the changes left behind. It is called also

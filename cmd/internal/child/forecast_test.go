@@ -56,7 +56,7 @@ func steps(t *testing.T) map[string]step {
 		return step{before: before, after: after, settings: settings()}
 	}
 	odd := with(busy(t), func(f *provision.ClusterSnapshot) { f.NodePools = f.NodePools[:0] })
-	odd.settings.Scheduling.IgnorePreferences, odd.settings.Scheduling.RelaxMinValues = true, true
+	odd.settings.Scheduling.PreferencePolicy, odd.settings.Scheduling.MinValuesPolicy = "Ignore", "BestEffort"
 	odd.settings.FeatureGates["SpotToSpotConsolidation"] = true
 	return map[string]step{
 		"nothing changes": with(busy(t), func(*provision.ClusterSnapshot) {}),
@@ -133,7 +133,7 @@ func over(tb testing.TB, s step) (step, int) {
 
 func TestSettingsAndFleetsArriveInFull(t *testing.T) {
 	full := busy(t, dearerOverlay, deployment)
-	full.Cluster.IgnorePreferences = true
+	full.Cluster.PreferencePolicy = "Ignore"
 	s := step{before: full, after: provision.ClusterSnapshot{Pods: []*corev1.Pod{full.Pods[2], nil}, Nodes: full.Nodes}}
 	fill(reflect.ValueOf(&s.settings).Elem())
 	got, _ := over(t, s)

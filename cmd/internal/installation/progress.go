@@ -23,7 +23,7 @@ func DiscardLogs() {
 // recordingTarget is a target with the abilities that both of ours have.
 type recordingTarget interface {
 	targets.Target
-	targets.Recorder
+	targets.InventoryWriter
 	targets.Waiter
 }
 

@@ -32,7 +32,7 @@ func TestAClusterIsRefusedBeforeItsValuesReachAnyTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.Activate()
+	d.BeforeDesired()
 	if len(d.Problems) > 0 {
 		t.Errorf("problems of others than the Cluster: %v", d.Problems)
 	}

@@ -61,7 +61,7 @@ func TestAFollowedClusterIsJudgedByItsSchemaInTheChild(t *testing.T) {
 			t.Fatal(d.Problems, err)
 		}
 		eks, _ := d.Set.Get(state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: "a"})
-		d.Activate()
+		d.BeforeDesired()
 		if found := said.Of(eks); len(found) != 1 || found[0].Origin.Line != 9 {
 			t.Errorf("of the Cluster it says %v", found)
 		}

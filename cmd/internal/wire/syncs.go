@@ -156,7 +156,7 @@ func (a *app) loader(path string, vars *variables.Current, refusals *admission.R
 			vars.SetLoaded(values)
 			refusals.Set(loaded.Clusters, loaded.Unknown)
 		}
-		return declared.Declared{Set: loaded.Set, Problems: loaded.Problems, Activate: activate}, nil
+		return declared.Declared{Set: loaded.Set, Problems: loaded.Problems, BeforeDesired: activate}, nil
 	}
 }
 

@@ -87,7 +87,7 @@ func TestAnObjectWithAnUnknownFieldIsRefusedBeforeAnythingIsApplied(t *testing.T
 			if err != nil {
 				t.Fatal(err)
 			}
-			d.Activate()
+			d.BeforeDesired()
 			problems := d.Problems
 			var got []string
 			for _, w := range []reconciler.NamedTarget{

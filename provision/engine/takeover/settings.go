@@ -137,9 +137,9 @@ func variables(s engine.Settings) []variable {
 	return []variable{
 		{"BATCH_IDLE_DURATION", "1s", s.Batch.Idle.String(), "spec.engine.batchIdleDuration", sameDuration},
 		{"BATCH_MAX_DURATION", "10s", s.Batch.Max.String(), "spec.engine.batchMaxDuration", sameDuration},
-		{"PREFERENCE_POLICY", "Respect", choose(s.Scheduling.IgnorePreferences, "Ignore", "Respect"), noField, nil},
-		{"MIN_VALUES_POLICY", "Strict", choose(s.Scheduling.RelaxMinValues, "BestEffort", "Strict"), "spec.engine.minValuesPolicy", nil},
-		{"IGNORE_DRA_REQUESTS", "true", strconv.FormatBool(!s.Scheduling.DynamicResources), noField, nil},
+		{"PREFERENCE_POLICY", "Respect", s.Scheduling.PreferencePolicy, noField, nil},
+		{"MIN_VALUES_POLICY", "Strict", s.Scheduling.MinValuesPolicy, "spec.engine.minValuesPolicy", nil},
+		{"IGNORE_DRA_REQUESTS", "true", strconv.FormatBool(s.Scheduling.IgnoreDRARequests), noField, nil},
 		{"VM_MEMORY_OVERHEAD_PERCENT", "0.075", strconv.FormatFloat(s.Nodes.VMMemoryOverheadPercent, 'g', -1, 64), noField, sameNumber},
 		{"RESERVED_ENIS", "0", strconv.Itoa(s.Nodes.ReservedENIs), "spec.engine.reservedENIs", sameNumber},
 		{"CLUSTER_ENDPOINT", "EKS's", cmp.Or(s.Nodes.Endpoint, "EKS's"), noField, nil},
@@ -150,13 +150,6 @@ func variables(s engine.Settings) []variable {
 		{"AMI_REFRESH_INTERVAL", "1m", s.AWS.AMIRefreshInterval.String(), noField, sameDuration},
 		{"SUBNET_REFRESH_INTERVAL", "1m", s.AWS.SubnetRefreshInterval.String(), noField, sameDuration},
 	}
-}
-
-func choose(on bool, yes, no string) string {
-	if on {
-		return yes
-	}
-	return no
 }
 
 func sameDuration(a, b string) bool {

@@ -112,7 +112,7 @@ type PullRequestStatus struct {
 	// Reviewed are the consequences that the comment showed, against which the merge is
 	// checked.
 	// +optional
-	Reviewed *ReviewedConsequences `json:"reviewed,omitempty"`
+	Reviewed *ReviewedDisruption `json:"reviewed,omitempty"`
 	// MergeCommit is the commit of the merge.
 	// +optional
 	MergeCommit string `json:"mergeCommit,omitempty"`
@@ -126,8 +126,8 @@ type PullRequestStatus struct {
 	RolledOutTime *metav1.Time `json:"rolledOutTime,omitempty"`
 }
 
-// ReviewedConsequences are what a reviewer was shown of nodes.
-type ReviewedConsequences struct {
+// ReviewedDisruption are what a reviewer was shown of nodes.
+type ReviewedDisruption struct {
 	// Changes are the changes of pools, classes and overlays, as Kind/name@hash of
 	// what is wanted after the merge, or Kind/name@deleted; sorted.
 	// +listType=set

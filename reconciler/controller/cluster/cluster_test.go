@@ -106,12 +106,12 @@ func TestOnlySettingsThatMatterAskForARestart(t *testing.T) {
 func TestTheEngineTakesWhatTheClusterSaysOfScheduling(t *testing.T) {
 	spec := reconcilertest.Cluster(nil).Spec
 	stock := EngineSettings(spec)
-	if stock.Scheduling.RelaxMinValues || stock.Nodes.ReservedENIs != 0 || stock.AWS.DisableDryRun {
+	if stock.Scheduling.MinValuesPolicy != "Strict" || stock.Nodes.ReservedENIs != 0 || stock.AWS.DisableDryRun {
 		t.Errorf("by default: %+v", stock)
 	}
 	spec.Engine.MinValuesPolicy, spec.Engine.ReservedENIs, spec.Engine.DisableDryRun = v1alpha1.MinValuesBestEffort, 2, true
 	got := EngineSettings(spec)
-	if !got.Scheduling.RelaxMinValues || got.Nodes.ReservedENIs != 2 || !got.AWS.DisableDryRun {
+	if got.Scheduling.MinValuesPolicy != "BestEffort" || got.Nodes.ReservedENIs != 2 || !got.AWS.DisableDryRun {
 		t.Errorf("as declared: %+v", got)
 	}
 	if err := got.Validate(); err != nil {

@@ -104,7 +104,7 @@ func EngineSettings(spec v1alpha1.ClusterSpec) engine.Settings {
 		s.Batch.Max = d.Duration
 	}
 	maps.Copy(s.FeatureGates, spec.Engine.FeatureGates)
-	s.Scheduling.RelaxMinValues = spec.Engine.MinValuesPolicy == v1alpha1.MinValuesBestEffort
+	s.Scheduling.MinValuesPolicy = cmp.Or(string(spec.Engine.MinValuesPolicy), s.Scheduling.MinValuesPolicy)
 	s.Nodes.ReservedENIs = int(spec.Engine.ReservedENIs)
 	s.AWS.DisableDryRun = spec.Engine.DisableDryRun
 	return s

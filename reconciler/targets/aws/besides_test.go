@@ -26,8 +26,8 @@ func TestWhatAnotherProcessMadeAnewGoesWithItsPart(t *testing.T) {
 	b.converge(whole)
 	controller := b.world
 
-	principal := sdk.String(b.hand.Place.IAMARN("role/nodes"))
-	if _, err := b.hand.EKS.DeleteAccessEntry(t.Context(), &eks.DeleteAccessEntryInput{ClusterName: &b.hand.Place.Cluster, PrincipalArn: principal}); err != nil {
+	principal := sdk.String(b.hand.Scope.IAMARN("role/nodes"))
+	if _, err := b.hand.EKS.DeleteAccessEntry(t.Context(), &eks.DeleteAccessEntryInput{ClusterName: &b.hand.Scope.Cluster, PrincipalArn: principal}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.hand.IAM.RemoveRoleFromInstanceProfile(t.Context(), &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: sdk.String("nodes"), RoleName: sdk.String("nodes")}); err != nil {

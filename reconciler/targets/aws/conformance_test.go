@@ -61,7 +61,7 @@ func TestTheIdentitiesAreATarget(t *testing.T) {
 		}
 		entry := func(k state.Key) (cluster, principal *string) {
 			c, role, _ := strings.Cut(k.Name, "/")
-			return &c, sdk.String(b.hand.Place.IAMARN("role/" + role))
+			return &c, sdk.String(b.hand.Scope.IAMARN("role/" + role))
 		}
 		remove := func(t *testing.T, k state.Key) {
 			cluster, principal := entry(k)

@@ -34,7 +34,7 @@ func (w *Target) Correct(ctx context.Context, change plan.Change) error {
 		return awserr.Fail(doing, "", err)
 	}
 	end() // Each request begins for itself; here it is only asked.
-	at, err := w.placeOf(change)
+	at, err := w.scopeOf(change)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
@@ -57,21 +57,21 @@ func gerund(a plan.Action) string {
 	return map[plan.Action]string{plan.Create: "creating", plan.Update: "updating", plan.Delete: "deleting"}[a]
 }
 
-// placeOf is where a change happens.
-func (w *Target) placeOf(c plan.Change) (resource.Place, error) {
-	at := w.current().Place
+// scopeOf is where a change happens.
+func (w *Target) scopeOf(c plan.Change) (resource.Scope, error) {
+	at := w.current().Scope
 	if c.Action == plan.Delete {
 		rec, known := w.store.Get(c.Key)
 		if !known {
-			return resource.Place{}, fmt.Errorf("it is not recorded as ours: %w", targets.ErrChanged)
+			return resource.Scope{}, fmt.Errorf("it is not recorded as ours: %w", targets.ErrChanged)
 		}
 		var err error
-		if at, err = resource.ParsePlace(rec.Scope); err != nil {
-			return resource.Place{}, err
+		if at, err = resource.ParseScope(rec.Scope); err != nil {
+			return resource.Scope{}, err
 		}
 	}
 	if c.Key.Namespace != "" && c.Key.Namespace != at.Region {
-		return resource.Place{}, fmt.Errorf("the Cluster is in region %q by now: %w", at.Region, targets.ErrChanged)
+		return resource.Scope{}, fmt.Errorf("the Cluster is in region %q by now: %w", at.Region, targets.ErrChanged)
 	}
 	return at, nil
 }
@@ -284,7 +284,7 @@ func (j *correction) forget() {
 	j.status.corrected(j.change.Key)
 }
 
-// Begin implements targets.Recorder: the names of everything that is about to
+// Begin implements targets.InventoryWriter: the names of everything that is about to
 // be written are stored before the first write.
 func (w *Target) Begin(ctx context.Context, changes []plan.Change) error {
 	wish := w.current()
@@ -332,7 +332,7 @@ func (w *Target) Withdraw(ctx context.Context, givenUp ...state.Key) error {
 // Deleting implements targets.Withdrawer.
 func (w *Target) Deleting(ctx context.Context) ([]state.Key, error) { return w.store.Deleting(ctx) }
 
-// End implements targets.Recorder: it stores what became of the changes, and
+// End implements targets.InventoryWriter: it stores what became of the changes, and
 // sends nothing when nothing did.
 func (w *Target) End(ctx context.Context) error {
 	w.busy(false)

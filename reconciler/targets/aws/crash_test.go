@@ -99,7 +99,7 @@ func (b *bench) nothingIsLeft(declared state.Set) {
 	}
 	for _, item := range found.Items() {
 		asked, _ := wanted.Get(item.Key)
-		stays := deletionPolicyOf(b.hand.Place, asked) != string(v1alpha1.PartDelete)
+		stays := deletionPolicyOf(b.hand.Scope, asked) != string(v1alpha1.PartDelete)
 		if item.Object != nil && !stays || item.Unknown != "" {
 			b.Errorf("left over: %s %s", item.Key, item.Unknown)
 		}

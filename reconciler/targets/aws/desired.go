@@ -56,7 +56,7 @@ func (t table) read(declared state.Set, bootstrap bool, schema func(state.Item, 
 	}
 	spec = clusterspec.Default(spec)
 	s := resource.Declaration{
-		Place: resource.Place{Partition: iampolicy.PartitionOf(spec.Region), Region: spec.Region, Account: spec.Account, Cluster: spec.Name},
+		Scope: resource.Scope{Partition: iampolicy.PartitionOf(spec.Region), Region: spec.Region, Account: spec.Account, Cluster: spec.Name},
 		Spec:  spec, Origin: item.Origin, Pools: pools, Bootstrap: bootstrap,
 	}
 	out := desiredState{Declaration: s, object: item.Key.Name}

@@ -107,7 +107,7 @@ func TestWhatOthersMadeIsChangedAndThenOrphaned(t *testing.T) {
 	for _, rec := range b.world.store.Records() {
 		t.Errorf("left in the inventory: %s", rec.Key)
 	}
-	group := b.hand.Place.Regional("eks", "NodeGroup", "system")
+	group := b.hand.Scope.Regional("eks", "NodeGroup", "system")
 	if got := (eks.NodeGroups{}).Read(t.Context(), b.hand, []state.Key{group})[group]; got.Object["maxSize"] != int64(9) {
 		t.Errorf("the node group is %v, %v", got.Object, got.Err)
 	}

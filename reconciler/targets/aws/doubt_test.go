@@ -112,7 +112,7 @@ func TestAClusterThatIsNotThereIsMissedTwiceBeforeItsThingsAreForgotten(t *testi
 func TestOneAbsenceForgetsNothing(t *testing.T) {
 	b := newBench(t, nil)
 	b.reconcile(b.declare(queued(deleting)))
-	rule := b.hand.Place.Regional("events", "Rule", interruption.RuleNames(b.config.Cluster.Name)[0])
+	rule := b.hand.Scope.Regional("events", "Rule", interruption.RuleNames(b.config.Cluster.Name)[0])
 	b.removeRule(t, rule)
 	for _, known := range []bool{true, false} {
 		b.look(b.declare(nothing))

@@ -137,10 +137,10 @@ func (w *Target) observation(m desiredState, wanted state.Set) *observation {
 	return &observation{Target: w, desired: m, wanted: wanted, live: map[state.Key]resource.Live{}, absent: map[state.Key]bool{}}
 }
 
-// readRequest is one read of one kind in one place.
+// readRequest is one read of one kind in one scope.
 type readRequest struct {
 	of   kindOf
-	at   resource.Place
+	at   resource.Scope
 	keys []state.Key
 }
 
@@ -177,10 +177,10 @@ func (o *observation) readAll(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// reads groups what is to be read by place and kind.
+// reads groups what is to be read by scope and kind.
 func (o *observation) reads() []readRequest {
 	var out []readRequest
-	add := func(k state.Key, at resource.Place) {
+	add := func(k state.Key, at resource.Scope) {
 		of := kindOf{k.Group, k.Kind}
 		n := slices.IndexFunc(out, func(q readRequest) bool { return q.of == of && q.at == at })
 		if n < 0 {
@@ -190,10 +190,10 @@ func (o *observation) reads() []readRequest {
 		out[n].keys = append(out[n].keys, k)
 	}
 	for _, item := range o.wanted.Items() {
-		add(item.Key, o.desired.Place)
+		add(item.Key, o.desired.Scope)
 	}
 	for _, rec := range o.left {
-		at, err := resource.ParsePlace(rec.Scope)
+		at, err := resource.ParseScope(rec.Scope)
 		if err != nil {
 			o.live[rec.Key] = resource.Live{Err: err}
 			continue
@@ -206,21 +206,21 @@ func (o *observation) reads() []readRequest {
 // ask answers the questions. An account is asked nothing before it is known to
 // be the right one.
 func (o *observation) ask(ctx context.Context, all []readRequest) {
-	byPlace := map[resource.Place][]readRequest{}
-	var places []resource.Place
+	byScope := map[resource.Scope][]readRequest{}
+	var scopes []resource.Scope
 	for _, q := range all {
-		if byPlace[q.at] == nil {
-			places = append(places, q.at)
+		if byScope[q.at] == nil {
+			scopes = append(scopes, q.at)
 		}
-		byPlace[q.at] = append(byPlace[q.at], q)
+		byScope[q.at] = append(byScope[q.at], q)
 	}
-	for _, p := range places {
+	for _, p := range scopes {
 		to, who, err := o.pool.Connect(ctx, p)
 		var asked *resource.Clients
 		if err == nil {
 			asked = to.Cached()
 		}
-		parallel.Each(requests, byPlace[p], func(q readRequest) {
+		parallel.Each(requests, byScope[p], func(q readRequest) {
 			if err != nil {
 				o.note(who, resource.AllUnknown(q.keys, err), q.keys)
 				return
@@ -295,7 +295,7 @@ func (o *observation) comparable(item state.Item, live resource.Live, rec invent
 	}
 	object = projection.WithMarks(item.Object, object)
 	if k, ok := o.kinds[kindOf{item.Key.Group, item.Key.Kind}].(resource.GrantsExtra); ok {
-		object = k.WithGrants(o.desired.Place, item.Object, object)
+		object = k.WithGrants(o.desired.Scope, item.Object, object)
 	}
 	return object
 }

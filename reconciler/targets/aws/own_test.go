@@ -28,7 +28,7 @@ func TestWhatIsNotOursIsComparedUntilItIsAdopted(t *testing.T) {
 	if _, err := b.hand.SQS.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Tags: map[string]string{"team": "infra"}}); err != nil {
 		t.Fatal(err)
 	}
-	key := b.hand.Place.Regional("sqs", "Queue", name)
+	key := b.hand.Scope.Regional("sqs", "Queue", name)
 	declared := b.declare(queued(deleting))
 	p := b.plan(declared)
 	held := p.Changes[slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Key == key })]
@@ -62,7 +62,7 @@ func TestWhatIsNotOursIsComparedUntilItIsAdopted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := map[string]string{"team": "infra", tag.Cluster: b.hand.Place.Mark()}; !maps.Equal(tags.Tags, want) {
+	if want := map[string]string{"team": "infra", tag.Cluster: b.hand.Scope.Mark()}; !maps.Equal(tags.Tags, want) {
 		t.Errorf("its tags are %v", tags.Tags)
 	}
 }
@@ -177,7 +177,7 @@ func TestTheControllersOwnRoleIsLeftToBootstrap(t *testing.T) {
 	b.mod = func(*Config) {}
 	b.restart()
 	b.settled(declared)
-	role := resource.Global("Role", permissions.NamesOf(b.config.Cluster.Name, b.hand.Place.Region).Role)
+	role := resource.Global("Role", permissions.NamesOf(b.config.Cluster.Name, b.hand.Scope.Region).Role)
 	other := b.declare(func(s *v1alpha1.ClusterSpec) { everything(false)(s); s.ControllerRole.Identity = v1alpha1.IdentityIRSA })
 	for _, c := range b.plan(other).Changes {
 		if c.Key == role && !c.ReadOnly() {

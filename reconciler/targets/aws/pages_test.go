@@ -125,7 +125,7 @@ func TestAllRulesOfOthersAreCounted(t *testing.T) {
 	declared := b.declare(queued(v1alpha1.Part{}))
 	b.converge(declared)
 	const others = 120
-	queue := b.hand.Place.ARN("sqs", b.hand.Place.Cluster)
+	queue := b.hand.Scope.ARN("sqs", b.hand.Scope.Cluster)
 	for n := range others {
 		name := sdk.String("other-" + string(rune('a'+n/26)) + string(rune('a'+n%26)))
 		if _, err := b.hand.Events.PutRule(t.Context(), &eventbridge.PutRuleInput{Name: name, EventPattern: sdk.String(`{"source":["aws.ec2"]}`)}); err != nil {

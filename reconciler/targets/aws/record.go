@@ -19,14 +19,14 @@ import (
 func (m desiredState) record(item state.Item, uid string) inventory.Record {
 	rec := inventory.Record{Key: item.Key, Version: item.Version, Scope: m.Text()}
 	rec.Fingerprint.UID = uid
-	rec.Wave, rec.Policy = item.Wave, deletionPolicyOf(m.Declaration.Place, item)
+	rec.Wave, rec.Policy = item.Wave, deletionPolicyOf(m.Declaration.Scope, item)
 	rec.Reserved = m.reserved != nil && m.reserved()[item.Key]
 	return rec
 }
 
 // deletionPolicyOf is what a declaration says about the end of a thing; empty for what
 // is adopted or was never ours to make.
-func deletionPolicyOf(p resource.Place, item state.Item) string {
+func deletionPolicyOf(p resource.Scope, item state.Item) string {
 	tags, _ := item.Object["tags"].(map[string]any)
 	policy, _ := tags[tag.DeletionPolicy].(string)
 	if item.Key.Group == "ec2" {

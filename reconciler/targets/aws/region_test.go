@@ -22,9 +22,9 @@ func TestTheIdentitiesOfAClusterOfTheSameNameInAnotherRegionAreNotOurs(t *testin
 		l := kindtest.Bootstrapped(t, []resource.Kind{identity.Policies{}, identity.Roles{}, identity.InstanceProfiles{}}, k, nil, spec)
 		l.Converge()
 		other := *l.Clients
-		other.Place.Region = "us-west-2"
+		other.Scope.Region = "us-west-2"
 		theirs := kindtest.Defaulted(&other, kindtest.Controlled(v1alpha1.IdentityPod))
-		theirs.Place, theirs.Spec.Region = other.Place, other.Place.Region
+		theirs.Scope, theirs.Spec.Region = other.Scope, other.Scope.Region
 		theirs.Spec.ControllerRole.Name, theirs.Spec.NodeRole.PermissionsBoundary = "", ""
 		theirs.Spec = clusterspec.Default(theirs.Spec)
 		shared := 0

@@ -31,7 +31,7 @@ func (w *Target) observable(m desiredState, wanted state.Set) state.Set {
 	w.mu.Lock()
 	base := w.review.base
 	w.mu.Unlock()
-	here := base != nil && base.Region != "" && base.Place == m.Place
+	here := base != nil && base.Region != "" && base.Scope == m.Scope
 	return state.NewSet(slices.DeleteFunc(wanted.Items(), func(item state.Item) bool {
 		rec, known := w.store.Get(item.Key)
 		if known && rec.Desired != "" && rec.Scope == m.Text() {

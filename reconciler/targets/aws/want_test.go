@@ -119,7 +119,7 @@ func TestPartsAndReservedThingsAreFoundByWhatAsksForThem(t *testing.T) {
 	if _, err := w.Desired(t.Context(), declareIn(t, sandbox.DefaultConfig(), everything(false))); err != nil {
 		t.Fatal(err)
 	}
-	p := w.desired.Place
+	p := w.desired.Scope
 	queue, controller, nodes := p.Regional("sqs", "Queue", "sandbox"), resource.Global("Role", "poolwright-sandbox-us-east-1"), resource.Global("Role", "nodes")
 	for k, want := range map[state.Key]string{queue: "spec.interruptionQueue", controller: "spec.controllerRole", nodes: "spec.nodeRole"} {
 		if got := w.desired.parts()[k]; got != want {

@@ -9,7 +9,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
 )
 
-// Begin implements targets.Recorder: the names of everything that is about to
+// Begin implements targets.InventoryWriter: the names of everything that is about to
 // be written are stored before the first write.
 func (w *Target) Begin(ctx context.Context, changes []plan.Change) error {
 	for _, c := range changes {
@@ -40,7 +40,7 @@ func (w *Target) intend(c plan.Change) {
 	w.store.Put(rec)
 }
 
-// End implements targets.Recorder: it stores what became of the changes, and
+// End implements targets.InventoryWriter: it stores what became of the changes, and
 // sends nothing when nothing did.
 func (w *Target) End(ctx context.Context) error { return w.store.Save(ctx) }
 

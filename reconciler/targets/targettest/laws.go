@@ -157,7 +157,7 @@ func forgivesTheGone(s *suite) {
 }
 
 func goesOn(s *suite) {
-	if _, ok := s.target.(targets.Recorder); !ok {
+	if _, ok := s.target.(targets.InventoryWriter); !ok {
 		s.Skip("this target keeps no inventory")
 	}
 	s.apply(s.plan(s.fixture.Things))

@@ -133,7 +133,7 @@ func (s *suite) plan(declared state.Set) plan.Plan {
 
 func (s *suite) begin(p plan.Plan) {
 	s.Helper()
-	if r, ok := s.target.(targets.Recorder); ok && !p.Empty() {
+	if r, ok := s.target.(targets.InventoryWriter); ok && !p.Empty() {
 		if err := r.Begin(s.Context(), p.Changes); err != nil {
 			s.Fatalf("recording the intent: %v", err)
 		}
@@ -142,7 +142,7 @@ func (s *suite) begin(p plan.Plan) {
 
 func (s *suite) end(p plan.Plan) {
 	s.Helper()
-	if r, ok := s.target.(targets.Recorder); ok && !p.Empty() {
+	if r, ok := s.target.(targets.InventoryWriter); ok && !p.Empty() {
 		if err := r.End(s.Context()); err != nil {
 			s.Fatalf("recording the result: %v", err)
 		}

@@ -91,10 +91,10 @@ func (f *Simulation) Place(ctx context.Context, pods []*corev1.Pod, gone map[str
 // options are the scheduler's, as the engine would set them.
 func (f *Simulation) options() []scheduling.Options {
 	out := []scheduling.Options{scheduling.NumConcurrentReconciles(workers), scheduling.DisableReservedCapacityFallback}
-	if f.Cluster.IgnorePreferences {
+	if f.Cluster.PreferencePolicy == "Ignore" {
 		out = append(out, scheduling.IgnorePreferences)
 	}
-	if f.Cluster.RelaxMinValues {
+	if f.Cluster.MinValuesPolicy == "BestEffort" {
 		out = append(out, scheduling.MinValuesPolicy("BestEffort"))
 	}
 	return out

@@ -29,7 +29,7 @@ func DropReviewed(items []v1alpha1.PullRequestStatus) {
 }
 
 // ReviewedBytes is the size of reviewed consequences as JSON; nil has none.
-func ReviewedBytes(r *v1alpha1.ReviewedConsequences) int {
+func ReviewedBytes(r *v1alpha1.ReviewedDisruption) int {
 	if r == nil {
 		return 0
 	}

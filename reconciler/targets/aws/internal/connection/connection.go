@@ -44,7 +44,7 @@ type Config struct {
 	Clock clock.Clock
 }
 
-// Pool has the connections to AWS, one for each place. It is safe for concurrent use.
+// Pool has the connections to AWS, one for each scope. It is safe for concurrent use.
 type Pool struct {
 	cfg Config
 	// Timeout bounds one call with its retries; ten seconds unless set before the
@@ -52,15 +52,15 @@ type Pool struct {
 	Timeout time.Duration
 
 	mu   sync.Mutex
-	open map[resource.Place]*Connection
+	open map[resource.Scope]*Connection
 }
 
 // NewPool makes a Pool without connections; it sends no request.
 func NewPool(cfg Config) *Pool {
-	return &Pool{cfg: cfg, Timeout: callTimeout, open: map[resource.Place]*Connection{}}
+	return &Pool{cfg: cfg, Timeout: callTimeout, open: map[resource.Scope]*Connection{}}
 }
 
-// Connection is the connection to one place: its clients, and who their caller is.
+// Connection is the connection to one scope: its clients, and who their caller is.
 type Connection struct {
 	*resource.Clients
 	sts   *sts.Client
@@ -71,9 +71,9 @@ type Connection struct {
 	until time.Time
 }
 
-// Connect returns the connection to a place whose account has been checked, and who the
+// Connect returns the connection to a scope whose account has been checked, and who the
 // caller is there, such as "role NAME". The error has no class; awserr gives it one.
-func (l *Pool) Connect(ctx context.Context, p resource.Place) (*Connection, string, error) {
+func (l *Pool) Connect(ctx context.Context, p resource.Scope) (*Connection, string, error) {
 	one, err := l.dial(ctx, p)
 	if err != nil {
 		return nil, "", err
@@ -82,7 +82,7 @@ func (l *Pool) Connect(ctx context.Context, p resource.Place) (*Connection, stri
 	return one, who, err
 }
 
-func (l *Pool) dial(ctx context.Context, p resource.Place) (*Connection, error) {
+func (l *Pool) dial(ctx context.Context, p resource.Scope) (*Connection, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if one := l.open[p]; one != nil {
@@ -180,7 +180,7 @@ func IsRead(operation string) bool {
 }
 
 // identify is who the caller is, as a person knows it, and refuses when the
-// account is not the place's. An answer that fits is believed for a while.
+// account is not the scope's. A response that fits is valid for a while.
 func (l *Connection) identify(ctx context.Context) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -193,8 +193,8 @@ func (l *Connection) identify(ctx context.Context) (string, error) {
 		return "", err
 	}
 	who := callerOf(sdk.ToString(me.Arn))
-	if account := sdk.ToString(me.Account); account != l.Place.Account {
-		return who, &awserr.AccountError{Have: account, Wanted: l.Place.Account}
+	if account := sdk.ToString(me.Account); account != l.Scope.Account {
+		return who, &awserr.AccountError{Have: account, Wanted: l.Scope.Account}
 	}
 	l.who, l.until = who, l.clock.Now().Add(identityFor)
 	return who, nil

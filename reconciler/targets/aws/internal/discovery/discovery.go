@@ -72,7 +72,7 @@ func ParseName(name string) (id, key string) {
 // MarkerKey is the key of the marker of one cluster and discovery key. It holds
 // the whole name of the cluster, as the IAM policy that allows it does, and as
 // much of the key's digest as there is room for.
-func MarkerKey(p resource.Place, key string) string {
+func MarkerKey(p resource.Scope, key string) string {
 	if key == discoveryKey {
 		return markerPrefix + p.Cluster
 	}
@@ -102,7 +102,7 @@ func discoveryItems(s resource.Declaration, kind string, d *v1alpha1.Discovery, 
 	if d.Adopt {
 		mark = adoptedMark
 	}
-	tags := map[string]any{d.Key: d.Value, MarkerKey(s.Place, d.Key): mark}
+	tags := map[string]any{d.Key: d.Value, MarkerKey(s.Scope, d.Key): mark}
 	var out []state.Item
 	for _, id := range ids {
 		k := s.Regional("ec2", kind, discoveryName(id, d.Key))
@@ -122,7 +122,7 @@ const filtered = 200
 
 // Read implements resource.Kind.
 func (Subnets) Read(ctx context.Context, c *resource.Clients, keys []state.Key) map[state.Key]resource.Live {
-	return readDiscovery(keys, c.Place, "subnet", func(ids []string, found map[string]described) error {
+	return readDiscovery(keys, c.Scope, "subnet", func(ids []string, found map[string]described) error {
 		// A filter passes over unknown ids; a list of ids would fail as a whole.
 		pages := ec2.NewDescribeSubnetsPaginator(c.EC2, &ec2.DescribeSubnetsInput{
 			Filters: []ec2types.Filter{{Name: sdk.String("subnet-id"), Values: ids}},
@@ -142,7 +142,7 @@ func (Subnets) Read(ctx context.Context, c *resource.Clients, keys []state.Key) 
 
 // Read implements resource.Kind.
 func (SecurityGroups) Read(ctx context.Context, c *resource.Clients, keys []state.Key) map[state.Key]resource.Live {
-	return readDiscovery(keys, c.Place, "security group", func(ids []string, found map[string]described) error {
+	return readDiscovery(keys, c.Scope, "security group", func(ids []string, found map[string]described) error {
 		pages := ec2.NewDescribeSecurityGroupsPaginator(c.EC2, &ec2.DescribeSecurityGroupsInput{
 			Filters: []ec2types.Filter{{Name: sdk.String("group-id"), Values: ids}},
 		})
@@ -197,7 +197,7 @@ func usable(cidr string) int {
 }
 
 // readDiscovery turns what look finds of the ids into sightings.
-func readDiscovery(keys []state.Key, p resource.Place, what string, look func([]string, map[string]described) error) map[state.Key]resource.Live {
+func readDiscovery(keys []state.Key, p resource.Scope, what string, look func([]string, map[string]described) error) map[state.Key]resource.Live {
 	ids := make([]string, len(keys))
 	for i, k := range keys {
 		ids[i], _ = ParseName(k.Name)
@@ -229,7 +229,7 @@ func readDiscovery(keys []state.Key, p resource.Place, what string, look func([]
 
 // observedDiscovery is a discovery tag as it is, with tags that are what its marker
 // does in the words of our own two.
-func observedDiscovery(p resource.Place, id, key string, thing described) resource.Live {
+func observedDiscovery(p resource.Scope, id, key string, thing described) resource.Live {
 	_, present := thing.tags[key]
 	mark, marked := thing.tags[MarkerKey(p, key)]
 	out := resource.Live{UID: id, Tags: maps.Clone(thing.tags), Ours: marked || !present, Notes: thing.notes}
@@ -285,7 +285,7 @@ func (SecurityGroups) Remove(ctx context.Context, c *resource.Clients, k state.K
 // else stays.
 func removeDiscovery(ctx context.Context, c *resource.Clients, k state.Key, live resource.Live) error {
 	id, key := ParseName(k.Name)
-	marker := MarkerKey(c.Place, key)
+	marker := MarkerKey(c.Scope, key)
 	if live.Tags[marker] != string(v1alpha1.PartDelete) {
 		return nil
 	}

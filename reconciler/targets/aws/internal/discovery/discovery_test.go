@@ -81,7 +81,7 @@ func TestDiscoveryTagsArePutOnAndPutRightWhereTheyAreBroken(t *testing.T) {
 			l.Deny("ec2", describe)
 			id, _ := ParseName(l.Items()[0].Key.Name)
 			l.Break("a tag that is gone", func() { removeTags(l, id, key) })
-			l.Break("both tags gone", func() { removeTags(l, id, key, MarkerKey(l.Clients.Place, key)) })
+			l.Break("both tags gone", func() { removeTags(l, id, key, MarkerKey(l.Clients.Scope, key)) })
 			l.Break("another value", func() { setTag(l, id, key, "other") })
 			setTag(l, id, "others", "stay")
 			if bad := l.Differences(); len(bad) > 0 {
@@ -132,7 +132,7 @@ func TestADiscoveryTagIsTakenOffOnlyWhereItSaysSo(t *testing.T) {
 			l.Converge()
 			item := l.Items()[0]
 			seen := l.ReadOne(item)
-			if got := seen.Tags[tag.DeletionPolicy]; got != string(policy) || !l.Clients.Place.Owns(seen.Tags) {
+			if got := seen.Tags[tag.DeletionPolicy]; got != string(policy) || !l.Clients.Scope.Owns(seen.Tags) {
 				t.Errorf("tags %v", seen.Tags)
 			}
 			for range 2 {
@@ -143,7 +143,7 @@ func TestADiscoveryTagIsTakenOffOnlyWhereItSaysSo(t *testing.T) {
 			if _, has := l.ReadOne(item).Tags[discoveryKey]; has != stays {
 				t.Errorf("%T with policy %s: the tag is there: %v", k, policy, has)
 			}
-			if _, has := l.ReadOne(item).Tags[MarkerKey(l.Clients.Place, discoveryKey)]; has != stays {
+			if _, has := l.ReadOne(item).Tags[MarkerKey(l.Clients.Scope, discoveryKey)]; has != stays {
 				t.Errorf("%T with policy %s: the marker is there: %v", k, policy, has)
 			}
 		}
@@ -182,7 +182,7 @@ func TestClustersThatShareASubnetLeaveEachOthersTagsAlone(t *testing.T) {
 	l.Converge()
 	other := *l
 	theirs := *l.Clients
-	theirs.Place.Cluster = "other"
+	theirs.Scope.Cluster = "other"
 	other.Clients, other.Declared.Cluster = &theirs, "other"
 	other.Change(func(c *v1alpha1.ClusterSpec) {
 		c.Name = "other"
@@ -224,9 +224,9 @@ func TestManySubnetsAreReadInFewRequests(t *testing.T) {
 	l := newDiscoveryLife(t, Subnets{}, v1alpha1.Discovery{})
 	var keys []state.Key
 	for n := range 450 {
-		keys = append(keys, l.Clients.Place.Regional("ec2", "SubnetTag", fmt.Sprintf("subnet-%017x", n)))
+		keys = append(keys, l.Clients.Scope.Regional("ec2", "SubnetTag", fmt.Sprintf("subnet-%017x", n)))
 	}
-	keys = append(keys, l.Items()[0].Key, l.Clients.Place.Regional("ec2", "SubnetTag", discoveryName(l.Items()[0].Key.Name, "other/key")))
+	keys = append(keys, l.Items()[0].Key, l.Clients.Scope.Regional("ec2", "SubnetTag", discoveryName(l.Items()[0].Key.Name, "other/key")))
 	before := len(l.Cloud.Calls())
 	seen := l.Read(t.Context(), l.Clients, keys)
 	if got := l.Calls(before)["DescribeSubnets"]; got != 3 {
@@ -269,7 +269,7 @@ func TestMarkersFitAndStayApart(t *testing.T) {
 	seen := map[string]string{}
 	for _, cluster := range []string{"a", "ab", strings.Repeat("x", 100), strings.Repeat("x", 99) + "y"} {
 		for _, key := range []string{discoveryKey, "a", "b", strings.Repeat("k", 128)} {
-			marker := MarkerKey(resource.Place{Cluster: cluster}, key)
+			marker := MarkerKey(resource.Scope{Cluster: cluster}, key)
 			what := cluster + " and " + key
 			if len(marker) > longestTagKey || !strings.HasPrefix(marker, markerPrefix+cluster) {
 				t.Errorf("%s: %s has %d characters", what, marker, len(marker))

@@ -41,10 +41,10 @@ func (Addons) Read(ctx context.Context, c *resource.Clients, keys []state.Key) m
 		found, err := describeAddon(ctx, c, k.Name)
 		switch {
 		case noCluster(err):
-			out[k] = resource.Live{Missing: missingCluster(c.Place)}
+			out[k] = resource.Live{Missing: missingCluster(c.Scope)}
 		case awserr.Gone(err):
 			out[k] = resource.Live{Missing: "Poolwright installs no add-ons: " +
-				c.Place.Command("eks create-addon", "--cluster-name", c.Place.Cluster, "--addon-name", k.Name) +
+				c.Scope.Command("eks create-addon", "--cluster-name", c.Scope.Cluster, "--addon-name", k.Name) +
 				", with --addon-version where a version is declared"}
 		case err != nil:
 			out[k] = resource.Live{Err: err}

@@ -15,7 +15,7 @@ import (
 // describeCluster describes the control plane, with EKS's error as it is: compare awserr.Gone.
 func describeCluster(ctx context.Context, c *resource.Clients) (*ekstypes.Cluster, error) {
 	return resource.Once(c, "cluster", func() (*ekstypes.Cluster, error) {
-		out, err := c.EKS.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &c.Place.Cluster})
+		out, err := c.EKS.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &c.Scope.Cluster})
 		if err != nil {
 			return nil, err
 		}
@@ -27,7 +27,7 @@ func describeCluster(ctx context.Context, c *resource.Clients) (*ekstypes.Cluste
 // is.
 func describeNodeGroup(ctx context.Context, c *resource.Clients, name string) (*ekstypes.Nodegroup, error) {
 	return resource.Once(c, "node group "+name, func() (*ekstypes.Nodegroup, error) {
-		out, err := c.EKS.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: &c.Place.Cluster, NodegroupName: &name})
+		out, err := c.EKS.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: &c.Scope.Cluster, NodegroupName: &name})
 		if err != nil {
 			return nil, err
 		}
@@ -38,7 +38,7 @@ func describeNodeGroup(ctx context.Context, c *resource.Clients, name string) (*
 // describeAddon describes one of the cluster's add-ons, with EKS's error as it is.
 func describeAddon(ctx context.Context, c *resource.Clients, name string) (*ekstypes.Addon, error) {
 	return resource.Once(c, "add-on "+name, func() (*ekstypes.Addon, error) {
-		out, err := c.EKS.DescribeAddon(ctx, &eks.DescribeAddonInput{ClusterName: &c.Place.Cluster, AddonName: &name})
+		out, err := c.EKS.DescribeAddon(ctx, &eks.DescribeAddonInput{ClusterName: &c.Scope.Cluster, AddonName: &name})
 		if err != nil {
 			return nil, err
 		}

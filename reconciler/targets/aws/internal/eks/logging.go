@@ -69,7 +69,7 @@ func eachCluster(ctx context.Context, c *resource.Clients, keys []state.Key, loo
 		found, err := describeCluster(ctx, c)
 		switch {
 		case awserr.Gone(err):
-			out[k] = resource.Live{Missing: missingCluster(c.Place)}
+			out[k] = resource.Live{Missing: missingCluster(c.Scope)}
 		case err != nil:
 			out[k] = resource.Live{Err: err}
 		case found == nil:
@@ -84,7 +84,7 @@ func eachCluster(ctx context.Context, c *resource.Clients, keys []state.Key, loo
 }
 
 // missingCluster is what is missing of all parts of a cluster that does not exist.
-func missingCluster(p resource.Place) string {
+func missingCluster(p resource.Scope) string {
 	return fmt.Sprintf("EKS has no cluster %q in %s of account %s: correct spec.name, spec.region or spec.account", p.Cluster, p.Region, p.Account)
 }
 

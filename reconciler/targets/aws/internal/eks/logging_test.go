@@ -128,7 +128,7 @@ func noClusterSpec() v1alpha1.ClusterSpec {
 func TestAClusterThatDoesNotExistIsMissedWithWhatToCorrect(t *testing.T) {
 	for _, k := range []resource.Kind{Logging{}, Version{}, Addons{}, NodeGroups{}, NodeGroupHardware{}} {
 		l := kindtest.NewFixture(t, k, nil, noClusterSpec())
-		l.Clients.Place.Cluster, l.Declared.Cluster, l.Declared.Spec.Name = "other", "other", "other"
+		l.Clients.Scope.Cluster, l.Declared.Cluster, l.Declared.Spec.Name = "other", "other", "other"
 		_, hardware := k.(NodeGroupHardware)
 		for key, seen := range l.ReadAll() {
 			tells := strings.Contains(seen.Missing, `no cluster "other" in us-east-1 of account 000000000000: correct spec.name`)

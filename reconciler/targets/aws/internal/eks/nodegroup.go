@@ -180,10 +180,10 @@ func eachNodeGroup(ctx context.Context, c *resource.Clients, keys []state.Key, l
 		found, err := describeNodeGroup(ctx, c, k.Name)
 		switch {
 		case noCluster(err):
-			out[k] = resource.Live{Missing: missingCluster(c.Place)}
+			out[k] = resource.Live{Missing: missingCluster(c.Scope)}
 		case awserr.Gone(err):
 			out[k] = resource.Live{Missing: "Poolwright makes no node groups: " +
-				c.Place.Command("eks create-nodegroup", "--cluster-name", c.Place.Cluster, "--nodegroup-name", k.Name, "…") +
+				c.Scope.Command("eks create-nodegroup", "--cluster-name", c.Scope.Cluster, "--nodegroup-name", k.Name, "…") +
 				", or take it out of spec.managedNodeGroups"}
 		case err != nil:
 			out[k] = resource.Live{Err: err}
@@ -205,7 +205,7 @@ func (NodeGroups) Write(ctx context.Context, c *resource.Clients, wanted state.I
 		return fmt.Errorf("changing node group %q: it does not exist, and Poolwright makes none", wanted.Key.Name)
 	}
 	in := &eks.UpdateNodegroupConfigInput{
-		ClusterName: &c.Place.Cluster, NodegroupName: &wanted.Key.Name,
+		ClusterName: &c.Scope.Cluster, NodegroupName: &wanted.Key.Name,
 		ScalingConfig: newSizes(wanted.Object, live.Object),
 		Labels:        newLabels(wanted.Object, live.Object),
 		Taints:        newTaints(wanted.Object, live.Object),

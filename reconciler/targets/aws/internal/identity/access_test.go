@@ -60,7 +60,7 @@ func TestAnInstanceProfileOfOthersIsNotOurs(t *testing.T) {
 }
 
 func nodePrincipal(l *kindtest.Fixture) *string {
-	return sdk.String(l.Clients.Place.IAMARN("role/nodes"))
+	return sdk.String(l.Clients.Scope.IAMARN("role/nodes"))
 }
 
 func TestAnAccessEntryIsMadeOfNothingAndPutRightWhereItIsBroken(t *testing.T) {
@@ -126,7 +126,7 @@ func TestAnEntryOfAnotherTypeThatOthersMadeIsNeverReplaced(t *testing.T) {
 func TestTheEntryOfARoleWithAPathIsFoundAndNeverMade(t *testing.T) {
 	l := kindtest.NewFixture(t, AccessEntries{}, nil, kindtest.Nodes(func(n *v1alpha1.NodeRole) { n.Adopt = true }))
 	roleWithTrust(l, "nodes", "/eks/", nodeTrustText)
-	item, principal := l.Items()[0], l.Clients.Place.IAMARN("role/eks/nodes")
+	item, principal := l.Items()[0], l.Clients.Scope.IAMARN("role/eks/nodes")
 	missing := l.ReadOne(item)
 	if missing.Object != nil || !strings.Contains(missing.Missing, "`aws eks create-access-entry --cluster-name sandbox --principal-arn "+principal+" --type EC2_LINUX --region us-east-1`") {
 		t.Errorf("it is not made, and %q is said", missing.Missing)
@@ -228,7 +228,7 @@ func TestAPodIdentityAssociationIsMadeOfNothingAndPutRightWhereItIsBroken(t *tes
 	id := func() *string { return sdk.String(associationID(l.ReadOne(l.Items()[0]))) }
 	l.Break("another role", func() {
 		l.Do(l.Clients.EKS.UpdatePodIdentityAssociation(t.Context(), &eks.UpdatePodIdentityAssociationInput{
-			ClusterName: sdk.String("sandbox"), AssociationId: id(), RoleArn: sdk.String(l.Clients.Place.IAMARN("role/other")),
+			ClusterName: sdk.String("sandbox"), AssociationId: id(), RoleArn: sdk.String(l.Clients.Scope.IAMARN("role/other")),
 		}))
 	})
 	l.Break("no association", func() {
@@ -306,7 +306,7 @@ func TestTheControllersTrustNamesItsIssuer(t *testing.T) {
 func setAuthentication(l *kindtest.Fixture, mode string) {
 	o := l.Clients.SQS.Options()
 	l.Clients = resource.NewClients(sdk.Config{
-		Region: l.Clients.Place.Region, BaseEndpoint: o.BaseEndpoint, RetryMaxAttempts: 1, Credentials: o.Credentials,
+		Region: l.Clients.Scope.Region, BaseEndpoint: o.BaseEndpoint, RetryMaxAttempts: 1, Credentials: o.Credentials,
 		HTTPClient: kindtest.Doer(func(r *http.Request) (*http.Response, error) {
 			answer, err := o.HTTPClient.Do(r)
 			if err != nil {
@@ -317,7 +317,7 @@ func setAuthentication(l *kindtest.Fixture, mode string) {
 			answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(changed)), int64(len(changed))
 			return answer, err
 		}),
-	}, l.Clients.Place)
+	}, l.Clients.Scope)
 }
 
 func TestEveryIdentityOnItsWayIsUnknownWhereItsReadIsDenied(t *testing.T) {

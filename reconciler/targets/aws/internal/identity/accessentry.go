@@ -38,7 +38,7 @@ func (AccessEntries) Wanted(s resource.Declaration) []state.Item {
 func (AccessEntries) Read(ctx context.Context, c *resource.Clients, keys []state.Key) map[state.Key]resource.Live {
 	return resource.Each(keys, func(k state.Key) (resource.Live, error) {
 		cluster, role, _ := strings.Cut(k.Name, "/")
-		seen, err := readEntry(ctx, c, cluster, c.Place.IAMARN("role/"+role))
+		seen, err := readEntry(ctx, c, cluster, c.Scope.IAMARN("role/"+role))
 		if err != nil || seen.Object != nil {
 			return seen, err
 		}
@@ -61,7 +61,7 @@ func unentered(ctx context.Context, c *resource.Clients, cluster, role string) (
 	if errors.Is(err, awserr.ErrNotYet) || awserr.Denied(err) { // the role's own sighting reports it
 		return resource.Live{}, nil
 	}
-	if err != nil || principal == c.Place.IAMARN("role/"+role) {
+	if err != nil || principal == c.Scope.IAMARN("role/"+role) {
 		return resource.Live{}, err
 	}
 	return resource.Live{Missing: fmt.Sprintf("role %s has a path, and Poolwright makes access entries only for roles without one: `%s`", principal, createEntryCommand(c, cluster, principal))}, nil
@@ -69,7 +69,7 @@ func unentered(ctx context.Context, c *resource.Clients, cluster, role string) (
 
 // createEntryCommand is the command that makes an entry.
 func createEntryCommand(c *resource.Clients, cluster, principal string) string {
-	return fmt.Sprintf("aws eks create-access-entry --cluster-name %s --principal-arn %s --type %s --region %s", cluster, principal, nodeEntry, c.Place.Region)
+	return fmt.Sprintf("aws eks create-access-entry --cluster-name %s --principal-arn %s --type %s --region %s", cluster, principal, nodeEntry, c.Scope.Region)
 }
 
 func readEntry(ctx context.Context, c *resource.Clients, cluster, principal string) (resource.Live, error) {
@@ -85,16 +85,16 @@ func readEntry(ctx context.Context, c *resource.Clients, cluster, principal stri
 	if e.CreatedAt != nil {
 		seen.UID += "#" + e.CreatedAt.UTC().Format("2006-01-02T15:04:05.000Z")
 	}
-	seen.Ours = c.Place.Owns(seen.Tags)
+	seen.Ours = c.Scope.Owns(seen.Tags)
 	seen.Object = map[string]any{
-		"principalArn": c.Place.IAMARN("role/" + roleName(c.Place, sdk.ToString(e.PrincipalArn))),
+		"principalArn": c.Scope.IAMARN("role/" + roleName(c.Scope, sdk.ToString(e.PrincipalArn))),
 		"type":         sdk.ToString(e.Type), "tags": tag.Object(seen.Tags),
 	}
 	_, made := seen.Tags[tag.DeletionPolicy]
-	plain := principal == c.Place.IAMARN("role/"+roleName(c.Place, principal))
+	plain := principal == c.Scope.IAMARN("role/"+roleName(c.Scope, principal))
 	if sdk.ToString(e.Type) != nodeEntry && !(seen.Ours && made && plain) {
 		seen.ReadOnly = fmt.Sprintf("the type of an access entry cannot be changed, and Poolwright replaces only what it made itself: `aws eks delete-access-entry --cluster-name %s --principal-arn %s --region %s`, "+
-			"then `%s`; in between nobody comes in by it", cluster, principal, c.Place.Region, createEntryCommand(c, cluster, principal))
+			"then `%s`; in between nobody comes in by it", cluster, principal, c.Scope.Region, createEntryCommand(c, cluster, principal))
 	}
 	return seen, nil
 }
@@ -112,7 +112,7 @@ func entryOf(ctx context.Context, c *resource.Clients, cluster, role string) (st
 			return "", withoutEntries(ctx, c, cluster, fmt.Errorf("listing the access entries of cluster %q: %w", cluster, err))
 		}
 		for _, arn := range page.AccessEntries {
-			if strings.Contains(arn, ":role/") && roleName(c.Place, arn) == role && arn != c.Place.IAMARN("role/"+role) {
+			if strings.Contains(arn, ":role/") && roleName(c.Scope, arn) == role && arn != c.Scope.IAMARN("role/"+role) {
 				return arn, nil
 			}
 		}
@@ -121,7 +121,7 @@ func entryOf(ctx context.Context, c *resource.Clients, cluster, role string) (st
 }
 
 func errNoCluster(c *resource.Clients, name string) error {
-	return fmt.Errorf("EKS has no cluster %q in %s of account %s: correct the Cluster's name, region or account", name, c.Place.Region, c.Place.Account)
+	return fmt.Errorf("EKS has no cluster %q in %s of account %s: correct the Cluster's name, region or account", name, c.Scope.Region, c.Scope.Account)
 }
 
 // withoutEntries replaces the error of a cluster that knows no access entries by
@@ -153,7 +153,7 @@ func (AccessEntries) Write(ctx context.Context, c *resource.Clients, wanted stat
 	if err != nil {
 		return err
 	}
-	if principal != c.Place.IAMARN("role/"+role) {
+	if principal != c.Scope.IAMARN("role/"+role) {
 		return fmt.Errorf("role %s has a path, and Poolwright makes access entries only for roles without one: `%s`", principal, createEntryCommand(c, cluster, principal))
 	}
 	if live.Object != nil {
@@ -189,5 +189,5 @@ func deleteEntry(ctx context.Context, c *resource.Clients, cluster, principal st
 // one without a path: only such roles are ours.
 func (AccessEntries) Remove(ctx context.Context, c *resource.Clients, k state.Key, _ resource.Live) error {
 	cluster, role, _ := strings.Cut(k.Name, "/")
-	return deleteEntry(ctx, c, cluster, c.Place.IAMARN("role/"+role))
+	return deleteEntry(ctx, c, cluster, c.Scope.IAMARN("role/"+role))
 }

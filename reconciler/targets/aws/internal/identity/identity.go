@@ -50,17 +50,17 @@ func byBootstrap(s resource.Declaration, item state.Item) state.Item {
 }
 
 // policyNames are those of the role and the policies that bootstrap writes.
-func policyNames(p resource.Place) permissions.Names { return permissions.NamesOf(p.Cluster, p.Region) }
+func policyNames(p resource.Scope) permissions.Names { return permissions.NamesOf(p.Cluster, p.Region) }
 
 // controllerPolicies are the ARNs of the policies of the controller's own role, sorted,
 // which is good: what denies is attached before what it bounds.
-func controllerPolicies(p resource.Place) []string {
+func controllerPolicies(p resource.Scope) []string {
 	n := policyNames(p)
 	return []string{p.IAMARN("policy/" + n.Engine), p.IAMARN("policy/" + n.Limits), p.IAMARN("policy/" + n.Loop)}
 }
 
 // roleName is the name of a role of this account; the whole ARN for another's.
-func roleName(p resource.Place, arn string) string {
+func roleName(p resource.Scope, arn string) string {
 	path, ok := strings.CutPrefix(arn, p.IAMARN("role/"))
 	if !ok {
 		return arn
@@ -92,9 +92,9 @@ func unheard(err error) bool {
 
 // oidcIssuer is the cluster's OIDC issuer without its scheme.
 func oidcIssuer(ctx context.Context, c *resource.Clients) (string, error) {
-	out, err := c.EKS.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: sdk.String(c.Place.Cluster)})
+	out, err := c.EKS.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: sdk.String(c.Scope.Cluster)})
 	if err != nil {
-		return "", fmt.Errorf("reading the OIDC issuer of cluster %q: %w", c.Place.Cluster, err)
+		return "", fmt.Errorf("reading the OIDC issuer of cluster %q: %w", c.Scope.Cluster, err)
 	}
 	if out.Cluster == nil || out.Cluster.Identity == nil || out.Cluster.Identity.Oidc == nil {
 		return "", nil
@@ -165,7 +165,7 @@ func allowList() string {
 
 // attachable refuses policies outside of the allow-list, whatever the wanted
 // object says.
-func attachable(p resource.Place, arn string) error {
+func attachable(p resource.Scope, arn string) error {
 	for _, path := range nodePolicies() {
 		if arn == p.ManagedPolicyARN(path) {
 			return nil

@@ -124,7 +124,7 @@ func TestATrustThatIsWrittenOtherwiseIsEqual(t *testing.T) {
 }
 
 func TestInChinaTheNodesTrustIsChinas(t *testing.T) {
-	p := resource.Place{Partition: "aws-cn", Region: "cn-north-1", Account: "000000000000", Cluster: "c"}
+	p := resource.Scope{Partition: "aws-cn", Region: "cn-north-1", Account: "000000000000", Cluster: "c"}
 	if got := fmt.Sprint(nodeTrust(p)); !strings.Contains(got, "[ec2.amazonaws.com.cn]") {
 		t.Error(got)
 	}
@@ -170,7 +170,7 @@ func TestPoliciesOutsideOfTheAllowListAreRefused(t *testing.T) {
 		t.Error("a role that has what is not allowed is as wanted")
 	}
 	for _, arn := range []string{"arn:aws:iam::aws:policy/AdministratorAccess", "arn:aws:iam::000000000000:policy/AmazonEKSWorkerNodePolicy", "arn:aws:iam::000000000000:policy/poolwright-loop-other"} {
-		if attachable(l.Clients.Place, arn) == nil {
+		if attachable(l.Clients.Scope, arn) == nil {
 			t.Errorf("%s may be attached", arn)
 		}
 	}
@@ -220,7 +220,7 @@ func TestEveryLifeOfAnIdentityMayEndAtAnyRequest(t *testing.T) {
 		{"an access entry of ours has another type", func(t *testing.T) *kindtest.Fixture {
 			l := kindtest.NewFixture(t, AccessEntries{}, func(c *sandbox.Config) { c.Roles = []string{"nodes"} }, kindtest.Nodes(nil))
 			l.Do(l.Clients.EKS.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{
-				ClusterName: sdk.String("sandbox"), PrincipalArn: sdk.String(l.Clients.Place.IAMARN("role/nodes")), Tags: tag.Of(l.Items()[0]),
+				ClusterName: sdk.String("sandbox"), PrincipalArn: sdk.String(l.Clients.Scope.IAMARN("role/nodes")), Tags: tag.Of(l.Items()[0]),
 			}))
 			return l
 		}},

@@ -78,10 +78,10 @@ func readAssociation(ctx context.Context, c *resource.Clients, k state.Key) (res
 		}
 		a := out.Association
 		seen := resource.Live{UID: sdk.ToString(a.AssociationArn) + "#" + sdk.ToString(a.AssociationId), Tags: a.Tags}
-		seen.Ours = c.Place.Owns(seen.Tags)
+		seen.Ours = c.Scope.Owns(seen.Tags)
 		seen.Object = map[string]any{
 			"namespace": sdk.ToString(a.Namespace), "serviceAccount": sdk.ToString(a.ServiceAccount),
-			"role": roleName(c.Place, sdk.ToString(a.RoleArn)), "tags": tag.Object(seen.Tags),
+			"role": roleName(c.Scope, sdk.ToString(a.RoleArn)), "tags": tag.Object(seen.Tags),
 		}
 		return seen, nil
 	}
@@ -121,7 +121,7 @@ func agentNote(ctx context.Context, c *resource.Clients, k state.Key) (string, e
 		return "", nil
 	}
 	return fmt.Sprintf("the add-on %s is not installed, and without its agent no pod gets the role: `aws eks create-addon --cluster-name %s --region %s --addon-name %s`",
-		identityAgent, cluster, c.Place.Region, identityAgent), nil
+		identityAgent, cluster, c.Scope.Region, identityAgent), nil
 }
 
 // Write implements resource.Kind.

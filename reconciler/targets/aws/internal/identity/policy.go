@@ -28,7 +28,7 @@ type Policies struct{}
 // Wanted implements resource.Kind.
 func (Policies) Wanted(s resource.Declaration) []state.Item {
 	var out []state.Item
-	n := policyNames(s.Place)
+	n := policyNames(s.Scope)
 	if own := s.Spec.ControllerRole; own != nil {
 		part := v1alpha1.Part{Adopt: own.Adopt}
 		out = append(out, policyItem(s, n.Boundary, part, permissions.Boundary), policyItem(s, n.Engine, part, permissions.Engine),
@@ -60,7 +60,7 @@ func policyDocument(s resource.Declaration, name string, write func(permissions.
 	if s.Spec.InterruptionQueue != nil {
 		v.Queue = s.Spec.InterruptionQueue.Name
 	}
-	if other := s.Spec.Engine.InterruptionQueue; other != "" && name == policyNames(s.Place).Engine {
+	if other := s.Spec.Engine.InterruptionQueue; other != "" && name == policyNames(s.Scope).Engine {
 		v.Queue = other
 	}
 	if own := s.Spec.ControllerRole; own != nil {
@@ -85,7 +85,7 @@ func (Policies) Read(ctx context.Context, c *resource.Clients, keys []state.Key)
 }
 
 func readPolicy(ctx context.Context, c *resource.Clients, name string) (resource.Live, error) {
-	arn := sdk.String(c.Place.IAMARN("policy/" + name))
+	arn := sdk.String(c.Scope.IAMARN("policy/" + name))
 	out, err := c.IAM.GetPolicy(ctx, &iam.GetPolicyInput{PolicyArn: arn})
 	if awserr.Gone(err) {
 		return resource.Live{}, nil
@@ -105,14 +105,14 @@ func readPolicy(ctx context.Context, c *resource.Clients, name string) (resource
 		return resource.Live{}, fmt.Errorf("reading policy %q: %w", name, err)
 	}
 	seen := resource.Live{UID: *arn + "#" + sdk.ToString(out.Policy.PolicyId), Tags: fromIAMTags(out.Policy.Tags)}
-	seen.Ours = c.Place.Owns(seen.Tags)
+	seen.Ours = c.Scope.Owns(seen.Tags)
 	seen.Object = map[string]any{"document": doc, "tags": tag.Object(seen.Tags)}
 	return seen, nil
 }
 
 // Write implements resource.Kind.
 func (Policies) Write(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
-	name, arn := wanted.Key.Name, c.Place.IAMARN("policy/"+wanted.Key.Name)
+	name, arn := wanted.Key.Name, c.Scope.IAMARN("policy/"+wanted.Key.Name)
 	text, err := policydoc.Text(wanted.Object["document"])
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (Policies) Write(ctx context.Context, c *resource.Clients, wanted state.Ite
 	if live.Object == nil {
 		_, err := c.IAM.CreatePolicy(ctx, &iam.CreatePolicyInput{
 			PolicyName: sdk.String(name), PolicyDocument: sdk.String(text), Tags: iamTags(tag.Of(wanted)),
-			Description: sdk.String("Made by Poolwright for the EKS cluster " + c.Place.Cluster),
+			Description: sdk.String("Made by Poolwright for the EKS cluster " + c.Scope.Cluster),
 		})
 		if awserr.Exists(err) {
 			return awserr.NotYet(err)
@@ -149,12 +149,12 @@ func (Policies) Write(ctx context.Context, c *resource.Clients, wanted state.Ite
 func tagPolicy(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
 	set, drop := tag.Diff(wanted, live.Tags)
 	if len(set) > 0 {
-		if _, err := c.IAM.TagPolicy(ctx, &iam.TagPolicyInput{PolicyArn: sdk.String(c.Place.IAMARN("policy/" + wanted.Key.Name)), Tags: iamTags(set)}); err != nil {
+		if _, err := c.IAM.TagPolicy(ctx, &iam.TagPolicyInput{PolicyArn: sdk.String(c.Scope.IAMARN("policy/" + wanted.Key.Name)), Tags: iamTags(set)}); err != nil {
 			return fmt.Errorf("tagging policy %q: %w", wanted.Key.Name, err)
 		}
 	}
 	if len(drop) > 0 {
-		if _, err := c.IAM.UntagPolicy(ctx, &iam.UntagPolicyInput{PolicyArn: sdk.String(c.Place.IAMARN("policy/" + wanted.Key.Name)), TagKeys: drop}); err != nil {
+		if _, err := c.IAM.UntagPolicy(ctx, &iam.UntagPolicyInput{PolicyArn: sdk.String(c.Scope.IAMARN("policy/" + wanted.Key.Name)), TagKeys: drop}); err != nil {
 			return fmt.Errorf("untagging policy %q: %w", wanted.Key.Name, err)
 		}
 	}
@@ -230,7 +230,7 @@ func deleteVersion(ctx context.Context, c *resource.Clients, arn, id string) err
 // Remove deletes the policy with its versions, unless it still bounds a role:
 // without its boundary a role could do all that its policies allow.
 func (Policies) Remove(ctx context.Context, c *resource.Clients, k state.Key, _ resource.Live) error {
-	arn := c.Place.IAMARN("policy/" + k.Name)
+	arn := c.Scope.IAMARN("policy/" + k.Name)
 	out, err := c.IAM.GetPolicy(ctx, &iam.GetPolicyInput{PolicyArn: sdk.String(arn)})
 	if awserr.Gone(err) {
 		return nil

@@ -17,7 +17,7 @@ import (
 )
 
 func policyARN(l *kindtest.Fixture, what string) *string {
-	return sdk.String(l.Clients.Place.IAMARN("policy/poolwright-" + what + "-sandbox-us-east-1"))
+	return sdk.String(l.Clients.Scope.IAMARN("policy/poolwright-" + what + "-sandbox-us-east-1"))
 }
 
 // addVersion changes a policy by hand.

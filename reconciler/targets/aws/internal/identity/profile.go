@@ -40,7 +40,7 @@ func readProfile(ctx context.Context, c *resource.Clients, name string) (resourc
 	}
 	p := out.InstanceProfile
 	seen := resource.Live{UID: sdk.ToString(p.Arn) + "#" + sdk.ToString(p.InstanceProfileId), Tags: fromIAMTags(p.Tags)}
-	seen.Ours = c.Place.Owns(seen.Tags)
+	seen.Ours = c.Scope.Owns(seen.Tags)
 	seen.Object = map[string]any{"tags": tag.Object(seen.Tags)}
 	for _, r := range p.Roles { // IAM allows one at most
 		seen.Object["role"] = sdk.ToString(r.RoleName)

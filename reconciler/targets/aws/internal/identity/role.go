@@ -35,7 +35,7 @@ func (Roles) Wanted(s resource.Declaration) []state.Item {
 	if own := s.Spec.ControllerRole; own != nil {
 		out = append(out, byBootstrap(s, s.Made(resource.Global("Role", own.Name), resource.WaveSecond, v1alpha1.Part{Adopt: own.Adopt}, map[string]any{
 			"trust":          controllerTrust(s, *own),
-			"policies":       resource.Strings(controllerPolicies(s.Place)),
+			"policies":       resource.Strings(controllerPolicies(s.Scope)),
 			"inlinePolicies": []any{},
 		})))
 	}
@@ -56,11 +56,11 @@ func nodeRoleItem(s resource.Declaration, node v1alpha1.NodeRole) state.Item {
 	}
 	slices.Sort(arns)
 	attached := resource.Strings(slices.Compact(arns))
-	object := map[string]any{"trust": nodeTrust(s.Place), "policies": attached, "inlinePolicies": []any{}}
+	object := map[string]any{"trust": nodeTrust(s.Scope), "policies": attached, "inlinePolicies": []any{}}
 	if node.Adopt {
 		// Who adopts a role keeps what else its owner gave it: no field of the
 		// declaration could name those policies.
-		object = map[string]any{"trust": nodeTrust(s.Place), "managedPolicies": attached}
+		object = map[string]any{"trust": nodeTrust(s.Scope), "managedPolicies": attached}
 	}
 	if node.PermissionsBoundary != "" {
 		object["permissionsBoundary"] = s.IAMARN("policy/" + node.PermissionsBoundary)
@@ -81,7 +81,7 @@ func trust(principal map[string]any, actions []any, conditions map[string]any) m
 	return map[string]any{"Version": "2012-10-17", "Statement": []any{s}}
 }
 
-func nodeTrust(p resource.Place) map[string]any {
+func nodeTrust(p resource.Scope) map[string]any {
 	service := "ec2.amazonaws.com"
 	if p.Partition == "aws-cn" {
 		service += ".cn"
@@ -136,11 +136,11 @@ func readRole(ctx context.Context, c *resource.Clients, name string) (resource.L
 		return resource.Live{}, fmt.Errorf("reading the trust of role %q: %w", name, err)
 	}
 	seen := resource.Live{UID: sdk.ToString(out.Role.Arn) + "#" + sdk.ToString(out.Role.RoleId), Tags: fromIAMTags(out.Role.Tags)}
-	seen.Ours = c.Place.Owns(seen.Tags)
+	seen.Ours = c.Scope.Owns(seen.Tags)
 	if doc, seen.Notes, err = withoutIssuer(ctx, c, doc); err != nil {
 		return resource.Live{}, err
 	}
-	managed := slices.DeleteFunc(slices.Clone(attached), func(arn string) bool { return !strings.HasPrefix(arn, c.Place.ManagedPolicyARN("")) })
+	managed := slices.DeleteFunc(slices.Clone(attached), func(arn string) bool { return !strings.HasPrefix(arn, c.Scope.ManagedPolicyARN("")) })
 	seen.Object = map[string]any{
 		"trust": doc, "policies": resource.Strings(attached), "managedPolicies": resource.Strings(managed), "inlinePolicies": resource.Strings(inline), "tags": tag.Object(seen.Tags),
 	}
@@ -158,7 +158,7 @@ func readRole(ctx context.Context, c *resource.Clients, name string) (resource.L
 // declaration could name.
 func foreignPolicies(c *resource.Clients, attached, managed, inline []string) []string {
 	var out, names []string
-	for _, arn := range without(without(attached, managed), controllerPolicies(c.Place)) {
+	for _, arn := range without(without(attached, managed), controllerPolicies(c.Scope)) {
 		names = append(names, arn[strings.LastIndex(arn, "/")+1:])
 	}
 	if slices.Sort(names); len(names) > 0 {
@@ -172,7 +172,7 @@ func foreignPolicies(c *resource.Clients, attached, managed, inline []string) []
 
 // WithGrants implements resource.GrantsExtra: the boundary of what Poolwright makes is not required
 // of a role that somebody else made. One that the declaration names is.
-func (Roles) WithGrants(at resource.Place, wanted, found map[string]any) map[string]any {
+func (Roles) WithGrants(at resource.Scope, wanted, found map[string]any) map[string]any {
 	ours := at.IAMARN("policy/" + policyNames(at).Boundary)
 	if wanted["permissionsBoundary"] != ours {
 		return found
@@ -225,7 +225,7 @@ func withoutIssuer(ctx context.Context, c *resource.Clients, doc map[string]any)
 	if err != nil || issuer == "" {
 		return doc, nil, err
 	}
-	provider := c.Place.IAMARN("oidc-provider/" + issuer)
+	provider := c.Scope.IAMARN("oidc-provider/" + issuer)
 	if !strings.Contains(fmt.Sprint(statements), provider) {
 		return doc, nil, nil
 	}
@@ -234,11 +234,11 @@ func withoutIssuer(ctx context.Context, c *resource.Clients, doc map[string]any)
 	switch {
 	case awserr.Gone(err):
 		return translated, []string{fmt.Sprintf("the cluster has no IAM OIDC provider, so no pod can take this role: "+
-			"`eksctl utils associate-iam-oidc-provider --cluster %s --region %s --approve`", c.Place.Cluster, c.Place.Region)}, nil
+			"`eksctl utils associate-iam-oidc-provider --cluster %s --region %s --approve`", c.Scope.Cluster, c.Scope.Region)}, nil
 	case awserr.Denied(err):
 		return translated, []string{"whether the cluster has an IAM OIDC provider is unknown: denied iam:GetOpenIDConnectProvider"}, nil
 	case err != nil:
-		return nil, nil, fmt.Errorf("reading the OIDC provider of cluster %q: %w", c.Place.Cluster, err)
+		return nil, nil, fmt.Errorf("reading the OIDC provider of cluster %q: %w", c.Scope.Cluster, err)
 	}
 	return translated, nil, nil
 }

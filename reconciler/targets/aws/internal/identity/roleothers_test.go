@@ -57,7 +57,7 @@ func TestTheBoundaryThatPoolwrightGivesIsNotAskedOfRolesOfOthers(t *testing.T) {
 			for _, arn := range listed(item.Object["policies"]) {
 				l.Do(l.Clients.IAM.AttachRolePolicy(t.Context(), &iam.AttachRolePolicyInput{RoleName: nodesName(l), PolicyArn: &arn}))
 			}
-			found := Roles{}.WithGrants(l.Clients.Place, item.Object, projection.WithMarks(item.Object, projection.Project(item.Object, l.ReadOne(item).Object)))
+			found := Roles{}.WithGrants(l.Clients.Scope, item.Object, projection.WithMarks(item.Object, projection.Project(item.Object, l.ReadOne(item).Object)))
 			if same := state.Equal(item.Object, found); same == tt.differs {
 				t.Errorf("equal: %v: %v", same, found)
 			}

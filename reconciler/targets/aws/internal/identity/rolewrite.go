@@ -26,7 +26,7 @@ func (Roles) Write(ctx context.Context, c *resource.Clients, wanted state.Item, 
 	}
 	policies := listed(wanted.Object[which])
 	for _, arn := range policies {
-		if err := attachable(c.Place, arn); err != nil {
+		if err := attachable(c.Scope, arn); err != nil {
 			return err
 		}
 	}
@@ -76,7 +76,7 @@ func trustText(ctx context.Context, c *resource.Clients, trust any) (string, err
 		return "", err
 	}
 	if issuer == "" {
-		return "", fmt.Errorf("cluster %q has no OIDC issuer, so IRSA cannot work: declare identity PodIdentity in spec.controllerRole", c.Place.Cluster)
+		return "", fmt.Errorf("cluster %q has no OIDC issuer, so IRSA cannot work: declare identity PodIdentity in spec.controllerRole", c.Scope.Cluster)
 	}
 	return policydoc.Text(policydoc.Replace(trust, issuerPlaceholder, issuer))
 }
@@ -85,13 +85,13 @@ func createRole(ctx context.Context, c *resource.Clients, wanted state.Item, doc
 	name := wanted.Key.Name
 	in := &iam.CreateRoleInput{
 		RoleName: sdk.String(name), AssumeRolePolicyDocument: sdk.String(doc), Tags: iamTags(tag.Of(wanted)),
-		Description: sdk.String("Made by Poolwright for the EKS cluster " + c.Place.Cluster),
+		Description: sdk.String("Made by Poolwright for the EKS cluster " + c.Scope.Cluster),
 	}
 	boundary, asked := wanted.Object["permissionsBoundary"].(string)
-	if !asked && !slices.ContainsFunc(listed(wanted.Object["policies"]), func(arn string) bool { return slices.Contains(controllerPolicies(c.Place), arn) }) {
+	if !asked && !slices.ContainsFunc(listed(wanted.Object["policies"]), func(arn string) bool { return slices.Contains(controllerPolicies(c.Scope), arn) }) {
 		// A declaration that adopts leaves the boundary of an existing role
 		// alone; a new one is bounded all the same.
-		boundary = c.Place.IAMARN("policy/" + policyNames(c.Place).Boundary)
+		boundary = c.Scope.IAMARN("policy/" + policyNames(c.Scope).Boundary)
 	}
 	if boundary != "" {
 		in.PermissionsBoundary = sdk.String(boundary)

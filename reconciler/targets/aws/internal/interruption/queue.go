@@ -41,12 +41,12 @@ func (Queues) Wanted(s resource.Declaration) []state.Item {
 	}
 	encryption := any(managedKeys)
 	if q.KMSKey != "" {
-		encryption = map[string]any{"kmsKey": shortKey(s.Place, q.KMSKey)}
+		encryption = map[string]any{"kmsKey": shortKey(s.Scope, q.KMSKey)}
 	}
 	return []state.Item{s.Made(s.Regional("sqs", "Queue", q.Name), resource.WaveFirst, q.Part, map[string]any{
 		"retentionSeconds": int64(q.Retention.Duration / time.Second),
 		"encryption":       encryption,
-		"policy":           queuePolicy(s.Place, q.Name),
+		"policy":           queuePolicy(s.Scope, q.Name),
 	})}
 }
 
@@ -57,7 +57,7 @@ func (Queues) Wanted(s resource.Declaration) []state.Item {
 // EventBridge reports SQS its rule and SQS's own principal the account, so each
 // has the condition that is documented for it; neither lets another account's
 // resources in.
-func queuePolicy(p resource.Place, name string) map[string]any {
+func queuePolicy(p resource.Scope, name string) map[string]any {
 	queue := p.ARN("sqs", name)
 	statement := func(sid, effect, action string, principal, condition map[string]any) any {
 		return map[string]any{
@@ -79,7 +79,7 @@ func queuePolicy(p resource.Place, name string) map[string]any {
 
 // shortKey writes a KMS key as shortly as SQS takes it: SQS repeats what it was
 // given, so that a key's ARN and its id would look like two keys.
-func shortKey(p resource.Place, key string) string {
+func shortKey(p resource.Scope, key string) string {
 	own := p.ARN("kms", "")
 	if rest, ok := strings.CutPrefix(key, own); ok {
 		return strings.TrimPrefix(rest, "key/")
@@ -118,19 +118,19 @@ func readQueue(ctx context.Context, c *resource.Clients, name string) (resource.
 		return resource.Live{}, err
 	}
 	a := attributes.Attributes
-	object, err := queueObject(c.Place, a)
+	object, err := queueObject(c.Scope, a)
 	if err != nil {
 		return resource.Live{}, fmt.Errorf("reading queue %q: %w", name, err)
 	}
 	object["tags"] = tag.Object(tags.Tags)
 	return resource.Live{
-		Object: object, Tags: tags.Tags, Ours: c.Place.Owns(tags.Tags),
-		UID: c.Place.ARN("sqs", name) + "#" + a[string(sqstypes.QueueAttributeNameCreatedTimestamp)],
+		Object: object, Tags: tags.Tags, Ours: c.Scope.Owns(tags.Tags),
+		UID: c.Scope.ARN("sqs", name) + "#" + a[string(sqstypes.QueueAttributeNameCreatedTimestamp)],
 	}, nil
 }
 
 // queueObject writes a queue's attributes in the form of want.
-func queueObject(p resource.Place, a map[string]string) (map[string]any, error) {
+func queueObject(p resource.Scope, a map[string]string) (map[string]any, error) {
 	seconds, err := strconv.ParseInt(a[string(sqstypes.QueueAttributeNameMessageRetentionPeriod)], 10, 64)
 	if err != nil {
 		return nil, fmt.Errorf("MessageRetentionPeriod is no number of seconds: %w", err)

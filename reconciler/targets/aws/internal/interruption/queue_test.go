@@ -142,14 +142,14 @@ func TestAQueueDeletedAMomentAgoIsRefusedAsSuch(t *testing.T) {
 	if class, reason, wait := state.Classify(awserr.Fail("creating", "", err)); class != state.Wait || reason != "QueueDeletedRecently" || wait < time.Minute {
 		t.Errorf("%v is %v, %s, %s", err, class, reason, wait)
 	}
-	if uid == l.Clients.Place.ARN("sqs", "sandbox") {
+	if uid == l.Clients.Scope.ARN("sqs", "sandbox") {
 		t.Errorf("%s does not tell a queue from its successor", uid)
 	}
 }
 
 func TestTheQueuePolicyIsCanonical(t *testing.T) {
 	for _, region := range []string{"us-east-1", "cn-north-1", "us-gov-west-1"} {
-		p := resource.Place{Partition: iampolicy.PartitionOf(region), Region: region, Account: "111122223333", Cluster: "c"}
+		p := resource.Scope{Partition: iampolicy.PartitionOf(region), Region: region, Account: "111122223333", Cluster: "c"}
 		policy := queuePolicy(p, "c")
 		text, err := policydoc.Text(policy)
 		if err != nil {
@@ -166,7 +166,7 @@ func TestTheQueuePolicyIsCanonical(t *testing.T) {
 }
 
 func TestOddAttributesOfAQueueAreDifferencesNotCrashes(t *testing.T) {
-	p := resource.Place{Partition: "aws", Region: "us-east-1", Account: "000000000000", Cluster: "c"}
+	p := resource.Scope{Partition: "aws", Region: "us-east-1", Account: "000000000000", Cluster: "c"}
 	for name, tt := range map[string]struct {
 		attributes map[string]string
 		fails      bool
@@ -192,7 +192,7 @@ func FuzzQueueObject(f *testing.F) {
 	f.Add("300", "alias/x", "true", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"sqs:*","Resource":"*"}]}`)
 	f.Add("", "", "", "")
 	f.Add("9223372036854775808", "arn:aws:kms:us-east-1:000000000000:key/", "false", "[1e400]")
-	p := resource.Place{Partition: "aws", Region: "us-east-1", Account: "000000000000", Cluster: "c"}
+	p := resource.Scope{Partition: "aws", Region: "us-east-1", Account: "000000000000", Cluster: "c"}
 	f.Fuzz(func(t *testing.T, retention, key, managed, policy string) {
 		got, err := queueObject(p, map[string]string{
 			"MessageRetentionPeriod": retention, "KmsMasterKeyId": key, "SqsManagedSseEnabled": managed, "Policy": policy,

@@ -166,7 +166,7 @@ func readRule(ctx context.Context, c *resource.Clients, r eventstypes.Rule) (res
 			object[field] = *text
 		}
 	}
-	return resource.Live{Object: object, UID: sdk.ToString(r.Arn), Tags: tags, Ours: c.Place.Owns(tags)}, nil
+	return resource.Live{Object: object, UID: sdk.ToString(r.Arn), Tags: tags, Ours: c.Scope.Owns(tags)}, nil
 }
 
 // canonicalPattern reads an event pattern. The lists in it are alternatives,
@@ -250,7 +250,7 @@ func (Rules) Write(ctx context.Context, c *resource.Clients, wanted state.Item, 
 	if slices.ContainsFunc([]string{"pattern", "schedule", "state"}, func(f string) bool { return !state.Equal(have[f], wanted.Object[f]) }) {
 		in := &eventbridge.PutRuleInput{
 			Name: &name, State: eventstypes.RuleStateEnabled, EventPattern: sdk.String(written(wanted.Object["pattern"])),
-			Description: sdk.String("Fills the interruption queue of the EKS cluster " + c.Place.Cluster + ". Made by Poolwright."),
+			Description: sdk.String("Fills the interruption queue of the EKS cluster " + c.Scope.Cluster + ". Made by Poolwright."),
 		}
 		if text, ok := have["description"].(string); ok {
 			in.Description = &text
@@ -277,7 +277,7 @@ func (Rules) Write(ctx context.Context, c *resource.Clients, wanted state.Item, 
 	if have == nil {
 		return nil
 	}
-	arn := sdk.String(c.Place.ARN("events", "rule/"+name))
+	arn := sdk.String(c.Scope.ARN("events", "rule/"+name))
 	set, drop := tag.Diff(wanted, live.Tags)
 	if len(set) > 0 {
 		if _, err := c.Events.TagResource(ctx, &eventbridge.TagResourceInput{ResourceARN: arn, Tags: ruleTags(set)}); err != nil {

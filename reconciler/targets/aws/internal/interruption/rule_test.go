@@ -61,7 +61,7 @@ func TestRulesAreMadeOfNothingAndPutRightWhereTheyAreBroken(t *testing.T) {
 	l.Deny("events", "ListRules", "ListTargetsByRule", "ListTagsForResource")
 
 	name, ctx := &spot.Key.Name, t.Context()
-	queue := l.Clients.Place.ARN("sqs", "sandbox")
+	queue := l.Clients.Scope.ARN("sqs", "sandbox")
 	l.Break("a disabled rule", func() { l.Do(l.Clients.Events.DisableRule(ctx, &eventbridge.DisableRuleInput{Name: name})) })
 	l.Break("another pattern", func() { putRule(l, *name, `{"source":["aws.ec2"]}`) })
 	l.Break("a schedule beside the pattern", func() {
@@ -71,17 +71,17 @@ func TestRulesAreMadeOfNothingAndPutRightWhereTheyAreBroken(t *testing.T) {
 	})
 	l.Break("no target", func() { l.Do(nil, removeTargets(ctx, l.Clients, *name, []string{RuleTarget})) })
 	l.Break("our target elsewhere", func() {
-		addTarget(l, *name, eventstypes.Target{Id: sdk.String(RuleTarget), Arn: sdk.String(l.Clients.Place.ARN("sqs", "elsewhere"))})
+		addTarget(l, *name, eventstypes.Target{Id: sdk.String(RuleTarget), Arn: sdk.String(l.Clients.Scope.ARN("sqs", "elsewhere"))})
 	})
 	l.Break("a foreign target", func() {
-		addTarget(l, *name, eventstypes.Target{Id: sdk.String("spy"), Arn: sdk.String(l.Clients.Place.ARN("sqs", "elsewhere"))})
+		addTarget(l, *name, eventstypes.Target{Id: sdk.String("spy"), Arn: sdk.String(l.Clients.Scope.ARN("sqs", "elsewhere"))})
 	})
 	l.Break("the queue twice", func() { addTarget(l, *name, eventstypes.Target{Id: sdk.String("again"), Arn: &queue}) })
 	l.Break("another form of the event", func() {
 		addTarget(l, *name, eventstypes.Target{Id: sdk.String(RuleTarget), Arn: &queue, Input: sdk.String(`{}`)})
 	})
 	l.Break("a missing tag", func() {
-		l.Do(l.Clients.Events.UntagResource(ctx, &eventbridge.UntagResourceInput{ResourceARN: sdk.String(l.Clients.Place.ARN("events", "rule/"+*name)), TagKeys: []string{"team"}}))
+		l.Do(l.Clients.Events.UntagResource(ctx, &eventbridge.UntagResourceInput{ResourceARN: sdk.String(l.Clients.Scope.ARN("events", "rule/"+*name)), TagKeys: []string{"team"}}))
 	})
 	l.Break("a rule that is gone", func() { l.Do(nil, l.Remove(ctx, l.Clients, spot.Key, resource.Live{})) })
 	l.RemoveAll()
@@ -93,7 +93,7 @@ func TestARuleFullOfForeignTargetsGetsOurs(t *testing.T) {
 	name := l.Items()[0].Key.Name
 	l.Do(l.Clients.Events.RemoveTargets(t.Context(), &eventbridge.RemoveTargetsInput{Rule: &name, Ids: []string{RuleTarget}}))
 	for n := range 5 {
-		addTarget(l, name, eventstypes.Target{Id: sdk.String(fmt.Sprint("spy", n)), Arn: sdk.String(l.Clients.Place.ARN("sqs", "elsewhere"))})
+		addTarget(l, name, eventstypes.Target{Id: sdk.String(fmt.Sprint("spy", n)), Arn: sdk.String(l.Clients.Scope.ARN("sqs", "elsewhere"))})
 	}
 	l.Converge()
 }
@@ -103,7 +103,7 @@ func TestATargetOfAnotherNameIsAsGood(t *testing.T) {
 	l.Converge()
 	name := l.Items()[0].Key.Name
 	l.Do(l.Clients.Events.RemoveTargets(t.Context(), &eventbridge.RemoveTargetsInput{Rule: &name, Ids: []string{RuleTarget}}))
-	addTarget(l, name, eventstypes.Target{Id: sdk.String("by-hand"), Arn: sdk.String(l.Clients.Place.ARN("sqs", "sandbox"))})
+	addTarget(l, name, eventstypes.Target{Id: sdk.String("by-hand"), Arn: sdk.String(l.Clients.Scope.ARN("sqs", "sandbox"))})
 	if bad := l.Differences(); len(bad) > 0 {
 		t.Errorf("%v differ", bad)
 	}
@@ -117,7 +117,7 @@ func TestRulesOfOthersAreNotOurs(t *testing.T) {
 	l := newRuleLife(t, nil)
 	spot := l.Items()[0]
 	putRule(l, spot.Key.Name, `{"source":["aws.ec2"]}`)
-	addTarget(l, spot.Key.Name, eventstypes.Target{Id: sdk.String("theirs"), Arn: sdk.String(l.Clients.Place.ARN("sqs", "theirs"))})
+	addTarget(l, spot.Key.Name, eventstypes.Target{Id: sdk.String("theirs"), Arn: sdk.String(l.Clients.Scope.ARN("sqs", "theirs"))})
 	if seen := l.ReadOne(spot); seen.Ours || seen.Object == nil {
 		t.Errorf("ours %v, object %v", seen.Ours, seen.Object)
 	}
@@ -132,7 +132,7 @@ func TestARuleThatIsPutRightKeepsItsRoleAndDescription(t *testing.T) {
 	l := newRuleLife(t, nil)
 	l.Change(func(c *v1alpha1.ClusterSpec) { c.InterruptionQueue.Adopt = true })
 	spot := l.Items()[0]
-	role := l.Clients.Place.IAMARN("role/events")
+	role := l.Clients.Scope.IAMARN("role/events")
 	l.Do(l.Clients.Events.PutRule(t.Context(), &eventbridge.PutRuleInput{
 		Name: &spot.Key.Name, EventPattern: sdk.String(`{"source":["aws.ec2"]}`), Description: sdk.String("theirs"), RoleArn: &role,
 		ScheduleExpression: sdk.String("rate(1 minute)"), State: eventstypes.RuleStateDisabled,
@@ -167,7 +167,7 @@ func TestRulesOfOthersThatFillTheQueueAreNoted(t *testing.T) {
 	for n := range 4 {
 		name := fmt.Sprint("their-", n)
 		putRule(l, name, `{"source":["aws.ec2"]}`)
-		addTarget(l, name, eventstypes.Target{Id: sdk.String("x"), Arn: sdk.String(l.Clients.Place.ARN("sqs", "sandbox"))})
+		addTarget(l, name, eventstypes.Target{Id: sdk.String("x"), Arn: sdk.String(l.Clients.Scope.ARN("sqs", "sandbox"))})
 	}
 	if got := notes(); !strings.Contains(got, " and 1 more, so that") {
 		t.Errorf("of many: %q", got)

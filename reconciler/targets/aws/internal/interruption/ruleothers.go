@@ -29,7 +29,7 @@ func noteOthers(ctx context.Context, c *resource.Clients, keys []state.Key, seen
 	rule := seen[keys[first]]
 	var queue string
 	for _, t := range rule.Object["targets"].([]any) {
-		if arn, _ := t.(map[string]any)["arn"].(string); strings.HasPrefix(arn, c.Place.ARN("sqs", "")) {
+		if arn, _ := t.(map[string]any)["arn"].(string); strings.HasPrefix(arn, c.Scope.ARN("sqs", "")) {
 			queue = cmp.Or(queue, arn)
 		}
 	}

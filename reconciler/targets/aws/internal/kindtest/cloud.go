@@ -35,7 +35,7 @@ func NewCloud(t *testing.T, change func(*sandbox.Config)) (*resource.Clients, *s
 	}
 	server := httptest.NewServer(cloud)
 	t.Cleanup(server.Close)
-	p := resource.Place{Partition: iampolicy.PartitionOf(cfg.Region), Region: cfg.Region, Account: cfg.Account, Cluster: cfg.Cluster.Name}
+	p := resource.Scope{Partition: iampolicy.PartitionOf(cfg.Region), Region: cfg.Region, Account: cfg.Account, Cluster: cfg.Cluster.Name}
 	return resource.NewClients(SDKConfig(server, cfg.Region), p), cloud
 }
 
@@ -68,8 +68,8 @@ func (w WholeResponses) Do(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// declared is a Cluster declaration for the place of c.
+// declared is a Cluster declaration for the scope of c.
 func declared(c *resource.Clients, spec v1alpha1.ClusterSpec) resource.Declaration {
-	spec.Name, spec.Region, spec.Account = c.Place.Cluster, c.Place.Region, c.Place.Account
-	return resource.Declaration{Place: c.Place, Spec: spec}
+	spec.Name, spec.Region, spec.Account = c.Scope.Cluster, c.Scope.Region, c.Scope.Account
+	return resource.Declaration{Scope: c.Scope, Spec: spec}
 }

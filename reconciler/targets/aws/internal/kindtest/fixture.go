@@ -53,7 +53,7 @@ func NewFixture(t *testing.T, k resource.Kind, change func(*sandbox.Config), spe
 	return &Fixture{T: t, Kind: k, Clients: c, Cloud: cloud, Declared: Defaulted(c, spec)}
 }
 
-// Defaulted is a Cluster declaration for the place of c, with its defaults.
+// Defaulted is a Cluster declaration for the scope of c, with its defaults.
 func Defaulted(c *resource.Clients, spec v1alpha1.ClusterSpec) resource.Declaration {
 	s := declared(c, spec)
 	s.Spec = clusterspec.Default(s.Spec)
@@ -179,7 +179,7 @@ func (l *Fixture) CrashingAfter(n int64, late bool) *resource.Clients {
 	o := l.Clients.SQS.Options()
 	var sent atomic.Int64
 	return resource.NewClients(sdk.Config{
-		Region: l.Clients.Place.Region, BaseEndpoint: o.BaseEndpoint, RetryMaxAttempts: 1, Credentials: o.Credentials,
+		Region: l.Clients.Scope.Region, BaseEndpoint: o.BaseEndpoint, RetryMaxAttempts: 1, Credentials: o.Credentials,
 		HTTPClient: Doer(func(r *http.Request) (*http.Response, error) {
 			turn := sent.Add(1)
 			if turn > n || turn == n && !late {
@@ -192,7 +192,7 @@ func (l *Fixture) CrashingAfter(n int64, late bool) *resource.Clients {
 			}
 			return answer, err
 		}),
-	}, l.Clients.Place)
+	}, l.Clients.Scope)
 }
 
 var errDead = errors.New("the process is dead")

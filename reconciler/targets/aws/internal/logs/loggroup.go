@@ -94,7 +94,7 @@ func readLogGroup(ctx context.Context, c *resource.Clients, g logstypes.LogGroup
 	// The tags are asked for by the ARN without its last ":*".
 	arn := strings.TrimSuffix(sdk.ToString(g.Arn), ":*")
 	if arn == "" {
-		arn = c.Place.ARN("logs", "log-group:"+sdk.ToString(g.LogGroupName))
+		arn = c.Scope.ARN("logs", "log-group:"+sdk.ToString(g.LogGroupName))
 	}
 	listed, err := c.Logs.ListTagsForResource(ctx, &cloudwatchlogs.ListTagsForResourceInput{ResourceArn: &arn})
 	if err != nil {
@@ -105,7 +105,7 @@ func readLogGroup(ctx context.Context, c *resource.Clients, g logstypes.LogGroup
 		object["retentionDays"] = int64(*g.RetentionInDays)
 	}
 	return resource.Live{
-		Object: object, Tags: listed.Tags, Ours: c.Place.Owns(listed.Tags),
+		Object: object, Tags: listed.Tags, Ours: c.Scope.Owns(listed.Tags),
 		UID: fmt.Sprintf("%s#%d", arn, sdk.ToInt64(g.CreationTime)),
 	}, nil
 }
@@ -137,6 +137,6 @@ func (LogGroups) Write(ctx context.Context, c *resource.Clients, wanted state.It
 	if live.Object == nil || len(set) == 0 {
 		return nil
 	}
-	_, err := c.Logs.TagResource(ctx, &cloudwatchlogs.TagResourceInput{ResourceArn: sdk.String(c.Place.ARN("logs", "log-group:"+name)), Tags: set})
+	_, err := c.Logs.TagResource(ctx, &cloudwatchlogs.TagResourceInput{ResourceArn: sdk.String(c.Scope.ARN("logs", "log-group:"+name)), Tags: set})
 	return err
 }

@@ -56,7 +56,7 @@ func TestALogGroupIsMadeOfNothingAndPutRightWhereItIsBroken(t *testing.T) {
 func TestALogGroupOfEKSIsNotOursAndKeepsItsTags(t *testing.T) {
 	l := newLogGroupLife(t, false)
 	createLogGroup(l, controlPlaneLogs)
-	arn := l.Clients.Place.ARN("logs", "log-group:"+controlPlaneLogs)
+	arn := l.Clients.Scope.ARN("logs", "log-group:"+controlPlaneLogs)
 	l.Do(l.Clients.Logs.TagResource(t.Context(), &cloudwatchlogs.TagResourceInput{ResourceArn: &arn, Tags: map[string]string{"owner": "eks"}}))
 	if seen := l.ReadOne(l.Items()[0]); seen.Ours || seen.Object == nil {
 		t.Errorf("ours %v, object %v", seen.Ours, seen.Object)

@@ -206,7 +206,7 @@ func (q Quotas) Read(ctx context.Context, c *resource.Clients, keys []state.Key)
 		found, ok := limits[k.Name]
 		if !ok {
 			seen.NotFound = true
-			seen.Notes = []string{"Service Quotas names no such quota in " + c.Place.Region + ": what the pools may use is unknown"}
+			seen.Notes = []string{"Service Quotas names no such quota in " + c.Scope.Region + ": what the pools may use is unknown"}
 			out[k] = seen
 			continue
 		}

@@ -22,18 +22,18 @@ type Clients struct {
 	Events *eventbridge.Client
 	Logs   *cloudwatchlogs.Client
 	Quotas *servicequotas.Client
-	// Place is the cluster, and where it is.
-	Place Place
+	// Scope is the cluster, and where it is.
+	Scope Scope
 	// responses is nil where each request is sent.
 	responses *responseCache
 }
 
-// NewClients makes the clients of one cluster; cfg's region must be the place's.
-func NewClients(cfg sdk.Config, p Place) *Clients {
+// NewClients makes the clients of one cluster; cfg's region must be the scope's.
+func NewClients(cfg sdk.Config, p Scope) *Clients {
 	return &Clients{
 		EC2: ec2.NewFromConfig(cfg), EKS: eks.NewFromConfig(cfg), IAM: iam.NewFromConfig(cfg),
 		SQS: sqs.NewFromConfig(cfg), Events: eventbridge.NewFromConfig(cfg), Logs: cloudwatchlogs.NewFromConfig(cfg),
-		Quotas: servicequotas.NewFromConfig(cfg), Place: p,
+		Quotas: servicequotas.NewFromConfig(cfg), Scope: p,
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 // Declaration is one Cluster declaration, with its defaults filled in.
 type Declaration struct {
-	Place
+	Scope
 	// Spec is the Cluster object's.
 	Spec v1alpha1.ClusterSpec
 	// Origin is where the Cluster object is declared.

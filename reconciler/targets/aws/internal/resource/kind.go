@@ -35,7 +35,7 @@ type Kind interface {
 // else made.
 type GrantsExtra interface {
 	// WithGrants is the projection of somebody else's resource as if it had that, too.
-	WithGrants(at Place, wanted, found map[string]any) map[string]any
+	WithGrants(at Scope, wanted, found map[string]any) map[string]any
 }
 
 // Live is what was read of one resource.
@@ -49,7 +49,7 @@ type Live struct {
 	// Tags are all its tags; nil for what has none.
 	Tags map[string]string
 	// Ours is true for what Poolwright made for this cluster, or may write
-	// without adoption; compare Place.Owns.
+	// without adoption; compare Scope.Owns.
 	Ours bool
 	// Pending is what AWS has not finished yet, such as an update; empty when
 	// the resource is as it will stay.

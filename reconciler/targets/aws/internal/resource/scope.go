@@ -13,8 +13,8 @@ import (
 // TargetName is the Target in the keys of all resources.
 const TargetName = "aws"
 
-// Place is a cluster, and where its resources are.
-type Place struct {
+// Scope is a cluster, and where its resources are.
+type Scope struct {
 	// Partition is aws, aws-cn, aws-us-gov or another of AWS's.
 	Partition string
 	// Region, Account and Cluster are as the Cluster object declares them.
@@ -23,30 +23,30 @@ type Place struct {
 
 // ARN writes the ARN of a regional resource of a service; resource is its last
 // part, such as "cluster/name".
-func (p Place) ARN(service, resource string) string {
+func (p Scope) ARN(service, resource string) string {
 	return "arn:" + p.Partition + ":" + service + ":" + p.Region + ":" + p.Account + ":" + resource
 }
 
 // IAMARN writes the ARN of an IAM resource, such as "role/name".
-func (p Place) IAMARN(resource string) string {
+func (p Scope) IAMARN(resource string) string {
 	return "arn:" + p.Partition + ":iam::" + p.Account + ":" + resource
 }
 
 // ManagedPolicyARN writes the ARN of a policy that AWS manages, whose name includes
 // its path, such as "service-role/AmazonEBSCSIDriverPolicy".
-func (p Place) ManagedPolicyARN(name string) string {
+func (p Scope) ManagedPolicyARN(name string) string {
 	return "arn:" + p.Partition + ":iam::aws:policy/" + name
 }
 
 // Owns reports whether the tags are those of a resource that was made, or
 // adopted, for this cluster.
-func (p Place) Owns(tags map[string]string) bool { return tags[tag.Cluster] == p.Mark() }
+func (p Scope) Owns(tags map[string]string) bool { return tags[tag.Cluster] == p.Mark() }
 
 // Mark is the value of tag.Cluster for this cluster.
-func (p Place) Mark() string { return p.Region + "/" + p.Cluster }
+func (p Scope) Mark() string { return p.Region + "/" + p.Cluster }
 
 // Regional is the key of a resource of this region.
-func (p Place) Regional(service, kind, name string) state.Key {
+func (p Scope) Regional(service, kind, name string) state.Key {
 	return state.Key{Target: TargetName, Group: service, Kind: kind, Namespace: p.Region, Name: name}
 }
 
@@ -55,21 +55,21 @@ func Global(kind, name string) state.Key {
 	return state.Key{Target: TargetName, Group: "iam", Kind: kind, Name: name}
 }
 
-// Text writes a place as the inventory keeps it, for ParsePlace.
-func (p Place) Text() string { return p.Account + "/" + p.Region + "/" + p.Cluster }
+// Text writes a scope as the inventory keeps it, for ParseScope.
+func (p Scope) Text() string { return p.Account + "/" + p.Region + "/" + p.Cluster }
 
-// ParsePlace reads what Text wrote.
-func ParsePlace(scope string) (Place, error) {
+// ParseScope reads what Text wrote.
+func ParseScope(scope string) (Scope, error) {
 	parts := strings.Split(scope, "/")
 	if len(parts) != 3 || parts[0] == "" || parts[1] == "" || parts[2] == "" {
-		return Place{}, fmt.Errorf("the inventory records it in %q, which is not account/region/cluster: another release may have written it", scope)
+		return Scope{}, fmt.Errorf("the inventory records it in %q, which is not account/region/cluster: another release may have written it", scope)
 	}
-	return Place{Partition: iampolicy.PartitionOf(parts[1]), Account: parts[0], Region: parts[1], Cluster: parts[2]}, nil
+	return Scope{Partition: iampolicy.PartitionOf(parts[1]), Account: parts[0], Region: parts[1], Cluster: parts[2]}, nil
 }
 
 // Command is a command line of the AWS CLI for a person to copy: what comes
 // from a repository is quoted, so that a shell takes it for one argument.
-func (p Place) Command(what string, words ...string) string {
+func (p Scope) Command(what string, words ...string) string {
 	var b strings.Builder
 	b.WriteString("aws " + what)
 	for _, w := range append(words, "--region", p.Region) {

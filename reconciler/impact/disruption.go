@@ -10,16 +10,16 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 )
 
-// Consequences are those of a forecast for nodes. A node whose replacement is blocked, or
+// Disruption is that of a forecast for nodes. A node whose replacement is blocked, or
 // waits for a budget, counts as well: it is replaced once it may be.
-func Consequences(forecast *provision.Forecast, err error) plan.Consequences {
+func Disruption(forecast *provision.Forecast, err error) plan.Disruption {
 	switch {
 	case err != nil:
-		return plan.Consequences{Unknown: err.Error()}
+		return plan.Disruption{Unknown: err.Error()}
 	case forecast == nil:
-		return plan.Consequences{Unknown: "no Cluster specifies the region of the nodes; apply an object of that kind"}
+		return plan.Disruption{Unknown: "no Cluster specifies the region of the nodes; apply an object of that kind"}
 	}
-	out := plan.Consequences{Replaced: len(forecast.Replaced), Pools: lostNodes(forecast)}
+	out := plan.Disruption{Replaced: len(forecast.Replaced), Pools: lostNodes(forecast)}
 	for _, pool := range forecast.Removed {
 		out.Removed += len(pool.Nodes)
 	}
@@ -36,8 +36,8 @@ func Consequences(forecast *provision.Forecast, err error) plan.Consequences {
 
 // Reviewed are the consequences for status.pullRequests, which the apply of the merge is
 // compared with.
-func Reviewed(p plan.Plan, f *provision.Forecast) v1alpha1.ReviewedConsequences {
-	out := v1alpha1.ReviewedConsequences{NodesReplaced: int32(len(f.Replaced))} // No cluster has more nodes than that holds.
+func Reviewed(p plan.Plan, f *provision.Forecast) v1alpha1.ReviewedDisruption {
+	out := v1alpha1.ReviewedDisruption{NodesReplaced: int32(len(f.Replaced))} // No cluster has more nodes than that holds.
 	for _, pool := range f.Removed {
 		out.NodesRemoved += int32(len(pool.Nodes))
 	}

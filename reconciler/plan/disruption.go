@@ -9,9 +9,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 )
 
-// Consequences are what changes of pools, classes and overlays do to nodes: what a
-// reviewer was shown of a pull request, or what is foretold of a Plan now.
-type Consequences struct {
+// Disruption is what changes of pools, classes and overlays do to nodes: what a
+// reviewer was shown of a pull request, or what is forecast of a Plan now.
+type Disruption struct {
 	// PullRequest is the number of the one that was reviewed; zero for a Plan.
 	PullRequest int64
 	// Merged is true for a pull request that is known to be merged.
@@ -31,7 +31,7 @@ type Consequences struct {
 }
 
 // nodes is how many are lost, in either way.
-func (c Consequences) nodes() int { return c.Replaced + c.Removed }
+func (c Disruption) nodes() int { return c.Replaced + c.Removed }
 
 // Provisions reports whether the change is one of what nodes are made from: a NodePool,
 // an EC2NodeClass or a NodeOverlay.
@@ -97,7 +97,7 @@ func (p Plan) Guarded() []Change {
 // changes, however many nodes there are of them. forecast is called at most once, with
 // all that a revision changes of what nodes are made from, and not at all where its
 // result would make no difference.
-func (p Plan) GuardNodes(limit *int, reviewed []Consequences, confirmation string, forecast func([]Change) Consequences) Plan {
+func (p Plan) GuardNodes(limit *int, reviewed []Disruption, confirmation string, forecast func([]Change) Disruption) Plan {
 	guarded := p.Guarded()
 	reviewed = p.concerning(reviewed)
 	if len(guarded) == 0 || limit == nil && len(reviewed) == 0 {
@@ -144,8 +144,8 @@ func (p Plan) Withhold(reasons map[state.Key]hold.Reasons) Plan {
 	return p
 }
 
-// tooMany are the reasons that the consequences give; none where all is well.
-func tooMany(limit *int, reviewed []Consequences, now Consequences) hold.Reasons {
+// tooMany are the reasons that the disruption gives; none where all is well.
+func tooMany(limit *int, reviewed []Disruption, now Disruption) hold.Reasons {
 	nodes := hold.Nodes{Replaced: now.Replaced, Removed: now.Removed, Unknown: now.Unknown, Uncertain: now.Uncertain, Max: limit, Reviewed: now.grown(reviewed)}
 	var out hold.Reasons
 	if limit != nil && (now.nodes() > *limit || now.Unknown != "" || now.Uncertain != "") {
@@ -159,7 +159,7 @@ func tooMany(limit *int, reviewed []Consequences, now Consequences) hold.Reasons
 
 // grown is of how many nodes the reviews reported, where it is many more of their pools
 // by now, or cannot be computed; nil otherwise.
-func (c Consequences) grown(reviewed []Consequences) *hold.Reviews {
+func (c Disruption) grown(reviewed []Disruption) *hold.Reviews {
 	pools, out := map[string]int{}, hold.Reviews{}
 	for _, r := range reviewed {
 		out.PullRequests = append(out.PullRequests, r.PullRequest)
@@ -181,7 +181,7 @@ func (c Consequences) grown(reviewed []Consequences) *hold.Reviews {
 // merged and not applied yet, whatever another merge made of their content since, and
 // of those that must be merged by now, for the revision has all that they change. What
 // of that is made already counts: creations are not held, and must not lift a hold.
-func (p Plan) concerning(all []Consequences) []Consequences {
+func (p Plan) concerning(all []Disruption) []Disruption {
 	open, wanted := map[string]bool{}, map[string]bool{}
 	for _, c := range p.Changes {
 		if c.rolls() {
@@ -196,7 +196,7 @@ func (p Plan) concerning(all []Consequences) []Consequences {
 		thing, gone := strings.CutSuffix(change, deleted)
 		return open[change] || wanted[change] || gone && !wanted[thing]
 	}
-	var out []Consequences
+	var out []Disruption
 	for _, r := range all {
 		noticed := r.Merged || slices.ContainsFunc(r.Changes, func(change string) bool { return open[change] }) &&
 			!slices.ContainsFunc(r.Changes, func(change string) bool { return !has(change) })
