@@ -98,7 +98,7 @@ var errNotRecorded = errors.New("not started: the intent could not be recorded")
 // all of them where there is nothing to do. A panic in a target becomes the error of
 // the change that it was making.
 func Run(ctx context.Context, p plan.Plan, targets map[string]targets.Target, opts Options) Outcome {
-	r := &run{opts: opts.withDefaults(), targets: targets, results: make([]Result, len(p.Changes))}
+	r := &execution{opts: opts.withDefaults(), targets: targets, results: make([]Result, len(p.Changes))}
 	todo := r.confirmed(ctx, r.triage(p))
 	if len(todo) == 0 {
 		// An earlier life may have been killed before it could record what it did.
@@ -123,8 +123,8 @@ func Run(ctx context.Context, p plan.Plan, targets map[string]targets.Target, op
 	return r.outcome()
 }
 
-// run is the state of one Run.
-type run struct {
+// execution is the state of one Run.
+type execution struct {
 	opts    Options
 	targets map[string]targets.Target
 	// results has one entry per change, in the plan's order. Workers write
@@ -137,7 +137,7 @@ type run struct {
 }
 
 // triage settles what will not be tried and returns the indices of the rest.
-func (r *run) triage(p plan.Plan) []int {
+func (r *execution) triage(p plan.Plan) []int {
 	var todo []int
 	for i, c := range p.Changes {
 		r.results[i].Change = c
@@ -158,7 +158,7 @@ func (r *run) triage(p plan.Plan) []int {
 
 // confirmed settles what a confirmation let pass where that cannot be recorded, and returns
 // the rest.
-func (r *run) confirmed(ctx context.Context, todo []int) []int {
+func (r *execution) confirmed(ctx context.Context, todo []int) []int {
 	var with []hold.Token
 	for _, i := range todo {
 		with = append(with, r.results[i].Change.Tokens...)
@@ -183,7 +183,7 @@ func (r *run) confirmed(ctx context.Context, todo []int) []int {
 type lastChanges struct{ makes, deletes []int }
 
 // split distinguishes the deletions from the other changes, and what comes last of both.
-func (r *run) split(todo []int) (makes, deletes []int, last lastChanges) {
+func (r *execution) split(todo []int) (makes, deletes []int, last lastChanges) {
 	for _, i := range todo {
 		c, to := r.results[i].Change, &makes
 		switch deletes, after := &deletes, afterNodes(c); {
@@ -203,7 +203,7 @@ func (r *run) split(todo []int) (makes, deletes []int, last lastChanges) {
 // one that has nothing to do, what its observation has changed in the record, such as
 // an allowance that was withdrawn. Where one refuses, it skips the changes and returns
 // false.
-func (r *run) begin(ctx context.Context, todo []int) bool {
+func (r *execution) begin(ctx context.Context, todo []int) bool {
 	err := r.intend(ctx, todo)
 	if err != nil {
 		r.recordErrs = append(r.recordErrs, err)
@@ -212,7 +212,7 @@ func (r *run) begin(ctx context.Context, todo []int) bool {
 	return err == nil
 }
 
-func (r *run) intend(ctx context.Context, todo []int) error {
+func (r *execution) intend(ctx context.Context, todo []int) error {
 	intents := map[string][]plan.Change{}
 	for _, i := range todo {
 		c := r.results[i].Change
@@ -237,7 +237,7 @@ func (r *run) intend(ctx context.Context, todo []int) error {
 }
 
 // recorders names the targets that keep an inventory, in their order.
-func (r *run) recorders() []string {
+func (r *execution) recorders() []string {
 	return slices.SortedFunc(func(yield func(string) bool) {
 		for name, t := range r.targets {
 			if _, ok := t.(targets.InventoryWriter); ok && !yield(name) {
@@ -247,6 +247,6 @@ func (r *run) recorders() []string {
 	}, r.byOrder)
 }
 
-func (r *run) byOrder(a, b string) int {
+func (r *execution) byOrder(a, b string) int {
 	return cmp.Or(cmp.Compare(rank(r.opts.Order, a), rank(r.opts.Order, b)), cmp.Compare(a, b))
 }

@@ -21,7 +21,7 @@ var (
 
 // delete makes the deletions that need not wait, and returns false where the intent could not be
 // recorded.
-func (r *run) delete(ctx context.Context, guard deletionGuard, deletions []int) bool {
+func (r *execution) delete(ctx context.Context, guard deletionGuard, deletions []int) bool {
 	safe := r.spare(ctx, guard, deletions)
 	if !r.begin(ctx, slices.Concat(safe, r.skippedOf(deletions))) {
 		return false
@@ -31,14 +31,14 @@ func (r *run) delete(ctx context.Context, guard deletionGuard, deletions []int) 
 }
 
 // skippedOf are those of the deletions that a person confirmed and that have to wait.
-func (r *run) skippedOf(deletions []int) []int {
+func (r *execution) skippedOf(deletions []int) []int {
 	return slices.DeleteFunc(slices.Clone(deletions), func(i int) bool {
 		return r.results[i].Status != Skipped || r.results[i].Change.Confirmed == nil
 	})
 }
 
 // spare skips the deletions that must wait and returns the others.
-func (r *run) spare(ctx context.Context, guard deletionGuard, deletions []int) []int {
+func (r *execution) spare(ctx context.Context, guard deletionGuard, deletions []int) []int {
 	if ctx.Err() != nil {
 		r.skip(deletions, stopped(ctx))
 		return nil
@@ -90,7 +90,7 @@ type deletionGuard struct {
 
 // deletions reads what became of the creations and updates, and for the last deletions of
 // those that come after nodes.
-func (r *run) deletions(p plan.Plan, last bool) deletionGuard {
+func (r *execution) deletions(p plan.Plan, last bool) deletionGuard {
 	k := deletionGuard{order: r.byOrder, missing: map[string]error{}, unknown: map[state.Key]bool{}}
 	for _, res := range r.results {
 		if res.Change.Action == plan.Delete || afterNodes(res.Change) && !last {
@@ -142,7 +142,7 @@ func afterNodes(c plan.Change) bool { return c.Before != nil && c.Before.AfterNo
 // afterNodes skips the changes that come after nodes where a deletion with which nodes go is held
 // or was not made, in whatever target, or may be missing in the plan since the run deletes nothing.
 // It returns the changes otherwise.
-func (r *run) afterNodes(last []int) []int {
+func (r *execution) afterNodes(last []int) []int {
 	if r.opts.NoDeletes {
 		r.skip(last, fmt.Errorf("%w, and this run deletes nothing", errNodesStay))
 		return nil

@@ -57,7 +57,7 @@ type Outcome struct {
 	recordErrs []error
 }
 
-func (r *run) outcome() Outcome {
+func (r *execution) outcome() Outcome {
 	return Outcome{Results: r.results, NotReady: r.notReady, recordErrs: r.recordErrs}
 }
 
@@ -209,7 +209,7 @@ func (e *outcomeError) Unwrap() []error { return e.errs }
 
 // end lets each target that began record what the run left behind. It does so
 // on a fresh context: a run that was stopped has more to record, not less.
-func (r *run) end(ctx context.Context, begun []string) {
+func (r *execution) end(ctx context.Context, begun []string) {
 	for _, name := range begun {
 		endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 		err := Recover(func() error { return r.targets[name].(targets.InventoryWriter).End(endCtx) })

@@ -66,7 +66,7 @@ func rank(order []string, name string) int {
 }
 
 // work goes through the phases.
-func (r *run) work(ctx context.Context, all []phase) {
+func (r *execution) work(ctx context.Context, all []phase) {
 	for n, ph := range all {
 		if ctx.Err() != nil {
 			r.skip(ph.changes, stopped(ctx))
@@ -90,7 +90,7 @@ func stopped(ctx context.Context) error {
 }
 
 // correct makes the changes of one phase, some at a time.
-func (r *run) correct(ctx context.Context, ph phase) {
+func (r *execution) correct(ctx context.Context, ph phase) {
 	each(ctx, r.opts.Concurrency, ph.changes, func(i int) {
 		c := r.results[i].Change
 		callCtx, cancel := context.WithTimeout(ctx, r.opts.ChangeTimeout)
@@ -132,7 +132,7 @@ func each(ctx context.Context, limit int, items []int, do, rest func(int)) {
 }
 
 // record gives change i the result that follows from its error.
-func (r *run) record(i int, err error) {
+func (r *execution) record(i int, err error) {
 	r.results[i].Err = err
 	switch {
 	case err == nil:
@@ -144,7 +144,7 @@ func (r *run) record(i int, err error) {
 	}
 }
 
-func (r *run) skip(changes []int, why error) {
+func (r *execution) skip(changes []int, why error) {
 	for _, i := range changes {
 		r.results[i].Status, r.results[i].Err = Skipped, why
 	}
@@ -153,7 +153,7 @@ func (r *run) skip(changes []int, why error) {
 // await waits until what the phase applied is ready. What is not ready in time
 // is noted, and the run goes on: the things that depend on it fail by
 // themselves, and those that do not must not wait for it.
-func (r *run) await(ctx context.Context, ph phase) {
+func (r *execution) await(ctx context.Context, ph phase) {
 	waiter, ok := r.targets[ph.target].(targets.Waiter)
 	if !ok {
 		return

@@ -12,7 +12,7 @@ import (
 )
 
 // conclude turns a run into status, events, metrics and the next visit.
-func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *session, done run) (ctrl.Result, error) {
+func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *syncState, done reconciliation) (ctrl.Result, error) {
 	if ctx.Err() != nil {
 		// We are stopping: what was cut short proves nothing about the Sync.
 		return ctrl.Result{}, nil

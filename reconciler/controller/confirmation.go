@@ -19,7 +19,7 @@ import (
 // use finds the parts of the Sync's confirmation by which the run did all that they let
 // pass, and what confirmation tokens are bound to after it: those that were used, by this
 // run or by one whose status could not be written, are used up.
-func (d run) use(sync *v1alpha1.Sync, s *session) run {
+func (d reconciliation) use(sync *v1alpha1.Sync, s *syncState) reconciliation {
 	out := syncpolicy.Scope(sync)
 	if s != nil {
 		out = out.Use(confirm.Tokens(s.used)...)
@@ -51,7 +51,7 @@ func (d run) use(sync *v1alpha1.Sync, s *session) run {
 // token is used up, and returns that token, as it was reported: what is recorded holds no text of the
 // annotation. The token is empty where the part let nothing pass. Deletions that are not made go on by
 // what was recorded of them; updates that are not wait for a token of their own.
-func (d run) done(sync *v1alpha1.Sync, part string) (token string, done bool) {
+func (d reconciliation) done(sync *v1alpha1.Sync, part string) (token string, done bool) {
 	if d.kind != full || d.err != nil {
 		return "", false
 	}
@@ -67,7 +67,7 @@ func (d run) done(sync *v1alpha1.Sync, part string) (token string, done bool) {
 // unfinished reports whether an update that a token of the purpose let pass is not made yet. What
 // remains of it is confirmed by that token while none of the purpose is used: a deletion keeps by
 // which token it was begun.
-func (d run) unfinished(purpose string) bool {
+func (d reconciliation) unfinished(purpose string) bool {
 	return slices.ContainsFunc(d.Outcome.Results, func(r apply.Result) bool {
 		return r.Status != apply.Applied && r.Change.Action != plan.Delete &&
 			slices.ContainsFunc(r.Change.Tokens, func(t hold.Token) bool { return t.Purpose == purpose })
@@ -77,7 +77,7 @@ func (d run) unfinished(purpose string) bool {
 // idle reports whether nothing waits for a token of the purpose, so that one that is
 // quoted must not let anything pass that waits later. It must be certain that nothing does, save for a
 // token that began to let something pass and does so no more: deletions go on without it.
-func (d run) idle(purpose string, begun bool) bool {
+func (d reconciliation) idle(purpose string, begun bool) bool {
 	if d.kind != full || d.err != nil || d.awaitsNodes(purpose) {
 		return false
 	}
@@ -96,7 +96,7 @@ func (d run) idle(purpose string, begun bool) bool {
 
 // moved is the token of the branch's move to the commit of the run, also where that cannot be loaded;
 // none where it did not move.
-func (d run) moved(sync *v1alpha1.Sync) []hold.Token {
+func (d reconciliation) moved(sync *v1alpha1.Sync) []hold.Token {
 	from, to := syncpolicy.Followed(sync), commitOf(cmp.Or(d.Attempted, d.Revision))
 	if from == "" || from == to {
 		return nil
@@ -107,7 +107,7 @@ func (d run) moved(sync *v1alpha1.Sync) []hold.Token {
 // awaitsNodes reports whether something that ends the engine, for which the purpose is, is not made yet
 // and needs no confirmation now. While the nodes of deleted pools go there may be a moment in which
 // nothing would run on without the engine, until their pods have nodes of other pools.
-func (d run) awaitsNodes(purpose string) bool {
+func (d reconciliation) awaitsNodes(purpose string) bool {
 	return purpose == confirm.Engine && slices.ContainsFunc(d.Outcome.Results, func(r apply.Result) bool {
 		return r.Status != apply.Applied && r.Change.Before != nil && r.Change.Before.EndsEngine &&
 			len(r.Change.Hold) == 0 && !slices.ContainsFunc(r.Change.Tokens, func(t hold.Token) bool { return t.Purpose == purpose })
@@ -116,7 +116,7 @@ func (d run) awaitsNodes(purpose string) bool {
 
 // unread reports whether a part of the Sync's confirmation let pass updates alone in the run before, one of
 // which cannot be computed now. A deletion goes on by its record, and may be wanted again by now.
-func (s *session) unread(sync *v1alpha1.Sync, part string, unknown []plan.Unknown) bool {
+func (s *syncState) unread(sync *v1alpha1.Sync, part string, unknown []plan.Unknown) bool {
 	if s == nil {
 		return false
 	}

@@ -104,25 +104,25 @@ func TestATokenServesUntilAllIsDone(t *testing.T) {
 
 func TestWhenAConfirmationHasServed(t *testing.T) {
 	x := hold.Token{Purpose: "nodes", Digest: "1"}
-	change := func(edit func(*apply.Result)) run {
+	change := func(edit func(*apply.Result)) reconciliation {
 		r := apply.Result{Change: plan.Change{Action: plan.Update, Tokens: []hold.Token{x}}, Status: apply.Applied}
 		edit(&r)
-		d := run{}
+		d := reconciliation{}
 		d.Outcome.Results = []apply.Result{r}
 		return d
 	}
-	with := func(edit func(*run)) run {
+	with := func(edit func(*reconciliation)) reconciliation {
 		d := change(func(*apply.Result) {})
 		edit(&d)
 		return d
 	}
 	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.LooserGuard, Token: &x}}}, Status: apply.Held}
 	for name, tt := range map[string]struct {
-		done run
+		done reconciliation
 		want bool
 	}{
-		"nothing was to do":     {run{}, true},
-		"it is applied":         {with(func(*run) {}), true},
+		"nothing was to do":     {reconciliation{}, true},
+		"it is applied":         {with(func(*reconciliation) {}), true},
 		"it failed":             {change(func(r *apply.Result) { r.Status = apply.Failed }), false},
 		"it was skipped":        {change(func(r *apply.Result) { r.Status = apply.Skipped }), false},
 		"another change failed": {change(func(r *apply.Result) { r.Status, r.Change.Tokens = apply.Failed, nil }), true},
@@ -130,14 +130,14 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 			r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.LooserGuard, Token: &x}}}
 		}), false},
 		"another change is held by no guard":     {change(func(r *apply.Result) { r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.DriftReported}}} }), true},
-		"only some things were looked at":        {with(func(d *run) { d.kind = partial }), false},
-		"the source could not be read":           {with(func(d *run) { d.Stale = errors.New("unreachable") }), true},
-		"and it was not used":                    {run{Result: reconciler.Result{Stale: errors.New("unreachable")}}, false},
-		"the repository has mistakes":            {with(func(d *run) { d.Problems = []state.Problem{{}} }), true},
-		"and it was not used for them":           {run{Result: reconciler.Result{Problems: []state.Problem{{}}}}, false},
-		"nobody knows whether more is to go":     {run{Result: reconciler.Result{Plan: plan.Plan{Unknown: []plan.Unknown{{Ours: true}}}}}, false},
-		"it is applied, and another change asks": {with(func(d *run) { d.Outcome.Results = append(d.Outcome.Results, waits) }), true},
-		"something that is declared is not seen": {with(func(d *run) { d.Plan.Unknown = []plan.Unknown{{Origin: state.Origin{File: "a"}}} }), true},
+		"only some things were looked at":        {with(func(d *reconciliation) { d.kind = partial }), false},
+		"the source could not be read":           {with(func(d *reconciliation) { d.Stale = errors.New("unreachable") }), true},
+		"and it was not used":                    {reconciliation{Result: reconciler.Result{Stale: errors.New("unreachable")}}, false},
+		"the repository has mistakes":            {with(func(d *reconciliation) { d.Problems = []state.Problem{{}} }), true},
+		"and it was not used for them":           {reconciliation{Result: reconciler.Result{Problems: []state.Problem{{}}}}, false},
+		"nobody knows whether more is to go":     {reconciliation{Result: reconciler.Result{Plan: plan.Plan{Unknown: []plan.Unknown{{Ours: true}}}}}, false},
+		"it is applied, and another change asks": {with(func(d *reconciliation) { d.Outcome.Results = append(d.Outcome.Results, waits) }), true},
+		"something that is declared is not seen": {with(func(d *reconciliation) { d.Plan.Unknown = []plan.Unknown{{Origin: state.Origin{File: "a"}}} }), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sync := &v1alpha1.Sync{}

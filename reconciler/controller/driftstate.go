@@ -23,7 +23,7 @@ const awsTarget = "aws"
 // what drifted has nothing of the rest.
 type driftState struct {
 	// left are the changes that were not made, in the order of work.
-	left []leftover
+	left []pendingChange
 	// unknown are the things that could not be observed, by key.
 	unknown []plan.Unknown
 	// problems counts the mistakes for which something could not be compared.
@@ -37,8 +37,8 @@ type driftState struct {
 	computes computes
 }
 
-// leftover is a change that was not made.
-type leftover struct {
+// pendingChange is a change that was not made.
+type pendingChange struct {
 	key    state.Key
 	change v1alpha1.PendingChange
 	// drift is why the live thing is taken for drifted, as the condition has it; empty
@@ -61,14 +61,14 @@ type leftover struct {
 }
 
 // driftStateOf is the drift state that one run alone gives.
-func driftStateOf(done run) driftState {
+func driftStateOf(done reconciliation) driftState {
 	p := driftState{unknown: done.Plan.Unknown, problems: (&targets.ProblemsError{Problems: done.Problems}).Count(), objects: managed(done), complete: true, computes: done.computable(everything)}
 	for _, r := range done.Outcome.Results {
 		if r.Status == apply.Applied {
 			continue
 		}
 		c := r.Change
-		l := leftover{key: c.Key, standing: r.Status == apply.Held && c.ReadOnly(), held: c.Hold, tokens: c.Tokens, change: v1alpha1.PendingChange{
+		l := pendingChange{key: c.Key, standing: r.Status == apply.Held && c.ReadOnly(), held: c.Hold, tokens: c.Tokens, change: v1alpha1.PendingChange{
 			Object: thing(c.Key), Action: string(c.Action), Reason: c.Hold.String(), Source: c.Origin().String(),
 		}}
 		for _, rule := range c.Hold.Rules() {
@@ -121,7 +121,7 @@ func awaited(r apply.Result) string {
 
 // observe is the drift state after one more run, which it puts into the run's result where that has
 // observed only some of it. What the status has already was reported.
-func (p driftState) observe(done run, reported []v1alpha1.PendingChange, v *runResult) driftState {
+func (p driftState) observe(done reconciliation, reported []v1alpha1.PendingChange, v *runResult) driftState {
 	now := p.after(done)
 	v.lost = now.lost(p)
 	v.cleared = len(p.unknown) > 0 && len(now.unknown) == 0
@@ -139,7 +139,7 @@ func (p driftState) observe(done run, reported []v1alpha1.PendingChange, v *runR
 
 // after is the drift state after one more run: a full one replaces it, a partial
 // one what it read.
-func (p driftState) after(done run) driftState {
+func (p driftState) after(done reconciliation) driftState {
 	switch {
 	case done.err != nil:
 		p.complete = false
@@ -158,17 +158,17 @@ func (p driftState) after(done run) driftState {
 }
 
 // replaced is the list with what was read anew, each in its old place.
-func replaced(old, fresh []leftover, looked []state.Key) []leftover {
-	var out []leftover
+func replaced(old, fresh []pendingChange, looked []state.Key) []pendingChange {
+	var out []pendingChange
 	for _, l := range old {
 		if !slices.Contains(looked, l.key) || l.change.Action == string(plan.Delete) { // Which no run of some things reads.
 			out = append(out, l)
-		} else if at := slices.IndexFunc(fresh, func(f leftover) bool { return f.key == l.key }); at >= 0 {
+		} else if at := slices.IndexFunc(fresh, func(f pendingChange) bool { return f.key == l.key }); at >= 0 {
 			out = append(out, fresh[at])
 		}
 	}
 	for _, f := range fresh {
-		if !slices.ContainsFunc(old, func(l leftover) bool { return l.key == f.key }) {
+		if !slices.ContainsFunc(old, func(l pendingChange) bool { return l.key == f.key }) {
 			out = append(out, f)
 		}
 	}
@@ -188,7 +188,7 @@ func (p driftState) lacking(keys []state.Key) int {
 }
 
 // managed counts what is ours after a full run.
-func managed(done run) int {
+func managed(done reconciliation) int {
 	n := done.Plan.Managed
 	for _, r := range done.Outcome.Results {
 		switch {
@@ -205,7 +205,7 @@ func managed(done run) int {
 // most come first, so that none of them is left out for what loses nothing.
 func (p driftState) pending(in confirm.Scope) []v1alpha1.PendingChange {
 	left := slices.Clone(p.left)
-	slices.SortStableFunc(left, func(a, b leftover) int {
+	slices.SortStableFunc(left, func(a, b pendingChange) int {
 		return cmp.Or(cmp.Compare(b.losses, a.losses), strings.Compare(a.change.Object, b.change.Object))
 	})
 	var out []v1alpha1.PendingChange
@@ -237,17 +237,17 @@ func (p driftState) drifted() (n int, reason string) {
 
 // leaves reports whether a change of the object, as a status names it, is left undone.
 func (p driftState) leaves(object string) bool {
-	return slices.ContainsFunc(p.left, func(l leftover) bool { return listedName(l.change.Object) == object })
+	return slices.ContainsFunc(p.left, func(l pendingChange) bool { return listedName(l.change.Object) == object })
 }
 
 // waits reports whether changes wait for a person.
 func (p driftState) waits() bool {
-	return slices.ContainsFunc(p.left, func(l leftover) bool { return l.waits != "" })
+	return slices.ContainsFunc(p.left, func(l pendingChange) bool { return l.waits != "" })
 }
 
 // converged reports whether another full comparison would find nothing to do.
 func (p driftState) converged() bool {
-	return len(p.unknown) == 0 && !slices.ContainsFunc(p.left, func(l leftover) bool { return !l.standing && l.drift != driftReported })
+	return len(p.unknown) == 0 && !slices.ContainsFunc(p.left, func(l pendingChange) bool { return !l.standing && l.drift != driftReported })
 }
 
 // reported are the things that drifted and stay so because they are only
@@ -265,10 +265,10 @@ func (p driftState) reported() []state.Key {
 
 // added are the things that differ now, are only reported, and were not known to
 // before: neither to the last run nor to the status of an earlier life.
-func (p driftState) added(before driftState, told []v1alpha1.PendingChange) []leftover {
-	return slices.DeleteFunc(slices.Clone(p.left), func(l leftover) bool {
+func (p driftState) added(before driftState, told []v1alpha1.PendingChange) []pendingChange {
+	return slices.DeleteFunc(slices.Clone(p.left), func(l pendingChange) bool {
 		return l.drift != driftReported ||
-			slices.ContainsFunc(before.left, func(b leftover) bool { return b.key == l.key && b.drift == l.drift }) ||
+			slices.ContainsFunc(before.left, func(b pendingChange) bool { return b.key == l.key && b.drift == l.drift }) ||
 			slices.ContainsFunc(told, func(c v1alpha1.PendingChange) bool {
 				return c.Object == listedName(l.change.Object) && c.Action == l.change.Action
 			})
@@ -300,7 +300,7 @@ func unknowns(list []plan.Unknown) string {
 }
 
 // reportedOnly names the first of the things that differ, and counts all.
-func reportedOnly(list []leftover) string {
+func reportedOnly(list []pendingChange) string {
 	first := list[0].change.Object
 	if at := list[0].change.Source; at != "" {
 		first += " (" + at + ")"

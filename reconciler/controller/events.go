@@ -85,7 +85,7 @@ func (m *Metrics) set(sync string, p driftState) {
 
 // report reports a run by events and metrics: once for each thing that happened,
 // not once for each visit.
-func (r *SyncReconciler) report(sync *v1alpha1.Sync, s *session, done run, v runResult) {
+func (r *SyncReconciler) report(sync *v1alpha1.Sync, s *syncState, done reconciliation, v runResult) {
 	for _, result := range done.Outcome.Results {
 		cause := causeOf(result.Change)
 		r.Metrics.changes.WithLabelValues(sync.Name, string(result.Change.Action), cause, string(result.Status)).Inc()
@@ -114,7 +114,7 @@ func (r *SyncReconciler) report(sync *v1alpha1.Sync, s *session, done run, v run
 }
 
 // announce emits the event of the run's result when it has something new.
-func (r *SyncReconciler) announce(sync *v1alpha1.Sync, s *session, done run, v runResult) {
+func (r *SyncReconciler) announce(sync *v1alpha1.Sync, s *syncState, done reconciliation, v runResult) {
 	if done.kind != full && v.ready {
 		return
 	}

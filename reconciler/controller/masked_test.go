@@ -50,7 +50,7 @@ func TestTheNameOfAnObjectIsReadableWhateverItsForm(t *testing.T) {
 	const name, secret = "sk-production-europe-west-1", "ghp_0123456789abcdefABCDEF"
 	key := state.Key{Target: "cluster", Kind: "ConfigMap", Namespace: name, Name: "a"}
 	file := state.Origin{File: name + "/a.yaml", Line: 3}
-	of := func(status apply.Status, edit func(*apply.Result)) run {
+	of := func(status apply.Status, edit func(*apply.Result)) reconciliation {
 		done := ran(change("a", plan.Update, nil))
 		r := &done.Outcome.Results[0]
 		r.Change.Key, r.Change.After.Key, r.Change.After.Origin, r.Status = key, key, file, status
@@ -58,10 +58,10 @@ func TestTheNameOfAnObjectIsReadableWhateverItsForm(t *testing.T) {
 		edit(r)
 		return done
 	}
-	failed := func(err error) run {
+	failed := func(err error) reconciliation {
 		return of(apply.Failed, func(r *apply.Result) { r.Err = err })
 	}
-	for what, done := range map[string]run{
+	for what, done := range map[string]reconciliation{
 		"held": of(apply.Held, func(r *apply.Result) {
 			r.Change.Hold = hold.Reasons{{Rule: hold.UpdateLosses, Token: &hold.Token{Purpose: "deletions"}, Facts: hold.Facts{Object: key.String(), Detail: secret}}}
 		}),

@@ -190,7 +190,7 @@ func TestWhatWaitedForAnotherSourceIsNotPending(t *testing.T) {
 			tt.fails(s)
 			if tt.restart {
 				s.r.sessions.close()
-				s.r.sessions = sessions{notify: s.r.sessions.notify}
+				s.r.sessions = syncStates{notify: s.r.sessions.notify}
 			}
 			for range 2 {
 				s.later()
@@ -217,19 +217,19 @@ func TestARunThatOnlyPutsBackDriftKeepsAllThatWaits(t *testing.T) {
 	resumed := stale
 	resumed.Resumed = true
 	for name, tt := range map[string]struct {
-		run     run
+		run     reconciliation
 		last    computes
 		objects string
 		tokens  []string
 	}{
-		"resumed":                      {run{Result: resumed}, everything, "A/aA/bA/c", []string{deletion, update}},
-		"stale":                        {run{Result: stale}, everything, "A/bA/c", []string{deletion}},
-		"not read":                     {run{Result: reconciler.Result{Stale: errors.New("x")}}, everything, "A/bA/c", []string{deletion, move}},
-		"failed":                       {run{err: errors.New("x")}, everything, "A/aA/bA/c", []string{deletion, move, update}},
-		"of some, after a stale one":   {run{kind: partial}, noDeletions, "A/bA/c", []string{deletion, move}},
-		"of some, after a resumed one": {run{kind: partial}, nothing, "A/aA/bA/c", []string{deletion, move, update}},
-		"of some, after a full one":    {run{kind: partial}, everything, "", []string{move}},
-		"full":                         {run{}, noDeletions, "", nil},
+		"resumed":                      {reconciliation{Result: resumed}, everything, "A/aA/bA/c", []string{deletion, update}},
+		"stale":                        {reconciliation{Result: stale}, everything, "A/bA/c", []string{deletion}},
+		"not read":                     {reconciliation{Result: reconciler.Result{Stale: errors.New("x")}}, everything, "A/bA/c", []string{deletion, move}},
+		"failed":                       {reconciliation{err: errors.New("x")}, everything, "A/aA/bA/c", []string{deletion, move, update}},
+		"of some, after a stale one":   {reconciliation{kind: partial}, noDeletions, "A/bA/c", []string{deletion, move}},
+		"of some, after a resumed one": {reconciliation{kind: partial}, nothing, "A/aA/bA/c", []string{deletion, move, update}},
+		"of some, after a full one":    {reconciliation{kind: partial}, everything, "", []string{move}},
+		"full":                         {reconciliation{}, noDeletions, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := keptOf(earlier, "", tt.run.computable(tt.last), tt.run.mayHaveMoved(), found, in)

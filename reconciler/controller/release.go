@@ -35,7 +35,7 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 		session.revisions.Cancel()
 		session.revisions.Unload()
 	}
-	done := run{err: err}
+	done := reconciliation{err: err}
 	// A suspended Sync changes nothing: as Flux does, its deletion leaves what it applied.
 	if err == nil && sync.Spec.DeletionPolicy == v1alpha1.DeletionPolicyDelete && !sync.Spec.Suspend {
 		done = r.prune(ctx, sync, session)
@@ -61,7 +61,7 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 
 // leftBehind emits the event on what a Sync leaves although its deletionPolicy is Prune: what is only
 // compared, or where it is suspended, all that it applied.
-func (r *SyncReconciler) leftBehind(sync *v1alpha1.Sync, done run) {
+func (r *SyncReconciler) leftBehind(sync *v1alpha1.Sync, done reconciliation) {
 	left := slices.DeleteFunc(done.Plan.Changes, func(c plan.Change) bool { return !c.ReadOnly() })
 	switch {
 	case len(left) > 0:
@@ -74,7 +74,7 @@ func (r *SyncReconciler) leftBehind(sync *v1alpha1.Sync, done run) {
 // deletionResult is the result on the deletion of a Sync: ready means that nothing keeps it.
 // What waits for a confirmation is held as in any run. What is unknown may still be there,
 // and keeps the Sync.
-func deletionResult(done run) runResult {
+func deletionResult(done reconciliation) runResult {
 	v := runResult{reason: deletionFailed}
 	if done.err == nil {
 		v.drift = driftStateOf(done)
@@ -95,7 +95,7 @@ func deletionResult(done run) runResult {
 
 // reportDeletion reports on a Sync that is being deleted why it still exists: by an event
 // where the reason is new, and in its status for as long as the reason applies.
-func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync, done run, v runResult) (ctrl.Result, error) {
+func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync, done reconciliation, v runResult) (ctrl.Result, error) {
 	if ctx.Err() != nil {
 		return ctrl.Result{}, nil
 	}
@@ -119,12 +119,12 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 }
 
 // prune deletes everything that the Sync applied, but for what is read-only.
-func (r *SyncReconciler) prune(ctx context.Context, sync *v1alpha1.Sync, s *session) run {
+func (r *SyncReconciler) prune(ctx context.Context, sync *v1alpha1.Sync, s *syncState) reconciliation {
 	result, err := s.Loop.Finalize(ctx, reconciler.Options{Policies: syncpolicy.ForDeletion(sync), Apply: apply.Options{BeforeDeletes: r.unchanged(sync)}})
 	if err == nil {
 		r.reportConfirmed(sync, sync.Status.LastAttemptedRevision, result.Outcome.Results, false)
 	}
-	return run{Result: result, err: err}
+	return reconciliation{Result: result, err: err}
 }
 
 // unchanged reads the Sync live, for a run that began minutes ago: what it deletes was

@@ -30,7 +30,7 @@ type requeueState struct {
 }
 
 // note keeps what the next visit needs of this one.
-func (s *session) note(sync *v1alpha1.Sync, done run, v runResult) {
+func (s *syncState) note(sync *v1alpha1.Sync, done reconciliation, v runResult) {
 	switch {
 	case !v.ready:
 		s.failures++
@@ -60,7 +60,7 @@ func (s *session) note(sync *v1alpha1.Sync, done run, v runResult) {
 
 // recorded keeps whether a run's status was written, and returns how long to wait if not.
 // Only a full run reports again all that is missing.
-func (s *session) recorded(done run, err error, now time.Time) time.Duration {
+func (s *syncState) recorded(done reconciliation, err error, now time.Time) time.Duration {
 	switch {
 	case err == nil && done.kind == full:
 		s.statusWriteFailures = 0
@@ -72,13 +72,13 @@ func (s *session) recorded(done run, err error, now time.Time) time.Duration {
 
 // retryStatusWrite is how long after now everything is compared again because a status could
 // not be written.
-func (s *session) retryStatusWrite(now time.Time) time.Duration {
+func (s *syncState) retryStatusWrite(now time.Time) time.Duration {
 	return s.lastFull.Add(pause(s.statusWriteFailures, unknownPause)).Sub(now)
 }
 
 // requeueAfter backs off exponentially from one second while something is wrong,
 // and otherwise comes back when the source is to be fetched from again.
-func (s *session) requeueAfter(now time.Time, every time.Duration, v runResult) time.Duration {
+func (s *syncState) requeueAfter(now time.Time, every time.Duration, v runResult) time.Duration {
 	if s.statusWriteFailures > 0 {
 		return max(min(s.retryStatusWrite(now), every), time.Second)
 	}

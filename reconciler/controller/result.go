@@ -34,7 +34,7 @@ type runResult struct {
 	lost []plan.Unknown
 	// added are the things that this run found to differ and only reports, and
 	// that were not reported yet.
-	added []leftover
+	added []pendingChange
 	// cleared is true when this run read the last of what was unknown before.
 	cleared bool
 	// asks is all that waits for a confirmation.
@@ -45,7 +45,7 @@ type runResult struct {
 }
 
 // resultOf is the one place where failures become reasons.
-func resultOf(done run) runResult {
+func resultOf(done reconciliation) runResult {
 	if done.err != nil {
 		return failure(done.err, remedy(done.err)+done.unkept())
 	}
@@ -93,7 +93,7 @@ func resultOf(done run) runResult {
 // invalid is the result on a revision with mistakes: those that were found before anything
 // was applied, and the objects that do not fit a schema which only the API server has. Where
 // something else failed that another try may mend, that is tried again.
-func (v *runResult) invalid(done run, failed []apply.Result) {
+func (v *runResult) invalid(done reconciliation, failed []apply.Result) {
 	refused, all := misfits(failed), slices.Clone(done.Problems)
 	for i := range all { // Each by itself: what resembles a key in one must not hide what is behind it.
 		all[i].Message = sanitize.Text(all[i].Message)
@@ -148,7 +148,7 @@ const limitExceeded = "LimitExceeded"
 
 // unkept is what becomes of an earlier revision that this process has not loaded, where
 // the newest cannot be.
-func (d run) unkept() string {
+func (d reconciliation) unkept() string {
 	if d.applied == "" {
 		return ""
 	}
@@ -219,7 +219,7 @@ func followed(p plan.Plan) int {
 }
 
 // theRest is what became of what is not unknown, where the run read it.
-func theRest(done run) string {
+func theRest(done reconciliation) string {
 	waiting := len(done.Outcome.With(apply.Skipped))
 	switch {
 	case done.kind != full:
@@ -233,7 +233,7 @@ func theRest(done run) string {
 // theOthers is what became of the objects beside those with problems, of which so many are
 // in the plan all the same. How many they are is in status.objects, which counts otherwise: without
 // what is read-only, and with what was applied before.
-func theOthers(done run, failed, refused int) string {
+func theOthers(done reconciliation, failed, refused int) string {
 	declared := followed(done.Plan) - refused
 	switch {
 	case done.kind != full:

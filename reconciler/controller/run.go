@@ -29,8 +29,8 @@ const (
 	waiting
 )
 
-// run is what one pass over a Sync found and did.
-type run struct {
+// reconciliation is what one pass over a Sync found and did.
+type reconciliation struct {
 	reconciler.Result
 	// err is set when there is no result.
 	err error
@@ -53,7 +53,7 @@ type run struct {
 }
 
 // computable is which changes the run could compute; last is that of the last full one.
-func (d run) computable(last computes) computes {
+func (d reconciliation) computable(last computes) computes {
 	switch {
 	case d.err != nil || d.Resumed:
 		return nothing
@@ -66,7 +66,7 @@ func (d run) computable(last computes) computes {
 }
 
 // mayHaveMoved reports whether the branch may be elsewhere by now.
-func (d run) mayHaveMoved() bool {
+func (d reconciliation) mayHaveMoved() bool {
 	return d.err != nil || d.kind == partial || d.Stale != nil && d.Attempted == ""
 }
 

@@ -33,20 +33,20 @@ type Assembly struct {
 // Builder makes the Assembly of a Sync. ctx lives as long as the Assembly.
 type Builder func(ctx context.Context, sync *v1alpha1.Sync) (Assembly, error)
 
-// sessions holds what lives between two visits to a Sync.
-type sessions struct {
+// syncStates holds what lives between two visits to a Sync.
+type syncStates struct {
 	mu gosync.Mutex
 	// notify requests a visit.
 	notify func(types.NamespacedName)
-	open   map[types.NamespacedName]*session
+	open   map[types.NamespacedName]*syncState
 	// last are the statuses that were written last, and compared what they were compared with, by Sync.
-	last     map[types.NamespacedName]written
+	last     map[types.NamespacedName]writtenStatus
 	compared map[types.NamespacedName]string
 }
 
-// session is one Sync's memory. Only its drift is shared between goroutines:
+// syncState is one Sync's state between visits. Only its drift is shared between goroutines:
 // visits to one Sync never overlap.
-type session struct {
+type syncState struct {
 	Assembly
 	fingerprint string
 	cancel      context.CancelFunc
@@ -58,9 +58,9 @@ type session struct {
 	requeueState
 }
 
-// get returns the Sync's session, anew when its source, its path or where its variables
+// get returns the Sync's state, anew when its source, its path or where its variables
 // come from changed.
-func (s *sessions) get(ctx context.Context, sync *v1alpha1.Sync, build Builder) (*session, error) {
+func (s *syncStates) get(ctx context.Context, sync *v1alpha1.Sync, build Builder) (*syncState, error) {
 	name := types.NamespacedName{Namespace: sync.Namespace, Name: sync.Name}
 	fingerprint := fingerprintOf(sync)
 	s.mu.Lock()
@@ -70,21 +70,21 @@ func (s *sessions) get(ctx context.Context, sync *v1alpha1.Sync, build Builder) 
 		return old, nil
 	}
 	s.stop(name)
-	// The session outlives this visit, but not the process.
+	// The state outlives this visit, but not the process.
 	live, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	assembly, err := build(live, sync)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	fresh := &session{
+	fresh := &syncState{
 		Assembly: assembly, fingerprint: fingerprint, cancel: cancel, drifted: map[state.Key]bool{},
 		revisions: background.New(live, assembly.Loop, func() { s.notify(name) }),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open == nil {
-		s.open = map[types.NamespacedName]*session{}
+		s.open = map[types.NamespacedName]*syncState{}
 	}
 	s.open[name] = fresh
 	if assembly.Watch != nil {
@@ -93,7 +93,7 @@ func (s *sessions) get(ctx context.Context, sync *v1alpha1.Sync, build Builder) 
 	return fresh, nil
 }
 
-// fingerprintOf is what a session, and what waits, is of: a Sync's source, its path, and where its
+// fingerprintOf is what a state, and what waits, is of: a Sync's source, its path, and where its
 // variables come from.
 func fingerprintOf(sync *v1alpha1.Sync) string {
 	return state.Hash(struct {
@@ -105,8 +105,8 @@ func fingerprintOf(sync *v1alpha1.Sync) string {
 	}{sync.UID, sync.Spec.Source, sync.Spec.Path, sync.Spec.SubstituteFrom, len(sync.Spec.Substitute) > 0})
 }
 
-// watch turns drift into visits, for as long as the session lives.
-func (s *sessions) watch(ctx context.Context, name types.NamespacedName, to *session, watch func(context.Context, func([]state.Key)) error) {
+// watch turns drift into visits, for as long as the state is kept.
+func (s *syncStates) watch(ctx context.Context, name types.NamespacedName, to *syncState, watch func(context.Context, func([]state.Key)) error) {
 	for ctx.Err() == nil {
 		err := watch(ctx, func(keys []state.Key) {
 			to.putBack(keys)
@@ -123,23 +123,23 @@ func (s *sessions) watch(ctx context.Context, name types.NamespacedName, to *ses
 	}
 }
 
-// stop ends the Sync's session, if there is one. Draining takes seconds and is done
+// stop ends the Sync's state, if there is one. Draining takes seconds and is done
 // without the lock: other Syncs do not wait for it, and visits to this one never overlap.
-func (s *sessions) stop(name types.NamespacedName) {
+func (s *syncStates) stop(name types.NamespacedName) {
 	s.mu.Lock()
 	old := s.open[name]
 	delete(s.open, name)
 	s.mu.Unlock()
 	if old != nil {
 		old.cancel()
-		// The next session may use the same mirror. Other Syncs wait for neither.
+		// The next one may use the same mirror. Other Syncs wait for neither.
 		old.revisions.Drain()
 		old.Loop.Unload()
 	}
 }
 
-// forget ends the session of a Sync that is gone.
-func (s *sessions) forget(name types.NamespacedName) {
+// forget ends the state of a Sync that is gone.
+func (s *syncStates) forget(name types.NamespacedName) {
 	s.stop(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,8 +147,8 @@ func (s *sessions) forget(name types.NamespacedName) {
 	delete(s.compared, name)
 }
 
-// close ends all sessions.
-func (s *sessions) close() {
+// close ends all of them.
+func (s *syncStates) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, old := range s.open {
@@ -157,7 +157,7 @@ func (s *sessions) close() {
 	}
 }
 
-func (s *session) takeDrift() []state.Key {
+func (s *syncState) takeDrift() []state.Key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	keys := make([]state.Key, 0, len(s.drifted))
@@ -168,7 +168,7 @@ func (s *session) takeDrift() []state.Key {
 	return keys
 }
 
-func (s *session) putBack(keys []state.Key) {
+func (s *syncState) putBack(keys []state.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, k := range keys {
@@ -179,7 +179,7 @@ func (s *session) putBack(keys []state.Key) {
 // forced reports whether the user requested more than the routine: a changed spec, the
 // reconcile-now annotation, a new confirmation; or whether it is time to find out again
 // what could not be written.
-func (s *session) forced(sync *v1alpha1.Sync, now time.Time) bool {
+func (s *syncState) forced(sync *v1alpha1.Sync, now time.Time) bool {
 	asked := sync.Annotations[fluxmeta.ReconcileRequestAnnotation]
 	return sync.Generation != s.generation || s.statusWriteFailures > 0 && s.retryStatusWrite(now) <= 0 ||
 		(asked != "" && asked != sync.Status.LastHandledReconcileAt) ||

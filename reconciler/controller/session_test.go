@@ -39,8 +39,8 @@ func change(name string, action plan.Action, edit func(*plan.Change)) plan.Chang
 	return c
 }
 
-func ran(changes ...plan.Change) run {
-	var d run
+func ran(changes ...plan.Change) reconciliation {
+	var d reconciliation
 	d.Revision = "main@sha1:abc"
 	d.Plan.Changes = changes
 	for _, c := range changes {
@@ -86,7 +86,7 @@ func TestJudge(t *testing.T) {
 	mistakes := ran()
 	mistakes.Problems = []state.Problem{{Origin: state.Origin{File: "x.yaml", Line: 2}, Message: "not YAML"}}
 	for name, c := range map[string]struct {
-		done run
+		done reconciliation
 		want conclusion
 	}{
 		"everything applied is ready and settled": {
@@ -94,23 +94,23 @@ func TestJudge(t *testing.T) {
 			conclusion{ready: true, settled: true, reason: "ReconciliationSucceeded"},
 		},
 		"wrong credentials are named, and not taken for a mistake in the repository": {
-			run{err: fmt.Errorf("fetching: %w", gitsource.ErrUnauthorized)},
+			reconciliation{err: fmt.Errorf("fetching: %w", gitsource.ErrUnauthorized)},
 			conclusion{reason: "AuthenticationFailed"},
 		},
 		"a missing branch is named": {
-			run{err: fmt.Errorf("fetching: %w", gitsource.ErrNotFound)},
+			reconciliation{err: fmt.Errorf("fetching: %w", gitsource.ErrNotFound)},
 			conclusion{reason: "ReferenceNotFound"},
 		},
 		"an address that cannot work is for the user to fix": {
-			run{err: fmt.Errorf("x: %w", gitsource.ErrInvalid)},
+			reconciliation{err: fmt.Errorf("x: %w", gitsource.ErrInvalid)},
 			conclusion{reason: "InvalidSource", stalled: true},
 		},
 		"an emptied repository is named": {
-			run{err: fmt.Errorf("fetching: %w", gitsource.ErrEmpty)},
+			reconciliation{err: fmt.Errorf("fetching: %w", gitsource.ErrEmpty)},
 			conclusion{reason: "RepositoryEmpty"},
 		},
 		"a missing path is for the user to fix": {
-			run{err: state.Failf(state.Stalled, "PathNotFound", "gone")},
+			reconciliation{err: state.Failf(state.Stalled, "PathNotFound", "gone")},
 			conclusion{reason: "PathNotFound", stalled: true},
 		},
 		"a source that is away while its last revision is in force is not ready, and says what stays": {
@@ -229,7 +229,7 @@ func TestConditionsFollowKstatus(t *testing.T) {
 	sync.Generation = 4
 	status := &v1alpha1.SyncStatus{ObservedGeneration: 3, LastAppliedRevision: "main@sha1:old"}
 
-	failed := run{err: state.Failf(state.Stalled, "PathNotFound", "gone")}
+	failed := reconciliation{err: state.Failf(state.Stalled, "PathNotFound", "gone")}
 	resultOf(failed).write(status, sync, failed)
 	if !meta.IsStatusConditionFalse(status.Conditions, "Ready") || !meta.IsStatusConditionTrue(status.Conditions, "Stalled") {
 		t.Errorf("after a failure for the user: %+v", status.Conditions)
@@ -239,7 +239,7 @@ func TestConditionsFollowKstatus(t *testing.T) {
 	}
 
 	status.ObservedGeneration = 3
-	down := run{err: fmt.Errorf("x: %w", gitsource.ErrUnreachable)}
+	down := reconciliation{err: fmt.Errorf("x: %w", gitsource.ErrUnreachable)}
 	resultOf(down).write(status, sync, down)
 	if status.ObservedGeneration != 3 {
 		t.Errorf("a failure that may pass moved the generation to %d", status.ObservedGeneration)
@@ -271,7 +271,7 @@ func TestAnIdleVisitKeepsWhatTheLastFullRunSaid(t *testing.T) {
 	}))
 	resultOf(reported).write(status, sync, reported)
 	before := status.DeepCopy()
-	idleRun := run{kind: idle, Result: reconciler.Result{Revision: reported.Revision}}
+	idleRun := reconciliation{kind: idle, Result: reconciler.Result{Revision: reported.Revision}}
 	resultOf(idleRun).write(status, sync, idleRun)
 	if diff := cmp.Diff(before, status); diff != "" {
 		t.Errorf("status (-before +after):\n%s", diff)
@@ -286,17 +286,19 @@ func TestLongMessagesFitTheAPI(t *testing.T) {
 	}
 }
 
-func after(failures int) *session { return &session{requeueState: requeueState{failures: failures}} }
+func after(failures int) *syncState {
+	return &syncState{requeueState: requeueState{failures: failures}}
+}
 
 func TestNextVisit(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	bad := runResult{reason: "SourceUnavailable"}
 	for name, c := range map[string]struct {
-		s          *session
+		s          *syncState
 		v          runResult
 		atLeast, m time.Duration
 	}{
-		"a ready Sync comes back when its interval is over":       {&session{requeueState: requeueState{nextFetch: now.Add(40 * time.Second)}}, runResult{ready: true}, 40 * time.Second, 40 * time.Second},
+		"a ready Sync comes back when its interval is over":       {&syncState{requeueState: requeueState{nextFetch: now.Add(40 * time.Second)}}, runResult{ready: true}, 40 * time.Second, 40 * time.Second},
 		"a first failure comes back after a second":               {after(1), bad, time.Second, time.Second},
 		"a third failure comes back after four":                   {after(3), bad, 4 * time.Second, 4 * time.Second},
 		"the hundredth failure does not wait beyond the interval": {after(100), bad, time.Minute, time.Minute},
@@ -321,19 +323,19 @@ func TestForced(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		edit func(*v1alpha1.Sync)
-		s    *session
+		s    *syncState
 		want bool
 	}{
-		"nothing asked":              {func(*v1alpha1.Sync) {}, &session{requeueState: requeueState{generation: 2, converged: true}}, false},
-		"a changed spec":             {func(*v1alpha1.Sync) {}, &session{requeueState: requeueState{generation: 1, converged: true}}, true},
-		"a new reconcile annotation": {func(s *v1alpha1.Sync) { s.Annotations[fluxmeta.ReconcileRequestAnnotation] = "now" }, &session{requeueState: requeueState{generation: 2, converged: true}}, true},
+		"nothing asked":              {func(*v1alpha1.Sync) {}, &syncState{requeueState: requeueState{generation: 2, converged: true}}, false},
+		"a changed spec":             {func(*v1alpha1.Sync) {}, &syncState{requeueState: requeueState{generation: 1, converged: true}}, true},
+		"a new reconcile annotation": {func(s *v1alpha1.Sync) { s.Annotations[fluxmeta.ReconcileRequestAnnotation] = "now" }, &syncState{requeueState: requeueState{generation: 2, converged: true}}, true},
 		"a reconcile annotation handled": {func(s *v1alpha1.Sync) {
 			s.Annotations[fluxmeta.ReconcileRequestAnnotation] = "now"
 			s.Status.LastHandledReconcileAt = "now"
-		}, &session{requeueState: requeueState{generation: 2, converged: true}}, false},
-		"what could not be written, once it is time": {func(*v1alpha1.Sync) {}, &session{requeueState: requeueState{generation: 2, converged: true, statusWriteFailures: 7, lastFull: full}}, true},
-		"what could not be written, before its time": {func(*v1alpha1.Sync) {}, &session{requeueState: requeueState{generation: 2, converged: true, statusWriteFailures: 8, lastFull: full}}, false},
-		"a confirmation while something waits":       {func(s *v1alpha1.Sync) { s.Annotations[v1alpha1.ConfirmAnnotation] = "abc" }, &session{requeueState: requeueState{generation: 2}}, true},
+		}, &syncState{requeueState: requeueState{generation: 2, converged: true}}, false},
+		"what could not be written, once it is time": {func(*v1alpha1.Sync) {}, &syncState{requeueState: requeueState{generation: 2, converged: true, statusWriteFailures: 7, lastFull: full}}, true},
+		"what could not be written, before its time": {func(*v1alpha1.Sync) {}, &syncState{requeueState: requeueState{generation: 2, converged: true, statusWriteFailures: 8, lastFull: full}}, false},
+		"a confirmation while something waits":       {func(s *v1alpha1.Sync) { s.Annotations[v1alpha1.ConfirmAnnotation] = "abc" }, &syncState{requeueState: requeueState{generation: 2}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sync := base()
@@ -358,7 +360,7 @@ func TestOtherSyncsDoNotWaitForOneThatDrains(t *testing.T) {
 	cancelled, fetched, stopped := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	revisions := background.New(t.Context(), reconciler.NewLoop(waits(fetched), nil), func() {})
 	revisions.Fetch("", true)
-	all := sessions{open: map[types.NamespacedName]*session{slow: {
+	all := syncStates{open: map[types.NamespacedName]*syncState{slow: {
 		Assembly: Assembly{Loop: reconciler.NewLoop(nil, nil)},
 		cancel:   func() { close(cancelled) }, revisions: revisions,
 	}}}
@@ -368,7 +370,7 @@ func TestOtherSyncsDoNotWaitForOneThatDrains(t *testing.T) {
 	}()
 	<-cancelled
 	if !all.mu.TryLock() {
-		t.Error("a session that drains holds the lock that every Sync needs")
+		t.Error("a state that drains holds the lock that every Sync needs")
 	} else {
 		all.mu.Unlock()
 	}
@@ -376,7 +378,7 @@ func TestOtherSyncsDoNotWaitForOneThatDrains(t *testing.T) {
 	<-stopped
 	build := func(context.Context, *v1alpha1.Sync) (Assembly, error) { return Assembly{}, nil }
 	if _, err := all.get(t.Context(), other, build); err != nil || len(all.open) != 1 {
-		t.Errorf("afterwards there are %d sessions, %v", len(all.open), err)
+		t.Errorf("afterwards there are %d states, %v", len(all.open), err)
 	}
 }
 

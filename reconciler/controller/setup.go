@@ -37,7 +37,7 @@ func (r *SyncReconciler) SetupWithManager(mgr manager.Manager) error {
 		return nil
 	}))
 	if err != nil {
-		return fmt.Errorf("registering the end of sessions: %w", err)
+		return fmt.Errorf("registering the end of what Syncs keep: %w", err)
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("poolwright.sync").

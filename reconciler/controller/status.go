@@ -20,7 +20,7 @@ import (
 )
 
 // write puts the result into the status.
-func (v runResult) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
+func (v runResult) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done reconciliation) {
 	if done.kind == idle && v.ready {
 		v.message = ""
 	}
@@ -42,7 +42,7 @@ func (v runResult) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done 
 }
 
 // conditions sets those of kstatus, and what was found.
-func (v runResult) conditions(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
+func (v runResult) conditions(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done reconciliation) {
 	if v.message == "" {
 		if c := meta.FindStatusCondition(status.Conditions, fluxmeta.ReadyCondition); c != nil && c.Status == metav1.ConditionTrue {
 			v.reason, v.message = c.Reason, c.Message
@@ -67,7 +67,7 @@ func (v runResult) conditions(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, 
 }
 
 // findings sets Drifted, and what is pending.
-func (v runResult) findings(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
+func (v runResult) findings(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done reconciliation) {
 	status.Pending, status.PendingOmitted = v.asks.kept.with(v.drift.pending(done.scope), len(v.drift.left), int(status.PendingOmitted))
 	if v.drift.complete {
 		status.Objects = int32(v.drift.objects)
@@ -113,7 +113,7 @@ const (
 // confirmation puts the tokens of what waits into the status, and sets the condition of a
 // confirmation with a part that fits nothing, as long as something waits or another part
 // has served.
-func (v runResult) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
+func (v runResult) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done reconciliation) {
 	status.ConfirmationToken = v.asks.quote
 	handled := confirm.Tokens(done.scope.Handled)
 	known := slices.Concat(done.used, confirm.Tokens(sync.Status.LastHandledConfirmationTokens), confirm.Tokens(sync.Status.ConfirmationToken))

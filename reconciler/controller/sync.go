@@ -29,7 +29,7 @@ type SyncReconciler struct {
 	Metrics  *Metrics
 	Clock    clock.PassiveClock
 
-	sessions sessions
+	sessions syncStates
 }
 
 // Reconcile runs one Sync once, or puts back what drifted since.
@@ -62,7 +62,7 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	}
 	session, err := r.sessions.get(ctx, &sync, r.Build)
 	if err != nil {
-		return r.conclude(ctx, &sync, nil, run{err: err})
+		return r.conclude(ctx, &sync, nil, reconciliation{err: err})
 	}
 	return r.conclude(ctx, &sync, session, r.run(ctx, &sync, session))
 }

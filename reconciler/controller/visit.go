@@ -32,7 +32,7 @@ const reportGap = 10 * time.Second
 
 // run does the least that is enough: put back drifted things, fetch what is new in Git,
 // or compare everything.
-func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *session) run {
+func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *syncState) reconciliation {
 	defer s.revisions.Unload()
 	now := r.Clock.Now()
 	drifted, forced := s.takeDrift(), s.forced(sync, now)
@@ -42,7 +42,7 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 	if alone && sync.Spec.Drift == v1alpha1.DriftReport {
 		if left := s.lastObserved.Add(reportGap).Sub(now); left > 0 {
 			s.putBack(drifted)
-			return run{kind: waiting, after: left}
+			return reconciliation{kind: waiting, after: left}
 		}
 	}
 	if !alone || !now.Before(s.nextFetch) {
@@ -59,7 +59,7 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 		}
 		if !alone {
 			s.putBack(drifted)
-			return run{kind: waiting}
+			return reconciliation{kind: waiting}
 		}
 	}
 	// Also while a slow source is awaited.
@@ -67,10 +67,10 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 }
 
 // proceed goes on with what the source returned.
-func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *session, got background.Fetched, drifted []state.Key, forced bool) run {
+func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *syncState, got background.Fetched, drifted []state.Key, forced bool) reconciliation {
 	if got.Err != nil {
 		s.putBack(drifted)
-		return run{Result: got.Result, err: got.Err}
+		return reconciliation{Result: got.Result, err: got.Err}
 	}
 	if got.Changed || forced {
 		return r.full(ctx, sync, s, got.Result, drifted)
@@ -87,16 +87,16 @@ func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *se
 	case resting && len(drifted) > 0:
 		return r.partial(ctx, sync, s, drifted)
 	case settled && len(drifted) == 0:
-		return run{Result: got.Result, kind: idle}
+		return reconciliation{Result: got.Result, kind: idle}
 	case resting:
-		return run{kind: waiting, after: min(s.restUntil.Sub(now), s.nextFetch.Sub(now))}
+		return reconciliation{kind: waiting, after: min(s.restUntil.Sub(now), s.nextFetch.Sub(now))}
 	}
 	return r.full(ctx, sync, s, got.Result, drifted)
 }
 
 // full compares everything with the revision at hand. Where that is loaded in the
 // background, the visit that its end brings begins with the same result of the source.
-func (r *SyncReconciler) full(ctx context.Context, sync *v1alpha1.Sync, s *session, got reconciler.Result, drifted []state.Key) run {
+func (r *SyncReconciler) full(ctx context.Context, sync *v1alpha1.Sync, s *syncState, got reconciler.Result, drifted []state.Key) reconciliation {
 	opts := s.options(sync)
 	if ready, err := s.revisions.Ready(false); err != nil || !ready {
 		s.putBack(drifted)
@@ -114,13 +114,13 @@ func (r *SyncReconciler) full(ctx context.Context, sync *v1alpha1.Sync, s *sessi
 	}
 	result, err := s.Loop.Continue(ctx, got, opts)
 	result.Problems = lint.Sorted(result.Problems) // Counted, and the first named, as poolwright lint does.
-	return run{Result: result, err: err}
+	return reconciliation{Result: result, err: err}
 }
 
 // partial reads some things, puts back those that may be, and leaves all
 // others alone: what drifts in the cluster must cost no request to AWS. No token lets
 // anything pass here: only a full run can determine when one was used.
-func (r *SyncReconciler) partial(ctx context.Context, sync *v1alpha1.Sync, s *session, keys []state.Key) run {
+func (r *SyncReconciler) partial(ctx context.Context, sync *v1alpha1.Sync, s *syncState, keys []state.Key) reconciliation {
 	if ready, err := s.revisions.Ready(true); err != nil || !ready {
 		s.putBack(keys)
 		return unready(partial, err)
@@ -132,19 +132,19 @@ func (r *SyncReconciler) partial(ctx context.Context, sync *v1alpha1.Sync, s *se
 	if err != nil || result.Outcome.Err() != nil {
 		s.putBack(keys)
 	}
-	return run{Result: result, err: err, kind: partial, observed: keys}
+	return reconciliation{Result: result, err: err, kind: partial, observed: keys}
 }
 
 // unready is a pass whose revision is not loaded yet, or cannot be.
-func unready(kind runKind, err error) run {
+func unready(kind runKind, err error) reconciliation {
 	if err != nil {
-		return run{err: err, kind: kind}
+		return reconciliation{err: err, kind: kind}
 	}
-	return run{kind: waiting, loading: kind == full}
+	return reconciliation{kind: waiting, loading: kind == full}
 }
 
 // options is how careful a run for the Sync must be.
-func (s *session) options(sync *v1alpha1.Sync) reconciler.Options {
+func (s *syncState) options(sync *v1alpha1.Sync) reconciler.Options {
 	opts := reconciler.Options{Policies: syncpolicy.ForRun(sync)}
 	if s.Consider != nil {
 		opts.Guard = func(ctx context.Context, p plan.Plan) plan.Plan { return s.Consider(ctx, sync, p) }

@@ -99,7 +99,7 @@ func summary(reasons hold.Reasons, in confirm.Scope, several bool) string {
 // that is not made yet: who confirms the rest must not take that back. None where
 // nothing waits.
 func (p driftState) tokens() []hold.Token {
-	if !slices.ContainsFunc(p.left, func(l leftover) bool { return l.held.NeedsConfirmation() }) {
+	if !slices.ContainsFunc(p.left, func(l pendingChange) bool { return l.held.NeedsConfirmation() }) {
 		return nil
 	}
 	var out []hold.Token
@@ -131,7 +131,7 @@ func (p driftState) confirmedKeys() []state.Key {
 
 // ask completes a result with what waits for a confirmation, and with the one command that
 // confirms all of it.
-func (v *runResult) ask(sync *v1alpha1.Sync, done run) {
+func (v *runResult) ask(sync *v1alpha1.Sync, done reconciliation) {
 	v.asks.tokens = v.drift.tokens()
 	moved, move := errors.AsType[*gitsource.NotFastForwardError](cmp.Or(done.err, done.Stale))
 	if move {

@@ -271,7 +271,7 @@ func TestAnAcceptedMoveIsUsedUp(t *testing.T) {
 	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: syncpolicy.ForcePushToken(here, there).In(confirm.Scope{UID: "a"})}
 	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.DeletionLosses, Token: &hold.Token{Purpose: "force-push"}}}}, Status: apply.Held}
 	for to, want := range map[string]bool{there: true, here: false, strings.Repeat("3", 40): false} {
-		d := run{Result: reconciler.Result{Revision: "main@sha1:" + to}}
+		d := reconciliation{Result: reconciler.Result{Revision: "main@sha1:" + to}}
 		d.Outcome.Results = []apply.Result{waits}
 		if got := d.use(sync, nil).scope.Handled; (got != "") != want {
 			t.Errorf("followed to %s: handled %q", to, got)
@@ -281,15 +281,15 @@ func TestAnAcceptedMoveIsUsedUp(t *testing.T) {
 
 // Hundreds of reasons, or long ones, do not cut the token off.
 func TestTheTokenIsAtTheEndOfAnyMessage(t *testing.T) {
-	var left []leftover
+	var left []pendingChange
 	for i := range 300 {
-		left = append(left, leftover{waits: pruneHeld, held: hold.Reasons{{
+		left = append(left, pendingChange{waits: pruneHeld, held: hold.Reasons{{
 			Rule: hold.DeletionLosses, Facts: hold.Facts{Object: fmt.Sprint("NodePool/", i), Detail: strings.Repeat("x", 9000)}, Token: &hold.Token{Purpose: "deletions", Digest: "1"},
 		}}})
 	}
 	v := runResult{drift: driftState{left: left}}
 	v.wait("r")
-	v.ask(&v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "poolwright-system", Name: "dev"}}, run{})
+	v.ask(&v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "poolwright-system", Name: "dev"}}, reconciliation{})
 	token := hold.Join(v.asks.tokens, confirm.Scope{})
 	if len(v.message) > messageLimit || !strings.HasSuffix(v.message, "; confirm"+withToken+token) || strings.Contains(token, ",") {
 		t.Errorf("%d bytes, the end %q", len(v.message), v.message[len(v.message)-100:])

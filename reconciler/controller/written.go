@@ -17,7 +17,7 @@ const cutOff = 10 * time.Second
 
 // earlier is the status of a Sync, empty where it is of another source: by what this process wrote, or where it
 // wrote none yet, of an earlier spec.
-func (s *sessions) earlier(sync *v1alpha1.Sync) v1alpha1.SyncStatus {
+func (s *syncStates) earlier(sync *v1alpha1.Sync) v1alpha1.SyncStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of, known := s.compared[client.ObjectKeyFromObject(sync)]
@@ -29,7 +29,7 @@ func (s *sessions) earlier(sync *v1alpha1.Sync) v1alpha1.SyncStatus {
 }
 
 // compares records that the status which was written is of the Sync's source.
-func (s *sessions) compares(sync *v1alpha1.Sync) {
+func (s *syncStates) compares(sync *v1alpha1.Sync) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.compared == nil {
@@ -38,20 +38,20 @@ func (s *sessions) compares(sync *v1alpha1.Sync) {
 	s.compared[client.ObjectKeyFromObject(sync)] = fingerprintOf(sync)
 }
 
-func (s *sessions) wrote(sync *v1alpha1.Sync, at time.Time) {
+func (s *syncStates) wrote(sync *v1alpha1.Sync, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil {
-		s.last = map[types.NamespacedName]written{}
+		s.last = map[types.NamespacedName]writtenStatus{}
 	}
-	s.last[client.ObjectKeyFromObject(sync)] = written{sync.UID, sync.ResourceVersion, at}
+	s.last[client.ObjectKeyFromObject(sync)] = writtenStatus{sync.UID, sync.ResourceVersion, at}
 }
 
 // behind reports whether a Sync, as the cache has it, lacks the status that we wrote
 // last: compared with an older one, a new status can seem to be there already, and a
 // patch would bring old conditions back. After a restart there is nothing to compare
 // with: a new cache begins with the newest state.
-func (s *sessions) behind(sync *v1alpha1.Sync, now time.Time) bool {
+func (s *syncStates) behind(sync *v1alpha1.Sync, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last, ok := s.last[client.ObjectKeyFromObject(sync)]
@@ -62,8 +62,8 @@ func (s *sessions) behind(sync *v1alpha1.Sync, now time.Time) bool {
 	return err == nil && order < 0
 }
 
-// written is the version of a Sync that our last status made.
-type written struct {
+// writtenStatus is the version of a Sync that our last status made.
+type writtenStatus struct {
 	uid     types.UID
 	version string
 	at      time.Time

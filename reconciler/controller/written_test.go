@@ -197,7 +197,7 @@ func TestWhenACacheIsBehind(t *testing.T) {
 		"a cache that never catches up does not hold up the Sync": {"sync", "999", cutOff, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var all sessions
+			var all syncStates
 			sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: stageName.Namespace, Name: stageName.Name, UID: "sync", ResourceVersion: "1000"}}
 			all.wrote(sync, wrote)
 			sync.UID, sync.ResourceVersion = c.uid, c.version

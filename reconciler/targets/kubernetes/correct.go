@@ -42,7 +42,7 @@ func (w *Target) Correct(ctx context.Context, change plan.Change) error {
 	}
 	w.drift.Begin(k)
 	defer w.drift.End(k)
-	j := job{Target: w, ref: ref, kind: kind, change: change, doing: doing, secret: kinds.IsSecret(k)}
+	j := correction{Target: w, ref: ref, kind: kind, change: change, doing: doing, secret: kinds.IsSecret(k)}
 	switch change.Action {
 	case plan.Create:
 		return j.create(ctx)
@@ -58,8 +58,8 @@ func gerund(a plan.Action) string {
 	return map[plan.Action]string{plan.Create: "creating", plan.Update: "updating", plan.Delete: "deleting"}[a]
 }
 
-// job is one Correct at work.
-type job struct {
+// correction is one Correct at work.
+type correction struct {
 	*Target
 	ref    api.Ref
 	kind   kinds.Kind
@@ -69,7 +69,7 @@ type job struct {
 }
 
 // body is what is sent: the wanted object, unmasked.
-func (j *job) body() (map[string]any, error) {
+func (j *correction) body() (map[string]any, error) {
 	if !j.secret {
 		return j.change.After.Object, nil
 	}
@@ -88,7 +88,7 @@ const noVersion = "1"
 // create makes the object and never changes one that has appeared since it was found
 // absent, also where no field is in conflict: that is another's, and adopting it is for
 // a plan to show.
-func (j *job) create(ctx context.Context) error {
+func (j *correction) create(ctx context.Context) error {
 	if err := j.drift.Allow(j.change, nil); err != nil {
 		return fmt.Errorf("%s: %w", j.doing, err)
 	}
@@ -131,7 +131,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (j *job) update(ctx context.Context) error {
+func (j *correction) update(ctx context.Context) error {
 	before := j.change.Before
 	if err := j.updatable(); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (j *job) update(ctx context.Context) error {
 }
 
 // updatable returns why the object is not to be updated now, or nil.
-func (j *job) updatable() error {
+func (j *correction) updatable() error {
 	before := j.change.Before
 	metadata, _ := before.Object["metadata"].(map[string]any)
 	if at, leaving := metadata["deletionTimestamp"]; leaving {
@@ -188,12 +188,12 @@ func (j *job) updatable() error {
 
 // hasGuards reports whether the object is one whose fields are guards: what a person made
 // stricter since the plan must not be overwritten.
-func (j *job) hasGuards() bool {
+func (j *correction) hasGuards() bool {
 	return j.change.Key.Group == v1alpha1.GroupVersion.Group && j.change.Key.Kind == "Sync"
 }
 
 // preconditions adds what must still hold of the live object for an update.
-func (j *job) preconditions(body map[string]any) map[string]any {
+func (j *correction) preconditions(body map[string]any) map[string]any {
 	live := j.change.Before.Live
 	if live.UID != "" {
 		body = manifest.WithMetadata(body, "uid", live.UID)
@@ -205,7 +205,7 @@ func (j *job) preconditions(body map[string]any) map[string]any {
 }
 
 // updateError is the error of an update for which the API server returned err, or nil.
-func (j *job) updateError(err error) error {
+func (j *correction) updateError(err error) error {
 	other := j.change.Before.Owner
 	if j.hasGuards() && other == (owner.Reference{}) && apierrors.IsConflict(err) {
 		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, targets.ErrChanged))
@@ -220,7 +220,7 @@ func (j *job) updateError(err error) error {
 // trim removes what somebody added by hand to a spec that is wholly ours:
 // server-side apply cannot remove what it does not own. Karpenter's hash
 // controller moves the object right after each change, so it tries again.
-func (j *job) trim(ctx context.Context, live *unstructured.Unstructured, scaled bool) (*unstructured.Unstructured, error) {
+func (j *correction) trim(ctx context.Context, live *unstructured.Unstructured, scaled bool) (*unstructured.Unstructured, error) {
 	canonical, err := j.diff.Canonical(ctx, *j.change.After, live)
 	if err != nil {
 		// Without its canonical form an addition cannot be distinguished from a default; what
@@ -265,7 +265,7 @@ func removal(version string, pointers []string) ([]byte, error) {
 }
 
 // accepted records what the API server returned.
-func (j *job) accepted(live *unstructured.Unstructured) {
+func (j *correction) accepted(live *unstructured.Unstructured) {
 	j.store.Put(inventory.Record{
 		Key: j.change.Key, Version: j.change.After.Version, Desired: state.Hash(j.change.After.Object),
 		Fingerprint: fields.FingerprintOf(live.Object, j.diff.Options(j.change.Key)),

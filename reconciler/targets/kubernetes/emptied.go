@@ -20,7 +20,7 @@ import (
 // removeEmptied makes way for an apply that declares maps or lists without content where we
 // have applied some before, such as `controllerRole: {}` after `{name: a}`: see
 // fields.Emptied. One patch removes the contents and our claim to them.
-func (j *job) removeEmptied(ctx context.Context, body map[string]any) error {
+func (j *correction) removeEmptied(ctx context.Context, body map[string]any) error {
 	if !hasEmpty(body) {
 		return nil
 	}

@@ -20,7 +20,7 @@ import (
 // mayLose counts again right before the request what goes with an update, and refuses
 // where it is more than was planned with. What only puts back what a hand has changed
 // takes nothing that the repository gave.
-func (j *job) mayLose(ctx context.Context) error {
+func (j *correction) mayLose(ctx context.Context) error {
 	u := losses.Update{Key: j.change.Key, Before: j.change.Before.Object, After: j.change.After.Object}
 	if !u.Loses() {
 		return nil
@@ -41,7 +41,7 @@ func (j *job) mayLose(ctx context.Context) error {
 
 // checkDeletion refuses what is not ours to delete any more, or takes more along than was planned.
 // It reads what is live, as no cache can be newer than the request that follows.
-func (j *job) checkDeletion(ctx context.Context, live *unstructured.Unstructured) error {
+func (j *correction) checkDeletion(ctx context.Context, live *unstructured.Unstructured) error {
 	if !j.still(live) {
 		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, targets.ErrChanged))
 	}
@@ -63,7 +63,7 @@ func (j *job) checkDeletion(ctx context.Context, live *unstructured.Unstructured
 // awaitEngine refuses a change with which the engine stops as long as it is at work on deletions:
 // without it, instances would run on that nobody terminates, and finalizers stay. Who confirmed a
 // loss that could not be counted has not confirmed that.
-func (j *job) awaitEngine(ctx context.Context, lost loss.Removal) error {
+func (j *correction) awaitEngine(ctx context.Context, lost loss.Removal) error {
 	if !lost.AfterNodes || j.cfg.StopsEngine {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (j *job) awaitEngine(ctx context.Context, lost loss.Removal) error {
 // still reports whether a live object that has moved since its deletion was
 // planned is still ours to delete. Controllers move objects all the time; what
 // counts is whether somebody took it from us or marked it to be kept.
-func (j *job) still(live *unstructured.Unstructured) bool {
+func (j *correction) still(live *unstructured.Unstructured) bool {
 	label := live.GetLabels()[v1alpha1.SyncLabel]
 	return string(live.GetUID()) == j.change.Before.Live.UID &&
 		(label == j.owner.Label || label == "") &&

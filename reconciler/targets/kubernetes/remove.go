@@ -14,7 +14,7 @@ import (
 // remove deletes the observed incarnation. Where more than itself may go with it, it
 // counts right before each request how much that is; and where its version has moved (a
 // status update, a heartbeat), whether it is still ours.
-func (j *job) remove(ctx context.Context) error {
+func (j *correction) remove(ctx context.Context) error {
 	id := j.change.Before.Live
 	if id.UID == "" {
 		return fmt.Errorf("%s: it was never observed", j.doing)

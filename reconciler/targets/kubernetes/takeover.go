@@ -23,7 +23,7 @@ import (
 // become ours, so that what Git does not declare goes; and replicas that an
 // autoscaler is about to own are handed over, since giving them up would set
 // them to one.
-func (j *job) prepare(ctx context.Context, m diff.Owners, scaled bool) error {
+func (j *correction) prepare(ctx context.Context, m diff.Owners, scaled bool) error {
 	if !m.ClientSide && !scaled {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (j *job) prepare(ctx context.Context, m diff.Owners, scaled bool) error {
 // scaleManager holds spec.replicas until the autoscaler writes it.
 const scaleManager = "poolwright-autoscaled"
 
-func (j *job) handOver(ctx context.Context, live *unstructured.Unstructured) error {
+func (j *correction) handOver(ctx context.Context, live *unstructured.Unstructured) error {
 	replicas, found, err := unstructured.NestedInt64(live.Object, "spec", "replicas")
 	ours := fields.Claims(fields.Applied(live.Object, v1alpha1.FieldManager), "spec", "replicas")
 	others := fields.Owners(live.Object, v1alpha1.FieldManager, "spec", "replicas")
