@@ -2,7 +2,9 @@ package vpc
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/ec2query"
@@ -27,6 +29,9 @@ func (svc *Service) modifySubnet(in *api.Call) (any, error) {
 	return []query.Element{query.Bool("return", true)}, nil
 }
 
+// groupText is what the name and the description of a security group may be.
+var groupText = regexp.MustCompile(`^[a-zA-Z0-9 ._\-:/()#,@\[\]+=&;{}!$*]{0,255}$`)
+
 func (svc *Service) createGroup(in *api.Call) (any, error) {
 	get := in.Form.Get
 	tags, err := ec2query.TagsOnly(in.Form, "security-group")
@@ -35,11 +40,13 @@ func (svc *Service) createGroup(in *api.Call) (any, error) {
 	}
 	name := get("GroupName")
 	switch {
-	case len(name) > 255 || len(name) > 3 && name[:3] == "sg-":
-		return nil, api.Refuse("InvalidParameterValue", "Value (%s) for parameter GroupName is invalid. It has 1 to 255 characters and does not start with sg-.", name)
+	case !groupText.MatchString(name) || strings.HasPrefix(name, "sg-"):
+		return nil, api.Refuse("InvalidParameterValue", "Value (%s) for parameter GroupName is invalid. It has 1 to 255 characters of a set and does not start with sg-.", name)
+	case !groupText.MatchString(get("GroupDescription")):
+		return nil, api.Refuse("InvalidParameterValue", "Value (%s) for parameter GroupDescription is invalid. It has 1 to 255 characters of a set.", get("GroupDescription"))
 	case cmp.Or(get("VpcId"), svc.id) != svc.id:
 		return nil, api.Refuse("InvalidVpcID.NotFound", "The vpc ID '%s' does not exist", get("VpcId"))
-	case slices.ContainsFunc(svc.groups, func(g SecurityGroup) bool { return g.Name == name }):
+	case slices.ContainsFunc(svc.groups, func(g SecurityGroup) bool { return strings.EqualFold(g.Name, name) }):
 		return nil, api.Refuse("InvalidGroup.Duplicate", "The security group '%s' already exists for VPC '%s'", name, svc.id)
 	case in.Dry:
 		return nil, api.ErrDryRun()
