@@ -36,7 +36,7 @@ func (svc *Service) describeInstanceAttribute(in *api.Call) (any, error) {
 		value = "false"
 	case "ebsOptimized":
 		value = strconv.FormatBool(i.kind.Storage.EBSOptimized == "default")
-	case "enaSupport", "sourceDestCheck":
+	case "sourceDestCheck":
 		value = "true"
 	default:
 		return nil, api.Refuse("InvalidParameterValue", "Value (%s) for parameter attribute is invalid or not played.", name)

@@ -151,7 +151,7 @@ func (svc *Service) parseFleet(in *api.Call) (*fleetRequest, error) {
 	if f.strategy, err = svc.strategy(in, f.capacityType); err != nil {
 		return nil, err
 	}
-	if err = templates.CheckTags(in.Form); err != nil {
+	if err = templates.CheckTags(in.Form, "fleet"); err != nil {
 		return nil, err
 	}
 	for _, c := range in.Form.Each("LaunchTemplateConfigs") {

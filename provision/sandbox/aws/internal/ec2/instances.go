@@ -23,7 +23,10 @@ func (svc *Service) requestedInstances(in *api.Call) ([]string, error) {
 			return nil, api.Refuse("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
 		}
 	}
-	return ids, ec2query.Unpaged(in, ids, "instancesSet")
+	if len(ids) > 0 && in.Form.Has("MaxResults") {
+		return nil, api.Refuse("InvalidParameterCombination", "The parameter instancesSet cannot be used with the parameter maxResults")
+	}
+	return ids, nil
 }
 
 func instanceAttributes(vpc string) ec2query.Attributes[*instance] {

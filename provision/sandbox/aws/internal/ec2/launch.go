@@ -102,6 +102,9 @@ func (svc *Service) launchable(in *api.Call, l launch) *api.Error {
 	if name := l.data.Get("IamInstanceProfile.Name"); name != "" && !svc.deps.Profiles.HasProfile(name, in.Now) {
 		return bad("InvalidParameterValue", "Value (%s) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name", name)
 	}
+	if nics := l.data.Each("NetworkInterface"); len(nics) > 1 && slices.ContainsFunc(nics, func(n query.Form) bool { return n.Get("AssociatePublicIpAddress") == "true" }) {
+		return bad("InvalidParameterCombination", "The associatePublicIPAddress parameter cannot be specified when launching with multiple network interfaces")
+	}
 	return svc.Placement.Check(l.data)
 }
 

@@ -29,6 +29,7 @@ func (svc *Service) createTags(in *api.Call) (any, error) {
 		}
 		merged := maps.Clone(have)
 		maps.Copy(merged, tags)
+		maps.DeleteFunc(merged, func(k, _ string) bool { return reserved(k) }) // AWS's own do not count
 		if len(merged) > api.MostTags {
 			return nil, api.Refuse("TagLimitExceeded", "The maximum number of tags, %d, was reached for %s.", api.MostTags, id)
 		}
@@ -52,7 +53,7 @@ func (svc *Service) deleteTags(in *api.Call) (any, error) {
 		return nil, api.Refuse("MissingParameter", "The request must contain the parameter ResourceId")
 	}
 	for _, f := range forms {
-		if k := f.Get("Key"); k == "" || strings.HasPrefix(strings.ToLower(k), "aws:") {
+		if k := f.Get("Key"); k == "" || reserved(k) {
 			return nil, api.Refuse("InvalidParameterValue", "Tag key '%s' is empty, or reserved for internal use.", k)
 		}
 	}
@@ -73,10 +74,13 @@ func (svc *Service) deleteTags(in *api.Call) (any, error) {
 	return []query.Element{query.Bool("return", true)}, nil
 }
 
+// reserved reports whether a tag's key is AWS's own.
+func reserved(key string) bool { return strings.HasPrefix(strings.ToLower(key), "aws:") }
+
 // unwanted reports whether the forms of DeleteTags mean that tag; AWS's own stay.
 func unwanted(forms []query.Form, k, v string) bool {
 	if len(forms) == 0 {
-		return !strings.HasPrefix(strings.ToLower(k), "aws:")
+		return !reserved(k)
 	}
 	return slices.ContainsFunc(forms, func(f query.Form) bool {
 		return f.Get("Key") == k && (!f.Has("Value") || f.Get("Value") == v)

@@ -30,13 +30,5 @@ func Page(in *api.Call, set string, rows []api.Row, least, most int) ([]query.El
 	return []query.Element{query.List(set, "item", elements), query.Opt("nextToken", next)}, nil
 }
 
-// Unpaged refuses MaxResults beside ids, where an operation does not take both.
-func Unpaged(in *api.Call, ids []string, parameter string) error {
-	if len(ids) > 0 && in.Form.Has("MaxResults") {
-		return api.Refuse("InvalidParameterCombination", "The parameter %s cannot be used with the parameter maxResults", parameter)
-	}
-	return nil
-}
-
 // Stamp writes a time as EC2 does.
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
@@ -15,7 +16,7 @@ func ReadTags(forms []query.Form) (map[string]string, error) {
 	for _, f := range forms {
 		k, v := f.Get("Key"), f.Get("Value")
 		switch {
-		case k == "" || len(k) > 128 || len(v) > 256:
+		case k == "" || utf8.RuneCountInString(k) > 128 || utf8.RuneCountInString(v) > 256:
 			return nil, api.Refuse("InvalidParameterValue", "Tag key '%s' or its value is empty or too long (128 and 256 characters).", k)
 		case strings.HasPrefix(strings.ToLower(k), "aws:"):
 			return nil, api.Refuse("InvalidParameterValue", "Tag keys starting with 'aws:' are reserved for internal use: '%s'", k)
@@ -48,6 +49,9 @@ func TagsIn(specifications []query.Form, resource string) (map[string]string, er
 			return nil, err
 		}
 		maps.Copy(out, tags)
+	}
+	if len(out) > api.MostTags {
+		return nil, api.Refuse("TagLimitExceeded", "More than %d tags specified.", api.MostTags)
 	}
 	return out, nil
 }

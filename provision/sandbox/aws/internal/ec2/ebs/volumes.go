@@ -152,6 +152,16 @@ func volumeElement(v *volume) query.Element {
 		query.Bool("multiAttachEnabled", false), ec2query.TagSet(v.tags))
 }
 
+// attached is an attribute of an attachment; a volume without one has none.
+func attached(get func(*volume) string) func(*volume) []string {
+	return func(v *volume) []string {
+		if v.instance == "" {
+			return nil
+		}
+		return []string{get(v)}
+	}
+}
+
 func (svc *Service) describeVolumes(in *api.Call) (any, error) {
 	ids := in.Form.List("VolumeId")
 	if err := ec2query.WellFormed("vol", ids); err != nil {
@@ -167,8 +177,8 @@ func (svc *Service) describeVolumes(in *api.Call) (any, error) {
 		"size":                   ec2query.One(func(v *volume) string { return strconv.Itoa(v.size) }),
 		"availability-zone":      ec2query.One(func(v *volume) string { return v.zone.Name }),
 		"availability-zone-id":   ec2query.One(func(v *volume) string { return v.zone.ID }),
-		"attachment.instance-id": ec2query.One(func(v *volume) string { return v.instance }),
-		"attachment.device":      ec2query.One(func(v *volume) string { return v.device }),
+		"attachment.instance-id": attached(func(v *volume) string { return v.instance }),
+		"attachment.device":      attached(func(v *volume) string { return v.device }),
 		"encrypted":              ec2query.One(func(v *volume) string { return strconv.FormatBool(v.settings.Get("Encrypted") == "true") }),
 		"snapshot-id":            ec2query.One(func(v *volume) string { return v.settings.Get("SnapshotId") }),
 	}, func(v *volume) map[string]string { return v.tags })

@@ -101,8 +101,8 @@ func (e endpoint) Do(r *http.Request) (*http.Response, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	answer := io.NopCloser(bytes.NewReader(query.Document(root, "")))
-	return &http.Response{StatusCode: status, Header: http.Header{}, Body: answer, Request: r}, nil
+	content := io.NopCloser(bytes.NewReader(query.Document(root, "")))
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: content, Request: r}, nil
 }
 
 func (e endpoint) run(form query.Form) ([]query.Element, error) {
@@ -127,12 +127,12 @@ func (e endpoint) run(form query.Form) ([]query.Element, error) {
 	for _, param := range form.Names() {
 		params = append(params, param+"="+form.Get(param))
 	}
-	answer, err := op.Run(&api.Call{Op: name, Form: form, Key: "EMULATED", Dry: dry, Now: e.account.Clock.Now(), Params: strings.Join(params, " ")})
-	elements, _ := answer.([]query.Element)
+	result, err := op.Run(&api.Call{Op: name, Form: form, Key: "EMULATED", Dry: dry, Now: e.account.Clock.Now(), Params: strings.Join(params, " ")})
+	elements, _ := result.([]query.Element)
 	return elements, err
 }
 
-// Code is the error code in an answer, "" without an error.
+// Code is the error code of what an operation returned, "" without an error.
 func Code[T any](_ T, err error) string {
 	if err == nil {
 		return ""
@@ -164,8 +164,8 @@ func Tagged(kind types.ResourceType, pairs ...string) []types.TagSpecification {
 	return []types.TagSpecification{{ResourceType: kind, Tags: Tags(pairs...)}}
 }
 
-// Shown are tags by their keys.
-func Shown(tags []types.Tag) map[string]string {
+// TagMap are tags by their keys.
+func TagMap(tags []types.Tag) map[string]string {
 	out := map[string]string{}
 	for _, t := range tags {
 		out[aws.ToString(t.Key)] = aws.ToString(t.Value)

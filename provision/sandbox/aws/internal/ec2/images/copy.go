@@ -28,12 +28,13 @@ func (svc *Service) copyImage(in *api.Call) (any, error) {
 	if err != nil {
 		return nil, api.Refuse("InvalidParameterValue", "%s", err)
 	}
-	token := get("ClientToken")
+	if before, again, err := ec2query.Repeated(in, svc.images, func(i *image) ec2query.Request { return i.request }); err != nil {
+		return nil, err
+	} else if again {
+		return []query.Element{query.Text("imageId", before.id)}, nil
+	}
 	for _, i := range svc.images {
 		if i.owner == svc.account.ID && i.name == get("Name") {
-			if token != "" && i.token == token {
-				return []query.Element{query.Text("imageId", i.id)}, nil // a repeated request
-			}
 			return nil, api.Refuse("InvalidAMIName.Duplicate", "AMI name %s is already in use by AMI %s", i.name, i.id)
 		}
 	}
@@ -41,7 +42,7 @@ func (svc *Service) copyImage(in *api.Call) (any, error) {
 		return nil, api.ErrDryRun()
 	}
 	i := newImage(get("Name"), from.arch, svc.account.ID, in.Now)
-	i.id, i.deprecated, i.token = ec2query.PartID("ami", svc.account.ID+"/"+i.name, 0), time.Time{}, token
+	i.id, i.deprecated, i.request = ec2query.PartID("ami", svc.account.ID+"/"+i.name, 0), time.Time{}, ec2query.RequestOf(in)
 	if too {
 		maps.Copy(i.tags, from.tags)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/ec2query"
 )
 
 // Accounts that publish the images, as in the commercial regions.
@@ -24,7 +26,7 @@ type image struct {
 	// version the parameter's at that time.
 	line    string
 	version int
-	token   string // of the request that made it
+	request ec2query.Request // that made it
 	tags    map[string]string
 }
 

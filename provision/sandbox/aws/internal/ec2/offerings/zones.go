@@ -1,6 +1,7 @@
 package offerings
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/poolwright/poolwright/provision/catalog"
@@ -12,7 +13,13 @@ import (
 // describeZones lists the region's zones; there are no local ones.
 func (svc *Service) describeZones(in *api.Call) (any, error) {
 	names, ids := in.Form.List("ZoneName"), in.Form.List("ZoneId")
-	if name := ec2query.Missing(append(slices.Clone(names), ids...), func(name string) bool { _, ok := svc.Zone(name); return ok }); name != "" {
+	has := func(of func(catalog.Zone) string) func(string) bool {
+		return func(text string) bool {
+			return slices.ContainsFunc(svc.zones, func(z catalog.Zone) bool { return of(z) == text })
+		}
+	}
+	if name := cmp.Or(ec2query.Missing(names, has(func(z catalog.Zone) string { return z.Name })),
+		ec2query.Missing(ids, has(func(z catalog.Zone) string { return z.ID }))); name != "" {
 		return nil, api.Refuse("InvalidParameterValue", "Invalid availability zone: [%s]", name)
 	}
 	region := svc.account.Region

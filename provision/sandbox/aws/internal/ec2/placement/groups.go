@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/ec2query"
@@ -131,10 +133,10 @@ func (svc *Service) emptiestPartition(g *Group) int {
 
 func (svc *Service) describeGroups(in *api.Call) (any, error) {
 	ids, names := in.Form.List("GroupId"), in.Form.List("GroupName")
-	for _, want := range append(slices.Clone(ids), names...) {
-		if !slices.ContainsFunc(svc.groups, func(g *Group) bool { return g.ID == want || g.Name == want }) {
-			return nil, api.Refuse("InvalidPlacementGroup.Unknown", "The Placement Group '%s' is unknown.", want)
-		}
+	unknown := cmp.Or(ec2query.Missing(ids, func(id string) bool { return svc.Find(id, "") != nil }),
+		ec2query.Missing(names, func(name string) bool { return svc.Find("", name) != nil }))
+	if unknown != "" {
+		return nil, api.Refuse("InvalidPlacementGroup.Unknown", "The Placement Group '%s' is unknown.", unknown)
 	}
 	found, err := ec2query.Choose(in, svc.groups, ec2query.Attributes[*Group]{
 		"state":      ec2query.One(func(*Group) string { return "available" }),
@@ -162,6 +164,8 @@ func (svc *Service) createGroup(in *api.Call) (any, error) {
 	}
 	n, given, err := in.Form.Int("PartitionCount")
 	switch {
+	case len(g.Name) > 255 || strings.ContainsFunc(g.Name, func(r rune) bool { return r > unicode.MaxASCII }):
+		return nil, api.Refuse("InvalidParameterValue", "The GroupName '%s' is not up to 255 ASCII characters.", g.Name)
 	case g.Name == "":
 		return nil, api.Refuse("MissingParameter", "The request must contain the parameter GroupName.")
 	case !slices.Contains([]string{"cluster", "partition", "spread"}, g.Strategy):

@@ -21,8 +21,8 @@ func (svc *Service) createReservation(in *api.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reservation{Type: kind.Name, Zone: zone.Name, lifecycle: lifecycle{created: in.Now, token: get("ClientToken")}}
-	if r.Total, err = positive(in, "InstanceCount"); err != nil {
+	r := &Reservation{Type: kind.Name, Zone: zone.Name, lifecycle: lifecycle{created: in.Now, request: ec2query.RequestOf(in)}}
+	if r.Total, err = count(in); err != nil {
 		return nil, err
 	}
 	if r.Tags, err = reservationTags(in.Form); err != nil {
@@ -41,8 +41,10 @@ func (svc *Service) createReservation(in *api.Call) (any, error) {
 	case cmp.Or(get("Tenancy"), "default") != "default":
 		return nil, api.Refuse("InvalidParameterValue", "Tenancy '%s' is not played, only default.", get("Tenancy"))
 	}
-	if n := slices.IndexFunc(svc.reservations, func(o *Reservation) bool { return r.token != "" && o.token == r.token }); n >= 0 {
-		return []query.Element{query.Group("capacityReservation", svc.reservationElements(in, svc.reservations[n])...)}, nil // a repeated request
+	if before, again, err := svc.repeated(in); err != nil {
+		return nil, err
+	} else if again {
+		return []query.Element{query.Group("capacityReservation", svc.reservationElements(in, before)...)}, nil
 	}
 	if in.Dry {
 		return nil, api.ErrDryRun()
@@ -52,11 +54,19 @@ func (svc *Service) createReservation(in *api.Call) (any, error) {
 	return []query.Element{query.Group("capacityReservation", svc.reservationElements(in, r)...)}, nil
 }
 
-// positive reads a number of one or more.
-func positive(in *api.Call, param string) (int, error) {
-	n, _, err := in.Form.Int(param)
-	if err != nil || n < 1 {
-		return 0, api.Refuse("InvalidParameterValue", "%s '%s' is not a number of one or more.", param, in.Form.Get(param))
+// repeated is what the request made that a call repeats.
+func (svc *Service) repeated(in *api.Call) (*Reservation, bool, error) {
+	return ec2query.Repeated(in, svc.reservations, func(r *Reservation) ec2query.Request { return r.request })
+}
+
+// mostInstances is the most that one reservation may be created for.
+const mostInstances = 1000
+
+// count reads the number of instances.
+func count(in *api.Call) (int, error) {
+	n, _, err := in.Form.Int("InstanceCount")
+	if err != nil || n < 1 || n > mostInstances {
+		return 0, api.Refuse("InvalidParameterValue", "InstanceCount '%s' is not a number of 1 to %d.", in.Form.Get("InstanceCount"), mostInstances)
 	}
 	return n, nil
 }
@@ -125,7 +135,7 @@ func (svc *Service) allocateInterruptible(in *api.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := positive(in, "InstanceCount")
+	n, err := count(in)
 	if err != nil {
 		return nil, err
 	}
@@ -133,9 +143,11 @@ func (svc *Service) allocateInterruptible(in *api.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	token := in.Form.Get("ClientToken")
+	_, again, err := svc.repeated(in)
 	switch {
-	case token != "" && slices.ContainsFunc(svc.reservations, func(r *Reservation) bool { return r.token == token }): // a repeated request
+	case err != nil:
+		return nil, err
+	case again:
 		return interruptibleElements(source, n), nil
 	case source.Interruptible || source.CapacityBlock || !source.End.IsZero():
 		return nil, api.Refuse("InvalidParameterValue", "The capacity reservation %s is interruptible, a capacity block or has an end date.", source.ID)
@@ -146,7 +158,7 @@ func (svc *Service) allocateInterruptible(in *api.Call) (any, error) {
 	}
 	source.Total -= n
 	svc.reservations = append(svc.reservations, &Reservation{ID: svc.account.NewID("cr"), Type: source.Type, Zone: source.Zone, Total: n, Interruptible: true,
-		Targeted: true, Tags: tags, lifecycle: lifecycle{created: in.Now, token: token, source: source.ID}})
+		Targeted: true, Tags: tags, lifecycle: lifecycle{created: in.Now, request: ec2query.RequestOf(in), source: source.ID}})
 	return interruptibleElements(source, n), nil
 }
 

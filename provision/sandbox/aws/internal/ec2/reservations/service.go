@@ -11,6 +11,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/ec2/offerings"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/ec2query"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
@@ -33,8 +34,8 @@ type Reservation struct {
 type lifecycle struct {
 	created   time.Time
 	cancelled bool
-	token     string // of the request that made it
-	source    string // id of the reservation that lends it its capacity
+	request   ec2query.Request // that made it
+	source    string           // id of the reservation that lends it its capacity
 }
 
 // Launch is what a reservation must match.

@@ -17,8 +17,8 @@ import (
 // Template is a launch template with its only version.
 type Template struct {
 	ID, Name string
-	Data     query.Form // LaunchTemplateData
-	token    string     // of the request that made it
+	Data     query.Form       // LaunchTemplateData
+	request  ec2query.Request // that made it
 	created  time.Time
 	tags     map[string]string
 }
@@ -146,16 +146,18 @@ func (svc *Service) createTemplate(in *api.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	token := in.Form.Get("ClientToken")
-	if t := svc.find("", name); t != nil && token != "" && t.token == token {
-		return []query.Element{query.Group("launchTemplate", svc.templateElements(in, t)...)}, nil // a repeated request
-	} else if t != nil {
+	if t, again, err := ec2query.Repeated(in, svc.templates, func(t *Template) ec2query.Request { return t.request }); err != nil {
+		return nil, err
+	} else if again {
+		return []query.Element{query.Group("launchTemplate", svc.templateElements(in, t)...)}, nil
+	}
+	if svc.find("", name) != nil {
 		return nil, api.Refuse("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
 	}
 	if in.Dry {
 		return nil, api.ErrDryRun()
 	}
-	t := &Template{ID: svc.account.NewID("lt"), Name: name, token: token, created: in.Now, Data: data, tags: tags}
+	t := &Template{ID: svc.account.NewID("lt"), Name: name, request: ec2query.RequestOf(in), created: in.Now, Data: data, tags: tags}
 	svc.templates = append(svc.templates, t)
 	return []query.Element{query.Group("launchTemplate", svc.templateElements(in, t)...)}, nil
 }
@@ -258,15 +260,15 @@ func (svc *Service) Find(id, name, version string) (*Template, error) {
 	return t, nil
 }
 
-// CheckTags refuses a TagSpecification that no launch can have.
-func CheckTags(f query.Form) error {
+// CheckTags refuses a TagSpecification that no launch can have; also are the types of
+// resources that a request makes beside what is launched.
+func CheckTags(f query.Form, also ...string) error {
+	kinds := append([]string{"instance", "volume", "network-interface", "spot-instances-request"}, also...)
 	for _, s := range f.Each("TagSpecification") {
 		if _, err := ec2query.ReadTags(s.Each("Tag")); err != nil {
 			return err
 		}
-		switch kind := s.Get("ResourceType"); kind {
-		case "instance", "volume", "fleet", "launch-template", "network-interface", "spot-instances-request":
-		default:
+		if kind := s.Get("ResourceType"); !slices.Contains(kinds, kind) {
 			return api.Refuse("InvalidParameterValue", "'%s' is not a valid taggable resource type for this operation.", kind)
 		}
 	}

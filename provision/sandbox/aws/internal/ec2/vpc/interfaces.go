@@ -61,8 +61,8 @@ func (svc *Service) describeInterfaces(in *api.Call) (any, error) {
 	if err := ec2query.WellFormed("eni", ids); err != nil {
 		return nil, err
 	}
-	if err := ec2query.Unpaged(in, ids, "networkInterfaceIdSet"); err != nil {
-		return nil, err
+	if len(ids) > 0 && in.Form.Has("MaxResults") {
+		return nil, api.Refuse("InvalidParameterCombination", "The parameter networkInterfaceIdSet cannot be used with the parameter maxResults")
 	}
 	if id := ec2query.Missing(ids, func(id string) bool { return svc.netInterface(id) != nil }); id != "" {
 		return nil, api.Refuse("InvalidNetworkInterfaceID.NotFound", "The networkInterface ID '%s' does not exist", id)
