@@ -182,7 +182,7 @@ func TestAnInterfaceShowsWhatItWasLaunchedWith(t *testing.T) {
 	}
 	for _, i := range shown {
 		if *i.SubnetId != subnet || *i.AvailabilityZone != "us-east-1c" || i.Status != "in-use" || *i.Attachment.InstanceId != first ||
-			!i.Attachment.AttachTime.Equal(n.clock.Now()) || ec2test.Shown(i.TagSet)["instance"] != first {
+			!i.Attachment.AttachTime.Equal(n.clock.Now()) || ec2test.TagMap(i.TagSet)["instance"] != first {
 			t.Errorf("an interface of the instance: %+v", i)
 		}
 	}

@@ -79,7 +79,7 @@ func TestEveryZoneHasAPrivateAndAPublicSubnet(t *testing.T) {
 		if zone, ok := n.SubnetZone(*s.SubnetId); !ok || zone.Name != *s.AvailabilityZone || zone.ID != *s.AvailabilityZoneId {
 			t.Errorf("subnet %s is in %s (%s), not in %+v", *s.SubnetId, *s.AvailabilityZone, *s.AvailabilityZoneId, zone)
 		}
-		if tagged := ec2test.Shown(s.Tags)["karpenter.sh/discovery"] == "sandbox"; tagged == *s.MapPublicIpOnLaunch {
+		if tagged := ec2test.TagMap(s.Tags)["karpenter.sh/discovery"] == "sandbox"; tagged == *s.MapPublicIpOnLaunch {
 			t.Errorf("subnet %s: public %t, with the discovery tag %t", *s.SubnetId, *s.MapPublicIpOnLaunch, tagged)
 		}
 		if public := n.PublicSubnet(*s.AvailabilityZone) == *s.SubnetId; public != *s.MapPublicIpOnLaunch || slices.Contains(n.PrivateSubnets(), *s.SubnetId) == public {
