@@ -8,54 +8,34 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/ec2/ec2test"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/ec2/offerings"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/ec2/reservations"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/events"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
-// timers is a clock that stands, with what is to run later.
-type timers struct {
-	now   time.Time
-	later []func()
-}
-
-func (c *timers) Now() time.Time { return c.now }
-
-func (c *timers) AfterFunc(_ time.Duration, f func()) (stop func() bool) {
-	c.later = append(c.later, f)
-	return func() bool { return true }
-}
-
-// run runs what is to run later, and what that leaves.
-func (c *timers) run() {
-	for len(c.later) > 0 {
-		f := c.later[0]
-		c.later = c.later[1:]
-		f()
-	}
-}
-
-// others has every profile and no quota that binds; it counts events.
-type others struct{ published int }
+// others has every profile and no quota that binds; it keeps the kinds of events.
+type others struct{ published []string }
 
 func (*others) HasProfile(string, time.Time) bool { return true }
 func (*others) ProfileRole(string) string         { return "" }
 func (*others) PassRole(string, string) api.AuthorizationRequest {
 	return api.AuthorizationRequest{}
 }
-func (*others) Exceeds(string, int) bool          { return false }
-func (o *others) Publish(time.Time, events.Event) { o.published++ }
+func (*others) Exceeds(string, int) bool { return false }
+func (o *others) Publish(_ time.Time, e events.Event) {
+	o.published = append(o.published, e.DetailType)
+}
 
-func newService(t *testing.T) (svc *Service, clock *timers, entered *[]State) {
+func newService(t *testing.T) (svc *Service, clock *ec2test.Clock, entered *[]State) {
 	t.Helper()
-	clock, entered = &timers{now: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}, &[]State{}
-	account := &api.Account{ID: "1", Region: "us-east-1", Cluster: "k", Clock: clock}
+	account, clock := ec2test.NewAccount()
 	offers, err := offerings.New(account, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &others{}
+	o, entered := &others{}, &[]State{}
 	return New(account, offers, Config{Version: "1.33", Releases: []string{"v20260115"}}, Dependencies{Profiles: o, Quotas: o, Events: o,
 		Entered: func(_ time.Time, s State, _ Instance) { *entered = append(*entered, s) }}), clock, entered
 }
@@ -95,7 +75,7 @@ func TestACopyShowsWhatWasThereInEveryPartOfEC2(t *testing.T) {
 		t.Fatal(err)
 	}
 	launchOne(t, svc)
-	clock.run()
+	clock.Advance(0)
 	shown := func(svc *Service) map[string]string {
 		out := map[string]string{}
 		for _, op := range []string{"DescribeInstances", "DescribeVolumes", "DescribeNetworkInterfaces", "DescribeSubnets", "DescribeCapacityReservations",
@@ -109,7 +89,7 @@ func TestACopyShowsWhatWasThereInEveryPartOfEC2(t *testing.T) {
 		t.Fatal(err)
 	}
 	do(t, svc, "DeleteLaunchTemplate", "LaunchTemplateName=node")
-	clock.run()
+	clock.Advance(0)
 	if diff := cmp.Diff(then, shown(before)); diff != "" {
 		t.Errorf("the copy has changed (-then +now):\n%s", diff)
 	}
@@ -129,13 +109,13 @@ func TestACopyShowsWhatWasThereInEveryPartOfEC2(t *testing.T) {
 func TestAnInstanceCostsFromItsLaunchToItsEnd(t *testing.T) {
 	svc, clock, _ := newService(t)
 	launchOne(t, svc)
-	clock.run()
-	at := func(d time.Duration) float64 { return svc.Spend(clock.now.Add(d)) }
+	clock.Advance(0)
+	at := func(d time.Duration) float64 { return svc.Spend(clock.Now().Add(d)) }
 	hour := at(time.Hour)
 	if minute := at(time.Second); hour <= 0 || minute != at(time.Minute) || at(2*time.Hour) != 2*hour {
 		t.Errorf("a second costs %v, an hour %v, two %v", minute, hour, at(2*time.Hour))
 	}
-	clock.now = clock.now.Add(time.Hour)
+	clock.Advance(time.Hour)
 	if err := svc.Terminate(svc.Instances()[0].ID); err != nil {
 		t.Fatal(err)
 	}
