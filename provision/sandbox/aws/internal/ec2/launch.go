@@ -102,10 +102,20 @@ func (svc *Service) launchable(in *api.Call, l launch) *api.Error {
 	if name := l.data.Get("IamInstanceProfile.Name"); name != "" && !svc.deps.Profiles.HasProfile(name, in.Now) {
 		return bad("InvalidParameterValue", "Value (%s) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name", name)
 	}
-	if nics := l.data.Each("NetworkInterface"); len(nics) > 1 && slices.ContainsFunc(nics, func(n query.Form) bool { return n.Get("AssociatePublicIpAddress") == "true" }) {
-		return bad("InvalidParameterCombination", "The associatePublicIPAddress parameter cannot be specified when launching with multiple network interfaces")
+	if failed := severalPublic(l.data); failed != nil {
+		return failed
 	}
 	return svc.Placement.Check(l.data)
+}
+
+// severalPublic refuses a public address where a launch has several network interfaces.
+func severalPublic(data query.Form) *api.Error {
+	nics := data.Each("NetworkInterface")
+	public := func(n query.Form) bool { return n.Get("AssociatePublicIpAddress") == "true" }
+	if len(nics) < 2 || !slices.ContainsFunc(nics, public) {
+		return nil
+	}
+	return api.NewError(http.StatusBadRequest, "InvalidParameterCombination", "The associatePublicIPAddress parameter cannot be specified when launching with multiple network interfaces")
 }
 
 // securityGroups are those of the first network interface, or of the launch.

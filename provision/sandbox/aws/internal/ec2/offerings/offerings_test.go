@@ -1,6 +1,7 @@
 package offerings_test
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"testing"
@@ -283,7 +284,7 @@ func TestATypeAndAZoneAreFoundOrRefused(t *testing.T) {
 	for name, want := range map[string]string{"g5.xlarge": "", "z9.nano": "InvalidParameterValue", "": "InvalidParameterValue", "G5.XLARGE": "InvalidParameterValue"} {
 		_, err := a.Type(name)
 		code := ""
-		if refused, ok := err.(*api.Error); ok {
+		if refused, ok := errors.AsType[*api.Error](err); ok {
 			code = refused.Code
 		}
 		if code != want {

@@ -155,6 +155,12 @@ func (svc *Service) describeGroups(in *api.Call) (any, error) {
 	}
 	return []query.Element{query.List("placementGroupSet", "item", rows)}, nil
 }
+
+// validName reports whether a group may have that name.
+func validName(name string) bool {
+	return len(name) <= 255 && !strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII })
+}
+
 func (svc *Service) createGroup(in *api.Call) (any, error) {
 	get := in.Form.Get
 	g := &Group{Name: get("GroupName"), Strategy: cmp.Or(get("Strategy"), "cluster")}
@@ -164,7 +170,7 @@ func (svc *Service) createGroup(in *api.Call) (any, error) {
 	}
 	n, given, err := in.Form.Int("PartitionCount")
 	switch {
-	case len(g.Name) > 255 || strings.ContainsFunc(g.Name, func(r rune) bool { return r > unicode.MaxASCII }):
+	case !validName(g.Name):
 		return nil, api.Refuse("InvalidParameterValue", "The GroupName '%s' is not up to 255 ASCII characters.", g.Name)
 	case g.Name == "":
 		return nil, api.Refuse("MissingParameter", "The request must contain the parameter GroupName.")

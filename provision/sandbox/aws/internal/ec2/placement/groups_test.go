@@ -172,21 +172,22 @@ func TestALaunchIsPlacedOrRefused(t *testing.T) {
 		data, want           string
 		id, group, partition string
 	}{
-		"in no group":                             {"ImageId=ami-1", "", "", "", ""},
-		"in a group by id":                        {"Placement.GroupId=" + cluster, "", cluster, "tight", ""},
-		"in a group by name":                      {"Placement.GroupName=tight", "", cluster, "tight", ""},
-		"in a partition":                          {"Placement.GroupName=racks&Placement.PartitionNumber=3", "", racks, "racks", "3"},
-		"in the first of empty partitions":        {"Placement.GroupId=" + racks, "", racks, "racks", "1"},
-		"in a partition beyond the last":          {"Placement.GroupName=racks&Placement.PartitionNumber=4", "InvalidParameterValue", racks, "racks", "4"},
-		"in a partition before the first":         {"Placement.GroupName=racks&Placement.PartitionNumber=0", "InvalidParameterValue", racks, "racks", "0"},
-		"in a partition that is no number":        {"Placement.GroupName=racks&Placement.PartitionNumber=two", "InvalidParameterValue", racks, "racks", "two"},
-		"in a partition of a cluster":             {"Placement.GroupName=tight&Placement.PartitionNumber=1", "InvalidParameterValue", cluster, "tight", "1"},
-		"in a partition of no group":              {"Placement.PartitionNumber=1", "InvalidParameterValue", "", "", "1"},
-		"in a group that is not there":            {"Placement.GroupName=none", "InvalidPlacementGroup.Unknown", "", "", ""},
-		"in a group of an id that is not there":   {"Placement.GroupId=pg-1", "InvalidPlacementGroup.Unknown", "", "", ""},
-		"in a group by an id that is its name":    {"Placement.GroupId=tight", "InvalidPlacementGroup.Unknown", "", "", ""},
-		"in a group by both, as EC2 takes one":    {"Placement.GroupId=" + cluster + "&Placement.GroupName=tight", "InvalidParameterCombination", cluster, "tight", ""},
-		"in a group by both, of which one is not": {"Placement.GroupId=" + cluster + "&Placement.GroupName=none", "InvalidParameterCombination", cluster, "tight", ""},
+		"in no group":                                {"ImageId=ami-1", "", "", "", ""},
+		"in a group by id":                           {"Placement.GroupId=" + cluster, "", cluster, "tight", ""},
+		"in a group by name":                         {"Placement.GroupName=tight", "", cluster, "tight", ""},
+		"in a partition":                             {"Placement.GroupName=racks&Placement.PartitionNumber=3", "", racks, "racks", "3"},
+		"in the first of empty partitions":           {"Placement.GroupId=" + racks, "", racks, "racks", "1"},
+		"in a partition beyond the last":             {"Placement.GroupName=racks&Placement.PartitionNumber=4", "InvalidParameterValue", racks, "racks", "4"},
+		"in a partition before the first":            {"Placement.GroupName=racks&Placement.PartitionNumber=0", "InvalidParameterValue", racks, "racks", "0"},
+		"in a partition that is no number":           {"Placement.GroupName=racks&Placement.PartitionNumber=two", "InvalidParameterValue", racks, "racks", "two"},
+		"in a partition of a cluster":                {"Placement.GroupName=tight&Placement.PartitionNumber=1", "InvalidParameterValue", cluster, "tight", "1"},
+		"in a partition of no group":                 {"Placement.PartitionNumber=1", "InvalidParameterValue", "", "", "1"},
+		"in a group that is not there":               {"Placement.GroupName=none", "InvalidPlacementGroup.Unknown", "", "", ""},
+		"in a group of an id that is not there":      {"Placement.GroupId=pg-1", "InvalidPlacementGroup.Unknown", "", "", ""},
+		"in a group by an id that is its name":       {"Placement.GroupId=tight", "InvalidPlacementGroup.Unknown", "", "", ""},
+		"in a group by both, as EC2 takes one":       {"Placement.GroupId=" + cluster + "&Placement.GroupName=tight", "InvalidParameterCombination", cluster, "tight", ""},
+		"in a group by both, of which the id is not": {"Placement.GroupId=pg-1&Placement.GroupName=tight", "InvalidParameterCombination", "", "", ""},
+		"in a group by both, of which one is not":    {"Placement.GroupId=" + cluster + "&Placement.GroupName=none", "InvalidParameterCombination", cluster, "tight", ""},
 	} {
 		form, err := query.Parse(tt.data)
 		if err != nil {

@@ -231,6 +231,7 @@ func TestALaunchUsesTheReservationThatItNamesOrAnOpenOne(t *testing.T) {
 		"one that has ended, open":                  {r: reservations.Reservation{End: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}},
 		"one that is not there":                     {params: spec + "CapacityReservationTarget.CapacityReservationId=cr-none", code: "InvalidCapacityReservationId.NotFound"},
 		"a capacity block that nobody names":        {r: reservations.Reservation{CapacityBlock: true}, capacity: offerings.CapacityBlock},
+		"a capacity block, for one on demand":       {r: reservations.Reservation{CapacityBlock: true}},
 		"a capacity block by its id":                {r: reservations.Reservation{CapacityBlock: true}, capacity: offerings.CapacityBlock, params: spec + "CapacityReservationTarget.CapacityReservationId=ID", want: "it"},
 		"none is open but one is required":          {r: reservations.Reservation{Zone: "us-east-1c"}, params: spec + "CapacityReservationPreference=capacity-reservations-only", code: "ReservationCapacityExceeded"},
 		"an open one with the preference for these": {params: spec + "CapacityReservationPreference=open", want: "it"},

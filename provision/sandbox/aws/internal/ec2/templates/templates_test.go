@@ -2,6 +2,7 @@ package templates_test
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -187,7 +188,7 @@ func TestATemplateIsFoundByOneNameAndItsOnlyVersion(t *testing.T) {
 	} {
 		found, err := a.Find(tt.id, tt.name, tt.version)
 		code := ""
-		if refused, ok := err.(*api.Error); ok {
+		if refused, ok := errors.AsType[*api.Error](err); ok {
 			code = refused.Code
 		}
 		if code != tt.want || (found != nil) != (tt.want == "") || found != nil && found.ID != id {
