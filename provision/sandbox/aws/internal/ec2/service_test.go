@@ -2,11 +2,13 @@ package ec2
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/ec2/ec2test"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/ec2/offerings"
@@ -28,10 +30,17 @@ func (o *others) Publish(_ time.Time, e events.Event) {
 	o.published = append(o.published, e.DetailType)
 }
 
+// loaded is the catalogue of instance types, which every test shares.
+var loaded = sync.OnceValues(catalog.Load)
+
 func newService(t *testing.T) (svc *Service, clock *ec2test.Clock, entered *[]State) {
 	t.Helper()
 	account, clock := ec2test.NewAccount()
-	offers, err := offerings.New(account, nil)
+	shared, err := loaded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	offers, err := offerings.New(account, shared)
 	if err != nil {
 		t.Fatal(err)
 	}

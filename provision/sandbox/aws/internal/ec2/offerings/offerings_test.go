@@ -31,7 +31,7 @@ func newAccount(t *testing.T) account {
 	if err != nil {
 		t.Fatal(err)
 	}
-	some, err := all.Subset("g5", "g5g", "m5", "p5", "t2")
+	some, err := all.Subset("g5", "g5g", "m5", "p5", "p5e", "t2") // p5e has no list price
 	if err != nil {
 		t.Fatal(err)
 	}

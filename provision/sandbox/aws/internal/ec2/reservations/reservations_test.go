@@ -2,6 +2,7 @@ package reservations_test
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/ec2/ec2test"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/ec2/offerings"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/ec2/reservations"
@@ -29,10 +31,17 @@ type account struct {
 	client    *ec2.Client
 }
 
+// loaded is the catalogue of instance types, which every test shares.
+var loaded = sync.OnceValues(catalog.Load)
+
 func newAccount(t *testing.T) account {
 	t.Helper()
 	a, clock := ec2test.NewAccount()
-	offers, err := offerings.New(a, nil)
+	shared, err := loaded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	offers, err := offerings.New(a, shared)
 	if err != nil {
 		t.Fatal(err)
 	}
