@@ -149,6 +149,41 @@ func TestAnInstanceGoesThroughItsStates(t *testing.T) {
 	}
 }
 
+func TestAnInstanceEndsOnceWhateverComesBetween(t *testing.T) {
+	end := func(c *cloud, id string) error { return c.Terminate(id) }
+	stop := func(c *cloud, id string) error { _, err := c.stopped(id); return err }
+	for name, tt := range map[string]struct {
+		do   []func(*cloud, string) error // a second apart, where an end takes three
+		want []State
+	}{
+		"ended while it ends":   {[]func(*cloud, string) error{end, end}, []State{Pending, Running, ShuttingDown, Terminated}},
+		"ended while it stops":  {[]func(*cloud, string) error{stop, end}, []State{Pending, Running, stopping, ShuttingDown, Terminated}},
+		"stopped while it does": {[]func(*cloud, string) error{stop, stop, end}, []State{Pending, Running, stopping, ShuttingDown, Terminated}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCloud(t)
+			var entered []State
+			c.deps.Entered = func(_ time.Time, s State, _ Instance) { entered = append(entered, s) }
+			free := c.VPC.FreeAddresses(c.subnet)
+			id := c.launch("on-demand", 1)[0]
+			c.clock.Advance(time.Minute)
+			for _, do := range tt.do {
+				if err := do(c, id); err != nil {
+					t.Fatal(err)
+				}
+				c.clock.Advance(time.Second)
+			}
+			c.clock.Advance(time.Minute)
+			if !slices.Equal(entered, tt.want) {
+				t.Errorf("it entered %q, want %q", entered, tt.want)
+			}
+			if got := c.VPC.FreeAddresses(c.subnet); got != free {
+				t.Errorf("%d addresses are free, before its launch %d", got, free)
+			}
+		})
+	}
+}
+
 func TestATerminatedInstanceIsVisibleForAWhile(t *testing.T) {
 	c := newCloud(t)
 	ids := c.launch("on-demand", 2)
