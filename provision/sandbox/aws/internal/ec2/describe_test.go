@@ -178,4 +178,14 @@ func TestAScheduledEventIsPublishedOfItsKind(t *testing.T) {
 			t.Errorf("%q: %v, events %q, want %q", check, err, *published, want)
 		}
 	}
+	for _, check := range []string{"", "system-reboot", "instance-stop"} {
+		if err := c.Impair(id, check); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.clock.Advance(time.Minute)
+	out, err := c.client.DescribeInstanceStatus(t.Context(), &ec2.DescribeInstanceStatusInput{InstanceIds: []string{id}, Filters: ec2test.Filters("event.code", "system-reboot", "event.code", "instance-stop")})
+	if err != nil || len(out.InstanceStatuses) != 1 || len(out.InstanceStatuses[0].Events) != 2 || *out.InstanceStatuses[0].Events[0].InstanceEventId == *out.InstanceStatuses[0].Events[1].InstanceEventId {
+		t.Errorf("with two events it shows as %+v, %v", out, err)
+	}
 }
