@@ -161,8 +161,10 @@ func (s statement) conditionsMatch(keys map[string]string) (hold, evaluated bool
 				match = func(want string) bool { return want == have }
 			case "Bool":
 				match = func(want string) bool { return strings.EqualFold(want, have) }
-			case "StringLike", "ArnEquals", "ArnLike":
+			case "StringLike":
 				match = func(want string) bool { return query.Wildcard(want, have) }
+			case "ArnEquals", "ArnLike":
+				match = func(want string) bool { return arnMatches(want, have) }
 			}
 			if !known || match == nil {
 				evaluated = false
@@ -172,6 +174,13 @@ func (s statement) conditionsMatch(keys map[string]string) (hold, evaluated bool
 		}
 	}
 	return hold, evaluated
+}
+
+// arnMatches compares two ARNs part by part: in a condition no wildcard covers a colon
+// of the first five parts.
+func arnMatches(pattern, arn string) bool {
+	p, a := strings.SplitN(pattern, ":", 6), strings.SplitN(arn, ":", 6)
+	return slices.EqualFunc(p, a, query.Wildcard)
 }
 
 // InterruptionPolicy is the policy of the queue that EventBridge's rules lead

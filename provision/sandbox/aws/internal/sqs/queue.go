@@ -23,6 +23,7 @@ type message struct {
 	sent     time.Time
 	hidden   time.Time // invisible until then
 	receipt  string    // of the last receive
+	received time.Time // for the first time
 	receives int
 }
 
@@ -53,6 +54,9 @@ func (q *queue) take(n int, hide time.Duration, now time.Time) []*message {
 			q.received++
 			m.receipt = fmt.Sprintf("%s-%d", m.id, q.received)
 			m.hidden = now.Add(hide)
+			if m.receives == 0 {
+				m.received = now
+			}
 			m.receives++
 			out = append(out, m)
 		}

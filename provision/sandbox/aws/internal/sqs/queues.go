@@ -205,7 +205,7 @@ func (svc *Service) listQueues(in *api.Call) (any, error) {
 	if len(urls) > 0 {
 		answer["QueueUrls"] = urls
 	}
-	if next != "" {
+	if next != "" && input.MaxResults != nil { // SQS gives none to a request without a number
 		answer["NextToken"] = next
 	}
 	return answer, nil

@@ -74,6 +74,9 @@ func (svc *Service) receiveMessage(in *api.Call) (any, error) {
 		return nil, err
 	}
 	names := append(slices.Clone(input.AttributeNames), input.MessageSystemAttributeNames...)
+	if err := checkMessageAttributes(names); err != nil {
+		return nil, err
+	}
 	begin := svc.account.Clock.Now()
 	for {
 		svc.account.Lock()
@@ -131,6 +134,20 @@ func (svc *Service) rest(in *api.Call, arrived <-chan struct{}, d time.Duration)
 	return false
 }
 
+// checkMessageAttributes refuses names of system attributes that SQS does not have, and the
+// sender, which is not played. Those that messages here never have are none of that.
+func checkMessageAttributes(names []string) error {
+	for _, name := range names {
+		switch name {
+		case "All", "SentTimestamp", "ApproximateReceiveCount", "ApproximateFirstReceiveTimestamp":
+		case "SequenceNumber", "MessageDeduplicationId", "MessageGroupId", "AWSTraceHeader", "DeadLetterQueueSourceArn":
+		default:
+			return api.Refuse("InvalidAttributeName", "Unknown Attribute %s.", name)
+		}
+	}
+	return nil
+}
+
 func messagesJSON(found []*message, names []string) map[string]any {
 	out := map[string]any{}
 	if len(found) == 0 {
@@ -142,6 +159,7 @@ func messagesJSON(found []*message, names []string) map[string]any {
 		attributes := map[string]string{}
 		for name, value := range map[string]string{
 			"SentTimestamp": strconv.FormatInt(m.sent.UnixMilli(), 10), "ApproximateReceiveCount": strconv.Itoa(m.receives),
+			"ApproximateFirstReceiveTimestamp": strconv.FormatInt(m.received.UnixMilli(), 10),
 		} {
 			if slices.Contains(names, name) || slices.Contains(names, "All") {
 				attributes[name] = value
