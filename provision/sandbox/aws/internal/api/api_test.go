@@ -139,6 +139,7 @@ func TestTagsAreMergedOrRefused(t *testing.T) {
 		"more than there are":      {map[string]string{"a": "1"}, map[string]string{"a": "2", "b": "3"}, false},
 		"none":                     {nil, nil, false},
 		"an empty key":             {nil, map[string]string{"": "x"}, true},
+		"letters of two bytes":     {nil, map[string]string{strings.Repeat("é", 128): strings.Repeat("é", 256)}, false},
 		"a key that is too long":   {nil, map[string]string{strings.Repeat("k", 129): ""}, true},
 		"a value that is too long": {nil, map[string]string{"k": strings.Repeat("v", 257)}, true},
 		"a key of AWS's own":       {nil, map[string]string{"AWS:x": ""}, true},

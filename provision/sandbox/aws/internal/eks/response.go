@@ -62,7 +62,7 @@ func page(in *api.Call, list string, rows []row) (any, error) {
 // checkTags checks the tags of a request.
 func checkTags(tags map[string]string) (map[string]string, error) {
 	for k, v := range tags {
-		if k == "" || len(k) > 128 || len(v) > 256 || strings.HasPrefix(strings.ToLower(k), "aws:") {
+		if !api.TagFits(k, v) || strings.HasPrefix(strings.ToLower(k), "aws:") {
 			return nil, invalid("The tag key '%s' or its value is empty, too long (128 and 256 characters), or starts with aws:", k)
 		}
 	}

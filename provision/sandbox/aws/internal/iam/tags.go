@@ -97,7 +97,7 @@ func readTags(in *api.Call, fold bool) (map[string]string, error) {
 			same = strings.ToLower(k)
 		}
 		switch {
-		case k == "" || len(k) > 128 || len(v) > 256:
+		case !api.TagFits(k, v):
 			return nil, api.Refuse("ValidationError", "1 validation error detected: the tag key '%s' or its value is empty or too long (128 and 256 characters).", k)
 		case strings.HasPrefix(strings.ToLower(k), "aws:"):
 			return nil, api.Refuse("InvalidInput", "The tag key '%s' is reserved: it starts with aws:.", k)
