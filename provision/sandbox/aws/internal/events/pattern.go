@@ -112,7 +112,10 @@ func readExpression(kind string, operand any) (matcher, error) {
 		if !ok {
 			return nil, errors.New("exists needs true or false")
 		}
-		return func(_ any, there bool) bool { return there == want }, nil
+		return func(value any, there bool) bool {
+			_, inner := value.(map[string]any) // exists is of leaves: what has fields is none
+			return (there && !inner) == want
+		}, nil
 	case "anything-but":
 		list, ok := operand.([]any)
 		if !ok {
@@ -131,9 +134,12 @@ func readExpression(kind string, operand any) (matcher, error) {
 }
 
 // matches reports whether the event, or the part of it that the pattern is for,
-// is right. Of a field with several values one must be.
+// is right. Of a field with several values one must be, and of several objects one as a whole.
 func (p pattern) matches(value any, there bool) bool {
 	if p.fields != nil {
+		if elements, several := value.([]any); several {
+			return slices.ContainsFunc(elements, func(e any) bool { return p.matches(e, there) })
+		}
 		object, _ := value.(map[string]any)
 		for name, next := range p.fields {
 			if v, has := object[name]; !next.matches(v, has) {

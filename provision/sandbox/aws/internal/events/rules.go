@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
@@ -126,8 +127,10 @@ func (svc *Service) putRule(in *api.Call) (any, error) {
 		return nil, api.Refuse("ValidationException", "Value '%s' at 'name' failed to satisfy constraint: Member must satisfy regular expression pattern: [\\.\\-_A-Za-z0-9]+", input.Name)
 	case input.State != ruleEnabled && input.State != ruleDisabled:
 		return nil, api.Refuse("ValidationException", "Value '%s' at 'state' failed to satisfy constraint: Member must satisfy enum value set: [ENABLED, DISABLED]", input.State)
-	case len(input.Description) > 512:
+	case utf8.RuneCountInString(input.Description) > 512:
 		return nil, api.Refuse("ValidationException", "Value at 'description' failed to satisfy constraint: Member must have length less than or equal to 512")
+	case len(input.ScheduleExpression) > 256:
+		return nil, api.Refuse("ValidationException", "Value at 'scheduleExpression' failed to satisfy constraint: Member must have length less than or equal to 256")
 	case len(input.EventPattern) > mostPatternChars:
 		return nil, api.Refuse("ValidationException", "1 validation error detected: Value at 'eventPattern' failed to satisfy constraint: Member must have length less than or equal to %d", mostPatternChars)
 	case input.EventPattern == "":

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
@@ -59,11 +60,23 @@ func (t target) form(body string) string {
 	return string(text)
 }
 
-// problem is what is wrong with a target, "" if nothing is.
-func (t target) problem() string {
+// outOfBounds is the member of a target that is not as EventBridge's model has it, for which
+// the whole call fails; "" without.
+func (t target) outOfBounds() string {
 	switch {
 	case !targetIDForm.MatchString(t.ID):
-		return fmt.Sprintf("Value '%s' at 'targets.member.id' failed to satisfy constraint: Member must satisfy regular expression pattern: [\\.\\-_A-Za-z0-9]+", t.ID)
+		return "id"
+	case utf8.RuneCountInString(t.Input) > 8192:
+		return "input"
+	case len(t.InputPath) > 256:
+		return "inputPath"
+	}
+	return ""
+}
+
+// problem is what else is wrong with a target, "" if nothing is.
+func (t target) problem() string {
+	switch {
 	case !targetARNForm.MatchString(t.ARN):
 		return fmt.Sprintf("Parameter %s is not valid. Reason: Provided Arn is not in correct format.", t.ARN)
 	case t.Input != "" && t.InputPath != "":
@@ -109,7 +122,10 @@ func (svc *Service) putTargets(in *api.Call) (any, error) {
 	}
 	next := slices.Clone(r.targets)
 	var failed []failedEntry
-	for _, t := range input.Targets {
+	for n, t := range input.Targets {
+		if member := t.outOfBounds(); member != "" {
+			return nil, api.Refuse("ValidationException", "1 validation error detected: Value at 'targets.%d.member.%s' failed to satisfy constraint: its length or its characters", n+1, member)
+		}
 		if problem := t.problem(); problem != "" {
 			failed = append(failed, failedEntry{t.ID, "ValidationException", problem})
 			continue
