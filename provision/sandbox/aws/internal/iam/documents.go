@@ -2,9 +2,11 @@ package iam
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
@@ -21,12 +23,21 @@ func malformed(format string, args ...any) error {
 	return api.Refuse("MalformedPolicyDocument", format, args...)
 }
 
+// documentForm are the characters that IAM takes in a document: those of Latin-1.
+var documentForm = regexp.MustCompile(`^[\t\n\r\x20-\x{ff}]*$`)
+
+// mostDocumentChars bounds what IAM reads at all; its quotas are far below.
+const mostDocumentChars = 131072
+
 // statements reads a policy document of either kind.
 func statements(doc string) ([]statement, error) {
 	var read struct {
 		Version   string
 		ID        string `json:"Id"`
 		Statement json.RawMessage
+	}
+	if !documentForm.MatchString(doc) || utf8.RuneCountInString(doc) > mostDocumentChars {
+		return nil, api.Refuse("ValidationError", "1 validation error detected: the policy document is over %d characters, or has one that is none of Latin-1.", mostDocumentChars)
 	}
 	d := json.NewDecoder(strings.NewReader(doc))
 	d.DisallowUnknownFields()

@@ -27,7 +27,10 @@ func conflict(code, format string, args ...any) error {
 
 var (
 	nameForm = regexp.MustCompile(`^[\w+=,.@-]+$`)
-	pathForm = regexp.MustCompile(`^/([!-~]+/)?$`)
+	// Policies have fewer characters in their paths than roles and instance profiles.
+	pathForm       = regexp.MustCompile(`^/([!-~]+/)?$`)
+	policyPathForm = regexp.MustCompile(`^(/[A-Za-z0-9.,+@=_-]+)*/$`)
+	prefixForm     = regexp.MustCompile(`^/[!-\x7f]*$`)
 )
 
 // readName reads the name of an entity that is to be made.
@@ -50,15 +53,24 @@ func taken[T any](have map[string]T, name string) bool {
 }
 
 // readPath reads the path of an entity that is to be made.
-func readPath(in *api.Call) (string, error) {
+func readPath(in *api.Call, form *regexp.Regexp) (string, error) {
 	path := in.Form.Get("Path")
 	if path == "" {
 		return "/", nil
 	}
-	if !pathForm.MatchString(path) || len(path) > 512 {
+	if !form.MatchString(path) || len(path) > 512 {
 		return "", api.Refuse("ValidationError", "The specified value for path is invalid. It must begin and end with / and contain only alphanumeric characters and/or / characters; got '%s'.", path)
 	}
 	return path, nil
+}
+
+// readPrefix reads the path below which a list is requested.
+func readPrefix(in *api.Call, form *regexp.Regexp) (string, error) {
+	prefix := in.Form.Get("PathPrefix")
+	if in.Form.Has("PathPrefix") && (!form.MatchString(prefix) || len(prefix) > 512) {
+		return "", api.Refuse("ValidationError", "1 validation error detected: Value '%s' at 'pathPrefix' failed to satisfy constraint: it must begin with /", prefix)
+	}
+	return prefix, nil
 }
 
 // entity is what all that is made in IAM has.
@@ -72,7 +84,11 @@ func readEntity(in *api.Call, param string, most int) (e entity, err error) {
 	if e.name, err = readName(in, param, most); err != nil {
 		return e, err
 	}
-	if e.path, err = readPath(in); err != nil {
+	form := pathForm
+	if param == "PolicyName" {
+		form = policyPathForm
+	}
+	if e.path, err = readPath(in, form); err != nil {
 		return e, err
 	}
 	e.tags, err = readTags(in, param == "RoleName")

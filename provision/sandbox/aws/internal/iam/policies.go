@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
@@ -164,6 +165,9 @@ func (svc *Service) createPolicy(in *api.Call) (any, error) {
 		if strings.EqualFold(p.name, e.name) {
 			return nil, conflict("EntityAlreadyExists", "A policy called %s already exists. Duplicate names are not allowed.", e.name)
 		}
+	}
+	if utf8.RuneCountInString(in.Form.Get("Description")) > 1000 {
+		return nil, api.Refuse("ValidationError", "1 validation error detected: the description is over 1000 characters.")
 	}
 	p := &managedPolicy{name: e.name, path: e.path, id: svc.account.NewEntityID("ANPA"), description: in.Form.Get("Description"), created: in.Now, tags: e.tags}
 	p.standard = p.add(doc, in.Now).id

@@ -137,7 +137,10 @@ func (svc *Service) profileRows(in *api.Call, keep func(*profile) bool) []api.Ro
 }
 
 func (svc *Service) listProfiles(in *api.Call) (any, error) {
-	prefix := in.Form.Get("PathPrefix")
+	prefix, err := readPrefix(in, prefixForm)
+	if err != nil {
+		return nil, err
+	}
 	return page(in, "InstanceProfiles", svc.profileRows(in, func(p *profile) bool { return strings.HasPrefix(p.path, prefix) }))
 }
 

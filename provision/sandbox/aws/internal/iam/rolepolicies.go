@@ -65,9 +65,13 @@ func (svc *Service) listAttached(in *api.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	prefix, err := readPrefix(in, policyPathForm)
+	if err != nil {
+		return nil, err
+	}
 	var rows []api.Row
 	for arn, name := range r.attached {
-		if !underPath(arn, in.Form.Get("PathPrefix")) {
+		if !underPath(arn, prefix) {
 			continue
 		}
 		rows = append(rows, api.NewRow(arn, query.Group("member", query.Text("PolicyName", name), query.Text("PolicyArn", arn))))

@@ -3,6 +3,7 @@ package iam
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -116,12 +117,15 @@ func (svc *Service) createRole(in *api.Call) (any, error) {
 	return []query.Element{query.Group("Role", nodes...)}, nil
 }
 
+// descriptionForm is that of roles; policies have another.
+var descriptionForm = regexp.MustCompile(`^[\t\n\r\x20-\x7e\x{a1}-\x{ff}]{0,1000}$`)
+
 // settings reads what CreateRole and UpdateRole set. A description that is left
 // out stays; a session's length then becomes the default.
 func settings(in *api.Call, r *role) error {
 	if in.Form.Has("Description") {
-		if len(in.Form.Get("Description")) > 1000 {
-			return api.Refuse("ValidationError", "1 validation error detected: the description is over 1000 characters.")
+		if !descriptionForm.MatchString(in.Form.Get("Description")) {
+			return api.Refuse("ValidationError", "1 validation error detected: the description is over 1000 characters, or has one that is none of Latin-1.")
 		}
 		r.description = in.Form.Get("Description")
 	}
@@ -184,9 +188,13 @@ func (svc *Service) deleteRole(in *api.Call) (any, error) {
 }
 
 func (svc *Service) listRoles(in *api.Call) (any, error) {
+	prefix, err := readPrefix(in, prefixForm)
+	if err != nil {
+		return nil, err
+	}
 	var rows []api.Row
 	for name, r := range svc.roles {
-		if strings.HasPrefix(r.path, in.Form.Get("PathPrefix")) && !in.Now.Before(r.visibleAt) {
+		if strings.HasPrefix(r.path, prefix) && !in.Now.Before(r.visibleAt) {
 			rows = append(rows, api.NewRow(name, query.Group("member", svc.roleListed(r)...)))
 		}
 	}

@@ -2,12 +2,16 @@ package iam
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
+
+// tagForm are the characters of keys and values of tags.
+var tagForm = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
 
 // foldsTags reports the kinds of entity whose tag keys ignore case, as IAM does with
 // users and roles only: a tag then replaces the one whose key differs by case.
@@ -97,8 +101,8 @@ func readTags(in *api.Call, fold bool) (map[string]string, error) {
 			same = strings.ToLower(k)
 		}
 		switch {
-		case !api.TagFits(k, v):
-			return nil, api.Refuse("ValidationError", "1 validation error detected: the tag key '%s' or its value is empty or too long (128 and 256 characters).", k)
+		case !api.TagFits(k, v) || !tagForm.MatchString(k) || !tagForm.MatchString(v):
+			return nil, api.Refuse("ValidationError", "1 validation error detected: the tag key '%s' or its value is empty, too long (128 and 256 characters), or not of letters, digits, blanks and _.:/=+-@", k)
 		case strings.HasPrefix(strings.ToLower(k), "aws:"):
 			return nil, api.Refuse("InvalidInput", "The tag key '%s' is reserved: it starts with aws:.", k)
 		case seen[same]:
