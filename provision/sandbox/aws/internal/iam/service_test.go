@@ -21,14 +21,19 @@ func newService(region string, visible time.Duration) *Service {
 	return New(account, Provider{}, []string{"node"}, map[string]string{"nodes": "node"})
 }
 
+func parsed(t *testing.T, form string) query.Form {
+	t.Helper()
+	f, err := query.Parse(form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
 // do runs an operation with a form.
 func do(t *testing.T, svc *Service, op, form string) {
 	t.Helper()
-	f, err := query.Parse(form)
-	if err == nil {
-		_, err = svc.Table().Operations[op].Run(&api.Call{Op: op, Form: f, Now: svc.account.Clock.Now()})
-	}
-	if err != nil {
+	if _, err := svc.Table().Operations[op].Run(&api.Call{Op: op, Form: parsed(t, form), Now: svc.account.Clock.Now()}); err != nil {
 		t.Fatalf("%s: %v", op, err)
 	}
 }
