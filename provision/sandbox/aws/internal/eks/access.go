@@ -45,7 +45,8 @@ func (input accessEntryRequest) check(kind string) error {
 	if kind != "STANDARD" && (input.Username != "" || input.KubernetesGroups != nil && len(*input.KubernetesGroups) > 0) {
 		return invalid("The username or kubernetesGroups cannot be set for an access entry of type %s.", kind)
 	}
-	if strings.HasPrefix(input.Username, "system:") || strings.HasPrefix(input.Username, "eks:") {
+	reserved := func(prefix string) bool { return strings.HasPrefix(input.Username, prefix) }
+	if slices.ContainsFunc([]string{"system:", "eks:", "aws:", "amazon:", "iam:"}, reserved) {
 		return invalid("The username '%s' starts with a reserved prefix.", input.Username)
 	}
 	if input.KubernetesGroups != nil {

@@ -10,6 +10,9 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
 
+// mostLabelChars bounds keys and values of labels and taints.
+const mostLabelChars = 63
+
 // nodeGroup is a managed node group as it is now.
 type nodeGroup struct {
 	NodeGroup
@@ -165,8 +168,8 @@ func (input nodegroupConfigRequest) label(g *nodeGroup, u *update) error {
 		delete(g.Labels, k)
 	}
 	for k, v := range input.Labels.AddOrUpdateLabels {
-		if k == "" || len(v) > 63 {
-			return invalid("The label '%s' is empty, or its value over 63 characters.", k)
+		if k == "" || v == "" || len(k) > mostLabelChars || len(v) > mostLabelChars {
+			return invalid("The label '%s' or its value is empty, or over %d characters.", k, mostLabelChars)
 		}
 		g.Labels[k] = v
 	}
@@ -186,8 +189,8 @@ func (input nodegroupConfigRequest) taint(g *nodeGroup, u *update) error {
 		g.taints = slices.DeleteFunc(g.taints, t.same)
 	}
 	for _, t := range input.Taints.AddOrUpdateTaints {
-		if t.Key == "" || !slices.Contains(effects(), t.Effect) {
-			return invalid("The taint '%s' has no key, or an effect ('%s') that is none of %q.", t.Key, t.Effect, effects())
+		if t.Key == "" || len(t.Key) > mostLabelChars || len(t.Value) > mostLabelChars || !slices.Contains(effects(), t.Effect) {
+			return invalid("The taint '%s' has no key, a key or a value over %d characters, or an effect ('%s') that is none of %q.", t.Key, mostLabelChars, t.Effect, effects())
 		}
 		g.taints = append(slices.DeleteFunc(g.taints, t.same), t)
 	}

@@ -158,15 +158,38 @@ func (svc *Service) createLogGroup(in *api.Call) (any, error) {
 	if !logGroupForm.MatchString(input.LogGroupName) {
 		return nil, api.Refuse("InvalidParameterException", "Value '%s' at 'logGroupName' failed to satisfy constraint: Member must satisfy regular expression pattern: [\\.\\-_/#A-Za-z0-9]+", input.LogGroupName)
 	}
+	if strings.HasPrefix(input.LogGroupName, "aws/") {
+		return nil, api.Refuse("InvalidParameterException", "Log group names can't start with the string aws/.")
+	}
 	if svc.logGroup(input.LogGroupName) != nil {
 		return nil, api.Refuse("ResourceAlreadyExistsException", "The specified log group already exists")
 	}
-	tags, problem := api.AddTags(nil, input.Tags)
-	if problem != "" {
-		return nil, api.Refuse("InvalidParameterException", "%s", problem)
+	tags, err := addTags(nil, input.Tags)
+	if err != nil {
+		return nil, err
 	}
 	svc.addLogGroup(&logGroup{name: input.LogGroupName, created: in.Now, tags: tags})
 	return map[string]any{}, nil
+}
+
+// tagForm are the characters of keys and values of tags.
+var tagForm = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
+
+// addTags is tags with more put over them, or what CloudWatch Logs refuses of more.
+func addTags(tags, more map[string]string) (map[string]string, error) {
+	for k, v := range more {
+		if !tagForm.MatchString(k) || !tagForm.MatchString(v) {
+			return nil, api.Refuse("InvalidParameterException", "The tag '%s' or its value has other characters than letters, digits, blanks and _.:/=+-@.", k)
+		}
+	}
+	if _, problem := api.AddTags(nil, more); problem != "" {
+		return nil, api.Refuse("InvalidParameterException", "%s", problem)
+	}
+	out, problem := api.AddTags(tags, more)
+	if problem != "" {
+		return nil, api.Refuse("TooManyTagsException", "%s", problem)
+	}
+	return out, nil
 }
 
 // onLogGroup reads a request whose only parameter is the group's name.
@@ -237,9 +260,9 @@ func (svc *Service) tagLogGroup(in *api.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	tags, problem := api.AddTags(g.tags, input.Tags)
-	if problem != "" {
-		return nil, api.Refuse("InvalidParameterException", "%s", problem)
+	tags, err := addTags(g.tags, input.Tags)
+	if err != nil {
+		return nil, err
 	}
 	g.tags = tags
 	return map[string]any{}, nil

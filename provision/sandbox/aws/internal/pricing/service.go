@@ -50,13 +50,16 @@ func (svc *Service) getProducts(in *api.Call) (any, error) {
 	if input.ServiceCode != "AmazonEC2" {
 		return nil, api.Refuse("InvalidParameterException", "The service code %q is not played, only AmazonEC2.", input.ServiceCode)
 	}
+	if input.FormatVersion != "" && input.FormatVersion != "aws_v1" {
+		return nil, api.Refuse("InvalidParameterException", "The format version %q is not aws_v1.", input.FormatVersion)
+	}
 	most, err := in.Bound("MaxResults", input.MaxResults, 1, 100, 100)
 	if err != nil {
-		return nil, err
+		return nil, api.Refuse("InvalidParameterException", "MaxResults is not between 1 and 100.")
 	}
 	after, err := in.After(input.NextToken)
 	if err != nil {
-		return nil, err
+		return nil, api.Refuse("InvalidNextTokenException", "The token %q is not one that GetProducts gave.", input.NextToken)
 	}
 	answer := map[string]any{"FormatVersion": "aws_v1"}
 	products := []string{}

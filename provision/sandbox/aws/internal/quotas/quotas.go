@@ -208,26 +208,36 @@ func checkService(code string) error {
 	return nil
 }
 
+// listing is how quotas are requested.
+type listing struct {
+	ServiceCode, NextToken string
+	MaxResults             *int
+}
+
 // listQuotas lists those that have a value in this account.
 func (svc *Service) listQuotas(in *api.Call) (any, error) {
-	return svc.list(in, func(q quota) (float64, bool) {
-		value, applied := svc.values[q.name]
-		return value, applied
-	})
-}
-
-func (svc *Service) listDefaultQuotas(in *api.Call) (any, error) {
-	return svc.list(in, func(q quota) (float64, bool) { return q.value, true })
-}
-
-func (svc *Service) list(in *api.Call, of func(quota) (float64, bool)) (any, error) {
 	var input struct {
-		ServiceCode, NextToken, QuotaCode string
-		MaxResults                        *int
+		listing
+		QuotaCode string
 	}
 	if err := in.Into(&input); err != nil {
 		return nil, err
 	}
+	return svc.list(in, input.listing, func(q quota) (float64, bool) {
+		value, applied := svc.values[q.name]
+		return value, applied && (input.QuotaCode == "" || input.QuotaCode == q.code)
+	})
+}
+
+func (svc *Service) listDefaultQuotas(in *api.Call) (any, error) {
+	var input listing
+	if err := in.Into(&input); err != nil {
+		return nil, err
+	}
+	return svc.list(in, input, func(q quota) (float64, bool) { return q.value, true })
+}
+
+func (svc *Service) list(in *api.Call, input listing, of func(quota) (float64, bool)) (any, error) {
 	if err := checkService(input.ServiceCode); err != nil {
 		return nil, err
 	}
@@ -240,7 +250,7 @@ func (svc *Service) list(in *api.Call, of func(quota) (float64, bool)) (any, err
 	}
 	byCode, codes := map[string]quota{}, []string{}
 	for _, q := range ec2Quotas() {
-		if _, has := of(q); has && (input.QuotaCode == "" || input.QuotaCode == q.code) {
+		if _, has := of(q); has {
 			byCode[q.code], codes = q, append(codes, q.code)
 		}
 	}

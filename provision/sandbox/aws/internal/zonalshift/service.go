@@ -54,13 +54,14 @@ const operation = "GetManagedResource"
 
 // ShiftAway starts a shift of the cluster away from a zone, for so long.
 func (svc *Service) ShiftAway(zoneID string, d time.Duration) {
-	svc.shifts = append(svc.shifts, shift{zoneID, svc.account.Clock.Now().Add(d)})
+	now := svc.account.Clock.Now()
+	svc.shifts = append(svc.shifts, shift{zoneID, now, now.Add(d)})
 }
 
 // shift is a zonal shift: traffic kept away from a zone for a time.
 type shift struct {
-	zoneID  string
-	expires time.Time
+	zoneID          string
+	starts, expires time.Time
 }
 
 // Route names the operation of a method and an escaped path, "" for none.
@@ -83,7 +84,7 @@ func (svc *Service) getManagedResource(in *api.Call) (any, error) {
 			continue
 		}
 		shifts = append(shifts, map[string]any{
-			"appliedStatus": "APPLIED", "awayFrom": s.zoneID, "comment": "emulated", "expiryTime": s.expires.Unix(), "startTime": in.Now.Unix(),
+			"appliedStatus": "APPLIED", "awayFrom": s.zoneID, "comment": "emulated", "expiryTime": s.expires.Unix(), "startTime": s.starts.Unix(),
 			"resourceIdentifier": id, "zonalShiftId": fmt.Sprintf("shift-%d", n+1), "shiftType": "ZONAL_SHIFT",
 		})
 	}
