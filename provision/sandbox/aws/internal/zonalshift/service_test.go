@@ -1,6 +1,7 @@
 package zonalshift
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"testing"
@@ -47,12 +48,30 @@ func TestAShiftIsShownUntilItEnds(t *testing.T) {
 			continue
 		}
 		for n, s := range shifts {
-			if s["awayFrom"] != tt.want[n] {
-				t.Errorf("%s: shift %d is away from %v, want %s", tt.name, n, s["awayFrom"], tt.want[n])
+			if s["awayFrom"] != tt.want[n] || s["startTime"] != now.Unix() {
+				t.Errorf("%s: shift %d is away from %v since %v, want %s since %d", tt.name, n, s["awayFrom"], s["startTime"], tt.want[n], now.Unix())
 			}
 		}
 		if q := tt.svc.Table().Authorizations[operation](in); len(q) != 1 || q[0].Tags["team"] != "ml" {
 			t.Errorf("%s: requests to IAM %+v", tt.name, q)
+		}
+	}
+}
+
+func TestOnlyTheClusterIsManaged(t *testing.T) {
+	const arn = "arn:aws:eks:us-east-1:1:cluster/k"
+	svc := New(&api.Account{ID: "1", Region: "us-east-1", Cluster: "k", Clock: still{}}, tagged{"team": "ml"})
+	for id, want := range map[string]bool{
+		arn: true, arn + "2": false, "arn:aws:eks:eu-west-1:1:cluster/k": false, "arn:aws:eks:us-east-1:2:cluster/k": false, "k": false,
+		"arn:aws:eks:us-east-1:1:nodegroup/k": false, "ARN:aws:eks:us-east-1:1:cluster/k": false,
+	} {
+		got, err := svc.Table().Operations[operation].Run(&api.Call{Op: operation, Target: "GET /managedresources/" + url.PathEscape(id)})
+		var failed *api.Error
+		switch {
+		case want && (err != nil || got.(map[string]any)["arn"] != arn || got.(map[string]any)["name"] != "k"):
+			t.Errorf("%s: %v, %v", id, got, err)
+		case !want && (!errors.As(err, &failed) || failed.Code != "ResourceNotFoundException" || failed.Status != http.StatusNotFound):
+			t.Errorf("%s: %v, %v", id, got, err)
 		}
 	}
 }
