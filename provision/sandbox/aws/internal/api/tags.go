@@ -10,8 +10,8 @@ import (
 // MostTags is how many tags a resource may have.
 const MostTags = 50
 
-// TagFits reports whether a tag's key has 1 to 128 characters, and its value at most 256.
-func TagFits(key, value string) bool {
+// tagFits reports whether a tag's key has 1 to 128 characters, and its value at most 256.
+func tagFits(key, value string) bool {
 	return key != "" && utf8.RuneCountInString(key) <= 128 && utf8.RuneCountInString(value) <= 256
 }
 
@@ -19,7 +19,7 @@ func TagFits(key, value string) bool {
 func AddTags(tags, more map[string]string) (out map[string]string, problem string) {
 	for k, v := range more {
 		switch {
-		case !TagFits(k, v):
+		case !tagFits(k, v):
 			return nil, fmt.Sprintf("Tag key '%s' or its value is empty or too long (128 and 256 characters).", k)
 		case strings.HasPrefix(strings.ToLower(k), "aws:"):
 			return nil, fmt.Sprintf("Tag keys starting with 'aws:' are reserved for internal use: '%s'", k)

@@ -61,18 +61,11 @@ func page(in *api.Call, list string, rows []row) (any, error) {
 
 // checkTags checks the tags of a request.
 func checkTags(tags map[string]string) (map[string]string, error) {
-	for k, v := range tags {
-		if !api.TagFits(k, v) || strings.HasPrefix(strings.ToLower(k), "aws:") {
-			return nil, invalid("The tag key '%s' or its value is empty, too long (128 and 256 characters), or starts with aws:", k)
-		}
+	out, problem := api.AddTags(nil, tags)
+	if problem != "" {
+		return nil, invalid("%s", problem)
 	}
-	if len(tags) > api.MostTags {
-		return nil, invalid("More than %d tags were given.", api.MostTags)
-	}
-	if tags == nil {
-		return map[string]string{}, nil
-	}
-	return tags, nil
+	return out, nil
 }
 
 // asJSON writes what an update was to change, as it is shown.

@@ -100,11 +100,12 @@ func readTags(in *api.Call, fold bool) (map[string]string, error) {
 		if fold {
 			same = strings.ToLower(k)
 		}
+		_, problem := api.AddTags(nil, map[string]string{k: v})
 		switch {
-		case !api.TagFits(k, v) || !tagForm.MatchString(k) || !tagForm.MatchString(v):
-			return nil, api.Refuse("ValidationError", "1 validation error detected: the tag key '%s' or its value is empty, too long (128 and 256 characters), or not of letters, digits, blanks and _.:/=+-@", k)
 		case strings.HasPrefix(strings.ToLower(k), "aws:"):
 			return nil, api.Refuse("InvalidInput", "The tag key '%s' is reserved: it starts with aws:.", k)
+		case problem != "" || !tagForm.MatchString(k) || !tagForm.MatchString(v):
+			return nil, api.Refuse("ValidationError", "1 validation error detected: the tag key '%s' or its value is empty, too long (128 and 256 characters), or not of letters, digits, blanks and _.:/=+-@", k)
 		case seen[same]:
 			return nil, api.Refuse("InvalidInput", "Duplicate tag keys found: '%s'", k)
 		}
