@@ -7,8 +7,10 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	permissions "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -22,11 +24,13 @@ func Problems(item state.Item, s v1alpha1.ClusterSpec) []state.Problem {
 	c := &validator{item: item}
 	c.written()
 	c.tags("spec.tags", slices.Collect(maps.Keys(s.Tags)))
+	c.tagsFit(s)
 	c.parts(s)
 	var names []string
 	for _, g := range s.ManagedNodeGroups {
 		names = append(names, g.Name)
 		c.sizes("spec.managedNodeGroups["+g.Name+"]", g)
+		c.labels("spec.managedNodeGroups["+g.Name+"].labels", g)
 	}
 	c.unique("spec.managedNodeGroups", names)
 	names = nil
@@ -70,6 +74,33 @@ func (c *validator) tags(path string, keys []string) {
 	for _, k := range slices.Sorted(slices.Values(keys)) {
 		if strings.HasPrefix(k, tag.Prefix) || strings.HasPrefix(strings.ToLower(k), "aws:") {
 			c.problem(path, "holds %q, which only Poolwright or AWS may set: take it out", k)
+		}
+	}
+}
+
+// tagForm are the characters that IAM and CloudWatch Logs take in tags.
+var tagForm = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
+
+// tagsFit refuses tags that a part which is declared cannot have in AWS.
+func (c *checker) tagsFit(s v1alpha1.ClusterSpec) {
+	narrow := s.NodeRole != nil || s.ControllerRole != nil || s.Logging != nil
+	for _, k := range slices.Sorted(maps.Keys(s.Tags)) {
+		v := s.Tags[k]
+		switch {
+		case k == "" || utf8.RuneCountInString(k) > 128 || utf8.RuneCountInString(v) > 256:
+			c.problem("spec.tags", "holds the tag %q, and AWS takes keys of 1 to 128 characters with values of at most 256: shorten it", k)
+		case narrow && !(tagForm.MatchString(k) && tagForm.MatchString(v)):
+			c.problem("spec.tags", "holds the tag %q, and IAM and CloudWatch Logs take letters, digits, blanks and _.:/=+-@ only: write it with these", k)
+		}
+	}
+}
+
+// labels refuses labels that EKS does not take.
+func (c *checker) labels(path string, g v1alpha1.ManagedNodeGroup) {
+	for _, k := range slices.Sorted(maps.Keys(g.Labels)) {
+		v := g.Labels[k]
+		if k == "" || len(k) > 63 || len(v) > 63 || v == "" && g.Adopt {
+			c.problem(path, "holds the label %q, and EKS takes keys and values of 1 to 63 characters", k)
 		}
 	}
 }
