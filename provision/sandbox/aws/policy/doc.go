@@ -5,10 +5,10 @@
 //     permissions boundary, which what they allow must allow, too;
 //   - Effect, Sid, Action and NotAction, Resource and NotResource with the
 //     wildcards * and ?; in an ARN no wildcard reaches beyond its own one of the
-//     first five parts, and the sixth is matched as a whole;
-//   - Condition with StringEquals, StringLike, ArnEquals, ArnLike, their
-//     negations (StringNotEquals and so on), Bool and Null; with IfExists, and
-//     with ForAllValues: and ForAnyValue:;
+//     first five parts but a * that ends one, and the sixth is matched as a whole;
+//   - Condition with StringEquals, StringLike, ArnEquals, ArnLike (which compare
+//     part by part), their negations (StringNotEquals and so on), Bool and Null;
+//     with IfExists, and with ForAllValues: and ForAnyValue:;
 //   - names of actions and of condition keys in any case, all else as written.
 //
 // It refuses everything else when it parses: policies of resources (Principal),

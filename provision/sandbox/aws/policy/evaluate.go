@@ -117,5 +117,5 @@ func (s statement) applies(r Request, context map[string][]string) bool {
 // resource matches a resource; an action without resources is covered by "*"
 // only.
 func resource(pattern, name string) bool {
-	return pattern == "*" || arnLike(pattern, name)
+	return pattern == "*" || resourceLike(pattern, name)
 }

