@@ -148,6 +148,13 @@ func TestAnAccessEntryIsMadeOnceAndChanged(t *testing.T) {
 			t.Errorf("changing %s: %q, want %q", name, code, step.code)
 		}
 	}
+	nodes, _, _ := newService(Cluster{Name: "k"})
+	do(t, nodes, "POST /access-entries", `{"principalArn":"`+principal+`","type":"EC2_LINUX"}`, nil)
+	for body, want := range map[string]string{`{"username":"x"}`: "InvalidParameterException", `{"kubernetesGroups":["x"]}`: "InvalidParameterException", `{"kubernetesGroups":[]}`: ""} {
+		if code := do(t, nodes, update, body, nil); code != want || !slices.Equal(nodes.entries[principal].groups, []string{"system:nodes"}) {
+			t.Errorf("changing an entry of nodes by %s: %q and the groups %q, want %q", body, code, nodes.entries[principal].groups, want)
+		}
+	}
 	for _, step := range []struct {
 		body, user string
 		groups     []string

@@ -347,8 +347,10 @@ func TestARoleIsUsedOnceItIsFound(t *testing.T) {
 		}
 	}
 	var page listed
-	if ask(t, svc, "ListRoles", &page); !slices.Equal(page.Roles, []string{"node"}) {
-		t.Errorf("roles listed at once: %q", page.Roles)
+	ask(t, svc, "ListRoles", &page)
+	ask(t, svc, "ListInstanceProfiles", &page)
+	if !slices.Equal(page.Roles, []string{"node"}) || !slices.Equal(page.Profiles, []string{"nodes"}) {
+		t.Errorf("listed at once are the roles %q and the instance profiles %q", page.Roles, page.Profiles)
 	}
 	svc.account.Clock = still{clock.Now().Add(time.Minute)}
 	for op, step := range steps {

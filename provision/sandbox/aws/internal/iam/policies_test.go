@@ -271,7 +271,7 @@ func TestACallIsAuthorizedForItsEntity(t *testing.T) {
 			Context: map[string][]string{"iam:PermissionsBoundary": {"y"}}}}},
 		"making a role with a boundary and tags": {"CreateRole", "RoleName=new&Path=/x/&PermissionsBoundary=" + boundary + "&Tags.member.1.Key=k&Tags.member.1.Value=v", []api.AuthorizationRequest{
 			{Action: "iam:CreateRole", Resource: fresh, Given: given, Context: bound}, {Action: "iam:TagRole", Resource: fresh, Given: given}}},
-		"making a role below what is no path": {"CreateRole", "RoleName=new&Path=x", []api.AuthorizationRequest{{Action: "iam:CreateRole", Resource: "arn:aws:iam::1:role/new", Given: none, Context: map[string][]string{}}}},
+		"making a role below what is no path": {"CreateRole", "RoleName=new&Path=x/", []api.AuthorizationRequest{{Action: "iam:CreateRole", Resource: "arn:aws:iam::1:role/new", Given: none, Context: map[string][]string{}}}},
 		"making a policy with tags": {"CreatePolicy", "PolicyName=new&Path=/x/&Tags.member.1.Key=k&Tags.member.1.Value=v", []api.AuthorizationRequest{
 			{Action: "iam:CreatePolicy", Resource: policy + "x/new", Given: given}, {Action: "iam:TagPolicy", Resource: policy + "x/new", Given: given}}},
 		"giving a role to an instance profile": {"AddRoleToInstanceProfile", "RoleName=mine&InstanceProfileName=nodes", []api.AuthorizationRequest{
