@@ -118,6 +118,7 @@ func TestTagsOfEKS(t *testing.T) {
 		for _, step := range []struct{ request, body, code string }{
 			{"POST " + path, `{"tags":{"old":"1"}}`, ""},
 			{"POST " + path, `{"tags":{"` + strings.Repeat("é", 128) + `":"` + strings.Repeat("é", 256) + `"}}`, ""},
+			{"POST " + path, `{"tags":{"old":"2"}}`, ""},
 			{"POST " + path, `{"tags":{"a":"1","` + strings.Repeat("a", 129) + `":""}}`, "BadRequestException"},
 			{"POST " + path, `{"tags":{"a":"` + strings.Repeat("a", 257) + `"}}`, "BadRequestException"},
 			{"POST " + path, `{"tags":{"a":"1","AWS:b":""}}`, "BadRequestException"},
@@ -132,7 +133,7 @@ func TestTagsOfEKS(t *testing.T) {
 		}
 		var got struct{ Tags map[string]string }
 		do(t, svc, "GET "+path, "", &got)
-		if _, gone := got.Tags["k1"]; len(got.Tags) != 49 || got.Tags["old"] != "1" || gone || got.Tags["a"] != "" {
+		if _, gone := got.Tags["k1"]; len(got.Tags) != 49 || got.Tags["old"] != "2" || gone || got.Tags["a"] != "" {
 			t.Errorf("%s has %d tags: %v", what, len(got.Tags), got.Tags)
 		}
 	}
@@ -169,6 +170,12 @@ func TestAnAssociationIsOfOneServiceAccount(t *testing.T) {
 		if code != tt.code || (id == first) != (name == "the same by its token") {
 			t.Errorf("%s: id %q and code %q, want the code %q", name, id, code, tt.code)
 		}
+	}
+	if _, code := create("z", "s", principal, ""); code != "" {
+		t.Fatal(code)
+	}
+	if _, code := create("z", "s", principal, ""); code != "ResourceInUseException" {
+		t.Errorf("the same, both without a token: %q", code)
 	}
 	path := "/pod-identity-associations/" + first
 	for _, step := range []struct{ request, body, code string }{
