@@ -37,13 +37,16 @@ func (s *Step) poolChanges(was, is *karpv1.NodePool, replaced func(reason string
 	object := "NodePool/" + is.Name
 	var out []provision.Change
 	each := func(prefix string, of func(*karpv1.NodePool) reflect.Value) {
-		for _, f := range fields(of(was), of(is)) {
+		hashed := func(index []int) bool {
 			// The field of the new pool, put into the old one.
 			mixed := was.DeepCopy()
-			of(mixed).FieldByIndex(f.index).Set(of(is).FieldByIndex(f.index))
+			of(mixed).FieldByIndex(index).Set(of(is).FieldByIndex(index))
+			return mixed.Hash() != was.Hash()
+		}
+		for _, f := range fields(of(was), of(is), hashed) {
 			change := provision.Change{Object: object, Field: prefix + f.name}
 			switch {
-			case mixed.Hash() != was.Hash():
+			case f.hashed:
 				change.Reason = nodePoolDrifted
 			case f.name == "requirements" && replaced(requirementsDrifted) && s.narrowed(was, is) > none:
 				change.Reason = requirementsDrifted
@@ -58,7 +61,7 @@ func (s *Step) poolChanges(was, is *karpv1.NodePool, replaced func(reason string
 		return reflect.ValueOf(&p.Spec.Template.Spec).Elem()
 	})
 	each("spec.disruption.", func(p *karpv1.NodePool) reflect.Value { return reflect.ValueOf(&p.Spec.Disruption).Elem() })
-	for _, f := range fields(reflect.ValueOf(&was.Spec).Elem(), reflect.ValueOf(&is.Spec).Elem()) {
+	for _, f := range fields(reflect.ValueOf(&was.Spec).Elem(), reflect.ValueOf(&is.Spec).Elem(), nil) {
 		if f.name != "template" && f.name != "disruption" {
 			out = append(out, provision.Change{Object: object, Field: "spec." + f.name})
 		}
@@ -80,15 +83,18 @@ func (s *Step) classChanges(was, is *karpv1.NodePool, replaced func(reason strin
 		return nil // The pool's own change of nodeClassRef has it.
 	}
 	var out []provision.Change
-	for _, f := range fields(reflect.ValueOf(&old.Spec).Elem(), reflect.ValueOf(&class.Spec).Elem()) {
+	hashed := func(index []int) bool {
 		mixed := old.DeepCopy()
-		reflect.ValueOf(&mixed.Spec).Elem().FieldByIndex(f.index).Set(reflect.ValueOf(&class.Spec).Elem().FieldByIndex(f.index))
-		if strings.HasPrefix(f.name, "ami") {
+		reflect.ValueOf(&mixed.Spec).Elem().FieldByIndex(index).Set(reflect.ValueOf(&class.Spec).Elem().FieldByIndex(index))
+		if strings.HasPrefix(reflect.TypeOf(mixed.Spec).FieldByIndex(index).Name, "AMI") {
 			// The hash holds the family that both of these decide.
 			mixed.Spec.AMIFamily, mixed.Spec.AMISelectorTerms = class.Spec.AMIFamily, class.Spec.AMISelectorTerms
 		}
+		return mixed.Hash(nil) != old.Hash(nil)
+	}
+	for _, f := range fields(reflect.ValueOf(&old.Spec).Elem(), reflect.ValueOf(&class.Spec).Elem(), hashed) {
 		change := provision.Change{Object: "EC2NodeClass/" + class.Name, Field: "spec." + f.name}
-		if mixed.Hash(nil) != old.Hash(nil) {
+		if f.hashed {
 			change.Reason = nodeClassDrift
 		} else {
 			change.Reason = selectorReason(f.name, old, class, replaced)
@@ -103,7 +109,7 @@ func selectorReason(field string, old, class *awsv1.EC2NodeClass, replaced func(
 	reason := map[string]string{
 		"amiSelectorTerms": amiDrift, "subnetSelectorTerms": subnetDrift, "securityGroupSelectorTerms": securityGroupDrift,
 	}[field]
-	if reason != "" && replaced(reason) && reselected(old, class) > none {
+	if reason != "" && replaced(reason) && reselected(old, class)[field] > none {
 		return reason
 	}
 	return ""
@@ -123,7 +129,7 @@ func (s *Step) overlayChanges(pool string) []provision.Change {
 		case !ok:
 			out = append(out, provision.Change{Object: "NodeOverlay/" + name})
 		default:
-			for _, f := range fields(reflect.ValueOf(&old.Spec).Elem(), reflect.ValueOf(&overlay.Spec).Elem()) {
+			for _, f := range fields(reflect.ValueOf(&old.Spec).Elem(), reflect.ValueOf(&overlay.Spec).Elem(), nil) {
 				out = append(out, provision.Change{Object: "NodeOverlay/" + name, Field: "spec." + f.name})
 			}
 		}
@@ -144,15 +150,17 @@ func overlays(f *offerings.Fleet) map[string]*karpv1alpha1.NodeOverlay {
 	return out
 }
 
-// differing is a field of a struct.
+// differing is a field of a struct; hashed is true where its difference changes a hash.
 type differing struct {
-	name  string
-	index []int
+	name   string
+	index  []int
+	hashed bool
 }
 
 // fields lists the fields in which two structs of one type differ, by their names
-// in JSON. Empty and absent are the same.
-func fields(a, b reflect.Value) []differing {
+// in JSON. Empty and absent are the same, unless a hash distinguishes them: hashed reports
+// whether it covers a field's difference, and is nil where no hash covers the struct.
+func fields(a, b reflect.Value, hashed func(index []int) bool) []differing {
 	var out []differing
 	for _, f := range reflect.VisibleFields(a.Type()) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -160,8 +168,12 @@ func fields(a, b reflect.Value) []differing {
 			continue
 		}
 		x, y := a.FieldByIndex(f.Index), b.FieldByIndex(f.Index)
-		if !alike(x, y) {
-			out = append(out, differing{name: name, index: f.Index})
+		if reflect.DeepEqual(x.Interface(), y.Interface()) {
+			continue
+		}
+		one := differing{name: name, index: f.Index, hashed: hashed != nil && hashed(f.Index)}
+		if one.hashed || !alike(x, y) {
+			out = append(out, one)
 		}
 	}
 	return out

@@ -37,26 +37,40 @@ func (s *Step) Extent(name string) (all, part bool) {
 		if old.Hash(nil) != class.Hash(nil) {
 			reaches = every
 		}
-		reaches = max(reaches, reselected(old, class))
+		for _, selector := range reselected(old, class) {
+			reaches = max(reaches, selector)
+		}
 	}
 	return reaches == every, reaches == some
 }
 
-// reselected is what other selectors of a class reach. Ids determine it by themselves.
-func reselected(old, class *awsv1.EC2NodeClass) extent {
+// reselected is what other selectors of a class reach, by the names of the fields. Ids
+// determine it by themselves.
+func reselected(old, class *awsv1.EC2NodeClass) map[string]extent {
 	image := func(t awsv1.AMISelectorTerm) string { return t.ID }
 	subnet := func(t awsv1.SubnetSelectorTerm) string { return t.ID }
 	group := func(t awsv1.SecurityGroupSelectorTerm) string { return t.ID }
-	return max(
-		chosen(old.Spec.AMISelectorTerms, class.Spec.AMISelectorTerms, image, false),
-		chosen(old.Spec.SubnetSelectorTerms, class.Spec.SubnetSelectorTerms, subnet, false),
-		chosen(old.Spec.SecurityGroupSelectorTerms, class.Spec.SecurityGroupSelectorTerms, group, true),
-	)
+	return map[string]extent{
+		"amiSelectorTerms":           chosen(old.Spec.AMISelectorTerms, class.Spec.AMISelectorTerms, image, newest),
+		"subnetSelectorTerms":        chosen(old.Spec.SubnetSelectorTerms, class.Spec.SubnetSelectorTerms, subnet, anyOf),
+		"securityGroupSelectorTerms": chosen(old.Spec.SecurityGroupSelectorTerms, class.Spec.SecurityGroupSelectorTerms, group, together),
+	}
 }
 
-// chosen compares the terms of a selector. Of images and subnets a node has one, of
-// groups it has all together.
-func chosen[T any](old, terms []T, id func(T) string, together bool) extent {
+// selection is which of the selected a node is to have.
+type selection int
+
+const (
+	// newest is the newest image that fits, whichever of the selected that is.
+	newest selection = iota
+	// anyOf is one of the subnets.
+	anyOf
+	// together are all groups.
+	together
+)
+
+// chosen compares the terms of a selector.
+func chosen[T any](old, terms []T, id func(T) string, of selection) extent {
 	if reflect.DeepEqual(old, terms) {
 		return none
 	}
@@ -76,9 +90,9 @@ func chosen[T any](old, terms []T, id func(T) string, together bool) extent {
 		}
 	}
 	switch {
-	case together && kept == len(had) && len(had) == len(has), !together && kept == len(had):
+	case kept == len(had) && (of == anyOf || len(had) == len(has)):
 		return none
-	case together || kept == 0:
+	case of == together || kept == 0:
 		return every
 	}
 	return some
