@@ -108,19 +108,21 @@ func Requests(spec corev1.PodSpec) Resources {
 		}
 		add(limits, out)
 	}
-	first := Resources{}
+	// A sidecar runs on beside the containers, and beside the init containers behind it.
+	first, sidecars := Resources{}, Resources{}
 	for _, c := range spec.InitContainers {
 		limits := c.Resources.Limits
 		if limits == nil {
 			limits = c.Resources.Requests
 		}
+		beside := sidecars
 		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			add(limits, out) // a sidecar runs on beside the containers
-			continue
+			add(limits, out)
+		} else {
+			beside = maps.Clone(sidecars)
 		}
-		one := Resources{}
-		add(limits, one)
-		for name, n := range one {
+		add(limits, beside)
+		for name, n := range beside {
 			first[name] = max(first[name], n)
 		}
 	}
