@@ -2,14 +2,18 @@ package takeover
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 
+	awsoptions "github.com/aws/karpenter-provider-aws/pkg/operator/options"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
 )
 
 // options are the settings of a Karpenter, by the names of its variables: each of
@@ -80,16 +84,22 @@ func optionsOf(ctx context.Context, c client.Reader, namespace string, container
 		}
 	}
 	args := container.Args
-	if len(container.Command) > 1 {
-		args = append(slices.Clone(container.Command[1:]), args...)
+	if command := container.Command; len(command) > 0 {
+		// A shell, or a program that starts another, may set any of them.
+		if !slices.Contains([]string{"controller", "karpenter"}, path.Base(command[0])) {
+			o.elsewhere = append(o.elsewhere, "its command")
+			return o, nil
+		}
+		args = slices.Concat(command[1:], args)
 	}
 	o.arguments(args)
 	return o, nil
 }
 
 // arguments reads flags as Karpenter does: one dash or two, the value behind an
-// equals sign or as the next argument.
+// equals sign or, unless it is a boolean, as the next argument.
 func (o *options) arguments(args []string) {
+	known := flagsOfKarpenter()
 	for i := 0; i < len(args); i++ {
 		name, value, has := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
 		if !strings.HasPrefix(args[i], "-") || name == "" {
@@ -97,12 +107,28 @@ func (o *options) arguments(args []string) {
 			return
 		}
 		if next := i + 1; !has {
-			if value = "true"; next < len(args) && !strings.HasPrefix(args[next], "-") {
+			boolean, ours := known[name]
+			// Of a flag of another version the next argument is the value unless it is a flag.
+			takesNext := next < len(args) && (ours && !boolean || !ours && !strings.HasPrefix(args[next], "-"))
+			if value = "true"; takesNext {
 				value, i = args[next], next
 			}
 		}
 		o.set(strings.ToUpper(strings.ReplaceAll(name, "-", "_")), value)
 	}
+}
+
+// flagsOfKarpenter are the flags of the embedded Karpenter, true for booleans.
+func flagsOfKarpenter() map[string]bool {
+	all := &coreoptions.FlagSet{FlagSet: flag.NewFlagSet("karpenter", flag.ContinueOnError)}
+	new(coreoptions.Options).AddFlags(all)
+	new(awsoptions.Options).AddFlags(all)
+	out := map[string]bool{}
+	all.VisitAll(func(f *flag.Flag) {
+		b, ok := f.Value.(interface{ IsBoolFlag() bool })
+		out[f.Name] = ok && b.IsBoolFlag()
+	})
+	return out
 }
 
 // configMap reads one; where there is none, it sets nothing.
