@@ -123,6 +123,8 @@ func TestVariablesThatAreReadOutweighEachOtherAsInAPod(t *testing.T) {
 		"flags behind the command":          {corev1.Container{Command: []string{"/karpenter", "--cluster-name=a"}}, "a", false},
 		"arguments behind those":            {corev1.Container{Command: []string{"/karpenter", "--cluster-name=a"}, Args: []string{"--cluster-name=b"}}, "b", false},
 		"a program that starts another":     {corev1.Container{Command: []string{"/entrypoint"}, Args: []string{"--cluster-name=a"}}, "", true},
+		"an older flag takes no flag":       {corev1.Container{Args: []string{"--leader-elect", "--cluster-name=a"}}, "a", false},
+		"an older flag takes a value":       {corev1.Container{Args: []string{"--webhook-port", "8443", "--cluster-name=a"}}, "a", false},
 		"a boolean takes no next argument":  {corev1.Container{Args: []string{"--isolated-vpc", "false", "--cluster-name=a"}}, "", true},
 		"a text takes what looks as a flag": {corev1.Container{Args: []string{"--interruption-queue", "--cluster-name=a"}}, "", false},
 		"one from a Secret":                 {corev1.Container{Env: []corev1.EnvVar{{Name: "CLUSTER_NAME", ValueFrom: secret}}}, "", true},
