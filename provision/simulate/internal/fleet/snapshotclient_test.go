@@ -1,0 +1,190 @@
+package fleet_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
+)
+
+// fleetOfPods is a fleet, and the same in a client that emulates the API server.
+func fleetOfPods() (*fleet.Fleet, client.Client) {
+	app := func(value string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Labels = map[string]string{"app": value} }
+	}
+	elsewhere := func(p *corev1.Pod) { p.Namespace = "other" }
+	from := provision.ClusterSnapshot{
+		NodePools: []*karpv1.NodePool{pool("b", "c"), pool("a", "c")},
+		Nodes:     []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, {ObjectMeta: metav1.ObjectMeta{Name: "n2"}}},
+		Pods: []*corev1.Pod{
+			pod("a", "n1", app("x")), pod("b", "n1", app("y")), pod("c", "n2", app("x")), pod("d", "", app("x")),
+			pod("e", "n1", app("x"), elsewhere), pod("f", "unknown", app("y")),
+		},
+		Budgets:  []*policyv1.PodDisruptionBudget{{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "p"}}},
+		Overlays: []*karpv1alpha1.NodeOverlay{overlay("o", "1", "")},
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
+		p, _ := o.(*corev1.Pod)
+		return []string{p.Spec.NodeName}
+	})
+	for _, o := range from.NodePools {
+		builder.WithObjects(o.DeepCopy())
+	}
+	for _, o := range from.Nodes {
+		builder.WithObjects(o.DeepCopy())
+	}
+	for _, o := range from.Pods {
+		builder.WithObjects(o.DeepCopy())
+	}
+	for _, o := range from.Overlays {
+		builder.WithObjects(o.DeepCopy())
+	}
+	for _, o := range from.Budgets {
+		builder.WithObjects(o.DeepCopy())
+	}
+	return fleet.New(from, fleet.Unknowns{}), builder.Build()
+}
+
+// listed are the names of what a client lists.
+func listed(t *testing.T, c client.Reader, list client.ObjectList, opts ...client.ListOption) []string {
+	t.Helper()
+	if err := c.List(t.Context(), list, opts...); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	add := func(o metav1.Object) { names[o.GetNamespace()+"/"+o.GetName()] = true }
+	switch list := list.(type) {
+	case *corev1.PodList:
+		for i := range list.Items {
+			add(&list.Items[i])
+		}
+	case *karpv1.NodePoolList:
+		for i := range list.Items {
+			add(&list.Items[i])
+		}
+	case *karpv1alpha1.NodeOverlayList:
+		for i := range list.Items {
+			add(&list.Items[i])
+		}
+	case *policyv1.PodDisruptionBudgetList:
+		for i := range list.Items {
+			add(&list.Items[i])
+		}
+	default:
+		t.Fatal(fmt.Sprintf("%T", list))
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+func TestASnapshotIsReadLikeACluster(t *testing.T) {
+	f, cluster := fleetOfPods()
+	snapshot := &fleet.SnapshotClient{Fleet: f}
+	on := func(node string) client.ListOption { return client.MatchingFields{"spec.nodeName": node} }
+	tests := map[string]struct {
+		list func() client.ObjectList
+		opts []client.ListOption
+	}{
+		"all pods":                               {func() client.ObjectList { return &corev1.PodList{} }, nil},
+		"pods of a namespace":                    {func() client.ObjectList { return &corev1.PodList{} }, []client.ListOption{client.InNamespace("ml")}},
+		"pods by a label":                        {func() client.ObjectList { return &corev1.PodList{} }, []client.ListOption{client.MatchingLabels{"app": "x"}}},
+		"pods on a node":                         {func() client.ObjectList { return &corev1.PodList{} }, []client.ListOption{on("n1")}},
+		"pods on a node, by label and namespace": {func() client.ObjectList { return &corev1.PodList{} }, []client.ListOption{on("n1"), client.InNamespace("ml"), client.MatchingLabels{"app": "x"}}},
+		"pods on a node that is not there":       {func() client.ObjectList { return &corev1.PodList{} }, []client.ListOption{on("n3")}},
+		"pods on a node that only they name":     {func() client.ObjectList { return &corev1.PodList{} }, []client.ListOption{on("unknown")}},
+		"pools":                                  {func() client.ObjectList { return &karpv1.NodePoolList{} }, nil},
+		"overlays":                               {func() client.ObjectList { return &karpv1alpha1.NodeOverlayList{} }, nil},
+		"disruption budgets":                     {func() client.ObjectList { return &policyv1.PodDisruptionBudgetList{} }, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			list := tt.list()
+			got := listed(t, snapshot, list, tt.opts...)
+			if diff := cmp.Diff(listed(t, cluster, tt.list(), tt.opts...), got); diff != "" {
+				t.Errorf("(-cluster +snapshot):\n%s", diff)
+			}
+			// A list is filled anew, not added to.
+			if diff := cmp.Diff(got, listed(t, snapshot, list, tt.opts...)); diff != "" {
+				t.Errorf("the second time (-first +second):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNodesThatAreGoneAreNotRead(t *testing.T) {
+	f, _ := fleetOfPods()
+	snapshot := &fleet.SnapshotClient{Fleet: f, Gone: map[string]bool{"n1": true}}
+	if diff := cmp.Diff([]string{"ml/c", "ml/d", "ml/f"}, listed(t, snapshot, &corev1.PodList{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := listed(t, snapshot, &corev1.PodList{}, client.MatchingFields{"spec.nodeName": "n1"}); len(got) > 0 {
+		t.Errorf("on a node that is gone: %v", got)
+	}
+	for name, there := range map[string]bool{"n1": false, "n2": true, "n3": false} {
+		var node corev1.Node
+		err := snapshot.Get(t.Context(), client.ObjectKey{Name: name}, &node)
+		if there != (err == nil && node.Name == name) || !there && !apierrors.IsNotFound(err) {
+			t.Errorf("node %s: %q, %v", name, node.Name, err)
+		}
+	}
+	for _, o := range []client.Object{&corev1.Pod{}, &karpv1.NodePool{}, &awsv1.EC2NodeClass{}} {
+		if err := snapshot.Get(t.Context(), client.ObjectKey{Namespace: "ml", Name: "c"}, o); !apierrors.IsNotFound(err) {
+			t.Errorf("a %T is read by its name: %v", o, err)
+		}
+	}
+}
+
+func TestOnlyTheRefusalOfAnOverlayIsTaken(t *testing.T) {
+	f, _ := fleetOfPods()
+	snapshot := &fleet.SnapshotClient{Fleet: f, Refused: map[string]string{}}
+	accepted, refused := overlay("accepted", "1", ""), overlay("refused", "1", "")
+	accepted.StatusConditions().SetTrue(karpv1alpha1.ConditionTypeValidationSucceeded)
+	refused.StatusConditions().SetFalse(karpv1alpha1.ConditionTypeValidationSucceeded, "Conflict", "conflicts with another")
+	for _, o := range []client.Object{accepted, refused, overlay("without a status", "1", "")} {
+		if err := snapshot.Status().Patch(t.Context(), o, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"refused": "conflicts with another"}, snapshot.Refused); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if snapshot.Status().Patch(t.Context(), &karpv1.NodePool{}, nil) == nil {
+		t.Error("the status of a NodePool is written")
+	}
+	// What Karpenter writes on a list's item is not written into the fleet.
+	var list karpv1alpha1.NodeOverlayList
+	if err := snapshot.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	list.Items[0].StatusConditions().SetTrue(karpv1alpha1.ConditionTypeValidationSucceeded)
+	if len(f.Overlays[0].Status.Conditions) > 0 {
+		t.Error("the fleet's own overlay is written to")
+	}
+}
+
+func TestUnknownsAreSortedAndEachIsThereOnce(t *testing.T) {
+	u := fleet.Unknowns{}
+	u.Add("%s is unknown", "b")
+	u.AddDrift("%s is unknown", "a")
+	u.Add("%s is unknown", "b")
+	if diff := cmp.Diff([]provision.Unknown{{Text: "a is unknown", Drift: true}, {Text: "b is unknown"}}, u.Sorted()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := (fleet.Unknowns{}).Sorted(); got == nil || len(got) > 0 {
+		t.Errorf("of none: %#v", got)
+	}
+}
