@@ -120,9 +120,8 @@ func (t InstanceType) Labels() map[string]string {
 		instanceLabel + "cpu":              strconv.Itoa(t.VCPUs),
 		instanceLabel + "memory":           strconv.Itoa(t.MemoryMiB),
 		instanceLabel + "cpu-manufacturer": strings.ToLower(t.Processor.Manufacturer),
-	}
-	if t.Hypervisor != "" {
-		out[instanceLabel+"hypervisor"] = t.Hypervisor
+		// Karpenter gives bare metal the label with an empty value.
+		instanceLabel + "hypervisor": t.Hypervisor,
 	}
 	if slices.Contains(t.Processor.Architectures, "arm64") {
 		out["kubernetes.io/arch"] = "arm64"
