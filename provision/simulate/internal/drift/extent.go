@@ -57,12 +57,12 @@ func reselected(old, class *awsv1.EC2NodeClass) map[string]extent {
 	}
 }
 
-// selection is which of the selected a node is to have.
-type selection int
+// selectorMatch is which of the selected a node is to have.
+type selectorMatch int
 
 const (
 	// newest is the newest image that fits, whichever of the selected that is.
-	newest selection = iota
+	newest selectorMatch = iota
 	// anyOf is one of the subnets.
 	anyOf
 	// together are all groups.
@@ -70,7 +70,7 @@ const (
 )
 
 // chosen compares the terms of a selector.
-func chosen[T any](old, terms []T, id func(T) string, of selection) extent {
+func chosen[T any](old, terms []T, id func(T) string, of selectorMatch) extent {
 	if reflect.DeepEqual(old, terms) {
 		return none
 	}
