@@ -250,3 +250,46 @@ func TestOverlaysAreListedWhereTheyChangeThePool(t *testing.T) {
 		})
 	}
 }
+
+// Of a label for which the pool leaves Karpenter a choice a node may have either value.
+func TestAChoiceThatNarrowsReachesSomeNodes(t *testing.T) {
+	ctx, types := resolver(t)
+	const rack = "example.com/rack"
+	side := func(r karpv1.NodeSelectorRequirementWithMinValues) *side {
+		s := base()
+		s.require(r)
+		s.class.Status = emulated().found(s.class)
+		return &s
+	}
+	type extent struct{ Every, Some bool }
+	was := side(need(rack, "r1", "r2"))
+	before := was.read(ctx, t, types, authority)
+	for name, tt := range map[string]struct {
+		to   karpv1.NodeSelectorRequirementWithMinValues
+		want extent
+	}{
+		"the same":          {need(rack, "r2", "r1"), extent{}},
+		"a value more":      {need(rack, "r1", "r2", "r3"), extent{}},
+		"a value less":      {need(rack, "r1"), extent{Some: true}},
+		"one is refused":    {karpv1.NodeSelectorRequirementWithMinValues{Key: rack, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"r1"}}, extent{Some: true}},
+		"both are refused":  {karpv1.NodeSelectorRequirementWithMinValues{Key: rack, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"r1", "r2"}}, extent{Every: true}},
+		"another value":     {need(rack, "r3"), extent{Every: true}},
+		"any value":         {bare(rack, corev1.NodeSelectorOpExists), extent{}},
+		"no value":          {bare(rack, corev1.NodeSelectorOpDoesNotExist), extent{Every: true}},
+		"of another's rack": {need("example.com/other", "r1"), extent{Every: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			is := side(tt.to)
+			step := &drift.Step{Before: before, After: is.read(ctx, t, types, authority), Unknown: fleet.Unknowns{}}
+			every, some := step.Extent("gpu")
+			if diff := cmp.Diff(tt.want, extent{every, some}); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			// What the pool has bought is not known without its offerings.
+			unknown := &drift.Step{Before: was.indexed(authority), After: is.indexed(authority), Unknown: fleet.Unknowns{}}
+			if every, some := unknown.Extent("gpu"); every || !some && name != "the same" {
+				t.Errorf("without offerings: every %t, some %t", every, some)
+			}
+		})
+	}
+}

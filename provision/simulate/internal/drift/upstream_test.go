@@ -56,7 +56,7 @@ type account struct {
 func emulated() account {
 	return account{
 		subnets: []awsv1.Subnet{{ID: "subnet-a1", Zone: "us-east-1a"}, {ID: "subnet-a2", Zone: "us-east-1a"}, {ID: "subnet-b1", Zone: "us-east-1b"}},
-		groups:  []string{"sg-1", "sg-2", "sg-3"},
+		groups:  []string{"sg-3", "sg-1", "sg-2"},
 		images:  []string{"ami-3", "ami-2", "ami-1"},
 		tagged:  map[string]bool{"subnet-a1": true, "subnet-b1": true, "sg-2": true, "ami-2": true},
 	}
