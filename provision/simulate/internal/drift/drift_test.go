@@ -76,7 +76,13 @@ func edits() map[string]edit {
 			size := resource.MustParse("60Gi")
 			s.class.Spec.BlockDeviceMappings = []*awsv1.BlockDeviceMapping{{EBS: &awsv1.BlockDevice{VolumeSize: &size}}}
 		}, 4},
-		"another family":                    {func(s *side) { other := awsv1.AMIFamilyBottlerocket; s.class.Spec.AMIFamily = &other }, 4},
+		"another family": {func(s *side) { other := awsv1.AMIFamilyBottlerocket; s.class.Spec.AMIFamily = &other }, 4},
+		"the same family by an alias": {func(s *side) {
+			s.class.Spec.AMIFamily, s.class.Spec.AMISelectorTerms = nil, []awsv1.AMISelectorTerm{{Alias: "al2023@v1"}}
+		}, 0},
+		"another family by an alias": {func(s *side) {
+			s.class.Spec.AMIFamily, s.class.Spec.AMISelectorTerms = nil, []awsv1.AMISelectorTerm{{Alias: "bottlerocket@v1"}}
+		}, 4},
 		"another image":                     {func(s *side) { s.class.Spec.AMISelectorTerms = images("ami-1") }, 4},
 		"a newer image beside":              {func(s *side) { s.class.Spec.AMISelectorTerms = images("ami-2", "ami-3") }, 4},
 		"an older image beside":             {func(s *side) { s.class.Spec.AMISelectorTerms = images("ami-2", "ami-1") }, 0},
