@@ -1,0 +1,290 @@
+package offerings_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
+	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
+)
+
+// fixture is a pool with its class in a region, and what of them a test changes.
+type fixture struct {
+	region   string
+	pool     *karpv1.NodePool
+	class    *awsv1.EC2NodeClass
+	overlays []*karpv1alpha1.NodeOverlay
+}
+
+func newFixture() *fixture {
+	family := awsv1.AMIFamilyAL2023
+	f := &fixture{region: "us-east-1", pool: &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "p"}}, class: &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "c"}}}
+	f.pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "c"}
+	f.class.Spec.AMIFamily = &family
+	f.class.Status.Subnets = []awsv1.Subnet{{ID: "a", Zone: "us-east-1a", ZoneID: "use1-az1"}, {ID: "b", Zone: "us-east-1b", ZoneID: "use1-az2"}, {ID: "a2", Zone: "us-east-1a", ZoneID: "use1-az1"}}
+	return f
+}
+
+func (f *fixture) require(key string, values ...string) {
+	f.pool.Spec.Template.Spec.Requirements = append(f.pool.Spec.Template.Spec.Requirements, karpv1.NodeSelectorRequirementWithMinValues{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values})
+}
+
+func few(t *testing.T, families ...string) *catalog.Catalog {
+	t.Helper()
+	all, err := catalog.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := all.Subset(families...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func offline(t *testing.T) context.Context {
+	t.Helper()
+	settings := engine.DefaultSettings()
+	settings.Cluster, settings.Region, settings.Account = "c", "us-east-1", "111122223333"
+	return engine.Offline(t.Context(), settings)
+}
+
+func (f *fixture) resolve(t *testing.T, types *catalog.Catalog) (*offerings.Fleet, *offerings.Catalog, fleet.Unknowns) {
+	t.Helper()
+	unknown := fleet.Unknowns{}
+	ctx := offline(t)
+	m, err := offerings.NewCatalog(ctx, f.region, types, unknown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := m.Resolve(ctx, fleet.New(provision.ClusterSnapshot{
+		Now: time.Unix(0, 0), Cluster: provision.Cluster{Region: f.region}, NodePools: []*karpv1.NodePool{f.pool},
+		NodeClasses: []*awsv1.EC2NodeClass{f.class}, Overlays: f.overlays,
+	}, unknown))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out, m, unknown
+}
+
+// bought is what a pool is offered, as "type zone capacity".
+func bought(p offerings.Pool) []string {
+	out := []string{}
+	for _, o := range p.Offers {
+		out = append(out, o.InstanceType+" "+o.Zone+" "+o.CapacityType)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestAPoolIsOfferedWhatItsRequirementsAndItsClassAllow(t *testing.T) {
+	tests := map[string]struct {
+		change func(*fixture)
+		want   []string
+		left   int
+	}{
+		"each zone of its subnets once, in each capacity type": {func(f *fixture) { f.require(corev1.LabelInstanceTypeStable, "g4dn.xlarge") }, []string{
+			"g4dn.xlarge us-east-1a on-demand", "g4dn.xlarge us-east-1a spot", "g4dn.xlarge us-east-1b on-demand", "g4dn.xlarge us-east-1b spot"}, 0},
+		"no other capacity type than it requires": {func(f *fixture) {
+			f.require(corev1.LabelInstanceTypeStable, "g4dn.xlarge")
+			f.require(karpv1.CapacityTypeLabelKey, "on-demand")
+		}, []string{"g4dn.xlarge us-east-1a on-demand", "g4dn.xlarge us-east-1b on-demand"}, 0},
+		"no other zone than it requires, by its label too": {func(f *fixture) {
+			f.require(corev1.LabelInstanceTypeStable, "g4dn.xlarge")
+			f.require(karpv1.CapacityTypeLabelKey, "spot")
+			f.pool.Spec.Template.Labels = map[string]string{corev1.LabelTopologyZone: "us-east-1b"}
+		}, []string{"g4dn.xlarge us-east-1b spot"}, 0},
+		"by the id of a zone": {func(f *fixture) {
+			f.require(corev1.LabelInstanceTypeStable, "g4dn.xlarge")
+			f.require(karpv1.CapacityTypeLabelKey, "spot")
+			f.require(awsv1.LabelTopologyZoneID, "use1-az1")
+		}, []string{"g4dn.xlarge us-east-1a spot"}, 0},
+		"nothing in a zone without a subnet":          {func(f *fixture) { f.require(corev1.LabelTopologyZone, "us-east-1c") }, []string{}, 0},
+		"nothing of a type that is not there":         {func(f *fixture) { f.require(corev1.LabelInstanceTypeStable, "x9.huge") }, []string{}, 0},
+		"nothing of an architecture that no type has": {func(f *fixture) { f.require(corev1.LabelArchStable, "arm64") }, []string{}, 0},
+		"nothing without its class":                   {func(f *fixture) { f.pool.Spec.Template.Spec.NodeClassRef.Name = "other" }, []string{}, 0},
+		"nothing of a class on which the provider panics": {func(f *fixture) {
+			f.class.Spec.Kubelet = &awsv1.KubeletConfiguration{SystemReserved: map[string]string{"cpu": "x"}}
+		}, []string{}, 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture()
+			tt.change(f)
+			out, _, unknown := f.resolve(t, few(t, "g4dn"))
+			if diff := cmp.Diff(tt.want, bought(out.Offerings["p"])); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if len(unknown) != tt.left {
+				t.Errorf("%d sentences, not %d: %v", len(unknown), tt.left, unknown.Sorted())
+			}
+		})
+	}
+}
+
+// Where the subnets of a class are not known, the zones are the region's.
+func TestZonesAreGuessedWhereSubnetsAreNotKnown(t *testing.T) {
+	f := newFixture()
+	_, m, _ := f.resolve(t, few(t, "g4dn"))
+	if got := m.GuessedZones("c"); got != nil {
+		t.Errorf("of known subnets the zones %v are guessed", got)
+	}
+	f.class.Status.Subnets = nil
+	for region, want := range map[string][]string{"us-east-1": nil, "mars-north-1": {"mars-north-1a", "mars-north-1b", "mars-north-1c"}} {
+		f.region = region
+		out, m, _ := f.resolve(t, few(t, "g4dn"))
+		if known, err := catalog.Zones(region); err == nil {
+			for _, zone := range known {
+				want = append(want, zone.Name)
+			}
+		}
+		if diff := cmp.Diff(want, m.GuessedZones("c")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", region, diff)
+		}
+		zones := map[string]bool{}
+		for _, it := range out.Offerings["p"].All {
+			for _, of := range it.Offerings {
+				zones[of.Zone()] = true
+			}
+		}
+		slices.Sort(want)
+		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(zones))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", region, diff)
+		}
+	}
+}
+
+// Offers are at the catalog's price, whatever an overlay has Karpenter rank them by.
+func TestOffersAreAtThePriceThatIsPaid(t *testing.T) {
+	price := "0.01"
+	cheap := &karpv1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: "cheap"}, Spec: karpv1alpha1.NodeOverlaySpec{
+		Requirements: []karpv1alpha1.NodeSelectorRequirement{{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"g4dn.xlarge"}}},
+		Price:        &price,
+	}}
+	types := few(t, "g4dn")
+	for name, overlays := range map[string][]*karpv1alpha1.NodeOverlay{"without an overlay": nil, "with one": {cheap}} {
+		f := newFixture()
+		f.overlays = overlays
+		out, m, _ := f.resolve(t, types)
+		for _, o := range out.Offerings["p"].Offers {
+			want, err := types.OnDemand("us-east-1", o.InstanceType)
+			if o.CapacityType == "spot" {
+				want, err = types.SpotEstimate(catalog.Zone{Region: "us-east-1", Name: o.Zone}, o.InstanceType)
+			}
+			if again, _ := m.Price(o.InstanceType, o.Zone, o.CapacityType); err != nil || o.USD != want.USDPerHour || o.Basis != want.Basis || again != want {
+				t.Errorf("%s: %+v is not at %+v, %v", name, o, want, err)
+			}
+			at := o.Type.Offerings[slices.IndexFunc(o.Type.Offerings, func(of *cloudprovider.Offering) bool {
+				return of.Zone() == o.Zone && of.CapacityType() == o.CapacityType
+			})].Price
+			if ranked := len(overlays) > 0 && o.InstanceType == "g4dn.xlarge"; ranked && at != 0.01 || !ranked && at != o.USD {
+				t.Errorf("%s: Karpenter ranks %s by %g, at %g", name, o.InstanceType, at, o.USD)
+			}
+		}
+	}
+}
+
+func TestSameIsWhetherOverlaysChangeTheSame(t *testing.T) {
+	overlay := func(name, instanceType, price, gpus string) *karpv1alpha1.NodeOverlay {
+		out := &karpv1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		out.Spec.Requirements = []karpv1alpha1.NodeSelectorRequirement{{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{instanceType}}}
+		if price != "" {
+			out.Spec.Price = &price
+		}
+		if gpus != "" {
+			out.Spec.Capacity = corev1.ResourceList{"nvidia.com/gpu.shared": resource.MustParse(gpus)}
+		}
+		return out
+	}
+	types := few(t, "g4dn")
+	with := func(overlays ...*karpv1alpha1.NodeOverlay) offerings.Pool {
+		f := newFixture()
+		f.overlays = overlays
+		out, _, _ := f.resolve(t, types)
+		return out.Offerings["p"]
+	}
+	base := with(overlay("a", "g4dn.xlarge", "1", "4"))
+	for name, tt := range map[string]struct {
+		other offerings.Pool
+		same  bool
+	}{
+		"the same":                      {with(overlay("a", "g4dn.xlarge", "1", "4")), true},
+		"by another name":               {with(overlay("b", "g4dn.xlarge", "1", "4")), true},
+		"of another price":              {with(overlay("a", "g4dn.xlarge", "2", "4")), false},
+		"of another capacity":           {with(overlay("a", "g4dn.xlarge", "1", "5")), false},
+		"of another type":               {with(overlay("a", "g4dn.2xlarge", "1", "4")), false},
+		"without the capacity":          {with(overlay("a", "g4dn.xlarge", "1", "")), false},
+		"none":                          {with(), false},
+		"one more that changes nothing": {with(overlay("a", "g4dn.xlarge", "1", "4"), overlay("b", "m5.large", "1", "")), true},
+	} {
+		if got := base.Same(tt.other); got != tt.same || tt.other.Same(base) != tt.same {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// A type that the catalog has no price of is not bought, and named where a pool has no other.
+func TestATypeWithoutAPriceIsNotBought(t *testing.T) {
+	all, err := catalog.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var unpriced string
+	for _, it := range all.Types() {
+		if it.OnDemandUSD == 0 && slices.Contains(it.UsageClasses, "on-demand") && slices.Contains(it.Processor.Architectures, "x86_64") {
+			unpriced = it.Name
+		}
+	}
+	for name, tt := range map[string]struct {
+		types []string
+		left  int
+	}{"alone": {[]string{unpriced}, 1}, "beside another": {[]string{unpriced, "m5.large"}, 0}} {
+		f := newFixture()
+		f.require(corev1.LabelInstanceTypeStable, tt.types...)
+		out, _, unknown := f.resolve(t, all)
+		for _, o := range out.Offerings["p"].Offers {
+			if o.InstanceType == unpriced {
+				t.Errorf("%s: %+v is offered", name, o)
+			}
+		}
+		if len(unknown) != tt.left {
+			t.Errorf("%s: %d sentences, not %d: %v", name, len(unknown), tt.left, unknown.Sorted())
+		}
+	}
+}
+
+func TestResolvingEndsWithItsContextAndNeedsTypes(t *testing.T) {
+	f := newFixture()
+	types := few(t, "g4dn")
+	ctx, cancel := context.WithCancel(offline(t))
+	m, err := offerings.NewCatalog(ctx, "us-east-1", types, fleet.Unknowns{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if _, err := m.Resolve(ctx, fleet.New(provision.ClusterSnapshot{NodePools: []*karpv1.NodePool{f.pool}, NodeClasses: []*awsv1.EC2NodeClass{f.class}}, fleet.Unknowns{})); err == nil {
+		t.Error("a context that has ended is no error")
+	}
+	if _, err := offerings.NewCatalog(offline(t), "us-east-1", &catalog.Catalog{}, fleet.Unknowns{}); err == nil {
+		t.Error("a catalog without types is no error")
+	}
+	unknown := fleet.Unknowns{}
+	if _, err := offerings.NewCatalog(offline(t), "mars-north-1", types, unknown); err != nil || len(unknown) != 1 {
+		t.Errorf("of a region without prices: %v, %v", unknown.Sorted(), err)
+	}
+}
