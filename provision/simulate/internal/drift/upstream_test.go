@@ -329,5 +329,10 @@ func holds(ctx context.Context, t *testing.T, types *offerings.Catalog, was, is 
 			t.Errorf("%s %s is to cause %s, and no node drifts", change.Object, change.Field, change.Reason)
 		}
 	}
+	for _, change := range step.Changes("gpu", func(string) bool { return false }) {
+		if change.Reason != "" && change.Reason != "NodePoolDrifted" && change.Reason != "NodeClassDrift" {
+			t.Errorf("%s %s is to cause %s, for which no node is replaced", change.Object, change.Field, change.Reason)
+		}
+	}
 	return drifted
 }
