@@ -343,7 +343,7 @@ func TestOnlyWhatCanBeTakenBackIsInterrupted(t *testing.T) {
 	}
 	reasons := map[string]string{}
 	for _, i := range c.instances {
-		reasons[i.ID] = i.end.reason
+		reasons[i.ID] = i.termination.reason
 	}
 	if diff := cmp.Diff(map[string]string{lent: "Server.CapacityReservationTermination", plain: "", spot: "Server.SpotInstanceTermination"}, reasons); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)

@@ -82,7 +82,7 @@ func (c *validator) tags(path string, keys []string) {
 var tagForm = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
 
 // tagsFit refuses tags that a part which is declared cannot have in AWS.
-func (c *checker) tagsFit(s v1alpha1.ClusterSpec) {
+func (c *validator) tagsFit(s v1alpha1.ClusterSpec) {
 	narrow := s.NodeRole != nil || s.ControllerRole != nil || s.Logging != nil
 	for _, k := range slices.Sorted(maps.Keys(s.Tags)) {
 		v := s.Tags[k]
@@ -96,7 +96,7 @@ func (c *checker) tagsFit(s v1alpha1.ClusterSpec) {
 }
 
 // labels refuses labels that EKS does not take.
-func (c *checker) labels(path string, g v1alpha1.ManagedNodeGroup) {
+func (c *validator) labels(path string, g v1alpha1.ManagedNodeGroup) {
 	for _, k := range slices.Sorted(maps.Keys(g.Labels)) {
 		v := g.Labels[k]
 		if k == "" || len(k) > 63 || len(v) > 63 || v == "" && g.Adopt {
