@@ -29,6 +29,30 @@ func maps(n int) string {
 
 const mebibyte = 1 << 20
 
+// vars is a kustomization that puts a value of a Secret into ConfigMaps.
+const vars = "resources: [b.yaml, l.yaml]\nconfigurations: [c.yaml]\nvars:\n- {name: A, objref: {apiVersion: v1, kind: Secret, name: s}, fieldref: {fieldpath: stringData.a}}\n"
+
+const varReference = "varReference: [{kind: ConfigMap, path: data}]\n"
+
+// references is a ConfigMap with so many references to A.
+func references(n int) string {
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\ndata: {a: " + strings.Repeat("$(A)", n) + "}\n"
+}
+
+func TestVarsOfShortValuesAreFilledIn(t *testing.T) {
+	d, problems := problemsOf(tree("m/kustomization.yaml", vars, "m/c.yaml", varReference, "m/l.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: short-value}\n",
+		"m/b.yaml", references(1000)), "m", Options{})
+	for _, item := range d.Set.Items() {
+		data, _ := item.Object["data"].(map[string]any)
+		if item.Key.Kind == "ConfigMap" && data["a"] != strings.Repeat("short-value", 1000) {
+			t.Errorf("%.200v", item.Object)
+		}
+	}
+	if problems != "" || d.Set.Len() != 2 {
+		t.Errorf("%d objects: %s", d.Set.Len(), problems)
+	}
+}
+
 // TestWhatAKustomizationAddsIsBoundedByName is about kustomizations that are small and
 // render to much. Each must be refused before it has taken memory and time, with the file
 // and line of the entry.
@@ -54,6 +78,8 @@ func TestWhatAKustomizationAddsIsBoundedByName(t *testing.T) {
 		"a value by a transformer":              {[]string{"m/kustomization.yaml", "resources: [b.yaml]\ntransformers:\n- |\n  apiVersion: builtin\n  kind: AnnotationsTransformer\n  metadata: {name: x}\n  annotations: {a: " + long + "}\n  fieldSpecs: [{path: metadata/annotations, create: true}]\n", "m/b.yaml", maps(100)}, "m/kustomization.yaml:3: transformers: with"},
 		"a large patch of many objects":         {[]string{"m/kustomization.yaml", "resources: [b.yaml]\npatches:\n- target: {kind: ConfigMap}\n  path: p.yaml\n", "m/p.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: " + long + "}\n", "m/b.yaml", maps(100)}, "m/kustomization.yaml:3: patches: with"},
 		"a long value copied to many objects":   {[]string{"m/kustomization.yaml", "resources: [b.yaml, l.yaml]\nreplacements:\n- source: {kind: Secret, fieldPath: stringData.a}\n  targets: [{select: {kind: ConfigMap}, fieldPaths: [data.a]}]\n", "m/l.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: " + long + "}\n", "m/b.yaml", maps(100)}, "m/kustomization.yaml:3: replacements: with"},
+		"a long value for many references":      {[]string{"m/kustomization.yaml", vars, "m/c.yaml", varReference, "m/l.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: " + long + "}\n", "m/b.yaml", references(100)}, "m/kustomization.yaml:4: vars: a value of 1025 KiB"},
+		"a long value for generated references": {[]string{"m/kustomization.yaml", strings.Replace(vars, "b.yaml, ", "", 1) + "configMapGenerator: [{name: g, files: [f]}]\n", "m/c.yaml", varReference, "m/l.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: " + long + "}\n", "m/f", strings.Repeat("$(A)", 100)}, "m/kustomization.yaml:4: vars: a value of 1025 KiB"},
 		"many patches of many objects":          {[]string{"m/kustomization.yaml", "resources: [b.yaml]\npatches:\n" + patches.String(), "m/b.yaml", maps(4000)}, "the entries for many objects are applied more than 1000000 times"},
 		"a prefix that is longer than any name": {[]string{"m/kustomization.yaml", "resources: [b.yaml]\nnamePrefix: " + strings.Repeat("x", 1000) + "\n", "m/b.yaml", pool}, "m/kustomization.yaml:2: namePrefix: this is longer than a name may be"},
 		"an image that is longer than any name": {[]string{"m/kustomization.yaml", "resources: [b.yaml]\nimages:\n- {name: a, newName: " + strings.Repeat("x", 1000) + "}\n", "m/b.yaml", pool}, "m/kustomization.yaml:3: images: this is longer than a name may be"},

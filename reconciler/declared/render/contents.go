@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"path"
 	"reflect"
 	"slices"
@@ -269,6 +270,7 @@ func (s *survey) generatedFile(k *kustomization, field string, n *yaml.Node) []b
 	b, err := s.tree.Read(name)
 	s.generatedBytes += int64(len(b))
 	s.generatedLargest = max(s.generatedLargest, len(b))
+	s.generatedReferences = max(s.generatedReferences, bytes.Count(b, []byte(reference)))
 	if err != nil && s.tree.Err() == nil {
 		s.problem(k.doc.At(n), "%s: reading %s: %s", field, sanitize.Name(name), plain(err))
 	}

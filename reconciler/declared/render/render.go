@@ -38,12 +38,16 @@ func Run(tree *manifest.Tree, folder string) (Result, error) {
 		tree: tree, cost: map[string]cost{},
 		documents: map[string][]manifest.Document{}, resources: map[string]cost{}, kustomizations: map[string]*kustomization{},
 	}
-	if _, err := s.folder(folder, state.Origin{File: folder}, nil); err != nil {
+	total, err := s.folder(folder, state.Origin{File: folder}, nil)
+	if err != nil {
 		return Result{}, err
 	}
 	s.checkGrowth()
 	if len(s.problems) > 0 || s.root == nil {
 		return Result{Problems: s.problems}, nil
+	}
+	if err := s.checkVars(total); err != nil {
+		return Result{}, err
 	}
 	content, own, err := withOrigins(s.root)
 	if err != nil {

@@ -42,6 +42,8 @@ type survey struct {
 	generatedBytes int64
 	// generatedLargest is the largest of those, in bytes.
 	generatedLargest int
+	// generatedReferences is how many references to vars one of those has at most.
+	generatedReferences int
 	// measured is how long sources of replacements are in so many files.
 	measured struct {
 		files int
