@@ -30,6 +30,9 @@ ARGS ?=
 # instrumentation that guides a long run, and builds everything it depends on anew.
 FUZZTIME ?= 20s
 FUZZBUILD ?= -fuzz=.
+# With which seed hostile repositories are searched for, and how many.
+SEED ?= 1
+SEARCHED ?= 500
 # Packages whose tests run with the race detector; it builds everything they depend on
 # anew, with cgo.
 RACE ?= ./reconciler/apply ./reconciler/plan ./reconciler/state ./reconciler/proposal ./reconciler \
@@ -120,6 +123,10 @@ fuzz: ## Run every fuzz target for FUZZTIME each
 			(cd $$package && $$scratch/test -test.run '^$$' -test.fuzz "^$$name\$$" -test.fuzztime $(FUZZTIME) -test.fuzzcachedir $(CACHE)/fuzz </dev/null); \
 		done; \
 	done
+
+.PHONY: attack
+attack: ## Search for SEARCHED repositories that cost the most, by SEED
+	go test -count=1 -timeout 120m -run '^TestNoCandidateOfASeed' -v ./cmd/poolwright-sandbox/attack -seed $(SEED) -candidates $(SEARCHED) -seconds 20
 
 .PHONY: race
 race: ## Run the tests of the packages in RACE with the race detector

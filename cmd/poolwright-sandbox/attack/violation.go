@@ -1,0 +1,78 @@
+package attack
+
+import (
+	"slices"
+	"time"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Budgets are what must hold of every candidate. A zero field is not checked.
+type Budgets struct {
+	// ChildMemory is the most that a child has resident, and ChildCPU what all children of a
+	// candidate work for.
+	ChildMemory int64
+	ChildCPU    time.Duration
+	// Decoded is how many bytes of memory a result takes, Parent how many bytes the
+	// controller takes beside what it had, and ParentCPU how long it works for it.
+	Decoded, Parent int64
+	ParentCPU       time.Duration
+}
+
+// Default are the budgets of the product: a child has its limit, the stack, page tables and pipes
+// beside that, and the mapped program; four children at most run for one candidate. The parent has
+// what the container has beside all limits.
+func Default(c Candidate) Budgets {
+	out := Budgets{ChildMemory: (640 + 32 + 96) << 20, ChildCPU: 4 * time.Minute, Decoded: 96 << 20, Parent: 384 << 20, ParentCPU: 20 * time.Second}
+	if c.Followed {
+		out.Decoded = followedDecoded
+	}
+	return out
+}
+
+// Violation is a promise that a candidate breaks.
+type Violation string
+
+// The promises.
+const (
+	ChildMemory Violation = "a child takes more memory than its limit"
+	ChildTime   Violation = "a child works for longer than its limit"
+	ParentHeap  Violation = "what a child returned takes more memory than its limit"
+	ParentPeak  Violation = "the controller takes more memory for one result than it has to spare"
+	ParentTime  Violation = "the controller works too long for one result"
+	Neighbour   Violation = "an innocent repository is not rendered meanwhile"
+	Unexplained Violation = "a child ends without a result and without a limit that its author can keep"
+	Crash       Violation = "the controller ends"
+)
+
+// reasons are those with which an author is told what to mend.
+var reasons = []string{"LimitExceeded", "RenderTimeout", "NoManifests", "TooLarge"}
+
+// starved reports that a child reached its deadline without the processor, which is for another
+// try: the machine is busy.
+func (m Measure) starved() bool {
+	return m.Class == state.Retry.String() && m.Child.Wall > 90*time.Second && m.Child.CPU < 30*time.Second
+}
+
+// Violations are the promises that a measure breaks.
+func (m Measure) Violations(b Budgets) []Violation {
+	var out []Violation
+	for _, v := range []struct {
+		what   Violation
+		broken bool
+	}{
+		{Crash, m.Class == crashed},
+		{Unexplained, m.Class != "" && m.Class != crashed && !m.starved() && !slices.Contains(reasons, m.Reason)},
+		{ChildMemory, b.ChildMemory > 0 && m.Child.Memory > b.ChildMemory},
+		{ChildTime, b.ChildCPU > 0 && m.Child.CPU > b.ChildCPU},
+		{ParentHeap, b.Decoded > 0 && m.Decoded > b.Decoded},
+		{ParentPeak, b.Parent > 0 && m.Parent.Memory > b.Parent},
+		{ParentTime, b.ParentCPU > 0 && m.Parent.CPU > b.ParentCPU},
+		{Neighbour, m.Innocent != ""},
+	} {
+		if v.broken {
+			out = append(out, v.what)
+		}
+	}
+	return out
+}
