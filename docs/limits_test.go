@@ -111,7 +111,7 @@ func TestThePageOfLimitsIsTrueToTheCode(t *testing.T) {
 	}
 	// What follows from others.
 	want["text of a document, aliases written out"] = bytes(valueIn(t, "../reconciler/declared/manifest/document.go", "aliased") * valueIn(t, ofTree, "FileBytes"))
-	want["text that labels, annotations, patches and replacements add to all objects"] = bytes(valueIn(t, ofTree, "Rendered") / 2)
+	want["text that labels, annotations, patches, replacements and `vars` add to all objects"] = bytes(valueIn(t, ofTree, "Rendered") / 2)
 	besides := valueIn(t, ofSlots, "atOnce")*(valueIn(t, ofSlots, "memoryDefault")+valueIn(t, ofSlots, "besides")) + valueIn(t, ofSlots, "headroom")
 	deployment := read(t, "../config/manager/deployment.yaml")
 	want["`GOMEMLIMIT`"] = regexp.MustCompile(`value: (\d+)MiB`).FindStringSubmatch(deployment)[1] + " MiB"

@@ -30,14 +30,14 @@ func (s *survey) contents(k *kustomization, above []string) (cost, error) {
 			s.duplicates(k, e, first)
 		}
 	}
-	for _, check := range []func(*kustomization) error{s.configuration, s.patches, s.generated, s.plugins, s.values} {
+	for _, check := range []func(*kustomization) error{s.configuration, s.patches, s.generators, s.plugins, s.values} {
 		if err := check(k); err != nil {
 			return cost{}, err
 		}
 	}
 	for kind, field := range map[string]string{"ConfigMap": "configMapGenerator", "Secret": "secretGenerator"} {
 		if n := len(entries(k.doc.Node, field)); n > 0 {
-			total.plus(cost{objects: n, sizes: sizes{kind: {n, s.generatedLargest + textOf(manifest.Child(k.doc.Node, field))}}})
+			total.plus(cost{objects: n, sizes: sizes{kind: {n, s.generated.largest + textOf(manifest.Child(k.doc.Node, field))}}})
 		}
 	}
 	if total.loads > maxLoads || s.tree.Err() != nil {
@@ -227,9 +227,9 @@ func (s *survey) configuration(k *kustomization) error {
 	return err
 }
 
-// generated surveys what config maps and secrets are made from. Its messages
+// generators surveys what config maps and secrets are made from. Its messages
 // repeat no literal and no line of a file.
-func (s *survey) generated(k *kustomization) error {
+func (s *survey) generators(k *kustomization) error {
 	for _, field := range []string{"configMapGenerator", "secretGenerator"} {
 		for _, e := range entries(k.doc.Node, field) {
 			for _, l := range entries(e, "literals") {
@@ -252,7 +252,7 @@ func (s *survey) generated(k *kustomization) error {
 		}
 	}
 	// A file is read once and may go into any number of config maps.
-	if limit := s.tree.Limits().TotalBytes; s.generatedBytes > limit {
+	if limit := s.tree.Limits().TotalBytes; s.generated.bytes > limit {
 		return manifest.Exceeded("%s: the files of its config maps and secrets are larger than %d MiB together", k.file, limit>>20)
 	}
 	return s.tree.Err()
@@ -268,9 +268,9 @@ func (s *survey) generatedFile(k *kustomization, field string, n *yaml.Node) []b
 		return nil
 	}
 	b, err := s.tree.Read(name)
-	s.generatedBytes += int64(len(b))
-	s.generatedLargest = max(s.generatedLargest, len(b))
-	s.generatedReferences = max(s.generatedReferences, bytes.Count(b, []byte(reference)))
+	s.generated.bytes += int64(len(b))
+	s.generated.largest = max(s.generated.largest, len(b))
+	s.generated.references = max(s.generated.references, bytes.Count(b, []byte(reference)))
 	if err != nil && s.tree.Err() == nil {
 		s.problem(k.doc.At(n), "%s: reading %s: %s", field, sanitize.Name(name), plain(err))
 	}

@@ -207,7 +207,7 @@ func (s *survey) sourceBytes(r replacement) int {
 	if n, known := s.measured.bytes[key]; known {
 		return n
 	}
-	longest, largest := 0, s.generatedLargest
+	longest, largest := 0, s.generated.largest
 	for _, docs := range s.documents {
 		for _, d := range docs {
 			largest = max(largest, d.Bytes())

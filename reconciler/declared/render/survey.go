@@ -38,12 +38,12 @@ type survey struct {
 	kustomizations map[string]*kustomization
 	// copies are the replacements of all of them.
 	copies []replacement
-	// generatedBytes is the size of what goes into config maps and secrets.
-	generatedBytes int64
-	// generatedLargest is the largest of those, in bytes.
-	generatedLargest int
-	// generatedReferences is how many references to vars one of those has at most.
-	generatedReferences int
+	// generated are the files that go into config maps and secrets: their size, that of the
+	// largest, and how many references to vars one has at most.
+	generated struct {
+		bytes               int64
+		largest, references int
+	}
 	// measured is how long sources of replacements are in so many files.
 	measured struct {
 		files int

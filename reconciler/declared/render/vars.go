@@ -34,7 +34,7 @@ func (s *survey) checkVars(total cost) error {
 	if longest <= shortestReference {
 		return nil
 	}
-	most := s.generatedReferences
+	most := s.generated.references
 	for _, docs := range s.documents {
 		for _, d := range docs {
 			most = max(most, referencesIn(d.Node))
