@@ -62,12 +62,12 @@ func plan(ctx context.Context, in *child.Runner, tree fs.FS, head rendercache.Re
 		Renderer: rerender{in, tree, head}, Cache: &rendercache.Cache{}, Refusals: refusals, Offline: true, Now: time.Now, ObservedAt: observed,
 		Variables: &variables.Current{Read: func(context.Context) (substitute.Values, error) { return values, nil }},
 		Targets:   connect.CachedTargets(aws.Offline(refusals.Of), kube, observed),
-		Forecast: impact.Declared(kube.Desired, func(ctx context.Context, spec v1alpha1.ClusterSpec, before, after provision.ClusterSnapshot) (provision.Forecast, error) {
+		Forecast: impact.Declared{Expand: kube.Desired, Simulate: func(ctx context.Context, spec v1alpha1.ClusterSpec, before, after provision.ClusterSnapshot) (provision.Forecast, error) {
 			// The report has such an error as a text: a plan is useful without a forecast.
 			out, err := simulate(ctx, spec, before, after)
 			simulateErr = err
 			return out, err
-		}),
+		}}.Forecast,
 	}
 	sync := &v1alpha1.Sync{}
 	sync.Name, sync.Namespace = "main", "poolwright-system"
