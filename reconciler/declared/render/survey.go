@@ -38,12 +38,7 @@ type survey struct {
 	kustomizations map[string]*kustomization
 	// copies are the replacements of all of them.
 	copies []replacement
-	// generated are the files that go into config maps and secrets: their size, that of the
-	// largest, and how many references to vars one has at most.
-	generated struct {
-		bytes               int64
-		largest, references int
-	}
+	generated generatedFiles
 	// measured is how long sources of replacements are in so many files.
 	measured struct {
 		files int
@@ -51,6 +46,13 @@ type survey struct {
 	}
 	// root is the first kustomization's file and content.
 	root *kustomization
+}
+
+// generatedFiles are what goes into config maps and secrets: its size, that of the largest, and
+// how many references to vars one has at most.
+type generatedFiles struct {
+	bytes               int64
+	largest, references int
 }
 
 // cost is what loading a kustomization means, and what comes of it at most: how many
