@@ -101,6 +101,9 @@ func (i *instance) spotState() (state, status string) {
 
 func (svc *Service) describeSpotRequests(in *api.Call) (any, error) {
 	ids := in.Form.List("SpotInstanceRequestId")
+	if err := ec2query.WellFormed("sir", ids); err != nil {
+		return nil, err
+	}
 	all := svc.spotRequests()
 	if id := ec2query.Missing(ids, func(id string) bool {
 		return slices.ContainsFunc(all, func(i *instance) bool { return i.spotRequest() == id })

@@ -294,8 +294,12 @@ func TestASpotRequestFollowsItsInstance(t *testing.T) {
 		})
 	}
 	c := newCloud(t)
-	if got := ec2test.Code(c.client.DescribeSpotInstanceRequests(t.Context(), &ec2.DescribeSpotInstanceRequestsInput{SpotInstanceRequestIds: []string{"sir-01234567"}})); got != "InvalidSpotInstanceRequestID.NotFound" {
-		t.Errorf("a request that is not there: %q", got)
+	for id, want := range map[string]string{
+		"sir-01234567": "InvalidSpotInstanceRequestID.NotFound", "sir-1": "InvalidSpotInstanceRequestID.Malformed", "i-01234567": "InvalidSpotInstanceRequestID.Malformed",
+	} {
+		if got := ec2test.Code(c.client.DescribeSpotInstanceRequests(t.Context(), &ec2.DescribeSpotInstanceRequestsInput{SpotInstanceRequestIds: []string{id}})); got != want {
+			t.Errorf("request %s: %q, want %q", id, got, want)
+		}
 	}
 }
 

@@ -62,7 +62,7 @@ func (svc *Service) imageAt(id string) (*image, error) {
 	return nil, api.Refuse("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", id)
 }
 
-// deprecateImage sets the day from which on others do not find an image any more.
+// deprecateImage sets the minute from which on others do not find an image any more.
 func (svc *Service) deprecateImage(in *api.Call) (any, error) {
 	i, err := svc.imageAt(in.Form.Get("ImageId"))
 	if err != nil {
@@ -72,12 +72,12 @@ func (svc *Service) deprecateImage(in *api.Call) (any, error) {
 		return nil, api.Refuse("AuthFailure", "Not authorized for image:%s", i.id)
 	}
 	at, err := time.Parse(time.RFC3339, in.Form.Get("DeprecateAt"))
-	if err != nil || !at.After(in.Now) {
-		return nil, api.Refuse("InvalidParameterValue", "DeprecateAt '%s' is no time in the future.", in.Form.Get("DeprecateAt"))
+	if err != nil || !at.After(in.Now) || at.After(in.Now.AddDate(10, 0, 0)) {
+		return nil, api.Refuse("InvalidParameterValue", "DeprecateAt '%s' is no time in the next ten years.", in.Form.Get("DeprecateAt"))
 	}
 	if in.Dry {
 		return nil, api.ErrDryRun()
 	}
-	i.deprecated = at
+	i.deprecated = at.Round(time.Minute)
 	return []query.Element{query.Bool("return", true)}, nil
 }

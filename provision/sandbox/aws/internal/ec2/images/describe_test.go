@@ -163,12 +163,13 @@ func TestADeprecatedImageIsFoundByItsOwnerOrOnRequest(t *testing.T) {
 		dry  bool
 		want string
 	}{
-		"one of AWS":                {public, soon, false, "AuthFailure"},
-		"one that is not there":     {"ami-0123456789abcdef0", soon, false, "InvalidAMIID.NotFound"},
-		"an id of no form":          {"golden", soon, false, "InvalidAMIID.Malformed"},
-		"from a time in the past":   {own, a.clock.Now().Add(-time.Second), false, "InvalidParameterValue"},
-		"in a dry run":              {own, soon, true, "DryRunOperation"},
-		"in a dry run, from a past": {own, a.clock.Now().Add(-time.Hour), true, "InvalidParameterValue"},
+		"one of AWS":                         {public, soon, false, "AuthFailure"},
+		"one that is not there":              {"ami-0123456789abcdef0", soon, false, "InvalidAMIID.NotFound"},
+		"an id of no form":                   {"golden", soon, false, "InvalidAMIID.Malformed"},
+		"from a time in the past":            {own, a.clock.Now().Add(-time.Second), false, "InvalidParameterValue"},
+		"from a time in more than ten years": {own, a.clock.Now().AddDate(10, 0, 0).Add(time.Second), false, "InvalidParameterValue"},
+		"in a dry run":                       {own, soon, true, "DryRunOperation"},
+		"in a dry run, from a past":          {own, a.clock.Now().Add(-time.Hour), true, "InvalidParameterValue"},
 	} {
 		if got := deprecate(tt.id, tt.at, tt.dry); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
@@ -176,6 +177,15 @@ func TestADeprecatedImageIsFoundByItsOwnerOrOnRequest(t *testing.T) {
 	}
 	if i := a.described(t, &ec2.DescribeImagesInput{ImageIds: []string{own}})[0]; i.DeprecationTime != nil {
 		t.Errorf("what was refused deprecates the image at %s", *i.DeprecationTime)
+	}
+	// EC2 rounds the seconds to the nearest minute.
+	for at, want := range map[time.Time]string{
+		a.clock.Now().AddDate(10, 0, 0): "2036-11-20T12:00:00.000Z", soon.Add(29 * time.Second): "2026-11-20T13:00:00.000Z", soon.Add(30 * time.Second): "2026-11-20T13:01:00.000Z",
+	} {
+		code := deprecate(own, at, false)
+		if i := a.described(t, &ec2.DescribeImagesInput{ImageIds: []string{own}})[0]; code != "" || sdk.ToString(i.DeprecationTime) != want {
+			t.Errorf("from %s: %q, shown as %s, want %s", at, code, sdk.ToString(i.DeprecationTime), want)
+		}
 	}
 	if got := deprecate(own, soon, false); got != "" {
 		t.Fatal(got)
