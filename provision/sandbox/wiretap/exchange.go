@@ -39,9 +39,12 @@ func (x *exchange) pass() {
 	x.send(&captured{ResponseWriter: x.w, onStatus: end})
 }
 
-// collect has the server do its work, and returns its response.
+// collect has the server do its work, and returns its response, also where the client has
+// ended in the meantime: what a server has begun, it finishes.
 func (x *exchange) collect(firstLine bool) *captured {
-	x.request = x.request.WithContext(ownContext{x.request.Context()})
+	gone := x.request.Context()
+	x.request = x.request.WithContext(ownContext{context.WithoutCancel(gone)})
+	defer func() { x.request = x.request.WithContext(gone) }()
 	out := &captured{ResponseWriter: nowhere{http.Header{}}, keep: true, firstLine: firstLine}
 	x.send(out)
 	uid := ""
@@ -54,7 +57,7 @@ func (x *exchange) collect(firstLine bool) *captured {
 
 // relay sends a response that was collected.
 func (x *exchange) relay(out *captured) {
-	if out.status == 0 || out.firstLine {
+	if out.status == 0 || out.firstLine || x.request.Context().Err() != nil {
 		hangUp(x.w)
 		return
 	}

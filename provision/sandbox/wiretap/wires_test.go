@@ -176,6 +176,31 @@ func TestTwoFaultsHappenAtTheirOwnRequests(t *testing.T) {
 	}
 }
 
+func TestAWriteUnderWayIsRecordedAlsoWhereItsClientHasEnded(t *testing.T) {
+	tap := New(time.Now)
+	arrived, finish := make(chan struct{}), make(chan struct{})
+	l := listen(t, tap, "leader", Kubernetes(), func(w http.ResponseWriter, _ *http.Request) {
+		close(arrived)
+		<-finish
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprint(w, `{"metadata":{"uid":"a-b"}}`)
+	})
+	ended := make(chan int, 1)
+	go func() {
+		status, _ := send(t, http.MethodPost, l.URL()+configMaps, "{}")
+		ended <- status
+	}()
+	<-arrived
+	tap.Cut("leader", true)
+	close(finish)
+	if status := <-ended; status != 0 {
+		t.Errorf("a client that is cut off got status %d", status)
+	}
+	if r := tap.Records()[0]; r.Request.Status != http.StatusCreated || r.Request.UID != "a-b" {
+		t.Errorf("recorded as %+v", r.Request)
+	}
+}
+
 func TestARecordHasNoContent(t *testing.T) {
 	const secret = "correct-horse-battery-staple"
 	tap := New(time.Now)
