@@ -37,7 +37,7 @@ type survey struct {
 	// kustomizations are all that were read, by file.
 	kustomizations map[string]*kustomization
 	// copies are the replacements of all of them.
-	copies []replacement
+	copies    []replacement
 	generated generatedFiles
 	// measured is how long sources of replacements are in so many files.
 	measured struct {
