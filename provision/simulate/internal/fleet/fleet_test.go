@@ -118,14 +118,14 @@ func TestWhatKarpenterCannotUseIsLeftOutAndNamed(t *testing.T) {
 
 func TestOfTwoDaemonSetsOfOneNameTheLastCounts(t *testing.T) {
 	from := provision.ClusterSnapshot{DaemonSets: []*appsv1.DaemonSet{
-		daemonSet("", "a", "1"), daemonSet("ml", "a", "2"), daemonSet("default", "a", "3"), daemonSet("ml", "b", "4"),
+		daemonSet("default", "a", "1"), daemonSet("ml", "a", "2"), daemonSet("", "a", "3"), daemonSet("ml", "b", "4"),
 	}}
 	f := fleet.New(from, fleet.Unknowns{})
 	var got []string
 	for _, d := range f.DaemonSets {
 		got = append(got, d.Namespace+"/"+d.Name+" "+d.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().String())
 	}
-	if diff := cmp.Diff([]string{"ml/a 2", "default/a 3", "ml/b 4"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"ml/a 2", "/a 3", "ml/b 4"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if len(from.DaemonSets) != 4 || from.DaemonSets[0].Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().String() != "1" {
