@@ -35,7 +35,7 @@ func quotedAll(texts []string) []string {
 }
 
 // write writes the kustomization into a folder.
-func (w *fileWriter) write(folder string, k *layerFile) bool {
+func (w *fileWriter) write(folder string, k *layerFile) {
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(k.fields)) {
 		out.WriteString(name + ": " + k.fields[name][0] + "\n")
@@ -46,7 +46,7 @@ func (w *fileWriter) write(folder string, k *layerFile) bool {
 			out.WriteString("- " + item + "\n")
 		}
 	}
-	return w.add(path.Join(folder, "kustomization.yaml"), out.String())
+	w.add(path.Join(folder, "kustomization.yaml"), out.String())
 }
 
 // layer writes a kustomization into a folder, and below it what it is made of.
