@@ -2,22 +2,17 @@ package pullrequest
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
-// This file bounds what pull requests cost, however many are opened, pushed to and by
-// whom: how many are planned, in which order, how often again, and what is kept of them.
+// This file bounds what pull requests cost, however often they are pushed to and by whom: how
+// much of the planner they use, how often they are planned again, and what is kept of them.
 
 const (
-	// maxNotices is how many pull requests above those bounds are reported so in one pass.
-	maxNotices = 5
 	// maxCommentBytes is how many bytes of comments a Sync's session keeps, to be written again
 	// should somebody delete one.
 	maxCommentBytes = 8 << 20
@@ -31,48 +26,17 @@ const (
 	replanBackoffFactor = 10
 )
 
-// admitted are the open pull requests that are planned, and the limit that keeps each
-// other one from it.
-func (p *pass) admitted() (planned []forge.PullRequest, refused map[int]int) {
-	return limits.Admit(slices.DeleteFunc(slices.Clone(p.s.listing.Open), func(pr forge.PullRequest) bool { return !p.isPlannable(pr) }))
-}
-
-// notify shows beside heads that they are not planned, a few in each pass.
-func (p *pass) notify(ctx context.Context, refused map[int]int) {
-	sent := 0
-	for _, pr := range p.s.listing.Open {
-		limit, is := refused[pr.Number]
-		rec := p.s.records[int64(pr.Number)]
-		if !is || rec != nil && (rec.announced == pr.Head.SHA || rec.item.Head == pr.Head.SHA) {
-			continue
-		}
-		if sent++; sent > maxNotices || p.stopped(ctx) {
-			return
-		}
-		if rec == nil {
-			rec = &entry{item: v1alpha1.PullRequestStatus{Number: int64(pr.Number)}}
-			p.s.records[rec.item.Number] = rec
-		}
-		why := fmt.Sprintf("not planned: %d open pull requests are planned already; close those that are not needed", limit)
-		if limit == limits.MaxPlannedPerAuthor {
-			why = fmt.Sprintf("not planned: %d open pull requests of its author are planned already; close some of those", limit)
-		}
-		err := p.status(ctx, pr.Head.SHA, forge.Status{Context: p.planContext(), State: forge.Broken, Description: why, URL: pr.URL})
-		if err != nil {
-			p.publishFailed(rec, err)
-		}
-		if err == nil || permanent(err) {
-			rec.announced = pr.Head.SHA
-		}
-	}
-}
-
 // overBudget reports whether the author of a pull request, or it alone, has used what they may:
 // others may be allowed to push to it, too, and its author has further ones. The record is
 // nil for a new one.
 func (p *pass) overBudget(pr forge.PullRequest, rec *entry) bool {
 	return p.s.usage.Of(pr.Author, p.now) > limits.MaxAuthorUsage || rec != nil && rec.made.spent.Of(p.now) > limits.MaxPullRequestUsage
 }
+
+// freshFor is how long a new plan is taken to hold although nothing is known to have
+// moved: not all that it depends on, such as nodes and quotas, is reported when it
+// does. See [entry.replanInterval] for one that stays the same.
+const freshFor = 5 * time.Minute
 
 // replanInterval is how long a plan is taken to hold although nothing is known to have moved:
 // ever longer while it stays the same, and longer where it takes long.
@@ -117,6 +81,3 @@ func (e *entry) commentBytes() int {
 	}
 	return n
 }
-
-// workers is how many Syncs' pull requests are processed at a time.
-const workers = 4

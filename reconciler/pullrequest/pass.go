@@ -1,19 +1,18 @@
 package pullrequest
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/failure"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 const (
@@ -60,19 +59,57 @@ type pass struct {
 	over bool
 }
 
-// stopped reports that the pass must not send the forge any more requests.
-func (p *pass) stopped(ctx context.Context) bool {
-	return ctx.Err() != nil || p.over || p.forgeFailure.Transient || p.refused > 1
+// run reads what there is, plans what has moved, reports it, and follows what was
+// merged.
+func (p *pass) run(ctx context.Context) {
+	p.readDrift()
+	listing, err := p.list(ctx)
+	if err != nil {
+		p.failed(err)
+		return
+	}
+	name, err := p.cluster(ctx)
+	if err != nil {
+		p.noSession(failure.ClassifySetup(err))
+		return
+	}
+	p.s.listing = listing
+	p.suffix = "(" + name + ")"
+	open, merged := p.scope()
+	p.open = open
+	planned, refused := p.admitted()
+	p.review(ctx, p.tasks(planned))
+	p.s.evictComments()
+	p.notify(ctx, refused)
+	if !p.stopped(ctx) {
+		p.follow(ctx, merged)
+	}
+	if p.forgeFailure.Reason == "" {
+		p.s.backoff = limits.Backoff{}
+		p.owe()
+	}
+	log(ctx).V(1).Info("Checked pull requests", "open", p.open, "after", p.after)
 }
 
-// ours reports whether the pull request may be commented on.
-func (p *pass) ours(pr forge.PullRequest) bool {
-	return !pr.Fork || p.sync.Spec.PullRequests.Forks
+// readDrift records what the Sync reports of live objects, and since when.
+func (p *pass) readDrift() {
+	c := conditionOf(p.sync, "Drifted")
+	hash := state.Hash(struct {
+		Status, Reason, Message string
+		Pending                 []v1alpha1.PendingChange
+	}{string(c.Status), c.Reason, c.Message, p.sync.Status.Pending})
+	if hash != p.s.live.hash {
+		p.s.live = driftStatus{hash, p.now}
+	}
 }
 
-// branch is the one that the Sync follows.
-func (p *pass) branch() string {
-	return cmp.Or(p.sync.Spec.Source.Git.Ref.FollowedBranch(), "main")
+// list lists what there is at the forge.
+func (p *pass) list(ctx context.Context) (forge.Listing, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	listing, err := p.s.Forge.PullRequests(ctx, p.s.listing)
+	p.heard = p.Clock.Now()
+	return listing, err
 }
 
 // stabilizationWindow is how long live objects must have stayed as they are before a plan
@@ -92,6 +129,11 @@ func (p *pass) stable() bool {
 // requeueAfter lets the next pass come no later than that.
 func (p *pass) requeueAfter(after time.Duration) { p.after = min(p.after, max(after, soon)) }
 
+// stopped reports that the pass must not send the forge any more requests.
+func (p *pass) stopped(ctx context.Context) bool {
+	return ctx.Err() != nil || p.over || p.forgeFailure.Transient || p.refused > 1
+}
+
 // marker is by what the comments of this Sync are found again.
 func (p *pass) marker() forge.Marker {
 	identity := p.s.Identity
@@ -99,35 +141,6 @@ func (p *pass) marker() forge.Marker {
 		identity = string(p.sync.UID)
 	}
 	return forge.NewMarker("plan", p.sync.Namespace+"/"+p.sync.Name, identity)
-}
-
-// cluster is how statuses name this cluster. Where several of its Syncs comment on the
-// pull requests of one repository, all but the oldest add their own names: that the
-// others cannot be listed is an error, for it would write over their statuses.
-func (p *pass) cluster(ctx context.Context) (string, error) {
-	name := p.s.Cluster
-	if name == "" {
-		return p.sync.Name, nil
-	}
-	var list v1alpha1.SyncList
-	if err := p.Client.List(ctx, &list, client.InNamespace(p.sync.Namespace)); err != nil {
-		return "", fmt.Errorf("listing Syncs: %w", err)
-	}
-	for i := range list.Items {
-		other := &list.Items[i]
-		if other.Spec.PullRequests != nil && Address(other) == p.s.address && older(other, p.sync) {
-			return name + "/" + p.sync.Name, nil
-		}
-	}
-	return name, nil
-}
-
-// older orders Syncs by their age, and those of one second by their names.
-func older(a, b *v1alpha1.Sync) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Before(&b.CreationTimestamp)
-	}
-	return a.Name < b.Name
 }
 
 // commit is that of a revision, written branch@sha1:commit.
@@ -148,23 +161,4 @@ func conditionOf(sync *v1alpha1.Sync, kind string) metav1.Condition {
 		return metav1.Condition{}
 	}
 	return metav1.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message}
-}
-
-// freshFor is how long a new plan is taken to hold although nothing is known to have
-// moved: not all that it depends on, such as nodes and quotas, is reported when it
-// does. See [entry.lasts] for one that stays the same.
-const freshFor = 5 * time.Minute
-
-// list lists what there is at the forge.
-func (p *pass) list(ctx context.Context) (forge.Listing, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	listing, err := p.s.Forge.PullRequests(ctx, p.s.listing)
-	p.heard = p.Clock.Now()
-	return listing, err
-}
-
-// isPlannable reports whether an open pull request is one to plan.
-func (p *pass) isPlannable(pr forge.PullRequest) bool {
-	return pr.Base.Name == p.branch() && p.ours(pr) && pr.Head.SHA != ""
 }

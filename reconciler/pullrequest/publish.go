@@ -8,11 +8,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/failure"
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
-	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
-
-func (p *pass) planContext() string    { return "poolwright/plan " + p.suffix }
-func (p *pass) rolloutContext() string { return "poolwright/rollout " + p.suffix }
 
 // publish brings a publication to the forge: the comment, and what stands next to the
 // commit that it holds for.
@@ -50,13 +46,6 @@ func (p *pass) comment(ctx context.Context, number int, c forge.Comment) (forge.
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	return p.s.Forge.Comment(ctx, number, c)
-}
-
-func (p *pass) status(ctx context.Context, sha string, s forge.Status) error {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	s.Description = sanitize.Text(s.Description)
-	return p.s.Forge.Status(ctx, sha, s)
 }
 
 // publishFailed notes that the forge did not take what was to be published.

@@ -3,14 +3,11 @@ package pullrequest
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -22,21 +19,9 @@ const slow = 2 * time.Second
 // long is how long anything may take before another plan is begun.
 const long = time.Second
 
-// detailGap is the least time between two edits of a comment that a reader would
-// take for the same: nodes and pods come and go all day, and forges count edits.
-const detailGap = 15 * time.Minute
-
-// enduring is how many plans in a row must fail by something that may pass before a
-// comment that still holds for its head is marked.
-const enduring = 3
-
 // review plans and comments on the open pull requests that need it, for one passTime.
-func (p *pass) review(ctx context.Context) {
+func (p *pass) review(ctx context.Context, tasks []task) {
 	refreshed := 0
-	planned, refused := p.admitted()
-	defer p.notify(ctx, refused)
-	defer p.s.evictComments()
-	tasks := p.tasks(planned)
 	for i, t := range tasks {
 		p.now = p.Clock.Now()
 		if p.stopped(ctx) {
@@ -106,33 +91,6 @@ func (p *pass) mark(ctx context.Context, tasks []task) {
 	}
 }
 
-// announce shows beside the head that it is being planned, where what stands there is
-// of another head or another base. To be read again is nothing to announce.
-func (p *pass) announce(ctx context.Context, t task) error {
-	s := forge.Status{Context: p.planContext(), State: forge.Pending, URL: t.pr.URL}
-	moved := false
-	switch {
-	case t.rec.item.Head != t.pr.Head.SHA:
-		s.Description = "planning " + short(t.pr.Head.SHA)
-	case t.reason == baseChanged && p.overtaken(t.rec):
-		moved = true
-		s.Description = "planning for " + p.branch() + " at " + short(commit(p.sync.Status.LastAttemptedRevision))
-	default:
-		return nil
-	}
-	err := p.status(ctx, t.pr.Head.SHA, s)
-	switch {
-	case err == nil:
-		t.rec.pending = moved
-		if !moved {
-			t.rec.announced = t.pr.Head.SHA
-		}
-	case !permanent(err):
-		p.publishFailed(t.rec, err)
-	}
-	return err
-}
-
 // reconcileOne does what one pull request needs.
 func (p *pass) reconcileOne(ctx context.Context, t task) {
 	if t.reason == publicationDue && t.rec.publication != nil {
@@ -144,7 +102,9 @@ func (p *pass) reconcileOne(ctx context.Context, t task) {
 		return
 	}
 	began := p.Clock.Now()
-	plan, err := p.plan(ctx, t.pr)
+	planning, cancel := context.WithTimeout(ctx, PlanTime+maxWait)
+	plan, err := p.s.Planner.Plan(planning, t.pr)
+	cancel()
 	p.now = p.Clock.Now()
 	if ctx.Err() != nil {
 		return
@@ -173,65 +133,6 @@ func (p *pass) reconcileOne(ctx context.Context, t task) {
 	if t.rec.unpublished {
 		p.publish(ctx, t.pr, t.rec)
 	}
-}
-
-// plan calls the Planner.
-func (p *pass) plan(ctx context.Context, pr forge.PullRequest) (Plan, error) {
-	ctx, cancel := context.WithTimeout(ctx, PlanTime+maxWait)
-	defer cancel()
-	return p.s.Planner.Plan(ctx, pr)
-}
-
-// note keeps what a plan came to, to be published where it is new.
-func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
-	rec := t.rec
-	rec.made = made{
-		at: p.now, head: t.pr.Head.SHA, attempted: p.sync.Status.LastAttemptedRevision, driftHash: p.s.live.hash, generation: p.sync.Generation,
-		took: rec.made.took, spent: rec.made.spent, same: rec.made.same,
-	}
-	var a *publication
-	if err == nil {
-		rec.retry = limits.Backoff{}
-		a = p.publicationOf(t.pr, plan)
-		rec.good = a
-	} else {
-		class, _, after := state.Classify(err)
-		if class == state.Stalled {
-			rec.retry = limits.Backoff{}
-		} else {
-			rec.retry.Failed(p.now, p.now.Add(after))
-			p.requeueAfter(rec.retry.Until.Sub(p.now))
-			log(ctx).V(1).Info("Cannot plan now", "pullRequest", t.pr.Number)
-			unmoved := rec.item.Head == t.pr.Head.SHA && rec.item.Phase == v1alpha1.PullRequestPlanned
-			if unmoved && rec.retry.Failures < enduring {
-				return // What was reported holds for what it names.
-			}
-		}
-		a = p.failure(t, err, class)
-	}
-	rec.publication = a
-	if rec.made.same++; t.reason != refreshDue || a.hash != rec.item.CommentHash {
-		rec.made.same = 0
-	}
-	if rec.publishedAt.IsZero() {
-		rec.publishedAt, rec.verifiedAt = p.now, t.pr.Updated
-	}
-	if t.reason == refreshDue && rec.alike(a) && p.now.Sub(rec.publishedAt) < detailGap {
-		return
-	}
-	rec.unpublished = a.hash != rec.item.CommentHash || rec.pending || t.reason == publicationDue
-	if !rec.unpublished {
-		rec.post = limits.Backoff{}
-		rec.published(p.now)
-		rec.verifiedAt = t.pr.Updated
-	}
-}
-
-// alike reports whether a publication differs from what was reported in details at most.
-func (e *entry) alike(a *publication) bool {
-	kind := func(hash string) string { return hash[:strings.Index(hash, "-")+1] }
-	return a.hash != e.item.CommentHash && kind(a.hash) == kind(e.item.CommentHash) && a.head == e.item.Head && a.base == e.item.Base &&
-		a.phase == e.item.Phase && a.headline == e.item.Headline && equality.Semantic.DeepEqual(a.reviewed, e.item.Reviewed)
 }
 
 // still reads once more, after a plan that took its time, whether the pull request is

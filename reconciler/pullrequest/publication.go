@@ -2,9 +2,14 @@ package pullrequest
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/failure"
@@ -13,6 +18,79 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
+
+// publication is what is to be published about one head.
+type publication struct {
+	hash, head, base string
+	body             string
+	editOnly         bool
+	// verdict is the headline in the Sync's status, line the description of the commit
+	// status.
+	headline, line string
+	state          forge.State
+	phase          v1alpha1.PullRequestPhase
+	reviewed       *v1alpha1.ReviewedConsequences
+}
+
+// note keeps what a plan came to, to be published where it is new.
+func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
+	rec := t.rec
+	rec.made = made{
+		at: p.now, head: t.pr.Head.SHA, attempted: p.sync.Status.LastAttemptedRevision, driftHash: p.s.live.hash, generation: p.sync.Generation,
+		took: rec.made.took, spent: rec.made.spent, same: rec.made.same,
+	}
+	var a *publication
+	if err == nil {
+		rec.retry = limits.Backoff{}
+		a = p.publicationOf(t.pr, plan)
+		rec.good = a
+	} else {
+		class, _, after := state.Classify(err)
+		if class == state.Stalled {
+			rec.retry = limits.Backoff{}
+		} else {
+			rec.retry.Failed(p.now, p.now.Add(after))
+			p.requeueAfter(rec.retry.Until.Sub(p.now))
+			log(ctx).V(1).Info("Cannot plan now", "pullRequest", t.pr.Number)
+			unmoved := rec.item.Head == t.pr.Head.SHA && rec.item.Phase == v1alpha1.PullRequestPlanned
+			if unmoved && rec.retry.Failures < enduring {
+				return // What was reported holds for what it names.
+			}
+		}
+		a = p.failure(t, err, class)
+	}
+	rec.publication = a
+	if rec.made.same++; t.need != forRefresh || a.hash != rec.item.CommentHash {
+		rec.made.same = 0
+	}
+	if rec.publishedAt.IsZero() {
+		rec.publishedAt, rec.verifiedAt = p.now, t.pr.Updated
+	}
+	if t.need == forRefresh && rec.alike(a) && p.now.Sub(rec.publishedAt) < detailGap {
+		return
+	}
+	rec.unpublished = a.hash != rec.item.CommentHash || rec.pending || t.need == forPublishing
+	if !rec.unpublished {
+		rec.post = limits.Backoff{}
+		rec.published(p.now)
+		rec.verifiedAt = t.pr.Updated
+	}
+}
+
+// detailGap is the least time between two edits of a comment that a reader would
+// take for the same: nodes and pods come and go all day, and forges count edits.
+const detailGap = 15 * time.Minute
+
+// enduring is how many plans in a row must fail by something that may pass before a
+// comment that still holds for its head is marked.
+const enduring = 3
+
+// alike reports whether a publication differs from what was reported in details at most.
+func (e *entry) alike(a *publication) bool {
+	kind := func(hash string) string { return hash[:strings.Index(hash, "-")+1] }
+	return a.hash != e.item.CommentHash && kind(a.hash) == kind(e.item.CommentHash) && a.head == e.item.Head && a.base == e.item.Base &&
+		a.phase == e.item.Phase && a.headline == e.item.Headline && equality.Semantic.DeepEqual(a.reviewed, e.item.Reviewed)
+}
 
 // publicationOf is what a plan reports.
 func (p *pass) publicationOf(pr forge.PullRequest, plan Plan) *publication {
@@ -92,4 +170,25 @@ func (p *pass) failure(t task, err error, class state.Class) *publication {
 	}
 	a.body += after
 	return a
+}
+
+// The widths of what is shown of an error: in a comment, and in a status.
+const (
+	reasonWidth   = 1000
+	headlineWidth = 300
+)
+
+// plainText is one line of text without anything that does not print.
+func plainText(s string) string {
+	line := strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) || r == unicode.ReplacementChar }), " ")
+	return cmp.Or(cut(line, headlineWidth), "no reason is given")
+}
+
+// cut is a text of at most so many characters.
+func cut(text string, most int) string {
+	runes := []rune(text)
+	if len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
 }
