@@ -33,18 +33,21 @@ type Thread interface {
 	Delete(ctx context.Context, id int64) error
 }
 
-// Wanted is what the one comment is to be.
-type Wanted struct {
-	Marker forge.Marker
-	// Text is the whole comment, marker included, given what it is now: empty
-	// where there is none. An empty one is not made.
-	Text func(now string) string
-	// EditOnly makes no comment where there is none.
-	EditOnly bool
-	// Last is the ID that Keep returned before, if this process has it. Forges serve lists
-	// from copies that lag behind; with it a comment that is not in the list yet is not
-	// made twice. It is for a Text that does not depend on what the comment is now.
-	Last int64
+// Post keeps the comment of a pull request whose body and tail may have limit bytes.
+func Post(ctx context.Context, in Thread, memory *Memory[Thing, int64], number int, c forge.Comment, limit int) (forge.Posted, error) {
+	thing := Thing{number, c.Marker}
+	var last int64
+	if c.Body != "" {
+		// A tail alone is never written to a comment that was not read: what
+		// stands above it would be lost.
+		last = memory.Recall(thing)
+	}
+	kept, written, err := Keep(ctx, in, c, limit, last)
+	if err != nil {
+		return forge.Posted{}, err
+	}
+	memory.Note(thing, kept.ID)
+	return forge.Posted{URL: kept.URL, Written: written}, nil
 }
 
 // rounds is how often a comment that disappears under our hands is tried.
@@ -54,7 +57,11 @@ const rounds = 3
 // them once more: whoever else made one at the same time does so too, both find the
 // same oldest one, and the younger is deleted. The returned comment has no ID where
 // there is none.
-func Keep(ctx context.Context, in Thread, want Wanted) (kept Item, written bool, err error) {
+//
+// Last is the ID that Keep returned before, if this process has it, else 0. Forges serve lists from
+// copies that lag behind; with it a comment that is not in the list yet is not made twice.
+// It is for a comment with a body: what stands above a tail alone has to be read.
+func Keep(ctx context.Context, in Thread, want forge.Comment, limit int, last int64) (kept Item, written bool, err error) {
 	var made []Item
 	for range rounds {
 		own, err := find(ctx, in, want.Marker, made)
@@ -62,18 +69,18 @@ func Keep(ctx context.Context, in Thread, want Wanted) (kept Item, written bool,
 			return Item{}, written, err
 		}
 		if len(own) == 0 {
-			item, err := begin(ctx, in, want)
+			item, err := begin(ctx, in, want, limit, last)
 			if err != nil || item.ID == 0 {
 				return Item{}, written, err
 			}
-			want.Last, made, written = 0, append(made, item), true
+			last, made, written = 0, append(made, item), true
 			continue
 		}
 		oldest := own[0]
-		if text := want.Text(oldest.Body); !equal(oldest.Body, text) {
-			edited, err := in.Edit(ctx, oldest.ID, text)
+		if now := text(want, oldest.Body, limit); !equal(oldest.Body, now) {
+			edited, err := in.Edit(ctx, oldest.ID, now)
 			if gone(err) {
-				made, want.Last = nil, 0
+				made, last = nil, 0
 				continue
 			}
 			if err != nil {
@@ -93,18 +100,18 @@ func Keep(ctx context.Context, in Thread, want Wanted) (kept Item, written bool,
 
 // begin edits the comment of before, should only the list not show it, or
 // makes one.
-func begin(ctx context.Context, in Thread, want Wanted) (Item, error) {
-	text := want.Text("")
-	if want.Last != 0 {
-		item, err := in.Edit(ctx, want.Last, text)
+func begin(ctx context.Context, in Thread, want forge.Comment, limit int, last int64) (Item, error) {
+	body := text(want, "", limit)
+	if last != 0 {
+		item, err := in.Edit(ctx, last, body)
 		if !gone(err) {
 			return item, err
 		}
 	}
-	if want.EditOnly || text == "" {
+	if want.EditOnly || body == "" {
 		return Item{}, nil
 	}
-	return in.Create(ctx, text)
+	return in.Create(ctx, body)
 }
 
 // find lists our comments with the marker, oldest first, those included that

@@ -73,7 +73,10 @@ const marker = forge.Marker("<!-- m -->")
 
 const text = string(marker) + "\nnew"
 
-var wanted = upkeep.Wanted{Marker: marker, Text: func(string) string { return text }}
+var wanted = forge.Comment{Marker: marker, Body: "new"}
+
+// most is more than any of these comments has.
+const most = 1000
 
 func TestACrashAfterAnyCallLeavesOneCommentInTheEnd(t *testing.T) {
 	crash := errors.New("crash")
@@ -93,13 +96,13 @@ func TestACrashAfterAnyCallLeavesOneCommentInTheEnd(t *testing.T) {
 				}
 				return nil
 			}
-			_, _, err := upkeep.Keep(t.Context(), b, wanted)
+			_, _, err := upkeep.Keep(t.Context(), b, wanted, most, 0)
 			crashed := errors.Is(err, crash)
 			if err != nil && !crashed {
 				t.Fatal(err)
 			}
 			b.before = nil
-			if _, _, err := upkeep.Keep(t.Context(), b, wanted); err != nil {
+			if _, _, err := upkeep.Keep(t.Context(), b, wanted, most, 0); err != nil {
 				t.Fatal(err)
 			}
 			ours := slices.DeleteFunc(slices.Clone(b.items), func(c upkeep.Item) bool { return !c.Mine })
@@ -124,7 +127,7 @@ func TestACommentThatVanishesWhileItIsEditedIsMadeAgain(t *testing.T) {
 		}
 		return nil
 	}
-	kept, written, err := upkeep.Keep(t.Context(), b, wanted)
+	kept, written, err := upkeep.Keep(t.Context(), b, wanted, most, 0)
 	if err != nil || !written || kept.ID != 11 || len(b.items) != 1 {
 		t.Errorf("%+v, %v, %v: %+v", kept, written, err, b.items)
 	}
@@ -146,7 +149,7 @@ func TestAForgeThatLosesWhatItTakesIsAnError(t *testing.T) {
 	}
 	b.items = []upkeep.Item{{ID: 5, Mine: true, Body: string(marker)}}
 	var known *forge.Error
-	if _, _, err := upkeep.Keep(t.Context(), b, wanted); !errors.As(err, &known) || known.Permanent() {
+	if _, _, err := upkeep.Keep(t.Context(), b, wanted, most, 0); !errors.As(err, &known) || known.Permanent() {
 		t.Errorf("got %v", err)
 	}
 }

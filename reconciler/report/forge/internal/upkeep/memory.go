@@ -1,7 +1,6 @@
 package upkeep
 
 import (
-	"context"
 	"sync"
 
 	"github.com/poolwright/poolwright/reconciler/report/forge"
@@ -37,25 +36,4 @@ func (m *Memory[K, V]) Note(key K, value V) {
 		m.know = map[K]V{}
 	}
 	m.know[key] = value
-}
-
-// Post keeps a comment of a pull request whose body and tail may have limit
-// bytes.
-func Post(ctx context.Context, in Thread, memory *Memory[Thing, int64], number int, c forge.Comment, limit int) (forge.Posted, error) {
-	thing := Thing{number, c.Marker}
-	want := Wanted{
-		Marker: c.Marker, EditOnly: c.EditOnly,
-		Text: func(now string) string { return text(c, now, limit) },
-	}
-	if c.Body != "" {
-		// A tail alone is never written to a comment that was not read: what
-		// stands above it would be lost.
-		want.Last = memory.Recall(thing)
-	}
-	kept, written, err := Keep(ctx, in, want)
-	if err != nil {
-		return forge.Posted{}, err
-	}
-	memory.Note(thing, kept.ID)
-	return forge.Posted{URL: kept.URL, Written: written}, nil
 }
