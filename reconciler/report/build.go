@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
@@ -104,44 +103,6 @@ func (r Report) digest() string {
 		return ""
 	}
 	return state.Hash(string(raw))[:12]
-}
-
-// NewProposal reports what a step would change and, apart from it, what differs
-// already; problems are those of the repository after the step. Secrets of either
-// plan are masked in both, in the forecast, which may be nil, and in the guards. The Provenance is
-// for the caller to set.
-//
-// What waits for a confirmation is shown without its token: that is made of what there
-// is when the step is applied, which may be something else.
-func NewProposal(p plan.Proposal, problems []state.Problem, forecast *provision.Forecast, guards ...Guard) Report {
-	b := builder{mask.New(p.Step, p.Drift)}
-	r := b.build(p.Step, problems)
-	r.ConfirmationToken = ""
-	was := b.build(p.Drift, nil)
-	// What the step does not change about a quota, only the drift reports.
-	switch {
-	case r.Quota == quotaShort:
-	case was.Quota == quotaShort:
-		r.Quota = quotaShortBefore
-	default:
-		r.Quota = quotaOf(slices.Concat(r.Notes, was.Notes), slices.Concat(r.Unknown, was.Unknown))
-	}
-	quiet := func(n Note) bool { return isQuota(n.Object) && !n.Warning }
-	r.Drift = &Drift{Changes: was.Changes, Unknown: was.Unknown, Notes: slices.DeleteFunc(was.Notes, quiet)}
-	// They may quote errors, which may quote what the objects keep secret.
-	r.Guards = slices.Clone(guards)
-	for i, g := range r.Guards {
-		r.Guards[i].Text = b.Text(g.Text)
-	}
-	if forecast != nil {
-		masked := *forecast
-		masked.Unknown = slices.Clone(masked.Unknown)
-		for i, u := range masked.Unknown {
-			masked.Unknown[i].Text = b.Text(u.Text)
-		}
-		r.Forecast = &masked
-	}
-	return r
 }
 
 func isQuota(o Object) bool { return o.Target == "aws" && o.Kind == "Quota" }

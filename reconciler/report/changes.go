@@ -18,6 +18,67 @@ const (
 	fewLines    = 8
 )
 
+// changesMarkdown appends the changes and returns how many of them are missing.
+func (r Report) changesMarkdown(d *document, o Options) []string {
+	if len(r.Changes) == 0 {
+		return nil
+	}
+	changes := r.byDanger()
+	if len(changes) > manyChanges && o.Lines == 0 {
+		o.Lines = fewLines
+	}
+	if block := o.shortHunks(changes); block != "" && d.add("**"+r.tally()+"**\n\n"+block+"\n") {
+		return nil
+	}
+	rows := 0
+	if d.add("**" + r.tally() + "**\n\n") {
+		rows = d.tables(changes)
+	}
+	const summary = "Field by field"
+	block, details := o.hunks(changes, d.limit-d.b.Len()-len(markup.Folded(summary, "")))
+	if details > 0 {
+		d.add(markup.Folded(summary, block))
+	}
+	if details == len(changes) {
+		return nil
+	}
+	note := fmt.Sprintf("%s of %d not shown in full", markup.Count(len(changes)-details, "change"), len(changes))
+	if missing := len(changes) - rows; missing > 0 {
+		note += fmt.Sprintf(", %d of them not listed either", missing)
+	}
+	return []string{note}
+}
+
+// tables appends a row for each change, in at most half of the room left, and returns
+// how many there are. Where there are many, only deletions are unfolded.
+func (d *document) tables(changes []Change) int {
+	sight := changes
+	if len(changes) > manyChanges {
+		sight = changes[:min(deletions(changes), fewLines)]
+	}
+	out, rows := table(sight, d.share(2))
+	d.b.WriteString(out)
+	rest := changes[rows:]
+	if rows < len(sight) || len(rest) == 0 {
+		return rows
+	}
+	noun := "change"
+	if rows > 0 {
+		noun = "more change"
+	}
+	summary := func(n int) string {
+		if n < len(rest) {
+			return fmt.Sprintf("%d of %s", n, markup.Count(len(rest), noun))
+		}
+		return markup.Count(n, noun)
+	}
+	out, n := table(rest, d.share(2)-len(markup.Folded(summary(1), "")))
+	if n > 0 && d.add(markup.Folded(summary(n), strings.TrimSuffix(out, "\n"))) {
+		rows += n
+	}
+	return rows
+}
+
 // divided separates the changes that are made from what is read-only.
 func (r Report) divided() (made, compared []Change) {
 	for _, c := range r.Changes {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
+	"github.com/poolwright/poolwright/reconciler/report/internal/forecast"
 	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
 	"github.com/poolwright/poolwright/reconciler/report/internal/section"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
@@ -74,25 +75,6 @@ func (g Guard) unnamed(reason string) string {
 // rule is the rule's name as a person reads it.
 func (g Guard) rule() string { return hold.Rule(g.Rule).Text() }
 
-// noteParts are the notes that warn, and the others that are not among the alarms.
-func (r Report) noteParts(v markup.Style) (warnings, notes section.Section) {
-	of := func(list []Note, placed func(v markup.Style, at, text string) string) []string {
-		var out []string
-		for _, n := range list {
-			out = append(out, placed(v, named(n.Object, n.File, n.Line), n.Text))
-		}
-		return out
-	}
-	n := min(r.Summary.Warnings, len(r.Notes))
-	warnings = section.Section{Title: fmt.Sprintf("Warnings (%d)", n), Color: "~", Lines: of(r.Notes[:n], warned)}
-	theirs := r.foreign()
-	others := slices.DeleteFunc(slices.Clone(r.Notes[n:]), func(n Note) bool {
-		return n.NotOurs && slices.ContainsFunc(theirs, func(c Change) bool { return c.Object == n.Object })
-	})
-	notes = section.Section{Title: fmt.Sprintf("Notes (%d)", len(others)), Color: "bold", Lines: of(others, placed)}
-	return warnings, notes
-}
-
 // holdLines have each reason with the things that it holds.
 func holdLines(holds []Hold, v markup.Style) []string {
 	var out []string
@@ -121,31 +103,6 @@ func (r Report) confirm(v markup.Style) []string {
 	return nil
 }
 
-// noteSection has the other findings.
-func (r Report) noteSection(v markup.Style) []section.Section {
-	_, notes := r.noteParts(v)
-	if !v.Stacks && len(notes.Lines) > 0 {
-		_, plain := r.noteParts(markup.Plain())
-		notes.Lines, notes.Folded = nil, plain.Lines
-	}
-	return []section.Section{notes}
-}
-
-// unknown is what could not be compared, and what cannot be estimated of the rest.
-func (r Report) unknown(o Options, v markup.Style) section.Section {
-	out, n := section.Section{Color: "?", Lines: unknownLines(r.Unknown, v)}, len(r.Unknown)
-	if f := r.Forecast; f != nil && !r.idle() {
-		var lines []string
-		for _, u := range f.Unknown {
-			lines = append(lines, v.Name(u.Text))
-		}
-		out.Lines = append(out.Lines, section.First(lines, section.Limit(o.Lines).Few())...)
-		n += len(f.Unknown)
-	}
-	out.Title = fmt.Sprintf("Unknown (%d)", n)
-	return out
-}
-
 // guardsThatHold are the rules that hold the step, each once.
 func (r Report) guardsThatHold(v markup.Style) []string {
 	var out []string
@@ -156,4 +113,25 @@ func (r Report) guardsThatHold(v markup.Style) []string {
 		}
 	}
 	return out
+}
+
+// view is how the report's Forecast is written.
+func (r Report) view(o Options, v markup.Style) forecast.View {
+	return forecast.View{Style: v, Lines: section.Limit(o.Lines), HoursPerDay: o.HoursPerDay, Proposal: r.proposal(), Offline: r.offline()}
+}
+
+// consequences are what comes of the changes; none where nobody would have to read them.
+func (r Report) consequences(o Options, v markup.Style) []section.Section {
+	if r.Forecast == nil || r.idle() {
+		return nil
+	}
+	return r.view(o, v).Sections(r.Forecast)
+}
+
+// driftedNodes are the nodes that are replaced with the step or without.
+func (r Report) driftedNodes(o Options) section.Section {
+	if r.Forecast == nil {
+		return section.Section{}
+	}
+	return r.view(o, markup.Plain()).Drifted(r.Forecast)
 }

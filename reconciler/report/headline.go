@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/report/internal/headline"
 	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
 )
@@ -30,9 +29,6 @@ func (r Report) Headline() string {
 
 // detailed reports whether there is more to state in a line than how much changes.
 func (r Report) detailed() bool { return r.Forecast != nil || r.proposal() }
-
-// fullHeadline is the headline in full.
-func (r Report) fullHeadline(v markup.Style) string { return headline.Join(r.phrases(v)) }
 
 // phrases are the parts of the headline, what matters most first.
 func (r Report) phrases(v markup.Style) []headline.Phrase {
@@ -101,26 +97,6 @@ func (r Report) warned() int {
 		}
 	}
 	return n
-}
-
-// sign stands for the headline, see [Report.Markdown].
-func (r Report) sign() string {
-	f, view := r.Forecast, r.view(Options{}, markup.Plain())
-	if f == nil {
-		f = &provision.Forecast{}
-	}
-	stop := len(r.Problems)+len(r.Holds) > 0 || view.Harms(f) || r.Quota == quotaShort || len(r.guardsThatHold(markup.Plain())) > 0
-	look := view.Costs(f) || r.Summary.Delete+r.Summary.Warnings+len(r.Unknown)+r.Summary.ReadOnly+len(r.foreign()) > 0 ||
-		slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Result != "ok" })
-	switch {
-	case r.idle():
-		return "✅"
-	case stop:
-		return "⛔"
-	case look:
-		return "⚠️"
-	}
-	return "✅"
 }
 
 // extent is how much the plan changes, and what keeps it from being all.

@@ -3,10 +3,17 @@ package report
 import (
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/report/internal/forecast"
+	"github.com/poolwright/poolwright/reconciler/report/internal/headline"
 	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
 	"github.com/poolwright/poolwright/reconciler/report/internal/section"
+	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 const (
@@ -16,6 +23,60 @@ const (
 	// noteReserve is kept free for the sentences on what is not shown.
 	noteReserve = 400
 )
+
+// Content identifies what the report shows: while it stays the same, a comment that
+// holds it need not be edited.
+//
+// It is made of everything that Markdown shows, amounts rounded as they are shown
+// there, without what moves in a cluster that nobody changes:
+//   - when it was observed;
+//   - which pods run on a node or keep it, and how many: that something keeps it
+//     counts, and why;
+//   - which pods find a node or none, and how many wait either way: the reasons count,
+//     and the headline's numbers of those that no longer find one and of new ones;
+//   - how many nodes the budgets allow at this moment, and when they open next;
+//   - which nodes had drifted before, of each pool that has some;
+//   - what all nodes together cost now and in a month: the difference counts, and each
+//     pool whose cost changes;
+//   - the day on which prices were read;
+//   - numbers in notes that warn of nothing, such as how much of a quota is in use.
+func (r Report) Content() string {
+	r = r.sanitized()
+	if r.Binding != nil && !r.Binding.Observed.IsZero() {
+		b := *r.Binding
+		b.Observed = time.Unix(0, 0)
+		r.Binding = &b
+	}
+	headline := r.fullHeadline(markup.Plain())
+	r.Forecast = forecast.Steady(r.Forecast)
+	r.Notes = steadyNotes(r.Notes)
+	if r.Drift != nil {
+		d := *r.Drift
+		d.Notes = steadyNotes(d.Notes)
+		r.Drift = &d
+	}
+	var text strings.Builder
+	if err := r.Markdown(&text, Options{Limit: int(^uint(0) >> 1), Lines: -1}); err != nil {
+		return ""
+	}
+	return state.Hash([]string{headline, text.String()})[:12]
+}
+
+// steadyNotes are notes without the numbers of those that warn of nothing.
+func steadyNotes(notes []Note) []Note {
+	out := slices.Clone(notes)
+	for i, n := range out {
+		if !n.Warning {
+			out[i].Text = digits.ReplaceAllString(n.Text, "#")
+		}
+	}
+	return out
+}
+
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// fullHeadline is the headline in full.
+func (r Report) fullHeadline(v markup.Style) string { return headline.Join(r.phrases(v)) }
 
 // Markdown writes the report as a comment on a pull request: with a forecast, or of a proposal, the
 // headline and what it holds for; what is wrong, what is held and what will go wrong; what comes of
@@ -74,95 +135,24 @@ func (r Report) Markdown(w io.Writer, o Options) error {
 	return err
 }
 
-// document is text that does not outgrow its limit.
-type document struct {
-	b     strings.Builder
-	limit int
-	// leftOut counts the parts without room.
-	leftOut int
-}
-
-// add appends s if it fits.
-func (d *document) add(s string) bool {
-	if d.b.Len()+len(s) > d.limit {
-		return false
+// sign stands for the headline, see [Report.Markdown].
+func (r Report) sign() string {
+	f, view := r.Forecast, r.view(Options{}, markup.Plain())
+	if f == nil {
+		f = &provision.Forecast{}
 	}
-	d.b.WriteString(s)
-	return true
-}
-
-// share is the n-th part of the room that is left.
-func (d *document) share(n int) int { return (d.limit - d.b.Len()) / n }
-
-// parts appends those for which there is room, each at most the n-th part of what is
-// left, and counts those that are left out.
-func (d *document) parts(n int, parts ...section.Section) {
-	for _, p := range parts {
-		if !p.Empty() && !d.add(p.Markdown(d.share(n))) {
-			d.leftOut++
-		}
+	stop := len(r.Problems)+len(r.Holds) > 0 || view.Harms(f) || r.Quota == quotaShort || len(r.guardsThatHold(markup.Plain())) > 0
+	look := view.Costs(f) || r.Summary.Delete+r.Summary.Warnings+len(r.Unknown)+r.Summary.ReadOnly+len(r.foreign()) > 0 ||
+		slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Result != "ok" })
+	switch {
+	case r.idle():
+		return "✅"
+	case stop:
+		return "⛔"
+	case look:
+		return "⚠️"
 	}
-}
-
-// changesMarkdown appends the changes and returns how many of them are missing.
-func (r Report) changesMarkdown(d *document, o Options) []string {
-	if len(r.Changes) == 0 {
-		return nil
-	}
-	changes := r.byDanger()
-	if len(changes) > manyChanges && o.Lines == 0 {
-		o.Lines = fewLines
-	}
-	if block := o.shortHunks(changes); block != "" && d.add("**"+r.tally()+"**\n\n"+block+"\n") {
-		return nil
-	}
-	rows := 0
-	if d.add("**" + r.tally() + "**\n\n") {
-		rows = d.tables(changes)
-	}
-	const summary = "Field by field"
-	block, details := o.hunks(changes, d.limit-d.b.Len()-len(markup.Folded(summary, "")))
-	if details > 0 {
-		d.add(markup.Folded(summary, block))
-	}
-	if details == len(changes) {
-		return nil
-	}
-	note := fmt.Sprintf("%s of %d not shown in full", markup.Count(len(changes)-details, "change"), len(changes))
-	if missing := len(changes) - rows; missing > 0 {
-		note += fmt.Sprintf(", %d of them not listed either", missing)
-	}
-	return []string{note}
-}
-
-// tables appends a row for each change, in at most half of the room left, and returns
-// how many there are. Where there are many, only deletions are unfolded.
-func (d *document) tables(changes []Change) int {
-	sight := changes
-	if len(changes) > manyChanges {
-		sight = changes[:min(deletions(changes), fewLines)]
-	}
-	out, rows := table(sight, d.share(2))
-	d.b.WriteString(out)
-	rest := changes[rows:]
-	if rows < len(sight) || len(rest) == 0 {
-		return rows
-	}
-	noun := "change"
-	if rows > 0 {
-		noun = "more change"
-	}
-	summary := func(n int) string {
-		if n < len(rest) {
-			return fmt.Sprintf("%d of %s", n, markup.Count(len(rest), noun))
-		}
-		return markup.Count(n, noun)
-	}
-	out, n := table(rest, d.share(2)-len(markup.Folded(summary(1), "")))
-	if n > 0 && d.add(markup.Folded(summary(n), strings.TrimSuffix(out, "\n"))) {
-		rows += n
-	}
-	return rows
+	return "✅"
 }
 
 // driftMarkdown appends what had drifted before, folded: what could not be compared

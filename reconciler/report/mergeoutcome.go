@@ -4,13 +4,45 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/report/internal/forecast"
 	"github.com/poolwright/poolwright/reconciler/report/internal/headline"
 	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
+
+// MergeOutcome is what became of a step after its merge.
+type MergeOutcome struct {
+	// Revision is what was applied, branch@sha1:commit; empty while it is not.
+	Revision string
+	// Merged and Applied are when; Applied is zero while it is not.
+	Merged, Applied time.Time
+	// Sync is the namespace and the name of the Sync, with a slash between them, for the
+	// command that lets held changes go on; may be empty.
+	Sync string
+	// Held is why the step, or a part of it, was not applied; empty where nothing
+	// keeps it.
+	Held string
+	// ConfirmationToken lets pass what of that waits for a confirmation; empty where
+	// nothing does.
+	ConfirmationToken string
+	// Failed is the reason for which the step was not applied, or not all of it, as the
+	// Sync's status has it; empty where nothing failed. Stalled is true where no other try
+	// can help.
+	Failed  string
+	Stalled bool
+	// Nodes is how many nodes the step made stale, or would have replaced at the
+	// review; Left are those of them that are still there.
+	Nodes int
+	Left  []provision.Node
+	// Removed is how many of Nodes go with their pool and get no replacement.
+	Removed int
+	// Done is when the last of them was gone; zero before.
+	Done time.Time
+}
 
 // leftNames is how many of the nodes that are left are named, each with what it
 // waits for: all of them are in the cluster.

@@ -1,74 +1,211 @@
 package report
 
 import (
-	"time"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/report/internal/forecast"
+	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
+	"github.com/poolwright/poolwright/reconciler/report/internal/mask"
+	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Drift is what differed before the step and does so without it.
-type Drift struct {
-	// Changes are what would put it back, in the order of work.
-	Changes []Change `json:"changes"`
-	// Unknown lists what could not be compared.
-	Unknown []Unknown `json:"unknown"`
-	// Notes are other findings on things as they are, such as "exists, not ours", warnings
-	// first. That a quota suffices is not among them.
-	Notes []Note `json:"notes"`
+// NewProposal reports what a step would change and, apart from it, what differs
+// already; problems are those of the repository after the step. Secrets of either
+// plan are masked in both, in the forecast, which may be nil, and in the guards. The Provenance is
+// for the caller to set.
+//
+// What waits for a confirmation is shown without its token: that is made of what there
+// is when the step is applied, which may be something else.
+func NewProposal(p plan.Proposal, problems []state.Problem, forecast *provision.Forecast, guards ...Guard) Report {
+	b := builder{mask.New(p.Step, p.Drift)}
+	r := b.build(p.Step, problems)
+	r.ConfirmationToken = ""
+	was := b.build(p.Drift, nil)
+	// What the step does not change about a quota, only the drift reports.
+	switch {
+	case r.Quota == quotaShort:
+	case was.Quota == quotaShort:
+		r.Quota = quotaShortBefore
+	default:
+		r.Quota = quotaOf(slices.Concat(r.Notes, was.Notes), slices.Concat(r.Unknown, was.Unknown))
+	}
+	quiet := func(n Note) bool { return isQuota(n.Object) && !n.Warning }
+	r.Drift = &Drift{Changes: was.Changes, Unknown: was.Unknown, Notes: slices.DeleteFunc(was.Notes, quiet)}
+	// They may quote errors, which may quote what the objects keep secret.
+	r.Guards = slices.Clone(guards)
+	for i, g := range r.Guards {
+		r.Guards[i].Text = b.Text(g.Text)
+	}
+	if forecast != nil {
+		masked := *forecast
+		masked.Unknown = slices.Clone(masked.Unknown)
+		for i, u := range masked.Unknown {
+			masked.Unknown[i].Text = b.Text(u.Text)
+		}
+		r.Forecast = &masked
+	}
+	return r
 }
 
-// Guard is the result of one rule for the step.
-type Guard struct {
-	// Rule is a hold.Rule, "lint" or "merge".
-	Rule string `json:"rule"`
-	// Result is "ok", "warning" or "held".
-	Result string `json:"result"`
-	// Text is what was found, and what lets it pass.
-	Text string `json:"text"`
+// proposal reports whether the report is one of a step.
+func (r Report) proposal() bool { return r.Drift != nil }
+
+// idle reports whether a step does nothing that anybody would have to read.
+func (r Report) idle() bool {
+	if !r.proposal() || !r.Empty() || r.Summary.Warnings > 0 || len(r.Holds) > 0 {
+		return false
+	}
+	if slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Result != "ok" }) {
+		return false
+	}
+	f := r.Forecast
+	return f == nil || forecast.Empty(f)
 }
 
-// Provenance is what a report of a step was made of: with another head, base or moment it
-// may be another.
-type Provenance struct {
-	// Cluster is the name of the cluster; empty where none is known.
-	Cluster string `json:"cluster,omitempty"`
-	// Base is the branch or reference that is merged into, BaseCommit where it stands.
-	Base       string `json:"base,omitempty"`
-	BaseCommit string `json:"baseCommit,omitempty"`
-	// HeadCommit is what would be merged; empty for a working copy.
-	HeadCommit string `json:"headCommit,omitempty"`
-	// MergeBase is the commit from which both come, against which the step is reported.
-	MergeBase string `json:"mergeBase,omitempty"`
-	// Observed is when the live targets were read; zero where they were not.
-	Observed time.Time `json:"observed,omitzero"`
+func (r Report) idleLine() string {
+	if r.idle() {
+		return "This pull request changes nothing in this cluster."
+	}
+	return ""
 }
 
-// MergeOutcome is what became of a step after its merge.
-type MergeOutcome struct {
-	// Revision is what was applied, branch@sha1:commit; empty while it is not.
-	Revision string
-	// Merged and Applied are when; Applied is zero while it is not.
-	Merged, Applied time.Time
-	// Sync is the namespace and the name of the Sync, with a slash between them, for the
-	// command that lets held changes go on; may be empty.
-	Sync string
-	// Held is why the step, or a part of it, was not applied; empty where nothing
-	// keeps it.
-	Held string
-	// ConfirmationToken lets pass what of that waits for a confirmation; empty where
-	// nothing does.
-	ConfirmationToken string
-	// Failed is the reason for which the step was not applied, or not all of it, as the
-	// Sync's status has it; empty where nothing failed. Stalled is true where no other try
-	// can help.
-	Failed  string
-	Stalled bool
-	// Nodes is how many nodes the step made stale, or would have replaced at the
-	// review; Left are those of them that are still there.
-	Nodes int
-	Left  []provision.Node
-	// Removed is how many of Nodes go with their pool and get no replacement.
-	Removed int
-	// Done is when the last of them was gone; zero before.
-	Done time.Time
+// driftIntro explains what had drifted.
+const driftIntro = "These differences from the base branch exist with the change and without it, and are not counted above. Each is shown from the live value to that of the base branch."
+
+// driftTitle counts what had drifted; empty for nothing.
+func (r Report) driftTitle() string {
+	if !r.proposal() {
+		return ""
+	}
+	var parts []string
+	made, compared := Report{Changes: r.Drift.Changes}.divided()
+	nodes := 0
+	if r.Forecast != nil {
+		nodes = len(r.Forecast.Drifted)
+	}
+	if len(made) > 0 {
+		parts = append(parts, markup.Count(len(made), "object"))
+	}
+	if nodes > 0 {
+		parts = append(parts, markup.Count(nodes, "node"))
+	}
+	for _, p := range []struct {
+		n    int
+		what string
+	}{{len(compared), "read-only"}, {len(r.Drift.Unknown), "not compared"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	said := r.Drift.noted()
+	switch {
+	case len(parts)+len(said) == 0:
+		return ""
+	case len(parts) == 0:
+		return "Already so before this change (" + strings.Join(said, ", ") + ")"
+	case len(parts)+len(said) == 1 && len(made) > 0:
+		parts[0] = strconv.Itoa(len(made))
+	}
+	parts = append(parts, said...)
+	return "Already drifted before this change (" + strings.Join(parts, ", ") + ")"
+}
+
+// foreign are the changes of a step that meet something that is not ours.
+func (r Report) foreign() []Change {
+	if !r.proposal() {
+		return nil
+	}
+	theirs := map[Object]bool{}
+	for _, n := range r.Notes {
+		if n.NotOurs {
+			theirs[n.Object] = true
+		}
+	}
+	var out []Change
+	for _, c := range r.Changes {
+		if !c.ReadOnly && c.Action != "delete" && theirs[c.Object] {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// offline reports whether no cluster was read.
+func (r Report) offline() bool { return r.Provenance != nil && r.Provenance.Observed.IsZero() }
+
+// noted counts the notes.
+func (d *Drift) noted() []string {
+	warnings := 0
+	for _, n := range d.Notes {
+		if n.Warning {
+			warnings++
+		}
+	}
+	var out []string
+	if warnings > 0 {
+		out = append(out, markup.Count(warnings, "warning"))
+	}
+	if n := len(d.Notes) - warnings; n > 0 {
+		out = append(out, markup.Count(n, "note"))
+	}
+	return out
+}
+
+// lines are what could not be compared, then the notes.
+func (d *Drift) lines(v markup.Style) []string {
+	out := unknownLines(d.Unknown, v)
+	if !v.Stacks {
+		for i, l := range out {
+			out[i] = "not compared: " + l
+		}
+	}
+	for _, n := range d.Notes {
+		l := placed(v, named(n.Object, n.File, n.Line), n.Text)
+		if n.Warning {
+			l = warning + l
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// driftedBefore counts what had drifted and is ours to put back.
+func (r Report) driftedBefore() int {
+	if !r.proposal() {
+		return 0
+	}
+	made, _ := Report{Changes: r.Drift.Changes}.divided()
+	return len(made)
+}
+
+// line is what the report holds for; empty where that is not known.
+func (b *Provenance) line(v markup.Style) string {
+	if b == nil {
+		return ""
+	}
+	var out []string
+	if b.Cluster != "" {
+		out = append(out, "Cluster "+v.Short(b.Cluster))
+	}
+	if b.Base != "" || b.BaseCommit != "" {
+		head := "the working copy"
+		if b.HeadCommit != "" {
+			head = v.Short(shortCommit(b.HeadCommit))
+		}
+		out = append(out, revision(v, b.Base, b.BaseCommit)+" ← "+head)
+	}
+	if b.MergeBase != "" && b.MergeBase != b.BaseCommit {
+		out = append(out, "merge base "+v.Short(shortCommit(b.MergeBase)))
+	}
+	if b.Observed.IsZero() {
+		out = append(out, "offline: neither a cluster nor AWS was read")
+	} else {
+		out = append(out, "live state of "+moment(b.Observed))
+	}
+	return strings.Join(out, " · ")
 }

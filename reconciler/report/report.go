@@ -10,6 +10,8 @@
 package report
 
 import (
+	"time"
+
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/report/internal/mask"
@@ -227,3 +229,40 @@ const (
 	// quotaShortBefore is that one does not suffice, with the change or without.
 	quotaShortBefore quotaState = "short-before"
 )
+
+// Drift is what differed before the step and does so without it.
+type Drift struct {
+	// Changes are what would put it back, in the order of work.
+	Changes []Change `json:"changes"`
+	// Unknown lists what could not be compared.
+	Unknown []Unknown `json:"unknown"`
+	// Notes are other findings on things as they are, such as "exists, not ours", warnings
+	// first. That a quota suffices is not among them.
+	Notes []Note `json:"notes"`
+}
+
+// Guard is the result of one rule for the step.
+type Guard struct {
+	// Rule is a hold.Rule, "lint" or "merge".
+	Rule string `json:"rule"`
+	// Result is "ok", "warning" or "held".
+	Result string `json:"result"`
+	// Text is what was found, and what lets it pass.
+	Text string `json:"text"`
+}
+
+// Binding is what a report of a step holds for: with another head, base or moment it
+// may be another.
+type Binding struct {
+	// Cluster is the name of the cluster; empty where none is known.
+	Cluster string `json:"cluster,omitempty"`
+	// Base is the branch or reference that is merged into, BaseCommit where it stands.
+	Base       string `json:"base,omitempty"`
+	BaseCommit string `json:"baseCommit,omitempty"`
+	// HeadCommit is what would be merged; empty for a working copy.
+	HeadCommit string `json:"headCommit,omitempty"`
+	// MergeBase is the commit from which both come, against which the step is reported.
+	MergeBase string `json:"mergeBase,omitempty"`
+	// Observed is when the live targets were read; zero where they were not.
+	Observed time.Time `json:"observed,omitzero"`
+}
