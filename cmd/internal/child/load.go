@@ -107,11 +107,11 @@ func serveLoad(_ context.Context, t *talk) (result, error) {
 			return result{}, err
 		}
 	}
-	found, err := load(files, req.Folder, values)
+	found, err := checked.Load(files, req.Folder, values, readStandards)
 	if err != nil {
 		return result{}, err
 	}
-	return resultOf(found), nil
+	return resultOf(limited(found)), nil
 }
 
 func resultOf(l checked.Folder) result {
@@ -162,13 +162,4 @@ func readStandards() (out checked.Standards, err error) {
 		out.Types, err = catalog.Load()
 	}
 	return out, err
-}
-
-// load renders and checks a folder, and limits what is found.
-func load(tree fs.FS, folder string, values substitute.Values) (checked.Folder, error) {
-	found, err := checked.Load(tree, folder, values, readStandards)
-	if err != nil {
-		return checked.Folder{}, err
-	}
-	return limited(found), nil
 }

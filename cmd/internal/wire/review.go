@@ -17,9 +17,6 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/gitsource/gogit"
-	"github.com/poolwright/poolwright/provision/engine"
-	"github.com/poolwright/poolwright/reconciler"
-	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/gitprovider"
@@ -27,9 +24,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/preview"
 	"github.com/poolwright/poolwright/reconciler/pullrequest"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/targets/aws"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
-	"github.com/poolwright/poolwright/reconciler/variables"
 	"github.com/poolwright/poolwright/reconciler/worktime"
 )
 
@@ -60,6 +55,10 @@ func (a *app) reviews() pullrequest.Builder {
 		if err != nil {
 			return pullrequest.Session{}, err
 		}
+		identity, name, err := a.identity(ctx)
+		if err != nil {
+			return pullrequest.Session{}, err
+		}
 		at, err := gitprovider.New(sync, secret.Data, time.Now)
 		if err != nil {
 			return pullrequest.Session{}, state.Fail(state.Stalled, "InvalidPullRequests", err)
@@ -72,10 +71,6 @@ func (a *app) reviews() pullrequest.Builder {
 		}
 		observedAt := &preview.ObservedAt{}
 		targets, vars, refusals, err := a.readOnlyTargets(sync, observedAt, slow)
-		if err != nil {
-			return pullrequest.Session{}, err
-		}
-		identity, name, err := a.identity(ctx)
 		if err != nil {
 			return pullrequest.Session{}, err
 		}
@@ -97,21 +92,6 @@ func (a *app) reviews() pullrequest.Builder {
 		}
 		leave := func() { a.removeMirror(sync, config.Dir) }
 		return pullrequest.Session{Forge: at, Planner: p, Cluster: name, Identity: identity, Outdated: outdated, Close: leave}, nil
-	}
-}
-
-// removeMirror removes the copy of a repository, which may be private, once the Sync has
-// nothing to do with pull requests any more. A session that is only built anew, or ends
-// with the process, leaves it to the next.
-func (a *app) removeMirror(sync *v1alpha1.Sync, dir string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	var now v1alpha1.Sync
-	if err := a.direct.Get(ctx, client.ObjectKeyFromObject(sync), &now); err != nil || now.Spec.PullRequests != nil {
-		return
-	}
-	if err := os.RemoveAll(dir); err != nil {
-		a.cfg.Logger.Error(err, "Removing the mirror for pull requests", "sync", sync.Name)
 	}
 }
 
@@ -146,6 +126,21 @@ func (a *app) identity(ctx context.Context) (identity, name string, err error) {
 	return string(system.UID), name, nil
 }
 
+// removeMirror removes the copy of a repository, which may be private, once the Sync has
+// nothing to do with pull requests any more. A session that is only built anew, or ends
+// with the process, leaves it to the next.
+func (a *app) removeMirror(sync *v1alpha1.Sync, dir string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var now v1alpha1.Sync
+	if err := a.direct.Get(ctx, client.ObjectKeyFromObject(sync), &now); err != nil || now.Spec.PullRequests != nil {
+		return
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		a.cfg.Logger.Error(err, "Removing the mirror for pull requests", "sync", sync.Name)
+	}
+}
+
 // fleetMaxAge is how long the plans of pull requests use one reading of the fleet: it is of
 // all pods and nodes, and plans come in numbers.
 const fleetMaxAge = 10 * time.Second
@@ -176,24 +171,4 @@ func limitedReader(config *rest.Config, limiter flowcontrol.RateLimiter) (client
 	config = rest.CopyConfig(config)
 	config.RateLimiter = limiter
 	return connect.DirectClient(config)
-}
-
-// readOnlyTargets are the targets of a Sync for who only reads them, its variables, and what
-// is refused of the revision that they are used for.
-func (a *app) readOnlyTargets(sync *v1alpha1.Sync, observedAt *preview.ObservedAt, slow flowcontrol.RateLimiter) ([]reconciler.NamedTarget, *variables.Current, *admission.Refusals, error) {
-	log := a.cfg.Logger.WithName("review").WithValues("sync", sync.Name)
-	kubeTarget, vars, err := a.kubernetesTarget(sync, log, pinnedParameters, slow)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	refusals := &admission.Refusals{}
-	awsTarget, err := aws.NewReview(aws.Config{AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Check: refusals.Of, Live: connect.LiveCluster(a.direct), Log: log})
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("connecting the pull requests of Sync %s to AWS: %w", sync.Name, err)
-	}
-	vars.Loaded = func() {
-		kubeTarget.StartReview()
-		awsTarget.StartReview()
-	}
-	return connect.CachedTargets(awsTarget, connect.Admitted{Target: kubeTarget, Refusals: refusals, Live: a.direct}, observedAt), vars, refusals, nil
 }

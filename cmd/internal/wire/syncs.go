@@ -29,6 +29,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/events"
 	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/preview"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
@@ -129,6 +130,26 @@ func (a *app) kubernetesTarget(sync *v1alpha1.Sync, log logr.Logger, parameters 
 // change its status.
 func pinnedParameters(_ context.Context, sync *v1alpha1.Sync) (map[string]string, error) {
 	return variables.Pinned(sync)
+}
+
+// readOnlyTargets are the targets of a Sync for who only reads them, its variables, and what
+// is refused of the revision that they are used for.
+func (a *app) readOnlyTargets(sync *v1alpha1.Sync, observedAt *preview.ObservedAt, slow flowcontrol.RateLimiter) ([]reconciler.NamedTarget, *variables.Current, *admission.Refusals, error) {
+	log := a.cfg.Logger.WithName("review").WithValues("sync", sync.Name)
+	kubeTarget, vars, err := a.kubernetesTarget(sync, log, pinnedParameters, slow)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	refusals := &admission.Refusals{}
+	awsTarget, err := aws.NewReview(aws.Config{AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Check: refusals.Of, Live: connect.LiveCluster(a.direct), Log: log})
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("connecting the pull requests of Sync %s to AWS: %w", sync.Name, err)
+	}
+	vars.Loaded = func() {
+		kubeTarget.StartReview()
+		awsTarget.StartReview()
+	}
+	return connect.CachedTargets(awsTarget, connect.Admitted{Target: kubeTarget, Refusals: refusals, Live: a.direct}, observedAt), vars, refusals, nil
 }
 
 // awsTarget is the AWS target of a Sync, fenced like the rest of our writes.
