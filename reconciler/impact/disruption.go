@@ -35,9 +35,16 @@ func Disruption(forecast *provision.Forecast, err error) plan.Disruption {
 }
 
 // Reviewed are the consequences for status.pullRequests, which the apply of the merge is
-// compared with.
-func Reviewed(p plan.Plan, f *provision.Forecast) v1alpha1.ReviewedDisruption {
-	out := v1alpha1.ReviewedDisruption{NodesReplaced: int32(len(f.Replaced))} // No cluster has more nodes than that holds.
+// compared with; nil where pools change and it is not known what becomes of their nodes.
+func Reviewed(p plan.Plan, f *provision.Forecast, err error) *v1alpha1.ReviewedDisruption {
+	switch {
+	case err == nil && f != nil:
+	case len(Change{Changes: p.Changes}.Pools()) > 0:
+		return nil
+	default:
+		f = &provision.Forecast{} // Whatever became of pods, no node is replaced.
+	}
+	out := &v1alpha1.ReviewedDisruption{NodesReplaced: int32(len(f.Replaced))} // No cluster has more nodes than that holds.
 	for _, pool := range f.Removed {
 		out.NodesRemoved += int32(len(pool.Nodes))
 	}

@@ -244,11 +244,11 @@ func TestAReviewIsToldOfEveryPoolThatTheChangeTouches(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := forecastOf(t, objects, c.plan.Changes...)
-			got := Reviewed(c.plan, f)
+			got := Reviewed(c.plan, f, nil)
 			for i, change := range got.Changes {
 				got.Changes[i], _, _ = strings.Cut(change, "@")
 			}
-			if d := cmp.Diff(c.want, got); d != "" {
+			if d := cmp.Diff(c.want, *got); d != "" {
 				t.Errorf("reviewed (-want +got):\n%s", d)
 			}
 			now := Disruption(f, nil)

@@ -1,5 +1,7 @@
 package plan
 
+import "github.com/poolwright/poolwright/reconciler/state"
+
 // Proposal is what the step from one revision to another does, kept apart from what
 // the targets differ in already. Package proposal makes it.
 //
@@ -21,6 +23,12 @@ type Proposal struct {
 	// Drift is what separates the targets from the revision before the step, and would
 	// without it; empty where no target was read.
 	Drift Plan
+	// Problems are all mistakes of the revision after the step, those that only a
+	// target observes included. While there are any, nothing is deleted.
+	Problems []state.Problem
+	// Old are those of the Problems that the revision before has as well
+	// ([state.Problem.Identity]): the step is not to blame for them.
+	Old []state.Problem
 }
 
 // Compare is the order of work: creations and updates by wave and key, then deletions

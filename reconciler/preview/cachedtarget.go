@@ -9,36 +9,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-// ObservedAt is when the oldest of what one report states was observed. It is safe for
-// concurrent use.
-type ObservedAt struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-// reset starts a new report.
-func (s *ObservedAt) reset(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.at = now
-}
-
-// Add adds something that was observed then.
-func (s *ObservedAt) Add(at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at.Before(s.at) {
-		s.at = at
-	}
-}
-
-// Oldest returns the time; that of the report where nothing older was used.
-func (s *ObservedAt) Oldest() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.at
-}
-
 // Cached is a target that is used for many steps from one base: what was observed of the
 // same desired state no longer ago than maxAge is not observed again. A hundred pull
 // requests into one branch have one base, and most have the same desired state in AWS. at

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
@@ -15,7 +14,7 @@ import (
 
 // applyGuards reports what the Sync's rules make of a proposal, and blocks in its step what the
 // apply would hold.
-func applyGuards(sync *v1alpha1.Sync, found reconciler.Proposal, forecast func([]plan.Change) plan.Disruption) (plan.Plan, []report.Guard) {
+func applyGuards(sync *v1alpha1.Sync, found plan.Proposal, forecast func([]plan.Change) plan.Disruption) (plan.Plan, []report.Guard) {
 	changed, out := guardNodes(sync.Spec.Guard.MaxNodesReplaced, found, forecast)
 	for _, r := range found.Step.Reasons() {
 		if slices.Contains([]hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses, hold.UpdateLosses, hold.LooserGuard}, r.Rule) {
@@ -53,7 +52,7 @@ func placeOf(o state.Problem) string {
 
 // guardNodes holds changes of pools that would cost more nodes than the limit. The apply
 // counts what the base has yet to replace as well, for it makes both.
-func guardNodes(limit *int32, found reconciler.Proposal, forecast func([]plan.Change) plan.Disruption) (plan.Plan, []report.Guard) {
+func guardNodes(limit *int32, found plan.Proposal, forecast func([]plan.Change) plan.Disruption) (plan.Plan, []report.Guard) {
 	if limit == nil || len(found.Step.Guarded()) == 0 {
 		return found.Step, nil
 	}
@@ -76,7 +75,7 @@ func guardNodes(limit *int32, found reconciler.Proposal, forecast func([]plan.Ch
 }
 
 // pendingPools are the changes of pools that the base declares and that are not made yet.
-func pendingPools(found reconciler.Proposal) []plan.Change {
+func pendingPools(found plan.Proposal) []plan.Change {
 	return slices.DeleteFunc(slices.Clone(found.Drift.Changes), func(c plan.Change) bool {
 		again := slices.ContainsFunc(found.Step.Changes, func(o plan.Change) bool { return o.Key == c.Key })
 		return again || !c.Provisions() || c.Drift || c.ReadOnly()

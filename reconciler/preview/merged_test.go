@@ -105,27 +105,27 @@ func TestAMergeOfTwoSidesFilesIsRenderedAsGitMakesIt(t *testing.T) {
 			between := branches(t, plain, tt.base, tt.head)
 			p := steps{}.proposer()
 			p.Renderer = inProcess{}
-			out, err := p.Preview(t.Context(), Step{Comparison: between, BaseName: "main", Path: "p", Sync: &v1alpha1.Sync{Spec: v1alpha1.SyncSpec{Prune: new(true)}}})
+			out, _, err := p.Preview(t.Context(), Step{Comparison: between, BaseName: "main", Path: "p", Sync: &v1alpha1.Sync{Spec: v1alpha1.SyncSpec{Prune: new(true)}}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var guards []string
-			for _, g := range out.Report.Guards {
+			for _, g := range out.Guards {
 				if g.Result != "ok" && !strings.HasPrefix(g.Rule, "guard.") {
 					guards = append(guards, g.Rule)
 				}
 			}
 			if diff := cmp.Diff(tt.guards, guards); diff != "" {
-				t.Errorf("guards (-want +got):\n%s\n%+v", diff, out.Report.Guards)
+				t.Errorf("guards (-want +got):\n%s\n%+v", diff, out.Guards)
 			}
-			if diff := cmp.Diff(append([]string{}, tt.changes...), changeLines(out.Report)); diff != "" {
+			if diff := cmp.Diff(append([]string{}, tt.changes...), changeLines(out)); diff != "" {
 				t.Errorf("changes (-want +got):\n%s", diff)
 			}
-			if len(out.Report.Problems) != tt.problems {
-				t.Errorf("problems: %+v", out.Report.Problems)
+			if len(out.Problems) != tt.problems {
+				t.Errorf("problems: %+v", out.Problems)
 			}
 			var text strings.Builder
-			if err := out.Report.JSON(&text); err != nil || !strings.Contains(text.String(), tt.after) {
+			if err := out.JSON(&text); err != nil || !strings.Contains(text.String(), tt.after) {
 				t.Errorf("%v, nothing of %q: %s", err, tt.after, text.String())
 			}
 		})

@@ -53,7 +53,7 @@ func TestAClusterThatBecomesAnotherIsAMistake(t *testing.T) {
 				forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
 			}.preview(t)
 			var got []string
-			for _, p := range out.Report.Problems {
+			for _, p := range out.Problems {
 				said, _, _ := strings.Cut(p.Message, " that of one")
 				got = append(got, state.Problem{Origin: state.Origin{File: p.File, Line: p.Line}, Message: said}.String())
 			}

@@ -28,11 +28,11 @@ func TestAdviceOnAFileIsNewWhereAnotherFileHadTheSame(t *testing.T) {
 		live: liveItems(a), forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
 	}.preview(t)
 	want := []report.Note{{File: "b.yaml", Line: 3, Text: "an old API of Karpenter"}}
-	if diff := cmp.Diff(want, out.Report.Notes); diff != "" {
+	if diff := cmp.Diff(want, out.Notes); diff != "" {
 		t.Errorf("advice (-want +got):\n%s", diff)
 	}
 	var text strings.Builder
-	if err := out.Report.Text(&text, report.Options{}); err != nil || !strings.Contains(text.String(), "\n  b.yaml:3: an old API") {
+	if err := out.Text(&text, report.Options{}); err != nil || !strings.Contains(text.String(), "\n  b.yaml:3: an old API") {
 		t.Errorf("%v, not by its place alone: %s", err, text.String())
 	}
 }

@@ -23,12 +23,12 @@ func TestACommentTellsTheValuesOfParameters(t *testing.T) {
 	}
 	was := poolItem("gpu", 1)
 	p := steps{parted: loaded(was), base: loaded(was), head: loaded(poolItem("gpu", 2)), live: liveItems(was)}.proposer()
-	got, err := p.Preview(t.Context(), Step{Comparison: between(), BaseName: "main", Path: "p", Sync: sync})
+	got, _, err := p.Preview(t.Context(), Step{Comparison: between(), BaseName: "main", Path: "p", Sync: sync})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var comment strings.Builder
-	if err := got.Report.Markdown(&comment, report.Options{HoursPerDay: 24}); err != nil {
+	if err := got.Markdown(&comment, report.Options{HoursPerDay: 24}); err != nil {
 		t.Fatal(err)
 	}
 	for _, words := range []string{"Notes (1)", "${GPU} is ami-1, from SSM parameter " + gpuParameter + " on 2026-11-22", "the newest is ami-2"} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,36 +42,31 @@ type Planner struct {
 }
 
 // Plan implements pullrequest.Planner.
-func (p *Planner) Plan(ctx context.Context, pr forge.PullRequest) (pullrequest.Plan, error) {
+func (p *Planner) Plan(ctx context.Context, pr forge.PullRequest) (report.Report, *v1alpha1.ReviewedDisruption, time.Duration, error) {
 	working, meter := worktime.Start(ctx, p.Clock, pullrequest.PlanTime)
-	out, err := p.plan(working, pr)
-	out.Took = meter.Stop()
+	out, reviewed, err := p.plan(working, pr)
+	took := meter.Stop()
 	if err == nil && ctx.Err() != nil {
 		// It may lack what it waited for in vain, such as its forecast.
 		err = fmt.Errorf("planning: %w", context.Cause(ctx))
 	}
-	return out, err
+	return out, reviewed, took, err
 }
 
-func (p *Planner) plan(ctx context.Context, pr forge.PullRequest) (pullrequest.Plan, error) {
+func (p *Planner) plan(ctx context.Context, pr forge.PullRequest) (report.Report, *v1alpha1.ReviewedDisruption, error) {
 	sync, err := p.current(ctx)
 	if err != nil {
-		return pullrequest.Plan{}, err
+		return report.Report{}, nil, err
 	}
 	between, err := p.compare(ctx, pr, sync)
 	if err != nil {
-		return pullrequest.Plan{}, err
+		return report.Report{}, nil, err
 	}
-	out, err := p.Preview(ctx, p.step(between, sync))
+	out, reviewed, err := p.Preview(ctx, Step{Comparison: between, BaseName: p.branch(), Path: sync.Spec.Path, Sync: sync})
 	if err != nil {
 		delete(p.compared, pr.Number) // It may be the mirror's fault.
 	}
-	return out, err
-}
-
-// step is what lies between the revisions of a comparison for the Sync.
-func (p *Planner) step(between gitsource.Comparison, sync *v1alpha1.Sync) Step {
-	return Step{Comparison: between, BaseName: p.branch(), Path: sync.Spec.Path, Sync: sync}
+	return out, reviewed, err
 }
 
 // Drift implements pullrequest.Planner: a step from the followed branch to itself.
@@ -85,8 +81,8 @@ func (p *Planner) Drift(ctx context.Context) (report.Report, error) {
 	if err != nil {
 		return report.Report{}, err
 	}
-	out, err := p.Preview(ctx, p.step(at, sync))
-	return out.Report, err
+	out, _, err := p.Preview(ctx, Step{Comparison: at, BaseName: p.branch(), Path: sync.Spec.Path, Sync: sync})
+	return out, err
 }
 
 // Contains implements pullrequest.Planner.

@@ -105,11 +105,11 @@ func TestAnIdlePullRequestCostsNoRequestToGitAndOneLookAtTheFleet(t *testing.T) 
 	r, git, pods := stageReview(t, nil)
 	for range 3 {
 		for number, head := range map[int]string{1: "head1", 2: "head2"} {
-			told, err := r.Plan(t.Context(), forge.PullRequest{Number: number, Head: forge.Branch{SHA: head}})
+			told, _, _, err := r.Plan(t.Context(), forge.PullRequest{Number: number, Head: forge.Branch{SHA: head}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if told.Head != head || told.Base != "base1" || len(told.Report.Changes) != 1 || told.Report.Forecast == nil {
+			if told.Provenance.HeadCommit != head || told.Provenance.BaseCommit != "base1" || len(told.Changes) != 1 || told.Forecast == nil {
 				t.Fatalf("#%d: %+v", number, told)
 			}
 		}
@@ -153,7 +153,7 @@ func TestGitIsAskedAgain(t *testing.T) {
 		}, 2},
 		"when another comparison found another base": {nil, func(t *testing.T, r *Planner, git *fewRevisions) forge.PullRequest {
 			git.tip = "base2"
-			if _, err := r.Plan(t.Context(), second); err != nil {
+			if _, _, _, err := r.Plan(t.Context(), second); err != nil {
 				t.Fatal(err)
 			}
 			return first
@@ -161,7 +161,7 @@ func TestGitIsAskedAgain(t *testing.T) {
 		"when the plan failed": {nil, func(t *testing.T, r *Planner, git *fewRevisions) forge.PullRequest {
 			cache, working := r.Cache, r.Renderer
 			r.Cache, r.Renderer = &rendercache.Cache{}, failing{}
-			if _, err := r.Plan(t.Context(), first); err == nil {
+			if _, _, _, err := r.Plan(t.Context(), first); err == nil {
 				t.Fatal("nothing can be rendered")
 			}
 			r.Cache, r.Renderer = cache, working
@@ -179,17 +179,17 @@ func TestGitIsAskedAgain(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			r, git, _ := stageReview(t, tt.edit)
-			if _, err := r.Plan(t.Context(), first); err != nil {
+			if _, _, _, err := r.Plan(t.Context(), first); err != nil {
 				t.Fatal(err)
 			}
 			pr := tt.between(t, r, git)
 			git.heads["refs/pull/1/head"] = pr.Head.SHA
-			told, err := r.Plan(t.Context(), pr)
+			told, _, _, err := r.Plan(t.Context(), pr)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if git.count != tt.want || told.Head != pr.Head.SHA || told.Base != git.tip {
-				t.Errorf("Git was asked %d times, not %d; told are %s and %s", git.count, tt.want, told.Head, told.Base)
+			if git.count != tt.want || told.Provenance.HeadCommit != pr.Head.SHA || told.Provenance.BaseCommit != git.tip {
+				t.Errorf("Git was asked %d times, not %d; told are %s and %s", git.count, tt.want, told.Provenance.HeadCommit, told.Provenance.BaseCommit)
 			}
 		})
 	}
@@ -199,11 +199,11 @@ func TestWhatGitRefusesIsNotRemembered(t *testing.T) {
 	r, git, _ := stageReview(t, nil)
 	pr := forge.PullRequest{Number: 1, Head: forge.Branch{SHA: "head1"}}
 	git.err = gitsource.ErrUnreachable
-	if _, err := r.Plan(t.Context(), pr); err == nil {
+	if _, _, _, err := r.Plan(t.Context(), pr); err == nil {
 		t.Error("Git is away")
 	}
 	git.err = nil
-	if _, err := r.Plan(t.Context(), pr); err != nil {
+	if _, _, _, err := r.Plan(t.Context(), pr); err != nil {
 		t.Error(err)
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/poolwright/poolwright/gitsource"
-	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -21,7 +21,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/unset"
 	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/plan"
-	"github.com/poolwright/poolwright/reconciler/pullrequest"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -65,24 +64,25 @@ type Previewer struct {
 	MaxChanges int
 }
 
-// Preview plans a step. It changes nothing.
-func (p *Previewer) Preview(ctx context.Context, s Step) (pullrequest.Plan, error) {
+// Preview plans a step. It changes nothing. Reviewed are the consequences that the report
+// shows; nil where they could not be computed.
+func (p *Previewer) Preview(ctx context.Context, s Step) (_ report.Report, reviewed *v1alpha1.ReviewedDisruption, _ error) {
 	p.ObservedAt.reset(p.Now())
 	if _, err := p.Variables.Refresh(ctx); err != nil {
-		return pullrequest.Plan{}, err
+		return report.Report{}, nil, err
 	}
 	s.values = p.Variables.Newest()
 	p.Variables.SetLoaded(s.values)
 	sides, err := p.load(ctx, s)
 	if err != nil {
-		return pullrequest.Plan{}, err
+		return report.Report{}, nil, err
 	}
-	if err := p.checkSize(sides, s.BaseName); err != nil {
-		return pullrequest.Plan{}, err
+	if err := sides.checkSize(p.MaxChanges, s.BaseName); err != nil {
+		return report.Report{}, nil, err
 	}
 	found, err := reconciler.Propose(ctx, sides.before, sides.after, p.Offline, p.Targets, syncpolicy.ForRun(s.Sync)...)
 	if err != nil {
-		return pullrequest.Plan{}, fmt.Errorf("comparing the revisions: %w", err)
+		return report.Report{}, nil, fmt.Errorf("comparing the revisions: %w", err)
 	}
 	found.Step.Notes = slices.Concat(found.Step.Notes, sides.notes, variables.Notes(p.SyncKey, s.Sync, s.values))
 	slices.SortStableFunc(found.Step.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
@@ -97,64 +97,46 @@ func (p *Previewer) Preview(ctx context.Context, s Step) (pullrequest.Plan, erro
 	if sides.empty {
 		setNothingApplied(guards)
 	}
-	problems := unset.Variables{Parameters: variables.UnknownOf(s.Sync)}.LintableIn(sides.after.Set, s.Head.FS, newProblems(found, append(sides.refused, MovedClusters(found.Step.Changes)...)))
-	r := report.NewProposal(found.Proposal, problems, impact.OrUnknown(f, forecastErr), append(guards, sides.warnings...)...)
-	r.Provenance = &report.Provenance{
+	reviewed = impact.Reviewed(found.Step, f, forecastErr)
+	provenance := &report.Provenance{
 		Cluster: clusterIn(sides.after.Set), Base: s.BaseName, BaseCommit: s.Base.Commit, HeadCommit: s.Head.Commit, MergeBase: s.MergeBase.Commit,
 	}
 	if !p.Offline {
-		r.Provenance.Observed = p.ObservedAt.Oldest()
+		provenance.Observed = p.ObservedAt.Oldest()
 	}
-	return pullrequest.Plan{Report: r, Head: s.Head.Commit, Base: s.Base.Commit, Reviewed: reviewed(found.Step, f, forecastErr)}, nil
+	problems := newProblems(found, append(sides.refused, MovedClusters(found.Step.Changes)...))
+	problems = unset.Variables{Parameters: variables.UnknownOf(s.Sync)}.LintableIn(sides.after.Set, s.Head.FS, problems)
+	r := report.NewProposal(found, problems, impact.OrUnknown(f, forecastErr), append(guards, sides.warnings...)...)
+	r.Provenance = provenance
+	return r, reviewed, nil
 }
 
-// checkSize refuses a step that changes too much to be planned for whoever proposes it.
-func (p *Previewer) checkSize(s sides, base string) error {
-	n := 0
-	for _, item := range s.after.Set.Items() {
-		was, there := s.before.Set.Get(item.Key)
-		if !there || was.Version != item.Version || !state.Equal(was.Object, item.Object) {
-			n++
-		}
-	}
-	for _, item := range s.before.Set.Items() {
-		if _, stays := s.after.Set.Get(item.Key); !stays {
-			n++
-		}
-	}
-	if p.MaxChanges == 0 || n <= p.MaxChanges {
-		return nil
-	}
-	return state.Failf(state.Stalled, "TooLarge", "the change is too large to plan: it changes %d objects, and %d at most are planned for a pull request; "+
-		"split it, or run `poolwright plan --base %s` with your own access to the cluster", n, p.MaxChanges, base)
+// ObservedAt is when the oldest of what one report states was observed. It is safe for
+// concurrent use.
+type ObservedAt struct {
+	mu sync.Mutex
+	at time.Time
 }
 
-// reviewed are the consequences of a step for status.pullRequests; nil where pools change
-// and it is not known what becomes of their nodes.
-func reviewed(p plan.Plan, f *provision.Forecast, forecastErr error) *v1alpha1.ReviewedDisruption {
-	switch {
-	case forecastErr == nil && f != nil:
-	case len(impact.Change{Changes: p.Changes}.Pools()) > 0:
-		return nil
-	default:
-		f = &provision.Forecast{} // Whatever became of pods, no node is replaced.
-	}
-	return new(impact.Reviewed(p, f))
+// reset starts a new report.
+func (s *ObservedAt) reset(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at = now
 }
 
-// clusterIn is the name of the cluster that a revision declares; empty where it
-// declares none, or several.
-func clusterIn(set state.Set) string {
-	var names []string
-	for _, item := range set.Items() {
-		if admission.IsCluster(item) {
-			spec, _ := item.Object["spec"].(map[string]any)
-			name, _ := spec["name"].(string)
-			names = append(names, name)
-		}
+// Add adds something that was observed then.
+func (s *ObservedAt) Add(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at.Before(s.at) {
+		s.at = at
 	}
-	if len(names) != 1 {
-		return ""
-	}
-	return names[0]
+}
+
+// Oldest returns the time; that of the report where nothing older was used.
+func (s *ObservedAt) Oldest() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.at
 }

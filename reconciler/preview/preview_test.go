@@ -23,7 +23,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/plan"
-	"github.com/poolwright/poolwright/reconciler/pullrequest"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -154,7 +153,14 @@ func (s steps) between() gitsource.Comparison {
 // between is what Git knows of three revisions with equal files.
 func between() gitsource.Comparison { return steps{}.between() }
 
-func (s steps) preview(t *testing.T) pullrequest.Plan {
+func (s steps) preview(t *testing.T) report.Report {
+	t.Helper()
+	out, _ := s.reviewed(t)
+	return out
+}
+
+// reviewed is the same with the consequences that the report shows.
+func (s steps) reviewed(t *testing.T) (report.Report, *v1alpha1.ReviewedDisruption) {
 	t.Helper()
 	sync := &v1alpha1.Sync{Spec: s.sync}
 	if sync.Spec.Prune == nil {
@@ -163,11 +169,11 @@ func (s steps) preview(t *testing.T) pullrequest.Plan {
 	if sync.Spec.Guard.MaxPrunePercent == nil {
 		sync.Spec.Guard.MaxPrunePercent = new(int32(50))
 	}
-	out, err := s.proposer().Preview(t.Context(), Step{Comparison: s.between(), BaseName: "main", Path: "p", Sync: sync})
+	out, reviewed, err := s.proposer().Preview(t.Context(), Step{Comparison: s.between(), BaseName: "main", Path: "p", Sync: sync})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out
+	return out, reviewed
 }
 
 func TestWhatAReviewIsToldOfNodes(t *testing.T) {
@@ -193,8 +199,8 @@ func TestWhatAReviewIsToldOfNodes(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			was := loaded(poolItem("a", 1))
-			out := steps{parted: was, base: was, head: tt.head, live: liveItems(poolItem("a", 1)), forecast: tt.forecast}.preview(t)
-			if diff := cmp.Diff(tt.want, out.Reviewed); diff != "" {
+			_, reviewed := steps{parted: was, base: was, head: tt.head, live: liveItems(poolItem("a", 1)), forecast: tt.forecast}.reviewed(t)
+			if diff := cmp.Diff(tt.want, reviewed); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -259,17 +265,17 @@ func TestMistakesAreMergedAsObjectsAre(t *testing.T) {
 				return &provision.Forecast{}, nil
 			}}.preview(t)
 			var blamed, old []string
-			for _, p := range out.Report.Problems {
+			for _, p := range out.Problems {
 				blamed = append(blamed, p.File)
 			}
-			for _, g := range out.Report.Guards {
+			for _, g := range out.Guards {
 				if g.Rule == "lint" && g.Result == "warning" {
 					_, file, _ := strings.Cut(g.Text, "the first: ")
 					file, _, _ = strings.Cut(file, ":")
 					old = append(old, file)
 				}
 			}
-			got := [][]string{changeLines(out.Report), blamed, old, foretold}
+			got := [][]string{changeLines(out), blamed, old, foretold}
 			if diff := cmp.Diff([][]string{tt.want, tt.blamed, tt.old, tt.foretold}, got); diff != "" {
 				t.Errorf("changes, blamed, old and foretold (-want +got):\n%s", diff)
 			}
@@ -291,10 +297,10 @@ func TestAdviceAndRefusalsAreThoseThatTheStepBrings(t *testing.T) {
 		live: liveItems(a), forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
 	}.preview(t)
 	var notes, refused []string
-	for _, n := range out.Report.Notes {
+	for _, n := range out.Notes {
 		notes = append(notes, n.Text)
 	}
-	for _, p := range out.Report.Problems {
+	for _, p := range out.Problems {
 		refused = append(refused, p.File)
 	}
 	if diff := cmp.Diff([]string{"mine"}, notes); diff != "" {
@@ -312,8 +318,8 @@ func TestAFolderThatCannotBeRenderedStopsAllLaterCommits(t *testing.T) {
 		parted: loaded(a), base: loaded(a), head: blank,
 		live: liveItems(a), forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
 	}.preview(t)
-	if len(out.Report.Changes) != 0 || len(out.Report.Guards) != 1 || !strings.Contains(out.Report.Guards[0].Text, "nor any later commit is applied") {
-		t.Errorf("changes %v, guards %v", out.Report.Changes, out.Report.Guards)
+	if len(out.Changes) != 0 || len(out.Guards) != 1 || !strings.Contains(out.Guards[0].Text, "nor any later commit is applied") {
+		t.Errorf("changes %v, guards %v", out.Changes, out.Guards)
 	}
 }
 
@@ -321,7 +327,7 @@ func TestADeletionIsHeldByTheRuleThatHoldsIt(t *testing.T) {
 	a, b := poolItem("a", 1), poolItem("b", 1)
 	out := steps{parted: loaded(a, b), base: loaded(a, b), head: loaded(a), live: liveItems(a, b)}.preview(t)
 	want := []report.Guard{{Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/b: 3 nodes, 7 pods"}}
-	if diff := cmp.Diff(want, out.Report.Guards); diff != "" {
+	if diff := cmp.Diff(want, out.Guards); diff != "" {
 		t.Errorf("below every percentage (-want +got):\n%s", diff)
 	}
 	out = steps{parted: loaded(a, b), base: loaded(a, b), head: loaded(), live: liveItems(a, b)}.preview(t)
@@ -330,7 +336,7 @@ func TestADeletionIsHeldByTheRuleThatHoldsIt(t *testing.T) {
 		{Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/a: 3 nodes, 7 pods"},
 		{Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/b: 3 nodes, 7 pods"},
 	}
-	if diff := cmp.Diff(want, out.Report.Guards); diff != "" {
+	if diff := cmp.Diff(want, out.Guards); diff != "" {
 		t.Errorf("all of them, and each for what goes with it (-want +got):\n%s", diff)
 	}
 }
@@ -346,12 +352,12 @@ func TestWhatAStepKeepsSecretIsQuotedNowhere(t *testing.T) {
 			return nil, errors.New("reading swordfish")
 		},
 	}.preview(t)
-	raw, err := json.Marshal(out.Report)
+	raw, err := json.Marshal(out)
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := string(raw)
-	if strings.Contains(text, "swordfish") || strings.Count(text, "reading (masked)") < 2 || len(out.Report.Guards) != 1 || len(out.Report.Forecast.Unknown) != 1 {
+	if strings.Contains(text, "swordfish") || strings.Count(text, "reading (masked)") < 2 || len(out.Guards) != 1 || len(out.Forecast.Unknown) != 1 {
 		t.Errorf("%s", text)
 	}
 }
@@ -396,11 +402,11 @@ func TestTheNodesThatTheBaseHasYetToReplaceCountAsWell(t *testing.T) {
 				parted: loaded(a, b), base: loaded(a, b), head: loaded(heavier, b), live: state.NewSet(live...), forecast: lost,
 				sync: v1alpha1.SyncSpec{Guard: v1alpha1.Guard{MaxNodesReplaced: &tt.limit}},
 			}.preview(t)
-			if diff := cmp.Diff(tt.want, out.Report.Guards); diff != "" {
+			if diff := cmp.Diff(tt.want, out.Guards); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if len(out.Report.Holds) != tt.holds || len(out.Report.Changes) != 1 || len(out.Report.Forecast.Replaced) != 2 {
-				t.Errorf("the step alone is told: %+v, holds %+v", changeLines(out.Report), out.Report.Holds)
+			if len(out.Holds) != tt.holds || len(out.Changes) != 1 || len(out.Forecast.Replaced) != 2 {
+				t.Errorf("the step alone is told: %+v, holds %+v", changeLines(out), out.Holds)
 			}
 		})
 	}
@@ -423,9 +429,9 @@ func TestAMergeOfTwoRenderingsIsDoubted(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			out := steps{parted: loaded(a), base: loaded(tt.base...), head: loaded(tt.head...), live: liveItems(tt.base...), folders: tt.files}.preview(t)
-			doubted := slices.ContainsFunc(out.Report.Guards, func(g report.Guard) bool { return g.Rule == "merge" && g.Result == "warning" })
+			doubted := slices.ContainsFunc(out.Guards, func(g report.Guard) bool { return g.Rule == "merge" && g.Result == "warning" })
 			if doubted != tt.wantsATelling {
-				t.Errorf("%+v", out.Report.Guards)
+				t.Errorf("%+v", out.Guards)
 			}
 		})
 	}
@@ -440,11 +446,11 @@ func TestAReportIsAsOldAsItsOldestLook(t *testing.T) {
 	p.Now = func() time.Time { return later }
 	var told [2]time.Time
 	for i := range told {
-		out, err := p.Preview(t.Context(), Step{Comparison: between(), BaseName: "main", Path: "p", Sync: &v1alpha1.Sync{}})
+		out, _, err := p.Preview(t.Context(), Step{Comparison: between(), BaseName: "main", Path: "p", Sync: &v1alpha1.Sync{}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		told[i] = out.Report.Provenance.Observed
+		told[i] = out.Provenance.Observed
 	}
 	if told[0].Before(start) || told[0].After(time.Now()) || !told[1].Equal(told[0]) {
 		t.Errorf("looked at once, at %s, told are %v", start, told)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -27,7 +26,7 @@ func TestAProblemIsTheSameInAnotherLine(t *testing.T) {
 	if d := cmp.Diff(notes[1:], newNotes(notes, []plan.Note{{Key: state.Key{Name: "a"}, Origin: known[0].Origin, Text: "x"}})); d != "" {
 		t.Error(d)
 	}
-	found := reconciler.Proposal{Problems: list, Old: list[:1]}
+	found := plan.Proposal{Problems: list, Old: list[:1]}
 	refused := []state.Problem{in("a.yaml", 9, "A: told"), in("a.yaml", 9, "C: told"), in("b.yaml", 9, "A: elsewhere")}
 	if d := cmp.Diff([]state.Problem{list[1], refused[1], list[2], refused[2]}, newProblems(found, refused)); d != "" {
 		t.Error(d)
@@ -47,7 +46,7 @@ func BenchmarkTheMistakesOfAStep(b *testing.B) {
 			}
 			for b.Loop() {
 				merged := mergeProblems(parted, base, head)
-				newProblems(reconciler.Proposal{Problems: merged, Old: merged}, without(head, base))
+				newProblems(plan.Proposal{Problems: merged, Old: merged}, without(head, base))
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/problem")
 		})

@@ -2,15 +2,12 @@ package preview
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/plan"
-	revision "github.com/poolwright/poolwright/reconciler/proposal"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -28,78 +25,6 @@ type sides struct {
 	notes []plan.Note
 	// warnings are why the merge is uncertain.
 	warnings []report.Guard
-}
-
-// load renders the three revisions, each in a child process, and merges them as Git
-// will.
-func (p *Previewer) load(ctx context.Context, s Step) (sides, error) {
-	base, err := p.loadOlder(ctx, s.Base, s)
-	if err != nil {
-		return sides{}, fmt.Errorf("reading %s: %w", s.BaseName, err)
-	}
-	parted, err := p.loadOlder(ctx, s.MergeBase, s)
-	if err != nil {
-		return sides{}, fmt.Errorf("reading the commit where %s and the head parted: %w", s.BaseName, err)
-	}
-	head, err := p.Cache.Load(ctx, p.Renderer, s.Head, s.Path, s.values)
-	if err != nil {
-		return sides{}, err
-	}
-	declares := head.Set
-	if len(without(head.Problems, parted.Problems)) > 0 {
-		// What a mistake hides is not what is taken away.
-		declares = state.NewSet(append(parted.Set.Items(), head.Set.Items()...)...)
-	}
-	merged, both := revision.Merge(parted.Set, base.Set, declares)
-	out := sides{
-		before: p.declaredSide(base.Set, base.Problems, base),
-		after:  p.declaredSide(merged, mergeProblems(parted.Problems, base.Problems, head.Problems), head, base, parted),
-		empty:  head.Set.Len() == 0 && len(head.Problems) > 0,
-		notes:  newNotes(head.Notes, base.Notes), refused: without(mergeProblems(parted.Refused, base.Refused, head.Refused), base.Refused),
-	}
-	tangled := p.mergeUncertain(ctx, s, parted.Set, base.Set, head.Set)
-	if (tangled || len(both) > 0) && out.renderMerged(ctx, p, s, base) {
-		return out, nil
-	}
-	for _, key := range both {
-		item, _ := merged.Get(key)
-		out.notes = append(out.notes, plan.Note{Key: key, Origin: item.Origin, Warning: true, Text: s.BaseName +
-			" changed it as well since the two parted: Git may merge it otherwise, or report a conflict; rebase to be sure"})
-	}
-	if tangled {
-		out.warnings = append(out.warnings, report.Guard{Rule: "merge", Result: "warning",
-			Text: s.BaseName + " changed this folder as well since the two parted, and it has a kustomization. Files that both changed, or that may be renamed, are not merged here but object by object: what one side's kustomization makes of the other side's objects is not computed; rebase to be sure"})
-	}
-	return out, nil
-}
-
-// renderMerged takes what the merged files are rendered to for what is declared after the
-// step, where it is certain what Git makes of them: nothing is to be put together object
-// by object then. It reports whether it did.
-func (s *sides) renderMerged(ctx context.Context, p *Previewer, of Step, base checked.Folder) bool {
-	merged, known := of.Merged()
-	if !known {
-		return false
-	}
-	loaded, err := p.Cache.Load(ctx, p.Renderer, merged, of.Path, of.values)
-	class, _, _ := state.Classify(err)
-	switch {
-	case err != nil && class == state.Stalled:
-		s.warnings = append(s.warnings, report.Guard{Rule: "merge", Result: "warning",
-			Text: "what " + of.BaseName + " and this make together cannot be rendered, so that nothing of it would be applied: " + err.Error() + "; rebase to mend it"})
-		return false
-	case err != nil:
-		return false
-	}
-	set := loaded.Set
-	if len(without(loaded.Problems, base.Problems)) > 0 {
-		// What a mistake hides is not what is taken away.
-		set = state.NewSet(append(base.Set.Items(), set.Items()...)...)
-	}
-	s.after = p.declaredSide(set, loaded.Problems, loaded, base)
-	s.empty = loaded.Set.Len() == 0 && len(loaded.Problems) > 0
-	s.notes, s.refused = newNotes(loaded.Notes, base.Notes), without(loaded.Refused, base.Refused)
-	return true
 }
 
 // declaredSide is a side of a step. What was refused of an object where a revision declares it
@@ -122,42 +47,6 @@ func refusedIn(set state.Set, from []checked.Folder, in func(checked.Folder) map
 		}
 	}
 	return refused
-}
-
-// mergeUncertain reports whether the merge of two renderings may be another than the rendering
-// of the merge: both sides changed the folder, or what it is rendered to, and there is
-// a kustomization in it, which reaches objects that it does not name.
-func (p *Previewer) mergeUncertain(ctx context.Context, s Step, parted, base, head state.Set) bool {
-	if s.Base.TreeID == s.MergeBase.TreeID || s.Head.TreeID == s.MergeBase.TreeID {
-		return false
-	}
-	files := func(at gitsource.Snapshot) rendercache.Files { return p.Cache.Files(ctx, at, s.Path, s.values) }
-	was, is, will := files(s.MergeBase), files(s.Base), files(s.Head)
-	if !is.Kustomized && !will.Kustomized {
-		return false
-	}
-	moved := func(to rendercache.Files, set state.Set) bool {
-		return to.Digest != was.Digest || state.Hash(set.Items()) != state.Hash(parted.Items())
-	}
-	return moved(is, base) && moved(will, head)
-}
-
-// loadOlder loads a revision that is not the one proposed. A folder that is not in it, or
-// declares nothing, is one that the step brings.
-func (p *Previewer) loadOlder(ctx context.Context, at gitsource.Snapshot, s Step) (checked.Folder, error) {
-	out, err := p.Cache.Load(ctx, p.Renderer, at, s.Path, s.values)
-	if err == nil {
-		return out, nil
-	}
-	class, reason, _ := state.Classify(err)
-	switch {
-	case reason == "PathNotFound", reason == "NoManifests":
-		return checked.Folder{}, nil
-	case class == state.Stalled:
-		// Whoever proposes something else cannot mend it.
-		return out, state.Fail(state.Retry, reason, errors.New(err.Error()))
-	}
-	return out, err
 }
 
 // mergeProblems are the mistakes that the merge will have: those that head brings, and
@@ -206,4 +95,68 @@ func identities(list []state.Problem) map[state.Problem]bool {
 		out[o.Identity()] = true
 	}
 	return out
+}
+
+// mergeUncertain reports whether the merge of two renderings may be another than the rendering
+// of the merge: both sides changed the folder, or what it is rendered to, and there is
+// a kustomization in it, which reaches objects that it does not name.
+func (p *Previewer) mergeUncertain(ctx context.Context, s Step, parted, base, head state.Set) bool {
+	if s.Base.TreeID == s.MergeBase.TreeID || s.Head.TreeID == s.MergeBase.TreeID {
+		return false
+	}
+	files := func(at gitsource.Snapshot) rendercache.Files { return p.Cache.Files(ctx, at, s.Path, s.values) }
+	was, is, will := files(s.MergeBase), files(s.Base), files(s.Head)
+	if !is.Kustomized && !will.Kustomized {
+		return false
+	}
+	moved := func(to rendercache.Files, set state.Set) bool {
+		return to.Digest != was.Digest || state.Hash(set.Items()) != state.Hash(parted.Items())
+	}
+	return moved(is, base) && moved(will, head)
+}
+
+// renderMerged takes what the merged files are rendered to for what is declared after the
+// step, where it is certain what Git makes of them: nothing is to be put together object
+// by object then. It reports whether it did.
+func (s *sides) renderMerged(ctx context.Context, p *Previewer, of Step, merged gitsource.Snapshot, base checked.Folder) bool {
+	loaded, err := p.Cache.Load(ctx, p.Renderer, merged, of.Path, of.values)
+	class, _, _ := state.Classify(err)
+	switch {
+	case err != nil && class == state.Stalled:
+		s.warnings = append(s.warnings, report.Guard{Rule: "merge", Result: "warning",
+			Text: "what " + of.BaseName + " and this make together cannot be rendered, so that nothing of it would be applied: " + err.Error() + "; rebase to mend it"})
+		return false
+	case err != nil:
+		return false
+	}
+	set := loaded.Set
+	if len(without(loaded.Problems, base.Problems)) > 0 {
+		// What a mistake hides is not what is taken away.
+		set = state.NewSet(append(base.Set.Items(), set.Items()...)...)
+	}
+	s.after = p.declaredSide(set, loaded.Problems, loaded, base)
+	s.empty = loaded.Set.Len() == 0 && len(loaded.Problems) > 0
+	s.notes, s.refused = newNotes(loaded.Notes, base.Notes), without(loaded.Refused, base.Refused)
+	return true
+}
+
+// checkSize refuses a step that changes too much to be planned for whoever proposes it.
+func (s sides) checkSize(most int, base string) error {
+	n := 0
+	for _, item := range s.after.Set.Items() {
+		was, there := s.before.Set.Get(item.Key)
+		if !there || was.Version != item.Version || !state.Equal(was.Object, item.Object) {
+			n++
+		}
+	}
+	for _, item := range s.before.Set.Items() {
+		if _, stays := s.after.Set.Get(item.Key); !stays {
+			n++
+		}
+	}
+	if most == 0 || n <= most {
+		return nil
+	}
+	return state.Failf(state.Stalled, "TooLarge", "the change is too large to plan: it changes %d objects, and %d at most are planned for a pull request; "+
+		"split it, or run `poolwright plan --base %s` with your own access to the cluster", n, most, base)
 }

@@ -32,7 +32,7 @@ func BenchmarkPropose(b *testing.B) {
 	from, to := set(parted...), set(head...)
 	looked := live.sides(from, to)
 	for b.Loop() {
-		looked.After, _ = proposal.Merge(from, from, to)
+		looked.After.Wanted, _ = proposal.Merge(from, from, to)
 		if p := proposal.Propose(looked); len(p.Step.Changes) != 200 {
 			b.Fatal(len(p.Step.Changes))
 		}

@@ -100,7 +100,7 @@ func TestNothingIsLostBetweenStepAndDrift(t *testing.T) {
 		}
 		s := randomTarget(r, before).sides(before, after)
 		got := proposal.Propose(s)
-		whole := plan.Compute(s.After, s.ObservedAfter)
+		whole := plan.Compute(s.After.Wanted, s.After.Observed)
 
 		// What the step says of a thing, counts; the drift is for what it leaves alone.
 		stepped := map[state.Key]bool{}
@@ -114,7 +114,7 @@ func TestNothingIsLostBetweenStepAndDrift(t *testing.T) {
 			}
 		}
 		changes = append(changes, got.Step.Changes...)
-		if d := cmp.Diff(done(s.ObservedAfter, whole.Changes...), done(s.ObservedAfter, changes...)); d != "" {
+		if d := cmp.Diff(done(s.After.Observed, whole.Changes...), done(s.After.Observed, changes...)); d != "" {
 			t.Fatalf("seed %d: %s\nstep %v\ndrift %v\nwhole %v", seed, d, summaryLines(got.Step), summaryLines(got.Drift), summaryLines(whole))
 		}
 		if text := liveValues(got); strings.Contains(text, "foreign") {
@@ -140,7 +140,10 @@ func TestEachDifferenceOfTheRevisionsIsToldOnce(t *testing.T) {
 		case 1:
 			policies = append(policies, plan.ReportTarget("cluster"), plan.ReportDrift())
 		}
-		s.MistakenAfter, s.Offline = r.IntN(4) == 0, r.IntN(4) == 0
+		if r.IntN(4) == 0 {
+			s.After.Problems = mistakes
+		}
+		s.Offline = r.IntN(4) == 0
 		got := map[string]int{}
 		for _, c := range proposal.Propose(s, policies...).Step.Changes {
 			got[fmt.Sprint(c.Action, c.Key)]++

@@ -1,28 +1,33 @@
 package proposal
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
-	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Sides are two revisions, and the targets as far as they were read.
+// Side is a revision, and the targets as far as they were read for it.
+type Side struct {
+	// Wanted is the desired state of the targets for it.
+	Wanted state.Set
+	// Observed is what was observed of them; left aside when Offline.
+	Observed state.Set
+	// Problems are its mistakes, those that only a target finds included. Nothing is
+	// deleted while there are any: they may hide what seems to go.
+	Problems []state.Problem
+}
+
+func (s Side) mistaken() bool { return len(s.Problems) > 0 }
+
+// Sides are the revisions before and after a step.
 type Sides struct {
-	// Before and After are what is wanted before and after the step.
-	Before, After state.Set
-	// ObservedBefore and ObservedAfter are what was observed of each; left aside when Offline.
-	ObservedBefore, ObservedAfter state.Set
-	// Offline is true when no target was read: they count as being as in Before.
+	Before, After Side
+	// Declared is what the revision after the step declares. What it declares with a
+	// mistake is not in After.Wanted, and is not removed by it either.
+	Declared state.Set
+	// Offline is true when no target was read: they count as being as in Before.Wanted.
 	Offline bool
-	// MistakenBefore and MistakenAfter are true for a revision with mistakes. Nothing
-	// is deleted while there are any: they may hide what seems to go.
-	MistakenBefore, MistakenAfter bool
-	// Refused are things that the revision after the step declares, and with a
-	// mistake: not being in After, they are not removed by it either.
-	Refused []state.Key
 }
 
 // Propose reports what the step does, apart from what the targets differ in without it.
@@ -37,18 +42,15 @@ type Sides struct {
 // that will be deleted and not the step's part alone. A deletion that they drop is shown
 // with the reason, as it is what the revision declares.
 func Propose(s Sides, policies ...plan.Policy) plan.Proposal {
-	refused := map[state.Key]bool{}
-	for _, k := range s.Refused {
-		refused[k] = true
-	}
-	before, after := comparableItems(s.Before, refused), comparableItems(s.After, refused)
+	misdeclared := refused(s.Before.Wanted, s.After.Wanted, s.Declared)
+	before, after := comparableItems(s.Before.Wanted, misdeclared), comparableItems(s.After.Wanted, misdeclared)
 	if s.Offline {
-		s.Before, s.After = before, after
-		s.ObservedBefore = asObserved(before, after)
-		s.ObservedAfter = s.ObservedBefore
+		s.Before.Wanted, s.After.Wanted = before, after
+		s.Before.Observed = asObserved(before, after)
+		s.After.Observed = s.Before.Observed
 	}
-	was := plan.Compute(s.Before, s.ObservedBefore, cautious(policies, s.MistakenBefore)...)
-	live := plan.Compute(s.After, s.ObservedAfter, cautious(policies, s.MistakenAfter)...)
+	was := plan.Compute(s.Before.Wanted, s.Before.Observed, cautious(policies, s.Before)...)
+	live := plan.Compute(s.After.Wanted, s.After.Observed, cautious(policies, s.After)...)
 
 	p := &proposer{Sides: s, was: byKey(was), live: byKey(live), changed: map[state.Key]bool{}}
 	for _, c := range plan.Compute(after, undecided(before)).Changes {
@@ -60,16 +62,66 @@ func Propose(s Sides, policies ...plan.Policy) plan.Proposal {
 			p.surplus(c)
 		}
 	}
-	out := plan.Proposal{Step: p.step(live, was)}
+	out := plan.Proposal{Step: p.step(live, was), Problems: s.After.Problems, Old: shared(s.After.Problems, s.Before.Problems)}
 	if !s.Offline {
-		out.Drift = drift(was, s.ObservedBefore)
+		out.Drift = drift(was, s.Before.Observed)
+	}
+	return out
+}
+
+// shared are the problems of a list that another one has as well.
+func shared(list, other []state.Problem) []state.Problem {
+	known := map[state.Problem]bool{}
+	for _, p := range other {
+		known[p.Identity()] = true
+	}
+	var out []state.Problem
+	for _, p := range list {
+		if known[p.Identity()] {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// refused finds the things that were wanted and are declared still, in a way that
+// their target does not take: they are mistaken and not removed. What a DevicePlugin
+// stands for shares its fate.
+func refused(before, after, declared state.Set) map[state.Key]bool {
+	still := map[state.Key]bool{}
+	for _, item := range declared.Items() {
+		k := item.Key
+		still[k] = true
+		// Targets put things into namespaces, and take them out.
+		if k.Namespace == "" {
+			k.Namespace = "default"
+		} else {
+			k.Namespace = ""
+		}
+		still[k] = true
+	}
+	out := map[state.Key]bool{}
+	from := map[state.Origin]bool{}
+	gone := slices.DeleteFunc(before.Items(), func(i state.Item) bool { _, wanted := after.Get(i.Key); return wanted })
+	for _, item := range gone {
+		if still[item.Key] {
+			out[item.Key] = true
+			if item.Key.Kind == "DevicePlugin" && item.Origin != (state.Origin{}) {
+				from[item.Origin] = true
+			}
+		}
+	}
+	for _, item := range gone {
+		if from[item.Origin] && !still[item.Key] {
+			out[item.Key] = true
+		}
 	}
 	return out
 }
 
 // cautious are the policies for a revision that may have mistakes.
-func cautious(policies []plan.Policy, mistaken bool) []plan.Policy {
-	if !mistaken {
+func cautious(policies []plan.Policy, of Side) []plan.Policy {
+	if !of.mistaken() {
 		return policies
 	}
 	return append([]plan.Policy{plan.NoPrune()}, policies...)
@@ -84,248 +136,10 @@ func comparableItems(set state.Set, refused map[state.Key]bool) state.Set {
 	})...)
 }
 
-// undecided is what a revision declares, as if it had been found: the terms are those
-// of what is wanted afterwards.
-func undecided(set state.Set) state.Set {
-	items := set.Items()
-	for i := range items {
-		items[i].Terms = state.Terms{}
-	}
-	return state.NewSet(items...)
-}
-
-// asObserved is what a target shows that is just as a revision declares. What was only
-// compared, and is not any more, is nobody's to delete.
-func asObserved(before, after state.Set) state.Set {
-	items := undecided(before).Items()
-	for i, item := range items {
-		wanted, _ := before.Get(item.Key)
-		if wanted.ReadOnly == "" {
-			items[i].Applied = state.Hash(item.Object)
-		}
-		if _, stays := after.Get(item.Key); !stays {
-			items[i].ReadOnly = wanted.ReadOnly
-		}
-	}
-	return state.NewSet(items...)
-}
-
 func byKey(p plan.Plan) map[state.Key]plan.Change {
 	out := make(map[state.Key]plan.Change, len(p.Changes))
 	for _, c := range p.Changes {
 		out[c.Key] = c
 	}
-	return out
-}
-
-// proposer is one Propose at work.
-type proposer struct {
-	Sides
-	// was and live are the live plans without the step and with it.
-	was, live map[state.Key]plan.Change
-	// changed are the keys of what the step changes.
-	changed map[state.Key]bool
-	changes []plan.Change
-	notes   []plan.Note
-}
-
-func (p *proposer) note(c plan.Change, text string) { p.notes = append(p.notes, noteOf(c, text)) }
-
-// warn adds a note that is a warning.
-func (p *proposer) warn(c plan.Change, text string) {
-	n := noteOf(c, text)
-	n.Warning = true
-	p.notes = append(p.notes, n)
-}
-
-func noteOf(c plan.Change, text string) plan.Note {
-	return plan.Note{Key: c.Key, Origin: c.Origin(), Text: text}
-}
-
-// notOurs is all that is reported of what exists and is not in the applied inventory.
-func notOurs(c plan.Change) plan.Note {
-	n := noteOf(c, "exists, not ours")
-	n.NotOurs = true
-	return n
-}
-
-// ours reports whether what was observed may be shown.
-func ours(seen state.Item) bool { return seen.Applied != "" }
-
-// add takes over a difference of the two revisions.
-func (p *proposer) add(c plan.Change) {
-	if c.Action == plan.Delete {
-		p.remove(c)
-		return
-	}
-	seen, _ := p.ObservedAfter.Get(c.Key)
-	planned, will := p.live[c.Key]
-	if c.Before != nil && ours(seen) {
-		was := *c.Before
-		was.Owner, was.Live = seen.Owner, seen.Live
-		c.Before = &was
-	}
-	c.Hold = planned.Hold
-	if reason := cmp.Or(terms(planned), seen.ReadOnly); reason != "" {
-		c = compared(c, reason)
-	}
-	p.changes = append(p.changes, c)
-	p.noteLive(c, seen, planned, will)
-}
-
-// noteLive is what the live target makes of a change; will is whether it is among those
-// that are planned there.
-func (p *proposer) noteLive(c plan.Change, seen state.Item, planned plan.Change, will bool) {
-	switch exists := seen.Object != nil; {
-	case p.Offline, seen.Unknown != "", exists && !will && seen.Live == state.Identity{}:
-		// Nothing is known of the live thing, as its target itself reports.
-	case seen.Unasked:
-		if c.Action == plan.Update {
-			p.note(c, "is not applied by this Sync: for a comment, it is not read whether it exists")
-		}
-	case exists && !ours(seen):
-		p.foreign(c, planned)
-	case exists && !will:
-		p.note(c, "is so already")
-	case exists && c.Action == plan.Create:
-		p.note(c, "exists already, and is ours: it is changed, not made")
-	case exists:
-		p.overlaps(c, planned)
-	case c.Action == plan.Update:
-		p.note(c, "is not applied now: it is made anew")
-	}
-}
-
-// terms are for what reason a change is never made; empty where it may be.
-func terms(c plan.Change) string {
-	reason := ""
-	if c.After != nil {
-		reason = c.After.ReadOnly
-	}
-	if c.Before != nil {
-		reason = cmp.Or(reason, c.Before.ReadOnly)
-	}
-	return reason
-}
-
-// compared gives a change the terms of what is read-only.
-func compared(c plan.Change, reason string) plan.Change {
-	for _, item := range []**state.Item{&c.Before, &c.After} {
-		if *item != nil {
-			held := **item
-			held.ReadOnly = reason
-			*item = &held
-		}
-	}
-	c.Hold = hold.Reasons{{Rule: hold.ReadOnly, Facts: hold.Facts{Detail: reason}}}
-	return c
-}
-
-// remove takes over that the step does not declare a thing any more.
-func (p *proposer) remove(c plan.Change) {
-	wanted, _ := p.Before.Get(c.Key)
-	planned, will := p.live[c.Key]
-	after, _ := p.ObservedAfter.Get(c.Key)
-	before, _ := p.ObservedBefore.Get(c.Key)
-	switch {
-	case will && !(p.Offline && wanted.ReadOnly != ""):
-		c = withLosses(c, after)
-		c.Hold = planned.Hold
-		if reason := terms(planned); reason != "" {
-			c = compared(c, reason)
-		}
-	case wanted.ReadOnly != "":
-		p.note(c, "is not compared any more")
-		return
-	case after.Unknown != "" || before.Unknown != "":
-		// Nothing is known of the live thing, as its target itself reports.
-	case after.Object != nil && p.MistakenAfter:
-		// Nor waited for: mended, it is another revision. Nobody shall count nodes
-		// as lost with a pool that is only misspelled.
-		c = compared(withLosses(c, after), "nothing is deleted while the repository has mistakes: they may hide what seems to be removed")
-	case after.Object != nil:
-		c = compared(withLosses(c, after), "nothing is deleted (prune: false)")
-	case before.Object == nil:
-		p.note(c, "is not applied now: nothing is deleted")
-	case leaving(before):
-		p.note(c, "is being deleted already")
-	default:
-		c = compared(c, "is not deleted with it: a deletion policy, another owner or what still uses it keeps it")
-		if !ours(before) {
-			p.notes = append(p.notes, notOurs(c))
-		}
-	}
-	p.changes = append(p.changes, c)
-}
-
-// withLosses completes a deletion with what the live target reports of the thing.
-func withLosses(c plan.Change, seen state.Item) plan.Change {
-	was := *c.Before
-	was.Removal, was.Live, was.Wave = seen.Removal, seen.Live, seen.Wave
-	if ours(seen) {
-		was.Owner = seen.Owner
-	}
-	c.Before = &was
-	return c
-}
-
-// leaving reports whether a Kubernetes object was observed on its way out.
-func leaving(seen state.Item) bool {
-	metadata, _ := seen.Object["metadata"].(map[string]any)
-	return metadata["deletionTimestamp"] != nil
-}
-
-// surplus takes over what the step brings about without changing it, such as a
-// deletion that had to wait for a mistake to be mended.
-func (p *proposer) surplus(c plan.Change) {
-	seen, _ := p.ObservedAfter.Get(c.Key)
-	shown, hidden := hide(c, seen)
-	if hidden {
-		p.notes = append(p.notes, notOurs(c))
-	}
-	if c.Action == plan.Delete && p.MistakenBefore && !p.MistakenAfter {
-		p.note(c, "was removed before, and waited for the repository's mistakes to be mended")
-	}
-	p.changes = append(p.changes, shown)
-}
-
-// hide takes live values out of a change of what is not ours, and reports whether there
-// is something to report of it. That a deletion is about what we made, the target
-// guarantees.
-func hide(c plan.Change, seen state.Item) (shown plan.Change, hidden bool) {
-	if c.Before == nil || ours(seen) {
-		return c, false
-	}
-	was := state.Item{Key: c.Key, Version: c.Before.Version, Wave: c.Before.Wave, Terms: c.Before.Terms}
-	c.Fields = nil
-	if c.Action == plan.Delete {
-		c.Before = &was
-		c = withLosses(c, seen)
-		return c, false
-	}
-	was.Object = c.After.Object
-	c.Before = &was
-	return c, true
-}
-
-// drift is a live plan without what must not be shown, and without what no target read:
-// whether that differs is unknown.
-func drift(was plan.Plan, seen state.Set) plan.Plan {
-	out := was
-	was.Changes = slices.DeleteFunc(slices.Clone(was.Changes), func(c plan.Change) bool {
-		found, _ := seen.Get(c.Key)
-		return found.Unasked
-	})
-	out.Changes = slices.Clone(was.Changes)
-	out.Notes = tellable(was.Notes, seen)
-	for i, c := range was.Changes {
-		found, _ := seen.Get(c.Key)
-		shown, hidden := hide(c, found)
-		out.Changes[i] = shown
-		if hidden {
-			out.Notes = append(out.Notes, notOurs(c))
-		}
-	}
-	slices.SortStableFunc(out.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
 	return out
 }

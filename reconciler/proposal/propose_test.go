@@ -141,7 +141,7 @@ func TestARefusalThatTheStepBringsIsTold(t *testing.T) {
 		before, after := set(thing("a", a1)), set(thing("a", a2))
 		s := liveTarget{"a": {object: a1, applied: applied}}.sides(before, after)
 		refused := liveTarget{"a": {object: a1, applied: applied, findings: state.Findings{DryRunError: "x was 1 and is immutable"}}}
-		s.ObservedAfter = refused.observe(after)
+		s.After.Observed = refused.observe(after)
 		want := []string{"update a x=1>2", "note a: Warning: a dry run of it is refused: x was 1 and is immutable"}
 		if applied == nil {
 			want = []string{"update a x=1>2", "note a: exists, not ours", "note a: Warning: a dry run of it is refused"}
@@ -155,7 +155,7 @@ func TestARefusalThatTheStepBringsIsTold(t *testing.T) {
 func TestWhatCannotBeReadIsNotSaidToExist(t *testing.T) {
 	a2 := m{"x": "2"}
 	after := set(thing("a", a2))
-	s := proposal.Sides{After: after, ObservedAfter: set(state.Item{Key: key("a"), Version: "v1", Object: m{"x": "2"}, Findings: state.Findings{Unreadable: "forbidden"}})}
+	s := proposal.Sides{After: proposal.Side{Wanted: after, Observed: set(state.Item{Key: key("a"), Version: "v1", Object: m{"x": "2"}, Findings: state.Findings{Unreadable: "forbidden"}})}}
 	if d := cmp.Diff([]string{"create a", "note a: unreadable: forbidden"}, summaryLines(proposal.Propose(s).Step)); d != "" {
 		t.Error(d)
 	}
@@ -164,7 +164,7 @@ func TestWhatCannotBeReadIsNotSaidToExist(t *testing.T) {
 func TestWhatAWorldKeepsToItselfIsNotSaidToBeDone(t *testing.T) {
 	// Another thing is missing that says it all: the target passes this one as wanted.
 	a2 := m{"x": "2"}
-	s := proposal.Sides{Before: set(thing("a", m{"x": "1"})), After: set(thing("a", a2)), ObservedAfter: set(state.Item{Key: key("a"), Object: a2})}
+	s := proposal.Sides{Before: proposal.Side{Wanted: set(thing("a", m{"x": "1"}))}, After: proposal.Side{Wanted: set(thing("a", a2)), Observed: set(state.Item{Key: key("a"), Object: a2})}}
 	if d := cmp.Diff([]string{"update a x=1>2"}, summaryLines(proposal.Propose(s).Step)); d != "" {
 		t.Error(d)
 	}
@@ -188,7 +188,7 @@ func TestAStepOfWhatIsOnlyCompared(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := proposal.Propose(proposal.Sides{Before: tt.before, After: tt.after, Offline: true})
+			got := proposal.Propose(proposal.Sides{Before: proposal.Side{Wanted: tt.before}, After: proposal.Side{Wanted: tt.after}, Offline: true})
 			if d := cmp.Diff(tt.want, summaryLines(got.Step)); d != "" {
 				t.Errorf("offline: %s", d)
 			}
@@ -214,7 +214,7 @@ func TestOfflineAStepIsWhatTheRevisionsSay(t *testing.T) {
 	looked := thing("quota", m{})
 	before := set(thing("a", m{"x": "1"}), thing("b", m{"x": "1"}), thing("c", m{"x": "1"}))
 	after := set(thing("a", m{"x": "2"}), thing("b", m{"x": "1"}), thing("d", m{"x": "1"}), looked)
-	got := proposal.Propose(proposal.Sides{Before: before, After: after, Offline: true, ObservedAfter: set(thing("a", m{"x": "9"}))})
+	got := proposal.Propose(proposal.Sides{Before: proposal.Side{Wanted: before}, After: proposal.Side{Wanted: after, Observed: set(thing("a", m{"x": "9"}))}, Offline: true})
 	if d := cmp.Diff([]string{"update a x=1>2", "create d", "delete c"}, summaryLines(got.Step)); d != "" {
 		t.Error(d)
 	}
@@ -239,7 +239,7 @@ func TestPoliciesSeeAllThatWillBeDeleted(t *testing.T) {
 	// Six deletions are open, the step adds five: neither is more than half or ten.
 	s := live.sides(set(before...), set(before[:9]...))
 	got := proposal.Propose(s, plan.Guard(50, ""))
-	whole := plan.Compute(s.After, s.ObservedAfter, plan.Guard(50, ""))
+	whole := plan.Compute(s.After.Wanted, s.After.Observed, plan.Guard(50, ""))
 	if !strings.Contains(got.Step.Reasons().String(), "would delete 11 of 20 objects") || got.Step.Confirmation() != whole.Confirmation() || whole.Confirmation() == "" {
 		t.Errorf("the step's holds: %v, confirmed by %q", got.Step.Reasons(), got.Step.Confirmation())
 	}
@@ -247,7 +247,7 @@ func TestPoliciesSeeAllThatWillBeDeleted(t *testing.T) {
 		t.Errorf("drift: %v", summaryLines(got.Drift))
 	}
 	s.Offline = true
-	s.After = set(before[:3]...)
+	s.After.Wanted = set(before[:3]...)
 	offline := proposal.Propose(s, plan.Guard(50, "")).Step
 	if got := offline.Reasons().String(); got != "would delete 11 of 14 objects, more than 50% (guard.maxPrunePercent)" || offline.Confirmation() != "" {
 		t.Errorf("offline a token is made of nothing live: %q of %q", offline.Confirmation(), got)
@@ -266,13 +266,13 @@ func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
 		want     []string
 	}{
 		{"nothing is pruned", nil, []plan.Policy{plan.NoPrune()}, []string{"delete a [never: " + off + "] {3 nodes go with it}"}},
-		{"the revision has mistakes", func(s *proposal.Sides) { s.MistakenAfter = true }, nil, []string{"delete a [never: " + mistaken + "] {3 nodes go with it}"}},
+		{"the revision has mistakes", func(s *proposal.Sides) { s.After.Problems = mistakes }, nil, []string{"delete a [never: " + mistaken + "] {3 nodes go with it}"}},
 		{"offline nothing is pruned", func(s *proposal.Sides) { s.Offline = true }, []plan.Policy{plan.NoPrune()}, []string{"delete a [never: " + off + "]"}},
-		{"offline the revision has mistakes", func(s *proposal.Sides) { s.Offline, s.MistakenAfter = true, true }, nil, []string{"delete a [never: " + mistaken + "]"}},
+		{"offline the revision has mistakes", func(s *proposal.Sides) { s.Offline, s.After.Problems = true, mistakes }, nil, []string{"delete a [never: " + mistaken + "]"}},
 		{"the guard asks", nil, []plan.Policy{plan.ConfirmLosses("")}, []string{"delete a [waits: deleting NodePool.karpenter.sh/a: 3 nodes go with it] {3 nodes go with it}"}},
 		{"nothing is written to the world", nil, []plan.Policy{plan.ReportTarget("cluster")}, []string{"delete a [never: nothing is written to cluster (drift: Report)] {3 nodes go with it}"}},
-		{"it is declared with a mistake", func(s *proposal.Sides) { s.MistakenAfter, s.Refused = true, []state.Key{key("a")} }, nil, nil},
-		{"offline it is declared with a mistake", func(s *proposal.Sides) { s.Offline, s.MistakenAfter, s.Refused = true, true, []state.Key{key("a")} }, nil, nil},
+		{"it is declared with a mistake", func(s *proposal.Sides) { s.After.Problems, s.Declared = mistakes, before }, nil, nil},
+		{"offline it is declared with a mistake", func(s *proposal.Sides) { s.Offline, s.After.Problems, s.Declared = true, mistakes, before }, nil, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -284,7 +284,7 @@ func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
 			if d := cmp.Diff(tt.want, summaryLines(got.Step)); d != "" {
 				t.Error(d)
 			}
-			if want := plan.Compute(s.After, s.ObservedAfter, tt.policies...).Confirmation(); !s.Offline && len(got.Step.Changes) > 0 && got.Step.Confirmation() != want {
+			if want := plan.Compute(s.After.Wanted, s.After.Observed, tt.policies...).Confirmation(); !s.Offline && len(got.Step.Changes) > 0 && got.Step.Confirmation() != want {
 				t.Errorf("confirmed by %q, want %q", got.Step.Confirmation(), want)
 			}
 			if len(got.Drift.Changes) != 0 {
@@ -298,7 +298,7 @@ func TestAMendedMistakeLetsGoWhatWaitedForIt(t *testing.T) {
 	a1 := m{"x": "1"}
 	live := liveTarget{"a": ours(a1), "old": {object: m{"z": "1"}, applied: m{"z": "1"}, impact: "2 nodes go with it"}, "label": {object: m{"z": "secret"}, adopted: true}}
 	s := live.sides(set(thing("a", a1)), set(thing("a", a1)))
-	s.MistakenBefore = true
+	s.Before.Problems = mistakes
 	got := proposal.Propose(s)
 	const why = ": was removed before, and waited for the repository's mistakes to be mended"
 	if d := cmp.Diff([]string{"delete label", "delete old {2 nodes go with it}", "note label" + why, "note old" + why}, summaryLines(got.Step)); d != "" {
@@ -313,13 +313,13 @@ func TestAStepIsToldInTheOrderOfWork(t *testing.T) {
 	x := m{"x": "1"}
 	live := liveTarget{"b": ours(x), "early": ours(x), "late": ours(x), "z": ours(x)}
 	s := live.sides(set(thing("early", x), thing("late", x), thing("z", x)), set(thing("new", x)))
-	s.MistakenBefore = true
+	s.Before.Problems = mistakes
 	var seen []state.Item
-	for _, item := range s.ObservedAfter.Items() {
+	for _, item := range s.After.Observed.Items() {
 		item.Wave = map[string]int{"early": 1, "b": 2, "z": 2, "late": 3}[item.Key.Name]
 		seen = append(seen, item)
 	}
-	s.ObservedAfter = set(seen...)
+	s.After.Observed = set(seen...)
 	var got []string
 	for _, c := range proposal.Propose(s).Step.Changes {
 		got = append(got, c.Key.Name)
@@ -345,7 +345,7 @@ func TestWhatTheStepBringsAboutWithoutChangingItIsAPartOfIt(t *testing.T) {
 	a1, b1 := m{"x": "1"}, m{"x": "1"}
 	both := set(thing("a", a1), thing("b", b1))
 	s := liveTarget{"a": ours(a1), "b": foreign(b1)}.sides(both, both)
-	s.ObservedAfter = liveTarget{"a": drifted(a1, m{"x": "8"}), "b": foreign(m{"x": "secret"})}.observe(both)
+	s.After.Observed = liveTarget{"a": drifted(a1, m{"x": "8"}), "b": foreign(m{"x": "secret"})}.observe(both)
 	got := proposal.Propose(s)
 	if d := cmp.Diff([]string{"update a x=8>1", "update b", "note b: exists, not ours"}, summaryLines(got.Step)); d != "" {
 		t.Error(d)
@@ -391,7 +391,7 @@ func TestFieldsAreNamedWhereTheStepMeetsTheLiveWorld(t *testing.T) {
 			before, after := set(thing("a", tt.before)), set(thing("a", tt.after))
 			s := liveTarget{"a": drifted(tt.before, tt.is)}.sides(before, after)
 			if tt.new != nil {
-				s.ObservedAfter = liveTarget{"a": drifted(tt.before, tt.new)}.observe(after)
+				s.After.Observed = liveTarget{"a": drifted(tt.before, tt.new)}.observe(after)
 			}
 			var got []string
 			for _, n := range proposal.Propose(s).Step.Notes {
@@ -419,7 +419,7 @@ func TestWhatAWorldWasNotAskedAboutIsNoDrift(t *testing.T) {
 		"looked for, and not there":  {set(), one, nil, []string{"create a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := proposal.Propose(proposal.Sides{Before: one, After: c.after, ObservedBefore: c.seen, ObservedAfter: c.seen})
+			got := proposal.Propose(proposal.Sides{Before: proposal.Side{Wanted: one, Observed: c.seen}, After: proposal.Side{Wanted: c.after, Observed: c.seen}})
 			if d := cmp.Diff(c.step, summaryLines(got.Step)); d != "" {
 				t.Error(d)
 			}

@@ -59,9 +59,12 @@ func (w liveTarget) observe(wanted state.Set) state.Set {
 	return state.NewSet(out...)
 }
 
+// mistakes are those of a revision that has some.
+var mistakes = []state.Problem{{Message: "a mistake"}}
+
 // sides are two revisions of a target.
 func (w liveTarget) sides(before, after state.Set) proposal.Sides {
-	return proposal.Sides{Before: before, After: after, ObservedBefore: w.observe(before), ObservedAfter: w.observe(after)}
+	return proposal.Sides{Before: proposal.Side{Wanted: before, Observed: w.observe(before)}, After: proposal.Side{Wanted: after, Observed: w.observe(after)}}
 }
 
 // summaryLines writes a plan, one line for each thing that is reported.

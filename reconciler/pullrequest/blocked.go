@@ -48,7 +48,7 @@ func blockedReasons(pending []v1alpha1.PendingChange) string {
 // the reason for which the last try failed.
 func (p *pass) blocked(ctx context.Context, rec *entry, a *report.MergeOutcome) {
 	ready := conditionOf(p.sync, fluxmeta.ReadyCondition)
-	if ready.Status != metav1.ConditionFalse || !p.attempted(ctx, rec) {
+	if ready.Status != metav1.ConditionFalse || !p.lastAttemptContains(ctx, rec) {
 		rec.rollout.failing = ""
 		return
 	}
@@ -71,8 +71,8 @@ func (p *pass) blocked(ctx context.Context, rec *entry, a *report.MergeOutcome) 
 	a.Failed, a.Stalled = ready.Reason, stalled
 }
 
-// attempted reports whether the revision that the Sync tried last holds the merge.
-func (p *pass) attempted(ctx context.Context, rec *entry) bool {
+// lastAttemptContains reports whether the revision that the Sync tried last holds the merge.
+func (p *pass) lastAttemptContains(ctx context.Context, rec *entry) bool {
 	revision := commit(p.sync.Status.LastAttemptedRevision)
 	if revision == "" {
 		return false
@@ -101,7 +101,7 @@ func (p *pass) concluded(ctx context.Context, pr forge.PullRequest, rec *entry) 
 		p.publish(ctx, pr, rec)
 		return !rec.unpublished || !p.forgeFailure.Transient || rec.post.Failures >= lastTry
 	}
-	if err := p.status(ctx, pr.Head.SHA, s); err != nil {
+	if err := p.setStatus(ctx, pr.Head.SHA, s); err != nil {
 		p.publishFailed(rec, err)
 		return permanent(err) || rec.post.Failures >= lastTry
 	}

@@ -118,7 +118,7 @@ func TestNoPlanStaysPendingBesideAMergedHead(t *testing.T) {
 			s := newStage(t)
 			plan := s.oracle.plan
 			if tt.refused {
-				s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
+				s.oracle.plan = func(pr forge.PullRequest) (oraclePlan, error) {
 					p, err := plan(pr)
 					p.Report.Guards = []report.Guard{{Rule: "MaxNodesReplaced", Result: "held"}}
 					return p, err

@@ -74,10 +74,10 @@ func (s *session) evictComments() {
 func (e *entry) commentBytes() int {
 	n := 0
 	if e.publication != nil {
-		n = len(e.publication.body)
+		n = len(e.publication.comment.Body)
 	}
 	if e.good != nil && e.good != e.publication {
-		n += len(e.good.body)
+		n += len(e.good.comment.Body)
 	}
 	return n
 }

@@ -26,7 +26,7 @@ func (s *stage) by(author string, number int, head string) {
 // taking lets each plan of an author work that long.
 func (s *stage) taking(author string, d time.Duration) {
 	plan := s.oracle.plan
-	s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
+	s.oracle.plan = func(pr forge.PullRequest) (oraclePlan, error) {
 		out, err := plan(pr)
 		if pr.Author == author {
 			s.clock.Step(d)
@@ -173,9 +173,9 @@ func (f *flood) Status(context.Context, string, forge.Status) error { return nil
 func (f *flood) Limit() int                                         { return 256 << 10 }
 
 // bulky plans what changes thousands of pools with long names, each time otherwise.
-func bulky(s *stage) func(forge.PullRequest) (Plan, error) {
-	return func(pr forge.PullRequest) (Plan, error) {
-		p := Plan{Head: pr.Head.SHA, Base: sha("0"), Reviewed: &v1alpha1.ReviewedDisruption{}}
+func bulky(s *stage) func(forge.PullRequest) (oraclePlan, error) {
+	return func(pr forge.PullRequest) (oraclePlan, error) {
+		p := oraclePlan{Head: pr.Head.SHA, Base: sha("0"), Reviewed: &v1alpha1.ReviewedDisruption{}}
 		for n := range 1000 {
 			name := fmt.Sprintf("%s-%d-%s", pr.Head.SHA, n, strings.Repeat("x", 200))
 			p.Report.Changes = append(p.Report.Changes, report.Change{Object: report.Object{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: name}, Action: "create"})
@@ -268,9 +268,9 @@ func TestACommentThatIsNotKeptAnyMoreIsMadeAgainByAnotherPlan(t *testing.T) {
 func TestWaitingForOthersIsChargedToNobody(t *testing.T) {
 	s := newStage(t)
 	s.by("ada", 1, sha("a"))
-	s.oracle.plan = func(forge.PullRequest) (Plan, error) {
+	s.oracle.plan = func(forge.PullRequest) (oraclePlan, error) {
 		s.clock.Step(PlanTime)
-		return Plan{}, fmt.Errorf("waiting for other children to end: %w", context.DeadlineExceeded)
+		return oraclePlan{}, fmt.Errorf("waiting for other children to end: %w", context.DeadlineExceeded)
 	}
 	for n := range 12 {
 		s.board.find(1).Head.SHA = fmt.Sprintf("%040x", n+1)
@@ -288,7 +288,7 @@ func TestWaitingForOthersIsChargedToNobody(t *testing.T) {
 func TestWhatFailedIsChargedForItsWork(t *testing.T) {
 	s := newStage(t)
 	s.by("eve", 1, sha("a"))
-	s.oracle.plan = func(forge.PullRequest) (Plan, error) { return Plan{Took: time.Minute}, errBoom }
+	s.oracle.plan = func(forge.PullRequest) (oraclePlan, error) { return oraclePlan{Took: time.Minute}, errBoom }
 	s.pass()
 	if used := s.r.sessions.open[stageName].usage.Of("eve", s.clock.Now()); used != time.Minute {
 		t.Errorf("charged %s", used)

@@ -21,13 +21,13 @@ func (p *pass) announce(ctx context.Context, t task) error {
 	switch {
 	case t.rec.item.Head != t.pr.Head.SHA:
 		s.Description = "planning " + short(t.pr.Head.SHA)
-	case t.need == forBase && p.overtaken(t.rec):
+	case t.reason == baseChanged && p.overtaken(t.rec):
 		moved = true
 		s.Description = "planning for " + p.branch() + " at " + short(commit(p.sync.Status.LastAttemptedRevision))
 	default:
 		return nil
 	}
-	err := p.status(ctx, t.pr.Head.SHA, s)
+	err := p.setStatus(ctx, t.pr.Head.SHA, s)
 	switch {
 	case err == nil:
 		t.rec.pending = moved
@@ -63,7 +63,7 @@ func (p *pass) notify(ctx context.Context, refused map[int]int) {
 		if limit == limits.MaxPlannedPerAuthor {
 			why = fmt.Sprintf("not planned: %d open pull requests of its author are planned already; close some of those", limit)
 		}
-		err := p.status(ctx, pr.Head.SHA, forge.Status{Context: p.planContext(), State: forge.Broken, Description: why, URL: pr.URL})
+		err := p.setStatus(ctx, pr.Head.SHA, forge.Status{Context: p.planContext(), State: forge.Broken, Description: why, URL: pr.URL})
 		if err != nil {
 			p.publishFailed(rec, err)
 		}
@@ -73,7 +73,7 @@ func (p *pass) notify(ctx context.Context, refused map[int]int) {
 	}
 }
 
-func (p *pass) status(ctx context.Context, sha string, s forge.Status) error {
+func (p *pass) setStatus(ctx context.Context, sha string, s forge.Status) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	s.Description = sanitize.Text(s.Description)

@@ -34,7 +34,7 @@ func TestWhatForbidsAMerge(t *testing.T) {
 			s := newStage(t)
 			s.offer(1, sha("a"))
 			plan := s.oracle.plan
-			s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
+			s.oracle.plan = func(pr forge.PullRequest) (oraclePlan, error) {
 				p, err := plan(pr)
 				tt.edit(&p.Report)
 				return p, err
@@ -110,7 +110,7 @@ func TestASyncThatChangesEndsThePass(t *testing.T) {
 	s.offer(2, sha("b"))
 	s.offer(3, sha("c"))
 	plan := s.oracle.plan
-	s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
+	s.oracle.plan = func(pr forge.PullRequest) (oraclePlan, error) {
 		s.clock.Step(3 * time.Second)
 		s.change(func(y *v1alpha1.Sync) { y.Spec.Suspend = true; y.Generation++ })
 		return plan(pr)
@@ -124,8 +124,8 @@ func TestAMistakeAfterAChangeThatNobodyWasToldOf(t *testing.T) {
 	s.oracle.plan = s.nothing
 	s.offer(1, sha("a"))
 	s.pass()
-	s.oracle.plan = func(forge.PullRequest) (Plan, error) {
-		return Plan{}, state.Failf(state.Stalled, "InvalidManifests", "a.yaml:3: broken")
+	s.oracle.plan = func(forge.PullRequest) (oraclePlan, error) {
+		return oraclePlan{}, state.Failf(state.Stalled, "InvalidManifests", "a.yaml:3: broken")
 	}
 	s.board.find(1).Head.SHA = sha("b")
 	s.later(time.Minute)
@@ -146,7 +146,7 @@ func TestTextsOfOthersAreHarmlessInTheStatusAndOnThePullRequest(t *testing.T) {
 	if got := p.outcome(); got.Message != want || len(got.Items) != 1 || got.Items[0].Headline != want {
 		t.Errorf("%+v", got)
 	}
-	if err := p.status(t.Context(), sha("a"), forge.Status{Context: "plan", Description: hostile}); err != nil {
+	if err := p.setStatus(t.Context(), sha("a"), forge.Status{Context: "plan", Description: hostile}); err != nil {
 		t.Fatal(err)
 	}
 	for _, posted := range s.board.statuses {

@@ -58,6 +58,18 @@ type made struct {
 	same  int
 }
 
+// publication is what is to be published about one head.
+type publication struct {
+	hash, head, base string
+	comment          forge.Comment
+	// headline is the one in the Sync's status, line the description of the commit
+	// status.
+	headline, line string
+	state          forge.State
+	phase          v1alpha1.PullRequestPhase
+	reviewed       *v1alpha1.ReviewedDisruption
+}
+
 // The beginnings of a status item's Told, by which the next process has what is at the
 // forge.
 const (

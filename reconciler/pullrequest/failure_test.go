@@ -197,7 +197,7 @@ func TestWhatCannotBePlanned(t *testing.T) {
 	t.Run("the author's mistake is told at once, escaped, and not tried again", func(t *testing.T) {
 		s := newStage(t)
 		s.offer(1, sha("a"))
-		s.oracle.plan = func(forge.PullRequest) (Plan, error) { return Plan{}, fix }
+		s.oracle.plan = func(forge.PullRequest) (oraclePlan, error) { return oraclePlan{}, fix }
 		s.pass()
 		s.expect("refused", "list", "status aaaaaaa poolwright/plan (prod): pending", "comment #1", "write #1", "status aaaaaaa poolwright/plan (prod): error")
 		if got := s.item(1); got.Phase != v1alpha1.PullRequestFailed || got.Headline != "cannot be planned: a.yaml:3: <script> @all" || got.Reviewed != nil {
@@ -224,7 +224,7 @@ func TestWhatCannotBePlanned(t *testing.T) {
 		s.pass()
 		older := s.comment(1).Body
 		s.board.find(1).Head.SHA = sha("b")
-		s.oracle.plan = func(forge.PullRequest) (Plan, error) { return Plan{}, fix }
+		s.oracle.plan = func(forge.PullRequest) (oraclePlan, error) { return oraclePlan{}, fix }
 		s.later(30 * time.Second)
 		const first = "**Stale:** this was planned for `aaaaaaa`; `bbbbbbb` cannot be planned: "
 		if body := s.comment(1).Body; !strings.HasPrefix(body, first) || !strings.HasSuffix(body, older) {
@@ -234,7 +234,7 @@ func TestWhatCannotBePlanned(t *testing.T) {
 	t.Run("what passes is tried again, ever more slowly, and makes no comment", func(t *testing.T) {
 		s := newStage(t)
 		s.offer(1, sha("a"))
-		s.oracle.plan = func(forge.PullRequest) (Plan, error) { return Plan{}, passing }
+		s.oracle.plan = func(forge.PullRequest) (oraclePlan, error) { return oraclePlan{}, passing }
 		for i, want := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second} {
 			if after := s.pass(); after != want {
 				t.Errorf("try %d: comes back after %s", i, after)
@@ -257,7 +257,7 @@ func TestWhatCannotBePlanned(t *testing.T) {
 		s.offer(1, sha("a"))
 		s.pass()
 		s.calls()
-		s.oracle.plan = func(forge.PullRequest) (Plan, error) { return Plan{}, passing }
+		s.oracle.plan = func(forge.PullRequest) (oraclePlan, error) { return oraclePlan{}, passing }
 		s.change(func(y *v1alpha1.Sync) { y.Status.LastAttemptedRevision = "main@sha1:" + sha("9") })
 		s.pass()
 		s.later(5 * time.Second)
@@ -271,7 +271,7 @@ func TestWhatCannotBePlanned(t *testing.T) {
 	t.Run("a restart tries again what had failed", func(t *testing.T) {
 		s := newStage(t)
 		s.offer(1, sha("a"))
-		s.oracle.plan = func(forge.PullRequest) (Plan, error) { return Plan{}, fix }
+		s.oracle.plan = func(forge.PullRequest) (oraclePlan, error) { return oraclePlan{}, fix }
 		s.pass()
 		s.calls()
 		s.restart()

@@ -61,7 +61,7 @@ func TestWhichNodesAMergeHasToDoWith(t *testing.T) {
 func TestWhatIsToldOfNodesThatGoWithTheirPool(t *testing.T) {
 	s := newStage(t)
 	plan := s.oracle.plan
-	s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
+	s.oracle.plan = func(pr forge.PullRequest) (oraclePlan, error) {
 		p, err := plan(pr)
 		p.Reviewed.NodesReplaced, p.Reviewed.NodesRemoved = 1, 3
 		return p, err

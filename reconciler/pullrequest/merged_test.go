@@ -188,7 +188,7 @@ func TestWhatIsToldOfAMerge(t *testing.T) {
 	quick.Nodes, quick.Done = 0, quick.Applied
 	tests := []struct {
 		name  string
-		plan  func(s *stage) func(forge.PullRequest) (Plan, error)
+		plan  func(s *stage) func(forge.PullRequest) (oraclePlan, error)
 		do    func(s *stage)
 		tail  report.MergeOutcome
 		phase v1alpha1.PullRequestPhase
@@ -204,8 +204,8 @@ func TestWhatIsToldOfAMerge(t *testing.T) {
 			clear(s.oracle.contains)
 		}},
 		{name: "one that touches no pool is done when it is applied",
-			plan: func(s *stage) func(forge.PullRequest) (Plan, error) {
-				return func(pr forge.PullRequest) (Plan, error) {
+			plan: func(s *stage) func(forge.PullRequest) (oraclePlan, error) {
+				return func(pr forge.PullRequest) (oraclePlan, error) {
 					p, err := s.replacing(0)(pr)
 					p.Reviewed = &v1alpha1.ReviewedDisruption{}
 					return p, err
@@ -216,8 +216,8 @@ func TestWhatIsToldOfAMerge(t *testing.T) {
 				s.apply(sha("f"), sha("e"))
 			}, phase: v1alpha1.PullRequestDone, tail: quick},
 		{name: "one whose consequences nobody could tell is over when no node is stale", phase: v1alpha1.PullRequestRollingOut,
-			plan: func(s *stage) func(forge.PullRequest) (Plan, error) {
-				return func(pr forge.PullRequest) (Plan, error) {
+			plan: func(s *stage) func(forge.PullRequest) (oraclePlan, error) {
+				return func(pr forge.PullRequest) (oraclePlan, error) {
 					p, err := s.replacing(4)(pr)
 					p.Reviewed = nil
 					return p, err
@@ -324,7 +324,7 @@ func TestWhichMergesAreFollowed(t *testing.T) {
 	t.Run("one that could not be planned is followed, too", func(t *testing.T) {
 		s := newStage(t)
 		s.offer(1, sha("a"))
-		s.oracle.plan = func(forge.PullRequest) (Plan, error) { return Plan{}, errBoom }
+		s.oracle.plan = func(forge.PullRequest) (oraclePlan, error) { return oraclePlan{}, errBoom }
 		s.pass()
 		s.merge(1, sha("e"))
 		s.later(30 * time.Second)
@@ -349,7 +349,7 @@ func TestWhichMergesAreFollowed(t *testing.T) {
 	})
 	t.Run("several roll-outs at once count each its own nodes, with one look", func(t *testing.T) {
 		s := merged(t)
-		s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
+		s.oracle.plan = func(pr forge.PullRequest) (oraclePlan, error) {
 			p, err := s.replacing(2)(pr)
 			p.Reviewed.Changes = []string{"EC2NodeClass/big@2"}
 			return p, err

@@ -78,7 +78,7 @@ func TestWhatAPassCosts(t *testing.T) {
 			s.offer(n, fmt.Sprintf("%040x", n))
 		}
 		plan := s.oracle.plan
-		s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
+		s.oracle.plan = func(pr forge.PullRequest) (oraclePlan, error) {
 			s.clock.Step(1900 * time.Millisecond)
 			return plan(pr)
 		}
@@ -154,7 +154,7 @@ func TestWhenAPullRequestIsPlannedAnew(t *testing.T) {
 		{"nothing moves", func(*stage) {}, []string{"list"}},
 		{"the loop catches up with the base that was planned", func(s *stage) {
 			plan := s.oracle.plan
-			s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
+			s.oracle.plan = func(pr forge.PullRequest) (oraclePlan, error) {
 				p, err := plan(pr)
 				p.Base = sha("9")
 				return p, err
@@ -165,7 +165,7 @@ func TestWhenAPullRequestIsPlannedAnew(t *testing.T) {
 			s.oracle.plans = nil
 			s.shut(1)
 			s.change(func(y *v1alpha1.Sync) { y.Status.LastAttemptedRevision = "main@sha1:" + sha("9") })
-			s.oracle.plan = func(forge.PullRequest) (Plan, error) { s.Error("planned again"); return Plan{}, errBoom }
+			s.oracle.plan = func(forge.PullRequest) (oraclePlan, error) { s.Error("planned again"); return oraclePlan{}, errBoom }
 		}, []string{"list"}},
 		{"the comment may have been deleted", func(s *stage) {
 			clear(s.board.comments)
@@ -237,7 +237,7 @@ func TestWhatHappensWhileAPlanIsMade(t *testing.T) {
 			s := newStage(t)
 			s.offer(1, sha("a"))
 			plan := s.oracle.plan
-			s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
+			s.oracle.plan = func(pr forge.PullRequest) (oraclePlan, error) {
 				p, err := plan(pr)
 				s.oracle.plan = plan
 				s.clock.Step(3 * time.Second)
@@ -332,7 +332,7 @@ func TestDetailsThatMoveAllDayAreToldNowAndThen(t *testing.T) {
 	s.offer(1, sha("a"))
 	plan := s.oracle.plan
 	n := 0
-	s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
+	s.oracle.plan = func(pr forge.PullRequest) (oraclePlan, error) {
 		p, err := plan(pr)
 		n++
 		p.Report.Changes[0].Fields[0].Before = n
@@ -360,7 +360,7 @@ func TestWhatALaterListingSaysHolds(t *testing.T) {
 	s.offer(1, sha("a"))
 	s.offer(2, sha("b"))
 	plan := s.oracle.plan
-	s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
+	s.oracle.plan = func(pr forge.PullRequest) (oraclePlan, error) {
 		s.clock.Step(3 * time.Second)
 		s.shut(1) // while #2 is planned
 		return plan(pr)

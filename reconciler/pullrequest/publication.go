@@ -19,21 +19,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// publication is what is to be published about one head.
-type publication struct {
-	hash, head, base string
-	body             string
-	editOnly         bool
-	// verdict is the headline in the Sync's status, line the description of the commit
-	// status.
-	headline, line string
-	state          forge.State
-	phase          v1alpha1.PullRequestPhase
-	reviewed       *v1alpha1.ReviewedConsequences
-}
-
 // note keeps what a plan came to, to be published where it is new.
-func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
+func (p *pass) note(ctx context.Context, t task, planned report.Report, reviewed *v1alpha1.ReviewedDisruption, err error) {
 	rec := t.rec
 	rec.made = made{
 		at: p.now, head: t.pr.Head.SHA, attempted: p.sync.Status.LastAttemptedRevision, driftHash: p.s.live.hash, generation: p.sync.Generation,
@@ -42,7 +29,7 @@ func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
 	var a *publication
 	if err == nil {
 		rec.retry = limits.Backoff{}
-		a = p.publicationOf(t.pr, plan)
+		a = p.publicationOf(t.pr, planned, reviewed)
 		rec.good = a
 	} else {
 		class, _, after := state.Classify(err)
@@ -60,16 +47,16 @@ func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
 		a = p.failure(t, err, class)
 	}
 	rec.publication = a
-	if rec.made.same++; t.need != forRefresh || a.hash != rec.item.CommentHash {
+	if rec.made.same++; t.reason != refreshDue || a.hash != rec.item.CommentHash {
 		rec.made.same = 0
 	}
 	if rec.publishedAt.IsZero() {
 		rec.publishedAt, rec.verifiedAt = p.now, t.pr.Updated
 	}
-	if t.need == forRefresh && rec.alike(a) && p.now.Sub(rec.publishedAt) < detailGap {
+	if t.reason == refreshDue && rec.alike(a) && p.now.Sub(rec.publishedAt) < detailGap {
 		return
 	}
-	rec.unpublished = a.hash != rec.item.CommentHash || rec.pending || t.need == forPublishing
+	rec.unpublished = a.hash != rec.item.CommentHash || rec.pending || t.reason == publicationDue
 	if !rec.unpublished {
 		rec.post = limits.Backoff{}
 		rec.published(p.now)
@@ -93,30 +80,33 @@ func (e *entry) alike(a *publication) bool {
 }
 
 // publicationOf is what a plan reports.
-func (p *pass) publicationOf(pr forge.PullRequest, plan Plan) *publication {
+func (p *pass) publicationOf(pr forge.PullRequest, planned report.Report, reviewed *v1alpha1.ReviewedDisruption) *publication {
 	hours := p.sync.Spec.PullRequests.HoursPerDay
 	a := &publication{
-		head: cmp.Or(plan.Head, pr.Head.SHA), base: plan.Base, headline: cut(plan.Report.Headline(), maxHeadlineLength), phase: v1alpha1.PullRequestPlanned,
-		state: forge.Success, reviewed: plan.Reviewed.DeepCopy(), editOnly: untouched(plan.Report),
+		head: pr.Head.SHA, headline: cut(planned.Headline(), maxHeadlineLength), phase: v1alpha1.PullRequestPlanned,
+		state: forge.Success, reviewed: reviewed.DeepCopy(), comment: forge.Comment{Marker: p.marker(), EditOnly: untouched(planned)},
+	}
+	if b := planned.Provenance; b != nil {
+		a.head, a.base = cmp.Or(b.HeadCommit, a.head), b.BaseCommit
 	}
 	a.line = a.headline
 	if limits.ReviewedBytes(a.reviewed) > limits.MaxReviewedBytesPerPullRequest {
 		a.reviewed = nil
 	}
-	if objects(plan.Report) {
+	if objects(planned) {
 		a.state = forge.Failure
 	}
 	begin := hashPlan
-	if a.editOnly {
+	if a.comment.EditOnly {
 		begin = hashUnaffected
 	}
-	a.hash = begin + state.Hash([]any{a.head, hours, plan.Report.Content()})[:16]
+	a.hash = begin + state.Hash([]any{a.head, hours, planned.Content()})[:16]
 	var body strings.Builder
 	options := report.Options{HoursPerDay: float64(hours), Limit: p.s.Forge.Limit()}
-	if err := plan.Report.Markdown(&body, options); err != nil {
+	if err := planned.Markdown(&body, options); err != nil {
 		return p.unwritable(a, err)
 	}
-	a.body = body.String()
+	a.comment.Body = body.String()
 	return a
 }
 
@@ -124,7 +114,7 @@ func (p *pass) publicationOf(pr forge.PullRequest, plan Plan) *publication {
 func (p *pass) unwritable(a *publication, err error) *publication {
 	a.state, a.phase, a.headline = forge.Broken, v1alpha1.PullRequestFailed, "cannot be shown: "+plainText(failure.Text(err))
 	a.line = a.headline
-	a.body = "### " + forge.Plain(a.headline, reasonWidth) + "\n"
+	a.comment.Body = "### " + forge.Plain(a.headline, reasonWidth) + "\n"
 	return a
 }
 
@@ -155,20 +145,21 @@ func (p *pass) failure(t task, err error, class state.Class) *publication {
 	}
 	a := &publication{
 		head: head, base: commit(p.sync.Status.LastAttemptedRevision), headline: what + ": " + plainText(failure.Text(err)),
-		line: what + ": " + plainText(why), phase: v1alpha1.PullRequestFailed, state: forge.Broken, editOnly: class != state.Stalled,
+		line: what + ": " + plainText(why), phase: v1alpha1.PullRequestFailed, state: forge.Broken,
+		comment: forge.Comment{Marker: p.marker(), EditOnly: class != state.Stalled},
 	}
 	a.hash = hashPlan + state.Hash([]any{head, class.String(), news})[:16]
 	why = forge.Plain(why, reasonWidth)
 	good := t.rec.good
 	switch {
-	case good == nil || good.editOnly:
-		a.body = fmt.Sprintf("### `%s` %s\n\n%s\n", short(head), what, why)
+	case good == nil || good.comment.EditOnly:
+		a.comment.Body = fmt.Sprintf("### `%s` %s\n\n%s\n", short(head), what, why)
 	case good.head == head:
-		a.body = fmt.Sprintf("**Stale:** `%s` %s again: %s\n\n%s", short(head), what, why, good.body)
+		a.comment.Body = fmt.Sprintf("**Stale:** `%s` %s again: %s\n\n%s", short(head), what, why, good.comment.Body)
 	default:
-		a.body = fmt.Sprintf("**Stale:** this was planned for `%s`; `%s` %s: %s\n\n%s", short(good.head), short(head), what, why, good.body)
+		a.comment.Body = fmt.Sprintf("**Stale:** this was planned for `%s`; `%s` %s: %s\n\n%s", short(good.head), short(head), what, why, good.comment.Body)
 	}
-	a.body += after
+	a.comment.Body += after
 	return a
 }
 

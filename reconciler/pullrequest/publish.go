@@ -14,7 +14,7 @@ import (
 // commit that it holds for.
 func (p *pass) publish(ctx context.Context, pr forge.PullRequest, rec *entry) {
 	a := rec.publication
-	posted, err := p.comment(ctx, pr.Number, forge.Comment{Marker: p.marker(), Body: a.body, EditOnly: a.editOnly})
+	posted, err := p.postComment(ctx, pr.Number, a.comment)
 	if err != nil && !permanent(err) {
 		p.publishFailed(rec, err)
 		return
@@ -22,7 +22,7 @@ func (p *pass) publish(ctx context.Context, pr forge.PullRequest, rec *entry) {
 	commented := err == nil
 	if rec.unpublished {
 		// Who may not comment may still set a status, and none must stay pending.
-		also := p.status(ctx, a.head, forge.Status{
+		also := p.setStatus(ctx, a.head, forge.Status{
 			Context: p.planContext(), State: a.state, Description: a.line, URL: cmp.Or(posted.URL, pr.URL),
 		})
 		if err == nil {
@@ -42,7 +42,7 @@ func (p *pass) publish(ctx context.Context, pr forge.PullRequest, rec *entry) {
 	rec.post, rec.pending = limits.Backoff{}, false
 }
 
-func (p *pass) comment(ctx context.Context, number int, c forge.Comment) (forge.Posted, error) {
+func (p *pass) postComment(ctx context.Context, number int, c forge.Comment) (forge.Posted, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	return p.s.Forge.Comment(ctx, number, c)

@@ -218,8 +218,8 @@ func TestNothingOfAPullRequestIsSaidAsItIs(t *testing.T) {
 	s := newStage(t)
 	s.offer(1, sha("a"))
 	s.board.open[0].Title, s.board.open[0].Author, s.board.open[0].Head.Name = "<img src=x>", "@all", "](x)"
-	s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
-		return Plan{}, &forge.Error{Doing: "reading " + pr.Title + "\n" + pr.Head.Name, Message: pr.Author}
+	s.oracle.plan = func(pr forge.PullRequest) (oraclePlan, error) {
+		return oraclePlan{}, &forge.Error{Doing: "reading " + pr.Title + "\n" + pr.Head.Name, Message: pr.Author}
 	}
 	s.pass()
 	s.later(limits.FirstPause)

@@ -103,7 +103,7 @@ func (p *pass) reconcileOne(ctx context.Context, t task) {
 	}
 	began := p.Clock.Now()
 	planning, cancel := context.WithTimeout(ctx, PlanTime+maxWait)
-	plan, err := p.s.Planner.Plan(planning, t.pr)
+	planned, reviewed, took, err := p.s.Planner.Plan(planning, t.pr)
 	cancel()
 	p.now = p.Clock.Now()
 	if ctx.Err() != nil {
@@ -121,15 +121,15 @@ func (p *pass) reconcileOne(ctx context.Context, t task) {
 		result = "outdated"
 	}
 	p.Metrics.planned(p.sync.Name, result, p.now.Sub(began))
-	p.s.usage.Add(t.pr.Author, p.now, plan.Took)
-	t.rec.made.spent = t.rec.made.spent.Plus(p.now, plan.Took)
+	p.s.usage.Add(t.pr.Author, p.now, took)
+	t.rec.made.spent = t.rec.made.spent.Plus(p.now, took)
 	if !wanted {
 		// The next pass reads what has become of it.
 		p.requeueAfter(soon)
 		return
 	}
-	t.rec.made.took = plan.Took
-	p.note(ctx, t, plan, err)
+	t.rec.made.took = took
+	p.note(ctx, t, planned, reviewed, err)
 	if t.rec.unpublished {
 		p.publish(ctx, t.pr, t.rec)
 	}

@@ -249,7 +249,7 @@ func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c fo
 		// its comment to show.
 		late := strings.HasPrefix(strings.TrimPrefix(hash, hashMoved), hashLate)
 		c.Marker, c.EditOnly = p.marker(), late || pr.URL == ""
-		posted, err = p.comment(ctx, pr.Number, c)
+		posted, err = p.postComment(ctx, pr.Number, c)
 	}
 	if line != rec.rollout.line && line != "" && (err == nil || permanent(err)) {
 		if also := p.rollout(ctx, rec, a, line, cmp.Or(posted.URL, pr.URL)); err == nil {
@@ -287,7 +287,7 @@ func (p *pass) rollout(ctx context.Context, rec *entry, a report.MergeOutcome, l
 		if sha == "" {
 			continue
 		}
-		if err := p.status(ctx, sha, s); err != nil {
+		if err := p.setStatus(ctx, sha, s); err != nil {
 			return err
 		}
 	}

@@ -20,10 +20,13 @@ import (
 // Planner computes what pull requests would do. Its errors have a class
 // ([state.Classify]): Fix is the author's to mend, anything else may pass by itself.
 type Planner interface {
-	// Plan is what merging the pull request would do. It ends what works longer than
-	// PlanTime, waiting not included; ctx bounds that and the waiting. Plan.Took is set
-	// beside an error as well.
-	Plan(ctx context.Context, pr forge.PullRequest) (Plan, error)
+	// Plan is what merging the pull request would do; the report's Provenance has the commits
+	// that were compared. Reviewed is the disruption that it shows; nil means that it could
+	// not be computed. It ends what works longer than PlanTime, waiting not included; ctx
+	// bounds that and the waiting. Took is how long was worked on it, without the time that
+	// was waited for what the plans of others hold, also beside an error: it is charged to
+	// the author.
+	Plan(ctx context.Context, pr forge.PullRequest) (r report.Report, reviewed *v1alpha1.ReviewedDisruption, took time.Duration, err error)
 	// Stale lists the nodes created before the moment that Karpenter is yet to
 	// replace, or whose pool went. An error reports that there may be more; the nodes
 	// beside it are known all the same.
@@ -34,19 +37,6 @@ type Planner interface {
 	// Contains reports whether the commit applied has the commit merge in its
 	// history, or is it.
 	Contains(ctx context.Context, applied, merge string) (bool, error)
-}
-
-// Plan is what a Planner returns for one pull request.
-type Plan struct {
-	Report report.Report
-	// Head and Base are the commits that were compared, in full.
-	Head, Base string
-	// Reviewed are the consequences that the report shows; nil means that they could not
-	// be computed.
-	Reviewed *v1alpha1.ReviewedDisruption
-	// Took is how long was worked on it, without the time that was waited for what the
-	// plans of others hold. It is charged to the author.
-	Took time.Duration
 }
 
 // Session is what a Sync needs to comment on its pull requests.

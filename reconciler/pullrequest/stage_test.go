@@ -99,7 +99,7 @@ func (b *board) find(number int) *forge.PullRequest {
 
 // oracle is a planner in memory.
 type oracle struct {
-	plan     func(pr forge.PullRequest) (Plan, error)
+	plan     func(pr forge.PullRequest) (oraclePlan, error)
 	plans    []int
 	stale    []provision.Node
 	since    []time.Time
@@ -109,9 +109,24 @@ type oracle struct {
 	err      error
 }
 
-func (o *oracle) Plan(_ context.Context, pr forge.PullRequest) (Plan, error) {
+// oraclePlan is what the oracle plans for one pull request.
+type oraclePlan struct {
+	Report     report.Report
+	Head, Base string
+	Reviewed   *v1alpha1.ReviewedDisruption
+	Took       time.Duration
+}
+
+func (o *oracle) Plan(_ context.Context, pr forge.PullRequest) (report.Report, *v1alpha1.ReviewedDisruption, time.Duration, error) {
 	o.plans = append(o.plans, pr.Number)
-	return o.plan(pr)
+	p, err := o.plan(pr)
+	var provenance report.Provenance
+	if p.Report.Provenance != nil {
+		provenance = *p.Report.Provenance
+	}
+	provenance.HeadCommit, provenance.BaseCommit = p.Head, p.Base
+	p.Report.Provenance = &provenance
+	return p.Report, p.Reviewed, p.Took, err
 }
 
 func (o *oracle) Stale(_ context.Context, since time.Time) ([]provision.Node, error) {
@@ -216,12 +231,12 @@ func (s *stage) restart() {
 }
 
 // replacing plans that n nodes are replaced.
-func (s *stage) replacing(n int32) func(forge.PullRequest) (Plan, error) {
-	return func(pr forge.PullRequest) (Plan, error) {
+func (s *stage) replacing(n int32) func(forge.PullRequest) (oraclePlan, error) {
+	return func(pr forge.PullRequest) (oraclePlan, error) {
 		base := commit(s.sync().Status.LastAttemptedRevision)
 		change := report.Change{Object: report.Object{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "gpu"}, Action: "update",
 			Fields: []report.Field{{Path: "spec.weight", Before: 1, After: n}}}
-		return Plan{
+		return oraclePlan{
 			Head: pr.Head.SHA, Base: base,
 			Report: report.Report{
 				Changes: []report.Change{change}, Summary: report.Summary{Update: 1},
@@ -233,9 +248,9 @@ func (s *stage) replacing(n int32) func(forge.PullRequest) (Plan, error) {
 }
 
 // nothing plans that the cluster is not touched.
-func (s *stage) nothing(pr forge.PullRequest) (Plan, error) {
+func (s *stage) nothing(pr forge.PullRequest) (oraclePlan, error) {
 	base := commit(s.sync().Status.LastAttemptedRevision)
-	return Plan{Head: pr.Head.SHA, Base: base, Report: report.Report{Provenance: &report.Provenance{HeadCommit: pr.Head.SHA, BaseCommit: base}}}, nil
+	return oraclePlan{Head: pr.Head.SHA, Base: base, Report: report.Report{Provenance: &report.Provenance{HeadCommit: pr.Head.SHA, BaseCommit: base}}}, nil
 }
 
 // offer opens a pull request.

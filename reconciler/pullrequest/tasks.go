@@ -14,17 +14,17 @@ import (
 type reconcileReason int
 
 const (
-	// forHead: it is new, or was pushed to.
+	// headChanged: it is new, or was pushed to.
 	headChanged reconcileReason = iota
-	// forBase: what it would be merged into, or the Sync's rules, moved; or it could
+	// baseChanged: what it would be merged into, or the Sync's rules, moved; or it could
 	// not be planned before.
 	baseChanged
-	// forPublishing: it is planned and not published at the forge yet, or a person may
+	// publicationDue: it is planned and not published at the forge yet, or a person may
 	// have deleted the comment.
 	publicationDue
-	// forRefresh: live objects moved, or nobody read them for a while.
+	// refreshDue: live objects moved, or nobody read them for a while.
 	refreshDue
-	// forNothing: what was reported still holds.
+	// upToDate: what was reported still holds.
 	upToDate
 )
 

@@ -16,7 +16,9 @@ func TestNoErrorTellsASecret(t *testing.T) {
 	const text = "reading x: https://bot:" + password + "@git.example.com/o/r: token " + credential
 	class := func(class state.Class) func(s *stage) {
 		return func(s *stage) {
-			s.oracle.plan = func(forge.PullRequest) (Plan, error) { return Plan{}, state.Failf(class, "SomeReason", text) }
+			s.oracle.plan = func(forge.PullRequest) (oraclePlan, error) {
+				return oraclePlan{}, state.Failf(class, "SomeReason", text)
+			}
 		}
 	}
 	tests := []struct {
@@ -64,8 +66,8 @@ func TestWhatIsNoMatterOfTheAuthorIsNotToldAtTheForge(t *testing.T) {
 	s.offer(1, sha("a"))
 	s.pass()
 	s.board.find(1).Head.SHA = sha("b")
-	s.oracle.plan = func(forge.PullRequest) (Plan, error) {
-		return Plan{}, state.Failf(state.Retry, "AccessDenied", "arn:aws:sts::123456789012:assumed-role/x is not authorized")
+	s.oracle.plan = func(forge.PullRequest) (oraclePlan, error) {
+		return oraclePlan{}, state.Failf(state.Retry, "AccessDenied", "arn:aws:sts::123456789012:assumed-role/x is not authorized")
 	}
 	s.later(30 * time.Second)
 	if got := s.item(1); got.Phase != v1alpha1.PullRequestFailed || !strings.Contains(got.Headline, "assumed-role") {

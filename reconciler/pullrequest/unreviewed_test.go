@@ -25,7 +25,7 @@ func TestAHeadThatIsMergedBeforeItIsPlanned(t *testing.T) {
 		{"after one that replaces nodes of another pool", func(*stage) {}, true},
 		{"after one that does not touch the cluster", func(s *stage) { s.oracle.plan = s.nothing }, false},
 		{"after one that could not be planned", func(s *stage) {
-			s.oracle.plan = func(forge.PullRequest) (Plan, error) { return Plan{}, errBoom }
+			s.oracle.plan = func(forge.PullRequest) (oraclePlan, error) { return oraclePlan{}, errBoom }
 		}, false},
 	}
 	for _, tt := range tests {

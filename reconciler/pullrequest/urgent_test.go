@@ -22,7 +22,7 @@ func idle(t *testing.T, n int, takes time.Duration) *stage {
 	}
 	s.pass()
 	plan := s.oracle.plan
-	s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
+	s.oracle.plan = func(pr forge.PullRequest) (oraclePlan, error) {
 		s.clock.Step(takes)
 		return plan(pr)
 	}
@@ -34,7 +34,7 @@ func idle(t *testing.T, n int, takes time.Duration) *stage {
 // meanwhile does something while the first plan from now on is made.
 func (s *stage) meanwhile(do func()) {
 	plan := s.oracle.plan
-	s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
+	s.oracle.plan = func(pr forge.PullRequest) (oraclePlan, error) {
 		s.oracle.plan = plan
 		do()
 		return plan(pr)
@@ -154,15 +154,10 @@ func TestABaseThatMovesMarksWhatStandsBesideTheHeads(t *testing.T) {
 	t.Run("and what comes of it is said though it is the same", func(t *testing.T) {
 		s := newStage(t)
 		s.offer(1, sha("a"))
-		replacing := s.oracle.plan
-		s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
-			p, err := replacing(pr)
-			p.Report.Provenance = nil
-			return p, err
-		}
 		s.pass()
 		s.calls()
-		base(s, "9")
+		// The comment shows no more of a commit than both have in common.
+		s.change(func(y *v1alpha1.Sync) { y.Status.LastAttemptedRevision = "main@sha1:" + sha("0")[:39] + "9" })
 		s.pass()
 		s.expect("moved", "list", "status aaaaaaa"+plan+": pending", "comment #1", "status aaaaaaa"+plan+": success")
 	})
@@ -181,7 +176,7 @@ func TestABaseThatMovesMarksWhatStandsBesideTheHeads(t *testing.T) {
 	t.Run("but not of one that cannot be planned anyway", func(t *testing.T) {
 		s := newStage(t)
 		s.offer(1, sha("a"))
-		s.oracle.plan = func(forge.PullRequest) (Plan, error) { return Plan{}, errBoom }
+		s.oracle.plan = func(forge.PullRequest) (oraclePlan, error) { return oraclePlan{}, errBoom }
 		for range enduring {
 			s.later(time.Minute)
 		}
@@ -195,7 +190,7 @@ func TestABaseThatMovesMarksWhatStandsBesideTheHeads(t *testing.T) {
 		s.offer(1, sha("a"))
 		s.pass()
 		plans := s.oracle.plan
-		s.oracle.plan = func(forge.PullRequest) (Plan, error) { return Plan{}, errBoom }
+		s.oracle.plan = func(forge.PullRequest) (oraclePlan, error) { return oraclePlan{}, errBoom }
 		base(s, "9")
 		s.pass()
 		if got := beside(s); got[forge.Pending] != 1 {

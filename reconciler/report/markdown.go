@@ -42,10 +42,10 @@ const (
 //   - numbers in notes that warn of nothing, such as how much of a quota is in use.
 func (r Report) Content() string {
 	r = r.sanitized()
-	if r.Binding != nil && !r.Binding.Observed.IsZero() {
-		b := *r.Binding
+	if r.Provenance != nil && !r.Provenance.Observed.IsZero() {
+		b := *r.Provenance
 		b.Observed = time.Unix(0, 0)
-		r.Binding = &b
+		r.Provenance = &b
 	}
 	headline := r.fullHeadline(markup.Plain())
 	r.Forecast = forecast.Steady(r.Forecast)

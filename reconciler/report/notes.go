@@ -37,16 +37,17 @@ func (r Report) noteSection(v markup.Style) []section.Section {
 	return []section.Section{notes}
 }
 
-// unknowns are what could not be compared, and what cannot be estimated of the rest.
-func (r Report) unknowns(o Options, v markup.Style) []section.Section {
-	lost := section.Section{Title: fmt.Sprintf("Unknown, not compared (%d)", len(r.Unknown)), Color: "?", Lines: unknownLines(r.Unknown, v)}
-	untold := section.Section{Color: "?"}
+// unknown is what could not be compared, and what cannot be estimated of the rest.
+func (r Report) unknown(o Options, v markup.Style) section.Section {
+	out, n := section.Section{Color: "?", Lines: unknownLines(r.Unknown, v)}, len(r.Unknown)
 	if f := r.Forecast; f != nil && !r.idle() {
-		untold.Title = fmt.Sprintf("Not known (%d)", len(f.Unknown))
+		var lines []string
 		for _, u := range f.Unknown {
-			untold.Lines = append(untold.Lines, v.Name(u.Text))
+			lines = append(lines, v.Name(u.Text))
 		}
-		untold.Lines = section.First(untold.Lines, section.Limit(o.Lines).Few())
+		out.Lines = append(out.Lines, section.First(lines, section.Limit(o.Lines).Few())...)
+		n += len(f.Unknown)
 	}
-	return []section.Section{lost, untold}
+	out.Title = fmt.Sprintf("Unknown (%d)", n)
+	return out
 }

@@ -251,9 +251,9 @@ type Guard struct {
 	Text string `json:"text"`
 }
 
-// Binding is what a report of a step holds for: with another head, base or moment it
+// Provenance is what a report of a step was made of: with another head, base or moment it
 // may be another.
-type Binding struct {
+type Provenance struct {
 	// Cluster is the name of the cluster; empty where none is known.
 	Cluster string `json:"cluster,omitempty"`
 	// Base is the branch or reference that is merged into, BaseCommit where it stands.

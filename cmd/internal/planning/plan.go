@@ -231,9 +231,9 @@ func planStep(ctx context.Context, req Request) (report.Report, error) {
 		}
 		p.Forecast = connect.Forecast(live, &impact.SnapshotReader{Reader: live, Observed: observedAt.Add}, children)
 	}
-	out, err := p.Preview(ctx, preview.Step{Comparison: between, BaseName: req.Base, Path: path, Sync: req.Sync})
-	out.Report.Sync, out.Report.SyncState = req.Namespace+"/"+req.Sync.Name, syncState(req.Sync)
-	return out.Report, err
+	out, _, err := p.Preview(ctx, preview.Step{Comparison: between, BaseName: req.Base, Path: path, Sync: req.Sync})
+	out.Sync, out.SyncState = req.Namespace+"/"+req.Sync.Name, syncState(req.Sync)
+	return out, err
 }
 
 // syncState is why a Sync applies no newer revision, by its metadata, its spec and its status.

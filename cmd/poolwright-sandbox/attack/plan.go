@@ -76,7 +76,7 @@ func plan(ctx context.Context, in *child.Runner, tree fs.FS, head rendercache.Re
 		p.MaxChanges = changes
 	}
 	was := gitsource.Snapshot{FS: base, Revision: "base", TreeID: "base", Commit: strings.Repeat("a", 40)}
-	out, err := p.Preview(ctx, preview.Step{
+	out, _, err := p.Preview(ctx, preview.Step{
 		Comparison: gitsource.Comparison{Base: was, MergeBase: was, UniqueMergeBase: true, Head: gitsource.Snapshot{FS: tree, Revision: "head", TreeID: "head", Commit: strings.Repeat("b", 40)}},
 		BaseName:   "main", Path: grammar.Folder, Sync: sync,
 	})
@@ -84,9 +84,9 @@ func plan(ctx context.Context, in *child.Runner, tree fs.FS, head rendercache.Re
 		return 0, "planning", err
 	}
 	var text strings.Builder
-	if err := out.Report.Markdown(&text, report.Options{HoursPerDay: hours, Limit: comment}); err != nil {
+	if err := out.Markdown(&text, report.Options{HoursPerDay: hours, Limit: comment}); err != nil {
 		return 0, "reporting", err
 	}
-	_ = out.Report.Content() // By this the product knows whether to write the comment again.
+	_ = out.Content() // By this the product knows whether to write the comment again.
 	return int64(text.Len()), "forecasting", simulateErr
 }

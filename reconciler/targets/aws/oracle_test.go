@@ -27,14 +27,14 @@ func (b *bench) comment(create func(Config) (*Target, error), before, after stat
 	b.Helper()
 	got := b.proposeIn(create, before, after)
 	var out strings.Builder
-	if err := report.NewProposal(got.Proposal, got.Problems, nil).Markdown(&out, report.Options{}); err != nil {
+	if err := report.NewProposal(got, got.Problems, nil).Markdown(&out, report.Options{}); err != nil {
 		b.Fatal(err)
 	}
 	return out.String()
 }
 
 // proposeIn is a step as a target that New or NewReview makes answers it.
-func (b *bench) proposeIn(create func(Config) (*Target, error), before, after state.Set) reconciler.Proposal {
+func (b *bench) proposeIn(create func(Config) (*Target, error), before, after state.Set) plan.Proposal {
 	b.Helper()
 	var cfg Config
 	b.mod = func(c *Config) { cfg = *c }
@@ -137,7 +137,7 @@ func withSystemGroup(desired int32) func(*v1alpha1.ClusterSpec) {
 
 // groupDrift are the changes that a review, and a plan of who may read the account, take for
 // drift of a node group that is as main declares it.
-func groupDrift(t *testing.T, create func(Config) (*Target, error)) (proposed reconciler.Proposal) {
+func groupDrift(t *testing.T, create func(Config) (*Target, error)) (proposed plan.Proposal) {
 	t.Helper()
 	b := newBench(t, kindtest.SystemGroup)
 	base := b.declare(withSystemGroup(2))

@@ -21,7 +21,7 @@ import (
 )
 
 // propose asks a target without a memory what a step would do.
-func (b *bench) propose(before, after state.Set) reconciler.Proposal {
+func (b *bench) propose(before, after state.Set) plan.Proposal {
 	b.Helper()
 	got, err := reconciler.Propose(b.Context(), revision.Declared{Set: before}, revision.Declared{Set: after}, false,
 		[]reconciler.NamedTarget{{Name: Name, Target: b.restart()}}, plan.Guard(50, ""))

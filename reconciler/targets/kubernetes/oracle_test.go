@@ -30,7 +30,7 @@ func (b *bench) comment(before, after state.Set) string {
 		return "cannot be planned: " + err.Error()
 	}
 	var out strings.Builder
-	if err := report.NewProposal(got.Proposal, got.Problems, nil).Markdown(&out, report.Options{}); err != nil {
+	if err := report.NewProposal(got, got.Problems, nil).Markdown(&out, report.Options{}); err != nil {
 		b.Fatal(err)
 	}
 	return out.String()

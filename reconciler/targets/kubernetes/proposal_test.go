@@ -14,7 +14,7 @@ import (
 )
 
 // propose asks a target without a memory what a step would do.
-func (b *bench) propose(before, after state.Set) reconciler.Proposal {
+func (b *bench) propose(before, after state.Set) plan.Proposal {
 	b.Helper()
 	b.restart()
 	got, err := reconciler.Propose(b.Context(), declared.Declared{Set: before}, declared.Declared{Set: after}, false,

@@ -1,0 +1,77 @@
+package preview
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler/declared/checked"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/proposal"
+	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// load renders the three revisions, each in a child process, and merges them as Git
+// will.
+func (p *Previewer) load(ctx context.Context, s Step) (sides, error) {
+	base, err := p.loadOlder(ctx, s.Base, s)
+	if err != nil {
+		return sides{}, fmt.Errorf("reading %s: %w", s.BaseName, err)
+	}
+	parted, err := p.loadOlder(ctx, s.MergeBase, s)
+	if err != nil {
+		return sides{}, fmt.Errorf("reading the commit where %s and the head parted: %w", s.BaseName, err)
+	}
+	head, err := p.Cache.Load(ctx, p.Renderer, s.Head, s.Path, s.values)
+	if err != nil {
+		return sides{}, err
+	}
+	declares := head.Set
+	if len(without(head.Problems, parted.Problems)) > 0 {
+		// What a mistake hides is not what is taken away.
+		declares = state.NewSet(append(parted.Set.Items(), head.Set.Items()...)...)
+	}
+	merged, both := proposal.Merge(parted.Set, base.Set, declares)
+	out := sides{
+		before: p.declaredSide(base.Set, base.Problems, base),
+		after:  p.declaredSide(merged, mergeProblems(parted.Problems, base.Problems, head.Problems), head, base, parted),
+		empty:  head.Set.Len() == 0 && len(head.Problems) > 0,
+		notes:  newNotes(head.Notes, base.Notes), refused: without(mergeProblems(parted.Refused, base.Refused, head.Refused), base.Refused),
+	}
+	tangled := p.mergeUncertain(ctx, s, parted.Set, base.Set, head.Set)
+	if tangled || len(both) > 0 {
+		if files, known := s.Merged(); known && out.renderMerged(ctx, p, s, files, base) {
+			return out, nil
+		}
+	}
+	for _, key := range both {
+		item, _ := merged.Get(key)
+		out.notes = append(out.notes, plan.Note{Key: key, Origin: item.Origin, Warning: true, Text: s.BaseName +
+			" changed it as well since the two parted: Git may merge it otherwise, or report a conflict; rebase to be sure"})
+	}
+	if tangled {
+		out.warnings = append(out.warnings, report.Guard{Rule: "merge", Result: "warning",
+			Text: s.BaseName + " changed this folder as well since the two parted, and it has a kustomization. Files that both changed, or that may be renamed, are not merged here but object by object: what one side's kustomization makes of the other side's objects is not computed; rebase to be sure"})
+	}
+	return out, nil
+}
+
+// loadOlder loads a revision that is not the one proposed. A folder that is not in it, or
+// declares nothing, is one that the step brings.
+func (p *Previewer) loadOlder(ctx context.Context, at gitsource.Snapshot, s Step) (checked.Folder, error) {
+	out, err := p.Cache.Load(ctx, p.Renderer, at, s.Path, s.values)
+	if err == nil {
+		return out, nil
+	}
+	class, reason, _ := state.Classify(err)
+	switch {
+	case reason == "PathNotFound", reason == "NoManifests":
+		return checked.Folder{}, nil
+	case class == state.Stalled:
+		// Whoever proposes something else cannot mend it.
+		return out, state.Fail(state.Retry, reason, errors.New(err.Error()))
+	}
+	return out, err
+}
