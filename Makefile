@@ -68,6 +68,11 @@ demo: build ## Run the whole story on this machine (SETUP=piksel, ARGS="-o json"
 prove: build ## Prove every scenario with every fault, and every control (ARGS="-o json")
 	@bin/poolwright-sandbox prove --controls $(ARGS)
 
+.PHONY: proof
+proof: build ## Write docs/proof.md anew
+	@bin/poolwright-sandbox prove --controls -o markdown $(ARGS) > docs/proof.md.new
+	@mv docs/proof.md.new docs/proof.md
+
 .PHONY: prove-smoke
 prove-smoke: build ## Prove a few cases, in a few minutes
 	@bin/poolwright-sandbox prove --run '/kill/git|(patch|delete) (configmaps|syncs)' $(ARGS)

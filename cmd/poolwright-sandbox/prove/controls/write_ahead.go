@@ -6,7 +6,7 @@ func writeAhead() Control {
 	return Control{
 		Name:    "write-ahead",
 		Summary: "The inventory is saved before the first write of a run.",
-		file:    "reconciler/targets/kubernetes/correct.go",
+		file:    "reconciler/targets/kubernetes/recorder.go",
 		old:     "\tw.drift.Refresh()\n\treturn w.store.Save(ctx)\n",
 		by:      "\tw.drift.Refresh()\n\treturn nil\n",
 		Finds:   "update-and-prune/kill-after/patch serviceaccounts",
