@@ -41,8 +41,7 @@ func resourceLike(pattern, arn string) bool {
 	matched := make([]bool, len(text)+1) // by the pattern so far: that many characters
 	matched[0] = true
 	for i, c := range p {
-		last := i+1 == len(p) || p[i+1] == ':'
-		overColons := colons >= 5 || c == '*' && last
+		overColons := colons >= 5 || endsPart(p[i:])
 		next := make([]bool, len(text)+1)
 		next[0] = c == '*' && matched[0]
 		for n, have := range text {
@@ -62,6 +61,11 @@ func resourceLike(pattern, arn string) bool {
 		matched = next
 	}
 	return matched[len(text)]
+}
+
+// endsPart reports whether what is left of a pattern begins with a star that ends a part.
+func endsPart(rest []rune) bool {
+	return rest[0] == '*' && (len(rest) == 1 || rest[1] == ':')
 }
 
 // arnLike matches an ARN part by part, as conditions do; "*" alone matches everything.

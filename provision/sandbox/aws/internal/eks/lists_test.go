@@ -1,6 +1,7 @@
 package eks
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -89,7 +90,7 @@ func TestAnotherClusterHasNothing(t *testing.T) {
 		}
 		path = strings.ReplaceAll(strings.Replace(path, "*", "other", 1), "*", "a")
 		_, err := svc.Table().Operations[op].Run(&api.Call{Op: op, Target: method + " " + path, Body: []byte(`{}`)})
-		if failed, ok := err.(*api.Error); !ok || failed.Code != "ResourceNotFoundException" || failed.Status != 404 {
+		if failed, is := errors.AsType[*api.Error](err); !is || failed.Code != "ResourceNotFoundException" || failed.Status != 404 {
 			t.Errorf("%s of another cluster: %v", op, err)
 		}
 	}

@@ -35,8 +35,7 @@ func do(t *testing.T, svc *Service, request, body string, answer any) (code stri
 		t.Fatalf("%s is no operation", request)
 	}
 	out, err := operation.Run(in)
-	var failed *api.Error
-	if errors.As(err, &failed) {
+	if failed, is := errors.AsType[*api.Error](err); is {
 		return failed.Code
 	}
 	if err == nil && answer != nil {

@@ -51,8 +51,7 @@ func newFixture() fixture {
 func (f fixture) do(t *testing.T, op, body string, answer any) (code string) {
 	t.Helper()
 	out, err := f.Table().Operations[op].Run(&api.Call{Op: op, Body: []byte(body)})
-	var failed *api.Error
-	if errors.As(err, &failed) {
+	if failed, is := errors.AsType[*api.Error](err); is {
 		return failed.Code
 	}
 	if err == nil && answer != nil {

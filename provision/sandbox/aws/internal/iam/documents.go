@@ -29,6 +29,11 @@ var documentForm = regexp.MustCompile(`^[\t\n\r\x20-\x{ff}]*$`)
 // mostDocumentChars bounds what IAM reads at all; its quotas are far below.
 const mostDocumentChars = 131072
 
+// isDocument reports whether IAM reads a text as a document at all.
+func isDocument(doc string) bool {
+	return documentForm.MatchString(doc) && utf8.RuneCountInString(doc) <= mostDocumentChars
+}
+
 // statements reads a policy document of either kind.
 func statements(doc string) ([]statement, error) {
 	var read struct {
@@ -36,7 +41,7 @@ func statements(doc string) ([]statement, error) {
 		ID        string `json:"Id"`
 		Statement json.RawMessage
 	}
-	if !documentForm.MatchString(doc) || utf8.RuneCountInString(doc) > mostDocumentChars {
+	if !isDocument(doc) {
 		return nil, api.Refuse("ValidationError", "1 validation error detected: the policy document is over %d characters, or has one that is none of Latin-1.", mostDocumentChars)
 	}
 	d := json.NewDecoder(strings.NewReader(doc))

@@ -39,8 +39,7 @@ func ask(t *testing.T, svc *Service, op string, answer any, pairs ...string) (co
 		t.Fatalf("%s does not take %s", op, name)
 	}
 	out, err := operation.Run(&api.Call{Op: op, Form: form, Now: svc.account.Clock.Now()})
-	var failed *api.Error
-	if errors.As(err, &failed) {
+	if failed, is := errors.AsType[*api.Error](err); is {
 		return failed.Code
 	}
 	if err == nil && answer != nil {

@@ -24,8 +24,7 @@ func newService() *Service { return New(&api.Account{ID: "111122223333", Region:
 func do(t *testing.T, svc *Service, op, body string, answer any) (code string) {
 	t.Helper()
 	out, err := svc.Table().Operations[op].Run(&api.Call{Op: op, Body: []byte(body), Now: noon()})
-	var failed *api.Error
-	if errors.As(err, &failed) {
+	if failed, is := errors.AsType[*api.Error](err); is {
 		return failed.Code
 	}
 	if err == nil && answer != nil {

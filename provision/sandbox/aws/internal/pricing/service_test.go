@@ -58,8 +58,7 @@ func (p product) usd(t *testing.T) float64 {
 func get(t *testing.T, svc *Service, body string) (products []product, next, code string) {
 	t.Helper()
 	out, err := svc.Table().Operations["GetProducts"].Run(&api.Call{Op: "GetProducts", Body: []byte(body)})
-	var failed *api.Error
-	if errors.As(err, &failed) {
+	if failed, is := errors.AsType[*api.Error](err); is {
 		return nil, "", failed.Code
 	}
 	if err != nil {

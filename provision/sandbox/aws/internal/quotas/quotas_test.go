@@ -30,8 +30,7 @@ type shown struct {
 func do(t *testing.T, svc *Service, op, body string) (list []shown, next, code string) {
 	t.Helper()
 	out, err := svc.Table().Operations[op].Run(&api.Call{Op: op, Body: []byte(body)})
-	var failed *api.Error
-	if errors.As(err, &failed) {
+	if failed, is := errors.AsType[*api.Error](err); is {
 		return nil, "", failed.Code
 	}
 	var answer struct {

@@ -29,8 +29,7 @@ func newService() *Service {
 func do(t *testing.T, svc *Service, op, body string, answer any) (code string) {
 	t.Helper()
 	out, err := svc.Table().Operations[op].Run(&api.Call{Op: op, Body: []byte(body)})
-	var failed *api.Error
-	if errors.As(err, &failed) {
+	if failed, is := errors.AsType[*api.Error](err); is {
 		return failed.Code
 	}
 	if err == nil && answer != nil {
