@@ -217,8 +217,7 @@ func finish(ctx context.Context, s *stage.Stage, err error) error {
 	if err == nil {
 		err = s.Observe(ctx)
 	}
-	var late *stage.TimeoutError
-	if errors.As(err, &late) {
+	if late, ok := errors.AsType[*stage.TimeoutError](err); ok {
 		s.Tap.Record(history.Event{Kind: history.Stuck, Reason: late.Error()})
 		err = nil
 	}

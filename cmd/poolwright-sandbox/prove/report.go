@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/scenarios"
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
@@ -44,14 +45,14 @@ func (r *Result) failed(err error) { r.Outcome, r.Error = Failed, err.Error() }
 
 // line is the result for progress.
 func (r *Result) line() string {
-	text := fmt.Sprintf("%-11s %5.1fs  %s", r.Outcome, r.Seconds, r.Case)
+	lines := []string{fmt.Sprintf("%-11s %5.1fs  %s", r.Outcome, r.Seconds, r.Case)}
 	for _, v := range r.Violations {
-		text += fmt.Sprintf("\n             %s: %s", v.Rule, v.Detail)
+		lines = append(lines, fmt.Sprintf("             %s: %s", v.Rule, v.Detail))
 	}
 	if r.Error != "" {
-		text += "\n             " + r.Error
+		lines = append(lines, "             "+r.Error)
 	}
-	return text
+	return strings.Join(lines, "\n")
 }
 
 // Report is what a run has proved.

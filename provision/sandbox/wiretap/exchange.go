@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 
@@ -61,9 +62,7 @@ func (x *exchange) relay(out *captured) {
 		hangUp(x.w)
 		return
 	}
-	for name, values := range out.Header() {
-		x.w.Header()[name] = values
-	}
+	maps.Copy(x.w.Header(), out.Header())
 	x.w.WriteHeader(out.status)
 	_, _ = x.w.Write(out.kept.Bytes()) // who has left needs no response
 }

@@ -13,37 +13,49 @@ import (
 func leader(records []history.Record) []Violation {
 	var out []Violation
 	product := processes(records)
-	// changes are the places where a process acquired the lease.
-	type change struct {
-		done    int
-		process string
-	}
-	var changes []change
+	transitions := leaseTransitions(records, product)
 	for _, r := range records {
 		q := r.Request
-		if q == nil || !product[q.Client] || q.Holder == nil || *q.Holder == "" || !q.Writes() || !q.Succeeded() {
+		if !wrote(q, product) || slices.Contains(anyReplica, q.Kind) {
 			continue
 		}
-		if len(changes) == 0 || changes[len(changes)-1].process != q.Client {
-			changes = append(changes, change{r.Done, q.Client})
-		}
-	}
-	for _, r := range records {
-		q := r.Request
-		if q == nil || !product[q.Client] || !q.Writes() || !q.Succeeded() || slices.Contains(anyReplica, q.Kind) {
-			continue
-		}
-		held := ""
-		for _, c := range changes {
-			if c.done < r.N {
-				held = c.process
+		holder := ""
+		for _, t := range transitions {
+			if t.done < r.N {
+				holder = t.client
 			}
 		}
-		if held != q.Client {
-			out = append(out, Violation{N: []int{r.N}, Detail: fmt.Sprintf("%s: %s %s while %q led", q.Client, q.Verb, q.Object(), held)})
+		if holder != q.Client {
+			out = append(out, Violation{N: []int{r.N}, Detail: fmt.Sprintf("%s: %s %s while %q led", q.Client, q.Verb, q.Object(), holder)})
 		}
 	}
 	return out
+}
+
+// leaseTransition is a change of the lease's holder.
+type leaseTransition struct {
+	done   int // Done of the request that acquired the lease
+	client string
+}
+
+// leaseTransitions are where a process of the product acquired the lease from another one, in order.
+func leaseTransitions(records []history.Record, product map[string]bool) []leaseTransition {
+	var all []leaseTransition
+	for _, r := range records {
+		q := r.Request
+		if !wrote(q, product) || q.Holder == nil || *q.Holder == "" {
+			continue
+		}
+		if len(all) == 0 || all[len(all)-1].client != q.Client {
+			all = append(all, leaseTransition{r.Done, q.Client})
+		}
+	}
+	return all
+}
+
+// wrote reports whether a request is a write of the product that succeeded.
+func wrote(q *history.Request, product map[string]bool) bool {
+	return q != nil && product[q.Client] && q.Writes() && q.Succeeded()
 }
 
 var anyReplica = []string{

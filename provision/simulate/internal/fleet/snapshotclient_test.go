@@ -1,7 +1,6 @@
 package fleet_test
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -86,7 +85,7 @@ func listed(t *testing.T, c client.Reader, list client.ObjectList, opts ...clien
 			add(&list.Items[i])
 		}
 	default:
-		t.Fatal(fmt.Sprintf("%T", list))
+		t.Fatalf("%T", list)
 	}
 	return slices.Sorted(maps.Keys(names))
 }

@@ -175,7 +175,7 @@ func TestNodesThatAreGoneComeBack(t *testing.T) {
 		{"n1 n2", "three"}, {"n1 n3", "two"}, {"n2 n3", "one"}, {"n1 n2 n3", ""}, {"n1 n2", "three"}, {"", "any"}, {"n1", "any"},
 	} {
 		gone := map[string]bool{}
-		for _, name := range strings.Fields(tt.gone) {
+		for name := range strings.FieldsSeq(tt.gone) {
 			gone[name] = true
 		}
 		out, err := s.Place(ctx, []*corev1.Pod{pod("x")}, gone)

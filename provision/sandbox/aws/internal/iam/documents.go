@@ -60,24 +60,32 @@ func statements(doc string) ([]statement, error) {
 		}
 		many = []statement{single}
 	}
+	if err := checkForm(many); err != nil {
+		return nil, err
+	}
+	return many, checkElements(many)
+}
+
+// checkForm refuses documents without statements, and statements that lack an element or have one that IAM does not define.
+func checkForm(many []statement) error {
 	known := []string{"Sid", "Effect", "Principal", "NotPrincipal", "Action", "NotAction", "Resource", "NotResource", "Condition"}
 	for n, s := range many {
 		for k := range s {
 			if !slices.Contains(known, k) {
-				return nil, malformed("Syntax errors in policy: statement %d has the element %s.", n+1, k)
+				return malformed("Syntax errors in policy: statement %d has the element %s.", n+1, k)
 			}
 		}
 		if e := string(s["Effect"]); e != `"Allow"` && e != `"Deny"` {
-			return nil, malformed("Syntax errors in policy: statement %d has the effect %s.", n+1, e)
+			return malformed("Syntax errors in policy: statement %d has the effect %s.", n+1, e)
 		}
 		if !s.has("Action", "NotAction") {
-			return nil, malformed("Policy statement must contain actions.")
+			return malformed("Policy statement must contain actions.")
 		}
 	}
 	if len(many) == 0 {
-		return nil, malformed("The policy failed legacy parsing: it has no statement.")
+		return malformed("The policy failed legacy parsing: it has no statement.")
 	}
-	return many, checkElements(many)
+	return nil
 }
 
 // checkElements refuses statements whose elements IAM does not take.
