@@ -9,13 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/controls"
-
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/controls"
 	"github.com/poolwright/poolwright/provision/sandbox"
 )
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
-
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
 )

@@ -20,15 +20,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/scenarios"
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
-	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
-
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/scenarios"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 

@@ -6,15 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/controls"
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/scenarios"
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
-	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
-
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
 )
 
 func TestAControlNamesAScenarioAndCases(t *testing.T) {
