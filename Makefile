@@ -1,4 +1,4 @@
-# Poolwright. `make help` lists what there is.
+# Poolwright. `make help` lists the targets.
 #
 # A fresh machine needs Go 1.21 or newer, git, make and a C compiler. The Go version that
 # go.mod names comes through the module proxy; everything else is built from Go modules
@@ -11,7 +11,7 @@ MAKEFLAGS += --no-print-directory
 # Without cgo, as the Dockerfile ships the product. With it, a library that can
 # load plugins keeps every symbol alive, and the binary is 2.5 times as big, on
 # disk and in memory. The one program of the sandbox that needs cgo, for SQLite,
-# asks for it itself. The race detector needs it, too: make test CGO_ENABLED=1 ARGS=-race
+# sets it itself. The race detector needs it, too: make test CGO_ENABLED=1 ARGS=-race
 export CGO_ENABLED := 0
 
 # The version that go.mod selects, for all that is run here, `go run` of a tool included: many
@@ -22,7 +22,7 @@ export GOTOOLCHAIN := $(firstword $(shell GOTOOLCHAIN=$(or $(filter-out local,$(
 CACHE := $(abspath $(or $(POOLWRIGHT_CACHE),.cache))
 FOLDERS := cmd reconciler provision gitsource internal config examples docs
 
-# The set-up that the demo tells of: a folder below examples. Empty is altanova.
+# The set-up that the demo runs: a folder below examples. Empty is altanova.
 SETUP ?=
 # Extra arguments: for the demo (ARGS="-o json", ARGS=--keep), or for go test.
 ARGS ?=
@@ -61,7 +61,7 @@ build: ## Build bin/poolwright and bin/poolwright-sandbox
 	@go build -o bin/ ./cmd/poolwright ./cmd/poolwright-sandbox
 
 .PHONY: demo
-demo: build ## Run the whole story on this machine (SETUP=piksel, ARGS="-o json", ARGS=--keep)
+demo: build ## Run the demo on this machine (SETUP=piksel, ARGS="-o json", ARGS=--keep)
 	@bin/poolwright-sandbox demo $(if $(SETUP),--setup '$(SETUP)') $(ARGS)
 
 .PHONY: prove
@@ -105,7 +105,7 @@ golangci: ## Run the linters of .golangci.yml (ARGS=--fix mends what they can)
 	GOLANGCI_LINT_CACHE=$(CACHE)/golangci-lint-cache $$linter run --timeout 20m --allow-serial-runners $(ARGS) ./...
 
 .PHONY: verify
-verify: generate lint ## Check that generated files are fresh and the linters are content
+verify: generate lint ## Check that generated files are up to date and the linters find nothing
 	@git diff --exit-code --stat -- reconciler/api config/crd || { echo 'generated files were stale; commit what make generate made' >&2; exit 1; }
 
 .PHONY: generate
@@ -114,7 +114,7 @@ generate: ## Make deep copies and CRDs from reconciler/api
 	$(CONTROLLER_GEN) crd paths=./reconciler/api/... output:crd:dir=config/crd
 
 .PHONY: golden
-golden: ## Rewrite every golden file; look at the diff before you commit it
+golden: ## Rewrite every golden file; read the diff before you commit it
 	go test -p $(PARALLEL) -timeout 30m $(call packages_with,poolwright/internal/golden"$$) -update
 
 .PHONY: fuzz
@@ -130,7 +130,7 @@ fuzz: ## Run every fuzz target for FUZZTIME each
 	done
 
 .PHONY: attack
-attack: ## Search for SEARCHED repositories that cost the most, by SEED
+attack: ## Search SEARCHED hostile repositories for those that cost the most, by SEED
 	go test -count=1 -timeout 120m -run '^TestNoCandidateOfASeed' -v ./cmd/poolwright-sandbox/attack -seed $(SEED) -candidates $(SEARCHED) -seconds 20
 
 .PHONY: race
@@ -144,11 +144,11 @@ vuln-tool:
 	@$(GOVULNCHECK) -h >/dev/null 2>&1 || { $(GOVULNCHECK) -h; exit 1; }
 
 .PHONY: vuln-db
-vuln-db: ## Say whether the database of known vulnerabilities can be read
+vuln-db: ## Check that the database of known vulnerabilities can be read
 	@$(GOVULNCHECK) -db '$(GOVULNDB)' -version | grep '^DB updated' || { echo 'no database of vulnerabilities at $(GOVULNDB)' >&2; exit 1; }
 
 .PHONY: vuln
-vuln: build ## Look for known vulnerabilities in what bin/poolwright holds (GOVULNDB=database)
+vuln: build ## Find known vulnerabilities in bin/poolwright (GOVULNDB=database)
 	$(GOVULNCHECK) -db '$(GOVULNDB)' -mode binary bin/poolwright
 
 .PHONY: bench

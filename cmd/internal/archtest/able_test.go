@@ -155,8 +155,10 @@ func TestEveryRuleIsAbleToFail(t *testing.T) {
 			bad: "path: /ro" + "ot/.cache", good: "path: /rootfs/x"},
 		{rule: "no text knows the machine it was written on", why: "a neighbour", file: "docs/x.md",
 			bad: "see ../sha" + "red/x.md", good: "see ../x.md"},
-		{rule: "every path in the tables of DESIGN.md exists", why: "a file that has moved", file: "DESIGN.md",
-			bad: "| loop | `x/loop.go` |\n", good: "| loop | `DESIGN.md` |\nin `x/loop.go`\n"},
+		{rule: "every path in DESIGN.md exists", why: "a file of a table that has moved", file: "DESIGN.md",
+			bad: "| loop | `x.go` |\n", good: "| loop | `DESIGN.md` |\nin `x.go`\n"},
+		{rule: "every path in DESIGN.md exists", why: "a file of a sentence that has moved", file: "DESIGN.md",
+			bad: "The loop is in `x/loop.go`.\n", good: "`Observe` is in no file.\n"},
 	}
 	covered := map[string]bool{}
 	for _, tt := range tests {

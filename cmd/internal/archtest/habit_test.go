@@ -222,7 +222,8 @@ func textsKnowNoMachine(s *source) []string {
 
 var quotedPath = regexp.MustCompile("`([A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*)`")
 
-// pathsOfTheDesignExist looks up what the tables of DESIGN.md name.
+// pathsOfTheDesignExist finds paths in DESIGN.md that do not exist: all that is quoted in its
+// tables, and in its sentences what has a slash.
 func pathsOfTheDesignExist(s *source) []string {
 	known := map[string]bool{}
 	for p := range s.texts {
@@ -234,11 +235,9 @@ func pathsOfTheDesignExist(s *source) []string {
 	n := 0
 	for line := range strings.Lines(string(s.texts["DESIGN.md"])) {
 		n++
-		if !strings.HasPrefix(line, "| ") {
-			continue
-		}
+		table := strings.HasPrefix(line, "| ")
 		for _, m := range quotedPath.FindAllStringSubmatch(line, -1) {
-			if !known[m[1]] {
+			if !known[m[1]] && (table || strings.Contains(m[1], "/")) {
 				out = append(out, fmt.Sprintf("DESIGN.md:%d: there is no %s", n, m[1]))
 			}
 		}

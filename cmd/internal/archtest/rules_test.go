@@ -30,7 +30,7 @@ var rules = []rule{
 	{"why a change is held is not read back from text", holdsAreNotParsed},
 	{"every exported name has a comment", exportedNamesHaveComments},
 	{"every package has a comment", packagesHaveComments},
-	{"every path in the tables of DESIGN.md exists", pathsOfTheDesignExist},
+	{"every path in DESIGN.md exists", pathsOfTheDesignExist},
 	{"no text knows the machine it was written on", textsKnowNoMachine},
 }
 
