@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/poolwright/poolwright/cmd/internal/crds"
 	"github.com/poolwright/poolwright/gitsource/dir"
@@ -106,7 +105,7 @@ func expansionProblems(d declared.Declared, found []state.Problem) []state.Probl
 	known := map[state.Origin]bool{}
 	for _, item := range d.Set.Items() {
 		if item.Key.Kind == "DevicePlugin" {
-			known[item.Origin] = slices.ContainsFunc(found, func(p state.Problem) bool { return strings.HasPrefix(p.Message, item.Key.String()+": ") })
+			known[item.Origin] = slices.ContainsFunc(found, func(p state.Problem) bool { return p.Object == item.Key })
 		}
 	}
 	_, problems := deviceplugin.Expand(d.Set)
