@@ -38,8 +38,8 @@ type Measure struct {
 	Decoded int64 `json:"decoded,omitempty"`
 	// Report is how many bytes a person is shown.
 	Report int64 `json:"report,omitempty"`
-	// Innocent is why what was rendered meanwhile failed; empty where it did not.
-	Innocent string `json:"innocent,omitempty"`
+	// Neighbor is why what was rendered meanwhile failed; empty where it did not.
+	Neighbor string `json:"neighbor,omitempty"`
 }
 
 // Usage is what a process used.
@@ -73,13 +73,13 @@ func (r candidateRequest) runner(slots *child.Semaphore) *child.Runner {
 // measure has children render the candidate, decodes the result and plans with it.
 func measure(ctx context.Context, r candidateRequest, tree fs.FS) Measure {
 	slots := child.NewSemaphore()
-	innocent := make(chan string, 1)
-	if r.Innocent {
-		go func() { innocent <- renderInnocent(ctx, r, slots) }()
+	neighbor := make(chan string, 1)
+	if r.Neighbor {
+		go func() { neighbor <- renderNeighbor(ctx, r, slots) }()
 	} else {
-		innocent <- ""
+		neighbor <- ""
 	}
-	values, err := given()
+	values, err := syncValues()
 	if err != nil {
 		return failed("rendering", err)
 	}
@@ -87,7 +87,7 @@ func measure(ctx context.Context, r candidateRequest, tree fs.FS) Measure {
 	begin := startMeter()
 	out, folder := loaded(ctx, in, tree, values, r.Followed)
 	out.Child, out.Parent = begin.children(), begin.parent()
-	out.Innocent = <-innocent
+	out.Neighbor = <-neighbor
 	runtime.KeepAlive(folder)
 	return out
 }
@@ -118,19 +118,19 @@ func failed(stage string, err error) Measure {
 	return Measure{Class: class.String(), Reason: reason, Message: err.Error(), Stage: stage}
 }
 
-// given are what the Sync has.
-func given() (substitute.Values, error) {
+// syncValues are what the Sync has.
+func syncValues() (substitute.Values, error) {
 	return substitute.NewValues(fluxexpr.Parse, nil, substitute.Plain("spec.substitute", map[string]string{grammar.Variable: strings.Repeat("x", 1000)}))
 }
 
-// renderInnocent renders a small folder of a followed branch and returns why that failed.
-func renderInnocent(ctx context.Context, r candidateRequest, slots *child.Semaphore) string {
+// renderNeighbor renders a small folder of a followed branch and returns why that failed.
+func renderNeighbor(ctx context.Context, r candidateRequest, slots *child.Semaphore) string {
 	in := &child.Runner{Path: r.Child, Semaphore: slots}
 	tree := fstest.MapFS{"x/a.yaml": &fstest.MapFile{Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")}}
 	var folder checked.Folder
 	folder, err := in.Load(ctx, tree, "x", substitute.Values{})
 	if err == nil && folder.Set.Len() != 1 {
-		err = errors.New("the innocent repository has lost its object")
+		err = errors.New("the other repository has lost its object")
 	}
 	if err != nil {
 		return err.Error()

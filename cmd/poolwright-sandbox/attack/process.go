@@ -24,8 +24,8 @@ type Candidate struct {
 	Followed bool `json:"followed,omitempty"`
 	// Limits are those of each child; zero fields are those of the product.
 	Limits child.Limits `json:"limits"`
-	// Innocent has another repository rendered meanwhile.
-	Innocent bool `json:"innocent,omitempty"`
+	// Neighbor has another repository rendered meanwhile.
+	Neighbor bool `json:"neighbor,omitempty"`
 }
 
 // Process starts a process for each candidate that plays the controller for it, and so has a
@@ -50,7 +50,7 @@ type candidateRequest struct {
 // the controller.
 const timeout = 10 * time.Minute
 
-var errSlow = errors.New("the controller has not come to an end with the candidate")
+var errTimeout = errors.New("the controller has not come to an end with the candidate")
 
 // Measure runs a candidate. An error is of the machinery, and no finding.
 func (p Process) Measure(ctx context.Context, c Candidate) (Measure, error) {
@@ -66,13 +66,13 @@ func (p Process) Measure(ctx context.Context, c Candidate) (Measure, error) {
 	if err != nil {
 		return Measure{}, fmt.Errorf("writing a candidate: %w", err)
 	}
-	ctx, stop := context.WithTimeoutCause(ctx, timeout, errSlow)
+	ctx, stop := context.WithTimeoutCause(ctx, timeout, errTimeout)
 	defer stop()
 	cmd := exec.CommandContext(ctx, p.Path, p.Args...)
 	var out, complaints bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(asked), &out, &complaints
 	err = cmd.Run()
-	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errSlow) {
+	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errTimeout) {
 		return Measure{}, fmt.Errorf("measuring a candidate: %w", context.Cause(ctx))
 	}
 	var found Measure

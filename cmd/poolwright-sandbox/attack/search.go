@@ -45,13 +45,13 @@ type Case struct {
 type Result struct {
 	// Measured is how many candidates were, those of shrinking included.
 	Measured int
-	// Dearest is the case that costs the most, by objective.
-	Dearest map[string]Case
-	// Broken are the shrunk cases, one for each violation.
-	Broken map[Violation]Case
+	// MostExpensive is the case that costs the most, by objective.
+	MostExpensive map[string]Case
+	// Violations are the shrunk cases, one for each violation.
+	Violations map[Violation]Case
 }
 
-// objectives are what a candidate is to be dear in. Times are processor time, which a busy
+// objectives are what a candidate may cost the most of. Times are processor time, which a busy
 // machine does not change much.
 var objectives = []struct {
 	name string
@@ -75,7 +75,7 @@ func coarse(n int64) int64 {
 	return int64(exponent)<<2 + n>>exponent&3 + 4
 }
 
-// kept is how many of the dearest of each objective are mutated.
+// kept is how many of the most expensive of each objective are mutated.
 const kept = 4
 
 // fresh is how many candidates are derived anew before any is mutated, and of how many later
@@ -85,7 +85,7 @@ const fresh = 12
 // Run searches. An error is of the machinery.
 func (s Search) Run(ctx context.Context) (Result, error) {
 	random := rand.New(rand.NewPCG(s.Seed, 0)) //nolint:gosec // A seed must lead the same way again.
-	out := Result{Dearest: map[string]Case{}, Broken: map[Violation]Case{}}
+	out := Result{MostExpensive: map[string]Case{}, Violations: map[Violation]Case{}}
 	best := make([][]Case, len(objectives))
 	for i := range s.Candidates {
 		c := s.complete(s.propose(random, best, i))
@@ -96,7 +96,7 @@ func (s Search) Run(ctx context.Context) (Result, error) {
 		out.Measured++
 		for o, objective := range objectives {
 			best[o] = keep(best[o], found, func(m Measure) int64 { return coarse(objective.of(m)) })
-			out.Dearest[objective.name] = best[o][0]
+			out.MostExpensive[objective.name] = best[o][0]
 		}
 		if err := s.shrinkAll(ctx, found, &out); err != nil {
 			return out, err
@@ -105,7 +105,7 @@ func (s Search) Run(ctx context.Context) (Result, error) {
 	return out, nil
 }
 
-// propose is the next candidate: new, or one of the dearest, mutated.
+// propose is the next candidate: new, or one of the most expensive, mutated.
 func (s Search) propose(random *rand.Rand, best [][]Case, i int) Candidate {
 	followed := random.IntN(3) == 0
 	if i < len(s.Start) {
@@ -133,7 +133,7 @@ func (s Search) complete(c Candidate) Candidate {
 	return c
 }
 
-// keep is the list with a case, the dearest first, without the cheapest beyond so many.
+// keep is the list with a case, the most expensive first, without the cheapest beyond so many.
 func keep(list []Case, c Case, of func(Measure) int64) []Case {
 	at := slices.IndexFunc(list, func(o Case) bool { return of(c.Measure) > of(o.Measure) })
 	if at < 0 {
@@ -162,7 +162,7 @@ func (s Search) measure(ctx context.Context, c Candidate) (Case, error) {
 // shrinkAll shrinks a case for each violation that was not found before.
 func (s Search) shrinkAll(ctx context.Context, c Case, out *Result) error {
 	for _, v := range c.Violations {
-		if _, known := out.Broken[v]; known {
+		if _, known := out.Violations[v]; known {
 			continue
 		}
 		small, n, err := s.shrink(ctx, c, v)
@@ -170,7 +170,7 @@ func (s Search) shrinkAll(ctx context.Context, c Case, out *Result) error {
 			return err
 		}
 		out.Measured += n
-		out.Broken[v] = small
+		out.Violations[v] = small
 	}
 	return nil
 }

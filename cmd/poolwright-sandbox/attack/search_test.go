@@ -44,11 +44,11 @@ func TestNoCandidateOfASeedBreaksAPromise(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for what, c := range out.Broken {
+	for what, c := range out.Violations {
 		t.Errorf("%s: %s\nkeep it in testdata, and mend it", what, written(t, c))
 	}
-	for objective, c := range out.Dearest {
-		t.Logf("dearest in %s: %s", objective, written(t, c))
+	for objective, c := range out.MostExpensive {
+		t.Logf("most expensive in %s: %s", objective, written(t, c))
 	}
 	t.Logf("%d candidates ended as %v", out.Measured, outcomes)
 	if outcomes[""] == 0 || outcomes["rendering LimitExceeded"] == 0 {
@@ -187,7 +187,7 @@ func TestASeedLeadsTheSameWayAgainAndClimbs(t *testing.T) {
 	for _, c := range first[:fresh] {
 		most = max(most, c.Measure.Child.Memory)
 	}
-	if got := few.Dearest["memory of the child"].Measure.Child.Memory; got <= most {
+	if got := few.MostExpensive["memory of the child"].Measure.Child.Memory; got <= most {
 		t.Errorf("mutations found %d, no more than the %d that was there at first", got, most)
 	}
 }
@@ -198,7 +198,7 @@ func TestAViolationShrinksToWhatIsNeededForIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	small, ok := out.Broken[ParentHeap]
+	small, ok := out.Violations[ParentHeap]
 	if !ok {
 		t.Fatal("nothing was found")
 	}
@@ -225,8 +225,8 @@ func TestAMeasureBreaksThePromisesThatItExceeds(t *testing.T) {
 		"a result that is too large":        {Measure{Decoded: 97 << 20}, []Violation{ParentHeap}},
 		"a controller beyond its memory":    {Measure{Parent: Usage{Memory: 400 << 20}}, []Violation{ParentPeak}},
 		"a controller that works too long":  {Measure{Parent: Usage{CPU: time.Minute}}, []Violation{ParentTime}},
-		"a neighbour that is not rendered":  {Measure{Innocent: "waited in vain"}, []Violation{Neighbour}},
-		"two promises that are both broken": {Measure{Decoded: 97 << 20, Innocent: "x"}, []Violation{ParentHeap, Neighbour}},
+		"a neighbor that is not rendered":   {Measure{Neighbor: "waited in vain"}, []Violation{NeighborFailed}},
+		"two promises that are both broken": {Measure{Decoded: 97 << 20, Neighbor: "x"}, []Violation{ParentHeap, NeighborFailed}},
 	} {
 		if diff := cmp.Diff(c.want, c.m.Violations(all)); diff != "" {
 			t.Errorf("%s: %s", name, diff)

@@ -35,14 +35,14 @@ type Violation string
 
 // The promises.
 const (
-	ChildMemory Violation = "a child takes more memory than its limit"
-	ChildTime   Violation = "a child works for longer than its limit"
-	ParentHeap  Violation = "what a child returned takes more memory than its limit"
-	ParentPeak  Violation = "the controller takes more memory for one result than it has to spare"
-	ParentTime  Violation = "the controller works too long for one result"
-	Neighbour   Violation = "an innocent repository is not rendered meanwhile"
-	Unexplained Violation = "a child ends without a result and without a limit that its author can keep"
-	Crash       Violation = "the controller ends"
+	ChildMemory    Violation = "a child takes more memory than its limit"
+	ChildTime      Violation = "a child works for longer than its limit"
+	ParentHeap     Violation = "what a child returned takes more memory than its limit"
+	ParentPeak     Violation = "the controller takes more memory for one result than it has to spare"
+	ParentTime     Violation = "the controller works too long for one result"
+	NeighborFailed Violation = "another repository is not rendered meanwhile"
+	Unexplained    Violation = "a child ends without a result and without a limit that its author can keep"
+	Crash          Violation = "the controller ends"
 )
 
 // reasons are those with which an author is told what to mend.
@@ -68,7 +68,7 @@ func (m Measure) Violations(b Budgets) []Violation {
 		{ParentHeap, b.Decoded > 0 && m.Decoded > b.Decoded},
 		{ParentPeak, b.Parent > 0 && m.Parent.Memory > b.Parent},
 		{ParentTime, b.ParentCPU > 0 && m.Parent.CPU > b.ParentCPU},
-		{Neighbour, m.Innocent != ""},
+		{NeighborFailed, m.Neighbor != ""},
 	} {
 		if v.broken {
 			out = append(out, v.what)

@@ -98,7 +98,7 @@ func run(ctx context.Context, environment *sandbox.Environment, o Options, prefi
 	if err != nil {
 		return Report{}, err
 	}
-	p := &prover{Options: o, in: stage.Config{Environment: environment, Hand: hand, Product: o.Product, Timeout: o.Timeout}}
+	p := &prover{Options: o, in: stage.Config{Environment: environment, Admin: hand, Product: o.Product, Timeout: o.Timeout}}
 	begin := time.Now()
 	for i, c := range scenarios.All() {
 		if !o.Select.matches(0, c.Name) {

@@ -2,18 +2,18 @@ package history
 
 // The kinds of events. The comment of each names the fields that it has.
 const (
-	// Planted: Secret, Wires. From then on the secret is in use.
-	Planted = "planted"
+	// SecretAdded: Secret, Wires. From then on the secret is in use.
+	SecretAdded = "secret-added"
 	// Started: Client. A process of the product begins.
 	Started = "started"
 	// Ended: Client, Reason. It ended, without a reason where it was killed on purpose.
 	Ended = "ended"
 	// Committed: Revision, Declared. From then on the branch declares these objects.
 	Committed = "committed"
-	// Kept: Object, UID. A person marked a live object to be kept.
-	Kept = "kept"
-	// Made: Object, UID. A person made an object that is not Poolwright's.
-	Made = "made"
+	// PruneDisabled: Object, UID. A person marked a live object to be kept.
+	PruneDisabled = "prune-disabled"
+	// ForeignCreated: Object, UID. A person made an object that is not Poolwright's.
+	ForeignCreated = "foreign-created"
 	// Converged: Revision. The product reported that all is as declared, and finished a run
 	// that began after that.
 	Converged = "converged"

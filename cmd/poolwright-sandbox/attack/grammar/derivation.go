@@ -1,6 +1,6 @@
 // Package grammar derives trees of files that a repository or a pull request may hold and that
 // are meant to cost much: kustomizations that multiply, YAML that grows once it is read,
-// variables, and the objects whose checks and simulation are the dearest.
+// variables, and the objects whose checks and simulation cost the most.
 //
 // It is pure: the same Derivation gives the same files. It refuses to write more than its Sizes,
 // which are the documented limits of a folder, so that what is found is found within them.

@@ -10,7 +10,7 @@ import (
 const Folder = "x"
 
 // Sizes are how much of a tree is written at most: beyond a documented limit a folder is
-// refused before anything of it is dear.
+// refused before anything of it is expensive.
 type Sizes struct {
 	// FileBytes and TotalBytes are of one file, and of all, in bytes.
 	FileBytes, TotalBytes int

@@ -56,7 +56,7 @@ var (
 	oneText  = occurrence{text, 1, 1}
 )
 
-// rules is the grammar: what a repository can hold, of what grows or is dear to check.
+// rules is the grammar: what a repository can hold, of what grows or is expensive to check.
 var rules = []rule{
 	{"plain", repository, nil, []occurrence{{file, 1, 6}}},
 	{"kustomized", repository, nil, []occurrence{{layer, 1, 1}}},

@@ -82,7 +82,7 @@ func (s *Stage) check(ctx context.Context) error {
 		}
 	}
 	// Nobody waits until the lease of a dead process expires.
-	if err := s.config.Hand.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(s.System)); err != nil {
+	if err := s.config.Admin.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(s.System)); err != nil {
 		return err
 	}
 	return s.Start()

@@ -32,8 +32,8 @@ import (
 // Config is what a stage is a part of.
 type Config struct {
 	Environment *sandbox.Environment
-	// Hand is the client of a person who may do everything.
-	Hand client.Client
+	// Admin is the client of a person who may do everything.
+	Admin client.Client
 	// Product is the poolwright binary.
 	Product string
 	// Timeout bounds each wait for the product.

@@ -21,7 +21,7 @@ import (
 
 func (s *Stage) createNamespaces(ctx context.Context) error {
 	for _, name := range []string{s.System, s.Apps} {
-		if err := s.config.Hand.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+		if err := s.config.Admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			return err
 		}
 	}
@@ -29,7 +29,7 @@ func (s *Stage) createNamespaces(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: s.System},
 		StringData: map[string]string{"username": s.tree.User, "password": s.tree.Token},
 	}
-	return s.config.Hand.Create(ctx, secret)
+	return s.config.Admin.Create(ctx, secret)
 }
 
 // deleteNamespaces removes the Sync without its controller, and then the namespaces, which
@@ -37,15 +37,15 @@ func (s *Stage) createNamespaces(ctx context.Context) error {
 func (s *Stage) deleteNamespaces(ctx context.Context) error {
 	var errs []error
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.System}}
-	err := s.config.Hand.Patch(ctx, sync, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+	err := s.config.Admin.Patch(ctx, sync, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
 	if err == nil {
-		err = s.config.Hand.Delete(ctx, sync)
+		err = s.config.Admin.Delete(ctx, sync)
 	}
 	if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 		errs = append(errs, err)
 	}
 	for _, name := range []string{s.System, s.Apps} {
-		err := s.config.Hand.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		err := s.config.Admin.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		errs = append(errs, client.IgnoreNotFound(err))
 	}
 	return errors.Join(errs...)
@@ -65,7 +65,7 @@ func (s *Stage) CreateSync(ctx context.Context) error {
 		},
 	}
 	return s.eventually(ctx, "the Sync is not accepted", func() error {
-		err := s.config.Hand.Create(ctx, sync.DeepCopy())
+		err := s.config.Admin.Create(ctx, sync.DeepCopy())
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}
@@ -75,7 +75,7 @@ func (s *Stage) CreateSync(ctx context.Context) error {
 
 func (s *Stage) readSync(ctx context.Context) (*v1alpha1.Sync, error) {
 	var sync v1alpha1.Sync
-	err := s.config.Hand.Get(ctx, client.ObjectKey{Namespace: s.System, Name: s.name}, &sync)
+	err := s.config.Admin.Get(ctx, client.ObjectKey{Namespace: s.System, Name: s.name}, &sync)
 	return &sync, err
 }
 
@@ -89,7 +89,7 @@ func (s *Stage) requestRun(ctx context.Context) (token string, err error) {
 	token = time.Now().Format(time.RFC3339Nano)
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, fluxmeta.ReconcileRequestAnnotation, token)
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.System}}
-	return token, s.config.Hand.Patch(ctx, sync, client.RawPatch(types.MergePatchType, []byte(patch)))
+	return token, s.config.Admin.Patch(ctx, sync, client.RawPatch(types.MergePatchType, []byte(patch)))
 }
 
 // Run requires a run, and returns once one that began later has finished with the newest
@@ -144,7 +144,7 @@ func (s *Stage) Observe(ctx context.Context) error {
 	var secrets corev1.SecretList
 	var accounts corev1.ServiceAccountList
 	for _, list := range []client.ObjectList{&maps, &secrets, &accounts} {
-		if err := s.config.Hand.List(ctx, list, client.InNamespace(s.Apps)); err != nil {
+		if err := s.config.Admin.List(ctx, list, client.InNamespace(s.Apps)); err != nil {
 			return err
 		}
 	}
@@ -179,7 +179,7 @@ func (s *Stage) Observe(ctx context.Context) error {
 // inventory reads what the product has recorded.
 func (s *Stage) inventory(ctx context.Context) ([]history.State, error) {
 	var shards corev1.ConfigMapList
-	if err := s.config.Hand.List(ctx, &shards, client.InNamespace(s.System), client.MatchingLabels{"poolwright.dev/inventory": s.name}); err != nil {
+	if err := s.config.Admin.List(ctx, &shards, client.InNamespace(s.System), client.MatchingLabels{"poolwright.dev/inventory": s.name}); err != nil {
 		return nil, err
 	}
 	var out []history.State

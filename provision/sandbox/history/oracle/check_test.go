@@ -79,7 +79,7 @@ func TestTheOracle(t *testing.T) {
 	failed.Status = 409
 	leaked := write("c1", "patch", a, "uid-a")
 	leaked.Secrets = []string{"git token"}
-	planted := history.Event{Kind: history.Planted, Secret: "git token", Wires: []history.Wire{history.Git}}
+	planted := history.Event{Kind: history.SecretAdded, Secret: "git token", Wires: []history.Wire{history.Git}}
 	broken := map[string]bool{}
 	for _, c := range []struct {
 		name    string
@@ -97,7 +97,7 @@ func TestTheOracle(t *testing.T) {
 			[]string{`converges: configmaps apps/b: declared "v1", live not at all`}},
 		{"an object that is left", ordered(started("c1"), committed(a), found(history.State{Object: a, Value: "v1", UID: "uid-a"}, history.State{Object: b, Value: "v1", UID: "uid-b"})),
 			[]string{`converges: configmaps apps/b: declared not at all, live "v1"`, `converges: configmaps apps/b: live with UID not at all`}},
-		{"what a person made, or marked to be kept, stays", ordered(started("c1"), committed(a), history.Event{Kind: history.Made, Object: b, UID: "uid-b"}, history.Event{Kind: history.Observed,
+		{"what a person made, or marked to be kept, stays", ordered(started("c1"), committed(a), history.Event{Kind: history.ForeignCreated, Object: b, UID: "uid-b"}, history.Event{Kind: history.Observed,
 			Live: []history.State{{Object: a, Value: "v1", UID: "uid-a"}, {Object: b, Value: "v1", UID: "uid-b"}}, Inventory: []history.State{{Object: a, UID: "uid-a"}}}), nil},
 		{"an older content", ordered(started("c1"), committed(a), found(history.State{Object: a, Value: "v0", UID: "uid-a"})),
 			[]string{`converges: configmaps apps/a: declared "v1", live "v0"`}},
@@ -115,9 +115,9 @@ func TestTheOracle(t *testing.T) {
 		{"a deletion by an older commit that no process has read",
 			on(committed(a), committed(a, b), history.Event{Kind: history.Ended, Client: "c1"}, started("c2"), lease("c2"), write("c2", "delete", b, "uid-b"), committed(a)),
 			[]string{"deletions: deletes configmaps apps/b (UID uid-b), which every followed commit declares"}},
-		{"a deletion of another incarnation", on(committed(a), history.Event{Kind: history.Made, Object: b, UID: "uid-2"}, write("c1", "delete", b, "uid-2")),
+		{"a deletion of another incarnation", on(committed(a), history.Event{Kind: history.ForeignCreated, Object: b, UID: "uid-2"}, write("c1", "delete", b, "uid-2")),
 			[]string{"deletions: deletes configmaps apps/b (UID uid-2), an incarnation that the product did not make"}},
-		{"a deletion of what a person keeps", on(committed(a), history.Event{Kind: history.Kept, Object: b, UID: "uid-b"}, write("c1", "delete", b, "uid-b")),
+		{"a deletion of what a person keeps", on(committed(a), history.Event{Kind: history.PruneDisabled, Object: b, UID: "uid-b"}, write("c1", "delete", b, "uid-b")),
 			[]string{"deletions: deletes configmaps apps/b (UID uid-b), which a person had marked to be kept"}},
 		{"a deletion of a collection", on(committed(a), write("c1", "deletecollection", b, "")),
 			[]string{"deletions: deletes configmaps apps/b (UID ), a whole collection"}},

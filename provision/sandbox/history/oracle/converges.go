@@ -68,7 +68,7 @@ func converges(records []history.Record) []Violation {
 func ofPersons(records []history.Record) map[string]bool {
 	out := map[string]bool{}
 	for _, r := range records {
-		if r.Event != nil && (r.Event.Kind == history.Made || r.Event.Kind == history.Kept) {
+		if r.Event != nil && (r.Event.Kind == history.ForeignCreated || r.Event.Kind == history.PruneDisabled) {
 			out[r.Event.UID] = true
 		}
 	}

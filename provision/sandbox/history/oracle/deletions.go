@@ -40,9 +40,9 @@ func (d *deletionCheck) event(e *history.Event) {
 		d.current = byObject(e.Declared)
 	case history.Started:
 		d.others = nil // it has read no commit yet
-	case history.Kept:
+	case history.PruneDisabled:
 		d.kept[e.UID] = true
-	case history.Made:
+	case history.ForeignCreated:
 		delete(d.ours, e.UID)
 	}
 }

@@ -14,7 +14,7 @@ func secrets(records []history.Record) []Violation {
 	product, own := processes(records), map[string][]history.Wire{}
 	for _, r := range records {
 		if e := r.Event; e != nil {
-			if e.Kind == history.Planted {
+			if e.Kind == history.SecretAdded {
 				own[e.Secret] = e.Wires
 			}
 			continue

@@ -33,16 +33,16 @@ func (s *Stage) Replace(ctx context.Context, o history.Object) error {
 	if err != nil {
 		return err
 	}
-	if err := s.config.Hand.Delete(ctx, object); err != nil {
+	if err := s.config.Admin.Delete(ctx, object); err != nil {
 		return err
 	}
 	if object, err = empty(o); err != nil {
 		return err
 	}
-	if err := s.config.Hand.Create(ctx, object); err != nil {
+	if err := s.config.Admin.Create(ctx, object); err != nil {
 		return err
 	}
-	s.Tap.Record(history.Event{Kind: history.Made, Object: o, UID: string(object.GetUID())})
+	s.Tap.Record(history.Event{Kind: history.ForeignCreated, Object: o, UID: string(object.GetUID())})
 	return nil
 }
 
@@ -53,9 +53,9 @@ func (s *Stage) Keep(ctx context.Context, o history.Object) error {
 		return err
 	}
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"disabled"}}}`, v1alpha1.PruneAnnotation)
-	if err := s.config.Hand.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+	if err := s.config.Admin.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		return err
 	}
-	s.Tap.Record(history.Event{Kind: history.Kept, Object: o, UID: string(object.GetUID())})
+	s.Tap.Record(history.Event{Kind: history.PruneDisabled, Object: o, UID: string(object.GetUID())})
 	return nil
 }
