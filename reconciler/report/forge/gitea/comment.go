@@ -9,8 +9,8 @@ import (
 	"code.gitea.io/sdk/gitea"
 
 	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/report/forge/internal/comments"
 	"github.com/poolwright/poolwright/reconciler/report/forge/internal/rest"
-	"github.com/poolwright/poolwright/reconciler/report/forge/internal/upkeep"
 )
 
 // self reads once who we are.
@@ -45,7 +45,7 @@ func (f *Forge) Comment(ctx context.Context, number int, comment forge.Comment) 
 	if err != nil {
 		return forge.Posted{}, err
 	}
-	return upkeep.Post(ctx, thread{f, me, int64(number)}, &f.comments, number, comment, f.Limit())
+	return comments.Post(ctx, thread{f, me, int64(number)}, &f.comments, number, comment, f.Limit())
 }
 
 // thread is the comments of one pull request.
@@ -58,14 +58,14 @@ func (t thread) doing(what string) string {
 	return fmt.Sprintf("%s pull request %d of %s/%s", what, t.number, t.forge.owner, t.forge.name)
 }
 
-// All implements upkeep.Thread.
-func (t thread) All(ctx context.Context) ([]upkeep.Item, error) {
+// All implements comments.Thread.
+func (t thread) All(ctx context.Context) ([]comments.Item, error) {
 	client, err := t.forge.client(ctx)
 	if err != nil {
 		return nil, err
 	}
 	doing := t.doing("reading the comments of")
-	var out []upkeep.Item
+	var out []comments.Item
 	for page, pages := 1, 0; page != 0; pages++ {
 		if pages == endless {
 			return nil, t.forge.failed(doing, commenting, nil, fmt.Errorf("more than %d pages", endless))
@@ -85,44 +85,44 @@ func (t thread) All(ctx context.Context) ([]upkeep.Item, error) {
 	return out, nil
 }
 
-func (t thread) item(c *gitea.Comment) upkeep.Item {
-	return upkeep.Item{ID: c.ID, Mine: c.Poster != nil && c.Poster.ID == t.me, Body: c.Body, URL: c.HTMLURL}
+func (t thread) item(c *gitea.Comment) comments.Item {
+	return comments.Item{ID: c.ID, Mine: c.Poster != nil && c.Poster.ID == t.me, Body: c.Body, URL: c.HTMLURL}
 }
 
-// Create implements upkeep.Thread.
-func (t thread) Create(ctx context.Context, body string) (upkeep.Item, error) {
+// Create implements comments.Thread.
+func (t thread) Create(ctx context.Context, body string) (comments.Item, error) {
 	client, err := t.forge.client(ctx)
 	if err != nil {
-		return upkeep.Item{}, err
+		return comments.Item{}, err
 	}
 	c, response, err := client.CreateIssueComment(t.forge.owner, t.forge.name, t.number, gitea.CreateIssueCommentOption{Body: body})
 	return t.written(t.doing("commenting on"), c, response, err)
 }
 
-// Edit implements upkeep.Thread.
-func (t thread) Edit(ctx context.Context, id int64, body string) (upkeep.Item, error) {
+// Edit implements comments.Thread.
+func (t thread) Edit(ctx context.Context, id int64, body string) (comments.Item, error) {
 	client, err := t.forge.client(ctx)
 	if err != nil {
-		return upkeep.Item{}, err
+		return comments.Item{}, err
 	}
 	c, response, err := client.EditIssueComment(t.forge.owner, t.forge.name, id, gitea.EditIssueCommentOption{Body: body})
 	return t.written(t.doing("editing the comment on"), c, response, err)
 }
 
 // written is what a write returns of the comment. It is ours, whatever its text.
-func (t thread) written(doing string, c *gitea.Comment, response *gitea.Response, err error) (upkeep.Item, error) {
+func (t thread) written(doing string, c *gitea.Comment, response *gitea.Response, err error) (comments.Item, error) {
 	if err == nil && (c == nil || c.ID <= 0) {
 		response, err = nil, errors.New("the response holds no comment")
 	}
 	if err != nil {
-		return upkeep.Item{}, t.forge.failed(doing, commenting, response, err)
+		return comments.Item{}, t.forge.failed(doing, commenting, response, err)
 	}
 	out := t.item(c)
 	out.Mine = true
 	return out, nil
 }
 
-// Delete implements upkeep.Thread.
+// Delete implements comments.Thread.
 func (t thread) Delete(ctx context.Context, id int64) error {
 	client, err := t.forge.client(ctx)
 	if err != nil {

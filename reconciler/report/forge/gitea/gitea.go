@@ -15,9 +15,9 @@ import (
 	"code.gitea.io/sdk/gitea"
 
 	"github.com/poolwright/poolwright/reconciler/report/forge"
-	"github.com/poolwright/poolwright/reconciler/report/forge/internal/follow"
+	"github.com/poolwright/poolwright/reconciler/report/forge/internal/comments"
+	"github.com/poolwright/poolwright/reconciler/report/forge/internal/polling"
 	"github.com/poolwright/poolwright/reconciler/report/forge/internal/rest"
-	"github.com/poolwright/poolwright/reconciler/report/forge/internal/upkeep"
 )
 
 const (
@@ -51,8 +51,8 @@ type Forge struct {
 	owner, name string
 	http        *http.Client
 
-	comments upkeep.Memory[upkeep.Thing, int64]
-	statuses upkeep.Memory[statusKey, forge.Status]
+	comments comments.Cache[comments.Key, int64]
+	statuses comments.Cache[statusKey, forge.Status]
 
 	mu sync.Mutex
 	me int64 // our user's number, 0 before it is known
@@ -93,14 +93,14 @@ func (f *Forge) Limit() int { return bodyBytes }
 
 // PullRequests implements forge.Forge.
 func (f *Forge) PullRequests(ctx context.Context, since forge.Listing) (forge.Listing, error) {
-	return follow.Next(ctx, since, f.config.Now(), f.page)
+	return polling.Next(ctx, since, f.config.Now(), f.page)
 }
 
 // page reads one page of the listing.
-func (f *Forge) page(ctx context.Context, q follow.Query) (follow.Page, error) {
+func (f *Forge) page(ctx context.Context, q polling.Query) (polling.Page, error) {
 	client, err := f.client(ctx)
 	if err != nil {
-		return follow.Page{}, err
+		return polling.Page{}, err
 	}
 	options := gitea.ListPullRequestsOptions{
 		ListOptions: gitea.ListOptions{Page: q.Number, PageSize: pageSize}, State: gitea.StateOpen, Sort: "oldest",
@@ -111,20 +111,20 @@ func (f *Forge) page(ctx context.Context, q follow.Query) (follow.Page, error) {
 	doing := "listing pull requests of " + f.owner + "/" + f.name
 	list, response, err := client.ListRepoPullRequests(f.owner, f.name, options)
 	if err != nil {
-		return follow.Page{}, f.failed(doing, reading, response, err)
+		return polling.Page{}, f.failed(doing, reading, response, err)
 	}
-	page := follow.Page{Next: response.NextPage, Items: make([]follow.Item, 0, len(list))}
+	page := polling.Page{Next: response.NextPage, Items: make([]polling.Item, 0, len(list))}
 	for _, p := range list {
 		if p == nil || p.Index <= 0 {
-			return follow.Page{}, f.failed(doing, reading, nil, errors.New("the response holds a pull request without a number"))
+			return polling.Page{}, f.failed(doing, reading, nil, errors.New("the response holds a pull request without a number"))
 		}
 		page.Items = append(page.Items, item(p))
 	}
 	return page, nil
 }
 
-func item(p *gitea.PullRequest) follow.Item {
-	out := follow.Item{Open: p.State == gitea.StateOpen, PullRequest: forge.PullRequest{
+func item(p *gitea.PullRequest) polling.Item {
+	out := polling.Item{Open: p.State == gitea.StateOpen, PullRequest: forge.PullRequest{
 		Number: int(p.Index), Title: p.Title, URL: p.HTMLURL, Draft: p.Draft,
 		Head: branch(p.Head), Base: branch(p.Base), Updated: moment(p.Updated),
 	}}

@@ -7,21 +7,21 @@ import (
 	"code.gitea.io/sdk/gitea"
 
 	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/report/forge/internal/comments"
 	"github.com/poolwright/poolwright/reconciler/report/forge/internal/rest"
-	"github.com/poolwright/poolwright/reconciler/report/forge/internal/upkeep"
 )
 
 type statusKey struct{ sha, context string }
 
 // Status implements forge.Forge.
 func (f *Forge) Status(ctx context.Context, sha string, status forge.Status) error {
-	status.Context, status.Description = upkeep.Context(status.Context), upkeep.Description(status.Description)
+	status.Context, status.Description = comments.Context(status.Context), comments.Description(status.Description)
 	doing := fmt.Sprintf("setting status %q in %s/%s", status.Context, f.owner, f.name)
 	if sha = rest.SHA(sha); sha == "" || status.Context == "" {
 		return fmt.Errorf("%s: it takes a commit's whole hash and a context", doing)
 	}
 	key := statusKey{sha, status.Context}
-	if f.statuses.Recall(key) == status {
+	if f.statuses.Get(key) == status {
 		return nil
 	}
 	client, err := f.client(ctx)
@@ -40,7 +40,7 @@ func (f *Forge) Status(ctx context.Context, sha string, status forge.Status) err
 			return f.failed(doing, setting, response, err)
 		}
 	}
-	f.statuses.Note(key, status)
+	f.statuses.Put(key, status)
 	return nil
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-github/v88/github"
 
 	"github.com/poolwright/poolwright/reconciler/report/forge"
-	"github.com/poolwright/poolwright/reconciler/report/forge/internal/upkeep"
+	"github.com/poolwright/poolwright/reconciler/report/forge/internal/comments"
 )
 
 // author is how our own comments are known: a user by number, an App by the
@@ -65,7 +65,7 @@ func (f *Forge) Comment(ctx context.Context, number int, comment forge.Comment) 
 	if err != nil {
 		return forge.Posted{}, err
 	}
-	return upkeep.Post(ctx, thread{f, me, number}, &f.comments, number, comment, f.Limit())
+	return comments.Post(ctx, thread{f, me, number}, &f.comments, number, comment, f.Limit())
 }
 
 // thread is the comments of one pull request.
@@ -82,10 +82,10 @@ func (t thread) doing(what string) string {
 	return fmt.Sprintf("%s pull request %d of %s/%s", what, t.number, t.forge.owner, t.forge.name)
 }
 
-// All implements upkeep.Thread.
-func (t thread) All(ctx context.Context) ([]upkeep.Item, error) {
+// All implements comments.Thread.
+func (t thread) All(ctx context.Context) ([]comments.Item, error) {
 	doing := t.doing("reading the comments of")
-	var out []upkeep.Item
+	var out []comments.Item
 	options := &github.IssueListCommentsOptions{ListOptions: github.ListOptions{Page: 1, PerPage: 100}}
 	for range commentPages {
 		list, response, err := t.forge.client.Issues.ListComments(ctx, t.forge.owner, t.forge.name, t.number, options)
@@ -102,44 +102,44 @@ func (t thread) All(ctx context.Context) ([]upkeep.Item, error) {
 	return nil, t.forge.failed(doing, commenting, nil, fmt.Errorf("more than %d pages", commentPages))
 }
 
-func (t thread) item(c *github.IssueComment) upkeep.Item {
-	return upkeep.Item{ID: c.GetID(), Mine: t.me.wrote(c.GetUser()), Body: c.GetBody(), URL: c.GetHTMLURL()}
+func (t thread) item(c *github.IssueComment) comments.Item {
+	return comments.Item{ID: c.GetID(), Mine: t.me.wrote(c.GetUser()), Body: c.GetBody(), URL: c.GetHTMLURL()}
 }
 
-// Create implements upkeep.Thread.
-func (t thread) Create(ctx context.Context, body string) (upkeep.Item, error) {
+// Create implements comments.Thread.
+func (t thread) Create(ctx context.Context, body string) (comments.Item, error) {
 	doing := t.doing("commenting on")
 	if err := t.forge.mayWrite(ctx, doing); err != nil {
-		return upkeep.Item{}, err
+		return comments.Item{}, err
 	}
 	c, response, err := t.forge.client.Issues.CreateComment(ctx, t.forge.owner, t.forge.name, t.number, &github.IssueComment{Body: &body})
 	return t.written(doing, c, response, err)
 }
 
-// Edit implements upkeep.Thread.
-func (t thread) Edit(ctx context.Context, id int64, body string) (upkeep.Item, error) {
+// Edit implements comments.Thread.
+func (t thread) Edit(ctx context.Context, id int64, body string) (comments.Item, error) {
 	doing := t.doing("editing the comment on")
 	if err := t.forge.mayWrite(ctx, doing); err != nil {
-		return upkeep.Item{}, err
+		return comments.Item{}, err
 	}
 	c, response, err := t.forge.client.Issues.EditComment(ctx, t.forge.owner, t.forge.name, id, &github.IssueComment{Body: &body})
 	return t.written(doing, c, response, err)
 }
 
 // written is what a write returns of the comment. It is ours, whatever its text.
-func (t thread) written(doing string, c *github.IssueComment, response *github.Response, err error) (upkeep.Item, error) {
+func (t thread) written(doing string, c *github.IssueComment, response *github.Response, err error) (comments.Item, error) {
 	if err == nil && c.GetID() == 0 {
 		response, err = nil, errors.New("the response holds no comment")
 	}
 	if err != nil {
-		return upkeep.Item{}, t.forge.failed(doing, commenting, response, err)
+		return comments.Item{}, t.forge.failed(doing, commenting, response, err)
 	}
 	out := t.item(c)
 	out.Mine = true
 	return out, nil
 }
 
-// Delete implements upkeep.Thread.
+// Delete implements comments.Thread.
 func (t thread) Delete(ctx context.Context, id int64) error {
 	doing := t.doing("deleting our second comment on")
 	if err := t.forge.mayWrite(ctx, doing); err != nil {

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/report/forge/internal/comments"
 	"github.com/poolwright/poolwright/reconciler/report/forge/internal/rest"
-	"github.com/poolwright/poolwright/reconciler/report/forge/internal/upkeep"
 )
 
 // Address is the API of github.com.
@@ -70,8 +70,8 @@ type Forge struct {
 
 	// writeLimiter spaces writes.
 	writeLimiter *rate.Limiter
-	comments     upkeep.Memory[upkeep.Thing, int64]
-	statuses     upkeep.Memory[statusKey, forge.Status]
+	comments     comments.Cache[comments.Key, int64]
+	statuses     comments.Cache[statusKey, forge.Status]
 
 	mu sync.Mutex
 	me *author

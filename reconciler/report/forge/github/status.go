@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-github/v88/github"
 
 	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/report/forge/internal/comments"
 	"github.com/poolwright/poolwright/reconciler/report/forge/internal/rest"
-	"github.com/poolwright/poolwright/reconciler/report/forge/internal/upkeep"
 )
 
 type statusKey struct{ sha, context string }
@@ -17,13 +17,13 @@ type statusKey struct{ sha, context string }
 // Status implements forge.Forge. GitHub takes 1,000 statuses of a context and
 // commit and then no more, so an equal one is never written again.
 func (f *Forge) Status(ctx context.Context, sha string, status forge.Status) error {
-	status.Context, status.Description = upkeep.Context(status.Context), upkeep.Description(status.Description)
+	status.Context, status.Description = comments.Context(status.Context), comments.Description(status.Description)
 	doing := fmt.Sprintf("setting status %q in %s/%s", status.Context, f.owner, f.name)
 	if sha = rest.SHA(sha); sha == "" || status.Context == "" {
 		return fmt.Errorf("%s: it takes a commit's whole hash and a context", doing)
 	}
 	key := statusKey{sha, status.Context}
-	if f.statuses.Recall(key) == status {
+	if f.statuses.Get(key) == status {
 		return nil
 	}
 	current, err := f.status(ctx, doing, key)
@@ -42,7 +42,7 @@ func (f *Forge) Status(ctx context.Context, sha string, status forge.Status) err
 			return f.failed(doing, setting, response, err)
 		}
 	}
-	f.statuses.Note(key, status)
+	f.statuses.Put(key, status)
 	return nil
 }
 

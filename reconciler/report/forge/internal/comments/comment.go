@@ -1,7 +1,7 @@
-// Package upkeep keeps one comment one, and fits texts into what a forge
+// Package comments keeps one comment of a pull request up to date, and fits texts into what a forge
 // takes. It depends on no forge, and refuses to change a comment that is not our own.
-// Start reading at Keep.
-package upkeep
+// Start reading at Upsert.
+package comments
 
 import (
 	"cmp"
@@ -34,34 +34,34 @@ type Thread interface {
 }
 
 // Post keeps the comment of a pull request whose body and tail may have limit bytes.
-func Post(ctx context.Context, in Thread, memory *Memory[Thing, int64], number int, c forge.Comment, limit int) (forge.Posted, error) {
-	thing := Thing{number, c.Marker}
+func Post(ctx context.Context, in Thread, memory *Cache[Key, int64], number int, c forge.Comment, limit int) (forge.Posted, error) {
+	key := Key{number, c.Marker}
 	var last int64
 	if c.Body != "" {
 		// A tail alone is never written to a comment that was not read: what
 		// stands above it would be lost.
-		last = memory.Recall(thing)
+		last = memory.Get(key)
 	}
-	kept, written, err := Keep(ctx, in, c, limit, last)
+	kept, written, err := Upsert(ctx, in, c, limit, last)
 	if err != nil {
 		return forge.Posted{}, err
 	}
-	memory.Note(thing, kept.ID)
+	memory.Put(key, kept.ID)
 	return forge.Posted{URL: kept.URL, Written: written}, nil
 }
 
 // rounds is how often a comment that disappears under our hands is tried.
 const rounds = 3
 
-// Keep makes sure that exactly one own comment is as wanted. After making one it lists
+// Upsert makes sure that exactly one own comment is as wanted. After making one it lists
 // them once more: whoever else made one at the same time does so too, both find the
 // same oldest one, and the younger is deleted. The returned comment has no ID where
 // there is none.
 //
-// Last is the ID that Keep returned before, if this process has it, else 0. Forges serve lists from
+// Last is the ID that Upsert returned before, if this process has it, else 0. Forges serve lists from
 // copies that lag behind; with it a comment that is not in the list yet is not made twice.
 // It is for a comment with a body: what stands above a tail alone has to be read.
-func Keep(ctx context.Context, in Thread, want forge.Comment, limit int, last int64) (kept Item, written bool, err error) {
+func Upsert(ctx context.Context, in Thread, want forge.Comment, limit int, last int64) (kept Item, written bool, err error) {
 	var made []Item
 	for range rounds {
 		own, err := find(ctx, in, want.Marker, made)

@@ -1,4 +1,4 @@
-package upkeep
+package comments
 
 import (
 	"strings"
@@ -7,14 +7,14 @@ import (
 )
 
 // tailMark is the line between a comment's body and its tail. No reader is shown it.
-// Neither body nor tail can hold it, because disarm breaks every imitation before it is
+// Neither body nor tail can hold it, because escapeMark breaks every imitation before it is
 // written; and should somebody write one into our comment by hand, the last one counts,
 // below which only our own tail can stand.
 const tailMark = "<!-- poolwright:tail -->"
 
-// disarm makes a text hold no line that could be taken for the mark. A NUL is
+// escapeMark makes a text hold no line that could be taken for the mark. A NUL is
 // replaced too: who drops it could make a mark of what was none.
-func disarm(s string) string {
+func escapeMark(s string) string {
 	s = strings.ReplaceAll(s, "\x00", "\uFFFD")
 	return strings.ReplaceAll(s, tailMark, "<\u200b"+tailMark[1:])
 }
@@ -24,7 +24,7 @@ func disarm(s string) string {
 // together have at most limit bytes: the body is cut, and the tail only where it alone
 // has more than half of it.
 func text(c forge.Comment, now string, limit int) string {
-	body, tail := disarm(c.Body), strings.TrimRight(Fit(disarm(c.Tail), limit/2), blank)
+	body, tail := escapeMark(c.Body), strings.TrimRight(Fit(escapeMark(c.Tail), limit/2), blank)
 	if c.Body == "" {
 		body = above(now, c.Marker)
 	}

@@ -1,4 +1,4 @@
-package follow_test
+package polling_test
 
 import (
 	"context"
@@ -14,13 +14,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/reconciler/report/forge"
-	"github.com/poolwright/poolwright/reconciler/report/forge/internal/follow"
+	"github.com/poolwright/poolwright/reconciler/report/forge/internal/polling"
 )
 
 // model is a forge whose times have whole seconds, with small pages.
 type model struct {
 	random *rand.Rand
-	pulls  []follow.Item
+	pulls  []polling.Item
 	clock  time.Time
 	tags   bool // it knows conditional requests
 	busy   bool // people go on working between pages
@@ -37,7 +37,7 @@ func (m *model) step() {
 	}
 	now := m.clock.Truncate(time.Second)
 	if len(m.pulls) == 0 || m.random.IntN(4) == 0 {
-		m.pulls = append(m.pulls, follow.Item{Open: true, PullRequest: forge.PullRequest{Number: len(m.pulls) + 1, Updated: now}})
+		m.pulls = append(m.pulls, polling.Item{Open: true, PullRequest: forge.PullRequest{Number: len(m.pulls) + 1, Updated: now}})
 		return
 	}
 	p := &m.pulls[m.random.IntN(len(m.pulls))]
@@ -56,28 +56,28 @@ func (m *model) step() {
 	}
 }
 
-func (m *model) source(_ context.Context, q follow.Query) (follow.Page, error) {
+func (m *model) source(_ context.Context, q polling.Query) (polling.Page, error) {
 	if m.asked++; m.asked == m.fail {
-		return follow.Page{}, errors.New("down")
+		return polling.Page{}, errors.New("down")
 	}
 	if m.busy && m.random.IntN(3) == 0 {
 		m.step()
 	}
 	found := slices.Clone(m.pulls)
 	if q.Recent {
-		slices.SortStableFunc(found, func(a, b follow.Item) int { return b.Updated.Compare(a.Updated) })
+		slices.SortStableFunc(found, func(a, b polling.Item) int { return b.Updated.Compare(a.Updated) })
 	} else {
-		found = slices.DeleteFunc(found, func(p follow.Item) bool { return !p.Open })
+		found = slices.DeleteFunc(found, func(p polling.Item) bool { return !p.Open })
 	}
 	from := min(len(found), (q.Number-1)*pageSize)
-	page := follow.Page{Items: found[from:min(len(found), from+pageSize)]}
+	page := polling.Page{Items: found[from:min(len(found), from+pageSize)]}
 	if from+pageSize < len(found) {
 		page.Next = q.Number + 1
 	}
 	if m.tags {
 		page.ETag = fmt.Sprintf("%d %+v", page.Next, page.Items)
 		if q.ETag == page.ETag {
-			return follow.Page{ETag: q.ETag, Unchanged: true}, nil
+			return polling.Page{ETag: q.ETag, Unchanged: true}, nil
 		}
 	}
 	return page, nil
@@ -118,7 +118,7 @@ func TestWhateverHappensTheListingFollows(t *testing.T) {
 			for range m.random.IntN(4) {
 				m.step()
 			}
-			if next, err := follow.Next(t.Context(), listing, m.clock, m.source); err == nil {
+			if next, err := polling.Next(t.Context(), listing, m.clock, m.source); err == nil {
 				listing = next
 			}
 			if round%5 != 4 {
@@ -128,7 +128,7 @@ func TestWhateverHappensTheListingFollows(t *testing.T) {
 			// no change.
 			m.busy, m.fail = false, 0
 			for i := range 3 {
-				next, err := follow.Next(t.Context(), listing, m.clock, m.source)
+				next, err := polling.Next(t.Context(), listing, m.clock, m.source)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -154,12 +154,12 @@ func TestAPollAtRestIsOneRequest(t *testing.T) {
 			m.step()
 		}
 		m.clock = m.clock.Add(time.Hour)
-		listing, err := follow.Next(t.Context(), forge.Listing{}, m.clock, m.source)
+		listing, err := polling.Next(t.Context(), forge.Listing{}, m.clock, m.source)
 		if err != nil {
 			t.Fatal(err)
 		}
 		m.clock, m.asked = m.clock.Add(24*time.Hour), 0
-		listing, err = follow.Next(t.Context(), listing, m.clock, m.source)
+		listing, err = polling.Next(t.Context(), listing, m.clock, m.source)
 		if err != nil || !listing.Unchanged {
 			t.Errorf("unchanged %v, %v", listing.Unchanged, err)
 		}
@@ -170,23 +170,23 @@ func TestAPollAtRestIsOneRequest(t *testing.T) {
 }
 
 func TestPagesWithoutEndAreAnError(t *testing.T) {
-	endless := func(_ context.Context, q follow.Query) (follow.Page, error) {
-		return follow.Page{Next: q.Number + 1}, nil
+	endless := func(_ context.Context, q polling.Query) (polling.Page, error) {
+		return polling.Page{Next: q.Number + 1}, nil
 	}
 	var known *forge.Error
-	if _, err := follow.Next(t.Context(), forge.Listing{}, time.Now(), endless); !errors.As(err, &known) {
+	if _, err := polling.Next(t.Context(), forge.Listing{}, time.Now(), endless); !errors.As(err, &known) {
 		t.Error("it ended")
 	}
 }
 
 func TestARepositoryThatNeverRestsIsReadAgainNextTime(t *testing.T) {
 	n := 0
-	restless := func(_ context.Context, q follow.Query) (follow.Page, error) {
+	restless := func(_ context.Context, q polling.Query) (polling.Page, error) {
 		n++
-		item := follow.Item{Open: true, PullRequest: forge.PullRequest{Number: q.Number, Title: fmt.Sprint(n)}}
-		return follow.Page{Items: []follow.Item{item}, Next: (q.Number + 1) % 3}, nil
+		item := polling.Item{Open: true, PullRequest: forge.PullRequest{Number: q.Number, Title: fmt.Sprint(n)}}
+		return polling.Page{Items: []polling.Item{item}, Next: (q.Number + 1) % 3}, nil
 	}
-	listing, err := follow.Next(t.Context(), forge.Listing{}, time.Now(), restless)
+	listing, err := polling.Next(t.Context(), forge.Listing{}, time.Now(), restless)
 	if err != nil || len(listing.Open) != 2 || !listing.Cursor.Full.IsZero() || n > 20 {
 		t.Errorf("%d requests: %+v, %v", n, listing, err)
 	}
@@ -194,11 +194,11 @@ func TestARepositoryThatNeverRestsIsReadAgainNextTime(t *testing.T) {
 
 func TestTextsOfAPullRequestThatAreTooLongAreCut(t *testing.T) {
 	long := strings.Repeat("é", 1<<20)
-	source := func(_ context.Context, q follow.Query) (follow.Page, error) {
+	source := func(_ context.Context, q polling.Query) (polling.Page, error) {
 		p := forge.PullRequest{Number: 1, Title: long, Author: long, URL: "x" + long, Head: forge.Branch{Name: long}, Base: forge.Branch{Name: "main"}}
-		return follow.Page{Items: []follow.Item{{PullRequest: p, Open: true}}}, nil
+		return polling.Page{Items: []polling.Item{{PullRequest: p, Open: true}}}, nil
 	}
-	listing, err := follow.Next(t.Context(), forge.Listing{}, time.Now(), source)
+	listing, err := polling.Next(t.Context(), forge.Listing{}, time.Now(), source)
 	if err != nil || len(listing.Open) != 1 {
 		t.Fatalf("got %d, %v", len(listing.Open), err)
 	}
@@ -215,7 +215,7 @@ func TestTextsOfAPullRequestThatAreTooLongAreCut(t *testing.T) {
 
 func TestMergesIntoOneBranchPushOutNoneOfAnother(t *testing.T) {
 	now := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
-	var items []follow.Item
+	var items []polling.Item
 	for n := 2000; n > 0; n-- {
 		// One in forty goes into a branch of its own, all others into a busy one.
 		base := "busy"
@@ -223,10 +223,10 @@ func TestMergesIntoOneBranchPushOutNoneOfAnother(t *testing.T) {
 			base = "quiet"
 		}
 		at := now.Add(time.Duration(n-2000) * time.Minute)
-		items = append(items, follow.Item{PullRequest: forge.PullRequest{Number: n, Base: forge.Branch{Name: base}, Updated: at, Merged: at}})
+		items = append(items, polling.Item{PullRequest: forge.PullRequest{Number: n, Base: forge.Branch{Name: base}, Updated: at, Merged: at}})
 	}
-	source := func(context.Context, follow.Query) (follow.Page, error) { return follow.Page{Items: items}, nil }
-	listing, err := follow.Next(t.Context(), forge.Listing{}, now, source)
+	source := func(context.Context, polling.Query) (polling.Page, error) { return polling.Page{Items: items}, nil }
+	listing, err := polling.Next(t.Context(), forge.Listing{}, now, source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestMergesIntoOneBranchPushOutNoneOfAnother(t *testing.T) {
 	for i := range items {
 		items[i].Base.Name = fmt.Sprint(i)
 	}
-	if listing, err = follow.Next(t.Context(), forge.Listing{}, now, source); err != nil || len(listing.Merged) != 1000 {
+	if listing, err = polling.Next(t.Context(), forge.Listing{}, now, source); err != nil || len(listing.Merged) != 1000 {
 		t.Errorf("%d of as many branches, %v", len(listing.Merged), err)
 	}
 }

@@ -1,11 +1,11 @@
-package upkeep_test
+package comments_test
 
 import (
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/poolwright/poolwright/reconciler/report/forge/internal/upkeep"
+	"github.com/poolwright/poolwright/reconciler/report/forge/internal/comments"
 )
 
 const note = "\n_The rest is left out: this text has reached the forge's limit._\n"
@@ -28,7 +28,7 @@ func TestALongTextIsCutAtALineAndClosed(t *testing.T) {
 		{"broken characters are replaced", "a\xffb", 100, "a\uFFFDb"},
 	}
 	for _, tt := range tests {
-		if got := upkeep.Fit(tt.body, tt.limit); got != tt.want || len(got) > tt.limit {
+		if got := comments.Fit(tt.body, tt.limit); got != tt.want || len(got) > tt.limit {
 			t.Errorf("%s: got %d bytes\n%s\nwant\n%s", tt.name, len(got), got, tt.want)
 		}
 	}
@@ -42,11 +42,11 @@ func FuzzFit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string, limit int) {
 		limit = min(max(limit, 0), 1<<16)
 		body = strings.Repeat(body, 3)
-		got := upkeep.Fit(body, limit)
+		got := comments.Fit(body, limit)
 		if len(got) > limit || !utf8.ValidString(got) {
 			t.Errorf("%d bytes of %d, valid %v", len(got), limit, utf8.ValidString(got))
 		}
-		if again := upkeep.Fit(got, limit); again != got {
+		if again := comments.Fit(got, limit); again != got {
 			t.Errorf("what fits was cut again")
 		}
 		if len(body) > limit && limit > 200 && !strings.HasSuffix(got, note) && !strings.HasSuffix(got, note[1:]) {
@@ -57,11 +57,11 @@ func FuzzFit(f *testing.F) {
 
 func TestNamesOfStatusesStayApart(t *testing.T) {
 	long := strings.Repeat("é", 200)
-	a, b := upkeep.Context(long+"a"), upkeep.Context(long+"b")
-	if a == b || len(a) > 255 || !utf8.ValidString(a) || upkeep.Context("poolwright/plan (one)") != "poolwright/plan (one)" {
+	a, b := comments.Context(long+"a"), comments.Context(long+"b")
+	if a == b || len(a) > 255 || !utf8.ValidString(a) || comments.Context("poolwright/plan (one)") != "poolwright/plan (one)" {
 		t.Errorf("%q and %q", a, b)
 	}
-	if got := upkeep.Description("a\n b " + strings.Repeat("é", 200)); utf8.RuneCountInString(got) != 140 || !strings.HasPrefix(got, "a b é") || !strings.HasSuffix(got, "…") {
+	if got := comments.Description("a\n b " + strings.Repeat("é", 200)); utf8.RuneCountInString(got) != 140 || !strings.HasPrefix(got, "a b é") || !strings.HasSuffix(got, "…") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package upkeep
+package comments
 
 import (
 	"crypto/sha256"

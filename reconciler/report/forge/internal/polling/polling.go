@@ -1,4 +1,4 @@
-// Package follow keeps a listing of pull requests up to date with as few
+// Package polling keeps a listing of pull requests up to date with as few
 // requests as can be: it decides the order in which pages are requested, and depends on
 // no forge.
 //
@@ -8,7 +8,7 @@
 // something did, pages are read only back to what was read before. The package refuses
 // to trust that forever: with a change, all open pull requests are read again once an
 // hour. Start reading at Next.
-package follow
+package polling
 
 import (
 	"context"

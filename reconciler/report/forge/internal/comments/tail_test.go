@@ -1,4 +1,4 @@
-package upkeep_test
+package comments_test
 
 import (
 	"net/http"
@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/poolwright/poolwright/reconciler/report/forge"
-	"github.com/poolwright/poolwright/reconciler/report/forge/internal/upkeep"
+	"github.com/poolwright/poolwright/reconciler/report/forge/internal/comments"
 )
 
 const mark = "<!-- poolwright:tail -->"
@@ -44,15 +44,15 @@ func TestATailStandsBelowWhatWasReviewed(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			b := &board{next: 10}
 			if tt.before != "" {
-				b.items = []upkeep.Item{{ID: 1, Mine: true, Body: tt.before}}
+				b.items = []comments.Item{{ID: 1, Mine: true, Body: tt.before}}
 			}
 			want := []string{tt.want}
 			if tt.want == "" {
 				want = nil
 			}
-			var memory upkeep.Memory[upkeep.Thing, int64]
+			var memory comments.Cache[comments.Key, int64]
 			for round := range 3 {
-				posted, err := upkeep.Post(t.Context(), b, &memory, 1, forge.Comment{Marker: marker, Body: tt.body, Tail: tt.tail}, 1000)
+				posted, err := comments.Post(t.Context(), b, &memory, 1, forge.Comment{Marker: marker, Body: tt.body, Tail: tt.tail}, 1000)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -77,11 +77,11 @@ func bodies(b *board) []string {
 
 func TestATailOnlyIsNeverWrittenToACommentThatWasNotRead(t *testing.T) {
 	b := &board{}
-	var memory upkeep.Memory[upkeep.Thing, int64]
+	var memory comments.Cache[comments.Key, int64]
 	post := func(c forge.Comment) {
 		t.Helper()
 		c.Marker = marker
-		if _, err := upkeep.Post(t.Context(), b, &memory, 1, c, 1000); err != nil {
+		if _, err := comments.Post(t.Context(), b, &memory, 1, c, 1000); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -99,7 +99,7 @@ func TestATailOnlyIsNeverWrittenToACommentThatWasNotRead(t *testing.T) {
 }
 
 func TestACommentThatVanishesWhileItsTailIsWrittenGetsTheTailAgain(t *testing.T) {
-	b := &board{items: []upkeep.Item{{ID: 1, Mine: true, Body: string(marker) + "\nplan"}}, next: 10}
+	b := &board{items: []comments.Item{{ID: 1, Mine: true, Body: string(marker) + "\nplan"}}, next: 10}
 	b.before = func(call string) error {
 		if call == "edit" {
 			b.items, b.before = nil, nil
@@ -107,8 +107,8 @@ func TestACommentThatVanishesWhileItsTailIsWrittenGetsTheTailAgain(t *testing.T)
 		}
 		return nil
 	}
-	var memory upkeep.Memory[upkeep.Thing, int64]
-	if _, err := upkeep.Post(t.Context(), b, &memory, 1, forge.Comment{Marker: marker, Tail: "applied"}, 1000); err != nil {
+	var memory comments.Cache[comments.Key, int64]
+	if _, err := comments.Post(t.Context(), b, &memory, 1, forge.Comment{Marker: marker, Tail: "applied"}, 1000); err != nil {
 		t.Fatal(err)
 	}
 	if got := bodies(b); !slices.Equal(got, []string{string(marker) + "\n" + mark + "\napplied"}) {
@@ -121,10 +121,10 @@ func TestTheBodyIsCutAndNotTheTail(t *testing.T) {
 	long := "<details>\n\n```diff\n" + strings.Repeat("+ line\n", 500) + "```\n</details>\n"
 	tail := "applied in 40 s\n\n" + strings.Repeat("n", 300)
 	b := &board{next: 10}
-	var memory upkeep.Memory[upkeep.Thing, int64]
+	var memory comments.Cache[comments.Key, int64]
 	post := func(body, tail string) bool {
 		t.Helper()
-		posted, err := upkeep.Post(t.Context(), b, &memory, 1, forge.Comment{Marker: marker, Body: body, Tail: tail}, limit)
+		posted, err := comments.Post(t.Context(), b, &memory, 1, forge.Comment{Marker: marker, Body: body, Tail: tail}, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,10 +160,10 @@ func FuzzTail(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body, first, second string, limit int) {
 		limit = min(max(limit, 300), 1<<16)
 		b := &board{next: 10}
-		var memory upkeep.Memory[upkeep.Thing, int64]
+		var memory comments.Cache[comments.Key, int64]
 		post := func(c forge.Comment) string {
 			c.Marker = marker
-			if _, err := upkeep.Post(t.Context(), b, &memory, 1, c, limit); err != nil {
+			if _, err := comments.Post(t.Context(), b, &memory, 1, c, limit); err != nil {
 				t.Fatal(err)
 			}
 			if len(b.items) == 0 {

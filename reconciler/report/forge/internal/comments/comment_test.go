@@ -1,4 +1,4 @@
-package upkeep_test
+package comments_test
 
 import (
 	"context"
@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"github.com/poolwright/poolwright/reconciler/report/forge"
-	"github.com/poolwright/poolwright/reconciler/report/forge/internal/upkeep"
+	"github.com/poolwright/poolwright/reconciler/report/forge/internal/comments"
 )
 
 // board is a pull request's comments; what happens next is decided by hooks.
 type board struct {
-	items  []upkeep.Item
+	items  []comments.Item
 	next   int64
 	before func(call string) error
 }
@@ -25,34 +25,34 @@ func (b *board) call(name string) error {
 	return b.before(name)
 }
 
-func (b *board) All(context.Context) ([]upkeep.Item, error) {
+func (b *board) All(context.Context) ([]comments.Item, error) {
 	return slices.Clone(b.items), b.call("all")
 }
 
-func (b *board) Create(_ context.Context, body string) (upkeep.Item, error) {
+func (b *board) Create(_ context.Context, body string) (comments.Item, error) {
 	if err := b.call("create"); err != nil {
-		return upkeep.Item{}, err
+		return comments.Item{}, err
 	}
 	b.next++
-	b.items = append(b.items, upkeep.Item{ID: b.next, Mine: true, Body: body})
+	b.items = append(b.items, comments.Item{ID: b.next, Mine: true, Body: body})
 	return b.items[len(b.items)-1], nil
 }
 
 func (b *board) find(id int64) (int, error) {
-	i := slices.IndexFunc(b.items, func(c upkeep.Item) bool { return c.ID == id })
+	i := slices.IndexFunc(b.items, func(c comments.Item) bool { return c.ID == id })
 	if i < 0 {
 		return 0, &forge.Error{Code: http.StatusNotFound}
 	}
 	return i, nil
 }
 
-func (b *board) Edit(_ context.Context, id int64, body string) (upkeep.Item, error) {
+func (b *board) Edit(_ context.Context, id int64, body string) (comments.Item, error) {
 	if err := b.call("edit"); err != nil {
-		return upkeep.Item{}, err
+		return comments.Item{}, err
 	}
 	i, err := b.find(id)
 	if err != nil {
-		return upkeep.Item{}, err
+		return comments.Item{}, err
 	}
 	b.items[i].Body = body
 	return b.items[i], nil
@@ -80,7 +80,7 @@ const most = 1000
 
 func TestACrashAfterAnyCallLeavesOneCommentInTheEnd(t *testing.T) {
 	crash := errors.New("crash")
-	starts := map[string][]upkeep.Item{
+	starts := map[string][]comments.Item{
 		"nothing":     nil,
 		"an old one":  {{ID: 1, Mine: true, Body: string(marker) + "\nold"}},
 		"two of ours": {{ID: 2, Mine: true, Body: string(marker)}, {ID: 1, Mine: true, Body: string(marker) + "\nold"}},
@@ -96,16 +96,16 @@ func TestACrashAfterAnyCallLeavesOneCommentInTheEnd(t *testing.T) {
 				}
 				return nil
 			}
-			_, _, err := upkeep.Keep(t.Context(), b, wanted, most, 0)
+			_, _, err := comments.Upsert(t.Context(), b, wanted, most, 0)
 			crashed := errors.Is(err, crash)
 			if err != nil && !crashed {
 				t.Fatal(err)
 			}
 			b.before = nil
-			if _, _, err := upkeep.Keep(t.Context(), b, wanted, most, 0); err != nil {
+			if _, _, err := comments.Upsert(t.Context(), b, wanted, most, 0); err != nil {
 				t.Fatal(err)
 			}
-			ours := slices.DeleteFunc(slices.Clone(b.items), func(c upkeep.Item) bool { return !c.Mine })
+			ours := slices.DeleteFunc(slices.Clone(b.items), func(c comments.Item) bool { return !c.Mine })
 			if len(ours) != 1 || ours[0].Body != text || name == "two of ours" && ours[0].ID != 1 {
 				t.Errorf("%s, crash at call %d: %+v", name, at, b.items)
 			}
@@ -120,14 +120,14 @@ func TestACrashAfterAnyCallLeavesOneCommentInTheEnd(t *testing.T) {
 }
 
 func TestACommentThatVanishesWhileItIsEditedIsMadeAgain(t *testing.T) {
-	b := &board{items: []upkeep.Item{{ID: 1, Mine: true, Body: string(marker) + "\nold"}}, next: 10}
+	b := &board{items: []comments.Item{{ID: 1, Mine: true, Body: string(marker) + "\nold"}}, next: 10}
 	b.before = func(call string) error {
 		if call == "edit" {
 			b.items, b.before = nil, nil
 		}
 		return nil
 	}
-	kept, written, err := upkeep.Keep(t.Context(), b, wanted, most, 0)
+	kept, written, err := comments.Upsert(t.Context(), b, wanted, most, 0)
 	if err != nil || !written || kept.ID != 11 || len(b.items) != 1 {
 		t.Errorf("%+v, %v, %v: %+v", kept, written, err, b.items)
 	}
@@ -147,9 +147,9 @@ func TestAForgeThatLosesWhatItTakesIsAnError(t *testing.T) {
 		}
 		return nil
 	}
-	b.items = []upkeep.Item{{ID: 5, Mine: true, Body: string(marker)}}
+	b.items = []comments.Item{{ID: 5, Mine: true, Body: string(marker)}}
 	var known *forge.Error
-	if _, _, err := upkeep.Keep(t.Context(), b, wanted, most, 0); !errors.As(err, &known) || known.Permanent() {
+	if _, _, err := comments.Upsert(t.Context(), b, wanted, most, 0); !errors.As(err, &known) || known.Permanent() {
 		t.Errorf("got %v", err)
 	}
 }
