@@ -96,7 +96,7 @@ func (s *Source) advance(ctx context.Context, sess *remote.Connection, want plum
 		}
 		return nil, err
 	}
-	if err := s.allow(ctx, sess, gen, want); err != nil {
+	if err := s.checkFastForward(ctx, sess, gen, want); err != nil {
 		return nil, err
 	}
 	return st, s.mirror.Commit(&st.record)

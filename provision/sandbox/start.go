@@ -18,7 +18,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/gitserver"
 	"github.com/poolwright/poolwright/provision/sandbox/internal/build"
 	"github.com/poolwright/poolwright/provision/sandbox/internal/kube"
-	"github.com/poolwright/poolwright/provision/sandbox/internal/together"
+	"github.com/poolwright/poolwright/provision/sandbox/internal/parallel"
 	"github.com/poolwright/poolwright/provision/sandbox/process"
 )
 
@@ -42,7 +42,7 @@ func (w *Environment) start(ctx context.Context) error {
 	if err := w.serveAWS(); err != nil {
 		return err
 	}
-	err = together.Run(ctx,
+	err = parallel.Run(ctx,
 		func(ctx context.Context) error { return w.startPlane(ctx, binaries.plane) },
 		func(ctx context.Context) error { return w.startGit(ctx, binaries.forge) },
 	)

@@ -11,14 +11,14 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// conclude turns a run into status, events, metrics and the next visit.
+// conclude turns a run into status, events, metrics and the next reconciliation.
 func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *syncState, done reconciliation) (ctrl.Result, error) {
 	if ctx.Err() != nil {
 		// We are stopping: what was cut short proves nothing about the Sync.
 		return ctrl.Result{}, nil
 	}
 	if done.kind == waiting {
-		// The source's result brings the next visit; the interval is the net under it.
+		// The source's result brings the next reconciliation; the interval is the net under it.
 		after := cmp.Or(max(done.after, 0), interval(sync))
 		return ctrl.Result{RequeueAfter: after}, r.writeStatus(ctx, sync, awaiting(sync, done.loading))
 	}
@@ -30,7 +30,7 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 		s.drift = s.drift.observe(done, sync.Status.Pending, &verdict)
 		s.used, last = done.scope.Handled, s.drift.computes
 	}
-	verdict.asks.kept = keptOf(r.sessions.earlier(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(last), done.mayHaveMoved(), verdict.drift.leaves, done.scope)
+	verdict.asks.kept = keptOf(r.sessions.previousStatus(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(last), done.mayHaveMoved(), verdict.drift.leaves, done.scope)
 	verdict.ask(sync, done)
 	r.report(sync, s, done, verdict)
 	if s != nil {
@@ -52,7 +52,7 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 	}
 	err := r.writeStatus(ctx, sync, status)
 	if err == nil {
-		r.sessions.compares(sync)
+		r.sessions.recordSource(sync)
 	}
 	if s == nil {
 		return ctrl.Result{RequeueAfter: interval(sync)}, err

@@ -19,7 +19,7 @@ import (
 // awsTarget is the name of the target that is not the cluster.
 const awsTarget = "aws"
 
-// driftState is what is known of the targets between two visits: a run that reads only
+// driftState is what is known of the targets between two reconciliations: a run that reads only
 // what drifted has nothing of the rest.
 type driftState struct {
 	// left are the changes that were not made, in the order of work.
@@ -69,7 +69,7 @@ func driftStateOf(done reconciliation) driftState {
 		}
 		c := r.Change
 		l := pendingChange{key: c.Key, standing: r.Status == apply.Held && c.ReadOnly(), held: c.Hold, tokens: c.Tokens, change: v1alpha1.PendingChange{
-			Object: thing(c.Key), Action: string(c.Action), Reason: c.Hold.String(), Source: c.Origin().String(),
+			Object: objectName(c.Key), Action: string(c.Action), Reason: c.Hold.String(), Source: c.Origin().String(),
 		}}
 		for _, rule := range c.Hold.Rules() {
 			l.change.Rules = append(l.change.Rules, string(rule))
@@ -251,7 +251,7 @@ func (p driftState) converged() bool {
 }
 
 // reported are the things that drifted and stay so because they are only
-// reported. A person who puts one back is not detected at once: the next visit finds
+// reported. A person who puts one back is not detected at once: the next reconciliation finds
 // it.
 func (p driftState) reported() []state.Key {
 	var keys []state.Key
@@ -282,8 +282,8 @@ func (p driftState) lost(before driftState) []plan.Unknown {
 	})
 }
 
-// thing names a thing with its target, unless that is the cluster.
-func thing(k state.Key) string {
+// objectName names a thing with its target, unless that is the cluster.
+func objectName(k state.Key) string {
 	if k.Target == awsTarget {
 		return awsTarget + " " + k.String()
 	}
@@ -292,7 +292,7 @@ func thing(k state.Key) string {
 
 // unknowns names the first unknown thing and counts all.
 func unknowns(list []plan.Unknown) string {
-	first := thing(list[0].Key)
+	first := objectName(list[0].Key)
 	if at := list[0].Origin.String(); at != "" {
 		first += " (" + at + ")"
 	}

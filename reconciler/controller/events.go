@@ -84,7 +84,7 @@ func (m *Metrics) set(sync string, p driftState) {
 }
 
 // report reports a run by events and metrics: once for each thing that happened,
-// not once for each visit.
+// not once for each reconciliation.
 func (r *SyncReconciler) report(sync *v1alpha1.Sync, s *syncState, done reconciliation, v runResult) {
 	for _, result := range done.Outcome.Results {
 		cause := causeOf(result.Change)
@@ -154,7 +154,7 @@ func causeOf(c plan.Change) string {
 
 // corrected is in a line what was put back, by paths and never by values.
 func corrected(c plan.Change) string {
-	name := thing(c.Key)
+	name := objectName(c.Key)
 	if c.Action == plan.Create {
 		return name + " was deleted and is created again"
 	}
@@ -207,7 +207,7 @@ func letPass(sync *v1alpha1.Sync, part string, results []apply.Result) (token, m
 		default:
 			token = asked(sync, part, result.Change.Tokens)
 			actions[result.Change.Action]++
-			names = append(names, cut(sanitize.Escape(thing(result.Change.Key)), confirmedName))
+			names = append(names, cut(sanitize.Escape(objectName(result.Change.Key)), confirmedName))
 		}
 	}
 	if len(names) == 0 {

@@ -16,7 +16,7 @@ import (
 )
 
 // uncached makes the stage's revisions too large to be kept between runs, and returns who
-// holds all memory for such revisions, and who is called when a visit is asked for.
+// holds all memory for such revisions, and who is called when a reconciliation is asked for.
 func uncached(s *stage) (holder *reconciler.Loop, woken chan struct{}) {
 	cache := reconciler.NewRevisionCache(0, 1)
 	s.r.Build = func(context.Context, *v1alpha1.Sync) (Assembly, error) {
@@ -33,7 +33,7 @@ func uncached(s *stage) (holder *reconciler.Loop, woken chan struct{}) {
 	return holder, woken
 }
 
-// holdLoad takes the memory, and fails where a visit left some in use.
+// holdLoad takes the memory, and fails where a reconciliation left some in use.
 func holdLoad(s *stage, holder *reconciler.Loop) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)

@@ -54,7 +54,7 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 	r.leftBehind(sync, done)
 	controllerutil.RemoveFinalizer(sync, v1alpha1.Finalizer)
 	if err := r.Client.Update(ctx, sync); client.IgnoreNotFound(err) != nil {
-		return again(fmt.Errorf("removing the finalizer from Sync %s: %w", sync.Name, err))
+		return requeueOnConflict(fmt.Errorf("removing the finalizer from Sync %s: %w", sync.Name, err))
 	}
 	return ctrl.Result{}, nil
 }
@@ -65,7 +65,7 @@ func (r *SyncReconciler) leftBehind(sync *v1alpha1.Sync, done reconciliation) {
 	left := slices.DeleteFunc(done.Plan.Changes, func(c plan.Change) bool { return !c.ReadOnly() })
 	switch {
 	case len(left) > 0:
-		r.Recorder.Eventf(sync, corev1.EventTypeWarning, "Orphaned", "Left as they are (%d), the first: %s: %s", len(left), thing(left[0].Key), left[0].Hold.String())
+		r.Recorder.Eventf(sync, corev1.EventTypeWarning, "Orphaned", "Left as they are (%d), the first: %s: %s", len(left), objectName(left[0].Key), left[0].Hold.String())
 	case sync.Spec.DeletionPolicy == v1alpha1.DeletionPolicyDelete && sync.Spec.Suspend && sync.Status.Objects > 0:
 		r.Recorder.Eventf(sync, corev1.EventTypeWarning, "Orphaned", "Left as it is what the Sync applied (%s), since it is suspended: deletionPolicy Delete does not count then", count(int(sync.Status.Objects), "object"))
 	}
@@ -100,7 +100,7 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 		return ctrl.Result{}, nil
 	}
 	done.scope = syncpolicy.Scope(sync)
-	v.asks.kept = keptOf(r.sessions.earlier(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(everything), false, v.drift.leaves, done.scope)
+	v.asks.kept = keptOf(r.sessions.previousStatus(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(everything), false, v.drift.leaves, done.scope)
 	v.ask(sync, done)
 	if v.reason == pruneHeld {
 		v.message = "the Sync is being deleted with what it applied (deletionPolicy: Delete; Orphan leaves it): " + v.message

@@ -86,7 +86,7 @@ func TestUnderReportDriftInTheClusterAsksAWSNothing(t *testing.T) {
 	if d := cmp.Diff(want, s.takeEvents()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
-	// No watch tells that somebody put it back: the next visit sees it.
+	// No watch tells that somebody put it back: the next reconciliation sees it.
 	s.cluster.live["pool"] = "1"
 	s.later()
 	s.expectCondition("Drifted", metav1.ConditionFalse, "InSync")

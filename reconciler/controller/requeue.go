@@ -6,7 +6,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// requeueState is what one visit hands to the next.
+// requeueState is what one reconciliation passes to the next.
 type requeueState struct {
 	// nextFetch is when to fetch from the source again.
 	nextFetch time.Time
@@ -29,7 +29,7 @@ type requeueState struct {
 	statusWriteFailures int
 }
 
-// note keeps what the next visit needs of this one.
+// note keeps what the next reconciliation needs of this one.
 func (s *syncState) note(sync *v1alpha1.Sync, done reconciliation, v runResult) {
 	switch {
 	case !v.ready:

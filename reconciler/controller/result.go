@@ -60,7 +60,7 @@ func resultOf(done reconciliation) runResult {
 		drift := v.drift
 		v = failure(done.Stale, fmt.Sprintf("; revision %s %s%s", done.Revision, kept, remedy(done.Stale)))
 		v.drift = drift
-	case len(done.Problems) > 0 || len(misfits(failed)) > 0:
+	case len(done.Problems) > 0 || len(schemaProblems(failed)) > 0:
 		v.invalid(done, failed)
 	case len(failed) > 0:
 		// The class reports whether another try can help; the reason stays one that users can
@@ -68,7 +68,7 @@ func resultOf(done reconciliation) runResult {
 		var class state.Class
 		class, _, v.after = state.Classify(applyErr)
 		v.reason, v.stalled = "ApplyFailed", class == state.Stalled
-		v.message = fmt.Sprintf("%d of %s failed, the first: %s: %s", len(failed), count(tried(done.Plan), "change"), thing(failed[0].Change.Key), sanitize.Text(failed[0].Why()))
+		v.message = fmt.Sprintf("%d of %s failed, the first: %s: %s", len(failed), count(tried(done.Plan), "change"), objectName(failed[0].Change.Key), sanitize.Text(failed[0].Why()))
 		v.eventKey = eventKeyOf(failed)
 		if o := failed[0].Change.Origin().String(); o != "" {
 			v.message += " (" + o + ")"
@@ -94,7 +94,7 @@ func resultOf(done reconciliation) runResult {
 // was applied, and the objects that do not fit a schema which only the API server has. Where
 // something else failed that another try may mend, that is tried again.
 func (v *runResult) invalid(done reconciliation, failed []apply.Result) {
-	refused, all := misfits(failed), slices.Clone(done.Problems)
+	refused, all := schemaProblems(failed), slices.Clone(done.Problems)
 	for i := range all { // Each by itself: what resembles a key in one must not hide what is behind it.
 		all[i].Message = sanitize.Text(all[i].Message)
 	}
@@ -112,12 +112,12 @@ func (v *runResult) invalid(done reconciliation, failed []apply.Result) {
 	}
 }
 
-// misfits are the mistakes that the API server found: objects that do not fit their schema.
-func misfits(failed []apply.Result) []state.Problem {
+// schemaProblems are the mistakes that the API server found: objects that do not fit their schema.
+func schemaProblems(failed []apply.Result) []state.Problem {
 	var out []state.Problem
 	for _, r := range failed {
 		if r.Misfit() {
-			out = append(out, state.Problem{Origin: r.Change.Origin(), Message: thing(r.Change.Key) + ": " + sanitize.Text(r.Why())})
+			out = append(out, state.Problem{Origin: r.Change.Origin(), Message: objectName(r.Change.Key) + ": " + sanitize.Text(r.Why())})
 		}
 	}
 	return out
@@ -191,7 +191,7 @@ const partlyCompared = "PartlyCompared"
 func eventKeyOf(failed []apply.Result) string {
 	var out strings.Builder
 	for _, f := range failed {
-		fmt.Fprintf(&out, "%s\x00", thing(f.Change.Key))
+		fmt.Fprintf(&out, "%s\x00", objectName(f.Change.Key))
 	}
 	return out.String() + failed[0].Err.Error()
 }

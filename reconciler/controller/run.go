@@ -1,97 +1,153 @@
 package controller
 
 import (
+	"context"
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	ctrl "sigs.k8s.io/controller-runtime"
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/background"
+	"github.com/poolwright/poolwright/reconciler/declared/lint"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/state/confirm"
+	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
-// lag is after how long it is checked again whether the cache has caught up.
-const lag = 50 * time.Millisecond
+// resync is how often a Sync that needs nothing is compared in full all the
+// same: the net under the watches, not the way drift is found.
+const resync = 10 * time.Minute
 
-type runKind int
+// spread is how much later than the interval a fetch may be, as a part of it, so that many
+// clusters do not fetch from one Git server in the same second.
+const spread = 0.1
 
-const (
-	// full compared everything.
-	full runKind = iota
-	// idle found the revision unchanged and had no reason to read more.
-	idle
-	// partial read only what drifted.
-	partial
-	// waiting has no result of the source yet, and did nothing.
-	waiting
-)
+// reportGap is the least time between two comparisons that only report drift: something
+// that is rewritten every second must not cost one each time.
+const reportGap = 10 * time.Second
 
-// reconciliation is what one pass over a Sync found and did.
-type reconciliation struct {
-	reconciler.Result
-	// err is set when there is no result.
-	err error
-	// kind is how far the pass went.
-	kind runKind
-	// observed are the things that a partial pass read.
-	observed []state.Key
-	// applied is the last applied revision where none could be read or loaded; else empty.
-	applied string
-	// partly is true where the revision of the run was never applied in full.
-	partly bool
-	// scope is what the confirmation tokens of what waits after the run are bound to.
-	scope confirm.Scope
-	// used are the parts of the confirmation by which all is done that they let pass.
-	used []string
-	// after is when a waiting pass is to be repeated; 0 leaves it to others. loading is
-	// true where a full one waits for its revision.
-	after   time.Duration
-	loading bool
-}
-
-// computable is which changes the run could compute; last is that of the last full one.
-func (d reconciliation) computable(last computes) computes {
-	switch {
-	case d.err != nil || d.Resumed:
-		return nothing
-	case d.kind == partial:
-		return last
-	case d.kind == full && (d.Stale != nil || len(d.Problems) > 0):
-		return noDeletions
-	}
-	return everything
-}
-
-// mayHaveMoved reports whether the branch may be elsewhere by now.
-func (d reconciliation) mayHaveMoved() bool {
-	return d.err != nil || d.kind == partial || d.Stale != nil && d.Attempted == ""
-}
-
-// union has each value of both lists once.
-func union[T comparable](a, b []T) []T {
-	for _, k := range b {
-		if !slices.Contains(a, k) {
-			a = append(a, k)
+// run does the least that is enough: put back drifted things, fetch what is new in Git,
+// or compare everything.
+func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *syncState) reconciliation {
+	defer s.revisions.Unload()
+	now := r.Clock.Now()
+	drifted, forced := s.takeDrift(), s.forced(sync, now)
+	// What a token has let pass and could not be made is for a full run to make.
+	drifted = slices.DeleteFunc(drifted, func(k state.Key) bool { return slices.Contains(s.drift.confirmedKeys(), k) })
+	alone := len(drifted) > 0 && !forced
+	if alone && sync.Spec.Drift == v1alpha1.DriftReport {
+		if left := s.lastObserved.Add(reportGap).Sub(now); left > 0 {
+			s.putBack(drifted)
+			return reconciliation{kind: waiting, after: left}
 		}
 	}
-	return a
+	if !alone || !now.Before(s.nextFetch) {
+		if got, ok := s.revisions.Fetch(sync.Annotations[fluxmeta.ReconcileRequestAnnotation], alone); ok {
+			s.nextFetch = r.Clock.Now().Add(wait.Jitter(interval(sync), spread))
+			done := r.proceed(ctx, sync, s, got, drifted, forced)
+			if got.Err != nil {
+				if !alone {
+					s.revisions.Cancel() // Without drift the next reconciliation has no use for it.
+				}
+				done.applied = sync.Status.LastAppliedRevision
+			}
+			return done
+		}
+		if !alone {
+			s.putBack(drifted)
+			return reconciliation{kind: waiting}
+		}
+	}
+	// Also while a slow source is awaited.
+	return r.partial(ctx, sync, s, drifted)
 }
 
-func interval(sync *v1alpha1.Sync) time.Duration {
-	if sync.Spec.Interval.Duration <= 0 {
-		return time.Minute
+// proceed goes on with what the source returned.
+func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *syncState, got background.Fetched, drifted []state.Key, forced bool) reconciliation {
+	if got.Err != nil {
+		s.putBack(drifted)
+		return reconciliation{Result: got.Result, err: got.Err}
 	}
-	return sync.Spec.Interval.Duration
+	if got.Changed || forced {
+		return r.full(ctx, sync, s, got.Result, drifted)
+	}
+	now, fresh := r.Clock.Now(), got.Result.Stale == nil
+	settled := s.converged && now.Before(s.lastFull.Add(resync))
+	resting := fresh && now.Before(s.restUntil)
+	if settled && fresh && s.failures == 0 {
+		// A person who undoes what is only reported is observed by nobody.
+		drifted = union(drifted, s.drift.reported())
+		resting = resting || len(drifted) > 0
+	}
+	switch {
+	case resting && len(drifted) > 0:
+		return r.partial(ctx, sync, s, drifted)
+	case settled && len(drifted) == 0:
+		return reconciliation{Result: got.Result, kind: idle}
+	case resting:
+		return reconciliation{kind: waiting, after: min(s.restUntil.Sub(now), s.nextFetch.Sub(now))}
+	}
+	return r.full(ctx, sync, s, got.Result, drifted)
 }
 
-// again tries once more after an error. That the cache was behind is none: it
-// catches up by itself.
-func again(err error) (ctrl.Result, error) {
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: lag}, nil
+// full compares everything with the revision at hand. Where that is loaded in the
+// background, the reconciliation that its end brings begins with the same result of the source.
+func (r *SyncReconciler) full(ctx context.Context, sync *v1alpha1.Sync, s *syncState, got reconciler.Result, drifted []state.Key) reconciliation {
+	opts := s.options(sync)
+	if ready, err := s.revisions.Ready(false); err != nil || !ready {
+		s.putBack(drifted)
+		if err == nil {
+			s.revisions.Keep()
+			s.nextFetch = time.Time{}
+		}
+		return unready(full, err)
 	}
-	return ctrl.Result{}, err
+	s.lastFull = r.Clock.Now()
+	s.lastObserved = s.lastFull
+	opts.Apply.BeforeDeletes = r.unchanged(sync)
+	opts.Apply.BeforeConfirmed = func(ctx context.Context, with []hold.Token) error {
+		return r.recordAttemptedConfirmation(ctx, sync, with)
+	}
+	result, err := s.Loop.Continue(ctx, got, opts)
+	result.Problems = lint.Sorted(result.Problems) // Counted, and the first named, as poolwright lint does.
+	return reconciliation{Result: result, err: err}
+}
+
+// partial reads some things, puts back those that may be, and leaves all
+// others alone: what drifts in the cluster must cost no request to AWS. No token lets
+// anything pass here: only a full run can determine when one was used.
+func (r *SyncReconciler) partial(ctx context.Context, sync *v1alpha1.Sync, s *syncState, keys []state.Key) reconciliation {
+	if ready, err := s.revisions.Ready(true); err != nil || !ready {
+		s.putBack(keys)
+		return unready(partial, err)
+	}
+	s.lastObserved = r.Clock.Now()
+	unconfirmed := sync.DeepCopy()
+	delete(unconfirmed.Annotations, v1alpha1.ConfirmAnnotation)
+	result, err := s.Loop.Correct(ctx, keys, s.options(unconfirmed))
+	if err != nil || result.Outcome.Err() != nil {
+		s.putBack(keys)
+	}
+	return reconciliation{Result: result, err: err, kind: partial, observed: keys}
+}
+
+// unready is a pass whose revision is not loaded yet, or cannot be.
+func unready(kind runKind, err error) reconciliation {
+	if err != nil {
+		return reconciliation{err: err, kind: kind}
+	}
+	return reconciliation{kind: waiting, loading: kind == full}
+}
+
+// options is how careful a run for the Sync must be.
+func (s *syncState) options(sync *v1alpha1.Sync) reconciler.Options {
+	opts := reconciler.Options{Policies: syncpolicy.ForRun(sync)}
+	if s.Consider != nil {
+		opts.Guard = func(ctx context.Context, p plan.Plan) plan.Plan { return s.Consider(ctx, sync, p) }
+	}
+	return opts
 }

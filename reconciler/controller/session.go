@@ -33,10 +33,10 @@ type Assembly struct {
 // Builder makes the Assembly of a Sync. ctx lives as long as the Assembly.
 type Builder func(ctx context.Context, sync *v1alpha1.Sync) (Assembly, error)
 
-// syncStates holds what lives between two visits to a Sync.
+// syncStates holds what lives between two reconciliations of a Sync.
 type syncStates struct {
 	mu gosync.Mutex
-	// notify requests a visit.
+	// notify requests a reconciliation.
 	notify func(types.NamespacedName)
 	open   map[types.NamespacedName]*syncState
 	// last are the statuses that were written last, and compared what they were compared with, by Sync.
@@ -44,8 +44,8 @@ type syncStates struct {
 	compared map[types.NamespacedName]string
 }
 
-// syncState is one Sync's state between visits. Only its drift is shared between goroutines:
-// visits to one Sync never overlap.
+// syncState is one Sync's state between reconciliations. Only its drift is shared between goroutines:
+// reconciliations of one Sync never overlap.
 type syncState struct {
 	Assembly
 	fingerprint string
@@ -70,7 +70,7 @@ func (s *syncStates) get(ctx context.Context, sync *v1alpha1.Sync, build Builder
 		return old, nil
 	}
 	s.stop(name)
-	// The state outlives this visit, but not the process.
+	// The state outlives this reconciliation, but not the process.
 	live, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	assembly, err := build(live, sync)
 	if err != nil {
@@ -105,7 +105,7 @@ func fingerprintOf(sync *v1alpha1.Sync) string {
 	}{sync.UID, sync.Spec.Source, sync.Spec.Path, sync.Spec.SubstituteFrom, len(sync.Spec.Substitute) > 0})
 }
 
-// watch turns drift into visits, for as long as the state is kept.
+// watch turns drift into reconciliations, for as long as the state is kept.
 func (s *syncStates) watch(ctx context.Context, name types.NamespacedName, to *syncState, watch func(context.Context, func([]state.Key)) error) {
 	for ctx.Err() == nil {
 		err := watch(ctx, func(keys []state.Key) {
@@ -124,7 +124,7 @@ func (s *syncStates) watch(ctx context.Context, name types.NamespacedName, to *s
 }
 
 // stop ends the Sync's state, if there is one. Draining takes seconds and is done
-// without the lock: other Syncs do not wait for it, and visits to this one never overlap.
+// without the lock: other Syncs do not wait for it, and those of this one never overlap.
 func (s *syncStates) stop(name types.NamespacedName) {
 	s.mu.Lock()
 	old := s.open[name]

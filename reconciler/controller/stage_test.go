@@ -293,7 +293,7 @@ func (s *stage) commit(things ...string) {
 	}
 }
 
-// visit reconciles once and says when the next visit is.
+// visit reconciles once and says when the next reconciliation is.
 func (s *stage) visit() time.Duration {
 	s.Helper()
 	result, err := s.r.Reconcile(s.Context(), ctrl.Request{NamespacedName: stageName})

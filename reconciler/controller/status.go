@@ -235,7 +235,7 @@ func (r *SyncReconciler) writeStatus(ctx context.Context, sync *v1alpha1.Sync, s
 	sync.Status = *status
 	err := r.Client.Status().Patch(ctx, sync, client.MergeFrom(before))
 	if err == nil {
-		r.sessions.wrote(sync, r.Clock.Now())
+		r.sessions.recordWrite(sync, r.Clock.Now())
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing the status of Sync %s: %w", sync.Name, err)

@@ -43,8 +43,8 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 		}
 		return ctrl.Result{}, fmt.Errorf("reading Sync %s: %w", req.Name, err)
 	}
-	if r.sessions.behind(&sync, r.Clock.Now()) {
-		return ctrl.Result{RequeueAfter: lag}, nil
+	if r.sessions.isStale(&sync, r.Clock.Now()) {
+		return ctrl.Result{RequeueAfter: conflictDelay}, nil
 	}
 	switch {
 	case sync.Namespace != r.Namespace:
@@ -57,7 +57,7 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	}
 	if controllerutil.AddFinalizer(&sync, v1alpha1.Finalizer) {
 		if err := r.Client.Update(ctx, &sync); err != nil {
-			return again(fmt.Errorf("adding the finalizer to Sync %s: %w", sync.Name, err))
+			return requeueOnConflict(fmt.Errorf("adding the finalizer to Sync %s: %w", sync.Name, err))
 		}
 	}
 	session, err := r.sessions.get(ctx, &sync, r.Build)
@@ -90,7 +90,7 @@ func (r *SyncReconciler) refuse(ctx context.Context, sync *v1alpha1.Sync) (ctrl.
 	}
 	err := r.Client.Status().Patch(ctx, sync, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
-		return again(fmt.Errorf("refusing Sync %s in namespace %s: %w", sync.Name, sync.Namespace, err))
+		return requeueOnConflict(fmt.Errorf("refusing Sync %s in namespace %s: %w", sync.Name, sync.Namespace, err))
 	}
 	return ctrl.Result{}, nil
 }

@@ -115,7 +115,7 @@ func TestWhatIsOnlyComparedLeavesTheSyncReadyDriftedAndSettled(t *testing.T) {
 	looks := s.aws.fullComparisons
 	for range 5 {
 		if wait := s.later(); wait < 50*time.Second {
-			t.Errorf("the next visit is in %s", wait)
+			t.Errorf("the next reconciliation is in %s", wait)
 		}
 	}
 	if s.aws.fullComparisons != looks {
@@ -317,7 +317,7 @@ func TestASyncDoesNotGoWhileItIsUnknownWhatIsLeft(t *testing.T) {
 	s.aws.unknown["queue"] = denied
 	for range 3 {
 		if wait := s.visit(); wait != time.Minute {
-			t.Errorf("the next visit is in %s", wait)
+			t.Errorf("the next reconciliation is in %s", wait)
 		}
 	}
 	message := s.expectCondition("Ready", metav1.ConditionFalse, "DeletionFailed")

@@ -37,8 +37,8 @@ func (d *Declared) collect(found render.Result) error {
 		items = append(items, item)
 	}
 	d.Set = state.NewSet(items...)
-	if slices.ContainsFunc(items, old) {
-		if err := d.follow(); err != nil {
+	if slices.ContainsFunc(items, deprecatedAPI) {
+		if err := d.convert(); err != nil {
 			return err
 		}
 	}

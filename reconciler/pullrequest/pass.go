@@ -34,7 +34,7 @@ const (
 // others.
 const PlanTime = 3 * time.Minute
 
-// pass is one visit to a Sync's pull requests.
+// pass is one reconciliation of a Sync's pull requests.
 type pass struct {
 	*Reconciler
 	sync *v1alpha1.Sync

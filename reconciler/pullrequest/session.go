@@ -64,7 +64,7 @@ type Session struct {
 // the Session is Outdated.
 type Builder func(ctx context.Context, sync *v1alpha1.Sync) (Session, error)
 
-// sessions holds what lives between two visits to a Sync.
+// sessions holds what lives between two reconciliations of a Sync.
 type sessions struct {
 	mu   gosync.Mutex
 	open map[types.NamespacedName]*session

@@ -82,7 +82,7 @@ func (t *Tap) Plant(name, secret string, own ...history.Wire) {
 		}
 	}
 	t.forms[name] = forms
-	t.append(history.Record{Event: &history.Event{Kind: history.Planted, Secret: name, Wires: own}})
+	t.append(history.Record{Event: &history.Event{Kind: history.SecretAdded, Secret: name, Wires: own}})
 }
 
 // Cut takes all wires from a client, or gives them back: requests break off without a

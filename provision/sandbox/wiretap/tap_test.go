@@ -134,7 +134,7 @@ func TestAFaultHappensAtItsRequestAndOnItsSide(t *testing.T) {
 
 func TestWhatHappensBeforeARequestIsSentOnHasAnEarlierPlace(t *testing.T) {
 	w := newWired(t)
-	w.Arm(Fault{Do: Call, Call: func(history.Request) { w.Record(history.Event{Kind: history.Kept}) }})
+	w.Arm(Fault{Do: Call, Call: func(history.Request) { w.Record(history.Event{Kind: history.PruneDisabled}) }})
 	w.post(t, "a")
 	if r := w.Records(); len(r) != 2 || r[0].Event == nil || r[1].Request == nil || r[1].N <= r[0].N {
 		t.Errorf("recorded as %+v", r)

@@ -10,20 +10,20 @@ import (
 	"github.com/poolwright/poolwright/reconciler/apply"
 )
 
-// waitTimeout is how long a visit waits for the source, or for a revision that is loaded
+// waitTimeout is how long a reconciliation waits for the source, or for a revision that is loaded
 // again. What takes longer is awaited in the background: a server that accepts connections
 // and sends nothing must hold up neither corrections nor a suspension, nor other Syncs.
 const waitTimeout = time.Second
 
-// background is work that visits to one Sync wait for. They never overlap.
+// background is work that reconciliations of one Sync wait for. They never overlap.
 type background struct {
 	done chan struct{}
-	// late is set once a visit has given up waiting.
+	// late is set once a reconciliation has given up waiting.
 	late bool
 }
 
 // await reports whether the work has ended. Where that takes too long its end requests
-// another visit. Who is urgent does not wait for what is known to be slow.
+// another reconciliation. Who is urgent does not wait for what is known to be slow.
 func (b *background) await(urgent bool, notify func()) bool {
 	wait := waitTimeout
 	if b.late && urgent {
@@ -62,23 +62,23 @@ type Fetched struct {
 	Err     error
 }
 
-// Loader fetches and loads the revisions of one Sync. It is used by the visits to that
+// Loader fetches and loads the revisions of one Sync. It is used by the reconciliations of that
 // Sync, which never overlap.
 type Loader struct {
 	// live ends with the session.
 	live context.Context
 	loop Loop
-	// notify requests a visit.
+	// notify requests a reconciliation.
 	notify func()
 
 	// pending is the fetch that has no result yet, or nil; answered is the last that has.
 	pending, last *fetch
-	// loading is a revision that is being loaded for the next visit, or nil.
+	// loading is a revision that is being loaded for the next reconciliation, or nil.
 	loading *loading
 }
 
 // New makes a Loader for a Loop. What it begins ends with live; notify is called when what
-// a visit did not wait for has ended.
+// a reconciliation did not wait for has ended.
 func New(live context.Context, loop Loop, notify func()) *Loader {
 	return &Loader{live: live, loop: loop, notify: notify}
 }
@@ -94,7 +94,7 @@ type fetch struct {
 }
 
 // Fetch returns the source's result, or false when it takes longer than waitTimeout;
-// then the result brings another visit. An urgent visit does not wait for a source that
+// then the result brings another reconciliation. An urgent reconciliation does not wait for a source that
 // is known to be slow.
 func (l *Loader) Fetch(request string, urgent bool) (Fetched, bool) {
 	q := l.pending

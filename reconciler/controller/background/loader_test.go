@@ -50,7 +50,7 @@ func TestAFastSourceIsAwaited(t *testing.T) {
 		t.Fatalf("got %+v, %t", got, ok)
 	}
 	if f.pending != nil || len(woken) > 0 {
-		t.Error("an answer in time asks for another visit")
+		t.Error("an answer in time asks for another reconciliation")
 	}
 }
 

@@ -17,7 +17,7 @@ type loading struct {
 
 // Ready gets the revision ready that the next run works with, by
 // [reconciler.Loop.Load]. It returns false while that takes longer than waitTimeout;
-// then its end brings another visit.
+// then its end brings another reconciliation.
 func (l *Loader) Ready(planned bool) (bool, error) {
 	for !l.loop.Loaded(planned) {
 		if l.loading == nil {
@@ -48,7 +48,7 @@ func (l *Loader) load(planned bool) *loading {
 	return next
 }
 
-// Cancel ends a load under way that no visit will use.
+// Cancel ends a load under way that no reconciliation will use.
 func (l *Loader) Cancel() {
 	if l.loading != nil {
 		l.loading.cancel()
@@ -56,7 +56,7 @@ func (l *Loader) Cancel() {
 	}
 }
 
-// Unload gives up what a visit had loaded and did not use, unless the next one will.
+// Unload gives up what a reconciliation had loaded and did not use, unless the next one will.
 func (l *Loader) Unload() {
 	if l.loading == nil {
 		l.loop.Unload()

@@ -144,7 +144,7 @@ func (j *correction) update(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := j.mayLose(ctx); err != nil {
+	if err := j.checkUpdate(ctx); err != nil {
 		return err
 	}
 	if err := j.prepare(ctx, owners, scaled); err != nil {

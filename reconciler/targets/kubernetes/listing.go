@@ -84,7 +84,7 @@ func (o *observation) list(ctx context.Context, k listing) {
 	case err == nil:
 	case apierrors.IsNotFound(err):
 		o.notServed(ctx, k, err)
-	case k.optional && o.givesUp() && !never(err):
+	case k.optional && o.wantsNothing() && !never(err):
 		o.fail(api.Refused("listing what is ours among the "+k.GVR().GroupResource().String(), err, false))
 	case apierrors.IsForbidden(err) || k.optional && ctx.Err() == nil:
 		// What may not be observed is neither absent nor unwanted. The wanted
@@ -102,7 +102,7 @@ func (o *observation) list(ctx context.Context, k listing) {
 func (o *observation) notServed(ctx context.Context, kind listing, cause error) {
 	refused := api.Refused("listing "+kind.GVR().GroupResource().String(), cause, false)
 	if kind.optional {
-		if o.givesUp() && o.defined(ctx, kind.GroupVersionKind) {
+		if o.wantsNothing() && o.defined(ctx, kind.GroupVersionKind) {
 			o.fail(refused)
 		}
 		return // Some kinds are announced and never served.

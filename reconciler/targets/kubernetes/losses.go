@@ -17,10 +17,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/ownership"
 )
 
-// mayLose counts again right before the request what goes with an update, and refuses
+// checkUpdate counts again right before the request what goes with an update, and refuses
 // where it is more than was planned with. What only puts back what a hand has changed
 // takes nothing that the repository gave.
-func (j *correction) mayLose(ctx context.Context) error {
+func (j *correction) checkUpdate(ctx context.Context) error {
 	u := losses.Update{Key: j.change.Key, Before: j.change.Before.Object, After: j.change.After.Object}
 	if !u.Loses() {
 		return nil
@@ -42,7 +42,7 @@ func (j *correction) mayLose(ctx context.Context) error {
 // checkDeletion refuses what is not ours to delete any more, or takes more along than was planned.
 // It reads what is live, as no cache can be newer than the request that follows.
 func (j *correction) checkDeletion(ctx context.Context, live *unstructured.Unstructured) error {
-	if !j.still(live) {
+	if !j.stillDeletable(live) {
 		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, targets.ErrChanged))
 	}
 	k := j.change.Key
@@ -74,10 +74,10 @@ func (j *correction) awaitEngine(ctx context.Context, lost loss.Removal) error {
 	return karpenter.AwaitEngine(ctx, j.api, j.doing, deleting)
 }
 
-// still reports whether a live object that has moved since its deletion was
+// stillDeletable reports whether a live object that has moved since its deletion was
 // planned is still ours to delete. Controllers move objects all the time; what
 // counts is whether somebody took it from us or marked it to be kept.
-func (j *correction) still(live *unstructured.Unstructured) bool {
+func (j *correction) stillDeletable(live *unstructured.Unstructured) bool {
 	label := live.GetLabels()[v1alpha1.SyncLabel]
 	return string(live.GetUID()) == j.change.Before.Live.UID &&
 		(label == j.owner.Label || label == "") &&

@@ -12,12 +12,12 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 )
 
-// homeless notes of what is to be created that its namespace is neither there nor
+// warnMissingNamespaces notes of what is to be created that its namespace is neither there nor
 // declared: the API server is bound to refuse it, and a review should have that before
 // the merge. It reads the namespaces once, and only where something is missing from one
 // of which nothing else shows that it exists. Whether one exists is nothing to report who
 // may not read the cluster.
-func (o *observation) homeless(ctx context.Context) {
+func (o *observation) warnMissingNamespaces(ctx context.Context) {
 	if o.target.cfg.OnlyManaged {
 		return
 	}

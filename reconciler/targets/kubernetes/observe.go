@@ -14,7 +14,7 @@ import (
 )
 
 // Observe implements target.Target. It costs one paged List per kind, and
-// nothing more for objects that are as we left them; compare handles the others, and homeless those
+// nothing more for objects that are as we left them; compare handles the others, and warnMissingNamespaces those
 // that are missing. With nothing wanted everything of ours is given up, and its inventory perhaps
 // with it: then it is an error that something of ours cannot be observed.
 func (w *Target) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
@@ -33,9 +33,9 @@ func (w *Target) Observe(ctx context.Context, wanted state.Set) (state.Set, erro
 		return state.Set{}, err
 	}
 	parallel.Each(requests, listed, func(k listing) { o.list(ctx, k) })
-	o.seek(ctx, o.missing())
+	o.getByName(ctx, o.missing())
 	o.compareUncertain(ctx)
-	o.homeless(ctx)
+	o.warnMissingNamespaces(ctx)
 	o.countLosses(ctx)
 	w.drift.Refresh()
 	return o.result(ctx)
@@ -56,7 +56,7 @@ func (w *Target) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, 
 		}
 		all = append(all, inventory.Record{Key: item.Key, Version: item.Version})
 	}
-	o.seek(ctx, all)
+	o.getByName(ctx, all)
 	o.compareUncertain(ctx)
 	return o.result(ctx)
 }

@@ -39,7 +39,7 @@ func (j *correction) remove(ctx context.Context) error {
 		err := j.api.Delete(ctx, j.ref, types.UID(id.UID), version)
 		switch {
 		case err == nil:
-			if !lingers(j.change.Before) {
+			if !deletedAsynchronously(j.change.Before) {
 				j.store.Remove(j.change.Key)
 			}
 			return nil
@@ -53,9 +53,9 @@ func (j *correction) remove(ctx context.Context) error {
 	}
 }
 
-// lingers reports whether an object stays a while after its deletion was
+// deletedAsynchronously reports whether an object stays a while after its deletion was
 // accepted; it is recorded until it is observed to be gone.
-func lingers(item *state.Item) bool {
+func deletedAsynchronously(item *state.Item) bool {
 	metadata, _ := item.Object["metadata"].(map[string]any)
 	finalizers, _ := metadata["finalizers"].([]any)
 	return len(finalizers) > 0 || item.Key.Kind == "Pod" || item.Key.Kind == "Namespace"

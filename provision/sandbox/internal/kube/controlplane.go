@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/poolwright/poolwright/provision/sandbox/internal/build"
-	"github.com/poolwright/poolwright/provision/sandbox/internal/together"
+	"github.com/poolwright/poolwright/provision/sandbox/internal/parallel"
 	"github.com/poolwright/poolwright/provision/sandbox/process"
 )
 
@@ -112,7 +112,7 @@ func (c *ControlPlane) runAPI(ctx context.Context) error {
 // startControllers starts the controller manager and the scheduler side by
 // side, then waits for both.
 func (c *ControlPlane) startControllers(ctx context.Context) error {
-	return together.Run(ctx,
+	return parallel.Run(ctx,
 		func(ctx context.Context) error {
 			return c.startClient(ctx, "kube-controller-manager", c.ids.manager, &c.ports.manager, managerFlags)
 		},

@@ -48,7 +48,7 @@ func (c *linter) cut(p *pool, path string) {
 	case p.served && !c.classOf(p).bottlerocket:
 		c.mistake(p.item, path, "profile %s of DevicePlugin %s offers the pool's GPUs whole or in shares, and no MIG devices: take the label out, or the pool out of the profile", p.profile.Name, c.sharing.Name)
 	default:
-		c.uncut(p.item, path, []landing{{pool: p}})
+		c.uncut(p.item, path, []compatiblePool{{pool: p}})
 	}
 }
 
@@ -60,10 +60,10 @@ func (c *linter) part(w workload, a ask) {
 		types = append(types, l.on...)
 	}
 	switch {
-	case len(cuttable(types)) == 0 && !c.partial && !slices.ContainsFunc(on, func(l landing) bool { return !l.known }):
+	case len(cuttable(types)) == 0 && !c.partial && !slices.ContainsFunc(on, func(l compatiblePool) bool { return !l.known }):
 		c.mistake(w.item, a.path, "MIG cannot cut the GPUs that these pods can run on (%s in NodePool %s), so that they stay pending: request %s, which a DevicePlugin can share by timeSlicing, or run them on A100, H100 or later",
 			models(types), names(on), whole)
-	case !slices.ContainsFunc(on, func(l landing) bool { return !l.served || c.classOf(l.pool).bottlerocket }):
+	case !slices.ContainsFunc(on, func(l compatiblePool) bool { return !l.served || c.classOf(l.pool).bottlerocket }):
 		c.mistake(w.item, a.path, "the DevicePlugin offers whole GPUs or shares of them in NodePool %s, and no MIG devices, so that these pods stay pending: request %s",
 			names(on), on[0].profile.Resource())
 	default:
@@ -72,8 +72,8 @@ func (c *linter) part(w workload, a ask) {
 }
 
 // uncut reports where nothing in the repository cuts the GPUs.
-func (c *linter) uncut(item state.Item, path string, on []landing) {
-	cuts := func(l landing) bool { return strings.Contains(c.classOf(l.pool).Spec.UserData, "mig") }
+func (c *linter) uncut(item state.Item, path string, on []compatiblePool) {
+	cuts := func(l compatiblePool) bool { return strings.Contains(c.classOf(l.pool).Spec.UserData, "mig") }
 	if c.installs("gpu-operator", "mig-manager") || slices.ContainsFunc(on, cuts) {
 		return
 	}

@@ -102,7 +102,7 @@ func spread(pod corev1.PodSpec) bool {
 
 // holding are the types that the pool's limits leave and that hold at least one of
 // the pods, with their prices.
-func (c *linter) holding(w workload, on landing) []priced {
+func (c *linter) holding(w workload, on compatiblePool) []priced {
 	var out []priced
 	cpu, memory := needs(w.pod)
 	region := c.priceRegion()

@@ -54,7 +54,7 @@ func readRepository(d declared.Declared, types *catalog.Catalog) *repository {
 	for i := range r.workloads {
 		w := &r.workloads[i]
 		if w.asks = w.asked(); len(w.asks) > 0 {
-			w.on = r.landings(*w)
+			w.on = r.compatiblePools(*w)
 		}
 	}
 	return r

@@ -12,7 +12,7 @@ import (
 // that the pods can run in have a profile: what others offer is unknown.
 func (c *linter) requests() {
 	for _, w := range c.workloads {
-		if c.partial || len(w.on) == 0 || slices.ContainsFunc(w.on, func(l landing) bool { return !l.served }) {
+		if c.partial || len(w.on) == 0 || slices.ContainsFunc(w.on, func(l compatiblePool) bool { return !l.served }) {
 			continue
 		}
 		for _, a := range w.asks {
@@ -24,12 +24,12 @@ func (c *linter) requests() {
 }
 
 func (c *linter) request(w workload, a ask) {
-	offering := slices.DeleteFunc(slices.Clone(w.on), func(l landing) bool { return string(l.profile.Resource()) != a.resource })
+	offering := slices.DeleteFunc(slices.Clone(w.on), func(l compatiblePool) bool { return string(l.profile.Resource()) != a.resource })
 	switch {
 	case len(offering) == 0:
 		c.mistake(w.item, a.path, "no node that these pods can run on offers %s, so that they stay pending: NodePool %s offers %s; request that, or run them in another pool",
 			a.resource, names(w.on), w.on[0].profile.Resource())
-	case a.amount > 1 && !slices.ContainsFunc(offering, func(l landing) bool { return !l.profile.OnePerRequest }):
+	case a.amount > 1 && !slices.ContainsFunc(offering, func(l compatiblePool) bool { return !l.profile.OnePerRequest }):
 		c.mistake(w.item, a.path, "the kubelet refuses these pods (UnexpectedAdmissionError): NodePool %s gives a container one share at most (%s), because %d shares are no more of a GPU than one; request 1, or run them in a pool with whole GPUs",
 			names(offering), rule(offering[0].profile), a.amount)
 	}
@@ -44,7 +44,7 @@ func rule(p gpu.Profile) string {
 }
 
 // names lists pools with their profiles.
-func names(on []landing) string {
+func names(on []compatiblePool) string {
 	var out []string
 	for _, l := range on {
 		out = append(out, l.called())

@@ -21,7 +21,7 @@ type workload struct {
 	atOnce int
 	// asks are what the pods request of NVIDIA's resources, on where they can run.
 	asks []ask
-	on   []landing
+	on   []compatiblePool
 }
 
 // controller is what matters of an object that makes pods: of any of the kinds.

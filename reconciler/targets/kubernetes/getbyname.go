@@ -36,17 +36,17 @@ func (o *observation) missing() []inventory.Record {
 	return out
 }
 
-// few is up to how many objects of one kind and namespace are read one by one rather
+// maxGets is up to how many objects of one kind and namespace are read one by one rather
 // than found in a list of names.
-const few = 8
+const maxGets = 8
 
-type seekOne struct {
+type getRequest struct {
 	kind kinds.Kind
 	rec  inventory.Record
 }
 
-// seek reads objects by name.
-func (o *observation) seek(ctx context.Context, records []inventory.Record) {
+// getByName reads objects by name.
+func (o *observation) getByName(ctx context.Context, records []inventory.Record) {
 	type place struct {
 		gvk       schema.GroupVersionKind
 		namespace string
@@ -56,7 +56,7 @@ func (o *observation) seek(ctx context.Context, records []inventory.Record) {
 		p := place{kinds.GVK(r.Key, r.Version), r.Key.Namespace}
 		groups[p] = append(groups[p], r)
 	}
-	var single []seekOne
+	var single []getRequest
 	var places []place
 	for p := range groups {
 		places = append(places, p)
@@ -69,7 +69,7 @@ func (o *observation) seek(ctx context.Context, records []inventory.Record) {
 			return
 		}
 		if err := o.forbidden[p.gvk.GroupKind()]; err != nil {
-			o.unseen(groups[p], err)
+			o.reportForbidden(groups[p], err)
 			continue
 		}
 		if !ok || o.unserved[kind.GroupVersionKind] {
@@ -79,18 +79,18 @@ func (o *observation) seek(ctx context.Context, records []inventory.Record) {
 		exists := o.names(ctx, kind, p.namespace, len(groups[p]))
 		for _, r := range groups[p] {
 			if exists == nil || exists[r.Key.Name] {
-				single = append(single, seekOne{kind, r})
+				single = append(single, getRequest{kind, r})
 			} else {
 				o.absent(r.Key)
 			}
 		}
 	}
-	parallel.Each(requests, single, func(s seekOne) { o.get(ctx, s) })
+	parallel.Each(requests, single, func(s getRequest) { o.get(ctx, s) })
 }
 
 // names lists what exists where many are sought; nil means "read each".
 func (o *observation) names(ctx context.Context, kind kinds.Kind, namespace string, sought int) map[string]bool {
-	if sought <= few {
+	if sought <= maxGets {
 		return nil
 	}
 	names := map[string]bool{}
@@ -103,7 +103,7 @@ func (o *observation) names(ctx context.Context, kind kinds.Kind, namespace stri
 	return names
 }
 
-func (o *observation) get(ctx context.Context, s seekOne) {
+func (o *observation) get(ctx context.Context, s getRequest) {
 	live, err := o.target.api.Get(ctx, api.Ref{Resource: s.kind.GVR(), Namespace: s.rec.Key.Namespace, Name: s.rec.Key.Name})
 	switch {
 	case api.NotServed(err):
@@ -111,7 +111,7 @@ func (o *observation) get(ctx context.Context, s seekOne) {
 	case apierrors.IsNotFound(err):
 		o.absent(s.rec.Key)
 	case apierrors.IsForbidden(err):
-		o.unseen([]inventory.Record{s.rec}, api.Refused("reading "+s.rec.Key.String(), err, false))
+		o.reportForbidden([]inventory.Record{s.rec}, api.Refused("reading "+s.rec.Key.String(), err, false))
 	case err != nil:
 		o.fail(api.Refused("reading "+s.rec.Key.String(), err, false))
 	default:
@@ -122,13 +122,13 @@ func (o *observation) get(ctx context.Context, s seekOne) {
 // unknown classifies objects of a kind that is not served. While its definition is
 // wanted or exists, that means nothing for them.
 func (o *observation) unknown(ctx context.Context, gvk schema.GroupVersionKind, kind kinds.Kind, records []inventory.Record) {
-	defined := kind.Promised && !o.givesUp() || o.defined(ctx, gvk)
+	defined := kind.Promised && !o.wantsNothing() || o.defined(ctx, gvk)
 	for _, r := range records {
 		_, wanted := o.wanted.Get(r.Key)
 		switch {
 		case !defined, wanted && kind.Promised:
 			o.absent(r.Key)
-		case !wanted && o.givesUp():
+		case !wanted && o.wantsNothing():
 			o.fail(state.Failf(state.Retry, "NotServed", "%s is recorded as ours, and the cluster does not serve its kind at this moment", r.Key))
 		}
 	}
@@ -146,22 +146,22 @@ func (o *observation) absent(k state.Key) {
 	}
 }
 
-// unseen reports wanted objects that we may not read as differing, so that
+// reportForbidden reports wanted objects that we may not read as differing, so that
 // they are tried and the refusal is reported. Others stay recorded for a better
 // day; where everything is given up there is none, and it is an error.
-func (o *observation) unseen(records []inventory.Record, err error) {
+func (o *observation) reportForbidden(records []inventory.Record, err error) {
 	for _, r := range records {
 		if item, wanted := o.wanted.Get(r.Key); wanted {
 			rec, _ := o.target.store.Get(r.Key)
 			found := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Applied: rec.Desired, Object: item.Object}
 			found.Unreadable = err.Error()
 			o.add(found)
-		} else if o.givesUp() {
+		} else if o.wantsNothing() {
 			o.fail(fmt.Errorf("%s is recorded as ours and cannot be read: %w", r.Key, err))
 		}
 	}
 }
 
-// givesUp reports whether nothing is wanted any more. What is left out of such
+// wantsNothing reports whether nothing is wanted any more. What is left out of such
 // an observation may be lost for ever.
-func (o *observation) givesUp() bool { return o.wanted.Len() == 0 }
+func (o *observation) wantsNothing() bool { return o.wanted.Len() == 0 }

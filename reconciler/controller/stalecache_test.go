@@ -62,7 +62,7 @@ func TestWhatCannotBeWrittenIsFoundOutLessAndLessOften(t *testing.T) {
 		}
 		s.clock.Step(after - time.Millisecond)
 		if s.fails(); s.cluster.fullComparisons-before != n+1 {
-			t.Error("a visit before its time compared everything")
+			t.Error("a reconciliation before its time compared everything")
 		}
 		s.clock.Step(time.Millisecond)
 	}
@@ -136,7 +136,7 @@ func (s *stage) cached(old *v1alpha1.Sync) (catchUp func()) {
 func TestAStatusIsNotComparedWithOneOlderThanTheLast(t *testing.T) {
 	for name, c := range map[string]struct {
 		// first makes what the status says before, second what is written over
-		// that, third what a visit finds before the cache knows.
+		// that, third what a reconciliation finds before the cache knows.
 		first, second, third func(s *stage)
 		drifted              string
 	}{
@@ -166,7 +166,7 @@ func TestAStatusIsNotComparedWithOneOlderThanTheLast(t *testing.T) {
 			catchUp := s.cached(old)
 			c.third(s)
 			s.r.sessions.open[stageName].putBack([]state.Key{at("cluster", "version")})
-			if after := s.visit(); after != lag {
+			if after := s.visit(); after != conflictDelay {
 				t.Errorf("looks again after %s", after)
 			}
 			catchUp()
@@ -193,19 +193,19 @@ func TestWhenACacheIsBehind(t *testing.T) {
 		"nor what somebody wrote since":                           {"sync", "1001", 0, false},
 		"a Sync that was made again is another one":               {"again", "7", 0, false},
 		"versions that are no numbers cannot be ordered":          {"sync", "v9", 0, false},
-		"a cache that does not catch up is awaited for a while":   {"sync", "999", cutOff - 1, true},
-		"a cache that never catches up does not hold up the Sync": {"sync", "999", cutOff, false},
+		"a cache that does not catch up is awaited for a while":   {"sync", "999", staleTimeout - 1, true},
+		"a cache that never catches up does not hold up the Sync": {"sync", "999", staleTimeout, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var all syncStates
 			sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: stageName.Namespace, Name: stageName.Name, UID: "sync", ResourceVersion: "1000"}}
-			all.wrote(sync, wrote)
+			all.recordWrite(sync, wrote)
 			sync.UID, sync.ResourceVersion = c.uid, c.version
-			if got := all.behind(sync, wrote.Add(c.after)); got != c.want {
+			if got := all.isStale(sync, wrote.Add(c.after)); got != c.want {
 				t.Errorf("behind: %v, want %v", got, c.want)
 			}
 			all.forget(stageName)
-			if all.behind(sync, wrote) || len(all.last) > 0 {
+			if all.isStale(sync, wrote) || len(all.last) > 0 {
 				t.Error("it is remembered though it is gone")
 			}
 		})

@@ -8,10 +8,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// old reports whether an item is of a kind or version of Karpenter's that v1 took
+// deprecatedAPI reports whether an item is of a kind or version of Karpenter's that v1 took
 // the place of. Labels of those days alone do not count: what a repository of v1
 // means by them is not known, and lint reports them.
-func old(item state.Item) bool {
+func deprecatedAPI(item state.Item) bool {
 	switch item.Key.Group {
 	case "karpenter.sh":
 		return item.Key.Kind == "Provisioner" || item.Key.Kind == "NodePool" && item.Version != "v1"
@@ -21,9 +21,9 @@ func old(item state.Item) bool {
 	return false
 }
 
-// follow takes what is written for an old API of Karpenter for what it means in v1.
+// convert takes what is written for an old API of Karpenter for what it means in v1.
 // What depends on Kubernetes' version goes by the declared Cluster's.
-func (d *Declared) follow() error {
+func (d *Declared) convert() error {
 	after, changes, problems, err := conversion.Objects(d.Set.Items(), conversion.Options{Draft: d.draft, Documents: d.Documents()})
 	if err != nil {
 		return fmt.Errorf("converting Karpenter's old APIs: %w", err)

@@ -11,13 +11,13 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// cutOff is how long a cache may be behind before its watch is taken for
-// broken: an old copy is better than a Sync that nobody visits.
-const cutOff = 10 * time.Second
+// staleTimeout is how long a cache may be behind before its watch is taken for
+// broken: an old copy is better than a Sync that nobody reconciles.
+const staleTimeout = 10 * time.Second
 
-// earlier is the status of a Sync, empty where it is of another source: by what this process wrote, or where it
+// previousStatus is the status of a Sync, empty where it is of another source: by what this process wrote, or where it
 // wrote none yet, of an earlier spec.
-func (s *syncStates) earlier(sync *v1alpha1.Sync) v1alpha1.SyncStatus {
+func (s *syncStates) previousStatus(sync *v1alpha1.Sync) v1alpha1.SyncStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of, known := s.compared[client.ObjectKeyFromObject(sync)]
@@ -28,8 +28,8 @@ func (s *syncStates) earlier(sync *v1alpha1.Sync) v1alpha1.SyncStatus {
 	return sync.Status
 }
 
-// compares records that the status which was written is of the Sync's source.
-func (s *syncStates) compares(sync *v1alpha1.Sync) {
+// recordSource records that the status which was written is of the Sync's source.
+func (s *syncStates) recordSource(sync *v1alpha1.Sync) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.compared == nil {
@@ -38,7 +38,7 @@ func (s *syncStates) compares(sync *v1alpha1.Sync) {
 	s.compared[client.ObjectKeyFromObject(sync)] = fingerprintOf(sync)
 }
 
-func (s *syncStates) wrote(sync *v1alpha1.Sync, at time.Time) {
+func (s *syncStates) recordWrite(sync *v1alpha1.Sync, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil {
@@ -47,15 +47,15 @@ func (s *syncStates) wrote(sync *v1alpha1.Sync, at time.Time) {
 	s.last[client.ObjectKeyFromObject(sync)] = writtenStatus{sync.UID, sync.ResourceVersion, at}
 }
 
-// behind reports whether a Sync, as the cache has it, lacks the status that we wrote
+// isStale reports whether a Sync, as the cache has it, lacks the status that we wrote
 // last: compared with an older one, a new status can seem to be there already, and a
 // patch would bring old conditions back. After a restart there is nothing to compare
 // with: a new cache begins with the newest state.
-func (s *syncStates) behind(sync *v1alpha1.Sync, now time.Time) bool {
+func (s *syncStates) isStale(sync *v1alpha1.Sync, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last, ok := s.last[client.ObjectKeyFromObject(sync)]
-	if !ok || last.uid != sync.UID || !now.Before(last.at.Add(cutOff)) {
+	if !ok || last.uid != sync.UID || !now.Before(last.at.Add(staleTimeout)) {
 		return false
 	}
 	order, err := resourceversion.CompareResourceVersion(sync.ResourceVersion, last.version)

@@ -1,4 +1,4 @@
-package together_test
+package parallel_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/poolwright/poolwright/provision/sandbox/internal/together"
+	"github.com/poolwright/poolwright/provision/sandbox/internal/parallel"
 )
 
 func TestRun(t *testing.T) {
@@ -28,7 +28,7 @@ func TestRun(t *testing.T) {
 		"a second failure that is no echo is reported": {steps: []func(context.Context) error{fails, func(ctx context.Context) error { <-ctx.Done(); return alsoBroken }}, want: []error{broken, alsoBroken}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := together.Run(t.Context(), test.steps...)
+			err := parallel.Run(t.Context(), test.steps...)
 			if (err == nil) != (len(test.want) == 0) {
 				t.Fatalf("got %v", err)
 			}
@@ -47,7 +47,7 @@ func TestRun(t *testing.T) {
 func TestRunEndsWhenTheCallerGivesUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := together.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+	err := parallel.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}

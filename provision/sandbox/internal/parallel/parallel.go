@@ -1,7 +1,7 @@
-// Package together runs a few start-up steps side by side. It is for steps that
+// Package parallel runs a few start-up steps side by side. It is for steps that
 // need each other to succeed and refuses to let one outlive the rest: the first
 // failure ends the others' context, and Run waits for all.
-package together
+package parallel
 
 import (
 	"context"

@@ -11,20 +11,20 @@ import (
 
 func isNVIDIA(resource string) bool { return strings.HasPrefix(resource, "nvidia.com/") }
 
-// landing is a pool that a workload's pods can run in, with the types of it that
+// compatiblePool is a pool that a workload's pods can run in, with the types of it that
 // have GPUs and that they can run on.
-type landing struct {
+type compatiblePool struct {
 	*pool
 	on []instanceType
 }
 
-// landings are the declared pools whose GPU nodes the pods can run on, by labels
+// compatiblePools are the declared pools whose GPU nodes the pods can run on, by labels
 // and taints, in the order in which Karpenter tries them.
-func (r *repository) landings(w workload) []landing {
+func (r *repository) compatiblePools(w workload) []compatiblePool {
 	if w.pod.NodeName != "" {
 		return nil
 	}
-	var out []landing
+	var out []compatiblePool
 	choices := alternatives(w.pod)
 	for _, p := range r.pools {
 		if !r.toleratesAll(w.pod.Tolerations, p.taintList()) {
@@ -32,10 +32,10 @@ func (r *repository) landings(w workload) []landing {
 		}
 		on := p.reachable(choices)
 		if len(on) > 0 {
-			out = append(out, landing{p, on})
+			out = append(out, compatiblePool{p, on})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b landing) int {
+	slices.SortStableFunc(out, func(a, b compatiblePool) int {
 		if a.Spec.Weight != b.Spec.Weight {
 			return int(max(-1, min(1, b.Spec.Weight-a.Spec.Weight)))
 		}

@@ -12,11 +12,11 @@ import (
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
 )
 
-// allow refuses to follow a branch to a commit that does not descend from the one
+// checkFastForward refuses to follow a branch to a commit that does not descend from the one
 // before, or of which nobody can find that out, unless a person has accepted it. What
 // is fetched beyond the newest commit is history without trees, and where the server
 // cannot leave those out, as little as there is room for.
-func (s *Source) allow(ctx context.Context, sess *remote.Connection, generation string, to plumbing.Hash) error {
+func (s *Source) checkFastForward(ctx context.Context, sess *remote.Connection, generation string, to plumbing.Hash) error {
 	if s.followed == nil || s.ref.Branch == "" {
 		return nil
 	}
