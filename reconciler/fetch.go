@@ -7,9 +7,9 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 )
 
-// remembering is the ability of a source that keeps its last good snapshot
+// persistentSource is the ability of a source that keeps its last good snapshot
 // over restarts.
-type remembering interface {
+type persistentSource interface {
 	Last(ctx context.Context) (gitsource.Snapshot, bool)
 }
 
@@ -17,7 +17,7 @@ type remembering interface {
 func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale error) (Result, bool, error) {
 	if stale != nil {
 		var ok bool
-		if snapshot, ok = l.good(ctx); !ok {
+		if snapshot, ok = l.lastGood(ctx); !ok {
 			return Result{}, false, stale
 		}
 	}
@@ -54,12 +54,12 @@ func (l *Loop) newest() (last, planned *revision) {
 	return l.last, l.planned
 }
 
-// good is the last good snapshot, of this Loop or of an earlier life of its source.
-func (l *Loop) good(ctx context.Context) (gitsource.Snapshot, bool) {
+// lastGood is the last good snapshot, of this Loop or of an earlier life of its source.
+func (l *Loop) lastGood(ctx context.Context) (gitsource.Snapshot, bool) {
 	if last, _ := l.newest(); last != nil {
 		return last.snapshot, true
 	}
-	if mem, ok := l.source.(remembering); ok {
+	if mem, ok := l.source.(persistentSource); ok {
 		return mem.Last(ctx)
 	}
 	return gitsource.Snapshot{}, false

@@ -12,7 +12,7 @@ func same(a, b float64) bool { return math.Abs(a-b) < 5e-5 }
 
 // implied states that a figure comes without a price of an hour.
 func implied(s Scenario) Cause {
-	return because("unstated", "the document has no %s price of %s", s.CapacityType, s.InstanceType)
+	return newCause("unstated", "the document has no %s price of %s", s.CapacityType, s.InstanceType)
 }
 
 // own states how a figure comes from the document's own unit price, or why not.
@@ -21,18 +21,18 @@ func own(s Scenario, month, price float64) []Cause {
 	stated := s.Stated
 	switch {
 	case stated.contains(makes) && stated.From < stated.To:
-		return []Cause{because("range", "%s/h for %s h make %s; %s would be %s h", hourly(price), hours(s.Hours), dollars(makes), Range{From: stated.To, To: stated.To, Decimals: stated.Decimals}.dollars(), hours(stated.To/price))}
+		return []Cause{newCause("range", "%s/h for %s h make %s; %s would be %s h", hourly(price), hours(s.Hours), dollars(makes), Range{From: stated.To, To: stated.To, Decimals: stated.Decimals}.dollars(), hours(stated.To/price))}
 	case stated.contains(makes) && math.Abs(stated.From-makes) < 0.005:
 		return nil
 	case stated.contains(makes):
-		return []Cause{because("rounding", "%s is stated as %s", dollars(makes), stated.dollars())}
+		return []Cause{newCause("rounding", "%s is stated as %s", dollars(makes), stated.dollars())}
 	}
 	for _, other := range []float64{720, 730, 744} {
 		if other != month && stated.contains(makes/month*other) {
-			return []Cause{because("hours", "%s is of a month of %s hours, the document counts %s", stated.dollars(), hours(other), hours(month))}
+			return []Cause{newCause("hours", "%s is of a month of %s hours, the document counts %s", stated.dollars(), hours(other), hours(month))}
 		}
 	}
-	return []Cause{because("arithmetic", "%s/h for %s h make %s, not %s", hourly(price), hours(s.Hours), dollars(makes), stated.dollars())}
+	return []Cause{newCause("arithmetic", "%s/h for %s h make %s, not %s", hourly(price), hours(s.Hours), dollars(makes), stated.dollars())}
 }
 
 // moved states why a unit price of the document is not today's.
@@ -45,17 +45,17 @@ func (m *pricedCatalog) moved(d Document, q Quote) []Cause {
 	}
 	switch {
 	case q.CapacityType == spot && known && same(q.USDPerHour, listed):
-		return []Cause{because("capacity", "%s/h is called spot, and is the on-demand price of %s", hourly(q.USDPerHour), homeRegion)}
+		return []Cause{newCause("capacity", "%s/h is called spot, and is the on-demand price of %s", hourly(q.USDPerHour), homeRegion)}
 	case today == nil:
 		return []Cause{m.missing(q.InstanceType, q.CapacityType)}
 	}
 	var out []Cause
 	if d.Region != "" && d.Region != m.region {
-		out = append(out, because("region", "the document is about %s, the cluster is in %s", name(d.Region), name(m.region)))
+		out = append(out, newCause("region", "the document is about %s, the cluster is in %s", name(d.Region), name(m.region)))
 	}
 	switch {
 	case q.CapacityType == onDemand && same(q.USDPerHour, listed) && region != homeRegion:
-		return append(out, because("region", "%s/h is the price of %s; that of %s is not known", hourly(q.USDPerHour), homeRegion, name(region)))
+		return append(out, newCause("region", "%s/h is the price of %s; that of %s is not known", hourly(q.USDPerHour), homeRegion, name(region)))
 	case same(q.USDPerHour, today.USDPerHour):
 		return out
 	}
@@ -78,11 +78,11 @@ func (m *pricedCatalog) drifted(s Scenario, today catalog.Price) []Cause {
 func (m *pricedCatalog) since(was string, today catalog.Price) []Cause {
 	now := hourly(today.USDPerHour) + "/h"
 	if today.Basis == catalog.Estimated {
-		return []Cause{because("price", "%s, an estimate of %s%s today", was, about, now)}
+		return []Cause{newCause("price", "%s, an estimate of %s%s today", was, about, now)}
 	}
-	out := []Cause{because("price", "%s, %s today", was, now)}
+	out := []Cause{newCause("price", "%s, %s today", was, now)}
 	if today.Basis == catalog.OtherRegion {
-		out = append(out, because("region", "today's is the price of %s; that of %s is not known", homeRegion, name(m.region)))
+		out = append(out, newCause("region", "today's is the price of %s; that of %s is not known", homeRegion, name(m.region)))
 	}
 	return out
 }
@@ -90,7 +90,7 @@ func (m *pricedCatalog) since(was string, today catalog.Price) []Cause {
 // missing states why there is no price of today.
 func (m *pricedCatalog) missing(kind, capacity string) Cause {
 	if _, known := m.types.Lookup(kind); !known {
-		return because("unknown", "the catalog of %s has no instance type %s", m.types.PriceDate(), kind)
+		return newCause("unknown", "the catalog of %s has no instance type %s", m.types.PriceDate(), kind)
 	}
-	return because("unknown", "the catalog of %s has no %s price of %s in %s", m.types.PriceDate(), capacity, kind, name(m.region))
+	return newCause("unknown", "the catalog of %s has no %s price of %s in %s", m.types.PriceDate(), capacity, kind, name(m.region))
 }

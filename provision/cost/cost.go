@@ -148,7 +148,7 @@ func Of(q Query, types *catalog.Catalog) Table {
 		out.Pools = append(out.Pools, m.rows(p, q.HoursPerDay)...)
 	}
 	if q.Document != nil {
-		out.Document = m.redo(*q.Document)
+		out.Document = m.recompute(*q.Document)
 	}
 	out.Prices, out.Notes = m.sources(), m.noteTexts()
 	return out

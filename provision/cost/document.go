@@ -132,11 +132,11 @@ type Cause struct {
 	Text string `json:"text"`
 }
 
-func because(word, format string, args ...any) Cause {
+func newCause(word, format string, args ...any) Cause {
 	return Cause{word, fmt.Sprintf(format, args...)}
 }
 
-func (m *pricedCatalog) redo(d Document) *Recomputed {
+func (m *pricedCatalog) recompute(d Document) *Recomputed {
 	out := &Recomputed{Name: d.Name, Region: name(d.Region), HoursPerMonth: d.HoursPerMonth, Prices: []RecomputedPrice{}, Scenarios: []RecomputedScenario{}}
 	for _, quote := range d.Prices {
 		out.Prices = append(out.Prices, m.price(d, quote))
@@ -219,7 +219,7 @@ func (f *RecomputedScenario) save(stated Range, first RecomputedScenario) {
 		f.Saving.Today = &today
 	}
 	if f.Saving.Agrees = stated.contains(f.Saving.Recomputed); !f.Saving.Agrees {
-		f.Causes = append(f.Causes, because("saving", "its own figures make %s%%, not %s%%", digits(f.Saving.Recomputed, 1), stated.plain()))
+		f.Causes = append(f.Causes, newCause("saving", "its own figures make %s%%, not %s%%", digits(f.Saving.Recomputed, 1), stated.plain()))
 	}
 }
 

@@ -85,7 +85,7 @@ func (e *Engine) assemble(ctx context.Context, mgr manager.Manager) (*parts, err
 	}
 	p.collection = e.collectionGuard(mgr, config)
 	m, n := p.providers.machines, p.providers.network
-	p.plain = cloudmetrics.Decorate(contained{awscloud.New(
+	p.plain = cloudmetrics.Decorate(recoveringProvider{awscloud.New(
 		m.types, m.instances, p.recorder, p.client, p.providers.images.amis,
 		n.securityGroups, n.reservations, n.placementGroups, p.store, p.providers.caBundle,
 	)})

@@ -13,7 +13,7 @@ import (
 type fragile struct{ cloudprovider.CloudProvider }
 
 func TestAPanicOfTheProviderIsAnErrorOfThatCall(t *testing.T) {
-	cloud := contained{fragile{}}
+	cloud := recoveringProvider{fragile{}}
 	ctx, claim := context.Background(), claimed("aws:///z/i-1")
 	for name, call := range map[string]func() error{
 		"launching":        func() error { _, err := cloud.Create(ctx, claim); return err },

@@ -6,8 +6,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// This file keeps from whoever proposes a revision what an account would tell them: that a
-// role, a queue or an add-on of some name exists is an answer.
+// This file keeps from whoever proposes a revision what an account would disclose to
+// them: that a role, a queue or an add-on of some name exists.
 
 // StartReview starts another comparison of a Target for reviews: its next call is for the
 // revision that the step starts from. Any other Target takes no notice.

@@ -14,52 +14,52 @@ import (
 
 // Start runs the next process of the controller.
 func (s *Stage) Start() error {
-	s.life.mu.Lock()
-	defer s.life.mu.Unlock()
-	s.life.count++
-	name := fmt.Sprintf("%s-%d", s.name, s.life.count)
+	s.controller.mu.Lock()
+	defer s.controller.mu.Unlock()
+	s.controller.count++
+	name := fmt.Sprintf("%s-%d", s.name, s.controller.count)
 	s.api.SetClient(name)
 	s.git.SetClient(name)
 	s.Tap.Record(history.Event{Kind: history.Started, Client: name})
 	p, err := s.config.Environment.Run(name, s.config.Product, "run",
 		"--namespace="+s.System, "--kubeconfig="+s.kubeconfig(), "--cache-dir="+s.dir+"/mirrors", "--metrics-addr=0", "--health-addr=0")
-	s.life.process, s.life.killed = p, false
+	s.controller.process, s.controller.killed = p, false
 	return err
 }
 
 // client is the newest process' name in the history.
-func (s *Stage) client() string { return fmt.Sprintf("%s-%d", s.name, s.life.count) }
+func (s *Stage) client() string { return fmt.Sprintf("%s-%d", s.name, s.controller.count) }
 
 // Kill ends the controller as a crash of its node does. Wires call it.
 func (s *Stage) Kill() {
-	s.life.mu.Lock()
-	defer s.life.mu.Unlock()
-	s.life.killed = true
-	s.fail(s.life.process.Kill())
+	s.controller.mu.Lock()
+	defer s.controller.mu.Unlock()
+	s.controller.killed = true
+	s.fail(s.controller.process.Kill())
 	s.Tap.Record(history.Event{Kind: history.Ended, Client: s.client()})
 }
 
 // fail keeps an error for check. The caller holds the lock.
 func (s *Stage) fail(err error) {
 	if err != nil {
-		s.life.errs = append(s.life.errs, err)
+		s.controller.errs = append(s.controller.errs, err)
 	}
 }
 
 // ByHand keeps the error of what a person does while a request waits.
 func (s *Stage) ByHand(err error) {
-	s.life.mu.Lock()
-	defer s.life.mu.Unlock()
+	s.controller.mu.Lock()
+	defer s.controller.mu.Unlock()
 	s.fail(err)
 }
 
 // check starts the next process where the last one has ended, and returns what failed in
 // the meantime.
 func (s *Stage) check(ctx context.Context) error {
-	s.life.mu.Lock()
-	err := errors.Join(s.life.errs...)
-	p, killed := s.life.process, s.life.killed
-	s.life.mu.Unlock()
+	s.controller.mu.Lock()
+	err := errors.Join(s.controller.errs...)
+	p, killed := s.controller.process, s.controller.killed
+	s.controller.mu.Unlock()
 	if err != nil || p == nil {
 		return err
 	}
@@ -75,8 +75,8 @@ func (s *Stage) check(ctx context.Context) error {
 		}
 		s.Tap.Record(history.Event{Kind: history.Ended, Client: s.client(), Reason: reason})
 	}
-	if meanwhile := s.life.meanwhile; meanwhile != nil && killed {
-		s.life.meanwhile = nil
+	if meanwhile := s.controller.meanwhile; meanwhile != nil && killed {
+		s.controller.meanwhile = nil
 		if err := meanwhile(ctx); err != nil {
 			return err
 		}
@@ -90,12 +90,12 @@ func (s *Stage) check(ctx context.Context) error {
 
 // End kills the controller for good.
 func (s *Stage) End() error {
-	s.life.mu.Lock()
-	defer s.life.mu.Unlock()
-	if s.life.process == nil {
+	s.controller.mu.Lock()
+	defer s.controller.mu.Unlock()
+	if s.controller.process == nil {
 		return nil
 	}
-	return s.life.process.Kill()
+	return s.controller.process.Kill()
 }
 
 // TimeoutError is the end of a wait whose condition did not hold in time.

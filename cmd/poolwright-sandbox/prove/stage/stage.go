@@ -54,13 +54,13 @@ type Stage struct {
 	api, git *wiretap.Listener
 	tree     *worktree.Tree
 	// Model is what the next commit declares: Kind/name to value.
-	Model    map[string]string
-	revision string
-	life     life
+	Model      map[string]string
+	revision   string
+	controller controllerState
 }
 
-// life is the controller's newest process.
-type life struct {
+// controllerState is the controller's newest process.
+type controllerState struct {
 	// meanwhile, if any, is done once while no process runs after a kill.
 	meanwhile func(context.Context) error
 
@@ -179,7 +179,7 @@ func (s *Stage) Commit(ctx context.Context, message string) error {
 }
 
 // Meanwhile has something done once, before the next process starts after a kill.
-func (s *Stage) Meanwhile(do func(context.Context) error) { s.life.meanwhile = do }
+func (s *Stage) Meanwhile(do func(context.Context) error) { s.controller.meanwhile = do }
 
 // object is an object of the model as a history names it.
 func (s *Stage) object(kind, name string) history.Object {

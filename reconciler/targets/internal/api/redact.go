@@ -16,7 +16,7 @@ const cut = "***"
 // name or a wrong enum value shows the user what to mend.
 const plainValue = 64
 
-// quietly is an answer's message without the parts of the object that the API
+// quietly is a response's message without the parts of the object that the API
 // server repeats in it. Any part may hold a token: the refusal to change a
 // Pod prints its whole spec. Where a field is wrong and why stays.
 func quietly(s metav1.Status) string {
