@@ -33,16 +33,16 @@ func newProve() *cobra.Command {
 	var p proveCommand
 	cmd := &cobra.Command{
 		Use:   "prove",
-		Short: "Play scenarios with a fault at each kind of request, and check what happened",
+		Short: "Run scenarios with a fault at each kind of request, and check what happened",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return p.run(cmd) },
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&p.output, "output", "o", "text", "text, json or markdown")
-	flags.StringVar(&p.selected, "run", "", "play only cases SCENARIO/FAULT/POINT that match these regular expressions")
+	flags.StringVar(&p.selected, "run", "", "run only cases SCENARIO/FAULT/POINT that match these regular expressions")
 	flags.StringVar(&p.poolwright, "poolwright", "", "the poolwright binary (default: the one beside this program)")
 	flags.StringVar(&p.without, "break", "", "build poolwright with one of its precautions switched off, and prove that: one of "+strings.Join(controls.Names(), ", "))
-	flags.BoolVar(&p.controls, "controls", false, "play each control, too: the precaution switched off, and the cases that must find that")
+	flags.BoolVar(&p.controls, "controls", false, "run each control, too: the precaution switched off, and the cases that must find that")
 	flags.BoolVar(&p.list, "list", false, "list scenarios, faults, rules and controls, and start nothing")
 	flags.StringVar(&p.options.Histories, "histories", "", "a folder for the history of each case")
 	flags.DurationVar(&p.options.Timeout, "deadline", stepDeadline, "how long each wait for the product may take")

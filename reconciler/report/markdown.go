@@ -164,7 +164,8 @@ func (r Report) driftMarkdown(d *document, o Options) {
 	}
 	o = o.brief()
 	room := d.limit - d.b.Len() - noteReserve/2
-	text := driftIntro + "\n\n" + section.Section{Lines: section.First(r.Drift.lines(markup.Markdown()), section.Limit(o.Lines).Few())}.Bullets(room/4)
+	unknown, notes := r.Drift.lines(markup.Markdown())
+	text := driftIntro + "\n\n" + section.Section{Lines: section.First(append(unknown, notes...), section.Limit(o.Lines).Few())}.Bullets(room/4)
 	if nodes := r.driftedNodes(o); !nodes.Empty() {
 		text += nodes.Title + ":\n\n" + section.Fitting(room/4, len(nodes.Folded), func(n int) string { return markup.Fence("text", section.UpTo(nodes.Folded, n)) + "\n" })
 	}

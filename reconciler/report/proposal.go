@@ -157,11 +157,11 @@ func (d *Drift) noted() []string {
 }
 
 // lines are what could not be compared, then the notes.
-func (d *Drift) lines(v markup.Style) []string {
-	out := unknownLines(d.Unknown, v)
+func (d *Drift) lines(v markup.Style) (unknown, notes []string) {
+	unknown = unknownLines(d.Unknown, v)
 	if !v.Stacks {
-		for i, l := range out {
-			out[i] = "not compared: " + l
+		for i, l := range unknown {
+			unknown[i] = "not compared: " + l
 		}
 	}
 	for _, n := range d.Notes {
@@ -169,9 +169,9 @@ func (d *Drift) lines(v markup.Style) []string {
 		if n.Warning {
 			l = warning + l
 		}
-		out = append(out, l)
+		notes = append(notes, l)
 	}
-	return out
+	return unknown, notes
 }
 
 // driftedBefore counts what had drifted and is ours to put back.

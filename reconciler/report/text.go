@@ -87,12 +87,12 @@ func (r Report) textDrift(b *strings.Builder, o Options) {
 		return
 	}
 	var inner strings.Builder
-	for _, l := range r.Drift.lines(markup.Plain()) {
-		how := ""
-		if strings.HasPrefix(l, "? ") {
-			how = "?"
-		}
-		inner.WriteString(o.color(how, l) + "\n")
+	unknown, notes := r.Drift.lines(markup.Plain())
+	for _, l := range unknown {
+		inner.WriteString(o.color("?", l) + "\n")
+	}
+	for _, l := range notes {
+		inner.WriteString(l + "\n")
 	}
 	section.Text(&inner, o.color, r.driftedNodes(o.brief()))
 	o.brief().changes(&inner, r.Drift.Changes)

@@ -30,22 +30,30 @@ func Default(c Candidate) Budgets {
 	return out
 }
 
-// Violation is a promise that a candidate breaks.
+// Violation is the code of a promise that a candidate breaks.
 type Violation string
 
 // The promises.
 const (
-	ChildMemory    Violation = "a child takes more memory than its limit"
-	ChildTime      Violation = "a child works for longer than its limit"
-	ParentHeap     Violation = "what a child returned takes more memory than its limit"
-	ParentPeak     Violation = "the controller takes more memory for one result than it has to spare"
-	ParentTime     Violation = "the controller works too long for one result"
-	NeighborFailed Violation = "another repository is not rendered meanwhile"
-	Unexplained    Violation = "a child ends without a result and without a limit that its author can keep"
-	Crash          Violation = "the controller ends"
+	// ChildMemory: a child takes more memory than its limit.
+	ChildMemory Violation = "ChildMemoryExceeded"
+	// ChildTime: a child works for longer than its limit.
+	ChildTime Violation = "ChildTimeExceeded"
+	// ParentHeap: what a child returned takes more memory than its limit.
+	ParentHeap Violation = "ResultMemoryExceeded"
+	// ParentPeak: the controller takes more memory for one result than is left for it.
+	ParentPeak Violation = "ControllerMemoryExceeded"
+	// ParentTime: the controller works too long for one result.
+	ParentTime Violation = "ControllerTimeExceeded"
+	// NeighborFailed: another repository is not rendered meanwhile.
+	NeighborFailed Violation = "NeighborFailed"
+	// Unexplained: a child ends without a result and without a limit that its author can meet.
+	Unexplained Violation = "ReasonMissing"
+	// Crash: the controller ends.
+	Crash Violation = "ControllerCrashed"
 )
 
-// reasons are those with which an author is told what to mend.
+// reasons are those that name to an author what to mend.
 var reasons = []string{"LimitExceeded", "RenderTimeout", "NoManifests", "TooLarge"}
 
 // starved reports that a child reached its deadline without the processor, which is for another
