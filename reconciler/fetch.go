@@ -23,19 +23,19 @@ func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale erro
 	}
 	result := Result{Revision: snapshot.Revision, Stale: stale}
 	fresh := &revision{snapshot: snapshot, load: l.load, trim: l.trim}
-	if l.beside != nil {
-		beside, load, err := l.beside(ctx)
+	if l.inputs != nil {
+		digest, load, err := l.inputs(ctx)
 		if err != nil {
 			return result, false, fmt.Errorf("loading %s: %w", snapshot.Revision, err)
 		}
-		if fresh.beside = beside; load != nil {
+		if fresh.inputsDigest = digest; load != nil {
 			fresh.load = load
 		}
 	}
-	if last, planned := l.newest(); last != nil && last.snapshot.Revision == snapshot.Revision && last.beside == fresh.beside && !last.resumed {
+	if last, planned := l.newest(); last != nil && last.snapshot.Revision == snapshot.Revision && last.inputsDigest == fresh.inputsDigest && !last.resumed {
 		return result, last != planned, nil
 	}
-	if err := l.cache.first(ctx, fresh); err != nil {
+	if err := l.cache.loadFirst(ctx, fresh); err != nil {
 		return l.keep(ctx, result, fresh, fmt.Errorf("loading %s: %w", snapshot.Revision, err))
 	}
 	l.mu.Lock()
@@ -70,10 +70,10 @@ func (l *Loop) lastGood(ctx context.Context) (gitsource.Snapshot, bool) {
 // another revision, and what it would declare is unknown.
 func (l *Loop) keep(ctx context.Context, newest Result, fresh *revision, why error) (Result, bool, error) {
 	last, planned := l.newest()
-	if last == nil || last.resumed && last.beside != fresh.beside {
+	if last == nil || last.resumed && last.inputsDigest != fresh.inputsDigest {
 		last = l.resume(ctx, fresh)
 	}
-	if last == nil || last.beside != fresh.beside || ctx.Err() != nil {
+	if last == nil || last.inputsDigest != fresh.inputsDigest || ctx.Err() != nil {
 		return newest, false, why
 	}
 	return Result{Revision: last.snapshot.Revision, Stale: why, Attempted: newest.Revision, Resumed: last.resumed}, last != planned, nil
@@ -96,8 +96,8 @@ func (l *Loop) resume(ctx context.Context, fresh *revision) *revision {
 	if !ok {
 		return nil
 	}
-	r := &revision{snapshot: snapshot, beside: fresh.beside, load: fresh.load, trim: l.trim, resumed: true}
-	if err := l.cache.first(ctx, r); err != nil {
+	r := &revision{snapshot: snapshot, inputsDigest: fresh.inputsDigest, load: fresh.load, trim: l.trim, resumed: true}
+	if err := l.cache.loadFirst(ctx, r); err != nil {
 		return nil // Why the newest cannot be loaded is what a person has to mend.
 	}
 	l.mu.Lock()

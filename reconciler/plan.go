@@ -24,7 +24,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 	if l.planned != l.last {
 		l.cache.take(l.planned) // From here on the targets know what another one wants.
 	}
-	has := l.run.contents
+	has := l.active.decoded
 	has.wanted = nil
 	has.activate()
 	defer func() {
@@ -36,28 +36,28 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 	wanted, observed := state.Set{}, state.Set{}
 	problems := has.declared.Problems
 	for _, w := range l.targets {
-		want, more, err := l.last.want(ctx, w.Target, has.declared.Set)
+		desired, more, err := l.last.desired(ctx, w.Target, has.declared.Set)
 		if err != nil {
 			return result, fmt.Errorf("preparing %s: %w", w.Name, err)
 		}
 		problems = append(slices.Clip(problems), more...)
-		seen, err := w.Target.Observe(ctx, want)
+		seen, err := w.Target.Observe(ctx, desired)
 		if err != nil {
 			return result, fmt.Errorf("observing %s: %w", w.Name, err)
 		}
-		if remembers, ok := w.Target.(targets.Withdrawer); ok && applying {
-			if err := remembers.Withdraw(ctx); err != nil {
+		if withdrawer, ok := w.Target.(targets.Withdrawer); ok && applying {
+			if err := withdrawer.Withdraw(ctx); err != nil {
 				return result, fmt.Errorf("recording what is wanted again in %s: %w", w.Name, err)
 			}
 		}
-		all[w.Name] = want
-		wanted, observed = union(wanted, want), union(observed, seen)
+		all[w.Name] = desired
+		wanted, observed = union(wanted, desired), union(observed, seen)
 	}
 	has.wanted, l.last.problems, l.planned = all, problems, l.last
 	result.Problems = problems
 	// What could not be read may well be what would be deleted.
 	unsure := len(problems) > 0 || result.Stale != nil
-	result.Plan = plan.Compute(wanted, observed, l.last.careful(unsure, opts.Policies)...)
+	result.Plan = plan.Compute(wanted, observed, l.last.planPolicies(unsure, opts.Policies)...)
 	if applying {
 		of := result.Plan
 		if unsure || l.last.resumed {
@@ -68,22 +68,22 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 			return result, err
 		}
 	}
-	result = consider(ctx, result, opts)
-	l.planned.remember(result)
+	result = applyGuard(ctx, result, opts)
+	l.planned.recordPlan(result)
 	return result, nil
 }
 
-// activate makes the contents those that the targets are used for.
-func (c *contents) activate() {
+// activate makes the revision the one that the targets are used for.
+func (c *decodedRevision) activate() {
 	if c.declared.BeforeDesired != nil {
 		c.declared.BeforeDesired()
 	}
 }
 
-// want is what a target makes of the revision. What an earlier process applied last may be what
+// desired is what a target makes of the revision. What an earlier process applied last may be what
 // it began to delete since, by a later revision: that is not wanted again.
-func (r *revision) want(ctx context.Context, t targets.Target, declared state.Set) (state.Set, []state.Problem, error) {
-	set, problems, err := want(ctx, t, declared)
+func (r *revision) desired(ctx context.Context, t targets.Target, declared state.Set) (state.Set, []state.Problem, error) {
+	set, problems, err := desired(ctx, t, declared)
 	withdrawer, ok := t.(targets.Withdrawer)
 	if err != nil || !ok || !r.resumed {
 		return set, problems, err
@@ -96,8 +96,8 @@ func (r *revision) want(ctx context.Context, t targets.Target, declared state.Se
 	return state.NewSet(kept...), problems, nil
 }
 
-// want separates the mistakes that only a target sees from its failures.
-func want(ctx context.Context, t targets.Target, d state.Set) (state.Set, []state.Problem, error) {
+// desired separates the mistakes that only a target sees from its failures.
+func desired(ctx context.Context, t targets.Target, d state.Set) (state.Set, []state.Problem, error) {
 	set, err := t.Desired(ctx, d)
 	if mistakes, ok := errors.AsType[*targets.ProblemsError](err); ok {
 		return set, mistakes.Problems, nil
@@ -109,10 +109,10 @@ func union(a, b state.Set) state.Set {
 	return state.NewSet(append(a.Items(), b.Items()...)...)
 }
 
-// careful are the policies for a plan of the revision; unsure is true where what it does not
+// planPolicies are the policies for a plan of the revision; unsure is true where what it does not
 // declare proves nothing. What an earlier process applied may have been declared by another
 // path or with other values: only what that process is known to have applied is put back.
-func (r *revision) careful(unsure bool, policies []plan.Policy) []plan.Policy {
+func (r *revision) planPolicies(unsure bool, policies []plan.Policy) []plan.Policy {
 	if r.resumed {
 		policies = append([]plan.Policy{plan.OnlyDrift()}, policies...)
 	}
@@ -126,20 +126,20 @@ func (r *revision) careful(unsure bool, policies []plan.Policy) []plan.Policy {
 func (l *Loop) withdraw(ctx context.Context, givenUp []state.Key) error {
 	for _, w := range l.targets {
 		of := slices.DeleteFunc(slices.Clone(givenUp), func(k state.Key) bool { return k.Target != w.Name })
-		remembers, ok := w.Target.(targets.Withdrawer)
+		withdrawer, ok := w.Target.(targets.Withdrawer)
 		if !ok || len(of) == 0 {
 			continue
 		}
-		if err := remembers.Withdraw(ctx, of...); err != nil {
+		if err := withdrawer.Withdraw(ctx, of...); err != nil {
 			return fmt.Errorf("recording which deletions were given up in %s: %w", w.Name, err)
 		}
 	}
 	return nil
 }
 
-// consider has held what the plan's consequences do not allow. A deletion that is held
+// applyGuard holds the changes whose consequences opts.Guard does not allow. A deletion that is held
 // already is counted, too: a person should read all at once.
-func consider(ctx context.Context, result Result, opts Options) Result {
+func applyGuard(ctx context.Context, result Result, opts Options) Result {
 	if opts.Guard == nil || len(result.Plan.Guarded()) == 0 {
 		return result
 	}
@@ -147,8 +147,8 @@ func consider(ctx context.Context, result Result, opts Options) Result {
 	return result
 }
 
-// remember keeps what is withheld, and what is wanted, for reads some things only.
-func (r *revision) remember(result Result) {
+// recordPlan records what is withheld, and what is wanted, for reads some things only.
+func (r *revision) recordPlan(result Result) {
 	r.withheld, r.used, r.provisions = map[state.Key]hold.Reasons{}, map[state.Key]hold.Reasons{}, result.Plan.Wanted
 	for _, c := range result.Plan.Changes {
 		if c.KeepsUsed() {
@@ -183,9 +183,9 @@ func (l *Loop) trim() {
 	}
 }
 
-// wanted is what the targets make of the revision in use.
+// wanted is what the targets make of the active revision.
 func (l *Loop) wanted(ctx context.Context) (map[string]state.Set, error) {
-	has := l.run.contents
+	has := l.active.decoded
 	if has.wanted != nil {
 		return has.wanted, nil
 	}
@@ -193,7 +193,7 @@ func (l *Loop) wanted(ctx context.Context) (map[string]state.Set, error) {
 	has.activate()
 	for _, w := range l.targets {
 		var err error
-		if all[w.Name], _, err = l.run.revision.want(ctx, w.Target, has.declared.Set); err != nil {
+		if all[w.Name], _, err = l.active.revision.desired(ctx, w.Target, has.declared.Set); err != nil {
 			l.trim()
 			return nil, fmt.Errorf("preparing %s: %w", w.Name, err)
 		}
@@ -218,14 +218,14 @@ func observeOnly(ctx context.Context, t targets.Target, some state.Set) (state.S
 	return t.Observe(ctx, some)
 }
 
-// reconsider is consider for a plan of some things only, which shows too little of what
+// applyGuardToPart is applyGuard for a plan of some things only, which shows too little of what
 // the whole revision does: what was withheld from that stays so until all is planned
 // again, however few nodes a part of it would cost.
-func (r *revision) reconsider(ctx context.Context, result Result, opts Options) Result {
+func (r *revision) applyGuardToPart(ctx context.Context, result Result, opts Options) Result {
 	result.Plan.Wanted = r.provisions
 	result.Plan = result.Plan.KeepUsed(r.used).Withhold(r.withheld)
 	if !slices.ContainsFunc(result.Plan.Guarded(), func(c plan.Change) bool { return !c.Held() }) {
 		return result
 	}
-	return consider(ctx, result, opts)
+	return applyGuard(ctx, result, opts)
 }

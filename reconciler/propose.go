@@ -36,7 +36,7 @@ func survey(ctx context.Context, d declared.Declared, offline bool, targets []Na
 		d.BeforeDesired()
 	}
 	for _, w := range targets {
-		wanted, more, err := want(ctx, w.Target, d.Set)
+		wanted, more, err := desired(ctx, w.Target, d.Set)
 		if err != nil {
 			return out, fmt.Errorf("preparing %s: %w", w.Name, err)
 		}

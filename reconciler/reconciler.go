@@ -40,8 +40,8 @@ type NamedTarget struct {
 type Loop struct {
 	source gitsource.Source
 	load   Loader
-	// beside is what a load depends on beside the snapshot; may be nil.
-	beside  Inputs
+	// inputs is what a load depends on beside the snapshot; may be nil.
+	inputs  Inputs
 	targets []NamedTarget
 	// cache keeps revisions between runs.
 	cache *RevisionCache
@@ -59,20 +59,20 @@ type Loop struct {
 	// visit hands to the next (controller's session) relies on that.
 	mu sync.Mutex
 	// last is the newest revision, planned the newest that was compared with
-	// the targets; run is that with which a run works, or will.
+	// the targets; active is that with which a run works, or will.
 	last, planned *revision
-	run           inUse
+	active        activeRevision
 }
 
 // revision is the newest snapshot that could be loaded.
 type revision struct {
 	snapshot gitsource.Snapshot
-	// beside is what else it was loaded with, load loads it again with just that.
-	beside string
-	load   Loader
+	// inputsDigest is what else it was loaded with, load loads it again with just that.
+	inputsDigest string
+	load         Loader
 	// size is what its contents take, in bytes; kept are those in the cache, which guards it.
 	size int64
-	kept *contents
+	kept *decodedRevision
 	// resumed is true for what an earlier process applied, from which only drift is corrected.
 	resumed bool
 	// trim is that of its Loop.
@@ -97,11 +97,11 @@ func NewLoop(source gitsource.Source, load Loader, targets ...NamedTarget) *Loop
 type Inputs func(ctx context.Context) (digest string, load Loader, err error)
 
 // WithInputs makes loads depend on something beside the snapshot, such as variables'
-// values: beside is called at each Fetch, just before a load, and where its digest is
+// values: inputs is called at each Fetch, just before a load, and where its digest is
 // another than at the last one, the same snapshot is loaded again, and is a change. It
 // returns the Loop, and is called before any other method.
-func (l *Loop) WithInputs(beside Inputs) *Loop {
-	l.beside = beside
+func (l *Loop) WithInputs(inputs Inputs) *Loop {
+	l.inputs = inputs
 	return l
 }
 
@@ -164,10 +164,10 @@ func (l *Loop) Plan(ctx context.Context, opts Options) (Result, error) {
 	if err != nil {
 		return fetched, err
 	}
-	if err := l.begin(ctx, false); err != nil {
+	if err := l.acquire(ctx, false); err != nil {
 		return fetched, err
 	}
-	defer l.end()
+	defer l.release()
 	return l.plan(ctx, fetched, opts, false)
 }
 
@@ -182,10 +182,10 @@ func (l *Loop) RunOnce(ctx context.Context, opts Options) (Result, error) {
 
 // Continue is RunOnce for a caller that has just called Fetch.
 func (l *Loop) Continue(ctx context.Context, fetched Result, opts Options) (Result, error) {
-	if err := l.begin(ctx, false); err != nil {
+	if err := l.acquire(ctx, false); err != nil {
 		return fetched, err
 	}
-	defer l.end()
+	defer l.release()
 	result, err := l.plan(ctx, fetched, opts, true)
 	if err != nil {
 		return result, err
@@ -196,10 +196,10 @@ func (l *Loop) Continue(ctx context.Context, fetched Result, opts Options) (Resu
 // Correct puts back the given things, and no others, to the revision that was
 // planned last. It never deletes and does not read the source.
 func (l *Loop) Correct(ctx context.Context, keys []state.Key, opts Options) (Result, error) {
-	if err := l.begin(ctx, true); err != nil {
+	if err := l.acquire(ctx, true); err != nil {
 		return Result{}, err
 	}
-	defer l.end()
+	defer l.release()
 	if l.planned == nil {
 		return Result{}, state.Failf(state.Retry, fluxmeta.ProgressingReason, "correcting drift: no revision has been planned yet")
 	}
@@ -217,8 +217,8 @@ func (l *Loop) Correct(ctx context.Context, keys []state.Key, opts Options) (Res
 		}
 		wanted, observed = union(wanted, some), union(observed, seen)
 	}
-	result.Plan = plan.Compute(wanted, observed, l.planned.careful(true, opts.Policies)...)
-	return l.apply(ctx, l.planned.reconsider(ctx, result, opts), opts)
+	result.Plan = plan.Compute(wanted, observed, l.planned.planPolicies(true, opts.Policies)...)
+	return l.apply(ctx, l.planned.applyGuardToPart(ctx, result, opts), opts)
 }
 
 // Finalize deletes everything that is ours, for a source that is given up with

@@ -51,8 +51,8 @@ func NewRevisionCache(capacity, uncached int64) *RevisionCache {
 	}
 }
 
-// contents is what a revision declares.
-type contents struct {
+// decodedRevision is what a revision declares.
+type decodedRevision struct {
 	declared declared.Declared
 	// wanted is what the targets made of it; nil before they were asked.
 	wanted map[string]state.Set
@@ -66,8 +66,8 @@ func size(d declared.Declared) (total int64) {
 	return total
 }
 
-// first loads a revision for the first time.
-func (c *RevisionCache) first(ctx context.Context, r *revision) error {
+// loadFirst loads a revision for the first time.
+func (c *RevisionCache) loadFirst(ctx context.Context, r *revision) error {
 	if err := c.loads.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("waiting until other revisions are loaded: %w", context.Cause(ctx))
 	}
@@ -77,7 +77,7 @@ func (c *RevisionCache) first(ctx context.Context, r *revision) error {
 		return err
 	}
 	r.size = size(d)
-	c.put(r, &contents{declared: d})
+	c.put(r, &decodedRevision{declared: d})
 	return nil
 }
 
@@ -88,8 +88,8 @@ func (r *revision) decode(ctx context.Context) (d declared.Declared, err error) 
 	return d, err
 }
 
-// again loads a revision that is not kept. release ends its use.
-func (c *RevisionCache) again(ctx context.Context, r *revision) (has *contents, release func(), err error) {
+// reload loads a revision that is not kept. release ends its use.
+func (c *RevisionCache) reload(ctx context.Context, r *revision) (has *decodedRevision, release func(), err error) {
 	n := min(r.size, c.maxUncached)
 	if err := c.uncached.Acquire(ctx, n); err != nil {
 		return nil, nil, fmt.Errorf("waiting until runs of other large revisions end: %w", context.Cause(ctx))
@@ -99,11 +99,11 @@ func (c *RevisionCache) again(ctx context.Context, r *revision) (has *contents, 
 		c.uncached.Release(n)
 		return nil, nil, err
 	}
-	return &contents{declared: d}, func() { c.uncached.Release(n) }, nil
+	return &decodedRevision{declared: d}, func() { c.uncached.Release(n) }, nil
 }
 
 // take takes a revision's contents out of the cache, for a run; nil where they are not in it.
-func (c *RevisionCache) take(r *revision) *contents {
+func (c *RevisionCache) take(r *revision) *decodedRevision {
 	if r == nil {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (c *RevisionCache) remove(r *revision) {
 }
 
 // put keeps a revision's contents, or evicts them at once.
-func (c *RevisionCache) put(r *revision, has *contents) {
+func (c *RevisionCache) put(r *revision, has *decodedRevision) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.remove(r)

@@ -206,7 +206,7 @@ func TestASmallRevisionIsNeverEvictedForLargeOnes(t *testing.T) {
 	}
 }
 
-// The revision in use is in no cache: what others put there cannot take it, nor what its
+// The active revision is in no cache: what others put there cannot take it, nor what its
 // target remembers of it, away from a run.
 func TestARunKeepsItsRevisionWhateverOthersLoad(t *testing.T) {
 	cache := reconciler.NewRevisionCache(16<<20, 8<<20)

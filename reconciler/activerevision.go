@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// inUse is the revision that a run works with, and its contents, which are in no cache
+// activeRevision is the revision that a run works with, and what it declares, which is in no cache
 // meanwhile. The zero value is none.
-type inUse struct {
+type activeRevision struct {
 	revision *revision
-	contents *contents
+	decoded  *decodedRevision
 	release  func()
 }
 
@@ -18,7 +18,7 @@ type inUse struct {
 // between runs, and its memory is shared with the runs of others. The runs do it themselves
 // where nobody did; Unload gives it up without a run. Canceling ctx ends it.
 func (l *Loop) Load(ctx context.Context, planned bool) error {
-	if err := l.begin(ctx, planned); err != nil {
+	if err := l.acquire(ctx, planned); err != nil {
 		return err
 	}
 	l.mu.Unlock()
@@ -29,54 +29,54 @@ func (l *Loop) Load(ctx context.Context, planned bool) error {
 func (l *Loop) Loaded(planned bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.using(l.which(planned))
+	return l.activateCached(l.revisionFor(planned))
 }
 
 // Unload gives up what Load got ready, where no run did.
 func (l *Loop) Unload() {
 	l.mu.Lock()
-	l.end()
+	l.release()
 }
 
-// begin locks the Loop as soon as the revision is ready. Where it fails the Loop is not
+// acquire locks the Loop as soon as the revision is ready. Where it fails the Loop is not
 // locked.
-func (l *Loop) begin(ctx context.Context, planned bool) error {
+func (l *Loop) acquire(ctx context.Context, planned bool) error {
 	for {
 		l.mu.Lock()
-		r := l.which(planned)
-		if l.using(r) {
+		r := l.revisionFor(planned)
+		if l.activateCached(r) {
 			return nil
 		}
 		l.unload() // Who waits for memory holds none.
 		l.mu.Unlock()
-		has, release, err := l.cache.again(ctx, r)
+		has, release, err := l.cache.reload(ctx, r)
 		if err != nil {
 			return fmt.Errorf("loading %s again: %w", r.snapshot.Revision, err)
 		}
 		l.mu.Lock()
 		l.unload()
-		l.run = inUse{r, has, release}
+		l.active = activeRevision{r, has, release}
 		l.mu.Unlock()
 	}
 }
 
-// end is the end of what begin began.
-func (l *Loop) end() {
+// release is the end of what begin began.
+func (l *Loop) release() {
 	l.unload()
 	l.mu.Unlock()
 }
 
-func (l *Loop) which(planned bool) *revision {
+func (l *Loop) revisionFor(planned bool) *revision {
 	if planned {
 		return l.planned
 	}
 	return l.last
 }
 
-// using makes a revision the one in use if nothing has to be loaded for that; no revision
+// activateCached makes a revision the active one if nothing has to be loaded for that; no revision
 // needs nothing.
-func (l *Loop) using(r *revision) bool {
-	if r == nil || l.run.revision == r {
+func (l *Loop) activateCached(r *revision) bool {
+	if r == nil || l.active.revision == r {
 		return true
 	}
 	has := l.cache.take(r)
@@ -84,18 +84,18 @@ func (l *Loop) using(r *revision) bool {
 		return false
 	}
 	l.unload()
-	l.run = inUse{r, has, func() {}}
+	l.active = activeRevision{r, has, func() {}}
 	return true
 }
 
-// unload gives the revision in use back to the cache.
+// unload gives the active revision back to the cache.
 func (l *Loop) unload() {
-	was := l.run
-	if l.run = (inUse{}); was.revision == nil {
+	was := l.active
+	if l.active = (activeRevision{}); was.revision == nil {
 		return
 	}
 	if was.revision == l.last || was.revision == l.planned {
-		l.cache.put(was.revision, was.contents)
+		l.cache.put(was.revision, was.decoded)
 	}
 	was.release()
 }
