@@ -34,7 +34,7 @@ type driftState struct {
 	// complete is false as long as the last comparison failed as a whole.
 	complete bool
 	// computes is which changes the last full comparison could compute.
-	computes computes
+	computes planScope
 }
 
 // pendingChange is a change that was not made.

@@ -186,16 +186,16 @@ func (r *SyncReconciler) reportConfirmed(sync *v1alpha1.Sync, revision string, r
 			}
 			continue
 		}
-		if token, made, names := letPass(sync, part, results); made != "" {
+		if token, made, names := confirmedChanges(sync, part, results); made != "" {
 			r.Recorder.Eventf(sync, corev1.EventTypeNormal, "Confirmed", "%s let pass %s at revision %s: %s", token, made, revision, names)
 		}
 	}
 }
 
-// letPass counts the changes that were made by a part of the Sync's confirmation, empty for
+// confirmedChanges counts the changes that were made by a part of the Sync's confirmation, empty for
 // none, and names their objects, with how much of what it lets pass was not made. The token
 // is what the part quotes.
-func letPass(sync *v1alpha1.Sync, part string, results []apply.Result) (token, made, objects string) {
+func confirmedChanges(sync *v1alpha1.Sync, part string, results []apply.Result) (token, made, objects string) {
 	actions := map[plan.Action]int{}
 	var names []string
 	undone := 0

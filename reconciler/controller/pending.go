@@ -43,30 +43,30 @@ func cut(text string, most int) string {
 	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
 }
 
-// computes is which changes a run can compute: those that it does not find among these are not
+// planScope is which changes a run can compute: those that it does not find among these are not
 // pending any more.
-type computes int
+type planScope int
 
 const (
-	everything computes = iota
+	everything planScope = iota
 	// noDeletions: the revision has mistakes, or is not the newest.
 	noDeletions
 	// nothing: there is no revision, or none by which more than drift is known.
 	nothing
 )
 
-// asking is what a person has to confirm of a Sync.
-type asking struct {
-	// tokens are those of all that the run found to wait, and kept is what waited before and the run could
+// requiredConfirmation is what a person has to confirm of a Sync.
+type requiredConfirmation struct {
+	// tokens are those of all that the run found to wait, and retained is what waited before and the run could
 	// not compute.
-	tokens []hold.Token
-	kept   kept
+	tokens   []hold.Token
+	retained retained
 	// quote is the one confirmation of both.
 	quote string
 }
 
-// kept is what waits, or could not be done, by an earlier run, and what the present one cannot compute.
-type kept struct {
+// retained is what waits, or could not be done, by an earlier run, and what the present one cannot compute.
+type retained struct {
 	changes []v1alpha1.PendingChange
 	asked   []string
 	// quoted are the parts of the confirmation that let something pass before, which who confirms what
@@ -74,10 +74,10 @@ type kept struct {
 	quoted []string
 }
 
-// keptOf is what is kept of an earlier status, where moved is true also the token of a move of the branch.
+// retainedFrom is what is kept of an earlier status, where moved is true also the token of a move of the branch.
 // wanted reports whether this run found a change of that object itself.
-func keptOf(earlier v1alpha1.SyncStatus, confirmation string, by computes, moved bool, wanted func(object string) bool, in confirm.Scope) kept {
-	var out kept
+func retainedFrom(earlier v1alpha1.SyncStatus, confirmation string, by planScope, moved bool, wanted func(object string) bool, in confirm.Scope) retained {
+	var out retained
 	served := slices.Concat(confirm.Tokens(earlier.LastAttemptedConfirmationTokens), confirm.Tokens(earlier.LastHandledConfirmationTokens))
 	for _, part := range confirm.Tokens(confirmation) {
 		if token := hold.Find(served, part); by != everything && token != "" {
@@ -102,9 +102,9 @@ func keptOf(earlier v1alpha1.SyncStatus, confirmation string, by computes, moved
 	return out
 }
 
-// beside is the one confirmation of what a run's own tokens are for, and of what is kept for other
+// mergeTokens is the one confirmation of what a run's own tokens are for, and of what is kept for other
 // purposes than theirs.
-func (k kept) beside(own []string) string {
+func (k retained) mergeTokens(own []string) string {
 	out := slices.Clone(own)
 	for _, token := range k.asked {
 		if !slices.ContainsFunc(own, func(t string) bool { return confirm.Purpose(t) == confirm.Purpose(token) }) {
@@ -118,9 +118,9 @@ func (k kept) beside(own []string) string {
 	return strings.Join(out, ",")
 }
 
-// with is the status.pending with those that the run found, of so many that it left undone, and how many
+// mergeChanges is the status.pending with those that the run found, of so many that it left undone, and how many
 // of all are not listed. Those that wait for a confirmation come first.
-func (k kept) with(found []v1alpha1.PendingChange, left, omittedBefore int) (listed []v1alpha1.PendingChange, omitted int32) {
+func (k retained) mergeChanges(found []v1alpha1.PendingChange, left, omittedBefore int) (listed []v1alpha1.PendingChange, omitted int32) {
 	all := slices.Concat(k.changes, found)
 	if len(k.changes) > 0 && len(found) > 0 {
 		slices.SortStableFunc(all, func(a, b v1alpha1.PendingChange) int {
@@ -137,7 +137,7 @@ func (k kept) with(found []v1alpha1.PendingChange, left, omittedBefore int) (lis
 
 // reasons are those of the kept changes that wait for a confirmation, each once, and where there
 // are several tokens, with its own.
-func (k kept) reasons(several bool) string {
+func (k retained) reasons(several bool) string {
 	var out []string
 	for _, c := range k.changes {
 		text := cut(c.Reason, messageLimit/4/namedReasons)

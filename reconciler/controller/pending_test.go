@@ -218,7 +218,7 @@ func TestARunThatOnlyPutsBackDriftKeepsAllThatWaits(t *testing.T) {
 	resumed.Resumed = true
 	for name, tt := range map[string]struct {
 		run     reconciliation
-		last    computes
+		last    planScope
 		objects string
 		tokens  []string
 	}{
@@ -232,7 +232,7 @@ func TestARunThatOnlyPutsBackDriftKeepsAllThatWaits(t *testing.T) {
 		"full":                         {reconciliation{}, noDeletions, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := keptOf(earlier, "", tt.run.computable(tt.last), tt.run.mayHaveMoved(), found, in)
+			got := retainedFrom(earlier, "", tt.run.computable(tt.last), tt.run.mayHaveMoved(), found, in)
 			objects := ""
 			for _, c := range got.changes {
 				objects += c.Object
@@ -240,7 +240,7 @@ func TestARunThatOnlyPutsBackDriftKeepsAllThatWaits(t *testing.T) {
 			if d := cmp.Diff(tt.tokens, got.asked); d != "" || objects != tt.objects {
 				t.Errorf("kept %s, tokens (-want +got):\n%s", objects, d)
 			}
-			if used := keptOf(earlier, "", nothing, true, found, in.Use(deletion)); used.changes[1].ConfirmationToken != "" || len(used.asked) != 2 {
+			if used := retainedFrom(earlier, "", nothing, true, found, in.Use(deletion)); used.changes[1].ConfirmationToken != "" || len(used.asked) != 2 {
 				t.Errorf("a token that was used is kept: %v", used)
 			}
 		})

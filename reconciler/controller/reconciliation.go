@@ -53,7 +53,7 @@ type reconciliation struct {
 }
 
 // computable is which changes the run could compute; last is that of the last full one.
-func (d reconciliation) computable(last computes) computes {
+func (d reconciliation) computable(last planScope) planScope {
 	switch {
 	case d.err != nil || d.Resumed:
 		return nothing

@@ -100,7 +100,7 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 		return ctrl.Result{}, nil
 	}
 	done.scope = syncpolicy.Scope(sync)
-	v.asks.kept = keptOf(r.sessions.previousStatus(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(everything), false, v.drift.leaves, done.scope)
+	v.asks.retained = retainedFrom(r.sessions.previousStatus(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(everything), false, v.drift.leaves, done.scope)
 	v.ask(sync, done)
 	if v.reason == pruneHeld {
 		v.message = "the Sync is being deleted with what it applied (deletionPolicy: Delete; Orphan leaves it): " + v.message

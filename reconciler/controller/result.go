@@ -38,7 +38,7 @@ type runResult struct {
 	// cleared is true when this run read the last of what was unknown before.
 	cleared bool
 	// asks is all that waits for a confirmation.
-	asks asking
+	asks requiredConfirmation
 	// eventKey is what must change for a failure to be reported again; the message where
 	// it is empty.
 	eventKey string
@@ -47,7 +47,7 @@ type runResult struct {
 // resultOf is the one place where failures become reasons.
 func resultOf(done reconciliation) runResult {
 	if done.err != nil {
-		return failure(done.err, remedy(done.err)+done.unkept())
+		return failure(done.err, remedy(done.err)+done.notCorrectedMessage())
 	}
 	v := runResult{drift: driftStateOf(done)}
 	failed, applyErr := done.Outcome.Failed(), done.Outcome.Err()
@@ -68,7 +68,7 @@ func resultOf(done reconciliation) runResult {
 		var class state.Class
 		class, _, v.after = state.Classify(applyErr)
 		v.reason, v.stalled = "ApplyFailed", class == state.Stalled
-		v.message = fmt.Sprintf("%d of %s failed, the first: %s: %s", len(failed), count(tried(done.Plan), "change"), objectName(failed[0].Change.Key), sanitize.Text(failed[0].Why()))
+		v.message = fmt.Sprintf("%d of %s failed, the first: %s: %s", len(failed), count(countAttempted(done.Plan), "change"), objectName(failed[0].Change.Key), sanitize.Text(failed[0].Why()))
 		v.eventKey = eventKeyOf(failed)
 		if o := failed[0].Change.Origin().String(); o != "" {
 			v.message += " (" + o + ")"
@@ -81,7 +81,7 @@ func resultOf(done reconciliation) runResult {
 		v.wait(done.Revision)
 	case len(done.Plan.Unknown) > 0:
 		v.reason = partlyUnknown
-		v.message = unknowns(done.Plan.Unknown) + theRest(done)
+		v.message = unknowns(done.Plan.Unknown) + remainderMessage(done)
 	default:
 		v.ready, v.converged = true, v.drift.converged()
 		v.reason = fluxmeta.ReconciliationSucceededReason
@@ -106,7 +106,7 @@ func (v *runResult) invalid(done reconciliation, failed []apply.Result) {
 		v.stalled = class == state.Stalled
 	}
 	v.eventKey = (&targets.ProblemsError{Problems: all}).Error()
-	v.message = fmt.Sprintf("%s; %s, nothing is pruned", v.eventKey, theOthers(done, len(failed)-len(refused), len(refused)))
+	v.message = fmt.Sprintf("%s; %s, nothing is pruned", v.eventKey, otherObjectsMessage(done, len(failed)-len(refused), len(refused)))
 	if len(done.Problems) > 0 {
 		v.message += "; run poolwright lint on the folder to list every mistake"
 	}
@@ -146,9 +146,9 @@ const deletionFailed = "DeletionFailed"
 // limitExceeded is the reason of a Sync whose repository is beyond one of docs/limits.md.
 const limitExceeded = "LimitExceeded"
 
-// unkept is what becomes of an earlier revision that this process has not loaded, where
+// notCorrectedMessage is what becomes of an earlier revision that this process has not loaded, where
 // the newest cannot be.
-func (d reconciliation) unkept() string {
+func (d reconciliation) notCorrectedMessage() string {
 	if d.applied == "" {
 		return ""
 	}
@@ -196,8 +196,8 @@ func eventKeyOf(failed []apply.Result) string {
 	return out.String() + failed[0].Err.Error()
 }
 
-// tried counts the changes that are not read-only.
-func tried(p plan.Plan) int {
+// countAttempted counts the changes that are not read-only.
+func countAttempted(p plan.Plan) int {
 	n := 0
 	for _, c := range p.Changes {
 		if !c.ReadOnly() {
@@ -207,8 +207,8 @@ func tried(p plan.Plan) int {
 	return n
 }
 
-// followed counts the known things of a revision that are as it declares, or made so.
-func followed(p plan.Plan) int {
+// countInSync counts the known things of a revision that are as it declares, or made so.
+func countInSync(p plan.Plan) int {
 	n := p.Unchanged
 	for _, c := range p.Changes {
 		if c.Action != plan.Delete && !c.ReadOnly() {
@@ -218,8 +218,8 @@ func followed(p plan.Plan) int {
 	return n
 }
 
-// theRest is what became of what is not unknown, where the run read it.
-func theRest(done reconciliation) string {
+// remainderMessage is what became of what is not unknown, where the run read it.
+func remainderMessage(done reconciliation) string {
 	waiting := len(done.Outcome.With(apply.Skipped))
 	switch {
 	case done.kind != full:
@@ -230,11 +230,11 @@ func theRest(done reconciliation) string {
 	return fmt.Sprintf("; all else of revision %s is applied", done.Revision)
 }
 
-// theOthers is what became of the objects beside those with problems, of which so many are
+// otherObjectsMessage is what became of the objects beside those with problems, of which so many are
 // in the plan all the same. How many they are is in status.objects, which counts otherwise: without
 // what is read-only, and with what was applied before.
-func theOthers(done reconciliation, failed, refused int) string {
-	declared := followed(done.Plan) - refused
+func otherObjectsMessage(done reconciliation, failed, refused int) string {
+	declared := countInSync(done.Plan) - refused
 	switch {
 	case done.kind != full:
 		return "the others stay in force"

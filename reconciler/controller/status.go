@@ -68,7 +68,7 @@ func (v runResult) conditions(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, 
 
 // findings sets Drifted, and what is pending.
 func (v runResult) findings(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done reconciliation) {
-	status.Pending, status.PendingOmitted = v.asks.kept.with(v.drift.pending(done.scope), len(v.drift.left), int(status.PendingOmitted))
+	status.Pending, status.PendingOmitted = v.asks.retained.mergeChanges(v.drift.pending(done.scope), len(v.drift.left), int(status.PendingOmitted))
 	if v.drift.complete {
 		status.Objects = int32(v.drift.objects)
 	}
@@ -125,7 +125,7 @@ func (v runResult) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync
 			served = true
 		case fits(sync, part, v.drift.quoted()) || hold.Find(confirm.Tokens(done.scope.Unused(sync.Status.LastAttemptedConfirmationTokens)), part) != "":
 			// What it let pass is not made yet.
-		case !fits(sync, part, v.asks.tokens) && hold.Find(v.asks.kept.asked, part) == "":
+		case !fits(sync, part, v.asks.tokens) && hold.Find(v.asks.retained.asked, part) == "":
 			strange = append(strange, part)
 		}
 	}

@@ -62,9 +62,9 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	}
 	session, err := r.sessions.get(ctx, &sync, r.Build)
 	if err != nil {
-		return r.conclude(ctx, &sync, nil, reconciliation{err: err})
+		return r.summarize(ctx, &sync, nil, reconciliation{err: err})
 	}
-	return r.conclude(ctx, &sync, session, r.run(ctx, &sync, session))
+	return r.summarize(ctx, &sync, session, r.run(ctx, &sync, session))
 }
 
 // adoptionGrace is how long another Poolwright is given to take up a new Sync in its

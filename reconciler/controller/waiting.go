@@ -137,14 +137,14 @@ func (v *runResult) ask(sync *v1alpha1.Sync, done reconciliation) {
 	if move {
 		v.asks.tokens = append(v.asks.tokens, syncpolicy.ForcePushToken(moved.From, moved.To))
 	}
-	if v.asks.quote = v.asks.kept.beside(confirm.Tokens(hold.Join(v.asks.tokens, done.scope))); v.asks.quote == "" || v.ready {
+	if v.asks.quote = v.asks.retained.mergeTokens(confirm.Tokens(hold.Join(v.asks.tokens, done.scope))); v.asks.quote == "" || v.ready {
 		return
 	}
 	several := len(confirm.Tokens(v.asks.quote)) > 1
 	if several && move {
 		v.message += " (confirmation token " + syncpolicy.ForcePushToken(moved.From, moved.To).In(done.scope) + ")"
 	}
-	reasons := strings.Join(slices.DeleteFunc([]string{summary(v.drift.reasons(), done.scope, several), v.asks.kept.reasons(several)},
+	reasons := strings.Join(slices.DeleteFunc([]string{summary(v.drift.reasons(), done.scope, several), v.asks.retained.reasons(several)},
 		func(text string) bool { return text == "" }), "; ")
 	switch {
 	case slices.Contains([]string{pruneHeld, guardChangeHeld, nodeReplacementHeld}, v.reason):

@@ -11,8 +11,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// conclude turns a run into status, events, metrics and the next reconciliation.
-func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *syncState, done reconciliation) (ctrl.Result, error) {
+// summarize turns a run into status, events, metrics and the next reconciliation.
+func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *syncState, done reconciliation) (ctrl.Result, error) {
 	if ctx.Err() != nil {
 		// We are stopping: what was cut short proves nothing about the Sync.
 		return ctrl.Result{}, nil
@@ -30,7 +30,7 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 		s.drift = s.drift.observe(done, sync.Status.Pending, &verdict)
 		s.used, last = done.scope.Handled, s.drift.computes
 	}
-	verdict.asks.kept = keptOf(r.sessions.previousStatus(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(last), done.mayHaveMoved(), verdict.drift.leaves, done.scope)
+	verdict.asks.retained = retainedFrom(r.sessions.previousStatus(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(last), done.mayHaveMoved(), verdict.drift.leaves, done.scope)
 	verdict.ask(sync, done)
 	r.report(sync, s, done, verdict)
 	if s != nil {
