@@ -13,8 +13,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
-// driftGone ends a tail that showed drift.
-const driftGone = "The drift that was shown here is gone.\n"
+// driftResolved ends a tail that showed drift.
+const driftResolved = "The drift that was shown here is gone.\n"
 
 // driftShare is the part of a comment that drift may take.
 const driftShare = 4

@@ -87,7 +87,7 @@ func TestTheNewestMergeTellsOfDriftUntilItIsGone(t *testing.T) {
 	s.condition("Drifted", metav1.ConditionFalse, "InSync", "")
 	s.later(time.Minute)
 	s.expect("gone", "list", "comment #1", "write #1")
-	if got := s.comment(1).Tail; got != before.Tail+"\n"+driftGone {
+	if got := s.comment(1).Tail; got != before.Tail+"\n"+driftResolved {
 		t.Errorf("it says %s", got)
 	}
 	s.later(time.Minute)
@@ -117,7 +117,7 @@ func TestDriftIsTakenFromAStepThatChangesNothing(t *testing.T) {
 	s.oracle.drift.Drift = &report.Drift{}
 	s.later(freshFor)
 	s.expect("gone", "list", "comment #1", "write #1")
-	if got := s.comment(1).Tail; got != before+"\n"+driftGone {
+	if got := s.comment(1).Tail; got != before+"\n"+driftResolved {
 		t.Errorf("it says %s", got)
 	}
 }
@@ -160,7 +160,7 @@ func TestWhoTellsOfDrift(t *testing.T) {
 		}
 		s.condition("Drifted", metav1.ConditionFalse, "InSync", "")
 		s.later(time.Minute)
-		if got := s.comment(2).Tail; got != driftGone {
+		if got := s.comment(2).Tail; got != driftResolved {
 			t.Errorf("it says %s", got)
 		}
 	})

@@ -180,12 +180,12 @@ func weight(item v1alpha1.PullRequestStatus) int {
 type rolloutReport struct {
 	// at is when it was written last.
 	at time.Time
-	// asked is the applied commit that is known not to hold the merge, tried the attempted
+	// checkedApplied is the applied commit that is known not to hold the merge, tried the attempted
 	// one, and attempted whether that does.
-	asked, tried string
-	attempted    bool
-	// doubted is when it was last checked in vain whether a revision holds the merge.
-	doubted time.Time
+	checkedApplied, tried string
+	attempted             bool
+	// checkFailedAt is when it was last checked in vain whether a revision holds the merge.
+	checkFailedAt time.Time
 	// most is the largest number of nodes that were stale at once.
 	most int
 	// line is what stands next to the commits, phases are those of the merge that
@@ -226,8 +226,8 @@ func (e *entry) merge() string {
 	return e.item.Head
 }
 
-// speaksLate reports that nothing was reported of the pull request before its merge.
-func (e *entry) speaksLate() bool { return e.hasTail(hashLate) }
+// reportedAfterMerge reports that nothing was reported of the pull request before its merge.
+func (e *entry) reportedAfterMerge() bool { return e.hasTail(hashLate) }
 
 // stamp is a time as a status keeps it: the next process must read the same.
 func stamp(t time.Time) *metav1.Time {

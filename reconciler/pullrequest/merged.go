@@ -18,7 +18,7 @@ func (p *pass) follow(ctx context.Context, merged []forge.PullRequest) {
 	carrier := p.carrier(merged, found)
 	all := p.followed(merged, carrier)
 	p.s.containsCheck = containsCheck{backoff: p.s.containsCheck.backoff}
-	for _, f := range doubtedLast(all) {
+	for _, f := range failedChecksLast(all) {
 		p.arrive(ctx, f.pr, f.rec)
 	}
 	left := p.stale(ctx)
@@ -106,12 +106,12 @@ func (p *pass) arrive(ctx context.Context, pr forge.PullRequest, rec *entry) {
 // checked again only for another revision.
 func (p *pass) applied(ctx context.Context, rec *entry) bool {
 	revision := commit(p.sync.Status.LastAppliedRevision)
-	if revision == "" || revision == rec.rollout.asked {
+	if revision == "" || revision == rec.rollout.checkedApplied {
 		return false
 	}
 	holds, ok := p.contains(ctx, revision, rec)
 	if ok && !holds {
-		rec.rollout.asked = revision
+		rec.rollout.checkedApplied = revision
 	}
 	return holds
 }
@@ -129,30 +129,30 @@ func (p *pass) contains(ctx context.Context, revision string, rec *entry) (holds
 	case h.took >= passTime:
 		p.requeueAfter(soon)
 		return false, false
-	case !rec.rollout.doubted.IsZero() && rest > 0:
+	case !rec.rollout.checkFailedAt.IsZero() && rest > 0:
 		p.requeueAfter(rest)
 		return false, false
 	}
-	asking, cancel := context.WithTimeout(ctx, callTime)
+	checking, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	holds, err := p.s.Planner.Contains(asking, revision, rec.merge())
+	holds, err := p.s.Planner.Contains(checking, revision, rec.merge())
 	now := p.Clock.Now()
 	h.took += now.Sub(began)
 	if err != nil {
 		log(ctx).Info("Cannot find out whether a merge is applied", "revision", revision, "merge", rec.merge(), "why", failure.Text(err))
-		h.failed, rec.rollout.doubted = true, now
+		h.failed, rec.rollout.checkFailedAt = true, now
 		h.backoff.Failed(now, time.Time{})
 		p.requeueAfter(h.backoff.Until.Sub(now))
 		return false, false
 	}
-	h.backoff, rec.rollout.doubted = limits.Backoff{}, time.Time{}
+	h.backoff, rec.rollout.checkFailedAt = limits.Backoff{}, time.Time{}
 	return holds, true
 }
 
-// doubtedLast puts those that were checked in vain behind all others, the longest ago
+// failedChecksLast puts those that were checked in vain behind all others, the longest ago
 // first: one that can never be determined must not keep the others from being checked.
-func doubtedLast(all []followed) []followed {
+func failedChecksLast(all []followed) []followed {
 	out := slices.Clone(all)
-	slices.SortStableFunc(out, func(a, b followed) int { return a.rec.rollout.doubted.Compare(b.rec.rollout.doubted) })
+	slices.SortStableFunc(out, func(a, b followed) int { return a.rec.rollout.checkFailedAt.Compare(b.rec.rollout.checkFailedAt) })
 	return out
 }

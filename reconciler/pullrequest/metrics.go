@@ -39,8 +39,8 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// forget deletes the series of a Sync that reports on no pull requests any more.
-func (m *Metrics) forget(sync string) {
+// deleteSeries deletes the series of a Sync that reports on no pull requests any more.
+func (m *Metrics) deleteSeries(sync string) {
 	label := prometheus.Labels{"sync": sync}
 	m.open.DeletePartialMatch(label)
 	m.plans.DeletePartialMatch(label)

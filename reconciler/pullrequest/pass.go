@@ -51,8 +51,8 @@ type pass struct {
 	forgeFailure failure.Failure
 	// open counts the pull requests into the branch.
 	open int
-	// heard is when the forge last listed what there is.
-	heard time.Time
+	// listedAt is when the forge last listed what there is.
+	listedAt time.Time
 	// over is set once the Sync is another one than the pass began with.
 	over bool
 }

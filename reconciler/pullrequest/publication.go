@@ -138,9 +138,9 @@ func objects(r report.Report) bool {
 func (p *pass) failure(t task, err error, class state.Class) *publication {
 	head := t.pr.Head.SHA
 	_, word, _ := state.Classify(err)
-	what, why, news, after := "cannot be planned", failure.Text(err), failure.Text(err), ""
+	what, why, hashed, after := "cannot be planned", failure.Text(err), failure.Text(err), ""
 	if class != state.Stalled {
-		what, why, news = "cannot be planned now", word, word
+		what, why, hashed = "cannot be planned now", word, word
 		after = "\nIt is retried automatically. The Sync's `status.pullRequests` has the details.\n"
 	}
 	a := &publication{
@@ -148,7 +148,7 @@ func (p *pass) failure(t task, err error, class state.Class) *publication {
 		line: what + ": " + plainText(why), phase: v1alpha1.PullRequestFailed, state: forge.Broken,
 		comment: forge.Comment{Marker: p.marker(), EditOnly: class != state.Stalled},
 	}
-	a.hash = hashPlan + state.Hash([]any{head, class.String(), news})[:16]
+	a.hash = hashPlan + state.Hash([]any{head, class.String(), hashed})[:16]
 	why = forge.Plain(why, reasonWidth)
 	good := t.rec.good
 	switch {

@@ -118,5 +118,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // leave drops a Sync that has nothing to report.
 func (r *Reconciler) leave(req ctrl.Request) {
 	r.sessions.stop(req.NamespacedName)
-	r.Metrics.forget(req.Name)
+	r.Metrics.deleteSeries(req.Name)
 }

@@ -57,7 +57,7 @@ func (p *pass) called(ctx context.Context) bool {
 		p.requeueAfter(soon)
 		return true
 	}
-	if p.now.Sub(p.heard) <= long {
+	if p.now.Sub(p.listedAt) <= long {
 		return false
 	}
 	listing, err := p.list(ctx)
@@ -69,7 +69,7 @@ func (p *pass) called(ctx context.Context) bool {
 	planned, _ := p.admitted()
 	fresh := slices.ContainsFunc(planned, func(pr forge.PullRequest) bool {
 		rec := p.s.records[int64(pr.Number)]
-		return (rec == nil || rec.unseen(pr)) && !p.overBudget(pr, rec)
+		return (rec == nil || rec.hasNewHead(pr)) && !p.overBudget(pr, rec)
 	})
 	if fresh {
 		p.requeueAfter(soon)

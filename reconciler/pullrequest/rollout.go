@@ -212,11 +212,11 @@ func (e *entry) compose(base string, shown drift) (text, hash string) {
 	case !shown.known && e.hasDriftTail():
 		begin, text = hashDrift, base
 	case e.rollout.gone:
-		content, text = "gone", base+"\n"+driftGone
+		content, text = "gone", base+"\n"+driftResolved
 	default:
 		text = base
 	}
-	if begin == hashTail && e.speaksLate() {
+	if begin == hashTail && e.reportedAfterMerge() {
 		begin = hashLate
 	}
 	if e.moved() {

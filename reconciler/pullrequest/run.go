@@ -59,6 +59,6 @@ func (p *pass) list(ctx context.Context) (forge.Listing, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	listing, err := p.s.Forge.PullRequests(ctx, p.s.listing)
-	p.heard = p.Clock.Now()
+	p.listedAt = p.Clock.Now()
 	return listing, err
 }

@@ -63,14 +63,14 @@ func (p *pass) tasks(planned []forge.PullRequest) []task {
 	return out
 }
 
-// unseen reports whether the pull request has a head that nobody read.
-func (e *entry) unseen(pr forge.PullRequest) bool {
+// hasNewHead reports whether the pull request has a head that nobody read.
+func (e *entry) hasNewHead(pr forge.PullRequest) bool {
 	return e.made.head != pr.Head.SHA && (e.item.Head != pr.Head.SHA || !e.made.at.IsZero())
 }
 
 // reconcileReason is why an open pull request is to be reconciled now.
 func (p *pass) reconcileReason(pr forge.PullRequest, rec *entry) reconcileReason {
-	if rec.unseen(pr) {
+	if rec.hasNewHead(pr) {
 		return headChanged
 	}
 	if wait := max(rec.retry.Until.Sub(p.now), rec.post.Until.Sub(p.now)); wait > 0 {
