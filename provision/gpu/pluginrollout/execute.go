@@ -86,18 +86,18 @@ func lower(node *corev1.Node, m *member) {
 
 // annotate patches a node's annotations if it is still as it was observed. A node that
 // is gone needs nothing.
-func (r *Roller) annotate(ctx context.Context, seen *corev1.Node, change func(*corev1.Node)) error {
-	node := seen.DeepCopy()
+func (r *Roller) annotate(ctx context.Context, observed *corev1.Node, change func(*corev1.Node)) error {
+	node := observed.DeepCopy()
 	if node.Annotations == nil {
 		node.Annotations = map[string]string{}
 	}
 	change(node)
-	err := r.Client.Patch(ctx, node, client.MergeFromWithOptions(seen, client.MergeFromWithOptimisticLock{}))
+	err := r.Client.Patch(ctx, node, client.MergeFromWithOptions(observed, client.MergeFromWithOptimisticLock{}))
 	if err == nil {
 		r.expectations[node.Name] = expectation{uid: node.UID, version: node.ResourceVersion}
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("annotating Node %q: %w", seen.Name, err)
+		return fmt.Errorf("annotating Node %q: %w", observed.Name, err)
 	}
 	return nil
 }
@@ -105,9 +105,9 @@ func (r *Roller) annotate(ctx context.Context, seen *corev1.Node, change func(*c
 // stop reports once that a node's new plugin is out of time. That the rollout stands
 // still follows from the node, not from this.
 func (r *Roller) stop(ctx context.Context, m *member) error {
-	said := m.record
-	said.stopped, said.revision = true, m.revision()
-	if err := r.annotate(ctx, m.node, func(node *corev1.Node) { node.Annotations[recordAnnotation] = said.String() }); err != nil {
+	record := m.record
+	record.stopped, record.revision = true, m.revision()
+	if err := r.annotate(ctx, m.node, func(node *corev1.Node) { node.Annotations[recordAnnotation] = record.String() }); err != nil {
 		return err
 	}
 	r.Recorder.Eventf(m.set, corev1.EventTypeWarning, stoppedReason,
@@ -119,8 +119,8 @@ func (r *Roller) stop(ctx context.Context, m *member) error {
 
 // replace deletes a node's plugin pod, after reading once more, past the cache,
 // everything that decided so.
-func (r *Roller) replace(ctx context.Context, seen *member) error {
-	m, err := r.recheck(ctx, seen)
+func (r *Roller) replace(ctx context.Context, observed *member) error {
+	m, err := r.recheck(ctx, observed)
 	if m == nil || err != nil {
 		return err
 	}
@@ -145,13 +145,13 @@ func (r *Roller) replace(ctx context.Context, seen *member) error {
 
 // recheck is the member as the API server has it; nil if there is nothing to
 // replace any more.
-func (r *Roller) recheck(ctx context.Context, seen *member) (*member, error) {
+func (r *Roller) recheck(ctx context.Context, observed *member) (*member, error) {
 	node, set, pod := &corev1.Node{}, &appsv1.DaemonSet{}, &corev1.Pod{}
 	for _, read := range []struct {
 		what string
 		key  client.Object
 		into client.Object
-	}{{"Node", seen.node, node}, {"DaemonSet", seen.set, set}, {"pod", seen.plugin, pod}} {
+	}{{"Node", observed.node, node}, {"DaemonSet", observed.set, set}, {"pod", observed.plugin, pod}} {
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(read.key), read.into); err != nil {
 			if apierrors.IsNotFound(err) {
 				return nil, errBehind
@@ -159,13 +159,13 @@ func (r *Roller) recheck(ctx context.Context, seen *member) (*member, error) {
 			return nil, fmt.Errorf("reading %s %q: %w", read.what, read.key.GetName(), err)
 		}
 	}
-	if pod.UID != seen.plugin.UID || !pod.DeletionTimestamp.IsZero() {
+	if pod.UID != observed.plugin.UID || !pod.DeletionTimestamp.IsZero() {
 		return nil, errBehind
 	}
-	m := *seen
+	m := *observed
 	m.node, m.set, m.plugin, m.record = node, set, pod, parseRecord(node.Annotations[recordAnnotation])
 	m.health = readiness.Check(readiness.View{Node: node, Profile: m.profile, Plugin: pod, Revision: m.revision()})
-	if m.revision() != seen.revision() || m.idle() != seen.idle() || !m.old() || !m.observed() || !m.idle() && !m.reachable() {
+	if m.revision() != observed.revision() || m.idle() != observed.idle() || !m.old() || !m.observed() || !m.idle() && !m.reachable() {
 		return nil, errBehind
 	}
 	return &m, nil

@@ -65,8 +65,8 @@ func (r *Roller) wait(s *decision, m *member, pods *tally, now time.Time) bool {
 	return true
 }
 
-// forget ends the pauses of pools that have no node to come.
-func (r *Roller) forget(s *decision) {
+// endPauses ends the pauses of pools that have no node to come.
+func (r *Roller) endPauses(s *decision) {
 	for pool := range r.pauses {
 		if !slices.ContainsFunc(s.queue, func(m *member) bool { return m.pool == pool }) {
 			delete(r.pauses, pool)

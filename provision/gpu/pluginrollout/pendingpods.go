@@ -21,7 +21,7 @@ const pageSize = 200
 // pool that has waited for long enough.
 func (r *Roller) pick(ctx context.Context, s *decision) error {
 	now, found := r.Clock.Now(), map[*member]*tally{}
-	r.forget(s)
+	r.endPauses(s)
 	for _, m := range s.able {
 		if !r.rests(s, m, now) {
 			found[m] = &tally{}
@@ -94,12 +94,12 @@ func (r *Roller) count(ctx context.Context, into map[*member]*tally) error {
 		}
 		for i := range pods.Items {
 			pod := &pods.Items[i]
-			asks := gpu.Requests(pod.Spec)
-			if len(asks) == 0 {
+			requests := gpu.Requests(pod.Spec)
+			if len(requests) == 0 {
 				continue
 			}
 			for m, t := range into {
-				if hits(m, pod, asks) {
+				if hits(m, pod, requests) {
 					t.add(pod)
 				}
 			}
@@ -116,7 +116,7 @@ func (r *Roller) count(ctx context.Context, into map[*member]*tally) error {
 // A pod that requests more than the node offers, or for what it does not offer, cannot;
 // were it waited for, nobody could ever rename the shares, or make more of them,
 // because of the very pods that need it.
-func hits(m *member, pod *corev1.Pod, asks gpu.Resources) bool {
+func hits(m *member, pod *corev1.Pod, requests gpu.Resources) bool {
 	if !pod.DeletionTimestamp.IsZero() || len(pod.Spec.SchedulingGates) > 0 {
 		return false
 	}
@@ -126,7 +126,7 @@ func hits(m *member, pod *corev1.Pod, asks gpu.Resources) bool {
 	}
 	helped := unschedulable(pod)
 	has := m.has()
-	for name, n := range asks {
+	for name, n := range requests {
 		if n > has[name] {
 			return false
 		}

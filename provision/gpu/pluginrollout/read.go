@@ -57,7 +57,7 @@ func (r *Roller) readNodes(ctx context.Context) (gpuNodes, error) {
 
 // observe keeps since when each node agrees, and drops pods that are gone.
 func (r *Roller) observe(f gpuNodes) {
-	now, seen := r.Clock.Now(), map[types.UID]time.Time{}
+	now, agreed := r.Clock.Now(), map[types.UID]time.Time{}
 	for _, m := range f {
 		if !m.agrees() {
 			continue
@@ -66,8 +66,8 @@ func (r *Roller) observe(f gpuNodes) {
 		if !known {
 			since = now
 		}
-		seen[m.plugin.UID] = since
+		agreed[m.plugin.UID] = since
 		m.agreed = now.Sub(since)
 	}
-	r.agreed = seen
+	r.agreed = agreed
 }

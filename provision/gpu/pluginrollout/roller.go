@@ -121,10 +121,10 @@ func (r *Roller) States() map[string]string {
 // publish passes the states on if they have changed.
 func (r *Roller) publish(states map[string]string) {
 	r.mu.Lock()
-	news := !maps.Equal(r.states, states)
+	changed := !maps.Equal(r.states, states)
 	r.states = states
 	r.mu.Unlock()
-	if news && r.OnChange != nil {
+	if changed && r.OnChange != nil {
 		r.OnChange()
 	}
 }
