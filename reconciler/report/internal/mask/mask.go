@@ -164,9 +164,9 @@ func (m *Mask) whole(v any) any {
 	case nil:
 		return nil
 	case string:
-		m.remember(v)
+		m.add(v)
 		if plain, err := base64.StdEncoding.DecodeString(v); err == nil && utf8.Valid(plain) {
-			m.remember(string(plain))
+			m.add(string(plain))
 		}
 		return m.mark("s" + v)
 	}
@@ -174,11 +174,11 @@ func (m *Mask) whole(v any) any {
 	if err != nil {
 		return m.mark("")
 	}
-	m.remember(string(b))
+	m.add(string(b))
 	return m.mark(string(b))
 }
 
-func (m *Mask) remember(secret string) {
+func (m *Mask) add(secret string) {
 	quoted := strconv.Quote(secret)
 	for _, s := range []string{secret, strings.TrimSpace(secret), quoted[1 : len(quoted)-1]} {
 		if len(s) >= knownFloor {
