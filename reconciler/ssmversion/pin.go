@@ -55,7 +55,7 @@ func (r Resolution) Values() map[string]string {
 func Resolve(sync *v1alpha1.Sync, read map[string]Reading, now time.Time) Resolution {
 	out := Resolution{Handled: sync.Status.LastHandledUpdateParameters}
 	wanted := entries(sync)
-	update := asked(sync) && !slices.ContainsFunc(wanted, func(e v1alpha1.SubstituteReference) bool { return !has(read, e.Name) })
+	update := updateRequested(sync) && !slices.ContainsFunc(wanted, func(e v1alpha1.SubstituteReference) bool { return !has(read, e.Name) })
 	if update {
 		out.Handled = sync.Annotations[v1alpha1.UpdateParametersAnnotation]
 	}
@@ -102,7 +102,7 @@ func Names(sync *v1alpha1.Sync) []string {
 // Due reports whether Resolve needs what SSM returns now: a parameter has no value yet,
 // or an update was requested.
 func Due(sync *v1alpha1.Sync) bool {
-	return asked(sync) || slices.ContainsFunc(entries(sync), func(e v1alpha1.SubstituteReference) bool {
+	return updateRequested(sync) || slices.ContainsFunc(entries(sync), func(e v1alpha1.SubstituteReference) bool {
 		_, pinned := pinOf(sync, e)
 		return !pinned
 	})
@@ -112,8 +112,8 @@ func Due(sync *v1alpha1.Sync) bool {
 // change it.
 func Pinned(sync *v1alpha1.Sync) Resolution { return Resolve(sync, nil, time.Time{}) }
 
-// asked reports whether the update annotation is not answered yet.
-func asked(sync *v1alpha1.Sync) bool {
+// updateRequested reports whether the update annotation is not handled yet.
+func updateRequested(sync *v1alpha1.Sync) bool {
 	value := sync.Annotations[v1alpha1.UpdateParametersAnnotation]
 	return value != "" && value != sync.Status.LastHandledUpdateParameters
 }

@@ -74,7 +74,7 @@ func New(cfg Config) *Updater {
 func (k *Updater) Values(ctx context.Context, sync *v1alpha1.Sync) (map[string]string, error) {
 	now := sync.DeepCopy()
 	name := client.ObjectKeyFromObject(sync)
-	read, asked, err := k.read(ctx, now)
+	read, latest, err := k.read(ctx, now)
 	if err != nil {
 		return nil, fmt.Errorf("reading the variables of Sync %s: %w", name.Name, err)
 	}
@@ -100,16 +100,16 @@ func (k *Updater) Values(ctx context.Context, sync *v1alpha1.Sync) (map[string]s
 	if err != nil {
 		return nil, fmt.Errorf("keeping the parameters of Sync %s: %w", name.Name, err)
 	}
-	if asked != nil {
-		k.remember(now, *asked)
+	if latest != nil {
+		k.record(now, *latest)
 	}
 	k.announce(now, found)
 	return found.Values(), nil
 }
 
-// read asks SSM for what Resolve needs to know, and once an hour for everything. What
-// has values already is not worth an error. Where everything was asked for, that is to
-// be remembered once the answer is on record.
+// read reads from SSM what Resolve needs to know, and once an hour for everything. What
+// has values already is not worth an error. Where everything was read, that is to
+// be kept once the values are in the status.
 func (k *Updater) read(ctx context.Context, sync *v1alpha1.Sync) (map[string]ssmversion.Reading, *lastRead, error) {
 	names := ssmversion.Names(sync)
 	missing := ssmversion.Pinned(sync).Missing
@@ -149,9 +149,9 @@ func (k *Updater) last(of client.ObjectKey) lastRead {
 	return k.known[of]
 }
 
-// remember keeps an asking whose answer is on record for the next one, and tells what
+// record keeps a read whose values are in the status for the next one, and reports what
 // was wrong with it.
-func (k *Updater) remember(sync *v1alpha1.Sync, a lastRead) {
+func (k *Updater) record(sync *v1alpha1.Sync, a lastRead) {
 	name := client.ObjectKeyFromObject(sync)
 	last := k.last(name)
 	if a.failure != "" && a.failure != last.failure {
