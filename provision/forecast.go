@@ -53,13 +53,13 @@ type Pool struct {
 	// step replaces.
 	Nodes    int `json:"nodes"`
 	Replaced int `json:"replaced"`
-	// Drifts is true where the step makes Karpenter replace every node that the pool
-	// may have, as far as pool and class alone determine, and SomeDrift where it replaces
+	// ReplacesAll is true where the step makes Karpenter replace every node that the pool
+	// may have, as far as pool and class alone determine, and ReplacesSome where it replaces
 	// some of them, or all, by what they are or by what only AWS has. Both are about nodes
 	// whether any is known or not, so that they describe what a step does where nothing
 	// but Git is known; where nodes are known, Replaced counts.
-	Drifts    bool `json:"drifts,omitempty"`
-	SomeDrift bool `json:"someDrift,omitempty"`
+	ReplacesAll  bool `json:"replacesAll,omitempty"`
+	ReplacesSome bool `json:"replacesSome,omitempty"`
 	// OverLimit are the limits that the step sets below what the pool's nodes use
 	// now, by resource: no node comes until enough have gone.
 	OverLimit []Excess `json:"overLimit,omitempty"`

@@ -119,7 +119,7 @@ func (c *comparison) pool(name string) provision.Pool {
 			out.Replaced++
 		}
 	}
-	out.Drifts, out.SomeDrift = c.drift.Extent(name)
+	out.ReplacesAll, out.ReplacesSome = c.drift.Extent(name)
 	out.OverLimit = c.over(name)
 	out.Cost = c.cost(name)
 	out.RolloutRate = c.rolloutRate(name)

@@ -248,7 +248,7 @@ func TestWhatDriftsWhereNoNodeIsKnown(t *testing.T) {
 			after := read(t, strings.Replace(pool, tt.old, tt.new, 1), strings.Replace(class, tt.old, tt.new, 1))
 			for _, before := range []provision.ClusterSnapshot{read(t, pool, class), three(t, pool, class)} {
 				got := compare(t, before, after).Pools[0]
-				is := map[[2]bool]string{{true, false}: "every", {false, true}: "some"}[[2]bool{got.Drifts, got.SomeDrift}]
+				is := map[[2]bool]string{{true, false}: "every", {false, true}: "some"}[[2]bool{got.ReplacesAll, got.ReplacesSome}]
 				if is != tt.want {
 					t.Errorf("%d nodes known: %q drift, want %q", got.Nodes, is, tt.want)
 				}

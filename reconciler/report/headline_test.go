@@ -144,12 +144,12 @@ func TestWhatNobodyCountedIsStillTold(t *testing.T) {
 	}{
 		{"one pool", func(*Report) {}, "1 object · nodes of pool cpu may be replaced · 2 unknowns"},
 		{"of two, one for certain", func(r *Report) {
-			r.Forecast.Pools = append(r.Forecast.Pools, provision.Pool{Name: "gpu", Drifts: true})
+			r.Forecast.Pools = append(r.Forecast.Pools, provision.Pool{Name: "gpu", ReplacesAll: true})
 		}, "1 object · nodes of 2 pools replaced · 2 unknowns"},
 		{"of two, none for certain", func(r *Report) {
-			r.Forecast.Pools = append(r.Forecast.Pools, provision.Pool{Name: "gpu", SomeDrift: true})
+			r.Forecast.Pools = append(r.Forecast.Pools, provision.Pool{Name: "gpu", ReplacesSome: true})
 		}, "1 object · nodes of 2 pools may be replaced · 2 unknowns"},
-		{"no pool, whatever else is not known", func(r *Report) { r.Forecast.Pools[0].SomeDrift = false }, "1 object · no node is replaced · 2 unknowns"},
+		{"no pool, whatever else is not known", func(r *Report) { r.Forecast.Pools[0].ReplacesSome = false }, "1 object · no node is replaced · 2 unknowns"},
 		{"nothing is known", func(r *Report) { r.Forecast = &provision.Forecast{Unknown: []provision.Unknown{{Text: "why"}}} }, "1 object · no node is known to be replaced · 1 unknown"},
 		{"live nodes that only AWS can judge", func(r *Report) {
 			r.Provenance.Observed, r.Forecast.Pools[0].Nodes = time.Unix(1, 0), 2

@@ -161,7 +161,7 @@ func foreign() plan.Plan {
 func uncounted() *provision.Forecast {
 	f := replacing()
 	f.Pools[1].Nodes, f.Pools[1].Replaced, f.Replaced, f.Rollout = 0, 0, nil, provision.Rollout{}
-	f.Pools[0].Nodes, f.Pools[1].Drifts = 0, true
+	f.Pools[0].Nodes, f.Pools[1].ReplacesAll = 0, true
 	f.Cost = provision.Cost{Ceiling: new(64.8), CeilingBefore: new(64.8), Prices: prices}
 	f.Pools[0].Cost, f.Pools[1].Cost = provision.Cost{}, provision.Cost{}
 	f.Unknown = []provision.Unknown{{Text: "Which zones the subnets of EC2NodeClass gpu are in: only AWS can tell."}}
@@ -184,7 +184,7 @@ func lossy() *provision.Forecast {
 // perhaps is a change of which AWS alone can tell which nodes it reaches.
 func perhaps() *provision.Forecast {
 	f := doubting()
-	f.Pools[0].Nodes, f.Pools[0].SomeDrift = 0, true
+	f.Pools[0].Nodes, f.Pools[0].ReplacesSome = 0, true
 	f.Pools[0].Changes[0].Reason = "AMIDrift"
 	return f
 }

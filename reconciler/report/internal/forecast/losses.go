@@ -93,7 +93,7 @@ func (v View) uncountedPools(f *provision.Forecast) section.Section {
 	v.Stacks = false // One line a pool.
 	for _, p := range pools {
 		l := "pool " + v.Name(p.Name) + ", all of them"
-		if !p.Drifts {
+		if !p.ReplacesAll {
 			l = "pool " + v.Name(p.Name) + ", those that no longer match"
 		}
 		if causes := v.causes(&provision.Forecast{}, p); causes != "" {
@@ -113,7 +113,7 @@ func (v View) uncounted(f *provision.Forecast) []provision.Pool {
 	}
 	var out []provision.Pool
 	for _, p := range f.Pools {
-		if p.Nodes == 0 && (p.Drifts || p.SomeDrift) {
+		if p.Nodes == 0 && (p.ReplacesAll || p.ReplacesSome) {
 			out = append(out, p)
 		}
 	}

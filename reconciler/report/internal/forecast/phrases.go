@@ -22,11 +22,11 @@ func (v View) nodePhrases(f *provision.Forecast) []headline.Phrase {
 		return []headline.Phrase{{Text: fmt.Sprintf("all nodes of %d pools removed", len(f.Removed))}}
 	case len(pools) == 1:
 		all, fate := "nodes of ", " may be replaced"
-		if pools[0].Drifts {
+		if pools[0].ReplacesAll {
 			all, fate = "all nodes of ", " replaced"
 		}
 		return []headline.Phrase{{Text: all + "pool " + v.Short(pools[0].Name) + fate, Brief: all + "a pool" + fate, Rank: headline.RankName}}
-	case slices.ContainsFunc(pools, func(p provision.Pool) bool { return p.Drifts }):
+	case slices.ContainsFunc(pools, func(p provision.Pool) bool { return p.ReplacesAll }):
 		return []headline.Phrase{{Text: fmt.Sprintf("nodes of %d pools replaced", len(pools))}}
 	case len(pools) > 1:
 		return []headline.Phrase{{Text: fmt.Sprintf("nodes of %d pools may be replaced", len(pools))}}
@@ -79,7 +79,7 @@ func (x nodeOutcomes) nodes(f *provision.Forecast, v View) []headline.Phrase {
 func atMost(f *provision.Forecast) int {
 	n := 0
 	for _, p := range f.Pools {
-		if p.SomeDrift && p.Replaced == 0 && len(f.Unknown) > 0 {
+		if p.ReplacesSome && p.Replaced == 0 && len(f.Unknown) > 0 {
 			n += p.Nodes
 		}
 	}
