@@ -210,7 +210,7 @@ func (a *app) forget(sync *v1alpha1.Sync, kubeTarget *kubernetes.Target, awsTarg
 		if err := errors.Join(kubeTarget.Orphan(ctx), awsTarget.Orphan(ctx)); err != nil {
 			return err
 		}
-		if err := a.cluster.Forget(ctx, sync.Name); err != nil {
+		if err := a.cluster.RemoveAWSStatus(ctx, sync.Name); err != nil {
 			return err
 		}
 		if err := errors.Join(os.RemoveAll(a.cfg.mirrors.sourceDir(sync)), os.RemoveAll(a.cfg.mirrors.pullRequestsDir(sync))); err != nil {

@@ -43,9 +43,9 @@ func (n *AWSStatuses) notify() {
 	}
 }
 
-// Forget removes what was reported of AWS for a Sync that is gone: by this process, and
+// RemoveAWSStatus removes what was reported of AWS for a Sync that is gone: by this process, and
 // by one before it, which only the Cluster's status records. The Cluster's label names its Sync.
-func (s *Supervisor) Forget(ctx context.Context, sync string) error {
+func (s *Supervisor) RemoveAWSStatus(ctx context.Context, sync string) error {
 	now, err := ReadDesired(ctx, s.Live)
 	if err != nil {
 		return err

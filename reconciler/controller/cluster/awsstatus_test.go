@@ -103,7 +103,7 @@ func TestASyncThatGoesTakesWhatAnEarlierLifeToldWithIt(t *testing.T) {
 			})
 			s := New(Config{Live: reconcilertest.Client(t, live)}, Desired{}, time.Time{})
 			c.told(s.AWS)
-			if err := s.Forget(t.Context(), "dev"); err != nil {
+			if err := s.RemoveAWSStatus(t.Context(), "dev"); err != nil {
 				t.Fatal(err)
 			}
 			s.AWS.setOn(live)
