@@ -18,7 +18,7 @@ type ControlResult struct {
 	Seconds float64  `json:"seconds"`
 }
 
-// RunControls breaks the product by each control in turn, and plays the cases that must
+// RunControls breaks the product by each control in turn, and runs the cases that must
 // find it. It adds what came of them to the report.
 func RunControls(ctx context.Context, environment *sandbox.Environment, o Options, report *Report) error {
 	for i, c := range controls.All() {

@@ -80,7 +80,7 @@ func everywhere(point) bool { return true }
 
 func deletes(p point) bool { return p.Verb == "delete" && p.Area == apps }
 
-// faultKinds are all of them, in the order in which they are played and printed.
+// faultKinds are all of them, in the order in which they are run and printed.
 func faultKinds() []faultKind {
 	kill := func(s *stage.Stage) func(history.Request) {
 		return func(history.Request) { s.Kill() }

@@ -15,7 +15,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
 )
 
-// List is the text of what can be played, and what is checked.
+// List is the text of what can be run, and what is checked.
 func List() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
@@ -51,7 +51,7 @@ func WriteText(w io.Writer, r Report) error {
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(table, "SCENARIO\tFAULT\tPOINTS\tPLAYED\tREACHED\tWRONG")
 	for _, c := range r.coverages() {
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\n", c.scenario, c.fault, c.observed, c.played, c.reached, c.wrong)
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\n", c.scenario, c.fault, c.observed, c.run, c.reached, c.wrong)
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -103,10 +103,10 @@ var proofHead string
 func writeNumbers(b *strings.Builder, r Report, cpus int, at time.Time) {
 	fmt.Fprintf(b, "\n## Coverage\n\nOn %s, with %d CPUs: %d cases in %s.\n\n", at.UTC().Format(time.DateOnly), cpus, len(r.Results), seconds(r.Seconds))
 	fmt.Fprint(b, "A request that did not come in the case's own run, because goroutines took another order, is not reached.\n\n")
-	fmt.Fprint(b, "| scenario | fault | points | played | reached | violated or failed |\n|---|---|---|---|---|---|\n")
+	fmt.Fprint(b, "| scenario | fault | points | run | reached | violated or failed |\n|---|---|---|---|---|---|\n")
 	observed, reached := 0, 0
 	for _, c := range r.coverages() {
-		fmt.Fprintf(b, "| `%s` | `%s` | %d | %d | %d | %d |\n", c.scenario, c.fault, c.observed, c.played, c.reached, c.wrong)
+		fmt.Fprintf(b, "| `%s` | `%s` | %d | %d | %d | %d |\n", c.scenario, c.fault, c.observed, c.run, c.reached, c.wrong)
 		observed, reached = observed+c.observed, reached+c.reached
 	}
 	fmt.Fprintf(b, "\nReached: %d of %d, %.0f %%.\n", reached, observed, 100*float64(reached)/float64(max(1, observed)))

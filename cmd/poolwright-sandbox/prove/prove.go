@@ -1,4 +1,4 @@
-// Package prove plays scenarios of the product in a sandbox with a fault at every kind of
+// Package prove runs scenarios of the product in a sandbox with a fault at every kind of
 // request that they send, and has the oracle of provision/sandbox/history check what
 // happened. The first run of a scenario records its requests; each distinct request and each
 // kind of fault is a case, which runs in namespaces, with a repository and with a controller
@@ -83,8 +83,8 @@ type prover struct {
 	report Report
 }
 
-// Run plays the selected cases in a running sandbox. It returns an error where it could not
-// play them; what the oracle found is in the report.
+// Run runs the selected cases in a running sandbox. It returns an error where it could not
+// run them; what the oracle found is in the report.
 func Run(ctx context.Context, environment *sandbox.Environment, o Options) (Report, error) {
 	return run(ctx, environment, o, "p")
 }
@@ -115,10 +115,10 @@ func run(ctx context.Context, environment *sandbox.Environment, o Options, prefi
 	return p.report, nil
 }
 
-// scenario records a scenario, and plays its cases.
+// scenario records a scenario, and runs its cases.
 func (p *prover) scenario(ctx context.Context, c scenarios.Scenario, prefix string) error {
 	recorded := Result{Case: proveCase{Scenario: c.Name, Fault: noFault}}
-	points := p.play(ctx, c, &recorded, prefix+"-0")
+	points := p.runCase(ctx, c, &recorded, prefix+"-0")
 	p.add(recorded)
 	if recorded.Outcome != Held {
 		return ctx.Err() // without a run that succeeds there are no points
@@ -132,7 +132,7 @@ func (p *prover) scenario(ctx context.Context, c scenarios.Scenario, prefix stri
 		workers.Go(func() {
 			for i := range next {
 				r := Result{Case: selected[i]}
-				p.play(ctx, c, &r, fmt.Sprintf("%s-%d", prefix, i+1))
+				p.runCase(ctx, c, &r, fmt.Sprintf("%s-%d", prefix, i+1))
 				p.add(r)
 			}
 		})
@@ -154,8 +154,8 @@ func (p *prover) add(r Result) {
 	fmt.Fprintln(p.Progress, r.line())
 }
 
-// play runs one case in a stage of its own, and returns the points that it met.
-func (p *prover) play(ctx context.Context, c scenarios.Scenario, r *Result, name string) []point {
+// runCase runs one case in a stage of its own, and returns the points that it met.
+func (p *prover) runCase(ctx context.Context, c scenarios.Scenario, r *Result, name string) []point {
 	begin := time.Now()
 	defer func() { r.Seconds = time.Since(begin).Seconds() }()
 	s, err := stage.New(ctx, p.in, name)
@@ -163,7 +163,7 @@ func (p *prover) play(ctx context.Context, c scenarios.Scenario, r *Result, name
 		r.failed(err)
 		return nil
 	}
-	points, err := playIn(ctx, s, c, r)
+	points, err := runAndCheck(ctx, s, c, r)
 	// The end of the run must not end the cleaning up.
 	err = errors.Join(err, s.Close(context.WithoutCancel(ctx)), p.keepHistory(name, s))
 	if err != nil {
@@ -172,8 +172,8 @@ func (p *prover) play(ctx context.Context, c scenarios.Scenario, r *Result, name
 	return points
 }
 
-// playIn runs the case, and has the oracle check its history.
-func playIn(ctx context.Context, s *stage.Stage, c scenarios.Scenario, r *Result) ([]point, error) {
+// runAndCheck runs the case, and has the oracle check its history.
+func runAndCheck(ctx context.Context, s *stage.Stage, c scenarios.Scenario, r *Result) ([]point, error) {
 	if err := c.Prepare(ctx, s); err != nil {
 		return nil, err
 	}

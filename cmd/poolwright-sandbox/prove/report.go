@@ -25,7 +25,7 @@ const (
 	Violated Outcome = "violated"
 	// NotReached: the request did not come this time.
 	NotReached Outcome = "unreached"
-	// Failed: the case could not be played.
+	// Failed: the case could not be run.
 	Failed Outcome = "failed"
 )
 
@@ -85,13 +85,13 @@ func (r Report) Err() error {
 	if violated+failed+missed == 0 {
 		return nil
 	}
-	return fmt.Errorf("of %d cases, %d violated a rule and %d could not be played; %d controls were not found", len(r.Results), violated, failed, missed)
+	return fmt.Errorf("of %d cases, %d violated a rule and %d could not be run; %d controls were not found", len(r.Results), violated, failed, missed)
 }
 
 // coverage counts the cases of a scenario with a fault.
 type coverage struct {
 	scenario, fault                  string
-	observed, played, reached, wrong int
+	observed, run, reached, wrong int
 }
 
 // coverages are the rows of the table of coverage.
@@ -114,7 +114,7 @@ func (r Report) coverages() []coverage {
 			continue
 		}
 		c := row(result.Case)
-		c.played++
+		c.run++
 		switch result.Outcome {
 		case Held:
 			c.reached++

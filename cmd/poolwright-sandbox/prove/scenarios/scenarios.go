@@ -20,7 +20,7 @@ type Scenario struct {
 	Meanwhile func(context.Context, *stage.Stage) error
 }
 
-// All are all of them, in the order in which they are played and printed.
+// All are all of them, in the order in which they are run and printed.
 func All() []Scenario {
 	return []Scenario{firstApply(), update()}
 }
