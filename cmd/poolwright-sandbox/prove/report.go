@@ -90,7 +90,7 @@ func (r Report) Err() error {
 
 // coverage counts the cases of a scenario with a fault.
 type coverage struct {
-	scenario, fault                  string
+	scenario, fault               string
 	observed, run, reached, wrong int
 }
 
