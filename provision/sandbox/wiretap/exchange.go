@@ -23,21 +23,18 @@ type exchange struct {
 }
 
 // pass sends the request to the server and the response to the client. The end is recorded
-// before the client has the captured, since what follows from it comes later in the order.
+// before the client has the response, or learns that there is none: what follows from it
+// comes later in the order.
 func (x *exchange) pass() {
 	if x.writes {
 		x.relay(x.collect(false))
 		return
 	}
-	ended := false
-	end := func(status int) {
-		if !ended {
-			ended = true
-			x.tap.end(x.n, status, "")
-		}
+	out := &captured{ResponseWriter: x.w, onStatus: func(status int) { x.tap.end(x.n, status, "") }}
+	x.send(out)
+	if out.status == 0 {
+		x.hangUp()
 	}
-	defer end(0) // without a response
-	x.send(&captured{ResponseWriter: x.w, onStatus: end})
 }
 
 // collect has the server do its work, and returns its response, also where the client has
@@ -159,7 +156,7 @@ type captured struct {
 
 // WriteHeader takes the status.
 func (r *captured) WriteHeader(status int) {
-	if status >= 200 {
+	if status >= 200 && r.status == 0 {
 		r.status = status
 		if r.onStatus != nil {
 			r.onStatus(status)

@@ -70,7 +70,8 @@ func (t *Tap) Listen(config Config) (*Listener, error) {
 			r.Out.Header.Del("Accept-Encoding") // the transport decompresses what it requested itself
 		},
 		Transport: config.Transport, FlushInterval: -1, ErrorLog: discard,
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { hangUp(w) },
+		// Whoever sends a request on ends it where there is no response.
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {},
 	}
 	l.server = &http.Server{Handler: l, ReadHeaderTimeout: 10 * time.Second, ErrorLog: discard}
 	go func() { l.served <- l.server.Serve(listener) }()

@@ -1,11 +1,14 @@
 package wiretap
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -122,6 +125,51 @@ func TestAServerThatIsGoneIsGoneForTheClient(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// lastRecord is a response writer that notes, when the connection is taken from it, whether
+// the newest request has an end in the record.
+type lastRecord struct {
+	http.ResponseWriter
+	tap   *Tap
+	ended []bool
+}
+
+// Hijack implements http.Hijacker, without a connection.
+func (l *lastRecord) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	records := l.tap.Records()
+	l.ended = append(l.ended, len(records) > 0 && records[len(records)-1].Done > 0)
+	return nil, nil, errors.New("there is no connection")
+}
+
+func TestARequestWithoutAResponseIsRecordedBeforeItsClientLearnsOfThat(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		for name, arm := range map[string]func(*Tap){
+			"the server is gone":    func(*Tap) {},
+			"the client is cut off": func(tap *Tap) { tap.Cut("leader", true) },
+			"it is dropped":         func(tap *Tap) { tap.Arm(Fault{Do: Drop}) },
+			"its response is lost":  func(tap *Tap) { tap.Arm(Fault{After: true, Do: Drop}) },
+			"the client is killed":  func(tap *Tap) { tap.Arm(Fault{Do: Kill, Call: func(history.Request) {}}) },
+			"it is sent twice":      func(tap *Tap) { tap.Arm(Fault{Do: Duplicate}) },
+		} {
+			t.Run(method+": "+name, func(t *testing.T) {
+				tap := New(time.Now)
+				l, err := tap.Listen(Config{Server: gone.URL, Client: "leader", Protocol: Kubernetes()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer l.Close()
+				arm(tap)
+				w := &lastRecord{ResponseWriter: httptest.NewRecorder(), tap: tap}
+				l.ServeHTTP(w, httptest.NewRequest(method, configMaps, strings.NewReader("{}")))
+				if diff := cmp.Diff([]bool{true}, w.ended); diff != "" {
+					t.Errorf("ended in the record when the client was hung up on: %s", diff)
+				}
+			})
+		}
 	}
 }
 
