@@ -14,8 +14,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
-// This file is about the parts of a confirmation that were used, and those that fit nothing.
-
 // use finds the parts of the Sync's confirmation by which the run did all that they let
 // pass, and what confirmation tokens are bound to after it: those that were used, by this
 // run or by one whose status could not be written, are used up.

@@ -14,9 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
-// This file is about status.pending: what a run keeps there of those before it, and how much.
-
-// pendingLimit bounds what a status lists.
+// pendingLimit is how many changes status.pending lists.
 const pendingLimit = 20
 
 // The bounds in bytes of what a pending change repeats of a repository or of a

@@ -11,9 +11,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
-// This file is about tokens of which only a part is made, or nothing more can be: what was confirmed
-// goes on, and the token does not.
-
 var oneNode = loss.Removal{Impact: "1 node of the pool would go", Losses: loss.Counts{"Node": 1}}
 
 // An ordinary removal of everything: the pool is deleted, and the engine waits for its nodes.

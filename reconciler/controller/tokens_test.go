@@ -10,8 +10,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
-// This file is about several tokens of one purpose: each serves once, whatever the others do.
-
 // begunStage has a confirmed deletion that is refused, and returns its token.
 func begunStage(t *testing.T) (*stage, string) {
 	s, token := waitingStage(t)

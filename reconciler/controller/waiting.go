@@ -16,8 +16,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
-// This file is about what waits for a confirmation: the reasons, and the one token for all of it.
-
 // waiting is the Sync's reason while changes wait for a person, and why they do. The
 // key stays the same while only numbers of nodes move.
 func (p driftState) waiting(revision string) (reason, message, key string) {

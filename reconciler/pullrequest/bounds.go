@@ -9,9 +9,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
-// This file bounds what pull requests cost, however often they are pushed to and by whom: how
-// much of the planner they use, how often they are planned again, and what is kept of them.
-
+// The bounds of what pull requests cost, however often they are pushed to and by whom.
 const (
 	// maxCommentBytes is how many bytes of comments a Sync's session keeps, to be written again
 	// should somebody delete one.

@@ -80,7 +80,9 @@ type session struct {
 
 	listing forge.Listing
 	records map[int64]*entry
-	differences
+	// live is what the Sync reports of live objects that are not as applied, drift what a comparison found.
+	live  driftStatus
+	drift drift
 	usage limits.ByAuthor
 	// containsCheck is the state of checking it.
 	containsCheck containsCheck
@@ -89,13 +91,6 @@ type session struct {
 	forgeFailure failure.Failure
 	// written is the status as it was written last, nil before.
 	written *v1alpha1.PullRequestsStatus
-}
-
-// differences are what is known of live objects that are not as applied.
-type differences struct {
-	// live is what the Sync reports of them.
-	live  driftStatus
-	drift drift
 }
 
 // driftStatus is what a Sync reports of live objects, and since when.

@@ -46,12 +46,13 @@ func NewOutcome(p plan.Plan, problems []state.Problem, o apply.Outcome) Report {
 
 func (b builder) build(p plan.Plan, problems []state.Problem) Report {
 	r := Report{
-		Summary:     Summary{Unchanged: p.Unchanged, Unknown: len(p.Unknown)},
-		Changes:     make([]Change, 0, len(p.Changes)),
-		Unknown:     make([]Unknown, 0, len(p.Unknown)),
-		Notes:       make([]Note, 0, len(p.Notes)),
-		Problems:    make([]Problem, 0, len(problems)),
-		heldChanges: b.holds(p),
+		Summary:           Summary{Unchanged: p.Unchanged, Unknown: len(p.Unknown)},
+		Changes:           make([]Change, 0, len(p.Changes)),
+		Unknown:           make([]Unknown, 0, len(p.Unknown)),
+		Notes:             make([]Note, 0, len(p.Notes)),
+		Problems:          make([]Problem, 0, len(problems)),
+		Holds:             b.holds(p.Changes),
+		ConfirmationToken: p.Confirmation(),
 	}
 	for _, c := range p.Changes {
 		r.Changes = append(r.Changes, b.change(c))
@@ -160,23 +161,23 @@ func (b builder) change(c plan.Change) Change {
 
 // holds groups the changes that wait by their reasons. What is read-only
 // waits for nothing.
-func (b builder) holds(p plan.Plan) heldChanges {
-	out, at := heldChanges{Holds: []Hold{}, ConfirmationToken: p.Confirmation()}, map[string]int{}
-	for _, c := range p.Changes {
+func (b builder) holds(changes []plan.Change) []Hold {
+	out, at := []Hold{}, map[string]int{}
+	for _, c := range changes {
 		if c.ReadOnly() {
 			continue
 		}
 		for _, reason := range c.Hold {
 			text := reason.String()
 			if _, known := at[text]; !known {
-				at[text] = len(out.Holds)
-				out.Holds = append(out.Holds, Hold{Rule: reason.Rule, Reason: b.Text(text), Facts: b.facts(reason.Facts), Confirmable: reason.Token != nil})
+				at[text] = len(out)
+				out = append(out, Hold{Rule: reason.Rule, Reason: b.Text(text), Facts: b.facts(reason.Facts), Confirmable: reason.Token != nil})
 			}
-			h := &out.Holds[at[text]]
+			h := &out[at[text]]
 			h.Objects = append(h.Objects, b.object(c.Key))
 		}
 	}
-	slices.SortStableFunc(out.Holds, func(x, y Hold) int {
+	slices.SortStableFunc(out, func(x, y Hold) int {
 		one := func(h Hold) int { return min(len(h.Facts.Object), 1) }
 		return cmp.Or(cmp.Compare(one(x), one(y)), strings.Compare(x.Reason, y.Reason))
 	})

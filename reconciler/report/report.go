@@ -32,7 +32,19 @@ type Report struct {
 	Notes []Note `json:"notes"`
 	// Problems are the mistakes found in the repository.
 	Problems []Problem `json:"problems"`
-	heldChanges
+	// Holds are the reasons for which changes are held back. A change that several
+	// rules hold is with each of them.
+	Holds []Hold `json:"holds"`
+	// ConfirmationToken is the value for the annotation poolwright.dev/confirm that lets
+	// pass all that waits for a confirmation; absent where nothing does, or where it
+	// cannot be known yet, as before a merge.
+	ConfirmationToken string `json:"confirmationToken,omitempty"`
+	// Sync is namespace/name of the Sync that the plan is one of; absent where it is not
+	// known.
+	Sync string `json:"sync,omitempty"`
+	// SyncState is why the Sync applies no newer revision at present: "Terminating", "Suspended",
+	// "NotFastForward" or "LimitExceeded"; absent where it does, or that is not known.
+	SyncState string `json:"syncState,omitempty"`
 	// NotReady lists what was applied and did not become ready in time. It is
 	// absent from a report of a plan alone.
 	NotReady []NotReady `json:"notReady,omitempty"`
@@ -175,23 +187,6 @@ type Problem struct {
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"`
 	Message string `json:"message"`
-}
-
-// heldChanges is what of a Report is about changes that are held back.
-type heldChanges struct {
-	// Holds are the reasons for which changes are held back. A change that several
-	// rules hold is with each of them.
-	Holds []Hold `json:"holds"`
-	// ConfirmationToken is the value for the annotation poolwright.dev/confirm that lets
-	// pass all that waits for a confirmation; absent where nothing does, or where it
-	// cannot be known yet, as before a merge.
-	ConfirmationToken string `json:"confirmationToken,omitempty"`
-	// Sync is namespace/name of the Sync that the plan is one of; absent where it is not
-	// known.
-	Sync string `json:"sync,omitempty"`
-	// SyncState is why the Sync applies no newer revision at present: "Terminating", "Suspended",
-	// "NotFastForward" or "LimitExceeded"; absent where it does, or that is not known.
-	SyncState string `json:"syncState,omitempty"`
 }
 
 // Hold is a reason for which changes are held back.

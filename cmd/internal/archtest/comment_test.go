@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"slices"
+	"strings"
 )
 
 func packagesHaveComments(s *source) []string {
@@ -78,4 +79,37 @@ func receiverIsExported(recv *ast.FieldList) bool {
 			return false
 		}
 	}
+}
+
+// commentsBelong finds comments between declarations that belong to none of them, such as
+// those about a file: no tool shows them, and a reader of the declarations passes them over.
+func commentsBelong(s *source) []string {
+	var out []string
+	for _, p := range s.packages {
+		for _, f := range p.written() {
+			for _, c := range f.ast.Comments {
+				directive := strings.HasPrefix(c.List[0].Text, "//") && !strings.HasPrefix(c.List[0].Text, "// ")
+				if c.Pos() > f.ast.Name.End() && !directive && !slices.ContainsFunc(f.ast.Decls, func(d ast.Decl) bool { return s.holds(d, c) }) {
+					out = append(out, s.at(c.Pos(), "a comment that belongs to no declaration"))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// holds reports whether a comment is a declaration's, stands in it, or on its last line.
+func (s *source) holds(d ast.Decl, c *ast.CommentGroup) bool {
+	begin := d.Pos()
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Doc != nil {
+			begin = d.Doc.Pos()
+		}
+	case *ast.GenDecl:
+		if d.Doc != nil {
+			begin = d.Doc.Pos()
+		}
+	}
+	return c.Pos() >= begin && s.fset.Position(c.Pos()).Line <= s.fset.Position(d.End()).Line
 }

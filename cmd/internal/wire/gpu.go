@@ -160,7 +160,7 @@ func (g *gpus) addTo(mgr manager.Manager, a *app) error {
 		Replaces: func() bool { return running }, Backoff: g.backoff, Recorder: events, Registry: crmetrics.Registry,
 		Clock: clock.RealClock{}, OnChange: g.notify, Log: log,
 	}
-	cfg.Sharing.Read, cfg.Sharing.Peek, cfg.Sharing.Live = g.restoredSharing, g.sharing, status.LiveSharing(g.live.GetAPIReader())
+	cfg.ReadSharing, cfg.PeekSharing, cfg.LiveSharing = g.restoredSharing, g.sharing, status.LiveSharing(g.live.GetAPIReader())
 	nodes, err := readiness.New(cfg)
 	if err != nil {
 		return err

@@ -87,7 +87,7 @@ func caretaker(t *testing.T, g *gpus) *readiness.Controller {
 		Replaces: func() bool { return false }, Backoff: g.backoff, Recorder: record.NewFakeRecorder(10),
 		Registry: prometheus.NewRegistry(), Clock: clock.RealClock{}, Log: logr.Discard(),
 	}
-	cfg.Sharing.Read, cfg.Sharing.Peek, cfg.Sharing.Live = g.restoredSharing, g.sharing, g.sharing
+	cfg.ReadSharing, cfg.PeekSharing, cfg.LiveSharing = g.restoredSharing, g.sharing, g.sharing
 	k, err := readiness.New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -159,8 +159,8 @@ func (b *bench) restart() {
 		Replaces: func() bool { return !b.foreign },
 		OnChange: func() { b.told++ }, Log: logr.Discard(),
 	}
-	cfg.Sharing.Read, cfg.Sharing.Peek = cached, cached
-	cfg.Sharing.Live = func(context.Context) (gpu.Sharing, error) {
+	cfg.ReadSharing, cfg.PeekSharing = cached, cached
+	cfg.LiveSharing = func(context.Context) (gpu.Sharing, error) {
 		if b.live != nil {
 			return *b.live, b.unknown
 		}

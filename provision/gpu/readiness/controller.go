@@ -63,13 +63,11 @@ type Config struct {
 	Client client.Client
 	// Live reads past all caches, right before a node is replaced.
 	Live client.Reader
-	// Sharing are the ways to read the cluster's DevicePlugin.
-	Sharing struct {
-		// Read is for whoever goes by the Backoff, and may wait for it. Peek is for an
-		// informer's handler, which only chooses the nodes that a change concerns: it
-		// must not wait. Live reads past all caches, right before a node is replaced.
-		Read, Peek, Live func(context.Context) (gpu.Sharing, error)
-	}
+	// The ways to read the cluster's DevicePlugin. ReadSharing is for whoever goes by the
+	// Backoff, and may wait for it. PeekSharing is for an informer's handler, which only
+	// chooses the nodes that a change concerns: it must not wait. LiveSharing reads past all
+	// caches, right before a node is replaced.
+	ReadSharing, PeekSharing, LiveSharing func(context.Context) (gpu.Sharing, error)
 	// Replaces returns whether nodes are to be replaced: whether they are the engine's
 	// that runs in this process. While it returns false, nodes are released, diagnosed and
 	// reported only. It is called often and must not block.
@@ -101,7 +99,7 @@ type Controller struct {
 // New makes a Controller and registers its metrics. A second one on the same
 // registry is an error.
 func New(cfg Config) (*Controller, error) {
-	if cfg.Cache == nil || cfg.Client == nil || cfg.Live == nil || cfg.Sharing.Read == nil || cfg.Sharing.Peek == nil || cfg.Sharing.Live == nil || cfg.Replaces == nil || cfg.Backoff == nil ||
+	if cfg.Cache == nil || cfg.Client == nil || cfg.Live == nil || cfg.ReadSharing == nil || cfg.PeekSharing == nil || cfg.LiveSharing == nil || cfg.Replaces == nil || cfg.Backoff == nil ||
 		cfg.Recorder == nil || cfg.Registry == nil || cfg.Clock == nil {
 		return nil, errors.New("building the controller of GPU node readiness: a required field of its Config is not set")
 	}
@@ -162,7 +160,7 @@ func (k *Controller) nodesOfSet(ctx context.Context, set *appsv1.DaemonSet) []re
 	if set.Namespace != gpu.PluginNamespace || name == "" {
 		return nil
 	}
-	sharing, err := k.cfg.Sharing.Peek(ctx)
+	sharing, err := k.cfg.PeekSharing(ctx)
 	if err != nil {
 		return k.allNodes(ctx, struct{}{}) // Each of them gets the error, and is tried again.
 	}

@@ -51,12 +51,12 @@ func TestAChangedDaemonSetConcernsItsNodesWithoutAWaitForTheBackoff(t *testing.T
 		Replaces: func() bool { return false }, Recorder: record.NewFakeRecorder(1),
 		Registry: prometheus.NewRegistry(), Clock: clock.RealClock{}, Log: logr.Discard(),
 	}
-	cfg.Sharing.Read = func(context.Context) (gpu.Sharing, error) {
+	cfg.ReadSharing = func(context.Context) (gpu.Sharing, error) {
 		t.Error("it waits for the book")
 		return gpu.Sharing{}, nil
 	}
-	cfg.Sharing.Peek = func(context.Context) (gpu.Sharing, error) { return shared, nil }
-	cfg.Sharing.Live = cfg.Sharing.Peek
+	cfg.PeekSharing = func(context.Context) (gpu.Sharing, error) { return shared, nil }
+	cfg.LiveSharing = cfg.PeekSharing
 	k, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -93,7 +93,7 @@ func startLive(t *testing.T, server *rest.Config) *live {
 		//nolint:staticcheck // The newer events API drops repeated notes into one series.
 		Recorder: mgr.GetEventRecorderFor("poolwright"), Log: logr.Discard(),
 	}
-	cfg.Sharing.Read, cfg.Sharing.Peek, cfg.Sharing.Live = sharing, sharing, sharing
+	cfg.ReadSharing, cfg.PeekSharing, cfg.LiveSharing = sharing, sharing, sharing
 	l.controller, err = readiness.New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 // Pools returns the state of each pool's GPUs, sorted by pool: those with nodes, and
 // those with failures or a backoff. Rollout is left empty.
 func (k *Controller) Pools(ctx context.Context) ([]gpu.PoolState, error) {
-	scene, err := readPlugin(ctx, k.cfg.Cache, k.cfg.Sharing.Read)
+	scene, err := readPlugin(ctx, k.cfg.Cache, k.cfg.ReadSharing)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func (k *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		k.forget(ctx, node.Name)
 		return reconcile.Result{}, nil
 	}
-	scene, err := readPlugin(ctx, k.cfg.Cache, k.cfg.Sharing.Read)
+	scene, err := readPlugin(ctx, k.cfg.Cache, k.cfg.ReadSharing)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

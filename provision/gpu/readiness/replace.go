@@ -65,7 +65,7 @@ func (k *Controller) replace(ctx context.Context, name string) (time.Duration, e
 	if err := k.cfg.Live.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		return 0, fmt.Errorf("reading node %q again before it is replaced: %w", name, err)
 	}
-	scene, err := readPlugin(ctx, k.cfg.Live, k.cfg.Sharing.Live)
+	scene, err := readPlugin(ctx, k.cfg.Live, k.cfg.LiveSharing)
 	if err != nil {
 		return 0, err
 	}

@@ -30,14 +30,12 @@ type Config struct {
 	// Releases are the dates of the Amazon Linux images, as in "v20250505",
 	// oldest first; the last is the recommended one.
 	Releases []string
-	Limits   struct {
-		// Requests makes EC2's request quotas bind (token buckets per class of
-		// operation); off, only faults throttle.
-		Requests bool
-		// Quotas are EC2's in Service Quotas, by name; those left out are high.
-		// In vCPUs of instances they bind launches.
-		Quotas map[string]float64
-	}
+	// LimitsRequests makes EC2's request quotas bind (token buckets per class of
+	// operation); off, only faults throttle.
+	LimitsRequests bool
+	// Quotas are EC2's in Service Quotas, by name; those left out are high.
+	// In vCPUs of instances they bind launches.
+	Quotas  map[string]float64
 	Clock   Clock            // nil means the machine's clock
 	Catalog *catalog.Catalog // instance types and prices; nil means all that are known
 }
@@ -98,7 +96,7 @@ func (c Config) validate() error {
 			return fmt.Errorf("reading the emulator's config: queue %q: a name has 1 to 80 letters, digits, - and _", name)
 		}
 	}
-	for name, value := range c.Limits.Quotas {
+	for name, value := range c.Quotas {
 		if err := quotas.Check(name, value); err != nil {
 			return fmt.Errorf("reading the emulator's config: %w", err)
 		}

@@ -136,7 +136,7 @@ func (c *Cloud) admit(in *call) (*fault, error) {
 	c.account.Lock()
 	defer c.account.Unlock()
 	now := c.account.Clock.Now()
-	if c.cfg.Limits.Requests && !c.allow(in, now) {
+	if c.cfg.LimitsRequests && !c.allow(in, now) {
 		return nil, in.svc.throttle
 	}
 	for n, f := range c.faults {

@@ -181,7 +181,7 @@ func TestAFaultThatCannotActIsRefused(t *testing.T) {
 }
 
 func TestRateLimitsBindWhenAskedFor(t *testing.T) {
-	w := newFixture(t, func(c *aws.Config) { c.Limits.Requests = true })
+	w := newFixture(t, func(c *aws.Config) { c.LimitsRequests = true })
 	ids := &ec2.TerminateInstancesInput{InstanceIds: []string{"i-00000000000000000"}}
 	for range 100 {
 		_, err := w.ec2.TerminateInstances(t.Context(), ids)

@@ -42,7 +42,7 @@ func newState(account *api.Account, cfg Config, offers *offerings.Service, enter
 	st.iam = iam.New(account, provider, cfg.Roles, cfg.Profiles)
 	st.sqs = sqs.New(account)
 	st.events = events.New(account, st.sqs, st.iam.PassRole)
-	st.quotas = quotas.New(account, cfg.Limits.Quotas)
+	st.quotas = quotas.New(account, cfg.Quotas)
 	st.ec2 = ec2.New(account, offers, ec2.Config{Tags: cfg.Tags, Version: cfg.Cluster.Version, Releases: cfg.Releases},
 		ec2.Dependencies{Profiles: st.iam, Quotas: st.quotas, Events: st.events, Entered: entered})
 	st.logs = logs.New(account)

@@ -12,11 +12,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Kubelet settings belonged to the pool and belong to the class. Pools that share
-// a class and disagree need a class each. It stays as it is for those that set nothing;
-// else it takes what the first of them by name sets. Copies with other names stand
-// beside it for the others.
-
 // keptAnnotation is where Karpenter 1.0 kept a pool's kubelet settings.
 const keptAnnotation = "compatibility.karpenter.sh/v1beta1-kubelet-conversion"
 
@@ -123,7 +118,10 @@ type want struct {
 	settings string // canonical; empty for none
 }
 
-// moveKubelets moves the kubelet settings of pools to their classes.
+// moveKubelets moves the kubelet settings of pools, to which they belonged, to their classes.
+// Pools that share a class and disagree need a class each: it stays as it is for those that set
+// nothing, or takes what the first of them by name sets, and copies with other names stand
+// beside it for the others.
 func (r *converter) moveKubelets(pools, classes []*object) {
 	wants := map[*object][]want{}
 	for _, o := range pools {

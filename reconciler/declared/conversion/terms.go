@@ -8,13 +8,11 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/conversion/internal/yamlnode"
 )
 
-// Selectors of v1alpha1 were mappings of tags with special keys; a list with
-// commas in a value meant any of them. Terms are or-ed, and so is each list.
-
 // maxTerms is how many terms v1 takes in one selector.
 const maxTerms = 30
 
-// selector turns a selector of v1alpha1 into terms.
+// selector turns a selector of v1alpha1 into terms: it was a mapping of tags with special keys,
+// where a list with commas in a value meant any of them. Terms are or-ed, and so is each list.
 func (r *converter) selector(o *object, spec *yaml.Node, old, name string) {
 	k, v, i := yamlnode.Take(spec, old)
 	if k == nil || yamlnode.Absent(v) {

@@ -8,16 +8,13 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/conversion/internal/yamlnode"
 )
 
-// Manifests may hold variables, ${NAME}, which are filled in after files were
-// converted, and before objects are. What depends on a value that is unknown yet is
-// carried over where it stays exact, and is for a person otherwise.
-
 // filledNumber is a number that is written with variables: of nothing but digits
 // and variables, whose defaults are digits.
 var filledNumber = regexp.MustCompile(`^([0-9]|\$\{[A-Za-z_][A-Za-z0-9_]*(:?[=-][0-9]+)?\})+$`)
 
-// unknown reports whether a decision hangs on a variable. In a draft it is made
-// somehow, because nobody goes by it.
+// unknown reports whether a decision hangs on a variable, ${NAME}, which is filled in after
+// files were converted. What depends on one is carried over where it stays exact, and is for a
+// person otherwise. In a draft it is decided all the same, because nobody goes by it.
 func (r *converter) unknown(n *yaml.Node) bool { return yamlnode.HasVariable(n) && !r.opts.Draft }
 
 // remedy is what to do about a value of the wrong form.

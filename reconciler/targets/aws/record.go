@@ -9,13 +9,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
 )
 
-// What the inventory remembers of a thing beside its key: the hash of what was
-// wanted (Desired), its identity (Print.UID), where it is (Scope), and three
-// things that only the declaration knew and its deletion needs: its wave, its
-// deletion policy, and whether only bootstrap may write it.
-
-// record describes a wanted thing of this wish. uid is empty while nobody has
-// seen it.
+// record is what the inventory records of a wanted thing, but for the hash of what was wanted:
+// its identity, where it is, and three things that only the declaration has and its deletion
+// needs: its wave, its deletion policy, and whether only bootstrap may write it. uid is empty
+// while the thing was not observed.
 func (m desiredState) record(item state.Item, uid string) inventory.Record {
 	rec := inventory.Record{Key: item.Key, Version: item.Version, Scope: m.Text()}
 	rec.Fingerprint.UID = uid

@@ -6,9 +6,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// This file keeps from whoever proposes a revision what an account would disclose to
-// them: that a role, a queue or an add-on of some name exists.
-
 // StartReview starts another comparison of a Target for reviews: its next call is for the
 // revision that the step starts from. Any other Target takes no notice.
 func (w *Target) StartReview() {
@@ -19,7 +16,8 @@ func (w *Target) StartReview() {
 	}
 }
 
-// observable are the wanted things that AWS may be asked about. A record without a hash is an
+// observable are the wanted things that AWS may be asked about: whoever proposes a revision
+// must not learn from its review that a role, a queue or an add-on of some name exists. A record without a hash is an
 // intent, maybe to make what another has made, and one of another scope is of another
 // cluster's thing. Of what is read-only there are no records: that is asked about where
 // the base compares it as well. Quotas are the account's in that region, and name nothing

@@ -11,11 +11,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
 )
 
-// This file knows the updates that lose nodes or data as a deletion does: what nodes live
-// on can also be emptied, renamed or made smaller.
-
-// losingFields are the fields of things, by kind, whose change may lose nodes or data.
-// Each reports whether it does; live is all that was read of the thing. Any other field
+// losingFields are the fields of things, by kind, whose change may lose nodes or data as a
+// deletion does: what nodes live on can also be emptied, renamed or made smaller. Each reports whether it does; live is all that was read of the thing. Any other field
 // loses neither.
 func losingFields() map[string]map[string]func(k state.Key, wanted, live map[string]any) bool {
 	at := func(field string, lost func(wanted, live any) bool) func(state.Key, map[string]any, map[string]any) bool {

@@ -19,12 +19,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/manifest"
 )
 
-// This file counts what goes with an object: when deletions are planned, and again
-// right before each is sent.
-
 // countLosses completes the things to delete with what would die with them. Namespaces and node
 // classes come last: what is in one, or uses the other, and goes by itself is not lost
-// with it, unless its own deletion waits for a person.
+// with it, unless its own deletion waits for a person. Right before a deletion is sent, its
+// losses are counted again.
 func (o *observation) countLosses(ctx context.Context) {
 	removed := map[state.Key]map[string]any{}
 	for _, s := range o.orphans {

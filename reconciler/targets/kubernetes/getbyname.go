@@ -17,9 +17,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 )
 
-// This file reads objects by name, and distinguishes what is not there from what could not be
-// observed.
-
 // missing lists what carries no label of ours and may exist all the same.
 func (o *observation) missing() []inventory.Record {
 	var out []inventory.Record
@@ -45,7 +42,7 @@ type getRequest struct {
 	rec  inventory.Record
 }
 
-// getByName reads objects by name.
+// getByName reads objects by name. What is not there is absent; what could not be observed is unknown.
 func (o *observation) getByName(ctx context.Context, records []inventory.Record) {
 	type place struct {
 		gvk       schema.GroupVersionKind

@@ -13,11 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A system call that is not listed here fails with EPERM instead of ending the process:
-// what a library only tries, and a newer Go runtime on a newer kernel, then goes
-// on without it. See seccomp(2) for all of this.
-
-// rule allows one system call.
+// rule allows one system call. One that no rule allows fails with EPERM instead of ending the
+// process: what a library only tries, and a newer Go runtime on a newer kernel, then goes on
+// without it. See seccomp(2) for all of this.
 type rule struct {
 	call uintptr
 	// conditions are what its arguments must all meet.

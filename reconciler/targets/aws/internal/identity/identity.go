@@ -27,9 +27,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/tag"
 )
 
-// What the kinds of identity (policies, roles, instance profiles, access
-// entries, pod identity) have in common: their names, and how tags move.
-
 // OnlyBootstrap is why the controller's own identity is read-only: who
 // could write it could give itself any power.
 const OnlyBootstrap = "run `poolwright bootstrap` again: the running controller never writes its own role"

@@ -244,7 +244,7 @@ func TestPoolsThatAQuotaIsTooSmallForAreWarnedOf(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := kindtest.NewFixture(t, New(), func(c *sandbox.Config) { c.Limits.Quotas = tt.limits }, v1alpha1.ClusterSpec{Version: "1.33"})
+			l := kindtest.NewFixture(t, New(), func(c *sandbox.Config) { c.Quotas = tt.limits }, v1alpha1.ClusterSpec{Version: "1.33"})
 			l.Declared.Pools = []state.Item{tt.pool(t)}
 			got := map[string][]string{}
 			for k, s := range l.ReadAll() {
@@ -264,7 +264,7 @@ func TestPoolsThatAQuotaIsTooSmallForAreWarnedOf(t *testing.T) {
 }
 
 func TestQuotasAreComparedAndNeverDiffer(t *testing.T) {
-	l := kindtest.NewFixture(t, New(), func(c *sandbox.Config) { c.Limits.Quotas = map[string]float64{standardSpot: 64} }, v1alpha1.ClusterSpec{Version: "1.33"})
+	l := kindtest.NewFixture(t, New(), func(c *sandbox.Config) { c.Quotas = map[string]float64{standardSpot: 64} }, v1alpha1.ClusterSpec{Version: "1.33"})
 	l.Declared.Pools = []state.Item{nodePool(t, "gpu", "", family("m5"), spotOnly)}
 	item := l.Items()[0]
 	kindtest.SpotInstance(l)
@@ -292,7 +292,7 @@ func TestQuotasAreComparedAndNeverDiffer(t *testing.T) {
 }
 
 func TestAQuotaThatTheAccountHasNoValueOfIsAWSsDefault(t *testing.T) {
-	l := kindtest.NewFixture(t, New(), func(c *sandbox.Config) { c.Limits.Quotas = map[string]float64{standardSpot: 64} }, v1alpha1.ClusterSpec{Version: "1.33"})
+	l := kindtest.NewFixture(t, New(), func(c *sandbox.Config) { c.Quotas = map[string]float64{standardSpot: 64} }, v1alpha1.ClusterSpec{Version: "1.33"})
 	l.Declared.Pools = []state.Item{nodePool(t, "gpu", "", family("m5"))}
 	if err := l.Cloud.ForgetQuota(standardOnDemand); err != nil {
 		t.Fatal(err)
@@ -313,7 +313,7 @@ func TestAQuotaThatTheAccountHasNoValueOfIsAWSsDefault(t *testing.T) {
 }
 
 func TestAWarningSaysWhereItsPoolIsDeclared(t *testing.T) {
-	l := kindtest.NewFixture(t, New(), func(c *sandbox.Config) { c.Limits.Quotas = map[string]float64{pOnDemand: 0} }, v1alpha1.ClusterSpec{Version: "1.33"})
+	l := kindtest.NewFixture(t, New(), func(c *sandbox.Config) { c.Quotas = map[string]float64{pOnDemand: 0} }, v1alpha1.ClusterSpec{Version: "1.33"})
 	pool := nodePool(t, "gpu", "", family("p5"), onDemandOnly)
 	for _, line := range []int{3, 7} { // of the same pool, which moved
 		pool.Origin = state.Origin{File: "pools/gpu.yaml", Line: line}

@@ -15,20 +15,11 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/manifest"
 )
 
-// This file keeps from whoever proposes a revision what a cluster would disclose to
-// them.
-//
-// The values of Secrets, filled in or held against live ones, would disclose: "does it
-// match this pattern", "is it this".
-//
-// Of who is OnlyManaged, an object that is not in the inventory is not sought: that it exists
-// would be disclosed, too. Nor is what is proposed sent to the API server: a dry run calls
-// admission webhooks with all our rights, and what comes back (a quota that is used up, a
-// port that is taken, a policy about another object, or no refusal) reports of what the Sync
-// does not manage. An object that the step changes is compared with what it starts from,
-// which the apply sends as well.
-
-// dryRunReview is what one comparison for a review keeps.
+// dryRunReview is what one comparison for a review keeps. What a revision proposes is not sent
+// to the API server: a dry run calls admission webhooks with all our rights, and what comes
+// back (a quota that is used up, a port that is taken, a policy about another object, or no
+// refusal) would disclose to whoever proposes it what the Sync does not manage. An object that
+// the step changes is compared with what it starts from, which the apply sends as well.
 type dryRunReview struct {
 	// base is what it starts from, as it was wanted.
 	base map[state.Key]state.Item
@@ -38,7 +29,8 @@ type dryRunReview struct {
 }
 
 // Managed reports whether an object may be observed: any, or those that the Sync has
-// applied. A record without a hash is an intent, maybe of an object that another made.
+// applied, since that another one exists would be disclosed to whoever proposes a revision. A
+// record without a hash is an intent, maybe of an object that another made.
 func (d *Differ) Managed(k state.Key) bool {
 	if !d.cfg.OnlyManaged {
 		return true

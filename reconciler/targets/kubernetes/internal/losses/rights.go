@@ -18,14 +18,12 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
 )
 
-// This file is about the rights that the controller has: by bindings whose subjects are
-// ServiceAccounts of its namespace, whatever their labels.
-
 // isRight reports whether an object grants rights.
 func isRight(k state.Key) bool { return k.Group == rbacv1.GroupName }
 
-// grants reports whether the controller has the rights of a role or binding. Whoever may not
-// list bindings goes by the label of the installation.
+// grants reports whether the controller has the rights of a role or binding: by bindings whose
+// subjects are ServiceAccounts of its namespace, whatever their labels. Whoever may not list
+// bindings goes by the label of the installation.
 func (c Counter) grants(ctx context.Context, k state.Key, object map[string]any) (bool, error) {
 	if strings.HasSuffix(k.Kind, "Binding") {
 		return c.binds(object), nil

@@ -16,8 +16,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
 )
 
-// This file has the updates that lose nodes or data as a deletion does.
-
 // losingField is a field of a kind whose update may do what the deletion of the object,
 // or of another, does.
 type losingField struct {
