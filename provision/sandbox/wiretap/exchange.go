@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/poolwright/poolwright/provision/sandbox/history"
@@ -88,6 +89,7 @@ func (x *exchange) inject(a *Armed, q history.Request) {
 	case f.Do == Respond:
 		x.act(a, q)
 		x.tap.end(x.n, f.Status, "")
+		maps.Copy(x.w.Header(), f.Header)
 		http.Error(x.w, http.StatusText(f.Status), f.Status)
 	case !f.After && ends:
 		x.act(a, q)
@@ -109,9 +111,9 @@ func (x *exchange) act(a *Armed, q history.Request) {
 		a.fault.Call(q)
 	case Delay:
 		x.wait(a.fault.Wait)
-	case Drop, Respond, Duplicate:
+	case Drop, Respond, Duplicate, Truncate:
 	}
-	close(a.done)
+	a.once.Do(func() { close(a.done) })
 }
 
 // after lets the server do its work, and keeps the response from the client, or back, until
@@ -119,11 +121,20 @@ func (x *exchange) act(a *Armed, q history.Request) {
 func (x *exchange) after(a *Armed, q history.Request) {
 	out := x.collect(x.request.URL.Query().Get("watch") != "")
 	x.act(a, q)
-	if a.fault.Do == Kill || a.fault.Do == Drop {
+	switch {
+	case a.fault.Do == Kill || a.fault.Do == Drop:
 		hangUp(x.w)
-		return
+	case a.fault.Do == Truncate && out.status != 0 && !out.firstLine:
+		// With the length of the whole, so that the client knows that some is missing.
+		maps.Copy(x.w.Header(), out.Header())
+		x.w.Header().Set("Content-Length", strconv.Itoa(out.kept.Len()))
+		x.w.WriteHeader(out.status)
+		_, _ = x.w.Write(out.kept.Bytes()[:out.kept.Len()/2]) // who has left needs no response
+		_ = http.NewResponseController(x.w).Flush()
+		hangUp(x.w)
+	default:
+		x.relay(out)
 	}
-	x.relay(out)
 }
 
 // ownContext hides from httputil.ReverseProxy that a server runs it: it would panic where

@@ -2,7 +2,9 @@ package wiretap
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/poolwright/poolwright/provision/sandbox/history"
@@ -21,8 +23,10 @@ const (
 	Drop Action = "drop"
 	// Respond returns Fault.Status instead of sending the request to the server.
 	Respond Action = "respond"
-	// Delay waits for Fault.Delay.
+	// Delay waits for Fault.Wait.
 	Delay Action = "delay"
+	// Truncate breaks the connection off in the middle of the response.
+	Truncate Action = "truncate"
 	// Duplicate sends the request to the server twice; the client gets the second response.
 	Duplicate Action = "duplicate"
 	// Call runs Fault.Call and goes on.
@@ -59,12 +63,16 @@ type Fault struct {
 	// At and Nth choose the request: the first of that point where Nth is 0 or 1.
 	At  Point
 	Nth int
+	// For has the fault happen to each request of the point from the first one on, for that
+	// long. It is not for Kill.
+	For time.Duration
 	// After is the side of the server's work on which it happens.
 	After bool
 	Do    Action
-	// Status belongs to Respond, Wait to Delay, Call to Kill and Call; Call is given the
-	// request.
+	// Status and Header belong to Respond, Wait to Delay, Call to Kill and Call; Call is given
+	// the request.
 	Status int
+	Header http.Header
 	Wait   time.Duration
 	Call   func(history.Request)
 }
@@ -83,7 +91,9 @@ type Armed struct {
 	fault   Fault
 	matched int
 	met     *history.Request
+	since   time.Time // when it was met first
 	done    chan struct{}
+	once    sync.Once // for done
 }
 
 // Arm lets a fault wait from now on. Requests before that do not count.

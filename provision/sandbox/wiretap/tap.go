@@ -133,9 +133,13 @@ func (t *Tap) begin(q history.Request) (n int) {
 // match returns the fault that the request meets, or nil.
 func (t *Tap) match(q *history.Request) *Armed {
 	for _, a := range t.armed {
-		if a.met == nil && a.fault.At.matches(q) {
+		switch {
+		case !a.fault.At.matches(q):
+		case a.met != nil && t.clock().Sub(a.since) < a.fault.For:
+			return a
+		case a.met == nil:
 			if a.matched++; a.matched == max(1, a.fault.Nth) {
-				a.met = q
+				a.met, a.since = q, t.clock()
 				return a
 			}
 		}
