@@ -30,8 +30,14 @@ type point struct {
 	Area area         `json:"area,omitempty"`
 }
 
+// whole reports whether the point is all requests of the wire.
+func (p point) whole() bool { return p.Verb == "" }
+
 // String is wire, verb, kind and area.
 func (p point) String() string {
+	if p.whole() {
+		return string(p.Wire)
+	}
 	text := fmt.Sprintf("%s %s %s", p.Wire, p.Verb, p.Kind)
 	if p.Area != "" {
 		text += " (" + string(p.Area) + ")"
@@ -57,6 +63,9 @@ func pointOf(s *stage.Stage, q *history.Request) (point, bool) {
 
 // in is the point in a stage.
 func (p point) in(s *stage.Stage) wiretap.Point {
+	if p.whole() {
+		return wiretap.Point{Wire: p.Wire}
+	}
 	namespace := map[area]string{anywhere: wiretap.NoNamespace, system: s.System, apps: s.Apps}[p.Area]
 	return wiretap.Point{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind, Namespace: namespace}
 }
@@ -70,10 +79,31 @@ func (p point) changes() bool {
 // faultKind is something that can happen at a point.
 type faultKind struct {
 	name, summary string
-	// at reports whether it can happen there.
-	at func(point) bool
-	// fault is what the tap is armed with.
+	// at reports whether it can happen there. It is nil where wires are those that it can happen
+	// to as a whole.
+	at    func(point) bool
+	wires []history.Wire
+	// prepare, if any, is done before the scenario begins.
+	prepare func(*stage.Stage) error
+	// fault is what the tap is armed with right before the scenario acts. It is given its point
+	// where it has none.
 	fault func(context.Context, *stage.Stage) wiretap.Fault
+	// then, if any, is what a person does once the scenario has acted.
+	then func(context.Context, *stage.Stage) error
+}
+
+// points are those of the observed ones at which it can happen.
+func (f faultKind) points(observed []point) []point {
+	if f.at != nil {
+		return slices.DeleteFunc(slices.Clone(observed), func(p point) bool { return !f.at(p) })
+	}
+	var out []point
+	for _, wire := range f.wires {
+		if slices.ContainsFunc(observed, func(p point) bool { return p.Wire == wire }) {
+			out = append(out, point{Wire: wire})
+		}
+	}
+	return out
 }
 
 func everywhere(point) bool { return true }
@@ -85,32 +115,32 @@ func faultKinds() []faultKind {
 	kill := func(s *stage.Stage) func(history.Request) {
 		return func(history.Request) { s.Kill() }
 	}
-	return []faultKind{
-		{"kill-before", "the controller is killed; the server never gets the request", everywhere,
-			func(_ context.Context, s *stage.Stage) wiretap.Fault {
+	return append([]faultKind{
+		{name: "kill-before", summary: "the controller is killed; the server never gets the request", at: everywhere,
+			fault: func(_ context.Context, s *stage.Stage) wiretap.Fault {
 				return wiretap.Fault{Do: wiretap.Kill, Call: kill(s)}
 			}},
-		{"kill-after", "the controller is killed right after the server has carried the request out", everywhere,
-			func(_ context.Context, s *stage.Stage) wiretap.Fault {
+		{name: "kill-after", summary: "the controller is killed right after the server has carried the request out", at: everywhere,
+			fault: func(_ context.Context, s *stage.Stage) wiretap.Fault {
 				return wiretap.Fault{After: true, Do: wiretap.Kill, Call: kill(s)}
 			}},
-		{"drop", "the connection breaks; the server never gets the request", everywhere,
-			func(context.Context, *stage.Stage) wiretap.Fault {
+		{name: "drop", summary: "the connection breaks; the server never gets the request", at: everywhere,
+			fault: func(context.Context, *stage.Stage) wiretap.Fault {
 				return wiretap.Fault{Do: wiretap.Drop}
 			}},
-		{"lose", "the server carries the request out, and the response is lost", point.changes,
-			func(context.Context, *stage.Stage) wiretap.Fault {
+		{name: "lose", summary: "the server carries the request out, and the response is lost", at: point.changes,
+			fault: func(context.Context, *stage.Stage) wiretap.Fault {
 				return wiretap.Fault{After: true, Do: wiretap.Drop}
 			}},
-		{"replace", "right before a deletion arrives, a person puts another object of that name in the place", deletes,
-			func(ctx context.Context, s *stage.Stage) wiretap.Fault {
+		{name: "replace", summary: "right before a deletion arrives, a person puts another object of that name in the place", at: deletes,
+			fault: func(ctx context.Context, s *stage.Stage) wiretap.Fault {
 				return wiretap.Fault{Do: wiretap.Call, Call: func(q history.Request) { s.ByHand(s.Replace(ctx, q.Object())) }}
 			}},
-		{"keep", "right before a deletion arrives, a person marks the object to be kept", deletes,
-			func(ctx context.Context, s *stage.Stage) wiretap.Fault {
+		{name: "keep", summary: "right before a deletion arrives, a person marks the object to be kept", at: deletes,
+			fault: func(ctx context.Context, s *stage.Stage) wiretap.Fault {
 				return wiretap.Fault{Do: wiretap.Call, Call: func(q history.Request) { s.ByHand(s.Keep(ctx, q.Object())) }}
 			}},
-	}
+	}, environmentFaults()...)
 }
 
 // proveCase is a scenario with one fault at one point.
@@ -127,10 +157,8 @@ func (c proveCase) String() string { return fmt.Sprintf("%s/%s/%s", c.Scenario, 
 func cases(scenario string, points []point) []proveCase {
 	var out []proveCase
 	for _, f := range faultKinds() {
-		for _, p := range points {
-			if f.at(p) {
-				out = append(out, proveCase{scenario, f.name, p})
-			}
+		for _, p := range f.points(points) {
+			out = append(out, proveCase{scenario, f.name, p})
 		}
 	}
 	return out

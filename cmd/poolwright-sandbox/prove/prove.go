@@ -28,6 +28,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
+	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -174,25 +175,20 @@ func (p *prover) runCase(ctx context.Context, c scenarios.Scenario, r *Result, n
 
 // runAndCheck runs the case, and has the oracle check its history.
 func runAndCheck(ctx context.Context, s *stage.Stage, c scenarios.Scenario, r *Result) ([]point, error) {
-	if err := c.Prepare(ctx, s); err != nil {
+	kind := faultOf(r.Case)
+	if err := kind.prepare(s); errors.Is(err, errors.ErrUnsupported) {
+		r.Outcome, r.Error = Skipped, err.Error()
+		return nil, nil
+	} else if err != nil {
 		return nil, err
 	}
-	begin := len(s.Tap.Records())
-	met := func() bool { return true }
-	for _, f := range faultKinds() {
-		if f.name == r.Case.Fault {
-			fault := f.fault(ctx, s)
-			fault.At = r.Case.Point.in(s)
-			met = s.Tap.Arm(fault).Disarm
-		}
-	}
-	s.Meanwhile(func(ctx context.Context) error { return c.Meanwhile(ctx, s) })
-	err := c.Act(ctx, s)
+	begin, end, reached := 0, 0, false
+	err := c.Prepare(ctx, s)
 	if err == nil {
-		err = s.Converge(ctx)
+		begin = len(s.Tap.Records())
+		reached, err = actWith(ctx, s, c, kind, r.Case.Point)
+		end = len(s.Tap.Records())
 	}
-	reached := met()
-	end := len(s.Tap.Records())
 	if err := finish(ctx, s, err); err != nil {
 		return nil, err
 	}
@@ -206,6 +202,44 @@ func runAndCheck(ctx context.Context, s *stage.Stage, c scenarios.Scenario, r *R
 		r.Outcome = Held
 	}
 	return pointsOf(s, s.Tap.Records()[begin:end]), nil
+}
+
+// faultOf is the kind of fault of a case, with nothing left out; the recording run has none.
+func faultOf(c proveCase) faultKind {
+	var f faultKind
+	for _, known := range faultKinds() {
+		if known.name == c.Fault {
+			f = known
+		}
+	}
+	if f.prepare == nil {
+		f.prepare = func(*stage.Stage) error { return nil }
+	}
+	if f.then == nil {
+		f.then = func(context.Context, *stage.Stage) error { return nil }
+	}
+	return f
+}
+
+// actWith has the scenario act and converge while the fault happens, and returns whether it did.
+func actWith(ctx context.Context, s *stage.Stage, c scenarios.Scenario, kind faultKind, at point) (reached bool, err error) {
+	met := func() bool { return true }
+	if kind.fault != nil {
+		fault := kind.fault(ctx, s)
+		if fault.At == (wiretap.Point{}) {
+			fault.At = at.in(s)
+		}
+		met = s.Tap.Arm(fault).Disarm
+	}
+	s.Meanwhile(func(ctx context.Context) error { return c.Meanwhile(ctx, s) })
+	err = c.Act(ctx, s)
+	if err == nil {
+		err = kind.then(ctx, s)
+	}
+	if err == nil {
+		err = s.Converge(ctx)
+	}
+	return met(), err
 }
 
 // finish records how the case ended; err is that of waiting for the product.

@@ -50,6 +50,11 @@ func TestCasesAreTheFaultsThatCanHappenAtAPoint(t *testing.T) {
 	want = append(want,
 		"update/lose/kubernetes patch syncs.poolwright.dev/status (controller)", "update/lose/kubernetes delete configmaps (declared)",
 		"update/replace/kubernetes delete configmaps (declared)", "update/keep/kubernetes delete configmaps (declared)")
+	for _, fault := range []string{"gone", "slow", "error", "throttled"} {
+		want = append(want, "update/"+fault+"/kubernetes", "update/"+fault+"/git") // no request was to a forge
+	}
+	want = append(want, "update/timeout/kubernetes", "update/truncated/git",
+		"update/watches-closed/kubernetes", "update/webhook-hangs/kubernetes", "update/disk-full/git")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -65,7 +70,9 @@ func TestASelectionMatchesByScenarioFaultAndPoint(t *testing.T) {
 		{"a scenario", "update", len(all)},
 		{"another scenario", "first", 0},
 		{"a fault", "/kill", 6},
-		{"a point", "//git", 3},
+		{"a point", "//git post", 3},
+		{"a whole wire", "//^git$", 6},
+		{"no case of a wire that has none", "/slow/forge", 0},
 		{"a point whose kind has a slash", "/drop/syncs.poolwright.dev/status", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {

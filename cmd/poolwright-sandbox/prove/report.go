@@ -27,6 +27,8 @@ const (
 	NotReached Outcome = "unreached"
 	// Failed: the case could not be run.
 	Failed Outcome = "failed"
+	// Skipped: this machine does not let its fault happen; Result.Error is why.
+	Skipped Outcome = "skipped"
 )
 
 // noFault is the fault of the run that records a scenario.
@@ -74,7 +76,7 @@ func (r Report) Err() error {
 			violated++
 		case Failed:
 			failed++
-		case Held, NotReached:
+		case Held, NotReached, Skipped:
 		}
 	}
 	for _, c := range r.Controls {
@@ -121,7 +123,7 @@ func (r Report) coverages() []coverage {
 		case Violated, Failed:
 			c.reached++
 			c.wrong++
-		case NotReached:
+		case NotReached, Skipped:
 		}
 	}
 	return out

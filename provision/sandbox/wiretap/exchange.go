@@ -86,11 +86,10 @@ func (x *exchange) inject(a *Armed, q history.Request) {
 	}
 	x.n = x.tap.begin(q)
 	switch {
-	case f.Do == Respond:
+	case f.Do == Respond && !f.After:
 		x.act(a, q)
 		x.tap.end(x.n, f.Status, "")
-		maps.Copy(x.w.Header(), f.Header)
-		http.Error(x.w, http.StatusText(f.Status), f.Status)
+		x.respond(f)
 	case !f.After && ends:
 		x.act(a, q)
 		x.hangUp()
@@ -124,6 +123,8 @@ func (x *exchange) after(a *Armed, q history.Request) {
 	switch {
 	case a.fault.Do == Kill || a.fault.Do == Drop:
 		hangUp(x.w)
+	case a.fault.Do == Respond:
+		x.respond(a.fault)
 	case a.fault.Do == Truncate && out.status != 0 && !out.firstLine:
 		// With the length of the whole, so that the client knows that some is missing.
 		maps.Copy(x.w.Header(), out.Header())
@@ -135,6 +136,12 @@ func (x *exchange) after(a *Armed, q history.Request) {
 	default:
 		x.relay(out)
 	}
+}
+
+// respond returns the fault's status.
+func (x *exchange) respond(f Fault) {
+	maps.Copy(x.w.Header(), f.Header)
+	http.Error(x.w, http.StatusText(f.Status), f.Status)
 }
 
 // ownContext hides from httputil.ReverseProxy that a server runs it: it would panic where

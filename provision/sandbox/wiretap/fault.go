@@ -21,7 +21,8 @@ const (
 	// Drop breaks the connection off: before the server's work, the server gets no request;
 	// after it, the client no response.
 	Drop Action = "drop"
-	// Respond returns Fault.Status instead of sending the request to the server.
+	// Respond returns Fault.Status: before the server's work, the server gets no request; after
+	// it, the client gets nothing else.
 	Respond Action = "respond"
 	// Delay waits for Fault.Wait.
 	Delay Action = "delay"

@@ -105,6 +105,12 @@ func (l *Listener) abort(client string) {
 	}
 }
 
+// Abort ends all requests that are under way.
+func (l *Listener) Abort() {
+	client, _ := l.current()
+	l.abort(client)
+}
+
 // Close ends the wire and all requests on it.
 func (l *Listener) Close() error {
 	l.mu.Lock()

@@ -89,6 +89,7 @@ func TestAFaultHappensAtItsRequestAndOnItsSide(t *testing.T) {
 		{"dropped before, the server gets nothing", Fault{Do: Drop}, 0, 1, 201, ""},
 		{"dropped after, the client gets no response", Fault{After: true, Do: Drop}, 0, 2, 201, "uid-2"},
 		{"another response is returned in place of the server's", Fault{Do: Respond, Status: 503}, 503, 1, 201, ""},
+		{"another response is returned once the server has done its work", Fault{After: true, Do: Respond, Status: 504}, 504, 2, 201, "uid-2"},
 		{"a duplicate reaches the server twice", Fault{Do: Duplicate}, 201, 3, 201, "uid-3"},
 		{"a delay changes nothing but the time", Fault{After: true, Do: Delay, Wait: time.Nanosecond}, 201, 2, 201, "uid-2"},
 		{"a call happens before the server gets it", Fault{Do: Call}, 201, 2, 201, "uid-2"},

@@ -22,7 +22,7 @@ func (s *Stage) Start() error {
 	s.git.SetClient(name)
 	s.Tap.Record(history.Event{Kind: history.Started, Client: name})
 	p, err := s.config.Environment.Run(name, s.config.Product, "run",
-		"--namespace="+s.System, "--kubeconfig="+s.kubeconfig(), "--cache-dir="+s.dir+"/mirrors", "--metrics-addr=0", "--health-addr=0")
+		"--namespace="+s.System, "--kubeconfig="+s.kubeconfig(), "--cache-dir="+s.mirrors(), "--metrics-addr=0", "--health-addr=0")
 	s.controller.process, s.controller.killed = p, false
 	return err
 }

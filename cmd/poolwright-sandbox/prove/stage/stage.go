@@ -63,6 +63,8 @@ type Stage struct {
 type controllerState struct {
 	// meanwhile, if any, is done once while no process runs after a kill.
 	meanwhile func(context.Context) error
+	// environment is what was changed around it.
+	environment environment
 
 	mu      sync.Mutex // protects what follows from the goroutines of the wires
 	process *process.Process
@@ -188,7 +190,7 @@ func (s *Stage) object(kind, name string) history.Object {
 
 // Close ends the controller and the wires, and removes what would be in the way of others.
 func (s *Stage) Close(ctx context.Context) error {
-	errs := []error{s.End()}
+	errs := []error{s.End(), s.controller.environment.end(ctx)}
 	for _, wire := range []*wiretap.Listener{s.api, s.git} {
 		if wire != nil {
 			errs = append(errs, wire.Close())
