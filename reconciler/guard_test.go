@@ -96,7 +96,7 @@ type guard struct {
 	wanted int
 }
 
-func (g *guard) consider(_ context.Context, p plan.Plan) plan.Plan {
+func (g *guard) hold(_ context.Context, p plan.Plan) plan.Plan {
 	return p.GuardNodes(&g.limit, nil, "", func([]plan.Change) plan.Disruption {
 		var names []string
 		for _, c := range p.Guarded() {
@@ -110,7 +110,7 @@ func (g *guard) consider(_ context.Context, p plan.Plan) plan.Plan {
 // guarded is a loop over the fleet, and how a run of it is guarded.
 func (f *fleet) guarded(source *source, revs revisions, g *guard) (*reconciler.Loop, reconciler.Options) {
 	opts := one
-	opts.Guard = g.consider
+	opts.Guard = g.hold
 	return reconciler.NewLoop(source, revs.load, reconciler.NamedTarget{Name: "cluster", Target: f}), opts
 }
 

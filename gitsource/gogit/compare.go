@@ -95,7 +95,7 @@ type reach struct{ got, refused int }
 func (g *generation) next(tips, missing []tip, v history.Reachability, r reach) (int, error) {
 	nearest := max(r.got, 1)
 	if len(missing) == 0 {
-		d, err := g.history.Distance(commits(tips), v.Open...)
+		d, err := g.history.Depth(commits(tips), v.Open...)
 		if err != nil {
 			return 0, err
 		}
@@ -261,7 +261,7 @@ func (g *generation) fetchTrees(ctx context.Context, sess *remote.Connection, ba
 			continue
 		}
 		// The server gives out tips only: fetch one with all commits down to it.
-		d, err := g.history.Distance([]plumbing.Hash{head.commit}, at)
+		d, err := g.history.Depth([]plumbing.Hash{head.commit}, at)
 		if err != nil {
 			return err
 		}

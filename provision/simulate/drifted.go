@@ -90,13 +90,13 @@ func (c *comparison) warnUnsynced(pool *karpv1.NodePool) {
 		c.unknown.Add("NodePool %s: there is no usable EC2NodeClass %s: whether its nodes drift is not known.", pool.Name, pool.Spec.Template.Spec.NodeClassRef.Name)
 		return
 	}
-	if c.before.Cluster.CABundle == "" && (stale(class) || class.Annotations[awsv1.AnnotationEC2NodeClassHash] == "") {
+	if c.before.Cluster.CABundle == "" && (unsynced(class) || class.Annotations[awsv1.AnnotationEC2NodeClassHash] == "") {
 		c.unknown.Add("EC2NodeClass %s: Karpenter has not reconciled its newest generation yet: whether its nodes drift is not known.", class.Name)
 	}
 }
 
-// stale reports whether the class has changed since Karpenter evaluated it.
-func stale(class *awsv1.EC2NodeClass) bool {
+// unsynced reports whether the class has changed since Karpenter evaluated it.
+func unsynced(class *awsv1.EC2NodeClass) bool {
 	ready := class.StatusConditions().Get(status.ConditionReady)
 	return ready == nil || ready.ObservedGeneration != class.Generation
 }

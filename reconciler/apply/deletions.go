@@ -101,8 +101,8 @@ func (r *execution) deletions(p plan.Plan, last bool) deletionGuard {
 		case Failed, Conflict, Skipped:
 			k.missing[world] = errNotReplaced
 		case Held:
-			asked := !res.Change.Drift && !res.Change.ReadOnly()
-			if asked && k.missing[world] == nil {
+			declared := !res.Change.Drift && !res.Change.ReadOnly()
+			if declared && k.missing[world] == nil {
 				k.missing[world] = errHeldChange
 			}
 		case Applied:

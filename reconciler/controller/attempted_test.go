@@ -45,7 +45,7 @@ func TestATokenIsUsedUpByAProcessThatDied(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := heldStage(t)
-			token := s.asks("NodeReplacementHeld")
+			token := s.required("NodeReplacementHeld")
 			if tt.refused {
 				s.cluster.refused["np-gpu"] = "busy"
 			}
@@ -74,7 +74,7 @@ func TestATokenIsUsedUpByAProcessThatDied(t *testing.T) {
 			s.nodes = 14
 			s.commit("cluster/np-gpu=2", "cluster/np-b=1")
 			s.later()
-			if s.cluster.live["np-gpu"] != "1" || s.asks("NodeReplacementHeld") == token {
+			if s.cluster.live["np-gpu"] != "1" || s.required("NodeReplacementHeld") == token {
 				t.Errorf("the token of before lets it go: cluster %v", s.cluster.live)
 			}
 		})

@@ -53,7 +53,7 @@ func TestTheEventOnAConfirmationIsBounded(t *testing.T) {
 	s.later()
 	refused := things[0][len("cluster/"):strings.Index(things[0], "=")]
 	s.cluster.refused[refused] = "busy"
-	s.confirm(s.asks("PruneHeld"))
+	s.confirm(s.required("PruneHeld"))
 	s.later()
 	events := s.confirmedEvents()
 	if len(events) != 1 || len(events[0]) > 1024 || !strings.Contains(events[0], " let pass 29 deletions at revision main@sha1:111: Thing/01x") || !strings.HasSuffix(events[0], "… and 24 more; 1 change not made yet") {
@@ -69,7 +69,7 @@ func TestAConfirmedMoveIsAnEvent(t *testing.T) {
 	s.visit()
 	s.unread = &gitsource.NotFastForwardError{Branch: "main", From: here, To: there}
 	s.later()
-	token := s.asks("NotFastForward")
+	token := s.required("NotFastForward")
 	s.confirm(token)
 	s.unread, s.revision = nil, "main@sha1:"+there
 	s.later()
@@ -85,7 +85,7 @@ func TestWhatADeletedSyncTakesAlongByAConfirmationIsAnEvent(t *testing.T) {
 	s.leave()
 	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.visit()
-	token := s.asks("PruneHeld")
+	token := s.required("PruneHeld")
 	s.confirm(token)
 	s.visit()
 	if d := cmp.Diff([]string{token + " let pass 1 deletion at revision main@sha1:11: aws Thing.sqs/queue"}, s.confirmedEvents()); d != "" {

@@ -55,11 +55,11 @@ func (d reconciliation) done(sync *v1alpha1.Sync, part string) (token string, do
 	}
 	let, made := false, false
 	for _, r := range d.Outcome.Results {
-		if by := asked(sync, part, r.Change.Tokens); by != "" {
+		if by := quotedToken(sync, part, r.Change.Tokens); by != "" {
 			token, let, made = by, true, made || r.Status == apply.Applied
 		}
 	}
-	return cmp.Or(token, asked(sync, part, d.moved(sync))), made || !let
+	return cmp.Or(token, quotedToken(sync, part, d.moved(sync))), made || !let
 }
 
 // unfinished reports whether an update that a token of the purpose let pass is not made yet. What
@@ -82,14 +82,14 @@ func (d reconciliation) idle(purpose string, begun bool) bool {
 	if begun {
 		return d.Stale == nil
 	}
-	unseen := func(u plan.Unknown) bool { return u.Origin == (state.Origin{}) } // It may be there to be deleted.
-	if d.Stale != nil || len(d.Problems) > 0 || slices.ContainsFunc(d.Plan.Unknown, unseen) {
+	undeclared := func(u plan.Unknown) bool { return u.Origin == (state.Origin{}) } // It may be there to be deleted.
+	if d.Stale != nil || len(d.Problems) > 0 || slices.ContainsFunc(d.Plan.Unknown, undeclared) {
 		return false
 	}
-	asks := func(r apply.Result) bool {
+	waits := func(r apply.Result) bool {
 		return slices.ContainsFunc(r.Change.Hold.Tokens(), func(t hold.Token) bool { return t.Purpose == purpose })
 	}
-	return !slices.ContainsFunc(d.Outcome.Results, asks) && !d.unfinished(purpose)
+	return !slices.ContainsFunc(d.Outcome.Results, waits) && !d.unfinished(purpose)
 }
 
 // moved is the token of the branch's move to the commit of the run, also where that cannot be loaded;
@@ -150,12 +150,12 @@ const handledLimit = 32
 
 // fits reports whether a part of the Sync's confirmation is one of the tokens.
 func fits(sync *v1alpha1.Sync, part string, tokens []hold.Token) bool {
-	return asked(sync, part, tokens) != ""
+	return quotedToken(sync, part, tokens) != ""
 }
 
-// asked is the one of the tokens that a part of the Sync's confirmation quotes, as it was
+// quotedToken is the one of the tokens that a part of the Sync's confirmation quotes, as it was
 // reported: what is recorded holds no text of the annotation. Empty where the part quotes none.
-func asked(sync *v1alpha1.Sync, part string, tokens []hold.Token) string {
+func quotedToken(sync *v1alpha1.Sync, part string, tokens []hold.Token) string {
 	return hold.Quoted(tokens, part, syncpolicy.Scope(sync))
 }
 

@@ -53,7 +53,7 @@ func TestATokenConfirmsOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := stageWithLosses(t)
-			token := s.asks("PruneHeld")
+			token := s.required("PruneHeld")
 			s.confirm(token)
 			between(s)
 			s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
@@ -62,7 +62,7 @@ func TestATokenConfirmsOnce(t *testing.T) {
 			}
 			s.commit("cluster/map=1")
 			s.later()
-			again := s.asks("PruneHeld")
+			again := s.required("PruneHeld")
 			if again == token || s.aws.live["queue"] != "1" {
 				t.Fatalf("the token of before lets it go: aws %v", s.aws.live)
 			}
@@ -84,7 +84,7 @@ func TestATokenConfirmsOnce(t *testing.T) {
 // What a token has let pass and is not done yet goes on with it.
 func TestATokenServesUntilAllIsDone(t *testing.T) {
 	s := stageWithLosses(t)
-	token := s.asks("PruneHeld")
+	token := s.required("PruneHeld")
 	s.aws.refused["queue"] = "busy"
 	s.confirm(token)
 	for range 3 {
@@ -190,7 +190,7 @@ func TestNothingIsLostByAnUpdateForASyncThatWasChangedSinceTheRunBegan(t *testin
 			s.cluster.removals["thing"] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"NodeClaim": 3}}
 			s.commit("cluster/map=2", "cluster/thing=2", "aws/queue=2")
 			s.later()
-			s.confirm(s.asks("PruneHeld"))
+			s.confirm(s.required("PruneHeld"))
 			s.commit("cluster/map=3", "cluster/thing=2", "aws/queue=3")
 			s.aws.meanwhile = func() {
 				if edit != nil {
@@ -246,7 +246,7 @@ func TestTheEngineStopsByOneTokenWhateverTheNodesOfARemovedPoolDo(t *testing.T) 
 			s.cluster.removals["engine"] = unmanaged(5)
 			s.commit("cluster/np-b=1", "cluster/engine=off")
 			s.later()
-			token := s.asks("PruneHeld")
+			token := s.required("PruneHeld")
 			parts := strings.Split(token, ",")
 			if len(parts) != 2 || !strings.HasPrefix(parts[0], "deletions-1-") || !strings.HasPrefix(parts[1], "engine-1-") {
 				t.Fatalf("it asks for %s", token)
@@ -276,7 +276,7 @@ func TestTheEngineStopsByOneTokenWhateverTheNodesOfARemovedPoolDo(t *testing.T) 
 			s.cluster.removals["engine"] = unmanaged(4)
 			s.commit("cluster/np-b=1", "cluster/engine=off")
 			s.later()
-			if again := s.asks("PruneHeld"); !strings.HasPrefix(again, "engine-2-") || s.cluster.live["engine"] != "on" {
+			if again := s.required("PruneHeld"); !strings.HasPrefix(again, "engine-2-") || s.cluster.live["engine"] != "on" {
 				t.Errorf("the second time it asks for %s, and it is %s", again, s.cluster.live["engine"])
 			}
 		})
@@ -291,7 +291,7 @@ func TestATokenForTheEngineIsUsedUpWhereTheEngineStays(t *testing.T) {
 	s.cluster.removals["engine"] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": 5}, AfterNodes: true, EndsEngine: true}
 	s.commit("cluster/engine=off")
 	s.later()
-	token := s.asks("PruneHeld")
+	token := s.required("PruneHeld")
 	s.commit("cluster/engine=on")
 	s.later()
 	s.confirm(token)
@@ -299,7 +299,7 @@ func TestATokenForTheEngineIsUsedUpWhereTheEngineStays(t *testing.T) {
 	s.later()
 	s.commit("cluster/engine=off")
 	s.later()
-	if again := s.asks("PruneHeld"); !strings.HasPrefix(again, "engine-2-") || s.cluster.live["engine"] != "on" {
+	if again := s.required("PruneHeld"); !strings.HasPrefix(again, "engine-2-") || s.cluster.live["engine"] != "on" {
 		t.Errorf("it asks for %s, and it is %s", again, s.cluster.live["engine"])
 	}
 }
@@ -323,7 +323,7 @@ func TestWhatEndsTheEngineIsConfirmedOnceBesideAPool(t *testing.T) {
 			s.cluster.removals["part"] = tt.before
 			s.commit("cluster/np-b=1", "cluster/part=0")
 			s.later()
-			token := s.asks("PruneHeld")
+			token := s.required("PruneHeld")
 			s.cluster.refused["part"] = "nodes are awaited"
 			s.confirm(token)
 			s.later()

@@ -158,10 +158,10 @@ func (p driftState) after(done reconciliation) driftState {
 }
 
 // replaced is the list with what was read anew, each in its old place.
-func replaced(old, fresh []pendingChange, looked []state.Key) []pendingChange {
+func replaced(old, fresh []pendingChange, observed []state.Key) []pendingChange {
 	var out []pendingChange
 	for _, l := range old {
-		if !slices.Contains(looked, l.key) || l.change.Action == string(plan.Delete) { // Which no run of some things reads.
+		if !slices.Contains(observed, l.key) || l.change.Action == string(plan.Delete) { // Which no run of some things reads.
 			out = append(out, l)
 		} else if at := slices.IndexFunc(fresh, func(f pendingChange) bool { return f.key == l.key }); at >= 0 {
 			out = append(out, fresh[at])
@@ -265,11 +265,11 @@ func (p driftState) reported() []state.Key {
 
 // added are the things that differ now, are only reported, and were not known to
 // before: neither to the last run nor to the status of an earlier life.
-func (p driftState) added(before driftState, told []v1alpha1.PendingChange) []pendingChange {
+func (p driftState) added(before driftState, reported []v1alpha1.PendingChange) []pendingChange {
 	return slices.DeleteFunc(slices.Clone(p.left), func(l pendingChange) bool {
 		return l.drift != driftReported ||
 			slices.ContainsFunc(before.left, func(b pendingChange) bool { return b.key == l.key && b.drift == l.drift }) ||
-			slices.ContainsFunc(told, func(c v1alpha1.PendingChange) bool {
+			slices.ContainsFunc(reported, func(c v1alpha1.PendingChange) bool {
 				return c.Object == listedName(l.change.Object) && c.Action == l.change.Action
 			})
 	})

@@ -58,8 +58,8 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// forget deletes the series of a Sync that is gone.
-func (m *Metrics) forget(sync string) {
+// drop deletes the series of a Sync that is gone.
+func (m *Metrics) drop(sync string) {
 	label := prometheus.Labels{"sync": sync}
 	for _, v := range []*prometheus.GaugeVec{m.ready, m.objects, m.drifted, m.unknown} {
 		v.DeletePartialMatch(label)
@@ -181,7 +181,7 @@ func (r *SyncReconciler) reportConfirmed(sync *v1alpha1.Sync, revision string, r
 	for _, part := range confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation]) {
 		if moved && confirm.Purpose(part) == syncpolicy.ForcePush {
 			from, to := syncpolicy.Followed(sync), commitOf(revision)
-			if token := asked(sync, part, []hold.Token{syncpolicy.ForcePushToken(from, to)}); token != "" {
+			if token := quotedToken(sync, part, []hold.Token{syncpolicy.ForcePushToken(from, to)}); token != "" {
 				r.Recorder.Eventf(sync, corev1.EventTypeNormal, "Confirmed", "%s let the branch move from %s to %s", token, from, to)
 			}
 			continue
@@ -205,7 +205,7 @@ func confirmedChanges(sync *v1alpha1.Sync, part string, results []apply.Result) 
 		case result.Status != apply.Applied:
 			undone++
 		default:
-			token = asked(sync, part, result.Change.Tokens)
+			token = quotedToken(sync, part, result.Change.Tokens)
 			actions[result.Change.Action]++
 			names = append(names, cut(sanitize.Escape(objectName(result.Change.Key)), confirmedName))
 		}

@@ -132,7 +132,7 @@ func deletionWaits(s *stage) {
 		s.Fatal(err)
 	}
 	s.visit()
-	s.asks("PruneHeld")
+	s.required("PruneHeld")
 }
 
 func TestALoadUnderWayEndsWithTheDeletionOfItsSync(t *testing.T) {

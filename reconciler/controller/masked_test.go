@@ -31,7 +31,7 @@ func TestTheCommandOfASyncWhoseNameLooksLikeASecretCanBeCopied(t *testing.T) {
 	}))
 	done.Outcome.Results[0].Status, done.scope = "held", confirm.Scope{UID: "u"}
 	v := resultOf(done)
-	v.ask(sync, done)
+	v.requireConfirmation(sync, done)
 	v.write(&sync.Status, sync, done)
 	command := confirm.Command(sync.Namespace, sync.Name, sync.Status.ConfirmationToken)
 	for _, c := range sync.Status.Conditions {
@@ -76,7 +76,7 @@ func TestTheNameOfAnObjectIsReadableWhateverItsForm(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev", Namespace: "poolwright-system", UID: "u"}}
 			v := resultOf(done)
-			v.ask(sync, done)
+			v.requireConfirmation(sync, done)
 			v.write(&sync.Status, sync, done)
 			text := v.message
 			for _, p := range sync.Status.Pending {
@@ -99,7 +99,7 @@ func TestAMistakeThatIsMaskedHidesNothingBehindIt(t *testing.T) {
 	done.Outcome.Results[0].Status = apply.Applied
 	done.Problems = []state.Problem{{Origin: state.Origin{File: "a.yaml", Line: 3}, Message: begin}, {Origin: state.Origin{File: "b.yaml", Line: 9}, Message: "no such field"}}
 	v := resultOf(done)
-	v.ask(&v1alpha1.Sync{}, done)
+	v.requireConfirmation(&v1alpha1.Sync{}, done)
 	if want := "2 problems, the first: a.yaml:3: unknown field \"(masked); all other objects are applied, nothing is pruned; run poolwright lint on the folder to list every mistake"; v.message != want {
 		t.Errorf("got  %s\nwant %s", v.message, want)
 	}

@@ -66,7 +66,7 @@ type requiredConfirmation struct {
 // retained is what waits, or could not be done, by an earlier run, and what the present one cannot compute.
 type retained struct {
 	changes []v1alpha1.PendingChange
-	asked   []string
+	tokens  []string
 	// quoted are the parts of the confirmation that let something pass before, which who confirms what
 	// else waits must not take back.
 	quoted []string
@@ -94,7 +94,7 @@ func retainedFrom(earlier v1alpha1.SyncStatus, confirmation string, by planScope
 	for _, token := range confirm.Tokens(in.Unused(earlier.ConfirmationToken)) {
 		move := confirm.Purpose(token) == syncpolicy.ForcePush
 		if move && moved || !move && (by == nothing || slices.Contains(listed, token)) {
-			out.asked = append(out.asked, token)
+			out.tokens = append(out.tokens, token)
 		}
 	}
 	return out
@@ -104,7 +104,7 @@ func retainedFrom(earlier v1alpha1.SyncStatus, confirmation string, by planScope
 // purposes than theirs.
 func (k retained) mergeTokens(own []string) string {
 	out := slices.Clone(own)
-	for _, token := range k.asked {
+	for _, token := range k.tokens {
 		if !slices.ContainsFunc(own, func(t string) bool { return confirm.Purpose(t) == confirm.Purpose(token) }) {
 			out = append(out, token)
 		}

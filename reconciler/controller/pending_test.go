@@ -27,7 +27,7 @@ func waitingStage(t *testing.T) (s *stage, token string) {
 	s.cluster.removals["pool"] = loss.Removal{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
 	s.commit("cluster/map=1", "cluster/other=1")
 	s.later()
-	return s, s.asks("PruneHeld")
+	return s, s.required("PruneHeld")
 }
 
 // uncomputable are the ways in which a run cannot compute what is to be deleted, the reason of each,
@@ -77,7 +77,7 @@ func TestADeletionThatWaitsStaysPendingWhileNoRunCanComputeIt(t *testing.T) {
 					asked := status.ConfirmationToken
 					confirmed := when == "quoted" && !tt.move
 					if !confirmed {
-						asked = s.asks(tt.reason)
+						asked = s.required(tt.reason)
 					}
 					if parts := confirm.Tokens(asked); parts[0] != token || len(parts) > 1 != tt.move {
 						t.Errorf("%s: it asks for %s, before for %s", when, asked, token)
@@ -147,7 +147,7 @@ func TestWhatIsKeptIsCountedOnce(t *testing.T) {
 	s.visit()
 	s.commit("cluster/map=1")
 	s.later()
-	s.asks("PruneHeld")
+	s.required("PruneHeld")
 	want := s.sync().Status
 	s.problems = []state.Problem{{Message: "no such field"}}
 	s.commit("cluster/map=2")
@@ -237,10 +237,10 @@ func TestARunThatOnlyPutsBackDriftKeepsAllThatWaits(t *testing.T) {
 			for _, c := range got.changes {
 				objects += c.Object
 			}
-			if d := cmp.Diff(tt.tokens, got.asked); d != "" || objects != tt.objects {
+			if d := cmp.Diff(tt.tokens, got.tokens); d != "" || objects != tt.objects {
 				t.Errorf("kept %s, tokens (-want +got):\n%s", objects, d)
 			}
-			if used := retainedFrom(earlier, "", nothing, true, found, in.Use(deletion)); used.changes[1].ConfirmationToken != "" || len(used.asked) != 2 {
+			if used := retainedFrom(earlier, "", nothing, true, found, in.Use(deletion)); used.changes[1].ConfirmationToken != "" || len(used.tokens) != 2 {
 				t.Errorf("a token that was used is kept: %v", used)
 			}
 		})

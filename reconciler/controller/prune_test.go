@@ -44,7 +44,7 @@ func TestOneTokenIsPrintedEverywhereAndConfirmsLater(t *testing.T) {
 		} else {
 			s.later()
 		}
-		if got := s.asks("PruneHeld"); got != token {
+		if got := s.required("PruneHeld"); got != token {
 			t.Errorf("after %d visits Ready asks for %s, the plan for %s", n+1, got, token)
 		}
 		if got := s.planned(); got != token {
@@ -94,12 +94,12 @@ func TestTheEngineKeepsItsQueueWhileTheQueuesDeletionWaits(t *testing.T) {
 			s.visit()
 			keeps("after a restart")
 			if unknown == "" {
-				s.confirm(s.asks("PruneHeld"))
+				s.confirm(s.required("PruneHeld"))
 			} else {
 				s.expectCondition("Ready", metav1.ConditionFalse, "PartlyUnknown")
 				s.aws.unknown["queue"] = ""
 				s.later()
-				s.confirm(s.asks("PruneHeld"))
+				s.confirm(s.required("PruneHeld"))
 			}
 			s.visit()
 			s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
@@ -123,7 +123,7 @@ func TestADeletionOfASyncThatWaitsForAConfirmationIsHeldAsAnyOther(t *testing.T)
 		sync.Annotations = map[string]string{fluxmeta.ReconcileRequestAnnotation: "now"}
 	})
 	s.visit()
-	token := s.asks("PruneHeld")
+	token := s.required("PruneHeld")
 	s.expectCondition("Stalled", metav1.ConditionTrue, "PruneHeld")
 	s.expectCondition("Drifted", metav1.ConditionUnknown, "Terminating")
 	status := s.sync().Status
@@ -188,7 +188,7 @@ func TestADeletionThatIsHeldIsLeftWhereTheSyncIsSuspendedAfterwards(t *testing.T
 	s.leave()
 	s.cluster.removals["pool"] = loss.Removal{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
 	s.visit()
-	token := s.asks("PruneHeld")
+	token := s.required("PruneHeld")
 	s.edit(func(sync *v1alpha1.Sync) { sync.Spec.Suspend = true })
 	s.confirm(token)
 	s.visit()

@@ -45,7 +45,7 @@ func TestATokenThatIsQuotedTooLateIsUsedUpAndStillReported(t *testing.T) {
 	}
 	s.commit("cluster/np-gpu=2", "cluster/map=1", "aws/role=1")
 	s.later()
-	if again := s.asks("PruneHeld"); s.cluster.live["np-gpu"] != "1" || !strings.HasPrefix(again, deletion+",nodes-2-") {
+	if again := s.required("PruneHeld"); s.cluster.live["np-gpu"] != "1" || !strings.HasPrefix(again, deletion+",nodes-2-") {
 		t.Errorf("it asks for %s, cluster %v", again, s.cluster.live)
 	}
 }

@@ -50,7 +50,7 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 		return r.reportDeletion(ctx, sync, done, v)
 	}
 	r.sessions.stop(types.NamespacedName{Namespace: sync.Namespace, Name: sync.Name})
-	r.Metrics.forget(sync.Name)
+	r.Metrics.drop(sync.Name)
 	r.leftBehind(sync, done)
 	controllerutil.RemoveFinalizer(sync, v1alpha1.Finalizer)
 	if err := r.Client.Update(ctx, sync); client.IgnoreNotFound(err) != nil {
@@ -100,8 +100,8 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 		return ctrl.Result{}, nil
 	}
 	done.scope = syncpolicy.Scope(sync)
-	v.asks.retained = retainedFrom(r.sessions.previousStatus(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(everything), false, v.drift.leaves, done.scope)
-	v.ask(sync, done)
+	v.required.retained = retainedFrom(r.sessions.previousStatus(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(everything), false, v.drift.leaves, done.scope)
+	v.requireConfirmation(sync, done)
 	if v.reason == pruneHeld {
 		v.message = "the Sync is being deleted with what it applied (deletionPolicy: Delete; Orphan leaves it): " + v.message
 	}

@@ -107,7 +107,7 @@ func TestWhatWaitsStaysInTheStatusWhileNothingCanBeRead(t *testing.T) {
 			s.commit("cluster/pool=1", "cluster/map=1")
 			held(s)
 			s.later()
-			token, before := s.asks("PruneHeld"), s.sync().Status
+			token, before := s.required("PruneHeld"), s.sync().Status
 			build := s.r.Build
 			s.r.Build = func(context.Context, *v1alpha1.Sync) (Assembly, error) {
 				return Assembly{}, errors.New("the API server does not answer")

@@ -37,8 +37,8 @@ type runResult struct {
 	added []pendingChange
 	// cleared is true when this run read the last of what was unknown before.
 	cleared bool
-	// asks is all that waits for a confirmation.
-	asks requiredConfirmation
+	// required is all that waits for a confirmation.
+	required requiredConfirmation
 	// eventKey is what must change for a failure to be reported again; the message where
 	// it is empty.
 	eventKey string

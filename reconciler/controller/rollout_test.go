@@ -30,8 +30,8 @@ func heldStage(t *testing.T) *stage {
 	return s
 }
 
-// asks returns the token that the Sync asks for in its status, and for that reason.
-func (s *stage) asks(reason string) string {
+// required returns the token that the Sync asks for in its status, and for that reason.
+func (s *stage) required(reason string) string {
 	s.Helper()
 	message, token := s.expectCondition("Ready", metav1.ConditionFalse, reason), s.sync().Status.ConfirmationToken
 	if token == "" || !strings.HasSuffix(message, withToken+token) || strings.Count(message, withToken) != 1 {
@@ -42,7 +42,7 @@ func (s *stage) asks(reason string) string {
 
 func TestWhatWouldReplaceTooManyNodesIsHeldAndToldOnce(t *testing.T) {
 	s := heldStage(t)
-	token := s.asks("NodeReplacementHeld")
+	token := s.required("NodeReplacementHeld")
 	const why = "would replace 14 nodes; guard.maxNodesReplaced is 5"
 	const incomplete = "; revision main@sha1:111 is not applied in full"
 	if got := s.expectCondition("Ready", metav1.ConditionFalse, "NodeReplacementHeld"); got != why+incomplete+"; confirm"+withToken+token {
@@ -63,7 +63,7 @@ func TestWhatWouldReplaceTooManyNodesIsHeldAndToldOnce(t *testing.T) {
 	for range 5 {
 		s.later()
 	}
-	if got := s.expectCondition("Ready", metav1.ConditionFalse, "NodeReplacementHeld"); !strings.HasPrefix(got, "would replace 12 nodes; ") || s.asks("NodeReplacementHeld") != token {
+	if got := s.expectCondition("Ready", metav1.ConditionFalse, "NodeReplacementHeld"); !strings.HasPrefix(got, "would replace 12 nodes; ") || s.required("NodeReplacementHeld") != token {
 		t.Errorf("message %q, before it asked for %s", got, token)
 	}
 	if d := cmp.Diff([]string{"Warning NodeReplacementHeld " + why + incomplete + "; confirm" + withToken + token}, s.takeEvents()); d != "" {
@@ -96,7 +96,7 @@ func TestHeldNodesAreCountedAgainEverMoreSeldom(t *testing.T) {
 
 func TestAConfirmedRolloutGoesThroughOnce(t *testing.T) {
 	s := heldStage(t)
-	s.confirm(" another," + s.asks("NodeReplacementHeld") + " ")
+	s.confirm(" another," + s.required("NodeReplacementHeld") + " ")
 	s.visit()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	writes := len(s.cluster.writes)
@@ -112,7 +112,7 @@ func TestAConfirmedRolloutGoesThroughOnce(t *testing.T) {
 	}
 	s.commit("cluster/np-gpu=3", "cluster/np-cpu=1", "cluster/map=2", "aws/queue=2")
 	s.later()
-	s.asks("NodeReplacementHeld")
+	s.required("NodeReplacementHeld")
 	if s.cluster.live["np-gpu"] != "2" {
 		t.Error("the old token confirmed another change")
 	}
@@ -120,13 +120,13 @@ func TestAConfirmedRolloutGoesThroughOnce(t *testing.T) {
 
 func TestATokenThatDoesNotFitIsReadOnce(t *testing.T) {
 	s := heldStage(t)
-	token := s.asks("NodeReplacementHeld")
+	token := s.required("NodeReplacementHeld")
 	s.clock.Step(time.Second)
 	s.visit() // The pause is two seconds by now, and grows.
 	looks := s.cluster.fullComparisons
 	s.confirm("000000000000")
 	s.visit()
-	if s.cluster.fullComparisons != looks+1 || s.asks("NodeReplacementHeld") != token || s.cluster.live["np-gpu"] != "1" {
+	if s.cluster.fullComparisons != looks+1 || s.required("NodeReplacementHeld") != token || s.cluster.live["np-gpu"] != "1" {
 		t.Errorf("%d looks, cluster %v", s.cluster.fullComparisons-looks, s.cluster.live)
 	}
 	for range 3 {
@@ -139,11 +139,11 @@ func TestATokenThatDoesNotFitIsReadOnce(t *testing.T) {
 
 func TestAHeldRolloutOutlivesARestart(t *testing.T) {
 	s := heldStage(t)
-	token := s.asks("NodeReplacementHeld")
+	token := s.required("NodeReplacementHeld")
 	s.restart()
 	s.visit()
-	if s.asks("NodeReplacementHeld") != token || s.cluster.live["np-gpu"] != "1" {
-		t.Errorf("it asks for %s, before for %s; cluster %v", s.asks("NodeReplacementHeld"), token, s.cluster.live)
+	if s.required("NodeReplacementHeld") != token || s.cluster.live["np-gpu"] != "1" {
+		t.Errorf("it asks for %s, before for %s; cluster %v", s.required("NodeReplacementHeld"), token, s.cluster.live)
 	}
 	s.restart()
 	s.confirm(token)
@@ -173,15 +173,15 @@ func TestAMergeThatGrewWaitsOverRecountsAndRestartsUntilItIsConfirmed(t *testing
 			s.reviews, s.nodes = []plan.Disruption{c}, 4
 			s.commit("cluster/np-gpu=2", "cluster/np-new=1")
 			s.later()
-			token := s.asks("NodeReplacementHeld")
+			token := s.required("NodeReplacementHeld")
 			for range 4 {
 				s.later()
 				s.restart()
 				s.visit()
 			}
 			want := map[string]string{"np-gpu": "1", "np-new": "1"}
-			if d := cmp.Diff(want, s.cluster.live); d != "" || s.asks("NodeReplacementHeld") != token {
-				t.Fatalf("it asks for %s, before for %s; cluster (-want +got):\n%s", s.asks("NodeReplacementHeld"), token, d)
+			if d := cmp.Diff(want, s.cluster.live); d != "" || s.required("NodeReplacementHeld") != token {
+				t.Fatalf("it asks for %s, before for %s; cluster (-want +got):\n%s", s.required("NodeReplacementHeld"), token, d)
 			}
 			s.drift(at("cluster", "np-gpu"), at("cluster", "np-new"))
 			if s.cluster.live["np-gpu"] != "1" {
@@ -209,7 +209,7 @@ func TestAWiderGuardIsFollowedAtOnce(t *testing.T) {
 
 func TestWhatDriftsBesideAHeldRolloutIsPutBackAlone(t *testing.T) {
 	s := heldStage(t)
-	token, foretold := s.asks("NodeReplacementHeld"), s.foretold
+	token, foretold := s.required("NodeReplacementHeld"), s.foretold
 	s.takeEvents()
 	s.cluster.live["np-gpu"], s.cluster.live["np-cpu"], s.cluster.live["map"] = "x", "x", "x"
 	s.drift(at("cluster", "np-gpu"), at("cluster", "np-cpu"), at("cluster", "map"))
@@ -217,8 +217,8 @@ func TestWhatDriftsBesideAHeldRolloutIsPutBackAlone(t *testing.T) {
 	if d := cmp.Diff(want, s.cluster.live); d != "" {
 		t.Errorf("cluster (-want +got):\n%s", d)
 	}
-	if s.asks("NodeReplacementHeld") != token || s.foretold != foretold {
-		t.Errorf("it asks for %s, before for %s; looked ahead %d times", s.asks("NodeReplacementHeld"), token, s.foretold-foretold)
+	if s.required("NodeReplacementHeld") != token || s.foretold != foretold {
+		t.Errorf("it asks for %s, before for %s; looked ahead %d times", s.required("NodeReplacementHeld"), token, s.foretold-foretold)
 	}
 	for _, e := range s.takeEvents() {
 		if !strings.HasPrefix(e, "Normal DriftCorrected ") {
@@ -234,7 +234,7 @@ func TestAPoolThatGoesWithItsNodesAsksForBothTokensAtOnce(t *testing.T) {
 	s.nodes = 14
 	s.commit("cluster/map=1") // All pools go, which is not done unasked either.
 	s.later()
-	tokens := s.asks("PruneHeld")
+	tokens := s.required("PruneHeld")
 	if !strings.Contains(tokens, ",") {
 		t.Errorf("it asks for %q", tokens)
 	}

@@ -146,8 +146,8 @@ func unready(kind runKind, err error) reconciliation {
 // options is how careful a run for the Sync must be.
 func (s *syncState) options(sync *v1alpha1.Sync) reconciler.Options {
 	opts := reconciler.Options{Policies: syncpolicy.ForRun(sync)}
-	if s.Consider != nil {
-		opts.Guard = func(ctx context.Context, p plan.Plan) plan.Plan { return s.Consider(ctx, sync, p) }
+	if s.Guard != nil {
+		opts.Guard = func(ctx context.Context, p plan.Plan) plan.Plan { return s.Guard(ctx, sync, p) }
 	}
 	return opts
 }

@@ -27,7 +27,7 @@ func TestTheTokenOfTheEngineIsNotReportedWhileNodesAreAwaited(t *testing.T) {
 			s.cluster.removals["engine"] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": 5}, AfterNodes: true, EndsEngine: true}
 			s.commit("cluster/np-b=1", "cluster/engine=off")
 			s.later()
-			s.confirm(s.asks("PruneHeld"))
+			s.confirm(s.required("PruneHeld"))
 			s.cluster.refused["engine"] = "nodes are awaited"
 			s.later()
 			s.cluster.removals["engine"] = during
@@ -50,7 +50,7 @@ func TestAConfirmedDeletionThatHasToWaitGoesOnByItself(t *testing.T) {
 	s.aws.removals["role"] = loss.Removal{Impact: "3 nodes use it", Losses: loss.Counts{"Node": 3}, AfterNodes: true}
 	s.commit("cluster/map=1", "aws/kept=1")
 	s.later()
-	token := s.asks("PruneHeld")
+	token := s.required("PruneHeld")
 	if len(confirm.Tokens(token)) != 1 {
 		t.Fatal(token)
 	}
@@ -108,7 +108,7 @@ func TestAConfirmedUpdateGoesOnWhereItsThingWasUnreadable(t *testing.T) {
 			s.aws.removals["group"] = oneNode
 			s.commit("cluster/map=1", "aws/group=1")
 			s.later()
-			token := s.asks("PruneHeld")
+			token := s.required("PruneHeld")
 			s.aws.refused["group"] = "throttled"
 			s.confirm(token)
 			s.later()
@@ -196,7 +196,7 @@ func TestTheTokenForARoleIsGoodForNoOtherContentOfIt(t *testing.T) {
 	s.cluster.removals["role"] = loss.Removal{Impact: "the controller loses rights that it has by it, such as get secrets", AfterNodes: true, EndsEngine: true}
 	s.commit("cluster/np-b=1", "cluster/role=without-get-secrets")
 	s.later()
-	token := s.asks("PruneHeld")
+	token := s.required("PruneHeld")
 	s.cluster.refused["role"] = "nodes are awaited"
 	s.confirm(token)
 	s.later()
@@ -362,7 +362,7 @@ func TestADeletionThatWasWantedAgainAsksAgainBesideAnUpdateThatIsUnknown(t *test
 		s.aws.removals["group"], s.cluster.removals["pool"] = oneNode, oneNode
 		s.commit("cluster/map=1", "aws/group=1")
 		s.later()
-		token := s.asks("PruneHeld")
+		token := s.required("PruneHeld")
 		s.aws.refused["group"] = "throttled"
 		s.confirm(token)
 		s.later()

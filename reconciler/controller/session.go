@@ -22,9 +22,9 @@ type Assembly struct {
 	// Watch reports the keys of things that drifted, as soon as they do,
 	// until ctx ends. May be nil.
 	Watch func(ctx context.Context, drifted func([]state.Key)) error
-	// Consider holds what a plan's consequences do not allow, see [reconciler.Options];
+	// Guard holds what a plan's consequences do not allow, see [reconciler.Options];
 	// sync is the Sync as it is then. May be nil.
-	Consider func(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan) plan.Plan
+	Guard func(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan) plan.Plan
 	// Orphan gives up the inventory and leaves the things; called when the
 	// Sync is deleted.
 	Orphan func(ctx context.Context) error
@@ -138,8 +138,8 @@ func (s *syncStates) stop(name types.NamespacedName) {
 	}
 }
 
-// forget ends the state of a Sync that is gone.
-func (s *syncStates) forget(name types.NamespacedName) {
+// drop ends the state of a Sync that is gone.
+func (s *syncStates) drop(name types.NamespacedName) {
 	s.stop(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,8 +180,8 @@ func (s *syncState) putBack(keys []state.Key) {
 // reconcile-now annotation, a new confirmation; or whether it is time to find out again
 // what could not be written.
 func (s *syncState) forced(sync *v1alpha1.Sync, now time.Time) bool {
-	asked := sync.Annotations[fluxmeta.ReconcileRequestAnnotation]
+	requestedAt := sync.Annotations[fluxmeta.ReconcileRequestAnnotation]
 	return sync.Generation != s.generation || s.statusWriteFailures > 0 && s.retryStatusWrite(now) <= 0 ||
-		(asked != "" && asked != sync.Status.LastHandledReconcileAt) ||
+		(requestedAt != "" && requestedAt != sync.Status.LastHandledReconcileAt) ||
 		sync.Annotations[v1alpha1.ConfirmAnnotation] != s.confirmed
 }

@@ -224,7 +224,7 @@ func newStage(t *testing.T, edit func(*v1alpha1.Sync)) *stage {
 		Namespace: stageName.Namespace, Recorder: s.events, Metrics: metrics, Clock: s.clock,
 		Build: func(context.Context, *v1alpha1.Sync) (Assembly, error) {
 			loop := reconciler.NewLoop(s, s.load, reconciler.NamedTarget{Name: "aws", Target: s.aws}, reconciler.NamedTarget{Name: "cluster", Target: s.cluster})
-			return Assembly{Loop: loop, Consider: s.consider, Orphan: func(context.Context) error { return nil }}, nil
+			return Assembly{Loop: loop, Guard: s.consider, Orphan: func(context.Context) error { return nil }}, nil
 		},
 	}
 	s.r.Live = s.r.Client

@@ -204,7 +204,7 @@ func TestWhenACacheIsBehind(t *testing.T) {
 			if got := all.isStale(sync, wrote.Add(c.after)); got != c.want {
 				t.Errorf("behind: %v, want %v", got, c.want)
 			}
-			all.forget(stageName)
+			all.drop(stageName)
 			if all.isStale(sync, wrote) || len(all.last) > 0 {
 				t.Error("it is remembered though it is gone")
 			}

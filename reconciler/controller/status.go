@@ -68,7 +68,7 @@ func (v runResult) conditions(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, 
 
 // findings sets Drifted, and what is pending.
 func (v runResult) findings(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done reconciliation) {
-	status.Pending, status.PendingOmitted = v.asks.retained.mergeChanges(v.drift.pending(done.scope), len(v.drift.left), int(status.PendingOmitted))
+	status.Pending, status.PendingOmitted = v.required.retained.mergeChanges(v.drift.pending(done.scope), len(v.drift.left), int(status.PendingOmitted))
 	if v.drift.complete {
 		status.Objects = int32(v.drift.objects)
 	}
@@ -114,7 +114,7 @@ const (
 // confirmation with a part that fits nothing, as long as something waits or another part
 // has served.
 func (v runResult) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done reconciliation) {
-	status.ConfirmationToken = v.asks.quote
+	status.ConfirmationToken = v.required.quote
 	handled := confirm.Tokens(done.scope.Handled)
 	known := slices.Concat(done.used, confirm.Tokens(sync.Status.LastHandledConfirmationTokens), confirm.Tokens(sync.Status.ConfirmationToken))
 	var strange []string
@@ -125,19 +125,19 @@ func (v runResult) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync
 			served = true
 		case fits(sync, part, v.drift.quoted()) || hold.Find(confirm.Tokens(done.scope.Unused(sync.Status.LastAttemptedConfirmationTokens)), part) != "":
 			// What it let pass is not made yet.
-		case !fits(sync, part, v.asks.tokens) && hold.Find(v.asks.retained.asked, part) == "":
+		case !fits(sync, part, v.required.tokens) && hold.Find(v.required.retained.tokens, part) == "":
 			strange = append(strange, part)
 		}
 	}
-	if len(strange) == 0 || v.asks.quote == "" && !served {
+	if len(strange) == 0 || v.required.quote == "" && !served {
 		meta.RemoveStatusCondition(&status.Conditions, confirmationMismatch)
 		return
 	}
 	waits := "nothing waits for a confirmation any more"
-	if v.asks.quote != "" {
+	if v.required.quote != "" {
 		waits = "what waits is confirmed by " + status.ConfirmationToken
 	}
-	if same := hold.Join(instead(sync, strange, v.asks.tokens), done.scope); same != "" && same != status.ConfirmationToken {
+	if same := hold.Join(instead(sync, strange, v.required.tokens), done.scope); same != "" && same != status.ConfirmationToken {
 		waits = "what waits for the same purpose is confirmed by " + same
 	}
 	for i := range strange {

@@ -24,27 +24,27 @@ func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *
 	}
 	done = done.use(sync, s)
 	done.partly = done.Revision != sync.Status.LastAppliedRevision
-	verdict := resultOf(done)
+	result := resultOf(done)
 	last := everything
 	if s != nil {
-		s.drift = s.drift.observe(done, sync.Status.Pending, &verdict)
+		s.drift = s.drift.observe(done, sync.Status.Pending, &result)
 		s.used, last = done.scope.Handled, s.drift.computes
 	}
-	verdict.asks.retained = retainedFrom(r.sessions.previousStatus(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(last), done.mayHaveMoved(), verdict.drift.leaves, done.scope)
-	verdict.ask(sync, done)
-	r.report(sync, s, done, verdict)
+	result.required.retained = retainedFrom(r.sessions.previousStatus(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(last), done.mayHaveMoved(), result.drift.leaves, done.scope)
+	result.requireConfirmation(sync, done)
+	r.report(sync, s, done, result)
 	if s != nil {
-		s.note(sync, done, verdict)
+		s.note(sync, done, result)
 	}
 	status := sync.Status.DeepCopy()
 	switch {
-	case done.kind != partial || !verdict.ready:
-		verdict.write(status, sync, done)
-	case verdict.drift.complete:
+	case done.kind != partial || !result.ready:
+		result.write(status, sync, done)
+	case result.drift.complete:
 		// Some things are as they should be, or are known to differ; whether the Sync is
 		// ready does not follow from them.
-		verdict.findings(status, sync, done)
-		verdict.confirmation(status, sync, done)
+		result.findings(status, sync, done)
+		result.confirmation(status, sync, done)
 	}
 	r.mismatch(sync, status)
 	if status.LastAppliedRevision != sync.Status.LastAppliedRevision {
@@ -61,7 +61,7 @@ func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *
 		logr.FromContextOrDiscard(ctx).Error(err, "The status could not be written", "after", after)
 		return ctrl.Result{RequeueAfter: after}, nil
 	}
-	after := s.requeueAfter(r.Clock.Now(), interval(sync), verdict)
-	logr.FromContextOrDiscard(ctx).V(1).Info("Reconciled", "revision", done.Revision, "reason", verdict.reason, "after", after)
+	after := s.requeueAfter(r.Clock.Now(), interval(sync), result)
+	logr.FromContextOrDiscard(ctx).V(1).Info("Reconciled", "revision", done.Revision, "reason", result.reason, "after", after)
 	return ctrl.Result{RequeueAfter: after}, nil
 }

@@ -37,8 +37,8 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	var sync v1alpha1.Sync
 	if err := r.Client.Get(ctx, req.NamespacedName, &sync); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			r.sessions.forget(req.NamespacedName)
-			r.Metrics.forget(req.Name)
+			r.sessions.drop(req.NamespacedName)
+			r.Metrics.drop(req.Name)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, fmt.Errorf("reading Sync %s: %w", req.Name, err)

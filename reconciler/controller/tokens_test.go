@@ -126,7 +126,7 @@ func TestATokenForTheEngineIsUsedUpWhereAnotherPartWaits(t *testing.T) {
 	s.cluster.removals["role"] = loss.Removal{Impact: "the controller loses rights", AfterNodes: true, EndsEngine: true}
 	s.commit("cluster/engine=off", "cluster/role=narrow", "cluster/np-b=1")
 	s.later()
-	token := s.asks("PruneHeld")
+	token := s.required("PruneHeld")
 	s.cluster.refused["engine"], s.cluster.refused["role"] = "nodes are awaited", "nodes are awaited"
 	s.confirm(token)
 	s.later()
@@ -135,7 +135,7 @@ func TestATokenForTheEngineIsUsedUpWhereAnotherPartWaits(t *testing.T) {
 	s.later()
 	s.commit("cluster/engine=off", "cluster/role=narrow", "cluster/np-b=1")
 	s.later()
-	if again := s.asks("PruneHeld"); again == token || s.cluster.live["engine"] != "on" {
+	if again := s.required("PruneHeld"); again == token || s.cluster.live["engine"] != "on" {
 		t.Errorf("the engine stops by the token of a change that was taken back: %v, handled %q", s.cluster.live, s.sync().Status.LastHandledConfirmationTokens)
 	}
 }
@@ -148,7 +148,7 @@ func TestAMistypedTokenKeepsTheOneOfAnUpdateThatIsNotMade(t *testing.T) {
 	s.cluster.removals["other"] = loss.Removal{Impact: "1 node of the pool would go", Losses: loss.Counts{"Node": 1}}
 	s.commit("cluster/map=1", "cluster/other=2")
 	s.later()
-	token := s.asks("PruneHeld")
+	token := s.required("PruneHeld")
 	s.cluster.refused["other"] = "a webhook denied the request"
 	s.confirm(token + ",deletions-1-" + strings.Repeat("a", 40))
 	s.later()
@@ -174,7 +174,7 @@ func TestAConfirmedDeletionThatHasToWaitAsksAgainWhenMoreGoesWithIt(t *testing.T
 	clear(s.cluster.refused)
 	s.later()
 	s.later()
-	if again := s.asks("PruneHeld"); s.cluster.live["pool"] == "" || again == token {
+	if again := s.required("PruneHeld"); s.cluster.live["pool"] == "" || again == token {
 		t.Errorf("confirmed with 2 nodes, it goes on with 9: %v, it asks for %s", s.cluster.live, again)
 	}
 }

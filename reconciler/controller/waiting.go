@@ -127,22 +127,22 @@ func (p driftState) confirmedKeys() []state.Key {
 	return out
 }
 
-// ask completes a result with what waits for a confirmation, and with the one command that
+// requireConfirmation completes a result with what waits for a confirmation, and with the one command that
 // confirms all of it.
-func (v *runResult) ask(sync *v1alpha1.Sync, done reconciliation) {
-	v.asks.tokens = v.drift.tokens()
+func (v *runResult) requireConfirmation(sync *v1alpha1.Sync, done reconciliation) {
+	v.required.tokens = v.drift.tokens()
 	moved, move := errors.AsType[*gitsource.NotFastForwardError](cmp.Or(done.err, done.Stale))
 	if move {
-		v.asks.tokens = append(v.asks.tokens, syncpolicy.ForcePushToken(moved.From, moved.To))
+		v.required.tokens = append(v.required.tokens, syncpolicy.ForcePushToken(moved.From, moved.To))
 	}
-	if v.asks.quote = v.asks.retained.mergeTokens(confirm.Tokens(hold.Join(v.asks.tokens, done.scope))); v.asks.quote == "" || v.ready {
+	if v.required.quote = v.required.retained.mergeTokens(confirm.Tokens(hold.Join(v.required.tokens, done.scope))); v.required.quote == "" || v.ready {
 		return
 	}
-	several := len(confirm.Tokens(v.asks.quote)) > 1
+	several := len(confirm.Tokens(v.required.quote)) > 1
 	if several && move {
 		v.message += " (confirmation token " + syncpolicy.ForcePushToken(moved.From, moved.To).In(done.scope) + ")"
 	}
-	reasons := strings.Join(slices.DeleteFunc([]string{summary(v.drift.reasons(), done.scope, several), v.asks.retained.reasons(several)},
+	reasons := strings.Join(slices.DeleteFunc([]string{summary(v.drift.reasons(), done.scope, several), v.required.retained.reasons(several)},
 		func(text string) bool { return text == "" }), "; ")
 	switch {
 	case slices.Contains([]string{pruneHeld, guardChangeHeld, nodeReplacementHeld}, v.reason):
@@ -154,7 +154,7 @@ func (v *runResult) ask(sync *v1alpha1.Sync, done reconciliation) {
 		v.message += "; also waiting for a confirmation: " + reasons
 	}
 	quoted := confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation])
-	if !slices.ContainsFunc(confirm.Tokens(v.asks.quote), func(token string) bool { return !slices.Contains(quoted, token) }) {
+	if !slices.ContainsFunc(confirm.Tokens(v.required.quote), func(token string) bool { return !slices.Contains(quoted, token) }) {
 		// Else it had let it pass: this run could not compute what waits.
 		v.message = cut(v.message, messageLimit*3/4) + "; it is confirmed, and is made once a revision can be loaded without mistakes"
 		return
@@ -163,7 +163,7 @@ func (v *runResult) ask(sync *v1alpha1.Sync, done reconciliation) {
 	if several {
 		what = "; confirm all of it with: "
 	}
-	v.message = cut(v.message, messageLimit*3/4) + what + confirm.Command(sync.Namespace, sync.Name, v.asks.quote)
+	v.message = cut(v.message, messageLimit*3/4) + what + confirm.Command(sync.Namespace, sync.Name, v.required.quote)
 }
 
 // remedy is what ends the wait for a person, where the source waits for one.

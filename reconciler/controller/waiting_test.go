@@ -31,7 +31,7 @@ func doubleStage(t *testing.T) (s *stage, deletion, rollout string) {
 	s.nodes = 14
 	s.commit("cluster/np-gpu=2", "cluster/map=1", "aws/role=1")
 	s.later()
-	deletion, rollout, ok := strings.Cut(s.asks("PruneHeld"), ",")
+	deletion, rollout, ok := strings.Cut(s.required("PruneHeld"), ",")
 	if !ok || !strings.HasSuffix(deletion, "+3Node") {
 		t.Fatalf("it asks for %s and %s", deletion, rollout)
 	}
@@ -52,7 +52,7 @@ func (s *stage) mismatch() string {
 
 func TestAConfirmationThatFitsNothingIsReported(t *testing.T) {
 	s := heldStage(t)
-	fits := s.asks("NodeReplacementHeld")
+	fits := s.required("NodeReplacementHeld")
 	if got := s.mismatch(); got != "" {
 		t.Errorf("without a confirmation: %s", got)
 	}
@@ -117,7 +117,7 @@ func TestATokenIsUsedUpWhileSomethingElseWaits(t *testing.T) {
 	if got := s.sync().Status.LastHandledConfirmationTokens; got != rollout || s.cluster.live["np-gpu"] != "2" || s.aws.live["queue"] != "1" {
 		t.Fatalf("handled %q, cluster %v, aws %v", got, s.cluster.live, s.aws.live)
 	}
-	if left := s.asks("PruneHeld"); left != deletion || s.mismatch() != "" {
+	if left := s.required("PruneHeld"); left != deletion || s.mismatch() != "" {
 		t.Errorf("it asks for %s, before for %s; %s", left, deletion, s.mismatch())
 	}
 	// The same change again asks again, though the annotation is still there.
@@ -127,7 +127,7 @@ func TestATokenIsUsedUpWhileSomethingElseWaits(t *testing.T) {
 	s.nodes = 14
 	s.commit("cluster/np-gpu=2", "cluster/map=1", "aws/role=1")
 	s.later()
-	if s.cluster.live["np-gpu"] != "1" || !strings.Contains(s.asks("PruneHeld"), ",") {
+	if s.cluster.live["np-gpu"] != "1" || !strings.Contains(s.required("PruneHeld"), ",") {
 		t.Errorf("the token of before lets it go: cluster %v", s.cluster.live)
 	}
 	s.confirm(deletion + "," + rollout)
@@ -135,7 +135,7 @@ func TestATokenIsUsedUpWhileSomethingElseWaits(t *testing.T) {
 	if s.cluster.live["np-gpu"] != "1" || s.mismatch() != "" {
 		t.Errorf("the token of before beside another: %q, cluster %v", s.mismatch(), s.cluster.live)
 	}
-	s.confirm(s.asks("NodeReplacementHeld"))
+	s.confirm(s.required("NodeReplacementHeld"))
 	s.later()
 	s.later()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
@@ -199,7 +199,7 @@ func TestTheTokenOfTheSamePurposeIsNamedInThePlaceOfOneThatDoesNotFit(t *testing
 func TestATokenForWhatNobodyAsksIsReported(t *testing.T) {
 	s := heldStage(t)
 	wrong := "force-push-1-" + strings.Repeat("0", 40)
-	s.confirm(s.asks("NodeReplacementHeld") + "," + wrong)
+	s.confirm(s.required("NodeReplacementHeld") + "," + wrong)
 	s.later()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if got := s.mismatch(); got != "poolwright.dev/confirm quotes "+wrong+", which fits nothing that waits; nothing waits for a confirmation any more" {
@@ -215,7 +215,7 @@ func TestEachRowHasAllItsReasons(t *testing.T) {
 	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.commit()
 	s.later()
-	s.asks("PruneHeld")
+	s.required("PruneHeld")
 	got := map[string][]string{}
 	for _, row := range s.sync().Status.Pending {
 		got[row.Object[strings.LastIndex(row.Object, "/")+1:]] = row.Rules
@@ -234,7 +234,7 @@ func TestEachRowHasAllItsReasons(t *testing.T) {
 // something is observed of it by itself: only a full run knows when the token was used.
 func TestWhatATokenLetPassIsTriedAgainByAFullRun(t *testing.T) {
 	s := heldStage(t)
-	token := s.asks("NodeReplacementHeld")
+	token := s.required("NodeReplacementHeld")
 	s.cluster.refused["np-gpu"] = "busy"
 	s.confirm(token)
 	s.visit()
@@ -254,11 +254,11 @@ func TestWhatATokenLetPassIsTriedAgainByAFullRun(t *testing.T) {
 // Where a branch was moved while something waits, one token is for both.
 func TestAMoveAndWhatWaitsBesideItHaveOneToken(t *testing.T) {
 	s := heldStage(t)
-	rollout := s.asks("NodeReplacementHeld")
+	rollout := s.required("NodeReplacementHeld")
 	s.unread = &gitsource.NotFastForwardError{Branch: "main", From: here, To: there}
 	s.later()
 	move := syncpolicy.ForcePushToken(here, there).In(syncpolicy.Scope(s.sync()))
-	if got := s.asks("NotFastForward"); got != move+","+rollout {
+	if got := s.required("NotFastForward"); got != move+","+rollout {
 		t.Errorf("it asks for %s, want %s,%s", got, move, rollout)
 	}
 	if message := s.expectCondition("Ready", metav1.ConditionFalse, "NotFastForward"); !strings.Contains(message, "; also waiting for a confirmation: would replace 14 nodes; ") {
@@ -289,8 +289,8 @@ func TestTheTokenIsAtTheEndOfAnyMessage(t *testing.T) {
 	}
 	v := runResult{drift: driftState{left: left}}
 	v.wait("r")
-	v.ask(&v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "poolwright-system", Name: "dev"}}, reconciliation{})
-	token := hold.Join(v.asks.tokens, confirm.Scope{})
+	v.requireConfirmation(&v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "poolwright-system", Name: "dev"}}, reconciliation{})
+	token := hold.Join(v.required.tokens, confirm.Scope{})
 	if len(v.message) > messageLimit || !strings.HasSuffix(v.message, "; confirm"+withToken+token) || strings.Contains(token, ",") {
 		t.Errorf("%d bytes, the end %q", len(v.message), v.message[len(v.message)-100:])
 	}
@@ -327,11 +327,11 @@ func TestALookAtOneUpdateUsesNoTokenForItAlone(t *testing.T) {
 	s := losingStage(t)
 	s.commit("cluster/map=1", "cluster/thing=2", "cluster/other=1", "aws/queue=1")
 	s.later()
-	alone := s.asks("PruneHeld")
+	alone := s.required("PruneHeld")
 	s.commit("cluster/map=1", "cluster/thing=2", "cluster/other=2", "aws/queue=1")
 	s.confirm(alone)
 	s.later()
-	if both := s.asks("PruneHeld"); both == alone || s.cluster.live["thing"] != "1" {
+	if both := s.required("PruneHeld"); both == alone || s.cluster.live["thing"] != "1" {
 		t.Fatalf("it asks for %s, before for %s; cluster %v", both, alone, s.cluster.live)
 	}
 	s.drift(at("cluster", "thing"))
@@ -345,9 +345,9 @@ func TestALookAtOneUpdateKeepsTheTokenOfAllThatWaits(t *testing.T) {
 	s := losingStage(t)
 	s.commit("cluster/map=1", "cluster/thing=2", "aws/queue=1")
 	s.later()
-	token := s.asks("PruneHeld")
+	token := s.required("PruneHeld")
 	s.drift(at("cluster", "thing"))
-	if got := s.asks("PruneHeld"); got != token {
+	if got := s.required("PruneHeld"); got != token {
 		t.Errorf("after a look it asks for %s, before for %s", got, token)
 	}
 	s.confirm(token)
@@ -408,7 +408,7 @@ func TestATokenThatWasTakenBackIsNotGoodAgain(t *testing.T) {
 	}
 	s.commit("cluster/map=1", "cluster/other=1")
 	s.later()
-	if again := s.asks("PruneHeld"); again == token {
+	if again := s.required("PruneHeld"); again == token {
 		t.Errorf("it asks for %s again", again)
 	}
 	s.confirm(token)

@@ -30,7 +30,7 @@ func TestAConfirmedDeletionThatIsNotSentIsTakenBackWithTheAnnotation(t *testing.
 			delete(s.cluster.refused, "pool")
 			s.confirm("")
 			s.later()
-			if again := s.asks("PruneHeld"); again != token || s.cluster.live["pool"] == "" {
+			if again := s.required("PruneHeld"); again != token || s.cluster.live["pool"] == "" {
 				t.Fatalf("it asks for %q, not %q: cluster %v", again, token, s.cluster.live)
 			}
 			s.confirm(token)
@@ -79,7 +79,7 @@ func TestAConfirmedDeletionThatWasGivenUpAsksAgain(t *testing.T) {
 	}
 	prunes(false)
 	prunes(true)
-	if again := s.asks("PruneHeld"); again == token || s.cluster.live["pool"] == "" {
+	if again := s.required("PruneHeld"); again == token || s.cluster.live["pool"] == "" {
 		t.Errorf("it asks for %q, cluster %v", again, s.cluster.live)
 	}
 }

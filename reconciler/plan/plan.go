@@ -167,8 +167,8 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 // Item is one that is not there.
 func (p *Plan) compare(w, o state.Item) {
 	// A thing that declares nothing is only read, such as a quota.
-	looked := w.Object != nil && len(w.Object) == 0 && w.ReadOnly == ""
-	ours := w.ReadOnly == "" && o.ReadOnly == "" && !looked
+	onlyRead := w.Object != nil && len(w.Object) == 0 && w.ReadOnly == ""
+	ours := w.ReadOnly == "" && o.ReadOnly == "" && !onlyRead
 	p.note(o, w.Origin, ours && o.Applied != "")
 	switch {
 	case o.Unknown != "":
@@ -183,7 +183,7 @@ func (p *Plan) compare(w, o state.Item) {
 		c := Change{Key: w.Key, Action: Update, Before: &o, After: &w, Drift: drifted(o, w)}
 		c.Fields = c.Diff(o.Object, w.Object)
 		p.Changes = append(p.Changes, c)
-	case !looked:
+	case !onlyRead:
 		p.Unchanged++
 	}
 	if ours {

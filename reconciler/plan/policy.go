@@ -100,7 +100,7 @@ func Guard(maxPercent int, confirmation string) Policy {
 	return func(p Plan) Plan {
 		p, withdrawn := withdraw(p, confirmation)
 		many := tooManyDeletions(p, maxPercent)
-		return ask(p, confirmation, func(c Change) hold.Reasons {
+		return holdUntilConfirmed(p, confirmation, func(c Change) hold.Reasons {
 			if many == nil || c.begun() || c.Action != Delete {
 				return unconfirmed(c, withdrawn)
 			}
@@ -141,7 +141,7 @@ func tooManyDeletions(p Plan, maxPercent int) *hold.Deletions {
 func ConfirmLosses(confirmation string) Policy {
 	return func(p Plan) Plan {
 		p, withdrawn := withdraw(p, confirmation)
-		return ask(p, confirmation, func(c Change) hold.Reasons { return unconfirmed(c, withdrawn) })
+		return holdUntilConfirmed(p, confirmation, func(c Change) hold.Reasons { return unconfirmed(c, withdrawn) })
 	}
 }
 
@@ -169,27 +169,27 @@ func (c Change) Loses() bool {
 	return c.Action == Delete || c.Action == Update && !c.Drift && c.Before.Impact != ""
 }
 
-// ask holds the deletions for which why gives reasons, until confirmation quotes their token, and
+// holdUntilConfirmed holds the deletions for which why gives reasons, until confirmation quotes their token, and
 // with them the changes that take away what the held ones are used by. What ends the engine has a
 // token of its own: it comes after the deletions, and stays confirmed once these are made.
-func ask(p Plan, confirmation string, why func(Change) hold.Reasons) Plan {
+func holdUntilConfirmed(p Plan, confirmation string, why func(Change) hold.Reasons) Plan {
 	for _, engine := range []bool{false, true} {
-		p = askTogether(p, confirmation, engine, why)
+		p = holdByToken(p, confirmation, engine, why)
 	}
 	return holdUsed(p)
 }
 
-// askTogether requires one token for all that ends the engine, or for all else.
-func askTogether(p Plan, confirmation string, engine bool, why func(Change) hold.Reasons) Plan {
-	asked := func(c Change) bool {
+// holdByToken requires one token for all that ends the engine, or for all else.
+func holdByToken(p Plan, confirmation string, engine bool, why func(Change) hold.Reasons) Plan {
+	needsToken := func(c Change) bool {
 		return c.Loses() && c.endsEngine() == engine && !c.ReadOnly() && !c.Held() && len(why(c)) > 0
 	}
-	of := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !asked(c) })
+	of := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !needsToken(c) })
 	token := tokenFor(of, engine)
 	then, ok := token.QuotedBy(confirmation, p.Scope)
 	if !ok {
 		return holding(p, func(c Change) hold.Reasons {
-			if !asked(c) {
+			if !needsToken(c) {
 				return nil
 			}
 			reasons := why(c)
@@ -203,7 +203,7 @@ func askTogether(p Plan, confirmation string, engine bool, why func(Change) hold
 	token.Number = p.Scope.Next(token.Purpose)
 	p.Changes = slices.Clone(p.Changes)
 	for i, c := range p.Changes {
-		if asked(c) {
+		if needsToken(c) {
 			p.Changes[i].Confirmed, p.Changes[i].Tokens, shares = shares[0], append(slices.Clip(c.Tokens), *token), shares[1:]
 		}
 	}

@@ -59,7 +59,7 @@ func Propose(s Sides, policies ...plan.Policy) plan.Proposal {
 	}
 	for _, c := range live.Changes {
 		if _, without := p.was[c.Key]; !without && !p.changed[c.Key] {
-			p.surplus(c)
+			p.addUndeclared(c)
 		}
 	}
 	out := plan.Proposal{Step: p.step(live, was), Problems: s.After.Problems, Old: shared(s.After.Problems, s.Before.Problems)}
@@ -131,8 +131,8 @@ func cautious(policies []plan.Policy, of Side) []plan.Policy {
 // declare nothing and are only read, nor those whose meaning is unknown.
 func comparableItems(set state.Set, refused map[state.Key]bool) state.Set {
 	return state.NewSet(slices.DeleteFunc(set.Items(), func(i state.Item) bool {
-		looked := i.Object != nil && len(i.Object) == 0 && i.ReadOnly == ""
-		return looked || refused[i.Key]
+		onlyRead := i.Object != nil && len(i.Object) == 0 && i.ReadOnly == ""
+		return onlyRead || refused[i.Key]
 	})...)
 }
 

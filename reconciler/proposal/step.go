@@ -194,9 +194,9 @@ func leaving(seen state.Item) bool {
 	return metadata["deletionTimestamp"] != nil
 }
 
-// surplus takes over what the step brings about without changing it, such as a
+// addUndeclared takes over what the step brings about without changing it, such as a
 // deletion that had to wait for a mistake to be mended.
-func (p *proposer) surplus(c plan.Change) {
+func (p *proposer) addUndeclared(c plan.Change) {
 	seen, _ := p.After.Observed.Get(c.Key)
 	shown, hidden := hide(c, seen)
 	if hidden {

@@ -21,7 +21,7 @@ func (p *pass) follow(ctx context.Context, merged []forge.PullRequest) {
 	for _, f := range failedChecksLast(all) {
 		p.arrive(ctx, f.pr, f.rec)
 	}
-	left := p.stale(ctx)
+	left := p.pendingReplacements(ctx)
 	begun := p.Clock.Now()
 	for i, f := range all {
 		if p.stopped(ctx) {

@@ -30,10 +30,10 @@ const (
 // skew is how far the clocks of a cluster's machines may be apart.
 const skew = time.Hour
 
-// stale are the nodes that the roll-outs under way are yet to replace, read once. Which
+// pendingReplacements are the nodes that the roll-outs under way are yet to replace, read once. Which
 // are stale is computed from what they were made from: one that was launched from the
 // old pool after the merge was applied is, too.
-func (p *pass) stale(ctx context.Context) pendingReplacements {
+func (p *pass) pendingReplacements(ctx context.Context) pendingReplacements {
 	out := pendingReplacements{known: true}
 	for _, rec := range p.s.records {
 		if i := rec.item; i.AppliedTime != nil && rec.touchesPools() && !rec.unaffected() {

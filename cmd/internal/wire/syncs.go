@@ -97,8 +97,8 @@ func (a *app) builder() controller.Builder {
 		}
 		forecast := connect.Forecast(a.direct, &impact.SnapshotReader{Reader: a.direct}, a.children.ahead)
 		return controller.Assembly{
-			Loop: loop, Watch: together(watches...), Orphan: a.forget(sync, kubeTarget, awsTarget),
-			Consider: func(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan) plan.Plan {
+			Loop: loop, Watch: together(watches...), Orphan: a.orphan(sync, kubeTarget, awsTarget),
+			Guard: func(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan) plan.Plan {
 				return impact.Guard(ctx, sync, p, forecast)
 			},
 		}, nil
@@ -203,9 +203,9 @@ func together(all ...watchFunc) watchFunc {
 	}
 }
 
-// forget gives up what is kept of a Sync: its inventories in the cluster and its copy
+// orphan gives up what is kept of a Sync: its inventories in the cluster and its copy
 // of the repository, which may be private, on disk.
-func (a *app) forget(sync *v1alpha1.Sync, kubeTarget *kubernetes.Target, awsTarget *aws.Target) func(context.Context) error {
+func (a *app) orphan(sync *v1alpha1.Sync, kubeTarget *kubernetes.Target, awsTarget *aws.Target) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := errors.Join(kubeTarget.Orphan(ctx), awsTarget.Orphan(ctx)); err != nil {
 			return err

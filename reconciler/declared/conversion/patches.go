@@ -60,13 +60,13 @@ func (f *files) collectPatch(p *page, n *yaml.Node) {
 		remark(target, strings.TrimSpace("a patch is aimed at "+kind+" "+version))
 	case inline != nil && f.old([]byte(inline.Value)):
 		remark(inline, "a patch within the kustomization is one of an old API of Karpenter")
-	case inline != nil && (kind == "NodePool" || kind == "EC2NodeClass") && f.stale(inline.Value):
+	case inline != nil && (kind == "NodePool" || kind == "EC2NodeClass") && f.namesMovedField(inline.Value):
 		remark(inline, "a patch within the kustomization names a field that v1 has elsewhere")
 	}
 }
 
-// stale reports whether a JSON patch names a field that moved.
-func (f *files) stale(text string) bool {
+// namesMovedField reports whether a JSON patch names a field that moved.
+func (f *files) namesMovedField(text string) bool {
 	return slices.ContainsFunc(f.run.table.Kinds, func(k table.KindRules) bool {
 		return slices.ContainsFunc(k.Moves, func(m table.Move) bool {
 			return strings.Contains(m.From, "disruption") && strings.Contains(text, "/"+strings.ReplaceAll(m.From, ".", "/"))

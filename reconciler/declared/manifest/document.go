@@ -172,13 +172,13 @@ const aliased = 4
 
 func inspect(doc Document, limits Limits) (expandedSize, []state.Problem, error) {
 	in := &inspector{doc: doc, limits: limits, size: map[*yaml.Node]expandedSize{}}
-	size, err := in.visit(doc.Node, 0)
+	size, err := in.measure(doc.Node, 0)
 	return size, in.problems, err
 }
 
-// visit returns how many nodes n is once written out. An anchored node is
+// measure returns how many nodes n is once written out. An anchored node is
 // visited once and counted at each alias.
-func (in *inspector) visit(n *yaml.Node, depth int) (expandedSize, error) {
+func (in *inspector) measure(n *yaml.Node, depth int) (expandedSize, error) {
 	if depth > in.limits.Depth {
 		return expandedSize{}, Exceeded("%s nests deeper than %d levels", in.doc.At(n), in.limits.Depth)
 	}
@@ -197,7 +197,7 @@ func (in *inspector) visit(n *yaml.Node, depth int) (expandedSize, error) {
 		total.bytes += len(n.Value)
 	}
 	for _, c := range children {
-		size, err := in.visit(c, depth+1)
+		size, err := in.measure(c, depth+1)
 		if err != nil {
 			return total, err
 		}

@@ -19,28 +19,28 @@ type liveItem struct {
 	live *unstructured.Unstructured
 }
 
-// visit takes note of one live object.
-func (o *observation) visit(kind kinds.Kind, live *unstructured.Unstructured) {
+// compareLive takes note of one live object.
+func (o *observation) compareLive(kind kinds.Kind, live *unstructured.Unstructured) {
 	k := kind.Key(live)
 	item, wanted := o.wanted.Get(k)
 	if wanted && item.Version != kind.Version {
 		return // It is listed in its own version too.
 	}
 	o.mu.Lock()
-	twice := o.met[k]
-	o.met[k] = true
+	twice := o.resolved[k]
+	o.resolved[k] = true
 	o.mu.Unlock()
 	switch {
 	case twice, !o.target.diff.Managed(k):
 	case !wanted:
 		o.orphan(k, kind, live)
 	default:
-		o.meet(item, live)
+		o.compareWanted(item, live)
 	}
 }
 
-// meet compares a wanted object with memory.
-func (o *observation) meet(item state.Item, live *unstructured.Unstructured) {
+// compareWanted compares a wanted object with memory.
+func (o *observation) compareWanted(item state.Item, live *unstructured.Unstructured) {
 	rec, known := o.target.store.Get(item.Key)
 	if known && !o.target.diff.Blind(item.Key) && live.GetDeletionTimestamp() == nil && rec.Version == item.Version && rec.Desired == state.Hash(item.Object) {
 		print := fields.FingerprintOf(live.Object, o.target.diff.Options(item.Key))

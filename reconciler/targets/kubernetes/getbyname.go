@@ -21,12 +21,12 @@ import (
 func (o *observation) missing() []inventory.Record {
 	var out []inventory.Record
 	for _, item := range o.wanted.Items() {
-		if !o.met[item.Key] && o.target.diff.Managed(item.Key) {
+		if !o.resolved[item.Key] && o.target.diff.Managed(item.Key) {
 			out = append(out, inventory.Record{Key: item.Key, Version: item.Version})
 		}
 	}
 	for _, r := range o.target.store.Records() {
-		if _, wanted := o.wanted.Get(r.Key); !wanted && !o.met[r.Key] && o.target.diff.Managed(r.Key) {
+		if _, wanted := o.wanted.Get(r.Key); !wanted && !o.resolved[r.Key] && o.target.diff.Managed(r.Key) {
 			out = append(out, r)
 		}
 	}
@@ -112,20 +112,20 @@ func (o *observation) get(ctx context.Context, s getRequest) {
 	case err != nil:
 		o.fail(api.Refused("reading "+s.rec.Key.String(), err, false))
 	default:
-		o.visit(s.kind, live)
+		o.compareLive(s.kind, live)
 	}
 }
 
 // unknown classifies objects of a kind that is not served. While its definition is
 // wanted or exists, that means nothing for them.
 func (o *observation) unknown(ctx context.Context, gvk schema.GroupVersionKind, kind kinds.Kind, records []inventory.Record) {
-	defined := kind.Promised && !o.wantsNothing() || o.defined(ctx, gvk)
+	defined := kind.Promised && !o.noneWanted() || o.defined(ctx, gvk)
 	for _, r := range records {
 		_, wanted := o.wanted.Get(r.Key)
 		switch {
 		case !defined, wanted && kind.Promised:
 			o.absent(r.Key)
-		case !wanted && o.wantsNothing():
+		case !wanted && o.noneWanted():
 			o.fail(state.Failf(state.Retry, "NotServed", "%s is recorded as ours, and the cluster does not serve its kind at this moment", r.Key))
 		}
 	}
@@ -153,12 +153,12 @@ func (o *observation) reportForbidden(records []inventory.Record, err error) {
 			found := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Applied: rec.Desired, Object: item.Object}
 			found.Unreadable = err.Error()
 			o.add(found)
-		} else if o.wantsNothing() {
+		} else if o.noneWanted() {
 			o.fail(fmt.Errorf("%s is recorded as ours and cannot be read: %w", r.Key, err))
 		}
 	}
 }
 
-// wantsNothing reports whether nothing is wanted any more. What is left out of such
+// noneWanted reports whether nothing is wanted any more. What is left out of such
 // an observation may be lost for ever.
-func (o *observation) wantsNothing() bool { return o.wanted.Len() == 0 }
+func (o *observation) noneWanted() bool { return o.wanted.Len() == 0 }

@@ -78,13 +78,13 @@ func (o *observation) otherKinds(ctx context.Context, covered map[schema.GroupKi
 // list visits the objects of a kind that carry our label.
 func (o *observation) list(ctx context.Context, k listing) {
 	_, err := o.target.api.List(ctx, api.Ref{Resource: k.GVR()}, o.target.selector(), func(live *unstructured.Unstructured) {
-		o.visit(k.Kind, &unstructured.Unstructured{Object: live.Object})
+		o.compareLive(k.Kind, &unstructured.Unstructured{Object: live.Object})
 	})
 	switch {
 	case err == nil:
 	case apierrors.IsNotFound(err):
 		o.notServed(ctx, k, err)
-	case k.optional && o.wantsNothing() && !never(err):
+	case k.optional && o.noneWanted() && !never(err):
 		o.fail(api.Refused("listing what is ours among the "+k.GVR().GroupResource().String(), err, false))
 	case apierrors.IsForbidden(err) || k.optional && ctx.Err() == nil:
 		// What may not be observed is neither absent nor unwanted. The wanted
@@ -102,7 +102,7 @@ func (o *observation) list(ctx context.Context, k listing) {
 func (o *observation) notServed(ctx context.Context, kind listing, cause error) {
 	refused := api.Refused("listing "+kind.GVR().GroupResource().String(), cause, false)
 	if kind.optional {
-		if o.wantsNothing() && o.defined(ctx, kind.GroupVersionKind) {
+		if o.noneWanted() && o.defined(ctx, kind.GroupVersionKind) {
 			o.fail(refused)
 		}
 		return // Some kinds are announced and never served.

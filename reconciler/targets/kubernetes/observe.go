@@ -50,7 +50,7 @@ func (w *Target) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, 
 	for _, item := range wanted.Items() {
 		if live := w.drift.Recent(item.Key); live != nil && live.GroupVersionKind() == kinds.GVK(item.Key, item.Version) {
 			if kind, ok, err := w.kinds.Lookup(ctx, kinds.GVK(item.Key, item.Version)); ok && err == nil {
-				o.visit(kind, live)
+				o.compareLive(kind, live)
 				continue
 			}
 		}
@@ -70,8 +70,8 @@ type observation struct {
 	rebuilds bool
 
 	mu sync.Mutex
-	// met holds every key whose presence or absence is known.
-	met map[state.Key]bool
+	// resolved holds every key whose presence or absence is known.
+	resolved map[state.Key]bool
 	// forbidden holds the kinds that we may not list.
 	forbidden map[schema.GroupKind]error
 	// unserved holds the kinds that are known and not served at this moment.
@@ -84,7 +84,7 @@ type observation struct {
 
 func newObservation(w *Target, wanted state.Set) *observation {
 	return &observation{
-		target: w, wanted: wanted, met: map[state.Key]bool{},
+		target: w, wanted: wanted, resolved: map[state.Key]bool{},
 		forbidden: map[schema.GroupKind]error{}, unserved: map[schema.GroupVersionKind]bool{},
 	}
 }

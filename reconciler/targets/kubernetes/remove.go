@@ -20,9 +20,9 @@ func (j *correction) remove(ctx context.Context) error {
 		return fmt.Errorf("%s: it was never observed", j.doing)
 	}
 	version := id.ResourceVersion
-	look := j.losses.Counts(j.change.Key, j.change.Before.Object)
+	recheck := j.losses.Counts(j.change.Key, j.change.Before.Object)
 	for attempt := 0; ; attempt++ {
-		if look {
+		if recheck {
 			live, err := j.api.Get(ctx, j.ref)
 			if apierrors.IsNotFound(err) {
 				j.store.Remove(j.change.Key)
@@ -49,7 +49,7 @@ func (j *correction) remove(ctx context.Context) error {
 		case !apierrors.IsConflict(err) || attempt == 5:
 			return api.Refused(j.doing, err, j.secret)
 		}
-		look = true
+		recheck = true
 	}
 }
 

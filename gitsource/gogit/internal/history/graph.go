@@ -124,9 +124,9 @@ func (g *Graph) Cuts(tips []plumbing.Hash) ([]plumbing.Hash, error) {
 	return out, err
 }
 
-// Distance is how many steps lie between tips and the nearest of targets; -1
+// Depth is how many steps lie between tips and the nearest of targets; -1
 // when none is reached.
-func (g *Graph) Distance(tips []plumbing.Hash, targets ...plumbing.Hash) (int, error) {
+func (g *Graph) Depth(tips []plumbing.Hash, targets ...plumbing.Hash) (int, error) {
 	wanted := map[plumbing.Hash]bool{}
 	for _, t := range targets {
 		wanted[t] = true
