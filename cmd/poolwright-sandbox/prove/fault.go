@@ -28,6 +28,9 @@ type point struct {
 	Verb string       `json:"verb"`
 	Kind string       `json:"kind"`
 	Area area         `json:"area,omitempty"`
+	// Nth counts changes at a forge, which differ although their verb and kind do not: 2 for
+	// the second. It is 0 for the first, and elsewhere.
+	Nth int `json:"nth,omitempty"`
 }
 
 // whole reports whether the point is all requests of the wire.
@@ -41,6 +44,9 @@ func (p point) String() string {
 	text := fmt.Sprintf("%s %s %s", p.Wire, p.Verb, p.Kind)
 	if p.Area != "" {
 		text += " (" + string(p.Area) + ")"
+	}
+	if p.Nth > 0 {
+		text += fmt.Sprintf(" #%d", p.Nth)
 	}
 	return text
 }
@@ -73,7 +79,7 @@ func (p point) in(s *stage.Stage) wiretap.Point {
 // changes reports whether a request of the point changes something.
 func (p point) changes() bool {
 	q := history.Request{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind}
-	return q.Writes() || p.Wire == history.Forge && p.Verb != "get"
+	return q.Writes()
 }
 
 // faultKind is something that can happen at a point.
@@ -140,7 +146,7 @@ func faultKinds() []faultKind {
 			fault: func(ctx context.Context, s *stage.Stage) wiretap.Fault {
 				return wiretap.Fault{Do: wiretap.Call, Call: func(q history.Request) { s.ByHand(s.Keep(ctx, q.Object())) }}
 			}},
-	}, environmentFaults()...)
+	}, slices.Concat(forgeFaults(), environmentFaults())...)
 }
 
 // proveCase is a scenario with one fault at one point.
@@ -166,16 +172,23 @@ func cases(scenario string, points []point) []proveCase {
 
 // pointsOf are the distinct points of a stretch of records, in a fixed order.
 func pointsOf(s *stage.Stage, records []history.Record) []point {
-	known := map[point]bool{}
+	count := map[point]int{}
 	var out []point
 	for _, r := range records {
 		if r.Request == nil {
 			continue
 		}
-		if p, ok := pointOf(s, r.Request); ok && !known[p] {
-			known[p] = true
-			out = append(out, p)
+		p, ok := pointOf(s, r.Request)
+		if !ok {
+			continue
 		}
+		if count[p]++; count[p] > 1 {
+			if p.Wire != history.Forge || !p.changes() {
+				continue
+			}
+			p.Nth = count[p]
+		}
+		out = append(out, p)
 	}
 	slices.SortFunc(out, func(a, b point) int {
 		if c := strings.Compare(string(a.Wire), string(b.Wire)); c != 0 {

@@ -124,6 +124,7 @@ func (p *prover) scenario(ctx context.Context, c scenarios.Scenario, prefix stri
 	if recorded.Outcome != Held {
 		return ctx.Err() // without a run that succeeds there are no points
 	}
+	points = slices.DeleteFunc(points, func(p point) bool { return c.Wires != nil && !slices.Contains(c.Wires, p.Wire) })
 	all := cases(c.Name, points)
 	p.report.Observed = append(p.report.Observed, all...)
 	selected := slices.DeleteFunc(slices.Clone(all), func(c proveCase) bool { return !p.Select.selects(c) })
@@ -227,7 +228,7 @@ func actWith(ctx context.Context, s *stage.Stage, c scenarios.Scenario, kind fau
 	if kind.fault != nil {
 		fault := kind.fault(ctx, s)
 		if fault.At == (wiretap.Point{}) {
-			fault.At = at.in(s)
+			fault.At, fault.Nth = at.in(s), at.Nth
 		}
 		met = s.Tap.Arm(fault).Disarm
 	}

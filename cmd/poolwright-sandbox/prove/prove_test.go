@@ -110,6 +110,12 @@ func TestThePointsOfAStretchAreDistinctAndOfThisCase(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+	comment := func() history.Record {
+		return history.Record{Request: &history.Request{Wire: history.Forge, Verb: "patch", Kind: "comments"}}
+	}
+	if got := pointsOf(s, []history.Record{comment(), comment()}); len(got) != 2 || got[0].Nth != 0 || got[1].String() != "forge patch comments #2" {
+		t.Errorf("the changes at a forge are the points %v", got)
+	}
 	for _, p := range got {
 		q := history.Request{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind, Namespace: map[area]string{system: s.System, apps: s.Apps}[p.Area]}
 		if back, ok := pointOf(s, &q); !ok || back != p {

@@ -6,6 +6,7 @@ package worktree
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,6 +52,29 @@ func (t *Tree) Branch(name string) error {
 	return nil
 }
 
+// Pull goes on in a branch as it is at the origin, and returns its commit's id.
+func (t *Tree) Pull(ctx context.Context, branch string) (string, error) {
+	tree, err := t.git.Worktree()
+	if err != nil {
+		return "", fmt.Errorf("opening the working tree: %w", err)
+	}
+	name := plumbing.NewBranchReferenceName(branch)
+	if err := tree.Checkout(&git.CheckoutOptions{Branch: name}); err != nil {
+		return "", fmt.Errorf("checking %s out: %w", branch, err)
+	}
+	err = tree.PullContext(ctx, &git.PullOptions{RemoteName: "origin", ReferenceName: name, Auth: t.auth()})
+	if err != nil && !errors.Is(err, git.NoErrAlreadyUpToDate) {
+		return "", fmt.Errorf("pulling %s: %w", branch, err)
+	}
+	head, err := t.git.Head()
+	if err != nil {
+		return "", fmt.Errorf("reading the head of %s: %w", branch, err)
+	}
+	return head.Hash().String(), nil
+}
+
+func (t *Tree) auth() *http.BasicAuth { return &http.BasicAuth{Username: t.User, Password: t.Token} }
+
 // Edit rewrites one file of the working tree.
 func (t *Tree) Edit(name string, change func(string) (string, error)) error {
 	path := filepath.Join(t.Dir, name)
@@ -82,7 +106,7 @@ func (t *Tree) Push(ctx context.Context, message string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("committing: %w", err)
 	}
-	err = t.git.PushContext(ctx, &git.PushOptions{RemoteName: "origin", Auth: &http.BasicAuth{Username: t.User, Password: t.Token}})
+	err = t.git.PushContext(ctx, &git.PushOptions{RemoteName: "origin", Auth: t.auth()})
 	if err != nil {
 		return "", fmt.Errorf("pushing: %w", err)
 	}

@@ -19,7 +19,13 @@ const (
 	Converged = "converged"
 	// Stuck: Reason. It did not converge within its time.
 	Stuck = "stuck"
-	// Observed: Live, Inventory. What is there in the end.
+	// SyncDeleted: Declared. A person deletes the Sync: what is to be there afterwards is
+	// Declared, and nothing is the product's any more.
+	SyncDeleted = "sync-deleted"
+	// LeaseDeleted: a person deletes the lease, so that two replicas may lead until the one that
+	// held it learns of that.
+	LeaseDeleted = "lease-deleted"
+	// Observed: Live, Inventory, Comments. What is there in the end.
 	Observed = "observed"
 )
 
@@ -39,6 +45,8 @@ type Event struct {
 	Live []State `json:"live,omitempty"`
 	// Inventory is what the product has recorded as its own, without values.
 	Inventory []State `json:"inventory,omitempty"`
+	// Comments is how many comments of the product a pull request has, OWNER/NAME#7.
+	Comments map[string]int `json:"comments,omitempty"`
 }
 
 // State is an object as it is declared, found or recorded. Value is what distinguishes one

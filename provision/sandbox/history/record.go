@@ -68,9 +68,12 @@ func (r *Request) Succeeded() bool { return r.Status >= 200 && r.Status < 300 }
 // writing are the verbs of Kubernetes that change something.
 var writing = []string{"create", "update", "patch", "delete", "deletecollection"}
 
-// Writes reports whether the request is one of Kubernetes that changes objects. Reviews of
-// rights and of tokens store none.
+// Writes reports whether the request is one of Kubernetes or a forge that changes something.
+// Reviews of rights and of tokens store nothing.
 func (r *Request) Writes() bool {
+	if r.Wire == Forge {
+		return r.Verb != "get"
+	}
 	return r.Wire == Kubernetes && slices.Contains(writing, r.Verb) && !slices.Contains(reviews, r.Kind)
 }
 

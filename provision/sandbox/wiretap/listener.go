@@ -24,7 +24,10 @@ type Config struct {
 	Server    string
 	Transport http.RoundTripper
 	// Client is the first client; SetClient names the next one.
-	Client   string
+	Client string
+	// ClientOf names the client at the remote end of a connection, where several use the wire:
+	// an empty name is Client, or what SetClient named last. It may be nil.
+	ClientOf func(net.Addr) string
 	Protocol Protocol
 }
 
@@ -47,7 +50,12 @@ type Listener struct {
 
 	mu     sync.Mutex
 	client string
-	life   context.Context // of the client's requests
+	lives  map[string]life // by client
+}
+
+// life is the context of a client's requests.
+type life struct {
+	context.Context
 	cancel context.CancelFunc
 }
 
@@ -61,8 +69,8 @@ func (t *Tap) Listen(config Config) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening for %s: %w", config.Server, err)
 	}
-	l := &Listener{tap: t, config: config, url: "http://" + listener.Addr().String(), served: make(chan error, 1)}
-	l.SetClient(config.Client)
+	l := &Listener{tap: t, config: config, url: "http://" + listener.Addr().String(), served: make(chan error, 1), lives: map[string]life{}}
+	l.client = config.Client
 	discard := log.New(io.Discard, "", 0)
 	l.forward = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -73,7 +81,7 @@ func (t *Tap) Listen(config Config) (*Listener, error) {
 		// Whoever sends a request on ends it where there is no response.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {},
 	}
-	l.server = &http.Server{Handler: l, ReadHeaderTimeout: 10 * time.Second, ErrorLog: discard}
+	l.server = &http.Server{Handler: l, ReadHeaderTimeout: 10 * time.Second, ErrorLog: discard, ConnContext: l.connContext}
 	go func() { l.served <- l.server.Serve(listener) }()
 	t.mu.Lock()
 	t.listeners = append(t.listeners, l)
@@ -86,36 +94,41 @@ func (l *Listener) URL() string { return l.url }
 
 // SetClient names the client from now on, such as the next life of a process.
 func (l *Listener) SetClient(name string) {
+	l.abort(l.lastClient())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.cancel != nil {
-		l.cancel()
-	}
 	l.client = name
-	l.life, l.cancel = context.WithCancel(context.Background())
+}
+
+func (l *Listener) lastClient() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.client
 }
 
 // abort ends the requests of a client that are under way.
 func (l *Listener) abort(client string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.client == client {
-		l.cancel()
-		l.life, l.cancel = context.WithCancel(context.Background())
+	if now, found := l.lives[client]; found {
+		now.cancel()
+		delete(l.lives, client)
 	}
 }
 
 // Abort ends all requests that are under way.
 func (l *Listener) Abort() {
-	client, _ := l.current()
-	l.abort(client)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, now := range l.lives {
+		now.cancel()
+	}
+	clear(l.lives)
 }
 
 // Close ends the wire and all requests on it.
 func (l *Listener) Close() error {
-	l.mu.Lock()
-	l.cancel()
-	l.mu.Unlock()
+	l.Abort()
 	err := l.server.Close()
 	if end := <-l.served; !errors.Is(end, http.ErrServerClosed) {
 		err = errors.Join(err, end)
@@ -123,11 +136,32 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// current returns the client, and the context of its requests.
-func (l *Listener) current() (string, context.Context) {
+// clientKey is where the context of a connection has its client.
+type clientKey struct{}
+
+// connContext names the client of a connection once: a process that has ended cannot be found
+// by its connection any more.
+func (l *Listener) connContext(ctx context.Context, c net.Conn) context.Context {
+	if l.config.ClientOf == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, clientKey{}, l.config.ClientOf(c.RemoteAddr()))
+}
+
+// current returns the client of a request, and the context of the client's requests.
+func (l *Listener) current(r *http.Request) (string, context.Context) {
+	client, _ := r.Context().Value(clientKey{}).(string)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.client, l.life
+	if client == "" {
+		client = l.client
+	}
+	now, found := l.lives[client]
+	if !found {
+		now.Context, now.cancel = context.WithCancel(context.Background())
+		l.lives[client] = now
+	}
+	return client, now
 }
 
 // contentLimit is far above any request of the product.
@@ -140,7 +174,7 @@ func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		hangUp(w)
 		return
 	}
-	client, life := l.current()
+	client, life := l.current(r)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(life, cancel)()

@@ -1,12 +1,16 @@
 package wiretap
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -188,6 +192,64 @@ func TestAClientThatIsCutOffIsAloneInThat(t *testing.T) {
 	}
 	want := []string{"first  ", "first a cut off", "second b ", "first c "}
 	if diff := cmp.Diff(want, clients); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestClientsOfOneWireAreToldApartByTheirConnections(t *testing.T) {
+	tap := New(time.Now)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "{}") }))
+	t.Cleanup(server.Close)
+	named := map[string]string{} // remote address to client
+	var mu sync.Mutex
+	l, err := tap.Listen(Config{Server: server.URL, Client: "nobody", Protocol: Kubernetes(), ClientOf: func(remote net.Addr) string {
+		mu.Lock()
+		defer mu.Unlock()
+		return named[remote.String()]
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	dial := func(name string) *http.Client {
+		return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			c, err := new(net.Dialer).DialContext(ctx, network, address)
+			if err == nil {
+				named[c.LocalAddr().String()] = name
+			}
+			return c, err
+		}}}
+	}
+	first, second, unnamed := dial("first"), dial("second"), dial("")
+	get := func(c *http.Client) (passed bool) {
+		response, err := c.Get(l.URL() + configMaps)
+		if err == nil {
+			response.Body.Close()
+		}
+		return err == nil
+	}
+	for _, c := range []*http.Client{first, second, unnamed} {
+		if !get(c) {
+			t.Error("a request got no response")
+		}
+	}
+	tap.Cut("first", true)
+	if get(first) || !get(second) {
+		t.Error("the client that is cut off is not the first one")
+	}
+	var clients []string
+	for _, r := range tap.Records() {
+		if !slices.Contains(clients, r.Request.Client) {
+			clients = append(clients, r.Request.Client)
+		}
+	}
+	if diff := cmp.Diff([]string{"first", "second", "nobody"}, clients); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
+	"github.com/poolwright/poolwright/provision/sandbox/history"
 )
 
 // Scenario is something that the product does between two states of the repository.
@@ -18,9 +19,11 @@ type Scenario struct {
 	Act func(context.Context, *stage.Stage) error
 	// Meanwhile changes the repository while no process runs, after a kill.
 	Meanwhile func(context.Context, *stage.Stage) error
+	// Wires are those whose requests meet faults; where it is nil, those of all wires do.
+	Wires []history.Wire
 }
 
 // All are all of them, in the order in which they are run and printed.
 func All() []Scenario {
-	return []Scenario{firstApply(), update()}
+	return []Scenario{firstApply(), update(), pullRequest()}
 }

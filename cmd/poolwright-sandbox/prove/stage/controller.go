@@ -113,22 +113,29 @@ func (e *TimeoutError) Error() string {
 // eventually calls holds until it returns nil, and starts the controller anew where it has
 // ended.
 func (s *Stage) eventually(ctx context.Context, what string, holds func() error) error {
+	return s.await(ctx, what, func() (wait, failed error) {
+		if err := s.check(ctx); err != nil {
+			return nil, err
+		}
+		return holds(), nil
+	})
+}
+
+// await calls try until both of its errors are nil; failed ends the wait at once.
+func (s *Stage) await(ctx context.Context, what string, try func() (wait, failed error)) error {
 	deadline := time.NewTimer(s.config.Timeout)
 	defer deadline.Stop()
 	tick := time.NewTicker(25 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if err := s.check(ctx); err != nil {
-			return err
-		}
-		err := holds()
-		if err == nil {
-			return nil
+		wait, failed := try()
+		if wait == nil || failed != nil {
+			return failed
 		}
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			return &TimeoutError{what, s.config.Timeout, err}
+			return &TimeoutError{what, s.config.Timeout, wait}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-s.config.Environment.Done():

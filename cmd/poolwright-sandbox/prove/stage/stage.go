@@ -27,6 +27,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 	"github.com/poolwright/poolwright/provision/sandbox/process"
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
 // Config is what a stage is a part of.
@@ -54,8 +55,11 @@ type Stage struct {
 	api, git *wiretap.Listener
 	tree     *worktree.Tree
 	// Model is what the next commit declares: Kind/name to value.
-	Model      map[string]string
+	Model map[string]string
+	// Configure completes the Sync before it is created.
+	Configure  []func(*v1alpha1.SyncSpec)
 	revision   string
+	pull       pullRequest
 	controller controllerState
 }
 
@@ -138,6 +142,7 @@ func (s *Stage) createRepository(ctx context.Context) error {
 		return err
 	}
 	s.Tap.Plant("the token of the Git server", token, history.Git, history.Forge)
+	s.pull = pullRequest{author: owner, repository: made}
 	s.tree, err = worktree.New(filepath.Join(s.dir, "worktree"), made.URL, owner.Name, token)
 	return err
 }
@@ -157,27 +162,43 @@ var resources = map[string]string{"ConfigMap": "configmaps", "Secret": "secrets"
 
 // Commit makes the model what the branch declares.
 func (s *Stage) Commit(ctx context.Context, message string) error {
-	path := filepath.Join(s.tree.Dir, folder)
-	if err := errors.Join(os.RemoveAll(path), os.MkdirAll(path, 0o700)); err != nil {
+	declared, err := s.write()
+	if err != nil {
 		return err
-	}
-	event := history.Event{Kind: history.Committed}
-	for _, key := range slices.Sorted(maps.Keys(s.Model)) {
-		kind, name, _ := strings.Cut(key, "/")
-		text := fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: %s, namespace: %s}\n"+contents[kind]+"\n", kind, name, s.Apps, s.Model[key])
-		if err := os.WriteFile(filepath.Join(path, strings.ToLower(kind)+"-"+name+".yaml"), []byte(text), 0o600); err != nil {
-			return err
-		}
-		event.Declared = append(event.Declared, history.State{Object: s.object(kind, name), Value: s.Model[key]})
 	}
 	id, err := s.tree.Push(ctx, message)
 	if err != nil {
 		return err
 	}
 	s.revision = "main@sha1:" + id
-	event.Revision = s.revision
-	s.Tap.Record(event)
+	s.Tap.Record(history.Event{Kind: history.Committed, Revision: s.revision, Declared: declared})
 	return nil
+}
+
+// declared is the model as a history names it.
+func (s *Stage) declared() []history.State {
+	var out []history.State
+	for _, key := range slices.Sorted(maps.Keys(s.Model)) {
+		kind, name, _ := strings.Cut(key, "/")
+		out = append(out, history.State{Object: s.object(kind, name), Value: s.Model[key]})
+	}
+	return out
+}
+
+// write makes the files those of the model, which it returns.
+func (s *Stage) write() ([]history.State, error) {
+	path := filepath.Join(s.tree.Dir, folder)
+	if err := errors.Join(os.RemoveAll(path), os.MkdirAll(path, 0o700)); err != nil {
+		return nil, err
+	}
+	for key, value := range s.Model {
+		kind, name, _ := strings.Cut(key, "/")
+		text := fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: %s, namespace: %s}\n"+contents[kind]+"\n", kind, name, s.Apps, value)
+		if err := os.WriteFile(filepath.Join(path, strings.ToLower(kind)+"-"+name+".yaml"), []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return s.declared(), nil
 }
 
 // Meanwhile has something done once, before the next process starts after a kill.

@@ -64,6 +64,9 @@ func (s *Stage) CreateSync(ctx context.Context) error {
 			Path: folder, Interval: metav1.Duration{Duration: 5 * time.Second},
 		},
 	}
+	for _, complete := range s.Configure {
+		complete(&sync.Spec)
+	}
 	return s.eventually(ctx, "the Sync is not accepted", func() error {
 		err := s.config.Admin.Create(ctx, sync.DeepCopy())
 		if apierrors.IsAlreadyExists(err) {
@@ -170,6 +173,9 @@ func (s *Stage) Observe(ctx context.Context) error {
 	}
 	var err error
 	if event.Inventory, err = s.inventory(ctx); err != nil {
+		return err
+	}
+	if event.Comments, err = s.countComments(ctx); err != nil {
 		return err
 	}
 	s.Tap.Record(event)

@@ -1,8 +1,10 @@
 package oracle
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -14,11 +16,12 @@ var (
 	b = history.Object{Kind: "configmaps", Namespace: "apps", Name: "b"}
 )
 
-// ordered puts records in order: each gets its place, and a request that has a status its end.
+// ordered puts records in order, two seconds apart: each gets its place, and a request its end.
 func ordered(steps ...any) []history.Record {
 	var out []history.Record
 	for _, s := range steps {
 		r := history.Record{N: 2*len(out) + 1}
+		r.Begin = time.Unix(int64(r.N), 0)
 		switch s := s.(type) {
 		case history.Event:
 			r.Event = &s
@@ -49,6 +52,13 @@ func write(client, verb string, o history.Object, uid string) history.Request {
 func lease(client string) history.Request {
 	q := write(client, "update", history.Object{Kind: "leases.coordination.k8s.io", Namespace: "system", Name: "poolwright"}, "")
 	q.Holder = &client
+	return q
+}
+
+// released is a lease that is given back.
+func released(client string) history.Request {
+	q := lease(client)
+	q.Holder = new(string)
 	return q
 }
 
@@ -112,6 +122,8 @@ func TestTheOracle(t *testing.T) {
 		{"a deletion of what is declared", on(write("c1", "delete", a, "uid-a"), committed(a), write("c1", "delete", b, "uid-b")),
 			[]string{"deletions: deletes configmaps apps/a (UID uid-a), which every followed commit declares"}},
 		{"a deletion by an older commit that is still applied is allowed", on(committed(a), committed(a, b), write("c1", "delete", b, "uid-b"), committed(a)), nil},
+		{"a deletion by an older commit that the leader follows while another process begins",
+			on(committed(a), committed(a, b), started("c2"), write("c1", "delete", b, "uid-b"), committed(a)), nil},
 		{"a deletion by an older commit that no process has read",
 			on(committed(a), committed(a, b), history.Event{Kind: history.Ended, Client: "c1"}, started("c2"), lease("c2"), write("c2", "delete", b, "uid-b"), committed(a)),
 			[]string{"deletions: deletes configmaps apps/b (UID uid-b), which every followed commit declares"}},
@@ -124,12 +136,35 @@ func TestTheOracle(t *testing.T) {
 		{"a write of a process that has lost the lease", with(started("c1"), started("c2"), committed(a), lease("c1"), write("c1", "patch", a, "uid-a"), lease("c2"), write("c1", "patch", a, "uid-a")),
 			[]string{`leader: c1: patch configmaps apps/a while "c2" led`}},
 		{"a write of a process that leads after another", with(started("c1"), started("c2"), committed(a), lease("c1"), write("c1", "patch", a, "uid-a"), lease("c2"), write("c2", "patch", a, "uid-a")), nil},
+		{"a comment of a process that has lost the lease", with(started("c1"), started("c2"), committed(a), lease("c1"), write("c1", "patch", a, "uid-a"), lease("c2"), comment("post", commentsOfPull, "team/nodes#7", "1")),
+			[]string{`leader: c1: post issues/comments team/nodes#7 while "c2" led`}},
+		{"a write after the lease was given back", with(started("c1"), committed(a), lease("c1"), released("c1"), write("c1", "patch", a, "uid-a")),
+			[]string{`leader: c1: patch configmaps apps/a while "" led`}},
+		{"a write of a process that took the lease again", with(started("c1"), committed(a), lease("c1"), released("c1"), lease("c1"), write("c1", "patch", a, "uid-a")), nil},
+		{"a write of who does not know yet that a person deleted the lease", with(started("c1"), started("c2"), committed(a), lease("c1"), history.Event{Kind: history.LeaseDeleted}, lease("c2"), write("c1", "patch", a, "uid-a")), nil},
+		{"a write of who must know by now that a person deleted the lease", with(started("c1"), started("c2"), committed(a), lease("c1"), history.Event{Kind: history.LeaseDeleted},
+			lease("c2"), lease("c2"), lease("c2"), lease("c2"), lease("c2"), write("c1", "patch", a, "uid-a")),
+			[]string{`leader: c1: patch configmaps apps/a while "c2" led`}},
+		{"a write of a third process after a person deleted the lease", with(started("c1"), started("c2"), started("c3"), committed(a), lease("c1"), history.Event{Kind: history.LeaseDeleted}, lease("c2"), write("c3", "patch", a, "uid-a")),
+			[]string{`leader: c3: patch configmaps apps/a while "c2" led`}},
 		{"a write without a lease", with(started("c1"), committed(a), write("c1", "patch", a, "uid-a")),
 			[]string{`leader: c1: patch configmaps apps/a while "" led`}},
-		{"two comments", with(started("c1"), committed(a), comment("post", commentsOfPull, "team/nodes#7", "1"), comment("post", commentsOfPull, "team/nodes#7", "2")),
+		{"two comments", with(started("c1"), lease("c1"), committed(a), comment("post", commentsOfPull, "team/nodes#7", "1"), comment("post", commentsOfPull, "team/nodes#7", "2")),
 			[]string{"comments: 2 comments on team/nodes#7"}},
-		{"two comments of which one was deleted, and one on another", with(started("c1"), committed(a), comment("post", commentsOfPull, "team/nodes#7", "1"),
+		{"two comments of which one was deleted, and one on another", with(started("c1"), lease("c1"), committed(a), comment("post", commentsOfPull, "team/nodes#7", "1"),
 			comment("post", commentsOfPull, "team/nodes#7", "2"), comment("delete", oneComment, "2", ""), comment("post", commentsOfPull, "team/nodes#8", "3")), nil},
+		{"two comments that the forge made of one request", with(started("c1"), lease("c1"), committed(a), comment("post", commentsOfPull, "team/nodes#7", "1"),
+			history.Event{Kind: history.Observed, Comments: map[string]int{"team/nodes#7": 2}}),
+			[]string{"comments: team/nodes#7 has 2 comments in the end"}},
+		{"a Sync is deleted with what it applied", ordered(append(slices.Clone(first), history.Event{Kind: history.SyncDeleted}, write("c1", "delete", a, "uid-a"), write("c1", "delete", b, "uid-b"), found())...), nil},
+		{"a Sync is deleted, and what it applied stays", ordered(append(slices.Clone(first), history.Event{Kind: history.SyncDeleted, Declared: committed(a, b).Declared},
+			history.Event{Kind: history.Observed, Live: []history.State{{Object: a, Value: "v1", UID: "uid-a"}, {Object: b, Value: "v1", UID: "uid-b"}}})...), nil},
+		{"a Sync is deleted, and its inventory stays", ordered(append(slices.Clone(first), history.Event{Kind: history.SyncDeleted, Declared: committed(a).Declared}, write("c1", "delete", b, "uid-b"),
+			found(history.State{Object: a, Value: "v1", UID: "uid-a"}))...),
+			[]string{`converges: configmaps apps/a: live with UID not at all, in the inventory "uid-a"`}},
+		{"a deletion although the Sync's objects are to stay", ordered(append(slices.Clone(first), history.Event{Kind: history.SyncDeleted, Declared: committed(a, b).Declared}, write("c1", "delete", b, "uid-b"),
+			history.Event{Kind: history.Observed, Live: []history.State{{Object: a, Value: "v1", UID: "uid-a"}}})...),
+			[]string{`converges: configmaps apps/b: declared "v1", live not at all`, "deletions: deletes configmaps apps/b (UID uid-b), which every followed commit declares"}},
 		{"a secret on a wire that is not its own", with(planted, started("c1"), committed(a), lease("c1"), leaked),
 			[]string{"secrets: git token is in a request: patch configmaps on kubernetes"}},
 		{"a secret on its own wire", with(planted, started("c1"), committed(a), history.Request{Wire: history.Git, Client: "c1", Verb: "post", Kind: "git-upload-pack", Secrets: []string{"git token"}}), nil},

@@ -15,11 +15,21 @@ const (
 	oneComment     = "comments"
 )
 
-// comments counts what was created for each pull request less what was deleted.
+// comments counts what was created for each pull request less what was deleted, and what was
+// found in the end: a request that the forge got twice created two.
 func comments(records []history.Record) []Violation {
 	made := map[string][]int{}
 	of := map[string]string{} // which pull request a comment belongs to
+	var out []Violation
 	for _, r := range records {
+		if e := r.Event; e != nil {
+			for _, pull := range slices.Sorted(maps.Keys(e.Comments)) {
+				if n := e.Comments[pull]; n > 1 {
+					out = append(out, Violation{N: []int{r.N}, Detail: fmt.Sprintf("%s has %d comments in the end", pull, n)})
+				}
+			}
+			continue
+		}
 		q := r.Request
 		if q == nil || q.Wire != history.Forge || !q.Succeeded() {
 			continue
@@ -35,7 +45,6 @@ func comments(records []history.Record) []Violation {
 			}
 		}
 	}
-	var out []Violation
 	for _, pull := range slices.Sorted(maps.Keys(made)) {
 		if n := made[pull]; len(n) > 1 {
 			out = append(out, Violation{N: n, Detail: fmt.Sprintf("%d comments on %s", len(n), pull)})

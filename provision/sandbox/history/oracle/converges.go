@@ -28,9 +28,12 @@ func converges(records []history.Record) []Violation {
 	}
 	var out []Violation
 	var last *history.Record
+	deleted := false
 	for i, r := range records {
 		switch {
 		case r.Event == nil:
+		case r.Event.Kind == history.SyncDeleted:
+			deleted = true
 		case r.Event.Kind == history.Stuck:
 			out = append(out, Violation{N: []int{r.N}, Detail: r.Event.Reason})
 		case r.Event.Kind == history.Observed:
@@ -54,8 +57,8 @@ func converges(records []history.Record) []Violation {
 		out = append(out, Violation{N: []int{last.N}, Detail: fmt.Sprintf("%s: declared %s, live %s", d.object, d.first, d.second)})
 	}
 	for o := range uids {
-		if _, wanted := declared[o]; !wanted {
-			delete(uids, o) // what is not declared is reported above
+		if _, wanted := declared[o]; !wanted || deleted {
+			delete(uids, o) // what is not declared is reported above, and a deleted Sync has no inventory
 		}
 	}
 	for _, d := range differences(uids, recorded) {

@@ -8,7 +8,7 @@ import (
 
 // deletions follows each incarnation from who made it to who deletes it.
 func deletions(records []history.Record) []Violation {
-	d := deletionCheck{product: processes(records), ours: map[string]bool{}, kept: map[string]bool{}}
+	d := deletionCheck{product: processes(records), ours: map[string]bool{}, kept: map[string]bool{}, since: map[string]int{}}
 	for _, r := range records {
 		if r.Event != nil {
 			d.event(r.Event)
@@ -24,22 +24,19 @@ type deletionCheck struct {
 	product map[string]bool
 	// ours and kept are UIDs.
 	ours, kept map[string]bool
-	// current is what the newest commit declares; others, what those before it declared
-	// that the process that runs may still be following.
-	current map[history.Object]string
-	others  []map[history.Object]string
+	// commits are what was declared, in order. A process may still follow any of those since
+	// the one that was the newest when it began.
+	commits []map[history.Object]string
+	since   map[string]int
 	out     []Violation
 }
 
 func (d *deletionCheck) event(e *history.Event) {
 	switch e.Kind {
-	case history.Committed:
-		if d.current != nil {
-			d.others = append(d.others, d.current)
-		}
-		d.current = byObject(e.Declared)
+	case history.Committed, history.SyncDeleted:
+		d.commits = append(d.commits, byObject(e.Declared))
 	case history.Started:
-		d.others = nil // it has read no commit yet
+		d.since[e.Client] = max(0, len(d.commits)-1) // it has read no earlier one
 	case history.PruneDisabled:
 		d.kept[e.UID] = true
 	case history.ForeignCreated:
@@ -49,7 +46,7 @@ func (d *deletionCheck) event(e *history.Event) {
 
 func (d *deletionCheck) request(r history.Record) {
 	q := r.Request
-	if !d.product[q.Client] || !q.Writes() || !q.Succeeded() {
+	if q.Wire != history.Kubernetes || !d.product[q.Client] || !q.Writes() || !q.Succeeded() {
 		return
 	}
 	if q.Verb != "delete" && q.Verb != "deletecollection" {
@@ -68,14 +65,14 @@ func (d *deletionCheck) request(r history.Record) {
 		report("which a person had marked to be kept")
 	case !d.ours[q.UID]:
 		report("an incarnation that the product did not make")
-	case d.declared(q.Object()):
+	case d.declared(q.Client, q.Object()):
 		report("which every followed commit declares")
 	}
 }
 
-// declared reports whether all commits that may be followed declare the object.
-func (d *deletionCheck) declared(o history.Object) bool {
-	for _, commit := range append(d.others, d.current) {
+// declared reports whether all commits that a process may follow declare the object.
+func (d *deletionCheck) declared(client string, o history.Object) bool {
+	for _, commit := range d.commits[d.since[client]:] {
 		if _, found := commit[o]; !found {
 			return false
 		}

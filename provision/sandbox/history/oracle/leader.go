@@ -3,13 +3,18 @@ package oracle
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 )
 
-// leader finds writes that a process began after another one had acquired the lease. A
-// process that does not lead yet may write what every replica writes: its events, the CRDs
-// and its attempts at the lease.
+// renewDeadline is how long a holder of the lease acts on it after it has renewed it, where
+// nothing tells it that the lease is gone.
+const renewDeadline = 10 * time.Second
+
+// leader finds writes that a process began after it had given the lease back, or after
+// another one had acquired it. A process that does not lead yet may write what every replica
+// writes: its events, the CRDs and its attempts at the lease.
 func leader(records []history.Record) []Violation {
 	var out []Violation
 	product := processes(records)
@@ -19,14 +24,14 @@ func leader(records []history.Record) []Violation {
 		if !wrote(q, product) || slices.Contains(anyReplica, q.Kind) {
 			continue
 		}
-		holder := ""
+		var now leaseTransition
 		for _, t := range transitions {
 			if t.done < r.N {
-				holder = t.client
+				now = t
 			}
 		}
-		if holder != q.Client {
-			out = append(out, Violation{N: []int{r.N}, Detail: fmt.Sprintf("%s: %s %s while %q led", q.Client, q.Verb, q.Object(), holder)})
+		if now.client != q.Client && !(now.former == q.Client && r.Begin.Before(now.until)) {
+			out = append(out, Violation{N: []int{r.N}, Detail: fmt.Sprintf("%s: %s %s while %q led", q.Client, q.Verb, q.Object(), now.client)})
 		}
 	}
 	return out
@@ -34,20 +39,33 @@ func leader(records []history.Record) []Violation {
 
 // leaseTransition is a change of the lease's holder.
 type leaseTransition struct {
-	done   int // Done of the request that acquired the lease
-	client string
+	done   int    // Done of the request that acquired the lease, or gave it back
+	client string // empty where nobody holds it
+	// former held a lease that a person deleted, and may act on it until then.
+	former string
+	until  time.Time
 }
 
-// leaseTransitions are where a process of the product acquired the lease from another one, in order.
+// leaseTransitions are where a process of the product acquired the lease from another one, or
+// gave it back, in order.
 func leaseTransitions(records []history.Record, product map[string]bool) []leaseTransition {
 	var all []leaseTransition
+	var now leaseTransition
 	for _, r := range records {
+		if e := r.Event; e != nil && e.Kind == history.LeaseDeleted {
+			now.former, now.until = now.client, r.Begin.Add(renewDeadline)
+		}
 		q := r.Request
-		if !wrote(q, product) || q.Holder == nil || *q.Holder == "" {
+		if !wrote(q, product) || q.Holder == nil {
 			continue
 		}
-		if len(all) == 0 || all[len(all)-1].client != q.Client {
-			all = append(all, leaseTransition{r.Done, q.Client})
+		client := q.Client
+		if *q.Holder == "" {
+			client = ""
+		}
+		if client != now.client {
+			now.done, now.client = r.Done, client
+			all = append(all, now)
 		}
 	}
 	return all

@@ -13,10 +13,11 @@ func processes(records []history.Record) map[string]bool {
 	return out
 }
 
-// finalCommit is what the newest commit declares, false where there is none.
+// finalCommit is what the newest commit declares, or what is to be left of a Sync that was
+// deleted after it; false where there is neither.
 func finalCommit(records []history.Record) (declared map[history.Object]string, found bool) {
 	for _, r := range records {
-		if r.Event != nil && r.Event.Kind == history.Committed {
+		if r.Event != nil && (r.Event.Kind == history.Committed || r.Event.Kind == history.SyncDeleted) {
 			declared, found = byObject(r.Event.Declared), true
 		}
 	}
