@@ -44,8 +44,11 @@ import (
 
 // parts is what the controllers are built from.
 type parts struct {
-	mgr      manager.Manager
-	client   client.Client
+	mgr    manager.Manager
+	client client.Client
+	// live reads from the API server, past the cache.
+	live     client.Reader
+	pace     Pace
 	clock    clock.Clock
 	recorder events.Recorder
 	// cloud is what controllers use; plain is the same without overlays and
@@ -75,6 +78,8 @@ func (e *Engine) assemble(ctx context.Context, mgr manager.Manager) (*parts, err
 	p := &parts{
 		mgr:      mgr,
 		client:   mgr.GetClient(),
+		live:     mgr.GetAPIReader(),
+		pace:     e.config.Settings.Pace,
 		clock:    e.clock,
 		recorder: from.recorder,
 		store:    nodeoverlay.NewInstanceTypeStore(),

@@ -33,8 +33,8 @@ type noManager struct{ manager.Manager }
 
 func (noManager) GetEventRecorderFor(string) record.EventRecorder { return record.NewFakeRecorder(0) }
 
-// TestOurListIsKarpenters fails when an upgrade adds or drops a controller. Both
-// lists register metrics when they are made, so each is made in its own process.
+// TestOurListIsKarpenters fails when an upgrade adds or drops a controller, at either pace.
+// All lists register metrics when they are made, so each is made in its own process.
 func TestOurListIsKarpenters(t *testing.T) {
 	if which := os.Getenv(listVariable); which != "" {
 		for _, name := range listed(which) {
@@ -43,14 +43,36 @@ func TestOurListIsKarpenters(t *testing.T) {
 		return
 	}
 	for _, variant := range []string{"everything", "nothing"} {
-		ours, theirs := list(t, "ours "+variant), list(t, "theirs "+variant)
+		ours, theirs := list(t, "ours Stock "+variant), list(t, "theirs "+variant)
 		if diff := cmp.Diff(theirs, ours); diff != "" {
 			t.Errorf("controllers with %s on (-Karpenter +ours):\n%s", variant, diff)
+		}
+		if diff := cmp.Diff(fast(theirs), list(t, "ours Fast "+variant)); diff != "" {
+			t.Errorf("controllers with %s on, at the pace Fast (-wanted +ours):\n%s", variant, diff)
 		}
 		if len(ours) < 40 {
 			t.Errorf("only %d controllers with %s on", len(ours), variant)
 		}
 	}
+}
+
+// fast is Karpenter's list as the pace Fast changes it: the disruption controller runs twice,
+// once for empty nodes, woken by a watch, and pod events have a controller of ours.
+func fast(theirs []string) []string {
+	const karpenters, own = "sigs.k8s.io/karpenter/pkg/controllers/", "github.com/poolwright/poolwright/provision/engine/"
+	var names []string
+	for _, name := range theirs {
+		switch name {
+		case karpenters + "disruption.Controller":
+			names = append(names, own+"emptiness.locked", own+"emptiness.locked", own+"emptiness.Watch")
+		case karpenters + "nodeclaim/podevents.Controller":
+			names = append(names, own+"podevents.Controller")
+		default:
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func list(t *testing.T, which string) []string {
@@ -80,6 +102,9 @@ func listed(which string) []string {
 		s.FeatureGates[g.name] = everything
 	}
 	s.Scheduling.IgnoreDRARequests = !everything
+	if strings.Contains(which, string(PaceStock)) {
+		s.Pace = PaceStock
+	}
 	s.Kubernetes.DisableClusterStateObservability, s.AWS.IsolatedVPC = !everything, !everything
 	if everything {
 		s.InterruptionQueue = "q"
@@ -87,7 +112,8 @@ func listed(which string) []string {
 	ctx := newOptions(s).into(context.Background(), logr.Discard())
 	nowhere := "http://127.0.0.1:1"
 	p := &parts{
-		mgr: noManager{}, clock: clock.RealClock{}, recorder: events.NewRecorder(record.NewFakeRecorder(0)),
+		pace: s.Pace,
+		mgr:  noManager{}, clock: clock.RealClock{}, recorder: events.NewRecorder(record.NewFakeRecorder(0)),
 		store:     nodeoverlay.NewInstanceTypeStore(),
 		providers: &providers{config: aws.Config{Region: "us-east-1", BaseEndpoint: &nowhere, RetryMaxAttempts: 1}},
 	}
@@ -106,10 +132,19 @@ func listed(which string) []string {
 	names := make([]string, 0, len(all))
 	for _, c := range all {
 		if g, ok := c.(*guarded); ok {
-			names = append(names, reflect.TypeOf(g.inner).String())
+			names = append(names, typeName(g.inner))
 			continue
 		}
-		names = append(names, reflect.TypeOf(c).String())
+		names = append(names, typeName(c))
 	}
 	return names
+}
+
+// typeName is the type's with its package's path, since ours have names of Karpenter's.
+func typeName(value any) string {
+	t := reflect.TypeOf(value)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.PkgPath() + "." + t.Name()
 }

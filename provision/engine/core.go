@@ -15,7 +15,6 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	"sigs.k8s.io/karpenter/pkg/controllers/capacitybuffer"
-	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
 	"sigs.k8s.io/karpenter/pkg/controllers/dynamicresources/deviceallocation"
 	metricsnode "sigs.k8s.io/karpenter/pkg/controllers/metrics/node"
 	metricsnodepool "sigs.k8s.io/karpenter/pkg/controllers/metrics/nodepool"
@@ -30,7 +29,6 @@ import (
 	claimcollection "sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/garbagecollection"
 	claimhydration "sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/hydration"
 	"sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle"
-	"sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/podevents"
 	"sigs.k8s.io/karpenter/pkg/controllers/nodeoverlay"
 	"sigs.k8s.io/karpenter/pkg/controllers/nodepool/counter"
 	poolhash "sigs.k8s.io/karpenter/pkg/controllers/nodepool/hash"
@@ -116,19 +114,14 @@ func stateControllers(p *parts, costs *cost.ClusterCost) []controller.Controller
 	}
 }
 
-// removalControllers decide which nodes go and empty those that do. The decision
-// is guarded twice: before it is made, and at each write that carries it out.
+// removalControllers decide which nodes go and empty those that do.
 func removalControllers(p *parts, provisioner *provisioning.Provisioner, costs *cost.ClusterCost) []controller.Controller {
 	evictions := terminator.NewQueue(p.client, p.recorder)
-	queue := disruption.NewQueue(guardedClient{p.client, p.fresh}, p.recorder, p.cluster, p.clock, provisioner)
-	decide := disruption.NewController(p.clock, p.client, provisioner, p.cloud, p.recorder, p.cluster, queue, costs)
-	return []controller.Controller{
+	return append(disruptionControllers(p, provisioner, costs),
 		evictions,
-		queue,
-		&guarded{name: decide.Name(), inner: decide, allowed: p.fresh, retryAfter: disruptionRetry},
 		termination.NewController(p.clock, p.client, p.cloud, terminator.NewTerminator(p.clock, p.client, evictions, p.recorder), p.recorder),
 		expiration.NewController(p.clock, p.client, p.cloud),
-	}
+	)
 }
 
 // poolControllers keep NodePools' hashes, counters and conditions, and the
@@ -151,7 +144,7 @@ func poolControllers(p *parts) []controller.Controller {
 // claimControllers reconcile NodeClaims and their Nodes once they exist.
 func claimControllers(p *parts) []controller.Controller {
 	return []controller.Controller{
-		podevents.NewController(p.clock, p.client, p.cloud),
+		podEvents(p),
 		consistency.NewController(p.clock, p.client, p.cloud, p.recorder),
 		claimcollection.NewController(p.clock, p.client, p.cloud),
 		claimdisruption.NewController(p.clock, p.client, p.cloud),

@@ -10,6 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 const (
@@ -27,6 +28,8 @@ type guarded struct {
 	allowed func(context.Context) error
 	// retryAfter is the time between two checks while it is not allowed.
 	retryAfter time.Duration
+	// woken, where it is not nil, is a source of reconciliations beside the period.
+	woken source.Source
 
 	mu     sync.Mutex
 	reason string
@@ -34,10 +37,13 @@ type guarded struct {
 
 // Register adds the controller under Karpenter's name for it.
 func (g *guarded) Register(_ context.Context, mgr manager.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).
+	builder := ctrl.NewControllerManagedBy(mgr).
 		Named(g.name).
-		WatchesRawSource(singleton.Source()).
-		Complete(singleton.AsReconciler(g))
+		WatchesRawSource(singleton.Source())
+	if g.woken != nil {
+		builder = builder.WatchesRawSource(g.woken)
+	}
+	return builder.Complete(singleton.AsReconciler(g))
 }
 
 // Reconcile runs the controller once, or blocks it and logs that once per reason.

@@ -17,6 +17,18 @@ import (
 // shortestBatch is the shortest window that still collects anything.
 const shortestBatch = 10 * time.Millisecond
 
+// Pace is whether the engine runs Poolwright's controllers in place of some of Karpenter's.
+type Pace string
+
+// The values of Pace.
+const (
+	// PaceFast disrupts empty nodes by package emptiness and stores pod events by package
+	// podevents.
+	PaceFast Pace = "Fast"
+	// PaceStock runs Karpenter's own controllers.
+	PaceStock Pace = "Stock"
+)
+
 // Settings are which cluster the engine serves and how it behaves. Start from
 // DefaultSettings: a zero value is not a default. The caller fills them from the
 // Cluster object; Validate names that object's fields where they exist.
@@ -36,6 +48,8 @@ type Settings struct {
 	// FeatureGates turn Karpenter's optional parts on or off by their names. A
 	// name left out keeps its default: see DefaultSettings.
 	FeatureGates map[string]bool
+	// Pace is PaceFast, the default, or PaceStock.
+	Pace Pace
 	// Batch is how long pending pods are collected before nodes are chosen.
 	Batch Batch
 	// Scheduling is how pods are matched with nodes.
@@ -123,6 +137,7 @@ type Kubernetes struct {
 func DefaultSettings() Settings {
 	return Settings{
 		FeatureGates: map[string]bool{gateNodeOverlay: true},
+		Pace:         PaceFast,
 		Batch:        Batch{Idle: time.Second, Max: 10 * time.Second},
 		Scheduling: Scheduling{
 			PreferencePolicy: string(coreoptions.PreferencePolicyRespect), MinValuesPolicy: string(coreoptions.MinValuesPolicyStrict),
@@ -200,6 +215,11 @@ func (s Settings) validatePolicies() error {
 	case coreoptions.MinValuesPolicyStrict, coreoptions.MinValuesPolicyBestEffort:
 	default:
 		errs = append(errs, wrong("spec.engine.minValuesPolicy", string(p), "give Strict or BestEffort; Strict is the default"))
+	}
+	switch s.Pace {
+	case PaceFast, PaceStock:
+	default:
+		errs = append(errs, wrong("spec.engine.pace", string(s.Pace), "give Fast or Stock; Fast is the default"))
 	}
 	return errors.Join(errs...)
 }

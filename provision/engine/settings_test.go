@@ -38,6 +38,7 @@ func TestSettingsValidate(t *testing.T) {
 			[]string{`"NodeOverlays"`, "CapacityBuffer, NodeOverlay, NodeRepair, ReservedCapacity, SpotToSpotConsolidation, StaticCapacity"}},
 		{"a policy for preferences that Karpenter has not is refused", func(s *Settings) { s.Scheduling.PreferencePolicy = "ignore" }, []string{`Scheduling.PreferencePolicy is "ignore"`, "Respect or Ignore"}},
 		{"a policy for minValues that Karpenter has not is refused", func(s *Settings) { s.Scheduling.MinValuesPolicy = "Relaxed" }, []string{`spec.engine.minValuesPolicy is "Relaxed"`, "Strict or BestEffort"}},
+		{"a pace that does not exist is refused", func(s *Settings) { s.Pace = "Slow" }, []string{`spec.engine.pace is "Slow"`, "Fast or Stock"}},
 		{"an endpoint without TLS is refused", func(s *Settings) { s.Nodes.Endpoint = "http://x" }, []string{"Nodes.Endpoint"}},
 		{"a bundle that is PEM is refused", func(s *Settings) { s.Nodes.CABundle = "-----BEGIN" }, []string{"Nodes.CABundle", "encoded once"}},
 		{"an overhead of everything is refused", func(s *Settings) { s.Nodes.VMMemoryOverheadPercent = 1 }, []string{"Nodes.VMMemoryOverheadPercent"}},

@@ -119,6 +119,10 @@ type EngineSpec struct {
 	// +kubebuilder:validation:Pattern="^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$"
 	// +optional
 	BatchMaxDuration *metav1.Duration `json:"batchMaxDuration,omitempty"`
+	// Pace is Fast (default), with which empty nodes are terminated within seconds after
+	// consolidateAfter, or Stock, with Karpenter's own controllers for that.
+	// +optional
+	Pace EnginePace `json:"pace,omitempty"`
 	// FeatureGates switches Karpenter's feature gates by name: NodeRepair,
 	// ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity,
 	// CapacityBuffer. NodeOverlay is on by default, the others as in
@@ -150,6 +154,19 @@ type EngineSpec struct {
 	// +optional
 	DisableDryRun bool `json:"disableDryRun,omitempty"`
 }
+
+// EnginePace is how soon the embedded Karpenter disrupts empty nodes.
+// +kubebuilder:validation:Enum=Fast;Stock
+type EnginePace string
+
+// The values of EnginePace.
+const (
+	// EnginePaceFast taints an empty node as soon as consolidateAfter has passed, and validates
+	// it afterwards.
+	EnginePaceFast EnginePace = "Fast"
+	// EnginePaceStock polls and validates as Karpenter does.
+	EnginePaceStock EnginePace = "Stock"
+)
 
 // MinValuesPolicy is how strictly minValues are met.
 // +kubebuilder:validation:Enum=Strict;BestEffort

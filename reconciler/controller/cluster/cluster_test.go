@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/poolwright/poolwright/provision/engine/gate"
+	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 )
@@ -106,12 +107,13 @@ func TestOnlySettingsThatMatterAskForARestart(t *testing.T) {
 func TestTheEngineTakesWhatTheClusterSaysOfScheduling(t *testing.T) {
 	spec := reconcilertest.Cluster(nil).Spec
 	stock := EngineSettings(spec)
-	if stock.Scheduling.MinValuesPolicy != "Strict" || stock.Nodes.ReservedENIs != 0 || stock.AWS.DisableDryRun {
+	if stock.Scheduling.MinValuesPolicy != "Strict" || stock.Nodes.ReservedENIs != 0 || stock.AWS.DisableDryRun || stock.Pace != engine.PaceFast {
 		t.Errorf("by default: %+v", stock)
 	}
 	spec.Engine.MinValuesPolicy, spec.Engine.ReservedENIs, spec.Engine.DisableDryRun = v1alpha1.MinValuesBestEffort, 2, true
+	spec.Engine.Pace = v1alpha1.EnginePaceStock
 	got := EngineSettings(spec)
-	if got.Scheduling.MinValuesPolicy != "BestEffort" || got.Nodes.ReservedENIs != 2 || !got.AWS.DisableDryRun {
+	if got.Scheduling.MinValuesPolicy != "BestEffort" || got.Nodes.ReservedENIs != 2 || !got.AWS.DisableDryRun || got.Pace != engine.PaceStock {
 		t.Errorf("as declared: %+v", got)
 	}
 	if err := got.Validate(); err != nil {

@@ -103,6 +103,7 @@ func EngineSettings(spec v1alpha1.ClusterSpec) engine.Settings {
 	if d := spec.Engine.BatchMaxDuration; d != nil {
 		s.Batch.Max = d.Duration
 	}
+	s.Pace = cmp.Or(engine.Pace(spec.Engine.Pace), s.Pace)
 	maps.Copy(s.FeatureGates, spec.Engine.FeatureGates)
 	s.Scheduling.MinValuesPolicy = cmp.Or(string(spec.Engine.MinValuesPolicy), s.Scheduling.MinValuesPolicy)
 	s.Nodes.ReservedENIs = int(spec.Engine.ReservedENIs)

@@ -1,0 +1,21 @@
+// Package emptiness disrupts empty nodes within seconds after consolidateAfter, in
+// place of Karpenter's disruption controller and its queue. Karpenter polls every ten
+// seconds, and validates an empty node for fifteen seconds before it taints it. Here a
+// node is tainted at once, and validated afterwards: the API server is asked, past every
+// cache, which pods run on it, and the NodeClaim is deleted only if none of them counts.
+// Otherwise Karpenter removes the taint and drops the command.
+//
+// The parts are Karpenter's own wherever one exists: candidates, budgets, commands, the
+// queue and the drain. New here are
+//
+//   - Method: Karpenter's Emptiness, with a command for each node, so that one that is in
+//     use again keeps no other;
+//   - Client: the queue's client, which validates before it deletes;
+//   - Lock: by which two disruption controllers take turns, so that an empty node does not
+//     wait for the simulation of a consolidation;
+//   - Watch: which wakes the controller when a NodeClaim becomes Consolidatable and when a
+//     disruption ends.
+//
+// What it refuses: to delete the NodeClaim of an empty node whose pods cannot be listed, or
+// that has no taint. Start reading at Client.Delete.
+package emptiness

@@ -1,0 +1,149 @@
+package emptiness
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/awslabs/operatorpkg/reconciler"
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
+)
+
+// simulation is a method whose commands take until released.
+type simulation struct {
+	disruption.Method
+	started, release chan struct{}
+	err              error
+	panics           bool
+	totals           map[string]disruption.NodePoolTotals
+}
+
+func (s *simulation) SetNodePoolTotals(totals map[string]disruption.NodePoolTotals) {
+	s.totals = totals
+}
+
+func (s *simulation) ComputeCommands(context.Context, map[string]int, ...*disruption.Candidate) ([]disruption.Command, error) {
+	close(s.started)
+	<-s.release
+	if s.panics {
+		panic("no such type")
+	}
+	return []disruption.Command{{Candidates: []*disruption.Candidate{candidate("slow", 1)}}}, s.err
+}
+
+func candidate(pool string, price float64) *disruption.Candidate {
+	return &disruption.Candidate{
+		NodePool: &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: pool}},
+		Price:    price, RescheduleDisruptionCost: disruption.PerNodeBaseDisruptionCost,
+	}
+}
+
+type reconcileFunc func(context.Context) (reconciler.Result, error)
+
+func (f reconcileFunc) Reconcile(ctx context.Context) (reconciler.Result, error) { return f(ctx) }
+
+// simulate runs a method as a controller does, and returns its commands once it is released.
+// While it computes, meanwhile runs.
+func simulate(t *testing.T, lock *Lock, s *simulation, meanwhile func()) (commands []disruption.Command, err error) {
+	t.Helper()
+	s.started, s.release = make(chan struct{}), make(chan struct{})
+	done := make(chan struct{})
+	method := lock.Unlocked(s)
+	go func() {
+		defer close(done)
+		_, err = lock.Reconciler(reconcileFunc(func(ctx context.Context) (_ reconciler.Result, err error) {
+			defer func() {
+				if recover() != nil {
+					err = errors.New("panicked")
+				}
+			}()
+			commands, err = method.ComputeCommands(ctx, nil)
+			return reconciler.Result{}, err
+		})).Reconcile(t.Context())
+	}()
+	<-s.started
+	meanwhile()
+	close(s.release)
+	<-done
+	return commands, err
+}
+
+func TestCommandsThatTookLongAreDroppedWhereOthersCameMeanwhile(t *testing.T) {
+	lock := &Lock{}
+	empty := NewMethod(nil, lock)
+	budgets := func() map[string]int { return map[string]int{"slow": 1} }
+
+	commands, err := simulate(t, lock, &simulation{}, func() {})
+	if err != nil || len(commands) != 1 {
+		t.Errorf("alone it got %v, %v", commands, err)
+	}
+	commands, err = simulate(t, lock, &simulation{}, func() {
+		// This would never return if the lock were held.
+		if _, err := lock.Reconciler(reconcileFunc(func(ctx context.Context) (reconciler.Result, error) {
+			got, err := empty.ComputeCommands(ctx, budgets(), candidate("slow", 1))
+			if len(got) != 1 {
+				t.Errorf("the empty node got %v", got)
+			}
+			return reconciler.Result{}, err
+		})).Reconcile(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil || len(commands) != 0 {
+		t.Errorf("with a budget that was used meanwhile it got %v, %v", commands, err)
+	}
+	commands, err = simulate(t, lock, &simulation{}, func() {
+		if got, err := empty.ComputeCommands(t.Context(), map[string]int{}, candidate("slow", 1)); err != nil || len(got) != 0 {
+			t.Errorf("without a budget the empty node got %v, %v", got, err)
+		}
+	})
+	if err != nil || len(commands) != 1 {
+		t.Errorf("with no command meanwhile it got %v, %v", commands, err)
+	}
+}
+
+func TestTheLockIsHeldAgainAfterAnErrorOrAPanic(t *testing.T) {
+	for name, s := range map[string]*simulation{"error": {err: errors.New("no capacity")}, "panic": {panics: true}} {
+		t.Run(name, func(t *testing.T) {
+			lock := &Lock{}
+			if commands, err := simulate(t, lock, s, func() {}); err == nil || commands != nil {
+				t.Errorf("got %v, %v", commands, err)
+			}
+			if !lock.mu.TryLock() {
+				t.Error("the lock is still held")
+			}
+		})
+	}
+}
+
+func TestTotalsReachTheMethodThatScoresByThem(t *testing.T) {
+	s := &simulation{}
+	want := map[string]disruption.NodePoolTotals{"gpu": {}}
+	(&Lock{}).Unlocked(s).(disruption.NodePoolTotalsSetter).SetNodePoolTotals(want)
+	if diff := cmp.Diff(want, s.totals); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEachEmptyNodeHasACommandOfItsOwnWithinTheBudget(t *testing.T) {
+	lock := &Lock{}
+	commands, err := NewMethod(nil, lock).ComputeCommands(t.Context(), map[string]int{"a": 2, "b": 0, "c": 1},
+		candidate("a", 1), candidate("a", 3), candidate("a", 2), candidate("b", 9), candidate("c", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []float64
+	for _, c := range commands {
+		if len(c.Candidates) != 1 || len(c.Replacements) != 0 || c.Decision() != disruption.DeleteDecision {
+			t.Errorf("got command %v", c)
+		}
+		got = append(got, c.Candidates[0].Price)
+	}
+	// Of pool a the two that save most; of b, whose budget is used up, none.
+	if diff := cmp.Diff([]float64{3, 2, 1}, got); diff != "" {
+		t.Error(diff)
+	}
+}
