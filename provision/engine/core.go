@@ -15,6 +15,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	"sigs.k8s.io/karpenter/pkg/controllers/capacitybuffer"
+	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
 	"sigs.k8s.io/karpenter/pkg/controllers/dynamicresources/deviceallocation"
 	metricsnode "sigs.k8s.io/karpenter/pkg/controllers/metrics/node"
 	metricsnodepool "sigs.k8s.io/karpenter/pkg/controllers/metrics/nodepool"
@@ -29,6 +30,7 @@ import (
 	claimcollection "sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/garbagecollection"
 	claimhydration "sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/hydration"
 	"sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle"
+	karppodevents "sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/podevents"
 	"sigs.k8s.io/karpenter/pkg/controllers/nodeoverlay"
 	"sigs.k8s.io/karpenter/pkg/controllers/nodepool/counter"
 	poolhash "sigs.k8s.io/karpenter/pkg/controllers/nodepool/hash"
@@ -43,6 +45,9 @@ import (
 	"sigs.k8s.io/karpenter/pkg/state/cost"
 	"sigs.k8s.io/karpenter/pkg/state/nodepoolhealth"
 	"sigs.k8s.io/karpenter/pkg/state/virtualpods"
+
+	"github.com/poolwright/poolwright/provision/engine/emptiness"
+	"github.com/poolwright/poolwright/provision/engine/podevents"
 )
 
 // coreControllers are the controllers of Karpenter's core for the gates in the
@@ -124,6 +129,40 @@ func removalControllers(p *parts, provisioner *provisioning.Provisioner, costs *
 	)
 }
 
+// disruptionControllers decide which nodes are disrupted. The decision is guarded twice:
+// before it is made, and at each write that carries it out.
+func disruptionControllers(p *parts, provisioner *provisioning.Provisioner, costs *cost.ClusterCost) []controller.Controller {
+	careful := guardedClient{p.client, p.fresh}
+	if p.pace == PaceStock {
+		queue := disruption.NewQueue(careful, p.recorder, p.cluster, p.clock, provisioner)
+		decide := disruption.NewController(p.clock, p.client, provisioner, p.cloud, p.recorder, p.cluster, queue, costs)
+		return []controller.Controller{
+			queue,
+			&guarded{name: decide.Name(), inner: decide, allowed: p.fresh, retryAfter: disruptionRetry},
+		}
+	}
+	queue := disruption.NewQueue(emptiness.NewClient(careful, p.live, p.clock), p.recorder, p.cluster, p.clock, provisioner)
+	consolidation := disruption.MakeConsolidation(p.clock, p.cluster, p.client, provisioner, p.cloud, p.recorder, queue)
+	lock := &emptiness.Lock{}
+	controllerOf := func(methods ...disruption.Method) *disruption.Controller {
+		return disruption.NewController(p.clock, p.client, provisioner, p.cloud, p.recorder, p.cluster, queue, costs, disruption.WithMethods(methods...))
+	}
+	others := controllerOf(
+		lock.Unlocked(disruption.NewStaticDrift(p.cluster, provisioner, p.cloud)),
+		lock.Unlocked(disruption.NewDrift(p.client, p.cluster, provisioner, p.recorder, p.clock)),
+		lock.Unlocked(disruption.NewMultiNodeConsolidation(consolidation)),
+		lock.Unlocked(disruption.NewSingleNodeConsolidation(consolidation)),
+	)
+	empty := controllerOf(emptiness.NewMethod(disruption.NewEmptiness(consolidation), lock))
+	watch := emptiness.NewWatch(p.client, p.cluster)
+	return []controller.Controller{
+		queue,
+		watch,
+		&guarded{name: others.Name(), inner: lock.Reconciler(others), allowed: p.fresh, retryAfter: disruptionRetry},
+		&guarded{name: others.Name() + ".emptiness", inner: lock.Reconciler(empty), allowed: p.fresh, retryAfter: disruptionRetry, trigger: watch.Source()},
+	}
+}
+
 // poolControllers keep NodePools' hashes, counters and conditions, and the
 // NodeClaims' registration in step with them.
 func poolControllers(p *parts) []controller.Controller {
@@ -151,6 +190,14 @@ func claimControllers(p *parts) []controller.Controller {
 		claimhydration.NewController(p.client, p.cloud),
 		nodehydration.NewController(p.client, p.cloud),
 	}
+}
+
+// podEvents stores when pods came to nodes and left them.
+func podEvents(p *parts) controller.Controller {
+	if p.pace == PaceStock {
+		return karppodevents.NewController(p.clock, p.client, p.cloud)
+	}
+	return podevents.NewController(p.clock, p.client, p.cloud)
 }
 
 // observers only measure: pods, nodes, pools and the conditions of each kind.

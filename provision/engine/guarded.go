@@ -28,8 +28,8 @@ type guarded struct {
 	allowed func(context.Context) error
 	// retryAfter is the time between two checks while it is not allowed.
 	retryAfter time.Duration
-	// woken, where it is not nil, is a source of reconciliations beside the period.
-	woken source.Source
+	// trigger, where it is not nil, is a source of reconciliations beside the period.
+	trigger source.Source
 
 	mu     sync.Mutex
 	reason string
@@ -40,8 +40,8 @@ func (g *guarded) Register(_ context.Context, mgr manager.Manager) error {
 	builder := ctrl.NewControllerManagedBy(mgr).
 		Named(g.name).
 		WatchesRawSource(singleton.Source())
-	if g.woken != nil {
-		builder = builder.WatchesRawSource(g.woken)
+	if g.trigger != nil {
+		builder = builder.WatchesRawSource(g.trigger)
 	}
 	return builder.Complete(singleton.AsReconciler(g))
 }

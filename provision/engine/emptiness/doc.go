@@ -1,8 +1,9 @@
 // Package emptiness disrupts empty nodes within seconds after consolidateAfter, in
 // place of Karpenter's disruption controller and its queue. Karpenter polls every ten
 // seconds, and validates an empty node for fifteen seconds before it taints it. Here a
-// node is tainted at once, and validated afterwards: the API server is asked, past every
-// cache, which pods run on it, and the NodeClaim is deleted only if none of them counts.
+// node is tainted at once, and validated afterwards: its pods are listed from the API server,
+// past every cache, and the NodeClaim is deleted only if none of them
+// counts.
 // Otherwise Karpenter removes the taint and drops the command.
 //
 // The parts are Karpenter's own wherever one exists: candidates, budgets, commands, the
@@ -13,7 +14,7 @@
 //   - Client: the queue's client, which validates before it deletes;
 //   - Lock: by which two disruption controllers take turns, so that an empty node does not
 //     wait for the simulation of a consolidation;
-//   - Watch: which wakes the controller when a NodeClaim becomes Consolidatable and when a
+//   - Watch: which triggers the controller when a NodeClaim becomes Consolidatable and when a
 //     disruption ends.
 //
 // What it refuses: to delete the NodeClaim of an empty node whose pods cannot be listed, or

@@ -21,22 +21,22 @@ import (
 // the cache has it. The same informer feeds both, so that it has it within milliseconds.
 const stateInterval = 10 * time.Millisecond
 
-// Watch is a controller that wakes another: when a NodeClaim becomes Consolidatable, and
+// Watch is a controller that triggers another: when a NodeClaim becomes Consolidatable, and
 // when one that was disrupted frees its place in the budgets. Make it with NewWatch.
 type Watch struct {
 	client  client.Client
 	cluster *state.Cluster
-	wake    chan event.GenericEvent
+	events  chan event.GenericEvent
 }
 
-// NewWatch returns a watch that waits until the cluster's state has what it was woken for.
+// NewWatch returns a watch that waits until the cluster's state has what the trigger is for.
 func NewWatch(c client.Client, cluster *state.Cluster) *Watch {
-	return &Watch{client: c, cluster: cluster, wake: make(chan event.GenericEvent, 1)}
+	return &Watch{client: c, cluster: cluster, events: make(chan event.GenericEvent, 1)}
 }
 
-// Source is the source of the controller that is woken, which has one request.
+// Source is the source of the controller that is triggered, which has one request.
 func (w *Watch) Source() source.Source {
-	return source.Channel(w.wake, handler.Funcs{
+	return source.Channel(w.events, handler.Funcs{
 		GenericFunc: func(_ context.Context, _ event.GenericEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			queue.Add(reconcile.Request{})
 		},
@@ -72,7 +72,7 @@ func request(object client.Object) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Name: object.GetName()}}
 }
 
-// Reconcile wakes the controller as soon as the cluster's state has the NodeClaim as the cache
+// Reconcile triggers the controller as soon as the cluster's state has the NodeClaim as the cache
 // does, or neither has it.
 func (w *Watch) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	claim := &karpv1.NodeClaim{}
@@ -83,8 +83,8 @@ func (w *Watch) Reconcile(ctx context.Context, request reconcile.Request) (recon
 		return reconcile.Result{RequeueAfter: stateInterval}, nil
 	}
 	select {
-	case w.wake <- event.GenericEvent{}:
-	default: // It is to be woken already.
+	case w.events <- event.GenericEvent{}:
+	default: // It is triggered already.
 	}
 	return reconcile.Result{}, nil
 }
