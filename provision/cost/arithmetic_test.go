@@ -93,7 +93,7 @@ func (c checked) node(n *cost.Node, types *catalog.Catalog) {
 		}
 	}
 	rate := n.OnDemand
-	if n.Buys == "spot" {
+	if n.CapacityType == "spot" {
 		rate = n.Spot
 	}
 	if rate == nil {
@@ -104,7 +104,7 @@ func (c checked) node(n *cost.Node, types *catalog.Catalog) {
 	}
 	part, idle := exact(rate.PerHour, 730, c.hours), exact(rate.PerHour, 730, float64(c.pool.Replicas))
 	part.Quo(part, exact(24))
-	if c.pool.Stays && c.pool.Replicas == 0 {
+	if c.pool.ConsolidationDisabled && c.pool.Replicas == 0 {
 		part, idle = exact(rate.PerHour, 730), exact(rate.PerHour, 730)
 	}
 	if !within(*n.PartTime, part, 2) || !within(*n.Idle, idle, 2) {
@@ -123,7 +123,7 @@ func TestFiguresAreThoseOfAnExactArithmetic(t *testing.T) {
 		for range 1 + r.IntN(5) {
 			names = append(names, list[r.IntN(len(list))].Name)
 		}
-		pool := cost.Pool{Name: "p", Requirements: asks(kinds(names...), buys([][]string{{"spot"}, {"on-demand"}, {"on-demand", "spot"}}[r.IntN(3)]...)), Replicas: max(0, r.IntN(6)-3), Stays: r.IntN(3) == 0}
+		pool := cost.Pool{Name: "p", Requirements: asks(kinds(names...), buys([][]string{{"spot"}, {"on-demand"}, {"on-demand", "spot"}}[r.IntN(3)]...)), Replicas: max(0, r.IntN(6)-3), ConsolidationDisabled: r.IntN(3) == 0}
 		if r.IntN(2) == 0 {
 			pool.Profile = gpu.Profile{Name: "x", Strategy: gpu.TimeSlicing, Replicas: 1 + r.IntN(20), Renamed: r.IntN(2) == 0}
 		}
@@ -132,7 +132,7 @@ func TestFiguresAreThoseOfAnExactArithmetic(t *testing.T) {
 		c := checked{t, hours, pool}
 		counted := 0
 		for _, row := range got.Pools {
-			if row.Nodes != pool.Replicas || row.Stays != (pool.Stays && pool.Replicas == 0) {
+			if row.Nodes != pool.Replicas || row.ConsolidationDisabled != (pool.ConsolidationDisabled && pool.Replicas == 0) {
 				t.Errorf("a row of %+v is %+v", pool, row)
 			}
 			if row.Cheapest == nil {
@@ -159,7 +159,7 @@ func TestFiguresAreThoseOfAnExactArithmetic(t *testing.T) {
 func (c checked) ends(row cost.Row, names []string, all *catalog.Catalog) {
 	c.Helper()
 	hour := func(n *cost.Node) float64 {
-		if n.Buys == "spot" && n.Spot != nil {
+		if n.CapacityType == "spot" && n.Spot != nil {
 			return n.Spot.PerHour
 		}
 		if n.OnDemand != nil {
@@ -223,8 +223,8 @@ func TestAFigureAgreesWhenItIsRoundedOrCutOff(t *testing.T) {
 			if diff := cmp.Diff(tt.reasons, reasons); diff != "" {
 				t.Errorf("causes (-want +got):\n%s", diff)
 			}
-			if got.Agrees != tt.agrees || !within(*got.Recomputed, exact(price, tt.hours), 2) || *got.Today != *got.Recomputed {
-				t.Errorf("agrees %t, recomputed %g, today %g", got.Agrees, *got.Recomputed, *got.Today)
+			if got.MatchesStated != tt.agrees || !within(*got.Recomputed, exact(price, tt.hours), 2) || *got.Today != *got.Recomputed {
+				t.Errorf("agrees %t, recomputed %g, today %g", got.MatchesStated, *got.Recomputed, *got.Today)
 			}
 			if near := min(max(*got.Today, tt.stated.From), tt.stated.To); math.Abs(got.Difference.USD-(*got.Today-near)) > 0.006 || (got.Difference.Percent == nil) != (near == 0) {
 				t.Errorf("the difference is %+v of %g", got.Difference, near)
@@ -265,7 +265,7 @@ func TestSavingsAreAgainstTheFirstScenario(t *testing.T) {
 			}
 			got := cost.Of(cost.Query{Region: "us-east-1", HoursPerDay: 8, Document: d}, types(t, "g4dn")).Document.Scenarios
 			saving := got[1].Saving
-			if saving == nil || saving.Recomputed != tt.recomputed || saving.Agrees != tt.agrees || saving.Today != nil {
+			if saving == nil || saving.Recomputed != tt.recomputed || saving.MatchesStated != tt.agrees || saving.Today != nil {
 				t.Errorf("%+v", saving)
 			}
 			named := slices.ContainsFunc(got[1].Causes, func(c cost.Cause) bool { return c.Reason == "saving" })

@@ -58,9 +58,9 @@ type Pool struct {
 	Requirements []catalog.Requirement
 	// Replicas is how many nodes a static pool keeps without any pod; 0 for others.
 	Replicas int
-	// Stays is true where a node stays once it has come, whether there are pods for it or
+	// ConsolidationDisabled is true where a node stays once it has come, whether there are pods for it or
 	// not: spec.disruption.consolidateAfter is Never.
-	Stays bool
+	ConsolidationDisabled bool
 	// Profile is how its GPUs are shared; the zero value for whole GPUs.
 	Profile gpu.Profile
 }
@@ -100,9 +100,9 @@ type Row struct {
 	MostExpensive *Node `json:"mostExpensive,omitempty"`
 	// Nodes is how many of them are kept without any pod, a static pool's replicas.
 	Nodes int `json:"idleNodes"`
-	// Stays is true where a node that has come stays without any pod, too, so that any use
+	// ConsolidationDisabled is true where a node that has come stays without any pod, too, so that any use
 	// costs the month around the clock.
-	Stays bool `json:"stays,omitempty"`
+	ConsolidationDisabled bool `json:"consolidationDisabled,omitempty"`
 }
 
 // Node is what a node of one instance type costs, in US dollars.
@@ -117,9 +117,9 @@ type Node struct {
 	// is known.
 	OnDemand *Rate `json:"onDemand,omitempty"`
 	Spot     *Rate `json:"spot,omitempty"`
-	// Buys is what the pool buys first, "spot" wherever it may; the costs below are
+	// CapacityType is what the pool buys first, "spot" wherever it may; the costs below are
 	// at that rate, and absent without one.
-	Buys string `json:"buys"`
+	CapacityType string `json:"capacityType"`
 	// PartTime is a month of Table.HoursPerDay hours a day.
 	PartTime *float64 `json:"usdPartTimeMonth,omitempty"`
 	// Idle is a month without any pod; where nodes stay, once one has come.
@@ -174,7 +174,7 @@ func (m *pricedCatalog) rows(p Pool, hoursPerDay float64) []Row {
 }
 
 func (m *pricedCatalog) row(p Pool, need string, types []catalog.InstanceType, hoursPerDay float64) Row {
-	out := Row{Pool: name(p.Name), For: need, Types: len(types), Nodes: p.Replicas, Stays: p.stays()}
+	out := Row{Pool: name(p.Name), For: need, Types: len(types), Nodes: p.Replicas, ConsolidationDisabled: p.consolidationDisabled()}
 	var nodes []Node
 	for _, t := range types {
 		nodes = append(nodes, m.node(p, t, hoursPerDay))
@@ -207,14 +207,14 @@ func (n Node) hour() float64 {
 }
 
 func (n Node) first() *Rate {
-	if n.Buys == spot {
+	if n.CapacityType == spot {
 		return n.Spot
 	}
 	return n.OnDemand
 }
 
 func (m *pricedCatalog) node(p Pool, t catalog.InstanceType, hoursPerDay float64) Node {
-	out := Node{InstanceType: t.Name, GPUs: t.GPU.Count, Shares: t.GPU.Count, Buys: onDemand}
+	out := Node{InstanceType: t.Name, GPUs: t.GPU.Count, Shares: t.GPU.Count, CapacityType: onDemand}
 	if t.GPU.Count > 0 {
 		out.Sharing = string(gpu.Whole)
 	}
@@ -225,21 +225,21 @@ func (m *pricedCatalog) node(p Pool, t catalog.InstanceType, hoursPerDay float64
 		out.OnDemand = rate(m.onDemand(t.Name), out.Shares)
 	}
 	if p.buys(t, spot) {
-		out.Buys = spot
+		out.CapacityType = spot
 		out.Spot = rate(m.spot(p, t.Name), out.Shares)
 	}
 	if r := out.first(); r != nil {
 		out.PartTime = cents(r.PerHour * hoursPerDay / 24 * HoursPerMonth)
 		out.Idle = cents(r.PerHour * float64(p.Replicas) * HoursPerMonth)
-		if p.stays() {
+		if p.consolidationDisabled() {
 			out.PartTime, out.Idle = cents(r.PerHour*HoursPerMonth), cents(r.PerHour*HoursPerMonth)
 		}
 	}
 	return out
 }
 
-// stays is Stays of a pool that is not static: nodes of one that is are counted.
-func (p Pool) stays() bool { return p.Stays && p.Replicas == 0 }
+// consolidationDisabled is ConsolidationDisabled of a pool that is not static: nodes of one that is are counted.
+func (p Pool) consolidationDisabled() bool { return p.ConsolidationDisabled && p.Replicas == 0 }
 
 func rate(price *catalog.Price, shares int) *Rate {
 	if price == nil {

@@ -95,8 +95,8 @@ type RecomputedScenario struct {
 	Stated     Range    `json:"statedUSD"`
 	Recomputed *float64 `json:"recomputedUSD,omitempty"`
 	Today      *float64 `json:"todayUSD,omitempty"`
-	// Agrees is false where Recomputed is not what is stated, rounding apart.
-	Agrees bool `json:"agrees"`
+	// MatchesStated is false where Recomputed is not what is stated, rounding apart.
+	MatchesStated bool `json:"matchesStated"`
 	// Difference is Today less what is stated, of a range its nearest figure.
 	Difference *Difference `json:"difference,omitempty"`
 	// Saving is absent where the document states none.
@@ -118,9 +118,9 @@ type Saving struct {
 	Stated Range `json:"stated"`
 	// Recomputed is by the document's unit prices, a stated figure standing in where it
 	// has none; Today by today's, absent where one is unknown.
-	Recomputed float64  `json:"recomputed"`
-	Today      *float64 `json:"today,omitempty"`
-	Agrees     bool     `json:"agrees"`
+	Recomputed    float64  `json:"recomputed"`
+	Today         *float64 `json:"today,omitempty"`
+	MatchesStated bool     `json:"matchesStated"`
 }
 
 // Cause names one cause of a difference.
@@ -168,14 +168,14 @@ func (m *pricedCatalog) price(d Document, q Quote) RecomputedPrice {
 func (m *pricedCatalog) figure(d Document, s Scenario) RecomputedScenario {
 	out := RecomputedScenario{
 		Name: s.Name, InstanceType: s.InstanceType, CapacityType: s.CapacityType,
-		Hours: s.Hours, Stated: s.Stated, Agrees: true, Causes: []Cause{},
+		Hours: s.Hours, Stated: s.Stated, MatchesStated: true, Causes: []Cause{},
 	}
 	quote := d.quoted(s)
 	if quote == nil {
 		out.Causes = append(out.Causes, implied(s))
 	} else {
 		out.Recomputed = cents(quote.USDPerHour * s.Hours)
-		out.Agrees = s.Stated.contains(*out.Recomputed)
+		out.MatchesStated = s.Stated.contains(*out.Recomputed)
 		out.Causes = append(out.Causes, own(s, d.HoursPerMonth, quote.USDPerHour)...)
 		out.Causes = append(out.Causes, m.moved(d, *quote)...)
 	}
@@ -218,7 +218,7 @@ func (f *RecomputedScenario) save(stated Range, first RecomputedScenario) {
 		today := percent(*f.Today, *first.Today)
 		f.Saving.Today = &today
 	}
-	if f.Saving.Agrees = stated.contains(f.Saving.Recomputed); !f.Saving.Agrees {
+	if f.Saving.MatchesStated = stated.contains(f.Saving.Recomputed); !f.Saving.MatchesStated {
 		f.Causes = append(f.Causes, newCause("saving", "its own figures make %s%%, not %s%%", digits(f.Saving.Recomputed, 1), stated.plain()))
 	}
 }

@@ -67,7 +67,7 @@ func (t Table) nodes() tableSection {
 			out.rows = append(out.rows, r.MostExpensive.cells(cell{}, "to "))
 		}
 		out.lines = append(out.lines, r.shares()...)
-		if r.Stays {
+		if r.ConsolidationDisabled {
 			out.lines = append(out.lines, line(named(r.Pool), textCell(": consolidateAfter is Never, so that a node that has come stays without any pod, too, and costs the month; before the first one comes it is nothing.")))
 		}
 	}
@@ -102,7 +102,7 @@ func (n Node) cells(pool cell, before string) []cell {
 		hour = textCell("%s", first.mark()+hourly(first.PerHour))
 	}
 	kind := cell{before + n.InstanceType, true}
-	return []cell{pool, kind, month(n.OnDemand, n.Buys == onDemand), month(n.Spot, n.Buys == spot), sum(n.PartTime), sum(n.Idle), hour}
+	return []cell{pool, kind, month(n.OnDemand, n.CapacityType == onDemand), month(n.Spot, n.CapacityType == spot), sum(n.PartTime), sum(n.Idle), hour}
 }
 
 func (r *Rate) mark() string {
@@ -167,16 +167,16 @@ func (d Recomputed) figures() tableSection {
 		title += ", " + d.Region
 	}
 	out := tableSection{title: title, head: []string{"SCENARIO", "HOURS", "STATED", "REDONE", "TODAY", "DIFFERENCE"}, left: 1}
-	told := map[Cause]bool{}
+	explained := map[Cause]bool{}
 	for _, p := range d.Prices {
 		for _, w := range p.Causes {
-			told[w] = true
+			explained[w] = true
 		}
 	}
 	for _, f := range d.Scenarios {
 		out.rows = append(out.rows, f.cells())
 		if len(f.Causes) > 0 {
-			out.lines = append(out.lines, line(named(f.Name), textCell(" (%s, %s): %s.", f.InstanceType, f.CapacityType, reasons(f.Causes, told))))
+			out.lines = append(out.lines, line(named(f.Name), textCell(" (%s, %s): %s.", f.InstanceType, f.CapacityType, reasons(f.Causes, explained))))
 		}
 	}
 	return out
@@ -187,7 +187,7 @@ func (f RecomputedScenario) cells() []cell {
 	if f.Recomputed != nil {
 		redone = dollars(*f.Recomputed)
 	}
-	if !f.Agrees {
+	if !f.MatchesStated {
 		redone = "≠ " + redone
 	}
 	if f.Today != nil {
@@ -214,7 +214,7 @@ func (d Recomputed) savings() tableSection {
 			continue
 		}
 		redone, today := digits(s.Recomputed, 1)+"%", "?"
-		if !s.Agrees {
+		if !s.MatchesStated {
 			redone = "≠ " + redone
 		}
 		if s.Today != nil {
@@ -226,11 +226,11 @@ func (d Recomputed) savings() tableSection {
 }
 
 // reasons are texts with what they are about; of what is listed already, the text alone.
-func reasons(why []Cause, told map[Cause]bool) string {
+func reasons(why []Cause, explained map[Cause]bool) string {
 	var out []string
 	for _, w := range why {
 		text := w.Reason
-		if !told[w] {
+		if !explained[w] {
 			text += " (" + w.Text + ")"
 		}
 		out = append(out, text)
@@ -244,16 +244,16 @@ func (t Table) footnotes() [][]cell {
 	for _, n := range t.Notes {
 		out = append(out, line(textCell("%s", n)))
 	}
-	var said []string
+	var bases []string
 	for _, p := range t.Prices {
 		basis := map[string]string{
 			"listed": "as listed for the region", "other-region": "of us-east-1, as the region's are not known",
 			"estimated": "estimated by a model (" + about + "), as no list of them is published",
 		}[p.Basis]
-		said = append(said, fmt.Sprintf("%s %s, %s", p.CapacityType, basis, p.Date))
+		bases = append(bases, fmt.Sprintf("%s %s, %s", p.CapacityType, basis, p.Date))
 	}
-	if len(said) > 0 {
-		out = append(out, line(textCell("Prices of instances from the built-in catalog, without disks, before tax and discounts: %s.", strings.Join(said, "; "))))
+	if len(bases) > 0 {
+		out = append(out, line(textCell("Prices of instances from the built-in catalog, without disks, before tax and discounts: %s.", strings.Join(bases, "; "))))
 	}
 	return out
 }

@@ -166,7 +166,7 @@ func pools(set state.Set) []cost.Pool {
 				pool.Replicas = int(replicas)
 			}
 			disruption, _ := spec["disruption"].(map[string]any)
-			pool.Stays = disruption["consolidateAfter"] == "Never"
+			pool.ConsolidationDisabled = disruption["consolidateAfter"] == "Never"
 		}
 		if profile, ok := sharing.For(pool.Name); ok {
 			pool.Profile = profile
