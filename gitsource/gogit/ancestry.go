@@ -15,7 +15,7 @@ import (
 type ancestryQuery struct{ descendant, ancestor plumbing.Hash }
 
 // reachable decides q, fetching as much history of the reference as that takes.
-func (g *generation) reachable(ctx context.Context, sess *remote.Connection, ref tip, q ancestryQuery) (bool, error) {
+func (g *clone) reachable(ctx context.Context, sess *remote.Connection, ref tip, q ancestryQuery) (bool, error) {
 	yes := false
 	err := g.deepenUntil(ctx, sess, []tip{ref}, func() (history.Reachability, error) {
 		v, err := g.history.Reachable(ctx, q.descendant, q.ancestor)

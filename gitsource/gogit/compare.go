@@ -21,7 +21,7 @@ var errUnrelated = errors.New("they share no commit")
 
 // steps are the depths, in commits, in which history is fetched; the last is
 // Limits.Commits. A young branch needs the first one only.
-func (g *generation) steps() []int {
+func (g *clone) steps() []int {
 	var out []int
 	for _, n := range []int{50, 500, 5000} {
 		if n < g.limits.Commits {
@@ -34,7 +34,7 @@ func (g *generation) steps() []int {
 // deepenUntil fetches history from tips, deeper step by step, until the result of
 // evaluate is certain. Where the limits forbid more, a result with older cuts has to
 // do; any other is an error.
-func (g *generation) deepenUntil(ctx context.Context, sess *remote.Connection, tips []tip, evaluate func() (history.Reachability, error)) error {
+func (g *clone) deepenUntil(ctx context.Context, sess *remote.Connection, tips []tip, evaluate func() (history.Reachability, error)) error {
 	var reach reach
 	for {
 		missing, err := g.missing(tips)
@@ -71,7 +71,7 @@ func (g *generation) deepenUntil(ctx context.Context, sess *remote.Connection, t
 	}
 }
 
-func (g *generation) missing(tips []tip) ([]tip, error) {
+func (g *clone) missing(tips []tip) ([]tip, error) {
 	var out []tip
 	for _, t := range tips {
 		ok, err := g.history.Has(t.commit)
@@ -92,7 +92,7 @@ type reach struct{ got, refused int }
 // next is the depth to fetch, counted from the tips: the smallest step that reaches
 // beyond the nearest cut that matters, or, where that was too much, one between; 0 when
 // none is left. How many commits a depth has depends on the merges.
-func (g *generation) next(tips, missing []tip, v history.Reachability, r reach) (int, error) {
+func (g *clone) next(tips, missing []tip, v history.Reachability, r reach) (int, error) {
 	nearest := max(r.got, 1)
 	if len(missing) == 0 {
 		d, err := g.history.Depth(commits(tips), v.Open...)
@@ -113,7 +113,7 @@ func (g *generation) next(tips, missing []tip, v history.Reachability, r reach) 
 }
 
 // finish ends the search where no more history is to be had.
-func (g *generation) finish(v history.Reachability) error {
+func (g *clone) finish(v history.Reachability) error {
 	if v.CutsOlder {
 		return nil
 	}
@@ -131,7 +131,7 @@ func commits(tips []tip) []plumbing.Hash {
 
 // deepen fetches the newest depth commits that lead to tips, without their
 // trees where the server can do that.
-func (g *generation) deepen(ctx context.Context, sess *remote.Connection, tips []tip, depth int) error {
+func (g *clone) deepen(ctx context.Context, sess *remote.Connection, tips []tip, depth int) error {
 	req := remote.Request{Filtered: g.record.Filtered}
 	for _, t := range tips {
 		req.Wants = append(req.Wants, t.object)
@@ -160,7 +160,7 @@ func (g *generation) deepen(ctx context.Context, sess *remote.Connection, tips [
 }
 
 // offer puts into req which history is held: that of the tips up to the cuts.
-func (g *generation) offer(req *remote.Request) error {
+func (g *clone) offer(req *remote.Request) error {
 	for _, s := range g.record.Tips {
 		id := plumbing.NewHash(s)
 		if ok, err := g.history.Has(id); err != nil {
@@ -174,15 +174,15 @@ func (g *generation) offer(req *remote.Request) error {
 	return err
 }
 
-func (g *generation) added(tips, trees []plumbing.Hash) {
+func (g *clone) added(tips, trees []plumbing.Hash) {
 	g.objects.Refresh()
 	g.record.Tips = appendRecent(g.record.Tips, maxTips, tips...)
 	g.record.Trees = appendRecent(g.record.Trees, maxTrees, trees...)
 	g.dirty = true
 }
 
-// compare is Repository.Compare within one generation.
-func (g *generation) compare(ctx context.Context, sess *remote.Connection, base, head tip) (gitsource.Comparison, error) {
+// compare is Repository.Compare within one clone.
+func (g *clone) compare(ctx context.Context, sess *remote.Connection, base, head tip) (gitsource.Comparison, error) {
 	key := pair{base.commit, head.commit}
 	p, ok := g.mergeBases[key]
 	if !ok {
@@ -211,8 +211,8 @@ func (g *generation) compare(ctx context.Context, sess *remote.Connection, base,
 	return g.comparison(base, head, p)
 }
 
-// recall is Repository.Recall within the generation at hand.
-func (g *generation) recall(base, head tip) (gitsource.Comparison, bool) {
+// recall is Repository.Recall within the clone at hand.
+func (g *clone) recall(base, head tip) (gitsource.Comparison, bool) {
 	p, ok := g.mergeBases[pair{base.commit, head.commit}]
 	if !ok {
 		return gitsource.Comparison{}, false
@@ -226,7 +226,7 @@ func (g *generation) recall(base, head tip) (gitsource.Comparison, bool) {
 	return c, err == nil
 }
 
-func (g *generation) comparison(base, head tip, p history.MergeBase) (c gitsource.Comparison, err error) {
+func (g *clone) comparison(base, head tip, p history.MergeBase) (c gitsource.Comparison, err error) {
 	defer g.evictTrees()
 	c.UniqueMergeBase = p.Unique
 	if c.Base, err = g.snapshot(base.commit, refs.ShortName(base.name)); err != nil {
@@ -243,7 +243,7 @@ func (g *generation) comparison(base, head tip, p history.MergeBase) (c gitsourc
 
 // fetchTrees transfers what is missing of the files of three commits, in one
 // request.
-func (g *generation) fetchTrees(ctx context.Context, sess *remote.Connection, base, head tip, at plumbing.Hash) error {
+func (g *clone) fetchTrees(ctx context.Context, sess *remote.Connection, base, head tip, at plumbing.Hash) error {
 	var req remote.Request
 	depth := 1
 	var got []plumbing.Hash
@@ -291,7 +291,7 @@ func (g *generation) fetchTrees(ctx context.Context, sess *remote.Connection, ba
 // maxOffered is how many trees are offered as bases to a server.
 const maxOffered = 8
 
-func (g *generation) recentTrees() []plumbing.Hash {
+func (g *clone) recentTrees() []plumbing.Hash {
 	var out []plumbing.Hash
 	for _, s := range g.record.Trees[max(0, len(g.record.Trees)-maxOffered):] {
 		out = append(out, plumbing.NewHash(s))

@@ -16,7 +16,7 @@ import (
 // before, or of which nobody can find that out, unless a person has accepted it. What
 // is fetched beyond the newest commit is history without trees, and where the server
 // cannot leave those out, as little as there is room for.
-func (s *Source) checkFastForward(ctx context.Context, sess *remote.Connection, generation string, to plumbing.Hash) error {
+func (s *Source) checkFastForward(ctx context.Context, sess *remote.Connection, clone string, to plumbing.Hash) error {
 	if s.followed == nil || s.ref.Branch == "" {
 		return nil
 	}
@@ -27,7 +27,7 @@ func (s *Source) checkFastForward(ctx context.Context, sess *remote.Connection, 
 	if was.Commit == "" || was.Commit == to.String() || was.accepts(to.String()) {
 		return nil
 	}
-	g := newGeneration(s.mirror, s.limits, mirror.Record{Generation: generation, Filtered: sess.SupportsFilter()})
+	g := newClone(s.mirror, s.limits, mirror.Record{Clone: clone, Filtered: sess.SupportsFilter()})
 	g.fresh = true // There is no other.
 	descends, err := g.reachable(ctx, sess, tip{s.ref.fullName(), to, to}, ancestryQuery{descendant: to, ancestor: plumbing.NewHash(was.Commit)})
 	if descends || err != nil && !errors.Is(err, gitsource.ErrLimit) && !errors.Is(err, gitsource.ErrNotFound) {
@@ -61,7 +61,7 @@ func (s *Source) isCurrent(ctx context.Context) bool {
 	if err != nil || was.Commit == "" {
 		return err == nil
 	}
-	g := newGeneration(s.mirror, s.limits, s.current.record)
+	g := newClone(s.mirror, s.limits, s.current.record)
 	v, err := g.history.Reachable(ctx, plumbing.NewHash(s.current.snapshot.Commit), plumbing.NewHash(was.Commit))
 	return err == nil && v.Reachable
 }

@@ -53,7 +53,7 @@ func TestADamagedMirrorIsClonedAnew(t *testing.T) {
 			b, _ := os.ReadFile(filepath.Join(dir, "last.json"))
 			_ = os.WriteFile(filepath.Join(dir, "last.json"), bytes.ReplaceAll(b, []byte("gen-1"), []byte("../x")), 0o600)
 		},
-		"a lost generation": func(t *testing.T, dir string) { _ = os.RemoveAll(filepath.Join(dir, "gen-1")) },
+		"a lost clone": func(t *testing.T, dir string) { _ = os.RemoveAll(filepath.Join(dir, "gen-1")) },
 	} {
 		for _, moved := range []bool{false, true} {
 			t.Run(map[bool]string{false: name, true: name + ", and a new commit"}[moved], func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestAMirrorDoesNotCollectPacksForEver(t *testing.T) {
 		t.Error("the last snapshot is lost")
 	}
 	if after := len(packsOf(t, src.mirror.Folder())); after >= before {
-		t.Errorf("a restart left the old generation: %d packs, before %d", after, before)
+		t.Errorf("a restart left the old clone: %d packs, before %d", after, before)
 	}
 }
 

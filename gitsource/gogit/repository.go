@@ -22,7 +22,7 @@ type Repository struct {
 	mirror *mirror.Mirror
 
 	mu      sync.Mutex
-	current *generation
+	current *clone
 	// refused keeps pairs that broke a limit, are unsafe or share nothing, so that they
 	// are not transferred again at every comparison.
 	refused map[pair]error
@@ -84,7 +84,7 @@ func (r *Repository) Compare(ctx context.Context, base, head string) (gitsource.
 		return fail(err)
 	}
 	var c gitsource.Comparison
-	err = r.within(sess.SupportsFilter(), func(g *generation) error {
+	err = r.within(sess.SupportsFilter(), func(g *clone) error {
 		c, err = g.compare(ctx, sess, b, h)
 		return err
 	})
@@ -155,7 +155,7 @@ func (r *Repository) Contains(ctx context.Context, ref, commit, ancestor string)
 		return fail(err)
 	}
 	yes := false
-	err = r.within(sess.SupportsFilter(), func(g *generation) error {
+	err = r.within(sess.SupportsFilter(), func(g *clone) error {
 		yes, err = g.reachable(ctx, sess, tip, q)
 		return err
 	})
@@ -173,23 +173,23 @@ func find(sess *remote.Connection, name string) (tip, error) {
 	return tip{name: name, object: object, commit: commit}, nil
 }
 
-// restore returns the current generation, from the mirror after a restart; nil
+// restore returns the current clone, from the mirror after a restart; nil
 // when there is none, or it is damaged.
-func (r *Repository) restore() *generation {
+func (r *Repository) restore() *clone {
 	if r.current == nil {
 		if rec, ok := r.mirror.Last(); ok {
-			r.current = newGeneration(r.mirror, r.limits, rec)
+			r.current = newClone(r.mirror, r.limits, rec)
 		}
 	}
-	if r.current != nil && (r.current.objects.Damaged() || !r.mirror.Holds(r.current.record.Generation)) {
+	if r.current != nil && (r.current.objects.Damaged() || !r.mirror.Holds(r.current.record.Clone)) {
 		r.current = nil
 	}
 	return r.current
 }
 
-// within runs f on the current generation, or on a new one when there is none,
+// within runs f on the current clone, or on a new one when there is none,
 // it is damaged, full, or was filled from a server that filters otherwise.
-func (r *Repository) within(filtered bool, f func(*generation) error) error {
+func (r *Repository) within(filtered bool, f func(*clone) error) error {
 	if g := r.restore(); g != nil && g.record.Filtered == filtered {
 		err := f(g)
 		damaged := errors.Is(err, gitsource.ErrCorrupt) || g.objects.Damaged()
@@ -201,11 +201,11 @@ func (r *Repository) within(filtered bool, f func(*generation) error) error {
 			r.current = nil
 		}
 	}
-	name, err := r.mirror.NewGeneration()
+	name, err := r.mirror.NewClone()
 	if err != nil {
 		return err
 	}
-	g := newGeneration(r.mirror, r.limits, mirror.Record{Generation: name, Filtered: filtered})
+	g := newClone(r.mirror, r.limits, mirror.Record{Clone: name, Filtered: filtered})
 	g.fresh = true
 	err = f(g)
 	if errors.Is(err, gitsource.ErrCorrupt) || !g.dirty {
@@ -218,8 +218,8 @@ func (r *Repository) within(filtered bool, f func(*generation) error) error {
 	return errors.Join(err, r.keep(g))
 }
 
-// keep records what was added to a generation.
-func (r *Repository) keep(g *generation) error {
+// keep records what was added to a clone.
+func (r *Repository) keep(g *clone) error {
 	if !g.dirty || len(g.record.Tips) == 0 {
 		return nil
 	}

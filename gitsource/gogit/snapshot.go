@@ -18,7 +18,7 @@ type state struct {
 
 // load reads a recorded revision from the mirror and checks all of its tree.
 func (s *Source) load(rec mirror.Record) (*state, error) {
-	objs := objects.Open(s.mirror.Path(rec.Generation))
+	objs := objects.Open(s.mirror.Path(rec.Clone))
 	commit, root, err := objs.Peel(plumbing.NewHash(rec.Object))
 	if err != nil {
 		return nil, err

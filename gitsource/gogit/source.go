@@ -98,7 +98,7 @@ func (s *Source) fetch(ctx context.Context) (gitsource.Snapshot, error) {
 // than what was followed since, by another process.
 func (s *Source) unchanged(ctx context.Context, sess *remote.Connection, want plumbing.Hash) (gitsource.Snapshot, error) {
 	if s.allowed != want {
-		if err := s.checkFastForward(ctx, sess, s.current.record.Generation, want); err != nil {
+		if err := s.checkFastForward(ctx, sess, s.current.record.Clone, want); err != nil {
 			return gitsource.Snapshot{}, s.fetchFollowed(ctx, sess, err)
 		}
 		s.allowed = want
@@ -133,7 +133,7 @@ func (s *Source) Earlier(_ context.Context, revision string) (gitsource.Snapshot
 	if s.current == nil {
 		return gitsource.Snapshot{}, false
 	}
-	st, err := s.load(mirror.Record{Generation: s.current.record.Generation, Object: commit})
+	st, err := s.load(mirror.Record{Clone: s.current.record.Clone, Object: commit})
 	if err != nil {
 		return gitsource.Snapshot{}, false
 	}

@@ -59,7 +59,7 @@ func TestFollowsABranchAndFetchesOnlyWhatMoved(t *testing.T) {
 	}
 	packs, _ := filepath.Glob(filepath.Join(src.mirror.Folder(), "gen-1", "objects", "pack", "*.pack"))
 	if len(packs) != 2 {
-		t.Fatalf("%d packs in the first generation, want 2: the second fetch must be incremental", len(packs))
+		t.Fatalf("%d packs in the first clone, want 2: the second fetch must be incremental", len(packs))
 	}
 	for _, p := range packs {
 		if info, err := os.Stat(p); err != nil || info.Size() > 2000 {

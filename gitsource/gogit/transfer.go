@@ -53,7 +53,7 @@ func (s *Source) stillRefused(ctx context.Context, want plumbing.Hash) error {
 	return s.failed.err
 }
 
-// maxPacks is how many transfers a generation collects before a fresh clone
+// maxPacks is how many transfers a clone collects before a fresh clone
 // replaces it: each lookup reads every pack.
 const maxPacks = 32
 
@@ -61,16 +61,16 @@ const maxPacks = 32
 // where that has no room, into a new one.
 func (s *Source) download(ctx context.Context, sess *remote.Connection, want plumbing.Hash) (*state, error) {
 	if s.current != nil && !s.current.objects.Damaged() && !s.mirror.Crowded(s.current.record, maxPacks) {
-		st, err := s.advance(ctx, sess, want, s.current.record, s.mirror.StoreFor(s.current.record.Generation))
+		st, err := s.advance(ctx, sess, want, s.current.record, s.mirror.StoreFor(s.current.record.Clone))
 		if !errors.Is(err, pack.ErrFull) {
 			return st, err
 		}
 	}
-	gen, err := s.mirror.NewGeneration()
+	gen, err := s.mirror.NewClone()
 	if err != nil {
 		return nil, err
 	}
-	st, err := s.advance(ctx, sess, want, mirror.Record{Generation: gen}, s.mirror.StoreFor(gen))
+	st, err := s.advance(ctx, sess, want, mirror.Record{Clone: gen}, s.mirror.StoreFor(gen))
 	if errors.Is(err, pack.ErrFull) {
 		err = s.limits.pack().TooManyBytes()
 	}
@@ -80,15 +80,15 @@ func (s *Source) download(ctx context.Context, sess *remote.Connection, want plu
 	return st, err
 }
 
-// advance transfers into one generation, proves that the tree is whole and that the
+// advance transfers into one clone, proves that the tree is whole and that the
 // branch may be there, and only then makes it the last snapshot.
 func (s *Source) advance(ctx context.Context, sess *remote.Connection, want plumbing.Hash, have mirror.Record, to *pack.Store) (*state, error) {
-	gen := have.Generation
+	gen := have.Clone
 	shallow, err := s.transfer(ctx, sess, want, have, to)
 	if err != nil {
 		return nil, err
 	}
-	st, err := s.load(mirror.Record{Generation: gen, Object: want.String(), Shallow: shallow})
+	st, err := s.load(mirror.Record{Clone: gen, Object: want.String(), Shallow: shallow})
 	if err != nil {
 		if s.ref.Commit != "" && objects.Open(s.mirror.Path(gen)).Require(want) != nil {
 			// Everything that the server shows has arrived, and it is not there.

@@ -18,10 +18,10 @@ const (
 	stale  = 1 << 2
 )
 
-// painting walks from two commits towards the past, newest first, and stops
+// ancestorWalk walks from two commits towards the past, newest first, and stops
 // where everything left is behind a common ancestor. Clocks decide only the
 // order of the walk: a wrong one makes it longer, not wrong.
-type painting struct {
+type ancestorWalk struct {
 	graph *Graph
 	flags map[plumbing.Hash]int
 	queue byAge
@@ -45,7 +45,7 @@ func (g *Graph) common(ctx context.Context, a, b plumbing.Hash) (common, error) 
 	if a == b {
 		return common{bases: []plumbing.Hash{a}}, nil
 	}
-	p := &painting{graph: g, flags: map[plumbing.Hash]int{}, live: map[plumbing.Hash]bool{}}
+	p := &ancestorWalk{graph: g, flags: map[plumbing.Hash]int{}, live: map[plumbing.Hash]bool{}}
 	for id, color := range map[plumbing.Hash]int{a: ofFirst, b: ofSecond} {
 		if _, err := p.add(id, color); err != nil {
 			return common{}, err
@@ -62,7 +62,7 @@ func (g *Graph) common(ctx context.Context, a, b plumbing.Hash) (common, error) 
 	return p.result(a, b), nil
 }
 
-func (p *painting) result(a, b plumbing.Hash) common {
+func (p *ancestorWalk) result(a, b plumbing.Hash) common {
 	var c common
 	for _, id := range p.found {
 		if id == a || id == b {
@@ -80,8 +80,8 @@ func (p *painting) result(a, b plumbing.Hash) common {
 	return c
 }
 
-// add paints a commit; false when it is not held.
-func (p *painting) add(id plumbing.Hash, color int) (bool, error) {
+// add marks a commit; false when it is not held.
+func (p *ancestorWalk) add(id plumbing.Hash, color int) (bool, error) {
 	n, ok, err := p.graph.Commit(id)
 	if err != nil || !ok {
 		return false, err
@@ -99,7 +99,7 @@ func (p *painting) add(id plumbing.Hash, color int) (bool, error) {
 	return true, nil
 }
 
-func (p *painting) step() error {
+func (p *ancestorWalk) step() error {
 	id := heap.Pop(&p.queue).(aged).id
 	delete(p.live, id)
 	color := p.flags[id]

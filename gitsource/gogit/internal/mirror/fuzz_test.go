@@ -9,10 +9,10 @@ import (
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/refs"
 )
 
-// FuzzRecord gives a mirror any record: it is used only where it names a generation of
+// FuzzRecord gives a mirror any record: it is used only where it names a clone of
 // the mirror and a commit, and never leads elsewhere.
 func FuzzRecord(f *testing.F) {
-	whole := `{"Identity":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","Generation":"gen-1","Object":"` + strings.Repeat("ab", 20) + `"}`
+	whole := `{"Identity":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","Clone":"gen-1","Object":"` + strings.Repeat("ab", 20) + `"}`
 	f.Add([]byte(whole))
 	f.Add([]byte(strings.Replace(whole, "gen-1", "../gen-1", 1)))
 	f.Add([]byte(`{"Tips":["zz"],"Bytes":-1}`))
@@ -26,10 +26,10 @@ func FuzzRecord(f *testing.F) {
 		if !ok {
 			return
 		}
-		if !refs.IsCommitID(r.Object) || filepath.Dir(m.Path(r.Generation)) != filepath.Clean(dir) {
+		if !refs.IsCommitID(r.Object) || filepath.Dir(m.Path(r.Clone)) != filepath.Clean(dir) {
 			t.Errorf("%+v", r)
 		}
-		if left := m.StoreFor(r.Generation).Left(); left > generationBytes(m.packBytes) {
+		if left := m.StoreFor(r.Clone).Left(); left > cloneBytes(m.packBytes) {
 			t.Errorf("%d bytes are left", left)
 		}
 		m.Crowded(r, 32)

@@ -23,16 +23,16 @@ import (
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/refs"
 )
 
-// Mirror is a folder of generations, each a bare repository, and a record
-// that names the generation and object of the last good snapshot. The record
+// Mirror is a folder of clones, each a bare repository, and a record
+// that names the clone and object of the last good snapshot. The record
 // is written last and renamed into place, so that a crash at any point leaves
 // the previous one in force.
 //
-// A generation takes at most generationBytes, what is on its way into it included, and
+// A clone takes at most cloneBytes, what is on its way into it included, and
 // there are at most two while one is written to.
 //
 //	<dir>/last.json        the record
-//	<dir>/gen-7/objects/…  the generation it names
+//	<dir>/gen-7/objects/…  the clone it names
 //	<dir>/gen-6/objects/…  the one before, for snapshots still being read
 type Mirror struct {
 	dir       string
@@ -45,15 +45,15 @@ type Mirror struct {
 type Record struct {
 	// Identity is a digest of URL and reference.
 	Identity string
-	// Generation is the folder's name ("gen-7").
-	Generation string
+	// Clone is the folder's name ("gen-7").
+	Clone string
 	// Object is the id of the commit, or of the annotated tag, that was fetched.
 	Object string
 	// Shallow is true where only the newest commit is held.
 	Shallow bool
 	// Filtered is true where commits were fetched without their trees.
 	Filtered bool `json:",omitempty"`
-	// Bytes is what the generation took on disk when it was new.
+	// Bytes is what the clone took on disk when it was new.
 	Bytes int64 `json:",omitempty"`
 	// Tips are the commits whose history was fetched; the latest last.
 	Tips []string `json:",omitempty"`
@@ -61,12 +61,12 @@ type Record struct {
 	Trees []string `json:",omitempty"`
 }
 
-// generationBytes is what one generation may take: the largest transfer, and half of
+// cloneBytes is what one clone may take: the largest transfer, and half of
 // that for what comes after it, for indexes, and for a thin pack beside the whole one that is
 // made of it.
-func generationBytes(packBytes int64) int64 { return packBytes + packBytes/2 }
+func cloneBytes(packBytes int64) int64 { return packBytes + packBytes/2 }
 
-// growth is what may be added to a generation that took first bytes when it was new,
+// growth is what may be added to a clone that took first bytes when it was new,
 // before a fresh one is due: as much again, so that the fresh one costs no more than
 // what it replaces, or what is not worth one.
 func growth(first, packBytes int64) int64 { return max(first, packBytes/16) }
@@ -75,7 +75,7 @@ func growth(first, packBytes int64) int64 { return max(first, packBytes/16) }
 // transfer takes at most that many, where none may take more than packBytes.
 func MaxBytes(transfer, packBytes int64) int64 {
 	grown := transfer + growth(transfer, packBytes) + transfer
-	return min(grown, generationBytes(packBytes)) + min(transfer, generationBytes(packBytes))
+	return min(grown, cloneBytes(packBytes)) + min(transfer, cloneBytes(packBytes))
 }
 
 // Open opens the mirror in a folder, of what the identity names: a URL and a use. It
@@ -85,7 +85,7 @@ func Open(dir, identity string, packBytes int64, budget *disk.Budget) *Mirror {
 	sum := sha256.Sum256([]byte(identity))
 	m := &Mirror{dir: dir, identity: hex.EncodeToString(sum[:]), packBytes: packBytes, disk: budget}
 	rec, _ := m.Last()
-	m.sweep(rec.Generation)
+	m.sweep(rec.Clone)
 	return m
 }
 
@@ -95,14 +95,14 @@ func (m *Mirror) Folder() string { return m.dir }
 // BudgetLeft is how many bytes the budget has left, 0 where there is none.
 func (m *Mirror) BudgetLeft() int64 { return m.disk.Left() }
 
-// Holds reports whether the folder of a generation is there.
-func (m *Mirror) Holds(generation string) bool {
-	info, err := os.Stat(packFolder(m.Path(generation)))
+// Holds reports whether the folder of a clone is there.
+func (m *Mirror) Holds(clone string) bool {
+	info, err := os.Stat(packFolder(m.Path(clone)))
 	return err == nil && info.IsDir()
 }
 
-// Path is the folder of a generation, a bare repository.
-func (m *Mirror) Path(generation string) string { return filepath.Join(m.dir, generation) }
+// Path is the folder of a clone, a bare repository.
+func (m *Mirror) Path(clone string) string { return filepath.Join(m.dir, clone) }
 
 // Last reads the record; false when there is none for this URL and use,
 // or it is not valid.
@@ -115,27 +115,27 @@ func (m *Mirror) Last() (Record, bool) {
 	if err := json.Unmarshal(b, &r); err != nil || r.Identity != m.identity || !refs.IsCommitID(r.Object) {
 		return Record{}, false
 	}
-	if _, ok := generationNumber(r.Generation); !ok {
+	if _, ok := cloneNumber(r.Clone); !ok {
 		return Record{}, false
 	}
 	return r, true
 }
 
-func generationNumber(name string) (int, bool) {
+func cloneNumber(name string) (int, bool) {
 	digits, ok := strings.CutPrefix(name, "gen-")
 	n, err := strconv.Atoi(digits)
 	return n, ok && err == nil && n > 0 && name == fmt.Sprintf("gen-%d", n)
 }
 
-// NewGeneration creates an empty generation with the next free number.
-func (m *Mirror) NewGeneration() (string, error) {
+// NewClone creates an empty clone with the next free number.
+func (m *Mirror) NewClone() (string, error) {
 	entries, err := os.ReadDir(m.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("listing the mirror: %w", disk.StorageError(err))
 	}
 	newest := 0
 	for _, e := range entries {
-		if n, ok := generationNumber(e.Name()); ok {
+		if n, ok := cloneNumber(e.Name()); ok {
 			newest = max(newest, n)
 		}
 	}
@@ -146,37 +146,37 @@ func (m *Mirror) NewGeneration() (string, error) {
 	return name, nil
 }
 
-// StoreFor makes room for a transfer into a generation, and counts what it may still
-// take. Of the other generations only the one that the record names stays: who
+// StoreFor makes room for a transfer into a clone, and counts what it may still
+// take. Of the other clones only the one that the record names stays: who
 // still reads an older snapshot has had all the time since the last transfer.
-func (m *Mirror) StoreFor(generation string) *pack.Store {
+func (m *Mirror) StoreFor(clone string) *pack.Store {
 	last, _ := m.Last()
-	m.sweep(last.Generation, generation)
-	left := generationBytes(m.packBytes) - disk.Usage(m.Path(generation))
-	return pack.NewStore(packFolder(m.Path(generation)), m.disk.Grant, left)
+	m.sweep(last.Clone, clone)
+	left := cloneBytes(m.packBytes) - disk.Usage(m.Path(clone))
+	return pack.NewStore(packFolder(m.Path(clone)), m.disk.Grant, left)
 }
 
-// Drop removes a generation that came to nothing. What cannot be removed is tried again
+// Drop removes a clone that came to nothing. What cannot be removed is tried again
 // later.
-func (m *Mirror) Drop(generation string) { _ = os.RemoveAll(m.Path(generation)) }
+func (m *Mirror) Drop(clone string) { _ = os.RemoveAll(m.Path(clone)) }
 
-func packFolder(generation string) string { return filepath.Join(generation, "objects", "pack") }
+func packFolder(clone string) string { return filepath.Join(clone, "objects", "pack") }
 
-// Crowded reports whether a fresh generation is due: after so many transfers, or
+// Crowded reports whether a fresh clone is due: after so many transfers, or
 // because it has grown.
 func (m *Mirror) Crowded(r Record, transfers int) bool {
-	packs, err := filepath.Glob(filepath.Join(packFolder(m.Path(r.Generation)), "*.pack"))
-	added := disk.Usage(m.Path(r.Generation)) - r.Bytes
+	packs, err := filepath.Glob(filepath.Join(packFolder(m.Path(r.Clone)), "*.pack"))
+	added := disk.Usage(m.Path(r.Clone)) - r.Bytes
 	return err != nil || len(packs) >= transfers || added > growth(r.Bytes, m.packBytes)
 }
 
-// Commit makes r the last good snapshot. The generation before stays until the next
+// Commit makes r the last good snapshot. The clone before stays until the next
 // transfer, for snapshots that are still being read.
 func (m *Mirror) Commit(r *Record) error {
 	r.Identity = m.identity
 	before, _ := m.Last()
-	if r.Bytes = before.Bytes; before.Generation != r.Generation {
-		r.Bytes = disk.Usage(m.Path(r.Generation))
+	if r.Bytes = before.Bytes; before.Clone != r.Clone {
+		r.Bytes = disk.Usage(m.Path(r.Clone))
 	}
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -185,8 +185,8 @@ func (m *Mirror) Commit(r *Record) error {
 	if err := writeAtomically(filepath.Join(m.dir, "last.json"), b); err != nil {
 		return fmt.Errorf("recording the fetched revision: %w", disk.StorageError(err))
 	}
-	if before.Generation != r.Generation {
-		m.sweep(r.Generation, before.Generation)
+	if before.Clone != r.Clone {
+		m.sweep(r.Clone, before.Clone)
 	}
 	return nil
 }
@@ -212,13 +212,13 @@ func writeAtomically(path string, b []byte) error {
 	return err
 }
 
-// sweep removes what a crash may have left: generations that are not kept, and
+// sweep removes what a crash may have left: clones that are not kept, and
 // temporary files. What cannot be removed counts against the budget, and is tried
 // again by the next.
 func (m *Mirror) sweep(keep ...string) {
 	entries, _ := os.ReadDir(m.dir)
 	for _, e := range entries {
-		_, isGen := generationNumber(e.Name())
+		_, isGen := cloneNumber(e.Name())
 		if (isGen || strings.HasPrefix(e.Name(), "tmp-")) && !slices.Contains(keep, e.Name()) {
 			_ = os.RemoveAll(m.Path(e.Name()))
 		}

@@ -50,7 +50,7 @@ func TestADamagedRepositoryMirrorIsBegunAnew(t *testing.T) {
 		"packs that are gone":         each("*.pack", os.Remove),
 		"indexes that are gone":       each("*.idx", os.Remove),
 		"packs and indexes gone":      each("pack-*", os.Remove),
-		"a generation that is gone":   func(dir string) error { return os.RemoveAll(filepath.Join(dir, "gen-1")) },
+		"a clone that is gone":        func(dir string) error { return os.RemoveAll(filepath.Join(dir, "gen-1")) },
 		"a record that is not JSON":   func(dir string) error { return os.WriteFile(filepath.Join(dir, "last.json"), []byte("{"), 0o600) },
 		"a record that leads astray":  record("gen-1", "../../x"),
 		"a record with odd tips":      record(`"Tips":["`, `"Tips":["zz","`),
@@ -133,14 +133,14 @@ func TestARepositoryMirrorDoesNotGrowForEver(t *testing.T) {
 		if n := packBytes(t, r); n > 2*3*300<<10 {
 			t.Fatalf("after %d pull requests the mirror has %d bytes", i+1, n)
 		}
-		generations, _ := filepath.Glob(filepath.Join(r.mirror.Folder(), "gen-*"))
-		if len(generations) > 2 {
-			t.Fatalf("%d generations", len(generations))
+		clones, _ := filepath.Glob(filepath.Join(r.mirror.Folder(), "gen-*"))
+		if len(clones) > 2 {
+			t.Fatalf("%d clones", len(clones))
 		}
-		newest = generations[len(generations)-1]
+		newest = clones[len(clones)-1]
 	}
 	if strings.HasSuffix(newest, "gen-1") {
-		t.Error("there was never a new generation")
+		t.Error("there was never a new clone")
 	}
 }
 

@@ -17,10 +17,10 @@ import (
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/tree"
 )
 
-// generation is one object store of a Repository and what was found in it. It holds
+// clone is one object store of a Repository and what was found in it. It holds
 // commits, mostly without their trees, and the trees of those commits that were
 // compared.
-type generation struct {
+type clone struct {
 	record  mirror.Record
 	mirror  *mirror.Mirror
 	limits  Limits
@@ -41,25 +41,25 @@ const (
 	maxTreeBytes = 8 << 20
 	// maxMergeBases is of how many pairs the merge base is kept.
 	maxMergeBases = 4096
-	// maxRepositoryPacks is how many transfers a Repository's generation
+	// maxRepositoryPacks is how many transfers a Repository's clone
 	// collects; a comparison takes two.
 	maxRepositoryPacks = 256
-	// maxGenerationTransfers is how often over the graph of a generation may hold
+	// maxCloneTransfers is how often over the graph of a clone may hold
 	// Limits.Commits.
-	maxGenerationTransfers = 2
+	maxCloneTransfers = 2
 	// maxTips is how many commits are offered to a server as held, maxTrees how
-	// many can come with a generation's transfers.
+	// many can come with a clone's transfers.
 	maxTips  = 64
 	maxTrees = 3 * maxRepositoryPacks
 )
 
-// errFreshMirror calls for a generation of its own: this one is full, or was filled in
+// errFreshMirror calls for a clone of its own: this one is full, or was filled in
 // another way.
 var errFreshMirror = errors.New("a new mirror is due")
 
-func newGeneration(m *mirror.Mirror, limits Limits, rec mirror.Record) *generation {
-	objs := objects.Open(m.Path(rec.Generation))
-	g := &generation{
+func newClone(m *mirror.Mirror, limits Limits, rec mirror.Record) *clone {
+	objs := objects.Open(m.Path(rec.Clone))
+	g := &clone{
 		record: rec, mirror: m, limits: limits, objects: objs, history: history.New(objs),
 		mergeBases: map[pair]history.MergeBase{},
 	}
@@ -69,28 +69,28 @@ func newGeneration(m *mirror.Mirror, limits Limits, rec mirror.Record) *generati
 
 // dropTrees drops the trees that were read; snapshots that were handed out keep
 // theirs.
-func (g *generation) dropTrees() {
+func (g *clone) dropTrees() {
 	g.trees = map[plumbing.Hash]*tree.FS{}
 	g.walker = tree.NewWalker(g.objects, g.limits.tree())
 }
 
 // evictTrees drops the trees that were read where they take too much memory to wait for the
 // next call: who may open pull requests chooses them.
-func (g *generation) evictTrees() {
+func (g *clone) evictTrees() {
 	if g.walker.Memory() > maxTreeBytes {
 		g.dropTrees()
 	}
 }
 
-// receive transfers what req names. Where the generation has no room for it, a new one
+// receive transfers what req names. Where the clone has no room for it, a new one
 // is due; what is too large for that, too, is beyond the limits.
-func (g *generation) receive(ctx context.Context, sess *remote.Connection, req remote.Request, limits pack.Limits) error {
-	commits := maxGenerationTransfers * g.limits.Commits
+func (g *clone) receive(ctx context.Context, sess *remote.Connection, req remote.Request, limits pack.Limits) error {
+	commits := maxCloneTransfers * g.limits.Commits
 	held, edges := g.history.Size()
 	if !g.fresh && (g.mirror.Crowded(g.record, maxRepositoryPacks) || held > 2*commits || edges > 4*commits) {
 		return errFreshMirror
 	}
-	err := sess.Fetch(ctx, req, g.mirror.StoreFor(g.record.Generation), limits)
+	err := sess.Fetch(ctx, req, g.mirror.StoreFor(g.record.Clone), limits)
 	switch {
 	case errors.Is(err, pack.ErrFull) && g.fresh:
 		return g.limits.pack().TooManyBytes()
@@ -111,7 +111,7 @@ func appendRecent(list []string, n int, ids ...plumbing.Hash) []string {
 }
 
 // hasTree reports whether a commit's files were fetched.
-func (g *generation) hasTree(commit plumbing.Hash) (bool, error) {
+func (g *clone) hasTree(commit plumbing.Hash) (bool, error) {
 	if slices.Contains(g.record.Trees, commit.String()) {
 		return true, nil
 	}
@@ -122,7 +122,7 @@ func (g *generation) hasTree(commit plumbing.Hash) (bool, error) {
 }
 
 // snapshot reads and checks the tree of a commit that is held.
-func (g *generation) snapshot(commit plumbing.Hash, name string) (gitsource.Snapshot, error) {
+func (g *clone) snapshot(commit plumbing.Hash, name string) (gitsource.Snapshot, error) {
 	n, ok, err := g.history.Commit(commit)
 	if err != nil {
 		return gitsource.Snapshot{}, err
