@@ -38,7 +38,7 @@ func awsControllers(ctx context.Context, p *parts) []controller.Controller {
 	all := []controller.Controller{
 		classhash.NewController(p.client, aws.caBundle),
 		classController(p, opts.DisableDryRun),
-		&guarded{
+		&gatedController{
 			name:       instanceCollectionName,
 			inner:      instancecollection.NewController(p.client, p.cloud),
 			allowed:    p.collection,

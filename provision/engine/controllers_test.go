@@ -131,7 +131,7 @@ func listed(which string) []string {
 	}
 	names := make([]string, 0, len(all))
 	for _, c := range all {
-		if g, ok := c.(*guarded); ok {
+		if g, ok := c.(*gatedController); ok {
 			names = append(names, typeName(g.inner))
 			continue
 		}

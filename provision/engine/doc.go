@@ -13,7 +13,7 @@
 //	err = mgr.Start(ctx)
 //
 // with InstallCRDs and the gates of package gate before it. Engine.AddTo is the
-// place to start reading; core.go and awscontrollers.go are the list of the
+// place to start reading; corecontrollers.go and awscontrollers.go are the list of the
 // controllers that run.
 //
 // What it refuses: settings that Karpenter would misread (Settings.Validate), an

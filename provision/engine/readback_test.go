@@ -94,7 +94,7 @@ func TestCreationsAreReadBackAlsoWhenTheyCameBeforeTheController(t *testing.T) {
 
 func TestAGuardedControllerRunsOnlyWhileAllowed(t *testing.T) {
 	runs, refusal := 0, errors.New("stale")
-	g := &guarded{
+	g := &gatedController{
 		name:       "disruption",
 		inner:      counting(func() { runs++ }),
 		allowed:    func(context.Context) error { return refusal },

@@ -98,16 +98,16 @@ func (s *series) Collect(out chan<- prometheus.Metric) {
 // offered notes how long a node took.
 func (s *series) offered(pool string, took time.Duration) {
 	s.took.WithLabelValues(pool).Observe(took.Seconds())
-	s.know(pool)
+	s.register(pool)
 }
 
 // replacedOne counts a node that was replaced.
 func (s *series) replacedOne(pool, reason string) {
 	s.replaced.WithLabelValues(pool, reason).Inc()
-	s.know(pool)
+	s.register(pool)
 }
 
-func (s *series) know(pool string) {
+func (s *series) register(pool string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.known[pool] = true
@@ -120,8 +120,8 @@ func (s *series) pools() []string {
 	return slices.Sorted(maps.Keys(s.known))
 }
 
-// forget drops what was counted of a pool that is gone.
-func (s *series) forget(pool string) {
+// drop drops what was counted of a pool that is gone.
+func (s *series) drop(pool string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.known, pool)

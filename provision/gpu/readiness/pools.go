@@ -122,7 +122,7 @@ func (k *Controller) late(s nodeView, claim *karpv1.NodeClaim, past nodeTimes, o
 		out.Message += "; its time is up at " + now.Add(left).UTC().Format("15:04:05 UTC")
 	}
 	out.Reason = cmp.Or(past.blocker.reason, out.Reason)
-	if words := cmp.Or(k.spared(s, claim), past.blocker.message); words != "" {
+	if words := cmp.Or(k.blockedBy(s, claim), past.blocker.message); words != "" {
 		out.Message += "; " + words
 	}
 	return out
@@ -140,10 +140,10 @@ func (k *Controller) publish(ctx context.Context, s nodeView) error {
 	return nil
 }
 
-// forget drops a node that is gone or no longer ours; with the last of its pool,
+// drop drops a node that is gone or no longer ours; with the last of its pool,
 // the metrics of pools that are gone, too.
-func (k *Controller) forget(ctx context.Context, name string) {
-	known, last := k.records.forget(name)
+func (k *Controller) drop(ctx context.Context, name string) {
+	known, last := k.records.drop(name)
 	if known {
 		k.cfg.OnChange()
 	}
@@ -154,7 +154,7 @@ func (k *Controller) forget(ctx context.Context, name string) {
 		err := k.cfg.Live.Get(ctx, client.ObjectKey{Name: pool}, &karpv1.NodePool{})
 		switch {
 		case apierrors.IsNotFound(err):
-			k.series.forget(pool)
+			k.series.drop(pool)
 		case err != nil:
 			// The next last node tries again; a series too many does no harm.
 			k.cfg.Log.Info("Could not read whether a pool is gone; its metrics stay", "nodepool", pool, "error", err.Error())

@@ -19,13 +19,13 @@ func (k *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	node := &corev1.Node{}
 	if err := k.cfg.Cache.Get(ctx, req.NamespacedName, node); err != nil {
 		if apierrors.IsNotFound(err) {
-			k.forget(ctx, req.Name)
+			k.drop(ctx, req.Name)
 			return reconcile.Result{}, nil
 		}
 		return reconcile.Result{}, fmt.Errorf("reading node %q: %w", req.Name, err)
 	}
 	if !isManaged(node) {
-		k.forget(ctx, node.Name)
+		k.drop(ctx, node.Name)
 		return reconcile.Result{}, nil
 	}
 	scene, err := readPlugin(ctx, k.cfg.Cache, k.cfg.ReadSharing)
@@ -34,7 +34,7 @@ func (k *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	s, ours := scene.viewOf(node)
 	if !ours {
-		k.forget(ctx, node.Name)
+		k.drop(ctx, node.Name)
 		return k.removeAnnotation(ctx, node)
 	}
 	k.records.observe(&s, k.cfg.Clock.Now())

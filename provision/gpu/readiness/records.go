@@ -19,8 +19,8 @@ type nodeRecords struct {
 
 // nodeTimes is the part of a record that others read.
 type nodeTimes struct {
-	// met is when the node was first observed under its present profile.
-	met time.Time
+	// firstObserved is when the node was first observed under its present profile.
+	firstObserved time.Time
 	// revised is when this process observed another revision of the plugin declared for
 	// it, applied when it observed that the DaemonSet had come to be made from the
 	// profile; zero for never.
@@ -45,8 +45,8 @@ type nodeRecord struct {
 	since time.Time
 	// eventSent is true when that was reported by an event.
 	eventSent bool
-	// skipReason is why the node was last not replaced though it should have been.
-	skipReason string
+	// blockedReason is why the node was last not replaced though it should have been.
+	blockedReason string
 	// poolPart is the node's part in Pools, as text.
 	poolPart string
 }
@@ -62,12 +62,12 @@ func (m *nodeRecords) observe(s *nodeView, now time.Time) {
 	revision, unapplied := s.revision(), s.unapplied != ""
 	i := m.nodes[s.node.Name]
 	if i == nil || i.uid != s.node.UID {
-		i = &nodeRecord{uid: s.node.UID, profile: s.profile.Name, nodeTimes: nodeTimes{met: now}, revision: revision, unapplied: unapplied}
+		i = &nodeRecord{uid: s.node.UID, profile: s.profile.Name, nodeTimes: nodeTimes{firstObserved: now}, revision: revision, unapplied: unapplied}
 		m.nodes[s.node.Name] = i
 	}
 	switch {
 	case i.profile != s.profile.Name:
-		i.met, i.revised, i.applied = now, time.Time{}, time.Time{}
+		i.firstObserved, i.revised, i.applied = now, time.Time{}, time.Time{}
 	case i.unapplied && !unapplied:
 		i.applied = now
 	case i.revision != revision && i.revision != "" && revision != "":
@@ -89,7 +89,7 @@ func (m *nodeRecords) timesOf(node *corev1.Node, now time.Time) nodeTimes {
 	if i := m.nodes[node.Name]; i != nil && i.uid == node.UID {
 		return i.nodeTimes
 	}
-	return nodeTimes{met: now}
+	return nodeTimes{firstObserved: now}
 }
 
 // setBlocker records what keeps a node from being replaced; the zero note takes it back.
@@ -101,15 +101,15 @@ func (m *nodeRecords) setBlocker(name string, n blocker) {
 	}
 }
 
-// skipChanged records why a node is not replaced; it returns whether that is another reason.
-func (m *nodeRecords) skipChanged(name, words string) bool {
+// blockerChanged records why a node is not replaced; it returns whether that is another reason.
+func (m *nodeRecords) blockerChanged(name, words string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	i := m.nodes[name]
-	if i == nil || i.skipReason == words {
+	if i == nil || i.blockedReason == words {
 		return false
 	}
-	i.skipReason = words
+	i.blockedReason = words
 	return true
 }
 
@@ -170,9 +170,9 @@ func (m *nodeRecords) poolPartChanged(name, words string) bool {
 	return true
 }
 
-// forget drops a node. It returns whether it was known, and whether it was the
+// drop drops a node. It returns whether it was known, and whether it was the
 // last of its pool.
-func (m *nodeRecords) forget(name string) (known, last bool) {
+func (m *nodeRecords) drop(name string) (known, last bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	gone := m.nodes[name]

@@ -28,9 +28,9 @@ func (k *Controller) overdue(ctx context.Context, s nodeView) (time.Duration, er
 		k.records.setBlocker(s.node.Name, blocker{})
 		return left, nil
 	}
-	if words := k.spared(s, claim); words != "" {
+	if words := k.blockedBy(s, claim); words != "" {
 		k.records.setBlocker(s.node.Name, blocker{})
-		k.skipEvent(s, claim, blocker{message: words})
+		k.blockedEvent(s, claim, blocker{message: words})
 		return grace, nil // Not all of what spares it is watched.
 	}
 	wait, err := k.budgetWait(ctx, s, claim)
@@ -38,7 +38,7 @@ func (k *Controller) overdue(ctx context.Context, s nodeView) (time.Duration, er
 		return 0, err
 	}
 	if wait > 0 {
-		k.records.setBlocker(s.node.Name, waits)
+		k.records.setBlocker(s.node.Name, waitsTurn)
 		return wait, nil
 	}
 	return k.replace(ctx, s.node.Name)
@@ -86,7 +86,7 @@ func (k *Controller) replace(ctx context.Context, name string) (time.Duration, e
 
 // proceed replaces a node whose time is up, unless something stands in its way.
 func (k *Controller) proceed(ctx context.Context, s nodeView, claim *karpv1.NodeClaim) (time.Duration, error) {
-	if k.spared(s, claim) != "" {
+	if k.blockedBy(s, claim) != "" {
 		return conflictRetry, nil // The cache will have the same soon, and why.
 	}
 	name := s.node.Name
@@ -96,11 +96,11 @@ func (k *Controller) proceed(ctx context.Context, s nodeView, claim *karpv1.Node
 	}
 	k.records.setBlocker(name, found)
 	if found != (blocker{}) {
-		k.skipEvent(s, claim, found)
+		k.blockedEvent(s, claim, found)
 		return grace, nil
 	}
 	if wait, err := k.budgetWait(ctx, s, claim); wait > 0 || err != nil {
-		k.records.setBlocker(name, waits)
+		k.records.setBlocker(name, waitsTurn)
 		return wait, err
 	}
 	k.budget.take(s.pool, claim.UID, k.cfg.Clock.Now())

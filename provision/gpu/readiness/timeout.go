@@ -40,8 +40,8 @@ func (s *nodeView) deadline(registered time.Time, past nodeTimes) time.Time {
 	begin := registered
 	watch := min(grace, timeout)
 	if !Builtin(s.node) {
-		begin = latest(begin, past.applied, s.installed(past.met))
-		if s.plugin != nil && s.plugin.CreationTimestamp.After(past.met) {
+		begin = latest(begin, past.applied, s.installed(past.firstObserved))
+		if s.plugin != nil && s.plugin.CreationTimestamp.After(past.firstObserved) {
 			watch = timeout
 		}
 	}
@@ -50,13 +50,13 @@ func (s *nodeView) deadline(registered time.Time, past nodeTimes) time.Time {
 	if bound := begin.Add(maxExtensions * timeout); due.After(bound) {
 		due = bound
 	}
-	return latest(due, past.met.Add(watch))
+	return latest(due, past.firstObserved.Add(watch))
 }
 
 // installed is when the DaemonSet was created.
-func (s *nodeView) installed(met time.Time) time.Time {
+func (s *nodeView) installed(firstObserved time.Time) time.Time {
 	if s.set == nil {
-		return met
+		return firstObserved
 	}
 	return s.set.CreationTimestamp.Time
 }

@@ -23,7 +23,7 @@ import (
 //
 // Whoever checks what a node offers must read it past this cache.
 func WithRecordedCapacity(logger logr.Logger) func(*corev1.Node) {
-	said := &onceEach{}
+	logged := &onceEach{}
 	return func(node *corev1.Node) {
 		text, ok := node.Annotations[gpu.AllocatableAnnotation]
 		if !ok || node.Labels[karpv1.NodeInitializedLabelKey] != "true" {
@@ -31,7 +31,7 @@ func WithRecordedCapacity(logger logr.Logger) func(*corev1.Node) {
 		}
 		offer, err := gpu.ParseResources(text)
 		if err != nil {
-			if said.changed(node.Name, text) {
+			if logged.changed(node.Name, text) {
 				logger.Error(err, "ignoring a node's recorded capacity", "Node", node.Name, "annotation", gpu.AllocatableAnnotation)
 			}
 			return

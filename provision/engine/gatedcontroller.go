@@ -20,9 +20,9 @@ const (
 	collectionRetry = 10 * time.Second
 )
 
-// guarded is one of Karpenter's periodic controllers, run only while allowed
+// gatedController is one of Karpenter's periodic controllers, run only while allowed
 // returns nil. It is registered exactly as Karpenter registers it.
-type guarded struct {
+type gatedController struct {
 	name    string
 	inner   singleton.Reconciler
 	allowed func(context.Context) error
@@ -36,7 +36,7 @@ type guarded struct {
 }
 
 // Register adds the controller under Karpenter's name for it.
-func (g *guarded) Register(_ context.Context, mgr manager.Manager) error {
+func (g *gatedController) Register(_ context.Context, mgr manager.Manager) error {
 	builder := ctrl.NewControllerManagedBy(mgr).
 		Named(g.name).
 		WatchesRawSource(singleton.Source())
@@ -47,7 +47,7 @@ func (g *guarded) Register(_ context.Context, mgr manager.Manager) error {
 }
 
 // Reconcile runs the controller once, or blocks it and logs that once per reason.
-func (g *guarded) Reconcile(ctx context.Context) (reconciler.Result, error) {
+func (g *gatedController) Reconcile(ctx context.Context) (reconciler.Result, error) {
 	if err := g.allowed(ctx); err != nil {
 		if g.changed(err.Error()) {
 			log.FromContext(ctx).Info("holding back", "controller", g.name, "because", err.Error())
@@ -60,7 +60,7 @@ func (g *guarded) Reconcile(ctx context.Context) (reconciler.Result, error) {
 	return g.inner.Reconcile(ctx)
 }
 
-func (g *guarded) changed(reason string) bool {
+func (g *gatedController) changed(reason string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	was := g.reason

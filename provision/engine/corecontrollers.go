@@ -138,7 +138,7 @@ func disruptionControllers(p *parts, provisioner *provisioning.Provisioner, cost
 		decide := disruption.NewController(p.clock, p.client, provisioner, p.cloud, p.recorder, p.cluster, queue, costs)
 		return []controller.Controller{
 			queue,
-			&guarded{name: decide.Name(), inner: decide, allowed: p.fresh, retryAfter: disruptionRetry},
+			&gatedController{name: decide.Name(), inner: decide, allowed: p.fresh, retryAfter: disruptionRetry},
 		}
 	}
 	queue := disruption.NewQueue(emptiness.NewClient(careful, p.live, p.clock), p.recorder, p.cluster, p.clock, provisioner)
@@ -158,8 +158,8 @@ func disruptionControllers(p *parts, provisioner *provisioning.Provisioner, cost
 	return []controller.Controller{
 		queue,
 		watch,
-		&guarded{name: others.Name(), inner: lock.Reconciler(others), allowed: p.fresh, retryAfter: disruptionRetry},
-		&guarded{name: others.Name() + ".emptiness", inner: lock.Reconciler(empty), allowed: p.fresh, retryAfter: disruptionRetry, trigger: watch.Source()},
+		&gatedController{name: others.Name(), inner: lock.Reconciler(others), allowed: p.fresh, retryAfter: disruptionRetry},
+		&gatedController{name: others.Name() + ".emptiness", inner: lock.Reconciler(empty), allowed: p.fresh, retryAfter: disruptionRetry, trigger: watch.Source()},
 	}
 }
 

@@ -23,12 +23,12 @@ type blocker struct {
 	message string
 }
 
-// waits is the blocker of a node that is to be replaced after others.
-var waits = blocker{message: "it waits its turn: no more than one node, or a fifth of the pool's, is replaced within a readyTimeout"}
+// waitsTurn is the blocker of a node that is to be replaced after others.
+var waitsTurn = blocker{message: "it waits its turn: no more than one node, or a fifth of the pool's, is replaced within a readyTimeout"}
 
-// spared returns why a node that is out of time is not replaced, as far as that
+// blockedBy returns why a node that is out of time is not replaced, as far as that
 // shows without another read; empty when it may be.
-func (k *Controller) spared(s nodeView, claim *karpv1.NodeClaim) string {
+func (k *Controller) blockedBy(s nodeView, claim *karpv1.NodeClaim) string {
 	switch {
 	case s.released(k.records.timesOf(s.node, k.cfg.Clock.Now())):
 		return "it is not replaced, since pods may have come to it"
@@ -52,9 +52,9 @@ func (s *nodeView) released(past nodeTimes) bool {
 	return s.capacityRecorded(past) || !tainted(s.node)
 }
 
-// skipEvent reports by an event, once for each reason, a node that is out of time and stays.
-func (k *Controller) skipEvent(s nodeView, claim *karpv1.NodeClaim, why blocker) {
-	if !k.records.skipChanged(s.node.Name, why.message) {
+// blockedEvent reports by an event, once for each reason, a node that is out of time and stays.
+func (k *Controller) blockedEvent(s nodeView, claim *karpv1.NodeClaim, why blocker) {
+	if !k.records.blockerChanged(s.node.Name, why.message) {
 		return
 	}
 	reason, message := s.diagnosis()
