@@ -314,4 +314,4 @@ func (c Change) title() string {
 	return out
 }
 
-func (c Change) where() string { return place(c.File, c.Line) }
+func (c Change) where() string { return origin(c.File, c.Line) }

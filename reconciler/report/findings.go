@@ -17,7 +17,7 @@ import (
 func (r Report) alarms(v markup.Style) []section.Section {
 	problems := section.Section{Title: fmt.Sprintf("Problems (%d)", max(r.Summary.Problems, len(r.Problems))), Color: "-"}
 	for _, p := range r.Problems {
-		problems.Lines = append(problems.Lines, placed(v, place(p.File, p.Line), p.Message))
+		problems.Lines = append(problems.Lines, withOrigin(v, origin(p.File, p.Line), p.Message))
 	}
 	guards, rest := r.guardLines(v)
 	waiting := section.Section{Color: "~", Lines: holdLines(rest, v)}
@@ -31,12 +31,12 @@ func (r Report) alarms(v markup.Style) []section.Section {
 	confirm := section.Section{Title: "To confirm all that waits", Color: "~", Lines: r.confirm(v)}
 	foreign := section.Section{Title: fmt.Sprintf("Exists already, and is not ours (%d)", len(r.foreign())), Color: "~"}
 	for _, c := range r.foreign() {
-		foreign.Lines = append(foreign.Lines, v.Name(named(c.Object, c.File, c.Line))+": what is live is not shown; once this is applied, whoever made it may put it back")
+		foreign.Lines = append(foreign.Lines, v.Name(nameWithOrigin(c.Object, c.File, c.Line))+": what is live is not shown; once this is applied, whoever made it may put it back")
 	}
 	warnings, _ := r.noteParts(v)
 	late := section.Section{Title: fmt.Sprintf("Not ready (%d)", len(r.NotReady)), Color: "bold"}
 	for _, n := range r.NotReady {
-		late.Lines = append(late.Lines, placed(v, sanitize.Escape(n.Object.String()), n.Reason))
+		late.Lines = append(late.Lines, withOrigin(v, sanitize.Escape(n.Object.String()), n.Reason))
 	}
 	return []section.Section{problems, {Title: "Guards", Color: "-", Lines: guards}, waiting, confirm, foreign, warnings, late}
 }

@@ -48,11 +48,11 @@ func (r Report) Content() string {
 		r.Provenance = &b
 	}
 	headline := r.fullHeadline(markup.Plain())
-	r.Forecast = forecast.Steady(r.Forecast)
-	r.Notes = steadyNotes(r.Notes)
+	r.Forecast = forecast.StripVolatile(r.Forecast)
+	r.Notes = withoutCounts(r.Notes)
 	if r.Drift != nil {
 		d := *r.Drift
-		d.Notes = steadyNotes(d.Notes)
+		d.Notes = withoutCounts(d.Notes)
 		r.Drift = &d
 	}
 	var text strings.Builder
@@ -62,8 +62,8 @@ func (r Report) Content() string {
 	return state.Hash([]string{headline, text.String()})[:12]
 }
 
-// steadyNotes are notes without the numbers of those that warn of nothing.
-func steadyNotes(notes []Note) []Note {
+// withoutCounts are notes without the numbers of those that warn of nothing.
+func withoutCounts(notes []Note) []Note {
 	out := slices.Clone(notes)
 	for i, n := range out {
 		if !n.Warning {

@@ -13,17 +13,17 @@ func (r Report) noteParts(v markup.Style) (warnings, notes section.Section) {
 	of := func(list []Note, placed func(v markup.Style, at, text string) string) []string {
 		var out []string
 		for _, n := range list {
-			out = append(out, placed(v, named(n.Object, n.File, n.Line), n.Text))
+			out = append(out, placed(v, nameWithOrigin(n.Object, n.File, n.Line), n.Text))
 		}
 		return out
 	}
 	n := min(r.Summary.Warnings, len(r.Notes))
-	warnings = section.Section{Title: fmt.Sprintf("Warnings (%d)", n), Color: "~", Lines: of(r.Notes[:n], warned)}
+	warnings = section.Section{Title: fmt.Sprintf("Warnings (%d)", n), Color: "~", Lines: of(r.Notes[:n], remedyWithOrigin)}
 	theirs := r.foreign()
 	others := slices.DeleteFunc(slices.Clone(r.Notes[n:]), func(n Note) bool {
 		return n.NotOurs && slices.ContainsFunc(theirs, func(c Change) bool { return c.Object == n.Object })
 	})
-	notes = section.Section{Title: fmt.Sprintf("Notes (%d)", len(others)), Color: "bold", Lines: of(others, placed)}
+	notes = section.Section{Title: fmt.Sprintf("Notes (%d)", len(others)), Color: "bold", Lines: of(others, withOrigin)}
 	return warnings, notes
 }
 

@@ -165,7 +165,7 @@ func (d *Drift) lines(v markup.Style) (unknown, notes []string) {
 		}
 	}
 	for _, n := range d.Notes {
-		l := placed(v, named(n.Object, n.File, n.Line), n.Text)
+		l := withOrigin(v, nameWithOrigin(n.Object, n.File, n.Line), n.Text)
 		if n.Warning {
 			l = warning + l
 		}

@@ -7,15 +7,15 @@ import (
 	"github.com/poolwright/poolwright/provision"
 )
 
-// Steady is a Forecast without what moves by itself.
-func Steady(f *provision.Forecast) *provision.Forecast {
+// StripVolatile is a Forecast without what changes by itself, by which two of them are compared.
+func StripVolatile(f *provision.Forecast) *provision.Forecast {
 	if f == nil {
 		return nil
 	}
 	out := *f
-	out.Replaced = each(f.Replaced, steadyNode)
+	out.Replaced = each(f.Replaced, stripNode)
 	out.Removed = each(f.Removed, func(r provision.Removal) provision.Removal {
-		r.Nodes, r.Pods, r.Rescheduled, r.Unschedulable = each(r.Nodes, steadyNode), 0, 0, 0
+		r.Nodes, r.Pods, r.Rescheduled, r.Unschedulable = each(r.Nodes, stripNode), 0, 0, 0
 		return r
 	})
 	out.Drifted = nil
@@ -39,7 +39,7 @@ func Steady(f *provision.Forecast) *provision.Forecast {
 		}
 		return p
 	})
-	out.Fit = provision.Fit{Scheduled: steadyPods(f.Fit.Scheduled), Unscheduled: steadyPods(f.Fit.Unscheduled), Pending: steadyPods(newcomers(f))}
+	out.Fit = provision.Fit{Scheduled: stripPods(f.Fit.Scheduled), Unscheduled: stripPods(f.Fit.Unscheduled), Pending: stripPods(newcomers(f))}
 	// The headline has the difference, rounded as it is shown.
 	out.Cost.Now, out.Cost.After = provision.Amount{}, provision.Amount{}
 	out.Cost.Unblocked, out.Cost.Notes = nil, nil
@@ -50,7 +50,7 @@ func Steady(f *provision.Forecast) *provision.Forecast {
 	return &out
 }
 
-func steadyNode(n provision.Node) provision.Node {
+func stripNode(n provision.Node) provision.Node {
 	blockers := n.Blockers
 	n.Pods, n.Blockers = nil, nil
 	for _, b := range blockers {
@@ -65,8 +65,8 @@ func steadyNode(n provision.Node) provision.Node {
 	return n
 }
 
-// steadyPods is one placement for each pool and reason.
-func steadyPods(list []provision.Placement) []provision.Placement {
+// stripPods is one placement for each pool and reason.
+func stripPods(list []provision.Placement) []provision.Placement {
 	var out []provision.Placement
 	for _, p := range list {
 		p.Pod, p.Similar = provision.Pod{}, 0

@@ -8,40 +8,40 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
-// place is where in the repository something is declared, as state.Origin writes it.
-func place(file string, line int) string { return state.Origin{File: file, Line: line}.String() }
+// origin is where in the repository something is declared, as state.Origin writes it.
+func origin(file string, line int) string { return state.Origin{File: file, Line: line}.String() }
 
-// named names a thing and its place; a place alone where the thing is no object.
-func named(object Object, file string, line int) string {
+// nameWithOrigin names a thing and its place; a place alone where the thing is no object.
+func nameWithOrigin(object Object, file string, line int) string {
 	if object == (Object{}) {
-		return place(file, line)
+		return origin(file, line)
 	}
 	out := sanitize.Escape(object.String())
-	if at := place(file, line); at != "" {
+	if at := origin(file, line); at != "" {
 		out += " (" + at + ")"
 	}
 	return out
 }
 
-// placed is a text after the thing or place of which it is true.
-func placed(v markup.Style, at, text string) string {
+// withOrigin is a text after the thing or place of which it is true.
+func withOrigin(v markup.Style, at, text string) string {
 	if at == "" {
 		return v.Name(text)
 	}
 	return v.Name(at) + ": " + v.Name(text)
 }
 
-// warned is placed for a sentence that is what to do: a reader is to read it, and to
+// remedyWithOrigin is placed for a sentence that is what to do: a reader is to read it, and to
 // copy from it.
-func warned(v markup.Style, at, text string) string {
-	told := ""
+func remedyWithOrigin(v markup.Style, at, text string) string {
+	prose := ""
 	if !v.Stacks {
-		told = markup.Prose(text)
+		prose = markup.Prose(text)
 	}
-	if told == "" || at == "" {
-		return placed(v, at, text)
+	if prose == "" || at == "" {
+		return withOrigin(v, at, text)
 	}
-	return v.Name(at) + ": " + told
+	return v.Name(at) + ": " + prose
 }
 
 // objects are the names of what is held.
@@ -70,16 +70,16 @@ func unknownLines(list []Unknown, v markup.Style) []string {
 		switch {
 		case len(all) == 0: // Stated before.
 		case len(all) == 1:
-			out = append(out, mark+placed(v, named(u.Object, u.File, u.Line), u.Reason))
+			out = append(out, mark+withOrigin(v, nameWithOrigin(u.Object, u.File, u.Line), u.Reason))
 		case v.Stacks:
 			out = append(out, fmt.Sprintf("%s%d objects: %s", mark, len(all), v.Name(u.Reason)))
 			for _, one := range all {
-				out = append(out, "    "+named(one.Object, one.File, one.Line))
+				out = append(out, "    "+nameWithOrigin(one.Object, one.File, one.Line))
 			}
 		default:
 			names := make([]string, 0, len(all))
 			for _, one := range all {
-				names = append(names, v.Name(named(one.Object, one.File, one.Line)))
+				names = append(names, v.Name(nameWithOrigin(one.Object, one.File, one.Line)))
 			}
 			out = append(out, fmt.Sprintf("%d objects: %s: %s", len(all), v.Name(u.Reason), markup.Names(names)))
 		}
