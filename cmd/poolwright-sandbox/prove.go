@@ -47,6 +47,7 @@ func newProve() *cobra.Command {
 	flags.StringVar(&p.options.Histories, "histories", "", "a folder for the history of each case")
 	flags.DurationVar(&p.options.Timeout, "deadline", stepDeadline, "how long each wait for the product may take")
 	flags.IntVar(&p.options.Parallel, "parallel", 2, "how many cases run at a time")
+	cmd.AddCommand(newProveRandom())
 	return cmd
 }
 

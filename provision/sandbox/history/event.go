@@ -14,6 +14,9 @@ const (
 	PruneDisabled = "prune-disabled"
 	// ForeignCreated: Object, UID. A person made an object that is not Poolwright's.
 	ForeignCreated = "foreign-created"
+	// Edited: Object. A person is about to change or delete a live object, which is the
+	// product's to correct where it is declared.
+	Edited = "edited"
 	// Converged: Revision. The product reported that all is as declared, and finished a run
 	// that began after that.
 	Converged = "converged"

@@ -67,6 +67,21 @@ func (t *Tap) Records() []history.Record {
 	return out
 }
 
+// Discard removes the records of requests that have ended and that the function selects, for
+// a history that goes on for long.
+func (t *Tap) Discard(selects func(*history.Request) bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.records = slices.DeleteFunc(t.records, func(r history.Record) bool {
+		return r.Request != nil && r.Done != 0 && selects(r.Request)
+	})
+	for i, r := range t.records {
+		if _, open := t.at[r.N]; open {
+			t.at[r.N] = i
+		}
+	}
+}
+
 // Plant has the tap find a secret in requests on every wire, and records on which it
 // belongs. Records have its name only.
 func (t *Tap) Plant(name, secret string, own ...history.Wire) {

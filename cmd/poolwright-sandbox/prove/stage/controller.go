@@ -21,8 +21,10 @@ func (s *Stage) Start() error {
 	s.api.SetClient(name)
 	s.git.SetClient(name)
 	s.Tap.Record(history.Event{Kind: history.Started, Client: name})
-	p, err := s.config.Environment.Run(name, s.config.Product, "run",
-		"--namespace="+s.System, "--kubeconfig="+s.kubeconfig(), "--cache-dir="+s.mirrors(), "--metrics-addr=0", "--health-addr=0")
+	p, err := s.config.Environment.Run(name, s.config.Product, append([]string{
+		"run",
+		"--namespace=" + s.System, "--kubeconfig=" + s.kubeconfig(), "--cache-dir=" + s.CacheDir(), "--metrics-addr=0", "--health-addr=0",
+	}, s.config.Arguments...)...)
 	s.controller.process, s.controller.killed = p, false
 	return err
 }

@@ -94,21 +94,18 @@ func (s *Stage) HangWebhook(ctx context.Context, after time.Duration) error {
 	return s.config.Admin.Create(ctx, hook.DeepCopy())
 }
 
-// mirrors is the folder of the controller's mirrors.
-func (s *Stage) mirrors() string { return filepath.Join(s.dir, "mirrors") }
-
 // LimitDisk gives the mirrors a small volume of their own. It is errors.ErrUnsupported
 // where this process may not mount one.
 func (s *Stage) LimitDisk() error {
-	if err := os.MkdirAll(s.mirrors(), 0o700); err != nil {
+	if err := os.MkdirAll(s.CacheDir(), 0o700); err != nil {
 		return err
 	}
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=16m", "poolwright-prove", s.mirrors()).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=16m", "poolwright-prove", s.CacheDir()).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: mounting a small volume: %w: %s", errors.ErrUnsupported, err, out)
 	}
 	s.controller.environment.later(func(context.Context) error {
-		if out, err := exec.Command("umount", "--lazy", s.mirrors()).CombinedOutput(); err != nil {
-			return fmt.Errorf("unmounting %s: %w: %s", s.mirrors(), err, out)
+		if out, err := exec.Command("umount", "--lazy", s.CacheDir()).CombinedOutput(); err != nil {
+			return fmt.Errorf("unmounting %s: %w: %s", s.CacheDir(), err, out)
 		}
 		return nil
 	})
@@ -117,7 +114,7 @@ func (s *Stage) LimitDisk() error {
 
 // FillDisk leaves no space to the mirrors for a while.
 func (s *Stage) FillDisk(during time.Duration) error {
-	path := filepath.Join(s.mirrors(), "filler")
+	path := filepath.Join(s.CacheDir(), "filler")
 	file, err := os.Create(path)
 	if err != nil {
 		return err

@@ -39,6 +39,8 @@ type Config struct {
 	Product string
 	// Timeout bounds each wait for the product.
 	Timeout time.Duration
+	// Arguments are further ones of the controller.
+	Arguments []string
 }
 
 // Stage is a part of the environment that no other case uses: namespaces, a repository, a

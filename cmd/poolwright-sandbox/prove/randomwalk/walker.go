@@ -1,0 +1,133 @@
+package randomwalk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
+	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
+	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
+)
+
+// walker performs operations in a stage.
+type walker struct {
+	stage    *stage.Stage
+	commits  commits
+	armed    []*wiretap.Armed
+	suspends bool
+}
+
+// newWalker makes the first commit, and starts the controller with a Sync.
+func newWalker(ctx context.Context, s *stage.Stage) (*walker, error) {
+	w := &walker{stage: s}
+	if err := w.declare(ctx, initial()); err != nil {
+		return nil, err
+	}
+	if err := s.Start(); err != nil {
+		return nil, err
+	}
+	return w, s.CreateSync(ctx)
+}
+
+// declare commits what is declared from now on, if it is acceptable.
+func (w *walker) declare(ctx context.Context, model map[string]string) error {
+	if !w.commits.accept(model) {
+		return nil
+	}
+	w.stage.Model = model
+	return w.stage.Commit(ctx, fmt.Sprintf("Commit %d", w.commits.count))
+}
+
+// perform does one operation. What the product does about it, it does later.
+func (w *walker) perform(ctx context.Context, o Operation) error {
+	switch o.Do {
+	case Commit:
+		return w.declare(ctx, w.commits.changed(o.Values))
+	case Revert:
+		return w.declare(ctx, maps.Clone(w.commits.before))
+	case Edit:
+		return w.stage.Edit(ctx, o.Object)
+	case Delete:
+		return w.stage.Delete(ctx, o.Object)
+	case Suspend, Resume:
+		return w.suspend(ctx, o.Do == Suspend)
+	case Reconcile:
+		return w.stage.Request(ctx)
+	case Inject:
+		w.inject(*o.Fault, o.Times)
+		return nil
+	case Kill:
+		if _, running := w.stage.Running(); running {
+			w.stage.Kill()
+		}
+		return nil
+	case Restart:
+		return w.stage.Restart(ctx)
+	case Check:
+		return w.check(ctx)
+	}
+	return fmt.Errorf("there is no operation %q", o.Do)
+}
+
+func (w *walker) suspend(ctx context.Context, suspend bool) error {
+	if w.suspends == suspend {
+		return nil
+	}
+	w.suspends = suspend
+	return w.stage.Suspend(ctx, suspend)
+}
+
+// inject lets each of the next requests meet the fault.
+func (w *walker) inject(f Fault, times int) {
+	for range max(1, times) {
+		w.armed = append(w.armed, w.stage.Tap.Arm(wiretap.Fault{At: f.At, After: f.After, Do: f.Do, Status: f.Status, Wait: f.Wait}))
+	}
+}
+
+// check ends the faults and returns once all is as declared, which it records. A
+// stage.TimeoutError becomes a part of the history.
+func (w *walker) check(ctx context.Context) error {
+	for _, armed := range w.armed {
+		armed.Disarm()
+	}
+	w.armed = nil
+	err := w.suspend(ctx, false)
+	for _, step := range []func(context.Context) error{w.stage.Restart, w.stage.Converge, w.stage.Run, w.stage.Observe} {
+		if err == nil {
+			err = step(ctx)
+		}
+	}
+	if late, ok := errors.AsType[*stage.TimeoutError](err); ok {
+		w.stage.Tap.Record(history.Event{Kind: history.Stuck, Reason: late.Error()})
+		err = nil
+	}
+	w.commits.checked()
+	return err
+}
+
+// violations checks the history, which loses the requests that no later check needs.
+func (w *walker) violations() []oracle.Violation {
+	out := oracle.Check(w.stage.Tap.Records())
+	if len(out) == 0 {
+		w.stage.Tap.Discard(func(q *history.Request) bool {
+			return q.Wire == history.Git || q.Wire == history.Kubernetes && !q.Writes()
+		})
+	}
+	return out
+}
+
+// pause waits, while the product works.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/randomwalk"
+	"github.com/poolwright/poolwright/provision/sandbox"
+)
+
+// randomCommand is the user's input.
+type randomCommand struct {
+	options    randomwalk.Options
+	output     string
+	poolwright string
+}
+
+func newProveRandom() *cobra.Command {
+	var r randomCommand
+	cmd := &cobra.Command{
+		Use:   "random",
+		Short: "Run random operations and faults for as long as you like, and check what happened",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return r.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&r.output, "output", "o", "text", "text or json")
+	flags.StringVar(&r.poolwright, "poolwright", "", "the poolwright binary (default: the one beside this program)")
+	flags.Uint64Var(&r.options.Seed, "seed", 0, "which sequence of operations; 0 draws one")
+	flags.DurationVar(&r.options.Duration, "for", 0, "how long")
+	flags.IntVar(&r.options.Steps, "steps", 0, "how many operations (default: 200, where --for sets no time)")
+	flags.BoolVar(&r.options.Kills, "kills", true, "kill the controller as one of the operations")
+	flags.DurationVar(&r.options.WarmUp, "warm-up", 5*time.Minute, "how long what is measured does not count for trends")
+	flags.DurationVar(&r.options.Timeout, "deadline", stepDeadline, "how long each wait for the product may take")
+	flags.StringVar(&r.options.Histories, "histories", "", "a folder for the history of a run that violates a rule")
+	return cmd
+}
+
+func (r *randomCommand) run(cmd *cobra.Command) (err error) {
+	write, found := map[string]func(io.Writer, randomwalk.Report) error{"text": randomwalk.WriteText, "json": randomwalk.WriteJSON}[r.output]
+	if !found {
+		return fmt.Errorf("-o %q is not one of text, json", r.output)
+	}
+	log.SetLogger(logr.Discard()) // clients of the sandbox log nothing of their own
+	r.options.Progress = cmd.ErrOrStderr()
+	if r.options.Seed == 0 {
+		r.options.Seed = uint64(time.Now().UnixNano() + int64(os.Getpid()))
+	}
+	if r.options.Duration == 0 && r.options.Steps == 0 {
+		r.options.Steps = 200
+	}
+	if r.options.Product, err = product(r.poolwright); err != nil {
+		return err
+	}
+	config := sandbox.DefaultConfig()
+	config.Progress = cmd.ErrOrStderr()
+	environment, err := sandbox.Start(cmd.Context(), config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, environment.Stop()) }()
+	report, err := randomwalk.Run(cmd.Context(), environment, r.options)
+	return errors.Join(write(cmd.OutOrStdout(), report), err, report.Err())
+}
