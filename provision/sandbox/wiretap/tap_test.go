@@ -316,3 +316,24 @@ func TestAPlantedSecretIsFoundInEveryForm(t *testing.T) {
 		})
 	}
 }
+
+func TestAHistoryLosesWhatIsDiscarded(t *testing.T) {
+	w := newWired(t)
+	w.post(t, "a")
+	w.Record(history.Event{Kind: history.Converged})
+	w.post(t, "b")
+	n := w.begin(history.Request{Name: "c"}) // has not ended
+	w.Discard(func(q *history.Request) bool { return q.Name != "b" })
+	w.end(n, http.StatusOK, "uid-c")
+	var got []string
+	for _, r := range w.Records() {
+		if r.Event != nil {
+			got = append(got, r.Event.Kind)
+		} else {
+			got = append(got, fmt.Sprintf("%s %d %s", r.Request.Name, r.Request.Status, r.Request.UID))
+		}
+	}
+	if diff := cmp.Diff([]string{history.Converged, "b 201 uid-2", "c 200 uid-c"}, got); diff != "" {
+		t.Error(diff)
+	}
+}

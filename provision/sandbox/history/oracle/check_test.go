@@ -119,6 +119,7 @@ func TestTheOracle(t *testing.T) {
 		{"a renewal after all is as declared is none", ordered(started("c1"), committed(a), history.Event{Kind: history.Converged}, lease("c1"), found(history.State{Object: a, Value: "v1", UID: "uid-a"})), nil},
 		{"a person's write after all is as declared is none", ordered(started("c1"), committed(a), history.Event{Kind: history.Converged}, write("person", "patch", a, "uid-a"), found(history.State{Object: a, Value: "v1", UID: "uid-a"})), nil},
 		{"a write after a further commit is none", ordered(started("c1"), lease("c1"), committed(b), history.Event{Kind: history.Converged}, committed(a), write("c1", "patch", a, "uid-a"), found(history.State{Object: a, Value: "v1", UID: "uid-a"})), nil},
+		{"a write that follows an edit by hand", on(committed(a), history.Event{Kind: history.Converged}, history.Event{Kind: history.Edited, Object: a}, write("c1", "patch", a, "uid-a")), nil},
 		{"a deletion of what is declared", on(write("c1", "delete", a, "uid-a"), committed(a), write("c1", "delete", b, "uid-b")),
 			[]string{"deletions: deletes configmaps apps/a (UID uid-a), which every followed commit declares"}},
 		{"a deletion by an older commit that is still applied is allowed", on(committed(a), committed(a, b), write("c1", "delete", b, "uid-b"), committed(a)), nil},
