@@ -73,12 +73,7 @@ func (p *proveCommand) run(cmd *cobra.Command) (err error) {
 		return fmt.Errorf("making a folder for the product: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if p.without != "" {
-		p.options.Product, err = broken(ctx, p.without, dir)
-	} else {
-		p.options.Product, err = product(p.poolwright)
-	}
-	if err != nil {
+	if p.options.Product, err = productWithout(ctx, p.without, p.poolwright, dir); err != nil {
 		return err
 	}
 	environment, err := sandbox.Start(ctx, config)
@@ -93,9 +88,13 @@ func (p *proveCommand) run(cmd *cobra.Command) (err error) {
 	return errors.Join(write(cmd.OutOrStdout(), report), err, report.Err())
 }
 
-// broken builds the product without one of its precautions.
-func broken(ctx context.Context, name, dir string) (string, error) {
-	control, err := controls.Named(name)
+// productWithout builds the product without one of its precautions, or finds the binary where
+// none is named.
+func productWithout(ctx context.Context, precaution, named, dir string) (string, error) {
+	if precaution == "" {
+		return product(named)
+	}
+	control, err := controls.Named(precaution)
 	if err != nil {
 		return "", err
 	}

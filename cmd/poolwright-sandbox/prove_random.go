@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/controls"
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/randomwalk"
 	"github.com/poolwright/poolwright/provision/sandbox"
 )
@@ -20,6 +22,9 @@ type randomCommand struct {
 	options    randomwalk.Options
 	output     string
 	poolwright string
+	without    string
+	replay     string
+	shrink     string
 }
 
 func newProveRandom() *cobra.Command {
@@ -40,6 +45,9 @@ func newProveRandom() *cobra.Command {
 	flags.DurationVar(&r.options.WarmUp, "warm-up", 5*time.Minute, "how long what is measured does not count for trends")
 	flags.DurationVar(&r.options.Timeout, "deadline", stepDeadline, "how long each wait for the product may take")
 	flags.StringVar(&r.options.Histories, "histories", "", "a folder for the history of a run that violates a rule")
+	flags.StringVar(&r.replay, "replay", "", "perform the operations of this case in place of the seed's")
+	flags.StringVar(&r.shrink, "shrink", "", "after a violation, search for the shortest sequence that repeats it, and write that case to this file")
+	flags.StringVar(&r.without, "break", "", "build poolwright with one of its precautions switched off: one of "+strings.Join(controls.Names(), ", "))
 	return cmd
 }
 
@@ -56,7 +64,19 @@ func (r *randomCommand) run(cmd *cobra.Command) (err error) {
 	if r.options.Duration == 0 && r.options.Steps == 0 {
 		r.options.Steps = 200
 	}
-	if r.options.Product, err = product(r.poolwright); err != nil {
+	if r.replay != "" {
+		replayed, err := randomwalk.ReadCase(r.replay)
+		if err != nil {
+			return err
+		}
+		r.options.Replay = replayed.Operations
+	}
+	dir, err := os.MkdirTemp("", "poolwright-prove-")
+	if err != nil {
+		return fmt.Errorf("making a folder for the product: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if r.options.Product, err = productWithout(cmd.Context(), r.without, r.poolwright, dir); err != nil {
 		return err
 	}
 	config := sandbox.DefaultConfig()
@@ -67,5 +87,10 @@ func (r *randomCommand) run(cmd *cobra.Command) (err error) {
 	}
 	defer func() { err = errors.Join(err, environment.Stop()) }()
 	report, err := randomwalk.Run(cmd.Context(), environment, r.options)
-	return errors.Join(write(cmd.OutOrStdout(), report), err, report.Err())
+	err = errors.Join(write(cmd.OutOrStdout(), report), err, report.Err())
+	if r.shrink == "" || len(report.Violations) == 0 {
+		return err
+	}
+	shortest, shrinkErr := randomwalk.ShrinkReport(cmd.Context(), environment, r.options, report)
+	return errors.Join(err, shrinkErr, shortest.Save(r.shrink))
 }

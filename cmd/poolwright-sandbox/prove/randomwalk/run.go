@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -31,6 +33,8 @@ type Options struct {
 	// Duration and Steps bound the walk, which ends with a check; zero is no bound.
 	Duration time.Duration
 	Steps    int
+	// Replay are operations to perform in place of the seed's; no other bound counts then.
+	Replay []Operation
 	// WarmUp is how long samples do not count for trends.
 	WarmUp time.Duration
 	// Progress receives a line for each operation and for each sample.
@@ -74,7 +78,12 @@ type run struct {
 
 // Run walks in a running sandbox until a bound or a violation. It returns an error where it
 // could not; what the oracle found is in the report.
-func Run(ctx context.Context, environment *sandbox.Environment, o Options) (_ Report, err error) {
+func Run(ctx context.Context, environment *sandbox.Environment, o Options) (Report, error) {
+	return walk(ctx, environment, o, fmt.Sprintf("walk-%d", o.Seed))
+}
+
+// walk walks in a stage of that name.
+func walk(ctx context.Context, environment *sandbox.Environment, o Options, name string) (_ Report, err error) {
 	if err := v1alpha1.AddToScheme(clientgoscheme.Scheme); err != nil {
 		return Report{}, err
 	}
@@ -87,7 +96,6 @@ func Run(ctx context.Context, environment *sandbox.Environment, o Options) (_ Re
 		return Report{}, err
 	}
 	metrics := fmt.Sprintf("127.0.0.1:%d", port)
-	name := fmt.Sprintf("walk-%d", o.Seed)
 	s, err := stage.New(ctx, stage.Config{
 		Environment: environment, Admin: admin, Product: o.Product, Timeout: o.Timeout, Arguments: []string{"--metrics-addr=" + metrics},
 	}, name)
@@ -106,20 +114,41 @@ func Run(ctx context.Context, environment *sandbox.Environment, o Options) (_ Re
 	return r.report, err
 }
 
-// all performs operations until a bound or a violation.
+// all performs operations until a bound or a violation. It begins and ends with a check.
 func (r *run) all(ctx context.Context) error {
-	generator, next := NewGenerator(r.Seed, r.Kills), Operation{Do: Check}
-	for {
-		if err := r.one(ctx, next); err != nil || len(r.report.Violations) > 0 {
-			return err
-		}
-		over := r.Steps > 0 && len(r.report.Operations) >= r.Steps || r.Duration > 0 && time.Since(r.begin) >= r.Duration
-		if over && next.Do == Check {
+	if err := r.one(ctx, Operation{Do: Check}); err != nil {
+		return err
+	}
+	next := r.replayed()
+	if r.Replay == nil {
+		next = r.generated()
+	}
+	last := Operation{Do: Check}
+	for o := range next {
+		if len(r.report.Violations) > 0 {
 			return nil
 		}
-		next = generator.Next()
-		if over {
-			next = Operation{Do: Check}
+		if err := r.one(ctx, o); err != nil {
+			return err
+		}
+		last = o
+	}
+	if last.Do == Check || len(r.report.Violations) > 0 {
+		return nil
+	}
+	return r.one(ctx, Operation{Do: Check})
+}
+
+func (r *run) replayed() iter.Seq[Operation] { return slices.Values(r.Replay) }
+
+// generated are the seed's operations, until a bound.
+func (r *run) generated() iter.Seq[Operation] {
+	return func(yield func(Operation) bool) {
+		generator := NewGenerator(r.Seed, r.Kills)
+		for n := 0; (r.Steps == 0 || n < r.Steps) && (r.Duration == 0 || time.Since(r.begin) < r.Duration); n++ {
+			if !yield(generator.Next()) {
+				return
+			}
 		}
 	}
 }
