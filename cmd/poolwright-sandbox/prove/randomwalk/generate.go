@@ -77,7 +77,7 @@ func (g *Generator) choices() []choice {
 		{24, (*Generator).inject},
 	}
 	if g.kills {
-		out = append(out, choice{5, plain(Kill)}, choice{5, plain(Restart)})
+		out = append(out, choice{4, plain(Kill)}, choice{8, (*Generator).killAt}, choice{8, plain(Restart)})
 	}
 	return out
 }
@@ -156,6 +156,12 @@ func (g *Generator) inject() Operation {
 		f.Do = wiretap.Duplicate
 	}
 	return Operation{Do: Inject, Fault: &f, Times: 1 + g.random.IntN(3)}
+}
+
+// killAt draws a kill at one of the next requests of a point.
+func (g *Generator) killAt() Operation {
+	f := Fault{At: pick(g, points()), Do: wiretap.Kill, After: g.random.IntN(2) == 0}
+	return Operation{Do: Inject, Fault: &f, Times: 1 + g.random.IntN(6)}
 }
 
 // points are where faults are injected.

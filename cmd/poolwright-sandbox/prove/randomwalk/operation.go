@@ -50,7 +50,7 @@ type Operation struct {
 	Values map[string]string `json:"values,omitempty"`
 	// Object belongs to Edit and Delete: Kind/name.
 	Object string `json:"object,omitempty"`
-	// Fault belongs to Inject; Times is how many requests meet it.
+	// Fault belongs to Inject; Times is how many requests meet it, or which one kills.
 	Fault *Fault `json:"fault,omitempty"`
 	Times int    `json:"times,omitempty"`
 	// Pause is how long nothing is done afterwards.
@@ -83,7 +83,7 @@ func (o Operation) String() string {
 		if f.Status != 0 {
 			parts = append(parts, fmt.Sprint(f.Status))
 		}
-		parts = append(parts, fmt.Sprintf("%d times", o.Times))
+		parts = append(parts, fmt.Sprintf("x%d", o.Times))
 		text += " " + strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), " ")
 	}
 	return text

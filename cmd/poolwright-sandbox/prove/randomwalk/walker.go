@@ -61,9 +61,7 @@ func (w *walker) perform(ctx context.Context, o Operation) error {
 		w.inject(*o.Fault, o.Times)
 		return nil
 	case Kill:
-		if _, running := w.stage.Running(); running {
-			w.stage.Kill()
-		}
+		w.kill()
 		return nil
 	case Restart:
 		return w.stage.Restart(ctx)
@@ -81,10 +79,23 @@ func (w *walker) suspend(ctx context.Context, suspend bool) error {
 	return w.stage.Suspend(ctx, suspend)
 }
 
-// inject lets each of the next requests meet the fault.
+// inject lets each of the next requests meet the fault. A process can be killed once, at the
+// last of them.
 func (w *walker) inject(f Fault, times int) {
+	fault := wiretap.Fault{At: f.At, After: f.After, Do: f.Do, Status: f.Status, Wait: f.Wait}
+	if f.Do == wiretap.Kill {
+		fault.Nth, times = times, 1
+		fault.Call = func(history.Request) { w.kill() }
+	}
 	for range max(1, times) {
-		w.armed = append(w.armed, w.stage.Tap.Arm(wiretap.Fault{At: f.At, After: f.After, Do: f.Do, Status: f.Status, Wait: f.Wait}))
+		w.armed = append(w.armed, w.stage.Tap.Arm(fault))
+	}
+}
+
+// kill ends the controller, if it runs.
+func (w *walker) kill() {
+	if _, running := w.stage.Running(); running {
+		w.stage.Kill()
 	}
 }
 
