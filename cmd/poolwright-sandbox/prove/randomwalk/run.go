@@ -70,10 +70,10 @@ func (r Report) Err() error {
 // run is a walk under way.
 type run struct {
 	Options
-	walker *walker
-	meter  meter
-	begin  time.Time
-	report Report
+	walker  *walker
+	sampler sampler
+	begin   time.Time
+	report  Report
 }
 
 // Run walks in a running sandbox until a bound or a violation. It returns an error where it
@@ -103,7 +103,7 @@ func walk(ctx context.Context, environment *sandbox.Environment, o Options, name
 		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
-	r := run{Options: o, meter: meter{metrics, s.CacheDir()}, begin: time.Now(), report: Report{Seed: o.Seed, Kills: o.Kills}}
+	r := run{Options: o, sampler: sampler{metrics, s.CacheDir()}, begin: time.Now(), report: Report{Seed: o.Seed, Kills: o.Kills}}
 	if r.walker, err = newWalker(ctx, s); err == nil {
 		err = r.all(ctx)
 	}
@@ -178,7 +178,7 @@ func (r *run) sample(ctx context.Context) error {
 	if !running {
 		return nil
 	}
-	s, err := r.meter.sample(ctx, pid)
+	s, err := r.sampler.sample(ctx, pid)
 	if err != nil {
 		return err
 	}

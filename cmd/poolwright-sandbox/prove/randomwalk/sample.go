@@ -20,7 +20,7 @@ import (
 
 // Sample is what the controller's process uses while nothing is to be done.
 type Sample struct {
-	// At is the time since the walk began; PID tells processes apart.
+	// At is the time since the walk began; PID distinguishes processes.
 	At  time.Duration `json:"at"`
 	PID int           `json:"pid"`
 	// Resident is the memory now, and Peak the most since the last sample, in bytes.
@@ -38,14 +38,14 @@ type Sample struct {
 	Disk        int64   `json:"disk"`
 }
 
-// meter measures the controller.
-type meter struct {
+// sampler measures the controller.
+type sampler struct {
 	// metrics is the address of its metrics, folder that of its cache.
 	metrics, folder string
 }
 
 // sample measures a process, and begins a new peak.
-func (m meter) sample(ctx context.Context, pid int) (Sample, error) {
+func (m sampler) sample(ctx context.Context, pid int) (Sample, error) {
 	out := Sample{PID: pid}
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -76,7 +76,7 @@ func kibibytes(status []byte, name string) int64 {
 }
 
 // scrape reads the process' own metrics.
-func (m meter) scrape(ctx context.Context, out *Sample) error {
+func (m sampler) scrape(ctx context.Context, out *Sample) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.metrics+"/metrics", http.NoBody)
 	if err != nil {
 		return err

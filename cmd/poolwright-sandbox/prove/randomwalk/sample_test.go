@@ -29,7 +29,7 @@ func TestASampleMeasuresAProcessAndItsFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := meter{metrics: strings.TrimPrefix(server.URL, "http://"), folder: folder}.sample(t.Context(), os.Getpid())
+	got, err := sampler{metrics: strings.TrimPrefix(server.URL, "http://"), folder: folder}.sample(t.Context(), os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestASampleMeasuresAProcessAndItsFolder(t *testing.T) {
 	if want := (Sample{PID: os.Getpid(), Heap: 1e6, HeapGoal: 2e6, Goroutines: 11, Descriptors: 7, CPU: 1.5, Disk: 123}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if _, err := (meter{metrics: "127.0.0.1:1", folder: folder}).sample(t.Context(), os.Getpid()); err == nil {
+	if _, err := (sampler{metrics: "127.0.0.1:1", folder: folder}).sample(t.Context(), os.Getpid()); err == nil {
 		t.Error("without metrics there is a sample")
 	}
 }
