@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestAKindsPageTellsEveryFieldAndNoOther(t *testing.T) {
+func TestAKindsPageListsEveryFieldAndNoOther(t *testing.T) {
 	for page, crd := range map[string]string{"sync.md": "poolwright.dev_syncs.yaml", "cluster.md": "poolwright.dev_clusters.yaml", "deviceplugin.md": "poolwright.dev_deviceplugins.yaml"} {
 		t.Run(page, func(t *testing.T) {
 			var definition apiextensionsv1.CustomResourceDefinition
@@ -56,7 +56,7 @@ func paths(at string, schema apiextensionsv1.JSONSchemaProps) []string {
 	return out
 }
 
-func TestThePagesTellEveryNameOfTheCode(t *testing.T) {
+func TestThePagesListEveryNameOfTheCode(t *testing.T) {
 	for _, c := range []struct {
 		page, what, in string
 		// The first group of the pattern is the name.

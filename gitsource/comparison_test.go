@@ -16,7 +16,7 @@ type mergeable struct {
 
 func (m mergeable) Merge(_, _ fs.FS) (fs.FS, bool) { return m.MapFS, m.clean }
 
-func TestAMergeIsKnownOnlyBeyondDoubt(t *testing.T) {
+func TestAMergeIsComputedOnlyWhereItIsCertain(t *testing.T) {
 	for name, c := range map[string]struct {
 		base   fs.FS
 		unique bool

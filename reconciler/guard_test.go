@@ -233,7 +233,7 @@ func TestNodesAreCountedOnlyWhereARevisionCostsAny(t *testing.T) {
 	}
 }
 
-func TestCorrectAsksAboutWhatIsNoDriftAndWasNotPlanned(t *testing.T) {
+func TestCorrectGuardsWhatIsNoDriftAndWasNotPlanned(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit int
 		asked [][]string
@@ -267,7 +267,7 @@ func TestCorrectAsksAboutWhatIsNoDriftAndWasNotPlanned(t *testing.T) {
 	}
 }
 
-func TestGivingUpASourceAsksNobodyAboutNodes(t *testing.T) {
+func TestGivingUpASourceNeedsNoGuardOfNodes(t *testing.T) {
 	f, g := newFleet("NodePool/a=1"), &guard{}
 	loop, opts := f.guarded(&source{}, nil, g)
 	if _, err := loop.Finalize(t.Context(), opts); err != nil || len(g.asked) != 0 || len(f.live) != 0 {

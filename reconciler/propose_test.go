@@ -123,7 +123,7 @@ func lines(p plan.Plan) []string {
 	return out
 }
 
-func TestAProposalAsksEachWorldOfBothRevisionsAndChangesNothing(t *testing.T) {
+func TestAProposalReadsEachTargetForBothRevisionsAndChangesNothing(t *testing.T) {
 	aws, cluster, asked := witnesses()
 	before := of(aws.declare("Role", "role", "1"), cluster.declare("Pool", "pool", "1", "drifted", "1", "old", "1"))
 	after := of(aws.declare("Role", "role", "2"), cluster.declare("Pool", "pool", "1", "drifted", "1", "new", "1"))
@@ -151,7 +151,7 @@ func TestAProposalAsksEachWorldOfBothRevisionsAndChangesNothing(t *testing.T) {
 	}
 }
 
-func TestOfflineAProposalAsksForWhatIsWantedAlone(t *testing.T) {
+func TestOfflineAProposalNeedsOnlyWhatIsWanted(t *testing.T) {
 	aws, cluster, asked := witnesses()
 	before, after := of(cluster.declare("Pool", "pool", "1", "old", "1")), of(aws.declare("Role", "role", "1"), cluster.declare("Pool", "pool", "2"))
 	got, err := reconciler.Propose(t.Context(), before, after, true, namedTargets(aws, cluster), plan.NoPrune())
@@ -169,7 +169,7 @@ func TestOfflineAProposalAsksForWhatIsWantedAlone(t *testing.T) {
 	}
 }
 
-func TestAProposalTellsWhichMistakesAreOld(t *testing.T) {
+func TestAProposalNamesWhichMistakesAreOld(t *testing.T) {
 	_, cluster, _ := witnesses()
 	problem := func(file string, line int, message string) state.Problem {
 		return state.Problem{Origin: state.Origin{File: file, Line: line}, Message: message}
@@ -221,7 +221,7 @@ func TestWhatADevicePluginStandsForSharesItsMistake(t *testing.T) {
 	}
 }
 
-func TestAWorldThatFailsIsNamedWithTheSideThatWasAsked(t *testing.T) {
+func TestATargetThatFailsIsNamedWithTheSideThatWasRead(t *testing.T) {
 	down := errors.New("connection refused")
 	for _, verb := range []string{"want", "observe"} {
 		aws, cluster, _ := witnesses()

@@ -231,7 +231,7 @@ func TestANewRevisionThatCannotBeLoadedKeepsTheOldOneForDrift(t *testing.T) {
 	}
 }
 
-func TestCorrectTouchesOnlyWhatItIsAskedFor(t *testing.T) {
+func TestCorrectChangesOnlyTheGivenKeys(t *testing.T) {
 	w := &fakeTarget{objects: map[string]string{}}
 	loop := reconciler.NewLoop(&source{revision: "r1"}, revisions{"r1": things("a", "1", "b", "1")}.load, reconciler.NamedTarget{Name: "memory", Target: w})
 	if _, err := loop.Correct(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err == nil {

@@ -203,7 +203,7 @@ func TestOneWorldsTroubleStaysItsOwn(t *testing.T) {
 	}
 }
 
-func TestCorrectAsksEachWorldOnlyForItsOwn(t *testing.T) {
+func TestCorrectGivesEachTargetOnlyItsOwn(t *testing.T) {
 	for name, c := range map[string]struct {
 		keys         func(aws, cluster *side) []state.Key
 		plain        bool
@@ -277,7 +277,7 @@ func TestCorrectConcludesNothingFromWhatIsUnknown(t *testing.T) {
 	}
 }
 
-func TestReleaseEmptiesBothWorldsButForWhatNobodyCouldSee(t *testing.T) {
+func TestReleaseEmptiesBothTargetsButForWhatCouldNotBeRead(t *testing.T) {
 	aws, cluster, journal := both()
 	aws.objects["role"], aws.objects["lost"], cluster.objects["pool"] = "1", "1", "1"
 	loop := leading(&source{}, nil, aws, cluster)

@@ -91,7 +91,7 @@ func TestADamagedRepositoryMirrorIsBegunAnew(t *testing.T) {
 	}
 }
 
-func TestDamageThatIsMetWhileReadingAComparisonIsMendedByTheNext(t *testing.T) {
+func TestDamageFoundWhileReadingAComparisonIsMendedByTheNext(t *testing.T) {
 	srv := newForge(t)
 	onePull(srv)
 	r := srv.repository()

@@ -48,7 +48,7 @@ func TestComparisonsAndReadersRunAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-func TestContainsAsksOnlyWhatItDoesNotKnow(t *testing.T) {
+func TestContainsRequestsOnlyWhatItLacks(t *testing.T) {
 	srv := newForge(t)
 	first := srv.push("a.yaml", "one\n")
 	srv.topic("topic", "main")

@@ -207,7 +207,7 @@ func TestWhatCannotBeFoundOutWaits(t *testing.T) {
 	}
 }
 
-func TestWhatTheServerHasForgottenWaitsAllTheSame(t *testing.T) {
+func TestACommitThatTheServerHasDroppedStillBlocksTheMove(t *testing.T) {
 	srv, known := newForge(t), &recorded{}
 	srv.push("a.yaml", "one\n")
 	known.commit = srv.push("a.yaml", "two\n")

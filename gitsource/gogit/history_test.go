@@ -36,9 +36,9 @@ func (s *gitServer) graph(rng *rand.Rand, commits, branches int) {
 	s.git(refs...)
 }
 
-// TestWhereTwoCommitsPartedIsWhatGitSays compares with git merge-base over
+// TestTheMergeBaseOfTwoCommitsIsGits compares with git merge-base over
 // histories full of merges, fetched in parts, in every way that servers offer.
-func TestWhereTwoCommitsPartedIsWhatGitSays(t *testing.T) {
+func TestTheMergeBaseOfTwoCommitsIsGits(t *testing.T) {
 	const branches = 5
 	for seed := range uint64(4) {
 		for _, offer := range []struct {
@@ -85,7 +85,7 @@ func (s *gitServer) newest(commits []string) string {
 	return best
 }
 
-func TestAncestorsAreWhatGitSays(t *testing.T) {
+func TestAncestorsAreThoseOfGit(t *testing.T) {
 	t.Parallel()
 	srv := newForge(t)
 	rng := rand.New(rand.NewPCG(9, 1))

@@ -134,7 +134,7 @@ func TestALocalRepositoryIsFoundWhereverGitFindsIt(t *testing.T) {
 	}
 }
 
-func TestALocalRepositoryThatCannotBeReadWholeSaysWhy(t *testing.T) {
+func TestALocalRepositoryThatCannotBeReadWholeNamesTheReason(t *testing.T) {
 	srv := localHistory(t)
 	clone := func(args ...string) string {
 		dir := filepath.Join(t.TempDir(), "clone")

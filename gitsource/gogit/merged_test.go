@@ -79,7 +79,7 @@ func text(name string, lines ...string) string {
 	return out.String() + strings.Join(lines, "\n") + "\n"
 }
 
-func TestWhatGitMakesOfAMergeIsKnownWhereItIsBeyondDoubt(t *testing.T) {
+func TestTheResultOfAMergeIsComputedWhereItIsCertain(t *testing.T) {
 	type files = map[string]string
 	a, b := text("a"), text("b")
 	for name, tt := range map[string]struct {
@@ -110,7 +110,7 @@ func TestWhatGitMakesOfAMergeIsKnownWhereItIsBeyondDoubt(t *testing.T) {
 	}
 }
 
-func TestAMergeOfTwoThatPartedTwiceIsNotTold(t *testing.T) {
+func TestAMergeWithSeveralMergeBasesIsNotComputed(t *testing.T) {
 	srv := newForge(t)
 	srv.sides(map[string]string{"d/a": text("a")}, map[string]string{"d/x": "x"}, map[string]string{"d/y": "y"})
 	srv.git("branch", "before", "main")
@@ -151,9 +151,9 @@ func (s *gitServer) mergesAsGit() bool {
 	return true
 }
 
-// TestWhereWeTellAMergeGitAgrees lets two sides change, rename, add and remove files of a
+// TestAComputedMergeIsThatOfGit lets two sides change, rename, add and remove files of a
 // small tree by chance.
-func TestWhereWeTellAMergeGitAgrees(t *testing.T) {
+func TestAComputedMergeIsThatOfGit(t *testing.T) {
 	const tries = 24
 	chance := rand.New(rand.NewPCG(7, 9))
 	names := []string{"a", "b", "d/a", "d/b", "d/e/a", "d/e/b", "f/a", "f/b"}

@@ -79,7 +79,7 @@ func TestADamagedMirrorIsClonedAnew(t *testing.T) {
 	}
 }
 
-func TestDamageThatIsMetWhileReadingIsMendedByTheNextFetch(t *testing.T) {
+func TestDamageFoundWhileReadingIsMendedByTheNextFetch(t *testing.T) {
 	srv := newGitServer(t)
 	srv.push("a.yaml", strings.Repeat("one\n", 50))
 	src := srv.source(Ref{})

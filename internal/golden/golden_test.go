@@ -81,7 +81,7 @@ func TestTextThatIsEqualPasses(t *testing.T) {
 	Compare(t, path, []byte("one\ntwo\n"))
 }
 
-func TestTextThatDiffersFailsAndTellsHowToRewriteIt(t *testing.T) {
+func TestTextThatDiffersFailsAndNamesTheCommandThatRewritesIt(t *testing.T) {
 	path := kept(t, "one\ntwo\n")
 	p := compared(t, false, path, "one\nthree\n")
 	if !p.failed || p.ended || len(p.said) != 1 {

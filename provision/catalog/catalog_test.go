@@ -132,7 +132,7 @@ func TestTypesAreSortedUniqueAndWithoutGaps(t *testing.T) {
 	}
 }
 
-func TestLoadSaysWhereFiguresComeFrom(t *testing.T) {
+func TestLoadNamesTheSourcesOfFigures(t *testing.T) {
 	c := load(t)
 	if c.PriceDate() < "2026-01-01" {
 		t.Errorf("prices are of %q", c.PriceDate())

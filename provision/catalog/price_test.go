@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestOnDemandSaysHowFarAPriceCanBeTrusted(t *testing.T) {
+func TestOnDemandReportsHowReliableAPriceIs(t *testing.T) {
 	c := load(t)
 	for name, tc := range map[string]struct {
 		region, instance string

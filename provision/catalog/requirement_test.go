@@ -57,7 +57,7 @@ func TestRequirementsChooseInstanceTypes(t *testing.T) {
 	}
 }
 
-func TestAPoolAsksForItsRequirementsAndItsLabels(t *testing.T) {
+func TestRequirementsOfAPoolIncludeItsLabels(t *testing.T) {
 	pool := func(template map[string]any) map[string]any {
 		return map[string]any{"spec": map[string]any{"template": template}}
 	}

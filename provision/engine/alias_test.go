@@ -71,7 +71,7 @@ func FuzzTameAliasesLeavesNothingThatEndsTheProcess(f *testing.F) {
 	})
 }
 
-func TestTheCacheTransformTamesAndTells(t *testing.T) {
+func TestTheCacheTransformReplacesInvalidQuantitiesAndReportsThem(t *testing.T) {
 	var logged strings.Builder
 	logger := funcr.New(func(_, args string) { logged.WriteString(args) }, funcr.Options{})
 	transform := tameTransform(logger, nil)

@@ -24,7 +24,7 @@ func fakeBuilder(objects ...client.Object) client.NewClientFunc {
 	}
 }
 
-func TestEveryAnswerOfTheAPIServerIsTamed(t *testing.T) {
+func TestInvalidQuantitiesInEveryResponseOfTheAPIServerAreReplaced(t *testing.T) {
 	stored := classWith("al2023@a@b")
 	stored.Name = "gpu"
 	c, err := newClientFunc(fakeBuilder(stored), func(string) {})(nil, client.Options{})
@@ -67,7 +67,7 @@ func TestEveryAnswerOfTheAPIServerIsTamed(t *testing.T) {
 	}
 }
 
-func TestCreatedNodeClaimsAreTold(t *testing.T) {
+func TestCreatedNodeClaimsAreReported(t *testing.T) {
 	var told []string
 	c, err := newClientFunc(fakeBuilder(), func(name string) { told = append(told, name) })(nil, client.Options{})
 	if err != nil {

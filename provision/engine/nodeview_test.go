@@ -228,9 +228,9 @@ func TestAPluginThatRestartsMakesKarpenterBuyNothing(t *testing.T) {
 	}
 }
 
-// TestNothingThatKarpenterWritesTellsWhatNodesShow runs Karpenter's writers of
+// TestNothingThatKarpenterWritesHasTheRecordedCapacity runs Karpenter's writers of
 // initialized Nodes.
-func TestNothingThatKarpenterWritesTellsWhatNodesShow(t *testing.T) {
+func TestNothingThatKarpenterWritesHasTheRecordedCapacity(t *testing.T) {
 	pool, claim, node := restarting("nvidia.com/gpu=10")
 	through, api, patches := cached(t, pool, claim, node)
 	ctx := newOptions(valid()).into(t.Context(), logr.Discard())

@@ -92,7 +92,7 @@ func TestTheLeastOfTwoOffers(t *testing.T) {
 	}
 }
 
-func TestAPodAsksForWhatItsContainersHoldAtOnce(t *testing.T) {
+func TestAPodRequestsWhatItsContainersHoldAtOnce(t *testing.T) {
 	container := func(n int64, of corev1.ResourceName) corev1.Container {
 		return corev1.Container{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{of: *resource.NewQuantity(n, resource.DecimalSI)}}}
 	}
@@ -115,7 +115,7 @@ func TestAPodAsksForWhatItsContainersHoldAtOnce(t *testing.T) {
 	}
 }
 
-func TestAStampTellsHowAGPUIsDivided(t *testing.T) {
+func TestAStampNamesHowAGPUIsDivided(t *testing.T) {
 	stamps := map[string]string{}
 	for name, p := range map[string]gpu.Profile{
 		"whole": {Strategy: gpu.Whole, Replicas: 1}, "sliced": {Strategy: gpu.TimeSlicing, Replicas: 10}, "more": {Strategy: gpu.TimeSlicing, Replicas: 20},

@@ -14,7 +14,7 @@ import (
 )
 
 // Karpenter counts a pod's requests with Kubernetes' own helper, and buys nodes by it.
-func TestAPodAsksForAsManyGPUsAsKarpenterCounts(t *testing.T) {
+func TestAPodRequestsAsManyGPUsAsKarpenterCounts(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 11))
 	always := corev1.ContainerRestartPolicyAlways
 	names := []corev1.ResourceName{gpu.Resource, gpu.SharedResource, "nvidia.com/mig-1g.5gb", corev1.ResourceCPU}

@@ -154,7 +154,7 @@ func TestNodesMadeByAnotherKarpenterAreUnknown(t *testing.T) {
 }
 
 // What only AWS can find for a selector may replace more nodes: maxNodesReplaced holds the change.
-func TestASelectorOfWhichAWSAloneKnowsWhatItFindsMayReplaceMoreNodes(t *testing.T) {
+func TestASelectorThatOnlyAWSResolvesMayReplaceMoreNodes(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
 		"images by another alias":            {"al2023@v20261001", "al2023@v20261101", "EC2NodeClass gpu: spec.amiSelectorTerms changes"},
 		"security groups by a tag":           {"{id: sg-1}", "{tags: {cluster: c}}", "EC2NodeClass gpu: spec.securityGroupSelectorTerms changes"},

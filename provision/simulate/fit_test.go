@@ -171,7 +171,7 @@ func TestAnOverlayReplacesNothing(t *testing.T) {
 	}
 }
 
-func TestAnOverlayThatContradictsAnotherIsTold(t *testing.T) {
+func TestAnOverlayThatContradictsAnotherIsReported(t *testing.T) {
 	other := strings.NewReplacer("name: shared", "name: again", `"8"`, `"4"`).Replace(slices8)
 	got := compare(t, three(t, pool, class), read(t, pool, class, slices8, other))
 	if len(got.Unknown) != 1 || !strings.Contains(got.Unknown[0].Text, "is refused by Karpenter") {
@@ -218,7 +218,7 @@ func TestAnOverlayOfAnotherPoolIsNoChangeOfThisOne(t *testing.T) {
 	}
 }
 
-func TestAPoolWithoutItsClassIsTold(t *testing.T) {
+func TestAPoolWithoutItsClassIsReported(t *testing.T) {
 	got := compare(t, three(t, pool, class), read(t, pool))
 	if len(got.Unknown) != 1 || !strings.HasPrefix(got.Unknown[0].Text, "NodePool gpu: there is no usable EC2NodeClass gpu") {
 		t.Errorf("unknown: %q", texts(got.Unknown))

@@ -78,7 +78,7 @@ func TestEqualInputGivesEqualOutputAndIsNotChanged(t *testing.T) {
 	}
 }
 
-func TestOddObjectsAreToldAndStopNothing(t *testing.T) {
+func TestInvalidObjectsAreReportedAndStopNothing(t *testing.T) {
 	tests := map[string]struct{ old, new, want string }{
 		"a kubelet quantity that is none": {
 			"  role: nodes", "  role: nodes\n  kubelet: {evictionHard: {memory.available: 'x%'}}", "EC2NodeClass gpu: what its nodes hold cannot be reckoned"},

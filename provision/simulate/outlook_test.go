@@ -269,7 +269,7 @@ func reasons(p provision.Pool) (out []string) {
 	return out
 }
 
-func TestZonesAreInDoubtOnlyWhereSomethingAsksForThem(t *testing.T) {
+func TestZonesAreUncertainOnlyWhereSomethingRequiresThem(t *testing.T) {
 	spec := func(text string) string {
 		return strings.Replace(serve, "    spec:\n", "    spec:\n      "+text+"\n", 1)
 	}

@@ -182,9 +182,9 @@ func placed(f provision.Fit) map[string][]string {
 	return out
 }
 
-// TestWhatIsAskedForLaterDoesNotCompete has two models that go to zero, under a
+// TestWhatIsRequestedLaterDoesNotCompete has two models that go to zero, under a
 // limit of one GPU: each can be had.
-func TestWhatIsAskedForLaterDoesNotCompete(t *testing.T) {
+func TestWhatIsRequestedLaterDoesNotCompete(t *testing.T) {
 	zero := strings.Replace(serve, "replicas: 2", "replicas: 0", 1)
 	other := strings.ReplaceAll(zero, "serve", "other")
 	huge := strings.Replace(strings.ReplaceAll(zero, "serve", "huge"), "nvidia.com/gpu: 1", "nvidia.com/gpu: 9", 1)
@@ -260,7 +260,7 @@ func TestATimeSlicedPoolTakesAPodForEachSlice(t *testing.T) {
 	}
 }
 
-func TestARuntimeClassAddsWhatItSays(t *testing.T) {
+func TestARuntimeClassAddsItsOverhead(t *testing.T) {
 	runtime := "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: nvidia}\nhandler: nvidia\nscheduling: {nodeSelector: {team: vision}}"
 	text := strings.Replace(serve, "    spec:\n", "    spec:\n      runtimeClassName: nvidia\n", 1)
 	got := compare(t, read(t, pool, class), read(t, pool, class, text, runtime))

@@ -306,7 +306,7 @@ func TestRunKeepsTheOrderOfTargetsAndWavesUnderConcurrency(t *testing.T) {
 	}
 }
 
-func TestRunMakesAsManyChangesAtATimeAsToldAndNoMore(t *testing.T) {
+func TestRunMakesAsManyChangesAtATimeAsItsLimitAndNoMore(t *testing.T) {
 	const limit = 5
 	var now, most atomic.Int32
 	full := make(chan struct{})

@@ -339,7 +339,7 @@ func TestNothingComesAfterDeletionsThatCouldNotBeRecorded(t *testing.T) {
 }
 
 // What comes last is deleted only if the plan still holds by then.
-func TestThePlanIsAskedOnceMoreBeforeWhatComesLast(t *testing.T) {
+func TestThePlanIsComputedOnceMoreBeforeWhatComesLast(t *testing.T) {
 	asked := 0
 	var made []string
 	_, _, byName := two(&journal{}, func(_ context.Context, c plan.Change) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-func TestErrAsksForTheEarliestNextRun(t *testing.T) {
+func TestErrHasTheEarliestTimeOfTheNextRun(t *testing.T) {
 	fix := state.Failf(state.Stalled, "Invalid", "spec.limits is wrong")
 	wait := state.WaitFor(time.Minute, "Throttled", errors.New("slow down"))
 	retry := state.Failf(state.Retry, "Unreachable", "connection refused")
@@ -96,7 +96,7 @@ func TestAPanicShowsItsTextOnlyWhenTheRuntimeWroteIt(t *testing.T) {
 	}
 }
 
-func TestWhatWasBeingDoneIsSaidOnce(t *testing.T) {
+func TestTheOperationIsNamedOnce(t *testing.T) {
 	key := state.Key{Target: "aws", Group: "sqs", Kind: "Queue", Namespace: "eu-west-1", Name: "dev"}
 	item := state.Item{Key: key, Origin: state.Origin{File: "cluster.yaml", Line: 9}}
 	cause := errors.New("denied")

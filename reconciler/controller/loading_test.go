@@ -148,7 +148,7 @@ func TestALoadUnderWayEndsWithTheDeletionOfItsSync(t *testing.T) {
 	holdLoad(s, holder)
 }
 
-func TestDriftOfASyncThatWaitsForMemoryIsNotForgotten(t *testing.T) {
+func TestDriftOfASyncThatWaitsForMemoryIsKept(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("cluster/a=1")
 	holder, woken := uncached(s)

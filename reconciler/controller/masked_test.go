@@ -20,7 +20,7 @@ import (
 )
 
 // A Sync may have a name that has the form of a secret, and so the token of its guard.
-func TestTheCommandOfASyncWhoseNameLooksLikeASecretCanBeCopied(t *testing.T) {
+func TestTheCommandOfASyncWhoseNameResemblesASecretCanBeCopied(t *testing.T) {
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "sk-production-europe-west-1", Namespace: "poolwright-system", UID: "u"}}
 	done := ran(change("a", plan.Update, func(c *plan.Change) {
 		c.Before = c.After

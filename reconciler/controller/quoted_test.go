@@ -51,7 +51,7 @@ func TestATokenThatIsQuotedTooLateIsUsedUpAndStillReported(t *testing.T) {
 }
 
 // Whatever is quoted, no text of the annotation is in the status or in an event for good.
-func TestWhatIsRecordedOfAConfirmationIsATokenThatWasAskedFor(t *testing.T) {
+func TestWhatIsRecordedOfAConfirmationIsATokenThatWasReported(t *testing.T) {
 	const junk = "\x1b[31m\n# hi @all"
 	s, _, rollout := doubleStage(t)
 	var parts []string

@@ -39,7 +39,7 @@ func TestNobodyCallsInSyncWhatAMistakeKeptFromBeingCompared(t *testing.T) {
 	s.expectCondition("Drifted", metav1.ConditionFalse, "InSync")
 }
 
-func TestKnownDriftIsSaidThoughThereAreMistakes(t *testing.T) {
+func TestKnownDriftIsReportedThoughThereAreMistakes(t *testing.T) {
 	s := newStage(t, nil)
 	s.problems = []state.Problem{{Message: "two Clusters"}}
 	s.aws.live["version"], s.aws.compared["version"] = "1.33", byHand
@@ -64,7 +64,7 @@ func TestWhatCouldNotBeMadeIsNeitherDriftNorInSync(t *testing.T) {
 }
 
 // An object that is rewritten all the time must not have AWS read each time.
-func TestUnderReportDriftInTheClusterAsksAWSNothing(t *testing.T) {
+func TestUnderReportDriftInTheClusterSendsNoRequestToAWS(t *testing.T) {
 	s := newStage(t, reporting)
 	s.aws.live["queue"], s.aws.applied["queue"] = "1", "1"
 	s.commit("aws/queue=1", "cluster/pool=1")
@@ -100,7 +100,7 @@ func TestUnderReportDriftInTheClusterAsksAWSNothing(t *testing.T) {
 	}
 }
 
-func TestWhatANewProcessFindsReportedIsNotToldAgain(t *testing.T) {
+func TestWhatANewProcessFindsReportedIsNotReportedAgain(t *testing.T) {
 	s := newStage(t, nil)
 	s.aws.live["version"], s.aws.compared["version"] = "1.33", byHand
 	s.commit("aws/version=1.34")
@@ -232,7 +232,7 @@ func TestAChangeIsCountedByItsCause(t *testing.T) {
 	}
 }
 
-func TestADeletionThatWaitsIsNotForgottenWhenItsThingIsEdited(t *testing.T) {
+func TestADeletionThatWaitsStaysPendingWhenItsObjectIsEdited(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("cluster/a=1", "cluster/b=1", "aws/queue=1")
 	s.visit()

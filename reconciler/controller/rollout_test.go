@@ -40,7 +40,7 @@ func (s *stage) required(reason string) string {
 	return token
 }
 
-func TestWhatWouldReplaceTooManyNodesIsHeldAndToldOnce(t *testing.T) {
+func TestWhatWouldReplaceTooManyNodesIsHeldAndReportedOnce(t *testing.T) {
 	s := heldStage(t)
 	token := s.required("NodeReplacementHeld")
 	const why = "would replace 14 nodes; guard.maxNodesReplaced is 5"
@@ -227,7 +227,7 @@ func TestWhatDriftsBesideAHeldRolloutIsPutBackAlone(t *testing.T) {
 	}
 }
 
-func TestAPoolThatGoesWithItsNodesAsksForBothTokensAtOnce(t *testing.T) {
+func TestAPoolThatIsDeletedWithItsNodesNeedsBothTokensAtOnce(t *testing.T) {
 	s := newStage(t, func(sync *v1alpha1.Sync) { sync.Spec.Guard.MaxNodesReplaced = new(int32(5)) })
 	s.commit("cluster/np-gpu=1", "cluster/np-cpu=1")
 	s.visit()

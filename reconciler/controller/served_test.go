@@ -210,7 +210,7 @@ func TestTheTokenForARoleIsGoodForNoOtherContentOfIt(t *testing.T) {
 }
 
 // A deletion that is wanted again asks again, also where that commit has a mistake, or something is unknown.
-func TestADeletionThatWasWantedAgainAsksAgain(t *testing.T) {
+func TestADeletionThatWasWantedAgainNeedsAnotherConfirmation(t *testing.T) {
 	for name, tt := range map[string]struct{ begin, end func(*stage) }{
 		"a plain commit": {func(*stage) {}, func(*stage) {}},
 		"a mistake in another file": {
@@ -288,7 +288,7 @@ func TestTheCommandKeepsTheTokenOfADeletionThatCannotBeComputed(t *testing.T) {
 }
 
 // A deletion that is wanted again asks again, also where something declared cannot be read meanwhile.
-func TestADeletionThatWasWantedAgainAsksAgainWhateverElseIsUnknown(t *testing.T) {
+func TestADeletionThatWasWantedAgainNeedsAnotherConfirmationWhateverElseIsUnknown(t *testing.T) {
 	for _, how := range []string{"refused", "skipped"} {
 		for _, restart := range []bool{false, true} {
 			t.Run(how, func(t *testing.T) {
@@ -327,7 +327,7 @@ func TestADeletionThatWasWantedAgainAsksAgainWhateverElseIsUnknown(t *testing.T)
 }
 
 // While spec.prune is false what was allowed is given up, also while the repository has a mistake.
-func TestADeletionThatIsGivenUpDuringAMistakeAsksAgain(t *testing.T) {
+func TestADeletionThatIsGivenUpDuringAMistakeNeedsAnotherConfirmation(t *testing.T) {
 	for _, what := range []string{"prune", "drift", "annotation"} {
 		t.Run(what, func(t *testing.T) {
 			s, token := waitingStage(t)
@@ -354,7 +354,7 @@ func TestADeletionThatIsGivenUpDuringAMistakeAsksAgain(t *testing.T) {
 }
 
 // A token let pass a deletion and an update: the one is wanted again, while the thing of the other cannot be read.
-func TestADeletionThatWasWantedAgainAsksAgainBesideAnUpdateThatIsUnknown(t *testing.T) {
+func TestADeletionThatWasWantedAgainNeedsAnotherConfirmationBesideAnUpdateThatIsUnknown(t *testing.T) {
 	for _, runs := range []int{1, 2} {
 		s := newStage(t, nil)
 		s.commit("cluster/map=1", "cluster/pool=1", "aws/group=2")

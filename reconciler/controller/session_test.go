@@ -191,7 +191,7 @@ func TestTheMessageOnInvalidManifestsCountsTheOtherObjects(t *testing.T) {
 	}
 }
 
-func TestWhatASourceWaitsForIsSaidOnceWithItsRemedy(t *testing.T) {
+func TestWhatASourceWaitsForIsReportedOnceWithItsRemedy(t *testing.T) {
 	here, there := strings.Repeat("1", 40), strings.Repeat("2", 40)
 	for name, c := range map[string]struct {
 		err  error
@@ -263,7 +263,7 @@ func TestConditionsFollowKstatus(t *testing.T) {
 	}
 }
 
-func TestAnIdleVisitKeepsWhatTheLastFullRunSaid(t *testing.T) {
+func TestAnIdleReconciliationKeepsWhatTheLastFullRunReported(t *testing.T) {
 	sync := &v1alpha1.Sync{}
 	status := &v1alpha1.SyncStatus{}
 	reported := ran(change("a", plan.Update, func(c *plan.Change) {

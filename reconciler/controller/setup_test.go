@@ -10,7 +10,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-func TestASyncIsReconciledForTheAnnotationsThatAskForIt(t *testing.T) {
+func TestASyncIsReconciledForTheAnnotationsThatRequestIt(t *testing.T) {
 	sync := func(annotations map[string]string) *v1alpha1.Sync {
 		return &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}
 	}

@@ -72,7 +72,7 @@ func TestWhatCannotBeWrittenIsFoundOutLessAndLessOften(t *testing.T) {
 	}
 }
 
-func TestWhatCouldNotBeWrittenIsSaidByTheNextVisit(t *testing.T) {
+func TestWhatCouldNotBeWrittenIsReportedByTheNextReconciliation(t *testing.T) {
 	for name, drifted := range map[string][]state.Key{
 		"though the source has nothing new": nil,
 		"though something drifts meanwhile": {at("cluster", "map")},

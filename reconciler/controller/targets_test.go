@@ -77,7 +77,7 @@ func TestWhatIsUnknownIsNeverCalledInSync(t *testing.T) {
 	}
 }
 
-func TestSomethingThatBecomesUnknownIsToldWhateverElseIsWrong(t *testing.T) {
+func TestSomethingThatBecomesUnknownIsReportedWhateverElseFails(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("aws/queue=1", "aws/rule=1", "aws/role=1")
 	s.aws.unknown["queue"], s.aws.refused["rule"] = denied, "InternalFailure"
@@ -136,7 +136,7 @@ func TestWhatIsOnlyComparedLeavesTheSyncReadyDriftedAndSettled(t *testing.T) {
 	}
 }
 
-func TestAComparedThingThatMovesIsSeenAtOnceAndAlone(t *testing.T) {
+func TestAComparedObjectThatChangesIsReadAtOnceAndAlone(t *testing.T) {
 	s := newStage(t, nil)
 	s.aws.live["version"], s.aws.compared["version"] = "1.34", byHand
 	s.aws.live["other"], s.aws.compared["other"] = "x", byHand
@@ -166,7 +166,7 @@ func TestAComparedThingThatMovesIsSeenAtOnceAndAlone(t *testing.T) {
 	}
 }
 
-func TestAWSDriftIsPutRightAndToldOnce(t *testing.T) {
+func TestAWSDriftIsCorrectedAndReportedOnce(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("aws/rule=ENABLED", "cluster/pool=1")
 	s.visit()
@@ -207,7 +207,7 @@ func TestUnknownIsLessThanKnownDrift(t *testing.T) {
 	s.expectCondition("Drifted", metav1.ConditionTrue, "ReadOnly")
 }
 
-func TestAThingThatCanBeSeenAgainIsNoLongerUnknown(t *testing.T) {
+func TestAnObjectThatCanBeReadAgainIsNoLongerUnknown(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("aws/queue=1", "aws/rule=1")
 	s.visit()
@@ -251,7 +251,7 @@ func TestOneThingPutRightDoesNotCallTheRestCompared(t *testing.T) {
 	}
 }
 
-func TestAHeldPruneIsToldBesideWhatIsUnknown(t *testing.T) {
+func TestAHeldPruneIsReportedBesideWhatIsUnknown(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("aws/queue=1", "cluster/a=1", "cluster/b=1")
 	s.visit()
@@ -337,7 +337,7 @@ func TestASyncDoesNotGoWhileItIsUnknownWhatIsLeft(t *testing.T) {
 	}
 }
 
-func TestASyncThatOnlyReportsLeavesAWSAndSaysSo(t *testing.T) {
+func TestASyncThatOnlyReportsLeavesAWSAndReportsThat(t *testing.T) {
 	s := newStage(t, func(sync *v1alpha1.Sync) { deleting(sync); reporting(sync) })
 	s.aws.live["queue"], s.aws.applied["queue"] = "1", "1"
 	s.commit("aws/queue=1", "cluster/pool=1")

@@ -161,7 +161,7 @@ func TestAMistypedTokenKeepsTheOneOfAnUpdateThatIsNotMade(t *testing.T) {
 }
 
 // A confirmed deletion that has to wait is recorded with what went with it then: more asks again.
-func TestAConfirmedDeletionThatHasToWaitAsksAgainWhenMoreGoesWithIt(t *testing.T) {
+func TestAConfirmedDeletionThatHasToWaitNeedsAnotherConfirmationWhenMoreGoesWithIt(t *testing.T) {
 	s, token := waitingStage(t)
 	s.cluster.refused["map"] = "a webhook denied the request"
 	s.commit("cluster/map=2", "cluster/other=1")

@@ -196,7 +196,7 @@ func TestTheTokenOfTheSamePurposeIsNamedInThePlaceOfOneThatDoesNotFit(t *testing
 }
 
 // A wrong token for what nobody asks is not used up in silence with one that fits.
-func TestATokenForWhatNobodyAsksIsReported(t *testing.T) {
+func TestATokenForWhichNothingWaitsIsReported(t *testing.T) {
 	s := heldStage(t)
 	wrong := "force-push-1-" + strings.Repeat("0", 40)
 	s.confirm(s.required("NodeReplacementHeld") + "," + wrong)
@@ -323,7 +323,7 @@ func losingStage(t *testing.T) *stage {
 }
 
 // A token for one of two updates that wait does not fit both, also where one is read by itself.
-func TestALookAtOneUpdateUsesNoTokenForItAlone(t *testing.T) {
+func TestARunOfOneUpdateUsesNoTokenForItAlone(t *testing.T) {
 	s := losingStage(t)
 	s.commit("cluster/map=1", "cluster/thing=2", "cluster/other=1", "aws/queue=1")
 	s.later()
@@ -341,7 +341,7 @@ func TestALookAtOneUpdateUsesNoTokenForItAlone(t *testing.T) {
 }
 
 // What waits together has one token, also after one of them was read by itself.
-func TestALookAtOneUpdateKeepsTheTokenOfAllThatWaits(t *testing.T) {
+func TestARunOfOneUpdateKeepsTheTokenOfAllThatWaits(t *testing.T) {
 	s := losingStage(t)
 	s.commit("cluster/map=1", "cluster/thing=2", "aws/queue=1")
 	s.later()

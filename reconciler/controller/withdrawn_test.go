@@ -67,7 +67,7 @@ func TestTheCommandKeepsTheTokenOfADeletionThatIsNotSent(t *testing.T) {
 }
 
 // While spec.prune is false nothing is deleted, and what was confirmed before is not when it is true again.
-func TestAConfirmedDeletionThatWasGivenUpAsksAgain(t *testing.T) {
+func TestAConfirmedDeletionThatWasGivenUpNeedsAnotherConfirmation(t *testing.T) {
 	s, token := waitingStage(t)
 	s.cluster.refused["pool"] = "a webhook denied the request"
 	s.confirm(token)

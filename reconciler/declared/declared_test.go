@@ -69,7 +69,7 @@ func TestKustomizationWithABaseElsewhereInTheRepository(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsIncludedTwiceIsSaidToBe(t *testing.T) {
+func TestAFileThatIsIncludedTwiceIsReported(t *testing.T) {
 	base := []string{"x/base/kustomization.yaml", "resources: [../pools/pool.yaml]\n"}
 	for name, c := range map[string]struct {
 		files []string

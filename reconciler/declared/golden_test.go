@@ -28,7 +28,7 @@ func describe(t *testing.T, d Declared) string {
 	return b.String()
 }
 
-func TestTreesDeclareWhatTheirGoldenFileSays(t *testing.T) {
+func TestTreesDeclareWhatTheirGoldenFileHas(t *testing.T) {
 	cases, err := filepath.Glob("testdata/*/tree")
 	if err != nil || len(cases) == 0 {
 		t.Fatal("no cases: ", err)

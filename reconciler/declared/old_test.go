@@ -153,7 +153,7 @@ func TestLabelsOfAnOldAPIAreRenamedBesideItsKindsAlone(t *testing.T) {
 	}
 }
 
-func TestTheDeclaredClusterSaysWhichImagesThereAre(t *testing.T) {
+func TestTheDeclaredClustersVersionDecidesWhichImagesThereAre(t *testing.T) {
 	for version, want := range map[string]int{"1.32": 0, "1.33": 1} {
 		d := load(t, tree("x/a.yaml", oldClass, "x/b.yaml", "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: dev}\nspec: {version: \""+version+"\"}\n"), "x")
 		var got []string
@@ -168,7 +168,7 @@ func TestTheDeclaredClusterSaysWhichImagesThereAre(t *testing.T) {
 	}
 }
 
-func TestWhatIsToldOfAnOldAPINamesTheLineOfTheField(t *testing.T) {
+func TestAWarningOfAnOldAPINamesTheLineOfTheField(t *testing.T) {
 	base := strings.Replace(oldClass, "  amiFamily: ", "  # A comment.\n  amiFamily: ", 1)
 	d := load(t, tree(
 		"x/kustomization.yaml", "resources: [class.yaml]\npatches:\n- target: {kind: EC2NodeClass}\n  patch: |\n    - {op: add, path: /spec/detailedMonitoring, value: true}\n",

@@ -136,7 +136,7 @@ kind: NodePool
 metadata: {name: gpu, annotations: {poolwright.dev/gpu-limit: "4"}}
 spec: {limits: {cpu: "4"}}`
 
-func TestMistakesAreSaidWithTheirPlace(t *testing.T) {
+func TestMistakesAreReportedWithTheirOrigin(t *testing.T) {
 	pool := func(text string) string {
 		return whole + strings.Replace(limitedPool, "spec: {limits: {cpu: \"4\"}}", text, 1)
 	}

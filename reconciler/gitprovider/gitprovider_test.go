@@ -162,7 +162,7 @@ func asked(t *testing.T, provider v1alpha1.ForgeProvider, url string, more map[s
 	return err
 }
 
-func TestEachForgeIsAskedAtItsOwnAPI(t *testing.T) {
+func TestEachForgesOwnAPIIsUsed(t *testing.T) {
 	server, seen := listening(t, httptest.NewServer)
 	for _, tt := range []struct {
 		provider   v1alpha1.ForgeProvider

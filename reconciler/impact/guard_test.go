@@ -133,7 +133,7 @@ func TestTheApplyIsHeldForTheNodesThatTheLiveClusterWouldLose(t *testing.T) {
 	}
 }
 
-func TestTheLookAheadBeforeAnApplyIsBounded(t *testing.T) {
+func TestTheForecastBeforeAnApplyIsBounded(t *testing.T) {
 	objects := impacttest.Live(t)
 	sync := &v1alpha1.Sync{}
 	sync.Spec.Guard.MaxNodesReplaced = new(int32(5))
@@ -153,7 +153,7 @@ func TestTheLookAheadBeforeAnApplyIsBounded(t *testing.T) {
 	}
 }
 
-func TestWhatAWSAloneCanTellIsHeldByTheGuardAndNotByTheReview(t *testing.T) {
+func TestWhatOnlyAWSCanResolveIsHeldByTheGuardAndNotByTheReview(t *testing.T) {
 	objects := impacttest.Live(t)
 	p := classChange(t, objects, func(c *awsv1.EC2NodeClass) {
 		c.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "al2023@v20260101"}}
@@ -195,7 +195,7 @@ func TestOnlyPullRequestsWhoseMergeMayBeToMakeAreReviews(t *testing.T) {
 	}
 }
 
-func TestAReviewIsToldOfEveryPoolThatTheChangeTouches(t *testing.T) {
+func TestAReviewListsEveryPoolThatTheChangeTouches(t *testing.T) {
 	objects := four(impacttest.Live(t))
 	class, _ := objects[1].(*awsv1.EC2NodeClass)
 	pool, _ := objects[2].(*karpv1.NodePool)

@@ -68,7 +68,7 @@ func TestAnAllowanceIsWorthWhatItAllowed(t *testing.T) {
 
 // Nine deletions a commit, refused again and again by what they need: each commit alone
 // is below the guard.
-func TestDeletionsThatGatherUnaskedAreAskedForTogether(t *testing.T) {
+func TestDeletionsThatGatherUnconfirmedAreConfirmedTogether(t *testing.T) {
 	kept := things("kept", 5)
 	var old []state.Item
 	for _, item := range things("first", 9) {
@@ -93,7 +93,7 @@ func TestDeletionsThatGatherUnaskedAreAskedForTogether(t *testing.T) {
 
 // A prune that the guard lets pass, cut off anywhere, never asks for the rest: what is
 // left is a smaller share of less.
-func TestAPruneThatIsCutOffAsksForNothingNew(t *testing.T) {
+func TestAPruneThatIsCutOffNeedsNoNewConfirmation(t *testing.T) {
 	for all := 2; all < 30; all++ {
 		for deleted := 1; deleted < all; deleted++ {
 			kept := things("kept", all-deleted)
@@ -116,7 +116,7 @@ func TestAPruneThatIsCutOffAsksForNothingNew(t *testing.T) {
 	}
 }
 
-func TestWhatIsRememberedOfADeletionIsWhatWasAllowed(t *testing.T) {
+func TestWhatIsRecordedOfADeletionIsWhatWasAllowed(t *testing.T) {
 	three := &loss.Allowance{Losses: loss.Counts{"Node": 3}, Digest: earlier}
 	many := &loss.Allowance{Losses: loss.Counts{"Node": 60}, Digest: earlier} // a fifth more than the 50 that were confirmed
 	for _, tt := range []struct {
@@ -153,7 +153,7 @@ func TestWhatIsRememberedOfADeletionIsWhatWasAllowed(t *testing.T) {
 
 // What has come since a person read the token is not what is remembered as allowed: the
 // fifth that a token is good for is added once, to what it says.
-func TestATokenAllowsWhatItSays(t *testing.T) {
+func TestATokenAllowsWhatItNames(t *testing.T) {
 	kept := things("kept", 3)
 	compute := func(nodes int, token string) plan.Plan {
 		return plan.Compute(state.NewSet(kept...), state.NewSet(append(kept, costing("x", nodes, nil))...), plan.Guard(50, token))
@@ -297,7 +297,7 @@ func TestAPartIsNotTakenAwayWhileTheDeletionOfWhatItUsesWaits(t *testing.T) {
 
 // Three deletions that take the same node along lose one node: that is what a person is
 // asked for, and each of them may go.
-func TestWhatSeveralDeletionsTakeAlongIsAskedForOnce(t *testing.T) {
+func TestWhatSeveralDeletionsTakeAlongIsConfirmedOnce(t *testing.T) {
 	kept, names := things("kept", 9), loss.Names{}
 	names.Add("Node", "a")
 	var old []state.Item
@@ -330,7 +330,7 @@ func TestWhatSeveralDeletionsTakeAlongIsAskedForOnce(t *testing.T) {
 }
 
 // What a person confirmed and is not sent yet can be taken back as it was confirmed.
-func TestADeletionWhoseConfirmationIsTakenBackIsAskedForAgain(t *testing.T) {
+func TestADeletionWhoseConfirmationIsTakenBackNeedsAnother(t *testing.T) {
 	used := confirm.Scope{}.Use(quoting())
 	many := func(allowed *loss.Allowance) (out []state.Item) {
 		for _, item := range things("old", 12) {

@@ -290,7 +290,7 @@ func TestATokenStandsForTheChangesAndNotForTheNodes(t *testing.T) {
 	}
 }
 
-func TestAConfirmationSavesTheLookAhead(t *testing.T) {
+func TestAConfirmationSavesTheForecast(t *testing.T) {
 	limit := 0
 	quoted := token(t, roll(14, "", before, after))
 	rolling(before, after).GuardNodes(&limit, nil, "another, "+quoted, func([]plan.Change) plan.Disruption {
@@ -299,7 +299,7 @@ func TestAConfirmationSavesTheLookAhead(t *testing.T) {
 	})
 }
 
-func TestAPoolThatGoesAsksForBothTokens(t *testing.T) {
+func TestAPoolThatIsDeletedNeedsBothTokens(t *testing.T) {
 	without := []string{"NodePool/cpu=1", "EC2NodeClass/gpu=2", "ConfigMap/a=1"}
 	const impact = "deleting NodePool.karpenter.sh/gpu: 3 nodes, 7 pods"
 	const many = "would replace 4 nodes; guard.maxNodesReplaced is 0"
@@ -351,7 +351,7 @@ func TestAPoolThatGoesIsGuardedThoughNoTokenLetsItGoYet(t *testing.T) {
 	}
 }
 
-func TestAFingerprintTellsWhatIsThereAfterTheChange(t *testing.T) {
+func TestAFingerprintIsOfWhatIsThereAfterTheChange(t *testing.T) {
 	changed := rolling([]string{"NodePool/gpu=1"}, []string{"NodePool/gpu=2"}).Changes[0].Fingerprint()
 	created := rolling(nil, []string{"NodePool/gpu=2"}).Changes[0].Fingerprint()
 	if changed != created || !strings.HasPrefix(changed, "NodePool/gpu@") || len(changed) != len("NodePool/gpu@")+32 {

@@ -114,7 +114,7 @@ func TestANoteIsNoChange(t *testing.T) {
 	}
 }
 
-func TestWhatIsOnlyComparedIsHeldBeforeAnyPolicyIsAsked(t *testing.T) {
+func TestWhatIsOnlyComparedIsHeldBeforeAnyPolicyRuns(t *testing.T) {
 	live := inAWS("version", object{"v": "1.33"})
 	tests := []struct {
 		name             string
@@ -240,7 +240,7 @@ func TestAConfirmationIsNotSpoiledByWhatIsUnknownOrOnlyReported(t *testing.T) {
 	}
 }
 
-func TestWhatIsLookedAtForItsNotesAloneCountsNowhere(t *testing.T) {
+func TestWhatIsReadForItsNotesAloneCountsNowhere(t *testing.T) {
 	quota, ours := inAWS("quota", object{}), inAWS("queue", nil)
 	seen := noted(quota, "too small")
 	p := plan.Compute(state.NewSet(quota, ours), state.NewSet(seen, ours))

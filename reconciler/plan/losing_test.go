@@ -60,7 +60,7 @@ func TestAnUpdateThatLosesNodesWaitsAsADeletionDoes(t *testing.T) {
 
 // A look at one of several updates asks for what all of them ask for: its own token would
 // not fit when everything is planned again.
-func TestALookAtOneUpdateAsksForTheTokenOfAll(t *testing.T) {
+func TestARunOfOneUpdateNeedsTheTokenOfAll(t *testing.T) {
 	of := func(name string) (wanted, live state.Item) {
 		key := state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: name}
 		live = state.Item{Key: key, Object: map[string]any{"mode": "Embedded"}, Live: state.Identity{UID: name}, Removal: loss.Removal{Impact: "nodes", Losses: loss.Counts{"Node": 3}}}

@@ -49,7 +49,7 @@ func steps(p plan.Plan) []string {
 	return out
 }
 
-func TestComputeSaysWhatSeparatesWantedFromObserved(t *testing.T) {
+func TestComputeFindsWhatSeparatesWantedFromObserved(t *testing.T) {
 	applied := func(i state.Item, hashOf object) state.Item {
 		i.Applied = state.Hash(hashOf)
 		return i
@@ -115,7 +115,7 @@ func TestChangesAreInTheOrderOfWork(t *testing.T) {
 	}
 }
 
-func TestAChangeKnowsWhereItWasDeclared(t *testing.T) {
+func TestAChangeHasTheOriginOfItsDeclaration(t *testing.T) {
 	i := thing("a", 0, nil)
 	i.Origin = state.Origin{File: "a.yaml", Line: 3}
 	create, del := plan.Compute(state.NewSet(i), state.Set{}), plan.Compute(state.Set{}, state.NewSet(i))

@@ -153,7 +153,7 @@ func TestTheFirstReasonToHoldAChangeStays(t *testing.T) {
 	}
 }
 
-func TestADeletionThatAPersonConfirmedGoesOnUnasked(t *testing.T) {
+func TestADeletionThatAPersonConfirmedGoesOnWithoutAnotherConfirmation(t *testing.T) {
 	var observed []state.Item
 	for i := range 20 {
 		item := state.Item{Key: state.Key{Target: "cluster", Kind: "ConfigMap", Name: fmt.Sprintf("n%02d", i)}, Object: map[string]any{}}

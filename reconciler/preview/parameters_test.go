@@ -14,7 +14,7 @@ import (
 const gpuParameter = "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/nvidia/recommended/image_id"
 
 // Who reads the comment of a pull request sees which image its merge takes.
-func TestACommentTellsTheValuesOfParameters(t *testing.T) {
+func TestACommentListsTheValuesOfParameters(t *testing.T) {
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev", Namespace: "poolwright"}}
 	sync.Spec.SubstituteFrom = []v1alpha1.SubstituteReference{{Kind: v1alpha1.SubstituteSSMParameter, Name: gpuParameter, Variable: "GPU"}}
 	sync.Status.Parameters = []v1alpha1.PinnedParameter{

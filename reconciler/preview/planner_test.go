@@ -101,7 +101,7 @@ func simulateNothing(context.Context, v1alpha1.ClusterSpec, provision.ClusterSna
 	return provision.Forecast{}, nil
 }
 
-func TestAnIdlePullRequestCostsNoRequestToGitAndOneLookAtTheFleet(t *testing.T) {
+func TestAnIdlePullRequestCostsNoRequestToGitAndOneReadOfTheCluster(t *testing.T) {
 	r, git, pods := stageReview(t, nil)
 	for range 3 {
 		for number, head := range map[int]string{1: "head1", 2: "head2"} {
@@ -119,7 +119,7 @@ func TestAnIdlePullRequestCostsNoRequestToGitAndOneLookAtTheFleet(t *testing.T) 
 	}
 }
 
-func TestGitIsAskedAgain(t *testing.T) {
+func TestGitIsRequestedAgain(t *testing.T) {
 	at := func(sha string) forge.PullRequest { return forge.PullRequest{Number: 1, Head: forge.Branch{SHA: sha}} }
 	first, second := at("head1"), at("head2")
 	second.Number = 2
@@ -195,7 +195,7 @@ func TestGitIsAskedAgain(t *testing.T) {
 	}
 }
 
-func TestWhatGitRefusesIsNotRemembered(t *testing.T) {
+func TestWhatGitRefusesIsNotCached(t *testing.T) {
 	r, git, _ := stageReview(t, nil)
 	pr := forge.PullRequest{Number: 1, Head: forge.Branch{SHA: "head1"}}
 	git.err = gitsource.ErrUnreachable

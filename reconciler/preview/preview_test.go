@@ -176,7 +176,7 @@ func (s steps) reviewed(t *testing.T) (report.Report, *v1alpha1.ReviewedDisrupti
 	return out, reviewed
 }
 
-func TestWhatAReviewIsToldOfNodes(t *testing.T) {
+func TestWhatAReviewReportsOfNodes(t *testing.T) {
 	lost := &provision.Forecast{Replaced: []provision.Node{{NodeClaim: "a-1", Pool: "a"}}}
 	always := func(f *provision.Forecast, err error) impact.ForecastFunc {
 		return func(context.Context, impact.Change) (*provision.Forecast, error) { return f, err }
@@ -412,7 +412,7 @@ func TestTheNodesThatTheBaseHasYetToReplaceCountAsWell(t *testing.T) {
 	}
 }
 
-func TestAMergeOfTwoRenderingsIsDoubted(t *testing.T) {
+func TestAMergeOfTwoRenderingsIsUncertain(t *testing.T) {
 	a, b, heavier := poolItem("a", 1), poolItem("b", 1), poolItem("a", 2)
 	tests := map[string]struct {
 		base, head    []state.Item
@@ -437,7 +437,7 @@ func TestAMergeOfTwoRenderingsIsDoubted(t *testing.T) {
 	}
 }
 
-func TestAReportIsAsOldAsItsOldestLook(t *testing.T) {
+func TestAReportIsAsOldAsItsOldestRead(t *testing.T) {
 	a := poolItem("a", 1)
 	p := steps{parted: loaded(a), base: loaded(a), head: loaded(a), live: liveItems(a)}.proposer()
 	p.Targets = []reconciler.NamedTarget{{Name: "cluster", Target: Cached(fixedTarget{liveItems(a)}, time.Hour, p.ObservedAt, time.Now)}}

@@ -21,7 +21,7 @@ func (a countingTarget) Desired(ctx context.Context, declared state.Set) (state.
 	return a.fixedTarget.Desired(ctx, declared)
 }
 
-func TestAStepThatChangesTooMuchIsRefusedBeforeAnyWorldIsAsked(t *testing.T) {
+func TestAStepThatChangesTooMuchIsRefusedBeforeAnyTargetIsRead(t *testing.T) {
 	was := loaded(poolItem("a", 1), poolItem("b", 1), poolItem("stays", 1))
 	is := loaded(poolItem("a", 2), poolItem("c", 1), poolItem("d", 1), poolItem("stays", 1)) // 1 changed, 2 new, 1 gone
 	for most, refused := range map[int]bool{0: false, 3: true, 4: false} {
@@ -40,7 +40,7 @@ func TestAStepThatChangesTooMuchIsRefusedBeforeAnyWorldIsAsked(t *testing.T) {
 	}
 }
 
-func TestOfWhatManyHeadsAskForLittleIsRemembered(t *testing.T) {
+func TestOfWhatManyHeadsNeedLittleIsCached(t *testing.T) {
 	g := &cachedTarget{Target: fixedTarget{}, maxAge: 1 << 40, observedAt: &ObservedAt{}, now: time.Now}
 	for n := range int64(100) {
 		if _, err := g.Observe(t.Context(), state.NewSet(poolItem("a", n))); err != nil {

@@ -126,9 +126,9 @@ func TestNothingIsLostBetweenStepAndDrift(t *testing.T) {
 	}
 }
 
-// TestEachDifferenceOfTheRevisionsIsToldOnce: whatever the target, each difference of the two
+// TestEachDifferenceOfTheRevisionsIsReportedOnce: whatever the target, each difference of the two
 // revisions is reported once.
-func TestEachDifferenceOfTheRevisionsIsToldOnce(t *testing.T) {
+func TestEachDifferenceOfTheRevisionsIsReportedOnce(t *testing.T) {
 	for seed := range uint64(2_000) {
 		r := rand.New(rand.NewPCG(seed, 6))
 		before, after := randomRevision(r), randomRevision(r)

@@ -12,7 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-func TestAStepIsToldApartFromTheDrift(t *testing.T) {
+func TestAStepIsDistinguishedFromTheDrift(t *testing.T) {
 	a1, a2 := m{"x": "1", "y": "1"}, m{"x": "2", "y": "1"}
 	one, two, none := set(thing("a", a1)), set(thing("a", a2)), state.Set{}
 	const kept = "[never: is not deleted with it: a deletion policy, another owner or what still uses it keeps it]"
@@ -135,7 +135,7 @@ func TestAStepIsToldApartFromTheDrift(t *testing.T) {
 	}
 }
 
-func TestARefusalThatTheStepBringsIsTold(t *testing.T) {
+func TestARefusalThatTheStepBringsIsReported(t *testing.T) {
 	a1, a2 := m{"x": "1"}, m{"x": "2"}
 	for _, applied := range []m{a1, nil} {
 		before, after := set(thing("a", a1)), set(thing("a", a2))
@@ -152,7 +152,7 @@ func TestARefusalThatTheStepBringsIsTold(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsNotSaidToExist(t *testing.T) {
+func TestWhatCannotBeReadIsNotReportedToExist(t *testing.T) {
 	a2 := m{"x": "2"}
 	after := set(thing("a", a2))
 	s := proposal.Sides{After: proposal.Side{Wanted: after, Observed: set(state.Item{Key: key("a"), Version: "v1", Object: m{"x": "2"}, Findings: state.Findings{Unreadable: "forbidden"}})}}
@@ -161,7 +161,7 @@ func TestWhatCannotBeReadIsNotSaidToExist(t *testing.T) {
 	}
 }
 
-func TestWhatAWorldKeepsToItselfIsNotSaidToBeDone(t *testing.T) {
+func TestWhatATargetDoesNotReadIsNotReportedAsDone(t *testing.T) {
 	// Another thing is missing that says it all: the target passes this one as wanted.
 	a2 := m{"x": "2"}
 	s := proposal.Sides{Before: proposal.Side{Wanted: set(thing("a", m{"x": "1"}))}, After: proposal.Side{Wanted: set(thing("a", a2)), Observed: set(state.Item{Key: key("a"), Object: a2})}}
@@ -210,7 +210,7 @@ func TestAReservedThingGoesByHandAlone(t *testing.T) {
 	}
 }
 
-func TestOfflineAStepIsWhatTheRevisionsSay(t *testing.T) {
+func TestOfflineAStepIsTheDifferenceOfTheRevisions(t *testing.T) {
 	looked := thing("quota", m{})
 	before := set(thing("a", m{"x": "1"}), thing("b", m{"x": "1"}), thing("c", m{"x": "1"}))
 	after := set(thing("a", m{"x": "2"}), thing("b", m{"x": "1"}), thing("d", m{"x": "1"}), looked)
@@ -226,7 +226,7 @@ func TestOfflineAStepIsWhatTheRevisionsSay(t *testing.T) {
 	}
 }
 
-func TestPoliciesSeeAllThatWillBeDeleted(t *testing.T) {
+func TestPoliciesGetAllThatWillBeDeleted(t *testing.T) {
 	var before []state.Item
 	live := liveTarget{}
 	for i := range 20 {
@@ -309,7 +309,7 @@ func TestAMendedMistakeLetsGoWhatWaitedForIt(t *testing.T) {
 	}
 }
 
-func TestAStepIsToldInTheOrderOfWork(t *testing.T) {
+func TestAStepIsReportedInTheOrderOfWork(t *testing.T) {
 	x := m{"x": "1"}
 	live := liveTarget{"b": ours(x), "early": ours(x), "late": ours(x), "z": ours(x)}
 	s := live.sides(set(thing("early", x), thing("late", x), thing("z", x)), set(thing("new", x)))
@@ -355,7 +355,7 @@ func TestWhatTheStepBringsAboutWithoutChangingItIsAPartOfIt(t *testing.T) {
 	}
 }
 
-func TestFieldsAreNamedWhereTheStepMeetsTheLiveWorld(t *testing.T) {
+func TestFieldsAreNamedWhereTheStepChangesWhatHasDrifted(t *testing.T) {
 	list := func(n int, value string) m {
 		out := m{}
 		for i := range n {
@@ -406,7 +406,7 @@ func TestFieldsAreNamedWhereTheStepMeetsTheLiveWorld(t *testing.T) {
 
 // A target that was not asked about a thing knows nothing of it, so that it neither drifts nor
 // is missing; a thing that was looked for and is not there is missing.
-func TestWhatAWorldWasNotAskedAboutIsNoDrift(t *testing.T) {
+func TestWhatATargetDoesNotReadIsNoDrift(t *testing.T) {
 	one, two := set(thing("a", m{"x": "1"})), set(thing("a", m{"x": "2"}))
 	unasked := set(state.Item{Key: key("a"), Findings: state.Findings{Unasked: true}})
 	for name, c := range map[string]struct {

@@ -29,7 +29,7 @@ func (s *stage) tried(reason, message string) {
 	s.condition("Ready", metav1.ConditionFalse, reason, message)
 }
 
-func TestEachTurnOfAMergeIsToldAsItComes(t *testing.T) {
+func TestEachPhaseOfAMergeIsReportedAsItComes(t *testing.T) {
 	s := merged(t)
 	s.pass()
 	s.expectMergeOutcome("merged", 1, waiting(""))
@@ -74,7 +74,7 @@ func TestWhatFailedBeforeAMergeDoesNotConcernIt(t *testing.T) {
 	s.expectMergeOutcome("merged", 1, waiting(""))
 }
 
-func TestWhatMostlyIsSoonIsToldWhenItIsNot(t *testing.T) {
+func TestADelayedApplyIsReported(t *testing.T) {
 	s := merged(t)
 	s.tried("NotReady", "")
 	if after := s.pass(); after > failureGrace {

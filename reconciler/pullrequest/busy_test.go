@@ -51,7 +51,7 @@ func TestAMergeIsFollowedHoweverManyComeAfterIt(t *testing.T) {
 	}
 }
 
-func TestAMergeThatIsListedNoMoreIsForgotten(t *testing.T) {
+func TestAMergeThatIsListedNoMoreIsDropped(t *testing.T) {
 	tests := []struct {
 		name string
 		do   func(s *stage)
@@ -87,7 +87,7 @@ func TestAMergeThatIsListedNoMoreIsForgotten(t *testing.T) {
 	}
 }
 
-func TestASyncThatDoesNotKnowTheOthersSaysNothing(t *testing.T) {
+func TestASyncThatCannotListTheOthersReportsNothing(t *testing.T) {
 	young := newSync("young")
 	young.CreationTimestamp.Time = dawn.Add(time.Hour)
 	s := newStage(t, newSync(stageName.Name), young)

@@ -143,7 +143,7 @@ func TestWhatFollowingMergesCosts(t *testing.T) {
 	})
 }
 
-func TestAHeldMergeStaysHeldWhileNobodyCanTell(t *testing.T) {
+func TestAHeldMergeStaysHeldWhileItsStateCannotBeRead(t *testing.T) {
 	s := merged(t)
 	s.oracle.contains[sha("f")+sha("e")] = true
 	s.change(func(y *v1alpha1.Sync) { y.Status.LastAttemptedRevision = "main@sha1:" + sha("f") })

@@ -52,7 +52,7 @@ func doneMerge(t *testing.T) *stage {
 	return s
 }
 
-func TestTheNewestMergeTellsOfDriftUntilItIsGone(t *testing.T) {
+func TestTheNewestMergeReportsDriftUntilItIsGone(t *testing.T) {
 	s := doneMerge(t)
 	before := s.comment(1)
 	s.strayed("gpu")
@@ -122,7 +122,7 @@ func TestDriftIsTakenFromAStepThatChangesNothing(t *testing.T) {
 	}
 }
 
-func TestWhoTellsOfDrift(t *testing.T) {
+func TestWhichPullRequestReportsDrift(t *testing.T) {
 	t.Run("the next merge takes it over", func(t *testing.T) {
 		s := doneMerge(t)
 		s.strayed("gpu")

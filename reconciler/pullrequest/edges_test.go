@@ -50,7 +50,7 @@ func TestWhatForbidsAMerge(t *testing.T) {
 	}
 }
 
-func TestWhetherAMergeIsAppliedIsAskedOnceARevision(t *testing.T) {
+func TestWhetherAMergeIsAppliedIsReadOnceARevision(t *testing.T) {
 	s := merged(t)
 	asked := 0
 	s.r.sessions.open[stageName].Planner = asking{s.oracle, &asked}
@@ -119,7 +119,7 @@ func TestASyncThatChangesEndsThePass(t *testing.T) {
 	s.expect("suspended while it plans", "list", "status ccccccc poolwright/plan (prod): pending")
 }
 
-func TestAMistakeAfterAChangeThatNobodyWasToldOf(t *testing.T) {
+func TestAMistakeAfterAChangeThatWasNotReported(t *testing.T) {
 	s := newStage(t)
 	s.oracle.plan = s.nothing
 	s.offer(1, sha("a"))

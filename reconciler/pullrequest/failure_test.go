@@ -18,7 +18,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-func TestWhatAForgeThatDoesNotAnswerCosts(t *testing.T) {
+func TestWhatAForgeThatDoesNotRespondCosts(t *testing.T) {
 	tests := []struct {
 		name   string
 		err    error

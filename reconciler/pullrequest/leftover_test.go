@@ -58,7 +58,7 @@ func TestWhichNodesAMergeHasToDoWith(t *testing.T) {
 	}
 }
 
-func TestWhatIsToldOfNodesThatGoWithTheirPool(t *testing.T) {
+func TestWhatIsReportedOfNodesThatAreDeletedWithTheirPool(t *testing.T) {
 	s := newStage(t)
 	plan := s.oracle.plan
 	s.oracle.plan = func(pr forge.PullRequest) (oraclePlan, error) {

@@ -175,7 +175,7 @@ func TestAMergeIsFollowedToItsEnd(t *testing.T) {
 	}
 }
 
-func TestWhatIsToldOfAMerge(t *testing.T) {
+func TestWhatIsReportedOfAMerge(t *testing.T) {
 	held := func(reason string) func(s *stage) {
 		return func(s *stage) {
 			s.oracle.contains[sha("f")+sha("e")] = true

@@ -11,7 +11,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
-func TestAPullRequestIsPlannedAndToldOnce(t *testing.T) {
+func TestAPullRequestIsPlannedAndReportedOnce(t *testing.T) {
 	s := newStage(t)
 	s.offer(7, sha("a"))
 	if after := s.pass(); after < 30*time.Second || after > 33*time.Second {
@@ -252,7 +252,7 @@ func TestWhatHappensWhileAPlanIsMade(t *testing.T) {
 	}
 }
 
-func TestWhoIsTold(t *testing.T) {
+func TestWhichPullRequestsGetAReport(t *testing.T) {
 	tests := []struct {
 		name string
 		do   func(s *stage)
@@ -327,7 +327,7 @@ func TestWhoIsTold(t *testing.T) {
 	})
 }
 
-func TestDetailsThatMoveAllDayAreToldNowAndThen(t *testing.T) {
+func TestDetailsThatChangeAllDayAreReportedNowAndThen(t *testing.T) {
 	s := newStage(t)
 	s.offer(1, sha("a"))
 	plan := s.oracle.plan
@@ -355,7 +355,7 @@ func TestDetailsThatMoveAllDayAreToldNowAndThen(t *testing.T) {
 	s.expect("more than details", "list", "comment #1", "write #1", "status aaaaaaa poolwright/plan (prod): success")
 }
 
-func TestWhatALaterListingSaysHolds(t *testing.T) {
+func TestALaterListingTakesPrecedence(t *testing.T) {
 	s := newStage(t)
 	s.offer(1, sha("a"))
 	s.offer(2, sha("b"))

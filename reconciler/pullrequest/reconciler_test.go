@@ -214,7 +214,7 @@ func TestTheStatusKeepsWhatIsUnfinished(t *testing.T) {
 	}
 }
 
-func TestNothingOfAPullRequestIsSaidAsItIs(t *testing.T) {
+func TestNothingOfAPullRequestIsRepeatedUnescaped(t *testing.T) {
 	s := newStage(t)
 	s.offer(1, sha("a"))
 	s.board.open[0].Title, s.board.open[0].Author, s.board.open[0].Head.Name = "<img src=x>", "@all", "](x)"

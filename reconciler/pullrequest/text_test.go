@@ -11,7 +11,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-func TestNoErrorTellsASecret(t *testing.T) {
+func TestNoErrorHasASecret(t *testing.T) {
 	const password, credential = "hunter2hunter2", "ghp_0123456789abcdef0123456789abcdef0123"
 	const text = "reading x: https://bot:" + password + "@git.example.com/o/r: token " + credential
 	class := func(class state.Class) func(s *stage) {
@@ -61,7 +61,7 @@ func TestNoErrorTellsASecret(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoMatterOfTheAuthorIsNotToldAtTheForge(t *testing.T) {
+func TestWhatTheAuthorCannotFixIsNotReportedAtTheForge(t *testing.T) {
 	s := newStage(t)
 	s.offer(1, sha("a"))
 	s.pass()

@@ -399,7 +399,7 @@ func TestWebhooksThatNeverEndAreWrittenEveryFiveSeconds(t *testing.T) {
 	}
 }
 
-func TestWhatAServerWasToldIsWrittenBeforeItEnds(t *testing.T) {
+func TestWhatAServerReceivedIsWrittenBeforeItEnds(t *testing.T) {
 	p := newAPI(t).replica(t, nil)
 	p.deliver(t, "pull_request", pullBody)
 	await(t, "the writer to rest", p.clock.HasWaiters)
@@ -415,7 +415,7 @@ func TestWhatAServerWasToldIsWrittenBeforeItEnds(t *testing.T) {
 	}
 }
 
-func TestWhicheverReplicaIsToldTheSyncSaysSo(t *testing.T) {
+func TestWhicheverReplicaReceivesAWebhookTheSyncRecordsIt(t *testing.T) {
 	shared := newAPI(t)
 	one, two := shared.replica(t, nil), shared.replica(t, nil)
 	one.deliver(t, "pull_request", pullBody)
@@ -429,7 +429,7 @@ func TestWhicheverReplicaIsToldTheSyncSaysSo(t *testing.T) {
 	}
 }
 
-func TestAnAPIServerThatIsAwayLosesNoWebhookAndIsAskedLittle(t *testing.T) {
+func TestAnAPIServerThatIsAwayLosesNoWebhookAndGetsFewRequests(t *testing.T) {
 	p := newAPI(t).replica(t, nil)
 	p.api.failing(errors.New("away"))
 	for range 20 {
@@ -543,7 +543,7 @@ func TestSlowSendersDoNotKeepOthersOut(t *testing.T) {
 	}
 }
 
-func TestTooManyAtOnceAreToldSo(t *testing.T) {
+func TestTooManyRequestsAtOnceAreRefused(t *testing.T) {
 	p := newAPI(t).replica(t, func(h *Server) { h.inFlight, h.timeout = make(chan struct{}), 2*time.Second })
 	if r, _ := send(t, p.signed(t, "/hook/dev", "pull_request", hookSecret, pullBody)); r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" {
 		t.Errorf("got %s", r.Status)

@@ -102,7 +102,7 @@ func TestATreeThatDidNotChangeIsNotRenderedAgain(t *testing.T) {
 	}
 }
 
-func TestTreesAreRememberedWithTheValuesOfTheirVariables(t *testing.T) {
+func TestTreesAreCachedWithTheValuesOfTheirVariables(t *testing.T) {
 	r, in := &Cache{}, worker{}
 	load := func(count string) string {
 		values, err := substitute.NewValues(fluxexpr.Parse, nil, substitute.Plain("spec.substitute", map[string]string{"count": count}))
@@ -260,7 +260,7 @@ func TestAThousandHostileProposalsLeaveTheMemoryAsItWas(t *testing.T) {
 	}
 }
 
-func TestTheBudgetForgetsTheOldestFirst(t *testing.T) {
+func TestTheBudgetEvictsTheOldestFirst(t *testing.T) {
 	entry := func(tree string) entry { return entry{key: entryKey{tree: tree}} }
 	r := &Cache{budget: 3*entryBytes + 100}
 	for _, tree := range []string{"a", "b", "c"} {
@@ -279,7 +279,7 @@ func TestTheBudgetForgetsTheOldestFirst(t *testing.T) {
 	}
 }
 
-func TestWhyAProposalCannotBeRenderedSaysNothingOfAFollowedBranch(t *testing.T) {
+func TestTheFailureOfAProposalsRenderingIsNotTheFollowedBranchs(t *testing.T) {
 	r := &Cache{}
 	narrow := worker{proposal: true, limit: true}
 	for range 2 {

@@ -109,7 +109,7 @@ func TestManyChangesReadAsTheGoldenFiles(t *testing.T) {
 	}
 }
 
-func TestWhatIsOnlyComparedIsShownWholeWhenAskedFor(t *testing.T) {
+func TestWhatIsOnlyComparedIsShownWholeWhenRequested(t *testing.T) {
 	addon := aws("eks", "Addon", "eu-west-1", "vpc-cni", object{"values": object{"a": "b"}})
 	addon.ReadOnly = "run: aws eks create-addon"
 	got := render(t, func(b *bytes.Buffer) error {

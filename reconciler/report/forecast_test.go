@@ -33,7 +33,7 @@ func TestForecastsReadAsTheGoldenFiles(t *testing.T) {
 	}
 }
 
-func TestTheVerdictIsOneLineOfWhatMatters(t *testing.T) {
+func TestTheHeadlineIsOneLineOfWhatMatters(t *testing.T) {
 	large := replacing()
 	large.Cost.Ceiling = nil
 	large.Cost.After.OnDemand = 12345.678
@@ -78,7 +78,7 @@ func TestTheVerdictIsOneLineOfWhatMatters(t *testing.T) {
 	}
 }
 
-func TestTheVerdictSaysWhatKeepsThePlanFromBeingAll(t *testing.T) {
+func TestTheHeadlineNamesWhatKeepsThePlanIncomplete(t *testing.T) {
 	p, problems := sample()
 	r := New(p, problems)
 	r.Forecast = weighing()

@@ -14,7 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
-func TestAVerdictTooLongForAForgeLosesWhatMattersLeast(t *testing.T) {
+func TestAHeadlineTooLongForAForgeLosesWhatMattersLeast(t *testing.T) {
 	all := proposals()
 	of := func(name string, change func(r *Report)) Report {
 		r := all[name].report()
@@ -85,7 +85,7 @@ func TestOnlyNodesWithoutRoomCountAsSuch(t *testing.T) {
 	}
 }
 
-func TestOfTheQuotasTheDriftTellsOnlyWhatWarns(t *testing.T) {
+func TestOfTheQuotasTheDriftHasOnlyWarnings(t *testing.T) {
 	p := proposals()["empty"]
 	p.Step, p.Drift = tainting(), join(quotaNote(quotaUsed), quotaWarning("NodePool gpu may ask for more"))
 	r := p.report()
@@ -136,7 +136,7 @@ func TestANodeThatIsOnlyStartingStopsNobody(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyCountedIsStillTold(t *testing.T) {
+func TestWhatIsNotCountedIsStillReported(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(r *Report)

@@ -189,7 +189,7 @@ func checkRow(t *testing.T, row string) {
 	}
 }
 
-func TestMarkdownSaysHowMuchItLeavesOut(t *testing.T) {
+func TestMarkdownReportsHowMuchItLeavesOut(t *testing.T) {
 	var wanted []state.Item
 	var problems []state.Problem
 	for n := range 2000 {

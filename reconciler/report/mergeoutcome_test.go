@@ -11,7 +11,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/internal/headline"
 )
 
-func TestTheAftermathIsToldInAFewLines(t *testing.T) {
+func TestTheMergeOutcomeIsAFewLines(t *testing.T) {
 	merged := time.Date(2026, 11, 20, 19, 2, 0, 0, time.UTC)
 	applied := merged.Add(4 * time.Second)
 	const revision = "main@sha1:abc1234def5678900000000000000000000000aa"

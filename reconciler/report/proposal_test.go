@@ -61,7 +61,7 @@ func checkClosed(t *testing.T, md string, limit int) {
 	}
 }
 
-func TestTheVerdictOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
+func TestTheHeadlineOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 	all := proposals()
 	short := all["limits"]
 	short.Step = join(short.Step, plan.Plan{Unknown: []plan.Unknown{{Key: quotaNote("").Notes[0].Key, Reason: "denied"}}})
@@ -109,7 +109,7 @@ func TestTheVerdictOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 	}
 }
 
-func TestTheSignTellsWhetherSomethingMustBeDone(t *testing.T) {
+func TestTheSignReportsWhetherSomethingMustBeDone(t *testing.T) {
 	for name, want := range map[string]string{
 		"taints": "⛔", "volume": "⚠️", "ami": "⚠️", "removed": "⛔", "limits": "⚠️", "cheaper": "⚠️", "unschedulable": "⛔", "quota": "⛔",
 		"guarded": "⛔", "offline-taints": "⚠️", "offline-removed": "⛔", "foreign": "⚠️", "lossy": "⛔", "stuck": "⛔", "workload": "⚠️", "drift-only": "✅", "problems": "⛔", "secret": "✅", "offline": "⚠️", "empty": "✅", "many": "⛔",

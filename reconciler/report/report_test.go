@@ -195,7 +195,7 @@ func TestJSONListsAreNeverNull(t *testing.T) {
 	}
 }
 
-func TestTextShowsAsManyLinesOfAnObjectAsAskedFor(t *testing.T) {
+func TestTextShowsAsManyLinesOfAnObjectAsRequested(t *testing.T) {
 	big := object{}
 	for c := 'a'; c <= 'z'; c++ {
 		big[string(c)] = int64(1)

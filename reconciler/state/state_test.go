@@ -202,7 +202,7 @@ func TestEqualComparesContent(t *testing.T) {
 	}
 }
 
-func TestHashTellsWhatCannotBeWrittenFromWhatCan(t *testing.T) {
+func TestHashDistinguishesWhatCannotBeWrittenFromWhatCan(t *testing.T) {
 	if state.Hash(make(chan int)) == state.Hash(nil) || state.Hash(nil) == state.Hash("") {
 		t.Error("different values have equal hashes")
 	}

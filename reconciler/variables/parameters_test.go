@@ -46,7 +46,7 @@ func TestAPlanUsesThePinnedValuesAndStatesWhatIsNewer(t *testing.T) {
 	}
 }
 
-func TestASyncWithPinnedValuesUsesVariablesUntilTheyAreForgotten(t *testing.T) {
+func TestASyncWithPinnedValuesUsesVariablesUntilTheyAreDropped(t *testing.T) {
 	sync := &v1alpha1.Sync{}
 	if Used(sync) {
 		t.Error("nothing is to be filled in")

@@ -31,7 +31,7 @@ func filledIn(t *testing.T, values substitute.Values, text string) string {
 	return got
 }
 
-func TestVariablesComeFromWhereTheSyncSays(t *testing.T) {
+func TestVariablesComeFromTheSyncsReferences(t *testing.T) {
 	meta := func(namespace, name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name}
 	}

@@ -76,7 +76,7 @@ func clone(t *testing.T, address string, pushed bool) (dir string, repo *git.Rep
 	return dir, repo
 }
 
-func TestTheSyncFollowsWhatIsSaidThenWhatItHasThenTheClone(t *testing.T) {
+func TestTheSyncFollowsTheFlagThenItsSpecThenTheClone(t *testing.T) {
 	const home = "poolwright-system"
 	dir, _ := clone(t, "https://git.example.com/team/nodes.git", true)
 	ahead, _ := clone(t, "https://git.example.com/team/nodes.git", false)

@@ -69,7 +69,7 @@ func TestALeaseThatIsNotThereIsNobodys(t *testing.T) {
 
 // The holder's clock says nothing here either: a leader is one whose lease moves while we
 // look, and not for longer than it lasts by ours.
-func TestALeaderIsOneWhoRenewsWhileWeLook(t *testing.T) {
+func TestALeaderIsOneThatRenewsItsLeaseBetweenTwoReads(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{
 		"its clock is ours":       0,
 		"its clock is far ahead":  5 * time.Minute,

@@ -34,7 +34,7 @@ func unseenKarpenter(replicas int32) *appsv1.Deployment {
 	return d
 }
 
-func TestNoEngineIsInstalledBesideAKarpenterThatItWouldNotSee(t *testing.T) {
+func TestNoEngineIsInstalledBesideAKarpenterThatItsGateWouldNotDetect(t *testing.T) {
 	for name, c := range map[string]struct {
 		replicas int32
 		mode     v1alpha1.EngineMode
@@ -84,7 +84,7 @@ func renewing(kube client.Client) client.Client {
 
 // Whoever scaled the other Karpenter down on the word of a controller that is gone would
 // do so with the engine's gates unasked.
-func TestATakeOverBelievesOnlyAControllerThatLeads(t *testing.T) {
+func TestATakeOverTrustsOnlyTheReportOfALeadingController(t *testing.T) {
 	const waits = "waiting until"
 	for name, c := range map[string]struct {
 		reason      string

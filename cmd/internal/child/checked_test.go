@@ -38,7 +38,7 @@ func clusterYAML(more string) string {
 	return "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: cluster}\nspec:\n  name: demo\n  region: eu-west-1\n  account: \"123456789012\"\n" + more
 }
 
-func TestMistakesAreToldApartByWhoRefusesThem(t *testing.T) {
+func TestMistakesAreDistinguishedByWhoRefusesThem(t *testing.T) {
 	const poolHead = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: general}\nspec:\n"
 	tests := []struct {
 		name, yaml string
@@ -149,9 +149,9 @@ func targetProblems(t *testing.T, set state.Set) []state.Problem {
 	return out
 }
 
-// TestNothingThatLintKnowsIsLostOrToldTwice holds what a child tells, and what the
+// TestNoFindingOfLintIsLostOrReportedTwice holds what a child tells, and what the
 // targets will, against all that there is to tell.
-func TestNothingThatLintKnowsIsLostOrToldTwice(t *testing.T) {
+func TestNoFindingOfLintIsLostOrReportedTwice(t *testing.T) {
 	root, _, err := dir.Locate(repository)
 	if err != nil {
 		t.Fatal(err)

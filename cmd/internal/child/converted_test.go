@@ -17,7 +17,7 @@ const (
 		"spec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}, requirements: [{key: kubernetes.io/os, operator: In, values: [linux]}]}}}\n"
 )
 
-func TestNotesOfAChildTellOfOldAPIs(t *testing.T) {
+func TestNotesOfAChildNameOldAPIs(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string
 		want  []string

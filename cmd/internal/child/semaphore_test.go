@@ -71,9 +71,9 @@ func TestASlotIsFreeAgainWhateverEndedItsChild(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatDecodesToTooMuchIsRefused is about what a child that was taken over may
+// TestAResponseThatDecodesToTooMuchIsRefused is about what a child that was taken over may
 // send: what it decodes to is bounded before it is decoded.
-func TestAnAnswerThatDecodesToTooMuchIsRefused(t *testing.T) {
+func TestAResponseThatDecodesToTooMuchIsRefused(t *testing.T) {
 	r := &Runner{Semaphore: NewSemaphore(), Limits: Limits{Decoded: 1 << 20}}
 	_, err := r.do(t.Context(), "answer many small maps")
 	if class, reason, _ := state.Classify(err); class != state.Stalled || reason != "LimitExceeded" {

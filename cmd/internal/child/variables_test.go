@@ -12,7 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/substitute/fluxexpr"
 )
 
-func TestAChildFillsVariablesInAndKnowsNoSecret(t *testing.T) {
+func TestAChildSubstitutesVariablesAndGetsNoSecret(t *testing.T) {
 	values, err := substitute.NewValues(fluxexpr.Parse, []byte("a key of 16 bytes"),
 		substitute.Secret("Secret ns/vars", map[string][]byte{"TOKEN": []byte("hunter2")}),
 		substitute.Plain("spec.substitute", map[string]string{"NAME": "gpu"}))

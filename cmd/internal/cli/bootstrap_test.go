@@ -82,7 +82,7 @@ func TestOnlyAYesIsAYes(t *testing.T) {
 	}
 }
 
-func TestCtrlCAtTheQuestionIsANo(t *testing.T) {
+func TestCtrlCAtThePromptIsANo(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	never, writer := io.Pipe()

@@ -122,7 +122,7 @@ func TestConvertLeavesWhatCannotBeConvertedWithAllThatBelongsToIt(t *testing.T) 
 	}
 }
 
-func TestConvertAsksUntilItsCommentIsRemoved(t *testing.T) {
+func TestConvertRequiresAReviewUntilItsCommentIsRemoved(t *testing.T) {
 	pool := "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: p}\nspec:\n  template: {spec: {nodeClassRef: {name: x}, requirements: []}}\n  disruption: {budgets: [{nodes: \"1\"}]}\n"
 	dir := folder(t, "pool.yaml", pool)
 	const asks = "NodePool/p: budgets no longer hold back expiry"
@@ -145,7 +145,7 @@ func TestConvertAsksUntilItsCommentIsRemoved(t *testing.T) {
 	}
 }
 
-func TestConvertSaysWhatAClustersVersionRefuses(t *testing.T) {
+func TestConvertNamesWhatAClustersVersionRefuses(t *testing.T) {
 	dir := folder(t, "class.yaml", newClass)
 	if r := execute(t, "convert", dir, "--kubernetes-version", "1.32"); r.code != exitSame {
 		t.Errorf("exit %d: %s%s", r.code, r.out, r.err)

@@ -7,7 +7,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-func TestWhatAnUpdateOfParametersChangedIsTold(t *testing.T) {
+func TestWhatAnUpdateOfParametersChangedIsPrinted(t *testing.T) {
 	pin := func(variable, value string) v1alpha1.PinnedParameter {
 		return v1alpha1.PinnedParameter{Variable: variable, Value: value}
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-func TestAWaitThatEndsSaysWhatEndedIt(t *testing.T) {
+func TestAWaitThatEndsNamesWhatEndedIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		// interrupt ends the command once it waits.
 		interrupt bool

@@ -24,7 +24,7 @@ import (
 
 // A command runs with the rights of whoever starts it: who may not read a definition is judged by
 // the one in the binary. Any other failure leaves open what the cluster has.
-func TestADefinitionIsReadOnceAndMissingOnlyWhereTheClusterSaysSo(t *testing.T) {
+func TestADefinitionIsReadOnceAndMissingOnlyWhereTheClusterHasNone(t *testing.T) {
 	definitions := schema.GroupResource{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions"}
 	down, expired := errors.New("connection refused"), apierrors.NewUnauthorized("expired")
 	pool := state.Key{Group: "karpenter.sh", Kind: "NodePool", Name: "p"}

@@ -79,7 +79,7 @@ func (s *syncFixture) secret(name, word string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: %s}\nstringData:\n  key: %s\n", name, s.apps, word)
 }
 
-func TestCommandsAnswerAsKubectlDoes(t *testing.T) {
+func TestCommandsExitAndPrintAsKubectlDoes(t *testing.T) {
 	t.Parallel()
 	s := newSyncFixture(t, "commands")
 	s.declare("v1", "a", "b")

@@ -167,7 +167,7 @@ func TestABrokenRepositoryLeavesTheLastGoodState(t *testing.T) {
 	})
 }
 
-func TestAServerThatSaysNothingHoldsUpNothing(t *testing.T) {
+func TestAServerThatSendsNothingDelaysNothing(t *testing.T) {
 	t.Parallel()
 	s := newSyncFixture(t, "silent")
 	s.declare("v1", "a", "b")

@@ -81,7 +81,7 @@ func (s *syncFixture) commented(number int, word string) {
 	})
 }
 
-func TestAWebhookThatAnyReplicaIsToldIsActedUponByTheLeader(t *testing.T) {
+func TestAWebhookThatAnyReplicaReceivesIsHandledByTheLeader(t *testing.T) {
 	t.Parallel()
 	const signs = "what signs webhooks here"
 	s := newSyncFixture(t, "hooked")

@@ -171,7 +171,7 @@ func TestADeletedSyncLeavesItsObjects(t *testing.T) {
 	}
 }
 
-func TestADeletedSyncPrunesWhereItIsToldTo(t *testing.T) {
+func TestADeletedSyncPrunesWhereItsDeletionPolicyIsDelete(t *testing.T) {
 	t.Parallel()
 	s := newSyncFixture(t, "release")
 	s.declare("v1", "a", "b")

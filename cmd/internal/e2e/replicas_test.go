@@ -144,7 +144,7 @@ func TestALeaderThatWokeUpTooLateWritesNothing(t *testing.T) {
 	}
 }
 
-func TestASyncThatNobodyHonoursSaysSo(t *testing.T) {
+func TestASyncThatNoControllerReconcilesIsReported(t *testing.T) {
 	t.Parallel()
 	s := newSyncFixture(t, "foreign")
 	s.declare("v1", "a")

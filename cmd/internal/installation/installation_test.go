@@ -97,7 +97,7 @@ func TestWithoutAnImageTheInstalledOneStays(t *testing.T) {
 	}
 }
 
-func TestWaitingSaysEachThingOnceAndEndsWithTheLast(t *testing.T) {
+func TestWaitingReportsEachObjectOnceAndEndsWithTheLast(t *testing.T) {
 	var said []string
 	say := func(line string) { said = append(said, line) }
 	calls := 0

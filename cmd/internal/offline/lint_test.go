@@ -62,7 +62,7 @@ func clusterOf(version string) string {
 	return "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: dev}\nspec: {name: dev, account: \"123456789012\", region: eu-west-1, version: \"" + version + "\"}\n"
 }
 
-func TestLintTellsOfOldAPIs(t *testing.T) {
+func TestLintReportsOldAPIs(t *testing.T) {
 	const al2 = "…is refused at Kubernetes 1.33"
 	for name, c := range map[string]struct {
 		files []string
@@ -129,7 +129,7 @@ func folder(t *testing.T, files ...string) string {
 	return dir
 }
 
-func TestLintFindsWhatAWSWouldBeAskedInVain(t *testing.T) {
+func TestLintFindsWhatAWSWouldRefuse(t *testing.T) {
 	for name, c := range map[string]struct {
 		files []string
 		want  []string

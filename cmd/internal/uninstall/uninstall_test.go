@@ -79,7 +79,7 @@ func installedTraces() installedState {
 	return f
 }
 
-func TestARemovalIsToldAsItsGolden(t *testing.T) {
+func TestARemovalIsPrintedAsInItsGolden(t *testing.T) {
 	var all strings.Builder
 	for _, c := range []struct {
 		name  string
@@ -126,7 +126,7 @@ func TestARemovalIsToldAsItsGolden(t *testing.T) {
 	golden.Compare(t, "testdata/uninstall.golden", all.String())
 }
 
-func TestWhoeverStopsHalfwayIsToldTheWayBack(t *testing.T) {
+func TestAnUninstallThatStopsHalfwayPrintsHowToGoOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		at   string
 		want []string
@@ -347,7 +347,7 @@ func TestDrainingLowersPoolsAndGivesThemBackWhatTheyHad(t *testing.T) {
 	}
 }
 
-func TestALeaseTellsWhetherTheEngineRuns(t *testing.T) {
+func TestALeaseRecordsWhetherTheEngineRuns(t *testing.T) {
 	now := metav1.NowMicro()
 	old := metav1.NewMicroTime(now.Add(-2 * time.Minute))
 	holder, nobody := "pod-1", ""

@@ -64,7 +64,7 @@ func TestAStartWaitsForAnAPIServerThatGoesAwayAtItsEnd(t *testing.T) {
 	}
 }
 
-func TestAStartWithoutRightsSaysWhereTheyAre(t *testing.T) {
+func TestAStartWithoutPermissionsNamesWhereTheyAreListed(t *testing.T) {
 	c, _ := fails(t, apierrors.NewForbidden(schema.GroupResource{Resource: "clusters"}, "", errors.New("no")))
 	if _, err := prepare(t.Context(), c, Config{Namespace: "ours", Logger: logr.Discard()}); !apierrors.IsForbidden(err) {
 		t.Errorf("got %v", err)

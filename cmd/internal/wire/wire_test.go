@@ -8,7 +8,7 @@ import (
 	"github.com/poolwright/poolwright/provision/engine/gate"
 )
 
-func TestTheLeaseTellsOthersWhetherTheEngineRuns(t *testing.T) {
+func TestTheLeaseRecordsWhetherTheEngineRuns(t *testing.T) {
 	a := &app{cfg: Config{Namespace: "ours"}}
 	on, off := a.managerOptions(true).LeaderElectionLabels, a.managerOptions(false).LeaderElectionLabels
 	if diff := cmp.Diff(gate.LeaseLabels(true), on); diff != "" {

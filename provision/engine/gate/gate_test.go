@@ -244,7 +244,7 @@ func TestAnUnreachableAWSClosesEveryGateThatNeedsIt(t *testing.T) {
 	}
 }
 
-func TestOnlyThisClustersInstancesAreAskedFor(t *testing.T) {
+func TestOnlyThisClustersInstancesAreListed(t *testing.T) {
 	w := newFixture(t)
 	if _, err := w.gates().Check(t.Context()); err != nil {
 		t.Fatal(err)
@@ -280,7 +280,7 @@ func TestIdentityKeepsOurCredentialsAndTrustsOnlyTheCAThatEKSNames(t *testing.T)
 	}
 }
 
-func TestALeaseThatMovesIsALeaderWhateverItsClockSays(t *testing.T) {
+func TestALeaseThatIsRenewedHasALeaderWhateverItsClock(t *testing.T) {
 	w := newFixture(t)
 	g := w.gates()
 	looks := 0
@@ -297,7 +297,7 @@ func TestALeaseThatMovesIsALeaderWhateverItsClockSays(t *testing.T) {
 	}
 }
 
-func TestCheckOthersAsksOnlyTheAPIServer(t *testing.T) {
+func TestCheckOthersReadsOnlyTheAPIServer(t *testing.T) {
 	w := newFixture(t)
 	w.autoMode, w.deny = true, "DescribeInstances"
 	if err := w.gates().CheckOthers(t.Context()); err != nil {

@@ -93,7 +93,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-func TestAClosedGateIsLookedAtMoreOften(t *testing.T) {
+func TestAClosedGateIsCheckedMoreOften(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	clock := clocktesting.NewFakeClock(now())
 	checked := make(chan time.Time)

@@ -31,7 +31,7 @@ func someone(context.Context) (aws.Credentials, error) {
 	return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b"}, nil
 }
 
-func TestMissingCredentialsAreSaidInOneSentence(t *testing.T) {
+func TestMissingCredentialsAreReportedInOneSentence(t *testing.T) {
 	if err := preflight.Credentials(t.Context(), config(someone, nil)); err != nil {
 		t.Error(err)
 	}
@@ -46,7 +46,7 @@ func TestMissingCredentialsAreSaidInOneSentence(t *testing.T) {
 	}
 }
 
-func TestASpotRoleIsMissingOnlyWhenIAMSaysSo(t *testing.T) {
+func TestASpotRoleIsMissingOnlyWhenIAMHasNone(t *testing.T) {
 	problem := func(code string) string {
 		return `<ErrorResponse><Error><Type>Sender</Type><Code>` + code + `</Code><Message>m</Message></Error></ErrorResponse>`
 	}

@@ -96,7 +96,7 @@ func (c *cluster) client(t *testing.T) client.Client {
 	return fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build()
 }
 
-func TestWhatIsToldOfAKarpenterThatRunsAlready(t *testing.T) {
+func TestDifferencesFromAKarpenterThatRunsAlreadyAreReported(t *testing.T) {
 	var all strings.Builder
 	for _, k := range []struct {
 		name string
@@ -238,7 +238,7 @@ func TestOnlyKarpentersAreFound(t *testing.T) {
 }
 
 // Another name, or none, is a Karpenter beside which the engine would start.
-func TestAKarpenterIsSeenByItsLeaseOnly(t *testing.T) {
+func TestAKarpenterIsDetectedByItsLeaseOnly(t *testing.T) {
 	for name, c := range map[string]struct {
 		env    map[string]string
 		args   []string

@@ -157,7 +157,7 @@ func TestABrokenPluginStopsTheRolloutOnTheFirstNode(t *testing.T) {
 	})
 }
 
-func TestAStopIsSaidOnceEvenWhereThePodWasReplacedByHand(t *testing.T) {
+func TestAStopIsReportedOnceEvenWhereThePodWasReplacedByHand(t *testing.T) {
 	s := newStage(t, set("ten", "new"), node("a1", marking("old", "bad", hour)), plugin("a1", "new", hour, unready))
 	s.step()
 	s.step()
@@ -213,7 +213,7 @@ func TestAPluginIsNotReplacedTwiceForOneRevision(t *testing.T) {
 	s.is("a", "0 of 2 plugins replaced; stopped: node a1 does not offer its GPUs with the new plugin: the plugin of an earlier version or configuration still runs")
 }
 
-func TestWhatIsVouchedForWhileAPluginIsReplaced(t *testing.T) {
+func TestTheRecordedCapacityWhileAPluginIsReplaced(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		node    func(*corev1.Node)
@@ -246,7 +246,7 @@ func TestWhatIsVouchedForWhileAPluginIsReplaced(t *testing.T) {
 	}
 }
 
-func TestAPoolThatMovesToAnotherProfileIsVouchedForWithTheLesserNumbers(t *testing.T) {
+func TestTheRecordedCapacityOfAPoolThatMovesToAnotherProfileIsTheLesser(t *testing.T) {
 	const nothing = "nvidia.com/gpu=0,nvidia.com/gpu.shared=0"
 	s := newStage(t, set("ten", "new"), set("five", "new"),
 		node("a1"), plugin("a1", "new", hour), node("a2"), plugin("a2", "new", hour), node("c1"), plugin("c1", "new", hour))

@@ -83,7 +83,7 @@ func unseen() *appsv1.DaemonSet {
 	return out
 }
 
-func TestAPluginIsNotDeletedBeforeTheDaemonSetControllerHasSeenTheNewOne(t *testing.T) {
+func TestAPluginIsNotDeletedBeforeTheDaemonSetControllerHasObservedTheNewOne(t *testing.T) {
 	s := newStage(t, unseen(), node("a1", starting), plugin("a1", "old", hour))
 	s.step()
 	s.goes("it would come back as it was")

@@ -48,7 +48,7 @@ func TestOnlyThePluginsPodsWake(t *testing.T) {
 	}
 }
 
-func TestRefreshAsksForTheOneRequest(t *testing.T) {
+func TestRefreshMakesOneRequest(t *testing.T) {
 	s := newStage(t)
 	s.roller.Refresh() // before the start it has nothing to ask
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())

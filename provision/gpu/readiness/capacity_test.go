@@ -17,7 +17,7 @@ import (
 
 const grace = 2 * time.Minute
 
-func TestWeVouchForARunningNodeUntilItHasFailedForLongerThanARestart(t *testing.T) {
+func TestTheRecordedCapacityOfANodeStaysUntilItHasFailedForLongerThanARestart(t *testing.T) {
 	node, claim, pod, set := running()
 	b := newBench(t, node, claim, pod, set)
 	writes := 0
@@ -80,7 +80,7 @@ func TestATroubleThatEndsInTimeWasNone(t *testing.T) {
 	}
 }
 
-func TestADoubtEndsWhenTheOldPluginOffersEnoughAgain(t *testing.T) {
+func TestAMismatchEndsWhenTheOldPluginOffersEnoughAgain(t *testing.T) {
 	node, claim, _, set := running()
 	b := newBench(t, node, claim, set, plugin("plugin-1", "r0", true))
 	for range 3 {
@@ -150,7 +150,7 @@ func TestARunningNodeOutsideOfTheOrdinary(t *testing.T) {
 	}
 }
 
-func TestPoolsAreToldSortedWithWhatTheyOffer(t *testing.T) {
+func TestPoolsAreListedSortedWithWhatTheyOffer(t *testing.T) {
 	node, claim, pod, set := running()
 	second, _, _, _ := starting()
 	second.Name, second.UID, second.OwnerReferences = "b", "node-b", nil
@@ -211,7 +211,7 @@ func TestANodeThatIsAnotherOrHasAnotherProfileBeginsAnew(t *testing.T) {
 	}
 }
 
-func TestNewsIsToldOnce(t *testing.T) {
+func TestAChangeIsReportedOnce(t *testing.T) {
 	node, claim, pod, set := running()
 	b := newBench(t, node, claim, pod, set)
 	for _, c := range []struct {

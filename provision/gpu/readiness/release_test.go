@@ -253,7 +253,7 @@ func TestANodeThatCameWithoutTheTaintEndsTheRowOfFailuresToo(t *testing.T) {
 	}
 }
 
-func TestWhileNobodyKnowsHowGPUsAreSharedNothingIsDone(t *testing.T) {
+func TestWhileProfilesAreNotReadNothingIsDone(t *testing.T) {
 	node, claim, pod, set := starting()
 	offering(40)(node)
 	b := newBench(t, node, claim, pod, set)

@@ -59,7 +59,7 @@ func TestANodeThatNeverOffersItsGPUsIsReplacedAtItsDeadline(t *testing.T) {
 	}
 }
 
-func TestARepeatedFailureSaysUntilWhenThePoolIsHeld(t *testing.T) {
+func TestARepeatedFailureReportsUntilWhenThePoolIsHeld(t *testing.T) {
 	node, claim, pod, set := starting()
 	b := newBench(t, node, claim, pod, set)
 	b.step()
@@ -256,7 +256,7 @@ func TestANodeThatIsSavedByAConflictHasNotFailed(t *testing.T) {
 	}
 }
 
-func TestWhatTheCacheDoesNotKnowYetSavesANode(t *testing.T) {
+func TestALiveReadSavesANodeFromAStaleCache(t *testing.T) {
 	for name, change := range map[string]func(*bench){
 		"it offers its GPUs now": func(b *bench) { b.edit(offering(40)) },
 		"it was initialized":     func(b *bench) { b.edit(func(n *corev1.Node) { n.Labels[karpv1.NodeInitializedLabelKey] = "true" }) },

@@ -26,7 +26,7 @@ func running(offer string, has corev1.ResourceList) *corev1.Node {
 	return node
 }
 
-func TestANodeShowsWhatIsVouchedFor(t *testing.T) {
+func TestANodeHasItsRecordedCapacityInTheCache(t *testing.T) {
 	starting := running("nvidia.com/gpu=40", list(gpu.Resource, 0))
 	starting.Labels = nil
 	for name, c := range map[string]struct {

@@ -173,9 +173,9 @@ func onlyDry(err error) error {
 	return err
 }
 
-// TestADryFleetAsksForNoInstances: the engine checks its rights one by one, by
+// TestADryRunOfCreateFleetNeedsNoRunInstances: the engine checks its rights one by one, by
 // dry runs, and gives the class the reason of the first that lacks.
-func TestADryFleetAsksForNoInstances(t *testing.T) {
+func TestADryRunOfCreateFleetNeedsNoRunInstances(t *testing.T) {
 	w, zones := ready(t, nil)
 	ctx := t.Context()
 	const statement = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"},{"Effect":"Deny","Action":"%s","Resource":"*"}]}`

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestEveryOperationSaysWhatItAsks finds an operation that was added to a
+// TestEveryOperationNamesItsActions finds an operation that was added to a
 // service's table and not to that of its questions, and questions of none.
-func TestEveryOperationSaysWhatItAsks(t *testing.T) {
+func TestEveryOperationNamesItsActions(t *testing.T) {
 	cloud, err := New(DefaultConfig())
 	if err != nil {
 		t.Fatal(err)

@@ -105,7 +105,7 @@ func take(t *testing.T, w *fixture, docs []policy.Document, steps []step) {
 	}
 }
 
-func TestDeniedCallersHearItAsTheServiceSaysIt(t *testing.T) {
+func TestDenialsHaveTheServicesErrorFormat(t *testing.T) {
 	w := newFixture(t, cluster)
 	nobody := w.as("NOBODY")
 	lift := w.cloud.Restrict("NOBODY", nil, nil)
@@ -167,7 +167,7 @@ func TestABoundaryBindsACaller(t *testing.T) {
 	}
 }
 
-func TestAFleetAsksForEverythingThatItUses(t *testing.T) {
+func TestAFleetNeedsPermissionForEverythingThatItUses(t *testing.T) {
 	w := newFixture(t, nil)
 	id := w.launchFor(t, "sandbox")
 	asked := map[string][]string{}

@@ -290,7 +290,7 @@ func (p *part) writeTo(b *bytes.Buffer) {
 	b.WriteString(shut)
 }
 
-func TestTheCheckOfAnswersFindsAStranger(t *testing.T) {
+func TestTheCheckOfResponsesFindsAnUnknownField(t *testing.T) {
 	for name, tt := range map[string]struct{ service, op, answer string }{
 		"an element of XML": {"ec2", "DescribeSubnets", `<R><requestId>1</requestId><subnetSet><item><subnetId>a</subnetId><mood>good</mood></item></subnetSet></R>`},
 		"a list of XML":     {"iam", "GetRole", `<R><GetRoleResult><Role><RoleName>a</RoleName><Moods><member>a</member></Moods></Role></GetRoleResult></R>`},

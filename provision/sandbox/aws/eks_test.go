@@ -63,7 +63,7 @@ func TestAClusterShowsWhatAroundItIsThere(t *testing.T) {
 	}
 }
 
-func TestTwoCallersAreToldApartByTheirKeys(t *testing.T) {
+func TestTwoCallersAreDistinguishedByTheirKeys(t *testing.T) {
 	w := newFixture(t, nil)
 	who := func(key string) string {
 		cfg := w.cfg.Copy()

@@ -57,7 +57,7 @@ func TestTheAccountBeginsWithKarpentersRules(t *testing.T) {
 	}
 }
 
-func TestWhatPutRuleIsNotToldItTakesAway(t *testing.T) {
+func TestWhatPutRuleOmitsIsRemoved(t *testing.T) {
 	w, ctx, s := newFixture(t, queueless), t.Context(), sdk.String
 	const role = "arn:aws:iam::000000000000:role/events"
 	put := func(in eventbridge.PutRuleInput) *eventbridge.DescribeRuleOutput {

@@ -74,7 +74,7 @@ func TestTheSDKRetriesThroughAThrottle(t *testing.T) {
 	}
 }
 
-func TestALostAnswerLeavesItsEffect(t *testing.T) {
+func TestALostResponseLeavesItsEffect(t *testing.T) {
 	w, zones := ready(t, nil)
 	w.inject(t, aws.Fault{Operation: "CreateFleet", Code: "InternalError", Status: 500, Lost: true, Times: 1})
 	in := fleet("gpu", "on-demand", 1, pool{"g5.xlarge", zones["us-east-1a"], 0})
@@ -91,7 +91,7 @@ func TestALostAnswerLeavesItsEffect(t *testing.T) {
 	}
 }
 
-func TestADelayHoldsTheAnswerNotTheEffect(t *testing.T) {
+func TestADelayHoldsTheResponseNotTheEffect(t *testing.T) {
 	w, zones := ready(t, func(c *aws.Config) { c.Delays.Fleet = time.Second })
 	w.inject(t, aws.Fault{Operation: "CreateFleet", Delay: 10 * time.Second})
 	events := w.cloud.Watch(t.Context())
@@ -136,7 +136,7 @@ func TestAFleetIsLaunchedForACallerThatDied(t *testing.T) {
 	}
 }
 
-func TestStaleAnswersComeFromTheTimeOfTheFault(t *testing.T) {
+func TestStaleResponsesComeFromTheTimeOfTheFault(t *testing.T) {
 	w, zones := ready(t, nil)
 	launch := func() {
 		t.Helper()
@@ -180,7 +180,7 @@ func TestAFaultThatCannotActIsRefused(t *testing.T) {
 	}
 }
 
-func TestRateLimitsBindWhenAskedFor(t *testing.T) {
+func TestRateLimitsApplyWhenConfigured(t *testing.T) {
 	w := newFixture(t, func(c *aws.Config) { c.LimitsRequests = true })
 	ids := &ec2.TerminateInstancesInput{InstanceIds: []string{"i-00000000000000000"}}
 	for range 100 {
@@ -218,7 +218,7 @@ func TestASlowWatcherLosesNothing(t *testing.T) {
 	}
 }
 
-func TestConfigSaysWhatIsWrong(t *testing.T) {
+func TestConfigNamesWhatIsInvalid(t *testing.T) {
 	for name, change := range map[string]func(*aws.Config){
 		"the region":      func(c *aws.Config) { c.Region = "mars" },
 		"another region":  func(c *aws.Config) { c.Region = "xx-east-1" },

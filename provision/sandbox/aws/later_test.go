@@ -78,7 +78,7 @@ func TestWhatIsNewIsFoundOnlyLater(t *testing.T) {
 	}
 }
 
-func TestAStaleAnswerShowsTheOldIAMAndEKS(t *testing.T) {
+func TestAStaleResponseHasTheOldIAMAndEKS(t *testing.T) {
 	w := newFixture(t, func(c *aws.Config) {
 		cluster(c)
 		c.Profiles = map[string]string{"p": "node"}

@@ -137,7 +137,7 @@ func TestCloudWatchLogsRefuses(t *testing.T) {
 	}
 }
 
-func TestFaultsAndTheJournalKnowTheNewServices(t *testing.T) {
+func TestFaultsAndTheJournalCoverAllServices(t *testing.T) {
 	w := newFixture(t, nil)
 	_, err := w.cloud.Inject(aws.Fault{Service: "logs", Throttle: true, Times: 1})
 	ok(t, err)

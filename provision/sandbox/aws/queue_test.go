@@ -106,7 +106,7 @@ func TestALongPollWaits(t *testing.T) {
 	<-got
 }
 
-func TestALongPollSeesAMessageComeBack(t *testing.T) {
+func TestALongPollReceivesAMessageThatComesBack(t *testing.T) {
 	w := newFixture(t, nil)
 	ok(t, w.cloud.SendMessage("sandbox", "again"))
 	w.receive(t, 0) // hides it for 20 s

@@ -94,7 +94,7 @@ func TestAWarningArrivesOnlyWhereRuleTargetAndPolicyLetIt(t *testing.T) {
 	}
 }
 
-func TestATargetGetsTheFormItAsksFor(t *testing.T) {
+func TestATargetGetsItsInputForm(t *testing.T) {
 	s := sdk.String
 	for name, tt := range map[string]struct {
 		target types.Target
@@ -149,7 +149,7 @@ func remade(t *testing.T, w *fixture) {
 	w.createQueue(t, "sandbox", nil)
 }
 
-func TestEveryKindOfEventIsTold(t *testing.T) {
+func TestEveryKindOfEventIsSent(t *testing.T) {
 	w, zones := ready(t, nil)
 	ok(t, drop(w.ec2.CreateFleet(t.Context(), fleet("gpu", "spot", 1, pool{"g5.xlarge", zones["us-east-1a"], 0}))))
 	w.clock.advance(5 * time.Second)

@@ -169,7 +169,7 @@ func sharing(kind string, replicas int, renamed bool) map[string]string {
 	return map[string]string{"config.yaml": fmt.Sprintf("sharing: {%s: {renameByDefault: %t, resources: [{name: nvidia.com/gpu, replicas: %d}]}}", kind, renamed, replicas)}
 }
 
-func TestARenamedResourceIsForgottenAfterFiveMinutes(t *testing.T) {
+func TestARenamedResourceIsDroppedAfterFiveMinutes(t *testing.T) {
 	r := enter(t, nvidia2023, Delays{})
 	r.config = sharing("timeSlicing", 10, false)
 	r.runs("old")

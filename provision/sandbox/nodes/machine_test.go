@@ -12,7 +12,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/userdata"
 )
 
-func TestAnImagesNameTellsItsFamilyAndDriver(t *testing.T) {
+func TestAnImagesNameHasItsFamilyAndDriver(t *testing.T) {
 	for name, want := range map[string]image{
 		"amazon-eks-node-al2023-x86_64-standard-1.36-v20261110":    {userdata.AL2023, false, "1.36", "Amazon Linux 2023"},
 		"amazon-eks-node-al2023-x86_64-nvidia-1.36-v20261110":      {userdata.AL2023, true, "1.36", "Amazon Linux 2023"},

@@ -248,7 +248,7 @@ func TestAnUnexpectedEndIsReportedWithTheLastLogLines(t *testing.T) {
 	}
 }
 
-func TestAChildSeesOnlyTheEnvironmentThatItWasGiven(t *testing.T) {
+func TestAChildHasOnlyTheEnvironmentThatItWasGiven(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "real")
 	group, folder := newGroup(t)
 	p := start(t, group, spec(folder, "environment"))
@@ -335,7 +335,7 @@ func TestATrialIsItsStartersToJudge(t *testing.T) {
 	}
 }
 
-func TestReadyGivesUpWithTheLastAnswerAndLog(t *testing.T) {
+func TestReadyGivesUpWithTheLastResponseAndLog(t *testing.T) {
 	group, folder := newGroup(t)
 	p := start(t, group, spec(folder, "obedient"))
 	eventually(t, "the child is up", logged(p, "ready"))

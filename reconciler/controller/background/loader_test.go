@@ -71,7 +71,7 @@ func TestASlowSourceHoldsUpOnlyOneVisit(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOlderThanTheRequestIsNotEnough(t *testing.T) {
+func TestAResultOlderThanTheRequestIsNotEnough(t *testing.T) {
 	f, source, woken := newLoader(t)
 	if _, ok := f.Fetch("monday", false); ok {
 		t.Fatal("an answer came from nowhere")

@@ -83,7 +83,7 @@ func TestTheConditionCountsBothSidesAndAdmitsItsLimit(t *testing.T) {
 
 // A Sync may be deleted before it looks at AWS: it was suspended, or its repository is
 // out of reach, since this process began or another one leads.
-func TestASyncThatGoesTakesWhatAnEarlierLifeToldWithIt(t *testing.T) {
+func TestADeletedSyncRemovesWhatAnEarlierOneReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		label string
 		told  func(*AWSStatuses)

@@ -49,7 +49,7 @@ func TestDesired(t *testing.T) {
 	}
 }
 
-func TestTheEngineIsSpokenOfOnlyForTheNewestSpec(t *testing.T) {
+func TestTheEnginesConditionIsOnlyForTheNewestSpec(t *testing.T) {
 	said := func(generation int64) *v1alpha1.Cluster {
 		return reconcilertest.Cluster(func(c *v1alpha1.Cluster) {
 			c.Generation = 2
@@ -77,7 +77,7 @@ func TestTheEngineIsSpokenOfOnlyForTheNewestSpec(t *testing.T) {
 	}
 }
 
-func TestOnlySettingsThatMatterAskForARestart(t *testing.T) {
+func TestOnlySettingsThatMatterRequireARestart(t *testing.T) {
 	base := desiredOf(reconcilertest.Cluster(nil)).hash()
 	idle := metav1.Duration{Duration: 100 * time.Millisecond}
 	for name, c := range map[string]struct {
@@ -104,7 +104,7 @@ func TestOnlySettingsThatMatterAskForARestart(t *testing.T) {
 	}
 }
 
-func TestTheEngineTakesWhatTheClusterSaysOfScheduling(t *testing.T) {
+func TestTheEngineTakesTheClustersSettingsOfScheduling(t *testing.T) {
 	spec := reconcilertest.Cluster(nil).Spec
 	stock := EngineSettings(spec)
 	if stock.Scheduling.MinValuesPolicy != "Strict" || stock.Nodes.ReservedENIs != 0 || stock.AWS.DisableDryRun || stock.Pace != engine.PaceFast {
@@ -154,7 +154,7 @@ func TestTheConfirmationOfGarbageCollectionIsReadFromTheLiveCluster(t *testing.T
 
 // A manager starts what only its leader runs before it calls itself elected. Whoever
 // looked at the Cluster in between wrote nothing, and nothing woke it again.
-func TestTheLookOfANewLeaderWaitsUntilItMayWrite(t *testing.T) {
+func TestTheFirstCheckOfANewLeaderWaitsUntilItMayWrite(t *testing.T) {
 	looks := 0
 	elected := make(chan struct{})
 	look := onceElected(elected, func() { looks++ })

@@ -315,7 +315,7 @@ func inOneLine(v any) string {
 	return strings.TrimSpace(string(b))
 }
 
-func TestWhatCannotBeConvertedIsLeftAndSaysWhatToWrite(t *testing.T) {
+func TestWhatCannotBeConvertedIsLeftWithWhatToWrite(t *testing.T) {
 	for name, c := range map[string]struct{ object, want string }{
 		"a launch template":               {template + alphaRest + "  launchTemplate: x\n", "a.yaml:8: person: AWSNodeTemplate/c: Karpenter v1 takes no launch templates; write what it holds into the class instead"},
 		"Ubuntu without terms":            {betaClass + betaRest + "  amiFamily: Ubuntu\n", "a.yaml:8: person: EC2NodeClass/c: Karpenter v1 finds no Ubuntu AMIs by itself; write spec.amiSelectorTerms"},

@@ -180,7 +180,7 @@ func TestObjectsAreNotChangedInPlace(t *testing.T) {
 	}
 }
 
-func TestTheLoopTellsOfWhatItsClusterRefuses(t *testing.T) {
+func TestTheLoopReportsWhatItsClusterRefuses(t *testing.T) {
 	was := load(t, repo("a.yaml", "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: c}\nspec: {amiSelectorTerms: [{alias: al2@latest}]}\n---\napiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: dev}\nspec: {version: \"1.33\"}\n"))
 	_, changes, problems, err := conversion.Objects(was, conversion.Options{})
 	if err != nil || len(problems) > 0 || len(changes) != 1 || changes[0].Grade != conversion.Manual || !strings.Contains(changes[0].Text, "alias al2@latest is refused at Kubernetes 1.33") {

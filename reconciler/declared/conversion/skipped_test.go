@@ -57,7 +57,7 @@ func TestFilesStayWithWhatCannotBeConverted(t *testing.T) {
 	}
 }
 
-func TestACommentThatAsksIsOneLineWhateverAnObjectIsCalled(t *testing.T) {
+func TestACommentThatRequiresAReviewIsOneLineWhateverAnObjectIsCalled(t *testing.T) {
 	object := strings.Replace(betaPool+betaRef, "name: p", `name: "a\nkind: Secret\u2028x"`, 1) + "  disruption: {budgets: [{nodes: \"1\"}]}\n"
 	for end, text := range map[string]string{"\n": object, "\r\n": strings.ReplaceAll(object, "\n", "\r\n")} {
 		before := repo("a.yaml", text)

@@ -11,7 +11,7 @@ import (
 
 // Pools and classes are converted together, as texts: what matters here is what the
 // files look like afterwards.
-func TestFilesLookAsTheirAuthorsLeftThem(t *testing.T) {
+func TestFilesKeepTheFormOfTheirAuthors(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after []string
 		told          []string

@@ -107,7 +107,7 @@ func TestWhatHangsOnAVariableIsExactOrForAPerson(t *testing.T) {
 	}
 }
 
-func TestADraftSaysNothingOfWhatHangsOnAVariable(t *testing.T) {
+func TestADraftReportsNothingOfWhatDependsOnAVariable(t *testing.T) {
 	objects := []state.Item{
 		draftOf("karpenter.sh", "Provisioner", "v1alpha5", map[string]any{
 			"providerRef": map[string]any{"name": "c"}, "ttlSecondsAfterEmpty": "${TTL/m/}", "consolidation": map[string]any{"enabled": "${C}"},

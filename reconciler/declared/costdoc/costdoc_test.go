@@ -52,14 +52,14 @@ func TestAFileIsReadWhole(t *testing.T) {
 	}
 }
 
-func TestAMonthIsThatOfBillsUnlessTheDocumentSays(t *testing.T) {
+func TestAMonthIsThatOfBillsUnlessTheDocumentSetsIt(t *testing.T) {
 	got, problems, err := costdoc.Parse("cost.yaml", []byte(strings.Replace(whole, "hoursPerMonth: 720\n", "", 1)))
 	if err != nil || len(problems) > 0 || got.HoursPerMonth != 730 || got.Scenarios[0].Hours != 730 {
 		t.Errorf("%v %v %+v", err, problems, got)
 	}
 }
 
-func TestAMistakeIsSaidWithItsLine(t *testing.T) {
+func TestAMistakeIsReportedWithItsLine(t *testing.T) {
 	for name, c := range map[string]struct {
 		from, to string
 		want     []string

@@ -67,7 +67,7 @@ func TestTheObjectsOfAListAreFoundByReadingItOnce(t *testing.T) {
 }
 
 // What is kept of a mapping says the same as reading it.
-func TestAnIndexChangesNoAnswer(t *testing.T) {
+func TestAnIndexChangesNoResult(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("base: &base {merged: 1, twice: 2}\nother: &other {merged: 3, deep: {a: 1}}\nspec:\n  <<: [*base, *other]\n")
 	for i := range 2 * indexed {

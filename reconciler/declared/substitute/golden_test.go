@@ -10,7 +10,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 )
 
-func TestTheManifestsOfASetUpComeOutAsTheirGoldenFileSays(t *testing.T) {
+func TestTheManifestsOfASetUpAreAsTheirGoldenFile(t *testing.T) {
 	v := values(t, map[string]string{
 		"CLUSTER_NAME": "gpu-sharing", "AMD_AMI_ID": "ami-0a1b2c3d4e5f60718", "GPU_AMI_ID": "ami-08171605f4e3d2c1b",
 		"GPU_WEIGHT": "10", "CLUSTER_NUMBER": "007", "quote": `"`, "GPU_TYPES": "[g4dn.xlarge, g4dn.12xlarge]",

@@ -268,7 +268,7 @@ func TestSecretsNeedAKey(t *testing.T) {
 	}
 }
 
-func TestWhatASecretHoldsIsNotAskedForBeforeItIsSent(t *testing.T) {
+func TestWhatASecretHoldsIsNotReadBeforeItIsSent(t *testing.T) {
 	const text = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {a: \"${MANY//a/${TOKEN}}\", b: \"${TOKEN:4:2}\", c: \"${TOKEN:=d}\"}\n"
 	made := func(token string, sealed bool) string {
 		v := values(t, map[string]string{"MANY": strings.Repeat("a", 60_000)}, substitute.Secret("Secret ns/s", map[string][]byte{"TOKEN": []byte(token)}))

@@ -166,7 +166,7 @@ func TestTheConditionReadyNamesTheWorst(t *testing.T) {
 	}
 }
 
-func TestPoolsAreToldWithTheirNodesTroublesAndHolds(t *testing.T) {
+func TestPoolsAreReportedWithTheirNodesFailuresAndHolds(t *testing.T) {
 	f := newFixture(t, plugin("nvidia", time.Hour))
 	until := now().Add(5 * time.Minute)
 	var troubles []gpu.UnhealthyNode
@@ -196,7 +196,7 @@ func TestPoolsAreToldWithTheirNodesTroublesAndHolds(t *testing.T) {
 	}
 }
 
-func TestTheEndOfAHoldIsSeenWithoutAnEvent(t *testing.T) {
+func TestTheEndOfAHoldIsDetectedWithoutAnEvent(t *testing.T) {
 	f := newFixture(t, plugin("nvidia", time.Hour))
 	f.pools = []gpu.PoolState{{Pool: "held", Profile: "sliced", Failures: 2, BackoffUntil: now().Add(5 * time.Minute)}}
 	if result := f.run(t); result.RequeueAfter != 5*time.Minute {
@@ -218,7 +218,7 @@ func TestOfSeveralDevicePluginsTheOldestCounts(t *testing.T) {
 }
 
 // What an earlier process wrote is what a new one remembers its failures by.
-func TestNoStatusIsWrittenWhileNobodyKnowsThePools(t *testing.T) {
+func TestNoStatusIsWrittenBeforeThePoolsAreRead(t *testing.T) {
 	objects := []client.Object{plugin("new", time.Minute), plugin("old", time.Hour)}
 	for _, o := range objects {
 		o.(*v1alpha1.DevicePlugin).Status.Pools = []v1alpha1.GPUPoolStatus{{Name: "gpu", Failures: 3}}

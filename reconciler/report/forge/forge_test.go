@@ -98,7 +98,7 @@ func FuzzPlain(f *testing.F) {
 	})
 }
 
-func TestErrorsSayWhoShouldDoWhat(t *testing.T) {
+func TestErrorsNameWhoShouldDoWhat(t *testing.T) {
 	cause := errors.New("below")
 	tests := []struct {
 		err       forge.Error

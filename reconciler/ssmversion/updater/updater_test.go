@@ -124,7 +124,7 @@ func (b *bench) expect(doing, value string, asked int, events ...string) {
 	}
 }
 
-func TestAParameterIsPinnedUntilAPersonAsksForTheNewest(t *testing.T) {
+func TestAParameterIsPinnedUntilAPersonRequestsTheNewest(t *testing.T) {
 	b := newBench(t)
 	b.expect("first", "ami-1", 1)
 	want := []v1alpha1.PinnedParameter{{Variable: "GPU", Name: gpuParameter, Value: "ami-1", Version: 1, PinnedAt: metav1.NewTime(b.now.Now())}}
@@ -205,7 +205,7 @@ func TestAChangedEntryIsTakenAnewAndItsMistakeStopsNothingButItself(t *testing.T
 	}
 }
 
-func TestAParameterThatNobodyNamesAnyMoreIsForgotten(t *testing.T) {
+func TestAParameterThatNobodyNamesAnyMoreIsDropped(t *testing.T) {
 	b := newBench(t)
 	b.expect("first", "ami-1", 1)
 	b.edit(func(s *v1alpha1.Sync) { s.Spec.SubstituteFrom = nil })
@@ -228,7 +228,7 @@ func TestAPinThatCannotBeWrittenIsNotUsed(t *testing.T) {
 	}
 }
 
-func TestANewerValueThatCouldNotBeWrittenIsAskedForAgain(t *testing.T) {
+func TestANewerValueThatCouldNotBeWrittenIsRequestedAgain(t *testing.T) {
 	b := newBench(t)
 	b.expect("first", "ami-1", 1)
 	b.ssm[gpuParameter] = ssmversion.Reading{Value: "ami-2", Version: 2}
@@ -246,7 +246,7 @@ func TestANewerValueThatCouldNotBeWrittenIsAskedForAgain(t *testing.T) {
 	b.expect("at once again", "ami-1", 0)
 }
 
-func TestAPinIsDecidedByWhatTheSyncSaysWhenItIsWritten(t *testing.T) {
+func TestAPinIsDecidedByTheSyncsSpecWhenItIsWritten(t *testing.T) {
 	b := newBench(t)
 	old := b.sync()
 	b.edit(func(s *v1alpha1.Sync) { s.Labels = map[string]string{"changed": "meanwhile"} })
@@ -264,7 +264,7 @@ func TestAPinIsDecidedByWhatTheSyncSaysWhenItIsWritten(t *testing.T) {
 	}
 }
 
-func TestAnEventSaysThatAParameterIsNotUsed(t *testing.T) {
+func TestAnEventReportsThatAParameterIsNotUsed(t *testing.T) {
 	one := v1alpha1.PinnedParameter{Variable: "GPU", Name: gpuParameter, Value: "ami-2", Latest: "ami-3"}
 	sync := &v1alpha1.Sync{}
 	for _, set := range []bool{false, true} {

@@ -9,7 +9,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
-func TestRedactKnowsSecretsByTheirShape(t *testing.T) {
+func TestRedactDetectsSecretsByTheirShape(t *testing.T) {
 	tests := []struct{ name, in, want string }{
 		{"user and password of a URL", "https://u:p@git.example.com/x", "https://(masked)@git.example.com/x"},
 		{"a user alone", "ssh://git@host/x", "ssh://(masked)@host/x"},

@@ -44,7 +44,7 @@ func (b *bench) look(declared state.Set) (wanted state.Set, p plan.Plan, mistake
 	return wanted, plan.Compute(wanted, found), mistakes
 }
 
-func TestAMistakeInTheClusterForgetsNothingAndIsNotInSync(t *testing.T) {
+func TestAMistakeInTheClusterDropsNoRecordAndIsNotInSync(t *testing.T) {
 	b := newBench(t, nil)
 	good := b.declare(queued(v1alpha1.Part{}))
 	b.reconcile(good)
@@ -83,7 +83,7 @@ func TestAMistakeInTheClusterForgetsNothingAndIsNotInSync(t *testing.T) {
 	}
 }
 
-func TestAClusterThatIsNotThereIsMissedTwiceBeforeItsThingsAreForgotten(t *testing.T) {
+func TestAClusterMustBeAbsentTwiceBeforeItsRecordsAreDropped(t *testing.T) {
 	b := newBench(t, nil)
 	good := b.declare(queued(v1alpha1.Part{}))
 	b.reconcile(good)
@@ -109,7 +109,7 @@ func TestAClusterThatIsNotThereIsMissedTwiceBeforeItsThingsAreForgotten(t *testi
 	}
 }
 
-func TestOneAbsenceForgetsNothing(t *testing.T) {
+func TestOneAbsenceDropsNoRecord(t *testing.T) {
 	b := newBench(t, nil)
 	b.reconcile(b.declare(queued(deleting)))
 	rule := b.hand.Scope.Regional("events", "Rule", interruption.RuleNames(b.config.Cluster.Name)[0])

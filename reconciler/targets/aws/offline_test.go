@@ -13,7 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-func TestOfflineWantsWhatAWSWouldBeAskedFor(t *testing.T) {
+func TestOfflineDesiresWhatWouldBeRequestedOfAWS(t *testing.T) {
 	declared := declareIn(t, sandbox.DefaultConfig(), queued(v1alpha1.Part{}))
 	want, err := offline(t).Desired(t.Context(), declared)
 	if err != nil || want.Len() == 0 {

@@ -71,7 +71,7 @@ func TestAClusterThatIsNotTheOldestChangesNothingInAWS(t *testing.T) {
 // What another Cluster does not declare any more is forgotten for good, so that an older one would
 // not own it: neither a part that stays in AWS nor one that is gone from there is, as long as the
 // older one decides.
-func TestAClusterThatIsNotTheOldestForgetsNothing(t *testing.T) {
+func TestAClusterThatIsNotTheOldestDropsNoRecord(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy v1alpha1.Part
 		// gone deletes the queue by hand.

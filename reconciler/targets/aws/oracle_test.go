@@ -90,7 +90,7 @@ func oracle(t *testing.T, take func(context.Context, *bench) error, create func(
 	return before, b.comment(create, base, head)
 }
 
-func TestAPullRequestIsNotToldWhatTheAccountHolds(t *testing.T) {
+func TestAPullRequestDoesNotRevealWhatTheAccountHolds(t *testing.T) {
 	for name, take := range taken() {
 		t.Run(name, func(t *testing.T) {
 			before, after := oracle(t, take, NewReview)
@@ -105,7 +105,7 @@ func TestAPullRequestIsNotToldWhatTheAccountHolds(t *testing.T) {
 }
 
 // The guard switched off: the same questions are answered.
-func TestWhoMayReadTheAccountIsToldWhatItHolds(t *testing.T) {
+func TestAReviewerWhoMayReadTheAccountGetsWhatItHolds(t *testing.T) {
 	for name, take := range taken() {
 		t.Run(name, func(t *testing.T) {
 			if before, after := oracle(t, take, New); before == after {
@@ -115,7 +115,7 @@ func TestWhoMayReadTheAccountIsToldWhatItHolds(t *testing.T) {
 	}
 }
 
-func TestAPullRequestIsToldOfTheDriftOfWhatIsManaged(t *testing.T) {
+func TestAPullRequestHasTheDriftOfWhatIsManaged(t *testing.T) {
 	b := newBench(t, nil)
 	base := b.declare(kept(deleting, 5*time.Minute))
 	b.reconcile(base)
@@ -145,7 +145,7 @@ func groupDrift(t *testing.T, create func(Config) (*Target, error)) (proposed pl
 	return b.proposeIn(create, base, b.declare(withSystemGroup(3)))
 }
 
-func TestAPullRequestIsNotToldOfADriftOfWhatAWSIsNotAskedAbout(t *testing.T) {
+func TestAPullRequestHasNoDriftOfWhatIsNotRead(t *testing.T) {
 	got := groupDrift(t, NewReview)
 	if d := cmp.Diff([]string(nil), tellings(got.Drift)); d != "" {
 		t.Errorf("drift of a node group that is as main says: %s", d)

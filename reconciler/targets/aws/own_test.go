@@ -67,7 +67,7 @@ func TestWhatIsNotOursIsComparedUntilItIsAdopted(t *testing.T) {
 	}
 }
 
-func TestLeavingTheRepositoryDeletesOnlyWhereThePolicySaysSo(t *testing.T) {
+func TestLeavingTheRepositoryDeletesOnlyWhereTheDeletionPolicyIsDelete(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		parts   []v1alpha1.Part
@@ -195,7 +195,7 @@ func TestTheControllersOwnRoleIsLeftToBootstrap(t *testing.T) {
 	}
 }
 
-func TestForgetLeavesWhatAWSHolds(t *testing.T) {
+func TestOrphanLeavesWhatAWSHolds(t *testing.T) {
 	b := newBench(t, nil)
 	declared := b.declare(queued(deleting))
 	b.reconcile(declared)

@@ -59,7 +59,7 @@ func TestPublicParametersAreRead(t *testing.T) {
 	}
 }
 
-func TestTheErrorOfAParameterSaysWhichAndWhatToDo(t *testing.T) {
+func TestTheErrorOfAParameterNamesItAndTheRemedy(t *testing.T) {
 	tests := []struct {
 		name   string
 		fault  sandbox.Fault

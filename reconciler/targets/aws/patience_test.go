@@ -31,7 +31,7 @@ func (s *silence) Do(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-func TestASilentServiceIsAskedOnceInALook(t *testing.T) {
+func TestAServiceThatDoesNotRespondGetsOneRequestPerObservation(t *testing.T) {
 	quiet := &silence{}
 	b := newBench(t, nil, func(c *Config) {
 		inner := c.AWS
@@ -61,7 +61,7 @@ func TestASilentServiceIsAskedOnceInALook(t *testing.T) {
 	b.settled(declared)
 }
 
-func TestALookHasAnEnd(t *testing.T) {
+func TestAnObservationHasATimeout(t *testing.T) {
 	ctx, cancel := connection.WithDeadline(t.Context())
 	defer cancel()
 	if at, bounded := ctx.Deadline(); !bounded || time.Until(at) > 30*time.Second {
@@ -69,7 +69,7 @@ func TestALookHasAnEnd(t *testing.T) {
 	}
 }
 
-func TestEachAttemptAsksWhetherItMayWrite(t *testing.T) {
+func TestEachAttemptChecksWhetherItMayWrite(t *testing.T) {
 	stale := false
 	b := newBench(t, nil, func(c *Config) {
 		c.Begin = func() (func(), error) {

@@ -58,7 +58,7 @@ func tellings(p plan.Plan) []string {
 	return slices.Compact(out)
 }
 
-func TestAProposalOfAWSTellsTheStepFromTheDrift(t *testing.T) {
+func TestAProposalOfAWSDistinguishesTheStepFromTheDrift(t *testing.T) {
 	b := newBench(t, nil)
 	base := b.declare(kept(deleting, 5*time.Minute))
 	b.reconcile(base)
@@ -136,7 +136,7 @@ func TestAProposalOfAWSShowsNothingOfOthers(t *testing.T) {
 	}
 }
 
-func TestAProposalOfAWSAsksForTheQuotasOfTheStep(t *testing.T) {
+func TestAProposalOfAWSReadsTheQuotasOfTheStep(t *testing.T) {
 	b := newBench(t, nil)
 	pooled := func(cpus string) state.Set {
 		cluster := b.declare(kept(deleting, 5*time.Minute))

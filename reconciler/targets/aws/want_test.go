@@ -23,7 +23,7 @@ func offline(t *testing.T) *Target {
 	return b.connect(nil)
 }
 
-func TestMistakesAreToldWithTheirPlaceAndRemedy(t *testing.T) {
+func TestMistakesAreReportedWithTheirOriginAndRemedy(t *testing.T) {
 	one := func(n int32) *int32 { return &n }
 	tests := []struct {
 		name   string
@@ -114,7 +114,7 @@ func TestDefaultsAreFilledInOncePerPart(t *testing.T) {
 	}
 }
 
-func TestPartsAndReservedThingsAreFoundByWhatAsksForThem(t *testing.T) {
+func TestPartsAndReservedObjectsAreFoundByWhatRequiresThem(t *testing.T) {
 	w := offline(t)
 	if _, err := w.Desired(t.Context(), declareIn(t, sandbox.DefaultConfig(), everything(false))); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-func TestAMissingInstallationIsSaidOnce(t *testing.T) {
+func TestAMissingInstallationIsReportedOnce(t *testing.T) {
 	b := newBench(t)
 	// Other tests install the definition, in any order.
 	definition := envtest.CRDInstallOptions{Paths: []string{"../../../config/crd/poolwright.dev_syncs.yaml"}}

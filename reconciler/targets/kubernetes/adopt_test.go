@@ -16,7 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-func TestAnObjectThatExistsIsAdoptedAndSaysWhatChanges(t *testing.T) {
+func TestAnObjectThatExistsIsAdoptedWithItsChanges(t *testing.T) {
 	b := newBench(t)
 	b.make(strings.Replace(web, "replicas: 2", "replicas: 3", 1), "kubectl-create")
 	declared := b.declare(web)
@@ -33,9 +33,9 @@ func TestAnObjectThatExistsIsAdoptedAndSaysWhatChanges(t *testing.T) {
 	b.settled(declared)
 }
 
-// TestWhatAppearsAfterThePlanIsNotAdoptedUnseen: nothing of the object that somebody
+// TestWhatAppearsAfterThePlanIsNotAdoptedUnread: nothing of the object that somebody
 // makes between plan and apply is in conflict with what is declared.
-func TestWhatAppearsAfterThePlanIsNotAdoptedUnseen(t *testing.T) {
+func TestWhatAppearsAfterThePlanIsNotAdoptedUnread(t *testing.T) {
 	for _, tt := range []struct{ name, kind, declared, theirs string }{
 		{"a built-in kind", "ConfigMap", config, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: $NS}\ndata: {theirs: '1'}\n"},
 		{"a custom kind", "EC2NodeClass", class, class + "  tags: {theirs: '1'}\n"},
@@ -290,7 +290,7 @@ func TestADeletionPlannedForOneIncarnationSparesTheNext(t *testing.T) {
 	b.settled(b.declare(secret))
 }
 
-func TestADeletionSurvivesNoiseAndHeedsAWishToKeep(t *testing.T) {
+func TestADeletionGoesOnBesideUnrelatedEditsAndRespectsTheAnnotationToKeep(t *testing.T) {
 	b := newBench(t)
 	b.reconcile(b.declare(web, config))
 	p := b.plan(b.declare(config))

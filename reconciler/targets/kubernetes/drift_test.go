@@ -134,7 +134,7 @@ func eventually(t testing.TB, ok func() bool) {
 	}
 }
 
-func TestDriftIsSeenAndNoiseIsNot(t *testing.T) {
+func TestDriftIsDetectedAndUnrelatedEditsAreNot(t *testing.T) {
 	b := newBench(t)
 	declared := b.declare(web, config, secret, pool)
 	b.reconcile(declared)
@@ -198,9 +198,9 @@ func TestDriftIsPutBackAndOwnWritesAreNotDrift(t *testing.T) {
 	b.settled(declared)
 }
 
-// TestAnEventThatOvertakesItsAnswerIsNotDrift lets the watch see our own write
+// TestAnEventThatOvertakesItsResponseIsNotDrift lets the watch see our own write
 // before the answer to it has come back.
-func TestAnEventThatOvertakesItsAnswerIsNotDrift(t *testing.T) {
+func TestAnEventThatOvertakesItsResponseIsNotDrift(t *testing.T) {
 	b := newBench(t)
 	canary := strings.Replace(config, "name: settings", "name: canary", 1)
 	declared := b.declare(config, canary)

@@ -103,7 +103,7 @@ spec:
 
 // Whoever confirmed that a pool goes and the engine stops has confirmed both: nothing more is lost by
 // the time at which the pool's nodes are gone.
-func TestTheEngineStopsByTheTokenThatWasAskedForWithThePool(t *testing.T) {
+func TestTheEngineStopsByTheTokenThatWasReportedWithThePool(t *testing.T) {
 	for name, after := range map[string][]string{
 		"the engine is switched off":     {clusterOf("cluster", `"Off"`)},
 		"the Cluster is removed as well": nil,

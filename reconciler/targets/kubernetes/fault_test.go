@@ -21,7 +21,7 @@ func once(match func(*http.Request) bool, give func(*http.Request) *http.Respons
 	}
 }
 
-func TestAThrottledWriteIsRepeatedWhenTheServerSays(t *testing.T) {
+func TestAThrottledWriteIsRetriedAfterRetryAfter(t *testing.T) {
 	b := newBench(t)
 	p := b.plan(b.declare(config))
 	b.wire.failing(once(func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/settings") }, func(r *http.Request) *http.Response {
@@ -90,7 +90,7 @@ func TestAnAPIServerThatGoesAwayIsFoundAgain(t *testing.T) {
 	w.next("settings")
 }
 
-func TestMistakesThatOnlyTheServerSeesAreTheUsers(t *testing.T) {
+func TestMistakesThatOnlyTheServerDetectsAreTheUsers(t *testing.T) {
 	tests := []struct{ name, manifest, says string }{
 		{"an unknown field", strings.Replace(web, "replicas: 2", "replcas: 2", 1), "replcas"},
 		{"a field of another type", strings.Replace(web, "replicas: 2", "replicas: many", 1), "replicas"},

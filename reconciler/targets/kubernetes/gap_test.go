@@ -39,7 +39,7 @@ func (b *bench) drop() {
 	}
 }
 
-func TestADeletionInAGapOfTheWatchIsSeenAfterAnEventOfTheObject(t *testing.T) {
+func TestADeletionInAGapOfTheWatchIsDetectedAfterAnEventOfTheObject(t *testing.T) {
 	b := newBench(t)
 	declared := b.declare(config)
 	b.reconcile(declared)
@@ -52,7 +52,7 @@ func TestADeletionInAGapOfTheWatchIsSeenAfterAnEventOfTheObject(t *testing.T) {
 	w.next("settings")
 }
 
-func TestADeletionInAGapOfTheWatchIsSeenDuringACorrection(t *testing.T) {
+func TestADeletionInAGapOfTheWatchIsDetectedDuringACorrection(t *testing.T) {
 	b := newBench(t)
 	declared := b.declare(config)
 	b.reconcile(declared)

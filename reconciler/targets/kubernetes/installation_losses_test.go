@@ -71,7 +71,7 @@ func TestAnUpdateOfTheInstallationOrOfAKindIsCounted(t *testing.T) {
 }
 
 // The pods on a Node are deleted with it, and Karpenter terminates its instance.
-func TestADeclaredNodeIsNotDeletedUnasked(t *testing.T) {
+func TestADeclaredNodeIsNotDeletedUnconfirmed(t *testing.T) {
 	b := newBench(t)
 	node := "apiVersion: v1\nkind: Node\nmetadata: {name: $NS}\n"
 	b.hasAccount(b.ns)

@@ -95,7 +95,7 @@ func named(name, manifest string) string { return strings.ReplaceAll(manifest, "
 
 // Who may write ConfigMaps of a namespace can write one that looks like ours to the last
 // field. It is not in the inventory, which is written before each object is.
-func TestWhatATenantMarksAsOursIsNotAskedFor(t *testing.T) {
+func TestWhatATenantMarksAsOursNeedsNoConfirmation(t *testing.T) {
 	const mine = `
 apiVersion: v1
 kind: ConfigMap

@@ -49,7 +49,7 @@ spec:
       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
 `
 
-func TestOfflineWantsWhatTheClusterWould(t *testing.T) {
+func TestOfflineDesiresWhatTheClusterWould(t *testing.T) {
 	b := newBench(t)
 	declared := b.declare(config, web, pool, widgets, `
 apiVersion: v1
@@ -84,7 +84,7 @@ spec: {capacity: {nvidia.com/gpu: "4"}}
 	}
 }
 
-func TestOfflineWantsWhatADevicePluginStandsFor(t *testing.T) {
+func TestOfflineDesiresWhatADevicePluginExpandsTo(t *testing.T) {
 	b := newBench(t)
 	declared := b.declare(offlinePlugin, gpuPool)
 	got := map[string]int{}
@@ -96,7 +96,7 @@ func TestOfflineWantsWhatADevicePluginStandsFor(t *testing.T) {
 	}
 }
 
-func TestOfflineKnowsWhichKindsLiveInNamespaces(t *testing.T) {
+func TestOfflineHasWhichKindsAreNamespaced(t *testing.T) {
 	b := newBench(t)
 	disco, err := discovery.NewDiscoveryClientForConfig(server)
 	if err != nil {

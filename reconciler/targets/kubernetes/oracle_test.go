@@ -178,7 +178,7 @@ func oracle(t *testing.T, thing string, mod func(*bench)) (before, after string,
 	return strings.ReplaceAll(before, b.ns, "$NS"), strings.ReplaceAll(after, b.ns, "$NS"), log
 }
 
-func TestAPullRequestIsNotToldWhatTheSyncDoesNotManage(t *testing.T) {
+func TestAPullRequestDoesNotRevealWhatTheSyncDoesNotManage(t *testing.T) {
 	for name, thing := range unmanaged() {
 		t.Run(name, func(t *testing.T) {
 			before, after, log := oracle(t, thing, (*bench).stranger)
@@ -197,7 +197,7 @@ func TestAPullRequestIsNotToldWhatTheSyncDoesNotManage(t *testing.T) {
 
 // The guard switched off: the same questions are answered. So each of the things above
 // would be found by the test, were it told.
-func TestWhoMayReadTheClusterIsToldWhatTheSyncDoesNotManage(t *testing.T) {
+func TestAReviewerWhoMayReadTheClusterGetsWhatTheSyncDoesNotManage(t *testing.T) {
 	for name, thing := range unmanaged() {
 		t.Run(name, func(t *testing.T) {
 			before, after, _ := oracle(t, thing, (*bench).restart)
@@ -208,7 +208,7 @@ func TestWhoMayReadTheClusterIsToldWhatTheSyncDoesNotManage(t *testing.T) {
 	}
 }
 
-func TestAPullRequestIsToldOfDriftWithFewDryRuns(t *testing.T) {
+func TestAPullRequestHasDriftWithFewDryRuns(t *testing.T) {
 	b := newBench(t)
 	base := b.declare(config, web)
 	b.reconcile(base)

@@ -68,7 +68,7 @@ func TestADevicePluginIsRefusedBesideAnother(t *testing.T) {
 	}
 }
 
-func TestWhoeverCameFirstStaysAndAsksNobody(t *testing.T) {
+func TestTheFirstOwnerStaysWithoutAConfirmation(t *testing.T) {
 	b := newPluginBench(t)
 	set := b.declare(timeSlices(10))
 	b.applyAll(b.plan(set))

@@ -187,7 +187,7 @@ spec:
 	}
 }
 
-func TestAPluginIsNotRemovedFromNodesUnasked(t *testing.T) {
+func TestAPluginIsNotRemovedFromNodesUnconfirmed(t *testing.T) {
 	b := newPluginBench(t)
 	b.applyAll(b.plan(b.declare(timeSlices(10))))
 	b.make(`
@@ -341,7 +341,7 @@ func TestABrokenDevicePluginDeletesNothingAndLiftsNoLimit(t *testing.T) {
 	b.get("karpenter.sh/v1alpha1", "NodeOverlay", "poolwright-gpu-8-"+b.ns)
 }
 
-func TestWithoutNodeOverlaysAPersonIsToldWhatIsMissing(t *testing.T) {
+func TestWithoutNodeOverlaysTheErrorNamesWhatIsMissing(t *testing.T) {
 	b := newPluginBench(t)
 	definition := func() *unstructured.Unstructured {
 		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}}

@@ -33,7 +33,7 @@ type readCloser struct{ *strings.Reader }
 
 func (readCloser) Close() error { return nil }
 
-func TestWhatLeavesGitIsDeletedUnlessAskedToStay(t *testing.T) {
+func TestWhatLeavesGitIsDeletedUnlessAnnotatedToStay(t *testing.T) {
 	b := newBench(t)
 	b.reconcile(b.declare(web, config, secret))
 	b.edit("v1", "Secret", "token", func(o map[string]any) { set(o, "disabled", "metadata", "annotations", "poolwright.dev/prune") })
@@ -181,7 +181,7 @@ func (b *bench) hasAccount(namespace string) {
 	})
 }
 
-func TestWhatIsBeingDeletedIsSaidAndMadeAnew(t *testing.T) {
+func TestWhatIsBeingDeletedIsReportedAndRecreated(t *testing.T) {
 	b := newBench(t)
 	held := strings.Replace(config, "namespace: $NS", "namespace: $NS, finalizers: [example.com/hold]", 1)
 	b.reconcile(b.declare(held))
@@ -204,7 +204,7 @@ func TestWhatIsBeingDeletedIsSaidAndMadeAnew(t *testing.T) {
 	b.settled(b.declare(config))
 }
 
-func TestALostInventoryIsRebuiltAndKillsNothingUnasked(t *testing.T) {
+func TestALostInventoryIsRebuiltAndDeletesNothingUnconfirmed(t *testing.T) {
 	tests := []struct {
 		name string
 		lose func(*bench)
@@ -278,7 +278,7 @@ func TestALaterFormatOfTheInventoryIsRefused(t *testing.T) {
 	}
 }
 
-func TestForgetLeavesTheObjects(t *testing.T) {
+func TestOrphanLeavesTheObjects(t *testing.T) {
 	b := newBench(t)
 	b.reconcile(b.declare(config, secret))
 	if err := b.world.Orphan(t.Context()); err != nil {

@@ -106,7 +106,7 @@ func (b *bench) goes(want bool) {
 
 // A commit removes an idle pool. Something else in it is refused, so the deletion is
 // skipped. By the time that this is mended the pool has nodes and work.
-func TestADeletionThatWasSkippedAsksWhenMoreGoesWithIt(t *testing.T) {
+func TestADeletionThatWasSkippedNeedsAConfirmationWhenMoreGoesWithIt(t *testing.T) {
 	for name, restart := range map[string]bool{"the same process": false, "the next process": true} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

@@ -99,7 +99,7 @@ func TestADeletionUnderWayIsNotUndoneByARestart(t *testing.T) {
 
 // A pool that is made again under the name of one whose deletion was confirmed (by another run of
 // ours, which wanted it again) is another: nobody has confirmed its deletion.
-func TestWhatWasConfirmedForOneIncarnationIsAskedForAgainForTheNext(t *testing.T) {
+func TestWhatWasConfirmedForOneIncarnationNeedsAnotherConfirmationForTheNext(t *testing.T) {
 	b := newBench(t)
 	b.reconcile(b.declare(pool, config, web))
 	b.hasAccount(b.ns)

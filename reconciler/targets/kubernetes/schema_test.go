@@ -13,7 +13,7 @@ import (
 
 // The API server answers with code 500 to an object that does not fit its schema; that the
 // repository has to be mended is known by its text. This asks a real one, whose text may change.
-func TestTheAPIServersAnswerToAnObjectThatDoesNotFitItsSchemaIsKnown(t *testing.T) {
+func TestTheAPIServersResponseToAnObjectThatDoesNotFitItsSchemaIsClassified(t *testing.T) {
 	for name, misspelled := range map[string]string{
 		"a built-in kind": strings.Replace(web, "replicas:", "replikas:", 1),
 		"a Secret":        strings.Replace("apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: $NS}\nstringData: {a: hunter2}\n", "stringData:", "stringDate:", 1),

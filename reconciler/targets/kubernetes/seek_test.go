@@ -18,7 +18,7 @@ func (b *bench) giveUp() (plan.Plan, error) {
 	return plan.Compute(state.Set{}, observed), err
 }
 
-func TestNothingIsGivenUpThatCannotBeSeen(t *testing.T) {
+func TestNothingIsGivenUpThatCannotBeRead(t *testing.T) {
 	everything := []string{"delete ConfigMap/$NS/settings", "delete Secret/$NS/token", "delete Deployment.apps/$NS/web"}
 	tests := []struct {
 		name string
@@ -71,7 +71,7 @@ func TestNothingIsGivenUpThatCannotBeSeen(t *testing.T) {
 	}
 }
 
-func TestWhatIsOfAKindThatIsNotServedIsNotForgotten(t *testing.T) {
+func TestWhatIsOfAKindThatIsNotServedKeepsItsRecord(t *testing.T) {
 	b := newBench(t)
 	definition := strings.NewReplacer("widgets", "gadgets", "Widget", "Gadget", "widget", "gadget", "example.com", b.ns+".example.com").Replace(widgets)
 	declared := b.declare(definition, strings.NewReplacer("$GROUP", b.ns+".example.com").Replace(`

@@ -119,7 +119,7 @@ func TestASecretsVariableThatIsNoBase64IsAProblemOfItsSecretAlone(t *testing.T) 
 
 // Whatever a stranger's revision makes of a Secret's variable, a review says the same of
 // it for any two values.
-func TestAReviewSaysTheSameWhateverTheValueOfASecretIs(t *testing.T) {
+func TestAReviewIsTheSameWhateverTheValueOfASecretIs(t *testing.T) {
 	const base = "apiVersion: v1\nkind: Secret\nmetadata: {name: token, namespace: $NS}\nstringData: {a: \"${TOKEN}\"}\n---\n" +
 		"apiVersion: v1\nkind: Secret\nmetadata: {name: known, namespace: $NS}\nstringData: {a: h}\n"
 	head := func(text string) string { return strings.Replace(base, "stringData: {a: h}", text, 1) }

@@ -10,7 +10,7 @@ import (
 )
 
 // A NodeClaim is an instance, and data is lost with claims, volumes and some StatefulSets.
-func TestInstancesAndDataAreNotDeletedUnasked(t *testing.T) {
+func TestInstancesAndDataAreNotDeletedUnconfirmed(t *testing.T) {
 	b := newBench(t)
 	const volumes = `
 apiVersion: v1

@@ -79,7 +79,7 @@ metadata: {name: twice}
 	}
 }
 
-func TestWantSendsOnlyWhatGitMaySay(t *testing.T) {
+func TestDesiredSendsOnlyWhatGitMayDeclare(t *testing.T) {
 	b := newBench(t)
 	got := b.want(b.declare(`
 apiVersion: karpenter.sh/v1
@@ -147,7 +147,7 @@ func TestSecretsAreMaskedFromTheStart(t *testing.T) {
 	}
 }
 
-func TestATrimmedWorldWritesNoSecretBeforeItIsAskedAgain(t *testing.T) {
+func TestATrimmedTargetWritesNoSecretBeforeDesiredIsCalledAgain(t *testing.T) {
 	b := newBench(t)
 	declared := b.declare(secret)
 	p := b.plan(declared)
@@ -247,7 +247,7 @@ func TestOneRefusedObjectDoesNotHoldUpTheOthers(t *testing.T) {
 	b.settled(b.declare(web, config, secret))
 }
 
-func TestAnImmutableFieldIsShownAndTold(t *testing.T) {
+func TestAnImmutableFieldIsShownWithItsReason(t *testing.T) {
 	b := newBench(t)
 	b.reconcile(b.declare(web, config))
 	moved := strings.NewReplacer("{app: web}", "{app: web, tier: front}").Replace(web)

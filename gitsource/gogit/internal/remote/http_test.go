@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestAProxyNeverSeesCredentials(t *testing.T) {
+func TestAProxyNeverGetsCredentials(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

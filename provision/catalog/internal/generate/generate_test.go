@@ -230,7 +230,7 @@ func sameAsEmbedded(t *testing.T, path string) {
 	}
 }
 
-func TestEarlierAnswersWin(t *testing.T) {
+func TestEarlierResponsesWin(t *testing.T) {
 	dir := t.TempDir()
 	newer := writeFile(t, dir, "new.json", `{"InstanceTypes": [{"InstanceType": "a", "Hypervisor": "new"}]}`)
 	older := writeFile(t, dir, "old.json", `{"a": {"InstanceType": "a", "Hypervisor": "old"}, "b": {"InstanceType": "b", "Hypervisor": "old"}}`)

@@ -242,7 +242,7 @@ func TestTheCacheCanBeMoved(t *testing.T) {
 	}
 }
 
-func TestOutsideACloneTheErrorSaysWhatToDo(t *testing.T) {
+func TestOutsideACloneTheErrorNamesTheRemedy(t *testing.T) {
 	other := t.TempDir()
 	write(t, filepath.Join(other, "go.mod"), "module example.com/other\n")
 	_, err := build.New(other, nil)

@@ -247,7 +247,7 @@ func TestObserveTakesWhatIsThereAndKeepsWhatIsDeclared(t *testing.T) {
 	})
 }
 
-func TestPendingPodsAreThoseForWhichKarpenterLooksForANode(t *testing.T) {
+func TestPendingPodsAreThoseThatKarpenterProvisionsFor(t *testing.T) {
 	waits := func(change func(*corev1.Pod)) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			p.Status.Phase = corev1.PodPending

@@ -138,7 +138,7 @@ func TestAPoolIsOfferedWhatItsRequirementsAndItsClassAllow(t *testing.T) {
 }
 
 // Where the subnets of a class are not known, the zones are the region's.
-func TestZonesAreGuessedWhereSubnetsAreNotKnown(t *testing.T) {
+func TestZonesAreAssumedWhereSubnetsAreNotKnown(t *testing.T) {
 	f := newFixture()
 	_, m, _ := f.resolve(t, few(t, "g4dn"))
 	if got := m.GuessedZones("c"); got != nil {

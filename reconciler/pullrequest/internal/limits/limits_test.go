@@ -29,7 +29,7 @@ func TestPassesOverOneRepositoryLeaveRoomForOthers(t *testing.T) {
 	}
 }
 
-func TestHalfOfWhatWasUsedIsForgotten(t *testing.T) {
+func TestHalfOfWhatWasUsedIsDropped(t *testing.T) {
 	by := limits.ByAuthor{}
 	by.Add("ada", start, 8*time.Minute)
 	by.Add("eve", start.Add(limits.HalfLife), 2*time.Minute)

@@ -57,9 +57,9 @@ func connect(t *testing.T, transport http.RoundTripper, now time.Time) *gitea.Fo
 	return f
 }
 
-// FuzzAnswers feeds every call with one answer for all of its requests: it may
+// FuzzResponses feeds every call with one answer for all of its requests: it may
 // fail, but neither crash, nor go on without end, nor tell the token.
-func FuzzAnswers(f *testing.F) {
+func FuzzResponses(f *testing.F) {
 	f.Add(200, []byte(`[{"number": 1, "state": "open", "updated_at": "2026-01-01T00:00:00Z", "head": {"sha": "x", "repo": null}}]`), "", "")
 	f.Add(200, []byte(`[null, {"number": 2, "merged": true, "merged_at": null}]`), "Link", `<https://git.example.org/x?page=2>; rel="next"`)
 	f.Add(200, []byte(`{"id": 7}`), "Link", `<`)

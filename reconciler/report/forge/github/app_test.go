@@ -80,7 +80,7 @@ func signedBy(key *rsa.PublicKey, authorization string) bool {
 	return err == nil && said.Issuer == "41" && rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], signature) == nil
 }
 
-func TestAnAppAsksForNoMoreThanItNeeds(t *testing.T) {
+func TestAnAppRequestsNoMoreThanItNeeds(t *testing.T) {
 	h := newHub(t)
 	h.add(1)
 	h.addComment(1, map[string]any{"id": 98, "login": "poolwright-of-ada", "type": "User"}, string(marker)+"\nby a person of the same name")
@@ -113,7 +113,7 @@ func TestAnAppAsksForNoMoreThanItNeeds(t *testing.T) {
 	}
 }
 
-func TestAnInstallationThatGivesNoTokenSaysWhatToDo(t *testing.T) {
+func TestAnInstallationThatGivesNoTokenNamesTheRemedy(t *testing.T) {
 	tests := map[string]struct {
 		code int
 		body any

@@ -235,7 +235,7 @@ func (shortDeadline) Deadline() (time.Time, bool) {
 	return time.Now().Add(500 * time.Millisecond), true
 }
 
-func TestOneForgeMayBeAskedByManyAtOnce(t *testing.T) {
+func TestOneForgeMayBeUsedByManyAtOnce(t *testing.T) {
 	h := newHub(t)
 	h.add(3)
 	f := h.forge(t)

@@ -30,7 +30,7 @@ var calls = map[string]func(context.Context, forge.Forge) error{
 	},
 }
 
-func TestRefusalsSayWhatToDo(t *testing.T) {
+func TestRefusalsNameTheRemedy(t *testing.T) {
 	in := func(d time.Duration) func(now time.Time) string {
 		return func(now time.Time) string { return strconv.FormatInt(now.Add(d).Unix(), 10) }
 	}
@@ -153,7 +153,7 @@ func TestTheLastAllowedRequestIsTheLast(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoAnswerOfGitHubIsAnErrorWithoutTheToken(t *testing.T) {
+func TestWhatIsNoResponseOfGitHubIsAnErrorWithoutTheToken(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t.Errorf("another host was asked, with %q", r.Header.Get("Authorization"))
 	}))
@@ -249,7 +249,7 @@ func TestAConnectionThatCannotBeRightIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-func TestACancelledCallSaysSo(t *testing.T) {
+func TestACancelledCallIsReportedAsCancelled(t *testing.T) {
 	h := newHub(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -36,9 +36,9 @@ func (c *canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// FuzzAnswers feeds every call with one answer for all of its requests: it may
+// FuzzResponses feeds every call with one answer for all of its requests: it may
 // fail, but neither crash, nor go on without end, nor tell the token.
-func FuzzAnswers(f *testing.F) {
+func FuzzResponses(f *testing.F) {
 	f.Add(200, []byte(`[{"number": 1, "state": "open", "updated_at": "2026-01-01T00:00:00Z", "head": {"sha": "x", "repo": null}}]`), "", "")
 	f.Add(200, []byte(`[null]`), "Link", `<https://api.github.com/x?page=2>; rel="next"`)
 	f.Add(200, []byte(`{"id": 7, "statuses": [null, {"context": "c"}]}`), "ETag", `"x"`)

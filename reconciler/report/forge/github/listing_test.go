@@ -151,7 +151,7 @@ func TestMoreChangesThanArePracticalAreReadInFull(t *testing.T) {
 	}
 }
 
-func TestForksAndHostileAnswersAreTold(t *testing.T) {
+func TestForksAndHostileResponsesAreDetected(t *testing.T) {
 	h := newHub(t)
 	h.add(4)
 	h.change(func(time.Time) {

@@ -41,7 +41,7 @@ func TestGitHubsOwnExampleOfASignatureIsAccepted(t *testing.T) {
 	}
 }
 
-func TestEventsSayWhatChanged(t *testing.T) {
+func TestEventsNameWhatChanged(t *testing.T) {
 	const repository = `"repository": {"full_name": "ada/nodes"}`
 	tests := []struct {
 		name, kind, body string

@@ -18,7 +18,7 @@ func status(code int32, reason metav1.StatusReason, message string, causes ...me
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Reason: reason, Message: message, Details: &metav1.StatusDetails{Causes: causes}}}
 }
 
-func TestRefusalsAreClassifiedAndSayWhatToDo(t *testing.T) {
+func TestRefusalsAreClassifiedAndNameTheRemedy(t *testing.T) {
 	conflict := func(manager, field string) metav1.StatusCause {
 		return metav1.StatusCause{Type: metav1.CauseTypeFieldManagerConflict, Message: `conflict with "` + manager + `" using apps/v1`, Field: field}
 	}

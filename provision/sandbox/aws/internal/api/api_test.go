@@ -158,7 +158,7 @@ func TestTagsAreMergedOrRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsMadeWithTagsAsksTwice(t *testing.T) {
+func TestWhatIsCreatedWithTagsNeedsTwoActions(t *testing.T) {
 	q := AuthorizationRequest{Action: "s:Create", Resource: "r"}
 	if got := q.AlsoTags("s:Tag"); len(got) != 1 {
 		t.Errorf("without tags: %+v", got)

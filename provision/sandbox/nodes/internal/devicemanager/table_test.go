@@ -26,7 +26,7 @@ func text(t devicemanager.Table) string {
 	return strings.Join(out, ", ")
 }
 
-func TestAKubeletRemembersTheDevicesOfAPluginThatIsGone(t *testing.T) {
+func TestAKubeletKeepsTheDevicesOfAPluginThatIsGone(t *testing.T) {
 	start := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	table := devicemanager.Table{}
 	forty := devicemanager.Table{gpu: {Capacity: 40, Healthy: 40}}
@@ -55,7 +55,7 @@ func TestAKubeletRemembersTheDevicesOfAPluginThatIsGone(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatChangedIsToldAgain(t *testing.T) {
+func TestOnlyWhatChangedIsReportedAgain(t *testing.T) {
 	old := devicemanager.Table{gpu: {Capacity: 4, Healthy: 4}, shared: {Capacity: 8}}
 	now := devicemanager.Table{gpu: {Capacity: 4, Healthy: 3}, shared: {Capacity: 8, OnePerRequest: true}, "nvidia.com/new": {}}
 	if got, want := text(now.Changed(old)), "gpu 3/4, new 0/0"; got != want {

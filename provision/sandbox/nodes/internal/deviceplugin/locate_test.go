@@ -110,7 +110,7 @@ func TestThePluginsConfigurationIsFound(t *testing.T) {
 	}
 }
 
-func TestAPluginThatCannotStartSaysWhy(t *testing.T) {
+func TestAPluginThatCannotStartReportsTheReason(t *testing.T) {
 	const image = "containers:\n- name: p\n  image: k8s-device-plugin\n"
 	for name, c := range map[string]struct{ spec, reason string }{
 		"no ConfigMap":           {image + "  args: [--config-file=/config/any]" + fmt.Sprintf(mount, "absent", ""), "no ConfigMap kube-system/absent"},

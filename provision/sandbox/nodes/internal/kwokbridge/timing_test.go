@@ -61,7 +61,7 @@ func TestAProbeSucceedsAtTheFirstOfItsPeriodsAfterTheDelay(t *testing.T) {
 	}
 }
 
-func TestStagesReadWhatAPodSaysOfItsTimes(t *testing.T) {
+func TestStagesReadThePodsAnnotationsOfTimes(t *testing.T) {
 	hook := &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 12}}}
 	never := func(command ...string) *corev1.Pod {
 		return pod(func(p *corev1.Pod) {

@@ -15,7 +15,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge/internal/rest"
 )
 
-func TestWhatOthersSaidIsOneLineWithoutSecrets(t *testing.T) {
+func TestForeignErrorTextIsOneLineWithoutSecrets(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"plain words stay", "Resource not accessible by integration", "Resource not accessible by integration"},
 		{"our own token", "you sent 0123abc", "you sent (masked)"},

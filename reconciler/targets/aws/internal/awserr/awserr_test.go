@@ -83,7 +83,7 @@ func TestRefusalsBecomeSentences(t *testing.T) {
 	}
 }
 
-func TestWhatAWSSaysIsRepeatedWithoutSecrets(t *testing.T) {
+func TestErrorTextOfAWSIsRepeatedWithoutSecrets(t *testing.T) {
 	text := redacted("User: arn:aws-cn:sts::1:assumed-role/a/b-session did it with ASIAABCDEFGHIJKLMNOP\nand " + strings.Repeat("Zm9v", 40) + " " + strings.Repeat("long ", 200))
 	for _, secret := range []string{"b-session", "ASIA", "Zm9vZm9v", "\n"} {
 		if strings.Contains(text, secret) {

@@ -125,7 +125,7 @@ func TestADiscoveryTagOfOthersIsTheirs(t *testing.T) {
 	}
 }
 
-func TestADiscoveryTagIsTakenOffOnlyWhereItSaysSo(t *testing.T) {
+func TestADiscoveryTagIsRemovedOnlyWhereItsDeletionPolicyIsDelete(t *testing.T) {
 	for _, k := range []resource.Kind{Subnets{}, SecurityGroups{}} {
 		for policy, stays := range map[v1alpha1.PartDeletionPolicy]bool{v1alpha1.PartOrphan: true, v1alpha1.PartDelete: false} {
 			l := newDiscoveryLife(t, k, v1alpha1.Discovery{Part: v1alpha1.Part{DeletionPolicy: policy}})

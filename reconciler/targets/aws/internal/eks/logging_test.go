@@ -142,7 +142,7 @@ func TestAClusterThatDoesNotExistIsMissedWithWhatToCorrect(t *testing.T) {
 	}
 }
 
-func TestOneLookAsksForEachThingOnce(t *testing.T) {
+func TestOneObservationReadsEachResourceOnce(t *testing.T) {
 	spec := noClusterSpec()
 	l := kindtest.NewFixture(t, Logging{}, kindtest.SystemGroup, spec)
 	before := len(l.Cloud.Calls())

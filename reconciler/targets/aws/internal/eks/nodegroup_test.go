@@ -209,7 +209,7 @@ func TestHardwareIsComparedWhateverItsOrder(t *testing.T) {
 	}
 }
 
-func TestOddAnswersAboutANodeGroupAreDifferencesNotCrashes(t *testing.T) {
+func TestInvalidResponsesAboutANodeGroupAreDifferencesNotCrashes(t *testing.T) {
 	got := nodeGroupObject(&ekstypes.Nodegroup{Taints: []ekstypes.Taint{{}, {Key: sdk.String("a"), Effect: "NEW_EFFECT"}}})
 	want := map[string]any{"labels": map[string]any{}, "taints": []any{map[string]any{"key": "", "effect": ""}, map[string]any{"key": "a", "effect": "NEW_EFFECT"}}}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -141,7 +141,7 @@ func TestTheEntryOfARoleWithAPathIsFoundAndNeverMade(t *testing.T) {
 	}
 }
 
-func TestOnlyARoleThatEKSHasNotHeardOfIsWaitedFor(t *testing.T) {
+func TestOnlyARoleThatEKSDoesNotFindIsWaitedFor(t *testing.T) {
 	for message, want := range map[string]bool{
 		"The specified principalArn is invalid: invalid principal.":                    true,
 		"Role provided in the request does not exist.":                                 true,
@@ -176,7 +176,7 @@ func TestARoleStaysInItsProfileUntilTheOtherMayComeIn(t *testing.T) {
 	}
 }
 
-func TestAClusterWithoutAccessEntriesSaysWhatToDo(t *testing.T) {
+func TestAClusterWithoutAccessEntriesNamesTheRemedy(t *testing.T) {
 	l := kindtest.NewFixture(t, AccessEntries{}, nil, kindtest.Nodes(nil))
 	if _, err := l.Cloud.Inject(sandbox.Fault{
 		Service: "eks", Operation: "DescribeAccessEntry", Code: "InvalidRequestException",

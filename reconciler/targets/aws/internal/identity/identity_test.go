@@ -232,7 +232,7 @@ func TestEveryLifeOfAnIdentityMayEndAtAnyRequest(t *testing.T) {
 	}
 }
 
-func TestWhatAWSHasNotHeardOfYetIsTriedAgain(t *testing.T) {
+func TestWhatAWSDoesNotFindYetIsTriedAgain(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		kind  resource.Kind

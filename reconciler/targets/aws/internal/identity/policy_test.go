@@ -86,7 +86,7 @@ func TestTheBoundaryIsWantedWhereARoleIsMadeWithIt(t *testing.T) {
 	}
 }
 
-func TestPoliciesThatCannotBeWrittenSayWhy(t *testing.T) {
+func TestPoliciesThatCannotBeWrittenReportTheReason(t *testing.T) {
 	c, _ := kindtest.NewCloud(t, nil)
 	s := kindtest.Defaulted(c, v1alpha1.ClusterSpec{ControllerRole: &v1alpha1.ControllerRole{}})
 	s.Bootstrap = true

@@ -42,7 +42,7 @@ func TestAnAdoptedRoleKeepsItsBoundaryItsPathAndItsInlinePolicies(t *testing.T) 
 	}
 }
 
-func TestTheBoundaryThatPoolwrightGivesIsNotAskedOfRolesOfOthers(t *testing.T) {
+func TestTheBoundaryThatPoolwrightGivesIsNotRequiredOfRolesOfOthers(t *testing.T) {
 	for _, tt := range []struct {
 		name, declared string
 		differs        bool

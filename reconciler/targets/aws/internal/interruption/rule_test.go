@@ -182,7 +182,7 @@ func TestRulesOfOthersThatFillTheQueueAreNoted(t *testing.T) {
 	}
 }
 
-func TestARuleThatEventBridgeHasNotHeardOfYetIsWaitedFor(t *testing.T) {
+func TestARuleThatEventBridgeDoesNotFindYetIsWaitedFor(t *testing.T) {
 	for _, op := range []string{"ListTargetsByRule", "PutTargets"} {
 		newRuleLife(t, nil).Delay("events", op)
 	}

@@ -88,7 +88,7 @@ func TestALogGroupSurvivesTheDeathOfItsMaker(t *testing.T) {
 	kindtest.Survives(t, func(t *testing.T) *kindtest.Fixture { return newLogGroupLife(t, true) })
 }
 
-func TestALogGroupThatCloudWatchHasNotHeardOfYetIsWaitedFor(t *testing.T) {
+func TestALogGroupThatCloudWatchDoesNotFindYetIsWaitedFor(t *testing.T) {
 	newLogGroupLife(t, true).Delay("logs", "PutRetentionPolicy")
 }
 

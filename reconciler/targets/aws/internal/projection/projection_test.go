@@ -7,7 +7,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 )
 
-func TestProjectionShowsExactlyWhatIsAskedFor(t *testing.T) {
+func TestProjectionHasExactlyTheWantedFields(t *testing.T) {
 	type m = map[string]any
 	wanted := m{"retention": int64(300), "labels": m{"a": "b"}, "list": []any{"x"}, "tags": m{"team": "infra"}}
 	tests := []struct {

@@ -128,7 +128,7 @@ func family(names ...string) string {
 	return fmt.Sprintf(`{"key":"karpenter.k8s.aws/instance-family","operator":"In","values":["%s"]}`, strings.Join(names, `","`))
 }
 
-func TestTheQuotasThatAPoolCanDrawOnAreLookedAt(t *testing.T) {
+func TestTheQuotasThatAPoolCanUseAreRead(t *testing.T) {
 	c, _ := kindtest.NewCloud(t, nil)
 	version := v1alpha1.ClusterSpec{Version: "1.33"}
 	for _, tt := range []struct {
@@ -312,7 +312,7 @@ func TestAQuotaThatTheAccountHasNoValueOfIsAWSsDefault(t *testing.T) {
 	}
 }
 
-func TestAWarningSaysWhereItsPoolIsDeclared(t *testing.T) {
+func TestAWarningNamesWhereItsPoolIsDeclared(t *testing.T) {
 	l := kindtest.NewFixture(t, New(), func(c *sandbox.Config) { c.Quotas = map[string]float64{pOnDemand: 0} }, v1alpha1.ClusterSpec{Version: "1.33"})
 	pool := nodePool(t, "gpu", "", family("p5"), onDemandOnly)
 	for _, line := range []int{3, 7} { // of the same pool, which moved

@@ -26,7 +26,7 @@ func resource(kind, plural string, namespaced bool) metav1.APIResource {
 	return metav1.APIResource{Kind: kind, Name: plural, Namespaced: namespaced, Verbs: []string{"list", "patch", "delete"}}
 }
 
-func TestHalfAnAnswerIsNotAbsence(t *testing.T) {
+func TestHalfAResponseIsNotAbsence(t *testing.T) {
 	down := schema.GroupVersion{Group: "metrics.k8s.io", Version: "v1"}
 	c := NewCatalog(served{
 		lists: []*metav1.APIResourceList{{GroupVersion: "v1", APIResources: []metav1.APIResource{resource("ConfigMap", "configmaps", true)}}},
