@@ -57,7 +57,7 @@ func TestOurListIsKarpenters(t *testing.T) {
 }
 
 // fast is Karpenter's list as the pace Fast changes it: the disruption controller runs twice,
-// once for empty nodes, woken by a watch, and pod events have a controller of ours.
+// once for empty nodes, triggered by a watch, and pod events have a controller of ours.
 func fast(theirs []string) []string {
 	const karpenters, own = "sigs.k8s.io/karpenter/pkg/controllers/", "github.com/poolwright/poolwright/provision/engine/"
 	var names []string

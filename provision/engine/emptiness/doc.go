@@ -2,9 +2,8 @@
 // place of Karpenter's disruption controller and its queue. Karpenter polls every ten
 // seconds, and validates an empty node for fifteen seconds before it taints it. Here a
 // node is tainted at once, and validated afterwards: its pods are listed from the API server,
-// past every cache, and the NodeClaim is deleted only if none of them
-// counts.
-// Otherwise Karpenter removes the taint and drops the command.
+// past every cache, and the NodeClaim is deleted only if none of them counts. Otherwise
+// Karpenter removes the taint and drops the command.
 //
 // The parts are Karpenter's own wherever one exists: candidates, budgets, commands, the
 // queue and the drain. New here are
