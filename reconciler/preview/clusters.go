@@ -51,9 +51,10 @@ func moved(was, is *state.Item) []state.Problem {
 	if len(what) == 0 {
 		return nil
 	}
-	return []state.Problem{{Origin: is.Origin, Message: is.Key.String() + ": " + strings.Join(what, ", ") + ": a Cluster stays that of one EKS cluster. " +
+	detail := strings.Join(what, ", ") + ": a Cluster stays that of one EKS cluster. " +
 		"Once this is applied the engine is held, since this API server is not that of the EKS cluster named (gate Identity): no node is launched, replaced or removed any more, " +
-		"and what was made in AWS for the old one is no longer wanted. Undo it; for another EKS cluster write a folder with a Cluster of its own and run poolwright bootstrap there"}}
+		"and what was made in AWS for the old one is no longer wanted. Undo it; for another EKS cluster write a folder with a Cluster of its own and run poolwright bootstrap there"
+	return []state.Problem{{Origin: is.Origin, Object: is.Key, Message: is.Key.String() + ": " + detail, Detail: detail}}
 }
 
 // clusterIn is the name of the cluster that a revision declares; empty where it

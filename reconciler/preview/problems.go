@@ -2,34 +2,29 @@ package preview
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// objectInFile is a file, and the text that begins what is wrong with an object in it.
-type objectInFile struct{ file, object string }
+// objectInFile is an object, as a file declares it.
+type objectInFile struct {
+	file   string
+	object state.Key
+}
 
 // newProblems are those that the step brings. What a target reports of an object is
 // not reported once more by its schema.
 func newProblems(found plan.Proposal, refused []state.Problem) []state.Problem {
 	out := without(found.Problems, found.Old)
-	// A mistake in an object begins with its key.
-	object := func(o state.Problem) (of objectInFile, named bool) {
-		key, _, named := strings.Cut(o.Message, ": ")
-		return objectInFile{o.Origin.File, key}, named
-	}
 	reported := make(map[objectInFile]bool, len(found.Problems))
 	for _, p := range found.Problems {
-		if of, named := object(p); named {
-			reported[of] = true
-		}
+		reported[objectInFile{p.Origin.File, p.Object}] = p.Object != (state.Key{})
 	}
-	for _, o := range refused {
-		if of, _ := object(o); !reported[of] {
-			out = append(out, o)
+	for _, p := range refused {
+		if !reported[objectInFile{p.Origin.File, p.Object}] {
+			out = append(out, p)
 		}
 	}
 	return slices.Compact(lint.Sorted(out))

@@ -2,6 +2,7 @@ package preview
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,7 +13,8 @@ import (
 
 func TestAProblemIsTheSameInAnotherLine(t *testing.T) {
 	in := func(file string, line int, message string) state.Problem {
-		return state.Problem{Origin: state.Origin{File: file, Line: line}, Message: message}
+		object, _, _ := strings.Cut(message, ": ")
+		return state.Problem{Origin: state.Origin{File: file, Line: line}, Message: message, Object: state.Key{Name: object}}
 	}
 	known := []state.Problem{in("a.yaml", 1, "A: bad"), in("b.yaml", 1, "B: bad")}
 	list := []state.Problem{in("a.yaml", 7, "A: bad"), in("a.yaml", 1, "B: bad"), in("b.yaml", 2, "B: worse")}
@@ -27,7 +29,7 @@ func TestAProblemIsTheSameInAnotherLine(t *testing.T) {
 		t.Error(d)
 	}
 	found := plan.Proposal{Problems: list, Old: list[:1]}
-	refused := []state.Problem{in("a.yaml", 9, "A: told"), in("a.yaml", 9, "C: told"), in("b.yaml", 9, "A: elsewhere")}
+	refused := []state.Problem{in("a.yaml", 9, "A: refused"), in("a.yaml", 9, "C: refused"), in("b.yaml", 9, "A: elsewhere")}
 	if d := cmp.Diff([]state.Problem{list[1], refused[1], list[2], refused[2]}, newProblems(found, refused)); d != "" {
 		t.Error(d)
 	}

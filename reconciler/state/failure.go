@@ -12,11 +12,16 @@ type Problem struct {
 	Origin Origin
 	// Message is what is wrong and what to do about it.
 	Message string
-	// Object is the object that it is about, where Message begins with its key; else zero.
+	// Object is the object that it is about, with whose key Message begins; else zero.
 	Object Key `json:",omitzero"`
-	// Field is the path of the field of Object that it is about, where Message has it after
-	// the key, as in spec.list[0].field; else empty.
+	// Field is the path of the field of Object that it is about, as in spec.list[0].field,
+	// where it is about one alone; else empty.
 	Field string `json:",omitempty"`
+	// Detail is what Message has after the object and the field.
+	Detail string `json:",omitempty"`
+	// Manual is true where it is about one of Karpenter's old APIs, and no conversion does
+	// what a person has to.
+	Manual bool `json:",omitempty"`
 	// Omitted is how many problems this one stands for, which are not listed. Default 0,
 	// for one that stands for itself.
 	Omitted int `json:",omitempty"`

@@ -3,55 +3,82 @@ package archtest
 import (
 	"go/ast"
 	"go/token"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
 )
 
-// deciders are the functions that decide or cut by a text, by package.
-var deciders = map[string][]string{
-	"strings": {"Contains", "Cut", "CutPrefix", "CutSuffix", "HasPrefix", "HasSuffix", "Index", "LastIndex", "Split", "SplitAfter", "SplitN", "TrimPrefix", "TrimSuffix", "EqualFold"},
-	"bytes":   {"Contains", "Cut", "CutPrefix", "CutSuffix", "HasPrefix", "HasSuffix", "Index", "TrimPrefix", "TrimSuffix"},
-	"regexp":  {"MustCompile", "MatchString"},
+// deciders are the functions that do not decide, cut, match or search by a text, by the package
+// that has no others; of the rest, those that do.
+var deciders = map[string]func(name string) bool{
+	"strings": func(name string) bool { return !slices.Contains(composers, name) },
+	"bytes":   func(name string) bool { return !slices.Contains(composers, name) },
+	"regexp":  func(name string) bool { return name != "QuoteMeta" },
+	"slices":  func(name string) bool { return slices.Contains(searchers, name) },
+	"fmt":     func(name string) bool { return slices.Contains([]string{"Sscan", "Sscanf", "Sscanln"}, name) },
 }
 
+// composers are the functions of package strings that only make a text of others, or have no
+// second one to go by.
+var composers = []string{
+	"Builder", "Clone", "Compare", "Join", "Lines", "Map", "NewBuffer", "NewBufferString", "NewReader", "Repeat", "Title", "ToLower", "ToTitle",
+	"ToUpper", "ToValidUTF8", "TrimSpace",
+}
+
+// searchers are the functions of package slices that find an element.
+var searchers = []string{"BinarySearch", "BinarySearchFunc", "Contains", "ContainsFunc", "Index", "IndexFunc"}
+
+// matchers are the methods of a regular expression that are given a text.
+var matchers = regexp.MustCompile(`^(Match|Find|Replace|Split)`)
+
 // sentence is a text of two words, or of one and the blank at which it is cut.
-var sentence = regexp.MustCompile(`[A-Za-z]{2}[,:;.!?]? +([A-Za-z(%]|$)|^ +[A-Za-z]{2}`)
+var sentence = regexp.MustCompile(`[A-Za-z]{2}[,:;.!?]? +([A-Za-z(%[]|$)|^ +[A-Za-z]{2}`)
 
 // foreign are how many texts of others each file decides by, for want of a code or a type
 // in what they return.
 var foreign = map[string]int{
 	// The Go runtime's, when a process dies.
-	"cmd/internal/child/tail.go": 5,
+	"cmd/internal/child/tail.go": 6,
 	// client-go's, which returns this one without a type; controller-runtime's likewise.
 	"cmd/internal/cli/connection.go": 1, "cmd/internal/wire/run.go": 1,
-	// os.Root's; those of Git servers.
-	"gitsource/dir/dir.go": 1, "gitsource/gogit/internal/remote/classify.go": 1,
+	// os.Root's; those of Git servers, and a secret that must not be shown of them.
+	"gitsource/dir/dir.go": 1, "gitsource/gogit/internal/remote/classify.go": 3,
 	// Generated tables and the sources they come from; Karpenter's reasons; AMI aliases.
-	"provision/catalog/internal/generate/module.go": 1, "provision/catalog/table.go": 4, "provision/simulate/internal/placement/reasons.go": 1,
+	"provision/catalog/internal/generate/module.go": 1, "provision/catalog/table.go": 4, "provision/simulate/internal/placement/reasons.go": 2,
 	// Programs that the sandbox runs, and scripts that its containers are given.
 	"provision/sandbox/gitserver/settings.go": 2, "provision/sandbox/nodes/internal/kwokbridge/timing.go": 1, "provision/sandbox/process/ports.go": 1,
 	// YAML's, kustomize's and the API server's, whose validation names fields in its text only.
-	"reconciler/declared/lint/remedy.go": 1, "reconciler/declared/lint/schema.go": 3, "reconciler/declared/manifest/position.go": 3,
-	"reconciler/declared/manifest/tree.go": 1, "reconciler/declared/render/message.go": 5, "reconciler/declared/render/survey.go": 1,
-	"reconciler/targets/internal/api/redact.go": 3, "reconciler/targets/internal/api/refusal.go": 8,
+	"reconciler/declared/lint/remedy.go": 1, "reconciler/declared/lint/schema.go": 3, "reconciler/declared/manifest/position.go": 7,
+	"reconciler/declared/manifest/tree.go": 1, "reconciler/declared/render/message.go": 5, "reconciler/declared/render/survey.go": 2,
+	"reconciler/targets/internal/api/redact.go": 4, "reconciler/targets/internal/api/refusal.go": 11,
+	// CEL rules of other people's schemas, and a library of JSON patches of which kustomize passes on the text alone.
+	"reconciler/declared/unset/lintable.go": 1, "reconciler/declared/render/output.go": 1,
+	// GitHub's, which has one code for all that is forbidden; the scheduler's, which has one reason for all that a pod lacks.
+	"reconciler/report/forge/github/failure.go": 1, "cmd/poolwright-sandbox/demo/watch.go": 1,
+	// Targets begin an error with the operation, which is shown once.
+	"reconciler/apply/outcome.go": 1,
 	// Markers in files and comments that are there to be found again; forges; keys.
-	"cmd/poolwright-sandbox/demo/old.go": 1, "cmd/poolwright-sandbox/demo/pull.go": 1,
-	"reconciler/declared/conversion/skipped.go": 1, "reconciler/report/forge/internal/rest/transport.go": 2, "reconciler/state/sanitize/redact.go": 1,
-	// AWS's messages where one code stands for several things, and what must not be shown of them.
-	"reconciler/targets/aws/internal/eks/addon.go": 1, "reconciler/targets/aws/internal/awserr/describe.go": 3, "reconciler/targets/aws/internal/identity/identity.go": 1,
+	"cmd/poolwright-sandbox/demo/commit.go": 2, "cmd/poolwright-sandbox/demo/old.go": 1, "cmd/poolwright-sandbox/demo/pull.go": 1,
+	"reconciler/declared/conversion/skipped.go": 2, "reconciler/report/forge/internal/rest/transport.go": 2, "reconciler/state/sanitize/redact.go": 1,
+	// AWS's messages where one code stands for several things, what must not be shown of them, and names of its services.
+	"reconciler/targets/aws/internal/eks/addon.go": 1, "reconciler/targets/aws/internal/awserr/describe.go": 4, "reconciler/targets/aws/internal/identity/identity.go": 1,
 	"reconciler/targets/aws/internal/eks/logging.go": 1,
 }
 
-// proseDecisions counts, file by file, where a sentence is compared, cut or matched.
+// proseDecisions counts, file by file, where a sentence is compared, cut, matched, or found in a
+// list or a table.
 func proseDecisions(s *source) map[string]int {
 	out := map[string]int{}
 	for _, p := range s.packages {
-		texts := constants(p)
+		values := packageValues(p)
 		for _, f := range p.written() {
+			prose := prose{values: values, imported: importNames(f)}
 			out[f.path] = -foreign[f.path]
 			ast.Inspect(f.ast, func(n ast.Node) bool {
-				if n != nil && slices.ContainsFunc(decidedBy(n), func(e ast.Expr) bool { return sentence.MatchString(text(e, texts)) }) {
+				if n != nil && slices.ContainsFunc(prose.decidedBy(n), prose.isSentence) {
 					out[f.path]++
 				}
 				return true
@@ -61,72 +88,196 @@ func proseDecisions(s *source) map[string]int {
 	return out
 }
 
+// importNames returns the path of each import by the name that it has in the file.
+func importNames(f *file) map[string]string {
+	out := map[string]string{}
+	for _, i := range f.ast.Imports {
+		if p, err := strconv.Unquote(i.Path.Value); err == nil {
+			name := path.Base(p)
+			if i.Name != nil {
+				name = i.Name.Name
+			}
+			out[name] = p
+		}
+	}
+	return out
+}
+
+// prose finds sentences in a file.
+type prose struct {
+	// values are those of the package's constants and variables.
+	values map[string]ast.Expr
+	// imported are the paths of the file's imports, by their names in it.
+	imported map[string]string
+}
+
 // decidedBy returns the values by which a node decides.
-func decidedBy(n ast.Node) []ast.Expr {
+func (p prose) decidedBy(n ast.Node) []ast.Expr {
 	switch n := n.(type) {
 	case *ast.BinaryExpr:
-		if n.Op == token.EQL || n.Op == token.NEQ {
+		empty := func(e ast.Expr) bool { l, ok := e.(*ast.BasicLit); return ok && l.Value == `""` }
+		equality := n.Op == token.EQL || n.Op == token.NEQ
+		// Whether there is a message, or another one than before, is for whoever passes it on.
+		if equality && !empty(n.X) && !empty(n.Y) && (!isProse(n.X) || !isProse(n.Y)) {
 			return []ast.Expr{n.X, n.Y}
+		}
+	case *ast.SwitchStmt:
+		if n.Tag != nil {
+			return []ast.Expr{n.Tag}
 		}
 	case *ast.CaseClause:
 		return n.List
-	case *ast.CallExpr:
-		sel, ok := n.Fun.(*ast.SelectorExpr)
-		if !ok {
-			return nil
+	case *ast.IndexExpr:
+		if p.isTable(n.X) {
+			return []ast.Expr{n.X}
 		}
-		if x, ok := sel.X.(*ast.Ident); ok && slices.Contains(deciders[x.Name], sel.Sel.Name) {
-			return n.Args
+	case *ast.CallExpr:
+		if sel, ok := n.Fun.(*ast.SelectorExpr); ok {
+			if x, ok := sel.X.(*ast.Ident); ok && x.Obj == nil && p.imported[x.Name] != "" {
+				if decides := deciders[p.imported[x.Name]]; decides != nil && decides(sel.Sel.Name) && !trimsMarks(sel.Sel.Name, n.Args) {
+					return n.Args
+				}
+			} else if matchers.MatchString(sel.Sel.Name) {
+				return n.Args
+			}
 		}
 	}
 	return nil
 }
 
-// constants are the texts that a package's constants stand for.
-func constants(p *pkg) map[string]string {
-	out := map[string]string{}
+// isSentence reports whether an expression is a sentence, or a list or a table of some.
+func (p prose) isSentence(e ast.Expr) bool {
+	return isProse(e) || slices.ContainsFunc(p.texts(e, 0), func(text string) bool {
+		return sentence.MatchString(blank.ReplaceAllString(text, " "))
+	})
+}
+
+// isProse reports whether an expression is the text of an error, or a message.
+func isProse(e ast.Expr) bool {
+	if call, ok := e.(*ast.CallExpr); ok && len(call.Args) == 0 {
+		sel, ok := call.Fun.(*ast.SelectorExpr)
+		return ok && slices.Contains([]string{"Error", "Message"}, sel.Sel.Name)
+	}
+	sel, ok := e.(*ast.SelectorExpr)
+	return ok && sel.Sel.Name == "Message"
+}
+
+// isTable reports whether an expression is a map that is written in the package.
+func (p prose) isTable(e ast.Expr) bool {
+	if id, ok := e.(*ast.Ident); ok {
+		e = p.valueOf(id)
+	}
+	table, ok := e.(*ast.CompositeLit)
+	if !ok {
+		return false
+	}
+	_, ok = table.Type.(*ast.MapType)
+	return ok
+}
+
+// trimsMarks reports whether a call only takes punctuation and blanks from the ends of a text.
+func trimsMarks(name string, args []ast.Expr) bool {
+	if !strings.HasPrefix(name, "Trim") || len(args) != 2 {
+		return false
+	}
+	marks, ok := args[1].(*ast.BasicLit)
+	return ok && !strings.ContainsFunc(marks.Value, unicode.IsLetter)
+}
+
+// blank is a blank, as a pattern may have it.
+var blank = regexp.MustCompile(`\\s[+*]?|\[ \]|\[\[:space:\]\]`)
+
+// maxDepth is how many names are followed to a value: a variable may be made of itself.
+const maxDepth = 5
+
+// texts are what an expression stands for, as far as that is in the source: of a list its
+// elements, of a table its keys.
+func (p prose) texts(e ast.Expr, depth int) []string {
+	if depth > maxDepth {
+		return nil
+	}
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if value, err := strconv.Unquote(e.Value); err == nil && e.Kind == token.STRING {
+			return []string{value}
+		}
+	case *ast.Ident:
+		return p.texts(p.valueOf(e), depth+1)
+	case *ast.BinaryExpr:
+		if e.Op == token.ADD {
+			x, y := p.texts(e.X, depth), p.texts(e.Y, depth)
+			return []string{strings.Join(append(x, y...), "")}
+		}
+	case *ast.ParenExpr:
+		return p.texts(e.X, depth)
+	case *ast.UnaryExpr: // "range list" of a loop, by its variable
+		if e.Op == token.RANGE {
+			return p.texts(e.X, depth)
+		}
+	case *ast.CompositeLit:
+		var out []string
+		for _, element := range e.Elts {
+			if pair, ok := element.(*ast.KeyValueExpr); ok {
+				if _, ok := e.Type.(*ast.MapType); !ok {
+					continue
+				}
+				element = pair.Key
+			}
+			out = append(out, p.texts(element, depth)...)
+		}
+		return out
+	case *ast.CallExpr:
+		if sel, ok := e.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Sprintf" && len(e.Args) > 0 {
+			return p.texts(e.Args[0], depth)
+		}
+		if len(e.Args) == 1 { // a conversion
+			return p.texts(e.Args[0], depth)
+		}
+	}
+	return nil
+}
+
+// valueOf is the value that a name is declared with; nil where it has none.
+func (p prose) valueOf(id *ast.Ident) ast.Expr {
+	if id.Obj == nil {
+		return p.values[id.Name]
+	}
+	switch d := id.Obj.Decl.(type) {
+	case *ast.ValueSpec:
+		if i := slices.IndexFunc(d.Names, func(n *ast.Ident) bool { return n.Name == id.Name }); i >= 0 && i < len(d.Values) {
+			return d.Values[i]
+		}
+	case *ast.AssignStmt:
+		i := slices.IndexFunc(d.Lhs, func(e ast.Expr) bool { n, ok := e.(*ast.Ident); return ok && n.Name == id.Name })
+		if i >= 0 && len(d.Rhs) == len(d.Lhs) {
+			return d.Rhs[i]
+		}
+		// A loop gives a list's elements to its second name, and a table's keys to its first.
+		if u, ok := d.Rhs[0].(*ast.UnaryExpr); ok && u.Op == token.RANGE && p.isTable(u.X) == (i == 0) {
+			return u
+		}
+	}
+	return nil
+}
+
+// packageValues are the values of a package's constants and variables.
+func packageValues(p *pkg) map[string]ast.Expr {
+	out := map[string]ast.Expr{}
 	for _, f := range p.written() {
-		ast.Inspect(f.ast, func(n ast.Node) bool {
-			g, ok := n.(*ast.GenDecl)
-			if !ok || g.Tok != token.CONST {
-				return true
+		for _, d := range f.ast.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok || g.Tok != token.CONST && g.Tok != token.VAR {
+				continue
 			}
 			for _, spec := range g.Specs {
 				v := spec.(*ast.ValueSpec)
 				for i, id := range v.Names {
 					if i < len(v.Values) {
-						out[id.Name] = text(v.Values[i], out)
+						out[id.Name] = v.Values[i]
 					}
 				}
 			}
-			return true
-		})
+		}
 	}
 	return out
-}
-
-// text is what an expression stands for, as far as it is constant.
-func text(e ast.Expr, constants map[string]string) string {
-	switch e := e.(type) {
-	case *ast.BasicLit:
-		if e.Kind == token.STRING {
-			value, _ := strconv.Unquote(e.Value)
-			return value
-		}
-	case *ast.Ident:
-		if e.Obj == nil || e.Obj.Kind == ast.Con {
-			return constants[e.Name]
-		}
-	case *ast.BinaryExpr:
-		if e.Op == token.ADD {
-			return text(e.X, constants) + text(e.Y, constants)
-		}
-	case *ast.ParenExpr:
-		return text(e.X, constants)
-	case *ast.CallExpr:
-		if len(e.Args) == 1 { // a conversion
-			return text(e.Args[0], constants)
-		}
-	}
-	return ""
 }

@@ -31,6 +31,11 @@ func withFile(files map[string]string, name, content string) map[string]string {
 	return files
 }
 
+// oneFile is a package of one file.
+func oneFile(content string) map[string]string {
+	return map[string]string{"a/x.go": "package x\n" + content + "\n"}
+}
+
 func ratchetCases() []ratchetCase {
 	code := "package x\n" + lines(9, "func f#() {}")
 	return []ratchetCase{
@@ -46,8 +51,23 @@ func ratchetCases() []ratchetCase {
 			bad:  files("a", 9, "package x\ntype T@ struct{}\nfunc (t T@) m@() { t.m$() }\n"),
 			good: files("a", 9, "package x\ntype T@ struct{}\nfunc (t T@) m@() { x.M$() }\n")},
 		{ratchet: "decisions by a sentence", why: "a constant is cut", subject: "a/x.go", want: 2,
-			bad:  map[string]string{"a/x.go": "package x\nconst mark = \"allow it with \"\nfunc f(s string) bool { strings.Cut(s, mark); return s == \"not found\" }\n"},
-			good: map[string]string{"a/x.go": "package x\nfunc f(s string) bool { strings.Cut(s, \": \"); return s == \"NotFound\" && strings.Contains(g(\"a b\"), s) }\n"}},
+			bad:  map[string]string{"a/x.go": "package x\nimport \"strings\"\nconst mark = \"allow it with \"\nfunc f(s string) bool { strings.Cut(s, mark); return s == \"not found\" }\n"},
+			good: map[string]string{"a/x.go": "package x\nimport \"strings\"\nfunc f(s string) bool { strings.Cut(s, \": \"); return s == \"NotFound\" && strings.Contains(g(\"a b\"), s) }\n"}},
+		{ratchet: "decisions by a sentence", why: "by a list", subject: "a/x.go", want: 4,
+			bad:  oneFile("import \"slices\"\nvar list = []string{\"not found\"}\nfunc f(s string) { slices.Contains(list, s); slices.ContainsFunc(list, g); slices.Index([]string{\"too many\"}, s); for _, x := range list { _ = x == s } }"),
+			good: oneFile("import \"slices\"\nvar list = []string{\"NotFound\"}\nfunc f(s string) { slices.Contains(list, s); slices.Sort([]string{\"not found\"}); for i := range list { _ = i == n } }")},
+		{ratchet: "decisions by a sentence", why: "by a table's keys", subject: "a/x.go", want: 3,
+			bad:  oneFile("var table = map[string]int{\"not found\": 1}\nfunc f(s string) { _ = table[s]; _ = map[string]int{\"too many\": 1}[s]; for text := range table { _ = text == s } }"),
+			good: oneFile("var table = map[string]string{\"NotFound\": \"was not found\"}\nvar list = []string{\"not found\"}\nfunc f(s string) { _ = table[s]; _ = list[0]; for _, text := range table { _ = text == s } }")},
+		{ratchet: "decisions by a sentence", why: "by any function of strings, under any name", subject: "a/x.go", want: 6,
+			bad:  oneFile("import str \"strings\"\nvar mark = \"not found\"\nfunc f(s string) { str.Contains(s, mark); str.SplitSeq(s, \"not found\"); str.ContainsAny(s, \"not found\"); str.Fields(err.Error()); str.ReplaceAll(s, \"not found\", \"\"); local := \"not found\"; str.Cut(s, local) }"),
+			good: oneFile("import str \"strings\"\nfunc f(s string) { str.Join(list, \"not found\"); str.ToUpper(err.Error()); str.TrimSuffix(err.Error(), \".\"); strings.Contains(s, \"not found\"); mark := \"NotFound\"; str.Cut(s, mark) }")},
+		{ratchet: "decisions by a sentence", why: "by the text of an error or a message", subject: "a/x.go", want: 6,
+			bad:  oneFile("import \"strings\"\nfunc f(s string) { _ = err.Error() == s; _ = c.Message != s; switch err.Error() { case s: }; strings.Contains(c.Message, \"x\"); _ = x.String() == \"not found\"; _ = fmt.Sprintf(\"not %s\", x) == s }"),
+			good: oneFile("import \"strings\"\nfunc f(s string) { _ = c.Message == \"\"; _ = a.Message != b.Message; _ = c.Reason == s; strings.Contains(c.Reason, \"x\"); _ = x.String() == \"NotFound\"; switch c.Reason { case s: } }")},
+		{ratchet: "decisions by a sentence", why: "by a pattern", subject: "a/x.go", want: 5,
+			bad:  oneFile("import (\"regexp\"; \"fmt\")\nvar a = regexp.MustCompile(`not\\s+found`)\nvar b, _ = regexp.Compile(`^no [a-z]+`)\nfunc f(s string) { c.FindStringSubmatch(err.Error()); c.MatchString(x.Message); fmt.Sscanf(s, \"line %d\", &n) }"),
+			good: oneFile("import (\"regexp\"; \"fmt\")\nvar a = regexp.MustCompile(`^[a-z]+/[a-z]+$`)\nfunc f(s string) { c.FindStringSubmatch(s); fmt.Sscanf(s, \"%d\", &n); fmt.Sprintf(\"line %d\", n) }")},
 		{ratchet: "declared names with a retired word", why: "a field", subject: "told", want: 2,
 			bad: map[string]string{"a/x.go": "package x\ntype t struct{ lastTold int }\nfunc toldHTTP() {}\n"}, good: map[string]string{"a/x.go": "package x\nfunc tolds(told int) { x := told }\n"}},
 		{ratchet: "messages with a retired word", why: "an error, but no constant of one word, tag or test", subject: "says", want: 2,

@@ -169,6 +169,16 @@ func TestEveryRatchetCounts(t *testing.T) {
 	}
 }
 
+// An excuse that nothing needs any more would hide the next finding.
+func TestEveryExcuseForTextsOfOthersIsUsed(t *testing.T) {
+	found := proseDecisions(repository(t))
+	for path, excused := range foreign {
+		if n, there := found[path]; !there || n < 0 {
+			t.Errorf("%s decides by fewer than %d texts of others", path, excused)
+		}
+	}
+}
+
 func TestARecordedNumberMayOnlyFall(t *testing.T) {
 	k := key{"r", "s"}
 	grown, fallen := compareRatchets(map[key]int{k: 3, {"r", "gone"}: 2}, map[key]int{k: 4, {"r", "new"}: 1})

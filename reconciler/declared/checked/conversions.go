@@ -1,8 +1,6 @@
 package checked
 
 import (
-	"strings"
-
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -19,11 +17,7 @@ func Conversions(d declared.Declared, folder string) ([]plan.Note, error) {
 	}
 	var out []plan.Note
 	for _, p := range found {
-		note := plan.Note{Origin: p.Origin, Text: p.Message}
-		if strings.HasPrefix(p.Message, lint.NeedsPerson) {
-			note.Warning = true
-		}
-		out = append(out, note)
+		out = append(out, plan.Note{Origin: p.Origin, Text: p.Message, Warning: p.Manual})
 	}
 	return out, nil
 }

@@ -61,7 +61,7 @@ func Objects(items []state.Item, opts Options) ([]state.Item, []Change, []state.
 	var problems []state.Problem
 	for _, c := range sorted(r.changes) {
 		if c.Blocks {
-			problems = append(problems, state.Problem{Origin: c.Origin, Message: c.Object + ": " + c.Text})
+			problems = append(problems, state.Problem{Origin: c.Origin, Message: c.Object + ": " + c.Text, Detail: c.Text})
 		} else {
 			changes = append(changes, c)
 		}

@@ -29,13 +29,13 @@ type Finding struct {
 	Origin state.Origin
 	// Text is what is wrong and what to do about it. It names Field, and not the object.
 	Text string
-	// Field and UnknownField are as state.Problem has them.
-	Field, UnknownField string
+	// Field, UnknownField and Detail are as state.Problem has them.
+	Field, UnknownField, Detail string
 }
 
 // Problem is the finding as a Problem, which names the object.
 func (f Finding) Problem() state.Problem {
-	return state.Problem{Origin: f.Origin, Message: f.Key.String() + ": " + f.Text, Object: f.Key, Field: f.Field, UnknownField: f.UnknownField}
+	return state.Problem{Origin: f.Origin, Message: f.Key.String() + ": " + f.Text, Object: f.Key, Field: f.Field, Detail: f.Detail, UnknownField: f.UnknownField}
 }
 
 // Check returns everything that is wrong with d: the problems of loading it, and what
@@ -133,11 +133,12 @@ type groupKind struct{ group, kind string }
 
 // report adds a finding about a field of an item; an empty path is the item.
 func (c *schemaValidator) report(item state.Item, path, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	detail := fmt.Sprintf(format, args...)
+	text := detail
 	if path != "" {
-		text = sanitize.Name(path) + ": " + text
+		text = sanitize.Name(path) + ": " + detail
 	}
-	c.findings = append(c.findings, Finding{Key: item.Key, Origin: At(c.documents, item, path), Text: text, Field: path})
+	c.findings = append(c.findings, Finding{Key: item.Key, Origin: At(c.documents, item, path), Text: text, Field: path, Detail: detail})
 }
 
 // At is the place of a field of an item, of its deepest part that is written

@@ -9,8 +9,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// NeedsPerson begins each message of Conversions that a person must act on, and no other.
-const NeedsPerson = "needs a person: "
+// needsPerson begins the message of a problem that is Manual.
+const needsPerson = "needs a person: "
 
 // machine names the one kind of Karpenter's old APIs that is no declaration, and so
 // becomes nothing in v1.
@@ -29,6 +29,7 @@ func (c *schemaValidator) machine(item state.Item) bool {
 // Where old kinds are declared, they are followed as what they mean. Where only old
 // labels and annotations are left, beside v1, nothing follows them: this reports it.
 func Conversions(d declared.Declared, folder string) ([]state.Problem, error) {
+	var out []state.Problem
 	changes, summary := d.Converted, followed
 	if len(changes) == 0 {
 		_, left, blocked, err := conversion.Objects(d.Set.Items(), conversion.Options{Documents: d.Documents()})
@@ -36,15 +37,19 @@ func Conversions(d declared.Declared, folder string) ([]state.Problem, error) {
 			return nil, fmt.Errorf("finding objects of Karpenter's old APIs: %w", err)
 		}
 		for _, p := range blocked {
-			left = append(left, conversion.Change{Origin: p.Origin, Grade: conversion.Manual, Text: p.Message})
+			p.Message, p.Manual = needsPerson+p.Message, true
+			out = append(out, p)
 		}
 		changes, summary = left, leftover
 	}
-	var out []state.Problem
 	files := map[string]*rest{}
 	for _, c := range changes {
 		if c.Grade == conversion.Manual {
-			out = append(out, state.Problem{Origin: c.Origin, Message: NeedsPerson + strings.TrimPrefix(c.Object+": ", ": ") + c.Text})
+			message := needsPerson + c.Text
+			if c.Object != "" {
+				message = needsPerson + c.Object + ": " + c.Text
+			}
+			out = append(out, state.Problem{Origin: c.Origin, Message: message, Detail: c.Text, Manual: true})
 			continue
 		}
 		f := files[c.Origin.File]

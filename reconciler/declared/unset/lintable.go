@@ -1,6 +1,7 @@
 package unset
 
 import (
+	"cmp"
 	"io/fs"
 	"regexp"
 	"slices"
@@ -66,7 +67,6 @@ func (u Variables) depends(object map[string]any, p state.Problem) bool {
 	if p.UnknownField != "" {
 		return u.inText(p.UnknownField) // Whatever its value is.
 	}
-	detail := strings.TrimPrefix(strings.TrimPrefix(p.Message, p.Object.String()+": "), p.Field+": ")
 	value, there := any(object), true
 	if p.Field != "" {
 		value, there = lint.Field(object, p.Field)
@@ -75,10 +75,10 @@ func (u Variables) depends(object map[string]any, p state.Problem) bool {
 	case !there:
 		return u.inText(p.Field)
 	case p.Field == "" || p.Field == "spec":
-		return u.named(value, detail)
+		return u.inText(p.Detail) || u.named(value, p.Detail)
 	}
 	_, single := value.(string)
-	return (u.inText(p.Field) || u.inValue(value)) && (single || !aboutPresence(detail))
+	return (u.inText(p.Field) || u.inValue(value)) && (single || !aboutPresence(p.Detail))
 }
 
 // aboutPresence reports whether a rule tests which fields there are, which does not
@@ -120,10 +120,7 @@ func nearest(path []string) string {
 // dependsIn is depends for a finding about what is not in the set, or not as it is written: of
 // an object that could not be converted, and of what a conversion changes.
 func (u Variables) dependsIn(written documents, p state.Problem) bool {
-	text := strings.TrimPrefix(p.Message, lint.NeedsPerson)
-	if _, after, ok := strings.Cut(text, ": "); ok {
-		text = after
-	}
+	text := cmp.Or(p.Detail, p.Message) + " " + p.Field
 	if u.inText(text) {
 		return true
 	}

@@ -65,12 +65,12 @@ func TestAFindingIsAboutItsObjectAndField(t *testing.T) {
 		found state.Problem
 		left  int
 	}{
-		"of a field that holds the variable":           {state.Problem{Origin: item.Origin, Object: item.Key, Field: "spec.role", Message: "is too short"}, 0},
-		"of another field":                             {state.Problem{Origin: item.Origin, Object: item.Key, Field: "spec.family", Message: "is too short"}, 1},
-		"of the object, whose rule names the field":    {state.Problem{Origin: item.Origin, Object: item.Key, Message: item.Key.String() + ": role must be short"}, 0},
-		"of the object, whose name is that of a field": {state.Problem{Origin: item.Origin, Object: item.Key, Message: item.Key.String() + ": it must be short"}, 1},
-		"of no object":                                 {state.Problem{Origin: item.Origin, Message: item.Key.String() + ": role must be short"}, 1},
-		"of the object as another file declares it":    {state.Problem{Origin: state.Origin{File: "b.yaml", Line: 1}, Object: item.Key, Field: "spec.role", Message: "is too short"}, 1},
+		"of a field that holds the variable":           {state.Problem{Origin: item.Origin, Object: item.Key, Field: "spec.role", Detail: "is too short"}, 0},
+		"of another field":                             {state.Problem{Origin: item.Origin, Object: item.Key, Field: "spec.family", Detail: "is too short"}, 1},
+		"of the object, whose rule names the field":    {state.Problem{Origin: item.Origin, Object: item.Key, Detail: "role must be short"}, 0},
+		"of the object, whose name is that of a field": {state.Problem{Origin: item.Origin, Object: item.Key, Detail: "it must be short"}, 1},
+		"of no object":                                 {state.Problem{Origin: item.Origin, Detail: "role must be short"}, 1},
+		"of the object as another file declares it":    {state.Problem{Origin: state.Origin{File: "b.yaml", Line: 1}, Object: item.Key, Field: "spec.role", Detail: "is too short"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			unread := Variables{Parameters: variables.Unknown{"AMI": "x"}}

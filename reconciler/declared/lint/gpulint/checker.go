@@ -24,11 +24,12 @@ func (c *linter) advise(item state.Item, path, format string, args ...any) {
 	c.report(item, path, true, fmt.Sprintf(format, args...))
 }
 
-func (c *linter) report(item state.Item, path string, advice bool, text string) {
+func (c *linter) report(item state.Item, path string, advice bool, detail string) {
+	text := detail
 	if path != "" {
-		text = path + ": " + text
+		text = path + ": " + detail
 	}
-	c.findings = append(c.findings, Finding{Key: item.Key, Origin: lint.At(c.documents, item, path), Text: text, Field: path, Advice: advice})
+	c.findings = append(c.findings, Finding{Key: item.Key, Origin: lint.At(c.documents, item, path), Text: text, Field: path, Detail: detail, Advice: advice})
 }
 
 // Finding is one thing that is wrong, or may have another effect than it seems to.
@@ -39,8 +40,8 @@ type Finding struct {
 	Origin state.Origin
 	// Text names the field, what happens and the remedy.
 	Text string
-	// Field is as state.Problem has it.
-	Field string
+	// Field and Detail are as state.Problem has them.
+	Field, Detail string
 	// Advice is true for what works, and otherwise or dearer than its author may assume;
 	// false for what cannot work.
 	Advice bool
@@ -48,5 +49,5 @@ type Finding struct {
 
 // Problem is the finding as one of lint's.
 func (f Finding) Problem() state.Problem {
-	return state.Problem{Origin: f.Origin, Message: f.Key.String() + ": " + f.Text, Object: f.Key, Field: f.Field}
+	return state.Problem{Origin: f.Origin, Message: f.Key.String() + ": " + f.Text, Object: f.Key, Field: f.Field, Detail: f.Detail}
 }

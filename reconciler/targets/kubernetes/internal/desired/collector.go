@@ -29,6 +29,12 @@ func (b *itemCollector) problem(item state.Item, format string, args ...any) {
 	b.problems = append(b.problems, state.Problem{Origin: item.Origin, Message: fmt.Sprintf(format, args...)})
 }
 
+// refuse reports what is wrong with an object because of a field.
+func (b *itemCollector) refuse(item state.Item, field, format string, args ...any) {
+	detail := fmt.Sprintf(format, args...)
+	b.problems = append(b.problems, state.Problem{Origin: item.Origin, Object: item.Key, Field: field, Message: item.Key.String() + ": " + detail, Detail: detail})
+}
+
 // add takes one declared object. Its error is the cluster's, not the user's.
 func (b *itemCollector) add(item state.Item) error {
 	kind, known, err := b.state.cfg.Kinds.Find(kinds.GVK(item.Key, item.Version))
@@ -41,12 +47,12 @@ func (b *itemCollector) add(item state.Item) error {
 			b.uninstalled = append(b.uninstalled, item)
 			return nil
 		}
-		b.problem(item, "%s", unknownKind(item, versions))
+		b.refuse(item, "apiVersion", "%s", unknownKind(item, versions))
 		return nil
 	}
 	switch {
 	case !kind.Manageable:
-		b.problem(item, "%s: the cluster does not let objects of this kind be listed, patched and deleted; take it out of the repository", item.Key)
+		b.refuse(item, "kind", "the cluster does not let objects of this kind be listed, patched and deleted; take it out of the repository")
 		return nil
 	case item.Key.Name == "":
 		b.problem(item, "%s has no metadata.name (generateName cannot be reconciled); give it a name", item.Key.Kind)
@@ -72,7 +78,7 @@ func (b *itemCollector) add(item state.Item) error {
 	if revealed, err := b.state.reveal(item); err == nil {
 		item.Object = revealed
 	} else if class, _, _ := state.Classify(err); class == state.Stalled {
-		b.problem(item, "%s: %v", item.Key, err)
+		b.refuse(item, "data", "%v", err)
 		return nil
 	} else {
 		return fmt.Errorf("preparing %s: %w", item.Key, err)
@@ -83,11 +89,11 @@ func (b *itemCollector) add(item state.Item) error {
 
 func unknownKind(item state.Item, versions []string) string {
 	if len(versions) > 0 {
-		return fmt.Sprintf("%s: the cluster does not serve version %q of this kind, only %s; write it in one of those",
-			item.Key, item.Version, strings.Join(versions, ", "))
+		return fmt.Sprintf("the cluster does not serve version %q of this kind, only %s; write it in one of those",
+			item.Version, strings.Join(versions, ", "))
 	}
-	return fmt.Sprintf("%s: the cluster does not serve the kind %s; commit its CustomResourceDefinition too, or install it first",
-		item.Key, kinds.GVK(item.Key, item.Version).GroupKind())
+	return fmt.Sprintf("the cluster does not serve the kind %s; commit its CustomResourceDefinition too, or install it first",
+		kinds.GVK(item.Key, item.Version).GroupKind())
 }
 
 // reveal is a declared object as it is sent. Only a Secret may hold marks: what is
@@ -126,7 +132,7 @@ func (b *itemCollector) notInstalled() error {
 	}
 	switch {
 	case pools && list == "NodeOverlay.karpenter.sh":
-		b.problem(b.uninstalled[0], "%s: the cluster has NodePools and no NodeOverlays, by which Karpenter learns how many pods share a GPU. The embedded engine brings them; beside a Karpenter of your own, install the CustomResourceDefinition nodeoverlays.karpenter.sh of its version and turn on its feature gate NodeOverlay", b.uninstalled[0].Key)
+		b.refuse(b.uninstalled[0], "kind", "the cluster has NodePools and no NodeOverlays, by which Karpenter learns how many pods share a GPU. The embedded engine brings them; beside a Karpenter of your own, install the CustomResourceDefinition nodeoverlays.karpenter.sh of its version and turn on its feature gate NodeOverlay")
 	case ours:
 		b.problem(b.uninstalled[0], "kinds of Poolwright's installation are missing in this cluster: the controller installs them when it starts, and so does `poolwright bootstrap DIR`: %s", list)
 	default:
