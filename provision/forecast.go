@@ -2,6 +2,7 @@ package provision
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -92,6 +93,9 @@ type Change struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// String writes the object, and the field where it is about one.
+func (c Change) String() string { return strings.TrimSpace(c.Object + " " + c.Field) }
+
 // Node is a node with what stands in the way of its replacement.
 type Node struct {
 	// NodeClaim and Pool are names; Name is the Node's, empty while there is none.
@@ -104,10 +108,9 @@ type Node struct {
 	Zone         string    `json:"zone"`
 	Created      time.Time `json:"created"`
 	// Reason is Karpenter's name for the drift, as in [Change], or "NodePoolRemoved";
-	// Fields are what causes it, as "EC2NodeClass/gpu spec.userData", where that can be
-	// determined.
-	Reason string   `json:"reason"`
-	Fields []string `json:"fields,omitempty"`
+	// Changes are those of its Pool that cause it, where that can be determined.
+	Reason  string   `json:"reason"`
+	Changes []Change `json:"changes,omitempty"`
 	// Pods are those that must move, by namespace and name: neither a DaemonSet's
 	// nor finished ones.
 	Pods []Pod `json:"pods"`

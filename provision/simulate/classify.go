@@ -68,14 +68,14 @@ func (c *comparison) classify(ctx context.Context) error {
 	return nil
 }
 
-// explain adds the fields that cause each replacement.
+// explain adds the changes that cause each replacement.
 func (c *comparison) explain() {
 	changes := map[string][]provision.Change{}
 	for i, node := range c.replaced {
 		if _, ok := changes[node.Pool]; !ok {
 			changes[node.Pool] = c.changes(node.Pool)
 		}
-		c.replaced[i].Fields = drift.Causes(changes[node.Pool], node.Reason)
+		c.replaced[i].Changes = drift.Causes(changes[node.Pool], node.Reason)
 	}
 }
 

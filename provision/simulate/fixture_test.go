@@ -197,7 +197,7 @@ func compare(tb testing.TB, before, after provision.ClusterSnapshot) provision.F
 func replacedText(nodes []provision.Node) []string {
 	out := []string{}
 	for _, n := range nodes {
-		out = append(out, fmt.Sprint(n.NodeClaim, " ", n.Reason, " ", n.Fields))
+		out = append(out, fmt.Sprint(n.NodeClaim, " ", n.Reason, " ", n.Changes))
 	}
 	return out
 }

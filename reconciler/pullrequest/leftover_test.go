@@ -26,6 +26,14 @@ func TestWhichNodesAMergeHasToDoWith(t *testing.T) {
 	node := func(pool string, minutes int) provision.Node {
 		return provision.Node{Pool: pool, Reason: "NodePoolDrifted", Created: dawn.Add(time.Duration(minutes) * time.Minute)}
 	}
+	caused := func(reason, object string) provision.Node {
+		n := node("gpu", 1)
+		n.Reason = reason
+		if object != "" {
+			n.Changes = []provision.Change{{Object: object, Field: "spec.role", Reason: reason}}
+		}
+		return n
+	}
 	tests := []struct {
 		name  string
 		node  provision.Node
@@ -42,6 +50,11 @@ func TestWhichNodesAMergeHasToDoWith(t *testing.T) {
 		{"a later merge of another pool takes none over", node("gpu", 9), applied(5, "NodePool/gpu@1"), []*entry{applied(8, "NodePool/cpu@2")}, true},
 		{"a later merge of which nobody could tell takes it over", node("gpu", 9), applied(5, "NodePool/gpu@1"), []*entry{applied(8)}, false},
 		{"what was applied with it takes none over", node("gpu", 9), applied(5, "NodePool/gpu@1"), []*entry{applied(5, "NodePool/gpu@2")}, true},
+		{"one for its class", caused("NodeClassDrift", "EC2NodeClass/gpu"), applied(5, "EC2NodeClass/gpu@1"), nil, true},
+		{"one for a class whose name begins like its class's", caused("NodeClassDrift", "EC2NodeClass/gpu"), applied(5, "EC2NodeClass/g@1"), nil, false},
+		{"one of any class, where nobody could tell which", caused("AMIDrift", ""), applied(5, "EC2NodeClass/cpu@1"), nil, true},
+		{"one for its pool alone is of no class", caused("RequirementsDrifted", ""), applied(5, "EC2NodeClass/cpu@1"), nil, false},
+		{"one for an overlay", caused("NodePoolDrifted", "NodeOverlay/shared"), applied(5, "NodeOverlay/shared@1"), nil, true},
 		{"what was applied before it takes none over", node("gpu", 9), applied(5, "NodePool/gpu@1"), []*entry{applied(3, "NodePool/gpu@2")}, true},
 	}
 	for _, tt := range tests {

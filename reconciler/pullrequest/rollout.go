@@ -97,12 +97,12 @@ func (e *entry) concerns(n provision.Node) bool {
 		switch {
 		case kind == "NodePool":
 			return n.Pool == name
-		case kind == "EC2NodeClass" && len(n.Fields) == 0:
+		case kind == "EC2NodeClass" && len(n.Changes) == 0:
 			// Which class the node is of, nothing reports; that it is not its pool's doing is
 			// known.
 			return !slices.Contains([]string{"NodePoolDrifted", "RequirementsDrifted", "NodePoolRemoved"}, n.Reason)
 		}
-		return slices.ContainsFunc(n.Fields, func(f string) bool { return strings.HasPrefix(f, object+" ") })
+		return slices.ContainsFunc(n.Changes, func(c provision.Change) bool { return c.Object == object })
 	})
 }
 

@@ -191,12 +191,12 @@ func alike(x, y reflect.Value) bool {
 	return equality.Semantic.DeepEqual(x.Interface(), y.Interface())
 }
 
-// Causes are the changes behind a drift, as "kind/name field".
-func Causes(changes []provision.Change, reason string) []string {
-	var out []string
+// Causes are the changes behind a drift.
+func Causes(changes []provision.Change, reason string) []provision.Change {
+	var out []provision.Change
 	for _, ch := range changes {
 		if ch.Reason == reason {
-			out = append(out, ch.Object+" "+ch.Field)
+			out = append(out, ch)
 		}
 	}
 	return out

@@ -33,7 +33,11 @@ func (x nodeOutcomes) keptBy(n provision.Node) string {
 
 // cause is why a node is replaced.
 func cause(n provision.Node) string {
-	return cell(strings.TrimSpace(n.Reason + " " + strings.Join(n.Fields, ", ")))
+	var changes []string
+	for _, c := range n.Changes {
+		changes = append(changes, c.String())
+	}
+	return cell(strings.TrimSpace(n.Reason + " " + strings.Join(changes, ", ")))
 }
 
 // nodes lists nodes in columns of plain text, one a line, as many as View.Lines

@@ -47,10 +47,7 @@ func each[T any](in []T, f func(T) T) []T {
 
 func cleanPool(p provision.Pool) provision.Pool {
 	p.Name = sanitize.Redact(p.Name)
-	p.Changes = each(p.Changes, func(c provision.Change) provision.Change {
-		c.Object, c.Field, c.Reason = sanitize.Redact(c.Object), sanitize.Redact(c.Field), sanitize.Redact(c.Reason)
-		return c
-	})
+	p.Changes = each(p.Changes, cleanChange)
 	p.Cost.Prices = each(p.Cost.Prices, cleanPrice)
 	p.Cost.Notes = cleanNotes(p.Cost.Notes)
 	p.OverLimit = slices.Clone(p.OverLimit)
@@ -61,10 +58,14 @@ func cleanPool(p provision.Pool) provision.Pool {
 	return p
 }
 
+func cleanChange(c provision.Change) provision.Change {
+	return provision.Change{Object: sanitize.Redact(c.Object), Field: sanitize.Redact(c.Field), Reason: sanitize.Redact(c.Reason)}
+}
+
 func cleanNode(n provision.Node) provision.Node {
 	n.NodeClaim, n.Name, n.Pool, n.Reason = sanitize.Redact(n.NodeClaim), sanitize.Redact(n.Name), sanitize.Redact(n.Pool), sanitize.Redact(n.Reason)
 	n.InstanceType, n.CapacityType, n.Zone = sanitize.Redact(n.InstanceType), sanitize.Redact(n.CapacityType), sanitize.Redact(n.Zone)
-	n.Fields, n.Pods = each(n.Fields, sanitize.Redact), each(n.Pods, cleanPod)
+	n.Changes, n.Pods = each(n.Changes, cleanChange), each(n.Pods, cleanPod)
 	n.Blockers = each(n.Blockers, func(b provision.Blocker) provision.Blocker {
 		b.Kind, b.Pod, b.Budgets = sanitize.Redact(b.Kind), cleanPod(b.Pod), each(b.Budgets, sanitize.Redact)
 		return b

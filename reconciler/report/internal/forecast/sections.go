@@ -143,7 +143,7 @@ func (v View) causes(f *provision.Forecast, p provision.Pool) string {
 		if !slices.Contains(reasons, c.Reason) {
 			reasons = append(reasons, c.Reason)
 		}
-		fields[c.Reason] = append(fields[c.Reason], v.Name(strings.TrimSpace(c.Object+" "+c.Field)))
+		fields[c.Reason] = append(fields[c.Reason], v.Name(c.String()))
 	}
 	for i, r := range reasons {
 		reasons[i] = v.Name(r)
@@ -193,7 +193,7 @@ func (v View) changed(f *provision.Forecast) section.Section {
 		l := "pool " + v.Name(p.Name)
 		var fields []string
 		for _, c := range p.Changes {
-			fields = append(fields, v.Name(strings.TrimSpace(c.Object+" "+c.Field)))
+			fields = append(fields, v.Name(c.String()))
 		}
 		if len(fields) > 0 {
 			l += ": " + markup.Names(fields)
