@@ -98,8 +98,8 @@ func spotBase(family string) float64 {
 
 // spread maps text to a number in [-1, 1) that never changes. A cryptographic hash
 // because zones differ in their last letter only, which FNV barely spreads.
-func spread(words ...string) float64 {
-	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
+func spread(texts ...string) float64 {
+	sum := sha256.Sum256([]byte(strings.Join(texts, "\x00")))
 	return float64(binary.BigEndian.Uint64(sum[:8])>>11)/(1<<52) - 1
 }
 

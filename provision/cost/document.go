@@ -132,8 +132,8 @@ type Cause struct {
 	Text string `json:"text"`
 }
 
-func newCause(word, format string, args ...any) Cause {
-	return Cause{word, fmt.Sprintf(format, args...)}
+func newCause(name, format string, args ...any) Cause {
+	return Cause{name, fmt.Sprintf(format, args...)}
 }
 
 func (m *pricedCatalog) recompute(d Document) *Recomputed {

@@ -69,7 +69,7 @@ func notOurs(c plan.Change) plan.Note {
 }
 
 // ours reports whether what was observed may be shown.
-func ours(seen state.Item) bool { return seen.Applied != "" }
+func ours(observed state.Item) bool { return observed.Applied != "" }
 
 // add takes over a difference of the two revisions.
 func (p *proposer) add(c plan.Change) {
@@ -94,15 +94,15 @@ func (p *proposer) add(c plan.Change) {
 
 // noteLive is what the live target makes of a change; will is whether it is among those
 // that are planned there.
-func (p *proposer) noteLive(c plan.Change, seen state.Item, planned plan.Change, will bool) {
-	switch exists := seen.Object != nil; {
-	case p.Offline, seen.Unknown != "", exists && !will && seen.Live == state.Identity{}:
+func (p *proposer) noteLive(c plan.Change, observed state.Item, planned plan.Change, will bool) {
+	switch exists := observed.Object != nil; {
+	case p.Offline, observed.Unknown != "", exists && !will && observed.Live == state.Identity{}:
 		// Nothing is known of the live thing, as its target itself reports.
-	case seen.Unasked:
+	case observed.Unasked:
 		if c.Action == plan.Update {
 			p.note(c, "is not applied by this Sync: for a comment, it is not read whether it exists")
 		}
-	case exists && !ours(seen):
+	case exists && !ours(observed):
 		p.foreign(c, planned)
 	case exists && !will:
 		p.note(c, "is so already")
@@ -178,19 +178,19 @@ func (p *proposer) remove(c plan.Change) {
 }
 
 // withLosses completes a deletion with what the live target reports of the thing.
-func withLosses(c plan.Change, seen state.Item) plan.Change {
+func withLosses(c plan.Change, observed state.Item) plan.Change {
 	was := *c.Before
-	was.Removal, was.Live, was.Wave = seen.Removal, seen.Live, seen.Wave
-	if ours(seen) {
-		was.Owner = seen.Owner
+	was.Removal, was.Live, was.Wave = observed.Removal, observed.Live, observed.Wave
+	if ours(observed) {
+		was.Owner = observed.Owner
 	}
 	c.Before = &was
 	return c
 }
 
 // leaving reports whether a Kubernetes object was observed on its way out.
-func leaving(seen state.Item) bool {
-	metadata, _ := seen.Object["metadata"].(map[string]any)
+func leaving(observed state.Item) bool {
+	metadata, _ := observed.Object["metadata"].(map[string]any)
 	return metadata["deletionTimestamp"] != nil
 }
 
@@ -211,15 +211,15 @@ func (p *proposer) addUndeclared(c plan.Change) {
 // hide takes live values out of a change of what is not ours, and reports whether there
 // is something to report of it. That a deletion is about what we made, the target
 // guarantees.
-func hide(c plan.Change, seen state.Item) (shown plan.Change, hidden bool) {
-	if c.Before == nil || ours(seen) {
+func hide(c plan.Change, observed state.Item) (disclosed plan.Change, hidden bool) {
+	if c.Before == nil || ours(observed) {
 		return c, false
 	}
 	was := state.Item{Key: c.Key, Version: c.Before.Version, Wave: c.Before.Wave, Terms: c.Before.Terms}
 	c.Fields = nil
 	if c.Action == plan.Delete {
 		c.Before = &was
-		c = withLosses(c, seen)
+		c = withLosses(c, observed)
 		return c, false
 	}
 	was.Object = c.After.Object
@@ -268,10 +268,10 @@ func (p *proposer) step(live, was plan.Plan) plan.Plan {
 
 // tellable are the notes of what is ours, and of what is only read or is not
 // there: a quota has no content, and its notes are all there is of it.
-func tellable(notes []plan.Note, seen state.Set) []plan.Note {
+func tellable(notes []plan.Note, observed state.Set) []plan.Note {
 	var out []plan.Note
 	for _, n := range notes {
-		if item, _ := seen.Get(n.Key); ours(item) || len(item.Object) == 0 {
+		if item, _ := observed.Get(n.Key); ours(item) || len(item.Object) == 0 {
 			out = append(out, n)
 		}
 	}
@@ -351,16 +351,16 @@ func few(paths []string) string {
 
 // drift is a live plan without what must not be shown, and without what no target read:
 // whether that differs is unknown.
-func drift(was plan.Plan, seen state.Set) plan.Plan {
+func drift(was plan.Plan, observed state.Set) plan.Plan {
 	out := was
 	was.Changes = slices.DeleteFunc(slices.Clone(was.Changes), func(c plan.Change) bool {
-		found, _ := seen.Get(c.Key)
+		found, _ := observed.Get(c.Key)
 		return found.Unasked
 	})
 	out.Changes = slices.Clone(was.Changes)
-	out.Notes = tellable(was.Notes, seen)
+	out.Notes = tellable(was.Notes, observed)
 	for i, c := range was.Changes {
-		found, _ := seen.Get(c.Key)
+		found, _ := observed.Get(c.Key)
 		shown, hidden := hide(c, found)
 		out.Changes[i] = shown
 		if hidden {

@@ -150,15 +150,15 @@ func (e *entry) reviewedNodes() int {
 }
 
 // finish reports what there is to report of a merge, and closes it at its end.
-func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, left pendingReplacements, shown drift) {
+func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, left pendingReplacements, drifted drift) {
 	item := &rec.item
-	if rec.unaffected() && shown.text == "" {
+	if rec.unaffected() && drifted.text == "" {
 		if item.Phase == v1alpha1.PullRequestRollingOut {
 			item.Phase = v1alpha1.PullRequestDone
 		}
 		return
 	}
-	if p.nothingNew(rec, left, shown) {
+	if p.nothingNew(rec, left, drifted) {
 		return
 	}
 	var base string
@@ -167,13 +167,13 @@ func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, lef
 		a = p.mergeOutcome(ctx, rec, left)
 		base = a.Markdown()
 	}
-	if shown.text == "" && shown.known && rec.hasDriftTail() {
+	if drifted.text == "" && drifted.known && rec.hasDriftTail() {
 		rec.rollout.gone = true
 	}
 	if base != "" && rec.moved() {
 		base = fmt.Sprintf(movedTo, short(item.Head)) + base
 	}
-	text, hash := rec.compose(base, shown)
+	text, hash := rec.compose(base, drifted)
 	if p.write(ctx, pr, rec, forge.Comment{Tail: text}, hash, a) && item.RolledOutTime != nil {
 		item.Phase, rec.post = v1alpha1.PullRequestDone, limits.Backoff{}
 	}
@@ -181,14 +181,14 @@ func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, lef
 
 // nothingNew reports that what is reported of a merge stays as it is, without making it
 // again.
-func (p *pass) nothingNew(rec *entry, left pendingReplacements, shown drift) bool {
+func (p *pass) nothingNew(rec *entry, left pendingReplacements, drifted drift) bool {
 	item := &rec.item
-	if rec.hasDriftTail() && !shown.known && p.now.Before(p.s.live.since.Add(stabilizationWindow)) {
+	if rec.hasDriftTail() && !drifted.known && p.now.Before(p.s.live.since.Add(stabilizationWindow)) {
 		return true // What is shown of drift stays until it was read again.
 	}
 	switch item.Phase {
 	case v1alpha1.PullRequestDone:
-		return !shown.known || shown.text == "" && !rec.hasDriftTail()
+		return !drifted.known || drifted.text == "" && !rec.hasDriftTail()
 	case v1alpha1.PullRequestRollingOut:
 		return item.RolledOutTime == nil && !left.known && len(left.nodes) == 0 && rec.touchesPools()
 	default:
@@ -203,13 +203,13 @@ func (e *entry) hasDriftTail() bool { return e.hasTail(hashDrift) }
 const movedTo = "**Merged as `%s`, which was not planned:** the text above was planned for a commit before it.\n\n"
 
 // compose puts what is reported of the merge and of drift together, and names it.
-func (e *entry) compose(base string, shown drift) (text, hash string) {
-	begin, content := hashTail, shown.content
+func (e *entry) compose(base string, drifted drift) (text, hash string) {
+	begin, content := hashTail, drifted.content
 	switch {
-	case shown.text != "":
+	case drifted.text != "":
 		begin, e.rollout.gone = hashDrift, false
-		text = base + "\n" + shown.text
-	case !shown.known && e.hasDriftTail():
+		text = base + "\n" + drifted.text
+	case !drifted.known && e.hasDriftTail():
 		begin, text = hashDrift, base
 	case e.rollout.gone:
 		content, text = "gone", base+"\n"+driftResolved

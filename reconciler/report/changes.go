@@ -141,15 +141,15 @@ func (r Report) tally() string {
 	return out
 }
 
-// table is one row for each change, as many as fit into room, and how many these are.
-func table(changes []Change, room int) (string, int) {
+// table is one row for each change, as many as fit into limit, and how many these are.
+func table(changes []Change, limit int) (string, int) {
 	var b strings.Builder
 	for i, c := range changes {
 		row := markup.Cells(markup.Span(c.symbol()), markup.Span(c.Object.String()), markup.Span(c.where()), c.detail())
 		if i == 0 {
 			row = "| | Object | Declared in | |\n|:-:|---|---|---|\n" + row
 		}
-		if b.Len()+len(row) >= room {
+		if b.Len()+len(row) >= limit {
 			changes = changes[:i]
 			break
 		}
@@ -183,9 +183,9 @@ func (c Change) detail() string {
 	return strings.Join(out, ", ")
 }
 
-// hunks are the changes field by field in one block, as many as fit whole into room,
+// hunks are the changes field by field in one block, as many as fit whole into limit,
 // and how many these are.
-func (o Options) hunks(changes []Change, room int) (string, int) {
+func (o Options) hunks(changes []Change, limit int) (string, int) {
 	var lines []string
 	ends := []int{0}
 	for _, c := range changes {
@@ -198,7 +198,7 @@ func (o Options) hunks(changes []Change, room int) (string, int) {
 		}
 		return markup.Fence("diff", lines[:ends[n]])
 	}
-	n := section.Fits(room, len(changes), func(n int) int { return len(block(n)) })
+	n := section.Fits(limit, len(changes), func(n int) int { return len(block(n)) })
 	return block(n), n
 }
 

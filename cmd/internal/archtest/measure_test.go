@@ -8,8 +8,10 @@ import (
 	"maps"
 	"os"
 	"path"
+	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode"
@@ -322,7 +324,8 @@ func firstColumn(heading string) ([]string, error) {
 }
 
 // retiredWords counts, for each retired word, the names that are declared with it:
-// packages, files, types, functions, methods, fields, variables and constants.
+// packages, files, types, functions, methods, parameters, results, fields, variables and
+// constants, fields of documents (by their tags) and flags.
 func retiredWords(s *source) map[string]int {
 	retired, err := readRetired()
 	out := map[string]int{}
@@ -341,34 +344,68 @@ func retiredWords(s *source) map[string]int {
 		for _, f := range p.written() {
 			count(strings.TrimSuffix(path.Base(f.path), ".go"))
 			for _, d := range f.ast.Decls {
-				if fn, ok := d.(*ast.FuncDecl); ok {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
 					count(fn.Name.Name)
-					continue
 				}
 				for _, id := range declares(d) {
 					count(id.Name)
 				}
-				ast.Inspect(d, func(n ast.Node) bool {
-					var fields *ast.FieldList
-					switch n := n.(type) {
-					case *ast.StructType:
-						fields = n.Fields
-					case *ast.InterfaceType:
-						fields = n.Methods
-					default:
-						return true
-					}
-					for _, field := range fields.List {
-						for _, id := range field.Names {
-							count(id.Name)
-						}
-					}
-					return true
-				})
 			}
+			ast.Inspect(f.ast, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.Field: // of a struct, an interface, parameters, results or a receiver
+					for _, id := range n.Names {
+						count(id.Name)
+					}
+					for _, name := range tagged(n) {
+						count(name)
+					}
+				case *ast.CallExpr:
+					count(flagName(n))
+				}
+				return true
+			})
 		}
 	}
 	return out
+}
+
+// tagged returns the names that a field has in documents.
+func tagged(field *ast.Field) []string {
+	if field.Tag == nil {
+		return nil
+	}
+	tag, err := strconv.Unquote(field.Tag.Value)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, key := range []string{"json", "yaml"} {
+		name, _, _ := strings.Cut(reflect.StructTag(tag).Get(key), ",")
+		out = append(out, name)
+	}
+	return out
+}
+
+// definesFlag are the methods of a FlagSet, of flag and of pflag, that define a flag. BoolVar,
+// BoolVarP and the like have its name behind the variable.
+var definesFlag = regexp.MustCompile(`^(Bool|BoolFunc|Count|Duration|Float64|Func|Int|Int32|Int64|String|StringArray|StringSlice|Text|Uint|Uint64)?(Var)?P?$`)
+
+// flagName is the name of the flag that a call defines; empty where it defines none: the name
+// of a flag comes before its description.
+func flagName(call *ast.CallExpr) string {
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || len(call.Args) < 3 || !definesFlag.MatchString(sel.Sel.Name) {
+		return ""
+	}
+	at := 0
+	if strings.Contains(sel.Sel.Name, "Var") {
+		at = 1
+	}
+	if lit, ok := call.Args[at].(*ast.BasicLit); ok && lit.Kind == token.STRING {
+		return strings.ReplaceAll(strings.Trim(lit.Value, "\"`"), "-", "_")
+	}
+	return ""
 }
 
 // structFields counts a struct's fields, with those of the nameless structs in it, unless

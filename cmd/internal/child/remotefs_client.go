@@ -31,14 +31,14 @@ type known struct {
 // linked is a borrowed tree whose owner supports symbolic links.
 type linked struct{ *borrowed }
 
-func (b *borrowed) ask(question byte, name string) ([]byte, error) {
+func (b *borrowed) ask(request byte, name string) ([]byte, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	key := string(question) + name
+	key := string(request) + name
 	if was, ok := b.known[key]; ok {
 		return bytes.Clone(was.content), was.refusal
 	}
-	if err := b.out.send(frameRead, append([]byte{question}, name...)); err != nil {
+	if err := b.out.send(frameRead, append([]byte{request}, name...)); err != nil {
 		return nil, err
 	}
 	payload, err := b.reply()
@@ -60,8 +60,8 @@ func (b *borrowed) ask(question byte, name string) ([]byte, error) {
 	return bytes.Clone(payload[1:]), nil
 }
 
-func (b *borrowed) stat(question byte, name string) (fs.FileInfo, error) {
-	raw, err := b.ask(question, name)
+func (b *borrowed) stat(request byte, name string) (fs.FileInfo, error) {
+	raw, err := b.ask(request, name)
 	if err != nil {
 		return nil, err
 	}

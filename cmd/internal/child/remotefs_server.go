@@ -83,8 +83,8 @@ func (e *remoteError) Unwrap() []error { return e.kinds }
 // respond is the tree's response to a request, as the payload of a reply: a zero byte
 // and the content, or a one and the error. A file that is larger than most is not
 // read.
-func respond(tree fs.FS, question []byte, most int64) ([]byte, error) {
-	content, err := readTree(tree, question, most)
+func respond(tree fs.FS, request []byte, most int64) ([]byte, error) {
+	content, err := readTree(tree, request, most)
 	if errors.Is(err, errGiven) {
 		return nil, err
 	}
@@ -95,12 +95,12 @@ func respond(tree fs.FS, question []byte, most int64) ([]byte, error) {
 	return append([]byte{0}, content...), nil
 }
 
-func readTree(tree fs.FS, question []byte, most int64) ([]byte, error) {
-	if len(question) == 0 {
+func readTree(tree fs.FS, request []byte, most int64) ([]byte, error) {
+	if len(request) == 0 {
 		return nil, fs.ErrInvalid
 	}
-	name := string(question[1:])
-	switch question[0] {
+	name := string(request[1:])
+	switch request[0] {
 	case askStat:
 		info, err := fs.Stat(tree, name)
 		if err != nil {

@@ -165,7 +165,7 @@ func planned(ctx context.Context, req bootstrap.Request, streams Streams) (*boot
 
 // apply gets a confirmation, makes the changes, and shows what became of them where
 // that was not all, or where nothing was shown before.
-func (f *bootstrapFlags) apply(ctx context.Context, b *bootstrap.Bootstrap, streams Streams, shown bool) error {
+func (f *bootstrapFlags) apply(ctx context.Context, b *bootstrap.Bootstrap, streams Streams, planPrinted bool) error {
 	print, err := printer(f.output, report.Options{}, streams)
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func (f *bootstrapFlags) apply(ctx context.Context, b *bootstrap.Bootstrap, stre
 		return nil
 	}
 	r, err := b.Apply(ctx)
-	if err != nil || !shown {
+	if err != nil || !planPrinted {
 		if printed := print(r); printed != nil {
 			return fmt.Errorf("writing the outcome: %w", printed)
 		}

@@ -35,14 +35,14 @@ func (a *yesNo) possible(streams Streams) error {
 }
 
 // ask returns nil for a yes.
-func (a *yesNo) ask(ctx context.Context, streams Streams, question string) error {
+func (a *yesNo) ask(ctx context.Context, streams Streams, prompt string) error {
 	switch {
 	case a.dryRun:
 		return &exit{code: exitDifferent}
 	case a.yes:
 		return nil
 	}
-	fmt.Fprint(streams.Err, question, " [y/N] ")
+	fmt.Fprint(streams.Err, prompt, " [y/N] ")
 	typed := make(chan string, 1)
 	go func() {
 		// An end of the input is a no.

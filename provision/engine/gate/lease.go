@@ -148,15 +148,15 @@ func refuseOthers(alive []types.NamespacedName, held map[types.NamespacedName]le
 
 // classifyLeases splits leases into those surely alive, and reports whether any of the
 // others is worth a second read.
-func (g Gates) classifyLeases(held map[types.NamespacedName]leadership) (alive []types.NamespacedName, doubtful bool) {
+func (g Gates) classifyLeases(held map[types.NamespacedName]leadership) (alive []types.NamespacedName, uncertain bool) {
 	for at, l := range held {
 		if g.Clock.Since(l.renewed) < leaseAlive {
 			alive = append(alive, at)
 		} else {
-			doubtful = true
+			uncertain = true
 		}
 	}
-	return alive, doubtful
+	return alive, uncertain
 }
 
 // leadership is when a lease was renewed last, and by whom.

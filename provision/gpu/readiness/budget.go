@@ -25,7 +25,7 @@ func newReplacementBudget() *replacementBudget {
 
 // wait is how long a claim must wait until the pool's budget allows one more replacement; 0 when
 // it does, or has allowed this one already.
-func (t *replacementBudget) wait(pool string, claim types.UID, room int, every time.Duration, now time.Time) time.Duration {
+func (t *replacementBudget) wait(pool string, claim types.UID, limit int, every time.Duration, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	first := now
@@ -41,7 +41,7 @@ func (t *replacementBudget) wait(pool string, claim types.UID, room int, every t
 	if len(t.taken[pool]) == 0 {
 		delete(t.taken, pool)
 	}
-	if _, own := t.taken[pool][claim]; own || len(t.taken[pool]) < room {
+	if _, own := t.taken[pool][claim]; own || len(t.taken[pool]) < limit {
 		return 0
 	}
 	return first.Add(every).Sub(now)

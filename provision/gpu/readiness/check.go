@@ -228,11 +228,11 @@ func terminationMessage(c corev1.ContainerStatus) string {
 	return ""
 }
 
-func messageSuffix(words string) string {
-	if words = cut(words); words == "" {
+func messageSuffix(text string) string {
+	if text = cut(text); text == "" {
 		return ""
 	}
-	return ": " + words
+	return ": " + text
 }
 
 // oneLine drops line breaks and what else is invisible.
@@ -251,8 +251,8 @@ func cut(text string) string {
 
 // classify reads the plugin's last log lines. They hold more than the error: the plugin
 // prints its whole configuration at each start, so a name alone proves nothing.
-func classify(words string) string {
-	words = strings.ToLower(words)
+func classify(text string) string {
+	text = strings.ToLower(text)
 	for _, known := range []struct{ reason, part string }{
 		{NoDriver, "libnvidia-ml"},
 		{NoDriver, "could not load nvml"},
@@ -270,7 +270,7 @@ func classify(words string) string {
 		{InvalidConfig, "parsing config"},
 		{InvalidConfig, "unmarshal"},
 	} {
-		if strings.Contains(words, known.part) {
+		if strings.Contains(text, known.part) {
 			return known.reason
 		}
 	}

@@ -102,14 +102,14 @@ func (m *nodeRecords) setBlocker(name string, n blocker) {
 }
 
 // blockerChanged records why a node is not replaced; it returns whether that is another reason.
-func (m *nodeRecords) blockerChanged(name, words string) bool {
+func (m *nodeRecords) blockerChanged(name, text string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	i := m.nodes[name]
-	if i == nil || i.blockedReason == words {
+	if i == nil || i.blockedReason == text {
 		return false
 	}
-	i.blockedReason = words
+	i.blockedReason = text
 	return true
 }
 
@@ -159,14 +159,14 @@ func (m *nodeRecords) firstEvent(name string) bool {
 }
 
 // poolPartChanged records a node's part in Pools; it returns whether that has changed.
-func (m *nodeRecords) poolPartChanged(name, words string) bool {
+func (m *nodeRecords) poolPartChanged(name, text string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	i := m.nodes[name]
-	if i == nil || i.poolPart == words {
+	if i == nil || i.poolPart == text {
 		return false
 	}
-	i.poolPart = words
+	i.poolPart = text
 	return true
 }
 

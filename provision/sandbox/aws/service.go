@@ -79,7 +79,7 @@ func (s service) unknown(in *call) error {
 }
 
 // write sends a response, or an error, as the protocol requires it.
-func (s service) write(w http.ResponseWriter, in *call, answer any, err error) {
+func (s service) write(w http.ResponseWriter, in *call, response any, err error) {
 	var failed *api.Error
 	if err != nil && !errors.As(err, &failed) {
 		failed = api.NewError(http.StatusInternalServerError, "InternalError", err.Error())
@@ -88,7 +88,7 @@ func (s service) write(w http.ResponseWriter, in *call, answer any, err error) {
 	switch s.protocol {
 	case ec2Protocol, queryProtocol:
 		w.Header().Set("Content-Type", "text/xml;charset=UTF-8")
-		nodes, _ := answer.([]query.Element)
+		nodes, _ := response.([]query.Element)
 		s.writeXML(w, in, nodes, failed)
 	default:
 		w.Header().Set("Content-Type", "application/json")
@@ -101,7 +101,7 @@ func (s service) write(w http.ResponseWriter, in *call, answer any, err error) {
 				w.Header().Set("X-Amzn-Query-Error", sqs.ErrorCode(failed.Code)+";Sender")
 			}
 		}
-		writeJSON(w, answer, failed)
+		writeJSON(w, response, failed)
 	}
 }
 
@@ -140,11 +140,11 @@ func result(op string, nodes []query.Element) query.Element {
 	return query.Group(op+"Result", nodes...)
 }
 
-func writeJSON(w http.ResponseWriter, answer any, failed *api.Error) {
+func writeJSON(w http.ResponseWriter, response any, failed *api.Error) {
 	if failed != nil {
 		w.Header().Set("X-Amzn-Errortype", failed.Code)
 		w.WriteHeader(failed.Status)
-		answer = map[string]string{"__type": failed.Code, "message": failed.Message}
+		response = map[string]string{"__type": failed.Code, "message": failed.Message}
 	}
-	_ = json.NewEncoder(w).Encode(answer) // as above
+	_ = json.NewEncoder(w).Encode(response) // as above
 }

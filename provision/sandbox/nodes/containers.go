@@ -64,10 +64,10 @@ func writeState(status *corev1.ContainerStatus, pod *corev1.Pod, c pluginlife.Co
 
 // terminationMessage is the end of a container's log, where the pod requests that of its
 // kubelet. The plugin itself writes no message.
-func terminationMessage(pod *corev1.Pod, container, words string) string {
+func terminationMessage(pod *corev1.Pod, container, log string) string {
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		if c.Name == container && c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError {
-			return strings.ToValidUTF8(words[max(len(words)-maxTerminationMessage, 0):], "")
+			return strings.ToValidUTF8(log[max(len(log)-maxTerminationMessage, 0):], "")
 		}
 	}
 	return ""

@@ -22,7 +22,7 @@ func remedy(text string) string {
 		return ""
 	}
 	pattern = strings.TrimSuffix(pattern, "'")
-	for _, known := range []struct{ part, say string }{
+	for _, known := range []struct{ part, text string }{
 		{"(ms|s|m|h)", "use the units h, m and s, as in 336h or 1h30m"},
 		{"(s|m|h)", "use the units h, m and s, as in 336h or 1h30m"},
 		{"^[0-9]{12}$", "give the account's twelve digits, in quotes"},
@@ -35,7 +35,7 @@ func remedy(text string) string {
 		{"^[0-9A-Za-z][A-Za-z0-9_-]{0,", "begin with a letter or digit, and use letters, digits, _ and - only"},
 	} {
 		if strings.Contains(pattern, known.part) {
-			return ": " + known.say
+			return ": " + known.text
 		}
 	}
 	if m := prefixed.FindStringSubmatch(pattern); m != nil {

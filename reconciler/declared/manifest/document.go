@@ -143,14 +143,14 @@ func parseOne(s section) (*yaml.Node, error) {
 	return n, nil
 }
 
-func shift(n *yaml.Node, by int, seen map[*yaml.Node]bool) {
-	if seen[n] {
+func shift(n *yaml.Node, by int, shifted map[*yaml.Node]bool) {
+	if shifted[n] {
 		return
 	}
-	seen[n] = true
+	shifted[n] = true
 	n.Line += by
 	for _, c := range n.Content {
-		shift(c, by, seen)
+		shift(c, by, shifted)
 	}
 }
 

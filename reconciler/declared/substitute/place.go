@@ -44,19 +44,19 @@ func scan(object map[string]any) scanned {
 	return s
 }
 
-func eachText(v any, see func(text string)) {
+func eachText(v any, visit func(text string)) {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, e := range v {
-			see(k)
-			eachText(e, see)
+			visit(k)
+			eachText(e, visit)
 		}
 	case []any:
 		for _, e := range v {
-			eachText(e, see)
+			eachText(e, visit)
 		}
 	case string:
-		see(v)
+		visit(v)
 	}
 }
 

@@ -85,7 +85,7 @@ func (u Variables) depends(object map[string]any, p state.Problem) bool {
 // depend on what is in them. Rules are CEL of other people's schemas: their message is
 // all that an API server returns of them.
 func aboutPresence(rest string) bool {
-	return slices.ContainsFunc([]string{"exactly one of", "at least one", "mutually exclusive", "must be set with"}, func(words string) bool { return strings.Contains(rest, words) })
+	return slices.ContainsFunc([]string{"exactly one of", "at least one", "mutually exclusive", "must be set with"}, func(phrase string) bool { return strings.Contains(rest, phrase) })
 }
 
 // inValue reports whether a text or a key in a value holds such a variable.

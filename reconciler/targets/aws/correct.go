@@ -307,7 +307,7 @@ func (w *Target) busy(is bool) {
 }
 
 // intend notes what is about to be done to a thing.
-func (w *Target) intend(wish desiredState, c plan.Change) {
+func (w *Target) intend(desired desiredState, c plan.Change) {
 	rec, known := w.store.Get(c.Key)
 	if c.Action == plan.Delete {
 		if known {
@@ -316,7 +316,7 @@ func (w *Target) intend(wish desiredState, c plan.Change) {
 		}
 		return
 	}
-	next := wish.record(*c.After, "")
+	next := desired.record(*c.After, "")
 	if known && rec.Scope == next.Scope {
 		next.Desired, next.Fingerprint.UID = rec.Desired, rec.Fingerprint.UID
 	}

@@ -244,11 +244,11 @@ func (o *observation) ask(ctx context.Context, all []readRequest) {
 
 // note takes over what was observed of the keys that were asked for, with errors in
 // words.
-func (o *observation) note(who string, seen map[state.Key]resource.Live, keys []state.Key) {
+func (o *observation) note(who string, observed map[state.Key]resource.Live, keys []state.Key) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, k := range keys {
-		s, ok := seen[k]
+		s, ok := observed[k]
 		if !ok {
 			continue
 		}

@@ -59,14 +59,14 @@ func newStatusReporter(c clock.Clock) *statusReporter {
 
 // observed takes over a complete look, or with all false one at the wanted
 // things alone.
-func (t *statusReporter) observed(m desiredState, p plan.Plan, sights map[state.Key]resource.Live, all bool) {
+func (t *statusReporter) observed(m desiredState, p plan.Plan, live map[state.Key]resource.Live, all bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock.Now()
 	t.changed = true
 	t.cluster = cmp.Or(m.object, t.cluster)
 	switch {
-	case m.wanted.Len() > 0 || len(sights) > 0:
+	case m.wanted.Len() > 0 || len(live) > 0:
 		t.at = now
 	case m.mistake == "":
 		t.at = time.Time{} // Nothing is asked of AWS.
@@ -98,7 +98,7 @@ func (t *statusReporter) observed(m desiredState, p plan.Plan, sights map[state.
 	for _, c := range p.Changes {
 		t.differences[c.Key] = message(c)
 	}
-	t.quotas = quotasIn(sights)
+	t.quotas = quotasIn(live)
 	if all {
 		t.since = nil
 	}
@@ -221,9 +221,9 @@ func first[V any](m map[state.Key]V) []state.Key {
 }
 
 // quotasIn finds the quotas among what was observed.
-func quotasIn(sights map[state.Key]resource.Live) []v1alpha1.Quota {
+func quotasIn(observed map[state.Key]resource.Live) []v1alpha1.Quota {
 	var out []v1alpha1.Quota
-	for k, s := range sights {
+	for k, s := range observed {
 		if k.Group != "servicequotas" || s.Object == nil {
 			continue
 		}

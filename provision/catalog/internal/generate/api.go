@@ -85,9 +85,9 @@ type apiResponse struct {
 }
 
 // readAPI merges the files; where two describe a type the earlier file wins.
-func readAPI(answers []apiResponse) (map[string]apiType, error) {
+func readAPI(responses []apiResponse) (map[string]apiType, error) {
 	merged := map[string]apiType{}
-	for _, answer := range answers {
+	for _, answer := range responses {
 		data, err := os.ReadFile(answer.path)
 		if err != nil {
 			return nil, fmt.Errorf("reading the API response: %w", err)

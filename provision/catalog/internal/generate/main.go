@@ -146,9 +146,9 @@ func combine(docs map[string]map[string]string, api map[string]apiType, module m
 }
 
 // sourcesOf are the lines of the table with where its figures come from.
-func sourcesOf(answers []apiResponse, module moduleTables) []string {
+func sourcesOf(responses []apiResponse, module moduleTables) []string {
 	var sources []string
-	for i, answer := range answers {
+	for i, answer := range responses {
 		what := "figures: EC2 DescribeInstanceTypes of all regions, " + answer.date
 		if i > 0 {
 			what += ", for types that newer responses lack"

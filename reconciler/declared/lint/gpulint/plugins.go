@@ -45,7 +45,7 @@ func runsPlugin(pod corev1.PodSpec) int {
 		}
 		// What the image runs by itself is the plugin.
 		return len(words) == 0 || strings.HasPrefix(words[0], "-") ||
-			slices.ContainsFunc(words, func(word string) bool { return strings.Contains(word, "nvidia-device-plugin") })
+			slices.ContainsFunc(words, func(arg string) bool { return strings.Contains(arg, "nvidia-device-plugin") })
 	})
 }
 

@@ -15,22 +15,22 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
 )
 
-// Markdown writes the part, with as many of its rows and lines as fit into room.
-func (p Section) Markdown(room int) string {
+// Markdown writes the part, with as many of its rows and lines as fit into limit.
+func (p Section) Markdown(limit int) string {
 	title := fmt.Sprintf("**%s**\n\n", p.Title)
 	if len(p.Rows)+len(p.Lines) == 0 {
-		return p.fold(p.Title, room)
+		return p.fold(p.Title, limit)
 	}
-	body := p.grid(room-len(title)) + p.Bullets(room-len(title))
+	body := p.grid(limit-len(title)) + p.Bullets(limit-len(title))
 	if body == "" {
-		return title + p.fold(p.Summary, room)
+		return title + p.fold(p.Summary, limit)
 	}
-	return title + body + p.fold(p.Summary, room-len(title)-len(body))
+	return title + body + p.fold(p.Summary, limit-len(title)-len(body))
 }
 
 // grid is the table.
-func (p Section) grid(room int) string {
-	return Fitting(room, len(p.Rows), func(n int) string {
+func (p Section) grid(limit int) string {
+	return Fitting(limit, len(p.Rows), func(n int) string {
 		if n < 2 {
 			return ""
 		}
@@ -52,8 +52,8 @@ func (p Section) grid(room int) string {
 }
 
 // Bullets are the lines.
-func (p Section) Bullets(room int) string {
-	return Fitting(room, len(p.Lines), func(n int) string {
+func (p Section) Bullets(limit int) string {
+	return Fitting(limit, len(p.Lines), func(n int) string {
 		if len(p.Lines) == 0 {
 			return ""
 		}
@@ -69,11 +69,11 @@ func (p Section) Bullets(room int) string {
 }
 
 // fold is what only those read who open it.
-func (p Section) fold(summary string, room int) string {
+func (p Section) fold(summary string, limit int) string {
 	if len(p.Folded) == 0 {
 		return ""
 	}
-	return Fitting(room, len(p.Folded), func(n int) string { return markup.Folded(summary, markup.Fence("text", UpTo(p.Folded, n))) })
+	return Fitting(limit, len(p.Folded), func(n int) string { return markup.Folded(summary, markup.Fence("text", UpTo(p.Folded, n))) })
 }
 
 // UpTo are the first n lines and how many more there are.
@@ -84,17 +84,17 @@ func UpTo(lines []string, n int) []string {
 	return lines
 }
 
-// Fitting is what render makes of as many entries as fit into room.
-func Fitting(room, entries int, render func(n int) string) string {
-	return render(Fits(room, entries, func(n int) int { return len(render(n)) }))
+// Fitting is what render makes of as many entries as fit into limit.
+func Fitting(limit, entries int, render func(n int) string) string {
+	return render(Fits(limit, entries, func(n int) int { return len(render(n)) }))
 }
 
 // Fits is how many entries do, by the length of each number of them.
-func Fits(room, entries int, length func(n int) int) int {
-	if length(entries) <= room {
+func Fits(limit, entries int, length func(n int) int) int {
+	if length(entries) <= limit {
 		return entries // As nearly always.
 	}
-	tooMany := sort.Search(entries, func(n int) bool { return length(n) > room })
+	tooMany := sort.Search(entries, func(n int) bool { return length(n) > limit })
 	return max(0, tooMany-1)
 }
 

@@ -144,10 +144,10 @@ var (
 
 // commandOf reads a command that only sleeps, exits or prints. Of any other it is
 // false, with the time until the first step that is unknown here.
-func commandOf(words []string) (exitStatus, bool) {
-	script := strings.Join(words, " ")
-	if len(words) >= 3 && shell.MatchString(words[0]) && shellFlag.MatchString(words[1]) {
-		script = words[2]
+func commandOf(args []string) (exitStatus, bool) {
+	script := strings.Join(args, " ")
+	if len(args) >= 3 && shell.MatchString(args[0]) && shellFlag.MatchString(args[1]) {
+		script = args[2]
 	}
 	var out exitStatus
 	for _, line := range then.Split(strings.TrimSpace(script), -1) {

@@ -23,7 +23,7 @@ type Response struct {
 // Explain makes a *forge.Error of what a client returned: of a limit, of a response
 // (Code is not 0), or of none at all. A cancelled context stays recognisable. Secrets
 // are those that must not be in the text, whatever the forge or a proxy writes.
-func Explain(doing string, err error, answer Response, secrets ...string) *forge.Error {
+func Explain(doing string, err error, response Response, secrets ...string) *forge.Error {
 	if known, ok := errors.AsType[*forge.Error](err); ok {
 		out := *known
 		if out.Doing == "" {
@@ -31,9 +31,9 @@ func Explain(doing string, err error, answer Response, secrets ...string) *forge
 		}
 		return &out
 	}
-	out := &forge.Error{Doing: doing, Code: answer.Code, Cause: cause(err)}
-	said := answer.Message
-	if answer.Code == 0 || said == "" && answer.Code < 300 {
+	out := &forge.Error{Doing: doing, Code: response.Code, Cause: cause(err)}
+	said := response.Message
+	if response.Code == 0 || said == "" && response.Code < 300 {
 		said = errorText(err)
 	}
 	out.Message = Clean(said, secrets...)

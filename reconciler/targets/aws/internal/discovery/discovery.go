@@ -196,8 +196,8 @@ func usable(cidr string) int {
 	return max(0, 1<<(32-r.Bits())-5)
 }
 
-// readDiscovery turns what look finds of the ids into sightings.
-func readDiscovery(keys []state.Key, p resource.Scope, what string, look func([]string, map[string]described) error) map[state.Key]resource.Live {
+// readDiscovery turns what read returns of the ids into sightings.
+func readDiscovery(keys []state.Key, p resource.Scope, what string, read func([]string, map[string]described) error) map[state.Key]resource.Live {
 	ids := make([]string, len(keys))
 	for i, k := range keys {
 		ids[i], _ = ParseName(k.Name)
@@ -205,7 +205,7 @@ func readDiscovery(keys []state.Key, p resource.Scope, what string, look func([]
 	slices.Sort(ids)
 	found, failures := map[string]described{}, map[string]error{}
 	for some := range slices.Chunk(slices.Compact(ids), filtered) {
-		if err := look(some, found); err != nil {
+		if err := read(some, found); err != nil {
 			for _, id := range some {
 				failures[id] = err
 			}

@@ -63,7 +63,7 @@ func logTypes(k *ekstypes.Cluster) []ekstypes.LogType {
 }
 
 // eachCluster reads the cluster for each key: there is one of each kind.
-func eachCluster(ctx context.Context, c *resource.Clients, keys []state.Key, look func(*ekstypes.Cluster) resource.Live) map[state.Key]resource.Live {
+func eachCluster(ctx context.Context, c *resource.Clients, keys []state.Key, read func(*ekstypes.Cluster) resource.Live) map[state.Key]resource.Live {
 	out := make(map[state.Key]resource.Live, len(keys))
 	for _, k := range keys {
 		found, err := describeCluster(ctx, c)
@@ -75,7 +75,7 @@ func eachCluster(ctx context.Context, c *resource.Clients, keys []state.Key, loo
 		case found == nil:
 			out[k] = resource.Live{Err: errors.New("EKS responded without a cluster")}
 		default:
-			seen := look(found)
+			seen := read(found)
 			seen.UID = fmt.Sprintf("%s#%d", sdk.ToString(found.Arn), sdk.ToTime(found.CreatedAt).Unix())
 			out[k] = seen
 		}

@@ -174,7 +174,7 @@ func (NodeGroupHardware) Read(ctx context.Context, c *resource.Clients, keys []s
 }
 
 // eachNodeGroup reads the node group of each key.
-func eachNodeGroup(ctx context.Context, c *resource.Clients, keys []state.Key, look func(*ekstypes.Nodegroup) resource.Live) map[state.Key]resource.Live {
+func eachNodeGroup(ctx context.Context, c *resource.Clients, keys []state.Key, read func(*ekstypes.Nodegroup) resource.Live) map[state.Key]resource.Live {
 	out := make(map[state.Key]resource.Live, len(keys))
 	for _, k := range keys {
 		found, err := describeNodeGroup(ctx, c, k.Name)
@@ -190,7 +190,7 @@ func eachNodeGroup(ctx context.Context, c *resource.Clients, keys []state.Key, l
 		case found == nil:
 			out[k] = resource.Live{Err: errors.New("EKS responded without a node group")}
 		default:
-			seen := look(found)
+			seen := read(found)
 			seen.UID = fmt.Sprintf("%s#%d", sdk.ToString(found.NodegroupArn), sdk.ToTime(found.CreatedAt).Unix())
 			seen.Tags = found.Tags
 			out[k] = seen

@@ -21,12 +21,12 @@ const mostNamed = 8
 // such as those of Karpenter's own stack: each event then comes twice, and all
 // but one of them do nothing. It is a courtesy, left out where AWS does not tell.
 // Who reads one rule alone is about to write it, and needs no note.
-func noteOthers(ctx context.Context, c *resource.Clients, keys []state.Key, seen map[state.Key]resource.Live) {
-	first := slices.IndexFunc(keys, func(k state.Key) bool { return seen[k].Object != nil })
+func noteOthers(ctx context.Context, c *resource.Clients, keys []state.Key, observed map[state.Key]resource.Live) {
+	first := slices.IndexFunc(keys, func(k state.Key) bool { return observed[k].Object != nil })
 	if first < 0 || len(keys) < 2 {
 		return
 	}
-	rule := seen[keys[first]]
+	rule := observed[keys[first]]
 	var queue string
 	for _, t := range rule.Object["targets"].([]any) {
 		if arn, _ := t.(map[string]any)["arn"].(string); strings.HasPrefix(arn, c.Scope.ARN("sqs", "")) {
@@ -53,7 +53,7 @@ func noteOthers(ctx context.Context, c *resource.Clients, keys []state.Key, seen
 	}
 	rule.Notes = append(rule.Notes, fmt.Sprintf("the queue is also filled by %s%s, so that an event may come twice: delete what nothing else needs of it when you like",
 		strings.Join(others, ", "), more))
-	seen[keys[first]] = rule
+	observed[keys[first]] = rule
 }
 
 // rulesOf names all rules that have a target.

@@ -69,10 +69,10 @@ func ParseScope(scope string) (Scope, error) {
 
 // Command is a command line of the AWS CLI for a person to copy: what comes
 // from a repository is quoted, so that a shell takes it for one argument.
-func (p Scope) Command(what string, words ...string) string {
+func (p Scope) Command(what string, args ...string) string {
 	var b strings.Builder
 	b.WriteString("aws " + what)
-	for _, w := range append(words, "--region", p.Region) {
+	for _, w := range append(args, "--region", p.Region) {
 		b.WriteString(" " + quoted(w))
 	}
 	return b.String()
@@ -80,9 +80,9 @@ func (p Scope) Command(what string, words ...string) string {
 
 var shellSafe = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./…-]+$`)
 
-func quoted(word string) string {
-	if shellSafe.MatchString(word) {
-		return word
+func quoted(arg string) string {
+	if shellSafe.MatchString(arg) {
+		return arg
 	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }
