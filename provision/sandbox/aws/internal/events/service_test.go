@@ -2,7 +2,6 @@ package events
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api/apitest"
 )
 
 const queue, rulePrefix = "arn:aws:sqs:us-east-1:111122223333:q", "arn:aws:events:us-east-1:111122223333:rule/"
@@ -48,22 +48,9 @@ func newFixture() fixture {
 }
 
 // do runs an operation and decodes what it returns; code is that of the error, "" without.
-func (f fixture) do(t *testing.T, op, body string, answer any) (code string) {
+func (f fixture) do(t *testing.T, op, body string, response any) (code string) {
 	t.Helper()
-	out, err := f.Table().Operations[op].Run(&api.Call{Op: op, Body: []byte(body)})
-	if failed, is := errors.AsType[*api.Error](err); is {
-		return failed.Code
-	}
-	if err == nil && answer != nil {
-		var text []byte
-		if text, err = json.Marshal(out); err == nil {
-			err = json.Unmarshal(text, answer)
-		}
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ""
+	return apitest.Do(t, f.Table(), &api.Call{Op: op, Body: []byte(body)}, response)
 }
 
 // must runs operations that succeed: pairs of a name and a body.

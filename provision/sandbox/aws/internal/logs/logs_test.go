@@ -2,7 +2,6 @@ package logs
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api/apitest"
 )
 
 const groupARN = "arn:aws:logs:us-east-1:111122223333:log-group:"
@@ -21,22 +21,9 @@ func noon() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 func newService() *Service { return New(&api.Account{ID: "111122223333", Region: "us-east-1"}) }
 
 // do runs an operation and decodes what it returns; code is that of the error, "" without.
-func do(t *testing.T, svc *Service, op, body string, answer any) (code string) {
+func do(t *testing.T, svc *Service, op, body string, response any) (code string) {
 	t.Helper()
-	out, err := svc.Table().Operations[op].Run(&api.Call{Op: op, Body: []byte(body), Now: noon()})
-	if failed, is := errors.AsType[*api.Error](err); is {
-		return failed.Code
-	}
-	if err == nil && answer != nil {
-		var text []byte
-		if text, err = json.Marshal(out); err == nil {
-			err = json.Unmarshal(text, answer)
-		}
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ""
+	return apitest.Do(t, svc.Table(), &api.Call{Op: op, Body: []byte(body), Now: noon()}, response)
 }
 
 func TestNamesOfLogGroups(t *testing.T) {

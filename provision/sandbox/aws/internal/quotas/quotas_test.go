@@ -1,13 +1,12 @@
 package quotas
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api/apitest"
 )
 
 const (
@@ -29,28 +28,18 @@ type shown struct {
 // do runs an operation and decodes what it returns; code is that of the error, "" without.
 func do(t *testing.T, svc *Service, op, body string) (list []shown, next, code string) {
 	t.Helper()
-	out, err := svc.Table().Operations[op].Run(&api.Call{Op: op, Body: []byte(body)})
-	if failed, is := errors.AsType[*api.Error](err); is {
-		return nil, "", failed.Code
-	}
-	var answer struct {
+	var response struct {
 		Quotas    []shown
 		Quota     *shown
 		NextToken string
 	}
-	var text []byte
-	if err == nil {
-		if text, err = json.Marshal(out); err == nil {
-			err = json.Unmarshal(text, &answer)
-		}
+	if code := apitest.Do(t, svc.Table(), &api.Call{Op: op, Body: []byte(body)}, &response); code != "" {
+		return nil, "", code
 	}
-	if err != nil {
-		t.Fatal(err)
+	if response.Quota != nil {
+		response.Quotas = []shown{*response.Quota}
 	}
-	if answer.Quota != nil {
-		answer.Quotas = []shown{*answer.Quota}
-	}
-	return answer.Quotas, answer.NextToken, ""
+	return response.Quotas, response.NextToken, ""
 }
 
 func TestAnInstanceCountsAgainstTheQuotaOfItsFamily(t *testing.T) {

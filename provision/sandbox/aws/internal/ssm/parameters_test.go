@@ -1,8 +1,6 @@
 package ssm
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api/apitest"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/ec2/images"
 )
 
@@ -26,22 +25,9 @@ func newService() *Service {
 }
 
 // do runs an operation and decodes what it returns; code is that of the error, "" without.
-func do(t *testing.T, svc *Service, op, body string, answer any) (code string) {
+func do(t *testing.T, svc *Service, op, body string, response any) (code string) {
 	t.Helper()
-	out, err := svc.Table().Operations[op].Run(&api.Call{Op: op, Body: []byte(body)})
-	if failed, is := errors.AsType[*api.Error](err); is {
-		return failed.Code
-	}
-	if err == nil && answer != nil {
-		var text []byte
-		if text, err = json.Marshal(out); err == nil {
-			err = json.Unmarshal(text, answer)
-		}
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ""
+	return apitest.Do(t, svc.Table(), &api.Call{Op: op, Body: []byte(body)}, response)
 }
 
 // parameter is one as Systems Manager shows it.
