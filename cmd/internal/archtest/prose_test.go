@@ -134,7 +134,7 @@ func (p prose) decidedBy(n ast.Node) []ast.Expr {
 	case *ast.CallExpr:
 		if sel, ok := n.Fun.(*ast.SelectorExpr); ok {
 			if x, ok := sel.X.(*ast.Ident); ok && x.Obj == nil && p.imported[x.Name] != "" {
-				if decides := deciders[p.imported[x.Name]]; decides != nil && decides(sel.Sel.Name) && !trimsMarks(sel.Sel.Name, n.Args) {
+				if decides := deciders[p.imported[x.Name]]; decides != nil && decides(sel.Sel.Name) && !trimsMarks(sel.Sel.Name, n.Args) && !cutsLiteral(sel.Sel.Name, n.Args) {
 					return n.Args
 				}
 			} else if matchers.MatchString(sel.Sel.Name) {
@@ -172,6 +172,16 @@ func (p prose) isTable(e ast.Expr) bool {
 		return false
 	}
 	_, ok = table.Type.(*ast.MapType)
+	return ok
+}
+
+// cutsLiteral reports whether a call makes a list of a text that is written there, as of
+// "get list watch".
+func cutsLiteral(name string, args []ast.Expr) bool {
+	if !strings.HasPrefix(name, "Fields") || len(args) == 0 {
+		return false
+	}
+	_, ok := args[0].(*ast.BasicLit)
 	return ok
 }
 

@@ -61,7 +61,7 @@ func ratchetCases() []ratchetCase {
 			good: oneFile("var table = map[string]string{\"NotFound\": \"was not found\"}\nvar list = []string{\"not found\"}\nfunc f(s string) { _ = table[s]; _ = list[0]; for _, text := range table { _ = text == s } }")},
 		{ratchet: "decisions by a sentence", why: "by any function of strings, under any name", subject: "a/x.go", want: 6,
 			bad:  oneFile("import str \"strings\"\nvar mark = \"not found\"\nfunc f(s string) { str.Contains(s, mark); str.SplitSeq(s, \"not found\"); str.ContainsAny(s, \"not found\"); str.Fields(err.Error()); str.ReplaceAll(s, \"not found\", \"\"); local := \"not found\"; str.Cut(s, local) }"),
-			good: oneFile("import str \"strings\"\nfunc f(s string) { str.Join(list, \"not found\"); str.ToUpper(err.Error()); str.TrimSuffix(err.Error(), \".\"); strings.Contains(s, \"not found\"); mark := \"NotFound\"; str.Cut(s, mark) }")},
+			good: oneFile("import str \"strings\"\nfunc f(s string) { str.Fields(\"get list watch\"); str.Join(list, \"not found\"); str.ToUpper(err.Error()); str.TrimSuffix(err.Error(), \".\"); strings.Contains(s, \"not found\"); mark := \"NotFound\"; str.Cut(s, mark) }")},
 		{ratchet: "decisions by a sentence", why: "by the text of an error or a message", subject: "a/x.go", want: 6,
 			bad:  oneFile("import \"strings\"\nfunc f(s string) { _ = err.Error() == s; _ = c.Message != s; switch err.Error() { case s: }; strings.Contains(c.Message, \"x\"); _ = x.String() == \"not found\"; _ = fmt.Sprintf(\"not %s\", x) == s }"),
 			good: oneFile("import \"strings\"\nfunc f(s string) { _ = c.Message == \"\"; _ = a.Message != b.Message; _ = c.Reason == s; strings.Contains(c.Reason, \"x\"); _ = x.String() == \"NotFound\"; switch c.Reason { case s: } }")},
