@@ -39,7 +39,7 @@ func Disruption(forecast *provision.Forecast, err error) plan.Disruption {
 func Reviewed(p plan.Plan, f *provision.Forecast, err error) *v1alpha1.ReviewedDisruption {
 	switch {
 	case err == nil && f != nil:
-	case len(Change{Changes: p.Changes}.Pools()) > 0:
+	case len(Pools(p.Changes)) > 0:
 		return nil
 	default:
 		f = &provision.Forecast{} // Whatever became of pods, no node is replaced.

@@ -151,15 +151,15 @@ func changed(reader *simulate.Reader, from provision.ClusterSnapshot, changes []
 
 // addExpanded makes those changes to DaemonSets and RuntimeClasses that the revisions alone
 // do not contain: deletions, and objects that declared ones expand to.
-func addExpanded(reader *simulate.Reader, fleet *provision.ClusterSnapshot, c Change) (unread []provision.Unknown) {
+func addExpanded(reader *simulate.Reader, fleet *provision.ClusterSnapshot, declared state.Set, changes []plan.Change) (unread []provision.Unknown) {
 	var expanded []state.Item
-	for _, change := range c.Changes {
+	for _, change := range changes {
 		if change.ReadOnly() || !onNodes(change.Key) {
 			continue
 		}
 		if change.After == nil {
 			removeFromNodes(fleet, change.Key)
-		} else if _, declared := c.After.Get(change.Key); !declared {
+		} else if _, there := declared.Get(change.Key); !there {
 			expanded = append(expanded, *change.After)
 		}
 	}

@@ -52,27 +52,28 @@ func TestWhatRunsOnEveryNodeAfterAStep(t *testing.T) {
 	compared.ReadOnly = "nothing is deleted (prune: false)"
 	class := state.Item{Key: state.Key{Target: "cluster", Group: "node.k8s.io", Kind: "RuntimeClass", Name: "sandboxed"}}
 	tests := map[string]struct {
-		c    Change
-		want []string
+		before, after state.Set
+		changes       []plan.Change
+		want          []string
 	}{
 		"is what runs and what is declared": {
-			Change{Before: state.NewSet(small), After: state.NewSet(big), Changes: []plan.Change{{Key: bigger.Key, Action: plan.Update, Before: &gone, After: &bigger}}},
+			state.NewSet(small), state.NewSet(big), []plan.Change{{Key: bigger.Key, Action: plan.Update, Before: &gone, After: &bigger}},
 			[]string{"agent 2", "sandboxed", "stays 1"},
 		},
 		"is without what the step deletes": {
-			Change{Before: state.NewSet(small), After: state.NewSet(stays), Changes: []plan.Change{{Key: gone.Key, Action: plan.Delete, Before: &gone}}},
+			state.NewSet(small), state.NewSet(stays), []plan.Change{{Key: gone.Key, Action: plan.Delete, Before: &gone}},
 			[]string{"sandboxed", "stays 1"},
 		},
 		"is without the RuntimeClass that the step deletes": {
-			Change{After: state.NewSet(small), Changes: []plan.Change{{Key: class.Key, Action: plan.Delete, Before: &class}, {Key: gone.Key, Action: plan.Update, Before: &gone, After: &gone}}},
+			state.Set{}, state.NewSet(small), []plan.Change{{Key: class.Key, Action: plan.Delete, Before: &class}, {Key: gone.Key, Action: plan.Update, Before: &gone, After: &gone}},
 			[]string{"agent 1", "stays 1"},
 		},
 		"is with what is deleted by nobody": {
-			Change{Before: state.NewSet(small), Changes: []plan.Change{{Key: gone.Key, Action: plan.Delete, Before: &compared}, {Key: bigger.Key, Action: plan.Update, Before: &gone, After: &gone}}},
+			state.NewSet(small), state.Set{}, []plan.Change{{Key: gone.Key, Action: plan.Delete, Before: &compared}, {Key: bigger.Key, Action: plan.Update, Before: &gone, After: &gone}},
 			[]string{"agent 1", "sandboxed", "stays 1"},
 		},
 		"is with what something declared stands for": {
-			Change{Changes: []plan.Change{{Key: bigger.Key, Action: plan.Update, Before: &gone, After: &bigger}}},
+			state.Set{}, state.Set{}, []plan.Change{{Key: bigger.Key, Action: plan.Update, Before: &gone, After: &bigger}},
 			[]string{"agent 2", "sandboxed", "stays 1"},
 		},
 	}
@@ -96,7 +97,7 @@ func TestWhatRunsOnEveryNodeAfterAStep(t *testing.T) {
 					t.Error("before the step they run")
 				}
 				return provision.Forecast{}, nil
-			})(t.Context(), tt.c)
+			})(t.Context(), tt.before, tt.after, tt.changes)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 // Timeout bounds the simulation before an apply; waitTimeout what comes before it, since
@@ -27,7 +28,7 @@ func Guard(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan, forecast Forec
 	return p.GuardNodes(limit, reviewed(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], func(changes []plan.Change) plan.Disruption {
 		ctx, cancel := context.WithTimeout(ctx, waitTimeout+Timeout)
 		defer cancel()
-		return Disruption(forecast(ctx, Change{Changes: changes}))
+		return Disruption(forecast(ctx, state.Set{}, state.Set{}, changes))
 	})
 }
 

@@ -292,12 +292,12 @@ func TestWhatCannotBeReadMayReplaceMoreNodesWhereItIsKarpenters(t *testing.T) {
 			if c.doubt {
 				broken.Key.Namespace = ""
 			}
-			change := Change{After: state.NewSet(broken), Changes: []plan.Change{{Key: broken.Key, Action: plan.Update, After: &broken}}}
+			changes := []plan.Change{{Key: broken.Key, Action: plan.Update, After: &broken}}
 			if !c.doubt { // It is read beside a pool that changes.
-				change.Changes = append(classChange(t, objects, userData).Changes, change.Changes...)
+				changes = append(classChange(t, objects, userData).Changes, changes...)
 			}
 			reader := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build()
-			f, err := live(reader, simulateHere)(t.Context(), change)
+			f, err := live(reader, simulateHere)(t.Context(), state.Set{}, state.NewSet(broken), changes)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -21,23 +21,15 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Change is what is to be forecast.
-type Change struct {
-	// Before and After are what is declared on both sides; both may be empty, where only
-	// the changes are known.
-	Before, After state.Set
-	Changes       []plan.Change
-}
-
 // Pools are the changes of NodePools, EC2NodeClasses and NodeOverlays. Those that only a
 // person may make are left out; those that wait for a confirmation are not.
-func (c Change) Pools() []plan.Change {
-	return slices.DeleteFunc(slices.Clone(c.Changes), func(c plan.Change) bool { return c.ReadOnly() || !c.Provisions() })
+func Pools(changes []plan.Change) []plan.Change {
+	return slices.DeleteFunc(slices.Clone(changes), func(c plan.Change) bool { return c.ReadOnly() || !c.Provisions() })
 }
 
-// any reports whether there is anything to forecast: pools change, or workloads.
-func (c Change) any() bool {
-	return slices.ContainsFunc(c.Changes, func(c plan.Change) bool { return !c.ReadOnly() && (c.Provisions() || isWorkload(c.Key)) })
+// hasImpact reports whether there is anything to forecast: pools change, or workloads.
+func hasImpact(changes []plan.Change) bool {
+	return slices.ContainsFunc(changes, func(c plan.Change) bool { return !c.ReadOnly() && (c.Provisions() || isWorkload(c.Key)) })
 }
 
 // isWorkload reports whether pods are made for objects of the kind.
@@ -53,10 +45,11 @@ func isWorkload(k state.Key) bool {
 	return false
 }
 
-// ForecastFunc forecasts what a change does to nodes, pods and costs; nil where it changes
-// nothing of theirs, or where no Cluster names the region that they are in. A plan is
-// useful without it: see OrUnknown.
-type ForecastFunc func(ctx context.Context, c Change) (*provision.Forecast, error)
+// ForecastFunc forecasts what changes do to nodes, pods and costs; nil where they change
+// nothing of theirs, or where no Cluster names the region that they are in. Before and after
+// are what is declared on both sides; both may be empty, where only the changes are known. A
+// plan is useful without it: see OrUnknown.
+type ForecastFunc func(ctx context.Context, before, after state.Set, changes []plan.Change) (*provision.Forecast, error)
 
 // Simulate compares two fleets of a cluster under the engine: simulate.Compare, in a
 // process of its own.
@@ -88,8 +81,8 @@ type Live struct {
 
 // Forecast is a ForecastFunc: it reads the live cluster and compares it with what the changes
 // make of it.
-func (l Live) Forecast(ctx context.Context, c Change) (*provision.Forecast, error) {
-	if !c.any() {
+func (l Live) Forecast(ctx context.Context, declaredBefore, declaredAfter state.Set, changes []plan.Change) (*provision.Forecast, error) {
+	if !hasImpact(changes) {
 		return nil, nil
 	}
 	cluster, err := l.Cluster(ctx)
@@ -104,11 +97,11 @@ func (l Live) Forecast(ctx context.Context, c Change) (*provision.Forecast, erro
 	if err != nil {
 		return nil, err
 	}
-	after, unread := changed(reader, before, c.Pools())
+	after, unread := changed(reader, before, Pools(changes))
 	before.Workloads, after.Workloads = nil, nil
-	_ = populate(reader, &before, only(c.Before, makesPods)) // Its mistakes are not those of the change.
-	unread = append(unread, populate(reader, &after, only(c.After, makesPods))...)
-	unread = append(unread, addExpanded(reader, &after, c)...)
+	_ = populate(reader, &before, only(declaredBefore, makesPods)) // Its mistakes are not those of the change.
+	unread = append(unread, populate(reader, &after, only(declaredAfter, makesPods))...)
+	unread = append(unread, addExpanded(reader, &after, declaredAfter, changes)...)
 	out, err := l.Simulate(ctx, cluster.Spec, before, after)
 	if err != nil {
 		return nil, err
@@ -126,11 +119,11 @@ type Declared struct {
 }
 
 // Forecast is a ForecastFunc.
-func (d Declared) Forecast(ctx context.Context, c Change) (*provision.Forecast, error) {
-	if !c.any() {
+func (d Declared) Forecast(ctx context.Context, before, after state.Set, changes []plan.Change) (*provision.Forecast, error) {
+	if !hasImpact(changes) {
 		return nil, nil
 	}
-	cluster, known := declaredCluster(c)
+	cluster, known := declaredCluster(before, after)
 	if !known {
 		return nil, nil
 	}
@@ -140,7 +133,7 @@ func (d Declared) Forecast(ctx context.Context, c Change) (*provision.Forecast, 
 	}
 	var fleets [2]provision.ClusterSnapshot
 	var unread []provision.Unknown // of what is declared after the change
-	for i, declared := range []state.Set{c.Before, c.After} {
+	for i, declared := range []state.Set{before, after} {
 		wanted, err := d.Expand(ctx, declared)
 		if err != nil {
 			return nil, err
@@ -162,8 +155,8 @@ func ClusterOf(spec v1alpha1.ClusterSpec) provision.Cluster {
 }
 
 // declaredCluster is the Cluster that the newer side declares, or else the older one.
-func declaredCluster(c Change) (v1alpha1.ClusterSpec, bool) {
-	for _, set := range []state.Set{c.After, c.Before} {
+func declaredCluster(before, after state.Set) (v1alpha1.ClusterSpec, bool) {
+	for _, set := range []state.Set{after, before} {
 		for _, item := range set.Items() {
 			var declared v1alpha1.Cluster
 			cluster := item.Key.Group == v1alpha1.GroupVersion.Group && item.Key.Kind == "Cluster"

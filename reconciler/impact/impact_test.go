@@ -71,7 +71,7 @@ func live(reader client.Reader, run Simulate) ForecastFunc {
 
 func forecastOf(t *testing.T, objects []client.Object, changes ...plan.Change) *provision.Forecast {
 	t.Helper()
-	f, err := live(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), simulateHere)(t.Context(), Change{Changes: changes})
+	f, err := live(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), simulateHere)(t.Context(), state.Set{}, state.Set{}, changes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,12 +123,12 @@ func TestAChangeWithoutPoolsHasNoForecast(t *testing.T) {
 		},
 	})
 	forecast := live(unreachable, simulateHere)
-	other := Change{Changes: []plan.Change{{Key: state.Key{Target: "cluster", Kind: "ConfigMap", Name: "c"}, Action: plan.Create, After: &state.Item{}}}}
-	if f, err := forecast(t.Context(), other); f != nil || err != nil {
+	other := []plan.Change{{Key: state.Key{Target: "cluster", Kind: "ConfigMap", Name: "c"}, Action: plan.Create, After: &state.Item{}}}
+	if f, err := forecast(t.Context(), state.Set{}, state.Set{}, other); f != nil || err != nil {
 		t.Errorf("%+v", f)
 	}
-	pool := Change{Changes: []plan.Change{{Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "p"}, Action: plan.Create, After: &state.Item{}}}}
-	if f := OrUnknown(forecast(t.Context(), pool)); f == nil || len(f.Unknown) != 1 {
+	pool := []plan.Change{{Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "p"}, Action: plan.Create, After: &state.Item{}}}
+	if f := OrUnknown(forecast(t.Context(), state.Set{}, state.Set{}, pool)); f == nil || len(f.Unknown) != 1 {
 		t.Errorf("a cluster that cannot be read is no reason to show no plan, but is told: %+v", f)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/provision"
-	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -50,7 +49,9 @@ func TestAClusterThatBecomesAnotherIsAMistake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out := steps{
 				parted: loaded(was), base: loaded(was), head: loaded(tt.head...), live: liveItems(was),
-				forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
+				forecast: func(context.Context, state.Set, state.Set, []plan.Change) (*provision.Forecast, error) {
+					return &provision.Forecast{}, nil
+				},
 			}.preview(t)
 			var got []string
 			for _, p := range out.Problems {

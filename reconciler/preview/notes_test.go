@@ -9,7 +9,6 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
-	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -25,7 +24,9 @@ func TestAdviceOnAFileIsNewWhereAnotherFileHadTheSame(t *testing.T) {
 	}
 	out := steps{
 		parted: old(loaded(a), "a.yaml"), base: old(loaded(a), "a.yaml"), head: old(loaded(heavier), "a.yaml", "b.yaml"),
-		live: liveItems(a), forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
+		live: liveItems(a), forecast: func(context.Context, state.Set, state.Set, []plan.Change) (*provision.Forecast, error) {
+			return &provision.Forecast{}, nil
+		},
 	}.preview(t)
 	want := []report.Note{{File: "b.yaml", Line: 3, Text: "an old API of Karpenter"}}
 	if diff := cmp.Diff(want, out.Notes); diff != "" {

@@ -86,12 +86,12 @@ func (p *Previewer) Preview(ctx context.Context, s Step) (_ report.Report, revie
 	}
 	found.Step.Notes = slices.Concat(found.Step.Notes, sides.notes, variables.Notes(p.SyncKey, s.Sync, s.values))
 	slices.SortStableFunc(found.Step.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
-	f, forecastErr := p.Forecast(ctx, impact.Change{Before: sides.before.Set, After: sides.after.Set, Changes: found.Step.Changes})
+	f, forecastErr := p.Forecast(ctx, sides.before.Set, sides.after.Set, found.Step.Changes)
 	guarded, guards := applyGuards(s.Sync, found, func(changes []plan.Change) plan.Disruption {
 		if len(pendingPools(found)) == 0 {
 			return impact.Disruption(f, forecastErr)
 		}
-		return impact.Disruption(p.Forecast(ctx, impact.Change{Changes: changes}))
+		return impact.Disruption(p.Forecast(ctx, state.Set{}, state.Set{}, changes))
 	})
 	found.Step = guarded
 	if sides.empty {

@@ -130,7 +130,9 @@ func (inProcess) Proposal() bool { return true }
 
 func (s steps) proposer() *Previewer {
 	if s.forecast == nil {
-		s.forecast = func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil }
+		s.forecast = func(context.Context, state.Set, state.Set, []plan.Change) (*provision.Forecast, error) {
+			return &provision.Forecast{}, nil
+		}
 	}
 	return &Previewer{
 		ObservedAt: &ObservedAt{}, Variables: &variables.Current{}, Refusals: &admission.Refusals{}, Now: time.Now, Forecast: s.forecast, Targets: []reconciler.NamedTarget{{Name: "cluster", Target: fixedTarget{s.live}}},
@@ -179,7 +181,7 @@ func (s steps) reviewed(t *testing.T) (report.Report, *v1alpha1.ReviewedDisrupti
 func TestWhatAReviewReportsOfNodes(t *testing.T) {
 	lost := &provision.Forecast{Replaced: []provision.Node{{NodeClaim: "a-1", Pool: "a"}}}
 	always := func(f *provision.Forecast, err error) impact.ForecastFunc {
-		return func(context.Context, impact.Change) (*provision.Forecast, error) { return f, err }
+		return func(context.Context, state.Set, state.Set, []plan.Change) (*provision.Forecast, error) { return f, err }
 	}
 	tests := map[string]struct {
 		head     checked.Folder
@@ -258,8 +260,8 @@ func TestMistakesAreMergedAsObjectsAre(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var foretold []string
-			out := steps{parted: tt.parted, base: tt.base, head: tt.head, live: liveItems(tt.base.Set.Items()...), forecast: func(_ context.Context, c impact.Change) (*provision.Forecast, error) {
-				for _, p := range c.Pools() {
+			out := steps{parted: tt.parted, base: tt.base, head: tt.head, live: liveItems(tt.base.Set.Items()...), forecast: func(_ context.Context, _, _ state.Set, changes []plan.Change) (*provision.Forecast, error) {
+				for _, p := range impact.Pools(changes) {
 					foretold = append(foretold, p.Key.Name)
 				}
 				return &provision.Forecast{}, nil
@@ -294,7 +296,9 @@ func TestAdviceAndRefusalsAreThoseThatTheStepBrings(t *testing.T) {
 	}
 	out := steps{
 		parted: advised(loaded(a), "known"), base: advised(loaded(a), "known", "newer"), head: advised(loaded(heavier), "known", "mine"),
-		live: liveItems(a), forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
+		live: liveItems(a), forecast: func(context.Context, state.Set, state.Set, []plan.Change) (*provision.Forecast, error) {
+			return &provision.Forecast{}, nil
+		},
 	}.preview(t)
 	var notes, refused []string
 	for _, n := range out.Notes {
@@ -316,7 +320,9 @@ func TestAFolderThatCannotBeRenderedStopsAllLaterCommits(t *testing.T) {
 	blank := checked.Folder{Problems: []state.Problem{{Origin: state.Origin{File: "kustomization.yaml"}, Message: "kustomize: no such file"}}}
 	out := steps{
 		parted: loaded(a), base: loaded(a), head: blank,
-		live: liveItems(a), forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
+		live: liveItems(a), forecast: func(context.Context, state.Set, state.Set, []plan.Change) (*provision.Forecast, error) {
+			return &provision.Forecast{}, nil
+		},
 	}.preview(t)
 	if len(out.Changes) != 0 || len(out.Guards) != 1 || !strings.Contains(out.Guards[0].Text, "nor any later commit is applied") {
 		t.Errorf("changes %v, guards %v", out.Changes, out.Guards)
@@ -348,7 +354,7 @@ func TestWhatAStepKeepsSecretIsQuotedNowhere(t *testing.T) {
 	}}
 	out := steps{
 		parted: loaded(a), base: loaded(a), head: loaded(heavier, secret), live: liveItems(a), sync: v1alpha1.SyncSpec{Guard: v1alpha1.Guard{MaxNodesReplaced: new(int32(1))}},
-		forecast: func(context.Context, impact.Change) (*provision.Forecast, error) {
+		forecast: func(context.Context, state.Set, state.Set, []plan.Change) (*provision.Forecast, error) {
 			return nil, errors.New("reading swordfish")
 		},
 	}.preview(t)
@@ -364,9 +370,9 @@ func TestWhatAStepKeepsSecretIsQuotedNowhere(t *testing.T) {
 
 func TestTheNodesThatTheBaseHasYetToReplaceCountAsWell(t *testing.T) {
 	a, b, heavier := poolItem("a", 1), poolItem("b", 1), poolItem("a", 2)
-	lost := func(_ context.Context, c impact.Change) (*provision.Forecast, error) {
+	lost := func(_ context.Context, _, _ state.Set, changes []plan.Change) (*provision.Forecast, error) {
 		f := &provision.Forecast{}
-		for _, p := range c.Pools() {
+		for _, p := range impact.Pools(changes) {
 			f.Replaced = append(f.Replaced, provision.Node{Pool: p.Key.Name}, provision.Node{Pool: p.Key.Name})
 		}
 		return f, nil

@@ -115,7 +115,7 @@ func Plan(ctx context.Context, req Request) (report.Report, error) {
 	if !waitsFor(req.Sync, out.ConfirmationToken) {
 		out.ConfirmationToken = ""
 	}
-	out.Forecast = impact.OrUnknown(forecast(ctx, impact.Change{Before: liveBefore(folder.loaded.Set, result.Plan.Changes), After: folder.loaded.Set, Changes: result.Plan.Changes}))
+	out.Forecast = impact.OrUnknown(forecast(ctx, liveBefore(folder.loaded.Set, result.Plan.Changes), folder.loaded.Set, result.Plan.Changes))
 	return out, nil
 }
 

@@ -24,11 +24,12 @@ import (
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/impact"
+	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/preview"
 	"github.com/poolwright/poolwright/reconciler/pullrequest"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -119,8 +120,10 @@ func TestAThousandOpenPullRequestsLeaveTheLeaderAsItWas(t *testing.T) {
 	many, seen := &crowd{}, &preview.ObservedAt{}
 	planner := &preview.Planner{Revisions: many, Sync: sync, Live: live, Clock: clock.RealClock{}, Previewer: &preview.Previewer{
 		Refusals: &admission.Refusals{}, Renderer: &child.Runner{Semaphore: child.NewSemaphore(), Proposed: true}, Cache: &rendercache.Cache{}, Variables: &variables.Current{}, Now: time.Now, ObservedAt: seen, MaxChanges: maxSteps,
-		Targets:  connect.CachedTargets(emptyTarget{}, emptyTarget{}, seen),
-		Forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return nil, nil },
+		Targets: connect.CachedTargets(emptyTarget{}, emptyTarget{}, seen),
+		Forecast: func(context.Context, state.Set, state.Set, []plan.Change) (*provision.Forecast, error) {
+			return nil, nil
+		},
 	}}
 	r := &pullrequest.Reconciler{
 		Client: live, Namespace: sync.Namespace, Recorder: record.NewFakeRecorder(10), Metrics: metrics, Clock: clock.RealClock{},

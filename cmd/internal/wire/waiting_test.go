@@ -21,7 +21,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
-	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/preview"
 	"github.com/poolwright/poolwright/reconciler/pullrequest"
@@ -76,8 +75,10 @@ func renderingPlanner(slots *child.Semaphore) (p *preview.Planner, begun chan st
 		Previewer: &preview.Previewer{
 			Renderer: &child.Runner{Semaphore: slots, Proposed: true, Repository: "ours"}, Cache: &rendercache.Cache{},
 			Variables: &variables.Current{}, Refusals: &admission.Refusals{}, Now: time.Now, ObservedAt: &preview.ObservedAt{},
-			Targets:  []reconciler.NamedTarget{{Name: "cluster", Target: emptyTarget{}}},
-			Forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return nil, nil },
+			Targets: []reconciler.NamedTarget{{Name: "cluster", Target: emptyTarget{}}},
+			Forecast: func(context.Context, state.Set, state.Set, []plan.Change) (*provision.Forecast, error) {
+				return nil, nil
+			},
 		},
 	}, begun
 }
