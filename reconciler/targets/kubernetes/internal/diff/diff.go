@@ -38,27 +38,24 @@ func (d *Differ) Diff(ctx context.Context, item state.Item, live *unstructured.U
 	if other != "" {
 		found.Owner = owner.Reference{Kind: owner.Sync, Name: other}
 	}
-	var c comparedObject
 	switch {
 	case live.GetDeletionTimestamp() != nil:
-		c.object = leaving(item.Object, live)
+		found.Object = leaving(item.Object, live)
 	case kinds.IsSecret(item.Key):
-		c = d.compareSecret(item, live)
+		d.compareSecret(&found, item, live)
 	case d.cfg.OnlyManaged:
-		c, err = d.compareBase(ctx, item, live)
+		err = d.compareBase(ctx, &found, item, live)
 	case kinds.Whole(item.Key.Group, item.Key.Kind):
-		c, err = d.compareWhole(ctx, item, live)
+		err = d.compareWhole(ctx, &found, item, live)
 	default:
-		c, err = d.compareMerged(ctx, item, live)
+		err = d.compareMerged(ctx, &found, item, live)
 	}
 	if err != nil {
 		return found, err
 	}
-	object := c.object
-	found.Object, found.DryRunError, found.Ownership = object, c.dryRunError, c.ownership
-	found.Removal = d.cfg.Losses.Update(ctx, losses.Update{Key: item.Key, Before: object, After: item.Object, Live: live})
-	d.keepOwners(item, live, object)
-	if state.Equal(object, item.Object) && c.dryRunError == "" && c.ownership == nil && !d.Blind(item.Key) && !d.cfg.OnlyManaged {
+	found.Removal = d.cfg.Losses.Update(ctx, losses.Update{Key: item.Key, Before: found.Object, After: item.Object, Live: live})
+	d.keepOwners(item, live, found.Object)
+	if state.Equal(found.Object, item.Object) && found.DryRunError == "" && found.Ownership == nil && !d.Blind(item.Key) && !d.cfg.OnlyManaged {
 		d.cfg.Store.Put(inventory.Record{
 			Key: item.Key, Version: item.Version, Desired: state.Hash(item.Object),
 			Fingerprint: fields.FingerprintOf(live.Object, d.Options(item.Key)),
@@ -67,54 +64,50 @@ func (d *Differ) Diff(ctx context.Context, item state.Item, live *unstructured.U
 	return found, nil
 }
 
-// comparedObject is a live object as it is compared with the wanted one, see
-// state.Findings.DryRunError and Ownership.
-type comparedObject struct {
-	object      map[string]any
-	dryRunError string
-	ownership   *owner.Fields
-}
-
-// compareMerged gets from the API server what applying would give.
-func (d *Differ) compareMerged(ctx context.Context, item state.Item, live *unstructured.Unstructured) (comparedObject, error) {
+// compareMerged gets from the API server what applying would give. Like the other ways, it
+// fills in the found Item's Object, DryRunError and Ownership.
+func (d *Differ) compareMerged(ctx context.Context, found *state.Item, item state.Item, live *unstructured.Unstructured) error {
 	ours := fields.Applied(live.Object, v1alpha1.FieldManager)
 	bare := manifest.Strip(live.Object)
 	if _, claim := fields.Emptied(live.Object, item.Object, v1alpha1.FieldManager); claim != nil {
 		// Applied at once this would be refused, or null: the contents
 		// go first.
-		return comparedObject{object: fields.Project(bare, fields.Overlay(bare, item.Object, ours), item.Object, ours)}, nil
+		found.Object = clientDryRun(item, bare, ours)
+		return nil
 	}
 	merged, err := d.dryRun(ctx, item, item.Key.Name)
 	if err != nil {
 		if stop(err) {
-			return comparedObject{}, api.Refused("comparing "+item.Key.String(), err, false)
+			return api.Refused("comparing "+item.Key.String(), err, false)
 		}
-		return d.refused(item, bare, ours, err), nil
+		found.Object, found.DryRunError = clientDryRun(item, bare, ours), d.refusal(err)
+		return nil
 	}
 	after := manifest.Strip(merged.Object)
 	if declared := declaredByKubectl(live); declared != nil {
 		after = fields.Without(after, item.Object, declared)
 	}
-	object := fields.Project(bare, after, item.Object, ours)
-	if !state.Equal(object, item.Object) {
-		return comparedObject{object: object}, nil
+	found.Object = fields.Project(bare, after, item.Object, ours)
+	if !state.Equal(found.Object, item.Object) {
+		return nil
 	}
-	if mine := fields.Applied(merged.Object, v1alpha1.FieldManager); state.Equal(mine, ours) {
-		return comparedObject{object: item.Object}, nil
+	found.Object = item.Object
+	if mine := fields.Applied(merged.Object, v1alpha1.FieldManager); !state.Equal(mine, ours) {
+		found.Ownership = &owner.Fields{Unclaimed: fields.Unclaimed(item.Object, ours)}
 	}
-	return comparedObject{object: item.Object, ownership: &owner.Fields{Unclaimed: fields.Unclaimed(item.Object, ours)}}, nil
+	return nil
 }
 
 // compareWhole gets from the API server the canonical form of Git alone, by a dry run
 // under a name that does not exist, and holds the whole live spec against it: what
 // somebody added by hand is drift too.
-func (d *Differ) compareWhole(ctx context.Context, item state.Item, live *unstructured.Unstructured) (comparedObject, error) {
+func (d *Differ) compareWhole(ctx context.Context, found *state.Item, item state.Item, live *unstructured.Unstructured) error {
 	canonical, err := d.Canonical(ctx, item, live)
 	if err != nil {
 		if stop(err) {
-			return comparedObject{}, api.Refused("comparing "+item.Key.String(), err, false)
+			return api.Refused("comparing "+item.Key.String(), err, false)
 		}
-		return d.compareMerged(ctx, item, live)
+		return d.compareMerged(ctx, found, item, live)
 	}
 	ours := fields.Applied(live.Object, v1alpha1.FieldManager)
 	scaled := d.cfg.Scaled(item.Key)
@@ -125,14 +118,20 @@ func (d *Differ) compareWhole(ctx context.Context, item state.Item, live *unstru
 	owned := fields.Tree{"f:spec": fields.All()}
 	maps.Copy(owned, ours)
 	owned["f:spec"] = fields.All()
-	object := fields.Project(bare, after, item.Object, owned)
-	if !state.Equal(object, item.Object) {
-		return comparedObject{object: object}, nil
+	found.Object = fields.Project(bare, after, item.Object, owned)
+	claim(found, item, ours)
+	return nil
+}
+
+// claim finds, of an Item whose Object is as wanted, the fields that an apply makes Poolwright's own.
+func claim(found *state.Item, item state.Item, ours fields.Tree) {
+	if !state.Equal(found.Object, item.Object) {
+		return
 	}
+	found.Object = item.Object
 	if unclaimed := fields.Unclaimed(item.Object, ours); len(unclaimed) > 0 {
-		return comparedObject{object: item.Object, ownership: &owner.Fields{Unclaimed: unclaimed}}, nil
+		found.Ownership = &owner.Fields{Unclaimed: unclaimed}
 	}
-	return comparedObject{object: item.Object}, nil
 }
 
 // Canonical is what the API server makes of an item alone, by a dry run under a name that does
@@ -147,17 +146,10 @@ func dryRunName(k state.Key, live *unstructured.Unstructured) string {
 }
 
 // compareSecret compares digests, without a request.
-func (d *Differ) compareSecret(item state.Item, live *unstructured.Unstructured) comparedObject {
+func (d *Differ) compareSecret(found *state.Item, item state.Item, live *unstructured.Unstructured) {
 	ours := fields.Applied(live.Object, v1alpha1.FieldManager)
-	bare := d.maskedSecret(item.Key, live)
-	object := fields.Project(bare, fields.Overlay(bare, item.Object, ours), item.Object, ours)
-	if !state.Equal(object, item.Object) {
-		return comparedObject{object: object}
-	}
-	if unclaimed := fields.Unclaimed(item.Object, ours); len(unclaimed) > 0 {
-		return comparedObject{object: item.Object, ownership: &owner.Fields{Unclaimed: unclaimed}}
-	}
-	return comparedObject{object: item.Object}
+	found.Object = clientDryRun(item, d.maskedSecret(item.Key, live), ours)
+	claim(found, item, ours)
 }
 
 // dryRun applies an item without storing it, under the given name.
@@ -177,14 +169,12 @@ func (d *Differ) dryRun(ctx context.Context, item state.Item, name string) (*uns
 	return d.cfg.API.Apply(ctx, ref, body, api.ApplyOptions{Force: true, DryRun: true})
 }
 
-// refused is, for an object whose dry run the API server refused, what
-// differs without it, and the refusal.
-func (d *Differ) refused(item state.Item, bare map[string]any, ours fields.Tree, err error) comparedObject {
-	why := strings.TrimPrefix(api.Refused("", err, false).Error(), ": ")
+// refusal is why the API server refused a dry run.
+func (d *Differ) refusal(err error) string {
 	if d.cfg.OnlyManaged {
-		why = "the Sync's status has the reason"
+		return "the Sync's status has the reason"
 	}
-	return comparedObject{object: clientDryRun(item, bare, ours), dryRunError: why}
+	return strings.TrimPrefix(api.Refused("", err, false).Error(), ": ")
 }
 
 // clientDryRun is a live object as far as it can be compared without the API server, which

@@ -41,39 +41,41 @@ func (d *Differ) Managed(k state.Key) bool {
 
 // compareBase compares a live object with what a review starts from. What only the
 // proposal has, although the inventory has it, is compared by clientDryRun.
-func (d *Differ) compareBase(ctx context.Context, item state.Item, live *unstructured.Unstructured) (comparedObject, error) {
+func (d *Differ) compareBase(ctx context.Context, found *state.Item, item state.Item, live *unstructured.Unstructured) error {
 	d.mu.Lock()
 	start, there := d.review.base[item.Key]
 	d.mu.Unlock()
 	if !there || start.Version != item.Version {
-		return comparedObject{object: clientDryRun(item, manifest.Strip(live.Object), fields.Applied(live.Object, v1alpha1.FieldManager))}, nil
+		found.Object = clientDryRun(item, manifest.Strip(live.Object), fields.Applied(live.Object, v1alpha1.FieldManager))
+		return nil
 	}
 	rec, _ := d.cfg.Store.Get(item.Key)
 	if rec.Version == start.Version && rec.Desired == state.Hash(start.Object) && rec.Fingerprint.Same(fields.FingerprintOf(live.Object, d.Options(item.Key))) {
-		return comparedObject{object: start.Object}, nil
+		found.Object = start.Object
+		return nil
 	}
 	key := dryRunKey{live.GetUID(), live.GetResourceVersion(), state.Hash(start.Object)}
 	d.mu.Lock()
 	known, answered := d.review.results[item.Key]
 	d.mu.Unlock()
 	if answered && known.key == key && d.cfg.Clock.Since(known.at) < dryRunResultTTL {
-		return known.comparedObject, nil
+		found.Object, found.Findings = known.object, known.findings
+		return nil
 	}
 	compare := d.compareMerged
 	if kinds.Whole(item.Key.Group, item.Key.Kind) {
 		compare = d.compareWhole
 	}
-	c, err := compare(ctx, start, live)
-	if err != nil {
-		return comparedObject{}, err
+	if err := compare(ctx, found, start, live); err != nil {
+		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.review.results == nil || len(d.review.results) >= maxDryRunResults {
 		d.review.results = map[state.Key]dryRunResult{}
 	}
-	d.review.results[item.Key] = dryRunResult{key: key, at: d.cfg.Clock.Now(), comparedObject: c}
-	return c, nil
+	d.review.results[item.Key] = dryRunResult{key: key, at: d.cfg.Clock.Now(), object: found.Object, findings: found.Findings}
+	return nil
 }
 
 // The bounds of what reviews request of the API server. A result is requested again
@@ -96,9 +98,10 @@ type dryRunKey struct {
 
 // dryRunResult is what a comparison with the API server's help has given.
 type dryRunResult struct {
-	comparedObject
-	key dryRunKey
-	at  time.Time
+	key      dryRunKey
+	at       time.Time
+	object   map[string]any
+	findings state.Findings
 }
 
 // countDryRun counts a dry run of a review, and refuses those above the limit.
