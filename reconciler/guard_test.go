@@ -11,6 +11,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -97,13 +98,13 @@ type guard struct {
 }
 
 func (g *guard) hold(_ context.Context, p plan.Plan) plan.Plan {
-	return p.GuardNodes(&g.limit, nil, "", func([]plan.Change) plan.Disruption {
+	return p.GuardNodes(&g.limit, nil, "", func([]plan.Change) hold.Nodes {
 		var names []string
 		for _, c := range p.Guarded() {
 			names = append(names, nameOf(c.Key))
 		}
 		g.asked, g.wanted = append(g.asked, names), len(p.Wanted)
-		return plan.Disruption{Replaced: 4 * len(names)}
+		return hold.Nodes{Replaced: 4 * len(names)}
 	})
 }
 

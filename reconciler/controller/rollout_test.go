@@ -152,8 +152,8 @@ func TestAHeldRolloutOutlivesARestart(t *testing.T) {
 }
 
 func TestAMergeThatGrewWaitsOverRecountsAndRestartsUntilItIsConfirmed(t *testing.T) {
-	review := func(merged bool, things ...string) plan.Disruption {
-		out := plan.Disruption{PullRequest: 12, Merged: merged, Pools: map[string]int{"np-gpu": 1, "np-new": 0}}
+	review := func(merged bool, things ...string) plan.Review {
+		out := plan.Review{PullRequest: 12, Merged: merged, Pools: map[string]int{"np-gpu": 1, "np-new": 0}}
 		for _, thing := range things {
 			name, value, _ := strings.Cut(thing, "=")
 			i := newPlace("cluster").item(name, value)
@@ -161,7 +161,7 @@ func TestAMergeThatGrewWaitsOverRecountsAndRestartsUntilItIsConfirmed(t *testing
 		}
 		return out
 	}
-	for name, c := range map[string]plan.Disruption{
+	for name, c := range map[string]plan.Review{
 		"its merge was not noticed yet": review(false, "np-gpu=2", "np-new=1"),
 		"it was":                        review(true, "np-gpu=2", "np-new=1"),
 		"it was, and another merge changed the pool as well": review(true, "np-gpu=3", "np-new=1"),
@@ -170,7 +170,7 @@ func TestAMergeThatGrewWaitsOverRecountsAndRestartsUntilItIsConfirmed(t *testing
 			s := newStage(t, nil)
 			s.commit("cluster/np-gpu=1")
 			s.visit()
-			s.reviews, s.nodes = []plan.Disruption{c}, 4
+			s.reviews, s.nodes = []plan.Review{c}, 4
 			s.commit("cluster/np-gpu=2", "cluster/np-new=1")
 			s.later()
 			token := s.required("NodeReplacementHeld")

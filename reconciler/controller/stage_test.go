@@ -27,6 +27,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
@@ -195,7 +196,7 @@ type stage struct {
 	// nodes is what each change of a pool np-* that is there costs, foretold how often it was asked.
 	nodes, foretold int
 	// reviews are what was told of pull requests.
-	reviews []plan.Disruption
+	reviews []plan.Review
 }
 
 var stageName = types.NamespacedName{Namespace: "poolwright-system", Name: "dev"}
@@ -248,9 +249,9 @@ func (s *stage) consider(_ context.Context, sync *v1alpha1.Sync, p plan.Plan) pl
 	if most := sync.Spec.Guard.MaxNodesReplaced; most != nil {
 		limit = new(int(*most))
 	}
-	return p.GuardNodes(limit, s.reviews, sync.Annotations[v1alpha1.ConfirmAnnotation], func(changes []plan.Change) plan.Disruption {
+	return p.GuardNodes(limit, s.reviews, sync.Annotations[v1alpha1.ConfirmAnnotation], func(changes []plan.Change) hold.Nodes {
 		s.foretold++
-		out := plan.Disruption{Pools: map[string]int{}}
+		out := hold.Nodes{Pools: map[string]int{}}
 		for _, c := range changes {
 			if c.Action != plan.Create {
 				out.Replaced, out.Pools[c.Key.Name] = out.Replaced+s.nodes, s.nodes

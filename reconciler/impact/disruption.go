@@ -8,18 +8,19 @@ import (
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 )
 
-// Disruption is that of a forecast for nodes. A node whose replacement is blocked, or
+// Nodes are those that a forecast replaces or removes. A node whose replacement is blocked, or
 // waits for a budget, counts as well: it is replaced once it may be.
-func Disruption(forecast *provision.Forecast, err error) plan.Disruption {
+func Nodes(forecast *provision.Forecast, err error) hold.Nodes {
 	switch {
 	case err != nil:
-		return plan.Disruption{Unknown: err.Error()}
+		return hold.Nodes{Unknown: err.Error()}
 	case forecast == nil:
-		return plan.Disruption{Unknown: "no Cluster specifies the region of the nodes; apply an object of that kind"}
+		return hold.Nodes{Unknown: "no Cluster specifies the region of the nodes; apply an object of that kind"}
 	}
-	out := plan.Disruption{Replaced: len(forecast.Replaced), Pools: lostNodes(forecast)}
+	out := hold.Nodes{Replaced: len(forecast.Replaced), Pools: lostNodes(forecast)}
 	for _, pool := range forecast.Removed {
 		out.Removed += len(pool.Nodes)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -25,20 +26,20 @@ func Guard(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan, forecast Forec
 	if most := sync.Spec.Guard.MaxNodesReplaced; most != nil {
 		limit = new(int(*most))
 	}
-	return p.GuardNodes(limit, reviewed(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], func(changes []plan.Change) plan.Disruption {
+	return p.GuardNodes(limit, reviewed(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], func(changes []plan.Change) hold.Nodes {
 		ctx, cancel := context.WithTimeout(ctx, waitTimeout+Timeout)
 		defer cancel()
-		return Disruption(forecast(ctx, state.Set{}, state.Set{}, changes))
+		return Nodes(forecast(ctx, state.Set{}, state.Set{}, changes))
 	})
 }
 
 // reviewed are the consequences that the reviewers of pull requests read whose merge may
 // still be to be applied: one that was just merged may not be marked so yet.
-func reviewed(sync *v1alpha1.Sync) []plan.Disruption {
+func reviewed(sync *v1alpha1.Sync) []plan.Review {
 	if sync.Status.PullRequests == nil {
 		return nil
 	}
-	var out []plan.Disruption
+	var out []plan.Review
 	for _, item := range sync.Status.PullRequests.Items {
 		merged := item.Phase == v1alpha1.PullRequestMerged
 		if item.Reviewed == nil || !merged && item.Phase != v1alpha1.PullRequestPlanned {
@@ -48,7 +49,7 @@ func reviewed(sync *v1alpha1.Sync) []plan.Disruption {
 		for _, pool := range item.Reviewed.Pools {
 			pools[pool.Name] = int(pool.Nodes)
 		}
-		out = append(out, plan.Disruption{PullRequest: item.Number, Merged: merged, Changes: item.Reviewed.Changes, Pools: pools})
+		out = append(out, plan.Review{PullRequest: item.Number, Merged: merged, Changes: item.Reviewed.Changes, Pools: pools})
 	}
 	return out
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/impact/impacttest"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -159,16 +160,16 @@ func TestWhatOnlyAWSCanResolveIsHeldByTheGuardAndNotByTheReview(t *testing.T) {
 		c.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "al2023@v20260101"}}
 	})
 	f := forecastOf(t, objects, p.Changes...)
-	found := Disruption(f, nil)
+	found := Nodes(f, nil)
 	if !strings.Contains(found.Uncertain, "spec.amiSelectorTerms changes") {
 		t.Errorf("doubt %q", found.Uncertain)
 	}
 	limit := 5
-	foresee := func([]plan.Change) plan.Disruption { return found }
+	foresee := func([]plan.Change) hold.Nodes { return found }
 	if held := p.GuardNodes(&limit, nil, "", foresee); !strings.HasPrefix(held.Reasons().String(), "would replace 0 nodes, and maybe more: EC2NodeClass gpu: spec.amiSelectorTerms changes") {
 		t.Errorf("with a guard: %q", held.Reasons())
 	}
-	if held := p.GuardNodes(nil, []plan.Disruption{{PullRequest: 12, Merged: true, Pools: map[string]int{"gpu": 0}}}, "", foresee); len(held.Reasons()) != 0 {
+	if held := p.GuardNodes(nil, []plan.Review{{PullRequest: 12, Merged: true, Pools: map[string]int{"gpu": 0}}}, "", foresee); len(held.Reasons()) != 0 {
 		t.Errorf("reviewed: %q", held.Reasons())
 	}
 }
@@ -184,10 +185,10 @@ func TestOnlyPullRequestsWhoseMergeMayBeToMakeAreReviews(t *testing.T) {
 		}
 		sync.Status.PullRequests.Items = append(sync.Status.PullRequests.Items, item)
 	}
-	open := plan.Disruption{Changes: []string{"NodePool/gpu@deleted"}, Pools: map[string]int{"cpu": 3, "gpu": 4, "new": 0}}
+	open := plan.Review{Changes: []string{"NodePool/gpu@deleted"}, Pools: map[string]int{"cpu": 3, "gpu": 4, "new": 0}}
 	merged := open
 	merged.PullRequest, merged.Merged = 2, true
-	if d := cmp.Diff([]plan.Disruption{open, merged}, reviewed(sync)); d != "" {
+	if d := cmp.Diff([]plan.Review{open, merged}, reviewed(sync)); d != "" {
 		t.Errorf("reviews (-want +got):\n%s", d)
 	}
 	if got := reviewed(&v1alpha1.Sync{}); got != nil {
@@ -251,7 +252,7 @@ func TestAReviewListsEveryPoolThatTheChangeTouches(t *testing.T) {
 			if d := cmp.Diff(c.want, *got); d != "" {
 				t.Errorf("reviewed (-want +got):\n%s", d)
 			}
-			now := Disruption(f, nil)
+			now := Nodes(f, nil)
 			for _, pool := range got.Pools {
 				if now.Pools[pool.Name] != int(pool.Nodes) {
 					t.Errorf("of %s the review is told of %d nodes, and the apply of %d", pool.Name, pool.Nodes, now.Pools[pool.Name])
@@ -262,7 +263,7 @@ func TestAReviewListsEveryPoolThatTheChangeTouches(t *testing.T) {
 }
 
 func TestOnlyUnknownDriftMayReplaceMoreNodes(t *testing.T) {
-	got := Disruption(&provision.Forecast{Unknown: []provision.Unknown{
+	got := Nodes(&provision.Forecast{Unknown: []provision.Unknown{
 		{Text: "NodeOverlay replaced is refused by Karpenter."}, {Text: "EC2NodeClass gpu: other images.", Drift: true},
 	}}, nil)
 	if diff := cmp.Diff("EC2NodeClass gpu: other images", got.Uncertain); diff != "" {
@@ -304,13 +305,13 @@ func TestWhatCannotBeReadMayReplaceMoreNodesWhereItIsKarpenters(t *testing.T) {
 			if len(f.Unknown) == 0 || !strings.Contains(f.Unknown[len(f.Unknown)-1].Text, broken.Key.Kind) {
 				t.Fatalf("it was read: %+v", f.Unknown)
 			}
-			found := Disruption(f, nil)
+			found := Nodes(f, nil)
 			if (found.Uncertain != "") != c.doubt {
 				t.Errorf("doubt %q, want one: %v", found.Uncertain, c.doubt)
 			}
 			limit := 5
 			p := plan.Plan{Changes: []plan.Change{{Key: broken.Key, Action: plan.Update, After: &broken}}}
-			held := p.GuardNodes(&limit, nil, "", func([]plan.Change) plan.Disruption { return found })
+			held := p.GuardNodes(&limit, nil, "", func([]plan.Change) hold.Nodes { return found })
 			if (len(held.Reasons()) > 0) != c.doubt {
 				t.Errorf("held: %q, want it: %v", held.Reasons(), c.doubt)
 			}

@@ -9,29 +9,19 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 )
 
-// Disruption is what changes of pools, classes and overlays do to nodes: what a
-// reviewer was shown of a pull request, or what is forecast of a Plan now.
-type Disruption struct {
-	// PullRequest is the number of the one that was reviewed; zero for a Plan.
+// Review is what reviewers of a pull request were shown of what its changes of pools, classes
+// and overlays do to nodes.
+type Review struct {
+	// PullRequest is the number of the one that was reviewed.
 	PullRequest int64
 	// Merged is true for a pull request that is known to be merged.
 	Merged bool
 	// Changes are the Change.Fingerprints of what the reviewed pull request changes.
 	Changes []string
-	// Pools is how many nodes are replaced, or go, of each pool. A review names every pool
-	// that it reported, with 0 where none is lost; of others it has nothing.
+	// Pools is how many nodes are replaced, or go, of every pool that was reported, with 0 where
+	// none is lost.
 	Pools map[string]int
-	// Replaced is how many nodes a Plan replaces, Removed how many go with their pools.
-	Replaced, Removed int
-	// Unknown is why nothing is known; empty where the numbers hold.
-	Unknown string
-	// Uncertain is why it may be more nodes than that, as where only AWS has which images
-	// a class finds. Who reviews is shown the same.
-	Uncertain string
 }
-
-// nodes is how many are lost, in either way.
-func (c Disruption) nodes() int { return c.Replaced + c.Removed }
 
 // Provisions reports whether the change is one of what nodes are made from: a NodePool,
 // an EC2NodeClass or a NodeOverlay.
@@ -97,7 +87,7 @@ func (p Plan) Guarded() []Change {
 // changes, however many nodes there are of them. forecast is called at most once, with
 // all that a revision changes of what nodes are made from, and not at all where its
 // result would make no difference.
-func (p Plan) GuardNodes(limit *int, reviewed []Disruption, confirmation string, forecast func([]Change) Disruption) Plan {
+func (p Plan) GuardNodes(limit *int, reviewed []Review, confirmation string, forecast func([]Change) hold.Nodes) Plan {
 	guarded := p.Guarded()
 	reviewed = p.concerning(reviewed)
 	if len(guarded) == 0 || limit == nil && len(reviewed) == 0 {
@@ -144,11 +134,11 @@ func (p Plan) Withhold(reasons map[state.Key]hold.Reasons) Plan {
 	return p
 }
 
-// tooMany are the reasons that the disruption gives; none where all is well.
-func tooMany(limit *int, reviewed []Disruption, now Disruption) hold.Reasons {
-	nodes := hold.Nodes{Replaced: now.Replaced, Removed: now.Removed, Unknown: now.Unknown, Uncertain: now.Uncertain, Max: limit, Reviewed: now.grown(reviewed)}
+// tooMany are the reasons that the forecast nodes give; none where all is well.
+func tooMany(limit *int, reviewed []Review, nodes hold.Nodes) hold.Reasons {
+	nodes.Max, nodes.Reviewed = limit, grown(nodes, reviewed)
 	var out hold.Reasons
-	if limit != nil && (now.nodes() > *limit || now.Unknown != "" || now.Uncertain != "") {
+	if limit != nil && (nodes.Replaced+nodes.Removed > *limit || nodes.Unknown != "" || nodes.Uncertain != "") {
 		out = append(out, hold.Reason{Rule: hold.MaxNodesReplaced, Facts: hold.Facts{Nodes: &nodes}})
 	}
 	if nodes.Reviewed != nil {
@@ -159,7 +149,7 @@ func tooMany(limit *int, reviewed []Disruption, now Disruption) hold.Reasons {
 
 // grown is of how many nodes the reviews reported, where it is many more of their pools
 // by now, or cannot be computed; nil otherwise.
-func (c Disruption) grown(reviewed []Disruption) *hold.Reviews {
+func grown(now hold.Nodes, reviewed []Review) *hold.Reviews {
 	pools, out := map[string]int{}, hold.Reviews{}
 	for _, r := range reviewed {
 		out.PullRequests = append(out.PullRequests, r.PullRequest)
@@ -168,9 +158,9 @@ func (c Disruption) grown(reviewed []Disruption) *hold.Reviews {
 		}
 	}
 	for name, nodes := range pools {
-		out.Nodes, out.Now = out.Nodes+nodes, out.Now+c.Pools[name]
+		out.Nodes, out.Now = out.Nodes+nodes, out.Now+now.Pools[name]
 	}
-	if len(reviewed) == 0 || c.Unknown == "" && out.Now <= out.Nodes+max(2, out.Nodes/5) {
+	if len(reviewed) == 0 || now.Unknown == "" && out.Now <= out.Nodes+max(2, out.Nodes/5) {
 		return nil
 	}
 	slices.Sort(out.PullRequests)
@@ -181,7 +171,7 @@ func (c Disruption) grown(reviewed []Disruption) *hold.Reviews {
 // merged and not applied yet, whatever another merge made of their content since, and
 // of those that must be merged by now, for the revision has all that they change. What
 // of that is made already counts: creations are not held, and must not lift a hold.
-func (p Plan) concerning(all []Disruption) []Disruption {
+func (p Plan) concerning(all []Review) []Review {
 	open, wanted := map[string]bool{}, map[string]bool{}
 	for _, c := range p.Changes {
 		if c.rolls() {
@@ -196,7 +186,7 @@ func (p Plan) concerning(all []Disruption) []Disruption {
 		thing, gone := strings.CutSuffix(change, deleted)
 		return open[change] || wanted[change] || gone && !wanted[thing]
 	}
-	var out []Disruption
+	var out []Review
 	for _, r := range all {
 		noticed := r.Merged || slices.ContainsFunc(r.Changes, func(change string) bool { return open[change] }) &&
 			!slices.ContainsFunc(r.Changes, func(change string) bool { return !has(change) })

@@ -55,8 +55,8 @@ func rolling(from, to []string, policies ...plan.Policy) plan.Plan {
 
 // reviewed is a review of the step between two lists of things, in which so many nodes of
 // the pool gpu were reported.
-func reviewed(number int64, nodes int, from, to []string) plan.Disruption {
-	c := plan.Disruption{PullRequest: number, Pools: map[string]int{"gpu": nodes}}
+func reviewed(number int64, nodes int, from, to []string) plan.Review {
+	c := plan.Review{PullRequest: number, Pools: map[string]int{"gpu": nodes}}
 	for _, change := range rolling(from, to).Changes {
 		if change.Provisions() {
 			c.Changes = append(c.Changes, change.Fingerprint())
@@ -66,12 +66,12 @@ func reviewed(number int64, nodes int, from, to []string) plan.Disruption {
 }
 
 // of is a review that told of other pools.
-func of(c plan.Disruption, pools map[string]int) plan.Disruption {
+func of(c plan.Review, pools map[string]int) plan.Review {
 	c.Pools = pools
 	return c
 }
 
-func merged(c plan.Disruption) plan.Disruption {
+func merged(c plan.Review) plan.Review {
 	c.Merged = true
 	return c
 }
@@ -108,48 +108,48 @@ func TestNodesAreGuarded(t *testing.T) {
 	other := []string{"NodePool/gpu=3", "EC2NodeClass/gpu=3", "NodePool/new=3", "NodePool/cpu=1"}
 	for name, c := range map[string]struct {
 		limit    int // -1: none
-		reviewed []plan.Disruption
-		now      plan.Disruption
+		reviewed []plan.Review
+		now      hold.Nodes
 		held     []string
 		reason   string
 		unasked  bool
 	}{
-		"without a limit and a review nobody looks ahead":                      {limit: -1, now: plan.Disruption{Replaced: 500}, unasked: true},
-		"as many as the limit pass":                                            {limit: 5, now: plan.Disruption{Replaced: 3, Removed: 2}},
-		"more than the limit are held, and what comes or costs no node is not": {limit: 5, now: plan.Disruption{Replaced: 14}, held: both, reason: "would replace 14 nodes; guard.maxNodesReplaced is 5"},
-		"nodes that go with their pool count, too":                             {limit: 5, now: plan.Disruption{Replaced: 4, Removed: 2}, held: both, reason: "would replace 4 nodes and take away 2 with their pools; guard.maxNodesReplaced is 5"},
-		"and alone": {limit: 0, now: plan.Disruption{Removed: 1}, held: both, reason: "would take away 1 node with its pool; guard.maxNodesReplaced is 0"},
+		"without a limit and a review nobody looks ahead":                      {limit: -1, now: hold.Nodes{Replaced: 500}, unasked: true},
+		"as many as the limit pass":                                            {limit: 5, now: hold.Nodes{Replaced: 3, Removed: 2}},
+		"more than the limit are held, and what comes or costs no node is not": {limit: 5, now: hold.Nodes{Replaced: 14}, held: both, reason: "would replace 14 nodes; guard.maxNodesReplaced is 5"},
+		"nodes that go with their pool count, too":                             {limit: 5, now: hold.Nodes{Replaced: 4, Removed: 2}, held: both, reason: "would replace 4 nodes and take away 2 with their pools; guard.maxNodesReplaced is 5"},
+		"and alone": {limit: 0, now: hold.Nodes{Removed: 1}, held: both, reason: "would take away 1 node with its pool; guard.maxNodesReplaced is 0"},
 		"a limit of nought lets through what replaces none": {limit: 0},
-		"with a limit, what cannot be predicted is held": {limit: 5, now: plan.Disruption{Unknown: "timed out"}, held: both,
+		"with a limit, what cannot be predicted is held": {limit: 5, now: hold.Nodes{Unknown: "timed out"}, held: both,
 			reason: "may replace any number of nodes, for it cannot be predicted: timed out; guard.maxNodesReplaced is 5"},
-		"with a limit, so is what may be more": {limit: 5, now: plan.Disruption{Replaced: 1, Uncertain: "only AWS knows the images"}, held: both,
+		"with a limit, so is what may be more": {limit: 5, now: hold.Nodes{Replaced: 1, Uncertain: "only AWS knows the images"}, held: both,
 			reason: "would replace 1 node, and maybe more: only AWS knows the images; guard.maxNodesReplaced is 5"},
-		"what was predicted in the review passes":          {limit: -1, reviewed: []plan.Disruption{review}, now: plan.Disruption{Replaced: 4}},
-		"two more than told pass":                          {limit: -1, reviewed: []plan.Disruption{review}, now: plan.Disruption{Replaced: 6}},
-		"three more than told are held":                    {limit: -1, reviewed: []plan.Disruption{review}, now: plan.Disruption{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were predicted in the review of #12"},
-		"of many, a fifth more pass":                       {limit: -1, reviewed: []plan.Disruption{reviewed(12, 50, before, after)}, now: plan.Disruption{Replaced: 60}},
-		"and not one above it":                             {limit: -1, reviewed: []plan.Disruption{reviewed(12, 50, before, after)}, now: plan.Disruption{Replaced: 61}, held: both, reason: "would replace 61 nodes; 50 were predicted in the review of #12"},
-		"a reviewer was told of the doubt":                 {limit: -1, reviewed: []plan.Disruption{review}, now: plan.Disruption{Replaced: 4, Uncertain: "only AWS knows"}},
-		"after a review, what cannot be predicted is held": {limit: -1, reviewed: []plan.Disruption{review}, now: plan.Disruption{Unknown: "timed out"}, held: both, reason: "may replace any number of nodes, for it cannot be predicted: timed out; 4 were predicted in the review of #12"},
-		"both rules are named":                             {limit: 5, reviewed: []plan.Disruption{review}, now: plan.Disruption{Replaced: 14}, held: both, reason: "would replace 14 nodes; guard.maxNodesReplaced is 5; 4 were predicted in the review of #12"},
-		"a review does not open the guard":                 {limit: 3, reviewed: []plan.Disruption{review}, now: plan.Disruption{Replaced: 4}, held: both, reason: "would replace 4 nodes; guard.maxNodesReplaced is 3"},
-		"the nodes of a pool are the same in two reviews, and the larger number counts": {limit: -1, reviewed: []plan.Disruption{pool, class}, now: plan.Disruption{Replaced: 6}, held: both, reason: "would replace 6 nodes; 3 were predicted in the review of #13, #14"},
-		"of a plan that is reviewed in part, the reviewed pools are measured": {limit: -1, reviewed: []plan.Disruption{class}, now: plan.Disruption{Replaced: 104, Pools: map[string]int{"gpu": 4, "cpu": 100}}, held: both,
+		"what was predicted in the review passes":          {limit: -1, reviewed: []plan.Review{review}, now: hold.Nodes{Replaced: 4}},
+		"two more than told pass":                          {limit: -1, reviewed: []plan.Review{review}, now: hold.Nodes{Replaced: 6}},
+		"three more than told are held":                    {limit: -1, reviewed: []plan.Review{review}, now: hold.Nodes{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were predicted in the review of #12"},
+		"of many, a fifth more pass":                       {limit: -1, reviewed: []plan.Review{reviewed(12, 50, before, after)}, now: hold.Nodes{Replaced: 60}},
+		"and not one above it":                             {limit: -1, reviewed: []plan.Review{reviewed(12, 50, before, after)}, now: hold.Nodes{Replaced: 61}, held: both, reason: "would replace 61 nodes; 50 were predicted in the review of #12"},
+		"a reviewer was told of the doubt":                 {limit: -1, reviewed: []plan.Review{review}, now: hold.Nodes{Replaced: 4, Uncertain: "only AWS knows"}},
+		"after a review, what cannot be predicted is held": {limit: -1, reviewed: []plan.Review{review}, now: hold.Nodes{Unknown: "timed out"}, held: both, reason: "may replace any number of nodes, for it cannot be predicted: timed out; 4 were predicted in the review of #12"},
+		"both rules are named":                             {limit: 5, reviewed: []plan.Review{review}, now: hold.Nodes{Replaced: 14}, held: both, reason: "would replace 14 nodes; guard.maxNodesReplaced is 5; 4 were predicted in the review of #12"},
+		"a review does not open the guard":                 {limit: 3, reviewed: []plan.Review{review}, now: hold.Nodes{Replaced: 4}, held: both, reason: "would replace 4 nodes; guard.maxNodesReplaced is 3"},
+		"the nodes of a pool are the same in two reviews, and the larger number counts": {limit: -1, reviewed: []plan.Review{pool, class}, now: hold.Nodes{Replaced: 6}, held: both, reason: "would replace 6 nodes; 3 were predicted in the review of #13, #14"},
+		"of a plan that is reviewed in part, the reviewed pools are measured": {limit: -1, reviewed: []plan.Review{class}, now: hold.Nodes{Replaced: 104, Pools: map[string]int{"gpu": 4, "cpu": 100}}, held: both,
 			reason: "would replace 104 nodes; 4 of them where 1 was predicted in the review of #13"},
-		"the others are not":                                         {limit: -1, reviewed: []plan.Disruption{class}, now: plan.Disruption{Replaced: 103, Pools: map[string]int{"gpu": 3, "cpu": 100}}},
-		"and neither told nor lost nodes of them excuse":             {limit: -1, reviewed: []plan.Disruption{of(reviewed(13, 0, before, after), map[string]int{"gpu": 1, "old": 0})}, now: plan.Disruption{Replaced: 4, Pools: map[string]int{"gpu": 4}}, held: both, reason: "would replace 4 nodes; 1 was predicted in the review of #13"},
-		"the pools that a review names are added up":                 {limit: -1, reviewed: []plan.Disruption{of(review, map[string]int{"gpu": 4, "cpu": 6})}, now: plan.Disruption{Replaced: 9, Removed: 3, Pools: map[string]int{"gpu": 9, "cpu": 3}}},
-		"and so are those of several reviews":                        {limit: -1, reviewed: []plan.Disruption{class, of(pool, map[string]int{"cpu": 3})}, now: plan.Disruption{Replaced: 7, Pools: map[string]int{"gpu": 5, "cpu": 2}}, held: both, reason: "would replace 7 nodes; 4 were predicted in the review of #13, #14"},
-		"an open pull request with other content counts for nothing": {limit: -1, reviewed: []plan.Disruption{reviewed(12, 4, before, other)}, now: plan.Disruption{Replaced: 100}, unasked: true},
-		"neither does one of which the revision has only a part":     {limit: -1, reviewed: []plan.Disruption{reviewed(15, 40, before, append([]string{"NodePool/more=1"}, after...))}, now: plan.Disruption{Replaced: 100}, unasked: true},
-		"so that it takes nothing from the one that is all here": {limit: -1, now: plan.Disruption{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were predicted in the review of #12",
-			reviewed: []plan.Disruption{reviewed(15, 40, before, append([]string{"NodePool/more=1"}, after...)), review}},
-		"one that goes as far as to delete what stays counts for nothing": {limit: -1, reviewed: []plan.Disruption{reviewed(15, 40, before, slices.DeleteFunc(slices.Clone(after), func(s string) bool { return s == "NodePool/cpu=1" }))}, now: plan.Disruption{Replaced: 100}, unasked: true},
-		"a merged one counts though another merge changed its content":    {limit: -1, reviewed: []plan.Disruption{merged(reviewed(12, 4, before, other))}, now: plan.Disruption{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were predicted in the review of #12"},
+		"the others are not":                                         {limit: -1, reviewed: []plan.Review{class}, now: hold.Nodes{Replaced: 103, Pools: map[string]int{"gpu": 3, "cpu": 100}}},
+		"and neither told nor lost nodes of them excuse":             {limit: -1, reviewed: []plan.Review{of(reviewed(13, 0, before, after), map[string]int{"gpu": 1, "old": 0})}, now: hold.Nodes{Replaced: 4, Pools: map[string]int{"gpu": 4}}, held: both, reason: "would replace 4 nodes; 1 was predicted in the review of #13"},
+		"the pools that a review names are added up":                 {limit: -1, reviewed: []plan.Review{of(review, map[string]int{"gpu": 4, "cpu": 6})}, now: hold.Nodes{Replaced: 9, Removed: 3, Pools: map[string]int{"gpu": 9, "cpu": 3}}},
+		"and so are those of several reviews":                        {limit: -1, reviewed: []plan.Review{class, of(pool, map[string]int{"cpu": 3})}, now: hold.Nodes{Replaced: 7, Pools: map[string]int{"gpu": 5, "cpu": 2}}, held: both, reason: "would replace 7 nodes; 4 were predicted in the review of #13, #14"},
+		"an open pull request with other content counts for nothing": {limit: -1, reviewed: []plan.Review{reviewed(12, 4, before, other)}, now: hold.Nodes{Replaced: 100}, unasked: true},
+		"neither does one of which the revision has only a part":     {limit: -1, reviewed: []plan.Review{reviewed(15, 40, before, append([]string{"NodePool/more=1"}, after...))}, now: hold.Nodes{Replaced: 100}, unasked: true},
+		"so that it takes nothing from the one that is all here": {limit: -1, now: hold.Nodes{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were predicted in the review of #12",
+			reviewed: []plan.Review{reviewed(15, 40, before, append([]string{"NodePool/more=1"}, after...)), review}},
+		"one that goes as far as to delete what stays counts for nothing": {limit: -1, reviewed: []plan.Review{reviewed(15, 40, before, slices.DeleteFunc(slices.Clone(after), func(s string) bool { return s == "NodePool/cpu=1" }))}, now: hold.Nodes{Replaced: 100}, unasked: true},
+		"a merged one counts though another merge changed its content":    {limit: -1, reviewed: []plan.Review{merged(reviewed(12, 4, before, other))}, now: hold.Nodes{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were predicted in the review of #12"},
 		"two merges that made of one pool what neither review saw are measured by both": {limit: -1, held: both, reason: "would replace 100 nodes; 1 was predicted in the review of #13, #15",
-			reviewed: []plan.Disruption{merged(reviewed(15, 1, before, other)), merged(class)}, now: plan.Disruption{Replaced: 100}},
-		"a merged one of no pool says nothing":                        {limit: -1, reviewed: []plan.Disruption{merged(of(class, nil))}, now: plan.Disruption{Replaced: 100}, unasked: true},
-		"a push of another pool passes beside a merge as it was told": {limit: -1, reviewed: []plan.Disruption{merged(of(reviewed(12, 4, before, other), map[string]int{"cpu": 4}))}, now: plan.Disruption{Replaced: 104, Pools: map[string]int{"cpu": 4, "gpu": 100}}},
+			reviewed: []plan.Review{merged(reviewed(15, 1, before, other)), merged(class)}, now: hold.Nodes{Replaced: 100}},
+		"a merged one of no pool says nothing":                        {limit: -1, reviewed: []plan.Review{merged(of(class, nil))}, now: hold.Nodes{Replaced: 100}, unasked: true},
+		"a push of another pool passes beside a merge as it was told": {limit: -1, reviewed: []plan.Review{merged(of(reviewed(12, 4, before, other), map[string]int{"cpu": 4}))}, now: hold.Nodes{Replaced: 104, Pools: map[string]int{"cpu": 4, "gpu": 100}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := false
@@ -160,7 +160,7 @@ func TestNodesAreGuarded(t *testing.T) {
 			if c.now.Pools == nil {
 				c.now.Pools = map[string]int{"gpu": c.now.Replaced + c.now.Removed}
 			}
-			p := rolling(before, after).GuardNodes(limit, c.reviewed, "", func([]plan.Change) plan.Disruption {
+			p := rolling(before, after).GuardNodes(limit, c.reviewed, "", func([]plan.Change) hold.Nodes {
 				asked = true
 				return c.now
 			})
@@ -180,23 +180,23 @@ func TestNodesAreGuarded(t *testing.T) {
 func TestAHoldOfWhatGrewOutlastsWhatIsMadeBesideIt(t *testing.T) {
 	gone := []string{"NodePool/gpu=2", "EC2NodeClass/gpu=2", "NodePool/new=1", "ConfigMap/a=2"}
 	for name, c := range map[string]struct {
-		reviewed []plan.Disruption
+		reviewed []plan.Review
 		from, to []string
 		lifted   bool
 	}{
-		"right after the merge":                                       {[]plan.Disruption{reviewed(12, 4, before, after)}, before, after, false},
-		"and once it is noticed":                                      {[]plan.Disruption{merged(reviewed(12, 4, before, after))}, before, after, false},
-		"the new pool is there by now":                                {[]plan.Disruption{reviewed(12, 4, before, after)}, append([]string{"NodePool/new=1"}, before...), after, false},
-		"so is the new class's content":                               {[]plan.Disruption{reviewed(12, 4, before, after)}, []string{"NodePool/gpu=1", "NodePool/cpu=1", "EC2NodeClass/gpu=2", "NodePool/new=1"}, after, false},
-		"a pool that went is gone by now":                             {[]plan.Disruption{reviewed(12, 4, before, gone)}, []string{"NodePool/gpu=1", "EC2NodeClass/gpu=1"}, gone, false},
-		"a hand changed the new pool":                                 {[]plan.Disruption{reviewed(12, 4, before, after)}, append([]string{"NodePool/new=2!"}, before...), after, false},
-		"all is made":                                                 {[]plan.Disruption{reviewed(12, 4, before, after)}, after, after, true},
-		"all is made, and a push changes another pool":                {[]plan.Disruption{reviewed(12, 4, before, after)}, after, append([]string{"NodePool/cpu=2"}, slices.DeleteFunc(slices.Clone(after), func(s string) bool { return s == "NodePool/cpu=1" })...), true},
-		"it is not merged, and a pool is still there that it deletes": {[]plan.Disruption{reviewed(12, 4, before, gone)}, before, append([]string{"NodePool/cpu=1"}, gone...), true},
+		"right after the merge":                                       {[]plan.Review{reviewed(12, 4, before, after)}, before, after, false},
+		"and once it is noticed":                                      {[]plan.Review{merged(reviewed(12, 4, before, after))}, before, after, false},
+		"the new pool is there by now":                                {[]plan.Review{reviewed(12, 4, before, after)}, append([]string{"NodePool/new=1"}, before...), after, false},
+		"so is the new class's content":                               {[]plan.Review{reviewed(12, 4, before, after)}, []string{"NodePool/gpu=1", "NodePool/cpu=1", "EC2NodeClass/gpu=2", "NodePool/new=1"}, after, false},
+		"a pool that went is gone by now":                             {[]plan.Review{reviewed(12, 4, before, gone)}, []string{"NodePool/gpu=1", "EC2NodeClass/gpu=1"}, gone, false},
+		"a hand changed the new pool":                                 {[]plan.Review{reviewed(12, 4, before, after)}, append([]string{"NodePool/new=2!"}, before...), after, false},
+		"all is made":                                                 {[]plan.Review{reviewed(12, 4, before, after)}, after, after, true},
+		"all is made, and a push changes another pool":                {[]plan.Review{reviewed(12, 4, before, after)}, after, append([]string{"NodePool/cpu=2"}, slices.DeleteFunc(slices.Clone(after), func(s string) bool { return s == "NodePool/cpu=1" })...), true},
+		"it is not merged, and a pool is still there that it deletes": {[]plan.Review{reviewed(12, 4, before, gone)}, before, append([]string{"NodePool/cpu=1"}, gone...), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			many := func([]plan.Change) plan.Disruption {
-				return plan.Disruption{Replaced: 7, Pools: map[string]int{"gpu": 7}}
+			many := func([]plan.Change) hold.Nodes {
+				return hold.Nodes{Replaced: 7, Pools: map[string]int{"gpu": 7}}
 			}
 			p := rolling(c.from, c.to).GuardNodes(nil, c.reviewed, "", many)
 			if lifted := len(holds(p)) == 0; lifted != c.lifted {
@@ -237,9 +237,9 @@ func TestOnlyWhatARevisionChangesOfPoolsIsGuarded(t *testing.T) {
 			}
 			p := rolling(c.from, c.to)
 			limit := 0
-			p.GuardNodes(&limit, nil, "", func(changes []plan.Change) plan.Disruption {
+			p.GuardNodes(&limit, nil, "", func(changes []plan.Change) hold.Nodes {
 				asked = names(changes)
-				return plan.Disruption{}
+				return hold.Nodes{}
 			})
 			if d := cmp.Diff([][]string{c.want, c.asked}, [][]string{names(p.Guarded()), asked}); d != "" {
 				t.Errorf("guarded, and asked about (-want +got):\n%s", d)
@@ -259,8 +259,8 @@ func TestADeletionOfAPoolThatWasBegunIsNotGuarded(t *testing.T) {
 // roll guards the step with a limit of nought.
 func roll(nodes int, confirmation string, from, to []string) plan.Plan {
 	limit := 0
-	return rolling(from, to, plan.Guard(50, confirmation)).GuardNodes(&limit, nil, confirmation, func([]plan.Change) plan.Disruption {
-		return plan.Disruption{Replaced: nodes}
+	return rolling(from, to, plan.Guard(50, confirmation)).GuardNodes(&limit, nil, confirmation, func([]plan.Change) hold.Nodes {
+		return hold.Nodes{Replaced: nodes}
 	})
 }
 
@@ -293,9 +293,9 @@ func TestATokenStandsForTheChangesAndNotForTheNodes(t *testing.T) {
 func TestAConfirmationSavesTheForecast(t *testing.T) {
 	limit := 0
 	quoted := token(t, roll(14, "", before, after))
-	rolling(before, after).GuardNodes(&limit, nil, "another, "+quoted, func([]plan.Change) plan.Disruption {
+	rolling(before, after).GuardNodes(&limit, nil, "another, "+quoted, func([]plan.Change) hold.Nodes {
 		t.Error("looked ahead at what is confirmed")
-		return plan.Disruption{}
+		return hold.Nodes{}
 	})
 }
 
@@ -345,7 +345,7 @@ func TestAPoolThatGoesIsGuardedThoughNoTokenLetsItGoYet(t *testing.T) {
 	p := rolling(before, []string{"NodePool/cpu=1", "EC2NodeClass/gpu=1", "ConfigMap/a=1"}, func(p plan.Plan) plan.Plan {
 		p.Changes[0].Hold = hold.Reasons{{Rule: hold.ReadOnly, Facts: hold.Facts{Detail: "deleting it: 3 nodes"}}}
 		return p
-	}).GuardNodes(&limit, nil, "", func([]plan.Change) plan.Disruption { return plan.Disruption{Removed: 3} })
+	}).GuardNodes(&limit, nil, "", func([]plan.Change) hold.Nodes { return hold.Nodes{Removed: 3} })
 	if got := token(t, p); !strings.HasPrefix(got, "nodes-1-") || holds(p)[0] != "deleting it: 3 nodes; would take away 3 nodes with their pools; guard.maxNodesReplaced is 0" {
 		t.Errorf("reasons %q", holds(p))
 	}

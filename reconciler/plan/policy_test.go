@@ -187,8 +187,8 @@ func TestAHeldChangeNamesTheRulesThatHoldIt(t *testing.T) {
 		return append(out, stays)
 	}
 	limit := 0
-	lost := func([]plan.Change) plan.Disruption {
-		return plan.Disruption{Removed: 3, Pools: map[string]int{"gpu": 3}}
+	lost := func([]plan.Change) hold.Nodes {
+		return hold.Nodes{Removed: 3, Pools: map[string]int{"gpu": 3}}
 	}
 	impact := rolling([]string{"NodePool/gpu=1", stays}, []string{stays}, plan.Guard(50, ""))
 	for name, c := range map[string]struct {
@@ -203,9 +203,9 @@ func TestAHeldChangeNamesTheRulesThatHoldIt(t *testing.T) {
 		"a world that is read-only":      {rolling([]string{"ConfigMap/a=2"}, []string{stays}, plan.ReportTarget("cluster")), []hold.Rule{hold.DriftReported}},
 		"nodes":                          {rolling([]string{"NodePool/gpu=1"}, []string{"NodePool/gpu=2"}).GuardNodes(&limit, nil, "", lost), []hold.Rule{hold.MaxNodesReplaced}},
 		"a deletion that also has nodes": {impact.GuardNodes(&limit, nil, "", lost), []hold.Rule{hold.DeletionLosses, hold.MaxNodesReplaced}},
-		"more than were reviewed": {impact.GuardNodes(nil, []plan.Disruption{merged(reviewed(12, 0, []string{"NodePool/gpu=1"}, nil))}, "", lost),
+		"more than were reviewed": {impact.GuardNodes(nil, []plan.Review{merged(reviewed(12, 0, []string{"NodePool/gpu=1"}, nil))}, "", lost),
 			[]hold.Rule{hold.DeletionLosses, hold.ReviewExceeded}},
-		"all of it": {impact.GuardNodes(&limit, []plan.Disruption{merged(reviewed(12, 0, []string{"NodePool/gpu=1"}, nil))}, "", lost),
+		"all of it": {impact.GuardNodes(&limit, []plan.Review{merged(reviewed(12, 0, []string{"NodePool/gpu=1"}, nil))}, "", lost),
 			[]hold.Rule{hold.DeletionLosses, hold.MaxNodesReplaced, hold.ReviewExceeded}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 // applyGuards reports what the Sync's rules make of a proposal, and blocks in its step what the
 // apply would hold.
-func applyGuards(sync *v1alpha1.Sync, found plan.Proposal, forecast func([]plan.Change) plan.Disruption) (plan.Plan, []report.Guard) {
+func applyGuards(sync *v1alpha1.Sync, found plan.Proposal, forecast func([]plan.Change) hold.Nodes) (plan.Plan, []report.Guard) {
 	changed, out := guardNodes(sync.Spec.Guard.MaxNodesReplaced, found, forecast)
 	for _, r := range found.Step.Reasons() {
 		if slices.Contains([]hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses, hold.UpdateLosses, hold.LooserGuard}, r.Rule) {
@@ -52,7 +52,7 @@ func placeOf(o state.Problem) string {
 
 // guardNodes holds changes of pools that would cost more nodes than the limit. The apply
 // counts what the base has yet to replace as well, for it makes both.
-func guardNodes(limit *int32, found plan.Proposal, forecast func([]plan.Change) plan.Disruption) (plan.Plan, []report.Guard) {
+func guardNodes(limit *int32, found plan.Proposal, forecast func([]plan.Change) hold.Nodes) (plan.Plan, []report.Guard) {
 	if limit == nil || len(found.Step.Guarded()) == 0 {
 		return found.Step, nil
 	}

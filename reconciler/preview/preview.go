@@ -21,6 +21,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/unset"
 	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -87,11 +88,11 @@ func (p *Previewer) Preview(ctx context.Context, s Step) (_ report.Report, revie
 	found.Step.Notes = slices.Concat(found.Step.Notes, sides.notes, variables.Notes(p.SyncKey, s.Sync, s.values))
 	slices.SortStableFunc(found.Step.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
 	f, forecastErr := p.Forecast(ctx, sides.before.Set, sides.after.Set, found.Step.Changes)
-	guarded, guards := applyGuards(s.Sync, found, func(changes []plan.Change) plan.Disruption {
+	guarded, guards := applyGuards(s.Sync, found, func(changes []plan.Change) hold.Nodes {
 		if len(pendingPools(found)) == 0 {
-			return impact.Disruption(f, forecastErr)
+			return impact.Nodes(f, forecastErr)
 		}
-		return impact.Disruption(p.Forecast(ctx, state.Set{}, state.Set{}, changes))
+		return impact.Nodes(p.Forecast(ctx, state.Set{}, state.Set{}, changes))
 	})
 	found.Step = guarded
 	if sides.empty {

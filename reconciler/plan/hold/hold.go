@@ -79,8 +79,11 @@ type Nodes struct {
 	Replaced int `json:"replaced"`
 	// Removed are taken away with their pool.
 	Removed int `json:"removed"`
-	// Unknown is why the number cannot be computed, Uncertain why it may be more; empty
-	// where the numbers hold.
+	// Pools is how many of both there are by pool, to be compared with reviews.
+	Pools map[string]int `json:"-"`
+	// Unknown is why the number cannot be computed, Uncertain why it may be more, as where
+	// only AWS has which images a class finds; empty where the numbers hold. Who reviews is
+	// shown the same.
 	Unknown   string `json:"unknown,omitempty"`
 	Uncertain string `json:"uncertain,omitempty"`
 	// Max is how many may be replaced or taken away unasked; nil where none is set.
