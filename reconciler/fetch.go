@@ -14,11 +14,11 @@ type persistentSource interface {
 }
 
 // take loads what the source gave, or what it gave last.
-func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale error) (Result, bool, error) {
+func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale error) (Result, error) {
 	if stale != nil {
 		var ok bool
 		if snapshot, ok = l.lastGood(ctx); !ok {
-			return Result{}, false, stale
+			return Result{}, stale
 		}
 	}
 	result := Result{Revision: snapshot.Revision, Stale: stale}
@@ -26,14 +26,15 @@ func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale erro
 	if l.inputs != nil {
 		digest, load, err := l.inputs(ctx)
 		if err != nil {
-			return result, false, fmt.Errorf("loading %s: %w", snapshot.Revision, err)
+			return result, fmt.Errorf("loading %s: %w", snapshot.Revision, err)
 		}
 		if fresh.inputsDigest = digest; load != nil {
 			fresh.load = load
 		}
 	}
 	if last, planned := l.newest(); last != nil && last.snapshot.Revision == snapshot.Revision && last.inputsDigest == fresh.inputsDigest && !last.resumed {
-		return result, last != planned, nil
+		result.Changed = last != planned
+		return result, nil
 	}
 	if err := l.cache.loadFirst(ctx, fresh); err != nil {
 		return l.keep(ctx, result, fresh, fmt.Errorf("loading %s: %w", snapshot.Revision, err))
@@ -43,8 +44,8 @@ func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale erro
 	if l.last != l.planned {
 		l.cache.take(l.last)
 	}
-	l.last = fresh
-	return result, true, nil
+	l.last, result.Changed = fresh, true
+	return result, nil
 }
 
 // newest is the newest revision, and the newest that was planned; nil where none is.
@@ -68,15 +69,15 @@ func (l *Loop) lastGood(ctx context.Context) (gitsource.Snapshot, bool) {
 // keep goes on with the last good revision where a newer one cannot be loaded: what was
 // applied stays so, and drift from it is corrected. With other variables' values it is
 // another revision, and what it would declare is unknown.
-func (l *Loop) keep(ctx context.Context, newest Result, fresh *revision, why error) (Result, bool, error) {
+func (l *Loop) keep(ctx context.Context, newest Result, fresh *revision, why error) (Result, error) {
 	last, planned := l.newest()
 	if last == nil || last.resumed && last.inputsDigest != fresh.inputsDigest {
 		last = l.resume(ctx, fresh)
 	}
 	if last == nil || last.inputsDigest != fresh.inputsDigest || ctx.Err() != nil {
-		return newest, false, why
+		return newest, why
 	}
-	return Result{Revision: last.snapshot.Revision, Stale: why, Attempted: newest.Revision, Resumed: last.resumed}, last != planned, nil
+	return Result{Revision: last.snapshot.Revision, Changed: last != planned, Stale: why, Attempted: newest.Revision, Resumed: last.resumed}, nil
 }
 
 // earlierReader is the ability of a source that keeps earlier revisions.

@@ -45,8 +45,8 @@ func TestAChangedVariableIsLoadedWithTheSameRevision(t *testing.T) {
 	step("r1 with 1", 1)
 	step("r1 with 1", 1)
 	v.value = "2"
-	if _, changed, err := loop.Fetch(t.Context()); err != nil || !changed {
-		t.Fatal(changed, err)
+	if found, err := loop.Fetch(t.Context()); err != nil || !found.Changed {
+		t.Fatal(found.Changed, err)
 	}
 	step("r1 with 2", 2)
 	s.err = errors.New("down")

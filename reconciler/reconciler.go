@@ -130,6 +130,9 @@ type Options struct {
 type Result struct {
 	// Revision is what was loaded, branch@sha1:commit.
 	Revision string
+	// Changed is true where Fetch found another Revision than that which was compared with the
+	// targets last.
+	Changed bool
 	// Problems are the repository's mistakes. While there are any, nothing is
 	// deleted.
 	Problems []state.Problem
@@ -149,9 +152,9 @@ type Result struct {
 }
 
 // Fetch reads the source and reports the revision to use: the newest, or the
-// last good one with the reason in Result.Stale. Changed reports whether it has
-// yet to be compared with the targets. An error means that there is no revision to work with.
-func (l *Loop) Fetch(ctx context.Context) (result Result, changed bool, err error) {
+// last good one with the reason in Result.Stale. An error means that there is no revision to
+// work with.
+func (l *Loop) Fetch(ctx context.Context) (Result, error) {
 	l.fetching.Lock()
 	defer l.fetching.Unlock()
 	snapshot, stale := l.source.Fetch(ctx)
@@ -160,7 +163,7 @@ func (l *Loop) Fetch(ctx context.Context) (result Result, changed bool, err erro
 
 // Plan fetches the source and is what a run would do.
 func (l *Loop) Plan(ctx context.Context, opts Options) (Result, error) {
-	fetched, _, err := l.Fetch(ctx)
+	fetched, err := l.Fetch(ctx)
 	if err != nil {
 		return fetched, err
 	}
@@ -173,7 +176,7 @@ func (l *Loop) Plan(ctx context.Context, opts Options) (Result, error) {
 
 // RunOnce leads the targets to the source's newest revision.
 func (l *Loop) RunOnce(ctx context.Context, opts Options) (Result, error) {
-	fetched, _, err := l.Fetch(ctx)
+	fetched, err := l.Fetch(ctx)
 	if err != nil {
 		return fetched, err
 	}

@@ -277,7 +277,7 @@ func TestASourceThatKeepsFetchWaitingDoesNotHoldUpCorrect(t *testing.T) {
 	fetched := make(chan struct{})
 	go func() {
 		defer close(fetched)
-		_, _, _ = loop.Fetch(ctx)
+		_, _ = loop.Fetch(ctx)
 	}()
 	<-source.waits
 	w.objects["a"] = "x"
@@ -306,8 +306,8 @@ func TestALoaderThatKeepsFetchWaitingDoesNotHoldUpCorrect(t *testing.T) {
 	source.revision = "r2"
 	fetched := make(chan bool)
 	go func() {
-		_, changed, _ := loop.Fetch(t.Context())
-		fetched <- changed
+		found, _ := loop.Fetch(t.Context())
+		fetched <- found.Changed
 	}()
 	<-loading
 	w.objects["a"] = "x"
@@ -331,8 +331,8 @@ func TestWhatWasFetchedAndNotComparedYetDoesNotStopCorrect(t *testing.T) {
 		t.Fatal(err)
 	}
 	source.revision = "r2"
-	if _, changed, err := loop.Fetch(t.Context()); !changed || err != nil {
-		t.Fatal(changed, err)
+	if found, err := loop.Fetch(t.Context()); !found.Changed || err != nil {
+		t.Fatal(found.Changed, err)
 	}
 	w.objects["a"] = "x"
 	result, err := loop.Correct(t.Context(), []state.Key{key("a")}, reconciler.Options{})

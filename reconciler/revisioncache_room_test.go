@@ -40,7 +40,7 @@ func TestALoaderThatPanicsIsAnErrorOfItsOwnLoop(t *testing.T) {
 	}
 	panics = false
 	loop := start()
-	if _, _, err := loop.Fetch(t.Context()); err != nil {
+	if _, err := loop.Fetch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	panics = true
@@ -67,7 +67,7 @@ func TestARevisionThatWasNeverPlannedLeavesTheCacheAtOnce(t *testing.T) {
 	f, other := newLoops(6, maps, cache, &crowd{}), newLoops(1, maps, cache, &crowd{})
 	f.run(t, "r1")
 	for _, f.sources[0].revision = range []string{"r2", "r3"} {
-		if _, _, err := f.all[0].Fetch(t.Context()); err != nil {
+		if _, err := f.all[0].Fetch(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

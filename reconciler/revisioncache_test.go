@@ -248,8 +248,8 @@ func TestWhatIsLoadedAgainIsWhatWasPlanned(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.value, s.revision = "2", "r2"
-	if _, changed, err := loop.Fetch(t.Context()); err != nil || !changed {
-		t.Fatal(changed, err)
+	if found, err := loop.Fetch(t.Context()); err != nil || !found.Changed {
+		t.Fatal(found.Changed, err)
 	}
 	for _, step := range []struct {
 		do   func() (reconciler.Result, error)
@@ -301,7 +301,7 @@ func TestTheRevisionBeforeIsCorrectedAfterANewOneCouldNotBePlanned(t *testing.T)
 func TestWhoWaitsForMemoryCanBeInterruptedAndHoldsNone(t *testing.T) {
 	f := newLoops(3, 10, reconciler.NewRevisionCache(0, 1), &crowd{})
 	for _, loop := range f.all {
-		if _, _, err := loop.Fetch(t.Context()); err != nil {
+		if _, err := loop.Fetch(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -329,8 +329,8 @@ func TestALoopThatLoadsAnotherRevisionGivesUpTheOneItHas(t *testing.T) {
 	f := newLoops(1, 10, reconciler.NewRevisionCache(0, 1), &crowd{})
 	f.run(t, "r1")
 	f.sources[0].revision = "r2"
-	if _, changed, err := f.all[0].Fetch(t.Context()); err != nil || !changed {
-		t.Fatal(changed, err)
+	if found, err := f.all[0].Fetch(t.Context()); err != nil || !found.Changed {
+		t.Fatal(found.Changed, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -27,7 +27,7 @@ func uncached(s *stage) (holder *reconciler.Loop, woken chan struct{}) {
 	woken = make(chan struct{}, 8)
 	s.r.sessions.notify = func(types.NamespacedName) { woken <- struct{}{} }
 	holder = reconciler.NewLoop(s, s.load).Caching(cache)
-	if _, _, err := holder.Fetch(s.Context()); err != nil {
+	if _, err := holder.Fetch(s.Context()); err != nil {
 		s.Fatal(err)
 	}
 	return holder, woken

@@ -10,7 +10,6 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/controller/background"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
@@ -46,16 +45,16 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *syncSt
 		}
 	}
 	if !alone || !now.Before(s.nextFetch) {
-		if got, ok := s.revisions.Fetch(sync.Annotations[fluxmeta.ReconcileRequestAnnotation], alone); ok {
+		if got, done, err := s.revisions.Fetch(sync.Annotations[fluxmeta.ReconcileRequestAnnotation], alone); done {
 			s.nextFetch = r.Clock.Now().Add(wait.Jitter(interval(sync), spread))
-			done := r.proceed(ctx, sync, s, got, drifted, forced)
-			if got.Err != nil {
-				if !alone {
-					s.revisions.Cancel() // Without drift the next reconciliation has no use for it.
-				}
-				done.applied = sync.Status.LastAppliedRevision
+			if err == nil {
+				return r.proceed(ctx, sync, s, got, drifted, forced)
 			}
-			return done
+			s.putBack(drifted)
+			if !alone {
+				s.revisions.Cancel() // Without drift the next reconciliation has no use for it.
+			}
+			return reconciliation{Result: got, err: err, applied: sync.Status.LastAppliedRevision}
 		}
 		if !alone {
 			s.putBack(drifted)
@@ -67,15 +66,11 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *syncSt
 }
 
 // proceed goes on with what the source returned.
-func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *syncState, got background.Fetched, drifted []state.Key, forced bool) reconciliation {
-	if got.Err != nil {
-		s.putBack(drifted)
-		return reconciliation{Result: got.Result, err: got.Err}
-	}
+func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *syncState, got reconciler.Result, drifted []state.Key, forced bool) reconciliation {
 	if got.Changed || forced {
-		return r.full(ctx, sync, s, got.Result, drifted)
+		return r.full(ctx, sync, s, got, drifted)
 	}
-	now, fresh := r.Clock.Now(), got.Result.Stale == nil
+	now, fresh := r.Clock.Now(), got.Stale == nil
 	settled := s.converged && now.Before(s.lastFull.Add(resync))
 	resting := fresh && now.Before(s.restUntil)
 	if settled && fresh && s.failures == 0 {
@@ -87,11 +82,11 @@ func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *sy
 	case resting && len(drifted) > 0:
 		return r.partial(ctx, sync, s, drifted)
 	case settled && len(drifted) == 0:
-		return reconciliation{Result: got.Result, kind: idle}
+		return reconciliation{Result: got, kind: idle}
 	case resting:
 		return reconciliation{kind: waiting, after: min(s.restUntil.Sub(now), s.nextFetch.Sub(now))}
 	}
-	return r.full(ctx, sync, s, got.Result, drifted)
+	return r.full(ctx, sync, s, got, drifted)
 }
 
 // full compares everything with the revision at hand. Where that is loaded in the

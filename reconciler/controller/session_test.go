@@ -359,7 +359,7 @@ func TestOtherSyncsDoNotWaitForOneThatDrains(t *testing.T) {
 	slow, other := types.NamespacedName{Namespace: "ns", Name: "slow"}, &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other"}}
 	cancelled, fetched, stopped := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	revisions := background.New(t.Context(), reconciler.NewLoop(waits(fetched), nil), func() {})
-	revisions.Fetch("", true)
+	_, _, _ = revisions.Fetch("", true)
 	all := syncStates{open: map[types.NamespacedName]*syncState{slow: {
 		Assembly: Assembly{Loop: reconciler.NewLoop(nil, nil)},
 		cancel:   func() { close(cancelled) }, revisions: revisions,

@@ -48,18 +48,10 @@ func (b *background) await(urgent bool, notify func()) bool {
 
 // Loop is the part of a reconciler.Loop that takes long.
 type Loop interface {
-	Fetch(ctx context.Context) (reconciler.Result, bool, error)
+	Fetch(ctx context.Context) (reconciler.Result, error)
 	Loaded(planned bool) bool
 	Load(ctx context.Context, planned bool) error
 	Unload()
-}
-
-// Fetched is what a Loop's Fetch returned.
-type Fetched struct {
-	Result reconciler.Result
-	// Changed is true where the revision is another than that of the last full run.
-	Changed bool
-	Err     error
 }
 
 // Loader fetches and loads the revisions of one Sync. It is used by the reconciliations of that
@@ -89,26 +81,27 @@ type fetch struct {
 	// fetch may lack what a newer request is about.
 	request string
 	background
-	// fetched is valid when done is closed.
-	fetched Fetched
+	// result and err are valid when done is closed.
+	result reconciler.Result
+	err    error
 }
 
-// Fetch returns the source's result, or false when it takes longer than waitTimeout;
+// Fetch returns what the Loop's Fetch does, or false when that takes longer than waitTimeout;
 // then the result brings another reconciliation. An urgent reconciliation does not wait for a source that
 // is known to be slow.
-func (l *Loader) Fetch(request string, urgent bool) (Fetched, bool) {
+func (l *Loader) Fetch(request string, urgent bool) (result reconciler.Result, done bool, err error) {
 	q := l.pending
 	if q == nil {
 		q = l.begin(request)
 	}
 	if !q.await(urgent, l.notify) {
-		return Fetched{}, false
+		return reconciler.Result{}, false, nil
 	}
 	l.pending, l.last = nil, q
 	if q.request != request {
 		return l.Fetch(request, urgent)
 	}
-	return q.fetched, true
+	return q.result, true, q.err
 }
 
 func (l *Loader) begin(request string) *fetch {
@@ -116,8 +109,8 @@ func (l *Loader) begin(request string) *fetch {
 	l.pending = q
 	go func() {
 		defer close(q.done)
-		q.fetched.Err = apply.Recover(func() (err error) {
-			q.fetched.Result, q.fetched.Changed, err = l.loop.Fetch(l.live)
+		q.err = apply.Recover(func() (err error) {
+			q.result, err = l.loop.Fetch(l.live)
 			return err
 		})
 	}()

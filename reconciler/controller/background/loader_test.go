@@ -20,33 +20,33 @@ func (resident) Unload()                          {}
 // pendingLoop is a Loop whose source answers when it is told to.
 type pendingLoop struct {
 	resident
-	later chan Fetched
+	later chan reconciler.Result
 }
 
-func (a pendingLoop) Fetch(ctx context.Context) (reconciler.Result, bool, error) {
+func (a pendingLoop) Fetch(ctx context.Context) (reconciler.Result, error) {
 	select {
 	case f := <-a.later:
-		return f.Result, f.Changed, f.Err
+		return f, nil
 	case <-ctx.Done():
-		return reconciler.Result{}, false, ctx.Err()
+		return reconciler.Result{}, ctx.Err()
 	}
 }
 
-func revision(name string) Fetched {
-	return Fetched{Result: reconciler.Result{Revision: name}, Changed: true}
+func revision(name string) reconciler.Result {
+	return reconciler.Result{Revision: name, Changed: true}
 }
 
 func newLoader(t *testing.T) (*Loader, pendingLoop, chan struct{}) {
 	t.Helper()
-	source, woken := pendingLoop{later: make(chan Fetched, 4)}, make(chan struct{}, 4)
+	source, woken := pendingLoop{later: make(chan reconciler.Result, 4)}, make(chan struct{}, 4)
 	return New(t.Context(), source, func() { woken <- struct{}{} }), source, woken
 }
 
 func TestAFastSourceIsAwaited(t *testing.T) {
 	f, source, woken := newLoader(t)
 	source.later <- revision("a")
-	got, ok := f.Fetch("", false)
-	if !ok || got.Result.Revision != "a" || !got.Changed {
+	got, ok, _ := f.Fetch("", false)
+	if !ok || got.Revision != "a" || !got.Changed {
 		t.Fatalf("got %+v, %t", got, ok)
 	}
 	if f.pending != nil || len(woken) > 0 {
@@ -56,31 +56,31 @@ func TestAFastSourceIsAwaited(t *testing.T) {
 
 func TestASlowSourceHoldsUpOnlyOneVisit(t *testing.T) {
 	f, source, woken := newLoader(t)
-	if _, ok := f.Fetch("", true); ok {
+	if _, ok, _ := f.Fetch("", true); ok {
 		t.Fatal("an answer came from nowhere")
 	}
 	begin := time.Now()
-	if _, ok := f.Fetch("", true); ok || time.Since(begin) >= waitTimeout {
+	if _, ok, _ := f.Fetch("", true); ok || time.Since(begin) >= waitTimeout {
 		t.Errorf("who is in a hurry waited %s for a source that is known to be slow", time.Since(begin))
 	}
 	source.later <- revision("a")
 	<-woken
-	got, ok := f.Fetch("", false)
-	if !ok || got.Result.Revision != "a" {
+	got, ok, _ := f.Fetch("", false)
+	if !ok || got.Revision != "a" {
 		t.Errorf("got %+v, %t", got, ok)
 	}
 }
 
 func TestAResultOlderThanTheRequestIsNotEnough(t *testing.T) {
 	f, source, woken := newLoader(t)
-	if _, ok := f.Fetch("monday", false); ok {
+	if _, ok, _ := f.Fetch("monday", false); ok {
 		t.Fatal("an answer came from nowhere")
 	}
 	source.later <- revision("a")
 	<-woken
 	source.later <- revision("b")
-	got, ok := f.Fetch("tuesday", false)
-	if !ok || got.Result.Revision != "b" {
+	got, ok, _ := f.Fetch("tuesday", false)
+	if !ok || got.Revision != "b" {
 		t.Errorf("got %+v, %t", got, ok)
 	}
 }
@@ -89,12 +89,12 @@ func TestTheEndOfASessionEndsItsFetch(t *testing.T) {
 	f, _, woken := newLoader(t)
 	live, end := context.WithCancel(t.Context())
 	f.live = live
-	if _, ok := f.Fetch("", false); ok {
+	if _, ok, _ := f.Fetch("", false); ok {
 		t.Fatal("an answer came from nowhere")
 	}
 	end()
 	<-woken
-	if got, ok := f.Fetch("", false); !ok || !errors.Is(got.Err, context.Canceled) {
+	if got, ok, err := f.Fetch("", false); !ok || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %+v, %t", got, ok)
 	}
 }
@@ -102,15 +102,15 @@ func TestTheEndOfASessionEndsItsFetch(t *testing.T) {
 // panicking is a source whose code meets what it was not made for.
 type panicking struct{ resident }
 
-func (panicking) Fetch(context.Context) (reconciler.Result, bool, error) {
+func (panicking) Fetch(context.Context) (reconciler.Result, error) {
 	var none []string
-	return reconciler.Result{Revision: none[1]}, true, nil
+	return reconciler.Result{Revision: none[1]}, nil
 }
 
 func TestAPanicOfASourceIsAnErrorOfItsSync(t *testing.T) {
 	f := New(t.Context(), panicking{}, func() {})
-	got, ok := f.Fetch("", false)
-	if _, panicked := errors.AsType[*apply.PanicError](got.Err); !ok || !panicked {
+	got, ok, err := f.Fetch("", false)
+	if _, panicked := errors.AsType[*apply.PanicError](err); !ok || !panicked {
 		t.Errorf("got %+v, %t", got, ok)
 	}
 }
