@@ -28,16 +28,16 @@ type Declared struct {
 	// Set holds the objects that have no problem; all have the target
 	// "cluster". Where Problems is not empty the Set may lack objects that the
 	// repository means to keep: prune nothing.
-	Set state.Set
+	Set state.Set `json:"-"`
 	// Problems are the user's mistakes, in the order of file and line.
-	Problems []state.Problem
+	Problems []state.Problem `json:"problems,omitempty"`
 	// Converted are the changes by which objects of Karpenter's old APIs became
 	// those of v1, by file and line; empty where none is declared. They hold
 	// nothing back.
-	Converted []conversion.Change
+	Converted []conversion.Change `json:"-"`
 	// BeforeDesired is called before targets are given the Set, for what they need beside it.
 	// Nil where that is nothing.
-	BeforeDesired func()
+	BeforeDesired func() `json:"-"`
 
 	files  fs.FS
 	limits manifest.Limits

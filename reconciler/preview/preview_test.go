@@ -19,6 +19,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/impact"
@@ -87,7 +88,9 @@ type steps struct {
 	folders [3]folderFiles
 }
 
-func loaded(items ...state.Item) checked.Folder { return checked.Folder{Set: state.NewSet(items...)} }
+func loaded(items ...state.Item) checked.Folder {
+	return checked.Folder{Declared: declared.Declared{Set: state.NewSet(items...)}}
+}
 
 // tree is the files of a revision, with its id.
 type tree struct {
@@ -317,7 +320,7 @@ func TestAdviceAndRefusalsAreThoseThatTheStepBrings(t *testing.T) {
 
 func TestAFolderThatCannotBeRenderedStopsAllLaterCommits(t *testing.T) {
 	a := poolItem("a", 1)
-	blank := checked.Folder{Problems: []state.Problem{{Origin: state.Origin{File: "kustomization.yaml"}, Message: "kustomize: no such file"}}}
+	blank := checked.Folder{Declared: declared.Declared{Problems: []state.Problem{{Origin: state.Origin{File: "kustomization.yaml"}, Message: "kustomize: no such file"}}}}
 	out := steps{
 		parted: loaded(a), base: loaded(a), head: blank,
 		live: liveItems(a), forecast: func(context.Context, state.Set, state.Set, []plan.Change) (*provision.Forecast, error) {

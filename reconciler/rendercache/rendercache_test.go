@@ -16,6 +16,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute/fluxexpr"
@@ -63,7 +64,7 @@ func (t text) Bytes() int64 { return int64(cap(t)) }
 func (t text) Decode() (checked.Folder, error) {
 	var items []state.Item
 	err := json.Unmarshal(t, &items)
-	return checked.Folder{Set: state.NewSet(items...)}, err
+	return checked.Folder{Declared: declared.Declared{Set: state.NewSet(items...)}}, err
 }
 
 // at is a tree with one manifest in the folder x.
@@ -211,10 +212,10 @@ func TestWhoWaitsForAnotherIsNotFailedByWhatBefallsThat(t *testing.T) {
 
 // hostileResult is a large answer of a child, and no other's.
 func hostileResult(salt int) Rendered {
-	return encoded(checked.Folder{Set: state.NewSet(state.Item{
+	return encoded(checked.Folder{Declared: declared.Declared{Set: state.NewSet(state.Item{
 		Key:    state.Key{Target: "cluster", Kind: "ConfigMap", Name: fmt.Sprint(salt)},
 		Object: map[string]any{"data": map[string]any{"a": strings.Repeat("x", 1600<<10)}},
-	})})
+	})}})
 }
 
 func TestAThousandHostileProposalsLeaveTheMemoryAsItWas(t *testing.T) {

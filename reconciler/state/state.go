@@ -85,33 +85,34 @@ type Identity struct {
 	ResourceVersion string
 }
 
-// Item is one thing: its key, its content, and where it comes from.
+// Item is one thing: its key, its content, and where it comes from. Its JSON form has all of it
+// and leaves out what is zero.
 type Item struct {
-	Key Key
+	Key Key `json:"key"`
 	// Version is the API version in which Object is written, without its
 	// group ("v1").
-	Version string
+	Version string `json:"version"`
 	// Object is the content in canonical JSON form (map[string]any, []any,
 	// string, bool, int64, float64, nil). It is never changed in place.
-	Object map[string]any
+	Object map[string]any `json:"object"`
 	// Origin is where it was declared; zero when observed.
-	Origin Origin
+	Origin Origin `json:"origin,omitzero"`
 	// Live identifies what was observed; zero when wanted.
-	Live Identity
+	Live Identity `json:"live,omitzero"`
 	// Applied is the Hash of the wanted Object that we last applied here; set
 	// only on observed Items, empty when we never applied one. An observed
 	// Item with Applied and without Object was applied and is gone: somebody
 	// deleted it.
-	Applied string
+	Applied string `json:"applied,omitempty"`
 	// Owner is who else manages the thing. Such a thing is never forced (see Plan's
 	// holds).
-	Owner owner.Reference
+	Owner owner.Reference `json:"owner,omitzero"`
 	// Wave orders changes: lower waves are applied and ready before higher
 	// ones start; deletions go in reverse.
-	Wave int
-	loss.Removal
-	Terms
-	Findings
+	Wave         int `json:"wave,omitempty"`
+	loss.Removal `json:"removal,omitzero"`
+	Terms        `json:"terms,omitzero"`
+	Findings     `json:"findings,omitzero"`
 }
 
 // Shrink is another place in the order of work, for a change that lowers a number.

@@ -33,11 +33,11 @@ func limited(l checked.Folder) checked.Folder {
 }
 
 // limitedObjects keeps all objects that are refused, with fewer problems.
-func limitedObjects(refused map[state.Key][]state.Problem) map[state.Key][]state.Problem {
+func limitedObjects(refused checked.ObjectProblems) checked.ObjectProblems {
 	if len(refused) == 0 {
 		return nil
 	}
-	out, left := make(map[state.Key][]state.Problem, len(refused)), maxFindings
+	out, left := make(checked.ObjectProblems, len(refused)), maxFindings
 	for _, key := range slices.SortedFunc(maps.Keys(refused), state.Key.Compare) {
 		of := limitedProblems(refused[key])
 		if len(of) > max(left, 0) {

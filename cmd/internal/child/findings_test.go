@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -61,11 +62,12 @@ func TestTheParentLimitsWhatAHostileChildReturns(t *testing.T) {
 		if i < 2 {
 			p.Message, p.Origin.File, p.Field, p.Object.Name = long, long, long, long
 		}
-		hostile.Problems, hostile.Refused = append(hostile.Problems, p), append(hostile.Refused, p)
-		hostile.Notes = append(hostile.Notes, plan.Note{Origin: p.Origin, Text: p.Message, Omitted: p.Omitted})
+		hostile.Folder.Problems, hostile.Folder.Refused = append(hostile.Folder.Problems, p), append(hostile.Folder.Refused, p)
+		hostile.Folder.Notes = append(hostile.Folder.Notes, plan.Note{Origin: p.Origin, Text: p.Message, Omitted: p.Omitted})
 	}
+	hostile.Folder.Clusters = checked.ObjectProblems{}
 	for i := range 5 {
-		hostile.Clusters = append(hostile.Clusters, refusedObject{state.Key{Name: fmt.Sprint(i)}, hostile.Problems})
+		hostile.Folder.Clusters[state.Key{Name: fmt.Sprint(i)}] = hostile.Folder.Problems
 	}
 	raw, err := json.Marshal(hostile)
 	if err != nil {
@@ -118,16 +120,30 @@ func counted(list []state.Problem) (n int) {
 // A child that is not trusted may name Clusters of which it reports no problem, also after
 // the last that there is room for.
 func TestClustersWithoutProblemsNeedNoRoom(t *testing.T) {
-	var hostile result
+	clusters := checked.ObjectProblems{{Name: "b"}: nil}
 	for i := range maxFindings + 1 {
-		hostile.Clusters = append(hostile.Clusters, refusedObject{state.Key{Name: fmt.Sprintf("a%05d", i)}, []state.Problem{{Message: "x"}}})
+		clusters[state.Key{Name: fmt.Sprintf("a%05d", i)}] = []state.Problem{{Message: "x"}}
 	}
-	hostile.Clusters = append(hostile.Clusters, refusedObject{Key: state.Key{Name: "b"}})
-	raw, err := json.Marshal(hostile)
+	raw, err := json.Marshal(result{Folder: checked.Folder{Clusters: clusters}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, err := (Rendered{raw: raw}).Decode(); err != nil || len(got.Clusters) != maxFindings+2 {
 		t.Errorf("%d Clusters, %v", len(got.Clusters), err)
+	}
+}
+
+func TestAHostileChildSetsNothingOfAnItemButWhatADeclarationFills(t *testing.T) {
+	want := state.Item{Key: state.Key{Target: "cluster", Kind: "ConfigMap", Name: "a"}, Version: "v1", Object: map[string]any{"kind": "ConfigMap"}, Origin: state.Origin{File: "a.yaml", Line: 1}}
+	hostile := want
+	hostile.Live.UID, hostile.Applied, hostile.Owner.Name, hostile.Wave = "u", "x", "o", 7
+	hostile.Adopt, hostile.Unasked, hostile.Impact = true, true, "none"
+	raw, err := json.Marshal(result{Items: []state.Item{hostile}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Rendered{raw: raw}.Decode()
+	if d := cmp.Diff([]state.Item{want}, got.Set.Items()); err != nil || d != "" {
+		t.Errorf("(-want +got):\n%s, %v", d, err)
 	}
 }

@@ -34,34 +34,12 @@ func (r Rendered) Decode() (checked.Folder, error) {
 			return checked.Folder{}, fmt.Errorf("reading what was rendered: %w", err)
 		}
 	}
-	items := make([]state.Item, len(found.Items))
 	for i, f := range found.Items {
-		items[i] = state.Item{Key: f.Key, Version: f.Version, Object: f.Object, Origin: f.Origin}
+		// What a declaration does not fill is for targets to set, never for a child.
+		found.Items[i] = state.Item{Key: f.Key, Version: f.Version, Object: f.Object, Origin: f.Origin}
 	}
-	out := checked.Folder{Set: state.NewSet(items...), Problems: found.Problems, Refused: found.Refused, Notes: found.Notes}
-	out.Clusters, out.Unknown = byKey(found.Clusters), byKey(found.Unknown)
-	return limited(out), nil
-}
-
-// byKey are objects that are refused, by their keys; nil for none.
-func byKey(list []refusedObject) map[state.Key][]state.Problem {
-	if len(list) == 0 {
-		return nil
-	}
-	out := make(map[state.Key][]state.Problem, len(list))
-	for _, of := range list {
-		out[of.Key] = of.Problems
-	}
-	return out
-}
-
-// RenderedOf is l as a child would write it.
-func RenderedOf(l checked.Folder) (Rendered, error) {
-	raw, err := json.Marshal(resultOf(l))
-	if err != nil {
-		return Rendered{}, fmt.Errorf("writing what was rendered: %w", err)
-	}
-	return Rendered{raw: raw}, nil
+	found.Folder.Set = state.NewSet(found.Items...)
+	return limited(found.Folder), nil
 }
 
 // loadRequest is what to load.
@@ -71,20 +49,6 @@ type loadRequest struct {
 	Links bool `json:"links"`
 	// Values are the variables', sealed: the child has no value of a Secret.
 	Values []byte `json:"values,omitempty"`
-}
-
-// refusedObject is an object that does not fit its schema.
-type refusedObject struct {
-	Key      state.Key       `json:"key"`
-	Problems []state.Problem `json:"problems"`
-}
-
-// item is the part of a state.Item that a declaration fills.
-type item struct {
-	Key     state.Key      `json:"key"`
-	Version string         `json:"version"`
-	Object  map[string]any `json:"object"`
-	Origin  state.Origin   `json:"origin"`
 }
 
 func serveLoad(_ context.Context, t *talk) (result, error) {
@@ -111,22 +75,11 @@ func serveLoad(_ context.Context, t *talk) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	return resultOf(limited(found)), nil
-}
-
-func resultOf(l checked.Folder) result {
-	out := result{Problems: l.Problems, Refused: l.Refused, Notes: l.Notes}
-	for _, i := range l.Set.Items() {
-		object, _ := fractional(i.Object).(map[string]any)
-		out.Items = append(out.Items, item{Key: i.Key, Version: i.Version, Object: object, Origin: i.Origin})
-		if of, refused := l.Clusters[i.Key]; refused {
-			out.Clusters = append(out.Clusters, refusedObject{i.Key, of})
-		}
-		if of, refused := l.Unknown[i.Key]; refused {
-			out.Unknown = append(out.Unknown, refusedObject{i.Key, of})
-		}
+	out := result{Items: found.Set.Items(), Folder: limited(found)}
+	for i, item := range out.Items {
+		out.Items[i].Object, _ = fractional(item.Object).(map[string]any)
 	}
-	return out
+	return out, nil
 }
 
 // fractional is a canonical value that is written so that floating numbers without

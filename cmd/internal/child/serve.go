@@ -15,7 +15,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/child/confine"
 	"github.com/poolwright/poolwright/provision"
-	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -137,13 +137,10 @@ func (t *talk) serve(ctx context.Context, do func(context.Context, *talk) (resul
 
 // result is that of either verb.
 type result struct {
-	Failure  *errorObject        `json:"failure,omitempty"`
-	Items    []item              `json:"items,omitempty"`
-	Problems []state.Problem     `json:"problems,omitempty"`
-	Refused  []state.Problem     `json:"refused,omitempty"`
-	Notes    []plan.Note         `json:"notes,omitempty"`
-	Clusters []refusedObject     `json:"clusters,omitempty"`
-	Unknown  []refusedObject     `json:"unknown,omitempty"`
+	Failure *errorObject `json:"failure,omitempty"`
+	// Items are those of the Folder's Set.
+	Items    []state.Item        `json:"items,omitempty"`
+	Folder   checked.Folder      `json:"folder,omitzero"`
 	Forecast *provision.Forecast `json:"forecast,omitempty"`
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/poolwright/poolwright/gitsource"
-	"github.com/poolwright/poolwright/reconciler/declared/checked"
+	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -154,7 +154,7 @@ func TestRefusalsLinksAndLimitsAreAsInThisProcess(t *testing.T) {
 			if d := cmp.Diff(want.Set.Items(), got.Set.Items()); d != "" {
 				t.Error(d)
 			}
-			if d := cmp.Diff(want, got, cmpopts.IgnoreFields(checked.Folder{}, "Set"), cmpopts.EquateEmpty()); d != "" {
+			if d := cmp.Diff(want, got, cmpopts.IgnoreFields(declared.Declared{}, "Set", "Converted"), cmpopts.IgnoreUnexported(declared.Declared{}), cmpopts.EquateEmpty()); d != "" {
 				t.Error(d)
 			}
 			if said := fmt.Sprint(got.Problems, err); !strings.Contains(said, c.want) || c.want == "" && (err != nil || got.Set.Len() == 0) {

@@ -173,11 +173,11 @@ func (a *app) loader(path string, vars *variables.Current, refusals *admission.R
 		if err != nil {
 			return declared.Declared{}, err
 		}
-		activate := func() {
+		loaded.BeforeDesired = func() {
 			vars.SetLoaded(values)
 			refusals.Set(loaded.Clusters, loaded.Unknown)
 		}
-		return declared.Declared{Set: loaded.Set, Problems: loaded.Problems, BeforeDesired: activate}, nil
+		return loaded.Declared, nil
 	}
 }
 

@@ -26,29 +26,27 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Folder is what a folder declares, and what is wrong with it.
+// Folder is what a folder declares, and what is wrong with it. Its JSON form is without the Set.
 type Folder struct {
-	// Set holds the objects that have no problem of their form; see [declared.Declared].
-	Set state.Set
-	// Problems are what the loop refuses by the revision alone: while there are any it
-	// deletes nothing. What it refuses by expanding the desired state (the Cluster,
-	// a DevicePlugin that cannot be expanded) is not among them: the targets
-	// report it. They are in the order of file and line, as Refused are.
-	Problems []state.Problem
+	// Declared is what is rendered. Its Problems are what the loop refuses by the revision
+	// alone: while there are any it deletes nothing. What it refuses by expanding the desired
+	// state (the Cluster, a DevicePlugin that cannot be expanded) is not among them: the targets
+	// report it.
+	declared.Declared
 	// Refused are the mistakes that only lint reports before they are applied: the API
 	// server refuses them, or they cannot work. They keep nothing else from being
-	// applied, or deleted.
-	Refused []state.Problem
+	// applied, or deleted. They are in the order of file and line, as Problems are.
+	Refused []state.Problem `json:"refused,omitempty"`
 	// Notes are advice, as about GPUs and secrets in Git, whose Warning is true,
 	// and what is followed of Karpenter's old APIs.
-	Notes []plan.Note
+	Notes []plan.Note `json:"notes,omitempty"`
 	// Clusters are, by Cluster, what its schema refuses, with the lines: the AWS target
 	// reads that before it takes a Cluster's values to AWS.
-	Clusters map[state.Key][]state.Problem
+	Clusters ObjectProblems `json:"clusters,omitempty"`
 	// Unknown are, by object, those of Refused where the embedded schema does not have a
 	// field: the controller refuses such an object before anything is applied, unless the
 	// cluster has a newer definition that has the field.
-	Unknown map[state.Key][]state.Problem
+	Unknown ObjectProblems `json:"unknown,omitempty"`
 }
 
 // Standards are what folders are checked against.
@@ -76,7 +74,8 @@ func Load(tree fs.FS, folder string, values substitute.Values, standards func() 
 	if standardsErr != nil {
 		return Folder{}, standardsErr
 	}
-	out := Folder{Set: d.Set, Problems: lint.Sorted(d.Problems), Clusters: map[state.Key][]state.Problem{}, Unknown: map[state.Key][]state.Problem{}}
+	out := Folder{Declared: d, Clusters: ObjectProblems{}, Unknown: ObjectProblems{}}
+	out.Problems = lint.Sorted(d.Problems)
 	refused := lint.Refused(d, by.CRDs)
 	if out.Notes, err = Conversions(d, folder); err != nil {
 		return Folder{}, err
