@@ -54,8 +54,10 @@ func limitedProblems(list []state.Problem) []state.Problem {
 		list = append(slices.Clone(list[:maxFindings]), omitted(list[maxFindings:]))
 	}
 	for i, p := range list {
-		p.Origin.File, p.Message = shortened(p.Origin.File, maxFindingBytes), shortened(p.Message, maxFindingBytes)
-		p.Object, p.Field, p.UnknownField = shortenedKey(p.Object), shortened(p.Field, maxFindingBytes), shortened(p.UnknownField, maxFindingBytes)
+		for _, text := range []*string{&p.Origin.File, &p.Message, &p.Detail, &p.Field, &p.UnknownField, &p.DuplicateKey} {
+			*text = shortened(*text, maxFindingBytes)
+		}
+		p.Object = shortenedKey(p.Object)
 		p.Omitted = min(max(p.Omitted, 0), math.MaxInt32)
 		list[i] = p
 	}

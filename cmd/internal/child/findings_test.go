@@ -60,7 +60,8 @@ func TestTheParentLimitsWhatAHostileChildReturns(t *testing.T) {
 	for i := range 5 * maxFindings {
 		p := state.Problem{Origin: state.Origin{File: "a.yaml", Line: i}, Message: "x", Omitted: math.MaxInt - i%2*math.MaxInt - i%2}
 		if i < 2 {
-			p.Message, p.Origin.File, p.Field, p.Object.Name = long, long, long, long
+			p.Message, p.Origin.File, p.Object.Name = long, long, long
+			p.Field, p.UnknownField, p.Detail, p.DuplicateKey = long, long, long, long
 		}
 		hostile.Folder.Problems, hostile.Folder.Refused = append(hostile.Folder.Problems, p), append(hostile.Folder.Refused, p)
 		hostile.Folder.Notes = append(hostile.Folder.Notes, plan.Note{Origin: p.Origin, Text: p.Message, Omitted: p.Omitted})
@@ -96,7 +97,7 @@ func TestTheParentLimitsWhatAHostileChildReturns(t *testing.T) {
 			t.Errorf("%d problems, which stand for %d", len(list), counted(list))
 		}
 		for _, p := range list {
-			if len(p.Message) > maxFindingBytes || max(len(p.Origin.File), len(p.Field), len(p.Object.Name)) > maxFindingBytes || p.Omitted < 0 || p.Omitted > math.MaxInt32 {
+			if len(p.Message) > maxFindingBytes || max(len(p.Origin.File), len(p.Object.Name), len(p.Field), len(p.UnknownField), len(p.Detail), len(p.DuplicateKey)) > maxFindingBytes || p.Omitted < 0 || p.Omitted > math.MaxInt32 {
 				t.Errorf("a text of %d bytes in a file's name of %d, for %d", len(p.Message), len(p.Origin.File), p.Omitted)
 			}
 		}
