@@ -24,6 +24,8 @@ type Generator struct {
 	// recent are the objects that were edited last: the product leaves one alone that is
 	// edited again and again.
 	recent []string
+	// following are operations that come next, whatever else would be drawn.
+	following []Operation
 	// left is how many operations there are until the next check.
 	left int
 }
@@ -84,6 +86,11 @@ func (g *Generator) choices() []choice {
 
 // Next returns the next operation.
 func (g *Generator) Next() Operation {
+	if len(g.following) > 0 {
+		o := g.following[0]
+		g.following = g.following[1:]
+		return o
+	}
 	if g.left == 0 {
 		g.left = g.length()
 		return Operation{Do: Check}
@@ -109,8 +116,8 @@ func (g *Generator) length() int { return 2 + g.random.IntN(7) }
 
 // pause is none, one within a run, or one as long as the interval.
 func (g *Generator) pause() time.Duration {
-	longest := []time.Duration{1, 300, 6000}[g.random.IntN(3)]
-	return time.Duration(g.random.Int64N(int64(longest))) * time.Millisecond
+	longest := []time.Duration{time.Millisecond, 300 * time.Millisecond, interval}[g.random.IntN(3)]
+	return time.Duration(g.random.Int64N(longest.Milliseconds())) * time.Millisecond
 }
 
 func (g *Generator) commit() Operation {
@@ -158,11 +165,25 @@ func (g *Generator) inject() Operation {
 	return Operation{Do: Inject, Fault: &f, Times: 1 + g.random.IntN(3)}
 }
 
-// killAt draws a kill at one of the next requests of a point.
+// killAt draws a kill at one of the next writes of a point. Every other time a commit follows
+// that is reverted while no process runs: what of it was applied and not recorded is then an
+// orphan.
 func (g *Generator) killAt() Operation {
-	f := Fault{At: pick(g, points()), Do: wiretap.Kill, After: g.random.IntN(2) == 0}
-	return Operation{Do: Inject, Fault: &f, Times: 1 + g.random.IntN(6)}
+	f := Fault{At: pick(g, slices.DeleteFunc(points(), func(p wiretap.Point) bool { return !writes(p) })), Do: wiretap.Kill, After: g.random.IntN(2) == 0}
+	if g.random.IntN(2) == 0 {
+		commit := g.commit()
+		commit.Pause = 2 * interval
+		g.following = append(g.following, commit, Operation{Do: Revert})
+	}
+	return Operation{Do: Inject, Fault: &f, Times: 1 + g.random.IntN(4)}
 }
+
+func writes(p wiretap.Point) bool {
+	return (&history.Request{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind}).Writes()
+}
+
+// interval is about how often the controller fetches.
+const interval = 6 * time.Second
 
 // points are where faults are injected.
 func points() []wiretap.Point {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/internal/golden"
+	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
 )
 
 // sequence is the beginning of what a seed determines.
@@ -69,14 +70,34 @@ func TestAnObjectIsNotEditedAgainBeforeOthersAre(t *testing.T) {
 	}
 }
 
-func TestChecksAreAtMostEightOperationsApart(t *testing.T) {
+func TestChecksAreAFewOperationsApart(t *testing.T) {
+	most := 8 * 3 // each of which may be a kill with a commit and its revert
 	since := 0
 	for i, o := range sequence(2, true, 5000) {
 		if since++; o.Do == Check {
 			since = 0
 		}
-		if since > 8 {
+		if since > most {
 			t.Fatalf("operation %d is the %dth without a check", i, since)
 		}
+	}
+}
+
+func TestAKillIsAtAWriteAndOftenFollowedByACommitThatIsReverted(t *testing.T) {
+	reverted, kills := 0, 0
+	operations := sequence(4, true, 5000)
+	for i, o := range operations[:len(operations)-2] {
+		if o.Fault == nil || o.Fault.Do != wiretap.Kill {
+			continue
+		}
+		if kills++; !writes(o.Fault.At) {
+			t.Errorf("the controller is killed at %s", o.Fault.At)
+		}
+		if operations[i+1].Do == Commit && operations[i+2].Do == Revert {
+			reverted++
+		}
+	}
+	if kills == 0 || reverted < kills*4/10 {
+		t.Errorf("of %d kills, %d are followed by a commit that is reverted", kills, reverted)
 	}
 }
