@@ -94,6 +94,15 @@ func (t *Tree) Edit(name string, change func(string) (string, error)) error {
 
 // Push commits everything and pushes it. It returns the commit's id.
 func (t *Tree) Push(ctx context.Context, message string) (string, error) {
+	id, err := t.Commit(message)
+	if err != nil {
+		return "", err
+	}
+	return id, t.PushCommits(ctx)
+}
+
+// Commit commits everything. It returns the commit's id.
+func (t *Tree) Commit(message string) (string, error) {
 	tree, err := t.git.Worktree()
 	if err != nil {
 		return "", fmt.Errorf("opening the working tree: %w", err)
@@ -106,9 +115,14 @@ func (t *Tree) Push(ctx context.Context, message string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("committing: %w", err)
 	}
-	err = t.git.PushContext(ctx, &git.PushOptions{RemoteName: "origin", Auth: t.auth()})
-	if err != nil {
-		return "", fmt.Errorf("pushing: %w", err)
-	}
 	return id.String(), nil
+}
+
+// PushCommits pushes what was committed.
+func (t *Tree) PushCommits(ctx context.Context) error {
+	err := t.git.PushContext(ctx, &git.PushOptions{RemoteName: "origin", Auth: &http.BasicAuth{Username: t.User, Password: t.Token}})
+	if err != nil {
+		return fmt.Errorf("pushing: %w", err)
+	}
+	return nil
 }

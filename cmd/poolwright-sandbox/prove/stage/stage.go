@@ -168,13 +168,14 @@ func (s *Stage) Commit(ctx context.Context, message string) error {
 	if err != nil {
 		return err
 	}
-	id, err := s.tree.Push(ctx, message)
+	id, err := s.tree.Commit(message)
 	if err != nil {
 		return err
 	}
 	s.revision = "main@sha1:" + id
+	// The controller may apply it before the push returns.
 	s.Tap.Record(history.Event{Kind: history.Committed, Revision: s.revision, Declared: declared})
-	return nil
+	return s.tree.PushCommits(ctx)
 }
 
 // declared is the model as a history names it.
