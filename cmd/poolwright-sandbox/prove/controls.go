@@ -3,6 +3,7 @@ package prove
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/controls"
 	"github.com/poolwright/poolwright/provision/sandbox"
@@ -22,6 +23,15 @@ type ControlResult struct {
 // find it. It adds what came of them to the report.
 func RunControls(ctx context.Context, environment *sandbox.Environment, o Options, report *Report) error {
 	for i, c := range controls.All() {
+		if c.Test() != "" {
+			result, err := runTested(ctx, environment.Dir, c)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(o.Progress, "without %s: found %v by %s\n", c.Name, result.Found, c.Test())
+			report.Controls = append(report.Controls, result)
+			continue
+		}
 		binary, err := c.Build(ctx, environment.Dir)
 		if err != nil {
 			return err
@@ -46,4 +56,15 @@ func RunControls(ctx context.Context, environment *sandbox.Environment, o Option
 		report.Controls = append(report.Controls, result)
 	}
 	return nil
+}
+
+// runTested runs the Go test that must find a control.
+func runTested(ctx context.Context, dir string, c controls.Control) (ControlResult, error) {
+	begin := time.Now()
+	found, err := c.Fails(ctx, dir)
+	result := ControlResult{Name: c.Name, Summary: c.Summary, Found: found, Seconds: time.Since(begin).Seconds()}
+	if found {
+		result.By = []string{c.Test()}
+	}
+	return result, err
 }

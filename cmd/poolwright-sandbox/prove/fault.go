@@ -116,6 +116,8 @@ func everywhere(point) bool { return true }
 
 func deletes(p point) bool { return p.Verb == "delete" && p.Area == apps }
 
+func deletesPool(p point) bool { return p.Verb == "delete" && p.Kind == "nodepools.karpenter.sh" }
+
 // faultKinds are all of them, in the order in which they are run and printed.
 func faultKinds() []faultKind {
 	kill := func(s *stage.Stage) func(history.Request) {
@@ -146,6 +148,11 @@ func faultKinds() []faultKind {
 			fault: func(ctx context.Context, s *stage.Stage) wiretap.Fault {
 				return wiretap.Fault{Do: wiretap.Call, Call: func(q history.Request) { s.ByHand(s.Keep(ctx, q.Object())) }}
 			}},
+		{name: "nodes-arrive", summary: "right before a deletion of a node pool arrives, the pool gets a node", at: deletesPool,
+			fault: func(ctx context.Context, s *stage.Stage) wiretap.Fault {
+				return wiretap.Fault{Do: wiretap.Call, Call: func(q history.Request) { s.ByHand(s.AddNode(ctx, q.Object())) }}
+			},
+			then: func(ctx context.Context, s *stage.Stage) error { return s.AwaitHold(ctx, "NodePool", "a", "v1") }},
 	}, slices.Concat(forgeFaults(), environmentFaults())...)
 }
 

@@ -89,6 +89,7 @@ func WriteMarkdown(w io.Writer, r Report, at time.Time) error {
 	for _, rule := range oracle.Rules() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", rule.Name, rule.Promise)
 	}
+	writePromises(&b)
 	writeNumbers(&b, r, runtime.NumCPU(), at)
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -18,6 +18,9 @@ import (
 
 func TestAControlNamesAScenarioAndCases(t *testing.T) {
 	for _, c := range controls.All() {
+		if c.Test() != "" {
+			continue
+		}
 		t.Run(c.Name, func(t *testing.T) {
 			selected, err := ParseSelection(c.Finds)
 			if err != nil {

@@ -92,7 +92,8 @@ func (t *Tree) Edit(name string, change func(string) (string, error)) error {
 	return nil
 }
 
-// Push commits everything and pushes it. It returns the commit's id.
+// Push commits everything and makes it what the branch is on the server, whatever that was. It
+// returns the commit's id.
 func (t *Tree) Push(ctx context.Context, message string) (string, error) {
 	id, err := t.Commit(message)
 	if err != nil {
@@ -118,9 +119,9 @@ func (t *Tree) Commit(message string) (string, error) {
 	return id.String(), nil
 }
 
-// PushCommits pushes what was committed.
+// PushCommits makes what was committed what the branch is on the server, whatever that was.
 func (t *Tree) PushCommits(ctx context.Context) error {
-	err := t.git.PushContext(ctx, &git.PushOptions{RemoteName: "origin", Auth: &http.BasicAuth{Username: t.User, Password: t.Token}})
+	err := t.git.PushContext(ctx, &git.PushOptions{RemoteName: "origin", Force: true, Auth: &http.BasicAuth{Username: t.User, Password: t.Token}})
 	if err != nil {
 		return fmt.Errorf("pushing: %w", err)
 	}

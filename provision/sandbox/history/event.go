@@ -17,6 +17,8 @@ const (
 	// Edited: Object. A person is about to change or delete a live object, which is the
 	// product's to correct where it is declared.
 	Edited = "edited"
+	// LossAdded: Object, UID. From then on something that nobody gave up goes with the object.
+	LossAdded = "loss-added"
 	// Converged: Revision. The product reported that all is as declared, and finished a run
 	// that began after that.
 	Converged = "converged"

@@ -22,8 +22,10 @@ import (
 type Control struct {
 	// Name is short and unique; Summary is the precaution, in one sentence.
 	Name, Summary string
-	// Finds selects the cases that must find it.
+	// Finds selects the cases that must find it, where no test is to.
 	Finds string
+	// test is the Go test that must find it, as FOLDER.NAME, in the place of cases.
+	test string
 	// file is the source file, from the module's root. old stands in it once; by takes its
 	// place.
 	file, old, by string
@@ -31,7 +33,7 @@ type Control struct {
 
 // All are all of them, in the order in which they are run and printed.
 func All() []Control {
-	return []Control{writeAhead(), deletionPreconditions(), deletionVersion()}
+	return append([]Control{writeAhead(), deletionPreconditions(), deletionVersion(), lossRecount(), slotsAreFreed()}, tested()...)
 }
 
 // Names are the names of the controls.
@@ -56,23 +58,11 @@ func Named(name string) (Control, error) {
 // Build builds the product with the precaution switched off, into the folder. The working
 // directory must be in a clone.
 func (c Control) Build(ctx context.Context, dir string) (string, error) {
-	root, err := moduleRoot(ctx)
+	root, overlay, err := c.overlay(ctx, dir)
 	if err != nil {
 		return "", err
 	}
-	changed, err := c.changed(root)
-	if err != nil {
-		return "", err
-	}
-	replacement, overlay := filepath.Join(dir, c.Name+".go"), filepath.Join(dir, c.Name+".json")
 	binary := filepath.Join(dir, "poolwright-without-"+c.Name)
-	replaced, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, c.file): replacement}})
-	if err != nil {
-		return "", err
-	}
-	if err := errors.Join(os.WriteFile(replacement, []byte(changed), 0o600), os.WriteFile(overlay, replaced, 0o600)); err != nil {
-		return "", err
-	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-overlay", overlay, "-o", binary, "./cmd/poolwright")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is shipped
@@ -80,6 +70,25 @@ func (c Control) Build(ctx context.Context, dir string) (string, error) {
 		return "", fmt.Errorf("building poolwright without %s: %w\n%s", c.Name, err, out)
 	}
 	return binary, nil
+}
+
+// overlay writes the changed source into the folder, and what puts it into the place of the
+// clone's for the go command.
+func (c Control) overlay(ctx context.Context, dir string) (root, overlay string, err error) {
+	root, err = moduleRoot(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	changed, err := c.changed(root)
+	if err != nil {
+		return "", "", err
+	}
+	replacement, overlay := filepath.Join(dir, c.Name+".go"), filepath.Join(dir, c.Name+".json")
+	replaced, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, c.file): replacement}})
+	if err != nil {
+		return "", "", err
+	}
+	return root, overlay, errors.Join(os.WriteFile(replacement, []byte(changed), 0o600), os.WriteFile(overlay, replaced, 0o600))
 }
 
 // changed is the source file with its passage replaced.

@@ -19,7 +19,7 @@ func TestAControlsPassageStandsOnceInTheSource(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(changed, c.old) || !strings.Contains(changed, c.by) {
+			if !strings.Contains(c.by, c.old) && strings.Contains(changed, c.old) || !strings.Contains(changed, c.by) {
 				t.Errorf("the passage is still there, or what takes its place is not")
 			}
 			if named, err := Named(c.Name); err != nil || named != c {
@@ -34,5 +34,13 @@ func TestAControlsPassageStandsOnceInTheSource(t *testing.T) {
 	}
 	if _, err := Named("nothing"); err == nil {
 		t.Error("there is a control of any name")
+	}
+}
+
+func TestAControlIsFoundByCasesOrByATest(t *testing.T) {
+	for _, c := range All() {
+		if (c.Finds == "") == (c.test == "") {
+			t.Errorf("%s has %q and %q", c.Name, c.Finds, c.test)
+		}
 	}
 }

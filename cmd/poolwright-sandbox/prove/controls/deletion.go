@@ -25,3 +25,15 @@ func deletionVersion() Control {
 		Finds:   "update-and-prune/keep",
 	}
 }
+
+// lossRecount is that what goes with a deletion is counted again right before it is sent.
+func lossRecount() Control {
+	return Control{
+		Name:    "loss-recount",
+		Summary: "What goes with a deletion is counted again right before the request, and after a conflict.",
+		file:    "reconciler/targets/kubernetes/losses.go",
+		old:     "targets.MayDelete(j.doing, j.change, lost); err != nil {",
+		by:      "targets.MayDelete(j.doing, j.change, lost); err != nil && j == nil {",
+		Finds:   "prune-with-losses/nodes-arrive",
+	}
+}

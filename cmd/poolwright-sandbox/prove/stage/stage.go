@@ -160,7 +160,7 @@ var contents = map[string]string{
 }
 
 // resources are the kinds of the model as a history names them.
-var resources = map[string]string{"ConfigMap": "configmaps", "Secret": "secrets", "ServiceAccount": "serviceaccounts"}
+var resources = map[string]string{"ConfigMap": "configmaps", "Secret": "secrets", "ServiceAccount": "serviceaccounts", "NodePool": nodePools}
 
 // Commit makes the model what the branch declares.
 func (s *Stage) Commit(ctx context.Context, message string) error {
@@ -197,6 +197,9 @@ func (s *Stage) write() ([]history.State, error) {
 	for key, value := range s.Model {
 		kind, name, _ := strings.Cut(key, "/")
 		text := fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: %s, namespace: %s}\n"+contents[kind]+"\n", kind, name, s.Apps, value)
+		if kind == nodePool.Kind {
+			text = fmt.Sprintf(nodePoolText, s.poolName(name), value)
+		}
 		if err := os.WriteFile(filepath.Join(path, strings.ToLower(kind)+"-"+name+".yaml"), []byte(text), 0o600); err != nil {
 			return nil, err
 		}
@@ -209,6 +212,9 @@ func (s *Stage) Meanwhile(do func(context.Context) error) { s.controller.meanwhi
 
 // object is an object of the model as a history names it.
 func (s *Stage) object(kind, name string) history.Object {
+	if kind == nodePool.Kind {
+		return history.Object{Kind: nodePools, Name: s.poolName(name)}
+	}
 	return history.Object{Kind: resources[kind], Namespace: s.Apps, Name: name}
 }
 
@@ -220,5 +226,5 @@ func (s *Stage) Close(ctx context.Context) error {
 			errs = append(errs, wire.Close())
 		}
 	}
-	return errors.Join(append(errs, s.deleteNamespaces(ctx))...)
+	return errors.Join(append(errs, s.deletePools(ctx), s.deleteNamespaces(ctx))...)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
@@ -171,7 +172,10 @@ func (s *Stage) Observe(ctx context.Context) error {
 			add("ServiceAccount", &o, value)
 		}
 	}
-	var err error
+	err := s.observePools(ctx, &event)
+	if err != nil {
+		return err
+	}
 	if event.Inventory, err = s.inventory(ctx); err != nil {
 		return err
 	}
@@ -197,7 +201,8 @@ func (s *Stage) inventory(ctx context.Context) ([]history.State, error) {
 			return nil, fmt.Errorf("reading the inventory: %w", err)
 		}
 		for _, r := range document.Records {
-			out = append(out, history.State{Object: s.object(r.Kind, r.Name), UID: r.UID})
+			// A NodePool is recorded by its whole name.
+			out = append(out, history.State{Object: s.object(r.Kind, strings.TrimPrefix(r.Name, s.poolName(""))), UID: r.UID})
 		}
 	}
 	return out, nil

@@ -31,7 +31,7 @@ func Rules() []Rule {
 		{"lives", "No process of the product ends by itself.", lives},
 		{"converges", "Every history ends with the cluster and the inventory as the newest commit declares.", converges},
 		{"idle", "Once the cluster is as declared, nothing is written.", idle},
-		{"deletions", "A deletion names an incarnation that the product made, that a followed commit removed, and that nobody marked to be kept.", deletions},
+		{"deletions", "A deletion names an incarnation that the product made, that a followed commit removed, that nobody marked to be kept, and with which nothing goes that nobody confirmed.", deletions},
 		{"leader", "No process writes after another has acquired the lease.", leader},
 		{"comments", "A pull request has at most one comment of the product.", comments},
 		{"secrets", "A secret is on no wire but its own.", secrets},

@@ -8,7 +8,7 @@ import (
 
 // deletions follows each incarnation from who made it to who deletes it.
 func deletions(records []history.Record) []Violation {
-	d := deletionCheck{product: processes(records), ours: map[string]bool{}, kept: map[string]bool{}, since: map[string]int{}}
+	d := deletionCheck{product: processes(records), ours: map[string]bool{}, kept: map[string]bool{}, costly: map[string]bool{}, since: map[string]int{}}
 	for _, r := range records {
 		if r.Event != nil {
 			d.event(r.Event)
@@ -22,8 +22,8 @@ func deletions(records []history.Record) []Violation {
 // deletionCheck is what is known at one place of the history.
 type deletionCheck struct {
 	product map[string]bool
-	// ours and kept are UIDs.
-	ours, kept map[string]bool
+	// ours, kept and costly are UIDs; with the costly ones something goes that nobody gave up.
+	ours, kept, costly map[string]bool
 	// commits are what was declared, in order. A process may still follow any of those since
 	// the one that was the newest when it began.
 	commits []map[history.Object]string
@@ -39,6 +39,8 @@ func (d *deletionCheck) event(e *history.Event) {
 		d.since[e.Client] = max(0, len(d.commits)-1) // it has read no earlier one
 	case history.PruneDisabled:
 		d.kept[e.UID] = true
+	case history.LossAdded:
+		d.costly[e.UID] = true
 	case history.ForeignCreated:
 		delete(d.ours, e.UID)
 	}
@@ -63,6 +65,8 @@ func (d *deletionCheck) request(r history.Record) {
 		report("a whole collection")
 	case d.kept[q.UID]:
 		report("which a person had marked to be kept")
+	case d.costly[q.UID]:
+		report("with which something goes that nobody confirmed")
 	case !d.ours[q.UID]:
 		report("an incarnation that the product did not make")
 	case d.declared(q.Client, q.Object()):

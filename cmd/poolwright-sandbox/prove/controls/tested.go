@@ -1,0 +1,156 @@
+package controls
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// Test is the Go test that must find the control, as FOLDER.NAME, or empty where cases of a
+// scenario must.
+func (c Control) Test() string { return c.test }
+
+// Fails runs the control's test with the precaution switched off, and reports whether that
+// fails. An error is a test that could not be run.
+func (c Control) Fails(ctx context.Context, dir string) (bool, error) {
+	root, overlay, err := c.overlay(ctx, dir)
+	if err != nil {
+		return false, err
+	}
+	at := strings.LastIndex(c.test, ".")
+	cmd := exec.CommandContext(ctx, "go", "test", "-buildvcs=false", "-overlay", overlay, "-count=1", "-timeout=2m",
+		"-run", "^"+c.test[at+1:]+"$", "./"+c.test[:at])
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
+	text := string(out)
+	switch {
+	case err == nil && strings.Contains(text, "no tests to run"):
+		return false, fmt.Errorf("running %s without %s: there is no such test", c.test, c.Name)
+	case err == nil:
+		return false, nil
+	case strings.Contains(text, "--- FAIL: ") || strings.Contains(text, "panic: "):
+		return true, nil
+	}
+	return false, fmt.Errorf("running %s without %s: %w\n%s", c.test, c.Name, err, text)
+}
+
+// tested are precautions for which a Go test is the shortest case. The passages are as short
+// as they can be, so that only a change of the precaution itself moves them.
+func tested() []Control {
+	return []Control{
+		{
+			Name: "last-good-revision", Summary: "While the source cannot be read, the last revision that could be stays in force.",
+			file: "reconciler/fetch.go", old: "= l.lastGood(ctx); !ok {", by: "= l.lastGood(ctx); !ok || ok {",
+			test: "reconciler.TestASourceThatFailsLaterLeavesTheLastRevisionInForce",
+		}, {
+			Name: "credentials-for-each-fetch", Summary: "Credentials are read before each fetch, so that a rotation needs no restart.",
+			file: "gitsource/gogit/internal/remote/remote.go",
+			old:  "reading the credentials: %w\", err)\n\t\t}\n",
+			by:   "reading the credentials: %w\", err)\n\t\t}\n\t\tfirst := cred\n\t\tr.credentials = func(context.Context) (Credentials, error) { return first, nil }\n",
+			test: "gitsource/gogit.TestCredentials",
+		}, {
+			Name: "fast-forward", Summary: "A branch is followed by fast-forward only.",
+			file: "gitsource/gogit/fastforward.go", old: "if descends || err != nil &&", by: "if descends || !descends || err != nil &&",
+			test: "gitsource/gogit.TestABranchIsFollowedForwardOnly",
+		}, {
+			Name: "stale-prunes-nothing", Summary: "A revision that stays because a newer one cannot be read prunes nothing.",
+			file: "reconciler/plan.go", old: "unsure := len(problems) > 0 || result.Stale != nil", by: "unsure := len(problems) > 0",
+			test: "reconciler.TestANewRevisionThatCannotBeLoadedKeepsTheOldOneForDrift",
+		}, {
+			Name: "prune-percentage", Summary: "More deletions than the Sync's percentage wait for a confirmation.",
+			file: "reconciler/plan/policy.go", old: "if !all && (deletions < pruneFloor", by: "if all || !all || (deletions < pruneFloor",
+			test: "reconciler/plan.TestGuardHoldsWhatWouldDeleteTooMuch",
+		}, {
+			Name: "invalid-trees", Summary: "A tree with names that Git does not check out is refused.",
+			file: "gitsource/gogit/internal/tree/walker.go", old: "strings.EqualFold(name, \".git\"),", by: "name == \"\\x00\",",
+			test: "gitsource/gogit.TestTreesThatNoHonestRepositoryHoldsAreRefused",
+		}, {
+			Name: "disk-budget", Summary: "What would exceed the budget of the mirrors in bytes is refused before it is written.",
+			file: "gitsource/gogit/internal/disk/budget.go", old: "if d.used+n > limit {\n\t\treturn", by: "if d.used+n > limit && d == nil {\n\t\treturn",
+			test: "gitsource/gogit.TestABudgetIsSharedAndNeverExceeded",
+		}, {
+			Name: "cache-budget", Summary: "Renderings that are kept have a budget in bytes.",
+			file: "reconciler/rendercache/rendercache.go", old: "func (r entry) bytes() int64 {\n", by: "func (r entry) bytes() int64 {\n\tif r.out != nil {\n\t\treturn 0\n\t}\n",
+			test: "reconciler/rendercache.TestAThousandHostileProposalsLeaveTheMemoryAsItWas",
+		}, {
+			Name: "links-within-the-tree", Summary: "A symbolic link cannot leave the tree.",
+			file: "reconciler/declared/manifest/tree.go", old: "if at == \".\" {", by: "if at == \"\" {",
+			test: "reconciler/declared/manifest.TestLinksAreResolvedWithinTheTree",
+		}, {
+			Name: "leases-by-change", Summary: "A lease that is renewed has a leader, whatever its holder's clock shows.",
+			file: "provision/engine/gate/lease.go", old: "!ok || !before.renewed.Equal(now.renewed)", by: "!ok && !before.renewed.Equal(now.renewed)",
+			test: "provision/engine/gate.TestALeaseThatMovesIsALeaderWhateverItsClockSays",
+		}, {
+			Name: "mistakes-prune-nothing", Summary: "A revision with a mistake prunes nothing.",
+			file: "reconciler/plan.go", old: "problems := has.declared.Problems\n", by: "problems := has.declared.Problems[:0]\n",
+			test: "reconciler.TestRunOnce",
+		}, {
+			Name: "remote-bases", Summary: "Nothing that a kustomization names is fetched from elsewhere.",
+			file: "reconciler/declared/render/survey.go", old: "if remote.MatchString(strings.TrimSpace(given)) {", by: "if given == \"\" && remote.MatchString(given) {",
+			test: "reconciler/declared.TestKustomizationsThatReachOutAreRefusedByName",
+		}, {
+			Name: "fresh-caches", Summary: "After an outage the engine does nothing before its caches have caught up.",
+			file: "provision/engine/freshness/fresh.go", old: "\tif suspect {\n", by: "\tif suspect && live == nil {\n",
+			test: "provision/engine/freshness.TestAfterAnOutageEveryCacheMustCatchUpFirst",
+		}, {
+			Name: "throttled-is-retried", Summary: "A request that the API server throttles is retried, and blames nobody.",
+			file: "reconciler/targets/internal/api/refusal.go", old: "state.Fail(state.Retry, \"TooManyRequests\"", by: "state.Fail(state.Stalled, \"TooManyRequests\"",
+			test: "reconciler/targets/internal/api.TestRefusalsAreClassifiedAndSayWhatToDo",
+		}, {
+			Name: "immutable-is-reported", Summary: "A change of an immutable field is reported with its remedy.",
+			file: "reconciler/targets/internal/api/refusal.go", old: "strings.Contains(answer.Message, \"immutable\")", by: "strings.Contains(answer.Message, \"\\x00\")",
+			test: "reconciler/targets/internal/api.TestRefusalsAreClassifiedAndSayWhatToDo",
+		}, {
+			Name: "too-large-is-reported", Summary: "An object that is too large for the API server is reported as that.",
+			file: "reconciler/targets/internal/api/refusal.go", old: "apierrors.IsRequestEntityTooLargeError(err) ||", by: "err == nil &&",
+			test: "reconciler/targets/internal/api.TestRefusalsAreClassifiedAndSayWhatToDo",
+		}, {
+			Name: "deletions-after-failures", Summary: "Nothing is deleted that may be needed because a creation or an update failed.",
+			file: "reconciler/apply/deletions.go", old: "case Failed, Conflict, Skipped:", by: "case Conflict, Skipped:",
+			test: "reconciler/apply.TestADeletionWaitsOnlyForWhatMayNeedWhatGoes",
+		}, {
+			Name: "fence-closes", Summary: "A lease that is given away or lost closes the fence at once.",
+			file: "cmd/internal/leaderelection/fence.go", old: "\tf.validFor = 0\n\tf.term++", by: "\tf.term++",
+			test: "cmd/internal/leaderelection.TestGivingTheLeaseAwayClosesTheFence",
+		}, {
+			Name: "pool-back-off", Summary: "A pool whose nodes fail again and again backs off.",
+			file: "provision/gpu/startuptaint/backoff.go", old: "r.failures > 1 && !now.Before(r.until)", by: "r.failures > 1000 && !now.Before(r.until)",
+			test: "provision/gpu/startuptaint.TestAPoolIsHeldLongerEachTimeItFailsAgain",
+		}, {
+			Name: "comment-length", Summary: "A comment is cut to what its forge takes.",
+			file: "reconciler/report/forge/internal/comments/fit.go", old: "if len(body) <= limit {", by: "if len(body) <= limit || limit > 0 {",
+			test: "reconciler/report/forge/internal/comments.TestALongTextIsCutAtALineAndClosed",
+		}, {
+			Name: "webhook-signatures", Summary: "A webhook counts only with a signature by the Sync's secret.",
+			file: "reconciler/report/forge/webhook/webhook.go", old: "if hmac.Equal(mac.Sum(nil), signature) {", by: "if hmac.Equal(mac.Sum(nil), signature) || len(signature) > 0 {",
+			test: "reconciler/report/forge/webhook.TestWhatIsNotVerifiedIsRefused",
+		}, {
+			Name: "unreadable-is-unknown", Summary: "What AWS does not let be read is unknown, and not as declared.",
+			file: "reconciler/targets/aws/observe.go", old: "\t\tfound.Unknown = live.Err.Error()\n\t\treturn found, true\n\t}\n\tfound.Warnings", by: "\t\treturn found, true\n\t}\n\tfound.Warnings",
+			test: "reconciler/targets/aws.TestThrottlingOnEveryCallEndsInUnknown",
+		}, {
+			Name: "relist-after-a-gap", Summary: "A watch that the API server ends as too old begins anew with a list.",
+			file: "reconciler/targets/kubernetes/internal/reflector/reflector.go", old: "case apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsNotFound(err):", by: "case apierrors.IsNotFound(err):",
+			test: "reconciler/targets/kubernetes.TestAWatchThatIsTooOldListsAgain",
+		}, {
+			Name: "promised-kinds", Summary: "An object of a definition that was just accepted waits until the API server serves its kind.",
+			file: "reconciler/targets/kubernetes/correct.go", old: "if err == nil || !j.kind.Promised ||", by: "if err == nil || err != nil || !j.kind.Promised ||",
+			test: "reconciler/targets/kubernetes.TestADefinitionAndItsObjectsComeInOneCommit",
+		}, {
+			Name: "rival-back-off", Summary: "An object that another manager rewrites is left alone for longer and longer.",
+			file: "reconciler/targets/kubernetes/internal/drift/flap.go", old: "return one.until.Sub(f.clock.Now())", by: "return 0",
+			test: "reconciler/targets/kubernetes.TestTwoManagersWhoWantDifferentThingsAreHeldApart",
+		}, {
+			Name: "rebuilt-inventory", Summary: "What is known by its label alone is not deleted without a confirmation.",
+			file: "reconciler/targets/kubernetes/deletion_losses.go", old: "if rec.Rebuilt && item.Impact == \"\" {", by: "if rec.Rebuilt && item.Impact == \"\\x00\" {",
+			test: "reconciler/targets/kubernetes.TestALostInventoryIsRebuiltAndKillsNothingUnasked",
+		}, {
+			Name: "finalized-stays-recorded", Summary: "An object that a finalizer keeps stays in the inventory until it is gone.",
+			file: "reconciler/targets/kubernetes/remove.go", old: "if !deletedAsynchronously(j.change.Before) {", by: "if deletedAsynchronously(j.change.Before) || true {",
+			test: "reconciler/targets/kubernetes.TestADeletionUnderWayIsNotUndoneByARestart",
+		},
+	}
+}

@@ -1,0 +1,14 @@
+package promises
+
+func invariants() []Promise {
+	return []Promise{
+		{Sentences: []string{"What could not be read is not deleted"}, Cases: []string{"/gone/", "/error/", "refused-commits"}, Tests: []string{"reconciler/plan.TestComputeConcludesNothingFromWhatIsUnknown", "reconciler/targets/kubernetes.TestAnUnreadableKindDeletesNothingOfIt"}, Control: "mistakes-prune-nothing"},
+		{Sentences: []string{"Intent is recorded before"}, Cases: []string{"update-and-prune/kill-after/"}, Tests: []string{"reconciler/apply.TestTheIntentCoversEverythingWrittenWhereverTheRunIsKilled", "cmd/internal/e2e.TestAFirstApplyThatIsKilledAnywhereIsFinished"}, Control: "write-ahead"},
+		{Sentences: []string{"A run that finds no difference"}, Cases: []string{"first-apply", "update-and-prune"}, Tests: []string{"reconciler.TestASecondRunWritesNothing"}},
+		{Sentences: []string{"Secrets are in no output"}, Cases: []string{"update-and-prune"}, Tests: []string{"reconciler/report.FuzzSecretsLeaveNoTrace"}},
+		{Sentences: []string{"Git content is hostile"}, Cases: []string{"refused-commits"}, Tests: []string{"cmd/internal/child.TestAChildHasNothingAndCanOpenNothing", "cmd/poolwright-sandbox/attack.TestNoCandidateOfASeedBreaksAPromise"}, Control: "cmd/poolwright-sandbox/attack.TestALimitThatIsSwitchedOffIsFound"},
+		{Sentences: []string{"The engine does not run where"}, Tests: []string{"provision/engine/gate.TestGates", "provision/engine/gate.TestAnUnreachableAWSClosesEveryGateThatNeedsIt"}, Control: "leases-by-change"},
+		{Sentences: []string{"Fields that another manager owns"}, Tests: []string{"reconciler/targets/kubernetes.TestTwoManagersWhoWantDifferentThingsAreHeldApart"}, Control: "rival-back-off"},
+		{Sentences: []string{"Everything that a person reads"}, Tests: []string{"reconciler/report.TestReportsAreTheSameBytesEveryTime", "reconciler/plan.TestComputeGivesTheSamePlanHoweverItsInputWasFilled"}},
+	}
+}
