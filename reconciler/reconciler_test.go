@@ -206,6 +206,34 @@ func TestASourceThatFailsLaterLeavesTheLastRevisionInForce(t *testing.T) {
 	}
 }
 
+func TestASourceThatCannotBeReadPrunesNothing(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		fail func(*source)
+	}{
+		{"it is down", func(s *source) { s.err = errors.New("down") }},
+		{"its newest revision cannot be loaded", func(s *source) { s.revision = "r2" }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := &fakeTarget{objects: map[string]string{}}
+			s := &source{revision: "r1"}
+			loop := reconciler.NewLoop(s, revisions{"r1": things("a", "1")}.load, reconciler.NamedTarget{Name: "memory", Target: w})
+			if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			w.objects["left"] = "1"
+			c.fail(s)
+			result, err := loop.RunOnce(t.Context(), reconciler.Options{})
+			if err != nil || result.Stale == nil {
+				t.Fatalf("stale %v, %v", result.Stale, err)
+			}
+			if len(result.Plan.Changes) > 0 || w.objects["left"] != "1" {
+				t.Errorf("planned %v, and has %v", result.Plan.Changes, w.objects)
+			}
+		})
+	}
+}
+
 func TestANewRevisionThatCannotBeLoadedKeepsTheOldOneForDrift(t *testing.T) {
 	w := &fakeTarget{objects: map[string]string{}}
 	s := &source{revision: "r1"}

@@ -58,7 +58,7 @@ func tested() []Control {
 		}, {
 			Name: "stale-prunes-nothing", Summary: "A revision that stays because a newer one cannot be read prunes nothing.",
 			file: "reconciler/plan.go", old: "unsure := len(problems) > 0 || result.Stale != nil", by: "unsure := len(problems) > 0",
-			test: "reconciler.TestANewRevisionThatCannotBeLoadedKeepsTheOldOneForDrift",
+			test: "reconciler.TestASourceThatCannotBeReadPrunesNothing",
 		}, {
 			Name: "prune-percentage", Summary: "More deletions than the Sync's percentage wait for a confirmation.",
 			file: "reconciler/plan/policy.go", old: "if !all && (deletions < pruneFloor", by: "if all || !all || (deletions < pruneFloor",
@@ -77,8 +77,8 @@ func tested() []Control {
 			test: "reconciler/rendercache.TestAThousandHostileProposalsLeaveTheMemoryAsItWas",
 		}, {
 			Name: "links-within-the-tree", Summary: "A symbolic link cannot leave the tree.",
-			file: "reconciler/declared/manifest/tree.go", old: "if at == \".\" {", by: "if at == \"\" {",
-			test: "reconciler/declared/manifest.TestLinksAreResolvedWithinTheTree",
+			file: "gitsource/gogit/internal/tree/fs.go", old: "if len(at) == 1 {\n", by: "if len(at) == 1 {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\tif len(at) == 0 {\n",
+			test: "gitsource/gogit.TestEntriesThatCannotBeReadOnlyTroubleWhoNeedsThem",
 		}, {
 			Name: "leases-by-change", Summary: "A lease that is renewed has a leader, whatever its holder's clock shows.",
 			file: "provision/engine/gate/lease.go", old: "!ok || !before.renewed.Equal(now.renewed)", by: "!ok && !before.renewed.Equal(now.renewed)",

@@ -132,6 +132,8 @@ func TestTheOracle(t *testing.T) {
 			[]string{"deletions: deletes configmaps apps/b (UID uid-2), an incarnation that the product did not make"}},
 		{"a deletion of what a person keeps", on(committed(a), history.Event{Kind: history.PruneDisabled, Object: b, UID: "uid-b"}, write("c1", "delete", b, "uid-b")),
 			[]string{"deletions: deletes configmaps apps/b (UID uid-b), which a person had marked to be kept"}},
+		{"a deletion with which more goes than anybody gave up", on(committed(a), history.Event{Kind: history.LossAdded, Object: b, UID: "uid-b"}, write("c1", "delete", b, "uid-b")),
+			[]string{"deletions: deletes configmaps apps/b (UID uid-b), with which something goes that nobody confirmed"}},
 		{"a deletion of a collection", on(committed(a), write("c1", "deletecollection", b, "")),
 			[]string{"deletions: deletes configmaps apps/b (UID ), a whole collection"}},
 		{"a write of a process that has lost the lease", with(started("c1"), started("c2"), committed(a), lease("c1"), write("c1", "patch", a, "uid-a"), lease("c2"), write("c1", "patch", a, "uid-a")),
