@@ -116,7 +116,7 @@ func everywhere(point) bool { return true }
 
 func deletes(p point) bool { return p.Verb == "delete" && p.Area == apps }
 
-func deletesPool(p point) bool { return p.Verb == "delete" && p.Kind == "nodepools.karpenter.sh" }
+func deletesPool(p point) bool { return p.Verb == "delete" && strings.HasPrefix(p.Kind, "nodepools.") }
 
 // faultKinds are all of them, in the order in which they are run and printed.
 func faultKinds() []faultKind {

@@ -1,10 +1,13 @@
 package controls
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 )
 
@@ -20,26 +23,38 @@ func (c Control) Fails(ctx context.Context, dir string) (bool, error) {
 		return false, err
 	}
 	at := strings.LastIndex(c.test, ".")
-	cmd := exec.CommandContext(ctx, "go", "test", "-buildvcs=false", "-overlay", overlay, "-count=1", "-timeout=2m",
+	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-buildvcs=false", "-overlay", overlay, "-count=1", "-timeout=2m",
 		"-run", "^"+c.test[at+1:]+"$", "./"+c.test[:at])
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := cmd.CombinedOutput()
-	text := string(out)
-	switch {
-	case err == nil && strings.Contains(text, "no tests to run"):
-		return false, fmt.Errorf("running %s without %s: there is no such test", c.test, c.Name)
-	case err == nil:
-		return false, nil
-	case strings.Contains(text, "--- FAIL: ") || strings.Contains(text, "panic: "):
-		return true, nil
+	out, err := cmd.Output() // its events and exit status are about the same
+	var last event
+	for decoder := json.NewDecoder(bytes.NewReader(out)); decoder.More(); {
+		var e event
+		if err := decoder.Decode(&e); err != nil {
+			break // what is not of the test, such as an error of the compiler
+		}
+		if e.Test == c.test[at+1:] && (e.Action == "pass" || e.Action == "fail") {
+			last = e
+		}
 	}
-	return false, fmt.Errorf("running %s without %s: %w\n%s", c.test, c.Name, err, text)
+	if last.Action == "" {
+		return false, fmt.Errorf("running %s without %s: it did not run: %w\n%s", c.test, c.Name, err, out)
+	}
+	return last.Action == "fail", nil
 }
+
+// event is one of go test's, as go doc test2json describes them.
+type event struct{ Action, Test string }
 
 // tested are precautions for which a Go test is the shortest case. The passages are as short
 // as they can be, so that only a change of the precaution itself moves them.
 func tested() []Control {
+	return slices.Concat(testedSources(), testedTargets(), testedOthers())
+}
+
+// testedSources are those of what is read from Git and rendered.
+func testedSources() []Control {
 	return []Control{
 		{
 			Name: "last-good-revision", Summary: "While the source cannot be read, the last revision that could be stays in force.",
@@ -82,7 +97,7 @@ func tested() []Control {
 		}, {
 			Name: "leases-by-change", Summary: "A lease that is renewed has a leader, whatever its holder's clock shows.",
 			file: "provision/engine/gate/lease.go", old: "!ok || !before.renewed.Equal(now.renewed)", by: "!ok && !before.renewed.Equal(now.renewed)",
-			test: "provision/engine/gate.TestALeaseThatMovesIsALeaderWhateverItsClockSays",
+			test: "provision/engine/gate.TestALeaseThatIsRenewedHasALeaderWhateverItsClock",
 		}, {
 			Name: "mistakes-prune-nothing", Summary: "A revision with a mistake prunes nothing.",
 			file: "reconciler/plan.go", old: "problems := has.declared.Problems\n", by: "problems := has.declared.Problems[:0]\n",
@@ -91,27 +106,41 @@ func tested() []Control {
 			Name: "remote-bases", Summary: "Nothing that a kustomization names is fetched from elsewhere.",
 			file: "reconciler/declared/render/survey.go", old: "if remote.MatchString(strings.TrimSpace(given)) {", by: "if given == \"\" && remote.MatchString(given) {",
 			test: "reconciler/declared.TestKustomizationsThatReachOutAreRefusedByName",
-		}, {
+		},
+	}
+}
+
+// testedTargets are those of what is written to the API server and to AWS.
+func testedTargets() []Control {
+	return []Control{
+		{
 			Name: "fresh-caches", Summary: "After an outage the engine does nothing before its caches have caught up.",
 			file: "provision/engine/freshness/fresh.go", old: "\tif suspect {\n", by: "\tif suspect && live == nil {\n",
 			test: "provision/engine/freshness.TestAfterAnOutageEveryCacheMustCatchUpFirst",
 		}, {
 			Name: "throttled-is-retried", Summary: "A request that the API server throttles is retried, and blames nobody.",
 			file: "reconciler/targets/internal/api/refusal.go", old: "state.Fail(state.Retry, \"TooManyRequests\"", by: "state.Fail(state.Stalled, \"TooManyRequests\"",
-			test: "reconciler/targets/internal/api.TestRefusalsAreClassifiedAndSayWhatToDo",
+			test: "reconciler/targets/internal/api.TestRefusalsAreClassifiedAndNameTheRemedy",
 		}, {
 			Name: "immutable-is-reported", Summary: "A change of an immutable field is reported with its remedy.",
 			file: "reconciler/targets/internal/api/refusal.go", old: "strings.Contains(answer.Message, \"immutable\")", by: "strings.Contains(answer.Message, \"\\x00\")",
-			test: "reconciler/targets/internal/api.TestRefusalsAreClassifiedAndSayWhatToDo",
+			test: "reconciler/targets/internal/api.TestRefusalsAreClassifiedAndNameTheRemedy",
 		}, {
 			Name: "too-large-is-reported", Summary: "An object that is too large for the API server is reported as that.",
 			file: "reconciler/targets/internal/api/refusal.go", old: "apierrors.IsRequestEntityTooLargeError(err) ||", by: "err == nil &&",
-			test: "reconciler/targets/internal/api.TestRefusalsAreClassifiedAndSayWhatToDo",
+			test: "reconciler/targets/internal/api.TestRefusalsAreClassifiedAndNameTheRemedy",
 		}, {
 			Name: "deletions-after-failures", Summary: "Nothing is deleted that may be needed because a creation or an update failed.",
 			file: "reconciler/apply/deletions.go", old: "case Failed, Conflict, Skipped:", by: "case Conflict, Skipped:",
 			test: "reconciler/apply.TestADeletionWaitsOnlyForWhatMayNeedWhatGoes",
-		}, {
+		},
+	}
+}
+
+// testedOthers are all others.
+func testedOthers() []Control {
+	return []Control{
+		{
 			Name: "fence-closes", Summary: "A lease that is given away or lost closes the fence at once.",
 			file: "cmd/internal/leaderelection/fence.go", old: "\tf.validFor = 0\n\tf.term++", by: "\tf.term++",
 			test: "cmd/internal/leaderelection.TestGivingTheLeaseAwayClosesTheFence",
@@ -146,7 +175,7 @@ func tested() []Control {
 		}, {
 			Name: "rebuilt-inventory", Summary: "What is known by its label alone is not deleted without a confirmation.",
 			file: "reconciler/targets/kubernetes/deletion_losses.go", old: "if rec.Rebuilt && item.Impact == \"\" {", by: "if rec.Rebuilt && item.Impact == \"\\x00\" {",
-			test: "reconciler/targets/kubernetes.TestALostInventoryIsRebuiltAndKillsNothingUnasked",
+			test: "reconciler/targets/kubernetes.TestALostInventoryIsRebuiltAndDeletesNothingUnconfirmed",
 		}, {
 			Name: "finalized-stays-recorded", Summary: "An object that a finalizer keeps stays in the inventory until it is gone.",
 			file: "reconciler/targets/kubernetes/remove.go", old: "if !deletedAsynchronously(j.change.Before) {", by: "if deletedAsynchronously(j.change.Before) || true {",

@@ -8,8 +8,8 @@ func securityOfWho() []Promise {
 			Tests:       []string{"cmd/internal/e2e.TestNarrowRightsAreEnoughForWhatTheyName"}},
 		{Area: area, Sentences: []string{"who opens a pull request from a branch"},
 			Tests: []string{"cmd/internal/wire.TestWhatStrangersMayHaveWrittenIsComparedWithoutTheValuesOfSecrets", "cmd/internal/child.TestAChildHasNothingAndCanOpenNothing"}},
-		{Area: area, Sentences: []string{"who opens one from a fork"}, Tests: []string{"reconciler/report/forge/github.TestForksAndHostileAnswersAreTold", "cmd/internal/e2e.TestPullRequestsGetTheirPlan"}},
-		{Area: area, Sentences: []string{"who comments on a pull request"}, Tests: []string{"reconciler/report/forge/webhook.TestEventsSayWhatChanged", "reconciler/declared.TestAConfirmationNeverComesFromARepository"}},
+		{Area: area, Sentences: []string{"who opens one from a fork"}, Tests: []string{"cmd/internal/e2e.TestPullRequestsGetTheirPlan"}},
+		{Area: area, Sentences: []string{"who comments on a pull request"}, Tests: []string{"reconciler/report/forge/webhook.TestEventsNameWhatChanged", "reconciler/declared.TestAConfirmationNeverComesFromARepository"}},
 		{Area: area, Sentences: []string{"who sends webhooks"}, Tests: []string{"reconciler/report/forge/webhook.TestWhatIsNotVerifiedIsRefused", "reconciler/receiver.TestAFloodOfWebhooksIsAFewWritesAndTheLastOneCounts"}, Control: "webhook-signatures"},
 		{Area: area, Sentences: []string{"the Git server, and what it sends"}, Tests: []string{"gitsource/gogit.TestAHostileServerCannotHoldUpOrFlood", "gitsource/gogit/internal/pack.FuzzPack"}, Control: "invalid-trees"},
 		{Area: area, Sentences: []string{"the controller's role in AWS"}, Tests: []string{"config/iam.TestTheControllerIsHeldToItsRegionAndRole", "reconciler/targets/aws.TestTheControllersOwnRoleIsLeftToBootstrap"}},
@@ -26,15 +26,15 @@ func securityOfContent() []Promise {
 		{Area: git, Sentences: []string{"What a repository may hold", "The message has the file and line"}, Tests: []string{"gitsource/gogit.TestRepositoriesBeyondALimitAreRefused", "reconciler/declared.TestBombsAndFloodsAreLimited"}, Cases: []string{"refused-commits"}, Control: "disk-budget"},
 		{Area: git, Sentences: []string{"Redirects to another host", "On one host at most ten"}, Tests: []string{"gitsource/gogit.TestCredentialsDoNotFollowARedirect", "gitsource/gogit.TestRedirectsHaveAnEnd"}},
 		{Area: git, Sentences: []string{"Link-local and metadata addresses"}, Tests: []string{"gitsource/gogit/internal/remote.TestAddressesOfMetadataServicesAreNotConnectedTo"}},
-		{Area: git, Sentences: []string{"`HTTPS_PROXY` and `NO_PROXY`", "Over https a proxy gets"}, Tests: []string{"gitsource/gogit/internal/remote.TestAProxyNeverSeesCredentials"}},
+		{Area: git, Sentences: []string{"`HTTPS_PROXY` and `NO_PROXY`", "Over https a proxy gets"}, Tests: []string{"gitsource/gogit/internal/remote.TestAProxyNeverGetsCredentials"}},
 		{Area: git, Sentences: []string{"Secrets with Git credentials are read by name"}, Tests: []string{"gitsource/gogit.TestCredentials", "config.TestTheControllersRolesGrantWhatTheProcessUses"}, Control: "credentials-for-each-fetch"},
 		{Area: git, Sentences: []string{"A branch is followed by fast-forward", "After a force push", "A tag is followed wherever"}, Tests: []string{"cmd/internal/e2e.TestAForcePushWaitsForAPerson", "gitsource/gogit.TestABranchIsFollowedForwardOnly", "gitsource/gogit.TestOnlyBranchesAreFollowedForwardOnly"}, Cases: []string{"refused-commits"}, Control: "fast-forward"},
 
-		{Area: render, Sentences: []string{"What Git holds is rendered in a child", "The process that runs Karpenter renders nothing"}, Tests: []string{"cmd/internal/archtest.TestTheRepositoryKeepsItsShape", "cmd/internal/wire.TestAFollowedClusterIsJudgedByItsSchemaInTheChild"}},
+		{Area: render, Sentences: []string{"What Git holds is rendered in a child", "The process that runs Karpenter renders nothing"}, Tests: []string{"cmd/internal/archtest.TestTheRepositoryKeepsItsShape", "cmd/internal/wire.TestABombOnAFollowedBranchEndsOnlyItsChild"}},
 		{Area: render, Sentences: []string{"The child has an empty environment", "On Linux it can make only", "It can open no file", "Where the kernel cannot enforce"}, Tests: []string{"cmd/internal/child.TestAChildHasNothingAndCanOpenNothing", "cmd/internal/child/confine.TestAConfinedProcessCanMakeNoCallThatIsNotListed", "cmd/internal/child/confine.TestAFilterThatTheKernelRefusesIsAnError"}},
 		{Area: render, Sentences: []string{"Content that exhausts memory or time"}, Tests: []string{"cmd/internal/e2e.TestABombOnTheFollowedBranchEndsOnlyItsChild", "cmd/internal/wire.TestASlowFolderEndsByItselfAndBlamesNoOther"}, Control: "slots-are-freed"},
-		{Area: render, Sentences: []string{"The response of a child is limited"}, Tests: []string{"cmd/internal/child.TestTheParentLimitsWhatAHostileChildReturns", "cmd/internal/child.TestAnAnswerThatDecodesToTooMuchIsRefused"}},
-		{Area: render, Sentences: []string{"A search looks for repositories", "Each is held against what the container"}, Tests: []string{"cmd/poolwright-sandbox/attack.TestNoCandidateOfASeedBreaksAPromise", "cmd/poolwright-sandbox/attack.TestALimitThatIsSwitchedOffIsFound"}, Control: "cmd/poolwright-sandbox/attack.TestALimitThatIsSwitchedOffIsFound"},
+		{Area: render, Sentences: []string{"The response of a child is limited"}, Tests: []string{"cmd/internal/child.TestTheParentLimitsWhatAHostileChildReturns"}},
+		{Area: render, Sentences: []string{"A search", "Each is held against what the container"}, Tests: []string{"cmd/poolwright-sandbox/attack.TestNoCandidateOfASeedBreaksAPromise", "cmd/poolwright-sandbox/attack.TestALimitThatIsSwitchedOffIsFound"}, Control: "cmd/poolwright-sandbox/attack.TestALimitThatIsSwitchedOffIsFound"},
 		{Area: render, Sentences: []string{"It lists a thousand problems", "The controller enforces this limit again"}, Tests: []string{"cmd/internal/child.TestAFolderOfManyMistakesListsSomeAndCountsAll", "cmd/internal/child.TestTheParentLimitsWhatAHostileChildReturns"}},
 		{Area: render, Sentences: []string{"Its output is escaped"}, Tests: []string{"reconciler/report.TestHostileContentStaysContent", "reconciler/report.FuzzContentNeverLeavesItsCode"}},
 
@@ -48,15 +48,15 @@ func securityOfContent() []Promise {
 		{Area: others, Sentences: []string{"A volume that is full, read-only"}, Cases: []string{"/disk-full/git"}, Tests: []string{"gitsource/gogit.TestAFullDiskIsSurvived", "gitsource/gogit.TestAFolderThatCannotBeWrittenToIsNotTheServersFault"}},
 		{Area: others, Sentences: []string{"Followed branches share the disk", "Several large ones can leave"}, Tests: []string{"gitsource/gogit/internal/disk.TestOneMirrorLeavesRoomForSmallOnes"}},
 
-		{Area: pulls, Sentences: []string{"What a pull request proposes is not sent"}, Tests: []string{"reconciler/targets/kubernetes.TestAPullRequestIsToldOfDriftWithFewDryRuns", "reconciler/preview.TestAStepThatChangesTooMuchIsRefusedBeforeAnyWorldIsAsked"}},
-		{Area: pulls, Sentences: []string{"Its comment shows live values only", "It does not reveal whether other objects"}, Tests: []string{"reconciler/targets/kubernetes.TestAPullRequestIsNotToldWhatTheSyncDoesNotManage", "reconciler/targets/aws.TestAPullRequestIsNotToldWhatTheAccountHolds"}},
-		{Area: pulls, Sentences: []string{"It shows no value of a Secret"}, Tests: []string{"cmd/internal/wire.TestWhatStrangersMayHaveWrittenIsComparedWithoutTheValuesOfSecrets", "cmd/internal/child.TestAChildFillsVariablesInAndKnowsNoSecret"}},
+		{Area: pulls, Sentences: []string{"What a pull request proposes is not sent"}, Tests: []string{"reconciler/targets/kubernetes.TestAPullRequestHasDriftWithFewDryRuns", "reconciler/preview.TestAStepThatChangesTooMuchIsRefusedBeforeAnyTargetIsRead"}},
+		{Area: pulls, Sentences: []string{"Its comment shows live values only", "It does not reveal whether other objects"}, Tests: []string{"reconciler/targets/kubernetes.TestAPullRequestDoesNotRevealWhatTheSyncDoesNotManage", "reconciler/targets/aws.TestAPullRequestDoesNotRevealWhatTheAccountHolds"}},
+		{Area: pulls, Sentences: []string{"It shows no value of a Secret"}, Tests: []string{"cmd/internal/wire.TestWhatStrangersMayHaveWrittenIsComparedWithoutTheValuesOfSecrets", "cmd/internal/child.TestAChildSubstitutesVariablesAndGetsNoSecret"}},
 		{Area: pulls, Sentences: []string{"`${NAME}` shows the values", "The forecast names pods", "What else a comment shows"},
-			NotPromised: "This is what is shown, not what is hidden.", Tests: []string{"reconciler/preview.TestACommentTellsTheValuesOfParameters", "reconciler/impact.TestAForecastForStrangersIsTheSameWhateverPoolsOthersHave"}},
+			NotPromised: "This is what is shown, not what is hidden.", Tests: []string{"reconciler/preview.TestACommentListsTheValuesOfParameters", "reconciler/impact.TestAForecastForStrangersIsTheSameWhateverPoolsOthersHave"}},
 		{Area: pulls, Sentences: []string{"The work for pull requests has", "A thousand of them leave"}, Tests: []string{"reconciler/pullrequest.TestAThousandPullRequestsLeaveLittleBehind", "cmd/internal/wire.TestAThousandOpenPullRequestsLeaveTheLeaderAsItWas", "reconciler/pullrequest/internal/limits.TestAuthorsTakeTurns"}},
 
 		{Area: "Secrets", Sentences: []string{"Secret data, user data, tokens"}, Tests: []string{"reconciler/report.FuzzSecretsLeaveNoTrace", "reconciler/targets/kubernetes.TestSecretsAreMaskedFromTheStart"}},
-		{Area: "Secrets", Sentences: []string{"They are in no log"}, Cases: []string{"update-and-prune"}, Tests: []string{"reconciler/state/sanitize.TestRedactKnowsSecretsByTheirShape", "reconciler/pullrequest.TestNoErrorTellsASecret"}},
+		{Area: "Secrets", Sentences: []string{"They are in no log"}, Cases: []string{"update-and-prune"}, Tests: []string{"reconciler/state/sanitize.TestRedactDetectsSecretsByTheirShape", "reconciler/pullrequest.TestNoErrorHasASecret"}},
 	}
 }
 
@@ -75,7 +75,7 @@ func securityOfDeletion() []Promise {
 		{Area: area, Sentences: []string{"Updates that lose something in another way", "Creations are not held", "A NetworkPolicy, a ResourceQuota"},
 			NotPromised: "Who can merge can do that: the document lists it as a limit."},
 		{Area: area, Sentences: []string{"An update of a role, an instance profile"}, Tests: []string{"reconciler/targets/aws.TestAnUpdateThatTakesWhatNodesLiveOnWaitsAsADeletionDoes"}},
-		{Area: area, Sentences: []string{"An object with a Sync's label", "Where the inventory is lost"}, Tests: []string{"reconciler/targets/kubernetes.TestALostInventoryIsRebuiltAndKillsNothingUnasked", "reconciler/targets/kubernetes.TestWhatATenantMarksAsOursIsNotAskedFor"}, Control: "rebuilt-inventory"},
+		{Area: area, Sentences: []string{"An object with a Sync's label", "Where the inventory is lost"}, Tests: []string{"reconciler/targets/kubernetes.TestALostInventoryIsRebuiltAndDeletesNothingUnconfirmed", "reconciler/targets/kubernetes.TestWhatATenantMarksAsOursNeedsNoConfirmation"}, Control: "rebuilt-inventory"},
 
 		{Area: guard, Sentences: []string{"A commit that loosens a Sync"}, Tests: []string{"reconciler/syncpolicy.TestWhatLoosensASyncIsNamed", "cmd/internal/e2e.TestACommitCannotSwitchOffTheGuardThatItNeeds"}},
 		{Area: guard, Sentences: []string{"Confirmations that come from a repository"}, Tests: []string{"reconciler/declared.TestAConfirmationNeverComesFromARepository"}},
@@ -92,7 +92,7 @@ func securityOfProcess() []Promise {
 	return []Promise{
 		{Area: leader, Sentences: []string{"A write to Kubernetes or AWS is sent within", "That time is read from the clock"}, Tests: []string{"cmd/internal/leaderelection.TestWritesPassFromARenewalUntilItsDeadline", "cmd/internal/leaderelection.TestTheClockThatCountsMostDecides", "provision/engine.TestOnlyALeaderChangesWhatIsInAWS"}, Control: "fence-closes"},
 		{Area: leader, Sentences: []string{"Releasing the lease", "The lease is released when no write"}, Tests: []string{"cmd/internal/leaderelection.TestGivingTheLeaseAwayClosesTheFence", "cmd/internal/leaderelection.TestTheLeaseIsGivenAwayWhenNoWriteIsUnderWay"}, Control: "fence-closes"},
-		{Area: leader, Sentences: []string{"Any replica writes the CRDs"}, Tests: []string{"reconciler/receiver.TestWhicheverReplicaIsToldTheSyncSaysSo", "provision/engine.TestInstallCRDsTwiceWritesOnce"}},
+		{Area: leader, Sentences: []string{"Any replica writes the CRDs"}, Tests: []string{"reconciler/receiver.TestWhicheverReplicaReceivesAWebhookTheSyncRecordsIt", "provision/engine.TestInstallCRDsTwiceWritesOnce"}},
 		{Area: leader, Sentences: []string{"A pause of the whole virtual machine", "The preconditions of the writes cover"}, NotPromised: "No clock of the process can measure such a pause; what covers it is proved for deletions.", Cases: []string{"/replace/"}, Control: "deletion-preconditions"},
 
 		{Area: where, Sentences: []string{"The engine's cluster and account are verified"}, Tests: []string{"provision/engine/gate.TestGates", "provision/engine/gate.TestIdentityKeepsOurCredentialsAndTrustsOnlyTheCAThatEKSNames"}},

@@ -19,7 +19,7 @@ import (
 )
 
 // nodePools is the kind of node pools as a history names it.
-const nodePools = "nodepools.karpenter.sh"
+var nodePools = schema.GroupResource{Group: "karpenter.sh", Resource: "nodepools"}.String()
 
 var nodePool = schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"}
 
