@@ -123,7 +123,7 @@ func testedTargets() []Control {
 			test: "reconciler/targets/internal/api.TestRefusalsAreClassifiedAndNameTheRemedy",
 		}, {
 			Name: "immutable-is-reported", Summary: "A change of an immutable field is reported with its remedy.",
-			file: "reconciler/targets/internal/api/refusal.go", old: "strings.Contains(answer.Message, \"immutable\")", by: "strings.Contains(answer.Message, \"\\x00\")",
+			file: "reconciler/targets/internal/api/refusal.go", old: "reason, why = \"Immutable\", why", by: "reason, why = \"Invalid\", why",
 			test: "reconciler/targets/internal/api.TestRefusalsAreClassifiedAndNameTheRemedy",
 		}, {
 			Name: "too-large-is-reported", Summary: "An object that is too large for the API server is reported as that.",

@@ -32,7 +32,7 @@ func gitFaults() []Promise {
 			Control: "links-within-the-tree"},
 		{Area: "Git", Fault: "A commit without a signature, with a wrong one, or by a revoked key",
 			NotPromised: "Signatures of commits are not verified: the branch is protected at the forge, and followed by fast-forward only."},
-		{Area: "Git", Fault: "The controller's clock is an hour off", Outcome: "Leases of others are judged by their changes, the own one by the time that has passed",
+		{Area: "Git", Fault: "The controller's clock is an hour off", Outcome: "Leases of others count by their changes, the own one by the time that has passed",
 			Tests:   []string{"provision/engine/gate.TestALeaseThatIsRenewedHasALeaderWhateverItsClock", "cmd/internal/leaderelection.TestTheClockThatCountsMostDecides", "cmd/internal/bootstrap.TestALeaseIsInheritedOnlyWhenNobodyRenewsIt"},
 			Control: "leases-by-change"},
 	}

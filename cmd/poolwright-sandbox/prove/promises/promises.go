@@ -8,7 +8,7 @@ package promises
 
 import "slices"
 
-// Promise is something that Poolwright promises, or says that it does not.
+// Promise is something that Poolwright promises, or does not promise for a reason.
 type Promise struct {
 	// Area groups promises: a wire or a part of the product, or the section of the document.
 	Area string
