@@ -42,6 +42,8 @@ RACE ?= ./reconciler/apply ./reconciler/plan ./reconciler/state ./reconciler/pro
 # file:///a/folder/of/OSV/files.
 GOVULNDB ?= https://vuln.go.dev
 GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
+# The cases of prove-smoke: a kill, a person's edit, arriving nodes, refused commits, and an outage of each wire.
+SMOKE ?= update-and-prune|prune-with-losses|refused-commits/kill-after|replace|nodes-arrive|gone|throttled/^(git|kubernetes)$$|delete|patch configmaps
 # Packages that run at the same time. Sandboxes are heavy.
 PARALLEL ?= 2
 
@@ -75,7 +77,7 @@ proof: build ## Write docs/proof.md anew
 
 .PHONY: prove-smoke
 prove-smoke: build ## Prove a few cases, in a few minutes
-	@bin/poolwright-sandbox prove --run '/kill/git|(patch|delete) (configmaps|syncs)' $(ARGS)
+	@bin/poolwright-sandbox prove --run '$(SMOKE)' $(ARGS)
 
 .PHONY: test
 test: ## Run every test; the first time this also builds the sandbox's programs

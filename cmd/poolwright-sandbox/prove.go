@@ -63,6 +63,16 @@ func (p *proveCommand) run(cmd *cobra.Command) (err error) {
 	ctx := cmd.Context()
 	log.SetLogger(logr.Discard()) // clients of the sandbox log nothing of their own
 	p.options.Progress = cmd.ErrOrStderr()
+	if p.without != "" && p.selected == "" {
+		control, err := controls.Named(p.without)
+		if err != nil {
+			return err
+		}
+		if control.Test() != "" {
+			return breakTested(ctx, cmd.OutOrStdout(), control)
+		}
+		p.selected = control.Finds
+	}
 	if p.options.Select, err = prove.ParseSelection(p.selected); err != nil {
 		return err
 	}
@@ -86,6 +96,25 @@ func (p *proveCommand) run(cmd *cobra.Command) (err error) {
 		err = prove.RunControls(ctx, environment, p.options, &report)
 	}
 	return errors.Join(write(cmd.OutOrStdout(), report), err, report.Err())
+}
+
+// breakTested runs the Go test that must find a control. It is an error where that does, as
+// where a case violates a rule.
+func breakTested(ctx context.Context, out io.Writer, control controls.Control) (err error) {
+	dir, err := os.MkdirTemp("", "poolwright-prove-")
+	if err != nil {
+		return fmt.Errorf("making a folder for the control: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	found, err := control.Fails(ctx, dir)
+	switch {
+	case err != nil:
+		return err
+	case found:
+		return fmt.Errorf("without %s, %s fails", control.Name, control.Test())
+	}
+	fmt.Fprintf(out, "without %s, %s passes: the control is not found\n", control.Name, control.Test())
+	return nil
 }
 
 // productWithout builds the product without one of its precautions, or finds the binary where

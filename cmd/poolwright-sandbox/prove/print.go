@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -95,6 +96,10 @@ func WriteMarkdown(w io.Writer, r Report, at time.Time) error {
 	return err
 }
 
+func share(n, of int) string {
+	return fmt.Sprintf("%d of %d, %.0f %%", n, of, 100*float64(n)/float64(max(1, of)))
+}
+
 // proofHead is the page above its tables.
 //
 //go:embed head.md
@@ -102,15 +107,19 @@ var proofHead string
 
 // writeNumbers writes what this run was: coverage, controls and time.
 func writeNumbers(b *strings.Builder, r Report, cpus int, at time.Time) {
-	fmt.Fprintf(b, "\n## Coverage\n\nOn %s, with %d CPUs: %d cases in %s.\n\n", at.UTC().Format(time.DateOnly), cpus, len(r.Results), seconds(r.Seconds))
+	fmt.Fprintf(b, "\n## Coverage\n\nOn %s, on %s with %d CPUs: %d cases in %s.\n\n", at.UTC().Format(time.DateOnly), runtime.GOOS, cpus, len(r.Results), seconds(r.Seconds))
 	fmt.Fprint(b, "A request that did not come in the case's own run, because goroutines took another order, is not reached.\n\n")
 	fmt.Fprint(b, "| scenario | fault | points | run | reached | violated or failed |\n|---|---|---|---|---|---|\n")
 	observed, reached := 0, 0
+	var each coverage // of the faults that happen at each request
 	for _, c := range r.coverages() {
 		fmt.Fprintf(b, "| `%s` | `%s` | %d | %d | %d | %d |\n", c.scenario, c.fault, c.observed, c.run, c.reached, c.wrong)
 		observed, reached = observed+c.observed, reached+c.reached
+		if slices.Contains([]string{"kill-before", "kill-after", "drop"}, c.fault) {
+			each.observed, each.reached = each.observed+c.observed, each.reached+c.reached
+		}
 	}
-	fmt.Fprintf(b, "\nReached: %d of %d, %.0f %%.\n", reached, observed, 100*float64(reached)/float64(max(1, observed)))
+	fmt.Fprintf(b, "\nReached: %s; of `kill-before`, `kill-after` and `drop` alone %s.\n", share(reached, observed), share(each.reached, each.observed))
 	fmt.Fprint(b, "\n## Controls\n\n| switched off | what the product does otherwise | found | by |\n|---|---|---|---|\n")
 	for _, c := range r.Controls {
 		by := "none"
