@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -34,8 +35,9 @@ const (
 // New makes the client of the provider that a Sync's pull requests are at, with the content
 // of the Secret that spec.pullRequests.secretRef names. It makes no request. Its errors
 // name the field, or the Secret and its key, and the remedy. A Forge keeps what it wrote,
-// so the caller keeps it for as long as the Sync and the Secret stay as they are.
-func New(sync *v1alpha1.Sync, secret map[string][]byte, now func() time.Time) (forge.Forge, error) {
+// so the caller keeps it for as long as the Sync and the Secret stay as they are. Each of its
+// requests is sent through the transport that fence makes of the one that connects.
+func New(sync *v1alpha1.Sync, secret map[string][]byte, now func() time.Time, fence func(http.RoundTripper) http.RoundTripper) (forge.Forge, error) {
 	spec := sync.Spec.PullRequests
 	if spec == nil {
 		return nil, errors.New("connecting to the forge: the Sync has no spec.pullRequests")
@@ -44,10 +46,11 @@ func New(sync *v1alpha1.Sync, secret map[string][]byte, now func() time.Time) (f
 	if err != nil {
 		return nil, err
 	}
-	transport, err := newTransport(at.loopbackOnly, spec.SecretRef.Name, secret[keyCA])
+	connecting, err := newTransport(at.loopbackOnly, spec.SecretRef.Name, secret[keyCA])
 	if err != nil {
 		return nil, err
 	}
+	transport := fence(connecting)
 	switch spec.Provider {
 	case v1alpha1.ForgeGitHub:
 		config := github.Config{Address: at.API, Repository: at.Name, Transport: transport, Now: now}

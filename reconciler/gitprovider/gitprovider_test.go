@@ -115,7 +115,7 @@ func TestACredentialThatCannotBeIsNamedByItsSecretAndKey(t *testing.T) {
 		for key, value := range tt.secret {
 			secret[key] = []byte(value)
 		}
-		f, err := New(pullingSync(tt.provider, "https://git.example.com/platform/nodes.git", tt.url), secret, time.Now)
+		f, err := New(pullingSync(tt.provider, "https://git.example.com/platform/nodes.git", tt.url), secret, time.Now, unfenced)
 		switch {
 		case tt.want == "" && (err != nil || f == nil):
 			t.Errorf("%s: got %v", tt.name, err)
@@ -125,8 +125,54 @@ func TestACredentialThatCannotBeIsNamedByItsSecretAndKey(t *testing.T) {
 			t.Errorf("%s: a value is told: %v", tt.name, err)
 		}
 	}
-	if _, err := New(&v1alpha1.Sync{}, nil, time.Now); err == nil {
+	if _, err := New(&v1alpha1.Sync{}, nil, time.Now, unfenced); err == nil {
 		t.Error("a Sync without pull requests has a forge")
+	}
+}
+
+func unfenced(next http.RoundTripper) http.RoundTripper { return next }
+
+// closed is a fence that lets no write pass.
+type closed struct{ next http.RoundTripper }
+
+var errClosed = errors.New("this replica does not lead")
+
+// RoundTrip implements http.RoundTripper.
+func (c closed) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet {
+		return nil, errClosed
+	}
+	return c.next.RoundTrip(r)
+}
+
+func TestAClosedFenceKeepsWritesFromEachForge(t *testing.T) {
+	for _, provider := range []v1alpha1.ForgeProvider{v1alpha1.ForgeGitHub, v1alpha1.ForgeGitea, v1alpha1.ForgeForgejo} {
+		var writes atomic.Int64
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodGet {
+				writes.Add(1)
+			}
+			w.Header().Set("Content-Type", "application/json")
+			empty := "[]"
+			if strings.HasSuffix(r.URL.Path, "/status") {
+				empty = "{}"
+			}
+			_, _ = io.WriteString(w, empty)
+		}))
+		t.Cleanup(server.Close)
+		for name, fence := range map[string]func(http.RoundTripper) http.RoundTripper{
+			"closed": func(next http.RoundTripper) http.RoundTripper { return closed{next} }, "open": unfenced,
+		} {
+			f, err := New(pullingSync(provider, server.URL+"/platform/nodes", ""), map[string][]byte{"token": []byte("s3cret")}, time.Now, fence)
+			if err != nil {
+				t.Fatal(err)
+			}
+			writes.Store(0)
+			err = f.Status(t.Context(), strings.Repeat("a", 40), forge.Status{Context: "c", State: forge.Success})
+			if passed := writes.Load() > 0; passed != (name == "open") || name == "closed" && err == nil {
+				t.Errorf("%s, %s: %d writes reached the forge, and the call returned %v", provider, name, writes.Load(), err)
+			}
+		}
 	}
 }
 
@@ -149,7 +195,7 @@ func asked(t *testing.T, provider v1alpha1.ForgeProvider, url string, more map[s
 	t.Helper()
 	secret := map[string][]byte{"token": []byte("s3cret")}
 	maps.Copy(secret, more)
-	f, err := New(pullingSync(provider, url, ""), secret, time.Now)
+	f, err := New(pullingSync(provider, url, ""), secret, time.Now, unfenced)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,9 +74,13 @@ func New(cfg *rest.Config) (*Fence, error) {
 // only while the fence is open. Reads always pass.
 func (f *Fence) Config() *rest.Config {
 	out := rest.CopyConfig(f.rest)
-	out.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{f, next} })
+	out.Wrap(f.Transport)
 	return out
 }
+
+// Transport returns a transport around next whose writes pass only while the fence is open.
+// Reads always pass.
+func (f *Fence) Transport(next http.RoundTripper) http.RoundTripper { return transport{f, next} }
 
 // Check returns ErrNotLeader unless this replica certainly holds the lease.
 func (f *Fence) Check() error {
@@ -177,7 +181,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	// The API server responds once it has carried out.
+	// A server responds once it has carried out.
 	defer end()
 	return t.next.RoundTrip(r)
 }

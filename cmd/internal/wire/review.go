@@ -59,7 +59,7 @@ func (a *app) reviews() pullrequest.Builder {
 		if err != nil {
 			return pullrequest.Session{}, err
 		}
-		at, err := gitprovider.New(sync, secret.Data, time.Now)
+		at, err := gitprovider.New(sync, secret.Data, time.Now, a.fence.Transport)
 		if err != nil {
 			return pullrequest.Session{}, state.Fail(state.Stalled, "InvalidPullRequests", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/scenarios"
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
@@ -89,6 +90,9 @@ type faultKind struct {
 	// to as a whole.
 	at    func(point) bool
 	wires []history.Wire
+	// standby is set where it needs a second replica: it can happen in scenarios alone that name
+	// it.
+	standby bool
 	// prepare, if any, is done before the scenario begins.
 	prepare func(*stage.Stage) error
 	// fault is what the tap is armed with right before the scenario acts. It is given its point
@@ -120,17 +124,14 @@ func deletesPool(p point) bool { return p.Verb == "delete" && strings.HasPrefix(
 
 // faultKinds are all of them, in the order in which they are run and printed.
 func faultKinds() []faultKind {
-	kill := func(s *stage.Stage) func(history.Request) {
-		return func(history.Request) { s.Kill() }
-	}
 	return append([]faultKind{
 		{name: "kill-before", summary: "the controller is killed; the server never gets the request", at: everywhere,
 			fault: func(_ context.Context, s *stage.Stage) wiretap.Fault {
-				return wiretap.Fault{Do: wiretap.Kill, Call: kill(s)}
+				return wiretap.Fault{Do: wiretap.Kill, Call: s.KillSender}
 			}},
 		{name: "kill-after", summary: "the controller is killed right after the server has carried the request out", at: everywhere,
 			fault: func(_ context.Context, s *stage.Stage) wiretap.Fault {
-				return wiretap.Fault{After: true, Do: wiretap.Kill, Call: kill(s)}
+				return wiretap.Fault{After: true, Do: wiretap.Kill, Call: s.KillSender}
 			}},
 		{name: "drop", summary: "the connection breaks; the server never gets the request", at: everywhere,
 			fault: func(context.Context, *stage.Stage) wiretap.Fault {
@@ -153,7 +154,7 @@ func faultKinds() []faultKind {
 				return wiretap.Fault{Do: wiretap.Call, Call: func(q history.Request) { s.ByHand(s.AddNode(ctx, q.Object())) }}
 			},
 			then: func(ctx context.Context, s *stage.Stage) error { return s.AwaitHold(ctx, "NodePool", "a", "v1") }},
-	}, slices.Concat(forgeFaults(), environmentFaults())...)
+	}, slices.Concat(forgeFaults(), replicaFaults(), environmentFaults())...)
 }
 
 // proveCase is a scenario with one fault at one point.
@@ -166,15 +167,27 @@ type proveCase struct {
 // String is the name that --run matches.
 func (c proveCase) String() string { return fmt.Sprintf("%s/%s/%s", c.Scenario, c.Fault, c.Point) }
 
-// cases are all faults at the points of a scenario.
-func cases(scenario string, points []point) []proveCase {
+// cases are all faults of a scenario at its points.
+func cases(c scenarios.Scenario, points []point) []proveCase {
+	points = slices.DeleteFunc(slices.Clone(points), func(p point) bool { return c.Wires != nil && !slices.Contains(c.Wires, p.Wire) })
 	var out []proveCase
 	for _, f := range faultKinds() {
+		if !f.isOf(c) {
+			continue
+		}
 		for _, p := range f.points(points) {
-			out = append(out, proveCase{scenario, f.name, p})
+			out = append(out, proveCase{c.Name, f.name, p})
 		}
 	}
 	return out
+}
+
+// isOf reports whether a scenario is run with the kind of fault.
+func (f faultKind) isOf(c scenarios.Scenario) bool {
+	if c.Faults != nil {
+		return slices.Contains(c.Faults, f.name)
+	}
+	return !f.standby
 }
 
 // pointsOf are the distinct points of a stretch of records, in a fixed order.

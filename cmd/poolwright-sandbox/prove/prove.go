@@ -124,8 +124,7 @@ func (p *prover) scenario(ctx context.Context, c scenarios.Scenario, prefix stri
 	if recorded.Outcome != Held {
 		return ctx.Err() // without a run that succeeds there are no points
 	}
-	points = slices.DeleteFunc(points, func(p point) bool { return c.Wires != nil && !slices.Contains(c.Wires, p.Wire) })
-	all := cases(c.Name, points)
+	all := cases(c, points)
 	p.report.Observed = append(p.report.Observed, all...)
 	selected := slices.DeleteFunc(slices.Clone(all), func(c proveCase) bool { return !p.Select.selects(c) })
 	next := make(chan int)

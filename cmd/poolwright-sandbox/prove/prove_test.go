@@ -41,7 +41,7 @@ var (
 
 func TestCasesAreTheFaultsThatCanHappenAtAPoint(t *testing.T) {
 	var got []string
-	for _, c := range cases("update", []point{patch, remove, fetch}) {
+	for _, c := range cases(scenarios.Scenario{Name: "update"}, []point{patch, remove, fetch}) {
 		got = append(got, c.String())
 	}
 	var want []string
@@ -63,8 +63,25 @@ func TestCasesAreTheFaultsThatCanHappenAtAPoint(t *testing.T) {
 	}
 }
 
+func TestAScenarioMayNameItsFaultsAndWires(t *testing.T) {
+	var got []string
+	for _, c := range cases(scenarios.Scenario{Name: "two", Faults: []string{"pause", "drop"}, Wires: []history.Wire{history.Git}}, []point{patch, remove, fetch}) {
+		got = append(got, c.String())
+	}
+	if diff := cmp.Diff([]string{"two/drop/git post git-upload-pack", "two/pause/git post git-upload-pack"}, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, c := range scenarios.All() {
+		for _, name := range c.Faults {
+			if !slices.ContainsFunc(faultKinds(), func(f faultKind) bool { return f.name == name }) {
+				t.Errorf("%s names the fault %s, which there is not", c.Name, name)
+			}
+		}
+	}
+}
+
 func TestASelectionMatchesByScenarioFaultAndPoint(t *testing.T) {
-	all := cases("update-and-prune", []point{patch, remove, fetch})
+	all := cases(scenarios.Scenario{Name: "update-and-prune"}, []point{patch, remove, fetch})
 	for _, c := range []struct {
 		name, selection string
 		want            int
@@ -130,7 +147,7 @@ func TestThePointsOfAStretchAreDistinctAndOfThisCase(t *testing.T) {
 // proved is a report with one of each outcome.
 func proved() Report {
 	r := Report{
-		Observed: cases("first-apply", []point{patch, remove}), Seconds: 61.4,
+		Observed: cases(scenarios.Scenario{Name: "first-apply"}, []point{patch, remove}), Seconds: 61.4,
 		Controls: []ControlResult{
 			{Name: "write-ahead", Summary: "The inventory is saved first.", Found: true, By: []string{"first-apply/drop/x: converges", "first-apply/drop/y: idle"}},
 			{Name: "version", Summary: "A deletion has a version."},

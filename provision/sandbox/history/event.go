@@ -24,6 +24,8 @@ const (
 	Converged = "converged"
 	// Stuck: Reason. It did not converge within its time.
 	Stuck = "stuck"
+	// Proposed: a person is about to push to the branch of a pull request.
+	Proposed = "proposed"
 	// SyncDeleted: Declared. A person deletes the Sync: what is to be there afterwards is
 	// Declared, and nothing is the product's any more.
 	SyncDeleted = "sync-deleted"

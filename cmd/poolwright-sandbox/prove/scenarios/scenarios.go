@@ -21,9 +21,12 @@ type Scenario struct {
 	Meanwhile func(context.Context, *stage.Stage) error
 	// Wires are those whose requests meet faults; where it is nil, those of all wires do.
 	Wires []history.Wire
+	// Faults are the names of those that it is run with; where it is nil, they are all that need
+	// no second replica.
+	Faults []string
 }
 
 // All are all of them, in the order in which they are run and printed.
 func All() []Scenario {
-	return []Scenario{firstApply(), update(), refusedCommits(), pruneWithLosses(), pullRequest()}
+	return []Scenario{firstApply(), update(), refusedCommits(), pruneWithLosses(), pullRequest(), twoReplicas(), reviewedByTwo()}
 }

@@ -6,39 +6,46 @@ import (
 	"fmt"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/process"
 )
 
-// Start runs the next process of the controller.
+// Start runs the next process of the controller, in the first replica.
 func (s *Stage) Start() error {
 	s.controller.mu.Lock()
 	defer s.controller.mu.Unlock()
+	return s.start(&s.controller.replica)
+}
+
+// start runs the next process of a replica. The caller holds the lock.
+func (s *Stage) start(r *replica) error {
 	s.controller.count++
-	name := fmt.Sprintf("%s-%d", s.name, s.controller.count)
-	s.api.SetClient(name)
-	s.git.SetClient(name)
-	s.Tap.Record(history.Event{Kind: history.Started, Client: name})
-	p, err := s.config.Environment.Run(name, s.config.Product, append([]string{
+	r.client = fmt.Sprintf("%s-%d", s.name, s.controller.count)
+	r.api.SetClient(r.client)
+	if r == &s.controller.replica {
+		s.git.SetClient(r.client)
+	}
+	s.Tap.Record(history.Event{Kind: history.Started, Client: r.client})
+	p, err := s.config.Environment.Run(r.client, s.config.Product, append([]string{
 		"run",
-		"--namespace=" + s.System, "--kubeconfig=" + s.kubeconfig(), "--cache-dir=" + s.CacheDir(), "--metrics-addr=0", "--health-addr=0",
+		"--namespace=" + s.System, "--kubeconfig=" + r.kubeconfig(), "--cache-dir=" + r.mirrors(), "--metrics-addr=0", "--health-addr=0",
 	}, s.config.Arguments...)...)
-	s.controller.process, s.controller.killed = p, false
+	r.process, r.killed = p, false
 	return err
 }
 
-// client is the newest process' name in the history.
-func (s *Stage) client() string { return fmt.Sprintf("%s-%d", s.name, s.controller.count) }
-
-// Kill ends the controller as a crash of its node does. Wires call it.
+// Kill ends the process of the first replica as a crash of its node does. Wires call it.
 func (s *Stage) Kill() {
 	s.controller.mu.Lock()
 	defer s.controller.mu.Unlock()
-	s.controller.killed = true
-	s.fail(s.controller.process.Kill())
-	s.Tap.Record(history.Event{Kind: history.Ended, Client: s.client()})
+	s.kill(&s.controller.replica)
+}
+
+// kill ends a replica's process. The caller holds the lock.
+func (s *Stage) kill(r *replica) {
+	r.killed = true
+	s.fail(r.process.Kill())
+	s.Tap.Record(history.Event{Kind: history.Ended, Client: r.client})
 }
 
 // fail keeps an error for check. The caller holds the lock.
@@ -55,49 +62,75 @@ func (s *Stage) ByHand(err error) {
 	s.fail(err)
 }
 
-// check starts the next process where the last one has ended, and returns what failed in
-// the meantime.
+// check starts the next process of each replica whose last one has ended, and returns what
+// failed in the meantime.
 func (s *Stage) check(ctx context.Context) error {
 	s.controller.mu.Lock()
 	err := errors.Join(s.controller.errs...)
-	p, killed := s.controller.process, s.controller.killed
+	var ended []*replica
+	for _, r := range s.replicas() {
+		if r.process != nil && isDone(r.process) {
+			ended = append(ended, r)
+		}
+	}
 	s.controller.mu.Unlock()
-	if err != nil || p == nil {
+	if err != nil {
 		return err
 	}
+	for _, r := range ended {
+		if err := s.restart(ctx, r); err != nil {
+			return err
+		}
+	}
+	return s.healReplicas(ctx)
+}
+
+func isDone(p *process.Process) bool {
 	select {
 	case <-p.Done():
+		return true
 	default:
-		return nil
+		return false
 	}
-	if !killed {
+}
+
+// restart starts the next process of a replica whose last one has ended.
+func (s *Stage) restart(ctx context.Context, r *replica) error {
+	if !r.killed {
 		reason := "it exited"
-		if err := p.Err(); err != nil {
+		if err := r.process.Err(); err != nil {
 			reason = err.Error()
 		}
-		s.Tap.Record(history.Event{Kind: history.Ended, Client: s.client(), Reason: reason})
+		s.Tap.Record(history.Event{Kind: history.Ended, Client: r.client, Reason: reason})
 	}
-	if meanwhile := s.controller.meanwhile; meanwhile != nil && killed {
+	if meanwhile := s.controller.meanwhile; meanwhile != nil && r.killed {
 		s.controller.meanwhile = nil
 		if err := meanwhile(ctx); err != nil {
 			return err
 		}
 	}
-	// Nobody waits until the lease of a dead process expires.
-	if err := s.config.Admin.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(s.System)); err != nil {
-		return err
+	// Where nobody is there to take over, nobody waits until the lease of a dead process expires.
+	if s.controller.standby == nil {
+		if err := s.deleteLeases(ctx); err != nil {
+			return err
+		}
 	}
-	return s.Start()
+	s.controller.mu.Lock()
+	defer s.controller.mu.Unlock()
+	return s.start(r)
 }
 
 // End kills the controller for good.
 func (s *Stage) End() error {
 	s.controller.mu.Lock()
 	defer s.controller.mu.Unlock()
-	if s.controller.process == nil {
-		return nil
+	var errs []error
+	for _, r := range s.replicas() {
+		if r.process != nil {
+			errs = append(errs, r.process.Kill())
+		}
 	}
-	return s.controller.process.Kill()
+	return errors.Join(errs...)
 }
 
 // TimeoutError is the end of a wait whose condition did not hold in time.

@@ -46,7 +46,11 @@ func (e *environment) end(ctx context.Context) error {
 }
 
 // CloseWatches ends all requests to the API server that are under way.
-func (s *Stage) CloseWatches() { s.api.Abort() }
+func (s *Stage) CloseWatches() {
+	for _, r := range s.replicas() {
+		r.api.Abort()
+	}
+}
 
 // webhookTimeout is how long the API server waits for a webhook that hangs.
 const webhookTimeout = 2

@@ -3,7 +3,6 @@ package stage
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,5 +63,5 @@ func (s *Stage) Running() (pid int, running bool) {
 	return s.controller.process.PID(), true
 }
 
-// CacheDir is the controller's folder of mirrors.
-func (s *Stage) CacheDir() string { return filepath.Join(s.dir, "mirrors") }
+// CacheDir is the folder of mirrors of the first replica.
+func (s *Stage) CacheDir() string { return s.controller.mirrors() }

@@ -73,6 +73,7 @@ func (s *Stage) Propose(ctx context.Context, message string) error {
 	if _, err := s.write(); err != nil {
 		return err
 	}
+	s.Tap.Record(history.Event{Kind: history.Proposed})
 	var err error
 	if p.head, err = s.tree.Push(ctx, message); err != nil {
 		return err

@@ -25,7 +25,6 @@ import (
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/worktree"
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
-	"github.com/poolwright/poolwright/provision/sandbox/process"
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
@@ -53,9 +52,10 @@ type Stage struct {
 	System, Apps string
 	dir          string
 	// Tap records what happens in the stage.
-	Tap      *wiretap.Tap
-	api, git *wiretap.Listener
-	tree     *worktree.Tree
+	Tap *wiretap.Tap
+	// git is the wire to Git and the forge, whose address is the Sync's: all replicas use it.
+	git  *wiretap.Listener
+	tree *worktree.Tree
 	// Model is what the next commit declares: Kind/name to value.
 	Model map[string]string
 	// Configure completes the Sync before it is created.
@@ -65,18 +65,20 @@ type Stage struct {
 	controller controllerState
 }
 
-// controllerState is the controller's newest process.
+// controllerState is the controller's replicas.
 type controllerState struct {
 	// meanwhile, if any, is done once while no process runs after a kill.
 	meanwhile func(context.Context) error
 	// environment is what was changed around it.
 	environment environment
 
-	mu      sync.Mutex // protects what follows from the goroutines of the wires
-	process *process.Process
-	count   int
-	killed  bool
-	errs    []error
+	mu sync.Mutex // protects what follows from the goroutines of the wires
+	// replica is the first one, and standby, if any, the second.
+	replica
+	standby *replica
+	// count is how many processes there were.
+	count int
+	errs  []error
 }
 
 // New makes everything but the Sync and the controller.
@@ -93,10 +95,11 @@ func New(ctx context.Context, config Config, name string) (_ *Stage, err error) 
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := s.tapAPI(); err != nil {
+	s.controller.folder = s.dir
+	if err := s.tapAPI(&s.controller.replica); err != nil {
 		return nil, err
 	}
-	s.git, err = s.Tap.Listen(wiretap.Config{Server: config.Environment.Git.URL(), Client: "nobody", Protocol: wiretap.Forge()})
+	s.git, err = s.Tap.Listen(wiretap.Config{Server: config.Environment.Git.URL(), Client: "nobody", ClientOf: s.clientOf, Protocol: wiretap.Forge()})
 	if err != nil {
 		return nil, err
 	}
@@ -106,25 +109,27 @@ func New(ctx context.Context, config Config, name string) (_ *Stage, err error) 
 	return s, s.createNamespaces(ctx)
 }
 
-// tapAPI puts a wire before the API server, and writes the kubeconfig that leads to it.
-func (s *Stage) tapAPI() error {
+// tapAPI puts a wire before the API server for a replica, and writes the kubeconfig that leads
+// to it.
+func (s *Stage) tapAPI(r *replica) error {
+	if err := os.MkdirAll(r.folder, 0o700); err != nil {
+		return err
+	}
 	cfg := s.config.Environment.REST()
 	transport, err := rest.TransportFor(cfg)
 	if err != nil {
 		return err
 	}
-	s.api, err = s.Tap.Listen(wiretap.Config{Server: cfg.Host, Transport: transport, Client: "nobody", Protocol: wiretap.Kubernetes()})
+	r.api, err = s.Tap.Listen(wiretap.Config{Server: cfg.Host, Transport: transport, Client: "nobody", Protocol: wiretap.Kubernetes()})
 	if err != nil {
 		return err
 	}
 	kubeconfig := clientcmdapi.NewConfig()
-	kubeconfig.Clusters["tap"] = &clientcmdapi.Cluster{Server: s.api.URL()}
+	kubeconfig.Clusters["tap"] = &clientcmdapi.Cluster{Server: r.api.URL()}
 	kubeconfig.Contexts["tap"] = &clientcmdapi.Context{Cluster: "tap"}
 	kubeconfig.CurrentContext = "tap"
-	return clientcmd.WriteToFile(*kubeconfig, s.kubeconfig())
+	return clientcmd.WriteToFile(*kubeconfig, r.kubeconfig())
 }
-
-func (s *Stage) kubeconfig() string { return filepath.Join(s.dir, "kubeconfig") }
 
 // repositoryName is the same in all stages; its owner is not.
 const repositoryName = "nodes"
@@ -221,10 +226,13 @@ func (s *Stage) object(kind, name string) history.Object {
 // Close ends the controller and the wires, and removes what would be in the way of others.
 func (s *Stage) Close(ctx context.Context) error {
 	errs := []error{s.End(), s.controller.environment.end(ctx)}
-	for _, wire := range []*wiretap.Listener{s.api, s.git} {
-		if wire != nil {
-			errs = append(errs, wire.Close())
+	for _, r := range s.replicas() {
+		if r.api != nil {
+			errs = append(errs, r.api.Close())
 		}
+	}
+	if s.git != nil {
+		errs = append(errs, s.git.Close())
 	}
 	return errors.Join(append(errs, s.deletePools(ctx), s.deleteNamespaces(ctx))...)
 }

@@ -137,6 +137,9 @@ func (s *Stage) Converge(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := s.rejoin(ctx); err != nil {
+		return err
+	}
 	s.Tap.Record(history.Event{Kind: history.Converged, Revision: s.revision})
 	return nil
 }

@@ -20,7 +20,7 @@ func idle(records []history.Record) []Violation {
 			switch e.Kind {
 			case history.Converged:
 				converged = true
-			case history.Committed, history.SyncDeleted, history.Started, history.PruneDisabled, history.ForeignCreated, history.Edited:
+			case history.Committed, history.SyncDeleted, history.Proposed, history.Started, history.PruneDisabled, history.ForeignCreated, history.Edited:
 				converged = false
 			}
 			continue

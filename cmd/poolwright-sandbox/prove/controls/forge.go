@@ -1,0 +1,25 @@
+package controls
+
+// oneComment is that a comment is found again before another is made.
+func oneComment() Control {
+	return Control{
+		Name:    "one-comment",
+		Summary: "The comments of a pull request are listed, so that a comment of an earlier process is edited instead of made again.",
+		file:    "reconciler/report/forge/internal/comments/comment.go",
+		old:     "slices.DeleteFunc(append(all, made...), func",
+		by:      "slices.DeleteFunc(append(all[:0:0], made...), func",
+		Finds:   "pull-request$/kill-after/forge post issues",
+	}
+}
+
+// maskedSecrets is that the data of Secrets are masked in what is shown.
+func maskedSecrets() Control {
+	return Control{
+		Name:    "masked-secrets",
+		Summary: "The data of Secrets are masked in plans and comments.",
+		file:    "reconciler/report/internal/mask/mask.go",
+		old:     "\t\tcase secret && (k == \"data\" || k == \"stringData\"),\n",
+		by:      "\t\tcase secret && k == \"\" && (k == \"data\" || k == \"stringData\"),\n",
+		Finds:   "pull-request$/kill-after/forge post issues",
+	}
+}

@@ -1,0 +1,25 @@
+package controls
+
+// fence is that a replica writes to the API server only while it certainly leads.
+func fence() Control {
+	return Control{
+		Name:    "fence",
+		Summary: "A replica that has not renewed its lease in time sends no write to the API server.",
+		file:    "cmd/internal/wire/run.go",
+		old:     "\ta.cfg.REST = a.fence.Config()\n",
+		by:      "\t_ = a.fence.Config()\n",
+		Finds:   "two-replicas/pause/(patch configmaps|git post)",
+	}
+}
+
+// release is that a lease that was given back is over.
+func release() Control {
+	return Control{
+		Name:    "lease-release",
+		Summary: "A lease that is given back ends the right to write, as one that was taken does.",
+		file:    "cmd/internal/leaderelection/lock.go",
+		old:     "\tcase l.isHolder(lease) && l.isHolder(now):\n\t\tlasts := min(seconds(lease), seconds(now))\n",
+		by:      "\tcase err == nil:\n\t\tlasts := max(seconds(lease), seconds(now), LeaseDuration)\n",
+		Finds:   "two-replicas/terminate",
+	}
+}
