@@ -37,7 +37,7 @@ func digests() map[int]string {
 		19: "dc8222d4c27a0a861a527a9ec9d01807",
 		20: "b5997c7f763fda5a55991544819740f0",
 		21: "a5690e6a51a7082b08f28d5519b69cdf",
-		22: "e6cae300b3217966fb24f300cba69924",
+		22: "dc4409f30213a957053acaf5cccff20e",
 	}
 }
 

@@ -48,7 +48,7 @@ type parts struct {
 	client client.Client
 	// live reads from the API server, past the cache.
 	live     client.Reader
-	pace     Pace
+	settings Settings
 	clock    clock.Clock
 	recorder events.Recorder
 	// cloud is what controllers use; plain is the same without overlays and
@@ -79,7 +79,7 @@ func (e *Engine) assemble(ctx context.Context, mgr manager.Manager) (*parts, err
 		mgr:      mgr,
 		client:   mgr.GetClient(),
 		live:     mgr.GetAPIReader(),
-		pace:     e.config.Settings.Pace,
+		settings: e.config.Settings,
 		clock:    e.clock,
 		recorder: from.recorder,
 		store:    nodeoverlay.NewInstanceTypeStore(),

@@ -57,7 +57,7 @@ func TestOurListIsKarpenters(t *testing.T) {
 }
 
 // fast is Karpenter's list as the pace Fast changes it: the disruption controller runs twice,
-// once for empty nodes, triggered by a watch, and pod events have a controller of ours.
+// once for empty nodes, triggered by a watch; batches and pod events have controllers of ours.
 func fast(theirs []string) []string {
 	const karpenters, own = "sigs.k8s.io/karpenter/pkg/controllers/", "github.com/poolwright/poolwright/provision/engine/"
 	var names []string
@@ -65,6 +65,12 @@ func fast(theirs []string) []string {
 		switch name {
 		case karpenters + "disruption.Controller":
 			names = append(names, own+"emptiness.locked", own+"emptiness.locked", own+"emptiness.Watch")
+		case karpenters + "provisioning.Provisioner":
+			names = append(names, own+"batcher.Provisioner")
+		case karpenters + "provisioning.PodController":
+			names = append(names, own+"batcher.PodTrigger")
+		case karpenters + "provisioning.NodeController":
+			names = append(names, own+"batcher.NodeTrigger")
 		case karpenters + "nodeclaim/podevents.Controller":
 			names = append(names, own+"podevents.Controller")
 		default:
@@ -112,8 +118,8 @@ func listed(which string) []string {
 	ctx := newOptions(s).into(context.Background(), logr.Discard())
 	nowhere := "http://127.0.0.1:1"
 	p := &parts{
-		pace: s.Pace,
-		mgr:  noManager{}, clock: clock.RealClock{}, recorder: events.NewRecorder(record.NewFakeRecorder(0)),
+		settings: s,
+		mgr:      noManager{}, clock: clock.RealClock{}, recorder: events.NewRecorder(record.NewFakeRecorder(0)),
 		store:     nodeoverlay.NewInstanceTypeStore(),
 		providers: &providers{config: aws.Config{Region: "us-east-1", BaseEndpoint: &nowhere, RetryMaxAttempts: 1}},
 	}

@@ -46,6 +46,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/state/nodepoolhealth"
 	"sigs.k8s.io/karpenter/pkg/state/virtualpods"
 
+	"github.com/poolwright/poolwright/provision/engine/batcher"
 	"github.com/poolwright/poolwright/provision/engine/emptiness"
 	"github.com/poolwright/poolwright/provision/engine/podevents"
 )
@@ -60,8 +61,9 @@ func coreControllers(ctx context.Context, p *parts) []controller.Controller {
 	costs := cost.NewClusterCost(ctx, p.cloud, p.client)
 	opts := coreoptions.FromContext(ctx)
 
+	provisioners, trigger := provisioningControllers(p, provisioner)
 	all := slices.Concat(
-		provisioningControllers(p, provisioner),
+		provisioners,
 		stateControllers(p, costs),
 		removalControllers(p, provisioner, costs),
 		poolControllers(p),
@@ -89,7 +91,7 @@ func coreControllers(ctx context.Context, p *parts) []controller.Controller {
 		all = append(all, nodeoverlay.NewController(p.clock, p.client, p.plain, p.store, p.cluster))
 	}
 	if opts.FeatureGates.CapacityBuffer {
-		all = append(all, capacitybuffer.NewController(p.client, provisioner, buffers))
+		all = append(all, capacitybuffer.NewController(p.client, trigger, buffers))
 		if !opts.DisableClusterStateObservability {
 			all = append(all, status.NewGenericObjectController[*autoscalingv1beta1.CapacityBuffer](
 				p.client, eventRecorder(p.mgr), status.EmitDeprecatedMetrics, conditionBuckets()))
@@ -98,13 +100,21 @@ func coreControllers(ctx context.Context, p *parts) []controller.Controller {
 	return all
 }
 
-// provisioningControllers turn pending pods into NodeClaims.
-func provisioningControllers(p *parts, provisioner *provisioning.Provisioner) []controller.Controller {
-	return []controller.Controller{
-		provisioner,
-		provisioning.NewPodController(p.client, provisioner, p.cluster),
-		provisioning.NewNodeController(p.client, provisioner),
+// provisioningControllers turn pending pods into NodeClaims. The second result triggers them.
+func provisioningControllers(p *parts, provisioner *provisioning.Provisioner) ([]controller.Controller, capacitybuffer.ProvisionerTrigger) {
+	if p.settings.Pace == PaceStock {
+		return []controller.Controller{
+			provisioner,
+			provisioning.NewPodController(p.client, provisioner, p.cluster),
+			provisioning.NewNodeController(p.client, provisioner),
+		}, provisioner
 	}
+	batch := batcher.New(p.clock, p.settings.Batch.Idle, p.settings.Batch.Max)
+	return []controller.Controller{
+		batcher.NewProvisioner(provisioner, batch, p.cluster.Synced),
+		batcher.NewPodTrigger(p.client, batch, p.cluster),
+		batcher.NewNodeTrigger(p.client, batch),
+	}, batch
 }
 
 // stateControllers keep the in-memory cluster state.
@@ -133,7 +143,7 @@ func removalControllers(p *parts, provisioner *provisioning.Provisioner, costs *
 // before it is made, and at each write that carries it out.
 func disruptionControllers(p *parts, provisioner *provisioning.Provisioner, costs *cost.ClusterCost) []controller.Controller {
 	careful := guardedClient{p.client, p.fresh}
-	if p.pace == PaceStock {
+	if p.settings.Pace == PaceStock {
 		queue := disruption.NewQueue(careful, p.recorder, p.cluster, p.clock, provisioner)
 		decide := disruption.NewController(p.clock, p.client, provisioner, p.cloud, p.recorder, p.cluster, queue, costs)
 		return []controller.Controller{
@@ -194,7 +204,7 @@ func claimControllers(p *parts) []controller.Controller {
 
 // podEvents stores when pods came to nodes and left them.
 func podEvents(p *parts) controller.Controller {
-	if p.pace == PaceStock {
+	if p.settings.Pace == PaceStock {
 		return karppodevents.NewController(p.clock, p.client, p.cloud)
 	}
 	return podevents.NewController(p.clock, p.client, p.cloud)

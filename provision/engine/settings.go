@@ -22,12 +22,20 @@ type Pace string
 
 // The values of Pace.
 const (
-	// PaceFast disrupts empty nodes by package emptiness and stores pod events by package
-	// podevents.
+	// PaceFast batches pods by package batcher, disrupts empty nodes by package emptiness and
+	// stores pod events by package podevents.
 	PaceFast Pace = "Fast"
 	// PaceStock runs Karpenter's own controllers.
 	PaceStock Pace = "Stock"
 )
+
+// BatchIdle is the default of Batch.Idle at that pace.
+func (p Pace) BatchIdle() time.Duration {
+	if p == PaceFast {
+		return 100 * time.Millisecond
+	}
+	return time.Second
+}
 
 // Settings are which cluster the engine serves and how it behaves. Start from
 // DefaultSettings: a zero value is not a default. The caller fills them from the
@@ -138,7 +146,7 @@ func DefaultSettings() Settings {
 	return Settings{
 		FeatureGates: map[string]bool{gateNodeOverlay: true},
 		Pace:         PaceFast,
-		Batch:        Batch{Idle: time.Second, Max: 10 * time.Second},
+		Batch:        Batch{Idle: PaceFast.BatchIdle(), Max: 10 * time.Second},
 		Scheduling: Scheduling{
 			PreferencePolicy: string(coreoptions.PreferencePolicyRespect), MinValuesPolicy: string(coreoptions.MinValuesPolicyStrict),
 			IgnoreDRARequests: true, CPURequests: 1000,
@@ -196,7 +204,7 @@ func (s Settings) validateIdentity() error {
 func (s Settings) validateBatch() error {
 	var errs []error
 	if s.Batch.Idle < shortestBatch {
-		errs = append(errs, wrong("spec.engine.batchIdleDuration", s.Batch.Idle, fmt.Sprintf("give %s or more; 1s is the default", shortestBatch)))
+		errs = append(errs, wrong("spec.engine.batchIdleDuration", s.Batch.Idle, fmt.Sprintf("give %s or more; %s is the default", shortestBatch, s.Pace.BatchIdle())))
 	}
 	if s.Batch.Max < s.Batch.Idle || s.Batch.Max < shortestBatch {
 		errs = append(errs, wrong("spec.engine.batchMaxDuration", s.Batch.Max, fmt.Sprintf("give at least spec.engine.batchIdleDuration, which is %s; 10s is the default", s.Batch.Idle)))

@@ -33,7 +33,7 @@ func TestSettingsValidate(t *testing.T) {
 		{"an account that lost its zeros is refused", func(s *Settings) { s.Account = "11112222333" }, []string{"spec.account", "twelve digits"}},
 		{"a queue's URL is not its name", func(s *Settings) { s.InterruptionQueue = "https://sqs/1/q" }, []string{"spec.engine.interruptionQueue", "not its URL"}},
 		{"a batch of nothing is refused", func(s *Settings) { s.Batch.Idle = 0 }, []string{"spec.engine.batchIdleDuration", "10ms"}},
-		{"a window shorter than its idle time is refused", func(s *Settings) { s.Batch.Max = time.Millisecond * 500 }, []string{"spec.engine.batchMaxDuration is 500ms", "batchIdleDuration, which is 1s"}},
+		{"a window shorter than its idle time is refused", func(s *Settings) { s.Batch.Max = time.Millisecond * 50 }, []string{"spec.engine.batchMaxDuration is 50ms", "batchIdleDuration, which is 100ms"}},
 		{"an unknown gate is named with the known ones", func(s *Settings) { s.FeatureGates = map[string]bool{"NodeOverlays": true} },
 			[]string{`"NodeOverlays"`, "CapacityBuffer, NodeOverlay, NodeRepair, ReservedCapacity, SpotToSpotConsolidation, StaticCapacity"}},
 		{"a policy for preferences that Karpenter has not is refused", func(s *Settings) { s.Scheduling.PreferencePolicy = "ignore" }, []string{`Scheduling.PreferencePolicy is "ignore"`, "Respect or Ignore"}},
@@ -148,7 +148,9 @@ func TestEveryGateOfKarpenterHasAName(t *testing.T) {
 
 // TestOptionsAreKarpentersDefaults reads the defaults from Karpenter's own flags.
 func TestOptionsAreKarpentersDefaults(t *testing.T) {
-	got := newOptions(valid())
+	settings := valid()
+	settings.Pace, settings.Batch.Idle = PaceStock, PaceStock.BatchIdle()
+	got := newOptions(settings)
 	stock := stockOptions(t)
 	stock.core.FeatureGates.NodeOverlay = true // ours
 	stock.provider.ClusterName = "dev"

@@ -135,7 +135,7 @@ func (w *comparer) bundle() {
 func variables(s engine.Settings) []variable {
 	const noField = ""
 	return []variable{
-		{"BATCH_IDLE_DURATION", "1s", s.Batch.Idle.String(), "spec.engine.batchIdleDuration", sameDuration},
+		{"BATCH_IDLE_DURATION", "1s", batchIdle(s), "spec.engine.batchIdleDuration", sameDuration},
 		{"BATCH_MAX_DURATION", "10s", s.Batch.Max.String(), "spec.engine.batchMaxDuration", sameDuration},
 		{"PREFERENCE_POLICY", "Respect", s.Scheduling.PreferencePolicy, noField, nil},
 		{"MIN_VALUES_POLICY", "Strict", s.Scheduling.MinValuesPolicy, "spec.engine.minValuesPolicy", nil},
@@ -150,6 +150,15 @@ func variables(s engine.Settings) []variable {
 		{"AMI_REFRESH_INTERVAL", "1m", s.AWS.AMIRefreshInterval.String(), noField, sameDuration},
 		{"SUBNET_REFRESH_INTERVAL", "1m", s.AWS.SubnetRefreshInterval.String(), noField, sameDuration},
 	}
+}
+
+// batchIdle is the setting, where the default of any pace is that of Karpenter: who has set
+// nothing here keeps nothing.
+func batchIdle(s engine.Settings) string {
+	if s.Batch.Idle == s.Pace.BatchIdle() {
+		return engine.PaceStock.BatchIdle().String()
+	}
+	return s.Batch.Idle.String()
 }
 
 func sameDuration(a, b string) bool {

@@ -101,14 +101,14 @@ type ClusterSpec struct {
 
 // EngineSpec configures the embedded Karpenter. A change restarts the
 // controller process once, about ten seconds after the last edit.
-// +kubebuilder:validation:XValidation:rule="(has(self.batchMaxDuration) ? duration(self.batchMaxDuration) : duration('10s')) >= (has(self.batchIdleDuration) ? duration(self.batchIdleDuration) : duration('1s'))",message="batchIdleDuration (default 1s) is above batchMaxDuration (default 10s): lower batchIdleDuration or raise batchMaxDuration"
+// +kubebuilder:validation:XValidation:rule="(has(self.batchMaxDuration) ? duration(self.batchMaxDuration) : duration('10s')) >= (has(self.batchIdleDuration) ? duration(self.batchIdleDuration) : duration(has(self.pace) && self.pace == 'Stock' ? '1s' : '100ms'))",message="batchIdleDuration (default 100ms, at the pace Stock 1s) is above batchMaxDuration (default 10s): lower batchIdleDuration or raise batchMaxDuration"
 type EngineSpec struct {
 	// Mode is Embedded (default), External or Off.
 	// +kubebuilder:default=Embedded
 	// +optional
 	Mode EngineMode `json:"mode,omitempty"`
 	// BatchIdleDuration is how long the provisioner waits for one more pending pod.
-	// Default 1s; above zero.
+	// Default 100ms, at the pace Stock 1s; above zero.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern="^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$"
 	// +optional
@@ -119,8 +119,9 @@ type EngineSpec struct {
 	// +kubebuilder:validation:Pattern="^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$"
 	// +optional
 	BatchMaxDuration *metav1.Duration `json:"batchMaxDuration,omitempty"`
-	// Pace is Fast (default), with which empty nodes are terminated within seconds after
-	// consolidateAfter, or Stock, with Karpenter's own controllers for that.
+	// Pace is Fast (default), with which nodes are launched a fraction of a second after the
+	// last pending pod, and empty ones terminated within seconds after consolidateAfter, or
+	// Stock, with Karpenter's own controllers for that.
 	// +optional
 	Pace EnginePace `json:"pace,omitempty"`
 	// FeatureGates switches Karpenter's feature gates by name: NodeRepair,
@@ -155,16 +156,16 @@ type EngineSpec struct {
 	DisableDryRun bool `json:"disableDryRun,omitempty"`
 }
 
-// EnginePace is how soon the embedded Karpenter disrupts empty nodes.
+// EnginePace is how soon the embedded Karpenter launches nodes and disrupts empty ones.
 // +kubebuilder:validation:Enum=Fast;Stock
 type EnginePace string
 
 // The values of EnginePace.
 const (
-	// EnginePaceFast taints an empty node as soon as consolidateAfter has passed, and validates
-	// it afterwards.
+	// EnginePaceFast batches pods for 100ms, taints an empty node as soon as consolidateAfter
+	// has passed, and validates it afterwards.
 	EnginePaceFast EnginePace = "Fast"
-	// EnginePaceStock polls and validates as Karpenter does.
+	// EnginePaceStock batches, polls and validates as Karpenter does.
 	EnginePaceStock EnginePace = "Stock"
 )
 

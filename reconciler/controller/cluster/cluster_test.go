@@ -79,7 +79,7 @@ func TestTheEnginesConditionIsOnlyForTheNewestSpec(t *testing.T) {
 
 func TestOnlySettingsThatMatterRequireARestart(t *testing.T) {
 	base := desiredOf(reconcilertest.Cluster(nil)).hash()
-	idle := metav1.Duration{Duration: 100 * time.Millisecond}
+	idle := metav1.Duration{Duration: 200 * time.Millisecond}
 	for name, c := range map[string]struct {
 		edit func(*v1alpha1.Cluster)
 		same bool

@@ -97,13 +97,14 @@ func EngineSettings(spec v1alpha1.ClusterSpec) engine.Settings {
 	if queue := spec.InterruptionQueue; queue != nil && s.InterruptionQueue == "" {
 		s.InterruptionQueue = cmp.Or(queue.Name, spec.Name)
 	}
+	s.Pace = cmp.Or(engine.Pace(spec.Engine.Pace), s.Pace)
+	s.Batch.Idle = s.Pace.BatchIdle()
 	if d := spec.Engine.BatchIdleDuration; d != nil {
 		s.Batch.Idle = d.Duration
 	}
 	if d := spec.Engine.BatchMaxDuration; d != nil {
 		s.Batch.Max = d.Duration
 	}
-	s.Pace = cmp.Or(engine.Pace(spec.Engine.Pace), s.Pace)
 	maps.Copy(s.FeatureGates, spec.Engine.FeatureGates)
 	s.Scheduling.MinValuesPolicy = cmp.Or(string(spec.Engine.MinValuesPolicy), s.Scheduling.MinValuesPolicy)
 	s.Nodes.ReservedENIs = int(spec.Engine.ReservedENIs)

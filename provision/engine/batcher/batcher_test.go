@@ -1,0 +1,232 @@
+package batcher
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/awslabs/operatorpkg/reconciler"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/controllers/state"
+	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
+)
+
+const (
+	idle    = 100 * time.Millisecond
+	maximum = 10 * time.Second
+)
+
+func TestAWindowClosesWhenNothingNewWasAddedForItsIdleTime(t *testing.T) {
+	type step struct {
+		after time.Duration
+		add   types.UID
+	}
+	steady := func(n int, every time.Duration) []step {
+		var steps []step
+		for i := range n {
+			steps = append(steps, step{every, types.UID(rune('a' + i))})
+		}
+		return steps
+	}
+	for _, test := range []struct {
+		name  string
+		steps []step
+		// left is after how long the window closes after the last step.
+		left time.Duration
+	}{
+		{"one pod", []step{{0, "a"}}, idle},
+		{"a second pod extends it", []step{{0, "a"}, {60 * time.Millisecond, "b"}}, idle},
+		{"the same pod does not", []step{{0, "a"}, {60 * time.Millisecond, "a"}}, 40 * time.Millisecond},
+		{"a pod that an earlier batch had does not", []step{{0, "a"}, {60 * time.Millisecond, "earlier"}}, 40 * time.Millisecond},
+		{"forty pods within half a second are one batch", steady(40, 12*time.Millisecond), idle},
+		{"pods that keep coming do not hold it open beyond its maximum", steady(200, 50*time.Millisecond), maximum - 199*50*time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			clk := clocktesting.NewFakeClock(time.Now())
+			b := New(clk, idle, maximum)
+			b.Trigger("earlier")
+			b.done(sets.New[types.UID]("earlier"))
+			for i, s := range test.steps {
+				clk.Step(s.after)
+				b.Trigger(s.add)
+				if batch, _ := b.closed(); i < len(test.steps)-1 && batch != nil {
+					t.Fatalf("closed at step %d", i)
+				}
+			}
+			batch, left := b.closed()
+			if diff := cmp.Diff(test.left, left); diff != "" || batch != nil {
+				t.Fatalf("batch %v (-want +got):\n%s", batch, diff)
+			}
+			clk.Step(left)
+			if batch, _ := b.closed(); batch.Len() == 0 {
+				t.Error("not closed then")
+			}
+		})
+	}
+}
+
+func TestWhatIsRemovedIsInNoBatch(t *testing.T) {
+	clk := clocktesting.NewFakeClock(time.Now())
+	b := New(clk, idle, maximum)
+	b.Trigger("bound")
+	b.Trigger("pending")
+	b.Remove("bound")
+	b.removal().Delete(t.Context(), event.DeleteEvent{Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "unknown"}}}, nil)
+	clk.Step(idle)
+	batch, _ := b.closed()
+	if diff := cmp.Diff(sets.New[types.UID]("pending"), batch); diff != "" {
+		t.Error(diff)
+	}
+	b.removal().Delete(t.Context(), event.DeleteEvent{Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "pending"}}}, nil)
+	if batch, left := b.closed(); batch != nil || left != 0 {
+		t.Errorf("got %v, %s", batch, left)
+	}
+	// Removed while it was scheduled: nothing of it is kept.
+	b.done(batch)
+	if b.scheduled.Len() != 0 {
+		t.Errorf("kept %v", b.scheduled)
+	}
+}
+
+// karpenter is a provisioner that records its runs.
+type karpenter struct {
+	triggered []types.UID
+	runs      int
+	err       error
+	idle      time.Duration
+	meanwhile func()
+}
+
+func (k *karpenter) Name() string { return "provisioner" }
+
+func (k *karpenter) Trigger(uid types.UID) { k.triggered = append(k.triggered, uid) }
+
+func (k *karpenter) Reconcile(ctx context.Context) (reconciler.Result, error) {
+	k.runs++
+	k.idle = coreoptions.FromContext(ctx).BatchIdleDuration
+	if k.meanwhile != nil {
+		k.meanwhile()
+	}
+	return reconciler.Result{}, k.err
+}
+
+func options(ctx context.Context) context.Context {
+	return coreoptions.ToContext(ctx, &coreoptions.Options{BatchIdleDuration: time.Second, BatchMaxDuration: maximum})
+}
+
+// reconcileOnce runs the provisioner once, and lets the time pass for which it waits.
+func reconcileOnce(t *testing.T, p *Provisioner, clk *clocktesting.FakeClock) error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() {
+		_, err := p.Reconcile(options(t.Context()))
+		done <- err
+	}()
+	for {
+		select {
+		case err := <-done:
+			return err
+		default:
+			if clk.HasWaiters() {
+				clk.Step(10 * time.Millisecond)
+			}
+		}
+	}
+}
+
+func TestABatchEndsWhenItWasScheduled(t *testing.T) {
+	clk := clocktesting.NewFakeClock(time.Now())
+	b := New(clk, idle, maximum)
+	inner, synced := &karpenter{}, false
+	p := NewProvisioner(inner, b, func(context.Context) bool { return synced })
+
+	if err := reconcileOnce(t, p, clk); err != nil || inner.runs != 0 {
+		t.Fatalf("without a pod: %d runs, %v", inner.runs, err)
+	}
+	b.Trigger("a")
+	for range 3 {
+		if err := reconcileOnce(t, p, clk); err != nil || inner.runs != 0 {
+			t.Fatalf("while a NodeClaim has no instance: %d runs, %v", inner.runs, err)
+		}
+	}
+	synced, inner.err = true, errors.New("no instance types")
+	if err := reconcileOnce(t, p, clk); !errors.Is(err, inner.err) || inner.runs != 1 {
+		t.Fatalf("with an error: %d runs, %v", inner.runs, err)
+	}
+	inner.err = nil
+	inner.meanwhile = func() { b.Trigger("b") }
+	if err := reconcileOnce(t, p, clk); err != nil || inner.runs != 2 {
+		t.Fatalf("after it: %d runs, %v", inner.runs, err)
+	}
+	if diff := cmp.Diff([]types.UID{"a", "a"}, inner.triggered); diff != "" {
+		t.Errorf("triggered:\n%s", diff)
+	}
+	if inner.idle > time.Microsecond {
+		t.Errorf("Karpenter's own window is %s", inner.idle)
+	}
+	inner.meanwhile = nil
+	if err := reconcileOnce(t, p, clk); err != nil || inner.runs != 3 {
+		t.Fatalf("what was added meanwhile: %d runs, %v", inner.runs, err)
+	}
+	if err := reconcileOnce(t, p, clk); err != nil || inner.runs != 3 {
+		t.Errorf("when all was scheduled: %d runs, %v", inner.runs, err)
+	}
+}
+
+func TestOnlyWhatNeedsANodeIsAdded(t *testing.T) {
+	clk := clocktesting.NewFakeClock(time.Now())
+	pending := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default", UID: "pod"}}
+	pending.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+	bound := pending.DeepCopy()
+	bound.Spec.NodeName = "node-a"
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "node"}}
+	disrupted := node.DeepCopy()
+	disrupted.Spec.Taints = []corev1.Taint{karpv1.DisruptedNoScheduleTaint}
+
+	b := New(clk, idle, maximum)
+	pods, nodes := NewPodTrigger(nil, b, state.NewCluster(clk, nil, nil)), NewNodeTrigger(nil, b)
+	for _, test := range []struct {
+		name string
+		pod  *corev1.Pod
+		node *corev1.Node
+		want []types.UID
+	}{
+		{"a pod that cannot be scheduled", pending, nil, []types.UID{"pod"}},
+		{"a node that is disrupted beside it", nil, disrupted, []types.UID{"node", "pod"}},
+		{"the pod when it was bound", bound, nil, []types.UID{"node"}},
+		{"the node when its disruption was given up", nil, node, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var after time.Duration
+			if test.pod != nil {
+				result, err := pods.Reconcile(t.Context(), test.pod)
+				if after = result.RequeueAfter; err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				result, err := nodes.Reconcile(t.Context(), test.node)
+				if after = result.RequeueAfter; err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := sets.List(b.waiting)
+			if len(got) == 0 {
+				got = nil
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if needed := test.pod == pending || test.node == disrupted; needed != (after > 0) {
+				t.Errorf("is reconciled again after %s", after)
+			}
+		})
+	}
+}
