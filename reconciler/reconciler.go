@@ -48,7 +48,7 @@ type Loop struct {
 	// applied is the revision that an earlier process applied last; may be empty.
 	applied string
 
-	// fetching is held while the source is asked and what it gave is loaded, which may
+	// fetching is held while the source is read and what it gave is loaded, which may
 	// take minutes; taken before mu. last is written under both.
 	fetching sync.Mutex
 
@@ -81,7 +81,7 @@ type revision struct {
 	problems []state.Problem
 	// withheld is what was held for its nodes or losses when all was planned, with the reasons, used what
 	// was held for what uses it (plan.Change.KeepsUsed), and provisions what the
-	// revision wants of what nodes are made from.
+	// revision declares of what nodes are made from.
 	withheld   map[state.Key]hold.Reasons
 	used       map[state.Key]hold.Reasons
 	provisions []string

@@ -105,7 +105,7 @@ func (s *Source) advance(ctx context.Context, sess *remote.Connection, want plum
 // transfer fetches want, given that have is already held, and stores the response as
 // one pack. It reports whether only the newest commit arrived.
 func (s *Source) transfer(ctx context.Context, sess *remote.Connection, want plumbing.Hash, have mirror.Record, to *pack.Store) (bool, error) {
-	req := s.wants(sess, want)
+	req := s.request(sess, want)
 	req.Thin = true
 	shallow := req.Depth > 0
 	if have.Object != "" {
@@ -122,9 +122,9 @@ func (s *Source) transfer(ctx context.Context, sess *remote.Connection, want plu
 	return shallow, sess.Fetch(ctx, req, to, s.limits.pack())
 }
 
-// wants is what to request: the one object at depth 1 where the server allows it, else
+// request is what to request: the one object at depth 1 where the server allows it, else
 // everything that its branches and tags reach, so that a commit can be found in there.
-func (s *Source) wants(sess *remote.Connection, want plumbing.Hash) remote.Request {
+func (s *Source) request(sess *remote.Connection, want plumbing.Hash) remote.Request {
 	if s.ref.Commit != "" && !sess.Advertises(want) && !sess.SupportsReachable() {
 		if tips := sess.Tips(); len(tips) > 0 {
 			return remote.Request{Wants: tips}

@@ -53,7 +53,7 @@ import (
 
 // coreControllers are the controllers of Karpenter's core for the gates in the
 // context. A test compares the list with Karpenter's own, so that an upgrade
-// cannot add or drop one unseen. Calling it registers metrics: once per process.
+// cannot add or drop one undetected. Calling it registers metrics: once per process.
 func coreControllers(ctx context.Context, p *parts) []controller.Controller {
 	devices := deviceallocation.NewController(p.client)
 	buffers := virtualpods.NewVirtualPodCache(p.client)

@@ -15,17 +15,17 @@ import (
 // warnZones warns where zones were taken for those of a class's subnets and something
 // requires zones: where nothing does, others give the same result.
 func (c *comparison) warnZones(pending []pendingPod) {
-	asked := slices.ContainsFunc(pending, func(s pendingPod) bool { return zonal(s.pod) })
+	required := slices.ContainsFunc(pending, func(s pendingPod) bool { return zonal(s.pod) })
 	for _, f := range []*placement.Simulation{c.before, c.after} {
 		for _, pool := range f.Pools {
 			class := f.Class(pool)
-			if class == nil || c.catalog.GuessedZones(class.Name) == nil {
+			if class == nil || c.catalog.AssumedZones(class.Name) == nil {
 				continue
 			}
-			taken := c.catalog.GuessedZones(class.Name)
+			taken := c.catalog.AssumedZones(class.Name)
 			wanted := offerings.Requirements(pool).Get(corev1.LabelTopologyZone)
 			other := wanted.Operator() == corev1.NodeSelectorOpIn && slices.ContainsFunc(wanted.Values(), func(zone string) bool { return !slices.Contains(taken, zone) })
-			if asked || other || offerings.Requirements(pool).Has(awsv1.LabelTopologyZoneID) {
+			if required || other || offerings.Requirements(pool).Has(awsv1.LabelTopologyZoneID) {
 				c.unknown.Add("EC2NodeClass %s: which zones its subnets are in is not known: %s are taken.", class.Name, strings.Join(taken, ", "))
 			}
 		}

@@ -33,10 +33,10 @@ func (e *expander) counts(pool string) []int {
 		}
 		e.types = types.Types()
 	}
-	asks := catalog.Requirements(e.pools[at].Object)
+	requirements := catalog.Requirements(e.pools[at].Object)
 	var out []int
 	for _, t := range e.types {
-		if n := t.GPU.Count; t.GPU.Manufacturer == "NVIDIA" && n > 0 && !slices.Contains(out, n) && met(asks, t.Labels()) {
+		if n := t.GPU.Count; t.GPU.Manufacturer == "NVIDIA" && n > 0 && !slices.Contains(out, n) && satisfied(requirements, t.Labels()) {
 			out = append(out, n)
 		}
 	}
@@ -77,6 +77,6 @@ func Overlaid(pool string, exists func(state.Key) bool) []int {
 	})
 }
 
-func met(asks []catalog.Requirement, labels map[string]string) bool {
-	return !slices.ContainsFunc(asks, func(r catalog.Requirement) bool { return r.ByType() && !r.Met(labels) })
+func satisfied(requirements []catalog.Requirement, labels map[string]string) bool {
+	return !slices.ContainsFunc(requirements, func(r catalog.Requirement) bool { return r.ByType() && !r.Met(labels) })
 }

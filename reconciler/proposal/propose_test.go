@@ -408,7 +408,7 @@ func TestFieldsAreNamedWhereTheStepChangesWhatHasDrifted(t *testing.T) {
 // is missing; a thing that was looked for and is not there is missing.
 func TestWhatATargetDoesNotReadIsNoDrift(t *testing.T) {
 	one, two := set(thing("a", m{"x": "1"})), set(thing("a", m{"x": "2"}))
-	unasked := set(state.Item{Key: key("a"), Findings: state.Findings{Unasked: true}})
+	unasked := set(state.Item{Key: key("a"), Findings: state.Findings{Unread: true}})
 	for name, c := range map[string]struct {
 		seen        state.Set
 		after       state.Set

@@ -98,7 +98,7 @@ func (p *proposer) noteLive(c plan.Change, observed state.Item, planned plan.Cha
 	switch exists := observed.Object != nil; {
 	case p.Offline, observed.Unknown != "", exists && !will && observed.Live == state.Identity{}:
 		// Nothing is known of the live thing, as its target itself reports.
-	case observed.Unasked:
+	case observed.Unread:
 		if c.Action == plan.Update {
 			p.note(c, "is not applied by this Sync: for a comment, it is not read whether it exists")
 		}
@@ -355,7 +355,7 @@ func drift(was plan.Plan, observed state.Set) plan.Plan {
 	out := was
 	was.Changes = slices.DeleteFunc(slices.Clone(was.Changes), func(c plan.Change) bool {
 		found, _ := observed.Get(c.Key)
-		return found.Unasked
+		return found.Unread
 	})
 	out.Changes = slices.Clone(was.Changes)
 	out.Notes = tellable(was.Notes, observed)

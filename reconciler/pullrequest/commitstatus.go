@@ -40,8 +40,8 @@ func (p *pass) announce(ctx context.Context, t task) error {
 	return err
 }
 
-// maxNotices is how many pull requests beyond the limits are reported so in one pass.
-const maxNotices = 5
+// maxOverLimitStatuses is how many pull requests beyond the limits are reported so in one pass.
+const maxOverLimitStatuses = 5
 
 // notify shows beside heads that they are not planned, a few in each pass.
 func (p *pass) notify(ctx context.Context, refused map[int]int) {
@@ -52,7 +52,7 @@ func (p *pass) notify(ctx context.Context, refused map[int]int) {
 		if !is || rec != nil && (rec.announced == pr.Head.SHA || rec.item.Head == pr.Head.SHA) {
 			continue
 		}
-		if sent++; sent > maxNotices || p.stopped(ctx) {
+		if sent++; sent > maxOverLimitStatuses || p.stopped(ctx) {
 			return
 		}
 		if rec == nil {

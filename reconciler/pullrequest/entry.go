@@ -110,8 +110,8 @@ func (e *entry) merged() bool {
 	}
 }
 
-// remembered are the records that a Sync's status has kept.
-func remembered(sync *v1alpha1.Sync) map[int64]*entry {
+// recordedEntries are the records that a Sync's status has kept.
+func recordedEntries(sync *v1alpha1.Sync) map[int64]*entry {
 	out := map[int64]*entry{}
 	if sync.Status.PullRequests == nil {
 		return out

@@ -121,7 +121,7 @@ func (s *sessions) get(ctx context.Context, sync *v1alpha1.Sync, now time.Time, 
 		return old, nil
 	}
 	s.stop(name)
-	fresh := &session{fingerprint: fingerprint, address: Address(sync), records: remembered(sync), usage: limits.ByAuthor{}}
+	fresh := &session{fingerprint: fingerprint, address: Address(sync), records: recordedEntries(sync), usage: limits.ByAuthor{}}
 	if old != nil {
 		fresh.inherit(old, same)
 	}

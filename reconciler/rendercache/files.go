@@ -24,15 +24,15 @@ type Files struct {
 
 // Files is what is known of a folder of a snapshot without rendering it, read when it is needed.
 func (r *Cache) Files(ctx context.Context, at gitsource.Snapshot, below string, values substitute.Values) Files {
-	asked := entryKey{at.TreeID, below, values.Digest()}
-	if found, ok := r.find(asked); ok && found.files.Digest != "" {
+	key := entryKey{at.TreeID, below, values.Digest()}
+	if found, ok := r.find(key); ok && found.files.Digest != "" {
 		return found.files
 	}
 	out := readFiles(ctx, at.FS, below)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, k := range r.kept {
-		if k.key == asked && ctx.Err() == nil {
+		if k.key == key && ctx.Err() == nil {
 			r.kept[i].files = out
 		}
 	}

@@ -26,7 +26,7 @@ const (
 	// those of followed branches, those of pull requests, and why some of them cannot be
 	// rendered. Who opens any number of pull requests fills no more.
 	MaxBytes = 24 << 20
-	// entryBytes is what one that is remembered takes beside its text, or more.
+	// entryBytes is what one that is cached takes beside its text, or more.
 	entryBytes = 1 << 10
 )
 
@@ -70,7 +70,7 @@ type entry struct {
 	// from being rendered does not hold for a followed branch.
 	err      error
 	proposal bool
-	// files is what the renderer was given, once somebody asked.
+	// files is what the renderer was given, once it was needed.
 	files Files
 }
 
@@ -102,7 +102,7 @@ type task struct {
 	proposal bool
 }
 
-// pendingRender is what those wait for who ask for the same.
+// pendingRender is what those wait for who need the same.
 type pendingRender struct {
 	done chan struct{}
 	entry
@@ -125,8 +125,8 @@ func (r *Cache) Bytes() (total int64) {
 // Load renders a folder of a snapshot, or returns it from the cache. Without a TreeID
 // nothing is cached. Its errors are the Renderer's.
 func (r *Cache) Load(ctx context.Context, in Renderer, at gitsource.Snapshot, path string, values substitute.Values) (checked.Folder, error) {
-	asked := entryKey{at.TreeID, path, values.Digest()}
-	if asked.tree == "" {
+	key := entryKey{at.TreeID, path, values.Digest()}
+	if key.tree == "" {
 		out, err := in.Render(ctx, at.FS, path, values)
 		if err != nil {
 			return checked.Folder{}, err
@@ -134,16 +134,16 @@ func (r *Cache) Load(ctx context.Context, in Renderer, at gitsource.Snapshot, pa
 		return out.Decode()
 	}
 	for {
-		if found, ok := r.find(asked); ok && (found.err == nil || found.proposal == in.Proposal()) {
+		if found, ok := r.find(key); ok && (found.err == nil || found.proposal == in.Proposal()) {
 			return found.decode()
 		}
-		doing, mine := r.begin(task{asked, in.Proposal()})
+		doing, mine := r.begin(task{key, in.Proposal()})
 		if mine {
 			doing.err = apply.Recover(func() (err error) {
 				doing.out, err = in.Render(ctx, at.FS, path, values)
 				return err
 			})
-			r.end(task{asked, in.Proposal()}, doing)
+			r.end(task{key, in.Proposal()}, doing)
 			return doing.decode()
 		}
 		resume := worktime.Wait(ctx) // Whoever renders it is charged.
@@ -154,7 +154,7 @@ func (r *Cache) Load(ctx context.Context, in Renderer, at gitsource.Snapshot, pa
 			resume()
 			return checked.Folder{}, fmt.Errorf("waiting for the folder to be rendered: %w", context.Cause(ctx))
 		}
-		// What befell only the other who asked, such as the end of its context, is
+		// What befell only the other caller, such as the end of its context, is
 		// nothing to pass on.
 		if class, _, _ := state.Classify(doing.err); doing.err == nil || class == state.Stalled {
 			return doing.decode()
@@ -177,7 +177,7 @@ func (r *Cache) begin(t task) (doing *pendingRender, mine bool) {
 	return doing, true
 }
 
-// end remembers what lasts of a rendering, and lets those go on who wait for it.
+// end caches what lasts of a rendering, and lets those go on who wait for it.
 func (r *Cache) end(t task, doing *pendingRender) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,7 +193,7 @@ func (r *Cache) end(t task, doing *pendingRender) {
 	r.keep(doing.entry)
 }
 
-// keep adds the newest, and forgets the oldest beyond the budget.
+// keep adds the newest, and evicts the oldest beyond the budget.
 func (r *Cache) keep(newest entry) {
 	if newest.err != nil && slices.ContainsFunc(r.kept, func(k entry) bool { return k.key == newest.key && k.err == nil }) {
 		return // A proposal's limits are narrower.
@@ -209,11 +209,11 @@ func (r *Cache) keep(newest entry) {
 }
 
 // find makes what it finds the newest.
-func (r *Cache) find(asked entryKey) (entry, bool) {
+func (r *Cache) find(key entryKey) (entry, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := slices.IndexFunc(r.kept, func(k entry) bool { return k.key == asked })
-	if at < 0 || asked.tree == "" {
+	at := slices.IndexFunc(r.kept, func(k entry) bool { return k.key == key })
+	if at < 0 || key.tree == "" {
 		return entry{}, false
 	}
 	found := r.kept[at]

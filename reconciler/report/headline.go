@@ -112,9 +112,9 @@ func (r Report) extent(v markup.Style) []headline.Phrase {
 		}
 	}
 	var out []headline.Phrase
-	say := func(text string) { out = append(out, headline.Phrase{Text: text}) }
+	add := func(text string) { out = append(out, headline.Phrase{Text: text}) }
 	if r.Summary.Problems > 0 {
-		say(markup.Count(r.Summary.Problems, "problem"))
+		add(markup.Count(r.Summary.Problems, "problem"))
 	}
 	held := ""
 	if r.Summary.Held > 0 {
@@ -128,16 +128,16 @@ func (r Report) extent(v markup.Style) []headline.Phrase {
 		out, held = append(out, by), ""
 	}
 	if objects > 0 {
-		say(markup.Count(objects, "object"))
+		add(markup.Count(objects, "object"))
 	}
 	if inAWS > 0 {
-		say(fmt.Sprintf("%d AWS", inAWS))
+		add(fmt.Sprintf("%d AWS", inAWS))
 	}
 	if objects+inAWS == 0 {
-		say("no changes")
+		add("no changes")
 	}
 	if held != "" {
-		say(held)
+		add(held)
 	}
 	return out
 }

@@ -142,14 +142,14 @@ func (r Report) sign() string {
 		f = &provision.Forecast{}
 	}
 	stop := len(r.Problems)+len(r.Holds) > 0 || view.Harms(f) || r.Quota == quotaShort || len(r.guardsThatHold(markup.Plain())) > 0
-	look := view.Costs(f) || r.Summary.Delete+r.Summary.Warnings+len(r.Unknown)+r.Summary.ReadOnly+len(r.foreign()) > 0 ||
+	warn := view.Costs(f) || r.Summary.Delete+r.Summary.Warnings+len(r.Unknown)+r.Summary.ReadOnly+len(r.foreign()) > 0 ||
 		slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Result != "ok" })
 	switch {
 	case r.idle():
 		return "✅"
 	case stop:
 		return "⛔"
-	case look:
+	case warn:
 		return "⚠️"
 	}
 	return "✅"

@@ -102,16 +102,16 @@ func (r Report) driftTitle() string {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
 	}
-	said := r.Drift.noted()
+	noted := r.Drift.noted()
 	switch {
-	case len(parts)+len(said) == 0:
+	case len(parts)+len(noted) == 0:
 		return ""
 	case len(parts) == 0:
-		return "Already so before this change (" + strings.Join(said, ", ") + ")"
-	case len(parts)+len(said) == 1 && len(made) > 0:
+		return "Already so before this change (" + strings.Join(noted, ", ") + ")"
+	case len(parts)+len(noted) == 1 && len(made) > 0:
 		parts[0] = strconv.Itoa(len(made))
 	}
-	parts = append(parts, said...)
+	parts = append(parts, noted...)
 	return "Already drifted before this change (" + strings.Join(parts, ", ") + ")"
 }
 

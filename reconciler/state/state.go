@@ -147,10 +147,10 @@ type Findings struct {
 	// about it. Such an Item has no Object: it is neither there nor gone, and nothing is
 	// done about it.
 	Unknown string
-	// Unasked is true where the target did not read the thing, because whoever reads the
+	// Unread is true where the target did not read the thing, because whoever reads the
 	// result must not learn whether it exists: it is neither there nor gone, and no
 	// difference. Such an Item has no Object. Default false.
-	Unasked bool
+	Unread bool
 	// Warnings are what will go wrong unless somebody acts, such as a quota that is too
 	// small for a pool. Notes are what else concerns a reader. Both are sorted.
 	Warnings, Notes []string

@@ -241,11 +241,11 @@ func (b *Bootstrap) Apply(ctx context.Context) (report.Report, error) {
 	if err := b.ensureNamespace(ctx); err != nil {
 		return b.Report(), err
 	}
-	told := map[string]targets.Target{}
+	reporting := map[string]targets.Target{}
 	for name, w := range b.targets {
-		told[name] = installation.WithProgress(w, b.req.Progress)
+		reporting[name] = installation.WithProgress(w, b.req.Progress)
 	}
-	outcome := apply.Run(ctx, b.plan, told, apply.Options{
+	outcome := apply.Run(ctx, b.plan, reporting, apply.Options{
 		Order: []string{aws.Name, kubernetes.Name},
 		// A new role takes its time to reach all of AWS.
 		ReadyTimeout: 5 * time.Minute, ChangeTimeout: 5 * time.Minute,

@@ -90,7 +90,7 @@ func (v *leaseTakeover) check(ctx context.Context) (bool, string, error) {
 type leaderWatch struct {
 	now      func() time.Time
 	lastRead installation.Lease // as it was read last
-	asked    time.Time          // when that was, by our own clock
+	readAt   time.Time          // when that was, by our own clock
 	renewed  time.Time          // not later than its holder renewed it, by our own clock; zero until that was observed
 }
 
@@ -98,7 +98,7 @@ type leaderWatch struct {
 // yet to renew it: what a Cluster's status has at that moment was written by the one
 // before.
 func (w *leaderWatch) read(ctx context.Context, reader client.Reader, namespace string) (lease installation.Lease, leads bool, err error) {
-	asked := w.now()
+	readAt := w.now()
 	if lease, err = installation.FindLease(ctx, reader, namespace); err != nil {
 		return lease, false, err
 	}
@@ -106,8 +106,8 @@ func (w *leaderWatch) read(ctx context.Context, reader client.Reader, namespace 
 	case lease.Holder != w.lastRead.Holder:
 		w.renewed = time.Time{}
 	case !lease.Renewed.Equal(w.lastRead.Renewed):
-		w.renewed = w.asked // it may have been right after the read before
+		w.renewed = w.readAt // it may have been right after the read before
 	}
-	w.lastRead, w.asked = lease, asked
+	w.lastRead, w.readAt = lease, readAt
 	return lease, lease.Holder != "" && w.now().Sub(w.renewed) < wire.LeaseDuration, nil
 }

@@ -73,7 +73,7 @@ func (b *Bootstrap) findOthers(ctx context.Context, eks declaredEKS) error {
 
 // compares compares one that runs with the engine, which must be able to detect it.
 func (b *Bootstrap) compares(ctx context.Context, k takeover.Karpenter, eks declaredEKS, root string) error {
-	if why := k.Unseen(); why != "" {
+	if why := k.Undetectable(); why != "" {
 		return fmt.Errorf("Deployment %s runs a Karpenter that the engine may detect too late, and both would run: %s, and the engine detects others first by their lease %s; take that setting out and wait until it holds that lease, or scale it down first: %s; or set spec.engine.mode to External", k.Deployment, why, takeover.Lease, scaling(k, 0))
 	}
 	compared, err := k.Compare(ctx, b.direct, eks.settings(), cmp.Or(b.caBundle, root))

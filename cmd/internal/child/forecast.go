@@ -17,7 +17,7 @@ import (
 // to after does, under an engine of these settings. Broken limits, and a crash of
 // Karpenter's code over what the snapshots hold, are errors as those of Load are.
 func (r *Runner) Forecast(ctx context.Context, settings engine.Settings, before, after provision.ClusterSnapshot) (provision.Forecast, error) {
-	raw, err := r.run(ctx, job{verb: verbForecast, doing: "forecasting", talk: func(in *writer, out *reader) ([]byte, error) {
+	raw, err := r.run(ctx, job{verb: verbForecast, doing: "forecasting", exchange: func(in *writer, out *reader) ([]byte, error) {
 		if err := send(in, settings, before, after); err != nil {
 			return nil, err
 		}
@@ -26,20 +26,20 @@ func (r *Runner) Forecast(ctx context.Context, settings engine.Settings, before,
 	if err != nil {
 		return provision.Forecast{}, err
 	}
-	var told result
-	if err := utiljson.Unmarshal(raw, &told); err != nil {
+	var response result
+	if err := utiljson.Unmarshal(raw, &response); err != nil {
 		return provision.Forecast{}, fmt.Errorf("reading what was forecast: %w", err)
 	}
 	switch {
-	case told.Failure != nil:
-		return provision.Forecast{}, told.Failure.err()
-	case told.Forecast == nil:
+	case response.Failure != nil:
+		return provision.Forecast{}, response.Failure.err()
+	case response.Forecast == nil:
 		return provision.Forecast{}, errors.New("reading the forecast: the response has none")
 	}
-	return *told.Forecast, nil
+	return *response.Forecast, nil
 }
 
-func serveForecast(ctx context.Context, t *talk) (result, error) {
+func serveForecast(ctx context.Context, t *exchange) (result, error) {
 	settings, before, after, err := receive(t.want)
 	if err != nil {
 		return result{}, err
@@ -48,6 +48,6 @@ func serveForecast(ctx context.Context, t *talk) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	told, err := simulate.Compare(engine.Offline(ctx, settings), before, after, types)
-	return result{Forecast: &told}, err
+	forecast, err := simulate.Compare(engine.Offline(ctx, settings), before, after, types)
+	return result{Forecast: &forecast}, err
 }

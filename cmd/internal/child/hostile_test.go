@@ -45,14 +45,14 @@ var deeds = map[string]func(out *writer, in *reader) error{
 	"eat at once": func(*writer, *reader) error { _, err := fmt.Println(len(make([]byte, 1<<36))); return err },
 	"write without end": func(out *writer, _ *reader) error {
 		for {
-			if err := out.send(frameRead, append([]byte{askStat}, bytes.Repeat([]byte("a"), 1<<20)...)); err != nil {
+			if err := out.send(frameRead, append([]byte{opStat}, bytes.Repeat([]byte("a"), 1<<20)...)); err != nil {
 				return err
 			}
 		}
 	},
 	"ask without end": func(out *writer, in *reader) error {
 		for {
-			if err := out.send(frameRead, append([]byte{askStat}, bytes.Repeat([]byte("a"), 1<<20)...)); err != nil {
+			if err := out.send(frameRead, append([]byte{opStat}, bytes.Repeat([]byte("a"), 1<<20)...)); err != nil {
 				return err
 			}
 			if _, _, err := in.next(); err != nil {
@@ -79,7 +79,7 @@ var deeds = map[string]func(out *writer, in *reader) error{
 		<-time.After(time.Hour)
 		return nil
 	},
-	"talk nonsense":     func(*writer, *reader) error { _, err := os.Stdout.WriteString("nonsense, and more of it"); return err },
+	"send nonsense":     func(*writer, *reader) error { _, err := os.Stdout.WriteString("nonsense, and more of it"); return err },
 	"answer nonsense":   func(out *writer, _ *reader) error { return out.send(frameResult, []byte(`{"items":[1,`)) },
 	"speak out of turn": func(out *writer, _ *reader) error { return out.send(frameObject, nil) },
 	"announce too much": func(*writer, *reader) error {
@@ -93,7 +93,7 @@ var deeds = map[string]func(out *writer, in *reader) error{
 		return nil
 	},
 	"dereference nil": func(*writer, *reader) error {
-		var t *talk
+		var t *exchange
 		t.frames = nil
 		return nil
 	},
@@ -168,7 +168,7 @@ func respondWith(of func() string) func(*writer, *reader) error {
 
 // do has a child do a deed as if it rendered.
 func (r *Runner) do(ctx context.Context, deed string) (string, error) {
-	raw, err := r.run(ctx, job{verb: deed, doing: "rendering", talk: func(in *writer, out *reader) ([]byte, error) {
+	raw, err := r.run(ctx, job{verb: deed, doing: "rendering", exchange: func(in *writer, out *reader) ([]byte, error) {
 		return serveTree(fstest.MapFS{}, in, out)
 	}})
 	return string(raw), err
@@ -214,7 +214,7 @@ func TestAChildThatMisbehavesIsAnErrorThatAPersonUnderstands(t *testing.T) {
 		"it closes its output and does not end":   {"close its output", Limits{Deadline: late}, state.Retry, "Failed", "rendering timed out after 5s, in which it got "},
 		"it closes all it has and does not end":   {"close everything", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: killed"},
 		"it complains without end":                {"complain without end", Limits{Deadline: late}, state.Stalled, "RenderTimeout", "rendering timed out after 5s"},
-		"it answers what is no frame":             {"talk nonsense", Limits{}, state.Stalled, "LimitExceeded", "rendering gave more than 16 MiB"},
+		"it answers what is no frame":             {"send nonsense", Limits{}, state.Stalled, "LimitExceeded", "rendering gave more than 16 MiB"},
 		"it sends what nobody expects":            {"speak out of turn", Limits{}, state.Retry, "Failed", "a frame 'o' came out of turn"},
 		"a goroutine of it panics":                {"panic", Limits{}, state.Stalled, "RenderFailed", `rendering ended unexpectedly: "panic: odd"`},
 		"it reads where nothing is":               {"dereference nil", Limits{}, state.Stalled, "RenderFailed", "invalid memory address or nil pointer dereference"},
@@ -318,7 +318,7 @@ func TestACancelledCallEndsItsChild(t *testing.T) {
 	r := &Runner{}
 	done := make(chan error, 1)
 	go func() {
-		_, err := r.run(stopping, job{verb: "sleep for good", doing: "rendering", talk: func(_ *writer, out *reader) ([]byte, error) {
+		_, err := r.run(stopping, job{verb: "sleep for good", doing: "rendering", exchange: func(_ *writer, out *reader) ([]byte, error) {
 			close(asked)
 			_, _, err := out.next()
 			return nil, err
@@ -340,7 +340,7 @@ func TestAThirdChildWaitsAndItsContextCounts(t *testing.T) {
 	ready, done := make(chan struct{}), make(chan error)
 	for range atOnce {
 		go func() {
-			_, err := r.run(ctx, job{verb: "sleep for good", doing: "rendering", talk: func(_ *writer, out *reader) ([]byte, error) {
+			_, err := r.run(ctx, job{verb: "sleep for good", doing: "rendering", exchange: func(_ *writer, out *reader) ([]byte, error) {
 				ready <- struct{}{}
 				_, _, err := out.next()
 				return nil, err

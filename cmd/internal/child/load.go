@@ -51,7 +51,7 @@ type loadRequest struct {
 	Values []byte `json:"values,omitempty"`
 }
 
-func serveLoad(_ context.Context, t *talk) (result, error) {
+func serveLoad(_ context.Context, t *exchange) (result, error) {
 	raw, err := t.want(frameRequest)
 	if err != nil {
 		return result{}, err
@@ -60,7 +60,7 @@ func serveLoad(_ context.Context, t *talk) (result, error) {
 	if err := json.Unmarshal(raw, &req); err != nil {
 		return result{}, fmt.Errorf("reading what to load: %w", err)
 	}
-	tree := &borrowed{out: t.out, reply: func() ([]byte, error) { return t.want(frameReply) }, known: map[string]known{}}
+	tree := &remoteFS{out: t.out, reply: func() ([]byte, error) { return t.want(frameReply) }, known: map[string]known{}}
 	var files fs.FS = tree
 	if req.Links {
 		files = linked{tree}

@@ -47,7 +47,7 @@ func beChild(verb, memory, seconds string) error {
 // beParent starts a child, passes on what it tells of itself, and waits for it.
 func beParent() error {
 	r := &Runner{}
-	_, err := r.run(context.Background(), job{verb: "tell its id and sleep", doing: "sleeping", talk: func(_ *writer, out *reader) ([]byte, error) {
+	_, err := r.run(context.Background(), job{verb: "tell its id and sleep", doing: "sleeping", exchange: func(_ *writer, out *reader) ([]byte, error) {
 		id, err := out.want(frameRead)
 		if err != nil {
 			return nil, err

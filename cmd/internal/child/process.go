@@ -24,8 +24,8 @@ type job struct {
 	verb string
 	// doing begins the sentences about what went wrong: "rendering".
 	doing string
-	// talk exchanges the frames once the child is ready and returns the result.
-	talk func(in *writer, out *reader) ([]byte, error)
+	// exchange exchanges the frames once the child is ready and returns the result.
+	exchange func(in *writer, out *reader) ([]byte, error)
 }
 
 // run starts a child, exchanges frames with it and waits for its end.
@@ -64,7 +64,7 @@ func (r *Runner) run(ctx context.Context, j job) ([]byte, error) {
 		ready = false
 	} else {
 		err = apply.Recover(func() (err error) {
-			raw, err = j.talk(&writer{to: p.in, left: limits.Input}, out)
+			raw, err = j.exchange(&writer{to: p.in, left: limits.Input}, out)
 			return err
 		})
 	}

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// borrowed is the parent's tree in the child: every request goes to the parent, so that
+// remoteFS is the parent's tree in the child: every request goes to the parent, so that
 // links, errors and sizes are what they are there. Each is sent once: a tree does not
 // change. It is safe for concurrent use.
-type borrowed struct {
+type remoteFS struct {
 	mu    sync.Mutex
 	out   *writer
 	reply func() ([]byte, error)
@@ -28,10 +28,10 @@ type known struct {
 	refusal error
 }
 
-// linked is a borrowed tree whose owner supports symbolic links.
-type linked struct{ *borrowed }
+// linked is a remote tree whose owner supports symbolic links.
+type linked struct{ *remoteFS }
 
-func (b *borrowed) ask(request byte, name string) ([]byte, error) {
+func (b *remoteFS) call(request byte, name string) ([]byte, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	key := string(request) + name
@@ -60,8 +60,8 @@ func (b *borrowed) ask(request byte, name string) ([]byte, error) {
 	return bytes.Clone(payload[1:]), nil
 }
 
-func (b *borrowed) stat(request byte, name string) (fs.FileInfo, error) {
-	raw, err := b.ask(request, name)
+func (b *remoteFS) stat(request byte, name string) (fs.FileInfo, error) {
+	raw, err := b.call(request, name)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (b *borrowed) stat(request byte, name string) (fs.FileInfo, error) {
 }
 
 // Open implements fs.FS.
-func (b *borrowed) Open(name string) (fs.File, error) {
+func (b *remoteFS) Open(name string) (fs.File, error) {
 	info, err := b.Stat(name)
 	if err != nil {
 		return nil, err
@@ -87,14 +87,14 @@ func (b *borrowed) Open(name string) (fs.File, error) {
 }
 
 // ReadFile implements fs.ReadFileFS.
-func (b *borrowed) ReadFile(name string) ([]byte, error) { return b.ask(askReadFile, name) }
+func (b *remoteFS) ReadFile(name string) ([]byte, error) { return b.call(opReadFile, name) }
 
 // Stat implements fs.StatFS.
-func (b *borrowed) Stat(name string) (fs.FileInfo, error) { return b.stat(askStat, name) }
+func (b *remoteFS) Stat(name string) (fs.FileInfo, error) { return b.stat(opStat, name) }
 
 // ReadDir implements fs.ReadDirFS.
-func (b *borrowed) ReadDir(name string) ([]fs.DirEntry, error) {
-	raw, err := b.ask(askReadDir, name)
+func (b *remoteFS) ReadDir(name string) ([]fs.DirEntry, error) {
+	raw, err := b.call(opReadDir, name)
 	if err != nil {
 		return nil, err
 	}
@@ -110,11 +110,11 @@ func (b *borrowed) ReadDir(name string) ([]fs.DirEntry, error) {
 }
 
 // Lstat implements fs.ReadLinkFS.
-func (l linked) Lstat(name string) (fs.FileInfo, error) { return l.stat(askLstat, name) }
+func (l linked) Lstat(name string) (fs.FileInfo, error) { return l.stat(opLstat, name) }
 
 // ReadLink implements fs.ReadLinkFS.
 func (l linked) ReadLink(name string) (string, error) {
-	target, err := l.ask(askReadLink, name)
+	target, err := l.call(opReadLink, name)
 	return string(target), err
 }
 
@@ -131,7 +131,7 @@ func (i *fileInfo) Sys() any           { return nil }
 // dirEntry is an entry of a folder.
 type dirEntry struct {
 	fileInfo
-	tree   *borrowed
+	tree   *remoteFS
 	folder string
 }
 
@@ -139,16 +139,16 @@ func (d *dirEntry) Type() fs.FileMode { return d.Mode().Type() }
 
 // Info reads the entry itself: a link's is not what it leads to.
 func (d *dirEntry) Info() (fs.FileInfo, error) {
-	question := byte(askStat)
+	question := byte(opStat)
 	if d.Type()&fs.ModeSymlink != 0 {
-		question = askLstat
+		question = opLstat
 	}
 	return d.tree.stat(question, path.Join(d.folder, d.Name()))
 }
 
 // openFile is a file or folder that was opened.
 type openFile struct {
-	tree *borrowed
+	tree *remoteFS
 	name string
 	info fs.FileInfo
 	// content is a file's, nil of a folder.

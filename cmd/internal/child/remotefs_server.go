@@ -10,11 +10,11 @@ import (
 
 // The requests that a child makes about the tree.
 const (
-	askStat     = 's'
-	askLstat    = 'l'
-	askReadLink = 't'
-	askReadDir  = 'd'
-	askReadFile = 'f'
+	opStat     = 's'
+	opLstat    = 'l'
+	opReadLink = 't'
+	opReadDir  = 'd'
+	opReadFile = 'f'
 )
 
 // entry is a file as stat or its folder has it. Names may be any bytes.
@@ -101,24 +101,24 @@ func readTree(tree fs.FS, request []byte, most int64) ([]byte, error) {
 	}
 	name := string(request[1:])
 	switch request[0] {
-	case askStat:
+	case opStat:
 		info, err := fs.Stat(tree, name)
 		if err != nil {
 			return nil, err
 		}
 		return json.Marshal(entryOf(info))
-	case askLstat:
+	case opLstat:
 		info, err := fs.Lstat(tree, name)
 		if err != nil {
 			return nil, err
 		}
 		return json.Marshal(entryOf(info))
-	case askReadLink:
+	case opReadLink:
 		target, err := fs.ReadLink(tree, name)
 		return []byte(target), err
-	case askReadDir:
+	case opReadDir:
 		return list(tree, name)
-	case askReadFile:
+	case opReadFile:
 		info, err := fs.Stat(tree, name)
 		if err == nil && info.Size() > most {
 			return nil, errGiven

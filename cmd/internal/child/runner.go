@@ -103,7 +103,7 @@ func (r *Runner) Render(ctx context.Context, tree fs.FS, folder string, values s
 	if err != nil {
 		return nil, fmt.Errorf("writing what to load: %w", err)
 	}
-	raw, err := r.run(ctx, job{verb: verbLoad, doing: "rendering", talk: func(in *writer, out *reader) ([]byte, error) {
+	raw, err := r.run(ctx, job{verb: verbLoad, doing: "rendering", exchange: func(in *writer, out *reader) ([]byte, error) {
 		if err := in.send(frameRequest, request); err != nil {
 			return nil, err
 		}

@@ -20,7 +20,7 @@ func occupied(t *testing.T, slots *Semaphore, proposals int) (release func()) {
 	for range proposals {
 		go func() {
 			r := &Runner{Semaphore: slots, Proposed: true}
-			_, _ = r.run(ctx, job{verb: "sleep for good", doing: "rendering", talk: func(_ *writer, out *reader) ([]byte, error) {
+			_, _ = r.run(ctx, job{verb: "sleep for good", doing: "rendering", exchange: func(_ *writer, out *reader) ([]byte, error) {
 				ready <- struct{}{}
 				_, _, err := out.next()
 				return nil, err

@@ -43,14 +43,14 @@ func Confine(memory, seconds string) error {
 // It returns when the result is written, or when in ends or ctx does: then nobody is
 // left to read it. An error of the work itself is part of the result.
 func Serve(ctx context.Context, verb string, in io.Reader, out io.Writer) error {
-	verbs := map[string]func(context.Context, *talk) (result, error){verbLoad: serveLoad, verbForecast: serveForecast}
+	verbs := map[string]func(context.Context, *exchange) (result, error){verbLoad: serveLoad, verbForecast: serveForecast}
 	do, ok := verbs[verb]
 	if !ok {
 		return fmt.Errorf("a worker process has no command %q, only %s; poolwright alone starts it", verb, strings.Join(slices.Sorted(maps.Keys(verbs)), " and "))
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	t := &talk{out: &writer{to: out, left: maxTalk}, frames: make(chan frame), gone: make(chan struct{})}
+	t := &exchange{out: &writer{to: out, left: maxExchange}, frames: make(chan frame), gone: make(chan struct{})}
 	if err := t.out.send(frameReady, nil); err != nil {
 		return fmt.Errorf("greeting the parent: %w", err)
 	}
@@ -67,14 +67,14 @@ func Serve(ctx context.Context, verb string, in io.Reader, out io.Writer) error 
 	}
 }
 
-// maxTalk bounds what a child reads and writes where its parent set nothing
+// maxExchange bounds what a child reads and writes where its parent set nothing
 // narrower: it is limited in memory anyway.
-const maxTalk = 1 << 30
+const maxExchange = 1 << 30
 
 var errGone = errors.New("the input ended before the response was written: the parent process ended, or sent what cannot be parsed")
 
-// talk is the child's end of the exchange.
-type talk struct {
+// exchange is the child's end of the exchange.
+type exchange struct {
 	out    *writer
 	frames chan frame
 	// gone is closed when the input ends.
@@ -87,9 +87,9 @@ type frame struct {
 }
 
 // listen reads also while nobody waits for a frame, to learn of the parent's end.
-func (t *talk) listen(ctx context.Context, in io.Reader) {
+func (t *exchange) listen(ctx context.Context, in io.Reader) {
 	defer close(t.gone)
-	r := &reader{from: bufio.NewReaderSize(in, 64<<10), left: maxTalk}
+	r := &reader{from: bufio.NewReaderSize(in, 64<<10), left: maxExchange}
 	for {
 		m, payload, err := r.next()
 		if err != nil {
@@ -104,7 +104,7 @@ func (t *talk) listen(ctx context.Context, in io.Reader) {
 }
 
 // want waits for a frame with that type.
-func (t *talk) want(m frameType) ([]byte, error) {
+func (t *exchange) want(m frameType) ([]byte, error) {
 	select {
 	case f := <-t.frames:
 		if f.kind != m {
@@ -117,7 +117,7 @@ func (t *talk) want(m frameType) ([]byte, error) {
 }
 
 // serve does the work and writes the result.
-func (t *talk) serve(ctx context.Context, do func(context.Context, *talk) (result, error)) error {
+func (t *exchange) serve(ctx context.Context, do func(context.Context, *exchange) (result, error)) error {
 	found, err := do(ctx, t)
 	if err != nil {
 		found = result{Failure: errorObjectOf(err)}

@@ -37,7 +37,7 @@ func files(pairs ...string) fstest.MapFS {
 }
 
 // lending borrows a tree from a goroutine of this process.
-func lending(tb testing.TB, tree fs.FS) *borrowed {
+func lending(tb testing.TB, tree fs.FS) *remoteFS {
 	tb.Helper()
 	toParent, fromChild := io.Pipe()
 	toChild, fromParent := io.Pipe()
@@ -47,7 +47,7 @@ func lending(tb testing.TB, tree fs.FS) *borrowed {
 		_ = fromParent.CloseWithError(err)
 	}()
 	in := &reader{from: toChild, left: 1 << 30}
-	return &borrowed{out: &writer{to: fromChild, left: 1 << 30}, reply: func() ([]byte, error) { return in.want(frameReply) }, known: map[string]known{}}
+	return &remoteFS{out: &writer{to: fromChild, left: 1 << 30}, reply: func() ([]byte, error) { return in.want(frameReply) }, known: map[string]known{}}
 }
 
 func TestABorrowedTreeIsAFileSystem(t *testing.T) {

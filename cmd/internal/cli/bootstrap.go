@@ -198,8 +198,8 @@ func confirmPrompt(b *bootstrap.Bootstrap) string {
 	if name, err := b.TakesOver(); err == nil && name != "" {
 		parts = append(parts, "take over from Deployment "+name)
 	}
-	asked := strings.Join(parts, " and ")
-	return strings.ToUpper(asked[:1]) + asked[1:] + "?"
+	changes := strings.Join(parts, " and ")
+	return strings.ToUpper(changes[:1]) + changes[1:] + "?"
 }
 
 // progressTo writes progress, one line at a time.

@@ -73,20 +73,20 @@ func runCost(cmd *cobra.Command, streams Streams, flags costFlags) error {
 	if flags.request.Values, _, err = variables.Offline(cmd.Context(), given); err != nil {
 		return fmt.Errorf("costing %s: %w", flags.request.Dir, err)
 	}
-	told, err := costing.Run(cmd.Context(), flags.request)
+	table, err := costing.Run(cmd.Context(), flags.request)
 	if err != nil {
 		return fmt.Errorf("costing %s: %w", flags.request.Dir, err)
 	}
-	if err := write(told, streams.Out); err != nil {
+	if err := write(table, streams.Out); err != nil {
 		return err
 	}
-	if len(told.Pools) == 0 && len(told.Problems) == 0 {
+	if len(table.Pools) == 0 && len(table.Problems) == 0 {
 		fmt.Fprintf(streams.Err, "%s declares no NodePool\n", flags.request.Dir)
 	}
-	for _, p := range told.Problems {
+	for _, p := range table.Problems {
 		fmt.Fprintln(streams.Err, p)
 	}
-	if n := len(told.Problems); n > 0 {
+	if n := len(table.Problems); n > 0 {
 		return &exit{code: exitError, err: fmt.Errorf("%s in %s: what it is about may be missing above", counted(n, "mistake"), flags.request.Dir)}
 	}
 	return nil

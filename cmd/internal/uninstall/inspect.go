@@ -248,6 +248,6 @@ func (f *installedState) leaving() int {
 // embedded reports whether Karpenter's finalizers were set by an engine of
 // ours: the lease of a controller has that, or the Cluster declares one.
 func (f *installedState) embedded() bool {
-	asked := len(f.clusters) > 0 && slices.Contains([]v1alpha1.EngineMode{v1alpha1.EngineEmbedded, ""}, f.clusters[0].Spec.Engine.Mode)
-	return asked || f.lease.Exists && f.lease.Engine
+	declared := len(f.clusters) > 0 && slices.Contains([]v1alpha1.EngineMode{v1alpha1.EngineEmbedded, ""}, f.clusters[0].Spec.Engine.Mode)
+	return declared || f.lease.Exists && f.lease.Engine
 }

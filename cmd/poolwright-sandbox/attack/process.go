@@ -62,7 +62,7 @@ func (p Process) Measure(ctx context.Context, c Candidate) (Measure, error) {
 	if err := write(root, grammar.Files(c.Repository, grammar.Documented())); err != nil {
 		return Measure{}, err
 	}
-	asked, err := json.Marshal(candidateRequest{Candidate: c, Child: p.Child, Root: root})
+	request, err := json.Marshal(candidateRequest{Candidate: c, Child: p.Child, Root: root})
 	if err != nil {
 		return Measure{}, fmt.Errorf("writing a candidate: %w", err)
 	}
@@ -70,7 +70,7 @@ func (p Process) Measure(ctx context.Context, c Candidate) (Measure, error) {
 	defer stop()
 	cmd := exec.CommandContext(ctx, p.Path, p.Args...)
 	var out, complaints bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(asked), &out, &complaints
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(request), &out, &complaints
 	err = cmd.Run()
 	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errTimeout) {
 		return Measure{}, fmt.Errorf("measuring a candidate: %w", context.Cause(ctx))
@@ -106,15 +106,15 @@ func write(root string, files map[string]string) error {
 
 // Serve plays the controller for the candidate that it reads, and writes its Measure.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	var asked candidateRequest
-	if err := json.NewDecoder(in).Decode(&asked); err != nil {
+	var request candidateRequest
+	if err := json.NewDecoder(in).Decode(&request); err != nil {
 		return fmt.Errorf("reading a candidate: %w", err)
 	}
-	tree, ok := os.DirFS(asked.Root).(fs.ReadLinkFS)
+	tree, ok := os.DirFS(request.Root).(fs.ReadLinkFS)
 	if !ok {
 		return errors.New("reading a candidate: the folder has no symbolic links")
 	}
-	found := measure(ctx, asked, tree)
+	found := measure(ctx, request, tree)
 	if err := json.NewEncoder(out).Encode(found); err != nil {
 		return fmt.Errorf("writing what was measured: %w", err)
 	}

@@ -66,8 +66,8 @@ func (s *Run) injectAWSDrift(ctx context.Context) error {
 		return err
 	}
 	s.marks.mark(awsDriftInjected, "rule/"+spotRule, "by hand: disabled; spot nodes would end without warning", at)
-	ask := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, fluxmeta.ReconcileRequestAnnotation, at.Format(time.RFC3339Nano))
-	if err := s.changeSync(ctx, ask); err != nil {
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, fluxmeta.ReconcileRequestAnnotation, at.Format(time.RFC3339Nano))
+	if err := s.changeSync(ctx, patch); err != nil {
 		return err
 	}
 	return s.retry(ctx, "waiting for the rule", func() error {

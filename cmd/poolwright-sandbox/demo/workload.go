@@ -43,8 +43,8 @@ type workloadObjects struct {
 	needsGPU bool
 }
 
-func newWorkload(pool, asks string, files ...string) *workload {
-	return &workload{pool: pool, files: files, requests: asks, marks: newTimeline(), observed: map[string]bool{}}
+func newWorkload(pool, requests string, files ...string) *workload {
+	return &workload{pool: pool, files: files, requests: requests, marks: newTimeline(), observed: map[string]bool{}}
 }
 
 // load reads the workload.
@@ -88,8 +88,8 @@ func (w *workloadObjects) add(object *unstructured.Unstructured) {
 	w.owner, w.selects = object, selects
 	for _, c := range containers {
 		if c, ok := c.(map[string]any); ok {
-			_, asked, _ := unstructured.NestedFieldNoCopy(c, "resources", "limits", gpuResource)
-			w.needsGPU = w.needsGPU || asked
+			_, requestsGPU, _ := unstructured.NestedFieldNoCopy(c, "resources", "limits", gpuResource)
+			w.needsGPU = w.needsGPU || requestsGPU
 		}
 	}
 }

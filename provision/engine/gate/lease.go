@@ -79,8 +79,8 @@ func (g Gates) led(ctx context.Context) *Refusal {
 	if err != nil {
 		return unproven(OtherKarpenter, check, err)
 	}
-	alive, doubtful := g.classifyLeases(held)
-	if len(alive) == 0 && doubtful {
+	alive, uncertain := g.classifyLeases(held)
+	if len(alive) == 0 && uncertain {
 		if err := g.wait(ctx, recheckDelay); err != nil {
 			return unproven(OtherKarpenter, check, err)
 		}
@@ -123,14 +123,14 @@ func (g Gates) unled(ctx context.Context, among ...client.ListOption) *Refusal {
 func refuseOthers(alive []types.NamespacedName, held map[types.NamespacedName]leadership) *Refusal {
 	var karpenters, poolwrights []string
 	for _, at := range alive {
-		said := at.String()
+		text := at.String()
 		if holder := held[at].holder; holder != "" {
-			said += " of " + holder
+			text += " of " + holder
 		}
 		if at.Name == karpenterLease {
-			karpenters = append(karpenters, said)
+			karpenters = append(karpenters, text)
 		} else {
-			poolwrights = append(poolwrights, said)
+			poolwrights = append(poolwrights, text)
 		}
 	}
 	slices.Sort(karpenters)

@@ -39,7 +39,7 @@ func (w Watch) Start(ctx context.Context) error {
 	if w.Clock == nil {
 		w.Clock = clock.RealClock{}
 	}
-	var told reportedGates
+	var reported reportedGates
 	for {
 		closed, err := w.Check(ctx)
 		if ctx.Err() != nil {
@@ -48,7 +48,7 @@ func (w Watch) Start(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if told.changes(closed) {
+		if reported.changes(closed) {
 			w.Report(slices.Clone(closed))
 		}
 		pause := w.Every
@@ -74,14 +74,14 @@ type reportedGates struct {
 
 // changes records a check's outcome and returns whether it is to be reported.
 func (v *reportedGates) changes(closed []Refusal) bool {
-	doubt := len(closed) > 0 && !slices.ContainsFunc(closed, func(r Refusal) bool { return !r.Unproven })
-	if doubt {
+	unproven := len(closed) > 0 && !slices.ContainsFunc(closed, func(r Refusal) bool { return !r.Unproven })
+	if unproven {
 		v.unproven++
 	} else {
 		v.unproven = 0
 	}
 	open := len(v.closed) == 0
-	if open && doubt && v.unproven < tolerated || slices.Equal(v.closed, closed) {
+	if open && unproven && v.unproven < tolerated || slices.Equal(v.closed, closed) {
 		return false
 	}
 	v.closed = closed

@@ -86,15 +86,15 @@ func Find(ctx context.Context, c client.Reader) ([]Karpenter, error) {
 
 // karpenterOf reads a Karpenter's Deployment.
 func karpenterOf(ctx context.Context, c client.Reader, d *appsv1.Deployment, container *corev1.Container) (Karpenter, error) {
-	told, err := optionsOf(ctx, c, d.Namespace, container)
+	options, err := optionsOf(ctx, c, d.Namespace, container)
 	if err != nil {
 		return Karpenter{}, err
 	}
 	k := Karpenter{
 		Deployment: client.ObjectKeyFromObject(d), Replicas: 1,
-		Version: versionOf(d, container), CABundle: told.values[caBundle],
-		Election: types.NamespacedName{Namespace: cmp.Or(told.values[electionNamespace], d.Namespace), Name: Lease},
-		options:  told,
+		Version: versionOf(d, container), CABundle: options.values[caBundle],
+		Election: types.NamespacedName{Namespace: cmp.Or(options.values[electionNamespace], d.Namespace), Name: Lease},
+		options:  options,
 	}
 	if d.Spec.Replicas != nil {
 		k.Replicas = *d.Spec.Replicas
@@ -118,8 +118,8 @@ func withoutTag(image string) string {
 func versionOf(d *appsv1.Deployment, c *corev1.Container) string {
 	image, _, _ := strings.Cut(c.Image, "@")
 	tag := strings.TrimPrefix(strings.TrimPrefix(image, withoutTag(image)), ":")
-	for _, said := range []string{tag, d.Labels[versionLabel], strings.TrimPrefix(d.Labels[chartLabel], "karpenter-")} {
-		if v, err := version.ParseSemantic(said); err == nil {
+	for _, text := range []string{tag, d.Labels[versionLabel], strings.TrimPrefix(d.Labels[chartLabel], "karpenter-")} {
+		if v, err := version.ParseSemantic(text); err == nil {
 			return v.String()
 		}
 	}

@@ -42,7 +42,7 @@ func (w *comparer) nodes(ctx context.Context, authority string) error {
 		w.out.Nodes++
 		if reason := f.replaced(claim); reason != "" {
 			why[reason] = append(why[reason], claim.Name)
-		} else if f.knows(claim) {
+		} else if f.complete(claim) {
 			w.out.kept++
 		}
 	}
@@ -69,17 +69,17 @@ const (
 )
 
 func (w *comparer) reportReplaced(reason string, names []string) {
-	told := fmt.Sprintf("%d of %s (%s)", len(names), nodeClaims(w.out.Nodes), firstFew(names))
+	claims := fmt.Sprintf("%d of %s (%s)", len(names), nodeClaims(w.out.Nodes), firstFew(names))
 	switch reason {
 	case already:
-		w.differs("nothing, or let it finish first", "drifted already: %s, which whoever runs them replaces", told)
+		w.differs("nothing, or let it finish first", "drifted already: %s, which whoever runs them replaces", claims)
 	case byClass:
 		w.obstacle("make sure that its "+caBundle+" is the controller's, and that nobody edits the classes at this moment",
-			"made from another EC2NodeClass, or with another CA bundle, than the engine reads, and so replaced: %s", told)
+			"made from another EC2NodeClass, or with another CA bundle, than the engine reads, and so replaced: %s", claims)
 	case byPool:
-		w.obstacle("let it finish first, or undo the change of the NodePool", "made from another NodePool than there is now, and so replaced: %s", told)
+		w.obstacle("let it finish first, or undo the change of the NodePool", "made from another NodePool than there is now, and so replaced: %s", claims)
 	case byVersion:
-		w.differs("nothing", "with drift hashes of another version, which Karpenter %[2]s writes anew: %[1]s", told, engine.KarpenterVersion)
+		w.differs("nothing", "with drift hashes of another version, which Karpenter %[2]s writes anew: %[1]s", claims, engine.KarpenterVersion)
 	}
 }
 
@@ -135,8 +135,8 @@ func (f nodeSources) replaced(claim *karpv1.NodeClaim) string {
 	return ""
 }
 
-// knows reports whether all is there that a node was made from.
-func (f nodeSources) knows(claim *karpv1.NodeClaim) bool {
+// complete reports whether all is there that a node was made from.
+func (f nodeSources) complete(claim *karpv1.NodeClaim) bool {
 	return f.authority != nil && f.pools[claim.Labels[karpv1.NodePoolLabelKey]] != nil && f.classes[claim.Spec.NodeClassRef.Name] != nil
 }
 

@@ -27,8 +27,8 @@ type options struct {
 
 // unknown reports whether a variable may have a value that was not read.
 func (o options) unknown(name string) bool {
-	_, told := o.values[name]
-	return slices.Contains(o.unread, name) || len(o.elsewhere) > 0 && !told
+	_, set := o.values[name]
+	return slices.Contains(o.unread, name) || len(o.elsewhere) > 0 && !set
 }
 
 // set notes a value. One that names other variables is put together in the pod.
@@ -152,9 +152,9 @@ const (
 	electionOn = "LEADER_ELECT"
 )
 
-// Unseen is why the engine's gate OtherKarpenter would not detect by a lease that this
+// Undetectable is why the engine's gate OtherKarpenter would not detect by a lease that this
 // one runs, so that two might; empty where it would.
-func (k Karpenter) Unseen() string {
+func (k Karpenter) Undetectable() string {
 	o := k.options
 	off, _ := strconv.ParseBool(o.values[electionOff])
 	on, err := strconv.ParseBool(o.values[electionOn])

@@ -37,14 +37,14 @@ func (w *comparer) environment() {
 		if slices.Contains(k.options.unread, v.name) {
 			continue
 		}
-		theirs, told := k.options.values[v.name]
+		theirs, set := k.options.values[v.name]
 		theirs = cmp.Or(theirs, v.standard)
 		same := v.same
 		if same == nil {
 			same = func(a, b string) bool { return a == b }
 		}
 		if same(theirs, v.ours) {
-			if told {
+			if set {
 				w.out.Equal = append(w.out.Equal, v.name)
 			}
 			continue
@@ -99,10 +99,10 @@ func (w *comparer) gates() {
 	if slices.Contains(w.karpenter.options.unread, "FEATURE_GATES") {
 		return
 	}
-	told := w.karpenter.options.values["FEATURE_GATES"]
-	theirs, err := coreoptions.ParseFeatureGates(cmp.Or(told, "NodeOverlay=false"))
+	featureGates := w.karpenter.options.values["FEATURE_GATES"]
+	theirs, err := coreoptions.ParseFeatureGates(cmp.Or(featureGates, "NodeOverlay=false"))
 	if err != nil {
-		w.differs("compare them with spec.engine.featureGates", "its FEATURE_GATES cannot be read: %s", told)
+		w.differs("compare them with spec.engine.featureGates", "its FEATURE_GATES cannot be read: %s", featureGates)
 		return
 	}
 	ours := w.settings.Gates()

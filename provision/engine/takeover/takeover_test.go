@@ -265,7 +265,7 @@ func TestAKarpenterIsDetectedByItsLeaseOnly(t *testing.T) {
 			if err != nil || len(found) != 1 {
 				t.Fatalf("%v, %v", found, err)
 			}
-			got := found[0].Unseen()
+			got := found[0].Undetectable()
 			if (got == "") != (c.unseen == "") || !strings.Contains(got, c.unseen) || c.lease != "" && found[0].Election.String() != c.lease {
 				t.Errorf("unseen %q, lease %s", got, found[0].Election)
 			}

@@ -7,7 +7,7 @@
 //
 // It keeps one account in one region with one EKS cluster, its node groups,
 // add-ons and entries, roles and policies, a VPC of three zones, machine
-// images, prices and queues. What was just made can stay unseen for a while, as
+// images, prices and queues. What was just made can stay invisible for a while, as
 // in AWS. Instances live through their states on an injected clock, cost what the
 // catalogue has, and can be refused, interrupted, impaired or lost; every call can be
 // made to fail, throttle, wait or return an old state.

@@ -126,7 +126,7 @@ func (g *Group) collect(p *Process) {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	orderErr := g.order("unwatch %d", p.cmd.Process.Pid)
 	g.mu.Lock()
-	if !g.stopping && !p.asked.Load() {
+	if !g.stopping && !p.stopRequested.Load() {
 		p.err = newExitError(p, waitErr)
 	} else if !g.stopping {
 		p.err = orderErr

@@ -36,13 +36,13 @@ type Spec struct {
 
 // Process is a child that was started by a Group.
 type Process struct {
-	spec  Spec
-	cmd   *exec.Cmd
-	log   *os.File
-	asked atomic.Bool   // its end was requested
-	done  chan struct{} // closed after err is set
-	err   error
-	trial bool // protected by the group's mutex
+	spec          Spec
+	cmd           *exec.Cmd
+	log           *os.File
+	stopRequested atomic.Bool   // its end was requested
+	done          chan struct{} // closed after err is set
+	err           error
+	trial         bool // protected by the group's mutex
 }
 
 func prepare(spec Spec) (*Process, error) {
@@ -123,7 +123,7 @@ const probeInterval = 20 * time.Millisecond
 // Stop sends the child SIGTERM and waits for its end. After Spec.Grace, or when ctx
 // ends, it and all that it started are killed. Stopping an ended child is no error.
 func (p *Process) Stop(ctx context.Context) error {
-	p.asked.Store(true)
+	p.stopRequested.Store(true)
 	select {
 	case <-p.done:
 		return nil
@@ -146,7 +146,7 @@ func (p *Process) Stop(ctx context.Context) error {
 // Kill ends the child and all that it started at once, as a crash would, and
 // waits until it is gone. The end counts as requested.
 func (p *Process) Kill() error {
-	p.asked.Store(true)
+	p.stopRequested.Store(true)
 	if err := syscall.Kill(-p.PID(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("killing %s: %w", p.spec.Name, err)
 	}

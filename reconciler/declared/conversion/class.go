@@ -179,10 +179,10 @@ func (r *converter) amiFamily(o *object, spec *yaml.Node) {
 		return
 	}
 	if family == "Custom" {
-		r.ask(o, line, "amiFamily Custom: the user data must register nodes with the taint karpenter.sh/unregistered:NoExecute, which v1 requires; check that it does")
+		r.requireReview(o, line, "amiFamily Custom: the user data must register nodes with the taint karpenter.sh/unregistered:NoExecute, which v1 requires; check that it does")
 	}
 	if !yamlnode.Absent(terms) && r.unknown(yamlnode.Get(spec, "amiFamily")) {
-		r.ask(o, line, "amiFamily %s is kept as it is written: where its value is Ubuntu, make that AL2, and where it is Custom, the user data must register nodes with the taint karpenter.sh/unregistered:NoExecute, both of which v1 requires", family)
+		r.requireReview(o, line, "amiFamily %s is kept as it is written: where its value is Ubuntu, make that AL2, and where it is Custom, the user data must register nodes with the taint karpenter.sh/unregistered:NoExecute, both of which v1 requires", family)
 	}
 	alias := r.table.Aliases[family]
 	if alias == "" && yamlnode.HasVariable(yamlnode.Get(spec, "amiFamily")) {

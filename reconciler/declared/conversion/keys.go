@@ -68,7 +68,7 @@ func (w *keyRenamer) keys(n *yaml.Node) {
 		if yamlnode.Text(n.Content[i+1]) == yamlnode.Text(n.Content[j+1]) {
 			w.converter.reportAt(w.object, Lossless, line, "%s is dropped beside %s, its new name", renamed.Old, renamed.New)
 		} else {
-			w.converter.ask(w.object, line, "%s is dropped beside %s, its new name", renamed.Old, renamed.New)
+			w.converter.requireReview(w.object, line, "%s is dropped beside %s, its new name", renamed.Old, renamed.New)
 		}
 		yamlnode.Take(n, renamed.Old)
 	}

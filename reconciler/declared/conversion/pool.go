@@ -123,11 +123,11 @@ func (r *converter) betaPool(o *object) {
 		r.report(o, Default, "spec.disruption.consolidateAfter", "consolidateAfter %s takes effect now: v1beta1 refused it beside WhenUnderutilized, and did not wait; write 0s where that is meant", yamlnode.Text(after))
 	}
 	if r.unknown(policy) {
-		r.ask(o, yamlnode.LineOf(o.node, "spec.disruption.consolidationPolicy"), "%s is kept as it is written: where its value is WhenUnderutilized, make that WhenEmptyOrUnderutilized, which is its name in v1", yamlnode.Text(policy))
+		r.requireReview(o, yamlnode.LineOf(o.node, "spec.disruption.consolidationPolicy"), "%s is kept as it is written: where its value is WhenUnderutilized, make that WhenEmptyOrUnderutilized, which is its name in v1", yamlnode.Text(policy))
 	}
 	expires := yamlnode.Text(yamlnode.Get(disruption, "expireAfter")) != "Never"
 	if budgets := yamlnode.Get(disruption, "budgets"); expires && !yamlnode.Absent(budgets) {
-		r.ask(o, yamlnode.LineOf(o.node, "spec.disruption.budgets"), "budgets no longer hold back expiry: v1 drains a node as soon as it is too old; write expireAfter: Never where that must not be, or spread the ages")
+		r.requireReview(o, yamlnode.LineOf(o.node, "spec.disruption.budgets"), "budgets no longer hold back expiry: v1 drains a node as soon as it is too old; write expireAfter: Never where that must not be, or spread the ages")
 	}
 	r.apply(o)
 	r.nodeClassRef(o)
@@ -193,7 +193,7 @@ func (r *converter) disruption(o *object, spec *yaml.Node) {
 		r.report(o, Lossless, "spec.consolidation", "spec.consolidation is spec.disruption.consolidationPolicy WhenEmptyOrUnderutilized now")
 		r.report(o, Default, "spec.consolidation", "spec.disruption.consolidateAfter: 0s, because v1alpha5 had no such setting")
 		if !yamlnode.Absent(empty) {
-			r.ask(o, yamlnode.LineOf(o.node, "spec.ttlSecondsAfterEmpty"), "spec.ttlSecondsAfterEmpty is dropped: v1alpha5 refused it beside consolidation; write its time to spec.disruption.consolidateAfter if it was meant")
+			r.requireReview(o, yamlnode.LineOf(o.node, "spec.ttlSecondsAfterEmpty"), "spec.ttlSecondsAfterEmpty is dropped: v1alpha5 refused it beside consolidation; write its time to spec.disruption.consolidateAfter if it was meant")
 		}
 		yamlnode.Take(spec, "ttlSecondsAfterEmpty")
 		k, _, i := yamlnode.Take(spec, "consolidation")
@@ -223,7 +223,7 @@ func (r *converter) revalued(o *object) {
 	}
 	for _, q := range requirements.Content {
 		if key := yamlnode.Get(q, "key"); slices.Contains(r.table.Revalued, yamlnode.Text(key)) && !yamlnode.Absent(yamlnode.Get(q, "values")) {
-			r.ask(o, key.Line, "Karpenter 1.1 gave values of %s other names, such as inferentia2 and trainium beside inferentia; check that all that are meant are named", yamlnode.Text(key))
+			r.requireReview(o, key.Line, "Karpenter 1.1 gave values of %s other names, such as inferentia2 and trainium beside inferentia; check that all that are meant are named", yamlnode.Text(key))
 		}
 	}
 }

@@ -77,9 +77,9 @@ type converter struct {
 	// convert changes.
 	names   map[string][]*object
 	indexed int
-	// asks are the warnings that are written into files, by file: nothing in an converted
+	// reviews are the warnings that are written into files, by file: nothing in an converted
 	// manifest shows any more what they are about.
-	asks map[string][]string
+	reviews map[string][]string
 	// copied is how many values the copies of classes hold.
 	copied int
 }
@@ -94,7 +94,7 @@ func (r *converter) called(name string) []*object {
 }
 
 func newConverter(t *table.Table, opts Options) *converter {
-	return &converter{table: t, opts: opts, book: inplace.NewFileSet(), names: map[string][]*object{}, asks: map[string][]string{}}
+	return &converter{table: t, opts: opts, book: inplace.NewFileSet(), names: map[string][]*object{}, reviews: map[string][]string{}}
 }
 
 // report reports a change at a field of an object.
@@ -113,10 +113,10 @@ func (r *converter) reportAt(o *object, g Grade, line int, format string, args .
 	r.changes = append(r.changes, Change{Origin: state.Origin{File: o.file, Line: line}, Object: o.title, Grade: g, Text: fmt.Sprintf(format, args...)})
 }
 
-// ask reports what somebody has to review and a second conversion would not find.
-func (r *converter) ask(o *object, line int, format string, args ...any) {
+// requireReview reports what somebody has to review and a second conversion would not find.
+func (r *converter) requireReview(o *object, line int, format string, args ...any) {
 	r.reportAt(o, Manual, line, format, args...)
-	r.asks[o.file] = append(r.asks[o.file], o.title+": "+fmt.Sprintf(format, args...))
+	r.reviews[o.file] = append(r.reviews[o.file], o.title+": "+fmt.Sprintf(format, args...))
 }
 
 // block leaves an object as it is, because of a field.
@@ -237,7 +237,7 @@ func (r *converter) defaults(o *object) {
 	had := map[string]bool{}
 	for _, d := range o.rules.Defaults {
 		parent, _ := path2(d.At)
-		if _, asked := had[parent]; !asked {
+		if _, declared := had[parent]; !declared {
 			had[parent] = !yamlnode.Absent(yamlnode.Get(o.node, parent))
 		}
 		if d.Whole && had[parent] || !yamlnode.Absent(yamlnode.Get(o.node, d.At)) {

@@ -59,8 +59,8 @@ func (f *files) skipBlocked(out *Result) {
 	f.run.changes = slices.DeleteFunc(f.run.changes, func(c Change) bool { return c.Grade != Manual && slices.Contains(out.Skipped, c.Origin.File) })
 }
 
-// asked begins a comment that requires a review, at the head of a file.
-const asked = "# poolwright convert, to decide: "
+// reviewComment begins a comment that requires a review, at the head of a file.
+const reviewComment = "# poolwright convert, to decide: "
 
 // remind puts what a person has to review at the head of a file, for nothing in an
 // converted manifest shows it any more. JSON has no comments.
@@ -73,8 +73,8 @@ func (f *files) remind(p *page, content []byte) []byte {
 		end = "\r\n"
 	}
 	head := ""
-	for _, ask := range f.run.asks[p.name] {
-		if line := asked + inOneLine(ask) + end; !strings.Contains(head, line) {
+	for _, review := range f.run.reviews[p.name] {
+		if line := reviewComment + inOneLine(review) + end; !strings.Contains(head, line) {
 			head += line
 		}
 	}
@@ -96,8 +96,8 @@ func (f *files) reminders(name string, content []byte) {
 	line := 0
 	for text := range strings.Lines(string(content)) {
 		line++
-		if ask, is := strings.CutPrefix(strings.TrimRight(text, "\r\n"), asked); is {
-			f.run.changes = append(f.run.changes, Change{Origin: state.Origin{File: name, Line: line}, Grade: Manual, Text: ask + " (remove this comment when that is resolved)"})
+		if review, is := strings.CutPrefix(strings.TrimRight(text, "\r\n"), reviewComment); is {
+			f.run.changes = append(f.run.changes, Change{Origin: state.Origin{File: name, Line: line}, Grade: Manual, Text: review + " (remove this comment when that is resolved)"})
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (r *converter) selector(o *object, spec *yaml.Node, old, name string) {
 			terms = append(terms, yamlnode.Mapping(yamlnode.Scalar("id"), yamlnode.Scalar(id)))
 		}
 		if len(tags) > 0 || len(special) > 1 {
-			r.ask(o, k.Line, "%s had ids and more; v1 takes ids alone, as v1alpha1 did with tags: check that they are all that is meant", old)
+			r.requireReview(o, k.Line, "%s had ids and more; v1 takes ids alone, as v1alpha1 did with tags: check that they are all that is meant", old)
 		}
 	} else {
 		terms = r.tagTerms(o, k.Line, old, special, tags)
@@ -61,7 +61,7 @@ func (r *converter) tagTerms(o *object, line int, old string, special map[string
 		m := yamlnode.Mapping(tags...)
 		for j := 1; j < len(m.Content); j += 2 {
 			if strings.TrimSpace(yamlnode.Text(m.Content[j])) == "" {
-				r.ask(o, line, "%s: tag %s has an empty value, which v1 does not take; * is written, for any value: check that it is meant", old, m.Content[j-1].Value)
+				r.requireReview(o, line, "%s: tag %s has an empty value, which v1 does not take; * is written, for any value: check that it is meant", old, m.Content[j-1].Value)
 				m.Content[j] = yamlnode.Quoted("*")
 			}
 		}

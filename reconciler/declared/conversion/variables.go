@@ -62,7 +62,7 @@ func (r *converter) listed(o *object, line int, selector string, values *yaml.No
 	}
 	for i := 0; i+1 < len(values.Content); i += 2 {
 		if key, n := values.Content[i].Value, values.Content[i+1]; key != "karpenter.sh/discovery" && r.unknown(n) {
-			r.ask(o, line, "%s: %s is %s: where its value is a list with commas, write a term for each of them, which v1 requires", selector, key, yamlnode.Text(n))
+			r.requireReview(o, line, "%s: %s is %s: where its value is a list with commas, write a term for each of them, which v1 requires", selector, key, yamlnode.Text(n))
 		}
 	}
 }

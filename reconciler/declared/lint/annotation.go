@@ -10,8 +10,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// asked are our annotations that mean something on an object in a repository.
-func asked() []string {
+// knownAnnotations are our annotations that mean something on an object in a repository.
+func knownAnnotations() []string {
 	return []string{v1alpha1.PruneAnnotation, v1alpha1.GPULimitAnnotation}
 }
 
@@ -21,8 +21,8 @@ func (c *schemaValidator) annotations(item state.Item) {
 	metadata, _ := item.Object["metadata"].(map[string]any)
 	given, _ := metadata["annotations"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if strings.HasPrefix(name, v1alpha1.GroupVersion.Group+"/") && !slices.Contains(asked(), name) {
-			c.report(item, "metadata.annotations["+name+"]", "nobody reads this annotation%s", manifest.Suggest(name, asked()))
+		if strings.HasPrefix(name, v1alpha1.GroupVersion.Group+"/") && !slices.Contains(knownAnnotations(), name) {
+			c.report(item, "metadata.annotations["+name+"]", "nobody reads this annotation%s", manifest.Suggest(name, knownAnnotations()))
 		}
 	}
 }

@@ -94,11 +94,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, err
 	}
 	now := r.Clock.Now()
-	told := counts.DeepCopy()
-	fill(&told.Status, pools, r.Rollouts())
-	status, reason, message := readyCondition(told.Status, refused, now)
-	conclude(told, status, reason, message)
-	if err := r.write(ctx, counts, told); err != nil {
+	updated := counts.DeepCopy()
+	fill(&updated.Status, pools, r.Rollouts())
+	status, reason, message := readyCondition(updated.Status, refused, now)
+	conclude(updated, status, reason, message)
+	if err := r.write(ctx, counts, updated); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: untilNext(pools, now)}, nil

@@ -33,7 +33,7 @@ func (w *Target) Correct(ctx context.Context, change plan.Change) error {
 	if err != nil {
 		return awserr.Fail(doing, "", err)
 	}
-	end() // Each request begins for itself; here it is only asked.
+	end() // Each request begins for itself; here it is only checked.
 	at, err := w.scopeOf(change)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
@@ -97,7 +97,7 @@ func (j *correction) read(ctx context.Context) (resource.Live, error) {
 
 func (j *correction) failed(err error) error {
 	if awserr.CredentialsFailed(err) {
-		j.to.ForgetCaller()
+		j.to.DropIdentity()
 	}
 	return awserr.Fail(j.doing, j.who, err)
 }
@@ -110,7 +110,7 @@ func (j *correction) changed(why string) error {
 func (j *correction) write(ctx context.Context, live resource.Live) error {
 	wanted := *j.change.After
 	if projection.Satisfied(wanted, live) {
-		j.remember(live)
+		j.record(live)
 		return nil
 	}
 	if err := j.compare(live); err != nil {
@@ -129,12 +129,12 @@ func (j *correction) write(ctx context.Context, live resource.Live) error {
 		return err
 	}
 	// Its identity is worth one more request: without it, a crash before the
-	// next look would leave an intent only.
+	// next read would leave an intent only.
 	seen, err := j.read(ctx)
 	if err != nil || seen.Object == nil {
 		seen = resource.Live{UID: live.UID}
 	}
-	j.remember(seen)
+	j.record(seen)
 	return nil
 }
 
@@ -176,9 +176,9 @@ func (j *correction) send(ctx context.Context, live resource.Live) error {
 			return nil
 		case errors.Is(err, awserr.ErrNotYet):
 		case awserr.Exists(err) && live.Object == nil:
-			done, lookErr := j.overtaken(ctx)
-			if done || lookErr != nil {
-				return lookErr
+			done, readErr := j.overtaken(ctx)
+			if done || readErr != nil {
+				return readErr
 			}
 			err = awserr.NotYet(err)
 		case awserr.Gone(err):
@@ -227,8 +227,8 @@ func (j *correction) again(ctx context.Context, before resource.Live) (resource.
 	return now, nil
 }
 
-// remember records what is in place now.
-func (j *correction) remember(live resource.Live) {
+// record records what is in place now.
+func (j *correction) record(live resource.Live) {
 	rec := j.current().record(*j.change.After, live.UID)
 	rec.Desired = state.Hash(j.change.After.Object)
 	j.store.Put(rec)
@@ -243,7 +243,7 @@ func (j *correction) remove(ctx context.Context, live resource.Live) error {
 	case before == "":
 		return fmt.Errorf("%s: it was never observed", j.doing)
 	case live.Object == nil:
-		j.forget()
+		j.dropRecord()
 		return nil
 	case live.UID != before:
 		return j.changed("another one has its name by now")
@@ -256,10 +256,10 @@ func (j *correction) remove(ctx context.Context, live resource.Live) error {
 	if err := j.of.Remove(ctx, j.to.Clients, k, live); err != nil && !awserr.Gone(err) {
 		return j.failed(err)
 	}
-	// Some things stay for a while: they are recorded until they are seen to
+	// Some things stay for a while: they are recorded until they are observed to
 	// be gone.
 	if seen, err := j.read(ctx); err == nil && (seen.Object == nil || seen.UID != before) {
-		j.forget()
+		j.dropRecord()
 	}
 	j.status.corrected(k)
 	return nil
@@ -279,7 +279,7 @@ func (j *correction) checkLosses(ctx context.Context) error {
 	return karpenter.AwaitNodes(ctx, j.api, j.doing)
 }
 
-func (j *correction) forget() {
+func (j *correction) dropRecord() {
 	j.store.Remove(j.change.Key)
 	j.status.corrected(j.change.Key)
 }
@@ -287,10 +287,10 @@ func (j *correction) forget() {
 // Begin implements targets.InventoryWriter: the names of everything that is about to
 // be written are stored before the first write.
 func (w *Target) Begin(ctx context.Context, changes []plan.Change) error {
-	wish := w.current()
+	desired := w.current()
 	for _, c := range changes {
 		if c.Key.Target == Name && !c.Held() {
-			w.intend(wish, c)
+			w.intend(desired, c)
 		}
 	}
 	if err := w.store.Save(ctx); err != nil {

@@ -23,8 +23,8 @@ type desiredState struct {
 	// mistake is the first mistake in what is declared now; the rest is then of
 	// what was declared before, if anything was.
 	mistake string
-	// parts are which part of the Cluster asks for a thing, as a field's path;
-	// a thing that several parts need is not in it. Most never need to know.
+	// parts are which part of the Cluster requires a thing, as a field's path;
+	// a thing that several parts need is not in it. Most need none.
 	parts func() map[state.Key]string
 	// reserved are the things that only bootstrap writes.
 	reserved func() map[state.Key]bool
@@ -33,8 +33,8 @@ type desiredState struct {
 // table lists the kinds of things that there are.
 type table map[kindOf]resource.Kind
 
-// read turns a declaration into a wish; schema finds what its schema does. With
-// any mistake, the wish holds no more than names.
+// read turns a declaration into the desired state; schema finds what its schema does. With
+// any mistake, it holds no more than names.
 func (t table) read(declared state.Set, bootstrap bool, schema func(state.Item, v1alpha1.ClusterSpec, error) []state.Problem) (desiredState, []state.Problem) {
 	clusters, pools := declarations(declared)
 	none := desiredState{Declaration: resource.Declaration{Pools: pools}}
@@ -97,7 +97,7 @@ func otherClusters(clusters []state.Item) []state.Problem {
 	return problems
 }
 
-// items asks every kind what a declaration wants, in a fixed order.
+// items are what a declaration requires of every kind, in a fixed order.
 func (t table) items(s resource.Declaration) ([]state.Item, []state.Problem) {
 	var out []state.Item
 	var problems []state.Problem
@@ -125,7 +125,7 @@ func (t table) order() []kindOf {
 	})
 }
 
-// keys are the keys of what a declaration wants.
+// keys are the keys of what a declaration requires.
 func (t table) keys(s resource.Declaration) map[state.Key]bool {
 	out := map[state.Key]bool{}
 	items, _ := t.items(s)
@@ -135,7 +135,7 @@ func (t table) keys(s resource.Declaration) map[state.Key]bool {
 	return out
 }
 
-// parts finds out which part asks for what: a thing belongs to the part without
+// parts finds out which part requires what: a thing belongs to the part without
 // which it would not be wanted.
 func (t table) parts(s resource.Declaration) map[state.Key]string {
 	all := t.keys(s)

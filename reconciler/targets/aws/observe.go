@@ -19,7 +19,7 @@ import (
 )
 
 // requests bounds the kinds that are read at a time. Each reads its own things
-// one after the other, so that AWS's limits are not met by our own haste.
+// one after the other, so that AWS's limits are not reached by our own requests.
 const requests = 6
 
 // Observe implements target.Target. It reads each kind once, for the wanted
@@ -32,9 +32,9 @@ func (w *Target) Observe(ctx context.Context, wanted state.Set) (state.Set, erro
 	}
 	w.store.Withdraw(func(k state.Key) bool { _, again := wanted.Get(k); return again })
 	now := w.observationScope()
-	asked := w.observable(now.desiredState, wanted)
-	o := w.observation(now.desiredState, asked)
-	o.keep, o.unasked = now.keep, leftUnasked(wanted, asked)
+	observable := w.observable(now.desiredState, wanted)
+	o := w.observation(now.desiredState, observable)
+	o.keep, o.unread = now.keep, unreadItems(wanted, observable)
 	for _, rec := range w.store.Records() {
 		if _, keep := wanted.Get(rec.Key); !keep && !now.blind {
 			o.left = append(o.left, rec)
@@ -65,18 +65,18 @@ func (w *Target) Observe(ctx context.Context, wanted state.Set) (state.Set, erro
 // observationScope is what one observation goes by.
 type observationScope struct {
 	desiredState
-	// keep is true when nothing that is recorded may be forgotten: what is
+	// keep is true when nothing that is recorded may be dropped: what is
 	// declared may be other than it seems.
 	keep bool
 	// missing is true when no Cluster is declared.
 	missing bool
-	// blind is true when nobody knows what is declared.
+	// blind is true when what is declared could not be read.
 	blind bool
 }
 
 // observationScope finds out what an observation goes by. A Cluster that is not among what
 // is declared may be in a file that cannot be read: the first observation
-// without it forgets nothing.
+// without it drops no record.
 func (w *Target) observationScope() observationScope {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,10 +85,10 @@ func (w *Target) observationScope() observationScope {
 		now.desiredState = w.lastValid
 	}
 	now.Pools, now.mistake = w.desired.Pools, ""
-	if !w.past.asked {
+	if !w.past.desiredCalled {
 		return now // Everything is given up.
 	}
-	w.past.asked = false
+	w.past.desiredCalled = false
 	switch {
 	case w.desired.mistake != "":
 		now.desiredState, now.keep, now.blind = w.desired, true, w.desired.Region == ""
@@ -110,16 +110,16 @@ func (w *Target) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, 
 	return w.observation(w.current(), wanted).run(ctx)
 }
 
-// observation is one look at AWS.
+// observation is one read of AWS.
 type observation struct {
 	*Target
 	desired desiredState
 	wanted  state.Set
-	// unasked are the wanted things that AWS must not be asked about.
-	unasked []state.Item
+	// unread are the wanted things that must not be read from AWS.
+	unread []state.Item
 	// left are the records of what is not wanted any more.
 	left []inventory.Record
-	// users is who lives on what is declared; nil until somebody asks.
+	// users is who lives on what is declared; nil until it is needed.
 	users *users
 
 	mu sync.Mutex
@@ -127,7 +127,7 @@ type observation struct {
 	live map[state.Key]resource.Live
 	// older is why nothing is written where an older Cluster decides; else empty.
 	older string
-	// keep is true when nothing is forgotten; absent are the recorded things
+	// keep is true when no record is dropped; absent are the recorded things
 	// that were not found.
 	keep   bool
 	absent map[state.Key]bool
@@ -148,10 +148,10 @@ func (o *observation) run(ctx context.Context) (state.Set, error) {
 	if !o.readAll(ctx) {
 		return state.Set{}, fmt.Errorf("observing AWS: %w", ctx.Err())
 	}
-	if err := o.askLive(ctx); err != nil {
+	if err := o.readLiveClusters(ctx); err != nil {
 		return state.Set{}, err
 	}
-	items := slices.Clone(o.unasked)
+	items := slices.Clone(o.unread)
 	for _, item := range o.wanted.Items() {
 		if found, ok := o.compare(item); ok {
 			found.Removal = o.lost(ctx, item, found)
@@ -166,13 +166,13 @@ func (o *observation) run(ctx context.Context) (state.Set, error) {
 	return state.NewSet(items...), nil
 }
 
-// readAll asks AWS about all that is wanted or left. It returns false where ctx has
-// ended before the answers came.
+// readAll reads all that is wanted or left from AWS. It returns false where ctx has
+// ended before the responses came.
 func (o *observation) readAll(ctx context.Context) bool {
 	if o.wanted.Len() > 0 || len(o.left) > 0 {
 		patient, cancel := connection.WithDeadline(ctx)
 		defer cancel()
-		o.ask(patient, o.reads())
+		o.readEach(patient, o.reads())
 	}
 	return ctx.Err() == nil
 }
@@ -203,9 +203,9 @@ func (o *observation) reads() []readRequest {
 	return out
 }
 
-// ask answers the questions. An account is asked nothing before it is known to
+// readEach sends the requests. None is sent to an account before it is known to
 // be the right one.
-func (o *observation) ask(ctx context.Context, all []readRequest) {
+func (o *observation) readEach(ctx context.Context, all []readRequest) {
 	byScope := map[resource.Scope][]readRequest{}
 	var scopes []resource.Scope
 	for _, q := range all {
@@ -216,9 +216,9 @@ func (o *observation) ask(ctx context.Context, all []readRequest) {
 	}
 	for _, p := range scopes {
 		to, who, err := o.pool.Connect(ctx, p)
-		var asked *resource.Clients
+		var clients *resource.Clients
 		if err == nil {
-			asked = to.Cached()
+			clients = to.Cached()
 		}
 		parallel.Each(requests, byScope[p], func(q readRequest) {
 			if err != nil {
@@ -231,10 +231,10 @@ func (o *observation) ask(ctx context.Context, all []readRequest) {
 				o.note(who, resource.AllUnknown(q.keys, err), q.keys)
 				return
 			}
-			seen := k.Read(ctx, asked, q.keys)
+			seen := k.Read(ctx, clients, q.keys)
 			for _, s := range seen {
 				if awserr.CredentialsFailed(s.Err) {
-					to.ForgetCaller()
+					to.DropIdentity()
 				}
 			}
 			o.note(who, seen, q.keys)
@@ -242,7 +242,7 @@ func (o *observation) ask(ctx context.Context, all []readRequest) {
 	}
 }
 
-// note takes over what was observed of the keys that were asked for, with errors in
+// note takes over what was observed of the keys that were requested, with errors in
 // words.
 func (o *observation) note(who string, observed map[state.Key]resource.Live, keys []state.Key) {
 	o.mu.Lock()
@@ -263,7 +263,7 @@ func (o *observation) note(who string, observed map[state.Key]resource.Live, key
 func (o *observation) compare(item state.Item) (state.Item, bool) {
 	rec, _ := o.store.Get(item.Key)
 	if rec.Scope != o.desired.Text() {
-		rec = inventory.Record{} // It speaks of another cluster's thing.
+		rec = inventory.Record{} // It is another cluster's thing.
 	}
 	live, seen := o.live[item.Key]
 	found := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Applied: rec.Desired}
@@ -333,7 +333,7 @@ func (m desiredState) foreign(k state.Key) string {
 }
 
 // leave decides about a thing that is recorded and not wanted any more. What is
-// not to be deleted is forgotten, and stays as it is.
+// not to be deleted loses its record, and stays as it is.
 func (o *observation) leave(ctx context.Context, rec inventory.Record) (state.Item, bool) {
 	live, seen := o.live[rec.Key]
 	found := state.Item{
@@ -371,7 +371,7 @@ func (o *observation) leave(ctx context.Context, rec inventory.Record) (state.It
 	return found, true
 }
 
-// miss forgets what is recorded and was not found, the second time: one answer
+// miss drops what is recorded and was not found, the second time: one response
 // of AWS may be older than the thing.
 func (o *observation) miss(k state.Key) {
 	o.Target.mu.Lock()

@@ -12,25 +12,25 @@ import (
 // without a request, and has nothing to observe or correct: both are errors. check is
 // that of a Target's Config; may be nil.
 func Offline(check func(cluster state.Item) []state.Problem) targets.Target {
-	return &unasked{target: &Target{cfg: Config{Check: check}, kinds: kinds()}}
+	return &offlineTarget{target: &Target{cfg: Config{Check: check}, kinds: kinds()}}
 }
 
-type unasked struct {
+type offlineTarget struct {
 	// target knows the kinds, and has neither credentials nor an inventory.
 	target *Target
 }
 
 // Desired implements targets.Target.
-func (u *unasked) Desired(ctx context.Context, declared state.Set) (state.Set, error) {
+func (u *offlineTarget) Desired(ctx context.Context, declared state.Set) (state.Set, error) {
 	return u.target.Desired(ctx, declared)
 }
 
 // Observe implements targets.Target.
-func (u *unasked) Observe(context.Context, state.Set) (state.Set, error) {
+func (u *offlineTarget) Observe(context.Context, state.Set) (state.Set, error) {
 	return state.Set{}, state.Failf(state.Stalled, "Offline", "observing AWS: nothing is read or written offline")
 }
 
 // Correct implements targets.Target.
-func (u *unasked) Correct(_ context.Context, c plan.Change) error {
+func (u *offlineTarget) Correct(_ context.Context, c plan.Change) error {
 	return state.Failf(state.Stalled, "Offline", "correcting %s: nothing is read or written offline", c.Key)
 }

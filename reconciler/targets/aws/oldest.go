@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// askLive finds out which Cluster decides. Where an older one than the declared one is live, AWS
-// follows that one: what the declared one asks for is neither written, recorded nor forgotten.
+// readLiveClusters finds out which Cluster decides. Where an older one than the declared one is live, AWS
+// follows that one: what the declared one requires is neither written, recorded nor dropped.
 // Before any Cluster is live, the declared one decides. The first observation takes up the status.
-func (o *observation) askLive(ctx context.Context) error {
+func (o *observation) readLiveClusters(ctx context.Context) error {
 	o.Target.mu.Lock()
 	before := o.past.recalled
 	o.past.recalled = true

@@ -53,7 +53,7 @@ func ReadParameters(ctx context.Context, load func(ctx context.Context, region s
 // errForeign marks a parameter that is none of AWS's own.
 var errForeign = errors.New("only AWS's public parameters are read, and their names start with " + PublicParameters)
 
-// readParameter asks for one at a time: a request for several is another permission.
+// readParameter requests one at a time: a request for several is another permission.
 func readParameter(ctx context.Context, client *ssm.Client, name string) (Parameter, error) {
 	if !strings.HasPrefix(name, PublicParameters) {
 		return Parameter{}, errForeign

@@ -61,24 +61,24 @@ func TestPublicParametersAreRead(t *testing.T) {
 
 func TestTheErrorOfAParameterNamesItAndTheRemedy(t *testing.T) {
 	tests := []struct {
-		name   string
-		fault  sandbox.Fault
-		asked  []string
-		class  state.Class
-		reason string
-		says   []string
+		name          string
+		fault         sandbox.Fault
+		desiredCalled []string
+		class         state.Class
+		reason        string
+		says          []string
 	}{
-		{name: "one that does not exist is the Sync's mistake", asked: []string{endedImage},
+		{name: "one that does not exist is the Sync's mistake", desiredCalled: []string{endedImage},
 			class: state.Stalled, reason: "ParameterNotFound", says: []string{"SSM parameter " + endedImage + " does not exist in us-east-1", "spec.substituteFrom"}},
-		{name: "one of the account's own is never asked for", asked: []string{"/prod/database/password"},
+		{name: "one of the account's own is never asked for", desiredCalled: []string{"/prod/database/password"},
 			class: state.Stalled, reason: "InvalidParameter", says: []string{"/prod/database/password", "/aws/service/"}},
-		{name: "a denied one names the permission", asked: []string{nvidiaImage}, fault: sandbox.Fault{Service: "ssm", Code: "AccessDeniedException", Message: "no"},
+		{name: "a denied one names the permission", desiredCalled: []string{nvidiaImage}, fault: sandbox.Fault{Service: "ssm", Code: "AccessDeniedException", Message: "no"},
 			class: state.Retry, reason: "AccessDenied", says: []string{nvidiaImage, "ssm:GetParameter"}},
-		{name: "a throttled one is tried again later", asked: []string{nvidiaImage}, fault: sandbox.Fault{Service: "ssm", Throttle: true},
+		{name: "a throttled one is tried again later", desiredCalled: []string{nvidiaImage}, fault: sandbox.Fault{Service: "ssm", Throttle: true},
 			class: state.Retry, reason: "Throttled", says: []string{nvidiaImage, "throttled"}},
-		{name: "a failure of AWS is tried again later", asked: []string{nvidiaImage}, fault: sandbox.Fault{Service: "ssm", Code: "InternalServerError", Status: 500},
+		{name: "a failure of AWS is tried again later", desiredCalled: []string{nvidiaImage}, fault: sandbox.Fault{Service: "ssm", Code: "InternalServerError", Status: 500},
 			class: state.Retry, reason: "Refused", says: []string{nvidiaImage, "InternalServerError"}},
-		{name: "the mistake decides where one is wrong and another is denied", asked: []string{nvidiaImage, endedImage},
+		{name: "the mistake decides where one is wrong and another is denied", desiredCalled: []string{nvidiaImage, endedImage},
 			fault: sandbox.Fault{Service: "ssm", Code: "AccessDeniedException", Message: "no", Match: "nvidia"},
 			class: state.Stalled, reason: "ParameterNotFound", says: []string{nvidiaImage, endedImage}},
 	}
@@ -90,7 +90,7 @@ func TestTheErrorOfAParameterNamesItAndTheRemedy(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, err := read(tt.asked...)
+			got, err := read(tt.desiredCalled...)
 			class, reason, _ := state.Classify(err)
 			if err == nil || len(got) > 0 || class != tt.class || reason != tt.reason {
 				t.Fatalf("%v, class %s, reason %s: %v", got, class, reason, err)

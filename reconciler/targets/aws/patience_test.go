@@ -17,16 +17,16 @@ import (
 
 // silence lets the requests to one service wait for their end.
 type silence struct {
-	next    *wire
-	service string
-	asked   atomic.Int32
+	next          *wire
+	service       string
+	desiredCalled atomic.Int32
 }
 
 func (s *silence) Do(r *http.Request) (*http.Response, error) {
 	if s.service == "" || !strings.Contains(r.Header.Get("Authorization"), "/"+s.service+"/aws4_request") {
 		return s.next.Do(r)
 	}
-	s.asked.Add(1)
+	s.desiredCalled.Add(1)
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }
@@ -49,7 +49,7 @@ func TestAServiceThatDoesNotRespondGetsOneRequestPerObservation(t *testing.T) {
 	quiet.service = "events"
 	p := b.plan(declared)
 	// Five rules in as many requests at least, one after the other.
-	if n := quiet.asked.Load(); n != 1 || len(p.Unknown) != 5 || p.Unchanged != 1 || len(p.Changes) > 0 {
+	if n := quiet.desiredCalled.Load(); n != 1 || len(p.Unknown) != 5 || p.Unchanged != 1 || len(p.Changes) > 0 {
 		t.Errorf("asked %d times: %s", n, show(p))
 	}
 	for _, u := range p.Unknown {

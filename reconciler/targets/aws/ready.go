@@ -9,7 +9,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/projection"
 )
 
-// How often Ready looks: soon at first, since most things are there at once.
+// How often Ready reads: soon at first, since most things are there at once.
 const (
 	readyPollMin = 200 * time.Millisecond
 	readyPollMax = 5 * time.Second
@@ -56,7 +56,7 @@ func (w *Target) late(waiting state.Set, reasons map[state.Key]string) map[state
 	return reasons
 }
 
-// ready is what is missing of a thing, and whether to look again.
+// ready is what is missing of a thing, and whether to read again.
 func (o *observation) ready(item state.Item) (reason string, again bool) {
 	live, seen := o.live[item.Key]
 	switch {

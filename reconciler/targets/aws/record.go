@@ -21,7 +21,7 @@ func (m desiredState) record(item state.Item, uid string) inventory.Record {
 	return rec
 }
 
-// deletionPolicyOf is what a declaration says about the end of a thing; empty for what
+// deletionPolicyOf is what a declaration sets for the end of a thing; empty for what
 // is adopted or was never ours to make.
 func deletionPolicyOf(p resource.Scope, item state.Item) string {
 	tags, _ := item.Object["tags"].(map[string]any)
@@ -37,7 +37,7 @@ func deletionPolicyOf(p resource.Scope, item state.Item) string {
 }
 
 // deletable reports whether a thing that nobody wants any more may be deleted:
-// it is ours by its tags, they say Delete, so did the last declaration, and it
+// it is ours by its tags, they have Delete, so had the last declaration, and it
 // is the very thing that we made.
 func deletable(rec inventory.Record, live resource.Live) bool {
 	return live.Ours && live.Tags[tag.DeletionPolicy] == string(v1alpha1.PartDelete) && rec.Policy == string(v1alpha1.PartDelete) &&

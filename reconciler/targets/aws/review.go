@@ -7,7 +7,7 @@ import (
 )
 
 // StartReview starts another comparison of a Target for reviews: its next call is for the
-// revision that the step starts from. Any other Target takes no notice.
+// revision that the step starts from. Any other Target ignores it.
 func (w *Target) StartReview() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -16,10 +16,10 @@ func (w *Target) StartReview() {
 	}
 }
 
-// observable are the wanted things that AWS may be asked about: whoever proposes a revision
+// observable are the wanted things that may be read from AWS: whoever proposes a revision
 // must not learn from its review that a role, a queue or an add-on of some name exists. A record without a hash is an
 // intent, maybe to make what another has made, and one of another scope is of another
-// cluster's thing. Of what is read-only there are no records: that is asked about where
+// cluster's thing. Of what is read-only there are no records: that is read where
 // the base compares it as well. Quotas are the account's in that region, and name nothing
 // that is in it.
 func (w *Target) observable(m desiredState, wanted state.Set) state.Set {
@@ -43,12 +43,12 @@ func (w *Target) observable(m desiredState, wanted state.Set) state.Set {
 	})...)
 }
 
-// leftUnasked are the wanted things that AWS is not asked about, as an observation has them.
-func leftUnasked(wanted, asked state.Set) []state.Item {
+// unreadItems are the wanted things that are not read from AWS, as an observation has them.
+func unreadItems(wanted, observable state.Set) []state.Item {
 	var out []state.Item
 	for _, item := range wanted.Items() {
-		if _, is := asked.Get(item.Key); !is {
-			out = append(out, state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Findings: state.Findings{Unasked: true}})
+		if _, is := observable.Get(item.Key); !is {
+			out = append(out, state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Findings: state.Findings{Unread: true}})
 		}
 	}
 	return out

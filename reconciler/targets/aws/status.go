@@ -29,8 +29,8 @@ type Status struct {
 	AWS v1alpha1.AWSStatus
 }
 
-// statusReporter is what there is to report of AWS. It remembers since when a thing is
-// unknown, over any number of looks.
+// statusReporter is what there is to report of AWS. It records since when a thing is
+// unknown, over any number of reads.
 type statusReporter struct {
 	clock clock.Clock
 
@@ -57,7 +57,7 @@ func newStatusReporter(c clock.Clock) *statusReporter {
 	return &statusReporter{clock: c, differences: map[state.Key]string{}, unknown: map[state.Key]unknownResource{}}
 }
 
-// observed takes over a complete look, or with all false one at the wanted
+// observed takes over a complete read, or with all false one at the wanted
 // things alone.
 func (t *statusReporter) observed(m desiredState, p plan.Plan, live map[state.Key]resource.Live, all bool) {
 	t.mu.Lock()
@@ -69,7 +69,7 @@ func (t *statusReporter) observed(m desiredState, p plan.Plan, live map[state.Ke
 	case m.wanted.Len() > 0 || len(live) > 0:
 		t.at = now
 	case m.mistake == "":
-		t.at = time.Time{} // Nothing is asked of AWS.
+		t.at = time.Time{} // No request is sent to AWS.
 	}
 	old, differences := t.unknown, t.differences
 	t.unknown, t.differences = map[state.Key]unknownResource{}, map[state.Key]string{}

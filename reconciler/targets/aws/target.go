@@ -71,22 +71,22 @@ type Target struct {
 	mu sync.Mutex
 	// desired is what Desired read last.
 	desired desiredState
-	// lastValid is the wish of the last complete observation: what Watch reads.
+	// lastValid is the desired state of the last complete observation: what Watch reads.
 	lastValid desiredState
 	past      past
-	// review is nil but for who answers people that may not read the account.
+	// review is nil but for previews for people that may not read the account.
 	review *reviewState
 }
 
-// past is what one look leaves to the next.
+// past is what one read leaves to the next.
 type past struct {
 	// applying is true between Begin and End: what differs then is on its way.
 	applying bool
-	// good is the last wish that had no mistake.
+	// good is the last desired state that had no mistake.
 	good desiredState
-	// asked is true when Desired was called since the last observation.
-	asked bool
-	// recalled is true when Live has been asked.
+	// desiredCalled is true when Desired was called since the last observation.
+	desiredCalled bool
+	// recalled is true when Live has been called.
 	recalled bool
 	// without counts the observations in a row without a Cluster.
 	without int
@@ -97,7 +97,7 @@ type past struct {
 	states map[state.Key]string
 }
 
-// defaultPoll is how often drift is looked for.
+// defaultPoll is how often AWS is read for drift.
 const defaultPoll = 5 * time.Minute
 
 // NewReview makes a Target for who serves people that may not read the account: it
@@ -139,8 +139,8 @@ func create(cfg Config, of *reviewState) (*Target, error) {
 	return w, nil
 }
 
-// current is the wish that the verbs go by: the last, or where that one could
-// not be read, the one before which still is what Watch looks after.
+// current is the desired state that the verbs use: the last, or where that one could
+// not be read, the one before, which still is what Watch reads.
 func (w *Target) current() desiredState {
 	w.mu.Lock()
 	defer w.mu.Unlock()

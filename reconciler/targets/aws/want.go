@@ -22,14 +22,14 @@ func (w *Target) Desired(_ context.Context, declared state.Set) (state.Set, erro
 	defer w.mu.Unlock()
 	switch {
 	case len(problems) > 0:
-		doubted := w.past.good
-		doubted.object = cmp.Or(doubted.object, made.object)
-		doubted.Pools, doubted.mistake = made.Pools, problems[0].String()
-		made = doubted
+		lastValid := w.past.good
+		lastValid.object = cmp.Or(lastValid.object, made.object)
+		lastValid.Pools, lastValid.mistake = made.Pools, problems[0].String()
+		made = lastValid
 	case made.object != "":
 		w.past.good = made
 	}
-	w.desired, w.past.asked = made, true
+	w.desired, w.past.desiredCalled = made, true
 	if w.review != nil && w.review.base == nil {
 		w.review.base = &made
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // spread is how much later than Config.Poll a poll may be, as a part of it, so that
-// many controllers do not ask AWS in the same second.
+// many controllers do not send requests to AWS in the same second.
 const spread = 0.1
 
 // Watch reads AWS again and again until ctx ends, and reports the keys of the things that are not
@@ -29,7 +29,7 @@ func (w *Target) Watch(ctx context.Context, drifted func([]state.Key)) error {
 	return nil
 }
 
-// poll is one look; two never overlap.
+// poll is one read; two never overlap.
 func (w *Target) poll(ctx context.Context) []state.Key {
 	w.polling.Lock()
 	defer w.polling.Unlock()
@@ -51,30 +51,30 @@ func (w *Target) poll(ctx context.Context) []state.Key {
 }
 
 // changed are the keys of what can be corrected, and of what has changed since the
-// last look among the rest.
+// last read among the rest.
 func (w *Target) changed(p plan.Plan) []state.Key {
 	now := statesOf(p)
 	w.mu.Lock()
 	before := w.past.states
 	w.past.states = now
 	w.mu.Unlock()
-	tell := map[state.Key]bool{}
+	report := map[state.Key]bool{}
 	for k, is := range now {
-		tell[k] = before[k] != is
+		report[k] = before[k] != is
 	}
 	for k := range before {
-		tell[k] = tell[k] || now[k] == ""
+		report[k] = report[k] || now[k] == ""
 	}
 	for _, c := range p.Changes {
-		tell[c.Key] = tell[c.Key] || !c.ReadOnly()
+		report[c.Key] = report[c.Key] || !c.ReadOnly()
 	}
-	maps.DeleteFunc(tell, func(_ state.Key, is bool) bool { return !is })
-	return slices.SortedFunc(maps.Keys(tell), state.Key.Compare)
+	maps.DeleteFunc(report, func(_ state.Key, is bool) bool { return !is })
+	return slices.SortedFunc(maps.Keys(report), state.Key.Compare)
 }
 
 // statesOf are the states that no correction ends: the unknown, and how a thing
 // differs that is only ever compared. Cluster objects are left out, which Watch
-// does not look at.
+// does not read.
 func statesOf(p plan.Plan) map[state.Key]string {
 	out := map[state.Key]string{}
 	for _, u := range p.Unknown {

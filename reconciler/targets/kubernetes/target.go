@@ -201,7 +201,7 @@ func (w *Target) Ready(ctx context.Context, keys []state.Key) (map[state.Key]str
 }
 
 // StartReview starts another comparison of a Target for a review: the next
-// desired state is what live Secrets count as holding. Any other Target takes no notice.
+// desired state is what live Secrets count as holding. Any other Target ignores it.
 func (w *Target) StartReview() { w.diff.StartReview() }
 
 // Orphan deletes the inventory; the objects that it names stay, with the

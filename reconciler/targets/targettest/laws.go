@@ -260,7 +260,7 @@ func (s *suite) allows(c plan.Change, want loss.Allowance) {
 	}
 }
 
-func forgetsIntents(s *suite) {
+func dropsIntents(s *suite) {
 	s.begin(s.plan(s.fixture.Things))
 	s.restart()
 	if p := s.plan(state.Set{}); !p.Empty() {

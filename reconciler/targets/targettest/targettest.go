@@ -63,7 +63,7 @@ func Run(t *testing.T, harness Harness) {
 		{"a deletion hits only the incarnation that was observed", sparesSuccessors},
 		{"deleting what is already gone is no error", forgivesTheGone},
 		{"of a deletion that was begun, it is known how far it was allowed, and of no other", goesOn},
-		{"an intent that came to nothing leaves nothing to delete", forgetsIntents},
+		{"an intent that came to nothing leaves nothing to delete", dropsIntents},
 		{"a thing that was made but not recorded is not an orphan", findsTheUnrecorded},
 		{"an observation that was cut off concludes nothing", concludesNothing},
 	}

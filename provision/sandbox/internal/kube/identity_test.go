@@ -188,10 +188,10 @@ func TestAKubeconfigLogsInAsItsUser(t *testing.T) {
 		}
 	}
 	// Without a certificate nobody is.
-	if err := ask(t.Context(), secureClient(ids.cluster.pem), server.URL); err == nil {
+	if err := get(t.Context(), secureClient(ids.cluster.pem), server.URL); err == nil {
 		t.Error("a client without a certificate is let in")
 	}
-	if err := ask(t.Context(), secureClient(ids.read(t, "etcd-ca.crt"), serving), server.URL); err == nil {
+	if err := get(t.Context(), secureClient(ids.read(t, "etcd-ca.crt"), serving), server.URL); err == nil {
 		t.Error("the server is trusted by another authority")
 	}
 }

@@ -30,7 +30,7 @@ func (c *ControlPlane) etcdProbe() (func(context.Context, string) error, error) 
 		return nil, fmt.Errorf("reading the etcd authority: %w", err)
 	}
 	client := secureClient(ca, certificate)
-	return func(ctx context.Context, url string) error { return ask(ctx, client, url) }, nil
+	return func(ctx context.Context, url string) error { return get(ctx, client, url) }, nil
 }
 
 // readyProbe requests /readyz, which covers etcd, the informers and the start-up hooks
@@ -40,13 +40,13 @@ func readyProbe(config *rest.Config) (func(context.Context) error, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client for the API server: %w", err)
 	}
-	return func(ctx context.Context) error { return ask(ctx, client, config.Host+"/readyz") }, nil
+	return func(ctx context.Context) error { return get(ctx, client, config.Host+"/readyz") }, nil
 }
 
 // healthProbe requests the health of a component that serves it without a login.
 func (c *ControlPlane) healthProbe(port int) func(context.Context) error {
 	client := secureClient(c.ids.cluster.pem)
-	return func(ctx context.Context) error { return ask(ctx, client, loopback(port)+"/healthz") }
+	return func(ctx context.Context) error { return get(ctx, client, loopback(port)+"/healthz") }
 }
 
 func secureClient(ca []byte, certificates ...tls.Certificate) *http.Client {
@@ -58,7 +58,7 @@ func secureClient(ca []byte, certificates ...tls.Certificate) *http.Client {
 	}}
 }
 
-func ask(ctx context.Context, client *http.Client, url string) error {
+func get(ctx context.Context, client *http.Client, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

@@ -35,8 +35,8 @@ type Catalog struct {
 	// pools can buy by what decides about that.
 	instanceTypes map[string][]*cloudprovider.InstanceType
 	cache         map[string]Pool
-	// guessed are the zones taken for those of classes whose subnets are not known.
-	guessed map[string][]string
+	// assumed are the zones taken for those of classes whose subnets are not known.
+	assumed map[string][]string
 }
 
 // Fleet is a fleet with what its pools can buy.
@@ -76,7 +76,7 @@ func NewCatalog(ctx context.Context, region string, types *catalog.Catalog, unkn
 	}
 	m := &Catalog{
 		region: region, Types: types, unknown: unknown, resolver: instancetype.NewDefaultResolver(region),
-		instanceTypes: map[string][]*cloudprovider.InstanceType{}, cache: map[string]Pool{}, guessed: map[string][]string{},
+		instanceTypes: map[string][]*cloudprovider.InstanceType{}, cache: map[string]Pool{}, assumed: map[string][]string{},
 	}
 	m.resolver.Resolve(ctx, ec2info.Of(all[0]), nil, &awsv1.EC2NodeClass{})
 	return m, nil
@@ -183,9 +183,9 @@ func (m *Catalog) key(class *awsv1.EC2NodeClass, zones []string) string {
 	return m.resolver.CacheKey(class) + string(more)
 }
 
-// GuessedZones are the zones taken for those of a class whose subnets are not known, nil where
+// AssumedZones are the zones taken for those of a class whose subnets are not known, nil where
 // they are.
-func (m *Catalog) GuessedZones(class string) []string { return m.guessed[class] }
+func (m *Catalog) AssumedZones(class string) []string { return m.assumed[class] }
 
 // zones are those of the class's subnets, or the region's usual ones.
 func (m *Catalog) zones(class *awsv1.EC2NodeClass) (names, ids []string) {
@@ -206,7 +206,7 @@ func (m *Catalog) zones(class *awsv1.EC2NodeClass) (names, ids []string) {
 	for _, zone := range known {
 		names, ids = append(names, zone.Name), append(ids, zone.ID)
 	}
-	m.guessed[class.Name] = names
+	m.assumed[class.Name] = names
 	return names, ids
 }
 

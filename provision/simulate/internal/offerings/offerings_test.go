@@ -141,7 +141,7 @@ func TestAPoolIsOfferedWhatItsRequirementsAndItsClassAllow(t *testing.T) {
 func TestZonesAreAssumedWhereSubnetsAreNotKnown(t *testing.T) {
 	f := newFixture()
 	_, m, _ := f.resolve(t, few(t, "g4dn"))
-	if got := m.GuessedZones("c"); got != nil {
+	if got := m.AssumedZones("c"); got != nil {
 		t.Errorf("of known subnets the zones %v are guessed", got)
 	}
 	f.class.Status.Subnets = nil
@@ -153,7 +153,7 @@ func TestZonesAreAssumedWhereSubnetsAreNotKnown(t *testing.T) {
 				want = append(want, zone.Name)
 			}
 		}
-		if diff := cmp.Diff(want, m.GuessedZones("c")); diff != "" {
+		if diff := cmp.Diff(want, m.AssumedZones("c")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", region, diff)
 		}
 		zones := map[string]bool{}

@@ -65,13 +65,13 @@ func (n nearness) compare(other nearness) int {
 // near compares a pool with what a pod requests.
 func (f *Simulation) near(pool *karpv1.NodePool, pod *corev1.Pod) nearness {
 	out := nearness{pool: pool.Name}
-	has, asked := offerings.Requirements(pool), scheduling.NewStrictPodRequirements(pod)
+	has, required := offerings.Requirements(pool), scheduling.NewStrictPodRequirements(pod)
 	has.Add(scheduling.NewRequirement(karpv1.NodePoolLabelKey, corev1.NodeSelectorOpIn, pool.Name))
 	var label, taint string
-	for _, key := range sortedKeys(asked) {
-		if has.Compatible(scheduling.NewRequirements(asked.Get(key)), scheduling.AllowUndefinedWellKnownLabels) != nil {
+	for _, key := range sortedKeys(required) {
+		if has.Compatible(scheduling.NewRequirements(required.Get(key)), scheduling.AllowUndefinedWellKnownLabels) != nil {
 			out.misses++
-			label = cmp.Or(label, fmt.Sprintf("has no nodes with %s, as the pod requires", asked.Get(key)))
+			label = cmp.Or(label, fmt.Sprintf("has no nodes with %s, as the pod requires", required.Get(key)))
 		}
 	}
 	for _, t := range pool.Spec.Template.Spec.Taints {
@@ -94,8 +94,8 @@ func (f *Simulation) short(pool string, pod *corev1.Pod) (why string, offers int
 	if len(types) == 0 {
 		return "offers no instance type", 0
 	}
-	asked := resources.RequestsForPods(pod)
-	names := workload.SortedNames(asked)
+	requests := resources.RequestsForPods(pod)
+	names := workload.SortedNames(requests)
 	slices.SortStableFunc(names, func(a, b corev1.ResourceName) int {
 		return cmp.Compare(rank(a), rank(b))
 	})
@@ -109,7 +109,7 @@ func (f *Simulation) short(pool string, pod *corev1.Pod) (why string, offers int
 		if workload.Extended(name) && !most.IsZero() {
 			offers++
 		}
-		if wanted := asked[name]; most.IsZero() && wanted.Sign() > 0 {
+		if wanted := requests[name]; most.IsZero() && wanted.Sign() > 0 {
 			why = cmp.Or(why, fmt.Sprintf("offers no %s", name))
 		} else if wanted.Cmp(most) > 0 {
 			why = cmp.Or(why, fmt.Sprintf("offers at most %s %s a node, and the pod requests %s", readable(most), name, readable(wanted)))

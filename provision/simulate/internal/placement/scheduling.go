@@ -73,17 +73,17 @@ func (f *Simulation) Place(ctx context.Context, pods []*corev1.Pod, gone map[str
 			out[pod.UID] = Outcome{Pool: node.Labels()[karpv1.NodePoolLabelKey]}
 		}
 	}
-	told := map[string]string{}
+	reasons := map[string]string{}
 	for pod, err := range results.PodErrors {
 		if !f.Explain {
 			out[pod.UID] = Outcome{Why: why(err.Error())}
 			continue
 		}
 		key := Shape(pod) + err.Error()
-		if told[key] == "" {
-			told[key] = f.reasons(pod, err)
+		if reasons[key] == "" {
+			reasons[key] = f.reasons(pod, err)
 		}
-		out[pod.UID] = Outcome{Why: told[key]}
+		out[pod.UID] = Outcome{Why: reasons[key]}
 	}
 	return out, nil
 }

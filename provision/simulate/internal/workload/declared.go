@@ -101,7 +101,7 @@ func admit(spec *corev1.PodSpec) {
 	spec.Volumes = nil // where they are is not known here
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
-			askForLimits(&containers[i].Resources)
+			defaultRequestsToLimits(&containers[i].Resources)
 			openPorts(containers[i].Ports, spec.HostNetwork)
 			for _, name := range SortedNames(containers[i].Resources.Requests) {
 				if Extended(name) {
@@ -113,21 +113,21 @@ func admit(spec *corev1.PodSpec) {
 	if spec.Resources != nil {
 		for name, quantity := range spec.Resources.Limits {
 			if !Requested(spec.Containers, name) {
-				ask(spec.Resources, name, quantity)
+				setRequest(spec.Resources, name, quantity)
 			}
 		}
 	}
 }
 
-// askForLimits requests what is limited and not requested, as for GPUs, of which
+// defaultRequestsToLimits requests what is limited and not requested, as for GPUs, of which
 // only the limit is usually written.
-func askForLimits(resources *corev1.ResourceRequirements) {
+func defaultRequestsToLimits(resources *corev1.ResourceRequirements) {
 	for name, quantity := range resources.Limits {
-		ask(resources, name, quantity)
+		setRequest(resources, name, quantity)
 	}
 }
 
-func ask(resources *corev1.ResourceRequirements, name corev1.ResourceName, quantity resource.Quantity) {
+func setRequest(resources *corev1.ResourceRequirements, name corev1.ResourceName, quantity resource.Quantity) {
 	if _, ok := resources.Requests[name]; ok {
 		return
 	}

@@ -82,7 +82,7 @@ func (b *FileSet) Read(name string, content []byte, docs []manifest.Document) *F
 		p.docs = append(p.docs, l)
 	}
 	for _, l := range p.docs {
-		p.remember(l.root, l.root.Line-1, l.last)
+		p.record(l.root, l.root.Line-1, l.last)
 	}
 	return p
 }
@@ -98,8 +98,8 @@ func (p *File) separator(after, content int) int {
 	return content
 }
 
-// remember keeps a node, and the places of its blocks, which lie in [start,end).
-func (p *File) remember(n *yaml.Node, start, end int) {
+// record keeps a node, and the places of its blocks, which lie in [start,end).
+func (p *File) record(n *yaml.Node, start, end int) {
 	b := p.book
 	if _, known := b.was[n]; known {
 		return
@@ -110,7 +110,7 @@ func (p *File) remember(n *yaml.Node, start, end int) {
 	heads, step := p.heads(n)
 	if heads == nil {
 		for _, c := range n.Content {
-			p.remember(c, start, end)
+			p.record(c, start, end)
 		}
 		return
 	}
@@ -127,7 +127,7 @@ func (p *File) remember(n *yaml.Node, start, end int) {
 		}
 		b.parts[n.Content[i*step]] = h
 		for _, c := range n.Content[i*step : i*step+step] {
-			p.remember(c, h.head+1, h.end)
+			p.record(c, h.head+1, h.end)
 		}
 	}
 }

@@ -104,10 +104,10 @@ func current(key string) string {
 // mayHave reports whether a node of the pool can meet requirements by labels that
 // the type does not decide.
 func (p *pool) mayHave(requirements []catalog.Requirement) bool {
-	return !slices.ContainsFunc(requirements, func(r catalog.Requirement) bool { return !r.ByType() && !p.mayMeet(r) })
+	return !slices.ContainsFunc(requirements, func(r catalog.Requirement) bool { return !r.ByType() && !p.mayHaveLabel(r) })
 }
 
-func (p *pool) mayMeet(r catalog.Requirement) bool {
+func (p *pool) mayHaveLabel(r catalog.Requirement) bool {
 	if r.Key == "karpenter.sh/nodepool" {
 		return r.Met(map[string]string{r.Key: p.name})
 	}

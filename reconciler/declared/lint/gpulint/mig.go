@@ -32,7 +32,7 @@ func (c *linter) mig() {
 		}
 	}
 	for _, w := range c.workloads {
-		for _, a := range w.asks {
+		for _, a := range w.requests {
 			if strings.HasPrefix(a.resource, migResource) && len(w.on) > 0 {
 				c.part(w, a)
 			}
@@ -53,7 +53,7 @@ func (c *linter) cut(p *pool, path string) {
 }
 
 // part is a request for a part of a GPU.
-func (c *linter) part(w workload, a ask) {
+func (c *linter) part(w workload, a gpuRequest) {
 	on := w.on
 	var types []instanceType
 	for _, l := range on {

@@ -63,7 +63,7 @@ type priced struct {
 
 // pack works out what a workload's pods get. False where there is nothing to report.
 func (c *linter) pack(w workload) (packed, bool) {
-	if w.atOnce < 2 || len(w.asks) != 1 || w.asks[0].resource != whole || w.asks[0].amount != 1 || spread(w.pod) {
+	if w.atOnce < 2 || len(w.requests) != 1 || w.requests[0].resource != whole || w.requests[0].amount != 1 || spread(w.pod) {
 		return packed{}, false
 	}
 	on := w.on
@@ -155,8 +155,8 @@ func (p *pool) exceeded(t instanceType) bool {
 func needs(pod corev1.PodSpec) (cpu, memory float64) {
 	for _, o := range pod.Containers {
 		list := o.Resources.Requests
-		cpu += asked(list, o.Resources.Limits, corev1.ResourceCPU)
-		memory += asked(list, o.Resources.Limits, corev1.ResourceMemory)
+		cpu += requestOf(list, o.Resources.Limits, corev1.ResourceCPU)
+		memory += requestOf(list, o.Resources.Limits, corev1.ResourceMemory)
 	}
 	return cpu, memory
 }

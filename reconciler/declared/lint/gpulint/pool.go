@@ -86,7 +86,7 @@ func (r *repository) readPool(item state.Item) {
 			p.gpus = append(p.gpus, t)
 		}
 	}
-	p.known = r.knows(requirements)
+	p.known = r.hasAllTypes(requirements)
 	p.profile, p.served = r.sharing.For(p.name)
 	r.pools = append(r.pools, p)
 }
@@ -148,9 +148,9 @@ func (p *pool) onlyGPUs() bool {
 // withoutGPUs reports whether surely no node of the pool has an NVIDIA GPU.
 func (p *pool) withoutGPUs() bool { return p.known && len(p.types) > 0 && len(p.gpus) == 0 }
 
-// knows reports whether the catalog holds all types with GPUs, whose families
+// hasAllTypes reports whether the catalog holds all types with GPUs, whose families
 // begin with g or p, that the requirements name.
-func (r *repository) knows(requirements []catalog.Requirement) bool {
+func (r *repository) hasAllTypes(requirements []catalog.Requirement) bool {
 	for _, req := range requirements {
 		if req.Operator != "In" || !req.ByType() || strings.HasSuffix(req.Key, "/arch") {
 			continue

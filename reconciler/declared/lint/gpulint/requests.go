@@ -15,7 +15,7 @@ func (c *linter) requests() {
 		if c.partial || len(w.on) == 0 || slices.ContainsFunc(w.on, func(l compatiblePool) bool { return !l.served }) {
 			continue
 		}
-		for _, a := range w.asks {
+		for _, a := range w.requests {
 			if a.resource == whole || a.resource == shared {
 				c.request(w, a)
 			}
@@ -23,7 +23,7 @@ func (c *linter) requests() {
 	}
 }
 
-func (c *linter) request(w workload, a ask) {
+func (c *linter) request(w workload, a gpuRequest) {
 	offering := slices.DeleteFunc(slices.Clone(w.on), func(l compatiblePool) bool { return string(l.profile.Resource()) != a.resource })
 	switch {
 	case len(offering) == 0:

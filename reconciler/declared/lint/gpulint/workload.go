@@ -19,9 +19,9 @@ type workload struct {
 	pod  corev1.PodSpec
 	// atOnce is how many pods come at once.
 	atOnce int
-	// asks are what the pods request of NVIDIA's resources, on where they can run.
-	asks []ask
-	on   []compatiblePool
+	// requests are what the pods request of NVIDIA's resources, on where they can run.
+	requests []gpuRequest
+	on       []compatiblePool
 }
 
 // controller is what matters of an object that makes pods: of any of the kinds.
@@ -102,18 +102,18 @@ func bounded(n *int64) int {
 	return int(max(0, min(*n, most)))
 }
 
-// ask is what one container requests of one resource.
-type ask struct {
+// gpuRequest is what one container requests of one resource.
+type gpuRequest struct {
 	// path is the field's.
 	path     string
 	resource string
 	amount   int64
 }
 
-// asked lists what the containers request of NVIDIA's resources. The kubelet gives
+// gpuRequests lists what the containers request of NVIDIA's resources. The kubelet gives
 // devices to each container by itself, so that they are not added up.
-func (w workload) asked() []ask {
-	var out []ask
+func (w workload) gpuRequests() []gpuRequest {
+	var out []gpuRequest
 	add := func(field string, containers []corev1.Container) {
 		for i, c := range containers {
 			where, list := "limits", c.Resources.Limits
@@ -121,7 +121,7 @@ func (w workload) asked() []ask {
 				where, list = "requests", c.Resources.Requests
 			}
 			for _, name := range nvidia(list) {
-				out = append(out, ask{
+				out = append(out, gpuRequest{
 					path:     fmt.Sprintf("%s.%s[%d].resources.%s[%s]", w.path, field, i, where, name),
 					resource: name, amount: amountOf(list, name),
 				})
@@ -176,8 +176,8 @@ func amountOf(list corev1.ResourceList, name string) int64 {
 	return q.Value()
 }
 
-// asked is a request, which is the limit where only that is written.
-func asked(requests, limits corev1.ResourceList, name corev1.ResourceName) float64 {
+// requestOf is a request, which is the limit where only that is written.
+func requestOf(requests, limits corev1.ResourceList, name corev1.ResourceName) float64 {
 	q, ok := requests[name]
 	if !ok {
 		q = limits[name]

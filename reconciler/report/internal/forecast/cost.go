@@ -177,7 +177,7 @@ func (v View) costRow(name, action string, c provision.Cost) []string {
 
 // stamped adds where the prices come from.
 func (v View) stamped(out section.Section, prices []provision.Price) section.Section {
-	var said []string
+	var bases []string
 	for _, p := range prices {
 		basis := map[string]string{
 			"listed": "as listed for the region", "other-region": "of another region, as the region's are not listed",
@@ -190,10 +190,10 @@ func (v View) stamped(out section.Section, prices []provision.Price) section.Sec
 		if kind == "" {
 			kind = v.Name(p.CapacityType)
 		}
-		said = append(said, fmt.Sprintf("%s %s (%s)", kind, basis, v.Name(p.Date)))
+		bases = append(bases, fmt.Sprintf("%s %s (%s)", kind, basis, v.Name(p.Date)))
 	}
-	if len(said) > 0 {
-		out.Lines = append(out.Lines, "Prices of instances, without disks, before tax and discounts: "+strings.Join(said, "; ")+".")
+	if len(bases) > 0 {
+		out.Lines = append(out.Lines, "Prices of instances, without disks, before tax and discounts: "+strings.Join(bases, "; ")+".")
 	}
 	return out
 }

@@ -99,13 +99,13 @@ func (v View) alike(p provision.Placement) string {
 		}
 		return fmt.Sprintf("%s (and %d like it)", v.pod(p.Pod), p.Similar)
 	}
-	said := ""
+	details := ""
 	if p.New {
-		said = "new, "
+		details = "new, "
 	}
 	pods := markup.Count(1+p.Similar, "pod")
 	if p.Inactive {
-		said += asleep(p.Workload) + ": "
+		details += asleep(p.Workload) + ": "
 		if p.Similar == 0 {
 			pods = "one pod"
 		}
@@ -114,8 +114,8 @@ func (v View) alike(p provision.Placement) string {
 		pods = ""
 	}
 	out := v.kind(p.Workload) + " " + v.pod(p.Pod)
-	if said = strings.TrimRight(said+pods, ", "); said != "" {
-		out += " (" + said + ")"
+	if details = strings.TrimRight(details+pods, ", "); details != "" {
+		out += " (" + details + ")"
 	}
 	return out
 }

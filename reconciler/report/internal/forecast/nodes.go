@@ -51,8 +51,8 @@ func (v View) nodes(list []provision.Node, c column) []string {
 	if c.value == nil {
 		c = column{"Held up by", nodeOutcomes{}.keptBy}
 	}
-	says := slices.ContainsFunc(shown, func(n provision.Node) bool { return c.value(n) != "" })
-	if says {
+	any := slices.ContainsFunc(shown, func(n provision.Node) bool { return c.value(n) != "" })
+	if any {
 		rows[0] = append(rows[0], c.title)
 	}
 	for i, n := range shown {
@@ -60,7 +60,7 @@ func (v View) nodes(list []provision.Node, c column) []string {
 			strconv.Itoa(i + 1), cell(n.NodeClaim), cell(n.Pool), cell(strings.TrimSpace(n.InstanceType + " " + n.CapacityType)), cell(n.Zone),
 			n.Created.UTC().Format("2006-01-02"), pods(n.Pods),
 		}
-		if says {
+		if any {
 			row = append(row, c.value(n))
 		}
 		rows = append(rows, row)

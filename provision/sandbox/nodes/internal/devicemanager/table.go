@@ -12,9 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ForgetAfter is how long a kubelet keeps the devices of a plugin that is gone: so long
+// GracePeriod is how long a kubelet keeps the devices of a plugin that is gone: so long
 // they count as capacity.
-const ForgetAfter = 5 * time.Minute
+const GracePeriod = 5 * time.Minute
 
 // Device is what is known of one resource.
 type Device struct {
@@ -42,7 +42,7 @@ func (t Table) Sync(now time.Time, served Table) {
 			d.lost = now
 		}
 		d.Healthy = 0
-		if now.Sub(d.lost) >= ForgetAfter {
+		if now.Sub(d.lost) >= GracePeriod {
 			d.Capacity = 0
 		}
 		t[name] = d

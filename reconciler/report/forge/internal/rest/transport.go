@@ -149,7 +149,7 @@ func refusedForLimit(response *http.Response, hint, named bool) (bool, error) {
 		if hint {
 			return true, nil
 		}
-		return speaksOfLimit(response)
+		return isRateLimit(response)
 	}
 	return false, nil
 }
@@ -197,9 +197,9 @@ func resetTime(header http.Header) (time.Time, bool) {
 	return time.Unix(seconds, 0), true
 }
 
-// speaksOfLimit reads a refusal: GitHub's secondary limits are sometimes only in the
+// isRateLimit reads a refusal: GitHub's secondary limits are sometimes only in the
 // text. What was read is put back.
-func speaksOfLimit(response *http.Response) (bool, error) {
+func isRateLimit(response *http.Response) (bool, error) {
 	const enough = 64 << 10
 	start, err := io.ReadAll(io.LimitReader(response.Body, enough))
 	if err != nil {
@@ -209,8 +209,8 @@ func speaksOfLimit(response *http.Response) (bool, error) {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(start), response.Body), response.Body}
-	said := strings.ToLower(string(start))
-	return strings.Contains(said, "rate limit") || strings.Contains(said, "abuse detection"), nil
+	body := strings.ToLower(string(start))
+	return strings.Contains(body, "rate limit") || strings.Contains(body, "abuse detection"), nil
 }
 
 // bounded fails when a response is longer than it may be.

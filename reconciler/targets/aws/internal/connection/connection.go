@@ -200,8 +200,8 @@ func (l *Connection) identify(ctx context.Context) (string, error) {
 	return who, nil
 }
 
-// ForgetCaller makes the next Connect identify the caller anew.
-func (l *Connection) ForgetCaller() {
+// DropIdentity makes the next Connect identify the caller anew.
+func (l *Connection) DropIdentity() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.who = ""

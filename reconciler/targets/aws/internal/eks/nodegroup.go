@@ -222,11 +222,11 @@ func (NodeGroups) Write(ctx context.Context, c *resource.Clients, wanted state.I
 // where it must; elsewhere it is left to whoever scales the group.
 func newSizes(wanted, live map[string]any) *ekstypes.NodegroupScalingConfig {
 	differs := false
-	size := func(field string) (n int64, asked bool) {
-		w, asked := fields.Int64(wanted[field])
+	size := func(field string) (n int64, declared bool) {
+		w, declared := fields.Int64(wanted[field])
 		l, _ := fields.Int64(live[field])
-		differs = differs || asked && w != l
-		if asked {
+		differs = differs || declared && w != l
+		if declared {
 			return w, true
 		}
 		return l, false
@@ -253,9 +253,9 @@ func newSizes(wanted, live map[string]any) *ekstypes.NodegroupScalingConfig {
 }
 
 func newLabels(wanted, live map[string]any) *ekstypes.UpdateLabelsPayload {
-	want, asked := wanted["labels"].(map[string]any)
+	want, declared := wanted["labels"].(map[string]any)
 	have, _ := live["labels"].(map[string]any)
-	if !asked || state.Equal(want, have) {
+	if !declared || state.Equal(want, have) {
 		return nil
 	}
 	out := &ekstypes.UpdateLabelsPayload{}
@@ -278,9 +278,9 @@ func newLabels(wanted, live map[string]any) *ekstypes.UpdateLabelsPayload {
 // newTaints are the taints to set and to remove. EKS knows a taint by its key
 // and effect: one that only gets another value must not be removed as well.
 func newTaints(wanted, live map[string]any) *ekstypes.UpdateTaintsPayload {
-	want, asked := wanted["taints"].([]any)
+	want, declared := wanted["taints"].([]any)
 	have, _ := live["taints"].([]any)
-	if !asked || state.Equal(want, have) {
+	if !declared || state.Equal(want, have) {
 		return nil
 	}
 	kept := map[[2]string]bool{}

@@ -130,8 +130,8 @@ func withoutEntries(ctx context.Context, c *resource.Clients, cluster string, er
 	if awserr.Code(err) != "InvalidRequestException" {
 		return err
 	}
-	out, asked := c.EKS.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: sdk.String(cluster)})
-	if asked != nil || out.Cluster == nil || out.Cluster.AccessConfig == nil || out.Cluster.AccessConfig.AuthenticationMode != ekstypes.AuthenticationModeConfigMap {
+	out, describeErr := c.EKS.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: sdk.String(cluster)})
+	if describeErr != nil || out.Cluster == nil || out.Cluster.AccessConfig == nil || out.Cluster.AccessConfig.AuthenticationMode != ekstypes.AuthenticationModeConfigMap {
 		return err
 	}
 	return fmt.Errorf("the cluster lets nodes in by its aws-auth ConfigMap only (authenticationMode CONFIG_MAP); to use access entries: "+

@@ -83,8 +83,8 @@ var unknownRole = regexp.MustCompile(`(?i)(role|principal).*(does not exist|not 
 
 // unheard reports whether EKS refuses a role that was made a moment ago.
 func unheard(err error) bool {
-	var said smithy.APIError
-	return errors.As(err, &said) && said.ErrorCode() == "InvalidParameterException" && unknownRole.MatchString(said.ErrorMessage())
+	var apiErr smithy.APIError
+	return errors.As(err, &apiErr) && apiErr.ErrorCode() == "InvalidParameterException" && unknownRole.MatchString(apiErr.ErrorMessage())
 }
 
 // oidcIssuer is the cluster's OIDC issuer without its scheme.

@@ -50,7 +50,7 @@ func (Roles) Write(ctx context.Context, c *resource.Clients, wanted state.Item, 
 	if err := detach(ctx, c, name, without(have, policies)); err != nil {
 		return err
 	}
-	if _, asked := wanted.Object["inlinePolicies"]; asked && live.Ours {
+	if _, declared := wanted.Object["inlinePolicies"]; declared && live.Ours {
 		if err := dropInline(ctx, c, name, listed(live.Object["inlinePolicies"])); err != nil {
 			return err
 		}
@@ -87,8 +87,8 @@ func createRole(ctx context.Context, c *resource.Clients, wanted state.Item, doc
 		RoleName: sdk.String(name), AssumeRolePolicyDocument: sdk.String(doc), Tags: iamTags(tag.Of(wanted)),
 		Description: sdk.String("Made by Poolwright for the EKS cluster " + c.Scope.Cluster),
 	}
-	boundary, asked := wanted.Object["permissionsBoundary"].(string)
-	if !asked && !slices.ContainsFunc(listed(wanted.Object["policies"]), func(arn string) bool { return slices.Contains(controllerPolicies(c.Scope), arn) }) {
+	boundary, declared := wanted.Object["permissionsBoundary"].(string)
+	if !declared && !slices.ContainsFunc(listed(wanted.Object["policies"]), func(arn string) bool { return slices.Contains(controllerPolicies(c.Scope), arn) }) {
 		// A declaration that adopts leaves the boundary of an existing role
 		// alone; a new one is bounded all the same.
 		boundary = c.Scope.IAMARN("policy/" + policyNames(c.Scope).Boundary)
@@ -111,16 +111,16 @@ func createRole(ctx context.Context, c *resource.Clients, wanted state.Item, doc
 // unbound explains why IAM did not find a boundary: it was made a moment ago,
 // or it does not exist.
 func unbound(ctx context.Context, c *resource.Clients, boundary string, err error) error {
-	_, look := c.IAM.GetPolicy(ctx, &iam.GetPolicyInput{PolicyArn: sdk.String(boundary)})
-	if awserr.Gone(look) {
+	_, getErr := c.IAM.GetPolicy(ctx, &iam.GetPolicyInput{PolicyArn: sdk.String(boundary)})
+	if awserr.Gone(getErr) {
 		return fmt.Errorf("the permissions boundary %s does not exist: run `poolwright bootstrap`, or name another in spec.nodeRole.permissionsBoundary", boundary)
 	}
 	return awserr.NotYet(err)
 }
 
 func boundRole(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
-	boundary, asked := wanted.Object["permissionsBoundary"].(string)
-	if !asked || live.Object["permissionsBoundary"] == boundary {
+	boundary, declared := wanted.Object["permissionsBoundary"].(string)
+	if !declared || live.Object["permissionsBoundary"] == boundary {
 		return nil
 	}
 	_, err := c.IAM.PutRolePermissionsBoundary(ctx, &iam.PutRolePermissionsBoundaryInput{

@@ -49,7 +49,7 @@ func projectTags(wanted, live any) any {
 	}
 	out := make(map[string]any, len(want))
 	for k, v := range have {
-		if _, asked := want[k]; asked {
+		if _, ok := want[k]; ok {
 			out[k] = v
 		}
 	}

@@ -167,19 +167,19 @@ func (p pool) shortage(limits map[string]limit) string {
 			}
 		}
 	}
-	allows, ask := fmt.Sprintf("the quota allows %.0f", vcpus), "quota code "+codes[0]
+	allows, which := fmt.Sprintf("the quota allows %.0f", vcpus), "quota code "+codes[0]
 	if len(codes) > 1 {
-		allows, ask = fmt.Sprintf("its quotas allow %.0f in all", vcpus), "quota codes "+strings.Join(codes, ", ")
+		allows, which = fmt.Sprintf("its quotas allow %.0f in all", vcpus), "quota codes "+strings.Join(codes, ", ")
 	}
 	if !fits {
 		return fmt.Sprintf("NodePool %s can have no node: its smallest instance type %s has %d vCPUs, %s: request a quota increase (%s)",
-			p.name, smallest.Name, smallest.VCPUs, allows, ask)
+			p.name, smallest.Name, smallest.VCPUs, allows, which)
 	}
 	needs, what := p.unreached(vcpus, gpus, perGPU)
 	if what == "" {
 		return ""
 	}
-	return fmt.Sprintf("NodePool %s needs at least %.0f vCPUs to reach its limit of %s, %s: request a quota increase (%s) or lower the limit", p.name, needs, what, allows, ask)
+	return fmt.Sprintf("NodePool %s needs at least %.0f vCPUs to reach its limit of %s, %s: request a quota increase (%s) or lower the limit", p.name, needs, what, allows, which)
 }
 
 // unreached is which limit cannot be reached and how many vCPUs it takes. A
