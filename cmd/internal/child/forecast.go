@@ -39,7 +39,7 @@ func (r *Runner) Forecast(ctx context.Context, settings engine.Settings, before,
 	return *response.Forecast, nil
 }
 
-func serveForecast(ctx context.Context, t *exchange) (result, error) {
+func serveForecast(ctx context.Context, t *frameExchange) (result, error) {
 	settings, before, after, err := receive(t.want)
 	if err != nil {
 		return result{}, err

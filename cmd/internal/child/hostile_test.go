@@ -93,7 +93,7 @@ var deeds = map[string]func(out *writer, in *reader) error{
 		return nil
 	},
 	"dereference nil": func(*writer, *reader) error {
-		var t *exchange
+		var t *frameExchange
 		t.frames = nil
 		return nil
 	},

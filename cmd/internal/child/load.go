@@ -51,7 +51,7 @@ type loadRequest struct {
 	Values []byte `json:"values,omitempty"`
 }
 
-func serveLoad(_ context.Context, t *exchange) (result, error) {
+func serveLoad(_ context.Context, t *frameExchange) (result, error) {
 	raw, err := t.want(frameRequest)
 	if err != nil {
 		return result{}, err

@@ -43,14 +43,14 @@ func Confine(memory, seconds string) error {
 // It returns when the result is written, or when in ends or ctx does: then nobody is
 // left to read it. An error of the work itself is part of the result.
 func Serve(ctx context.Context, verb string, in io.Reader, out io.Writer) error {
-	verbs := map[string]func(context.Context, *exchange) (result, error){verbLoad: serveLoad, verbForecast: serveForecast}
+	verbs := map[string]func(context.Context, *frameExchange) (result, error){verbLoad: serveLoad, verbForecast: serveForecast}
 	do, ok := verbs[verb]
 	if !ok {
 		return fmt.Errorf("a worker process has no command %q, only %s; poolwright alone starts it", verb, strings.Join(slices.Sorted(maps.Keys(verbs)), " and "))
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	t := &exchange{out: &writer{to: out, left: maxExchange}, frames: make(chan frame), gone: make(chan struct{})}
+	t := &frameExchange{out: &writer{to: out, left: maxExchange}, frames: make(chan frame), gone: make(chan struct{})}
 	if err := t.out.send(frameReady, nil); err != nil {
 		return fmt.Errorf("greeting the parent: %w", err)
 	}
@@ -73,8 +73,8 @@ const maxExchange = 1 << 30
 
 var errGone = errors.New("the input ended before the response was written: the parent process ended, or sent what cannot be parsed")
 
-// exchange is the child's end of the exchange.
-type exchange struct {
+// frameExchange is the child's end of the exchange.
+type frameExchange struct {
 	out    *writer
 	frames chan frame
 	// gone is closed when the input ends.
@@ -87,7 +87,7 @@ type frame struct {
 }
 
 // listen reads also while nobody waits for a frame, to learn of the parent's end.
-func (t *exchange) listen(ctx context.Context, in io.Reader) {
+func (t *frameExchange) listen(ctx context.Context, in io.Reader) {
 	defer close(t.gone)
 	r := &reader{from: bufio.NewReaderSize(in, 64<<10), left: maxExchange}
 	for {
@@ -104,7 +104,7 @@ func (t *exchange) listen(ctx context.Context, in io.Reader) {
 }
 
 // want waits for a frame with that type.
-func (t *exchange) want(m frameType) ([]byte, error) {
+func (t *frameExchange) want(m frameType) ([]byte, error) {
 	select {
 	case f := <-t.frames:
 		if f.kind != m {
@@ -117,7 +117,7 @@ func (t *exchange) want(m frameType) ([]byte, error) {
 }
 
 // serve does the work and writes the result.
-func (t *exchange) serve(ctx context.Context, do func(context.Context, *exchange) (result, error)) error {
+func (t *frameExchange) serve(ctx context.Context, do func(context.Context, *frameExchange) (result, error)) error {
 	found, err := do(ctx, t)
 	if err != nil {
 		found = result{Failure: errorObjectOf(err)}

@@ -170,7 +170,7 @@ func (f *bootstrapFlags) apply(ctx context.Context, b *bootstrap.Bootstrap, stre
 	if err != nil {
 		return err
 	}
-	if err := f.confirmation.ask(ctx, streams, confirmPrompt(b)); err != nil {
+	if err := f.confirmation.prompt(ctx, streams, confirmPrompt(b)); err != nil {
 		return err
 	}
 	if b.Todo() == 0 {

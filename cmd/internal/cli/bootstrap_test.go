@@ -71,7 +71,7 @@ func TestOnlyAYesIsAYes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var errOut bytes.Buffer
-			err := c.answer.ask(t.Context(), Streams{In: strings.NewReader(c.typed), Err: &errOut}, "Really?")
+			err := c.answer.prompt(t.Context(), Streams{In: strings.NewReader(c.typed), Err: &errOut}, "Really?")
 			if (err == nil) != c.yes || (errOut.String() == "Really? [y/N] ") != c.asked {
 				t.Errorf("%v, said %q", err, errOut.String())
 			}
@@ -87,7 +87,7 @@ func TestCtrlCAtThePromptIsANo(t *testing.T) {
 	cancel()
 	never, writer := io.Pipe()
 	defer writer.Close()
-	if err := (&yesNo{}).ask(ctx, Streams{In: never, Err: io.Discard}, "Really?"); !errors.Is(err, errNo) {
+	if err := (&yesNo{}).prompt(ctx, Streams{In: never, Err: io.Discard}, "Really?"); !errors.Is(err, errNo) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -45,7 +45,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or not confirmed), 2
 			for _, w := range u.Warnings {
 				fmt.Fprintln(streams.Err, "Warning:", w)
 			}
-			if err := answered.ask(cmd.Context(), streams, "Uninstall Poolwright?"); err != nil {
+			if err := answered.prompt(cmd.Context(), streams, "Uninstall Poolwright?"); err != nil {
 				return err
 			}
 			if err := u.Run(cmd.Context()); err != nil {

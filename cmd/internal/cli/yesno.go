@@ -28,14 +28,14 @@ var errNo = &exit{code: exitDifferent, err: errors.New("nothing was changed")}
 
 // possible refuses at once what would have to prompt and cannot.
 func (a *yesNo) possible(streams Streams) error {
-	if a.yes || a.dryRun || canAsk(streams.In) {
+	if a.yes || a.dryRun || canPrompt(streams.In) {
 		return nil
 	}
 	return errNobody
 }
 
-// ask returns nil for a yes.
-func (a *yesNo) ask(ctx context.Context, streams Streams, prompt string) error {
+// prompt returns nil for a yes.
+func (a *yesNo) prompt(ctx context.Context, streams Streams, prompt string) error {
 	switch {
 	case a.dryRun:
 		return &exit{code: exitDifferent}
@@ -62,9 +62,9 @@ func (a *yesNo) ask(ctx context.Context, streams Streams, prompt string) error {
 	}
 }
 
-// canAsk reports whether a person types into in. Whoever hands over a reader
+// canPrompt reports whether a person types into in. Whoever hands over a reader
 // that is no file, as tests do, confirms by it.
-func canAsk(in any) bool {
+func canPrompt(in any) bool {
 	f, ok := in.(*os.File)
 	if !ok {
 		return in != nil

@@ -50,7 +50,7 @@ type Karpenter struct {
 	// the same certificate is another drift hash. Empty means that it takes the
 	// API server's.
 	CABundle string
-	// Election is the lease by which it elects a leader, if Unseen is empty.
+	// Election is the lease by which it elects a leader, if Undetectable is empty.
 	Election types.NamespacedName
 	options  options
 }

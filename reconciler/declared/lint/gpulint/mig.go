@@ -32,7 +32,7 @@ func (c *linter) mig() {
 		}
 	}
 	for _, w := range c.workloads {
-		for _, a := range w.requests {
+		for _, a := range w.amounts {
 			if strings.HasPrefix(a.resource, migResource) && len(w.on) > 0 {
 				c.part(w, a)
 			}

@@ -63,7 +63,7 @@ type priced struct {
 
 // pack works out what a workload's pods get. False where there is nothing to report.
 func (c *linter) pack(w workload) (packed, bool) {
-	if w.atOnce < 2 || len(w.requests) != 1 || w.requests[0].resource != whole || w.requests[0].amount != 1 || spread(w.pod) {
+	if w.atOnce < 2 || len(w.amounts) != 1 || w.amounts[0].resource != whole || w.amounts[0].amount != 1 || spread(w.pod) {
 		return packed{}, false
 	}
 	on := w.on

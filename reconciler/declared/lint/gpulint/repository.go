@@ -53,7 +53,7 @@ func readRepository(d declared.Declared, types *catalog.Catalog) *repository {
 	}
 	for i := range r.workloads {
 		w := &r.workloads[i]
-		if w.requests = w.gpuRequests(); len(w.requests) > 0 {
+		if w.amounts = w.gpuRequests(); len(w.amounts) > 0 {
 			w.on = r.compatiblePools(*w)
 		}
 	}

@@ -15,7 +15,7 @@ func (c *linter) requests() {
 		if c.partial || len(w.on) == 0 || slices.ContainsFunc(w.on, func(l compatiblePool) bool { return !l.served }) {
 			continue
 		}
-		for _, a := range w.requests {
+		for _, a := range w.amounts {
 			if a.resource == whole || a.resource == shared {
 				c.request(w, a)
 			}

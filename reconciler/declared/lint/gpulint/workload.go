@@ -19,9 +19,9 @@ type workload struct {
 	pod  corev1.PodSpec
 	// atOnce is how many pods come at once.
 	atOnce int
-	// requests are what the pods request of NVIDIA's resources, on where they can run.
-	requests []gpuRequest
-	on       []compatiblePool
+	// amounts are what the pods request of NVIDIA's resources, on where they can run.
+	amounts []gpuRequest
+	on      []compatiblePool
 }
 
 // controller is what matters of an object that makes pods: of any of the kinds.

@@ -32,8 +32,8 @@ func WellFormed(prefix string, ids []string) error {
 }
 
 // Missing is the first id or name of which there is nothing, "" if all are there.
-func Missing(asked []string, has func(string) bool) string {
-	for _, id := range asked {
+func Missing(requested []string, has func(string) bool) string {
+	for _, id := range requested {
 		if !has(id) {
 			return id
 		}

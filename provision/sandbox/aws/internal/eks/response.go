@@ -32,10 +32,10 @@ type row struct {
 // page cuts the rows of a list to maxResults, with a token of the next ones.
 func page(in *api.Call, list string, rows []row) (any, error) {
 	most := 100
-	if asked := in.Query.Get("maxResults"); asked != "" {
-		n, err := strconv.Atoi(asked)
+	if requested := in.Query.Get("maxResults"); requested != "" {
+		n, err := strconv.Atoi(requested)
 		if err != nil || n < 1 || n > 100 {
-			return nil, invalid("maxResults '%s' is not between 1 and 100.", asked)
+			return nil, invalid("maxResults '%s' is not between 1 and 100.", requested)
 		}
 		most = n
 	}

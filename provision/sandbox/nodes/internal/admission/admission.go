@@ -68,9 +68,9 @@ func allocate(pod *corev1.Pod, node Node) *Rejection {
 				return unexpected("rpc error: code = Unknown desc = invalid request for %s: maximum request size for shared resources is 1; found %d", name, limit.Value())
 			}
 		}
-		asked := request(pod, name)
-		if free := int64(device.Healthy) - used(node.Others, name); asked > 0 && asked > free {
-			return unexpected("requested number of devices unavailable for %s. Requested: %d, Available: %d", name, asked, max(free, 0))
+		requested := request(pod, name)
+		if free := int64(device.Healthy) - used(node.Others, name); requested > 0 && requested > free {
+			return unexpected("requested number of devices unavailable for %s. Requested: %d, Available: %d", name, requested, max(free, 0))
 		}
 	}
 	return nil
@@ -96,17 +96,17 @@ func fit(pod *corev1.Pod, node Node) *Rejection {
 		if !known && extended(name) {
 			continue
 		}
-		asked, taken, whole := request(pod, name), used(node.Others, name), amount(name, total)
-		if asked > 0 && asked+taken > whole {
-			return outOf(name, asked, taken, whole)
+		requested, taken, whole := request(pod, name), used(node.Others, name), amount(name, total)
+		if requested > 0 && requested+taken > whole {
+			return outOf(name, requested, taken, whole)
 		}
 	}
 	return nil
 }
 
-func outOf(name corev1.ResourceName, asked, taken, whole int64) *Rejection {
+func outOf(name corev1.ResourceName, requested, taken, whole int64) *Rejection {
 	return &Rejection{Reason: "OutOf" + string(name),
-		Message: fmt.Sprintf("Pod was rejected: Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", name, asked, taken, whole)}
+		Message: fmt.Sprintf("Pod was rejected: Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", name, requested, taken, whole)}
 }
 
 // extended reports resources that only a plugin or the cluster provides.

@@ -70,8 +70,8 @@ func (d *Driver) provision(ctx context.Context, claim *corev1.PersistentVolumeCl
 // volumeFor is the PersistentVolume as the driver's provisioner writes it. EBS
 // sells whole GiB.
 func volumeFor(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, zone string) *corev1.PersistentVolume {
-	asked := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	size := resource.NewQuantity((max(asked.Value(), 1)+gib-1)/gib*gib, resource.BinarySI)
+	requested := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	size := resource.NewQuantity((max(requested.Value(), 1)+gib-1)/gib*gib, resource.BinarySI)
 	out := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + string(claim.UID), Annotations: map[string]string{provisionedByAnnotation: Name}},
 		Spec: corev1.PersistentVolumeSpec{

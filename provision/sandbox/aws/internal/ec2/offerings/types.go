@@ -14,8 +14,8 @@ import (
 )
 
 func (svc *Service) describeInstanceTypes(in *api.Call) (any, error) {
-	asked := in.Form.List("InstanceType")
-	if name := ec2query.Missing(asked, func(n string) bool { _, ok := svc.catalog.Lookup(n); return ok }); name != "" {
+	requested := in.Form.List("InstanceType")
+	if name := ec2query.Missing(requested, func(n string) bool { _, ok := svc.catalog.Lookup(n); return ok }); name != "" {
 		return nil, api.Refuse("InvalidInstanceType", "The following supplied instance types do not exist: [%s]", name)
 	}
 	found, err := ec2query.Choose(in, svc.types, ec2query.Attributes[catalog.InstanceType]{
@@ -34,7 +34,7 @@ func (svc *Service) describeInstanceTypes(in *api.Call) (any, error) {
 	}
 	var rows []api.Row
 	for _, t := range found {
-		if len(asked) == 0 || slices.Contains(asked, t.Name) {
+		if len(requested) == 0 || slices.Contains(requested, t.Name) {
 			rows = append(rows, api.NewRow(t.Name, typeElement(t)))
 		}
 	}

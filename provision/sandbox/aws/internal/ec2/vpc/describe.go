@@ -10,8 +10,8 @@ import (
 )
 
 func (svc *Service) describeSubnets(in *api.Call) (any, error) {
-	asked := in.Form.List("SubnetId")
-	if id := ec2query.Missing(asked, func(id string) bool { return svc.subnet(id) != nil }); id != "" {
+	requested := in.Form.List("SubnetId")
+	if id := ec2query.Missing(requested, func(id string) bool { return svc.subnet(id) != nil }); id != "" {
 		return nil, api.Refuse("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", id)
 	}
 	found, err := ec2query.Choose(in, svc.subnets, ec2query.Attributes[*subnet]{
@@ -29,7 +29,7 @@ func (svc *Service) describeSubnets(in *api.Call) (any, error) {
 	}
 	var rows []api.Row
 	for _, s := range found {
-		if len(asked) > 0 && !slices.Contains(asked, s.id) {
+		if len(requested) > 0 && !slices.Contains(requested, s.id) {
 			continue
 		}
 		rows = append(rows, api.NewRow(s.id, query.Group("item",
