@@ -23,3 +23,15 @@ func maskedSecrets() Control {
 		Finds:   "pull-request$/kill-after/forge post issues",
 	}
 }
+
+// forgeFence is that a replica writes to a forge only while it certainly leads.
+func forgeFence() Control {
+	return Control{
+		Name:    "forge-fence",
+		Summary: "A replica that has not renewed its lease in time sends no write to a forge.",
+		file:    "reconciler/gitprovider/gitprovider.go",
+		old:     "\ttransport := fence(connecting)\n",
+		by:      "\t_, transport := fence, http.RoundTripper(connecting)\n",
+		Finds:   "pull-request-two-replicas/pause/git post git-upload-pack",
+	}
+}

@@ -20,6 +20,6 @@ func release() Control {
 		file:    "cmd/internal/leaderelection/lock.go",
 		old:     "\tcase l.isHolder(lease) && l.isHolder(now):\n\t\tlasts := min(seconds(lease), seconds(now))\n",
 		by:      "\tcase err == nil:\n\t\tlasts := max(seconds(lease), seconds(now), LeaseDuration)\n",
-		Finds:   "two-replicas/terminate",
+		test:    "cmd/internal/leaderelection.TestGivingTheLeaseAwayClosesTheFence",
 	}
 }

@@ -97,14 +97,15 @@ func kubernetesFaults() []Promise {
 func processFaults() []Promise {
 	return []Promise{
 		{Area: "Process", Fault: "The process is killed before or after any request of a first apply, an update, a prune, a scale-up, a scale-down, a comment", Outcome: "The next process finishes it: no orphan, no second comment",
-			Cases:   []string{"first-apply/kill", "update-and-prune/kill"},
+			Cases:   []string{"first-apply/kill", "update-and-prune/kill", "pull-request/kill"},
 			Tests:   []string{"cmd/internal/e2e.TestAFirstApplyThatIsKilledAnywhereIsFinished", "cmd/internal/e2e.TestAPruneThatIsKilledAnywhereIsFinished", "reconciler/targets/aws.TestAKillAfterAnyRequestHeals", "reconciler/report/forge/internal/comments.TestACrashAfterAnyCallLeavesOneCommentInTheEnd"},
 			Control: "write-ahead"},
 		{Area: "Process", Fault: "The process is killed between CreateFleet and the status of the NodeClaim", Outcome: "One instance for each NodeClaim within a minute",
 			Tests: []string{"cmd/internal/e2e.TestTheEngineSurvivesRestarts"}},
 		{Area: "Process", Fault: "Two leaders: the lease is taken over, a process is paused and continued", Outcome: "The one that lost it writes nothing afterwards",
+			Cases:   []string{"two-replicas/pause", "two-replicas/partition", "two-replicas/lease-deleted", "pull-request-two-replicas/pause"},
 			Tests:   []string{"cmd/internal/e2e.TestALeaderThatWokeUpTooLateWritesNothing", "cmd/internal/leaderelection.TestGivingTheLeaseAwayClosesTheFence", "provision/engine.TestOnlyALeaderChangesWhatIsInAWS"},
-			Control: "fence-closes"},
+			Control: "fence"},
 	}
 }
 
@@ -143,6 +144,7 @@ func otherFaults() []Promise {
 			Tests:   []string{"cmd/internal/e2e.TestTheEngineOutlastsAWS", "reconciler/targets/kubernetes.TestNothingIsDeletedWithWhichMoreGoesThanWasPlanned", "reconciler/targets/aws.TestADiscoveryTagComesAndGoesWithItsPart"},
 			Control: "loss-recount"},
 		{Area: "Forge", Fault: "The forge is down or throttles, a pull request is closed, its comment deleted, a plan is too long, two replicas comment", Outcome: "Applying goes on; the comment is cut and there is one of it",
+			Cases:   []string{"pull-request/gone/forge", "pull-request/throttled/forge", "pull-request/limited", "pull-request/duplicate", "pull-request-two-replicas/lease-deleted"},
 			Tests:   []string{"reconciler/report/forge/github.TestTwoReplicasThatCommentAtOnceLeaveOne", "reconciler/report/forge/github.TestALongCommentIsCutToWhatGitHubTakes", "reconciler/pullrequest.TestWhatAForgeThatDoesNotRespondCosts"},
 			Control: "comment-length"},
 		{Area: "Forge", Fault: "A fork's pull request, hostile YAML and markup, forged or repeated webhooks, bodies of 100 MB, slow senders", Outcome: "They are refused or shown as text; processor and memory stay flat",
