@@ -42,6 +42,7 @@ func newProveRandom() *cobra.Command {
 	flags.DurationVar(&r.options.Duration, "for", 0, "how long")
 	flags.IntVar(&r.options.Steps, "steps", 0, "how many operations (default: 200, where --for sets no time)")
 	flags.BoolVar(&r.options.Kills, "kills", true, "kill the controller as one of the operations")
+	flags.IntVar(&r.options.Bulk, "objects", 0, "how many more objects the repository declares")
 	flags.DurationVar(&r.options.WarmUp, "warm-up", 5*time.Minute, "how long what is measured does not count for trends")
 	flags.DurationVar(&r.options.Timeout, "deadline", stepDeadline, "how long each wait for the product may take")
 	flags.StringVar(&r.options.Histories, "histories", "", "a folder for the history of a run that violates a rule")

@@ -35,6 +35,8 @@ type Options struct {
 	Steps    int
 	// Replay are operations to perform in place of the seed's; no other bound counts then.
 	Replay []Operation
+	// Bulk is how many more objects the repository declares, as in [stage.Config].
+	Bulk int
 	// WarmUp is how long samples do not count for trends.
 	WarmUp time.Duration
 	// Progress receives a line for each operation and for each sample.
@@ -97,7 +99,7 @@ func walk(ctx context.Context, environment *sandbox.Environment, o Options, name
 	}
 	metrics := fmt.Sprintf("127.0.0.1:%d", port)
 	s, err := stage.New(ctx, stage.Config{
-		Environment: environment, Admin: admin, Product: o.Product, Timeout: o.Timeout, Arguments: []string{"--metrics-addr=" + metrics},
+		Environment: environment, Admin: admin, Product: o.Product, Timeout: o.Timeout, Bulk: o.Bulk, Arguments: []string{"--metrics-addr=" + metrics},
 	}, name)
 	if err != nil {
 		return Report{}, err

@@ -38,6 +38,9 @@ type Config struct {
 	Product string
 	// Timeout bounds each wait for the product.
 	Timeout time.Duration
+	// Bulk is how many ConfigMaps each commit declares beside the model, in a namespace of
+	// their own; Observe requires them all.
+	Bulk int
 	// Arguments are further ones of the controller.
 	Arguments []string
 }
@@ -209,7 +212,7 @@ func (s *Stage) write() ([]history.State, error) {
 			return nil, err
 		}
 	}
-	return s.declared(), nil
+	return s.declared(), s.writeBulk(path)
 }
 
 // Meanwhile has something done once, before the next process starts after a kill.

@@ -21,7 +21,7 @@ import (
 )
 
 func (s *Stage) createNamespaces(ctx context.Context) error {
-	for _, name := range []string{s.System, s.Apps} {
+	for _, name := range s.namespaces() {
 		if err := s.config.Admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func (s *Stage) deleteNamespaces(ctx context.Context) error {
 	if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 		errs = append(errs, err)
 	}
-	for _, name := range []string{s.System, s.Apps} {
+	for _, name := range s.namespaces() {
 		err := s.config.Admin.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		errs = append(errs, client.IgnoreNotFound(err))
 	}
@@ -185,6 +185,9 @@ func (s *Stage) Observe(ctx context.Context) error {
 	if event.Comments, err = s.countComments(ctx); err != nil {
 		return err
 	}
+	if err := s.observeBulk(ctx); err != nil {
+		return err
+	}
 	s.Tap.Record(event)
 	return nil
 }
@@ -198,12 +201,15 @@ func (s *Stage) inventory(ctx context.Context) ([]history.State, error) {
 	var out []history.State
 	for _, shard := range shards.Items {
 		var document struct {
-			Records []struct{ Kind, Name, UID string }
+			Records []struct{ Kind, Namespace, Name, UID string }
 		}
 		if err := json.Unmarshal([]byte(shard.Data["records.json"]), &document); err != nil {
 			return nil, fmt.Errorf("reading the inventory: %w", err)
 		}
 		for _, r := range document.Records {
+			if r.Namespace == s.bulk() {
+				continue
+			}
 			// A NodePool is recorded by its whole name.
 			out = append(out, history.State{Object: s.object(r.Kind, strings.TrimPrefix(r.Name, s.poolName(""))), UID: r.UID})
 		}
