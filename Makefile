@@ -80,7 +80,7 @@ prove-smoke: build ## Prove a few cases, in a few minutes
 	@bin/poolwright-sandbox prove --run '$(SMOKE)' $(ARGS)
 
 .PHONY: prove-scale
-prove-scale: build ## Follow 10,000 objects for an hour, with kills of the leader while it writes (ARGS=--for=15m)
+prove-scale: build ## Prove random operations among 10,000 objects for an hour, with kills of the leader (ARGS=--for=15m)
 	@bin/poolwright-sandbox prove random --objects 10000 --for 1h --deadline 15m $(ARGS)
 
 .PHONY: test

@@ -79,7 +79,7 @@ func (g *Generator) choices() []choice {
 		{24, (*Generator).inject},
 	}
 	if g.kills {
-		out = append(out, choice{4, plain(Kill)}, choice{8, (*Generator).killAt}, choice{8, plain(Restart)})
+		out = append(out, choice{4, plain(Kill)}, choice{8, (*Generator).killAt}, choice{8, (*Generator).orphan}, choice{8, plain(Restart)})
 	}
 	return out
 }
@@ -165,17 +165,23 @@ func (g *Generator) inject() Operation {
 	return Operation{Do: Inject, Fault: &f, Times: 1 + g.random.IntN(3)}
 }
 
-// killAt draws a kill at one of the next writes of a point. Every other time a commit follows
-// that is reverted while no process runs: what of it was applied and not recorded is then an
-// orphan.
+// killAt draws a kill at one of the next writes of a point.
 func (g *Generator) killAt() Operation {
 	f := Fault{At: pick(g, slices.DeleteFunc(points(), func(p wiretap.Point) bool { return !writes(p) })), Do: wiretap.Kill, After: g.random.IntN(2) == 0}
-	if g.random.IntN(2) == 0 {
-		commit := g.commit()
-		commit.Pause = 2 * interval
-		g.following = append(g.following, commit, Operation{Do: Revert})
-	}
 	return Operation{Do: Inject, Fault: &f, Times: 1 + g.random.IntN(4)}
+}
+
+// orphan draws a kill at the creation of an object, in a commit that is reverted while no
+// process runs: what was applied and is not recorded stays.
+func (g *Generator) orphan() Operation {
+	o := g.killAt()
+	o.Fault.At = pick(g, slices.DeleteFunc(points(), func(p wiretap.Point) bool { return !slices.Contains(declaredKinds(), p.Kind) }))
+	o.Times = 1
+	g.values++
+	kind := map[string]string{"configmaps": "ConfigMap", "secrets": "Secret", "serviceaccounts": "ServiceAccount"}[o.Fault.At.Kind]
+	commit := Operation{Do: Commit, Values: map[string]string{fmt.Sprintf("%s/new%d", kind, g.values): fmt.Sprintf("v%d", g.values)}, Pause: 2 * interval}
+	g.following = append(g.following, commit, Operation{Do: Revert})
+	return o
 }
 
 func writes(p wiretap.Point) bool {
@@ -185,13 +191,15 @@ func writes(p wiretap.Point) bool {
 // interval is about how often the controller fetches.
 const interval = 6 * time.Second
 
+func declaredKinds() []string { return []string{"configmaps", "secrets", "serviceaccounts"} }
+
 // points are where faults are injected.
 func points() []wiretap.Point {
 	var out []wiretap.Point
 	for _, verb := range strings.Fields("get list watch create update patch delete") {
 		out = append(out, wiretap.Point{Wire: history.Kubernetes, Verb: verb})
 	}
-	for _, kind := range strings.Fields("configmaps secrets serviceaccounts syncs.poolwright.dev/status") {
+	for _, kind := range append(declaredKinds(), "syncs.poolwright.dev/status") {
 		out = append(out, wiretap.Point{Wire: history.Kubernetes, Verb: "patch", Kind: kind})
 	}
 	return append(out, wiretap.Point{Wire: history.Git, Verb: "get"}, wiretap.Point{Wire: history.Git, Verb: "post"})
