@@ -91,7 +91,7 @@ func WriteMarkdown(w io.Writer, r Report, at time.Time) error {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", rule.Name, rule.Promise)
 	}
 	writePromises(&b)
-	writeNumbers(&b, r, runtime.NumCPU(), at)
+	writeNumbers(&b, r, fmt.Sprintf("%s with %d CPUs", runtime.GOOS, runtime.NumCPU()), at)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -106,8 +106,8 @@ func share(n, of int) string {
 var proofHead string
 
 // writeNumbers writes what this run was: coverage, controls and time.
-func writeNumbers(b *strings.Builder, r Report, cpus int, at time.Time) {
-	fmt.Fprintf(b, "\n## Coverage\n\nOn %s, on %s with %d CPUs: %d cases in %s.\n\n", at.UTC().Format(time.DateOnly), runtime.GOOS, cpus, len(r.Results), seconds(r.Seconds))
+func writeNumbers(b *strings.Builder, r Report, machine string, at time.Time) {
+	fmt.Fprintf(b, "\n## Coverage\n\nOn %s, on %s: %d cases in %s.\n\n", at.UTC().Format(time.DateOnly), machine, len(r.Results), seconds(r.Seconds))
 	fmt.Fprint(b, "A request that did not come in the case's own run, because goroutines took another order, is not reached.\n\n")
 	fmt.Fprint(b, "| scenario | fault | points | run | reached | violated or failed |\n|---|---|---|---|---|---|\n")
 	observed, reached := 0, 0

@@ -187,7 +187,7 @@ func TestAReportIsPrinted(t *testing.T) {
 	}
 	golden.Compare(t, "testdata/report.txt", text.String())
 	numbers := strings.Builder{}
-	writeNumbers(&numbers, proved(), 2, time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC))
+	writeNumbers(&numbers, proved(), "linux with 2 CPUs", time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC))
 	golden.Compare(t, "testdata/numbers.md", numbers.String())
 	if err := WriteMarkdown(&page, proved(), time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)); err != nil {
 		t.Fatal(err)
