@@ -23,7 +23,7 @@ func (c Control) Fails(ctx context.Context, dir string) (bool, error) {
 		return false, err
 	}
 	at := strings.LastIndex(c.test, ".")
-	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-buildvcs=false", "-overlay", overlay, "-count=1", "-timeout=2m",
+	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-buildvcs=false", "-overlay", overlay, "-count=1", "-timeout=10m",
 		"-run", "^"+c.test[at+1:]+"$", "./"+c.test[:at])
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

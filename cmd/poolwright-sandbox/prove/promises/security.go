@@ -56,7 +56,7 @@ func securityOfContent() []Promise {
 		{Area: pulls, Sentences: []string{"The work for pull requests has", "A thousand of them leave"}, Tests: []string{"reconciler/pullrequest.TestAThousandPullRequestsLeaveLittleBehind", "cmd/internal/wire.TestAThousandOpenPullRequestsLeaveTheLeaderAsItWas", "reconciler/pullrequest/internal/limits.TestAuthorsTakeTurns"}},
 
 		{Area: "Secrets", Sentences: []string{"Secret data, user data, tokens"}, Tests: []string{"reconciler/report.FuzzSecretsLeaveNoTrace", "reconciler/targets/kubernetes.TestSecretsAreMaskedFromTheStart"}},
-		{Area: "Secrets", Sentences: []string{"They are in no log"}, Cases: []string{"update-and-prune"}, Tests: []string{"reconciler/state/sanitize.TestRedactDetectsSecretsByTheirShape", "reconciler/pullrequest.TestNoErrorHasASecret"}},
+		{Area: "Secrets", Sentences: []string{"They are in no log"}, Cases: []string{"update-and-prune"}, Tests: []string{"reconciler/state/sanitize.TestRedactDetectsSecretsByTheirShape", "reconciler/pullrequest.TestNoErrorHasASecret"}, Control: "masked-secrets"},
 	}
 }
 
@@ -90,8 +90,8 @@ func securityOfDeletion() []Promise {
 func securityOfProcess() []Promise {
 	const leader, where = "Only the leader writes", "Where it runs"
 	return []Promise{
-		{Area: leader, Sentences: []string{"A write to Kubernetes, AWS or a forge is sent within", "That time is read from the clock"}, Cases: []string{"two-replicas/pause/", "two-replicas/partition/"}, Tests: []string{"reconciler/gitprovider.TestAClosedFenceKeepsWritesFromEachForge", "cmd/internal/leaderelection.TestWritesPassFromARenewalUntilItsDeadline", "cmd/internal/leaderelection.TestTheClockThatCountsMostDecides", "provision/engine.TestOnlyALeaderChangesWhatIsInAWS"}, Control: "fence"},
-		{Area: leader, Sentences: []string{"Releasing the lease", "The lease is released when no write"}, Tests: []string{"cmd/internal/leaderelection.TestGivingTheLeaseAwayClosesTheFence", "cmd/internal/leaderelection.TestTheLeaseIsGivenAwayWhenNoWriteIsUnderWay"}, Control: "fence-closes"},
+		{Area: leader, Sentences: []string{"A write to Kubernetes, AWS or a forge", "That time is read from the clock"}, Cases: []string{"two-replicas/pause/"}, Tests: []string{"cmd/internal/leaderelection.TestWritesPassFromARenewalUntilItsDeadline", "cmd/internal/leaderelection.TestTheClockThatCountsMostDecides", "provision/engine.TestOnlyALeaderChangesWhatIsInAWS"}, Control: "fence"},
+		{Area: leader, Sentences: []string{"Releasing the lease", "The lease is released when no write"}, Cases: []string{"two-replicas/terminate|lease-deleted/"}, Tests: []string{"cmd/internal/leaderelection.TestGivingTheLeaseAwayClosesTheFence", "cmd/internal/leaderelection.TestTheLeaseIsGivenAwayWhenNoWriteIsUnderWay"}, Control: "lease-release"},
 		{Area: leader, Sentences: []string{"Any replica writes the CRDs"}, Tests: []string{"reconciler/receiver.TestWhicheverReplicaReceivesAWebhookTheSyncRecordsIt", "provision/engine.TestInstallCRDsTwiceWritesOnce"}},
 		{Area: leader, Sentences: []string{"A pause of the whole virtual machine", "The preconditions of the writes cover"}, NotPromised: "No clock of the process can measure such a pause; what covers it is proved for deletions.", Cases: []string{"/replace/"}, Control: "deletion-preconditions"},
 
