@@ -20,7 +20,7 @@ func maskedSecrets() Control {
 		file:    "reconciler/report/internal/mask/mask.go",
 		old:     "\t\tcase secret && (k == \"data\" || k == \"stringData\"),\n",
 		by:      "\t\tcase secret && k == \"\" && (k == \"data\" || k == \"stringData\"),\n",
-		Finds:   "pull-request$/kill-after/forge post issues",
+		test:    "reconciler/report/internal/mask.TestADifferenceOfSecretsIsShownWithoutThem",
 	}
 }
 

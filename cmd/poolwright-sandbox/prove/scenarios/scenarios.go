@@ -28,5 +28,5 @@ type Scenario struct {
 
 // All are all of them, in the order in which they are run and printed.
 func All() []Scenario {
-	return []Scenario{firstApply(), update(), refusedCommits(), pruneWithLosses(), pullRequest(), twoReplicas(), reviewedByTwo()}
+	return []Scenario{firstApply(), update(), refusedCommits(), pruneWithLosses(), syncDeleted(), syncOrphaned(), pullRequest(), twoReplicas(), reviewedByTwo()}
 }

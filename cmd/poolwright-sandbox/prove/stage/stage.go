@@ -62,7 +62,9 @@ type Stage struct {
 	// Model is what the next commit declares: Kind/name to value.
 	Model map[string]string
 	// Configure completes the Sync before it is created.
-	Configure  []func(*v1alpha1.SyncSpec)
+	Configure []func(*v1alpha1.SyncSpec)
+	// deleted is set once a person has deleted the Sync.
+	deleted    bool
 	revision   string
 	pull       pullRequest
 	controller controllerState

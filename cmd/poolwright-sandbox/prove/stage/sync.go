@@ -97,8 +97,11 @@ func (s *Stage) requestRun(ctx context.Context) (token string, err error) {
 }
 
 // Run requires a run, and returns once one that began later has finished with the newest
-// Commit applied.
+// Commit applied. Of a Sync that was deleted it returns once that is gone.
 func (s *Stage) Run(ctx context.Context) error {
+	if s.deleted {
+		return s.awaitDeletion(ctx)
+	}
 	token, err := s.requestRun(ctx)
 	if err != nil {
 		return err
@@ -112,6 +115,31 @@ func (s *Stage) Run(ctx context.Context) error {
 			return errors.Join(fmt.Errorf("the last request that was handled is %q", at), s.ready(sync))
 		}
 		return s.ready(sync)
+	})
+}
+
+// DeleteSync deletes the Sync as a person does. What it applied is to go with it, or to stay.
+func (s *Stage) DeleteSync(ctx context.Context, policy v1alpha1.DeletionPolicy) error {
+	event := history.Event{Kind: history.SyncDeleted}
+	if policy == v1alpha1.DeletionPolicyOrphan {
+		event.Declared = s.declared()
+	}
+	s.deleted = true
+	s.Tap.Record(event)
+	return s.config.Admin.Delete(ctx, &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.System}})
+}
+
+// awaitDeletion waits until the Sync is gone.
+func (s *Stage) awaitDeletion(ctx context.Context) error {
+	return s.eventually(ctx, "the Sync is not deleted", func() error {
+		sync, err := s.readSync(ctx)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err == nil {
+			err = fmt.Errorf("its finalizers are %v and its conditions %+v", sync.Finalizers, sync.Status.Conditions)
+		}
+		return err
 	})
 }
 
