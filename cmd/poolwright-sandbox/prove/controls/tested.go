@@ -161,14 +161,6 @@ func testedOthers() []Control {
 			file: "reconciler/targets/aws/observe.go", old: "\t\tfound.Unknown = live.Err.Error()\n\t\treturn found, true\n\t}\n\tfound.Warnings", by: "\t\treturn found, true\n\t}\n\tfound.Warnings",
 			test: "reconciler/targets/aws.TestThrottlingOnEveryCallEndsInUnknown",
 		}, {
-			Name: "relist-after-a-gap", Summary: "A watch that the API server ends as too old begins anew with a list.",
-			file: "reconciler/targets/kubernetes/internal/reflector/reflector.go", old: "case apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsNotFound(err):", by: "case apierrors.IsNotFound(err):",
-			test: "reconciler/targets/kubernetes.TestAWatchThatIsTooOldListsAgain",
-		}, {
-			Name: "promised-kinds", Summary: "An object of a definition that was just accepted waits until the API server serves its kind.",
-			file: "reconciler/targets/kubernetes/correct.go", old: "if err == nil || !j.kind.Promised ||", by: "if err == nil || err != nil || !j.kind.Promised ||",
-			test: "reconciler/targets/kubernetes.TestADefinitionAndItsObjectsComeInOneCommit",
-		}, {
 			Name: "rival-back-off", Summary: "An object that another manager rewrites is left alone for longer and longer.",
 			file: "reconciler/targets/kubernetes/internal/drift/flap.go", old: "return one.until.Sub(f.clock.Now())", by: "return 0",
 			test: "reconciler/targets/kubernetes.TestTwoManagersWhoWantDifferentThingsAreHeldApart",
