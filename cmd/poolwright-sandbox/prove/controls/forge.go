@@ -8,7 +8,7 @@ func oneComment() Control {
 		file:    "reconciler/report/forge/internal/comments/comment.go",
 		old:     "slices.DeleteFunc(append(all, made...), func",
 		by:      "slices.DeleteFunc(append(all[:0:0], made...), func",
-		Finds:   "pull-request$/kill-after/forge post issues",
+		test:    "reconciler/report/forge/internal/comments.TestACrashAfterAnyCallLeavesOneCommentInTheEnd",
 	}
 }
 
@@ -32,6 +32,6 @@ func forgeFence() Control {
 		file:    "reconciler/gitprovider/gitprovider.go",
 		old:     "\ttransport := fence(connecting)\n",
 		by:      "\t_, transport := fence, http.RoundTripper(connecting)\n",
-		Finds:   "pull-request-two-replicas/pause/git post git-upload-pack",
+		test:    "reconciler/gitprovider.TestAClosedFenceKeepsWritesFromEachForge",
 	}
 }
