@@ -37,7 +37,7 @@ SEARCHED ?= 500
 # anew, with cgo.
 RACE ?= ./reconciler/apply ./reconciler/plan ./reconciler/state ./reconciler/proposal ./reconciler \
 	./reconciler/controller/... ./reconciler/pullrequest ./reconciler/targets/internal/... \
-	./cmd/internal/leaderelection ./reconciler/worktime
+	./cmd/internal/leaderelection ./reconciler/timeout
 # Where known vulnerabilities are read: https://vuln.go.dev, a mirror of it, or
 # file:///a/folder/of/OSV/files.
 GOVULNDB ?= https://vuln.go.dev

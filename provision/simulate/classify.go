@@ -15,7 +15,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/simulate/internal/drift"
-	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
@@ -31,7 +31,7 @@ type drainCandidate struct {
 
 // classify sorts every NodeClaim into replaced, drifted, removed or none of them.
 func (c *comparison) classify(ctx context.Context) error {
-	limits, err := pdb.NewLimits(ctx, &fleet.SnapshotClient{Fleet: c.before.Fleet.Fleet})
+	limits, err := pdb.NewLimits(ctx, &snapshot.Client{Snapshot: c.before.Resolved.Indexed})
 	if err != nil {
 		return err
 	}

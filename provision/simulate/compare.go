@@ -9,9 +9,9 @@ import (
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/simulate/internal/drift"
-	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
 // Compare returns what the step from before to after does. Cluster, moment, nodes,
@@ -53,21 +53,21 @@ func Compare(ctx context.Context, before, after provision.ClusterSnapshot, types
 
 func newComparison(ctx context.Context, before, after provision.ClusterSnapshot, types *catalog.Catalog) (*comparison, error) {
 	after.Cluster, after.Now = before.Cluster, before.Now
-	c := &comparison{unknown: fleet.Unknowns{}, successors: map[string]*offerings.Offer{}}
-	was, is := fleet.New(before, c.unknown), fleet.New(after, c.unknown)
+	c := &comparison{unknown: snapshot.Unknowns{}, successors: map[string]*offerings.Offer{}}
+	was, is := snapshot.New(before, c.unknown), snapshot.New(after, c.unknown)
 	is.Observe(was)
 	var err error
 	if c.catalog, err = offerings.NewCatalog(ctx, before.Cluster.Region, types, c.unknown); err != nil {
 		return nil, err
 	}
 	c.before, c.after = &placement.Simulation{}, &placement.Simulation{Explain: true}
-	if c.before.Fleet, err = c.catalog.Resolve(ctx, was); err != nil {
+	if c.before.Resolved, err = c.catalog.Resolve(ctx, was); err != nil {
 		return nil, err
 	}
-	if c.after.Fleet, err = c.catalog.Resolve(ctx, is); err != nil {
+	if c.after.Resolved, err = c.catalog.Resolve(ctx, is); err != nil {
 		return nil, err
 	}
-	c.drift = &drift.Step{Before: c.before.Fleet, After: c.after.Fleet, Unknown: c.unknown}
+	c.drift = &drift.Step{Before: c.before.Resolved, After: c.after.Resolved, Unknown: c.unknown}
 	if err := c.classify(ctx); err != nil {
 		return nil, err
 	}

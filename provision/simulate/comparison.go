@@ -3,9 +3,9 @@ package simulate
 import (
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/simulate/internal/drift"
-	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
 // comparison is one Compare at work.
@@ -13,7 +13,7 @@ type comparison struct {
 	before, after *placement.Simulation
 	drift         *drift.Step
 	catalog       *offerings.Catalog
-	unknown       fleet.Unknowns
+	unknown       snapshot.Unknowns
 	// replaced, drifted and removed are in order.
 	replaced, drifted []provision.Node
 	removed           []provision.Removal

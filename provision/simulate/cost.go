@@ -11,9 +11,9 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
-	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
 // nodesLimit is the resource in which limits count nodes.
@@ -22,7 +22,7 @@ const nodesLimit corev1.ResourceName = "nodes"
 // ledger adds prices up and records where they are from.
 type ledger struct {
 	catalog *offerings.Catalog
-	unknown fleet.Unknowns
+	unknown snapshot.Unknowns
 	prices  map[provision.Price]bool
 }
 

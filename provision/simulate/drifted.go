@@ -15,9 +15,9 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/simulate/internal/drift"
-	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
 // Drifted lists the nodes that Karpenter is yet to replace or to take away in a
@@ -39,10 +39,10 @@ func Drifted(ctx context.Context, live provision.ClusterSnapshot) (nodes []provi
 	if live.Now.IsZero() {
 		return nil, nil, errors.New("listing drifted nodes: the fleet has no time: fill Now")
 	}
-	c := &comparison{unknown: fleet.Unknowns{}}
-	c.before = &placement.Simulation{Fleet: &offerings.Fleet{Fleet: fleet.New(live, c.unknown)}}
-	c.drift = &drift.Step{Before: c.before.Fleet}
-	limits, err := pdb.NewLimits(ctx, &fleet.SnapshotClient{Fleet: c.before.Fleet.Fleet})
+	c := &comparison{unknown: snapshot.Unknowns{}}
+	c.before = &placement.Simulation{Resolved: &offerings.Resolved{Indexed: snapshot.New(live, c.unknown)}}
+	c.drift = &drift.Step{Before: c.before.Resolved}
+	limits, err := pdb.NewLimits(ctx, &snapshot.Client{Snapshot: c.before.Resolved.Indexed})
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing drifted nodes: %w", err)
 	}
@@ -53,7 +53,7 @@ func Drifted(ctx context.Context, live provision.ClusterSnapshot) (nodes []provi
 	var found []drainCandidate
 	unknown = map[string][]string{}
 	for name, claims := range c.before.Claims {
-		c.unknown = fleet.Unknowns{}
+		c.unknown = snapshot.Unknowns{}
 		ends, there := going[name]
 		pool := c.before.Pools[name]
 		if there && !ends && pool == nil {

@@ -7,15 +7,15 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
-	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
 // Stock is what the fleet's pools can buy, for tests that run Karpenter's
 // controllers on it.
 func Stock(ctx context.Context, from provision.ClusterSnapshot, types *catalog.Catalog) (map[string][]*cloudprovider.InstanceType, error) {
-	f := fleet.New(from, fleet.Unknowns{})
-	m, err := offerings.NewCatalog(ctx, from.Cluster.Region, types, fleet.Unknowns{})
+	f := snapshot.New(from, snapshot.Unknowns{})
+	m, err := offerings.NewCatalog(ctx, from.Cluster.Region, types, snapshot.Unknowns{})
 	if err != nil {
 		return nil, err
 	}

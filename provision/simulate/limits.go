@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/poolwright/poolwright/provision"
-	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
@@ -53,7 +53,7 @@ func (c *comparison) elsewhere(ctx context.Context, node provision.Node) (bool, 
 	var pending []pendingPod
 	for _, pod := range c.before.Bound[node.Name] {
 		if slices.ContainsFunc(node.Pods, func(p provision.Pod) bool { return workload.ComparePods(p, workload.NameOf(pod)) == 0 }) {
-			pending = append(pending, pendingPod{pod: fleet.Unbound(pod)})
+			pending = append(pending, pendingPod{pod: snapshot.Unbound(pod)})
 		}
 	}
 	placed, err := c.place(ctx, c.after, pending, map[string]bool{node.Name: true})

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/poolwright/poolwright/provision"
-	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
 	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
@@ -93,7 +93,7 @@ func (q *queue) add(all, was map[workload.Ref]workload.Pods, whole bool) {
 			s := newPendingPod(c, of, from, next, "")
 			switch {
 			case from < len(c.Live):
-				s.runs, s.prior = c.Live[from].Spec.NodeName != "", fleet.PodID(c.Live[from])
+				s.runs, s.prior = c.Live[from].Spec.NodeName != "", snapshot.PodID(c.Live[from])
 			case from < known:
 				s.prior = podID(of, from)
 			}

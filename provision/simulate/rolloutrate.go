@@ -12,7 +12,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision"
-	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
 // How long things take, in minutes: the least and the most that is usual.
@@ -66,7 +66,7 @@ func (c *comparison) count(name string) (nodes, busy int) {
 }
 
 // narrowest is the budget that allows least now, of those that count for drift.
-func narrowest(pool *karpv1.NodePool, at fleet.FixedClock, nodes int) *karpv1.Budget {
+func narrowest(pool *karpv1.NodePool, at snapshot.FixedClock, nodes int) *karpv1.Budget {
 	var least *karpv1.Budget
 	fewest := math.MaxInt32
 	for i, budget := range pool.Spec.Disruption.Budgets {
@@ -102,12 +102,12 @@ func written(b karpv1.Budget) string {
 // opening is when the pool's budgets allow a node for the first time from now.
 func opening(pool *karpv1.NodePool, nodes int, now time.Time) (time.Time, bool) {
 	for t := now; t.Sub(now) < lookahead; {
-		if pool.MustGetAllowedDisruptions(fleet.FixedClock{At: t}, nodes, karpv1.DisruptionReasonDrifted) > 0 {
+		if pool.MustGetAllowedDisruptions(snapshot.FixedClock{At: t}, nodes, karpv1.DisruptionReasonDrifted) > 0 {
 			return t, true
 		}
 		next := t
 		for _, budget := range pool.Spec.Disruption.Budgets {
-			allowed, err := budget.GetAllowedDisruptions(fleet.FixedClock{At: t}, nodes)
+			allowed, err := budget.GetAllowedDisruptions(snapshot.FixedClock{At: t}, nodes)
 			if !concernsDrift(budget) || err == nil && allowed > 0 {
 				continue
 			}
@@ -200,7 +200,7 @@ func (c *comparison) turn(name string) (atOnce, wait int, never bool) {
 		at = c.before.Now
 	}
 	total, _ := c.count(name)
-	atOnce = min(total, pool.MustGetAllowedDisruptions(fleet.FixedClock{At: at}, total, karpv1.DisruptionReasonDrifted))
+	atOnce = min(total, pool.MustGetAllowedDisruptions(snapshot.FixedClock{At: at}, total, karpv1.DisruptionReasonDrifted))
 	return atOnce, int(math.Ceil(at.Sub(c.before.Now).Minutes())), atOnce == 0 && total > 0
 }
 

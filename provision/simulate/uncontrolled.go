@@ -8,8 +8,8 @@ import (
 	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
 
 	"github.com/poolwright/poolwright/provision"
-	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
 	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
@@ -48,9 +48,9 @@ func (c *comparison) leaving(ending map[provision.Pod]bool) (gone map[string]boo
 			switch {
 			case !podutil.IsReschedulable(pod) || ending[workload.NameOf(pod)]:
 			case !c.alone(pod):
-				movers = append(movers, fleet.Unbound(pod))
+				movers = append(movers, snapshot.Unbound(pod))
 			case replaced:
-				uncontrolled = append(uncontrolled, fleet.Unbound(pod))
+				uncontrolled = append(uncontrolled, snapshot.Unbound(pod))
 			}
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/worktime"
+	"github.com/poolwright/poolwright/reconciler/timeout"
 )
 
 // Planner implements pullrequest.Planner for the pull requests of one Sync. It is for one call
@@ -43,9 +43,9 @@ type Planner struct {
 
 // Plan implements pullrequest.Planner.
 func (p *Planner) Plan(ctx context.Context, pr forge.PullRequest) (report.Report, *v1alpha1.ReviewedDisruption, time.Duration, error) {
-	working, meter := worktime.Start(ctx, p.Clock, pullrequest.PlanTime)
+	working, limit := timeout.Start(ctx, p.Clock, pullrequest.PlanTime)
 	out, reviewed, err := p.plan(working, pr)
-	took := meter.Stop()
+	took := limit.Stop()
 	if err == nil && ctx.Err() != nil {
 		// It may lack what it waited for in vain, such as its forecast.
 		err = fmt.Errorf("planning: %w", context.Cause(ctx))
@@ -71,8 +71,8 @@ func (p *Planner) plan(ctx context.Context, pr forge.PullRequest) (report.Report
 
 // Drift implements pullrequest.Planner: a step from the followed branch to itself.
 func (p *Planner) Drift(ctx context.Context) (report.Report, error) {
-	ctx, meter := worktime.Start(ctx, p.Clock, pullrequest.PlanTime)
-	defer meter.Stop()
+	ctx, limit := timeout.Start(ctx, p.Clock, pullrequest.PlanTime)
+	defer limit.Stop()
 	at, err := p.Revisions.Compare(ctx, p.base(), p.base())
 	if err != nil {
 		return report.Report{}, sourceFailure(err)

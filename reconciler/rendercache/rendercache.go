@@ -18,7 +18,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/worktime"
+	"github.com/poolwright/poolwright/reconciler/timeout"
 )
 
 const (
@@ -146,7 +146,7 @@ func (r *Cache) Load(ctx context.Context, in Renderer, at gitsource.Snapshot, pa
 			r.end(task{key, in.Proposal()}, doing)
 			return doing.decode()
 		}
-		resume := worktime.Wait(ctx) // Whoever renders it is charged.
+		resume := timeout.Pause(ctx) // Whoever renders it is charged.
 		select {
 		case <-doing.done:
 			resume()

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/poolwright/poolwright/reconciler/worktime"
+	"github.com/poolwright/poolwright/reconciler/timeout"
 )
 
 // The memory of the container in which the controller runs is divided here, and
@@ -55,10 +55,10 @@ func NewSemaphore() *Semaphore {
 var ofProcess = NewSemaphore()
 
 // acquire waits for a slot, for a proposal of a repository or, where proposal is false, for
-// anything else. free gives it back. The time of that is not work, see [worktime.Wait]. The
+// anything else. free gives it back. The time of that is not work, see [timeout.Pause]. The
 // error is for another try: who waits did nothing wrong.
 func (s *Semaphore) acquire(ctx context.Context, proposal bool, repository string) (free func(), err error) {
-	defer worktime.Wait(ctx)()
+	defer timeout.Pause(ctx)()
 	release := func() {}
 	if proposal {
 		if err := s.proposals.acquire(ctx, repository); err != nil {

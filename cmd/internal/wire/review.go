@@ -25,7 +25,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/pullrequest"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
-	"github.com/poolwright/poolwright/reconciler/worktime"
+	"github.com/poolwright/poolwright/reconciler/timeout"
 )
 
 // addPullRequests puts the controller that comments on pull requests on the manager.
@@ -157,12 +157,12 @@ const (
 )
 
 // unmetered is a limiter that others share: the time that it lets somebody wait is not
-// their work, as by [worktime.Wait].
+// their work, as by [timeout.Pause].
 type unmetered struct{ flowcontrol.RateLimiter }
 
 // Wait implements flowcontrol.RateLimiter.
 func (u unmetered) Wait(ctx context.Context) error {
-	defer worktime.Wait(ctx)()
+	defer timeout.Pause(ctx)()
 	return u.RateLimiter.Wait(ctx)
 }
 

@@ -27,8 +27,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/timeout"
 	"github.com/poolwright/poolwright/reconciler/variables"
-	"github.com/poolwright/poolwright/reconciler/worktime"
 )
 
 // held is a tree that answers nothing before it is released.
@@ -156,12 +156,12 @@ func (b blocked) Wait(context.Context) error {
 
 func TestAPlanIsNotChargedForTheLimiterThatAllShare(t *testing.T) {
 	at := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	ctx, meter := worktime.Start(t.Context(), at, pullrequest.PlanTime)
+	ctx, limit := timeout.Start(t.Context(), at, pullrequest.PlanTime)
 	at.Step(time.Second)
 	if err := (unmetered{blocked{wait: func() { at.Step(time.Hour) }}}).Wait(ctx); err != nil || ctx.Err() != nil {
 		t.Errorf("%v, %v", err, context.Cause(ctx))
 	}
-	if got := meter.Stop(); got != time.Second {
+	if got := limit.Stop(); got != time.Second {
 		t.Errorf("charged %s", got)
 	}
 }

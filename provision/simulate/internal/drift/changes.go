@@ -142,7 +142,7 @@ func (s *Step) overlayChanges(pool string) []provision.Change {
 	return out
 }
 
-func overlays(f *offerings.Fleet) map[string]*karpv1alpha1.NodeOverlay {
+func overlays(f *offerings.Resolved) map[string]*karpv1alpha1.NodeOverlay {
 	out := map[string]*karpv1alpha1.NodeOverlay{}
 	for _, overlay := range f.Overlays {
 		out[overlay.Name] = overlay

@@ -9,8 +9,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 
-	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
 // The names that Karpenter and its AWS provider give to their reasons.
@@ -26,9 +26,9 @@ const (
 // Step is a change of pools and classes.
 type Step struct {
 	// Before and After are its sides. For [Step.Now] there may be no After.
-	Before, After *offerings.Fleet
+	Before, After *offerings.Resolved
 	// Unknown is what the step leaves open.
-	Unknown fleet.Unknowns
+	Unknown snapshot.Unknowns
 }
 
 // Now is why a NodeClaim is to be replaced without the step, empty for not at all.

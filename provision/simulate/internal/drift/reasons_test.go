@@ -14,16 +14,16 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/simulate/internal/drift"
-	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
 // indexed is a side without what it can buy.
-func (s side) indexed(bundle string) *offerings.Fleet {
-	return &offerings.Fleet{Fleet: fleet.New(provision.ClusterSnapshot{
+func (s side) indexed(bundle string) *offerings.Resolved {
+	return &offerings.Resolved{Indexed: snapshot.New(provision.ClusterSnapshot{
 		Now: noon, Cluster: provision.Cluster{Region: region, CABundle: bundle},
 		NodePools: []*karpv1.NodePool{s.pool}, NodeClasses: []*awsv1.EC2NodeClass{s.class},
-	}, fleet.Unknowns{})}
+	}, snapshot.Unknowns{})}
 }
 
 // launched is a NodeClaim that was made from the side, whose image is not known.
@@ -138,7 +138,7 @@ func TestHashesThatCannotBeComparedReplaceNothing(t *testing.T) {
 			if tt.claim != nil {
 				tt.claim(claim)
 			}
-			step := &drift.Step{Before: was.indexed(tt.bundle), After: is.indexed(tt.bundle), Unknown: fleet.Unknowns{}}
+			step := &drift.Step{Before: was.indexed(tt.bundle), After: is.indexed(tt.bundle), Unknown: snapshot.Unknowns{}}
 			if got := step.Now(claim, was.pool); got != tt.now {
 				t.Errorf("now %q, not %q", got, tt.now)
 			}
@@ -199,7 +199,7 @@ func TestChangesListsEachFieldOnceInOrder(t *testing.T) {
 			was.pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("1h")
 			is := was.clone()
 			tt.edit(&is)
-			step := &drift.Step{Before: was.indexed(authority), After: is.indexed(authority), Unknown: fleet.Unknowns{}}
+			step := &drift.Step{Before: was.indexed(authority), After: is.indexed(authority), Unknown: snapshot.Unknowns{}}
 			if diff := cmp.Diff(tt.want, changed(step.Changes("gpu", func(string) bool { return false }))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -218,13 +218,13 @@ func TestOverlaysAreListedWhereTheyChangeThePool(t *testing.T) {
 		}}
 	}
 	ctx, types := resolver(t)
-	read := func(overlays ...*karpv1alpha1.NodeOverlay) *offerings.Fleet {
+	read := func(overlays ...*karpv1alpha1.NodeOverlay) *offerings.Resolved {
 		s := base()
 		s.class.Status = emulated().found(s.class)
-		out, err := types.Resolve(ctx, fleet.New(provision.ClusterSnapshot{
+		out, err := types.Resolve(ctx, snapshot.New(provision.ClusterSnapshot{
 			Now: noon, Cluster: provision.Cluster{Region: region, CABundle: authority},
 			NodePools: []*karpv1.NodePool{s.pool}, NodeClasses: []*awsv1.EC2NodeClass{s.class}, Overlays: overlays,
-		}, fleet.Unknowns{}))
+		}, snapshot.Unknowns{}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +232,7 @@ func TestOverlaysAreListedWhereTheyChangeThePool(t *testing.T) {
 	}
 	x := overlay("x", "g4dn.xlarge", "1")
 	for name, tt := range map[string]struct {
-		was, is *offerings.Fleet
+		was, is *offerings.Resolved
 		want    []string
 	}{
 		"one that stays":   {read(x), read(x), []string{}},
@@ -243,7 +243,7 @@ func TestOverlaysAreListedWhereTheyChangeThePool(t *testing.T) {
 		"one for types that do not exist":             {read(), read(overlay("x", "m5.large", "1")), []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			step := &drift.Step{Before: tt.was, After: tt.is, Unknown: fleet.Unknowns{}}
+			step := &drift.Step{Before: tt.was, After: tt.is, Unknown: snapshot.Unknowns{}}
 			if diff := cmp.Diff(tt.want, changed(step.Changes("gpu", func(string) bool { return true }))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -280,13 +280,13 @@ func TestAChoiceThatNarrowsReachesSomeNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			is := side(tt.to)
-			step := &drift.Step{Before: before, After: is.read(ctx, t, types, authority), Unknown: fleet.Unknowns{}}
+			step := &drift.Step{Before: before, After: is.read(ctx, t, types, authority), Unknown: snapshot.Unknowns{}}
 			every, some := step.Extent("gpu")
 			if diff := cmp.Diff(tt.want, extent{every, some}); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			// What the pool has bought is not known without its offerings.
-			unknown := &drift.Step{Before: was.indexed(authority), After: is.indexed(authority), Unknown: fleet.Unknowns{}}
+			unknown := &drift.Step{Before: was.indexed(authority), After: is.indexed(authority), Unknown: snapshot.Unknowns{}}
 			if every, some := unknown.Extent("gpu"); every || !some && name != "the same" {
 				t.Errorf("without offerings: every %t, some %t", every, some)
 			}

@@ -31,8 +31,8 @@ import (
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/simulate/internal/drift"
-	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
 const (
@@ -158,7 +158,7 @@ func resolver(t *testing.T) (context.Context, *offerings.Catalog) {
 	settings := engine.DefaultSettings()
 	settings.Cluster, settings.Region, settings.Account = "c", region, "111122223333"
 	ctx := engine.Offline(t.Context(), settings)
-	out, err := offerings.NewCatalog(ctx, region, few, fleet.Unknowns{})
+	out, err := offerings.NewCatalog(ctx, region, few, snapshot.Unknowns{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,12 +166,12 @@ func resolver(t *testing.T) (context.Context, *offerings.Catalog) {
 }
 
 // read is a side as the comparison reads it.
-func (s side) read(ctx context.Context, t *testing.T, types *offerings.Catalog, bundle string) *offerings.Fleet {
+func (s side) read(ctx context.Context, t *testing.T, types *offerings.Catalog, bundle string) *offerings.Resolved {
 	t.Helper()
-	out, err := types.Resolve(ctx, fleet.New(provision.ClusterSnapshot{
+	out, err := types.Resolve(ctx, snapshot.New(provision.ClusterSnapshot{
 		Now: noon, Cluster: provision.Cluster{Region: region, CABundle: bundle},
 		NodePools: []*karpv1.NodePool{s.pool}, NodeClasses: []*awsv1.EC2NodeClass{s.class},
-	}, fleet.Unknowns{}))
+	}, snapshot.Unknowns{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ type machine struct {
 
 // machines are one of each offering and subnet that the side can buy, launched as the
 // provider would.
-func (s side) machines(f *offerings.Fleet) (out []machine) {
+func (s side) machines(f *offerings.Resolved) (out []machine) {
 	bundle := authority
 	var ids []string
 	for _, g := range s.class.Status.SecurityGroups {
@@ -288,10 +288,10 @@ func holds(ctx context.Context, t *testing.T, types *offerings.Catalog, was, is 
 	ec2 := emulated()
 	was.class.Status, is.class.Status = ec2.found(was.class), ec2.found(is.class)
 	before := was.read(ctx, t, types, authority)
-	// What is declared has the status of before, as Fleet.Observe leaves it.
+	// What is declared has the status of before, as Indexed.Observe leaves it.
 	declared := is.clone()
 	declared.class.Status = was.class.Status
-	step := &drift.Step{Before: before, After: declared.read(ctx, t, types, authority), Unknown: fleet.Unknowns{}}
+	step := &drift.Step{Before: before, After: declared.read(ctx, t, types, authority), Unknown: snapshot.Unknowns{}}
 	every, some := step.Extent("gpu")
 	reasons := map[string]bool{}
 	fleet := was.machines(before)

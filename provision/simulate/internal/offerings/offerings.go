@@ -20,7 +20,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/catalog/ec2info"
-	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
 // Catalog is what can be bought in the region, made of the catalog by the AWS
@@ -29,7 +29,7 @@ type Catalog struct {
 	region string
 	// Types are the catalog that it is made of.
 	Types    *catalog.Catalog
-	unknown  fleet.Unknowns
+	unknown  snapshot.Unknowns
 	resolver *instancetype.DefaultResolver
 	// instanceTypes are by what of a class decides about them, cache has what
 	// pools can buy by what decides about that.
@@ -39,9 +39,9 @@ type Catalog struct {
 	assumed map[string][]string
 }
 
-// Fleet is a fleet with what its pools can buy.
-type Fleet struct {
-	*fleet.Fleet
+// Resolved is a snapshot with what its pools can buy.
+type Resolved struct {
+	*snapshot.Indexed
 	// Offerings are by pool, overlays applied.
 	Offerings map[string]Pool
 }
@@ -66,7 +66,7 @@ func (s Pool) Same(other Pool) bool {
 
 // NewCatalog makes the catalog of a region, and adds to unknown what it has no prices of. It fails with a panic when the context has no options, so that this is not
 // taken for the mistake of some class.
-func NewCatalog(ctx context.Context, region string, types *catalog.Catalog, unknown fleet.Unknowns) (*Catalog, error) {
+func NewCatalog(ctx context.Context, region string, types *catalog.Catalog, unknown snapshot.Unknowns) (*Catalog, error) {
 	all := types.Types()
 	if len(all) == 0 {
 		return nil, fmt.Errorf("the catalog is empty: load one with catalog.Load")
@@ -84,7 +84,7 @@ func NewCatalog(ctx context.Context, region string, types *catalog.Catalog, unkn
 
 // Resolve returns the fleet with what each of its pools can buy. An error is that of the context,
 // or of Karpenter's controller of overlays.
-func (m *Catalog) Resolve(ctx context.Context, f *fleet.Fleet) (*Fleet, error) {
+func (m *Catalog) Resolve(ctx context.Context, f *snapshot.Indexed) (*Resolved, error) {
 	plain := map[string][]*cloudprovider.InstanceType{}
 	for name, pool := range f.Pools {
 		class := f.Class(pool)
@@ -105,7 +105,7 @@ func (m *Catalog) Resolve(ctx context.Context, f *fleet.Fleet) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Fleet{Fleet: f, Offerings: map[string]Pool{}}
+	out := &Resolved{Indexed: f, Offerings: map[string]Pool{}}
 	for name, all := range overlaid {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -117,7 +117,7 @@ func (m *Catalog) Resolve(ctx context.Context, f *fleet.Fleet) (*Fleet, error) {
 
 // offeringsOf is what a pool can buy of all types. Many pools can buy the same, and most
 // pools the same before and after.
-func (m *Catalog) offeringsOf(f *fleet.Fleet, name string, all []*cloudprovider.InstanceType, overlaid map[string]string) Pool {
+func (m *Catalog) offeringsOf(f *snapshot.Indexed, name string, all []*cloudprovider.InstanceType, overlaid map[string]string) Pool {
 	pool, class := f.Pools[name], f.Class(f.Pools[name])
 	zones, _ := m.zones(class)
 	// These are plain values, which always marshal.

@@ -19,8 +19,8 @@ import (
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/engine"
-	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
 // fixture is a pool with its class in a region, and what of them a test changes.
@@ -64,15 +64,15 @@ func offline(t *testing.T) context.Context {
 	return engine.Offline(t.Context(), settings)
 }
 
-func (f *fixture) resolve(t *testing.T, types *catalog.Catalog) (*offerings.Fleet, *offerings.Catalog, fleet.Unknowns) {
+func (f *fixture) resolve(t *testing.T, types *catalog.Catalog) (*offerings.Resolved, *offerings.Catalog, snapshot.Unknowns) {
 	t.Helper()
-	unknown := fleet.Unknowns{}
+	unknown := snapshot.Unknowns{}
 	ctx := offline(t)
 	m, err := offerings.NewCatalog(ctx, f.region, types, unknown)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := m.Resolve(ctx, fleet.New(provision.ClusterSnapshot{
+	out, err := m.Resolve(ctx, snapshot.New(provision.ClusterSnapshot{
 		Now: time.Unix(0, 0), Cluster: provision.Cluster{Region: f.region}, NodePools: []*karpv1.NodePool{f.pool},
 		NodeClasses: []*awsv1.EC2NodeClass{f.class}, Overlays: f.overlays,
 	}, unknown))
@@ -272,18 +272,18 @@ func TestResolvingEndsWithItsContextAndNeedsTypes(t *testing.T) {
 	f := newFixture()
 	types := few(t, "g4dn")
 	ctx, cancel := context.WithCancel(offline(t))
-	m, err := offerings.NewCatalog(ctx, "us-east-1", types, fleet.Unknowns{})
+	m, err := offerings.NewCatalog(ctx, "us-east-1", types, snapshot.Unknowns{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cancel()
-	if _, err := m.Resolve(ctx, fleet.New(provision.ClusterSnapshot{NodePools: []*karpv1.NodePool{f.pool}, NodeClasses: []*awsv1.EC2NodeClass{f.class}}, fleet.Unknowns{})); err == nil {
+	if _, err := m.Resolve(ctx, snapshot.New(provision.ClusterSnapshot{NodePools: []*karpv1.NodePool{f.pool}, NodeClasses: []*awsv1.EC2NodeClass{f.class}}, snapshot.Unknowns{})); err == nil {
 		t.Error("a context that has ended is no error")
 	}
-	if _, err := offerings.NewCatalog(offline(t), "us-east-1", &catalog.Catalog{}, fleet.Unknowns{}); err == nil {
+	if _, err := offerings.NewCatalog(offline(t), "us-east-1", &catalog.Catalog{}, snapshot.Unknowns{}); err == nil {
 		t.Error("a catalog without types is no error")
 	}
-	unknown := fleet.Unknowns{}
+	unknown := snapshot.Unknowns{}
 	if _, err := offerings.NewCatalog(offline(t), "mars-north-1", types, unknown); err != nil || len(unknown) != 1 {
 		t.Errorf("of a region without prices: %v, %v", unknown.Sorted(), err)
 	}

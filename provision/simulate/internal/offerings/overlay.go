@@ -12,16 +12,16 @@ import (
 	"sigs.k8s.io/karpenter/pkg/controllers/nodeoverlay"
 	"sigs.k8s.io/karpenter/pkg/controllers/state"
 
-	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
 // applyOverlays gives each pool's types what Karpenter's own controller makes of
 // the overlays.
-func applyOverlays(ctx context.Context, f *fleet.Fleet, plain map[string][]*cloudprovider.InstanceType, unknown fleet.Unknowns) (map[string][]*cloudprovider.InstanceType, error) {
+func applyOverlays(ctx context.Context, f *snapshot.Indexed, plain map[string][]*cloudprovider.InstanceType, unknown snapshot.Unknowns) (map[string][]*cloudprovider.InstanceType, error) {
 	if len(f.Overlays) == 0 {
 		return plain, nil
 	}
-	reader := &fleet.SnapshotClient{Fleet: f, Refused: map[string]string{}}
+	reader := &snapshot.Client{Snapshot: f, Refused: map[string]string{}}
 	cloud := CloudProvider{Types: plain}
 	store := nodeoverlay.NewInstanceTypeStore()
 	controller := nodeoverlay.NewController(f.Clock, reader, cloud, store, state.NewCluster(f.Clock, reader, cloud))

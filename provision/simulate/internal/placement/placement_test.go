@@ -20,9 +20,9 @@ import (
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/engine"
-	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
 const gpus = "nvidia.com/gpu"
@@ -98,15 +98,15 @@ func simulation(t *testing.T, from provision.ClusterSnapshot) (context.Context, 
 	settings := engine.DefaultSettings()
 	settings.Cluster, settings.Region, settings.Account = "c", "us-east-1", "111122223333"
 	ctx := engine.Offline(t.Context(), settings)
-	types, err := offerings.NewCatalog(ctx, "us-east-1", few, fleet.Unknowns{})
+	types, err := offerings.NewCatalog(ctx, "us-east-1", few, snapshot.Unknowns{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	resolved, err := types.Resolve(ctx, fleet.New(from, fleet.Unknowns{}))
+	resolved, err := types.Resolve(ctx, snapshot.New(from, snapshot.Unknowns{}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ctx, &placement.Simulation{Fleet: resolved, Explain: true}
+	return ctx, &placement.Simulation{Resolved: resolved, Explain: true}
 }
 
 func TestPodsFindANodeOfTheRightPool(t *testing.T) {

@@ -18,14 +18,14 @@ import (
 	"sigs.k8s.io/karpenter/pkg/utils/daemonset"
 	nodepools "sigs.k8s.io/karpenter/pkg/utils/nodepool"
 
-	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
 // Simulation is a fleet in which pods are placed.
 type Simulation struct {
-	*offerings.Fleet
+	*offerings.Resolved
 	// Explain gives the reason of a pod that finds no node by pool; without it the
 	// reason is the scheduler's own.
 	Explain bool
@@ -45,7 +45,7 @@ func (f *Simulation) Place(ctx context.Context, pods []*corev1.Pod, gone map[str
 	if len(pods) == 0 {
 		return out, nil
 	}
-	reader := &fleet.SnapshotClient{Fleet: f.Fleet.Fleet, Gone: gone}
+	reader := &snapshot.Client{Snapshot: f.Resolved.Indexed, Gone: gone}
 	pools, instanceTypes := f.buyers()
 	cluster, err := f.view(ctx, reader, offerings.CloudProvider{Types: instanceTypes})
 	if err != nil {
@@ -152,11 +152,11 @@ func usual(pods []*corev1.Pod) bool {
 
 // view is the cluster that a simulation starts from. One node more or less, as when
 // Karpenter evaluates a single one, is no reason to read everything again.
-func (f *Simulation) view(ctx context.Context, reader *fleet.SnapshotClient, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
+func (f *Simulation) view(ctx context.Context, reader *snapshot.Client, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
 	made := &f.whole
 	switch {
 	case len(reader.Gone) <= 1:
-		reader = &fleet.SnapshotClient{Fleet: f.Fleet.Fleet}
+		reader = &snapshot.Client{Snapshot: f.Resolved.Indexed}
 	case !maps.Equal(reader.Gone, f.gone):
 		f.rest, f.gone = nil, reader.Gone
 		fallthrough
@@ -174,7 +174,7 @@ func (f *Simulation) view(ctx context.Context, reader *fleet.SnapshotClient, clo
 }
 
 // cluster is Karpenter's own view of the nodes.
-func (f *Simulation) cluster(ctx context.Context, reader *fleet.SnapshotClient, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
+func (f *Simulation) cluster(ctx context.Context, reader *snapshot.Client, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
 	out := state.NewCluster(f.Clock, reader, cloud)
 	for _, claims := range f.Claims {
 		for _, claim := range claims {
@@ -188,7 +188,7 @@ func (f *Simulation) cluster(ctx context.Context, reader *fleet.SnapshotClient, 
 			continue
 		}
 		// A Node without a provider id is given one there.
-		if err := out.UpdateNode(ctx, fleet.AsEngineReads(node)); err != nil {
+		if err := out.UpdateNode(ctx, snapshot.AsEngineReads(node)); err != nil {
 			return nil, fmt.Errorf("reading node %s: %w", node.Name, err)
 		}
 	}
@@ -198,7 +198,7 @@ func (f *Simulation) cluster(ctx context.Context, reader *fleet.SnapshotClient, 
 		}
 		// Only what keeps others away must be listed one by one; the rest was read
 		// with the nodes. A pod whose node is not there is no concern.
-		_ = out.UpdatePod(ctx, fleet.WithoutVolumes(pod))
+		_ = out.UpdatePod(ctx, snapshot.WithoutVolumes(pod))
 	}
 	out.SetSynced(true)
 	return out, nil

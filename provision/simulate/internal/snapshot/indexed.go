@@ -1,6 +1,6 @@
-// Package fleet has the nodes, pods and declared objects of one revision so that they can be
+// Package snapshot has the nodes, pods and declared objects of one revision so that they can be
 // indexed, and as Karpenter's code reads them from a cluster.
-package fleet
+package snapshot
 
 import (
 	"cmp"
@@ -20,8 +20,8 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
-// Fleet is a provision.ClusterSnapshot with indexes.
-type Fleet struct {
+// Indexed is a provision.ClusterSnapshot with indexes.
+type Indexed struct {
 	provision.ClusterSnapshot
 	// Clock stands still at the fleet's time.
 	Clock FixedClock
@@ -40,8 +40,8 @@ type Fleet struct {
 }
 
 // New indexes a fleet, and drops from it what Karpenter could not use.
-func New(from provision.ClusterSnapshot, unknown Unknowns) *Fleet {
-	f := &Fleet{
+func New(from provision.ClusterSnapshot, unknown Unknowns) *Indexed {
+	f := &Indexed{
 		ClusterSnapshot: from, Clock: FixedClock{At: from.Now},
 		Pools: map[string]*karpv1.NodePool{}, Classes: map[string]*awsv1.EC2NodeClass{},
 		Claims: map[string][]*karpv1.NodeClaim{}, nodes: map[string]*corev1.Node{}, named: map[string]*corev1.Node{}, Bound: map[string][]*corev1.Pod{},
@@ -94,7 +94,7 @@ func newest(sets []*appsv1.DaemonSet) []*appsv1.DaemonSet {
 }
 
 // index sorts what was observed.
-func (f *Fleet) index() {
+func (f *Indexed) index() {
 	for _, claim := range f.NodeClaims {
 		name := claim.Labels[karpv1.NodePoolLabelKey]
 		f.Claims[name] = append(f.Claims[name], claim)
@@ -116,7 +116,7 @@ func (f *Fleet) index() {
 }
 
 // Observe takes over what is there from another fleet, except the pods that wait.
-func (f *Fleet) Observe(from *Fleet) {
+func (f *Indexed) Observe(from *Indexed) {
 	f.Claims, f.nodes, f.named, f.Bound = from.Claims, from.nodes, from.named, from.Bound
 	f.NodeClaims, f.Nodes, f.Budgets = from.NodeClaims, from.Nodes, from.Budgets
 	if f.Pods == nil {
@@ -147,7 +147,7 @@ func (f *Fleet) Observe(from *Fleet) {
 }
 
 // PodsByWorkload are the fleet's workloads with those of the pods that are theirs.
-func (f *Fleet) PodsByWorkload(pods []*corev1.Pod, unknown Unknowns) map[workload.Ref]workload.Pods {
+func (f *Indexed) PodsByWorkload(pods []*corev1.Pod, unknown Unknowns) map[workload.Ref]workload.Pods {
 	runtimes := map[string]*nodev1.RuntimeClass{}
 	for _, class := range f.RuntimeClasses {
 		runtimes[class.Name] = class
@@ -169,7 +169,7 @@ func (f *Fleet) PodsByWorkload(pods []*corev1.Pod, unknown Unknowns) map[workloa
 }
 
 // Node is the NodeClaim's Node, nil while there is none.
-func (f *Fleet) Node(claim *karpv1.NodeClaim) *corev1.Node {
+func (f *Indexed) Node(claim *karpv1.NodeClaim) *corev1.Node {
 	if claim.Status.ProviderID == "" {
 		return nil
 	}
@@ -177,7 +177,7 @@ func (f *Fleet) Node(claim *karpv1.NodeClaim) *corev1.Node {
 }
 
 // Capacity is what Karpenter counts of a NodeClaim.
-func (f *Fleet) Capacity(claim *karpv1.NodeClaim) corev1.ResourceList {
+func (f *Indexed) Capacity(claim *karpv1.NodeClaim) corev1.ResourceList {
 	if known, ok := f.capacities[claim.Name]; ok {
 		return known
 	}
@@ -190,7 +190,7 @@ func (f *Fleet) Capacity(claim *karpv1.NodeClaim) corev1.ResourceList {
 }
 
 // Class is the pool's, nil when it is not there.
-func (f *Fleet) Class(pool *karpv1.NodePool) *awsv1.EC2NodeClass {
+func (f *Indexed) Class(pool *karpv1.NodePool) *awsv1.EC2NodeClass {
 	return f.Classes[pool.Spec.Template.Spec.NodeClassRef.Name]
 }
 
@@ -202,6 +202,6 @@ func oldestFirst(a, b *karpv1.NodeClaim) int {
 }
 
 // SortedPools are the pools by name.
-func (f *Fleet) SortedPools() []*karpv1.NodePool {
+func (f *Indexed) SortedPools() []*karpv1.NodePool {
 	return slices.SortedFunc(maps.Values(f.Pools), func(a, b *karpv1.NodePool) int { return strings.Compare(a.Name, b.Name) })
 }

@@ -1,4 +1,4 @@
-package fleet_test
+package snapshot_test
 
 import (
 	"maps"
@@ -19,7 +19,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/gpu"
-	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -97,8 +97,8 @@ func TestWhatKarpenterCannotUseIsLeftOutAndNamed(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			unknown := fleet.Unknowns{}
-			f := fleet.New(tt.from, unknown)
+			unknown := snapshot.Unknowns{}
+			f := snapshot.New(tt.from, unknown)
 			got := slices.Concat(slices.Sorted(maps.Keys(f.Classes)), slices.Sorted(maps.Keys(f.Pools)))
 			for _, o := range f.Overlays {
 				got = append(got, o.Name)
@@ -120,7 +120,7 @@ func TestOfTwoDaemonSetsOfOneNameTheLastCounts(t *testing.T) {
 	from := provision.ClusterSnapshot{DaemonSets: []*appsv1.DaemonSet{
 		daemonSet("default", "a", "1"), daemonSet("ml", "a", "2"), daemonSet("", "a", "3"), daemonSet("ml", "b", "4"),
 	}}
-	f := fleet.New(from, fleet.Unknowns{})
+	f := snapshot.New(from, snapshot.Unknowns{})
 	var got []string
 	for _, d := range f.DaemonSets {
 		got = append(got, d.Namespace+"/"+d.Name+" "+d.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().String())
@@ -143,12 +143,12 @@ func TestNodeClaimsAreOldestFirstAndFindTheirNode(t *testing.T) {
 	node := func(name, id string) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: id}}
 	}
-	f := fleet.New(provision.ClusterSnapshot{
+	f := snapshot.New(provision.ClusterSnapshot{
 		Now:        noon,
 		NodeClaims: []*karpv1.NodeClaim{claim("b", "gpu", "2", time.Hour), claim("a", "gpu", "", time.Hour), claim("c", "gpu", "3", 2*time.Hour), claim("d", "cpu", "4", 0)},
 		Nodes:      []*corev1.Node{node("n2", "2"), node("n4", "4"), node("without id", "")},
 		Pods:       []*corev1.Pod{pod("x", "n2"), pod("y", "n2"), pod("z", "")},
-	}, fleet.Unknowns{})
+	}, snapshot.Unknowns{})
 	nodes := map[string][]string{}
 	for of, claims := range f.Claims {
 		for _, c := range claims {
@@ -194,7 +194,7 @@ func TestCapacityIsTheNodesOnceItIsInitialized(t *testing.T) {
 				tt.node.Spec.ProviderID = "1"
 				from.Nodes = []*corev1.Node{tt.node}
 			}
-			f := fleet.New(from, fleet.Unknowns{})
+			f := snapshot.New(from, snapshot.Unknowns{})
 			for range 2 { // The second time from the cache.
 				if got := f.Capacity(claim)[gpu.Resource]; got.String() != tt.want {
 					t.Errorf("%s GPUs, not %s", got.String(), tt.want)
@@ -211,13 +211,13 @@ func TestObserveTakesWhatIsThereAndKeepsWhatIsDeclared(t *testing.T) {
 	own.Status.AMIs = []awsv1.AMI{{ID: "own"}}
 	liveOwn := class("own")
 	liveOwn.Status.AMIs = []awsv1.AMI{{ID: "live"}}
-	was := fleet.New(provision.ClusterSnapshot{
+	was := snapshot.New(provision.ClusterSnapshot{
 		NodeClasses: []*awsv1.EC2NodeClass{live, liveOwn}, Pods: []*corev1.Pod{pod("runs", "n"), pod("waited", "")},
 		Budgets: []*policyv1.PodDisruptionBudget{{}}, DaemonSets: []*appsv1.DaemonSet{daemonSet("ml", "was", "1")}, RuntimeClasses: []*nodev1.RuntimeClass{{ObjectMeta: metav1.ObjectMeta{Name: "was"}}},
 		Nodes: []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{ProviderID: "1"}}},
-	}, fleet.Unknowns{})
+	}, snapshot.Unknowns{})
 	t.Run("where nothing is declared of them, pods and DaemonSets are those of before", func(t *testing.T) {
-		is := fleet.New(provision.ClusterSnapshot{NodeClasses: []*awsv1.EC2NodeClass{declared, other, own}}, fleet.Unknowns{})
+		is := snapshot.New(provision.ClusterSnapshot{NodeClasses: []*awsv1.EC2NodeClass{declared, other, own}}, snapshot.Unknowns{})
 		is.Observe(was)
 		if diff := cmp.Diff([]string{"runs", "waited"}, podNames(is.Pods)); diff != "" {
 			t.Errorf("pods (-want +got):\n%s", diff)
@@ -236,7 +236,7 @@ func TestObserveTakesWhatIsThereAndKeepsWhatIsDeclared(t *testing.T) {
 		}
 	})
 	t.Run("pods that wait afterwards stand in the place of those that waited before", func(t *testing.T) {
-		is := fleet.New(provision.ClusterSnapshot{Pods: []*corev1.Pod{pod("waits", ""), pod("of another moment", "n")}, DaemonSets: []*appsv1.DaemonSet{}, RuntimeClasses: []*nodev1.RuntimeClass{}}, fleet.Unknowns{})
+		is := snapshot.New(provision.ClusterSnapshot{Pods: []*corev1.Pod{pod("waits", ""), pod("of another moment", "n")}, DaemonSets: []*appsv1.DaemonSet{}, RuntimeClasses: []*nodev1.RuntimeClass{}}, snapshot.Unknowns{})
 		is.Observe(was)
 		if diff := cmp.Diff([]string{"runs", "waits"}, podNames(is.Pods)); diff != "" {
 			t.Errorf("pods (-want +got):\n%s", diff)
@@ -258,7 +258,7 @@ func TestPendingPodsAreThoseThatKarpenterProvisionsFor(t *testing.T) {
 		}
 	}
 	yes := true
-	f := fleet.New(provision.ClusterSnapshot{Pods: []*corev1.Pod{
+	f := snapshot.New(provision.ClusterSnapshot{Pods: []*corev1.Pod{
 		pod("b", "", waits(nil)), pod("a", "", waits(nil)),
 		pod("bound", "n"),
 		pod("nominated", "", waits(func(p *corev1.Pod) { p.Status.NominatedNodeName = "n" })),
@@ -268,13 +268,13 @@ func TestPendingPodsAreThoseThatKarpenterProvisionsFor(t *testing.T) {
 		pod("a DaemonSet's", "", waits(func(p *corev1.Pod) {
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Controller: &yes}}
 		})),
-	}}, fleet.Unknowns{})
+	}}, snapshot.Unknowns{})
 	got := f.PendingPods()
 	if diff := cmp.Diff([]string{"a", "b"}, podNames(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, p := range got {
-		if p.UID != fleet.PodID(p) {
+		if p.UID != snapshot.PodID(p) {
 			t.Errorf("%s has the id %q", p.Name, p.UID)
 		}
 	}
@@ -285,7 +285,7 @@ func TestUnboundIsAPodThatWaitsAndLeavesTheOriginal(t *testing.T) {
 		p.UID, p.Status.Phase, p.Spec.Volumes = "1", corev1.PodRunning, []corev1.Volume{{Name: "v"}}
 	})
 	was := original.DeepCopy()
-	got := fleet.Unbound(original)
+	got := snapshot.Unbound(original)
 	if got.Spec.NodeName != "" || got.Status.Phase != corev1.PodPending || len(got.Spec.Volumes) > 0 || got.UID != "ml/a" {
 		t.Errorf("%+v", got)
 	}
@@ -300,7 +300,7 @@ func TestUnboundIsAPodThatWaitsAndLeavesTheOriginal(t *testing.T) {
 		"of one that waits the id stays":           {pod("a", "", func(p *corev1.Pod) { p.UID = "2" }), "2"},
 		"of one that has none, the id is its name": {pod("a", ""), "ml/a"},
 	} {
-		if got := fleet.WithoutVolumes(tt.pod); string(got.UID) != tt.want || len(got.Spec.Volumes) > 0 {
+		if got := snapshot.WithoutVolumes(tt.pod); string(got.UID) != tt.want || len(got.Spec.Volumes) > 0 {
 			t.Errorf("%s: %q %v", name, got.UID, got.Spec.Volumes)
 		}
 	}
@@ -308,7 +308,7 @@ func TestUnboundIsAPodThatWaitsAndLeavesTheOriginal(t *testing.T) {
 
 func TestRemovePodsTakesThemFromTheirNodesToo(t *testing.T) {
 	from := provision.ClusterSnapshot{Pods: []*corev1.Pod{pod("a", "n"), pod("b", "n"), pod("c", "")}}
-	f := fleet.New(from, fleet.Unknowns{})
+	f := snapshot.New(from, snapshot.Unknowns{})
 	f.RemovePods(nil)
 	if len(f.Pods) != 3 || len(f.Bound["n"]) != 2 {
 		t.Errorf("nothing ends, and there are %v", podNames(f.Pods))
@@ -338,11 +338,11 @@ func TestPodsOfWorkloadsGetTheirRuntimeClassAndAreValidated(t *testing.T) {
 	kata := func(cpu string) *nodev1.RuntimeClass {
 		return &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "kata"}, Overhead: &nodev1.Overhead{PodFixed: corev1.ResourceList{"cpu": resource.MustParse(cpu)}}}
 	}
-	f := fleet.New(provision.ClusterSnapshot{
+	f := snapshot.New(provision.ClusterSnapshot{
 		Workloads:      []provision.Workload{of("plain", "", "1"), of("kata", "kata", "1"), of("unknown", "gvisor", "1"), of("refused", "", "-1")},
 		RuntimeClasses: []*nodev1.RuntimeClass{kata("1"), kata("2")},
-	}, fleet.Unknowns{})
-	unknown := fleet.Unknowns{}
+	}, snapshot.Unknowns{})
+	unknown := snapshot.Unknowns{}
 	got := map[string]string{}
 	for ref, c := range f.PodsByWorkload(nil, unknown) {
 		text := c.Pod.Spec.Overhead.Cpu().String()

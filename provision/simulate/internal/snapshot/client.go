@@ -1,4 +1,4 @@
-package fleet
+package snapshot
 
 import (
 	"context"
@@ -14,13 +14,13 @@ import (
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 )
 
-// SnapshotClient is a fleet as Karpenter's code reads a cluster. It has the kinds that
+// Client is a fleet as Karpenter's code reads a cluster. It has the kinds that
 // are read while pods are scheduled; every other kind is empty. Nothing can be
 // written through it: methods that are not here are nil, and Compare turns what
 // follows into an error.
-type SnapshotClient struct {
+type Client struct {
 	client.Client
-	Fleet *Fleet
+	Snapshot *Indexed
 	// Gone are the names of Nodes that are taken away, with the pods on them.
 	Gone map[string]bool
 	// Refused are the overlays that Karpenter found wrong.
@@ -28,9 +28,9 @@ type SnapshotClient struct {
 }
 
 // Get reads a Node; nothing else is read by name.
-func (m *SnapshotClient) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+func (m *Client) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	if out, ok := into.(*corev1.Node); ok {
-		if node, there := m.Fleet.named[key.Name]; there && !m.Gone[key.Name] {
+		if node, there := m.Snapshot.named[key.Name]; there && !m.Gone[key.Name] {
 			*out = *node
 			return nil
 		}
@@ -39,36 +39,36 @@ func (m *SnapshotClient) Get(_ context.Context, key client.ObjectKey, into clien
 }
 
 // List reads pods, pools, overlays and disruption budgets.
-func (m *SnapshotClient) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
+func (m *Client) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
 	options := (&client.ListOptions{}).ApplyOptions(opts)
 	switch out := into.(type) {
 	case *corev1.PodList:
 		out.Items = m.pods(options)
 	case *karpv1.NodePoolList:
 		out.Items = nil
-		for _, pool := range m.Fleet.SortedPools() {
+		for _, pool := range m.Snapshot.SortedPools() {
 			out.Items = append(out.Items, *pool)
 		}
 	case *karpv1alpha1.NodeOverlayList:
 		out.Items = nil
-		for _, overlay := range m.Fleet.Overlays {
+		for _, overlay := range m.Snapshot.Overlays {
 			// Its status is written to.
 			out.Items = append(out.Items, *overlay.DeepCopy())
 		}
 	case *policyv1.PodDisruptionBudgetList:
 		out.Items = nil
-		for _, budget := range m.Fleet.Budgets {
+		for _, budget := range m.Snapshot.Budgets {
 			out.Items = append(out.Items, *budget)
 		}
 	}
 	return nil
 }
 
-func (m *SnapshotClient) pods(options *client.ListOptions) []corev1.Pod {
-	from := m.Fleet.Pods
+func (m *Client) pods(options *client.ListOptions) []corev1.Pod {
+	from := m.Snapshot.Pods
 	if options.FieldSelector != nil {
 		if name, ok := options.FieldSelector.RequiresExactMatch("spec.nodeName"); ok && name != "" {
-			from = m.Fleet.Bound[name]
+			from = m.Snapshot.Bound[name]
 		}
 	}
 	var out []corev1.Pod
@@ -85,12 +85,12 @@ func (m *SnapshotClient) pods(options *client.ListOptions) []corev1.Pod {
 }
 
 // Status takes what Karpenter reports of overlays.
-func (m *SnapshotClient) Status() client.SubResourceWriter { return statuses{client: m} }
+func (m *Client) Status() client.SubResourceWriter { return statuses{client: m} }
 
 // statuses keeps the reason of a refused overlay and drops all else.
 type statuses struct {
 	client.SubResourceWriter
-	client *SnapshotClient
+	client *Client
 }
 
 // Patch takes the object as it is to become.

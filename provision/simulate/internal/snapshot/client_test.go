@@ -1,4 +1,4 @@
-package fleet_test
+package snapshot_test
 
 import (
 	"maps"
@@ -18,11 +18,11 @@ import (
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
 	"github.com/poolwright/poolwright/provision"
-	"github.com/poolwright/poolwright/provision/simulate/internal/fleet"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
 // fleetOfPods is a fleet, and the same in a client that emulates the API server.
-func fleetOfPods() (*fleet.Fleet, client.Client) {
+func fleetOfPods() (*snapshot.Indexed, client.Client) {
 	app := func(value string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Labels = map[string]string{"app": value} }
 	}
@@ -56,7 +56,7 @@ func fleetOfPods() (*fleet.Fleet, client.Client) {
 	for _, o := range from.Budgets {
 		builder.WithObjects(o.DeepCopy())
 	}
-	return fleet.New(from, fleet.Unknowns{}), builder.Build()
+	return snapshot.New(from, snapshot.Unknowns{}), builder.Build()
 }
 
 // listed are the names of what a client lists.
@@ -92,7 +92,7 @@ func listed(t *testing.T, c client.Reader, list client.ObjectList, opts ...clien
 
 func TestASnapshotIsReadLikeACluster(t *testing.T) {
 	f, cluster := fleetOfPods()
-	snapshot := &fleet.SnapshotClient{Fleet: f}
+	snapshot := &snapshot.Client{Snapshot: f}
 	on := func(node string) client.ListOption { return client.MatchingFields{"spec.nodeName": node} }
 	tests := map[string]struct {
 		list func() client.ObjectList
@@ -126,7 +126,7 @@ func TestASnapshotIsReadLikeACluster(t *testing.T) {
 
 func TestNodesThatAreGoneAreNotRead(t *testing.T) {
 	f, _ := fleetOfPods()
-	snapshot := &fleet.SnapshotClient{Fleet: f, Gone: map[string]bool{"n1": true}}
+	snapshot := &snapshot.Client{Snapshot: f, Gone: map[string]bool{"n1": true}}
 	if diff := cmp.Diff([]string{"ml/c", "ml/d", "ml/f"}, listed(t, snapshot, &corev1.PodList{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -149,7 +149,7 @@ func TestNodesThatAreGoneAreNotRead(t *testing.T) {
 
 func TestOnlyTheRefusalOfAnOverlayIsTaken(t *testing.T) {
 	f, _ := fleetOfPods()
-	snapshot := &fleet.SnapshotClient{Fleet: f, Refused: map[string]string{}}
+	snapshot := &snapshot.Client{Snapshot: f, Refused: map[string]string{}}
 	accepted, refused := overlay("accepted", "1", ""), overlay("refused", "1", "")
 	accepted.StatusConditions().SetTrue(karpv1alpha1.ConditionTypeValidationSucceeded)
 	refused.StatusConditions().SetFalse(karpv1alpha1.ConditionTypeValidationSucceeded, "Conflict", "conflicts with another")
@@ -176,14 +176,14 @@ func TestOnlyTheRefusalOfAnOverlayIsTaken(t *testing.T) {
 }
 
 func TestUnknownsAreSortedAndEachIsThereOnce(t *testing.T) {
-	u := fleet.Unknowns{}
+	u := snapshot.Unknowns{}
 	u.Add("%s is unknown", "b")
 	u.AddDrift("%s is unknown", "a")
 	u.Add("%s is unknown", "b")
 	if diff := cmp.Diff([]provision.Unknown{{Text: "a is unknown", Drift: true}, {Text: "b is unknown"}}, u.Sorted()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := (fleet.Unknowns{}).Sorted(); got == nil || len(got) > 0 {
+	if got := (snapshot.Unknowns{}).Sorted(); got == nil || len(got) > 0 {
 		t.Errorf("of none: %#v", got)
 	}
 }

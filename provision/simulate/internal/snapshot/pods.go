@@ -1,4 +1,4 @@
-package fleet
+package snapshot
 
 import (
 	"slices"
@@ -15,7 +15,7 @@ import (
 )
 
 // PendingPods are the pods that have no node and need one.
-func (f *Fleet) PendingPods() []*corev1.Pod {
+func (f *Indexed) PendingPods() []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range f.Pods {
 		if pod.Spec.NodeName == "" && pod.Status.NominatedNodeName == "" && len(pod.Spec.SchedulingGates) == 0 && podutil.IsReschedulable(pod) {
@@ -52,7 +52,7 @@ func PodID(pod *corev1.Pod) types.UID { return types.UID(pod.Namespace + "/" + p
 func labelsOf(pod *corev1.Pod) labels.Set { return pod.Labels }
 
 // RemovePods takes away the pods that end.
-func (f *Fleet) RemovePods(ending map[provision.Pod]bool) {
+func (f *Indexed) RemovePods(ending map[provision.Pod]bool) {
 	if len(ending) == 0 {
 		return
 	}

@@ -1,4 +1,4 @@
-package worktime_test
+package timeout_test
 
 import (
 	"context"
@@ -8,14 +8,14 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/poolwright/poolwright/reconciler/worktime"
+	"github.com/poolwright/poolwright/reconciler/timeout"
 )
 
 func TestWhatIsWaitedIsNotWork(t *testing.T) {
 	c := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	ctx, m := worktime.Start(t.Context(), c, time.Minute)
+	ctx, m := timeout.Start(t.Context(), c, time.Minute)
 	c.Step(20 * time.Second)
-	first, second := worktime.Wait(ctx), worktime.Wait(ctx)
+	first, second := timeout.Pause(ctx), timeout.Pause(ctx)
 	c.Step(time.Hour)
 	first()
 	first() // Twice is once.
@@ -25,7 +25,7 @@ func TestWhatIsWaitedIsNotWork(t *testing.T) {
 	if ctx.Err() != nil {
 		t.Fatalf("it ended by waiting: %v", context.Cause(ctx))
 	}
-	resume := worktime.Wait(ctx)
+	resume := timeout.Pause(ctx)
 	c.Step(time.Minute)
 	if got := m.Stop(); got != 40*time.Second || ctx.Err() == nil {
 		t.Errorf("worked %s, %v", got, ctx.Err())
@@ -39,9 +39,9 @@ func TestWhatIsWaitedIsNotWork(t *testing.T) {
 
 func TestWorkEndsAtItsLimit(t *testing.T) {
 	c := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	ctx, m := worktime.Start(t.Context(), c, time.Minute)
+	ctx, m := timeout.Start(t.Context(), c, time.Minute)
 	c.Step(40 * time.Second)
-	resume := worktime.Wait(ctx)
+	resume := timeout.Pause(ctx)
 	c.Step(time.Hour)
 	resume()
 	c.Step(19 * time.Second)
@@ -57,4 +57,4 @@ func TestWorkEndsAtItsLimit(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotMeasuredMayWait(*testing.T) { worktime.Wait(context.Background())() }
+func TestWhatIsNotMeasuredMayWait(*testing.T) { timeout.Pause(context.Background())() }
