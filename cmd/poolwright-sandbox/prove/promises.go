@@ -67,7 +67,7 @@ func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 func uncontrolled() []int {
 	var out []int
 	for i, p := range promises.All()[0].Promises {
-		if p.Control == "" && p.NotPromised == "" {
+		if p.Control == "" && p.Outcome != "" {
 			out = append(out, i+1)
 		}
 	}
