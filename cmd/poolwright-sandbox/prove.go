@@ -77,6 +77,7 @@ func (p *proveCommand) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	config := sandbox.DefaultConfig()
+	config.Nodes.Join, config.Nodes.NodeGone, config.Nodes.BuiltinPlugin = 300*time.Millisecond, 500*time.Millisecond, 100*time.Millisecond
 	config.Progress = cmd.ErrOrStderr()
 	dir, err := os.MkdirTemp("", "poolwright-prove-")
 	if err != nil {

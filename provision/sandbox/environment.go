@@ -15,6 +15,7 @@ package sandbox
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -128,6 +129,9 @@ func (w *Environment) Run(name, binary string, args ...string) (*process.Process
 // REST returns a copy of the administrator's client configuration, without
 // client-side rate limit.
 func (w *Environment) REST() *rest.Config { return w.plane.REST() }
+
+// Certificate is the API server's, with its key, for a proxy that clients take for it.
+func (w *Environment) Certificate() (tls.Certificate, error) { return w.plane.Certificate() }
 
 // Endpoint is the AWS endpoint's URL.
 func (w *Environment) Endpoint() string { return w.access.endpoint }

@@ -17,13 +17,12 @@ import (
 // startNodes plays the kubelets: the system node at once, then whatever AWS
 // launches.
 func (w *Environment) startNodes(ctx context.Context) error {
-	types := w.config.AWS.Catalog
-	if types == nil {
-		loaded, err := catalog.Load()
+	if w.config.AWS.Catalog == nil {
+		types, err := catalog.Load()
 		if err != nil {
 			return err
 		}
-		types = loaded
+		w.config.AWS.Catalog = types
 	}
 	system, err := systemMachine(w.config.AWS, w.config.SystemTaints)
 	if err != nil {
@@ -48,7 +47,7 @@ func (w *Environment) startNodes(ctx context.Context) error {
 	followed := make(chan struct{})
 	go func() {
 		defer close(followed)
-		w.follow(events, types)
+		w.follow(events, w.AWS)
 	}()
 	w.shutdown.add(func() error {
 		end()
@@ -63,12 +62,12 @@ func (w *Environment) startNodes(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// follow passes to the simulator what AWS does to its instances.
-func (w *Environment) follow(events <-chan aws.Event, types *catalog.Catalog) {
+// follow passes to the simulator what an account does to its instances.
+func (w *Environment) follow(events <-chan aws.Event, account *aws.Cloud) {
 	for event := range events {
 		switch event.Kind {
 		case aws.Running:
-			w.launch(event.Instance, types)
+			w.launch(event.Instance, account)
 		case aws.Terminated:
 			w.Nodes.Gone(event.Instance.ID)
 		case aws.Pending: // its machine does not run yet
@@ -78,17 +77,17 @@ func (w *Environment) follow(events <-chan aws.Event, types *catalog.Catalog) {
 	}
 }
 
-func (w *Environment) launch(i aws.Instance, types *catalog.Catalog) {
-	hardware, err := hardwareOf(types, i.Type)
+func (w *Environment) launch(i aws.Instance, account *aws.Cloud) {
+	hardware, err := hardwareOf(w.config.AWS.Catalog, i.Type)
 	if err != nil {
 		fmt.Fprintf(w.config.Progress, "instance %s gets no node: %v\n", i.ID, err)
 		return
 	}
-	image := w.AWS.ImageName(i.Image)
-	if n := efaInterfaces(w.AWS.Template(i.ID)); n > 0 {
+	image := account.ImageName(i.Image)
+	if n := efaInterfaces(account.Template(i.ID)); n > 0 {
 		hardware.Devices["vpc.amazonaws.com/efa"] = n
 	}
-	hardware.VolumeGiB = int64(w.AWS.DiskGiB(i.ID, podDevice(image)))
+	hardware.VolumeGiB = int64(account.DiskGiB(i.ID, podDevice(image)))
 	w.Nodes.Launch(nodes.Machine{
 		ID: i.ID, Type: i.Type, Zone: i.Zone, ZoneID: i.ZoneID, Image: image,
 		Address: i.Address, DNSName: i.DNSName, UserData: i.UserData, Hardware: hardware,

@@ -133,24 +133,12 @@ func (w *Environment) serveAWS() error {
 	if w.AWS, err = aws.New(w.config.AWS); err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, stop, err := listenAndServe(w.AWS)
 	if err != nil {
-		return fmt.Errorf("listening for AWS: %w", err)
-	}
-	server := &http.Server{
-		Handler: w.AWS, ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog: log.New(io.Discard, "", 0), // broken connections of killed clients are the sandbox's daily bread
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	w.shutdown.add(func() error {
-		err := server.Close() // long polls of SQS would outlast a polite end
-		if end := <-served; !errors.Is(end, http.ErrServerClosed) {
-			err = errors.Join(err, end)
-		}
 		return err
-	})
-	if w.access, err = newAccess(listener.Addr().String()); err != nil {
+	}
+	w.shutdown.add(stop)
+	if w.access, err = newAccess(address); err != nil {
 		return err
 	}
 	// A profile of this name must exist: the aws command takes an empty
@@ -159,6 +147,27 @@ func (w *Environment) serveAWS() error {
 		return fmt.Errorf("writing the AWS config file: %w", err)
 	}
 	return nil
+}
+
+// listenAndServe puts an account on a loopback port, until stop is called.
+func listenAndServe(account http.Handler) (address string, stop func() error, err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, fmt.Errorf("listening for AWS: %w", err)
+	}
+	server := &http.Server{
+		Handler: account, ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog: log.New(io.Discard, "", 0), // broken connections of killed clients are the sandbox's daily bread
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	return listener.Addr().String(), func() error {
+		err := server.Close() // long polls of SQS would outlast a polite end
+		if end := <-served; !errors.Is(end, http.ErrServerClosed) {
+			err = errors.Join(err, end)
+		}
+		return err
+	}, nil
 }
 
 func (w *Environment) awsConfig() string { return filepath.Join(w.Dir, "aws-config") }

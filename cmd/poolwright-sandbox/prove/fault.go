@@ -154,7 +154,7 @@ func faultKinds() []faultKind {
 				return wiretap.Fault{Do: wiretap.Call, Call: func(q history.Request) { s.ByHand(s.AddNode(ctx, q.Object())) }}
 			},
 			then: func(ctx context.Context, s *stage.Stage) error { return s.AwaitHold(ctx, "NodePool", "a", "v1") }},
-	}, slices.Concat(forgeFaults(), replicaFaults(), environmentFaults())...)
+	}, slices.Concat(forgeFaults(), replicaFaults(), environmentFaults(), awsFaults())...)
 }
 
 // proveCase is a scenario with one fault at one point.

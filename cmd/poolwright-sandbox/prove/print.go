@@ -66,6 +66,7 @@ func WriteText(w io.Writer, r Report) error {
 		outcome := map[bool]string{true: "found", false: "NOT FOUND"}[c.Found]
 		fmt.Fprintf(w, "without %s: %s %s\n", c.Name, outcome, strings.Join(c.By, "; "))
 	}
+	writeCosts(w, r)
 	fmt.Fprintf(w, "%d cases in %s\n", len(r.Results), seconds(r.Seconds))
 	return nil
 }
@@ -120,6 +121,10 @@ func writeNumbers(b *strings.Builder, r Report, machine string, at time.Time) {
 		}
 	}
 	fmt.Fprintf(b, "\nReached: %s; of `kill-before`, `kill-after` and `drop` alone %s.\n", share(reached, observed), share(each.reached, each.observed))
+	var costs strings.Builder
+	if writeCosts(&costs, r); costs.Len() > 0 {
+		fmt.Fprintf(b, "\n%s", costs.String())
+	}
 	fmt.Fprint(b, "\n## Controls\n\n| switched off | what the product does otherwise | found | by |\n|---|---|---|---|\n")
 	for _, c := range r.Controls {
 		by := "none"

@@ -129,7 +129,11 @@ func (p *prover) scenario(ctx context.Context, c scenarios.Scenario, prefix stri
 	selected := slices.DeleteFunc(slices.Clone(all), func(c proveCase) bool { return !p.Select.selects(c) })
 	next := make(chan int)
 	var workers sync.WaitGroup
-	for range max(1, p.Parallel) {
+	parallel := max(1, p.Parallel)
+	if c.Exclusive {
+		parallel = 1
+	}
+	for range parallel {
 		workers.Go(func() {
 			for i := range next {
 				r := Result{Case: selected[i]}
@@ -159,7 +163,9 @@ func (p *prover) add(r Result) {
 func (p *prover) runCase(ctx context.Context, c scenarios.Scenario, r *Result, name string) []point {
 	begin := time.Now()
 	defer func() { r.Seconds = time.Since(begin).Seconds() }()
-	s, err := stage.New(ctx, p.in, name)
+	in := p.in
+	in.Account, in.Exclusive = c.Account, c.Exclusive
+	s, err := stage.New(ctx, in, name)
 	if err != nil {
 		r.failed(err)
 		return nil
@@ -189,9 +195,10 @@ func runAndCheck(ctx context.Context, s *stage.Stage, c scenarios.Scenario, r *R
 		reached, err = actWith(ctx, s, c, kind, r.Case.Point)
 		end = len(s.Tap.Records())
 	}
-	if err := finish(ctx, s, err); err != nil {
+	if err := finish(ctx, s, c, err); err != nil {
 		return nil, err
 	}
+	r.Cost = s.AWS.Spend(time.Now())
 	r.Violations = oracle.Check(s.Tap.Records())
 	switch {
 	case len(r.Violations) > 0:
@@ -231,20 +238,30 @@ func actWith(ctx context.Context, s *stage.Stage, c scenarios.Scenario, kind fau
 		}
 		met = s.Tap.Arm(fault).Disarm
 	}
-	s.Meanwhile(func(ctx context.Context) error { return c.Meanwhile(ctx, s) })
+	if c.Meanwhile != nil {
+		s.Meanwhile(func(ctx context.Context) error { return c.Meanwhile(ctx, s) })
+	}
 	err = c.Act(ctx, s)
 	if err == nil {
 		err = kind.then(ctx, s)
 	}
 	if err == nil {
-		err = s.Converge(ctx)
+		err = converge(ctx, s, c)
 	}
 	return met(), err
 }
 
+// converge waits until what the scenario began has come to its end.
+func converge(ctx context.Context, s *stage.Stage, c scenarios.Scenario) error {
+	if c.Converge != nil {
+		return c.Converge(ctx, s)
+	}
+	return s.Converge(ctx)
+}
+
 // finish records how the case ended; err is that of waiting for the product.
-func finish(ctx context.Context, s *stage.Stage, err error) error {
-	if err == nil {
+func finish(ctx context.Context, s *stage.Stage, c scenarios.Scenario, err error) error {
+	if err == nil && c.Converge == nil {
 		err = s.Run(ctx) // which has nothing to do
 	}
 	if err == nil {

@@ -41,6 +41,8 @@ type Result struct {
 	Violations []oracle.Violation `json:"violations,omitempty"`
 	Error      string             `json:"error,omitempty"`
 	Seconds    float64            `json:"seconds"`
+	// Cost is what EC2 would have billed, in dollars. It is reported, and no rule.
+	Cost float64 `json:"cost,omitempty"`
 }
 
 func (r *Result) failed(err error) { r.Outcome, r.Error = Failed, err.Error() }

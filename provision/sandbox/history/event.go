@@ -32,7 +32,10 @@ const (
 	// LeaseDeleted: a person deletes the lease, so that two replicas may lead until the one that
 	// held it learns of that.
 	LeaseDeleted = "lease-deleted"
-	// Observed: Live, Inventory, Comments. What is there in the end.
+	// DisruptionAllowed: Object. From then on, machines of the NodePool may be ended that are
+	// empty.
+	DisruptionAllowed = "disruption-allowed"
+	// Observed: Live, Inventory, Comments, Machines, Unowned. What is there in the end.
 	Observed = "observed"
 )
 
@@ -54,9 +57,20 @@ type Event struct {
 	Inventory []State `json:"inventory,omitempty"`
 	// Comments is how many comments of the product a pull request has, OWNER/NAME#7.
 	Comments map[string]int `json:"comments,omitempty"`
+	// Unowned are things in AWS that have no tag of an owner, and were not there at first.
+	Unowned []Object `json:"unowned,omitempty"`
+	// Machines are those of the pools.
+	Machines []Machine `json:"machines,omitempty"`
 }
 
-// State is an object as it is declared, found or recorded. Value is what distinguishes one
+// Machine is what there is of one machine; what there is not is empty.
+type Machine struct {
+	NodeClaim string `json:"nodeClaim,omitempty"`
+	Instance  string `json:"instance,omitempty"`
+	Node      string `json:"node,omitempty"`
+}
+
+// State is an object, or a thing in AWS, as it is declared, found or recorded. Value is what distinguishes one
 // version of its content from another.
 type State struct {
 	Object Object `json:"object"`

@@ -8,6 +8,7 @@ package history
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -51,9 +52,16 @@ type Request struct {
 	Name      string `json:"name,omitempty"`
 	// UID is that of the object in the response.
 	UID string `json:"uid,omitempty"`
+	// Gone is whether the object is, after the request.
+	Gone bool `json:"gone,omitempty"`
+	// Instances are those of EC2 that the request or its response names; of a NodeClaim, the
+	// one of its status.
+	Instances []string `json:"instances,omitempty"`
 	// Holder is the holder that a Lease was to get; it is nil in other requests, and empty
 	// where the lease was released.
 	Holder *string `json:"holder,omitempty"`
+	// DryRun is whether the request changes nothing, which its verb has a note of, too.
+	DryRun bool `json:"dryRun,omitempty"`
 	// Status is that of the server's response, 0 where the request never reached the server.
 	Status int `json:"status,omitempty"`
 	// Secrets are the names of the planted secrets that the request had in it.
@@ -68,14 +76,26 @@ func (r *Request) Succeeded() bool { return r.Status >= 200 && r.Status < 300 }
 // writing are the verbs of Kubernetes that change something.
 var writing = []string{"create", "update", "patch", "delete", "deletecollection"}
 
-// Writes reports whether the request is one of Kubernetes or a forge that changes something.
-// Reviews of rights and of tokens store nothing.
+// Writes reports whether the request is one of Kubernetes, AWS or a forge that changes
+// something. Reviews of rights and of tokens store nothing.
 func (r *Request) Writes() bool {
-	if r.Wire == Forge {
+	switch r.Wire {
+	case Forge:
 		return r.Verb != "get"
+	case AWS:
+		return !r.DryRun && !slices.ContainsFunc(reading, func(verb string) bool { return strings.HasPrefix(r.Verb, verb) })
+	case Kubernetes:
+		return slices.Contains(writing, r.Verb) && !slices.Contains(reviews, r.Kind)
+	case Git:
 	}
-	return r.Wire == Kubernetes && slices.Contains(writing, r.Verb) && !slices.Contains(reviews, r.Kind)
+	return false
 }
+
+// reading begin the names of AWS' operations that change nothing.
+var reading = []string{"Describe", "Get", "List", "Receive", "Assume", "Simulate"}
+
+// DryRun ends the verb of a request that changes nothing.
+const DryRun = " (dry run)"
 
 var reviews = []string{
 	"selfsubjectaccessreviews.authorization.k8s.io", "selfsubjectrulesreviews.authorization.k8s.io",

@@ -31,7 +31,7 @@ func (x *exchange) pass() {
 		x.relay(x.collect(false))
 		return
 	}
-	out := &captured{ResponseWriter: x.w, onStatus: func(status int) { x.tap.end(x.n, status, "") }}
+	out := &captured{ResponseWriter: x.w, onStatus: func(status int) { x.tap.end(x.n, status, nil) }}
 	x.send(out)
 	if out.status == 0 {
 		x.hangUp()
@@ -46,11 +46,11 @@ func (x *exchange) collect(firstLine bool) *captured {
 	defer func() { x.request = x.request.WithContext(gone) }()
 	out := &captured{ResponseWriter: nowhere{http.Header{}}, keep: true, firstLine: firstLine}
 	x.send(out)
-	uid := ""
-	if x.config.Protocol.UID != nil && x.writes {
-		uid = x.config.Protocol.UID(out.kept.Bytes())
-	}
-	x.tap.end(x.n, out.status, uid)
+	x.tap.end(x.n, out.status, func(q *history.Request) {
+		if x.config.Protocol.Response != nil && x.writes {
+			x.config.Protocol.Response(q, out.kept.Bytes())
+		}
+	})
 	return out
 }
 
@@ -72,7 +72,7 @@ func (x *exchange) send(w http.ResponseWriter) {
 
 // hangUp ends the exchange without a response.
 func (x *exchange) hangUp() {
-	x.tap.end(x.n, 0, "")
+	x.tap.end(x.n, 0, nil)
 	hangUp(x.w)
 }
 
@@ -88,7 +88,7 @@ func (x *exchange) inject(a *Armed, q history.Request) {
 	switch {
 	case f.Do == Respond && !f.After:
 		x.act(a, q)
-		x.tap.end(x.n, f.Status, "")
+		x.tap.end(x.n, f.Status, nil)
 		x.respond(f)
 	case !f.After && ends:
 		x.act(a, q)

@@ -3,6 +3,7 @@ package wiretap
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -29,14 +30,17 @@ type Config struct {
 	// an empty name is Client, or what SetClient named last. It may be nil.
 	ClientOf func(net.Addr) string
 	Protocol Protocol
+	// Certificate, if any, is what the wire itself is encrypted with: client-go reads
+	// credentials from a kubeconfig only for a server that is.
+	Certificate *tls.Certificate
 }
 
 // Protocol is how requests are named.
 type Protocol struct {
 	// Parse names a request by its URL, headers and content.
 	Parse func(*http.Request, []byte) history.Request
-	// UID finds the identity of an object in a response. It may be nil.
-	UID func([]byte) string
+	// Response adds to a request what the response to it has. It may be nil.
+	Response func(*history.Request, []byte)
 }
 
 // Listener is a wire: a proxy at a loopback address.
@@ -82,6 +86,11 @@ func (t *Tap) Listen(config Config) (*Listener, error) {
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {},
 	}
 	l.server = &http.Server{Handler: l, ReadHeaderTimeout: 10 * time.Second, ErrorLog: discard, ConnContext: l.connContext}
+	if config.Certificate != nil {
+		l.url = "https://" + listener.Addr().String()
+		// HTTP/1.1 alone, since a connection of HTTP/2 cannot be broken off.
+		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{*config.Certificate}, MinVersion: tls.VersionTLS12})
+	}
 	go func() { l.served <- l.server.Serve(listener) }()
 	t.mu.Lock()
 	t.listeners = append(t.listeners, l)

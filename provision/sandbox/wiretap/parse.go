@@ -18,14 +18,20 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 )
 
-// dryRun marks the verb of a request that changes nothing.
-const dryRun = " (dry run)"
-
 // Kubernetes names requests as the API server itself does, and objects by their UID, also
 // one that the Status of a deletion names.
 func Kubernetes() Protocol {
-	return Protocol{Parse: kubernetesRequest, UID: func(content []byte) string { return string(decode(content).UID) }}
+	return Protocol{Parse: kubernetesRequest, Response: func(q *history.Request, content []byte) {
+		object := decode(content)
+		q.UID = string(object.UID)
+		q.Gone = object.DeletionTimestamp != nil && len(object.Finalizers) == 0
+		if strings.HasPrefix(q.Kind, nodeClaims) && object.instance != "" {
+			q.Instances = []string{object.instance}
+		}
+	}}
 }
+
+const nodeClaims = "nodeclaims.karpenter.sh"
 
 func kubernetesRequest(r *http.Request, content []byte) history.Request {
 	q := history.Request{Wire: history.Kubernetes}
@@ -45,7 +51,7 @@ func kubernetesRequest(r *http.Request, content []byte) history.Request {
 		q.Kind += "/" + info.Subresource
 	}
 	if r.URL.Query().Get("dryRun") != "" {
-		q.Verb += dryRun
+		q.Verb, q.DryRun = q.Verb+history.DryRun, true
 	}
 	q.Namespace, q.Name = info.Namespace, info.Name
 	if info.Namespace != "" && info.Resource == "namespaces" {
@@ -63,7 +69,8 @@ func kubernetesRequest(r *http.Request, content []byte) history.Request {
 
 type named struct {
 	metav1.ObjectMeta
-	holder string
+	// holder is a Lease's, instance a NodeClaim's.
+	holder, instance string
 }
 
 // decode reads an object in JSON or, of the kinds that client-go has, in Protobuf.
@@ -96,13 +103,18 @@ func decode(content []byte) named {
 		Spec     struct {
 			HolderIdentity string `json:"holderIdentity"`
 		} `json:"spec"`
+		Status json.RawMessage `json:"status"`
 	}
 	// What is no object, such as a JSON patch, has no name.
 	_ = json.Unmarshal(content, &read)
 	if read.Details != nil && read.Metadata.UID == "" {
 		read.Metadata.UID, read.Metadata.Name = read.Details.UID, read.Details.Name
 	}
-	return named{ObjectMeta: read.Metadata, holder: read.Spec.HolderIdentity}
+	var status struct {
+		ProviderID string `json:"providerID"`
+	}
+	_ = json.Unmarshal(read.Status, &status) // a Status' own is a text
+	return named{ObjectMeta: read.Metadata, holder: read.Spec.HolderIdentity, instance: instanceID.FindString(status.ProviderID)}
 }
 
 // apiPath is where Gitea and Forgejo serve their API.
@@ -112,7 +124,9 @@ var gitCommand = regexp.MustCompile(`command=([a-z-]+)`)
 
 // Forge names requests to a server that has repositories and their pull requests at one
 // address: those of Git by the service, those of the API by the path without its names.
-func Forge() Protocol { return Protocol{Parse: gitOrForge, UID: forgeID} }
+func Forge() Protocol {
+	return Protocol{Parse: gitOrForge, Response: func(q *history.Request, content []byte) { q.UID = forgeID(content) }}
+}
 
 func gitOrForge(r *http.Request, content []byte) history.Request {
 	if path, ok := strings.CutPrefix(r.URL.Path, apiPath); ok {

@@ -1,6 +1,7 @@
 package wiretap
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -40,7 +41,7 @@ func TestARequestIsNamed(t *testing.T) {
 		{"a creation, by the object's name", "POST", "/api/v1/namespaces/apps/secrets", `{"metadata":{"name":"a"}}`,
 			history.Request{Verb: "create", Kind: "secrets", Namespace: "apps", Name: "a"}},
 		{"a dry run", "PATCH", "/api/v1/namespaces/apps/secrets/a?dryRun=All", "{}",
-			history.Request{Verb: "patch (dry run)", Kind: "secrets", Namespace: "apps", Name: "a"}},
+			history.Request{Verb: "patch (dry run)", DryRun: true, Kind: "secrets", Namespace: "apps", Name: "a"}},
 		{"a namespace, which is in none", "DELETE", "/api/v1/namespaces/apps", "", history.Request{Verb: "delete", Kind: "namespaces", Name: "apps"}},
 		{"what is no resource", "GET", "/openapi/v3/apis/apps/v1", "", history.Request{Verb: "get", Kind: "/openapi"}},
 		{"a lease in JSON", "PUT", "/apis/coordination.k8s.io/v1/namespaces/system/leases/poolwright", `{"spec":{"holderIdentity":"pod-1"}}`,
@@ -91,15 +92,44 @@ func TestAResponseNamesItsObject(t *testing.T) {
 		"what the status of a DELETE has": `{"kind":"Status","metadata":{},"status":"Success","details":{"name":"a","uid":"a-b"}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Kubernetes().UID([]byte(content)); got != "a-b" {
-				t.Errorf("its UID is %q", got)
+			if got := completed(Kubernetes(), history.Request{}, content); got.UID != "a-b" {
+				t.Errorf("its UID is %q", got.UID)
 			}
 		})
 	}
-	if got := Kubernetes().UID([]byte("no object")); got != "" {
-		t.Errorf("what is no object has UID %q", got)
+	if got := completed(Kubernetes(), history.Request{}, "no object"); got.UID != "" {
+		t.Errorf("what is no object has UID %q", got.UID)
 	}
-	if got := Forge().UID([]byte(`{"id":7}`)); got != "7" {
-		t.Errorf("a comment has id %q", got)
+	if got := completed(Forge(), history.Request{}, `{"id":7}`); got.UID != "7" {
+		t.Errorf("a comment has id %q", got.UID)
+	}
+}
+
+// completed is a request with what a response adds to it.
+func completed(p Protocol, q history.Request, content string) history.Request {
+	p.Response(&q, []byte(content))
+	return q
+}
+
+func TestAResponseNamesTheInstanceOfANodeClaimAndWhetherItIsGone(t *testing.T) {
+	const claim = `{"kind":"NodeClaim","metadata":{"name":"a"%s},"status":{"providerID":"aws:///us-east-1a/i-00123456789abcdef"}}`
+	status := history.Request{Wire: history.Kubernetes, Verb: "patch", Kind: "nodeclaims.karpenter.sh/status"}
+	for _, c := range []struct {
+		name, metadata string
+		q              history.Request
+		instances      []string
+		gone           bool
+	}{
+		{"a NodeClaim", "", status, []string{"i-00123456789abcdef"}, false},
+		{"one that is deleted and has a finalizer", `,"deletionTimestamp":"2026-01-01T00:00:00Z","finalizers":["f"]`, status, []string{"i-00123456789abcdef"}, false},
+		{"one whose last finalizer went", `,"deletionTimestamp":"2026-01-01T00:00:00Z"`, status, []string{"i-00123456789abcdef"}, true},
+		{"an object of another kind", "", history.Request{Wire: history.Kubernetes, Verb: "patch", Kind: "nodes"}, nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := completed(Kubernetes(), c.q, fmt.Sprintf(claim, c.metadata))
+			if diff := cmp.Diff(c.instances, got.Instances); diff != "" || got.Gone != c.gone {
+				t.Errorf("gone: %v\n%s", got.Gone, diff)
+			}
+		})
 	}
 }

@@ -162,16 +162,16 @@ func (t *Tap) match(q *history.Request) *Armed {
 	return nil
 }
 
-// end records the response of a request.
-func (t *Tap) end(n, status int, uid string) {
+// end records the response of a request; complete, if any, adds what is in it.
+func (t *Tap) end(n, status int, complete func(*history.Request)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.n++
 	r := &t.records[t.at[n]]
 	r.Done, r.End = t.n, t.clock()
 	r.Request.Status = status
-	if uid != "" {
-		r.Request.UID = uid
+	if complete != nil {
+		complete(r.Request)
 	}
 	delete(t.at, n)
 }

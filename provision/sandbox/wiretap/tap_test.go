@@ -2,6 +2,8 @@ package wiretap
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -324,7 +326,7 @@ func TestAHistoryLosesWhatIsDiscarded(t *testing.T) {
 	w.post(t, "b")
 	n := w.begin(history.Request{Name: "c"}) // has not ended
 	w.Discard(func(q *history.Request) bool { return q.Name != "b" })
-	w.end(n, http.StatusOK, "uid-c")
+	w.end(n, http.StatusOK, func(q *history.Request) { q.UID = "uid-c" })
 	var got []string
 	for _, r := range w.Records() {
 		if r.Event != nil {
@@ -335,5 +337,29 @@ func TestAHistoryLosesWhatIsDiscarded(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{history.Converged, "b 201 uid-2", "c 200 uid-c"}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestAnEncryptedWireCanBeBrokenOff(t *testing.T) {
+	w := newWired(t)
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	server.Close()
+	l, err := w.Listen(Config{Server: w.listener.URL(), Client: "first", Protocol: Kubernetes(), Certificate: &server.TLS.Certificates[0]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}}
+	response, err := client.Get(l.URL() + configMaps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	w.Arm(Fault{Do: Kill, Call: func(history.Request) {}})
+	if response, err := client.Get(l.URL() + configMaps); err == nil {
+		response.Body.Close()
+		t.Errorf("status %d", response.StatusCode)
 	}
 }

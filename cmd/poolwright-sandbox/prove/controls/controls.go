@@ -33,7 +33,10 @@ type Control struct {
 
 // All are all of them, in the order in which they are run and printed.
 func All() []Control {
-	return append([]Control{writeAhead(), deletionPreconditions(), deletionVersion(), lossRecount(), slotsAreFreed(), oneComment(), maskedSecrets(), fence(), forgeFence(), release()}, tested()...)
+	return append([]Control{
+		writeAhead(), deletionPreconditions(), deletionVersion(), lossRecount(), slotsAreFreed(), oneComment(), maskedSecrets(), fence(), forgeFence(), release(),
+		creationTags(), instanceCollection(),
+	}, tested()...)
 }
 
 // Names are the names of the controls.

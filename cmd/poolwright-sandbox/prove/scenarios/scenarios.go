@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
+	"github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 )
 
@@ -17,16 +18,19 @@ type Scenario struct {
 	Prepare func(context.Context, *stage.Stage) error
 	// Act starts what the faults hit. It does not wait until that is finished.
 	Act func(context.Context, *stage.Stage) error
-	// Meanwhile changes the repository while no process runs, after a kill.
+	// Meanwhile, if any, changes the repository while no process runs, after a kill.
 	Meanwhile func(context.Context, *stage.Stage) error
 	// Wires are those whose requests meet faults; where it is nil, those of all wires do.
 	Wires []history.Wire
 	// Faults are the names of those that it is run with; where it is nil, they are all that need
 	// no second replica.
 	Faults []string
-}
-
-// All are all of them, in the order in which they are run and printed.
-func All() []Scenario {
-	return []Scenario{firstApply(), update(), refusedCommits(), pruneWithLosses(), syncDeleted(), syncOrphaned(), pullRequest(), twoReplicas(), reviewedByTwo()}
+	// Converge waits until what Act began has come to its end. Where it is nil, that is when
+	// the Sync is ready.
+	Converge func(context.Context, *stage.Stage) error
+	// Exclusive is for scenarios with objects that belong to no namespace: their cases run one
+	// after the other.
+	Exclusive bool
+	// Account, if any, changes what the AWS account has from the start.
+	Account func(*aws.Config)
 }

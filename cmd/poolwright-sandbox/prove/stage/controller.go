@@ -24,10 +24,11 @@ func (s *Stage) start(r *replica) error {
 	r.api.SetClient(r.client)
 	if r == &s.controller.replica {
 		s.git.SetClient(r.client)
+		s.aws.SetClient(r.client)
 	}
 	s.Tap.Record(history.Event{Kind: history.Started, Client: r.client})
-	p, err := s.config.Environment.Run(r.client, s.config.Product, append([]string{
-		"run",
+	p, err := s.config.Environment.Run(r.client, "/usr/bin/env", append([]string{
+		"AWS_ENDPOINT_URL=" + s.aws.URL(), s.config.Product, "run",
 		"--namespace=" + s.System, "--kubeconfig=" + r.kubeconfig(), "--cache-dir=" + r.mirrors(), "--metrics-addr=0", "--health-addr=0",
 	}, s.config.Arguments...)...)
 	r.process, r.killed = p, false

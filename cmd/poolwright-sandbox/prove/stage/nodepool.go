@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,11 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
 // nodePools is the kind of node pools as a history names it.
@@ -119,4 +123,89 @@ func (s *Stage) AwaitHold(ctx context.Context, kind, name, value string) error {
 	}
 	s.Model[kind+"/"+name] = value
 	return s.Commit(ctx, "Keep the node pool")
+}
+
+// nodePoolLabel is on the nodes of a NodePool.
+const nodePoolLabel = "karpenter.sh/nodepool"
+
+// machines are what there is of each machine, by its instance.
+func (s *Stage) machines(ctx context.Context) ([]history.Machine, error) {
+	byInstance := map[string]*history.Machine{}
+	var out []history.Machine
+	of := func(providerID string) *history.Machine {
+		id := providerID[strings.LastIndexByte(providerID, '/')+1:]
+		if byInstance[id] == nil || id == "" {
+			byInstance[id] = &history.Machine{}
+		}
+		return byInstance[id]
+	}
+	claims := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodeClaimList"}}
+	if err := s.config.Admin.List(ctx, claims); err != nil {
+		return nil, err
+	}
+	for _, claim := range claims.Items {
+		id, _, err := unstructured.NestedString(claim.Object, "status", "providerID")
+		if err != nil {
+			return nil, err
+		}
+		if id == "" {
+			out = append(out, history.Machine{NodeClaim: claim.GetName()})
+			continue
+		}
+		of(id).NodeClaim = claim.GetName()
+	}
+	var nodes corev1.NodeList
+	if err := s.config.Admin.List(ctx, &nodes, client.HasLabels{nodePoolLabel}); err != nil {
+		return nil, err
+	}
+	for _, node := range nodes.Items {
+		of(node.Spec.ProviderID).Node = node.Name
+	}
+	for _, i := range s.AWS.Instances() {
+		if i.State != aws.ShuttingDown && i.State != aws.Terminated {
+			of(i.ID).Instance = i.ID
+		}
+	}
+	for _, m := range byInstance {
+		out = append(out, *m)
+	}
+	slices.SortFunc(out, func(a, b history.Machine) int {
+		return strings.Compare(a.NodeClaim+"/"+a.Instance+"/"+a.Node, b.NodeClaim+"/"+b.Instance+"/"+b.Node)
+	})
+	return out, nil
+}
+
+// deleteEngineObjects removes what belongs to no namespace, without its controller.
+func (s *Stage) deleteEngineObjects(ctx context.Context) error {
+	var errs []error
+	lists := []client.ObjectList{&v1alpha1.ClusterList{}}
+	for _, kind := range []struct{ version, list string }{
+		{"karpenter.sh/v1", "NodePoolList"}, {"karpenter.sh/v1", "NodeClaimList"}, {"karpenter.k8s.aws/v1", "EC2NodeClassList"},
+	} {
+		lists = append(lists, &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": kind.version, "kind": kind.list}})
+	}
+	for _, list := range append(lists, &corev1.NodeList{}) {
+		var options []client.ListOption
+		if _, is := list.(*corev1.NodeList); is {
+			options = append(options, client.HasLabels{nodePoolLabel})
+		}
+		err := s.config.Admin.List(ctx, list, options...)
+		if meta.IsNoMatchError(err) {
+			continue // no controller has brought the kind yet
+		}
+		errs = append(errs, err, meta.EachListItem(list, func(o runtime.Object) error { return s.purge(ctx, o.(client.Object)) }))
+	}
+	return errors.Join(errs...)
+}
+
+// purge deletes an object together with its finalizers.
+func (s *Stage) purge(ctx context.Context, o client.Object) error {
+	err := s.config.Admin.Delete(ctx, o)
+	if err == nil {
+		err = s.config.Admin.Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/worktree"
 	"github.com/poolwright/poolwright/provision/sandbox"
+	"github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -41,6 +42,11 @@ type Config struct {
 	// Bulk is how many ConfigMaps each commit declares beside the model, in a namespace of
 	// their own; Observe requires them all.
 	Bulk int
+	// Account, if any, changes what the stage's AWS account has from the start.
+	Account func(*aws.Config)
+	// Exclusive is where no other stage runs, so that this one may have what belongs to no
+	// namespace.
+	Exclusive bool
 	// Arguments are further ones of the controller.
 	Arguments []string
 }
@@ -57,10 +63,20 @@ type Stage struct {
 	// Tap records what happens in the stage.
 	Tap *wiretap.Tap
 	// git is the wire to Git and the forge, whose address is the Sync's: all replicas use it.
-	git  *wiretap.Listener
-	tree *worktree.Tree
+	git *wiretap.Listener
+	// AWS is the account of the controller, with nothing in it but what its configuration lists,
+	// and aws the wire to it, which all replicas use.
+	AWS *sandbox.Account
+	aws *wiretap.Listener
+	// initial is what the account has from the start.
+	initial []history.Object
+	tree    *worktree.Tree
 	// Model is what the next commit declares: Kind/name to value.
 	Model map[string]string
+	// Cluster is the spec of the Cluster that it declares, as YAML, Declared what that needs of
+	// AWS; there is none where it is empty.
+	Cluster  string
+	Declared []history.State
 	// Configure completes the Sync before it is created.
 	Configure []func(*v1alpha1.SyncSpec)
 	// deleted is set once a person has deleted the Sync.
@@ -108,6 +124,9 @@ func New(ctx context.Context, config Config, name string) (_ *Stage, err error) 
 	if err != nil {
 		return nil, err
 	}
+	if err := s.tapAWS(); err != nil {
+		return nil, err
+	}
 	if err := s.createRepository(ctx); err != nil {
 		return nil, err
 	}
@@ -125,15 +144,42 @@ func (s *Stage) tapAPI(r *replica) error {
 	if err != nil {
 		return err
 	}
-	r.api, err = s.Tap.Listen(wiretap.Config{Server: cfg.Host, Transport: transport, Client: "nobody", Protocol: wiretap.Kubernetes()})
+	// Nodes get the CA of the engine's own connection, so that it must be the cluster's.
+	certificate, err := s.config.Environment.Certificate()
+	if err != nil {
+		return err
+	}
+	r.api, err = s.Tap.Listen(wiretap.Config{Server: cfg.Host, Transport: transport, Client: "nobody", Protocol: wiretap.Kubernetes(), Certificate: &certificate})
 	if err != nil {
 		return err
 	}
 	kubeconfig := clientcmdapi.NewConfig()
-	kubeconfig.Clusters["tap"] = &clientcmdapi.Cluster{Server: r.api.URL()}
-	kubeconfig.Contexts["tap"] = &clientcmdapi.Context{Cluster: "tap"}
+	kubeconfig.Clusters["tap"] = &clientcmdapi.Cluster{Server: r.api.URL(), CertificateAuthorityData: cfg.CAData}
+	kubeconfig.Contexts["tap"] = &clientcmdapi.Context{Cluster: "tap", AuthInfo: "admin"}
+	// The tap needs no credentials; the endpoint that EKS names, to which an engine compares its
+	// own, does.
+	kubeconfig.AuthInfos["admin"] = &clientcmdapi.AuthInfo{ClientCertificateData: cfg.CertData, ClientKeyData: cfg.KeyData, Token: cfg.BearerToken}
 	kubeconfig.CurrentContext = "tap"
 	return clientcmd.WriteToFile(*kubeconfig, r.kubeconfig())
+}
+
+// tapAWS makes the stage's account, which does within moments what takes AWS seconds, and
+// puts a wire before it.
+func (s *Stage) tapAWS() (err error) {
+	s.AWS, err = s.config.Environment.AddAccount(func(c *aws.Config) {
+		c.Delays.Fleet, c.Delays.Running, c.Delays.Shutdown = 100*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond
+		if s.config.Account != nil {
+			s.config.Account(c)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, r := range s.AWS.Resources() {
+		s.initial = append(s.initial, history.Object{Kind: r.Service + "/" + r.Kind, Name: r.Name})
+	}
+	s.aws, err = s.Tap.Listen(wiretap.Config{Server: s.AWS.Endpoint, Client: "nobody", ClientOf: s.clientOf, Protocol: wiretap.AWS()})
+	return err
 }
 
 // repositoryName is the same in all stages; its owner is not.
@@ -195,6 +241,9 @@ func (s *Stage) declared() []history.State {
 		kind, name, _ := strings.Cut(key, "/")
 		out = append(out, history.State{Object: s.object(kind, name), Value: s.Model[key]})
 	}
+	if s.Cluster != "" {
+		out = append(out, s.Declared...)
+	}
 	return out
 }
 
@@ -211,6 +260,12 @@ func (s *Stage) write() ([]history.State, error) {
 			text = fmt.Sprintf(nodePoolText, s.poolName(name), value)
 		}
 		if err := os.WriteFile(filepath.Join(path, strings.ToLower(kind)+"-"+name+".yaml"), []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	if s.Cluster != "" {
+		text := "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: cluster}\nspec:\n" + s.Cluster
+		if err := os.WriteFile(filepath.Join(path, "cluster.yaml"), []byte(text), 0o600); err != nil {
 			return nil, err
 		}
 	}
@@ -236,8 +291,16 @@ func (s *Stage) Close(ctx context.Context) error {
 			errs = append(errs, r.api.Close())
 		}
 	}
-	if s.git != nil {
-		errs = append(errs, s.git.Close())
+	for _, wire := range []*wiretap.Listener{s.git, s.aws} {
+		if wire != nil {
+			errs = append(errs, wire.Close())
+		}
+	}
+	if s.AWS != nil {
+		errs = append(errs, s.AWS.Close())
+	}
+	if s.config.Exclusive {
+		errs = append(errs, s.deleteEngineObjects(ctx))
 	}
 	return errors.Join(append(errs, s.deletePools(ctx), s.deleteNamespaces(ctx))...)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -172,6 +173,12 @@ func (s *Stage) Converge(ctx context.Context) error {
 	return nil
 }
 
+// What in AWS belongs to a Cluster has the one tag, and what to an EC2NodeClass the other.
+const (
+	ownedTag     = "poolwright.dev/cluster"
+	nodeClassTag = "karpenter.k8s.aws/ec2nodeclass"
+)
+
 // Observe records what is there, and what the inventory has.
 func (s *Stage) Observe(ctx context.Context) error {
 	event := history.Event{Kind: history.Observed}
@@ -216,8 +223,28 @@ func (s *Stage) Observe(ctx context.Context) error {
 	if err := s.observeBulk(ctx); err != nil {
 		return err
 	}
+	s.observeAccount(&event)
+	if s.config.Exclusive {
+		if event.Machines, err = s.machines(ctx); err != nil {
+			return err
+		}
+	}
 	s.Tap.Record(event)
 	return nil
+}
+
+// observeAccount adds what there is in AWS.
+func (s *Stage) observeAccount(event *history.Event) {
+	for _, r := range s.AWS.Resources() {
+		o := history.Object{Kind: r.Service + "/" + r.Kind, Name: r.Name}
+		switch {
+		case slices.Contains(s.initial, o):
+		case r.Tags[ownedTag] != "":
+			event.Live = append(event.Live, history.State{Object: o, Value: r.Value})
+		case r.Tags[nodeClassTag] == "":
+			event.Unowned = append(event.Unowned, o)
+		}
+	}
 }
 
 // inventory reads what the product has recorded.
@@ -235,8 +262,8 @@ func (s *Stage) inventory(ctx context.Context) ([]history.State, error) {
 			return nil, fmt.Errorf("reading the inventory: %w", err)
 		}
 		for _, r := range document.Records {
-			if r.Namespace == s.bulk() {
-				continue
+			if r.Namespace == s.bulk() || resources[r.Kind] == "" {
+				continue // the Cluster, and what it has in AWS, are recorded, too
 			}
 			// A NodePool is recorded by its whole name.
 			out = append(out, history.State{Object: s.object(r.Kind, strings.TrimPrefix(r.Name, s.poolName(""))), UID: r.UID})

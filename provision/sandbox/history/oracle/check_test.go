@@ -174,6 +174,10 @@ func TestTheOracle(t *testing.T) {
 		{"a secret on a wire that is not its own", with(planted, started("c1"), committed(a), lease("c1"), leaked),
 			[]string{"secrets: git token is in a request: patch configmaps on kubernetes"}},
 		{"a secret on its own wire", with(planted, started("c1"), committed(a), history.Request{Wire: history.Git, Client: "c1", Verb: "post", Kind: "git-upload-pack", Secrets: []string{"git token"}}), nil},
+		{"a termination of an instance of somebody else", with(started("c1"), lease("c1"), committed(a), terminate("i-9")),
+			[]string{"terminations: ends i-9, which the product did not launch"}},
+		{"an instance without a node", ordered(started("c1"), history.Event{Kind: history.Observed, Machines: []history.Machine{{NodeClaim: "a", Instance: "i-1"}}}),
+			[]string{`machines: of a machine there is NodeClaim "a", instance "i-1", node ""`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string

@@ -22,10 +22,6 @@ func lives(records []history.Record) []Violation {
 // converges compares what was found in the end with the newest commit and with the
 // inventory.
 func converges(records []history.Record) []Violation {
-	declared, committed := finalCommit(records)
-	if !committed {
-		return nil
-	}
 	var out []Violation
 	var last *history.Record
 	deleted := false
@@ -39,6 +35,10 @@ func converges(records []history.Record) []Violation {
 		case r.Event.Kind == history.Observed:
 			last = &records[i]
 		}
+	}
+	declared, committed := finalCommit(records)
+	if !committed {
+		return out
 	}
 	if last == nil {
 		return append(out, Violation{Detail: "the history ends before the cluster was as declared"})
@@ -56,9 +56,11 @@ func converges(records []history.Record) []Violation {
 	for _, d := range differences(declared, live) {
 		out = append(out, Violation{N: []int{last.N}, Detail: fmt.Sprintf("%s: declared %s, live %s", d.object, d.first, d.second)})
 	}
-	for o := range uids {
-		if _, wanted := declared[o]; !wanted || deleted {
-			delete(uids, o) // what is not declared is reported above, and a deleted Sync has no inventory
+	for o, uid := range uids {
+		// What is not declared is reported above; what is in AWS has no UID, and a deleted Sync no
+		// inventory.
+		if _, wanted := declared[o]; !wanted || uid == "" || deleted {
+			delete(uids, o)
 		}
 	}
 	for _, d := range differences(uids, recorded) {

@@ -8,8 +8,8 @@ import (
 )
 
 // routine are the kinds that a process writes although nothing is to be done: its lease,
-// its events, and that it has handled a request for a run.
-var routine = []string{"leases.coordination.k8s.io", "events", "events.events.k8s.io", "syncs.poolwright.dev/status"}
+// its events, that it has handled a request for a run, and when it has read AWS.
+var routine = []string{"leases.coordination.k8s.io", "events", "events.events.k8s.io", "syncs.poolwright.dev/status", "clusters.poolwright.dev/status"}
 
 // idle finds writes between the report that all is as declared and the next commit.
 func idle(records []history.Record) []Violation {

@@ -11,6 +11,7 @@ package kube
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -177,6 +178,15 @@ func (c *ControlPlane) Endpoint() string { return loopback(c.ports.api) }
 
 // CA is the PEM certificate of the cluster's authority.
 func (c *ControlPlane) CA() []byte { return append([]byte(nil), c.ids.cluster.pem...) }
+
+// Certificate is the API server's, with its key.
+func (c *ControlPlane) Certificate() (tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(c.ids.path("serving.crt"), c.ids.path("serving.key"))
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("reading the API server's certificate: %w", err)
+	}
+	return pair, nil
+}
 
 // Kubeconfig is the path of the administrator's kubeconfig, mode 0600.
 func (c *ControlPlane) Kubeconfig() string { return c.kubeconfig }

@@ -1,0 +1,9 @@
+package scenarios
+
+// All are all of them, in the order in which they are run and printed.
+func All() []Scenario {
+	return []Scenario{
+		firstApply(), update(), refusedCommits(), pruneWithLosses(), syncDeleted(), syncOrphaned(), pullRequest(), twoReplicas(), reviewedByTwo(),
+		prerequisitesMade(), prerequisitesChanged(), scaleUp(), scaleDown(),
+	}
+}

@@ -1,0 +1,112 @@
+package scenarios
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
+	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	"github.com/poolwright/poolwright/provision/sandbox/history"
+)
+
+// clusterSpec is a Cluster without an engine, with all that nodes need of AWS. Its verbs are
+// how long the queue keeps messages, and the security groups.
+const clusterSpec = `  name: sandbox
+  region: us-east-1
+  account: "000000000000"
+  engine: {mode: "Off"}
+  discovery:
+    subnets: [subnet-0a000000000000001, subnet-0a000000000000002]
+    securityGroups: [%s]
+  nodeRole: {name: nodes, instanceProfile: nodes, deletionPolicy: Delete}
+  interruptionQueue: {deletionPolicy: Delete, retention: %s}
+`
+
+// nodePolicies are those of a node role.
+const nodePolicies = "AmazonEC2ContainerRegistryPullOnly AmazonEKSWorkerNodePolicy AmazonEKS_CNI_Policy AmazonSSMManagedInstanceCore"
+
+// prerequisites are what a Cluster needs of AWS, where the queue keeps messages for so many
+// seconds.
+func prerequisites(retention int) []history.State {
+	states := []history.State{
+		{Object: history.Object{Kind: "iam/role", Name: "nodes"}, Value: nodePolicies},
+		{Object: history.Object{Kind: "iam/instance-profile", Name: "nodes"}, Value: "nodes"},
+		{Object: history.Object{Kind: "sqs/queue", Name: "sandbox"}, Value: fmt.Sprint(retention)},
+		{Object: history.Object{Kind: "eks/access-entry", Name: "arn:aws:iam::000000000000:role/nodes"}, Value: "EC2_LINUX"},
+	}
+	for _, event := range []string{"CapacityReservation", "Rebalance", "ScheduledChange", "SpotInterruption", "StateChange"} {
+		states = append(states, history.State{Object: history.Object{Kind: "events/rule", Name: "poolwright-sandbox-" + event}, Value: "ENABLED 1"})
+	}
+	return states
+}
+
+// withoutPrerequisites is an account that has a cluster and nothing that nodes need.
+func withoutPrerequisites(c *aws.Config) { c.Roles, c.Queues, c.Tags = nil, nil, map[string]string{} }
+
+// declareCluster commits a Cluster.
+func declareCluster(ctx context.Context, s *stage.Stage, groups, retention string, seconds int) error {
+	s.Cluster, s.Declared = fmt.Sprintf(clusterSpec, groups, retention), prerequisites(seconds)
+	return s.Commit(ctx, "Declare what nodes need of AWS")
+}
+
+const bothGroups = "sg-0000000000000bbb2, sg-0000000000000ccc3"
+
+// prerequisitesMade is a Cluster that is declared for the first time.
+func prerequisitesMade() Scenario {
+	return Scenario{
+		Name: "cluster-prerequisites", Exclusive: true, Account: withoutPrerequisites,
+		Summary: "A commit declares a Cluster: node role, instance profile, access entry, queue, rules and discovery tags are made in AWS.",
+		Prepare: func(ctx context.Context, s *stage.Stage) error {
+			if err := s.CreatePolicy(ctx, "poolwright-boundary-sandbox-us-east-1"); err != nil {
+				return err
+			}
+			s.Model = map[string]string{"ConfigMap/a": "v1"}
+			if err := s.Commit(ctx, "Begin"); err != nil {
+				return err
+			}
+			if err := s.Start(); err != nil {
+				return err
+			}
+			if err := s.CreateSync(ctx); err != nil {
+				return err
+			}
+			return s.Converge(ctx)
+		},
+		Act: func(ctx context.Context, s *stage.Stage) error {
+			if err := declareCluster(ctx, s, bothGroups, "5m", 300); err != nil {
+				return err
+			}
+			return s.Request(ctx)
+		},
+		Meanwhile: func(ctx context.Context, s *stage.Stage) error {
+			return declareCluster(ctx, s, bothGroups, "10m", 600)
+		},
+	}
+}
+
+// prerequisitesChanged is a Cluster that declares something else.
+func prerequisitesChanged() Scenario {
+	made := prerequisitesMade()
+	return Scenario{
+		Name: "cluster-changed", Exclusive: true, Account: withoutPrerequisites,
+		Summary: "A commit has the queue keep messages for longer, and removes a discovery tag.",
+		Prepare: func(ctx context.Context, s *stage.Stage) error {
+			if err := made.Prepare(ctx, s); err != nil {
+				return err
+			}
+			if err := made.Act(ctx, s); err != nil {
+				return err
+			}
+			return s.Converge(ctx)
+		},
+		Act: func(ctx context.Context, s *stage.Stage) error {
+			if err := declareCluster(ctx, s, "sg-0000000000000bbb2", "10m", 600); err != nil {
+				return err
+			}
+			return s.Request(ctx)
+		},
+		Meanwhile: func(ctx context.Context, s *stage.Stage) error {
+			return declareCluster(ctx, s, bothGroups, "5m", 300)
+		},
+	}
+}

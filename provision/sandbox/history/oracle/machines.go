@@ -1,0 +1,171 @@
+package oracle
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/poolwright/poolwright/provision/sandbox/history"
+)
+
+// collected is how long an instance without a NodeClaim may live: Karpenter ends one that is
+// older than half a minute, every ten seconds after a start.
+const collected = time.Minute
+
+// young is how long an instance is left alone that no NodeClaim names: its NodeClaim may be
+// about to.
+const young = 30 * time.Second
+
+// launched is one instance, from the requests about it.
+type launched struct {
+	id string
+	// claim is the NodeClaim whose status names it, empty as long as none does.
+	claim string
+	// begin is when EC2 had launched it, end when its termination was requested; zero where it
+	// was not.
+	begin, end time.Time
+	// n are the requests that launched and ended it.
+	n []int
+}
+
+// launches are the instances that the product launched, in order. visit, if any, is called
+// for each request that succeeded, with what was known before it.
+func launches(records []history.Record, visit func(history.Record, map[string]*launched)) []*launched {
+	byID := map[string]*launched{}
+	var out []*launched
+	for _, r := range records {
+		q := r.Request
+		if q == nil || !q.Writes() || !q.Succeeded() {
+			continue
+		}
+		if visit != nil {
+			visit(r, byID)
+		}
+		for _, id := range q.Instances {
+			i := byID[id]
+			switch {
+			case q.Wire == history.AWS && q.Verb == "CreateFleet" && i == nil:
+				byID[id] = &launched{id: id, begin: r.End, n: []int{r.N}}
+				out = append(out, byID[id])
+			case i == nil:
+			case q.Wire == history.AWS && q.Verb == "TerminateInstances" && i.end.IsZero():
+				i.end, i.n = r.Begin, append(i.n, r.N)
+			case q.Wire == history.Kubernetes:
+				i.claim = q.Name
+			}
+		}
+	}
+	return out
+}
+
+// terminations finds instances that were ended although their NodeClaim was there, and
+// NodeClaims with an instance that were deleted although nobody allowed a disruption.
+func terminations(records []history.Record) []Violation {
+	var out []Violation
+	allowed, deleted := allowances(records), map[string]bool{}
+	product := processes(records)
+	launches(records, func(r history.Record, instances map[string]*launched) {
+		q := r.Request
+		report := func(detail string) { out = append(out, Violation{N: []int{r.N}, Detail: detail}) }
+		switch {
+		case q.Wire == history.Kubernetes && q.Verb == "delete" && q.Kind == nodeClaims:
+			deleted[q.Name] = true
+			has := slices.ContainsFunc(slices.Collect(maps.Values(instances)), func(i *launched) bool { return i.claim == q.Name && i.end.IsZero() })
+			if product[q.Client] && has && !allowed(r.N) {
+				report(fmt.Sprintf("deletes the NodeClaim %s, which has an instance, although nobody allowed a disruption", q.Name))
+			}
+		case q.Wire == history.AWS && q.Verb == "TerminateInstances":
+			for _, id := range q.Instances {
+				i := instances[id]
+				switch {
+				case i == nil:
+					report(fmt.Sprintf("ends %s, which the product did not launch", id))
+				case i.claim != "" && deleted[i.claim]:
+				case i.claim != "":
+					report(fmt.Sprintf("ends %s, whose NodeClaim %s was not deleted", id, i.claim))
+				case r.Begin.Sub(i.begin) < young:
+					report(fmt.Sprintf("ends %s after %s, before a NodeClaim could name it", id, r.Begin.Sub(i.begin).Round(time.Second)))
+				}
+			}
+		}
+	})
+	return out
+}
+
+const nodeClaims = "nodeclaims.karpenter.sh"
+
+// allowances reports for a place whether a disruption was allowed before it.
+func allowances(records []history.Record) func(n int) bool {
+	first := 0
+	for _, r := range records {
+		if r.Event != nil && r.Event.Kind == history.DisruptionAllowed && first == 0 {
+			first = r.N
+		}
+	}
+	return func(n int) bool { return first > 0 && first < n }
+}
+
+// machines finds NodeClaims that had two instances for too long, instances that lived for too
+// long without one, and what is left over in the end.
+func machines(records []history.Record) []Violation {
+	if len(records) == 0 {
+		return nil
+	}
+	var out []Violation
+	now := records[len(records)-1].Begin
+	gone := map[string]history.Record{}
+	all := launches(records, func(r history.Record, _ map[string]*launched) {
+		if r.Request.Kind == nodeClaims && r.Request.Gone {
+			gone[r.Request.Name] = r
+		}
+	})
+	for n, i := range all {
+		if i.end.IsZero() {
+			i.end = now
+		}
+		for _, other := range all[:n] {
+			if both := earlier(i.end, other.end).Sub(i.begin); i.claim != "" && i.claim == other.claim && both > collected {
+				out = append(out, Violation{N: slices.Concat(other.n, i.n), Detail: fmt.Sprintf("the NodeClaim %s had both %s and %s for %s", i.claim, other.id, i.id, both.Round(time.Second))})
+			}
+		}
+		alone := i.begin
+		if i.claim != "" {
+			without, found := gone[i.claim]
+			if !found {
+				continue
+			}
+			alone = without.End
+		}
+		if lived := i.end.Sub(alone); lived > collected {
+			out = append(out, Violation{N: i.n, Detail: fmt.Sprintf("%s lived for %s without a NodeClaim", i.id, lived.Round(time.Second))})
+		}
+	}
+	return append(out, leftOver(records)...)
+}
+
+// leftOver finds machines that are in part there when all has ended.
+func leftOver(records []history.Record) []Violation {
+	var out []Violation
+	for _, r := range records {
+		if r.Event == nil || r.Event.Kind != history.Observed {
+			continue
+		}
+		for _, o := range r.Event.Unowned {
+			out = append(out, Violation{N: []int{r.N}, Detail: fmt.Sprintf("%s has no owner", o)})
+		}
+		for _, m := range r.Event.Machines {
+			if m.NodeClaim == "" || m.Instance == "" || m.Node == "" {
+				out = append(out, Violation{N: []int{r.N}, Detail: fmt.Sprintf("of a machine there is NodeClaim %q, instance %q, node %q", m.NodeClaim, m.Instance, m.Node)})
+			}
+		}
+	}
+	return out
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

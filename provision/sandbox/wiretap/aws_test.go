@@ -1,0 +1,56 @@
+package wiretap
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/provision/sandbox/history"
+)
+
+func TestRequestsToAWSAreNamedByOperationAndService(t *testing.T) {
+	for _, c := range []struct {
+		name, service, method, path, target, content string
+		want                                         history.Request
+	}{
+		{"a launch", "ec2", "POST", "/", "", "Action=CreateFleet&Version=2016-11-15&Type=instant", history.Request{Verb: "CreateFleet", Kind: "ec2"}},
+		{"a dry run is none", "ec2", "POST", "/", "", "Action=CreateFleet&DryRun=true", history.Request{Verb: "CreateFleet (dry run)", Kind: "ec2", DryRun: true}},
+		{"a termination is of instances", "ec2", "POST", "/", "", "Action=TerminateInstances&InstanceId.1=i-00123456789abcdef&InstanceId.2=i-0fedcba9876543210",
+			history.Request{Verb: "TerminateInstances", Kind: "ec2", Instances: []string{"i-00123456789abcdef", "i-0fedcba9876543210"}}},
+		{"tags are an instance's", "ec2", "POST", "/", "", "Action=CreateTags&ResourceId.1=i-00123456789abcdef&Tag.1.Key=Name&Tag.1.Value=node",
+			history.Request{Verb: "CreateTags", Kind: "ec2", Name: "i-00123456789abcdef", Instances: []string{"i-00123456789abcdef"}}},
+		{"a read has no instances", "ec2", "POST", "/", "", "Action=DescribeInstances&InstanceId.1=i-00123456789abcdef", history.Request{Verb: "DescribeInstances", Kind: "ec2"}},
+		{"a role", "iam", "POST", "/", "", "Action=AttachRolePolicy&RoleName=nodes&PolicyArn=arn%3Aaws%3Aiam%3A%3Aaws%3Apolicy%2FAmazonEKSWorkerNodePolicy",
+			history.Request{Verb: "AttachRolePolicy", Kind: "iam", Name: "nodes"}},
+		{"a queue", "sqs", "POST", "/", "AmazonSQS.ReceiveMessage", `{"QueueUrl":"https://sqs.us-east-1.amazonaws.com/000000000000/sandbox"}`,
+			history.Request{Verb: "ReceiveMessage", Kind: "sqs", Name: "sandbox"}},
+		{"a rule", "events", "POST", "/", "AWSEvents.PutTargets", `{"Rule":"poolwright-sandbox-Rebalance","Targets":[{"Id":"1"}]}`,
+			history.Request{Verb: "PutTargets", Kind: "events", Name: "poolwright-sandbox-Rebalance"}},
+		{"EKS by its path", "eks", "GET", "/clusters/sandbox/access-entries", "", "", history.Request{Verb: "ListAccessEntries", Kind: "eks", Name: "clusters/sandbox/access-entries"}},
+		{"a request without a signature", "", "POST", "/", "", "Action=CreateFleet", history.Request{Verb: "post", Kind: "unknown"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := httptest.NewRequest(c.method, c.path, strings.NewReader(c.content))
+			if c.service != "" {
+				r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=AKIA/20260101/us-east-1/"+c.service+"/aws4_request, SignedHeaders=host, Signature=0")
+			}
+			if c.target != "" {
+				r.Header.Set("X-Amz-Target", c.target)
+			}
+			c.want.Wire = history.AWS
+			if diff := cmp.Diff(c.want, awsRequest(r, []byte(c.content))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestALaunchsResponseNamesItsInstances(t *testing.T) {
+	const response = `<CreateFleetResponse><fleetInstanceSet><item><instanceIds><item>i-00123456789abcdef</item></instanceIds><x>i-00123456789abcdef</x></item></fleetInstanceSet></CreateFleetResponse>`
+	got := completed(AWS(), history.Request{Wire: history.AWS, Verb: "CreateFleet"}, response)
+	if diff := cmp.Diff([]string{"i-00123456789abcdef"}, got.Instances); diff != "" {
+		t.Error(diff)
+	}
+}
