@@ -8,6 +8,6 @@ func slotsAreFreed() Control {
 		file:    "cmd/internal/child/semaphore.go",
 		old:     "return func() { <-s.all; release() }, nil",
 		by:      "return release, nil",
-		Finds:   "update-and-prune/slow/git",
+		Finds:   "refused-commits/keep",
 	}
 }

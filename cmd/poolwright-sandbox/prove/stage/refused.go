@@ -48,7 +48,7 @@ func RefusedCommits() []RefusedCommit {
 		{reasons: []string{"InvalidManifests"}, files: func(namespace string) map[string]string {
 			return map[string]string{"configmap-a.yaml": config(namespace), "broken.yaml": "apiVersion: v1\nkind: [\n"}
 		}},
-		{reasons: []string{"LimitExceeded", "InvalidManifests"}, files: func(namespace string) map[string]string {
+		{reasons: []string{"LimitExceeded"}, files: func(namespace string) map[string]string {
 			return map[string]string{"configmap-a.yaml": config(namespace), "kustomization.yaml": copies(24)}
 		}},
 		{reasons: []string{"StorageOperationFailed"}, files: func(namespace string) map[string]string {
