@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
 )
@@ -19,14 +19,14 @@ const (
 )
 
 // period is a fault of each request for the length of an outage.
-func period(f wiretap.Fault) func(context.Context, *stage.Stage) wiretap.Fault {
+func period(f wiretap.Fault) func(context.Context, *fixture.Fixture) wiretap.Fault {
 	f.For = outage
-	return func(context.Context, *stage.Stage) wiretap.Fault { return f }
+	return func(context.Context, *fixture.Fixture) wiretap.Fault { return f }
 }
 
 // call is a fault beside the first request.
-func call(do func(context.Context, *stage.Stage) error) func(context.Context, *stage.Stage) wiretap.Fault {
-	return func(ctx context.Context, s *stage.Stage) wiretap.Fault {
+func call(do func(context.Context, *fixture.Fixture) error) func(context.Context, *fixture.Fixture) wiretap.Fault {
+	return func(ctx context.Context, s *fixture.Fixture) wiretap.Fault {
 		return wiretap.Fault{Do: wiretap.Call, Call: func(history.Request) { s.ByHand(do(ctx, s)) }}
 	}
 }
@@ -51,14 +51,14 @@ func environmentFaults() []faultKind {
 		{name: "truncated", summary: "for four seconds, each response breaks off in its middle", wires: git,
 			fault: period(wiretap.Fault{After: true, Do: wiretap.Truncate})},
 		{name: "watches-closed", summary: "every watch ends at once, and the watches after that end with status 410 for four seconds", wires: kubernetes,
-			fault: func(_ context.Context, s *stage.Stage) wiretap.Fault {
+			fault: func(_ context.Context, s *fixture.Fixture) wiretap.Fault {
 				s.CloseWatches()
 				return wiretap.Fault{At: wiretap.Point{Verb: "watch"}, For: outage, Do: wiretap.Respond, Status: http.StatusGone}
 			}},
 		{name: "webhook-hangs", summary: "an admission webhook for the declared objects hangs until the API server gives it up, and is removed four seconds after its first request", wires: kubernetes,
-			fault: call(func(ctx context.Context, s *stage.Stage) error { return s.HangWebhook(ctx, outage) })},
+			fault: call(func(ctx context.Context, s *fixture.Fixture) error { return s.HangWebhook(ctx, outage) })},
 		{name: "disk-full", summary: "for four seconds, the volume of the mirrors is full", wires: git,
-			prepare: (*stage.Stage).LimitDisk,
-			fault:   call(func(_ context.Context, s *stage.Stage) error { return s.FillDisk(outage) })},
+			prepare: (*fixture.Fixture).LimitDisk,
+			fault:   call(func(_ context.Context, s *fixture.Fixture) error { return s.FillDisk(outage) })},
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/scenarios"
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
 )
@@ -23,7 +23,7 @@ const (
 	apps     area = "declared"
 )
 
-// point is a request of a scenario in every stage of it.
+// point is a request of a scenario in every fixture of it.
 type point struct {
 	Wire history.Wire `json:"wire"`
 	Verb string       `json:"verb"`
@@ -54,7 +54,7 @@ func (p point) String() string {
 
 // pointOf is the point of a request; false for one of another case's namespaces, which are
 // observed by every controller of the cluster.
-func pointOf(s *stage.Stage, q *history.Request) (point, bool) {
+func pointOf(s *fixture.Fixture, q *history.Request) (point, bool) {
 	p := point{Wire: q.Wire, Verb: q.Verb, Kind: q.Kind}
 	switch q.Namespace {
 	case s.System:
@@ -68,8 +68,8 @@ func pointOf(s *stage.Stage, q *history.Request) (point, bool) {
 	return p, true
 }
 
-// in is the point in a stage.
-func (p point) in(s *stage.Stage) wiretap.Point {
+// in is the point in a fixture.
+func (p point) in(s *fixture.Fixture) wiretap.Point {
 	if p.whole() {
 		return wiretap.Point{Wire: p.Wire}
 	}
@@ -94,12 +94,12 @@ type faultKind struct {
 	// it.
 	standby bool
 	// prepare, if any, is done before the scenario begins.
-	prepare func(*stage.Stage) error
+	prepare func(*fixture.Fixture) error
 	// fault is what the tap is armed with right before the scenario acts. It is given its point
 	// where it has none.
-	fault func(context.Context, *stage.Stage) wiretap.Fault
+	fault func(context.Context, *fixture.Fixture) wiretap.Fault
 	// then, if any, is what a person does once the scenario has acted.
-	then func(context.Context, *stage.Stage) error
+	then func(context.Context, *fixture.Fixture) error
 }
 
 // points are those of the observed ones at which it can happen.
@@ -126,34 +126,34 @@ func deletesPool(p point) bool { return p.Verb == "delete" && strings.HasPrefix(
 func faultKinds() []faultKind {
 	return append([]faultKind{
 		{name: "kill-before", summary: "the controller is killed; the server never gets the request", at: everywhere,
-			fault: func(_ context.Context, s *stage.Stage) wiretap.Fault {
+			fault: func(_ context.Context, s *fixture.Fixture) wiretap.Fault {
 				return wiretap.Fault{Do: wiretap.Kill, Call: s.KillSender}
 			}},
 		{name: "kill-after", summary: "the controller is killed right after the server has carried the request out", at: everywhere,
-			fault: func(_ context.Context, s *stage.Stage) wiretap.Fault {
+			fault: func(_ context.Context, s *fixture.Fixture) wiretap.Fault {
 				return wiretap.Fault{After: true, Do: wiretap.Kill, Call: s.KillSender}
 			}},
 		{name: "drop", summary: "the connection breaks; the server never gets the request", at: everywhere,
-			fault: func(context.Context, *stage.Stage) wiretap.Fault {
+			fault: func(context.Context, *fixture.Fixture) wiretap.Fault {
 				return wiretap.Fault{Do: wiretap.Drop}
 			}},
 		{name: "lose", summary: "the server carries the request out, and the response is lost", at: point.changes,
-			fault: func(context.Context, *stage.Stage) wiretap.Fault {
+			fault: func(context.Context, *fixture.Fixture) wiretap.Fault {
 				return wiretap.Fault{After: true, Do: wiretap.Drop}
 			}},
 		{name: "replace", summary: "right before a deletion arrives, a person puts another object of that name in the place", at: deletes,
-			fault: func(ctx context.Context, s *stage.Stage) wiretap.Fault {
+			fault: func(ctx context.Context, s *fixture.Fixture) wiretap.Fault {
 				return wiretap.Fault{Do: wiretap.Call, Call: func(q history.Request) { s.ByHand(s.Replace(ctx, q.Object())) }}
 			}},
 		{name: "keep", summary: "right before a deletion arrives, a person marks the object to be kept", at: deletes,
-			fault: func(ctx context.Context, s *stage.Stage) wiretap.Fault {
+			fault: func(ctx context.Context, s *fixture.Fixture) wiretap.Fault {
 				return wiretap.Fault{Do: wiretap.Call, Call: func(q history.Request) { s.ByHand(s.Keep(ctx, q.Object())) }}
 			}},
 		{name: "nodes-arrive", summary: "right before a deletion of a node pool arrives, the pool gets a node", at: deletesPool,
-			fault: func(ctx context.Context, s *stage.Stage) wiretap.Fault {
+			fault: func(ctx context.Context, s *fixture.Fixture) wiretap.Fault {
 				return wiretap.Fault{Do: wiretap.Call, Call: func(q history.Request) { s.ByHand(s.AddNode(ctx, q.Object())) }}
 			},
-			then: func(ctx context.Context, s *stage.Stage) error { return s.AwaitHold(ctx, "NodePool", "a", "v1") }},
+			then: func(ctx context.Context, s *fixture.Fixture) error { return s.AwaitHold(ctx, "NodePool", "a", "v1") }},
 	}, slices.Concat(forgeFaults(), replicaFaults(), environmentFaults(), awsFaults())...)
 }
 
@@ -191,7 +191,7 @@ func (f faultKind) isOf(c scenarios.Scenario) bool {
 }
 
 // pointsOf are the distinct points of a stretch of records, in a fixed order.
-func pointsOf(s *stage.Stage, records []history.Record) []point {
+func pointsOf(s *fixture.Fixture, records []history.Record) []point {
 	count := map[point]int{}
 	var out []point
 	for _, r := range records {

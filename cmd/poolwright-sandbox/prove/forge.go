@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
 )
@@ -12,8 +12,8 @@ import (
 // forgeFaults are what happens to single requests at a forge.
 func forgeFaults() []faultKind {
 	forge := func(p point) bool { return p.Wire == history.Forge }
-	once := func(f wiretap.Fault) func(context.Context, *stage.Stage) wiretap.Fault {
-		return func(context.Context, *stage.Stage) wiretap.Fault { return f }
+	once := func(f wiretap.Fault) func(context.Context, *fixture.Fixture) wiretap.Fault {
+		return func(context.Context, *fixture.Fixture) wiretap.Fault { return f }
 	}
 	return []faultKind{
 		{name: "unavailable", summary: "the forge responds with status 503 once", at: forge,

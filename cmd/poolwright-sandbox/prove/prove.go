@@ -23,8 +23,8 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/scenarios"
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
@@ -78,7 +78,7 @@ func (s Selection) selects(c proveCase) bool {
 // prover runs the cases of one binary.
 type prover struct {
 	Options
-	in stage.Config
+	in fixture.Config
 
 	mu     sync.Mutex
 	report Report
@@ -90,7 +90,7 @@ func Run(ctx context.Context, environment *sandbox.Environment, o Options) (Repo
 	return run(ctx, environment, o, "p")
 }
 
-// run gives the stages of one binary names that begin with the prefix.
+// run gives the fixtures of one binary names that begin with the prefix.
 func run(ctx context.Context, environment *sandbox.Environment, o Options, prefix string) (Report, error) {
 	if err := v1alpha1.AddToScheme(clientgoscheme.Scheme); err != nil {
 		return Report{}, err
@@ -99,7 +99,7 @@ func run(ctx context.Context, environment *sandbox.Environment, o Options, prefi
 	if err != nil {
 		return Report{}, err
 	}
-	p := &prover{Options: o, in: stage.Config{Environment: environment, Admin: hand, Product: o.Product, Timeout: o.Timeout}}
+	p := &prover{Options: o, in: fixture.Config{Environment: environment, Admin: hand, Product: o.Product, Timeout: o.Timeout}}
 	begin := time.Now()
 	for i, c := range scenarios.All() {
 		if !o.Select.matches(0, c.Name) {
@@ -159,13 +159,13 @@ func (p *prover) add(r Result) {
 	fmt.Fprintln(p.Progress, r.line())
 }
 
-// runCase runs one case in a stage of its own, and returns the points that it met.
+// runCase runs one case in a fixture of its own, and returns the points that it met.
 func (p *prover) runCase(ctx context.Context, c scenarios.Scenario, r *Result, name string) []point {
 	begin := time.Now()
 	defer func() { r.Seconds = time.Since(begin).Seconds() }()
 	in := p.in
 	in.Account, in.Exclusive = c.Account, c.Exclusive
-	s, err := stage.New(ctx, in, name)
+	s, err := fixture.New(ctx, in, name)
 	if err != nil {
 		r.failed(err)
 		return nil
@@ -180,7 +180,7 @@ func (p *prover) runCase(ctx context.Context, c scenarios.Scenario, r *Result, n
 }
 
 // runAndCheck runs the case, and has the oracle check its history.
-func runAndCheck(ctx context.Context, s *stage.Stage, c scenarios.Scenario, r *Result) ([]point, error) {
+func runAndCheck(ctx context.Context, s *fixture.Fixture, c scenarios.Scenario, r *Result) ([]point, error) {
 	kind := faultOf(r.Case)
 	if err := kind.prepare(s); errors.Is(err, errors.ErrUnsupported) {
 		r.Outcome, r.Error = Skipped, err.Error()
@@ -220,16 +220,16 @@ func faultOf(c proveCase) faultKind {
 		}
 	}
 	if f.prepare == nil {
-		f.prepare = func(*stage.Stage) error { return nil }
+		f.prepare = func(*fixture.Fixture) error { return nil }
 	}
 	if f.then == nil {
-		f.then = func(context.Context, *stage.Stage) error { return nil }
+		f.then = func(context.Context, *fixture.Fixture) error { return nil }
 	}
 	return f
 }
 
 // actWith has the scenario act and converge while the fault happens, and returns whether it did.
-func actWith(ctx context.Context, s *stage.Stage, c scenarios.Scenario, kind faultKind, at point) (reached bool, err error) {
+func actWith(ctx context.Context, s *fixture.Fixture, c scenarios.Scenario, kind faultKind, at point) (reached bool, err error) {
 	met := func() bool { return true }
 	if kind.fault != nil {
 		fault := kind.fault(ctx, s)
@@ -252,7 +252,7 @@ func actWith(ctx context.Context, s *stage.Stage, c scenarios.Scenario, kind fau
 }
 
 // converge waits until what the scenario began has come to its end.
-func converge(ctx context.Context, s *stage.Stage, c scenarios.Scenario) error {
+func converge(ctx context.Context, s *fixture.Fixture, c scenarios.Scenario) error {
 	if c.Converge != nil {
 		return c.Converge(ctx, s)
 	}
@@ -260,14 +260,14 @@ func converge(ctx context.Context, s *stage.Stage, c scenarios.Scenario) error {
 }
 
 // finish records how the case ended; err is that of waiting for the product.
-func finish(ctx context.Context, s *stage.Stage, c scenarios.Scenario, err error) error {
+func finish(ctx context.Context, s *fixture.Fixture, c scenarios.Scenario, err error) error {
 	if err == nil && c.Converge == nil {
 		err = s.Run(ctx) // which has nothing to do
 	}
 	if err == nil {
 		err = s.Observe(ctx)
 	}
-	if late, ok := errors.AsType[*stage.TimeoutError](err); ok {
+	if late, ok := errors.AsType[*fixture.TimeoutError](err); ok {
 		s.Tap.Record(history.Event{Kind: history.Stuck, Reason: late.Error()})
 		err = nil
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/controls"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/scenarios"
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
 	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
@@ -117,7 +117,7 @@ func TestASelectionMatchesByScenarioFaultAndPoint(t *testing.T) {
 }
 
 func TestThePointsOfAStretchAreDistinctAndOfThisCase(t *testing.T) {
-	s := &stage.Stage{System: "pw-p0-1", Apps: "apps-p0-1"}
+	s := &fixture.Fixture{System: "pw-p0-1", Apps: "apps-p0-1"}
 	request := func(verb, kind, namespace string) history.Record {
 		return history.Record{Request: &history.Request{Wire: history.Kubernetes, Verb: verb, Kind: kind, Namespace: namespace}}
 	}
@@ -139,7 +139,7 @@ func TestThePointsOfAStretchAreDistinctAndOfThisCase(t *testing.T) {
 	for _, p := range got {
 		q := history.Request{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind, Namespace: map[area]string{system: s.System, apps: s.Apps}[p.Area]}
 		if back, ok := pointOf(s, &q); !ok || back != p {
-			t.Errorf("%s is %s in its stage", p, back)
+			t.Errorf("%s is %s in its fixture", p, back)
 		}
 	}
 }

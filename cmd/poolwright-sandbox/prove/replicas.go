@@ -3,7 +3,7 @@ package prove
 import (
 	"context"
 
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
 )
@@ -14,23 +14,23 @@ func replicaFaults() []faultKind {
 	leader := func(p point) bool {
 		return p.Kind != "leases.coordination.k8s.io" && (p.changes() || p.Wire != history.Kubernetes)
 	}
-	after := func(do func(context.Context, *stage.Stage, history.Request)) func(context.Context, *stage.Stage) wiretap.Fault {
-		return func(ctx context.Context, s *stage.Stage) wiretap.Fault {
+	after := func(do func(context.Context, *fixture.Fixture, history.Request)) func(context.Context, *fixture.Fixture) wiretap.Fault {
+		return func(ctx context.Context, s *fixture.Fixture) wiretap.Fault {
 			return wiretap.Fault{After: true, Do: wiretap.Call, Call: func(q history.Request) { do(ctx, s, q) }}
 		}
 	}
 	return []faultKind{
 		{name: "fail-over", summary: "the leader is killed right after a request, and the standby takes over once the lease has expired", at: leader, standby: true,
-			fault: func(_ context.Context, s *stage.Stage) wiretap.Fault {
+			fault: func(_ context.Context, s *fixture.Fixture) wiretap.Fault {
 				return wiretap.Fault{After: true, Do: wiretap.Kill, Call: s.KillSender}
 			}},
 		{name: "pause", summary: "the leader is stopped before it has the response, and goes on once the standby leads", at: leader, standby: true,
-			fault: after(func(ctx context.Context, s *stage.Stage, q history.Request) { s.PauseSender(ctx, q) })},
+			fault: after(func(ctx context.Context, s *fixture.Fixture, q history.Request) { s.PauseSender(ctx, q) })},
 		{name: "partition", summary: "the leader is cut off from all servers right after a request until the standby leads", at: leader, standby: true,
-			fault: after(func(ctx context.Context, s *stage.Stage, q history.Request) { s.CutSenderOff(ctx, q) })},
+			fault: after(func(ctx context.Context, s *fixture.Fixture, q history.Request) { s.CutSenderOff(ctx, q) })},
 		{name: "terminate", summary: "the leader gets SIGTERM right after a request, and gives the lease back", at: leader, standby: true,
-			fault: after(func(_ context.Context, s *stage.Stage, q history.Request) { s.TerminateSender(q) })},
+			fault: after(func(_ context.Context, s *fixture.Fixture, q history.Request) { s.TerminateSender(q) })},
 		{name: "lease-deleted", summary: "a person deletes the lease, so that two replicas lead until the former leader learns of it", at: leader, standby: true,
-			fault: after(func(ctx context.Context, s *stage.Stage, _ history.Request) { s.ByHand(s.DeleteLease(ctx)) })},
+			fault: after(func(ctx context.Context, s *fixture.Fixture, _ history.Request) { s.ByHand(s.DeleteLease(ctx)) })},
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/scenarios"
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
 	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
 )
 
@@ -142,8 +142,8 @@ func compareCases(a, b proveCase) int {
 	return cmp.Or(cmp.Compare(scenarioA, scenarioB), cmp.Compare(faultA, faultB))
 }
 
-// keepHistory writes the history of a case, by the name of its stage.
-func (p *prover) keepHistory(name string, s *stage.Stage) error {
+// keepHistory writes the history of a case, by the name of its fixture.
+func (p *prover) keepHistory(name string, s *fixture.Fixture) error {
 	if p.Histories == "" {
 		return nil
 	}

@@ -150,7 +150,7 @@ func (w *fixture) life(t *testing.T, nodes int) (launched, terminated time.Durat
 		})
 	})
 	// As long after its scheduling Karpenter takes a node for one that a pod is on its way to.
-	time.Sleep(2 * w.settings.Batch.Max)
+	time.Sleep(2 * w.settings.Batch.Max) //nolint:forbidigo // Nothing shows that a nomination has ended.
 	for _, pod := range pods {
 		if err := w.client.Delete(t.Context(), pod); err != nil {
 			t.Fatal(err)

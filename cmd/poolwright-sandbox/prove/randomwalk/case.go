@@ -44,7 +44,7 @@ func (c Case) Save(path string) error {
 	return nil
 }
 
-// ShrinkReport runs ever shorter parts of a walk that violated a rule, each in a stage of its
+// ShrinkReport runs ever shorter parts of a walk that violated a rule, each in a fixture of its
 // own, and returns the shortest that it finds that violates the same rule.
 func ShrinkReport(ctx context.Context, environment *sandbox.Environment, o Options, report Report) (Case, error) {
 	first := report.Violations[0]

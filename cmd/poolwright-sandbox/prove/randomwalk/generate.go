@@ -196,7 +196,7 @@ func declaredKinds() []string { return []string{"configmaps", "secrets", "servic
 // points are where faults are injected.
 func points() []wiretap.Point {
 	var out []wiretap.Point
-	for _, verb := range strings.Fields("get list watch create update patch delete") {
+	for verb := range strings.FieldsSeq("get list watch create update patch delete") {
 		out = append(out, wiretap.Point{Wire: history.Kubernetes, Verb: verb})
 	}
 	for _, kind := range append(declaredKinds(), "syncs.poolwright.dev/status") {

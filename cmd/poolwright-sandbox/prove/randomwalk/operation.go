@@ -68,12 +68,12 @@ type Fault struct {
 
 // String is the operation in one line.
 func (o Operation) String() string {
-	text := string(o.Do)
+	words := []string{string(o.Do)}
 	if o.Object != "" {
-		text += " " + o.Object
+		words = append(words, o.Object)
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.Values)) {
-		text += fmt.Sprintf(" %s=%q", key, o.Values[key])
+		words = append(words, fmt.Sprintf("%s=%q", key, o.Values[key]))
 	}
 	if f := o.Fault; f != nil {
 		parts := []string{string(f.At.Wire), f.At.Verb, f.At.Kind, string(f.Do)}
@@ -83,8 +83,7 @@ func (o Operation) String() string {
 		if f.Status != 0 {
 			parts = append(parts, fmt.Sprint(f.Status))
 		}
-		parts = append(parts, fmt.Sprintf("x%d", o.Times))
-		text += " " + strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), " ")
+		words = append(words, slices.DeleteFunc(append(parts, fmt.Sprintf("x%d", o.Times)), func(p string) bool { return p == "" })...)
 	}
-	return text
+	return strings.Join(words, " ")
 }

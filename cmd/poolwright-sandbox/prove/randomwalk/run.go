@@ -15,7 +15,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
 	"github.com/poolwright/poolwright/provision/sandbox/process"
@@ -35,7 +35,7 @@ type Options struct {
 	Steps    int
 	// Replay are operations to perform in place of the seed's; no other bound counts then.
 	Replay []Operation
-	// Bulk is how many more objects the repository declares, as in [stage.Config].
+	// Bulk is how many more objects the repository declares, as in [fixture.Config].
 	Bulk int
 	// WarmUp is how long samples do not count for trends.
 	WarmUp time.Duration
@@ -84,7 +84,7 @@ func Run(ctx context.Context, environment *sandbox.Environment, o Options) (Repo
 	return walk(ctx, environment, o, fmt.Sprintf("walk-%d", o.Seed))
 }
 
-// walk walks in a stage of that name.
+// walk walks in a fixture of that name.
 func walk(ctx context.Context, environment *sandbox.Environment, o Options, name string) (_ Report, err error) {
 	if err := v1alpha1.AddToScheme(clientgoscheme.Scheme); err != nil {
 		return Report{}, err
@@ -98,7 +98,7 @@ func walk(ctx context.Context, environment *sandbox.Environment, o Options, name
 		return Report{}, err
 	}
 	metrics := fmt.Sprintf("127.0.0.1:%d", port)
-	s, err := stage.New(ctx, stage.Config{
+	s, err := fixture.New(ctx, fixture.Config{
 		Environment: environment, Admin: admin, Product: o.Product, Timeout: o.Timeout, Bulk: o.Bulk, Arguments: []string{"--metrics-addr=" + metrics},
 	}, name)
 	if err != nil {
@@ -176,7 +176,7 @@ func (r *run) elapsed() time.Duration { return time.Since(r.begin).Round(100 * t
 
 // sample measures the controller, if it runs.
 func (r *run) sample(ctx context.Context) error {
-	pid, running := r.walker.stage.Running()
+	pid, running := r.walker.fixture.Running()
 	if !running {
 		return nil
 	}
@@ -195,7 +195,7 @@ func (r *run) keepHistory(name string) error {
 	if r.Histories == "" {
 		return nil
 	}
-	content, err := json.MarshalIndent(r.walker.stage.Tap.Records(), "", " ")
+	content, err := json.MarshalIndent(r.walker.fixture.Tap.Records(), "", " ")
 	if err != nil {
 		return err
 	}

@@ -7,23 +7,23 @@ import (
 	"maps"
 	"time"
 
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
 )
 
-// walker performs operations in a stage.
+// walker performs operations in a fixture.
 type walker struct {
-	stage    *stage.Stage
+	fixture  *fixture.Fixture
 	commits  commits
 	armed    []*wiretap.Armed
 	suspends bool
 }
 
 // newWalker makes the first commit, and starts the controller with a Sync.
-func newWalker(ctx context.Context, s *stage.Stage) (*walker, error) {
-	w := &walker{stage: s}
+func newWalker(ctx context.Context, s *fixture.Fixture) (*walker, error) {
+	w := &walker{fixture: s}
 	if err := w.declare(ctx, initial()); err != nil {
 		return nil, err
 	}
@@ -38,8 +38,8 @@ func (w *walker) declare(ctx context.Context, model map[string]string) error {
 	if !w.commits.accept(model) {
 		return nil
 	}
-	w.stage.Model = model
-	return w.stage.Commit(ctx, fmt.Sprintf("Commit %d", w.commits.count))
+	w.fixture.Model = model
+	return w.fixture.Commit(ctx, fmt.Sprintf("Commit %d", w.commits.count))
 }
 
 // perform does one operation. What the product does about it, it does later.
@@ -50,13 +50,13 @@ func (w *walker) perform(ctx context.Context, o Operation) error {
 	case Revert:
 		return w.declare(ctx, maps.Clone(w.commits.before))
 	case Edit:
-		return w.stage.Edit(ctx, o.Object)
+		return w.fixture.Edit(ctx, o.Object)
 	case Delete:
-		return w.stage.Delete(ctx, o.Object)
+		return w.fixture.Delete(ctx, o.Object)
 	case Suspend, Resume:
 		return w.suspend(ctx, o.Do == Suspend)
 	case Reconcile:
-		return w.stage.Request(ctx)
+		return w.fixture.Request(ctx)
 	case Inject:
 		w.inject(*o.Fault, o.Times)
 		return nil
@@ -64,7 +64,7 @@ func (w *walker) perform(ctx context.Context, o Operation) error {
 		w.kill()
 		return nil
 	case Restart:
-		return w.stage.Restart(ctx)
+		return w.fixture.Restart(ctx)
 	case Check:
 		return w.check(ctx)
 	}
@@ -76,7 +76,7 @@ func (w *walker) suspend(ctx context.Context, suspend bool) error {
 		return nil
 	}
 	w.suspends = suspend
-	return w.stage.Suspend(ctx, suspend)
+	return w.fixture.Suspend(ctx, suspend)
 }
 
 // inject lets each of the next requests meet the fault. A process can be killed once, at the
@@ -88,32 +88,32 @@ func (w *walker) inject(f Fault, times int) {
 		fault.Call = func(history.Request) { w.kill() }
 	}
 	for range max(1, times) {
-		w.armed = append(w.armed, w.stage.Tap.Arm(fault))
+		w.armed = append(w.armed, w.fixture.Tap.Arm(fault))
 	}
 }
 
 // kill ends the controller, if it runs.
 func (w *walker) kill() {
-	if _, running := w.stage.Running(); running {
-		w.stage.Kill()
+	if _, running := w.fixture.Running(); running {
+		w.fixture.Kill()
 	}
 }
 
 // check ends the faults and returns once all is as declared, which it records. A
-// stage.TimeoutError becomes a part of the history.
+// fixture.TimeoutError becomes a part of the history.
 func (w *walker) check(ctx context.Context) error {
 	for _, armed := range w.armed {
 		armed.Disarm()
 	}
 	w.armed = nil
 	err := w.suspend(ctx, false)
-	for _, step := range []func(context.Context) error{w.stage.Restart, w.stage.Converge, w.stage.Run, w.stage.Observe} {
+	for _, step := range []func(context.Context) error{w.fixture.Restart, w.fixture.Converge, w.fixture.Run, w.fixture.Observe} {
 		if err == nil {
 			err = step(ctx)
 		}
 	}
-	if late, ok := errors.AsType[*stage.TimeoutError](err); ok {
-		w.stage.Tap.Record(history.Event{Kind: history.Stuck, Reason: late.Error()})
+	if late, ok := errors.AsType[*fixture.TimeoutError](err); ok {
+		w.fixture.Tap.Record(history.Event{Kind: history.Stuck, Reason: late.Error()})
 		err = nil
 	}
 	w.commits.checked()
@@ -122,9 +122,9 @@ func (w *walker) check(ctx context.Context) error {
 
 // violations checks the history, which loses the requests that no later check needs.
 func (w *walker) violations() []oracle.Violation {
-	out := oracle.Check(w.stage.Tap.Records())
+	out := oracle.Check(w.fixture.Tap.Records())
 	if len(out) == 0 {
-		w.stage.Tap.Discard(func(q *history.Request) bool {
+		w.fixture.Tap.Discard(func(q *history.Request) bool {
 			return q.Wire == history.Git || q.Wire == history.Kubernetes && !q.Writes()
 		})
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 )
@@ -44,7 +44,7 @@ func prerequisites(retention int) []history.State {
 func withoutPrerequisites(c *aws.Config) { c.Roles, c.Queues, c.Tags = nil, nil, map[string]string{} }
 
 // declareCluster commits a Cluster.
-func declareCluster(ctx context.Context, s *stage.Stage, groups, retention string, seconds int) error {
+func declareCluster(ctx context.Context, s *fixture.Fixture, groups, retention string, seconds int) error {
 	s.Cluster, s.Declared = fmt.Sprintf(clusterSpec, groups, retention), prerequisites(seconds)
 	return s.Commit(ctx, "Declare what nodes need of AWS")
 }
@@ -56,7 +56,7 @@ func prerequisitesMade() Scenario {
 	return Scenario{
 		Name: "cluster-prerequisites", Exclusive: true, Account: withoutPrerequisites,
 		Summary: "A commit declares a Cluster: node role, instance profile, access entry, queue, rules and discovery tags are made in AWS.",
-		Prepare: func(ctx context.Context, s *stage.Stage) error {
+		Prepare: func(ctx context.Context, s *fixture.Fixture) error {
 			if err := s.CreatePolicy(ctx, "poolwright-boundary-sandbox-us-east-1"); err != nil {
 				return err
 			}
@@ -72,13 +72,13 @@ func prerequisitesMade() Scenario {
 			}
 			return s.Converge(ctx)
 		},
-		Act: func(ctx context.Context, s *stage.Stage) error {
+		Act: func(ctx context.Context, s *fixture.Fixture) error {
 			if err := declareCluster(ctx, s, bothGroups, "5m", 300); err != nil {
 				return err
 			}
 			return s.Request(ctx)
 		},
-		Meanwhile: func(ctx context.Context, s *stage.Stage) error {
+		Meanwhile: func(ctx context.Context, s *fixture.Fixture) error {
 			return declareCluster(ctx, s, bothGroups, "10m", 600)
 		},
 	}
@@ -90,7 +90,7 @@ func prerequisitesChanged() Scenario {
 	return Scenario{
 		Name: "cluster-changed", Exclusive: true, Account: withoutPrerequisites,
 		Summary: "A commit has the queue keep messages for longer, and removes a discovery tag.",
-		Prepare: func(ctx context.Context, s *stage.Stage) error {
+		Prepare: func(ctx context.Context, s *fixture.Fixture) error {
 			if err := made.Prepare(ctx, s); err != nil {
 				return err
 			}
@@ -99,13 +99,13 @@ func prerequisitesChanged() Scenario {
 			}
 			return s.Converge(ctx)
 		},
-		Act: func(ctx context.Context, s *stage.Stage) error {
+		Act: func(ctx context.Context, s *fixture.Fixture) error {
 			if err := declareCluster(ctx, s, "sg-0000000000000bbb2", "10m", 600); err != nil {
 				return err
 			}
 			return s.Request(ctx)
 		},
-		Meanwhile: func(ctx context.Context, s *stage.Stage) error {
+		Meanwhile: func(ctx context.Context, s *fixture.Fixture) error {
 			return declareCluster(ctx, s, bothGroups, "5m", 300)
 		},
 	}

@@ -3,7 +3,7 @@ package scenarios
 import (
 	"context"
 
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 )
 
 // pruneWithLosses is a commit that removes what nodes may come to in the same moment.
@@ -11,7 +11,7 @@ func pruneWithLosses() Scenario {
 	return Scenario{
 		Name:    "prune-with-losses",
 		Summary: "A commit removes a node pool without nodes, where a Sync is as declared.",
-		Prepare: func(ctx context.Context, s *stage.Stage) error {
+		Prepare: func(ctx context.Context, s *fixture.Fixture) error {
 			s.Model = map[string]string{"NodePool/a": "v1", "NodePool/b": "v1", "ConfigMap/a": "v1", "ConfigMap/b": "v1"}
 			if err := s.Commit(ctx, "Begin"); err != nil {
 				return err
@@ -24,7 +24,7 @@ func pruneWithLosses() Scenario {
 			}
 			return s.Converge(ctx)
 		},
-		Act: func(ctx context.Context, s *stage.Stage) error {
+		Act: func(ctx context.Context, s *fixture.Fixture) error {
 			delete(s.Model, "NodePool/a")
 			s.Model["ConfigMap/a"] = "v2"
 			if err := s.Commit(ctx, "Remove a node pool"); err != nil {
@@ -32,7 +32,7 @@ func pruneWithLosses() Scenario {
 			}
 			return s.Request(ctx)
 		},
-		Meanwhile: func(ctx context.Context, s *stage.Stage) error {
+		Meanwhile: func(ctx context.Context, s *fixture.Fixture) error {
 			s.Model["ConfigMap/b"] = "v2"
 			return s.Commit(ctx, "Change something else")
 		},

@@ -3,7 +3,7 @@ package scenarios
 import (
 	"context"
 
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 )
 
@@ -14,7 +14,7 @@ func pullRequest() Scenario {
 		Summary: "A pull request is opened, pushed to and merged; its comment is made, edited, and edited until what was merged is rolled out.",
 		Wires:   []history.Wire{history.Git, history.Forge},
 		Prepare: preparePullRequest,
-		Act: func(ctx context.Context, s *stage.Stage) error {
+		Act: func(ctx context.Context, s *fixture.Fixture) error {
 			s.Model["ConfigMap/a"], s.Model["Secret/a"] = "v2", secondSecret
 			if err := s.Propose(ctx, "Change two"); err != nil {
 				return err
@@ -34,7 +34,7 @@ func pullRequest() Scenario {
 			}
 			return s.RolledOut(ctx)
 		},
-		Meanwhile: func(ctx context.Context, s *stage.Stage) error {
+		Meanwhile: func(ctx context.Context, s *fixture.Fixture) error {
 			if s.Merging() {
 				return nil
 			}
@@ -52,7 +52,7 @@ const (
 )
 
 // preparePullRequest has a Sync that comments on pull requests be as declared.
-func preparePullRequest(ctx context.Context, s *stage.Stage) error {
+func preparePullRequest(ctx context.Context, s *fixture.Fixture) error {
 	for _, secret := range []string{firstSecret, secondSecret} {
 		s.Tap.Plant("the value of a Secret: "+secret[:7], secret, history.Kubernetes)
 	}

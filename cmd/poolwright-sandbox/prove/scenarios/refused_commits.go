@@ -3,7 +3,7 @@ package scenarios
 import (
 	"context"
 
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 )
 
 // refusedCommits are commits that must delete nothing, and then one that is followed.
@@ -11,7 +11,7 @@ func refusedCommits() Scenario {
 	return Scenario{
 		Name:    "refused-commits",
 		Summary: "Four commits that are not followed declare less than a Sync has applied: with a mistake, with a patch that multiplies, beyond the disk's budget, and of another history. Then one that is followed deletes an object.",
-		Prepare: func(ctx context.Context, s *stage.Stage) error {
+		Prepare: func(ctx context.Context, s *fixture.Fixture) error {
 			s.Model = map[string]string{"ConfigMap/a": "v1", "ConfigMap/b": "v1", "Secret/a": "v1", "ServiceAccount/a": "v1"}
 			s.LimitCache()
 			if err := s.Commit(ctx, "Begin"); err != nil {
@@ -25,8 +25,8 @@ func refusedCommits() Scenario {
 			}
 			return s.Converge(ctx)
 		},
-		Act: func(ctx context.Context, s *stage.Stage) error {
-			for _, refused := range stage.RefusedCommits() {
+		Act: func(ctx context.Context, s *fixture.Fixture) error {
+			for _, refused := range fixture.RefusedCommits() {
 				if err := s.CommitRefused(ctx, refused); err != nil {
 					return err
 				}
@@ -36,6 +36,6 @@ func refusedCommits() Scenario {
 			return s.Commit(ctx, "Go on")
 		},
 		// What a process that died was refused is refused to the next one.
-		Meanwhile: func(context.Context, *stage.Stage) error { return nil },
+		Meanwhile: func(context.Context, *fixture.Fixture) error { return nil },
 	}
 }

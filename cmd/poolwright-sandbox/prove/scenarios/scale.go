@@ -3,7 +3,7 @@ package scenarios
 import (
 	"context"
 
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 )
 
 // scaleUp is a pod that needs a machine.
@@ -11,9 +11,9 @@ func scaleUp() Scenario {
 	return Scenario{
 		Name: "scale-up", Exclusive: true,
 		Summary:  "A pod requests a GPU where there is none: a machine is launched, joins and runs it.",
-		Prepare:  func(ctx context.Context, s *stage.Stage) error { return s.StartEngine(ctx) },
-		Act:      func(ctx context.Context, s *stage.Stage) error { return s.Deploy(ctx) },
-		Converge: func(ctx context.Context, s *stage.Stage) error { return s.ConvergeTo(ctx, 1) },
+		Prepare:  func(ctx context.Context, s *fixture.Fixture) error { return s.StartEngine(ctx) },
+		Act:      func(ctx context.Context, s *fixture.Fixture) error { return s.Deploy(ctx) },
+		Converge: func(ctx context.Context, s *fixture.Fixture) error { return s.ConvergeTo(ctx, 1) },
 	}
 }
 
@@ -22,7 +22,7 @@ func scaleDown() Scenario {
 	return Scenario{
 		Name: "scale-down", Exclusive: true,
 		Summary: "The only pod of a machine is gone: the node is drained, and the instance ended.",
-		Prepare: func(ctx context.Context, s *stage.Stage) error {
+		Prepare: func(ctx context.Context, s *fixture.Fixture) error {
 			if err := s.StartEngine(ctx); err != nil {
 				return err
 			}
@@ -31,7 +31,7 @@ func scaleDown() Scenario {
 			}
 			return s.ConvergeTo(ctx, 1)
 		},
-		Act:      func(ctx context.Context, s *stage.Stage) error { return s.Scale(ctx, 0) },
-		Converge: func(ctx context.Context, s *stage.Stage) error { return s.ConvergeTo(ctx, 0) },
+		Act:      func(ctx context.Context, s *fixture.Fixture) error { return s.Scale(ctx, 0) },
+		Converge: func(ctx context.Context, s *fixture.Fixture) error { return s.ConvergeTo(ctx, 0) },
 	}
 }

@@ -5,7 +5,7 @@ package scenarios
 import (
 	"context"
 
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 )
@@ -14,12 +14,12 @@ import (
 type Scenario struct {
 	// Name is short and unique; Summary is what happens, in one sentence.
 	Name, Summary string
-	// Prepare brings a stage to where faults begin.
-	Prepare func(context.Context, *stage.Stage) error
+	// Prepare brings a fixture to where faults begin.
+	Prepare func(context.Context, *fixture.Fixture) error
 	// Act starts what the faults hit. It does not wait until that is finished.
-	Act func(context.Context, *stage.Stage) error
+	Act func(context.Context, *fixture.Fixture) error
 	// Meanwhile, if any, changes the repository while no process runs, after a kill.
-	Meanwhile func(context.Context, *stage.Stage) error
+	Meanwhile func(context.Context, *fixture.Fixture) error
 	// Wires are those whose requests meet faults; where it is nil, those of all wires do.
 	Wires []history.Wire
 	// Faults are the names of those that it is run with; where it is nil, they are all that need
@@ -27,7 +27,7 @@ type Scenario struct {
 	Faults []string
 	// Converge waits until what Act began has come to its end. Where it is nil, that is when
 	// the Sync is ready.
-	Converge func(context.Context, *stage.Stage) error
+	Converge func(context.Context, *fixture.Fixture) error
 	// Exclusive is for scenarios with objects that belong to no namespace: their cases run one
 	// after the other.
 	Exclusive bool

@@ -3,7 +3,7 @@ package scenarios
 import (
 	"context"
 
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -21,12 +21,12 @@ func deletion(name, summary string, policy v1alpha1.DeletionPolicy) Scenario {
 	prepare := update().Prepare
 	return Scenario{
 		Name: name, Summary: summary,
-		Prepare: func(ctx context.Context, s *stage.Stage) error {
+		Prepare: func(ctx context.Context, s *fixture.Fixture) error {
 			s.Configure = append(s.Configure, func(spec *v1alpha1.SyncSpec) { spec.DeletionPolicy = policy })
 			return prepare(ctx, s)
 		},
-		Act: func(ctx context.Context, s *stage.Stage) error { return s.DeleteSync(ctx, policy) },
+		Act: func(ctx context.Context, s *fixture.Fixture) error { return s.DeleteSync(ctx, policy) },
 		// A Sync that is being deleted follows no commit.
-		Meanwhile: func(context.Context, *stage.Stage) error { return nil },
+		Meanwhile: func(context.Context, *fixture.Fixture) error { return nil },
 	}
 }

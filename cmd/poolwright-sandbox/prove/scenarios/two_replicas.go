@@ -3,7 +3,7 @@ package scenarios
 import (
 	"context"
 
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/stage"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 )
 
@@ -29,14 +29,14 @@ func reviewedByTwo() Scenario {
 		Faults:  leaderFaults,
 		Wires:   []history.Wire{history.Git, history.Forge},
 		Prepare: withStandby(preparePullRequest),
-		Act: func(ctx context.Context, s *stage.Stage) error {
+		Act: func(ctx context.Context, s *fixture.Fixture) error {
 			s.Model["ConfigMap/a"], s.Model["Secret/a"] = "v2", secondSecret
 			if err := s.Propose(ctx, "Change two"); err != nil {
 				return err
 			}
 			return s.Planned(ctx)
 		},
-		Meanwhile: func(ctx context.Context, s *stage.Stage) error {
+		Meanwhile: func(ctx context.Context, s *fixture.Fixture) error {
 			s.Model["ServiceAccount/new"] = "v1"
 			return s.Propose(ctx, "Add one")
 		},
@@ -44,8 +44,8 @@ func reviewedByTwo() Scenario {
 }
 
 // withStandby prepares a second replica as well.
-func withStandby(prepare func(context.Context, *stage.Stage) error) func(context.Context, *stage.Stage) error {
-	return func(ctx context.Context, s *stage.Stage) error {
+func withStandby(prepare func(context.Context, *fixture.Fixture) error) func(context.Context, *fixture.Fixture) error {
+	return func(ctx context.Context, s *fixture.Fixture) error {
 		if err := prepare(ctx, s); err != nil {
 			return err
 		}

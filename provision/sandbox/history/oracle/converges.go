@@ -43,11 +43,22 @@ func converges(records []history.Record) []Violation {
 	if last == nil {
 		return append(out, Violation{Detail: "the history ends before the cluster was as declared"})
 	}
-	live, recorded := map[history.Object]string{}, map[history.Object]string{}
-	uids, foreign := map[history.Object]string{}, ofPersons(records)
+	return append(out, compared(*last, declared, ofPersons(records), deleted)...)
+}
+
+// compared compares what was found in the end with what is declared and with the inventory, of
+// which a deleted Sync has none.
+func compared(last history.Record, declared map[history.Object]string, foreign map[string]bool, deleted bool) []Violation {
+	var out []Violation
+	live, uids, recorded := map[history.Object]string{}, map[history.Object]string{}, map[history.Object]string{}
 	for _, l := range last.Event.Live {
-		if _, wanted := declared[l.Object]; wanted || !foreign[l.UID] {
-			live[l.Object], uids[l.Object] = l.Value, l.UID
+		_, wanted := declared[l.Object]
+		if wanted || !foreign[l.UID] {
+			live[l.Object] = l.Value
+		}
+		// What is not declared is reported as that; what is in AWS has no UID.
+		if wanted && l.UID != "" && !deleted {
+			uids[l.Object] = l.UID
 		}
 	}
 	for _, r := range last.Event.Inventory {
@@ -55,13 +66,6 @@ func converges(records []history.Record) []Violation {
 	}
 	for _, d := range differences(declared, live) {
 		out = append(out, Violation{N: []int{last.N}, Detail: fmt.Sprintf("%s: declared %s, live %s", d.object, d.first, d.second)})
-	}
-	for o, uid := range uids {
-		// What is not declared is reported above; what is in AWS has no UID, and a deleted Sync no
-		// inventory.
-		if _, wanted := declared[o]; !wanted || uid == "" || deleted {
-			delete(uids, o)
-		}
 	}
 	for _, d := range differences(uids, recorded) {
 		out = append(out, Violation{N: []int{last.N}, Detail: fmt.Sprintf("%s: live with UID %s, in the inventory %s", d.object, d.first, d.second)})

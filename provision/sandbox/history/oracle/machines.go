@@ -77,20 +77,28 @@ func terminations(records []history.Record) []Violation {
 			}
 		case q.Wire == history.AWS && q.Verb == "TerminateInstances":
 			for _, id := range q.Instances {
-				i := instances[id]
-				switch {
-				case i == nil:
-					report(fmt.Sprintf("ends %s, which the product did not launch", id))
-				case i.claim != "" && deleted[i.claim]:
-				case i.claim != "":
-					report(fmt.Sprintf("ends %s, whose NodeClaim %s was not deleted", id, i.claim))
-				case r.Begin.Sub(i.begin) < young:
-					report(fmt.Sprintf("ends %s after %s, before a NodeClaim could name it", id, r.Begin.Sub(i.begin).Round(time.Second)))
+				if detail := unexpectedEnd(id, instances[id], r.Begin, deleted); detail != "" {
+					report(detail)
 				}
 			}
 		}
 	})
 	return out
+}
+
+// unexpectedEnd is what is wrong with the end of an instance at that time, empty where nothing is.
+func unexpectedEnd(id string, i *launched, at time.Time, deleted map[string]bool) string {
+	switch {
+	case i == nil:
+		return fmt.Sprintf("ends %s, which the product did not launch", id)
+	case i.claim != "" && deleted[i.claim]:
+		return ""
+	case i.claim != "":
+		return fmt.Sprintf("ends %s, whose NodeClaim %s was not deleted", id, i.claim)
+	case at.Sub(i.begin) < young:
+		return fmt.Sprintf("ends %s after %s, before a NodeClaim could name it", id, at.Sub(i.begin).Round(time.Second))
+	}
+	return ""
 }
 
 const nodeClaims = "nodeclaims.karpenter.sh"

@@ -2,6 +2,7 @@ package drift
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +32,8 @@ type flaps struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
 	of    map[state.Key]*flap
+	// swept is when those that start over were last removed.
+	swept time.Time
 }
 
 type flap struct {
@@ -40,7 +43,7 @@ type flap struct {
 }
 
 func newFlaps(c clock.PassiveClock) *flaps {
-	return &flaps{clock: c, of: map[state.Key]*flap{}}
+	return &flaps{clock: c, of: map[state.Key]*flap{}, swept: c.Now()}
 }
 
 // Allow returns an error while an object is left alone. Only drift counts: a
@@ -90,6 +93,7 @@ func (f *flaps) Corrected(c plan.Change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock.Now()
+	f.sweep(now)
 	one := f.of[c.Key]
 	if one == nil {
 		one = &flap{}
@@ -104,4 +108,16 @@ func (f *flaps) Corrected(c plan.Change) {
 	}
 	one.pause = min(max(2*one.pause, flapMin), flapMax)
 	one.until, one.times = now.Add(one.pause), nil
+}
+
+// sweep removes, once in flapReset, the objects that start over, so that the map holds no more
+// than were put back within two of them.
+func (f *flaps) sweep(now time.Time) {
+	if now.Sub(f.swept) < flapReset {
+		return
+	}
+	f.swept = now
+	maps.DeleteFunc(f.of, func(_ state.Key, one *flap) bool {
+		return now.Sub(one.until) > flapReset && !slices.ContainsFunc(one.times, func(t time.Time) bool { return now.Sub(t) <= flapWindow })
+	})
 }
