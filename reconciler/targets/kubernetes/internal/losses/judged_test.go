@@ -17,6 +17,7 @@ func TestEachFieldOfAClusterIsJudged(t *testing.T) {
 		"spec.engine.batchIdleDuration": "it delays",
 		"spec.engine.batchMaxDuration":  "it delays",
 		"spec.engine.featureGates":      "what they make of nodes drifts, for guard.maxNodesReplaced",
+		"spec.engine.pace":              "it decides when, not which nodes go",
 		"spec.engine.minValuesPolicy":   "it is for new nodes",
 		"spec.engine.reservedENIs":      "it is for new nodes",
 		"spec.engine.disableDryRun":     "it is for new nodes",
