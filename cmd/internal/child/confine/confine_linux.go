@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -85,13 +86,22 @@ func limit(memory int64, cpu time.Duration) error {
 func everyThread(call, a, b, c uintptr) { _, _, _ = syscall.AllThreadsSyscall(call, a, b, c) }
 
 // MaxRSS is the most memory, in bytes, that an ended process had resident; 0 where
-// the system does not report it. Linux has a process begin with the peak of the one that
-// started it: up to that of this process nothing is known of the other.
+// the system does not report it. Linux has a process begin with the peak that the memory
+// of the one that started it has had: up to that nothing is known of the other. What
+// getrusage reports of this process would be more, since that has the peak of what it
+// was executed by, too.
 func MaxRSS(ended *os.ProcessState) int64 {
 	usage, ok := ended.SysUsage().(*syscall.Rusage)
-	var own syscall.Rusage
-	if !ok || syscall.Getrusage(syscall.RUSAGE_SELF, &own) != nil || usage.Maxrss <= own.Maxrss {
+	if !ok {
 		return 0
 	}
-	return int64(usage.Maxrss) << 10 //nolint:unconvert // in KiB, and an int32 on systems of 32 bits
+	self, err := procfs.Self()
+	if err != nil {
+		return 0
+	}
+	own, err := self.NewStatus()
+	if peak := int64(usage.Maxrss) << 10; err == nil && peak > int64(own.VmHWM) { //nolint:unconvert,gosec // in KiB, and an int32 on systems of 32 bits; a peak is no 8 EiB
+		return peak
+	}
+	return 0
 }

@@ -18,10 +18,18 @@ import (
 const memory = 512 << 20
 
 // TestMain plays the process that is confined, or only limited, and then makes the
-// system calls that it is asked for, one a line: its name, and the error that it got.
+// system calls that it is asked for, one a line: its name, and the error that it got. It
+// also plays those whose peak is measured.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "call" {
 		makeCalls(os.Args[2], os.Args[3:])
+		os.Exit(0)
+	}
+	if len(os.Args) > 2 && os.Args[1] == "peak" {
+		if err := measurePeak(os.Args[2]); err != nil {
+			fmt.Println("error", err)
+			os.Exit(1)
+		}
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
