@@ -36,7 +36,7 @@ func All() []Control {
 	return append([]Control{
 		writeAhead(), deletionPreconditions(), deletionVersion(), lossRecount(), slotsAreFreed(), oneComment(), maskedSecrets(), fence(), forgeFence(), release(),
 		creationTags(), instanceCollection(),
-	}, tested()...)
+	}, foundByTests()...)
 }
 
 // Names are the names of the controls.

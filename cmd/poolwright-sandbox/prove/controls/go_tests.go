@@ -47,14 +47,14 @@ func (c Control) Fails(ctx context.Context, dir string) (bool, error) {
 // event is one of go test's, as go doc test2json describes them.
 type event struct{ Action, Test string }
 
-// tested are precautions for which a Go test is the shortest case. The passages are as short
+// foundByTests are precautions for which a Go test is the shortest case. The passages are as short
 // as they can be, so that only a change of the precaution itself moves them.
-func tested() []Control {
-	return slices.Concat(testedSources(), testedTargets(), testedOthers())
+func foundByTests() []Control {
+	return slices.Concat(foundByTestsOfSources(), foundByTestsOfTargets(), foundByOtherTests())
 }
 
-// testedSources are those of what is read from Git and rendered.
-func testedSources() []Control {
+// foundByTestsOfSources are those of what is read from Git and rendered.
+func foundByTestsOfSources() []Control {
 	return []Control{
 		{
 			Name: "last-good-revision", Summary: "While the source cannot be read, the last revision that could be stays in force.",
@@ -110,8 +110,8 @@ func testedSources() []Control {
 	}
 }
 
-// testedTargets are those of what is written to the API server and to AWS.
-func testedTargets() []Control {
+// foundByTestsOfTargets are those of what is written to the API server and to AWS.
+func foundByTestsOfTargets() []Control {
 	return []Control{
 		{
 			Name: "fresh-caches", Summary: "After an outage the engine does nothing before its caches have caught up.",
@@ -137,8 +137,8 @@ func testedTargets() []Control {
 	}
 }
 
-// testedOthers are all others.
-func testedOthers() []Control {
+// foundByOtherTests are all others.
+func foundByOtherTests() []Control {
 	return []Control{
 		{
 			Name: "fence-closes", Summary: "A lease that is given away or lost closes the fence at once.",
