@@ -172,7 +172,7 @@ func (p *prover) runCase(ctx context.Context, c scenarios.Scenario, r *Result, n
 	}
 	points, err := runAndCheck(ctx, s, c, r)
 	// The end of the run must not end the cleaning up.
-	err = errors.Join(err, s.Close(context.WithoutCancel(ctx)), p.keepHistory(name, s))
+	err = errors.Join(err, s.Close(context.WithoutCancel(ctx)), s.WriteHistory(p.Histories))
 	if err != nil {
 		r.failed(err)
 	}

@@ -2,14 +2,10 @@ package prove
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/scenarios"
 	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
 )
@@ -140,19 +136,4 @@ func compareCases(a, b proveCase) int {
 	scenarioA, faultA := place(a)
 	scenarioB, faultB := place(b)
 	return cmp.Or(cmp.Compare(scenarioA, scenarioB), cmp.Compare(faultA, faultB))
-}
-
-// keepHistory writes the history of a case, by the name of its fixture.
-func (p *prover) keepHistory(name string, s *fixture.Fixture) error {
-	if p.Histories == "" {
-		return nil
-	}
-	content, err := json.MarshalIndent(s.Tap.Records(), "", " ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(p.Histories, 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(p.Histories, name+".json"), content, 0o600)
 }

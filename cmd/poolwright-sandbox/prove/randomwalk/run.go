@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -111,7 +109,7 @@ func walk(ctx context.Context, environment *sandbox.Environment, o Options, name
 	}
 	r.report.Seconds, r.report.Trends = time.Since(r.begin).Seconds(), Trends(r.report.Samples, o.WarmUp)
 	if len(r.report.Violations) > 0 || err != nil {
-		err = errors.Join(err, r.keepHistory(name))
+		err = errors.Join(err, s.WriteHistory(o.Histories))
 	}
 	return r.report, err
 }
@@ -189,18 +187,4 @@ func (r *run) sample(ctx context.Context) error {
 	line, err := json.Marshal(s)
 	fmt.Fprintf(r.Progress, "%9s  %s\n", r.elapsed(), line)
 	return err
-}
-
-func (r *run) keepHistory(name string) error {
-	if r.Histories == "" {
-		return nil
-	}
-	content, err := json.MarshalIndent(r.walker.fixture.Tap.Records(), "", " ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(r.Histories, 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(r.Histories, name+".json"), content, 0o600)
 }
