@@ -60,17 +60,7 @@ func prerequisitesMade() Scenario {
 			if err := s.CreatePolicy(ctx, "poolwright-boundary-sandbox-us-east-1"); err != nil {
 				return err
 			}
-			s.Model = map[string]string{"ConfigMap/a": "v1"}
-			if err := s.Commit(ctx, "Begin"); err != nil {
-				return err
-			}
-			if err := s.Start(); err != nil {
-				return err
-			}
-			if err := s.CreateSync(ctx); err != nil {
-				return err
-			}
-			return s.Converge(ctx)
+			return startApplied(ctx, s, map[string]string{"ConfigMap/a": "v1"})
 		},
 		Act: func(ctx context.Context, s *fixture.Fixture) error {
 			if err := declareCluster(ctx, s, bothGroups, "5m", 300); err != nil {

@@ -12,17 +12,7 @@ func pruneWithLosses() Scenario {
 		Name:    "prune-with-losses",
 		Summary: "A commit removes a node pool without nodes, where a Sync is as declared.",
 		Prepare: func(ctx context.Context, s *fixture.Fixture) error {
-			s.Model = map[string]string{"NodePool/a": "v1", "NodePool/b": "v1", "ConfigMap/a": "v1", "ConfigMap/b": "v1"}
-			if err := s.Commit(ctx, "Begin"); err != nil {
-				return err
-			}
-			if err := s.Start(); err != nil {
-				return err
-			}
-			if err := s.CreateSync(ctx); err != nil {
-				return err
-			}
-			return s.Converge(ctx)
+			return startApplied(ctx, s, map[string]string{"NodePool/a": "v1", "NodePool/b": "v1", "ConfigMap/a": "v1", "ConfigMap/b": "v1"})
 		},
 		Act: func(ctx context.Context, s *fixture.Fixture) error {
 			delete(s.Model, "NodePool/a")

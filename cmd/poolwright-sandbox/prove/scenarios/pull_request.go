@@ -56,18 +56,8 @@ func preparePullRequest(ctx context.Context, s *fixture.Fixture) error {
 	for _, secret := range []string{firstSecret, secondSecret} {
 		s.Tap.Plant("the value of a Secret: "+secret[:7], secret, history.Kubernetes)
 	}
-	s.Model = map[string]string{"ConfigMap/a": "v1", "ConfigMap/b": "v1", "Secret/a": firstSecret, "ServiceAccount/a": "v1"}
-	if err := s.Commit(ctx, "Begin"); err != nil {
-		return err
-	}
 	if err := s.CommentOnPullRequests(ctx); err != nil {
 		return err
 	}
-	if err := s.Start(); err != nil {
-		return err
-	}
-	if err := s.CreateSync(ctx); err != nil {
-		return err
-	}
-	return s.Converge(ctx)
+	return startApplied(ctx, s, map[string]string{"ConfigMap/a": "v1", "ConfigMap/b": "v1", "Secret/a": firstSecret, "ServiceAccount/a": "v1"})
 }

@@ -12,18 +12,8 @@ func refusedCommits() Scenario {
 		Name:    "refused-commits",
 		Summary: "Four commits that are not followed declare less than a Sync has applied: with a mistake, with a patch that multiplies, beyond the disk's budget, and of another history. Then one that is followed deletes an object.",
 		Prepare: func(ctx context.Context, s *fixture.Fixture) error {
-			s.Model = map[string]string{"ConfigMap/a": "v1", "ConfigMap/b": "v1", "Secret/a": "v1", "ServiceAccount/a": "v1"}
 			s.LimitCache()
-			if err := s.Commit(ctx, "Begin"); err != nil {
-				return err
-			}
-			if err := s.Start(); err != nil {
-				return err
-			}
-			if err := s.CreateSync(ctx); err != nil {
-				return err
-			}
-			return s.Converge(ctx)
+			return startApplied(ctx, s, map[string]string{"ConfigMap/a": "v1", "ConfigMap/b": "v1", "Secret/a": "v1", "ServiceAccount/a": "v1"})
 		},
 		Act: func(ctx context.Context, s *fixture.Fixture) error {
 			for _, refused := range fixture.RefusedCommits() {

@@ -34,3 +34,18 @@ type Scenario struct {
 	// Account, if any, changes what the AWS account has from the start.
 	Account func(*aws.Config)
 }
+
+// startApplied commits the model, and starts a controller whose Sync applies it.
+func startApplied(ctx context.Context, s *fixture.Fixture, model map[string]string) error {
+	s.Model = model
+	if err := s.Commit(ctx, "Begin"); err != nil {
+		return err
+	}
+	if err := s.Start(); err != nil {
+		return err
+	}
+	if err := s.CreateSync(ctx); err != nil {
+		return err
+	}
+	return s.Converge(ctx)
+}

@@ -12,20 +12,10 @@ func update() Scenario {
 		Name:    "update-and-prune",
 		Summary: "A commit changes two objects, adds one and removes two, where a Sync is as declared.",
 		Prepare: func(ctx context.Context, s *fixture.Fixture) error {
-			s.Model = map[string]string{
+			return startApplied(ctx, s, map[string]string{
 				"ConfigMap/a": "v1", "ConfigMap/b": "v1", "ConfigMap/c": "v1",
 				"Secret/a": "v1", "Secret/b": "v1", "ServiceAccount/a": "v1",
-			}
-			if err := s.Commit(ctx, "Begin"); err != nil {
-				return err
-			}
-			if err := s.Start(); err != nil {
-				return err
-			}
-			if err := s.CreateSync(ctx); err != nil {
-				return err
-			}
-			return s.Converge(ctx)
+			})
 		},
 		Act: func(ctx context.Context, s *fixture.Fixture) error {
 			s.Model["ConfigMap/a"], s.Model["Secret/a"] = "v2", "v2"
