@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove"
@@ -20,13 +21,48 @@ import (
 
 // proveCommand is the user's input.
 type proveCommand struct {
-	options    prove.Options
+	product  productFlags
+	options  prove.Options
+	selected string
+	list     bool
+	controls bool
+}
+
+// productFlags are those of both commands: the binary that is proved, and the format of the
+// report.
+type productFlags struct {
 	output     string
-	selected   string
 	poolwright string
 	without    string
-	list       bool
-	controls   bool
+}
+
+// add adds the flags; formats and without are what the help has of -o and of --break.
+func (f *productFlags) add(flags *pflag.FlagSet, timeout *time.Duration, formats, without string) {
+	flags.StringVarP(&f.output, "output", "o", "text", formats)
+	flags.StringVar(&f.poolwright, "poolwright", "", "the poolwright binary (default: the one beside this program)")
+	flags.StringVar(&f.without, "break", "", without+": one of "+strings.Join(controls.Names(), ", "))
+	flags.DurationVar(timeout, "deadline", stepDeadline, "how long each wait for the product may take")
+}
+
+// run finds or builds the binary, starts a sandbox, and calls do with both.
+func (f *productFlags) run(cmd *cobra.Command, config sandbox.Config, do func(binary string, environment *sandbox.Environment) error) (err error) {
+	log.SetLogger(logr.Discard()) // clients of the sandbox log nothing of their own
+	dir, err := os.MkdirTemp("", "poolwright-prove-")
+	if err != nil {
+		return fmt.Errorf("making a folder for the product: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	binary, err := productWithout(cmd.Context(), f.without, f.poolwright, dir)
+	if err != nil {
+		return err
+	}
+	config.Progress = cmd.ErrOrStderr()
+	environment, err := sandbox.Start(cmd.Context(), config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, environment.Stop()) }()
+	return do(binary, environment)
 }
 
 func newProve() *cobra.Command {
@@ -38,20 +74,17 @@ func newProve() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return p.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&p.output, "output", "o", "text", "text, json or markdown")
+	p.product.add(flags, &p.options.Timeout, "text, json or markdown", "build poolwright with one of its precautions switched off, and prove that")
 	flags.StringVar(&p.selected, "run", "", "run only cases SCENARIO/FAULT/POINT that match these regular expressions")
-	flags.StringVar(&p.poolwright, "poolwright", "", "the poolwright binary (default: the one beside this program)")
-	flags.StringVar(&p.without, "break", "", "build poolwright with one of its precautions switched off, and prove that: one of "+strings.Join(controls.Names(), ", "))
 	flags.BoolVar(&p.controls, "controls", false, "run each control, too: the precaution switched off, and the cases that must find that")
 	flags.BoolVar(&p.list, "list", false, "list scenarios, faults, rules and controls, and start nothing")
 	flags.StringVar(&p.options.Histories, "histories", "", "a folder for the history of each case")
-	flags.DurationVar(&p.options.Timeout, "deadline", stepDeadline, "how long each wait for the product may take")
 	flags.IntVar(&p.options.Parallel, "parallel", 2, "how many cases run at a time")
 	cmd.AddCommand(newProveRandom())
 	return cmd
 }
 
-func (p *proveCommand) run(cmd *cobra.Command) (err error) {
+func (p *proveCommand) run(cmd *cobra.Command) error {
 	if p.list {
 		fmt.Fprint(cmd.OutOrStdout(), prove.List())
 		return nil
@@ -61,15 +94,14 @@ func (p *proveCommand) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	ctx := cmd.Context()
-	log.SetLogger(logr.Discard()) // clients of the sandbox log nothing of their own
 	p.options.Progress = cmd.ErrOrStderr()
-	if p.without != "" && p.selected == "" {
-		control, err := controls.Named(p.without)
+	if p.product.without != "" && p.selected == "" {
+		control, err := controls.Named(p.product.without)
 		if err != nil {
 			return err
 		}
 		if control.Test() != "" {
-			return breakTested(ctx, cmd.OutOrStdout(), control)
+			return runTestWithout(ctx, cmd.OutOrStdout(), control)
 		}
 		p.selected = control.Finds
 	}
@@ -78,30 +110,19 @@ func (p *proveCommand) run(cmd *cobra.Command) (err error) {
 	}
 	config := sandbox.DefaultConfig()
 	config.Nodes.Join, config.Nodes.NodeGone, config.Nodes.BuiltinPlugin = 300*time.Millisecond, 500*time.Millisecond, 100*time.Millisecond
-	config.Progress = cmd.ErrOrStderr()
-	dir, err := os.MkdirTemp("", "poolwright-prove-")
-	if err != nil {
-		return fmt.Errorf("making a folder for the product: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if p.options.Product, err = productWithout(ctx, p.without, p.poolwright, dir); err != nil {
-		return err
-	}
-	environment, err := sandbox.Start(ctx, config)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, environment.Stop()) }()
-	report, err := prove.Run(ctx, environment, p.options)
-	if err == nil && p.controls {
-		err = prove.RunControls(ctx, environment, p.options, &report)
-	}
-	return errors.Join(write(cmd.OutOrStdout(), report), err, report.Err())
+	return p.product.run(cmd, config, func(binary string, environment *sandbox.Environment) error {
+		p.options.Product = binary
+		report, err := prove.Run(ctx, environment, p.options)
+		if err == nil && p.controls {
+			err = prove.RunControls(ctx, environment, p.options, &report)
+		}
+		return errors.Join(write(cmd.OutOrStdout(), report), err, report.Err())
+	})
 }
 
-// breakTested runs the Go test that must find a control. It is an error where that does, as
+// runTestWithout runs the Go test that must find a control. It is an error where that does, as
 // where a case violates a rule.
-func breakTested(ctx context.Context, out io.Writer, control controls.Control) (err error) {
+func runTestWithout(ctx context.Context, out io.Writer, control controls.Control) (err error) {
 	dir, err := os.MkdirTemp("", "poolwright-prove-")
 	if err != nil {
 		return fmt.Errorf("making a folder for the control: %w", err)
@@ -133,7 +154,7 @@ func productWithout(ctx context.Context, precaution, named, dir string) (string,
 
 // writer is what prints the report.
 func (p *proveCommand) writer() (func(io.Writer, prove.Report) error, error) {
-	switch p.output {
+	switch p.product.output {
 	case "text":
 		return prove.WriteText, nil
 	case "json":
@@ -141,5 +162,5 @@ func (p *proveCommand) writer() (func(io.Writer, prove.Report) error, error) {
 	case "markdown":
 		return func(w io.Writer, r prove.Report) error { return prove.WriteMarkdown(w, r, time.Now()) }, nil
 	}
-	return nil, fmt.Errorf("-o %q is not one of text, json, markdown", p.output)
+	return nil, fmt.Errorf("-o %q is not one of text, json, markdown", p.product.output)
 }

@@ -5,26 +5,20 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/controls"
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/randomwalk"
 	"github.com/poolwright/poolwright/provision/sandbox"
 )
 
 // randomCommand is the user's input.
 type randomCommand struct {
-	options    randomwalk.Options
-	output     string
-	poolwright string
-	without    string
-	replay     string
-	shrink     string
+	product productFlags
+	options randomwalk.Options
+	replay  string
+	shrink  string
 }
 
 func newProveRandom() *cobra.Command {
@@ -36,28 +30,24 @@ func newProveRandom() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return r.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&r.output, "output", "o", "text", "text or json")
-	flags.StringVar(&r.poolwright, "poolwright", "", "the poolwright binary (default: the one beside this program)")
+	r.product.add(flags, &r.options.Timeout, "text or json", "build poolwright with one of its precautions switched off")
 	flags.Uint64Var(&r.options.Seed, "seed", 0, "which sequence of operations; 0 draws one")
 	flags.DurationVar(&r.options.Duration, "for", 0, "how long")
 	flags.IntVar(&r.options.Steps, "steps", 0, "how many operations (default: 200, where --for sets no time)")
 	flags.BoolVar(&r.options.Kills, "kills", true, "kill the controller as one of the operations")
 	flags.IntVar(&r.options.Bulk, "objects", 0, "how many more objects the repository declares")
 	flags.DurationVar(&r.options.WarmUp, "warm-up", 5*time.Minute, "how long what is measured does not count for trends")
-	flags.DurationVar(&r.options.Timeout, "deadline", stepDeadline, "how long each wait for the product may take")
 	flags.StringVar(&r.options.Histories, "histories", "", "a folder for the history of a run that violates a rule")
 	flags.StringVar(&r.replay, "replay", "", "perform the operations of this case in place of the seed's")
 	flags.StringVar(&r.shrink, "shrink", "", "after a violation, search for the shortest sequence that repeats it, and write that case to this file")
-	flags.StringVar(&r.without, "break", "", "build poolwright with one of its precautions switched off: one of "+strings.Join(controls.Names(), ", "))
 	return cmd
 }
 
-func (r *randomCommand) run(cmd *cobra.Command) (err error) {
-	write, found := map[string]func(io.Writer, randomwalk.Report) error{"text": randomwalk.WriteText, "json": randomwalk.WriteJSON}[r.output]
+func (r *randomCommand) run(cmd *cobra.Command) error {
+	write, found := map[string]func(io.Writer, randomwalk.Report) error{"text": randomwalk.WriteText, "json": randomwalk.WriteJSON}[r.product.output]
 	if !found {
-		return fmt.Errorf("-o %q is not one of text, json", r.output)
+		return fmt.Errorf("-o %q is not one of text, json", r.product.output)
 	}
-	log.SetLogger(logr.Discard()) // clients of the sandbox log nothing of their own
 	r.options.Progress = cmd.ErrOrStderr()
 	if r.options.Seed == 0 {
 		r.options.Seed = uint64(time.Now().UnixNano() + int64(os.Getpid()))
@@ -72,26 +62,14 @@ func (r *randomCommand) run(cmd *cobra.Command) (err error) {
 		}
 		r.options.Replay = replayed.Operations
 	}
-	dir, err := os.MkdirTemp("", "poolwright-prove-")
-	if err != nil {
-		return fmt.Errorf("making a folder for the product: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if r.options.Product, err = productWithout(cmd.Context(), r.without, r.poolwright, dir); err != nil {
-		return err
-	}
-	config := sandbox.DefaultConfig()
-	config.Progress = cmd.ErrOrStderr()
-	environment, err := sandbox.Start(cmd.Context(), config)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, environment.Stop()) }()
-	report, err := randomwalk.Run(cmd.Context(), environment, r.options)
-	err = errors.Join(write(cmd.OutOrStdout(), report), err, report.Err())
-	if r.shrink == "" || len(report.Violations) == 0 {
-		return err
-	}
-	shortest, shrinkErr := randomwalk.ShrinkReport(cmd.Context(), environment, r.options, report)
-	return errors.Join(err, shrinkErr, shortest.Save(r.shrink))
+	return r.product.run(cmd, sandbox.DefaultConfig(), func(binary string, environment *sandbox.Environment) error {
+		r.options.Product = binary
+		report, err := randomwalk.Run(cmd.Context(), environment, r.options)
+		err = errors.Join(write(cmd.OutOrStdout(), report), err, report.Err())
+		if r.shrink == "" || len(report.Violations) == 0 {
+			return err
+		}
+		shortest, shrinkErr := randomwalk.ShrinkReport(cmd.Context(), environment, r.options, report)
+		return errors.Join(err, shrinkErr, shortest.Save(r.shrink))
+	})
 }
