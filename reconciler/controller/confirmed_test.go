@@ -166,7 +166,7 @@ func TestATokenLoosensNothingThatAHandMadeStricterSince(t *testing.T) {
 		t.Fatalf("confirmed, it waits: %s", c.Hold)
 	}
 	if c := compute(sync, 0); !c.Drift || !c.Loosens() {
-		t.Errorf("what a hand made stricter is loosened unasked: %+v", c)
+		t.Errorf("what a hand made stricter is loosened without confirmation: %+v", c)
 	}
 	sync.Status.LastHandledConfirmationTokens = token
 	if c := compute(sync, 50); !c.Loosens() {

@@ -17,7 +17,7 @@ import (
 const withToken = " with: kubectl -n poolwright-system annotate sync dev --overwrite poolwright.dev/confirm="
 
 // heldStage has a revision in force, and another one that costs 14 nodes where five
-// may go unasked.
+// may go without confirmation.
 func heldStage(t *testing.T) *stage {
 	t.Helper()
 	s := newStage(t, func(sync *v1alpha1.Sync) { sync.Spec.Guard.MaxNodesReplaced = new(int32(5)) })
@@ -232,7 +232,7 @@ func TestAPoolThatIsDeletedWithItsNodesNeedsBothTokensAtOnce(t *testing.T) {
 	s.commit("cluster/np-gpu=1", "cluster/np-cpu=1")
 	s.visit()
 	s.nodes = 14
-	s.commit("cluster/map=1") // All pools go, which is not done unasked either.
+	s.commit("cluster/map=1") // All pools go, which is not done without confirmation either.
 	s.later()
 	tokens := s.required("PruneHeld")
 	if !strings.Contains(tokens, ",") {

@@ -107,14 +107,14 @@ func TestNodesAreGuarded(t *testing.T) {
 	pool := reviewed(14, 3, before, []string{"NodePool/gpu=2", "NodePool/cpu=1", "EC2NodeClass/gpu=1", "NodePool/new=1", "ConfigMap/a=1"})
 	other := []string{"NodePool/gpu=3", "EC2NodeClass/gpu=3", "NodePool/new=3", "NodePool/cpu=1"}
 	for name, c := range map[string]struct {
-		limit    int // -1: none
-		reviewed []plan.Review
-		now      hold.Nodes
-		held     []string
-		reason   string
-		unasked  bool
+		limit       int // -1: none
+		reviewed    []plan.Review
+		now         hold.Nodes
+		held        []string
+		reason      string
+		unconfirmed bool
 	}{
-		"without a limit and a review nobody looks ahead":                      {limit: -1, now: hold.Nodes{Replaced: 500}, unasked: true},
+		"without a limit and a review nobody looks ahead":                      {limit: -1, now: hold.Nodes{Replaced: 500}, unconfirmed: true},
 		"as many as the limit pass":                                            {limit: 5, now: hold.Nodes{Replaced: 3, Removed: 2}},
 		"more than the limit are held, and what comes or costs no node is not": {limit: 5, now: hold.Nodes{Replaced: 14}, held: both, reason: "would replace 14 nodes; guard.maxNodesReplaced is 5"},
 		"nodes that go with their pool count, too":                             {limit: 5, now: hold.Nodes{Replaced: 4, Removed: 2}, held: both, reason: "would replace 4 nodes and take away 2 with their pools; guard.maxNodesReplaced is 5"},
@@ -140,15 +140,15 @@ func TestNodesAreGuarded(t *testing.T) {
 		"and neither told nor lost nodes of them excuse":             {limit: -1, reviewed: []plan.Review{of(reviewed(13, 0, before, after), map[string]int{"gpu": 1, "old": 0})}, now: hold.Nodes{Replaced: 4, Pools: map[string]int{"gpu": 4}}, held: both, reason: "would replace 4 nodes; 1 was predicted in the review of #13"},
 		"the pools that a review names are added up":                 {limit: -1, reviewed: []plan.Review{of(review, map[string]int{"gpu": 4, "cpu": 6})}, now: hold.Nodes{Replaced: 9, Removed: 3, Pools: map[string]int{"gpu": 9, "cpu": 3}}},
 		"and so are those of several reviews":                        {limit: -1, reviewed: []plan.Review{class, of(pool, map[string]int{"cpu": 3})}, now: hold.Nodes{Replaced: 7, Pools: map[string]int{"gpu": 5, "cpu": 2}}, held: both, reason: "would replace 7 nodes; 4 were predicted in the review of #13, #14"},
-		"an open pull request with other content counts for nothing": {limit: -1, reviewed: []plan.Review{reviewed(12, 4, before, other)}, now: hold.Nodes{Replaced: 100}, unasked: true},
-		"neither does one of which the revision has only a part":     {limit: -1, reviewed: []plan.Review{reviewed(15, 40, before, append([]string{"NodePool/more=1"}, after...))}, now: hold.Nodes{Replaced: 100}, unasked: true},
+		"an open pull request with other content counts for nothing": {limit: -1, reviewed: []plan.Review{reviewed(12, 4, before, other)}, now: hold.Nodes{Replaced: 100}, unconfirmed: true},
+		"neither does one of which the revision has only a part":     {limit: -1, reviewed: []plan.Review{reviewed(15, 40, before, append([]string{"NodePool/more=1"}, after...))}, now: hold.Nodes{Replaced: 100}, unconfirmed: true},
 		"so that it takes nothing from the one that is all here": {limit: -1, now: hold.Nodes{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were predicted in the review of #12",
 			reviewed: []plan.Review{reviewed(15, 40, before, append([]string{"NodePool/more=1"}, after...)), review}},
-		"one that goes as far as to delete what stays counts for nothing": {limit: -1, reviewed: []plan.Review{reviewed(15, 40, before, slices.DeleteFunc(slices.Clone(after), func(s string) bool { return s == "NodePool/cpu=1" }))}, now: hold.Nodes{Replaced: 100}, unasked: true},
+		"one that goes as far as to delete what stays counts for nothing": {limit: -1, reviewed: []plan.Review{reviewed(15, 40, before, slices.DeleteFunc(slices.Clone(after), func(s string) bool { return s == "NodePool/cpu=1" }))}, now: hold.Nodes{Replaced: 100}, unconfirmed: true},
 		"a merged one counts though another merge changed its content":    {limit: -1, reviewed: []plan.Review{merged(reviewed(12, 4, before, other))}, now: hold.Nodes{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were predicted in the review of #12"},
 		"two merges that made of one pool what neither review saw are measured by both": {limit: -1, held: both, reason: "would replace 100 nodes; 1 was predicted in the review of #13, #15",
 			reviewed: []plan.Review{merged(reviewed(15, 1, before, other)), merged(class)}, now: hold.Nodes{Replaced: 100}},
-		"a merged one of no pool says nothing":                        {limit: -1, reviewed: []plan.Review{merged(of(class, nil))}, now: hold.Nodes{Replaced: 100}, unasked: true},
+		"a merged one of no pool says nothing":                        {limit: -1, reviewed: []plan.Review{merged(of(class, nil))}, now: hold.Nodes{Replaced: 100}, unconfirmed: true},
 		"a push of another pool passes beside a merge as it was told": {limit: -1, reviewed: []plan.Review{merged(of(reviewed(12, 4, before, other), map[string]int{"cpu": 4}))}, now: hold.Nodes{Replaced: 104, Pools: map[string]int{"cpu": 4, "gpu": 100}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestNodesAreGuarded(t *testing.T) {
 				asked = true
 				return c.now
 			})
-			if asked == c.unasked {
+			if asked == c.unconfirmed {
 				t.Errorf("looked ahead: %v", asked)
 			}
 			if d := cmp.Diff(append([]string{}, c.held...), heldIn(p)); d != "" {

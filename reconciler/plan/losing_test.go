@@ -36,7 +36,7 @@ func TestAnUpdateThatLosesNodesWaitsAsADeletionDoes(t *testing.T) {
 		was                state.Item
 		held               bool
 	}{
-		{"unasked", "", on, true},
+		{"without confirmation", "", on, true},
 		{"confirmed", token, on, false},
 		{"confirmed for another incarnation", token, again, true},
 		{"confirmed for fewer", token, more, true},
@@ -105,7 +105,7 @@ func TestWhatEndsTheEngineHasATokenOfItsOwn(t *testing.T) {
 		wanted, live       []state.Item
 		held               int
 	}{
-		{"both, unasked", "", []state.Item{off("a")}, []state.Item{on("1", 5), pool}, 2},
+		{"both, without confirmation", "", []state.Item{off("a")}, []state.Item{on("1", 5), pool}, 2},
 		{"both, with both tokens", both.Confirmation(), []state.Item{off("a")}, []state.Item{on("1", 5), pool}, 0},
 		{"both, with that of the engine", engine, []state.Item{off("a")}, []state.Item{on("1", 5), pool}, 1},
 		{"both, with that of the deletion", deletionsOf(both), []state.Item{off("a")}, []state.Item{on("1", 5), pool}, 1},

@@ -61,7 +61,7 @@ func guardNodes(limit *int32, found plan.Proposal, forecast func([]plan.Change) 
 	whole = whole.GuardNodes(new(int(*limit)), nil, "", forecast)
 	changed := found.Step
 	changed.Changes = whole.Changes[:len(found.Step.Changes)]
-	g := report.Guard{Rule: string(hold.MaxNodesReplaced), Result: "ok", Text: fmt.Sprintf("at most %d nodes may be replaced unasked", *limit)}
+	g := report.Guard{Rule: string(hold.MaxNodesReplaced), Result: "ok", Text: fmt.Sprintf("at most %d nodes may be replaced without confirmation", *limit)}
 	for _, r := range changed.Reasons() {
 		if r.Rule == hold.MaxNodesReplaced {
 			g.Result, g.Text = "held", r.String()

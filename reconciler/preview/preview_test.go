@@ -387,7 +387,7 @@ func TestTheNodesThatTheBaseHasYetToReplaceCountAsWell(t *testing.T) {
 		holds int
 	}{
 		"nothing waits, and the limit is kept": {2, liveItems(a, b), []report.Guard{
-			{Rule: "MaxNodesReplaced", Result: "ok", Text: "at most 2 nodes may be replaced unasked"},
+			{Rule: "MaxNodesReplaced", Result: "ok", Text: "at most 2 nodes may be replaced without confirmation"},
 		}, 0},
 		"nothing waits, and the step is beyond the limit": {1, liveItems(a, b), []report.Guard{
 			{Rule: "MaxNodesReplaced", Result: "held", Text: "would replace 2 nodes; guard.maxNodesReplaced is 1"},
@@ -397,7 +397,7 @@ func TestTheNodesThatTheBaseHasYetToReplaceCountAsWell(t *testing.T) {
 			{Rule: "MaxNodesReplaced", Result: "warning", Text: "the nodes of what the base branch declares and is not made yet count as well: NodePool b"},
 		}, 1},
 		"another pool waits, and both are within the limit": {4, liveItems(a, poolItem("b", 7)), []report.Guard{
-			{Rule: "MaxNodesReplaced", Result: "ok", Text: "at most 4 nodes may be replaced unasked"},
+			{Rule: "MaxNodesReplaced", Result: "ok", Text: "at most 4 nodes may be replaced without confirmation"},
 			{Rule: "MaxNodesReplaced", Result: "warning", Text: "the nodes of what the base branch declares and is not made yet count as well: NodePool b"},
 		}, 0},
 	}

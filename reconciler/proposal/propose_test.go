@@ -408,15 +408,15 @@ func TestFieldsAreNamedWhereTheStepChangesWhatHasDrifted(t *testing.T) {
 // is missing; a thing that was looked for and is not there is missing.
 func TestWhatATargetDoesNotReadIsNoDrift(t *testing.T) {
 	one, two := set(thing("a", m{"x": "1"})), set(thing("a", m{"x": "2"}))
-	unasked := set(state.Item{Key: key("a"), Findings: state.Findings{Unread: true}})
+	unread := set(state.Item{Key: key("a"), Findings: state.Findings{Unread: true}})
 	for name, c := range map[string]struct {
 		seen        state.Set
 		after       state.Set
 		step, drift []string
 	}{
-		"not asked, and not changed": {unasked, one, nil, nil},
-		"not asked, and changed":     {unasked, two, []string{"update a x=1>2", "note a: is not applied by this Sync: for a comment, it is not read whether it exists"}, nil},
-		"looked for, and not there":  {set(), one, nil, []string{"create a"}},
+		"not read, and not changed": {unread, one, nil, nil},
+		"not read, and changed":     {unread, two, []string{"update a x=1>2", "note a: is not applied by this Sync: for a comment, it is not read whether it exists"}, nil},
+		"looked for, and not there": {set(), one, nil, []string{"create a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := proposal.Propose(proposal.Sides{Before: proposal.Side{Wanted: one, Observed: c.seen}, After: proposal.Side{Wanted: c.after, Observed: c.seen}})

@@ -256,7 +256,7 @@ func (p *proposer) step(live, was plan.Plan) plan.Plan {
 	for _, n := range was.Notes {
 		old[noteID{n.Key, n.Text}] = true
 	}
-	for _, n := range tellable(live.Notes, p.After.Observed) {
+	for _, n := range publishable(live.Notes, p.After.Observed) {
 		if !old[noteID{n.Key, n.Text}] {
 			out.Notes = append(out.Notes, n)
 		}
@@ -266,9 +266,9 @@ func (p *proposer) step(live, was plan.Plan) plan.Plan {
 	return out
 }
 
-// tellable are the notes of what is ours, and of what is only read or is not
+// publishable are the notes of what is ours, and of what is only read or is not
 // there: a quota has no content, and its notes are all there is of it.
-func tellable(notes []plan.Note, observed state.Set) []plan.Note {
+func publishable(notes []plan.Note, observed state.Set) []plan.Note {
 	var out []plan.Note
 	for _, n := range notes {
 		if item, _ := observed.Get(n.Key); ours(item) || len(item.Object) == 0 {
@@ -358,7 +358,7 @@ func drift(was plan.Plan, observed state.Set) plan.Plan {
 		return found.Unread
 	})
 	out.Changes = slices.Clone(was.Changes)
-	out.Notes = tellable(was.Notes, observed)
+	out.Notes = publishable(was.Notes, observed)
 	for i, c := range was.Changes {
 		found, _ := observed.Get(c.Key)
 		shown, hidden := hide(c, found)

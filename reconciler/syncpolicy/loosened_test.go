@@ -145,7 +145,7 @@ func TestWhatLoosensAGuardWaitsForAPerson(t *testing.T) {
 	drifted := update
 	drifted.Drift = true
 	if again := pass(drifted); !again.Loosens() {
-		t.Error("what a person made stricter by hand is made looser unasked")
+		t.Error("what a person made stricter by hand is made looser without confirmation")
 	}
 	token := hold.Join(held.Hold.Tokens(), Scope(sync))
 	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: "000000000000," + token}

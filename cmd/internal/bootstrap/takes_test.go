@@ -83,7 +83,7 @@ func renewing(kube client.Client) client.Client {
 }
 
 // Whoever scaled the other Karpenter down on the word of a controller that is gone would
-// do so with the engine's gates unasked.
+// do so with the engine's gates without confirmation.
 func TestATakeOverTrustsOnlyTheReportOfALeadingController(t *testing.T) {
 	const waits = "waiting until"
 	for name, c := range map[string]struct {

@@ -23,17 +23,17 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// deeds are what a child of the tests does instead of a verb, once it is limited
-// and has said that it is ready.
-var deeds = map[string]func(out *writer, in *reader) error{
-	"spin": func(*writer, *reader) error {
+// behaviors are what a child of the tests does instead of a verb, once it is limited
+// and has reported that it is ready.
+var behaviors = map[string]func(out *writer, in *reader) error{
+	"compute without end": func(*writer, *reader) error {
 		for n := uint64(0); ; n++ {
 			if n == 1<<63 {
 				return nil
 			}
 		}
 	},
-	"eat": func(*writer, *reader) error {
+	"allocate in steps": func(*writer, *reader) error {
 		var all [][]byte
 		for {
 			all = append(all, bytes.Repeat([]byte{1}, 8<<20))
@@ -42,15 +42,15 @@ var deeds = map[string]func(out *writer, in *reader) error{
 			}
 		}
 	},
-	"eat at once": func(*writer, *reader) error { _, err := fmt.Println(len(make([]byte, 1<<36))); return err },
-	"write without end": func(out *writer, _ *reader) error {
+	"allocate at once": func(*writer, *reader) error { _, err := fmt.Println(len(make([]byte, 1<<36))); return err },
+	"request input without reading the replies": func(out *writer, _ *reader) error {
 		for {
 			if err := out.send(frameRead, append([]byte{opStat}, bytes.Repeat([]byte("a"), 1<<20)...)); err != nil {
 				return err
 			}
 		}
 	},
-	"ask without end": func(out *writer, in *reader) error {
+	"request input without end": func(out *writer, in *reader) error {
 		for {
 			if err := out.send(frameRead, append([]byte{opStat}, bytes.Repeat([]byte("a"), 1<<20)...)); err != nil {
 				return err
@@ -60,13 +60,13 @@ var deeds = map[string]func(out *writer, in *reader) error{
 			}
 		}
 	},
-	"answer too much": func(out *writer, _ *reader) error { return out.send(frameResult, make([]byte, 64<<20)) },
-	"answer many small maps": func(out *writer, _ *reader) error {
+	"return too much": func(out *writer, _ *reader) error { return out.send(frameResult, make([]byte, 64<<20)) },
+	"return many small maps": func(out *writer, _ *reader) error {
 		return out.send(frameResult, append(bytes.Repeat([]byte(`{"a":0},`), 10_000), "{}"...))
 	},
-	"say nothing":    func(*writer, *reader) error { <-time.After(time.Hour); return nil }, // Without a timer, Go may end it as deadlocked.
-	"sleep for good": func(_ *writer, in *reader) error { _, _, _ = in.next(); <-time.After(time.Hour); return nil },
-	"tell its id and sleep": func(out *writer, _ *reader) error {
+	"send nothing":        func(*writer, *reader) error { <-time.After(time.Hour); return nil }, // Without a timer, Go may end it as deadlocked.
+	"sleep after a frame": func(_ *writer, in *reader) error { _, _, _ = in.next(); <-time.After(time.Hour); return nil },
+	"send its process id and sleep": func(out *writer, _ *reader) error {
 		if err := out.send(frameRead, []byte(strconv.Itoa(os.Getpid()))); err != nil {
 			return err
 		}
@@ -79,10 +79,10 @@ var deeds = map[string]func(out *writer, in *reader) error{
 		<-time.After(time.Hour)
 		return nil
 	},
-	"send nonsense":     func(*writer, *reader) error { _, err := os.Stdout.WriteString("nonsense, and more of it"); return err },
-	"answer nonsense":   func(out *writer, _ *reader) error { return out.send(frameResult, []byte(`{"items":[1,`)) },
-	"speak out of turn": func(out *writer, _ *reader) error { return out.send(frameObject, nil) },
-	"announce too much": func(*writer, *reader) error {
+	"send bytes that are no frame":     func(*writer, *reader) error { _, err := os.Stdout.WriteString("nonsense, and more of it"); return err },
+	"return incomplete JSON":           func(out *writer, _ *reader) error { return out.send(frameResult, []byte(`{"items":[1,`)) },
+	"send a frame of another exchange": func(out *writer, _ *reader) error { return out.send(frameObject, nil) },
+	"send the length of a frame that is too long": func(*writer, *reader) error {
 		_, err := os.Stdout.Write([]byte{byte(frameResult), 0xff, 0xff, 0xff, 0xff})
 		<-time.After(time.Hour)
 		return err
@@ -97,8 +97,8 @@ var deeds = map[string]func(out *writer, in *reader) error{
 		t.frames = nil
 		return nil
 	},
-	"fault": func(*writer, *reader) error { return fault() },
-	"fault with memory": func(*writer, *reader) error {
+	"fail as the runtime does": func(*writer, *reader) error { return fault() },
+	"fail as the runtime does with its memory full": func(*writer, *reader) error {
 		full := make([]byte, 700<<20) // More than this test's own process, whose maximum a child inherits.
 		for i := 0; i < len(full); i += 4096 {
 			full[i] = 1
@@ -106,17 +106,17 @@ var deeds = map[string]func(out *writer, in *reader) error{
 		defer runtime.KeepAlive(full)
 		return fault()
 	},
-	"complain": func(*writer, *reader) error {
+	"write to standard error and fail": func(*writer, *reader) error {
 		fmt.Fprint(os.Stderr, strings.Repeat("noise\n", 1<<16))
 		return errors.New("nothing works " + strings.Repeat("x", 1000))
 	},
-	"complain without end": func(*writer, *reader) error {
+	"write to standard error without end": func(*writer, *reader) error {
 		for {
 			fmt.Fprintln(os.Stderr, strings.Repeat("noise", 1000))
 		}
 	},
-	"be killed": func(*writer, *reader) error { return syscall.Kill(os.Getpid(), syscall.SIGKILL) },
-	"be terminated": func(*writer, *reader) error {
+	"kill itself": func(*writer, *reader) error { return syscall.Kill(os.Getpid(), syscall.SIGKILL) },
+	"terminate itself": func(*writer, *reader) error {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
 		<-time.After(time.Hour)
 		return nil
@@ -134,9 +134,9 @@ var deeds = map[string]func(out *writer, in *reader) error{
 		_, err := syscall.ForkExec("/bin/true", []string{"true"}, &syscall.ProcAttr{})
 		return fmt.Sprint(err)
 	}),
-	"become a program":  respondWith(func() string { return fmt.Sprint(syscall.Exec("/bin/true", []string{"true"}, nil)) }),
-	"signal its parent": respondWith(func() string { return fmt.Sprint(syscall.Kill(parentOfChild, 0)) }),
-	"signal everybody":  respondWith(func() string { return fmt.Sprint(syscall.Kill(-1, 0)) }),
+	"execute a program":    respondWith(func() string { return fmt.Sprint(syscall.Exec("/bin/true", []string{"true"}, nil)) }),
+	"signal its parent":    respondWith(func() string { return fmt.Sprint(syscall.Kill(parentOfChild, 0)) }),
+	"signal all processes": respondWith(func() string { return fmt.Sprint(syscall.Kill(-1, 0)) }),
 	"raise its limits": respondWith(func() string {
 		var out []string
 		for _, l := range []int{syscall.RLIMIT_CPU, syscall.RLIMIT_DATA, syscall.RLIMIT_NOFILE, syscall.RLIMIT_FSIZE} {
@@ -146,29 +146,29 @@ var deeds = map[string]func(out *writer, in *reader) error{
 		}
 		return strings.Join(out, " ")
 	}),
-	"tell where it is": respondWith(func() string { return whereChildIs }),
-	"tell how nice it is": respondWith(func() string {
+	"return its working directory": respondWith(func() string { return directoryOfChild }),
+	"return its priority": respondWith(func() string {
 		// The system call answers with 20 less the value.
 		n, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
 		return fmt.Sprint(20-n, err)
 	}),
-	"tell its group": respondWith(func() string { return fmt.Sprint(groupOfChild == os.Getpid()) }),
+	"return whether it leads its process group": respondWith(func() string { return fmt.Sprint(groupOfChild == os.Getpid()) }),
 }
 
-// What a child of the tests notes before it is limited, and cannot ask later.
+// What a child of the tests reads before it is limited, and cannot read later.
 var (
-	whereChildIs                string
+	directoryOfChild            string
 	parentOfChild, groupOfChild int
 )
 
-// respondWith is a deed that answers with a text.
+// respondWith is a behavior that returns a text.
 func respondWith(of func() string) func(*writer, *reader) error {
 	return func(out *writer, _ *reader) error { return out.send(frameResult, []byte(of())) }
 }
 
-// do has a child do a deed as if it rendered.
-func (r *Runner) do(ctx context.Context, deed string) (string, error) {
-	raw, err := r.run(ctx, job{verb: deed, doing: "rendering", exchange: func(in *writer, out *reader) ([]byte, error) {
+// runBehavior has a child perform a behavior in place of rendering.
+func (r *Runner) runBehavior(ctx context.Context, behavior string) (string, error) {
+	raw, err := r.run(ctx, job{verb: behavior, doing: "rendering", exchange: func(in *writer, out *reader) ([]byte, error) {
 		return serveTree(fstest.MapFS{}, in, out)
 	}})
 	return string(raw), err
@@ -194,42 +194,42 @@ func fault() error {
 func TestAChildThatMisbehavesIsAnErrorThatAPersonUnderstands(t *testing.T) {
 	const seconds, late = time.Second, 5 * time.Second // A busy machine needs a while to start a child.
 	for name, c := range map[string]struct {
-		deed   string
-		limits Limits
-		class  state.Class
-		reason string
-		want   string
+		behavior string
+		limits   Limits
+		class    state.Class
+		reason   string
+		want     string
 	}{
-		"it turns in circles":                     {"spin", Limits{CPU: seconds}, state.Stalled, "LimitExceeded", "rendering took more than 1s of processor time"},
-		"it eats memory bit by bit":               {"eat", Limits{Memory: 512 << 20}, state.Stalled, "LimitExceeded", "rendering took more than 512 MiB of memory"},
-		"it eats memory at once":                  {"eat at once", Limits{}, state.Stalled, "LimitExceeded", "rendering took more than 640 MiB of memory"},
-		"it asks and asks and hears no answers":   {"write without end", Limits{Deadline: late}, state.Retry, "Failed", "rendering timed out after 5s, in which it got "},
-		"it asks and asks":                        {"ask without end", Limits{}, state.Stalled, "LimitExceeded", "rendering gave more than 16 MiB"},
-		"it asks for more than it may have":       {"ask without end", Limits{Input: 4 << 20}, state.Stalled, "LimitExceeded", "rendering needs more than 4 MiB of input"},
-		"it answers too much":                     {"answer too much", Limits{}, state.Stalled, "LimitExceeded", "rendering gave more than 16 MiB"},
-		"it announces more than it sends":         {"announce too much", Limits{}, state.Stalled, "LimitExceeded", "rendering gave more than 16 MiB"},
-		"it says nothing at all":                  {"say nothing", Limits{Deadline: late}, state.Retry, "Failed", "rendering timed out after 5s, in which it got "},
-		"it does not end":                         {"sleep for good", Limits{Deadline: late}, state.Retry, "Failed", "rendering timed out after 5s, in which it got "},
-		"it works and does not end":               {"spin", Limits{Deadline: late}, state.Stalled, "RenderTimeout", "rendering timed out after 5s"},
-		"it closes its output and does not end":   {"close its output", Limits{Deadline: late}, state.Retry, "Failed", "rendering timed out after 5s, in which it got "},
-		"it closes all it has and does not end":   {"close everything", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: killed"},
-		"it complains without end":                {"complain without end", Limits{Deadline: late}, state.Stalled, "RenderTimeout", "rendering timed out after 5s"},
-		"it answers what is no frame":             {"send nonsense", Limits{}, state.Stalled, "LimitExceeded", "rendering gave more than 16 MiB"},
-		"it sends what nobody expects":            {"speak out of turn", Limits{}, state.Retry, "Failed", "a frame 'o' came out of turn"},
-		"a goroutine of it panics":                {"panic", Limits{}, state.Stalled, "RenderFailed", `rendering ended unexpectedly: "panic: odd"`},
-		"it reads where nothing is":               {"dereference nil", Limits{}, state.Stalled, "RenderFailed", "invalid memory address or nil pointer dereference"},
-		"its runtime faults":                      {"fault", Limits{}, state.Stalled, "RenderFailed", `rendering ended unexpectedly: "SIGSEGV: segmentation violation"`},
-		"its runtime faults with its memory full": {"fault with memory", Limits{Memory: 1 << 30}, state.Stalled, "LimitExceeded", "rendering took more than 1024 MiB of memory"},
-		"it complains a lot and gives up":         {"complain", Limits{}, state.Stalled, "RenderFailed", `rendering ended unexpectedly: "Error: nothing works xxx`},
-		"somebody kills it":                       {"be killed", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: killed"},
-		"somebody terminates it":                  {"be terminated", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: terminated"},
-		"it has no such command":                  {"frobnicate", Limits{}, state.Retry, "Failed", `starting a child: "Error: a worker process has no command \"frobnicate\", only forecast and load`},
+		"it computes without end":                       {"compute without end", Limits{CPU: seconds}, state.Stalled, "LimitExceeded", "rendering took more than 1s of processor time"},
+		"it allocates memory in steps":                  {"allocate in steps", Limits{Memory: 512 << 20}, state.Stalled, "LimitExceeded", "rendering took more than 512 MiB of memory"},
+		"it allocates memory at once":                   {"allocate at once", Limits{}, state.Stalled, "LimitExceeded", "rendering took more than 640 MiB of memory"},
+		"it requests input without reading the replies": {"request input without reading the replies", Limits{Deadline: late}, state.Retry, "Failed", "rendering timed out after 5s, in which it got "},
+		"it requests input without end":                 {"request input without end", Limits{}, state.Stalled, "LimitExceeded", "rendering gave more than 16 MiB"},
+		"it requests more input than is allowed":        {"request input without end", Limits{Input: 4 << 20}, state.Stalled, "LimitExceeded", "rendering needs more than 4 MiB of input"},
+		"its result is too large":                       {"return too much", Limits{}, state.Stalled, "LimitExceeded", "rendering gave more than 16 MiB"},
+		"the length of its frame exceeds what it sends": {"send the length of a frame that is too long", Limits{}, state.Stalled, "LimitExceeded", "rendering gave more than 16 MiB"},
+		"it sends nothing":                              {"send nothing", Limits{Deadline: late}, state.Retry, "Failed", "rendering timed out after 5s, in which it got "},
+		"it does not end":                               {"sleep after a frame", Limits{Deadline: late}, state.Retry, "Failed", "rendering timed out after 5s, in which it got "},
+		"it uses the processor and does not end":        {"compute without end", Limits{Deadline: late}, state.Stalled, "RenderTimeout", "rendering timed out after 5s"},
+		"it closes its output and does not end":         {"close its output", Limits{Deadline: late}, state.Retry, "Failed", "rendering timed out after 5s, in which it got "},
+		"it closes all it has and does not end":         {"close everything", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: killed"},
+		"it writes to standard error without end":       {"write to standard error without end", Limits{Deadline: late}, state.Stalled, "RenderTimeout", "rendering timed out after 5s"},
+		"it sends what is no frame":                     {"send bytes that are no frame", Limits{}, state.Stalled, "LimitExceeded", "rendering gave more than 16 MiB"},
+		"it sends a frame of another exchange":          {"send a frame of another exchange", Limits{}, state.Retry, "Failed", "a frame 'o' came out of turn"},
+		"a goroutine of it panics":                      {"panic", Limits{}, state.Stalled, "RenderFailed", `rendering ended unexpectedly: "panic: odd"`},
+		"it dereferences nil":                           {"dereference nil", Limits{}, state.Stalled, "RenderFailed", "invalid memory address or nil pointer dereference"},
+		"its runtime fails":                             {"fail as the runtime does", Limits{}, state.Stalled, "RenderFailed", `rendering ended unexpectedly: "SIGSEGV: segmentation violation"`},
+		"its runtime fails with its memory full":        {"fail as the runtime does with its memory full", Limits{Memory: 1 << 30}, state.Stalled, "LimitExceeded", "rendering took more than 1024 MiB of memory"},
+		"it writes much to standard error and fails":    {"write to standard error and fail", Limits{}, state.Stalled, "RenderFailed", `rendering ended unexpectedly: "Error: nothing works xxx`},
+		"it is killed":                                  {"kill itself", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: killed"},
+		"it is terminated":                              {"terminate itself", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: terminated"},
+		"it has no such command":                        {"frobnicate", Limits{}, state.Retry, "Failed", `starting a child: "Error: a worker process has no command \"frobnicate\", only forecast and load`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := &Runner{Limits: c.limits, Semaphore: NewSemaphore()}
 			begin := time.Now()
-			got, err := r.do(t.Context(), c.deed)
+			got, err := r.runBehavior(t.Context(), c.behavior)
 			if err == nil {
 				t.Fatalf("answered %q", got)
 			}
@@ -260,10 +260,10 @@ func TestALateChildIsToBlameOnlyIfItGotTheProcessor(t *testing.T) {
 		class  state.Class
 		reason string
 	}{
-		"it worked for a third of the time":  {true, 30 * time.Second, errLate, state.Stalled, "RenderTimeout"},
-		"it worked for less":                 {true, 30*time.Second - 1, errLate, state.Retry, "Failed"},
-		"it was never ready":                 {false, 60 * time.Second, errLate, state.Retry, "Failed"},
-		"whoever asked for it waits no more": {true, 60 * time.Second, context.Canceled, state.Retry, "Failed"},
+		"it worked for a third of the time": {true, 30 * time.Second, errLate, state.Stalled, "RenderTimeout"},
+		"it worked for less":                {true, 30*time.Second - 1, errLate, state.Retry, "Failed"},
+		"it was never ready":                {false, 60 * time.Second, errLate, state.Retry, "Failed"},
+		"the caller waits no longer":        {true, 60 * time.Second, context.Canceled, state.Retry, "Failed"},
 	} {
 		if class, reason, _ := state.Classify(limits.late("rendering", c.ready, c.used, c.cause)); class != c.class || reason != c.reason {
 			t.Errorf("%s: %s %s, want %s %s", name, class, reason, c.class, c.reason)
@@ -279,29 +279,29 @@ func TestAChildHasNothingAndCanOpenNothing(t *testing.T) {
 	}
 	defer opened.Close()
 	many := syscall.EMFILE.Error()
-	deeds := map[string]string{}
+	behaviors := map[string]string{}
 	if runtime.GOOS == "linux" { // No system calls are filtered elsewhere.
 		many = syscall.EPERM.Error()
-		for _, deed := range []string{"start a program", "become a program", "signal its parent", "signal everybody"} {
-			deeds[deed] = syscall.EPERM.Error()
+		for _, behavior := range []string{"start a program", "execute a program", "signal its parent", "signal all processes"} {
+			behaviors[behavior] = syscall.EPERM.Error()
 		}
 	}
-	maps.Copy(deeds, map[string]string{
-		"list its environment": "",
-		"open a file":          many,
-		"write a file":         many,
-		"dial":                 many,
-		"listen":               many,
-		"send a datagram":      many,
-		"raise its limits":     "60/60 671088640/671088640 0/0 0/0",
-		"tell where it is":     "/",
-		"tell how nice it is":  "10 <nil>",
-		"tell its group":       "true",
+	maps.Copy(behaviors, map[string]string{
+		"list its environment":         "",
+		"open a file":                  many,
+		"write a file":                 many,
+		"dial":                         many,
+		"listen":                       many,
+		"send a datagram":              many,
+		"raise its limits":             "60/60 671088640/671088640 0/0 0/0",
+		"return its working directory": "/",
+		"return its priority":          "10 <nil>",
+		"return whether it leads its process group": "true",
 	})
-	for deed, want := range deeds {
-		t.Run(deed, func(t *testing.T) {
+	for behavior, want := range behaviors {
+		t.Run(behavior, func(t *testing.T) {
 			r := &Runner{}
-			got, err := r.do(t.Context(), deed)
+			got, err := r.runBehavior(t.Context(), behavior)
 			if err != nil || !strings.Contains(got, want) || want == "" && got != "" || strings.Contains(got, "hunter2") {
 				t.Errorf("%q, %v, want %q", got, err, want)
 			}
@@ -318,7 +318,7 @@ func TestACancelledCallEndsItsChild(t *testing.T) {
 	r := &Runner{}
 	done := make(chan error, 1)
 	go func() {
-		_, err := r.run(stopping, job{verb: "sleep for good", doing: "rendering", exchange: func(_ *writer, out *reader) ([]byte, error) {
+		_, err := r.run(stopping, job{verb: "sleep after a frame", doing: "rendering", exchange: func(_ *writer, out *reader) ([]byte, error) {
 			close(asked)
 			_, _, err := out.next()
 			return nil, err
@@ -340,7 +340,7 @@ func TestAThirdChildWaitsAndItsContextCounts(t *testing.T) {
 	ready, done := make(chan struct{}), make(chan error)
 	for range atOnce {
 		go func() {
-			_, err := r.run(ctx, job{verb: "sleep for good", doing: "rendering", exchange: func(_ *writer, out *reader) ([]byte, error) {
+			_, err := r.run(ctx, job{verb: "sleep after a frame", doing: "rendering", exchange: func(_ *writer, out *reader) ([]byte, error) {
 				ready <- struct{}{}
 				_, _, err := out.next()
 				return nil, err
@@ -353,11 +353,11 @@ func TestAThirdChildWaitsAndItsContextCounts(t *testing.T) {
 	}
 	short, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer stop()
-	_, err := r.do(short, "tell where it is")
+	_, err := r.runBehavior(short, "return its working directory")
 	if class, _, _ := state.Classify(err); !errors.Is(err, context.DeadlineExceeded) || class != state.Retry || !strings.Contains(err.Error(), "waiting for other children") {
 		t.Errorf("got %v", err)
 	}
-	go func() { _, err := r.do(t.Context(), "tell where it is"); done <- err }()
+	go func() { _, err := r.runBehavior(t.Context(), "return its working directory"); done <- err }()
 	cancel()
 	failed := 0
 	for range atOnce + 1 {
@@ -404,7 +404,7 @@ func TestAChildEndsWithItsParent(t *testing.T) {
 	}
 }
 
-// lives reports whether a process is there and not only waiting to be buried.
+// lives reports whether a process runs, and is no zombie.
 func lives(id int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", id))
 	return err == nil && !strings.Contains(string(status), "State:\tZ")

@@ -29,17 +29,17 @@ func TestMain(m *testing.M) {
 }
 
 func beChild(verb, memory, seconds string) error {
-	whereChildIs, _ = os.Getwd()
+	directoryOfChild, _ = os.Getwd()
 	parentOfChild, groupOfChild = os.Getppid(), syscall.Getpgrp()
 	if err := Confine(memory, seconds); err != nil {
 		return err
 	}
-	if deed, ok := deeds[verb]; ok {
+	if behavior, ok := behaviors[verb]; ok {
 		out := &writer{to: os.Stdout, left: 1 << 40}
 		if err := out.send(frameReady, nil); err != nil {
 			return err
 		}
-		return deed(out, &reader{from: os.Stdin, left: 1 << 40})
+		return behavior(out, &reader{from: os.Stdin, left: 1 << 40})
 	}
 	return Serve(context.Background(), verb, os.Stdin, os.Stdout)
 }
@@ -47,7 +47,7 @@ func beChild(verb, memory, seconds string) error {
 // beParent starts a child, passes on what it tells of itself, and waits for it.
 func beParent() error {
 	r := &Runner{}
-	_, err := r.run(context.Background(), job{verb: "tell its id and sleep", doing: "sleeping", exchange: func(_ *writer, out *reader) ([]byte, error) {
+	_, err := r.run(context.Background(), job{verb: "send its process id and sleep", doing: "sleeping", exchange: func(_ *writer, out *reader) ([]byte, error) {
 		id, err := out.want(frameRead)
 		if err != nil {
 			return nil, err

@@ -20,7 +20,7 @@ func occupied(t *testing.T, slots *Semaphore, proposals int) (release func()) {
 	for range proposals {
 		go func() {
 			r := &Runner{Semaphore: slots, Proposed: true}
-			_, _ = r.run(ctx, job{verb: "sleep for good", doing: "rendering", exchange: func(_ *writer, out *reader) ([]byte, error) {
+			_, _ = r.run(ctx, job{verb: "sleep after a frame", doing: "rendering", exchange: func(_ *writer, out *reader) ([]byte, error) {
 				ready <- struct{}{}
 				_, _, err := out.next()
 				return nil, err
@@ -59,10 +59,10 @@ func TestProposalsNeverTakeTheLastSlot(t *testing.T) {
 
 func TestASlotIsFreeAgainWhateverEndedItsChild(t *testing.T) {
 	slots := NewSemaphore()
-	for _, deed := range []string{"panic", "be killed", "answer too much", "eat at once", "frobnicate"} {
+	for _, behavior := range []string{"panic", "kill itself", "return too much", "allocate at once", "frobnicate"} {
 		for _, proposal := range []bool{true, false} {
-			if _, err := (&Runner{Semaphore: slots, Proposed: proposal}).do(t.Context(), deed); err == nil {
-				t.Errorf("%s went well", deed)
+			if _, err := (&Runner{Semaphore: slots, Proposed: proposal}).runBehavior(t.Context(), behavior); err == nil {
+				t.Errorf("%s went well", behavior)
 			}
 		}
 	}
@@ -75,12 +75,12 @@ func TestASlotIsFreeAgainWhateverEndedItsChild(t *testing.T) {
 // send: what it decodes to is bounded before it is decoded.
 func TestAResponseThatDecodesToTooMuchIsRefused(t *testing.T) {
 	r := &Runner{Semaphore: NewSemaphore(), Limits: Limits{Decoded: 1 << 20}}
-	_, err := r.do(t.Context(), "answer many small maps")
+	_, err := r.runBehavior(t.Context(), "return many small maps")
 	if class, reason, _ := state.Classify(err); class != state.Stalled || reason != "LimitExceeded" {
 		t.Errorf("%s %s: %v", class, reason, err)
 	}
 	r.Limits.Decoded = 0
-	if raw, err := r.do(t.Context(), "answer many small maps"); err != nil || len(raw) > 1<<20 {
+	if raw, err := r.runBehavior(t.Context(), "return many small maps"); err != nil || len(raw) > 1<<20 {
 		t.Errorf("%d bytes, %v", len(raw), err)
 	}
 }

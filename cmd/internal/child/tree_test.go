@@ -36,8 +36,8 @@ func files(pairs ...string) fstest.MapFS {
 	return out
 }
 
-// lending borrows a tree from a goroutine of this process.
-func lending(tb testing.TB, tree fs.FS) *remoteFS {
+// newPipedFS is a tree that a goroutine of this process serves through pipes.
+func newPipedFS(tb testing.TB, tree fs.FS) *remoteFS {
 	tb.Helper()
 	toParent, fromChild := io.Pipe()
 	toChild, fromParent := io.Pipe()
@@ -52,7 +52,7 @@ func lending(tb testing.TB, tree fs.FS) *remoteFS {
 
 func TestABorrowedTreeIsAFileSystem(t *testing.T) {
 	tree := files("a.yaml", configMap, "b/c.yaml", "c", "b/d/e", "", "odd, name", "x", "link", "-> b/c.yaml", "folder", "-> b")
-	if err := fstest.TestFS(linked{lending(t, tree)}, "a.yaml", "b/c.yaml", "b/d/e", "odd, name", "link", "folder"); err != nil {
+	if err := fstest.TestFS(linked{newPipedFS(t, tree)}, "a.yaml", "b/c.yaml", "b/d/e", "odd, name", "link", "folder"); err != nil {
 		t.Error(err)
 	}
 }

@@ -95,7 +95,7 @@ func (f *bootstrapFlags) run(cmd *cobra.Command, req bootstrap.Request, streams 
 // and what else is to be known before. It reports whether the plan was written.
 func (f *bootstrapFlags) shows(b *bootstrap.Bootstrap, print func(report.Report) error, streams Streams) (bool, error) {
 	// A program gets one document: what became of the plan, where it is carried
-	// out unasked.
+	// out without confirmation.
 	planFirst := f.output == "text" || !f.confirmation.yes || f.confirmation.dryRun || b.Todo() == 0
 	if planFirst {
 		if err := print(b.Report()); err != nil {

@@ -229,7 +229,7 @@ func (s *stocked) handsBack() {
 	s.repo.commit("Leave the nodes to Karpenter")
 	// With nodes, nobody but a person lets the engine stop.
 	if got := s.types("reconcile", "dev"); got.code == 0 {
-		s.Errorf("the engine stops unasked: %s%s", got.out, got.err)
+		s.Errorf("the engine stops without confirmation: %s%s", got.out, got.err)
 	}
 	token := s.kubectl("", "-n", engineSystem, "get", "sync", "dev", "-o", "jsonpath={.status.confirmationToken}")
 	s.kubectl("", "-n", engineSystem, "annotate", "sync", "dev", "--overwrite", "poolwright.dev/confirm="+token)

@@ -132,7 +132,7 @@ func (m *member) observed() bool {
 // agrees reports whether the declared plugin runs alone and the node offers what its
 // profile declares.
 func (m *member) agrees() bool {
-	return m.plugin != nil && m.others == 0 && m.health.Agrees
+	return m.plugin != nil && m.others == 0 && m.health.Ready
 }
 
 // reason is why the node does not agree.

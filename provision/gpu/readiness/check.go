@@ -69,11 +69,11 @@ type Health struct {
 	Offer gpu.Resources
 	// Current is true when the plugin on the node is the declared one.
 	Current bool
-	// Agrees is true when the plugin is current and ready, and the node's
+	// Ready is true when the plugin is current and ready, and the node's
 	// allocatable resources are the offer: pods may come.
-	Agrees bool
-	// Reason and Message diagnose a node that does not agree; both are empty
-	// where it does. The message is one line.
+	Ready bool
+	// Reason and Message diagnose a node that is not ready; both are empty
+	// where it is. The message is one line.
 	Reason, Message string
 }
 
@@ -102,8 +102,8 @@ func Check(v View) Health {
 	differs := out.Offer.Differs(v.Node.Status.Allocatable)
 	if Builtin(v.Node) {
 		out.Current = true
-		out.Agrees = differs == ""
-		if !out.Agrees {
+		out.Ready = differs == ""
+		if !out.Ready {
 			out.Reason, out.Message = Mismatch, "Bottlerocket's own plugin offers "+differs+": set settings.kubelet-device-plugins.nvidia in the EC2NodeClass's userData as the profile declares"
 		}
 		return out
@@ -121,7 +121,7 @@ func Check(v View) Health {
 	case v.Others > 0:
 		out.Reason, out.Message = Mismatch, fmt.Sprintf("two plugins are on the node: beside pod %s, %d more have not ended yet", v.Plugin.Name, v.Others)
 	case differs == "":
-		out.Agrees = true
+		out.Ready = true
 	case v.none():
 		out.Reason, out.Message = crashed(v.Plugin)
 		if out.Reason == "" {

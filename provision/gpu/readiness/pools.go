@@ -68,7 +68,7 @@ func (k *Controller) Pools(ctx context.Context) ([]gpu.PoolState, error) {
 // add counts a node into its pool.
 func (k *Controller) add(ctx context.Context, p *gpu.PoolState, s nodeView) error {
 	p.Nodes++
-	if s.health.Agrees && nodeReady(s.node) {
+	if s.health.Ready && nodeReady(s.node) {
 		p.Updated++
 	}
 	for _, name := range []corev1.ResourceName{gpu.Resource, gpu.SharedResource} {
@@ -94,12 +94,12 @@ func (k *Controller) unhealthy(ctx context.Context, s nodeView) (*gpu.UnhealthyN
 			out.Claim = owner.Name
 		}
 	}
-	if since := k.records.mismatched(s.node); !s.health.Agrees && !since.IsZero() && !now.Before(s.graceEnd(since)) {
+	if since := k.records.mismatched(s.node); !s.health.Ready && !since.IsZero() && !now.Before(s.graceEnd(since)) {
 		out.Reason, out.Message, out.Since = s.health.Reason, s.health.Message, since
 		return out, nil
 	}
 	past := k.records.timesOf(s.node, now)
-	if initialized(s.node) || s.health.Agrees && nodeReady(s.node) || s.capacityRecorded(past) {
+	if initialized(s.node) || s.health.Ready && nodeReady(s.node) || s.capacityRecorded(past) {
 		return nil, nil
 	}
 	claim, err := claimOf(ctx, k.cfg.Cache, s.node)

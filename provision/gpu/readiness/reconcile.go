@@ -48,7 +48,7 @@ func (k *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // reconcileNode does what a node needs; it returns when it must be reconciled again, or 0.
 func (k *Controller) reconcileNode(ctx context.Context, s nodeView) (time.Duration, error) {
 	ready := nodeReady(s.node)
-	if s.health.Agrees && (ready || initialized(s.node) && !tainted(s.node)) {
+	if s.health.Ready && (ready || initialized(s.node) && !tainted(s.node)) {
 		k.records.clearMismatch(s.node.Name)
 		if err := k.recordCapacity(ctx, s); err != nil {
 			return 0, err
@@ -56,12 +56,12 @@ func (k *Controller) reconcileNode(ctx context.Context, s nodeView) (time.Durati
 	}
 	var wait time.Duration
 	var err error
-	if !s.health.Agrees {
+	if !s.health.Ready {
 		if wait, err = k.reconcileMismatch(ctx, s); err != nil {
 			return 0, err
 		}
 	}
-	if s.health.Agrees && ready {
+	if s.health.Ready && ready {
 		k.records.setBlocker(s.node.Name, blocker{})
 		return wait, k.clearReason(ctx, s)
 	}

@@ -70,7 +70,7 @@ func (k *Controller) replace(ctx context.Context, name string) (time.Duration, e
 		return 0, err
 	}
 	s, ours := scene.viewOf(node)
-	if !ours || initialized(node) || s.health.Agrees && nodeReady(node) {
+	if !ours || initialized(node) || s.health.Ready && nodeReady(node) {
 		return conflictRetry, nil // The cache will have the same soon.
 	}
 	k.records.observe(&s, k.cfg.Clock.Now()) // What is declared may have changed this moment.

@@ -132,10 +132,10 @@ func (s *nodeView) templateDifference() string {
 		declared, s.set.Name, cmp.Or(cut(made), "an unknown profile"))
 }
 
-// explain is why the node does not agree, as far as more shows than the node.
+// explain is why the node is not ready, as far as more shows than the node.
 func (s *nodeView) explain() {
 	v := &s.health
-	if v.Agrees {
+	if v.Ready {
 		return
 	}
 	if s.unapplied != "" {

@@ -52,10 +52,10 @@ func (c *Cloud) SetQuota(name string, value float64) error {
 	return c.st.quotas.Set(name, value)
 }
 
-// ForgetQuota takes away the value that EC2's quota of that name has in this
+// UnsetQuota removes the value that EC2's quota of that name has in this
 // account: Service Quotas then lists it only among AWS's defaults, as it does
 // with quotas of which the account has used nothing yet.
-func (c *Cloud) ForgetQuota(name string) error {
+func (c *Cloud) UnsetQuota(name string) error {
 	c.account.Lock()
 	defer c.account.Unlock()
 	return c.st.quotas.Unset(name)

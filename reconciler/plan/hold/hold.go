@@ -69,7 +69,7 @@ type Deletions struct {
 	// Count of the Managed things would be deleted.
 	Count   int `json:"count"`
 	Managed int `json:"managed"`
-	// MaxPercent is the share that may be deleted unasked. Everything may not, whatever
+	// MaxPercent is the share that may be deleted without confirmation. Everything may not, whatever
 	// the share.
 	MaxPercent int `json:"maxPercent"`
 }
@@ -86,7 +86,7 @@ type Nodes struct {
 	// shown the same.
 	Unknown   string `json:"unknown,omitempty"`
 	Uncertain string `json:"uncertain,omitempty"`
-	// Max is how many may be replaced or taken away unasked; nil where none is set.
+	// Max is how many may be replaced or taken away without confirmation; nil where none is set.
 	Max *int `json:"max,omitempty"`
 	// Reviewed are what the reviews showed; nil where there was none.
 	Reviewed *Reviews `json:"reviewed,omitempty"`

@@ -247,7 +247,7 @@ func TestALostInventoryIsRebuiltAndDeletesNothingUnconfirmed(t *testing.T) {
 			}
 			for _, c := range p.Changes {
 				if c.Before.Impact == "" {
-					t.Errorf("%s would be deleted unasked", c.Key)
+					t.Errorf("%s would be deleted without confirmation", c.Key)
 				}
 			}
 			// The next write restores the inventory.

@@ -50,7 +50,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 	for _, c := range b.guarded(b.declare(config, web), "").Changes {
 		got[c.Key.Kind] = got[c.Key.Kind].Plus(c.Before.Losses)
 		if !c.Held() {
-			t.Errorf("%s goes unasked", c.Key)
+			t.Errorf("%s goes without confirmation", c.Key)
 		}
 	}
 	want := map[string]loss.Counts{

@@ -15,7 +15,7 @@ const (
 	ofFirst = 1 << iota
 	ofSecond
 	ofBoth = ofFirst | ofSecond
-	stale  = 1 << 2
+	ofBase = 1 << 2
 )
 
 // ancestorWalk walks from two commits towards the past, newest first, and stops
@@ -68,7 +68,7 @@ func (p *ancestorWalk) result(a, b plumbing.Hash) common {
 		if id == a || id == b {
 			return common{bases: []plumbing.Hash{id}} // nothing can be better
 		}
-		if p.flags[id]&stale == 0 {
+		if p.flags[id]&ofBase == 0 {
 			c.bases = append(c.bases, id)
 		}
 	}
@@ -90,7 +90,7 @@ func (p *ancestorWalk) add(id plumbing.Hash, color int) (bool, error) {
 		return true, nil
 	}
 	p.flags[id] |= color
-	if p.flags[id]&stale == 0 {
+	if p.flags[id]&ofBase == 0 {
 		p.live[id] = true
 	} else {
 		delete(p.live, id)
@@ -105,7 +105,7 @@ func (p *ancestorWalk) step() error {
 	color := p.flags[id]
 	if color == ofBoth {
 		p.found = append(p.found, id)
-		color |= stale // what lies behind it, not itself
+		color |= ofBase // what lies behind it, not itself
 	}
 	n, _, err := p.graph.Commit(id)
 	if err != nil {

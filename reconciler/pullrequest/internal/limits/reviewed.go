@@ -15,7 +15,7 @@ const (
 )
 
 // DropReviewed drops the reviewed consequences for which a status has no room: nobody
-// counts as having reviewed them then, which lets fewer nodes be replaced unasked.
+// counts as having reviewed them then, which lets fewer nodes be replaced without confirmation.
 func DropReviewed(items []v1alpha1.PullRequestStatus) {
 	left := MaxReviewedBytes
 	for i := range items {

@@ -294,7 +294,7 @@ func TestQuotasAreComparedAndNeverDiffer(t *testing.T) {
 func TestAQuotaThatTheAccountHasNoValueOfIsAWSsDefault(t *testing.T) {
 	l := kindtest.NewFixture(t, New(), func(c *sandbox.Config) { c.Quotas = map[string]float64{standardSpot: 64} }, v1alpha1.ClusterSpec{Version: "1.33"})
 	l.Declared.Pools = []state.Item{nodePool(t, "gpu", "", family("m5"))}
-	if err := l.Cloud.ForgetQuota(standardOnDemand); err != nil {
+	if err := l.Cloud.UnsetQuota(standardOnDemand); err != nil {
 		t.Fatal(err)
 	}
 	for k, got := range l.ReadAll() {
