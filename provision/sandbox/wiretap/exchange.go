@@ -95,7 +95,10 @@ func (x *exchange) inject(a *Armed, q history.Request) {
 		x.hangUp()
 	case !f.After:
 		if f.Do == Duplicate {
-			x.send(&captured{ResponseWriter: nowhere{http.Header{}}})
+			// Both are in the record: what the first has created belongs to the client, too, and the
+			// second may be refused for it.
+			x.collect(watches(x.request))
+			x.n = x.tap.begin(q)
 		}
 		x.pass()
 	default:
@@ -118,7 +121,7 @@ func (x *exchange) act(a *Armed, q history.Request) {
 // after lets the server do its work, and keeps the response from the client, or back, until
 // the fault has happened. A watch has no end: its response is its first line.
 func (x *exchange) after(a *Armed, q history.Request) {
-	out := x.collect(x.request.URL.Query().Get("watch") != "")
+	out := x.collect(watches(x.request))
 	x.act(a, q)
 	switch {
 	case a.fault.Do == Kill || a.fault.Do == Drop:
@@ -137,6 +140,9 @@ func (x *exchange) after(a *Armed, q history.Request) {
 		x.relay(out)
 	}
 }
+
+// watches reports whether a request is a watch of the API server.
+func watches(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }
 
 // respond returns the fault's status.
 func (x *exchange) respond(f Fault) {

@@ -77,6 +77,20 @@ func (w *wired) post(t *testing.T, name string) (status int, content string) {
 	return response.StatusCode, string(read)
 }
 
+// The first of the two may be the one that creates the object, and the second be refused.
+func TestBothRequestsOfADuplicateAreInTheRecord(t *testing.T) {
+	w := newWired(t)
+	w.Arm(Fault{Do: Duplicate})
+	w.post(t, "one")
+	var uids []string
+	for _, r := range w.Records() {
+		uids = append(uids, r.Request.UID)
+	}
+	if diff := cmp.Diff([]string{"uid-1", "uid-2"}, uids); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestAFaultHappensAtItsRequestAndOnItsSide(t *testing.T) {
 	second := Point{Wire: history.Kubernetes, Verb: "create", Kind: "configmaps"}
 	for _, c := range []struct {
@@ -96,7 +110,7 @@ func TestAFaultHappensAtItsRequestAndOnItsSide(t *testing.T) {
 		{"dropped after, the client gets no response", Fault{After: true, Do: Drop}, 0, 2, 201, "uid-2"},
 		{"another response is returned in place of the server's", Fault{Do: Respond, Status: 503}, 503, 1, 201, ""},
 		{"another response is returned once the server has done its work", Fault{After: true, Do: Respond, Status: 504}, 504, 2, 201, "uid-2"},
-		{"a duplicate reaches the server twice", Fault{Do: Duplicate}, 201, 3, 201, "uid-3"},
+		{"a duplicate reaches the server twice", Fault{Do: Duplicate}, 201, 3, 201, "uid-2"},
 		{"a delay changes nothing but the time", Fault{After: true, Do: Delay, Wait: time.Nanosecond}, 201, 2, 201, "uid-2"},
 		{"a call happens before the server gets it", Fault{Do: Call}, 201, 2, 201, "uid-2"},
 	} {
