@@ -131,6 +131,7 @@ func TestTheOracle(t *testing.T) {
 		{"a deletion by an older commit that no process has read",
 			on(committed(a), committed(a, b), history.Event{Kind: history.Ended, Client: "c1"}, started("c2"), lease("c2"), write("c2", "delete", b, "uid-b"), committed(a)),
 			[]string{"deletions: deletes configmaps apps/b (UID uid-b), which every followed commit declares"}},
+		{"a deletion of what no commit declares, where there is none", ordered(started("c1"), lease("c1"), write("c1", "create", a, "uid-a"), write("c1", "delete", a, "uid-a")), nil},
 		{"a deletion of a kubelet's node is none of these", on(committed(a), write("c1", "delete", b, "uid-b"), write("c1", "delete", history.Object{Kind: "nodes", Name: "n"}, "uid-n")), nil},
 		{"a deletion of another incarnation", on(committed(a), history.Event{Kind: history.ForeignCreated, Object: b, UID: "uid-2"}, write("c1", "delete", b, "uid-2")),
 			[]string{"deletions: deletes configmaps apps/b (UID uid-2), an incarnation that the product did not make"}},

@@ -76,8 +76,12 @@ func (d *deletionCheck) request(r history.Record) {
 	}
 }
 
-// declared reports whether all commits that a process may follow declare the object.
+// declared reports whether all commits that a process may follow declare the object. Where there
+// is no commit, nothing is declared.
 func (d *deletionCheck) declared(client string, o history.Object) bool {
+	if len(d.commits) == 0 {
+		return false
+	}
 	for _, commit := range d.commits[d.since[client]:] {
 		if _, found := commit[o]; !found {
 			return false
