@@ -25,7 +25,6 @@ type proveCommand struct {
 	options  prove.Options
 	selected string
 	list     bool
-	controls bool
 }
 
 // productFlags are those of both commands: the binary that is proved, and the format of the
@@ -76,10 +75,11 @@ func newProve() *cobra.Command {
 	flags := cmd.Flags()
 	p.product.add(flags, &p.options.Timeout, "text, json or markdown", "build poolwright with one of its precautions switched off, and prove that")
 	flags.StringVar(&p.selected, "run", "", "run only cases SCENARIO/FAULT/POINT that match these regular expressions")
-	flags.BoolVar(&p.controls, "controls", false, "run each control, too: the precaution switched off, and the cases that must find that")
+	flags.BoolVar(&p.options.Controls, "controls", false, "run each control, too: the precaution switched off, and the cases that must find that")
 	flags.BoolVar(&p.list, "list", false, "list scenarios, faults, rules and controls, and start nothing")
 	flags.StringVar(&p.options.Histories, "histories", "", "a folder for the history of each case")
-	flags.IntVar(&p.options.Parallel, "parallel", 2, "how many cases run at a time")
+	flags.StringVar(&p.options.Results, "results", "", "a file that keeps each result, so that a further run goes on where this one ended")
+	flags.IntVar(&p.options.Parallel, "parallel", 2, "how many cases run at a time, and as many again of those that need a sandbox of their own")
 	cmd.AddCommand(newProveRandom())
 	return cmd
 }
@@ -110,12 +110,13 @@ func (p *proveCommand) run(cmd *cobra.Command) error {
 	}
 	config := sandbox.DefaultConfig()
 	config.Nodes.Join, config.Nodes.NodeGone, config.Nodes.BuiltinPlugin = 300*time.Millisecond, 500*time.Millisecond, 100*time.Millisecond
+	p.options.More = func(ctx context.Context) (*sandbox.Environment, error) {
+		config.Progress = cmd.ErrOrStderr()
+		return sandbox.Start(ctx, config)
+	}
 	return p.product.run(cmd, config, func(binary string, environment *sandbox.Environment) error {
 		p.options.Product = binary
 		report, err := prove.Run(ctx, environment, p.options)
-		if err == nil && p.controls {
-			err = prove.RunControls(ctx, environment, p.options, &report)
-		}
 		return errors.Join(write(cmd.OutOrStdout(), report), err, report.Err())
 	})
 }

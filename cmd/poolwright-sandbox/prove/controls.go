@@ -3,6 +3,8 @@ package prove
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/controls"
@@ -19,43 +21,47 @@ type ControlResult struct {
 	Seconds float64  `json:"seconds"`
 }
 
-// RunControls breaks the product by each control in turn, and runs the cases that must
+// runControls breaks the product by each control in turn, and runs the cases that must
 // find it. It adds what came of them to the report.
-func RunControls(ctx context.Context, environment *sandbox.Environment, o Options, report *Report) error {
+func runControls(ctx context.Context, environment *sandbox.Environment, o Options, kept *results, report *Report) error {
+	report.Controls = slices.Clone(kept.before.Controls)
 	for i, c := range controls.All() {
-		if c.Test() != "" {
-			result, err := runTested(ctx, environment.Dir, c)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(o.Progress, "without %s: found %v by %s\n", c.Name, result.Found, c.Test())
-			report.Controls = append(report.Controls, result)
+		if slices.ContainsFunc(report.Controls, func(r ControlResult) bool { return r.Name == c.Name }) {
 			continue
 		}
-		binary, err := c.Build(ctx, environment.Dir)
+		result, err := runControl(ctx, environment, o, c, fmt.Sprintf("c%d", i))
 		if err != nil {
 			return err
 		}
-		broken := o
-		broken.Product = binary
-		if broken.Select, err = ParseSelection(c.Finds); err != nil {
-			return err
-		}
-		fmt.Fprintf(o.Progress, "without %s:\n", c.Name)
-		got, err := run(ctx, environment, broken, fmt.Sprintf("c%d", i))
-		if err != nil {
-			return err
-		}
-		result := ControlResult{Name: c.Name, Summary: c.Summary, Seconds: got.Seconds}
-		for _, r := range got.Results {
-			for _, v := range r.Violations {
-				result.Found = true
-				result.By = append(result.By, r.Case.String()+": "+v.Rule)
-			}
-		}
+		fmt.Fprintf(o.Progress, "without %s: found %v by %s\n", c.Name, result.Found, strings.Join(result.By, "; "))
+		kept.keep(record{Control: &result})
 		report.Controls = append(report.Controls, result)
 	}
 	return nil
+}
+
+// runControl breaks the product by one control, and runs what must find it.
+func runControl(ctx context.Context, environment *sandbox.Environment, o Options, c controls.Control, prefix string) (ControlResult, error) {
+	if c.Test() != "" {
+		return runTested(ctx, environment.Dir, c)
+	}
+	binary, err := c.Build(ctx, environment.Dir)
+	if err != nil {
+		return ControlResult{}, err
+	}
+	o.Product = binary
+	if o.Select, err = ParseSelection(c.Finds); err != nil {
+		return ControlResult{}, err
+	}
+	got, err := run(ctx, environment, o, prefix, &results{})
+	result := ControlResult{Name: c.Name, Summary: c.Summary, Seconds: got.Seconds}
+	for _, r := range got.Results {
+		for _, v := range r.Violations {
+			result.Found = true
+			result.By = append(result.By, r.Case.String()+": "+v.Rule)
+		}
+	}
+	return result, err
 }
 
 // runTested runs the Go test that must find a control.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -67,7 +66,7 @@ func WriteText(w io.Writer, r Report) error {
 		fmt.Fprintf(w, "without %s: %s %s\n", c.Name, outcome, strings.Join(c.By, "; "))
 	}
 	writeCosts(w, r)
-	fmt.Fprintf(w, "%d cases in %s\n", len(r.Results), seconds(r.Seconds))
+	fmt.Fprintf(w, "%s in %s\n", r.count(), seconds(r.Seconds))
 	return nil
 }
 
@@ -108,22 +107,27 @@ var proofHead string
 
 // writeNumbers writes what this run was: coverage, controls and time.
 func writeNumbers(b *strings.Builder, r Report, machine string, at time.Time) {
-	fmt.Fprintf(b, "\n## Coverage\n\nOn %s, on %s: %d cases in %s.\n\n", at.UTC().Format(time.DateOnly), machine, len(r.Results), seconds(r.Seconds))
-	fmt.Fprint(b, "A request that did not come in the case's own run, because goroutines took another order, is not reached.\n\n")
+	fmt.Fprintf(b, "\n## Coverage\n\nOn %s, on %s: %s in %s.\n", at.UTC().Format(time.DateOnly), machine, r.count(), seconds(r.Seconds))
+	fmt.Fprint(b, "\nOf each kind of request that was observed, by wire, these met a fault; a kind is a verb with a resource, an operation or a path.\n\n")
+	fmt.Fprint(b, "| wire | kinds | `kill-before` | `kill-after` | `drop` | of all three |\n|---|---|---|---|---|---|\n")
+	for _, c := range r.wireCoverages() {
+		fmt.Fprintf(b, "| %s | %d | %d | %d | %d | %s |\n", c.wire, c.kinds, c.reached[0], c.reached[1], c.reached[2], share(c.sum(), len(perRequest)*c.kinds))
+	}
+	fmt.Fprint(b, "\nBy scenario, points are requests that are distinct by wire, verb, kind and namespace. Each fault happens to one that changes something ")
+	fmt.Fprint(b, "in each scenario, and to one that reads in the first scenario that reaches it. A request that did not come in the case's own run, because ")
+	fmt.Fprint(b, "goroutines took another order, is not reached.\n\n")
 	fmt.Fprint(b, "| scenario | fault | points | run | reached | violated or failed |\n|---|---|---|---|---|---|\n")
-	observed, reached := 0, 0
-	var each coverage // of the faults that happen at each request
 	for _, c := range r.coverages() {
 		fmt.Fprintf(b, "| `%s` | `%s` | %d | %d | %d | %d |\n", c.scenario, c.fault, c.observed, c.run, c.reached, c.wrong)
-		observed, reached = observed+c.observed, reached+c.reached
-		if slices.Contains([]string{"kill-before", "kill-after", "drop"}, c.fault) {
-			each.observed, each.reached = each.observed+c.observed, each.reached+c.reached
-		}
 	}
-	fmt.Fprintf(b, "\nReached: %s; of `kill-before`, `kill-after` and `drop` alone %s.\n", share(reached, observed), share(each.reached, each.observed))
+	writeWrong(b, r)
 	var costs strings.Builder
 	if writeCosts(&costs, r); costs.Len() > 0 {
 		fmt.Fprintf(b, "\n%s", costs.String())
+	}
+	if len(r.Controls) == 0 {
+		fmt.Fprint(b, "\n## Controls\n\nThis run had none.\n")
+		return
 	}
 	fmt.Fprint(b, "\n## Controls\n\n| switched off | what the product does otherwise | found | by |\n|---|---|---|---|\n")
 	for _, c := range r.Controls {
@@ -135,5 +139,29 @@ func writeNumbers(b *strings.Builder, r Report, machine string, at time.Time) {
 			by += fmt.Sprintf(" and %d more", len(c.By)-1)
 		}
 		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", c.Name, c.Summary, map[bool]string{true: "yes", false: "**no**"}[c.Found], by)
+	}
+}
+
+// writeWrong lists what was violated or could not be run, and the scenarios without cases.
+func writeWrong(b *strings.Builder, r Report) {
+	var lines []string
+	for _, result := range r.Results {
+		for _, v := range result.Violations {
+			lines = append(lines, fmt.Sprintf("- `%s` violates `%s`: %s", result.Case, v.Rule, v.Detail))
+		}
+		if result.Outcome == Failed {
+			lines = append(lines, fmt.Sprintf("- `%s` could not be run: %s", result.Case, result.Error))
+		}
+	}
+	for _, c := range scenarios.All() {
+		if r.recording(c.Name) == nil {
+			lines = append(lines, fmt.Sprintf("- `%s` was not recorded, so it has no cases here", c.Name))
+		}
+	}
+	if len(lines) > 0 {
+		fmt.Fprintf(b, "\nWhat is wrong or missing:\n\n%s\n", strings.Join(lines, "\n"))
+	}
+	if left := len(r.open(nil)); left > 0 {
+		fmt.Fprintf(b, "\nThis run was ended before %d further cases.\n", left)
 	}
 }

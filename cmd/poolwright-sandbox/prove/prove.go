@@ -1,8 +1,9 @@
 // Package prove runs scenarios of the product in a sandbox with a fault at every kind of
 // request that they send, and has the oracle of provision/sandbox/history check what
-// happened. The first run of a scenario records its requests; each distinct request and each
+// happened. The first run of a scenario records its requests. Each distinct request and each
 // kind of fault is a case, which runs in namespaces, with a repository and with a controller
-// of its own. A control switches one of the product's precautions off, so that the oracle
+// of its own: a request that changes something in each scenario, one that reads in one of
+// them. A control switches one of the product's precautions off, so that the oracle
 // must find it.
 //
 // A scenario is a file that scenarios lists, a control one that controls lists. Start
@@ -21,7 +22,6 @@ import (
 	"time"
 
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/scenarios"
@@ -42,6 +42,14 @@ type Options struct {
 	Select Selection
 	// Parallel is how many cases run at a time.
 	Parallel int
+	// More starts a further sandbox, for cases of scenarios that share one with no other.
+	More func(context.Context) (*sandbox.Environment, error)
+	// Controls has each control run as well: the precaution switched off, and the cases that must
+	// find that.
+	Controls bool
+	// Results is a file that keeps each result. What it has already is in the report, and is not
+	// run again. None is kept where it is empty.
+	Results string
 	// Progress receives a line for each case.
 	Progress io.Writer
 	// Histories is a folder for the history of each case; none is written where it is empty.
@@ -72,111 +80,172 @@ func ParseSelection(text string) (Selection, error) {
 func (s Selection) matches(n int, text string) bool { return n >= len(s) || s[n].MatchString(text) }
 
 func (s Selection) selects(c proveCase) bool {
-	return s.matches(1, c.Fault) && s.matches(2, c.Point.String())
+	return s.matches(0, c.Scenario) && s.matches(1, c.Fault) && s.matches(2, c.Point.String())
 }
 
 // prover runs the cases of one binary.
 type prover struct {
 	Options
-	in fixture.Config
+	// prefix begins the names of its fixtures.
+	prefix string
+	// first is where scenarios run that share a sandbox, further where each case has one.
+	first   caseSandbox
+	further []caseSandbox
+	results *results
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	// count is how many fixtures there were.
+	count  int
 	report Report
 }
 
 // Run runs the selected cases in a running sandbox. It returns an error where it could not
-// run them; what the oracle found is in the report.
+// run them; what the oracle found is in the report, with what there was in Options.Results.
 func Run(ctx context.Context, environment *sandbox.Environment, o Options) (Report, error) {
-	return run(ctx, environment, o, "p")
-}
-
-// run gives the fixtures of one binary names that begin with the prefix.
-func run(ctx context.Context, environment *sandbox.Environment, o Options, prefix string) (Report, error) {
 	if err := v1alpha1.AddToScheme(clientgoscheme.Scheme); err != nil {
 		return Report{}, err
 	}
-	hand, err := client.New(environment.REST(), client.Options{Scheme: clientgoscheme.Scheme})
+	kept, err := openResults(o.Results)
 	if err != nil {
 		return Report{}, err
 	}
-	p := &prover{Options: o, in: fixture.Config{Environment: environment, Admin: hand, Product: o.Product, Timeout: o.Timeout}}
-	begin := time.Now()
-	for i, c := range scenarios.All() {
-		if !o.Select.matches(0, c.Name) {
-			continue
-		}
-		if err := p.scenario(ctx, c, fmt.Sprintf("%s%d", prefix, i)); err != nil {
-			return p.report, err
-		}
+	report, err := run(ctx, environment, o, "p", kept)
+	if err == nil && o.Controls {
+		err = runControls(ctx, environment, o, kept, &report)
 	}
-	p.report.Seconds = time.Since(begin).Seconds()
-	if len(p.report.Results) == 0 {
-		return p.report, errors.New("no case was selected")
-	}
-	return p.report, nil
+	return report, errors.Join(err, kept.Close())
 }
 
-// scenario records a scenario, and runs its cases.
-func (p *prover) scenario(ctx context.Context, c scenarios.Scenario, prefix string) error {
-	recorded := Result{Case: proveCase{Scenario: c.Name, Fault: noFault}}
-	points := p.runCase(ctx, c, &recorded, prefix+"-0")
-	p.add(recorded)
-	if recorded.Outcome != Held {
-		return ctx.Err() // without a run that succeeds there are no points
+// run gives the fixtures of one binary names that begin with the prefix. kept is what was run
+// before, and keeps what is run now.
+func run(ctx context.Context, environment *sandbox.Environment, o Options, prefix string, kept *results) (Report, error) {
+	first, err := newCaseSandbox(environment)
+	if err != nil {
+		return Report{}, err
 	}
-	all := cases(c, points)
-	p.report.Observed = append(p.report.Observed, all...)
-	selected := slices.DeleteFunc(slices.Clone(all), func(c proveCase) bool { return !p.Select.selects(c) })
-	next := make(chan int)
-	var workers sync.WaitGroup
-	parallel := max(1, p.Parallel)
-	if c.Exclusive {
-		parallel = 1
+	p := &prover{Options: o, prefix: prefix, first: first, results: kept, count: len(kept.before.Results)}
+	p.report.Results = slices.Clone(kept.before.Results)
+	begin := time.Now()
+	err = errors.Join(p.runAll(ctx), p.stop())
+	took := time.Since(begin).Seconds()
+	kept.keep(record{Seconds: took})
+	p.report.Seconds = kept.before.Seconds + took
+	p.report.observe()
+	if len(p.report.Results) == 0 {
+		err = errors.Join(err, errors.New("no case was selected"))
 	}
-	for range parallel {
-		workers.Go(func() {
-			for i := range next {
-				r := Result{Case: selected[i]}
-				p.runCase(ctx, c, &r, fmt.Sprintf("%s-%d", prefix, i+1))
-				p.add(r)
-			}
-		})
+	return p.report, err
+}
+
+// runAll records the scenarios, and runs what is to be run until nothing is left.
+func (p *prover) runAll(ctx context.Context) error {
+	next := p.recordings()
+	for len(next) > 0 {
+		if err := p.runCases(ctx, next); err != nil {
+			return err
+		}
+		next = p.report.open(p.Select)
 	}
-	for i := range selected {
-		next <- i
-	}
-	close(next)
-	workers.Wait()
 	return ctx.Err()
 }
 
-// add takes a result into the report.
-func (p *prover) add(r Result) {
+// recordings are the runs without a fault of the selected scenarios that have none yet. One
+// that did not hold has no points, and is run again.
+func (p *prover) recordings() []proveCase {
+	var out []proveCase
+	for _, c := range scenarios.All() {
+		if p.Select.matches(0, c.Name) && p.report.recording(c.Name) == nil {
+			out = append(out, proveCase{Scenario: c.Name, Fault: noFault})
+		}
+	}
+	return out
+}
+
+// runCases runs cases: those of the scenarios that share a sandbox in the first one, and at the
+// same time the others, each in a sandbox that has no other case at that time.
+func (p *prover) runCases(ctx context.Context, all []proveCase) error {
+	var shared, exclusive []proveCase
+	for _, c := range all {
+		if scenarioOf(c).Exclusive {
+			exclusive = append(exclusive, c)
+		} else {
+			shared = append(shared, c)
+		}
+	}
+	var workers sync.WaitGroup
+	workers.Go(func() { p.work(ctx, slices.Repeat([]caseSandbox{p.first}, max(1, p.Parallel)), shared) })
+	own, err := p.sandboxesFor(ctx, len(exclusive), len(shared) > 0)
+	if err == nil {
+		p.work(ctx, own, exclusive)
+	}
+	workers.Wait()
+	return errors.Join(err, ctx.Err())
+}
+
+// work runs cases, one at a time in each of the sandboxes.
+func (p *prover) work(ctx context.Context, sandboxes []caseSandbox, all []proveCase) {
+	next := make(chan proveCase)
+	var workers sync.WaitGroup
+	for _, at := range sandboxes {
+		workers.Go(func() {
+			for c := range next {
+				p.add(ctx, p.runCase(ctx, at, c))
+			}
+		})
+	}
+	for _, c := range all {
+		if ctx.Err() != nil {
+			break
+		}
+		next <- c
+	}
+	close(next)
+	workers.Wait()
+}
+
+// add takes a result into the report, unless the end of the run cut it off.
+func (p *prover) add(ctx context.Context, r Result) {
+	if ctx.Err() != nil {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.report.Results = slices.DeleteFunc(p.report.Results, func(old Result) bool { return old.Case == r.Case })
 	p.report.Results = append(p.report.Results, r)
 	slices.SortStableFunc(p.report.Results, func(a, b Result) int { return compareCases(a.Case, b.Case) })
+	p.results.keep(record{Result: &r})
 	fmt.Fprintln(p.Progress, r.line())
 }
 
-// runCase runs one case in a fixture of its own, and returns the points that it met.
-func (p *prover) runCase(ctx context.Context, c scenarios.Scenario, r *Result, name string) []point {
-	begin := time.Now()
-	defer func() { r.Seconds = time.Since(begin).Seconds() }()
-	in := p.in
-	in.Account, in.Exclusive = c.Account, c.Exclusive
-	s, err := fixture.New(ctx, in, name)
+// fixtureName is a name that no other fixture has.
+func (p *prover) fixtureName(c proveCase) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count++
+	place, _ := placeOf(c)
+	return fmt.Sprintf("%s%d-%d", p.prefix, place, p.count)
+}
+
+// runCase runs one case in a fixture of its own.
+func (p *prover) runCase(ctx context.Context, at caseSandbox, what proveCase) Result {
+	begin, c := time.Now(), scenarioOf(what)
+	r := Result{Case: what}
+	s, err := fixture.New(ctx, fixture.Config{
+		Environment: at.environment, Admin: at.admin, Product: p.Product, Timeout: p.Timeout, Account: c.Account, Exclusive: c.Exclusive,
+	}, p.fixtureName(what))
+	if err == nil {
+		var points []point
+		if points, err = runAndCheck(ctx, s, c, &r); what.Fault == noFault {
+			r.Points = points
+		}
+		// The end of the run must not end the cleaning up.
+		err = errors.Join(err, s.Close(context.WithoutCancel(ctx)), s.WriteHistory(p.Histories))
+	}
 	if err != nil {
 		r.failed(err)
-		return nil
 	}
-	points, err := runAndCheck(ctx, s, c, r)
-	// The end of the run must not end the cleaning up.
-	err = errors.Join(err, s.Close(context.WithoutCancel(ctx)), s.WriteHistory(p.Histories))
-	if err != nil {
-		r.failed(err)
-	}
-	return points
+	r.Seconds = time.Since(begin).Seconds()
+	return r
 }
 
 // runAndCheck runs the case, and has the oracle check its history.

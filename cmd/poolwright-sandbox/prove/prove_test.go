@@ -102,7 +102,7 @@ func TestASelectionMatchesByScenarioFaultAndPoint(t *testing.T) {
 			}
 			got := 0
 			for _, one := range all {
-				if s.matches(0, one.Scenario) && s.selects(one) {
+				if s.selects(one) {
 					got++
 				}
 			}
@@ -154,7 +154,7 @@ func proved() Report {
 		},
 	}
 	r.Results = []Result{
-		{Case: proveCase{Scenario: "first-apply", Fault: noFault}, Outcome: Held},
+		{Case: proveCase{Scenario: "first-apply", Fault: noFault}, Outcome: Held, Points: []point{patch, remove}},
 		{Case: proveCase{"first-apply", "kill-before", patch}, Outcome: Held, Seconds: 3},
 		{Case: proveCase{"first-apply", "kill-before", remove}, Outcome: NotReached},
 		{Case: proveCase{"first-apply", "drop", patch}, Outcome: Violated, Violations: []oracle.Violation{{Rule: "idle", Detail: "patch a"}}},

@@ -37,6 +37,8 @@ type Result struct {
 	Violations []oracle.Violation `json:"violations,omitempty"`
 	Error      string             `json:"error,omitempty"`
 	Seconds    float64            `json:"seconds"`
+	// Points are those that the recording run of a scenario met.
+	Points []point `json:"points,omitempty"`
 	// Cost is what EC2 would have billed, in dollars. It is reported, and no rule.
 	Cost float64 `json:"cost,omitempty"`
 }
@@ -127,13 +129,15 @@ func (r Report) coverages() []coverage {
 	return out
 }
 
+// placeOf is the place of a case in the lists of scenarios and of faults.
+func placeOf(c proveCase) (ofScenario, ofFault int) {
+	ofScenario = slices.IndexFunc(scenarios.All(), func(s scenarios.Scenario) bool { return s.Name == c.Scenario })
+	return ofScenario, slices.IndexFunc(faultKinds(), func(f faultKind) bool { return f.name == c.Fault })
+}
+
 // compareCases is the order of cases in a report.
 func compareCases(a, b proveCase) int {
-	place := func(c proveCase) (ofScenario, ofFault int) {
-		ofScenario = slices.IndexFunc(scenarios.All(), func(s scenarios.Scenario) bool { return s.Name == c.Scenario })
-		return ofScenario, slices.IndexFunc(faultKinds(), func(f faultKind) bool { return f.name == c.Fault })
-	}
-	scenarioA, faultA := place(a)
-	scenarioB, faultB := place(b)
+	scenarioA, faultA := placeOf(a)
+	scenarioB, faultB := placeOf(b)
 	return cmp.Or(cmp.Compare(scenarioA, scenarioB), cmp.Compare(faultA, faultB))
 }

@@ -28,8 +28,8 @@ type Scenario struct {
 	// Converge waits until what Act began has come to its end. Where it is nil, that is when
 	// the Sync is ready.
 	Converge func(context.Context, *fixture.Fixture) error
-	// Exclusive is for scenarios with objects that belong to no namespace: their cases run one
-	// after the other.
+	// Exclusive is for scenarios with objects that belong to no namespace: no other case runs in
+	// the sandbox at the same time.
 	Exclusive bool
 	// Account, if any, changes what the AWS account has from the start.
 	Account func(*aws.Config)
