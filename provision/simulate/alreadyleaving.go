@@ -10,7 +10,6 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/simulate/internal/drift"
-	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
@@ -25,7 +24,7 @@ func (c *comparison) alreadyLeaving(ctx context.Context, before, after []pending
 	for _, name := range slices.Sorted(maps.Keys(leave)) {
 		for _, pod := range c.before.Bound[name] {
 			if !gone[name] && podutil.IsReschedulable(pod) && !ending[workload.NameOf(pod)] && !c.alone(pod) {
-				movers = append(movers, snapshot.Unbound(pod))
+				movers = append(movers, pod)
 			}
 		}
 	}

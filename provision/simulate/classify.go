@@ -51,13 +51,14 @@ func (c *comparison) classify(ctx context.Context) error {
 				continue // It goes already, or Karpenter does not evaluate it yet.
 			}
 			already, next := c.drift.Now(claim, was), c.drift.Then(claim, was, is)
+			if already == "" && next == "" {
+				continue
+			}
 			node := drainCandidate{Node: c.node(claim, limits), since: markedAt(claim)}
-			switch {
-			case already != "":
-				node.Reason = already
+			node.Reason = cmp.Or(already, next)
+			if already != "" {
 				drifted = append(drifted, node)
-			case next != "":
-				node.Reason = next
+			} else {
 				replaced = append(replaced, node)
 			}
 		}

@@ -55,6 +55,7 @@ func (c *comparison) schedulePending(ctx context.Context, before, after queue, m
 	if err != nil {
 		return err
 	}
+	c.before.Release()
 	after.now, moving = slices.Clip(after.now), slices.Clip(moving)
 	now, err := c.placeAll(ctx, c.after, queue{now: append(after.now, moving...), later: after.later}, gone)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -186,9 +187,19 @@ func compare(tb testing.TB, before, after provision.ClusterSnapshot) provision.F
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(engine.Offline(tb.Context(), settings()), time.Minute)
 	defer cancel()
-	out, err := simulate.Compare(ctx, before, after, prices(tb, "g4dn", "g5", "g6", "m5", "c6i"))
+	types := prices(tb, "g4dn", "g5", "g6", "m5", "c6i")
+	out, err := simulate.Compare(ctx, before, after, types)
 	if err != nil {
 		tb.Fatal(err)
+	}
+	if _, benchmark := tb.(*testing.B); !benchmark {
+		fromReduced, err := simulate.Compare(ctx, reduced(tb, before), reduced(tb, after), types)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if diff := cmp.Diff(written(tb, out), written(tb, fromReduced)); diff != "" {
+			tb.Errorf("of reduced objects the forecast is another (-full +reduced):\n%s", diff)
+		}
 	}
 	return out
 }

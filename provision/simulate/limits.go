@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/utils/resources"
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
@@ -23,10 +25,18 @@ const mostTried = 5
 // node's pods fit on others.
 func (c *comparison) checkLimits(ctx context.Context) error {
 	c.fullPools = map[string]string{}
-	tried := 0
+	tried, usages := 0, map[string]*limitUsage{}
 	for i, node := range c.replaced {
-		sentence := c.full(node)
-		if sentence == "" || len(node.Pods) == 0 {
+		of, known := usages[node.Pool]
+		if !known {
+			of = c.limitUsageOf(node.Pool)
+			usages[node.Pool] = of
+		}
+		if of == nil || len(node.Pods) == 0 {
+			continue
+		}
+		sentence := of.full(node)
+		if sentence == "" {
 			continue
 		}
 		lost := slices.ContainsFunc(node.Blockers, func(b provision.Blocker) bool { return b.Kind == "unschedulable" })
@@ -69,17 +79,10 @@ func (c *comparison) elsewhere(ctx context.Context, node provision.Node) (bool, 
 }
 
 // full names the limit of its pool that leaves no room for the node's replacement.
-func (c *comparison) full(node provision.Node) string {
-	pool, types := c.after.Pools[node.Pool], c.after.Offerings[node.Pool].Allowed
-	if len(types) == 0 || len(pool.Spec.Limits) == 0 {
-		return ""
-	}
-	used := c.used(node)
-	for _, name := range workload.SortedNames(corev1.ResourceList(pool.Spec.Limits)) {
-		limit, least := pool.Spec.Limits[name], math.Inf(1)
-		for _, it := range types {
-			least = min(least, units(it, name))
-		}
+func (of *limitUsage) full(node provision.Node) string {
+	used := of.without[node.NodeClaim]
+	for _, name := range workload.SortedNames(corev1.ResourceList(of.limits)) {
+		limit, least := of.limits[name], of.smallest[name]
 		has := used[name]
 		if has.AsApproximateFloat64()+least > limit.AsApproximateFloat64() {
 			return fmt.Sprintf("The limit of %s %s leaves no room for a replacement: the other nodes have %s, and the smallest node allowed has %s.",
@@ -95,7 +98,7 @@ func (c *comparison) over(name string) []provision.Excess {
 	if was == nil || is == nil || len(c.before.Claims[name]) == 0 {
 		return nil
 	}
-	used := c.usage(name, nil)
+	used := c.usage(name)
 	var out []provision.Excess
 	for _, resource := range workload.SortedNames(corev1.ResourceList(is.Spec.Limits)) {
 		limit, has := is.Spec.Limits[resource], used[resource]
@@ -107,32 +110,62 @@ func (c *comparison) over(name string) []provision.Excess {
 	return out
 }
 
-// used is what the node's pool holds without it, and without the nodes that go
-// before it because they have no pods.
-func (c *comparison) used(but provision.Node) corev1.ResourceList {
-	leaves := map[string]bool{but.NodeClaim: true}
+// limitUsage is what of a pool's limits is used beside each of its nodes.
+type limitUsage struct {
+	limits karpv1.Limits
+	// smallest is how much of each limited resource the smallest node allowed has.
+	smallest map[corev1.ResourceName]float64
+	// without is, by NodeClaim, what the pool holds without it and without the nodes
+	// that go before it because they have no pods.
+	without map[string]corev1.ResourceList
+}
+
+// limitUsageOf is nil where no limit of the pool can keep a node.
+func (c *comparison) limitUsageOf(name string) *limitUsage {
+	pool, types := c.after.Pools[name], c.after.Offerings[name].Allowed
+	if len(types) == 0 || len(pool.Spec.Limits) == 0 {
+		return nil
+	}
+	out := &limitUsage{limits: pool.Spec.Limits, smallest: map[corev1.ResourceName]float64{}}
+	for limited := range pool.Spec.Limits {
+		least := math.Inf(1)
+		for _, it := range types {
+			least = min(least, units(it, limited))
+		}
+		out.smallest[limited] = least
+	}
+	leaves := map[string]bool{}
 	for _, n := range c.replaced {
-		if n.Pool == but.Pool && len(n.Pods) == 0 && !n.Blocked() {
+		if n.Pool == name && len(n.Pods) == 0 && !n.Blocked() {
 			leaves[n.NodeClaim] = true
 		}
 	}
-	return c.usage(but.Pool, leaves)
+	out.without = c.usageWithoutEach(slices.DeleteFunc(slices.Clone(c.before.Claims[name]), func(claim *karpv1.NodeClaim) bool { return leaves[claim.Name] }))
+	return out
 }
 
-// usage is the capacity of a pool's nodes without those that leave.
-func (c *comparison) usage(pool string, leaves map[string]bool) corev1.ResourceList {
-	out, nodes := corev1.ResourceList{}, int64(0)
-	for _, claim := range c.before.Claims[pool] {
-		if leaves[claim.Name] {
-			continue
-		}
-		nodes++
-		for name, quantity := range c.before.Capacity(claim) {
-			have := out[name]
-			have.Add(quantity)
-			out[name] = have
-		}
+// usageWithoutEach is, by each NodeClaim, the capacity of the others. It adds what comes before
+// and what comes after, since a sum takes how it is written from the first of its terms.
+func (c *comparison) usageWithoutEach(claims []*karpv1.NodeClaim) map[string]corev1.ResourceList {
+	following := make([]corev1.ResourceList, len(claims)+1)
+	for i := len(claims) - 1; i >= 0; i-- {
+		following[i] = resources.Merge(c.before.Capacity(claims[i]), following[i+1])
 	}
-	out[nodesLimit] = *resource.NewQuantity(nodes, resource.DecimalSI)
+	out, preceding := map[string]corev1.ResourceList{}, corev1.ResourceList{}
+	for i, claim := range claims {
+		others := resources.Merge(preceding, following[i+1])
+		others[nodesLimit] = *resource.NewQuantity(int64(len(claims)-1), resource.DecimalSI)
+		out[claim.Name], preceding = others, resources.Merge(preceding, c.before.Capacity(claim))
+	}
+	return out
+}
+
+// usage is the capacity of a pool's nodes.
+func (c *comparison) usage(pool string) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for _, claim := range c.before.Claims[pool] {
+		resources.MergeInto(out, c.before.Capacity(claim))
+	}
+	out[nodesLimit] = *resource.NewQuantity(int64(len(c.before.Claims[pool])), resource.DecimalSI)
 	return out
 }

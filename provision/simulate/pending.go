@@ -21,7 +21,7 @@ const mostPods = 200
 type pendingPod struct {
 	// pod has an id by which it is found again.
 	pod *corev1.Pod
-	// more counts the others, like are those of them that there are.
+	// more counts the others, like are those of them that there are, as they are there.
 	more int
 	like []*corev1.Pod
 	// kind is that of the workload for a pod that is only declared.
@@ -153,7 +153,7 @@ func ending(was, is map[workload.Ref]workload.Pods) map[provision.Pod]bool {
 func each(pods []*corev1.Pod) []pendingPod {
 	out := make([]pendingPod, 0, len(pods))
 	for _, pod := range pods {
-		out = append(out, pendingPod{pod: pod, prior: pod.UID})
+		out = append(out, unbound(pod))
 	}
 	return out
 }
@@ -170,9 +170,13 @@ func shapes(pods []*corev1.Pod) []pendingPod {
 			continue
 		}
 		at[key] = len(out)
-		out = append(out, pendingPod{pod: pod, prior: pod.UID})
+		out = append(out, unbound(pod))
 	}
 	return out
+}
+
+func unbound(pod *corev1.Pod) pendingPod {
+	return pendingPod{pod: snapshot.Unbound(pod), prior: snapshot.PodID(pod)}
 }
 
 // alike takes few pods one by one and of many one of each shape.
@@ -209,7 +213,7 @@ func (c *comparison) place(ctx context.Context, f *placement.Simulation, pending
 	}
 	for _, s := range pending {
 		for _, pod := range s.like {
-			out[pod.UID] = out[s.pod.UID]
+			out[snapshot.PodID(pod)] = out[s.pod.UID]
 		}
 	}
 	return out, nil

@@ -48,9 +48,9 @@ func (c *comparison) leaving(ending map[provision.Pod]bool) (gone map[string]boo
 			switch {
 			case !podutil.IsReschedulable(pod) || ending[workload.NameOf(pod)]:
 			case !c.alone(pod):
-				movers = append(movers, snapshot.Unbound(pod))
+				movers = append(movers, pod)
 			case replaced:
-				uncontrolled = append(uncontrolled, snapshot.Unbound(pod))
+				uncontrolled = append(uncontrolled, pod)
 			}
 		}
 	}
@@ -100,7 +100,7 @@ func (c *comparison) blockUncontrolled(ctx context.Context, movers, uncontrolled
 	}
 	stuck := map[provision.Pod]bool{}
 	for _, pod := range uncontrolled {
-		stuck[workload.NameOf(pod)] = placed[pod.UID].Why != ""
+		stuck[workload.NameOf(pod)] = placed[snapshot.PodID(pod)].Why != ""
 	}
 	keep(c.replaced, stuck)
 	return nil

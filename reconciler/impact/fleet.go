@@ -23,6 +23,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/simulate"
+	"github.com/poolwright/poolwright/provision/simulate/reduce"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -87,23 +88,67 @@ func list(ctx context.Context, from client.Reader) (provision.ClusterSnapshot, e
 		classes  awsv1.EC2NodeClassList
 		overlays karpv1alpha1.NodeOverlayList
 		claims   karpv1.NodeClaimList
-		nodes    corev1.NodeList
-		pods     corev1.PodList
 		budgets  policyv1.PodDisruptionBudgetList
 		sets     appsv1.DaemonSetList
 		runtimes nodev1.RuntimeClassList
 	)
 	var errs []error
-	for _, objects := range []client.ObjectList{&pools, &classes, &overlays, &claims, &nodes, &pods, &budgets, &sets, &runtimes} {
+	for _, objects := range []client.ObjectList{&pools, &classes, &overlays, &claims, &budgets, &sets, &runtimes} {
 		if err := ignoreNoKind(from.List(ctx, objects)); err != nil {
 			errs = append(errs, fmt.Errorf("reading what runs in the cluster: %w", err))
 		}
 	}
+	nodes, err := listNodes(ctx, from)
+	errs = append(errs, err)
+	pods, err := listPods(ctx, from)
+	errs = append(errs, err)
 	return provision.ClusterSnapshot{
 		NodePools: pointers(pools.Items), NodeClasses: pointers(classes.Items), Overlays: pointers(overlays.Items), NodeClaims: pointers(claims.Items),
-		Nodes: pointers(nodes.Items), Pods: pointers(pods.Items), Budgets: pointers(budgets.Items), DaemonSets: pointers(sets.Items),
+		Nodes: nodes, Pods: pods, Budgets: pointers(budgets.Items), DaemonSets: pointers(sets.Items),
 		RuntimeClasses: pointers(runtimes.Items),
 	}, errors.Join(errs...)
+}
+
+// pageSize is how many nodes or pods are read at once: as they come, a pod takes some ten
+// kilobytes, of which a forecast reads a tenth. The API server pages consistent lists only;
+// of those that may be old it returns all at once.
+const pageSize = 500
+
+func listNodes(ctx context.Context, from client.Reader) ([]*corev1.Node, error) {
+	out := []*corev1.Node{}
+	for next := ""; ; {
+		var page corev1.NodeList
+		if err := from.List(ctx, &page, client.Limit(pageSize), client.Continue(next)); err != nil {
+			return nil, fmt.Errorf("reading the nodes of the cluster: %w", err)
+		}
+		for i := range page.Items {
+			out = append(out, reduce.Node(&page.Items[i]))
+		}
+		if next = page.Continue; next == "" {
+			return out, nil
+		}
+	}
+}
+
+func listPods(ctx context.Context, from client.Reader) ([]*corev1.Pod, error) {
+	out := []*corev1.Pod{}
+	var pods reduce.Pods
+	for next := ""; ; {
+		var page corev1.PodList
+		if err := from.List(ctx, &page, client.Limit(pageSize), client.Continue(next)); err != nil {
+			return nil, fmt.Errorf("reading the pods of the cluster: %w", err)
+		}
+		for i := range page.Items {
+			pod, err := pods.Pod(&page.Items[i])
+			if err != nil {
+				return nil, fmt.Errorf("reading pod %s/%s: %w", page.Items[i].Namespace, page.Items[i].Name, err)
+			}
+			out = append(out, pod)
+		}
+		if next = page.Continue; next == "" {
+			return out, nil
+		}
+	}
 }
 
 func pointers[T any](items []T) []*T {

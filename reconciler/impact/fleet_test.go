@@ -3,6 +3,7 @@ package impact
 import (
 	"context"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -175,5 +176,53 @@ func TestAForecastForStrangersIsTheSameWhateverPoolsOthersHave(t *testing.T) {
 	// The guard switched off: who may read the cluster has them all.
 	if d := cmp.Diff(alone, fleet("", append(theirs, ours...)...)); d == "" {
 		t.Error("nothing of others would be found")
+	}
+}
+
+func TestPodsAndNodesAreReadInPagesAndReduced(t *testing.T) {
+	const count = 3*pageSize + 1
+	pages := 0
+	reader := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			options := (&client.ListOptions{}).ApplyOptions(opts)
+			from, _ := strconv.Atoi(options.Continue)
+			to := min(from+int(options.Limit), count)
+			switch out := list.(type) {
+			case *corev1.PodList:
+				for i := from; i < to; i++ {
+					pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: strconv.Itoa(i), Labels: map[string]string{"app": "a"}}}
+					pod.Spec.Containers = []corev1.Container{{Name: "main", Image: "large"}}
+					out.Items = append(out.Items, pod)
+				}
+			case *corev1.NodeList:
+				for i := from; i < to; i++ {
+					node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: strconv.Itoa(i)}}
+					node.Status.Images = []corev1.ContainerImage{{Names: []string{"large"}}}
+					out.Items = append(out.Items, node)
+				}
+			default:
+				return nil
+			}
+			if pages++; to < count {
+				list.SetContinue(strconv.Itoa(to))
+			}
+			return nil
+		},
+	}).Build()
+	got, err := (&SnapshotReader{Reader: reader}).Read(t.Context(), provision.Cluster{Region: "eu-west-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Pods) != count || len(got.Nodes) != count || pages != 8 {
+		t.Fatalf("%d pods and %d nodes in %d pages", len(got.Pods), len(got.Nodes), pages)
+	}
+	for i, pod := range got.Pods {
+		node := got.Nodes[i]
+		if pod.Name != strconv.Itoa(i) || pod.Spec.Containers[0].Image != "" || node.Name != pod.Name || len(node.Status.Images) > 0 {
+			t.Fatalf("pod %d is %+v, node %+v", i, pod, node)
+		}
+		if &pod.Spec.Containers[0] != &got.Pods[0].Spec.Containers[0] {
+			t.Fatalf("pod %d has another shape than the first", i)
+		}
 	}
 }

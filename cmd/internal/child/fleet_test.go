@@ -201,14 +201,18 @@ func protect(fleet *provision.ClusterSnapshot, app string, allowed int32) {
 }
 
 // large is 20 pools of a class each, 500 nodes and 5,000 pods of 100 workloads.
-func large(tb testing.TB) provision.ClusterSnapshot {
+func large(tb testing.TB) provision.ClusterSnapshot { return sized(tb, 500) }
+
+// sized is 20 pools of a class each, so many nodes and ten times as many pods of 100
+// workloads.
+func sized(tb testing.TB, nodes int) provision.ClusterSnapshot {
 	var documents []string
 	for i := range 20 {
 		name := fmt.Sprintf("name: p%02d", i)
 		documents = append(documents, strings.ReplaceAll(widePool, "name: gpu", name), strings.ReplaceAll(gpuClass, "name: gpu", name))
 	}
 	fleet := declare(tb, documents...)
-	for i := range 500 {
+	for i := range nodes {
 		node := launch(&fleet, i%20, fmt.Sprintf("n%03d", i), time.Duration(i)*time.Hour)
 		for j := range 10 {
 			p := bind(&fleet, fmt.Sprintf("w%02d-%d-%d", i%100, i, j), node.Name, fmt.Sprint(100+i%100, "m"), "")

@@ -24,8 +24,10 @@ type forecastRequest struct {
 	Settings engine.Settings `json:"settings"`
 	Before   encodedSnapshot `json:"before"`
 	After    encodedSnapshot `json:"after"`
-	// Follow counts the objects that follow, in the order of many's fields.
+	// Follow counts the objects that follow, in the order of many's fields, and Shapes those
+	// of the pods, which come before the first pod.
 	Follow [5]int `json:"follow"`
+	Shapes int    `json:"shapes"`
 }
 
 // encodedSnapshot is a provision.ClusterSnapshot whose long lists are places of what follows; -1 is a
@@ -86,7 +88,12 @@ func (m *many) get(f encodedSnapshot) (out provision.ClusterSnapshot, err error)
 func send(to *writer, settings engine.Settings, before, after provision.ClusterSnapshot) error {
 	var m many
 	req := forecastRequest{Settings: settings, Before: m.put(before), After: m.put(after)}
+	pods, shapes, err := encodePods(m.pods.all)
+	if err != nil {
+		return err
+	}
 	req.Follow = [...]int{len(m.claims.all), len(m.nodes.all), len(m.pods.all), len(m.budgets.all), len(m.sets.all)}
+	req.Shapes = len(shapes)
 	head, err := json.Marshal(req)
 	if err != nil {
 		return fmt.Errorf("writing what to compare: %w", err)
@@ -99,8 +106,8 @@ func send(to *writer, settings engine.Settings, before, after provision.ClusterS
 		return err
 	}
 	for _, err := range []error{
-		sendAll[karpv1.NodeClaim](to, m.claims, asJSON), sendAll[corev1.Node](to, m.nodes, (*corev1.Node).Marshal),
-		sendAll[corev1.Pod](to, m.pods, (*corev1.Pod).Marshal), sendAll[policyv1.PodDisruptionBudget](to, m.budgets, (*policyv1.PodDisruptionBudget).Marshal),
+		sendAll[karpv1.NodeClaim](to, m.claims, asJSON), sendAll[corev1.Node](to, m.nodes, reducedNode),
+		sendPods(to, pods, shapes), sendAll[policyv1.PodDisruptionBudget](to, m.budgets, (*policyv1.PodDisruptionBudget).Marshal),
 		sendAll[appsv1.DaemonSet](to, m.sets, (*appsv1.DaemonSet).Marshal),
 	} {
 		if err != nil {
@@ -126,7 +133,7 @@ func receive(want func(frameType) ([]byte, error)) (settings engine.Settings, be
 	for i, read := range []func(int) error{
 		func(n int) error { return receiveAll(next, &m.claims, n, fromJSON) },
 		func(n int) error { return receiveAll(next, &m.nodes, n, (*corev1.Node).Unmarshal) },
-		func(n int) error { return receiveAll(next, &m.pods, n, (*corev1.Pod).Unmarshal) },
+		func(n int) error { return receivePods(next, &m.pods, req.Shapes, n) },
 		func(n int) error {
 			return receiveAll(next, &m.budgets, n, (*policyv1.PodDisruptionBudget).Unmarshal)
 		},

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	"sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
@@ -29,11 +30,14 @@ type Simulation struct {
 	// Explain gives the reason of a pod that finds no node by pool; without it the
 	// reason is the scheduler's own.
 	Explain bool
-	// whole is Karpenter's view of all nodes, rest that without those that are gone,
-	// each made when first needed.
-	whole, rest *state.Cluster
-	gone        map[string]bool
+	// cluster is Karpenter's view of the nodes without those that are gone, the last that
+	// was needed: it takes more memory than all else.
+	cluster *state.Cluster
+	gone    map[string]bool
 }
+
+// Release gives back the memory for placing pods. It is taken again when pods are placed.
+func (f *Simulation) Release() { f.cluster, f.gone = nil, nil }
 
 // workers is how many candidates the scheduler evaluates together.
 const workers = 2
@@ -51,7 +55,7 @@ func (f *Simulation) Place(ctx context.Context, pods []*corev1.Pod, gone map[str
 	if err != nil {
 		return nil, err
 	}
-	nodes := slices.DeleteFunc(cluster.DeepCopyNodes().Active(), func(n *state.StateNode) bool { return gone[n.Name()] })
+	nodes := slices.DeleteFunc(state.StateNodes(slices.Collect(cluster.Nodes())).Active(), func(n *state.StateNode) bool { return gone[n.Name()] })
 	options := f.options()
 	topology, err := scheduling.NewTopology(ctx, reader, cluster, nodes, pools, f.domains(instanceTypes, pods), pods, options...)
 	if err != nil {
@@ -71,6 +75,7 @@ func (f *Simulation) Place(ctx context.Context, pods []*corev1.Pod, gone map[str
 	for _, node := range results.ExistingNodes {
 		for _, pod := range node.Pods {
 			out[pod.UID] = Outcome{Pool: node.Labels()[karpv1.NodePoolLabelKey]}
+			f.unplace(node.StateNode, pod)
 		}
 	}
 	reasons := map[string]string{}
@@ -86,6 +91,18 @@ func (f *Simulation) Place(ctx context.Context, pods []*corev1.Pod, gone map[str
 		out[pod.UID] = Outcome{Why: reasons[key]}
 	}
 	return out, nil
+}
+
+// unplace takes back what placing a pod changed of a node of the view: a copy of all nodes for
+// each placing, as Karpenter makes, would take as much memory as the view itself. Where the node
+// has another pod of that name, what was changed is not known any more.
+func (f *Simulation) unplace(node *state.StateNode, pod *corev1.Pod) {
+	if slices.ContainsFunc(f.Bound[node.Name()], func(p *corev1.Pod) bool { return workload.NameOf(p) == workload.NameOf(pod) }) {
+		f.Release()
+		return
+	}
+	node.HostPortUsage().DeletePod(client.ObjectKeyFromObject(pod))
+	node.VolumeUsage().DeletePod(client.ObjectKeyFromObject(pod))
 }
 
 // options are the scheduler's, as the engine would set them.
@@ -153,28 +170,23 @@ func usual(pods []*corev1.Pod) bool {
 // view is the cluster that a simulation starts from. One node more or less, as when
 // Karpenter evaluates a single one, is no reason to read everything again.
 func (f *Simulation) view(ctx context.Context, reader *snapshot.Client, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
-	made := &f.whole
-	switch {
-	case len(reader.Gone) <= 1:
+	if len(reader.Gone) <= 1 {
 		reader = &snapshot.Client{Snapshot: f.Resolved.Indexed}
-	case !maps.Equal(reader.Gone, f.gone):
-		f.rest, f.gone = nil, reader.Gone
-		fallthrough
-	default:
-		made = &f.rest
 	}
-	if *made == nil {
-		cluster, err := f.cluster(ctx, reader, cloud)
-		if err != nil {
-			return nil, err
-		}
-		*made = cluster
+	if f.cluster != nil && maps.Equal(reader.Gone, f.gone) {
+		return f.cluster, nil
 	}
-	return *made, nil
+	f.Release()
+	cluster, err := f.read(ctx, reader, cloud)
+	if err != nil {
+		return nil, err
+	}
+	f.cluster, f.gone = cluster, reader.Gone
+	return cluster, nil
 }
 
-// cluster is Karpenter's own view of the nodes.
-func (f *Simulation) cluster(ctx context.Context, reader *snapshot.Client, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
+// read is Karpenter's own view of the nodes.
+func (f *Simulation) read(ctx context.Context, reader *snapshot.Client, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
 	out := state.NewCluster(f.Clock, reader, cloud)
 	for _, claims := range f.Claims {
 		for _, claim := range claims {

@@ -65,20 +65,16 @@ func (m *Client) List(_ context.Context, into client.ObjectList, opts ...client.
 }
 
 func (m *Client) pods(options *client.ListOptions) []corev1.Pod {
-	from := m.Snapshot.Pods
-	if options.FieldSelector != nil {
-		if name, ok := options.FieldSelector.RequiresExactMatch("spec.nodeName"); ok && name != "" {
-			from = m.Snapshot.Bound[name]
-		}
-	}
-	var out []corev1.Pod
+	from := m.Snapshot.listed(options)
+	out := make([]corev1.Pod, 0, len(from))
 	for _, pod := range from {
 		switch {
 		case m.Gone[pod.Spec.NodeName]:
 		case options.Namespace != "" && options.Namespace != pod.Namespace:
 		case options.LabelSelector != nil && !options.LabelSelector.Matches(labelsOf(pod)):
 		default:
-			out = append(out, *WithoutVolumes(pod))
+			out = append(out, *pod)
+			withoutVolumes(&out[len(out)-1])
 		}
 	}
 	return out

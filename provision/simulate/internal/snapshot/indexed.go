@@ -35,6 +35,8 @@ type Indexed struct {
 	// nodes are by provider id, named by name.
 	nodes map[string]*corev1.Node
 	named map[string]*corev1.Node
+	// labeled are the pods by namespace, label and its value, made when first needed.
+	labeled map[labelOf]map[string][]*corev1.Pod
 	// capacities are by the names of NodeClaims, made when first needed.
 	capacities map[string]corev1.ResourceList
 }
@@ -44,8 +46,8 @@ func New(from provision.ClusterSnapshot, unknown Unknowns) *Indexed {
 	f := &Indexed{
 		ClusterSnapshot: from, Clock: FixedClock{At: from.Now},
 		Pools: map[string]*karpv1.NodePool{}, Classes: map[string]*awsv1.EC2NodeClass{},
-		Claims: map[string][]*karpv1.NodeClaim{}, nodes: map[string]*corev1.Node{}, named: map[string]*corev1.Node{}, Bound: map[string][]*corev1.Pod{},
-		capacities: map[string]corev1.ResourceList{},
+		Claims: map[string][]*karpv1.NodeClaim{}, nodes: map[string]*corev1.Node{}, named: map[string]*corev1.Node{},
+		labeled: map[labelOf]map[string][]*corev1.Pod{}, capacities: map[string]corev1.ResourceList{},
 	}
 	for _, class := range from.NodeClasses {
 		if bad := badAlias(class); bad != "" {
@@ -108,11 +110,7 @@ func (f *Indexed) index() {
 			f.nodes[node.Spec.ProviderID] = node
 		}
 	}
-	for _, pod := range f.Pods {
-		if pod.Spec.NodeName != "" {
-			f.Bound[pod.Spec.NodeName] = append(f.Bound[pod.Spec.NodeName], pod)
-		}
-	}
+	f.bind()
 }
 
 // Observe takes over what is there from another fleet, except the pods that wait.
@@ -128,7 +126,7 @@ func (f *Indexed) Observe(from *Indexed) {
 			pods = append(pods, pod)
 		}
 	}
-	f.Pods = pods
+	f.setPods(pods)
 	if f.DaemonSets == nil {
 		f.DaemonSets = from.DaemonSets
 	}

@@ -6,7 +6,9 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
 
 	"github.com/poolwright/poolwright/provision"
@@ -39,11 +41,15 @@ func Unbound(pod *corev1.Pod) *corev1.Pod {
 // WithoutVolumes is a copy without volumes: where those are is not known here.
 func WithoutVolumes(pod *corev1.Pod) *corev1.Pod {
 	out := *pod
-	out.Spec.Volumes = nil
-	if out.UID == "" || out.Spec.NodeName != "" {
-		out.UID = PodID(pod)
-	}
+	withoutVolumes(&out)
 	return &out
+}
+
+func withoutVolumes(pod *corev1.Pod) {
+	pod.Spec.Volumes = nil
+	if pod.UID == "" || pod.Spec.NodeName != "" {
+		pod.UID = PodID(pod)
+	}
 }
 
 // PodID is the id of a pod that there is.
@@ -57,13 +63,76 @@ func (f *Indexed) RemovePods(ending map[provision.Pod]bool) {
 		return
 	}
 	stays := func(p *corev1.Pod) bool { return ending[workload.NameOf(p)] }
-	f.Pods = slices.DeleteFunc(slices.Clone(f.Pods), stays)
+	f.setPods(slices.DeleteFunc(slices.Clone(f.Pods), stays))
+	f.bind()
+}
+
+// setPods replaces the pods; Bound stays as it is.
+func (f *Indexed) setPods(pods []*corev1.Pod) {
+	f.Pods, f.labeled = pods, map[labelOf]map[string][]*corev1.Pod{}
+}
+
+// bind finds the pods by their nodes.
+func (f *Indexed) bind() {
 	f.Bound = map[string][]*corev1.Pod{}
 	for _, pod := range f.Pods {
 		if pod.Spec.NodeName != "" {
 			f.Bound[pod.Spec.NodeName] = append(f.Bound[pod.Spec.NodeName], pod)
 		}
 	}
+}
+
+// labelOf is a label of the pods of a namespace; with no key it is the namespace alone.
+type labelOf struct{ namespace, key string }
+
+// listed are the pods among which are those of a list, in order: those of a node, or else those
+// of the namespace with the label whose value the selector requires and the fewest have. The
+// scheduler lists the pods of each workload that is spread, each time anew.
+func (f *Indexed) listed(options *client.ListOptions) []*corev1.Pod {
+	if options.FieldSelector != nil {
+		if name, ok := options.FieldSelector.RequiresExactMatch("spec.nodeName"); ok && name != "" {
+			return f.Bound[name]
+		}
+	}
+	if options.Namespace == "" {
+		return f.Pods
+	}
+	least := f.byLabel(labelOf{namespace: options.Namespace})[""]
+	if options.LabelSelector == nil {
+		return least
+	}
+	requirements, _ := options.LabelSelector.Requirements()
+	for _, r := range requirements {
+		if values := r.ValuesUnsorted(); len(values) == 1 && (r.Operator() == selection.In || r.Operator() == selection.Equals || r.Operator() == selection.DoubleEquals) {
+			if have := f.byLabel(labelOf{options.Namespace, r.Key()})[values[0]]; len(have) < len(least) {
+				least = have
+			}
+		}
+	}
+	return least
+}
+
+// byLabel are the pods of a namespace by their value of a label.
+func (f *Indexed) byLabel(of labelOf) map[string][]*corev1.Pod {
+	if known, ok := f.labeled[of]; ok {
+		return known
+	}
+	from := f.Pods
+	if of.key != "" {
+		from = f.byLabel(labelOf{namespace: of.namespace})[""]
+	}
+	out := map[string][]*corev1.Pod{}
+	for _, pod := range from {
+		value, ok := pod.Labels[of.key]
+		if of.key == "" {
+			value, ok = "", pod.Namespace == of.namespace
+		}
+		if ok {
+			out[value] = append(out[value], pod)
+		}
+	}
+	f.labeled[of] = out
+	return out
 }
 
 // AsEngineReads is a copy of a Node as the engine's cache returns it to Karpenter, with the
