@@ -1,4 +1,5 @@
-# The controller as an image: one static binary, certificates, nothing else.
+# The controller as an image: one static binary, certificates, nothing else. Without a container
+# tool, make image builds the same for two architectures, and pushes it.
 # Of the image that it is built in only the certificates get in. Name that image by
 # the digest that you have checked: --build-arg GO_IMAGE=golang@sha256:...
 ARG GO_IMAGE=golang:1.27
@@ -7,9 +8,14 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-# The binary depends on the sources and Go's version only, not on where or when
+# What poolwright version prints: --build-arg VERSION=v1.0.0 --build-arg REVISION=$(git rev-parse HEAD)
+ARG VERSION=dev
+ARG REVISION=
+# The binary depends on the sources, these two and Go's version only, not on where or when
 # it was built.
-RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags='-s -w' -o /out/poolwright ./cmd/poolwright
+RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -o /out/poolwright \
+    -ldflags="-s -w -X github.com/poolwright/poolwright/cmd/internal/cli.version=${VERSION} -X github.com/poolwright/poolwright/cmd/internal/cli.revision=${REVISION}" \
+    ./cmd/poolwright
 
 FROM scratch
 LABEL org.opencontainers.image.title="poolwright" \

@@ -44,6 +44,10 @@ GOVULNDB ?= https://vuln.go.dev
 GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # The cases of prove-smoke: a kill, a person's edit, nodes that arrive, refused commits, and an outage of Git.
 SMOKE ?= update-and-prune|prune-with-losses|refused-commits/kill-after|replace|nodes-arrive|gone/^git$$|delete
+# The version that an image has, and is tagged with.
+VERSION ?= $(shell git describe --tags --always --dirty)
+# The repository that the image is pushed to.
+PUSH ?=
 # Packages that run at the same time. Sandboxes are heavy.
 PARALLEL ?= 2
 
@@ -87,6 +91,7 @@ prove-scale: build ## Prove random operations in a repository of as many objects
 .PHONY: test
 test: ## Run every test; the first time this also builds the sandbox's programs
 	go test -p $(PARALLEL) -timeout 60m $(ARGS) ./...
+	GOWORK=off GOFLAGS= go -C .ci/image test ./...
 
 .PHONY: lint
 lint: vet golangci ## Check formatting, vet and the linters of .golangci.yml
@@ -97,6 +102,7 @@ lint: vet golangci ## Check formatting, vet and the linters of .golangci.yml
 vet: ## Run go vet on every module
 	go vet ./...
 	@# With the sandbox's own build flags, so that what is compiled here is not compiled again.
+	GOWORK=off GOFLAGS= go -C .ci/image vet ./...
 	cd provision/sandbox/controlplane && CGO_ENABLED=0 GOWORK=off GOFLAGS= go vet -trimpath ./...
 	cd provision/sandbox/forge && CGO_ENABLED=1 GOWORK=off GOFLAGS= go vet -trimpath -tags sqlite,sqlite_unlock_notify ./...
 
@@ -165,9 +171,10 @@ bench: ## Measure what the design promises, as ratios within one run
 	go test -count=1 -timeout 30m -run '^TestTheControllerStaysSmall' -v ./cmd/internal/e2e
 
 .PHONY: image
-image: ## Build the container image poolwright:dev (IMAGE=name:tag)
-	$(or $(CONTAINER_TOOL),docker) build -t $(or $(IMAGE),poolwright:dev) .
+image: ## Write the container image to dist/image as an OCI image layout (VERSION=v1.0.0, PUSH=registry/name)
+	@GOWORK=off GOFLAGS= go run -C .ci/image . -root '$(CURDIR)' -version '$(VERSION)' -revision "$$(git rev-parse HEAD)" \
+		-created "$$(git log -1 --format=%ct)" $(if $(PUSH),-push '$(PUSH)') $(ARGS)
 
 .PHONY: clean
 clean: ## Remove what was built here, the cache included
-	rm -rf bin $(CACHE)
+	rm -rf bin dist $(CACHE)

@@ -144,7 +144,7 @@ func (b *Bootstrap) installation(ctx context.Context, eks declaredEKS, root, sub
 	}
 	if in.Image == "" {
 		if in.Image = live.Image; in.Image == "" {
-			return state.Set{}, errors.New("which image is the controller's? Build and push it with make image IMAGE=REGISTRY/poolwright:TAG, and name it with --image")
+			return state.Set{}, errors.New("which image is the controller's? Build and push it with make image PUSH=REGISTRY/poolwright VERSION=TAG, and name it with --image")
 		}
 	}
 	items, err := in.Objects()

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -147,6 +148,22 @@ func TestLint(t *testing.T) {
 func TestVersionNamesTheEmbeddedKarpenter(t *testing.T) {
 	r := execute(t, "version")
 	if r.code != 0 || !strings.HasPrefix(r.out, "poolwright ") {
+		t.Errorf("exit %d, stdout %q, stderr %q", r.code, r.out, r.err)
+	}
+	r = execute(t, "version", "-o", "json")
+	var got versionInfo
+	if err := json.Unmarshal([]byte(r.out), &got); err != nil || r.code != 0 || got.Version == "" {
+		t.Fatalf("exit %d, %v: %s", r.code, err, r.out)
+	}
+	for _, path := range karpenterModules() {
+		if _, found := got.Modules[path]; !found && len(got.Modules) > 0 {
+			t.Errorf("%s is missing in %v", path, got.Modules)
+		}
+	}
+	if r := execute(t, "version", "-o", "yaml"); r.code != exitError || !strings.Contains(r.err, `-o "yaml" is not one of text, json`) {
+		t.Errorf("exit %d, stderr %q", r.code, r.err)
+	}
+	if r := execute(t, "--version"); r.code != 0 || !strings.Contains(r.out, got.Version) {
 		t.Errorf("exit %d, stdout %q, stderr %q", r.code, r.out, r.err)
 	}
 }

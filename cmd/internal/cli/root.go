@@ -51,6 +51,7 @@ func newRoot(streams Streams) *cobra.Command {
 		Long:          "Poolwright keeps an EKS cluster's node pools as a Git repository declares them, shows what a\nchange would do before it is merged, and runs Karpenter, embedded, so that GPU nodes are\nlaunched when a pod requests a GPU and terminated when none does.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Version:       readVersion().Version,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
 	}
 	root.SetIn(streams.In)

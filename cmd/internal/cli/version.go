@@ -1,37 +1,89 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
 
+// The version and the commit of a release, stamped in by the linker: what is built from a
+// folder without Git's history has neither in its build information.
+var version, revision string
+
+// versionInfo is what version prints, and what scripts read as JSON.
+type versionInfo struct {
+	// Version is a semantic version, or (devel); GitCommit is empty where it is not known.
+	Version   string `json:"version"`
+	GitCommit string `json:"gitCommit,omitempty"`
+	GoVersion string `json:"goVersion"`
+	// Platform is the operating system and the architecture, as linux/amd64.
+	Platform string `json:"platform"`
+	// Modules are the versions of Karpenter's modules, by their paths.
+	Modules map[string]string `json:"modules"`
+}
+
+// karpenterModules are the modules that the embedded Karpenter comes from.
+func karpenterModules() []string {
+	return []string{"github.com/aws/karpenter-provider-aws", "sigs.k8s.io/karpenter"}
+}
+
+// readVersion reads this binary's version. Without build information it has only what was
+// stamped in.
+func readVersion() versionInfo {
+	out := versionInfo{Version: version, GitCommit: revision, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Modules: map[string]string{}}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return out
+	}
+	if out.Version == "" {
+		out.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && out.GitCommit == "" {
+			out.GitCommit = s.Value
+		}
+	}
+	for _, path := range karpenterModules() {
+		for _, dep := range info.Deps {
+			if dep.Path == path {
+				out.Modules[path] = dep.Version
+			}
+		}
+	}
+	return out
+}
+
 func newVersion(streams Streams) *cobra.Command {
-	return &cobra.Command{
+	var output string
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of poolwright and of the Karpenter that it embeds",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			info, ok := debug.ReadBuildInfo()
-			if !ok {
-				return fmt.Errorf("this binary carries no build information; build it with go build")
-			}
-			revision := ""
-			for _, s := range info.Settings {
-				if s.Key == "vcs.revision" {
-					revision = " (" + s.Value + ")"
+			v := readVersion()
+			switch output {
+			case "json":
+				encoder := json.NewEncoder(streams.Out)
+				encoder.SetIndent("", "  ")
+				return encoder.Encode(v)
+			case "text":
+				commit := ""
+				if v.GitCommit != "" {
+					commit = " (" + v.GitCommit + ")"
 				}
-			}
-			fmt.Fprintf(streams.Out, "poolwright %s%s\n", info.Main.Version, revision)
-			for _, dep := range info.Deps {
-				switch dep.Path {
-				case "sigs.k8s.io/karpenter", "github.com/aws/karpenter-provider-aws":
-					fmt.Fprintf(streams.Out, "%s %s\n", dep.Path, dep.Version)
+				fmt.Fprintf(streams.Out, "poolwright %s%s\n", v.Version, commit)
+				for _, path := range karpenterModules() {
+					fmt.Fprintln(streams.Out, path, v.Modules[path])
 				}
+				fmt.Fprintln(streams.Out, v.GoVersion, v.Platform)
+				return nil
 			}
-			fmt.Fprintln(streams.Out, info.GoVersion)
-			return nil
+			return fmt.Errorf("-o %q is not one of text, json", output)
 		},
 	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
 }

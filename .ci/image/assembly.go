@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+const source = "https://github.com/poolwright/poolwright"
+
+// assembly is an image for several platforms, and what refers to it.
+type assembly struct {
+	index v1.ImageIndex
+	// images and sboms are of the same platforms; an SBOM's subject is the image.
+	images, sboms []v1.Image
+	platforms     []v1.Platform
+}
+
+// assemble makes the image of binaries, with the files of the clone.
+func assemble(root string, r release, binaries []binary) (assembly, error) {
+	files, err := filesLayer(root, r.created)
+	if err != nil {
+		return assembly{}, err
+	}
+	out := assembly{index: mutate.IndexMediaType(empty.Index, types.OCIImageIndex)}
+	for _, b := range binaries {
+		image, err := imageOf(b, r, files)
+		if err != nil {
+			return assembly{}, err
+		}
+		bill, err := sbomOf(b, r, image)
+		if err != nil {
+			return assembly{}, err
+		}
+		out.index = mutate.AppendManifests(out.index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &b.platform}})
+		out.images, out.sboms, out.platforms = append(out.images, image), append(out.sboms, bill), append(out.platforms, b.platform)
+	}
+	return out, nil
+}
+
+// imageOf is the image of a platform. What does not change with each commit comes first.
+func imageOf(b binary, r release, files v1.Layer) (v1.Image, error) {
+	program, err := binaryLayer(b, r.created)
+	if err != nil {
+		return nil, err
+	}
+	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	image, err = mutate.Append(image, mutate.Addendum{Layer: files, History: v1.History{Created: v1.Time{Time: r.created}, Comment: "certificates and licence"}},
+		mutate.Addendum{Layer: program, History: v1.History{Created: v1.Time{Time: r.created}, Comment: "poolwright"}})
+	if err != nil {
+		return nil, fmt.Errorf("making the image for %s: %w", b.platform, err)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, fmt.Errorf("making the image for %s: %w", b.platform, err)
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture, config.Created = b.platform.OS, b.platform.Architecture, v1.Time{Time: r.created}
+	config.Config = v1.Config{
+		User: "65532:65532", Entrypoint: []string{"/poolwright"}, Cmd: []string{"run"},
+		Labels: map[string]string{
+			"org.opencontainers.image.title":       "poolwright",
+			"org.opencontainers.image.description": "GitOps for GPU node pools on Amazon EKS, with Karpenter embedded",
+			"org.opencontainers.image.source":      source,
+			"org.opencontainers.image.licenses":    "Apache-2.0",
+			"org.opencontainers.image.version":     r.version,
+			"org.opencontainers.image.revision":    r.revision,
+		},
+	}
+	image, err = mutate.ConfigFile(image, config)
+	if err != nil {
+		return nil, fmt.Errorf("making the image for %s: %w", b.platform, err)
+	}
+	return image, nil
+}
+
+// sbomOf is the SBOM of an image's binary, which refers to the image. Its configuration's type
+// is what OCI 1.1 takes for the type of the artifact.
+func sbomOf(b binary, r release, image v1.Image) (v1.Image, error) {
+	content, err := sbom(b, r)
+	if err != nil {
+		return nil, err
+	}
+	out := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), spdxMediaType)
+	out, err = mutate.AppendLayers(out, static.NewLayer(content, spdxMediaType))
+	if err != nil {
+		return nil, fmt.Errorf("making the SBOM for %s: %w", b.platform, err)
+	}
+	subject, err := partial.Descriptor(image)
+	if err != nil {
+		return nil, fmt.Errorf("making the SBOM for %s: %w", b.platform, err)
+	}
+	referring, ok := mutate.Subject(out, *subject).(v1.Image)
+	if !ok {
+		return nil, fmt.Errorf("making the SBOM for %s: it is no image", b.platform)
+	}
+	return referring, nil
+}
+
+// write replaces the folder by an OCI image layout.
+func (a assembly) write(dir, version string) error {
+	fresh := dir + ".new"
+	if err := os.RemoveAll(fresh); err != nil {
+		return fmt.Errorf("writing the image: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil { //nolint:gosec // it is to be read by other tools
+		return fmt.Errorf("writing the image: %w", err)
+	}
+	at, err := layout.Write(fresh, empty.Index)
+	if err != nil {
+		return fmt.Errorf("writing the image: %w", err)
+	}
+	if err := at.AppendIndex(a.index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": version})); err != nil {
+		return fmt.Errorf("writing the image: %w", err)
+	}
+	for _, s := range a.sboms {
+		if err := at.AppendImage(s); err != nil {
+			return fmt.Errorf("writing the SBOM: %w", err)
+		}
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("writing the image: %w", err)
+	}
+	return os.Rename(fresh, dir)
+}
+
+// print writes the digests and sizes.
+func (a assembly) print(out io.Writer, dir string) error {
+	digest, err := a.index.Digest()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s  %s\n", digest, dir)
+	for i, image := range a.images {
+		digest, err := image.Digest()
+		if err != nil {
+			return err
+		}
+		size, err := compressed(image)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s  %s, %.1f MB compressed\n", digest, a.platforms[i], float64(size)/1e6)
+	}
+	return nil
+}
+
+// compressed is the size of an image's layers as they are pulled, in bytes.
+func compressed(image v1.Image) (int64, error) {
+	manifest, err := image.Manifest()
+	if err != nil {
+		return 0, err
+	}
+	total := int64(0)
+	for _, layer := range manifest.Layers {
+		total += layer.Size
+	}
+	return total, nil
+}
+
+// push pushes the image, and then what refers to it. A reference without a tag gets the version.
+func (a assembly) push(ctx context.Context, to, version string, credentials authn.Keychain, out io.Writer) error {
+	tag, err := name.NewTag(to, name.WithDefaultTag(version))
+	if err != nil {
+		return fmt.Errorf("-push: %w", err)
+	}
+	full := tag.Context().String() + ":" + tag.TagStr()
+	options := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(credentials)}
+	if err := remote.WriteIndex(tag, a.index, options...); err != nil {
+		return fmt.Errorf("pushing to %s: %w", full, err)
+	}
+	for _, s := range a.sboms {
+		digest, err := s.Digest()
+		if err != nil {
+			return err
+		}
+		if err := remote.Write(tag.Digest(digest.String()), s, options...); err != nil {
+			return fmt.Errorf("pushing an SBOM to %s: %w", full, err)
+		}
+	}
+	digest, err := a.index.Digest()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "pushed %s@%s\n", full, digest)
+	return nil
+}
