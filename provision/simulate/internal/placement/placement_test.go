@@ -189,6 +189,43 @@ func TestNodesThatAreGoneComeBack(t *testing.T) {
 }
 
 // The reason names the pools that come closest, and no others.
+func TestPlacingLeavesNothingOnTheNodes(t *testing.T) {
+	port := func(p *corev1.Pod) {
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80, Protocol: corev1.ProtocolTCP}}
+	}
+	bound := pod("bound", port, func(p *corev1.Pod) {
+		p.Spec.NodeName, p.Spec.Containers[0].Resources.Requests = "n", corev1.ResourceList{"cpu": resource.MustParse("1")}
+	})
+	other := pod("other", port, func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].HostPort = 90 })
+	tests := map[string]struct {
+		running []*corev1.Pod
+		first   *corev1.Pod
+		then    *corev1.Pod
+		placed  bool
+	}{
+		"a port that a pod would have is free for the next":            {nil, pod("a", port), pod("b", port), true},
+		"a port that a pod has is taken, whatever was placed before":   {[]*corev1.Pod{bound}, other, pod("b", port), false},
+		"also where the pod that was placed has the name of one there": {[]*corev1.Pod{bound}, pod("bound", func(p *corev1.Pod) { p.Spec.Containers[0].Ports = other.Spec.Containers[0].Ports }), pod("b", port), false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			ctx, s := simulation(t, provision.ClusterSnapshot{Nodes: []*corev1.Node{node("n", "")}, Pods: tt.running})
+			for _, step := range []struct {
+				pod    *corev1.Pod
+				placed bool
+			}{{tt.first, true}, {tt.then, tt.placed}} {
+				out, err := s.Place(ctx, []*corev1.Pod{step.pod}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if placed := out[step.pod.UID].Why == ""; placed != step.placed {
+					t.Errorf("pod %s was placed: %t; %s", step.pod.Name, placed, out[step.pod.UID].Why)
+				}
+			}
+		})
+	}
+}
+
 func TestAReasonNamesThePoolsThatComeClosest(t *testing.T) {
 	cpu := func(p *karpv1.NodePool) {
 		p.Spec.Template.Labels = map[string]string{"kind": "cpu"}

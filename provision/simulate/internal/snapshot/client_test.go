@@ -11,6 +11,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -90,6 +91,15 @@ func listed(t *testing.T, c client.Reader, list client.ObjectList, opts ...clien
 	return slices.Sorted(maps.Keys(names))
 }
 
+// selecting is a selector as kubectl takes it.
+func selecting(text string) client.ListOption {
+	selector, err := labels.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return client.MatchingLabelsSelector{Selector: selector}
+}
+
 func TestASnapshotIsReadLikeACluster(t *testing.T) {
 	f, cluster := fleetOfPods()
 	snapshot := &snapshot.Client{Snapshot: f}
@@ -101,6 +111,11 @@ func TestASnapshotIsReadLikeACluster(t *testing.T) {
 		"all pods":                               {func() client.ObjectList { return &corev1.PodList{} }, nil},
 		"pods of a namespace":                    {func() client.ObjectList { return &corev1.PodList{} }, []client.ListOption{client.InNamespace("ml")}},
 		"pods by a label":                        {func() client.ObjectList { return &corev1.PodList{} }, []client.ListOption{client.MatchingLabels{"app": "x"}}},
+		"pods of a namespace by a label":         {func() client.ObjectList { return &corev1.PodList{} }, []client.ListOption{client.InNamespace("ml"), client.MatchingLabels{"app": "x"}}},
+		"pods of a namespace by no such label":   {func() client.ObjectList { return &corev1.PodList{} }, []client.ListOption{client.InNamespace("ml"), client.MatchingLabels{"app": "z"}}},
+		"pods of a namespace by two values":      {func() client.ObjectList { return &corev1.PodList{} }, []client.ListOption{client.InNamespace("ml"), selecting("app in (x, y), app != y")}},
+		"pods of a namespace without a label":    {func() client.ObjectList { return &corev1.PodList{} }, []client.ListOption{client.InNamespace("ml"), selecting("!app")}},
+		"pods of no namespace that there is":     {func() client.ObjectList { return &corev1.PodList{} }, []client.ListOption{client.InNamespace("none"), selecting("app in (x, y)")}},
 		"pods on a node":                         {func() client.ObjectList { return &corev1.PodList{} }, []client.ListOption{on("n1")}},
 		"pods on a node, by label and namespace": {func() client.ObjectList { return &corev1.PodList{} }, []client.ListOption{on("n1"), client.InNamespace("ml"), client.MatchingLabels{"app": "x"}}},
 		"pods on a node that is not there":       {func() client.ObjectList { return &corev1.PodList{} }, []client.ListOption{on("n3")}},
@@ -185,5 +200,20 @@ func TestUnknownsAreSortedAndEachIsThereOnce(t *testing.T) {
 	}
 	if got := (snapshot.Unknowns{}).Sorted(); got == nil || len(got) > 0 {
 		t.Errorf("of none: %#v", got)
+	}
+}
+
+func TestPodsThatWereRemovedAreNotListedAnyMore(t *testing.T) {
+	f, _ := fleetOfPods()
+	c := &snapshot.Client{Snapshot: f}
+	apps := []client.ListOption{client.InNamespace("ml"), client.MatchingLabels{"app": "x"}}
+	before := listed(t, c, &corev1.PodList{}, apps...)
+	f.RemovePods(map[provision.Pod]bool{{Namespace: "ml", Name: "a"}: true})
+	after := listed(t, c, &corev1.PodList{}, apps...)
+	if diff := cmp.Diff([]string{"ml/a", "ml/c", "ml/d"}, before); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"ml/c", "ml/d"}, after); diff != "" {
+		t.Error(diff)
 	}
 }
