@@ -99,20 +99,19 @@ func (s *survey) duplicates(k *kustomization, e *yaml.Node, first map[state.Key]
 	if err != nil {
 		return
 	}
-	for _, d := range s.documents[name] {
-		objects, _ := d.Objects()
-		for _, o := range objects {
-			item, err := o.Draft()
-			if err != nil {
-				continue
-			}
-			if at, dup := first[item.Key]; dup {
-				s.problem(o.Origin, "%s is declared twice in %s, first in %s; remove one", item.Key, k.file, at)
-				continue
-			}
-			first[item.Key] = o.Origin
+	for _, o := range s.declared[name] {
+		if at, dup := first[o.key]; dup {
+			s.problem(o.at, "%s is declared twice in %s, first in %s; remove one", o.key, k.file, at)
+			continue
 		}
+		first[o.key] = o.at
 	}
+}
+
+// declaredObject is an object of a resource file.
+type declaredObject struct {
+	key state.Key
+	at  state.Origin
 }
 
 // checkResource counts the objects of a document and refuses what kustomize
@@ -121,8 +120,10 @@ func (s *survey) checkResource(d manifest.Document, c *cost) {
 	objects, problems := d.Objects()
 	s.problems = append(s.problems, problems...)
 	for _, o := range objects {
-		if _, err := o.Draft(); err != nil {
+		if item, err := o.Draft(); err != nil {
 			s.problem(o.Origin, "%v", err)
+		} else {
+			s.declared[d.File] = append(s.declared[d.File], declaredObject{item.Key, o.Origin})
 		}
 		kind, _ := o.Value["kind"].(string)
 		c.sizes.add(kind, 1, d.Bytes())
@@ -169,6 +170,7 @@ func (s *survey) inline(k *kustomization, field string, n *yaml.Node) ([]manifes
 	for _, p := range problems {
 		s.problem(k.doc.At(n), "%s: %s", field, p.Message)
 	}
+	s.spans = s.spans || controlled(docs)
 	return docs, nil
 }
 

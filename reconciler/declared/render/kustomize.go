@@ -14,14 +14,13 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 )
 
-// withOrigins is the root kustomization with origin annotations turned on;
-// own reports that it requests them itself and so keeps them.
-func withOrigins(k *kustomization) (content []byte, own bool, err error) {
-	if slices.Contains(k.spec.BuildMetadata, types.OriginAnnotations) {
-		content, err = yaml.Marshal(k.doc.Node)
-		return content, true, err
+// withOrigins is the root kustomization, or what is to be rendered of it, with origin annotations
+// turned on.
+func withOrigins(k *kustomization, of *yaml.Node) *yaml.Node {
+	if ownOrigins(k) {
+		return of
 	}
-	root := *k.doc.Node
+	root := *of
 	root.Content = slices.Clone(root.Content)
 	value := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
 	for _, option := range append(slices.Clone(k.spec.BuildMetadata), types.OriginAnnotations) {
@@ -37,8 +36,13 @@ func withOrigins(k *kustomization) (content []byte, own bool, err error) {
 	if value != nil {
 		root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "buildMetadata"}, value)
 	}
-	content, err = yaml.Marshal(&root)
-	return content, false, err
+	return &root
+}
+
+// ownOrigins reports that the root kustomization requests origin annotations itself, and so
+// keeps them.
+func ownOrigins(k *kustomization) bool {
+	return slices.Contains(k.spec.BuildMetadata, types.OriginAnnotations)
 }
 
 // turn lets one build run at a time: kustomize keeps the OpenAPI schema in

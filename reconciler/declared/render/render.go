@@ -12,11 +12,8 @@ package render
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
-	"path"
 
-	"sigs.k8s.io/kustomize/api/konfig"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -34,10 +31,21 @@ type Result struct {
 // Run renders the kustomization in a folder of the tree. Its error is for what
 // makes the tree unusable: a broken limit, a source that fails.
 func Run(tree *manifest.Tree, folder string) (Result, error) {
-	s := &survey{
+	s := newSurvey(tree)
+	return s.run(folder)
+}
+
+func newSurvey(tree *manifest.Tree) *survey {
+	return &survey{
 		tree: tree, cost: map[string]cost{},
-		documents: map[string][]manifest.Document{}, resources: map[string]cost{}, kustomizations: map[string]*kustomization{},
+		documents: map[string][]manifest.Document{}, declared: map[string][]declaredObject{}, resources: map[string]cost{},
+		kustomizations: map[string]*kustomization{},
+		separation:     separation{patchDocuments: map[*yaml.Node][]manifest.Document{}, perGroup: groupObjects},
 	}
+}
+
+func (s *survey) run(folder string) (Result, error) {
+	tree := s.tree
 	total, err := s.folder(folder, state.Origin{File: folder}, nil)
 	if err != nil {
 		return Result{}, err
@@ -49,24 +57,18 @@ func Run(tree *manifest.Tree, folder string) (Result, error) {
 	if err := s.checkVars(total); err != nil {
 		return Result{}, err
 	}
-	content, own, err := withOrigins(s.root)
-	if err != nil {
-		return Result{Problems: []state.Problem{{Origin: s.root.doc.Origin(), Message: err.Error()}}}, nil
-	}
-	files := &fileSystem{tree: tree, replaced: map[string][]byte{s.root.file: content}}
 	var result Result
-	err = build(func() error {
-		return runKustomize(files, folder, func(value map[string]any) error {
-			o := manifest.Object{Value: value, Origin: s.origin(folder, value), Via: s.root.file}
-			if !own {
-				stripOrigin(value)
-			}
-			result.Objects = append(result.Objects, o)
-			if limit := tree.Limits().Objects; len(result.Objects) > limit {
-				return manifest.Exceeded("%s renders to more than %d objects", s.root.file, limit)
-			}
-			return tree.Declares(o)
-		})
+	own := ownOrigins(s.root)
+	err = s.render(folder, total.objects, func(value map[string]any) error {
+		o := manifest.Object{Value: value, Origin: s.origin(folder, value), Via: s.root.file}
+		if !own {
+			stripOrigin(value)
+		}
+		result.Objects = append(result.Objects, o)
+		if limit := tree.Limits().Objects; len(result.Objects) > limit {
+			return manifest.Exceeded("%s renders to more than %d objects", s.root.file, limit)
+		}
+		return tree.Declares(o)
 	})
 	switch {
 	case tree.Err() != nil:
@@ -79,25 +81,4 @@ func Run(tree *manifest.Tree, folder string) (Result, error) {
 		return Result{Problems: []state.Problem{{Origin: state.Origin{File: s.root.file}, Message: "kustomize: " + s.message(err)}}}, nil
 	}
 	return result, nil
-}
-
-// File finds the kustomization file of a folder; empty when it has none.
-func File(tree *manifest.Tree, folder string) (string, error) {
-	found := ""
-	for _, name := range konfig.RecognizedKustomizationFileNames() {
-		file := path.Join(folder, name)
-		info, err := tree.Stat(file)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			continue
-		case err != nil:
-			return "", err
-		case !info.Mode().IsRegular():
-			continue
-		case found != "":
-			return "", fmt.Errorf("it holds both %s and %s; keep one", path.Base(found), name)
-		}
-		found = file
-	}
-	return found, nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/types"
 	sigsyaml "sigs.k8s.io/yaml"
 
@@ -32,6 +33,8 @@ type survey struct {
 	// documents holds what each resource file declares, for finding the line
 	// of a rendered object.
 	documents map[string][]manifest.Document
+	// declared holds the objects of each resource file, in its order.
+	declared map[string][]declaredObject
 	// resources is, by resource file, what its objects come to.
 	resources map[string]cost
 	// kustomizations are all that were read, by file.
@@ -46,6 +49,21 @@ type survey struct {
 	}
 	// root is the first kustomization's file and content.
 	root *kustomization
+	separation
+}
+
+// separation is what the survey finds of that a kustomization can be rendered in groups.
+type separation struct {
+	// perGroup is how many objects a group has at least, but for the last.
+	perGroup int
+	// grouped reports that the objects were rendered in groups.
+	grouped bool
+	// spans reports that something may lead from one object to any other.
+	spans bool
+	// patchDocuments are those of a kustomization's entries for patches.
+	patchDocuments map[*yaml.Node][]manifest.Document
+	// folders are the kustomizations by their folders.
+	folders map[string]*kustomization
 }
 
 // generatedFiles are what goes into config maps and secrets: its size, that of the largest, and
@@ -167,6 +185,27 @@ func (s *survey) load(folder string, from state.Origin) (*kustomization, error) 
 	return k, nil
 }
 
+// File finds the kustomization file of a folder; empty when it has none.
+func File(tree *manifest.Tree, folder string) (string, error) {
+	found := ""
+	for _, name := range konfig.RecognizedKustomizationFileNames() {
+		file := path.Join(folder, name)
+		info, err := tree.Stat(file)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return "", err
+		case !info.Mode().IsRegular():
+			continue
+		case found != "":
+			return "", fmt.Errorf("it holds both %s and %s; keep one", path.Base(found), name)
+		}
+		found = file
+	}
+	return found, nil
+}
+
 var quotedField = regexp.MustCompile(`unknown field "([^"]+)"|Go struct field \S*\.(\w+) of type`)
 
 // blamed finds the key that a message about a kustomization names.
@@ -211,6 +250,7 @@ func (s *survey) parse(file string, from state.Origin) ([]manifest.Document, err
 	if docs == nil {
 		docs = []manifest.Document{}
 	}
+	s.spans = s.spans || controlled(docs)
 	return docs, nil
 }
 
