@@ -151,7 +151,8 @@ func disruptionControllers(p *parts, provisioner *provisioning.Provisioner, cost
 			&gatedController{name: decide.Name(), inner: decide, allowed: p.fresh, retryAfter: disruptionRetry},
 		}
 	}
-	queue := disruption.NewQueue(emptiness.NewClient(careful, p.live, p.clock), p.recorder, p.cluster, p.clock, provisioner)
+	var queue *disruption.Queue
+	queue = disruption.NewQueue(emptiness.NewClient(careful, p.live, p.clock, emptiness.Reasons(&queue)), p.recorder, p.cluster, p.clock, provisioner)
 	consolidation := disruption.MakeConsolidation(p.clock, p.cluster, p.client, provisioner, p.cloud, p.recorder, queue)
 	lock := &emptiness.Lock{}
 	controllerOf := func(methods ...disruption.Method) *disruption.Controller {

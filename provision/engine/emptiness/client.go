@@ -28,12 +28,31 @@ const (
 	rejectedFor = 5 * time.Second
 )
 
+// ReasonFunc returns for which reason a NodeClaim is disrupted.
+type ReasonFunc func(claim *karpv1.NodeClaim) karpv1.DisruptionReason
+
+// Reasons returns the reason of the queue's command for a NodeClaim, and Empty where it has no
+// command: what is not known is validated. The queue is read at each call, since the client that
+// needs it is made before the queue.
+func Reasons(queue **disruption.Queue) ReasonFunc {
+	return func(claim *karpv1.NodeClaim) karpv1.DisruptionReason {
+		q := *queue
+		q.RLock()
+		defer q.RUnlock()
+		if command, ok := q.ProviderIDToCommand[claim.Status.ProviderID]; ok && command.Reason() != "" {
+			return command.Reason()
+		}
+		return karpv1.DisruptionReasonEmpty
+	}
+}
+
 // Client is the client of Karpenter's disruption queue. It deletes the NodeClaim of an empty
 // node only after a validation; whatever else the queue does passes.
 type Client struct {
 	client.Client
-	live  client.Reader
-	clock clock.Clock
+	live   client.Reader
+	clock  clock.Clock
+	reason ReasonFunc
 
 	mu       sync.Mutex
 	rejected map[types.UID]rejection
@@ -45,56 +64,48 @@ type rejection struct {
 }
 
 // NewClient returns a client that validates by reads of live, which must have no cache, and
-// writes by inner.
-func NewClient(inner client.Client, live client.Reader, clk clock.Clock) *Client {
-	return &Client{Client: inner, live: live, clock: clk, rejected: map[types.UID]rejection{}}
+// writes by inner. It validates what reason returns Empty for.
+func NewClient(inner client.Client, live client.Reader, clk clock.Clock, reason ReasonFunc) *Client {
+	return &Client{Client: inner, live: live, clock: clk, reason: reason, rejected: map[types.UID]rejection{}}
 }
 
 // Delete implements client.Client. For a NodeClaim that is disrupted for the reason Empty it
 // waits ValidationDelay and lists the pods of its node: where one counts, as in Karpenter's own
-// definition of an empty node, or the taint is missing, the error is one on which the queue
-// drops the command and removes its taint. Where a request fails, the queue tries again.
+// definition of an empty node, the taint is missing, or the NodeClaim names no node, the error is
+// one on which the queue drops the command and removes its taint. Where a request fails, the
+// queue tries again. Only the NodeClaim that was validated is deleted, never another of its name.
 func (c *Client) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
-	if claim, ok := object.(*karpv1.NodeClaim); ok {
-		if err := c.validate(ctx, claim); err != nil {
-			return err
-		}
+	claim, ok := object.(*karpv1.NodeClaim)
+	if !ok || c.reason(claim) != karpv1.DisruptionReasonEmpty {
+		return c.Client.Delete(ctx, object, options...)
 	}
-	return c.Client.Delete(ctx, object, options...)
+	if err := c.validate(ctx, claim); err != nil {
+		return err
+	}
+	return c.Client.Delete(ctx, object, append(options, client.Preconditions{UID: &claim.UID})...)
 }
 
 func (c *Client) validate(ctx context.Context, claim *karpv1.NodeClaim) error {
 	if err := c.rejection(claim.UID); err != nil {
 		return err
 	}
-	live := &karpv1.NodeClaim{}
-	if err := c.live.Get(ctx, client.ObjectKeyFromObject(claim), live); err != nil {
-		return err // With NotFound the queue is finished.
-	}
-	if live.UID != claim.UID || !validated(live) || live.Status.NodeName == "" {
-		return nil
+	name := claim.Status.NodeName
+	if name == "" {
+		return c.reject(claim, errors.New("it names no node whose pods could be listed"))
 	}
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-c.clock.After(ValidationDelay):
 	}
-	reason, err := c.occupied(ctx, live.Status.NodeName)
+	reason, err := c.occupied(ctx, name)
 	if err != nil {
-		return fmt.Errorf("validating that node %s is empty: %w", live.Status.NodeName, err)
+		return fmt.Errorf("validating that node %s of NodeClaim %s is empty: %w", name, claim.Name, err)
 	}
-	if reason == nil {
-		return nil
+	if reason != nil {
+		return c.reject(claim, reason)
 	}
-	rejected := disruption.NewUnrecoverableError(fmt.Errorf("node %s is not disrupted: %w", live.Status.NodeName, reason))
-	c.reject(claim.UID, rejected)
-	return rejected
-}
-
-// validated is whether the NodeClaim is disrupted since its node is empty.
-func validated(claim *karpv1.NodeClaim) bool {
-	condition := claim.StatusConditions().Get(karpv1.ConditionTypeDisruptionReason)
-	return condition.IsTrue() && condition.Reason == string(karpv1.DisruptionReasonEmpty)
+	return nil
 }
 
 // occupied returns why the node must not be disrupted as an empty one, or nil.
@@ -105,7 +116,7 @@ func (c *Client) occupied(ctx context.Context, name string) (reason, err error) 
 		return nil, client.IgnoreNotFound(err)
 	}
 	if !tainted(node) {
-		return errors.New("its taint " + karpv1.DisruptedNoScheduleTaint.Key + " was removed"), nil
+		return fmt.Errorf("the taint %s of node %s was removed", karpv1.DisruptedNoScheduleTaint.Key, name), nil
 	}
 	pods := &corev1.PodList{}
 	if err := c.live.List(ctx, pods, client.MatchingFields{"spec.nodeName": name}); err != nil {
@@ -113,7 +124,7 @@ func (c *Client) occupied(ctx context.Context, name string) (reason, err error) 
 	}
 	for i := range pods.Items {
 		if pod := &pods.Items[i]; podutils.IsReschedulable(pod) && disruptionutils.EvictionCost(ctx, pod) > 0 {
-			return fmt.Errorf("pod %s was bound to it", client.ObjectKeyFromObject(pod)), nil
+			return fmt.Errorf("pod %s was bound to node %s", client.ObjectKeyFromObject(pod), name), nil
 		}
 	}
 	return nil, nil
@@ -128,10 +139,13 @@ func tainted(node *corev1.Node) bool {
 	return false
 }
 
-func (c *Client) reject(claim types.UID, err error) {
+// reject returns the error on which the queue drops the command, and keeps it for its retries.
+func (c *Client) reject(claim *karpv1.NodeClaim, reason error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.rejected[claim] = rejection{at: c.clock.Now(), err: err}
+	err := disruption.NewUnrecoverableError(fmt.Errorf("NodeClaim %s is not deleted as that of an empty node: %w", claim.Name, reason))
+	c.rejected[claim.UID] = rejection{at: c.clock.Now(), err: err}
+	return err
 }
 
 // rejection is the error with which a deletion of the NodeClaim was rejected just now, or nil.

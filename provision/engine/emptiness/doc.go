@@ -16,6 +16,6 @@
 //   - Watch: which triggers the controller when a NodeClaim becomes Consolidatable and when a
 //     disruption ends.
 //
-// What it refuses: to delete the NodeClaim of an empty node whose pods cannot be listed, or
-// that has no taint. Start reading at Client.Delete.
+// What it refuses: to delete the NodeClaim of an empty node whose pods cannot be listed,
+// that has no taint, or whose name is not known. Start reading at Client.Delete.
 package emptiness
