@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -33,7 +34,8 @@ type noManager struct{ manager.Manager }
 
 func (noManager) GetEventRecorderFor(string) record.EventRecorder { return record.NewFakeRecorder(0) }
 
-// TestOurListIsKarpenters fails when an upgrade adds or drops a controller, at either pace.
+// TestOurListIsKarpenters fails when an upgrade adds or drops a controller, at either pace, and
+// where a check of ours is missing before one that takes nodes away.
 // All lists register metrics when they are made, so each is made in its own process.
 func TestOurListIsKarpenters(t *testing.T) {
 	if which := os.Getenv(listVariable); which != "" {
@@ -44,8 +46,8 @@ func TestOurListIsKarpenters(t *testing.T) {
 	}
 	for _, variant := range []string{"everything", "nothing"} {
 		ours, theirs := list(t, "ours Stock "+variant), list(t, "theirs "+variant)
-		if diff := cmp.Diff(theirs, ours); diff != "" {
-			t.Errorf("controllers with %s on (-Karpenter +ours):\n%s", variant, diff)
+		if diff := cmp.Diff(stock(theirs), ours); diff != "" {
+			t.Errorf("controllers with %s on (-Karpenter with our checks +ours):\n%s", variant, diff)
 		}
 		if diff := cmp.Diff(fast(theirs), list(t, "ours Fast "+variant)); diff != "" {
 			t.Errorf("controllers with %s on, at the pace Fast (-wanted +ours):\n%s", variant, diff)
@@ -56,26 +58,48 @@ func TestOurListIsKarpenters(t *testing.T) {
 	}
 }
 
-// fast is Karpenter's list as the pace Fast changes it: the disruption controller runs twice,
-// once for empty nodes, triggered by a watch; batches and pod events have controllers of ours.
+const karpenters = "sigs.k8s.io/karpenter/pkg/controllers/"
+
+// stock is Karpenter's list with our checks: nodes are disrupted, and instances that have no
+// NodeClaim terminated, only where that is allowed.
+func stock(theirs []string) []string {
+	return changed(theirs, map[string][]string{
+		karpenters + "disruption.Controller":            {karpenters + "disruption.Controller if fresh"},
+		karpenters + "disruption.Queue":                 {karpenters + "disruption.Queue by engine.guardedClient if fresh"},
+		karpenters + "node/health.Controller":           {karpenters + "node/health.Controller by engine.guardedClient if fresh"},
+		karpenters + "static/deprovisioning.Controller": {karpenters + "static/deprovisioning.Controller by engine.guardedClient if fresh"},
+		"github.com/aws/karpenter-provider-aws/pkg/controllers/nodeclaim/garbagecollection.Controller": {
+			"github.com/aws/karpenter-provider-aws/pkg/controllers/nodeclaim/garbagecollection.Controller if collection is allowed",
+		},
+	})
+}
+
+// fast is that list as the pace Fast changes it: the disruption controller runs twice, once for
+// empty nodes, triggered by a watch, and its queue validates them; batches and pod events have
+// controllers of ours.
 func fast(theirs []string) []string {
-	const karpenters, own = "sigs.k8s.io/karpenter/pkg/controllers/", "github.com/poolwright/poolwright/provision/engine/"
+	const own = "github.com/poolwright/poolwright/provision/engine/"
+	return changed(stock(theirs), map[string][]string{
+		karpenters + "disruption.Controller if fresh": {own + "emptiness.locked if fresh", own + "emptiness.locked if fresh", own + "emptiness.Watch"},
+		karpenters + "disruption.Queue by engine.guardedClient if fresh": {
+			karpenters + "disruption.Queue by emptiness.Client by engine.guardedClient if fresh",
+		},
+		karpenters + "provisioning.Provisioner":       {own + "batcher.Provisioner"},
+		karpenters + "provisioning.PodController":     {own + "batcher.PodTrigger"},
+		karpenters + "provisioning.NodeController":    {own + "batcher.NodeTrigger"},
+		karpenters + "nodeclaim/podevents.Controller": {own + "podevents.Controller"},
+	})
+}
+
+// changed is the list with others in the place of some.
+func changed(list []string, others map[string][]string) []string {
 	var names []string
-	for _, name := range theirs {
-		switch name {
-		case karpenters + "disruption.Controller":
-			names = append(names, own+"emptiness.locked", own+"emptiness.locked", own+"emptiness.Watch")
-		case karpenters + "provisioning.Provisioner":
-			names = append(names, own+"batcher.Provisioner")
-		case karpenters + "provisioning.PodController":
-			names = append(names, own+"batcher.PodTrigger")
-		case karpenters + "provisioning.NodeController":
-			names = append(names, own+"batcher.NodeTrigger")
-		case karpenters + "nodeclaim/podevents.Controller":
-			names = append(names, own+"podevents.Controller")
-		default:
-			names = append(names, name)
+	for _, name := range list {
+		if instead, ok := others[name]; ok {
+			names = append(names, instead...)
+			continue
 		}
+		names = append(names, name)
 	}
 	slices.Sort(names)
 	return names
@@ -123,6 +147,9 @@ func listed(which string) []string {
 		store:     nodeoverlay.NewInstanceTypeStore(),
 		providers: &providers{config: aws.Config{Region: "us-east-1", BaseEndpoint: &nowhere, RetryMaxAttempts: 1}},
 	}
+	// Two functions, by which a check can be identified.
+	p.fresh = func(context.Context) error { return errors.New("not fresh") }
+	p.collection = func(context.Context) error { return errors.New("no collection") }
 	p.plain = cloudprovider.New(nil, nil, p.recorder, nil, nil, nil, nil, nil, p.store, nil)
 	p.cloud = p.plain
 	p.cluster = state.NewCluster(p.clock, nil, p.cloud)
@@ -138,12 +165,42 @@ func listed(which string) []string {
 	names := make([]string, 0, len(all))
 	for _, c := range all {
 		if g, ok := c.(*gatedController); ok {
-			names = append(names, typeName(g.inner))
+			names = append(names, typeName(g.inner)+allowedBy(p, reflect.ValueOf(g.allowed)))
 			continue
 		}
-		names = append(names, typeName(c))
+		names = append(names, typeName(c)+clientsOf(p, c))
 	}
 	return names
+}
+
+// clientsOf states through which clients a controller of Karpenter's writes, the outermost
+// first: those that were put before the parts' own, which is nil.
+func clientsOf(p *parts, c controller.Controller) string {
+	var text strings.Builder
+	within := reflect.Indirect(reflect.ValueOf(c))
+	if within.Kind() != reflect.Struct {
+		return ""
+	}
+	for client := within.FieldByName("kubeClient"); client.IsValid() && client.Kind() == reflect.Interface && !client.IsNil(); client = client.FieldByName("Client") {
+		client = reflect.Indirect(client.Elem())
+		text.WriteString(" by " + client.Type().String())
+		if allowed := client.FieldByName("allowed"); allowed.IsValid() {
+			text.WriteString(allowedBy(p, allowed))
+		}
+	}
+	return text.String()
+}
+
+// allowedBy states which check a function is.
+func allowedBy(p *parts, allowed reflect.Value) string {
+	switch allowed.Pointer() {
+	case reflect.ValueOf(p.fresh).Pointer():
+		return " if fresh"
+	case reflect.ValueOf(p.collection).Pointer():
+		return " if collection is allowed"
+	default:
+		return " unchecked"
+	}
 }
 
 // typeName is the type's with its package's path, since ours have names of Karpenter's.
