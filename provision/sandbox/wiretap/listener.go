@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"log"
 	"net"
@@ -189,7 +191,11 @@ func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer context.AfterFunc(life, cancel)()
 	q := l.config.Protocol.Parse(r, content)
 	q.Client = client
-	met, connected := l.tap.admit(&q, searched(r, content))
+	text := searched(r, content)
+	if q.Wire == history.Forge {
+		text = shown(text, content)
+	}
+	met, connected := l.tap.admit(&q, text)
 	x := &exchange{Listener: l, w: w, request: r.WithContext(ctx), content: content, writes: q.Writes() || q.Wire == history.Forge}
 	if met != nil {
 		x.inject(met, q)
@@ -215,6 +221,38 @@ func searched(r *http.Request, content []byte) []byte {
 	}
 	text.Write(content)
 	return text.Bytes()
+}
+
+// shown appends what a forge shows of a text: the texts of a JSON document, Markdown with its
+// entities and backslashes decoded, and nothing without width, by which forges are kept from
+// finding references.
+func shown(text, content []byte) []byte {
+	var document any
+	// What is no JSON has no texts in it.
+	_ = json.Unmarshal(content, &document)
+	for _, s := range texts(document) {
+		s = html.UnescapeString(strings.ReplaceAll(s, "\u200b", ""))
+		text = append(append(text, '\n'), strings.ReplaceAll(s, "\\", "")...)
+	}
+	return text
+}
+
+// texts are the values of a JSON document that are texts.
+func texts(document any) []string {
+	var out []string
+	switch value := document.(type) {
+	case string:
+		out = append(out, value)
+	case []any:
+		for _, one := range value {
+			out = append(out, texts(one)...)
+		}
+	case map[string]any:
+		for _, one := range value {
+			out = append(out, texts(one)...)
+		}
+	}
+	return out
 }
 
 func contains(content []byte, form string) bool { return bytes.Contains(content, []byte(form)) }

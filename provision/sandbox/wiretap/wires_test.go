@@ -263,3 +263,30 @@ func TestARecordHasNoContent(t *testing.T) {
 		t.Errorf("recorded as %s", content)
 	}
 }
+
+func TestASecretIsFoundInWhatAForgeShowsOfAComment(t *testing.T) {
+	const secret = "correct-horse@battery/staple"
+	for _, c := range []struct {
+		name, body string
+		want       []string
+	}{
+		{"as it is", secret, []string{"a password"}},
+		{"in a list of texts", `{"labels":[{"name":"correct-horse@battery\/staple"}]}`, []string{"a password"}},
+		{"as JSON escapes it", `{"body":"correct\u002dhorse@battery\u002fstaple"}`, []string{"a password"}},
+		{"with entities and characters without width", `{"body":"correct&#045;horse&#064;\u200bbattery&#047;staple"}`, []string{"a password"}},
+		{"with entities as JSON escapes them", `{"body":"correct\u0026#045;horse\u0026#064;battery/staple"}`, []string{"a password"}},
+		{"with the backslashes of Markdown", `{"body":"correct\\-horse\\@battery/staple"}`, []string{"a password"}},
+		{"another text", `{"body":"correct&#045;horse&#064;battery"}`, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tap := New(time.Now)
+			l := listen(t, tap, "leader", Forge(), func(http.ResponseWriter, *http.Request) {})
+			tap.Plant("a password", secret, history.Kubernetes)
+			send(t, http.MethodPost, l.URL()+"/api/v1/repos/team/nodes/issues/7/comments", c.body)
+			records := tap.Records()
+			if diff := cmp.Diff(c.want, records[len(records)-1].Request.Secrets); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
