@@ -139,14 +139,14 @@ func run(ctx context.Context, environment *sandbox.Environment, o Options, prefi
 
 // runAll records the scenarios, and runs what is to be run until nothing is left.
 func (p *prover) runAll(ctx context.Context) error {
-	next := p.recordings()
-	for len(next) > 0 {
+	for next := p.recordings(); ; {
 		if err := p.runCases(ctx, next); err != nil {
 			return err
 		}
-		next = p.report.open(p.Select)
+		if next = p.report.open(p.Select); len(next) == 0 {
+			return nil
+		}
 	}
-	return ctx.Err()
 }
 
 // recordings are the runs without a fault of the selected scenarios that have none yet. One
