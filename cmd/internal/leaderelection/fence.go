@@ -54,6 +54,8 @@ type Fence struct {
 	// term counts how often the fence was closed: a renewal that was requested in an
 	// earlier one does not open it.
 	term int
+	// holder is whether the lease was ours when it was last read or written.
+	holder bool
 	// inFlight is how many writes were sent and have no response; idle is closed when
 	// somebody waits for there to be none.
 	inFlight int
@@ -123,6 +125,23 @@ func (f *Fence) close() {
 	defer f.mu.Unlock()
 	f.validFor = 0
 	f.term++
+}
+
+// found records whether the lease is ours, and closes the fence where it is not.
+func (f *Fence) found(ours bool) {
+	f.mu.Lock()
+	f.holder = ours
+	f.mu.Unlock()
+	if !ours {
+		f.close()
+	}
+}
+
+// holds reports whether the lease was ours when it was last read or written.
+func (f *Fence) holds() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.holder
 }
 
 // renewalStart is the moment at which a renewal is requested.

@@ -239,6 +239,31 @@ func TestAnElectorThatIsStoppedClosesTheFence(t *testing.T) {
 	}
 }
 
+// With client-go's own elector: what it read of the holder is older than the lease.
+func TestALeaseThatAnotherHasByNowIsNotGivenAway(t *testing.T) {
+	b := newBench(t)
+	led := make(chan struct{})
+	elector, err := upstream.NewLeaderElector(upstream.LeaderElectionConfig{
+		Lock: b.lock, LeaseDuration: LeaseDuration, RenewDeadline: RenewDeadline, RetryPeriod: 2 * time.Second, ReleaseOnCancel: true,
+		Callbacks: upstream.LeaderCallbacks{OnStartedLeading: func(context.Context) { close(led) }, OnStoppedLeading: func() {}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { elector.Run(ctx); close(done) }()
+	<-led
+	b.opened(true)
+	b.stolen()
+	stop()
+	<-done
+	b.opened(false)
+	if holder := *b.lease.Spec.HolderIdentity; holder != "another" {
+		t.Errorf("the lease of another is held by %q", holder)
+	}
+}
+
 func TestWhatBecomesOfTheLeaseDecides(t *testing.T) {
 	renew := func(b *bench) { _ = b.lock.Update(b.Context(), b.record(b.identity)) }
 	get := func(b *bench) { _, _, _ = b.lock.Get(b.Context()) }

@@ -53,8 +53,11 @@ type fencedLease struct {
 // Get implements coordinationv1client.LeaseInterface.
 func (l fencedLease) Get(ctx context.Context, name string, opts metav1.GetOptions) (*coordinationv1.Lease, error) {
 	lease, err := l.LeaseInterface.Get(ctx, name, opts)
-	if apierrors.IsNotFound(err) || err == nil && !l.isHolder(lease) {
-		l.fence.close()
+	switch {
+	case apierrors.IsNotFound(err):
+		l.fence.found(false)
+	case err == nil:
+		l.fence.found(l.isHolder(lease))
 	}
 	return lease, err
 }
@@ -65,10 +68,15 @@ func (l fencedLease) Create(ctx context.Context, lease *coordinationv1.Lease, op
 }
 
 // Update implements coordinationv1client.LeaseInterface. An update that gives the
-// lease away is sent when all writes have a response that passed before.
+// lease away is sent when all writes have a response that passed before. It is not sent where
+// another holds the lease by now: client-go's elector reads the newest version, and goes by what it
+// knew of the holder before, so that a replica which was cut off would end the term of the next one.
 func (l fencedLease) Update(ctx context.Context, lease *coordinationv1.Lease, opts metav1.UpdateOptions) (*coordinationv1.Lease, error) {
 	if !l.isHolder(lease) {
 		l.fence.close()
+		if !l.fence.holds() {
+			return nil, ErrNotLeader
+		}
 		if err := l.fence.waitIdle(ctx); err != nil {
 			return nil, err
 		}
@@ -80,6 +88,9 @@ func (l fencedLease) Update(ctx context.Context, lease *coordinationv1.Lease, op
 func (l fencedLease) write(lease *coordinationv1.Lease, send func() (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
 	at, term := l.fence.renewalStart()
 	now, err := send()
+	if err == nil {
+		l.fence.found(l.isHolder(now))
+	}
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err):
 		l.fence.close() // Somebody else wrote or deleted it.

@@ -34,7 +34,7 @@ type Control struct {
 // All are all of them, in the order in which they are run and printed.
 func All() []Control {
 	return append([]Control{
-		writeAhead(), deletionPreconditions(), deletionVersion(), lossRecount(), slotsAreFreed(), oneComment(), maskedSecrets(), fence(), forgeFence(), release(),
+		writeAhead(), deletionPreconditions(), deletionVersion(), lossRecount(), slotsAreFreed(), oneComment(), maskedSecrets(), fence(), forgeFence(), release(), foreignLease(),
 		creationTags(), instanceCollection(),
 	}, foundByTests()...)
 }

@@ -23,3 +23,15 @@ func release() Control {
 		test:    "cmd/internal/leaderelection.TestGivingTheLeaseAwayClosesTheFence",
 	}
 }
+
+// foreignLease is that a replica gives back only what is its own.
+func foreignLease() Control {
+	return Control{
+		Name:    "foreign-lease",
+		Summary: "A replica that was cut off does not give back the lease that another one has by now.",
+		file:    "cmd/internal/leaderelection/lock.go",
+		old:     "if !l.fence.holds() {",
+		by:      "if !l.fence.holds() && ctx == nil {",
+		test:    "cmd/internal/leaderelection.TestALeaseThatAnotherHasByNowIsNotGivenAway",
+	}
+}
