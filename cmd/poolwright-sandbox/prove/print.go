@@ -146,8 +146,8 @@ func writeNumbers(b *strings.Builder, r Report, machine string, at time.Time) {
 func writeWrong(b *strings.Builder, r Report) {
 	var lines []string
 	for _, result := range r.Results {
-		for _, v := range result.Violations {
-			lines = append(lines, fmt.Sprintf("- `%s` violates `%s`: %s", result.Case, v.Rule, v.Detail))
+		if n := len(result.Violations); n > 0 {
+			lines = append(lines, fmt.Sprintf("- `%s` violates `%s` (violations: %d): %s", result.Case, result.Violations[0].Rule, n, result.Violations[0].Detail))
 		}
 		if result.Outcome == Failed {
 			lines = append(lines, fmt.Sprintf("- `%s` could not be run: %s", result.Case, result.Error))

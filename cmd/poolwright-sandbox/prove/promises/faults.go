@@ -99,10 +99,12 @@ func processFaults() []Promise {
 			Tests:   []string{"cmd/internal/e2e.TestAFirstApplyThatIsKilledAnywhereIsFinished", "cmd/internal/e2e.TestAPruneThatIsKilledAnywhereIsFinished", "reconciler/targets/aws.TestAKillAfterAnyRequestHeals", "reconciler/report/forge/internal/comments.TestACrashAfterAnyCallLeavesOneCommentInTheEnd"},
 			Control: "write-ahead"},
 		{Area: "Process", Fault: "The process is killed between CreateFleet and the status of the NodeClaim", Outcome: "One instance for each NodeClaim within a minute",
-			Tests: []string{"cmd/internal/e2e.TestTheEngineSurvivesRestarts"}},
+			Cases:   []string{"scale-up/kill-after/aws CreateFleet"},
+			Tests:   []string{"cmd/internal/e2e.TestTheEngineSurvivesRestarts"},
+			Control: "instance-collection"},
 		{Area: "Process", Fault: "Two leaders: the lease is taken over, a process is paused and continued", Outcome: "The one that lost it writes nothing afterwards",
 			Cases:   []string{"two-replicas/pause|partition|lease-deleted|fail-over/"},
-			Tests:   []string{"cmd/internal/e2e.TestALeaderThatWokeUpTooLateWritesNothing", "cmd/internal/leaderelection.TestGivingTheLeaseAwayClosesTheFence", "provision/engine.TestOnlyALeaderChangesWhatIsInAWS"},
+			Tests:   []string{"cmd/internal/e2e.TestALeaderThatWokeUpTooLateWritesNothing", "cmd/internal/leaderelection.TestGivingTheLeaseAwayClosesTheFence", "cmd/internal/leaderelection.TestALeaseThatAnotherHasByNowIsNotGivenAway", "provision/engine.TestOnlyALeaderChangesWhatIsInAWS"},
 			Control: "fence"},
 	}
 }
@@ -110,9 +112,11 @@ func processFaults() []Promise {
 func awsFaults() []Promise {
 	return []Promise{
 		{Area: "AWS", Fault: "Each API is throttled", Outcome: "Retries are bounded, no NodeClaim is lost, what was not read is unknown",
+			Cases:   []string{"/throttle/aws"},
 			Tests:   []string{"reconciler/targets/aws.TestThrottlingOnEveryCallEndsInUnknown", "reconciler/targets/aws.TestTheWorldsOwnRetriesEndSoon", "cmd/internal/e2e.TestTheEngineOutlastsAWS"},
 			Control: "unreadable-is-unknown"},
 		{Area: "AWS", Fault: "There is no capacity of one or of all instance types, or a quota is used up", Outcome: "Another offering is used and the one that failed is left for three minutes; reported on pod and pool",
+			Cases: []string{"scale-up/no-capacity/"},
 			Tests: []string{"cmd/internal/e2e.TestTheEngineOutlastsAWS"}},
 		{Area: "AWS", Fault: "A right is missing, credentials expire or rotate, instance metadata is gone", Outcome: "What cannot be read is reported as unknown and not as in sync; a refresh mends it",
 			Tests:   []string{"reconciler/targets/aws.TestCredentialsThatEndMakeEverythingUnknown", "reconciler/targets/aws.TestADeniedRequestLeavesTheRestKnown", "reconciler/controller.TestWhatIsUnknownIsNeverCalledInSync"},
