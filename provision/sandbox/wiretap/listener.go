@@ -193,7 +193,7 @@ func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q.Client = client
 	text := searched(r, content)
 	if q.Wire == history.Forge {
-		text = shown(text, content)
+		text = withTexts(text, content)
 	}
 	met, connected := l.tap.admit(&q, text)
 	x := &exchange{Listener: l, w: w, request: r.WithContext(ctx), content: content, writes: q.Writes() || q.Wire == history.Forge}
@@ -223,10 +223,10 @@ func searched(r *http.Request, content []byte) []byte {
 	return text.Bytes()
 }
 
-// shown appends what a forge shows of a text: the texts of a JSON document, Markdown with its
+// withTexts appends what a forge displays of a text: the texts of a JSON document, Markdown with its
 // entities and backslashes decoded, and nothing without width, by which forges are kept from
 // finding references.
-func shown(text, content []byte) []byte {
+func withTexts(text, content []byte) []byte {
 	var document any
 	// What is no JSON has no texts in it.
 	_ = json.Unmarshal(content, &document)
