@@ -163,7 +163,7 @@ func residentChildren() (most int64) {
 	tasks, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, task := range tasks {
 		ids, _ := os.ReadFile(task) // A thread that is gone has none.
-		for _, id := range strings.Fields(string(ids)) {
+		for id := range strings.FieldsSeq(string(ids)) {
 			text, _ := os.ReadFile("/proc/" + id + "/status")
 			_, after, _ := strings.Cut(string(text), "VmHWM:")
 			if kib, err := strconv.ParseInt(strings.Fields(after + " 0")[0], 10, 64); err == nil {

@@ -87,7 +87,7 @@ func TestWhatKarpenterReadsOfPodsIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		files := 0
-		for _, folder := range strings.Fields(folders) {
+		for folder := range strings.FieldsSeq(folders) {
 			names, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), folder, "*.go"))
 			if err != nil {
 				t.Fatal(err)

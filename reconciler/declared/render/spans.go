@@ -14,7 +14,7 @@ import (
 // spansBy reports whether a kustomization does more than what stays within a folder: by fields
 // that are known to, and by all that are not known.
 func spansBy(spec types.Kustomization) bool {
-	for _, p := range slices.Concat(spec.Patches, spec.PatchesJson6902) {
+	for _, p := range slices.Concat(spec.Patches, spec.PatchesJson6902) { //nolint:staticcheck // deprecated fields stand in the files of users
 		if p.Options != nil {
 			return true
 		}
@@ -26,11 +26,11 @@ func spansBy(spec types.Kustomization) bool {
 		}
 	}
 	spec.TypeMeta, spec.MetaData, spec.BuildMetadata, spec.GeneratorOptions = types.TypeMeta{}, nil, nil, nil
-	spec.Resources, spec.Bases, spec.Components = nil, nil, nil
+	spec.Resources, spec.Bases, spec.Components = nil, nil, nil //nolint:staticcheck // deprecated fields stand in the files of users
 	spec.NamePrefix, spec.NameSuffix, spec.Namespace = "", "", ""
-	spec.Labels, spec.CommonLabels, spec.CommonAnnotations = nil, nil, nil
-	spec.Patches, spec.PatchesStrategicMerge, spec.PatchesJson6902 = nil, nil, nil
-	spec.Images, spec.ImageTags, spec.Replicas = nil, nil, nil
+	spec.Labels, spec.CommonLabels, spec.CommonAnnotations = nil, nil, nil         //nolint:staticcheck // deprecated fields stand in the files of users
+	spec.Patches, spec.PatchesStrategicMerge, spec.PatchesJson6902 = nil, nil, nil //nolint:staticcheck // deprecated fields stand in the files of users
+	spec.Images, spec.ImageTags, spec.Replicas = nil, nil, nil                     //nolint:staticcheck // deprecated fields stand in the files of users
 	spec.ConfigMapGenerator, spec.SecretGenerator = nil, nil
 	return !reflect.ValueOf(spec).IsZero()
 }

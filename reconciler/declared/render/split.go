@@ -216,8 +216,8 @@ func (s *survey) separable(k *kustomization) bool {
 			return false
 		}
 	}
-	spec.Bases, spec.Components, spec.Replicas, spec.ImageTags = nil, nil, nil, nil
-	spec.PatchesStrategicMerge, spec.PatchesJson6902 = nil, nil
+	spec.Bases, spec.Components, spec.Replicas, spec.ImageTags = nil, nil, nil, nil //nolint:staticcheck // deprecated fields stand in the files of users
+	spec.PatchesStrategicMerge, spec.PatchesJson6902 = nil, nil                     //nolint:staticcheck // deprecated fields stand in the files of users
 	return reflect.DeepEqual(spec, k.spec) && spec.Kind != types.ComponentKind && !aliased(k.doc.Node)
 }
 
@@ -341,7 +341,7 @@ func (s *survey) changes() crossing.Changes {
 			c.Suffixes = append(c.Suffixes, k.spec.NameSuffix)
 		}
 		c.Hashes = c.Hashes || len(k.spec.ConfigMapGenerator)+len(k.spec.SecretGenerator) > 0
-		patches := len(k.spec.Patches) + len(k.spec.PatchesJson6902) + len(k.spec.PatchesStrategicMerge)
+		patches := len(k.spec.Patches) + len(k.spec.PatchesJson6902) + len(k.spec.PatchesStrategicMerge) //nolint:staticcheck // deprecated fields stand in the files of users
 		c.Recorded = c.Recorded || k.spec.Namespace != "" || patches > 0
 	}
 	return c

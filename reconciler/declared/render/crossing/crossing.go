@@ -95,23 +95,28 @@ func (c Changes) refers(g int, from resid.ResId, v any, byName map[string][]refe
 			}
 		}
 	case string:
-		if len(v) > longestName {
-			return false
-		}
-		names := c.names(v)
-		elsewhere, changes := names == nil, writesNamespaces(from.Kind) || names == nil
-		for _, name := range names {
-			for _, r := range byName[name] {
-				if !inReach(from, r.id) {
-					continue
-				}
-				elsewhere = elsewhere || r.group != g
-				changes = changes || r.renamed
-			}
-		}
-		return elsewhere && changes
+		return c.refersBy(g, from, v, byName)
 	}
 	return false
+}
+
+// refersBy is refers for a text.
+func (c Changes) refersBy(g int, from resid.ResId, text string, byName map[string][]referral) bool {
+	if len(text) > longestName {
+		return false
+	}
+	names := c.names(text)
+	elsewhere, changes := names == nil, writesNamespaces(from.Kind) || names == nil
+	for _, name := range names {
+		for _, r := range byName[name] {
+			if !inReach(from, r.id) {
+				continue
+			}
+			elsewhere = elsewhere || r.group != g
+			changes = changes || r.renamed
+		}
+	}
+	return elsewhere && changes
 }
 
 // writesNamespaces reports the kinds in whose references kustomize also writes the namespace.
