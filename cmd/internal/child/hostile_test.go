@@ -99,7 +99,8 @@ var behaviors = map[string]func(out *writer, in *reader) error{
 	},
 	"fail as the runtime does": func(*writer, *reader) error { return fault() },
 	"fail as the runtime does with its memory full": func(*writer, *reader) error {
-		full := make([]byte, 700<<20) // More than this test's own process, whose maximum a child inherits.
+		// Above the peak of this test's own process, with which a child begins: its other tests fill 800 MiB.
+		full := make([]byte, 1200<<20)
 		for i := 0; i < len(full); i += 4096 {
 			full[i] = 1
 		}
@@ -219,7 +220,7 @@ func TestAChildThatMisbehavesIsAnErrorThatAPersonUnderstands(t *testing.T) {
 		"a goroutine of it panics":                      {"panic", Limits{}, state.Stalled, "RenderFailed", `rendering ended unexpectedly: "panic: odd"`},
 		"it dereferences nil":                           {"dereference nil", Limits{}, state.Stalled, "RenderFailed", "invalid memory address or nil pointer dereference"},
 		"its runtime fails":                             {"fail as the runtime does", Limits{}, state.Stalled, "RenderFailed", `rendering ended unexpectedly: "SIGSEGV: segmentation violation"`},
-		"its runtime fails with its memory full":        {"fail as the runtime does with its memory full", Limits{Memory: 1 << 30}, state.Stalled, "LimitExceeded", "rendering took more than 1024 MiB of memory"},
+		"its runtime fails with its memory full":        {"fail as the runtime does with its memory full", Limits{Memory: 2 << 30}, state.Stalled, "LimitExceeded", "rendering took more than 2048 MiB of memory"},
 		"it writes much to standard error and fails":    {"write to standard error and fail", Limits{}, state.Stalled, "RenderFailed", `rendering ended unexpectedly: "Error: nothing works xxx`},
 		"it is killed":                                  {"kill itself", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: killed"},
 		"it is terminated":                              {"terminate itself", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: terminated"},
