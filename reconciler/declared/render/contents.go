@@ -170,7 +170,7 @@ func (s *survey) inline(k *kustomization, field string, n *yaml.Node) ([]manifes
 	for _, p := range problems {
 		s.problem(k.doc.At(n), "%s: %s", field, p.Message)
 	}
-	s.spans = s.spans || controlled(docs)
+	s.whole = s.whole || controlled(docs)
 	return docs, nil
 }
 

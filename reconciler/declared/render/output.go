@@ -83,7 +83,7 @@ func (s *survey) patch(k *kustomization, field string, n *yaml.Node, docs []mani
 	for _, d := range docs {
 		g.bytes += d.Bytes()
 		g.copies += copiesIn(d)
-		s.spans = s.spans || spansByPatch(d)
+		s.whole = s.whole || patchRequiresWhole(d)
 	}
 	s.patchDocuments[n] = docs
 	k.grows = append(k.grows, g)

@@ -58,8 +58,9 @@ type separation struct {
 	perGroup int
 	// grouped reports that the objects were rendered in groups.
 	grouped bool
-	// spans reports that something may lead from one object to any other.
-	spans bool
+	// whole reports that something may lead from one object to any other, so that the
+	// kustomization is rendered as a whole.
+	whole bool
 	// patchDocuments are those of a kustomization's entries for patches.
 	patchDocuments map[*yaml.Node][]manifest.Document
 	// folders are the kustomizations by their folders.
@@ -250,7 +251,7 @@ func (s *survey) parse(file string, from state.Origin) ([]manifest.Document, err
 	if docs == nil {
 		docs = []manifest.Document{}
 	}
-	s.spans = s.spans || controlled(docs)
+	s.whole = s.whole || controlled(docs)
 	return docs, nil
 }
 

@@ -10,14 +10,14 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
-	"github.com/poolwright/poolwright/reconciler/declared/render/crossing"
+	"github.com/poolwright/poolwright/reconciler/declared/render/namereference"
 )
 
 // What kustomize does for one object depends in a few ways only on the others: it compares each
 // with all others, which takes most of its time, and it follows names from one to another. A
 // large kustomization without anything else that goes from object to object is therefore
 // rendered in groups of its resources, one after the other, and what comes of it is used
-// only where it is proven that no name led from group to group (see package crossing). Everything
+// only where it is proven that no name led from group to group (see package namereference). Everything
 // else, and whatever fails, is rendered as a whole.
 //
 // groupObjects is how many objects a group has at least, but for the last: with fewer, reading
@@ -37,7 +37,7 @@ type groupPart struct {
 
 // groups splits a kustomization; nil where it is rendered as a whole.
 func (s *survey) groups(k *kustomization) []renderGroup {
-	if s.spans || !s.separable(k) {
+	if s.whole || !s.separable(k) {
 		return nil
 	}
 	found := s.resourceGroups(k)
@@ -286,7 +286,7 @@ func (s *survey) render(folder string, objects int, give func(map[string]any) er
 // inGroups renders the root kustomization in groups; nil where that is not known to give what
 // kustomize makes of it as a whole.
 func (s *survey) inGroups(folder string, objects int) [][]map[string]any {
-	if s.spans || s.spansByFields() || objects <= s.perGroup {
+	if s.whole || s.fieldsRequireWhole() || objects <= s.perGroup {
 		return nil
 	}
 	groups := s.groups(s.root)
@@ -320,10 +320,10 @@ func (s *survey) inGroups(folder string, objects int) [][]map[string]any {
 	return out
 }
 
-// spansByFields reports whether any kustomization does more than what stays within a folder.
-func (s *survey) spansByFields() bool {
+// fieldsRequireWhole reports whether the fields of any kustomization do.
+func (s *survey) fieldsRequireWhole() bool {
 	for _, k := range s.kustomizations {
-		if spansBy(k.spec) {
+		if requiresWhole(k.spec) {
 			return true
 		}
 	}
@@ -331,8 +331,8 @@ func (s *survey) spansByFields() bool {
 }
 
 // changes are what kustomizations do to names and namespaces.
-func (s *survey) changes() crossing.Changes {
-	var c crossing.Changes
+func (s *survey) changes() namereference.Changes {
+	var c namereference.Changes
 	for _, k := range s.kustomizations {
 		if k.spec.NamePrefix != "" {
 			c.Prefixes = append(c.Prefixes, k.spec.NamePrefix)

@@ -1,7 +1,8 @@
-// Package crossing finds what would lead kustomize from one group of rendered objects to another:
-// names that it puts something around, and references to them. It reads no kustomization, and
-// takes every text for a reference. Start reading at Changes.Found.
-package crossing
+// Package namereference finds what leads kustomize from one group of rendered objects to another:
+// a name that it has changed, and a reference to it in an object of another group. It reads no
+// kustomization, and takes every text for a reference, where kustomize follows those of some fields
+// only. Start reading at Changes.Found.
+package namereference
 
 import (
 	"regexp"

@@ -11,9 +11,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 )
 
-// spansBy reports whether a kustomization does more than what stays within a folder: by fields
-// that are known to, and by all that are not known.
-func spansBy(spec types.Kustomization) bool {
+// requiresWhole reports whether a kustomization may lead from one object to any other, so that
+// it is rendered as a whole: by fields that do, and by all that are not known here.
+func requiresWhole(spec types.Kustomization) bool {
 	for _, p := range slices.Concat(spec.Patches, spec.PatchesJson6902) { //nolint:staticcheck // deprecated fields stand in the files of users
 		if p.Options != nil {
 			return true
@@ -35,8 +35,9 @@ func spansBy(spec types.Kustomization) bool {
 	return !reflect.ValueOf(spec).IsZero()
 }
 
-// spansByPatch reports whether a patch may give an object another identity.
-func spansByPatch(d manifest.Document) bool {
+// patchRequiresWhole reports whether a patch may give an object another identity, by which
+// others could refer to it.
+func patchRequiresWhole(d manifest.Document) bool {
 	v, err := d.Value()
 	if err != nil {
 		return true
