@@ -39,7 +39,7 @@ func TestWhatCannotBeBuiltIsRefusedBeforeAnythingIs(t *testing.T) {
 }
 
 func TestACloneWithoutALicenceIsRefused(t *testing.T) {
-	_, err := assemble(t.TempDir(), stamped, nil)
+	_, err := newImageIndex(t.TempDir(), stamped, nil)
 	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "LICENSE") {
 		t.Errorf("got %v", err)
 	}
@@ -82,7 +82,7 @@ func TestAReferenceWithoutATagGetsTheVersion(t *testing.T) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 	host := strings.TrimPrefix(server.URL, "http://")
-	a := assembly{index: empty.Index}
+	a := imageIndex{index: empty.Index}
 	for to, want := range map[string]string{"/a/poolwright": stamped.version, "/b/poolwright:latest": "latest"} {
 		var out strings.Builder
 		if err := a.push(t.Context(), host+to, stamped.version, authn.NewMultiKeychain(), &out); err != nil {
@@ -108,11 +108,11 @@ func TestARegistryThatRefusesIsNamed(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	to := strings.TrimPrefix(server.URL, "http://") + "/poolwright"
-	err := assembly{index: empty.Index}.push(t.Context(), to, stamped.version, authn.NewMultiKeychain(), io.Discard)
+	err := imageIndex{index: empty.Index}.push(t.Context(), to, stamped.version, authn.NewMultiKeychain(), io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "pushing to "+to+":"+stamped.version) || !strings.Contains(err.Error(), "not yours") {
 		t.Errorf("got %v", err)
 	}
-	if err := (assembly{}).push(t.Context(), "no reference!", stamped.version, authn.NewMultiKeychain(), io.Discard); err == nil || !strings.Contains(err.Error(), "-push") {
+	if err := (imageIndex{}).push(t.Context(), "no reference!", stamped.version, authn.NewMultiKeychain(), io.Discard); err == nil || !strings.Contains(err.Error(), "-push") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -41,6 +41,21 @@ func here(t *testing.T) v1.Platform {
 	return v1.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH}
 }
 
+// ownBinary is this test's own program, in the place of the controller.
+func ownBinary(t *testing.T) binary {
+	t.Helper()
+	platform := here(t)
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := inspect(platform, own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 func TestAnImageThatWasPushedRunsAsItsUser(t *testing.T) {
 	platform := here(t)
 	// Without -trimpath, what other tests have compiled need not be compiled again.
@@ -48,7 +63,7 @@ func TestAnImageThatWasPushedRunsAsItsUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := assemble(root, stamped, []binary{b})
+	a, err := newImageIndex(root, stamped, []binary{b})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,18 +228,10 @@ func pulledSBOM(t *testing.T, tag name.Tag, image v1.Image) map[string]string {
 }
 
 func TestTheSameBinariesGiveTheSameDigestsInALayoutThatIsValid(t *testing.T) {
-	platform := here(t)
-	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := inspect(platform, own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := ownBinary(t)
 	var indexes [][]byte
 	for range 2 {
-		a, err := assemble(root, stamped, []binary{b})
+		a, err := newImageIndex(root, stamped, []binary{b})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,16 +258,8 @@ func TestTheSameBinariesGiveTheSameDigestsInALayoutThatIsValid(t *testing.T) {
 }
 
 func TestTheDigestsAndSizesOfAllPlatformsArePrinted(t *testing.T) {
-	platform := here(t)
-	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := inspect(platform, own)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := assemble(root, stamped, []binary{b, b})
+	b := ownBinary(t)
+	a, err := newImageIndex(root, stamped, []binary{b, b})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +268,7 @@ func TestTheDigestsAndSizesOfAllPlatformsArePrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 3 || !strings.HasSuffix(lines[0], "  dist/image") || lines[1] != lines[2] || !strings.Contains(lines[1], platform.String()+", ") {
+	if len(lines) != 3 || !strings.HasSuffix(lines[0], "  dist/image") || lines[1] != lines[2] || !strings.Contains(lines[1], b.platform.String()+", ") {
 		t.Errorf("printed %q", lines)
 	}
 }

@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		binaries = append(binaries, b)
 	}
-	a, err := assemble(root, r, binaries)
+	a, err := newImageIndex(root, r, binaries)
 	if err != nil {
 		return err
 	}

@@ -21,29 +21,29 @@ import (
 
 const source = "https://github.com/poolwright/poolwright"
 
-// assembly is an image for several platforms, and what refers to it.
-type assembly struct {
+// imageIndex is the image of several platforms, and the artifacts that refer to it.
+type imageIndex struct {
 	index v1.ImageIndex
 	// images and sboms are of the same platforms; an SBOM's subject is the image.
 	images, sboms []v1.Image
 	platforms     []v1.Platform
 }
 
-// assemble makes the image of binaries, with the files of the clone.
-func assemble(root string, r release, binaries []binary) (assembly, error) {
+// newImageIndex makes the image of binaries, with the files of the clone.
+func newImageIndex(root string, r release, binaries []binary) (imageIndex, error) {
 	files, err := filesLayer(root, r.created)
 	if err != nil {
-		return assembly{}, err
+		return imageIndex{}, err
 	}
-	out := assembly{index: mutate.IndexMediaType(empty.Index, types.OCIImageIndex)}
+	out := imageIndex{index: mutate.IndexMediaType(empty.Index, types.OCIImageIndex)}
 	for _, b := range binaries {
 		image, err := imageOf(b, r, files)
 		if err != nil {
-			return assembly{}, err
+			return imageIndex{}, err
 		}
 		bill, err := sbomOf(b, r, image)
 		if err != nil {
-			return assembly{}, err
+			return imageIndex{}, err
 		}
 		out.index = mutate.AppendManifests(out.index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &b.platform}})
 		out.images, out.sboms, out.platforms = append(out.images, image), append(out.sboms, bill), append(out.platforms, b.platform)
@@ -111,7 +111,7 @@ func sbomOf(b binary, r release, image v1.Image) (v1.Image, error) {
 }
 
 // write replaces the folder by an OCI image layout.
-func (a assembly) write(dir, version string) error {
+func (a imageIndex) write(dir, version string) error {
 	fresh := dir + ".new"
 	if err := os.RemoveAll(fresh); err != nil {
 		return fmt.Errorf("writing the image: %w", err)
@@ -138,7 +138,7 @@ func (a assembly) write(dir, version string) error {
 }
 
 // print writes the digests and sizes.
-func (a assembly) print(out io.Writer, dir string) error {
+func (a imageIndex) print(out io.Writer, dir string) error {
 	digest, err := a.index.Digest()
 	if err != nil {
 		return err
@@ -172,7 +172,7 @@ func compressed(image v1.Image) (int64, error) {
 }
 
 // push pushes the image, and then what refers to it. A reference without a tag gets the version.
-func (a assembly) push(ctx context.Context, to, version string, credentials authn.Keychain, out io.Writer) error {
+func (a imageIndex) push(ctx context.Context, to, version string, credentials authn.Keychain, out io.Writer) error {
 	tag, err := name.NewTag(to, name.WithDefaultTag(version))
 	if err != nil {
 		return fmt.Errorf("-push: %w", err)
