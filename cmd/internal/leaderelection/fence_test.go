@@ -215,24 +215,34 @@ func TestGivingTheLeaseAwayClosesTheFence(t *testing.T) {
 	b.opened(false)
 }
 
-// With client-go's own elector: it releases when its context ends.
-func TestAnElectorThatIsStoppedClosesTheFence(t *testing.T) {
-	b := newBench(t)
+// elected has client-go's own elector lead by the lock. stop ends its context, upon which it
+// gives the lease away, and waits until it has returned.
+func (b *bench) elected() (stop func()) {
+	b.Helper()
 	led := make(chan struct{})
 	elector, err := upstream.NewLeaderElector(upstream.LeaderElectionConfig{
 		Lock: b.lock, LeaseDuration: LeaseDuration, RenewDeadline: RenewDeadline, RetryPeriod: 2 * time.Second, ReleaseOnCancel: true,
 		Callbacks: upstream.LeaderCallbacks{OnStartedLeading: func(context.Context) { close(led) }, OnStoppedLeading: func() {}},
 	})
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan struct{})
 	go func() { elector.Run(ctx); close(done) }()
 	<-led
 	b.opened(true)
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// With client-go's own elector: it releases when its context ends.
+func TestAnElectorThatIsStoppedClosesTheFence(t *testing.T) {
+	b := newBench(t)
+	stop := b.elected()
 	stop()
-	<-done
 	b.opened(false)
 	if holder := *b.lease.Spec.HolderIdentity; holder != "" {
 		t.Errorf("the lease is held by %q", holder)
@@ -242,22 +252,9 @@ func TestAnElectorThatIsStoppedClosesTheFence(t *testing.T) {
 // With client-go's own elector: what it read of the holder is older than the lease.
 func TestALeaseThatAnotherHasByNowIsNotGivenAway(t *testing.T) {
 	b := newBench(t)
-	led := make(chan struct{})
-	elector, err := upstream.NewLeaderElector(upstream.LeaderElectionConfig{
-		Lock: b.lock, LeaseDuration: LeaseDuration, RenewDeadline: RenewDeadline, RetryPeriod: 2 * time.Second, ReleaseOnCancel: true,
-		Callbacks: upstream.LeaderCallbacks{OnStartedLeading: func(context.Context) { close(led) }, OnStoppedLeading: func() {}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { elector.Run(ctx); close(done) }()
-	<-led
-	b.opened(true)
+	stop := b.elected()
 	b.stolen()
 	stop()
-	<-done
 	b.opened(false)
 	if holder := *b.lease.Spec.HolderIdentity; holder != "another" {
 		t.Errorf("the lease of another is held by %q", holder)
