@@ -3,8 +3,10 @@ package prove
 import (
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 )
@@ -61,26 +63,29 @@ func TestARunGoesOnWithTheResultsThatWereKept(t *testing.T) {
 	first := Result{Case: proveCase{"first-apply", "drop", fetch}, Outcome: Violated}
 	again := Result{Case: first.Case, Outcome: Held}
 	control := ControlResult{Name: "write-ahead", Found: true}
-	for n, want := range []Report{{}, {Results: []Result{first}, Seconds: 7}, {Results: []Result{again}, Controls: []ControlResult{control}, Seconds: 7}} {
-		kept, err := openResults(name)
+	clk := clocktesting.NewFakeClock(time.Unix(0, 0))
+	// Each run has its first result after 7 s, and a control after another minute.
+	for n, want := range []Report{{}, {Results: []Result{first}, Seconds: 7}, {Results: []Result{again}, Controls: []ControlResult{control}, Seconds: 14}} {
+		kept, err := openResults(name, clk.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, kept.before); diff != "" {
 			t.Errorf("what was there the %d. time: %s", n+1, diff)
 		}
+		clk.Step(7 * time.Second)
 		if n == 0 {
 			kept.keep(record{Result: &first})
-			kept.keep(record{Seconds: 7})
 		} else {
 			kept.keep(record{Result: &again})
+			clk.Step(time.Minute)
 			kept.keep(record{Control: &control})
 		}
 		if err := kept.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := openResults(filepath.Join(name, "below a file")); err == nil {
+	if _, err := openResults(filepath.Join(name, "below a file"), clk.Now); err == nil {
 		t.Error("a file that cannot be opened is no error")
 	}
 }

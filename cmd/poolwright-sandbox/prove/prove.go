@@ -105,7 +105,7 @@ func Run(ctx context.Context, environment *sandbox.Environment, o Options) (Repo
 	if err := v1alpha1.AddToScheme(clientgoscheme.Scheme); err != nil {
 		return Report{}, err
 	}
-	kept, err := openResults(o.Results)
+	kept, err := openResults(o.Results, time.Now)
 	if err != nil {
 		return Report{}, err
 	}
@@ -127,9 +127,7 @@ func run(ctx context.Context, environment *sandbox.Environment, o Options, prefi
 	p.report.Results = slices.Clone(kept.before.Results)
 	begin := time.Now()
 	err = errors.Join(p.runAll(ctx), p.stop())
-	took := time.Since(begin).Seconds()
-	kept.keep(record{Seconds: took})
-	p.report.Seconds = kept.before.Seconds + took
+	p.report.Seconds = kept.before.Seconds + time.Since(begin).Seconds()
 	p.report.observe()
 	if len(p.report.Results) == 0 {
 		err = errors.Join(err, errors.New("no case was selected"))

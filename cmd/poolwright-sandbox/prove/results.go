@@ -7,20 +7,25 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 )
 
-// record is a line of a file of results, with one of the fields.
+// record is a line of a file of results: that of a case, or of a control.
 type record struct {
 	Result  *Result        `json:"result,omitempty"`
 	Control *ControlResult `json:"control,omitempty"`
-	// Seconds is how long a run took.
-	Seconds float64 `json:"seconds,omitempty"`
+	// Seconds have passed since the line before, or since the run began, so that those of a run
+	// that is interrupted are not lost.
+	Seconds float64 `json:"seconds"`
 }
 
 // results is a file that keeps the results of a run that may be interrupted. The zero value
 // keeps nothing.
 type results struct {
 	file *os.File
+	now  func() time.Time
+	// last is when the last line was written, or the run began.
+	last time.Time
 	// before is what the file had at first.
 	before Report
 	err    error
@@ -28,7 +33,7 @@ type results struct {
 
 // openResults opens or makes the file, one JSON document for each result; none where the name is
 // empty.
-func openResults(name string) (*results, error) {
+func openResults(name string, now func() time.Time) (*results, error) {
 	if name == "" {
 		return &results{}, nil
 	}
@@ -36,7 +41,7 @@ func openResults(name string) (*results, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the results: %w", err)
 	}
-	out := &results{file: file}
+	out := &results{file: file, now: now, last: now()}
 	for decoder := json.NewDecoder(file); ; {
 		var r record
 		if err := decoder.Decode(&r); errors.Is(err, io.EOF) {
@@ -48,11 +53,12 @@ func openResults(name string) (*results, error) {
 	}
 }
 
-// take adds a record to what there was before. Of one case, the last result counts.
+// take adds a record to what there was before. Of one case, the last result counts. The time is
+// that of all cases, since a control has its own.
 func (k *results) take(r record) {
-	k.before.Seconds += r.Seconds
 	switch {
 	case r.Result != nil:
+		k.before.Seconds += r.Seconds
 		k.before.Results = slices.DeleteFunc(k.before.Results, func(old Result) bool { return old.Case == r.Result.Case })
 		k.before.Results = append(k.before.Results, *r.Result)
 	case r.Control != nil:
@@ -66,6 +72,8 @@ func (k *results) keep(r record) {
 	if k.file == nil || k.err != nil {
 		return
 	}
+	now := k.now()
+	r.Seconds, k.last = now.Sub(k.last).Seconds(), now
 	k.err = json.NewEncoder(k.file).Encode(r)
 }
 
