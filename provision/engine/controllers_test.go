@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	corecontrollers "sigs.k8s.io/karpenter/pkg/controllers"
 	"sigs.k8s.io/karpenter/pkg/controllers/nodeoverlay"
@@ -31,6 +32,9 @@ const listVariable = "POOLWRIGHT_TEST_LIST"
 
 // noManager is a manager that can only record events.
 type noManager struct{ manager.Manager }
+
+// liveReader stands for reads from the API server, and is never called.
+type liveReader struct{ client.Reader }
 
 func (noManager) GetEventRecorderFor(string) record.EventRecorder { return record.NewFakeRecorder(0) }
 
@@ -82,7 +86,7 @@ func fast(theirs []string) []string {
 	return changed(stock(theirs), map[string][]string{
 		karpenters + "disruption.Controller if fresh": {own + "emptiness.locked if fresh", own + "emptiness.locked if fresh", own + "emptiness.Watch"},
 		karpenters + "disruption.Queue by engine.guardedClient if fresh": {
-			karpenters + "disruption.Queue by emptiness.Client by engine.guardedClient if fresh",
+			karpenters + "disruption.Queue by emptiness.Client with live reads by engine.guardedClient if fresh",
 		},
 		karpenters + "provisioning.Provisioner":       {own + "batcher.Provisioner"},
 		karpenters + "provisioning.PodController":     {own + "batcher.PodTrigger"},
@@ -147,6 +151,7 @@ func listed(which string) []string {
 		store:     nodeoverlay.NewInstanceTypeStore(),
 		providers: &providers{config: aws.Config{Region: "us-east-1", BaseEndpoint: &nowhere, RetryMaxAttempts: 1}},
 	}
+	p.live = liveReader{}
 	// Two functions, by which a check can be identified.
 	p.fresh = func(context.Context) error { return errors.New("not fresh") }
 	p.collection = func(context.Context) error { return errors.New("no collection") }
@@ -181,11 +186,14 @@ func clientsOf(p *parts, c controller.Controller) string {
 	if within.Kind() != reflect.Struct {
 		return ""
 	}
-	for client := within.FieldByName("kubeClient"); client.IsValid() && client.Kind() == reflect.Interface && !client.IsNil(); client = client.FieldByName("Client") {
-		client = reflect.Indirect(client.Elem())
-		text.WriteString(" by " + client.Type().String())
-		if allowed := client.FieldByName("allowed"); allowed.IsValid() {
+	for at := within.FieldByName("kubeClient"); at.IsValid() && at.Kind() == reflect.Interface && !at.IsNil(); at = at.FieldByName("Client") {
+		at = reflect.Indirect(at.Elem())
+		text.WriteString(" by " + at.Type().String())
+		if allowed := at.FieldByName("allowed"); allowed.IsValid() {
 			text.WriteString(allowedBy(p, allowed))
+		}
+		if live := at.FieldByName("live"); live.IsValid() && !live.IsNil() && live.Elem().Type() == reflect.TypeFor[liveReader]() {
+			text.WriteString(" with live reads")
 		}
 	}
 	return text.String()
