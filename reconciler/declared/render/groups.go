@@ -37,7 +37,7 @@ type groupPart struct {
 
 // groups splits a kustomization; nil where it is rendered as a whole.
 func (s *survey) groups(k *kustomization) []renderGroup {
-	if s.whole || !s.separable(k) {
+	if !s.separable(k) {
 		return nil
 	}
 	found := s.resourceGroups(k)
