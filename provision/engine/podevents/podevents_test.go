@@ -140,6 +140,7 @@ func TestTheTimeOfAPodsEventIsStored(t *testing.T) {
 		{"a pod at the controller's start, bound an hour ago", created(boundEarlier), "-1h0m0s"},
 		{"a pod at the controller's start whose binding has no time", created(nil), "5s"},
 		{"a pod at the controller's start that ended", created(succeeded), "none"},
+		{"two pods before either is stored, the one that was bound earlier last", func(f fixture) { created(nil)(f); created(boundEarlier)(f) }, "5s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFixture(t)
