@@ -116,7 +116,7 @@ func (a imageIndex) write(dir, version string) error {
 	if err := os.RemoveAll(fresh); err != nil {
 		return fmt.Errorf("writing the image: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil { //nolint:gosec // it is to be read by other tools
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil { // other tools read it
 		return fmt.Errorf("writing the image: %w", err)
 	}
 	at, err := layout.Write(fresh, empty.Index)

@@ -29,12 +29,12 @@ import (
 func BenchmarkForecastOfALargeCluster(b *testing.B) {
 	for _, nodes := range []int{500, 5000} {
 		for name, classes := range map[string]int{"all of": 20, "a pool of": 1} {
-			b.Run(fmt.Sprintf("%s %d nodes and %d pods", name, nodes, 10*nodes), func(b *testing.B) { forecastSized(b, nodes, classes) })
+			b.Run(fmt.Sprintf("%s %d nodes and %d pods", name, nodes, 10*nodes), func(b *testing.B) { benchmarkForecast(b, nodes, classes) })
 		}
 	}
 }
 
-func forecastSized(b *testing.B, nodes, classes int) {
+func benchmarkForecast(b *testing.B, nodes, classes int) {
 	s := step{before: sized(b, nodes), settings: settings()}
 	s.after = retagged(s.before, classes)
 	for _, p := range s.before.Pods {

@@ -107,7 +107,7 @@ func (c Changes) refersBy(g int, from resid.ResId, text string, byName map[strin
 		return false
 	}
 	names := c.names(text)
-	elsewhere, changes := names == nil, writesNamespaces(from.Kind) || names == nil
+	elsewhere, changes := names == nil, referencesHaveNamespaces(from.Kind) || names == nil
 	for _, name := range names {
 		for _, r := range byName[name] {
 			if !inReach(from, r.id) {
@@ -120,9 +120,9 @@ func (c Changes) refersBy(g int, from resid.ResId, text string, byName map[strin
 	return elsewhere && changes
 }
 
-// writesNamespaces reports the kinds in whose references kustomize also writes the namespace.
+// referencesHaveNamespaces reports the kinds in whose references kustomize also writes the namespace.
 // All other references stay as they are where no name has changed.
-func writesNamespaces(kind string) bool {
+func referencesHaveNamespaces(kind string) bool {
 	switch kind {
 	case "RoleBinding", "ClusterRoleBinding", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
 		return true
@@ -132,7 +132,7 @@ func writesNamespaces(kind string) bool {
 
 // inReach reports whether kustomize lets an object refer to another.
 func inReach(from, to resid.ResId) bool {
-	return from.IsClusterScoped() || to.IsClusterScoped() || writesNamespaces(from.Kind) ||
+	return from.IsClusterScoped() || to.IsClusterScoped() || referencesHaveNamespaces(from.Kind) ||
 		to.Kind == "ServiceAccount" || from.EffectiveNamespace() == to.EffectiveNamespace()
 }
 
