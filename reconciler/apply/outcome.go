@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -34,7 +33,8 @@ const (
 // Result is what became of one change.
 type Result struct {
 	Change plan.Change
-	// Err is nil for Applied and Held.
+	// Err is nil for Applied and Held. It states why, and not what was being done to
+	// what: Change has that.
 	Err    error
 	Status Status
 }
@@ -125,13 +125,13 @@ func resultErr(r Result) error {
 	return nil
 }
 
-// Why is the text of Err without what the change names itself: targets begin their
-// errors with what they were doing to what. Empty without Err.
+// Why is the text of Err, which does not repeat the change's action and key; empty
+// without Err.
 func (r Result) Why() string {
 	if r.Err == nil {
 		return ""
 	}
-	return strings.TrimPrefix(r.Err.Error(), r.doing()+": ")
+	return r.Err.Error()
 }
 
 // Misfit reports whether the change was refused because what is declared does not fit the
@@ -139,30 +139,16 @@ func (r Result) Why() string {
 // repository, see [targets.ErrSchema].
 func (r Result) Misfit() bool { return errors.Is(r.Err, targets.ErrSchema) }
 
-// doing is what was being done to what.
-func (r Result) doing() string {
-	verb := map[plan.Action]string{plan.Create: "creating", plan.Update: "updating", plan.Delete: "deleting"}[r.Change.Action]
-	return verb + " " + r.Change.Key.String()
-}
-
-// named is what was being done to what, and where it was declared.
+// named is the error of a result behind the operation: what was being done to what, and
+// where that was declared.
 func named(r Result) error {
-	text := r.doing()
+	verb := map[plan.Action]string{plan.Create: "creating", plan.Update: "updating", plan.Delete: "deleting"}[r.Change.Action]
+	text := verb + " " + r.Change.Key.String()
 	if o := r.Change.Origin(); o != (state.Origin{}) {
 		text += " (" + o.String() + ")"
 	}
-	return &messageError{text: text + ": " + r.Why(), err: r.Err}
+	return fmt.Errorf("%s: %w", text, r.Err)
 }
-
-// messageError is an error with another text.
-type messageError struct {
-	text string
-	err  error
-}
-
-func (e *messageError) Error() string { return e.text }
-
-func (e *messageError) Unwrap() error { return e.err }
 
 // classified gives err a class and reason unless it brings its own.
 func classified(err error, class state.Class, reason string, after time.Duration) error {

@@ -96,27 +96,31 @@ func TestAPanicShowsItsTextOnlyWhenTheRuntimeWroteIt(t *testing.T) {
 	}
 }
 
-func TestTheOperationIsNamedOnce(t *testing.T) {
+func TestTheOperationIsNamedByItsData(t *testing.T) {
 	key := state.Key{Target: "aws", Group: "sqs", Kind: "Queue", Namespace: "eu-west-1", Name: "dev"}
 	item := state.Item{Key: key, Origin: state.Origin{File: "cluster.yaml", Line: 9}}
 	cause := errors.New("denied")
 	for name, c := range map[string]struct {
-		err  error
-		want string
+		action plan.Action
+		err    error
+		why    string
+		want   string
 	}{
-		"an error that says it":           {fmt.Errorf("creating Queue.sqs/eu-west-1/dev: %w", cause), "denied"},
-		"one that says something else":    {fmt.Errorf("asking for the account: %w", cause), "asking for the account: denied"},
-		"one of another thing":            {fmt.Errorf("creating Queue.sqs/eu-west-1/dev-2: %w", cause), "creating Queue.sqs/eu-west-1/dev-2: denied"},
-		"one that only begins like a key": {fmt.Errorf("creating Queue.sqs/eu-west-1/devices: %w", cause), "creating Queue.sqs/eu-west-1/devices: denied"},
+		"a creation":                       {plan.Create, cause, "denied", "creating Queue.sqs/eu-west-1/dev (cluster.yaml:9): denied"},
+		"an update":                        {plan.Update, cause, "denied", "updating Queue.sqs/eu-west-1/dev (cluster.yaml:9): denied"},
+		"a deletion":                       {plan.Delete, cause, "denied", "deleting Queue.sqs/eu-west-1/dev (cluster.yaml:9): denied"},
+		"a step of it failed":              {plan.Create, fmt.Errorf("reading the account: %w", cause), "reading the account: denied", "creating Queue.sqs/eu-west-1/dev (cluster.yaml:9): reading the account: denied"},
+		"the error of another object":      {plan.Create, fmt.Errorf("creating Queue.sqs/eu-west-1/dev-2: %w", cause), "creating Queue.sqs/eu-west-1/dev-2: denied", "creating Queue.sqs/eu-west-1/dev (cluster.yaml:9): creating Queue.sqs/eu-west-1/dev-2: denied"},
+		"an error that repeats the change": {plan.Create, fmt.Errorf("creating Queue.sqs/eu-west-1/dev: %w", cause), "creating Queue.sqs/eu-west-1/dev: denied", "creating Queue.sqs/eu-west-1/dev (cluster.yaml:9): creating Queue.sqs/eu-west-1/dev: denied"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := Result{Change: plan.Change{Key: key, Action: plan.Create, After: &item}, Status: Failed, Err: c.err}
-			if got := r.Why(); got != c.want {
-				t.Errorf("why %q, want %q", got, c.want)
+			r := Result{Change: plan.Change{Key: key, Action: c.action, Before: &item, After: &item}, Status: Failed, Err: c.err}
+			if got := r.Why(); got != c.why {
+				t.Errorf("why %q, want %q", got, c.why)
 			}
 			all := Outcome{Results: []Result{r}}.Err()
-			if want := "creating Queue.sqs/eu-west-1/dev (cluster.yaml:9): " + c.want; all.Error() != want || !errors.Is(all, cause) {
-				t.Errorf("outcome %q, want %q", all, want)
+			if all.Error() != c.want || !errors.Is(all, cause) {
+				t.Errorf("outcome %q, want %q", all, c.want)
 			}
 		})
 	}

@@ -40,7 +40,8 @@ type Target interface {
 	// accepted it; it never deletes anything but the very incarnation that
 	// was observed (Change.Before.Live), and nothing with which more goes than
 	// was allowed (Change.Allowance): that is counted anew before the first
-	// request, and is a *GrownError.
+	// request, and is a *GrownError. The error states why, and not which change it is
+	// of: the caller has that.
 	Correct(ctx context.Context, change plan.Change) error
 }
 
@@ -126,17 +127,17 @@ func (e *GrownError) Error() string {
 func (e *GrownError) Unwrap() error { return ErrChanged }
 
 // MayDelete compares what goes with a deletion, or an update that loses as much, now with what was allowed. Nil lets it be
-// sent; doing starts the error otherwise. What cannot be counted now is an error, unless
+// sent. What cannot be counted now is an error, unless
 // it could not be when it was planned, and was allowed all the same.
-func MayDelete(doing string, c plan.Change, now loss.Removal) error {
+func MayDelete(c plan.Change, now loss.Removal) error {
 	allowed := c.Allowance().Losses
 	switch {
 	case allowed.Covers(now.Cost()):
 		return nil
 	case now.Losses[loss.Uncounted] > 0:
-		return state.Failf(state.Retry, "Uncounted", "%s: not sent: %s", doing, now.Impact)
+		return state.Failf(state.Retry, "Uncounted", "not sent: %s", now.Impact)
 	}
-	return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", doing, &GrownError{Allowed: allowed, Now: now.Cost()}))
+	return state.Fail(state.Retry, "Changed", &GrownError{Allowed: allowed, Now: now.Cost()})
 }
 
 // ErrChanged marks a correction that was refused because the live thing is no

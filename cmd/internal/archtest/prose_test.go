@@ -58,8 +58,6 @@ var foreign = map[string]int{
 	"reconciler/declared/unset/lintable.go": 1, "reconciler/declared/render/output.go": 1,
 	// GitHub's, which has one code for all that is forbidden; the scheduler's, which has one reason for all that a pod lacks.
 	"reconciler/report/forge/github/failure.go": 1, "cmd/poolwright-sandbox/demo/watch.go": 1,
-	// Targets begin an error with the operation, which is shown once.
-	"reconciler/apply/outcome.go": 1,
 	// Markers in files and comments that are there to be found again; forges; keys.
 	"cmd/poolwright-sandbox/demo/commit.go": 2, "cmd/poolwright-sandbox/demo/old.go": 1, "cmd/poolwright-sandbox/demo/pull.go": 1,
 	"reconciler/declared/conversion/skipped.go": 2, "reconciler/report/forge/internal/rest/transport.go": 2, "reconciler/state/sanitize/redact.go": 1,

@@ -21,28 +21,27 @@ import (
 // what has moved since it was observed is left to the next run, unless it is as
 // wanted by now.
 func (w *Target) Correct(ctx context.Context, change plan.Change) error {
-	doing := fmt.Sprintf("%s %s", gerund(change.Action), change.Key)
 	if change.Held() || change.ReadOnly() {
-		return state.Failf(state.Stalled, "Held", "%s: it is read-only", doing)
+		return state.Failf(state.Stalled, "Held", "it is read-only")
 	}
 	of, known := w.kinds[kindOf{change.Key.Group, change.Key.Kind}]
 	if !known {
-		return state.Failf(state.Stalled, "UnknownKind", "%s: this release supports no %s of %s", doing, change.Key.Kind, change.Key.Group)
+		return state.Failf(state.Stalled, "UnknownKind", "this release supports no %s of %s", change.Key.Kind, change.Key.Group)
 	}
 	end, err := w.pool.Begin()
 	if err != nil {
-		return awserr.Fail(doing, "", err)
+		return awserr.Fail("", err)
 	}
 	end() // Each request begins for itself; here it is only checked.
 	at, err := w.scopeOf(change)
 	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
+		return err
 	}
 	line, who, err := w.pool.Connect(ctx, at)
 	if err != nil {
-		return awserr.Fail(doing, who, err)
+		return awserr.Fail(who, err)
 	}
-	j := correction{Target: w, change: change, of: of, to: line, who: who, doing: doing}
+	j := correction{Target: w, change: change, of: of, to: line, who: who}
 	live, err := j.read(ctx)
 	if err != nil {
 		return err
@@ -51,10 +50,6 @@ func (w *Target) Correct(ctx context.Context, change plan.Change) error {
 		return j.remove(ctx, live)
 	}
 	return j.write(ctx, live)
-}
-
-func gerund(a plan.Action) string {
-	return map[plan.Action]string{plan.Create: "creating", plan.Update: "updating", plan.Delete: "deleting"}[a]
 }
 
 // scopeOf is where a change happens.
@@ -83,7 +78,6 @@ type correction struct {
 	of     resource.Kind
 	to     *connection.Connection
 	who    string
-	doing  string
 }
 
 // read reads the thing.
@@ -99,11 +93,11 @@ func (j *correction) failed(err error) error {
 	if awserr.CredentialsFailed(err) {
 		j.to.DropIdentity()
 	}
-	return awserr.Fail(j.doing, j.who, err)
+	return awserr.Fail(j.who, err)
 }
 
 func (j *correction) changed(why string) error {
-	return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %s: %w", j.doing, why, targets.ErrChanged))
+	return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", why, targets.ErrChanged))
 }
 
 // write makes the thing what is wanted.
@@ -117,10 +111,10 @@ func (j *correction) write(ctx context.Context, live resource.Live) error {
 		return err
 	}
 	if live.Object != nil && !live.Ours && !wanted.Adopt {
-		return state.Fail(state.Retry, "Conflict", fmt.Errorf("%s: %w: %s", j.doing, targets.ErrConflict, j.current().foreign(j.change.Key)))
+		return state.Fail(state.Retry, "Conflict", fmt.Errorf("%w: %s", targets.ErrConflict, j.current().foreign(j.change.Key)))
 	}
 	if live.Pending != "" {
-		return state.WaitFor(30*time.Second, "Pending", fmt.Errorf("%s: AWS is still at it: %s", j.doing, live.Pending))
+		return state.WaitFor(30*time.Second, "Pending", fmt.Errorf("AWS is still at it: %s", live.Pending))
 	}
 	if err := j.mayLose(ctx, live); err != nil {
 		return err
@@ -241,7 +235,7 @@ func (j *correction) remove(ctx context.Context, live resource.Live) error {
 	rec, _ := j.store.Get(k)
 	switch {
 	case before == "":
-		return fmt.Errorf("%s: it was never observed", j.doing)
+		return errors.New("it was never observed")
 	case live.Object == nil:
 		j.dropRecord()
 		return nil
@@ -273,10 +267,10 @@ func (j *correction) checkLosses(ctx context.Context) error {
 		return nil
 	}
 	now := j.countUsers(ctx, j.current())
-	if err := targets.MayDelete(j.doing, j.change, now.removal(j.change.Key.Kind)); err != nil {
+	if err := targets.MayDelete(j.change, now.removal(j.change.Key.Kind)); err != nil {
 		return err
 	}
-	return karpenter.AwaitNodes(ctx, j.api, j.doing)
+	return karpenter.AwaitNodes(ctx, j.api)
 }
 
 func (j *correction) dropRecord() {
@@ -347,5 +341,5 @@ func (j *correction) mayLose(ctx context.Context, live resource.Live) error {
 	if j.change.Action != plan.Update || j.change.Drift || !loses(*j.change.After, live.Object) {
 		return nil
 	}
-	return targets.MayDelete(j.doing, j.change, lost(*j.change.After, live.Object, func() users { return j.countUsers(ctx, j.current()) }))
+	return targets.MayDelete(j.change, lost(*j.change.After, live.Object, func() users { return j.countUsers(ctx, j.current()) }))
 }

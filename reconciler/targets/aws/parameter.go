@@ -32,7 +32,7 @@ func ReadParameters(ctx context.Context, load func(ctx context.Context, region s
 	all := connection.NewPool(connection.Config{AWS: load, Clock: clock.RealClock{}})
 	cfg, err := load(ctx, region)
 	if err != nil {
-		return nil, awserr.Fail("reading SSM parameters", "", fmt.Errorf("%w: %w", awserr.ErrConfig, err))
+		return nil, fmt.Errorf("reading SSM parameters: %w", awserr.Fail("", fmt.Errorf("%w: %w", awserr.ErrConfig, err)))
 	}
 	client := ssm.NewFromConfig(all.Prepare(cfg))
 	ctx, cancel := connection.WithDeadline(ctx)
@@ -78,7 +78,7 @@ func parameterFailure(name, region string, err error) error {
 		return state.Failf(state.Stalled, "ParameterNotFound",
 			"SSM parameter %s does not exist in %s: correct its name in spec.substituteFrom; aws ssm get-parameters-by-path --region %s --path lists those that exist", name, region, region)
 	}
-	return awserr.Fail(doing, "", err)
+	return fmt.Errorf("%s: %w", doing, awserr.Fail("", err))
 }
 
 // worst is the error that decides what to do next, with the words of all.

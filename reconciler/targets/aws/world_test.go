@@ -199,8 +199,13 @@ func TestAThingThatMovedSinceThePlanIsLeftToTheNextRun(t *testing.T) {
 	disable(`{"source":["a"]}`)
 	p := b.plan(declared)
 	disable(`{"source":["b"]}`)
-	if err := b.world.Correct(t.Context(), p.Changes[0]); !errors.Is(err, targets.ErrChanged) {
-		t.Errorf("got %v", err)
+	err := b.world.Correct(t.Context(), p.Changes[0])
+	if !errors.Is(err, targets.ErrChanged) {
+		t.Fatalf("got %v", err)
+	}
+	// Whoever prints it names the change.
+	if got, want := err.Error(), "somebody else has changed it: "+targets.ErrChanged.Error(); got != want {
+		t.Errorf("the error is %q, want %q", got, want)
 	}
 	b.reconcile(declared)
 	b.settled(declared)

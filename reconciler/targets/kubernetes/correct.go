@@ -27,7 +27,6 @@ import (
 // record by which drift is found later.
 func (w *Target) Correct(ctx context.Context, change plan.Change) error {
 	k := change.Key
-	doing := fmt.Sprintf("%s %s", gerund(change.Action), k)
 	side := change.After
 	if side == nil {
 		side = change.Before
@@ -35,14 +34,14 @@ func (w *Target) Correct(ctx context.Context, change plan.Change) error {
 	version := side.Version
 	ref, kind, served, err := w.ref(ctx, k, version)
 	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
+		return err
 	}
 	if !served {
-		return state.Failf(state.Retry, "UnknownKind", "%s: the cluster does not serve this kind in version %s", doing, version)
+		return state.Failf(state.Retry, "UnknownKind", "the cluster does not serve this kind in version %s", version)
 	}
 	w.drift.Begin(k)
 	defer w.drift.End(k)
-	j := correction{Target: w, ref: ref, kind: kind, change: change, doing: doing, secret: kinds.IsSecret(k)}
+	j := correction{Target: w, ref: ref, kind: kind, change: change, secret: kinds.IsSecret(k)}
 	switch change.Action {
 	case plan.Create:
 		return j.create(ctx)
@@ -51,11 +50,7 @@ func (w *Target) Correct(ctx context.Context, change plan.Change) error {
 	case plan.Delete:
 		return j.remove(ctx)
 	}
-	return fmt.Errorf("%s: unknown action %q", doing, change.Action)
-}
-
-func gerund(a plan.Action) string {
-	return map[plan.Action]string{plan.Create: "creating", plan.Update: "updating", plan.Delete: "deleting"}[a]
+	return fmt.Errorf("unknown action %q", change.Action)
 }
 
 // correction is one Correct at work.
@@ -64,7 +59,6 @@ type correction struct {
 	ref    api.Ref
 	kind   kinds.Kind
 	change plan.Change
-	doing  string
 	secret bool
 }
 
@@ -75,7 +69,7 @@ func (j *correction) body() (map[string]any, error) {
 	}
 	plain, read := j.desired.Unmasked(*j.change.After)
 	if !read || j.cfg.Review {
-		return nil, state.Failf(state.Retry, "Changed", "%s: its content was not read by this process", j.doing)
+		return nil, state.Failf(state.Retry, "Changed", "its content was not read by this process")
 	}
 	return plain, nil
 }
@@ -90,7 +84,7 @@ const noVersion = "1"
 // a plan to show.
 func (j *correction) create(ctx context.Context) error {
 	if err := j.drift.Allow(j.change, nil); err != nil {
-		return fmt.Errorf("%s: %w", j.doing, err)
+		return err
 	}
 	body, err := j.body()
 	if err != nil {
@@ -109,7 +103,7 @@ func (j *correction) create(ctx context.Context) error {
 			break
 		}
 	}
-	if refused := api.Refused(j.doing, err, j.secret); refused != nil {
+	if refused := api.Refusal(err, j.secret); refused != nil {
 		if apierrors.IsConflict(err) {
 			return fmt.Errorf("%w: it has appeared since (%w)", targets.ErrChanged, refused)
 		}
@@ -138,7 +132,7 @@ func (j *correction) update(ctx context.Context) error {
 	}
 	owners, scaled := j.diff.Owners(j.change.Key), j.desired.Scaled(j.change.Key)
 	if err := j.drift.Allow(j.change, owners.Rivals); err != nil {
-		return fmt.Errorf("%s: %w", j.doing, err)
+		return err
 	}
 	body, err := j.body()
 	if err != nil {
@@ -174,14 +168,14 @@ func (j *correction) updatable() error {
 	before := j.change.Before
 	metadata, _ := before.Object["metadata"].(map[string]any)
 	if at, leaving := metadata["deletionTimestamp"]; leaving {
-		err := fmt.Errorf("%s: it is being deleted since %v and will be made anew once it is gone", j.doing, at)
+		err := fmt.Errorf("it is being deleted since %v and will be made anew once it is gone", at)
 		if j.hasGuards() {
 			err = fmt.Errorf("%w; where it waits for a confirmation, its condition Ready has the command, and spec.deletionPolicy: Orphan on the live Sync lets it go and leaves what is not deleted yet", err)
 		}
 		return state.WaitFor(30*time.Second, "Terminating", err)
 	}
 	if before.Owner.Kind == owner.Sync {
-		return state.Fail(state.Retry, "Conflict", fmt.Errorf("%s: %w: %s", j.doing, targets.ErrConflict, before.Owner))
+		return state.Fail(state.Retry, "Conflict", fmt.Errorf("%w: %s", targets.ErrConflict, before.Owner))
 	}
 	return nil
 }
@@ -208,9 +202,9 @@ func (j *correction) preconditions(body map[string]any) map[string]any {
 func (j *correction) updateError(err error) error {
 	other := j.change.Before.Owner
 	if j.hasGuards() && other == (owner.Reference{}) && apierrors.IsConflict(err) {
-		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, targets.ErrChanged))
+		return state.Fail(state.Retry, "Changed", targets.ErrChanged)
 	}
-	refused := api.Refused(j.doing, err, j.secret)
+	refused := api.Refusal(err, j.secret)
 	if refused != nil && apierrors.IsConflict(err) && other != (owner.Reference{}) {
 		return fmt.Errorf("%w (managed by %s)", refused, other)
 	}
@@ -228,7 +222,7 @@ func (j *correction) trim(ctx context.Context, live *unstructured.Unstructured, 
 		return live, nil
 	}
 	base, _ := manifest.Unscaled(canonical.Object["spec"], scaled).(map[string]any)
-	doing := j.doing + ", removing what was added by hand"
+	const doing = "removing what was added by hand"
 	for attempt := 0; ; attempt++ {
 		extra, _ := manifest.Unscaled(live.Object["spec"], scaled).(map[string]any)
 		pointers := fields.Missing(extra, base, "/spec")

@@ -24,7 +24,7 @@ func (j *correction) removeEmptied(ctx context.Context, body map[string]any) err
 	if !hasEmpty(body) {
 		return nil
 	}
-	doing := j.doing + ", emptying what is declared without content"
+	const doing = "emptying what is declared without content"
 	for attempt := 0; ; attempt++ {
 		live, err := j.api.Get(ctx, j.ref)
 		if err != nil {

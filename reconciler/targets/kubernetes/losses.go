@@ -2,7 +2,6 @@ package kubernetes
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -27,12 +26,12 @@ func (j *correction) checkUpdate(ctx context.Context) error {
 	}
 	live, err := j.api.Get(ctx, j.ref)
 	if err != nil {
-		return api.Refused(j.doing, err, j.secret)
+		return api.Refusal(err, j.secret)
 	}
 	u.Live = live
 	now := j.losses.Update(ctx, u)
 	if !j.change.Drift {
-		if err := targets.MayDelete(j.doing, j.change, now); err != nil {
+		if err := targets.MayDelete(j.change, now); err != nil {
 			return err
 		}
 	}
@@ -43,7 +42,7 @@ func (j *correction) checkUpdate(ctx context.Context) error {
 // It reads what is live, as no cache can be newer than the request that follows.
 func (j *correction) checkDeletion(ctx context.Context, live *unstructured.Unstructured) error {
 	if !j.stillDeletable(live) {
-		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, targets.ErrChanged))
+		return state.Fail(state.Retry, "Changed", targets.ErrChanged)
 	}
 	k := j.change.Key
 	if !j.losses.Counts(k, live.Object) {
@@ -54,7 +53,7 @@ func (j *correction) checkDeletion(ctx context.Context, live *unstructured.Unstr
 		now.Plugins = now.LostGPUs(ctx, j.coverage.Load(), kinds.Profile(live.Object))
 	}
 	lost := now.Removal(ctx, k, live)
-	if err := targets.MayDelete(j.doing, j.change, lost); err != nil {
+	if err := targets.MayDelete(j.change, lost); err != nil {
 		return err
 	}
 	return j.awaitEngine(ctx, lost)
@@ -71,7 +70,7 @@ func (j *correction) awaitEngine(ctx context.Context, lost loss.Removal) error {
 	if err != nil {
 		return err
 	}
-	return karpenter.AwaitEngine(ctx, j.api, j.doing, deleting)
+	return karpenter.AwaitEngine(ctx, j.api, deleting)
 }
 
 // stillDeletable reports whether a live object that has moved since its deletion was

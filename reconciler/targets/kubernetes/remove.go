@@ -2,7 +2,7 @@ package kubernetes
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,7 +17,7 @@ import (
 func (j *correction) remove(ctx context.Context) error {
 	id := j.change.Before.Live
 	if id.UID == "" {
-		return fmt.Errorf("%s: it was never observed", j.doing)
+		return errors.New("it was never observed")
 	}
 	version := id.ResourceVersion
 	recheck := j.losses.Counts(j.change.Key, j.change.Before.Object)
@@ -29,7 +29,7 @@ func (j *correction) remove(ctx context.Context) error {
 				return nil
 			}
 			if err != nil {
-				return api.Refused(j.doing, err, j.secret)
+				return api.Refusal(err, j.secret)
 			}
 			if err := j.checkDeletion(ctx, live); err != nil {
 				return err
@@ -47,7 +47,7 @@ func (j *correction) remove(ctx context.Context) error {
 			j.store.Remove(j.change.Key)
 			return nil
 		case !apierrors.IsConflict(err) || attempt == 5:
-			return api.Refused(j.doing, err, j.secret)
+			return api.Refusal(err, j.secret)
 		}
 		recheck = true
 	}

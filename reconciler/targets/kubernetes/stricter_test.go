@@ -35,8 +35,13 @@ spec: {interval: %s, guard: {maxPrunePercent: 50}, source: {git: {url: "https://
 	if len(p.Changes) != 1 {
 		t.Fatalf("changes %v", p.Changes)
 	}
-	if err := b.world.Correct(t.Context(), p.Changes[0]); !errors.Is(err, targets.ErrChanged) {
-		t.Errorf("it is updated: %v", err)
+	err := b.world.Correct(t.Context(), p.Changes[0])
+	if !errors.Is(err, targets.ErrChanged) {
+		t.Fatalf("it is updated: %v", err)
+	}
+	// Whoever prints it names the change.
+	if got, want := err.Error(), targets.ErrChanged.Error(); got != want {
+		t.Errorf("the error is %q, want %q", got, want)
 	}
 	if got := guard(); got != int64(0) {
 		t.Errorf("the guard is %v", got)

@@ -2,7 +2,6 @@ package kubernetes
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,10 +28,10 @@ func (j *correction) prepare(ctx context.Context, m diff.Owners, scaled bool) er
 	}
 	live, err := j.api.Get(ctx, j.ref)
 	if err != nil {
-		return api.Refused(j.doing, err, j.secret)
+		return api.Refusal(err, j.secret)
 	}
 	if string(live.GetUID()) != j.change.Before.Live.UID {
-		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, targets.ErrChanged))
+		return state.Fail(state.Retry, "Changed", targets.ErrChanged)
 	}
 	if scaled {
 		if err := j.handOver(ctx, live); err != nil {
@@ -47,7 +46,7 @@ func (j *correction) prepare(ctx context.Context, m diff.Owners, scaled bool) er
 		return err
 	}
 	_, err = j.api.Patch(ctx, j.ref, patch)
-	return api.Refused(j.doing+", taking over from kubectl", err, j.secret)
+	return api.Refused("taking over from kubectl", err, j.secret)
 }
 
 // scaleManager holds spec.replicas until the autoscaler writes it.
@@ -66,5 +65,5 @@ func (j *correction) handOver(ctx context.Context, live *unstructured.Unstructur
 		"metadata": map[string]any{"name": live.GetName(), "namespace": live.GetNamespace(), "uid": string(live.GetUID())},
 		"spec":     map[string]any{"replicas": replicas},
 	}, api.ApplyOptions{Manager: scaleManager, Force: true})
-	return api.Refused(j.doing+", handing replicas to the autoscaler", err, false)
+	return api.Refused("handing replicas to the autoscaler", err, false)
 }

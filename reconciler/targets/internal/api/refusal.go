@@ -14,44 +14,50 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-// Refused turns a response of the API server into an error that names its class, and
-// for a conflict its owner. Structures that the API server dumps are cut out; with
-// secret set nothing of the object's content is repeated. It returns nil for nil.
+// Refused is Refusal with what was being done in front.
 func Refused(doing string, err error, secret bool) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", doing, Refusal(err, secret))
+}
+
+// Refusal turns a response of the API server into an error that names its class, and
+// for a conflict its owner. Structures that the API server dumps are cut out; with
+// secret set nothing of the object's content is repeated. It returns nil for nil, and
+// what is no response as it is.
+func Refusal(err error, secret bool) error {
 	var status apierrors.APIStatus
-	if err == nil || !errors.As(err, &status) {
-		if err == nil {
-			return nil
-		}
-		return fmt.Errorf("%s: %w", doing, err)
+	if !errors.As(err, &status) {
+		return err
 	}
 	answer := status.Status()
 	why := message(answer, secret)
 	switch {
 	case apierrors.IsConflict(err):
 		if owners := conflicts(answer); len(owners) > 0 {
-			return state.Fail(state.Retry, "Conflict", fmt.Errorf("%s: %w: %s", doing, targets.ErrConflict, strings.Join(owners, ", ")))
+			return state.Fail(state.Retry, "Conflict", fmt.Errorf("%w: %s", targets.ErrConflict, strings.Join(owners, ", ")))
 		}
-		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", doing, targets.ErrChanged))
+		return state.Fail(state.Retry, "Changed", targets.ErrChanged)
 	case strings.Contains(answer.Message, untyped):
-		return state.Fail(state.Stalled, "Invalid", &describedError{fmt.Sprintf("%s: %s", doing, why), targets.ErrSchema})
+		return state.Fail(state.Stalled, "Invalid", &describedError{why, targets.ErrSchema})
 	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
 		reason := "Invalid"
 		if strings.Contains(answer.Message, "immutable") {
 			reason, why = "Immutable", why+" (delete the object yourself to let it be made anew)"
 		}
-		return state.Failf(state.Stalled, reason, "%s: %s", doing, why)
+		return state.Failf(state.Stalled, reason, "%s", why)
 	case apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(why, "request is too large"):
-		return state.Failf(state.Stalled, "TooLarge", "%s: the object is larger than the API server takes: %s", doing, why)
+		return state.Failf(state.Stalled, "TooLarge", "the object is larger than the API server takes: %s", why)
 	case apierrors.IsForbidden(err):
-		return state.Failf(state.Retry, "Forbidden", "%s: %s", doing, why)
+		return state.Failf(state.Retry, "Forbidden", "%s", why)
 	case apierrors.IsTooManyRequests(err):
 		// Each request waited as long as the server said, ten times.
-		return state.Fail(state.Retry, "TooManyRequests", &describedError{fmt.Sprintf("%s: %s", doing, why), err})
+		return state.Fail(state.Retry, "TooManyRequests", &describedError{why, err})
 	case apierrors.IsNotFound(err):
-		return state.Fail(state.Retry, "NotFound", &describedError{fmt.Sprintf("%s: %s", doing, why), err})
+		return state.Fail(state.Retry, "NotFound", &describedError{why, err})
 	}
-	return &describedError{fmt.Sprintf("%s: %s", doing, why), err}
+	return &describedError{why, err}
 }
 
 // untyped starts what the API server says, with code 500, about an applied

@@ -78,8 +78,8 @@ func TestWhatNothingDefinesIsNotThere(t *testing.T) {
 				"Claims":      func() error { _, err := Claims(ctx, client); return err },
 				"Nodes":       func() error { _, _, err := Nodes(ctx, client, "", ""); return err },
 				"Users":       func() error { _, err := Users(ctx, client, "x", none); return err },
-				"AwaitNodes":  func() error { return AwaitNodes(ctx, client, "deleting x") },
-				"AwaitEngine": func() error { return AwaitEngine(ctx, client, "deleting x", nil) },
+				"AwaitNodes":  func() error { return AwaitNodes(ctx, client) },
+				"AwaitEngine": func() error { return AwaitEngine(ctx, client, nil) },
 			} {
 				if err := count(); (err == nil) != tt.known {
 					t.Errorf("%s: %v", how, err)

@@ -19,8 +19,8 @@ import (
 // AwaitEngine is an error as long as something cannot be deleted to its end without Karpenter:
 // NodeClaims that are being deleted, or are about to be since the NodePool that owns them is being
 // deleted or gone, EC2NodeClasses that are being deleted, and what of these kinds is among
-// deleting. The error starts with doing, and is of the class Wait with the reason EngineNeeded.
-func AwaitEngine(ctx context.Context, client *api.Client, doing string, deleting []state.Key) error {
+// deleting. The error is of the class Wait with the reason EngineNeeded.
+func AwaitEngine(ctx context.Context, client *api.Client, deleting []state.Key) error {
 	first := ""
 	if i := slices.IndexFunc(deleting, finalized); i >= 0 {
 		first = deleting[i].Kind + " " + deleting[i].Name
@@ -31,7 +31,7 @@ func AwaitEngine(ctx context.Context, client *api.Client, doing string, deleting
 		}
 	})
 	if err != nil || first != "" {
-		return await(doing, first, err)
+		return await(first, err)
 	}
 	for _, each := range []struct {
 		kind    string
@@ -52,29 +52,29 @@ func AwaitEngine(ctx context.Context, client *api.Client, doing string, deleting
 			return api.Refused("listing "+each.of.Resource, err, false)
 		}
 	}
-	return await(doing, first, nil)
+	return await(first, nil)
 }
 
 // AwaitNodes is an error as long as there are NodeClaims whose NodePool is being deleted or gone:
 // their nodes need what they use in AWS until they are drained. Those that Karpenter replaces or
 // removes while their pool stays do not count, as in a busy cluster there is always one. The error
 // is as that of AwaitEngine.
-func AwaitNodes(ctx context.Context, client *api.Client, doing string) error {
+func AwaitNodes(ctx context.Context, client *api.Client) error {
 	first := ""
 	err := leaving(ctx, client, func(kind, name string, orphaned bool) {
 		if orphaned {
 			first = kind + " " + name
 		}
 	})
-	return await(doing, first, err)
+	return await(first, err)
 }
 
-func await(doing, first string, err error) error {
+func await(first string, err error) error {
 	if err != nil || first == "" {
 		return err
 	}
 	return state.WaitFor(10*time.Second, "EngineNeeded",
-		fmt.Errorf("%s: not sent yet: the engine, and what nodes use in AWS, have to stay until what is being deleted is gone, such as %s", doing, first))
+		fmt.Errorf("not sent yet: the engine, and what nodes use in AWS, have to stay until what is being deleted is gone, such as %s", first))
 }
 
 // finalized reports kinds that Karpenter has finalizers on, and those that take such along.

@@ -26,23 +26,22 @@ func Explain(who string, err error) error {
 	return &explainedError{text: text, cause: err}
 }
 
-// Fail describes the error of a request for a person, with its class; doing is what failed,
-// and who the caller, such as "role NAME", or empty. It returns nil for nil.
-func Fail(doing, who string, err error) error {
+// Fail is Explain with the class of the failure. It returns nil for nil.
+func Fail(who string, err error) error {
 	if err == nil {
 		return nil
 	}
 	reason, text := describe(who, err)
-	said := &explainedError{text: doing + ": " + text, cause: err}
+	explained := &explainedError{text: text, cause: err}
 	switch reason {
 	case "Invalid":
-		return state.Fail(state.Stalled, reason, said)
+		return state.Fail(state.Stalled, reason, explained)
 	case "QueueDeletedRecently":
-		return state.WaitFor(time.Minute+time.Second, reason, said)
+		return state.WaitFor(time.Minute+time.Second, reason, explained)
 	case "NotYet":
-		return state.WaitFor(10*time.Second, reason, said)
+		return state.WaitFor(10*time.Second, reason, explained)
 	}
-	return state.Fail(state.Retry, reason, said)
+	return state.Fail(state.Retry, reason, explained)
 }
 
 // explainedError is an error in our words that still answers errors.As.

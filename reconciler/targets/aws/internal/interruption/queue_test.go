@@ -139,7 +139,7 @@ func TestAQueueDeletedAMomentAgoIsRefusedAsSuch(t *testing.T) {
 	uid := l.ReadOne(item).UID
 	l.RemoveAll()
 	err := l.Write(t.Context(), l.Clients, item, resource.Live{})
-	if class, reason, wait := state.Classify(awserr.Fail("creating", "", err)); class != state.Wait || reason != "QueueDeletedRecently" || wait < time.Minute {
+	if class, reason, wait := state.Classify(awserr.Fail("", err)); class != state.Wait || reason != "QueueDeletedRecently" || wait < time.Minute {
 		t.Errorf("%v is %v, %s, %s", err, class, reason, wait)
 	}
 	if uid == l.Clients.Scope.ARN("sqs", "sandbox") {
