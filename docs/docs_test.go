@@ -77,7 +77,7 @@ func TestThePagesListEveryNameOfTheCode(t *testing.T) {
 		{"kinds/cluster.md", "gate", "../provision/engine/gate/gate.go", `Name = "(\w+)"`},
 		{"kinds/cluster.md", "feature gate", "../provision/engine/featuregates.go", `"([A-Z]\w+)"`},
 		{"kinds/deviceplugin.md", "reason", "../reconciler/deviceplugin/status", `(?:metav1\.Condition(?:True|False), )"([A-Z]\w+)"`},
-		{"kinds/deviceplugin.md", "trouble", "../provision/gpu/readiness", `(?m)^\s+([A-Z]\w+) = "[A-Z]\w+"$`},
+		{"kinds/deviceplugin.md", "failure", "../provision/gpu/readiness", `(?m)^\s+([A-Z]\w+) = "[A-Z]\w+"$`},
 		{"kinds/deviceplugin.md", "name", "../provision/gpu/sharing.go", `= "(\w+\.[a-z.]+/[a-z-]+)"`},
 		{"commands.md", "command", "../cmd/internal/cli", `Use:\s+"([a-z-]+)`},
 		{"commands.md", "flag", "../cmd/internal/cli", `lags(?:\(\))?\.\w+VarP?\([^,]+, "([a-z-]+)"`},

@@ -22,10 +22,10 @@ func TestAMergeIsComputedOnlyWhereItIsCertain(t *testing.T) {
 		unique bool
 		known  bool
 	}{
-		"where the tree can be merged":                         {mergeable{fstest.MapFS{}, true}, true, true},
-		"not where both sides changed a path":                  {mergeable{fstest.MapFS{}, false}, true, false},
-		"not where the histories parted more than once":        {mergeable{fstest.MapFS{}, true}, false, false},
-		"not where the tree is of no repository that can tell": {fstest.MapFS{}, true, false},
+		"where the tree can be merged":                            {mergeable{fstest.MapFS{}, true}, true, true},
+		"not where both sides changed a path":                     {mergeable{fstest.MapFS{}, false}, true, false},
+		"not where the histories parted more than once":           {mergeable{fstest.MapFS{}, true}, false, false},
+		"not where the tree is of no repository that can compare": {fstest.MapFS{}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := func(id string, files fs.FS) gitsource.Snapshot { return gitsource.Snapshot{TreeID: id, FS: files} }

@@ -135,7 +135,7 @@ func TestRunOnce(t *testing.T) {
 			revs:   revisions{"r1": broken(things("new", "1"))},
 			want:   map[string]string{"old": "1", "new": "1"},
 		},
-		"a problem that only the target sees stops deletions too": {
+		"a problem that only the target finds stops deletions too": {
 			live:     map[string]string{"old": "1"},
 			source:   source{revision: "r1"},
 			revs:     revisions{"r1": things("new", "1")},
@@ -149,20 +149,20 @@ func TestRunOnce(t *testing.T) {
 			want:    map[string]string{"old": "1"},
 			wantErr: true,
 		},
-		"an unreachable source with nothing remembered changes nothing": {
+		"an unreachable source with nothing recorded changes nothing": {
 			live:    map[string]string{"old": "1"},
 			source:  source{err: down},
 			want:    map[string]string{"old": "1"},
 			wantErr: true,
 		},
-		"an unreachable source after a restart applies what was remembered, without deleting": {
+		"an unreachable source after a restart applies what was recorded, without deleting": {
 			live:   map[string]string{"old": "1", "kept": "drifted"},
 			source: source{err: down, last: "r1"},
 			revs:   revisions{"r1": things("kept", "1")},
 			want:   map[string]string{"old": "1", "kept": "1"},
 			stale:  true,
 		},
-		"a world that cannot be observed is not changed": {
+		"a target that cannot be observed is not changed": {
 			live:    map[string]string{"old": "1"},
 			source:  source{revision: "r1"},
 			revs:    revisions{"r1": things("new", "1")},

@@ -116,7 +116,7 @@ func TestWhatALaterRevisionBeganToDeleteIsNotWantedAgainAfterARestart(t *testing
 		"the newest cannot be loaded":                   {"r2", nil, 1 << 30, []string{"b"}},
 		"nor is the last applied one kept between runs": {"r2", nil, 0, []string{"b"}},
 		"the newest is what it applied":                 {"r1", nil, 1 << 30, []string{"a", "b"}},
-		"nobody knows what it began to delete":          {"r2", errors.New("forbidden"), 1 << 30, nil},
+		"it is unknown what it began to delete":         {"r2", errors.New("forbidden"), 1 << 30, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &allowing{fakeTarget: fakeTarget{objects: map[string]string{"a": "1", "b": "1"}}, deleting: []string{"a"}, err: c.err}

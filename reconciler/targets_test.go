@@ -109,7 +109,7 @@ func leading(source *source, revs revisions, aws, cluster targets.Target) *recon
 // one is careful enough for the order of writes to be told.
 var one = reconciler.Options{Apply: apply.Options{Concurrency: 1}}
 
-func TestTwoWorldsAreChangedInTheirOrderAndCleanedUpBackwards(t *testing.T) {
+func TestTwoTargetsAreChangedInTheirOrderAndCleanedUpBackwards(t *testing.T) {
 	aws, cluster, journal := both()
 	aws.objects["old-role"], cluster.objects["old-pool"] = "1", "1"
 	loop := leading(&source{revision: "r1"}, revisions{"r1": of(on(aws, "role", "1", "queue", "1"), on(cluster, "class", "1", "role", "1"))}, aws, cluster)
@@ -133,7 +133,7 @@ func TestTwoWorldsAreChangedInTheirOrderAndCleanedUpBackwards(t *testing.T) {
 	}
 }
 
-func TestOneWorldsTroubleStaysItsOwn(t *testing.T) {
+func TestOneTargetsFailureStaysItsOwn(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit         func(aws, cluster *side)
 		opts         reconciler.Options
@@ -170,11 +170,11 @@ func TestOneWorldsTroubleStaysItsOwn(t *testing.T) {
 			edit: func(*side, *side) {}, opts: reconciler.Options{Policies: []plan.Policy{plan.ReportTarget("aws")}},
 			aws: map[string]string{"role": "1", "old": "1"}, cluster: map[string]string{"pool": "2"},
 		},
-		"a mistake that only AWS sees stops deletions in both, and nothing else": {
+		"a mistake that only AWS finds stops deletions in both, and nothing else": {
 			edit: func(aws, _ *side) { aws.problems = []state.Problem{{Message: "no such log type"}} },
 			aws:  map[string]string{"role": "2", "old": "1"}, cluster: map[string]string{"pool": "2", "old": "1"}, problems: true,
 		},
-		"a world that cannot be observed at all stops everything": {
+		"a target that cannot be observed at all stops everything": {
 			edit: func(aws, _ *side) { aws.observe = context.Canceled },
 			aws:  map[string]string{"role": "1", "old": "1"}, cluster: map[string]string{"pool": "1", "old": "1"}, wantErr: true,
 		},
@@ -224,7 +224,7 @@ func TestCorrectGivesEachTargetOnlyItsOwn(t *testing.T) {
 			},
 			aws: []string{"role"}, cluster: []string{"pool"}, writes: []string{"update aws/role", "update cluster/pool"},
 		},
-		"where AWS can only look at everything, nothing else is taken for unwanted": {
+		"where AWS can only be observed as a whole, nothing else is taken for undeclared": {
 			keys:  func(aws, _ *side) []state.Key { return []state.Key{aws.own(key("role"))} },
 			plain: true, writes: []string{"update aws/role"},
 		},

@@ -53,7 +53,7 @@ func TestADamagedRepositoryMirrorIsBegunAnew(t *testing.T) {
 		"a clone that is gone":        func(dir string) error { return os.RemoveAll(filepath.Join(dir, "gen-1")) },
 		"a record that is not JSON":   func(dir string) error { return os.WriteFile(filepath.Join(dir, "last.json"), []byte("{"), 0o600) },
 		"a record that leads astray":  record("gen-1", "../../x"),
-		"a record with odd tips":      record(`"Tips":["`, `"Tips":["zz","`),
+		"a record with invalid tips":  record(`"Tips":["`, `"Tips":["zz","`),
 		"a record with untrue trees":  record(`"Trees":["`, `"Trees":["`+strings.Repeat("ab", 20)+`","`),
 		"a record of another address": record(`"Identity":"`, `"Identity":"ff`),
 	} {

@@ -186,7 +186,7 @@ func TestABrokenServerKeepsTheLastSnapshot(t *testing.T) {
 		server func(http.ResponseWriter, *http.Request, http.Handler)
 		want   error
 	}{
-		"it never answers":                   {block, gitsource.ErrUnreachable},
+		"it never responds":                  {block, gitsource.ErrUnreachable},
 		"it stalls before the objects":       {only("git-upload-pack", block), gitsource.ErrUnreachable},
 		"it stalls in the middle of them":    {only("git-upload-pack", part(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })), gitsource.ErrUnreachable},
 		"it resets in the middle of them":    {only("git-upload-pack", part(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })), gitsource.ErrUnreachable},
@@ -195,7 +195,7 @@ func TestABrokenServerKeepsTheLastSnapshot(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}, gitsource.ErrUnreachable},
 		"it is overloaded":        {status(503), gitsource.ErrUnreachable},
-		"it asks to slow down":    {status(429), gitsource.ErrUnreachable},
+		"it throttles":            {status(429), gitsource.ErrUnreachable},
 		"it fails at the objects": {only("git-upload-pack", status(500)), gitsource.ErrUnreachable},
 		"it is no Git server": {func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 			_, _ = io.WriteString(w, "<html>"+password)

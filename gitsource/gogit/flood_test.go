@@ -128,7 +128,7 @@ func TestAHostileServerCannotHoldUpOrFlood(t *testing.T) {
 		server func(http.ResponseWriter, *http.Request, http.Handler)
 		want   error
 	}{
-		"it says nothing":               {only(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), gitsource.ErrUnreachable},
+		"it sends nothing":              {only(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), gitsource.ErrUnreachable},
 		"it announces too many commits": {only(endless(20_001)), gitsource.ErrLimit},
 		"it sends without end":          {only(endless(10)), gitsource.ErrLimit},
 		"it sends nothing and calls it all": {only(func(w http.ResponseWriter, _ *http.Request) {

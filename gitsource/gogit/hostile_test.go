@@ -75,7 +75,7 @@ func TestTreesThatNoHonestRepositoryHoldsAreRefused(t *testing.T) {
 	})
 }
 
-func TestEntriesThatCannotBeReadOnlyTroubleWhoNeedsThem(t *testing.T) {
+func TestEntriesThatCannotBeReadFailOnlyWhoNeedsThem(t *testing.T) {
 	srv := newGitServer(t)
 	blob := srv.raw("blob", "x")
 	link := func(target string) string { return srv.raw("blob", target) }
@@ -168,7 +168,7 @@ func TestRepositoriesBeyondALimitAreRefused(t *testing.T) {
 			t.Log(fails(t, srv.source(Ref{}, func(cfg *Config) { c.limit(&cfg.Limits) }), gitsource.ErrLimit))
 		})
 	}
-	t.Run("a file that is too large to read does not trouble the others", func(t *testing.T) {
+	t.Run("a file that is too large to read leaves the others readable", func(t *testing.T) {
 		srv.point(srv.raw("tree", treeEntry("100644", "big", large)+treeEntry("100644", "small", blob)))
 		fsys := mustFetch(t, srv.source(Ref{}, func(c *Config) { c.Limits.FileBytes = 1 << 10 })).FS
 		if err := second(fs.ReadFile(fsys, "big")); !errors.Is(err, gitsource.ErrLimit) {

@@ -196,11 +196,11 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 		"a type without network cards":   {change: func(t *InstanceType) { t.Network.Cards = nil }, want: `"network_cards"`},
 		"a default card that is missing": {change: func(t *InstanceType) { t.Network.DefaultCard = 1 }, want: "default network card 1"},
 		"a GPU without memory":           {change: func(t *InstanceType) { t.GPU.MemoryMiB = 0 }, want: "GPU"},
-		"a usage class nobody knows":     {change: func(t *InstanceType) { t.UsageClasses = []string{"free"} }, want: `"free"`},
+		"an unknown usage class":         {change: func(t *InstanceType) { t.UsageClasses = []string{"free"} }, want: `"free"`},
 		"EBS without bandwidth":          {change: func(t *InstanceType) { t.Storage.EBSMbps = 0 }, want: "EBS"},
 		"NVMe disks without a size":      {change: func(t *InstanceType) { t.Storage.LocalGB = 0 }, want: "NVMe"},
 		"an accelerator without memory":  {change: func(t *InstanceType) { t.Accelerator = Accelerator{Name: "A", Manufacturer: "AWS", Count: 1} }, want: "accelerator"},
-		"a feature nobody knows":         {change: func(t *InstanceType) { t.Processor.Features = []string{"warp"} }, want: `"warp"`},
+		"an unknown feature":             {change: func(t *InstanceType) { t.Processor.Features = []string{"warp"} }, want: `"warp"`},
 		"a type for less than nothing":   {change: func(t *InstanceType) { t.OnDemandUSD = -1 }, want: `"on_demand_usd"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,7 @@ func TestOnDemandReportsHowReliableAPriceIs(t *testing.T) {
 		"China has its own list":            {region: "cn-north-1", instance: "g4dn.xlarge", err: `"cn-north-1"`},
 		"GovCloud has its own list":         {region: "us-gov-west-1", instance: "g4dn.xlarge", err: `"us-gov-west-1"`},
 		"a zone is no region":               {region: "us-east-1a", instance: "g4dn.xlarge", err: `"us-east-1a"`},
-		"an empty word is no region":        {region: "", instance: "g4dn.xlarge", err: `""`},
+		"an empty text is no region":        {region: "", instance: "g4dn.xlarge", err: `""`},
 		"a type sold elsewhere only":        {region: "us-east-1", instance: "p5e.48xlarge", err: `"p5e.48xlarge": no on-demand price of us-east-1 is published`},
 		"the same elsewhere":                {region: "us-west-2", instance: "x8aedz.large", err: `"x8aedz.large": no on-demand price of us-east-1 is published`},
 		"a type unknown":                    {region: "us-east-1", instance: "g4dn.tiny", err: `"g4dn.tiny"`},

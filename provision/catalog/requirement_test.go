@@ -37,7 +37,7 @@ func TestRequirementsChooseInstanceTypes(t *testing.T) {
 		}, "trn1.32xlarge trn1n.32xlarge"},
 		"by accelerators that are not Neuron devices": {[]Requirement{in(aws+"accelerator-manufacturer", "qualcomm")}, "dl2q.24xlarge"},
 		"a model with spaces in its name":             {[]Requirement{in(aws+"gpu-name", "rtx-pro-server-6000"), in(aws+"gpu-count", "8")}, "g7e.48xlarge"},
-		"by a zone, of which types tell nothing": {
+		"by a zone, which types do not have": {
 			[]Requirement{in("topology.kubernetes.io/zone", "eu-west-1a"), in("node.kubernetes.io/instance-type", "m5.large")}, "m5.large",
 		},
 		"by an operator that there is not": {[]Requirement{{Key: aws + "cpu", Operator: "About"}, in(aws+"family", "p5e", "p5en")}, "p5e.48xlarge p5en.48xlarge"},

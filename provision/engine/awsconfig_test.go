@@ -38,7 +38,7 @@ func TestLoadAWS(t *testing.T) {
 		{name: "one service elsewhere is refused", env: map[string]string{"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ENDPOINT_URL_EC2": "https://ec2.example.com"}, says: "AWS_ENDPOINT_URL_EC2"},
 		{name: "one service in the sandbox and the rest real is refused", env: map[string]string{"AWS_ENDPOINT_URL_SQS": "http://127.0.0.1:1"}, says: "AWS_ENDPOINT_URL_SQS is set without AWS_ENDPOINT_URL"},
 		{name: "an override that the SDK ignores is refused", env: map[string]string{"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}, says: "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"},
-		{name: "an override by file is looked at too", file: "[default]\nendpoint_url = https://example.com\n", says: `"example.com", which is not loopback`},
+		{name: "an override by file is read too", file: "[default]\nendpoint_url = https://example.com\n", says: `"example.com", which is not loopback`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cleanAWS(t)

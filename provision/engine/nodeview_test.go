@@ -193,9 +193,9 @@ func TestAPluginThatRestartsMakesKarpenterBuyNothing(t *testing.T) {
 		offer  string
 		claims int
 	}{
-		"what is vouched for is counted": {"nvidia.com/gpu=10", 0},
+		"what is recorded is counted":    {"nvidia.com/gpu=10", 0},
 		"but not more than that":         {"nvidia.com/gpu=4", 1},
-		"and nothing without our word":   {"", 1},
+		"and nothing without our record": {"", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pool, claim, node := restarting(c.offer)

@@ -34,7 +34,7 @@ func TestReadBack(t *testing.T) {
 	}{
 		{name: "a claim that is gone is dropped", known: true},
 		{name: "a claim that the state never had costs nothing"},
-		{name: "a claim with its instance is settled", known: true, live: claimed("aws:///z/i-1"), kept: true},
+		{name: "a claim with its instance needs no read", known: true, live: claimed("aws:///z/i-1"), kept: true},
 		{name: "a claim that still launches is read again", known: true, live: claimed(""), kept: true, again: true},
 		{name: "an unanswered read drops nothing", known: true, fails: errors.New("down"), kept: true, err: true},
 	} {

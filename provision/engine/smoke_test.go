@@ -110,7 +110,7 @@ func TestTheEngineStartsRunsAndStops(t *testing.T) {
 func (k *kube) outage(t *testing.T, eng *Engine) {
 	t.Helper()
 	k.setDown(true)
-	eventually(t, "the outage to be noticed", func() error {
+	eventually(t, "the outage to be detected", func() error {
 		if eng.fresh.Check(t.Context()) == nil {
 			return errors.New("still trusted")
 		}

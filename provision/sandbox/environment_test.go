@@ -137,7 +137,7 @@ func TestAnEnvironmentHasAllItsPartsAndLeavesNothing(t *testing.T) {
 			return err == nil && live.Status.Phase == corev1.PodRunning
 		})
 	})
-	t.Run("kubectl and a program see the world by Env alone", func(t *testing.T) { runKubectl(t, world) })
+	t.Run("kubectl and a program reach the sandbox by Env alone", func(t *testing.T) { runKubectl(t, world) })
 	t.Run("the Git server takes a repository", func(t *testing.T) {
 		if _, err := world.Git.CreateRepository(t.Context(), world.Git.Admin(), "nodes", true); err != nil {
 			t.Error(err)

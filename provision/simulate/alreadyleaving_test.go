@@ -39,7 +39,7 @@ func TestPodsOfNodesThatGoAnywayMustFindOneOfThePoolsAsTheyBecome(t *testing.T) 
 		}, []string{pool, class}, nil, nil},
 		"nothing where the step puts back what made them drift and narrows its limit": {drift,
 			[]string{strings.Replace(pool, "gpu: 8", "gpu: 0", 1), class}, nil, nil},
-		"those that Karpenter found by asking AWS": {func(f *provision.ClusterSnapshot) {
+		"those that Karpenter found by requests to AWS": {func(f *provision.ClusterSnapshot) {
 			f.NodeClaims[1].StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDrifted, "AMIDrift", "AMIDrift")
 		}, []string{strings.Replace(pool, "gpu: 8", "gpu: 0", 1), class}, []string{"pod-b"}, []string{"b"}},
 		"those of a node on its way out": {func(f *provision.ClusterSnapshot) {

@@ -176,7 +176,7 @@ func TestASelectorThatOnlyAWSResolvesMayReplaceMoreNodes(t *testing.T) {
 	}
 }
 
-func TestWithoutTheAuthorityAClassIsJudgedByItsOwnHash(t *testing.T) {
+func TestWithoutTheAuthorityAClassIsComparedByItsOwnHash(t *testing.T) {
 	before := read(t, pool, class)
 	claim, _ := run(&before, "gpu", "a", time.Hour)
 	stale, _ := run(&before, "gpu", "b", 2*time.Hour)

@@ -47,7 +47,7 @@ func TestWhatIsReplacedAndWhy(t *testing.T) {
 		"a weight replaces nothing":              {"  limits:", "  weight: 10\n  limits:", []string{}},
 		"another consolidation replaces nothing": {"consolidateAfter: 1m", "consolidateAfter: 5m, consolidationPolicy: WhenEmpty", []string{}},
 		"budgets replace nothing":                {"consolidateAfter: 1m", "consolidateAfter: 1m, budgets: [{nodes: '1'}]", []string{}},
-		"the same image family by another version is for AWS to tell": {
+		"the same image family by another version is for AWS to resolve": {
 			"al2023@v20261001", "al2023@v20261101", []string{}},
 		"another image by id replaces every node": {
 			"amiSelectorTerms: [{alias: al2023@v20261001}]", "amiFamily: AL2023\n  amiSelectorTerms: [{id: ami-2}]", all("AMIDrift", "EC2NodeClass/gpu spec.amiSelectorTerms")},

@@ -56,7 +56,7 @@ func TestDriftedNodesOfALiveCluster(t *testing.T) {
 			f.NodeClaims, f.Nodes, f.Pods = f.NodeClaims[:1], nil, nil
 			f.NodeClaims[0].Status = karpv1.NodeClaimStatus{}
 		}, []string{"a NodePoolDrifted starting"}, ""},
-		"not one that is being launched, of whose type nobody knows yet": {func(t *testing.T, f *provision.ClusterSnapshot) {
+		"not one that is being launched, whose type is unknown yet": {func(t *testing.T, f *provision.ClusterSnapshot) {
 			f.NodeClaims, f.Nodes, f.Pods = f.NodeClaims[:1], nil, nil
 			f.NodeClaims[0].Status = karpv1.NodeClaimStatus{}
 			f.NodeClaims[0].Labels = map[string]string{karpv1.NodePoolLabelKey: "gpu"}
@@ -67,19 +67,19 @@ func TestDriftedNodesOfALiveCluster(t *testing.T) {
 		"all of a pool that is going": {func(_ *testing.T, f *provision.ClusterSnapshot) {
 			f.NodePools[0].DeletionTimestamp = &gone
 		}, []string{"a NodePoolRemoved", "b NodePoolRemoved", "c NodePoolRemoved"}, ""},
-		"what AWS alone tells is as Karpenter says": {func(_ *testing.T, f *provision.ClusterSnapshot) {
+		"what AWS alone resolves is as Karpenter reports": {func(_ *testing.T, f *provision.ClusterSnapshot) {
 			f.NodeClaims[2].StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDrifted, "AMIDrift", "AMIDrift")
 		}, []string{"c AMIDrift"}, ""},
-		"a class of a pool without nodes is nobody's doubt": {func(t *testing.T, f *provision.ClusterSnapshot) {
+		"a class of a pool without nodes is not uncertain": {func(t *testing.T, f *provision.ClusterSnapshot) {
 			idle := f.NodePools[0].DeepCopy()
 			idle.Name = "idle"
 			idle.Spec.Template.Spec.NodeClassRef.Name = "nowhere"
 			f.NodePools = append(f.NodePools, idle)
 		}, []string{}, ""},
-		"a class that is not there is told": {func(_ *testing.T, f *provision.ClusterSnapshot) {
+		"a class that is not there is reported": {func(_ *testing.T, f *provision.ClusterSnapshot) {
 			f.NodeClasses = nil
 		}, []string{}, "NodePool gpu: there is no usable EC2NodeClass gpu"},
-		"a class that Karpenter has not looked at since it changed is told": {func(_ *testing.T, f *provision.ClusterSnapshot) {
+		"a class that Karpenter has not observed since it changed is reported": {func(_ *testing.T, f *provision.ClusterSnapshot) {
 			hash := f.NodeClaims[0].Annotations[awsv1.AnnotationEC2NodeClassHash]
 			f.Cluster.CABundle = ""
 			f.NodeClasses[0].Annotations = map[string]string{awsv1.AnnotationEC2NodeClassHash: hash, awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion}

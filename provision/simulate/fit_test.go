@@ -56,7 +56,7 @@ func TestWhichPodsFindANode(t *testing.T) {
 		pods          func(*provision.ClusterSnapshot)
 		want          map[string][]string
 	}{
-		"a pod that waits and will be served anyway is no news": {
+		"a pod that waits and will be served anyway is not reported": {
 			[]string{pool, class}, []string{pool, class},
 			func(f *provision.ClusterSnapshot) { pod(f, "one", "") }, map[string][]string{}},
 		"a pod too large for any node waits either way": {
@@ -80,7 +80,7 @@ func TestWhichPodsFindANode(t *testing.T) {
 				_, node := run(f, "gpu", "a", time.Hour)
 				pod(f, "runs", node.Name)
 			}, map[string][]string{"unscheduled": {"runs"}}},
-		"a pod that runs on a node that stays is no news": {
+		"a pod that runs on a node that stays is not reported": {
 			[]string{pool, class}, []string{strings.Replace(pool, "nvidia.com/gpu: 8", "nvidia.com/gpu: 1", 1), class},
 			func(f *provision.ClusterSnapshot) {
 				_, node := run(f, "gpu", "a", time.Hour)
@@ -93,7 +93,7 @@ func TestWhichPodsFindANode(t *testing.T) {
 				_, node := run(f, "gpu", "a", time.Hour)
 				pod(f, "runs", node.Name)
 			}, map[string][]string{}},
-		"shares of a node that are vouched for are there while its plugin restarts": {
+		"shares of a node that are recorded are there while its plugin restarts": {
 			[]string{strings.Replace(pool, "nvidia.com/gpu: 8", "nvidia.com/gpu: 0", 1), class}, []string{pool, class, slices8},
 			func(f *provision.ClusterSnapshot) {
 				_, node := run(f, "gpu", "a", time.Hour)

@@ -46,7 +46,7 @@ func TestKarpentersControllerMarksTheNodesThatWereForecast(t *testing.T) {
 		"fewer types":             {"[g4dn.xlarge, g5.xlarge]", "[g4dn.xlarge]"},
 		"other types":             {"[g4dn.xlarge, g5.xlarge]", "[g6.xlarge]"},
 		"another capacity type":   {"values: [on-demand]", "values: [spot]"},
-		"a requirement on what nodes do not say": {
+		"a requirement on what nodes do not have": {
 			"{key: kubernetes.io/os, operator: In, values: [linux]}", "{key: example.com/rack, operator: Exists}"},
 		"a requirement that nothing of a kind is there": {
 			"{key: kubernetes.io/os, operator: In, values: [linux]}", "{key: example.com/rack, operator: DoesNotExist}"},

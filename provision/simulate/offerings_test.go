@@ -27,13 +27,13 @@ func TestOnlyTypesThatTheClassCanHaveAreForecast(t *testing.T) {
 		want          map[string][]string
 		unknown       string
 	}{
-		"a class that asks for nested virtualization leaves no type of a family without it": {
+		"a class that requires nested virtualization leaves no type of a family without it": {
 			[]string{of("m5.large"), class}, []string{of("m5.large"), nested("enabled")}, map[string][]string{"unscheduled": {"one"}}, "",
 		},
 		"one that disables it leaves all": {
 			[]string{of("m5.large"), class}, []string{of("m5.large"), nested("disabled")}, map[string][]string{}, "",
 		},
-		"types that have it serve a class that asks for it": {
+		"types that have it serve a class that requires it": {
 			[]string{of("m5.large"), nested("enabled")}, []string{of("m7i.large"), nested("enabled")}, map[string][]string{"scheduled": {"one gpu"}}, "",
 		},
 		"Karpenter starts no node without a price": {

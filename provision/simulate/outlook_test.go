@@ -280,12 +280,12 @@ func TestZonesAreUncertainOnlyWhereSomethingRequiresThem(t *testing.T) {
 		after []string
 		doubt bool
 	}{
-		"nothing asks":                  {[]string{tainted, class, serve}, false},
-		"a pod asks for one":            {[]string{pool, class, spec("nodeSelector: {topology.kubernetes.io/zone: us-east-1b}")}, true},
+		"nothing requests":              {[]string{tainted, class, serve}, false},
+		"a pod requests one":            {[]string{pool, class, spec("nodeSelector: {topology.kubernetes.io/zone: us-east-1b}")}, true},
 		"a pod spreads over what is":    {[]string{pool, class, spec("topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]")}, false},
 		"a pod spreads over so many":    {[]string{pool, class, spec("topologySpreadConstraints: [{maxSkew: 1, minDomains: 3, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]")}, true},
-		"a pool asks for one of them":   {[]string{zoned("us-east-1b"), class}, false},
-		"a pool asks for one of others": {[]string{zoned("us-west-2-lax-1a"), class}, true},
+		"a pool requires one of them":   {[]string{zoned("us-east-1b"), class}, false},
+		"a pool requires one of others": {[]string{zoned("us-west-2-lax-1a"), class}, true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -62,7 +62,7 @@ func TestDeclaredWorkloads(t *testing.T) {
 		"that are new and of which one finds room under the limit": {
 			[]string{pool, class}, []string{strings.Replace(pool, "nvidia.com/gpu: 8", "nvidia.com/gpu: 1", 1), class, serve}, nil,
 			map[string][]string{"scheduled": {"Deployment serve gpu new"}, "waiting": {"Deployment serve new"}}},
-		"that fit before and after are no news": {
+		"that fit before and after are not reported": {
 			[]string{pool, class, serve}, []string{pool, class, serve}, nil, map[string][]string{}},
 		"that a new taint shuts out": {
 			[]string{pool, class, serve}, []string{tainted, class, serve}, nil,
@@ -74,7 +74,7 @@ func TestDeclaredWorkloads(t *testing.T) {
 			[]string{pool, class, with("    spec:\n", "    spec:\n      nodeSelector: {team: ml}\n")},
 			[]string{strings.Replace(pool, "{team: ml}", "{team: vision}", 1), class, with("    spec:\n", "    spec:\n      nodeSelector: {team: ml}\n")}, nil,
 			map[string][]string{"unscheduled": {"Deployment serve and 1 more"}}},
-		"that go to zero are asked for later": {
+		"that go to zero are requested later": {
 			[]string{pool, class, none}, []string{tainted, class, none}, nil,
 			map[string][]string{"unscheduled": {"Deployment serve later"}}},
 		"that go to zero and are new": {
@@ -89,7 +89,7 @@ func TestDeclaredWorkloads(t *testing.T) {
 					pod(f, "serve-1f-"+name, node.Name, of("ReplicaSet", "serve-1f"))
 				}
 			}, map[string][]string{}},
-		"that grow ask for the difference": {
+		"that grow request the difference": {
 			[]string{pool, class, serve}, []string{pool, class, with("replicas: 2", "replicas: 5")},
 			func(f *provision.ClusterSnapshot) {
 				_, node := run(f, "gpu", "a", time.Hour)
@@ -105,7 +105,7 @@ func TestDeclaredWorkloads(t *testing.T) {
 				_, node := run(f, "gpu", "a", time.Hour)
 				pod(f, "serve-1f-a", node.Name, of("ReplicaSet", "serve-1f"))
 			}, map[string][]string{}},
-		"that ask for more than there is from now on": {
+		"that request more than there is from now on": {
 			[]string{pool, class, serve}, []string{pool, class, with("nvidia.com/gpu: 1", "nvidia.com/gpu: 4")},
 			func(f *provision.ClusterSnapshot) {
 				_, node := run(f, "gpu", "a", time.Hour)
@@ -129,13 +129,13 @@ func TestDeclaredWorkloads(t *testing.T) {
 					pod(f, name, node.Name, of("ReplicaSet", "serve-1f"))
 				}
 			}, map[string][]string{"unscheduled": {"serve-1f-a", "serve-1f-b"}}},
-		"that the API server would refuse are told, and their pods stay": {
+		"that the API server would refuse are reported, and their pods stay": {
 			[]string{pool, class, serve}, []string{pool, class, with("    spec:\n", "    spec:\n      nodeSelector: {'/': x}\n")},
 			func(f *provision.ClusterSnapshot) {
 				_, node := run(f, "gpu", "a", time.Hour)
 				pod(f, "serve-1f-a", node.Name, of("ReplicaSet", "serve-1f"))
 			}, map[string][]string{}},
-		"of a thousand replicas are told in one line": {
+		"of a thousand replicas are reported in one line": {
 			[]string{pool, class, with("replicas: 2", "replicas: 1000")}, []string{tainted, class, with("replicas: 2", "replicas: 1000")}, nil,
 			map[string][]string{"unscheduled": {"Deployment serve and 999 more"}}},
 		"of a thousand replicas that double": {

@@ -88,7 +88,7 @@ func TestADeletionWaitsOnlyForWhatMayNeedWhatGoes(t *testing.T) {
 			changes: []plan.Change{held(drifted(change(plan.Update, "cluster", "class", 0))), change(plan.Delete, "cluster", "old-map", 0), change(plan.Delete, "aws", "old-role", 0)},
 		},
 		{
-			name:    "a failure goes before a held creation in what is said",
+			name:    "a failure goes before a held creation in what is reported",
 			changes: []plan.Change{held(change(plan.Create, "aws", "role", 0)), change(plan.Update, "aws", "rule", 0), change(plan.Delete, "aws", "old-role", 0)},
 			refused: []string{"rule"},
 			why:     map[string]error{"old-role": errNotReplaced},
@@ -139,7 +139,7 @@ func TestADeletionWaitsOnlyForWhatMayNeedWhatGoes(t *testing.T) {
 	}
 }
 
-func TestTroubleInAWSKeepsNothingFromTheCluster(t *testing.T) {
+func TestAFailureInAWSKeepsNothingFromTheCluster(t *testing.T) {
 	changes := []plan.Change{
 		change(plan.Create, "aws", "role", 0), change(plan.Create, "aws", "queue", 0), change(plan.Create, "aws", "rule", 1),
 		change(plan.Create, "cluster", "class", 0), change(plan.Create, "cluster", "pool", 1), change(plan.Delete, "cluster", "old", 0),

@@ -126,18 +126,18 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 		"it failed":             {change(func(r *apply.Result) { r.Status = apply.Failed }), false},
 		"it was skipped":        {change(func(r *apply.Result) { r.Status = apply.Skipped }), false},
 		"another change failed": {change(func(r *apply.Result) { r.Status, r.Change.Tokens = apply.Failed, nil }), true},
-		"another change asks": {change(func(r *apply.Result) {
+		"another change requires a token": {change(func(r *apply.Result) {
 			r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.LooserGuard, Token: &x}}}
 		}), false},
-		"another change is held by no guard":     {change(func(r *apply.Result) { r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.DriftReported}}} }), true},
-		"only some things were looked at":        {with(func(d *reconciliation) { d.kind = partial }), false},
-		"the source could not be read":           {with(func(d *reconciliation) { d.Stale = errors.New("unreachable") }), true},
-		"and it was not used":                    {reconciliation{Result: reconciler.Result{Stale: errors.New("unreachable")}}, false},
-		"the repository has mistakes":            {with(func(d *reconciliation) { d.Problems = []state.Problem{{}} }), true},
-		"and it was not used for them":           {reconciliation{Result: reconciler.Result{Problems: []state.Problem{{}}}}, false},
-		"nobody knows whether more is to go":     {reconciliation{Result: reconciler.Result{Plan: plan.Plan{Unknown: []plan.Unknown{{Ours: true}}}}}, false},
-		"it is applied, and another change asks": {with(func(d *reconciliation) { d.Outcome.Results = append(d.Outcome.Results, waits) }), true},
-		"something that is declared is not seen": {with(func(d *reconciliation) { d.Plan.Unknown = []plan.Unknown{{Origin: state.Origin{File: "a"}}} }), true},
+		"another change is held by no guard":                 {change(func(r *apply.Result) { r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.DriftReported}}} }), true},
+		"only some things were observed":                     {with(func(d *reconciliation) { d.kind = partial }), false},
+		"the source could not be read":                       {with(func(d *reconciliation) { d.Stale = errors.New("unreachable") }), true},
+		"and it was not used":                                {reconciliation{Result: reconciler.Result{Stale: errors.New("unreachable")}}, false},
+		"the repository has mistakes":                        {with(func(d *reconciliation) { d.Problems = []state.Problem{{}} }), true},
+		"and it was not used for them":                       {reconciliation{Result: reconciler.Result{Problems: []state.Problem{{}}}}, false},
+		"it is unknown whether more is to go":                {reconciliation{Result: reconciler.Result{Plan: plan.Plan{Unknown: []plan.Unknown{{Ours: true}}}}}, false},
+		"it is applied, and another change requires a token": {with(func(d *reconciliation) { d.Outcome.Results = append(d.Outcome.Results, waits) }), true},
+		"something that is declared is not observed":         {with(func(d *reconciliation) { d.Plan.Unknown = []plan.Unknown{{Origin: state.Origin{File: "a"}}} }), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sync := &v1alpha1.Sync{}
@@ -209,7 +209,7 @@ func TestNothingIsLostByAnUpdateForASyncThatWasChangedSinceTheRunBegan(t *testin
 func TestNothingIsDeletedForASyncThatWasChangedSinceTheRunBegan(t *testing.T) {
 	for name, edit := range map[string]func(*v1alpha1.Sync){
 		"suspended":                  func(s *v1alpha1.Sync) { s.Spec.Suspend, s.Generation = true, 2 },
-		"told to prune nothing":      func(s *v1alpha1.Sync) { s.Spec.Prune, s.Generation = new(false), 2 },
+		"declared to prune nothing":  func(s *v1alpha1.Sync) { s.Spec.Prune, s.Generation = new(false), 2 },
 		"given a stricter guard":     func(s *v1alpha1.Sync) { s.Spec.Guard.MaxPrunePercent, s.Generation = new(int32(0)), 2 },
 		"its confirmation withdrawn": func(s *v1alpha1.Sync) { s.Annotations = nil },
 	} {

@@ -68,7 +68,7 @@ func TestOneTokenIsPrintedEverywhereAndConfirmsLater(t *testing.T) {
 
 // What a hold protects does not come to pass without the deletion.
 func TestTheEngineKeepsItsQueueWhileTheQueuesDeletionWaits(t *testing.T) {
-	for name, unknown := range map[string]string{"it asks": "", "nobody knows whether it is there": "Throttling"} {
+	for name, unknown := range map[string]string{"it requires a token": "", "it is unknown whether it is there": "Throttling"} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
 			s.commit("cluster/engine=queue", "cluster/map=1", "aws/queue=1")

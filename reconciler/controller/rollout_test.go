@@ -162,8 +162,8 @@ func TestAMergeThatGrewWaitsOverRecountsAndRestartsUntilItIsConfirmed(t *testing
 		return out
 	}
 	for name, c := range map[string]plan.Review{
-		"its merge was not noticed yet": review(false, "np-gpu=2", "np-new=1"),
-		"it was":                        review(true, "np-gpu=2", "np-new=1"),
+		"its merge was not detected yet": review(false, "np-gpu=2", "np-new=1"),
+		"it was":                         review(true, "np-gpu=2", "np-new=1"),
 		"it was, and another merge changed the pool as well": review(true, "np-gpu=3", "np-new=1"),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -99,7 +99,7 @@ func TestAConfirmedUpdateGoesOnWhereItsThingWasUnreadable(t *testing.T) {
 		restart bool
 		begin   func(*stage)
 	}{
-		"AWS does not answer, one process": {false, func(s *stage) { s.aws.unknown["group"] = "no answer" }},
+		"AWS does not respond, one process": {false, func(s *stage) { s.aws.unknown["group"] = "no answer" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)

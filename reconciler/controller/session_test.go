@@ -53,7 +53,7 @@ func ran(changes ...plan.Change) reconciliation {
 	return d
 }
 
-// conclusion is what a test asks of a verdict.
+// conclusion is what a test compares of a result.
 type conclusion struct {
 	ready, settled, stalled bool
 	reason                  string
@@ -69,7 +69,7 @@ func concluded(v runResult) conclusion {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestResultsAreReadyOrHaveTheirReason(t *testing.T) {
 	refused := ran(change("bad", plan.Create, nil))
 	refused.Outcome.Results[0].Status = apply.Failed
 	refused.Outcome.Results[0].Err = errors.New("admission webhook said no")
@@ -89,7 +89,7 @@ func TestJudge(t *testing.T) {
 		done reconciliation
 		want conclusion
 	}{
-		"everything applied is ready and settled": {
+		"everything applied is ready, without a retry": {
 			ran(change("a", plan.Create, nil)),
 			conclusion{ready: true, settled: true, reason: "ReconciliationSucceeded"},
 		},
@@ -113,7 +113,7 @@ func TestJudge(t *testing.T) {
 			reconciliation{err: state.Failf(state.Stalled, "PathNotFound", "gone")},
 			conclusion{reason: "PathNotFound", stalled: true},
 		},
-		"a source that is away while its last revision is in force is not ready, and says what stays": {
+		"a source that is away while its last revision is in force is not ready, and names what stays": {
 			stale,
 			conclusion{reason: "SourceUnavailable"},
 		},
@@ -138,7 +138,7 @@ func TestJudge(t *testing.T) {
 			})),
 			conclusion{stalled: true, reason: "PruneHeld", pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/a", Action: "delete", Reason: "deleting a: confirm", Rules: []string{"DeletionLosses"}}}},
 		},
-		"drift that is only reported leaves the Sync ready, drifted and settled: another look would find the same": {
+		"drift that is only reported leaves the Sync ready and drifted, without a retry: it would find the same": {
 			ran(change("a", plan.Update, func(c *plan.Change) {
 				c.Hold, c.Drift = hold.Reasons{{Rule: hold.DriftReported, Facts: hold.Facts{Detail: "only reported"}}}, true
 			})),
@@ -149,10 +149,10 @@ func TestJudge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := resultOf(c.done)
 			if got.message == "" {
-				t.Error("the verdict has no message")
+				t.Error("the result has no message")
 			}
 			if diff := cmp.Diff(c.want, concluded(got), cmp.AllowUnexported(conclusion{})); diff != "" {
-				t.Errorf("verdict (-want +got):\n%s", diff)
+				t.Errorf("result (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -302,8 +302,8 @@ func TestNextVisit(t *testing.T) {
 		"a first failure comes back after a second":               {after(1), bad, time.Second, time.Second},
 		"a third failure comes back after four":                   {after(3), bad, 4 * time.Second, 4 * time.Second},
 		"the hundredth failure does not wait beyond the interval": {after(100), bad, time.Minute, time.Minute},
-		"a failure that knows its time waits for it":              {after(1), runResult{after: 20 * time.Second}, 20 * time.Second, 20 * time.Second},
-		"no failure keeps the source from being asked":            {after(1), runResult{after: 5 * time.Minute}, time.Minute, time.Minute},
+		"a failure that has its time waits for it":                {after(1), runResult{after: 20 * time.Second}, 20 * time.Second, 20 * time.Second},
+		"no failure keeps the source from being read":             {after(1), runResult{after: 5 * time.Minute}, time.Minute, time.Minute},
 		"one thing put back does not put off what still fails":    {after(2), runResult{ready: true}, 2 * time.Second, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -326,7 +326,7 @@ func TestForced(t *testing.T) {
 		s    *syncState
 		want bool
 	}{
-		"nothing asked":              {func(*v1alpha1.Sync) {}, &syncState{requeueState: requeueState{generation: 2, converged: true}}, false},
+		"nothing requested":          {func(*v1alpha1.Sync) {}, &syncState{requeueState: requeueState{generation: 2, converged: true}}, false},
 		"a changed spec":             {func(*v1alpha1.Sync) {}, &syncState{requeueState: requeueState{generation: 1, converged: true}}, true},
 		"a new reconcile annotation": {func(s *v1alpha1.Sync) { s.Annotations[fluxmeta.ReconcileRequestAnnotation] = "now" }, &syncState{requeueState: requeueState{generation: 2, converged: true}}, true},
 		"a reconcile annotation handled": {func(s *v1alpha1.Sync) {

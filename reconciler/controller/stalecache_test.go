@@ -146,7 +146,7 @@ func TestAStatusIsNotComparedWithOneOlderThanTheLast(t *testing.T) {
 			third:   func(s *stage) { s.cluster.live["version"] = "1" },
 			drifted: "InSync",
 		},
-		"what a look at some things does not say stays as it was written last": {
+		"what an observation of some things does not have stays as it was written last": {
 			first:   func(s *stage) { s.cluster.live["version"], s.aws.refused["queue"] = "1", "AccessDenied" },
 			second:  func(s *stage) { delete(s.aws.refused, "queue") },
 			third:   func(s *stage) { s.cluster.live["version"] = "2" },

@@ -97,7 +97,7 @@ func TestSomethingThatBecomesUnknownIsReportedWhateverElseFails(t *testing.T) {
 	}
 }
 
-func TestWhatIsOnlyComparedLeavesTheSyncReadyDriftedAndSettled(t *testing.T) {
+func TestWhatIsOnlyComparedLeavesTheSyncReadyAndDriftedWithoutARetry(t *testing.T) {
 	s := newStage(t, nil)
 	s.aws.live["version"], s.aws.compared["version"], s.aws.compared["addon"] = "1.33", byHand, "run: aws eks create-addon"
 	s.commit("aws/version=1.34", "aws/addon=1", "aws/queue=1", "cluster/pool=1")

@@ -113,18 +113,18 @@ func TestWithoutVariablesNoNodeIsMadeOfTextThatHoldsOne(t *testing.T) {
 		file, want string
 		options    Options
 	}{
-		"a text":                           {file: class + "  role: a\n  tags: {a: 'x-${CLUSTER_NAME}'}\n", want: wanted},
-		"a key":                            {file: class + "  role: a\n  tags: {'k/${CLUSTER_NAME}': a}\n", want: wanted},
-		"a default":                        {file: class + "  role: a\n  tags: {'k/${CLUSTER_NAME:=a}': a}\n", want: wanted},
-		"the second text of a list":        {file: class + "  subnetSelectorTerms:\n  - id: a\n    tags: {a: '${CLUSTER_NAME}'}\n", want: strings.Replace(wanted, ":6:", ":7:", 1)},
-		"a name":                           {file: "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: ${CLUSTER_NAME}\n", want: "x/a.yaml:4: Cluster ${CLUSTER_NAME} holds ${CLUSTER_NAME}, and the Sync" + told},
-		"an old API":                       {file: "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: gpu}\nspec:\n  labels: {a: '${CLUSTER_NAME}'}\n", want: "x/a.yaml:5: Provisioner gpu holds ${CLUSTER_NAME}, and the Sync" + told},
-		"not user data":                    {file: class + "  userData: 'echo ${HOME}'\n"},
-		"not the sign of an escaped one":   {file: class + "  role: 'a-$${HOME}-$HOME-${'\n"},
-		"not where it is said to be meant": {file: strings.Replace(class, "gpu}", "gpu, annotations: {kustomize.toolkit.fluxcd.io/substitute: disabled}}", 1) + "  role: '${CLUSTER_NAME}'\n"},
-		"not another kind":                 {file: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: '${CLUSTER_NAME}'}\n"},
-		"not a draft":                      {file: class + "  role: '${CLUSTER_NAME}'\n", options: Options{Draft: true}},
-		"not a Sync that has variables":    {file: class + "  role: '${CLUSTER_NAME}'\n", options: Options{Values: valuesOf(t, map[string]string{"CLUSTER_NAME": "dev"})}},
+		"a text":                               {file: class + "  role: a\n  tags: {a: 'x-${CLUSTER_NAME}'}\n", want: wanted},
+		"a key":                                {file: class + "  role: a\n  tags: {'k/${CLUSTER_NAME}': a}\n", want: wanted},
+		"a default":                            {file: class + "  role: a\n  tags: {'k/${CLUSTER_NAME:=a}': a}\n", want: wanted},
+		"the second text of a list":            {file: class + "  subnetSelectorTerms:\n  - id: a\n    tags: {a: '${CLUSTER_NAME}'}\n", want: strings.Replace(wanted, ":6:", ":7:", 1)},
+		"a name":                               {file: "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: ${CLUSTER_NAME}\n", want: "x/a.yaml:4: Cluster ${CLUSTER_NAME} holds ${CLUSTER_NAME}, and the Sync" + told},
+		"an old API":                           {file: "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: gpu}\nspec:\n  labels: {a: '${CLUSTER_NAME}'}\n", want: "x/a.yaml:5: Provisioner gpu holds ${CLUSTER_NAME}, and the Sync" + told},
+		"not user data":                        {file: class + "  userData: 'echo ${HOME}'\n"},
+		"not the sign of an escaped one":       {file: class + "  role: 'a-$${HOME}-$HOME-${'\n"},
+		"not where it is declared to be meant": {file: strings.Replace(class, "gpu}", "gpu, annotations: {kustomize.toolkit.fluxcd.io/substitute: disabled}}", 1) + "  role: '${CLUSTER_NAME}'\n"},
+		"not another kind":                     {file: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: '${CLUSTER_NAME}'}\n"},
+		"not a draft":                          {file: class + "  role: '${CLUSTER_NAME}'\n", options: Options{Draft: true}},
+		"not a Sync that has variables":        {file: class + "  role: '${CLUSTER_NAME}'\n", options: Options{Values: valuesOf(t, map[string]string{"CLUSTER_NAME": "dev"})}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, got := problemsOf(tree("x/a.yaml", c.file, "x/b.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n"), "x", c.options)

@@ -9,7 +9,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/events"
 )
 
-func TestTheTextOfAnEventIsHarmless(t *testing.T) {
+func TestTheTextOfAnEventIsSanitized(t *testing.T) {
 	harmless(t, events.Sanitize, `Warning Failed x\x1b[2K\n(masked) 100%s`)
 }
 

@@ -98,7 +98,7 @@ func TestACredentialThatCannotBeIsNamedByItsSecretAndKey(t *testing.T) {
 		{"an App for Gitea", tea, "", map[string]string{"githubAppID": "12", "githubAppInstallationID": "34", "githubAppPrivateKey": key}, "no key token"},
 		{"both", hub, "", map[string]string{"token": "s3cret", "githubAppID": "12"}, "remove one"},
 		{"an App without its number", hub, "", map[string]string{"githubAppInstallationID": "34", "githubAppPrivateKey": key}, "githubAppID has to be"},
-		{"an App whose installation is a word", hub, "", map[string]string{"githubAppID": "12", "githubAppInstallationID": "s3cret", "githubAppPrivateKey": key}, "githubAppInstallationID has to be"},
+		{"an App whose installation is a text", hub, "", map[string]string{"githubAppID": "12", "githubAppInstallationID": "s3cret", "githubAppPrivateKey": key}, "githubAppInstallationID has to be"},
 		{"an App of minus one", hub, "", map[string]string{"githubAppID": "-1", "githubAppInstallationID": "2", "githubAppPrivateKey": key}, "githubAppID has to be"},
 		{"an App without a key", hub, "", map[string]string{"githubAppID": "12", "githubAppInstallationID": "34"}, "githubAppPrivateKey"},
 		{"an App with a key that is none", hub, "", map[string]string{"githubAppID": "12", "githubAppInstallationID": "34", "githubAppPrivateKey": "s3cret"}, "private key"},

@@ -142,7 +142,7 @@ func TestTheFleetIsReadAnewAfterItsMaxAge(t *testing.T) {
 	}
 }
 
-func TestAForecastForStrangersIsTheSameWhateverPoolsOthersHave(t *testing.T) {
+func TestAForecastForForksIsTheSameWhateverPoolsOthersHave(t *testing.T) {
 	ours := impacttest.Live(t)
 	for _, o := range ours {
 		switch o.(type) {

@@ -97,7 +97,7 @@ func TestTheApplyIsHeldForTheNodesThatTheLiveClusterWouldLose(t *testing.T) {
 			held: "would replace 4 nodes; 0 were predicted in the review of #12"},
 		"a cluster that cannot be read": {sync: guarded(3), edit: userData, down: true,
 			held: "may replace any number of nodes, for it cannot be predicted: connection refused"},
-		"no Cluster that says where the nodes are": {sync: guarded(3), edit: userData, live: func(o []client.Object) []client.Object { return o[1:] },
+		"no Cluster that declares where the nodes are": {sync: guarded(3), edit: userData, live: func(o []client.Object) []client.Object { return o[1:] },
 			held: "may replace any number of nodes, for it cannot be predicted: no Cluster specifies the region of the nodes; apply an object of that kind; guard.maxNodesReplaced is 3"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,8 +48,8 @@ func TestAnAllowanceIsWorthWhatItAllowed(t *testing.T) {
 		{"a deletion with losses that nobody allowed waits", costing("x", 3, nil), true},
 		{"one that was confirmed goes on", costing("x", 3, some(3, true)), false},
 		{"with fewer nodes, too", costing("x", 1, some(3, true)), false},
-		{"with more nodes it asks again", costing("x", 4, some(3, true)), true},
-		{"one that was let pass when nothing went with it asks", costing("x", 1, some(0, false)), true},
+		{"with more nodes it requires a token again", costing("x", 4, some(3, true)), true},
+		{"one that was let pass when nothing went with it requires a token", costing("x", 1, some(0, false)), true},
 		{"and so it does when that was confirmed, of many", costing("x", 1, some(0, true)), true},
 		{"what was only let pass is not confirmed", costing("x", 3, some(3, false)), true},
 		{"an ordinary one goes on", costing("x", 0, some(0, false)), false},
@@ -125,11 +125,11 @@ func TestWhatIsRecordedOfADeletionIsWhatWasAllowed(t *testing.T) {
 		say  bool // its token
 		want *loss.Allowance
 	}{
-		{"nothing asked: nothing goes with it", costing("x", 0, nil), false, &loss.Allowance{}},
-		{"a person was asked", costing("x", 3, nil), true, &loss.Allowance{Losses: three.Losses, Number: 1, Quoted: three.Losses}},
+		{"no token required: nothing goes with it", costing("x", 0, nil), false, &loss.Allowance{}},
+		{"a token was required", costing("x", 3, nil), true, &loss.Allowance{Losses: three.Losses, Number: 1, Quoted: three.Losses}},
 		{"fewer are left: the first token counts", costing("x", 1, three), false, three},
-		{"a few more than a person was told add up to no more", costing("x", 58, many), false, many},
-		{"many more, which a person was told", costing("x", 90, many), true, &loss.Allowance{Losses: loss.Counts{"Node": 108}, Number: 1, Quoted: loss.Counts{"Node": 90}}},
+		{"a few more than a person was shown add up to no more", costing("x", 58, many), false, many},
+		{"many more, which the token names", costing("x", 90, many), true, &loss.Allowance{Losses: loss.Counts{"Node": 108}, Number: 1, Quoted: loss.Counts{"Node": 90}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			kept := things("kept", 3)
@@ -255,7 +255,7 @@ func TestAPartIsNotTakenAwayWhileTheDeletionOfWhatItUsesWaits(t *testing.T) {
 		{name: "the part is taken away", was: queued("a"), is: queued(""), seen: queue, held: true},
 		{name: "the part is made null", was: queued("a"), is: state.Item{Key: queued("").Key, Object: object{"spec": object{"region": "eu-west-1", "interruptionQueue": nil}}}, seen: queue, held: true},
 		{name: "with the whole Cluster", was: queued("a"), is: stays, seen: queue, held: true},
-		{name: "nobody knows whether it is there", was: queued("a"), is: queued(""), seen: lost, held: true},
+		{name: "it is unknown whether it is there", was: queued("a"), is: queued(""), seen: lost, held: true},
 		{name: "another takes its place", was: queued("a"), is: queued("b"), seen: queue},
 		{name: "its deletion waits for nobody", was: queued("a"), is: queued(""), seen: ordinary},
 		{name: "nothing of it is deleted", was: queued("a"), is: queued(""), seen: queue, policies: []plan.Policy{plan.NoPrune()}},
@@ -359,7 +359,7 @@ func TestADeletionWhoseConfirmationIsTakenBackNeedsAnother(t *testing.T) {
 		{name: "nothing goes with it any more", old: []state.Item{costing("x", 0, by(3))}, held: 1},
 		{name: "a few that are left of many", old: many(by(0))[:3], held: 3},
 		{name: "of many, the token is quoted", old: many(by(0))[:3], confirmation: quoting(), tokens: 3},
-		{name: "no guard asked for a token", old: []state.Item{costing("x", 0, &loss.Allowance{})}},
+		{name: "no guard required a token", old: []state.Item{costing("x", 0, &loss.Allowance{})}},
 		{name: "nor for many", old: many(&loss.Allowance{})},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

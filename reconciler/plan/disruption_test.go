@@ -114,7 +114,7 @@ func TestNodesAreGuarded(t *testing.T) {
 		reason      string
 		unconfirmed bool
 	}{
-		"without a limit and a review nobody looks ahead":                      {limit: -1, now: hold.Nodes{Replaced: 500}, unconfirmed: true},
+		"without a limit and a review nothing is predicted":                    {limit: -1, now: hold.Nodes{Replaced: 500}, unconfirmed: true},
 		"as many as the limit pass":                                            {limit: 5, now: hold.Nodes{Replaced: 3, Removed: 2}},
 		"more than the limit are held, and what comes or costs no node is not": {limit: 5, now: hold.Nodes{Replaced: 14}, held: both, reason: "would replace 14 nodes; guard.maxNodesReplaced is 5"},
 		"nodes that go with their pool count, too":                             {limit: 5, now: hold.Nodes{Replaced: 4, Removed: 2}, held: both, reason: "would replace 4 nodes and take away 2 with their pools; guard.maxNodesReplaced is 5"},
@@ -125,19 +125,19 @@ func TestNodesAreGuarded(t *testing.T) {
 		"with a limit, so is what may be more": {limit: 5, now: hold.Nodes{Replaced: 1, Uncertain: "only AWS knows the images"}, held: both,
 			reason: "would replace 1 node, and maybe more: only AWS knows the images; guard.maxNodesReplaced is 5"},
 		"what was predicted in the review passes":          {limit: -1, reviewed: []plan.Review{review}, now: hold.Nodes{Replaced: 4}},
-		"two more than told pass":                          {limit: -1, reviewed: []plan.Review{review}, now: hold.Nodes{Replaced: 6}},
-		"three more than told are held":                    {limit: -1, reviewed: []plan.Review{review}, now: hold.Nodes{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were predicted in the review of #12"},
+		"two more than reviewed pass":                      {limit: -1, reviewed: []plan.Review{review}, now: hold.Nodes{Replaced: 6}},
+		"three more than reviewed are held":                {limit: -1, reviewed: []plan.Review{review}, now: hold.Nodes{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were predicted in the review of #12"},
 		"of many, a fifth more pass":                       {limit: -1, reviewed: []plan.Review{reviewed(12, 50, before, after)}, now: hold.Nodes{Replaced: 60}},
 		"and not one above it":                             {limit: -1, reviewed: []plan.Review{reviewed(12, 50, before, after)}, now: hold.Nodes{Replaced: 61}, held: both, reason: "would replace 61 nodes; 50 were predicted in the review of #12"},
-		"a reviewer was told of the doubt":                 {limit: -1, reviewed: []plan.Review{review}, now: hold.Nodes{Replaced: 4, Uncertain: "only AWS knows"}},
+		"the review had the warning":                       {limit: -1, reviewed: []plan.Review{review}, now: hold.Nodes{Replaced: 4, Uncertain: "only AWS knows"}},
 		"after a review, what cannot be predicted is held": {limit: -1, reviewed: []plan.Review{review}, now: hold.Nodes{Unknown: "timed out"}, held: both, reason: "may replace any number of nodes, for it cannot be predicted: timed out; 4 were predicted in the review of #12"},
 		"both rules are named":                             {limit: 5, reviewed: []plan.Review{review}, now: hold.Nodes{Replaced: 14}, held: both, reason: "would replace 14 nodes; guard.maxNodesReplaced is 5; 4 were predicted in the review of #12"},
 		"a review does not open the guard":                 {limit: 3, reviewed: []plan.Review{review}, now: hold.Nodes{Replaced: 4}, held: both, reason: "would replace 4 nodes; guard.maxNodesReplaced is 3"},
 		"the nodes of a pool are the same in two reviews, and the larger number counts": {limit: -1, reviewed: []plan.Review{pool, class}, now: hold.Nodes{Replaced: 6}, held: both, reason: "would replace 6 nodes; 3 were predicted in the review of #13, #14"},
 		"of a plan that is reviewed in part, the reviewed pools are measured": {limit: -1, reviewed: []plan.Review{class}, now: hold.Nodes{Replaced: 104, Pools: map[string]int{"gpu": 4, "cpu": 100}}, held: both,
 			reason: "would replace 104 nodes; 4 of them where 1 was predicted in the review of #13"},
-		"the others are not":                                         {limit: -1, reviewed: []plan.Review{class}, now: hold.Nodes{Replaced: 103, Pools: map[string]int{"gpu": 3, "cpu": 100}}},
-		"and neither told nor lost nodes of them excuse":             {limit: -1, reviewed: []plan.Review{of(reviewed(13, 0, before, after), map[string]int{"gpu": 1, "old": 0})}, now: hold.Nodes{Replaced: 4, Pools: map[string]int{"gpu": 4}}, held: both, reason: "would replace 4 nodes; 1 was predicted in the review of #13"},
+		"the others are not": {limit: -1, reviewed: []plan.Review{class}, now: hold.Nodes{Replaced: 103, Pools: map[string]int{"gpu": 3, "cpu": 100}}},
+		"and neither reviewed nor lost nodes of them excuse":         {limit: -1, reviewed: []plan.Review{of(reviewed(13, 0, before, after), map[string]int{"gpu": 1, "old": 0})}, now: hold.Nodes{Replaced: 4, Pools: map[string]int{"gpu": 4}}, held: both, reason: "would replace 4 nodes; 1 was predicted in the review of #13"},
 		"the pools that a review names are added up":                 {limit: -1, reviewed: []plan.Review{of(review, map[string]int{"gpu": 4, "cpu": 6})}, now: hold.Nodes{Replaced: 9, Removed: 3, Pools: map[string]int{"gpu": 9, "cpu": 3}}},
 		"and so are those of several reviews":                        {limit: -1, reviewed: []plan.Review{class, of(pool, map[string]int{"cpu": 3})}, now: hold.Nodes{Replaced: 7, Pools: map[string]int{"gpu": 5, "cpu": 2}}, held: both, reason: "would replace 7 nodes; 4 were predicted in the review of #13, #14"},
 		"an open pull request with other content counts for nothing": {limit: -1, reviewed: []plan.Review{reviewed(12, 4, before, other)}, now: hold.Nodes{Replaced: 100}, unconfirmed: true},
@@ -146,10 +146,10 @@ func TestNodesAreGuarded(t *testing.T) {
 			reviewed: []plan.Review{reviewed(15, 40, before, append([]string{"NodePool/more=1"}, after...)), review}},
 		"one that goes as far as to delete what stays counts for nothing": {limit: -1, reviewed: []plan.Review{reviewed(15, 40, before, slices.DeleteFunc(slices.Clone(after), func(s string) bool { return s == "NodePool/cpu=1" }))}, now: hold.Nodes{Replaced: 100}, unconfirmed: true},
 		"a merged one counts though another merge changed its content":    {limit: -1, reviewed: []plan.Review{merged(reviewed(12, 4, before, other))}, now: hold.Nodes{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were predicted in the review of #12"},
-		"two merges that made of one pool what neither review saw are measured by both": {limit: -1, held: both, reason: "would replace 100 nodes; 1 was predicted in the review of #13, #15",
+		"two merges that made of one pool what neither review had are measured by both": {limit: -1, held: both, reason: "would replace 100 nodes; 1 was predicted in the review of #13, #15",
 			reviewed: []plan.Review{merged(reviewed(15, 1, before, other)), merged(class)}, now: hold.Nodes{Replaced: 100}},
-		"a merged one of no pool says nothing":                        {limit: -1, reviewed: []plan.Review{merged(of(class, nil))}, now: hold.Nodes{Replaced: 100}, unconfirmed: true},
-		"a push of another pool passes beside a merge as it was told": {limit: -1, reviewed: []plan.Review{merged(of(reviewed(12, 4, before, other), map[string]int{"cpu": 4}))}, now: hold.Nodes{Replaced: 104, Pools: map[string]int{"cpu": 4, "gpu": 100}}},
+		"a merged one of no pool allows nothing":                          {limit: -1, reviewed: []plan.Review{merged(of(class, nil))}, now: hold.Nodes{Replaced: 100}, unconfirmed: true},
+		"a push of another pool passes beside a merge as it was reviewed": {limit: -1, reviewed: []plan.Review{merged(of(reviewed(12, 4, before, other), map[string]int{"cpu": 4}))}, now: hold.Nodes{Replaced: 104, Pools: map[string]int{"cpu": 4, "gpu": 100}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := false
@@ -185,7 +185,7 @@ func TestAHoldOfWhatGrewOutlastsWhatIsMadeBesideIt(t *testing.T) {
 		lifted   bool
 	}{
 		"right after the merge":                                       {[]plan.Review{reviewed(12, 4, before, after)}, before, after, false},
-		"and once it is noticed":                                      {[]plan.Review{merged(reviewed(12, 4, before, after))}, before, after, false},
+		"and once it is detected":                                     {[]plan.Review{merged(reviewed(12, 4, before, after))}, before, after, false},
 		"the new pool is there by now":                                {[]plan.Review{reviewed(12, 4, before, after)}, append([]string{"NodePool/new=1"}, before...), after, false},
 		"so is the new class's content":                               {[]plan.Review{reviewed(12, 4, before, after)}, []string{"NodePool/gpu=1", "NodePool/cpu=1", "EC2NodeClass/gpu=2", "NodePool/new=1"}, after, false},
 		"a pool that went is gone by now":                             {[]plan.Review{reviewed(12, 4, before, gone)}, []string{"NodePool/gpu=1", "EC2NodeClass/gpu=1"}, gone, false},

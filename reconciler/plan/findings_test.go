@@ -149,7 +149,7 @@ func TestWhatIsOnlyComparedIsHeldBeforeAnyPolicyRuns(t *testing.T) {
 	}
 }
 
-func TestReportTargetLetsNothingBeWrittenInItsWorld(t *testing.T) {
+func TestReportTargetLetsNothingBeWrittenInItsTarget(t *testing.T) {
 	edited := inAWS("edited", object{"v": int64(1)})
 	liveEdited := inAWS("edited", object{"v": int64(2)})
 	liveEdited.Applied = state.Hash(edited.Object)
@@ -205,7 +205,7 @@ func TestAGuardIsDisturbedByNeitherUnknownNorComparedThings(t *testing.T) {
 			policies: []plan.Policy{plan.ReportTarget("aws")}, held: 90},
 		{name: "and hide nothing", observed: slices.Concat(in(90, plain), things("old", 3)),
 			policies: []plan.Policy{plan.ReportTarget("aws")}, reason: "would delete all 3 objects (guard.maxPrunePercent)", held: 93},
-		{name: "impact ones among them ask for no confirmation", wanted: things("kept", 1), observed: append(in(1, func(i state.Item) state.Item { i.Impact = "all nodes"; return i }), things("kept", 1)...),
+		{name: "impact ones among them require no confirmation", wanted: things("kept", 1), observed: append(in(1, func(i state.Item) state.Item { i.Impact = "all nodes"; return i }), things("kept", 1)...),
 			policies: []plan.Policy{plan.ReportTarget("aws")}, held: 1},
 	}
 	for _, tt := range tests {

@@ -74,7 +74,7 @@ func TestComputeFindsWhatSeparatesWantedFromObserved(t *testing.T) {
 		{name: "what was edited by hand is drift", wanted: []state.Item{a}, observed: []state.Item{applied(edited, a.Object)}, want: []string{"update a drift"}, managed: 1},
 		{name: "what a new revision changes is none", wanted: []state.Item{a}, observed: []state.Item{applied(edited, edited.Object)}, want: []string{"update a"}, managed: 1},
 		{name: "what was deleted by hand is drift", wanted: []state.Item{a}, observed: []state.Item{gone(applied(a, a.Object))}, want: []string{"create a drift"}},
-		{name: "what was deleted by hand and is no longer wanted is forgotten", observed: []state.Item{gone(applied(a, a.Object))}, want: []string{}},
+		{name: "what was deleted by hand and is no longer declared is dropped", observed: []state.Item{gone(applied(a, a.Object))}, want: []string{}},
 		{
 			name:     "all at once",
 			wanted:   []state.Item{thing("new", 0, nil), thing("same", 0, nil), a},

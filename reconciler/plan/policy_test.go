@@ -86,7 +86,7 @@ func TestGuardHoldsDeletionsWithLossesInAnyNumber(t *testing.T) {
 	}
 }
 
-func TestAConfirmationIsGoodForExactlyTheDeletionsThatItSaw(t *testing.T) {
+func TestAConfirmationIsGoodForExactlyTheDeletionsThatItNamed(t *testing.T) {
 	pool, other := thing("pool", 0, nil), thing("other", 0, nil)
 	pool.Impact, pool.Losses = "3 nodes", loss.Counts{"Node": 3}
 	kept := things("kept", 9)
@@ -110,9 +110,9 @@ func TestAConfirmationIsGoodForExactlyTheDeletionsThatItSaw(t *testing.T) {
 		{name: "with the hash among other tokens", wanted: kept, observed: world, confirmation: "000000000000 , " + hash + " "},
 		{name: "with the hash as a part of a token", wanted: kept, observed: world, confirmation: "x" + hash, held: true},
 		{name: "unrelated updates and creations came", wanted: append(edited, thing("new", 0, nil)), observed: world, confirmation: hash},
-		{name: "one more is asked for", wanted: kept, observed: append([]state.Item{impact}, world...), confirmation: hash, held: true},
+		{name: "one more requires a token", wanted: kept, observed: append([]state.Item{impact}, world...), confirmation: hash, held: true},
 		{name: "one more that nobody need allow is deleted as well", wanted: kept, observed: append([]state.Item{other}, world...), confirmation: hash},
-		{name: "so many more that the guard asks for all", wanted: kept, observed: append(things("old", 30), world...), confirmation: hash, held: true},
+		{name: "so many more that the guard requires a token for all", wanted: kept, observed: append(things("old", 30), world...), confirmation: hash, held: true},
 		{name: "more goes with it by now", wanted: kept, observed: append([]state.Item{grown}, kept...), confirmation: hash, held: true},
 		{name: "less goes with it by now", wanted: kept, observed: append([]state.Item{shrunk}, kept...), confirmation: hash},
 		{name: "with what goes with it left out", wanted: kept, observed: world, confirmation: strings.TrimSuffix(hash, "+3Node"), held: true},
@@ -200,7 +200,7 @@ func TestAHeldChangeNamesTheRulesThatHoldIt(t *testing.T) {
 		"too many":                       {rolling(pools(20), []string{stays}, plan.Guard(50, "")), []hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses}},
 		"everything":                     {rolling(pools(2)[:2], nil, plan.Guard(50, "")), []hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses}},
 		"drift that is reported":         {rolling([]string{"ConfigMap/a=2!"}, []string{stays}, plan.ReportDrift()), []hold.Rule{hold.DriftReported}},
-		"a world that is read-only":      {rolling([]string{"ConfigMap/a=2"}, []string{stays}, plan.ReportTarget("cluster")), []hold.Rule{hold.DriftReported}},
+		"a target that is read-only":     {rolling([]string{"ConfigMap/a=2"}, []string{stays}, plan.ReportTarget("cluster")), []hold.Rule{hold.DriftReported}},
 		"nodes":                          {rolling([]string{"NodePool/gpu=1"}, []string{"NodePool/gpu=2"}).GuardNodes(&limit, nil, "", lost), []hold.Rule{hold.MaxNodesReplaced}},
 		"a deletion that also has nodes": {impact.GuardNodes(&limit, nil, "", lost), []hold.Rule{hold.DeletionLosses, hold.MaxNodesReplaced}},
 		"more than were reviewed": {impact.GuardNodes(nil, []plan.Review{merged(reviewed(12, 0, []string{"NodePool/gpu=1"}, nil))}, "", lost),

@@ -22,7 +22,7 @@ func TestATokenIsGoodInOneScopeOnly(t *testing.T) {
 		in   confirm.Scope
 		held bool
 	}{
-		"where it was asked for":           {here, false},
+		"where it was required":            {here, false},
 		"in another Sync":                  {confirm.Scope{UID: "b"}, true},
 		"when it has served":               {confirm.Scope{UID: "a", Handled: token}, true},
 		"when it has served among others":  {confirm.Scope{UID: "a", Handled: "x," + token}, true},
@@ -73,7 +73,7 @@ func TestATokenForALooserGuardIsBoundToWhatIsLive(t *testing.T) {
 		live, wanted state.Item
 		held         bool
 	}{
-		"as it was asked for":               {spec("a", 50), spec("a", 90), false},
+		"as it was required":                {spec("a", 50), spec("a", 90), false},
 		"a person has made it stricter":     {spec("a", 0), spec("a", 90), true},
 		"the repository has another number": {spec("a", 50), spec("a", 91), true},
 		"it was made anew":                  {spec("b", 50), spec("b", 90), true},

@@ -84,7 +84,7 @@ func TestAMergeOfTwoSidesFilesIsRenderedAsGitMakesIt(t *testing.T) {
 		guards     []string
 		problems   int
 	}{
-		"each side its own file, without a doubt": {
+		"each side its own file, without a warning": {
 			map[string]string{"p/a.yaml": configMap("a", "base")}, map[string]string{"p/b.yaml": configMap("b", "head")},
 			[]string{"update b"}, "", nil, 0,
 		},
@@ -92,7 +92,7 @@ func TestAMergeOfTwoSidesFilesIsRenderedAsGitMakesIt(t *testing.T) {
 			map[string]string{"p/a.yaml": configMap("a", "base")}, map[string]string{"p/kustomization.yaml": list + "namePrefix: x-\n"},
 			[]string{"create x-a", "create x-b", "delete a", "delete b"}, "base", nil, 0,
 		},
-		"a file that both changed is doubted": {
+		"a file that both changed has a warning": {
 			map[string]string{"p/a.yaml": configMap("a", "base")}, map[string]string{"p/a.yaml": configMap("a", "one") + "# a remark\n", "p/b.yaml": configMap("b", "head")},
 			[]string{"update b"}, "", []string{"merge"}, 0,
 		},

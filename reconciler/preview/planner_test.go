@@ -147,7 +147,7 @@ func TestGitIsRequestedAgain(t *testing.T) {
 			p.Base.SHA = "base9"
 			return p
 		}, 2},
-		"when the Sync saw another base": {nil, func(t *testing.T, r *Planner, _ *fewRevisions) forge.PullRequest {
+		"when the Sync observed another base": {nil, func(t *testing.T, r *Planner, _ *fewRevisions) forge.PullRequest {
 			attempted(t, r, "main@sha1:base2")
 			return first
 		}, 2},
@@ -172,7 +172,7 @@ func TestGitIsRequestedAgain(t *testing.T) {
 			return first
 		}, 2},
 		"while the Sync is suspended": {func(s *v1alpha1.Sync) { s.Spec.Suspend = true }, func(*testing.T, *Planner, *fewRevisions) forge.PullRequest { return first }, 2},
-		"while the Sync looked at nothing yet": {
+		"while the Sync observed nothing yet": {
 			func(s *v1alpha1.Sync) { s.Status.LastAttemptedRevision = "" }, func(*testing.T, *Planner, *fewRevisions) forge.PullRequest { return first }, 2,
 		},
 	}

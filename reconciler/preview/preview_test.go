@@ -193,10 +193,10 @@ func TestWhatAReviewReportsOfNodes(t *testing.T) {
 	}{
 		"is nothing where a pool changes and the forecast failed": {loaded(poolItem("a", 2)), always(nil, errors.New("the child died")), nil},
 		"is nothing where a pool changes and no Cluster is known": {loaded(poolItem("a", 2)), always(nil, nil), nil},
-		"is that no pool changes where none does, whatever the forecast says": {
+		"is that no pool changes where none does, whatever is in the forecast": {
 			loaded(poolItem("a", 1)), always(nil, errors.New("the child died")), &v1alpha1.ReviewedDisruption{},
 		},
-		"is what the forecast says": {loaded(poolItem("a", 2)), always(lost, nil), &v1alpha1.ReviewedDisruption{
+		"is what is in the forecast": {loaded(poolItem("a", 2)), always(lost, nil), &v1alpha1.ReviewedDisruption{
 			Changes: []string{plan.Change{Key: poolItem("a", 2).Key, After: new(poolItem("a", 2))}.Fingerprint()}, NodesReplaced: 1,
 			Pools: []v1alpha1.ReviewedPool{{Name: "a", Nodes: 1}},
 		}},

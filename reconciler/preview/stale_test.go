@@ -64,14 +64,14 @@ func TestTheNodesThatAMergeLeavesStale(t *testing.T) {
 		want  []string
 		err   string
 	}{
-		"are told beside the doubt about the pool that it touches":      {nil, []v1alpha1.PullRequestStatus{rolling("NodePool/gpu@1")}, drifted, doubt},
-		"are in doubt where it touches the class":                       {nil, []v1alpha1.PullRequestStatus{rolling("EC2NodeClass/gpu@1")}, drifted, doubt},
-		"are in doubt where the review named the pool":                  {nil, []v1alpha1.PullRequestStatus{beside}, drifted, doubt},
-		"are in doubt where nobody could tell what it touches":          {nil, []v1alpha1.PullRequestStatus{blind}, drifted, doubt},
-		"are in doubt where another, which may be merged by now, does":  {nil, []v1alpha1.PullRequestStatus{rolling("NodePool/cpu@1"), open}, drifted, doubt},
-		"are in doubt where the status does not know of a roll-out yet": {nil, []v1alpha1.PullRequestStatus{done}, drifted, doubt},
-		"are known where only a story that is over touched the pool":    {nil, []v1alpha1.PullRequestStatus{rolling("NodePool/cpu@1"), done, ended}, drifted, ""},
-		"are in doubt although none is known": {
+		"are reported beside the warning about the pool that it touches": {nil, []v1alpha1.PullRequestStatus{rolling("NodePool/gpu@1")}, drifted, doubt},
+		"are uncertain where it touches the class":                       {nil, []v1alpha1.PullRequestStatus{rolling("EC2NodeClass/gpu@1")}, drifted, doubt},
+		"are uncertain where the review named the pool":                  {nil, []v1alpha1.PullRequestStatus{beside}, drifted, doubt},
+		"are uncertain where it is unknown what it touches":              {nil, []v1alpha1.PullRequestStatus{blind}, drifted, doubt},
+		"are uncertain where another, which may be merged by now, does":  {nil, []v1alpha1.PullRequestStatus{rolling("NodePool/cpu@1"), open}, drifted, doubt},
+		"are uncertain where the status does not have a roll-out yet":    {nil, []v1alpha1.PullRequestStatus{done}, drifted, doubt},
+		"are known where only a roll-out that is over touched the pool":  {nil, []v1alpha1.PullRequestStatus{rolling("NodePool/cpu@1"), done, ended}, drifted, ""},
+		"are uncertain although none is known": {
 			func(all []client.Object) []client.Object { return all[:5] }, []v1alpha1.PullRequestStatus{rolling("NodePool/gpu@1")}, nil, doubt,
 		},
 		"are unknown without a Cluster": {

@@ -47,7 +47,7 @@ func TestAMergeTakesWhatEachSideChanged(t *testing.T) {
 		{"only the base changed it", set(one), set(two), set(one), set(two), nil},
 		{"only the head changed it", set(one), set(one), set(two), set(two), nil},
 		{"both changed it to the same, which is the head's", set(one), set(at(two, "base")), set(at(two, "head")), set(at(two, "head")), nil},
-		{"both changed it differently: the head's word", set(one), set(two), set(three), set(three), []state.Key{key("a")}},
+		{"both changed it differently: the head's value", set(one), set(two), set(three), set(three), []state.Key{key("a")}},
 		{"only the base added it", none, set(one), none, set(one), nil},
 		{"only the head added it", none, none, set(one), set(one), nil},
 		{"both added the same", none, set(at(one, "base")), set(at(one, "head")), set(at(one, "head")), nil},
@@ -64,12 +64,12 @@ func TestAMergeTakesWhatEachSideChanged(t *testing.T) {
 			set(as(one, "v1")), []state.Key{key("a")},
 		},
 		{
-			"a version that both left behind says nothing of the fields",
+			"a version that both left behind decides nothing about the fields",
 			set(as(thing("a", m{"x": "1", "y": "1"}), "v1beta1")), set(thing("a", m{"x": "1", "y": "2"})), set(thing("a", m{"x": "2", "y": "2"})),
 			set(thing("a", m{"x": "2", "y": "2"})), []state.Key{key("a")},
 		},
 		{
-			"several at once, told in the order of their keys",
+			"several at once, listed in the order of their keys",
 			set(thing("c", m{"x": "1"}), thing("b", m{"x": "1"})), set(thing("c", m{"x": "2"}), thing("b", m{"x": "2"})),
 			set(thing("c", m{"x": "3"}), thing("b", m{"x": "3"}), thing("a", m{})),
 			set(thing("c", m{"x": "3"}), thing("b", m{"x": "3"}), thing("a", m{})), []state.Key{key("b"), key("c")},

@@ -62,7 +62,7 @@ func TestAStepIsDistinguishedFromTheDrift(t *testing.T) {
 			"what comes is there, as a deletion did not come to its end", none, one, liveTarget{"a": ours(a2)},
 			[]string{"create a", "note a: exists already, and is ours: it is changed, not made"}, []string{"delete a"},
 		},
-		{"what goes is kept by its world", one, none, liveTarget{"a": {object: a1, applied: a1, kept: true}}, []string{"delete a " + kept}, nil},
+		{"what goes is kept by its target", one, none, liveTarget{"a": {object: a1, applied: a1, kept: true}}, []string{"delete a " + kept}, nil},
 		{
 			"what goes is not ours", one, none, liveTarget{"a": foreign(m{"x": "9"})},
 			[]string{"delete a " + kept, "note a: exists, not ours"}, []string{"update a", "note a: exists, not ours"},
@@ -72,23 +72,23 @@ func TestAStepIsDistinguishedFromTheDrift(t *testing.T) {
 			[]string{"delete a", "note a: is being deleted already"}, []string{"update a metadata.deletionTimestamp=now><nil>"},
 		},
 		{
-			"what nobody can tell", one, two, liveTarget{"a": {findings: state.Findings{Unknown: "no answer"}}},
+			"what is unknown", one, two, liveTarget{"a": {findings: state.Findings{Unknown: "no answer"}}},
 			[]string{"update a x=1>2", "unknown a: no answer"}, []string{"unknown a: no answer"},
 		},
 		{
-			"what nobody can tell and goes", one, none, liveTarget{"a": {findings: state.Findings{Unknown: "no answer"}}},
+			"what is unknown and goes", one, none, liveTarget{"a": {findings: state.Findings{Unknown: "no answer"}}},
 			[]string{"delete a", "unknown a: no answer"}, []string{"unknown a: no answer"},
 		},
 		{
-			"what nobody can tell and nobody changes", set(thing("b", a1)), set(thing("b", a1)),
+			"what is unknown and unchanged", set(thing("b", a1)), set(thing("b", a1)),
 			liveTarget{"a": {findings: state.Findings{Unknown: "no answer"}}, "b": ours(a1)}, nil, []string{"unknown a: no answer"},
 		},
 		{
-			"what is read-only, by the words of its owner", none, one, liveTarget{"a": {object: m{"x": "9"}, terms: "adopt it"}},
+			"what is read-only, by the text of its owner", none, one, liveTarget{"a": {object: m{"x": "9"}, terms: "adopt it"}},
 			[]string{"create a [never: adopt it]", "note a: exists, not ours"}, nil,
 		},
 		{
-			"what changes is read-only, by the words of its owner", one, two, liveTarget{"a": {object: m{"x": "9"}, terms: "adopt it"}},
+			"what changes is read-only, by the text of its owner", one, two, liveTarget{"a": {object: m{"x": "9"}, terms: "adopt it"}},
 			[]string{"update a x=1>2 [never: adopt it]", "note a: exists, not ours"}, []string{"update a [never: adopt it]", "note a: exists, not ours"},
 		},
 		{
@@ -108,11 +108,11 @@ func TestAStepIsDistinguishedFromTheDrift(t *testing.T) {
 			liveTarget{"quota": {object: m{}, findings: state.Findings{Notes: []string{"used: 3"}}}}, nil, []string{"note quota: used: 3"},
 		},
 		{
-			"a quota that the step asks for", none, set(thing("quota", m{})), liveTarget{"quota": {object: m{}, findings: state.Findings{Warnings: []string{"too small"}}}},
+			"a quota that the step requires", none, set(thing("quota", m{})), liveTarget{"quota": {object: m{}, findings: state.Findings{Warnings: []string{"too small"}}}},
 			[]string{"note quota: Warning: too small"}, nil,
 		},
 		{
-			"notes of what is not ours tell of it, and are not told", one, one, liveTarget{"a": {object: a1, findings: state.Findings{Notes: []string{"its password is 1"}}}},
+			"notes of what is not ours are about it, and are not reported", one, one, liveTarget{"a": {object: a1, findings: state.Findings{Notes: []string{"its password is 1"}}}},
 			nil, nil,
 		},
 		{"notes of what is ours", one, two, liveTarget{"a": {object: a1, applied: a1, findings: state.Findings{Notes: []string{"three nodes"}}}}, []string{"update a x=1>2"}, []string{"note a: three nodes"}},
@@ -269,8 +269,8 @@ func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
 		{"the revision has mistakes", func(s *proposal.Sides) { s.After.Problems = mistakes }, nil, []string{"delete a [never: " + mistaken + "] {3 nodes go with it}"}},
 		{"offline nothing is pruned", func(s *proposal.Sides) { s.Offline = true }, []plan.Policy{plan.NoPrune()}, []string{"delete a [never: " + off + "]"}},
 		{"offline the revision has mistakes", func(s *proposal.Sides) { s.Offline, s.After.Problems = true, mistakes }, nil, []string{"delete a [never: " + mistaken + "]"}},
-		{"the guard asks", nil, []plan.Policy{plan.ConfirmLosses("")}, []string{"delete a [waits: deleting NodePool.karpenter.sh/a: 3 nodes go with it] {3 nodes go with it}"}},
-		{"nothing is written to the world", nil, []plan.Policy{plan.ReportTarget("cluster")}, []string{"delete a [never: nothing is written to cluster (drift: Report)] {3 nodes go with it}"}},
+		{"the guard requires a token", nil, []plan.Policy{plan.ConfirmLosses("")}, []string{"delete a [waits: deleting NodePool.karpenter.sh/a: 3 nodes go with it] {3 nodes go with it}"}},
+		{"nothing is written to the target", nil, []plan.Policy{plan.ReportTarget("cluster")}, []string{"delete a [never: nothing is written to cluster (drift: Report)] {3 nodes go with it}"}},
 		{"it is declared with a mistake", func(s *proposal.Sides) { s.After.Problems, s.Declared = mistakes, before }, nil, nil},
 		{"offline it is declared with a mistake", func(s *proposal.Sides) { s.Offline, s.After.Problems, s.Declared = true, mistakes, before }, nil, nil},
 	}
@@ -382,7 +382,7 @@ func TestFieldsAreNamedWhereTheStepChangesWhatHasDrifted(t *testing.T) {
 			[]string{"has drifted live where the step changes it: f0, f1, f2, f3, f4 and 3 more"},
 		},
 		{
-			"a field that only the worlds after the step show", m{"a": "1", "b": "1"}, m{"a": "2", "b": "1"}, m{"a": "1", "b": "1"}, m{"a": "1", "b": "9"},
+			"a field that only the targets after the step show", m{"a": "1", "b": "1"}, m{"a": "2", "b": "1"}, m{"a": "1", "b": "1"}, m{"a": "1", "b": "9"},
 			[]string{"live, the step changes more of it: b"},
 		},
 	}
@@ -416,7 +416,7 @@ func TestWhatATargetDoesNotReadIsNoDrift(t *testing.T) {
 	}{
 		"not read, and not changed": {unread, one, nil, nil},
 		"not read, and changed":     {unread, two, []string{"update a x=1>2", "note a: is not applied by this Sync: for a comment, it is not read whether it exists"}, nil},
-		"looked for, and not there": {set(), one, nil, []string{"create a"}},
+		"read, and not there":       {set(), one, nil, []string{"create a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := proposal.Propose(proposal.Sides{Before: proposal.Side{Wanted: one, Observed: c.seen}, After: proposal.Side{Wanted: c.after, Observed: c.seen}})

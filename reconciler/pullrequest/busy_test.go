@@ -65,7 +65,7 @@ func TestAMergeThatIsListedNoMoreIsDropped(t *testing.T) {
 		{"where the repository is another one", func(s *stage) {
 			s.change(func(y *v1alpha1.Sync) { y.Spec.PullRequests.URL = "https://forge/o/other" })
 		}, false},
-		{"and nobody is told where its comment is not", func(s *stage) {
+		{"and nothing is published where its comment is not", func(s *stage) {
 			s.restart()
 			clear(s.board.comments)
 			s.oracle.stale = nodes("gpu", 4)

@@ -54,7 +54,7 @@ func remembering(t *testing.T, merges int) (*stage, *historian) {
 }
 
 func TestWhatFollowingMergesCosts(t *testing.T) {
-	t.Run("without Git each pass asks once, ever more slowly, and goes on to tell", func(t *testing.T) {
+	t.Run("without Git each pass requests once, ever more slowly, and goes on to publish", func(t *testing.T) {
 		s, h := remembering(t, 40)
 		h.holds = func(string) (bool, error) {
 			s.clock.Step(callTime)
@@ -72,7 +72,7 @@ func TestWhatFollowingMergesCosts(t *testing.T) {
 			t.Error("an open pull request waits for Git")
 		}
 	})
-	t.Run("questions end with the stint, and go on soon", func(t *testing.T) {
+	t.Run("requests end with the time of the pass, and go on soon", func(t *testing.T) {
 		s, h := remembering(t, 40)
 		h.holds = func(string) (bool, error) {
 			s.clock.Step(3 * time.Second)
@@ -92,7 +92,7 @@ func TestWhatFollowingMergesCosts(t *testing.T) {
 			t.Errorf("asked %d times again", got)
 		}
 	})
-	t.Run("one that nobody can ever tell keeps none of the others waiting", func(t *testing.T) {
+	t.Run("one that can never be decided keeps none of the others waiting", func(t *testing.T) {
 		s, h := remembering(t, 4)
 		lost := []string{commitOf(100), commitOf(101)}
 		h.holds = func(merge string) (bool, error) {

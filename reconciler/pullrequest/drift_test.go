@@ -164,7 +164,7 @@ func TestWhichPullRequestReportsDrift(t *testing.T) {
 			t.Errorf("it says %s", got)
 		}
 	})
-	t.Run("a Sync that corrects drift tells none", func(t *testing.T) {
+	t.Run("a Sync that corrects drift publishes none", func(t *testing.T) {
 		s := doneMerge(t)
 		s.change(func(y *v1alpha1.Sync) { y.Spec.Drift = v1alpha1.DriftCorrect })
 		s.strayed("gpu")
@@ -193,7 +193,7 @@ func TestWhichPullRequestReportsDrift(t *testing.T) {
 			t.Errorf("it says %s", s.comment(1).Tail)
 		}
 	})
-	t.Run("drift that cannot be looked at changes nothing", func(t *testing.T) {
+	t.Run("drift that cannot be observed changes nothing", func(t *testing.T) {
 		s := doneMerge(t)
 		s.oracle.err = context.DeadlineExceeded
 		s.strayed("gpu")

@@ -76,7 +76,7 @@ func (a asking) Contains(ctx context.Context, applied, merge string) (bool, erro
 	return a.oracle.Contains(ctx, applied, merge)
 }
 
-func TestTheSameTroubleInOtherWordsIsNoNews(t *testing.T) {
+func TestTheSameErrorInAnotherTextIsNotPublishedAgain(t *testing.T) {
 	s := newStage(t)
 	n := 0
 	s.board.fail = func(string) error {
@@ -136,7 +136,7 @@ func TestAMistakeAfterAChangeThatWasNotReported(t *testing.T) {
 
 // Whatever a forge or an author wrote, neither the Sync nor the pull request shows a secret of it, or
 // what a terminal obeys.
-func TestTextsOfOthersAreHarmlessInTheStatusAndOnThePullRequest(t *testing.T) {
+func TestTextsOfOthersAreSanitizedInTheStatusAndOnThePullRequest(t *testing.T) {
 	const hostile, want = "x\x1b[2K\nghp_0123456789abcdefABCDEF", `x\x1b[2K\n(masked)`
 	s := newStage(t)
 	p := &pass{

@@ -25,7 +25,7 @@ func TestWhatAForgeThatDoesNotRespondCosts(t *testing.T) {
 		reason string
 		after  []time.Duration
 	}{
-		{"no answer backs off to five minutes", &forge.Error{Doing: "listing", Message: "no such host"}, "ForgeUnavailable",
+		{"no response backs off to five minutes", &forge.Error{Doing: "listing", Message: "no such host"}, "ForgeUnavailable",
 			[]time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 5 * time.Minute, 5 * time.Minute}},
 		{"a rate limit is waited for", &forge.Error{Doing: "listing", Code: 403, Until: dawn.Add(17 * time.Minute)}, "RateLimited", []time.Duration{17 * time.Minute, 10 * time.Second}},
 		{"a rate limit far away is believed for an hour", &forge.Error{Doing: "listing", Code: 429, Until: dawn.AddDate(3, 0, 0)}, "RateLimited", []time.Duration{time.Hour, time.Hour}},
@@ -108,7 +108,7 @@ func TestAPermissionThatIsMissingOnlyForSpeaking(t *testing.T) {
 			return nil
 		}
 	}
-	t.Run("who may not comment still sets the status, says what is missing, and tries two a pass", func(t *testing.T) {
+	t.Run("who may not comment still sets the status, names what is missing, and tries two a pass", func(t *testing.T) {
 		s := newStage(t)
 		for n := range 9 {
 			s.offer(n+1, sha(string("123456789"[n])))
@@ -130,7 +130,7 @@ func TestAPermissionThatIsMissingOnlyForSpeaking(t *testing.T) {
 			t.Errorf("%d plans", plans)
 		}
 	})
-	t.Run("one that is locked keeps no other from being told, and its trouble stands there until it is over", func(t *testing.T) {
+	t.Run("one that is locked keeps no other from being published, and its error stands there until it is over", func(t *testing.T) {
 		s := newStage(t)
 		s.offer(1, sha("a"))
 		s.offer(2, sha("b"))
@@ -194,7 +194,7 @@ func TestAPermissionThatIsMissingOnlyForSpeaking(t *testing.T) {
 func TestWhatCannotBePlanned(t *testing.T) {
 	fix := state.Failf(state.Stalled, "InvalidManifests", "a.yaml:3: <script> @all")
 	passing := state.Failf(state.Retry, "SourceUnavailable", "no answer of git")
-	t.Run("the author's mistake is told at once, escaped, and not tried again", func(t *testing.T) {
+	t.Run("the author's mistake is published at once, escaped, and not tried again", func(t *testing.T) {
 		s := newStage(t)
 		s.offer(1, sha("a"))
 		s.oracle.plan = func(forge.PullRequest) (oraclePlan, error) { return oraclePlan{}, fix }
@@ -310,7 +310,7 @@ func TestASessionThatCannotBeBuilt(t *testing.T) {
 	}{
 		{"a credential that is not there", "Unauthorized", state.Failf(state.Stalled, "Unauthorized", "secretRef names Secret forge, which is not there")},
 		{"anything else", "SetupFailed", errBoom},
-		{"what the forge says", "NotFound", &forge.Error{Code: 404}},
+		{"the message of the forge", "NotFound", &forge.Error{Code: 404}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -193,11 +193,11 @@ func TestWhatIsReportedOfAMerge(t *testing.T) {
 		tail  report.MergeOutcome
 		phase v1alpha1.PullRequestPhase
 	}{
-		{name: "one whose roll-out is held says why", do: held("NodeReplacementHeld"), phase: v1alpha1.PullRequestMerged,
+		{name: "one whose roll-out is held has the reason", do: held("NodeReplacementHeld"), phase: v1alpha1.PullRequestMerged,
 			tail: waiting(why)},
-		{name: "one whose deletions are held says why", do: held("PruneHeld"), phase: v1alpha1.PullRequestMerged,
+		{name: "one whose deletions are held has the reason", do: held("PruneHeld"), phase: v1alpha1.PullRequestMerged,
 			tail: waiting(why)},
-		{name: "one of which something failed says the reason", do: held("ApplyFailed"), phase: v1alpha1.PullRequestMerged, tail: failing("ApplyFailed")},
+		{name: "one of which something failed has the reason", do: held("ApplyFailed"), phase: v1alpha1.PullRequestMerged, tail: failing("ApplyFailed")},
 		{name: "what is not ready yet mostly is soon", do: held("NotReady"), phase: v1alpha1.PullRequestMerged, tail: waiting("")},
 		{name: "what is held before the merge does not concern it", phase: v1alpha1.PullRequestMerged, tail: waiting(""), do: func(s *stage) {
 			held("NodeReplacementHeld")(s)
@@ -215,7 +215,7 @@ func TestWhatIsReportedOfAMerge(t *testing.T) {
 				s.oracle.stale = nodes("gpu", 3)
 				s.apply(sha("f"), sha("e"))
 			}, phase: v1alpha1.PullRequestDone, tail: quick},
-		{name: "one whose consequences nobody could tell is over when no node is stale", phase: v1alpha1.PullRequestRollingOut,
+		{name: "one whose consequences are unknown is over when no node is stale", phase: v1alpha1.PullRequestRollingOut,
 			plan: func(s *stage) func(forge.PullRequest) (oraclePlan, error) {
 				return func(pr forge.PullRequest) (oraclePlan, error) {
 					p, err := s.replacing(4)(pr)
@@ -238,7 +238,7 @@ func TestWhatIsReportedOfAMerge(t *testing.T) {
 		{name: "that no node is stale yet is not taken for the end", phase: v1alpha1.PullRequestRollingOut,
 			do:   func(s *stage) { s.apply(sha("f"), sha("e")) },
 			tail: after(0, nil)},
-		{name: "a planner that cannot tell leaves the tail as it was", phase: v1alpha1.PullRequestRollingOut, do: func(s *stage) {
+		{name: "a planner that cannot decide leaves the tail as it was", phase: v1alpha1.PullRequestRollingOut, do: func(s *stage) {
 			s.pass()
 			s.apply(sha("f"), sha("e"))
 			s.r.sessions.open[stageName].Planner = blind{s.oracle}
@@ -306,7 +306,7 @@ func TestWhichMergesAreFollowed(t *testing.T) {
 		s.later(time.Hour)
 		s.expect("found", "list")
 	})
-	t.Run("one that does not touch the cluster is done without a word", func(t *testing.T) {
+	t.Run("one that does not touch the cluster is done without a comment", func(t *testing.T) {
 		s := newStage(t)
 		s.oracle.plan = s.nothing
 		s.offer(1, sha("a"))
@@ -330,7 +330,7 @@ func TestWhichMergesAreFollowed(t *testing.T) {
 		s.later(30 * time.Second)
 		s.line("merged", "eeeeeee", forge.Pending, waiting(""))
 	})
-	t.Run("what was planned and not told before the merge is told with it", func(t *testing.T) {
+	t.Run("what was planned and not published before the merge is published with it", func(t *testing.T) {
 		s := newStage(t)
 		s.offer(1, sha("a"))
 		s.board.fail = func(call string) error {
@@ -347,7 +347,7 @@ func TestWhichMergesAreFollowed(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	})
-	t.Run("several roll-outs at once count each its own nodes, with one look", func(t *testing.T) {
+	t.Run("several roll-outs at once count each its own nodes, with one read", func(t *testing.T) {
 		s := merged(t)
 		s.oracle.plan = func(pr forge.PullRequest) (oraclePlan, error) {
 			p, err := s.replacing(2)(pr)
@@ -381,7 +381,7 @@ func TestWhichMergesAreFollowed(t *testing.T) {
 			t.Error("the tail is lost")
 		}
 	})
-	t.Run("a forge that refuses for good to take the tail is asked a few times", func(t *testing.T) {
+	t.Run("a forge that refuses for good to take the tail is tried a few times", func(t *testing.T) {
 		s := merged(t)
 		s.apply(sha("f"), sha("e"))
 		s.board.fail = func(call string) error {

@@ -94,7 +94,7 @@ func TestWhatAPassCosts(t *testing.T) {
 			t.Errorf("planned %v", s.oracle.plans)
 		}
 	})
-	t.Run("a restart writes nothing, whatever is looked at again", func(t *testing.T) {
+	t.Run("a restart writes nothing, whatever is read again", func(t *testing.T) {
 		s := newStage(t)
 		s.offer(1, sha("a"))
 		s.offer(2, sha("b"))
@@ -137,7 +137,7 @@ func TestWhenAPullRequestIsPlannedAnew(t *testing.T) {
 			s.oracle.plan = s.replacing(5)
 			s.change(func(y *v1alpha1.Sync) { y.Generation++ })
 		}, retold},
-		{"live objects move, once they have settled", func(s *stage) {
+		{"live objects move, once they are stable", func(s *stage) {
 			s.oracle.plan = s.replacing(5)
 			s.change(func(y *v1alpha1.Sync) {
 				y.Status.Pending = []v1alpha1.PendingChange{{Object: "NodePool/x", Action: "update"}}
@@ -150,7 +150,7 @@ func TestWhenAPullRequestIsPlannedAnew(t *testing.T) {
 		}, retold},
 		{"it is pushed to", func(s *stage) { s.board.find(1).Head.SHA = sha("c") },
 			[]string{"list", "status ccccccc poolwright/plan (prod): pending", "comment #1", "write #1", "status ccccccc poolwright/plan (prod): success"}},
-		{"five minutes have passed, and it says the same", func(s *stage) { s.clock.Step(5 * time.Minute) }, []string{"list"}},
+		{"five minutes have passed, and it has the same text", func(s *stage) { s.clock.Step(5 * time.Minute) }, []string{"list"}},
 		{"nothing moves", func(*stage) {}, []string{"list"}},
 		{"the loop catches up with the base that was planned", func(s *stage) {
 			plan := s.oracle.plan
@@ -261,7 +261,7 @@ func TestWhichPullRequestsGetAReport(t *testing.T) {
 	}{
 		{"a pull request into another branch is none of the Sync's", func(s *stage) { s.board.open[0].Base.Name = "other" }, []string{"list"}, 0},
 		{"a fork is counted and not planned", func(s *stage) { s.board.open[0].Fork = true }, []string{"list"}, 1},
-		{"a fork is planned where the Sync says so", func(s *stage) {
+		{"a fork is planned where the Sync declares so", func(s *stage) {
 			s.board.open[0].Fork = true
 			s.change(func(y *v1alpha1.Sync) { y.Spec.PullRequests.Forks = true })
 		}, []string{"list", "status aaaaaaa poolwright/plan (prod): pending", "comment #1", "write #1", "status aaaaaaa poolwright/plan (prod): success"}, 1},
@@ -270,7 +270,7 @@ func TestWhichPullRequestsGetAReport(t *testing.T) {
 			s.board.open[0].Base.Name = "live"
 			s.change(func(y *v1alpha1.Sync) { y.Spec.Source.Git.Ref.Branch = "live" })
 		}, []string{"list", "status aaaaaaa poolwright/plan (prod): pending", "comment #1", "write #1", "status aaaaaaa poolwright/plan (prod): success"}, 1},
-		{"nobody is told of a change that does not touch the cluster", func(s *stage) { s.oracle.plan = s.nothing },
+		{"nothing is published about a change that does not touch the cluster", func(s *stage) { s.oracle.plan = s.nothing },
 			[]string{"list", "status aaaaaaa poolwright/plan (prod): pending", "comment #1", "status aaaaaaa poolwright/plan (prod): success"}, 1},
 	}
 	for _, tt := range tests {
@@ -299,7 +299,7 @@ func TestWhichPullRequestsGetAReport(t *testing.T) {
 			t.Errorf("it says %s", got)
 		}
 	})
-	t.Run("a closed pull request is forgotten", func(t *testing.T) {
+	t.Run("a closed pull request is dropped", func(t *testing.T) {
 		s := newStage(t)
 		s.offer(1, sha("a"))
 		s.pass()

@@ -26,7 +26,7 @@ func TestWhatBecomesOfASync(t *testing.T) {
 		s.calls()
 		return s
 	}
-	t.Run("without pullRequests the status is cleared once, and nobody is asked", func(t *testing.T) {
+	t.Run("without pullRequests the status is cleared once, and the forge gets no request", func(t *testing.T) {
 		s := told(t)
 		s.change(func(y *v1alpha1.Sync) { y.Spec.PullRequests = nil })
 		patches := s.patches
@@ -39,7 +39,7 @@ func TestWhatBecomesOfASync(t *testing.T) {
 			t.Errorf("%d patches", s.patches-patches)
 		}
 	})
-	t.Run("without pullRequests the status is cleared though the cache does not know it yet", func(t *testing.T) {
+	t.Run("without pullRequests the status is cleared though the cache does not have it yet", func(t *testing.T) {
 		s := newStage(t)
 		edited := s.sync()
 		edited.Spec.PullRequests = nil
@@ -73,7 +73,7 @@ func TestWhatBecomesOfASync(t *testing.T) {
 		s.pass()
 		s.expect("resumed", "list")
 	})
-	t.Run("deleted it is forgotten", func(t *testing.T) {
+	t.Run("deleted it is dropped", func(t *testing.T) {
 		s := told(t)
 		if err := s.client.Delete(t.Context(), s.sync()); err != nil {
 			t.Fatal(err)
@@ -83,7 +83,7 @@ func TestWhatBecomesOfASync(t *testing.T) {
 		}
 		s.expect("deleted")
 	})
-	t.Run("while it is being deleted nothing is told", func(t *testing.T) {
+	t.Run("while it is being deleted nothing is published", func(t *testing.T) {
 		s := told(t)
 		s.change(func(y *v1alpha1.Sync) { y.Finalizers = []string{v1alpha1.Finalizer} })
 		if err := s.client.Delete(t.Context(), s.sync()); err != nil {
@@ -98,7 +98,7 @@ func TestWhatBecomesOfASync(t *testing.T) {
 		s.pass()
 		s.expect("foreign")
 	})
-	t.Run("a credential that was changed makes a new session, and nothing is told again", func(t *testing.T) {
+	t.Run("a credential that was changed makes a new session, and nothing is published again", func(t *testing.T) {
 		s := told(t)
 		s.outdated = true
 		s.pass()
@@ -141,7 +141,7 @@ func TestWhatBecomesOfASync(t *testing.T) {
 			t.Errorf("%v, %d patches", err, s.patches-patches)
 		}
 	})
-	t.Run("a cluster and a Sync without further names are told apart by their own", func(t *testing.T) {
+	t.Run("a cluster and a Sync without further names are distinguished by their own", func(t *testing.T) {
 		s := newStage(t)
 		s.offer(1, sha("a"))
 		build := s.r.Build
@@ -168,7 +168,7 @@ func TestWhatWakesTheController(t *testing.T) {
 	}{
 		{"its own status does not", func(y *v1alpha1.Sync) { y.Status.PullRequests = &v1alpha1.PullRequestsStatus{Open: 3} }, false},
 		{"other annotations do not", func(y *v1alpha1.Sync) { y.Annotations = map[string]string{"a": "b"} }, false},
-		{"that a condition was said again does not", func(y *v1alpha1.Sync) {
+		{"that a condition was set again does not", func(y *v1alpha1.Sync) {
 			y.Status.Conditions[0].LastTransitionTime = metav1.NewTime(dawn.Add(time.Hour))
 			y.Status.Conditions[0].ObservedGeneration++
 		}, false},

@@ -56,10 +56,10 @@ func TestWhoIsNewWaitsForNobodyWhoWasPlannedBefore(t *testing.T) {
 		// next is who is planned first in the next pass, which comes soon; 0 for nobody.
 		next int
 	}{
-		{"one that is opened while idle ones are looked at", func(s *stage) { s.clock.Step(freshFor) }, func(s *stage) { s.offer(99, sha("d")) }, 1, 99},
-		{"one that is pushed to while idle ones are looked at", func(s *stage) { s.clock.Step(freshFor) }, func(s *stage) { s.board.find(7).Head.SHA = sha("d") }, 1, 7},
+		{"one that is opened while idle ones are read", func(s *stage) { s.clock.Step(freshFor) }, func(s *stage) { s.offer(99, sha("d")) }, 1, 99},
+		{"one that is pushed to while idle ones are read", func(s *stage) { s.clock.Step(freshFor) }, func(s *stage) { s.board.find(7).Head.SHA = sha("d") }, 1, 7},
 		{"one that is opened while the base of all has moved", moved, func(s *stage) { s.offer(99, sha("d")) }, 1, 99},
-		{"one that a webhook tells of", func(s *stage) { s.clock.Step(freshFor) }, func(s *stage) {
+		{"one that a webhook names", func(s *stage) { s.clock.Step(freshFor) }, func(s *stage) {
 			s.change(func(y *v1alpha1.Sync) { y.Annotations = map[string]string{v1alpha1.WebhookAnnotation: "now"} })
 		}, 1, 19},
 		{"nobody is new", func(s *stage) { s.clock.Step(freshFor) }, func(*stage) {}, 6, 0},
@@ -83,7 +83,7 @@ func TestWhoIsNewWaitsForNobodyWhoWasPlannedBefore(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the forge is asked for who is new only after what took its time", func(t *testing.T) {
+	t.Run("the forge is listed for who is new only after what took its time", func(t *testing.T) {
 		s := idle(t, 20, 0)
 		s.later(freshFor)
 		s.expect("quick", "list")
@@ -91,7 +91,7 @@ func TestWhoIsNewWaitsForNobodyWhoWasPlannedBefore(t *testing.T) {
 		s.later(freshFor)
 		s.expect("slower", "list", "list", "list", "list")
 	})
-	t.Run("a forge that goes away ends the looks", func(t *testing.T) {
+	t.Run("a forge that goes away ends the passes", func(t *testing.T) {
 		s := idle(t, 20, 1900*time.Millisecond)
 		s.meanwhile(func() { s.board.fail = func(string) error { return &forge.Error{Doing: "listing", Message: "gone"} } })
 		if after := s.later(freshFor); after != limits.FirstPause || len(s.oracle.plans) != 1 || s.status().Reason != "ForgeUnavailable" {
@@ -151,7 +151,7 @@ func TestABaseThatMovesMarksWhatStandsBesideTheHeads(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 	})
-	t.Run("and what comes of it is said though it is the same", func(t *testing.T) {
+	t.Run("and what comes of it is published though it is the same", func(t *testing.T) {
 		s := newStage(t)
 		s.offer(1, sha("a"))
 		s.pass()
@@ -202,7 +202,7 @@ func TestABaseThatMovesMarksWhatStandsBesideTheHeads(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 	})
-	t.Run("who may set no status is told of by the comment", func(t *testing.T) {
+	t.Run("who may set no status is reported by the comment", func(t *testing.T) {
 		s := newStage(t)
 		s.offer(1, sha("a"))
 		s.pass()

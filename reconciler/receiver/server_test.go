@@ -252,7 +252,7 @@ func (p *post) idle() bool {
 	return len(p.annotator.pending) == 0
 }
 
-func TestWebhooksAreAnsweredByWhatBecomesOfThem(t *testing.T) {
+func TestAWebhooksResponseIsWhatBecameOfIt(t *testing.T) {
 	const push = `{"ref": "refs/heads/main", "repository": {"full_name": "platform/nodes"}}`
 	long := `{"x": "` + strings.Repeat("x", 2<<20) + `"}`
 	tests := []struct {
@@ -279,7 +279,7 @@ func TestWebhooksAreAnsweredByWhatBecomesOfThem(t *testing.T) {
 		{name: "a path below", path: "/hook/dev/x", kind: "push", body: push, code: 404, result: "unknown"},
 		{name: "another method", kind: "push", body: push, change: func(r *http.Request) { r.Method = http.MethodGet }, code: 405, result: "refused"},
 		{name: "a body of 2 MiB", kind: "push", body: long, code: 413, result: "refused"},
-		{name: "a body of 2 MiB whose length is not told", kind: "push", body: long, change: func(r *http.Request) { r.ContentLength = -1 }, code: 413, result: "refused"},
+		{name: "a body of 2 MiB without a Content-Length", kind: "push", body: long, change: func(r *http.Request) { r.ContentLength = -1 }, code: 413, result: "refused"},
 		{name: "a form", kind: "push", body: push, change: func(r *http.Request) { r.Header.Set("Content-Type", "application/x-www-form-urlencoded") }, code: 415, result: "refused"},
 		{name: "no JSON", kind: "push", body: `{"ref"`, code: 400, result: "refused"},
 		{name: "JSON without end of depth", kind: "push", body: strings.Repeat(`[`, 200_000), code: 400, result: "refused"},

@@ -64,7 +64,7 @@ func TestTheHeadlineIsOneLineOfWhatMatters(t *testing.T) {
 		{"some are never replaced", blocking(), start + "4 of 10 nodes replaced in 3–3.9 h · never: 6 nodes (2 blocked, 3 held by a budget, 1 without room) · +$1.52/h"},
 		{"all are blocked", stuck, start + "0 of 4 nodes replaced · never: 4 nodes blocked · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},
 		{"a pool with nodes on their way is not closed", busy, start + "4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},
-		{"some never, and which is not said", odd, start + "4 nodes replaced in 20–60 min · never: some of them · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},
+		{"some never, and which is not stated", odd, start + "4 nodes replaced in 20–60 min · never: some of them · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},
 		{"large sums, and a ceiling that goes", large, start + "4 nodes replaced in 20–60 min · +$12,339.56/h (+$0.31 spot) · ceiling $52.40/h → none"},
 		{"small sums, of spot alone", cheaper, start + "4 nodes replaced in 20–60 min · −$0.0040/h spot"},
 		{"no forecast", nil, "Plan: 0 to create, 3 to update, 0 to delete"},
@@ -235,9 +235,9 @@ func TestAForecastOfManyNodesIsCutByAStatedRule(t *testing.T) {
 		points int
 	}{
 		{"by default", Options{}, 8, 8},
-		{"more when asked for, but of what everybody reads", Options{Lines: 20}, 20, 8},
-		{"fewer when asked for", Options{Lines: 5}, 5, 5},
-		{"all when asked for", Options{Lines: -1}, 500, 100},
+		{"more when requested, but of what everybody reads", Options{Lines: 20}, 20, 8},
+		{"fewer when requested", Options{Lines: 5}, 5, 5},
+		{"all when requested", Options{Lines: -1}, 500, 100},
 	}
 	row, point := regexp.MustCompile(`(?m)^    \d+ +gpu-x7k`), regexp.MustCompile(`(?m)^  gpu-x7k\d+ \(ip`)
 	for _, tt := range tests {

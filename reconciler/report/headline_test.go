@@ -151,10 +151,10 @@ func TestWhatIsNotCountedIsStillReported(t *testing.T) {
 		}, "1 object · nodes of 2 pools may be replaced · 2 unknowns"},
 		{"no pool, whatever else is not known", func(r *Report) { r.Forecast.Pools[0].ReplacesSome = false }, "1 object · no node is replaced · 2 unknowns"},
 		{"nothing is known", func(r *Report) { r.Forecast = &provision.Forecast{Unknown: []provision.Unknown{{Text: "why"}}} }, "1 object · no node is known to be replaced · 1 unknown"},
-		{"live nodes that only AWS can judge", func(r *Report) {
+		{"live nodes that only AWS can compare", func(r *Report) {
 			r.Provenance.Observed, r.Forecast.Pools[0].Nodes = time.Unix(1, 0), 2
 		}, "1 object · up to 2 nodes may be replaced · 2 unknowns"},
-		{"live nodes, all judged", func(r *Report) {
+		{"live nodes, all compared", func(r *Report) {
 			r.Provenance.Observed, r.Forecast.Pools[0].Nodes, r.Forecast.Unknown = time.Unix(1, 0), 2, nil
 		}, "1 object · no node is replaced"},
 	}

@@ -54,7 +54,7 @@ func TestTheMergeOutcomeIsAFewLines(t *testing.T) {
 		{"a pool that is gone, and one that is rolled", MergeOutcome{Revision: revision, Merged: merged, Applied: applied, Nodes: 4, Removed: 3, Done: applied.Add(23 * time.Minute)},
 			"Applied `main` at `abc1234` in 4 s. Roll-out done in 23 min: 1 node replaced, 3 nodes removed with their pool.\n",
 			"Applied main@abc1234 in 4 s. Roll-out done in 23 min: 1 node replaced, 3 nodes removed with their pool"},
-		{"applied, and nothing seen of the nodes", MergeOutcome{Revision: revision, Applied: applied, Nodes: 4},
+		{"applied, and nothing observed of the nodes", MergeOutcome{Revision: revision, Applied: applied, Nodes: 4},
 			"Applied `main` at `abc1234`. Roll-out: 4 nodes to replace.\n", "Applied main@abc1234. Roll-out: 4 nodes to replace"},
 		{"a commit alone, long after", MergeOutcome{Revision: "abc1234def5678900000000000000000000000aa", Merged: merged, Applied: merged.Add(100 * time.Hour), Nodes: 1, Done: merged.Add(110 * time.Hour)},
 			"Applied `abc1234` in 4.2 days. Roll-out done in 10.0 h: 1 node replaced.\n", "Applied abc1234 in 4.2 days. Roll-out done in 10.0 h: 1 node replaced"},
@@ -71,7 +71,7 @@ func TestTheMergeOutcomeIsAFewLines(t *testing.T) {
 	}
 }
 
-func TestEveryKindOfBlockerIsNamedInTheAftermath(t *testing.T) {
+func TestEveryKindOfBlockerIsNamedInTheMergeOutcome(t *testing.T) {
 	pod := provision.Pod{Namespace: "ml", Name: "train-0"}
 	for want, b := range map[string]provision.Blocker{
 		"waits for PodDisruptionBudget `ml/a`, `ml/b`": {Kind: "pdb", Pod: pod, Budgets: []string{"ml/a", "ml/b"}},
@@ -100,7 +100,7 @@ func hostileMergeOutcome(s string) MergeOutcome {
 	return MergeOutcome{Revision: "main" + s + "@sha1:abc" + s, Merged: time.Unix(1, 0), Applied: time.Unix(5, 0), Nodes: 4, Left: n, Held: s + "!"}
 }
 
-func TestHostileNamesOfTheAftermathStayInCode(t *testing.T) {
+func TestHostileNamesOfTheMergeOutcomeStayInCode(t *testing.T) {
 	want := skeleton(t, hostileMergeOutcome("-x").Markdown())
 	for name, s := range hostile {
 		if strings.TrimSpace(s) == "" {

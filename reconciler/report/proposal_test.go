@@ -85,11 +85,11 @@ func TestTheHeadlineOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 		{"a guard that holds", all["guarded"], "held by guard.maxNodesReplaced · 1 object · 4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h · quota ok"},
 		{"several, each once", twice, "held by guard.maxNodesReplaced, review · 1 object · 4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},
 		{"a quota that is too small", all["quota"], "1 object · no node is replaced · quota short · ceiling $12.40 → $24.80/h"},
-		{"one that could not be looked at", short, "2 objects · no node is replaced · ceiling $12.40 → $24.80/h · 1 not compared"},
+		{"one that could not be observed", short, "2 objects · no node is replaced · ceiling $12.40 → $24.80/h · 1 not compared"},
 		{"one that has no name", nameless, "1 object · no node is replaced"},
 		{"one that is too small anyway", before, "1 object · no node is replaced · quota short before"},
 		{"one that is, beside another that the step reaches", other, "1 object · no node is replaced · quota short before"},
-		{"one of which only the drift tells", was, "1 object · no node is replaced · quota ok"},
+		{"one of which only the drift is known", was, "1 object · no node is replaced · quota ok"},
 		{"problems, and no forecast", all["problems"], "2 problems · held by lint · 1 object · effect on nodes and cost not computed"},
 		{"nothing but drift", all["drift-only"], "no changes · 2 drifted before"},
 		{"nothing at all", all["empty"], "no changes"},
@@ -306,7 +306,7 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 		"the base moves": func(r *Report, _ *provision.Forecast) {
 			r.Provenance.BaseCommit = "9999999999999999999999999999999999999999"
 		},
-		"it is looked at offline":  func(r *Report, _ *provision.Forecast) { r.Provenance.Observed = time.Time{} },
+		"it is planned offline":    func(r *Report, _ *provision.Forecast) { r.Provenance.Observed = time.Time{} },
 		"another node is replaced": func(_ *Report, f *provision.Forecast) { f.Replaced[1].NodeClaim = "gpu-new" },
 		"one node more": func(_ *Report, f *provision.Forecast) {
 			f.Replaced = append(f.Replaced, nodesOf("gpu", 6, "NodePoolDrifted")[5])
@@ -327,7 +327,7 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 		"a thing drifts":            func(r *Report, _ *provision.Forecast) { r.Drift.Changes = r.Drift.Changes[1:] },
 		"a drifted field moves":     func(r *Report, _ *provision.Forecast) { r.Drift.Changes[0].Fields[0].Before = int64(51) },
 		"another change":            func(r *Report, _ *provision.Forecast) { r.Changes[0].Fields[0].After = "PreferNoSchedule" },
-		"something cannot be told":  func(_ *Report, f *provision.Forecast) { f.Unknown = []provision.Unknown{{Text: "why"}} },
+		"something is unknown":      func(_ *Report, f *provision.Forecast) { f.Unknown = []provision.Unknown{{Text: "why"}} },
 		"a pool's nodes drift anew": func(_ *Report, f *provision.Forecast) { f.Drifted = nil },
 	} {
 		if got := of(change); got == was {

@@ -242,7 +242,7 @@ func BenchmarkReport(b *testing.B) {
 	}
 }
 
-func TestARemarkOfTheAPIServerShowsNoSecret(t *testing.T) {
+func TestAWarningOfTheAPIServerShowsNoSecret(t *testing.T) {
 	const token = "s3cr3t-value-77"
 	pod := func(dryRunError string, ownership *owner.Fields) state.Item {
 		o := map[string]any{"kind": "Pod", "metadata": map[string]any{"name": "llm"}, "spec": map[string]any{"containers": []any{map[string]any{

@@ -63,8 +63,8 @@ func TestWhatLoosensASyncIsNamed(t *testing.T) {
 		{"reviews end", pulls(nil), m{}, []string{"spec.pullRequests"}},
 		{"reviews of another forge", pulls(nil), pulls(m{"url": "https://other.example/a/b"}), []string{"spec.pullRequests"}},
 		{"reviews with another credential", pulls(nil), pulls(m{"secretRef": m{"name": "git"}}), []string{"spec.pullRequests"}},
-		{"reviews of strangers' pull requests", pulls(nil), pulls(m{"forks": true}), []string{"spec.pullRequests"}},
-		{"reviews of strangers' pull requests end", pulls(m{"forks": true}), pulls(nil), nil},
+		{"reviews of forks' pull requests", pulls(nil), pulls(m{"forks": true}), []string{"spec.pullRequests"}},
+		{"reviews of forks' pull requests end", pulls(m{"forks": true}), pulls(nil), nil},
 		{"reviews at another interval", pulls(m{"interval": "1m"}), pulls(m{"interval": "5s", "hoursPerDay": int64(8)}), nil},
 		{"reviews begin", m{}, pulls(nil), nil},
 		{"a suspended Sync is resumed", m{"suspend": true}, m{"suspend": false}, []string{"spec.suspend"}},
@@ -94,9 +94,9 @@ func TestWhatLoosensASyncIsNamed(t *testing.T) {
 	}
 }
 
-// TestEachFieldOfASyncIsJudged has whoever adds a field decide whether Git may change it
+// TestEachFieldOfASyncIsClassified has whoever adds a field decide whether Git may change it
 // by itself.
-func TestEachFieldOfASyncIsJudged(t *testing.T) {
+func TestEachFieldOfASyncIsClassified(t *testing.T) {
 	free := []string{
 		"spec.interval", // It delays, and lets nothing pass.
 	}

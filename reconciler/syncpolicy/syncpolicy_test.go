@@ -51,17 +51,17 @@ func TestWhoAcceptsAMove(t *testing.T) {
 		confirmed string
 		want      bool
 	}{
-		"nobody, by default":               {nil, "", false},
-		"nobody, where the Sync says so":   {new(true), "", false},
-		"the Sync":                         {new(false), "", true},
-		"who quotes the token":             {nil, token, true},
-		"who quotes it among others":       {nil, "abc, " + token, true},
-		"not who quotes another":           {nil, "abc", false},
-		"not who accepted the way back":    {nil, in(there, here, confirm.Scope{UID: "a"}), false},
-		"not who quotes a part of it":      {nil, token[:11], false},
-		"not who quotes another Sync's":    {nil, in(here, there, confirm.Scope{UID: "b"}), false},
-		"not who quotes it once more":      {nil, in(here, there, confirm.Scope{UID: "a", Handled: token}), false},
-		"not who names the commit instead": {nil, there, false},
+		"nobody, by default":                 {nil, "", false},
+		"nobody, where the Sync declares so": {new(true), "", false},
+		"the Sync":                           {new(false), "", true},
+		"who quotes the token":               {nil, token, true},
+		"who quotes it among others":         {nil, "abc, " + token, true},
+		"not who quotes another":             {nil, "abc", false},
+		"not who accepted the way back":      {nil, in(there, here, confirm.Scope{UID: "a"}), false},
+		"not who quotes a part of it":        {nil, token[:11], false},
+		"not who quotes another Sync's":      {nil, in(here, there, confirm.Scope{UID: "b"}), false},
+		"not who quotes it once more":        {nil, in(here, there, confirm.Scope{UID: "a", Handled: token}), false},
+		"not who names the commit instead":   {nil, there, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

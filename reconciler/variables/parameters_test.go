@@ -67,10 +67,10 @@ func TestANoteNamesTheValueOfAParameterThatAnotherSourceWinsOver(t *testing.T) {
 		from       []v1alpha1.SubstituteReference
 		want       string
 	}{
-		"nothing wins over it":        {from: []v1alpha1.SubstituteReference{settings, ssm}, want: used},
-		"spec.substitute wins":        {map[string]string{"GPU": "ami-hand"}, []v1alpha1.SubstituteReference{settings, ssm}, "${GPU} comes from spec.substitute" + unused},
-		"a later ConfigMap wins":      {from: []v1alpha1.SubstituteReference{ssm, settings}, want: "${GPU} comes from ConfigMap settings" + unused},
-		"the same value says so, too": {map[string]string{"GPU": "ami-1"}, []v1alpha1.SubstituteReference{ssm}, "${GPU} comes from spec.substitute" + unused},
+		"nothing wins over it":               {from: []v1alpha1.SubstituteReference{settings, ssm}, want: used},
+		"spec.substitute wins":               {map[string]string{"GPU": "ami-hand"}, []v1alpha1.SubstituteReference{settings, ssm}, "${GPU} comes from spec.substitute" + unused},
+		"a later ConfigMap wins":             {from: []v1alpha1.SubstituteReference{ssm, settings}, want: "${GPU} comes from ConfigMap settings" + unused},
+		"the same value is reported so, too": {map[string]string{"GPU": "ami-1"}, []v1alpha1.SubstituteReference{ssm}, "${GPU} comes from spec.substitute" + unused},
 	} {
 		sync := &v1alpha1.Sync{}
 		sync.Spec.Substitute, sync.Spec.SubstituteFrom = tt.substitute, tt.from

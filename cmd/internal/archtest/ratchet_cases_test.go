@@ -36,6 +36,11 @@ func oneFile(content string) map[string]string {
 	return map[string]string{"a/x.go": "package x\n" + content + "\n"}
 }
 
+// testFile is a package of one file of tests.
+func testFile(content string) map[string]string {
+	return map[string]string{"a/x_test.go": "package x\n" + content + "\n"}
+}
+
 func ratchetCases() []ratchetCase {
 	code := "package x\n" + lines(9, "func f#() {}")
 	return []ratchetCase{
@@ -68,24 +73,36 @@ func ratchetCases() []ratchetCase {
 		{ratchet: "decisions by a sentence", why: "by a pattern", subject: "a/x.go", want: 5,
 			bad:  oneFile("import (\"regexp\"; \"fmt\")\nvar a = regexp.MustCompile(`not\\s+found`)\nvar b, _ = regexp.Compile(`^no [a-z]+`)\nfunc f(s string) { c.FindStringSubmatch(err.Error()); c.MatchString(x.Message); fmt.Sscanf(s, \"line %d\", &n) }"),
 			good: oneFile("import (\"regexp\"; \"fmt\")\nvar a = regexp.MustCompile(`^[a-z]+/[a-z]+$`)\nfunc f(s string) { c.FindStringSubmatch(s); fmt.Sscanf(s, \"%d\", &n); fmt.Sprintf(\"line %d\", n) }")},
-		{ratchet: "declared names with a retired word", why: "a field", subject: "told", want: 2,
+		{ratchet: "declared names with a retired term", why: "a field", subject: "told", want: 2,
 			bad: map[string]string{"a/x.go": "package x\ntype t struct{ lastTold int }\nfunc toldHTTP() {}\n"}, good: oneFile("func tolds(x int) { told := x }")},
-		{ratchet: "declared names with a retired word", why: "parameters, results and receivers, also of types and literals", subject: "told", want: 5,
+		{ratchet: "declared names with a retired term", why: "parameters, results and receivers, also of types and literals", subject: "told", want: 5,
 			bad:  oneFile("type f func(told int)\ntype i interface{ M(told int) }\nfunc g(told int) (lastTold bool) { return func(x int) {} }\nfunc (told T) h() {}"),
 			good: oneFile("type f func(tolds int)\nfunc g(int) (told) { told(told) }")},
-		{ratchet: "declared names with a retired word", why: "fields of documents", subject: "told", want: 2,
+		{ratchet: "declared names with a retired term", why: "fields of documents", subject: "told", want: 2,
 			bad:  oneFile("type t struct { A int `json:\"lastTold,omitempty\"`; B int `yaml:\"told\"` }"),
 			good: oneFile("type t struct { A int `json:\"a,told\"`; B int `other:\"told\"` }")},
-		{ratchet: "declared names with a retired word", why: "flags", subject: "told", want: 4,
+		{ratchet: "declared names with a retired term", why: "flags", subject: "told", want: 4,
 			bad:  oneFile("func f() { flags.BoolVar(&x, \"last-told\", false, \"the last\"); flags.StringVarP(&x, \"told\", \"t\", \"\", \"which\"); flags.String(\"told\", \"\", \"which\"); flags.Var(&x, \"told\", \"which\") }"),
 			good: oneFile("func f() { flags.BoolVar(&x, \"last\", false, \"the last that was told\"); g.String(\"told\"); g.Printf(\"told\", x, y) }")},
-		{ratchet: "messages with a retired word", why: "an error, but no constant of one word, tag or test", subject: "says", want: 2,
+		{ratchet: "messages with a retired term", why: "an error, but no constant without a blank, tag or test", subject: "says", want: 2,
 			bad: map[string]string{"a/x.go": "package x\nvar a = errors.New(\"the file says: Says who?\")\n"},
 			good: map[string]string{"a/x.go": "package x\nconst verb = \"says\"\ntype t struct { a int `json:\"a\" says:\"b c\"` }\nvar a = \"the file declares essays\"\n",
 				"a/x_test.go": "package x\nvar a = \"who says so\"\n", "atest/x.go": "package x\nimport \"testing\"\nvar a = \"who says so\"\n"}},
-		{ratchet: "comments of exported names with a retired word", why: "of a package, a type, a method and a field", subject: "says", want: 4,
+		{ratchet: "comments of exported names with a retired term", why: "of a package, a type, a method and a field", subject: "says", want: 4,
 			bad:  map[string]string{"a/x.go": "// Package x says a.\npackage x\n\n// T says b.\ntype T struct {\n\tA int // Says c.\n}\n\n// M says d.\nfunc (T) M() {}\n"},
 			good: map[string]string{"a/x.go": "// Package x is a.\npackage x\n\n// t says b.\ntype t struct{}\n\n// M says c.\nfunc (t) M() {}\n\n// N returns d, see https://x.y and M.\nfunc N() {\n\t// It says e.\n}\n"}},
+		{ratchet: "names of tests with a retired term", why: "functions that go test runs", subject: "told", want: 3,
+			bad:  testFile("func TestItIsTold(t *testing.T) {}\nfunc FuzzTold(f *testing.F) {}\nfunc ExampleTarget_told() {}"),
+			good: withFile(testFile("func TestTolds(t *testing.T) {}\nfunc itIsTold() {}\nfunc (b bench) TestTold() {}"), "a/x.go", "package x\nfunc TestX(t *testing.T) {}\n")},
+		{ratchet: "names of tests with a retired term", why: "subtests and steps", subject: "told", want: 3,
+			bad:  testFile("func TestX(t *testing.T) { t.Run(\"it is told\", f); step(\"it is told\", func() {}); s.waitFor(time.Second, \"it is told\", func() bool { return true }) }"),
+			good: testFile("func TestX(t *testing.T) { t.Run(name, f); told(\"it is told\"); t.Errorf(\"it is told %v\", f) }")},
+		{ratchet: "names of tests with a retired term", why: "rows of lists, by the field for it", subject: "told", want: 4,
+			bad:  testFile("type row struct { n int; name string }\nvar a = []row{{1, \"it is told\"}}\nvar b = []struct{ a, why string }{{\"x\", \"told\"}, {why: \"told\"}}\nvar c = []other{{name: \"told\"}}"),
+			good: testFile("type row struct { n int; input string }\nvar a = []row{{1, \"it is told\"}}\nvar b = []struct{ a, why string }{{\"told\", \"x\"}}\nvar c = []string{\"it is told\"}")},
+		{ratchet: "names of tests with a retired term", why: "rows of maps, by their keys", subject: "told", want: 3,
+			bad:  testFile("var a = map[string]struct{ n int }{\"told\": {1}}\nvar b = map[string]func(){\"told\": f}\nvar c = map[string]int{\"it is told\": 1}"),
+			good: testFile("var a = map[string]string{\"told\": \"it is told\"}\nvar b = map[string]func(){told: f}")},
 		{ratchet: "fields of a struct, with nameless ones'", why: "ten in each of two", subject: "a.t", want: 22,
 			bad:  map[string]string{"a/x.go": "package x\ntype t struct{ a, b struct{ c, d, e, f, g, h, i, j, k, l int } }\n"},
 			good: map[string]string{"a/x.go": "package x\ntype t struct{ a, b struct{ c, d, e, f, g, h, i, j, k, l int `json:\"x\"` } }\n"}},

@@ -24,7 +24,7 @@ var rules = []rule{
 	{"interfaces have at most 4 methods", interfacesAreSmall},
 	{"structs have at most 20 fields", structsAreSmall},
 	{"packages export at most 30 names", packagesExportFew},
-	{"packages have telling names", packagesHaveTellingNames},
+	{"packages have names that state what is in them", packagesHaveTellingNames},
 	{"nothing runs before main, panics or exits", nothingBreaksOut},
 	{"package variables are never changed", packageVariablesStay},
 	{"why a change is held is not read back from text", holdsAreNotParsed},
@@ -32,7 +32,7 @@ var rules = []rule{
 	{"every package has a comment", packagesHaveComments},
 	{"every comment belongs to a declaration", commentsBelong},
 	{"every path in DESIGN.md exists", pathsOfTheDesignExist},
-	{"no text knows the machine it was written on", textsKnowNoMachine},
+	{"no text names the machine it was written on", textsKnowNoMachine},
 }
 
 func TestTheRepositoryKeepsItsShape(t *testing.T) {
@@ -64,12 +64,12 @@ const (
 
 var directions = []direction{
 	{
-		why:     "gitsource knows nothing of ours",
+		why:     "gitsource imports nothing of ours",
 		from:    func(p *pkg) bool { return p.in("gitsource") },
 		forbids: func(_ *pkg, i string) bool { dir, ok := ours(i); return ok && !within(dir, "gitsource") },
 	},
 	{
-		why:  "provision knows neither the reconciler, nor Git, nor the commands",
+		why:  "provision imports neither the reconciler, nor Git, nor the commands",
 		from: func(p *pkg) bool { return p.in("provision") },
 		forbids: func(_ *pkg, i string) bool {
 			dir, ok := ours(i)
@@ -91,7 +91,7 @@ var directions = []direction{
 		},
 	},
 	{
-		why:  "targets know neither each other, nor declared, nor apply",
+		why:  "targets import neither each other, nor declared, nor apply",
 		from: func(p *pkg) bool { return p.in("reconciler/targets") },
 		forbids: func(p *pkg, i string) bool {
 			dir, ok := ours(i)
@@ -153,7 +153,7 @@ var directions = []direction{
 		},
 	},
 	{
-		why:  "what is put together knows none of the commands that use it",
+		why:  "what is put together imports none of the commands that use it",
 		from: func(p *pkg) bool { return p.in("cmd/internal/wire", "cmd/internal/connect", "cmd/internal/child") },
 		forbids: func(_ *pkg, i string) bool {
 			dir, ok := ours(i)
@@ -162,7 +162,7 @@ var directions = []direction{
 		},
 	},
 	{
-		why:     "the product's libraries know no command",
+		why:     "the product's libraries import no command",
 		from:    func(p *pkg) bool { return !p.in("cmd") },
 		forbids: func(_ *pkg, i string) bool { dir, ok := ours(i); return ok && within(dir, "cmd") },
 	},

@@ -117,22 +117,22 @@ func TestTheSyncFollowsTheFlagThenItsSpecThenTheClone(t *testing.T) {
 		err  string
 		warn string
 	}{
-		"a clone alone says everything":         {root: dir, want: git("url", "https://git.example.com/team/nodes.git", "ref", branch("trunk"))},
-		"what was not pushed is a warning":      {root: ahead, want: git("url", "https://git.example.com/team/nodes.git", "ref", branch("trunk")), warn: "origin/trunk"},
-		"flags win over the clone":              {req: SyncRequest{URL: "https://o.example.com/y", Branch: "main", Secret: "git"}, root: dir, has: []client.Object{&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "git"}}}, want: git("url", "https://o.example.com/y", "ref", branch("main"), "secretRef", map[string]any{"name": "git"})},
-		"a Secret that is not there is told of": {req: SyncRequest{Secret: "git"}, root: dir, want: git("url", "https://git.example.com/team/nodes.git", "ref", branch("trunk"), "secretRef", map[string]any{"name": "git"}), warn: "create secret generic git"},
-		"the live Sync wins over the clone":     {root: dir, has: []client.Object{sync(v1alpha1.GitRef{Branch: "live"}, "")}, want: git("url", "https://live.example.com/x", "ref", branch("live"))},
-		"a Sync that is being deleted":          {root: dir, has: []client.Object{leaving}, want: git("url", "https://live.example.com/x", "ref", branch("live")), warn: "Sync dev is being deleted"},
-		"a tag of the live Sync stays":          {root: dir, has: []client.Object{sync(v1alpha1.GitRef{Tag: "v1"}, "")}, want: git("url", "https://live.example.com/x")},
-		"flags win over the live Sync":          {req: SyncRequest{URL: "https://o.example.com/y", Branch: "b"}, root: dir, has: []client.Object{sync(v1alpha1.GitRef{Tag: "v1"}, "")}, want: git("url", "https://o.example.com/y", "ref", branch("b"))},
-		"a live Sync needs no clone":            {root: t.TempDir(), has: []client.Object{sync(v1alpha1.GitRef{Branch: "live"}, "")}, want: git("url", "https://live.example.com/x", "ref", branch("live"))},
-		"an ssh remote is an error":             {root: overSSH, err: "pass --url"},
-		"a clone without a remote is an error":  {root: alone, err: "--url"},
-		"a folder that is no clone is an error": {root: t.TempDir(), err: "--url"},
-		"a detached HEAD is an error":           {root: detached, err: "--branch"},
-		"credentials in --url are an error":     {req: SyncRequest{URL: "https://hunter2@o.example.com/y"}, root: dir, err: "--secret"},
-		"a name that is none is an error":       {root: dir, sub: "clusters/Dev_1", err: "--name"},
-		"our own name is an error":              {req: SyncRequest{Name: installation.Name}, root: dir, err: "choose another"},
+		"a clone alone has everything":           {root: dir, want: git("url", "https://git.example.com/team/nodes.git", "ref", branch("trunk"))},
+		"what was not pushed is a warning":       {root: ahead, want: git("url", "https://git.example.com/team/nodes.git", "ref", branch("trunk")), warn: "origin/trunk"},
+		"flags win over the clone":               {req: SyncRequest{URL: "https://o.example.com/y", Branch: "main", Secret: "git"}, root: dir, has: []client.Object{&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "git"}}}, want: git("url", "https://o.example.com/y", "ref", branch("main"), "secretRef", map[string]any{"name": "git"})},
+		"a Secret that is not there is reported": {req: SyncRequest{Secret: "git"}, root: dir, want: git("url", "https://git.example.com/team/nodes.git", "ref", branch("trunk"), "secretRef", map[string]any{"name": "git"}), warn: "create secret generic git"},
+		"the live Sync wins over the clone":      {root: dir, has: []client.Object{sync(v1alpha1.GitRef{Branch: "live"}, "")}, want: git("url", "https://live.example.com/x", "ref", branch("live"))},
+		"a Sync that is being deleted":           {root: dir, has: []client.Object{leaving}, want: git("url", "https://live.example.com/x", "ref", branch("live")), warn: "Sync dev is being deleted"},
+		"a tag of the live Sync stays":           {root: dir, has: []client.Object{sync(v1alpha1.GitRef{Tag: "v1"}, "")}, want: git("url", "https://live.example.com/x")},
+		"flags win over the live Sync":           {req: SyncRequest{URL: "https://o.example.com/y", Branch: "b"}, root: dir, has: []client.Object{sync(v1alpha1.GitRef{Tag: "v1"}, "")}, want: git("url", "https://o.example.com/y", "ref", branch("b"))},
+		"a live Sync needs no clone":             {root: t.TempDir(), has: []client.Object{sync(v1alpha1.GitRef{Branch: "live"}, "")}, want: git("url", "https://live.example.com/x", "ref", branch("live"))},
+		"an ssh remote is an error":              {root: overSSH, err: "pass --url"},
+		"a clone without a remote is an error":   {root: alone, err: "--url"},
+		"a folder that is no clone is an error":  {root: t.TempDir(), err: "--url"},
+		"a detached HEAD is an error":            {root: detached, err: "--branch"},
+		"credentials in --url are an error":      {req: SyncRequest{URL: "https://hunter2@o.example.com/y"}, root: dir, err: "--secret"},
+		"a name that is none is an error":        {root: dir, sub: "clusters/Dev_1", err: "--name"},
+		"our own name is an error":               {req: SyncRequest{Name: installation.Name}, root: dir, err: "choose another"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.sub == "" {

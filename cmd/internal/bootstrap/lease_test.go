@@ -85,14 +85,14 @@ func TestALeaderIsOneThatRenewsItsLeaseBetweenTwoReads(t *testing.T) {
 				renews string // who, or nobody
 				leads  bool
 			}{
-				{"is seen first", 0, "", false},
+				{"is observed first", 0, "", false},
 				{"has not moved", 2 * time.Second, "", false},
 				{"moves", 2 * time.Second, "pod-1", true},
 				{"may still last", wire.LeaseDuration - 3*time.Second, "", true},
 				{"may have ended", time.Second, "", false},
 				{"moves again", time.Second, "pod-1", true},
-				{"moved while we did not look", 2 * wire.LeaseDuration, "pod-1", false},
-				{"moves as we look", time.Second, "pod-1", true},
+				{"moved between two reads", 2 * wire.LeaseDuration, "pod-1", false},
+				{"moves from read to read", time.Second, "pod-1", true},
 				{"is taken by another", time.Second, "pod-2", false},
 				{"does not move for that one", time.Second, "", false},
 				{"moves for that one", time.Second, "pod-2", true},

@@ -48,7 +48,7 @@ func TestAKarpenterIsTakenOverFromOnlyWhereThatEndsWell(t *testing.T) {
 		"nothing runs": {warns: "nothing to take over"},
 		"one runs": {there: karpenters("karpenter"), takes: "kube-system/karpenter", bundle: "Y2E=\n",
 			says: []string{"Karpenter " + engine.KarpenterVersion + " runs here already"}},
-		"nobody asks to take over": {there: karpenters("karpenter"), not: true, bundle: "Y2E=\n",
+		"no takeover is requested": {there: karpenters("karpenter"), not: true, bundle: "Y2E=\n",
 			says: []string{"with --take-over", "kubectl -n kube-system scale deployment karpenter --replicas=0"}},
 		"two run": {there: karpenters("a", "b"), refuses: "2 Karpenters run here", bundle: "Y2E=\n"},
 		"its queue would be read by nobody": {refuses: "1 thing is in the way", bundle: "Y2E=\n", says: []string{"spec.engine.interruptionQueue: q"},
@@ -60,9 +60,9 @@ func TestAKarpenterIsTakenOverFromOnlyWhereThatEndsWell(t *testing.T) {
 			there: one(func(d *appsv1.Deployment) {
 				d.Labels = map[string]string{"helm.toolkit.fluxcd.io/name": "karpenter", "helm.toolkit.fluxcd.io/namespace": "flux-system"}
 			})},
-		"it was stopped before, and its nodes live on": {there: one(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32) }), bundle: "Y2E=\n", warns: "nothing to take over"},
-		"the engine is not to run":                     {there: karpenters("karpenter"), mode: v1alpha1.EngineExternal, refuses: "spec.engine.mode is External"},
-		"the engine is not to run, and nobody asks":    {there: karpenters("karpenter"), mode: v1alpha1.EngineExternal, not: true, bundle: "Y2E=\n"},
+		"it was stopped before, and its nodes live on":           {there: one(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32) }), bundle: "Y2E=\n", warns: "nothing to take over"},
+		"the engine is not to run":                               {there: karpenters("karpenter"), mode: v1alpha1.EngineExternal, refuses: "spec.engine.mode is External"},
+		"the engine is not to run, and no takeover is requested": {there: karpenters("karpenter"), mode: v1alpha1.EngineExternal, not: true, bundle: "Y2E=\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var objects []client.Object

@@ -60,13 +60,13 @@ func TestMistakesAreDistinguishedByWhoRefusesThem(t *testing.T) {
 		{"data that is no text is refused by the API server", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: 1\n", findings{
 			refused: []string{"a.yaml:5 ConfigMap/a: data[k]: this must be text; quote it"},
 		}},
-		{"a Cluster that does not fit its schema is the world's to tell", clusterYAML("  version: latest\n"), findings{
+		{"a Cluster that does not fit its schema is the target's to report", clusterYAML("  version: latest\n"), findings{
 			targets: []string{"a.yaml:1 Cluster.poolwright.dev/cluster: spec.version"},
 		}},
-		{"a Cluster that AWS cannot have is the world's to tell", clusterYAML("  nodeRole: {name: a}\n  controllerRole: {name: a}\n"), findings{
+		{"a Cluster that AWS cannot have is the target's to report", clusterYAML("  nodeRole: {name: a}\n  controllerRole: {name: a}\n"), findings{
 			targets: []string{"a.yaml:1 Cluster cluster: spec.controllerRole.name is"},
 		}},
-		{"two plugins are the world's to tell", plugin("a") + "---\n" + plugin("b"), findings{
+		{"two plugins are the target's to report", plugin("a") + "---\n" + plugin("b"), findings{
 			targets: []string{"a.yaml:6 DevicePlugin.poolwright.dev/b is a second DevicePlugin", "a.yaml:1 DevicePlugin.poolwright.dev/a: spec.profiles is empty"},
 		}},
 	}
@@ -81,7 +81,7 @@ func TestMistakesAreDistinguishedByWhoRefusesThem(t *testing.T) {
 			for _, part := range []struct {
 				name      string
 				want, got []string
-			}{{"problems", tt.want.problems, is.problems}, {"refused", tt.want.refused, is.refused}, {"notes", tt.want.notes, is.notes}, {"worlds", tt.want.targets, is.targets}} {
+			}{{"problems", tt.want.problems, is.problems}, {"refused", tt.want.refused, is.refused}, {"notes", tt.want.notes, is.notes}, {"targets", tt.want.targets, is.targets}} {
 				if len(part.want) != len(part.got) || !slices.EqualFunc(part.want, part.got, func(want, got string) bool { return strings.HasPrefix(got, want) }) {
 					t.Errorf("%s: got %q, want %q", part.name, part.got, part.want)
 				}

@@ -62,7 +62,7 @@ func steps(t *testing.T) map[string]step {
 	return map[string]step{
 		"nothing changes": with(busy(t), func(*provision.ClusterSnapshot) {}),
 		"a class changes": with(busy(t), func(f *provision.ClusterSnapshot) { f.NodeClasses[0].Spec.Tags = map[string]string{"a": "b"} }),
-		"a pool asks for another type": with(busy(t), func(f *provision.ClusterSnapshot) {
+		"a pool requires another type": with(busy(t), func(f *provision.ClusterSnapshot) {
 			f.NodePools[0].Spec.Template.Spec.Requirements[1].Values = []string{"g5.xlarge"}
 		}),
 		"a limit grows": with(busy(t), func(f *provision.ClusterSnapshot) {
@@ -75,10 +75,10 @@ func steps(t *testing.T) map[string]step {
 			f.Pods, f.DaemonSets = nil, []*appsv1.DaemonSet{}
 			bind(f, "new-1", "", "500m", "1")
 		}),
-		"no pods after that are said to be none": with(busy(t), func(f *provision.ClusterSnapshot) { f.Pods = []*corev1.Pod{} }),
-		"a class that is not there":              with(busy(t), func(f *provision.ClusterSnapshot) { f.NodeClasses = nil }),
-		"nothing was observed":                   {before: declare(t), after: declare(t, gpuPool, gpuClass), settings: settings()},
-		"an error: no region":                    {before: provision.ClusterSnapshot{}, after: declare(t, gpuPool), settings: settings()},
+		"no pods after that are declared to be none": with(busy(t), func(f *provision.ClusterSnapshot) { f.Pods = []*corev1.Pod{} }),
+		"a class that is not there":                  with(busy(t), func(f *provision.ClusterSnapshot) { f.NodeClasses = nil }),
+		"nothing was observed":                       {before: declare(t), after: declare(t, gpuPool, gpuClass), settings: settings()},
+		"an error: no region":                        {before: provision.ClusterSnapshot{}, after: declare(t, gpuPool), settings: settings()},
 	}
 }
 

@@ -192,7 +192,7 @@ func fault() error {
 	return nil
 }
 
-func TestAChildThatMisbehavesIsAnErrorThatAPersonUnderstands(t *testing.T) {
+func TestAChildThatMisbehavesIsAnErrorWithARemedy(t *testing.T) {
 	const seconds, late = time.Second, 5 * time.Second // A busy machine needs a while to start a child.
 	for name, c := range map[string]struct {
 		behavior string

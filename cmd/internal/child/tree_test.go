@@ -50,7 +50,7 @@ func newPipedFS(tb testing.TB, tree fs.FS) *remoteFS {
 	return &remoteFS{out: &writer{to: fromChild, left: 1 << 30}, reply: func() ([]byte, error) { return in.want(frameReply) }, known: map[string]known{}}
 }
 
-func TestABorrowedTreeIsAFileSystem(t *testing.T) {
+func TestARemoteTreeIsAFileSystem(t *testing.T) {
 	tree := files("a.yaml", configMap, "b/c.yaml", "c", "b/d/e", "", "odd, name", "x", "link", "-> b/c.yaml", "folder", "-> b")
 	if err := fstest.TestFS(linked{newPipedFS(t, tree)}, "a.yaml", "b/c.yaml", "b/d/e", "odd, name", "link", "folder"); err != nil {
 		t.Error(err)
@@ -122,14 +122,14 @@ func TestRefusalsLinksAndLimitsAreAsInThisProcess(t *testing.T) {
 		"an absolute link":                   {with(rendered("l.yaml"), "k/l.yaml", "-> /etc/passwd"), "k", "leads out"},
 		"links in a circle":                  {with(rendered("l.yaml"), "k/l.yaml", "-> m.yaml", "k/m.yaml", "-> l.yaml"), "k", "loop"},
 		"the folder itself is a link":        {with(rendered("a.yaml"), "l", "-> k"), "l", ""},
-		"a tree that knows no links":         {plainTree{rendered("../b/b.yaml")}, "k", ""},
+		"a tree without links":               {plainTree{rendered("../b/b.yaml")}, "k", ""},
 		"a folder that is not there":         {rendered("a.yaml"), "elsewhere", "is not in the repository"},
 		"a folder that is a file":            {rendered("a.yaml"), "b/b.yaml", "name its folder"},
 		"a folder above the tree":            {rendered("a.yaml"), "..", "stay inside it"},
 		"a folder without manifests":         {files("k/README.md", "x"), "k", "declares no object"},
 		"a file that is not there":           {rendered("gone.yaml"), "k", "does not exist"},
 		"a file that is too large":           {files("k/a.yaml", big), "k", "larger than 4096 KiB"},
-		"a large file that nobody asks for":  {with(rendered("a.yaml"), "k/b.bin", big+big), "k", ""},
+		"a large file that is not read":      {with(rendered("a.yaml"), "k/b.bin", big+big), "k", ""},
 		"an alias bomb":                      {files("k/a.yaml", bomb), "k", "once its aliases are written out"},
 		"an alias bomb in a kustomization":   {files("k/kustomization.yaml", bomb), "k", "once its aliases are written out"},
 		"kustomizations that double":         {files(growth...), "d0/both", "limit exceeded"},
@@ -167,7 +167,7 @@ func TestRefusalsLinksAndLimitsAreAsInThisProcess(t *testing.T) {
 func TestServeEndsWithItsInput(t *testing.T) {
 	for name, send := range map[string]func(in *writer, close func()){
 		"before anything":       func(_ *writer, end func()) { end() },
-		"after the question":    func(in *writer, end func()) { _ = in.send(frameRequest, []byte(`{"folder":"a"}`)); end() },
+		"after the request":     func(in *writer, end func()) { _ = in.send(frameRequest, []byte(`{"folder":"a"}`)); end() },
 		"in a frame":            func(in *writer, end func()) { _, _ = in.to.Write([]byte{byte(frameRequest), 0, 0}); end() },
 		"with what is no frame": func(in *writer, _ func()) { _, _ = in.to.Write(bytes.Repeat([]byte{0xff}, frameHead)) },
 	} {

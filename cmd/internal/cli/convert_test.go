@@ -215,11 +215,11 @@ func TestMistakesOnTheCommandLineOfConvert(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no folder":                   {[]string{"convert"}, "accepts 1 arg(s), received 0"},
-		"an unknown output":           {[]string{"convert", ".", "-o", "markdown"}, `-o "markdown" is not one of text, json`},
-		"a version that is none":      {[]string{"convert", ".", "--kubernetes-version", "v1.33.2"}, `--kubernetes-version "v1.33.2" is not a minor version, such as 1.33`},
-		"a folder that is not there":  {[]string{"convert", "/nowhere/at/all"}, "/nowhere/at/all"},
-		"help tells of the exit code": {[]string{"convert", "--no-such"}, "unknown flag"},
+		"no folder":                  {[]string{"convert"}, "accepts 1 arg(s), received 0"},
+		"an unknown output":          {[]string{"convert", ".", "-o", "markdown"}, `-o "markdown" is not one of text, json`},
+		"a version that is none":     {[]string{"convert", ".", "--kubernetes-version", "v1.33.2"}, `--kubernetes-version "v1.33.2" is not a minor version, such as 1.33`},
+		"a folder that is not there": {[]string{"convert", "/nowhere/at/all"}, "/nowhere/at/all"},
+		"help names the exit code":   {[]string{"convert", "--no-such"}, "unknown flag"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if r := execute(t, c.args...); r.code != exitError || !strings.Contains(r.err, c.want) || r.out != "" {

@@ -71,9 +71,9 @@ func TestARequestOnASyncThatIsBeingDeletedEndsWithTheDeletion(t *testing.T) {
 		answer   watch.EventType
 		want     string
 	}{
-		"the deletion waits for a confirmation":  {true, watch.Modified, "Sync dev is not ready: PruneHeld: 2 nodes go with it"},
-		"the deletion is done":                   {true, watch.Deleted, ""},
-		"somebody deletes it after it was asked": {false, watch.Deleted, "Sync dev was deleted"},
+		"the deletion waits for a confirmation": {true, watch.Modified, "Sync dev is not ready: PruneHeld: 2 nodes go with it"},
+		"the deletion is done":                  {true, watch.Deleted, ""},
+		"somebody deletes it after the request": {false, watch.Deleted, "Sync dev was deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()

@@ -35,13 +35,13 @@ func TestADefinitionIsReadOnceAndMissingOnlyWhereTheClusterHasNone(t *testing.T)
 		err   error
 		reads int
 	}{
-		"of a kind that the cluster has":          {key: pool, found: true, reads: 1},
-		"that the cluster does not have":          {key: pool, fails: apierrors.NewNotFound(definitions, "nodepools.karpenter.sh"), reads: 1},
-		"that whoever asks may not read":          {key: pool, fails: apierrors.NewForbidden(definitions, "nodepools.karpenter.sh", errors.New("no")), reads: 1},
-		"that the API server does not answer on":  {key: pool, fails: down, err: down, reads: 1},
-		"for which nobody is authenticated":       {key: pool, fails: expired, err: expired, reads: 1},
-		"of a kind that is not known":             {key: state.Key{Group: "example.com", Kind: "Widget", Name: "w"}},
-		"of a known kind's name in another group": {key: state.Key{Group: "example.com", Kind: "NodePool", Name: "p"}},
+		"of a kind that the cluster has":             {key: pool, found: true, reads: 1},
+		"that the cluster does not have":             {key: pool, fails: apierrors.NewNotFound(definitions, "nodepools.karpenter.sh"), reads: 1},
+		"that the caller may not read":               {key: pool, fails: apierrors.NewForbidden(definitions, "nodepools.karpenter.sh", errors.New("no")), reads: 1},
+		"that the API server does not respond about": {key: pool, fails: down, err: down, reads: 1},
+		"for which nobody is authenticated":          {key: pool, fails: expired, err: expired, reads: 1},
+		"of a kind that is not known":                {key: state.Key{Group: "example.com", Kind: "Widget", Name: "w"}},
+		"of a known kind's name in another group":    {key: state.Key{Group: "example.com", Kind: "NodePool", Name: "p"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()

@@ -111,7 +111,7 @@ func TestTheAWSHalfIsMadeReportedAndCorrected(t *testing.T) {
 		run  func()
 	}{
 		{"is made", s.isMade}, {"is reported, then corrected", s.isReportedThenCorrected}, {"is read-only", s.isOnlyCompared},
-		{"is unknown", s.isUnknown}, {"brings nodes", s.bringsNodes}, {"is given up", s.isGivenUp}, {"never asked too much", s.neverAskedTooMuch},
+		{"is unknown", s.isUnknown}, {"brings nodes", s.bringsNodes}, {"is given up", s.isGivenUp}, {"stays within its permissions", s.staysWithinItsPermissions},
 	} {
 		begin := time.Now()
 		act.run()
@@ -296,7 +296,7 @@ func (s *awsFixture) isGivenUp() {
 	without := strings.Replace(everyPart, "  interruptionQueue: {deletionPolicy: Delete}\n", "", 1)
 	s.declare(strings.Replace(without, "    instanceProfile: "+awsNodeRole+"\n", "", 1), "Give up the queue and the instance profile")
 	token := ""
-	s.eventually("the Sync asks for a confirmation", func() error {
+	s.eventually("the Sync requires a confirmation", func() error {
 		token = s.tokenFor("Queue.sqs/eu-west-1/" + awsCluster)
 		if token == "" {
 			return fmt.Errorf("pending is %v", s.sync().Status.Pending)
@@ -352,10 +352,10 @@ func (s *awsFixture) tokenFor(resource string) string {
 	return status.ConfirmationToken
 }
 
-// neverAskedTooMuch holds all of the controller's requests against the policies
+// staysWithinItsPermissions holds all of the controller's requests against the policies
 // that bootstrap gave it. They were enforced, too: what is denied here did not
 // happen there.
-func (s *awsFixture) neverAskedTooMuch() {
+func (s *awsFixture) staysWithinItsPermissions() {
 	s.Helper()
 	asked := map[string]int{}
 	for _, c := range s.AWS.Calls() {
@@ -401,7 +401,7 @@ func (s *awsFixture) syncSet(patch string) {
 	if err := s.hand.Patch(s.Context(), sync, mergePatch(`{"spec":`+patch+`}`)); client.IgnoreNotFound(err) != nil {
 		s.Fatal(err)
 	}
-	s.eventually("the Sync's change is seen", func() error {
+	s.eventually("the Sync's change is observed", func() error {
 		if now := s.sync(); now.Status.ObservedGeneration != now.Generation {
 			return fmt.Errorf("generation %d of %d is observed", now.Status.ObservedGeneration, now.Generation)
 		}

@@ -110,7 +110,7 @@ func TestDriftThatIsOnlyReportedStaysAndCommitsGoOn(t *testing.T) {
 	s.change(func(sync *v1alpha1.Sync) { sync.Spec.Drift = v1alpha1.DriftCorrect })
 	s.holds("b", "v1")
 	s.ready()
-	s.eventually("nothing is said to have drifted", func() error {
+	s.eventually("nothing is reported as drifted", func() error {
 		status := s.sync().Status
 		if meta.IsStatusConditionTrue(status.Conditions, "Drifted") || len(status.Pending) > 0 {
 			return fmt.Errorf("pending: %v", status.Pending)
@@ -179,7 +179,7 @@ func TestASuspendedSyncRestsAndTakesUpAgain(t *testing.T) {
 	s.ready()
 }
 
-func TestARequestToReconcileNowIsAnsweredNow(t *testing.T) {
+func TestARequestToReconcileNowIsServedNow(t *testing.T) {
 	t.Parallel()
 	s := newSyncFixture(t, "now")
 	s.declare("v1", "a")

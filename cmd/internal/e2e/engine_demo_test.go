@@ -139,10 +139,10 @@ func documentedEvents(t *testing.T) (names []string) {
 // One after the other: each brings an environment of its own.
 func TestTheDemo(t *testing.T) {
 	t.Parallel()
-	t.Run("tells the story", demoOfAltanova)
-	t.Run("tells of a set-up that is asked for", demoOfAnotherSetup)
-	t.Run("says why it cannot go on", reportsWhyNothingLaunches)
-	t.Run("refuses what it cannot tell of", refusesOthers)
+	t.Run("prints the steps", demoOfAltanova)
+	t.Run("prints the steps of the set-up that is named", demoOfAnotherSetup)
+	t.Run("reports why it cannot go on", reportsWhyNothingLaunches)
+	t.Run("refuses a set-up without steps", refusesOthers)
 }
 
 func demoOfAltanova(t *testing.T) {

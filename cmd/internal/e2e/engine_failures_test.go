@@ -70,7 +70,7 @@ func (s engineSuite) failures(code string, n int) {
 func (s engineSuite) waitForInstanceLists(n int) {
 	s.Helper()
 	from := len(s.AWS.Calls())
-	s.within(2*waitTimeout, "the engine has looked at all instances", func() error {
+	s.within(2*waitTimeout, "the engine has listed all instances", func() error {
 		seen := 0
 		for _, call := range s.AWS.Calls()[from:] {
 			if call.Operation == "DescribeInstances" && call.Done && strings.Contains(call.Params, "tag-key") {

@@ -44,7 +44,7 @@ func (s engineSuite) killedInALaunch() {
 
 	begin := time.Now()
 	s.start()
-	s.eventually("there is one instance, which the NodeClaim knows", func() error {
+	s.eventually("there is one instance, which is the NodeClaim's", func() error {
 		_, err := s.nodeWithPod(gpuPool)
 		return err
 	})

@@ -78,7 +78,7 @@ func TestTheEngineSurvivesRestarts(t *testing.T) {
 // nothingLeaks is what every suite ends with: instances, NodeClaims and nodes are
 // the same, one for one, no pod waits, and nothing has panicked.
 func (s engineSuite) nothingLeaks() {
-	s.within(2*waitTimeout, "all is settled", func() error {
+	s.within(2*waitTimeout, "all is stable", func() error {
 		var claims karpv1.NodeClaimList
 		var nodes corev1.NodeList
 		var pods corev1.PodList

@@ -93,7 +93,7 @@ func TestHistoryIsTheAdminsToChoose(t *testing.T) {
 	s.repo = s.unrelated("v4", "other")
 	s.ready()
 	s.holds("a", "v4")
-	s.eventually("the Sync knows where it is from", func() error {
+	s.eventually("the Sync records where it is from", func() error {
 		if got, want := s.sync().Status.LastAttemptedURL, s.git.url()+"/"+s.owner.Name+"/nodes.git"; got != want {
 			return fmt.Errorf("it is %q, not %q", got, want)
 		}

@@ -102,7 +102,7 @@ func endure(t *testing.T, s *syncFixture, troubles []sourceFault) {
 	}
 }
 
-func TestATroubledServerLeavesTheLastGoodState(t *testing.T) {
+func TestAFailingServerLeavesTheLastGoodState(t *testing.T) {
 	t.Parallel()
 	mend := func(s *syncFixture) { s.git.mend() }
 	endure(t, newSyncFixture(t, "server"), []sourceFault{
@@ -176,7 +176,7 @@ func TestAServerThatSendsNothingDelaysNothing(t *testing.T) {
 	s.follow()
 	s.ready()
 	s.git.hang()
-	s.eventually("the controller has asked and waits", func() error { return more(s.git.waiting(), 0) })
+	s.eventually("the controller has sent a request and waits", func() error { return more(s.git.waiting(), 0) })
 	hung := s.git.requests()
 	s.edit("a", `{"data":{"value":"by hand"}}`)
 	s.holds("a", "v1")

@@ -99,7 +99,7 @@ func (l *gpuSteps) comesThroughGit(g gpuSuite) {
 	written := g.metric(l.metrics, "poolwright_changes_total") // since the settings restarted the controller
 	for range 2 {
 		token := g.asks()
-		g.until("the Sync has looked again", func() error {
+		g.until("the Sync has reconciled again", func() error {
 			sync, err := g.sync()
 			if err == nil && sync.Status.LastHandledReconcileAt != token {
 				err = fmt.Errorf("the last request handled is %q", sync.Status.LastHandledReconcileAt)

@@ -108,7 +108,7 @@ func (g gpuSuite) givesUp(metrics, pool, reason string, next nodes.Fault, words 
 	if got := g.metric(metrics, replacedMetric, series...); got != before+1 {
 		g.Errorf("%s went from %g to %g", replacedMetric, before, got)
 	}
-	g.until("the status of the pool says why", func() error {
+	g.until("the status of the pool has the reason", func() error {
 		p, err := g.poolStatus(pool)
 		if err == nil && !strings.HasPrefix(p.LastFailure, reason+": ") {
 			err = fmt.Errorf("it is %+v", p)
@@ -188,7 +188,7 @@ func (g gpuSuite) remembersHold(pool string, args ...string) {
 	}
 	g.runs(args...)
 	g.engineRuns()
-	g.until("a node comes and the failures are remembered", func() error {
+	g.until("a node comes and the failures are recorded", func() error {
 		p, err := g.poolStatus(pool)
 		if err != nil {
 			return err

@@ -67,7 +67,7 @@ func (l *gpuSteps) podsCannotBeFirst(g gpuSuite) {
 func (g gpuSuite) waitsTainted(pool string) string {
 	g.Helper()
 	var node *corev1.Node
-	g.until("the scheduler has seen the taint", func() error {
+	g.until("the scheduler has observed the taint", func() error {
 		list, err := g.gpuNodes(pool)
 		if err != nil {
 			return err

@@ -98,14 +98,14 @@ func TestAWebhookThatAnyReplicaReceivesIsHandledByTheLeader(t *testing.T) {
 		}
 	})
 	s.ready()
-	s.eventually("the forge was asked", func() error {
+	s.eventually("the forge has got a request", func() error {
 		if p := s.sync().Status.PullRequests; p == nil || p.Reason != "" {
 			return fmt.Errorf("it says %+v", p)
 		}
 		return nil
 	})
 	_, address := s.hooked()
-	s.eventually("the standby knows the Sync", func() error {
+	s.eventually("the standby has the Sync", func() error {
 		unsigned, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/hook/"+s.name, strings.NewReader("{}"))
 		if err != nil {
 			return err

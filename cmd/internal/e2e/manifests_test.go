@@ -156,7 +156,7 @@ func TestOneRefusedObjectStopsNoOther(t *testing.T) {
 			files: map[string]string{"bad.yaml": strings.Replace(s.configMap("bad", "x"), s.apps, "nowhere", 1)},
 		},
 		{
-			name: "a field that only the API server knows not to exist", reason: "InvalidManifests", says: []string{"config/bad.yaml:1", "dta"}, pending: "ConfigMap" + object + "bad",
+			name: "a field that only the API server finds not to exist", reason: "InvalidManifests", says: []string{"config/bad.yaml:1", "dta"}, pending: "ConfigMap" + object + "bad",
 			files: map[string]string{"bad.yaml": strings.Replace(s.configMap("bad", "x"), "\ndata:", "\ndta:", 1)},
 		},
 		{

@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestOutagesOfTheWorldAreOutlived takes parts of the environment that all tests
+// TestOutagesOfDependenciesAreOutlived takes parts of the environment that all tests
 // share away, so it runs alone.
-func TestOutagesOfTheWorldAreOutlived(t *testing.T) {
+func TestOutagesOfDependenciesAreOutlived(t *testing.T) {
 	s := newSyncFixture(t, "outage")
 	s.declare("v1", five...)
 	s.repo.commit("Begin")

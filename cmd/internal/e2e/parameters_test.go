@@ -120,7 +120,7 @@ spec:
 		sync.Spec.SubstituteFrom, sync.Spec.Substitute = nil, map[string]string{"GPU_AMI_ID": old}
 	})
 	s.images(old)
-	s.eventually("the parameter is forgotten", func() error {
+	s.eventually("the parameter is dropped", func() error {
 		if left := s.sync().Status.Parameters; len(left) > 0 {
 			return fmt.Errorf("the status has %+v", left)
 		}

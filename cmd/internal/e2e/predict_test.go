@@ -166,7 +166,7 @@ func (p *predicted) replaced(what string, now func(provision.Node) bool) {
 func (p *predicted) reportsKeptNodes() {
 	p.Helper()
 	want := slices.DeleteFunc(slices.Clone(p.comment.Replaced), func(n provision.Node) bool { return !n.Blocked() })
-	p.eventually("the nodes that are kept are told", func() error {
+	p.eventually("the nodes that are kept are reported", func() error {
 		nodes, unknown, err := simulate.Drifted(p.Context(), p.fleet())
 		if err != nil {
 			return err

@@ -392,7 +392,7 @@ func (p *pulls) growsBeyondItsReview() {
 // tokenFor is what confirms what the Sync holds for a reason.
 func (p *pulls) tokenFor(reason string) (token string) {
 	p.Helper()
-	p.eventually("the Sync says how to confirm", func() error {
+	p.eventually("the Sync has the command to confirm", func() error {
 		sync, err := p.sync()
 		if err != nil {
 			return err

@@ -273,7 +273,7 @@ func TestWhatBecomesOfTheLeaseDecides(t *testing.T) {
 		"another's identity is read": {func(b *bench) { b.stolen(); get(b) }, false},
 		"another has written it":     {func(b *bench) { b.stolen(); renew(b) }, false},
 		"it was deleted":             {func(b *bench) { b.lease = nil; get(b) }, false},
-		"the API server answers for another": {func(b *bench) {
+		"the API server responds for another": {func(b *bench) {
 			another := "another"
 			b.before = func(l *coordinationv1.Lease) int { l.Spec.HolderIdentity = &another; return 0 }
 			renew(b)
@@ -295,7 +295,7 @@ func TestWhatBecomesOfTheLeaseDecides(t *testing.T) {
 	}
 }
 
-func TestARenewalThatIsAnsweredAfterTheLeaseWasGivenAwayOpensNothing(t *testing.T) {
+func TestARenewalWhoseResponseComesAfterTheLeaseWasGivenAwayOpensNothing(t *testing.T) {
 	b := newBench(t)
 	b.lead()
 	arrived, answer := make(chan struct{}), make(chan struct{})
@@ -312,7 +312,7 @@ func TestARenewalThatIsAnsweredAfterTheLeaseWasGivenAwayOpensNothing(t *testing.
 }
 
 func TestTheLeaseIsGivenAwayWhenNoWriteIsUnderWay(t *testing.T) {
-	for name, answered := range map[string]bool{"it is answered": true, "it is never answered": false} {
+	for name, answered := range map[string]bool{"it gets a response": true, "it never gets a response": false} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			b.lead()

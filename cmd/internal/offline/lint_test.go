@@ -26,7 +26,7 @@ func TestLintFindsWhatIsWrongAboutGPUs(t *testing.T) {
 			[]string{"a.yaml", reconcilertest.DevicePluginFile("one", "[{name: whole, nodePools: [gpu]}]"), "b.yaml", reconcilertest.DevicePluginFile("two", "[{name: whole, nodePools: [gpu]}]")},
 			[]string{"b.yaml:1: DevicePlugin.poolwright.dev/two is a second DevicePlugin"},
 		},
-		"what the schema refuses is said once": {
+		"what the schema refuses is reported once": {
 			[]string{"a.yaml", reconcilertest.DevicePluginFile("nvidia", "[{name: sliced, nodePools: [gpu], timeSlicing: {replicas: 1}}]")},
 			[]string{"a.yaml:5: DevicePlugin.poolwright.dev/nvidia: spec.profiles[0].timeSlicing.replicas"},
 		},

@@ -104,7 +104,7 @@ spec:
 `
 
 // What a parameter is, nobody knows without AWS; all other values are judged.
-func TestParametersAreNotJudgedWhereNobodyReadsThem(t *testing.T) {
+func TestParametersAreNotCheckedWhereNobodyReadsThem(t *testing.T) {
 	const warned = "a.yaml:7: warning: ${AMI} is the value of SSM parameter /aws/service/x, which is not read here, and fields that contain it are not validated; give it one with --substitute AMI=VALUE"
 	const subnet = "a.yaml:8: EC2NodeClass.karpenter.k8s.aws/gpu: spec.subnetSelectorTerms[0].id:"
 	for name, c := range map[string]struct {
@@ -169,7 +169,7 @@ func TestLintJudgesAllOtherFieldsOfAnObjectWithAVariable(t *testing.T) {
 		"a launch template":                     {"apiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: a}\nspec: {launchTemplate: x, tags: {a: \"${X}\"}}\n", "Karpenter v1 takes no launch templates"},
 		"a version that is not served":          {pool("v7", "  weight: ${X}\n"), "v7 NodePool is not known"},
 		"something declared twice":              {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: \"${X}\"}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: \"${X}\"}\n", "is declared twice"},
-		"text that asks to stay as it is":       {"apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: c, annotations: {kustomize.toolkit.fluxcd.io/substitute: disabled}}\nspec: {name: c, region: \"${X}\", accountID: \"111122223333\"}\n", "spec.region:"},
+		"text that is marked to stay as it is":  {"apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: c, annotations: {kustomize.toolkit.fluxcd.io/substitute: disabled}}\nspec: {name: c, region: \"${X}\", accountID: \"111122223333\"}\n", "spec.region:"},
 		"not the number of an old API":          {"apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: a}\nspec: {ttlSecondsAfterEmpty: \"${X}\", ttlSecondsUntilExpired: 600, providerRef: {name: a}}\n", "warning: ${X} has no value here"},
 		"not what stops an old API below":       {"apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: a}\nspec:\n  providerRef:\n    name: a\n    kind: ${X}\n", "a.yaml:7: warning: ${X} has no value here"},
 		"a variable beside what stops":          {"# gone\n---\napiVersion: karpenter.k8s.aws/v1beta1\nkind: EC2NodeClass\nmetadata: {name: a}\nspec:\n  role: r\n  amiFamily: Ubuntu\n  tags:\n    team: ${X}\n", "a.yaml:10: warning: ${X} has no value here"},

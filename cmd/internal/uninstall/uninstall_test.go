@@ -94,7 +94,7 @@ func TestARemovalIsPrintedAsInItsGolden(t *testing.T) {
 			f.elsewhere = []v1alpha1.Sync{{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "dev"}}}
 			f.installed = state.NewSet(f.installed.Items()[0])
 		}},
-		{"nothing says that the engine was ours", false, func(f *installedState) { f.lease, f.clusters = installation.Lease{}, nil }},
+		{"nothing records that the engine was ours", false, func(f *installedState) { f.lease, f.clusters = installation.Lease{}, nil }},
 		{"a drain was cut off, and the nodes are on their way", false, func(f *installedState) {
 			f.lowered, f.holding = 2, map[string]finalizerCount{"NodeClaim": {2, 2}, "Node": {1, 1}, "EC2NodeClass": {all: 2}}
 			f.claims = []karpv1.NodeClaim{*claim("a", nodeClassGroup, true), *claim("b", nodeClassGroup, true)}
@@ -171,7 +171,7 @@ func TestFinalizersStayWhereTheyMayBeAnothers(t *testing.T) {
 		other  string
 		want   bool
 	}{
-		"the Cluster says Embedded":         {mode: v1alpha1.EngineEmbedded, want: true},
+		"the Cluster has Embedded":          {mode: v1alpha1.EngineEmbedded, want: true},
 		"which is the default":              {want: true},
 		"the engine is off":                 {mode: v1alpha1.EngineOff},
 		"but has run":                       {mode: v1alpha1.EngineOff, lease: installation.Lease{Exists: true, Engine: true}, want: true},

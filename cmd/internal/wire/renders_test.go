@@ -51,7 +51,7 @@ func TestAChildThatCannotBeStartedIsForAnotherTry(t *testing.T) {
 	}
 }
 
-func TestAFollowedClusterIsJudgedByItsSchemaInTheChild(t *testing.T) {
+func TestAFollowedClusterIsValidatedByItsSchemaInTheChild(t *testing.T) {
 	a := &app{renders: &rendercache.Cache{}, children: children{followed: &child.Runner{Semaphore: child.NewSemaphore()}}}
 	said := &admission.Refusals{}
 	load := a.loader("x", &variables.Current{}, said)

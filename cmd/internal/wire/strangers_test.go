@@ -10,7 +10,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/preview"
 )
 
-func TestWhatStrangersMayHaveWrittenIsComparedWithoutTheValuesOfSecrets(t *testing.T) {
+func TestWhatForksMayHaveWrittenIsComparedWithoutTheValuesOfSecrets(t *testing.T) {
 	sync := &v1alpha1.Sync{}
 	sync.Name, sync.Namespace = "dev", "ns"
 	var a app

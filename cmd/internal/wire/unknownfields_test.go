@@ -69,11 +69,11 @@ func TestAnObjectWithAnUnknownFieldIsRefusedBeforeAnythingIsApplied(t *testing.T
 		live           client.Reader
 		problems, want []string
 	}{
-		"that the cluster does not have either":            {text: pool, live: poolDefinition(t), problems: []string{suggested}},
-		"that a newer definition in the cluster has":       {text: pool, live: poolDefinition(t, "wieght"), want: []string{"NodePool.karpenter.sh/p"}},
-		"of a kind that the cluster does not have":         {text: pool, live: nowhere, problems: []string{suggested}},
-		"without a cluster":                                {text: pool, problems: []string{suggested}},
-		"of a Cluster, which the world of AWS refuses too": {text: reconcilertest.ClusterFile("a", "  engin: {}\n"), live: poolDefinition(t), problems: []string{`x/a.yaml:8: Cluster.poolwright.dev/a: spec.engin: unknown field; did you mean "engine"?`}},
+		"that the cluster does not have either":          {text: pool, live: poolDefinition(t), problems: []string{suggested}},
+		"that a newer definition in the cluster has":     {text: pool, live: poolDefinition(t, "wieght"), want: []string{"NodePool.karpenter.sh/p"}},
+		"of a kind that the cluster does not have":       {text: pool, live: nowhere, problems: []string{suggested}},
+		"without a cluster":                              {text: pool, problems: []string{suggested}},
+		"of a Cluster, which the AWS target refuses too": {text: reconcilertest.ClusterFile("a", "  engin: {}\n"), live: poolDefinition(t), problems: []string{`x/a.yaml:8: Cluster.poolwright.dev/a: spec.engin: unknown field; did you mean "engine"?`}},
 		"of a kind that the repository defines": {
 			text: "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: widgets.example.com}\nspec:\n  group: example.com\n  scope: Cluster\n  names: {kind: Widget, plural: widgets}\n  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {size: {type: integer}}}}}]\n" +
 				"---\napiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\nsiez: 1\n",

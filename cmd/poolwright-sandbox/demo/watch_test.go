@@ -35,9 +35,9 @@ func TestANodeIsCalledNewOnlyWhereItIs(t *testing.T) {
 		node *corev1.Node
 		want string
 	}{
-		"a node made after the pod":  {&corev1.Node{ObjectMeta: at(101)}, "on a node that did not exist when it was created"},
-		"a node made before the pod": {&corev1.Node{ObjectMeta: at(99)}, "on n"},
-		"a node that nobody saw":     {nil, "on n"},
+		"a node made after the pod":    {&corev1.Node{ObjectMeta: at(101)}, "on a node that did not exist when it was created"},
+		"a node made before the pod":   {&corev1.Node{ObjectMeta: at(99)}, "on n"},
+		"a node that was not observed": {nil, "on n"},
 	} {
 		if got := younger(c.node, pod); got != c.want {
 			t.Errorf("%s: %q", name, got)

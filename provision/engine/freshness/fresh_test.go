@@ -148,9 +148,9 @@ func TestTransport(t *testing.T) {
 		err     error
 		suspect bool
 	}{
-		{name: "an answered read is fine", method: http.MethodGet, status: 200},
+		{name: "a read with a response is fine", method: http.MethodGet, status: 200},
 		{name: "a read that is not found is fine", method: http.MethodGet, status: 404},
-		{name: "throttling is an answer", method: http.MethodGet, status: 429},
+		{name: "throttling is a response", method: http.MethodGet, status: 429},
 		{name: "a failed read is suspect", method: http.MethodGet, status: 503, suspect: true},
 		{name: "a failed read of a custom kind is suspect", method: http.MethodGet, path: "/apis/karpenter.sh/v1/nodeclaims", status: 500, suspect: true},
 		{name: "an aggregated API that is away is not", method: http.MethodGet, path: "/apis/metrics.k8s.io/v1beta1", status: 503},

@@ -115,7 +115,7 @@ func TestGates(t *testing.T) {
 		{name: "another Poolwright whose engine runs is refused",
 			breakIt: func(w *fixture) { w.objects = []client.Object{poolwright("other", "pod-1", "on", time.Second)} },
 			closed:  []string{"OtherKarpenter"}, says: []string{"other/poolwright", "another Poolwright", "scale the other to zero"}},
-		{name: "another Poolwright that says nothing of its engine is refused",
+		{name: "another Poolwright that does not report its engine is refused",
 			breakIt: func(w *fixture) { w.objects = []client.Object{poolwright("other", "pod-1", "", time.Second)} },
 			closed:  []string{"OtherKarpenter"}, says: []string{"may run"}},
 		{name: "another Poolwright whose engine is off or held is none",

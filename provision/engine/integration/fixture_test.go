@@ -180,7 +180,7 @@ func (w *fixture) badAlias(t *testing.T) {
 			w.said.show(t)
 		}
 	})
-	eventually(t, "the class to say that it found no image", func() bool {
+	eventually(t, "the class to report that it found no image", func() bool {
 		if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(class), class); err != nil {
 			return false
 		}

@@ -57,7 +57,7 @@ func TestASpotRoleIsMissingOnlyWhenIAMHasNone(t *testing.T) {
 	}{
 		"it is there": {iamResponse{200, `<GetRoleResponse><GetRoleResult><Role><RoleName>AWSServiceRoleForEC2Spot</RoleName></Role></GetRoleResult></GetRoleResponse>`}, false, false},
 		"it is not":   {iamResponse{404, problem("NoSuchEntity")}, true, false},
-		"no one says": {iamResponse{403, problem("AccessDenied")}, false, true},
+		"no result":   {iamResponse{403, problem("AccessDenied")}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			missing, err := preflight.SpotRoleMissing(t.Context(), config(someone, c.answers))

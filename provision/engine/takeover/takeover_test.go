@@ -188,7 +188,7 @@ func TestDifferencesFromAKarpenterThatRunsAlreadyAreReported(t *testing.T) {
 			c.claims[0].StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDrifted, "AMIDrift", "")
 		}},
 		{"nodes of a class that is gone", func(c *cluster) { c.class.Name = "gone" }},
-		{"a cluster that does not say its CA", func(c *cluster) { c.nameless = true }},
+		{"a cluster that does not report its CA", func(c *cluster) { c.nameless = true }},
 		{"one that was stopped", func(c *cluster) { c.deployment.Spec.Replicas = new(int32) }},
 	} {
 		c := newCluster()
@@ -245,15 +245,15 @@ func TestAKarpenterIsDetectedByItsLeaseOnly(t *testing.T) {
 		unseen string
 		lease  string
 	}{
-		"by default":                   {lease: "kube-system/karpenter-leader-election"},
-		"in another namespace":         {env: map[string]string{"LEADER_ELECTION_NAMESPACE": "leases"}, lease: "leases/karpenter-leader-election"},
-		"by the name that is standard": {env: map[string]string{"LEADER_ELECTION_NAME": Lease, "DISABLE_LEADER_ELECTION": "false", "LEADER_ELECT": "true"}},
-		"by another name":              {env: map[string]string{"LEADER_ELECTION_NAME": "mine"}, unseen: "LEADER_ELECTION_NAME is mine"},
-		"by another name in a flag":    {args: []string{"--leader-election-name=mine"}, unseen: "LEADER_ELECTION_NAME is mine"},
-		"without an election":          {env: map[string]string{"DISABLE_LEADER_ELECTION": "true"}, unseen: "DISABLE_LEADER_ELECTION is set"},
-		"without an election, by flag": {args: []string{"--disable-leader-election"}, unseen: "DISABLE_LEADER_ELECTION is set"},
-		"without, as it was once said": {env: map[string]string{"LEADER_ELECT": "false"}, unseen: "LEADER_ELECT is false"},
-		"by a name put together":       {env: map[string]string{"LEADER_ELECTION_NAME": "$(X)"}, unseen: "cannot be read"},
+		"by default":                       {lease: "kube-system/karpenter-leader-election"},
+		"in another namespace":             {env: map[string]string{"LEADER_ELECTION_NAMESPACE": "leases"}, lease: "leases/karpenter-leader-election"},
+		"by the name that is standard":     {env: map[string]string{"LEADER_ELECTION_NAME": Lease, "DISABLE_LEADER_ELECTION": "false", "LEADER_ELECT": "true"}},
+		"by another name":                  {env: map[string]string{"LEADER_ELECTION_NAME": "mine"}, unseen: "LEADER_ELECTION_NAME is mine"},
+		"by another name in a flag":        {args: []string{"--leader-election-name=mine"}, unseen: "LEADER_ELECTION_NAME is mine"},
+		"without an election":              {env: map[string]string{"DISABLE_LEADER_ELECTION": "true"}, unseen: "DISABLE_LEADER_ELECTION is set"},
+		"without an election, by flag":     {args: []string{"--disable-leader-election"}, unseen: "DISABLE_LEADER_ELECTION is set"},
+		"without, as it was once reported": {env: map[string]string{"LEADER_ELECT": "false"}, unseen: "LEADER_ELECT is false"},
+		"by a name put together":           {env: map[string]string{"LEADER_ELECTION_NAME": "$(X)"}, unseen: "cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			world := newCluster()

@@ -224,7 +224,7 @@ func TestTheRecordedCapacityWhileAPluginIsReplaced(t *testing.T) {
 		{name: "fewer shares count at once", profile: func(p *gpu.Profile) { p.Replicas = 5 }, want: "nvidia.com/gpu=20,nvidia.com/gpu.shared=0"},
 		{name: "more shares do not count yet", profile: func(p *gpu.Profile) { p.Replicas = 20 }, want: "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"},
 		{name: "of renamed shares neither name counts", profile: func(p *gpu.Profile) { p.Renamed = true }, want: "nvidia.com/gpu=0,nvidia.com/gpu.shared=0"},
-		{name: "where nothing is vouched for, what the node says counts", node: func(n *corev1.Node) { withoutAllocatable(n); offering(30, gpu.Resource)(n) }, want: "nvidia.com/gpu=30,nvidia.com/gpu.shared=0"},
+		{name: "where nothing is recorded, what the node reports counts", node: func(n *corev1.Node) { withoutAllocatable(n); offering(30, gpu.Resource)(n) }, want: "nvidia.com/gpu=30,nvidia.com/gpu.shared=0"},
 		{name: "what cannot be read counts as nothing", node: func(n *corev1.Node) { n.Annotations[gpu.AllocatableAnnotation] = "plenty" }, want: "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -270,16 +270,16 @@ func TestTheRecordedCapacityOfAPoolThatMovesToAnotherProfileIsTheLesser(t *testi
 // TestTheCacheIsNotBelieved has the cache show an earlier state of one thing.
 func TestTheCacheIsNotBelieved(t *testing.T) {
 	for name, now := range map[string]client.Object{
-		"the pod is the new one already":            plugin("a1", "old", hour, func(p *corev1.Pod) { p.UID = "another"; p.Annotations[gpu.RevisionAnnotation] = "new" }),
-		"the pod has another UID":                   plugin("a1", "old", hour, func(p *corev1.Pod) { p.UID = "another" }),
-		"the pod ends":                              plugin("a1", "old", hour, ending),
-		"the DaemonSet has gone on":                 set("ten", "newest"),
-		"the DaemonSet is back at the pod's":        set("ten", "old"),
-		"the node is marked":                        node("a1", marking("older", "new", time.Minute)),
-		"the node is cordoned":                      node("a1", cordoned),
-		"the node is not ready":                     node("a1", notReady),
-		"the node is not initialized any more, odd": node("a1", starting),
-		"the pod is gone":                           nil,
+		"the pod is the new one already":                     plugin("a1", "old", hour, func(p *corev1.Pod) { p.UID = "another"; p.Annotations[gpu.RevisionAnnotation] = "new" }),
+		"the pod has another UID":                            plugin("a1", "old", hour, func(p *corev1.Pod) { p.UID = "another" }),
+		"the pod ends":                                       plugin("a1", "old", hour, ending),
+		"the DaemonSet has gone on":                          set("ten", "newest"),
+		"the DaemonSet is back at the pod's":                 set("ten", "old"),
+		"the node is marked":                                 node("a1", marking("older", "new", time.Minute)),
+		"the node is cordoned":                               node("a1", cordoned),
+		"the node is not ready":                              node("a1", notReady),
+		"the node is not initialized any more, unexpectedly": node("a1", starting),
+		"the pod is gone":                                    nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := []client.Object{set("ten", "new"), node("a1"), plugin("a1", "old", hour)}

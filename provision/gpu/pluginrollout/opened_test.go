@@ -114,7 +114,7 @@ func TestAPluginThatWasMadeAgainFromTheOldTemplateGoesOnceMore(t *testing.T) {
 	}{
 		{"an earlier template", "6", []string{"a1"}},
 		{"this template, and something changed the pod", "7", nil},
-		{"no word of the template", "", nil},
+		{"nothing about the template", "", nil},
 		{"no number", "six", nil},
 	} {
 		for at, with := range map[string]func(*corev1.Node){"running": func(*corev1.Node) {}, "starting": starting} {

@@ -82,7 +82,7 @@ func TestAWaitBeginsAnewWhenNobodyWaitsInBetween(t *testing.T) {
 	s.goes("a new process waits for an hour of its own")
 }
 
-func TestNoPatienceEndsWhatUsesAnMPSDaemon(t *testing.T) {
+func TestNoTimeoutEndsWhatUsesAnMPSDaemon(t *testing.T) {
 	s := newStage(t, set("five", "new"), node("b1"), plugin("b1", "old", 2*hour, serving),
 		asking("used", 1, gpu.SharedResource, using("b1")), asking("p", 1, gpu.SharedResource))
 	s.step()

@@ -200,7 +200,7 @@ func TestOneStep(t *testing.T) {
 			states:  map[string]string{"a": "1 of 3 plugins replaced; replaces the plugin of node a3"},
 		},
 		{
-			name: "a node that offers less than is vouched for does not work either",
+			name: "a node that offers less than is recorded does not work either",
 			objects: []client.Object{
 				set("ten", "new"), node("a2"), plugin("a2", "old", 3*hour), node("a3", offering(0, gpu.Resource)), plugin("a3", "old", hour),
 			},
@@ -286,9 +286,9 @@ func TestPodsThatWait(t *testing.T) {
 			state: "0 of 1 plugins replaced; waits: pod ml/p and 2 more wait for GPUs; goes on with one node at 13:00 UTC",
 		},
 		{name: "one that the scheduler found no room for pauses, too", pods: []client.Object{asking("p", 1, gpu.Resource, schedulable(false))}, state: waits},
-		{name: "one that asks for more than a node has does not", pods: []client.Object{asking("p", 41, gpu.Resource)}},
-		{name: "one that asks for no GPU does not", pods: []client.Object{asking("p", 1, corev1.ResourceCPU)}},
-		{name: "one that asks for what is offered elsewhere does not", pods: []client.Object{asking("p", 1, gpu.SharedResource)}},
+		{name: "one that requests more than a node has does not", pods: []client.Object{asking("p", 41, gpu.Resource)}},
+		{name: "one that requests no GPU does not", pods: []client.Object{asking("p", 1, corev1.ResourceCPU)}},
+		{name: "one that requests what is offered elsewhere does not", pods: []client.Object{asking("p", 1, gpu.SharedResource)}},
 		{name: "one that is gated does not", pods: []client.Object{asking("p", 1, gpu.Resource, func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} })}},
 		{name: "one that ends does not", pods: []client.Object{asking("p", 1, gpu.Resource, ending)}},
 		{name: "one that does not tolerate the node does not", pods: []client.Object{asking("p", 1, gpu.Resource, func(p *corev1.Pod) { p.Spec.Tolerations = nil })}},

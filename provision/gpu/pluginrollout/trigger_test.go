@@ -18,15 +18,15 @@ func TestOnlyWhatMattersOfANodeWakes(t *testing.T) {
 		change func(*corev1.Node)
 		wakes  bool
 	}{
-		"a heartbeat":         {func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(noon) }, false},
-		"images":              {func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{SizeBytes: 1}} }, false},
-		"its GPUs":            {offering(0, gpu.Resource), true},
-		"what is vouched for": {withoutAllocatable, true},
-		"readiness":           {notReady, true},
-		"a cordon":            {cordoned, true},
-		"a taint":             {disrupted, true},
-		"its end":             {going, true},
-		"registration":        {func(n *corev1.Node) { delete(n.Labels, registeredLabel) }, true},
+		"a heartbeat":      {func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(noon) }, false},
+		"images":           {func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{SizeBytes: 1}} }, false},
+		"its GPUs":         {offering(0, gpu.Resource), true},
+		"what is recorded": {withoutAllocatable, true},
+		"readiness":        {notReady, true},
+		"a cordon":         {cordoned, true},
+		"a taint":          {disrupted, true},
+		"its end":          {going, true},
+		"registration":     {func(n *corev1.Node) { delete(n.Labels, registeredLabel) }, true},
 	} {
 		if got := nodeChanges().Update(event.TypedUpdateEvent[*corev1.Node]{ObjectOld: node("a1"), ObjectNew: node("a1", test.change)}); got != test.wakes {
 			t.Errorf("%s: %t", name, got)
@@ -37,7 +37,7 @@ func TestOnlyWhatMattersOfANodeWakes(t *testing.T) {
 	}
 }
 
-func TestOnlyThePluginsPodsWake(t *testing.T) {
+func TestOnlyThePluginsPodsTrigger(t *testing.T) {
 	ours := ofPlugin[*corev1.Pod]()
 	if !ours.Create(event.TypedCreateEvent[*corev1.Pod]{Object: plugin("a1", "new", 0)}) {
 		t.Error("a plugin does not wake")

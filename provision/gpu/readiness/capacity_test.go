@@ -57,7 +57,7 @@ func TestTheRecordedCapacityOfANodeStaysUntilItHasFailedForLongerThanARestart(t 
 	}
 }
 
-func TestATroubleThatEndsInTimeWasNone(t *testing.T) {
+func TestAFailureThatEndsInTimeWasNone(t *testing.T) {
 	node, claim, pod, set := running()
 	b := newBench(t, node, claim, pod, set)
 	for range 3 {
@@ -105,20 +105,20 @@ func TestARunningNodeOutsideOfTheOrdinary(t *testing.T) {
 		trouble string
 		events  int
 	}{
-		"one from before our time is vouched for": {edit: drop, offer: offered40},
-		"one from before our time that offers something else is told of, not tainted": {
+		"one from before the installation is recorded": {edit: drop, offer: offered40},
+		"one from before the installation that offers something else is reported, not tainted": {
 			edit: func(n *corev1.Node) { drop(n); offering(4)(n) }, wait: grace, trouble: "Mismatch", events: 1},
 		"one whose annotation nobody can read is corrected when it is in order": {
 			edit: func(n *corev1.Node) { n.Annotations[gpu.AllocatableAnnotation] = "lots" }, offer: offered40},
 		"one whose annotation nobody can read loses it when it is not": {
 			edit: func(n *corev1.Node) { n.Annotations[gpu.AllocatableAnnotation] = "lots"; offering(10)(n) }, wait: grace, trouble: "MissingGPUs", events: 1},
-		"one with an old plugin that offers what we vouch for waits for the rollout": {
+		"one with an old plugin that offers what is recorded waits for the rollout": {
 			pod: plugin("plugin-1", "r0", true), offer: offered40},
-		"one with an old plugin that offers less is in trouble": {
+		"one with an old plugin that offers less has failed": {
 			edit: offering(30), pod: plugin("plugin-1", "r0", true), wait: grace, trouble: "Mismatch", events: 1},
-		"one with an old plugin that nobody vouched for waits, too": {
+		"one with an old plugin without a record waits, too": {
 			edit: func(n *corev1.Node) { drop(n); offering(80)(n) }, pod: plugin("plugin-1", "r0", true)},
-		"one whose plugin is down while its devices stay is no trouble": {
+		"one whose plugin is down while its devices stay has not failed": {
 			pod: plugin("plugin-1", "r1", false), offer: offered40},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestPoolsAreListedSortedWithWhatTheyOffer(t *testing.T) {
 	}
 }
 
-func TestANodeWhoseKubeletIsSilentIsNotUpdated(t *testing.T) {
+func TestANodeWhoseKubeletIsNotReadyIsNotUpdated(t *testing.T) {
 	node, claim, pod, set := running()
 	node.Status.Conditions[0].Status = corev1.ConditionUnknown
 	b := newBench(t, node, claim, pod, set)
@@ -223,7 +223,7 @@ func TestAChangeIsReportedOnce(t *testing.T) {
 		{"nothing changed", func() {}, 0},
 		{"it offers less", func() { b.edit(offering(30)) }, 1},
 		{"a label of no interest changed", func() { b.edit(func(n *corev1.Node) { n.Labels["x"] = "y" }) }, 0},
-		{"it is in trouble", func() { b.clock.Step(grace) }, 1},
+		{"it has failed", func() { b.clock.Step(grace) }, 1},
 		{"it is gone", func() { b.drop(node) }, 1},
 		{"it is still gone", func() {}, 0},
 	} {

@@ -64,10 +64,10 @@ func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 			n.Finalizers = []string{"karpenter.sh/termination"}
 			n.DeletionTimestamp = &metav1.Time{Time: epoch}
 		}},
-		"a node that turns out without GPUs loses both": {edit: without("karpenter.k8s.aws/instance-gpu-count"), gone: true},
-		"a node with another maker's GPUs loses both":   {edit: func(n *corev1.Node) { n.Labels["karpenter.k8s.aws/instance-gpu-manufacturer"] = "amd" }, gone: true},
-		"without a profile for its pool it loses both":  {sharing: gpu.Sharing{Profiles: []gpu.Profile{{Name: "x", Pools: []string{"other"}}}}, gone: true},
-		"without any DevicePlugin it loses both":        {sharing: gpu.Sharing{Name: "none"}, gone: true},
+		"a node that turns out without GPUs loses both":      {edit: without("karpenter.k8s.aws/instance-gpu-count"), gone: true},
+		"a node with another manufacturer's GPUs loses both": {edit: func(n *corev1.Node) { n.Labels["karpenter.k8s.aws/instance-gpu-manufacturer"] = "amd" }, gone: true},
+		"without a profile for its pool it loses both":       {sharing: gpu.Sharing{Profiles: []gpu.Profile{{Name: "x", Pools: []string{"other"}}}}, gone: true},
+		"without any DevicePlugin it loses both":             {sharing: gpu.Sharing{Name: "none"}, gone: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, claim, pod, set := starting()
@@ -114,7 +114,7 @@ func TestAReleaseNeverUndoesAnothersEditOfTheTaints(t *testing.T) {
 	}
 }
 
-func TestANodeWhoseKubeletIsInTroubleIsNotReleased(t *testing.T) {
+func TestANodeWhoseKubeletFailsIsNotReleased(t *testing.T) {
 	node, claim, pod, set := starting()
 	offering(40)(node)
 	node.Status.Conditions[0].Status = corev1.ConditionUnknown
@@ -267,7 +267,7 @@ func TestWhileProfilesAreNotReadNothingIsDone(t *testing.T) {
 	}
 }
 
-func TestAKeeperNeedsAllOfItsParts(t *testing.T) {
+func TestNewRequiresAllOfItsParts(t *testing.T) {
 	if _, err := readiness.New(readiness.Config{}); err == nil {
 		t.Error("one with none was built")
 	}

@@ -128,7 +128,7 @@ func TestEveryCauseIsDiagnosed(t *testing.T) {
 				Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: "no config file in it"}}}}
 			b.put(pod)
 		}, readiness.PluginFailing, "CreateContainerConfigError: no config file in it"},
-		"a plugin of which the kubelet has not heard": {func(*bench) {}, readiness.Mismatch, "offers none yet: nvidia.com/gpu: 0 of 40"},
+		"a plugin that is not registered with the kubelet": {func(*bench) {}, readiness.Mismatch, "offers none yet: nvidia.com/gpu: 0 of 40"},
 		"whole GPUs instead of renamed shares": {func(b *bench) {
 			b.sharing.Profiles[0].Renamed = true
 			set := daemonSet()
@@ -153,7 +153,7 @@ func TestEveryCauseIsDiagnosed(t *testing.T) {
 		"an image with a plugin of its own": {func(b *bench) {
 			b.edit(func(n *corev1.Node) { offering(4)(n); n.Status.NodeInfo.OSImage = "Bottlerocket OS 1.30" })
 		}, readiness.Mismatch, "Bottlerocket's own plugin offers nvidia.com/gpu: 4 of 40"},
-		"a kubelet in trouble": {func(b *bench) {
+		"a kubelet that fails": {func(b *bench) {
 			b.edit(func(n *corev1.Node) {
 				offering(40)(n)
 				n.Status.Conditions[0] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", Message: "cni plugin\nnot initialized"}
@@ -283,16 +283,16 @@ func TestALiveReadSavesANodeFromAStaleCache(t *testing.T) {
 			b.drop(claim)
 		},
 		"pods were let in": func(b *bench) { b.edit(func(n *corev1.Node) { n.Spec.Taints = nil }) },
-		"it is vouched for": func(b *bench) {
+		"it is recorded": func(b *bench) {
 			b.edit(func(n *corev1.Node) { n.Annotations = map[string]string{gpu.AllocatableAnnotation: offered40} })
 		},
-		"somebody wants to look at it":        func(b *bench) { b.edit(func(n *corev1.Node) { n.Annotations = keep }) },
+		"somebody keeps it for inspection":    func(b *bench) { b.edit(func(n *corev1.Node) { n.Annotations = keep }) },
 		"its claim is to be kept":             func(b *bench) { claim := b.claim(); claim.Annotations = keep; b.put(claim) },
 		"the DaemonSet is gone":               func(b *bench) { b.drop(daemonSet()) },
 		"the DaemonSet is another profile's":  func(b *bench) { set := daemonSet(); set.Annotations = nil; b.put(set) },
 		"another revision is declared":        func(b *bench) { b.put(revised("r2")) },
 		"the DevicePlugin gives it more time": func(b *bench) { b.live = patient(time.Hour) },
-		"the DevicePlugin says something else": func(b *bench) {
+		"the DevicePlugin declares something else": func(b *bench) {
 			b.live = patient(10 * time.Minute)
 			b.live.Profiles[0].Replicas = 8
 		},

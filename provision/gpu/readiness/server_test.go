@@ -50,7 +50,7 @@ func TestAgainstARealControlPlane(t *testing.T) {
 	}{
 		{"a release loses none of the taints that others write at the same time", releaseInARace},
 		{"a node with nothing but the startup taint ends with none", lastTaint},
-		{"a node that never offers its GPUs is replaced, once, and said so", neverOffers},
+		{"a node that never offers its GPUs is replaced, once, and reported", neverOffers},
 		{"nodes are left alone when the DevicePlugin goes", pluginRemoved},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -115,7 +115,7 @@ func TestWhatWasNotAppliedBeginsWhenItIs(t *testing.T) {
 	}
 }
 
-func TestOurWordStandsWhileTheRolloutWorks(t *testing.T) {
+func TestOurRecordStandsWhileTheRolloutWorks(t *testing.T) {
 	const began = "r2 plugin-1 2026-11-20T14:00:00Z"
 	for name, c := range map[string]struct {
 		mark string
@@ -126,7 +126,7 @@ func TestOurWordStandsWhileTheRolloutWorks(t *testing.T) {
 		"not after it gave up":               {began + " stopped", grace + 7*time.Second},
 		"not for an old mark":                {"r2 plugin-1 2026-11-20T13:00:00Z", grace + 7*time.Second},
 		"not for a mark that nobody reads":   {"r2 plugin-1 noon", grace + 7*time.Second},
-		"not for a mark of too few words":    {"r2 2026-11-20T14:00:00Z", grace + 7*time.Second},
+		"not for a mark of too few parts":    {"r2 2026-11-20T14:00:00Z", grace + 7*time.Second},
 		"at least as long as without a mark": {"r2 plugin-1 2026-11-20T13:51:00Z", grace + 7*time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -133,10 +133,10 @@ func TestWhatIsRestoredReplacesWhatWasBefore(t *testing.T) {
 		failures int
 		until    time.Time
 	}{
-		"a row that grew":             {[]gpu.PoolState{{Pool: "gpu", Failures: 3, BackoffUntil: until}}, 3, until},
-		"a row that was ended":        {[]gpu.PoolState{{Pool: "other", Failures: 1}}, 0, time.Time{}},
-		"a pool without failures":     {[]gpu.PoolState{{Pool: "gpu", BackoffUntil: until}}, 0, time.Time{}},
-		"nothing is to be remembered": {nil, 0, time.Time{}},
+		"a row that grew":           {[]gpu.PoolState{{Pool: "gpu", Failures: 3, BackoffUntil: until}}, 3, until},
+		"a row that was ended":      {[]gpu.PoolState{{Pool: "other", Failures: 1}}, 0, time.Time{}},
+		"a pool without failures":   {[]gpu.PoolState{{Pool: "gpu", BackoffUntil: until}}, 0, time.Time{}},
+		"nothing is to be recorded": {nil, 0, time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			book := startuptaint.NewFailureBackoff(clocktesting.NewFakeClock(now))

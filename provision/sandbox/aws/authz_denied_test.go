@@ -214,7 +214,7 @@ func deniedOnAccess() []denial {
 		{"changing who may enter at all", "eks:UpdateClusterConfig", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.UpdateClusterConfig(ctx, &eks.UpdateClusterConfigInput{Name: s("sandbox"), AccessConfig: &ekstypes.UpdateAccessConfigRequest{AuthenticationMode: "API"}}))
 		}},
-		{"opening the cluster to the world", "eks:UpdateClusterConfig", config(eks.UpdateClusterConfigInput{ResourcesVpcConfig: &ekstypes.VpcConfigRequest{EndpointPublicAccess: sdk.Bool(true)}})},
+		{"opening the cluster to every address", "eks:UpdateClusterConfig", config(eks.UpdateClusterConfigInput{ResourcesVpcConfig: &ekstypes.VpcConfigRequest{EndpointPublicAccess: sdk.Bool(true)}})},
 		{"closing the cluster's private door", "eks:UpdateClusterConfig", config(eks.UpdateClusterConfigInput{ResourcesVpcConfig: &ekstypes.VpcConfigRequest{EndpointPrivateAccess: sdk.Bool(false)}})},
 		{"letting the cluster be deleted", "eks:UpdateClusterConfig", config(eks.UpdateClusterConfigInput{DeletionProtection: sdk.Bool(false)})},
 		{"paying for extended support", "eks:UpdateClusterConfig", config(eks.UpdateClusterConfigInput{UpgradePolicy: &ekstypes.UpgradePolicyRequest{SupportType: "EXTENDED"}})},

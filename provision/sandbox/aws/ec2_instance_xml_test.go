@@ -94,10 +94,10 @@ func TestAPublicAddressComesFromTheSubnetOrTheLaunch(t *testing.T) {
 		asks   *bool
 		want   bool
 	}{
-		"a private subnet gives none":        {"kubernetes.io/role/internal-elb", nil, false},
-		"a public subnet gives one":          {"kubernetes.io/role/elb", nil, true},
-		"the launch wants none":              {"kubernetes.io/role/elb", sdk.Bool(false), false},
-		"the launch wants one where is none": {"kubernetes.io/role/internal-elb", sdk.Bool(true), true},
+		"a private subnet gives none":           {"kubernetes.io/role/internal-elb", nil, false},
+		"a public subnet gives one":             {"kubernetes.io/role/elb", nil, true},
+		"the launch requests none":              {"kubernetes.io/role/elb", sdk.Bool(false), false},
+		"the launch requests one where is none": {"kubernetes.io/role/internal-elb", sdk.Bool(true), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t, nil)

@@ -156,7 +156,7 @@ func TestNodeGroupsRefuseWhatCannotBe(t *testing.T) {
 		"no maximum":                  {ScalingConfig: &ekstypes.NodegroupScalingConfig{MinSize: sdk.Int32(0), DesiredSize: sdk.Int32(0), MaxSize: sdk.Int32(0)}},
 		"a label set and removed":     {Labels: &ekstypes.UpdateLabelsPayload{AddOrUpdateLabels: map[string]string{"a": "b"}, RemoveLabels: []string{"a"}}},
 		"a label without a key":       {Labels: &ekstypes.UpdateLabelsPayload{AddOrUpdateLabels: map[string]string{"": "b"}}},
-		"a taint of Kubernetes' word": {Taints: &ekstypes.UpdateTaintsPayload{AddOrUpdateTaints: []ekstypes.Taint{{Key: sdk.String("a"), Effect: "NoSchedule"}}}},
+		"a taint of Kubernetes' form": {Taints: &ekstypes.UpdateTaintsPayload{AddOrUpdateTaints: []ekstypes.Taint{{Key: sdk.String("a"), Effect: "NoSchedule"}}}},
 		"a taint set and removed": {Taints: &ekstypes.UpdateTaintsPayload{AddOrUpdateTaints: []ekstypes.Taint{{Key: sdk.String("a"), Effect: "NO_EXECUTE"}},
 			RemoveTaints: []ekstypes.Taint{{Key: sdk.String("a"), Value: sdk.String("b"), Effect: "NO_EXECUTE"}}}},
 	} {

@@ -183,7 +183,7 @@ func TestEventBridgeRefuses(t *testing.T) {
 		"a matcher that does not exist":       {pattern(`{"source":[{"mood":"good"}]}`), "InvalidEventPatternException"},
 		"two matchers in one":                 {pattern(`{"source":[{"prefix":"a","exists":true}]}`), "InvalidEventPatternException"},
 		"a prefix that is a number":           {pattern(`{"source":[{"prefix":1}]}`), "InvalidEventPatternException"},
-		"an existence that is a word":         {pattern(`{"source":[{"exists":"yes"}]}`), "InvalidEventPatternException"},
+		"an existence that is a text":         {pattern(`{"source":[{"exists":"yes"}]}`), "InvalidEventPatternException"},
 		"anything but a matcher":              {pattern(`{"source":[{"anything-but":{"prefix":"a"}}]}`), "InvalidEventPatternException"},
 		"an alternative, which is not played": {pattern(`{"$or":[{"source":["a"]}]}`), "InvalidEventPatternException"},
 		"a rule of no pattern":                {pattern(``), "ValidationException"},

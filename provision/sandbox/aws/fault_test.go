@@ -42,7 +42,7 @@ func TestFaultsFailWhatTheyMatch(t *testing.T) {
 	wantCode(t, drop(w.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{SubnetIds: []string{"subnet-0a000000000000002"}})), "")
 }
 
-func TestEveryServiceThrottlesInItsOwnWords(t *testing.T) {
+func TestEveryServiceThrottlesWithItsOwnCode(t *testing.T) {
 	w := newFixture(t, nil)
 	w.inject(t, aws.Fault{Throttle: true})
 	ctx := t.Context()
@@ -165,14 +165,14 @@ func TestStaleResponsesComeFromTheTimeOfTheFault(t *testing.T) {
 func TestAFaultThatCannotActIsRefused(t *testing.T) {
 	w := newFixture(t, nil)
 	for name, f := range map[string]aws.Fault{
-		"an unknown service":       {Service: "s3", Code: "X"},
-		"an unknown operation":     {Service: "ec2", Operation: "MakeCoffee", Code: "X"},
-		"nothing":                  {Service: "ec2"},
-		"a status without a code":  {Status: 500},
-		"two failures":             {Code: "X", Throttle: true},
-		"a lost answer of nothing": {Lost: true, Delay: time.Second},
-		"a status of success":      {Code: "X", Status: 200},
-		"a stale write":            {Service: "ec2", Operation: "CreateFleet", Stale: true},
+		"an unknown service":         {Service: "s3", Code: "X"},
+		"an unknown operation":       {Service: "ec2", Operation: "MakeCoffee", Code: "X"},
+		"nothing":                    {Service: "ec2"},
+		"a status without a code":    {Status: 500},
+		"two failures":               {Code: "X", Throttle: true},
+		"a lost response of nothing": {Lost: true, Delay: time.Second},
+		"a status of success":        {Code: "X", Status: 200},
+		"a stale write":              {Service: "ec2", Operation: "CreateFleet", Stale: true},
 	} {
 		if _, err := w.cloud.Inject(f); err == nil {
 			t.Errorf("%s was accepted", name)
@@ -233,7 +233,7 @@ func TestConfigNamesWhatIsInvalid(t *testing.T) {
 		"a group's taint": func(c *aws.Config) {
 			c.Cluster.NodeGroups = []aws.NodeGroup{{Name: "a", Max: 1, Taints: []string{"a=b:NoSchedule"}}}
 		},
-		"a group's market": func(c *aws.Config) {
+		"a group's purchase option": func(c *aws.Config) {
 			c.Cluster.NodeGroups = []aws.NodeGroup{{Name: "a", Max: 1, CapacityType: "LEASE"}}
 		},
 		"a profile's role": func(c *aws.Config) { c.Profiles = map[string]string{"p": ""} },

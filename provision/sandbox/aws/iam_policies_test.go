@@ -178,7 +178,7 @@ func iamRefusals() []refusal {
 		{"a trust in a role that does not exist", trust(strings.ReplaceAll(trustEC2, `"Service": "ec2.amazonaws.com"`, `"AWS":"arn:aws:iam::000000000000:role/ghost"`)), "MalformedPolicyDocument"},
 		{"too long a trust", trust(strings.ReplaceAll(trustEC2, "ec2.amazonaws.com", strings.Repeat("e", 2048))), "LimitExceeded"},
 		{"a policy that is no JSON", policy("allow: all"), "MalformedPolicyDocument"},
-		{"a policy with a stranger among its elements", policy(`{"Statement":[{"Effect":"Allow","Action":"*","Resource":"*","Mood":"good"}]}`), "MalformedPolicyDocument"},
+		{"a policy with an unknown one among its elements", policy(`{"Statement":[{"Effect":"Allow","Action":"*","Resource":"*","Mood":"good"}]}`), "MalformedPolicyDocument"},
 		{"a policy of another language", policy(`{"Version":"2030-01-01","Statement":[]}`), "MalformedPolicyDocument"},
 		{"a policy without statements", policy(`{"Statement":[]}`), "MalformedPolicyDocument"},
 		{"a policy of no effect", policy(`{"Statement":{"Action":"*","Resource":"*"}}`), "MalformedPolicyDocument"},

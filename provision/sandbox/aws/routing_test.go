@@ -72,10 +72,10 @@ func TestAWarningArrivesOnlyWhereRuleTargetAndPolicyLetIt(t *testing.T) {
 		"a policy for this rule":                                {policy(allow(events, queueARN, fmt.Sprintf(`{"ArnEquals":{"aws:SourceArn":%q}}`, ruleARN))), 1},
 		"a policy for another rule":                             {policy(allow(events, queueARN, fmt.Sprintf(`{"ArnEquals":{"aws:SourceArn":%q}}`, ruleARN+"-2"))), 0},
 		"a policy for rules like this one, of this account":     {policy(allow(events, queueARN, `{"ArnLike":{"aws:SourceArn":"arn:aws:events:*:*:rule/Karpenter-*"},"StringEquals":{"aws:SourceAccount":"000000000000"}}`)), 1},
-		"a policy whose condition nobody can judge":             {policy(allow(events, queueARN, `{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}`)), 0},
+		"a policy whose condition cannot be evaluated":          {policy(allow(events, queueARN, `{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}`)), 0},
 		"a denial for what is not encrypted lets it through":    {policy(deny(`{"Bool":{"aws:SecureTransport":"false"}}`)), 1},
 		"a denial for what is encrypted":                        {policy(deny(`{"Bool":{"aws:SecureTransport":"true"}}`)), 0},
-		"a denial whose condition nobody can judge":             {policy(deny(`{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}`)), 0},
+		"a denial whose condition cannot be evaluated":          {policy(deny(`{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}`)), 0},
 		"a denial that fails in one condition is none":          {policy(deny(`{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"},"Bool":{"aws:SecureTransport":"false"}}`)), 1},
 		"a queue that was made again has no policy of its past": {remade, 0},
 	} {

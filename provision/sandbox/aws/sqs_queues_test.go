@@ -80,14 +80,14 @@ func TestQueueAttributesAreSetAllOrNone(t *testing.T) {
 		"one right and one wrong":        {set: map[string]string{"DelaySeconds": "1", "VisibilityTimeout": "-1"}, code: "InvalidAttributeValue"},
 		"a key switches SQS's own encryption off": {set: map[string]string{"KmsMasterKeyId": "alias/q"},
 			want: map[string]string{"KmsMasterKeyId": "alias/q", "KmsDataKeyReusePeriodSeconds": "300", encryptedByItself: "false"}},
-		"no encryption at all":          {set: map[string]string{encryptedByItself: "false"}, want: map[string]string{encryptedByItself: "false"}},
-		"both kinds of encryption":      {set: map[string]string{"KmsMasterKeyId": "alias/q", encryptedByItself: "true"}, code: "InvalidAttributeValue"},
-		"an encryption that is no word": {set: map[string]string{encryptedByItself: "yes"}, code: "InvalidAttributeValue"},
-		"a policy":                      {set: map[string]string{"Policy": policy}, want: map[string]string{"Policy": policy}},
-		"an empty policy is none":       {set: map[string]string{"Policy": ""}},
-		"a policy that is no JSON":      {set: map[string]string{"Policy": "{"}, code: "InvalidAttributeValue"},
-		"a policy and something behind": {set: map[string]string{"Policy": policy + "{}"}, code: "InvalidAttributeValue"},
-		"a policy without statement":    {set: map[string]string{"Policy": `{"Version":"2012-10-17"}`}, code: "InvalidAttributeValue"},
+		"no encryption at all":             {set: map[string]string{encryptedByItself: "false"}, want: map[string]string{encryptedByItself: "false"}},
+		"both kinds of encryption":         {set: map[string]string{"KmsMasterKeyId": "alias/q", encryptedByItself: "true"}, code: "InvalidAttributeValue"},
+		"an encryption that is no boolean": {set: map[string]string{encryptedByItself: "yes"}, code: "InvalidAttributeValue"},
+		"a policy":                         {set: map[string]string{"Policy": policy}, want: map[string]string{"Policy": policy}},
+		"an empty policy is none":          {set: map[string]string{"Policy": ""}},
+		"a policy that is no JSON":         {set: map[string]string{"Policy": "{"}, code: "InvalidAttributeValue"},
+		"a policy and something behind":    {set: map[string]string{"Policy": policy + "{}"}, code: "InvalidAttributeValue"},
+		"a policy without statement":       {set: map[string]string{"Policy": `{"Version":"2012-10-17"}`}, code: "InvalidAttributeValue"},
 		"a policy without principal": {set: map[string]string{"Policy": `{"Statement":[{"Effect":"Allow","Action":"sqs:*","Resource":"*"}]}`},
 			code: "InvalidAttributeValue"},
 		"a policy of another service": {set: map[string]string{"Policy": `{"Statement":[{"Effect":"Allow","Principal":"*","Action":"s3:*","Resource":"*"}]}`},
@@ -180,7 +180,7 @@ func TestAQueueObeysItsAttributes(t *testing.T) {
 	}
 }
 
-func TestAPollUsesTheQueuesPatienceAndEndsWithTheQueue(t *testing.T) {
+func TestAPollUsesTheQueuesWaitTimeAndEndsWithTheQueue(t *testing.T) {
 	w := newFixture(t, queueless)
 	url := w.createQueue(t, "jobs", map[string]string{"ReceiveMessageWaitTimeSeconds": "20"})
 	got := make(chan error, 1)

@@ -79,7 +79,7 @@ func TestAContainersLifeIsShownAsAKubeletShowsIt(t *testing.T) {
 			"daemon runs x0 true\nplugin waits CrashLoopBackOff after Error 1 no driver x3 false\nother runs x0 true\n" + unready},
 		{"it runs again", pluginlife.Container{Restarts: 4, Since: now, Last: exit},
 			"daemon runs x0 true\nplugin runs after Error 1 no driver x4 true\nother runs x0 true\n" + ready},
-		{"the daemon cannot start either, and says nothing", pluginlife.Container{State: pluginlife.BackingOff, Restarts: 1, Last: both},
+		{"the daemon cannot start either, and writes nothing", pluginlife.Container{State: pluginlife.BackingOff, Restarts: 1, Last: both},
 			"daemon waits CrashLoopBackOff after Error 1  x1 false\nplugin waits CrashLoopBackOff after Error 1 no driver x1 false\nother runs x0 true\n" + unready},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestAContainersLifeIsShownAsAKubeletShowsIt(t *testing.T) {
 	}
 }
 
-func TestLastWordsAreTheEndOfALongLog(t *testing.T) {
+func TestATerminationMessageIsTheEndOfALongLog(t *testing.T) {
 	got := terminationMessage(pluginPod(), "plugin", strings.Repeat("é", 3000)+"the end")
 	if len(got) > maxTerminationMessage || !strings.HasSuffix(got, "éthe end") || strings.ContainsRune(got, '\uFFFD') {
 		t.Errorf("%d bytes, ending %q", len(got), got[max(len(got)-20, 0):])

@@ -279,10 +279,10 @@ func TestWhatAPluginDoesWithoutDriverGPUsOrDaemon(t *testing.T) {
 		words  string // among the container's last
 	}{
 		"it ends where the image has no driver": {plain2023, sharing("timeSlicing", 2, false), Fault{}, 4, true, "CrashLoopBackOff", "no NVIDIA driver", "libnvidia-ml.so.1"},
-		"or waits, where it was told to":        {plain2023, patient(sharing("timeSlicing", 2, false)), Fault{}, 4, true, "runs", "no NVIDIA driver", ""},
+		"or waits, where it is configured to":   {plain2023, patient(sharing("timeSlicing", 2, false)), Fault{}, 4, true, "runs", "no NVIDIA driver", ""},
 		"it ends where the type has no GPU":     {nvidia2023, sharing("timeSlicing", 2, false), Fault{}, 0, true, "CrashLoopBackOff", "no NVIDIA GPU", "driver not loaded"},
 		"it reads its configuration first":      {plain2023, sharing("timeSlicing", 1, false), Fault{}, 4, true, "CrashLoopBackOff", "replicas must be 2", "unable to load config"},
-		"patience is for drivers":               {nvidia2023, patient(sharing("timeSlicing", 1, false)), Fault{}, 4, true, "CrashLoopBackOff", "replicas must be 2", "unable to load config"},
+		"the waiting is for drivers":            {nvidia2023, patient(sharing("timeSlicing", 1, false)), Fault{}, 4, true, "CrashLoopBackOff", "replicas must be 2", "unable to load config"},
 		"it waits where all GPUs are missing":   {nvidia2023, sharing("timeSlicing", 2, false), Fault{MissingGPUs: 4}, 4, true, "runs", "finds no GPU", ""},
 		"it waits for the MPS daemon":           {nvidia2023, sharing("mps", 2, false), Fault{}, 4, false, "runs", "MPS control daemon", ""},
 		"it is content with one beside it":      {nvidia2023, sharing("mps", 2, false), Fault{}, 4, true, "runs", "", ""},

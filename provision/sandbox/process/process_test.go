@@ -314,7 +314,7 @@ func TestNothingOutlivesAParentThatIsKilled(t *testing.T) {
 	})
 }
 
-func TestATrialIsItsStartersToJudge(t *testing.T) {
+func TestATrialIsItsStartersToEvaluate(t *testing.T) {
 	group, folder := newGroup(t)
 	crash := spec(folder, "crash")
 	crash.Trial = true
@@ -394,8 +394,8 @@ func TestTailReadsTheEndOfALog(t *testing.T) {
 		content, want string
 	}{
 		"an empty log":                {"", ""},
-		"fewer lines than asked for":  {"a\nb\n", "a\nb"},
-		"more lines than asked for":   {"a\nb\nc\nd\n", "b\nc\nd"},
+		"fewer lines than requested":  {"a\nb\n", "a\nb"},
+		"more lines than requested":   {"a\nb\nc\nd\n", "b\nc\nd"},
 		"no newline at the end":       {"a\nb\nc\nd", "b\nc\nd"},
 		"a line longer than the read": {strings.Repeat("x", 40<<10), strings.Repeat("x", 16<<10)},
 	} {

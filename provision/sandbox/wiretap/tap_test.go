@@ -212,7 +212,7 @@ func TestAClientThatIsCutOffIsAloneInThat(t *testing.T) {
 	}
 }
 
-func TestClientsOfOneWireAreToldApartByTheirConnections(t *testing.T) {
+func TestClientsOfOneWireAreDistinguishedByTheirConnections(t *testing.T) {
 	tap := New(time.Now)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "{}") }))
 	t.Cleanup(server.Close)

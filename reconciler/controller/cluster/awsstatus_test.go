@@ -29,7 +29,7 @@ func awsStatus(cluster string, second int64, differences, unknown int) aws.Statu
 
 func report(n *AWSStatuses, sync string, s aws.Status) { n.Report(sync, s.Cluster, s.AWS) }
 
-func TestNewsOfOneSyncDoNotHideThoseOfAnother(t *testing.T) {
+func TestPendingStatusOfOneSyncDoesNotHideThatOfAnother(t *testing.T) {
 	n := newAWSStatuses()
 	c := reconcilertest.Cluster(nil)
 	now := func() string {
@@ -65,12 +65,12 @@ func TestTheConditionCountsBothSidesAndAdmitsItsLimit(t *testing.T) {
 		reason               string
 		want                 string
 	}{
-		"all as declared":       {0, 0, "InSync", "AWS holds what is declared"},
-		"one unknown":           {0, 1, "PartlyUnknown", "1 resource unknown since"},
-		"as many as can be":     {0, 50, "PartlyUnknown", "at least 50 resources unknown since"},
-		"one different":         {1, 0, "Different", "1 resource not as declared, the first: Queue.sqs/q: retention differs"},
-		"both":                  {2, 3, "Different", "2 resources not as declared, 3 resources unknown, the first: Queue"},
-		"more than can be told": {50, 50, "Different", "at least 50 resources not as declared, at least 50 resources unknown"},
+		"all as declared":           {0, 0, "InSync", "AWS holds what is declared"},
+		"one unknown":               {0, 1, "PartlyUnknown", "1 resource unknown since"},
+		"as many as can be":         {0, 50, "PartlyUnknown", "at least 50 resources unknown since"},
+		"one different":             {1, 0, "Different", "1 resource not as declared, the first: Queue.sqs/q: retention differs"},
+		"both":                      {2, 3, "Different", "2 resources not as declared, 3 resources unknown, the first: Queue"},
+		"more than can be reported": {50, 50, "Different", "at least 50 resources not as declared, at least 50 resources unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := awsStatus("c", 1, c.differences, c.unknown).AWS
@@ -89,10 +89,10 @@ func TestADeletedSyncRemovesWhatAnEarlierOneReported(t *testing.T) {
 		told  func(*AWSStatuses)
 		want  string
 	}{
-		"nobody told anything yet":        {"dev", func(*AWSStatuses) {}, ""},
-		"it told something else itself":   {"dev", func(n *AWSStatuses) { report(n, "dev", awsStatus("before", 1, 1, 0)) }, ""},
-		"another one told of the Cluster": {"dev", func(n *AWSStatuses) { report(n, "other", awsStatus("cluster", 3, 1, 0)) }, "Different"},
-		"the Cluster is another one's":    {"other", func(*AWSStatuses) {}, "InSync"},
+		"nothing was reported yet":          {"dev", func(*AWSStatuses) {}, ""},
+		"it reported something else itself": {"dev", func(n *AWSStatuses) { report(n, "dev", awsStatus("before", 1, 1, 0)) }, ""},
+		"another one reported the Cluster":  {"dev", func(n *AWSStatuses) { report(n, "other", awsStatus("cluster", 3, 1, 0)) }, "Different"},
+		"the Cluster is another one's":      {"other", func(*AWSStatuses) {}, "InSync"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			live := reconcilertest.Cluster(func(e *v1alpha1.Cluster) {

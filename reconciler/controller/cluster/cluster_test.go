@@ -63,10 +63,10 @@ func TestTheEnginesConditionIsOnlyForTheNewestSpec(t *testing.T) {
 		objects []client.Object
 		runs    bool
 	}{
-		"without a Cluster nothing is said":   {},
-		"nothing was said yet":                {objects: []client.Object{reconcilertest.Cluster(nil)}},
-		"what was said of an older spec":      {objects: []client.Object{said(1)}},
-		"what was said of the one that is it": {objects: []client.Object{said(2)}, runs: true},
+		"without a Cluster nothing is reported":   {},
+		"nothing was reported yet":                {objects: []client.Object{reconcilertest.Cluster(nil)}},
+		"what was reported of an older spec":      {objects: []client.Object{said(1)}},
+		"what was reported of the one that is it": {objects: []client.Object{said(2)}, runs: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Ready(t.Context(), reconcilertest.Client(t, c.objects...))

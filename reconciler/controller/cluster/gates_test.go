@@ -47,13 +47,13 @@ func TestALeaderStopsWithinHalfAMinuteOfAnother(t *testing.T) {
 		// ends is when the life of this one has ended at the latest; never is not at all.
 		ends time.Duration
 	}{
-		"it was there before":                       {0, 0, 0},
-		"it comes right after the first look":       {time.Nanosecond, 0, 30 * time.Second},
-		"it comes some day":                         {time.Hour + time.Second, 0, time.Hour + 31*time.Second},
-		"looks before it came proved nothing":       {time.Hour, time.Minute, time.Hour + 30*time.Second},
-		"it is there, and looks prove it late":      {0, 5 * time.Minute, 5*time.Minute + 30*time.Second},
-		"nobody comes, and some looks say nothing":  {never, time.Minute, never},
-		"nobody comes, and all looks prove nothing": {never, never, never},
+		"it was there before":                          {0, 0, 0},
+		"it comes right after the first check":         {time.Nanosecond, 0, 30 * time.Second},
+		"it comes some day":                            {time.Hour + time.Second, 0, time.Hour + 31*time.Second},
+		"checks before it came proved nothing":         {time.Hour, time.Minute, time.Hour + 30*time.Second},
+		"it is there, and checks prove it late":        {0, 5 * time.Minute, 5*time.Minute + 30*time.Second},
+		"nobody comes, and some checks have no result": {never, time.Minute, never},
+		"nobody comes, and all checks prove nothing":   {never, never, never},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -85,7 +85,7 @@ func TestAStatusThatCannotBeWrittenHoldsNothingUp(t *testing.T) {
 }
 
 // What AWS or the API server answered may hold a token, or move a terminal's cursor.
-func TestTheConditionsOfAClusterAreHarmless(t *testing.T) {
+func TestTheConditionsOfAClusterAreSanitized(t *testing.T) {
 	c := reconcilertest.Cluster(nil)
 	live := fake.NewClientBuilder().WithScheme(reconcilertest.Client(t).Scheme()).WithObjects(c).WithStatusSubresource(&v1alpha1.Cluster{}).Build()
 	elected := make(chan struct{})

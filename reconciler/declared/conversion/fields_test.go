@@ -130,7 +130,7 @@ func TestEveryFieldMeansWhatItMeant(t *testing.T) {
 			map[string]string{"metadata.annotations": "{ours: x}"},
 			[]string{"annotation karpenter.sh/nodepool-hash is dropped"},
 		},
-		"a Provisioner that says nothing: every default of v1alpha5": {
+		"a Provisioner that declares nothing: every default of v1alpha5": {
 			oldPool + oldRef,
 			map[string]string{
 				"kind":                            "NodePool",
@@ -217,7 +217,7 @@ func TestEveryFieldMeansWhatItMeant(t *testing.T) {
 			map[string]string{"spec.subnetSelectorTerms": "[{tags: {Name: a, zone: x}}, {tags: {Name: b, zone: x}}]"},
 			nil,
 		},
-		"a template that says little": {
+		"a template that declares little": {
 			template + alphaRest,
 			map[string]string{
 				"kind": "EC2NodeClass", "spec.amiSelectorTerms": "[{alias: al2@latest}]", "spec.instanceProfile": "r",
@@ -321,7 +321,7 @@ func TestWhatCannotBeConvertedIsLeftWithWhatToWrite(t *testing.T) {
 		"Ubuntu without terms":            {betaClass + betaRest + "  amiFamily: Ubuntu\n", "a.yaml:8: person: EC2NodeClass/c: Karpenter v1 finds no Ubuntu AMIs by itself; write spec.amiSelectorTerms"},
 		"Ubuntu of a template":            {template + alphaRest + "  amiFamily: Ubuntu\n", "write spec.amiSelector with their ids"},
 		"Custom without terms":            {betaClass + betaRest + "  amiFamily: Custom\n", "amiFamily Custom needs spec.amiSelectorTerms"},
-		"a family that nobody knows":      {betaClass + betaRest + "  amiFamily: Gentoo\n", "amiFamily Gentoo is not known; it is one of AL2"},
+		"an unknown family":               {betaClass + betaRest + "  amiFamily: Gentoo\n", "amiFamily Gentoo is not known; it is one of AL2"},
 		"a class without a family":        {betaClass + betaRest, "spec.amiFamily is missing"},
 		"neither role nor profile":        {betaClass + "  amiFamily: AL2023\n", "spec has neither role nor instanceProfile"},
 		"role and profile":                {betaClass + betaRest + "  amiFamily: AL2023\n  instanceProfile: x\n", "spec has role and instanceProfile; remove one"},

@@ -81,7 +81,7 @@ spec:
       systemReserved: {cpu: "1", memory: 1Gi}
 `},
 		},
-		"a class splits when its pools disagree, and stays with those that say nothing": {
+		"a class splits when its pools disagree, and stays with those that declare nothing": {
 			before: []string{"a.yaml", `apiVersion: karpenter.sh/v1beta1
 kind: NodePool
 metadata: {name: plain}
@@ -438,7 +438,7 @@ spec:
       cpu: "1"
 `},
 		},
-		"a patch says no more than it said": {
+		"a patch sets no more than it did": {
 			before: []string{"kustomization.yaml", "resources: [base.yaml]\npatches:\n- path: patch.yaml\n", "patch.yaml", `apiVersion: karpenter.sh/v1beta1
 kind: NodePool
 metadata:

@@ -57,7 +57,7 @@ func TestNamesInWorkloadsFollow(t *testing.T) {
 		"what kubectl keeps is no mention": {
 			head + "  annotations:\n    kubectl.kubernetes.io/last-applied-configuration: '{\"x\":\"karpenter.sh/do-not-evict\"}'\n", "", "",
 		},
-		"a secret is not looked into": {
+		"a secret is not read": {
 			"apiVersion: v1\nkind: Secret\nmetadata: {name: x}\nstringData:\n  a: karpenter.sh/do-not-evict is\n", "", "",
 		},
 		"a label that is gone": {
@@ -149,7 +149,7 @@ func TestAmazonLinux2IsRefusedFrom133On(t *testing.T) {
 		version string
 		want    string
 	}{
-		"nobody knows the version":        {[]string{"a.yaml", class}, "", ""},
+		"the version is unknown":          {[]string{"a.yaml", class}, "", ""},
 		"an older cluster":                {[]string{"a.yaml", class}, "1.32", ""},
 		"a newer one, by the option":      {[]string{"a.yaml", class}, "1.33", "a.yaml:6: person: EC2NodeClass/c: alias al2@v20240807 is refused at Kubernetes 1.33"},
 		"a newer one, by its declaration": {[]string{"dev/a.yaml", class, "dev/cluster.yaml", cluster("1.34")}, "", "refused at Kubernetes 1.34"},

@@ -86,7 +86,7 @@ func TestAMistakeIsReportedWithItsLine(t *testing.T) {
 		"a name that is too long":              {"Always-on spot", strings.Repeat("long ", 20), []string{"cost.yaml:7: name must be 1 to 60 characters"}},
 		"an empty field":                       {"statedUSD: 115", "statedUSD:", []string{"cost.yaml:11: statedUSD is empty: give it a value, or remove it"}},
 		"a list that is none":                  {"prices:\n  - {", "prices:\n  {", []string{"cost.yaml:5: prices must be a list"}},
-		"a scenario that is a word":            {"  - name: Always-on spot\n    instanceType: g4dn.xlarge\n    capacityType: spot\n    hoursPerDay: 24\n    statedUSD: 115\n", "  - always\n", []string{"cost.yaml:7: a scenario must be fields with values"}},
+		"a scenario that is a text":            {"  - name: Always-on spot\n    instanceType: g4dn.xlarge\n    capacityType: spot\n    hoursPerDay: 24\n    statedUSD: 115\n", "  - always\n", []string{"cost.yaml:7: a scenario must be fields with values"}},
 		"a key that is given twice":            {"hoursPerMonth: 720", "region: eu-west-2", []string{`cost.yaml:3: key "region" is given twice`}},
 		"YAML that is none":                    {"hoursPerMonth: 720", "hoursPerMonth: [", []string{"this is not valid YAML"}},
 		"two documents":                        {"prices:\n", "---\nprices:\n", []string{"cost.yaml:5: a second document starts here"}},

@@ -29,7 +29,7 @@ func TestManyFieldsAreFoundByReadingTheirMappingOnce(t *testing.T) {
 		read      int
 	}{
 		"with its index": {read: fields},
-		"the control: with a new one for each look": {forgetful: true, read: fields * fields},
+		"the control: with a new one for each search": {forgetful: true, read: fields * fields},
 	} {
 		t.Run(name, func(t *testing.T) {
 			doc := parsedText(t, text.String())[0]

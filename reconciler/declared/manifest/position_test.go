@@ -27,7 +27,7 @@ func TestInvalidYAMLIsReportedInTheLineOfTheMistake(t *testing.T) {
 		"a quote left open in the first line":     {"kind: \"X\nmetadata: {}\nspec: {}\n", 1},
 		"a tab":                                   {head + "\tlabels: y\n", 5},
 		"two colons":                              {head + "  labels: a: b\n", 5},
-		"a word without a colon":                  {head + "  labels\nspec: {}\n", 5},
+		"a text without a colon":                  {head + "  labels\nspec: {}\n", 5},
 		"a tag of nowhere":                        {head + "  labels: !x!y z\n", 5},
 		"a character that starts nothing":         {head + "  labels: @y\n", 5},
 		"Windows line ends":                       {strings.ReplaceAll(head+"- a: b\n", "\n", "\r\n"), 5},

@@ -161,7 +161,7 @@ func TestMarksCannotBeForged(t *testing.T) {
 	real := apply(t, secret("stringData: {a: '${TOKEN}'}"), v, substitute.Options{})["stringData"].(map[string]any)["a"].(string)
 	other := apply(t, secret("stringData: {a: '${TOKEN}'}"), secretValues(t, []byte(strings.Repeat("k", 32)), token), substitute.Options{})["stringData"].(map[string]any)["a"].(string)
 	for name, text := range map[string]string{
-		"a placeholder that was seen before":             secret("stringData: {a: '" + real + "'}"),
+		"a placeholder that was used before":             secret("stringData: {a: '" + real + "'}"),
 		"a placeholder of another key":                   secret("stringData: {a: '" + other + "'}"),
 		"a placeholder in an object without variables":   configMap("a: " + real),
 		"a placeholder in two parts":                     secret("stringData: {a: '" + other[:10] + "${X:=" + other[10:] + "}'}"),
@@ -212,7 +212,7 @@ func TestRevealingRefuses(t *testing.T) {
 	}
 }
 
-func TestMarksAreWordsToAReader(t *testing.T) {
+func TestMarksAreTextToAReader(t *testing.T) {
 	v := secretValues(t, key, token)
 	wanted := apply(t, secret("stringData: {a: 'x ${TOKEN:=a default} y', b: '${#B64}', c: plain}"), v, substitute.Options{})
 	got := substitute.Mask(wanted)["stringData"]

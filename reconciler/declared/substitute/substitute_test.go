@@ -127,7 +127,7 @@ func TestVariablesAreFilledInAsFluxDocumentsIt(t *testing.T) {
 		{"a map", "a: ${map}", "a: {a: 1}"},
 		{"a value of several lines", "a: ${lines}", "a: onetwo"},
 		{"a value with a Windows line end", "a: ${windows}", "a: one"},
-		{"a value that looks like a variable", "a: ${dollar}", "a: ${cluster_env}"},
+		{"a value of the form of a variable", "a: ${dollar}", "a: ${cluster_env}"},
 		{"a value with a comment", "a: ${comment}", "a: a"},
 		{"a key", "kubernetes.io/cluster/${cluster_env}: owned", "kubernetes.io/cluster/prod: owned"},
 		{"an escaped variable", "a: $${cluster_env}", "a: ${cluster_env}"},

@@ -32,9 +32,9 @@ func TestLittleOfAProposalIsReadInTheController(t *testing.T) {
 		left  int
 		most  int
 	}{
-		"a small file is read, once":        {1, len(written), 0, len(written)},
-		"a large one is not":                {1, 1 << 20, 3, 0},
-		"of many, as many as the bytes say": {64, 200 << 10, 3 * 54, 3 << 20},
+		"a small file is read, once":          {1, len(written), 0, len(written)},
+		"a large one is not":                  {1, 1 << 20, 3, 0},
+		"of many, as many as the bytes allow": {64, 200 << 10, 3 * 54, 3 << 20},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := 0

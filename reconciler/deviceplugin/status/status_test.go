@@ -97,7 +97,7 @@ func (f *fixture) status(t *testing.T, name string) v1alpha1.DevicePluginStatus 
 }
 
 // What a node, a plugin or the API server wrote may hold a token, or move a terminal's cursor.
-func TestTheStatusOfADevicePluginIsHarmless(t *testing.T) {
+func TestTheStatusOfADevicePluginIsSanitized(t *testing.T) {
 	const hostile, clean = "x\x1b[2K ghp_0123456789abcdefABCDEF", `x\x1b[2K (masked)`
 	f := newFixture(t, plugin("nvidia", time.Hour))
 	f.rollouts = map[string]string{"a": hostile}
@@ -135,16 +135,16 @@ func TestTheConditionReadyNamesTheWorst(t *testing.T) {
 		overlay  client.Object
 		want     string
 	}{
-		"no node at all":               {nil, nil, nil, "True Allocatable: 0 of 0 nodes offer the resources of their profile"},
-		"all is offered":               {[]gpu.PoolState{fine}, nil, nil, "True Allocatable: 2 of 2 nodes offer the resources of their profile"},
-		"a node starts":                {[]gpu.PoolState{fine, starting}, nil, nil, "True NodesStarting: 3 of 4 nodes offer the resources of their profile, the others are starting"},
-		"a rollout waits":              {[]gpu.PoolState{fine}, map[string]string{"a": "1 of 2 replaced"}, nil, "False RollingOut: a: 1 of 2 replaced"},
-		"a node is in trouble":         {[]gpu.PoolState{starting, trouble}, nil, nil, "False NodesUnhealthy: n1: NoDriver"},
-		"a pool is held":               {[]gpu.PoolState{trouble, held}, nil, nil, "False PoolsBackingOff: No GPU node is launched for d until 2026-11-20T12:05:00Z, because nodes never offered their GPUs; status.pools has the details"},
-		"a hold is over":               {[]gpu.PoolState{freed}, nil, nil, "True Allocatable: 0 of 0 nodes offer the resources of their profile"},
-		"an overlay is refused":        {[]gpu.PoolState{held}, nil, overlay("poolwright-gpu-sliced-4", ours, refused), "False OverlayNotReady: Karpenter does not honour poolwright-gpu-sliced-4 (Conflict), so it would count other numbers than the nodes offer; another NodeOverlay may set the same resources"},
-		"an overlay is not judged yet": {nil, nil, overlay("poolwright-gpu-sliced-4", ours, metav1.Condition{Type: "ValidationSucceeded", Status: metav1.ConditionUnknown, Reason: "AwaitingReconciliation"}), "True Allocatable: 0 of 0 nodes offer the resources of their profile"},
-		"another's overlay is refused": {nil, nil, overlay("theirs", nil, refused), "True Allocatable: 0 of 0 nodes offer the resources of their profile"},
+		"no node at all":                {nil, nil, nil, "True Allocatable: 0 of 0 nodes offer the resources of their profile"},
+		"all is offered":                {[]gpu.PoolState{fine}, nil, nil, "True Allocatable: 2 of 2 nodes offer the resources of their profile"},
+		"a node starts":                 {[]gpu.PoolState{fine, starting}, nil, nil, "True NodesStarting: 3 of 4 nodes offer the resources of their profile, the others are starting"},
+		"a rollout waits":               {[]gpu.PoolState{fine}, map[string]string{"a": "1 of 2 replaced"}, nil, "False RollingOut: a: 1 of 2 replaced"},
+		"a node has failed":             {[]gpu.PoolState{starting, trouble}, nil, nil, "False NodesUnhealthy: n1: NoDriver"},
+		"a pool is held":                {[]gpu.PoolState{trouble, held}, nil, nil, "False PoolsBackingOff: No GPU node is launched for d until 2026-11-20T12:05:00Z, because nodes never offered their GPUs; status.pools has the details"},
+		"a hold is over":                {[]gpu.PoolState{freed}, nil, nil, "True Allocatable: 0 of 0 nodes offer the resources of their profile"},
+		"an overlay is refused":         {[]gpu.PoolState{held}, nil, overlay("poolwright-gpu-sliced-4", ours, refused), "False OverlayNotReady: Karpenter does not honour poolwright-gpu-sliced-4 (Conflict), so it would count other numbers than the nodes offer; another NodeOverlay may set the same resources"},
+		"an overlay is not checked yet": {nil, nil, overlay("poolwright-gpu-sliced-4", ours, metav1.Condition{Type: "ValidationSucceeded", Status: metav1.ConditionUnknown, Reason: "AwaitingReconciliation"}), "True Allocatable: 0 of 0 nodes offer the resources of their profile"},
+		"another's overlay is refused":  {nil, nil, overlay("theirs", nil, refused), "True Allocatable: 0 of 0 nodes offer the resources of their profile"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := []client.Object{plugin("nvidia", time.Hour)}

@@ -52,7 +52,7 @@ func TestPlainReadsAsItWasWritten(t *testing.T) {
 		width      int
 		want       string // without what has no width
 	}{
-		{"words stay", "Shorten consolidation of pool a", 80, "Shorten consolidation of pool a"},
+		{"plain text stays", "Shorten consolidation of pool a", 80, "Shorten consolidation of pool a"},
 		{"umlauts and emoji stay", "Größe 😀", 80, "Größe 😀"},
 		{"white space and controls become one space", " a\n\n# b\t\x1b[31mc\u202ed\u200be\xff ", 80, "a &#035; b &#091;31mc d e"},
 		{"a long text is cut", "0123 é789", 6, "0123 é…"},

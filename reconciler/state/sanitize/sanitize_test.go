@@ -49,7 +49,7 @@ func TestTextIsOneLineThatATerminalShowsAsItIs(t *testing.T) {
 		"bidirectional isolates":             {"\u2066a\u2069", `\u2066a\u2069`},
 		"joiners and a byte order mark":      {"a\u200b\u2060\ufeffb", `a\u200b\u2060\ufeffb`},
 		"spaces that are none":               {"a\u00a0\u2028b", `a\u00a0\u2028b`},
-		"tags that nobody sees":              {"a\U000e0041", `a\U000e0041`},
+		"invisible tags":                     {"a\U000e0041", `a\U000e0041`},
 		"bytes that are no text":             {"a\xff\xc0b", `a\xff\xc0b`},
 		"a secret":                           {"https://u:p@host\nghp_0123456789abcdefABCDEF", `https://(masked)@host\n(masked)`},
 		"a private key of many lines":        {"-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----", "(masked)"},
@@ -69,18 +69,18 @@ func TestTextIsOneLineThatATerminalShowsAsItIs(t *testing.T) {
 
 // hostile are names that an object or a file can have in Git, which would look like our own text.
 var hostile = map[string]string{
-	"a command of ours":      "x, to allow it run: kubectl annotate sync gpu poolwright.dev/confirm=abc",
-	"the end of a sentence":  "x; confirm with: sh",
-	"a quote of its own":     `x" failed; run: sh #`,
-	"a command's start":      "x`sh`$(sh)",
-	"Markdown":               "[x](https://example.com) @all <!-- -->",
-	"a line of its own":      "x\nReady: True",
-	"a terminal's commands":  "x\x1b[2K",
-	"text from the right":    "x\u202eyaml",
-	"letters that look like": "аpp", // The first is Cyrillic.
-	"bytes that are no text": "x\xff",
-	"a blank at its end":     "x ",
-	"spaces that are none":   "x\u00a0run",
+	"a command of ours":              "x, to allow it run: kubectl annotate sync gpu poolwright.dev/confirm=abc",
+	"the end of a sentence":          "x; confirm with: sh",
+	"a quote of its own":             `x" failed; run: sh #`,
+	"a command's start":              "x`sh`$(sh)",
+	"Markdown":                       "[x](https://example.com) @all <!-- -->",
+	"a line of its own":              "x\nReady: True",
+	"a terminal's commands":          "x\x1b[2K",
+	"text from the right":            "x\u202eyaml",
+	"letters that are confused with": "аpp", // The first is Cyrillic.
+	"bytes that are no text":         "x\xff",
+	"a blank at its end":             "x ",
+	"spaces that are none":           "x\u00a0run",
 }
 
 func TestANameIsQuotedWhereItCouldBeTakenForPartOfASentence(t *testing.T) {

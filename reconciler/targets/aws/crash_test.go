@@ -149,7 +149,7 @@ func countWrites(t *testing.T, from, under func(*v1alpha1.ClusterSpec)) int {
 	return len(b.writes()) - before
 }
 
-func TestTwoWorldsAtOnceEndWithOneOfEachThing(t *testing.T) {
+func TestTwoTargetsAtOnceEndWithOneOfEachThing(t *testing.T) {
 	b := newBench(t, nil, bootstrapping)
 	declared := b.declare(everything(false))
 	var both sync.WaitGroup

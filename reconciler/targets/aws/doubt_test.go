@@ -134,7 +134,7 @@ func TestFindingsOfTheSchemaAreMistakesToo(t *testing.T) {
 	}
 }
 
-func TestCheckFindsWithoutAWorldWhatAWorldFinds(t *testing.T) {
+func TestCheckFindsOfflineWhatATargetFinds(t *testing.T) {
 	one := func(n int32) *int32 { return &n }
 	raw := func(change func(spec map[string]any)) state.Set {
 		item := declareIn(t, sandbox.DefaultConfig(), queued(deleting)).Items()[0]
@@ -151,7 +151,7 @@ func TestCheckFindsWithoutAWorldWhatAWorldFinds(t *testing.T) {
 	}{
 		{"nothing wrong", with(queued(deleting)), nil},
 		{"nothing at all", state.Set{}, nil},
-		{"what its schema sees", raw(func(s map[string]any) { s["interruptionQeue"] = "x" }), nil},
+		{"what its schema finds", raw(func(s map[string]any) { s["interruptionQeue"] = "x" }), nil},
 		{"sizes", with(func(s *v1alpha1.ClusterSpec) {
 			s.ManagedNodeGroups = []v1alpha1.ManagedNodeGroup{{Name: "a", MinSize: one(5), MaxSize: one(3), DesiredSize: one(9)}}
 		}), []string{"desiredSize 9 above maxSize 3", "minSize 5 above maxSize 3"}},

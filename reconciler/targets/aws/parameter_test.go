@@ -70,7 +70,7 @@ func TestTheErrorOfAParameterNamesItAndTheRemedy(t *testing.T) {
 	}{
 		{name: "one that does not exist is the Sync's mistake", desiredCalled: []string{endedImage},
 			class: state.Stalled, reason: "ParameterNotFound", says: []string{"SSM parameter " + endedImage + " does not exist in us-east-1", "spec.substituteFrom"}},
-		{name: "one of the account's own is never asked for", desiredCalled: []string{"/prod/database/password"},
+		{name: "one of the account's own is never requested", desiredCalled: []string{"/prod/database/password"},
 			class: state.Stalled, reason: "InvalidParameter", says: []string{"/prod/database/password", "/aws/service/"}},
 		{name: "a denied one names the permission", desiredCalled: []string{nvidiaImage}, fault: sandbox.Fault{Service: "ssm", Code: "AccessDeniedException", Message: "no"},
 			class: state.Retry, reason: "AccessDenied", says: []string{nvidiaImage, "ssm:GetParameter"}},

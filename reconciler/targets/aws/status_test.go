@@ -15,7 +15,7 @@ import (
 )
 
 // What AWS answered, and what somebody wrote into a field there, may hold a token or move a terminal's cursor.
-func TestTheStatusOfAWSIsHarmless(t *testing.T) {
+func TestTheStatusOfAWSIsSanitized(t *testing.T) {
 	const hostile, clean = "x\x1b[2K ghp_0123456789abcdefABCDEF", `x\x1b[2K (masked)`
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	queue, role := state.Key{Target: "aws", Group: "sqs", Kind: "Queue", Name: "q"}, state.Key{Target: "aws", Group: "iam", Kind: "Role", Name: "r"}

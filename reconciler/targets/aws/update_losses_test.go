@@ -96,9 +96,9 @@ func TestAnUpdateThatTakesWhatNodesLiveOnWaitsAsADeletionDoes(t *testing.T) {
 	}
 }
 
-// TestEachFieldInAWSIsJudged has whoever adds a field to a kind decide whether a change of
+// TestEachFieldInAWSIsClassified has whoever adds a field to a kind decide whether a change of
 // it loses nodes or data.
-func TestEachFieldInAWSIsJudged(t *testing.T) {
+func TestEachFieldInAWSIsClassified(t *testing.T) {
 	harmless := map[string][]string{
 		"Role":             {"trust", "tags"},                // EC2 stays in the trust of a role of nodes.
 		"InstanceProfile":  {"tags"},                         //

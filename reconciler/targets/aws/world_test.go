@@ -270,7 +270,7 @@ func TestWatchReportsWhatDriftedAndNotWhatIsOnlyCompared(t *testing.T) {
 	}
 }
 
-func TestTheWorldsOwnRetriesEndSoon(t *testing.T) {
+func TestTheTargetsOwnRetriesEndSoon(t *testing.T) {
 	b := newBench(t, nil, func(c *Config) {
 		inner := c.AWS
 		c.AWS = func(ctx context.Context, region string) (sdk.Config, error) {

@@ -249,7 +249,7 @@ func TestDriftWhileNobodyWatchedIsFoundOnce(t *testing.T) {
 	b.settled(declared)
 }
 
-func TestTwoManagersWhoWantDifferentThingsAreHeldApart(t *testing.T) {
+func TestTwoManagersOfOneFieldAreHeldApart(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	b := newBench(t, func(c *kubernetes.Config) { c.Clock = clock })
 	declared := b.declare(config)

@@ -108,7 +108,7 @@ metadata: {name: mine, namespace: $NS}
 		want []string
 	}{
 		{"with the inventory it is nobody's", false, nil},
-		{"without it, a person is asked", true, []string{"delete ConfigMap/$NS/tenant"}},
+		{"without it, a token is required", true, []string{"delete ConfigMap/$NS/tenant"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t)

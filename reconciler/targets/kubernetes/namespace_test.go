@@ -26,12 +26,12 @@ func TestANamespaceThatIsNeitherThereNorDeclaredIsWarnedOf(t *testing.T) {
 		notes    []string
 	}{
 		{"it is neither", []string{away}, 0, 1, []string{refused}},
-		{"many objects ask once", []string{config, web, away}, 0, 1, []string{refused}},
+		{"many objects request once", []string{config, web, away}, 0, 1, []string{refused}},
 		{"it is declared beside", []string{away, home}, 0, 0, nil},
 		{"it is there", []string{config}, 0, 1, nil},
 		{"nothing that is missing has one", []string{pool}, 0, 0, nil},
-		{"it may not be seen", []string{away}, 403, 1, nil},
-		{"it cannot be seen now", []string{away}, 500, 1, nil},
+		{"it may not be read", []string{away}, 403, 1, nil},
+		{"it cannot be read now", []string{away}, 500, 1, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

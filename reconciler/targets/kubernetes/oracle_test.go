@@ -113,7 +113,7 @@ func unmanaged() map[string]string {
 		"a pool of that name":                 pool,
 		"an autoscaler that aims at what is proposed": "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: scaled, namespace: $NS}\n" +
 			"spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: scaled}, maxReplicas: 5}",
-		"the port that a managed Service asks for": strings.NewReplacer("name: door", "name: taken", "NODEPORT", "30991").Replace(door),
+		"the port that a managed Service requests": strings.NewReplacer("name: door", "name: taken", "NODEPORT", "30991").Replace(door),
 		"a quota that is used up":                  "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: none, namespace: $NS}\nspec: {hard: {configmaps: \"0\", services.nodeports: \"0\"}}",
 		"a policy that refuses what is proposed": `
 apiVersion: admissionregistration.k8s.io/v1

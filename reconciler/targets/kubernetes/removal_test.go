@@ -233,7 +233,7 @@ metadata: {name: gpu-$NS, labels: {karpenter.sh/nodepool: $NS, karpenter.k8s.aws
 
 func TestNothingIsDeletedWithWhichMoreGoesThanWasPlanned(t *testing.T) {
 	for name, tt := range growths() {
-		for when, atConflict := range map[string]bool{"before the first request": false, "and moves it, so that the first request meets a conflict": true} {
+		for when, atConflict := range map[string]bool{"before the first request": false, "and moves it, so that the first request gets a conflict": true} {
 			t.Run(name+" comes "+when, func(t *testing.T) {
 				b := newPluginBench(t)
 				if tt.manifest == "" {

@@ -28,11 +28,11 @@ func TestNothingIsGivenUpThatCannotBeRead(t *testing.T) {
 		fails bool
 		finds []string
 	}{
-		{"a recorded kind that may not be seen is an error", false, 403, true, nil},
+		{"a recorded kind that may not be read is an error", false, 403, true, nil},
 		{"a recorded kind that fails is an error", false, 500, true, nil},
 		{"everything that is recorded is found", false, 0, false, everything},
 		{"without inventory, a kind that fails is an error", true, 500, true, nil},
-		{"without inventory, a kind that may not be seen cannot be ours", true, 403, false, []string{everything[0], everything[2]}},
+		{"without inventory, a kind that may not be read cannot be ours", true, 403, false, []string{everything[0], everything[2]}},
 		{"without inventory, everything is found by its label", true, 0, false, everything},
 	}
 	for _, tt := range tests {

@@ -129,8 +129,8 @@ func TestAReviewIsTheSameWhateverTheValueOfASecretIs(t *testing.T) {
 		"the whole as base64":           head(`data: {a: "${TOKEN}"}`),
 		"a part against a known value":  head(`stringData: {a: "${TOKEN:0:1}"}`),
 		"a length beyond the limit":     head(`stringData: {a: "${MANY//a/${TOKEN}}"}`),
-		"a guess":                       strings.Replace(base, `"${TOKEN}"`, "hunter2", 1),
-		"a guess as base64":             strings.Replace(base, `stringData: {a: "${TOKEN}"}`, "data: {a: aHVudGVyMg==}", 1),
+		"a literal":                     strings.Replace(base, `"${TOKEN}"`, "hunter2", 1),
+		"a literal as base64":           strings.Replace(base, `stringData: {a: "${TOKEN}"}`, "data: {a: aHVudGVyMg==}", 1),
 		"an expression of equal value":  strings.Replace(base, `"${TOKEN}"`, `"${TOKEN/x/x}"`, 1),
 		"another Secret":                base + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: other, namespace: $NS}\ndata: {a: \"${TOKEN}\"}\n",
 	}
@@ -189,7 +189,7 @@ func TestAReviewIsTheSameWhateverTheValueOfASecretIs(t *testing.T) {
 	// It says something, nevertheless.
 	want := map[string][]string{
 		"the same":            nil,
-		"a guess":             {"update Secret/$NS/token", "  data.a: masked -> masked"},
+		"a literal":           {"update Secret/$NS/token", "  data.a: masked -> masked"},
 		"the whole as base64": {"update Secret/$NS/known", "  data.a: masked -> masked"},
 	}
 	for name, lines := range want {

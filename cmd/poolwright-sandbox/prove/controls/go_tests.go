@@ -93,7 +93,7 @@ func foundByTestsOfSources() []Control {
 		}, {
 			Name: "links-within-the-tree", Summary: "A symbolic link cannot leave the tree.",
 			file: "gitsource/gogit/internal/tree/fs.go", old: "if len(at) == 1 {\n", by: "if len(at) == 1 {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\tif len(at) == 0 {\n",
-			test: "gitsource/gogit.TestEntriesThatCannotBeReadOnlyTroubleWhoNeedsThem",
+			test: "gitsource/gogit.TestEntriesThatCannotBeReadFailOnlyWhoNeedsThem",
 		}, {
 			Name: "leases-by-change", Summary: "A lease that is renewed has a leader, whatever its holder's clock shows.",
 			file: "provision/engine/gate/lease.go", old: "!ok || !before.renewed.Equal(now.renewed)", by: "!ok && !before.renewed.Equal(now.renewed)",
@@ -163,7 +163,7 @@ func foundByOtherTests() []Control {
 		}, {
 			Name: "rival-back-off", Summary: "An object that another manager rewrites is left alone for longer and longer.",
 			file: "reconciler/targets/kubernetes/internal/drift/flap.go", old: "return one.until.Sub(f.clock.Now())", by: "return 0",
-			test: "reconciler/targets/kubernetes.TestTwoManagersWhoWantDifferentThingsAreHeldApart",
+			test: "reconciler/targets/kubernetes.TestTwoManagersOfOneFieldAreHeldApart",
 		}, {
 			Name: "rebuilt-inventory", Summary: "What is known by its label alone is not deleted without a confirmation.",
 			file: "reconciler/targets/kubernetes/deletion_losses.go", old: "if rec.Rebuilt && item.Impact == \"\" {", by: "if rec.Rebuilt && item.Impact == \"\\x00\" {",

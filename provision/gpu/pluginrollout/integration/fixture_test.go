@@ -114,7 +114,7 @@ func (w *fixture) upgrade(t *testing.T) {
 		}
 	}
 	w.madeFrom(t, "2")
-	w.until("the nodes are vouched for", func() error {
+	w.until("the nodes are recorded", func() error {
 		return w.recordedCapacity(map[string]string{"a1": "nvidia.com/gpu=40,nvidia.com/gpu.shared=0", "a2": "nvidia.com/gpu=40,nvidia.com/gpu.shared=0", "b1": "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"})
 	})
 }
@@ -157,7 +157,7 @@ func (w *fixture) move(t *testing.T) {
 	if got := strings.Join(said, ", "); got != "come a1, come a2, gone a1, gone a2" {
 		t.Errorf("plugins went and came: %s", got)
 	}
-	w.until("what is vouched for is the lesser number", func() error {
+	w.until("what is recorded is the lesser number", func() error {
 		return w.recordedCapacity(map[string]string{"a1": "nvidia.com/gpu=20,nvidia.com/gpu.shared=0", "a2": "nvidia.com/gpu=20,nvidia.com/gpu.shared=0", "b1": "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"})
 	})
 }

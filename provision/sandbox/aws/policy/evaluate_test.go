@@ -74,10 +74,10 @@ func TestResourcesAndActionsAreMatched(t *testing.T) {
 		"a star that ends a part, over two":                 {`"Action":"*","Resource":"arn:aws:logs:*:log-group:/a:*"`, "logs:Get", group, true},
 		"a star that ends the account, over what is behind": {`"Action":"*","Resource":"arn:aws:logs:eu-west-1:*:s"`, "logs:Get", group, true},
 		"a star within a part, which is no two":             {`"Action":"*","Resource":"arn:aws:logs:eu*1:log-group:/a:*"`, "logs:Get", group, false},
-		"a question mark, which is no colon":                {`"Action":"*","Resource":"arn:aws:logs:eu-west-1?1:log-group:/a:*"`, "logs:Get", group, false},
-		"question marks within the last part":               {`"Action":"*","Resource":"arn:aws:s3:::b/?/?.???"`, "s3:Get", object, true},
-		"too few question marks":                            {`"Action":"*","Resource":"arn:aws:s3:::b/?/?.??"`, "s3:Get", object, false},
-		"a question mark for a letter of two bytes":         {`"Action":"*","Resource":"arn:aws:s3:::b/?"`, "s3:Get", "arn:aws:s3:::b/é", true},
+		"a ?, which is no colon":                            {`"Action":"*","Resource":"arn:aws:logs:eu-west-1?1:log-group:/a:*"`, "logs:Get", group, false},
+		"several ? within the last part":                    {`"Action":"*","Resource":"arn:aws:s3:::b/?/?.???"`, "s3:Get", object, true},
+		"too few ?":                                         {`"Action":"*","Resource":"arn:aws:s3:::b/?/?.??"`, "s3:Get", object, false},
+		"a ? for a letter of two bytes":                     {`"Action":"*","Resource":"arn:aws:s3:::b/?"`, "s3:Get", "arn:aws:s3:::b/é", true},
 		"a star in the partition":                           {`"Action":"*","Resource":"arn:*:s3:::b"`, "s3:Get", "arn:aws-cn:s3:::b", true},
 		"a part of the account":                             {`"Action":"*","Resource":"arn:aws:logs:*:?:*"`, "logs:Get", group, true},
 		"another account":                                   {`"Action":"*","Resource":"arn:aws:logs:*:2:*"`, "logs:Get", group, false},
@@ -94,7 +94,7 @@ func TestResourcesAndActionsAreMatched(t *testing.T) {
 		"an action that begins with the pattern":            {`"Action":"s3:Get","Resource":"*"`, "s3:GetObject", bucket, false},
 		"an action with a star in the middle":               {`"Action":"s3:*Object*","Resource":"*"`, "s3:GetObjectAcl", bucket, true},
 		"an action whose star is for nothing":               {`"Action":"s3:GetObject*","Resource":"*"`, "s3:GetObject", bucket, true},
-		"an action whose question mark is for something":    {`"Action":"s3:GetObject?","Resource":"*"`, "s3:GetObject", bucket, false},
+		"an action whose ? is for something":                {`"Action":"s3:GetObject?","Resource":"*"`, "s3:GetObject", bucket, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for effect, want := range map[string]bool{"Allow": tt.want, "Deny": !tt.want} {

@@ -79,7 +79,7 @@ func TestKeepLeavesTheFolder(t *testing.T) {
 
 func TestABadOrderIsRefusedAndTheOthersAreFollowed(t *testing.T) {
 	for name, bad := range map[string]string{
-		"an unknown word":           "destroy 5",
+		"an unknown argument":       "destroy 5",
 		"group 0, which is our own": "watch 0",
 		"group 1, which is init's":  "watch 1",
 		"a negative group":          "watch -1",

@@ -176,7 +176,7 @@ func TestChangesListsEachFieldOnceInOrder(t *testing.T) {
 			s.pool.Spec.Template.Spec.Taints = nil
 			s.class.Spec.Role = "x"
 		}, []string{"EC2NodeClass/gpu spec.role", "NodePool/gpu spec.disruption.consolidationPolicy", "NodePool/gpu spec.template.metadata.annotations", "NodePool/gpu spec.template.spec.taints", "NodePool/gpu spec.weight"}},
-		"a duration in other words is none": {func(s *side) {
+		"a duration in another format is none": {func(s *side) {
 			s.pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("60m")
 		}, []string{}},
 		"another duration": {func(s *side) {

@@ -94,7 +94,7 @@ func TestAddRefusesWhatIsNoObject(t *testing.T) {
 		"it has no name":              "{metadata: {}, spec: {}}",
 		"it has no metadata":          "{spec: {}}",
 		"its metadata is a list":      "{metadata: [x]}",
-		"its replicas are a word":     "{metadata: {name: x}, spec: {replicas: many}}",
+		"its replicas are a text":     "{metadata: {name: x}, spec: {replicas: many}}",
 		"a quantity of it is none":    "{metadata: {name: x}, spec: {template: {spec: {containers: [{name: c, resources: {limits: {cpu: x}}}]}}}}",
 		"its containers are a string": "{metadata: {name: x}, spec: {template: {spec: {containers: x}}}}",
 	} {
@@ -142,7 +142,7 @@ func TestPodsAreCompletedAsTheAPIServerDoes(t *testing.T) {
 			requests:    corev1.ResourceList{"cpu": resource.MustParse("1")},
 			tolerations: []corev1.Toleration{exists("aws.amazon.com/neuron"), exists("vpc.amazonaws.com/efa")},
 		},
-		"a device that is tolerated in other words is tolerated in the plugin's, too": {
+		"a device that is tolerated by another operator is tolerated by the plugin's, too": {
 			spec:        "{tolerations: [{operator: Exists}], containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}",
 			requests:    corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")},
 			tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}, exists("nvidia.com/gpu")},

@@ -58,9 +58,9 @@ func TestAChangeTouchesItsOwnLines(t *testing.T) {
 			}},
 		"within brackets over several lines": {"f.yaml", "a: {\n  b: c, # d\n  e: [1,\n    2]\n}\n", "a: {\n  b: x, # d\n  e: [1,\n    2]\n}\n",
 			func(_ *inplace.FileSet, root *yaml.Node) { root.Content[1].Content[1].Value = "x" }},
-		"a block becomes a word": {"f.yaml", "a: # c\n  b: d\n# e\nf: g\n", "a: x # c\n# e\nf: g\n",
+		"a block becomes a scalar": {"f.yaml", "a: # c\n  b: d\n# e\nf: g\n", "a: x # c\n# e\nf: g\n",
 			func(_ *inplace.FileSet, root *yaml.Node) { root.Content[1] = word("x") }},
-		"a word becomes a block": {"f.yaml", "f:\n- g\na: b # c\n", "f:\n- g\na: # c\n- x\n",
+		"a scalar becomes a block": {"f.yaml", "f:\n- g\na: b # c\n", "f:\n- g\na: # c\n- x\n",
 			func(_ *inplace.FileSet, root *yaml.Node) {
 				root.Content[value(root, "a")] = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: []*yaml.Node{word("x")}}
 			}},

@@ -113,7 +113,7 @@ func parse(spec string) (from, count int) {
 	return number(first), count
 }
 
-func TestPatchUnderstandsADifference(t *testing.T) {
+func TestPatchParsesADifference(t *testing.T) {
 	patch, err := exec.LookPath("patch")
 	if err != nil {
 		t.Skip("there is no patch on this machine")

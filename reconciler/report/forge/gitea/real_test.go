@@ -260,7 +260,7 @@ func follow(t *testing.T, p *project, f *gitea.Forge) {
 		t.Errorf("merged: %+v", got)
 	}
 	// Gitea looks at the other pull requests again after a merge, so both may move on.
-	await(t, f, forge.Listing{}, "a new start to see the same", func(again forge.Listing) bool {
+	await(t, f, forge.Listing{}, "a new start to list the same", func(again forge.Listing) bool {
 		listing, err := f.PullRequests(t.Context(), listing)
 		return err == nil && slices.Equal(again.Merged, listing.Merged) && slices.Equal(again.Open, listing.Open)
 	})
@@ -416,10 +416,10 @@ func permissions(t *testing.T, p *project) {
 		call              func(forge.Forge) error
 	}{
 		{"a wrong token", "wrong-" + reader, "make a new one", 401, list},
-		{"a stranger", stranger.Token, "collaborator of ada/nodes", 404, list},
+		{"a user without access", stranger.Token, "collaborator of ada/nodes", 404, list},
 		{"no scope to list", token("nothing", "read:user"), `"read:repository"`, 403, list},
 		{"no scope to comment", reader, `"write:issue"`, 403, comments},
-		{"no scope to know oneself", token("unknown", "write:issue"), `"read:user"`, 403, comments},
+		{"no scope to read oneself", token("unknown", "write:issue"), `"read:user"`, 403, comments},
 		{"no scope to set a status", reader, `"write:repository"`, 403, statuses},
 	}
 	for _, tt := range tests {

@@ -8,7 +8,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/internal/mask"
 )
 
-func TestListsOfWordsShowWhatComesAndGoes(t *testing.T) {
+func TestListsOfScalarsShowWhatComesAndGoes(t *testing.T) {
 	list := func(words ...string) []any {
 		var out []any
 		for _, w := range words {

@@ -10,7 +10,7 @@ func TestAWarningReadsAsProseAndItsNamesAreCode(t *testing.T) {
 		"${AMI} is not read here; give it one with --substitute AMI=VALUE":           "`${AMI}` is not read here; give it one with `--substitute AMI=VALUE`",
 		"Karpenter's pool (gpu-1) has on-demand nodes, of 3 (or 4)":                  "Karpenter's pool (`gpu-1`) has on-demand nodes, of 3 (or 4)",
 		"1. deadbeefcafe and faded 1234567 @all #1 <b> *a* `b` a.b :x: 'a' a--b ...": "`1`. `deadbeefcafe` and faded ``1234567 @all #1 <b> *a* `b` a.b :x``: `'a' a--b ...`",
-		"the quota is 64; ask: aws x y-z --b c, then kubectl get it":                 "the quota is 64; ask: `aws x y-z --b c`, then `kubectl get it`",
+		"the quota is 64; run: aws x y-z --b c, then kubectl get it":                 "the quota is 64; run: `aws x y-z --b c`, then `kubectl get it`",
 		"":    "",
 		" \t": "`\\t`",
 	} {

@@ -44,8 +44,8 @@ func TestRefusalsRepeatNoContent(t *testing.T) {
 		{"a value of another type", status(500, "", untyped+` (default/llm; v1, Kind=Pod): .spec.containers[name="c"].env[name="A"].value: expected string, got &value.valueUnstructured{Value:"`+planted+`"}`),
 			[]string{`spec.containers[name="c"].env[name="A"].value: expected string, got ***`}},
 		{"a decoder's surroundings", status(400, metav1.StatusReasonBadRequest, `cannot read it, error found in #10 byte of ...|alue":"`+planted+`"|..., bigger context ...|x|...`), []string{"cannot read it, ***"}},
-		{"a webhook's words", status(403, metav1.StatusReasonForbidden, `admission webhook "w" denied the request: {"value":"`+planted+`"}`), []string{`admission webhook "w" denied the request: ***`}},
-		{"an object that is said to be missing", status(404, metav1.StatusReasonNotFound, `spec: Not found: {"value":"`+planted+`"}`), []string{"spec: Not found: ***"}},
+		{"a webhook's message", status(403, metav1.StatusReasonForbidden, `admission webhook "w" denied the request: {"value":"`+planted+`"}`), []string{`admission webhook "w" denied the request: ***`}},
+		{"an object that is reported missing", status(404, metav1.StatusReasonNotFound, `spec: Not found: {"value":"`+planted+`"}`), []string{"spec: Not found: ***"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -35,7 +35,7 @@ func TestRefusalsAreClassifiedAndNameTheRemedy(t *testing.T) {
 			state.Retry, "Conflict", `doing it: owned by another manager: "a" owns .y, "b" owns .x, .z`, targets.ErrConflict},
 		{"a moved version is a change", status(409, metav1.StatusReasonConflict, "the object has been modified"), false,
 			state.Retry, "Changed", "doing it: changed since it was observed", targets.ErrChanged},
-		{"an immutable field says how to go on", status(422, metav1.StatusReasonInvalid, "spec.selector: field is immutable"), false,
+		{"an immutable field has the remedy", status(422, metav1.StatusReasonInvalid, "spec.selector: field is immutable"), false,
 			state.Stalled, "Immutable", "doing it: spec.selector: field is immutable (delete the object yourself to let it be made anew)", nil},
 		{"user data is not repeated", status(422, metav1.StatusReasonInvalid, `spec.userData: Invalid value: "#!/bin/sh token=x: y": too long: no`), false,
 			state.Stalled, "Invalid", `doing it: spec.userData: Invalid value: ***: too long: no`, nil},
@@ -47,7 +47,7 @@ func TestRefusalsAreClassifiedAndNameTheRemedy(t *testing.T) {
 		{"throttling is retried", status(429, metav1.StatusReasonTooManyRequests, "later"), false, state.Retry, "TooManyRequests", "doing it: later", nil},
 		{"what is too large is for the user", status(413, metav1.StatusReasonRequestEntityTooLarge, "big"), false,
 			state.Stalled, "TooLarge", "doing it: the object is larger than the API server takes: big", nil},
-		{"a network error keeps its words", errors.New("connection refused"), false, state.Retry, "Failed", "doing it: connection refused", nil},
+		{"a network error keeps its text", errors.New("connection refused"), false, state.Retry, "Failed", "doing it: connection refused", nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

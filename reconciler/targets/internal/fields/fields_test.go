@@ -213,7 +213,7 @@ func TestOwnersAreNamedTheLatestFirst(t *testing.T) {
 	}
 }
 
-func TestOverlayDropsWhatWeNoLongerWant(t *testing.T) {
+func TestOverlayDropsWhatIsNoLongerDeclared(t *testing.T) {
 	got := Overlay(read(t, `{data: {a: "1", b: "2", theirs: "3"}, type: Opaque, gone: {x: 1}}`), read(t, `{data: {a: "9", c: "4"}}`),
 		read(t, `{"f:data": {"f:a": {}, "f:b": {}}, "f:gone": {"f:x": {}}}`))
 	if d := cmp.Diff(read(t, `{data: {a: "9", c: "4", theirs: "3"}, type: Opaque}`), got); d != "" {

@@ -87,7 +87,7 @@ func TestSplittingMovesRecordsUpOnly(t *testing.T) {
 	}
 }
 
-func TestDecodeRefusesWhatItDoesNotUnderstand(t *testing.T) {
+func TestDecodeRefusesWhatItDoesNotSupport(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"nothing", "", "unexpected end"},
 		{"half a document", `{"format":1,"records":[{"kind"`, "unexpected end"},
@@ -155,7 +155,7 @@ func found(shards []string, without ...int) map[int]shard {
 	return out
 }
 
-func TestAMissingShardIsNoticedWhicheverItIs(t *testing.T) {
+func TestAMissingShardIsDetectedWhicheverItIs(t *testing.T) {
 	shards := Encode(records(6000), 0)
 	last := len(shards) - 1
 	for _, tt := range []struct {

@@ -310,14 +310,14 @@ func TestOnlyWhatCanBeTakenBackIsInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.template("lent", func(d *types.RequestLaunchTemplateData) {
+	c.template("interruptible", func(d *types.RequestLaunchTemplateData) {
 		d.CapacityReservationSpecification = &types.LaunchTemplateCapacityReservationSpecificationRequest{CapacityReservationTarget: &types.CapacityReservationTarget{CapacityReservationId: &id}}
 	})
-	out, err := c.client.CreateFleet(t.Context(), c.request("lent", "on-demand", 1))
+	out, err := c.client.CreateFleet(t.Context(), c.request("interruptible", "on-demand", 1))
 	if err != nil || len(out.Instances) != 1 {
 		t.Fatalf("%+v, %v", out, err)
 	}
-	lent, plain, spot := out.Instances[0].InstanceIds[0], c.launch("on-demand", 1)[0], c.launch("spot", 1)[0]
+	interruptible, plain, spot := out.Instances[0].InstanceIds[0], c.launch("on-demand", 1)[0], c.launch("spot", 1)[0]
 	c.clock.Advance(time.Minute)
 	published := &c.deps.Events.(*others).published
 	for _, tt := range []struct {
@@ -327,10 +327,10 @@ func TestOnlyWhatCanBeTakenBackIsInterrupted(t *testing.T) {
 	}{
 		{"an instance on demand", plain, c.Interrupt, nil},
 		{"an instance on demand, advised", plain, c.RecommendRebalance, nil},
-		{"one of lent capacity, advised", lent, c.RecommendRebalance, nil},
+		{"one of interruptible capacity, advised", interruptible, c.RecommendRebalance, nil},
 		{"a spot instance, advised", spot, c.RecommendRebalance, []string{"EC2 Instance Rebalance Recommendation"}},
 		{"a spot instance", spot, c.Interrupt, []string{"EC2 Spot Instance Interruption Warning"}},
-		{"one of lent capacity", lent, c.Interrupt, []string{"EC2 Capacity Reservation Instance Interruption Warning"}},
+		{"one of interruptible capacity", interruptible, c.Interrupt, []string{"EC2 Capacity Reservation Instance Interruption Warning"}},
 	} {
 		*published = nil
 		if err := tt.do(tt.id); (err == nil) != (tt.events != nil) || !slices.Equal(*published, tt.events) {
@@ -349,10 +349,10 @@ func TestOnlyWhatCanBeTakenBackIsInterrupted(t *testing.T) {
 	for _, i := range c.instances {
 		reasons[i.ID] = i.termination.reason
 	}
-	if diff := cmp.Diff(map[string]string{lent: "Server.CapacityReservationTermination", plain: "", spot: "Server.SpotInstanceTermination"}, reasons); diff != "" {
+	if diff := cmp.Diff(map[string]string{interruptible: "Server.CapacityReservationTermination", plain: "", spot: "Server.SpotInstanceTermination"}, reasons); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)
 	}
-	if c.Interrupt(spot) == nil || c.Interrupt(lent) == nil {
+	if c.Interrupt(spot) == nil || c.Interrupt(interruptible) == nil {
 		t.Error("what ends was interrupted again")
 	}
 }

@@ -55,7 +55,7 @@ func TestAnEventMatchesAPattern(t *testing.T) {
 		"anything but a value of a list with others": {`{"resources":[{"anything-but":"arn:x"}]}`, true},
 		"anything but all values of a list":          {`{"resources":[{"anything-but":["arn:x","arn:aws:ec2:us-east-1:000000000000:instance/i-1"]}]}`, false},
 		"case counts":                                {`{"source":["AWS.EC2"]}`, false},
-		"what is not asked for does not count":       {`{"detail":{"instance-id":[{"exists":true}]}}`, true},
+		"what is not in the pattern does not count":  {`{"detail":{"instance-id":[{"exists":true}]}}`, true},
 		"of two fields inside the second decides":    {`{"detail":{"instance-id":["i-1"],"instance-action":["stop"]}}`, false},
 		"a list of one field, a matcher of another":  {`{"source":["aws.ec2"],"detail-type":[{"prefix":"EC2 Spot"}]}`, true},
 	} {

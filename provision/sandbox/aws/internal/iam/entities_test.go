@@ -127,7 +127,7 @@ func TestTagsInIAM(t *testing.T) {
 		code  string
 	}{
 		"letters, digits, blanks and some signs":   {[]string{"Cost center_.:/=+-@9", "a b_.:/=+-@9"}, ""},
-		"letters of all the world":                 {[]string{"équipe 世界", "데이터"}, ""},
+		"letters of all scripts":                   {[]string{"équipe 世界", "데이터"}, ""},
 		"an empty value":                           {[]string{"a", ""}, ""},
 		"a key of 128 letters of two bytes":        {[]string{strings.Repeat("é", 128), strings.Repeat("é", 256)}, ""},
 		"a key of 129 letters":                     {[]string{strings.Repeat("a", 129), ""}, "ValidationError"},
@@ -300,7 +300,7 @@ func TestListsOfIAMRefuse(t *testing.T) {
 	}{
 		"a page of nothing":                       {"ListRoles", "MaxItems", "0"},
 		"a page of more than a thousand":          {"ListRoles", "MaxItems", "1001"},
-		"a page of a word":                        {"ListRoles", "MaxItems", "all"},
+		"a page that is no number":                {"ListRoles", "MaxItems", "all"},
 		"a marker that no list gave":              {"ListRoles", "Marker", "abc"},
 		"a marker of another list":                {"ListInstanceProfiles", "Marker", first.Marker},
 		"roles below what is no path":             {"ListRoles", "PathPrefix", "team/"},

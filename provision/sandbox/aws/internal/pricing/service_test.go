@@ -97,7 +97,7 @@ func TestProductsAreFiltered(t *testing.T) {
 		"by a type":                            {where("instanceType", "g5.xlarge"), []string{"g5.xlarge"}, false},
 		"by a type in capitals, which is none": {where("instanceType", "G5.XLARGE"), nil, true},
 		"by a type that does not exist":        {where("instanceType", "g5.none"), nil, true},
-		"by all that a reader asks for": {where("regionCode", "us-east-1", "serviceCode", "AmazonEC2", "preInstalledSw", "NA", "operatingSystem", "Linux",
+		"by all filters of a request": {where("regionCode", "us-east-1", "serviceCode", "AmazonEC2", "preInstalledSw", "NA", "operatingSystem", "Linux",
 			"capacitystatus", "Used", "marketoption", "OnDemand", "tenancy", "Shared", "productFamily", "Compute Instance", "instanceType", "p5.48xlarge"), []string{"p5.48xlarge"}, false},
 		"by metal":                           {where("productFamily", "Compute Instance (bare metal)", "tenancy", "Dedicated", "instanceType", "g5g.metal"), []string{"g5g.metal"}, false},
 		"by metal that is shared":            {where("tenancy", "Shared", "instanceType", "g5g.metal"), nil, true},

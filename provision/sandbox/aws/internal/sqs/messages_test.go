@@ -215,7 +215,7 @@ func TestABodyIsOfTheCharactersThatSQSTakes(t *testing.T) {
 	for name, tt := range map[string]struct{ body, code string }{
 		"letters":                           {"hello", ""},
 		"white space of XML":                {"a\tb\nc\rd", ""},
-		"letters of all the world":          {"é 世界 😀", ""},
+		"letters of all scripts":            {"é 世界 😀", ""},
 		"the last of the basic plane":       {"\ufffd", ""},
 		"a null":                            {"a\x00", "InvalidMessageContents"},
 		"a vertical tab":                    {"a\vb", "InvalidMessageContents"},

@@ -41,7 +41,7 @@ func TestARuleSendsWhereThePolicyLetsIt(t *testing.T) {
 		"an allow of all of SQS":                        {allow(bridge + `"Action":"sqs:*",` + here), true},
 		"an allow of everything":                        {allow(bridge + `"Action":"*","Resource":"*"`), true},
 		"an allow of an action in another case":         {allow(bridge + `"Action":"SQS:sendmessage",` + here), true},
-		"an allow of an action with a question mark":    {allow(bridge + `"Action":"sqs:Send?essage",` + here), true},
+		"an allow of an action with a ?":                {allow(bridge + `"Action":"sqs:Send?essage",` + here), true},
 		"an allow of receiving alone":                   {allow(bridge + `"Action":["sqs:ReceiveMessage","sqs:DeleteMessage"],` + here), false},
 		"an allow for another queue":                    {allow(bridge + send + `"Resource":"` + queueARN + `2"`), false},
 		"an allow for queues by a wildcard":             {allow(bridge + send + `"Resource":"arn:aws:sqs:*:*:?"`), true},

@@ -48,7 +48,7 @@ func TestAdmission(t *testing.T) {
 		"GPUs that others hold":                           {pod("nvidia.com/gpu", "2"), devices(4, 4), []*corev1.Pod{pod("nvidia.com/gpu", "3")}, "UnexpectedAdmissionError", "Requested: 2, Available: 1"},
 		"GPUs whose plugin is gone":                       {pod("nvidia.com/gpu", "1"), devices(4, 0), nil, "UnexpectedAdmissionError", "no healthy devices"},
 		"GPUs whose plugin is long gone":                  {pod("nvidia.com/gpu", "1"), devices(0, 0), nil, "OutOfnvidia.com/gpu", "capacity: 0"},
-		"GPUs of which the node never heard":              {pod("nvidia.com/gpu", "1"), nil, nil, "", ""},
+		"GPUs that the node never had":                    {pod("nvidia.com/gpu", "1"), nil, nil, "", ""},
 		"a pod without GPUs where the plugin is gone":     {pod("cpu", "1"), devices(4, 0), nil, "", ""},
 		"two shared GPUs where one is the most":           {pod("nvidia.com/gpu", "2"), shared, nil, "UnexpectedAdmissionError", "maximum request size for shared resources is 1; found 2"},
 		"one shared GPU":                                  {pod("nvidia.com/gpu", "1"), shared, nil, "", ""},

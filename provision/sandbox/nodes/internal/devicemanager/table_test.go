@@ -41,12 +41,12 @@ func TestAKubeletKeepsTheDevicesOfAPluginThatIsGone(t *testing.T) {
 		{time.Second, forty, "gpu 40/40", "a plugin registers"},
 		{2 * time.Second, devicemanager.Table{gpu: {Capacity: 40, Healthy: 30}}, "gpu 30/40", "a GPU fell off the bus"},
 		{3 * time.Second, nil, "gpu 0/40", "the plugin stopped"},
-		{4 * time.Minute, nil, "gpu 0/40", "it is remembered"},
+		{4 * time.Minute, nil, "gpu 0/40", "it is recorded"},
 		{4*time.Minute + time.Second, forty, "gpu 40/40", "it came back"},
 		{5 * time.Minute, twenty, "gpu 0/40, gpu.shared 20/20", "another resource takes its place"},
 		{10*time.Minute - time.Second, twenty, "gpu 0/40, gpu.shared 20/20", "the five minutes began anew"},
-		{10 * time.Minute, twenty, "gpu 0/0, gpu.shared 20/20", "it is forgotten, and stays in the status as 0"},
-		{11 * time.Minute, forty, "gpu 40/40, gpu.shared 0/20", "what was forgotten can come back"},
+		{10 * time.Minute, twenty, "gpu 0/0, gpu.shared 20/20", "it is dropped, and stays in the status as 0"},
+		{11 * time.Minute, forty, "gpu 40/40, gpu.shared 0/20", "what was dropped can come back"},
 	} {
 		table.Sync(start.Add(step.after), step.served)
 		if got := text(table); got != step.want {

@@ -23,7 +23,7 @@ func TestAConfigurationDecidesNameAndNumberOfDevices(t *testing.T) {
 			"nvidia.com/gpu 12", false},
 		"MIG slices only leave whole GPUs whole": {"sharing: {timeSlicing: {renameByDefault: true, resources: [{name: nvidia.com/mig-1g.5gb, replicas: 3}]}}", "nvidia.com/gpu 4", false},
 		"MPS refuses requests for two":           {"sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 6}]}}", "nvidia.com/gpu 24", true},
-		"unless told otherwise":                  {"sharing: {mps: {failRequestsGreaterThanOne: false, resources: [{name: nvidia.com/gpu, replicas: 6}]}}", "nvidia.com/gpu 24", false},
+		"unless configured otherwise":            {"sharing: {mps: {failRequestsGreaterThanOne: false, resources: [{name: nvidia.com/gpu, replicas: 6}]}}", "nvidia.com/gpu 24", false},
 		"MPS holds where both are given": {"sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2}]}, mps: {resources: [{name: nvidia.com/gpu, replicas: 6}]}}",
 			"nvidia.com/gpu 24", true},
 		"JSON": {`{"version":"v1","sharing":{"timeSlicing":{"resources":[{"name":"nvidia.com/gpu","replicas":2}]}}}`, "nvidia.com/gpu 8", false},
@@ -49,7 +49,7 @@ func TestAConfigurationThatThePluginRefuses(t *testing.T) {
 		"no resources":      {"sharing: {timeSlicing: {renameByDefault: true}}", "names no resources"},
 		"no name":           {"sharing: {timeSlicing: {resources: [{replicas: 2}]}}", "no name"},
 		"a malformed name":  {"sharing: {timeSlicing: {resources: [{name: 'nvidia.com/G P U', replicas: 2}]}}", "malformed"},
-		"replicas as words": {"sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: ten}]}}", "not YAML of the expected shape"},
+		"replicas as text":  {"sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: ten}]}}", "not YAML of the expected shape"},
 		"MIG mixed and MPS": {"flags: {migStrategy: mixed}\nsharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}", "mixed"},
 		"an unknown MIG":    {"flags: {migStrategy: some}", `"some"`},
 	} {

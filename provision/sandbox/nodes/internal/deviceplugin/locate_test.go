@@ -83,7 +83,7 @@ func TestThePluginsConfigurationIsFound(t *testing.T) {
 		"from a mirror, by digest":   {"containers:\n- {name: p, image: 'mirror.local:5000/x/k8s-device-plugin@sha256:0123', args: [--fail-on-init-error=false]}", nil, "nvidia.com/gpu 4"},
 		"by environment":             {image + "  env: [{name: CONFIG_FILE, value: /config/any}]" + fmt.Sprintf(mount, "one", ""), nil, "nvidia.com/gpu 40"},
 		"by flag, which wins":        {image + "  args: [--config-file=/config/any]\n  env: [{name: CONFIG_FILE, value: /nowhere}]" + fmt.Sprintf(mount, "one", ""), nil, "nvidia.com/gpu 40"},
-		"by flag and word":           {image + "  command: [/usr/bin/nvidia-device-plugin, --config-file, /config/any]" + fmt.Sprintf(mount, "one", ""), nil, "nvidia.com/gpu 40"},
+		"by flag and value":          {image + "  command: [/usr/bin/nvidia-device-plugin, --config-file, /config/any]" + fmt.Sprintf(mount, "one", ""), nil, "nvidia.com/gpu 40"},
 		"in a shell's script":        {"containers:\n- {name: p, image: k8s-device-plugin, command: [bash, -c, 'exec nvidia-device-plugin']}", nil, "nvidia.com/gpu 4"},
 		"under another name":         {image + "  args: [--config-file=/config/a/b.yaml]" + fmt.Sprintf(mount, "many", ", items: [{key: t4, path: a/b.yaml}]"), nil, "nvidia.com/gpu 28"},
 		"as one file of a volume":    {image + "  args: [--config-file=/etc/c.yaml]\n  volumeMounts: [{name: config, mountPath: /etc/c.yaml, subPath: t4}]\nvolumes: [{name: config, configMap: {name: many}}]", nil, "nvidia.com/gpu 28"},
@@ -146,11 +146,11 @@ func TestWhetherThePluginWaitsWithoutADriver(t *testing.T) {
 		spec string
 		want bool
 	}{
-		"unless told, it ends":               {image, false},
+		"unless configured, it ends":         {image, false},
 		"by flag":                            {image + "  args: [--fail-on-init-error=false]", true},
 		"by flag without a value, it ends":   {image + "  args: [--fail-on-init-error]", false},
 		"by environment":                     {image + "  env: [{name: FAIL_ON_INIT_ERROR, value: 'false'}]", true},
-		"an empty environment says nothing":  {image + "  env: [{name: FAIL_ON_INIT_ERROR, value: ''}]", false},
+		"an empty environment sets nothing":  {image + "  env: [{name: FAIL_ON_INIT_ERROR, value: ''}]", false},
 		"the flag wins over the environment": {image + "  args: [--fail-on-init-error=true]\n  env: [{name: FAIL_ON_INIT_ERROR, value: 'false'}]", false},
 		"by file":                            {image + fmt.Sprintf(file, "") + fmt.Sprintf(mount, "patient", ""), true},
 		"the flag wins over the file":        {image + fmt.Sprintf(file, ", --fail-on-init-error") + fmt.Sprintf(mount, "patient", ""), false},

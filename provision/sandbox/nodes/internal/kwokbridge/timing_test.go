@@ -74,7 +74,7 @@ func TestStagesReadThePodsAnnotationsOfTimes(t *testing.T) {
 	}{
 		"nothing":                                  {pod(nil), map[string]string{}},
 		"a job's command":                          {never("sh", "-c", "sleep 5; exit 2"), map[string]string{RunSeconds: "5", exitCode: "2"}},
-		"a command that nobody knows":              {never("train"), map[string]string{}},
+		"an unknown command":                       {never("train"), map[string]string{}},
 		"a command that is started anew":           {pod(func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"sleep", "5"} }), map[string]string{}},
 		"a command that fails and is started anew": {change(never("false"), func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }), map[string]string{}},
 		"the arguments of an unknown image":        {pod(func(p *corev1.Pod) { p.Spec.RestartPolicy, p.Spec.Containers[0].Args = "Never", []string{"true"} }), map[string]string{}},

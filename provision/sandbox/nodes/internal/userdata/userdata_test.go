@@ -47,7 +47,7 @@ func TestUserDataIsReadAsTheImageReadsIt(t *testing.T) {
 --kubelet-extra-args '--node-labels="a=1,b=2" --register-with-taints="nvidia.com/gpu=true:NoSchedule,booting:NoExecute" --max-pods=29'`)),
 			userdata.Join{Family: userdata.AL2, Cluster: "c", Endpoint: "https://e", CA: "Q0E=", RAID0: true, Kubelet: userdata.Kubelet{
 				Labels: map[string]string{"a": "1", "b": "2"}, Taints: []corev1.Taint{gpu, boot}, MaxPods: 29}}},
-		"a bare script that asks EKS for the endpoint": {userdata.AL2, "#!/bin/sh\nset -e; mount -t efs fs-1:/ /mnt # not $here\nif true; then sudo /etc/eks/bootstrap.sh c; fi\n",
+		"a bare script that queries EKS for the endpoint": {userdata.AL2, "#!/bin/sh\nset -e; mount -t efs fs-1:/ /mnt # not $here\nif true; then sudo /etc/eks/bootstrap.sh c; fi\n",
 			userdata.Join{Family: userdata.AL2, Cluster: "c"}},
 		"without interface counting kubelet's own limit holds": {userdata.AL2, "#!/bin/sh\n/etc/eks/bootstrap.sh --use-max-pods false c",
 			userdata.Join{Family: userdata.AL2, Cluster: "c", Kubelet: userdata.Kubelet{MaxPods: 110}}},

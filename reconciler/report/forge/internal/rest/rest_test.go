@@ -17,16 +17,16 @@ import (
 
 func TestForeignErrorTextIsOneLineWithoutSecrets(t *testing.T) {
 	tests := []struct{ name, text, want string }{
-		{"plain words stay", "Resource not accessible by integration", "Resource not accessible by integration"},
+		{"plain text stays", "Resource not accessible by integration", "Resource not accessible by integration"},
 		{"our own token", "you sent 0123abc", "you sent (masked)"},
 		{"GitHub's tokens", "ghp_AbC012345 ghs_x.y-z github_pat_11AA_b", "(masked) (masked) (masked)"},
 		{"a JSON web token", "got eyJhbGciOi.eyJpc3Mi.c2ln!", "got (masked)!"},
 		{"a header", "Authorization: Bearer 0123456789abcdef0123, and more", "Authorization: (masked), and more"},
 		{"user and password", "dial https://ada:pa:ss@proxy.example.org/x", "dial https://(masked)@proxy.example.org/x"},
 		{"a query", `Get "https://x.example.org/a?access_token=1&b=2": EOF`, `Get "https://x.example.org/a?(masked)": EOF`},
-		{"a question", "really? yes", "really? yes"},
+		{"a ?", "really? yes", "really? yes"},
 		{"control characters", "a\r\n\tb\x1b[31mc\u202ed", "a b [31mc d"},
-		{"too many words", strings.Repeat("é", 400), strings.Repeat("é", 300) + "…"},
+		{"a long text", strings.Repeat("é", 400), strings.Repeat("é", 300) + "…"},
 	}
 	for _, tt := range tests {
 		if got := rest.Clean(tt.text, "", "0123abc"); got != tt.want {

@@ -17,7 +17,7 @@ func TestTagsOfAClusterAreThoseThatItsPartsTake(t *testing.T) {
 		want       int // mistakes
 	}{
 		"letters, digits, blanks and some signs":   {role, "Cost center_.:/=+-@9", "a b_.:/=+-@9", 0},
-		"letters of all the world":                 {role, "équipe", "데이터", 0},
+		"letters of all scripts":                   {role, "équipe", "데이터", 0},
 		"an empty value":                           {role, "a", "", 0},
 		"the longest, in letters of two bytes":     {role, strings.Repeat("é", 128), strings.Repeat("é", 256), 0},
 		"too long a key":                           {role, strings.Repeat("a", 129), "", 1},

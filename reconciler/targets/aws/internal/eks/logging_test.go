@@ -97,10 +97,10 @@ func TestLogTypesInAnyFormAreRead(t *testing.T) {
 		logging *ekstypes.Logging
 		want    []any
 	}{
-		"no logging":        {nil, []any{}},
-		"no entries":        {&ekstypes.Logging{}, []any{}},
-		"only what is off":  {&ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{{Enabled: off, Types: []ekstypes.LogType{"api"}}}}, []any{}},
-		"without a verdict": {&ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{{Types: []ekstypes.LogType{"api"}}}}, []any{}},
+		"no logging":       {nil, []any{}},
+		"no entries":       {&ekstypes.Logging{}, []any{}},
+		"only what is off": {&ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{{Enabled: off, Types: []ekstypes.LogType{"api"}}}}, []any{}},
+		"without a result": {&ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{{Types: []ekstypes.LogType{"api"}}}}, []any{}},
 		"in several entries, one twice": {&ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{
 			{Enabled: on, Types: []ekstypes.LogType{"scheduler", "api"}}, {Enabled: on, Types: []ekstypes.LogType{"api"}},
 		}}, []any{"api", "scheduler"}},

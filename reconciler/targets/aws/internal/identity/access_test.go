@@ -251,7 +251,7 @@ func TestAMissingIdentityAgentIsNoted(t *testing.T) {
 	}{
 		{"no add-on", nil, false, []string{missing}},
 		{"Auto Mode has it built in", func(c *sandbox.Config) { c.Cluster.AutoMode = true }, false, nil},
-		{"who may not look cannot say", nil, true, []string{"whether the add-on eks-pod-identity-agent is installed is unknown: denied eks:DescribeAddon"}},
+		{"who may not read cannot report", nil, true, []string{"whether the add-on eks-pod-identity-agent is installed is unknown: denied eks:DescribeAddon"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := kindtest.NewFixture(t, PodIdentityAssociations{}, tt.change, kindtest.Controlled(v1alpha1.IdentityPod))

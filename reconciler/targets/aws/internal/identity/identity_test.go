@@ -240,12 +240,12 @@ func TestWhatAWSDoesNotFindYetIsTriedAgain(t *testing.T) {
 	}{
 		{"a role is not found when a policy is attached", Roles{}, sandbox.Fault{Service: "iam", Operation: "AttachRolePolicy", Code: "NoSuchEntity", Status: http.StatusNotFound}},
 		{"a boundary is not found when a role is made", Roles{}, sandbox.Fault{Service: "iam", Operation: "CreateRole", Code: "NoSuchEntity", Status: http.StatusNotFound}},
-		{"the answer to the making of a role was lost", Roles{}, sandbox.Fault{Service: "iam", Operation: "CreateRole", Code: "EntityAlreadyExists", Status: http.StatusConflict, Lost: true}},
-		{"the answer to the making of a policy was lost", Policies{}, sandbox.Fault{Service: "iam", Operation: "CreatePolicy", Code: "EntityAlreadyExists", Status: http.StatusConflict, Lost: true}},
+		{"the response to the creation of a role was lost", Roles{}, sandbox.Fault{Service: "iam", Operation: "CreateRole", Code: "EntityAlreadyExists", Status: http.StatusConflict, Lost: true}},
+		{"the response to the creation of a policy was lost", Policies{}, sandbox.Fault{Service: "iam", Operation: "CreatePolicy", Code: "EntityAlreadyExists", Status: http.StatusConflict, Lost: true}},
 		{"a role is not found when it is put into its profile", InstanceProfiles{}, sandbox.Fault{Service: "iam", Operation: "AddRoleToInstanceProfile", Code: "NoSuchEntity", Status: http.StatusNotFound}},
 		{"a role is not found when its access entry is made", AccessEntries{}, sandbox.Fault{Service: "iam", Operation: "GetRole", Code: "NoSuchEntity", Status: http.StatusNotFound}},
-		{"EKS has not heard of the role", AccessEntries{}, sandbox.Fault{Service: "eks", Operation: "CreateAccessEntry", Code: "InvalidParameterException", Message: "The specified principalArn is invalid: invalid principal."}},
-		{"EKS has not heard of the controller's role", PodIdentityAssociations{}, sandbox.Fault{Service: "eks", Operation: "CreatePodIdentityAssociation", Code: "InvalidParameterException", Message: "Role provided in the request does not exist."}},
+		{"EKS does not have the role yet", AccessEntries{}, sandbox.Fault{Service: "eks", Operation: "CreateAccessEntry", Code: "InvalidParameterException", Message: "The specified principalArn is invalid: invalid principal."}},
+		{"EKS does not have the controller's role yet", PodIdentityAssociations{}, sandbox.Fault{Service: "eks", Operation: "CreatePodIdentityAssociation", Code: "InvalidParameterException", Message: "Role provided in the request does not exist."}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := bootstrapped(t, tt.kind, nil, kindtest.Controlled(v1alpha1.IdentityPod))

@@ -124,7 +124,7 @@ func TestAQueueOfOthersIsNotOurs(t *testing.T) {
 	}
 }
 
-func TestAQueueSurvivesTheDeathOfItsMaker(t *testing.T) {
+func TestAQueueSurvivesACrashDuringItsCreation(t *testing.T) {
 	kindtest.Survives(t, func(t *testing.T) *kindtest.Fixture { return newQueueLife(t, nil, v1alpha1.InterruptionQueue{}) })
 	kindtest.Survives(t, func(t *testing.T) *kindtest.Fixture {
 		l := newQueueLife(t, func(c *sandbox.Config) { c.Queues = []string{"sandbox"} }, v1alpha1.InterruptionQueue{KMSKey: "alias/x", Part: v1alpha1.Part{Adopt: true}})
@@ -165,7 +165,7 @@ func TestTheQueuePolicyIsCanonical(t *testing.T) {
 	}
 }
 
-func TestOddAttributesOfAQueueAreDifferencesNotCrashes(t *testing.T) {
+func TestInvalidAttributesOfAQueueAreDifferencesNotCrashes(t *testing.T) {
 	p := resource.Scope{Partition: "aws", Region: "us-east-1", Account: "000000000000", Cluster: "c"}
 	for name, tt := range map[string]struct {
 		attributes map[string]string

@@ -206,7 +206,7 @@ func TestATargetThatEventBridgeDoesNotTakeIsAnError(t *testing.T) {
 	}
 }
 
-func TestRulesSurviveTheDeathOfTheirMaker(t *testing.T) {
+func TestRulesSurviveACrashDuringTheirCreation(t *testing.T) {
 	kindtest.Survives(t, func(t *testing.T) *kindtest.Fixture { return newRuleLife(t, nil) })
 }
 

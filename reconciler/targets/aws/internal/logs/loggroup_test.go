@@ -84,7 +84,7 @@ func TestALogGroupThatAppearsMeanwhileIsNotTakenForOurs(t *testing.T) {
 	}
 }
 
-func TestALogGroupSurvivesTheDeathOfItsMaker(t *testing.T) {
+func TestALogGroupSurvivesACrashDuringItsCreation(t *testing.T) {
 	kindtest.Survives(t, func(t *testing.T) *kindtest.Fixture { return newLogGroupLife(t, true) })
 }
 

@@ -16,7 +16,7 @@ func TestProjectionHasExactlyTheWantedFields(t *testing.T) {
 		same bool
 	}{
 		{"the same", m{"retention": int64(300), "labels": m{"a": "b"}, "list": []any{"x"}, "tags": m{"team": "infra"}}, true},
-		{"fields that nobody asks for", m{"retention": int64(300), "labels": m{"a": "b"}, "list": []any{"x"}, "tags": m{"team": "infra"}, "size": int64(3)}, true},
+		{"fields that nobody requests", m{"retention": int64(300), "labels": m{"a": "b"}, "list": []any{"x"}, "tags": m{"team": "infra"}, "size": int64(3)}, true},
 		{"others' tags", m{"retention": int64(300), "labels": m{"a": "b"}, "list": []any{"x"}, "tags": m{"team": "infra", "cost": "1"}}, true},
 		{"a label too many", m{"retention": int64(300), "labels": m{"a": "b", "c": "d"}, "list": []any{"x"}, "tags": m{"team": "infra"}}, false},
 		{"a tag that is gone", m{"retention": int64(300), "labels": m{"a": "b"}, "list": []any{"x"}, "tags": m{}}, false},

@@ -27,7 +27,7 @@ const (
 	newPSpot         = "All P5 Spot Instance Requests"
 )
 
-func TestQuotasAreFoundByTheWordsOfTheirNames(t *testing.T) {
+func TestQuotasAreFoundByTheirNames(t *testing.T) {
 	for name, want := range map[string][]string{
 		standardOnDemand: {standardOnDemand}, gOnDemand: {gOnDemand}, pOnDemand: {pOnDemand},
 		standardSpot: {standardSpot}, gSpot: {gSpot}, oldPSpot: {oldPSpot}, newPSpot: {newPSpot},
@@ -146,7 +146,7 @@ func TestTheQuotasThatAPoolCanUseAreRead(t *testing.T) {
 		{"GPUs of a model", []string{`{"key":"karpenter.k8s.aws/instance-gpu-name","operator":"In","values":["h100"]}`, onDemandOnly}, []string{pOnDemand}},
 		{"anything without GPUs", []string{`{"key":"karpenter.k8s.aws/instance-gpu-count","operator":"DoesNotExist"}`, onDemandOnly}, []string{gOnDemand, standardOnDemand}},
 		{"many GPUs", []string{`{"key":"karpenter.k8s.aws/instance-gpu-count","operator":"Gte","values":["8"]}`, `{"key":"karpenter.k8s.aws/instance-generation","operator":"Lt","values":["4"]}`, onDemandOnly}, []string{pOnDemand}},
-		{"keys that say nothing of quotas", []string{family("m5"), onDemandOnly, `{"key":"team","operator":"In","values":["ml"]}`, `{"key":"topology.kubernetes.io/zone","operator":"Exists"}`}, []string{standardOnDemand}},
+		{"keys that are of no quota", []string{family("m5"), onDemandOnly, `{"key":"team","operator":"In","values":["ml"]}`, `{"key":"topology.kubernetes.io/zone","operator":"Exists"}`}, []string{standardOnDemand}},
 		{"an empty choice", []string{family("none")}, nil},
 		{"an operator with too many values", []string{`{"key":"karpenter.k8s.aws/instance-cpu","operator":"Gt","values":["1","2"]}`}, nil},
 	} {

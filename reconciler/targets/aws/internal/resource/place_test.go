@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-func TestWordsFromARepositoryStayOneWordInAShell(t *testing.T) {
+func TestTextFromARepositoryStaysOneArgumentInAShell(t *testing.T) {
 	for in, want := range map[string]string{
 		"v1.19.0-eksbuild.1": "v1.19.0-eksbuild.1",
 		"":                   "''",

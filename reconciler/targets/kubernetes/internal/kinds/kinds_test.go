@@ -42,8 +42,8 @@ func TestHalfAResponseIsNotAbsence(t *testing.T) {
 		err  bool
 	}{
 		{"a served kind is found", schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, true, false},
-		{"a kind of an answering group is unknown", schema.GroupVersionKind{Version: "v1", Kind: "Gadget"}, false, false},
-		{"a kind of a silent group is an error", down.WithKind("NodeMetrics"), false, true},
+		{"a kind of a group that responds is unknown", schema.GroupVersionKind{Version: "v1", Kind: "Gadget"}, false, false},
+		{"a kind of a group that does not respond is an error", down.WithKind("NodeMetrics"), false, true},
 		{"so is another version of it", schema.GroupVersionKind{Group: down.Group, Version: "v2", Kind: "NodeMetrics"}, false, true},
 	}
 	for _, tt := range tests {

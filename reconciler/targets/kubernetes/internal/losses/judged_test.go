@@ -9,9 +9,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// TestEachFieldOfAClusterIsJudged has whoever adds a field decide whether a change of it
+// TestEachFieldOfAClusterIsClassified has whoever adds a field decide whether a change of it
 // loses nodes or data.
-func TestEachFieldOfAClusterIsJudged(t *testing.T) {
+func TestEachFieldOfAClusterIsClassified(t *testing.T) {
 	harmless := map[string]string{
 		"spec.tags":                     "they go to new things, and to the tags of others",
 		"spec.engine.batchIdleDuration": "it delays",

@@ -93,7 +93,7 @@ func TestAVolumeIsOfTheSizeAndSpeedOfItsType(t *testing.T) {
 		"io2 with its operations":                  {root + ebs + "VolumeType=io2" + ebs + "VolumeSize=100" + ebs + "Iops=5000", size{"io2", 100, 5000, 0, false}},
 		"st1, which has neither":                   {root + ebs + "VolumeType=st1" + ebs + "VolumeSize=500", size{"st1", 500, 0, 0, false}},
 		"one that is encrypted":                    {root + ebs + "Encrypted=true" + ebs + "KmsKeyId=key", size{"gp2", 20, 100, 0, true}},
-		"one that is not, in so many words":        {root + ebs + "Encrypted=false", size{"gp2", 20, 100, 0, false}},
+		"one that is not, by false":                {root + ebs + "Encrypted=false", size{"gp2", 20, 100, 0, false}},
 		"the image's own beside another":           {data + ebs + "VolumeType=gp3" + ebs + "VolumeSize=100", size{"gp2", 20, 100, 0, false}},
 		"one whose mapping comes behind another's": {data + "&BlockDeviceMapping.2.DeviceName=/dev/xvda&BlockDeviceMapping.2.Ebs.VolumeSize=50", size{"gp2", 50, 150, 0, false}},
 	} {

@@ -276,7 +276,7 @@ func TestALaunchUsesTheReservationThatItNamesOrAnOpenOne(t *testing.T) {
 	}
 }
 
-func TestCapacityIsLentOnlyWhileItIsUnused(t *testing.T) {
+func TestInterruptibleCapacityIsAllocatedOnlyWhileItIsUnused(t *testing.T) {
 	lend := func(a account, id string, n int32, token string, dry bool) string {
 		return ec2test.Code(a.client.CreateInterruptibleCapacityReservationAllocation(t.Context(), &ec2.CreateInterruptibleCapacityReservationAllocationInput{
 			CapacityReservationId: &id, InstanceCount: &n, ClientToken: &token, DryRun: &dry, TagSpecifications: ec2test.Tagged("capacity-reservation", "team", "ml")}))
@@ -291,17 +291,17 @@ func TestCapacityIsLentOnlyWhileItIsUnused(t *testing.T) {
 		want  string
 		total []int32 // of the source and of what was lent
 	}{
-		"all that is unused":          {base, "cr-it", 3, false, "", []int32{1, 3}},
-		"a part of it":                {base, "cr-it", 1, false, "", []int32{3, 1}},
-		"more than is unused":         {base, "cr-it", 4, false, "InvalidParameterValue", []int32{4}},
-		"none":                        {base, "cr-it", 0, false, "InvalidParameterValue", []int32{4}},
-		"in a dry run":                {base, "cr-it", 1, true, "DryRunOperation", []int32{4}},
-		"of one that is not there":    {base, "cr-none", 1, false, "InvalidCapacityReservationId.NotFound", []int32{4}},
-		"of one that has an end":      {with(func(r *reservations.Reservation) { r.End = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC) }), "cr-it", 1, false, "InvalidParameterValue", []int32{4}},
-		"of one that has ended":       {with(func(r *reservations.Reservation) { r.End = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) }), "cr-it", 1, false, "InvalidCapacityReservationState", []int32{4}},
-		"of what was lent itself":     {with(func(r *reservations.Reservation) { r.Interruptible = true }), "cr-it", 1, false, "InvalidParameterValue", []int32{4}},
-		"of a block of capacity":      {with(func(r *reservations.Reservation) { r.CapacityBlock = true }), "cr-it", 1, false, "InvalidParameterValue", []int32{4}},
-		"more than a thousand of any": {with(func(r *reservations.Reservation) { r.Total = 2000 }), "cr-it", 1001, false, "InvalidParameterValue", []int32{2000}},
+		"all that is unused":              {base, "cr-it", 3, false, "", []int32{1, 3}},
+		"a part of it":                    {base, "cr-it", 1, false, "", []int32{3, 1}},
+		"more than is unused":             {base, "cr-it", 4, false, "InvalidParameterValue", []int32{4}},
+		"none":                            {base, "cr-it", 0, false, "InvalidParameterValue", []int32{4}},
+		"in a dry run":                    {base, "cr-it", 1, true, "DryRunOperation", []int32{4}},
+		"of one that is not there":        {base, "cr-none", 1, false, "InvalidCapacityReservationId.NotFound", []int32{4}},
+		"of one that has an end":          {with(func(r *reservations.Reservation) { r.End = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC) }), "cr-it", 1, false, "InvalidParameterValue", []int32{4}},
+		"of one that has ended":           {with(func(r *reservations.Reservation) { r.End = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) }), "cr-it", 1, false, "InvalidCapacityReservationState", []int32{4}},
+		"of what is interruptible itself": {with(func(r *reservations.Reservation) { r.Interruptible = true }), "cr-it", 1, false, "InvalidParameterValue", []int32{4}},
+		"of a block of capacity":          {with(func(r *reservations.Reservation) { r.CapacityBlock = true }), "cr-it", 1, false, "InvalidParameterValue", []int32{4}},
+		"more than a thousand of any":     {with(func(r *reservations.Reservation) { r.Total = 2000 }), "cr-it", 1001, false, "InvalidParameterValue", []int32{2000}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAccount(t)
