@@ -54,9 +54,9 @@ type Loop struct {
 
 	// mu is one lock for all targets. A Correct in the cluster therefore waits for
 	// an Observe of AWS in a full run, which targets/aws bounds to half a minute.
-	// A lock for each target alone would not help: what drifts is a visit to the
-	// Sync like the full run, visits to one Sync never overlap, and what one
-	// visit hands to the next (controller's session) relies on that.
+	// A lock for each target alone would not help: what drifts is a reconciliation of the
+	// Sync like the full run, reconciliations of one Sync never overlap, and what one
+	// hands to the next (controller's session) relies on that.
 	mu sync.Mutex
 	// last is the newest revision, planned the newest that was compared with
 	// the targets; active is that with which a run works, or will.

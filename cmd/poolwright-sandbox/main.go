@@ -1,6 +1,6 @@
 // Command poolwright-sandbox runs a whole EKS-like environment on this machine, for
 // trying and testing Poolwright: a real control plane, AWS emulated at the wire,
-// kubelets played by kwok and a real Gitea, all on loopback. It starts the
+// kubelets emulated by kwok and a real Gitea, all on loopback. It starts the
 // product as a child process, as a user would.
 package main
 

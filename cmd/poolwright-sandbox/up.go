@@ -25,7 +25,7 @@ func newUp() *cobra.Command {
 		Short: "Start a sandbox and keep it until Ctrl-C; prints export lines for a shell",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if err := playSetup(cmd, &cfg, name); err != nil {
+			if err := applySetup(cmd, &cfg, name); err != nil {
 				return err
 			}
 			cfg.Progress = cmd.ErrOrStderr()
@@ -43,8 +43,8 @@ func newUp() *cobra.Command {
 	return cmd
 }
 
-// playSetup makes the sandbox that of a set-up, but for what other flags set.
-func playSetup(cmd *cobra.Command, cfg *sandbox.Config, name string) error {
+// applySetup makes the sandbox that of a set-up, but for what other flags set.
+func applySetup(cmd *cobra.Command, cfg *sandbox.Config, name string) error {
 	setup, err := setups.Named(name)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func playSetup(cmd *cobra.Command, cfg *sandbox.Config, name string) error {
 	return nil
 }
 
-// addSandboxFlags lets a user choose the cluster that the sandbox plays.
+// addSandboxFlags lets a user choose the cluster that the sandbox emulates.
 func addSandboxFlags(cmd *cobra.Command, cfg *sandbox.Config) {
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.AWS.Cluster.Name, "cluster", cfg.AWS.Cluster.Name, "name of the EKS cluster")

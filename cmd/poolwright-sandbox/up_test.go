@@ -16,14 +16,14 @@ func TestTheSandboxConfigOfASetUpYieldsToFlags(t *testing.T) {
 	if err := cmd.ParseFlags([]string{"--region=eu-north-1", "--join-delay=3s"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := playSetup(cmd, &cfg, "pingvas"); err != nil {
+	if err := applySetup(cmd, &cfg, "pingvas"); err != nil {
 		t.Fatal(err)
 	}
 	c := cfg.AWS.Cluster
 	if c.Name != "pingvas-studio-cluster" || c.Version != "1.32" || len(c.NodeGroups) != 1 || cfg.AWS.Region != "eu-north-1" || cfg.Nodes.Join.Seconds() != 3 {
 		t.Errorf("the config is %+v in %s, nodes join after %s", c, cfg.AWS.Region, cfg.Nodes.Join)
 	}
-	if err := playSetup(cmd, &cfg, "nope"); err == nil || !strings.Contains(err.Error(), "baseten") {
+	if err := applySetup(cmd, &cfg, "nope"); err == nil || !strings.Contains(err.Error(), "baseten") {
 		t.Errorf("a set-up that is not there: %v", err)
 	}
 }

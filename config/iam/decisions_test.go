@@ -12,7 +12,7 @@ import (
 )
 
 // These tests ask of the policies what the sandbox cannot ask: other regions,
-// services that it does not play, and what bounds a node. What it can ask is in
+// services that it does not emulate, and what bounds a node. What it can ask is in
 // the tests of provision/sandbox/aws.
 
 func document(t *testing.T, write func(Values) (string, error)) policy.Document {

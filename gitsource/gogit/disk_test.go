@@ -115,7 +115,7 @@ func packFiles(t *testing.T, dir, pattern string) []string {
 	return found
 }
 
-// TestAFullDiskIsSurvived plays a real one: this test binary runs once more with a
+// TestAFullDiskIsSurvived fills a real one: this test binary runs once more with a
 // small tmpfs of its own, in a user and a mount namespace.
 func TestAFullDiskIsSurvived(t *testing.T) {
 	const inside = "POOLWRIGHT_TEST_TMPFS"

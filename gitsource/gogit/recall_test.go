@@ -80,7 +80,7 @@ func heapBytes() int64 {
 }
 
 // TestHostilePullRequestsTakeLittleMemory also proves that it would find what it is there
-// for: who keeps the Comparisons pays for each. POOLWRIGHT_TEST_PULLS=1000 plays more.
+// for: who keeps the Comparisons pays for each. POOLWRIGHT_TEST_PULLS=1000 makes more.
 func TestHostilePullRequestsTakeLittleMemory(t *testing.T) {
 	pulls := 8
 	if n, err := strconv.Atoi(os.Getenv("POOLWRIGHT_TEST_PULLS")); err == nil {

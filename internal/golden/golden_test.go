@@ -11,31 +11,31 @@ import (
 	"testing"
 )
 
-// played is a test that Compare fails, instead of the one that runs.
-type played struct {
+// fakeTB is a test that Compare fails, instead of the one that runs.
+type fakeTB struct {
 	testing.TB
 
 	said          []string
 	failed, ended bool
 }
 
-func (p *played) Helper() {}
+func (p *fakeTB) Helper() {}
 
-func (p *played) Errorf(format string, args ...any) {
+func (p *fakeTB) Errorf(format string, args ...any) {
 	p.said, p.failed = append(p.said, fmt.Sprintf(format, args...)), true
 }
 
-func (p *played) Fatalf(format string, args ...any) {
+func (p *fakeTB) Fatalf(format string, args ...any) {
 	p.Errorf(format, args...)
 	p.ended = true
 	runtime.Goexit()
 }
 
 // compared is what comes of a test that compares got with the file at path.
-func compared(t *testing.T, updating bool, path, got string) *played {
+func compared(t *testing.T, updating bool, path, got string) *fakeTB {
 	t.Helper()
 	set(t, updating)
-	p, done := &played{TB: t}, make(chan struct{})
+	p, done := &fakeTB{TB: t}, make(chan struct{})
 	go func() { // Fatalf ends only this goroutine
 		defer close(done)
 		Compare(p, path, got)

@@ -81,12 +81,12 @@ func (c checked) node(n *cost.Node, types *catalog.Catalog) {
 		c.Errorf("%s: %s has %d GPUs and %d shares (%q), not %d and %d", c.pool.Name, n.InstanceType, n.GPUs, n.Shares, n.Sharing, it.GPU.Count, shares)
 	}
 	for capacity, rate := range map[string]*cost.Rate{"on-demand": n.OnDemand, "spot": n.Spot} {
-		bought := slices.Contains(c.pool.Requirements[1].Values, capacity) && slices.Contains(it.UsageClasses, capacity)
+		launched := slices.Contains(c.pool.Requirements[1].Values, capacity) && slices.Contains(it.UsageClasses, capacity)
 		price, err := types.OnDemand("us-east-1", it.Name)
 		if capacity == "spot" {
 			price, err = cheapestSpot(types, it.Name)
 		}
-		if bought && err == nil {
+		if launched && err == nil {
 			c.rate(capacity, rate, price, n)
 		} else if rate != nil {
 			c.Errorf("%s: %s has a %s rate", c.pool.Name, it.Name, capacity)
@@ -113,7 +113,7 @@ func (c checked) node(n *cost.Node, types *catalog.Catalog) {
 }
 
 // A random walk of pools: each node's figures are those of the catalog's price by an exact
-// arithmetic, and its row's ends are the least and the most of what the pool may buy.
+// arithmetic, and its row's ends are the least and the most of what the pool may launch.
 func TestFiguresAreThoseOfAnExactArithmetic(t *testing.T) {
 	all := types(t, "g4dn", "g5", "t3", "m5", "p4d", "g4ad")
 	list := all.Types()
@@ -123,7 +123,7 @@ func TestFiguresAreThoseOfAnExactArithmetic(t *testing.T) {
 		for range 1 + r.IntN(5) {
 			names = append(names, list[r.IntN(len(list))].Name)
 		}
-		pool := cost.Pool{Name: "p", Requirements: asks(kinds(names...), buys([][]string{{"spot"}, {"on-demand"}, {"on-demand", "spot"}}[r.IntN(3)]...)), Replicas: max(0, r.IntN(6)-3), ConsolidationDisabled: r.IntN(3) == 0}
+		pool := cost.Pool{Name: "p", Requirements: asks(kinds(names...), capacityTypes([][]string{{"spot"}, {"on-demand"}, {"on-demand", "spot"}}[r.IntN(3)]...)), Replicas: max(0, r.IntN(6)-3), ConsolidationDisabled: r.IntN(3) == 0}
 		if r.IntN(2) == 0 {
 			pool.Profile = gpu.Profile{Name: "x", Strategy: gpu.TimeSlicing, Replicas: 1 + r.IntN(20), Renamed: r.IntN(2) == 0}
 		}
@@ -155,7 +155,7 @@ func TestFiguresAreThoseOfAnExactArithmetic(t *testing.T) {
 	}
 }
 
-// ends compares a row with each type of its kind by what the pool buys first.
+// ends compares a row with each type of its kind by what the pool launches first.
 func (c checked) ends(row cost.Row, names []string, all *catalog.Catalog) {
 	c.Helper()
 	hour := func(n *cost.Node) float64 {
@@ -289,7 +289,7 @@ func TestWhatHasNoPriceIsNotEstimated(t *testing.T) {
 		types  *catalog.Catalog
 		pool   cost.Pool
 	}{
-		"a type without a price":     {"us-east-1", types(t), cost.Pool{Name: "p", Requirements: asks(kinds(unpriced), buys("on-demand"))}},
+		"a type without a price":     {"us-east-1", types(t), cost.Pool{Name: "p", Requirements: asks(kinds(unpriced), capacityTypes("on-demand"))}},
 		"any type of another region": {"mars-north-1", all, cost.Pool{Name: "p", Requirements: asks(kinds("g4dn.xlarge"))}},
 	} {
 		t.Run(name, func(t *testing.T) {

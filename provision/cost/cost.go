@@ -113,11 +113,11 @@ type Node struct {
 	GPUs    int    `json:"gpus"`
 	Shares  int    `json:"shares"`
 	Sharing string `json:"sharing,omitempty"`
-	// OnDemand and Spot are absent where the pool does not buy so, or where no price
+	// OnDemand and Spot are absent where the pool does not launch so, or where no price
 	// is known.
 	OnDemand *Rate `json:"onDemand,omitempty"`
 	Spot     *Rate `json:"spot,omitempty"`
-	// CapacityType is what the pool buys first, "spot" wherever it may; the costs below are
+	// CapacityType is what the pool launches first, "spot" wherever it may; the costs below are
 	// at that rate, and absent without one.
 	CapacityType string `json:"capacityType"`
 	// PartTime is a month of Table.HoursPerDay hours a day.
@@ -194,7 +194,7 @@ func (m *pricedCatalog) row(p Pool, need string, types []catalog.InstanceType, h
 	return out
 }
 
-// hour is the price by which nodes are ranked: of an hour of what the pool buys
+// hour is the price by which nodes are ranked: of an hour of what the pool launches
 // first, else the on-demand price, which has the same order; infinite without any.
 func (n Node) hour() float64 {
 	if r := n.first(); r != nil {
@@ -221,10 +221,10 @@ func (m *pricedCatalog) node(p Pool, t catalog.InstanceType, hoursPerDay float64
 	if t.GPU.Manufacturer == "NVIDIA" && p.Profile.Strategy != "" && p.Profile.Strategy != gpu.Whole {
 		out.Shares, out.Sharing = int(p.Profile.Allocatable(t.GPU.Count)[p.Profile.Resource()]), string(p.Profile.Strategy)
 	}
-	if p.buys(t, onDemand) {
+	if p.mayLaunch(t, onDemand) {
 		out.OnDemand = rate(m.onDemand(t.Name), out.Shares)
 	}
-	if p.buys(t, spot) {
+	if p.mayLaunch(t, spot) {
 		out.CapacityType = spot
 		out.Spot = rate(m.spot(p, t.Name), out.Shares)
 	}

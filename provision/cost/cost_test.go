@@ -38,29 +38,31 @@ func kinds(values ...string) catalog.Requirement {
 	return in("node.kubernetes.io/instance-type", values...)
 }
 
-func buys(values ...string) catalog.Requirement { return in("karpenter.sh/capacity-type", values...) }
+func capacityTypes(values ...string) catalog.Requirement {
+	return in("karpenter.sh/capacity-type", values...)
+}
 
 func asks(list ...catalog.Requirement) []catalog.Requirement { return list }
 
 // pools are one of each sort.
 func pools() []cost.Pool {
 	return []cost.Pool{
-		{Name: "whole", Requirements: asks(kinds("g4dn.xlarge", "g5.12xlarge"), buys("spot", "on-demand"))},
-		{Name: "sliced", Requirements: asks(kinds("g4dn.12xlarge"), buys("on-demand")), Profile: gpu.Profile{Name: "any", Strategy: gpu.TimeSlicing, Replicas: 10}},
-		{Name: "divided", Requirements: asks(kinds("g4dn.xlarge"), buys("spot")), Profile: gpu.Profile{Name: "mps", Strategy: gpu.MPS, Replicas: 4, Renamed: true}},
-		{Name: "many-gpus", Requirements: asks(kinds("g5.48xlarge"), buys("on-demand"))},
-		{Name: "plain", Requirements: asks(in("karpenter.k8s.aws/instance-family", "t3"), buys("on-demand"))},
+		{Name: "whole", Requirements: asks(kinds("g4dn.xlarge", "g5.12xlarge"), capacityTypes("spot", "on-demand"))},
+		{Name: "sliced", Requirements: asks(kinds("g4dn.12xlarge"), capacityTypes("on-demand")), Profile: gpu.Profile{Name: "any", Strategy: gpu.TimeSlicing, Replicas: 10}},
+		{Name: "divided", Requirements: asks(kinds("g4dn.xlarge"), capacityTypes("spot")), Profile: gpu.Profile{Name: "mps", Strategy: gpu.MPS, Replicas: 4, Renamed: true}},
+		{Name: "many-gpus", Requirements: asks(kinds("g5.48xlarge"), capacityTypes("on-demand"))},
+		{Name: "plain", Requirements: asks(in("karpenter.k8s.aws/instance-family", "t3"), capacityTypes("on-demand"))},
 		{Name: "mixed", Requirements: asks(in("karpenter.k8s.aws/instance-family", "t3", "g4dn"))},
-		{Name: "static", Replicas: 3, Requirements: asks(kinds("g4dn.xlarge"), buys("on-demand"))},
-		{Name: "stays", ConsolidationDisabled: true, Requirements: asks(kinds("g4dn.xlarge"), buys("on-demand"))},
-		{Name: "static-stays", ConsolidationDisabled: true, Replicas: 2, Requirements: asks(kinds("g4dn.xlarge"), buys("on-demand"))},
-		{Name: "variable", Requirements: asks(kinds("g4dn.xlarge", "${TYPE:=g5.xlarge}"), buys("on-demand"))},
-		{Name: "half-known", Requirements: asks(kinds("g4dn.xlarge", "g99.xlarge", "bad\x1b[31mname`|"), buys("on-demand"))},
+		{Name: "static", Replicas: 3, Requirements: asks(kinds("g4dn.xlarge"), capacityTypes("on-demand"))},
+		{Name: "stays", ConsolidationDisabled: true, Requirements: asks(kinds("g4dn.xlarge"), capacityTypes("on-demand"))},
+		{Name: "static-stays", ConsolidationDisabled: true, Replicas: 2, Requirements: asks(kinds("g4dn.xlarge"), capacityTypes("on-demand"))},
+		{Name: "variable", Requirements: asks(kinds("g4dn.xlarge", "${TYPE:=g5.xlarge}"), capacityTypes("on-demand"))},
+		{Name: "half-known", Requirements: asks(kinds("g4dn.xlarge", "g99.xlarge", "bad\x1b[31mname`|"), capacityTypes("on-demand"))},
 		{Name: "unknown", Requirements: asks(kinds("g99.xlarge"))},
-		{Name: "fraction", Requirements: asks(in("karpenter.k8s.aws/instance-family", "g6f"), buys("on-demand"))},
-		{Name: "one-zone", Requirements: asks(kinds("g5.xlarge"), buys("spot"), in("topology.kubernetes.io/zone", "eu-west-1b"))},
-		{Name: "fast-disks", Requirements: asks(kinds("g5.xlarge"), buys("spot"), catalog.Requirement{Key: "karpenter.k8s.aws/instance-local-nvme", Operator: "Gt", Values: []string{"100"}})},
-		{Name: "reserved", Requirements: asks(kinds("g5.xlarge"), buys("reserved"))},
+		{Name: "fraction", Requirements: asks(in("karpenter.k8s.aws/instance-family", "g6f"), capacityTypes("on-demand"))},
+		{Name: "one-zone", Requirements: asks(kinds("g5.xlarge"), capacityTypes("spot"), in("topology.kubernetes.io/zone", "eu-west-1b"))},
+		{Name: "fast-disks", Requirements: asks(kinds("g5.xlarge"), capacityTypes("spot"), catalog.Requirement{Key: "karpenter.k8s.aws/instance-local-nvme", Operator: "Gt", Values: []string{"100"}})},
+		{Name: "reserved", Requirements: asks(kinds("g5.xlarge"), capacityTypes("reserved"))},
 		{Name: "anything"},
 	}
 }
@@ -114,7 +116,7 @@ func TestTheTableReadsAsTheGoldenFiles(t *testing.T) {
 		"document-of-another-region": {Region: "us-east-1", HoursPerDay: 8, Document: document()},
 		"region-without-prices":      {Region: "cn-north-1", HoursPerDay: 8, Pools: pools()[:2], Document: document()},
 		"region-without-zones": {Region: "eu-north-1", HoursPerDay: 8, Pools: append(pools()[:2:2],
-			cost.Pool{Name: "named-zone", Requirements: asks(kinds("g5.xlarge"), buys("spot"), in("topology.kubernetes.io/zone", "eu-north-1a"))})},
+			cost.Pool{Name: "named-zone", Requirements: asks(kinds("g5.xlarge"), capacityTypes("spot"), in("topology.kubernetes.io/zone", "eu-north-1a"))})},
 		"no-pools": {Region: "eu-west-1", HoursPerDay: 8},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -69,7 +69,7 @@ func (m *pricedCatalog) open(p Pool, r catalog.Requirement) {
 // variable finds a variable that nobody has filled in.
 func variable() *regexp.Regexp { return regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)`) }
 
-// allows reports whether the pool may buy the type at all.
+// allows reports whether the pool may launch the type at all.
 func (p Pool) allows(t catalog.InstanceType) bool {
 	labels := t.Labels()
 	for _, r := range p.Requirements {
@@ -77,11 +77,11 @@ func (p Pool) allows(t catalog.InstanceType) bool {
 			return false
 		}
 	}
-	return p.buys(t, onDemand) || p.buys(t, spot)
+	return p.mayLaunch(t, onDemand) || p.mayLaunch(t, spot)
 }
 
-// buys reports whether the pool may buy the type so, and EC2 sells it so.
-func (p Pool) buys(t catalog.InstanceType, capacity string) bool {
+// mayLaunch reports whether the pool may launch the type with that capacity type, and EC2 offers it so.
+func (p Pool) mayLaunch(t catalog.InstanceType, capacity string) bool {
 	for _, r := range p.Requirements {
 		if r.Key == capacityLabel && !r.Met(map[string]string{capacityLabel: capacity}) {
 			return false

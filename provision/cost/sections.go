@@ -72,17 +72,17 @@ func (t Table) nodes() tableSection {
 		}
 	}
 	if len(out.rows) > 0 {
-		out.lines = append(out.lines, line(textCell("ON DEMAND and SPOT are around the clock; %s, IDLE (no pod at all) and AN HOUR (of use) are at what the pool buys first, spot where it may. - is not for sale to the pool, ? has no known price.", short)))
+		out.lines = append(out.lines, line(textCell("ON DEMAND and SPOT are around the clock; %s, IDLE (no pod at all) and AN HOUR (of use) are at what the pool launches first, spot where it may. - is not offered to the pool, ? has no known price.", short)))
 	}
 	return out
 }
 
 func (n Node) cells(pool cell, before string) []cell {
-	month := func(r *Rate, buys bool) cell {
+	month := func(r *Rate, launches bool) cell {
 		switch {
 		case r != nil:
 			return textCell("%s", r.mark()+dollars(r.PerMonth))
-		case buys:
+		case launches:
 			return textCell("?")
 		}
 		return textCell("-")

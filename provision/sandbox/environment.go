@@ -1,5 +1,5 @@
 // Package sandbox runs a whole EKS-like environment on one machine: a real Kubernetes
-// control plane, AWS emulated at the wire, kubelets played for every launched
+// control plane, AWS emulated at the wire, kubelets emulated for every launched
 // instance, and a real Gitea. Everything listens on loopback only, with keys and
 // passwords of its own, and is gone after Stop, after Ctrl-C and after a crash
 // of this process.
@@ -66,7 +66,7 @@ type Environment struct {
 	AWS *aws.Cloud
 	// Git is the Git server, nil with Config.WithoutGit.
 	Git *gitserver.Server
-	// Nodes plays the kubelets. Instances of AWS reach it by themselves.
+	// Nodes emulates the kubelets. Instances of AWS reach it by themselves.
 	Nodes *nodes.Simulator
 	// Dir is the private data folder; logs are below it.
 	Dir string

@@ -24,7 +24,7 @@ import (
 // startDeadline covers a first build of all programs on a small machine.
 const startDeadline = 25 * time.Minute
 
-// TestMain lets this binary play a sandbox whose process crashes.
+// TestMain lets this binary run as a sandbox whose process crashes.
 func TestMain(m *testing.M) {
 	if os.Getenv("SANDBOX_TEST_ROLE") != "crash" {
 		os.Exit(m.Run())

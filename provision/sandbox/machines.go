@@ -14,7 +14,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/nodes"
 )
 
-// startNodes plays the kubelets: the system node at once, then whatever AWS
+// startNodes emulates the kubelets: the system node at once, then whatever AWS
 // launches.
 func (w *Environment) startNodes(ctx context.Context) error {
 	if w.config.AWS.Catalog == nil {

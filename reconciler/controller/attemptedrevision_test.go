@@ -14,7 +14,7 @@ func TestACorrectionOfDriftKeepsTheLastAttemptedRevision(t *testing.T) {
 	const newest = "main@sha1:111"
 	s := newStage(t, nil)
 	s.commit("cluster/pool=1", "cluster/map=1")
-	s.visit()
+	s.reconcile()
 	s.commit("cluster/pool=2")
 	s.mistake = state.Failf(state.Stalled, "LimitExceeded", "too large")
 	s.later()
@@ -40,7 +40,7 @@ func TestADeletionThatWasBegunGoesOnWhereItCouldNotBeObserved(t *testing.T) {
 	clear(s.aws.unknown)
 	clear(s.aws.refused)
 	s.clock.Step(11 * time.Minute)
-	s.visit()
+	s.reconcile()
 	all := s.sync().Status.ConfirmationToken
 	s.confirm(all)
 	s.later()

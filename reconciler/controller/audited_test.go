@@ -48,7 +48,7 @@ func TestTheEventOnAConfirmationIsBounded(t *testing.T) {
 		things = append(things, fmt.Sprintf("cluster/%02d%s=1", i, strings.Repeat("x", 240)))
 	}
 	s.commit(append(things, "cluster/kept=1")...)
-	s.visit()
+	s.reconcile()
 	s.commit("cluster/kept=2")
 	s.later()
 	refused := things[0][len("cluster/"):strings.Index(things[0], "=")]
@@ -66,7 +66,7 @@ func TestAConfirmedMoveIsAnEvent(t *testing.T) {
 	s.revision = "main@sha1:" + here
 	s.commit("cluster/map=1")
 	s.revision = "main@sha1:" + here
-	s.visit()
+	s.reconcile()
 	s.unread = &gitsource.NotFastForwardError{Branch: "main", From: here, To: there}
 	s.later()
 	token := s.required("NotFastForward")
@@ -84,10 +84,10 @@ func TestWhatADeletedSyncTakesAlongByAConfirmationIsAnEvent(t *testing.T) {
 	s.commit("aws/queue=1", "cluster/pool=1")
 	s.leave()
 	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
-	s.visit()
+	s.reconcile()
 	token := s.required("PruneHeld")
 	s.confirm(token)
-	s.visit()
+	s.reconcile()
 	if d := cmp.Diff([]string{token + " let pass 1 deletion at revision main@sha1:11: aws Thing.sqs/queue"}, s.confirmedEvents()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}

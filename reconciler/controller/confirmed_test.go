@@ -22,7 +22,7 @@ func stageWithLosses(t *testing.T) *stage {
 	t.Helper()
 	s := newStage(t, nil)
 	s.commit("cluster/map=1", "aws/queue=1")
-	s.visit()
+	s.reconcile()
 	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.commit("cluster/map=1")
 	s.later()
@@ -34,7 +34,7 @@ func stageWithLosses(t *testing.T) *stage {
 func TestATokenConfirmsOnce(t *testing.T) {
 	for name, between := range map[string]func(*stage){
 		"deleted, and made anew": func(s *stage) {
-			s.visit()
+			s.reconcile()
 			if len(s.aws.live) > 0 {
 				s.Fatalf("not deleted: %v", s.aws.live)
 			}
@@ -48,7 +48,7 @@ func TestATokenConfirmsOnce(t *testing.T) {
 		"taken back while the controller is away": func(s *stage) {
 			s.restart()
 			s.commit("cluster/map=1", "aws/queue=1")
-			s.visit()
+			s.reconcile()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestATokenConfirmsOnce(t *testing.T) {
 				t.Fatal("after a restart the token of before lets it go")
 			}
 			s.confirm(again)
-			s.visit()
+			s.reconcile()
 			s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 			if len(s.aws.live) > 0 {
 				t.Errorf("the new token confirms nothing: aws %v", s.aws.live)
@@ -186,7 +186,7 @@ func TestNothingIsLostByAnUpdateForASyncThatWasChangedSinceTheRunBegan(t *testin
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
 			s.commit("cluster/map=1", "cluster/thing=1", "aws/queue=1")
-			s.visit()
+			s.reconcile()
 			s.cluster.removals["thing"] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"NodeClaim": 3}}
 			s.commit("cluster/map=2", "cluster/thing=2", "aws/queue=2")
 			s.later()
@@ -216,7 +216,7 @@ func TestNothingIsDeletedForASyncThatWasChangedSinceTheRunBegan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, func(sync *v1alpha1.Sync) { sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: "x"} })
 			s.commit("cluster/map=1", "cluster/old=1", "cluster/stays=1")
-			s.visit()
+			s.reconcile()
 			s.cluster.meanwhile = func() { s.edit(edit); s.cluster.meanwhile = nil }
 			s.commit("cluster/map=2", "cluster/stays=1")
 			s.later()
@@ -241,7 +241,7 @@ func TestTheEngineStopsByOneTokenWhateverTheNodesOfARemovedPoolDo(t *testing.T) 
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
 			s.commit("cluster/np-a=1", "cluster/np-b=1", "cluster/engine=on")
-			s.visit()
+			s.reconcile()
 			s.cluster.removals["np-a"] = loss.Removal{Impact: "3 nodes go with it", Losses: loss.Counts{"Node": 3}}
 			s.cluster.removals["engine"] = unmanaged(5)
 			s.commit("cluster/np-b=1", "cluster/engine=off")
@@ -287,7 +287,7 @@ func TestTheEngineStopsByOneTokenWhateverTheNodesOfARemovedPoolDo(t *testing.T) 
 func TestATokenForTheEngineIsUsedUpWhereTheEngineStays(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("cluster/engine=on")
-	s.visit()
+	s.reconcile()
 	s.cluster.removals["engine"] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": 5}, AfterNodes: true, EndsEngine: true}
 	s.commit("cluster/engine=off")
 	s.later()
@@ -318,7 +318,7 @@ func TestWhatEndsTheEngineIsConfirmedOnceBesideAPool(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
 			s.commit("cluster/np-a=1", "cluster/np-b=1", "cluster/part=2")
-			s.visit()
+			s.reconcile()
 			s.cluster.removals["np-a"] = loss.Removal{Impact: "3 nodes go with it", Losses: loss.Counts{"Node": 3}}
 			s.cluster.removals["part"] = tt.before
 			s.commit("cluster/np-b=1", "cluster/part=0")

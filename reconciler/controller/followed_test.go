@@ -19,7 +19,7 @@ const (
 func TestABranchThatWaitsForAPersonKeepsTheLastStateAndDeletesNothing(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("cluster/a=1", "cluster/b=1")
-	s.visit()
+	s.reconcile()
 	s.commit("cluster/a=2") // Whoever took it all the same would delete b.
 	for reason, err := range map[string]error{
 		"NotFastForward":         &gitsource.NotFastForwardError{Branch: "main", From: here, To: there},
@@ -45,7 +45,7 @@ func TestARevisionThatIsAppliedInPartIsNotCalledApplied(t *testing.T) {
 	s := newStage(t, nil)
 	s.cluster.refused["b"] = "a webhook denied the request"
 	s.commit("cluster/a=1", "cluster/b=1")
-	s.visit()
+	s.reconcile()
 	s.unread = fmt.Errorf("fetching: %w", gitsource.ErrUnreachable)
 	s.later()
 	message := s.expectCondition("Ready", metav1.ConditionFalse, "SourceUnavailable")

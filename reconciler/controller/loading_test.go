@@ -47,7 +47,7 @@ func TestARunThatWaitsForMemoryIsTriedAgainAndHoldsNoWorker(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("cluster/a=1")
 	holder, woken := uncached(s)
-	s.visit() // Adds the finalizer, and applies.
+	s.reconcile() // Adds the finalizer, and applies.
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	holdLoad(s, holder)
 	s.commit("cluster/a=2")
@@ -59,7 +59,7 @@ func TestARunThatWaitsForMemoryIsTriedAgainAndHoldsNoWorker(t *testing.T) {
 	}
 	holder.Unload()
 	<-woken
-	s.visit()
+	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if s.cluster.live["a"] != "2" {
 		t.Errorf("the world holds %q", s.cluster.live["a"])
@@ -72,7 +72,7 @@ func TestARunThatWaitsForMemoryIsTriedAgainAndHoldsNoWorker(t *testing.T) {
 	}
 	holder.Unload()
 	<-woken
-	s.visit()
+	s.reconcile()
 	if s.cluster.live["a"] != "2" {
 		t.Errorf("the world holds %q", s.cluster.live["a"])
 	}
@@ -83,27 +83,27 @@ func TestMemoryThatNobodyUsesIsGivenBack(t *testing.T) {
 	for name, end := range map[string]func(*stage){
 		"the Sync is suspended": func(s *stage) {
 			s.edit(func(sync *v1alpha1.Sync) { sync.Spec.Suspend = true })
-			s.visit()
+			s.reconcile()
 		},
 		"the source cannot be read": func(s *stage) {
 			s.unread = context.DeadlineExceeded
 			s.edit(func(sync *v1alpha1.Sync) {
 				sync.Annotations = map[string]string{fluxmeta.ReconcileRequestAnnotation: "now"}
 			})
-			s.visit()
+			s.reconcile()
 		},
 		"a variable has no value": func(s *stage) {
 			s.mistake = state.Failf(state.Stalled, "SubstituteFailed", "no such ConfigMap")
 			s.edit(func(sync *v1alpha1.Sync) {
 				sync.Annotations = map[string]string{fluxmeta.ReconcileRequestAnnotation: "now"}
 			})
-			s.visit()
+			s.reconcile()
 			s.expectCondition("Ready", metav1.ConditionFalse, "SubstituteFailed")
 			s.mistake = nil // Who holds the memory next needs no variable.
 		},
 		"another Sync takes its place": func(s *stage) {
 			s.edit(func(sync *v1alpha1.Sync) { sync.Spec.Path = "elsewhere" })
-			s.visit()
+			s.reconcile()
 		},
 		"the Sync's own deletion waits for a person": deletionWaits,
 	} {
@@ -111,7 +111,7 @@ func TestMemoryThatNobodyUsesIsGivenBack(t *testing.T) {
 			s := newStage(t, nil)
 			s.commit("cluster/a=1")
 			holder, woken := uncached(s)
-			s.visit()
+			s.reconcile()
 			holdLoad(s, holder)
 			s.commit("cluster/a=2")
 			s.later()
@@ -131,7 +131,7 @@ func deletionWaits(s *stage) {
 	if err := s.r.Client.Delete(s.Context(), s.sync()); err != nil {
 		s.Fatal(err)
 	}
-	s.visit()
+	s.reconcile()
 	s.required("PruneHeld")
 }
 
@@ -139,7 +139,7 @@ func TestALoadUnderWayEndsWithTheDeletionOfItsSync(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("cluster/a=1")
 	holder, _ := uncached(s)
-	s.visit()
+	s.reconcile()
 	holdLoad(s, holder)
 	s.commit("cluster/a=2")
 	s.later()
@@ -152,7 +152,7 @@ func TestDriftOfASyncThatWaitsForMemoryIsKept(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("cluster/a=1")
 	holder, woken := uncached(s)
-	s.visit()
+	s.reconcile()
 	holdLoad(s, holder)
 	s.commit("cluster/a=2")
 	s.r.sessions.open[stageName].putBack([]state.Key{at("cluster", "a")})
@@ -162,7 +162,7 @@ func TestDriftOfASyncThatWaitsForMemoryIsKept(t *testing.T) {
 	}
 	holder.Unload()
 	<-woken
-	s.visit()
+	s.reconcile()
 	if s.cluster.live["a"] != "2" {
 		t.Errorf("the world holds %q", s.cluster.live["a"])
 	}

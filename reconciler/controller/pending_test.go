@@ -23,7 +23,7 @@ func waitingStage(t *testing.T) (s *stage, token string) {
 	t.Helper()
 	s = newStage(t, nil)
 	s.commit("cluster/pool=1", "cluster/map=1", "cluster/other=1")
-	s.visit()
+	s.reconcile()
 	s.cluster.removals["pool"] = loss.Removal{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
 	s.commit("cluster/map=1", "cluster/other=1")
 	s.later()
@@ -144,7 +144,7 @@ func TestWhatIsKeptIsCountedOnce(t *testing.T) {
 		all = append(all, fmt.Sprintf("cluster/a%02d=1", i))
 	}
 	s.commit(append(all, "cluster/map=1")...)
-	s.visit()
+	s.reconcile()
 	s.commit("cluster/map=1")
 	s.later()
 	s.required("PruneHeld")

@@ -33,22 +33,22 @@ func (s *stage) planned() string {
 func TestOneTokenIsPrintedEverywhereAndConfirmsLater(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("cluster/map=1", "cluster/old=1", "cluster/older=1", "aws/queue=1")
-	s.visit()
+	s.reconcile()
 	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.takeEvents()
 	s.commit("cluster/map=1")
 	token := s.planned()
 	for n := range 3 {
 		if n == 0 {
-			s.visit()
+			s.reconcile()
 		} else {
 			s.later()
 		}
 		if got := s.required("PruneHeld"); got != token {
-			t.Errorf("after %d visits Ready asks for %s, the plan for %s", n+1, got, token)
+			t.Errorf("after %d reconciliations Ready asks for %s, the plan for %s", n+1, got, token)
 		}
 		if got := s.planned(); got != token {
-			t.Errorf("after %d visits the plan asks for %s, before for %s", n+1, got, token)
+			t.Errorf("after %d reconciliations the plan asks for %s, before for %s", n+1, got, token)
 		}
 	}
 	if _, left := s.cluster.live["old"]; left || s.aws.live["queue"] == "" {
@@ -59,7 +59,7 @@ func TestOneTokenIsPrintedEverywhereAndConfirmsLater(t *testing.T) {
 		t.Errorf("events %q, the plan asks for %s", events, token)
 	}
 	s.confirm(token)
-	s.visit()
+	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if len(s.aws.live) > 0 {
 		t.Errorf("aws %v", s.aws.live)
@@ -72,7 +72,7 @@ func TestTheEngineKeepsItsQueueWhileTheQueuesDeletionWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
 			s.commit("cluster/engine=queue", "cluster/map=1", "aws/queue=1")
-			s.visit()
+			s.reconcile()
 			part := loss.Part{Group: "poolwright.dev", Kind: "Cluster", Field: "spec.interruptionQueue"}
 			s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}, UsedBy: part}
 			s.aws.unknown["queue"] = unknown
@@ -83,15 +83,15 @@ func TestTheEngineKeepsItsQueueWhileTheQueuesDeletionWaits(t *testing.T) {
 					t.Fatalf("%s: cluster %v, aws %v", when, s.cluster.live, s.aws.live)
 				}
 			}
-			s.visit()
+			s.reconcile()
 			keeps("at first")
 			s.later()
 			keeps("later")
 			s.drift(at("cluster", "engine")) // Looked at by itself.
-			s.visit()
+			s.reconcile()
 			keeps("after a look at the Cluster alone")
 			s.restart()
-			s.visit()
+			s.reconcile()
 			keeps("after a restart")
 			if unknown == "" {
 				s.confirm(s.required("PruneHeld"))
@@ -101,7 +101,7 @@ func TestTheEngineKeepsItsQueueWhileTheQueuesDeletionWaits(t *testing.T) {
 				s.later()
 				s.confirm(s.required("PruneHeld"))
 			}
-			s.visit()
+			s.reconcile()
 			s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 			if s.cluster.live["engine"] != "none" || len(s.aws.live) > 0 {
 				t.Errorf("confirmed: cluster %v, aws %v", s.cluster.live, s.aws.live)
@@ -122,7 +122,7 @@ func TestADeletionOfASyncThatWaitsForAConfirmationIsHeldAsAnyOther(t *testing.T)
 	s.edit(func(sync *v1alpha1.Sync) {
 		sync.Annotations = map[string]string{fluxmeta.ReconcileRequestAnnotation: "now"}
 	})
-	s.visit()
+	s.reconcile()
 	token := s.required("PruneHeld")
 	s.expectCondition("Stalled", metav1.ConditionTrue, "PruneHeld")
 	s.expectCondition("Drifted", metav1.ConditionUnknown, "Terminating")
@@ -151,7 +151,7 @@ func TestADeletionOfASyncThatWaitsForAConfirmationIsHeldAsAnyOther(t *testing.T)
 		t.Errorf("events (-want +got):\n%s", d)
 	}
 	s.confirm(token)
-	s.visit()
+	s.reconcile()
 	if s.sync().Name != "" || len(s.cluster.live) > 0 {
 		t.Errorf("confirmed, the Sync is still there, or the cluster holds %v", s.cluster.live)
 	}
@@ -171,7 +171,7 @@ func TestTheDeletionOfASuspendedSyncLeavesWhatItAppliedWithAnEvent(t *testing.T)
 			s.leave()
 			s.takeEvents()
 			s.edit(func(sync *v1alpha1.Sync) { sync.Spec.Suspend, sync.Spec.DeletionPolicy = true, tt.policy })
-			s.visit()
+			s.reconcile()
 			if s.sync().Name != "" || len(s.cluster.live) != 2 {
 				t.Errorf("the suspended Sync is still there, or the cluster has lost something: %v", s.cluster.live)
 			}
@@ -187,11 +187,11 @@ func TestADeletionThatIsHeldIsLeftWhereTheSyncIsSuspendedAfterwards(t *testing.T
 	s.commit("cluster/pool=1", "cluster/map=1")
 	s.leave()
 	s.cluster.removals["pool"] = loss.Removal{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
-	s.visit()
+	s.reconcile()
 	token := s.required("PruneHeld")
 	s.edit(func(sync *v1alpha1.Sync) { sync.Spec.Suspend = true })
 	s.confirm(token)
-	s.visit()
+	s.reconcile()
 	if _, there := s.cluster.live["pool"]; s.sync().Name != "" || !there {
 		t.Errorf("suspended, the Sync is still there, or the pool is gone: %v", s.cluster.live)
 	}

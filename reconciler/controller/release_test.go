@@ -28,7 +28,7 @@ func TestASyncDoesNotGoWhileADeletionFails(t *testing.T) {
 	s.commit("cluster/pool=1", "cluster/map=1")
 	s.leave()
 	s.cluster.refused["pool"] = "a webhook denied the request"
-	s.visit()
+	s.reconcile()
 	if s.sync().Name == "" || forgotten > 0 {
 		t.Fatalf("the Sync is %q, its inventory was deleted %d times", s.sync().Name, forgotten)
 	}
@@ -37,7 +37,7 @@ func TestASyncDoesNotGoWhileADeletionFails(t *testing.T) {
 		t.Errorf("the cluster (-want +got):\n%s", d)
 	}
 	delete(s.cluster.refused, "pool")
-	s.visit()
+	s.reconcile()
 	if s.sync().Name != "" || forgotten != 1 || len(s.cluster.live) > 0 {
 		t.Errorf("the Sync is %q, its inventory was deleted %d times, the cluster holds %v", s.sync().Name, forgotten, s.cluster.live)
 	}
@@ -74,12 +74,12 @@ func TestASyncThatWasChangedSinceItsDeletionBeganDeletesNothing(t *testing.T) {
 			s.commit("cluster/pool=1", "cluster/map=1")
 			s.leave()
 			s.r.Live = changedSync{s.r.Client, change}
-			s.visit()
+			s.reconcile()
 			if s.sync().Name == "" || len(s.cluster.live) != 2 {
 				t.Fatalf("the Sync is %q, the cluster holds %v", s.sync().Name, s.cluster.live)
 			}
 			s.r.Live = s.r.Client
-			s.visit()
+			s.reconcile()
 			if s.sync().Name != "" || len(s.cluster.live) > 0 {
 				t.Errorf("unchanged, the Sync is %q, the cluster holds %v", s.sync().Name, s.cluster.live)
 			}
@@ -97,7 +97,7 @@ func TestWhatWaitsStaysInTheStatusWhileNothingCanBeRead(t *testing.T) {
 			s.cluster.removals["pool"] = pool
 		},
 		"of a Sync that applies a revision": func(s *stage) {
-			s.visit()
+			s.reconcile()
 			s.cluster.removals["pool"] = pool
 			s.commit("cluster/map=1")
 		},
@@ -151,7 +151,7 @@ func TestWhyASyncCannotGoIsMasked(t *testing.T) {
 		if refused != "" {
 			s.cluster.refused["pool"] = refused
 		}
-		s.visit()
+		s.reconcile()
 		message := s.expectCondition("Ready", metav1.ConditionFalse, "DeletionFailed")
 		if events := strings.Join(s.takeEvents(), ""); !strings.Contains(message, want) || strings.Contains(message+events, secret) {
 			t.Errorf("message %q, events %q", message, events)

@@ -16,7 +16,7 @@ func TestNobodyCallsInSyncWhatAMistakeKeptFromBeingCompared(t *testing.T) {
 	s := newStage(t, nil)
 	s.problems = []state.Problem{{Origin: state.Origin{File: "cluster.yaml", Line: 4}, Message: "tag aws:foo is reserved"}}
 	s.commit("cluster/pool=1")
-	s.visit()
+	s.reconcile()
 	message := s.expectCondition("Ready", metav1.ConditionFalse, "InvalidManifests")
 	if want := "cluster.yaml:4: tag aws:foo is reserved; all other objects are applied, nothing is pruned; run poolwright lint on the folder to list every mistake"; message != want {
 		t.Errorf("message %q, want %q", message, want)
@@ -44,7 +44,7 @@ func TestKnownDriftIsReportedThoughThereAreMistakes(t *testing.T) {
 	s.problems = []state.Problem{{Message: "two Clusters"}}
 	s.aws.live["version"], s.aws.compared["version"] = "1.33", byHand
 	s.commit("aws/version=1.34")
-	s.visit()
+	s.reconcile()
 	s.expectCondition("Drifted", metav1.ConditionTrue, "ReadOnly")
 }
 
@@ -52,7 +52,7 @@ func TestWhatCouldNotBeMadeIsNeitherDriftNorInSync(t *testing.T) {
 	s := newStage(t, nil)
 	s.aws.refused["queue"] = "AccessDenied"
 	s.commit("aws/queue=1", "cluster/pool=1")
-	s.visit()
+	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
 	s.expectCondition("Drifted", metav1.ConditionFalse, "NoDrift")
 	s.aws.live["version"], s.aws.compared["version"] = "1.33", byHand
@@ -68,7 +68,7 @@ func TestUnderReportDriftInTheClusterSendsNoRequestToAWS(t *testing.T) {
 	s := newStage(t, reporting)
 	s.aws.live["queue"], s.aws.applied["queue"] = "1", "1"
 	s.commit("aws/queue=1", "cluster/pool=1")
-	s.visit()
+	s.reconcile()
 	looks := s.aws.fullComparisons
 	for n := range 50 {
 		s.clock.Step(reportGap)
@@ -94,7 +94,7 @@ func TestUnderReportDriftInTheClusterSendsNoRequestToAWS(t *testing.T) {
 		t.Errorf("%d comparisons of AWS in full", s.aws.fullComparisons-looks)
 	}
 	s.clock.Step(resync)
-	s.visit()
+	s.reconcile()
 	if s.aws.fullComparisons != looks+1 {
 		t.Errorf("%d comparisons of AWS in full after %s, want one", s.aws.fullComparisons-looks, resync)
 	}
@@ -104,12 +104,12 @@ func TestWhatANewProcessFindsReportedIsNotReportedAgain(t *testing.T) {
 	s := newStage(t, nil)
 	s.aws.live["version"], s.aws.compared["version"] = "1.33", byHand
 	s.commit("aws/version=1.34")
-	s.visit()
+	s.reconcile()
 	if told := s.takeEvents(); len(told) != 1 {
 		t.Errorf("events %v, want one", told)
 	}
 	s.r.sessions.stop(stageName)
-	s.visit()
+	s.reconcile()
 	if told := s.takeEvents(); len(told) != 0 {
 		t.Errorf("events of a new process: %v", told)
 	}
@@ -130,7 +130,7 @@ func TestWhileSomethingIsUnknownARevisionARequestAndAWatchActAtOnce(t *testing.T
 			}
 			s.declared = append(s.declared[:1:1], newPlace("cluster").item("pool", "2"))
 			s.revision += "1"
-			s.visit()
+			s.reconcile()
 		},
 		"a watch": func(s *stage) {
 			s.commit("aws/queue=1", "cluster/pool=2")
@@ -144,7 +144,7 @@ func TestWhileSomethingIsUnknownARevisionARequestAndAWatchActAtOnce(t *testing.T
 			s.aws.unknown["queue"] = denied
 			s.commit("aws/queue=1", "cluster/pool=1")
 			for range 12 {
-				s.clock.Step(s.visit())
+				s.clock.Step(s.reconcile())
 			}
 			act(s)
 			if s.cluster.live["pool"] != "2" {
@@ -161,7 +161,7 @@ func TestEverybodyCountsTheSameObjects(t *testing.T) {
 	s.aws.refused["role"] = "AccessDenied"
 	s.aws.unknown["rule"] = denied
 	s.commit("aws/version=1.34", "aws/addon=2", "aws/queue=1", "aws/role=1", "aws/rule=1", "cluster/pool=1", "cluster/class=1")
-	s.visit()
+	s.reconcile()
 	s.objects(3)
 
 	delete(s.aws.refused, "role")
@@ -170,7 +170,7 @@ func TestEverybodyCountsTheSameObjects(t *testing.T) {
 
 	delete(s.aws.unknown, "rule")
 	s.clock.Step(time.Minute)
-	s.visit()
+	s.reconcile()
 	s.objects(5)
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 
@@ -194,7 +194,7 @@ func TestEverybodyCountsTheSameObjects(t *testing.T) {
 func TestOnlyARevisionThatChangedSomethingSucceedsAloud(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("cluster/a=1", "cluster/b=1")
-	s.visit()
+	s.reconcile()
 	aloud := func() int {
 		n := 0
 		for len(s.events.Events) > 0 {
@@ -209,7 +209,7 @@ func TestOnlyARevisionThatChangedSomethingSucceedsAloud(t *testing.T) {
 	}
 	s.cluster.live["a"] = "edited"
 	s.clock.Step(resync)
-	s.visit()
+	s.reconcile()
 	if n := aloud(); n != 0 || s.cluster.live["a"] != "1" {
 		t.Errorf("%d events of success for drift, a is %q", n, s.cluster.live["a"])
 	}
@@ -219,7 +219,7 @@ func TestAChangeIsCountedByItsCause(t *testing.T) {
 	s := newStage(t, nil)
 	s.aws.live["version"], s.aws.compared["version"] = "1.33", byHand
 	s.commit("aws/version=1.34", "cluster/pool=1")
-	s.visit()
+	s.reconcile()
 	s.cluster.live["pool"] = "edited"
 	s.drift(at("cluster", "pool"))
 	for cause, labels := range map[string]map[string]string{
@@ -235,7 +235,7 @@ func TestAChangeIsCountedByItsCause(t *testing.T) {
 func TestADeletionThatWaitsStaysPendingWhenItsObjectIsEdited(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("cluster/a=1", "cluster/b=1", "aws/queue=1")
-	s.visit()
+	s.reconcile()
 	s.aws.unknown["queue"] = denied
 	s.commit("aws/queue=1")
 	s.later()
@@ -256,7 +256,7 @@ func TestMistakesAreCountedAsLintCountsThem(t *testing.T) {
 	first, second := state.Problem{Origin: state.Origin{File: "a.yaml", Line: 3}, Message: "x"}, state.Problem{Origin: state.Origin{File: "b.yaml", Line: 1}, Message: "x"}
 	s.problems = []state.Problem{second, first, second}
 	s.commit("cluster/map=1")
-	s.visit()
+	s.reconcile()
 	if message := s.expectCondition("Ready", metav1.ConditionFalse, "InvalidManifests"); !strings.HasPrefix(message, "2 problems, the first: a.yaml:3: x; all other objects are applied") {
 		t.Errorf("message %q", message)
 	}
@@ -272,7 +272,7 @@ func TestNoMessageCountsWhatIsOnlyCompared(t *testing.T) {
 	s.aws.compared["addon"] = "run: aws eks update-addon"
 	s.aws.live["addon"] = "1"
 	s.commit("cluster/map=1", "aws/addon=1")
-	s.visit()
+	s.reconcile()
 	s.objects(1)
 	if message := s.expectCondition("Ready", metav1.ConditionFalse, "InvalidManifests"); strings.Contains(message, "2 objects") {
 		t.Errorf("message %q", message)

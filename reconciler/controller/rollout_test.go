@@ -22,7 +22,7 @@ func heldStage(t *testing.T) *stage {
 	t.Helper()
 	s := newStage(t, func(sync *v1alpha1.Sync) { sync.Spec.Guard.MaxNodesReplaced = new(int32(5)) })
 	s.commit("cluster/np-gpu=1", "cluster/np-cpu=1", "cluster/map=1", "aws/queue=1")
-	s.visit()
+	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	s.nodes = 14
 	s.commit("cluster/np-gpu=2", "cluster/np-cpu=1", "cluster/map=2", "aws/queue=2")
@@ -71,7 +71,7 @@ func TestWhatWouldReplaceTooManyNodesIsHeldAndReportedOnce(t *testing.T) {
 	}
 	s.nodes = 5 // Now they may.
 	s.clock.Step(unknownPause)
-	s.visit()
+	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if s.cluster.live["np-gpu"] != "2" {
 		t.Errorf("cluster %v", s.cluster.live)
@@ -83,7 +83,7 @@ func TestHeldNodesAreCountedAgainEverMoreSeldom(t *testing.T) {
 	begun, counted := s.clock.Now(), 0
 	var when []float64 // seconds
 	for s.clock.Since(begun) < 25*time.Minute {
-		wait := s.visit()
+		wait := s.reconcile()
 		if s.foretold > counted {
 			counted, when = s.foretold, append(when, s.clock.Since(begun).Seconds())
 		}
@@ -97,7 +97,7 @@ func TestHeldNodesAreCountedAgainEverMoreSeldom(t *testing.T) {
 func TestAConfirmedRolloutGoesThroughOnce(t *testing.T) {
 	s := heldStage(t)
 	s.confirm(" another," + s.required("NodeReplacementHeld") + " ")
-	s.visit()
+	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	writes := len(s.cluster.writes)
 	if s.cluster.live["np-gpu"] != "2" {
@@ -122,15 +122,15 @@ func TestATokenThatDoesNotFitIsReadOnce(t *testing.T) {
 	s := heldStage(t)
 	token := s.required("NodeReplacementHeld")
 	s.clock.Step(time.Second)
-	s.visit() // The pause is two seconds by now, and grows.
+	s.reconcile() // The pause is two seconds by now, and grows.
 	looks := s.cluster.fullComparisons
 	s.confirm("000000000000")
-	s.visit()
+	s.reconcile()
 	if s.cluster.fullComparisons != looks+1 || s.required("NodeReplacementHeld") != token || s.cluster.live["np-gpu"] != "1" {
 		t.Errorf("%d looks, cluster %v", s.cluster.fullComparisons-looks, s.cluster.live)
 	}
 	for range 3 {
-		s.visit()
+		s.reconcile()
 	}
 	if s.cluster.fullComparisons != looks+1 {
 		t.Errorf("the same token was read %d times", s.cluster.fullComparisons-looks)
@@ -141,13 +141,13 @@ func TestAHeldRolloutOutlivesARestart(t *testing.T) {
 	s := heldStage(t)
 	token := s.required("NodeReplacementHeld")
 	s.restart()
-	s.visit()
+	s.reconcile()
 	if s.required("NodeReplacementHeld") != token || s.cluster.live["np-gpu"] != "1" {
 		t.Errorf("it asks for %s, before for %s; cluster %v", s.required("NodeReplacementHeld"), token, s.cluster.live)
 	}
 	s.restart()
 	s.confirm(token)
-	s.visit()
+	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 }
 
@@ -169,7 +169,7 @@ func TestAMergeThatGrewWaitsOverRecountsAndRestartsUntilItIsConfirmed(t *testing
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
 			s.commit("cluster/np-gpu=1")
-			s.visit()
+			s.reconcile()
 			s.reviews, s.nodes = []plan.Review{c}, 4
 			s.commit("cluster/np-gpu=2", "cluster/np-new=1")
 			s.later()
@@ -177,7 +177,7 @@ func TestAMergeThatGrewWaitsOverRecountsAndRestartsUntilItIsConfirmed(t *testing
 			for range 4 {
 				s.later()
 				s.restart()
-				s.visit()
+				s.reconcile()
 			}
 			want := map[string]string{"np-gpu": "1", "np-new": "1"}
 			if d := cmp.Diff(want, s.cluster.live); d != "" || s.required("NodeReplacementHeld") != token {
@@ -188,7 +188,7 @@ func TestAMergeThatGrewWaitsOverRecountsAndRestartsUntilItIsConfirmed(t *testing
 				t.Error("a look at some things made the change")
 			}
 			s.confirm(token)
-			s.visit()
+			s.reconcile()
 			s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 			if s.cluster.live["np-gpu"] != "2" {
 				t.Errorf("confirmed: cluster %v", s.cluster.live)
@@ -203,7 +203,7 @@ func TestAWiderGuardIsFollowedAtOnce(t *testing.T) {
 		sync.Generation++
 		sync.Spec.Guard.MaxNodesReplaced = new(int32(14))
 	})
-	s.visit()
+	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 }
 
@@ -230,7 +230,7 @@ func TestWhatDriftsBesideAHeldRolloutIsPutBackAlone(t *testing.T) {
 func TestAPoolThatIsDeletedWithItsNodesNeedsBothTokensAtOnce(t *testing.T) {
 	s := newStage(t, func(sync *v1alpha1.Sync) { sync.Spec.Guard.MaxNodesReplaced = new(int32(5)) })
 	s.commit("cluster/np-gpu=1", "cluster/np-cpu=1")
-	s.visit()
+	s.reconcile()
 	s.nodes = 14
 	s.commit("cluster/map=1") // All pools go, which is not done without confirmation either.
 	s.later()
@@ -243,7 +243,7 @@ func TestAPoolThatIsDeletedWithItsNodesNeedsBothTokensAtOnce(t *testing.T) {
 		t.Errorf("message %q", message)
 	}
 	s.confirm(tokens)
-	s.visit()
+	s.reconcile()
 	if d := cmp.Diff(map[string]string{"map": "1"}, s.cluster.live); d != "" {
 		t.Errorf("cluster (-want +got):\n%s", d)
 	}
@@ -260,7 +260,7 @@ func TestTheTimeOfARevisionIsWhenItCameIntoForce(t *testing.T) {
 		return s.sync().Status.LastAppliedTime.UTC()
 	}
 	s.cluster.refused["map"] = "no"
-	s.visit()
+	s.reconcile()
 	if s.sync().Status.LastAppliedTime != nil {
 		t.Error("what was refused has a time")
 	}
@@ -274,9 +274,9 @@ func TestTheTimeOfARevisionIsWhenItCameIntoForce(t *testing.T) {
 	s.drift(at("cluster", "map"))
 	s.later()
 	s.clock.Step(resync)
-	s.visit()
+	s.reconcile()
 	s.restart()
-	s.visit()
+	s.reconcile()
 	if !applied().Equal(first) {
 		t.Errorf("the same revision is said to be applied at %s, want %s", applied(), first)
 	}

@@ -22,7 +22,7 @@ func TestTheTokenOfTheEngineIsNotReportedWhileNodesAreAwaited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
 			s.commit("cluster/np-a=1", "cluster/np-b=1", "cluster/engine=on")
-			s.visit()
+			s.reconcile()
 			s.cluster.removals["np-a"] = loss.Removal{Impact: "3 nodes go with it", Losses: loss.Counts{"Node": 3}}
 			s.cluster.removals["engine"] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": 5}, AfterNodes: true, EndsEngine: true}
 			s.commit("cluster/np-b=1", "cluster/engine=off")
@@ -45,7 +45,7 @@ func TestTheTokenOfTheEngineIsNotReportedWhileNodesAreAwaited(t *testing.T) {
 func TestAConfirmedDeletionThatHasToWaitGoesOnByItself(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("cluster/np-a=1", "cluster/map=1", "aws/role=1", "aws/kept=1")
-	s.visit()
+	s.reconcile()
 	s.cluster.removals["np-a"] = loss.Removal{Impact: "3 nodes go with it", Losses: loss.Counts{"Node": 3}}
 	s.aws.removals["role"] = loss.Removal{Impact: "3 nodes use it", Losses: loss.Counts{"Node": 3}, AfterNodes: true}
 	s.commit("cluster/map=1", "aws/kept=1")
@@ -104,7 +104,7 @@ func TestAConfirmedUpdateGoesOnWhereItsThingWasUnreadable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
 			s.commit("cluster/map=1", "aws/group=2")
-			s.visit()
+			s.reconcile()
 			s.aws.removals["group"] = oneNode
 			s.commit("cluster/map=1", "aws/group=1")
 			s.later()
@@ -120,7 +120,7 @@ func TestAConfirmedUpdateGoesOnWhereItsThingWasUnreadable(t *testing.T) {
 			delete(s.aws.refused, "group")
 			delete(s.aws.unknown, "group")
 			s.clock.Step(11 * 60e9)
-			s.visit()
+			s.reconcile()
 			s.later()
 			if s.aws.live["group"] != "1" {
 				t.Errorf("confirmed by %q, it asks for %q, handled %q, %s", token, s.sync().Status.ConfirmationToken, s.sync().Status.LastHandledConfirmationTokens, s.mismatch())
@@ -134,7 +134,7 @@ func TestAConfirmedUpdateGoesOnWhereItsThingWasUnreadable(t *testing.T) {
 func TestAMistakeInTheRepositoryKeepsNoTokenGood(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("cluster/map=1", "cluster/one=9", "cluster/two=9")
-	s.visit()
+	s.reconcile()
 	s.problems = []state.Problem{{Message: "no such field"}}
 	s.cluster.refused["two"] = "a webhook denied the request"
 	shrink := func(lossy bool) {
@@ -169,7 +169,7 @@ func TestWhatIsUnknownKeepsNoTokenGood(t *testing.T) {
 	s := newStage(t, nil)
 	s.cluster.live["np-lost"], s.cluster.applied["np-lost"], s.cluster.unknown["np-lost"] = "1", "1", "denied"
 	s.commit("cluster/pool=1", "cluster/map=1", "aws/queue=1", "aws/kept=1")
-	s.visit()
+	s.reconcile()
 	s.aws.removals["queue"], s.cluster.removals["pool"] = oneNode, loss.Removal{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
 	s.commit("cluster/map=1", "aws/kept=1")
 	s.later()
@@ -192,7 +192,7 @@ func TestWhatIsUnknownKeepsNoTokenGood(t *testing.T) {
 func TestTheTokenForARoleIsGoodForNoOtherContentOfIt(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("cluster/np-b=1", "cluster/role=all")
-	s.visit()
+	s.reconcile()
 	s.cluster.removals["role"] = loss.Removal{Impact: "the controller loses rights that it has by it, such as get secrets", AfterNodes: true, EndsEngine: true}
 	s.commit("cluster/np-b=1", "cluster/role=without-get-secrets")
 	s.later()
@@ -358,7 +358,7 @@ func TestADeletionThatWasWantedAgainNeedsAnotherConfirmationBesideAnUpdateThatIs
 	for _, runs := range []int{1, 2} {
 		s := newStage(t, nil)
 		s.commit("cluster/map=1", "cluster/pool=1", "aws/group=2")
-		s.visit()
+		s.reconcile()
 		s.aws.removals["group"], s.cluster.removals["pool"] = oneNode, oneNode
 		s.commit("cluster/map=1", "aws/group=1")
 		s.later()

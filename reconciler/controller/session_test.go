@@ -290,7 +290,7 @@ func after(failures int) *syncState {
 	return &syncState{requeueState: requeueState{failures: failures}}
 }
 
-func TestNextVisit(t *testing.T) {
+func TestNextReconciliation(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	bad := runResult{reason: "SourceUnavailable"}
 	for name, c := range map[string]struct {

@@ -294,8 +294,8 @@ func (s *stage) commit(things ...string) {
 	}
 }
 
-// visit reconciles once and says when the next reconciliation is.
-func (s *stage) visit() time.Duration {
+// reconcile reconciles once and returns when the next reconciliation is.
+func (s *stage) reconcile() time.Duration {
 	s.Helper()
 	result, err := s.r.Reconcile(s.Context(), ctrl.Request{NamespacedName: stageName})
 	if err != nil {
@@ -304,18 +304,18 @@ func (s *stage) visit() time.Duration {
 	return result.RequeueAfter
 }
 
-// later visits when the interval is over.
+// later reconciles when the interval is over.
 func (s *stage) later() time.Duration {
 	s.Helper()
 	s.clock.Step(70 * time.Second)
-	return s.visit()
+	return s.reconcile()
 }
 
 // drift is what a watch reports.
 func (s *stage) drift(keys ...state.Key) {
 	s.Helper()
 	s.r.sessions.open[stageName].putBack(keys)
-	s.visit()
+	s.reconcile()
 }
 
 func (s *stage) sync() *v1alpha1.Sync {

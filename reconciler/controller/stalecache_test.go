@@ -27,13 +27,13 @@ func (s *stage) intercept(funcs interceptor.Funcs) {
 	s.r.Client = interceptor.NewClient(api, funcs)
 }
 
-// unwritten visits while no status can be written, and at the time that is asked for.
+// unwritten reconciles while no status can be written, and at the time that is asked for.
 func (s *stage) unwritten() {
 	s.Helper()
 	s.clock.Step(s.fails())
 }
 
-// fails visits while no status can be written, and returns when to come back.
+// fails reconciles while no status can be written, and returns when to come back.
 func (s *stage) fails() time.Duration {
 	s.Helper()
 	api, down := s.r.Client, errors.New("the API server is away")
@@ -41,14 +41,14 @@ func (s *stage) fails() time.Duration {
 		return down
 	}})
 	defer func() { s.r.Client = api }()
-	return s.visit()
+	return s.reconcile()
 }
 
 // AWS bills by the call: what nobody could be told is not found out again and again.
 func TestWhatCannotBeWrittenIsFoundOutLessAndLessOften(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("cluster/np-gpu=1", "aws/queue=1")
-	s.visit()
+	s.reconcile()
 	s.commit("cluster/np-gpu=2", "aws/queue=1")
 	s.clock.Step(2 * resync)
 	before := s.cluster.fullComparisons
@@ -66,7 +66,7 @@ func TestWhatCannotBeWrittenIsFoundOutLessAndLessOften(t *testing.T) {
 		}
 		s.clock.Step(time.Millisecond)
 	}
-	s.visit()
+	s.reconcile()
 	if looks := s.cluster.fullComparisons - before; looks != 5 {
 		t.Errorf("%d comparisons until it was written", looks)
 	}
@@ -81,7 +81,7 @@ func TestWhatCouldNotBeWrittenIsReportedByTheNextReconciliation(t *testing.T) {
 			s := newStage(t, nil)
 			s.commit("cluster/np-gpu=1", "aws/queue=1")
 			s.aws.refused["queue"] = "AccessDenied"
-			s.visit()
+			s.reconcile()
 			s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
 			s.takeEvents()
 
@@ -90,7 +90,7 @@ func TestWhatCouldNotBeWrittenIsReportedByTheNextReconciliation(t *testing.T) {
 			s.clock.Step(2 * resync)
 			s.unwritten()
 			s.r.sessions.open[stageName].putBack(drifted)
-			s.visit()
+			s.reconcile()
 			if got, want := s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded"), "Applied revision "+s.revision+": 3 objects"; got != want {
 				t.Errorf("Ready says %q, want %q", got, want)
 			}
@@ -110,11 +110,11 @@ func TestWhatCouldNotBeWrittenIsReportedByTheNextReconciliation(t *testing.T) {
 	t.Run("though it was a failure, of which the next try would come late", func(t *testing.T) {
 		s := newStage(t, nil)
 		s.commit("cluster/map=1")
-		s.visit()
+		s.reconcile()
 		s.cluster.unknown["map"] = "Forbidden"
 		s.clock.Step(2 * resync)
 		s.unwritten()
-		s.visit()
+		s.reconcile()
 		s.expectCondition("Ready", metav1.ConditionFalse, "PartlyUnknown")
 		s.expectCondition("Drifted", metav1.ConditionUnknown, "PartlyUnknown")
 	})
@@ -131,7 +131,7 @@ func (s *stage) cached(old *v1alpha1.Sync) (catchUp func()) {
 	return func() { s.r.Client = api }
 }
 
-// A Sync that is visited right after its status was written may come from a cache
+// A Sync that is reconciled right after its status was written may come from a cache
 // that has not heard of that yet.
 func TestAStatusIsNotComparedWithOneOlderThanTheLast(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -158,7 +158,7 @@ func TestAStatusIsNotComparedWithOneOlderThanTheLast(t *testing.T) {
 			s.cluster.compared["version"] = byHand
 			c.first(s)
 			s.commit("cluster/version=1", "aws/queue=1")
-			s.visit()
+			s.reconcile()
 			old := s.sync()
 			c.second(s)
 			s.clock.Step(resync)
@@ -166,12 +166,12 @@ func TestAStatusIsNotComparedWithOneOlderThanTheLast(t *testing.T) {
 			catchUp := s.cached(old)
 			c.third(s)
 			s.r.sessions.open[stageName].putBack([]state.Key{at("cluster", "version")})
-			if after := s.visit(); after != conflictDelay {
+			if after := s.reconcile(); after != conflictDelay {
 				t.Errorf("looks again after %s", after)
 			}
 			catchUp()
 			s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
-			s.visit()
+			s.reconcile()
 			s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 			if got := meta.FindStatusCondition(s.sync().Status.Conditions, "Drifted").Reason; got != c.drifted {
 				t.Errorf("Drifted says %s, want %s", got, c.drifted)

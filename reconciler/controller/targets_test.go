@@ -27,7 +27,7 @@ func TestWhatIsUnknownIsNeverCalledInSync(t *testing.T) {
 	begun, looks := s.clock.Now(), 0
 	var when []float64 // when AWS was read, in seconds
 	for s.clock.Since(begun) < 25*time.Minute {
-		wait := s.visit()
+		wait := s.reconcile()
 		if wait > 66*time.Second {
 			t.Errorf("Git is asked in %s only", wait)
 		}
@@ -59,7 +59,7 @@ func TestWhatIsUnknownIsNeverCalledInSync(t *testing.T) {
 	delete(s.aws.unknown, "queue")
 	s.drift(at("aws", "queue")) // Watches tell it, too.
 	s.clock.Step(time.Second)
-	s.visit()
+	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	s.expectCondition("Drifted", metav1.ConditionFalse, "InSync")
 	if s.aws.live["queue"] != "1" || s.unknownIn("aws") != 0 {
@@ -81,12 +81,12 @@ func TestSomethingThatBecomesUnknownIsReportedWhateverElseFails(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("aws/queue=1", "aws/rule=1", "aws/role=1")
 	s.aws.unknown["queue"], s.aws.refused["rule"] = denied, "InternalFailure"
-	s.visit()
+	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
 	s.expectCondition("Drifted", metav1.ConditionUnknown, "PartlyUnknown")
 	s.aws.unknown["role"] = denied
 	s.clock.Step(time.Second)
-	s.visit()
+	s.reconcile()
 	want := []string{
 		"Warning PartlyUnknown 1 thing could not be compared: aws Thing.sqs/queue (cluster.yaml:9): " + denied,
 		"Warning ApplyFailed 1 of 2 changes failed, the first: aws Thing.sqs/rule: InternalFailure (cluster.yaml:9)",
@@ -101,7 +101,7 @@ func TestWhatIsOnlyComparedLeavesTheSyncReadyAndDriftedWithoutARetry(t *testing.
 	s := newStage(t, nil)
 	s.aws.live["version"], s.aws.compared["version"], s.aws.compared["addon"] = "1.33", byHand, "run: aws eks create-addon"
 	s.commit("aws/version=1.34", "aws/addon=1", "aws/queue=1", "cluster/pool=1")
-	s.visit()
+	s.reconcile()
 	message := s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if message != "Applied revision main@sha1:11: 2 objects" {
 		t.Errorf("message %q", message)
@@ -123,7 +123,7 @@ func TestWhatIsOnlyComparedLeavesTheSyncReadyAndDriftedWithoutARetry(t *testing.
 	}
 	s.expectCondition("Drifted", metav1.ConditionTrue, "ReadOnly")
 	s.clock.Step(resync)
-	s.visit()
+	s.reconcile()
 	if s.aws.fullComparisons != looks+1 {
 		t.Errorf("%d comparisons in full after %s, want one", s.aws.fullComparisons-looks, resync)
 	}
@@ -141,7 +141,7 @@ func TestAComparedObjectThatChangesIsReadAtOnceAndAlone(t *testing.T) {
 	s.aws.live["version"], s.aws.compared["version"] = "1.34", byHand
 	s.aws.live["other"], s.aws.compared["other"] = "x", byHand
 	s.commit("aws/version=1.34", "aws/other=1", "cluster/pool=1")
-	s.visit()
+	s.reconcile()
 	looks := s.aws.fullComparisons
 	s.aws.live["version"] = "1.35"
 	s.drift(at("aws", "version"))
@@ -169,7 +169,7 @@ func TestAComparedObjectThatChangesIsReadAtOnceAndAlone(t *testing.T) {
 func TestAWSDriftIsCorrectedAndReportedOnce(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("aws/rule=ENABLED", "cluster/pool=1")
-	s.visit()
+	s.reconcile()
 	looks := s.aws.fullComparisons
 	s.aws.live["rule"] = "DISABLED"
 	s.drift(at("aws", "rule"))
@@ -187,7 +187,7 @@ func TestAWSDriftIsCorrectedAndReportedOnce(t *testing.T) {
 func TestAWSDriftThatCannotBePutRightIsDriftAndHoldsUpNothing(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("aws/rule=ENABLED", "cluster/pool=1", "cluster/old=1")
-	s.visit()
+	s.reconcile()
 	s.aws.live["rule"], s.aws.refused["rule"] = "DISABLED", "AccessDenied: events:PutRule"
 	s.commit("aws/rule=ENABLED", "cluster/pool=2")
 	s.later()
@@ -202,7 +202,7 @@ func TestUnknownIsLessThanKnownDrift(t *testing.T) {
 	s := newStage(t, nil)
 	s.aws.live["version"], s.aws.compared["version"], s.aws.unknown["queue"] = "1.33", byHand, denied
 	s.commit("aws/version=1.34", "aws/queue=1")
-	s.visit()
+	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionFalse, "PartlyUnknown")
 	s.expectCondition("Drifted", metav1.ConditionTrue, "ReadOnly")
 }
@@ -210,7 +210,7 @@ func TestUnknownIsLessThanKnownDrift(t *testing.T) {
 func TestAnObjectThatCanBeReadAgainIsNoLongerUnknown(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("aws/queue=1", "aws/rule=1")
-	s.visit()
+	s.reconcile()
 	s.aws.unknown["queue"], s.aws.unknown["rule"] = denied, denied
 	s.drift(at("aws", "queue"), at("aws", "rule"))
 	s.expectCondition("Ready", metav1.ConditionFalse, "PartlyUnknown")
@@ -227,7 +227,7 @@ func TestAnObjectThatCanBeReadAgainIsNoLongerUnknown(t *testing.T) {
 	s.expectCondition("Drifted", metav1.ConditionFalse, "InSync")
 	// What was observed alone proves nothing of the rest: the next full run does.
 	s.expectCondition("Ready", metav1.ConditionFalse, "PartlyUnknown")
-	s.visit()
+	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if told := s.takeEvents(); len(told) != 1 {
 		t.Errorf("events %v, want one", told)
@@ -237,7 +237,7 @@ func TestAnObjectThatCanBeReadAgainIsNoLongerUnknown(t *testing.T) {
 func TestOneThingPutRightDoesNotCallTheRestCompared(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("aws/rule=1", "cluster/pool=1")
-	s.visit()
+	s.reconcile()
 	s.mistake = state.Failf(state.Stalled, "NoManifests", "the folder declares nothing")
 	s.commit()
 	s.later()
@@ -254,7 +254,7 @@ func TestOneThingPutRightDoesNotCallTheRestCompared(t *testing.T) {
 func TestAHeldPruneIsReportedBesideWhatIsUnknown(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("aws/queue=1", "cluster/a=1", "cluster/b=1")
-	s.visit()
+	s.reconcile()
 	s.aws.unknown["queue"] = denied
 	s.commit("aws/queue=1")
 	s.later()
@@ -269,7 +269,7 @@ func TestUnderReportNothingIsEverWrittenToAWS(t *testing.T) {
 	s.aws.live["stray"], s.aws.applied["stray"] = "1", "1"
 	s.aws.live["rule"], s.aws.applied["rule"] = "DISABLED", "ENABLED"
 	s.commit("aws/rule=ENABLED", "aws/queue=1", "cluster/pool=1")
-	s.visit()
+	s.reconcile()
 	s.commit("aws/rule=ENABLED", "aws/queue=2", "cluster/pool=2")
 	s.later()
 	s.clock.Step(reportGap)
@@ -303,7 +303,7 @@ func deleting(sync *v1alpha1.Sync) {
 // leave deletes the Sync, once it has applied everything.
 func (s *stage) leave() {
 	s.Helper()
-	s.visit()
+	s.reconcile()
 	s.takeEvents()
 	if err := s.r.Client.Delete(s.Context(), s.sync()); err != nil {
 		s.Fatal(err)
@@ -316,7 +316,7 @@ func TestASyncDoesNotGoWhileItIsUnknownWhatIsLeft(t *testing.T) {
 	s.leave()
 	s.aws.unknown["queue"] = denied
 	for range 3 {
-		if wait := s.visit(); wait != time.Minute {
+		if wait := s.reconcile(); wait != time.Minute {
 			t.Errorf("the next reconciliation is in %s", wait)
 		}
 	}
@@ -331,7 +331,7 @@ func TestASyncDoesNotGoWhileItIsUnknownWhatIsLeft(t *testing.T) {
 		t.Errorf("cluster %v, aws %v", s.cluster.live, s.aws.live)
 	}
 	delete(s.aws.unknown, "queue")
-	s.visit()
+	s.reconcile()
 	if s.sync().Name != "" || len(s.aws.live) != 0 {
 		t.Errorf("the Sync is still there, or AWS holds %v", s.aws.live)
 	}
@@ -342,7 +342,7 @@ func TestASyncThatOnlyReportsLeavesAWSAndReportsThat(t *testing.T) {
 	s.aws.live["queue"], s.aws.applied["queue"] = "1", "1"
 	s.commit("aws/queue=1", "cluster/pool=1")
 	s.leave()
-	s.visit()
+	s.reconcile()
 	if s.sync().Name != "" || len(s.cluster.live) != 0 || len(s.aws.writes) != 0 {
 		t.Errorf("Sync %q, cluster %v, writes to AWS %v", s.sync().Name, s.cluster.live, s.aws.writes)
 	}

@@ -121,7 +121,7 @@ func TestTokensThatServedAreNotReported(t *testing.T) {
 func TestATokenForTheEngineIsUsedUpWhereAnotherPartWaits(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("cluster/engine=on", "cluster/role=wide", "cluster/np-b=1")
-	s.visit()
+	s.reconcile()
 	s.cluster.removals["engine"] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": 5}, AfterNodes: true, EndsEngine: true}
 	s.cluster.removals["role"] = loss.Removal{Impact: "the controller loses rights", AfterNodes: true, EndsEngine: true}
 	s.commit("cluster/engine=off", "cluster/role=narrow", "cluster/np-b=1")
@@ -144,7 +144,7 @@ func TestATokenForTheEngineIsUsedUpWhereAnotherPartWaits(t *testing.T) {
 func TestAMistypedTokenKeepsTheOneOfAnUpdateThatIsNotMade(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("cluster/map=1", "cluster/other=1")
-	s.visit()
+	s.reconcile()
 	s.cluster.removals["other"] = loss.Removal{Impact: "1 node of the pool would go", Losses: loss.Counts{"Node": 1}}
 	s.commit("cluster/map=1", "cluster/other=2")
 	s.later()

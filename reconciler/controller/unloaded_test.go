@@ -15,7 +15,7 @@ import (
 func TestARevisionThatCannotBeLoadedLeavesTheLastOneApplied(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("aws/rule=1", "cluster/pool=1", "cluster/map=1")
-	s.visit()
+	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	s.commit("cluster/pool=2") // Whoever took it all the same would delete the others.
 	s.mistake = state.Failf(state.Stalled, "LimitExceeded", "base/kustomization.yaml:7: patches copy more than 128 KiB")
@@ -50,7 +50,7 @@ func TestARevisionThatCannotBeLoadedLeavesTheLastOneApplied(t *testing.T) {
 
 	// A new process has no revision to compare with.
 	s.restart()
-	s.visit()
+	s.reconcile()
 	if message := s.expectCondition("Ready", metav1.ConditionFalse, "LimitExceeded"); !strings.Contains(message, stays+", and drift from it is not corrected until") {
 		t.Errorf("message %q", message)
 	}

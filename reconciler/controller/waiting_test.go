@@ -26,7 +26,7 @@ func doubleStage(t *testing.T) (s *stage, deletion, rollout string) {
 	t.Helper()
 	s = newStage(t, func(sync *v1alpha1.Sync) { sync.Spec.Guard.MaxNodesReplaced = new(int32(5)) })
 	s.commit("cluster/np-gpu=1", "cluster/map=1", "aws/queue=1", "aws/role=1")
-	s.visit()
+	s.reconcile()
 	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.nodes = 14
 	s.commit("cluster/np-gpu=2", "cluster/map=1", "aws/role=1")
@@ -81,7 +81,7 @@ func TestAConfirmationThatFitsNothingIsReported(t *testing.T) {
 	s.confirm("1111")
 	s.later()
 	s.confirm(fits)
-	s.visit()
+	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if got := s.mismatch(); got != "" {
 		t.Errorf("it fits: %s", got)
@@ -211,7 +211,7 @@ func TestATokenForWhichNothingWaitsIsReported(t *testing.T) {
 func TestEachRowHasAllItsReasons(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("cluster/a=1", "aws/queue=1")
-	s.visit()
+	s.reconcile()
 	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.commit()
 	s.later()
@@ -237,7 +237,7 @@ func TestWhatATokenLetPassIsTriedAgainByAFullRun(t *testing.T) {
 	token := s.required("NodeReplacementHeld")
 	s.cluster.refused["np-gpu"] = "busy"
 	s.confirm(token)
-	s.visit()
+	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
 	delete(s.cluster.refused, "np-gpu")
 	s.drift(at("cluster", "np-gpu"))
@@ -315,7 +315,7 @@ func losingStage(t *testing.T) *stage {
 	t.Helper()
 	s := newStage(t, nil)
 	s.commit("cluster/map=1", "cluster/thing=1", "cluster/other=1", "aws/queue=1")
-	s.visit()
+	s.reconcile()
 	for _, name := range []string{"thing", "other"} {
 		s.cluster.removals[name] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"NodeClaim": 3}}
 	}
@@ -366,7 +366,7 @@ func TestWhatLosesTheMostIsPendingFirst(t *testing.T) {
 		things = append(things, fmt.Sprintf("cluster/a%02d=1", i))
 	}
 	s.commit(append(things, "cluster/z-few=1", "cluster/z-none=1", "aws/z-many=1")...)
-	s.visit()
+	s.reconcile()
 	s.cluster.removals["z-few"] = loss.Removal{Impact: "1 node goes with it", Losses: loss.Counts{"Node": 1}}
 	s.aws.removals["z-many"] = loss.Removal{Impact: "they go with it", Losses: loss.Counts{"Node": 3, "Pod": 7}}
 	s.commit("cluster/kept=1")

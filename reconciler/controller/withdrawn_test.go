@@ -15,7 +15,7 @@ func TestAConfirmedDeletionThatIsNotSentIsTakenBackWithTheAnnotation(t *testing.
 	for name, between := range map[string]func(*stage){
 		"after one run":     func(*stage) {},
 		"after several":     func(s *stage) { s.later(); s.later() },
-		"in a next process": func(s *stage) { s.restart(); s.visit() },
+		"in a next process": func(s *stage) { s.restart(); s.reconcile() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, token := waitingStage(t)

@@ -70,7 +70,7 @@ type sessions struct {
 	open map[types.NamespacedName]*session
 }
 
-// session is one Sync's memory. Visits to one Sync never overlap.
+// session is what is kept of one Sync. Reconciliations of one Sync never overlap.
 type session struct {
 	Session
 	fingerprint string

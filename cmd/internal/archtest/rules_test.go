@@ -181,7 +181,7 @@ var tasks = map[string][]string{
 	"cmd/internal/offline":  {"gitsource/dir", "reconciler/targets/aws"},
 	"cmd/internal/planning": {"gitsource/dir", "gitsource/gogit", "reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
 
-	// What plays the controller for a pull request that is hostile.
+	// What acts as the controller for a pull request that is hostile.
 	"cmd/poolwright-sandbox/attack": {"reconciler/targets/aws", "reconciler/targets/kubernetes"},
 
 	"reconciler/controller/cluster": {"provision/engine"},

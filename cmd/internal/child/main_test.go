@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestMain plays the child where the test binary was started as one.
+// TestMain runs as the child where the test binary was started as one.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 5 && os.Args[1] == "child" {
 		if err := beChild(os.Args[2], os.Args[3], os.Args[4]); err != nil {

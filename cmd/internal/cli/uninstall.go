@@ -70,7 +70,7 @@ func printRemoval(out io.Writer, u *uninstall.Uninstall, req uninstall.Request) 
 		fmt.Fprintf(out, "%3d. %s\n", i+1, text)
 	}
 	fmt.Fprintln(out, "\nWhat stays:")
-	for _, text := range u.Stays {
+	for _, text := range u.Remaining {
 		fmt.Fprintf(out, "  - %s\n", text)
 	}
 }

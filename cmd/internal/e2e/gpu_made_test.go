@@ -136,7 +136,7 @@ func (l *gpuSteps) profileLeaves(g gpuSuite) {
 	}
 	running := g.runningPods(profile)
 	if len(running) == 0 {
-		g.gpuPods("race-gpu", profile, gpu.Resource, 1, 1) // this scene is played alone
+		g.gpuPods("race-gpu", profile, gpu.Resource, 1, 1) // this case runs alone
 		g.allRun(profile)
 		running = g.runningPods(profile)
 	}

@@ -155,7 +155,7 @@ func (s *stocked) simulate() {
 	s.simulating.Go(func() {
 		for ctx.Err() == nil {
 			if err := s.simulateOnce(ctx, path); err != nil && ctx.Err() == nil {
-				s.Errorf("playing Karpenter's Deployment: %v", err)
+				s.Errorf("changing Karpenter's Deployment: %v", err)
 				return
 			}
 			select {

@@ -63,9 +63,9 @@ func (f *installedState) kinds() string {
 	return out
 }
 
-// stays is what uninstall leaves as it is; released reports whether Karpenter's
+// remaining is what uninstall leaves as it is; released reports whether Karpenter's
 // finalizers go.
-func (f *installedState) stays(released bool) []string {
+func (f *installedState) remaining(released bool) []string {
 	out := []string{"everything that Syncs applied: NodePools, node classes, workloads; and Karpenter's kinds"}
 	switch held := f.finalized(false); {
 	case f.otherKarpenter != "":

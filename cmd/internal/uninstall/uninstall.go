@@ -46,8 +46,8 @@ type Request struct {
 // out anew what is left to do, so that one that was cut off anywhere is finished by the
 // next run.
 type Uninstall struct {
-	// Stays are the things that are left as they are, in sentences.
-	Stays []string
+	// Remaining are the things that are left as they are, in sentences.
+	Remaining []string
 	// Warnings are what a person should read before confirming.
 	Warnings []string
 
@@ -97,7 +97,7 @@ func Plan(ctx context.Context, req Request) (*Uninstall, error) {
 		return nil, err
 	}
 	u.schedule()
-	u.Stays, u.Warnings = u.found.stays(u.releases()), u.found.warnings(req.Drain, u.releases())
+	u.Remaining, u.Warnings = u.found.remaining(u.releases()), u.found.warnings(req.Drain, u.releases())
 	return u, nil
 }
 

@@ -115,7 +115,7 @@ func TestARemovalIsPrintedAsInItsGolden(t *testing.T) {
 		for i, s := range u.Steps() {
 			fmt.Fprintf(&all, "%d. %s\n", i+1, s)
 		}
-		for _, s := range u.found.stays(u.releases()) {
+		for _, s := range u.found.remaining(u.releases()) {
 			fmt.Fprintf(&all, "stays: %s\n", s)
 		}
 		for _, s := range u.found.warnings(c.drain, u.releases()) {
@@ -318,7 +318,7 @@ func TestDrainingLowersPoolsAndGivesThemBackWhatTheyHad(t *testing.T) {
 	// The claims of the fake API server have a finalizer that the engine would
 	// remove: let the deletion stand for its end.
 	engine := claim("ours", nodeClassGroup, false)
-	if err := u.edit(t.Context(), engine, "playing the engine with", func() error { return nil }); err != nil {
+	if err := u.edit(t.Context(), engine, "changing the engine with", func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if err := u.release(t.Context()); err != nil {

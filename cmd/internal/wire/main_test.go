@@ -14,7 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// TestMain plays the child where the test binary was started as one.
+// TestMain runs as the child where the test binary was started as one.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 5 && os.Args[1] == "child" {
 		err := child.Confine(os.Args[3], os.Args[4])

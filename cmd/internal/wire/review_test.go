@@ -21,8 +21,8 @@ func TestTheMirrorOfPullRequestsGoesWithThem(t *testing.T) {
 		gone bool
 		want bool
 	}{
-		"it stays while only the session is built anew":          {func(s *v1alpha1.Sync) { s.Spec.PullRequests = &v1alpha1.PullRequests{} }, false, true},
-		"it goes when the Sync has pull requests no more":        {nil, false, false},
+		"it stays while only the session is built anew":     {func(s *v1alpha1.Sync) { s.Spec.PullRequests = &v1alpha1.PullRequests{} }, false, true},
+		"it goes when the Sync has pull requests no more":   {nil, false, false},
 		"it stays where it is unknown, until it is dropped": {nil, true, true},
 	}
 	for name, tt := range tests {

@@ -10,7 +10,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/child"
 )
 
-// TestMain plays the process of a candidate, or its child, where the test binary was started as
+// TestMain runs as the process of a candidate, or its child, where the test binary was started as
 // one.
 func TestMain(m *testing.M) {
 	var err error

@@ -28,7 +28,7 @@ type Candidate struct {
 	Neighbor bool `json:"neighbor,omitempty"`
 }
 
-// Process starts a process for each candidate that plays the controller for it, and so has a
+// Process starts a process for each candidate that acts as the controller for it, and so has a
 // memory and a time of its own.
 type Process struct {
 	// Path and Args start a program that calls Serve.
@@ -104,7 +104,7 @@ func write(root string, files map[string]string) error {
 	return nil
 }
 
-// Serve plays the controller for the candidate that it reads, and writes its Measure.
+// Serve acts as the controller for the candidate that it reads, and writes its Measure.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	var request candidateRequest
 	if err := json.NewDecoder(in).Decode(&request); err != nil {

@@ -41,7 +41,7 @@ func (w *fixture) withGPUs(config *engine.Config) {
 	}
 }
 
-// gpuNodes launches nodes with GPUs and plays, in the place of package readiness,
+// gpuNodes launches nodes with GPUs and does, in the place of package readiness,
 // what releases them.
 func (w *fixture) gpuNodes(t *testing.T) {
 	t.Cleanup(func() {

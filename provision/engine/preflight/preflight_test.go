@@ -13,7 +13,7 @@ import (
 	"github.com/poolwright/poolwright/provision/engine/preflight"
 )
 
-// iamResponse plays IAM.
+// iamResponse emulates IAM.
 type iamResponse struct {
 	status int
 	body   string

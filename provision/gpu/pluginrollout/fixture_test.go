@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// fixture plays the DaemonSet controller, the kubelets and plugins around a stage,
+// fixture emulates the DaemonSet controller, the kubelets and plugins around a stage,
 // in random order, with caches that lag and processes that end.
 type fixture struct {
 	*stage

@@ -29,7 +29,7 @@ import (
 )
 
 // live is a control plane with the Controller on a manager, and everything else
-// played by hand but the DaemonSet controller.
+// emulated by hand but the DaemonSet controller.
 type live struct {
 	*testing.T
 	api        client.Client
@@ -193,7 +193,7 @@ func profileFor(name string, timeout time.Duration) gpu.Sharing {
 	}}}
 }
 
-// beat plays a kubelet's lease until the test ends: without it the node
+// beat emulates a kubelet's lease until the test ends: without it the node
 // controller gives the node up after 40 s.
 func (l *live) beat(name string) {
 	l.Helper()
@@ -242,7 +242,7 @@ func liveSet(profile string) *appsv1.DaemonSet {
 	}
 }
 
-// serve plays the plugin: its pod, which the DaemonSet controller makes, becomes
+// serve emulates the plugin: its pod, which the DaemonSet controller makes, becomes
 // ready, and the kubelet reports the shares.
 func (l *live) serve(profile string, shares int64) {
 	l.Helper()

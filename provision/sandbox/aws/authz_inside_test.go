@@ -20,8 +20,8 @@ func TestEveryOperationNamesItsActions(t *testing.T) {
 			}
 		}
 		for _, op := range slices.Sorted(maps.Keys(s.table.Authorizations)) {
-			if _, played := s.table.Operations[op]; !played {
-				t.Errorf("the table of authorizations has %s %s, which is not played", name, op)
+			if _, emulated := s.table.Operations[op]; !emulated {
+				t.Errorf("the table of authorizations has %s %s, which is not emulated", name, op)
 			}
 		}
 	}

@@ -24,14 +24,14 @@ import (
 func TestEveryParameterIsOneOfTheModel(t *testing.T) {
 	cloud, err := aws.New(aws.DefaultConfig())
 	ok(t, err)
-	played, _ := cloud.Model()
-	for _, name := range slices.Sorted(maps.Keys(played)) {
-		for _, op := range slices.Sorted(maps.Keys(played[name])) {
-			if len(played[name][op]) == 0 {
+	emulated, _ := cloud.Model()
+	for _, name := range slices.Sorted(maps.Keys(emulated)) {
+		for _, op := range slices.Sorted(maps.Keys(emulated[name])) {
+			if len(emulated[name][op]) == 0 {
 				continue
 			}
 			sent := parametersOf(t, name, op)
-			for _, p := range played[name][op] {
+			for _, p := range emulated[name][op] {
 				if !sent[p] {
 					t.Errorf("%s %s understands %s, which the SDK never sends", name, op, p)
 				}

@@ -1,4 +1,4 @@
-// Package aws plays Amazon Web Services at the wire, as far as a Kubernetes
+// Package aws emulates Amazon Web Services at the wire, as far as a Kubernetes
 // node provisioner and what it stands on use them: EC2, IAM, STS, SSM, EKS, SQS,
 // EventBridge, CloudWatch Logs, Service Quotas, Pricing and ARC zonal shift. It is one
 // http.Handler, so the real AWS SDK sends its requests there when AWS_ENDPOINT_URL
@@ -19,7 +19,7 @@
 // that policies can be tried on a whole run afterwards. It is for tests and sandboxes
 // on loopback.
 //
-// Not played, and refused by name: SQS's older query protocol, EC2 by GET, Fault
+// Not emulated, and refused by name: SQS's older query protocol, EC2 by GET, Fault
 // Injection Service, starting a stopped instance, taking an interruptible
 // allocation back, labels of parameters, copies of images between regions, IPv6,
 // local zones and Windows.

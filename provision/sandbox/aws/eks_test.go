@@ -255,7 +255,7 @@ func eksRefusals() []refusal {
 		{"deleting an entry that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.DeleteAccessEntry(ctx, &eks.DeleteAccessEntryInput{ClusterName: name, PrincipalArn: s(otherARN)}))
 		}, "ResourceNotFoundException"},
-		{"a filter of entries that is not played", func(ctx context.Context, w *fixture) error {
+		{"a filter of entries that is not emulated", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.ListAccessEntries(ctx, &eks.ListAccessEntriesInput{ClusterName: name, AssociatedPolicyArn: s("x")}))
 		}, "ValidationException"},
 		{"too large a page", func(ctx context.Context, w *fixture) error {
@@ -288,14 +288,14 @@ func eksRefusals() []refusal {
 			return drop(w.eks.UpdatePodIdentityAssociation(ctx, &eks.UpdatePodIdentityAssociationInput{ClusterName: name, AssociationId: all.Associations[0].AssociationId,
 				RoleArn: s("arn:aws:iam::000000000000:role/ghost")}))
 		}, "InvalidParameterException"},
-		{"an association's session tags, which are not played", func(ctx context.Context, w *fixture) error {
+		{"an association's session tags, which are not emulated", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.CreatePodIdentityAssociation(ctx, &eks.CreatePodIdentityAssociationInput{ClusterName: name, Namespace: s("n"), ServiceAccount: s("t"),
 				RoleArn: s(nodeARN), DisableSessionTags: sdk.Bool(true)}))
 		}, "ValidationException"},
 		{"changing a node group that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.UpdateNodegroupConfig(ctx, &eks.UpdateNodegroupConfigInput{ClusterName: name, NodegroupName: s("none")}))
 		}, "ResourceNotFoundException"},
-		{"a node group's way to update, which is not played", func(ctx context.Context, w *fixture) error {
+		{"a node group's way to update, which is not emulated", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.UpdateNodegroupConfig(ctx, &eks.UpdateNodegroupConfigInput{ClusterName: name, NodegroupName: s("system"),
 				UpdateConfig: &ekstypes.NodegroupUpdateConfig{MaxUnavailable: sdk.Int32(2)}}))
 		}, "ValidationException"},

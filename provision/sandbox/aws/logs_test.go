@@ -125,7 +125,7 @@ func TestCloudWatchLogsRefuses(t *testing.T) {
 	}{
 		"a group with blanks in its name":        {drop(l.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: s("a b")})), "InvalidParameterException"},
 		"a tag of AWS's own":                     {drop(l.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: s("a"), Tags: map[string]string{"aws:a": ""}})), "InvalidParameterException"},
-		"a key, which nobody plays":              {drop(l.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: s("a"), KmsKeyId: s("k")})), "ValidationException"},
+		"a key, which is not emulated":           {drop(l.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: s("a"), KmsKeyId: s("k")})), "ValidationException"},
 		"a retention of a group that is gone":    {drop(l.PutRetentionPolicy(ctx, &cloudwatchlogs.PutRetentionPolicyInput{LogGroupName: s("a"), RetentionInDays: sdk.Int32(1)})), "ResourceNotFoundException"},
 		"no retention of a group that is gone":   {drop(l.DeleteRetentionPolicy(ctx, &cloudwatchlogs.DeleteRetentionPolicyInput{LogGroupName: s("a")})), "ResourceNotFoundException"},
 		"a list that is too long":                {drop(l.DescribeLogGroups(ctx, &cloudwatchlogs.DescribeLogGroupsInput{Limit: sdk.Int32(51)})), "InvalidParameterException"},

@@ -31,7 +31,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
-// sdkClients are the SDK's clients of all services that are played, by name; over
+// sdkClients are the SDK's clients of all services that are emulated, by name; over
 // is nil for the SDK's own HTTP client.
 func sdkClients(url string, over sdk.HTTPClient, options ...func(*middleware.Stack) error) map[string]any {
 	c := sdk.Config{Region: "us-east-1", BaseEndpoint: &url, RetryMaxAttempts: 1, HTTPClient: over, APIOptions: options,
@@ -210,18 +210,18 @@ func inURL(err error) bool {
 func TestALackingMemberIsAValidationError(t *testing.T) {
 	cloud, err := aws.New(aws.DefaultConfig())
 	ok(t, err)
-	played, _ := cloud.Model()
+	emulated, _ := cloud.Model()
 	server := httptest.NewServer(cloud)
 	defer server.Close()
 	validating, sending := sdkClients(server.URL, nil), sdkClients(server.URL, nil, unchecked)
 	codes := map[string]string{"ec2": "MissingParameter", "sqs": "MissingParameter", "iam": "ValidationError", "logs": "InvalidParameterException", "eks": "InvalidParameterException"}
 	tried := 0
-	for _, name := range slices.Sorted(maps.Keys(played)) {
+	for _, name := range slices.Sorted(maps.Keys(emulated)) {
 		want := codes[name]
 		if want == "" {
 			want = "ValidationException"
 		}
-		for _, op := range slices.Sorted(maps.Keys(played[name])) {
+		for _, op := range slices.Sorted(maps.Keys(emulated[name])) {
 			all := method(t, validating[name], op)
 			paths := all.lacking()
 			filled(all.input.Elem(), 6)
@@ -245,7 +245,7 @@ func TestALackingMemberIsAValidationError(t *testing.T) {
 				case !errors.As(err, &api):
 					t.Errorf("%s %s without %s: no error of the service: %v", name, op, path, err)
 				case api.ErrorCode() == "UnknownParameter", strings.Contains(api.ErrorMessage(), "unknown field"):
-					continue // a setting that is not played
+					continue // a setting that is not emulated
 				case api.ErrorCode() != want || !lackForm.MatchString(api.ErrorMessage()):
 					t.Errorf("%s %s without %s: %v", name, op, path, err)
 				}
@@ -263,12 +263,12 @@ func TestALackingMemberIsAValidationError(t *testing.T) {
 func TestNothingElseIsRequired(t *testing.T) {
 	cloud, err := aws.New(aws.DefaultConfig())
 	ok(t, err)
-	played, required := cloud.Model()
+	emulated, required := cloud.Model()
 	server := httptest.NewServer(cloud)
 	defer server.Close()
 	clients := sdkClients(server.URL, nil)
-	for _, name := range slices.Sorted(maps.Keys(played)) {
-		for _, op := range slices.Sorted(maps.Keys(played[name])) {
+	for _, name := range slices.Sorted(maps.Keys(emulated)) {
+		for _, op := range slices.Sorted(maps.Keys(emulated[name])) {
 			m := method(t, clients[name], op)
 			m.satisfy("")
 			var api smithy.APIError
@@ -283,8 +283,8 @@ func TestNothingElseIsRequired(t *testing.T) {
 	}
 	for service, ops := range required {
 		for op := range ops {
-			if _, known := played[service][op]; !known {
-				t.Errorf("the table of required members has %s %s, which is not played", service, op)
+			if _, known := emulated[service][op]; !known {
+				t.Errorf("the table of required members has %s %s, which is not emulated", service, op)
 			}
 		}
 	}

@@ -46,7 +46,7 @@ func read(services map[string]service, r *http.Request) *call {
 	in.Region = region
 	svc, ok := services[name]
 	if !ok {
-		in.broken = api.Refuse("UnknownService", "The emulator does not play the service %q of the credential scope.", name)
+		in.broken = api.Refuse("UnknownService", "The emulator does not emulate the service %q of the credential scope.", name)
 		return in
 	}
 	in.svc = svc

@@ -94,7 +94,7 @@ func TestQueueAttributesAreSetAllOrNone(t *testing.T) {
 			code: "InvalidAttributeValue"},
 		"a policy that hopes": {set: map[string]string{"Policy": `{"Statement":[{"Effect":"Maybe","Principal":"*","Action":"sqs:*","Resource":"*"}]}`},
 			code: "InvalidAttributeValue"},
-		"a policy with an element that is not played": {set: map[string]string{"Policy": `{"Statement":[{"Effect":"Allow","NotPrincipal":"*","Action":"sqs:*","Resource":"*"}]}`},
+		"a policy with an element that is not emulated": {set: map[string]string{"Policy": `{"Statement":[{"Effect":"Allow","NotPrincipal":"*","Action":"sqs:*","Resource":"*"}]}`},
 			code: "InvalidAttributeValue"},
 		"an attribute that there is not":      {set: map[string]string{"Colour": "red"}, code: "InvalidAttributeName"},
 		"an attribute that cannot be set":     {set: map[string]string{"QueueArn": "arn"}, code: "InvalidAttributeName"},

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// removeNode plays the cloud controller for a machine that is gone. The pods that
+// removeNode emulates the cloud controller for a machine that is gone. The pods that
 // were left on the Node are then the pod garbage collector's.
 func (p *Simulator) removeNode(k *kubelet) {
 	k.mu.Lock()

@@ -132,22 +132,22 @@ type Notice struct {
 func (c Config) withDefaults() (Config, error) {
 	if c.Client == nil {
 		if c.REST == nil {
-			return c, errors.New("playing nodes: neither REST nor Client is set")
+			return c, errors.New("emulating nodes: neither REST nor Client is set")
 		}
 		unlimited := rest.CopyConfig(c.REST)
 		unlimited.QPS = -1
 		client, err := kubernetes.NewForConfig(unlimited)
 		if err != nil {
-			return c, fmt.Errorf("playing nodes: building a client: %w", err)
+			return c, fmt.Errorf("emulating nodes: building a client: %w", err)
 		}
 		c.Client = client
 	}
 	if c.Cluster.Name == "" || c.Cluster.Endpoint == "" || c.Cluster.Region == "" {
-		return c, errors.New("playing nodes: the cluster's name, endpoint and region are required")
+		return c, errors.New("emulating nodes: the cluster's name, endpoint and region are required")
 	}
 	for _, m := range c.System {
 		if m.Group == nil {
-			return c, fmt.Errorf("playing nodes: the system machine %s has no node group", m)
+			return c, fmt.Errorf("emulating nodes: the system machine %s has no node group", m)
 		}
 	}
 	c.Delays = c.Delays.withDefaults()

@@ -1,6 +1,6 @@
-// Package nodes plays what lives on a cloud's machines and beside them: the
+// Package nodes emulates what lives on a cloud's machines and beside them: the
 // kubelets, the cloud controller that takes away the Nodes of gone machines, and
-// NVIDIA's device plugin as far as its effect on a Node goes. kwok plays the
+// NVIDIA's device plugin as far as its effect on a Node goes. kwok emulates the
 // kubelets' everyday work; this package decides what kwok gets.
 //
 // A machine becomes a Node as its user data configures it, after Delays.Join, posted
@@ -22,7 +22,7 @@
 // were installed, and so is the EBS CSI driver (internal/ebsdriver): claims of a
 // StorageClass with provisioner ebs.csi.aws.com get volumes that are attached and
 // detached after Delays.Volume. Branch interfaces (vpc.amazonaws.com/pod-eni), the pods
-// of aws-node and kube-proxy, and CoreDNS are not played.
+// of aws-node and kube-proxy, and CoreDNS are not emulated.
 //
 // Three annotations on a pod come before its commands:
 //

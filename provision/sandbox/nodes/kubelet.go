@@ -18,7 +18,7 @@ import (
 // retry is how long a kubelet waits before it repeats a failed request.
 const retry = 250 * time.Millisecond
 
-// kubelet plays one machine from power-on to silence.
+// kubelet emulates one machine from power-on to silence.
 type kubelet struct {
 	simulator *Simulator
 	machine   Machine

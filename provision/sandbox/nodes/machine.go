@@ -73,7 +73,7 @@ func readImage(name string) (image, error) {
 	var i image
 	switch {
 	case strings.HasPrefix(name, "Windows"):
-		return i, fmt.Errorf("the sandbox plays no Windows nodes (image %q); use AL2, AL2023 or Bottlerocket", name)
+		return i, fmt.Errorf("the sandbox emulates no Windows nodes (image %q); use AL2, AL2023 or Bottlerocket", name)
 	case strings.HasPrefix(name, "bottlerocket-aws-k8s-"):
 		i.adopt(userdata.Bottlerocket)
 	case strings.HasPrefix(name, "amazon-eks-node-al2023-"):

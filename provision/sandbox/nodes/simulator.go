@@ -24,7 +24,7 @@ const resync = 5 * time.Second
 
 const byNode = "node"
 
-// Simulator plays the machines of one cluster. Use New, then Start.
+// Simulator emulates the machines of one cluster. Use New, then Start.
 type Simulator struct {
 	config Config
 	bridge *kwokbridge.Bridge
@@ -58,10 +58,10 @@ func New(config Config) (*Simulator, error) {
 		Lease: func(name string) (*coordinationv1.Lease, bool) {
 			return cached[*coordinationv1.Lease](p.leases, corev1.NamespaceNodeLease+"/"+name)
 		},
-		Plays: func(node string) bool { return p.on(node) != nil },
+		Emulates: func(node string) bool { return p.on(node) != nil },
 	})
 	if err != nil {
-		return nil, fmt.Errorf("playing nodes: %w", err)
+		return nil, fmt.Errorf("emulating nodes: %w", err)
 	}
 	took := config.Delays.Volume
 	p.ebs, err = ebsdriver.New(ebsdriver.Config{
@@ -102,19 +102,19 @@ func (p *Simulator) buildCaches() error {
 		DeleteFunc: func(o any) { last(o, p.loseNode) },
 	})
 	if err := errors.Join(podErr, nodeErr, p.pods.AddIndexers(indexers)); err != nil {
-		return fmt.Errorf("playing nodes: building caches: %w", err)
+		return fmt.Errorf("emulating nodes: building caches: %w", err)
 	}
 	return nil
 }
 
-// Start begins to play: it returns when the caches are filled and the system
+// Start begins to emulate: it returns when the caches are filled and the system
 // machines' Nodes exist. The simulator ends with the context; Wait then returns.
 func (p *Simulator) Start(ctx context.Context) error {
 	p.mu.Lock()
 	p.ctx = ctx
 	p.mu.Unlock()
 	if err := p.bridge.Start(ctx); err != nil {
-		return fmt.Errorf("playing nodes: %w", err)
+		return fmt.Errorf("emulating nodes: %w", err)
 	}
 	if err := p.ebs.Start(ctx); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (p *Simulator) Start(ctx context.Context) error {
 		p.running.Go(func() { informer.RunWithContext(ctx) })
 	}
 	if !cache.WaitForCacheSync(ctx.Done(), p.pods.HasSynced, p.nodes.HasSynced, p.leases.HasSynced) {
-		return fmt.Errorf("playing nodes: filling caches: %w", context.Cause(ctx))
+		return fmt.Errorf("emulating nodes: filling caches: %w", context.Cause(ctx))
 	}
 	for _, m := range p.config.System {
 		k, err := p.power(m)
@@ -132,10 +132,10 @@ func (p *Simulator) Start(ctx context.Context) error {
 			err = errors.New("another machine has its id")
 		}
 		if err != nil {
-			return fmt.Errorf("playing the system node %s: %w", m, err)
+			return fmt.Errorf("emulating the system node %s: %w", m, err)
 		}
 		if err := k.join(); err != nil {
-			return fmt.Errorf("playing the system node %s: %w", m, err)
+			return fmt.Errorf("emulating the system node %s: %w", m, err)
 		}
 	}
 	return nil
@@ -144,13 +144,13 @@ func (p *Simulator) Start(ctx context.Context) error {
 // Wait returns when everything that the simulator started has ended.
 func (p *Simulator) Wait() { p.running.Wait() }
 
-// Launch plays a machine that the cloud has just started to run. It returns at
-// once; what becomes of the machine is reported by Config.Notify. An id that is played
+// Launch emulates a machine that the cloud has just started to run. It returns at
+// once; what becomes of the machine is reported by Config.Notify. An id that is emulated
 // already is ignored.
 func (p *Simulator) Launch(m Machine) {
 	k, err := p.power(m)
 	if err != nil {
-		p.config.Log.Warn("machine not played", "machine", m.String(), "reason", err.Error())
+		p.config.Log.Warn("machine not emulated", "machine", m.String(), "reason", err.Error())
 		return
 	}
 	if k == nil {
@@ -173,7 +173,7 @@ func (p *Simulator) Stop(id string) {
 	}
 }
 
-// Gone plays the cloud controller: the terminated machine's Node is deleted after
+// Gone emulates the cloud controller: the terminated machine's Node is deleted after
 // Delays.NodeGone, unless somebody else was faster.
 func (p *Simulator) Gone(id string) {
 	k := p.machine(id)
@@ -208,7 +208,7 @@ func (p *Simulator) machine(id string) *kubelet {
 	return p.machines[id]
 }
 
-// on returns the kubelet that plays a node, nil when none does.
+// on returns the kubelet that emulates a node, nil when none does.
 func (p *Simulator) on(node string) *kubelet {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/process"
 )
 
-// roleEnv makes this test binary play a child instead of running tests.
+// roleEnv makes this test binary run as a child instead of running tests.
 const roleEnv = "PROCESS_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(strings.Join(os.Environ(), " "))
 		waitFor(syscall.SIGTERM)
 	case "parent":
-		playParent()
+		runParent()
 	}
 }
 
@@ -60,9 +60,9 @@ func waitFor(s os.Signal) {
 	<-got
 }
 
-// playParent starts a family and waits to be killed. It is the sandbox that
+// runParent starts a family and waits to be killed. It is the sandbox that
 // crashes.
-func playParent() {
+func runParent() {
 	folder := os.Getenv("PROCESS_TEST_FOLDER")
 	group, err := process.NewGroup(os.Getenv("PROCESS_TEST_REAPER"), folder)
 	if err != nil {

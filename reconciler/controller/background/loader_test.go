@@ -54,7 +54,7 @@ func TestAFastSourceIsAwaited(t *testing.T) {
 	}
 }
 
-func TestASlowSourceHoldsUpOnlyOneVisit(t *testing.T) {
+func TestASlowSourceHoldsUpOnlyOneReconciliation(t *testing.T) {
 	f, source, woken := newLoader(t)
 	if _, ok, _ := f.Fetch("", true); ok {
 		t.Fatal("an answer came from nowhere")

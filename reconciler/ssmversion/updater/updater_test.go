@@ -93,8 +93,8 @@ func (b *bench) edit(change func(*v1alpha1.Sync)) {
 	}
 }
 
-// visit is one fetch: the value of ${GPU}, how many parameters it asked for, the events.
-func (b *bench) visit() (value string, asked int, events []string) {
+// fetch is one fetch: the value of ${GPU}, how many parameters it asked for, the events.
+func (b *bench) fetch() (value string, asked int, events []string) {
 	b.Helper()
 	b.asked = nil
 	values, err := b.Values(b.Context(), b.sync())
@@ -118,7 +118,7 @@ func (b *bench) eventReasons() (reasons []string) {
 
 func (b *bench) expect(doing, value string, asked int, events ...string) {
 	b.Helper()
-	gotValue, gotAsked, gotEvents := b.visit()
+	gotValue, gotAsked, gotEvents := b.fetch()
 	if gotValue != value || gotAsked != asked || cmp.Diff(events, gotEvents) != "" {
 		b.Errorf("%s: %s after asking for %d parameters, with events %v; want %s, %d, %v", doing, gotValue, gotAsked, gotEvents, value, asked, events)
 	}
@@ -173,7 +173,7 @@ func TestPinsAreUsedWhileSSMIsAway(t *testing.T) {
 		b.now.SetTime(b.now.Now().Add(time.Hour))
 		b.expect("hour "+string(rune('1'+n)), "ami-1", 1, events...)
 	}
-	// An update waits, and is tried at each visit.
+	// An update waits, and is tried at each fetch.
 	b.edit(func(s *v1alpha1.Sync) { s.Annotations = map[string]string{v1alpha1.UpdateParametersAnnotation: "now"} })
 	b.expect("an update", "ami-1", 1)
 	b.expect("an update once more", "ami-1", 1)

@@ -17,9 +17,9 @@ import (
 
 const memory = 512 << 20
 
-// TestMain plays the process that is confined, or only limited, and then makes the
+// TestMain runs as the process that is confined, or only limited, and then makes the
 // system calls that it is asked for, one a line: its name, and the error that it got. It
-// also plays those whose peak is measured.
+// also runs as those whose peak is measured.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "call" {
 		makeCalls(os.Args[2], os.Args[3:])

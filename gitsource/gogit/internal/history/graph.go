@@ -82,11 +82,11 @@ func (g *Graph) isCut(n Commit) (bool, error) {
 }
 
 // walk visits the held commits that lead from tips, nearest first, with their
-// distance from the nearest tip, until visit returns true.
-func (g *Graph) walk(tips []plumbing.Hash, visit func(id plumbing.Hash, n Commit, distance int) (stop bool, err error)) error {
+// depth from the nearest tip, until visit returns true.
+func (g *Graph) walk(tips []plumbing.Hash, visit func(id plumbing.Hash, n Commit, depth int) (stop bool, err error)) error {
 	seen := map[plumbing.Hash]bool{}
 	level := tips
-	for distance := 0; len(level) > 0; distance++ {
+	for depth := 0; len(level) > 0; depth++ {
 		var next []plumbing.Hash
 		for _, id := range level {
 			if seen[id] {
@@ -100,7 +100,7 @@ func (g *Graph) walk(tips []plumbing.Hash, visit func(id plumbing.Hash, n Commit
 			if !ok {
 				continue
 			}
-			stop, err := visit(id, n, distance)
+			stop, err := visit(id, n, depth)
 			if err != nil || stop {
 				return err
 			}

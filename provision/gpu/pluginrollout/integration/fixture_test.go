@@ -1,5 +1,5 @@
 // Package integration runs the rollout of device plugins against a real API server,
-// DaemonSet controller and scheduler; the kubelets are played. It has only tests;
+// DaemonSet controller and scheduler; the kubelets are emulated. It has only tests;
 // they are apart from the rollout's own because they link a whole sandbox. Start
 // reading at TestTheRolloutInASandbox.
 package integration

@@ -93,7 +93,7 @@ func parseOperator(name string) (condition, error) {
 			return condition{}, fmt.Errorf("its condition %s is none of IAM's", name)
 		}
 	default:
-		return condition{}, fmt.Errorf("its condition operator %s is not played", name)
+		return condition{}, fmt.Errorf("its condition operator %s is not emulated", name)
 	}
 	c.negated = strings.Contains(base, "Not")
 	return c, nil

@@ -1,4 +1,4 @@
-// Package policy decides as AWS IAM does whether a request is allowed. It plays this
+// Package policy decides as AWS IAM does whether a request is allowed. It emulates this
 // part of IAM, and a document that needs more is an error:
 //
 //   - policies that are attached to an identity, of version 2012-10-17, and one
@@ -15,6 +15,6 @@
 // policy variables, other operators, other versions, fields that IAM does not have,
 // JSON that names a key twice. So nothing is ever allowed because it could not be
 // parsed. It has no table of services: what a call needs of IAM comes from the caller.
-// Not played are policies of organisations and of sessions, policies of resources, and
+// Not emulated are policies of organisations and of sessions, policies of resources, and
 // tags of principals. Start reading at Evaluate.
 package policy

@@ -30,7 +30,7 @@ type patterns struct {
 	not  bool
 }
 
-// Parse reads a policy document. What the package does not play is an error
+// Parse reads a policy document. What the package does not emulate is an error
 // that names it.
 func Parse(text string) (Document, error) {
 	doc, err := parse(text)
@@ -53,7 +53,7 @@ func parse(text string) (Document, error) {
 		return Document{}, err
 	}
 	if top["Version"] != "2012-10-17" {
-		return Document{}, fmt.Errorf("its Version is %v, and only 2012-10-17 is played", top["Version"])
+		return Document{}, fmt.Errorf("its Version is %v, and only 2012-10-17 is emulated", top["Version"])
 	}
 	if id, has := top["Id"]; has {
 		if _, ok := id.(string); !ok {
@@ -139,7 +139,7 @@ func parsePatterns(fields map[string]any, field string, form *regexp.Regexp) (pa
 	}
 	for _, p := range list {
 		if !form.MatchString(p) {
-			return patterns{}, fmt.Errorf("its %s %q is not of a form that is played", field, p)
+			return patterns{}, fmt.Errorf("its %s %q is not of a form that is emulated", field, p)
 		}
 	}
 	return patterns{list, not}, nil
@@ -149,7 +149,7 @@ func parsePatterns(fields map[string]any, field string, form *regexp.Regexp) (pa
 func only(fields map[string]any, known ...string) error {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("the field %q is not played", name)
+			return fmt.Errorf("the field %q is not emulated", name)
 		}
 	}
 	return nil
@@ -171,7 +171,7 @@ func stringList(raw any) ([]string, error) {
 		case !ok:
 			return nil, fmt.Errorf("%v is no string", v)
 		case strings.Contains(s, "${"):
-			return nil, fmt.Errorf("policy variables are not played: %q", s)
+			return nil, fmt.Errorf("policy variables are not emulated: %q", s)
 		}
 		out[n] = s
 	}

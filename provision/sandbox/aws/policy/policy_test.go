@@ -161,7 +161,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotPlayedIsRefused(t *testing.T) {
+func TestWhatIsNotEmulatedIsRefused(t *testing.T) {
 	const version = `{"Version":"2012-10-17","Statement":`
 	condition := func(c string) string {
 		return version + `{"Effect":"Allow","Action":"*","Resource":"*","Condition":{` + c + `}}}`
@@ -201,7 +201,7 @@ func TestWhatIsNotPlayedIsRefused(t *testing.T) {
 		"an operator on numbers":       {condition(`"NumericLessThan":{"k:a":"1"}`), "NumericLessThan"},
 		"an operator on addresses":     {condition(`"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}`), "IpAddress"},
 		"an operator in another case":  {condition(`"stringequals":{"k:a":"1"}`), "stringequals"},
-		"a quantity of quantities":     {condition(`"ForAnyValue:ForAllValues:StringEquals":{"k:a":"1"}`), "not played"},
+		"a quantity of quantities":     {condition(`"ForAnyValue:ForAllValues:StringEquals":{"k:a":"1"}`), "not emulated"},
 		"Null if it exists":            {condition(`"NullIfExists":{"k:a":"true"}`), "NullIfExists"},
 		"Null of all values":           {condition(`"ForAllValues:Null":{"k:a":"true"}`), "ForAllValues:Null"},
 		"a boolean that is none":       {condition(`"Bool":{"k:a":"yes"}`), "yes"},

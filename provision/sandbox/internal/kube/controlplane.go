@@ -5,7 +5,7 @@
 //
 // Each start draws new authorities, keys and ports. The package refuses to
 // listen anywhere but on 127.0.0.1 and to connect to anything without a certificate,
-// etcd included. It plays no nodes: pods stay pending until another package posts some.
+// etcd included. It emulates no nodes: pods stay pending until another package posts some.
 // Start reading at Start.
 package kube
 

@@ -17,7 +17,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge/github"
 )
 
-// hub plays GitHub for the repository ada/nodes, by GitHub's public description
+// hub emulates GitHub for the repository ada/nodes, by GitHub's public description
 // of its REST API, version 2022-11-28: paths, fields, orders, page sizes, Link
 // headers, validators, and what it refuses.
 type hub struct {

@@ -16,7 +16,7 @@ type Operation struct {
 }
 
 // Authorization is what a call requires of IAM: which actions, on what. There is
-// one for every operation that is played, empty only where AWS requires nothing.
+// one for every operation that is emulated, empty only where AWS requires nothing.
 type Authorization func(*Call) []AuthorizationRequest
 
 // AuthorizationRequest is one action that a call requires of IAM.

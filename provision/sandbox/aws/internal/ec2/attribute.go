@@ -39,7 +39,7 @@ func (svc *Service) describeInstanceAttribute(in *api.Call) (any, error) {
 	case "sourceDestCheck":
 		value = "true"
 	default:
-		return nil, api.Refuse("InvalidParameterValue", "Value (%s) for parameter attribute is invalid or not played.", name)
+		return nil, api.Refuse("InvalidParameterValue", "Value (%s) for parameter attribute is invalid or not emulated.", name)
 	}
 	return []query.Element{query.Text("instanceId", i.ID), query.Group(name, query.Opt("value", value))}, nil
 }

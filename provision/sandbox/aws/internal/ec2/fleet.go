@@ -141,7 +141,7 @@ func (svc *Service) parseFleet(in *api.Call) (*fleetRequest, error) {
 	get := in.Form.Get
 	f := &fleetRequest{capacityType: get("TargetCapacitySpecification.DefaultTargetCapacityType")}
 	if kind := get("Type"); kind != "instant" {
-		return nil, api.Refuse("UnsupportedOperation", "Fleets of type '%s' are not played, only instant ones.", kind)
+		return nil, api.Refuse("UnsupportedOperation", "Fleets of type '%s' are not emulated, only instant ones.", kind)
 	}
 	total, _, err := in.Form.Int("TargetCapacitySpecification.TotalTargetCapacity")
 	if err != nil || total < 1 || total > fleetLimit {
@@ -182,7 +182,7 @@ func (svc *Service) strategy(in *api.Call, capacityType string) (string, error) 
 		s = allowed[0]
 	}
 	if !slices.Contains(allowed, s) {
-		return "", api.Refuse("InvalidParameterValue", "The %s '%s' is not played for %s; it supports %q.", name, s, capacityType, allowed)
+		return "", api.Refuse("InvalidParameterValue", "The %s '%s' is not emulated for %s; it supports %q.", name, s, capacityType, allowed)
 	}
 	return s, nil
 }

@@ -193,7 +193,7 @@ func runParams() []string {
 	}, templates.InterfaceParams()...)
 }
 
-// runInstances checks a launch; only dry runs are played, since fleets are how
+// runInstances checks a launch; only dry runs are emulated, since fleets are how
 // nodes are launched.
 func (svc *Service) runInstances(in *api.Call) (any, error) {
 	spec := in.Form.Sub("LaunchTemplate")
@@ -225,7 +225,7 @@ func (svc *Service) runInstances(in *api.Call) (any, error) {
 	if in.Dry {
 		return nil, api.ErrDryRun()
 	}
-	return nil, api.Refuse("UnsupportedOperation", "RunInstances is played for dry runs only; launch with CreateFleet.")
+	return nil, api.Refuse("UnsupportedOperation", "RunInstances is emulated for dry runs only; launch with CreateFleet.")
 }
 
 // overQuota is how EC2 refuses one more instance, if its vCPUs would exceed their

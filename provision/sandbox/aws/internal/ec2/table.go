@@ -7,7 +7,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/api"
 )
 
-// operations is EC2 as far as it is played, with every parameter that each operation
+// operations is EC2 as far as it is emulated, with every parameter that each operation
 // takes.
 func (svc *Service) operations() map[string]api.Operation {
 	list := []string{"Filter.#.Name", "Filter.#.Value.#", "MaxResults", "NextToken"}

@@ -30,8 +30,8 @@ func do(t *testing.T, svc *Service, request, body string, answer any) (code stri
 		t.Fatal(err)
 	}
 	in := &api.Call{Op: Route(method, path), Target: method + " " + path, Query: values, Body: []byte(body), Now: svc.account.Clock.Now()}
-	operation, played := svc.Table().Operations[in.Op]
-	if !played {
+	operation, emulated := svc.Table().Operations[in.Op]
+	if !emulated {
 		t.Fatalf("%s is no operation", request)
 	}
 	out, err := operation.Run(in)
@@ -81,7 +81,7 @@ func TestAnAccessEntryHasTheNamesOfItsType(t *testing.T) {
 		"with a user name that begins otherwise": {`"username":"awsome"`, entry{Type: "STANDARD", Username: "awsome"}, ""},
 		"not in a group of Kubernetes":           {`"kubernetesGroups":["a","system:masters"]`, entry{}, "InvalidParameterException"},
 		"not in a group without a name":          {`"kubernetesGroups":[""]`, entry{}, "InvalidParameterException"},
-		"not with a member that is not played":   {`"policy":"x"`, entry{}, "ValidationException"},
+		"not with a member that is not emulated": {`"policy":"x"`, entry{}, "ValidationException"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			svc, _, _ := newService(Cluster{Name: "k"})
@@ -209,7 +209,7 @@ func TestANodeGroupTakesWhatTheModelOfEKSTakes(t *testing.T) {
 		"a taint that changes its effect":       {`{"taints":{"addOrUpdateTaints":[{"key":"k","effect":"NO_EXECUTE"}],"removeTaints":[{"key":"k","effect":"NO_SCHEDULE"}]}}`, ""},
 		"no taint that comes and goes":          {`{"taints":{"addOrUpdateTaints":[{"key":"k","value":"x","effect":"NO_EXECUTE"}],"removeTaints":[{"key":"k","effect":"NO_EXECUTE"}]}}`, bad},
 		"no change":                             {`{}`, bad},
-		"no change that is not played":          {`{"updateConfig":{"maxUnavailable":1}}`, "ValidationException"},
+		"no change that is not emulated":        {`{"updateConfig":{"maxUnavailable":1}}`, "ValidationException"},
 		"no change of another group's name":     {`{"nodegroupName":"h"}`, "ValidationException"},
 	} {
 		svc, _, _ := newService(groups())

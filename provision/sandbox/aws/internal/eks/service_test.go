@@ -54,7 +54,7 @@ func TestEveryRouteLeadsToAnOperation(t *testing.T) {
 	for route := range paths() {
 		method, path, _ := strings.Cut(route, " ")
 		op := Route(method, strings.ReplaceAll(path, "*", "x"))
-		if _, played := operations[op]; !played {
+		if _, emulated := operations[op]; !emulated {
 			t.Errorf("%s leads to %q, which is not in the table", route, op)
 		}
 		routed[op] = true

@@ -7,7 +7,7 @@ func (svc *Service) Table() api.Table {
 	return api.Table{Operations: svc.operations(), Authorizations: svc.authorizations(), Required: required()}
 }
 
-// operations is EKS as far as it is played: one cluster, its access
+// operations is EKS as far as it is emulated: one cluster, its access
 // entries, managed node groups, add-ons and Pod Identity associations. None is
 // made or deleted but entries and associations.
 func (svc *Service) operations() map[string]api.Operation {

@@ -56,7 +56,7 @@ func readPattern(object map[string]any) (pattern, error) {
 			err = errors.New("it must be an object or an array")
 		}
 		if err == nil && strings.HasPrefix(name, "$") {
-			err = errors.New("such operators are not played here")
+			err = errors.New("such operators are not emulated here")
 		}
 		if err != nil {
 			return p, fmt.Errorf("%q: %w", name, err)
@@ -125,12 +125,12 @@ func readExpression(kind string, operand any) (matcher, error) {
 			switch o.(type) {
 			case string, float64:
 			default:
-				return nil, errors.New("anything-but is played for strings and numbers only")
+				return nil, errors.New("anything-but is emulated for strings and numbers only")
 			}
 		}
 		return func(value any, there bool) bool { return there && !slices.Contains(list, value) }, nil
 	}
-	return nil, fmt.Errorf("unrecognized match type %s: it is not played here", kind)
+	return nil, fmt.Errorf("unrecognized match type %s: it is not emulated here", kind)
 }
 
 // matches reports whether the event, or the part of it that the pattern is for,

@@ -72,7 +72,7 @@ func TestPutTargetsKeepsWhatItCanTake(t *testing.T) {
 		"four beside the one that is there":                {targetsOf(4), nil, []string{"0", "1", "2", "3", "old"}, ""},
 		"none of five beside one that is there":            {targetsOf(5), nil, []string{"old"}, "LimitExceededException"},
 		"none of a list without elements":                  {``, nil, []string{"old"}, "ValidationException"},
-		"none with a setting that is not played":           {`{"Id":"a",` + arn + `,"SqsParameters":{"MessageGroupId":"x"}}`, nil, []string{"old"}, "ValidationException"},
+		"none with a setting that is not emulated":         {`{"Id":"a",` + arn + `,"SqsParameters":{"MessageGroupId":"x"}}`, nil, []string{"old"}, "ValidationException"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture()

@@ -84,7 +84,7 @@ func (t target) problem() string {
 	case t.Input != "" && !json.Valid([]byte(t.Input)):
 		return fmt.Sprintf("JSON syntax error in input for target %s.", t.ID)
 	case t.InputPath != "" && !inputPathForm.MatchString(t.InputPath):
-		return fmt.Sprintf("Invalid InputPath for target %s; the emulator plays paths like $.detail.state.", t.ID)
+		return fmt.Sprintf("Invalid InputPath for target %s; the emulator emulates paths like $.detail.state.", t.ID)
 	}
 	return ""
 }

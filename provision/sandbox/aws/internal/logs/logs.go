@@ -1,5 +1,5 @@
 // Package logs is CloudWatch Logs: log groups, their retention and tags. What is
-// logged is not played.
+// logged is not emulated.
 package logs
 
 import (
@@ -48,7 +48,7 @@ func (svc *Service) Ensure(name string, now time.Time) {
 	}
 }
 
-// logGroup is a log group of CloudWatch Logs; what is logged is not played.
+// logGroup is a log group of CloudWatch Logs; what is logged is not emulated.
 type logGroup struct {
 	name    string
 	created time.Time

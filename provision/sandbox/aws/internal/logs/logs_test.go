@@ -173,7 +173,7 @@ func TestLogGroupsAreListed(t *testing.T) {
 			t.Errorf("%s: %q", body, code)
 		}
 	}
-	for _, body := range []string{`{"limit":"1"}`, `{"logGroupNamePattern":"g"}`} { // the second is not played
+	for _, body := range []string{`{"limit":"1"}`, `{"logGroupNamePattern":"g"}`} { // the second is not emulated
 		if code := do(t, svc, "DescribeLogGroups", body, nil); code != "ValidationException" {
 			t.Errorf("%s: %q", body, code)
 		}

@@ -48,7 +48,7 @@ func (svc *Service) getProducts(in *api.Call) (any, error) {
 		return nil, err
 	}
 	if input.ServiceCode != "AmazonEC2" {
-		return nil, api.Refuse("InvalidParameterException", "The service code %q is not played, only AmazonEC2.", input.ServiceCode)
+		return nil, api.Refuse("InvalidParameterException", "The service code %q is not emulated, only AmazonEC2.", input.ServiceCode)
 	}
 	if input.FormatVersion != "" && input.FormatVersion != "aws_v1" {
 		return nil, api.Refuse("InvalidParameterException", "The format version %q is not aws_v1.", input.FormatVersion)
@@ -93,7 +93,7 @@ func (input productsInput) matches(attributes map[string][]string) (bool, error)
 	for _, f := range input.Filters {
 		have, known := attributes[f.Field]
 		if f.Type != "TERM_MATCH" || !known {
-			return false, api.Refuse("InvalidParameterException", "The filter %s of type %s is not played.", f.Field, f.Type)
+			return false, api.Refuse("InvalidParameterException", "The filter %s of type %s is not emulated.", f.Field, f.Type)
 		}
 		keep = keep && slices.Contains(have, f.Value)
 	}

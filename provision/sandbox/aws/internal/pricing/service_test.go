@@ -121,17 +121,17 @@ func TestProductsAreFiltered(t *testing.T) {
 func TestTheListOfProductsRefuses(t *testing.T) {
 	svc := newService(t, "us-east-1")
 	for name, tt := range map[string]struct{ body, code string }{
-		"another service":                       {`{"ServiceCode":"AmazonS3"}`, "InvalidParameterException"},
-		"no service":                            {`{}`, "InvalidParameterException"},
-		"a field that products do not have":     {where("colour", "red"), "InvalidParameterException"},
-		"a filter of a type that is not played": {`{"ServiceCode":"AmazonEC2","Filters":[{"Type":"CONTAINS","Field":"instanceType","Value":"g5"}]}`, "InvalidParameterException"},
-		"a page of nothing":                     {`{"ServiceCode":"AmazonEC2","MaxResults":0}`, "InvalidParameterException"},
-		"a page over a hundred":                 {`{"ServiceCode":"AmazonEC2","MaxResults":101}`, "InvalidParameterException"},
-		"a format that there is not":            {`{"ServiceCode":"AmazonEC2","FormatVersion":"aws_v2"}`, "InvalidParameterException"},
-		"a token that no page gave":             {`{"ServiceCode":"AmazonEC2","NextToken":"x"}`, "InvalidNextTokenException"},
-		"a parameter that there is not":         {`{"ServiceCode":"AmazonEC2","Colour":"red"}`, "ValidationException"},
-		"not the only format":                   {`{"ServiceCode":"AmazonEC2","FormatVersion":"aws_v1"}`, ""},
-		"not a page of a hundred":               {`{"ServiceCode":"AmazonEC2","MaxResults":100}`, ""},
+		"another service":                         {`{"ServiceCode":"AmazonS3"}`, "InvalidParameterException"},
+		"no service":                              {`{}`, "InvalidParameterException"},
+		"a field that products do not have":       {where("colour", "red"), "InvalidParameterException"},
+		"a filter of a type that is not emulated": {`{"ServiceCode":"AmazonEC2","Filters":[{"Type":"CONTAINS","Field":"instanceType","Value":"g5"}]}`, "InvalidParameterException"},
+		"a page of nothing":                       {`{"ServiceCode":"AmazonEC2","MaxResults":0}`, "InvalidParameterException"},
+		"a page over a hundred":                   {`{"ServiceCode":"AmazonEC2","MaxResults":101}`, "InvalidParameterException"},
+		"a format that there is not":              {`{"ServiceCode":"AmazonEC2","FormatVersion":"aws_v2"}`, "InvalidParameterException"},
+		"a token that no page gave":               {`{"ServiceCode":"AmazonEC2","NextToken":"x"}`, "InvalidNextTokenException"},
+		"a parameter that there is not":           {`{"ServiceCode":"AmazonEC2","Colour":"red"}`, "ValidationException"},
+		"not the only format":                     {`{"ServiceCode":"AmazonEC2","FormatVersion":"aws_v1"}`, ""},
+		"not a page of a hundred":                 {`{"ServiceCode":"AmazonEC2","MaxResults":100}`, ""},
 	} {
 		if _, _, code := get(t, svc, tt.body); code != tt.code {
 			t.Errorf("%s: %q, want %q", name, code, tt.code)

@@ -122,7 +122,7 @@ func TestQuotasAreListedByCodeInPages(t *testing.T) {
 			`{"ServiceCode":"s3"}`: "NoSuchResourceException", `{"ServiceCode":"EC2"}`: "NoSuchResourceException", `{}`: "NoSuchResourceException",
 			`{"ServiceCode":"ec2","MaxResults":0}`: "IllegalArgumentException", `{"ServiceCode":"ec2","MaxResults":101}`: "IllegalArgumentException", `{"ServiceCode":"ec2","MaxResults":100}`: "",
 			`{"ServiceCode":"ec2","NextToken":"x"}`: "InvalidPaginationTokenException", `{"ServiceCode":"ec2","Colour":"red"}`: "ValidationException",
-			`{"ServiceCode":"ec2","QuotaAppliedAtLevel":"RESOURCE"}`: "ValidationException", // not played
+			`{"ServiceCode":"ec2","QuotaAppliedAtLevel":"RESOURCE"}`: "ValidationException", // not emulated
 		} {
 			if _, _, code := do(t, svc, op, body); code != want {
 				t.Errorf("%s %s: %q, want %q", op, body, code, want)

@@ -16,7 +16,7 @@ func isNoText(r rune) bool {
 	return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xFFFE || r == 0xFFFF
 }
 
-// sendMessage puts a message on a queue. Message attributes are not played.
+// sendMessage puts a message on a queue. Message attributes are not emulated.
 func (svc *Service) sendMessage(in *api.Call) (any, error) {
 	var input struct {
 		QueueUrl, MessageBody string

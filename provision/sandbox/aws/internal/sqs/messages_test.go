@@ -183,7 +183,7 @@ func TestAMessageShowsTheSystemAttributesThatAReceiveNames(t *testing.T) {
 		"those of both parameters":                   {members{"MessageSystemAttributeNames": []string{"SentTimestamp"}, "AttributeNames": []string{"ApproximateReceiveCount"}}, map[string]string{"SentTimestamp": all["SentTimestamp"], "ApproximateReceiveCount": "3"}, ""},
 		"none of a queue in order, which it lacks":   {members{"MessageSystemAttributeNames": []string{"SequenceNumber", "MessageGroupId"}}, nil, ""},
 		"not one that SQS does not have":             {members{"MessageSystemAttributeNames": []string{"Colour"}}, nil, "InvalidAttributeName"},
-		"not the sender, which is not played":        {members{"AttributeNames": []string{"SenderId"}}, nil, "InvalidAttributeName"},
+		"not the sender, which is not emulated":      {members{"AttributeNames": []string{"SenderId"}}, nil, "InvalidAttributeName"},
 		"no attributes of messages, which have none": {members{"MessageAttributeNames": []string{"All"}}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

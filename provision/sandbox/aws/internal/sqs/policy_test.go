@@ -83,9 +83,9 @@ func TestConditionsOfAQueuePolicy(t *testing.T) {
 		"two keys that both hold":                       {`{"StringEquals":{"aws:SourceAccount":"` + account + `","aws:PrincipalServiceName":"events.amazonaws.com"}}`, true, false},
 		"two keys of which one holds":                   {`{"StringEquals":{"aws:SourceAccount":"` + account + `","aws:PrincipalServiceName":"sns.amazonaws.com"}}`, false, true},
 		"two operators of which one holds":              {`{"StringEquals":{"aws:SourceAccount":"` + account + `"},"Bool":{"aws:SecureTransport":"false"}}`, false, true},
-		"an operator that is not played":                {`{"StringNotEquals":{"aws:SourceAccount":"999999999999"}}`, false, false},
-		"a key that is not played":                      {`{"StringEquals":{"aws:SourceOrgID":"o-1"}}`, false, false},
-		"one not played beside one that fails":          {`{"StringNotEquals":{"aws:SourceAccount":"1"},"Bool":{"aws:SecureTransport":"false"}}`, false, true},
+		"an operator that is not emulated":              {`{"StringNotEquals":{"aws:SourceAccount":"999999999999"}}`, false, false},
+		"a key that is not emulated":                    {`{"StringEquals":{"aws:SourceOrgID":"o-1"}}`, false, false},
+		"one not emulated beside one that fails":        {`{"StringNotEquals":{"aws:SourceAccount":"1"},"Bool":{"aws:SecureTransport":"false"}}`, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := deliver(t, fmt.Sprintf(statement, "Allow", tt.condition)); got != tt.allow {

@@ -135,7 +135,7 @@ func (svc *Service) rest(in *api.Call, arrived <-chan struct{}, d time.Duration)
 }
 
 // checkMessageAttributes refuses names of system attributes that SQS does not have, and the
-// sender, which is not played. Those that messages here never have are none of that.
+// sender, which is not emulated. Those that messages here never have are none of that.
 func checkMessageAttributes(names []string) error {
 	for _, name := range names {
 		switch name {

@@ -97,7 +97,7 @@ func (svc *Service) getParameter(in *api.Call) (any, error) {
 	}
 	if ref.selector != "" {
 		version, err := strconv.Atoi(ref.selector)
-		if p, found = svc.images.ParameterAt(ref.name, version); err != nil || !found { // labels are not played
+		if p, found = svc.images.ParameterAt(ref.name, version); err != nil || !found { // labels are not emulated
 			return nil, api.Refuse("ParameterVersionNotFound", "Systems Manager could not find version %s of %s.", ref.selector, ref.name)
 		}
 	}

@@ -44,26 +44,26 @@ func TestAParameterIsNamed(t *testing.T) {
 		selector string
 		code     string
 	}{
-		"by its name":                          {newest, 2, "", ""},
-		"by its ARN":                           {prefix + newest, 2, "", ""},
-		"by its name and newest version":       {newest + ":2", 2, ":2", ""},
-		"by its name and an older version":     {newest + ":1", 1, ":1", ""},
-		"by its ARN and an older version":      {prefix + newest + ":1", 1, ":1", ""},
-		"not by a version that is to come":     {newest + ":3", 0, "", "ParameterVersionNotFound"},
-		"not by the version 0":                 {newest + ":0", 0, "", "ParameterVersionNotFound"},
-		"not by a version below 0":             {newest + ":-1", 0, "", "ParameterVersionNotFound"},
-		"not by a label, which is not played":  {newest + ":latest", 0, "", "ParameterVersionNotFound"},
-		"not by two versions":                  {newest + ":1:2", 0, "", "ParameterVersionNotFound"},
-		"not in capitals":                      {strings.ToUpper(newest), 0, "", "ParameterNotFound"},
-		"not without its slash":                {newest[1:], 0, "", "ParameterNotFound"},
-		"not with a slash at the end":          {newest + "/", 0, "", "ParameterNotFound"},
-		"not by its path":                      {family + "recommended", 0, "", "ParameterNotFound"},
-		"not by an ARN of another region":      {strings.Replace(prefix, "us-east-1", "eu-west-1", 1) + newest, 0, "", "ParameterNotFound"},
-		"not by an ARN of an account":          {strings.Replace(prefix, "::", ":111122223333:", 1) + newest, 0, "", "ParameterNotFound"},
-		"not by an ARN of another partition":   {strings.Replace(prefix, "arn:aws:", "arn:aws-cn:", 1) + newest, 0, "", "ParameterNotFound"},
-		"not by an ARN of another service":     {strings.Replace(prefix, ":ssm:", ":ec2:", 1) + newest, 0, "", "ParameterNotFound"},
-		"one version alone, where it has one":  {strings.Replace(newest, "recommended", "amazon-eks-node-al2023-x86_64-standard-1.33-v20250904", 1) + ":1", 1, ":1", ""},
-		"not a second, where it has one alone": {strings.Replace(newest, "recommended", "amazon-eks-node-al2023-x86_64-standard-1.33-v20250904", 1) + ":2", 0, "", "ParameterVersionNotFound"},
+		"by its name":                           {newest, 2, "", ""},
+		"by its ARN":                            {prefix + newest, 2, "", ""},
+		"by its name and newest version":        {newest + ":2", 2, ":2", ""},
+		"by its name and an older version":      {newest + ":1", 1, ":1", ""},
+		"by its ARN and an older version":       {prefix + newest + ":1", 1, ":1", ""},
+		"not by a version that is to come":      {newest + ":3", 0, "", "ParameterVersionNotFound"},
+		"not by the version 0":                  {newest + ":0", 0, "", "ParameterVersionNotFound"},
+		"not by a version below 0":              {newest + ":-1", 0, "", "ParameterVersionNotFound"},
+		"not by a label, which is not emulated": {newest + ":latest", 0, "", "ParameterVersionNotFound"},
+		"not by two versions":                   {newest + ":1:2", 0, "", "ParameterVersionNotFound"},
+		"not in capitals":                       {strings.ToUpper(newest), 0, "", "ParameterNotFound"},
+		"not without its slash":                 {newest[1:], 0, "", "ParameterNotFound"},
+		"not with a slash at the end":           {newest + "/", 0, "", "ParameterNotFound"},
+		"not by its path":                       {family + "recommended", 0, "", "ParameterNotFound"},
+		"not by an ARN of another region":       {strings.Replace(prefix, "us-east-1", "eu-west-1", 1) + newest, 0, "", "ParameterNotFound"},
+		"not by an ARN of an account":           {strings.Replace(prefix, "::", ":111122223333:", 1) + newest, 0, "", "ParameterNotFound"},
+		"not by an ARN of another partition":    {strings.Replace(prefix, "arn:aws:", "arn:aws-cn:", 1) + newest, 0, "", "ParameterNotFound"},
+		"not by an ARN of another service":      {strings.Replace(prefix, ":ssm:", ":ec2:", 1) + newest, 0, "", "ParameterNotFound"},
+		"one version alone, where it has one":   {strings.Replace(newest, "recommended", "amazon-eks-node-al2023-x86_64-standard-1.33-v20250904", 1) + ":1", 1, ":1", ""},
+		"not a second, where it has one alone":  {strings.Replace(newest, "recommended", "amazon-eks-node-al2023-x86_64-standard-1.33-v20250904", 1) + ":2", 0, "", "ParameterVersionNotFound"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got struct{ Parameter parameter }
@@ -151,7 +151,7 @@ func TestThePathOfParametersRefuses(t *testing.T) {
 		`{"Path":"aws"}`: "ValidationException", `{"Path":""}`: "ValidationException", `{"Path":"/aws","MaxResults":0}`: "ValidationException",
 		`{"Path":"/aws","MaxResults":11}`: "ValidationException", `{"Path":"/aws","MaxResults":10}`: "", `{"Path":"/aws","NextToken":"x"}`: "InvalidNextToken",
 		`{"Path":"/aws","NextToken":"` + (&api.Call{Op: "Other"}).Token("/aws") + `"}`: "InvalidNextToken",
-		`{"Path":"/aws","ParameterFilters":[{"Key":"Type"}]}`:                          "ValidationException", // not played
+		`{"Path":"/aws","ParameterFilters":[{"Key":"Type"}]}`:                          "ValidationException", // not emulated
 	} {
 		if code := do(t, svc, "GetParametersByPath", body, nil); code != want {
 			t.Errorf("%s: %q, want %q", body, code, want)

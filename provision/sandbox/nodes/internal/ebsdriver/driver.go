@@ -1,4 +1,4 @@
-// Package ebsdriver plays the EBS CSI driver as far as it acts on the API server: it
+// Package ebsdriver emulates the EBS CSI driver as far as it acts on the API server: it
 // provisions PersistentVolumes for claims of its StorageClasses, attaches and detaches
 // them by VolumeAttachments, and deletes those that are released. Who binds, schedules
 // and requests attachments are the real controllers.
@@ -43,7 +43,7 @@ type Config struct {
 	Log                    *slog.Logger
 }
 
-// Driver plays the driver of one cluster. Use New, then Start.
+// Driver emulates the driver of one cluster. Use New, then Start.
 type Driver struct {
 	config                       Config
 	claims, volumes, attachments cache.SharedIndexInformer
@@ -67,17 +67,17 @@ func New(config Config) (*Driver, error) {
 			AddFunc: d.step, UpdateFunc: func(_, o any) { d.step(o) },
 		})
 		if err != nil {
-			return nil, fmt.Errorf("playing the EBS CSI driver: building caches: %w", err)
+			return nil, fmt.Errorf("emulating the EBS CSI driver: building caches: %w", err)
 		}
 	}
 	return d, nil
 }
 
-// Start installs the driver and plays it until the context ends; Wait then returns.
+// Start installs the driver and emulates it until the context ends; Wait then returns.
 func (d *Driver) Start(ctx context.Context) error {
 	d.ctx = ctx
 	if err := d.install(); err != nil {
-		return fmt.Errorf("playing the EBS CSI driver: %w", err)
+		return fmt.Errorf("emulating the EBS CSI driver: %w", err)
 	}
 	for _, informer := range []cache.SharedIndexInformer{d.claims, d.volumes, d.attachments} {
 		d.work.Go(func() { informer.RunWithContext(ctx) })

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// workers is how many stages are played at the same time, per kind.
+	// workers is how many stages run at the same time, per kind.
 	workers = 8
 	// leaseSeconds and renewal are kubelet's: a lease lives 40 s and is renewed
 	// after a quarter of that.
@@ -34,8 +34,8 @@ type Config struct {
 	// Node and Lease read the simulator's caches.
 	Node  func(name string) (*corev1.Node, bool)
 	Lease func(name string) (*coordinationv1.Lease, bool)
-	// Plays returns whether a node's machine runs; pods elsewhere are left alone.
-	Plays func(node string) bool
+	// Emulates returns whether a node's machine runs; pods elsewhere are left alone.
+	Emulates func(node string) bool
 	// PodCIDR is where pod addresses come from.
 	PodCIDR string
 	// PodStart is the time from a pod's admission to its containers running;
@@ -76,7 +76,7 @@ func New(config Config) (*Bridge, error) {
 		TypedClient: config.Client, Lifecycle: resources.NewStaticGetter(podStages), PlayStageParallelism: workers,
 		CIDR: config.PodCIDR, NodeCacheGetter: nodeCache{config.Node},
 		NodeGetFunc: func(node string) (*controllers.NodeInfo, bool) {
-			return &controllers.NodeInfo{}, config.Plays(node)
+			return &controllers.NodeInfo{}, config.Emulates(node)
 		},
 	})
 	if err != nil {
@@ -113,7 +113,7 @@ func (b *Bridge) Pod(ctx context.Context, pod *corev1.Pod) {
 }
 
 // PodGone makes kwok drop a pod and what it had planned for it. The pod's node must
-// still play.
+// still emulate.
 func (b *Bridge) PodGone(ctx context.Context, pod *corev1.Pod) {
 	send(ctx, b.podEvents, informer.Deleted, pod)
 }

@@ -1,4 +1,4 @@
-// Package pluginlife plays the life of one device plugin from the start of its pod
+// Package pluginlife emulates the life of one device plugin from the start of its pod
 // (or of its machine, for an image's own plugin) to its end: it starts, serves
 // devices, waits, or ends with an error and is started again after a kubelet's
 // growing back-off.

@@ -14,8 +14,8 @@ var (
 	timing  = pluginlife.Timing{Start: time.Second, Retry: 30 * time.Second, BackOff: 10 * time.Second, Restart: 100 * time.Millisecond}
 )
 
-// played is a plugin on a machine with four GPUs, each in ten shares.
-type played struct {
+// fixture is a plugin on a machine with four GPUs, each in ten shares.
+type fixture struct {
 	t       *testing.T
 	life    *pluginlife.Life
 	now     time.Time
@@ -25,13 +25,13 @@ type played struct {
 	starts  int
 }
 
-func play(t *testing.T, timing pluginlife.Timing) *played {
-	return &played{t: t, life: pluginlife.Begin(timing, morning), now: morning}
+func newFixture(t *testing.T, timing pluginlife.Timing) *fixture {
+	return &fixture{t: t, life: pluginlife.Begin(timing, morning), now: morning}
 }
 
 // until lets time pass up to a moment after the start, stepping whenever the life
 // asks for it.
-func (p *played) until(after time.Duration) {
+func (p *fixture) until(after time.Duration) {
 	p.t.Helper()
 	end := morning.Add(after)
 	for range 10_000 {
@@ -52,7 +52,7 @@ func (p *played) until(after time.Duration) {
 }
 
 // is compares what it serves and its container's state.
-func (p *played) is(why, want string) {
+func (p *fixture) is(why, want string) {
 	p.t.Helper()
 	p.until(p.now.Sub(morning))
 	got := "nothing"
@@ -66,7 +66,7 @@ func (p *played) is(why, want string) {
 	}
 }
 
-func (p *played) at(after time.Duration, why, want string) {
+func (p *fixture) at(after time.Duration, why, want string) {
 	p.t.Helper()
 	p.until(after)
 	p.is(why, want)
@@ -75,7 +75,7 @@ func (p *played) at(after time.Duration, why, want string) {
 var broken = pluginlife.Failure{Why: "no driver", Code: 1, Log: "no libnvidia-ml.so.1", Daemon: true}
 
 func TestAPluginThatCannotStartIsStartedAgainLessAndLessOften(t *testing.T) {
-	p := play(t, timing)
+	p := newFixture(t, timing)
 	p.failure = &broken
 	p.at(900*time.Millisecond, "it starts", "nothing, running, restarts 0")
 	p.at(time.Second, "it ends", "nothing, exited, restarts 0")
@@ -105,7 +105,7 @@ func TestAPluginThatCannotStartIsStartedAgainLessAndLessOften(t *testing.T) {
 }
 
 func TestACrashTakesTheDevicesAndBringsThemBack(t *testing.T) {
-	p := play(t, timing)
+	p := newFixture(t, timing)
 	p.crashes = 2
 	p.at(1999*time.Millisecond, "it registers", "40/40, running, restarts 0")
 	p.at(2*time.Second, "it crashes a moment later", "nothing, exited, restarts 0")
@@ -124,7 +124,7 @@ func TestACrashTakesTheDevicesAndBringsThemBack(t *testing.T) {
 }
 
 func TestAGPUThatFellOffTheBusStaysUnhealthyUntilTheNextStart(t *testing.T) {
-	p := play(t, timing)
+	p := newFixture(t, timing)
 	p.at(time.Minute, "all are there", "40/40, running, restarts 0")
 	p.missing = 1
 	p.is("one is gone", "30/40, running, restarts 0")
@@ -142,14 +142,14 @@ func TestAGPUThatFellOffTheBusStaysUnhealthyUntilTheNextStart(t *testing.T) {
 }
 
 func TestAPluginWaitsForItsDaemonAndForNothingElse(t *testing.T) {
-	p := play(t, timing)
+	p := newFixture(t, timing)
 	p.failure = &pluginlife.Failure{Then: pluginlife.Retries, Why: "no daemon"}
 	p.at(time.Second, "it runs on without devices", "nothing, running, restarts 0")
 	p.failure = nil
 	p.at(30*time.Second, "a daemon is not noticed", "nothing, running, restarts 0")
 	p.at(31*time.Second, "before it tries again", "40/40, running, restarts 0")
 
-	p = play(t, timing)
+	p = newFixture(t, timing)
 	p.failure = &pluginlife.Failure{Then: pluginlife.Idles, Why: "no GPU"}
 	p.at(time.Second, "it waits for ever", "nothing, running, restarts 0")
 	p.failure = nil
@@ -160,7 +160,7 @@ func TestAPluginWaitsForItsDaemonAndForNothingElse(t *testing.T) {
 	p.life.Reload(p.now)
 	p.at(time.Hour+time.Second, "or for the config manager's signal", "40/40, running, restarts 0")
 
-	p = play(t, timing)
+	p = newFixture(t, timing)
 	p.failure = &pluginlife.Failure{Then: pluginlife.Unknown}
 	p.at(3*time.Second, "what could not be found out is no failure", "nothing, running, restarts 0")
 	if p.life.Complaint() != "" {
@@ -171,7 +171,7 @@ func TestAPluginWaitsForItsDaemonAndForNothingElse(t *testing.T) {
 }
 
 func TestANewConfigurationIsReadByARunningPluginOnly(t *testing.T) {
-	p := play(t, timing)
+	p := newFixture(t, timing)
 	p.until(time.Minute)
 	p.life.Reload(p.now)
 	p.is("it stops serving", "nothing, running, restarts 0")
@@ -184,7 +184,7 @@ func TestANewConfigurationIsReadByARunningPluginOnly(t *testing.T) {
 func TestAContainerThatIsNeverRestartedStaysEnded(t *testing.T) {
 	never := timing
 	never.Never = true
-	p := play(t, never)
+	p := newFixture(t, never)
 	p.failure = &broken
 	p.at(time.Second, "it ends", "nothing, exited, restarts 0")
 	p.failure = nil
@@ -192,7 +192,7 @@ func TestAContainerThatIsNeverRestartedStaysEnded(t *testing.T) {
 }
 
 func TestWithoutDelaysAPluginStillMakesProgress(t *testing.T) {
-	p := play(t, pluginlife.Timing{})
+	p := newFixture(t, pluginlife.Timing{})
 	p.failure = &broken
 	_, due := p.life.Step(morning, pluginlife.Facts{Start: func() (pluginlife.Offer, *pluginlife.Failure) { return pluginlife.Offer{}, &broken }})
 	if c := p.life.Container(); !due || c.State != pluginlife.Exited {

@@ -88,7 +88,7 @@ func parseAs(family Family, text string) (Join, error) {
 }
 
 // errIPv6 refuses a cluster whose services have IPv6 addresses.
-var errIPv6 = errors.New("the cluster's services have IPv6 addresses, which the sandbox does not play")
+var errIPv6 = errors.New("the cluster's services have IPv6 addresses, which the sandbox does not emulate")
 
 // sniff detects the family of an image that is not known by name.
 func sniff(text string) Family {

@@ -29,7 +29,7 @@ const (
 	// firstPause is how long to wait where a forge refuses for a limit without a time
 	// until which; it doubles each time.
 	firstPause = time.Minute
-	// longestPause bounds what a forge, or who plays it, can make us wait.
+	// longestPause bounds what a forge, or who poses as it, can make us wait.
 	longestPause = time.Hour
 )
 

@@ -307,7 +307,7 @@ func writeTargets(ctx context.Context, c *resource.Clients, rule string, wanted 
 		return err
 	}
 	var missing []eventstypes.Target
-	var surplus []string
+	var undeclared []string
 	for _, w := range wanted.([]any) {
 		same := slices.IndexFunc(have, func(t eventstypes.Target) bool { return state.Equal(targetObject(t), w) })
 		if same >= 0 {
@@ -319,10 +319,10 @@ func writeTargets(ctx context.Context, c *resource.Clients, rule string, wanted 
 	for _, t := range have {
 		// A target under our id is replaced, not removed: no event is lost.
 		if len(missing) == 0 || sdk.ToString(t.Id) != RuleTarget {
-			surplus = append(surplus, sdk.ToString(t.Id))
+			undeclared = append(undeclared, sdk.ToString(t.Id))
 		}
 	}
-	if err := removeTargets(ctx, c, rule, surplus); err != nil || len(missing) == 0 {
+	if err := removeTargets(ctx, c, rule, undeclared); err != nil || len(missing) == 0 {
 		return err
 	}
 	put, err := c.Events.PutTargets(ctx, &eventbridge.PutTargetsInput{Rule: &rule, Targets: missing})

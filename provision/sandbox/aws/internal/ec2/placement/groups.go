@@ -179,7 +179,7 @@ func (svc *Service) createGroup(in *api.Call) (any, error) {
 	case given && (err != nil || g.Strategy != "partition" || n < 1 || n > 7):
 		return nil, api.Refuse("InvalidParameterValue", "PartitionCount '%s' is not 1 to 7, or the strategy is not partition.", get("PartitionCount"))
 	case cmp.Or(get("SpreadLevel"), "rack") != "rack":
-		return nil, api.Refuse("InvalidParameterValue", "SpreadLevel '%s' is not played, only rack.", get("SpreadLevel"))
+		return nil, api.Refuse("InvalidParameterValue", "SpreadLevel '%s' is not emulated, only rack.", get("SpreadLevel"))
 	case svc.Find("", g.Name) != nil:
 		return nil, api.Refuse("InvalidPlacementGroup.Duplicate", "The Placement Group '%s' already exists.", g.Name)
 	case in.Dry:

@@ -37,9 +37,9 @@ func (svc *Service) createReservation(in *api.Call) (any, error) {
 	case match != "open" && match != "targeted":
 		return nil, api.Refuse("InvalidParameterValue", "InstanceMatchCriteria '%s' is neither open nor targeted.", match)
 	case get("InstancePlatform") != "Linux/UNIX":
-		return nil, api.Refuse("InvalidParameterValue", "InstancePlatform '%s' is not played, only Linux/UNIX.", get("InstancePlatform"))
+		return nil, api.Refuse("InvalidParameterValue", "InstancePlatform '%s' is not emulated, only Linux/UNIX.", get("InstancePlatform"))
 	case cmp.Or(get("Tenancy"), "default") != "default":
-		return nil, api.Refuse("InvalidParameterValue", "Tenancy '%s' is not played, only default.", get("Tenancy"))
+		return nil, api.Refuse("InvalidParameterValue", "Tenancy '%s' is not emulated, only default.", get("Tenancy"))
 	}
 	if before, again, err := svc.repeated(in); err != nil {
 		return nil, err
