@@ -84,7 +84,7 @@ type revision struct {
 	// revision declares of what nodes are made from.
 	withheld   map[state.Key]hold.Reasons
 	used       map[state.Key]hold.Reasons
-	provisions []string
+	provisions []plan.Fingerprint
 }
 
 // NewLoop makes a Loop over the targets, which are changed in the given order.

@@ -38,6 +38,7 @@ func digests() map[int]string {
 		20: "b5997c7f763fda5a55991544819740f0",
 		21: "a5690e6a51a7082b08f28d5519b69cdf",
 		22: "dc4409f30213a957053acaf5cccff20e",
+		23: "88fdca0b74dfbc0f5424f24e0366919e",
 	}
 }
 

@@ -1,6 +1,7 @@
 package impact
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -59,12 +60,14 @@ func Reviewed(p plan.Plan, f *provision.Forecast, err error) *v1alpha1.ReviewedD
 		if !c.Provisions() || c.ReadOnly() {
 			continue
 		}
-		out.Changes = append(out.Changes, c.Fingerprint())
+		out.Objects = append(out.Objects, v1alpha1.ReviewedObject(c.Fingerprint()))
 		if c.Key.Kind == "NodePool" {
 			lost[c.Key.Name] += 0
 		}
 	}
-	slices.Sort(out.Changes)
+	slices.SortFunc(out.Objects, func(a, b v1alpha1.ReviewedObject) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
+	})
 	for _, name := range slices.Sorted(maps.Keys(lost)) {
 		out.Pools = append(out.Pools, v1alpha1.ReviewedPool{Name: name, Nodes: int32(lost[name])})
 	}

@@ -49,7 +49,11 @@ func reviewed(sync *v1alpha1.Sync) []plan.Review {
 		for _, pool := range item.Reviewed.Pools {
 			pools[pool.Name] = int(pool.Nodes)
 		}
-		out = append(out, plan.Review{PullRequest: item.Number, Merged: merged, Changes: item.Reviewed.Changes, Pools: pools})
+		changes := make([]plan.Fingerprint, len(item.Reviewed.Objects))
+		for i, c := range item.Reviewed.Objects {
+			changes[i] = plan.Fingerprint(c)
+		}
+		out = append(out, plan.Review{PullRequest: item.Number, Merged: merged, Changes: changes, Pools: pools})
 	}
 	return out
 }

@@ -44,7 +44,7 @@ func userData(class *awsv1.EC2NodeClass) { class.Spec.UserData = new("echo chang
 func review(phase v1alpha1.PullRequestPhase, p plan.Plan) v1alpha1.PullRequestStatus {
 	told := &v1alpha1.ReviewedDisruption{Pools: []v1alpha1.ReviewedPool{{Name: "gpu"}}}
 	for _, c := range p.Changes {
-		told.Changes = append(told.Changes, c.Fingerprint())
+		told.Objects = append(told.Objects, v1alpha1.ReviewedObject(c.Fingerprint()))
 	}
 	return v1alpha1.PullRequestStatus{Number: 12, Phase: phase, Reviewed: told}
 }
@@ -106,7 +106,7 @@ func TestTheApplyIsHeldForTheNodesThatTheLiveClusterWouldLose(t *testing.T) {
 			if c.review != "" {
 				item := review(c.review, p)
 				if c.other {
-					item.Reviewed.Changes = []string{"EC2NodeClass/gpu@0123456789ab"}
+					item.Reviewed.Objects = []v1alpha1.ReviewedObject{{Kind: "EC2NodeClass", Name: "gpu", Hash: "0123456789ab"}}
 				}
 				c.sync.Status.PullRequests = &v1alpha1.PullRequestsStatus{Items: []v1alpha1.PullRequestStatus{item}}
 			}
@@ -180,12 +180,12 @@ func TestOnlyPullRequestsWhoseMergeMayBeToMakeAreReviews(t *testing.T) {
 		item := v1alpha1.PullRequestStatus{Number: int64(i), Phase: phase}
 		if i < 5 {
 			item.Reviewed = &v1alpha1.ReviewedDisruption{
-				Changes: []string{"NodePool/gpu@deleted"}, NodesReplaced: 3, NodesRemoved: 4, Pools: []v1alpha1.ReviewedPool{{Name: "cpu", Nodes: 3}, {Name: "gpu", Nodes: 4}, {Name: "new"}},
+				Objects: []v1alpha1.ReviewedObject{{Kind: "NodePool", Name: "gpu"}}, NodesReplaced: 3, NodesRemoved: 4, Pools: []v1alpha1.ReviewedPool{{Name: "cpu", Nodes: 3}, {Name: "gpu", Nodes: 4}, {Name: "new"}},
 			}
 		}
 		sync.Status.PullRequests.Items = append(sync.Status.PullRequests.Items, item)
 	}
-	open := plan.Review{Changes: []string{"NodePool/gpu@deleted"}, Pools: map[string]int{"cpu": 3, "gpu": 4, "new": 0}}
+	open := plan.Review{Changes: []plan.Fingerprint{{Kind: "NodePool", Name: "gpu"}}, Pools: map[string]int{"cpu": 3, "gpu": 4, "new": 0}}
 	merged := open
 	merged.PullRequest, merged.Merged = 2, true
 	if d := cmp.Diff([]plan.Review{open, merged}, reviewed(sync)); d != "" {
@@ -230,24 +230,24 @@ func TestAReviewListsEveryPoolThatTheChangeTouches(t *testing.T) {
 	added.Name = "new"
 	for name, c := range map[string]struct {
 		plan plan.Plan
-		want v1alpha1.ReviewedDisruption // Changes without hashes
+		want v1alpha1.ReviewedDisruption // Objects without hashes
 	}{
 		"a class of two pools, one of which has nodes": {classChange(t, objects, userData), v1alpha1.ReviewedDisruption{
-			Changes: []string{"EC2NodeClass/gpu"}, NodesReplaced: 4, Pools: []v1alpha1.ReviewedPool{{Name: "gpu", Nodes: 4}, {Name: "second"}}}},
+			Objects: []v1alpha1.ReviewedObject{{Kind: "EC2NodeClass", Name: "gpu"}}, NodesReplaced: 4, Pools: []v1alpha1.ReviewedPool{{Name: "gpu", Nodes: 4}, {Name: "second"}}}},
 		"a pool, for no node": {edited(func(p *karpv1.NodePool) { p.Spec.Weight = new(int32(7)) }), v1alpha1.ReviewedDisruption{
-			Changes: []string{"NodePool/gpu"}, Pools: []v1alpha1.ReviewedPool{{Name: "gpu"}}}},
+			Objects: []v1alpha1.ReviewedObject{{Kind: "NodePool", Name: "gpu"}}, Pools: []v1alpha1.ReviewedPool{{Name: "gpu"}}}},
 		"a pool, in what is nothing to Karpenter": {edited(func(p *karpv1.NodePool) { p.Labels = map[string]string{"team": "a"} }), v1alpha1.ReviewedDisruption{
-			Changes: []string{"NodePool/gpu"}, Pools: []v1alpha1.ReviewedPool{{Name: "gpu"}}}},
+			Objects: []v1alpha1.ReviewedObject{{Kind: "NodePool", Name: "gpu"}}, Pools: []v1alpha1.ReviewedPool{{Name: "gpu"}}}},
 		"a pool that comes": {step("NodePool", nil, added), v1alpha1.ReviewedDisruption{
-			Changes: []string{"NodePool/new"}, Pools: []v1alpha1.ReviewedPool{{Name: "new"}}}},
+			Objects: []v1alpha1.ReviewedObject{{Kind: "NodePool", Name: "new"}}, Pools: []v1alpha1.ReviewedPool{{Name: "new"}}}},
 		"a pool that goes with its nodes": {step("NodePool", pool, nil), v1alpha1.ReviewedDisruption{
-			Changes: []string{"NodePool/gpu"}, NodesRemoved: 4, Pools: []v1alpha1.ReviewedPool{{Name: "gpu", Nodes: 4}}}},
+			Objects: []v1alpha1.ReviewedObject{{Kind: "NodePool", Name: "gpu"}}, NodesRemoved: 4, Pools: []v1alpha1.ReviewedPool{{Name: "gpu", Nodes: 4}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := forecastOf(t, objects, c.plan.Changes...)
 			got := Reviewed(c.plan, f, nil)
-			for i, change := range got.Changes {
-				got.Changes[i], _, _ = strings.Cut(change, "@")
+			for i := range got.Objects {
+				got.Objects[i].Hash = ""
 			}
 			if d := cmp.Diff(c.want, *got); d != "" {
 				t.Errorf("reviewed (-want +got):\n%s", d)

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -17,7 +16,7 @@ type Review struct {
 	// Merged is true for a pull request that is known to be merged.
 	Merged bool
 	// Changes are the Change.Fingerprints of what the reviewed pull request changes.
-	Changes []string
+	Changes []Fingerprint
 	// Pools is how many nodes are replaced, or go, of every pool that was reported, with 0 where
 	// none is lost.
 	Pools map[string]int
@@ -39,20 +38,24 @@ func provisions(key state.Key) bool {
 
 const overlayKind = "NodeOverlay"
 
-// Fingerprint names the change by what is there after it: "NodePool/gpu@" and the
-// wanted content's hash, or "NodePool/gpu@deleted". What is live now makes no difference
+// Fingerprint is a change by what is there after it. What is live now makes no difference
 // to it, so that a review and the apply after its merge agree.
-func (c Change) Fingerprint() string { return fingerprint(c.Key, c.After) }
-
-func fingerprint(key state.Key, after *state.Item) string {
-	if after == nil {
-		return key.Kind + "/" + key.Name + deleted
-	}
-	return key.Kind + "/" + key.Name + "@" + state.Hash(after.Object)
+type Fingerprint struct {
+	Kind, Name string
+	// Hash is that of the wanted content. Empty, the object is deleted.
+	Hash string
 }
 
-// deleted stands in a fingerprint for the hash of what is there afterwards.
-const deleted = "@deleted"
+// Fingerprint is the change's.
+func (c Change) Fingerprint() Fingerprint { return fingerprint(c.Key, c.After) }
+
+func fingerprint(key state.Key, after *state.Item) Fingerprint {
+	out := Fingerprint{Kind: key.Kind, Name: key.Name}
+	if after != nil {
+		out.Hash = state.Hash(after.Object)
+	}
+	return out
+}
 
 // rolls reports whether the change is one that a revision makes of what nodes come
 // from. Putting back what a hand changed is nobody's decision to confirm.
@@ -172,24 +175,23 @@ func grown(now hold.Nodes, reviewed []Review) *hold.Reviews {
 // of those that must be merged by now, for the revision has all that they change. What
 // of that is made already counts: creations are not held, and must not lift a hold.
 func (p Plan) concerning(all []Review) []Review {
-	open, wanted := map[string]bool{}, map[string]bool{}
+	open, wanted := map[Fingerprint]bool{}, map[Fingerprint]bool{}
 	for _, c := range p.Changes {
 		if c.rolls() {
 			open[c.Fingerprint()] = true
 		}
 	}
-	for _, name := range p.Wanted {
-		thing, _, _ := strings.Cut(name, "@")
-		wanted[name], wanted[thing] = true, true
+	kept := map[Fingerprint]bool{}
+	for _, f := range p.Wanted {
+		wanted[f], kept[Fingerprint{Kind: f.Kind, Name: f.Name}] = true, true
 	}
-	has := func(change string) bool {
-		thing, gone := strings.CutSuffix(change, deleted)
-		return open[change] || wanted[change] || gone && !wanted[thing]
+	has := func(change Fingerprint) bool {
+		return open[change] || wanted[change] || change.Hash == "" && !kept[change]
 	}
 	var out []Review
 	for _, r := range all {
-		noticed := r.Merged || slices.ContainsFunc(r.Changes, func(change string) bool { return open[change] }) &&
-			!slices.ContainsFunc(r.Changes, func(change string) bool { return !has(change) })
+		noticed := r.Merged || slices.ContainsFunc(r.Changes, func(change Fingerprint) bool { return open[change] }) &&
+			!slices.ContainsFunc(r.Changes, func(change Fingerprint) bool { return !has(change) })
 		if noticed && len(r.Pools) > 0 {
 			out = append(out, r)
 		}

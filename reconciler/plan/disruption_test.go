@@ -354,11 +354,11 @@ func TestAPoolThatGoesIsGuardedThoughNoTokenLetsItGoYet(t *testing.T) {
 func TestAFingerprintIsOfWhatIsThereAfterTheChange(t *testing.T) {
 	changed := rolling([]string{"NodePool/gpu=1"}, []string{"NodePool/gpu=2"}).Changes[0].Fingerprint()
 	created := rolling(nil, []string{"NodePool/gpu=2"}).Changes[0].Fingerprint()
-	if changed != created || !strings.HasPrefix(changed, "NodePool/gpu@") || len(changed) != len("NodePool/gpu@")+32 {
-		t.Errorf("fingerprints %s and %s", changed, created)
+	if changed != created || changed.Kind != "NodePool" || changed.Name != "gpu" || len(changed.Hash) != 32 {
+		t.Errorf("fingerprints %v and %v", changed, created)
 	}
-	if gone := rolling([]string{"NodePool/gpu=1"}, nil).Changes[0].Fingerprint(); gone != "NodePool/gpu@deleted" {
-		t.Errorf("of a deletion: %s", gone)
+	if gone := rolling([]string{"NodePool/gpu=1"}, nil).Changes[0].Fingerprint(); gone != (plan.Fingerprint{Kind: "NodePool", Name: "gpu"}) {
+		t.Errorf("of a deletion: %v", gone)
 	}
 }
 

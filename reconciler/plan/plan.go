@@ -88,7 +88,7 @@ type Plan struct {
 	Managed int
 	// Wanted are the Change.Fingerprints of all pools, classes and overlays that are
 	// wanted, whether they are so already or not.
-	Wanted []string
+	Wanted []Fingerprint
 	// Unknown lists the things of which nothing is known, sorted by key:
 	// they may differ or not.
 	Unknown []Unknown

@@ -197,7 +197,7 @@ func TestWhatAReviewReportsOfNodes(t *testing.T) {
 			loaded(poolItem("a", 1)), always(nil, errors.New("the child died")), &v1alpha1.ReviewedDisruption{},
 		},
 		"is what is in the forecast": {loaded(poolItem("a", 2)), always(lost, nil), &v1alpha1.ReviewedDisruption{
-			Changes: []string{plan.Change{Key: poolItem("a", 2).Key, After: new(poolItem("a", 2))}.Fingerprint()}, NodesReplaced: 1,
+			Objects: []v1alpha1.ReviewedObject{v1alpha1.ReviewedObject(plan.Change{Key: poolItem("a", 2).Key, After: new(poolItem("a", 2))}.Fingerprint())}, NodesReplaced: 1,
 			Pools: []v1alpha1.ReviewedPool{{Name: "a", Nodes: 1}},
 		}},
 	}

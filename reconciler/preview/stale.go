@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
@@ -81,8 +80,7 @@ func touches(reviewed v1alpha1.ReviewedDisruption, pool, class string) bool {
 	if slices.ContainsFunc(reviewed.Pools, func(p v1alpha1.ReviewedPool) bool { return p.Name == pool }) {
 		return true
 	}
-	return slices.ContainsFunc(reviewed.Changes, func(change string) bool {
-		object, _, _ := strings.Cut(change, "@")
-		return object == "NodePool/"+pool || object == "EC2NodeClass/"+class
+	return slices.ContainsFunc(reviewed.Objects, func(c v1alpha1.ReviewedObject) bool {
+		return c.Kind == "NodePool" && c.Name == pool || c.Kind == "EC2NodeClass" && c.Name == class
 	})
 }

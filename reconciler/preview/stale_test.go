@@ -44,18 +44,18 @@ func twoPools(t *testing.T) []client.Object {
 }
 
 func TestTheNodesThatAMergeLeavesStale(t *testing.T) {
-	rolling := func(changes ...string) v1alpha1.PullRequestStatus {
-		return v1alpha1.PullRequestStatus{Number: 1, Phase: v1alpha1.PullRequestRollingOut, Reviewed: &v1alpha1.ReviewedDisruption{Changes: changes}}
+	rolling := func(kind, name string) v1alpha1.PullRequestStatus {
+		return v1alpha1.PullRequestStatus{Number: 1, Phase: v1alpha1.PullRequestRollingOut, Reviewed: &v1alpha1.ReviewedDisruption{Objects: []v1alpha1.ReviewedObject{{Kind: kind, Name: name, Hash: "1"}}}}
 	}
-	done := rolling("NodePool/gpu@1")
+	done := rolling("NodePool", "gpu")
 	done.Phase = v1alpha1.PullRequestDone
-	ended := rolling("NodePool/gpu@1")
+	ended := rolling("NodePool", "gpu")
 	ended.RolledOutTime = new(metav1.Now())
-	beside := rolling()
-	beside.Reviewed.Pools = []v1alpha1.ReviewedPool{{Name: "gpu"}}
-	blind := rolling()
+	beside := rolling("NodeOverlay", "any")
+	beside.Reviewed = &v1alpha1.ReviewedDisruption{Pools: []v1alpha1.ReviewedPool{{Name: "gpu"}}}
+	blind := rolling("NodeOverlay", "any")
 	blind.Reviewed = nil
-	open := rolling("EC2NodeClass/gpu@1")
+	open := rolling("EC2NodeClass", "gpu")
 	open.Phase = v1alpha1.PullRequestPlanned
 	doubt, drifted := "EC2NodeClass gpu: Karpenter has not reconciled", []string{"cpu-1 NodePoolDrifted"}
 	tests := map[string]struct {
@@ -64,18 +64,18 @@ func TestTheNodesThatAMergeLeavesStale(t *testing.T) {
 		want  []string
 		err   string
 	}{
-		"are reported beside the warning about the pool that it touches": {nil, []v1alpha1.PullRequestStatus{rolling("NodePool/gpu@1")}, drifted, doubt},
-		"are uncertain where it touches the class":                       {nil, []v1alpha1.PullRequestStatus{rolling("EC2NodeClass/gpu@1")}, drifted, doubt},
+		"are reported beside the warning about the pool that it touches": {nil, []v1alpha1.PullRequestStatus{rolling("NodePool", "gpu")}, drifted, doubt},
+		"are uncertain where it touches the class":                       {nil, []v1alpha1.PullRequestStatus{rolling("EC2NodeClass", "gpu")}, drifted, doubt},
 		"are uncertain where the review named the pool":                  {nil, []v1alpha1.PullRequestStatus{beside}, drifted, doubt},
 		"are uncertain where it is unknown what it touches":              {nil, []v1alpha1.PullRequestStatus{blind}, drifted, doubt},
-		"are uncertain where another, which may be merged by now, does":  {nil, []v1alpha1.PullRequestStatus{rolling("NodePool/cpu@1"), open}, drifted, doubt},
+		"are uncertain where another, which may be merged by now, does":  {nil, []v1alpha1.PullRequestStatus{rolling("NodePool", "cpu"), open}, drifted, doubt},
 		"are uncertain where the status does not have a roll-out yet":    {nil, []v1alpha1.PullRequestStatus{done}, drifted, doubt},
-		"are known where only a roll-out that is over touched the pool":  {nil, []v1alpha1.PullRequestStatus{rolling("NodePool/cpu@1"), done, ended}, drifted, ""},
+		"are known where only a roll-out that is over touched the pool":  {nil, []v1alpha1.PullRequestStatus{rolling("NodePool", "cpu"), done, ended}, drifted, ""},
 		"are uncertain although none is known": {
-			func(all []client.Object) []client.Object { return all[:5] }, []v1alpha1.PullRequestStatus{rolling("NodePool/gpu@1")}, nil, doubt,
+			func(all []client.Object) []client.Object { return all[:5] }, []v1alpha1.PullRequestStatus{rolling("NodePool", "gpu")}, nil, doubt,
 		},
 		"are unknown without a Cluster": {
-			func(all []client.Object) []client.Object { return all[1:] }, []v1alpha1.PullRequestStatus{rolling("NodePool/cpu@1")}, nil, "no Cluster declares their region",
+			func(all []client.Object) []client.Object { return all[1:] }, []v1alpha1.PullRequestStatus{rolling("NodePool", "cpu")}, nil, "no Cluster declares their region",
 		},
 	}
 	for name, tt := range tests {

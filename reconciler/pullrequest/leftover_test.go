@@ -16,10 +16,10 @@ import (
 func TestWhichNodesAMergeHasToDoWith(t *testing.T) {
 	// applied is a merge that was applied some minutes after dawn; no changes mean that
 	// nobody could tell.
-	applied := func(minutes int, changes ...string) *entry {
+	applied := func(minutes int, objects ...v1alpha1.ReviewedObject) *entry {
 		e := &entry{item: v1alpha1.PullRequestStatus{AppliedTime: &metav1.Time{Time: dawn.Add(time.Duration(minutes) * time.Minute)}}}
-		if len(changes) > 0 {
-			e.item.Reviewed = &v1alpha1.ReviewedDisruption{Changes: changes}
+		if len(objects) > 0 {
+			e.item.Reviewed = &v1alpha1.ReviewedDisruption{Objects: objects}
 		}
 		return e
 	}
@@ -41,21 +41,21 @@ func TestWhichNodesAMergeHasToDoWith(t *testing.T) {
 		later []*entry
 		want  bool
 	}{
-		{"one that was there before", node("gpu", 1), applied(5, "NodePool/gpu@1"), nil, true},
-		{"one that was launched late", node("gpu", 6), applied(5, "NodePool/gpu@1"), nil, true},
-		{"one of another pool", node("cpu", 1), applied(5, "NodePool/gpu@1"), nil, false},
+		{"one that was there before", node("gpu", 1), applied(5, reviewed("NodePool", "gpu", "1")), nil, true},
+		{"one that was launched late", node("gpu", 6), applied(5, reviewed("NodePool", "gpu", "1")), nil, true},
+		{"one of another pool", node("cpu", 1), applied(5, reviewed("NodePool", "gpu", "1")), nil, false},
 		{"one of any pool, where it is unknown which", node("cpu", 6), applied(5), nil, true},
-		{"one from before a later merge of its pool is both's", node("gpu", 6), applied(5, "NodePool/gpu@1"), []*entry{applied(8, "NodePool/gpu@2")}, true},
-		{"one from after a later merge of its pool is that one's", node("gpu", 8), applied(5, "NodePool/gpu@1"), []*entry{applied(8, "NodePool/gpu@2")}, false},
-		{"a later merge of another pool takes none over", node("gpu", 9), applied(5, "NodePool/gpu@1"), []*entry{applied(8, "NodePool/cpu@2")}, true},
-		{"a later merge whose pool is unknown takes it over", node("gpu", 9), applied(5, "NodePool/gpu@1"), []*entry{applied(8)}, false},
-		{"what was applied with it takes none over", node("gpu", 9), applied(5, "NodePool/gpu@1"), []*entry{applied(5, "NodePool/gpu@2")}, true},
-		{"one for its class", caused("NodeClassDrift", "EC2NodeClass/gpu"), applied(5, "EC2NodeClass/gpu@1"), nil, true},
-		{"one for a class whose name begins like its class's", caused("NodeClassDrift", "EC2NodeClass/gpu"), applied(5, "EC2NodeClass/g@1"), nil, false},
-		{"one of any class, where it is unknown which", caused("AMIDrift", ""), applied(5, "EC2NodeClass/cpu@1"), nil, true},
-		{"one for its pool alone is of no class", caused("RequirementsDrifted", ""), applied(5, "EC2NodeClass/cpu@1"), nil, false},
-		{"one for an overlay", caused("NodePoolDrifted", "NodeOverlay/shared"), applied(5, "NodeOverlay/shared@1"), nil, true},
-		{"what was applied before it takes none over", node("gpu", 9), applied(5, "NodePool/gpu@1"), []*entry{applied(3, "NodePool/gpu@2")}, true},
+		{"one from before a later merge of its pool is both's", node("gpu", 6), applied(5, reviewed("NodePool", "gpu", "1")), []*entry{applied(8, reviewed("NodePool", "gpu", "2"))}, true},
+		{"one from after a later merge of its pool is that one's", node("gpu", 8), applied(5, reviewed("NodePool", "gpu", "1")), []*entry{applied(8, reviewed("NodePool", "gpu", "2"))}, false},
+		{"a later merge of another pool takes none over", node("gpu", 9), applied(5, reviewed("NodePool", "gpu", "1")), []*entry{applied(8, reviewed("NodePool", "cpu", "2"))}, true},
+		{"a later merge whose pool is unknown takes it over", node("gpu", 9), applied(5, reviewed("NodePool", "gpu", "1")), []*entry{applied(8)}, false},
+		{"what was applied with it takes none over", node("gpu", 9), applied(5, reviewed("NodePool", "gpu", "1")), []*entry{applied(5, reviewed("NodePool", "gpu", "2"))}, true},
+		{"one for its class", caused("NodeClassDrift", "EC2NodeClass/gpu"), applied(5, reviewed("EC2NodeClass", "gpu", "1")), nil, true},
+		{"one for a class whose name begins like its class's", caused("NodeClassDrift", "EC2NodeClass/gpu"), applied(5, reviewed("EC2NodeClass", "g", "1")), nil, false},
+		{"one of any class, where it is unknown which", caused("AMIDrift", ""), applied(5, reviewed("EC2NodeClass", "cpu", "1")), nil, true},
+		{"one for its pool alone is of no class", caused("RequirementsDrifted", ""), applied(5, reviewed("EC2NodeClass", "cpu", "1")), nil, false},
+		{"one for an overlay", caused("NodePoolDrifted", "NodeOverlay/shared"), applied(5, reviewed("NodeOverlay", "shared", "1")), nil, true},
+		{"what was applied before it takes none over", node("gpu", 9), applied(5, reviewed("NodePool", "gpu", "1")), []*entry{applied(3, reviewed("NodePool", "gpu", "2"))}, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

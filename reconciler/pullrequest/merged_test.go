@@ -351,7 +351,7 @@ func TestWhichMergesAreFollowed(t *testing.T) {
 		s := merged(t)
 		s.oracle.plan = func(pr forge.PullRequest) (oraclePlan, error) {
 			p, err := s.replacing(2)(pr)
-			p.Reviewed.Changes = []string{"EC2NodeClass/big@2"}
+			p.Reviewed.Objects = []v1alpha1.ReviewedObject{reviewed("EC2NodeClass", "big", "2")}
 			return p, err
 		}
 		s.offer(2, sha("b"))

@@ -67,7 +67,7 @@ type pendingReplacements struct {
 // touchesPools reports whether the merge can have made nodes stale, as far as that is
 // known.
 func (e *entry) touchesPools() bool {
-	return e.item.Reviewed == nil || len(e.item.Reviewed.Changes) > 0
+	return e.item.Reviewed == nil || len(e.item.Reviewed.Objects) > 0
 }
 
 // of are those of the nodes that the merge has to do with: a pool or a class that it
@@ -91,18 +91,16 @@ func (e *entry) concerns(n provision.Node) bool {
 	if e.item.Reviewed == nil {
 		return true
 	}
-	return slices.ContainsFunc(e.item.Reviewed.Changes, func(change string) bool {
-		object, _, _ := strings.Cut(change, "@")
-		kind, name, _ := strings.Cut(object, "/")
+	return slices.ContainsFunc(e.item.Reviewed.Objects, func(change v1alpha1.ReviewedObject) bool {
 		switch {
-		case kind == "NodePool":
-			return n.Pool == name
-		case kind == "EC2NodeClass" && len(n.Changes) == 0:
+		case change.Kind == "NodePool":
+			return n.Pool == change.Name
+		case change.Kind == "EC2NodeClass" && len(n.Changes) == 0:
 			// Which class the node is of, nothing reports; that it is not its pool's doing is
 			// known.
 			return !slices.Contains([]string{"NodePoolDrifted", "RequirementsDrifted", "NodePoolRemoved"}, n.Reason)
 		}
-		return slices.ContainsFunc(n.Changes, func(c provision.Change) bool { return c.Object == object })
+		return slices.ContainsFunc(n.Changes, func(c provision.Change) bool { return c.Object == change.Kind+"/"+change.Name })
 	})
 }
 

@@ -242,9 +242,13 @@ func (s *stage) replacing(n int32) func(forge.PullRequest) (oraclePlan, error) {
 				Changes: []report.Change{change}, Summary: report.Summary{Update: 1},
 				Provenance: &report.Provenance{Cluster: "prod", BaseCommit: base, HeadCommit: pr.Head.SHA, Observed: s.clock.Now()},
 			},
-			Reviewed: &v1alpha1.ReviewedDisruption{Changes: []string{"NodePool/gpu@1"}, NodesReplaced: n},
+			Reviewed: &v1alpha1.ReviewedDisruption{Objects: []v1alpha1.ReviewedObject{reviewed("NodePool", "gpu", "1")}, NodesReplaced: n},
 		}, nil
 	}
+}
+
+func reviewed(kind, name, hash string) v1alpha1.ReviewedObject {
+	return v1alpha1.ReviewedObject{Kind: kind, Name: name, Hash: hash}
 }
 
 // nothing plans that the cluster is not touched.

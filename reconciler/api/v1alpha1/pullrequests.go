@@ -128,11 +128,12 @@ type PullRequestStatus struct {
 
 // ReviewedDisruption are what a reviewer was shown of nodes.
 type ReviewedDisruption struct {
-	// Changes are the changes of pools, classes and overlays, as Kind/name@hash of
-	// what is wanted after the merge, or Kind/name@deleted; sorted.
-	// +listType=set
+	// Objects are the pools, classes and overlays that would change, sorted.
+	// +listType=map
+	// +listMapKey=kind
+	// +listMapKey=name
 	// +optional
-	Changes []string `json:"changes,omitempty"`
+	Objects []ReviewedObject `json:"objects,omitempty"`
 	// NodesReplaced is how many nodes would be replaced, NodesRemoved how many would
 	// be removed with their pools.
 	NodesReplaced int32 `json:"nodesReplaced"`
@@ -143,6 +144,16 @@ type ReviewedDisruption struct {
 	// +listMapKey=name
 	// +optional
 	Pools []ReviewedPool `json:"pools,omitempty"`
+}
+
+// ReviewedObject is a pool, a class or an overlay that would change.
+type ReviewedObject struct {
+	// Kind and Name are the object's.
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// Hash is that of what is wanted after the merge. Empty, the object is deleted.
+	// +optional
+	Hash string `json:"hash,omitempty"`
 }
 
 // ReviewedPool is what a reviewer was shown of one pool's nodes.
