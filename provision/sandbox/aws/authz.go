@@ -34,6 +34,34 @@ func (c *Cloud) Restrict(accessKeyID string, documents []policy.Document, bounda
 	}
 }
 
+// Expire ends the time of an access key, as of one that is temporary: from now on, requests that
+// are signed with it are refused as the services do, until renew is called.
+func (c *Cloud) Expire(accessKeyID string) (renew func()) {
+	c.account.Lock()
+	defer c.account.Unlock()
+	c.expired[accessKeyID] = true
+	return func() {
+		c.account.Lock()
+		defer c.account.Unlock()
+		delete(c.expired, accessKeyID)
+	}
+}
+
+// expiry phrases the refusal of a key whose time is up as the service does.
+func (in *call) expiry() error {
+	const text = "The security token included in the request is expired"
+	switch in.svc.protocol {
+	case ec2Protocol:
+		return api.NewError(http.StatusBadRequest, "RequestExpired", "Request has expired.")
+	case queryProtocol:
+		return api.NewError(http.StatusForbidden, "ExpiredToken", text)
+	case restProtocol:
+		return api.NewError(http.StatusForbidden, "ExpiredTokenException", text)
+	case jsonProtocol:
+	}
+	return api.NewError(http.StatusBadRequest, "ExpiredTokenException", text)
+}
+
 // Denied lists what the policies and the boundary, nil for none, would have denied of
 // what the call needed of IAM. A call that could not be read needed nothing.
 func (r Call) Denied(documents []policy.Document, boundary *policy.Document) []policy.Decision {
@@ -51,6 +79,9 @@ func (r Call) Denied(documents []policy.Document, boundary *policy.Document) []p
 func (c *Cloud) authorize(in *call) error {
 	c.account.Lock()
 	defer c.account.Unlock()
+	if c.expired[in.Key] {
+		return in.expiry()
+	}
 	authorizations := in.svc.table.Authorizations[in.Op]
 	if authorizations == nil {
 		return fmt.Errorf("%s %s has no line in its table of authorizations", in.svc.name, in.Op)

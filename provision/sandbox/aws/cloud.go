@@ -20,8 +20,13 @@ type Cloud struct {
 	faults  []*fault
 	journal journal
 	buckets map[string]*bucket
+	// leftByOthers is the share of what is added to the buckets that other callers of the account
+	// leave; 0 while there are none.
+	leftByOthers float64
 	// restricted are the callers who may not do everything, by access key.
 	restricted map[string]*restriction
+	// expired are the access keys whose time is up.
+	expired map[string]bool
 }
 
 // New makes a Cloud; its errors name the field of the config that is wrong.
@@ -43,7 +48,7 @@ func New(cfg Config) (*Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cloud{cfg: cfg, account: account, offers: offers, buckets: map[string]*bucket{}, restricted: map[string]*restriction{}}
+	c := &Cloud{cfg: cfg, account: account, offers: offers, buckets: map[string]*bucket{}, restricted: map[string]*restriction{}, expired: map[string]bool{}}
 	c.st = newState(account, cfg, offers, func(now time.Time, state State, i Instance) {
 		c.journal.publish(Event{Time: now, Kind: state, Instance: i})
 	})
@@ -124,7 +129,7 @@ func (c *Cloud) run(op api.Operation, in *call, f *fault) (any, error) {
 		defer c.account.Unlock()
 	}
 	in.Now = c.account.Clock.Now()
-	in.st = c.st
+	in.st, in.Extra = c.st, f.extra()
 	if old := f.snapshot(); old != nil && op.Read {
 		in.st = old
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // Fault is something that goes wrong with matching requests. At least one of Code,
-// Throttle, Delay and Stale is set; they combine.
+// Throttle, Delay, Stale and Extra is set; they combine.
 type Fault struct {
 	Service   string // as in the credential scope: ec2, iam, sqs …; "" matches all
 	Operation string // "CreateFleet"; "" matches all
@@ -25,6 +25,7 @@ type Fault struct {
 	Delay    time.Duration // hold the response back this long after the effect
 	Stale    bool          // serve reads from the state at the time of Inject
 	Lost     bool          // with Code or Throttle: the operation takes effect, its response is the error
+	Extra    int           // CreateFleet launches so many instances more than were requested, fewer where it is negative
 	Times    int           // for so many requests; 0 means until removed
 }
 
@@ -71,6 +72,9 @@ func (c *Cloud) checkFault(f Fault) error {
 	if !known {
 		return fmt.Errorf("no service %q with an operation %q", f.Service, f.Operation)
 	}
+	if f.Extra != 0 && f.Operation != "CreateFleet" {
+		return errors.New("Extra is for CreateFleet alone")
+	}
 	return f.contradiction()
 }
 
@@ -81,7 +85,7 @@ func (f Fault) contradiction() error {
 		is   bool
 		what string
 	}{
-		{!fails && f.Delay <= 0 && !f.Stale, "it does nothing: set Code, Throttle, Delay or Stale"},
+		{!fails && f.Delay <= 0 && !f.Stale && f.Extra == 0, "it does nothing: set Code, Throttle, Delay, Stale or Extra"},
 		{f.Code == "" && (f.Status != 0 || f.Message != ""), "it has a status or message and no Code"},
 		{f.Code != "" && f.Throttle, "it has both a Code and Throttle"},
 		{f.Lost && !fails, "a response that is Lost needs a Code or Throttle to replace it"},
@@ -113,6 +117,13 @@ func (f *fault) snapshot() *state {
 	return f.old
 }
 
+func (f *fault) extra() int {
+	if f == nil {
+		return 0
+	}
+	return f.Extra
+}
+
 func (f *fault) fails() bool { return f != nil && (f.Code != "" || f.Throttle) }
 
 func (f *fault) lost() bool { return f.fails() && f.Lost }
@@ -136,7 +147,7 @@ func (c *Cloud) admit(in *call) (*fault, error) {
 	c.account.Lock()
 	defer c.account.Unlock()
 	now := c.account.Clock.Now()
-	if c.cfg.LimitsRequests && !c.allow(in, now) {
+	if c.limitsRequests() && !c.allow(in, now) {
 		return nil, in.svc.throttle
 	}
 	for n, f := range c.faults {

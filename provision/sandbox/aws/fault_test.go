@@ -2,6 +2,7 @@ package aws_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -244,4 +245,61 @@ func TestConfigNamesWhatIsInvalid(t *testing.T) {
 			t.Errorf("%s was accepted", name)
 		}
 	}
+}
+
+func TestAFleetMayGetMoreOrFewerInstancesThanRequested(t *testing.T) {
+	for extra, want := range map[int]int{1: 3, -1: 1, -5: 0} {
+		t.Run(fmt.Sprintf("%+d", extra), func(t *testing.T) {
+			w, zones := ready(t, nil)
+			w.inject(t, aws.Fault{Operation: "CreateFleet", Extra: extra, Times: 1})
+			for n, want := range []int{want, 2} {
+				out, err := w.ec2.CreateFleet(t.Context(), fleet("gpu", "on-demand", 2, pool{"g5.xlarge", zones["us-east-1a"], 0}))
+				ok(t, err)
+				got := 0
+				for _, i := range out.Instances {
+					got += len(i.InstanceIds)
+				}
+				if got != want || len(out.Errors) > 0 {
+					t.Errorf("request %d: got %d instances and %d errors, want %d and none", n, got, len(out.Errors), want)
+				}
+			}
+		})
+	}
+	if _, err := newFixture(t, nil).cloud.Inject(aws.Fault{Operation: "RunInstances", Extra: 1}); err == nil {
+		t.Error("another operation has a extra")
+	}
+}
+
+func TestOthersMayUseUpTheRequestsOfTheAccount(t *testing.T) {
+	w := newFixture(t, nil)
+	subnets := func() error { return drop(w.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})) }
+	wantCode(t, subnets(), "")
+	lift, err := w.cloud.ShareRequests(0.1) // of 20 reads in a second
+	ok(t, err)
+	wantCode(t, subnets(), "RequestLimitExceeded")
+	w.clock.advance(500 * time.Millisecond)
+	wantCode(t, subnets(), "")
+	wantCode(t, subnets(), "RequestLimitExceeded")
+	ok(t, drop(w.sts.GetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{})))
+	lift()
+	wantCode(t, subnets(), "")
+	if _, err := w.cloud.ShareRequests(0); err == nil {
+		t.Error("others may leave nothing")
+	}
+}
+
+func TestEveryServiceRefusesAKeyThatIsExpired(t *testing.T) {
+	w, ctx := newFixture(t, nil), t.Context()
+	renew := w.cloud.Expire("EMULATED")
+	for want, call := range map[string]func() error{
+		"RequestExpired": func() error { return drop(w.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{})) },
+		"ExpiredToken":   func() error { return drop(w.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})) },
+		"ExpiredTokenException": func() error {
+			return drop(w.eks.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: sdk.String("sandbox")}))
+		},
+	} {
+		wantCode(t, call(), want)
+	}
+	renew()
+	ok(t, drop(w.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})))
 }

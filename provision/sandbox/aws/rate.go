@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"fmt"
 	"strings"
 	"time"
 )
@@ -19,6 +20,26 @@ func (b *bucket) take(now time.Time) bool {
 	}
 	b.tokens--
 	return true
+}
+
+// limitsRequests reports whether the quotas bind. The caller holds the lock.
+func (c *Cloud) limitsRequests() bool { return c.cfg.LimitsRequests || c.leftByOthers > 0 }
+
+// ShareRequests has other callers of the account use up EC2's request quotas until lift is
+// called: the quotas bind, as with Config.LimitsRequests, all buckets are empty at first, and the
+// others leave only that share of what is added to them.
+func (c *Cloud) ShareRequests(share float64) (lift func(), err error) {
+	if share <= 0 || share > 1 {
+		return nil, fmt.Errorf("sharing EC2's request quotas: a share of %g is not above 0 and at most 1", share)
+	}
+	c.account.Lock()
+	defer c.account.Unlock()
+	c.leftByOthers, c.buckets = share, map[string]*bucket{}
+	return func() {
+		c.account.Lock()
+		defer c.account.Unlock()
+		c.leftByOthers, c.buckets = 0, map[string]*bucket{}
+	}, nil
 }
 
 // newBucket has the default quota of a class of EC2 operations: operations
@@ -49,6 +70,9 @@ func (c *Cloud) allow(in *call, now time.Time) bool {
 	b, ok := c.buckets[class]
 	if !ok {
 		b = newBucket(class, now)
+		if c.leftByOthers > 0 {
+			b.tokens, b.perSecond = 0, b.perSecond*c.leftByOthers
+		}
 		c.buckets[class] = b
 	}
 	return b.take(now)

@@ -28,6 +28,8 @@ type Call struct {
 	Now    time.Time       // when the operation began
 	Gone   <-chan struct{} // closed once the caller waits no longer
 	Params string          // what was requested, without user data
+	// Extra is how many instances a fleet launches beyond what is requested.
+	Extra int
 	// Launched are the ids of the instances that the call has made.
 	Launched []string
 }

@@ -65,7 +65,7 @@ func (svc *Service) createFleet(in *api.Call) (any, error) {
 	}
 	f.rank()
 	var sets, failures []query.Element
-	left := f.total
+	left := max(0, f.total+in.Extra)
 	for _, p := range f.pools {
 		if left == 0 {
 			break
