@@ -33,8 +33,12 @@ const (
 	// held it learns of that.
 	LeaseDeleted = "lease-deleted"
 	// DisruptionAllowed: Object. From then on, machines of the NodePool may be ended that are
-	// empty.
+	// empty, or the NodeClaim whatever runs there.
 	DisruptionAllowed = "disruption-allowed"
+	// PodBound: Object. From then on a pod uses the node of the NodeClaim.
+	PodBound = "pod-bound"
+	// PodDeleted: Object. No pod uses the node of the NodeClaim any more.
+	PodDeleted = "pod-deleted"
 	// Observed: Live, Inventory, Comments, Machines, Unowned. What is there in the end.
 	Observed = "observed"
 )

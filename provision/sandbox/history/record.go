@@ -57,6 +57,10 @@ type Request struct {
 	// Instances are those of EC2 that the request or its response names; of a NodeClaim, the
 	// one of its status.
 	Instances []string `json:"instances,omitempty"`
+	// Offerings are those that a launch requests, each an instance type with a subnet and a
+	// capacity type, and Refused those of them for which there was no capacity.
+	Offerings []string `json:"offerings,omitempty"`
+	Refused   []string `json:"refused,omitempty"`
 	// Holder is the holder that a Lease was to get; it is nil in other requests, and empty
 	// where the lease was released.
 	Holder *string `json:"holder,omitempty"`

@@ -16,9 +16,12 @@ import (
 )
 
 // AWS names requests by operation and service, as the SDK does, and EC2's by the instances
-// that they are for.
+// that they are for and the offerings that they request.
 func AWS() Protocol {
 	return Protocol{Parse: awsRequest, Response: func(q *history.Request, content []byte) {
+		if q.Verb == createFleet {
+			q.Refused = refusedOfferings(q.Offerings, content)
+		}
 		for _, id := range instanceID.FindAllString(string(content), -1) {
 			if !slices.Contains(q.Instances, id) {
 				q.Instances = append(q.Instances, id)
@@ -61,6 +64,9 @@ func awsRequest(r *http.Request, content []byte) history.Request {
 	q.Name = awsName(r, parameters)
 	if !q.Writes() {
 		return q
+	}
+	if q.Verb == createFleet {
+		q.Offerings = requestedOfferings(parameters)
 	}
 	for n := 1; ; n++ {
 		id := cmp.Or(parameters[fmt.Sprintf("InstanceId.%d", n)], parameters[fmt.Sprintf("ResourceId.%d", n)])

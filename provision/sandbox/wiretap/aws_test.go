@@ -54,3 +54,28 @@ func TestALaunchsResponseNamesItsInstances(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestALaunchNamesTheOfferingsThatItRequestsAndThoseWithoutCapacity(t *testing.T) {
+	const content = "Action=CreateFleet&TargetCapacitySpecification.DefaultTargetCapacityType=spot" +
+		"&LaunchTemplateConfigs.1.Overrides.1.InstanceType=g4dn.xlarge&LaunchTemplateConfigs.1.Overrides.1.SubnetId=subnet-1" +
+		"&LaunchTemplateConfigs.1.Overrides.2.InstanceType=g4dn.2xlarge&LaunchTemplateConfigs.1.Overrides.2.SubnetId=subnet-1" +
+		"&LaunchTemplateConfigs.1.Overrides.3.InstanceType=g4dn.xlarge&LaunchTemplateConfigs.1.Overrides.3.SubnetId=subnet-2"
+	r := httptest.NewRequest("POST", "/", strings.NewReader(content))
+	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=AKIA/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0")
+	q := awsRequest(r, []byte(content))
+	if diff := cmp.Diff([]string{"g4dn.2xlarge in subnet-1, spot", "g4dn.xlarge in subnet-1, spot", "g4dn.xlarge in subnet-2, spot"}, q.Offerings); diff != "" {
+		t.Error(diff)
+	}
+	refusal := func(code, kind, subnet string) string {
+		return "<item><errorCode>" + code + "</errorCode><launchTemplateAndOverrides><overrides><instanceType>" + kind + "</instanceType><subnetId>" + subnet +
+			"</subnetId></overrides></launchTemplateAndOverrides></item>"
+	}
+	response := "<CreateFleetResponse><errorSet>" + refusal("InsufficientInstanceCapacity", "g4dn.xlarge", "subnet-2") +
+		refusal("VcpuLimitExceeded", "g4dn.2xlarge", "subnet-1") + refusal("InvalidLaunchTemplateName.NotFoundException", "g4dn.xlarge", "subnet-1") + "</errorSet></CreateFleetResponse>"
+	if diff := cmp.Diff([]string{"g4dn.xlarge in subnet-2, spot", "g4dn.2xlarge in subnet-1, spot"}, completed(AWS(), q, response).Refused); diff != "" {
+		t.Error(diff)
+	}
+	if got := completed(AWS(), q, "no response").Refused; got != nil {
+		t.Errorf("what is no response refuses %v", got)
+	}
+}

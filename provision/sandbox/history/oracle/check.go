@@ -34,7 +34,8 @@ func Rules() []Rule {
 		{"deletions", "A deletion names an incarnation that the product made, that a followed commit removed, that nobody marked to be kept, and with which nothing goes that nobody confirmed.", deletions},
 		{"leader", "No process writes after another has acquired the lease.", leader},
 		{"comments", "A pull request has at most one comment of the product.", comments},
-		{"terminations", "An instance is ended only where its NodeClaim was deleted by somebody who may, or where none has named it for half a minute.", terminations},
+		{"terminations", "An instance is ended only where its NodeClaim was deleted by somebody who may, and while no pod uses its node, or where none has named it for half a minute.", terminations},
+		{"offerings", "An offering for which EC2 had no capacity is not requested again by the same process for three minutes.", unavailableOfferings},
 		{"machines", "No NodeClaim has two instances, and no instance lives without a NodeClaim, for longer than a minute; in the end each is a NodeClaim, an instance and a node, and nothing in AWS is without an owner.", machines},
 		{"secrets", "A secret is on no wire but its own.", secrets},
 	}

@@ -26,7 +26,7 @@ func ordered(steps ...any) []history.Record {
 		case history.Event:
 			r.Event = &s
 		case history.Request:
-			r.Request, r.Done = &s, r.N+1
+			r.Request, r.Done, r.End = &s, r.N+1, r.Begin
 		}
 		out = append(out, r)
 	}
@@ -178,6 +178,10 @@ func TestTheOracle(t *testing.T) {
 		{"a secret on its own wire", with(planted, started("c1"), committed(a), history.Request{Wire: history.Git, Client: "c1", Verb: "post", Kind: "git-upload-pack", Secrets: []string{"git token"}}), nil},
 		{"a termination of an instance of somebody else", with(started("c1"), lease("c1"), committed(a), terminate("i-9")),
 			[]string{"terminations: ends i-9, which the product did not launch"}},
+		{"a launch of what there was no capacity for a moment ago", ordered(
+			history.Request{Wire: history.AWS, Client: "c1", Verb: "CreateFleet", Offerings: []string{"a", "b"}, Refused: []string{"a"}, Status: 200},
+			history.Request{Wire: history.AWS, Client: "c1", Verb: "CreateFleet", Offerings: []string{"a", "b"}, Status: 200}),
+			[]string{"offerings: requests a "}},
 		{"an instance without a node", ordered(started("c1"), history.Event{Kind: history.Observed, Machines: []history.Machine{{NodeClaim: "a", Instance: "i-1"}}}),
 			[]string{`machines: of a machine there is NodeClaim "a", instance "i-1", node ""`}},
 	} {

@@ -72,8 +72,8 @@ func terminations(records []history.Record) []Violation {
 		case q.Wire == history.Kubernetes && q.Verb == "delete" && q.Kind == nodeClaims:
 			deleted[q.Name] = true
 			has := slices.ContainsFunc(slices.Collect(maps.Values(instances)), func(i *launched) bool { return i.claim == q.Name && i.end.IsZero() })
-			if product[q.Client] && has && !allowed(r.N) {
-				report(fmt.Sprintf("deletes the NodeClaim %s, which has an instance, although nobody allowed a disruption", q.Name))
+			if why := allowed(r.N, q.Name); product[q.Client] && has && why != "" {
+				report(fmt.Sprintf("deletes the NodeClaim %s, which has an instance, although %s", q.Name, why))
 			}
 		case q.Wire == history.AWS && q.Verb == "TerminateInstances":
 			for _, id := range q.Instances {
@@ -103,15 +103,33 @@ func unexpectedEnd(id string, i *launched, at time.Time, deleted map[string]bool
 
 const nodeClaims = "nodeclaims.karpenter.sh"
 
-// allowances reports for a place whether a disruption was allowed before it.
-func allowances(records []history.Record) func(n int) bool {
-	first := 0
-	for _, r := range records {
-		if r.Event != nil && r.Event.Kind == history.DisruptionAllowed && first == 0 {
-			first = r.N
+// allowances returns, for a place and a NodeClaim, why it must not be disrupted there; empty where it
+// may be.
+func allowances(records []history.Record) func(n int, claim string) string {
+	return func(n int, claim string) string {
+		allowed, used := false, false
+		for _, r := range records {
+			if r.Event == nil || r.N >= n {
+				continue
+			}
+			ofClaim := r.Event.Object == history.Object{Kind: nodeClaims, Name: claim}
+			switch r.Event.Kind {
+			case history.DisruptionAllowed:
+				allowed = allowed || ofClaim || r.Event.Object.Kind != nodeClaims
+			case history.PodBound:
+				used = used || ofClaim
+			case history.PodDeleted:
+				used = used && !ofClaim
+			}
 		}
+		switch {
+		case !allowed:
+			return "nobody allowed a disruption"
+		case used:
+			return "a pod uses its node"
+		}
+		return ""
 	}
-	return func(n int) bool { return first > 0 && first < n }
 }
 
 // machines finds NodeClaims that had two instances for too long, instances that lived for too
@@ -176,4 +194,31 @@ func earlier(a, b time.Time) time.Time {
 		return a
 	}
 	return b
+}
+
+// unavailableFor is how long an offering is left alone that EC2 had no capacity for; Karpenter
+// counts three minutes from a moment after EC2's response.
+const unavailableFor = 3*time.Minute - time.Second
+
+// unavailableOfferings finds launches that request what the same process was refused shortly before.
+func unavailableOfferings(records []history.Record) []Violation {
+	type of struct{ client, offering string }
+	refused := map[of]history.Record{}
+	var out []Violation
+	for _, r := range records {
+		q := r.Request
+		if q == nil || len(q.Offerings) == 0 {
+			continue
+		}
+		for _, o := range q.Offerings {
+			before, found := refused[of{q.Client, o}]
+			if since := r.Begin.Sub(before.End); found && r.N > before.Done && since < unavailableFor {
+				out = append(out, Violation{N: []int{before.N, r.N}, Detail: fmt.Sprintf("requests %s %s after there was no capacity", o, since.Round(time.Second))})
+			}
+		}
+		for _, o := range slices.Sorted(slices.Values(q.Refused)) {
+			refused[of{q.Client, o}] = r
+		}
+	}
+	return out
 }

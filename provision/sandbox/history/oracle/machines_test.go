@@ -50,6 +50,11 @@ func finalized(name, instance string) history.Request {
 	return q
 }
 
+// pod is an event of a pod on the node of the NodeClaim a.
+func pod(kind string) history.Event {
+	return history.Event{Kind: kind, Object: history.Object{Kind: nodeClaims, Name: "a"}}
+}
+
 func TestTheRulesForMachines(t *testing.T) {
 	allowed := history.Event{Kind: history.DisruptionAllowed}
 	whole := history.Event{Kind: history.Observed, Machines: []history.Machine{{NodeClaim: "a", Instance: "i-1", Node: "n"}}}
@@ -66,6 +71,17 @@ func TestTheRulesForMachines(t *testing.T) {
 			over(timed{0, started("c1")}, timed{1, launch("i-1")}, timed{2, nodeClaim("patch", "a", "i-1")},
 				timed{4, nodeClaim("delete", "a", "i-1")}, timed{5, terminate("i-1")}, timed{6, allowed}),
 			[]string{"terminations: deletes the NodeClaim a, which has an instance, although nobody allowed a disruption"}},
+		{"a NodeClaim that is deleted although another one alone may be",
+			over(timed{0, started("c1")}, timed{1, launch("i-1")}, timed{2, nodeClaim("patch", "a", "i-1")}, timed{3, history.Event{Kind: history.DisruptionAllowed, Object: history.Object{Kind: nodeClaims, Name: "b"}}},
+				timed{4, nodeClaim("delete", "a", "i-1")}, timed{5, terminate("i-1")}),
+			[]string{"terminations: deletes the NodeClaim a, which has an instance, although nobody allowed a disruption"}},
+		{"a NodeClaim that is deleted while a pod uses its node",
+			over(timed{0, started("c1")}, timed{1, launch("i-1")}, timed{2, nodeClaim("patch", "a", "i-1")}, timed{3, allowed}, timed{4, pod(history.PodBound)},
+				timed{5, nodeClaim("delete", "a", "i-1")}, timed{6, terminate("i-1")}),
+			[]string{"terminations: deletes the NodeClaim a, which has an instance, although a pod uses its node"}},
+		{"a NodeClaim that is deleted once no pod uses its node any more",
+			over(timed{0, started("c1")}, timed{1, launch("i-1")}, timed{2, nodeClaim("patch", "a", "i-1")}, timed{3, allowed}, timed{4, pod(history.PodBound)}, timed{5, pod(history.PodDeleted)},
+				timed{6, nodeClaim("delete", "a", "i-1")}, timed{7, terminate("i-1")}), nil},
 		{"a person may delete a NodeClaim",
 			over(timed{0, started("other")}, timed{1, launch("i-1")}, timed{2, nodeClaim("patch", "a", "i-1")}, timed{4, nodeClaim("delete", "a", "i-1")}, timed{5, terminate("i-1")}), nil},
 		{"a NodeClaim without an instance may be deleted", over(timed{0, started("c1")}, timed{2, nodeClaim("delete", "a")}), nil},
