@@ -50,7 +50,7 @@ type event struct{ Action, Test string }
 // foundByTests are precautions for which a Go test is the shortest case. The passages are as short
 // as they can be, so that only a change of the precaution itself moves them.
 func foundByTests() []Control {
-	return slices.Concat(foundByTestsOfSources(), foundByTestsOfTargets(), foundByOtherTests())
+	return slices.Concat(foundByTestsOfSources(), foundByTestsOfTargets(), foundByTestsOfTheEngine(), foundByOtherTests())
 }
 
 // foundByTestsOfSources are those of what is read from Git and rendered.
@@ -130,9 +130,36 @@ func foundByTestsOfTargets() []Control {
 			file: "reconciler/targets/internal/api/refusal.go", old: "apierrors.IsRequestEntityTooLargeError(err) ||", by: "err == nil &&",
 			test: "reconciler/targets/internal/api.TestRefusalsAreClassifiedAndNameTheRemedy",
 		}, {
+			Name: "missed-events", Summary: "What is not there any more after a watch that was too old counts as deleted.",
+			file: "reconciler/targets/kubernetes/internal/reflector/reflector.go", old: "\t\t\tto.Listed(all)\n", by: "\t\t\tif ctx == nil {\n\t\t\t\tto.Listed(all)\n\t\t\t}\n",
+			test: "reconciler/targets/kubernetes.TestADeletionInAGapOfTheWatchIsDetectedAfterAnEventOfTheObject",
+		}, {
+			Name: "definitions-first", Summary: "Definitions and namespaces are applied before what needs them.",
+			file: "reconciler/targets/kubernetes/internal/kinds/defined.go", old: "case \"CustomResourceDefinition\", \"Namespace\":", by: "case \"\\x00\":",
+			test: "reconciler/targets/kubernetes/internal/kinds.TestWavesPutFirstWhatOthersNeed",
+		}, {
 			Name: "deletions-after-failures", Summary: "Nothing is deleted that may be needed because a creation or an update failed.",
 			file: "reconciler/apply/deletions.go", old: "case Failed, Conflict, Skipped:", by: "case Conflict, Skipped:",
 			test: "reconciler/apply.TestADeletionWaitsOnlyForWhatMayNeedWhatGoes",
+		},
+	}
+}
+
+// foundByTestsOfTheEngine are those of the engine's own pace.
+func foundByTestsOfTheEngine() []Control {
+	return []Control{
+		{
+			Name: "taint-before-validation", Summary: "An empty node without the taint of its disruption stays, since pods may still be bound to it.",
+			file: "provision/engine/emptiness/client.go", old: "if !tainted(node) {", by: "if !tainted(node) && name == \"\" {",
+			test: "provision/engine/emptiness.TestAnEmptyNodesClaimIsDeletedOnlyAfterTheValidation",
+		}, {
+			Name: "validated-claim", Summary: "Only the NodeClaim whose node was validated is deleted, and never another of its name.",
+			file: "provision/engine/emptiness/client.go", old: "append(options, client.Preconditions{UID: &claim.UID})...", by: "options...",
+			test: "provision/engine/emptiness.TestOnlyTheValidatedClaimIsDeleted",
+		}, {
+			Name: "unscheduled-batch", Summary: "A batch of pending pods ends when it was scheduled, and not when it was read.",
+			file: "provision/engine/batcher/provisioner.go", old: "\tif err == nil {\n\t\tp.batcher.done(batch)", by: "\tif err == nil || ctx != nil {\n\t\tp.batcher.done(batch)",
+			test: "provision/engine/batcher.TestABatchEndsWhenItWasScheduled",
 		},
 	}
 }
@@ -160,6 +187,10 @@ func foundByOtherTests() []Control {
 			Name: "unreadable-is-unknown", Summary: "What AWS does not let be read is unknown, and not as declared.",
 			file: "reconciler/targets/aws/observe.go", old: "\t\tfound.Unknown = live.Err.Error()\n\t\treturn found, true\n\t}\n\tfound.Warnings", by: "\t\treturn found, true\n\t}\n\tfound.Warnings",
 			test: "reconciler/targets/aws.TestThrottlingOnEveryCallEndsInUnknown",
+		}, {
+			Name: "late-reads", Summary: "What AWS refuses because it does not show an earlier write yet is tried again.",
+			file: "reconciler/targets/aws/internal/identity/rolewrite.go", old: "case awserr.Exists(err):", by: "case awserr.Exists(err) && ctx == nil:",
+			test: "reconciler/targets/aws/internal/identity.TestWhatAWSDoesNotFindYetIsTriedAgain",
 		}, {
 			Name: "rival-back-off", Summary: "An object that another manager rewrites is left alone for longer and longer.",
 			file: "reconciler/targets/kubernetes/internal/drift/flap.go", old: "return one.until.Sub(f.clock.Now())", by: "return 0",

@@ -18,8 +18,8 @@ func release() Control {
 		Name:    "lease-release",
 		Summary: "A lease that is given back ends the right to write, as one that was taken does.",
 		file:    "cmd/internal/leaderelection/lock.go",
-		old:     "\tcase l.isHolder(lease) && l.isHolder(now):\n\t\tlasts := min(seconds(lease), seconds(now))\n",
-		by:      "\tcase err == nil:\n\t\tlasts := max(seconds(lease), seconds(now), LeaseDuration)\n",
+		old:     "\tif err == nil {\n\t\tl.fence.found(l.isHolder(now))\n\t}\n",
+		by:      "\tif err == nil { // a release counts as a renewal\n\t\tl.fence.open(at, term, LeaseDuration)\n\t\treturn now, nil\n\t}\n",
 		test:    "cmd/internal/leaderelection.TestGivingTheLeaseAwayClosesTheFence",
 	}
 }
