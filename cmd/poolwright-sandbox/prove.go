@@ -24,6 +24,7 @@ type proveCommand struct {
 	product  productFlags
 	options  prove.Options
 	selected string
+	page     string
 	list     bool
 }
 
@@ -76,6 +77,8 @@ func newProve() *cobra.Command {
 	p.product.add(flags, &p.options.Timeout, "text, json or markdown", "build poolwright with one of its precautions switched off, and prove that")
 	flags.StringVar(&p.selected, "run", "", "run only cases SCENARIO/FAULT/POINT that match these regular expressions")
 	flags.BoolVar(&p.options.Controls, "controls", false, "run each control, too: the precaution switched off, and the cases that must find that")
+	flags.BoolVar(&p.options.OnlyControls, "only-controls", false, "run each control, and no other case")
+	flags.StringVar(&p.page, "page", "", "with -o markdown: the page as it was, of which the numbers stay that this run does not have")
 	flags.BoolVar(&p.list, "list", false, "list scenarios, faults, rules and controls, and start nothing")
 	flags.StringVar(&p.options.Histories, "histories", "", "a folder for the history of each case")
 	flags.StringVar(&p.options.Results, "results", "", "a file that keeps each result, so that a further run goes on where this one ended")
@@ -161,7 +164,14 @@ func (p *proveCommand) writer() (func(io.Writer, prove.Report) error, error) {
 	case "json":
 		return prove.WriteJSON, nil
 	case "markdown":
-		return func(w io.Writer, r prove.Report) error { return prove.WriteMarkdown(w, r, time.Now()) }, nil
+		var before []byte
+		if p.page != "" {
+			var err error
+			if before, err = os.ReadFile(p.page); err != nil {
+				return nil, fmt.Errorf("reading the page as it was: %w", err)
+			}
+		}
+		return func(w io.Writer, r prove.Report) error { return prove.WriteMarkdown(w, r, time.Now(), string(before)) }, nil
 	}
 	return nil, fmt.Errorf("-o %q is not one of text, json, markdown", p.product.output)
 }

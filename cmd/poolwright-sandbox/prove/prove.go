@@ -47,6 +47,8 @@ type Options struct {
 	// Controls has each control run as well: the precaution switched off, and the cases that must
 	// find that.
 	Controls bool
+	// OnlyControls has nothing else run than the controls.
+	OnlyControls bool
 	// Results is a file that keeps each result. What it has already is in the report, and is not
 	// run again. None is kept where it is empty.
 	Results string
@@ -109,8 +111,14 @@ func Run(ctx context.Context, environment *sandbox.Environment, o Options) (Repo
 	if err != nil {
 		return Report{}, err
 	}
-	report, err := run(ctx, environment, o, "p", kept)
-	if err == nil && o.Controls {
+	var report Report
+	if o.OnlyControls {
+		report = kept.before
+		report.observe()
+	} else {
+		report, err = run(ctx, environment, o, "p", kept)
+	}
+	if err == nil && (o.Controls || o.OnlyControls) {
 		err = runControls(ctx, environment, o, kept, &report)
 	}
 	return report, errors.Join(err, kept.Close())

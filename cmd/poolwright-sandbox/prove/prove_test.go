@@ -187,9 +187,9 @@ func TestAReportIsPrinted(t *testing.T) {
 	}
 	golden.Compare(t, "testdata/report.txt", text.String())
 	numbers := strings.Builder{}
-	writeNumbers(&numbers, proved(), "linux with 2 CPUs", time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC))
+	writeNumbers(&numbers, proved(), measured{time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC), "linux with 2 CPUs"}, "")
 	golden.Compare(t, "testdata/numbers.md", numbers.String())
-	if err := WriteMarkdown(&page, proved(), time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)); err != nil {
+	if err := WriteMarkdown(&page, proved(), time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC), ""); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range scenarios.All() {
