@@ -254,6 +254,22 @@ func untested(s *source) map[string]int {
 	return out
 }
 
+// missingTests counts, of 200, the lines of test that reconciler lacks for each 100 lines of
+// its code, in steps of ten.
+func missingTests(s *source) map[string]int {
+	code, tests := 0, 0
+	for _, p := range s.packages {
+		if area(p.dir) == "reconciler" {
+			code += s.codeLinesOf(p.written())
+			tests += s.codeLinesOf(p.tests)
+		}
+	}
+	if code == 0 {
+		return nil
+	}
+	return map[string]int{"reconciler": (200 - 100*tests/code + 9) / 10 * 10}
+}
+
 // contracts are the packages that others implement or are programmed against.
 var contracts = []string{"gitsource", "provision", "reconciler/apply", "reconciler/plan", "reconciler/state", "reconciler/targets", "reconciler/report/forge"}
 

@@ -37,6 +37,7 @@ var ratchets = []ratchet{
 	{"fields of a struct, with nameless ones'", maxFields, nestedFields},
 	{"types of one unexported name", 1, typeMeanings},
 	{"lines of code without a line of test, of 100", 0, untested},
+	{"lines of test of reconciler that 2.0 for each line of code lacks, of 200", 0, missingTests},
 	{"contract packages without an Example", 0, contractsWithoutExample},
 }
 

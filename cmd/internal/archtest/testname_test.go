@@ -3,6 +3,7 @@ package archtest
 import (
 	"go/ast"
 	"go/token"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,7 +17,7 @@ var testFunctions = regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)([A-Z0-9]|
 var naming = []string{"name", "why", "what", "title", "about", "scenario"}
 
 // retiredInTests counts, for each word that neither a name nor a sentence may have, its
-// uses in the names of tests: of functions, of subtests, and of the rows of tables.
+// uses in the names of tests: of files, of functions, of subtests, and of the rows of tables.
 func retiredInTests(s *source) map[string]int {
 	out := map[string]int{}
 	for _, p := range s.packages {
@@ -25,6 +26,7 @@ func retiredInTests(s *source) map[string]int {
 			structTypes(f, types)
 		}
 		for _, f := range p.tests {
+			countWords(out, strings.ReplaceAll(strings.TrimSuffix(path.Base(f.path), "_test.go"), "_", " "))
 			for _, n := range testNames(f, types) {
 				countWords(out, n.text)
 			}
