@@ -3,9 +3,11 @@ package batcher
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/awslabs/operatorpkg/option"
 	"github.com/awslabs/operatorpkg/reconciler"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +17,10 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/controllers/provisioning"
+	"sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
 	"sigs.k8s.io/karpenter/pkg/controllers/state"
+	"sigs.k8s.io/karpenter/pkg/operator/injection"
 	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
 )
 
@@ -98,22 +103,49 @@ func TestWhatIsRemovedIsInNoBatch(t *testing.T) {
 
 // karpenter is a provisioner that records its runs.
 type karpenter struct {
-	triggered []types.UID
-	runs      int
-	err       error
-	idle      time.Duration
+	// runs are those of Schedule, created how many NodeClaims were.
+	runs, created int
+	err           error
+	// claims are how many NodeClaims the next runs need.
+	claims    int
 	meanwhile func()
 }
 
 func (k *karpenter) Name() string { return "provisioner" }
 
-func (k *karpenter) Trigger(uid types.UID) { k.triggered = append(k.triggered, uid) }
-
-func (k *karpenter) Reconcile(ctx context.Context) (reconciler.Result, error) {
+func (k *karpenter) Schedule(ctx context.Context) (scheduling.Results, error) {
 	k.runs++
-	k.idle = coreoptions.FromContext(ctx).BatchIdleDuration
+	if name := injection.GetControllerName(ctx); name != k.Name() {
+		return scheduling.Results{}, fmt.Errorf("runs as %q", name)
+	}
 	if k.meanwhile != nil {
 		k.meanwhile()
+	}
+	return scheduling.Results{NewNodeClaims: make([]*scheduling.NodeClaim, k.claims)}, k.err
+}
+
+func (k *karpenter) CreateNodeClaims(_ context.Context, claims []*scheduling.NodeClaim, given ...option.Function[provisioning.LaunchOptions]) ([]string, error) {
+	if got := option.Resolve(given...); !got.RecordPodNomination || got.Reason != "provisioned" {
+		return nil, fmt.Errorf("created with %+v", got)
+	}
+	k.created += len(claims)
+	return nil, k.err
+}
+
+// withBuffers is one whose Reconcile schedules, and drops its batch unless complete.
+type withBuffers struct {
+	karpenter
+	triggered []types.UID
+	idle      time.Duration
+	complete  bool
+}
+
+func (k *withBuffers) Trigger(uid types.UID) { k.triggered = append(k.triggered, uid) }
+
+func (k *withBuffers) Reconcile(ctx context.Context) (reconciler.Result, error) {
+	k.idle = coreoptions.FromContext(ctx).BatchIdleDuration
+	if k.complete {
+		k.runs++
 	}
 	return reconciler.Result{}, k.err
 }
@@ -125,9 +157,13 @@ func options(ctx context.Context) context.Context {
 // reconcileOnce runs the provisioner once, and lets the time pass for which it waits.
 func reconcileOnce(t *testing.T, p *Provisioner, clk *clocktesting.FakeClock) error {
 	t.Helper()
+	return reconcileIn(options(t.Context()), p, clk)
+}
+
+func reconcileIn(ctx context.Context, p *Provisioner, clk *clocktesting.FakeClock) error {
 	done := make(chan error, 1)
 	go func() {
-		_, err := p.Reconcile(options(t.Context()))
+		_, err := p.Reconcile(ctx)
 		done <- err
 	}()
 	for {
@@ -166,18 +202,77 @@ func TestABatchEndsWhenItWasScheduled(t *testing.T) {
 	if err := reconcileOnce(t, p, clk); err != nil || inner.runs != 2 {
 		t.Fatalf("after it: %d runs, %v", inner.runs, err)
 	}
-	if diff := cmp.Diff([]types.UID{"a", "a"}, inner.triggered); diff != "" {
-		t.Errorf("triggered:\n%s", diff)
-	}
-	if inner.idle > time.Microsecond {
-		t.Errorf("Karpenter's own window is %s", inner.idle)
-	}
 	inner.meanwhile = nil
 	if err := reconcileOnce(t, p, clk); err != nil || inner.runs != 3 {
 		t.Fatalf("what was added meanwhile: %d runs, %v", inner.runs, err)
 	}
 	if err := reconcileOnce(t, p, clk); err != nil || inner.runs != 3 {
 		t.Errorf("when all was scheduled: %d runs, %v", inner.runs, err)
+	}
+}
+
+// Between our check of the state and Karpenter's own, a disruption can create a NodeClaim, which
+// has no instance yet.
+func TestABatchIsScheduledWhereTheStateIsIncompleteOnlyAfterTheCheck(t *testing.T) {
+	clk := clocktesting.NewFakeClock(time.Now())
+	b := New(clk, idle, maximum)
+	checks := 0
+	inner := &karpenter{claims: 2}
+	p := NewProvisioner(inner, b, func(context.Context) bool { checks++; return checks == 1 })
+	b.Trigger("a")
+	if err := reconcileOnce(t, p, clk); err != nil || inner.runs != 1 || inner.created != 2 {
+		t.Errorf("%d runs, %d NodeClaims, %v", inner.runs, inner.created, err)
+	}
+	if b.waiting.Len() != 0 {
+		t.Errorf("%v would be scheduled twice", b.waiting)
+	}
+}
+
+func TestABatchStaysWhereItsNodeClaimsAreNotCreated(t *testing.T) {
+	clk := clocktesting.NewFakeClock(time.Now())
+	b := New(clk, idle, maximum)
+	down := errors.New("connection refused")
+	p := NewProvisioner(&failing{karpenter{claims: 1}, down}, b, func(context.Context) bool { return true })
+	b.Trigger("a")
+	if err := reconcileOnce(t, p, clk); !errors.Is(err, down) || !b.waiting.Has("a") {
+		t.Errorf("%v waits after %v", b.waiting, err)
+	}
+}
+
+// failing is a provisioner whose NodeClaims cannot be created.
+type failing struct {
+	karpenter
+	down error
+}
+
+func (f *failing) CreateNodeClaims(context.Context, []*scheduling.NodeClaim, ...option.Function[provisioning.LaunchOptions]) ([]string, error) {
+	return nil, f.down
+}
+
+func TestWithCapacityBuffersABatchThatKarpenterDropsStays(t *testing.T) {
+	clk := clocktesting.NewFakeClock(time.Now())
+	b := New(clk, idle, maximum)
+	inner, synced := &withBuffers{}, []bool{true, false, true, true}
+	p := NewProvisioner(inner, b, func(context.Context) (is bool) {
+		is, synced = synced[0], synced[1:]
+		return is
+	})
+	ctx := coreoptions.ToContext(t.Context(), &coreoptions.Options{
+		BatchIdleDuration: time.Second, BatchMaxDuration: maximum, FeatureGates: coreoptions.FeatureGates{CapacityBuffer: true},
+	})
+	b.Trigger("a")
+	if err := reconcileIn(ctx, p, clk); err != nil || !b.waiting.Has("a") {
+		t.Fatalf("after the batch was dropped %v waits, %v", b.waiting, err)
+	}
+	inner.complete = true
+	if err := reconcileIn(ctx, p, clk); err != nil || inner.runs != 1 || b.waiting.Len() != 0 {
+		t.Errorf("%d runs, %v waits, %v", inner.runs, b.waiting, err)
+	}
+	if diff := cmp.Diff([]types.UID{"a", "a"}, inner.triggered); diff != "" {
+		t.Errorf("triggered:\n%s", diff)
+	}
+	if inner.idle > time.Microsecond {
+		t.Errorf("Karpenter's own window is %s", inner.idle)
 	}
 }
 

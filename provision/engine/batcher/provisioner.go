@@ -4,11 +4,17 @@ import (
 	"context"
 	"time"
 
+	"github.com/awslabs/operatorpkg/option"
 	"github.com/awslabs/operatorpkg/reconciler"
 	"github.com/awslabs/operatorpkg/singleton"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/karpenter/pkg/controllers/provisioning"
+	"sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
+	"sigs.k8s.io/karpenter/pkg/metrics"
+	"sigs.k8s.io/karpenter/pkg/operator/injection"
 	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
 )
 
@@ -16,10 +22,17 @@ import (
 // each NodeClaim has an instance.
 const syncInterval = 10 * time.Millisecond
 
-// Scheduler is Karpenter's provisioner: it schedules all pending pods after a trigger.
+// Scheduler is Karpenter's provisioner: it schedules all pending pods.
 type Scheduler interface {
-	singleton.Reconciler
 	Name() string
+	Schedule(context.Context) (scheduling.Results, error)
+	CreateNodeClaims(context.Context, []*scheduling.NodeClaim, ...option.Function[provisioning.LaunchOptions]) ([]string, error)
+}
+
+// Triggered is Karpenter's provisioner with its own batcher, which schedules after a trigger, and
+// updates CapacityBuffers then.
+type Triggered interface {
+	singleton.Reconciler
 	Trigger(types.UID)
 }
 
@@ -57,14 +70,45 @@ func (p *Provisioner) Reconcile(ctx context.Context) (reconciler.Result, error) 
 	if !p.synced(ctx) {
 		return reconciler.Result{RequeueAfter: syncInterval}, nil
 	}
-	uid, _ := batch.PopAny()
-	p.inner.Trigger(uid)
-	batch.Insert(uid)
-	result, err := p.inner.Reconcile(withoutWindow(ctx))
-	if err == nil {
+	scheduled, err := p.schedule(ctx, batch)
+	if err != nil {
+		return reconciler.Result{}, err
+	}
+	if scheduled {
 		p.batcher.done(batch)
 	}
-	return result, err
+	return reconciler.Result{RequeueAfter: singleton.RequeueImmediately}, nil
+}
+
+// schedule does what Karpenter's Reconcile does after its own batcher and a check whether the
+// cluster's state is complete. It drops a batch where that check fails, and does not report it:
+// after the check above, a NodeClaim of a disruption is enough.
+func (p *Provisioner) schedule(ctx context.Context, batch sets.Set[types.UID]) (bool, error) {
+	if inner, ok := p.inner.(Triggered); ok && coreoptions.FromContext(ctx).FeatureGates.CapacityBuffer {
+		return p.reconcile(ctx, inner, batch)
+	}
+	ctx = injection.WithControllerName(ctx, p.Name())
+	results, err := p.inner.Schedule(ctx)
+	if err != nil {
+		return false, err
+	}
+	if len(results.NewNodeClaims) == 0 {
+		return true, nil
+	}
+	_, err = p.inner.CreateNodeClaims(ctx, results.NewNodeClaims, provisioning.WithReason(metrics.ProvisionedReason), provisioning.RecordPodNomination)
+	return err == nil, err
+}
+
+// reconcile has Karpenter's Reconcile schedule, which alone updates CapacityBuffers. A batch counts
+// as scheduled only where the state is complete afterwards as well; else it was dropped, or
+// NodeClaims were made for it, and a second time finds those.
+func (p *Provisioner) reconcile(ctx context.Context, inner Triggered, batch sets.Set[types.UID]) (bool, error) {
+	for uid := range batch {
+		inner.Trigger(uid)
+		break
+	}
+	_, err := inner.Reconcile(withoutWindow(ctx))
+	return err == nil && p.synced(ctx), err
 }
 
 // withoutWindow returns a context in which Karpenter's own batcher closes its window at once.
