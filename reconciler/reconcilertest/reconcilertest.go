@@ -80,4 +80,5 @@ spec:
         - {key: tier, value: premium, effect: NoSchedule}
       requirements:
         - {key: node.kubernetes.io/instance-type, operator: In, values: [g5.xlarge]}
+  disruption: {consolidateAfter: 5m, budgets: [{nodes: 100%}]}
 `

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -82,7 +83,7 @@ func Plan(ctx context.Context, req Request) (*Bootstrap, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, eks, err := req.declares(ctx, req.Sync.Variables)
+	folder, err := req.declares(ctx, req.Sync.Variables)
 	if err != nil {
 		return nil, err
 	}
@@ -91,45 +92,60 @@ func Plan(ctx context.Context, req Request) (*Bootstrap, error) {
 	if b.direct, err = connect.DirectClient(req.REST); err != nil {
 		return nil, err
 	}
-	if err := eks.checkAccount(req.Namespace); err != nil {
+	if err := folder.eks.checkAccount(req.Namespace); err != nil {
 		return nil, err
 	}
-	if b.Warnings, err = eks.prove(ctx, req.REST, b.direct, req.Namespace); err != nil {
+	if b.Warnings, err = folder.eks.prove(ctx, req.REST, b.direct, req.Namespace); err != nil {
 		return nil, err
 	}
-	if read, err := b.parameters(ctx, eks.spec.Region, sub); err != nil {
+	if read, err := b.parameters(ctx, folder.eks.spec.Region, sub); err != nil {
 		return nil, err
 	} else if !read.Empty() {
-		if set, eks, err = req.declares(ctx, read); err != nil {
+		if folder, err = req.declares(ctx, read); err != nil {
 			return nil, err
 		}
 	}
-	if err := b.findOthers(ctx, eks); err != nil {
+	b.Warnings = append(b.Warnings, folder.budgets...)
+	if err := b.findOthers(ctx, folder.eks); err != nil {
 		return nil, err
 	}
-	ours, err := b.installation(ctx, eks, root, sub)
+	ours, err := b.installation(ctx, folder.eks, root, sub)
 	if err != nil {
 		return nil, err
 	}
-	return b, b.compute(ctx, set, ours)
+	return b, b.compute(ctx, folder.set, ours)
 }
 
-// declares is what the folder declares with variables, and its Cluster. Mistakes are a
-// *targets.ProblemsError.
-func (r Request) declares(ctx context.Context, variables variables.Input) (state.Set, declaredEKS, error) {
+// declaredFolder is what a folder declares.
+type declaredFolder struct {
+	set state.Set
+	eks declaredEKS
+	// budgets are lint's warnings of budgets by which idle nodes stay: the engine applies them
+	// from its first hour on.
+	budgets []string
+}
+
+// declares is what the folder declares with variables. Mistakes are a *targets.ProblemsError.
+func (r Request) declares(ctx context.Context, variables variables.Input) (declaredFolder, error) {
 	linted, err := offline.Lint(ctx, r.Dir, variables)
 	if err != nil {
-		return state.Set{}, declaredEKS{}, err
+		return declaredFolder{}, err
 	}
 	if len(linted.Mistakes) > 0 {
-		return state.Set{}, declaredEKS{}, &targets.ProblemsError{Problems: linted.Mistakes}
+		return declaredFolder{}, &targets.ProblemsError{Problems: linted.Mistakes}
 	}
 	d, err := offline.Load(ctx, r.Dir, variables)
 	if err != nil {
-		return state.Set{}, declaredEKS{}, err
+		return declaredFolder{}, err
 	}
-	eks, err := declaredCluster(r.Dir, d.Set)
-	return d.Set, eks, err
+	out := declaredFolder{set: d.Set}
+	for _, p := range linted.Warnings {
+		if strings.HasPrefix(p.Field, "spec.disruption.budgets") {
+			out.budgets = append(out.budgets, p.String())
+		}
+	}
+	out.eks, err = declaredCluster(r.Dir, d.Set)
+	return out, err
 }
 
 // installation are the objects of the installation, the Sync among them.

@@ -1,6 +1,8 @@
 package bootstrap
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +22,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 func TestARemoteBecomesAnAddressThatTheControllerCanFetch(t *testing.T) {
@@ -189,6 +192,45 @@ func TestAFolderMustDeclareOneCluster(t *testing.T) {
 	got, err := declaredCluster("clusters/dev", declaredItems(t, one))
 	if err != nil || got.spec.Name != "dev" || got.origin.Line != 1 {
 		t.Errorf("one: %+v, %v", got, err)
+	}
+}
+
+func TestBudgetsThatKeepIdleNodesAreWarnings(t *testing.T) {
+	root, _ := clone(t, "", false)
+	write := func(name, content string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("cluster.yaml", "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: dev}\nspec: {name: dev, account: \"123456789012\", region: us-east-1}\n")
+	const pool = `apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: gpu}
+spec:
+  disruption: {consolidateAfter: 5m, budgets: [%s]}
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+      requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [g5.xlarge]}]
+`
+	for _, c := range []struct {
+		name, budgets, want string
+	}{
+		{"a tenth at a time", "{nodes: 10%}", `pool.yaml:5: NodePool.karpenter.sh/gpu: spec.disruption.budgets[0]: nodes: 10%: 20 nodes that become empty together go in 15 rounds, which takes 1m45s and costs $0.22 or more for nodes that wait: ` +
+			`write in its place {nodes: "100%", reasons: [Empty]}, {nodes: "10%", reasons: [Drifted, Underutilized]}`},
+		{"all at once", "{nodes: 100%, reasons: [Empty]}, {nodes: 10%, reasons: [Drifted, Underutilized]}", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			write("pool.yaml", strings.Replace(pool, "%s", c.budgets, 1))
+			folder, err := Request{Dir: root}.declares(t.Context(), variables.Input{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(folder.budgets, "\n"); got != c.want {
+				t.Errorf("it warns (-want +got):\n%s", cmp.Diff(c.want, got))
+			}
+		})
 	}
 }
 

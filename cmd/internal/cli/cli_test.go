@@ -110,7 +110,7 @@ func TestLint(t *testing.T) {
 			in:    "clusters/dev",
 		},
 		"a warning fails nothing": {
-			files: map[string]string{"a.yaml": "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\nspec:\n  limits:\n    gpu: 30\n  template:\n    spec:\n      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}\n      requirements:\n        - {key: node.kubernetes.io/instance-type, operator: In, values: [g5.xlarge]}\n"},
+			files: map[string]string{"a.yaml": "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\nspec:\n  limits:\n    gpu: 30\n  disruption: {consolidateAfter: 5m, budgets: [{nodes: 100%}]}\n  template:\n    spec:\n      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}\n      requirements:\n        - {key: node.kubernetes.io/instance-type, operator: In, values: [g5.xlarge]}\n"},
 			out:   []string{"a.yaml:6: warning: NodePool.karpenter.sh/a: spec.limits[gpu]: limits nothing"},
 			err:   "1 object, 0 mistakes, 1 warning",
 		},

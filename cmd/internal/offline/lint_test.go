@@ -53,7 +53,7 @@ const (
 	oldClass = "apiVersion: karpenter.k8s.aws/v1beta1\nkind: EC2NodeClass\nmetadata: {name: gpu}\nspec:\n  amiFamily: AL2\n  role: nodes\n" +
 		"  subnetSelectorTerms: [{id: subnet-0123456789abcdef0}]\n  securityGroupSelectorTerms: [{id: sg-0123456789abcdef0}]\n"
 	oldPool = "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: gpu}\nspec:\n  template:\n    spec:\n      nodeClassRef: {name: gpu}\n" +
-		"      requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [g5.xlarge]}]\n"
+		"      requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.xlarge]}]\n"
 	newClass = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: gpu}\nspec:\n  amiSelectorTerms: [{alias: al2@latest}]\n  role: nodes\n" +
 		"  subnetSelectorTerms: [{id: subnet-0123456789abcdef0}]\n  securityGroupSelectorTerms: [{id: sg-0123456789abcdef0}]\n"
 )

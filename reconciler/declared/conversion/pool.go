@@ -178,7 +178,7 @@ func (r *converter) provisioner(o *object) {
 	r.defaults(o)
 	disruption := yamlnode.Ensure(spec, "disruption", -1)
 	if yamlnode.Absent(yamlnode.Get(disruption, "budgets")) {
-		r.report(o, Default, "spec.disruption", "spec.disruption.budgets: nodes 10%%, the default of v1; v1alpha5 had no budgets, which is nodes 100%%")
+		r.report(o, Default, "spec.disruption", "spec.disruption.budgets: nodes 10%%, the default of v1; v1alpha5 had no budgets, which is nodes 100%%: for empty nodes that go together as before, write {nodes: \"100%%\", reasons: [Empty]}, {nodes: \"10%%\", reasons: [Drifted, Underutilized]} in its place")
 		yamlnode.Set(disruption, "budgets", yamlnode.List(yamlnode.Mapping(yamlnode.Scalar("nodes"), yamlnode.Scalar("10%"))))
 	}
 }

@@ -11,35 +11,50 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// budgets finds GPU pools so small that a budget in percent is one node: a node
-// that is not ready counts as disrupted, and the others then stay whatever they
-// cost.
+// budgets finds GPU pools whose budgets keep idle nodes: so small that a budget in percent is
+// one node, or such that nodes that become empty together wait for each other.
 func (c *linter) budgets() {
+	round := c.disruptionRound()
 	for _, p := range c.pools {
-		most, bounded := p.mostNodes()
-		if !p.forGPUs() || !bounded || most < 2 {
+		if !p.forGPUs() {
 			continue
 		}
-		given := p.Spec.Disruption.Budgets
-		if len(given) == 0 {
-			c.budget(p, "spec.disruption.budgets", "there is none, and the default is 10%", most, 10)
-		}
-		for i, b := range given {
-			percent, ok := strings.CutSuffix(b.Nodes, "%")
-			n, err := strconv.Atoi(percent)
-			if ok && err == nil && n > 0 && len(b.Reasons) == 0 && b.Schedule == "" {
-				c.budget(p, "spec.disruption.budgets["+strconv.Itoa(i)+"]", b.Nodes, most, n)
-			}
+		most, bounded := p.mostNodes()
+		if small := bounded && most >= 2 && c.small(p, most); !small {
+			c.emptying(p, min(most, emptyTogether), round)
 		}
 	}
 }
 
-func (c *linter) budget(p *pool, path, text string, most, percent int) {
+// small finds budgets in percent that are one node: a node that is not ready counts as
+// disrupted, and the others then stay whatever they cost.
+func (c *linter) small(p *pool, most int) (found bool) {
+	given := p.Spec.Disruption.Budgets
+	if len(given) == 0 {
+		return c.budget(p, "spec.disruption.budgets", defaultBudgetText, most, 10)
+	}
+	for i, b := range given {
+		percent, ok := strings.CutSuffix(b.Nodes, "%")
+		n, err := strconv.Atoi(percent)
+		if ok && err == nil && n > 0 && len(b.Reasons) == 0 && b.Schedule == "" {
+			found = c.budget(p, budgetPath(i), b.Nodes, most, n) || found
+		}
+	}
+	return found
+}
+
+// defaultBudgetText is what a pool without budgets has.
+const defaultBudgetText = "there is none, and the default is 10%"
+
+func budgetPath(i int) string { return "spec.disruption.budgets[" + strconv.Itoa(i) + "]" }
+
+func (c *linter) budget(p *pool, path, text string, most, percent int) bool {
 	if math.Ceil(float64(most*percent)/100) > 1 {
-		return
+		return false
 	}
 	c.advise(p.item, path, "%s: of the %d nodes that the limits allow, that is 1, and a single node that is not ready uses it up, so that no idle one is removed meanwhile: "+
 		"write e.g. budgets: [{nodes: \"100%%\", reasons: [Empty]}, {nodes: \"1\", reasons: [Drifted, Underutilized]}]", text, most)
+	return true
 }
 
 // mostNodes is how many nodes the pool's limits allow; false where they set no

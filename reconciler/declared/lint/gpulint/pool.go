@@ -29,8 +29,10 @@ type nodePool struct {
 	Spec struct {
 		Weight     int64          `json:"weight"`
 		Limits     map[string]any `json:"limits"`
+		Replicas   any            `json:"replicas"`
 		Disruption struct {
-			Budgets []budget `json:"budgets"`
+			ConsolidateAfter any      `json:"consolidateAfter"`
+			Budgets          []budget `json:"budgets"`
 		} `json:"disruption"`
 		Template struct {
 			Metadata struct {
@@ -52,6 +54,14 @@ type budget struct {
 	Nodes    string   `json:"nodes"`
 	Reasons  []string `json:"reasons"`
 	Schedule string   `json:"schedule"`
+}
+
+// reasonEmpty is Karpenter's reason for the disruption of empty nodes.
+const reasonEmpty = "Empty"
+
+// forEmpty reports whether the budget holds for empty nodes at any time.
+func (b budget) forEmpty() bool {
+	return b.Schedule == "" && (b.Reasons == nil || slices.Contains(b.Reasons, reasonEmpty))
 }
 
 // pool is a NodePool with what follows from its requirements.
