@@ -109,7 +109,8 @@ func provisioningControllers(p *parts, provisioner *provisioning.Provisioner) ([
 			provisioning.NewNodeController(p.client, provisioner),
 		}, provisioner
 	}
-	batch := batcher.New(p.clock, p.settings.Batch.Idle, p.settings.Batch.Max)
+	windows := batcher.NewWindows(p.settings.Batch.Idle, PaceFast.BatchIdle(), p.settings.Batch.Max)
+	batch := batcher.New(p.clock, windows, batcher.NewOwners(p.clock, p.client, p.live))
 	return []controller.Controller{
 		batcher.NewProvisioner(provisioner, batch, p.cluster.Synced),
 		batcher.NewPodTrigger(p.client, batch, p.cluster),

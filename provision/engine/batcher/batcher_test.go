@@ -24,74 +24,20 @@ import (
 	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
 )
 
-const (
-	idle    = 100 * time.Millisecond
-	maximum = 10 * time.Second
-)
-
-func TestAWindowClosesWhenNothingNewWasAddedForItsIdleTime(t *testing.T) {
-	type step struct {
-		after time.Duration
-		add   types.UID
-	}
-	steady := func(n int, every time.Duration) []step {
-		var steps []step
-		for i := range n {
-			steps = append(steps, step{every, types.UID(rune('a' + i))})
-		}
-		return steps
-	}
-	for _, test := range []struct {
-		name  string
-		steps []step
-		// left is after how long the window closes after the last step.
-		left time.Duration
-	}{
-		{"one pod", []step{{0, "a"}}, idle},
-		{"a second pod extends it", []step{{0, "a"}, {60 * time.Millisecond, "b"}}, idle},
-		{"the same pod does not", []step{{0, "a"}, {60 * time.Millisecond, "a"}}, 40 * time.Millisecond},
-		{"a pod that an earlier batch had does not", []step{{0, "a"}, {60 * time.Millisecond, "earlier"}}, 40 * time.Millisecond},
-		{"forty pods within half a second are one batch", steady(40, 12*time.Millisecond), idle},
-		{"pods that keep coming do not hold it open beyond its maximum", steady(200, 50*time.Millisecond), maximum - 199*50*time.Millisecond},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			clk := clocktesting.NewFakeClock(time.Now())
-			b := New(clk, idle, maximum)
-			b.Trigger("earlier")
-			b.done(sets.New[types.UID]("earlier"))
-			for i, s := range test.steps {
-				clk.Step(s.after)
-				b.Trigger(s.add)
-				if batch, _ := b.closed(); i < len(test.steps)-1 && batch != nil {
-					t.Fatalf("closed at step %d", i)
-				}
-			}
-			batch, left := b.closed()
-			if diff := cmp.Diff(test.left, left); diff != "" || batch != nil {
-				t.Fatalf("batch %v (-want +got):\n%s", batch, diff)
-			}
-			clk.Step(left)
-			if batch, _ := b.closed(); batch.Len() == 0 {
-				t.Error("not closed then")
-			}
-		})
-	}
-}
-
 func TestWhatIsRemovedIsInNoBatch(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Now())
-	b := New(clk, idle, maximum)
+	b := newBatcher(clk, new(completeness))
 	b.Trigger("bound")
 	b.Trigger("pending")
 	b.Remove("bound")
 	b.removal().Delete(t.Context(), event.DeleteEvent{Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "unknown"}}}, nil)
 	clk.Step(idle)
-	batch, _ := b.closed()
+	batch, _ := b.closed(t.Context())
 	if diff := cmp.Diff(sets.New[types.UID]("pending"), batch); diff != "" {
 		t.Error(diff)
 	}
 	b.removal().Delete(t.Context(), event.DeleteEvent{Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "pending"}}}, nil)
-	if batch, left := b.closed(); batch != nil || left != 0 {
+	if batch, left := b.closed(t.Context()); batch != nil || left != 0 {
 		t.Errorf("got %v, %s", batch, left)
 	}
 	// Removed while it was scheduled: nothing of it is kept.
@@ -150,6 +96,11 @@ func (k *withBuffers) Reconcile(ctx context.Context) (reconciler.Result, error) 
 	return reconciler.Result{}, k.err
 }
 
+func has(b *Batcher, uid types.UID) bool {
+	_, ok := b.waiting[uid]
+	return ok
+}
+
 func options(ctx context.Context) context.Context {
 	return coreoptions.ToContext(ctx, &coreoptions.Options{BatchIdleDuration: time.Second, BatchMaxDuration: maximum})
 }
@@ -180,7 +131,7 @@ func reconcileIn(ctx context.Context, p *Provisioner, clk *clocktesting.FakeCloc
 
 func TestABatchEndsWhenItWasScheduled(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Now())
-	b := New(clk, idle, maximum)
+	b := newBatcher(clk, new(completeness))
 	inner, synced := &karpenter{}, false
 	p := NewProvisioner(inner, b, func(context.Context) bool { return synced })
 
@@ -215,7 +166,7 @@ func TestABatchEndsWhenItWasScheduled(t *testing.T) {
 // has no instance yet.
 func TestABatchIsScheduledWhereTheStateIsIncompleteOnlyAfterTheCheck(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Now())
-	b := New(clk, idle, maximum)
+	b := newBatcher(clk, new(completeness))
 	checks := 0
 	inner := &karpenter{claims: 2}
 	p := NewProvisioner(inner, b, func(context.Context) bool { checks++; return checks == 1 })
@@ -223,18 +174,18 @@ func TestABatchIsScheduledWhereTheStateIsIncompleteOnlyAfterTheCheck(t *testing.
 	if err := reconcileOnce(t, p, clk); err != nil || inner.runs != 1 || inner.created != 2 {
 		t.Errorf("%d runs, %d NodeClaims, %v", inner.runs, inner.created, err)
 	}
-	if b.waiting.Len() != 0 {
+	if len(b.waiting) != 0 {
 		t.Errorf("%v would be scheduled twice", b.waiting)
 	}
 }
 
 func TestABatchStaysWhereItsNodeClaimsAreNotCreated(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Now())
-	b := New(clk, idle, maximum)
+	b := newBatcher(clk, new(completeness))
 	down := errors.New("connection refused")
 	p := NewProvisioner(&failing{karpenter{claims: 1}, down}, b, func(context.Context) bool { return true })
 	b.Trigger("a")
-	if err := reconcileOnce(t, p, clk); !errors.Is(err, down) || !b.waiting.Has("a") {
+	if err := reconcileOnce(t, p, clk); !errors.Is(err, down) || !has(b, "a") {
 		t.Errorf("%v waits after %v", b.waiting, err)
 	}
 }
@@ -251,7 +202,7 @@ func (f *failing) CreateNodeClaims(context.Context, []*scheduling.NodeClaim, ...
 
 func TestWithCapacityBuffersABatchThatKarpenterDropsStays(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Now())
-	b := New(clk, idle, maximum)
+	b := newBatcher(clk, new(completeness))
 	inner, synced := &withBuffers{}, []bool{true, false, true, true}
 	p := NewProvisioner(inner, b, func(context.Context) (is bool) {
 		is, synced = synced[0], synced[1:]
@@ -261,11 +212,11 @@ func TestWithCapacityBuffersABatchThatKarpenterDropsStays(t *testing.T) {
 		BatchIdleDuration: time.Second, BatchMaxDuration: maximum, FeatureGates: coreoptions.FeatureGates{CapacityBuffer: true},
 	})
 	b.Trigger("a")
-	if err := reconcileIn(ctx, p, clk); err != nil || !b.waiting.Has("a") {
+	if err := reconcileIn(ctx, p, clk); err != nil || !has(b, "a") {
 		t.Fatalf("after the batch was dropped %v waits, %v", b.waiting, err)
 	}
 	inner.complete = true
-	if err := reconcileIn(ctx, p, clk); err != nil || inner.runs != 1 || b.waiting.Len() != 0 {
+	if err := reconcileIn(ctx, p, clk); err != nil || inner.runs != 1 || len(b.waiting) != 0 {
 		t.Errorf("%d runs, %v waits, %v", inner.runs, b.waiting, err)
 	}
 	if diff := cmp.Diff([]types.UID{"a", "a"}, inner.triggered); diff != "" {
@@ -286,7 +237,7 @@ func TestOnlyWhatNeedsANodeIsAdded(t *testing.T) {
 	disrupted := node.DeepCopy()
 	disrupted.Spec.Taints = []corev1.Taint{karpv1.DisruptedNoScheduleTaint}
 
-	b := New(clk, idle, maximum)
+	b := newBatcher(clk, new(completeness))
 	pods, nodes := NewPodTrigger(nil, b, state.NewCluster(clk, nil, nil)), NewNodeTrigger(nil, b)
 	for _, test := range []struct {
 		name string
@@ -312,7 +263,7 @@ func TestOnlyWhatNeedsANodeIsAdded(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got := sets.List(b.waiting)
+			got := sets.List(sets.KeySet(b.waiting))
 			if len(got) == 0 {
 				got = nil
 			}

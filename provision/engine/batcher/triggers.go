@@ -46,7 +46,7 @@ func (t *PodTrigger) Reconcile(_ context.Context, pod *corev1.Pod) (reconcile.Re
 		t.batcher.Remove(pod.UID)
 		return reconcile.Result{}, nil
 	}
-	t.batcher.Trigger(pod.UID)
+	t.batcher.add(pod.UID, ownerOf(pod))
 	t.cluster.AckPods(pod)
 	return reconcile.Result{RequeueAfter: triggerInterval}, nil
 }
