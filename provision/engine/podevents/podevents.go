@@ -135,7 +135,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, nodeutils.IgnoreDuplicateNodeClaimError(nodeutils.IgnoreNodeClaimNotFoundError(err))
 	}
 	at := c.lastEvent(request.Name)
-	if !nodeclaimutils.IsManaged(claim, c.cloud) || at.Truncate(resolution).Sub(claim.Status.LastPodEventTime.Time) < resolution {
+	if !nodeclaimutils.IsManaged(claim, c.cloud) || at.Sub(claim.Status.LastPodEventTime.Time) < resolution {
 		return reconcile.Result{}, nil
 	}
 	stored := claim.DeepCopy()
