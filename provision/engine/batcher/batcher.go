@@ -156,9 +156,6 @@ func (b *Batcher) sleep(ctx context.Context, d time.Duration) bool {
 // is 0 where nothing is in it.
 func (b *Batcher) closed(ctx context.Context) (sets.Set[types.UID], time.Duration) {
 	owners, n := b.owners()
-	if n == 0 {
-		return nil, 0
-	}
 	is := b.completeness(ctx, owners)
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/controllers/provisioning"
@@ -40,8 +41,11 @@ func TestWhatIsRemovedIsInNoBatch(t *testing.T) {
 	if batch, left := b.closed(t.Context()); batch != nil || left != 0 {
 		t.Errorf("got %v, %s", batch, left)
 	}
-	// Removed while it was scheduled: nothing of it is kept.
+	// Removed while it was scheduled, or afterwards: nothing of it is kept.
 	b.done(batch)
+	b.Trigger("launched")
+	b.done(sets.New[types.UID]("launched"))
+	b.Remove("launched")
 	if b.scheduled.Len() != 0 {
 		t.Errorf("kept %v", b.scheduled)
 	}
@@ -200,6 +204,17 @@ func (f *failing) CreateNodeClaims(context.Context, []*scheduling.NodeClaim, ...
 	return nil, f.down
 }
 
+func TestWithoutCapacityBuffersKarpentersOwnBatcherIsNotUsed(t *testing.T) {
+	clk := clocktesting.NewFakeClock(time.Now())
+	b := newBatcher(clk, new(completeness))
+	inner := &withBuffers{}
+	p := NewProvisioner(inner, b, func(context.Context) bool { return true })
+	b.Trigger("a")
+	if err := reconcileOnce(t, p, clk); err != nil || inner.runs != 1 || inner.triggered != nil {
+		t.Errorf("%d runs, triggered %v, %v", inner.runs, inner.triggered, err)
+	}
+}
+
 func TestWithCapacityBuffersABatchThatKarpenterDropsStays(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Now())
 	b := newBatcher(clk, new(completeness))
@@ -234,11 +249,14 @@ func TestOnlyWhatNeedsANodeIsAdded(t *testing.T) {
 	bound := pending.DeepCopy()
 	bound.Spec.NodeName = "node-a"
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "node"}}
+	other := node.DeepCopy()
+	other.Spec.Taints = []corev1.Taint{{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}}
 	disrupted := node.DeepCopy()
 	disrupted.Spec.Taints = []corev1.Taint{karpv1.DisruptedNoScheduleTaint}
 
 	b := newBatcher(clk, new(completeness))
-	pods, nodes := NewPodTrigger(nil, b, state.NewCluster(clk, nil, nil)), NewNodeTrigger(nil, b)
+	cluster := state.NewCluster(clk, nil, nil)
+	pods, nodes := NewPodTrigger(nil, b, cluster), NewNodeTrigger(nil, b)
 	for _, test := range []struct {
 		name string
 		pod  *corev1.Pod
@@ -249,6 +267,7 @@ func TestOnlyWhatNeedsANodeIsAdded(t *testing.T) {
 		{"a node that is disrupted beside it", nil, disrupted, []types.UID{"node", "pod"}},
 		{"the pod when it was bound", bound, nil, []types.UID{"node"}},
 		{"the node when its disruption was given up", nil, node, nil},
+		{"a node with another taint", nil, other, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var after time.Duration
@@ -274,5 +293,23 @@ func TestOnlyWhatNeedsANodeIsAdded(t *testing.T) {
 				t.Errorf("is reconciled again after %s", after)
 			}
 		})
+	}
+	if cluster.PodAckTime(client.ObjectKeyFromObject(pending)).IsZero() {
+		t.Error("since when the pod is pending is not recorded")
+	}
+}
+
+func TestAPodIsAddedWithItsOwner(t *testing.T) {
+	clk := clocktesting.NewFakeClock(time.Now())
+	b := newBatcher(clk, new(completeness))
+	want := of("apps/v1", "ReplicaSet")
+	pod := podsOf(want, 1, nil)[0].(*corev1.Pod)
+	pod.Spec.NodeName = ""
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+	if _, err := NewPodTrigger(nil, b, state.NewCluster(clk, nil, nil)).Reconcile(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.waiting[pod.UID]; got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -48,6 +48,7 @@ func TestAWindowClosesWhenNothingNewWasAddedForItsIdleTime(t *testing.T) {
 		{"a second pod extends it", unknown, []step{{0, "a"}, {60 * time.Millisecond, "b"}}, idle},
 		{"the same pod does not", unknown, []step{{0, "a"}, {60 * time.Millisecond, "a"}}, 40 * time.Millisecond},
 		{"a pod that an earlier batch had does not", unknown, []step{{0, "a"}, {60 * time.Millisecond, "earlier"}}, 40 * time.Millisecond},
+		{"such a pod alone has a window of its own", unknown, []step{{time.Second, "earlier"}}, idle},
 		{"forty pods within half a second are one batch", unknown, steady(40, 12*time.Millisecond), idle},
 		{"pods that keep coming do not hold it open beyond its maximum", unknown, steady(200, 50*time.Millisecond), maximum - 199*50*time.Millisecond},
 		{"one pod whose owner has all its pods", complete, []step{{0, "a"}}, settling},
@@ -117,6 +118,43 @@ func TestAPodThatComesWhileOwnersAreReadIsWaitedFor(t *testing.T) {
 	}
 	if batch, left := b.closed(t.Context()); batch != nil || left != settling {
 		t.Errorf("and then %v, closes after %s", batch, left)
+	}
+}
+
+func TestWhatIsRemovedWhileOwnersAreReadLeavesNoWindow(t *testing.T) {
+	b := newBatcher(clocktesting.NewFakeClock(time.Now()), new(completeness))
+	b.completeness = func(context.Context, map[owner]int) completeness {
+		b.Remove("a")
+		return unknown
+	}
+	b.Trigger("a")
+	if batch, left := b.closed(t.Context()); batch != nil || left != 0 {
+		t.Errorf("got %v, closes after %s", batch, left)
+	}
+}
+
+func TestTheNextWindowBeginsWhenABatchWasScheduled(t *testing.T) {
+	clk := clocktesting.NewFakeClock(time.Now())
+	b := newBatcher(clk, new(completeness))
+	b.Trigger("a")
+	clk.Step(maximum)
+	b.Trigger("b")
+	b.done(sets.New[types.UID]("a"))
+	if batch, left := b.closed(t.Context()); batch != nil || left != idle {
+		t.Errorf("got %v, closes after %s", batch, left)
+	}
+}
+
+func TestWaitingEndsWithItsContext(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	b := newBatcher(clocktesting.NewFakeClock(time.Now()), new(completeness))
+	if batch := b.wait(ctx); batch != nil {
+		t.Errorf("without a pod it got %v", batch)
+	}
+	b.Trigger("a")
+	if batch := b.wait(ctx); batch != nil {
+		t.Errorf("in a window that is open it got %v", batch)
 	}
 }
 
