@@ -80,7 +80,7 @@ func stock(theirs []string) []string {
 
 // fast is that list as the pace Fast changes it: the disruption controller runs twice, once for
 // empty nodes, triggered by a watch, and its queue validates them; batches and pod events have
-// controllers of ours.
+// controllers of ours, and the lock of the disruption controllers counts what the provisioner creates.
 func fast(theirs []string) []string {
 	const own = "github.com/poolwright/poolwright/provision/engine/"
 	return changed(stock(theirs), map[string][]string{
@@ -88,7 +88,7 @@ func fast(theirs []string) []string {
 		karpenters + "disruption.Queue by engine.guardedClient if fresh": {
 			karpenters + "disruption.Queue by emptiness.Client with live reads by engine.guardedClient if fresh",
 		},
-		karpenters + "provisioning.Provisioner":       {own + "batcher.Provisioner"},
+		karpenters + "provisioning.Provisioner":       {own + "batcher.Provisioner of provisioning.Provisioner by emptiness.countingClient"},
 		karpenters + "provisioning.PodController":     {own + "batcher.PodTrigger"},
 		karpenters + "provisioning.NodeController":    {own + "batcher.NodeTrigger"},
 		karpenters + "nodeclaim/podevents.Controller": {own + "podevents.Controller"},
@@ -185,6 +185,10 @@ func clientsOf(p *parts, c controller.Controller) string {
 	within := reflect.Indirect(reflect.ValueOf(c))
 	if within.Kind() != reflect.Struct {
 		return ""
+	}
+	if inner := within.FieldByName("inner"); inner.IsValid() {
+		within = reflect.Indirect(inner.Elem())
+		text.WriteString(" of " + within.Type().String())
 	}
 	for at := within.FieldByName("kubeClient"); at.IsValid() && at.Kind() == reflect.Interface && !at.IsNil(); at = at.FieldByName("Client") {
 		at = reflect.Indirect(at.Elem())

@@ -57,15 +57,19 @@ import (
 func coreControllers(ctx context.Context, p *parts) []controller.Controller {
 	devices := deviceallocation.NewController(p.client)
 	buffers := virtualpods.NewVirtualPodCache(p.client)
-	provisioner := provisioning.NewProvisioner(p.client, p.recorder, p.cloud, p.cluster, p.clock, devices, buffers)
+	lock, creates := emptiness.NewLock(p.cluster.Synced), p.client
+	if p.settings.Pace != PaceStock {
+		creates = lock.Client(p.client)
+	}
+	provisioner := provisioning.NewProvisioner(creates, p.recorder, p.cloud, p.cluster, p.clock, devices, buffers)
 	costs := cost.NewClusterCost(ctx, p.cloud, p.client)
 	opts := coreoptions.FromContext(ctx)
 
-	provisioners, trigger := provisioningControllers(p, provisioner)
+	provisioners, trigger := provisioningControllers(p, provisioner, lock)
 	all := slices.Concat(
 		provisioners,
 		stateControllers(p, costs),
-		removalControllers(p, provisioner, costs),
+		removalControllers(p, provisioner, costs, lock),
 		poolControllers(p),
 		claimControllers(p),
 	)
@@ -101,7 +105,7 @@ func coreControllers(ctx context.Context, p *parts) []controller.Controller {
 }
 
 // provisioningControllers turn pending pods into NodeClaims. The second result triggers them.
-func provisioningControllers(p *parts, provisioner *provisioning.Provisioner) ([]controller.Controller, capacitybuffer.ProvisionerTrigger) {
+func provisioningControllers(p *parts, provisioner *provisioning.Provisioner, lock *emptiness.Lock) ([]controller.Controller, capacitybuffer.ProvisionerTrigger) {
 	if p.settings.Pace == PaceStock {
 		return []controller.Controller{
 			provisioner,
@@ -112,7 +116,7 @@ func provisioningControllers(p *parts, provisioner *provisioning.Provisioner) ([
 	windows := batcher.NewWindows(p.settings.Batch.Idle, PaceFast.BatchIdle(), p.settings.Batch.Max)
 	batch := batcher.New(p.clock, windows, batcher.NewOwners(p.clock, p.client, p.live))
 	return []controller.Controller{
-		batcher.NewProvisioner(provisioner, batch, p.cluster.Synced),
+		batcher.NewProvisioner(provisioner, batch, p.client, p.cluster.Synced, lock.Launches()),
 		batcher.NewPodTrigger(p.client, batch, p.cluster),
 		batcher.NewNodeTrigger(p.client, batch),
 	}, batch
@@ -131,9 +135,9 @@ func stateControllers(p *parts, costs *cost.ClusterCost) []controller.Controller
 }
 
 // removalControllers decide which nodes go and empty those that do.
-func removalControllers(p *parts, provisioner *provisioning.Provisioner, costs *cost.ClusterCost) []controller.Controller {
+func removalControllers(p *parts, provisioner *provisioning.Provisioner, costs *cost.ClusterCost, lock *emptiness.Lock) []controller.Controller {
 	evictions := terminator.NewQueue(p.client, p.recorder)
-	return append(disruptionControllers(p, provisioner, costs),
+	return append(disruptionControllers(p, provisioner, costs, lock),
 		evictions,
 		termination.NewController(p.clock, p.client, p.cloud, terminator.NewTerminator(p.clock, p.client, evictions, p.recorder), p.recorder),
 		expiration.NewController(p.clock, p.client, p.cloud),
@@ -142,7 +146,7 @@ func removalControllers(p *parts, provisioner *provisioning.Provisioner, costs *
 
 // disruptionControllers decide which nodes are disrupted. The decision is guarded twice:
 // before it is made, and at each write that carries it out.
-func disruptionControllers(p *parts, provisioner *provisioning.Provisioner, costs *cost.ClusterCost) []controller.Controller {
+func disruptionControllers(p *parts, provisioner *provisioning.Provisioner, costs *cost.ClusterCost, lock *emptiness.Lock) []controller.Controller {
 	careful := guardedClient{p.client, p.fresh}
 	if p.settings.Pace == PaceStock {
 		queue := disruption.NewQueue(careful, p.recorder, p.cluster, p.clock, provisioner)
@@ -155,7 +159,6 @@ func disruptionControllers(p *parts, provisioner *provisioning.Provisioner, cost
 	var queue *disruption.Queue
 	queue = disruption.NewQueue(emptiness.NewClient(careful, p.live, p.clock, emptiness.Reasons(&queue)), p.recorder, p.cluster, p.clock, provisioner)
 	consolidation := disruption.MakeConsolidation(p.clock, p.cluster, p.client, provisioner, p.cloud, p.recorder, queue)
-	lock := &emptiness.Lock{}
 	controllerOf := func(methods ...disruption.Method) *disruption.Controller {
 		return disruption.NewController(p.clock, p.client, provisioner, p.cloud, p.recorder, p.cluster, queue, costs, disruption.WithMethods(methods...))
 	}

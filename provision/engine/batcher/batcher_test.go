@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,8 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/controllers/provisioning"
@@ -61,6 +65,25 @@ type karpenter struct {
 	meanwhile func()
 }
 
+// newProvisioner returns one whose cache has the pending pod p.
+func newProvisioner(inner Scheduler, b *Batcher, synced func(context.Context) bool) *Provisioner {
+	return NewProvisioner(inner, b, cacheOf(pendingPod("p")), synced, &sync.Mutex{})
+}
+
+func cacheOf(pods ...*corev1.Pod) client.WithWatch {
+	builder := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme)
+	for _, pod := range pods {
+		builder = builder.WithObjects(pod)
+	}
+	return builder.Build()
+}
+
+func pendingPod(name string) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name)}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+	return pod
+}
+
 func (k *karpenter) Name() string { return "provisioner" }
 
 func (k *karpenter) Schedule(ctx context.Context) (scheduling.Results, error) {
@@ -71,7 +94,11 @@ func (k *karpenter) Schedule(ctx context.Context) (scheduling.Results, error) {
 	if k.meanwhile != nil {
 		k.meanwhile()
 	}
-	return scheduling.Results{NewNodeClaims: make([]*scheduling.NodeClaim, k.claims)}, k.err
+	var results scheduling.Results
+	for range k.claims {
+		results.NewNodeClaims = append(results.NewNodeClaims, &scheduling.NodeClaim{Pods: []*corev1.Pod{pendingPod("p")}})
+	}
+	return results, k.err
 }
 
 func (k *karpenter) CreateNodeClaims(_ context.Context, claims []*scheduling.NodeClaim, given ...option.Function[provisioning.LaunchOptions]) ([]string, error) {
@@ -137,7 +164,7 @@ func TestABatchEndsWhenItWasScheduled(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Now())
 	b := newBatcher(clk, new(completeness))
 	inner, synced := &karpenter{}, false
-	p := NewProvisioner(inner, b, func(context.Context) bool { return synced })
+	p := newProvisioner(inner, b, func(context.Context) bool { return synced })
 
 	if err := reconcileOnce(t, p, clk); err != nil || inner.runs != 0 {
 		t.Fatalf("without a pod: %d runs, %v", inner.runs, err)
@@ -173,7 +200,7 @@ func TestABatchIsScheduledWhereTheStateIsIncompleteOnlyAfterTheCheck(t *testing.
 	b := newBatcher(clk, new(completeness))
 	checks := 0
 	inner := &karpenter{claims: 2}
-	p := NewProvisioner(inner, b, func(context.Context) bool { checks++; return checks == 1 })
+	p := newProvisioner(inner, b, func(context.Context) bool { checks++; return checks == 1 })
 	b.Trigger("a")
 	if err := reconcileOnce(t, p, clk); err != nil || inner.runs != 1 || inner.created != 2 {
 		t.Errorf("%d runs, %d NodeClaims, %v", inner.runs, inner.created, err)
@@ -187,10 +214,91 @@ func TestABatchStaysWhereItsNodeClaimsAreNotCreated(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Now())
 	b := newBatcher(clk, new(completeness))
 	down := errors.New("connection refused")
-	p := NewProvisioner(&failing{karpenter{claims: 1}, down}, b, func(context.Context) bool { return true })
+	p := newProvisioner(&failing{karpenter{claims: 1}, down}, b, func(context.Context) bool { return true })
 	b.Trigger("a")
 	if err := reconcileOnce(t, p, clk); !errors.Is(err, down) || !has(b, "a") {
 		t.Errorf("%v waits after %v", b.waiting, err)
+	}
+}
+
+func TestNoNodeIsLaunchedForPodsThatNeedNoneWhenTheyAreScheduled(t *testing.T) {
+	changed := func(pod *corev1.Pod, change func(*corev1.Pod)) *corev1.Pod {
+		pod = pod.DeepCopy()
+		change(pod)
+		return pod
+	}
+	pending, evicted := pendingPod("p"), pendingPod("p")
+	evicted.Spec.NodeName, evicted.Status.Phase = "deleted-node", corev1.PodRunning
+	terminate := func(pod *corev1.Pod) {
+		now := metav1.Now()
+		pod.DeletionTimestamp, pod.Finalizers = &now, []string{"example.com/wait"}
+	}
+	for _, test := range []struct {
+		name            string
+		scheduled, then *corev1.Pod
+		err             error
+		want            int
+	}{
+		{"a pod that is still pending", pending, pending, nil, 1},
+		{"a pending pod that was bound", pending, changed(pending, func(p *corev1.Pod) { p.Spec.NodeName = "replacement" }), nil, 0},
+		{"a pending pod that is deleted", pending, nil, nil, 0},
+		{"a pending pod that was created anew", pending, changed(pending, func(p *corev1.Pod) { p.UID = "other" }), nil, 0},
+		{"a pod that is still on a node that is deleted", evicted, evicted, nil, 1},
+		{"one that was evicted", evicted, changed(evicted, terminate), nil, 0},
+		{"one of a StatefulSet, whose pod comes again only afterwards", evicted, changed(evicted, func(p *corev1.Pod) {
+			terminate(p)
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "s", UID: "s"}}
+		}), nil, 1},
+		{"one that has ended", evicted, changed(evicted, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), nil, 0},
+		{"a pod that cannot be read", pending, nil, errors.New("connection refused"), 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var then []*corev1.Pod
+			if test.then != nil {
+				then = append(then, test.then)
+			}
+			api := interceptor.NewClient(cacheOf(then...), interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+					if test.err != nil {
+						return test.err
+					}
+					return c.Get(ctx, key, object, options...)
+				},
+			})
+			p := NewProvisioner(nil, nil, api, nil, nil)
+			claims := []*scheduling.NodeClaim{{Pods: []*corev1.Pod{test.scheduled}}, {Pods: []*corev1.Pod{pendingPod("gone"), test.scheduled}}}
+			got := 0
+			for _, claim := range claims {
+				if p.isNeeded(t.Context(), claim) {
+					got++
+				}
+			}
+			if got != test.want*len(claims) {
+				t.Errorf("%d of %d NodeClaims are needed", got, len(claims))
+			}
+		})
+	}
+}
+
+func TestOnlyNodeClaimsThatAreNeededAreCreatedWhileNothingElseLaunches(t *testing.T) {
+	clk, launches := clocktesting.NewFakeClock(time.Now()), &sync.Mutex{}
+	b := newBatcher(clk, new(completeness))
+	pods := cacheOf(pendingPod("p"))
+	inner := &karpenter{claims: 1, meanwhile: func() {
+		if launches.TryLock() {
+			t.Error("a disruption could launch meanwhile")
+		}
+		if err := pods.Delete(t.Context(), pendingPod("p")); err != nil {
+			t.Error(err)
+		}
+	}}
+	p := NewProvisioner(inner, b, pods, func(context.Context) bool { return !launches.TryLock() }, launches)
+	b.Trigger("p")
+	if err := reconcileOnce(t, p, clk); err != nil || inner.runs != 1 || inner.created != 0 {
+		t.Errorf("%d runs, %d NodeClaims, %v", inner.runs, inner.created, err)
+	}
+	if len(b.waiting) != 0 || !launches.TryLock() {
+		t.Errorf("%v waits, or the lock is still held", b.waiting)
 	}
 }
 
@@ -208,7 +316,7 @@ func TestWithoutCapacityBuffersKarpentersOwnBatcherIsNotUsed(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Now())
 	b := newBatcher(clk, new(completeness))
 	inner := &withBuffers{}
-	p := NewProvisioner(inner, b, func(context.Context) bool { return true })
+	p := newProvisioner(inner, b, func(context.Context) bool { return true })
 	b.Trigger("a")
 	if err := reconcileOnce(t, p, clk); err != nil || inner.runs != 1 || inner.triggered != nil {
 		t.Errorf("%d runs, triggered %v, %v", inner.runs, inner.triggered, err)
@@ -219,7 +327,7 @@ func TestWithCapacityBuffersABatchThatKarpenterDropsStays(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Now())
 	b := newBatcher(clk, new(completeness))
 	inner, synced := &withBuffers{}, []bool{true, false, true, true}
-	p := NewProvisioner(inner, b, func(context.Context) (is bool) {
+	p := newProvisioner(inner, b, func(context.Context) (is bool) {
 		is, synced = synced[0], synced[1:]
 		return is
 	})

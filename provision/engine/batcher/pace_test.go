@@ -208,7 +208,7 @@ func (s *simulated) run(t *testing.T, at []time.Duration, owned, fast bool) (nod
 // fast is the batcher of this package.
 func (s *simulated) fast() (reconcile func(context.Context) error, trigger func(*corev1.Pod)) {
 	b := New(clock.RealClock{}, NewWindows(idle, idle, maximum), NewOwners(clock.RealClock{}, s.api, s.api))
-	p, pods := NewProvisioner(s.scheduler, b, s.cluster.Synced), NewPodTrigger(s.api, b, s.cluster)
+	p, pods := NewProvisioner(s.scheduler, b, s.api, s.cluster.Synced, &sync.Mutex{}), NewPodTrigger(s.api, b, s.cluster)
 	return func(ctx context.Context) error {
 			result, err := p.Reconcile(ctx)
 			pause(ctx, result.RequeueAfter)

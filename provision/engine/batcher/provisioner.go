@@ -2,20 +2,26 @@ package batcher
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/awslabs/operatorpkg/option"
 	"github.com/awslabs/operatorpkg/reconciler"
 	"github.com/awslabs/operatorpkg/singleton"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/karpenter/pkg/controllers/provisioning"
 	"sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
 	"sigs.k8s.io/karpenter/pkg/metrics"
 	"sigs.k8s.io/karpenter/pkg/operator/injection"
 	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
+	podutils "sigs.k8s.io/karpenter/pkg/utils/pod"
 )
 
 // syncInterval is the time between two checks whether the cluster's state is complete: whether
@@ -40,13 +46,17 @@ type Triggered interface {
 type Provisioner struct {
 	inner   Scheduler
 	batcher *Batcher
-	synced  func(context.Context) bool
+	// pods reads them from the cache that Karpenter schedules by.
+	pods     client.Reader
+	synced   func(context.Context) bool
+	launches sync.Locker
 }
 
 // NewProvisioner returns a controller that schedules by inner what the batcher collects, while
-// synced is true of the cluster's state.
-func NewProvisioner(inner Scheduler, batcher *Batcher, synced func(context.Context) bool) *Provisioner {
-	return &Provisioner{inner: inner, batcher: batcher, synced: synced}
+// synced is true of the cluster's state. It holds launches from that check until the NodeClaims
+// are created. pods must read from the cache of inner.
+func NewProvisioner(inner Scheduler, batcher *Batcher, pods client.Reader, synced func(context.Context) bool, launches sync.Locker) *Provisioner {
+	return &Provisioner{inner: inner, batcher: batcher, pods: pods, synced: synced, launches: launches}
 }
 
 // Name is Karpenter's name for the controller.
@@ -67,6 +77,8 @@ func (p *Provisioner) Reconcile(ctx context.Context) (reconciler.Result, error) 
 	if batch.Len() == 0 {
 		return reconciler.Result{RequeueAfter: singleton.RequeueImmediately}, nil
 	}
+	p.launches.Lock()
+	defer p.launches.Unlock()
 	if !p.synced(ctx) {
 		return reconciler.Result{RequeueAfter: syncInterval}, nil
 	}
@@ -92,11 +104,29 @@ func (p *Provisioner) schedule(ctx context.Context, batch sets.Set[types.UID]) (
 	if err != nil {
 		return false, err
 	}
-	if len(results.NewNodeClaims) == 0 {
+	claims := slices.DeleteFunc(results.NewNodeClaims, func(claim *scheduling.NodeClaim) bool { return !p.isNeeded(ctx, claim) })
+	if len(claims) == 0 {
 		return true, nil
 	}
-	_, err = p.inner.CreateNodeClaims(ctx, results.NewNodeClaims, provisioning.WithReason(metrics.ProvisionedReason), provisioning.RecordPodNomination)
+	_, err = p.inner.CreateNodeClaims(ctx, claims, provisioning.WithReason(metrics.ProvisionedReason), provisioning.RecordPodNomination)
 	return err == nil, err
+}
+
+// isNeeded reports whether a pod of the NodeClaim still needs a node. Nodes are drained while pods
+// are scheduled: a pod of a node that is deleted was evicted by then, and the pod in its place runs
+// on the node that was launched for it. Pods that cannot be placed on the same node make Karpenter
+// count both, and launch another node.
+func (p *Provisioner) isNeeded(ctx context.Context, claim *scheduling.NodeClaim) bool {
+	return slices.ContainsFunc(claim.Pods, func(scheduled *corev1.Pod) bool {
+		pod := &corev1.Pod{}
+		if err := p.pods.Get(ctx, client.ObjectKeyFromObject(scheduled), pod); err != nil {
+			return !apierrors.IsNotFound(err)
+		}
+		if pod.UID != scheduled.UID || pod.Spec.NodeName != scheduled.Spec.NodeName {
+			return false
+		}
+		return podutils.IsProvisionable(pod) || pod.Spec.NodeName != "" && podutils.IsReschedulable(pod)
+	})
 }
 
 // reconcile has Karpenter's Reconcile schedule, which alone updates CapacityBuffers. A batch counts

@@ -12,7 +12,8 @@
 //     use again keeps no other;
 //   - Client: the queue's client, which validates before it deletes;
 //   - Lock: by which two disruption controllers take turns, so that an empty node does not
-//     wait for the simulation of a consolidation;
+//     wait for the simulation of a consolidation, and the provisioner with them, so that never both
+//     launch a node for the same pod;
 //   - Watch: which triggers the controller when a NodeClaim becomes Consolidatable and when a
 //     disruption ends.
 //

@@ -3,23 +3,39 @@ package emptiness
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/awslabs/operatorpkg/reconciler"
 	"github.com/awslabs/operatorpkg/singleton"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
 )
 
-// Lock serialises disruption controllers. Each of them begins with the removal of taints
-// that belong to no command of the queue, and a command is in the queue only after its nodes
-// are tainted: at the same time, one would remove the taints of the other. The zero value is
-// ready for use.
+// Lock serialises disruption controllers, and what they launch with what the provisioner does.
+// Make it with NewLock.
+//
+// Each disruption controller begins with the removal of taints that belong to no command of the
+// queue, and a command is in the queue only after its nodes are tainted: at the same time, one
+// would remove the taints of the other. And a disruption launches nodes for all pods that are
+// pending when it is simulated, as the provisioner does: at the same time, both would launch a
+// node for the same pod.
 type Lock struct {
 	mu sync.Mutex
-	// commands counts those that were computed under the lock.
-	commands int
+	// launches is held while pods are scheduled and their NodeClaims created: by the provisioner,
+	// and by the controller that has mu while it starts its commands, which is launching then.
+	launches  sync.Mutex
+	launching bool
+	// synced is whether each NodeClaim has an instance, and so counts in a simulation.
+	synced func(context.Context) bool
+	// changes counts the commands that were computed, and the NodeClaims that were created.
+	changes atomic.Int64
 }
 
-// Reconciler runs one reconciliation of inner while it has the lock.
+// NewLock returns a lock that nobody has. synced is that of the cluster's state.
+func NewLock(synced func(context.Context) bool) *Lock { return &Lock{synced: synced} }
+
+// Reconciler runs one reconciliation of inner, a disruption controller, while it has the lock.
 func (l *Lock) Reconciler(inner singleton.Reconciler) singleton.Reconciler {
 	return locked{l, inner}
 }
@@ -32,13 +48,37 @@ type locked struct {
 func (l locked) Reconcile(ctx context.Context) (reconciler.Result, error) {
 	l.lock.mu.Lock()
 	defer l.lock.mu.Unlock()
+	defer l.lock.endLaunches()
 	return l.inner.Reconcile(ctx)
 }
 
+// Launches is the lock that the provisioner holds while it schedules pods and creates their
+// NodeClaims. No disruption launches then.
+func (l *Lock) Launches() sync.Locker { return &l.launches }
+
+// Client returns inner with each NodeClaim counted that it creates. It is the provisioner's, which
+// also creates the replacements of a disruption.
+func (l *Lock) Client(inner client.Client) client.Client { return countingClient{inner, l} }
+
+type countingClient struct {
+	client.Client
+	lock *Lock
+}
+
+// Create counts the request, since what it created is not known where the response is lost.
+func (c countingClient) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
+	if _, ok := object.(*karpv1.NodeClaim); ok {
+		c.lock.changes.Add(1)
+	}
+	return c.Client.Create(ctx, object, options...)
+}
+
 // Unlocked returns inner with the lock released while its commands are computed: that has
-// a simulation, and a validation of fifteen seconds. Where a command of another controller
-// was computed meanwhile, inner's are dropped, because the budgets and candidates that they
-// come from are outdated. The controller of inner must run by Reconciler.
+// a simulation, and a validation of fifteen seconds. Where a command of another controller was
+// computed or a NodeClaim created meanwhile, inner's commands are dropped, because the budgets,
+// candidates and pending pods that they come from are outdated. None is computed while a NodeClaim
+// has no instance yet, since the simulation would not count it. The controller of inner must run
+// by Reconciler.
 func (l *Lock) Unlocked(inner disruption.Method) disruption.Method {
 	return unlocked{inner, l}
 }
@@ -57,10 +97,21 @@ func (u unlocked) SetNodePoolTotals(totals map[string]disruption.NodePoolTotals)
 
 // ComputeCommands implements disruption.Method.
 func (u unlocked) ComputeCommands(ctx context.Context, budgets map[string]int, candidates ...*disruption.Candidate) ([]disruption.Command, error) {
-	before := u.lock.commands
+	u.lock.endLaunches()
+	// The controller checked it once for all its methods, and between them the lock is released.
+	if !u.lock.synced(ctx) {
+		return nil, nil
+	}
+	before := u.lock.changes.Load()
 	commands, err := u.compute(ctx, budgets, candidates)
-	if err != nil || u.lock.commands != before {
+	if err != nil || len(commands) == 0 {
 		return nil, err
+	}
+	u.lock.launches.Lock()
+	u.lock.launching = true
+	if u.lock.changes.Load() != before {
+		u.lock.endLaunches()
+		return nil, nil
 	}
 	return commands, nil
 }
@@ -69,4 +120,12 @@ func (u unlocked) compute(ctx context.Context, budgets map[string]int, candidate
 	u.lock.mu.Unlock()
 	defer u.lock.mu.Lock()
 	return u.Method.ComputeCommands(ctx, budgets, candidates...)
+}
+
+// endLaunches lets the provisioner go on after the commands were started.
+func (l *Lock) endLaunches() {
+	if l.launching {
+		l.launching = false
+		l.launches.Unlock()
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/awslabs/operatorpkg/reconciler"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
 )
@@ -18,6 +20,7 @@ type simulation struct {
 	started, release chan struct{}
 	err              error
 	panics           bool
+	meanwhile        func()
 	totals           map[string]disruption.NodePoolTotals
 }
 
@@ -28,11 +31,17 @@ func (s *simulation) SetNodePoolTotals(totals map[string]disruption.NodePoolTota
 func (s *simulation) ComputeCommands(context.Context, map[string]int, ...*disruption.Candidate) ([]disruption.Command, error) {
 	close(s.started)
 	<-s.release
+	if s.meanwhile != nil {
+		s.meanwhile()
+	}
 	if s.panics {
 		panic("no such type")
 	}
 	return []disruption.Command{{Candidates: []*disruption.Candidate{candidate("slow", 1)}}}, s.err
 }
+
+// synced is true of the cluster's state.
+func synced(context.Context) bool { return true }
 
 func candidate(pool string, price float64) *disruption.Candidate {
 	return &disruption.Candidate{
@@ -72,7 +81,7 @@ func simulate(t *testing.T, lock *Lock, s *simulation, meanwhile func()) (comman
 }
 
 func TestCommandsThatTookLongAreDroppedWhereOthersCameMeanwhile(t *testing.T) {
-	lock := &Lock{}
+	lock := NewLock(synced)
 	empty := NewMethod(nil, lock)
 	budgets := func() map[string]int { return map[string]int{"slow": 1} }
 
@@ -105,14 +114,116 @@ func TestCommandsThatTookLongAreDroppedWhereOthersCameMeanwhile(t *testing.T) {
 	}
 }
 
+func TestCommandsAreDroppedWhereANodeClaimWasCreatedMeanwhile(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		created client.Object
+		err     error
+		want    int
+	}{
+		{"a NodeClaim for a pod that both schedule", claim(""), nil, 0},
+		{"a NodeClaim whose response was lost", claim(""), errors.New("connection reset"), 0},
+		{"another object", pod("p", nil), nil, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			lock := NewLock(synced)
+			api := lock.Client(interceptor.NewClient(fakeAPI(), interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return test.err },
+			}))
+			commands, err := simulate(t, lock, &simulation{}, func() {
+				// This would never return if the lock were held.
+				lock.Launches().Lock()
+				defer lock.Launches().Unlock()
+				if err := api.Create(t.Context(), test.created); !errors.Is(err, test.err) {
+					t.Error(err)
+				}
+			})
+			if err != nil || len(commands) != test.want {
+				t.Errorf("got %v, %v", commands, err)
+			}
+		})
+	}
+}
+
+func TestTheProvisionerWaitsUntilTheCommandsAreStarted(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		slow  simulation
+		drops bool
+		waits bool
+	}{
+		{"with commands", simulation{}, false, true},
+		{"with commands that are dropped", simulation{}, true, false},
+		{"after an error", simulation{err: errors.New("no capacity")}, false, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			lock, s := NewLock(synced), test.slow
+			s.started, s.release = make(chan struct{}), make(chan struct{})
+			close(s.release)
+			controller := lock.Reconciler(reconcileFunc(func(ctx context.Context) (reconciler.Result, error) {
+				method := s
+				if test.drops {
+					method.meanwhile = func() { lock.changes.Add(1) }
+				}
+				_, _ = lock.Unlocked(&method).ComputeCommands(ctx, nil)
+				if waits := !lock.launches.TryLock(); waits != test.waits {
+					t.Errorf("the provisioner waits: %t", waits)
+				} else if !waits {
+					lock.launches.Unlock()
+				}
+				return reconciler.Result{}, nil
+			}))
+			if _, err := controller.Reconcile(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !lock.launches.TryLock() {
+				t.Error("the provisioner still waits when the commands are started")
+			}
+		})
+	}
+}
+
+func TestAMethodAfterOneWhoseCommandsDoNothingIsComputedWithoutTheLock(t *testing.T) {
+	lock := NewLock(synced)
+	compute := func(ctx context.Context, meanwhile func()) {
+		s := &simulation{started: make(chan struct{}), release: make(chan struct{}), meanwhile: meanwhile}
+		close(s.release)
+		if commands, err := lock.Unlocked(s).ComputeCommands(ctx, nil); err != nil || len(commands) != 1 {
+			t.Errorf("got %v, %v", commands, err)
+		}
+	}
+	if _, err := lock.Reconciler(reconcileFunc(func(ctx context.Context) (reconciler.Result, error) {
+		compute(ctx, nil)
+		compute(ctx, func() {
+			if !lock.launches.TryLock() {
+				t.Error("the provisioner waits for a simulation")
+				return
+			}
+			lock.launches.Unlock()
+		})
+		return reconciler.Result{}, nil
+	})).Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNoCommandIsComputedWhileANodeClaimHasNoInstance(t *testing.T) {
+	s := &simulation{started: make(chan struct{}), release: make(chan struct{})}
+	// Nobody releases the simulation: it would not end.
+	commands, err := NewLock(func(context.Context) bool { return false }).Unlocked(s).ComputeCommands(t.Context(), nil)
+	if err != nil || len(commands) != 0 {
+		t.Errorf("got %v, %v", commands, err)
+	}
+}
+
 func TestTheLockIsHeldAgainAfterAnErrorOrAPanic(t *testing.T) {
 	for name, s := range map[string]*simulation{"error": {err: errors.New("no capacity")}, "panic": {panics: true}} {
 		t.Run(name, func(t *testing.T) {
-			lock := &Lock{}
+			lock := NewLock(synced)
 			if commands, err := simulate(t, lock, s, func() {}); err == nil || commands != nil {
 				t.Errorf("got %v, %v", commands, err)
 			}
-			if !lock.mu.TryLock() {
+			if !lock.mu.TryLock() || !lock.launches.TryLock() {
 				t.Error("the lock is still held")
 			}
 		})
@@ -122,14 +233,14 @@ func TestTheLockIsHeldAgainAfterAnErrorOrAPanic(t *testing.T) {
 func TestTotalsReachTheMethodThatScoresByThem(t *testing.T) {
 	s := &simulation{}
 	want := map[string]disruption.NodePoolTotals{"gpu": {}}
-	(&Lock{}).Unlocked(s).(disruption.NodePoolTotalsSetter).SetNodePoolTotals(want)
+	NewLock(synced).Unlocked(s).(disruption.NodePoolTotalsSetter).SetNodePoolTotals(want)
 	if diff := cmp.Diff(want, s.totals); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestEachEmptyNodeHasACommandOfItsOwnWithinTheBudget(t *testing.T) {
-	lock := &Lock{}
+	lock := NewLock(synced)
 	commands, err := NewMethod(nil, lock).ComputeCommands(t.Context(), map[string]int{"a": 2, "b": 0, "c": 1},
 		candidate("a", 1), candidate("a", 3), candidate("a", 2), candidate("b", 9), candidate("c", 1))
 	if err != nil {

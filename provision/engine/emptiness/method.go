@@ -36,7 +36,7 @@ func (m *Method) ComputeCommands(_ context.Context, budgets map[string]int, cand
 			PoolDisruptionCosts: map[string]float64{pool: candidate.RescheduleDisruptionCost},
 		})
 	}
-	m.lock.commands += len(commands)
+	m.lock.changes.Add(int64(len(commands)))
 	return commands, nil
 }
 
