@@ -57,7 +57,7 @@ import (
 func coreControllers(ctx context.Context, p *parts) []controller.Controller {
 	devices := deviceallocation.NewController(p.client)
 	buffers := virtualpods.NewVirtualPodCache(p.client)
-	lock, creates := emptiness.NewLock(p.cluster.Synced), p.client
+	lock, creates := emptiness.NewLock(p.client, p.cluster.Synced), p.client
 	if p.settings.Pace != PaceStock {
 		creates = lock.Client(p.client)
 	}

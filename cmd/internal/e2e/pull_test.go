@@ -239,40 +239,9 @@ func (p *pulls) merge(number int) string {
 }
 
 // nodesAre waits until a pool has so many nodes, all ready, and names their claims.
-func (g gpuSuite) nodesAre(pool string, many int) []string {
+func (g gpuSuite) nodesAre(pool string, many int) (names []string) {
 	g.Helper()
-	return g.nodesBetween(pool, many, many)
-}
-
-// waitForNodeCount is nodesAre after a roll-out, which may leave one empty node more where
-// nothing consolidates: on a busy machine Karpenter counts an evicted pod and the one in
-// its place, and makes a node for either.
-func (g gpuSuite) waitForNodeCount(pool string, many int) []string {
-	g.Helper()
-	names := g.nodesBetween(pool, many, many+1)
-	if len(names) == many {
-		return names
-	}
-	g.until("one node of "+pool+" is empty", func() error {
-		pods, err := g.labelled("app", pool)
-		used := map[string]bool{}
-		for _, pod := range pods {
-			if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
-				used[pod.Spec.NodeName] = true
-			}
-		}
-		if err == nil && (len(used) != many || len(pods) != many) {
-			err = fmt.Errorf("%d pods are on %d nodes", len(pods), len(used))
-		}
-		return err
-	})
-	g.Logf("%s has a node more than its pods need: %v", pool, names)
-	return names
-}
-
-func (g gpuSuite) nodesBetween(pool string, least, most int) (names []string) {
-	g.Helper()
-	g.until(fmt.Sprintf("%s has %d nodes", pool, least), func() error {
+	g.until(fmt.Sprintf("%s has %d nodes", pool, many), func() error {
 		claims, err := g.claims(pool)
 		if err != nil {
 			return err
@@ -285,7 +254,7 @@ func (g gpuSuite) nodesBetween(pool string, least, most int) (names []string) {
 			names = append(names, c.Name)
 		}
 		slices.Sort(names)
-		if len(names) < least || len(names) > most {
+		if len(names) != many {
 			return fmt.Errorf("there are %v", names)
 		}
 		return nil
@@ -335,7 +304,7 @@ func (p *pulls) livesToItsEnd() {
 	if said := p.stands(merged, rolloutStatus, "success"); !strings.Contains(said, "4 nodes") {
 		p.Errorf("the status says %q", said)
 	}
-	for _, name := range append(p.waitForNodeCount(taintedPool, 2), p.waitForNodeCount(diskedPool, 2)...) {
+	for _, name := range append(p.nodesAre(taintedPool, 2), p.nodesAre(diskedPool, 2)...) {
 		if slices.Contains(before, name) {
 			p.Errorf("%s is still there", name)
 		}
@@ -375,7 +344,7 @@ func (p *pulls) isElsewhere() {
 // growsBeyondItsReview: between the review and the merge many more nodes came.
 func (p *pulls) growsBeyondItsReview() {
 	number := p.open("newer-taint", "Taint the pool anew", map[string]string{"tainted.yaml": pullPoolText(taintedPool, "default", "newer")})
-	told := len(p.waitForNodeCount(taintedPool, 2))
+	told := len(p.nodesAre(taintedPool, 2))
 	p.waitForComment(number, fmt.Sprintf("%d nodes replaced", told))
 	p.scales(taintedPool, 7)
 	grown := p.nodesAre(taintedPool, 7)

@@ -265,11 +265,10 @@ func TestNoNodeIsLaunchedForPodsThatNeedNoneWhenTheyAreScheduled(t *testing.T) {
 					return c.Get(ctx, key, object, options...)
 				},
 			})
-			p := NewProvisioner(nil, nil, api, nil, nil)
 			claims := []*scheduling.NodeClaim{{Pods: []*corev1.Pod{test.scheduled}}, {Pods: []*corev1.Pod{pendingPod("gone"), test.scheduled}}}
 			got := 0
 			for _, claim := range claims {
-				if p.isNeeded(t.Context(), claim) {
+				if Needed(t.Context(), api, claim) {
 					got++
 				}
 			}
@@ -277,6 +276,12 @@ func TestNoNodeIsLaunchedForPodsThatNeedNoneWhenTheyAreScheduled(t *testing.T) {
 				t.Errorf("%d of %d NodeClaims are needed", got, len(claims))
 			}
 		})
+	}
+}
+
+func TestANodeClaimOfAStaticPoolIsNeededWithoutPods(t *testing.T) {
+	if !Needed(t.Context(), cacheOf(), &scheduling.NodeClaim{}) {
+		t.Error("it is not")
 	}
 }
 

@@ -9,8 +9,6 @@ import (
 	"github.com/awslabs/operatorpkg/option"
 	"github.com/awslabs/operatorpkg/reconciler"
 	"github.com/awslabs/operatorpkg/singleton"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,7 +19,6 @@ import (
 	"sigs.k8s.io/karpenter/pkg/metrics"
 	"sigs.k8s.io/karpenter/pkg/operator/injection"
 	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
-	podutils "sigs.k8s.io/karpenter/pkg/utils/pod"
 )
 
 // syncInterval is the time between two checks whether the cluster's state is complete: whether
@@ -104,29 +101,12 @@ func (p *Provisioner) schedule(ctx context.Context, batch sets.Set[types.UID]) (
 	if err != nil {
 		return false, err
 	}
-	claims := slices.DeleteFunc(results.NewNodeClaims, func(claim *scheduling.NodeClaim) bool { return !p.isNeeded(ctx, claim) })
+	claims := slices.DeleteFunc(results.NewNodeClaims, func(claim *scheduling.NodeClaim) bool { return !Needed(ctx, p.pods, claim) })
 	if len(claims) == 0 {
 		return true, nil
 	}
 	_, err = p.inner.CreateNodeClaims(ctx, claims, provisioning.WithReason(metrics.ProvisionedReason), provisioning.RecordPodNomination)
 	return err == nil, err
-}
-
-// isNeeded reports whether a pod of the NodeClaim still needs a node. Nodes are drained while pods
-// are scheduled: a pod of a node that is deleted was evicted by then, and the pod in its place runs
-// on the node that was launched for it. Pods that cannot be placed on the same node make Karpenter
-// count both, and launch another node.
-func (p *Provisioner) isNeeded(ctx context.Context, claim *scheduling.NodeClaim) bool {
-	return slices.ContainsFunc(claim.Pods, func(scheduled *corev1.Pod) bool {
-		pod := &corev1.Pod{}
-		if err := p.pods.Get(ctx, client.ObjectKeyFromObject(scheduled), pod); err != nil {
-			return !apierrors.IsNotFound(err)
-		}
-		if pod.UID != scheduled.UID || pod.Spec.NodeName != scheduled.Spec.NodeName {
-			return false
-		}
-		return podutils.IsProvisionable(pod) || pod.Spec.NodeName != "" && podutils.IsReschedulable(pod)
-	})
 }
 
 // reconcile has Karpenter's Reconcile schedule, which alone updates CapacityBuffers. A batch counts

@@ -2,6 +2,7 @@ package emptiness
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -10,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
+
+	"github.com/poolwright/poolwright/provision/engine/batcher"
 )
 
 // Lock serialises disruption controllers, and what they launch with what the provisioner does.
@@ -26,14 +29,19 @@ type Lock struct {
 	// and by the controller that has mu while it starts its commands, which is launching then.
 	launches  sync.Mutex
 	launching bool
+	// pods reads them from the cache that Karpenter simulates by.
+	pods client.Reader
 	// synced is whether each NodeClaim has an instance, and so counts in a simulation.
 	synced func(context.Context) bool
 	// changes counts the commands that were computed, and the NodeClaims that were created.
 	changes atomic.Int64
 }
 
-// NewLock returns a lock that nobody has. synced is that of the cluster's state.
-func NewLock(synced func(context.Context) bool) *Lock { return &Lock{synced: synced} }
+// NewLock returns a lock that nobody has. pods must read from the cache that Karpenter simulates
+// by; synced is that of the cluster's state.
+func NewLock(pods client.Reader, synced func(context.Context) bool) *Lock {
+	return &Lock{pods: pods, synced: synced}
+}
 
 // Reconciler runs one reconciliation of inner, a disruption controller, while it has the lock.
 func (l *Lock) Reconciler(inner singleton.Reconciler) singleton.Reconciler {
@@ -76,9 +84,9 @@ func (c countingClient) Create(ctx context.Context, object client.Object, option
 // Unlocked returns inner with the lock released while its commands are computed: that has
 // a simulation, and a validation of fifteen seconds. Where a command of another controller was
 // computed or a NodeClaim created meanwhile, inner's commands are dropped, because the budgets,
-// candidates and pending pods that they come from are outdated. None is computed while a NodeClaim
-// has no instance yet, since the simulation would not count it. The controller of inner must run
-// by Reconciler.
+// candidates and pending pods that they come from are outdated. So are they where a replacement is
+// for pods that need no node any more. None is computed while a NodeClaim has no instance yet, since
+// the simulation would not count it. The controller of inner must run by Reconciler.
 func (l *Lock) Unlocked(inner disruption.Method) disruption.Method {
 	return unlocked{inner, l}
 }
@@ -109,11 +117,20 @@ func (u unlocked) ComputeCommands(ctx context.Context, budgets map[string]int, c
 	}
 	u.lock.launches.Lock()
 	u.lock.launching = true
-	if u.lock.changes.Load() != before {
+	if u.lock.changes.Load() != before || u.lock.outdated(ctx, commands) {
 		u.lock.endLaunches()
 		return nil, nil
 	}
 	return commands, nil
+}
+
+// outdated reports whether a replacement is for pods that were evicted or bound meanwhile.
+func (l *Lock) outdated(ctx context.Context, commands []disruption.Command) bool {
+	return slices.ContainsFunc(commands, func(command disruption.Command) bool {
+		return slices.ContainsFunc(command.Replacements, func(r *disruption.Replacement) bool {
+			return !batcher.Needed(ctx, l.pods, r.NodeClaim)
+		})
+	})
 }
 
 func (u unlocked) compute(ctx context.Context, budgets map[string]int, candidates []*disruption.Candidate) ([]disruption.Command, error) {

@@ -7,11 +7,13 @@ import (
 
 	"github.com/awslabs/operatorpkg/reconciler"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
+	"sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
 )
 
 // simulation is a method whose commands take until released.
@@ -21,6 +23,7 @@ type simulation struct {
 	err              error
 	panics           bool
 	meanwhile        func()
+	replacements     []*disruption.Replacement
 	totals           map[string]disruption.NodePoolTotals
 }
 
@@ -37,7 +40,7 @@ func (s *simulation) ComputeCommands(context.Context, map[string]int, ...*disrup
 	if s.panics {
 		panic("no such type")
 	}
-	return []disruption.Command{{Candidates: []*disruption.Candidate{candidate("slow", 1)}}}, s.err
+	return []disruption.Command{{Candidates: []*disruption.Candidate{candidate("slow", 1)}, Replacements: s.replacements}}, s.err
 }
 
 // synced is true of the cluster's state.
@@ -81,7 +84,7 @@ func simulate(t *testing.T, lock *Lock, s *simulation, meanwhile func()) (comman
 }
 
 func TestCommandsThatTookLongAreDroppedWhereOthersCameMeanwhile(t *testing.T) {
-	lock := NewLock(synced)
+	lock := NewLock(nil, synced)
 	empty := NewMethod(nil, lock)
 	budgets := func() map[string]int { return map[string]int{"slow": 1} }
 
@@ -126,7 +129,7 @@ func TestCommandsAreDroppedWhereANodeClaimWasCreatedMeanwhile(t *testing.T) {
 		{"another object", pod("p", nil), nil, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			lock := NewLock(synced)
+			lock := NewLock(nil, synced)
 			api := lock.Client(interceptor.NewClient(fakeAPI(), interceptor.Funcs{
 				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return test.err },
 			}))
@@ -138,6 +141,27 @@ func TestCommandsAreDroppedWhereANodeClaimWasCreatedMeanwhile(t *testing.T) {
 					t.Error(err)
 				}
 			})
+			if err != nil || len(commands) != test.want {
+				t.Errorf("got %v, %v", commands, err)
+			}
+		})
+	}
+}
+
+func TestCommandsAreDroppedWhereAReplacementIsForPodsThatNeedNone(t *testing.T) {
+	running := pod("p", func(p *corev1.Pod) { p.UID = "p" })
+	for _, test := range []struct {
+		name string
+		pods []client.Object
+		want int
+	}{
+		{"the pods of the node", []client.Object{running}, 1},
+		{"pods that were evicted from a node beside it meanwhile", nil, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			commands, err := simulate(t, NewLock(fakeAPI(test.pods...), synced), &simulation{
+				replacements: []*disruption.Replacement{{NodeClaim: &scheduling.NodeClaim{Pods: []*corev1.Pod{running}}}},
+			}, func() {})
 			if err != nil || len(commands) != test.want {
 				t.Errorf("got %v, %v", commands, err)
 			}
@@ -157,7 +181,7 @@ func TestTheProvisionerWaitsUntilTheCommandsAreStarted(t *testing.T) {
 		{"after an error", simulation{err: errors.New("no capacity")}, false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			lock, s := NewLock(synced), test.slow
+			lock, s := NewLock(nil, synced), test.slow
 			s.started, s.release = make(chan struct{}), make(chan struct{})
 			close(s.release)
 			controller := lock.Reconciler(reconcileFunc(func(ctx context.Context) (reconciler.Result, error) {
@@ -184,7 +208,7 @@ func TestTheProvisionerWaitsUntilTheCommandsAreStarted(t *testing.T) {
 }
 
 func TestAMethodAfterOneWhoseCommandsDoNothingIsComputedWithoutTheLock(t *testing.T) {
-	lock := NewLock(synced)
+	lock := NewLock(nil, synced)
 	compute := func(ctx context.Context, meanwhile func()) {
 		s := &simulation{started: make(chan struct{}), release: make(chan struct{}), meanwhile: meanwhile}
 		close(s.release)
@@ -210,7 +234,7 @@ func TestAMethodAfterOneWhoseCommandsDoNothingIsComputedWithoutTheLock(t *testin
 func TestNoCommandIsComputedWhileANodeClaimHasNoInstance(t *testing.T) {
 	s := &simulation{started: make(chan struct{}), release: make(chan struct{})}
 	// Nobody releases the simulation: it would not end.
-	commands, err := NewLock(func(context.Context) bool { return false }).Unlocked(s).ComputeCommands(t.Context(), nil)
+	commands, err := NewLock(nil, func(context.Context) bool { return false }).Unlocked(s).ComputeCommands(t.Context(), nil)
 	if err != nil || len(commands) != 0 {
 		t.Errorf("got %v, %v", commands, err)
 	}
@@ -219,7 +243,7 @@ func TestNoCommandIsComputedWhileANodeClaimHasNoInstance(t *testing.T) {
 func TestTheLockIsHeldAgainAfterAnErrorOrAPanic(t *testing.T) {
 	for name, s := range map[string]*simulation{"error": {err: errors.New("no capacity")}, "panic": {panics: true}} {
 		t.Run(name, func(t *testing.T) {
-			lock := NewLock(synced)
+			lock := NewLock(nil, synced)
 			if commands, err := simulate(t, lock, s, func() {}); err == nil || commands != nil {
 				t.Errorf("got %v, %v", commands, err)
 			}
@@ -233,14 +257,14 @@ func TestTheLockIsHeldAgainAfterAnErrorOrAPanic(t *testing.T) {
 func TestTotalsReachTheMethodThatScoresByThem(t *testing.T) {
 	s := &simulation{}
 	want := map[string]disruption.NodePoolTotals{"gpu": {}}
-	NewLock(synced).Unlocked(s).(disruption.NodePoolTotalsSetter).SetNodePoolTotals(want)
+	NewLock(nil, synced).Unlocked(s).(disruption.NodePoolTotalsSetter).SetNodePoolTotals(want)
 	if diff := cmp.Diff(want, s.totals); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestEachEmptyNodeHasACommandOfItsOwnWithinTheBudget(t *testing.T) {
-	lock := NewLock(synced)
+	lock := NewLock(nil, synced)
 	commands, err := NewMethod(nil, lock).ComputeCommands(t.Context(), map[string]int{"a": 2, "b": 0, "c": 1},
 		candidate("a", 1), candidate("a", 3), candidate("a", 2), candidate("b", 9), candidate("c", 1))
 	if err != nil {
