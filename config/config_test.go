@@ -109,9 +109,17 @@ func TestEveryArgumentOfTheDeploymentIsAFlagOfTheCommand(t *testing.T) {
 // Karpenter's chart says what a version of it needs; ours must grant as much.
 func TestTheEngineIsGrantedAllThatKarpentersChartGrants(t *testing.T) {
 	granted := one[rbacv1.ClusterRole](t, "ClusterRole", "poolwright-engine").Rules
+	// What the chart grants and no controller here uses.
+	unused := map[string]string{
+		"autoscaling.k8s.io": "Karpenter's list of controllers has none of VerticalPodAutoscalers yet",
+		"resource.k8s.io":    "resource claims are ignored, since the Cluster has no field to change that",
+	}
 	for _, template := range []string{"clusterrole.yaml", "clusterrole-core.yaml"} {
 		for _, rule := range chartRules(t, template) {
 			for _, want := range single(rule) {
+				if unused[want.APIGroups[0]] != "" || want.Resources[0] == "pods" && want.Verbs[0] == "patch" {
+					continue // The second is for the gate PodDeletionCostManagement, which is refused.
+				}
 				if !slices.ContainsFunc(granted, func(r rbacv1.PolicyRule) bool { return grants(r, want) }) {
 					t.Errorf("config/rbac/engine.yaml does not grant %s on %s.%s, and Karpenter's chart (%s) does", want.Verbs[0], want.Resources[0], want.APIGroups[0], template)
 				}

@@ -39,6 +39,7 @@ func digests() map[int]string {
 		21: "a5690e6a51a7082b08f28d5519b69cdf",
 		22: "dc4409f30213a957053acaf5cccff20e",
 		23: "88fdca0b74dfbc0f5424f24e0366919e",
+		24: "f14d64bb9d78124404f000cab699b5eb",
 	}
 }
 

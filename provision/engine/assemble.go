@@ -34,6 +34,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	cloudmetrics "sigs.k8s.io/karpenter/pkg/cloudprovider/metrics"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider/overlay"
+	"sigs.k8s.io/karpenter/pkg/controllers/node/health"
 	"sigs.k8s.io/karpenter/pkg/controllers/nodeoverlay"
 	"sigs.k8s.io/karpenter/pkg/controllers/state"
 	"sigs.k8s.io/karpenter/pkg/events"
@@ -101,7 +102,11 @@ func (e *Engine) assemble(ctx context.Context, mgr manager.Manager) (*parts, err
 	if e.config.Hooks != nil {
 		p.hooks = e.config.Hooks(p.client)
 	}
-	p.cluster = state.NewCluster(p.clock, p.client, p.cloud)
+	repairs, err := health.NewRepairPolicyMatcher(ctx, p.cloud)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the repair of nodes: %w", err)
+	}
+	p.cluster = state.NewCluster(p.clock, p.client, p.cloud, state.WithRepairPolicyMatcher(repairs))
 	return p, nil
 }
 

@@ -73,7 +73,7 @@ func classController(p *parts, skipDryRun bool) controller.Controller {
 		p.clock, p.client, p.cloud, p.recorder, aws.config.Region,
 		aws.network.subnets, aws.network.securityGroups, aws.images.amis, aws.machines.profiles,
 		aws.machines.types, aws.machines.templates, aws.network.reservations, aws.network.placementGroups,
-		aws.ec2, aws.caches.validation, aws.caches.recreation, aws.images.resolver, skipDryRun,
+		aws.ec2, aws.caches.validation, aws.caches.recreation, aws.images.resolver, aws.expressions, skipDryRun,
 	)
 }
 
@@ -89,5 +89,5 @@ func interruptionController(ctx context.Context, p *parts) controller.Controller
 		queue = nil
 	}
 	return interruption.NewController(p.client, p.clock, p.cloud, p.recorder, queue, api,
-		p.providers.caches.unavailable, p.providers.network.reservations)
+		p.providers.caches.unavailable)
 }

@@ -6,19 +6,15 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
 // engineClient is the client that every controller of the engine gets. It tames
-// EC2NodeClasses in the API server's responses to writes (the cache is tamed by a
-// transform), and reports every NodeClaim that the engine creates.
-type engineClient struct {
-	client.Client
-	created func(name string)
-}
+// EC2NodeClasses in the API server's responses to writes; the cache is tamed by a
+// transform.
+type engineClient struct{ client.Client }
 
 // newClientFunc wraps the manager's way of building its client.
-func newClientFunc(build client.NewClientFunc, created func(string)) client.NewClientFunc {
+func newClientFunc(build client.NewClientFunc) client.NewClientFunc {
 	if build == nil {
 		build = client.New
 	}
@@ -27,7 +23,7 @@ func newClientFunc(build client.NewClientFunc, created func(string)) client.NewC
 		if err != nil {
 			return nil, err
 		}
-		return &engineClient{Client: inner, created: created}, nil
+		return &engineClient{inner}, nil
 	}
 }
 
@@ -36,11 +32,7 @@ func (c *engineClient) Get(ctx context.Context, key client.ObjectKey, object cli
 }
 
 func (c *engineClient) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
-	err := c.Client.Create(ctx, object, options...)
-	if _, ok := object.(*karpv1.NodeClaim); ok && err == nil {
-		c.created(object.GetName())
-	}
-	return tamed(object, err)
+	return tamed(object, c.Client.Create(ctx, object, options...))
 }
 
 func (c *engineClient) Update(ctx context.Context, object client.Object, options ...client.UpdateOption) error {

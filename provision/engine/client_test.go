@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,7 +13,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
 func fakeBuilder(objects ...client.Object) client.NewClientFunc {
@@ -27,7 +25,7 @@ func fakeBuilder(objects ...client.Object) client.NewClientFunc {
 func TestInvalidQuantitiesInEveryResponseOfTheAPIServerAreReplaced(t *testing.T) {
 	stored := classWith("al2023@a@b")
 	stored.Name = "gpu"
-	c, err := newClientFunc(fakeBuilder(stored), func(string) {})(nil, client.Options{})
+	c, err := newClientFunc(fakeBuilder(stored))(nil, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,27 +62,6 @@ func TestInvalidQuantitiesInEveryResponseOfTheAPIServerAreReplaced(t *testing.T)
 				t.Errorf("the term is %+v", got)
 			}
 		})
-	}
-}
-
-func TestCreatedNodeClaimsAreReported(t *testing.T) {
-	var told []string
-	c, err := newClientFunc(fakeBuilder(), func(name string) { told = append(told, name) })(nil, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
-	if err := c.Create(t.Context(), claim); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Create(t.Context(), claim.DeepCopy()); err == nil {
-		t.Fatal("created twice")
-	}
-	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n"}}); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"a"}, told); diff != "" {
-		t.Error(diff)
 	}
 }
 

@@ -23,9 +23,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	corecontrollers "sigs.k8s.io/karpenter/pkg/controllers"
+	"sigs.k8s.io/karpenter/pkg/controllers/node/health"
 	"sigs.k8s.io/karpenter/pkg/controllers/nodeoverlay"
 	"sigs.k8s.io/karpenter/pkg/controllers/state"
 	"sigs.k8s.io/karpenter/pkg/events"
+	"sigs.k8s.io/karpenter/pkg/state/prediction"
 )
 
 const listVariable = "POOLWRIGHT_TEST_LIST"
@@ -70,7 +72,7 @@ func stock(theirs []string) []string {
 	return changed(theirs, map[string][]string{
 		karpenters + "disruption.Controller":            {karpenters + "disruption.Controller if fresh"},
 		karpenters + "disruption.Queue":                 {karpenters + "disruption.Queue by engine.guardedClient if fresh"},
-		karpenters + "node/health.Controller":           {karpenters + "node/health.Controller by engine.guardedClient if fresh"},
+		karpenters + "nodeclaim/reboot.Controller":      {karpenters + "nodeclaim/reboot.Controller by engine.guardedClient if fresh"},
 		karpenters + "static/deprovisioning.Controller": {karpenters + "static/deprovisioning.Controller by engine.guardedClient if fresh"},
 		"github.com/aws/karpenter-provider-aws/pkg/controllers/nodeclaim/garbagecollection.Controller": {
 			"github.com/aws/karpenter-provider-aws/pkg/controllers/nodeclaim/garbagecollection.Controller if collection is allowed",
@@ -157,15 +159,19 @@ func listed(which string) []string {
 	p.collection = func(context.Context) error { return errors.New("no collection") }
 	p.plain = cloudprovider.New(nil, nil, p.recorder, nil, nil, nil, nil, nil, p.store, nil)
 	p.cloud = p.plain
-	p.cluster = state.NewCluster(p.clock, nil, p.cloud)
+	repairs, err := health.NewRepairPolicyMatcher(ctx, p.cloud)
+	if err != nil {
+		panic(err)
+	}
+	p.cluster = state.NewCluster(p.clock, nil, p.cloud, state.WithRepairPolicyMatcher(repairs))
 	var all []controller.Controller
 	if strings.HasPrefix(which, "ours") {
 		all = append(coreControllers(ctx, p), awsControllers(ctx, p)...)
 	} else {
 		hook := registrationhooks.NewPlacementGroupRegistrationHook(nil)
 		all = append(
-			corecontrollers.NewControllers(ctx, p.mgr, p.clock, nil, p.recorder, p.cloud, p.plain, p.cluster, p.store, corecontrollers.WithRegistrationHook(hook)),
-			awscontrollers.NewControllers(ctx, p.mgr, p.providers.config, p.clock, nil, nil, p.recorder, nil, nil, nil, nil, p.cloud, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil)...)
+			corecontrollers.NewControllers(ctx, p.mgr, p.clock, nil, p.recorder, p.cloud, p.plain, p.cluster, p.store, prediction.NewStore(), corecontrollers.WithRegistrationHook(hook)),
+			awscontrollers.NewControllers(ctx, p.mgr, p.providers.config, p.clock, nil, nil, p.recorder, nil, nil, nil, nil, p.cloud, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil)...)
 	}
 	names := make([]string, 0, len(all))
 	for _, c := range all {

@@ -20,7 +20,6 @@ import (
 	metricsnode "sigs.k8s.io/karpenter/pkg/controllers/metrics/node"
 	metricsnodepool "sigs.k8s.io/karpenter/pkg/controllers/metrics/nodepool"
 	metricspod "sigs.k8s.io/karpenter/pkg/controllers/metrics/pod"
-	"sigs.k8s.io/karpenter/pkg/controllers/node/health"
 	nodehydration "sigs.k8s.io/karpenter/pkg/controllers/node/hydration"
 	"sigs.k8s.io/karpenter/pkg/controllers/node/termination"
 	"sigs.k8s.io/karpenter/pkg/controllers/node/termination/terminator"
@@ -31,6 +30,7 @@ import (
 	claimhydration "sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/hydration"
 	"sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle"
 	karppodevents "sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/podevents"
+	"sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/reboot"
 	"sigs.k8s.io/karpenter/pkg/controllers/nodeoverlay"
 	"sigs.k8s.io/karpenter/pkg/controllers/nodepool/counter"
 	poolhash "sigs.k8s.io/karpenter/pkg/controllers/nodepool/hash"
@@ -39,6 +39,7 @@ import (
 	poolvalidation "sigs.k8s.io/karpenter/pkg/controllers/nodepool/validation"
 	"sigs.k8s.io/karpenter/pkg/controllers/provisioning"
 	"sigs.k8s.io/karpenter/pkg/controllers/state/informer"
+	"sigs.k8s.io/karpenter/pkg/controllers/state/nodeclaimgc"
 	staticdeprovisioning "sigs.k8s.io/karpenter/pkg/controllers/static/deprovisioning"
 	staticprovisioning "sigs.k8s.io/karpenter/pkg/controllers/static/provisioning"
 	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
@@ -69,7 +70,7 @@ func coreControllers(ctx context.Context, p *parts) []controller.Controller {
 	all := slices.Concat(
 		provisioners,
 		stateControllers(p, costs),
-		removalControllers(p, provisioner, costs, lock),
+		removalControllers(ctx, p, provisioner, costs, lock),
 		poolControllers(p),
 		claimControllers(p),
 	)
@@ -79,13 +80,10 @@ func coreControllers(ctx context.Context, p *parts) []controller.Controller {
 	if !opts.DisableClusterStateObservability {
 		all = append(all, observers(p, costs)...)
 	}
-	// Repair and static capacity take nodes away too, so they write through the
-	// same guard as disruption does.
-	careful := guardedClient{p.client, p.fresh}
-	if opts.FeatureGates.NodeRepair && len(p.cloud.RepairPolicies()) > 0 {
-		all = append(all, health.NewController(careful, p.cloud, p.clock, p.recorder))
-	}
 	if opts.FeatureGates.StaticCapacity {
+		// Static capacity takes nodes away too, so it writes through the same guard as
+		// disruption does.
+		careful := guardedClient{p.client, p.fresh}
 		all = append(all,
 			staticprovisioning.NewController(p.client, p.cluster, p.recorder, p.cloud, provisioner, p.clock, devices, buffers),
 			staticdeprovisioning.NewController(careful, p.cluster, p.cloud, p.clock, p.recorder))
@@ -131,26 +129,30 @@ func stateControllers(p *parts, costs *cost.ClusterCost) []controller.Controller
 		informer.NewNodePoolController(p.client, p.cloud, p.cluster, costs),
 		informer.NewNodeClaimController(p.client, p.cloud, p.cluster, costs),
 		informer.NewPricingController(p.client, p.cloud, costs),
+		nodeclaimgc.NewController(p.client, p.cluster),
 	}
 }
 
-// removalControllers decide which nodes go and empty those that do.
-func removalControllers(p *parts, provisioner *provisioning.Provisioner, costs *cost.ClusterCost, lock *emptiness.Lock) []controller.Controller {
-	evictions := terminator.NewQueue(p.client, p.recorder)
-	return append(disruptionControllers(p, provisioner, costs, lock),
+// removalControllers decide which nodes go and empty those that do, and those that are rebooted.
+func removalControllers(ctx context.Context, p *parts, provisioner *provisioning.Provisioner, costs *cost.ClusterCost, lock *emptiness.Lock) []controller.Controller {
+	evictions := terminator.NewQueue(p.clock, p.client, p.recorder)
+	drain := terminator.NewTerminator(p.clock, p.client, evictions, p.recorder)
+	return append(disruptionControllers(ctx, p, provisioner, costs, lock),
 		evictions,
-		termination.NewController(p.clock, p.client, p.cloud, terminator.NewTerminator(p.clock, p.client, evictions, p.recorder), p.recorder),
+		termination.NewController(p.clock, p.client, p.cloud, drain, p.recorder),
+		// It finishes the reboots that an existing Karpenter began: none begins here.
+		reboot.NewController(p.clock, guardedClient{p.client, p.fresh}, p.cloud, drain, p.recorder),
 		expiration.NewController(p.clock, p.client, p.cloud),
 	)
 }
 
 // disruptionControllers decide which nodes are disrupted. The decision is guarded twice:
 // before it is made, and at each write that carries it out.
-func disruptionControllers(p *parts, provisioner *provisioning.Provisioner, costs *cost.ClusterCost, lock *emptiness.Lock) []controller.Controller {
+func disruptionControllers(ctx context.Context, p *parts, provisioner *provisioning.Provisioner, costs *cost.ClusterCost, lock *emptiness.Lock) []controller.Controller {
 	careful := guardedClient{p.client, p.fresh}
 	if p.settings.Pace == PaceStock {
 		queue := disruption.NewQueue(careful, p.recorder, p.cluster, p.clock, provisioner)
-		decide := disruption.NewController(p.clock, p.client, provisioner, p.cloud, p.recorder, p.cluster, queue, costs)
+		decide := disruption.NewController(ctx, p.clock, p.client, provisioner, p.cloud, p.recorder, p.cluster, queue, costs)
 		return []controller.Controller{
 			queue,
 			&gatedController{name: decide.Name(), inner: decide, allowed: p.fresh, retryAfter: disruptionRetry},
@@ -160,14 +162,19 @@ func disruptionControllers(p *parts, provisioner *provisioning.Provisioner, cost
 	queue = disruption.NewQueue(emptiness.NewClient(careful, p.live, p.clock, emptiness.Reasons(&queue)), p.recorder, p.cluster, p.clock, provisioner)
 	consolidation := disruption.MakeConsolidation(p.clock, p.cluster, p.client, provisioner, p.cloud, p.recorder, queue)
 	controllerOf := func(methods ...disruption.Method) *disruption.Controller {
-		return disruption.NewController(p.clock, p.client, provisioner, p.cloud, p.recorder, p.cluster, queue, costs, disruption.WithMethods(methods...))
+		return disruption.NewController(ctx, p.clock, p.client, provisioner, p.cloud, p.recorder, p.cluster, queue, costs, disruption.WithMethods(methods...))
 	}
-	others := controllerOf(
-		lock.Unlocked(disruption.NewStaticDrift(p.cluster, provisioner, p.cloud)),
+	lock.Releases(p.cluster.NodePoolState.ReleaseNodeCount)
+	var methods []disruption.Method
+	if coreoptions.FromContext(ctx).FeatureGates.NodeRepair {
+		methods = append(methods, lock.Unlocked(disruption.NewRepair(consolidation)))
+	}
+	others := controllerOf(append(methods,
+		lock.Unlocked(disruption.NewStaticDrift(p.cluster, provisioner, p.cloud, p.recorder)),
 		lock.Unlocked(disruption.NewDrift(p.client, p.cluster, provisioner, p.recorder, p.clock)),
 		lock.Unlocked(disruption.NewMultiNodeConsolidation(consolidation)),
 		lock.Unlocked(disruption.NewSingleNodeConsolidation(consolidation)),
-	)
+	)...)
 	empty := controllerOf(emptiness.NewMethod(disruption.NewEmptiness(consolidation), lock))
 	watch := emptiness.NewWatch(p.client, p.cluster)
 	return []controller.Controller{
@@ -191,7 +198,7 @@ func poolControllers(p *parts) []controller.Controller {
 		registrationhealth.NewController(p.clock, p.client, p.cloud, outcomes),
 		counter.NewController(p.client, p.cloud, p.cluster),
 		poolvalidation.NewController(p.clock, p.client, p.cloud),
-		lifecycle.NewController(p.clock, p.client, p.cloud, p.recorder, outcomes, hooks),
+		lifecycle.NewController(p.clock, p.client, p.cloud, p.recorder, p.cluster, outcomes, hooks),
 	}
 }
 

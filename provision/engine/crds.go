@@ -20,7 +20,7 @@ import (
 
 // KarpenterVersion is the embedded Karpenter's version, core and AWS provider; a
 // test compares it with the module that is linked.
-const KarpenterVersion = "1.14.1"
+const KarpenterVersion = "1.15.1"
 
 // crdAnnotation, on a CRD, is the Karpenter that it was written for.
 const crdAnnotation = "poolwright.dev/karpenter-version"
@@ -158,8 +158,12 @@ func newer(live, want *apiextensionsv1.CustomResourceDefinition) string {
 	return ""
 }
 
-// lacking is the path of the first property that a has and b has not.
+// lacking is the path of the first property that a has and b would lose. Where b preserves unknown
+// fields, as EC2NodeClasses' kubelet does since 1.15, it loses none.
 func lacking(a, b *apiextensionsv1.JSONSchemaProps, path string) string {
+	if b.XPreserveUnknownFields != nil && *b.XPreserveUnknownFields {
+		return ""
+	}
 	names := make([]string, 0, len(a.Properties))
 	for name := range a.Properties {
 		names = append(names, name)

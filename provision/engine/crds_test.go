@@ -94,7 +94,7 @@ func TestInstallCRDsNeverDowngrades(t *testing.T) {
 		{"one from a chart that lacks fields is updated",
 			func(c *crd) { c.Annotations = map[string]string{"by": "chart"}; delete(spec(c), "replicas") }, ""},
 		{"a newer one of ours is kept",
-			func(c *crd) { c.Annotations[crdAnnotation] = "1.15.0" }, "written for Karpenter 1.15.0"},
+			func(c *crd) { c.Annotations[crdAnnotation] = "1.99.0" }, "written for Karpenter 1.99.0"},
 		{"an annotation that is no version is kept",
 			func(c *crd) { c.Annotations[crdAnnotation] = "latest" }, "no version"},
 		{"one with a field of the future is kept",
@@ -131,22 +131,52 @@ func TestInstallCRDsNeverDowngrades(t *testing.T) {
 	}
 }
 
+// The schema of 1.14 named the kubelet's fields; that of 1.15 takes any.
+func TestACRDThatNamesFieldsOfTheKubeletIsUpdated(t *testing.T) {
+	crds, err := CRDs(valid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(crds, func(c *apiextensionsv1.CustomResourceDefinition) bool {
+		return c.Name == "ec2nodeclasses.karpenter.k8s.aws"
+	})
+	if at < 0 {
+		t.Fatal("there is no CRD of EC2NodeClasses")
+	}
+	live := crds[at]
+	delete(live.Annotations, crdAnnotation) // As a chart applies it.
+	spec := live.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+	spec.Properties["kubelet"] = apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"maxPods": {Type: "integer"}}}
+	live.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
+	var writes []string
+	kept, err := InstallCRDs(t.Context(), crdServer(t, &writes, live), valid())
+	if err != nil || len(kept) > 0 || !slices.Contains(writes, "update ec2nodeclasses.karpenter.k8s.aws") {
+		t.Errorf("kept %v, wrote %v, %v", kept, writes, err)
+	}
+}
+
 func TestTheCRDsAreOfTheLinkedKarpenter(t *testing.T) {
 	// A test binary does not know its modules.
 	text, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(string(text), "replace ") {
-		t.Error("go.mod replaces a module: look whether it is Karpenter")
+	provider := regexp.MustCompile(`(?m)^\tgithub\.com/aws/karpenter-provider-aws v(\S+)$`).FindStringSubmatch(string(text))
+	if len(provider) != 2 || provider[1] != KarpenterVersion {
+		t.Errorf("KarpenterVersion is %s, and the AWS provider that is linked %v", KarpenterVersion, provider)
 	}
-	linked := regexp.MustCompile(`(?m)^\t(github\.com/aws/karpenter-provider-aws|sigs\.k8s\.io/karpenter) v(\S+)`).FindAllStringSubmatch(string(text), -1)
-	if len(linked) != 2 {
-		t.Fatalf("go.mod names %v", linked)
+	if strings.Contains(string(text), "replace github.com/aws/karpenter-provider-aws ") {
+		t.Error("go.mod replaces the AWS provider")
 	}
-	for _, module := range linked {
-		if module[2] != KarpenterVersion {
-			t.Errorf("KarpenterVersion is %s, and %s %s is linked", KarpenterVersion, module[1], module[2])
-		}
+	// The core may be of another patch version, where the provider's own cannot be had.
+	core := regexp.MustCompile(`(?m)^replace sigs\.k8s\.io/karpenter => sigs\.k8s\.io/karpenter v(\S+)$`).FindStringSubmatch(string(text))
+	if core == nil {
+		core = regexp.MustCompile(`(?m)^\tsigs\.k8s\.io/karpenter v(\S+)$`).FindStringSubmatch(string(text))
+	}
+	if len(core) != 2 || minor(core[1]) != minor(KarpenterVersion) {
+		t.Errorf("KarpenterVersion is %s, and the core that is linked %v", KarpenterVersion, core)
 	}
 }
+
+// minor is the version without its last part.
+func minor(version string) string { return version[:strings.LastIndex(version, ".")] }

@@ -32,5 +32,5 @@
 //     it accepts "al2023@a@b".
 //   - panics in reconcilers: controller-runtime recovers and counts them; those
 //     that Karpenter's own goroutines would meet in the AWS provider end in
-//     contained.go.
+//     recoveringprovider.go.
 package engine

@@ -69,12 +69,11 @@ type Config struct {
 
 // Engine is Karpenter, ready to be put on a manager. Make one with New.
 type Engine struct {
-	config   Config
-	options  options
-	log      logr.Logger
-	clock    clock.Clock
-	fresh    *freshness.Monitor
-	readBack *readBack
+	config  Config
+	options options
+	log     logr.Logger
+	clock   clock.Clock
+	fresh   *freshness.Monitor
 }
 
 // New checks the settings and prepares an engine. It makes no request, reads
@@ -93,12 +92,11 @@ func New(c Config) (*Engine, error) {
 	}
 	c.REST = rest.CopyConfig(c.REST)
 	return &Engine{
-		config:   c,
-		options:  newOptions(c.Settings),
-		log:      structured(c.Log),
-		clock:    clock.RealClock{},
-		fresh:    freshness.New(clock.RealClock{}),
-		readBack: newReadBack(),
+		config:  c,
+		options: newOptions(c.Settings),
+		log:     structured(c.Log),
+		clock:   clock.RealClock{},
+		fresh:   freshness.New(clock.RealClock{}),
 	}, nil
 }
 
@@ -146,7 +144,7 @@ func (e *Engine) ManagerOptions(own manager.Options) manager.Options {
 		return e.options.into(ctx, e.log)
 	}
 	own.Cache.ByObject = e.cached(own.Cache)
-	own.NewClient = newClientFunc(own.NewClient, e.readBack.Created)
+	own.NewClient = newClientFunc(own.NewClient)
 	if own.LeaderElection {
 		own.LeaderElectionResourceLock = resourcelock.LeasesResourceLock
 		own.LeaderElectionReleaseOnCancel = true
@@ -209,8 +207,7 @@ func (e *Engine) AddTo(ctx context.Context, mgr manager.Manager) (err error) {
 	// Karpenter reads in this global whether reservations are part of an EC2NodeClass
 	// being ready.
 	awsv1.CapacityReservationsEnabled = e.options.core.FeatureGates.ReservedCapacity
-	e.readBack.live, e.readBack.state = mgr.GetAPIReader(), parts.cluster
-	for _, c := range append(append(coreControllers(ctx, parts), awsControllers(ctx, parts)...), e.readBack) {
+	for _, c := range append(coreControllers(ctx, parts), awsControllers(ctx, parts)...) {
 		if err := c.Register(ctx, mgr); err != nil {
 			return fmt.Errorf("registering %T: %w", c, err)
 		}

@@ -28,10 +28,24 @@ func featureGates() []featureGate {
 		{"ReservedCapacity", func(g *gates) *bool { return &g.ReservedCapacity }},
 		{"SpotToSpotConsolidation", func(g *gates) *bool { return &g.SpotToSpotConsolidation }},
 		{"StaticCapacity", func(g *gates) *bool { return &g.StaticCapacity }},
+		{"TerminateFirstDrift", func(g *gates) *bool { return &g.TerminateFirstDrift }},
+		{"TerminateFirstRepair", func(g *gates) *bool { return &g.TerminateFirstRepair }},
 	}
 }
 
-// validateGates refuses names that Karpenter would silently ignore.
+// refusedGates are the gates of the embedded version that stay off, with the reason; the same
+// test has them.
+func refusedGates() map[string]string {
+	return map[string]string{
+		"DRAEFA":                    "the engine ignores resource claims by default, and network devices are not part of the forecast",
+		"DRANVIDIAGPU":              "GPUs are offered by NVIDIA's device plugin here, and the same GPU must not be offered twice",
+		"NodeClassCEL":              "it is of alpha stage, and the drift and the capacity of nodes by expressions are not part of the forecast",
+		"PodDeletionCostManagement": "its controller needs the right to patch every pod",
+		"RebootForRepair":           "it needs ec2:RebootInstances, which the engine's policy does not grant",
+	}
+}
+
+// validateGates refuses names that Karpenter would silently ignore, and gates that stay off.
 func validateGates(set map[string]bool) error {
 	known := make([]string, 0, len(featureGates()))
 	for _, g := range featureGates() {
@@ -46,6 +60,10 @@ func validateGates(set map[string]bool) error {
 	slices.Sort(unknown)
 	var errs []error
 	for _, name := range unknown {
+		if because, ok := refusedGates()[name]; ok {
+			errs = append(errs, fmt.Errorf("spec.engine.featureGates has %q, which the engine does not offer, because %s: leave it out", name, because))
+			continue
+		}
 		errs = append(errs, fmt.Errorf("spec.engine.featureGates has %q, which Karpenter does not have: its feature gates are %s", name, strings.Join(known, ", ")))
 	}
 	return errors.Join(errs...)

@@ -249,7 +249,7 @@ func TestNothingThatKarpenterWritesHasTheRecordedCapacity(t *testing.T) {
 		t.Fatal(err)
 	}
 	recorder := events.NewRecorder(&record.FakeRecorder{})
-	if err := terminator.NewTerminator(clock.RealClock{}, through, terminator.NewQueue(through, recorder), recorder).Taint(ctx, shown(), karpv1.DisruptedNoScheduleTaint); err != nil {
+	if err := terminator.NewTerminator(clock.RealClock{}, through, terminator.NewQueue(clock.RealClock{}, through, recorder), recorder).Taint(ctx, shown(), karpv1.DisruptedNoScheduleTaint); err != nil {
 		t.Fatal(err)
 	}
 	if err := state.RequireNoScheduleTaint(ctx, through, false, &state.StateNode{Node: shown(), NodeClaim: claim}); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
@@ -14,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	sdk "github.com/aws/karpenter-provider-aws/pkg/aws"
 	awscache "github.com/aws/karpenter-provider-aws/pkg/cache"
+	kubeletcel "github.com/aws/karpenter-provider-aws/pkg/cel"
 	awsoptions "github.com/aws/karpenter-provider-aws/pkg/operator/options"
 	"github.com/aws/karpenter-provider-aws/pkg/providers/amifamily"
 	shift "github.com/aws/karpenter-provider-aws/pkg/providers/arczonalshift"
@@ -43,10 +45,13 @@ type providers struct {
 	ec2      *ec2.Client
 	eks      sdk.EKSAPI
 	caBundle *string
-	caches   caches
-	network  network
-	images   images
-	machines machines
+	// expressions is the environment, with the cache of compiled ones, of the expressions in
+	// kubelet configurations.
+	expressions *kubeletcel.CELEnvironment
+	caches      caches
+	network     network
+	images      images
+	machines    machines
 }
 
 // caches are the ones that more than one part writes to.
@@ -100,15 +105,20 @@ type surroundings struct {
 // newProviders builds the providers and fills those that need something before the
 // first controller starts.
 func newProviders(ctx context.Context, config aws.Config, from surroundings) (*providers, error) {
+	expressions, err := kubeletcel.NewEnvironment()
+	if err != nil {
+		return nil, fmt.Errorf("preparing the expressions of kubelet configurations: %w", err)
+	}
 	p := &providers{
-		config:   config,
-		ec2:      ec2.NewFromConfig(config),
-		eks:      completeEKS{eks.NewFromConfig(config)},
-		caBundle: &from.caBundle,
+		config:      config,
+		ec2:         ec2.NewFromConfig(config),
+		eks:         completeEKS{eks.NewFromConfig(config)},
+		caBundle:    &from.caBundle,
+		expressions: expressions,
 		caches: caches{
 			unavailable: awscache.NewUnavailableOfferings(),
 			ssm:         keep(awscache.SSMCacheTTL),
-			validation:  keep(awscache.ValidationTTL),
+			validation:  awscache.NewJitteredCache(awscache.ValidationTTL, 5*time.Minute, awscache.DefaultCleanupInterval),
 			recreation:  keep(awscache.RecreationTTL),
 		},
 	}
@@ -126,17 +136,18 @@ func newProviders(ctx context.Context, config aws.Config, from surroundings) (*p
 }
 
 func (p *providers) addNetwork(ctx context.Context, clk clock.Clock) error {
-	refresh := awsoptions.FromContext(ctx).SubnetRefreshInterval
+	opts := awsoptions.FromContext(ctx)
+	refresh := opts.SubnetRefreshInterval
 	// Free addresses are kept a little longer than the subnets they belong to.
 	addresses := max(awscache.AvailableIPAddressTTL, refresh+awscache.AvailableIPAddressTTL-awscache.DefaultTTL)
 	p.network = network{
 		subnets:         subnet.NewDefaultProvider(p.ec2, keep(refresh), keep(addresses)),
-		securityGroups:  securitygroup.NewDefaultProvider(p.ec2, keep(awscache.DefaultTTL)),
+		securityGroups:  securitygroup.NewDefaultProvider(p.ec2, keep(opts.SecurityGroupRefreshInterval)),
 		placementGroups: placementgroup.NewProvider(p.ec2, keep(awscache.DefaultTTL), keep(awscache.PlacementGroupAvailabilityTTL)),
 		reservations:    capacityreservation.NewProvider(p.ec2, clk, keep(awscache.DefaultTTL), keep(awscache.CapacityReservationAvailabilityTTL)),
 		zonalShift:      shift.NewNoopProvider(),
 	}
-	if !awsoptions.FromContext(ctx).EnableZonalShift {
+	if !opts.EnableZonalShift {
 		return nil
 	}
 	return p.addZonalShift(ctx, clk)
@@ -169,9 +180,18 @@ func (p *providers) addImages(ctx context.Context, from surroundings) error {
 	p.images = images{
 		version:  v,
 		amis:     amifamily.NewDefaultProvider(from.clock, v, parameters, p.ec2, keep(awsoptions.FromContext(ctx).AMIRefreshInterval)),
-		resolver: amifamily.NewDefaultResolver(p.config.Region),
+		resolver: amifamily.NewDefaultResolver(p.config.Region, p.interfaces, p.expressions),
 	}
 	return nil
+}
+
+// interfaces are the network interfaces that an instance type has, as EC2 describes them. The
+// resolver of images is made before the instance types are read, and calls it at launches.
+func (p *providers) interfaces(name string) (amifamily.ENILimits, bool) {
+	if p.machines.types == nil {
+		return amifamily.ENILimits{}, false
+	}
+	return p.machines.types.ENILimits(name)
 }
 
 func (p *providers) addTypes(ctx context.Context, c client.Client) error {
@@ -182,7 +202,7 @@ func (p *providers) addTypes(ctx context.Context, c client.Client) error {
 		keep(awscache.InstanceTypesZonesAndOfferingsTTL),
 		keep(awscache.DiscoveredCapacityCacheTTL),
 		p.ec2, p.network.subnets, p.machines.prices, p.network.reservations, p.network.placementGroups,
-		p.caches.unavailable, instancetype.NewDefaultResolver(region), p.network.zonalShift, c,
+		p.caches.unavailable, instancetype.NewDefaultResolver(region, p.expressions), p.network.zonalShift, c, p.expressions,
 	)
 	if err := types.UpdateInstanceTypes(ctx); err != nil {
 		return fmt.Errorf("reading the instance types of %s: %w: allow ec2:DescribeInstanceTypes", region, err)

@@ -26,6 +26,11 @@ func (c recoveringProvider) Delete(ctx context.Context, claim *karpv1.NodeClaim)
 	return c.CloudProvider.Delete(ctx, claim)
 }
 
+func (c recoveringProvider) Reboot(ctx context.Context, claim *karpv1.NodeClaim, operationID string) (err error) {
+	defer recoverPanic(ctx, "rebooting instance "+claim.Status.ProviderID, &err)
+	return c.CloudProvider.Reboot(ctx, claim, operationID)
+}
+
 func (c recoveringProvider) Get(ctx context.Context, providerID string) (out *karpv1.NodeClaim, err error) {
 	defer recoverPanic(ctx, "reading instance "+providerID, &err)
 	return c.CloudProvider.Get(ctx, providerID)

@@ -124,6 +124,9 @@ type AWS struct {
 	// SubnetRefreshInterval is the time between two listings of subnets. At least 1m, which is the
 	// default.
 	SubnetRefreshInterval time.Duration
+	// SecurityGroupRefreshInterval is the time between two listings of security groups. At least
+	// 1m, which is the default.
+	SecurityGroupRefreshInterval time.Duration
 }
 
 // Kubernetes is how the engine connects to the API server.
@@ -152,7 +155,7 @@ func DefaultSettings() Settings {
 			IgnoreDRARequests: true, CPURequests: 1000,
 		},
 		Nodes:      Nodes{VMMemoryOverheadPercent: 0.075},
-		AWS:        AWS{AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute},
+		AWS:        AWS{AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute, SecurityGroupRefreshInterval: time.Minute},
 		Kubernetes: Kubernetes{QPS: 200, Burst: 300, DisableControllerWarmup: true},
 	}
 }
@@ -260,7 +263,11 @@ func (s Settings) validateLimits() error {
 	for _, f := range []struct {
 		name string
 		got  time.Duration
-	}{{"the engine setting AWS.AMIRefreshInterval", s.AWS.AMIRefreshInterval}, {"the engine setting AWS.SubnetRefreshInterval", s.AWS.SubnetRefreshInterval}} {
+	}{
+		{"the engine setting AWS.AMIRefreshInterval", s.AWS.AMIRefreshInterval},
+		{"the engine setting AWS.SubnetRefreshInterval", s.AWS.SubnetRefreshInterval},
+		{"the engine setting AWS.SecurityGroupRefreshInterval", s.AWS.SecurityGroupRefreshInterval},
+	} {
 		if f.got < time.Minute {
 			errs = append(errs, wrong(f.name, f.got, "give 1m or more"))
 		}

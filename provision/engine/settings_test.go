@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	awsoptions "github.com/aws/karpenter-provider-aws/pkg/operator/options"
 	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
 )
 
@@ -35,7 +36,8 @@ func TestSettingsValidate(t *testing.T) {
 		{"a batch of nothing is refused", func(s *Settings) { s.Batch.Idle = 0 }, []string{"spec.engine.batchIdleDuration", "10ms"}},
 		{"a window shorter than its idle time is refused", func(s *Settings) { s.Batch.Max = time.Millisecond * 50 }, []string{"spec.engine.batchMaxDuration is 50ms", "batchIdleDuration, which is 100ms"}},
 		{"an unknown gate is named with the known ones", func(s *Settings) { s.FeatureGates = map[string]bool{"NodeOverlays": true} },
-			[]string{`"NodeOverlays"`, "CapacityBuffer, NodeOverlay, NodeRepair, ReservedCapacity, SpotToSpotConsolidation, StaticCapacity"}},
+			[]string{`"NodeOverlays"`, "CapacityBuffer, NodeOverlay, NodeRepair, ReservedCapacity, SpotToSpotConsolidation, StaticCapacity, TerminateFirstDrift, TerminateFirstRepair"}},
+		{"a gate that is not offered is refused with the reason", func(s *Settings) { s.FeatureGates = map[string]bool{"RebootForRepair": true} }, []string{"does not offer", "ec2:RebootInstances"}},
 		{"a policy for preferences that Karpenter has not is refused", func(s *Settings) { s.Scheduling.PreferencePolicy = "ignore" }, []string{`Scheduling.PreferencePolicy is "ignore"`, "Respect or Ignore"}},
 		{"a policy for minValues that Karpenter has not is refused", func(s *Settings) { s.Scheduling.MinValuesPolicy = "Relaxed" }, []string{`spec.engine.minValuesPolicy is "Relaxed"`, "Strict or BestEffort"}},
 		{"a pace that does not exist is refused", func(s *Settings) { s.Pace = "Slow" }, []string{`spec.engine.pace is "Slow"`, "Fast or Stock"}},
@@ -121,10 +123,18 @@ func poke(v reflect.Value) {
 
 func TestEveryGateOfKarpenterHasAName(t *testing.T) {
 	fields := map[string]bool{}
-	for field := range reflect.TypeFor[coreoptions.FeatureGates]().Fields() {
-		if field.IsExported() {
-			fields[field.Name] = true
+	for _, gates := range []reflect.Type{reflect.TypeFor[coreoptions.FeatureGates](), reflect.TypeFor[awsoptions.FeatureGates]()} {
+		for field := range gates.Fields() {
+			if field.IsExported() {
+				fields[field.Name] = true
+			}
 		}
+	}
+	for name, because := range refusedGates() {
+		if !fields[name] || because == "" {
+			t.Errorf("refused gate %s is one of Karpenter's: %t, because %q", name, fields[name], because)
+		}
+		delete(fields, name)
 	}
 	for _, gate := range featureGates() {
 		if !fields[gate.name] {

@@ -40,7 +40,7 @@ var stockBinary = sync.OnceValues(func() (string, error) {
 })
 
 const (
-	stockVersion   = "1.14.1"
+	stockVersion   = "1.15.1"
 	stockNamespace = "kube-system"
 	stockName      = "karpenter" // of the Deployment
 	stockLease     = "karpenter-leader-election"

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	kubeletcel "github.com/aws/karpenter-provider-aws/pkg/cel"
 	"github.com/aws/karpenter-provider-aws/pkg/providers/instancetype"
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -36,14 +37,18 @@ func load(t *testing.T) (out []provided) {
 	settings := engine.DefaultSettings()
 	settings.Cluster, settings.Region, settings.Account = "c", "us-east-1", "111122223333"
 	ctx := engine.Offline(context.Background(), settings)
-	resolver := instancetype.NewDefaultResolver("us-east-1")
+	expressions, err := kubeletcel.NewEnvironment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	resolver := instancetype.NewDefaultResolver("us-east-1", expressions)
 	family := awsv1.AMIFamilyAL2023
 	class := &awsv1.EC2NodeClass{}
 	class.Spec.AMIFamily = &family
 	for _, it := range types.Types() {
-		made := resolver.Resolve(ctx, ec2info.Of(it), []string{"us-east-1a"}, class)
-		if made == nil {
-			t.Fatalf("the provider makes nothing of %s", it.Name)
+		made, err := resolver.Resolve(ctx, ec2info.Of(it), []string{"us-east-1a"}, class, &awsv1.ParsedKubeletConfig{})
+		if made == nil || err != nil {
+			t.Fatalf("the provider makes nothing of %s: %v", it.Name, err)
 		}
 		out = append(out, provided{it, made})
 	}

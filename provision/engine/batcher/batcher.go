@@ -15,6 +15,7 @@ package batcher
 import (
 	"cmp"
 	"context"
+	"strconv"
 	"sync"
 	"time"
 
@@ -77,6 +78,9 @@ type Batcher struct {
 	scheduled sets.Set[types.UID]
 	// first and last are when the window opened, and when it was extended.
 	first, last time.Time
+	// changes are those of the batch that stand for calls of TriggerReconcile, which are numbered.
+	changes sets.Set[types.UID]
+	number  int
 	// arrived is signalled when something was added.
 	arrived chan struct{}
 }
@@ -86,17 +90,33 @@ type Batcher struct {
 func New(clk clock.Clock, windows Windows, owners *Owners) *Batcher {
 	return &Batcher{
 		clock: clk, windows: windows, completeness: owners.completeness,
-		waiting: map[types.UID]owner{}, scheduled: sets.New[types.UID](), arrived: make(chan struct{}, 1),
+		waiting: map[types.UID]owner{}, scheduled: sets.New[types.UID](), changes: sets.New[types.UID](), arrived: make(chan struct{}, 1),
 	}
 }
 
 // Trigger adds a node, or what else needs nodes, to the batch, by its UID.
 func (b *Batcher) Trigger(uid types.UID) { b.add(uid, owner{}) }
 
+// TriggerReconcile adds a change that no object stands for, as Karpenter does where a
+// CapacityBuffer was deleted. Each is new: one that comes while a batch is scheduled belongs
+// to the next.
+func (b *Batcher) TriggerReconcile() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.number++
+	key := types.UID(strconv.Itoa(b.number))
+	b.changes.Insert(key)
+	b.insert(key, owner{})
+}
+
 // add adds a pod or a node to the batch. It extends the window if it is new.
 func (b *Batcher) add(uid types.UID, of owner) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.insert(uid, of)
+}
+
+func (b *Batcher) insert(uid types.UID, of owner) {
 	if _, ok := b.waiting[uid]; ok {
 		return
 	}
@@ -194,10 +214,13 @@ func (b *Batcher) done(batch sets.Set[types.UID]) {
 	defer b.mu.Unlock()
 	for uid := range batch {
 		if _, ok := b.waiting[uid]; ok { // else it was removed
-			b.scheduled.Insert(uid)
+			if !b.changes.Has(uid) { // A change does not come again.
+				b.scheduled.Insert(uid)
+			}
 			delete(b.waiting, uid)
 		}
 	}
+	b.changes = b.changes.Difference(batch)
 	if len(b.waiting) > 0 {
 		b.first = b.clock.Now()
 	}

@@ -9,8 +9,6 @@ import (
 	"github.com/awslabs/operatorpkg/option"
 	"github.com/awslabs/operatorpkg/reconciler"
 	"github.com/awslabs/operatorpkg/singleton"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -36,7 +34,7 @@ type Scheduler interface {
 // updates CapacityBuffers then.
 type Triggered interface {
 	singleton.Reconciler
-	Trigger(types.UID)
+	TriggerReconcile()
 }
 
 // Provisioner runs Karpenter's provisioner once for each batch. Make it with NewProvisioner.
@@ -79,7 +77,7 @@ func (p *Provisioner) Reconcile(ctx context.Context) (reconciler.Result, error) 
 	if !p.synced(ctx) {
 		return reconciler.Result{RequeueAfter: syncInterval}, nil
 	}
-	scheduled, err := p.schedule(ctx, batch)
+	scheduled, err := p.schedule(ctx)
 	if err != nil {
 		return reconciler.Result{}, err
 	}
@@ -92,9 +90,9 @@ func (p *Provisioner) Reconcile(ctx context.Context) (reconciler.Result, error) 
 // schedule does what Karpenter's Reconcile does after its own batcher and a check whether the
 // cluster's state is complete. It drops a batch where that check fails, and does not report it:
 // after the check above, a NodeClaim of a disruption is enough.
-func (p *Provisioner) schedule(ctx context.Context, batch sets.Set[types.UID]) (bool, error) {
+func (p *Provisioner) schedule(ctx context.Context) (bool, error) {
 	if inner, ok := p.inner.(Triggered); ok && coreoptions.FromContext(ctx).FeatureGates.CapacityBuffer {
-		return p.reconcile(ctx, inner, batch)
+		return p.reconcile(ctx, inner)
 	}
 	ctx = injection.WithControllerName(ctx, p.Name())
 	results, err := p.inner.Schedule(ctx)
@@ -112,11 +110,8 @@ func (p *Provisioner) schedule(ctx context.Context, batch sets.Set[types.UID]) (
 // reconcile has Karpenter's Reconcile schedule, which alone updates CapacityBuffers. A batch counts
 // as scheduled only where the state is complete afterwards as well; else it was dropped, or
 // NodeClaims were made for it, and a second time finds those.
-func (p *Provisioner) reconcile(ctx context.Context, inner Triggered, batch sets.Set[types.UID]) (bool, error) {
-	for uid := range batch {
-		inner.Trigger(uid)
-		break
-	}
+func (p *Provisioner) reconcile(ctx context.Context, inner Triggered) (bool, error) {
+	inner.TriggerReconcile()
 	_, err := inner.Reconcile(withoutWindow(ctx))
 	return err == nil && p.synced(ctx), err
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
+	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
 )
 
 const nodeName = "node-a"
@@ -61,7 +62,8 @@ func fakeAPI(objects ...client.Object) client.WithWatch {
 func deleteClaim(t *testing.T, c *Client, clk *clocktesting.FakeClock, claim *karpv1.NodeClaim) error {
 	t.Helper()
 	result := make(chan error, 1)
-	go func() { result <- c.Delete(t.Context(), claim) }()
+	ctx := coreoptions.ToContext(t.Context(), &coreoptions.Options{})
+	go func() { result <- c.Delete(ctx, claim) }()
 	for {
 		select {
 		case err := <-result:
@@ -243,7 +245,7 @@ func TestAPodThatIsBoundDuringTheDelayKeepsTheNode(t *testing.T) {
 	api := fakeAPI(node(karpv1.DisruptedNoScheduleTaint), empty)
 	c := NewClient(api, api, clk, isReason(karpv1.DisruptionReasonEmpty))
 	result := make(chan error, 1)
-	go func() { result <- c.Delete(t.Context(), empty) }()
+	go func() { result <- c.Delete(coreoptions.ToContext(t.Context(), &coreoptions.Options{}), empty) }()
 	for !clk.HasWaiters() {
 		select {
 		case err := <-result:

@@ -33,6 +33,8 @@ type Lock struct {
 	pods client.Reader
 	// synced is whether each NodeClaim has an instance, and so counts in a simulation.
 	synced func(context.Context) bool
+	// release takes back places of a static pool's node limit; nil where nothing reserves any.
+	release func(nodePool string, count int64)
 	// changes counts the commands that were computed, and the NodeClaims that were created.
 	changes atomic.Int64
 }
@@ -42,6 +44,10 @@ type Lock struct {
 func NewLock(pods client.Reader, synced func(context.Context) bool) *Lock {
 	return &Lock{pods: pods, synced: synced}
 }
+
+// Releases has the places of a static pool's node limit released that a dropped command had
+// reserved for its replacement.
+func (l *Lock) Releases(release func(nodePool string, count int64)) { l.release = release }
 
 // Reconciler runs one reconciliation of inner, a disruption controller, while it has the lock.
 func (l *Lock) Reconciler(inner singleton.Reconciler) singleton.Reconciler {
@@ -119,6 +125,7 @@ func (u unlocked) ComputeCommands(ctx context.Context, budgets map[string]int, c
 	u.lock.launching = true
 	if u.lock.changes.Load() != before || u.lock.outdated(ctx, commands) {
 		u.lock.endLaunches()
+		u.lock.drop(commands)
 		return nil, nil
 	}
 	return commands, nil
@@ -131,6 +138,16 @@ func (l *Lock) outdated(ctx context.Context, commands []disruption.Command) bool
 			return !batcher.Needed(ctx, l.pods, r.NodeClaim)
 		})
 	})
+}
+
+func (l *Lock) drop(commands []disruption.Command) {
+	for i := range commands {
+		for _, r := range commands[i].Replacements {
+			if r.IsStaticNodeClaim && l.release != nil {
+				l.release(r.NodePoolName, 1)
+			}
+		}
+	}
 }
 
 func (u unlocked) compute(ctx context.Context, budgets map[string]int, candidates []*disruption.Candidate) ([]disruption.Command, error) {

@@ -14,6 +14,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
 	"sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
+	disruptionutils "sigs.k8s.io/karpenter/pkg/utils/disruption"
 )
 
 // simulation is a method whose commands take until released.
@@ -49,7 +50,7 @@ func synced(context.Context) bool { return true }
 func candidate(pool string, price float64) *disruption.Candidate {
 	return &disruption.Candidate{
 		NodePool: &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: pool}},
-		Price:    price, RescheduleDisruptionCost: disruption.PerNodeBaseDisruptionCost,
+		Price:    price, RescheduleDisruptionCost: disruptionutils.PerNodeBaseDisruptionCost,
 	}
 }
 
@@ -237,6 +238,24 @@ func TestNoCommandIsComputedWhileANodeClaimHasNoInstance(t *testing.T) {
 	commands, err := NewLock(nil, func(context.Context) bool { return false }).Unlocked(s).ComputeCommands(t.Context(), nil)
 	if err != nil || len(commands) != 0 {
 		t.Errorf("got %v, %v", commands, err)
+	}
+}
+
+func TestADroppedReplacementOfAStaticPoolReleasesItsPlace(t *testing.T) {
+	for name, change := range map[string]int64{"kept": 0, "dropped": 1} {
+		t.Run(name, func(t *testing.T) {
+			lock := NewLock(fakeAPI(), synced)
+			released := map[string]int64{}
+			lock.Releases(func(pool string, count int64) { released[pool] += count })
+			claim := &scheduling.NodeClaim{NodeClaimTemplate: scheduling.NodeClaimTemplate{NodePoolName: "static", IsStaticNodeClaim: true}}
+			s := &simulation{replacements: []*disruption.Replacement{{NodeClaim: claim}}}
+			if _, err := simulate(t, lock, s, func() { lock.changes.Add(change) }); err != nil {
+				t.Fatal(err)
+			}
+			if released["static"] != change {
+				t.Errorf("released %v", released)
+			}
+		})
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
 	"sigs.k8s.io/karpenter/pkg/controllers/state"
 	"sigs.k8s.io/karpenter/pkg/events"
+	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
 )
 
 var raceSeed = flag.Uint64("race.seed", 0, "which races are run; 0 is another set each time")
@@ -109,7 +110,7 @@ func run(t *testing.T, d delays, off without) (out outcome) {
 			WithStatusSubresource(&karpv1.NodeClaim{}).
 			WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
 			WithObjects(node(), claim(nodeName)).Build()}
-		ctx, stop := context.WithCancel(t.Context())
+		ctx, stop := context.WithCancel(coreoptions.ToContext(t.Context(), &coreoptions.Options{}))
 		defer stop()
 		go r.schedule(ctx)
 		pause(ctx, time.Second) // The pod may come before.

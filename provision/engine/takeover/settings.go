@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
-
 	"github.com/poolwright/poolwright/provision/engine"
 )
 
@@ -94,36 +92,6 @@ func (w *comparer) queue() {
 	}
 }
 
-// gates compares the feature gates one by one.
-func (w *comparer) gates() {
-	if slices.Contains(w.karpenter.options.unread, "FEATURE_GATES") {
-		return
-	}
-	featureGates := w.karpenter.options.values["FEATURE_GATES"]
-	theirs, err := coreoptions.ParseFeatureGates(cmp.Or(featureGates, "NodeOverlay=false"))
-	if err != nil {
-		w.differs("compare them with spec.engine.featureGates", "its FEATURE_GATES cannot be read: %s", featureGates)
-		return
-	}
-	ours := w.settings.Gates()
-	for _, g := range []struct {
-		name string
-		on   bool
-	}{
-		{"CapacityBuffer", theirs.CapacityBuffer}, {"NodeOverlay", theirs.NodeOverlay}, {"NodeRepair", theirs.NodeRepair},
-		{"ReservedCapacity", theirs.ReservedCapacity}, {"SpotToSpotConsolidation", theirs.SpotToSpotConsolidation}, {"StaticCapacity", theirs.StaticCapacity},
-	} {
-		switch {
-		case g.on == ours[g.name]:
-		case g.name == "NodeOverlay":
-			w.differs("nothing, unless there are NodeOverlays that are not meant", "its feature gate NodeOverlay is off, and would be on: sharing GPUs depends on it")
-		default:
-			w.differs(fmt.Sprintf("to keep it, set spec.engine.featureGates: {%s: %t}", g.name, g.on),
-				"its feature gate %s is %t, and would be %t", g.name, g.on, ours[g.name])
-		}
-	}
-}
-
 // bundle states what becomes of the text that every drift hash contains.
 func (w *comparer) bundle() {
 	if w.karpenter.CABundle != "" {
@@ -133,7 +101,7 @@ func (w *comparer) bundle() {
 
 // variables are those that are compared, with Karpenter's own defaults.
 func variables(s engine.Settings) []variable {
-	const noField = ""
+	const noField, unset = "", "not set"
 	return []variable{
 		{"BATCH_IDLE_DURATION", "1s", batchIdle(s), "spec.engine.batchIdleDuration", sameDuration},
 		{"BATCH_MAX_DURATION", "10s", s.Batch.Max.String(), "spec.engine.batchMaxDuration", sameDuration},
@@ -149,6 +117,9 @@ func variables(s engine.Settings) []variable {
 		{"DISABLE_DRY_RUN", "false", strconv.FormatBool(s.AWS.DisableDryRun), "spec.engine.disableDryRun", nil},
 		{"AMI_REFRESH_INTERVAL", "1m", s.AWS.AMIRefreshInterval.String(), noField, sameDuration},
 		{"SUBNET_REFRESH_INTERVAL", "1m", s.AWS.SubnetRefreshInterval.String(), noField, sameDuration},
+		{"SECURITY_GROUP_REFRESH_INTERVAL", "1m", s.AWS.SecurityGroupRefreshInterval.String(), noField, sameDuration},
+		{"LEGACY_NODE_REPAIR", "false", "false", noField, nil},
+		{"SCHEDULER_CONFIG", unset, unset, noField, nil},
 	}
 }
 

@@ -119,6 +119,19 @@ func TestDifferencesFromAKarpenterThatRunsAlreadyAreReported(t *testing.T) {
 				claim.Annotations[awsv1.AnnotationEC2NodeClassHashVersion] = "v4"
 			}
 		}},
+		{"one of 1.14, whose drift hash of classes had another version", func(c *cluster) {
+			c.deployment.Spec.Template.Spec.Containers[0].Image = "public.ecr.aws/karpenter/controller:1.14.1"
+			for _, claim := range c.claims {
+				claim.Annotations[awsv1.AnnotationEC2NodeClassHash], claim.Annotations[awsv1.AnnotationEC2NodeClassHashVersion] = "1", "v5"
+			}
+		}},
+		{"one with feature gates and settings of 1.15", func(c *cluster) {
+			c.env("FEATURE_GATES", "NodeOverlay=true,TerminateFirstDrift=true,PodDeletionCostManagement=true")
+			c.env("AWS_FEATURE_GATES", "DRANVIDIAGPU=true,RebootForRepair=true")
+			c.env("LEGACY_NODE_REPAIR", "true")
+			c.env("SECURITY_GROUP_REFRESH_INTERVAL", "5m")
+			c.env("SCHEDULER_CONFIG", "{podTopologySpread: {}}")
+		}},
 		{"one whose drift hash has no CA bundle", func(c *cluster) {
 			c.deployment.Spec.Template.Spec.Containers[0].Image = "public.ecr.aws/karpenter/controller:1.9.0"
 		}},

@@ -84,7 +84,7 @@ func TestStandardValuesAreKarpentersOwn(t *testing.T) {
 	own := newUpstream()
 	booleans := map[string]bool{
 		"IGNORE_DRA_REQUESTS": own.core.IgnoreDRARequests, "EKS_CONTROL_PLANE": own.aws.EKSControlPlane, "ISOLATED_VPC": own.aws.IsolatedVPC,
-		"ENABLE_ZONAL_SHIFT": own.aws.EnableZonalShift, "DISABLE_DRY_RUN": own.aws.DisableDryRun,
+		"ENABLE_ZONAL_SHIFT": own.aws.EnableZonalShift, "DISABLE_DRY_RUN": own.aws.DisableDryRun, "LEGACY_NODE_REPAIR": own.core.LegacyNodeRepair,
 	}
 	for _, v := range variables(engine.DefaultSettings()) {
 		f := own.flags.Lookup(strings.ToLower(strings.ReplaceAll(v.name, "_", "-")))
@@ -99,6 +99,9 @@ func TestStandardValuesAreKarpentersOwn(t *testing.T) {
 		if v.name == "CLUSTER_ENDPOINT" { // Without one Karpenter reads EKS's.
 			want = "EKS's"
 		}
+		if v.name == "SCHEDULER_CONFIG" {
+			want = "not set"
+		}
 		if v.standard != want && (v.same == nil || !v.same(v.standard, want)) {
 			t.Errorf("the default of %s is %s, not %s", v.name, want, v.standard)
 		}
@@ -106,6 +109,32 @@ func TestStandardValuesAreKarpentersOwn(t *testing.T) {
 		if v.ours != want && (v.same == nil || !v.same(v.ours, want)) && v.name != "EKS_CONTROL_PLANE" {
 			t.Errorf("without a setting %s would be %s, and Karpenter's is %s", v.name, v.ours, want)
 		}
+	}
+}
+
+// TestEverySettingOfKarpenterIsCompared fails for a flag that an upgrade adds.
+func TestEverySettingOfKarpenterIsCompared(t *testing.T) {
+	// These are of the installation, or compared apart from the others.
+	apart := map[string]bool{
+		"CLUSTER_NAME": true, "INTERRUPTION_QUEUE": true, caBundle: true, "FEATURE_GATES": true, "AWS_FEATURE_GATES": true,
+		electionName: true, electionNamespace: true, electionOff: true,
+		"KARPENTER_SERVICE": true, "METRICS_PORT": true, "HEALTH_PROBE_PORT": true, "KUBE_CLIENT_QPS": true, "KUBE_CLIENT_BURST": true,
+		"ENABLE_PROFILING": true, "DISABLE_CONTROLLER_WARMUP": true, "DISABLE_CLUSTER_STATE_OBSERVABILITY": true,
+		"MEMORY_LIMIT": true, "CPU_REQUESTS": true, "LOG_LEVEL": true, "LOG_OUTPUT_PATHS": true, "LOG_ERROR_OUTPUT_PATHS": true,
+	}
+	compared := map[string]bool{}
+	for _, v := range variables(engine.DefaultSettings()) {
+		compared[v.name] = true
+	}
+	newUpstream().flags.VisitAll(func(f *flag.Flag) {
+		name := strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		if compared[name] == apart[name] {
+			t.Errorf("%s is compared: %t; left apart: %t", name, compared[name], apart[name])
+		}
+		delete(apart, name)
+	})
+	for name := range apart {
+		t.Errorf("Karpenter has no %s", name)
 	}
 }
 

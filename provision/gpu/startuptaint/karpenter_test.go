@@ -263,7 +263,7 @@ func TestAHeldNodesWholeStart(t *testing.T) {
 			return err
 		},
 	})
-	controller := lifecycle.NewController(s.clock, watched, s.provider, s.recorder, nodepoolhealth.NewState(),
+	controller := lifecycle.NewController(s.clock, watched, s.provider, s.recorder, s.cluster, nodepoolhealth.NewState(),
 		[]cloudprovider.NodeLifecycleHook{startuptaint.NewHook(watched, sharing("gpu"))})
 	step := func() *karpv1.NodeClaim {
 		t.Helper()

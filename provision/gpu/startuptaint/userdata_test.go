@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	kubeletcel "github.com/aws/karpenter-provider-aws/pkg/cel"
+	awsoptions "github.com/aws/karpenter-provider-aws/pkg/operator/options"
 	"github.com/aws/karpenter-provider-aws/pkg/providers/amifamily"
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -69,7 +71,12 @@ func userData(t *testing.T, family string, claim *karpv1.NodeClaim, from *cloud)
 		{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{karpv1.ArchitectureAmd64}},
 	}}}
 	ca, cidr := "Y2E=", "10.100.0.0/16"
-	templates, err := amifamily.NewDefaultResolver("us-east-1").Resolve(class, claim, from.types[1:2], karpv1.CapacityTypeOnDemand, "default", &amifamily.Options{
+	expressions, err := kubeletcel.NewEnvironment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	resolver := amifamily.NewDefaultResolver("us-east-1", func(string) (amifamily.ENILimits, bool) { return amifamily.ENILimits{}, false }, expressions)
+	templates, err := resolver.Resolve(awsoptions.ToContext(t.Context(), &awsoptions.Options{}), class, claim, from.types[1:2], karpv1.CapacityTypeOnDemand, "default", &amifamily.Options{
 		ClusterName: "sandbox", ClusterEndpoint: "https://example.com", ClusterCIDR: &cidr, CABundle: &ca, NodeClassName: "gpu",
 	}, "", 0)
 	if err != nil || len(templates) == 0 {

@@ -24,9 +24,13 @@ func TestWhatKarpenterWritesIsRead(t *testing.T) {
 		ClusterName: "dev", ClusterEndpoint: "https://127.0.0.1:6443", ClusterCIDR: new("10.100.0.0/16"), CABundle: &ca,
 		Labels: map[string]string{"karpenter.sh/nodepool": "gpu", "karpenter.sh/capacity-type": "spot", "eks-node": "gpu"},
 		Taints: []corev1.Taint{gpu, unregistered, startup}, InstanceStorePolicy: new(v1.InstanceStorePolicyRAID0),
-		KubeletConfig: &v1.KubeletConfiguration{ClusterDNS: []string{"10.100.0.10"}, MaxPods: new(int32(42)),
-			KubeReserved: map[string]string{"cpu": "123m"}, SystemReserved: map[string]string{"memory": "200Mi"},
-			EvictionHard: map[string]string{"memory.available": "5%"}},
+		UnparsedKubeletConfig: v1.KubeletConfiguration{"clusterDNS": v1.JSONValue([]string{"10.100.0.10"}), "maxPods": v1.JSONValue(42),
+			"kubeReserved": v1.JSONValue(map[string]string{"cpu": "123m"}), "systemReserved": v1.JSONValue(map[string]string{"memory": "200Mi"}),
+			"evictionHard": v1.JSONValue(map[string]string{"memory.available": "5%"})},
+	}
+	var err error
+	if options.KubeletConfig, err = v1.ParseKubeletConfig(options.UnparsedKubeletConfig); err != nil {
+		t.Fatal(err)
 	}
 	want := userdata.Join{Cluster: "dev", Endpoint: "https://127.0.0.1:6443", CA: ca, RAID0: true, Kubelet: userdata.Kubelet{
 		Labels: options.Labels, Taints: []corev1.Taint{unregistered, gpu, startup}, MaxPods: 42, KubeReserved: map[string]string{"cpu": "123m"},

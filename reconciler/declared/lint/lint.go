@@ -126,6 +126,7 @@ func (c *schemaValidator) refused(item state.Item) {
 	c.texts(item)
 	if !c.machine(item) {
 		c.schema(item)
+		c.kubelet(item)
 	}
 }
 

@@ -65,7 +65,7 @@ func kubernetesFaults() []Promise {
 			Control: "throttled-is-retried"},
 		{Area: "API server", Fault: "Reads are older than the object that is to be deleted", Outcome: "Nothing is deleted or created by an old read: deletions name UID and version",
 			Cases:   []string{"/replace/", "/keep/"},
-			Tests:   []string{"reconciler/targets/kubernetes.TestADeletionPlannedForOneIncarnationSparesTheNext", "provision/engine.TestReadBack"},
+			Tests:   []string{"reconciler/targets/kubernetes.TestADeletionPlannedForOneIncarnationSparesTheNext"},
 			Control: "deletion-preconditions"},
 		{Area: "API server", Fault: "A watch is closed, misses events, or is too old (410)", Outcome: "It lists again, and drift is found",
 			Cases:   []string{"/watches-closed/kubernetes"},

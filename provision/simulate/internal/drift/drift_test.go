@@ -68,7 +68,7 @@ func edits() map[string]edit {
 		"tags that are empty":               {func(s *side) { s.class.Spec.Tags = map[string]string{} }, 4},
 		"another role":                      {func(s *side) { s.class.Spec.Role = "others" }, 4},
 		"detailed monitoring":               {func(s *side) { s.class.Spec.DetailedMonitoring = &yes }, 4},
-		"the kubelet's pods":                {func(s *side) { s.class.Spec.Kubelet = &awsv1.KubeletConfiguration{MaxPods: &many} }, 4},
+		"the kubelet's pods":                {func(s *side) { s.class.Spec.Kubelet = awsv1.KubeletConfiguration{"maxPods": awsv1.JSONValue(many)} }, 4},
 		"metadata options":                  {func(s *side) { s.class.Spec.MetadataOptions = &awsv1.MetadataOptions{HTTPPutResponseHopLimit: &hop} }, 4},
 		"a placement group":                 {func(s *side) { s.class.Spec.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: &text} }, 4},
 		"prefixes of addresses":             {func(s *side) { s.class.Spec.IPPrefixCount = &many }, 0},

@@ -5,12 +5,14 @@ package offerings
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	kubeletcel "github.com/aws/karpenter-provider-aws/pkg/cel"
 	"github.com/aws/karpenter-provider-aws/pkg/providers/instancetype"
 	"github.com/aws/karpenter-provider-aws/pkg/providers/instancetype/compatibility"
 	corev1 "k8s.io/api/core/v1"
@@ -74,12 +76,16 @@ func NewCatalog(ctx context.Context, region string, types *catalog.Catalog, unkn
 	if _, err := types.OnDemand(region, all[0].Name); err != nil {
 		unknown.Add("Region %s: the catalog has no prices of it, so that costs are left out.", region)
 	}
+	expressions, err := kubeletcel.NewEnvironment()
+	if err != nil {
+		return nil, fmt.Errorf("preparing the expressions of kubelet configurations: %w", err)
+	}
 	m := &Catalog{
-		region: region, Types: types, unknown: unknown, resolver: instancetype.NewDefaultResolver(region),
+		region: region, Types: types, unknown: unknown, resolver: instancetype.NewDefaultResolver(region, expressions),
 		instanceTypes: map[string][]*cloudprovider.InstanceType{}, cache: map[string]Pool{}, assumed: map[string][]string{},
 	}
-	m.resolver.Resolve(ctx, ec2info.Of(all[0]), nil, &awsv1.EC2NodeClass{})
-	return m, nil
+	_, err = m.resolver.Resolve(ctx, ec2info.Of(all[0]), nil, &awsv1.EC2NodeClass{}, &awsv1.ParsedKubeletConfig{})
+	return m, err
 }
 
 // Resolve returns the fleet with what each of its pools can buy. An error is that of the context,
@@ -134,7 +140,7 @@ func (m *Catalog) offeringsOf(f *snapshot.Indexed, name string, all []*cloudprov
 				out.Allowed = append(out.Allowed, it)
 				out.Offers = append(out.Offers, m.priced(it, sold)...)
 			} else if t, _ := m.Types.Lookup(it.Name); t.OnDemandUSD == 0 && len(it.Offerings.Compatible(wanted)) > 0 &&
-				compatibility.IsCompatibleWithNodeClass(ec2info.Of(t), class, nil) {
+				compatibility.IsCompatibleWithNodeClass(ec2info.Of(t), withoutEnclaves(class), nil) {
 				out.unpriced = append(out.unpriced, it.Name)
 			}
 		}
@@ -155,7 +161,10 @@ func (m *Catalog) of(ctx context.Context, class *awsv1.EC2NodeClass) (out []*clo
 		}
 	}()
 	zones, ids := m.zones(class)
-	class = class.DeepCopy()
+	if e := class.Spec.EnclaveOptions; e != nil && e.Enabled {
+		m.unknown.Add("EC2NodeClass %s: which instance types support Nitro Enclaves is not known: all are taken to.", class.Name)
+	}
+	class = withoutEnclaves(class)
 	class.Status.Subnets = nil
 	for i, zone := range zones {
 		class.Status.Subnets = append(class.Status.Subnets, awsv1.Subnet{ID: "subnet-" + zone, Zone: zone, ZoneID: ids[i]})
@@ -164,9 +173,17 @@ func (m *Catalog) of(ctx context.Context, class *awsv1.EC2NodeClass) (out []*clo
 	if made, ok := m.instanceTypes[key]; ok {
 		return made, nil
 	}
+	kubelet, err := kubeletOf(class)
+	if err != nil {
+		return nil, err
+	}
 	for _, t := range m.Types.Types() {
 		info := ec2info.Of(t)
-		if it := m.resolver.Resolve(ctx, info, zones, class); it != nil {
+		it, err := m.resolver.Resolve(ctx, info, zones, class, kubelet)
+		if err != nil {
+			return nil, err
+		}
+		if it != nil {
 			fits := compatibility.IsCompatibleWithNodeClass(info, class, nil)
 			it.Offerings = m.offerings(t, zones, ids, fits && t.OnDemandUSD > 0)
 			out = append(out, it)
@@ -174,6 +191,30 @@ func (m *Catalog) of(ctx context.Context, class *awsv1.EC2NodeClass) (out []*clo
 	}
 	m.instanceTypes[key] = out
 	return out, nil
+}
+
+// kubeletOf is the class's configuration of the kubelet. One that Karpenter does not accept is an
+// error: the class is not ready then, and no node of it is launched.
+func kubeletOf(class *awsv1.EC2NodeClass) (*awsv1.ParsedKubeletConfig, error) {
+	if err := errors.Join(awsv1.ValidateKubeletConfig(class.Spec.Kubelet)...); err != nil {
+		return nil, err
+	}
+	kubelet, err := awsv1.ParseKubeletConfig(class.Spec.Kubelet)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading spec.kubelet: %w", err)
+	case kubelet.HasExpressions():
+		return nil, errors.New("spec.kubelet has an expression, and Karpenter's feature gate NodeClassCEL is off")
+	}
+	return kubelet, nil
+}
+
+// withoutEnclaves is the class without the requirement of Nitro Enclaves: the catalog does not
+// have which instance types support them.
+func withoutEnclaves(class *awsv1.EC2NodeClass) *awsv1.EC2NodeClass {
+	class = class.DeepCopy()
+	class.Spec.EnclaveOptions = nil
+	return class
 }
 
 // key is what of a class decides about instance types.

@@ -118,8 +118,11 @@ func TestAPoolIsOfferedWhatItsRequirementsAndItsClassAllow(t *testing.T) {
 		"nothing of a type that is not there":         {func(f *fixture) { f.require(corev1.LabelInstanceTypeStable, "x9.huge") }, []string{}, 0},
 		"nothing of an architecture that no type has": {func(f *fixture) { f.require(corev1.LabelArchStable, "arm64") }, []string{}, 0},
 		"nothing without its class":                   {func(f *fixture) { f.pool.Spec.Template.Spec.NodeClassRef.Name = "other" }, []string{}, 0},
-		"nothing of a class on which the provider panics": {func(f *fixture) {
-			f.class.Spec.Kubelet = &awsv1.KubeletConfiguration{SystemReserved: map[string]string{"cpu": "x"}}
+		"nothing of a class whose kubelet is configured wrongly": {func(f *fixture) {
+			f.class.Spec.Kubelet = awsv1.KubeletConfiguration{"maxPod": awsv1.JSONValue(3)}
+		}, []string{}, 1},
+		"nothing of a class whose kubelet is configured by an expression": {func(f *fixture) {
+			f.class.Spec.Kubelet = awsv1.KubeletConfiguration{"systemReserved": awsv1.JSONValue(map[string]string{"cpu": "x"})}
 		}, []string{}, 1},
 	}
 	for name, tt := range tests {

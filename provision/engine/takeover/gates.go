@@ -1,0 +1,50 @@
+package takeover
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+
+	awsoptions "github.com/aws/karpenter-provider-aws/pkg/operator/options"
+	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
+)
+
+// gates compares the feature gates one by one: those of Karpenter's core, and those of the
+// AWS provider, which the engine does not offer.
+func (w *comparer) gates() {
+	values, unread := w.karpenter.options.values, w.karpenter.options.unread
+	if text := values["FEATURE_GATES"]; !slices.Contains(unread, "FEATURE_GATES") {
+		theirs, err := coreoptions.ParseFeatureGates(cmp.Or(text, "NodeOverlay=false"))
+		w.gatesOf("FEATURE_GATES", text, theirs, err)
+	}
+	if text, set := values["AWS_FEATURE_GATES"]; set {
+		theirs, err := awsoptions.ParseFeatureGates(text)
+		w.gatesOf("AWS_FEATURE_GATES", text, theirs, err)
+	}
+}
+
+// gatesOf compares the gates of one variable. They are the exported fields of a struct.
+func (w *comparer) gatesOf(variable, text string, theirs any, err error) {
+	if err != nil {
+		w.differs("compare them with spec.engine.featureGates", "its %s cannot be read: %s", variable, text)
+		return
+	}
+	ours := w.settings.Gates()
+	for field, value := range reflect.ValueOf(theirs).Fields() {
+		if !field.IsExported() {
+			continue
+		}
+		on, offered := ours[field.Name]
+		switch {
+		case value.Bool() == on:
+		case field.Name == "NodeOverlay":
+			w.differs("nothing, unless there are NodeOverlays that are not meant", "its feature gate NodeOverlay is off, and would be on: sharing GPUs depends on it")
+		case !offered:
+			w.differs("nothing can be done: the engine does not offer it", "its feature gate %s is true, and would be false", field.Name)
+		default:
+			w.differs(fmt.Sprintf("to keep it, set spec.engine.featureGates: {%s: %t}", field.Name, value.Bool()),
+				"its feature gate %s is %t, and would be %t", field.Name, value.Bool(), on)
+		}
+	}
+}
