@@ -48,6 +48,9 @@ SMOKE ?= update-and-prune|prune-with-losses|refused-commits/kill-after|replace|n
 VERSION ?= $(shell git describe --tags --always --dirty)
 # The repository that the image is pushed to.
 PUSH ?=
+# Where the image of a release is, and a URI of who makes it.
+IMAGE ?= ghcr.io/poolwright/poolwright
+BUILDER ?= https://poolwright.dev/builders/local
 # Packages that run at the same time. Sandboxes are heavy.
 PARALLEL ?= 2
 
@@ -91,7 +94,7 @@ prove-scale: build ## Prove random operations in a repository of as many objects
 .PHONY: test
 test: ## Run every test; the first time this also builds the sandbox's programs
 	go test -p $(PARALLEL) -timeout 60m $(ARGS) ./...
-	GOWORK=off GOFLAGS= go -C .ci/image test ./...
+	GOWORK=off GOFLAGS= go -C .ci/release test ./...
 	GOWORK=off GOFLAGS= go -C .ci/chart test ./...
 
 .PHONY: lint
@@ -103,7 +106,7 @@ lint: vet golangci ## Check formatting, vet and the linters of .golangci.yml
 vet: ## Run go vet on every module
 	go vet ./...
 	@# With the sandbox's own build flags, so that what is compiled here is not compiled again.
-	GOWORK=off GOFLAGS= go -C .ci/image vet ./...
+	GOWORK=off GOFLAGS= go -C .ci/release vet ./...
 	GOWORK=off GOFLAGS= go -C .ci/chart vet ./...
 	cd provision/sandbox/controlplane && CGO_ENABLED=0 GOWORK=off GOFLAGS= go vet -trimpath ./...
 	cd provision/sandbox/forge && CGO_ENABLED=1 GOWORK=off GOFLAGS= go vet -trimpath -tags sqlite,sqlite_unlock_notify ./...
@@ -175,8 +178,14 @@ bench: ## Measure what the design promises, as ratios within one run
 
 .PHONY: image
 image: ## Write the container image to dist/image as an OCI image layout (VERSION=v1.0.0, PUSH=registry/name)
-	@GOWORK=off GOFLAGS= go run -C .ci/image . -root '$(CURDIR)' -version '$(VERSION)' -revision "$$(git rev-parse HEAD)" \
+	@GOWORK=off GOFLAGS= go run -C .ci/release . -root '$(CURDIR)' -version '$(VERSION)' -revision "$$(git rev-parse HEAD)" \
 		-created "$$(git log -1 --format=%ct)" $(if $(PUSH),-push '$(PUSH)') $(ARGS)
+
+.PHONY: release
+release: ## Write the image to dist/image and a release's files to dist/release, offline (VERSION=v1.0.0, IMAGE=registry/name)
+	@[[ -z $$(git status --porcelain) ]] || { echo 'some changes are in no commit, which a release names: commit or stash them' >&2; exit 1; }
+	@GOWORK=off GOFLAGS= go run -C .ci/release . -root '$(CURDIR)' -version '$(VERSION)' -revision "$$(git rev-parse HEAD)" \
+		-created "$$(git log -1 --format=%ct)" -files dist/release -repository '$(IMAGE)' -builder '$(BUILDER)' $(if $(PUSH),-push '$(PUSH)') $(ARGS)
 
 .PHONY: clean
 clean: ## Remove what was built here, the cache included

@@ -1,4 +1,4 @@
-package main
+package product
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -14,6 +15,8 @@ import (
 	spdx "github.com/spdx/tools-golang/spdx/v2/v2_3"
 )
 
+var stamped = Release{Version: "v1.2.3", Revision: "0123456789abcdef", Created: time.Unix(1_700_000_000, 0).UTC()}
+
 // documentOf is the SBOM of a binary with that build information, read back.
 func documentOf(t *testing.T, info *debug.BuildInfo) *spdx.Document {
 	t.Helper()
@@ -21,7 +24,7 @@ func documentOf(t *testing.T, info *debug.BuildInfo) *spdx.Document {
 	if err := os.WriteFile(path, []byte("a binary"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	content, err := sbom(binary{platform: v1.Platform{OS: "linux", Architecture: "arm64"}, path: path, info: info}, stamped)
+	content, err := SBOM(Binary{Platform: v1.Platform{OS: "linux", Architecture: "arm64"}, Path: path, Info: info}, stamped)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package image
 
 import (
 	"archive/tar"
@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/crypto/x509roots/fallback/bundle"
+
+	"github.com/poolwright/poolwright/.ci/release/product"
 )
 
 // entry is a file or, with a name that ends with a slash, a folder of a layer.
@@ -52,10 +54,10 @@ func certificates() []byte {
 }
 
 // binaryLayer has the controller.
-func binaryLayer(b binary, modified time.Time) (v1.Layer, error) {
-	content, err := os.ReadFile(b.path)
+func binaryLayer(b product.Binary, modified time.Time) (v1.Layer, error) {
+	content, err := os.ReadFile(b.Path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the binary for %s: %w", b.platform, err)
+		return nil, fmt.Errorf("reading the binary for %s: %w", b.Platform, err)
 	}
 	return layer([]entry{{name: "poolwright", mode: 0o755, content: content}}, modified)
 }

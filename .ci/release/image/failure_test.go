@@ -1,4 +1,4 @@
-package main
+package image
 
 import (
 	"archive/tar"
@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,36 +16,19 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-func TestWhatCannotBeBuiltIsRefusedBeforeAnythingIs(t *testing.T) {
-	for args, want := range map[string]string{
-		"-platforms=linux/riscv64":            "linux/riscv64 is neither linux/amd64 nor linux/arm64",
-		"-platforms=darwin/arm64":             "darwin/arm64 is neither linux/amd64 nor linux/arm64",
-		"-platforms=linux/amd64/v1/v2/v3":     "-platforms: ",
-		"-frobnicate":                         "flag provided but not defined: -frobnicate",
-		"-created=yesterday":                  `invalid value "yesterday" for flag -created`,
-		"-root=/nowhere -platforms=linux/386": "linux/386 is neither",
-	} {
-		err := run(t.Context(), strings.Fields(args), io.Discard)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", args, err, want)
-		}
-	}
-}
-
 func TestACloneWithoutALicenceIsRefused(t *testing.T) {
-	_, err := newImageIndex(t.TempDir(), stamped, nil)
+	_, err := New(t.TempDir(), stamped, nil)
 	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "LICENSE") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestALayerHasItsEntriesInOrderOwnedByRootAtOneTime(t *testing.T) {
-	made, err := layer([]entry{{name: "etc/", mode: 0o755}, {name: "etc/x", mode: 0o644, content: []byte("content")}}, stamped.created)
+	made, err := layer([]entry{{name: "etc/", mode: 0o755}, {name: "etc/x", mode: 0o644, content: []byte("content")}}, stamped.Created)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +55,7 @@ func TestALayerHasItsEntriesInOrderOwnedByRootAtOneTime(t *testing.T) {
 		}
 		got = append(got, read{h.Name, h.Mode, h.Size, h.ModTime.UTC(), h.Uid + h.Gid})
 	}
-	if diff := cmp.Diff([]read{{"etc/", 0o755, 0, stamped.created, 0}, {"etc/x", 0o644, 7, stamped.created, 0}}, got); diff != "" {
+	if diff := cmp.Diff([]read{{"etc/", 0o755, 0, stamped.Created, 0}, {"etc/x", 0o644, 7, stamped.Created, 0}}, got); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -82,10 +64,10 @@ func TestAReferenceWithoutATagGetsTheVersion(t *testing.T) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 	host := strings.TrimPrefix(server.URL, "http://")
-	a := imageIndex{index: empty.Index}
-	for to, want := range map[string]string{"/a/poolwright": stamped.version, "/b/poolwright:latest": "latest"} {
+	a := Index{index: empty.Index}
+	for to, want := range map[string]string{"/a/poolwright": stamped.Version, "/b/poolwright:latest": "latest"} {
 		var out strings.Builder
-		if err := a.push(t.Context(), host+to, stamped.version, authn.NewMultiKeychain(), &out); err != nil {
+		if err := a.Push(t.Context(), host+to, stamped.Version, authn.NewMultiKeychain(), &out); err != nil {
 			t.Fatal(err)
 		}
 		repository, _, _ := strings.Cut(to, ":")
@@ -108,21 +90,11 @@ func TestARegistryThatRefusesIsNamed(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	to := strings.TrimPrefix(server.URL, "http://") + "/poolwright"
-	err := imageIndex{index: empty.Index}.push(t.Context(), to, stamped.version, authn.NewMultiKeychain(), io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "pushing to "+to+":"+stamped.version) || !strings.Contains(err.Error(), "not yours") {
+	err := Index{index: empty.Index}.Push(t.Context(), to, stamped.Version, authn.NewMultiKeychain(), io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "pushing to "+to+":"+stamped.Version) || !strings.Contains(err.Error(), "not yours") {
 		t.Errorf("got %v", err)
 	}
-	if err := (imageIndex{}).push(t.Context(), "no reference!", stamped.version, authn.NewMultiKeychain(), io.Discard); err == nil || !strings.Contains(err.Error(), "-push") {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestWhatIsNoBinaryIsRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "poolwright")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := inspect(v1.Platform{OS: "linux", Architecture: "amd64"}, path); err == nil || !strings.Contains(err.Error(), "linux/amd64") {
+	if err := (Index{}).Push(t.Context(), "no reference!", stamped.Version, authn.NewMultiKeychain(), io.Discard); err == nil || !strings.Contains(err.Error(), "-push") {
 		t.Errorf("got %v", err)
 	}
 }

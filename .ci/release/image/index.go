@@ -1,4 +1,7 @@
-package main
+// Package image makes the container image of several platforms: the product's binary, root certificates,
+// the licence and the notice, and nothing else, with an SBOM for each platform. It depends on the
+// binaries and the files of the clone only, not on where or when it is made. Start reading at New.
+package image
 
 import (
 	"context"
@@ -17,58 +20,60 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/poolwright/poolwright/.ci/release/product"
 )
 
 const source = "https://github.com/poolwright/poolwright"
 
-// imageIndex is the image of several platforms, and the artifacts that refer to it.
-type imageIndex struct {
+// Index is the image of several platforms, and the artifacts that refer to it.
+type Index struct {
 	index v1.ImageIndex
 	// images and sboms are of the same platforms; an SBOM's subject is the image.
 	images, sboms []v1.Image
 	platforms     []v1.Platform
 }
 
-// newImageIndex makes the image of binaries, with the files of the clone.
-func newImageIndex(root string, r release, binaries []binary) (imageIndex, error) {
-	files, err := filesLayer(root, r.created)
+// New makes the image of binaries, with the files of the clone.
+func New(root string, r product.Release, binaries []product.Binary) (Index, error) {
+	files, err := filesLayer(root, r.Created)
 	if err != nil {
-		return imageIndex{}, err
+		return Index{}, err
 	}
-	out := imageIndex{index: mutate.IndexMediaType(empty.Index, types.OCIImageIndex)}
+	out := Index{index: mutate.IndexMediaType(empty.Index, types.OCIImageIndex)}
 	for _, b := range binaries {
 		image, err := imageOf(b, r, files)
 		if err != nil {
-			return imageIndex{}, err
+			return Index{}, err
 		}
 		bill, err := sbomOf(b, r, image)
 		if err != nil {
-			return imageIndex{}, err
+			return Index{}, err
 		}
-		out.index = mutate.AppendManifests(out.index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &b.platform}})
-		out.images, out.sboms, out.platforms = append(out.images, image), append(out.sboms, bill), append(out.platforms, b.platform)
+		out.index = mutate.AppendManifests(out.index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &b.Platform}})
+		out.images, out.sboms, out.platforms = append(out.images, image), append(out.sboms, bill), append(out.platforms, b.Platform)
 	}
 	return out, nil
 }
 
 // imageOf is the image of a platform. What does not change with each commit comes first.
-func imageOf(b binary, r release, files v1.Layer) (v1.Image, error) {
-	program, err := binaryLayer(b, r.created)
+func imageOf(b product.Binary, r product.Release, files v1.Layer) (v1.Image, error) {
+	program, err := binaryLayer(b, r.Created)
 	if err != nil {
 		return nil, err
 	}
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	image, err = mutate.Append(image, mutate.Addendum{Layer: files, History: v1.History{Created: v1.Time{Time: r.created}, Comment: "certificates and licence"}},
-		mutate.Addendum{Layer: program, History: v1.History{Created: v1.Time{Time: r.created}, Comment: "poolwright"}})
+	image, err = mutate.Append(image, mutate.Addendum{Layer: files, History: v1.History{Created: v1.Time{Time: r.Created}, Comment: "certificates and licence"}},
+		mutate.Addendum{Layer: program, History: v1.History{Created: v1.Time{Time: r.Created}, Comment: "poolwright"}})
 	if err != nil {
-		return nil, fmt.Errorf("making the image for %s: %w", b.platform, err)
+		return nil, fmt.Errorf("making the image for %s: %w", b.Platform, err)
 	}
 	config, err := image.ConfigFile()
 	if err != nil {
-		return nil, fmt.Errorf("making the image for %s: %w", b.platform, err)
+		return nil, fmt.Errorf("making the image for %s: %w", b.Platform, err)
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture, config.Created = b.platform.OS, b.platform.Architecture, v1.Time{Time: r.created}
+	config.OS, config.Architecture, config.Created = b.Platform.OS, b.Platform.Architecture, v1.Time{Time: r.Created}
 	config.Config = v1.Config{
 		User: "65532:65532", Entrypoint: []string{"/poolwright"}, Cmd: []string{"run"},
 		Labels: map[string]string{
@@ -76,42 +81,42 @@ func imageOf(b binary, r release, files v1.Layer) (v1.Image, error) {
 			"org.opencontainers.image.description": "GitOps for GPU node pools on Amazon EKS, with Karpenter embedded",
 			"org.opencontainers.image.source":      source,
 			"org.opencontainers.image.licenses":    "Apache-2.0",
-			"org.opencontainers.image.version":     r.version,
-			"org.opencontainers.image.revision":    r.revision,
+			"org.opencontainers.image.version":     r.Version,
+			"org.opencontainers.image.revision":    r.Revision,
 		},
 	}
 	image, err = mutate.ConfigFile(image, config)
 	if err != nil {
-		return nil, fmt.Errorf("making the image for %s: %w", b.platform, err)
+		return nil, fmt.Errorf("making the image for %s: %w", b.Platform, err)
 	}
 	return image, nil
 }
 
 // sbomOf is the SBOM of an image's binary, which refers to the image. Its configuration's type
 // is what OCI 1.1 takes for the type of the artifact.
-func sbomOf(b binary, r release, image v1.Image) (v1.Image, error) {
-	content, err := sbom(b, r)
+func sbomOf(b product.Binary, r product.Release, image v1.Image) (v1.Image, error) {
+	content, err := product.SBOM(b, r)
 	if err != nil {
 		return nil, err
 	}
-	out := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), spdxMediaType)
-	out, err = mutate.AppendLayers(out, static.NewLayer(content, spdxMediaType))
+	out := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), product.SPDXMediaType)
+	out, err = mutate.AppendLayers(out, static.NewLayer(content, product.SPDXMediaType))
 	if err != nil {
-		return nil, fmt.Errorf("making the SBOM for %s: %w", b.platform, err)
+		return nil, fmt.Errorf("making the SBOM for %s: %w", b.Platform, err)
 	}
 	subject, err := partial.Descriptor(image)
 	if err != nil {
-		return nil, fmt.Errorf("making the SBOM for %s: %w", b.platform, err)
+		return nil, fmt.Errorf("making the SBOM for %s: %w", b.Platform, err)
 	}
 	referring, ok := mutate.Subject(out, *subject).(v1.Image)
 	if !ok {
-		return nil, fmt.Errorf("making the SBOM for %s: it is no image", b.platform)
+		return nil, fmt.Errorf("making the SBOM for %s: it is no image", b.Platform)
 	}
 	return referring, nil
 }
 
-// write replaces the folder by an OCI image layout.
-func (a imageIndex) write(dir, version string) error {
+// Write replaces the folder by an OCI image layout.
+func (a Index) Write(dir, version string) error {
 	fresh := dir + ".new"
 	if err := os.RemoveAll(fresh); err != nil {
 		return fmt.Errorf("writing the image: %w", err)
@@ -137,8 +142,14 @@ func (a imageIndex) write(dir, version string) error {
 	return os.Rename(fresh, dir)
 }
 
-// print writes the digests and sizes.
-func (a imageIndex) print(out io.Writer, dir string) error {
+// Digest is the image's own, of all platforms.
+func (a Index) Digest() (string, error) {
+	digest, err := a.index.Digest()
+	return digest.String(), err
+}
+
+// Print writes the digests and sizes.
+func (a Index) Print(out io.Writer, dir string) error {
 	digest, err := a.index.Digest()
 	if err != nil {
 		return err
@@ -171,8 +182,8 @@ func compressed(image v1.Image) (int64, error) {
 	return total, nil
 }
 
-// push pushes the image, and then what refers to it. A reference without a tag gets the version.
-func (a imageIndex) push(ctx context.Context, to, version string, credentials authn.Keychain, out io.Writer) error {
+// Push pushes the image, and then what refers to it. A reference without a tag gets the version.
+func (a Index) Push(ctx context.Context, to, version string, credentials authn.Keychain, out io.Writer) error {
 	tag, err := name.NewTag(to, name.WithDefaultTag(version))
 	if err != nil {
 		return fmt.Errorf("-push: %w", err)

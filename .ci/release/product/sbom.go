@@ -1,4 +1,4 @@
-package main
+package product
 
 import (
 	"bytes"
@@ -17,34 +17,34 @@ import (
 	spdx "github.com/spdx/tools-golang/spdx/v2/v2_3"
 )
 
-// spdxMediaType is that of an SPDX document in JSON.
-const spdxMediaType types.MediaType = "application/spdx+json"
+// SPDXMediaType is that of an SPDX document in JSON.
+const SPDXMediaType types.MediaType = "application/spdx+json"
 
-// sbom is an SPDX 2.3 document in JSON of the modules that a binary was built from, by its own
+// SBOM is an SPDX 2.3 document in JSON of the modules that a binary was built from, by its own
 // build information.
-func sbom(b binary, r release) ([]byte, error) {
-	content, err := os.ReadFile(b.path)
+func SBOM(b Binary, r Release) ([]byte, error) {
+	content, err := os.ReadFile(b.Path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the binary for %s: %w", b.platform, err)
+		return nil, fmt.Errorf("reading the binary for %s: %w", b.Platform, err)
 	}
 	digest := sha256.Sum256(content)
 	sum := hex.EncodeToString(digest[:])
-	main := module(b.info.Main.Path, r.version, "Apache-2.0")
+	main := module(b.Info.Main.Path, r.Version, "Apache-2.0")
 	main.PackageChecksums = []common.Checksum{{Algorithm: common.SHA256, Value: sum}}
 	main.PrimaryPackagePurpose = "APPLICATION"
 	document := &spdx.Document{
 		SPDXVersion: spdx.Version, DataLicense: spdx.DataLicense, SPDXIdentifier: "DOCUMENT",
-		DocumentName:      "poolwright " + r.version + " " + b.platform.String(),
+		DocumentName:      "poolwright " + r.Version + " " + b.Platform.String(),
 		DocumentNamespace: "https://poolwright.dev/spdx/" + sum,
 		CreationInfo: &spdx.CreationInfo{
-			Created:  r.created.Format(time.RFC3339),
+			Created:  r.Created.Format(time.RFC3339),
 			Creators: []common.Creator{{CreatorType: "Organization", Creator: "The Poolwright Authors"}},
 		},
 		Packages:      []*spdx.Package{main},
 		Relationships: []*spdx.Relationship{relationship("DOCUMENT", "DESCRIBES", main.PackageSPDXIdentifier)},
 	}
-	dependencies := []*spdx.Package{module("stdlib", strings.TrimPrefix(b.info.GoVersion, "go"), "BSD-3-Clause")}
-	for _, d := range b.info.Deps {
+	dependencies := []*spdx.Package{module("stdlib", strings.TrimPrefix(b.Info.GoVersion, "go"), "BSD-3-Clause")}
+	for _, d := range b.Info.Deps {
 		dependencies = append(dependencies, module(used(d).Path, used(d).Version, "NOASSERTION"))
 	}
 	for _, p := range dependencies {
@@ -53,7 +53,7 @@ func sbom(b binary, r release) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	if err := spdxjson.Write(document, &out, spdxjson.Indent(" ")); err != nil {
-		return nil, fmt.Errorf("writing the SBOM for %s: %w", b.platform, err)
+		return nil, fmt.Errorf("writing the SBOM for %s: %w", b.Platform, err)
 	}
 	return out.Bytes(), nil
 }
