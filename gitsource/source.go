@@ -42,6 +42,13 @@ type Source interface {
 	Fetch(ctx context.Context) (Snapshot, error)
 }
 
+// Identifier is the ability of a Snapshot's FS to identify contents without reading them.
+type Identifier interface {
+	// ContentID is an id of the content that reading the file would give, links followed: equal
+	// ids are of equal contents. Its errors are those of reading it.
+	ContentID(name string) (string, error)
+}
+
 // What can be wrong with a source. Fetch wraps exactly one of them, or none
 // when the fault is elsewhere on this machine (credentials that cannot be read).
 var (

@@ -18,6 +18,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/declared/conversion"
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+	"github.com/poolwright/poolwright/reconciler/declared/part"
 	"github.com/poolwright/poolwright/reconciler/declared/render"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -101,6 +102,8 @@ type Options struct {
 	// Draft reports that variables have no values yet: names that hold one are not
 	// checked. What comes of it may be read, and is not to be applied.
 	Draft bool
+	// Parts are what is kept of an earlier revision. Default nil: everything is rendered.
+	Parts *part.Parts
 }
 
 // Load reads the folder at the given path of a tree. A folder with a
@@ -125,10 +128,11 @@ func Load(fsys fs.FS, folder string, options Options) (Declared, error) {
 		return Declared{}, fmt.Errorf("reading %s: %w", called(folder), tree.Err())
 	}
 	var found render.Result
+	parts := renderer{tree, fsys, options.Parts}
 	if err != nil || kustomization != "" {
-		found, err = render.Run(tree, folder)
+		found, err = parts.kustomization(folder)
 	} else {
-		found, err = plain(tree, folder)
+		found, err = plain(parts, folder)
 	}
 	if err != nil {
 		return Declared{}, fmt.Errorf("reading %s: %w", called(folder), err)

@@ -12,13 +12,13 @@ import (
 
 // manifestWalker collects the objects of plain manifests.
 type manifestWalker struct {
-	tree  *manifest.Tree
+	renderer
 	found render.Result
 	files int
 }
 
-func plain(tree *manifest.Tree, folder string) (render.Result, error) {
-	w := &manifestWalker{tree: tree}
+func plain(parts renderer, folder string) (render.Result, error) {
+	w := &manifestWalker{renderer: parts}
 	if err := w.folder(folder, 0); err != nil {
 		return render.Result{}, err
 	}
@@ -35,7 +35,7 @@ func (w *manifestWalker) folder(folder string, depth int) error {
 		return manifest.Exceeded("folder %s is nested deeper than %d", folder, limits.Depth)
 	}
 	if depth > 0 {
-		if rendered, err := w.kustomization(folder); rendered || err != nil {
+		if rendered, err := w.below(folder); rendered || err != nil {
 			return err
 		}
 	}
@@ -58,8 +58,8 @@ func (w *manifestWalker) folder(folder string, depth int) error {
 	return nil
 }
 
-// kustomization renders a folder below that has a kustomization of its own.
-func (w *manifestWalker) kustomization(folder string) (bool, error) {
+// below renders a folder below that has a kustomization of its own.
+func (w *manifestWalker) below(folder string) (bool, error) {
 	file, err := render.File(w.tree, folder)
 	if w.tree.Err() != nil {
 		return false, w.tree.Err()
@@ -67,13 +67,17 @@ func (w *manifestWalker) kustomization(folder string) (bool, error) {
 	if err == nil && file == "" {
 		return false, nil
 	}
-	r, err := render.Run(w.tree, folder)
+	r, err := w.kustomization(folder)
 	if err != nil {
 		return false, err
 	}
+	return true, w.add(r)
+}
+
+func (w *manifestWalker) add(r render.Result) error {
 	w.found.Objects = append(w.found.Objects, r.Objects...)
 	w.found.Problems = append(w.found.Problems, r.Problems...)
-	return true, w.count()
+	return w.count()
 }
 
 func (w *manifestWalker) count() error {
@@ -100,7 +104,7 @@ func (w *manifestWalker) entry(name string, e fs.DirEntry, depth int) error {
 		if w.tree.Err() != nil {
 			return w.tree.Err()
 		}
-		w.problem(name, "this cannot be read: "+err.Error())
+		w.found.Problems = append(w.found.Problems, unreadable(name, err))
 	}
 	return nil
 }
@@ -125,28 +129,41 @@ func (w *manifestWalker) link(name string) error {
 }
 
 func (w *manifestWalker) file(name string) error {
-	content, err := w.tree.Read(name)
-	if w.tree.Err() != nil {
-		return w.tree.Err()
-	}
-	if err != nil {
-		w.problem(name, "this cannot be read: "+err.Error())
-		return nil
-	}
-	docs, problems, err := w.tree.Parse(name, content)
+	r, err := w.part(ofFile+name, func(tree *manifest.Tree) (render.Result, error) { return manifests(tree, name) })
 	if err != nil {
 		return err
 	}
-	w.found.Problems = append(w.found.Problems, problems...)
+	return w.add(r)
+}
+
+// manifests are the objects of a file.
+func manifests(tree *manifest.Tree, name string) (found render.Result, err error) {
+	content, err := tree.Read(name)
+	if tree.Err() != nil {
+		return found, tree.Err()
+	}
+	if err != nil {
+		found.Problems = append(found.Problems, unreadable(name, err))
+		return found, nil
+	}
+	docs, problems, err := tree.Parse(name, content)
+	if err != nil {
+		return found, err
+	}
+	found.Problems = append(found.Problems, problems...)
 	for _, d := range docs {
 		objects, problems := d.Objects()
 		for _, o := range objects {
-			if err := w.tree.Declares(o); err != nil {
-				return err
+			if err := tree.Declares(o); err != nil {
+				return found, err
 			}
 		}
-		w.found.Objects = append(w.found.Objects, objects...)
-		w.found.Problems = append(w.found.Problems, problems...)
+		found.Objects = append(found.Objects, objects...)
+		found.Problems = append(found.Problems, problems...)
 	}
-	return w.count()
+	return found, nil
+}
+
+func unreadable(name string, err error) state.Problem {
+	return state.Problem{Origin: state.Origin{File: name}, Message: "this cannot be read: " + err.Error()}
 }

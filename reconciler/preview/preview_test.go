@@ -122,7 +122,7 @@ func (r rendered) Decode() (checked.Folder, error) { return r.folder, nil }
 type inProcess struct{}
 
 func (inProcess) Render(_ context.Context, files fs.FS, folder string, values substitute.Values) (rendercache.Rendered, error) {
-	out, err := checked.Load(files, folder, values, func() (checked.Standards, error) {
+	out, err := checked.Load(files, folder, values, nil, func() (checked.Standards, error) {
 		types, err := catalog.Load()
 		return checked.Standards{Types: types}, err
 	})

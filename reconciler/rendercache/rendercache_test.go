@@ -36,7 +36,7 @@ func (w worker) Render(ctx context.Context, files fs.FS, folder string, values s
 	if w.limit {
 		return nil, state.Failf(state.Stalled, "LimitExceeded", "it is too much")
 	}
-	out, err := checked.Load(files, folder, values, func() (checked.Standards, error) {
+	out, err := checked.Load(files, folder, values, nil, func() (checked.Standards, error) {
 		types, err := catalog.Load()
 		return checked.Standards{Types: types}, err
 	})

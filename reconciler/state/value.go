@@ -6,8 +6,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // Hash is a stable digest of any canonical JSON value: equal content gives an
@@ -63,4 +66,32 @@ func equalMaps(a, b map[string]any) bool {
 		}
 	}
 	return true
+}
+
+// Fractional is a canonical value that is written so that floating numbers without
+// a fraction are read as floating again.
+func Fractional(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[k] = Fractional(e)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = Fractional(e)
+		}
+		return out
+	case float64:
+		if v == math.Trunc(v) && !math.IsInf(v, 0) {
+			text := strconv.FormatFloat(v, 'g', -1, 64)
+			if !strings.ContainsAny(text, ".e") {
+				text += ".0"
+			}
+			return json.Number(text)
+		}
+	}
+	return v
 }

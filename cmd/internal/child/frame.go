@@ -12,11 +12,16 @@ import (
 type frameType byte
 
 const (
-	// From the child: it is limited now; a request for the tree; the result.
+	// From the child: it is limited now; a request for the tree; a part that it made, and which
+	// ones it used; the result.
 	frameReady  frameType = 'r'
 	frameRead   frameType = 'a'
+	frameMade   frameType = 'm'
+	frameUsed   frameType = 'u'
 	frameResult frameType = 'z'
-	// To the child: what to do; the response to a request; one object of a snapshot.
+	// To the child: a part that is kept; what to do; the response to a request; one object of a
+	// snapshot.
+	framePart    frameType = 'p'
 	frameRequest frameType = 'q'
 	frameReply   frameType = 'b'
 	frameObject  frameType = 'o'
@@ -59,6 +64,8 @@ func (w *writer) send(m frameType, payload []byte) error {
 type reader struct {
 	from io.Reader
 	left int64
+	// parts is what is left for parts, which count apart.
+	parts int64
 }
 
 // next returns the next frame. At the end, also within a frame, it is io.EOF.
@@ -71,11 +78,15 @@ func (r *reader) next() (frameType, []byte, error) {
 		return 0, nil, ended(err)
 	}
 	r.left -= frameHead
+	left := &r.left
+	if frameType(head[0]) == frameMade {
+		left = &r.parts
+	}
 	n := int64(binary.BigEndian.Uint32(head[1:]))
-	if n > r.left {
+	if n > *left {
 		return 0, nil, errGotten
 	}
-	r.left -= n
+	*left -= n
 	var payload bytes.Buffer
 	if n <= 1<<16 {
 		payload.Grow(int(n))

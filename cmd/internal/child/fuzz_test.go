@@ -45,7 +45,7 @@ func FuzzConversations(f *testing.F) {
 	f.Add([]byte("a\x00\x00\x00\x04f../a\x00\x00\x00\x00"))
 	f.Fuzz(func(_ *testing.T, said []byte) {
 		tree := fstest.MapFS{"x": &fstest.MapFile{Data: []byte("y")}}
-		_, _ = serveTree(tree, &writer{to: io.Discard, left: 1 << 16}, &reader{from: bytes.NewReader(said), left: 1 << 16})
+		_, _ = serveTree(tree, &writer{to: io.Discard, left: 1 << 16}, &reader{from: bytes.NewReader(said), left: 1 << 16}, &returnedParts{})
 	})
 }
 

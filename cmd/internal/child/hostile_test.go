@@ -170,7 +170,7 @@ func respondWith(of func() string) func(*writer, *reader) error {
 // runBehavior has a child perform a behavior in place of rendering.
 func (r *Runner) runBehavior(ctx context.Context, behavior string) (string, error) {
 	raw, err := r.run(ctx, job{verb: behavior, doing: "rendering", exchange: func(in *writer, out *reader) ([]byte, error) {
-		return serveTree(fstest.MapFS{}, in, out)
+		return serveTree(fstest.MapFS{}, in, out, &returnedParts{})
 	}})
 	return string(raw), err
 }

@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"math"
-	"strconv"
-	"strings"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
@@ -49,6 +46,8 @@ type loadRequest struct {
 	Links bool `json:"links"`
 	// Values are the variables', sealed: the child has no value of a Secret.
 	Values []byte `json:"values,omitempty"`
+	// Parts is how many parts of an earlier revision follow; nil where none are kept.
+	Parts *int `json:"parts,omitempty"`
 }
 
 func serveLoad(_ context.Context, t *frameExchange) (result, error) {
@@ -59,6 +58,10 @@ func serveLoad(_ context.Context, t *frameExchange) (result, error) {
 	var req loadRequest
 	if err := json.Unmarshal(raw, &req); err != nil {
 		return result{}, fmt.Errorf("reading what to load: %w", err)
+	}
+	parts, err := keptParts(t, req.Parts)
+	if err != nil {
+		return result{}, err
 	}
 	tree := &remoteFS{out: t.out, reply: func() ([]byte, error) { return t.want(frameReply) }, known: map[string]known{}}
 	var files fs.FS = tree
@@ -71,43 +74,18 @@ func serveLoad(_ context.Context, t *frameExchange) (result, error) {
 			return result{}, err
 		}
 	}
-	found, err := checked.Load(files, req.Folder, values, readStandards)
+	found, err := checked.Load(files, req.Folder, values, parts, readStandards)
 	if err != nil {
+		return result{}, err
+	}
+	if err := sendParts(t.out, parts); err != nil {
 		return result{}, err
 	}
 	out := result{Items: found.Set.Items(), Folder: limited(found)}
 	for i, item := range out.Items {
-		out.Items[i].Object, _ = fractional(item.Object).(map[string]any)
+		out.Items[i].Object, _ = state.Fractional(item.Object).(map[string]any)
 	}
 	return out, nil
-}
-
-// fractional is a canonical value that is written so that floating numbers without
-// a fraction are read as floating again.
-func fractional(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for k, e := range v {
-			out[k] = fractional(e)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, e := range v {
-			out[i] = fractional(e)
-		}
-		return out
-	case float64:
-		if v == math.Trunc(v) && !math.IsInf(v, 0) {
-			text := strconv.FormatFloat(v, 'g', -1, 64)
-			if !strings.ContainsAny(text, ".e") {
-				text += ".0"
-			}
-			return json.Number(text)
-		}
-	}
-	return v
 }
 
 func readStandards() (out checked.Standards, err error) {

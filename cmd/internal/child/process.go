@@ -57,7 +57,7 @@ func (r *Runner) run(ctx context.Context, j job) ([]byte, error) {
 			_ = pipe.SetDeadline(time.Unix(1, 0))
 		}
 	})
-	out := &reader{from: p.out, left: limits.Output}
+	out := &reader{from: p.out, left: limits.Output, parts: maxPartBytes}
 	ready := true
 	var raw []byte
 	if _, err = out.want(frameReady); err != nil {

@@ -2,6 +2,7 @@ package child
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
+	"github.com/poolwright/poolwright/reconciler/declared/part"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 )
@@ -70,6 +72,9 @@ type Runner struct {
 	// Proposed is true where the children work on what is only proposed: however many of
 	// them there are to be, and however long they take, one slot is left to others.
 	Proposed bool
+	// Parts keeps parts of what is rendered for the next revision of the same folder. Default nil:
+	// nothing is kept.
+	Parts *part.Folder
 	// Repository is where the proposals are made, in any one way of writing it:
 	// repositories take turns. Default one for all who name none.
 	Repository string
@@ -99,15 +104,12 @@ func (r *Runner) Render(ctx context.Context, tree fs.FS, folder string, values s
 	if err != nil {
 		return nil, fmt.Errorf("sealing the variables: %w", err)
 	}
-	request, err := json.Marshal(loadRequest{Folder: folder, Links: links, Values: sealed})
-	if err != nil {
-		return nil, fmt.Errorf("writing what to load: %w", err)
-	}
+	var parts returnedParts
 	raw, err := r.run(ctx, job{verb: verbLoad, doing: "rendering", exchange: func(in *writer, out *reader) ([]byte, error) {
-		if err := in.send(frameRequest, request); err != nil {
+		if err := r.send(in, tree, loadRequest{Folder: folder, Links: links, Values: sealed}); err != nil {
 			return nil, err
 		}
-		return serveTree(tree, in, out)
+		return serveTree(tree, in, out, &parts)
 	}})
 	if err != nil {
 		return nil, err
@@ -121,20 +123,22 @@ func (r *Runner) Render(ctx context.Context, tree fs.FS, folder string, values s
 	if found.Failure != nil {
 		return nil, found.Failure.err()
 	}
+	r.Parts.Keep(tree, parts.used, parts.made)
 	return Rendered{raw: bytes.Clone(raw)}, nil
 }
 
-// serveTree serves requests about the tree until the result comes.
-func serveTree(tree fs.FS, in *writer, out *reader) ([]byte, error) {
+// serveTree serves requests about the tree, and takes parts, until the result comes.
+func serveTree(tree fs.FS, in *writer, out *reader, parts *returnedParts) ([]byte, error) {
 	for {
 		m, payload, err := out.next()
-		switch {
-		case err != nil:
-			return nil, err
-		case m == frameResult:
-			return payload, nil
-		case m != frameRead:
-			return nil, unexpected(m)
+		if err != nil || m == frameResult {
+			return payload, err
+		}
+		if m != frameRead {
+			if taken, err := parts.add(m, payload); err != nil || !taken {
+				return nil, cmp.Or(err, unexpected(m))
+			}
+			continue
 		}
 		reply, err := respond(tree, payload, in.left)
 		if err != nil {

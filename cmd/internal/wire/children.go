@@ -1,8 +1,12 @@
 package wire
 
 import (
+	"strings"
+
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/declared/part"
 	"github.com/poolwright/poolwright/reconciler/impact"
 )
 
@@ -12,6 +16,8 @@ type children struct {
 	// followed render followed branches, ahead forecast before an apply, and proposed do
 	// both for pull requests: nobody who may open one makes the others wait.
 	followed, ahead, proposed *child.Runner
+	// parts are parts of what was rendered of followed branches.
+	parts *part.Cache
 	// revisions are what was rendered for the Syncs, decoded.
 	revisions *reconciler.RevisionCache
 }
@@ -32,11 +38,20 @@ const (
 
 func newChildren() children {
 	return children{
+		parts:     &part.Cache{},
 		revisions: reconciler.NewRevisionCache(cachedRevisions, uncachedRevisions),
 		followed:  &child.Runner{Limits: child.Limits{Output: followedOutput, Decoded: followedDecoded}},
 		ahead:     &child.Runner{Limits: child.Limits{Deadline: impact.Timeout}},
 		proposed:  &child.Runner{Proposed: true},
 	}
+}
+
+// forSync are the children for what a Sync follows, which keep parts from one of its revisions to
+// the next, and nothing for another's.
+func (c children) forSync(sync *v1alpha1.Sync) *child.Runner {
+	followed := *c.followed
+	followed.Parts = c.parts.Folder(strings.Join([]string{string(sync.UID), sync.Spec.Source.Git.URL, sync.Spec.Path}, "\n"))
+	return &followed
 }
 
 // forPullRequests are the children for the pull requests of a repository, which takes turns with

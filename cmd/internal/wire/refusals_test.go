@@ -27,7 +27,7 @@ func TestAClusterIsRefusedBeforeItsValuesReachAnyTarget(t *testing.T) {
 		"b.yaml": {Data: []byte("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: {weight: 0}\n")},
 	}
 	refusals := &admission.Refusals{}
-	load := (&app{renders: &rendercache.Cache{}, children: newChildren()}).loader(".", &variables.Current{}, refusals)
+	load := (&app{renders: &rendercache.Cache{}, children: newChildren()}).loader(newChildren().followed, ".", &variables.Current{}, refusals)
 	d, err := load(t.Context(), gitsource.Snapshot{FS: files})
 	if err != nil {
 		t.Fatal(err)

@@ -40,12 +40,12 @@ func asking(ctx context.Context, r *rendercache.Cache, in *child.Runner, s gitso
 
 func TestAChildThatCannotBeStartedIsForAnotherTry(t *testing.T) {
 	a := &app{renders: &rendercache.Cache{}, children: children{followed: &child.Runner{Path: "/nowhere/at/all", Semaphore: child.NewSemaphore()}}}
-	load := a.loader("x", &variables.Current{}, &admission.Refusals{})
+	load := a.loader(a.children.followed, "x", &variables.Current{}, &admission.Refusals{})
 	_, err := load(t.Context(), at("t", oneMap))
 	if class, _, _ := state.Classify(err); class != state.Retry {
 		t.Fatalf("%s: %v", class, err)
 	}
-	a.children.followed = &child.Runner{Semaphore: child.NewSemaphore()}
+	a.children.followed.Path = ""
 	if d, err := load(t.Context(), at("t", oneMap)); err != nil || d.Set.Len() != 1 {
 		t.Errorf("once it can be: %d objects, %v", d.Set.Len(), err)
 	}
@@ -54,7 +54,7 @@ func TestAChildThatCannotBeStartedIsForAnotherTry(t *testing.T) {
 func TestAFollowedClusterIsValidatedByItsSchemaInTheChild(t *testing.T) {
 	a := &app{renders: &rendercache.Cache{}, children: children{followed: &child.Runner{Semaphore: child.NewSemaphore()}}}
 	said := &admission.Refusals{}
-	load := a.loader("x", &variables.Current{}, said)
+	load := a.loader(a.children.followed, "x", &variables.Current{}, said)
 	for range 2 { // rendered, and remembered
 		d, err := load(t.Context(), at("t", reconcilertest.ClusterFile("a", "  interruptionQueue:\n    retention: 5s\n")))
 		if err != nil || len(d.Problems) > 0 {

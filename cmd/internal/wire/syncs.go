@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/gitsource/gogit"
@@ -81,7 +82,7 @@ func (a *app) builder() controller.Builder {
 			return controller.Assembly{}, fmt.Errorf("connecting Sync %s to AWS: %w", sync.Name, err)
 		}
 		// AWS first: the engine needs its queue, and nodes their role.
-		load := func() reconciler.Loader { return a.loader(sync.Spec.Path, vars, refusals) }
+		load := func() reconciler.Loader { return a.loader(a.children.forSync(sync), sync.Spec.Path, vars, refusals) }
 		loop := reconciler.NewLoop(source, load(),
 			reconciler.NamedTarget{Name: aws.Name, Target: awsTarget}, reconciler.NamedTarget{Name: kubernetes.Name, Target: connect.Admitted{Target: kubeTarget, Refusals: refusals, Live: a.direct}}).
 			Caching(a.children.revisions).ResumesFrom(sync.Status.LastAppliedRevision)
@@ -166,10 +167,10 @@ func (a *app) awsTarget(sync *v1alpha1.Sync, refusals *admission.Refusals) (*aws
 // loader renders a snapshot's folder with the values of the variables that are the newest
 // now, in a child process: this one also is Karpenter. What schemas refuse of Clusters, and
 // of other objects for a field that they do not have, goes to refusals.
-func (a *app) loader(path string, vars *variables.Current, refusals *admission.Refusals) reconciler.Loader {
+func (a *app) loader(in *child.Runner, path string, vars *variables.Current, refusals *admission.Refusals) reconciler.Loader {
 	values := vars.Newest()
 	return func(ctx context.Context, s gitsource.Snapshot) (declared.Declared, error) {
-		loaded, err := a.renders.Load(ctx, a.children.followed, s, path, values)
+		loaded, err := a.renders.Load(ctx, in, s, path, values)
 		if err != nil {
 			return declared.Declared{}, err
 		}

@@ -83,7 +83,7 @@ func TestAnObjectWithAnUnknownFieldIsRefusedBeforeAnythingIsApplied(t *testing.T
 	} {
 		t.Run(name, func(t *testing.T) {
 			said := &admission.Refusals{}
-			d, err := (&app{renders: &rendercache.Cache{}, children: newChildren()}).loader("x", &variables.Current{}, said)(t.Context(), at("t", c.text+other))
+			d, err := (&app{renders: &rendercache.Cache{}, children: newChildren()}).loader(newChildren().followed, "x", &variables.Current{}, said)(t.Context(), at("t", c.text+other))
 			if err != nil {
 				t.Fatal(err)
 			}

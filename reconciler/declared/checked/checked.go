@@ -20,6 +20,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/declared/lint/gpulint"
+	"github.com/poolwright/poolwright/reconciler/declared/part"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -55,9 +56,9 @@ type Standards struct {
 	Types *catalog.Catalog
 }
 
-// Load renders and checks a folder. Its errors are those of declared.Load, and those of
-// standards.
-func Load(tree fs.FS, folder string, values substitute.Values, standards func() (Standards, error)) (Folder, error) {
+// Load renders and checks a folder, with the parts that are kept of an earlier revision, which may
+// be nil. Its errors are those of declared.Load, and those of standards.
+func Load(tree fs.FS, folder string, values substitute.Values, parts *part.Parts, standards func() (Standards, error)) (Folder, error) {
 	// Reading the standards takes longer than rendering most folders.
 	read := make(chan struct{})
 	var by Standards
@@ -66,7 +67,7 @@ func Load(tree fs.FS, folder string, values substitute.Values, standards func() 
 		defer close(read)
 		by, standardsErr = standards()
 	}()
-	d, err := declared.Load(tree, folder, declared.Options{Values: values})
+	d, err := declared.Load(tree, folder, declared.Options{Values: values, Parts: parts})
 	if err != nil {
 		return Folder{}, err
 	}

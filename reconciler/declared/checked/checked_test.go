@@ -48,7 +48,7 @@ func TestWhatIsFoundIsDividedByWhoRefusesIt(t *testing.T) {
 		"a secret in Git, by nobody":                      {text: "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {token: x}\n", notes: []string{"Secret/s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Load(fstest.MapFS{"a.yaml": {Data: []byte(c.text)}}, ".", substitute.Values{}, standards)
+			got, err := Load(fstest.MapFS{"a.yaml": {Data: []byte(c.text)}}, ".", substitute.Values{}, nil, standards)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +79,7 @@ func TestWhatIsFoundIsDividedByWhoRefusesIt(t *testing.T) {
 
 func TestStandardsThatCannotBeReadAreAnError(t *testing.T) {
 	broken := errors.New("the embedded definitions are broken")
-	_, err := Load(fstest.MapFS{"a.yaml": {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")}}, ".", substitute.Values{},
+	_, err := Load(fstest.MapFS{"a.yaml": {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")}}, ".", substitute.Values{}, nil,
 		func() (Standards, error) { return Standards{}, broken })
 	if !errors.Is(err, broken) {
 		t.Errorf("got %v", err)

@@ -11,7 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/poolwright/poolwright/gitsource"
@@ -78,8 +80,17 @@ type Tree struct {
 	fs     fs.FS
 	limits Limits
 	read   map[string][]byte
+	// nodes are the values of the documents that were parsed of this part.
+	nodes int
+	*usage
+}
+
+// usage is what all parts of a tree have come to.
+type usage struct {
+	// sizes are those of the files that were read.
+	sizes  map[string]int64
 	bytes  int64
-	nodes  int
+	values int
 	err    error
 
 	// rendered is what the declared objects take, and largest the one that takes most.
@@ -89,7 +100,64 @@ type Tree struct {
 
 // NewTree returns a reader of fsys.
 func NewTree(fsys fs.FS, limits Limits) *Tree {
-	return &Tree{fs: fsys, limits: limits.WithDefaults(), read: map[string][]byte{}}
+	return &Tree{fs: fsys, limits: limits.WithDefaults(), read: map[string][]byte{}, usage: &usage{sizes: map[string]int64{}}}
+}
+
+// Part is a reader of the same files that are read through another file system, such as one that
+// records what is read. It reads all of them anew, and counts together with t.
+func (t *Tree) Part(fsys fs.FS) *Tree {
+	return &Tree{fs: fsys, limits: t.limits, read: map[string][]byte{}, usage: t.usage}
+}
+
+// Usage is what was read of a part of a tree.
+type Usage struct {
+	// Files are the sizes of the files, in bytes.
+	Files map[string]int64 `json:"files"`
+	// Nodes is how many values their documents hold.
+	Nodes int `json:"nodes"`
+}
+
+// Usage is what was read by this reader, and no other of the tree.
+func (t *Tree) Usage() Usage {
+	out := Usage{Files: make(map[string]int64, len(t.read)), Nodes: t.nodes}
+	for name, content := range t.read {
+		out.Files[name] = int64(len(content))
+	}
+	return out
+}
+
+// Count counts a part that need not be read again. The error is a broken limit.
+func (t *Tree) Count(part Usage) error {
+	for _, name := range slices.Sorted(maps.Keys(part.Files)) {
+		if err := t.file(name, part.Files[name]); err != nil {
+			return err
+		}
+	}
+	return t.parsed(part.Nodes)
+}
+
+// file counts a file that is read, each once.
+func (t *Tree) file(name string, size int64) error {
+	if _, counted := t.sizes[name]; counted {
+		return nil
+	}
+	if t.bytes += size; t.bytes > t.limits.TotalBytes {
+		return t.fail(Exceeded("the declared files are larger than %d MiB together", t.limits.TotalBytes>>20))
+	}
+	if len(t.sizes) >= t.limits.Files {
+		return t.fail(Exceeded("more than %d files are declared", t.limits.Files))
+	}
+	t.sizes[name] = size
+	return nil
+}
+
+// parsed counts the values of documents.
+func (t *Tree) parsed(values int) error {
+	t.nodes += values
+	if t.values += values; t.values > t.limits.TotalNodes {
+		return t.fail(Exceeded("the declared files hold more than %d values", t.limits.TotalNodes))
+	}
+	return nil
 }
 
 // Limits are those in force.
@@ -135,11 +203,8 @@ func (t *Tree) Read(name string) ([]byte, error) {
 	if int64(len(b)) > t.limits.FileBytes {
 		return nil, t.fail(Exceeded("%s is larger than %d KiB", sanitize.Name(name), t.limits.FileBytes>>10))
 	}
-	if t.bytes += int64(len(b)); t.bytes > t.limits.TotalBytes {
-		return nil, t.fail(Exceeded("the declared files are larger than %d MiB together", t.limits.TotalBytes>>20))
-	}
-	if len(t.read) >= t.limits.Files {
-		return nil, t.fail(Exceeded("more than %d files are declared", t.limits.Files))
+	if err := t.file(name, int64(len(b))); err != nil {
+		return nil, err
 	}
 	if bytes.HasPrefix(b, []byte(lfsPrefix)) {
 		return nil, fmt.Errorf("%s is stored with Git LFS, which is not fetched; store it in Git itself", name)
@@ -168,11 +233,12 @@ func (t *Tree) Parse(file string, content []byte) ([]Document, []state.Problem, 
 	if err != nil {
 		return nil, nil, t.fail(err)
 	}
+	values := 0
 	for _, d := range docs {
-		t.nodes += d.size.values
+		values += d.size.values
 	}
-	if t.nodes > t.limits.TotalNodes {
-		return nil, nil, t.fail(Exceeded("the declared files hold more than %d values", t.limits.TotalNodes))
+	if err := t.parsed(values); err != nil {
+		return nil, nil, err
 	}
 	return docs, problems, nil
 }

@@ -63,6 +63,15 @@ func (t *FS) ReadFile(name string) ([]byte, error) {
 	return t.content("read", name, e)
 }
 
+// ContentID implements gitsource.Identifier.
+func (t *FS) ContentID(name string) (string, error) {
+	e, err := t.lookup("read", name, true)
+	if err != nil {
+		return "", err
+	}
+	return e.hash.String(), readable("read", name, e)
+}
+
 // ReadDir implements fs.ReadDirFS.
 func (t *FS) ReadDir(name string) ([]fs.DirEntry, error) {
 	e, err := t.lookup("readdir", name, true)
@@ -105,12 +114,20 @@ func (t *FS) ReadLink(name string) (string, error) {
 	return t.target(e)
 }
 
-func (t *FS) content(op, name string, e entry) ([]byte, error) {
+// readable reports why an entry has no content to read.
+func readable(op, name string, e entry) error {
 	switch {
 	case e.sub != nil:
-		return nil, pathError(op, name, errors.New("is a directory"))
+		return pathError(op, name, errors.New("is a directory"))
 	case e.refusal != "":
-		return nil, pathError(op, name, fmt.Errorf("%w: %s", gitsource.ErrUnsafe, e.refusal))
+		return pathError(op, name, fmt.Errorf("%w: %s", gitsource.ErrUnsafe, e.refusal))
+	}
+	return nil
+}
+
+func (t *FS) content(op, name string, e entry) ([]byte, error) {
+	if err := readable(op, name, e); err != nil {
+		return nil, err
 	}
 	b, err := t.objects.Read(plumbing.BlobObject, e.hash, t.limit)
 	if err != nil {

@@ -1,0 +1,88 @@
+package child
+
+import (
+	"bytes"
+	"io"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/declared/part"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+)
+
+func TestAChildGetsThePartsOfTheRevisionBefore(t *testing.T) {
+	files := inKustomizations(400)
+	cache := &part.Cache{}
+	r := &Runner{Parts: cache.Folder("f")}
+	valid := func() int { return len(r.Parts.Valid(files)) }
+	for step, change := range []func(){
+		func() {},
+		func() { files["x/u0/f0.yaml"] = manifestsOf(0, "changed") },
+		func() { files["x/plain.yaml"] = &fstest.MapFile{Data: []byte(manifestOf(9999, "v"))} },
+	} {
+		change()
+		if kept, want := valid(), []int{0, 1, 2}[step]; kept != want {
+			t.Fatalf("step %d: %d parts are kept, want %d", step, kept, want)
+		}
+		got, err := r.Load(t.Context(), files, "x", substitute.Values{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := load(files, "x", substitute.Values{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want.Set.Items(), got.Set.Items()); d != "" {
+			t.Errorf("step %d: %s", step, d)
+		}
+	}
+	if valid() != 3 {
+		t.Errorf("%d parts are kept in the end, want 3", valid())
+	}
+	broken := fstest.MapFS{"x/a.yaml": {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: [\n")}}
+	if _, err := r.Load(t.Context(), broken, "gone", substitute.Values{}); err == nil || valid() != 3 {
+		t.Errorf("a rendering that failed left %d parts, error %v", valid(), err)
+	}
+	for name, other := range map[string]*part.Folder{"of another Sync": cache.Folder("g"), "of a pull request": nil} {
+		if n := len(other.Valid(files)); n != 0 {
+			t.Errorf("what is rendered %s gets %d parts", name, n)
+		}
+	}
+}
+
+// TestPartsCountApartFromTheResult has a child return parts of more bytes than its result may have.
+func TestPartsCountApartFromTheResult(t *testing.T) {
+	made, err := encodePart(part.Part{Name: "a", Content: bytes.Repeat([]byte("x"), 1000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		parts  int64
+		frames []frame
+		fails  bool
+	}{
+		"a part within its limit":    {2000, []frame{{frameMade, made}, {frameResult, []byte("{}")}}, false},
+		"parts beyond their limit":   {2000, []frame{{frameMade, made}, {frameMade, made}, {frameResult, []byte("{}")}}, true},
+		"a result of a part's size":  {2000, []frame{{frameResult, made}}, true},
+		"a part that is cut off":     {2000, []frame{{frameMade, made[:3]}, {frameResult, []byte("{}")}}, true},
+		"a part with a false length": {2000, []frame{{frameMade, []byte("\xff\xff\xff\xff{}")}, {frameResult, []byte("{}")}}, true},
+		"names that are no list":     {2000, []frame{{frameUsed, []byte("{}")}, {frameResult, []byte("{}")}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var sent bytes.Buffer
+			out := &writer{to: &sent, left: 1 << 20}
+			for _, f := range c.frames {
+				if err := out.send(f.kind, f.payload); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var parts returnedParts
+			_, err := serveTree(fstest.MapFS{}, &writer{to: io.Discard, left: 1 << 10}, &reader{from: &sent, left: 100, parts: c.parts}, &parts)
+			if (err != nil) != c.fails {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,121 @@
+// Package part keeps parts of what a folder declares from one revision to the next: what a
+// kustomization, or a file of manifests, was rendered to, with everything that was read for it.
+// A part counts for another revision where each of these reads gives the same there, so that a
+// change costs the parts that it touches, and no others.
+//
+// It refuses to read what a part contains, and to trust who made it with the files that it was
+// made from: digests are taken of the tree itself. Start reading at Parts and Cache.
+package part
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+
+	"github.com/poolwright/poolwright/gitsource"
+)
+
+// Part is a part of what a folder declares.
+type Part struct {
+	// Name is unique among those of a folder.
+	Name string
+	// Reads are all that was read of the tree for it, each once.
+	Reads []Read
+	// Content is what it was rendered to.
+	Content []byte
+}
+
+// Read is a read of a tree: an operation, and the name that it is about.
+type Read string
+
+// The operations.
+const (
+	opStat     = 's'
+	opLstat    = 'l'
+	opReadLink = 't'
+	opReadDir  = 'd'
+	opReadFile = 'f'
+)
+
+func read(op byte, name string) Read { return Read(string(rune(op)) + name) }
+
+// Digest stands for what the reads give in a tree: where two digests are the same, so is
+// everything that was read.
+func Digest(tree fs.FS, reads []Read) string {
+	sum := sha256.New()
+	for _, r := range reads {
+		_, _ = fmt.Fprintf(sum, "%q %s\n", r, result(tree, r))
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// result stands for what a read gives.
+func result(tree fs.FS, r Read) string {
+	if r == "" {
+		return "nothing"
+	}
+	name := string(r[1:])
+	var out string
+	var err error
+	switch r[0] {
+	case opStat:
+		out, err = described(tree, name, fs.Stat)
+	case opLstat:
+		out, err = described(tree, name, fs.Lstat)
+	case opReadLink:
+		out, err = fs.ReadLink(tree, name)
+	case opReadDir:
+		out, err = listed(tree, name)
+	case opReadFile:
+		out, err = identified(tree, name)
+	default:
+		return "unknown"
+	}
+	if err != nil {
+		return "error " + err.Error()
+	}
+	return "ok " + out
+}
+
+// described stands for a file as stat has it. Its size is that of its content.
+func described(tree fs.FS, name string, stat func(fs.FS, string) (fs.FileInfo, error)) (string, error) {
+	info, err := stat(tree, name)
+	if err != nil || !info.Mode().IsRegular() {
+		return modeOf(info, err)
+	}
+	id, err := identified(tree, name)
+	return info.Mode().String() + " " + id, err
+}
+
+func modeOf(info fs.FileInfo, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	return info.Mode().String(), nil
+}
+
+func listed(tree fs.FS, name string) (string, error) {
+	entries, err := fs.ReadDir(tree, name)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	for _, e := range entries {
+		_, _ = fmt.Fprintf(sum, "%q %s\n", e.Name(), e.Type())
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// identified stands for a file's content.
+func identified(tree fs.FS, name string) (string, error) {
+	if known, ok := tree.(gitsource.Identifier); ok {
+		return known.ContentID(name)
+	}
+	content, err := fs.ReadFile(tree, name)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:]), nil
+}

@@ -1,0 +1,130 @@
+package part
+
+import (
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func tree() fstest.MapFS {
+	return fstest.MapFS{
+		"d/a": {Data: []byte("a")}, "d/b": {Data: []byte("b")}, "link": {Data: []byte("d/a"), Mode: fs.ModeSymlink},
+	}
+}
+
+func TestEveryReadIsRecordedOnce(t *testing.T) {
+	r := Record(tree())
+	files := r.FS()
+	for range 2 {
+		_, _ = fs.ReadFile(files, "d/a")
+		_, _ = fs.ReadFile(files, "gone")
+		_, _ = fs.Stat(files, "d")
+		_, _ = fs.ReadDir(files, "d")
+		_, _ = fs.Lstat(files, "link")
+		_, _ = fs.ReadLink(files, "link")
+		_, _ = files.Open("opened")
+	}
+	want := []Read{"dd", "dopened", "fd/a", "fgone", "fopened", "llink", "sd", "sopened", "tlink"}
+	if d := cmp.Diff(want, r.Reads()); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestADigestChangesWithWhatIsRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		reads   []Read
+		change  func(fstest.MapFS)
+		changes bool
+	}{
+		"the content of a file":                       {[]Read{"fd/a"}, func(f fstest.MapFS) { f["d/a"].Data = []byte("c") }, true},
+		"the content of another":                      {[]Read{"fd/a"}, func(f fstest.MapFS) { f["d/b"].Data = []byte("c") }, false},
+		"what there is of a file, by its content":     {[]Read{"sd/a"}, func(f fstest.MapFS) { f["d/a"].Data = []byte("c") }, true},
+		"what there is of a file, by its mode":        {[]Read{"sd/a"}, func(f fstest.MapFS) { f["d/a"].Mode = 0o755 }, true},
+		"what there is of a folder, by its files":     {[]Read{"sd"}, func(f fstest.MapFS) { f["d/c"] = &fstest.MapFile{} }, false},
+		"the names in a folder":                       {[]Read{"dd"}, func(f fstest.MapFS) { f["d/c"] = &fstest.MapFile{} }, true},
+		"the names in a folder, not by their content": {[]Read{"dd"}, func(f fstest.MapFS) { f["d/a"].Data = []byte("c") }, false},
+		"a file that comes":                           {[]Read{"fnew"}, func(f fstest.MapFS) { f["new"] = &fstest.MapFile{} }, true},
+		"a file that goes":                            {[]Read{"sd/a"}, func(f fstest.MapFS) { delete(f, "d/a") }, true},
+		"where a link leads":                          {[]Read{"tlink"}, func(f fstest.MapFS) { f["link"].Data = []byte("d/b") }, true},
+		"a link that becomes a file":                  {[]Read{"llink"}, func(f fstest.MapFS) { f["link"] = &fstest.MapFile{Data: []byte("d/a")} }, true},
+		"an operation that there is not":              {[]Read{"", "xd"}, func(f fstest.MapFS) { f["d/a"].Data = []byte("c") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := tree()
+			before := Digest(files, c.reads)
+			c.change(files)
+			if changed := Digest(files, c.reads) != before; changed != c.changes {
+				t.Errorf("the digest changed: %v", changed)
+			}
+		})
+	}
+}
+
+func TestTheFolderThatWasUsedLeastRecentlyLosesItsParts(t *testing.T) {
+	files := tree()
+	one := Part{Name: "p", Reads: []Read{"fd/a"}, Content: []byte(strings.Repeat("x", 1000))}
+	c := &Cache{}
+	c.Folder("a").Keep(files, nil, []Part{one})
+	c.budget = 2*c.Bytes() + 10
+	for _, key := range []string{"b", "a", "c"} {
+		c.Folder(key).Keep(files, nil, []Part{one})
+	}
+	for key, want := range map[string]int{"a": 1, "b": 0, "c": 1} {
+		if got := len(c.Folder(key).Valid(files)); got != want {
+			t.Errorf("folder %s has %d parts, want %d", key, got, want)
+		}
+	}
+	c.Folder("d").Keep(files, nil, []Part{{Name: "p", Content: []byte(strings.Repeat("x", 9000))}})
+	if c.Bytes() > c.budget {
+		t.Errorf("%d bytes are kept, within a budget of %d", c.Bytes(), c.budget)
+	}
+}
+
+// TestHundredsOfHostileFoldersFillTheirBudgetAtMost counts also what takes little each: parts
+// without content, with many reads.
+func TestHundredsOfHostileFoldersFillTheirBudgetAtMost(t *testing.T) {
+	c := &Cache{budget: 1 << 18}
+	for i := range 200 {
+		var made []Part
+		for n := range 20 {
+			made = append(made, Part{Name: fmt.Sprint(n), Reads: make([]Read, i)})
+		}
+		c.Folder(fmt.Sprint(i)).Keep(tree(), nil, made)
+	}
+	if c.Bytes() > 1<<18 || c.Bytes() == 0 {
+		t.Errorf("%d bytes are kept", c.Bytes())
+	}
+}
+
+func TestOnlyPartsThatWereUsedOrMadeStay(t *testing.T) {
+	files, c := tree(), &Cache{}
+	f := c.Folder("f")
+	f.Keep(files, nil, []Part{{Name: "a", Reads: []Read{"fd/a"}}, {Name: "b", Reads: []Read{"fd/b"}}, {Name: "c"}})
+	files["d/b"].Data = []byte("changed")
+	names := func() (out []string) {
+		for _, p := range f.Valid(files) {
+			out = append(out, p.Name)
+		}
+		return out
+	}
+	parts := NewParts(f.Valid(files)...)
+	_, stale := parts.Find("b")
+	if _, kept := parts.Find("a"); !kept || stale {
+		t.Errorf("a kept: %v, the b that has changed kept: %v", kept, stale)
+	}
+	parts.Make(Part{Name: "b", Reads: []Read{"fd/b"}})
+	f.Keep(files, append(parts.Used(), "never"), parts.Made())
+	got := names()
+	if len(got) != 2 {
+		t.Errorf("kept are %v, want a and b", got)
+	}
+	var none *Parts
+	none.Make(Part{})
+	if _, kept := none.Find("a"); kept {
+		t.Error("no parts have one")
+	}
+}
