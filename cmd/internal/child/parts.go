@@ -22,7 +22,7 @@ func encodePart(p part.Part) ([]byte, error) {
 		return nil, err
 	}
 	out := make([]byte, 0, 4+len(head)+len(p.Content))
-	out = binary.BigEndian.AppendUint32(out, uint32(len(head))) //nolint:gosec // Frames are shorter.
+	out = binary.BigEndian.AppendUint32(out, uint32(len(head)))
 	return append(append(out, head...), p.Content...), nil
 }
 
@@ -106,8 +106,9 @@ func (r *returnedParts) add(kind frameType, payload []byte) (bool, error) {
 		return true, err
 	case frameUsed:
 		return true, json.Unmarshal(payload, &r.used)
+	default:
+		return false, nil
 	}
-	return false, nil
 }
 
 // send sends a request for which parts are kept, and these.

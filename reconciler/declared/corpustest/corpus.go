@@ -19,7 +19,7 @@ type Corpus struct {
 
 // New makes an empty one, repeatable by its seeds.
 func New(seed, of uint64) *Corpus {
-	return &Corpus{rand: rand.New(rand.NewPCG(seed, of)), Files: fstest.MapFS{}} //nolint:gosec // Repeatable by its seeds.
+	return &Corpus{rand: rand.New(rand.NewPCG(seed, of)), Files: fstest.MapFS{}}
 }
 
 // Kustomization writes one into a folder, and others below; one that keeps names changes none.

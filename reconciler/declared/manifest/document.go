@@ -10,6 +10,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	sigsyaml "sigs.k8s.io/yaml"
 
+	"github.com/poolwright/poolwright/reconciler/declared/internal/yamlvalue"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -45,6 +46,11 @@ func (d Document) At(n *yaml.Node) state.Origin {
 // Value returns the content in canonical JSON form, read as kubectl reads it
 // (YAML 1.1: yes and on are booleans).
 func (d Document) Value() (any, error) {
+	if !bytes.ContainsAny(d.text, "\\\t\r%!") {
+		if v, ok := yamlvalue.Of(d.Node); ok {
+			return v, nil
+		}
+	}
 	j, err := sigsyaml.YAMLToJSON(d.text)
 	if err != nil {
 		return nil, errors.New(lineless(err))

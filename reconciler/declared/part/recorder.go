@@ -2,6 +2,7 @@ package part
 
 import (
 	"io/fs"
+	"maps"
 	"slices"
 )
 
@@ -24,12 +25,7 @@ func (r *Recorder) FS() fs.FS {
 
 // Reads are all that was read, each once.
 func (r *Recorder) Reads() []Read {
-	out := make([]Read, 0, len(r.reads))
-	for read := range r.reads {
-		out = append(out, read)
-	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Keys(r.reads))
 }
 
 // recordingFS records before it reads: what fails was read, too.

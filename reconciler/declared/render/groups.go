@@ -248,12 +248,13 @@ func (p *groupPart) content(k *kustomization) *yaml.Node {
 	return &root
 }
 
-// replacedFiles are the kustomizations of a group, by file.
-func (g renderGroup) replacedFiles(root *kustomization) (map[string][]byte, error) {
+// replacedFiles are the kustomizations of a group, by file. Origin annotations are turned on where
+// the objects need them.
+func (g renderGroup) replacedFiles(root *kustomization, origins bool) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for k, p := range g {
 		node := p.content(k)
-		if k == root {
+		if k == root && origins {
 			node = withOrigins(k, node)
 		}
 		content, err := yaml.Marshal(node)
@@ -265,11 +266,18 @@ func (g renderGroup) replacedFiles(root *kustomization) (map[string][]byte, erro
 	return out, nil
 }
 
+// rendered is an object, and the file that it was written in; an empty one where its origin
+// annotation has that.
+type rendered struct {
+	value map[string]any
+	file  string
+}
+
 // render gives the objects of the root kustomization in kustomize's order.
-func (s *survey) render(folder string, objects int, give func(map[string]any) error) error {
+func (s *survey) render(folder string, objects int, give func(rendered) error) error {
 	if found := s.inGroups(folder, objects); found != nil {
-		for _, value := range slices.Concat(found...) {
-			if err := give(value); err != nil {
+		for _, o := range slices.Concat(found...) {
+			if err := give(o); err != nil {
 				return err
 			}
 		}
@@ -280,12 +288,14 @@ func (s *survey) render(folder string, objects int, give func(map[string]any) er
 		return err
 	}
 	files := &fileSystem{tree: s.tree, replaced: map[string][]byte{s.root.file: content}}
-	return build(func() error { return runKustomize(files, folder, give) })
+	return build(func() error {
+		return runKustomize(files, folder, func(value map[string]any) error { return give(rendered{value: value}) })
+	})
 }
 
 // inGroups renders the root kustomization in groups; nil where that is not known to give what
 // kustomize makes of it as a whole.
-func (s *survey) inGroups(folder string, objects int) [][]map[string]any {
+func (s *survey) inGroups(folder string, objects int) [][]rendered {
 	if s.whole || s.fieldsRequireWhole() || objects <= s.perGroup {
 		return nil
 	}
@@ -293,31 +303,60 @@ func (s *survey) inGroups(folder string, objects int) [][]map[string]any {
 	if groups == nil {
 		return nil
 	}
-	out := make([][]map[string]any, len(groups))
+	out := make([][]rendered, len(groups))
 	count := 0
 	for i, g := range groups {
-		replaced, err := g.replacedFiles(s.root)
-		if err != nil {
-			return nil
-		}
-		files := &fileSystem{tree: s.tree, replaced: replaced}
-		// Its errors are those of the whole, where they are worded for that.
-		if err := build(func() error {
-			return runKustomize(files, folder, func(value map[string]any) error {
-				out[i] = append(out[i], value)
-				return nil
-			})
-		}); err != nil {
+		var ok bool
+		if out[i], ok = s.group(folder, g); !ok {
 			return nil
 		}
 		count += len(out[i])
 	}
 	// An object that a patch removes could have been the same as another until then.
-	if count != objects || s.changes().Found(out) {
+	if count != objects || s.changes().Found(valuesOf(out)) {
 		return nil
 	}
 	s.grouped = true
 	return out
+}
+
+func valuesOf(groups [][]rendered) [][]map[string]any {
+	out := make([][]map[string]any, len(groups))
+	for i, g := range groups {
+		for _, o := range g {
+			out[i] = append(out[i], o.value)
+		}
+	}
+	return out
+}
+
+// group renders a group; false where kustomize refuses it, since its errors are those of the whole,
+// where they are worded for that.
+func (s *survey) group(folder string, g renderGroup) ([]rendered, bool) {
+	if written, ok := s.inOrder(g); ok {
+		if found, ok := s.renderGroup(folder, g, false); ok && matches(found, written) {
+			for i := range found {
+				found[i].file = written[i].file
+			}
+			return found, true
+		}
+	}
+	return s.renderGroup(folder, g, true)
+}
+
+func (s *survey) renderGroup(folder string, g renderGroup, origins bool) (out []rendered, ok bool) {
+	replaced, err := g.replacedFiles(s.root, origins)
+	if err != nil {
+		return nil, false
+	}
+	files := &fileSystem{tree: s.tree, replaced: replaced}
+	err = build(func() error {
+		return runKustomize(files, folder, func(value map[string]any) error {
+			out = append(out, rendered{value: value})
+			return nil
+		})
+	})
+	return out, err == nil
 }
 
 // fieldsRequireWhole reports whether the fields of any kustomization do.

@@ -9,7 +9,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/types"
 )
@@ -80,12 +79,8 @@ func runKustomize(files *fileSystem, folder string, give func(map[string]any) er
 		return err
 	}
 	for _, r := range m.Resources() {
-		b, err := r.MarshalJSON()
+		o, err := valueOf(r)
 		if err != nil {
-			return fmt.Errorf("%s: %w", r.CurId(), err)
-		}
-		var o map[string]any
-		if err := utiljson.Unmarshal(b, &o); err != nil {
 			return fmt.Errorf("%s: %w", r.CurId(), err)
 		}
 		if err := give(o); err != nil {

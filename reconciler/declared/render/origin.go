@@ -19,12 +19,16 @@ const originAnnotation = "config.kubernetes.io/origin"
 // origin reads an object's annotation and finds its line. An object whose
 // annotation a patch removed is searched for in every file; one that is nowhere points
 // to the root kustomization.
-func (s *survey) origin(folder string, o map[string]any) state.Origin {
-	meta, _ := o["metadata"].(map[string]any)
+func (s *survey) origin(folder string, o rendered) state.Origin {
+	meta, _ := o.value["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
 	text, _ := annotations[originAnnotation].(string)
-	kind, _ := o["kind"].(string)
+	kind, _ := o.value["kind"].(string)
 	name, _ := meta["name"].(string)
+	if o.file != "" {
+		line, _ := s.line(o.file, kind, name)
+		return state.Origin{File: o.file, Line: line}
+	}
 	var written struct {
 		Path         string `json:"path"`
 		ConfiguredIn string `json:"configuredIn"`
@@ -57,23 +61,33 @@ func (s *survey) origin(folder string, o map[string]any) state.Origin {
 // name counts for more than any part.
 func (s *survey) line(file, kind, name string) (line, length int) {
 	docs := s.documents[file]
-	for _, d := range docs {
-		for _, c := range candidates(d) {
-			if c.kind != kind {
-				continue
-			}
-			if c.name == name {
-				return c.line, len(c.name) + 1
-			}
-			if strings.Contains(name, c.name) && len(c.name) > length {
-				line, length = c.line, len(c.name)
-			}
+	for _, c := range s.candidates(file) {
+		if c.kind != kind {
+			continue
+		}
+		if c.name == name {
+			return c.line, len(c.name) + 1
+		}
+		if strings.Contains(name, c.name) && len(c.name) > length {
+			line, length = c.line, len(c.name)
 		}
 	}
 	if line == 0 && len(docs) == 1 {
 		line = docs[0].Line
 	}
 	return line, length
+}
+
+// candidates are those of all documents of a file.
+func (s *survey) candidates(file string) []candidate {
+	out, known := s.candidatesOf[file]
+	if !known {
+		for _, d := range s.documents[file] {
+			out = append(out, candidates(d)...)
+		}
+		s.candidatesOf[file] = out
+	}
+	return out
 }
 
 // generatorLine finds the entry that generated a config map or secret.
@@ -106,10 +120,14 @@ func candidates(d manifest.Document) []candidate {
 			name: manifest.Text(manifest.Child(manifest.Child(n, "metadata"), "name")), line: n.Line,
 		})
 	}
-	return append(out, candidate{
+	return append(out, documentCandidate(d))
+}
+
+func documentCandidate(d manifest.Document) candidate {
+	return candidate{
 		kind: manifest.Text(manifest.Child(d.Node, "kind")),
 		name: manifest.Text(manifest.Child(manifest.Child(d.Node, "metadata"), "name")), line: d.Line,
-	})
+	}
 }
 
 // stripOrigin takes the annotation off again, and annotations that hold

@@ -84,6 +84,7 @@ func (s *survey) patch(k *kustomization, field string, n *yaml.Node, docs []mani
 		g.bytes += d.Bytes()
 		g.copies += copiesIn(d)
 		s.whole = s.whole || patchRequiresWhole(d)
+		s.annotationPatched = s.annotationPatched || patchesAnnotations(d)
 	}
 	s.patchDocuments[n] = docs
 	k.grows = append(k.grows, g)

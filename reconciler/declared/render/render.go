@@ -39,8 +39,8 @@ func newSurvey(tree *manifest.Tree) *survey {
 	return &survey{
 		tree: tree, cost: map[string]cost{},
 		documents: map[string][]manifest.Document{}, declared: map[string][]declaredObject{}, resources: map[string]cost{},
-		kustomizations: map[string]*kustomization{},
-		separation:     separation{patchDocuments: map[*yaml.Node][]manifest.Document{}, perGroup: groupObjects},
+		kustomizations: map[string]*kustomization{}, candidatesOf: map[string][]candidate{},
+		separation: separation{patchDocuments: map[*yaml.Node][]manifest.Document{}, perGroup: groupObjects},
 	}
 }
 
@@ -59,10 +59,10 @@ func (s *survey) run(folder string) (Result, error) {
 	}
 	var result Result
 	own := ownOrigins(s.root)
-	err = s.render(folder, total.objects, func(value map[string]any) error {
-		o := manifest.Object{Value: value, Origin: s.origin(folder, value), Via: s.root.file}
+	err = s.render(folder, total.objects, func(r rendered) error {
+		o := manifest.Object{Value: r.value, Origin: s.origin(folder, r), Via: s.root.file}
 		if !own {
-			stripOrigin(value)
+			stripOrigin(r.value)
 		}
 		result.Objects = append(result.Objects, o)
 		if limit := tree.Limits().Objects; len(result.Objects) > limit {

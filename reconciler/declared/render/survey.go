@@ -33,6 +33,8 @@ type survey struct {
 	// documents holds what each resource file declares, for finding the line
 	// of a rendered object.
 	documents map[string][]manifest.Document
+	// candidatesOf are those of files of which all documents were read.
+	candidatesOf map[string][]candidate
 	// declared holds the objects of each resource file, in its order.
 	declared map[string][]declaredObject
 	// resources is, by resource file, what its objects come to.
@@ -61,6 +63,8 @@ type separation struct {
 	// whole reports that something may lead from one object to any other, so that the
 	// kustomization is rendered as a whole.
 	whole bool
+	// annotationPatched reports a JSON patch of annotations, to which it matters whether there is one.
+	annotationPatched bool
 	// patchDocuments are those of a kustomization's entries for patches.
 	patchDocuments map[*yaml.Node][]manifest.Document
 	// folders are the kustomizations by their folders.

@@ -55,6 +55,18 @@ func patchRequiresWhole(d manifest.Document) bool {
 	return false
 }
 
+// patchesAnnotations reports a JSON patch that names annotations.
+func patchesAnnotations(d manifest.Document) bool {
+	for _, operation := range manifest.Items(d.Node) {
+		for _, field := range []string{"path", "from"} {
+			if strings.Contains(manifest.Text(manifest.Child(operation, field)), "annotations") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // identity reports whether what a pointer of a JSON patch names may hold an object's identity.
 func identity(pointer string) bool {
 	// What is before the first slash is not read.
