@@ -158,7 +158,7 @@ func foundByTestsOfTheEngine() []Control {
 			test: "provision/engine/emptiness.TestOnlyTheValidatedClaimIsDeleted",
 		}, {
 			Name: "unscheduled-batch", Summary: "A batch of pending pods ends when it was scheduled, and not when it was read.",
-			file: "provision/engine/batcher/provisioner.go", old: "\tif err == nil {\n\t\tp.batcher.done(batch)", by: "\tif err == nil || ctx != nil {\n\t\tp.batcher.done(batch)",
+			file: "provision/engine/batcher/provisioner.go", old: "\tscheduled, err := p.schedule(ctx)\n", by: "\tscheduled, err := p.schedule(ctx)\n\tp.batcher.done(batch)\n",
 			test: "provision/engine/batcher.TestABatchEndsWhenItWasScheduled",
 		},
 	}
