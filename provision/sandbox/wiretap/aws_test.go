@@ -1,6 +1,7 @@
 package wiretap
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -60,7 +61,7 @@ func TestALaunchNamesTheOfferingsThatItRequestsAndThoseWithoutCapacity(t *testin
 		"&LaunchTemplateConfigs.1.Overrides.1.InstanceType=g4dn.xlarge&LaunchTemplateConfigs.1.Overrides.1.SubnetId=subnet-1" +
 		"&LaunchTemplateConfigs.1.Overrides.2.InstanceType=g4dn.2xlarge&LaunchTemplateConfigs.1.Overrides.2.SubnetId=subnet-1" +
 		"&LaunchTemplateConfigs.1.Overrides.3.InstanceType=g4dn.xlarge&LaunchTemplateConfigs.1.Overrides.3.SubnetId=subnet-2"
-	r := httptest.NewRequest("POST", "/", strings.NewReader(content))
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(content))
 	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=AKIA/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0")
 	q := awsRequest(r, []byte(content))
 	if diff := cmp.Diff([]string{"g4dn.2xlarge in subnet-1, spot", "g4dn.xlarge in subnet-1, spot", "g4dn.xlarge in subnet-2, spot"}, q.Offerings); diff != "" {
