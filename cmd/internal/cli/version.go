@@ -48,9 +48,14 @@ func readVersion() versionInfo {
 	}
 	for _, path := range karpenterModules() {
 		for _, dep := range info.Deps {
-			if dep.Path == path {
-				out.Modules[path] = dep.Version
+			if dep.Path != path {
+				continue
 			}
+			// What is compiled is the replacement, where go.mod names one.
+			if dep.Replace != nil {
+				dep = dep.Replace
+			}
+			out.Modules[path] = dep.Version
 		}
 	}
 	return out
