@@ -136,7 +136,9 @@ func TestCost(t *testing.T) {
 	}{
 		"a pool of an old API costs what it means": {files: []string{"x/p.yaml", oldPool, "x/c.yaml", cluster("us-east-1")}, out: "gpu   g4dn.xlarge    $383.98     -    $127.99    $0   $0.526"},
 		"other hours": {files: []string{"x/p.yaml", oldPool, "x/c.yaml", cluster("us-east-1")}, args: []string{"--hours-per-day", "2"}, out: "2 H A DAY"},
-		"a region is required where none is declared":       {files: []string{"x/p.yaml", oldPool}, code: exitError, err: "declares no Cluster with a spec.region: set the region of the prices with --region"},
+
+		"a region is required where none is declared": {files: []string{"x/p.yaml", oldPool}, code: exitError, err: "declares no Cluster with a spec.region: set the region of the prices with --region"},
+
 		"a region by flag":                                  {files: []string{"x/p.yaml", oldPool}, args: []string{"--region", "eu-west-1"}, out: "One node of each pool in eu-west-1"},
 		"a region that nobody has filled in":                {files: []string{"x/p.yaml", oldPool, "x/c.yaml", cluster(`"${REGION}"`)}, args: []string{"--region", "eu-west-1"}, out: "One node of each pool in eu-west-1"},
 		"a region that contradicts":                         {files: []string{"x/p.yaml", oldPool, "x/c.yaml", cluster("us-east-1")}, args: []string{"--region", "eu-west-1"}, code: exitError, err: "--region eu-west-1 contradicts x/c.yaml:1, where the Cluster is in us-east-1: leave the flag out"},
