@@ -18,6 +18,8 @@ type exchange struct {
 	n       int
 	w       http.ResponseWriter
 	request *http.Request
+	// life is ended at once when the client is cut off; the request's context a moment later.
+	life    context.Context
 	content []byte
 	// writes is set where the response is read for the identity of an object.
 	writes bool
@@ -56,7 +58,7 @@ func (x *exchange) collect(firstLine bool) *captured {
 
 // relay sends a response that was collected.
 func (x *exchange) relay(out *captured) {
-	if out.status == 0 || out.firstLine || x.request.Context().Err() != nil {
+	if out.status == 0 || out.firstLine || x.life.Err() != nil || x.request.Context().Err() != nil {
 		hangUp(x.w)
 		return
 	}

@@ -196,7 +196,7 @@ func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		text = withTexts(text, content)
 	}
 	met, connected := l.tap.admit(&q, text)
-	x := &exchange{Listener: l, w: w, request: r.WithContext(ctx), content: content, writes: q.Writes() || q.Wire == history.Forge}
+	x := &exchange{Listener: l, w: w, request: r.WithContext(ctx), life: life, content: content, writes: q.Writes() || q.Wire == history.Forge}
 	if met != nil {
 		x.inject(met, q)
 		return
