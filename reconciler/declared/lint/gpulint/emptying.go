@@ -15,8 +15,9 @@ const (
 	emptyTogether = 20
 	// longestEmptying is up to which time nothing is reported.
 	longestEmptying = time.Minute
-	// fastRound and stockRound are from the end of consolidateAfter to the termination of a node at
-	// either pace, which frees its place in the budgets: the medians of the engine's benchmark.
+	// fastRound and stockRound are about how long it takes from the end of consolidateAfter to the
+	// termination of a node at either pace, which frees its place in the budgets: the goal of the
+	// pace Fast, and the median that was measured of Karpenter's own controllers.
 	fastRound, stockRound = 7 * time.Second, 26 * time.Second
 )
 
