@@ -2,6 +2,7 @@ package child
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"testing"
 	"testing/fstest"
@@ -84,5 +85,32 @@ func TestPartsCountApartFromTheResult(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 		})
+	}
+}
+
+func TestAChildReturnsThePartsThatFitIntoTheirLimit(t *testing.T) {
+	parts := part.NewParts()
+	for _, name := range []string{"a", "b", "c"} {
+		parts.Make(part.Part{Name: name, Content: bytes.Repeat([]byte("x"), maxPartBytes/2-1000)})
+	}
+	var sent bytes.Buffer
+	if err := sendParts(&writer{to: &sent, left: 1 << 30}, parts); err != nil {
+		t.Fatal(err)
+	}
+	in, got := &reader{from: &sent, left: 1 << 20, parts: maxPartBytes}, &returnedParts{}
+	for {
+		kind, payload, err := in.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("the parent refuses what the child returns: %v", err)
+		}
+		if _, err := got.add(kind, payload); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(got.made) != 2 {
+		t.Errorf("%d parts were returned, of which two fit", len(got.made))
 	}
 }
