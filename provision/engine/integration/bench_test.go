@@ -138,7 +138,7 @@ func (w *fixture) life(t *testing.T, nodes int) (launched, terminated time.Durat
 		}
 		pods = append(pods, pod)
 	}
-	eventually(t, "the pods to run, and their nodes to be initialized", func() bool {
+	w.eventually(t, "the pods to run, and their nodes to be initialized", func() bool {
 		for _, pod := range pods {
 			if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil || pod.Status.Phase != corev1.PodRunning {
 				return false
@@ -157,7 +157,7 @@ func (w *fixture) life(t *testing.T, nodes int) (launched, terminated time.Durat
 		}
 	}
 	since := time.Now()
-	eventually(t, "the nodes to go", func() bool { return len(w.claims(t, "held")) == 0 })
+	w.eventually(t, "the nodes to go", func() bool { return len(w.claims(t, "held")) == 0 })
 	requests := w.requests(t, "CreateFleet", created)
 	terminations := w.requests(t, "TerminateInstances", since.Add(consolidateAfter))
 	t.Logf("%d nodes: requested after %v, terminated %v after consolidateAfter", nodes, requests, terminations)

@@ -7,6 +7,7 @@ package integration
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -180,7 +181,7 @@ func (w *fixture) badAlias(t *testing.T) {
 			w.said.show(t)
 		}
 	})
-	eventually(t, "the class to report that it found no image", func() bool {
+	w.eventually(t, "the class to report that it found no image", func() bool {
 		if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(class), class); err != nil {
 			return false
 		}
@@ -201,14 +202,14 @@ func (w *fixture) outage(t *testing.T) {
 	if err := w.KillAPIServer(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "disruption to be held", func() bool {
+	w.eventually(t, "disruption to be held", func() bool {
 		return w.said.contains(`"holding back" "controller"="disruption"`)
 	})
 	began := time.Now()
 	if err := w.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "disruption to go on", func() bool {
+	w.eventually(t, "disruption to go on", func() bool {
 		return w.said.contains(`"going on" "controller"="disruption"`)
 	})
 	t.Logf("the view was proven again %s after the API server began to come back", time.Since(began).Round(time.Second))
@@ -231,12 +232,14 @@ func (l *logs) add(_, args string) {
 	l.text.WriteString(args + "\n")
 }
 
-// show logs the last lines.
+// show logs the last lines, without those of controllers that start.
 func (l *logs) show(t *testing.T) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	lines := strings.Split(l.text.String(), "\n")
+	lines := slices.DeleteFunc(strings.Split(l.text.String(), "\n"), func(line string) bool {
+		return strings.Contains(line, `"msg"="Starting `)
+	})
 	t.Log(strings.Join(lines[max(0, len(lines)-40):], "\n"))
 }
 
@@ -245,20 +248,4 @@ func (l *logs) contains(part string) bool {
 	defer l.mu.Unlock()
 	// funcr writes keys in their order: level, msg, then ours.
 	return strings.Contains(strings.ReplaceAll(l.text.String(), `"msg"=`, ""), part)
-}
-
-// waitTimeout is how long anything may take on a busy machine.
-const waitTimeout = 10 * time.Minute
-
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline, tick := time.After(waitTimeout), time.NewTicker(50*time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("waited %s in vain for %s", waitTimeout, what)
-		}
-	}
 }

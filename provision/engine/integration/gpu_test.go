@@ -80,7 +80,7 @@ func (w *fixture) startsHeld(t *testing.T, name string, spec awsv1.EC2NodeClassS
 		w.create(t, o)
 	}
 	claim, node := &karpv1.NodeClaim{}, &corev1.Node{}
-	eventually(t, "the node to register with all its GPUs", func() bool {
+	w.eventually(t, "the node to register with all its GPUs", func() bool {
 		claims := w.claims(t, name)
 		if len(claims) != 1 || claims[0].Status.NodeName == "" {
 			return false
@@ -107,10 +107,10 @@ func (w *fixture) startsHeld(t *testing.T, name string, spec awsv1.EC2NodeClassS
 	if err := w.client.Patch(t.Context(), node, client.MergeFrom(stored)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the pod to run on the released node", func() bool {
+	w.eventually(t, "the pod to run on the released node", func() bool {
 		return w.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod) == nil && pod.Status.Phase == corev1.PodRunning
 	})
-	eventually(t, "the node to be initialized", func() bool {
+	w.eventually(t, "the node to be initialized", func() bool {
 		return w.client.Get(t.Context(), client.ObjectKeyFromObject(node), node) == nil && node.Labels[karpv1.NodeInitializedLabelKey] == "true"
 	})
 	return claim, node
@@ -123,13 +123,13 @@ func (w *fixture) restartBuysNothing(t *testing.T, node *corev1.Node, plugin *ap
 	if err := w.client.Delete(t.Context(), plugin.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the node to offer no GPU", func() bool {
+	w.eventually(t, "the node to offer no GPU", func() bool {
 		return w.client.Get(t.Context(), client.ObjectKeyFromObject(node), node) == nil && has(node, 0)
 	})
 	_, _, pod := w.gpuPool("theirs", awsv1.EC2NodeClassSpec{})
 	pod.Name = "second"
 	w.create(t, pod)
-	eventually(t, "Karpenter to name the node for the pod", func() bool {
+	w.eventually(t, "Karpenter to name the node for the pod", func() bool {
 		events := &corev1.EventList{}
 		if err := w.client.List(t.Context(), events, client.InNamespace(pod.Namespace)); err != nil {
 			return false
@@ -148,8 +148,8 @@ func (w *fixture) restartBuysNothing(t *testing.T, node *corev1.Node, plugin *ap
 		t.Errorf("there are %d nodes", n)
 	}
 	again := w.plugin()
-	eventually(t, "the old DaemonSet to be gone", func() bool { return w.client.Create(t.Context(), again) == nil })
-	eventually(t, "the pod to run", func() bool {
+	w.eventually(t, "the old DaemonSet to be gone", func() bool { return w.client.Create(t.Context(), again) == nil })
+	w.eventually(t, "the pod to run", func() bool {
 		return w.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod) == nil && pod.Status.Phase == corev1.PodRunning && pod.Spec.NodeName == node.Name
 	})
 }

@@ -49,17 +49,17 @@ func (w *fixture) aNodesLife(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the pod to run on a node of its own", func() bool {
+	w.eventually(t, "the pod to run on a node of its own", func() bool {
 		err := w.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
 		return err == nil && pod.Status.Phase == corev1.PodRunning
 	})
-	eventually(t, "the instance to get its late tags", func() bool { return w.called("ec2", "CreateTags") })
+	w.eventually(t, "the instance to get its late tags", func() bool { return w.called("ec2", "CreateTags") })
 	for _, o := range []client.Object{pod, pool, class} {
 		if err := w.client.Delete(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the class to go with all that was made for it", func() bool {
+	w.eventually(t, "the class to go with all that was made for it", func() bool {
 		return apierrors.IsNotFound(w.client.Get(t.Context(), client.ObjectKeyFromObject(class), class))
 	})
 	for _, write := range []string{
