@@ -90,9 +90,9 @@ type faultKind struct {
 	// to as a whole.
 	at    func(point) bool
 	wires []history.Wire
-	// standby is set where it needs a second replica: it can happen in scenarios alone that name
-	// it.
-	standby bool
+	// named is set where it can happen only in scenarios that name it, as those with a second
+	// replica.
+	named bool
 	// prepare, if any, is done before the scenario begins.
 	prepare func(*fixture.Fixture) error
 	// fault is what the tap is armed with right before the scenario acts. It is given its point
@@ -154,7 +154,7 @@ func faultKinds() []faultKind {
 				return wiretap.Fault{Do: wiretap.Call, Call: func(q history.Request) { s.ByHand(s.AddNode(ctx, q.Object())) }}
 			},
 			then: func(ctx context.Context, s *fixture.Fixture) error { return s.AwaitHold(ctx, "NodePool", "a", "v1") }},
-	}, slices.Concat(forgeFaults(), replicaFaults(), environmentFaults(), awsFaults())...)
+	}, slices.Concat(forgeFaults(), replicaFaults(), environmentFaults(), awsFaults(), machineFaults())...)
 }
 
 // proveCase is a scenario with one fault at one point.
@@ -187,7 +187,7 @@ func (f faultKind) isOf(c scenarios.Scenario) bool {
 	if c.Faults != nil {
 		return slices.Contains(c.Faults, f.name)
 	}
-	return !f.standby
+	return !f.named
 }
 
 // pointsOf are the distinct points of a stretch of records, in a fixed order.

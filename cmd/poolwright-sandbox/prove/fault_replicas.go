@@ -20,17 +20,17 @@ func replicaFaults() []faultKind {
 		}
 	}
 	return []faultKind{
-		{name: "fail-over", summary: "the leader is killed right after a request, and the standby takes over once the lease has expired", at: leader, standby: true,
+		{name: "fail-over", summary: "the leader is killed right after a request, and the standby takes over once the lease has expired", at: leader, named: true,
 			fault: func(_ context.Context, s *fixture.Fixture) wiretap.Fault {
 				return wiretap.Fault{After: true, Do: wiretap.Kill, Call: s.KillSender}
 			}},
-		{name: "pause", summary: "the leader is stopped before it has the response, and goes on once the standby leads", at: leader, standby: true,
+		{name: "pause", summary: "the leader is stopped before it has the response, and goes on once the standby leads", at: leader, named: true,
 			fault: after(func(ctx context.Context, s *fixture.Fixture, q history.Request) { s.PauseSender(ctx, q) })},
-		{name: "partition", summary: "the leader is cut off from all servers right after a request until the standby leads", at: leader, standby: true,
+		{name: "partition", summary: "the leader is cut off from all servers right after a request until the standby leads", at: leader, named: true,
 			fault: after(func(ctx context.Context, s *fixture.Fixture, q history.Request) { s.CutSenderOff(ctx, q) })},
-		{name: "terminate", summary: "the leader gets SIGTERM right after a request, and gives the lease back", at: leader, standby: true,
+		{name: "terminate", summary: "the leader gets SIGTERM right after a request, and gives the lease back", at: leader, named: true,
 			fault: after(func(_ context.Context, s *fixture.Fixture, q history.Request) { s.TerminateSender(q) })},
-		{name: "lease-deleted", summary: "a person deletes the lease, so that two replicas lead until the former leader learns of it", at: leader, standby: true,
+		{name: "lease-deleted", summary: "a person deletes the lease, so that two replicas lead until the former leader learns of it", at: leader, named: true,
 			fault: after(func(ctx context.Context, s *fixture.Fixture, _ history.Request) { s.ByHand(s.DeleteLease(ctx)) })},
 	}
 }

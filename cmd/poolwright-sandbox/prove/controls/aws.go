@@ -20,6 +20,30 @@ func instanceCollection() Control {
 		file:    "provision/engine/awscontrollers.go",
 		old:     "allowed:    p.collection,",
 		by:      "allowed:    func(context.Context) error { return context.Canceled },",
-		Finds:   "scale-up/kill-after/CreateFleet ec2",
+		Finds:   "scale-up(-again)?/(kill-after|more-instances)/CreateFleet ec2",
+	}
+}
+
+// unavailableOfferings is that offerings without capacity are left alone for some time.
+func unavailableOfferings() Control {
+	return Control{
+		Name:    "unavailable-offerings",
+		Summary: "An offering for which EC2 had no capacity is not requested again for three minutes.",
+		file:    "provision/engine/providers.go",
+		old:     "p.caches.unavailable, instancetype.NewDefaultResolver(region, p.expressions)",
+		by:      "awscache.NewUnavailableOfferings(), instancetype.NewDefaultResolver(region, p.expressions)",
+		Finds:   "scale-up-again/no-capacity",
+	}
+}
+
+// interruptionWarnings is that EC2's warnings are handled.
+func interruptionWarnings() Control {
+	return Control{
+		Name:    "interruption-warnings",
+		Summary: "The pods of a spot instance get another machine when EC2 announces its end, and not after that.",
+		file:    "provision/engine/awscontrollers.go",
+		old:     "if opts.InterruptionQueue != \"\" {",
+		by:      "if opts.InterruptionQueue == \"\\x00\" {",
+		Finds:   "interruption/none",
 	}
 }

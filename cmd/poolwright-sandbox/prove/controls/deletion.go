@@ -37,3 +37,15 @@ func lossRecount() Control {
 		Finds:   "prune-with-losses/nodes-arrive",
 	}
 }
+
+// liveValidation is that an empty node is validated after it is tainted.
+func liveValidation() Control {
+	return Control{
+		Name:    "live-validation",
+		Summary: "The pods of an empty node are listed after it got the taint of its disruption, and a pod that was bound in between keeps it.",
+		file:    "provision/engine/emptiness/client.go",
+		old:     "if err := c.validate(ctx, claim); err != nil {",
+		by:      "if err := c.validate(ctx, claim); err != nil && c == nil {",
+		Finds:   "node-used-again/pod-bound/patch nodes",
+	}
+}

@@ -4,6 +4,6 @@ package scenarios
 func All() []Scenario {
 	return []Scenario{
 		firstApply(), update(), refusedCommits(), pruneWithLosses(), syncDeleted(), syncOrphaned(), pullRequest(), twoReplicas(), reviewedByTwo(),
-		prerequisitesMade(), prerequisitesChanged(), scaleUp(), scaleDown(),
+		prerequisitesMade(), prerequisitesChanged(), scaleUp(), scaleUpAgain(), scaleDown(), nodeUsedAgain(), interruption(),
 	}
 }
