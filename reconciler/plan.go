@@ -51,7 +51,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 			}
 		}
 		all[w.Name] = desired
-		wanted, observed = union(wanted, desired), union(observed, seen)
+		wanted, observed = wanted.Union(desired), observed.Union(seen)
 	}
 	has.wanted, l.last.problems, l.planned = all, problems, l.last
 	result.Problems = problems
@@ -103,10 +103,6 @@ func desired(ctx context.Context, t targets.Target, d state.Set) (state.Set, []s
 		return set, mistakes.Problems, nil
 	}
 	return set, nil, err
-}
-
-func union(a, b state.Set) state.Set {
-	return state.NewSet(append(a.Items(), b.Items()...)...)
 }
 
 // planPolicies are the policies for a plan of the revision; unsure is true where what it does not

@@ -40,7 +40,7 @@ func survey(ctx context.Context, d declared.Declared, offline bool, targets []Na
 		if err != nil {
 			return out, fmt.Errorf("preparing %s: %w", w.Name, err)
 		}
-		out.Wanted, out.Problems = union(out.Wanted, wanted), append(out.Problems, more...)
+		out.Wanted, out.Problems = out.Wanted.Union(wanted), append(out.Problems, more...)
 		if offline {
 			continue
 		}
@@ -48,7 +48,7 @@ func survey(ctx context.Context, d declared.Declared, offline bool, targets []Na
 		if err != nil {
 			return out, fmt.Errorf("observing %s: %w", w.Name, err)
 		}
-		out.Observed = union(out.Observed, seen)
+		out.Observed = out.Observed.Union(seen)
 	}
 	return out, nil
 }

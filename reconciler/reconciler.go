@@ -218,7 +218,7 @@ func (l *Loop) Correct(ctx context.Context, keys []state.Key, opts Options) (Res
 		if err != nil {
 			return result, fmt.Errorf("observing %s: %w", w.Name, err)
 		}
-		wanted, observed = union(wanted, some), union(observed, seen)
+		wanted, observed = wanted.Union(some), observed.Union(seen)
 	}
 	result.Plan = plan.Compute(wanted, observed, l.planned.planPolicies(true, opts.Policies)...)
 	return l.apply(ctx, l.planned.applyGuardToPart(ctx, result, opts), opts)
@@ -236,7 +236,7 @@ func (l *Loop) Finalize(ctx context.Context, opts Options) (Result, error) {
 		if err != nil {
 			return Result{}, fmt.Errorf("observing %s: %w", w.Name, err)
 		}
-		observed = union(observed, seen)
+		observed = observed.Union(seen)
 	}
 	result := Result{Plan: plan.Compute(state.Set{}, observed, opts.Policies...)}
 	return l.apply(ctx, result, opts)

@@ -6,8 +6,8 @@
 package state
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -48,13 +48,20 @@ func (k Key) String() string {
 // Compare is the total order in which keys reach a reader: target, group,
 // kind, namespace, name.
 func (k Key) Compare(other Key) int {
-	return cmp.Or(
-		strings.Compare(k.Target, other.Target),
-		strings.Compare(k.Group, other.Group),
-		strings.Compare(k.Kind, other.Kind),
-		strings.Compare(k.Namespace, other.Namespace),
-		strings.Compare(k.Name, other.Name),
-	)
+	// All five are compared only where they must be: sets of thousands are sorted by this.
+	if k.Target != other.Target {
+		return strings.Compare(k.Target, other.Target)
+	}
+	if k.Group != other.Group {
+		return strings.Compare(k.Group, other.Group)
+	}
+	if k.Kind != other.Kind {
+		return strings.Compare(k.Kind, other.Kind)
+	}
+	if k.Namespace != other.Namespace {
+		return strings.Compare(k.Namespace, other.Namespace)
+	}
+	return strings.Compare(k.Name, other.Name)
 }
 
 // Origin is where in the repository something was declared. The zero value
@@ -208,11 +215,23 @@ func (s Set) Len() int { return len(s.items) }
 
 // Items lists the Items in the order of their keys.
 func (s Set) Items() []Item {
-	out := make([]Item, 0, len(s.items))
-	for _, i := range s.items {
-		out = append(out, i)
+	keys := make([]Key, 0, len(s.items)) // An Item is too large to be moved about.
+	for k := range s.items {
+		keys = append(keys, k)
 	}
-	slices.SortFunc(out, func(a, b Item) int { return a.Key.Compare(b.Key) })
+	slices.SortFunc(keys, Key.Compare)
+	out := make([]Item, len(keys))
+	for i, k := range keys {
+		out[i] = s.items[k]
+	}
+	return out
+}
+
+// Union returns the Items of both sets; where a key is in both, other's.
+func (s Set) Union(other Set) Set {
+	out := Set{items: make(map[Key]Item, len(s.items)+len(other.items))}
+	maps.Copy(out.items, s.items)
+	maps.Copy(out.items, other.items)
 	return out
 }
 

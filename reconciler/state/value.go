@@ -56,6 +56,9 @@ func writtenAlike(a, b any) bool {
 }
 
 func equalMaps(a, b map[string]any) bool {
+	if reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer() {
+		return true // An object that is as wanted is the wanted one.
+	}
 	if len(a) != len(b) {
 		return false
 	}

@@ -42,11 +42,18 @@ func (o *observation) compareLive(kind kinds.Kind, live *unstructured.Unstructur
 // compareWanted compares a wanted object with memory.
 func (o *observation) compareWanted(item state.Item, live *unstructured.Unstructured) {
 	rec, known := o.target.store.Get(item.Key)
-	if known && !o.target.diff.Blind(item.Key) && live.GetDeletionTimestamp() == nil && rec.Version == item.Version && rec.Desired == state.Hash(item.Object) {
-		print := fields.FingerprintOf(live.Object, o.target.diff.Options(item.Key))
-		if rec.Fingerprint.Same(print) {
-			rec.Fingerprint = print
-			o.target.store.Put(rec)
+	if known && !o.target.diff.Blind(item.Key) && live.GetDeletionTimestamp() == nil && rec.Version == item.Version && rec.Desired == o.target.desired.Hash(item) {
+		// The hashes of a fingerprint take most of a comparison, and of what nobody wrote none is
+		// needed.
+		same := rec.Fingerprint.Untouched(fields.Identify(live.Object))
+		if !same {
+			print := fields.FingerprintOf(live.Object, o.target.diff.Options(item.Key))
+			if same = rec.Fingerprint.Same(print); same {
+				rec.Fingerprint = print
+				o.target.store.Put(rec)
+			}
+		}
+		if same {
 			o.add(diff.Found(item, live, item.Object, rec.Desired))
 			return
 		}

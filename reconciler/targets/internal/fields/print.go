@@ -87,12 +87,18 @@ func (p Fingerprint) Same(later Fingerprint) bool {
 	switch {
 	case p.UID == "" || p.UID != later.UID:
 		return false
-	case p.ResourceVersion != "" && p.ResourceVersion == later.ResourceVersion:
+	case p.Untouched(later):
 		return true
 	case p.Generation > 0 && p.Generation == later.Generation && p.Fields == later.Fields && p.Meta == later.Meta:
 		return true
 	}
 	return p.Values == later.Values && p.Spec == later.Spec
+}
+
+// Untouched reports whether nobody has written the object since p, by its identity alone, as
+// Identify returns it.
+func (p Fingerprint) Untouched(later Fingerprint) bool {
+	return p.UID != "" && p.UID == later.UID && p.ResourceVersion != "" && p.ResourceVersion == later.ResourceVersion
 }
 
 // orNone makes sure that no claim is not mistaken for a claim on everything.

@@ -7,6 +7,7 @@ package desired
 
 import (
 	"context"
+	"reflect"
 	"sync"
 
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
@@ -50,8 +51,9 @@ type details struct {
 	scaled bool
 	// plain is a Secret's unmasked object.
 	plain map[string]any
-	// hash is the hash of the wanted Object.
-	hash string
+	// object is the wanted Object, and hash the hash of it.
+	object map[string]any
+	hash   string
 }
 
 // New makes a State without objects. It sends no request.
@@ -73,12 +75,24 @@ func (w *State) Unmasked(secret state.Item) (map[string]any, bool) {
 	return m.plain, m.plain != nil && m.hash == state.Hash(secret.Object)
 }
 
-// Trim drops the unmasked content of Secrets until the next Build.
+// Hash is the hash of a wanted Object, which was taken already where Build has returned that very
+// Object.
+func (w *State) Hash(wanted state.Item) string {
+	w.mu.Lock()
+	m := w.objects[wanted.Key]
+	w.mu.Unlock()
+	if m.object != nil && reflect.ValueOf(m.object).Pointer() == reflect.ValueOf(wanted.Object).Pointer() {
+		return m.hash
+	}
+	return state.Hash(wanted.Object)
+}
+
+// Trim drops the unmasked content of Secrets, and all other objects, until the next Build.
 func (w *State) Trim() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for k, m := range w.objects {
-		m.plain = nil
+		m.plain, m.object = nil, nil
 		w.objects[k] = m
 	}
 }
@@ -131,7 +145,7 @@ func (w *State) Build(ctx context.Context, declared state.Set) (state.Set, []sta
 			m.plain = item.Object
 			item.Object = w.cfg.Mask.Secret(item.Object)
 		}
-		m.hash = state.Hash(item.Object)
+		m.object, m.hash = item.Object, state.Hash(item.Object)
 		b.objects[item.Key] = m
 		items = append(items, item)
 	}
