@@ -38,7 +38,7 @@ It shows the plan and waits for confirmation. Run again, it changes only what di
 
 Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or not confirmed), 2 an error.`,
 		Example: "  poolwright bootstrap clusters/dev --image registry.example.com/poolwright:v1 --secret git\n  poolwright bootstrap clusters/dev --image registry.example.com/poolwright:v1 --dry-run",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArgument("the folder", false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.Dir, req.Namespace = args[0], conn.namespace
 			var err error
@@ -61,6 +61,8 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or not confirmed), 2
 	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text, json or markdown")
 	f.confirmation.addFlags(cmd.Flags())
 	f.variables.addTo(cmd.Flags())
+	conn.completeContexts(cmd)
+	completeOutput(cmd, "text", "json", "markdown")
 	return cmd
 }
 

@@ -33,14 +33,14 @@ func TestMistakesInInstalling(t *testing.T) {
 		args []string
 		want string
 	}{
-		"bootstrap without a folder":           {[]string{"bootstrap"}, "accepts 1 arg(s), received 0"},
+		"bootstrap without a folder":           {[]string{"bootstrap"}, "bootstrap needs an argument: the folder"},
 		"bootstrap without a prompt":           {[]string{"bootstrap", "."}, "pass --yes"},
 		"bootstrap without anybody, or image":  {[]string{"bootstrap", "."}, "with --image"},
 		"bootstrap without a cluster":          {[]string{"bootstrap", ".", "--yes"}, "set --kubeconfig or KUBECONFIG"},
 		"bootstrap with an unknown output":     {[]string{"bootstrap", ".", "--yes", "-o", "xml"}, `-o "xml" is not one of text, json, markdown`},
 		"uninstall without a prompt":           {[]string{"uninstall"}, "pass --yes"},
 		"uninstall without a cluster":          {[]string{"uninstall", "--yes"}, "set --kubeconfig or KUBECONFIG"},
-		"uninstall of an unsupported argument": {[]string{"uninstall", "now"}, `unknown command "now"`},
+		"uninstall of an unsupported argument": {[]string{"uninstall", "now"}, "uninstall takes no argument, and got: now"},
 		"a dry run needs nobody":               {[]string{"uninstall", "--dry-run"}, "set --kubeconfig or KUBECONFIG"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -56,10 +56,14 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		want string
 	}{
 		"an unknown command":                 {[]string{"frobnicate"}, `unknown command "frobnicate"`},
-		"an unknown flag":                    {[]string{"plan", "--frobnicate"}, "unknown flag: --frobnicate"},
+		"an unknown flag":                    {[]string{"plan", "--frobnicate"}, "unknown flag: --frobnicate\nFor the usage, run: poolwright plan --help"},
+		"a flag with a typing mistake":       {[]string{"plan", "--ofline"}, "unknown flag: --ofline; did you mean --offline?\nFor the usage, run: poolwright plan --help"},
+		"a flag without its value":           {[]string{"plan", "--base"}, "flag needs an argument: --base\nFor the usage, run: poolwright plan --help"},
+		"more than one folder":               {[]string{"lint", "a", "b"}, "lint takes one argument, the folder, and got 2: a b\nFor the usage, run: poolwright lint --help"},
+		"an argument where none is taken":    {[]string{"version", "now"}, "version takes no argument, and got: now"},
+		"an unknown format of findings":      {[]string{"lint", "-o", "xml"}, `-o "xml" is not one of text, json, sarif, github`},
 		"an unknown output":                  {[]string{"plan", "-o", "xml"}, `-o "xml" is not one of text, json, markdown`},
 		"an unknown log level":               {[]string{"run", "--log-level", "loud"}, `--log-level "loud" is not one of debug, info, error`},
-		"lint without a folder":              {[]string{"lint"}, "accepts 1 arg(s), received 0"},
 		"a child that is started by hand":    {[]string{"child", "load"}, "accepts 3 arg(s), received 1"},
 		"plan without a cluster":             {[]string{"plan", "."}, "set --kubeconfig or KUBECONFIG"},
 		"run without a cluster":              {[]string{"run"}, "set --kubeconfig or KUBECONFIG"},

@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -24,6 +27,10 @@ type connection struct {
 	kubeconfig string
 	context    string
 	namespace  string
+
+	// server and contextName are those of the last configuration that was loaded; contextName is
+	// empty within a cluster.
+	server, contextName string
 }
 
 func (c *connection) addFlags(flags *pflag.FlagSet) {
@@ -32,17 +39,38 @@ func (c *connection) addFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&c.namespace, "namespace", "n", defaultNamespace, "namespace of the controller and its Syncs")
 }
 
+func (c *connection) loader() clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.kubeconfig
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context})
+}
+
+// contexts are the names of a kubeconfig's contexts, sorted.
+func contexts(loader clientcmd.ClientConfig) []string {
+	raw, err := loader.RawConfig()
+	if err != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(raw.Contexts))
+}
+
 // restConfig loads the client configuration. Client-side rate limits are off:
 // the API server's priority and fairness does that better.
 func (c *connection) restConfig() (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = c.kubeconfig
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context}).ClientConfig()
+	loader := c.loader()
+	cfg, err := loader.ClientConfig()
 	if err != nil {
 		if clientcmd.IsEmptyConfig(err) || errors.Is(err, clientcmd.ErrEmptyConfig) || strings.Contains(err.Error(), "no configuration has been provided") {
 			return nil, errors.New("no cluster to connect to: set --kubeconfig or KUBECONFIG, or run inside a cluster")
 		}
+		if known := contexts(loader); c.context != "" && len(known) > 0 && !slices.Contains(known, c.context) {
+			return nil, fmt.Errorf("loading the kubeconfig: %w: choose one of %s", err, strings.Join(known, ", "))
+		}
 		return nil, fmt.Errorf("loading the kubeconfig: %w", err)
+	}
+	c.server, c.contextName = cfg.Host, ""
+	if raw, err := loader.RawConfig(); err == nil {
+		c.contextName = cmp.Or(c.context, raw.CurrentContext)
 	}
 	cfg.QPS, cfg.Burst = -1, 0
 	cfg.UserAgent = "poolwright"

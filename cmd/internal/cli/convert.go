@@ -42,7 +42,7 @@ func (f *convertFlags) check() error {
 func newConvert(streams Streams) *cobra.Command {
 	var flags convertFlags
 	cmd := &cobra.Command{
-		Use:   "convert DIR",
+		Use:   "convert [DIR]",
 		Short: "Rewrite manifests of Karpenter's old APIs for v1",
 		Long: `Rewrite a folder's manifests of Karpenter's old APIs (Provisioner, AWSNodeTemplate, and NodePool and
 EC2NodeClass of v1beta1) for v1, with the same meaning, and the labels and annotations by which workloads
@@ -53,14 +53,14 @@ something cannot be converted, its file and those of the pools and classes that 
 
 Exit codes: 0 nothing to do, or written, 1 there are changes, 2 something needs a person, or an error.`,
 		Example: "  poolwright convert clusters/dev\n  poolwright convert clusters/dev --write --kubernetes-version 1.33",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArgument("the folder", true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := flags.check(); err != nil {
 				return err
 			}
-			done, err := convert.Folder(cmd.Context(), convert.Request{Dir: args[0], KubernetesVersion: flags.kubernetes, Write: flags.write})
+			done, err := convert.Folder(cmd.Context(), convert.Request{Dir: folderOf(args), KubernetesVersion: flags.kubernetes, Write: flags.write})
 			if err != nil {
-				return fmt.Errorf("converting %s: %w", args[0], err)
+				return fmt.Errorf("converting %s: %w", folderOf(args), err)
 			}
 			print := convertText
 			if flags.output == "json" {
@@ -69,10 +69,11 @@ Exit codes: 0 nothing to do, or written, 1 there are changes, 2 something needs 
 			if err := print(streams.Out, done); err != nil {
 				return fmt.Errorf("writing the report: %w", err)
 			}
-			return convertEnd(streams, args[0], done, flags)
+			return convertEnd(streams, folderOf(args), done, flags)
 		},
 	}
 	flags.addTo(cmd.Flags())
+	completeOutput(cmd, "text", "json")
 	return cmd
 }
 

@@ -29,7 +29,7 @@ func (f *costFlags) addTo(flags *pflag.FlagSet) {
 func newCost(streams Streams) *cobra.Command {
 	var flags costFlags
 	cmd := &cobra.Command{
-		Use:   "cost DIR",
+		Use:   "cost [DIR]",
 		Short: "Estimate what the nodes of a folder's pools cost, and check a document's cost table",
 		Long: `Estimate what one node of each pool costs in a month: around the clock on demand and on spot, for some
 hours a day, and with no pod at all. For a pool with GPUs that is the node that is launched for a pod with one GPU:
@@ -44,13 +44,14 @@ prices and compared with today's, with the cause of each difference.
 
 Exit codes: 0 done, 2 an error or mistakes in the folder or in that file.`,
 		Example: "  poolwright cost clusters/dev\n  poolwright cost clusters/dev --hours-per-day 2 -o markdown",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArgument("the folder", true),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			flags.request.Dir = args[0]
+			flags.request.Dir = folderOf(args)
 			return runCost(cmd, streams, flags)
 		},
 	}
 	flags.addTo(cmd.Flags())
+	completeOutput(cmd, "text", "json", "markdown")
 	return cmd
 }
 

@@ -1,8 +1,9 @@
 package cli
 
 import (
-	"bufio"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,8 +12,9 @@ import (
 
 func newLint(streams Streams) *cobra.Command {
 	var variables variableFlags
+	var output string
 	cmd := &cobra.Command{
-		Use:   "lint DIR",
+		Use:   "lint [DIR]",
 		Short: "Check a folder without a cluster, with file and line for each finding",
 		Long: `Check a folder without a cluster: that it renders, that every object is well formed, that Karpenter's
 and our own kinds satisfy their schemas and rules, that the Cluster declares nothing that AWS rules
@@ -21,35 +23,40 @@ out, and that the objects with GPUs are consistent.
 Variables such as ${CLUSTER_NAME} are substituted as the Sync does, where values are given. Without any, fields
 that hold one are not checked, and a warning names each variable.
 
+With -o sarif the findings are a SARIF log, with -o github commands by which GitHub Actions shows each beside its
+line of a pull request.
+
 A finding is a mistake, or a warning of what may have another effect or a higher price than intended; a
 warning's line begins with file, line and "warning".
 
 Exit codes: 0 no mistakes, whatever the warnings, 1 mistakes, 2 an error.`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArgument("the folder", true),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !slices.Contains(lintFormats, output) {
+				return fmt.Errorf("-o %q is not one of %s", output, strings.Join(lintFormats, ", "))
+			}
+			folder := folderOf(args)
 			given, err := variables.input()
 			if err != nil {
 				return err
 			}
-			found, err := offline.Lint(cmd.Context(), args[0], given)
+			found, err := offline.Lint(cmd.Context(), folder, given)
 			if err != nil {
 				return err
 			}
-			out := bufio.NewWriter(streams.Out)
-			for _, p := range found.All() {
-				fmt.Fprintln(out, p)
-			}
-			if err := out.Flush(); err != nil {
+			if err := writeFindings(streams.Out, output, found); err != nil {
 				return fmt.Errorf("writing the findings: %w", err)
 			}
 			mistakes, warnings := counted(len(found.Mistakes), "mistake"), counted(len(found.Warnings), "warning")
 			if len(found.Mistakes) > 0 {
-				return &exit{code: exitDifferent, err: fmt.Errorf("%s, %s in %s", mistakes, warnings, args[0])}
+				return &exit{code: exitDifferent, err: fmt.Errorf("%s, %s in %s", mistakes, warnings, folder)}
 			}
 			fmt.Fprintf(streams.Err, "%s, %s, %s\n", counted(found.Objects, "object"), mistakes, warnings)
 			return nil
 		},
 	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", strings.Join(lintFormats, ", "))
 	variables.addTo(cmd.Flags())
+	completeOutput(cmd, lintFormats...)
 	return cmd
 }

@@ -65,17 +65,15 @@ Variables have the values of the Sync; --substitute and --sync-file take precede
 
 Exit codes: 0 no difference, 1 differences, 2 an error or mistakes in the folder.`,
 		Example: "  poolwright plan clusters/dev\n  poolwright plan clusters/dev --base origin/main -o markdown\n  poolwright plan clusters/dev --base origin/main --head HEAD --offline",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    oneArgument("the folder", true),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			folder := "."
-			if len(args) > 0 {
-				folder = args[0]
-			}
-			return runPlan(cmd, conn, streams, folder, flags)
+			return runPlan(cmd, conn, streams, folderOf(args), flags)
 		},
 	}
 	conn.addFlags(cmd.Flags())
 	flags.addTo(cmd.Flags())
+	conn.completeContexts(cmd)
+	completeOutput(cmd, "text", "json", "markdown")
 	return cmd
 }
 

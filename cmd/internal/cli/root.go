@@ -21,7 +21,8 @@ import (
 // success and no difference, 1 for differences, 2 for an error, 130 where a person
 // ended the wait for a run that goes on.
 func Main(ctx context.Context, args []string, streams Streams) int {
-	root := newRoot(streams)
+	conn := &connection{}
+	root := newRoot(conn, streams)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	var e *exit
@@ -30,17 +31,17 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 		return exitSame
 	case errors.As(err, &e):
 		if e.err != nil {
-			fmt.Fprintln(streams.Err, "Error:", e.err)
+			fmt.Fprintln(streams.Err, "Error:", conn.explain(e.err))
 		}
 		return e.code
 	}
-	fmt.Fprintln(streams.Err, "Error:", err)
+	fmt.Fprintln(streams.Err, "Error:", conn.explain(err))
 	return exitError
 }
 
 // newRoot assembles the command tree. Called as kubectl-poolwright, it names itself
 // kubectl poolwright.
-func newRoot(streams Streams) *cobra.Command {
+func newRoot(conn *connection, streams Streams) *cobra.Command {
 	name := "poolwright"
 	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-") {
 		name = "kubectl poolwright"
@@ -57,20 +58,21 @@ func newRoot(streams Streams) *cobra.Command {
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
-	conn := &connection{}
-	root.AddCommand(
-		newRun(conn, streams),
-		newPlan(conn, streams),
-		newLint(streams),
-		newConvert(streams),
-		newCost(streams),
-		newReconcile(conn, streams),
-		newSuspend(conn, streams),
-		newResume(conn, streams),
-		newBootstrap(conn, streams),
-		newUninstall(conn, streams),
-		newVersion(streams),
-		newChild(streams),
-	)
+	root.SetFlagErrorFunc(flagError)
+	for _, group := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"folder", "Commands for a folder of a repository:", []*cobra.Command{newPlan(conn, streams), newLint(streams), newCost(streams), newConvert(streams)}},
+		{"sync", "Commands for a Sync:", []*cobra.Command{newReconcile(conn, streams), newSuspend(conn, streams), newResume(conn, streams)}},
+		{"installation", "Commands for the installation:", []*cobra.Command{newBootstrap(conn, streams), newUninstall(conn, streams), newRun(conn, streams)}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
+		for _, command := range group.commands {
+			command.GroupID = group.id
+			root.AddCommand(command)
+		}
+	}
+	root.AddCommand(newVersion(streams), newChild(streams))
 	return root
 }

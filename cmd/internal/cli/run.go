@@ -27,7 +27,7 @@ func newRun(conn *connection, streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the controller: Syncs, drift correction, pull requests and the embedded Karpenter",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger, err := newLogger(level, streams)
 			if err != nil {
@@ -47,6 +47,7 @@ func newRun(conn *connection, streams Streams) *cobra.Command {
 		},
 	}
 	conn.addFlags(cmd.Flags())
+	conn.completeContexts(cmd)
 	cmd.Flags().StringVar(&cfg.MetricsAddress, "metrics-addr", ":8080", `address of the Prometheus metrics; "0" serves none`)
 	cmd.Flags().StringVar(&cfg.HealthAddress, "health-addr", ":8081", `address of /healthz and /readyz; "0" serves none`)
 	cmd.Flags().StringVar(&cfg.ReceiverAddress, "receiver-addr", "0", `address where forges send webhooks, to /hook/<Sync>; "0" serves none`)

@@ -37,7 +37,7 @@ func newReconcile(conn *connection, streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reconcile [SYNC]",
 		Short: "Fetch, compare and apply now instead of at the next interval",
-		Args:  cobra.MaximumNArgs(1),
+		Args:  oneArgument("the name of a Sync", true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return onSync(cmd.Context(), conn, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
 				if sync.Spec.Suspend && sync.DeletionTimestamp.IsZero() {
@@ -51,6 +51,7 @@ func newReconcile(conn *connection, streams Streams) *cobra.Command {
 		},
 	}
 	conn.addFlags(cmd.Flags())
+	conn.complete(cmd)
 	wait.add(cmd)
 	cmd.Flags().BoolVar(&update, "update-parameters", false, "update the SSM parameters of spec.substituteFrom to their newest values")
 	return cmd
@@ -61,7 +62,7 @@ func newResume(conn *connection, streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume [SYNC]",
 		Short: "Resume a suspended Sync",
-		Args:  cobra.MaximumNArgs(1),
+		Args:  oneArgument("the name of a Sync", true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return onSync(cmd.Context(), conn, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
 				if err := raisePools(ctx, conn, streams.Err); err != nil {
@@ -72,6 +73,7 @@ func newResume(conn *connection, streams Streams) *cobra.Command {
 		},
 	}
 	conn.addFlags(cmd.Flags())
+	conn.complete(cmd)
 	wait.add(cmd)
 	return cmd
 }
@@ -105,7 +107,7 @@ func newSuspend(conn *connection, streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "suspend [SYNC]",
 		Short: "Stop fetching, applying and correcting; nodes are still launched and terminated",
-		Args:  cobra.MaximumNArgs(1),
+		Args:  oneArgument("the name of a Sync", true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return onSync(cmd.Context(), conn, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
 				before := sync.DeepCopy()
@@ -119,6 +121,7 @@ func newSuspend(conn *connection, streams Streams) *cobra.Command {
 		},
 	}
 	conn.addFlags(cmd.Flags())
+	conn.complete(cmd)
 	return cmd
 }
 

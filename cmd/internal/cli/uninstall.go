@@ -23,7 +23,7 @@ was embedded, Karpenter's finalizers are removed, too, since no controller would
 It lists its steps and waits for confirmation. The next run completes an interrupted one.
 
 Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or not confirmed), 2 an error.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := answered.possible(streams); err != nil {
 				return err
@@ -60,6 +60,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or not confirmed), 2
 	cmd.Flags().BoolVar(&req.ReleaseFinalizers, "release-finalizers", false, "remove Karpenter's finalizers also where no Cluster declares an embedded engine")
 	cmd.Flags().DurationVar(&req.Timeout, "timeout", 15*time.Minute, "how long to wait for nodes, and for each deletion")
 	answered.addFlags(cmd.Flags())
+	conn.completeContexts(cmd)
 	return cmd
 }
 

@@ -66,7 +66,7 @@ func newVersion(streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of poolwright and of the Karpenter that it embeds",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			v := readVersion()
 			switch output {
@@ -90,5 +90,6 @@ func newVersion(streams Streams) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	completeOutput(cmd, "text", "json")
 	return cmd
 }
