@@ -200,6 +200,10 @@ func earlier(a, b time.Time) time.Time {
 // counts three minutes from a moment after EC2's response.
 const unavailableFor = 3*time.Minute - time.Second
 
+// launching is how long a launch may be under way that was computed before EC2's response to
+// another: several begin at the same time, and each is sent when its batch of requests closes.
+const launching = time.Second
+
 // unavailableOfferings finds launches that request what the same process was refused shortly before.
 func unavailableOfferings(records []history.Record) []Violation {
 	type of struct{ client, offering string }
@@ -212,7 +216,7 @@ func unavailableOfferings(records []history.Record) []Violation {
 		}
 		for _, o := range q.Offerings {
 			before, found := refused[of{q.Client, o}]
-			if since := r.Begin.Sub(before.End); found && r.N > before.Done && since < unavailableFor {
+			if since := r.Begin.Sub(before.End); found && r.N > before.Done && since >= launching && since < unavailableFor {
 				out = append(out, Violation{N: []int{before.N, r.N}, Detail: fmt.Sprintf("requests %s %s after there was no capacity", o, since.Round(time.Second))})
 			}
 		}

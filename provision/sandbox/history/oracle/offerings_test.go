@@ -22,6 +22,7 @@ func TestTheRuleForOfferings(t *testing.T) {
 		{"another offering may be requested", over(timed{1, requests("c1", lacks, cheap, dear)}, timed{2, requests("c1", nil, dear)}), nil},
 		{"the one without capacity may not", over(timed{1, requests("c1", lacks, cheap, dear)}, timed{3, requests("c1", nil, cheap, dear)}),
 			[]string{"offerings: requests g4dn.xlarge in subnet-1, spot 2s after there was no capacity"}},
+		{"a launch that began before the response may", over(timed{1, requests("c1", lacks, cheap)}, timed{1, requests("c1", nil, cheap)}), nil},
 		{"it may after three minutes", over(timed{1, requests("c1", lacks, cheap)}, timed{181, requests("c1", nil, cheap)}), nil},
 		{"another process has not learned of it", over(timed{1, requests("c1", lacks, cheap)}, timed{3, requests("c2", nil, cheap)}), nil},
 	} {
