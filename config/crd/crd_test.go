@@ -40,6 +40,7 @@ func digests() map[int]string {
 		22: "dc4409f30213a957053acaf5cccff20e",
 		23: "88fdca0b74dfbc0f5424f24e0366919e",
 		24: "f14d64bb9d78124404f000cab699b5eb",
+		25: "275bf6c8c444312449a7bb4fd11474c4",
 	}
 }
 

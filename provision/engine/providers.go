@@ -165,7 +165,7 @@ func (p *providers) addZonalShift(ctx context.Context, clk clock.Clock) error {
 	}
 	api := arczonalshift.NewFromConfig(p.config)
 	if _, err := api.GetManagedResource(ctx, &arczonalshift.GetManagedResourceInput{ResourceIdentifier: cluster.Cluster.Arn}); err != nil {
-		return fmt.Errorf("reading the zonal shifts of EKS cluster %q: %w: enable zonal shift on the cluster and allow arc-zonal-shift:GetManagedResource, or turn the engine setting AWS.ZonalShift off", name, err)
+		return fmt.Errorf("reading the zonal shifts of EKS cluster %q: %w: enable zonal shift on the cluster and allow arc-zonal-shift:GetManagedResource, or leave spec.engine.enableZonalShift out", name, err)
 	}
 	p.network.zonalShift = shift.NewProvider(api, clk, *cluster.Cluster.Arn)
 	return nil
@@ -174,7 +174,7 @@ func (p *providers) addZonalShift(ctx context.Context, clk clock.Clock) error {
 func (p *providers) addImages(ctx context.Context, from surroundings) error {
 	v := version.NewDefaultProvider(from.kube, p.eks)
 	if err := v.UpdateVersion(ctx); err != nil {
-		return fmt.Errorf("reading the cluster's Kubernetes version: %w: check that the API server serves /version, or EKS DescribeCluster where the engine setting AWS.VersionFromEKS is on", err)
+		return fmt.Errorf("reading the cluster's Kubernetes version: %w: check that the API server serves /version, or EKS DescribeCluster", err)
 	}
 	parameters := ssmprovider.NewDefaultProvider(ssm.NewFromConfig(p.config), p.caches.ssm)
 	p.images = images{

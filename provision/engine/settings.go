@@ -39,7 +39,7 @@ func (p Pace) BatchIdle() time.Duration {
 
 // Settings are which cluster the engine serves and how it behaves. Start from
 // DefaultSettings: a zero value is not a default. The caller fills them from the
-// Cluster object; Validate names that object's fields where they exist.
+// Cluster object; Validate names that object's fields.
 type Settings struct {
 	// Cluster is the EKS cluster's name: the value of the discovery tag on every
 	// instance that the engine may terminate. Required.
@@ -220,7 +220,7 @@ func (s Settings) validatePolicies() error {
 	switch p := coreoptions.PreferencePolicy(s.Scheduling.PreferencePolicy); p {
 	case coreoptions.PreferencePolicyRespect, coreoptions.PreferencePolicyIgnore:
 	default:
-		errs = append(errs, wrong("the engine setting Scheduling.PreferencePolicy", string(p), "give Respect or Ignore; Respect is the default"))
+		errs = append(errs, wrong("spec.engine.preferencePolicy", string(p), "give Respect or Ignore; Respect is the default"))
 	}
 	switch p := coreoptions.MinValuesPolicy(s.Scheduling.MinValuesPolicy); p {
 	case coreoptions.MinValuesPolicyStrict, coreoptions.MinValuesPolicyBestEffort:
@@ -241,19 +241,19 @@ func (s Settings) validateNodes() error {
 	if n.Endpoint != "" {
 		if u, err := url.Parse(n.Endpoint); err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
 			// The value is not repeated: it may hold a password.
-			errs = append(errs, errors.New("the engine setting Nodes.Endpoint is not an https URL: give one without user info, or leave it out to use that of EKS"))
+			errs = append(errs, errors.New("spec.engine.clusterEndpoint is not an https URL: give one without user info, or leave it out to use that of EKS"))
 		}
 	}
 	if n.CABundle != "" {
 		if _, err := base64.StdEncoding.DecodeString(n.CABundle); err != nil {
-			errs = append(errs, errors.New("the engine setting Nodes.CABundle is not base64: give the PEM certificates encoded once, or leave it out to use the engine's own CA"))
+			errs = append(errs, errors.New("the controller's variable CLUSTER_CA_BUNDLE is not base64: give the PEM certificates encoded once, or leave it out to use the engine's own CA"))
 		}
 	}
 	if !(n.VMMemoryOverheadPercent >= 0 && n.VMMemoryOverheadPercent < 1) {
-		errs = append(errs, wrong("the engine setting Nodes.VMMemoryOverheadPercent", n.VMMemoryOverheadPercent, "give a share from 0 up to, not including, 1; 0.075 is the default"))
+		errs = append(errs, wrong("spec.engine.vmMemoryOverheadPercent", n.VMMemoryOverheadPercent, "give a share from 0 up to, not including, 1; 0.075 is the default"))
 	}
 	if n.ReservedENIs < 0 {
-		errs = append(errs, wrong("the engine setting Nodes.ReservedENIs", n.ReservedENIs, "give 0 or more"))
+		errs = append(errs, wrong("spec.engine.reservedENIs", n.ReservedENIs, "give 0 or more"))
 	}
 	return errors.Join(errs...)
 }
@@ -264,21 +264,21 @@ func (s Settings) validateLimits() error {
 		name string
 		got  time.Duration
 	}{
-		{"the engine setting AWS.AMIRefreshInterval", s.AWS.AMIRefreshInterval},
-		{"the engine setting AWS.SubnetRefreshInterval", s.AWS.SubnetRefreshInterval},
-		{"the engine setting AWS.SecurityGroupRefreshInterval", s.AWS.SecurityGroupRefreshInterval},
+		{"spec.engine.amiRefreshInterval", s.AWS.AMIRefreshInterval},
+		{"spec.engine.subnetRefreshInterval", s.AWS.SubnetRefreshInterval},
+		{"spec.engine.securityGroupRefreshInterval", s.AWS.SecurityGroupRefreshInterval},
 	} {
 		if f.got < time.Minute {
-			errs = append(errs, wrong(f.name, f.got, "give 1m or more"))
+			errs = append(errs, wrong(f.name, f.got, "give 1m or more; 1m is the default"))
 		}
 	}
 	for _, f := range []struct {
 		name string
 		got  int64
 	}{
-		{"the engine setting Kubernetes.QPS", int64(s.Kubernetes.QPS)},
-		{"the engine setting Kubernetes.Burst", int64(s.Kubernetes.Burst)},
-		{"the engine setting Scheduling.CPURequests", s.Scheduling.CPURequests},
+		{"spec.engine.kubeClientQPS", int64(s.Kubernetes.QPS)},
+		{"spec.engine.kubeClientBurst", int64(s.Kubernetes.Burst)},
+		{"spec.engine.cpuRequests", s.Scheduling.CPURequests},
 	} {
 		if f.got <= 0 {
 			errs = append(errs, wrong(f.name, f.got, "give a number above zero"))

@@ -25,6 +25,9 @@ type Comparison struct {
 	Differences []Finding
 	// Equal are the settings that are the same here and there.
 	Equal []string
+	// Keep are the fields of the Cluster's spec.engine, with their values, by which the engine
+	// would have its settings, as far as there are fields; each is a difference or an obstacle, too.
+	Keep map[string]any
 	// kept is how many NodeClaims have both hashes as the engine would write them.
 	kept int
 }

@@ -8,6 +8,8 @@ import (
 
 	awsoptions "github.com/aws/karpenter-provider-aws/pkg/operator/options"
 	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
+
+	"github.com/poolwright/poolwright/provision/engine"
 )
 
 // gates compares the feature gates one by one: those of Karpenter's core, and those of the
@@ -17,6 +19,9 @@ func (w *comparer) gates() {
 	if text := values["FEATURE_GATES"]; !slices.Contains(unread, "FEATURE_GATES") {
 		theirs, err := coreoptions.ParseFeatureGates(cmp.Or(text, "NodeOverlay=false"))
 		w.gatesOf("FEATURE_GATES", text, theirs, err)
+		if err == nil {
+			w.keepGates(theirs)
+		}
 	}
 	if text, set := values["AWS_FEATURE_GATES"]; set {
 		theirs, err := awsoptions.ParseFeatureGates(text)
@@ -46,5 +51,25 @@ func (w *comparer) gatesOf(variable, text string, theirs any, err error) {
 			w.differs(fmt.Sprintf("to keep it, set spec.engine.featureGates: {%s: %t}", field.Name, value.Bool()),
 				"its feature gate %s is %t, and would be %t", field.Name, value.Bool(), on)
 		}
+	}
+}
+
+// keepGates declares all gates by which theirs differ from the defaults: a field replaces what the
+// Cluster declares there. NodeOverlay stays as it is.
+func (w *comparer) keepGates(theirs coreoptions.FeatureGates) {
+	declared, differ := map[string]any{}, false
+	ours := w.settings.Gates()
+	for name, standard := range engine.DefaultSettings().Gates() {
+		on := reflect.ValueOf(theirs).FieldByName(name).Bool()
+		if name == "NodeOverlay" {
+			on = ours[name]
+		}
+		if on != standard {
+			declared[name] = on
+		}
+		differ = differ || on != ours[name]
+	}
+	if differ {
+		w.keep("featureGates", declared)
 	}
 }

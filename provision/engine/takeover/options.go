@@ -71,6 +71,11 @@ func optionsOf(ctx context.Context, c client.Reader, namespace string, container
 		switch {
 		case e.ValueFrom == nil:
 			o.set(e.Name, e.Value)
+		case e.ValueFrom.ResourceFieldRef != nil:
+			o.leave(e.Name)
+			if n := cpuRequests(container, e.ValueFrom.ResourceFieldRef); n > 0 {
+				o.set(e.Name, strconv.FormatInt(n, 10))
+			}
 		case e.ValueFrom.ConfigMapKeyRef == nil:
 			o.leave(e.Name)
 		default:
@@ -94,6 +99,23 @@ func optionsOf(ctx context.Context, c client.Reader, namespace string, container
 	}
 	o.arguments(args)
 	return o, nil
+}
+
+// cpuRequests is what the kubelet puts into a variable that refers to the container's requests
+// of processor time; zero where the reference is another one, or a LimitRange may decide.
+func cpuRequests(container *corev1.Container, ref *corev1.ResourceFieldSelector) int64 {
+	if ref.Resource != "requests.cpu" || ref.ContainerName != "" && ref.ContainerName != container.Name {
+		return 0
+	}
+	requests := container.Resources.Requests.Cpu()
+	if requests.IsZero() { // the API server's default
+		requests = container.Resources.Limits.Cpu()
+	}
+	divisor := ref.Divisor.MilliValue()
+	if divisor <= 0 {
+		divisor = 1000
+	}
+	return (requests.MilliValue() + divisor - 1) / divisor
 }
 
 // arguments reads flags as Karpenter does: one dash or two, the value behind an

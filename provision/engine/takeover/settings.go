@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/poolwright/poolwright/provision/engine"
 )
@@ -17,10 +16,10 @@ type variable struct {
 	name, standard string
 	// ours is the value of the engine's setting, written like theirs.
 	ours string
-	// field is where the Cluster object has it; empty where it has none.
+	// field is where spec.engine of the Cluster object has it; empty where it has none.
 	field string
-	// same compares two values; nil compares their text.
-	same func(a, b string) bool
+	// kind is how values are compared and declared.
+	kind kind
 }
 
 // environment compares the settings of the two. Ports, logs, leases and limits of
@@ -32,30 +31,80 @@ func (w *comparer) environment() {
 	}
 	w.queue()
 	for _, v := range variables(w.settings) {
-		if slices.Contains(k.options.unread, v.name) {
-			continue
+		if !slices.Contains(k.options.unread, v.name) {
+			w.variable(v)
 		}
-		theirs, set := k.options.values[v.name]
-		theirs = cmp.Or(theirs, v.standard)
-		same := v.same
-		if same == nil {
-			same = func(a, b string) bool { return a == b }
-		}
-		if same(theirs, v.ours) {
-			if set {
-				w.out.Equal = append(w.out.Equal, v.name)
-			}
-			continue
-		}
-		do := "nothing can be done: Poolwright has no field for it; nodes that are there keep what they have"
-		if v.field != "" {
-			do = fmt.Sprintf("to keep it, set %s: %s", v.field, theirs)
-		}
-		w.differs(do, "its %s is %s, and would be %s", v.name, theirs, v.ours)
 	}
+	w.installation()
 	w.gates()
 	w.bundle()
 	w.unread()
+}
+
+// variable compares one of them.
+func (w *comparer) variable(v variable) {
+	theirs, set := w.karpenter.options.values[v.name]
+	theirs = cmp.Or(theirs, v.standard)
+	if v.kind.same(theirs, v.ours) {
+		if set {
+			w.out.Equal = append(w.out.Equal, v.name)
+		}
+		return
+	}
+	declared := v.kind.declared(theirs)
+	do := fmt.Sprintf("to keep it, set spec.engine.%s: %s", v.field, theirs)
+	if v.kind == share {
+		do = fmt.Sprintf("to keep it, set spec.engine.%s: %q", v.field, declared)
+	}
+	switch {
+	case v.field == "":
+		do = "nothing can be done: " + withoutField()[v.name]
+	case declared == nil:
+		do = fmt.Sprintf("nothing can be done: spec.engine.%s takes no such value", v.field)
+	default:
+		w.keep(v.field, declared)
+	}
+	w.differs(do, "its %s is %s, and would be %s", v.name, theirs, v.ours)
+}
+
+// keep puts a field of spec.engine among those that keep a setting.
+func (w *comparer) keep(field string, value any) {
+	if w.out.Keep == nil {
+		w.out.Keep = map[string]any{}
+	}
+	w.out.Keep[field] = value
+}
+
+// withoutField is why there is no field of the Cluster for a variable.
+func withoutField() map[string]string {
+	return map[string]string{
+		"IGNORE_DRA_REQUESTS": "the engine has no right to read resource claims, and the forecast does not count them",
+		"EKS_CONTROL_PLANE":   "the engine always reads the cluster's version from EKS",
+		"LEGACY_NODE_REPAIR":  "the engine does not offer it, since upstream plans to remove it",
+		"SCHEDULER_CONFIG":    "the engine does not offer it, since EKS does not let one configure its scheduler",
+	}
+}
+
+// ofInstallation are the variables, with their defaults, that configure a process and not what it
+// does to nodes. Poolwright's process has its own.
+func ofInstallation() map[string]string {
+	return map[string]string{
+		"METRICS_PORT": "8080", "HEALTH_PROBE_PORT": "8081", "ENABLE_PROFILING": "false", "DISABLE_CONTROLLER_WARMUP": "true",
+		"MEMORY_LIMIT": "-1", "LOG_LEVEL": "info", "LOG_OUTPUT_PATHS": "stdout", "LOG_ERROR_OUTPUT_PATHS": "stderr",
+	}
+}
+
+// installation reports which of those have other values than by default.
+func (w *comparer) installation() {
+	var names []string
+	for name, standard := range ofInstallation() {
+		if theirs := cmp.Or(w.karpenter.options.values[name], standard); theirs != standard {
+			names = append(names, name+" is "+theirs)
+		}
+	}
+	if slices.Sort(names); len(names) > 0 {
+		w.differs("nothing, or set what the Deployment of Poolwright has in their place", "not carried over, for it configures the process and no node: %s", strings.Join(names, ", "))
+	}
 }
 
 // unread reports what is not compared. What decides whose the nodes are, and whether
@@ -78,6 +127,9 @@ func (w *comparer) unread() {
 // queue is an obstacle, because nodes would end without a warning.
 func (w *comparer) queue() {
 	theirs, ours := w.karpenter.options.values["INTERRUPTION_QUEUE"], w.settings.InterruptionQueue
+	if theirs != "" && theirs != ours {
+		w.keep("interruptionQueue", theirs)
+	}
 	const remedy = "declare spec.interruptionQueue: {name: %[1]s}, or only read it with spec.engine.interruptionQueue: %[1]s"
 	switch {
 	case w.karpenter.options.unknown("INTERRUPTION_QUEUE"): // reported by unread
@@ -103,23 +155,27 @@ func (w *comparer) bundle() {
 func variables(s engine.Settings) []variable {
 	const noField, unset = "", "not set"
 	return []variable{
-		{"BATCH_IDLE_DURATION", "1s", batchIdle(s), "spec.engine.batchIdleDuration", sameDuration},
-		{"BATCH_MAX_DURATION", "10s", s.Batch.Max.String(), "spec.engine.batchMaxDuration", sameDuration},
-		{"PREFERENCE_POLICY", "Respect", s.Scheduling.PreferencePolicy, noField, nil},
-		{"MIN_VALUES_POLICY", "Strict", s.Scheduling.MinValuesPolicy, "spec.engine.minValuesPolicy", nil},
-		{"IGNORE_DRA_REQUESTS", "true", strconv.FormatBool(s.Scheduling.IgnoreDRARequests), noField, nil},
-		{"VM_MEMORY_OVERHEAD_PERCENT", "0.075", strconv.FormatFloat(s.Nodes.VMMemoryOverheadPercent, 'g', -1, 64), noField, sameNumber},
-		{"RESERVED_ENIS", "0", strconv.Itoa(s.Nodes.ReservedENIs), "spec.engine.reservedENIs", sameNumber},
-		{"CLUSTER_ENDPOINT", "EKS's", cmp.Or(s.Nodes.Endpoint, "EKS's"), noField, nil},
-		{"EKS_CONTROL_PLANE", "false", strconv.FormatBool(s.AWS.EKSControlPlane), noField, nil},
-		{"ISOLATED_VPC", "false", strconv.FormatBool(s.AWS.IsolatedVPC), noField, nil},
-		{"ENABLE_ZONAL_SHIFT", "false", strconv.FormatBool(s.AWS.ZonalShift), noField, nil},
-		{"DISABLE_DRY_RUN", "false", strconv.FormatBool(s.AWS.DisableDryRun), "spec.engine.disableDryRun", nil},
-		{"AMI_REFRESH_INTERVAL", "1m", s.AWS.AMIRefreshInterval.String(), noField, sameDuration},
-		{"SUBNET_REFRESH_INTERVAL", "1m", s.AWS.SubnetRefreshInterval.String(), noField, sameDuration},
-		{"SECURITY_GROUP_REFRESH_INTERVAL", "1m", s.AWS.SecurityGroupRefreshInterval.String(), noField, sameDuration},
-		{"LEGACY_NODE_REPAIR", "false", "false", noField, nil},
-		{"SCHEDULER_CONFIG", unset, unset, noField, nil},
+		{"BATCH_IDLE_DURATION", "1s", batchIdle(s), "batchIdleDuration", duration},
+		{"BATCH_MAX_DURATION", "10s", s.Batch.Max.String(), "batchMaxDuration", duration},
+		{"PREFERENCE_POLICY", "Respect", s.Scheduling.PreferencePolicy, "preferencePolicy", text},
+		{"MIN_VALUES_POLICY", "Strict", s.Scheduling.MinValuesPolicy, "minValuesPolicy", text},
+		{"IGNORE_DRA_REQUESTS", "true", strconv.FormatBool(s.Scheduling.IgnoreDRARequests), noField, boolean},
+		{"CPU_REQUESTS", "1000", strconv.FormatInt(s.Scheduling.CPURequests, 10), "cpuRequests", positive},
+		{"VM_MEMORY_OVERHEAD_PERCENT", "0.075", strconv.FormatFloat(s.Nodes.VMMemoryOverheadPercent, 'g', -1, 64), "vmMemoryOverheadPercent", share},
+		{"RESERVED_ENIS", "0", strconv.Itoa(s.Nodes.ReservedENIs), "reservedENIs", integer},
+		{"CLUSTER_ENDPOINT", "EKS's", cmp.Or(s.Nodes.Endpoint, "EKS's"), "clusterEndpoint", address},
+		{"EKS_CONTROL_PLANE", "false", strconv.FormatBool(s.AWS.EKSControlPlane), noField, boolean},
+		{"ISOLATED_VPC", "false", strconv.FormatBool(s.AWS.IsolatedVPC), "isolatedVPC", boolean},
+		{"ENABLE_ZONAL_SHIFT", "false", strconv.FormatBool(s.AWS.ZonalShift), "enableZonalShift", boolean},
+		{"DISABLE_DRY_RUN", "false", strconv.FormatBool(s.AWS.DisableDryRun), "disableDryRun", boolean},
+		{"AMI_REFRESH_INTERVAL", "1m", s.AWS.AMIRefreshInterval.String(), "amiRefreshInterval", duration},
+		{"SUBNET_REFRESH_INTERVAL", "1m", s.AWS.SubnetRefreshInterval.String(), "subnetRefreshInterval", duration},
+		{"SECURITY_GROUP_REFRESH_INTERVAL", "1m", s.AWS.SecurityGroupRefreshInterval.String(), "securityGroupRefreshInterval", duration},
+		{"KUBE_CLIENT_QPS", "200", strconv.Itoa(s.Kubernetes.QPS), "kubeClientQPS", positive},
+		{"KUBE_CLIENT_BURST", "300", strconv.Itoa(s.Kubernetes.Burst), "kubeClientBurst", positive},
+		{"DISABLE_CLUSTER_STATE_OBSERVABILITY", "false", strconv.FormatBool(s.Kubernetes.DisableClusterStateObservability), "disableClusterStateObservability", boolean},
+		{"LEGACY_NODE_REPAIR", "false", "false", noField, boolean},
+		{"SCHEDULER_CONFIG", unset, unset, noField, text},
 	}
 }
 
@@ -130,16 +186,4 @@ func batchIdle(s engine.Settings) string {
 		return engine.PaceStock.BatchIdle().String()
 	}
 	return s.Batch.Idle.String()
-}
-
-func sameDuration(a, b string) bool {
-	x, errX := time.ParseDuration(a)
-	y, errY := time.ParseDuration(b)
-	return errX == nil && errY == nil && x == y
-}
-
-func sameNumber(a, b string) bool {
-	x, errX := strconv.ParseFloat(a, 64)
-	y, errY := strconv.ParseFloat(b, 64)
-	return errX == nil && errY == nil && x == y
 }

@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -131,6 +132,27 @@ func TestDifferencesFromAKarpenterThatRunsAlreadyAreReported(t *testing.T) {
 			c.env("LEGACY_NODE_REPAIR", "true")
 			c.env("SECURITY_GROUP_REFRESH_INTERVAL", "5m")
 			c.env("SCHEDULER_CONFIG", "{podTopologySpread: {}}")
+		}},
+		{"one that configures its process, and requests processor time", func(c *cluster) {
+			c.env("LOG_LEVEL", "debug")
+			c.env("METRICS_PORT", "9090")
+			c.env("DISABLE_CONTROLLER_WARMUP", "true")
+			container := &c.deployment.Spec.Template.Spec.Containers[0]
+			container.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2500m")}
+			container.Env = append(container.Env, corev1.EnvVar{Name: "CPU_REQUESTS", ValueFrom: &corev1.EnvVarSource{
+				ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "requests.cpu", Divisor: resource.MustParse("1m")},
+			}})
+		}},
+		{"values that no field takes", func(c *cluster) {
+			c.env("VM_MEMORY_OVERHEAD_PERCENT", "1.5")
+			c.env("CLUSTER_ENDPOINT", "http://api.example.com")
+			c.env("KUBE_CLIENT_QPS", "-1")
+			c.env("BATCH_IDLE_DURATION", "1ms")
+			c.env("IGNORE_DRA_REQUESTS", "false")
+		}},
+		{"gates that the Cluster declares already, and one that it does not", func(c *cluster) {
+			c.settings.FeatureGates = map[string]bool{"NodeOverlay": false, "NodeRepair": true, "StaticCapacity": true}
+			c.env("FEATURE_GATES", "NodeRepair=true,CapacityBuffer=true,ReservedCapacity=false")
 		}},
 		{"one whose drift hash has no CA bundle", func(c *cluster) {
 			c.deployment.Spec.Template.Spec.Containers[0].Image = "public.ecr.aws/karpenter/controller:1.9.0"

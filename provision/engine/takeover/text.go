@@ -3,6 +3,8 @@ package takeover
 import (
 	"fmt"
 	"strings"
+
+	"sigs.k8s.io/yaml"
 )
 
 // Text is what was found of a Karpenter, for a person's terminal: first what it is,
@@ -32,6 +34,9 @@ func (k Karpenter) Text(c Comparison) string {
 	}
 	list("In the way of taking over", c.Obstacles)
 	list("Different, and not blocking", c.Differences)
+	if len(c.Keep) > 0 {
+		out.WriteString("  To keep its settings, declare in the Cluster:\n" + indented(c.Keep))
+	}
 	if len(c.Equal) > 0 {
 		fmt.Fprintf(&out, "  The same: %s.\n", strings.Join(c.Equal, ", "))
 	}
@@ -39,6 +44,15 @@ func (k Karpenter) Text(c Comparison) string {
 		out.WriteString("  No node would be replaced, by the drift hashes of all. Images and requirements are not compared:\n  whoever runs the nodes replaces those that do not fit.\n")
 	}
 	return out.String()
+}
+
+// indented are fields of spec.engine as a file has them.
+func indented(fields map[string]any) string {
+	raw, err := yaml.Marshal(map[string]any{"spec": map[string]any{"engine": fields}})
+	if err != nil { // unreachable: all are texts, numbers, booleans and maps of these
+		return fmt.Sprintf("    %v\n", fields)
+	}
+	return "    " + strings.ReplaceAll(strings.TrimSpace(string(raw)), "\n", "\n    ") + "\n"
 }
 
 func nodeClaims(n int) string {

@@ -85,6 +85,7 @@ func TestStandardValuesAreKarpentersOwn(t *testing.T) {
 	booleans := map[string]bool{
 		"IGNORE_DRA_REQUESTS": own.core.IgnoreDRARequests, "EKS_CONTROL_PLANE": own.aws.EKSControlPlane, "ISOLATED_VPC": own.aws.IsolatedVPC,
 		"ENABLE_ZONAL_SHIFT": own.aws.EnableZonalShift, "DISABLE_DRY_RUN": own.aws.DisableDryRun, "LEGACY_NODE_REPAIR": own.core.LegacyNodeRepair,
+		"DISABLE_CLUSTER_STATE_OBSERVABILITY": own.core.DisableClusterStateObservability,
 	}
 	for _, v := range variables(engine.DefaultSettings()) {
 		f := own.flags.Lookup(strings.ToLower(strings.ReplaceAll(v.name, "_", "-")))
@@ -102,11 +103,11 @@ func TestStandardValuesAreKarpentersOwn(t *testing.T) {
 		if v.name == "SCHEDULER_CONFIG" {
 			want = "not set"
 		}
-		if v.standard != want && (v.same == nil || !v.same(v.standard, want)) {
+		if !v.kind.same(v.standard, want) {
 			t.Errorf("the default of %s is %s, not %s", v.name, want, v.standard)
 		}
 		// What a cluster has that declares nothing is what Karpenter would do.
-		if v.ours != want && (v.same == nil || !v.same(v.ours, want)) && v.name != "EKS_CONTROL_PLANE" {
+		if !v.kind.same(v.ours, want) && v.name != "EKS_CONTROL_PLANE" {
 			t.Errorf("without a setting %s would be %s, and Karpenter's is %s", v.name, v.ours, want)
 		}
 	}
@@ -114,17 +115,31 @@ func TestStandardValuesAreKarpentersOwn(t *testing.T) {
 
 // TestEverySettingOfKarpenterIsCompared fails for a flag that an upgrade adds.
 func TestEverySettingOfKarpenterIsCompared(t *testing.T) {
-	// These are of the installation, or compared apart from the others.
+	// These are compared apart from the others. Nothing reads the name of the Service.
 	apart := map[string]bool{
 		"CLUSTER_NAME": true, "INTERRUPTION_QUEUE": true, caBundle: true, "FEATURE_GATES": true, "AWS_FEATURE_GATES": true,
-		electionName: true, electionNamespace: true, electionOff: true,
-		"KARPENTER_SERVICE": true, "METRICS_PORT": true, "HEALTH_PROBE_PORT": true, "KUBE_CLIENT_QPS": true, "KUBE_CLIENT_BURST": true,
-		"ENABLE_PROFILING": true, "DISABLE_CONTROLLER_WARMUP": true, "DISABLE_CLUSTER_STATE_OBSERVABILITY": true,
-		"MEMORY_LIMIT": true, "CPU_REQUESTS": true, "LOG_LEVEL": true, "LOG_OUTPUT_PATHS": true, "LOG_ERROR_OUTPUT_PATHS": true,
+		electionName: true, electionNamespace: true, electionOff: true, "KARPENTER_SERVICE": true,
+	}
+	own := newUpstream()
+	for name, standard := range ofInstallation() {
+		apart[name] = true
+		f := own.flags.Lookup(strings.ToLower(strings.ReplaceAll(name, "_", "-")))
+		switch {
+		case f == nil: // reported below
+		case name == "ENABLE_PROFILING" || name == "DISABLE_CONTROLLER_WARMUP":
+			if on := map[string]bool{"ENABLE_PROFILING": own.core.EnableProfiling, "DISABLE_CONTROLLER_WARMUP": own.core.DisableControllerWarmup}[name]; standard != strconv.FormatBool(on) {
+				t.Errorf("the default of %s is %t, not %s", name, on, standard)
+			}
+		case f.DefValue != standard:
+			t.Errorf("the default of %s is %s, not %s", name, f.DefValue, standard)
+		}
 	}
 	compared := map[string]bool{}
 	for _, v := range variables(engine.DefaultSettings()) {
 		compared[v.name] = true
+		if because := withoutField()[v.name]; (v.field == "") != (because != "") {
+			t.Errorf("%s has the field %q, or none because %q", v.name, v.field, because)
+		}
 	}
 	newUpstream().flags.VisitAll(func(f *flag.Flag) {
 		name := strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))

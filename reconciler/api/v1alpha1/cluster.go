@@ -154,6 +154,70 @@ type EngineSpec struct {
 	// launching their instances. Default false.
 	// +optional
 	DisableDryRun bool `json:"disableDryRun,omitempty"`
+	// PreferencePolicy is what becomes of preferred affinities and of topology spreads
+	// with ScheduleAnyway: Respect (default) heeds them as long as it can, Ignore
+	// treats them as absent.
+	// +kubebuilder:validation:Enum=Respect;Ignore
+	// +optional
+	PreferencePolicy string `json:"preferencePolicy,omitempty"`
+	// VMMemoryOverheadPercent is the share of an instance type's memory that is assumed to
+	// be its hypervisor's as long as no node of the type has reported its memory: a decimal
+	// number from 0 up to, not including, 1. Default "0.075".
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="self.matches('^0([.][0-9]+)?$')",message="vmMemoryOverheadPercent is no share of the memory: give a decimal number from 0 up to, not including, 1, such as \"0.075\""
+	// +optional
+	VMMemoryOverheadPercent string `json:"vmMemoryOverheadPercent,omitempty"`
+	// ClusterEndpoint is the API server's URL as new nodes connect to it. Default:
+	// the endpoint that EKS returns.
+	// +kubebuilder:validation:MaxLength=300
+	// +kubebuilder:validation:XValidation:rule="self.matches('^https://[^@/?#]+(/[^@?#]*)?$')",message="clusterEndpoint is no https URL: give one without user info, or leave it out to use that of EKS"
+	// +optional
+	ClusterEndpoint string `json:"clusterEndpoint,omitempty"`
+	// IsolatedVPC is for a VPC from which only services with a VPC endpoint are reached: on-demand
+	// prices are those built into Karpenter, and instance profiles are not cleaned up.
+	// Default false.
+	// +optional
+	IsolatedVPC bool `json:"isolatedVPC,omitempty"`
+	// EnableZonalShift launches no nodes in zones that a zonal shift of ARC leads away from. Zonal
+	// shift must be enabled on the EKS cluster. Default false.
+	// +optional
+	EnableZonalShift bool `json:"enableZonalShift,omitempty"`
+	// AMIRefreshInterval is the time between two listings of machine images. At least 1m, which is the default.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern="^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="amiRefreshInterval is below 1m: give 1m or more"
+	// +optional
+	AMIRefreshInterval *metav1.Duration `json:"amiRefreshInterval,omitempty"`
+	// SubnetRefreshInterval is the time between two listings of subnets. At least 1m, which is the default.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern="^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="subnetRefreshInterval is below 1m: give 1m or more"
+	// +optional
+	SubnetRefreshInterval *metav1.Duration `json:"subnetRefreshInterval,omitempty"`
+	// SecurityGroupRefreshInterval is the time between two listings of security groups. At least 1m, which is the default.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern="^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="securityGroupRefreshInterval is below 1m: give 1m or more"
+	// +optional
+	SecurityGroupRefreshInterval *metav1.Duration `json:"securityGroupRefreshInterval,omitempty"`
+	// KubeClientQPS is the steady rate of requests a second to the API server, of the whole
+	// controller. Default 200.
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	KubeClientQPS int32 `json:"kubeClientQPS,omitempty"`
+	// KubeClientBurst is the rate of these requests that is allowed for a moment. Default 300.
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	KubeClientBurst int32 `json:"kubeClientBurst,omitempty"`
+	// CPURequests is the processor time of the controller in millicores, by which the engine sizes
+	// how much it does at a time. It changes no container's requests. Default 1000.
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	CPURequests int32 `json:"cpuRequests,omitempty"`
+	// DisableClusterStateObservability leaves out the metrics and events that Karpenter has for each
+	// pod, node and condition. Default false.
+	// +optional
+	DisableClusterStateObservability bool `json:"disableClusterStateObservability,omitempty"`
 }
 
 // EnginePace is how soon the embedded Karpenter launches nodes and disrupts empty ones.

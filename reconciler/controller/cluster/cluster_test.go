@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -84,17 +85,20 @@ func TestOnlySettingsThatMatterRequireARestart(t *testing.T) {
 		edit func(*v1alpha1.Cluster)
 		same bool
 	}{
-		"a label":               {func(c *v1alpha1.Cluster) { c.Labels = map[string]string{"a": "b"} }, true},
-		"a batch window":        {func(c *v1alpha1.Cluster) { c.Spec.Engine.BatchIdleDuration = &idle }, false},
-		"a gate at its default": {func(c *v1alpha1.Cluster) { c.Spec.Engine.FeatureGates = map[string]bool{"NodeOverlay": true} }, true},
-		"a gate":                {func(c *v1alpha1.Cluster) { c.Spec.Engine.FeatureGates = map[string]bool{"NodeRepair": true} }, false},
-		"a queue":               {func(c *v1alpha1.Cluster) { c.Spec.Engine.InterruptionQueue = "q" }, false},
-		"unmet minValues":       {func(c *v1alpha1.Cluster) { c.Spec.Engine.MinValuesPolicy = v1alpha1.MinValuesBestEffort }, false},
-		"minValues at default":  {func(c *v1alpha1.Cluster) { c.Spec.Engine.MinValuesPolicy = v1alpha1.MinValuesStrict }, true},
-		"reserved interfaces":   {func(c *v1alpha1.Cluster) { c.Spec.Engine.ReservedENIs = 1 }, false},
-		"no dry run":            {func(c *v1alpha1.Cluster) { c.Spec.Engine.DisableDryRun = true }, false},
-		"a declared queue":      {func(c *v1alpha1.Cluster) { c.Spec.InterruptionQueue = &v1alpha1.InterruptionQueue{} }, false},
-		"off":                   {func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = v1alpha1.EngineOff }, false},
+		"a label":                 {func(c *v1alpha1.Cluster) { c.Labels = map[string]string{"a": "b"} }, true},
+		"a batch window":          {func(c *v1alpha1.Cluster) { c.Spec.Engine.BatchIdleDuration = &idle }, false},
+		"a gate at its default":   {func(c *v1alpha1.Cluster) { c.Spec.Engine.FeatureGates = map[string]bool{"NodeOverlay": true} }, true},
+		"a gate":                  {func(c *v1alpha1.Cluster) { c.Spec.Engine.FeatureGates = map[string]bool{"NodeRepair": true} }, false},
+		"a queue":                 {func(c *v1alpha1.Cluster) { c.Spec.Engine.InterruptionQueue = "q" }, false},
+		"unmet minValues":         {func(c *v1alpha1.Cluster) { c.Spec.Engine.MinValuesPolicy = v1alpha1.MinValuesBestEffort }, false},
+		"minValues at default":    {func(c *v1alpha1.Cluster) { c.Spec.Engine.MinValuesPolicy = v1alpha1.MinValuesStrict }, true},
+		"reserved interfaces":     {func(c *v1alpha1.Cluster) { c.Spec.Engine.ReservedENIs = 1 }, false},
+		"an overhead":             {func(c *v1alpha1.Cluster) { c.Spec.Engine.VMMemoryOverheadPercent = "0.05" }, false},
+		"the overhead at default": {func(c *v1alpha1.Cluster) { c.Spec.Engine.VMMemoryOverheadPercent = "0.0750" }, true},
+		"a rate at its default":   {func(c *v1alpha1.Cluster) { c.Spec.Engine.KubeClientQPS = 200 }, true},
+		"no dry run":              {func(c *v1alpha1.Cluster) { c.Spec.Engine.DisableDryRun = true }, false},
+		"a declared queue":        {func(c *v1alpha1.Cluster) { c.Spec.InterruptionQueue = &v1alpha1.InterruptionQueue{} }, false},
+		"off":                     {func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = v1alpha1.EngineOff }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := desiredOf(reconcilertest.Cluster(c.edit)).hash() == base; got != c.same {
@@ -258,5 +262,17 @@ func TestTheEngineGoesOnWhileAClusterIsRenamed(t *testing.T) {
 	// What the next oldest asks for is another region: the process follows it.
 	if diff := cmp.Diff(map[string]string{"a-newer-one": "Restarting"}, ready()); diff != "" {
 		t.Errorf("Ready after the old one went (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnOverheadThatIsNoShareNamesItsField(t *testing.T) {
+	for _, text := range []string{"seven", "NaN", "Inf", "1e999", "1", "7.5", "-0.1"} {
+		got := desiredOf(reconcilertest.Cluster(func(c *v1alpha1.Cluster) { c.Spec.Engine.VMMemoryOverheadPercent = text }))
+		if !got.Invalid || !strings.Contains(got.Message, "spec.engine.vmMemoryOverheadPercent is ") || !strings.Contains(got.Message, "0.075 is the default") {
+			t.Errorf("%s: %+v", text, got)
+		}
+		if _, err := json.Marshal(got.Settings); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }

@@ -5,9 +5,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/provision/engine"
@@ -106,8 +110,42 @@ func EngineSettings(spec v1alpha1.ClusterSpec) engine.Settings {
 		s.Batch.Max = d.Duration
 	}
 	maps.Copy(s.FeatureGates, spec.Engine.FeatureGates)
-	s.Scheduling.MinValuesPolicy = cmp.Or(string(spec.Engine.MinValuesPolicy), s.Scheduling.MinValuesPolicy)
-	s.Nodes.ReservedENIs = int(spec.Engine.ReservedENIs)
-	s.AWS.DisableDryRun = spec.Engine.DisableDryRun
+	declareScheduling(&s, spec.Engine)
+	declareConnections(&s, spec.Engine)
 	return s
+}
+
+// declareScheduling sets which nodes are launched for which pods.
+func declareScheduling(s *engine.Settings, declared v1alpha1.EngineSpec) {
+	s.Scheduling.PreferencePolicy = cmp.Or(declared.PreferencePolicy, s.Scheduling.PreferencePolicy)
+	s.Scheduling.MinValuesPolicy = cmp.Or(string(declared.MinValuesPolicy), s.Scheduling.MinValuesPolicy)
+	s.Scheduling.CPURequests = cmp.Or(int64(declared.CPURequests), s.Scheduling.CPURequests)
+	s.Nodes.ReservedENIs = int(declared.ReservedENIs)
+	s.Nodes.Endpoint = declared.ClusterEndpoint
+	if text := declared.VMMemoryOverheadPercent; text != "" {
+		overhead, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(overhead) || math.IsInf(overhead, 0) {
+			overhead = -1 // JSON has no other; Validate refuses it, and names the field.
+		}
+		s.Nodes.VMMemoryOverheadPercent = overhead
+	}
+}
+
+// declareConnections sets how the engine connects to AWS and to the API server.
+func declareConnections(s *engine.Settings, declared v1alpha1.EngineSpec) {
+	s.AWS.DisableDryRun = declared.DisableDryRun
+	s.AWS.IsolatedVPC = declared.IsolatedVPC
+	s.AWS.ZonalShift = declared.EnableZonalShift
+	for setting, interval := range map[*time.Duration]*metav1.Duration{
+		&s.AWS.AMIRefreshInterval:           declared.AMIRefreshInterval,
+		&s.AWS.SubnetRefreshInterval:        declared.SubnetRefreshInterval,
+		&s.AWS.SecurityGroupRefreshInterval: declared.SecurityGroupRefreshInterval,
+	} {
+		if interval != nil {
+			*setting = interval.Duration
+		}
+	}
+	s.Kubernetes.QPS = cmp.Or(int(declared.KubeClientQPS), s.Kubernetes.QPS)
+	s.Kubernetes.Burst = cmp.Or(int(declared.KubeClientBurst), s.Kubernetes.Burst)
+	s.Kubernetes.DisableClusterStateObservability = declared.DisableClusterStateObservability
 }

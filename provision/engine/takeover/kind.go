@@ -1,0 +1,81 @@
+package takeover
+
+import (
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// kind is what the values of a variable are.
+type kind int
+
+const (
+	text kind = iota
+	boolean
+	integer
+	positive
+	duration
+	share
+	address
+)
+
+// shortest is the shortest duration that a field takes.
+const shortest = 10 * time.Millisecond
+
+// declared is a value as the field of the Cluster takes it; nil where the field takes none
+// such. A share is a text there, since the API has no fractions.
+func (k kind) declared(value string) any {
+	if k == text {
+		return value
+	}
+	takes := map[kind]func(string) (any, bool){
+		boolean: func(v string) (any, bool) {
+			on, err := strconv.ParseBool(v)
+			return on, err == nil
+		},
+		integer: func(v string) (any, bool) {
+			n, err := strconv.ParseInt(v, 10, 32)
+			return n, err == nil && n >= 0
+		},
+		positive: func(v string) (any, bool) {
+			n, err := strconv.ParseInt(v, 10, 32)
+			return n, err == nil && n > 0
+		},
+		duration: func(v string) (any, bool) {
+			d, err := time.ParseDuration(v)
+			return d.Round(time.Millisecond).String(), err == nil && d >= shortest
+		},
+		share: func(v string) (any, bool) {
+			part, err := strconv.ParseFloat(v, 64)
+			return strconv.FormatFloat(part, 'f', -1, 64), err == nil && part >= 0 && part < 1
+		},
+		address: func(v string) (any, bool) {
+			u, err := url.Parse(v)
+			return v, err == nil && u.Scheme == "https" && u.Hostname() != "" && u.User == nil
+		},
+	}
+	if declared, ok := takes[k](value); ok {
+		return declared
+	}
+	return nil
+}
+
+// same compares two values by what they mean.
+func (k kind) same(a, b string) bool {
+	switch k {
+	case duration:
+		x, errX := time.ParseDuration(a)
+		y, errY := time.ParseDuration(b)
+		return errX == nil && errY == nil && x == y
+	case integer, positive, share:
+		x, errX := strconv.ParseFloat(a, 64)
+		y, errY := strconv.ParseFloat(b, 64)
+		return errX == nil && errY == nil && x == y
+	case boolean:
+		x, errX := strconv.ParseBool(a)
+		y, errY := strconv.ParseBool(b)
+		return errX == nil && errY == nil && x == y
+	case text, address:
+	}
+	return a == b
+}
