@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+
+	"github.com/poolwright/poolwright/provision/pricelist"
 )
 
 // ClusterSnapshot is a cluster's pools and what runs on them at one moment. Its pools,
@@ -54,6 +56,9 @@ type Cluster struct {
 	// PreferencePolicy and MinValuesPolicy are the engine's settings of these names in
 	// [engine.Scheduling]. Empty means the default.
 	PreferencePolicy, MinValuesPolicy string
+	// Offerings are what AWS returned of the region's prices and offerings; nil where nothing
+	// was read, and then the catalog's count.
+	Offerings *pricelist.List
 }
 
 // Workload is a declared object that pods are made for: a Deployment, ReplicaSet,

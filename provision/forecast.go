@@ -285,7 +285,8 @@ func (a Amount) Total() float64 { return a.OnDemand + a.Spot }
 type Price struct {
 	// CapacityType is "on-demand" or "spot".
 	CapacityType string `json:"capacityType"`
-	// Basis is the catalog's: "listed", "other-region" or "estimated".
+	// Basis is "price-list" or "spot-price-history" for what AWS returned for the region, or the
+	// catalog's: "listed", "other-region" or "estimated".
 	Basis string `json:"basis"`
 	// Date is the day on which the prices were read, as YYYY-MM-DD.
 	Date string `json:"date"`

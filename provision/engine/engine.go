@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"runtime/debug"
+	"sync/atomic"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/awslabs/operatorpkg/serrors"
@@ -30,6 +31,8 @@ import (
 	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
 
 	"github.com/poolwright/poolwright/provision/engine/freshness"
+	"github.com/poolwright/poolwright/provision/engine/offerings"
+	"github.com/poolwright/poolwright/provision/pricelist"
 )
 
 // ErrSpent is returned by AddTo when this process has had its engine: Karpenter's
@@ -74,6 +77,8 @@ type Engine struct {
 	log     logr.Logger
 	clock   clock.Clock
 	fresh   *freshness.Monitor
+	// providers are set once all controllers are on the manager.
+	providers atomic.Pointer[providers]
 }
 
 // New checks the settings and prepares an engine. It makes no request, reads
@@ -218,7 +223,19 @@ func (e *Engine) AddTo(ctx context.Context, mgr manager.Manager) (err error) {
 	if err := mgr.AddReadyzCheck("engine", readyCheck(mgr)); err != nil {
 		return fmt.Errorf("adding the engine's readiness check: %w", err)
 	}
+	e.providers.Store(parts.providers)
 	return nil
+}
+
+// Offerings is what the engine has read of the region's prices and offerings, which are those by
+// which it launches nodes; nil before AddTo. Prices are read after the manager has started, by
+// the process that leads.
+func (e *Engine) Offerings() *pricelist.List {
+	p := e.providers.Load()
+	if p == nil {
+		return nil
+	}
+	return offerings.List(p.config.Region, p.machines.offerings, p.machines.prices)
 }
 
 // recovered turns a panic of Karpenter's start into an error.

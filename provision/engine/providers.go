@@ -36,6 +36,8 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/karpenter/pkg/events"
+
+	"github.com/poolwright/poolwright/provision/engine/offerings"
 )
 
 // providers are what the AWS provider's controllers share, grouped by what they are
@@ -81,7 +83,8 @@ type images struct {
 // machines is which instances there are and how they come and go.
 type machines struct {
 	types     *instancetype.DefaultProvider
-	prices    pricing.Provider
+	offerings *offerings.Recorder
+	prices    *offerings.Prices
 	profiles  instanceprofile.Provider
 	templates launchtemplate.Provider
 	instances instance.Provider
@@ -128,7 +131,7 @@ func newProviders(ctx context.Context, config aws.Config, from surroundings) (*p
 	if err := p.addImages(ctx, from); err != nil {
 		return nil, err
 	}
-	if err := p.addTypes(ctx, from.client); err != nil {
+	if err := p.addTypes(ctx, from); err != nil {
 		return nil, err
 	}
 	p.addLaunch(ctx, from)
@@ -194,15 +197,17 @@ func (p *providers) interfaces(name string) (amifamily.ENILimits, bool) {
 	return p.machines.types.ENILimits(name)
 }
 
-func (p *providers) addTypes(ctx context.Context, c client.Client) error {
+func (p *providers) addTypes(ctx context.Context, from surroundings) error {
 	region := p.config.Region
-	p.machines.prices = pricing.NewDefaultProvider(pricing.NewAPI(p.config), p.ec2, region, awsoptions.FromContext(ctx).IsolatedVPC)
+	isolated := awsoptions.FromContext(ctx).IsolatedVPC
+	p.machines.prices = offerings.NewPrices(pricing.NewDefaultProvider(pricing.NewAPI(p.config), p.ec2, region, isolated), from.clock, region, isolated)
+	p.machines.offerings = &offerings.Recorder{EC2API: p.ec2, Clock: from.clock}
 	types := instancetype.NewDefaultProvider(
 		keep(awscache.InstanceTypesZonesAndOfferingsTTL),
 		keep(awscache.InstanceTypesZonesAndOfferingsTTL),
 		keep(awscache.DiscoveredCapacityCacheTTL),
-		p.ec2, p.network.subnets, p.machines.prices, p.network.reservations, p.network.placementGroups,
-		p.caches.unavailable, instancetype.NewDefaultResolver(region, p.expressions), p.network.zonalShift, c, p.expressions,
+		p.machines.offerings, p.network.subnets, p.machines.prices, p.network.reservations, p.network.placementGroups,
+		p.caches.unavailable, instancetype.NewDefaultResolver(region, p.expressions), p.network.zonalShift, from.client, p.expressions,
 	)
 	if err := types.UpdateInstanceTypes(ctx); err != nil {
 		return fmt.Errorf("reading the instance types of %s: %w: allow ec2:DescribeInstanceTypes", region, err)

@@ -57,7 +57,7 @@ func newComparison(ctx context.Context, before, after provision.ClusterSnapshot,
 	was, is := snapshot.New(before, c.unknown), snapshot.New(after, c.unknown)
 	is.Observe(was)
 	var err error
-	if c.catalog, err = offerings.NewCatalog(ctx, before.Cluster.Region, types, c.unknown); err != nil {
+	if c.catalog, err = offerings.NewCatalog(ctx, before.Cluster, types, c.unknown); err != nil {
 		return nil, err
 	}
 	c.before, c.after = &placement.Simulation{}, &placement.Simulation{Explain: true}

@@ -34,7 +34,7 @@ func (c *comparison) ledger() *ledger {
 func (l *ledger) pay(to *provision.Amount, name, zone, capacity string) {
 	price, err := l.catalog.Price(name, zone, capacity)
 	if err != nil {
-		l.unknown.Add("Instance type %s: the catalog has no price of it, so that it is left out of the costs.", name)
+		l.unknown.Add("Instance type %s: no price of it is known, so that it is left out of the costs.", name)
 		return
 	}
 	if capacity == karpv1.CapacityTypeSpot {
@@ -47,7 +47,7 @@ func (l *ledger) pay(to *provision.Amount, name, zone, capacity string) {
 }
 
 func (l *ledger) note(capacity string, basis catalog.Basis) {
-	l.prices[provision.Price{CapacityType: capacity, Basis: string(basis), Date: l.catalog.Types.PriceDate()}] = true
+	l.prices[provision.Price{CapacityType: capacity, Basis: string(basis), Date: l.catalog.PriceDate(basis)}] = true
 }
 
 func (l *ledger) sources() []provision.Price {

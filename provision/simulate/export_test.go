@@ -15,7 +15,7 @@ import (
 // controllers on it.
 func Stock(ctx context.Context, from provision.ClusterSnapshot, types *catalog.Catalog) (map[string][]*cloudprovider.InstanceType, error) {
 	f := snapshot.New(from, snapshot.Unknowns{})
-	m, err := offerings.NewCatalog(ctx, from.Cluster.Region, types, snapshot.Unknowns{})
+	m, err := offerings.NewCatalog(ctx, from.Cluster, types, snapshot.Unknowns{})
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/pricelist"
 	"github.com/poolwright/poolwright/provision/simulate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -77,6 +78,9 @@ type Live struct {
 	Cluster  LiveCluster
 	Snapshot *SnapshotReader
 	Simulate Simulate
+	// Offerings, where it is not nil, returns what AWS returned of the region's prices and
+	// offerings; nil where nothing was read.
+	Offerings func() *pricelist.List
 }
 
 // Forecast is a ForecastFunc: it reads the live cluster and compares it with what the changes
@@ -89,7 +93,11 @@ func (l Live) Forecast(ctx context.Context, declaredBefore, declaredAfter state.
 	if err != nil || cluster == nil {
 		return nil, err
 	}
-	before, err := l.Snapshot.Read(ctx, ClusterOf(cluster.Spec))
+	of := ClusterOf(cluster.Spec)
+	if l.Offerings != nil {
+		of.Offerings = l.Offerings()
+	}
+	before, err := l.Snapshot.Read(ctx, of)
 	if err != nil {
 		return nil, err
 	}

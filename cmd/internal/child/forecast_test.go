@@ -18,6 +18,7 @@ import (
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/provision/pricelist"
 	"github.com/poolwright/poolwright/provision/simulate"
 	"github.com/poolwright/poolwright/provision/simulate/reduce"
 )
@@ -253,4 +254,16 @@ func BenchmarkForecastInAChild(b *testing.B) {
 		there += time.Since(begin)
 	}
 	b.ReportMetric(float64(there)/float64(here), "child/in-process")
+}
+
+func TestPricesAndOfferingsOfAWSArriveOnce(t *testing.T) {
+	list := &pricelist.List{Region: "us-east-1", OnDemand: map[string]float64{"g5.xlarge": 1}, OnDemandAt: time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)}
+	cluster := provision.Cluster{Region: "us-east-1", Offerings: list}
+	got, _ := over(t, step{before: provision.ClusterSnapshot{Cluster: cluster}, after: provision.ClusterSnapshot{Cluster: cluster}})
+	if diff := cmp.Diff(list, got.before.Cluster.Offerings); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got.after.Cluster.Offerings != nil {
+		t.Error("they are sent twice")
+	}
 }

@@ -87,6 +87,7 @@ func (m *many) get(f encodedSnapshot) (out provision.ClusterSnapshot, err error)
 // send sends two snapshots.
 func send(to *writer, settings engine.Settings, before, after provision.ClusterSnapshot) error {
 	var m many
+	after.Cluster.Offerings = nil // Those of before count, and they are long.
 	req := forecastRequest{Settings: settings, Before: m.put(before), After: m.put(after)}
 	pods, shapes, err := encodePods(m.pods.all)
 	if err != nil {

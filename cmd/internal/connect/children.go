@@ -8,15 +8,17 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/provision/pricelist"
 	"github.com/poolwright/poolwright/provision/simulate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/impact"
 )
 
-// Forecast forecasts for the cluster of a client, with simulations in children.
-func Forecast(live client.Reader, fleet *impact.SnapshotReader, in *child.Runner) impact.ForecastFunc {
-	return impact.Live{Cluster: Cluster(live), Snapshot: fleet, Simulate: Simulate(in)}.Forecast
+// Forecast forecasts for the cluster of a client, with simulations in children. Offered, where it
+// is not nil, returns what AWS returned of the region's prices and offerings.
+func Forecast(live client.Reader, fleet *impact.SnapshotReader, in *child.Runner, offered func() *pricelist.List) impact.ForecastFunc {
+	return impact.Live{Cluster: Cluster(live), Snapshot: fleet, Simulate: Simulate(in), Offerings: offered}.Forecast
 }
 
 // Cluster reads the Cluster that decides.

@@ -273,7 +273,7 @@ func (p *pulls) livesToItsEnd() {
 	before := append(p.nodesAre(taintedPool, 2), p.nodesAre(diskedPool, 2)...)
 	opened := time.Now()
 	number := p.open("new-taint", "Taint the pool <img src=x> @everyone", map[string]string{"tainted.yaml": pullPoolText(taintedPool, "default", "new")})
-	first := p.waitForComment(number, "2 nodes replaced", "NodePoolDrifted", "taints")
+	first := p.waitForComment(number, "2 nodes replaced", "NodePoolDrifted", "taints", "by AWS's price list of the region")
 	p.Logf("commented %s after it was opened, by polling", time.Since(opened).Round(100*time.Millisecond))
 	classes := strings.ReplaceAll(p.example("clusters/dev/nodeclasses.yaml"), "200Gi", "300Gi")
 	head := p.push("new-taint", "And a bigger disk", map[string]string{"classes.yaml": classes})

@@ -92,7 +92,7 @@ func Plan(ctx context.Context, req Request) (report.Report, error) {
 	folder := &planFolder{path: path, vars: vars, refusals: refusals}
 	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), folder.load,
 		reconciler.NamedTarget{Name: aws.Name, Target: awsTarget}, reconciler.NamedTarget{Name: kubernetes.Name, Target: kubeTarget})
-	forecast := connect.Forecast(live, &impact.SnapshotReader{Reader: live}, children)
+	forecast := connect.Forecast(live, &impact.SnapshotReader{Reader: live}, children, nil)
 	result, err := loop.WithInputs(connect.NewestValues(vars)).Plan(ctx, reconciler.Options{
 		Policies: syncpolicy.ForRun(req.Sync),
 		Guard:    func(ctx context.Context, p plan.Plan) plan.Plan { return impact.Guard(ctx, req.Sync, p, forecast) },
@@ -229,7 +229,7 @@ func planStep(ctx context.Context, req Request) (report.Report, error) {
 		if err != nil {
 			return report.Report{}, err
 		}
-		p.Forecast = connect.Forecast(live, &impact.SnapshotReader{Reader: live, Observed: observedAt.Add}, children)
+		p.Forecast = connect.Forecast(live, &impact.SnapshotReader{Reader: live, Observed: observedAt.Add}, children, nil)
 	}
 	out, _, err := p.Preview(ctx, preview.Step{Comparison: between, BaseName: req.Base, Path: path, Sync: req.Sync})
 	out.Sync, out.SyncState = req.Namespace+"/"+req.Sync.Name, syncState(req.Sync)

@@ -34,6 +34,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
+	"github.com/poolwright/poolwright/provision/pricelist"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/events"
 	"github.com/poolwright/poolwright/reconciler/receiver"
@@ -201,6 +202,8 @@ type app struct {
 	renders  *rendercache.Cache
 	// cluster decides whether the engine runs.
 	cluster *cluster.Supervisor
+	// offered is what the engine has of prices and offerings; nil without an engine.
+	offered func() *pricelist.List
 	// gpus are the controllers of GPU nodes.
 	gpus *gpus
 	// parameters keeps the values of Syncs' SSM parameters.
@@ -266,6 +269,7 @@ func (a *app) withEngine(ctx context.Context) (manager.Manager, *cluster.Blocked
 	if err := gates.AddTo(mgr); err != nil {
 		return nil, cluster.BlockedBy("EngineFailed", err)
 	}
+	a.offered = eng.Offerings
 	return mgr, nil
 }
 

@@ -48,6 +48,7 @@ func New(cfg Config) (*Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
+	offers.NotOffered = cfg.NotOffered
 	c := &Cloud{cfg: cfg, account: account, offers: offers, buckets: map[string]*bucket{}, restricted: map[string]*restriction{}, expired: map[string]bool{}}
 	c.st = newState(account, cfg, offers, func(now time.Time, state State, i Instance) {
 		c.journal.publish(Event{Time: now, Kind: state, Instance: i})

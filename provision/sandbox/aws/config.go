@@ -38,6 +38,8 @@ type Config struct {
 	Quotas  map[string]float64
 	Clock   Clock            // nil means the machine's clock
 	Catalog *catalog.Catalog // instance types and prices; nil means all that are known
+	// NotOffered are zones that DescribeInstanceTypeOfferings leaves out, by instance type.
+	NotOffered map[string][]string
 }
 
 // Cluster is the EKS cluster that DescribeCluster shows.

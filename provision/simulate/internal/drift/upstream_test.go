@@ -158,7 +158,7 @@ func resolver(t *testing.T) (context.Context, *offerings.Catalog) {
 	settings := engine.DefaultSettings()
 	settings.Cluster, settings.Region, settings.Account = "c", region, "111122223333"
 	ctx := engine.Offline(t.Context(), settings)
-	out, err := offerings.NewCatalog(ctx, region, few, snapshot.Unknowns{})
+	out, err := offerings.NewCatalog(ctx, provision.Cluster{Region: region}, few, snapshot.Unknowns{})
 	if err != nil {
 		t.Fatal(err)
 	}

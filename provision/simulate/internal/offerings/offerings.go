@@ -3,6 +3,7 @@
 package offerings
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,8 +21,10 @@ import (
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 
+	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/catalog/ec2info"
+	"github.com/poolwright/poolwright/provision/pricelist"
 	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
@@ -29,6 +32,8 @@ import (
 // provider's own code.
 type Catalog struct {
 	region string
+	// listed is what AWS returned of the region, nil where nothing was read.
+	listed *pricelist.List
 	// Types are the catalog that it is made of.
 	Types    *catalog.Catalog
 	unknown  snapshot.Unknowns
@@ -66,14 +71,18 @@ func (s Pool) Same(other Pool) bool {
 	return maps.Equal(s.overlaid, other.overlaid)
 }
 
-// NewCatalog makes the catalog of a region, and adds to unknown what it has no prices of. It fails with a panic when the context has no options, so that this is not
+// NewCatalog makes the catalog of a cluster's region, and adds to unknown what it has no prices of. It fails with a panic when the context has no options, so that this is not
 // taken for the mistake of some class.
-func NewCatalog(ctx context.Context, region string, types *catalog.Catalog, unknown snapshot.Unknowns) (*Catalog, error) {
+func NewCatalog(ctx context.Context, cluster provision.Cluster, types *catalog.Catalog, unknown snapshot.Unknowns) (*Catalog, error) {
 	all := types.Types()
 	if len(all) == 0 {
 		return nil, fmt.Errorf("the catalog is empty: load one with catalog.Load")
 	}
-	if _, err := types.OnDemand(region, all[0].Name); err != nil {
+	region, listed := cluster.Region, cluster.Offerings
+	if listed != nil && listed.Region != region {
+		listed = nil
+	}
+	if _, err := types.OnDemand(region, all[0].Name); err != nil && (listed == nil || listed.OnDemandAt.IsZero()) {
 		unknown.Add("Region %s: the catalog has no prices of it, so that costs are left out.", region)
 	}
 	expressions, err := kubeletcel.NewEnvironment()
@@ -81,7 +90,7 @@ func NewCatalog(ctx context.Context, region string, types *catalog.Catalog, unkn
 		return nil, fmt.Errorf("preparing the expressions of kubelet configurations: %w", err)
 	}
 	m := &Catalog{
-		region: region, Types: types, unknown: unknown, resolver: instancetype.NewDefaultResolver(region, expressions),
+		region: region, listed: listed, Types: types, unknown: unknown, resolver: instancetype.NewDefaultResolver(region, expressions),
 		instanceTypes: map[string][]*cloudprovider.InstanceType{}, cache: map[string]Pool{}, assumed: map[string][]string{},
 	}
 	_, err = m.resolver.Resolve(ctx, ec2info.Of(all[0]), nil, &awsv1.EC2NodeClass{}, &awsv1.ParsedKubeletConfig{})
@@ -139,7 +148,7 @@ func (m *Catalog) offeringsOf(f *snapshot.Indexed, name string, all []*cloudprov
 			if sold := it.Offerings.Available().Compatible(wanted); len(sold) > 0 {
 				out.Allowed = append(out.Allowed, it)
 				out.Offers = append(out.Offers, m.priced(it, sold)...)
-			} else if t, _ := m.Types.Lookup(it.Name); t.OnDemandUSD == 0 && len(it.Offerings.Compatible(wanted)) > 0 &&
+			} else if t, _ := m.Types.Lookup(it.Name); m.unpriced(t, it.Offerings.Compatible(wanted)) &&
 				compatibility.IsCompatibleWithNodeClass(ec2info.Of(t), withoutEnclaves(class), nil) {
 				out.unpriced = append(out.unpriced, it.Name)
 			}
@@ -185,7 +194,7 @@ func (m *Catalog) of(ctx context.Context, class *awsv1.EC2NodeClass) (out []*clo
 		}
 		if it != nil {
 			fits := compatibility.IsCompatibleWithNodeClass(info, class, nil)
-			it.Offerings = m.offerings(t, zones, ids, fits && t.OnDemandUSD > 0)
+			it.Offerings = m.offerings(t, zones, ids, fits)
 			out = append(out, it)
 		}
 	}
@@ -252,7 +261,7 @@ func (m *Catalog) zones(class *awsv1.EC2NodeClass) (names, ids []string) {
 }
 
 // offerings are the type's in each zone, on demand and spot as EC2 sells it.
-func (m *Catalog) offerings(t catalog.InstanceType, zones, ids []string, available bool) cloudprovider.Offerings {
+func (m *Catalog) offerings(t catalog.InstanceType, zones, ids []string, fits bool) cloudprovider.Offerings {
 	var out cloudprovider.Offerings
 	for i, zone := range zones {
 		for _, capacity := range []string{karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot} {
@@ -269,6 +278,7 @@ func (m *Catalog) offerings(t catalog.InstanceType, zones, ids []string, availab
 			if ids[i] != "" {
 				requirements.Add(scheduling.NewRequirement(awsv1.LabelTopologyZoneID, corev1.NodeSelectorOpIn, ids[i]))
 			}
+			available := fits && m.listed.Offers(t.Name, zone) && m.hasPrice(t, zone, capacity)
 			out = append(out, &cloudprovider.Offering{Requirements: requirements, Price: m.rank(t, zone, capacity), Available: available})
 		}
 	}
@@ -287,8 +297,42 @@ func (m *Catalog) rank(t catalog.InstanceType, zone, capacity string) float64 {
 	return t.OnDemandUSD
 }
 
-// Price is the catalog's. Reserved capacity is paid for at the on-demand rate.
+// hasPrice reports whether Karpenter has a price of the offering, without which it launches none:
+// one that AWS returned, or where none was read, one of the type in any region.
+func (m *Catalog) hasPrice(t catalog.InstanceType, zone, capacity string) bool {
+	if price, known := m.listedPrice(t.Name, zone, capacity); known {
+		return price.USDPerHour > 0
+	}
+	return t.OnDemandUSD > 0
+}
+
+// unpriced reports whether one of the offerings lacks nothing but a price.
+func (m *Catalog) unpriced(t catalog.InstanceType, all cloudprovider.Offerings) bool {
+	return slices.ContainsFunc(all, func(o *cloudprovider.Offering) bool {
+		return m.listed.Offers(t.Name, o.Zone()) && !m.hasPrice(t, o.Zone(), o.CapacityType())
+	})
+}
+
+func (m *Catalog) listedPrice(name, zone, capacity string) (catalog.Price, bool) {
+	if capacity == karpv1.CapacityTypeSpot {
+		return m.listed.SpotPrice(name, zone)
+	}
+	return m.listed.OnDemandPrice(name)
+}
+
+// PriceDate is the day on which the prices of a basis were read, as YYYY-MM-DD.
+func (m *Catalog) PriceDate(basis catalog.Basis) string {
+	return cmp.Or(m.listed.Date(basis), m.Types.PriceDate())
+}
+
+// Price is the one that AWS returned, or where none was read, the catalog's. Reserved capacity is
+// paid for at the on-demand rate.
 func (m *Catalog) Price(name, zone, capacity string) (catalog.Price, error) {
+	if price, known := m.listedPrice(name, zone, capacity); known && price.USDPerHour == 0 {
+		return price, fmt.Errorf("pricing instance type %q: AWS has no %s price of it in %s", name, capacity, cmp.Or(zone, m.region))
+	} else if known {
+		return price, nil
+	}
 	if capacity == karpv1.CapacityTypeSpot {
 		return m.Types.SpotEstimate(catalog.Zone{Region: m.region, Name: zone}, name)
 	}

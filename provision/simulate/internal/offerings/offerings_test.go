@@ -19,6 +19,7 @@ import (
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/provision/pricelist"
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
@@ -29,6 +30,7 @@ type fixture struct {
 	pool     *karpv1.NodePool
 	class    *awsv1.EC2NodeClass
 	overlays []*karpv1alpha1.NodeOverlay
+	listed   *pricelist.List
 }
 
 func newFixture() *fixture {
@@ -68,7 +70,7 @@ func (f *fixture) resolve(t *testing.T, types *catalog.Catalog) (*offerings.Reso
 	t.Helper()
 	unknown := snapshot.Unknowns{}
 	ctx := offline(t)
-	m, err := offerings.NewCatalog(ctx, f.region, types, unknown)
+	m, err := offerings.NewCatalog(ctx, provision.Cluster{Region: f.region, Offerings: f.listed}, types, unknown)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +277,7 @@ func TestResolvingEndsWithItsContextAndNeedsTypes(t *testing.T) {
 	f := newFixture()
 	types := few(t, "g4dn")
 	ctx, cancel := context.WithCancel(offline(t))
-	m, err := offerings.NewCatalog(ctx, "us-east-1", types, snapshot.Unknowns{})
+	m, err := offerings.NewCatalog(ctx, provision.Cluster{Region: "us-east-1"}, types, snapshot.Unknowns{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,11 +285,11 @@ func TestResolvingEndsWithItsContextAndNeedsTypes(t *testing.T) {
 	if _, err := m.Resolve(ctx, snapshot.New(provision.ClusterSnapshot{NodePools: []*karpv1.NodePool{f.pool}, NodeClasses: []*awsv1.EC2NodeClass{f.class}}, snapshot.Unknowns{})); err == nil {
 		t.Error("a context that has ended is no error")
 	}
-	if _, err := offerings.NewCatalog(offline(t), "us-east-1", &catalog.Catalog{}, snapshot.Unknowns{}); err == nil {
+	if _, err := offerings.NewCatalog(offline(t), provision.Cluster{Region: "us-east-1"}, &catalog.Catalog{}, snapshot.Unknowns{}); err == nil {
 		t.Error("a catalog without types is no error")
 	}
 	unknown := snapshot.Unknowns{}
-	if _, err := offerings.NewCatalog(offline(t), "mars-north-1", types, unknown); err != nil || len(unknown) != 1 {
+	if _, err := offerings.NewCatalog(offline(t), provision.Cluster{Region: "mars-north-1"}, types, unknown); err != nil || len(unknown) != 1 {
 		t.Errorf("of a region without prices: %v, %v", unknown.Sorted(), err)
 	}
 }

@@ -98,7 +98,7 @@ func simulation(t *testing.T, from provision.ClusterSnapshot) (context.Context, 
 	settings := engine.DefaultSettings()
 	settings.Cluster, settings.Region, settings.Account = "c", "us-east-1", "111122223333"
 	ctx := engine.Offline(t.Context(), settings)
-	types, err := offerings.NewCatalog(ctx, "us-east-1", few, snapshot.Unknowns{})
+	types, err := offerings.NewCatalog(ctx, provision.Cluster{Region: "us-east-1"}, few, snapshot.Unknowns{})
 	if err != nil {
 		t.Fatal(err)
 	}

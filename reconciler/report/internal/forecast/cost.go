@@ -181,7 +181,8 @@ func (v View) stamped(out section.Section, prices []provision.Price) section.Sec
 	for _, p := range prices {
 		basis := map[string]string{
 			"listed": "as listed for the region", "other-region": "of another region, as the region's are not listed",
-			"estimated": "estimated by a model",
+			"estimated": "estimated by a model", "price-list": "by AWS's price list of the region",
+			"spot-price-history": "by EC2's spot price history",
 		}[p.Basis]
 		if basis == "" {
 			basis = v.Name(p.Basis)

@@ -25,6 +25,8 @@ type Service struct {
 	catalog *catalog.Catalog
 	types   []catalog.InstanceType // by name
 	zones   []catalog.Zone
+	// NotOffered are zones that are not listed as offering an instance type, by it.
+	NotOffered map[string][]string
 }
 
 // New sells the types of a catalogue, nil for all that are known, in the zones of

@@ -164,6 +164,10 @@ func (svc *Service) describeOfferings(in *api.Call) (any, error) {
 	var all []offering
 	for _, t := range svc.types {
 		for _, l := range locations {
+			z, zonal := svc.Zone(l)
+			if zonal && slices.Contains(svc.NotOffered[t.Name], z.Name) {
+				continue
+			}
 			all = append(all, offering{t.Name, l})
 		}
 	}

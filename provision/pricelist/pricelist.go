@@ -1,0 +1,73 @@
+// Package pricelist is what AWS returned of one region's instance types: the zones that offer
+// them, and what an hour of them costs.
+//
+// It makes no request, and has no price that AWS did not return: what is not in a List is not
+// known, which is never zero. Start reading at [List].
+package pricelist
+
+import (
+	"slices"
+	"time"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+)
+
+const (
+	// OnDemand is the basis of a price that the Price List API returned for the region.
+	OnDemand catalog.Basis = "price-list"
+	// Spot is the basis of a price that DescribeSpotPriceHistory returned for the zone.
+	Spot catalog.Basis = "spot-price-history"
+)
+
+// List is what AWS offers in one region. A nil List is one of which nothing was read.
+type List struct {
+	// Region is the region's name, "eu-west-1".
+	Region string `json:"region"`
+	// OnDemand has the US dollars for an hour on demand, Linux, shared tenancy, by instance
+	// type. OnDemandAt is when they were read; zero where they were not.
+	OnDemand   map[string]float64 `json:"onDemand,omitempty"`
+	OnDemandAt time.Time          `json:"onDemandAt,omitzero"`
+	// Spot has the same for spot instances, by zone and instance type.
+	Spot   map[string]map[string]float64 `json:"spot,omitempty"`
+	SpotAt time.Time                     `json:"spotAt,omitzero"`
+	// Zones has the zones that offer an instance type, sorted, by instance type.
+	Zones   map[string][]string `json:"zones,omitempty"`
+	ZonesAt time.Time           `json:"zonesAt,omitzero"`
+}
+
+// Offers reports whether the zone offers the instance type. Where it was not read which do, all
+// are taken to.
+func (l *List) Offers(instanceType, zone string) bool {
+	return l == nil || l.ZonesAt.IsZero() || slices.Contains(l.Zones[instanceType], zone)
+}
+
+// OnDemandPrice is the price of the instance type. Known is false where prices were not read; a
+// price of 0 then, and else, means that there is none.
+func (l *List) OnDemandPrice(instanceType string) (price catalog.Price, known bool) {
+	if l == nil || l.OnDemandAt.IsZero() {
+		return catalog.Price{}, false
+	}
+	return catalog.Price{USDPerHour: l.OnDemand[instanceType], Basis: OnDemand}, true
+}
+
+// SpotPrice is the price of the instance type as a spot instance in the zone, as OnDemandPrice.
+func (l *List) SpotPrice(instanceType, zone string) (price catalog.Price, known bool) {
+	if l == nil || l.SpotAt.IsZero() {
+		return catalog.Price{}, false
+	}
+	return catalog.Price{USDPerHour: l.Spot[zone][instanceType], Basis: Spot}, true
+}
+
+// Date is the day on which the prices of a basis were read, as YYYY-MM-DD; empty for another
+// basis.
+func (l *List) Date(basis catalog.Basis) string {
+	switch {
+	case l == nil:
+		return ""
+	case basis == OnDemand:
+		return l.OnDemandAt.UTC().Format(time.DateOnly)
+	case basis == Spot:
+		return l.SpotAt.UTC().Format(time.DateOnly)
+	}
+	return ""
+}
