@@ -25,10 +25,15 @@ func listedPrices(tb testing.TB, changed map[string]float64) *pricelist.List {
 		if !isChanged {
 			usd = t.OnDemandUSD
 		}
-		if usd == 0 {
+		switch {
+		case isChanged && usd == 0:
+			usd = 0.01 // The price list may have a type that no zone offers.
+		case usd == 0:
 			continue
+		default:
+			out.Zones[t.Name] = []string{"us-east-1a", "us-east-1b"}
 		}
-		out.OnDemand[t.Name], out.Zones[t.Name] = usd, []string{"us-east-1a", "us-east-1b"}
+		out.OnDemand[t.Name] = usd
 		out.Spot["us-east-1a"][t.Name], out.Spot["us-east-1b"][t.Name] = usd/2, usd/4
 	}
 	return out
