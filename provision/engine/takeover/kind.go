@@ -60,6 +60,18 @@ func (k kind) declared(value string) any {
 	return nil
 }
 
+// printable is a value without the password that an address may have.
+func (k kind) printable(value string) string {
+	if k != address {
+		return value
+	}
+	u, err := url.Parse(value)
+	if err != nil {
+		return "no URL"
+	}
+	return u.Redacted()
+}
+
 // same compares two values by what they mean.
 func (k kind) same(a, b string) bool {
 	switch k {

@@ -64,7 +64,7 @@ func (w *comparer) variable(v variable) {
 	default:
 		w.keep(v.field, declared)
 	}
-	w.differs(do, "its %s is %s, and would be %s", v.name, theirs, v.ours)
+	w.differs(do, "its %s is %s, and would be %s", v.name, v.kind.printable(theirs), v.ours)
 }
 
 // keep puts a field of spec.engine among those that keep a setting.

@@ -97,6 +97,17 @@ func (c *cluster) client(t *testing.T) client.Client {
 	return fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build()
 }
 
+func TestAPasswordInAnEndpointIsNotPrinted(t *testing.T) {
+	for _, endpoint := range []string{"https://user:wordfish@api.example.com", "https://user:wordfish@api.example.com:port"} {
+		c := newCluster()
+		c.env("CLUSTER_ENDPOINT", endpoint)
+		text := c.text(t)
+		if strings.Contains(text, "wordfish") || !strings.Contains(text, "CLUSTER_ENDPOINT") {
+			t.Errorf("of %s is printed:\n%s", strings.Replace(endpoint, "wordfish", "PASSWORD", 1), text)
+		}
+	}
+}
+
 func TestDifferencesFromAKarpenterThatRunsAlreadyAreReported(t *testing.T) {
 	var all strings.Builder
 	for _, k := range []struct {
@@ -228,22 +239,28 @@ func TestDifferencesFromAKarpenterThatRunsAlreadyAreReported(t *testing.T) {
 	} {
 		c := newCluster()
 		k.edit(c)
-		kube := c.client(t)
-		found, err := Find(t.Context(), kube)
-		if err != nil || len(found) != 1 {
-			t.Fatalf("%s: found %v, %v", k.name, found, err)
-		}
-		ca := stdcmp.Or(found[0].CABundle, authority)
-		if c.nameless {
-			ca = ""
-		}
-		compared, err := found[0].Compare(t.Context(), kube, c.settings, ca)
-		if err != nil {
-			t.Fatalf("%s: %v", k.name, err)
-		}
-		fmt.Fprintf(&all, "# %s\n%s\n", k.name, found[0].Text(compared))
+		fmt.Fprintf(&all, "# %s\n%s\n", k.name, c.text(t))
 	}
 	golden.Compare(t, "testdata/takeover.golden", all.String())
+}
+
+// text is what is printed of the cluster's only Karpenter.
+func (c *cluster) text(t *testing.T) string {
+	t.Helper()
+	kube := c.client(t)
+	found, err := Find(t.Context(), kube)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("found %v, %v", found, err)
+	}
+	ca := stdcmp.Or(found[0].CABundle, authority)
+	if c.nameless {
+		ca = ""
+	}
+	compared, err := found[0].Compare(t.Context(), kube, c.settings, ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found[0].Text(compared)
 }
 
 func TestOnlyKarpentersAreFound(t *testing.T) {

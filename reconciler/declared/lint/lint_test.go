@@ -103,6 +103,10 @@ func TestObjectsAreCheckedAgainstTheirSchema(t *testing.T) {
 			head + "spec:\n  template: {}\n  role: a b\n",
 			[]string{`x/a.yaml:6: Pool.example.com/p: spec.role: "a b": should match '^[A-Za-z0-9+=,.@_-]{1,64}$': use letters, digits and + = , . @ _ - only, at most 64`},
 		},
+		"a URL, whose password is not shown": {
+			head + "spec:\n  template: {}\n  account: https://user:wordfish@example.com\n",
+			[]string{`x/a.yaml:6: Pool.example.com/p: spec.account: "https://(masked)@example.com": should match '^[0-9]{12}$': give the account's twelve digits, in quotes`},
+		},
 		"a value that is not one of some": {
 			head + "spec:\n  template: {}\n  mode: spot\n",
 			[]string{`x/a.yaml:6: Pool.example.com/p: spec.mode: "spot": supported values: "Spot", "OnDemand"`},

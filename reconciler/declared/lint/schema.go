@@ -21,6 +21,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // kind is one custom resource, with the versions that are served.
@@ -146,9 +147,11 @@ const omitted = "<value omitted>"
 // maxValueLength is the longest value that a message repeats.
 const maxValueLength = 60
 
-// detail is what is wrong with a field. Values are shown when they are short
-// and cannot be user data.
-func detail(err *field.Error) string {
+// detail is what is wrong with a field. Values are shown when they are short and cannot be
+// user data, without what is a secret by its shape, such as a password in a URL.
+func detail(err *field.Error) string { return sanitize.Redact(explanation(err)) }
+
+func explanation(err *field.Error) string {
 	text := strings.TrimPrefix(err.Detail, err.Field+" in body ")
 	if err.Type == field.ErrorTypeRequired {
 		if text == "" || text == err.Type.String() {
