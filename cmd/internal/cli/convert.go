@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -167,8 +166,5 @@ func convertJSON(w io.Writer, done convert.Outcome) error {
 	for _, c := range done.Changes {
 		report.Changes = append(report.Changes, convertedChange{c.Origin.File, c.Origin.Line, c.Object, c.Grade.String(), c.Text, c.Blocks})
 	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(report)
+	return writeJSON(w, report)
 }

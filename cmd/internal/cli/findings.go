@@ -33,6 +33,7 @@ func writeFindings(w io.Writer, format string, found offline.Linted) error {
 	return err
 }
 
+// writeJSON writes a value as indented JSON.
 func writeJSON(w io.Writer, value any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)

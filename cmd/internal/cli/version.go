@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -71,9 +70,7 @@ func newVersion(streams Streams) *cobra.Command {
 			v := readVersion()
 			switch output {
 			case "json":
-				encoder := json.NewEncoder(streams.Out)
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(v)
+				return writeJSON(streams.Out, v)
 			case "text":
 				commit := ""
 				if v.GitCommit != "" {

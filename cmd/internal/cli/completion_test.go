@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func TestCompletion(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/namespaces/gitops/syncs"):
+			fmt.Fprint(w, `{"kind":"SyncList","apiVersion":"poolwright.dev/v1alpha1","items":[{"metadata":{"name":"dev"}},{"metadata":{"name":"nodes"}}]}`)
+		case r.URL.Path == "/apis/poolwright.dev/v1alpha1":
+			fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"poolwright.dev/v1alpha1","resources":[{"name":"syncs","kind":"Sync","namespaced":true,"verbs":["list"]}]}`)
+		case r.URL.Path == "/apis":
+			fmt.Fprint(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"poolwright.dev","versions":[{"groupVersion":"poolwright.dev/v1alpha1","version":"v1alpha1"}]}]}`)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(server.Close)
+	kubeconfig(t, server.URL)
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"the formats of lint":         {[]string{"lint", "-o", ""}, "text\njson\nsarif\ngithub\n:4\n"},
+		"the formats of plan":         {[]string{"plan", "-o", ""}, "text\njson\nmarkdown\n:4\n"},
+		"the formats of cost":         {[]string{"cost", "-o", ""}, "text\njson\nmarkdown\n:4\n"},
+		"the formats of convert":      {[]string{"convert", "-o", ""}, "text\njson\n:4\n"},
+		"the formats of bootstrap":    {[]string{"bootstrap", "-o", ""}, "text\njson\nmarkdown\n:4\n"},
+		"the formats of version":      {[]string{"version", "-o", ""}, "text\njson\n:4\n"},
+		"the contexts":                {[]string{"plan", "--context", ""}, "dev\nprod\n:4\n"},
+		"the contexts of bootstrap":   {[]string{"bootstrap", "--context", ""}, "dev\nprod\n:4\n"},
+		"the contexts of uninstall":   {[]string{"uninstall", "--context", ""}, "dev\nprod\n:4\n"},
+		"the contexts of run":         {[]string{"run", "--context", ""}, "dev\nprod\n:4\n"},
+		"the contexts of reconcile":   {[]string{"reconcile", "--context", ""}, "dev\nprod\n:4\n"},
+		"the Syncs of a namespace":    {[]string{"reconcile", "-n", "gitops", ""}, "dev\nnodes\n:4\n"},
+		"nothing after one Sync":      {[]string{"suspend", "-n", "gitops", "dev", ""}, ":4\n"},
+		"no Sync that cannot be read": {[]string{"resume", "-n", "other", ""}, ":4\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if r := execute(t, append([]string{"__complete"}, test.args...)...); r.out != test.want {
+				t.Errorf("got %q, stderr %q", r.out, r.err)
+			}
+		})
+	}
+}
