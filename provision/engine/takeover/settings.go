@@ -18,8 +18,8 @@ type variable struct {
 	ours string
 	// field is where spec.engine of the Cluster object has it; empty where it has none.
 	field string
-	// kind is how values are compared and declared.
-	kind kind
+	// valueType is how values are compared and declared.
+	valueType valueType
 }
 
 // environment compares the settings of the two. Ports, logs, leases and limits of
@@ -45,15 +45,15 @@ func (w *comparer) environment() {
 func (w *comparer) variable(v variable) {
 	theirs, set := w.karpenter.options.values[v.name]
 	theirs = cmp.Or(theirs, v.standard)
-	if v.kind.same(theirs, v.ours) {
+	if v.valueType.same(theirs, v.ours) {
 		if set {
 			w.out.Equal = append(w.out.Equal, v.name)
 		}
 		return
 	}
-	declared := v.kind.declared(theirs)
+	declared := v.valueType.declared(theirs)
 	do := fmt.Sprintf("to keep it, set spec.engine.%s: %s", v.field, theirs)
-	if v.kind == share {
+	if v.valueType == fraction {
 		do = fmt.Sprintf("to keep it, set spec.engine.%s: %q", v.field, declared)
 	}
 	switch {
@@ -64,7 +64,7 @@ func (w *comparer) variable(v variable) {
 	default:
 		w.keep(v.field, declared)
 	}
-	w.differs(do, "its %s is %s, and would be %s", v.name, v.kind.printable(theirs), v.ours)
+	w.differs(do, "its %s is %s, and would be %s", v.name, v.valueType.printable(theirs), v.ours)
 }
 
 // keep puts a field of spec.engine among those that keep a setting.
@@ -161,9 +161,9 @@ func variables(s engine.Settings) []variable {
 		{"MIN_VALUES_POLICY", "Strict", s.Scheduling.MinValuesPolicy, "minValuesPolicy", text},
 		{"IGNORE_DRA_REQUESTS", "true", strconv.FormatBool(s.Scheduling.IgnoreDRARequests), noField, boolean},
 		{"CPU_REQUESTS", "1000", strconv.FormatInt(s.Scheduling.CPURequests, 10), "cpuRequests", positive},
-		{"VM_MEMORY_OVERHEAD_PERCENT", "0.075", strconv.FormatFloat(s.Nodes.VMMemoryOverheadPercent, 'g', -1, 64), "vmMemoryOverheadPercent", share},
+		{"VM_MEMORY_OVERHEAD_PERCENT", "0.075", strconv.FormatFloat(s.Nodes.VMMemoryOverheadPercent, 'g', -1, 64), "vmMemoryOverheadPercent", fraction},
 		{"RESERVED_ENIS", "0", strconv.Itoa(s.Nodes.ReservedENIs), "reservedENIs", integer},
-		{"CLUSTER_ENDPOINT", "EKS's", cmp.Or(s.Nodes.Endpoint, "EKS's"), "clusterEndpoint", address},
+		{"CLUSTER_ENDPOINT", "EKS's", cmp.Or(s.Nodes.Endpoint, "EKS's"), "clusterEndpoint", httpsURL},
 		{"EKS_CONTROL_PLANE", "false", strconv.FormatBool(s.AWS.EKSControlPlane), noField, boolean},
 		{"ISOLATED_VPC", "false", strconv.FormatBool(s.AWS.IsolatedVPC), "isolatedVPC", boolean},
 		{"ENABLE_ZONAL_SHIFT", "false", strconv.FormatBool(s.AWS.ZonalShift), "enableZonalShift", boolean},

@@ -103,11 +103,11 @@ func TestStandardValuesAreKarpentersOwn(t *testing.T) {
 		if v.name == "SCHEDULER_CONFIG" {
 			want = "not set"
 		}
-		if !v.kind.same(v.standard, want) {
+		if !v.valueType.same(v.standard, want) {
 			t.Errorf("the default of %s is %s, not %s", v.name, want, v.standard)
 		}
 		// What a cluster has that declares nothing is what Karpenter would do.
-		if !v.kind.same(v.ours, want) && v.name != "EKS_CONTROL_PLANE" {
+		if !v.valueType.same(v.ours, want) && v.name != "EKS_CONTROL_PLANE" {
 			t.Errorf("without a setting %s would be %s, and Karpenter's is %s", v.name, v.ours, want)
 		}
 	}

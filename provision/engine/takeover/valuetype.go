@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// kind is what the values of a variable are.
-type kind int
+// valueType is of which type the values of a variable are.
+type valueType int
 
 const (
-	text kind = iota
+	text valueType = iota
 	boolean
 	integer
 	positive
 	duration
-	share
-	address
+	fraction
+	httpsURL
 )
 
 // shortest is the shortest duration that a field takes.
 const shortest = 10 * time.Millisecond
 
 // declared is a value as the field of the Cluster takes it; nil where the field takes none
-// such. A share is a text there, since the API has no fractions.
-func (k kind) declared(value string) any {
-	if k == text {
+// such. A fraction is a text there, since the API has no floats.
+func (t valueType) declared(value string) any {
+	if t == text {
 		return value
 	}
-	takes := map[kind]func(string) (any, bool){
+	takes := map[valueType]func(string) (any, bool){
 		boolean: func(v string) (any, bool) {
 			on, err := strconv.ParseBool(v)
 			return on, err == nil
@@ -45,24 +45,24 @@ func (k kind) declared(value string) any {
 			d, err := time.ParseDuration(v)
 			return d.Round(time.Millisecond).String(), err == nil && d >= shortest
 		},
-		share: func(v string) (any, bool) {
+		fraction: func(v string) (any, bool) {
 			part, err := strconv.ParseFloat(v, 64)
 			return strconv.FormatFloat(part, 'f', -1, 64), err == nil && part >= 0 && part < 1
 		},
-		address: func(v string) (any, bool) {
+		httpsURL: func(v string) (any, bool) {
 			u, err := url.Parse(v)
 			return v, err == nil && u.Scheme == "https" && u.Hostname() != "" && u.User == nil
 		},
 	}
-	if declared, ok := takes[k](value); ok {
+	if declared, ok := takes[t](value); ok {
 		return declared
 	}
 	return nil
 }
 
-// printable is a value without the password that an address may have.
-func (k kind) printable(value string) string {
-	if k != address {
+// printable is a value without the password that a URL may have.
+func (t valueType) printable(value string) string {
+	if t != httpsURL {
 		return value
 	}
 	u, err := url.Parse(value)
@@ -73,13 +73,13 @@ func (k kind) printable(value string) string {
 }
 
 // same compares two values by what they mean.
-func (k kind) same(a, b string) bool {
-	switch k {
+func (t valueType) same(a, b string) bool {
+	switch t {
 	case duration:
 		x, errX := time.ParseDuration(a)
 		y, errY := time.ParseDuration(b)
 		return errX == nil && errY == nil && x == y
-	case integer, positive, share:
+	case integer, positive, fraction:
 		x, errX := strconv.ParseFloat(a, 64)
 		y, errY := strconv.ParseFloat(b, 64)
 		return errX == nil && errY == nil && x == y
@@ -87,7 +87,7 @@ func (k kind) same(a, b string) bool {
 		x, errX := strconv.ParseBool(a)
 		y, errY := strconv.ParseBool(b)
 		return errX == nil && errY == nil && x == y
-	case text, address:
+	case text, httpsURL:
 	}
 	return a == b
 }
