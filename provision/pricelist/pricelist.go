@@ -41,8 +41,8 @@ func (l *List) Offers(instanceType, zone string) bool {
 	return l == nil || l.ZonesAt.IsZero() || slices.Contains(l.Zones[instanceType], zone)
 }
 
-// OnDemandPrice is the price of the instance type. Known is false where prices were not read; a
-// price of 0 then, and else, means that there is none.
+// OnDemandPrice is the price of the instance type. Known is false where prices were not read;
+// where they were, a price of 0 means that AWS has none.
 func (l *List) OnDemandPrice(instanceType string) (price catalog.Price, known bool) {
 	if l == nil || l.OnDemandAt.IsZero() {
 		return catalog.Price{}, false

@@ -256,14 +256,31 @@ func BenchmarkForecastInAChild(b *testing.B) {
 	b.ReportMetric(float64(there)/float64(here), "child/in-process")
 }
 
-func TestPricesAndOfferingsOfAWSArriveOnce(t *testing.T) {
-	list := &pricelist.List{Region: "us-east-1", OnDemand: map[string]float64{"g5.xlarge": 1}, OnDemandAt: time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)}
-	cluster := provision.Cluster{Region: "us-east-1", Offerings: list}
-	got, _ := over(t, step{before: provision.ClusterSnapshot{Cluster: cluster}, after: provision.ClusterSnapshot{Cluster: cluster}})
-	if diff := cmp.Diff(list, got.before.Cluster.Offerings); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+func TestPricesAndOfferingsOfAWSArriveWithBothSnapshots(t *testing.T) {
+	listed := func(usd float64) *pricelist.List {
+		return &pricelist.List{Region: "us-east-1", OnDemand: map[string]float64{"g5.xlarge": usd}, OnDemandAt: time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)}
 	}
-	if got.after.Cluster.Offerings != nil {
-		t.Error("they are sent twice")
+	one, other := listed(1), listed(2)
+	for _, test := range []struct {
+		name          string
+		before, after *pricelist.List
+	}{
+		{"the same", one, one},
+		{"others", one, other},
+		{"none before", nil, one},
+		{"none", nil, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			snapshot := func(of *pricelist.List) provision.ClusterSnapshot {
+				return provision.ClusterSnapshot{Cluster: provision.Cluster{Region: "us-east-1", Offerings: of}}
+			}
+			got, _ := over(t, step{before: snapshot(test.before), after: snapshot(test.after)})
+			if diff := cmp.Diff([]*pricelist.List{test.before, test.after}, []*pricelist.List{got.before.Cluster.Offerings, got.after.Cluster.Offerings}); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if same := got.before.Cluster.Offerings == got.after.Cluster.Offerings; same != (test.before == test.after) {
+				t.Errorf("sent once: %t", same)
+			}
+		})
 	}
 }

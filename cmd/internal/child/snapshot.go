@@ -28,6 +28,9 @@ type forecastRequest struct {
 	// of the pods, which come before the first pod.
 	Follow [5]int `json:"follow"`
 	Shapes int    `json:"shapes"`
+	// SameOfferings is whether After has the prices and offerings of Before, which are long and
+	// then sent once.
+	SameOfferings bool `json:"sameOfferings,omitempty"`
 }
 
 // encodedSnapshot is a provision.ClusterSnapshot whose long lists are places of what follows; -1 is a
@@ -87,8 +90,11 @@ func (m *many) get(f encodedSnapshot) (out provision.ClusterSnapshot, err error)
 // send sends two snapshots.
 func send(to *writer, settings engine.Settings, before, after provision.ClusterSnapshot) error {
 	var m many
-	after.Cluster.Offerings = nil // Those of before count, and they are long.
-	req := forecastRequest{Settings: settings, Before: m.put(before), After: m.put(after)}
+	same := after.Cluster.Offerings == before.Cluster.Offerings
+	if same {
+		after.Cluster.Offerings = nil
+	}
+	req := forecastRequest{Settings: settings, Before: m.put(before), After: m.put(after), SameOfferings: same}
 	pods, shapes, err := encodePods(m.pods.all)
 	if err != nil {
 		return err
@@ -146,6 +152,9 @@ func receive(want func(frameType) ([]byte, error)) (settings engine.Settings, be
 	}
 	if before, err = m.get(req.Before); err == nil {
 		after, err = m.get(req.After)
+	}
+	if req.SameOfferings {
+		after.Cluster.Offerings = before.Cluster.Offerings
 	}
 	return settings, before, after, err
 }

@@ -71,8 +71,9 @@ func (s Pool) Same(other Pool) bool {
 	return maps.Equal(s.overlaid, other.overlaid)
 }
 
-// NewCatalog makes the catalog of a cluster's region, and adds to unknown what it has no prices of. It fails with a panic when the context has no options, so that this is not
-// taken for the mistake of some class.
+// NewCatalog makes the catalog of a cluster's region, and adds to unknown what it has no prices of.
+// It fails with a panic when the context has no options, so that this is not taken for the mistake
+// of some class.
 func NewCatalog(ctx context.Context, cluster provision.Cluster, types *catalog.Catalog, unknown snapshot.Unknowns) (*Catalog, error) {
 	all := types.Types()
 	if len(all) == 0 {
