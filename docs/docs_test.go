@@ -56,45 +56,48 @@ func paths(at string, schema apiextensionsv1.JSONSchemaProps) []string {
 	return out
 }
 
+// namesOfTheCode are the names that the code has and a page lists.
+var namesOfTheCode = []struct {
+	page, what, in string
+	// The first group of the pattern is the name.
+	pattern string
+}{
+	{"kinds/sync.md", "reason", "../reconciler/controller/result.go", `"([A-Z][a-z]+[A-Z]\w+)"`},
+	{"kinds/sync.md", "reason", "../reconciler/controller/result.go", `fluxmeta\.(\w+)Reason`},
+	{"kinds/sync.md", "reason", "../gitsource/reason.go", `"([A-Z][a-z]+[A-Z]\w+)"`},
+	{"kinds/sync.md", "reason", "../reconciler/declared", `state\.Fail\w*\(state\.Stalled, "(\w+)"`},
+	{"kinds/sync.md", "reason", "../reconciler/ssmversion/updater/updater.go", `state\.Fail\w*\(state\.\w+, "(\w+)"`},
+	{"kinds/sync.md", "reason", "../cmd/internal/connect/ssm.go", `state\.Fail\w*\(state\.\w+, "(\w+)"`},
+	{"kinds/sync.md", "annotation or label", "../reconciler/api/v1alpha1", `= "([a-z.]+/[a-zA-Z]+)"`},
+	{"kinds/cluster.md", "reason", "../reconciler/controller/cluster/reconciler.go", `(?:metav1\.Condition(?:True|False), |eason = )"([A-Z]\w+)"`},
+	{"kinds/cluster.md", "reason", "../reconciler/controller/cluster/desired.go", `(?:Invalid: true, Reason: |Reason, s\.Message = (?:true, )?)"([A-Z]\w+)"`},
+	{"kinds/cluster.md", "reason", "../cmd/internal/wire", `BlockedBy\("([A-Z]\w+)"`},
+	{"kinds/cluster.md", "reason", "../reconciler/controller/cluster", `BlockedBy\("([A-Z]\w+)"`},
+	{"kinds/cluster.md", "annotation", "../provision/engine/gate", `(poolwright\.dev/[a-z-]+)`},
+	{"kinds/cluster.md", "gate", "../provision/engine/gate/gate.go", `Name = "(\w+)"`},
+	{"kinds/cluster.md", "feature gate", "../provision/engine/featuregates.go", `"([A-Z]\w+)"`},
+	{"kinds/deviceplugin.md", "reason", "../reconciler/deviceplugin/status", `(?:metav1\.Condition(?:True|False), )"([A-Z]\w+)"`},
+	{"kinds/deviceplugin.md", "failure", "../provision/gpu/readiness", `(?m)^\s+([A-Z]\w+) = "[A-Z]\w+"$`},
+	{"kinds/deviceplugin.md", "name", "../provision/gpu/sharing.go", `= "(\w+\.[a-z.]+/[a-z-]+)"`},
+	{"commands.md", "command", "../cmd/internal/cli", `Use:\s+"([a-z-]+)`},
+	{"commands.md", "flag", "../cmd/internal/cli", `lags(?:\(\))?\.\w+VarP?\([^,]+, "([a-z-]+)"`},
+	{"commands.md", "command", "../cmd/poolwright-sandbox", `Use:\s+"([a-z-]+)`},
+	{"commands.md", "flag", "../cmd/poolwright-sandbox", `lags(?:\(\))?\.\w+VarP?\([^,]+, "([a-z-]+)"`},
+	{"metrics.md", "metric", "../reconciler", `Name: "(poolwright_\w+)"`},
+	{"metrics.md", "metric", "../provision/engine", `Name: "(poolwright_\w+)"`},
+	{"metrics.md", "metric", "../provision/gpu", `Name: "(poolwright_\w+)"`},
+	{"events.md", "event", "../provision/gpu", `Event\w?\([^,]+, corev1\.EventType\w+, "([A-Z]\w+)"`},
+	{"events.md", "event", "../reconciler/controller", `Event\w?\(sync, [^,]+, "([A-Z]\w+)"`},
+	{"events.md", "event", "../reconciler/ssmversion/updater/updater.go", `Event\w?\(sync, [^,]+, "([A-Z]\w+)"`},
+	{"events.md", "event", "../reconciler/pullrequest/internal/failure/failure.go", `\w\s+= "([A-Z]\w+)"`},
+	{"events.md", "event", "../cmd/internal/wire", `pullrequest\.Session\{\}, state\.Fail\w*\(state\.\w+, "(\w+)"`},
+	{"pull-requests.md", "reason", "../reconciler/pullrequest/internal/failure/failure.go", `\w\s+= "([A-Z]\w+)"`},
+	{"events.md", "event", "../cmd/poolwright-sandbox", `= "([a-z]+(?:\.[a-z]+)+)"`},
+	{"events.md", "summary field", "../cmd/poolwright-sandbox", `"([a-z]+[A-Z]\w+(?:Seconds|Nodes|USD))"`},
+}
+
 func TestThePagesListEveryNameOfTheCode(t *testing.T) {
-	for _, c := range []struct {
-		page, what, in string
-		// The first group of the pattern is the name.
-		pattern string
-	}{
-		{"kinds/sync.md", "reason", "../reconciler/controller/result.go", `"([A-Z][a-z]+[A-Z]\w+)"`},
-		{"kinds/sync.md", "reason", "../reconciler/controller/result.go", `fluxmeta\.(\w+)Reason`},
-		{"kinds/sync.md", "reason", "../gitsource/reason.go", `"([A-Z][a-z]+[A-Z]\w+)"`},
-		{"kinds/sync.md", "reason", "../reconciler/declared", `state\.Fail\w*\(state\.Stalled, "(\w+)"`},
-		{"kinds/sync.md", "reason", "../reconciler/ssmversion/updater/updater.go", `state\.Fail\w*\(state\.\w+, "(\w+)"`},
-		{"kinds/sync.md", "reason", "../cmd/internal/connect/ssm.go", `state\.Fail\w*\(state\.\w+, "(\w+)"`},
-		{"kinds/sync.md", "annotation or label", "../reconciler/api/v1alpha1", `= "([a-z.]+/[a-zA-Z]+)"`},
-		{"kinds/cluster.md", "reason", "../reconciler/controller/cluster/reconciler.go", `(?:metav1\.Condition(?:True|False), |eason = )"([A-Z]\w+)"`},
-		{"kinds/cluster.md", "reason", "../reconciler/controller/cluster/desired.go", `(?:Invalid: true, Reason: |Reason, s\.Message = (?:true, )?)"([A-Z]\w+)"`},
-		{"kinds/cluster.md", "reason", "../cmd/internal/wire", `BlockedBy\("([A-Z]\w+)"`},
-		{"kinds/cluster.md", "reason", "../reconciler/controller/cluster", `BlockedBy\("([A-Z]\w+)"`},
-		{"kinds/cluster.md", "annotation", "../provision/engine/gate", `(poolwright\.dev/[a-z-]+)`},
-		{"kinds/cluster.md", "gate", "../provision/engine/gate/gate.go", `Name = "(\w+)"`},
-		{"kinds/cluster.md", "feature gate", "../provision/engine/featuregates.go", `"([A-Z]\w+)"`},
-		{"kinds/deviceplugin.md", "reason", "../reconciler/deviceplugin/status", `(?:metav1\.Condition(?:True|False), )"([A-Z]\w+)"`},
-		{"kinds/deviceplugin.md", "failure", "../provision/gpu/readiness", `(?m)^\s+([A-Z]\w+) = "[A-Z]\w+"$`},
-		{"kinds/deviceplugin.md", "name", "../provision/gpu/sharing.go", `= "(\w+\.[a-z.]+/[a-z-]+)"`},
-		{"commands.md", "command", "../cmd/internal/cli", `Use:\s+"([a-z-]+)`},
-		{"commands.md", "flag", "../cmd/internal/cli", `lags(?:\(\))?\.\w+VarP?\([^,]+, "([a-z-]+)"`},
-		{"commands.md", "command", "../cmd/poolwright-sandbox", `Use:\s+"([a-z-]+)`},
-		{"commands.md", "flag", "../cmd/poolwright-sandbox", `lags(?:\(\))?\.\w+VarP?\([^,]+, "([a-z-]+)"`},
-		{"metrics.md", "metric", "../reconciler", `Name: "(poolwright_\w+)"`},
-		{"metrics.md", "metric", "../provision/engine", `Name: "(poolwright_\w+)"`},
-		{"metrics.md", "metric", "../provision/gpu", `Name: "(poolwright_\w+)"`},
-		{"events.md", "event", "../provision/gpu", `Event\w?\([^,]+, corev1\.EventType\w+, "([A-Z]\w+)"`},
-		{"events.md", "event", "../reconciler/controller", `Event\w?\(sync, [^,]+, "([A-Z]\w+)"`},
-		{"events.md", "event", "../reconciler/ssmversion/updater/updater.go", `Event\w?\(sync, [^,]+, "([A-Z]\w+)"`},
-		{"events.md", "event", "../reconciler/pullrequest/internal/failure/failure.go", `\w\s+= "([A-Z]\w+)"`},
-		{"events.md", "event", "../cmd/internal/wire", `pullrequest\.Session\{\}, state\.Fail\w*\(state\.\w+, "(\w+)"`},
-		{"pull-requests.md", "reason", "../reconciler/pullrequest/internal/failure/failure.go", `\w\s+= "([A-Z]\w+)"`},
-		{"events.md", "event", "../cmd/poolwright-sandbox", `= "([a-z]+(?:\.[a-z]+)+)"`},
-		{"events.md", "summary field", "../cmd/poolwright-sandbox", `"([a-z]+[A-Z]\w+(?:Seconds|Nodes|USD))"`},
-	} {
+	for _, c := range namesOfTheCode {
 		page := read(t, c.page)
 		names := find(t, c.in, regexp.MustCompile(c.pattern))
 		if len(names) == 0 {

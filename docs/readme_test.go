@@ -10,24 +10,29 @@ import (
 	"github.com/poolwright/poolwright/internal/golden"
 )
 
-// The README quotes the comment that the product writes today; -update rewrites it.
-func TestTheReadmeQuotesACommentThatTheProductWrites(t *testing.T) {
-	const begin, end = "<!-- begin: comment -->\n", "<!-- end: comment -->\n"
-	page := read(t, "../README.md")
-	before, rest, opened := strings.Cut(page, begin)
-	quoted, after, closed := strings.Cut(rest, end)
-	if !opened || !closed {
-		t.Fatalf("README.md lacks %q or %q", begin, end)
-	}
-	want := quote(read(t, "../reconciler/report/testdata/proposal-taints.md"))
-	if golden.Updating() {
-		if err := os.WriteFile("../README.md", []byte(before+begin+want+end+after), 0o644); err != nil {
-			t.Fatal(err)
+// The pages quote the comment that the product writes today; -update rewrites them.
+func TestThePagesQuoteACommentThatTheProductWrites(t *testing.T) {
+	comment := quote(read(t, "../reconciler/report/testdata/proposal-taints.md"))
+	headline, _, _ := strings.Cut(comment, "\n")
+	for _, c := range []struct{ page, name, want string }{
+		{"pull-requests.md", "comment", comment},
+		{"../README.md", "headline", headline + "\n"},
+	} {
+		begin, end := "<!-- begin: "+c.name+" -->\n", "<!-- end: "+c.name+" -->\n"
+		before, rest, opened := strings.Cut(read(t, c.page), begin)
+		quoted, after, closed := strings.Cut(rest, end)
+		if !opened || !closed {
+			t.Fatalf("%s lacks %q or %q", c.page, begin, end)
 		}
-		return
-	}
-	if diff := cmp.Diff(want, quoted); diff != "" {
-		t.Errorf("README.md quotes a comment that the product does not write; go test ./docs -update rewrites it (-want +got):\n%s", diff)
+		if golden.Updating() {
+			if err := os.WriteFile(c.page, []byte(before+begin+c.want+end+after), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if diff := cmp.Diff(c.want, quoted); diff != "" {
+			t.Errorf("%s quotes a comment that the product does not write; go test ./docs -update rewrites it (-want +got):\n%s", c.page, diff)
+		}
 	}
 }
 
