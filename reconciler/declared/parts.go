@@ -3,6 +3,7 @@ package declared
 import (
 	"encoding/json"
 	"io/fs"
+	"slices"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
@@ -21,14 +22,8 @@ type renderer struct {
 
 // renderedPart is the content of a part.
 type renderedPart struct {
-	Objects []renderedObject `json:"objects"`
+	Objects []manifest.Object `json:"objects"`
 	manifest.Usage
-}
-
-type renderedObject struct {
-	Value  map[string]any `json:"value"`
-	Origin state.Origin   `json:"origin"`
-	Via    string         `json:"via,omitempty"`
 }
 
 // Names of parts begin with what they are made from.
@@ -66,10 +61,9 @@ func (r renderer) part(name string, do func(*manifest.Tree) (render.Result, erro
 }
 
 func encodePart(of render.Result, usage manifest.Usage) ([]byte, error) {
-	out := renderedPart{Objects: make([]renderedObject, len(of.Objects)), Usage: usage}
-	for i, o := range of.Objects {
-		value, _ := state.Fractional(o.Value).(map[string]any)
-		out.Objects[i] = renderedObject{value, o.Origin, o.Via}
+	out := renderedPart{Objects: slices.Clone(of.Objects), Usage: usage}
+	for i, o := range out.Objects {
+		out.Objects[i].Value, _ = state.Fractional(o.Value).(map[string]any)
 	}
 	return json.Marshal(out)
 }
@@ -86,12 +80,10 @@ func (r renderer) decode(content []byte) (render.Result, error) {
 	if limit := r.tree.Limits().Objects; len(found.Objects) > limit {
 		return render.Result{}, manifest.Exceeded("more than %d objects are declared", limit)
 	}
-	out := render.Result{Objects: make([]manifest.Object, len(found.Objects))}
-	for i, o := range found.Objects {
-		out.Objects[i] = manifest.Object{Value: o.Value, Origin: o.Origin, Via: o.Via}
-		if err := r.tree.Declares(out.Objects[i]); err != nil {
+	for _, o := range found.Objects {
+		if err := r.tree.Declares(o); err != nil {
 			return render.Result{}, err
 		}
 	}
-	return out, nil
+	return render.Result{Objects: found.Objects}, nil
 }

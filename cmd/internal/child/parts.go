@@ -17,18 +17,13 @@ var errPart = errors.New("a part of what was rendered cannot be read")
 
 // encodePart is a part as a frame has it: the length of its name and reads, these, and the content.
 func encodePart(p part.Part) ([]byte, error) {
-	head, err := json.Marshal(partHead{p.Name, p.Reads})
+	head, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]byte, 0, 4+len(head)+len(p.Content))
 	out = binary.BigEndian.AppendUint32(out, uint32(len(head)))
 	return append(append(out, head...), p.Content...), nil
-}
-
-type partHead struct {
-	Name  string      `json:"name"`
-	Reads []part.Read `json:"reads,omitempty"`
 }
 
 func decodePart(frame []byte) (part.Part, error) {
@@ -39,11 +34,12 @@ func decodePart(frame []byte) (part.Part, error) {
 	if int64(n) > int64(len(rest)) {
 		return part.Part{}, errPart
 	}
-	var head partHead
-	if err := json.Unmarshal(rest[:n], &head); err != nil {
+	var p part.Part
+	if err := json.Unmarshal(rest[:n], &p); err != nil {
 		return part.Part{}, err
 	}
-	return part.Part{Name: head.Name, Reads: head.Reads, Content: rest[n:]}, nil
+	p.Content = rest[n:]
+	return p, nil
 }
 
 // keptParts are the parts that the parent sends; nil where it keeps none.

@@ -16,12 +16,12 @@ import (
 // Object is one Kubernetes object, where it was written.
 type Object struct {
 	// Value is the content in canonical JSON form.
-	Value map[string]any
+	Value map[string]any `json:"value"`
 	// Origin is the object's first line.
-	Origin state.Origin
+	Origin state.Origin `json:"origin"`
 	// Via is the kustomization file that rendered the object, or empty where
 	// its own file was read as it is.
-	Via string
+	Via string `json:"via,omitempty"`
 }
 
 // Objects reads a document as objects: itself, or the items of a List.

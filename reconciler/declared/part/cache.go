@@ -73,7 +73,8 @@ func (f *Folder) Valid(tree fs.FS) []Part {
 	var out []Part
 	for _, p := range f.cache.parts(f.key) {
 		if Digest(tree, p.Reads) == p.digest {
-			out = append(out, Part{Name: p.Name, Content: p.Content})
+			p.Reads = nil
+			out = append(out, p.Part)
 		}
 	}
 	return out

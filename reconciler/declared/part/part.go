@@ -16,14 +16,14 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 )
 
-// Part is a part of what a folder declares.
+// Part is a part of what a folder declares. Its JSON form is without the Content, which is JSON itself.
 type Part struct {
 	// Name is unique among those of a folder.
-	Name string
+	Name string `json:"name"`
 	// Reads are all that was read of the tree for it, each once.
-	Reads []Read
+	Reads []Read `json:"reads,omitempty"`
 	// Content is what it was rendered to.
-	Content []byte
+	Content []byte `json:"-"`
 }
 
 // Read is a read of a tree: an operation, and the name that it is about.
