@@ -98,18 +98,18 @@ var errNotRecorded = errors.New("not started: the intent could not be recorded")
 // all of them where there is nothing to do. A panic in a target becomes the error of
 // the change that it was making.
 func Run(ctx context.Context, p plan.Plan, targets map[string]targets.Target, opts Options) Outcome {
-	r := &execution{opts: opts.withDefaults(), targets: targets, results: make([]Result, len(p.Changes))}
+	r := &execution{opts: opts.withDefaults(), targets: targets, Outcome: Outcome{Results: make([]Result, len(p.Changes))}}
 	todo := r.confirmed(ctx, r.triage(p))
 	if len(todo) == 0 {
 		// An earlier life may have been killed before it could record what it did.
 		r.end(ctx, r.recorders())
-		return r.outcome()
+		return r.Outcome
 	}
 	makes, deletes, last := r.split(todo)
 	if r.begin(ctx, slices.Concat(makes, last.makes)) {
-		r.work(ctx, phases(makes, r.results, r.opts.Order))
+		r.work(ctx, phases(makes, r.Results, r.opts.Order))
 		if r.delete(ctx, r.deletions(p, false), deletes) {
-			r.work(ctx, phases(r.afterNodes(last.makes), r.results, r.opts.Order))
+			r.work(ctx, phases(r.afterNodes(last.makes), r.Results, r.opts.Order))
 			left := r.afterNodes(last.deletes)
 			r.begin(ctx, r.skippedOf(last.deletes))
 			r.delete(ctx, r.deletions(p, true), left)
@@ -120,18 +120,15 @@ func Run(ctx context.Context, p plan.Plan, targets map[string]targets.Target, op
 		r.skip(slices.Concat(deletes, last.deletes), errNotRecorded)
 	}
 	r.end(ctx, r.begun)
-	return r.outcome()
+	return r.Outcome
 }
 
-// execution is the state of one Run.
+// execution is one Run at work.
 type execution struct {
 	opts    Options
 	targets map[string]targets.Target
-	// results has one entry per change, in the plan's order. Workers write
-	// to distinct entries, so no lock is needed.
-	results    []Result
-	notReady   []NotReady
-	recordErrs []error
+	// Outcome is what was done so far. Workers write to distinct Results, so no lock is needed.
+	Outcome
 	// begun are the targets that recorded an intent, in the order in which they did.
 	begun []string
 }
@@ -140,10 +137,10 @@ type execution struct {
 func (r *execution) triage(p plan.Plan) []int {
 	var todo []int
 	for i, c := range p.Changes {
-		r.results[i].Change = c
+		r.Results[i].Change = c
 		switch {
 		case c.Held():
-			r.results[i].Status = Held
+			r.Results[i].Status = Held
 		case c.Action == plan.Delete && r.opts.NoDeletes:
 			r.skip([]int{i}, errIncomplete)
 		case r.targets[c.Key.Target] == nil:
@@ -161,7 +158,7 @@ func (r *execution) triage(p plan.Plan) []int {
 func (r *execution) confirmed(ctx context.Context, todo []int) []int {
 	var with []hold.Token
 	for _, i := range todo {
-		with = append(with, r.results[i].Change.Tokens...)
+		with = append(with, r.Results[i].Change.Tokens...)
 	}
 	if len(with) == 0 || r.opts.BeforeConfirmed == nil {
 		return todo
@@ -171,7 +168,7 @@ func (r *execution) confirmed(ctx context.Context, todo []int) []int {
 		return todo
 	}
 	return slices.DeleteFunc(todo, func(i int) bool {
-		if len(r.results[i].Change.Tokens) == 0 {
+		if len(r.Results[i].Change.Tokens) == 0 {
 			return false
 		}
 		r.record(i, err)
@@ -185,7 +182,7 @@ type lastChanges struct{ makes, deletes []int }
 // split distinguishes the deletions from the other changes, and what comes last of both.
 func (r *execution) split(todo []int) (makes, deletes []int, last lastChanges) {
 	for _, i := range todo {
-		c, to := r.results[i].Change, &makes
+		c, to := r.Results[i].Change, &makes
 		switch deletes, after := &deletes, afterNodes(c); {
 		case c.Action == plan.Delete && after:
 			to = &last.deletes
@@ -215,7 +212,7 @@ func (r *execution) begin(ctx context.Context, todo []int) bool {
 func (r *execution) intend(ctx context.Context, todo []int) error {
 	intents := map[string][]plan.Change{}
 	for _, i := range todo {
-		c := r.results[i].Change
+		c := r.Results[i].Change
 		intents[c.Key.Target] = append(intents[c.Key.Target], c)
 	}
 	for _, name := range r.recorders() {

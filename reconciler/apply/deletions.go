@@ -26,14 +26,14 @@ func (r *execution) delete(ctx context.Context, guard deletionGuard, deletions [
 	if !r.begin(ctx, slices.Concat(safe, r.skippedOf(deletions))) {
 		return false
 	}
-	r.work(ctx, phases(safe, r.results, r.opts.Order))
+	r.work(ctx, phases(safe, r.Results, r.opts.Order))
 	return true
 }
 
 // skippedOf are those of the deletions that a person confirmed and that have to wait.
 func (r *execution) skippedOf(deletions []int) []int {
 	return slices.DeleteFunc(slices.Clone(deletions), func(i int) bool {
-		return r.results[i].Status != Skipped || r.results[i].Change.Confirmed == nil
+		return r.Results[i].Status != Skipped || r.Results[i].Change.Confirmed == nil
 	})
 }
 
@@ -53,7 +53,7 @@ func (r *execution) spare(ctx context.Context, guard deletionGuard, deletions []
 	}
 	var safe []int
 	for _, i := range deletions {
-		if why := guard.why(r.results[i].Change); why != nil {
+		if why := guard.why(r.Results[i].Change); why != nil {
 			r.skip([]int{i}, why)
 			continue
 		}
@@ -92,7 +92,7 @@ type deletionGuard struct {
 // those that come after nodes.
 func (r *execution) deletions(p plan.Plan, last bool) deletionGuard {
 	k := deletionGuard{order: r.byOrder, missing: map[string]error{}, unknown: map[state.Key]bool{}}
-	for _, res := range r.results {
+	for _, res := range r.Results {
 		if res.Change.Action == plan.Delete || afterNodes(res.Change) && !last {
 			continue
 		}
@@ -147,7 +147,7 @@ func (r *execution) afterNodes(last []int) []int {
 		r.skip(last, fmt.Errorf("%w, and this run deletes nothing", errNodesStay))
 		return nil
 	}
-	for _, res := range r.results {
+	for _, res := range r.Results {
 		c := res.Change
 		if c.Action == plan.Delete && !afterNodes(c) && !c.ReadOnly() && res.Status != Applied && c.Before.Losses.Nodes() {
 			was := "was not made"

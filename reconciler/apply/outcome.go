@@ -57,10 +57,6 @@ type Outcome struct {
 	recordErrs []error
 }
 
-func (r *execution) outcome() Outcome {
-	return Outcome{Results: r.results, NotReady: r.notReady, recordErrs: r.recordErrs}
-}
-
 // With lists the results that have one of the statuses, in the plan's order.
 func (o Outcome) With(statuses ...Status) []Result {
 	var out []Result

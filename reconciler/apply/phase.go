@@ -92,7 +92,7 @@ func stopped(ctx context.Context) error {
 // correct makes the changes of one phase, some at a time.
 func (r *execution) correct(ctx context.Context, ph phase) {
 	each(ctx, r.opts.Concurrency, ph.changes, func(i int) {
-		c := r.results[i].Change
+		c := r.Results[i].Change
 		callCtx, cancel := context.WithTimeout(ctx, r.opts.ChangeTimeout)
 		defer cancel()
 		r.record(i, Recover(func() error {
@@ -133,20 +133,20 @@ func each(ctx context.Context, limit int, items []int, do, rest func(int)) {
 
 // record gives change i the result that follows from its error.
 func (r *execution) record(i int, err error) {
-	r.results[i].Err = err
+	r.Results[i].Err = err
 	switch {
 	case err == nil:
-		r.results[i].Status = Applied
+		r.Results[i].Status = Applied
 	case errors.Is(err, targets.ErrConflict):
-		r.results[i].Status = Conflict
+		r.Results[i].Status = Conflict
 	default:
-		r.results[i].Status = Failed
+		r.Results[i].Status = Failed
 	}
 }
 
 func (r *execution) skip(changes []int, why error) {
 	for _, i := range changes {
-		r.results[i].Status, r.results[i].Err = Skipped, why
+		r.Results[i].Status, r.Results[i].Err = Skipped, why
 	}
 }
 
@@ -160,8 +160,8 @@ func (r *execution) await(ctx context.Context, ph phase) {
 	}
 	var keys []state.Key
 	for _, i := range ph.changes {
-		if r.results[i].Status == Applied {
-			keys = append(keys, r.results[i].Change.Key)
+		if r.Results[i].Status == Applied {
+			keys = append(keys, r.Results[i].Change.Key)
 		}
 	}
 	if len(keys) == 0 {
@@ -182,6 +182,6 @@ func (r *execution) await(ctx context.Context, ph phase) {
 		}
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(late), state.Key.Compare) {
-		r.notReady = append(r.notReady, NotReady{Key: k, Reason: late[k]})
+		r.NotReady = append(r.NotReady, NotReady{Key: k, Reason: late[k]})
 	}
 }
