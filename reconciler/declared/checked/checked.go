@@ -96,7 +96,7 @@ func Load(tree fs.FS, folder string, values substitute.Values, parts *part.Parts
 	}
 	for _, f := range gpulint.Check(d, by.Types) {
 		if f.Advice {
-			out.Notes = append(out.Notes, plan.Note{Key: f.Key, Origin: f.Origin, Warning: true, Text: f.Text})
+			out.Notes = append(out.Notes, warning(f.Finding))
 		} else {
 			out.Refused = append(out.Refused, f.Problem())
 		}
@@ -120,13 +120,17 @@ func advice(d declared.Declared, refused map[state.Key][]state.Problem) []plan.N
 	var out []plan.Note
 	for _, f := range lint.Find(d, nil) {
 		if !known[f.Problem()] {
-			out = append(out, plan.Note{Key: f.Key, Origin: f.Origin, Warning: true, Text: f.Text})
+			out = append(out, warning(f))
 		}
 	}
 	slices.SortStableFunc(out, func(a, b plan.Note) int {
 		return cmp.Or(strings.Compare(a.Origin.File, b.Origin.File), cmp.Compare(a.Origin.Line, b.Origin.Line), strings.Compare(a.Text, b.Text))
 	})
 	return slices.Compact(out)
+}
+
+func warning(f lint.Finding) plan.Note {
+	return plan.Note{Key: f.Key, Origin: f.Origin, Warning: true, Text: f.Text}
 }
 
 // isCluster reports whether a key is that of a Cluster: what its schema refuses, the AWS

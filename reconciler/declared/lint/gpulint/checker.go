@@ -29,25 +29,15 @@ func (c *linter) report(item state.Item, path string, advice bool, detail string
 	if path != "" {
 		text = path + ": " + detail
 	}
-	c.findings = append(c.findings, Finding{Key: item.Key, Origin: lint.At(c.documents, item, path), Text: text, Field: path, Detail: detail, Advice: advice})
+	found := lint.Finding{Key: item.Key, Origin: lint.At(c.documents, item, path), Text: text, Field: path, Detail: detail}
+	c.findings = append(c.findings, Finding{found, advice})
 }
 
-// Finding is one thing that is wrong, or may have another effect than it seems to.
+// Finding is one thing that is wrong, or may have another effect than it seems to. Its Text names
+// the field, what happens and the remedy.
 type Finding struct {
-	// Key is the object's.
-	Key state.Key
-	// Origin is the place of the field.
-	Origin state.Origin
-	// Text names the field, what happens and the remedy.
-	Text string
-	// Field and Detail are as state.Problem has them.
-	Field, Detail string
+	lint.Finding
 	// Advice is true for what works, and otherwise or dearer than its author may assume;
 	// false for what cannot work.
 	Advice bool
-}
-
-// Problem is the finding as one of lint's.
-func (f Finding) Problem() state.Problem {
-	return state.Problem{Origin: f.Origin, Message: f.Key.String() + ": " + f.Text, Object: f.Key, Field: f.Field, Detail: f.Detail}
 }
