@@ -59,13 +59,13 @@ const Uncounted = "Uncounted"
 // Allowance is how far the deletion of one incarnation was allowed.
 type Allowance struct {
 	// Losses are how many may go with it.
-	Losses Counts
+	Losses Counts `json:"losses,omitempty"`
 	// Digest and Number are those of the confirmation token which a person quoted for it, and
 	// Quoted are the token's losses; all are empty where no guard required one. The allowance is
 	// worth no more than the token, as plan.Guard documents.
-	Digest string
-	Number int
-	Quoted Counts
+	Digest string `json:"digest,omitempty"`
+	Number int    `json:"number,omitempty"`
+	Quoted Counts `json:"quoted,omitempty"`
 }
 
 // Confirmed reports whether a person quoted a confirmation token for it.

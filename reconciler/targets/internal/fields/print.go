@@ -9,19 +9,22 @@ import (
 )
 
 // Fingerprint is what must be recorded of a live object to report later, without a request,
-// whether anything of ours has moved.
+// whether anything of ours has moved. Its JSON form is without ResourceVersion: the first List
+// after a restart brings it.
 type Fingerprint struct {
 	// UID is the incarnation.
-	UID string
+	UID string `json:"uid,omitempty"`
 	// ResourceVersion moves with every write, also of status.
-	ResourceVersion string
+	ResourceVersion string `json:"-"`
 	// Generation moves with the spec, and is 0 for kinds that have none.
-	Generation int64
+	Generation int64 `json:"generation,omitempty"`
 	// Fields is the hash of what we own, Meta of our labels, annotations,
 	// finalizers and owner references, Values of all our fields' values.
-	Fields, Meta, Values string
+	Fields string `json:"fields,omitempty"`
+	Meta   string `json:"meta,omitempty"`
+	Values string `json:"values,omitempty"`
 	// Spec is the hash of the whole spec, where all of it is ours.
-	Spec string
+	Spec string `json:"spec,omitempty"`
 }
 
 // Options are how an object is to be compared.

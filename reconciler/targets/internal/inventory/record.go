@@ -19,80 +19,48 @@ import (
 )
 
 // Record is what is known of one object. A Record without UID is an intent:
-// the object may have been created, or not.
+// the object may have been created, or not. Its JSON form is without Key and Version, which a
+// line has in their place.
 type Record struct {
 	// Key names the object.
-	Key state.Key
+	Key state.Key `json:"-"`
 	// Version is the API version in which it was applied ("v1").
-	Version string
+	Version string `json:"-"`
 	// Fingerprint is how we left it.
-	Fingerprint fields.Fingerprint
+	fields.Fingerprint
 	// Desired is the hash of what Git declared when we last applied it.
-	Desired string
+	Desired string `json:"desired,omitempty"`
 	// Rebuilt is true for an object that is identified only by its label, because the
 	// inventory that recorded it is gone.
-	Rebuilt bool
-	// Allowed is how far the deletion of this incarnation was allowed when it was
-	// about to be sent; nil where it never was.
-	Allowed *loss.Allowance
+	Rebuilt bool `json:"rebuilt,omitempty"`
 	// Scope is what else the target needs to find the thing again; empty in a cluster.
-	Scope string
+	Scope string `json:"scope,omitempty"`
 	// Wave, Policy and Reserved are what the deletion of the object needs of a
 	// declaration that is gone: its place in the order of work, what was to
 	// become of it, and whether only an operator may write it. All are zero in
 	// a cluster.
-	Wave     int
-	Policy   string
-	Reserved bool
+	Wave     int    `json:"wave,omitempty"`
+	Policy   string `json:"policy,omitempty"`
+	Reserved bool   `json:"reserved,omitempty"`
+	// Allowed is how far the deletion of this incarnation was allowed when it was
+	// about to be sent; nil where it never was. It took the place of "leaving", a mark without any
+	// data that earlier releases wrote, also for deletions that were never sent: it allows nothing.
+	Allowed *loss.Allowance `json:"allowed,omitempty"`
 }
 
-// line is a Record as it is stored. ResourceVersion is left out: it moves with
-// every status update, and the first List after a restart brings it.
+// line is a Record as it is stored.
 type line struct {
 	subject
-	left
-	Desired string `json:"desired,omitempty"`
-	Rebuilt bool   `json:"rebuilt,omitempty"`
-	Scope   string `json:"scope,omitempty"`
-	last
-	// Allowed took the place of "leaving", a mark without any data that earlier
-	// releases wrote, also for deletions that were never sent: it allows nothing.
-	Allowed *allowed `json:"allowed,omitempty"`
+	Record
 }
 
-// allowed is how far the object's deletion was allowed. Digest took the place of "confirmed", which
-// did not keep by which token: what has that asks again.
-type allowed struct {
-	Losses loss.Counts `json:"losses,omitempty"`
-	Digest string      `json:"digest,omitempty"`
-	Number int         `json:"number,omitempty"`
-	Quoted loss.Counts `json:"quoted,omitempty"`
-}
-
-// subject names the object.
+// subject names the object. Its target is that of the inventory.
 type subject struct {
 	Group     string `json:"group,omitempty"`
 	Version   string `json:"version"`
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-}
-
-// left is how we left it.
-type left struct {
-	UID        string `json:"uid,omitempty"`
-	Generation int64  `json:"generation,omitempty"`
-	Fields     string `json:"fields,omitempty"`
-	Meta       string `json:"meta,omitempty"`
-	Values     string `json:"values,omitempty"`
-	Spec       string `json:"spec,omitempty"`
-}
-
-// last is what was declared of the object's end.
-type last struct {
-	Wave     int    `json:"wave,omitempty"`
-	Policy   string `json:"policy,omitempty"`
-	Reserved bool   `json:"reserved,omitempty"`
 }
 
 // document is one shard's content.
@@ -120,7 +88,7 @@ func Encode(records []Record, atLeast int) []string {
 	lines := make([]json.RawMessage, len(sorted))
 	sums := make([]uint64, len(sorted))
 	for i, r := range sorted {
-		lines[i], sums[i] = encode(toLine(r)), sum(r.Key)
+		lines[i], sums[i] = encode(line{subjectOf(r), r}), sum(r.Key)
 	}
 	n := max(1, atLeast)
 	for n < maxShards && largest(sums, lines, n) > limit {
@@ -153,17 +121,8 @@ func largest(sums []uint64, lines []json.RawMessage, n int) int {
 	return slices.Max(sizes) + 64
 }
 
-func toLine(r Record) line {
-	return line{
-		subject: subject{Group: r.Key.Group, Version: r.Version, Kind: r.Key.Kind, Namespace: r.Key.Namespace, Name: r.Key.Name},
-		left: left{
-			UID: r.Fingerprint.UID, Generation: r.Fingerprint.Generation, Fields: r.Fingerprint.Fields, Meta: r.Fingerprint.Meta,
-			Values: r.Fingerprint.Values, Spec: r.Fingerprint.Spec,
-		},
-		Desired: r.Desired, Rebuilt: r.Rebuilt, Scope: r.Scope,
-		last:    last{Wave: r.Wave, Policy: r.Policy, Reserved: r.Reserved},
-		Allowed: (*allowed)(r.Allowed),
-	}
+func subjectOf(r Record) subject {
+	return subject{Group: r.Key.Group, Version: r.Version, Kind: r.Key.Kind, Namespace: r.Key.Namespace, Name: r.Key.Name}
 }
 
 // encode marshals what always can be: strings, numbers, and what was
@@ -203,16 +162,12 @@ func Decode(targetName, text string) (records []Record, shards int, err error) {
 	}
 	out := make([]Record, 0, len(d.Records))
 	for i, l := range d.Records {
-		if l.Kind == "" || l.Name == "" || l.Version == "" {
+		of, r := l.subject, l.Record
+		if of.Kind == "" || of.Name == "" || of.Version == "" {
 			return nil, 0, fmt.Errorf("reading inventory: record %d has no kind, version or name", i)
 		}
-		out = append(out, Record{
-			Key:     state.Key{Target: targetName, Group: l.Group, Kind: l.Kind, Namespace: l.Namespace, Name: l.Name},
-			Version: l.Version, Desired: l.Desired, Rebuilt: l.Rebuilt, Scope: l.Scope,
-			Allowed: (*loss.Allowance)(l.Allowed),
-			Wave:    l.Wave, Policy: l.Policy, Reserved: l.Reserved,
-			Fingerprint: fields.Fingerprint{UID: l.UID, Generation: l.Generation, Fields: l.Fields, Meta: l.Meta, Values: l.Values, Spec: l.Spec},
-		})
+		r.Key, r.Version = state.Key{Target: targetName, Group: of.Group, Kind: of.Kind, Namespace: of.Namespace, Name: of.Name}, of.Version
+		out = append(out, r)
 	}
 	return out, d.Shards, nil
 }

@@ -87,6 +87,21 @@ func TestSplittingMovesRecordsUpOnly(t *testing.T) {
 	}
 }
 
+func TestARecordIsStoredInTheFormOfEarlierReleases(t *testing.T) {
+	rec := Record{
+		Key: state.Key{Target: "aws", Group: "eks", Kind: "AccessEntry", Namespace: "n", Name: "nodes"}, Version: "v1",
+		Fingerprint: fields.Fingerprint{UID: "u", ResourceVersion: "7", Generation: 2, Fields: "f", Meta: "m", Values: "v", Spec: "s"},
+		Desired:     "d", Rebuilt: true, Scope: "eu-west-1", Wave: 3, Policy: "Delete", Reserved: true,
+		Allowed: &loss.Allowance{Losses: loss.Counts{"Node": 1}, Digest: "x", Number: 4, Quoted: loss.Counts{"Node": 2}},
+	}
+	const want = `{"format":1,"shards":1,"records":[{"group":"eks","version":"v1","kind":"AccessEntry","namespace":"n","name":"nodes",` +
+		`"uid":"u","generation":2,"fields":"f","meta":"m","values":"v","spec":"s","desired":"d","rebuilt":true,"scope":"eu-west-1",` +
+		`"wave":3,"policy":"Delete","reserved":true,"allowed":{"losses":{"Node":1},"digest":"x","number":4,"quoted":{"Node":2}}}]}`
+	if d := cmp.Diff(want, Encode([]Record{rec}, 0)[0]); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
 func TestDecodeRefusesWhatItDoesNotSupport(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"nothing", "", "unexpected end"},
