@@ -266,15 +266,9 @@ func (g renderGroup) replacedFiles(root *kustomization, origins bool) (map[strin
 	return out, nil
 }
 
-// rendered is an object, and the file that it was written in; an empty one where its origin
-// annotation has that.
-type rendered struct {
-	value map[string]any
-	file  string
-}
-
-// render gives the objects of the root kustomization in kustomize's order.
-func (s *survey) render(folder string, objects int, give func(rendered) error) error {
+// render gives the objects of the root kustomization in kustomize's order, of whose origins the
+// file alone is known; an empty one where its origin annotation has that.
+func (s *survey) render(folder string, objects int, give func(manifest.Object) error) error {
 	if found := s.inGroups(folder, objects); found != nil {
 		for _, o := range slices.Concat(found...) {
 			if err := give(o); err != nil {
@@ -289,13 +283,13 @@ func (s *survey) render(folder string, objects int, give func(rendered) error) e
 	}
 	files := &fileSystem{tree: s.tree, replaced: map[string][]byte{s.root.file: content}}
 	return build(func() error {
-		return runKustomize(files, folder, func(value map[string]any) error { return give(rendered{value: value}) })
+		return runKustomize(files, folder, func(value map[string]any) error { return give(manifest.Object{Value: value}) })
 	})
 }
 
 // inGroups renders the root kustomization in groups; nil where that is not known to give what
 // kustomize makes of it as a whole.
-func (s *survey) inGroups(folder string, objects int) [][]rendered {
+func (s *survey) inGroups(folder string, objects int) [][]manifest.Object {
 	if s.whole || s.fieldsRequireWhole() || objects <= s.perGroup {
 		return nil
 	}
@@ -303,7 +297,7 @@ func (s *survey) inGroups(folder string, objects int) [][]rendered {
 	if groups == nil {
 		return nil
 	}
-	out := make([][]rendered, len(groups))
+	out := make([][]manifest.Object, len(groups))
 	count := 0
 	for i, g := range groups {
 		var ok bool
@@ -320,11 +314,11 @@ func (s *survey) inGroups(folder string, objects int) [][]rendered {
 	return out
 }
 
-func valuesOf(groups [][]rendered) [][]map[string]any {
+func valuesOf(groups [][]manifest.Object) [][]map[string]any {
 	out := make([][]map[string]any, len(groups))
 	for i, g := range groups {
 		for _, o := range g {
-			out[i] = append(out[i], o.value)
+			out[i] = append(out[i], o.Value)
 		}
 	}
 	return out
@@ -332,11 +326,11 @@ func valuesOf(groups [][]rendered) [][]map[string]any {
 
 // group renders a group; false where kustomize refuses it, since its errors are those of the whole,
 // where they are worded for that.
-func (s *survey) group(folder string, g renderGroup) ([]rendered, bool) {
+func (s *survey) group(folder string, g renderGroup) ([]manifest.Object, bool) {
 	if written, ok := s.inOrder(g); ok {
 		if found, ok := s.renderGroup(folder, g, false); ok && matches(found, written) {
 			for i := range found {
-				found[i].file = written[i].file
+				found[i].Origin.File = written[i].file
 			}
 			return found, true
 		}
@@ -344,7 +338,7 @@ func (s *survey) group(folder string, g renderGroup) ([]rendered, bool) {
 	return s.renderGroup(folder, g, true)
 }
 
-func (s *survey) renderGroup(folder string, g renderGroup, origins bool) (out []rendered, ok bool) {
+func (s *survey) renderGroup(folder string, g renderGroup, origins bool) (out []manifest.Object, ok bool) {
 	replaced, err := g.replacedFiles(s.root, origins)
 	if err != nil {
 		return nil, false
@@ -352,7 +346,7 @@ func (s *survey) renderGroup(folder string, g renderGroup, origins bool) (out []
 	files := &fileSystem{tree: s.tree, replaced: replaced}
 	err = build(func() error {
 		return runKustomize(files, folder, func(value map[string]any) error {
-			out = append(out, rendered{value: value})
+			out = append(out, manifest.Object{Value: value})
 			return nil
 		})
 	})

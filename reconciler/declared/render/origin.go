@@ -20,15 +20,15 @@ const originAnnotation = "config.kubernetes.io/origin"
 // origin reads an object's annotation and finds its line. An object whose
 // annotation a patch removed is searched for in every file; one that is nowhere points
 // to the root kustomization.
-func (s *survey) origin(folder string, o rendered) state.Origin {
-	meta, _ := o.value["metadata"].(map[string]any)
+func (s *survey) origin(folder string, o manifest.Object) state.Origin {
+	meta, _ := o.Value["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
 	text, _ := annotations[originAnnotation].(string)
-	kind, _ := o.value["kind"].(string)
+	kind, _ := o.Value["kind"].(string)
 	name, _ := meta["name"].(string)
-	if o.file != "" {
-		line, _ := s.line(o.file, kind, name)
-		return state.Origin{File: o.file, Line: line}
+	if file := o.Origin.File; file != "" {
+		line, _ := s.line(file, kind, name)
+		return state.Origin{File: file, Line: line}
 	}
 	var written struct {
 		Path         string `json:"path"`
@@ -214,13 +214,13 @@ func plainAnnotations(d manifest.Document) bool {
 }
 
 // matches reports whether rendered objects are those that were written, in that order.
-func matches(found []rendered, written []writtenObject) bool {
+func matches(found []manifest.Object, written []writtenObject) bool {
 	if len(found) != len(written) {
 		return false
 	}
 	for i, o := range found {
-		kind, _ := o.value["kind"].(string)
-		metadata, _ := o.value["metadata"].(map[string]any)
+		kind, _ := o.Value["kind"].(string)
+		metadata, _ := o.Value["metadata"].(map[string]any)
 		name, _ := metadata["name"].(string)
 		if kind != written[i].kind || !strings.Contains(name, written[i].name) {
 			return false

@@ -59,10 +59,10 @@ func (s *survey) run(folder string) (Result, error) {
 	}
 	var result Result
 	own := ownOrigins(s.root)
-	err = s.render(folder, total.objects, func(r rendered) error {
-		o := manifest.Object{Value: r.value, Origin: s.origin(folder, r), Via: s.root.file}
+	err = s.render(folder, total.objects, func(o manifest.Object) error {
+		o.Origin, o.Via = s.origin(folder, o), s.root.file
 		if !own {
-			stripOrigin(r.value)
+			stripOrigin(o.Value)
 		}
 		result.Objects = append(result.Objects, o)
 		if limit := tree.Limits().Objects; len(result.Objects) > limit {

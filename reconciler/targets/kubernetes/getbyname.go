@@ -12,22 +12,22 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
-	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/parallel"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 )
 
-// missing lists what carries no label of ours and may exist all the same.
-func (o *observation) missing() []inventory.Record {
-	var out []inventory.Record
+// missing lists what carries no label of ours and may exist all the same: what is wanted, and of
+// what is recorded the keys and versions.
+func (o *observation) missing() []state.Item {
+	var out []state.Item
 	for _, item := range o.wanted.Items() {
 		if !o.resolved[item.Key] && o.target.diff.Managed(item.Key) {
-			out = append(out, inventory.Record{Key: item.Key, Version: item.Version})
+			out = append(out, item)
 		}
 	}
 	for _, r := range o.target.store.Records() {
 		if _, wanted := o.wanted.Get(r.Key); !wanted && !o.resolved[r.Key] && o.target.diff.Managed(r.Key) {
-			out = append(out, r)
+			out = append(out, state.Item{Key: r.Key, Version: r.Version})
 		}
 	}
 	return out
@@ -39,17 +39,17 @@ const maxGets = 8
 
 type getRequest struct {
 	kind kinds.Kind
-	rec  inventory.Record
+	item state.Item
 }
 
 // getByName reads objects by name. What is not there is absent; what could not be observed is unknown.
-func (o *observation) getByName(ctx context.Context, records []inventory.Record) {
+func (o *observation) getByName(ctx context.Context, items []state.Item) {
 	type place struct {
 		gvk       schema.GroupVersionKind
 		namespace string
 	}
-	groups := map[place][]inventory.Record{}
-	for _, r := range records {
+	groups := map[place][]state.Item{}
+	for _, r := range items {
 		p := place{kinds.GVK(r.Key, r.Version), r.Key.Namespace}
 		groups[p] = append(groups[p], r)
 	}
@@ -101,16 +101,16 @@ func (o *observation) names(ctx context.Context, kind kinds.Kind, namespace stri
 }
 
 func (o *observation) get(ctx context.Context, s getRequest) {
-	live, err := o.target.api.Get(ctx, api.Ref{Resource: s.kind.GVR(), Namespace: s.rec.Key.Namespace, Name: s.rec.Key.Name})
+	live, err := o.target.api.Get(ctx, api.Ref{Resource: s.kind.GVR(), Namespace: s.item.Key.Namespace, Name: s.item.Key.Name})
 	switch {
 	case api.NotServed(err):
-		o.unknown(ctx, s.kind.GroupVersionKind, s.kind, []inventory.Record{s.rec})
+		o.unknown(ctx, s.kind.GroupVersionKind, s.kind, []state.Item{s.item})
 	case apierrors.IsNotFound(err):
-		o.absent(s.rec.Key)
+		o.absent(s.item.Key)
 	case apierrors.IsForbidden(err):
-		o.reportForbidden([]inventory.Record{s.rec}, api.Refused("reading "+s.rec.Key.String(), err, false))
+		o.reportForbidden([]state.Item{s.item}, api.Refused("reading "+s.item.Key.String(), err, false))
 	case err != nil:
-		o.fail(api.Refused("reading "+s.rec.Key.String(), err, false))
+		o.fail(api.Refused("reading "+s.item.Key.String(), err, false))
 	default:
 		o.compareLive(s.kind, live)
 	}
@@ -118,9 +118,9 @@ func (o *observation) get(ctx context.Context, s getRequest) {
 
 // unknown classifies objects of a kind that is not served. While its definition is
 // wanted or exists, that means nothing for them.
-func (o *observation) unknown(ctx context.Context, gvk schema.GroupVersionKind, kind kinds.Kind, records []inventory.Record) {
+func (o *observation) unknown(ctx context.Context, gvk schema.GroupVersionKind, kind kinds.Kind, items []state.Item) {
 	defined := kind.Promised && !o.noneWanted() || o.defined(ctx, gvk)
-	for _, r := range records {
+	for _, r := range items {
 		_, wanted := o.wanted.Get(r.Key)
 		switch {
 		case !defined, wanted && kind.Promised:
@@ -146,8 +146,8 @@ func (o *observation) absent(k state.Key) {
 // reportForbidden reports wanted objects that we may not read as differing, so that
 // they are tried and the refusal is reported. Others stay recorded for a better
 // day; where everything is given up there is none, and it is an error.
-func (o *observation) reportForbidden(records []inventory.Record, err error) {
-	for _, r := range records {
+func (o *observation) reportForbidden(items []state.Item, err error) {
+	for _, r := range items {
 		if item, wanted := o.wanted.Get(r.Key); wanted {
 			rec, _ := o.target.store.Get(r.Key)
 			found := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Applied: rec.Desired, Object: item.Object}

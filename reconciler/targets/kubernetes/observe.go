@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/parallel"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 )
@@ -46,7 +45,7 @@ func (w *Target) Observe(ctx context.Context, wanted state.Set) (state.Set, erro
 // watch brought within the last second is not read again.
 func (w *Target) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
 	o := newObservation(w, wanted)
-	var all []inventory.Record
+	var all []state.Item
 	for _, item := range wanted.Items() {
 		if live := w.drift.Recent(item.Key); live != nil && live.GroupVersionKind() == kinds.GVK(item.Key, item.Version) {
 			if kind, ok, err := w.kinds.Lookup(ctx, kinds.GVK(item.Key, item.Version)); ok && err == nil {
@@ -54,7 +53,7 @@ func (w *Target) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, 
 				continue
 			}
 		}
-		all = append(all, inventory.Record{Key: item.Key, Version: item.Version})
+		all = append(all, item)
 	}
 	o.getByName(ctx, all)
 	o.compareUncertain(ctx)
