@@ -175,6 +175,7 @@ var tasks = map[string][]string{
 	"cmd/internal/installation": {"reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
 	"cmd/internal/uninstall":    {"reconciler/targets/kubernetes", "provision/engine"},
 	"cmd/internal/convert":      {"gitsource/dir"},
+	"cmd/internal/scaffold":     {"provision/engine"},
 	"cmd/internal/crds":         {"provision/engine"},
 	// What the controller and the commands that ask a cluster make in the same way.
 	"cmd/internal/connect":  {"reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},

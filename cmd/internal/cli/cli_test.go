@@ -34,7 +34,7 @@ func withoutCluster(t *testing.T) {
 
 func TestHelpReadsAsItsGolden(t *testing.T) {
 	t.Setenv("TMPDIR", "/tmp")
-	for _, command := range []string{"", "run", "plan", "lint", "cost", "reconcile", "suspend", "resume"} {
+	for _, command := range []string{"", "run", "init", "plan", "lint", "cost", "reconcile", "suspend", "resume"} {
 		name, args := "help", []string{"--help"}
 		if command != "" {
 			name, args = "help-"+command, []string{command, "--help"}
@@ -69,6 +69,8 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"run without a cluster":              {[]string{"run"}, "set --kubeconfig or KUBECONFIG"},
 		"reconcile without a cluster":        {[]string{"reconcile"}, "set --kubeconfig or KUBECONFIG"},
 		"a kubeconfig that is not there":     {[]string{"suspend", "--kubeconfig", "/nowhere/at/all"}, "/nowhere/at/all"},
+		"init without a cluster's name":      {[]string{"init", "dev"}, "give --cluster"},
+		"init without a folder":              {[]string{"init"}, "init needs an argument: the folder"},
 		"lint of a folder that is not there": {[]string{"lint", "/nowhere/at/all"}, "/nowhere/at/all"},
 	} {
 		t.Run(name, func(t *testing.T) {

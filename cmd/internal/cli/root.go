@@ -63,7 +63,7 @@ func newRoot(conn *connection, streams Streams) *cobra.Command {
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"folder", "Commands for a folder of a repository:", []*cobra.Command{newPlan(conn, streams), newLint(streams), newCost(streams), newConvert(streams)}},
+		{"folder", "Commands for a folder of a repository:", []*cobra.Command{newInit(streams), newPlan(conn, streams), newLint(streams), newCost(streams), newConvert(streams)}},
 		{"sync", "Commands for a Sync:", []*cobra.Command{newReconcile(conn, streams), newSuspend(conn, streams), newResume(conn, streams)}},
 		{"installation", "Commands for the installation:", []*cobra.Command{newBootstrap(conn, streams), newUninstall(conn, streams), newRun(conn, streams)}},
 	} {

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/cmd/internal/wire"
 )
 
@@ -104,4 +105,22 @@ func restart() error {
 		return fmt.Errorf("finding this binary to restart it: %w", err)
 	}
 	return fmt.Errorf("restarting %s: %w", path, syscall.Exec(path, os.Args, os.Environ()))
+}
+
+// newChild is the command that poolwright starts itself with, to render in a
+// process that holds nothing; see package child.
+func newChild(streams Streams) *cobra.Command {
+	return &cobra.Command{
+		Use:    "child VERB MEMORY SECONDS",
+		Short:  "Render or forecast for the poolwright that started this process, under limits",
+		Hidden: true,
+		Args:   cobra.ExactArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			// Nothing of the input is read before the limits hold.
+			if err := child.Confine(args[1], args[2]); err != nil {
+				return err
+			}
+			return child.Serve(cmd.Context(), args[0], streams.In, streams.Out)
+		},
+	}
 }

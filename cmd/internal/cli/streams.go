@@ -1,8 +1,16 @@
 package cli
 
 import (
+	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
 )
 
 // Streams are where a command reads and writes: results go to Out, progress
@@ -45,4 +53,64 @@ func counted(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// yesNo is a person's yes or no to what was shown.
+type yesNo struct{ yes, dryRun bool }
+
+func (a *yesNo) addFlags(flags *pflag.FlagSet) {
+	flags.BoolVar(&a.yes, "yes", false, "skip the confirmation")
+	flags.BoolVar(&a.dryRun, "dry-run", false, "show what would be done, and do nothing")
+}
+
+// errNobody reports that there is nobody to confirm.
+var errNobody = errors.New("there is no terminal to confirm at: pass --yes to skip it, or --dry-run to show what would be done")
+
+// errNo is a no. What was shown remains to be done.
+var errNo = &exit{code: exitDifferent, err: errors.New("nothing was changed")}
+
+// possible refuses at once what would have to prompt and cannot.
+func (a *yesNo) possible(streams Streams) error {
+	if a.yes || a.dryRun || canPrompt(streams.In) {
+		return nil
+	}
+	return errNobody
+}
+
+// prompt returns nil for a yes.
+func (a *yesNo) prompt(ctx context.Context, streams Streams, prompt string) error {
+	switch {
+	case a.dryRun:
+		return &exit{code: exitDifferent}
+	case a.yes:
+		return nil
+	}
+	fmt.Fprint(streams.Err, prompt, " [y/N] ")
+	typed := make(chan string, 1)
+	go func() {
+		// An end of the input is a no.
+		line, _ := bufio.NewReader(streams.In).ReadString('\n')
+		typed <- line
+	}()
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(streams.Err)
+		return errNo
+	case line := <-typed:
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "y", "yes":
+			return nil
+		}
+		return errNo
+	}
+}
+
+// canPrompt reports whether a person types into in. Whoever hands over a reader
+// that is no file, as tests do, confirms by it.
+func canPrompt(in any) bool {
+	f, ok := in.(*os.File)
+	if !ok {
+		return in != nil
+	}
+	return term.IsTerminal(int(f.Fd()))
 }

@@ -52,6 +52,16 @@ func newLaptop(t *testing.T, change func(*sandbox.Config)) *laptop {
 // clone makes the repository with the example in it.
 func (l *laptop) clone() {
 	l.Helper()
+	l.emptyClone()
+	if err := os.CopyFS(l.repo.dir, os.DirFS(filepath.Join("..", "..", "..", "examples", "altanova"))); err != nil {
+		l.Fatal(err)
+	}
+	l.repo.commit("Begin")
+}
+
+// emptyClone makes a repository without a commit.
+func (l *laptop) emptyClone() {
+	l.Helper()
 	owner, err := l.Git.CreateUser(l.Context(), "gpu-team")
 	if err != nil {
 		l.Fatal(err)
@@ -66,10 +76,6 @@ func (l *laptop) clone() {
 	}
 	l.user = owner.Name
 	l.repo = newRepo(l.T, made.URL, owner.Name, token, "live")
-	if err := os.CopyFS(l.repo.dir, os.DirFS(filepath.Join("..", "..", "..", "examples", "altanova"))); err != nil {
-		l.Fatal(err)
-	}
-	l.repo.commit("Begin")
 }
 
 // secret is the only step that bootstrap leaves to a person.
