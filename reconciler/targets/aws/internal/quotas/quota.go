@@ -183,23 +183,32 @@ func (q Quotas) Wanted(s resource.Declaration) []state.Item {
 type limit struct {
 	code  string
 	vcpus int64
+	// taken are those of vcpus that instances of no declared pool use.
+	taken int64
 	// byDefault is true for what is AWS's, not the account's own.
 	byDefault bool
 	// others are the names of further quotas that match.
 	others []string
 }
 
+// left are the vCPUs that the declared pools can use together.
+func (l limit) left() float64 { return float64(max(0, l.vcpus-l.taken)) }
+
 // Read implements resource.Kind.
 func (q Quotas) Read(ctx context.Context, c *resource.Clients, keys []state.Key) map[state.Key]resource.Live {
 	limits, err := readLimits(ctx, c, keys)
-	used := map[string]int64{}
+	pools := q.pools.get()
+	used := map[string]use{}
 	if err == nil {
-		used, err = q.readUse(ctx, c)
+		used, err = q.readUse(ctx, c, pools)
 	}
 	if err != nil {
 		return resource.AllUnknown(keys, err)
 	}
-	pools := q.pools.get()
+	for name, l := range limits {
+		l.taken = used[name].taken
+		limits[name] = l
+	}
 	out := make(map[state.Key]resource.Live, len(keys))
 	for _, k := range keys {
 		seen := resource.Live{Object: map[string]any{}}
@@ -210,8 +219,8 @@ func (q Quotas) Read(ctx context.Context, c *resource.Clients, keys []state.Key)
 			out[k] = seen
 			continue
 		}
-		seen.Object = map[string]any{"limitVCPUs": found.vcpus, "usedVCPUs": used[k.Name]}
-		text := fmt.Sprintf("of %d vCPUs, %d are used", found.vcpus, used[k.Name])
+		seen.Object = map[string]any{"limitVCPUs": found.vcpus, "usedVCPUs": used[k.Name].vcpus}
+		text := fmt.Sprintf("of %d vCPUs, %d are used", found.vcpus, used[k.Name].vcpus)
 		if found.byDefault {
 			text += "; the account has no value of its own yet, so this is AWS's default, and a new account may have less"
 		}
@@ -300,13 +309,16 @@ func byClass(listed []quotatypes.ServiceQuota) map[string]limit {
 	return out
 }
 
+// use is how many vCPUs count against a class, taken those of them that are of no declared pool.
+type use struct{ vcpus, taken int64 }
+
 // readUse adds up the vCPUs of the instances that count against each class.
-func (q Quotas) readUse(ctx context.Context, c *resource.Clients) (map[string]int64, error) {
+func (q Quotas) readUse(ctx context.Context, c *resource.Clients, pools []pool) (map[string]use, error) {
 	types, err := q.table()
 	if err != nil {
 		return nil, err
 	}
-	used := map[string]int64{}
+	used := map[string]use{}
 	pages := ec2.NewDescribeInstancesPaginator(c.EC2, &ec2.DescribeInstancesInput{
 		Filters:    []ec2types.Filter{{Name: sdk.String("instance-state-name"), Values: []string{"pending", "running"}}},
 		MaxResults: sdk.Int32(1000),
@@ -318,13 +330,30 @@ func (q Quotas) readUse(ctx context.Context, c *resource.Clients) (map[string]in
 		}
 		for _, r := range page.Reservations {
 			for _, i := range r.Instances {
-				if class, ok := counts(i); ok {
-					used[class] += vcpusOf(i, types)
+				class, ok := counts(i)
+				if !ok {
+					continue
 				}
+				sum, n := used[class], vcpusOf(i, types)
+				sum.vcpus += n
+				if !ofPool(i, c.Scope.Cluster, pools) {
+					sum.taken += n
+				}
+				used[class] = sum
 			}
 		}
 	}
 	return used, nil
+}
+
+// ofPool reports whether Karpenter launched the instance for one of the pools.
+func ofPool(i ec2types.Instance, cluster string, pools []pool) bool {
+	tags := map[string]string{}
+	for _, t := range i.Tags {
+		tags[sdk.ToString(t.Key)] = sdk.ToString(t.Value)
+	}
+	name := tags["karpenter.sh/nodepool"]
+	return tags["eks:eks-cluster-name"] == cluster && slices.ContainsFunc(pools, func(p pool) bool { return p.name == name })
 }
 
 // counts finds the class of an instance. Capacity blocks, scheduled instances

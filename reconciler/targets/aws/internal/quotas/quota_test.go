@@ -226,8 +226,8 @@ func TestPoolsThatAQuotaIsTooSmallForAreWarnedOf(t *testing.T) {
 			func(t *testing.T) state.Item { return nodePool(t, "gpu", `{"cpu":100}`, family("g5")) },
 			map[string]float64{gOnDemand: 32, gSpot: 64},
 			map[string][]string{
-				gOnDemand: {"Warning: NodePool gpu needs at least 100 vCPUs to reach its limit of 100 CPUs, its quotas allow 96 in all: request a quota increase (quota codes L-3819A6DF, L-DB2E81BA) or lower the limit", "of 32 vCPUs, 0 are used"},
-				gSpot:     {"Warning: NodePool gpu needs at least 100 vCPUs to reach its limit of 100 CPUs, its quotas allow 96 in all: request a quota increase (quota codes L-3819A6DF, L-DB2E81BA) or lower the limit", "of 64 vCPUs, 0 are used"},
+				gOnDemand: {"Warning: NodePool gpu needs at least 100 vCPUs to reach its limit of 100 CPUs, the quotas allow 96 in all: request a quota increase (quota codes L-3819A6DF, L-DB2E81BA) or lower the limit", "of 32 vCPUs, 0 are used"},
+				gSpot:     {"Warning: NodePool gpu needs at least 100 vCPUs to reach its limit of 100 CPUs, the quotas allow 96 in all: request a quota increase (quota codes L-3819A6DF, L-DB2E81BA) or lower the limit", "of 64 vCPUs, 0 are used"},
 			},
 		},
 		{

@@ -3,7 +3,6 @@ package quotas
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -15,14 +14,22 @@ import (
 
 // pool is what a NodePool can ask of the vCPU quotas.
 type pool struct {
-	// name is the pool's, with the file and line that declare it.
-	name string
+	// name is the pool's, origin the file and line that declare it, "" where there is none.
+	name, origin string
 	// cpus and gpus are its limits; nil where it has none.
 	cpus, gpus *float64
 	// gpu is the resource that gpus counts.
 	gpu string
 	// demands are by the names of the quotas' classes.
 	demands map[string]demand
+}
+
+// String is the pool's name with the place that declares it.
+func (p pool) String() string {
+	if p.origin == "" {
+		return p.name
+	}
+	return p.name + " (" + p.origin + ")"
 }
 
 // demand is what the instance types of one class ask for.
@@ -67,10 +74,7 @@ func readPool(item state.Item, offers []quotaOffering) pool {
 			Limits map[string]any `json:"limits"`
 		} `json:"spec"`
 	}
-	p := pool{name: item.Key.Name, demands: map[string]demand{}}
-	if at := item.Origin.String(); at != "" {
-		p.name += " (" + at + ")"
-	}
+	p := pool{name: item.Key.Name, origin: item.Origin.String(), demands: map[string]demand{}}
 	raw, err := json.Marshal(item.Object)
 	if err != nil || json.Unmarshal(raw, &object) != nil {
 		return p
@@ -122,82 +126,4 @@ func allowed(requirements []catalog.Requirement, labels map[string]string) bool 
 	return !slices.ContainsFunc(requirements, func(r catalog.Requirement) bool {
 		return (r.ByType() || r.Key == capacityTypeLabel) && !r.Met(labels)
 	})
-}
-
-// advice says for which pools a quota is too small. A pool that may draw on
-// several quotas is warned of only where all of them together are: Karpenter
-// goes to the next when one is used up.
-func advice(pools []pool, class string, limits map[string]limit) []string {
-	var out []string
-	for _, p := range pools {
-		if _, draws := p.demands[class]; !draws {
-			continue
-		}
-		if text := p.shortage(limits); text != "" {
-			out = append(out, text)
-		}
-	}
-	return out
-}
-
-// shortage is what the pool cannot reach; empty where it can, and where a
-// quota of its is unknown.
-func (p pool) shortage(limits map[string]limit) string {
-	var vcpus, gpus float64
-	fits := false
-	var smallest catalog.InstanceType
-	perGPU := 0.0
-	var codes []string
-	for _, name := range slices.Sorted(maps.Keys(p.demands)) {
-		have, known := limits[name]
-		if !known {
-			return ""
-		}
-		d := p.demands[name]
-		vcpus += float64(have.vcpus)
-		codes = append(codes, have.code)
-		fits = fits || float64(d.smallest.VCPUs) <= float64(have.vcpus)
-		if smallest.Name == "" || d.smallest.VCPUs < smallest.VCPUs {
-			smallest = d.smallest
-		}
-		if d.perGPU > 0 {
-			gpus += float64(have.vcpus) / d.perGPU
-			if perGPU == 0 || d.perGPU < perGPU {
-				perGPU = d.perGPU
-			}
-		}
-	}
-	allows, which := fmt.Sprintf("the quota allows %.0f", vcpus), "quota code "+codes[0]
-	if len(codes) > 1 {
-		allows, which = fmt.Sprintf("its quotas allow %.0f in all", vcpus), "quota codes "+strings.Join(codes, ", ")
-	}
-	if !fits {
-		return fmt.Sprintf("NodePool %s can have no node: its smallest instance type %s has %d vCPUs, %s: request a quota increase (%s)",
-			p.name, smallest.Name, smallest.VCPUs, allows, which)
-	}
-	needs, what := p.unreached(vcpus, gpus, perGPU)
-	if what == "" {
-		return ""
-	}
-	return fmt.Sprintf("NodePool %s needs at least %.0f vCPUs to reach its limit of %s, %s: request a quota increase (%s) or lower the limit", p.name, needs, what, allows, which)
-}
-
-// unreached is which limit cannot be reached and how many vCPUs it takes. A
-// pool grows until it meets its first limit, so one that can be met is enough.
-func (p pool) unreached(vcpus, gpus, perGPU float64) (needs float64, what string) {
-	if p.cpus != nil {
-		if *p.cpus <= vcpus {
-			return 0, ""
-		}
-		needs, what = *p.cpus, fmt.Sprintf("%.0f CPUs", *p.cpus)
-	}
-	if p.gpus != nil && perGPU > 0 {
-		if *p.gpus <= gpus {
-			return 0, ""
-		}
-		if forGPUs := *p.gpus * perGPU; what == "" || forGPUs < needs {
-			needs, what = forGPUs, fmt.Sprintf("%.0f %s", *p.gpus, p.gpu)
-		}
-	}
-	return needs, what
 }

@@ -1,0 +1,197 @@
+package quotas
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/google/go-cmp/cmp"
+
+	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
+)
+
+func TestPoolsThatAQuotaIsTooSmallForTogetherAreWarnedOf(t *testing.T) {
+	gpus := func(name, n string, requirements ...string) func(*testing.T) state.Item {
+		return func(t *testing.T) state.Item { return nodePool(t, name, `{"nvidia.com/gpu":`+n+`}`, requirements...) }
+	}
+	xlarge := `{"key":"node.kubernetes.io/instance-type","operator":"In","values":["g5.xlarge"]}`
+	for _, tt := range []struct {
+		name   string
+		pools  []func(*testing.T) state.Item
+		limits map[string]float64
+		// want are the warnings of the quota of G and VT on-demand.
+		want []string
+	}{
+		{"each alone is within the quota, and both are not",
+			[]func(*testing.T) state.Item{gpus("a", "10", xlarge, onDemandOnly), gpus("b", "8", xlarge, onDemandOnly)},
+			map[string]float64{gOnDemand: 64},
+			[]string{"NodePools a and b need at least 72 vCPUs together to reach their limits, the quota allows 64: request a quota increase (quota code L-DB2E81BA) or lower a limit"}},
+		{"both together use the whole quota",
+			[]func(*testing.T) state.Item{gpus("a", "8", xlarge, onDemandOnly), gpus("b", "8", xlarge, onDemandOnly)},
+			map[string]float64{gOnDemand: 64}, nil},
+		{"spot and on-demand are apart",
+			[]func(*testing.T) state.Item{gpus("a", "16", xlarge, onDemandOnly), gpus("b", "16", xlarge, spotOnly)},
+			map[string]float64{gOnDemand: 64, gSpot: 64}, nil},
+		{"a pool of both goes where another leaves room",
+			[]func(*testing.T) state.Item{gpus("a", "16", xlarge, onDemandOnly), gpus("b", "16", xlarge)},
+			map[string]float64{gOnDemand: 64, gSpot: 64}, nil},
+		{"a pool of both has no room where the others leave none",
+			[]func(*testing.T) state.Item{gpus("a", "16", xlarge, onDemandOnly), gpus("b", "17", xlarge)},
+			map[string]float64{gOnDemand: 64, gSpot: 64},
+			[]string{"NodePools a and b need at least 132 vCPUs together to reach their limits, the quotas allow 128 in all: request a quota increase (quota codes L-3819A6DF, L-DB2E81BA) or lower a limit"}},
+		{"only the smallest set that is short is named",
+			[]func(*testing.T) state.Item{gpus("a", "10", xlarge, onDemandOnly), gpus("b", "8", xlarge, onDemandOnly), gpus("c", "16", xlarge)},
+			map[string]float64{gOnDemand: 64, gSpot: 64},
+			[]string{"NodePools a and b need at least 72 vCPUs together to reach their limits, the quota allows 64: request a quota increase (quota code L-DB2E81BA) or lower a limit"}},
+		{"a pool without a limit counts for nothing",
+			[]func(*testing.T) state.Item{
+				gpus("a", "16", xlarge, onDemandOnly),
+				func(t *testing.T) state.Item { return nodePool(t, "b", "", xlarge, onDemandOnly) },
+			},
+			map[string]float64{gOnDemand: 64}, nil},
+		{"other families have quotas of their own",
+			[]func(*testing.T) state.Item{
+				gpus("a", "16", xlarge, onDemandOnly),
+				func(t *testing.T) state.Item { return nodePool(t, "b", `{"cpu":64}`, family("m5"), onDemandOnly) },
+			},
+			map[string]float64{gOnDemand: 64, standardOnDemand: 64}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := kindtest.NewFixture(t, New(), func(c *sandbox.Config) { c.Quotas = tt.limits }, v1alpha1.ClusterSpec{Version: "1.33"})
+			for _, pool := range tt.pools {
+				l.Declared.Pools = append(l.Declared.Pools, pool(t))
+			}
+			var got []string
+			for k, s := range l.ReadAll() {
+				if s.Err != nil {
+					t.Fatal(s.Err)
+				}
+				if k.Name == gOnDemand {
+					got = s.Warnings
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatOtherInstancesUseIsNotLeftForThePools(t *testing.T) {
+	for name, c := range map[string]struct {
+		taken int64
+		want  []string
+	}{
+		"nothing":    {0, nil},
+		"some of it": {4, []string{"NodePool web needs at least 64 vCPUs to reach its limit of 64 CPUs, the quota allows 64, less what other instances use: request a quota increase (quota code L) or lower the limit"}},
+		"all of it":  {64, []string{"NodePool web can have no node: its smallest instance type m5.large has 2 vCPUs, the quota allows 64, less what other instances use: request a quota increase (quota code L)"}},
+		"more":       {80, []string{"NodePool web can have no node: its smallest instance type m5.large has 2 vCPUs, the quota allows 64, less what other instances use: request a quota increase (quota code L)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			types, err := New().table()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := readPool(nodePool(t, "web", `{"cpu":64}`, family("m5"), onDemandOnly), quotaOfferings(types))
+			got := advice([]pool{p}, standardOnDemand, map[string]limit{standardOnDemand: {code: "L", vcpus: 64, taken: c.taken}})
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnInstanceIsOfADeclaredPoolByItsTags(t *testing.T) {
+	pools := []pool{{name: "gpu"}}
+	for name, c := range map[string]struct {
+		tags map[string]string
+		want bool
+	}{
+		"of the pool":                       {map[string]string{"eks:eks-cluster-name": "dev", "karpenter.sh/nodepool": "gpu"}, true},
+		"of a pool that is not declared":    {map[string]string{"eks:eks-cluster-name": "dev", "karpenter.sh/nodepool": "old"}, false},
+		"of a pool of another cluster":      {map[string]string{"eks:eks-cluster-name": "prod", "karpenter.sh/nodepool": "gpu"}, false},
+		"of a managed node group":           {map[string]string{"eks:cluster-name": "dev", "eks:nodegroup-name": "system"}, false},
+		"without tags, such as a workplace": {nil, false},
+	} {
+		var tags []ec2types.Tag
+		for k, v := range c.tags {
+			tags = append(tags, ec2types.Tag{Key: sdk.String(k), Value: sdk.String(v)})
+		}
+		if got := ofPool(ec2types.Instance{Tags: tags}, "dev", pools); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// Against every way to divide small needs among small quotas.
+func TestAShortageIsFoundExactlyWhereTheNeedsCannotBeDivided(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, seed))
+	names := []string{gOnDemand, gSpot, standardOnDemand}
+	short := 0
+	for range 2000 {
+		limits := map[string]limit{}
+		for _, name := range names {
+			limits[name] = limit{vcpus: random.Int64N(5), taken: random.Int64N(2)}
+		}
+		var pools []pool
+		for i := range 1 + random.IntN(4) {
+			need := float64(1 + random.IntN(4))
+			p := pool{name: fmt.Sprint("pool-", i), cpus: &need, demands: map[string]demand{}}
+			for len(p.demands) == 0 {
+				for _, name := range names {
+					if random.IntN(2) == 0 {
+						p.demands[name] = demand{}
+					}
+				}
+			}
+			pools = append(pools, p)
+		}
+		possible := divides(pools, limits)
+		alone := slices.ContainsFunc(pools, func(p pool) bool { return !divides([]pool{p}, limits) })
+		found := len(shortages(pools, limits)) > 0
+		// One pool alone that is short is found by itself.
+		if found && possible || !found && !possible && !alone {
+			t.Fatalf("found %v, possible %v: %+v of %+v", found, possible, pools, limits)
+		}
+		if found {
+			short++
+		}
+	}
+	if short < 200 {
+		t.Errorf("only %d of 2000 were short", short)
+	}
+}
+
+// divides tries every way to take whole vCPUs of the first pool from the quotas, then of the others.
+func divides(pools []pool, limits map[string]limit) bool {
+	if len(pools) == 0 {
+		return true
+	}
+	p := pools[0]
+	if *p.cpus == 0 {
+		return divides(pools[1:], limits)
+	}
+	rest := *p.cpus - 1
+	p.cpus = &rest
+	for name := range p.demands {
+		l := limits[name]
+		if l.left() == 0 {
+			continue
+		}
+		limits[name] = limit{vcpus: l.vcpus - 1, taken: l.taken}
+		ok := divides(append([]pool{p}, pools[1:]...), limits)
+		limits[name] = l
+		if ok {
+			return true
+		}
+	}
+	return false
+}
