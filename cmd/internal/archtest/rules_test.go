@@ -174,6 +174,7 @@ var tasks = map[string][]string{
 	"cmd/internal/bootstrap":    {"gitsource/dir", "reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
 	"cmd/internal/installation": {"reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
 	"cmd/internal/uninstall":    {"reconciler/targets/kubernetes", "provision/engine"},
+	"cmd/internal/check":        {"provision/engine"},
 	"cmd/internal/convert":      {"gitsource/dir"},
 	"cmd/internal/scaffold":     {"provision/engine"},
 	"cmd/internal/crds":         {"provision/engine"},

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -137,18 +135,9 @@ func (d declaredEKS) prove(ctx context.Context, cfg *rest.Config, c client.Clien
 // onlyHere refuses a second installation in another namespace: they would share
 // the roles that are not in any.
 func onlyHere(ctx context.Context, c client.Client, namespace string) error {
-	var binding rbacv1.ClusterRoleBinding
-	err := c.Get(ctx, client.ObjectKey{Name: "poolwright-controller"}, &binding)
-	if apierrors.IsNotFound(err) {
-		return nil
+	other, err := installation.OtherNamespace(ctx, c, namespace)
+	if err == nil && other != "" {
+		err = fmt.Errorf("Poolwright is installed in namespace %s already: pass -n %s, or run poolwright uninstall -n %s first", other, other, other)
 	}
-	if err != nil {
-		return fmt.Errorf("reading whether Poolwright is installed in another namespace: %w", err)
-	}
-	for _, subject := range binding.Subjects {
-		if subject.Name == installation.Deployment && subject.Namespace != namespace {
-			return fmt.Errorf("Poolwright is installed in namespace %s already: pass -n %s, or run poolwright uninstall -n %s first", subject.Namespace, subject.Namespace, subject.Namespace)
-		}
-	}
-	return nil
+	return err
 }

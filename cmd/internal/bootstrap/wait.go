@@ -3,12 +3,10 @@ package bootstrap
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/cmd/internal/installation"
@@ -42,26 +40,9 @@ func (b *Bootstrap) WaitAvailable(ctx context.Context, timeout time.Duration) er
 
 // podErrors is what the controller's pods wait for.
 func (b *Bootstrap) podErrors(ctx context.Context) string {
-	var pods corev1.PodList
-	if err := b.direct.List(ctx, &pods, client.InNamespace(b.req.Namespace), client.MatchingLabels{"app.kubernetes.io/name": installation.Deployment}); err != nil {
+	found, err := installation.PodErrors(ctx, b.direct, b.req.Namespace)
+	if err != nil || len(found) == 0 {
 		return ""
 	}
-	var out []string
-	for _, pod := range pods.Items {
-		for _, condition := range pod.Status.Conditions {
-			if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
-				out = append(out, condition.Message)
-			}
-		}
-		for _, container := range pod.Status.ContainerStatuses {
-			if w := container.State.Waiting; w != nil && w.Reason != "" && w.Reason != "ContainerCreating" {
-				out = append(out, strings.TrimSuffix(w.Reason+": "+w.Message, ": "))
-			}
-		}
-	}
-	if len(out) == 0 {
-		return ""
-	}
-	slices.Sort(out)
-	return " (" + strings.Join(slices.Compact(out), "; ") + ")"
+	return " (" + strings.Join(found, "; ") + ")"
 }

@@ -34,6 +34,8 @@ func TestCompletion(t *testing.T) {
 		"the formats of convert":      {[]string{"convert", "-o", ""}, "text\njson\n:4\n"},
 		"the formats of bootstrap":    {[]string{"bootstrap", "-o", ""}, "text\njson\nmarkdown\n:4\n"},
 		"the formats of version":      {[]string{"version", "-o", ""}, "text\njson\n:4\n"},
+		"the formats of check":        {[]string{"check", "-o", ""}, "text\njson\n:4\n"},
+		"the contexts of check":       {[]string{"check", "--context", ""}, "dev\nprod\n:4\n"},
 		"the contexts":                {[]string{"plan", "--context", ""}, "dev\nprod\n:4\n"},
 		"the contexts of bootstrap":   {[]string{"bootstrap", "--context", ""}, "dev\nprod\n:4\n"},
 		"the contexts of uninstall":   {[]string{"uninstall", "--context", ""}, "dev\nprod\n:4\n"},

@@ -52,18 +52,23 @@ type comparer struct {
 // one under the given settings. The authority is the text by which the engine will
 // verify the API server, PEM in base64; empty skips what depends on it.
 func (k Karpenter) Compare(ctx context.Context, c client.Reader, s engine.Settings, authority string) (Comparison, error) {
-	w := &comparer{karpenter: k, settings: s, kube: c}
+	out, err := k.CompareVersion(ctx, c)
+	if err != nil || len(out.Obstacles) > 0 { // its objects cannot be read as ours
+		return out, err
+	}
+	w := &comparer{karpenter: k, settings: s, kube: c, out: out}
+	w.environment()
+	return w.out, w.nodes(ctx, authority)
+}
+
+// CompareVersion compares what does not depend on the engine's settings: whose version is
+// newer, and as which versions its objects are stored.
+func (k Karpenter) CompareVersion(ctx context.Context, c client.Reader) (Comparison, error) {
+	w := &comparer{karpenter: k, kube: c}
 	if !w.versions() {
 		return w.out, nil
 	}
-	if err := w.kinds(ctx); err != nil {
-		return w.out, err
-	}
-	if len(w.out.Obstacles) > 0 { // its objects cannot be read as ours
-		return w.out, nil
-	}
-	w.environment()
-	return w.out, w.nodes(ctx, authority)
+	return w.out, w.kinds(ctx)
 }
 
 func (w *comparer) obstacle(do, format string, values ...any) {

@@ -78,7 +78,7 @@ func (k *Controller) foreign(ctx context.Context, node *corev1.Node) (blocker, e
 		if set.Labels[gpu.ProfileLabel] != "" || set.DeletionTimestamp != nil {
 			continue
 		}
-		if image := pluginImage(set); image != "" && serves(set, node) {
+		if image := PluginImage(set); image != "" && serves(set, node) {
 			return blocker{reason: AnotherPlugin, message: fmt.Sprintf(
 				"DaemonSet %s/%s (image %s) brings another device plugin to the node, and the two take each other's place: take one of them away; until then the node is not replaced",
 				set.Namespace, set.Name, cut(image))}, nil
@@ -87,9 +87,9 @@ func (k *Controller) foreign(ctx context.Context, node *corev1.Node) (blocker, e
 	return blocker{}, nil
 }
 
-// pluginImage is the image of NVIDIA's device plugin that the DaemonSet runs, or
+// PluginImage is the image of NVIDIA's device plugin that a DaemonSet runs, or
 // empty. Other programs come in the same image, which offer no GPUs.
-func pluginImage(set *appsv1.DaemonSet) string {
+func PluginImage(set *appsv1.DaemonSet) string {
 	for _, c := range set.Spec.Template.Spec.Containers {
 		if !strings.HasPrefix(path.Base(c.Image), "k8s-device-plugin") {
 			continue

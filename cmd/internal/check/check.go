@@ -1,0 +1,197 @@
+// Package check checks a cluster: before an installation whether one can succeed there, and
+// after it whether the controller, its engine and its Syncs work. Its results are data; who
+// prints them chooses the form.
+//
+// It refuses to write anything, to read a Secret, and to connect to AWS or Git: of these it
+// reports what the controller wrote into the status of its objects. A check that could not be
+// made is no success. Start reading at Run.
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
+)
+
+// Status is the outcome of one check.
+type Status string
+
+// The values of Status.
+const (
+	// OK is what works.
+	OK Status = "ok"
+	// Warning is what works, and may not work for long or as intended.
+	Warning Status = "warning"
+	// Failed is what does not work.
+	Failed Status = "failed"
+	// Skipped is what was not checked.
+	Skipped Status = "skipped"
+)
+
+// Result is the outcome of one check of one object.
+type Result struct {
+	// Name is the check's.
+	Name string `json:"name"`
+	// Object is what was checked, such as "Sync dev"; empty where the check is of one thing.
+	Object string `json:"object,omitempty"`
+	Status Status `json:"status"`
+	// Message is what was found.
+	Message string `json:"message"`
+	// Remedy is what a person can do about it; empty where there is nothing to do.
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// Report is what Run found, in a fixed order.
+type Report struct {
+	// Pre is true for the checks before an installation.
+	Pre bool `json:"pre"`
+	// Namespace is the controller's.
+	Namespace string `json:"namespace"`
+	// Version is that of the program that checked.
+	Version string   `json:"version"`
+	Results []Result `json:"results"`
+}
+
+// Count is how many results have the status.
+func (r Report) Count(status Status) int {
+	n := 0
+	for _, result := range r.Results {
+		if result.Status == status {
+			n++
+		}
+	}
+	return n
+}
+
+// Request is what to check.
+type Request struct {
+	// Kube reads the cluster past any cache. Its scheme has our kinds, CRDs and client-go's.
+	Kube client.Client
+	// ServerVersion requests the API server's version, such as "v1.36.2".
+	ServerVersion func(context.Context) (string, error)
+	// Server is the API server's address.
+	Server string
+	// Explain adds to an error of a connection what a person can do about it.
+	Explain func(error) error
+	// Namespace is the controller's.
+	Namespace string
+	// Pre is for the checks before an installation.
+	Pre bool
+	// Version is that of this program.
+	Version string
+	// Timeout bounds each check.
+	Timeout time.Duration
+	// Now is the time.
+	Now func() time.Time
+	// LeaseRecheck is the time between two reads of a lease that seems to be old.
+	LeaseRecheck time.Duration
+}
+
+// namedCheck is one check. Its results have its name unless they have another.
+type namedCheck struct {
+	name string
+	run  func(context.Context) []Result
+}
+
+// Run makes the checks, each within the request's timeout. Where the API server does not
+// respond, nothing else is checked.
+func Run(ctx context.Context, req Request) Report {
+	report := Report{Pre: req.Pre, Namespace: req.Namespace, Version: req.Version}
+	c := &checker{req}
+	checks := c.checks()
+	reachable := true
+	for i, s := range checks {
+		results := []Result{skipped("the API server does not respond", "")}
+		if reachable {
+			results = c.bounded(ctx, s)
+		}
+		for _, result := range results {
+			result.Name = s.name
+			result.Object, result.Message, result.Remedy = sanitize.Text(result.Object), sanitize.Text(result.Message), sanitize.Text(result.Remedy)
+			report.Results = append(report.Results, result)
+		}
+		if i == 0 {
+			reachable = results[0].Status != Failed
+		}
+	}
+	return report
+}
+
+// checker makes the checks of a request.
+type checker struct{ Request }
+
+// checks are in the order of their report. The first is of the API server.
+func (c *checker) checks() []namedCheck {
+	first := []namedCheck{{"api-server", c.apiServer}, {"kubernetes-version", c.kubernetesVersion}}
+	others := []namedCheck{
+		{"karpenter", c.karpenter},
+		{"flux", c.flux},
+		{"argo-cd", c.argoCD},
+		{"cluster-autoscaler", c.clusterAutoscaler},
+		{"nvidia-plugins", c.nvidiaPlugins},
+	}
+	if c.Pre {
+		return append(append(first, namedCheck{"permissions", c.permissions}, namedCheck{"installation", c.otherInstallation}, namedCheck{"system-nodes", c.systemNodes}), others...)
+	}
+	first = append(first,
+		namedCheck{"crds", c.crds},
+		namedCheck{"controller", c.controller},
+		namedCheck{"controller-version", c.controllerVersion},
+		namedCheck{"system-nodes", c.systemNodes},
+		namedCheck{"leader", c.leader},
+		namedCheck{"engine", c.engine},
+		namedCheck{"aws", c.aws},
+		namedCheck{"syncs", c.syncs},
+		namedCheck{"pull-requests", c.pullRequests},
+		namedCheck{"device-plugins", c.devicePlugins})
+	return append(first, others...)
+}
+
+// bounded makes a check within the timeout. One that found nothing to report on was skipped.
+func (c *checker) bounded(ctx context.Context, s namedCheck) []Result {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	if results := s.run(ctx); len(results) > 0 {
+		return results
+	}
+	return []Result{skipped("there is nothing to check", "")}
+}
+
+func ok(format string, values ...any) Result {
+	return Result{Status: OK, Message: fmt.Sprintf(format, values...)}
+}
+
+func warning(remedy, format string, values ...any) Result {
+	return Result{Status: Warning, Message: fmt.Sprintf(format, values...), Remedy: remedy}
+}
+
+func failed(remedy, format string, values ...any) Result {
+	return Result{Status: Failed, Message: fmt.Sprintf(format, values...), Remedy: remedy}
+}
+
+func skipped(message, remedy string) Result {
+	return Result{Status: Skipped, Message: message, Remedy: remedy}
+}
+
+// one is the list of one result.
+func one(r Result) []Result { return []Result{r} }
+
+// unread is the result of what could not be read.
+func (c *checker) unread(err error) []Result {
+	switch {
+	case meta.IsNoMatchError(err):
+		return one(skipped("the cluster does not have the kind: "+err.Error(), ""))
+	case apierrors.IsForbidden(err):
+		return one(skipped("not permitted: "+err.Error(), "request the right to read it, or run this with the credentials of an administrator"))
+	case errors.Is(err, context.DeadlineExceeded):
+		return one(failed("try again, or allow more time with --timeout", "no response within %s", c.Timeout))
+	}
+	return one(failed("", "%v", c.Explain(err)))
+}

@@ -1,0 +1,246 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	resourcehelper "k8s.io/component-helpers/resource"
+	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/cmd/internal/installation"
+)
+
+// systemNodes checks that the replicas of the controller fit onto the nodes on which they may run,
+// by what they request, and by what they may use.
+func (c *checker) systemNodes(ctx context.Context) []Result {
+	deployment, err := c.deployment(ctx)
+	if err != nil {
+		return c.unread(err)
+	}
+	var nodes corev1.NodeList
+	var pods corev1.PodList
+	if err := c.Kube.List(ctx, &nodes); err != nil {
+		return c.unread(err)
+	}
+	if err := c.Kube.List(ctx, &pods); err != nil {
+		return c.unread(err)
+	}
+	// The controller's own pods are counted as what they are to be.
+	others := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
+		return p.Namespace == c.Namespace && p.Labels["app.kubernetes.io/name"] == installation.Deployment
+	})
+	return one(placementOf(deployment, nodes.Items, others).result())
+}
+
+// deployment is the controller's: the one that is installed, or would be.
+func (c *checker) deployment(ctx context.Context) (*appsv1.Deployment, error) {
+	var live appsv1.Deployment
+	err := c.Kube.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: installation.Deployment}, &live)
+	if err == nil {
+		return &live, nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading Deployment %s: %w", installation.Deployment, err)
+	}
+	items, err := installation.Manifests{Namespace: c.Namespace}.Objects()
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range items {
+		if item.Key.Kind == "Deployment" {
+			return &live, runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &live)
+		}
+	}
+	return nil, errors.New("the embedded installation has no Deployment")
+}
+
+// placement is onto which nodes the replicas of a Deployment can be scheduled.
+type placement struct {
+	replicas int
+	// requests and limit are a replica's: what it requests of CPU and memory, and how much memory
+	// it may use; zero where it has no limit.
+	requests corev1.ResourceList
+	limit    resource.Quantity
+	// allowed is how many nodes the pod's selectors allow, whatever else is in the way: a topology
+	// spread counts all of these.
+	allowed int
+	// fits are the names of the nodes onto which one replica fits, twice those of them onto which
+	// two do.
+	fits, twice []string
+	// small are the nodes of fits that have less memory than the limit.
+	small []string
+	// refused is why each other node that is allowed does not take one, by node, sorted.
+	refused []string
+	// spreads is true where no two replicas may be on one node while there is another.
+	spreads bool
+}
+
+func placementOf(d *appsv1.Deployment, nodes []corev1.Node, pods []corev1.Pod) placement {
+	pod := &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}
+	p := placement{replicas: 1, requests: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}), spreads: spreadsHosts(pod)}
+	if d.Spec.Replicas != nil {
+		p.replicas = int(*d.Spec.Replicas)
+	}
+	p.limit = resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})[corev1.ResourceMemory]
+	used := usedBy(pods)
+	for i := range nodes {
+		p.add(&nodes[i], pod, used[nodes[i].Name])
+	}
+	slices.Sort(p.refused)
+	return p
+}
+
+// spreadsHosts reports whether a topology spread keeps replicas apart by their nodes.
+func spreadsHosts(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
+		return c.TopologyKey == corev1.LabelHostname && c.WhenUnsatisfiable == corev1.DoNotSchedule
+	})
+}
+
+// usedBy adds up what pods that have not ended request, by node, their number included.
+func usedBy(pods []corev1.Pod) map[string]corev1.ResourceList {
+	used := map[string]corev1.ResourceList{}
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		sum := used[pod.Spec.NodeName]
+		if sum == nil {
+			sum = corev1.ResourceList{}
+			used[pod.Spec.NodeName] = sum
+		}
+		add := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+		add[corev1.ResourcePods] = resource.MustParse("1")
+		for name, quantity := range add {
+			total := sum[name]
+			total.Add(quantity)
+			sum[name] = total
+		}
+	}
+	return used
+}
+
+// add places a replica onto one node, if it can be.
+func (p *placement) add(node *corev1.Node, pod *corev1.Pod, used corev1.ResourceList) {
+	match, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
+	if err != nil || !match {
+		return
+	}
+	p.allowed++
+	if why := unfit(node, pod); why != "" {
+		p.refused = append(p.refused, node.Name+": "+why)
+		return
+	}
+	if why := p.lacking(node, used, 1); why != "" {
+		p.refused = append(p.refused, node.Name+": "+why)
+		return
+	}
+	p.fits = append(p.fits, node.Name)
+	if p.lacking(node, used, 2) == "" {
+		p.twice = append(p.twice, node.Name)
+	}
+	if memory := node.Status.Allocatable[corev1.ResourceMemory]; p.limit.Cmp(memory) > 0 {
+		p.small = append(p.small, fmt.Sprintf("%s has %s", node.Name, mebibytes(memory)))
+	}
+}
+
+// unfit is why no pod of the controller comes to a node, whatever capacity that has.
+func unfit(node *corev1.Node, pod *corev1.Pod) string {
+	if arch := node.Labels[corev1.LabelArchStable]; arch != "" && arch != "amd64" && arch != "arm64" {
+		return "the image is not built for " + arch
+	}
+	if node.Spec.Unschedulable {
+		return "it is cordoned"
+	}
+	taint, untolerated := schedulinghelper.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, pod.Spec.Tolerations, func(t *corev1.Taint) bool {
+		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+	}, false)
+	if untolerated {
+		return "taint " + taint.ToString()
+	}
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {
+			return "it is not ready"
+		}
+	}
+	return ""
+}
+
+// lacking is what a node has too little of for so many replicas, or empty.
+func (p *placement) lacking(node *corev1.Node, used corev1.ResourceList, replicas int64) string {
+	var lacks []string
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods} {
+		need := p.requests[name]
+		if name == corev1.ResourcePods {
+			need = resource.MustParse("1")
+		}
+		need.Mul(replicas)
+		free := node.Status.Allocatable[name].DeepCopy()
+		free.Sub(used[name])
+		if free.Cmp(need) < 0 {
+			lacks = append(lacks, fmt.Sprintf("%s of %s %s are free", amount(name, free), amount(name, need), name))
+		}
+	}
+	return strings.Join(lacks, ", ")
+}
+
+func amount(name corev1.ResourceName, q resource.Quantity) string {
+	if name == corev1.ResourceMemory {
+		return mebibytes(q)
+	}
+	return q.String()
+}
+
+func mebibytes(q resource.Quantity) string { return fmt.Sprintf("%dMi", q.Value()>>20) }
+
+// scheduled is how many replicas are scheduled.
+func (p placement) scheduled() int {
+	switch {
+	case p.spreads && p.allowed > 1:
+		return min(p.replicas, len(p.fits))
+	case len(p.twice) > 0:
+		return p.replicas
+	}
+	return min(p.replicas, len(p.fits))
+}
+
+func (p placement) result() Result {
+	const remedy = "run two Linux nodes that Karpenter does not provide, of amd64 or arm64, in a managed node group with this much free and without taints but CriticalAddonsOnly"
+	cpu, memory := p.requests[corev1.ResourceCPU], p.requests[corev1.ResourceMemory]
+	each := fmt.Sprintf("%s CPU and %s of memory", cpu.String(), mebibytes(memory))
+	switch n := p.scheduled(); {
+	case p.allowed == 0:
+		return failed(remedy, "there is no node on which the controller may run: it needs %s for each of %d replicas", each, p.replicas)
+	case n < p.replicas:
+		return failed(remedy, "%d of %d replicas can be scheduled, each of which requests %s: %s", n, p.replicas, each, some(p.refused))
+	case len(p.fits) < p.replicas:
+		return warning("run a second system node, in another zone", "all %d replicas are on node %s: nothing takes over while it is replaced", p.replicas, p.fits[0])
+	case len(p.fits)-len(p.small) < p.replicas:
+		return warning("take larger nodes, or a smaller fleet's limit (docs/limits.md, \"Memory and disk of the container\")",
+			"%d replicas fit by what they request (%s), but each may use %s: %s", p.replicas, each, mebibytes(p.limit), some(p.small))
+	}
+	return ok("%d of %d nodes have %s free, for %d replicas", len(p.fits), p.allowed, each, p.replicas)
+}
+
+// some names the first five of a list.
+func some(names []string) string {
+	const listed = 5
+	if len(names) == 0 {
+		return "the others need nodes of their own"
+	}
+	if len(names) <= listed {
+		return strings.Join(names, "; ")
+	}
+	return fmt.Sprintf("%s; and %d more", strings.Join(names[:listed], "; "), len(names)-listed)
+}
