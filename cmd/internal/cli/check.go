@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/poolwright/poolwright/cmd/internal/check"
+	"github.com/poolwright/poolwright/cmd/internal/supportbundle"
 )
 
 // checkFlags are the input of check.
@@ -15,6 +19,7 @@ type checkFlags struct {
 	pre     bool
 	timeout time.Duration
 	output  string
+	bundle  string
 }
 
 func newCheck(conn *connection, streams Streams) *cobra.Command {
@@ -31,36 +36,65 @@ for two replicas, and what else runs.
 It writes nothing, reads no Secret, and connects to the API server only. What it may not read, it skips.
 
 Exit codes: 0 no check failed, whatever the warnings, 1 a check failed, 2 an error.`,
-		Example: "  poolwright check --pre\n  poolwright check -o json",
+		Example: "  poolwright check --pre\n  poolwright check -o json\n  poolwright check --bundle bundle.tar.gz",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.output != "text" && f.output != "json" {
 				return fmt.Errorf("-o %q is not one of text, json", f.output)
 			}
-			req, err := f.request(conn)
-			if err != nil {
-				return err
-			}
-			return printChecks(check.Run(cmd.Context(), req), f.output, streams)
+			return f.run(cmd.Context(), conn, streams)
 		},
 	}
 	conn.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&f.pre, "pre", false, "check before an installation")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 15*time.Second, "how long each check may take")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
+	cmd.Flags().StringVar(&f.bundle, "bundle", "", "write a support bundle to this new file, such as bundle.tar.gz: the checks, objects, events and logs, without secrets")
 	conn.completeContexts(cmd)
 	completeOutput(cmd, "text", "json")
 	return cmd
 }
 
-func (f *checkFlags) request(conn *connection) (check.Request, error) {
+func (f *checkFlags) run(ctx context.Context, conn *connection, streams Streams) error {
 	cfg, err := conn.restConfig()
 	if err != nil {
-		return check.Request{}, err
+		return err
 	}
 	req, err := check.Connect(cfg, f.timeout)
+	if err != nil {
+		return err
+	}
 	req.Namespace, req.Pre, req.Version, req.Explain = conn.namespace, f.pre, readVersion().Version, conn.explain
-	return req, err
+	report := check.Run(ctx, req)
+	if f.bundle != "" {
+		logs, err := supportbundle.PodLogs(cfg)
+		if err != nil {
+			return err
+		}
+		err = writeBundle(ctx, f.bundle, supportbundle.Request{Kube: req.Kube, Logs: logs, Checks: report, Namespace: req.Namespace, Timeout: f.timeout, Now: req.Now()})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(streams.Err, "wrote %s; read what is in it before you pass it on\n", f.bundle)
+	}
+	return printChecks(report, f.output, streams)
+}
+
+// writeBundle writes a support bundle to a file that does not exist yet, for its owner only. One
+// that could not be completed is removed.
+func writeBundle(ctx context.Context, path string, req supportbundle.Request) error {
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s exists: name another file for the support bundle", path)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the support bundle: %w", err)
+	}
+	err = supportbundle.Write(ctx, out, req)
+	if err = errors.Join(err, out.Close()); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
 }
 
 // printChecks writes the report, and a count of its results.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -74,5 +76,23 @@ func TestAServerThatRefusesTheCredentialsIsExplained(t *testing.T) {
 func TestTheFormOfChecksIsTextOrJSON(t *testing.T) {
 	if r := execute(t, "check", "-o", "yaml"); r.code != 2 || !strings.Contains(r.err, "not one of text, json") {
 		t.Errorf("exit %d, %q", r.code, r.err)
+	}
+}
+
+func TestABundleReplacesNoFile(t *testing.T) {
+	kubeconfig(t, "http://127.0.0.1:1")
+	path := filepath.Join(t.TempDir(), "bundle.tar.gz")
+	if r := execute(t, "check", "--bundle", path); r.code != 1 || !strings.Contains(r.err, "wrote "+path) {
+		t.Fatalf("exit %d, %q", r.code, r.err)
+	}
+	before, err := os.Stat(path)
+	if err != nil || before.Size() == 0 || before.Mode() != 0o600 {
+		t.Fatalf("the file is %v, %v", before, err)
+	}
+	if r := execute(t, "check", "--bundle", path); r.code != 2 || !strings.Contains(r.err, "exists: name another file") {
+		t.Errorf("exit %d, %q", r.code, r.err)
+	}
+	if after, err := os.Stat(path); err != nil || after.ModTime() != before.ModTime() {
+		t.Errorf("it was written anew: %v", err)
 	}
 }
