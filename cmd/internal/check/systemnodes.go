@@ -42,6 +42,17 @@ func (c *checker) systemNodes(ctx context.Context) []Result {
 	return one(placementOf(deployment, nodes.Items, others).result())
 }
 
+// Place checks that the replicas of an installation fit onto nodes on which nothing else runs.
+func Place(nodes []corev1.Node) (Result, error) {
+	d, err := embedded(installation.DefaultNamespace)
+	if err != nil {
+		return Result{}, err
+	}
+	r := placementOf(d, nodes, nil).result()
+	r.Name = "system-nodes"
+	return r, nil
+}
+
 // deployment is the controller's: the one that is installed, or would be.
 func (c *checker) deployment(ctx context.Context) (*appsv1.Deployment, error) {
 	var live appsv1.Deployment
@@ -52,13 +63,19 @@ func (c *checker) deployment(ctx context.Context) (*appsv1.Deployment, error) {
 	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading Deployment %s: %w", installation.Deployment, err)
 	}
-	items, err := installation.Manifests{Namespace: c.Namespace}.Objects()
+	return embedded(c.Namespace)
+}
+
+// embedded is the Deployment of an installation by this program.
+func embedded(namespace string) (*appsv1.Deployment, error) {
+	items, err := installation.Manifests{Namespace: namespace}.Objects()
 	if err != nil {
 		return nil, err
 	}
 	for _, item := range items {
 		if item.Key.Kind == "Deployment" {
-			return &live, runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &live)
+			var d appsv1.Deployment
+			return &d, runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &d)
 		}
 	}
 	return nil, errors.New("the embedded installation has no Deployment")

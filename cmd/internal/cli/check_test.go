@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -27,7 +28,8 @@ func TestChecksReadAsTheirGoldens(t *testing.T) {
 	for _, output := range []string{"text", "json"} {
 		var out, err bytes.Buffer
 		printed := printChecks(checked(), output, Streams{Out: &out, Err: &err})
-		if e, is := printed.(*exit); !is || e.code != exitDifferent || err.String() != "1 ok, 1 warning, 1 failed, 1 skipped\n" {
+		var e *exit
+		if !errors.As(printed, &e) || e.code != exitDifferent || err.String() != "1 ok, 1 warning, 1 failed, 1 skipped\n" {
 			t.Errorf("%s: %v, stderr %q", output, printed, err.String())
 		}
 		golden.Compare(t, "testdata/check-"+output+".golden", out.String())

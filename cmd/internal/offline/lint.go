@@ -72,7 +72,11 @@ func Lint(ctx context.Context, folder string, in variables.Input) (Linted, error
 	if err != nil {
 		return Linted{}, err
 	}
-	out := Linted{Objects: d.Set.Len(), Warnings: old}
+	nodes, err := systemNodes(d)
+	if err != nil {
+		return Linted{}, err
+	}
+	out := Linted{Objects: d.Set.Len(), Warnings: append(old, nodes...)}
 	found := lint.Check(d, known)
 	found = append(found, expansionProblems(d, found)...)
 	found = append(found, aws.Check(d.Set)...)
