@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -103,7 +104,7 @@ func printChecks(report check.Report, output string, streams Streams) error {
 	if output == "json" {
 		err = writeJSON(streams.Out, report)
 	} else {
-		err = writeChecks(streams.Out, report)
+		err = writeChecks(streams.Out, report, terminalWidth(streams.Out))
 	}
 	if err != nil {
 		return fmt.Errorf("writing the checks: %w", err)
@@ -116,23 +117,21 @@ func printChecks(report check.Report, output string, streams Streams) error {
 	return nil
 }
 
-// writeChecks writes a line for each result, and its remedy below it.
-func writeChecks(w io.Writer, report check.Report) error {
+// writeChecks writes a line for each result, and its remedy below it. Lines are broken at the width,
+// where it is not 0, as what goes on below is indented.
+func writeChecks(w io.Writer, report check.Report, width int) error {
 	signs := map[check.Status]string{check.OK: "✔", check.Warning: "⚠", check.Failed: "✗", check.Skipped: "–"}
+	var out strings.Builder
 	for _, r := range report.Results {
 		object := ""
 		if r.Object != "" {
 			object = r.Object + ": "
 		}
-		if _, err := fmt.Fprintf(w, "%s %s: %s%s\n", signs[r.Status], r.Name, object, r.Message); err != nil {
-			return err
-		}
-		if r.Remedy == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(w, "    %s\n", r.Remedy); err != nil {
-			return err
+		wrap(&out, signs[r.Status]+" "+r.Name+": "+object+r.Message, "  ", width)
+		if r.Remedy != "" {
+			wrap(&out, "    "+r.Remedy, "    ", width)
 		}
 	}
-	return nil
+	_, err := io.WriteString(w, out.String())
+	return err
 }

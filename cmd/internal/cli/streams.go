@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
@@ -113,4 +114,38 @@ func canPrompt(in any) bool {
 		return in != nil
 	}
 	return term.IsTerminal(int(f.Fd()))
+}
+
+// terminalWidth is the number of columns of a terminal, and 0 for what is none.
+func terminalWidth(out io.Writer) int {
+	f, ok := out.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+// wrap writes a line that is broken between words so that none is longer than width, where that is
+// not 0. What follows the first line is indented. A longer word stays whole: it may be copied.
+func wrap(out *strings.Builder, line, indent string, width int) {
+	column := 0
+	for i, word := range strings.Split(line, " ") {
+		length := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+			out.WriteString(word)
+			column = length
+		case width > 0 && word != "" && column > len(indent) && column+1+length > width:
+			out.WriteString("\n" + indent + word)
+			column = len(indent) + length
+		default:
+			out.WriteString(" " + word)
+			column += 1 + length
+		}
+	}
+	out.WriteString("\n")
 }
