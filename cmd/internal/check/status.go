@@ -104,6 +104,9 @@ func (c *checker) sync(s *v1alpha1.Sync) Result {
 		r = warning("create it in namespace "+c.Namespace, "it is in namespace %s, and only those of the controller's namespace are reconciled", s.Namespace)
 	case s.Spec.Suspend:
 		r = warning("when that is over, run: poolwright resume "+s.Name, "it is suspended")
+		if reason := s.Annotations[v1alpha1.SuspendReasonAnnotation]; reason != "" {
+			r.Message += ": " + reason
+		}
 	case ready == nil:
 		r = warning("", "it has not been reconciled yet")
 	case ready.Status == metav1.ConditionFalse:

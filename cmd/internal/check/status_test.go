@@ -86,7 +86,10 @@ func TestSyncsThatAreNotReadyAreListedWithTheirReasons(t *testing.T) {
 	has := []client.Object{
 		sync("a", nil, ready), sync("b", nil, ready),
 		sync("c", nil, [4]string{"Ready", "False", "Unauthorized", `fetching https://me:hunter2@git.example.com: credentials are refused`}),
-		sync("d", func(s *v1alpha1.Sync) { s.Spec.Suspend = true }, ready),
+		sync("d", func(s *v1alpha1.Sync) {
+			s.Spec.Suspend = true
+			s.Annotations = map[string]string{v1alpha1.SuspendReasonAnnotation: "EKS is being upgraded"}
+		}, ready),
 		sync("e", func(s *v1alpha1.Sync) { s.Namespace = "default" }),
 		sync("f", nil),
 		sync("g", nil, [4]string{"Ready", "Unknown", "Progressing", "waiting"}),
@@ -95,7 +98,7 @@ func TestSyncsThatAreNotReadyAreListedWithTheirReasons(t *testing.T) {
 		{OK, "", "2 of 7 are ready", ""},
 		{Warning, "Sync default/e", "only those of the controller's namespace", "create it in namespace " + home},
 		{Failed, "Sync " + home + "/c", "Unauthorized: fetching", "sync.md#conditions"},
-		{Warning, "Sync " + home + "/d", "suspended", "poolwright resume d"},
+		{Warning, "Sync " + home + "/d", "it is suspended: EKS is being upgraded", "poolwright resume d"},
 		{Warning, "Sync " + home + "/f", "not been reconciled", ""},
 		{Warning, "Sync " + home + "/g", "Progressing: waiting", ""},
 	}, fixture{objects: has}.checker(t).syncs(t.Context()))

@@ -18,6 +18,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/uninstall"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // waitFlags are how long a command follows what it requested.
@@ -41,7 +42,7 @@ func newReconcile(conn *connection, streams Streams) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return onSync(cmd.Context(), conn, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
 				if sync.Spec.Suspend && sync.DeletionTimestamp.IsZero() {
-					return fmt.Errorf("Sync %s is suspended; run: poolwright resume %s", sync.Name, sync.Name)
+					return fmt.Errorf("Sync %s is suspended%s; run: poolwright resume %s", sync.Name, suspendReason(sync), sync.Name)
 				}
 				if update {
 					return updateParameters(ctx, cl, sync, wait, streams.Err)
@@ -68,7 +69,7 @@ func newResume(conn *connection, streams Streams) *cobra.Command {
 				if err := raisePools(ctx, conn, streams.Err); err != nil {
 					return err
 				}
-				return request(ctx, cl, sync, wait, streams.Err, func(s *v1alpha1.Sync) { s.Spec.Suspend = false })
+				return request(ctx, cl, sync, wait, streams.Err, resumed)
 			})
 		},
 	}
@@ -103,17 +104,45 @@ func suspended(sync *v1alpha1.Sync) string {
 	return fmt.Sprintf("Sync %s is suspended; resume it with: poolwright resume %s", sync.Name, sync.Name)
 }
 
+// suspend suspends a Sync, for the reason of this time and no other.
+func suspend(ctx context.Context, cl client.Client, sync *v1alpha1.Sync, reason string) error {
+	before := sync.DeepCopy()
+	resumed(sync)
+	sync.Spec.Suspend = true
+	if reason != "" {
+		metav1.SetMetaDataAnnotation(&sync.ObjectMeta, v1alpha1.SuspendReasonAnnotation, reason)
+	}
+	if err := cl.Patch(ctx, sync, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("suspending Sync %s: %w", sync.Name, err)
+	}
+	return nil
+}
+
+// resumed is the change that ends a suspension.
+func resumed(sync *v1alpha1.Sync) {
+	sync.Spec.Suspend = false
+	delete(sync.Annotations, v1alpha1.SuspendReasonAnnotation)
+}
+
+// suspendReason is why a Sync was suspended, behind a colon; empty where nobody named a reason.
+func suspendReason(sync *v1alpha1.Sync) string {
+	reason := sync.Annotations[v1alpha1.SuspendReasonAnnotation]
+	if reason == "" {
+		return ""
+	}
+	return ": " + sanitize.Text(reason)
+}
+
 func newSuspend(conn *connection, streams Streams) *cobra.Command {
+	var reason string
 	cmd := &cobra.Command{
 		Use:   "suspend [SYNC]",
 		Short: "Stop fetching, applying and correcting; nodes are still launched and terminated",
 		Args:  oneArgument("the name of a Sync", true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return onSync(cmd.Context(), conn, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
-				before := sync.DeepCopy()
-				sync.Spec.Suspend = true
-				if err := cl.Patch(ctx, sync, client.MergeFrom(before)); err != nil {
-					return fmt.Errorf("suspending Sync %s: %w", sync.Name, err)
+				if err := suspend(ctx, cl, sync, reason); err != nil {
+					return err
 				}
 				fmt.Fprintln(streams.Err, suspended(sync))
 				return nil
@@ -121,6 +150,7 @@ func newSuspend(conn *connection, streams Streams) *cobra.Command {
 		},
 	}
 	conn.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for others to read: in an annotation of the Sync until it is resumed")
 	conn.complete(cmd)
 	return cmd
 }

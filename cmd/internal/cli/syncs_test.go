@@ -167,3 +167,44 @@ func TestASyncThatIsBeingDeletedIsNotToBeResumed(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestASuspensionHasTheReasonOfThisTime(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	sync := &v1alpha1.Sync{}
+	sync.Namespace, sync.Name = "poolwright-system", "dev"
+	sync.Annotations = map[string]string{"team": "gpu"}
+	cl := fake.NewClientBuilder().WithScheme(scheme).WithObjects(sync).Build()
+	live := func() *v1alpha1.Sync {
+		var got v1alpha1.Sync
+		if err := cl.Get(t.Context(), client.ObjectKeyFromObject(sync), &got); err != nil {
+			t.Fatal(err)
+		}
+		return &got
+	}
+	for _, c := range []struct {
+		reason string
+		want   map[string]string
+		text   string
+	}{
+		{"EKS is being\x1b[2J upgraded", map[string]string{"team": "gpu", v1alpha1.SuspendReasonAnnotation: "EKS is being\x1b[2J upgraded"}, `: EKS is being\x1b[2J upgraded`},
+		{"", map[string]string{"team": "gpu"}, ""},
+		{"another one", map[string]string{"team": "gpu", v1alpha1.SuspendReasonAnnotation: "another one"}, ": another one"},
+	} {
+		if err := suspend(t.Context(), cl, live(), c.reason); err != nil {
+			t.Fatal(err)
+		}
+		got := live()
+		if diff := cmp.Diff(c.want, got.Annotations); diff != "" || !got.Spec.Suspend || suspendReason(got) != c.text {
+			t.Errorf("suspended for %q: %v, %q, annotations (-want +got):\n%s", c.reason, got.Spec.Suspend, suspendReason(got), diff)
+		}
+	}
+	if err := request(t.Context(), cl.(client.WithWatch), live(), waitFlags{}, &bytes.Buffer{}, resumed); err != nil {
+		t.Fatal(err)
+	}
+	if got := live(); got.Spec.Suspend || suspendReason(got) != "" {
+		t.Errorf("resumed it has %v, %v", got.Spec.Suspend, got.Annotations)
+	}
+}

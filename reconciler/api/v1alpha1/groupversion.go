@@ -32,6 +32,8 @@ const (
 	// UpdateParametersAnnotation on a Sync updates the SSM parameters of
 	// spec.substituteFrom to their newest values; any new value counts.
 	UpdateParametersAnnotation = "poolwright.dev/update-parameters"
+	// SuspendReasonAnnotation on a Sync is why a person suspended it, for other people to read.
+	SuspendReasonAnnotation = "poolwright.dev/suspend-reason"
 	// ConfirmGarbageCollectionAnnotation on a Cluster lets the engine start although some
 	// of the cluster's EC2 instances have no NodeClaim; they will be terminated.
 	// Its value is the number and digest that the refusal quotes: "3-1a2b3c4d".
