@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -116,6 +119,8 @@ func TestInstallingAndUninstallingFromALaptop(t *testing.T) {
 	l := newLaptop(t, func(c *sandbox.Config) {
 		c.AWS.Roles, c.AWS.Queues = []string{awsNodeRole}, []string{awsCluster}
 	})
+	l.expect(l.types("check"), 1, "✗ crds", "✗ controller: there is no Deployment poolwright")
+	l.expect(l.types("check", "--pre"), 0, "✔ permissions", "system-nodes: all 2 replicas are on node", "✔ karpenter: no other Karpenter")
 	l.refusals()
 	l.expect(l.bootstrap("--dry-run"), 1, "Deployment.apps/"+engineSystem+"/poolwright", "Sync.poolwright.dev/"+engineSystem+"/dev")
 	if err := l.hand.Get(l.Context(), client.ObjectKey{Name: engineSystem}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
@@ -128,11 +133,34 @@ func TestInstallingAndUninstallingFromALaptop(t *testing.T) {
 
 	l.secret()
 	l.live()
+	l.checks()
 	l.expect(l.bootstrap("--yes"), 0, "nothing to change")
 	l.declaresItself()
 	l.drained()
 	l.kept()
 	l.expect(l.types("uninstall", "--yes"), 0, "nothing of Poolwright is installed")
+}
+
+// checks finds nothing wrong with the installation, and makes a support bundle without the token.
+func (l *laptop) checks() {
+	l.Helper()
+	path := filepath.Join(l.TempDir(), "bundle.tar.gz")
+	l.expect(l.types("check", "--bundle", path), 0, "✔ crds", "✔ controller: 2 of 2", "✔ leader", "with the engine", "✔ engine: Cluster", "✔ syncs: 1 of 1")
+	peak, now := memory(l.T, l.now.PID())
+	l.Logf("with the engine and a node the controller takes %d MiB, %d at its peak", now>>20, peak>>20)
+	raw, err := os.Open(path)
+	if err != nil {
+		l.Fatal(err)
+	}
+	defer raw.Close()
+	compressed, err := gzip.NewReader(raw)
+	if err != nil {
+		l.Fatal(err)
+	}
+	content, err := io.ReadAll(compressed)
+	if err != nil || !bytes.Contains(content, []byte("/gpu-team/nodes.git")) || bytes.Contains(content, []byte(l.repo.token)) {
+		l.Errorf("the support bundle lacks the Sync, or has the token (%v)", err)
+	}
 }
 
 // refusals are what must stop before anything is written.
