@@ -49,7 +49,7 @@ func WriteJSON(w io.Writer, r Report) error {
 // WriteText writes the table of coverage and what went wrong.
 func WriteText(w io.Writer, r Report) error {
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "SCENARIO\tFAULT\tPOINTS\tPLAYED\tREACHED\tWRONG")
+	fmt.Fprintln(table, "SCENARIO\tFAULT\tPOINTS\tRUN\tREACHED\tWRONG")
 	for _, c := range r.coverages() {
 		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\n", c.scenario, c.fault, c.observed, c.run, c.reached, c.wrong)
 	}
