@@ -155,11 +155,11 @@ func writeValues(t *testing.T, out *strings.Builder, prefix string, values *kyam
 			writeValues(t, out, prefix+name+".", value, property)
 			continue
 		}
-		shown, err := yaml.YAMLToJSON([]byte(value.MustString()))
+		got, err := yaml.YAMLToJSON([]byte(value.MustString()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(out, "| `%s%s` | `%s` | %s |\n", prefix, name, bytes.TrimSpace(shown), property.Description)
+		fmt.Fprintf(out, "| `%s%s` | `%s` | %s |\n", prefix, name, bytes.TrimSpace(got), property.Description)
 	}
 	for name := range schema.Properties {
 		t.Errorf("values.yaml has no %s%s, which the schema has", prefix, name)

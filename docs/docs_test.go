@@ -26,13 +26,13 @@ func TestAKindsPageListsEveryFieldAndNoOther(t *testing.T) {
 			for _, part := range []string{"spec", "status"} {
 				fields = append(fields, paths(part, schema.Properties[part])[1:]...)
 			}
-			told := firstColumn(read(t, "kinds/"+page), regexp.MustCompile(`^(spec|status)\.`))
+			reported := firstColumn(read(t, "kinds/"+page), regexp.MustCompile(`^(spec|status)\.`))
 			for _, field := range fields {
-				if !slices.Contains(told, field) {
+				if !slices.Contains(reported, field) {
 					t.Errorf("docs/kinds/%s has no row for %s", page, field)
 				}
 			}
-			for _, field := range told {
+			for _, field := range reported {
 				if !slices.Contains(fields, field) {
 					t.Errorf("docs/kinds/%s tells of %s, which the kind does not have", page, field)
 				}

@@ -21,13 +21,13 @@ func TestWhatIsNotSyncedIsWithoutMistakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var looked []string
+	var read []string
 	for _, folder := range folders {
 		repository, name := filepath.Dir(folder), filepath.Base(folder)
 		if !slices.Contains([]string{"workloads", "scaling", "monitoring"}, name) || repository == "testdata" {
 			continue
 		}
-		looked = append(looked, folder)
+		read = append(read, folder)
 		d, err := declared.Load(os.DirFS(repository), name, declared.Options{})
 		if err != nil || len(d.Problems) > 0 || len(d.Set.Items()) == 0 {
 			t.Errorf("%s: %d objects, %v, %v", folder, len(d.Set.Items()), err, d.Problems)
@@ -37,7 +37,7 @@ func TestWhatIsNotSyncedIsWithoutMistakes(t *testing.T) {
 		"altanova/workloads", "baseten/workloads", "piksel/workloads",
 		"pingvas/monitoring", "pingvas/scaling", "pingvas/workloads", "timeslicing/workloads",
 	}
-	if diff := cmp.Diff(want, looked); diff != "" {
+	if diff := cmp.Diff(want, read); diff != "" {
 		t.Errorf("folders that were looked at (-want +got):\n%s", diff)
 	}
 }

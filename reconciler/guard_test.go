@@ -91,8 +91,8 @@ func (f *fleet) Correct(_ context.Context, c plan.Change) error {
 // guard holds everything that costs nodes, four for each change, above its limit, and
 // remembers what it was asked.
 type guard struct {
-	limit int
-	asked [][]string
+	limit     int
+	requested [][]string
 	// wanted is how many pools, classes and overlays it was given as wanted.
 	wanted int
 }
@@ -103,7 +103,7 @@ func (g *guard) hold(_ context.Context, p plan.Plan) plan.Plan {
 		for _, c := range p.Guarded() {
 			names = append(names, nameOf(c.Key))
 		}
-		g.asked, g.wanted = append(g.asked, names), len(p.Wanted)
+		g.requested, g.wanted = append(g.requested, names), len(p.Wanted)
 		return hold.Nodes{Replaced: 4 * len(names)}
 	})
 }
@@ -137,14 +137,14 @@ func TestAWatchEventDoesNotApplyWhatIsHeldWithTheWhole(t *testing.T) {
 	if _, err := loop.RunOnce(t.Context(), opts); err != nil {
 		t.Fatal(err)
 	}
-	g.asked, f.writes, f.live["NodePool/a"] = nil, nil, "edited"
+	g.requested, f.writes, f.live["NodePool/a"] = nil, nil, "edited"
 	// One pool alone would cost four nodes, and pass.
 	result, err := loop.Correct(t.Context(), []state.Key{keyOf("NodePool/a")}, opts)
 	if err != nil || len(f.writes) != 0 {
 		t.Errorf("wrote %v, %v", f.writes, err)
 	}
-	if d := cmp.Diff([]string{"NodePool/a"}, withheld(result)); d != "" || len(g.asked) != 0 {
-		t.Errorf("withheld (-want +got):\n%s, asked about %v", d, g.asked)
+	if d := cmp.Diff([]string{"NodePool/a"}, withheld(result)); d != "" || len(g.requested) != 0 {
+		t.Errorf("withheld (-want +got):\n%s, asked about %v", d, g.requested)
 	}
 	if !strings.HasPrefix(result.Plan.Reasons().String(), "would replace 8 nodes; ") {
 		t.Errorf("reasons %q, want that of the whole", result.Plan.Reasons())
@@ -154,7 +154,7 @@ func TestAWatchEventDoesNotApplyWhatIsHeldWithTheWhole(t *testing.T) {
 func TestWhatCostsTooManyNodesWaitsAndNothingElse(t *testing.T) {
 	f, g := twoPools(), &guard{limit: 5}
 	loop, opts := f.guarded(&source{revision: "r2"}, rollout, g)
-	shown, err := loop.Plan(t.Context(), opts)
+	got, err := loop.Plan(t.Context(), opts)
 	if err != nil || len(f.writes) != 0 {
 		t.Fatalf("Plan wrote %v, %v", f.writes, err)
 	}
@@ -168,7 +168,7 @@ func TestWhatCostsTooManyNodesWaitsAndNothingElse(t *testing.T) {
 	if d := cmp.Diff([]string{"NodePool/a", "NodePool/b"}, withheld(result)); d != "" {
 		t.Errorf("withheld (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff(shown.Plan.Reasons(), result.Plan.Reasons()); d != "" || len(withheld(shown)) != 2 {
+	if d := cmp.Diff(got.Plan.Reasons(), result.Plan.Reasons()); d != "" || len(withheld(got)) != 2 {
 		t.Errorf("held as shown (-shown +run):\n%s", d)
 	}
 	if f.live["ConfigMap/old"] == "" {
@@ -191,26 +191,26 @@ func TestWhatCostsTooManyNodesWaitsAndNothingElse(t *testing.T) {
 	if _, err := loop.RunOnce(t.Context(), opts); err != nil || f.live["NodePool/a"] != "2" || f.live["NodePool/b"] != "2" || f.live["ConfigMap/old"] != "" {
 		t.Errorf("live %v, %v", f.live, err)
 	}
-	g.asked, f.live["NodePool/a"] = nil, "edited"
-	if _, err := loop.Correct(t.Context(), []state.Key{keyOf("NodePool/a")}, opts); err != nil || f.live["NodePool/a"] != "2" || len(g.asked) != 0 {
-		t.Errorf("live %v, asked about %v, %v", f.live, g.asked, err)
+	g.requested, f.live["NodePool/a"] = nil, "edited"
+	if _, err := loop.Correct(t.Context(), []state.Key{keyOf("NodePool/a")}, opts); err != nil || f.live["NodePool/a"] != "2" || len(g.requested) != 0 {
+		t.Errorf("live %v, asked about %v, %v", f.live, g.requested, err)
 	}
 }
 
 func TestNodesAreCountedOnlyWhereARevisionCostsAny(t *testing.T) {
 	for name, c := range map[string]struct {
-		to    []string
-		edit  func(f *fleet)
-		asked [][]string
+		to        []string
+		edit      func(f *fleet)
+		requested [][]string
 	}{
 		"nothing changed":                  {to: []string{"NodePool/a=1", "ConfigMap/m=1"}},
 		"other objects change":             {to: []string{"NodePool/a=1", "ConfigMap/m=2"}},
 		"a pool was changed by hand":       {to: []string{"NodePool/a=1", "ConfigMap/m=1"}, edit: func(f *fleet) { f.live["NodePool/a"] = "edited" }},
 		"a pool was deleted by hand":       {to: []string{"NodePool/a=1", "ConfigMap/m=1"}, edit: func(f *fleet) { delete(f.live, "NodePool/a") }},
 		"a pool comes":                     {to: []string{"NodePool/a=1", "NodePool/b=1", "EC2NodeClass/b=1", "ConfigMap/m=1"}},
-		"a pool changes":                   {to: []string{"NodePool/a=2", "ConfigMap/m=1"}, asked: [][]string{{"NodePool/a"}}},
-		"a pool goes":                      {to: []string{"ConfigMap/m=1"}, asked: [][]string{{"NodePool/a"}}},
-		"a class and an overlay beside it": {to: []string{"NodePool/a=1", "NodeOverlay/o=1", "ConfigMap/m=2"}, asked: [][]string{{"NodeOverlay/o"}}},
+		"a pool changes":                   {to: []string{"NodePool/a=2", "ConfigMap/m=1"}, requested: [][]string{{"NodePool/a"}}},
+		"a pool goes":                      {to: []string{"ConfigMap/m=1"}, requested: [][]string{{"NodePool/a"}}},
+		"a class and an overlay beside it": {to: []string{"NodePool/a=1", "NodeOverlay/o=1", "ConfigMap/m=2"}, requested: [][]string{{"NodeOverlay/o"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, g := newFleet("NodePool/a=1", "ConfigMap/m=1"), &guard{limit: 100}
@@ -221,13 +221,13 @@ func TestNodesAreCountedOnlyWhereARevisionCostsAny(t *testing.T) {
 			if _, err := loop.RunOnce(t.Context(), opts); err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(c.asked, g.asked); d != "" {
+			if d := cmp.Diff(c.requested, g.requested); d != "" {
 				t.Errorf("asked about (-want +got):\n%s", d)
 			}
-			asked := len(g.asked)
+			requested := len(g.requested)
 			for range 3 {
-				if result, err := loop.RunOnce(t.Context(), opts); err != nil || !result.Plan.Empty() || len(g.asked) != asked {
-					t.Errorf("a run without change: %v, asked about %v", err, g.asked[asked:])
+				if result, err := loop.RunOnce(t.Context(), opts); err != nil || !result.Plan.Empty() || len(g.requested) != requested {
+					t.Errorf("a run without change: %v, asked about %v", err, g.requested[requested:])
 				}
 			}
 		})
@@ -236,12 +236,12 @@ func TestNodesAreCountedOnlyWhereARevisionCostsAny(t *testing.T) {
 
 func TestCorrectGuardsWhatIsNoDriftAndWasNotPlanned(t *testing.T) {
 	for name, c := range map[string]struct {
-		limit int
-		asked [][]string
-		live  string
+		limit     int
+		requested [][]string
+		live      string
 	}{
-		"it passes":  {limit: 4, asked: [][]string{{"NodePool/a"}}, live: "1"},
-		"it is held": {limit: 3, asked: [][]string{{"NodePool/a"}}, live: "edited"},
+		"it passes":  {limit: 4, requested: [][]string{{"NodePool/a"}}, live: "1"},
+		"it is held": {limit: 3, requested: [][]string{{"NodePool/a"}}, live: "edited"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, g := newFleet("NodePool/a=1", "NodePool/b=1", "ConfigMap/m=1"), &guard{limit: c.limit}
@@ -255,7 +255,7 @@ func TestCorrectGuardsWhatIsNoDriftAndWasNotPlanned(t *testing.T) {
 			if _, err := loop.Correct(t.Context(), []state.Key{keyOf("NodePool/a"), keyOf("ConfigMap/m")}, opts); err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(c.asked, g.asked); d != "" {
+			if d := cmp.Diff(c.requested, g.requested); d != "" {
 				t.Errorf("asked about (-want +got):\n%s", d)
 			}
 			if g.wanted != 2 {
@@ -271,7 +271,7 @@ func TestCorrectGuardsWhatIsNoDriftAndWasNotPlanned(t *testing.T) {
 func TestGivingUpASourceNeedsNoGuardOfNodes(t *testing.T) {
 	f, g := newFleet("NodePool/a=1"), &guard{}
 	loop, opts := f.guarded(&source{}, nil, g)
-	if _, err := loop.Finalize(t.Context(), opts); err != nil || len(g.asked) != 0 || len(f.live) != 0 {
-		t.Errorf("live %v, asked about %v, %v", f.live, g.asked, err)
+	if _, err := loop.Finalize(t.Context(), opts); err != nil || len(g.requested) != 0 || len(f.live) != 0 {
+		t.Errorf("live %v, asked about %v, %v", f.live, g.requested, err)
 	}
 }

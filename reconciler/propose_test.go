@@ -19,15 +19,15 @@ import (
 // recordingTarget is a target that refuses what has the value "wrong", puts what has no
 // namespace into "default", and is only to be observed by what it was asked last.
 type recordingTarget struct {
-	name  string
-	live  []state.Item
-	asked *[]string
-	last  state.Set
-	fail  map[string]error
+	name      string
+	live      []state.Item
+	requested *[]string
+	last      state.Set
+	fail      map[string]error
 }
 
 func (w *recordingTarget) record(verb string) error {
-	*w.asked = append(*w.asked, verb+" "+w.name)
+	*w.requested = append(*w.requested, verb+" "+w.name)
 	return w.fail[verb]
 }
 
@@ -98,9 +98,9 @@ func (w *recordingTarget) has(items ...state.Item) {
 }
 
 // witnesses are two targets with one journal.
-func witnesses() (aws, cluster *recordingTarget, asked *[]string) {
-	asked = &[]string{}
-	return &recordingTarget{name: "aws", asked: asked}, &recordingTarget{name: "cluster", asked: asked}, asked
+func witnesses() (aws, cluster *recordingTarget, requested *[]string) {
+	requested = &[]string{}
+	return &recordingTarget{name: "aws", requested: requested}, &recordingTarget{name: "cluster", requested: requested}, requested
 }
 
 func namedTargets(all ...*recordingTarget) []reconciler.NamedTarget {
@@ -124,7 +124,7 @@ func lines(p plan.Plan) []string {
 }
 
 func TestAProposalReadsEachTargetForBothRevisionsAndChangesNothing(t *testing.T) {
-	aws, cluster, asked := witnesses()
+	aws, cluster, requested := witnesses()
 	before := of(aws.declare("Role", "role", "1"), cluster.declare("Pool", "pool", "1", "drifted", "1", "old", "1"))
 	after := of(aws.declare("Role", "role", "2"), cluster.declare("Pool", "pool", "1", "drifted", "1", "new", "1"))
 	aws.has(aws.declare("Role", "role", "1")...)
@@ -143,7 +143,7 @@ func TestAProposalReadsEachTargetForBothRevisionsAndChangesNothing(t *testing.T)
 		"want aws", "observe aws", "want cluster", "observe cluster",
 		"want aws", "observe aws", "want cluster", "observe cluster",
 	}
-	if d := cmp.Diff(want, *asked); d != "" {
+	if d := cmp.Diff(want, *requested); d != "" {
 		t.Error(d)
 	}
 	if got.Problems != nil || got.Old != nil {
@@ -152,7 +152,7 @@ func TestAProposalReadsEachTargetForBothRevisionsAndChangesNothing(t *testing.T)
 }
 
 func TestOfflineAProposalNeedsOnlyWhatIsWanted(t *testing.T) {
-	aws, cluster, asked := witnesses()
+	aws, cluster, requested := witnesses()
 	before, after := of(cluster.declare("Pool", "pool", "1", "old", "1")), of(aws.declare("Role", "role", "1"), cluster.declare("Pool", "pool", "2"))
 	got, err := reconciler.Propose(t.Context(), before, after, true, namedTargets(aws, cluster), plan.NoPrune())
 	if err != nil {
@@ -161,7 +161,7 @@ func TestOfflineAProposalNeedsOnlyWhatIsWanted(t *testing.T) {
 	if d := cmp.Diff([]string{"create aws role", "update cluster pool", "delete cluster old: held"}, lines(got.Step)); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]string{"want aws", "want cluster", "want aws", "want cluster"}, *asked); d != "" {
+	if d := cmp.Diff([]string{"want aws", "want cluster", "want aws", "want cluster"}, *requested); d != "" {
 		t.Error(d)
 	}
 	if d := cmp.Diff(plan.Plan{}, got.Drift); d != "" {

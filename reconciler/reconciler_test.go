@@ -280,13 +280,13 @@ func TestCorrectChangesOnlyTheGivenKeys(t *testing.T) {
 
 // hangingSource is a source that answers once, then keeps everybody waiting.
 type hangingSource struct {
-	asked int
-	waits chan struct{}
+	requested int
+	waits     chan struct{}
 }
 
 func (s *hangingSource) Fetch(ctx context.Context) (gitsource.Snapshot, error) {
-	s.asked++
-	if s.asked == 1 {
+	s.requested++
+	if s.requested == 1 {
 		return gitsource.Snapshot{Revision: "r1"}, nil
 	}
 	close(s.waits)

@@ -37,16 +37,16 @@ type recorded struct {
 
 func (r *recorded) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
 	all, err := r.fakeTarget.Observe(ctx, wanted)
-	seen := map[string]bool{}
+	observed := map[string]bool{}
 	items := all.Items()
 	for i := range items {
-		seen[items[i].Key.Name] = true
+		observed[items[i].Key.Name] = true
 		if value, ok := r.applied[items[i].Key.Name]; ok {
 			items[i].Applied = state.Hash(item("", value).Object)
 		}
 	}
 	for name, value := range r.applied {
-		if !seen[name] {
+		if !observed[name] {
 			items = append(items, state.Item{Key: key(name), Applied: state.Hash(item("", value).Object)})
 		}
 	}

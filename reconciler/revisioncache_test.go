@@ -130,14 +130,14 @@ func unbounded() *reconciler.RevisionCache {
 }
 
 func TestLargeRevisionsOfManyLoopsStayWithinOneCache(t *testing.T) {
-	const room = 16 << 20
+	const capacity = 16 << 20
 	for name, c := range map[string]struct {
 		loops, maps int
 		cache       *reconciler.RevisionCache
 		beyond      bool
 	}{
-		"ten that are too large to be kept":       {loops: 10, maps: 16000, cache: reconciler.NewRevisionCache(room, 8<<20)},
-		"thirty of which some can be kept":        {loops: 30, maps: 3500, cache: reconciler.NewRevisionCache(room, 8<<20)},
+		"ten that are too large to be kept":       {loops: 10, maps: 16000, cache: reconciler.NewRevisionCache(capacity, 8<<20)},
+		"thirty of which some can be kept":        {loops: 30, maps: 3500, cache: reconciler.NewRevisionCache(capacity, 8<<20)},
 		"without a bound ten take more than that": {loops: 10, maps: 16000, cache: unbounded(), beyond: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestLargeRevisionsOfManyLoopsStayWithinOneCache(t *testing.T) {
 			f.run(t, "r1")
 			grew := live() - before
 			t.Logf("%d Loops hold %d KiB", c.loops, grew>>10)
-			if (grew > room) != c.beyond {
+			if (grew > capacity) != c.beyond {
 				t.Errorf("the heap grew by %d MiB", grew>>20)
 			}
 			for _, s := range f.sources {
@@ -159,7 +159,7 @@ func TestLargeRevisionsOfManyLoopsStayWithinOneCache(t *testing.T) {
 					t.Errorf("world %d holds %q: %v", i, w.objects["a"], err)
 				}
 			}
-			if grew := live() - before; (grew > room) != c.beyond {
+			if grew := live() - before; (grew > capacity) != c.beyond {
 				t.Errorf("after corrections the heap grew by %d MiB", grew>>20)
 			}
 			runtime.KeepAlive(f)

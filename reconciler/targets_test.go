@@ -25,8 +25,8 @@ type side struct {
 	unknown, compared, refused map[string]string
 	// journal is shared by both sides and keeps the order of the writes.
 	journal *[]string
-	// asked are the things that ObserveOnly was asked for.
-	asked []string
+	// requested are the things that ObserveOnly was asked for.
+	requested []string
 }
 
 func (s *side) own(k state.Key) state.Key {
@@ -46,9 +46,9 @@ func (s *side) Desired(ctx context.Context, d state.Set) (state.Set, error) {
 }
 
 func (s *side) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
-	seen, err := s.fakeTarget.Observe(ctx, wanted)
+	observed, err := s.fakeTarget.Observe(ctx, wanted)
 	var items []state.Item
-	for _, i := range seen.Items() {
+	for _, i := range observed.Items() {
 		i.Key = s.own(i.Key)
 		items = append(items, i)
 	}
@@ -63,7 +63,7 @@ func (s *side) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, er
 	var keys []state.Key
 	for _, i := range wanted.Items() {
 		keys = append(keys, i.Key)
-		s.asked = append(s.asked, i.Key.Name)
+		s.requested = append(s.requested, i.Key.Name)
 	}
 	return all.Only(keys), err
 }
@@ -250,7 +250,7 @@ func TestCorrectGivesEachTargetOnlyItsOwn(t *testing.T) {
 			if err != nil || result.Outcome.Err() != nil {
 				t.Fatal(err, result.Outcome.Err())
 			}
-			if d := cmp.Diff([][]string{c.aws, c.cluster, c.writes}, [][]string{aws.asked, cluster.asked, *journal}); d != "" {
+			if d := cmp.Diff([][]string{c.aws, c.cluster, c.writes}, [][]string{aws.requested, cluster.requested, *journal}); d != "" {
 				t.Errorf("looked at in AWS, in the cluster, written (-want +got):\n%s", d)
 			}
 		})

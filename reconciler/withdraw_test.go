@@ -30,8 +30,8 @@ type allowing struct {
 func (w *allowing) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
 	w.order = append(w.order, "observe")
 	w.record(wanted)
-	seen, err := w.fakeTarget.Observe(ctx, wanted)
-	items := seen.Items()
+	observed, err := w.fakeTarget.Observe(ctx, wanted)
+	items := observed.Items()
 	for i := range items {
 		if w.allowed[items[i].Key.Name] {
 			items[i].Allowed = &loss.Allowance{}

@@ -138,8 +138,8 @@ func TestMarksOfOthersStay(t *testing.T) {
 	own, adopting := sandbox(), sandbox()
 	adopting.DiscoveryOld = "*"
 	const (
-		key, marker     = "karpenter.sh/discovery", "poolwright.dev/discovery/sandbox"
-		ask, has, owner = "aws:RequestTag/" + key, "aws:ResourceTag/" + key, "aws:ResourceTag/" + marker
+		key, marker      = "karpenter.sh/discovery", "poolwright.dev/discovery/sandbox"
+		send, has, owner = "aws:RequestTag/" + key, "aws:ResourceTag/" + key, "aws:ResourceTag/" + marker
 	)
 	keys := []string{"aws:TagKeys=" + key, "aws:TagKeys=" + marker}
 	for name, test := range map[string]struct {
@@ -147,17 +147,17 @@ func TestMarksOfOthersStay(t *testing.T) {
 		pairs       []string
 		want, adopt bool
 	}{
-		"a subnet without marks":                      {"ec2:CreateTags", append(keys, ask+"=sandbox"), true, true},
-		"a subnet that has the tag already":           {"ec2:CreateTags", append(keys, ask+"=sandbox", has+"=sandbox"), true, true},
-		"another's tag":                               {"ec2:CreateTags", append(keys, ask+"=sandbox", has+"=theirs"), false, true},
-		"an old tag of ours":                          {"ec2:CreateTags", append(keys, ask+"=sandbox", has+"=old", owner+"=Delete"), true, true},
-		"a value that is not declared":                {"ec2:CreateTags", append(keys, ask+"=theirs"), false, false},
+		"a subnet without marks":                      {"ec2:CreateTags", append(keys, send+"=sandbox"), true, true},
+		"a subnet that has the tag already":           {"ec2:CreateTags", append(keys, send+"=sandbox", has+"=sandbox"), true, true},
+		"another's tag":                               {"ec2:CreateTags", append(keys, send+"=sandbox", has+"=theirs"), false, true},
+		"an old tag of ours":                          {"ec2:CreateTags", append(keys, send+"=sandbox", has+"=old", owner+"=Delete"), true, true},
+		"a value that is not declared":                {"ec2:CreateTags", append(keys, send+"=theirs"), false, false},
 		"the marker of another key":                   {"ec2:CreateTags", []string{"aws:TagKeys=" + marker + "/0a1b2c3d"}, true, true},
 		"the marker of a cluster that begins alike":   {"ec2:CreateTags", []string{"aws:TagKeys=" + marker + "-2"}, false, false},
 		"taking our marks off":                        {"ec2:DeleteTags", append(keys, has+"=sandbox", owner+"=Delete"), true, true},
 		"taking another's mark off":                   {"ec2:DeleteTags", append(keys, has+"=theirs"), false, true},
 		"taking a marker off that begins alike":       {"ec2:DeleteTags", []string{"aws:TagKeys=" + marker + "-2"}, false, false},
-		"taking a value off that is not the declared": {"ec2:DeleteTags", append(keys, ask+"=theirs", has+"=theirs"), false, false},
+		"taking a value off that is not the declared": {"ec2:DeleteTags", append(keys, send+"=theirs", has+"=theirs"), false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, try := range []struct {

@@ -15,9 +15,9 @@ func TestTheEngineIsHeldToEachOfItsConditions(t *testing.T) {
 		profiles = "arn:aws:iam::000000000000:instance-profile/"
 		path     = profiles + "karpenter/us-east-1/sandbox/u/p"
 
-		askOwned, askCluster, askPool = "aws:RequestTag/kubernetes.io/cluster/sandbox=owned", "aws:RequestTag/eks:eks-cluster-name=sandbox", "aws:RequestTag/karpenter.sh/nodepool=gpu"
-		hasOwned, hasPool             = "aws:ResourceTag/kubernetes.io/cluster/sandbox=owned", "aws:ResourceTag/karpenter.sh/nodepool=gpu"
-		hasRegion, hasClass           = "aws:ResourceTag/topology.kubernetes.io/region=us-east-1", "aws:ResourceTag/karpenter.k8s.aws/ec2nodeclass=gpu"
+		requestOwned, requestCluster, requestPool = "aws:RequestTag/kubernetes.io/cluster/sandbox=owned", "aws:RequestTag/eks:eks-cluster-name=sandbox", "aws:RequestTag/karpenter.sh/nodepool=gpu"
+		hasOwned, hasPool                         = "aws:ResourceTag/kubernetes.io/cluster/sandbox=owned", "aws:ResourceTag/karpenter.sh/nodepool=gpu"
+		hasRegion, hasClass                       = "aws:ResourceTag/topology.kubernetes.io/region=us-east-1", "aws:ResourceTag/karpenter.k8s.aws/ec2nodeclass=gpu"
 	)
 	for name, test := range map[string]struct {
 		action, resource string
@@ -25,18 +25,18 @@ func TestTheEngineIsHeldToEachOfItsConditions(t *testing.T) {
 		with             []string // does no harm
 		denied           []string // with any one of them it is denied
 	}{
-		"launching":            {action: "ec2:RunInstances", resource: here + "instance/*", needs: []string{askOwned, askCluster, askPool}},
-		"making a template":    {action: "ec2:CreateLaunchTemplate", resource: here + "launch-template/*", needs: []string{askOwned, askPool}},
-		"tagging a launch":     {action: "ec2:CreateTags", resource: here + "volume/*", needs: []string{askOwned, "ec2:CreateAction=CreateFleet"}},
+		"launching":            {action: "ec2:RunInstances", resource: here + "instance/*", needs: []string{requestOwned, requestCluster, requestPool}},
+		"making a template":    {action: "ec2:CreateLaunchTemplate", resource: here + "launch-template/*", needs: []string{requestOwned, requestPool}},
+		"tagging a launch":     {action: "ec2:CreateTags", resource: here + "volume/*", needs: []string{requestOwned, "ec2:CreateAction=CreateFleet"}},
 		"using a template":     {action: "ec2:CreateFleet", resource: here + "launch-template/lt-1", needs: []string{hasOwned, hasPool}},
 		"ending an instance":   {action: "ec2:TerminateInstances", resource: here + "instance/i-1", needs: []string{hasOwned, hasPool}},
 		"reading the region":   {action: "ec2:DescribeInstances", resource: "*", denied: []string{"aws:RequestedRegion=us-west-2"}},
-		"making a profile":     {action: "iam:CreateInstanceProfile", resource: path, needs: []string{askOwned}},
+		"making a profile":     {action: "iam:CreateInstanceProfile", resource: path, needs: []string{requestOwned}},
 		"changing its profile": {action: "iam:DeleteInstanceProfile", resource: path, needs: []string{hasOwned, hasRegion, hasClass}},
 		"changing an old one":  {action: "iam:DeleteInstanceProfile", resource: profiles + "sandbox_1", needs: []string{hasOwned, hasRegion, hasClass}},
 		"naming an instance": {
 			action: "ec2:CreateTags", resource: here + "instance/i-1", needs: []string{hasOwned, hasPool, "aws:TagKeys=Name"},
-			with: []string{askCluster, "aws:TagKeys=karpenter.sh/nodeclaim"}, denied: []string{"aws:TagKeys=team", "aws:RequestTag/eks:eks-cluster-name=other"},
+			with: []string{requestCluster, "aws:TagKeys=karpenter.sh/nodeclaim"}, denied: []string{"aws:TagKeys=team", "aws:RequestTag/eks:eks-cluster-name=other"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -44,7 +44,7 @@ func TestTheLongestNamesFit(t *testing.T) {
 func TestValuesThatAreRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*Values)
-		words  string
+		texts  string
 	}{
 		"no partition":                                  {func(v *Values) { v.Partition = "" }, "Partition"},
 		"another partition":                             {func(v *Values) { v.Partition = "*" }, "Partition"},
@@ -77,7 +77,7 @@ func TestValuesThatAreRefused(t *testing.T) {
 			v := sandbox()
 			test.change(&v)
 			for policy, write := range policies {
-				if text, err := write(v); err == nil || text != "" || !strings.Contains(err.Error(), test.words) {
+				if text, err := write(v); err == nil || text != "" || !strings.Contains(err.Error(), test.texts) {
 					t.Errorf("%s: %v %s", policy, err, text)
 				}
 			}

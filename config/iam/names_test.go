@@ -18,7 +18,7 @@ func TestNamesCarryTheRegion(t *testing.T) {
 }
 
 func TestLongNamesAreCutAndStayApart(t *testing.T) {
-	seen := map[string]string{}
+	observed := map[string]string{}
 	for _, cluster := range []string{strings.Repeat("c", 39), strings.Repeat("c", 40), strings.Repeat("c", 99) + "a", strings.Repeat("c", 99) + "b"} {
 		for _, region := range []string{"eu-west-1", "us-west-2", "ap-northeast-10"} {
 			n := NamesOf(cluster, region)
@@ -29,10 +29,10 @@ func TestLongNamesAreCutAndStayApart(t *testing.T) {
 				if len(f.name) > f.longest || !strings.HasSuffix(f.name, "-"+region) || !strings.HasPrefix(f.name, "poolwright-") {
 					t.Errorf("%s: %s has %d bytes", cluster, f.name, len(f.name))
 				}
-				if other, ok := seen[f.name]; ok {
+				if other, ok := observed[f.name]; ok {
 					t.Errorf("%s/%s and %s have the name %s", region, cluster, other, f.name)
 				}
-				seen[f.name] = region + "/" + cluster
+				observed[f.name] = region + "/" + cluster
 			}
 		}
 	}

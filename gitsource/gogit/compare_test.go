@@ -163,20 +163,20 @@ func (s *gitServer) update(branch string) {
 }
 
 func TestComparisons(t *testing.T) {
-	type story struct {
+	type scenario struct {
 		base, head string // references
 		parted     string // the commit
 		packs      int
 	}
-	for name, tell := range map[string]func(*gitServer) story{
-		"a young branch at the tip of its base": func(s *gitServer) story {
+	for name, events := range map[string]func(*gitServer) scenario{
+		"a young branch at the tip of its base": func(s *gitServer) scenario {
 			parted := s.push("a.yaml", "one\n")
 			s.topic("topic", "main")
 			s.files("b.yaml", "b\n")
 			s.pull(1)
-			return story{"refs/heads/main", "refs/pull/1/head", parted, 2}
+			return scenario{"refs/heads/main", "refs/pull/1/head", parted, 2}
 		},
-		"a base that moved on": func(s *gitServer) story {
+		"a base that moved on": func(s *gitServer) scenario {
 			parted := s.push("a.yaml", "one\n")
 			s.topic("topic", "main")
 			s.files("b.yaml", "b\n")
@@ -184,9 +184,9 @@ func TestComparisons(t *testing.T) {
 			s.git("checkout", "-q", "main")
 			s.commits(20, "main")
 			s.update("main")
-			return story{"refs/heads/main", "refs/pull/1/head", parted, 2}
+			return scenario{"refs/heads/main", "refs/pull/1/head", parted, 2}
 		},
-		"a base that moved on by more than the first step": func(s *gitServer) story {
+		"a base that moved on by more than the first step": func(s *gitServer) scenario {
 			parted := s.push("a.yaml", "one\n")
 			s.topic("topic", "main")
 			s.files("b.yaml", "b\n")
@@ -194,18 +194,18 @@ func TestComparisons(t *testing.T) {
 			s.git("checkout", "-q", "main")
 			s.commits(80, "main")
 			s.update("main")
-			return story{"refs/heads/main", "refs/pull/1/head", parted, 3}
+			return scenario{"refs/heads/main", "refs/pull/1/head", parted, 3}
 		},
-		"a branch that is longer than the second step": func(s *gitServer) story {
+		"a branch that is longer than the second step": func(s *gitServer) scenario {
 			parted := s.push("a.yaml", "one\n")
 			s.topic("topic", "main")
 			s.commits(600, "topic")
 			s.pull(1)
 			s.git("checkout", "-q", "main")
 			s.push("a.yaml", "two\n")
-			return story{"refs/heads/main", "refs/pull/1/head", parted, 4}
+			return scenario{"refs/heads/main", "refs/pull/1/head", parted, 4}
 		},
-		"a base that was merged into the head": func(s *gitServer) story {
+		"a base that was merged into the head": func(s *gitServer) scenario {
 			s.push("a.yaml", "one\n")
 			s.topic("topic", "main")
 			s.files("b.yaml", "b\n")
@@ -217,9 +217,9 @@ func TestComparisons(t *testing.T) {
 			s.pull(1)
 			s.git("checkout", "-q", "main")
 			s.push("a.yaml", "three\n")
-			return story{"refs/heads/main", "refs/pull/1/head", parted, 2}
+			return scenario{"refs/heads/main", "refs/pull/1/head", parted, 2}
 		},
-		"a criss-cross of merges": func(s *gitServer) story {
+		"a criss-cross of merges": func(s *gitServer) scenario {
 			s.push("a.yaml", "one\n")
 			s.topic("topic", "main")
 			older := s.files("b.yaml", "b\n")
@@ -231,9 +231,9 @@ func TestComparisons(t *testing.T) {
 			s.git("checkout", "-q", "topic")
 			s.git("merge", "-q", "--no-edit", newer)
 			s.pull(1)
-			return story{"refs/heads/main", "refs/pull/1/head", newer, 2}
+			return scenario{"refs/heads/main", "refs/pull/1/head", newer, 2}
 		},
-		"a head that is merged already": func(s *gitServer) story {
+		"a head that is merged already": func(s *gitServer) scenario {
 			s.push("a.yaml", "one\n")
 			s.topic("topic", "main")
 			head := s.files("b.yaml", "b\n")
@@ -241,26 +241,26 @@ func TestComparisons(t *testing.T) {
 			s.git("checkout", "-q", "main")
 			s.git("merge", "-q", "--no-ff", "--no-edit", "topic")
 			s.push("a.yaml", "two\n")
-			return story{"refs/heads/main", "refs/pull/1/head", head, 2}
+			return scenario{"refs/heads/main", "refs/pull/1/head", head, 2}
 		},
-		"a head that is the base": func(s *gitServer) story {
+		"a head that is the base": func(s *gitServer) scenario {
 			parted := s.push("a.yaml", "one\n")
 			s.pull(1)
-			return story{"refs/heads/main", "refs/pull/1/head", parted, 2}
+			return scenario{"refs/heads/main", "refs/pull/1/head", parted, 2}
 		},
-		"annotated tags": func(s *gitServer) story {
+		"annotated tags": func(s *gitServer) scenario {
 			parted := s.push("a.yaml", "one\n")
 			s.git("tag", "-m", "release", "v1")
 			s.push("a.yaml", "two\n")
 			s.git("tag", "-m", "release", "v2")
 			s.git("push", "-q", "origin", "v1", "v2")
-			return story{"refs/tags/v2", "refs/tags/v1", parted, 2}
+			return scenario{"refs/tags/v2", "refs/tags/v1", parted, 2}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := newForge(t)
-			s := tell(srv)
+			s := events(srv)
 			r := srv.repository()
 			var c gitsource.Comparison
 			lists, packs := srv.requests(func() { c = mustCompare(t, r, s.base, s.head) })

@@ -173,7 +173,7 @@ var rooms = []int64{0, 4 << 10, 16 << 10, 64 << 10, 68 << 10, 72 << 10, 76 << 10
 func sourceOnAFullDisk(t *testing.T, volume string) {
 	content := noise()
 	refused := 0
-	for _, room := range rooms {
+	for _, capacity := range rooms {
 		srv := newGitServer(t)
 		dir := filepath.Join(volume, "mirror")
 		in := func(c *Config) { c.Dir = dir }
@@ -181,19 +181,19 @@ func sourceOnAFullDisk(t *testing.T, volume string) {
 		src := srv.source(Ref{}, in)
 		first := mustFetch(t, src)
 		second := srv.push("a.bin", content(64<<10), "b.yaml", strings.Repeat("b\n", 2000)+"two\n")
-		filled(t, volume, room, func() {
+		filled(t, volume, capacity, func() {
 			_, err := src.Fetch(t.Context())
 			if err == nil {
 				return // That was room enough.
 			}
 			refused++
 			if !errors.Is(err, gitsource.ErrStorage) || !strings.Contains(err.Error(), "--cache-dir") {
-				t.Errorf("with %d bytes free: %v", room, err)
+				t.Errorf("with %d bytes free: %v", capacity, err)
 			}
 			for _, s := range []*Source{src, srv.source(Ref{}, in)} {
 				snap, ok := s.Last(t.Context())
 				if !ok || snap.Commit != first.Commit {
-					t.Fatalf("with %d bytes free the last snapshot is lost", room)
+					t.Fatalf("with %d bytes free the last snapshot is lost", capacity)
 				}
 				readAll(t, snap.FS)
 			}
@@ -201,7 +201,7 @@ func sourceOnAFullDisk(t *testing.T, volume string) {
 		for _, s := range []*Source{src, srv.source(Ref{}, in)} {
 			snap := mustFetch(t, s)
 			if snap.Commit != second {
-				t.Errorf("with %d bytes free: did not recover", room)
+				t.Errorf("with %d bytes free: did not recover", capacity)
 			}
 			readAll(t, snap.FS)
 		}
@@ -222,7 +222,7 @@ func srv2(srv *gitServer, content func(int) string) *gitServer {
 
 func repositoryOnAFullDisk(t *testing.T, volume string) {
 	content := noise()
-	for _, room := range rooms {
+	for _, capacity := range rooms {
 		srv := srv2(newForge(t), content)
 		dir := filepath.Join(volume, "mirror")
 		in := func(c *Config) { c.Dir = dir }
@@ -231,15 +231,15 @@ func repositoryOnAFullDisk(t *testing.T, volume string) {
 			srv.topic("topic", "main")
 			srv.files("c.bin", content(64<<10), "b.yaml", fmt.Sprintf("%s%d\n", strings.Repeat("b\n", 2000), i))
 			head := srv.pull(1)
-			filled(t, volume, room, func() {
+			filled(t, volume, capacity, func() {
 				if _, err := r.Compare(t.Context(), mainRef, pullRef); err != nil && !errors.Is(err, gitsource.ErrStorage) {
-					t.Errorf("with %d bytes free: %v", room, err)
+					t.Errorf("with %d bytes free: %v", capacity, err)
 				}
 			})
 			for _, r := range []*Repository{r, srv.repository(in)} {
 				c := mustCompare(t, r, mainRef, pullRef)
 				if c.Head.Commit != head {
-					t.Errorf("with %d bytes free: did not recover", room)
+					t.Errorf("with %d bytes free: did not recover", capacity)
 				}
 				readAll(t, c.Head.FS)
 				readAll(t, c.Base.FS)

@@ -220,11 +220,11 @@ func TestABrokenServerKeepsTheLastSnapshot(t *testing.T) {
 			dir := t.TempDir()
 			in := func(c *Config) { c.Dir = dir }
 			mustFetch(t, srv.source(Ref{}, in))
-			patience := func(*Config) {}
+			longTimeout := func(*Config) {}
 			if strings.Contains(name, "stalls") || strings.Contains(name, "never") {
-				patience = impatient
+				longTimeout = impatient
 			}
-			src := srv.source(Ref{}, in, patience, login("git", password))
+			src := srv.source(Ref{}, in, longTimeout, login("git", password))
 			second := srv.push("a.yaml", strings.Repeat("two\n", 100), "b.yaml", "other\n")
 			srv.during(c.server)
 			_, err := src.Fetch(context.Background())
@@ -327,12 +327,12 @@ func TestAFolderThatCannotBeWrittenToIsNotTheServersFault(t *testing.T) {
 func TestRedirectsHaveAnEnd(t *testing.T) {
 	srv := newGitServer(t)
 	srv.push("a.yaml", "one\n")
-	asked := atomic.Int32{}
+	requested := atomic.Int32{}
 	srv.during(func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
-		http.Redirect(w, r, fmt.Sprintf("/%d%s", asked.Add(1), r.URL.Path), http.StatusFound)
+		http.Redirect(w, r, fmt.Sprintf("/%d%s", requested.Add(1), r.URL.Path), http.StatusFound)
 	})
 	fails(t, srv.source(Ref{}, login("git", password)), gitsource.ErrUnreachable)
-	if asked.Load() != 10 {
-		t.Errorf("%d requests", asked.Load())
+	if requested.Load() != 10 {
+		t.Errorf("%d requests", requested.Load())
 	}
 }

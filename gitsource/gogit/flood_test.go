@@ -143,11 +143,11 @@ func TestAHostileServerCannotHoldUpOrFlood(t *testing.T) {
 			onePull(srv)
 			srv.during(c.server)
 			// Git's own server may be slow to answer; only one that says nothing is given up.
-			patience := func(*Config) {}
+			longTimeout := func(*Config) {}
 			if errors.Is(c.want, gitsource.ErrUnreachable) {
-				patience = impatient
+				longTimeout = impatient
 			}
-			r := srv.repository(patience, login("git", password), func(c *Config) { c.Limits.PackBytes = 4 << 20 })
+			r := srv.repository(longTimeout, login("git", password), func(c *Config) { c.Limits.PackBytes = 4 << 20 })
 			begin := time.Now()
 			t.Log(compareFails(t, r, mainRef, pullRef, c.want))
 			if d := time.Since(begin); d > 20*time.Second {

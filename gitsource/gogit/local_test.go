@@ -165,8 +165,8 @@ func TestALocalRepositoryThatCannotBeReadWholeNamesTheReason(t *testing.T) {
 	}
 	shallow := clone("--depth=1", "--no-single-branch", "-b", "main")
 	for name, c := range map[string]struct {
-		err  error
-		says string
+		err     error
+		message string
 	}{
 		"a shallow clone of two branches":  {compared(shallow, "origin/main", "origin/side"), "fetch-depth: 0"},
 		"a shallow clone's past":           {compared(shallow, "main~1", "main"), "git fetch --unshallow"},
@@ -181,8 +181,8 @@ func TestALocalRepositoryThatCannotBeReadWholeNamesTheReason(t *testing.T) {
 		"a .git that is something else":    {compared(strange, "main", "HEAD"), "gitdir"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if c.err == nil || !strings.Contains(c.err.Error(), c.says) {
-				t.Errorf("got %v, which should say %q", c.err, c.says)
+			if c.err == nil || !strings.Contains(c.err.Error(), c.message) {
+				t.Errorf("got %v, which should say %q", c.err, c.message)
 			}
 			t.Log(c.err)
 		})

@@ -157,7 +157,7 @@ func TestAComputedMergeIsThatOfGit(t *testing.T) {
 	const tries = 24
 	chance := rand.New(rand.NewPCG(7, 9))
 	names := []string{"a", "b", "d/a", "d/b", "d/e/a", "d/e/b", "f/a", "f/b"}
-	told := 0
+	reported := 0
 	for range tries {
 		srv := newForge(t)
 		parted := map[string]string{}
@@ -186,13 +186,13 @@ func TestAComputedMergeIsThatOfGit(t *testing.T) {
 		base, head := side(), side()
 		srv.sides(parted, base, head)
 		if srv.mergesAsGit() {
-			told++
+			reported++
 		}
 		if t.Failed() {
 			t.Fatalf("base %q head %q", slices.Sorted(maps.Keys(base)), slices.Sorted(maps.Keys(head)))
 		}
 	}
-	if told < tries/5 || told > tries*4/5 {
-		t.Errorf("%d of %d merges are told: by such chances nothing is shown", told, tries)
+	if reported < tries/5 || reported > tries*4/5 {
+		t.Errorf("%d of %d merges are told: by such chances nothing is shown", reported, tries)
 	}
 }

@@ -22,19 +22,19 @@ func TestPullRequestsOfARealGiteaAreCompared(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: a real Gitea takes seconds to start")
 	}
-	world := sandboxtest.Start(t, sandbox.DefaultConfig())
+	target := sandboxtest.Start(t, sandbox.DefaultConfig())
 	ctx := t.Context()
-	ada, err := world.Git.CreateUser(ctx, "ada")
+	ada, err := target.Git.CreateUser(ctx, "ada")
 	if err != nil {
 		t.Fatal(err)
 	}
-	nodes, err := world.Git.CreateRepository(ctx, ada, "nodes", true)
+	nodes, err := target.Git.CreateRepository(ctx, ada, "nodes", true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := clone{t: t, folder: t.TempDir()}
 	parted, base, head := c.pushHistory(nodes, ada)
-	number, err := world.Git.CreatePullRequest(ctx, ada, nodes, gitserver.PullRequest{Head: "change", Base: "main", Title: "Shorten consolidation"})
+	number, err := target.Git.CreatePullRequest(ctx, ada, nodes, gitserver.PullRequest{Head: "change", Base: "main", Title: "Shorten consolidation"})
 	if err != nil {
 		t.Fatal(err)
 	}

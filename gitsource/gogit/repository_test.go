@@ -174,7 +174,7 @@ func TestReferencesThatMoveOrGo(t *testing.T) {
 }
 
 // without hides capabilities that the server lists.
-func without(words ...string) func(http.ResponseWriter, *http.Request, http.Handler) {
+func without(texts ...string) func(http.ResponseWriter, *http.Request, http.Handler) {
 	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if !strings.HasSuffix(r.URL.Path, "/info/refs") {
 			next.ServeHTTP(w, r)
@@ -183,8 +183,8 @@ func without(words ...string) func(http.ResponseWriter, *http.Request, http.Hand
 		rec := httptest.NewRecorder()
 		next.ServeHTTP(rec, r)
 		b := rec.Body.Bytes()
-		for _, word := range words {
-			b = bytes.ReplaceAll(b, []byte(" "+word), []byte(" "+strings.Repeat("x", len(word))))
+		for _, part := range texts {
+			b = bytes.ReplaceAll(b, []byte(" "+part), []byte(" "+strings.Repeat("x", len(part))))
 		}
 		w.Header().Set("Content-Type", rec.Header().Get("Content-Type"))
 		_, _ = w.Write(b)
@@ -192,7 +192,7 @@ func without(words ...string) func(http.ResponseWriter, *http.Request, http.Hand
 }
 
 func TestServersThatCanDoLess(t *testing.T) {
-	for name, words := range map[string][]string{
+	for name, texts := range map[string][]string{
 		"no filter":                       {"filter"},
 		"no depth":                        {"shallow"},
 		"no depth and no filter":          {"shallow", "filter"},
@@ -212,7 +212,7 @@ func TestServersThatCanDoLess(t *testing.T) {
 			parted, head := onePull(srv)
 			srv.commits(70, "more")
 			srv.update("main")
-			srv.during(without(words...))
+			srv.during(without(texts...))
 			r := srv.repository()
 			for range 2 {
 				c := mustCompare(t, r, mainRef, pullRef)

@@ -17,10 +17,10 @@ func TestATransferLeavesOutWhatIsHeld(t *testing.T) {
 		random.Read(b)
 		return string(b)
 	}
-	for name, words := range map[string][]string{"a server that runs Git": nil, "one without deltas by offset": {"ofs-delta"}} {
+	for name, texts := range map[string][]string{"a server that runs Git": nil, "one without deltas by offset": {"ofs-delta"}} {
 		t.Run(name, func(t *testing.T) {
 			srv := newForge(t)
-			srv.during(without(words...))
+			srv.during(without(texts...))
 			changing := bytes(50 << 10)
 			srv.push("kept.bin", bytes(500<<10), "changing.bin", changing, "deep/er/a.yaml", "one\n")
 			src := srv.source(Ref{})

@@ -15,14 +15,14 @@ import (
 type fakeTB struct {
 	testing.TB
 
-	said          []string
+	reported      []string
 	failed, ended bool
 }
 
 func (p *fakeTB) Helper() {}
 
 func (p *fakeTB) Errorf(format string, args ...any) {
-	p.said, p.failed = append(p.said, fmt.Sprintf(format, args...)), true
+	p.reported, p.failed = append(p.reported, fmt.Sprintf(format, args...)), true
 }
 
 func (p *fakeTB) Fatalf(format string, args ...any) {
@@ -76,7 +76,7 @@ func content(t *testing.T, path string) string {
 func TestTextThatIsEqualPasses(t *testing.T) {
 	path := kept(t, "one\ntwo\n")
 	if p := compared(t, false, path, "one\ntwo\n"); p.failed {
-		t.Errorf("it failed: %q", p.said)
+		t.Errorf("it failed: %q", p.reported)
 	}
 	Compare(t, path, []byte("one\ntwo\n"))
 }
@@ -84,12 +84,12 @@ func TestTextThatIsEqualPasses(t *testing.T) {
 func TestTextThatDiffersFailsAndNamesTheCommandThatRewritesIt(t *testing.T) {
 	path := kept(t, "one\ntwo\n")
 	p := compared(t, false, path, "one\nthree\n")
-	if !p.failed || p.ended || len(p.said) != 1 {
-		t.Fatalf("failed %t, ended %t: %q", p.failed, p.ended, p.said)
+	if !p.failed || p.ended || len(p.reported) != 1 {
+		t.Fatalf("failed %t, ended %t: %q", p.failed, p.ended, p.reported)
 	}
 	for _, want := range []string{path, "-update", "make golden", "two", "three"} {
-		if !strings.Contains(p.said[0], want) {
-			t.Errorf("%q does not say %q", p.said[0], want)
+		if !strings.Contains(p.reported[0], want) {
+			t.Errorf("%q does not say %q", p.reported[0], want)
 		}
 	}
 	if got := content(t, path); got != "one\ntwo\n" {
@@ -100,8 +100,8 @@ func TestTextThatDiffersFailsAndNamesTheCommandThatRewritesIt(t *testing.T) {
 func TestAMissingFileFailsAndIsNotMade(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "missing.golden")
 	p := compared(t, false, path, "")
-	if !p.failed || !p.ended || len(p.said) != 1 || !strings.Contains(p.said[0], "there is no golden file "+path) || !strings.Contains(p.said[0], "-update") {
-		t.Errorf("failed %t, ended %t: %q", p.failed, p.ended, p.said)
+	if !p.failed || !p.ended || len(p.reported) != 1 || !strings.Contains(p.reported[0], "there is no golden file "+path) || !strings.Contains(p.reported[0], "-update") {
+		t.Errorf("failed %t, ended %t: %q", p.failed, p.ended, p.reported)
 	}
 	if _, err := os.Stat(path); err == nil {
 		t.Error("the golden file was made")
@@ -112,8 +112,8 @@ func TestAFileThatCannotBeReadOrWrittenEndsTheTest(t *testing.T) {
 	for _, updating := range []bool{false, true} {
 		folder := t.TempDir()
 		p := compared(t, updating, folder, "one\n")
-		if !p.ended || len(p.said) != 1 || !strings.Contains(p.said[0], folder) {
-			t.Errorf("updating %t: ended %t: %q", updating, p.ended, p.said)
+		if !p.ended || len(p.reported) != 1 || !strings.Contains(p.reported[0], folder) {
+			t.Errorf("updating %t: ended %t: %q", updating, p.ended, p.reported)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestAFileThatCannotBeReadOrWrittenEndsTheTest(t *testing.T) {
 func TestUpdatingRewritesAndMakesFolders(t *testing.T) {
 	for name, path := range map[string]string{"a file that differs": kept(t, "longer than before\n"), "no folder": filepath.Join(t.TempDir(), "a", "b", "new.golden")} {
 		if p := compared(t, true, path, "one\n"); p.failed {
-			t.Errorf("%s: it failed: %q", name, p.said)
+			t.Errorf("%s: it failed: %q", name, p.reported)
 		}
 		if got := content(t, path); got != "one\n" {
 			t.Errorf("%s: the golden file became %q", name, got)

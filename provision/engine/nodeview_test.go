@@ -234,7 +234,7 @@ func TestNothingThatKarpenterWritesHasTheRecordedCapacity(t *testing.T) {
 	pool, claim, node := restarting("nvidia.com/gpu=10")
 	through, api, patches := cached(t, pool, claim, node)
 	ctx := newOptions(valid()).into(t.Context(), logr.Discard())
-	shown := func() *corev1.Node {
+	got := func() *corev1.Node {
 		t.Helper()
 		n := &corev1.Node{}
 		if err := through.Get(ctx, client.ObjectKeyFromObject(node), n); err != nil {
@@ -245,14 +245,14 @@ func TestNothingThatKarpenterWritesHasTheRecordedCapacity(t *testing.T) {
 		}
 		return n
 	}
-	if _, err := nodehydration.NewController(through, gpuCloud{}).Reconcile(ctx, shown()); err != nil {
+	if _, err := nodehydration.NewController(through, gpuCloud{}).Reconcile(ctx, got()); err != nil {
 		t.Fatal(err)
 	}
 	recorder := events.NewRecorder(&record.FakeRecorder{})
-	if err := terminator.NewTerminator(clock.RealClock{}, through, terminator.NewQueue(clock.RealClock{}, through, recorder), recorder).Taint(ctx, shown(), karpv1.DisruptedNoScheduleTaint); err != nil {
+	if err := terminator.NewTerminator(clock.RealClock{}, through, terminator.NewQueue(clock.RealClock{}, through, recorder), recorder).Taint(ctx, got(), karpv1.DisruptedNoScheduleTaint); err != nil {
 		t.Fatal(err)
 	}
-	if err := state.RequireNoScheduleTaint(ctx, through, false, &state.StateNode{Node: shown(), NodeClaim: claim}); err != nil {
+	if err := state.RequireNoScheduleTaint(ctx, through, false, &state.StateNode{Node: got(), NodeClaim: claim}); err != nil {
 		t.Fatal(err)
 	}
 	if len(*patches) != 3 {

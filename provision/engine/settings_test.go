@@ -21,9 +21,9 @@ func valid() Settings {
 
 func TestSettingsValidate(t *testing.T) {
 	for _, test := range []struct {
-		name   string
-		change func(*Settings)
-		says   []string
+		name    string
+		change  func(*Settings)
+		message []string
 	}{
 		{"defaults with an identity are fine", func(*Settings) {}, nil},
 		{"a long region name is fine", func(s *Settings) { s.Region = "us-gov-west-1" }, nil},
@@ -53,10 +53,10 @@ func TestSettingsValidate(t *testing.T) {
 			s := valid()
 			test.change(&s)
 			err := s.Validate()
-			if (err != nil) != (len(test.says) > 0) {
+			if (err != nil) != (len(test.message) > 0) {
 				t.Fatalf("got %v", err)
 			}
-			for _, part := range test.says {
+			for _, part := range test.message {
 				if !strings.Contains(err.Error(), part) {
 					t.Errorf("%q does not say %q", err, part)
 				}
@@ -80,18 +80,18 @@ func TestHash(t *testing.T) {
 	if same.Hash() != base {
 		t.Error("a default spelled out changed the hash")
 	}
-	seen := map[string]string{base: "nothing"}
+	observed := map[string]string{base: "nothing"}
 	walkFields(reflect.TypeFor[Settings](), nil, func(path []int, name string) {
 		changed := valid()
 		poke(reflect.ValueOf(&changed).Elem().FieldByIndex(path))
 		hash := changed.Hash()
-		if other, taken := seen[hash]; taken {
+		if other, taken := observed[hash]; taken {
 			t.Errorf("changing %s gives the same hash as changing %s", name, other)
 		}
-		seen[hash] = name
+		observed[hash] = name
 	})
-	if len(seen) < 20 {
-		t.Errorf("only %d fields were tried", len(seen))
+	if len(observed) < 20 {
+		t.Errorf("only %d fields were tried", len(observed))
 	}
 }
 

@@ -217,10 +217,10 @@ func newKube(t *testing.T) *kube {
 }
 
 func (k *kube) add(version string, namespaced bool, names string) {
-	words := strings.Fields(names)
-	for i := 0; i < len(words); i += 2 {
+	texts := strings.Fields(names)
+	for i := 0; i < len(texts); i += 2 {
 		k.kinds[version] = append(k.kinds[version], map[string]any{
-			"kind": words[i], "name": words[i+1], "namespaced": namespaced,
+			"kind": texts[i], "name": texts[i+1], "namespaced": namespaced,
 			"verbs": []string{"get", "list", "watch", "create", "update", "patch", "delete"},
 		})
 	}

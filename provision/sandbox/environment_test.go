@@ -30,13 +30,13 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	config := sandbox.DefaultConfig()
-	world, err := sandbox.Start(context.Background(), config)
+	target, err := sandbox.Start(context.Background(), config)
 	if err != nil {
 		fmt.Println("error", err)
 		os.Exit(1)
 	}
-	fmt.Println("world", world.Dir)
-	<-world.Done() // for ever: it is killed
+	fmt.Println("world", target.Dir)
+	<-target.Done() // for ever: it is killed
 }
 
 type testWriter struct{ t *testing.T }
@@ -51,16 +51,16 @@ func start(t *testing.T, config sandbox.Config) *sandbox.Environment {
 	ctx, cancel := context.WithTimeout(t.Context(), startDeadline)
 	defer cancel()
 	config.Progress = testWriter{t}
-	world, err := sandbox.Start(ctx, config)
+	target, err := sandbox.Start(ctx, config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := world.Stop(); err != nil {
+		if err := target.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	return world
+	return target
 }
 
 // inFolder lists the processes that stand in a folder or below it.
@@ -100,8 +100,8 @@ func eventually(t *testing.T, what string, holds func() bool) {
 }
 
 func TestAnEnvironmentHasAllItsPartsAndLeavesNothing(t *testing.T) {
-	world := start(t, sandbox.DefaultConfig())
-	api, err := kubernetes.NewForConfig(world.REST())
+	target := start(t, sandbox.DefaultConfig())
+	api, err := kubernetes.NewForConfig(target.REST())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,37 +137,37 @@ func TestAnEnvironmentHasAllItsPartsAndLeavesNothing(t *testing.T) {
 			return err == nil && live.Status.Phase == corev1.PodRunning
 		})
 	})
-	t.Run("kubectl and a program reach the sandbox by Env alone", func(t *testing.T) { runKubectl(t, world) })
+	t.Run("kubectl and a program reach the sandbox by Env alone", func(t *testing.T) { runKubectl(t, target) })
 	t.Run("the Git server takes a repository", func(t *testing.T) {
-		if _, err := world.Git.CreateRepository(t.Context(), world.Git.Admin(), "nodes", true); err != nil {
+		if _, err := target.Git.CreateRepository(t.Context(), target.Git.Admin(), "nodes", true); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("nothing of the user's cloud reaches a program", func(t *testing.T) {
 		for _, name := range []string{"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_EC2_METADATA_DISABLED"} {
-			if _, set := world.Env()[name]; !set {
+			if _, set := target.Env()[name]; !set {
 				t.Errorf("%s is not set, so the user's own would be read", name)
 			}
 		}
 	})
-	pids := inFolder(t, world.Dir)
+	pids := inFolder(t, target.Dir)
 	if len(pids) < 5 {
 		t.Fatalf("want at least 5 processes, found %v", pids)
 	}
 	begin := time.Now()
-	if err := world.Stop(); err != nil {
+	if err := target.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("stopped after %s", time.Since(begin).Round(time.Millisecond))
-	if err := world.Err(); err != nil {
+	if err := target.Err(); err != nil {
 		t.Errorf("a part failed: %v", err)
 	}
-	checkGone(t, world.Dir, pids)
+	checkGone(t, target.Dir, pids)
 }
 
-func runKubectl(t *testing.T, world *sandbox.Environment) {
+func runKubectl(t *testing.T, target *sandbox.Environment) {
 	t.Helper()
-	p, err := world.Run("kubectl", world.Kubectl, "get", "nodes", "--output=name")
+	p, err := target.Run("kubectl", target.Kubectl, "get", "nodes", "--output=name")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func runKubectl(t *testing.T, world *sandbox.Environment) {
 		t.Errorf("kubectl printed %q", content)
 	}
 	select {
-	case <-world.Done():
+	case <-target.Done():
 		t.Error("the end of a program that Run started ended the world")
 	default:
 	}
@@ -238,15 +238,15 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 	t.Setenv("TMPDIR", temporary)
 	config := sandbox.DefaultConfig()
 	config.AWS.Region = "mars-north-1" // refused by the cloud, after the folder was made
-	if world, err := sandbox.Start(t.Context(), config); err == nil {
-		t.Errorf("a world in an unknown region started: %v", world.Stop())
+	if target, err := sandbox.Start(t.Context(), config); err == nil {
+		t.Errorf("a world in an unknown region started: %v", target.Stop())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if world, err := sandbox.Start(ctx, sandbox.DefaultConfig()); !errors.Is(err, context.Canceled) {
+	if target, err := sandbox.Start(ctx, sandbox.DefaultConfig()); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 		if err == nil {
-			t.Error(world.Stop())
+			t.Error(target.Stop())
 		}
 	}
 	left, err := filepath.Glob(filepath.Join(temporary, "*"))
@@ -258,15 +258,15 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 func TestEnvNamesTheLoopbackEndpointAndRandomKeys(t *testing.T) {
 	config := sandbox.DefaultConfig()
 	config.WithoutGit = true
-	world := start(t, config)
-	env := world.Env()
+	target := start(t, config)
+	env := target.Env()
 	if !strings.HasPrefix(env["AWS_ENDPOINT_URL"], "http://127.0.0.1:") {
 		t.Errorf("the endpoint is %q", env["AWS_ENDPOINT_URL"])
 	}
 	if id := env["AWS_ACCESS_KEY_ID"]; len(id) != 20 || !strings.HasPrefix(id, "AKIA") || len(env["AWS_SECRET_ACCESS_KEY"]) != 40 {
 		t.Errorf("the keys do not have the shape of AWS's: %d and %d characters", len(id), len(env["AWS_SECRET_ACCESS_KEY"]))
 	}
-	if world.Git != nil {
+	if target.Git != nil {
 		t.Error("there is a Git server that was not asked for")
 	}
 	for _, name := range slices.Sorted(maps.Keys(env)) {

@@ -28,9 +28,9 @@ type account struct {
 	ssm *ssm.Client
 }
 
-func connect(t *testing.T, world *sandbox.Environment) account {
+func connect(t *testing.T, target *sandbox.Environment) account {
 	t.Helper()
-	for name, value := range world.Env() {
+	for name, value := range target.Env() {
 		t.Setenv(name, value)
 	}
 	loaded, err := config.LoadDefaultConfig(t.Context())
@@ -45,14 +45,14 @@ func TestAnInstanceThatTheSDKLaunchesBecomesANodeAndGoes(t *testing.T) {
 	settings.WithoutGit = true
 	settings.AWS.Delays.Fleet, settings.AWS.Delays.Running, settings.AWS.Delays.Shutdown = 0, 50*time.Millisecond, 50*time.Millisecond
 	settings.Nodes.Join, settings.Nodes.NodeGone = 50*time.Millisecond, 50*time.Millisecond
-	world := start(t, settings)
-	cloud := connect(t, world)
-	api, err := kubernetes.NewForConfig(world.REST())
+	target := start(t, settings)
+	cloud := connect(t, target)
+	api, err := kubernetes.NewForConfig(target.REST())
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := cloud.launch(t, settings.AWS.Cluster.Name)
-	instances := world.AWS.Instances()
+	instances := target.AWS.Instances()
 	if len(instances) != 1 || instances[0].ID != id {
 		t.Fatalf("AWS shows %v", instances)
 	}
@@ -82,7 +82,7 @@ func TestAnInstanceThatTheSDKLaunchesBecomesANodeAndGoes(t *testing.T) {
 		_, err := api.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
-	if spent := world.AWS.Spend(time.Now()); spent <= 0 {
+	if spent := target.AWS.Spend(time.Now()); spent <= 0 {
 		t.Errorf("it cost %v dollars", spent)
 	}
 }

@@ -131,7 +131,7 @@ func TestRunGivesEachChangeOneStatus(t *testing.T) {
 				if r.Change.Key != tt.changes[i].Key {
 					t.Errorf("result %d is of %s, want %s", i, r.Change.Key, tt.changes[i].Key)
 				}
-				if quiet := r.Status == Applied || r.Status == Held; quiet != (r.Err == nil) {
+				if expectNoReport := r.Status == Applied || r.Status == Held; expectNoReport != (r.Err == nil) {
 					t.Errorf("%s is %s with error %v", r.Change.Key, r.Status, r.Err)
 				}
 			}
@@ -285,8 +285,8 @@ func TestRunKeepsTheOrderOfTargetsAndWavesUnderConcurrency(t *testing.T) {
 		parts := strings.Split(e, "/")
 		group := e
 		if len(parts) > 1 {
-			words := strings.Fields(parts[0])
-			group = words[len(words)-1] + " " + parts[1] + " " + parts[2]
+			texts := strings.Fields(parts[0])
+			group = texts[len(texts)-1] + " " + parts[1] + " " + parts[2]
 		}
 		if len(groups) == 0 || groups[len(groups)-1] != group {
 			groups = append(groups, group)

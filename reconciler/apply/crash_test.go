@@ -37,11 +37,11 @@ func TestTheIntentCoversEverythingWrittenWhereverTheRunIsKilled(t *testing.T) {
 			// One lock around both: no write may slip in between the one that
 			// kills and the kill.
 			var mu sync.Mutex
-			seen := int64(0)
+			observed := int64(0)
 			w.correct = func(context.Context, plan.Change) error {
 				mu.Lock()
 				defer mu.Unlock()
-				if seen++; seen == k {
+				if observed++; observed == k {
 					cancel()
 				}
 				return nil
@@ -78,9 +78,9 @@ func TestTheIntentCoversEverythingWrittenWhereverTheRunIsKilled(t *testing.T) {
 func TestTheIntentCoversEverythingWrittenWhereverATargetPanics(t *testing.T) {
 	for k := 1; k <= len(plannedWaves().Changes); k++ {
 		w := newFakeTarget("w", &journal{})
-		var seen atomic.Int64
+		var observed atomic.Int64
 		w.correct = func(context.Context, plan.Change) error {
-			if seen.Add(1) == int64(k) {
+			if observed.Add(1) == int64(k) {
 				var none []int
 				none[k] = 1
 			}

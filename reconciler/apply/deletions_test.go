@@ -340,7 +340,7 @@ func TestNothingComesAfterDeletionsThatCouldNotBeRecorded(t *testing.T) {
 
 // What comes last is deleted only if the plan still holds by then.
 func TestThePlanIsComputedOnceMoreBeforeWhatComesLast(t *testing.T) {
-	asked := 0
+	requested := 0
 	var made []string
 	_, _, byName := two(&journal{}, func(_ context.Context, c plan.Change) error {
 		made = append(made, c.Key.Name)
@@ -349,12 +349,12 @@ func TestThePlanIsComputedOnceMoreBeforeWhatComesLast(t *testing.T) {
 	got := Run(t.Context(), plan.Plan{Changes: []plan.Change{
 		nodes(change(plan.Delete, "cluster", "pool", 0)), last(nodes(change(plan.Delete, "aws", "role", 0))),
 	}}, byName, Options{Order: inOrder.Order, BeforeDeletes: func(context.Context) error {
-		if asked++; asked > 1 {
+		if requested++; requested > 1 {
 			return errors.New("suspended")
 		}
 		return nil
 	}})
-	if d := cmp.Diff([]string{"pool"}, made); d != "" || asked != 2 || got.Err() == nil {
-		t.Errorf("asked %d times, sent (-want +got):\n%s\nerr %v", asked, d, got.Err())
+	if d := cmp.Diff([]string{"pool"}, made); d != "" || requested != 2 || got.Err() == nil {
+		t.Errorf("asked %d times, sent (-want +got):\n%s\nerr %v", requested, d, got.Err())
 	}
 }

@@ -74,13 +74,13 @@ func TestADeletionThatWaitsStaysPendingWhileNoRunCanComputeIt(t *testing.T) {
 					if d := cmp.Diff(want, status.Pending); d != "" || status.PendingOmitted != 0 {
 						t.Errorf("%s, %d omitted, pending (-want +got):\n%s", when, status.PendingOmitted, d)
 					}
-					asked := status.ConfirmationToken
+					requested := status.ConfirmationToken
 					confirmed := when == "quoted" && !tt.move
 					if !confirmed {
-						asked = s.required(tt.reason)
+						requested = s.required(tt.reason)
 					}
-					if parts := confirm.Tokens(asked); parts[0] != token || len(parts) > 1 != tt.move {
-						t.Errorf("%s: it asks for %s, before for %s", when, asked, token)
+					if parts := confirm.Tokens(requested); parts[0] != token || len(parts) > 1 != tt.move {
+						t.Errorf("%s: it asks for %s, before for %s", when, requested, token)
 					}
 					message := s.expectCondition("Ready", metav1.ConditionFalse, tt.reason)
 					if !strings.Contains(message, "also waiting for a confirmation: deleting Thing/pool: 2 nodes go with it") ||

@@ -69,14 +69,14 @@ func TestUnderReportDriftInTheClusterSendsNoRequestToAWS(t *testing.T) {
 	s.aws.live["queue"], s.aws.applied["queue"] = "1", "1"
 	s.commit("aws/queue=1", "cluster/pool=1")
 	s.reconcile()
-	looks := s.aws.fullComparisons
+	reads := s.aws.fullComparisons
 	for n := range 50 {
 		s.clock.Step(reportGap)
 		s.cluster.live["pool"] = []string{"edited", "again"}[n%2]
 		s.drift(at("cluster", "pool"))
 	}
-	if s.aws.fullComparisons != looks {
-		t.Errorf("%d comparisons of AWS in full", s.aws.fullComparisons-looks)
+	if s.aws.fullComparisons != reads {
+		t.Errorf("%d comparisons of AWS in full", s.aws.fullComparisons-reads)
 	}
 	s.expectCondition("Drifted", metav1.ConditionTrue, "DriftReported")
 	if d := cmp.Diff([]string{"update Thing/pool: drift is only reported (drift: Report)"}, s.pending()); d != "" {
@@ -90,13 +90,13 @@ func TestUnderReportDriftInTheClusterSendsNoRequestToAWS(t *testing.T) {
 	s.cluster.live["pool"] = "1"
 	s.later()
 	s.expectCondition("Drifted", metav1.ConditionFalse, "InSync")
-	if s.aws.fullComparisons != looks || s.cluster.writes == nil {
-		t.Errorf("%d comparisons of AWS in full", s.aws.fullComparisons-looks)
+	if s.aws.fullComparisons != reads || s.cluster.writes == nil {
+		t.Errorf("%d comparisons of AWS in full", s.aws.fullComparisons-reads)
 	}
 	s.clock.Step(resync)
 	s.reconcile()
-	if s.aws.fullComparisons != looks+1 {
-		t.Errorf("%d comparisons of AWS in full after %s, want one", s.aws.fullComparisons-looks, resync)
+	if s.aws.fullComparisons != reads+1 {
+		t.Errorf("%d comparisons of AWS in full after %s, want one", s.aws.fullComparisons-reads, resync)
 	}
 }
 
@@ -105,13 +105,13 @@ func TestWhatANewProcessFindsReportedIsNotReportedAgain(t *testing.T) {
 	s.aws.live["version"], s.aws.compared["version"] = "1.33", byHand
 	s.commit("aws/version=1.34")
 	s.reconcile()
-	if told := s.takeEvents(); len(told) != 1 {
-		t.Errorf("events %v, want one", told)
+	if reported := s.takeEvents(); len(reported) != 1 {
+		t.Errorf("events %v, want one", reported)
 	}
 	s.r.sessions.stop(stageName)
 	s.reconcile()
-	if told := s.takeEvents(); len(told) != 0 {
-		t.Errorf("events of a new process: %v", told)
+	if reported := s.takeEvents(); len(reported) != 0 {
+		t.Errorf("events of a new process: %v", reported)
 	}
 }
 

@@ -123,17 +123,17 @@ func TestATokenThatDoesNotFitIsReadOnce(t *testing.T) {
 	token := s.required("NodeReplacementHeld")
 	s.clock.Step(time.Second)
 	s.reconcile() // The pause is two seconds by now, and grows.
-	looks := s.cluster.fullComparisons
+	reads := s.cluster.fullComparisons
 	s.confirm("000000000000")
 	s.reconcile()
-	if s.cluster.fullComparisons != looks+1 || s.required("NodeReplacementHeld") != token || s.cluster.live["np-gpu"] != "1" {
-		t.Errorf("%d looks, cluster %v", s.cluster.fullComparisons-looks, s.cluster.live)
+	if s.cluster.fullComparisons != reads+1 || s.required("NodeReplacementHeld") != token || s.cluster.live["np-gpu"] != "1" {
+		t.Errorf("%d looks, cluster %v", s.cluster.fullComparisons-reads, s.cluster.live)
 	}
 	for range 3 {
 		s.reconcile()
 	}
-	if s.cluster.fullComparisons != looks+1 {
-		t.Errorf("the same token was read %d times", s.cluster.fullComparisons-looks)
+	if s.cluster.fullComparisons != reads+1 {
+		t.Errorf("the same token was read %d times", s.cluster.fullComparisons-reads)
 	}
 }
 

@@ -55,16 +55,16 @@ func ran(changes ...plan.Change) reconciliation {
 
 // conclusion is what a test compares of a result.
 type conclusion struct {
-	ready, settled, stalled bool
-	reason                  string
-	drifted, unknown        int
-	pending                 []v1alpha1.PendingChange
+	ready, converged, stalled bool
+	reason                    string
+	drifted, unknown          int
+	pending                   []v1alpha1.PendingChange
 }
 
 func concluded(v runResult) conclusion {
 	drifted, _ := v.drift.drifted()
 	return conclusion{
-		ready: v.ready, settled: v.converged, stalled: v.stalled, reason: v.reason,
+		ready: v.ready, converged: v.converged, stalled: v.stalled, reason: v.reason,
 		drifted: drifted, unknown: len(v.drift.unknown), pending: v.drift.pending(confirm.Scope{}),
 	}
 }
@@ -91,7 +91,7 @@ func TestResultsAreReadyOrHaveTheirReason(t *testing.T) {
 	}{
 		"everything applied is ready, without a retry": {
 			ran(change("a", plan.Create, nil)),
-			conclusion{ready: true, settled: true, reason: "ReconciliationSucceeded"},
+			conclusion{ready: true, converged: true, reason: "ReconciliationSucceeded"},
 		},
 		"wrong credentials are named, and not taken for a mistake in the repository": {
 			reconciliation{err: fmt.Errorf("fetching: %w", gitsource.ErrUnauthorized)},
@@ -142,7 +142,7 @@ func TestResultsAreReadyOrHaveTheirReason(t *testing.T) {
 			ran(change("a", plan.Update, func(c *plan.Change) {
 				c.Hold, c.Drift = hold.Reasons{{Rule: hold.DriftReported, Facts: hold.Facts{Detail: "only reported"}}}, true
 			})),
-			conclusion{ready: true, settled: true, reason: "ReconciliationSucceeded", drifted: 1,
+			conclusion{ready: true, converged: true, reason: "ReconciliationSucceeded", drifted: 1,
 				pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/a", Action: "update", Reason: "only reported", Rules: []string{"DriftReported"}, Source: "a.yaml:7"}}},
 		},
 	} {

@@ -55,14 +55,14 @@ func newPlace(name string) *place {
 	return &place{name: name, live: map[string]string{}, applied: map[string]string{}, unknown: map[string]string{}, compared: map[string]string{}, refused: map[string]string{}, removals: map[string]loss.Removal{}, allowed: map[string]*loss.Allowance{}}
 }
 
-func at(world, name string) state.Key {
+func at(target, name string) state.Key {
 	if strings.HasPrefix(name, "np-") {
-		return state.Key{Target: world, Group: "karpenter.sh", Kind: "NodePool", Name: name}
+		return state.Key{Target: target, Group: "karpenter.sh", Kind: "NodePool", Name: name}
 	}
 	if name == "engine" {
-		return state.Key{Target: world, Group: v1alpha1.GroupVersion.Group, Kind: "Cluster", Name: name}
+		return state.Key{Target: target, Group: v1alpha1.GroupVersion.Group, Kind: "Cluster", Name: name}
 	}
-	return state.Key{Target: world, Group: map[string]string{"aws": "sqs"}[world], Kind: "Thing", Name: name}
+	return state.Key{Target: target, Group: map[string]string{"aws": "sqs"}[target], Kind: "Thing", Name: name}
 }
 
 func (p *place) item(name, value string) state.Item {
@@ -287,8 +287,8 @@ func (s *stage) commit(things ...string) {
 	s.declared, s.revision = nil, s.revision+"1"
 	for _, t := range things {
 		name, value, _ := strings.Cut(t, "=")
-		world, name, _ := strings.Cut(name, "/")
-		i := newPlace(world).item(name, value)
+		target, name, _ := strings.Cut(name, "/")
+		i := newPlace(target).item(name, value)
 		i.Live, i.Origin = state.Identity{}, state.Origin{File: "cluster.yaml", Line: 9}
 		s.declared = append(s.declared, i)
 	}
@@ -399,9 +399,9 @@ func (s *stage) metric(name string, labels map[string]string) *dto.Metric {
 	return nil
 }
 
-func (s *stage) unknownIn(world string) float64 {
+func (s *stage) unknownIn(target string) float64 {
 	s.Helper()
-	return s.gauge("poolwright_sync_unknown_objects", map[string]string{"sync": "dev", "target": world})
+	return s.gauge("poolwright_sync_unknown_objects", map[string]string{"sync": "dev", "target": target})
 }
 
 // objects are what the status, the metric and Ready's message say of how many

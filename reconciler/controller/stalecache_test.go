@@ -57,8 +57,8 @@ func TestWhatCannotBeWrittenIsFoundOutLessAndLessOften(t *testing.T) {
 		if after != want {
 			t.Errorf("after %d failures it waits %s", n+1, after)
 		}
-		if looks := s.cluster.fullComparisons - before; looks != n+1 {
-			t.Errorf("%d comparisons after %d failures", looks, n+1)
+		if reads := s.cluster.fullComparisons - before; reads != n+1 {
+			t.Errorf("%d comparisons after %d failures", reads, n+1)
 		}
 		s.clock.Step(after - time.Millisecond)
 		if s.fails(); s.cluster.fullComparisons-before != n+1 {
@@ -67,8 +67,8 @@ func TestWhatCannotBeWrittenIsFoundOutLessAndLessOften(t *testing.T) {
 		s.clock.Step(time.Millisecond)
 	}
 	s.reconcile()
-	if looks := s.cluster.fullComparisons - before; looks != 5 {
-		t.Errorf("%d comparisons until it was written", looks)
+	if reads := s.cluster.fullComparisons - before; reads != 5 {
+		t.Errorf("%d comparisons until it was written", reads)
 	}
 }
 
@@ -101,8 +101,8 @@ func TestWhatCouldNotBeWrittenIsReportedByTheNextReconciliation(t *testing.T) {
 			if status := s.sync().Status; status.LastAppliedRevision != s.revision {
 				t.Errorf("applied %q", status.LastAppliedRevision)
 			}
-			looks := s.cluster.fullComparisons
-			if s.later(); s.cluster.fullComparisons != looks {
+			reads := s.cluster.fullComparisons
+			if s.later(); s.cluster.fullComparisons != reads {
 				t.Error("everything is compared again, though all of it was written")
 			}
 		})

@@ -24,15 +24,15 @@ func TestWhatIsUnknownIsNeverCalledInSync(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("aws/queue=1", "aws/rule=1", "cluster/pool=1")
 	s.aws.unknown["queue"] = denied
-	begun, looks := s.clock.Now(), 0
+	begun, reads := s.clock.Now(), 0
 	var when []float64 // when AWS was read, in seconds
 	for s.clock.Since(begun) < 25*time.Minute {
 		wait := s.reconcile()
 		if wait > 66*time.Second {
 			t.Errorf("Git is asked in %s only", wait)
 		}
-		if s.aws.fullComparisons > looks {
-			looks, when = s.aws.fullComparisons, append(when, s.clock.Since(begun).Seconds())
+		if s.aws.fullComparisons > reads {
+			reads, when = s.aws.fullComparisons, append(when, s.clock.Since(begun).Seconds())
 		}
 		s.clock.Step(wait)
 	}
@@ -69,8 +69,8 @@ func TestWhatIsUnknownIsNeverCalledInSync(t *testing.T) {
 	s.aws.unknown["queue"], s.aws.unknown["rule"] = denied, denied
 	s.commit("aws/queue=1", "aws/rule=1")
 	s.later()
-	if told := s.takeEvents(); len(told) != 1 || !strings.HasPrefix(told[0], "Warning PartlyUnknown 2 things could not be compared, the first: ") {
-		t.Errorf("events %v", told)
+	if reported := s.takeEvents(); len(reported) != 1 || !strings.HasPrefix(reported[0], "Warning PartlyUnknown 2 things could not be compared, the first: ") {
+		t.Errorf("events %v", reported)
 	}
 	if s.cluster.live["pool"] != "" {
 		t.Error("what is unknown in AWS keeps the cluster from being pruned")
@@ -112,26 +112,26 @@ func TestWhatIsOnlyComparedLeavesTheSyncReadyAndDriftedWithoutARetry(t *testing.
 	if d := cmp.Diff([]string{"create aws Thing.sqs/addon: run: aws eks create-addon", "update aws Thing.sqs/version: " + byHand}, s.pending()); d != "" {
 		t.Errorf("pending (-want +got):\n%s", d)
 	}
-	looks := s.aws.fullComparisons
+	reads := s.aws.fullComparisons
 	for range 5 {
 		if wait := s.later(); wait < 50*time.Second {
 			t.Errorf("the next reconciliation is in %s", wait)
 		}
 	}
-	if s.aws.fullComparisons != looks {
-		t.Errorf("%d more comparisons in full", s.aws.fullComparisons-looks)
+	if s.aws.fullComparisons != reads {
+		t.Errorf("%d more comparisons in full", s.aws.fullComparisons-reads)
 	}
 	s.expectCondition("Drifted", metav1.ConditionTrue, "ReadOnly")
 	s.clock.Step(resync)
 	s.reconcile()
-	if s.aws.fullComparisons != looks+1 {
-		t.Errorf("%d comparisons in full after %s, want one", s.aws.fullComparisons-looks, resync)
+	if s.aws.fullComparisons != reads+1 {
+		t.Errorf("%d comparisons in full after %s, want one", s.aws.fullComparisons-reads, resync)
 	}
 	if s.driftedNow() != 2 || s.aws.live["version"] != "1.33" || s.sync().Status.Objects != 2 {
 		t.Errorf("gauge %v, version %q, %d objects", s.driftedNow(), s.aws.live["version"], s.sync().Status.Objects)
 	}
-	told := []string{"Warning DriftReported 2 live things differ from Git and stay so, the first: aws Thing.sqs/addon (cluster.yaml:9): run: aws eks create-addon"}
-	if d := cmp.Diff(told, s.takeEvents()); d != "" {
+	reported := []string{"Warning DriftReported 2 live things differ from Git and stay so, the first: aws Thing.sqs/addon (cluster.yaml:9): run: aws eks create-addon"}
+	if d := cmp.Diff(reported, s.takeEvents()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
 }
@@ -142,7 +142,7 @@ func TestAComparedObjectThatChangesIsReadAtOnceAndAlone(t *testing.T) {
 	s.aws.live["other"], s.aws.compared["other"] = "x", byHand
 	s.commit("aws/version=1.34", "aws/other=1", "cluster/pool=1")
 	s.reconcile()
-	looks := s.aws.fullComparisons
+	reads := s.aws.fullComparisons
 	s.aws.live["version"] = "1.35"
 	s.drift(at("aws", "version"))
 	if d := cmp.Diff([]string{"update aws Thing.sqs/other: " + byHand, "update aws Thing.sqs/version: " + byHand}, s.pending()); d != "" {
@@ -161,8 +161,8 @@ func TestAComparedObjectThatChangesIsReadAtOnceAndAlone(t *testing.T) {
 	if got := s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded"); got != "Applied revision main@sha1:11: 1 object" {
 		t.Errorf("message %q", got)
 	}
-	if s.aws.fullComparisons != looks || s.driftedNow() != 0 {
-		t.Errorf("%d comparisons in full, gauge %v", s.aws.fullComparisons-looks, s.driftedNow())
+	if s.aws.fullComparisons != reads || s.driftedNow() != 0 {
+		t.Errorf("%d comparisons in full, gauge %v", s.aws.fullComparisons-reads, s.driftedNow())
 	}
 }
 
@@ -170,13 +170,13 @@ func TestAWSDriftIsCorrectedAndReportedOnce(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("aws/rule=ENABLED", "cluster/pool=1")
 	s.reconcile()
-	looks := s.aws.fullComparisons
+	reads := s.aws.fullComparisons
 	s.aws.live["rule"] = "DISABLED"
 	s.drift(at("aws", "rule"))
 	s.drift(at("aws", "rule"))
 	s.later()
-	if s.aws.live["rule"] != "ENABLED" || s.aws.fullComparisons != looks {
-		t.Errorf("rule %s, %d comparisons in full", s.aws.live["rule"], s.aws.fullComparisons-looks)
+	if s.aws.live["rule"] != "ENABLED" || s.aws.fullComparisons != reads {
+		t.Errorf("rule %s, %d comparisons in full", s.aws.live["rule"], s.aws.fullComparisons-reads)
 	}
 	if d := cmp.Diff([]string{"Normal DriftCorrected aws Thing.sqs/rule: value is as in Git again"}, s.takeEvents()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
@@ -229,8 +229,8 @@ func TestAnObjectThatCanBeReadAgainIsNoLongerUnknown(t *testing.T) {
 	s.expectCondition("Ready", metav1.ConditionFalse, "PartlyUnknown")
 	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
-	if told := s.takeEvents(); len(told) != 1 {
-		t.Errorf("events %v, want one", told)
+	if reported := s.takeEvents(); len(reported) != 1 {
+		t.Errorf("events %v, want one", reported)
 	}
 }
 
@@ -287,12 +287,12 @@ func TestUnderReportNothingIsEverWrittenToAWS(t *testing.T) {
 	}
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	s.expectCondition("Drifted", metav1.ConditionTrue, "DriftReported")
-	looks := s.aws.fullComparisons
+	reads := s.aws.fullComparisons
 	for range 3 {
 		s.later()
 	}
-	if s.aws.fullComparisons != looks {
-		t.Errorf("%d more comparisons in full", s.aws.fullComparisons-looks)
+	if s.aws.fullComparisons != reads {
+		t.Errorf("%d more comparisons in full", s.aws.fullComparisons-reads)
 	}
 }
 

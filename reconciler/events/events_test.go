@@ -10,15 +10,15 @@ import (
 )
 
 func TestTheTextOfAnEventIsSanitized(t *testing.T) {
-	harmless(t, events.Sanitize, `Warning Failed x\x1b[2K\n(masked) 100%s`)
+	reversible(t, events.Sanitize, `Warning Failed x\x1b[2K\n(masked) 100%s`)
 }
 
 // What others wrote is masked by who emits the event: a command of ours with a Sync's name stays as it is.
 func TestAnEventWhoseTextIsMaskedAlreadyKeepsItsNames(t *testing.T) {
-	harmless(t, events.Escape, `Warning Failed x\x1b[2K\nghp_0123456789abcdefABCDEF 100%s`)
+	reversible(t, events.Escape, `Warning Failed x\x1b[2K\nghp_0123456789abcdefABCDEF 100%s`)
 }
 
-func harmless(t *testing.T, wrap func(record.EventRecorder) record.EventRecorder, want string) {
+func reversible(t *testing.T, wrap func(record.EventRecorder) record.EventRecorder, want string) {
 	t.Helper()
 	const hostile = "x\x1b[2K\nghp_0123456789abcdefABCDEF 100%s"
 	for name, emit := range map[string]func(record.EventRecorder){

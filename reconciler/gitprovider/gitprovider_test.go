@@ -179,19 +179,19 @@ func TestAClosedFenceKeepsWritesFromEachForge(t *testing.T) {
 // listening is a forge that answers listings with none, and notes what it sees.
 func listening(t *testing.T, start func(http.Handler) *httptest.Server) (*httptest.Server, *atomic.Value) {
 	t.Helper()
-	var seen atomic.Value
-	seen.Store("")
+	var observed atomic.Value
+	observed.Store("")
 	server := start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		seen.Store(r.URL.Path + " " + r.Header.Get("Authorization"))
+		observed.Store(r.URL.Path + " " + r.Header.Get("Authorization"))
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, "[]")
 	}))
 	t.Cleanup(server.Close)
 	server.Config.ErrorLog = nil
-	return server, &seen
+	return server, &observed
 }
 
-func asked(t *testing.T, provider v1alpha1.ForgeProvider, url string, more map[string][]byte) error {
+func requested(t *testing.T, provider v1alpha1.ForgeProvider, url string, more map[string][]byte) error {
 	t.Helper()
 	secret := map[string][]byte{"token": []byte("s3cret")}
 	maps.Copy(secret, more)
@@ -209,7 +209,7 @@ func asked(t *testing.T, provider v1alpha1.ForgeProvider, url string, more map[s
 }
 
 func TestEachForgesOwnAPIIsUsed(t *testing.T) {
-	server, seen := listening(t, httptest.NewServer)
+	server, observed := listening(t, httptest.NewServer)
 	for _, tt := range []struct {
 		provider   v1alpha1.ForgeProvider
 		path, want string
@@ -218,32 +218,32 @@ func TestEachForgesOwnAPIIsUsed(t *testing.T) {
 		{v1alpha1.ForgeGitea, "/git/platform/nodes/", "/git/api/v1/repos/platform/nodes/pulls token s3cret"},
 		{v1alpha1.ForgeForgejo, "/platform/nodes", "/api/v1/repos/platform/nodes/pulls token s3cret"},
 	} {
-		if err := asked(t, tt.provider, server.URL+tt.path, nil); err != nil || seen.Load() != tt.want {
-			t.Errorf("%s: got %q, %v", tt.provider, seen.Load(), err)
+		if err := requested(t, tt.provider, server.URL+tt.path, nil); err != nil || observed.Load() != tt.want {
+			t.Errorf("%s: got %q, %v", tt.provider, observed.Load(), err)
 		}
 	}
 }
 
 func TestAPrivateAuthorityIsTrustedWhereTheSecretNamesIt(t *testing.T) {
-	server, seen := listening(t, httptest.NewTLSServer)
+	server, observed := listening(t, httptest.NewTLSServer)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	if err := asked(t, v1alpha1.ForgeGitea, server.URL+"/a/b", nil); err == nil || seen.Load() != "" {
-		t.Errorf("an unknown authority: got %v, and it saw %q", err, seen.Load())
+	if err := requested(t, v1alpha1.ForgeGitea, server.URL+"/a/b", nil); err == nil || observed.Load() != "" {
+		t.Errorf("an unknown authority: got %v, and it saw %q", err, observed.Load())
 	}
-	if err := asked(t, v1alpha1.ForgeGitea, server.URL+"/a/b", map[string][]byte{"ca.crt": ca}); err != nil || seen.Load() == "" {
+	if err := requested(t, v1alpha1.ForgeGitea, server.URL+"/a/b", map[string][]byte{"ca.crt": ca}); err != nil || observed.Load() == "" {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestATokenDoesNotFollowARedirectElsewhere(t *testing.T) {
-	elsewhere, seen := listening(t, httptest.NewServer)
+	elsewhere, observed := listening(t, httptest.NewServer)
 	forwarding := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
 	}))
 	t.Cleanup(forwarding.Close)
 	for _, provider := range []v1alpha1.ForgeProvider{v1alpha1.ForgeGitHub, v1alpha1.ForgeGitea} {
-		if err := asked(t, provider, forwarding.URL+"/a/b", nil); err == nil || seen.Load() != "" {
-			t.Errorf("%s: got %v, and the other host saw %q", provider, err, seen.Load())
+		if err := requested(t, provider, forwarding.URL+"/a/b", nil); err == nil || observed.Load() != "" {
+			t.Errorf("%s: got %v, and the other host saw %q", provider, err, observed.Load())
 		}
 	}
 }
@@ -262,7 +262,7 @@ func TestNoForgeLeadsToAMetadataServiceOrOverPlainHTTPAway(t *testing.T) {
 			}
 		}
 	}
-	err := asked(t, v1alpha1.ForgeGitea, "https://169.254.169.254/a/b", nil)
+	err := requested(t, v1alpha1.ForgeGitea, "https://169.254.169.254/a/b", nil)
 	var known *forge.Error
 	if !errors.As(err, &known) || !strings.Contains(known.Message, "metadata") {
 		t.Errorf("got %v", err)

@@ -42,11 +42,11 @@ func userData(class *awsv1.EC2NodeClass) { class.Spec.UserData = new("echo chang
 // review is a pull request whose reviewers were told of the plan and of no node of
 // the pool gpu.
 func review(phase v1alpha1.PullRequestPhase, p plan.Plan) v1alpha1.PullRequestStatus {
-	told := &v1alpha1.ReviewedDisruption{Pools: []v1alpha1.ReviewedPool{{Name: "gpu"}}}
+	reported := &v1alpha1.ReviewedDisruption{Pools: []v1alpha1.ReviewedPool{{Name: "gpu"}}}
 	for _, c := range p.Changes {
-		told.Objects = append(told.Objects, v1alpha1.ReviewedObject(c.Fingerprint()))
+		reported.Objects = append(reported.Objects, v1alpha1.ReviewedObject(c.Fingerprint()))
 	}
-	return v1alpha1.PullRequestStatus{Number: 12, Phase: phase, Reviewed: told}
+	return v1alpha1.PullRequestStatus{Number: 12, Phase: phase, Reviewed: reported}
 }
 
 // four adds three nodes of the same kind.
@@ -165,11 +165,11 @@ func TestWhatOnlyAWSCanResolveIsHeldByTheGuardAndNotByTheReview(t *testing.T) {
 		t.Errorf("doubt %q", found.Uncertain)
 	}
 	limit := 5
-	foresee := func([]plan.Change) hold.Nodes { return found }
-	if held := p.GuardNodes(&limit, nil, "", foresee); !strings.HasPrefix(held.Reasons().String(), "would replace 0 nodes, and maybe more: EC2NodeClass gpu: spec.amiSelectorTerms changes") {
+	forecast := func([]plan.Change) hold.Nodes { return found }
+	if held := p.GuardNodes(&limit, nil, "", forecast); !strings.HasPrefix(held.Reasons().String(), "would replace 0 nodes, and maybe more: EC2NodeClass gpu: spec.amiSelectorTerms changes") {
 		t.Errorf("with a guard: %q", held.Reasons())
 	}
-	if held := p.GuardNodes(nil, []plan.Review{{PullRequest: 12, Merged: true, Pools: map[string]int{"gpu": 0}}}, "", foresee); len(held.Reasons()) != 0 {
+	if held := p.GuardNodes(nil, []plan.Review{{PullRequest: 12, Merged: true, Pools: map[string]int{"gpu": 0}}}, "", forecast); len(held.Reasons()) != 0 {
 		t.Errorf("reviewed: %q", held.Reasons())
 	}
 }
@@ -276,7 +276,7 @@ func TestOnlyUnknownDriftMayReplaceMoreNodes(t *testing.T) {
 func TestWhatCannotBeReadMayReplaceMoreNodesWhereItIsKarpenters(t *testing.T) {
 	for _, c := range []struct {
 		group, version, kind string
-		doubt                bool
+		warning              bool
 	}{
 		{"karpenter.sh", "v1", "NodePool", true},
 		{"karpenter.sh", "v1alpha1", "NodeOverlay", true},
@@ -290,11 +290,11 @@ func TestWhatCannotBeReadMayReplaceMoreNodesWhereItIsKarpenters(t *testing.T) {
 			broken := state.Item{Key: state.Key{Target: "cluster", Group: c.group, Kind: c.kind, Namespace: "default", Name: "gpu"}, Object: map[string]any{
 				"apiVersion": c.group + "/" + c.version, "kind": c.kind, "metadata": map[string]any{"name": "gpu"}, "spec": "none", "handler": []any{},
 			}}
-			if c.doubt {
+			if c.warning {
 				broken.Key.Namespace = ""
 			}
 			changes := []plan.Change{{Key: broken.Key, Action: plan.Update, After: &broken}}
-			if !c.doubt { // It is read beside a pool that changes.
+			if !c.warning { // It is read beside a pool that changes.
 				changes = append(classChange(t, objects, userData).Changes, changes...)
 			}
 			reader := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build()
@@ -306,14 +306,14 @@ func TestWhatCannotBeReadMayReplaceMoreNodesWhereItIsKarpenters(t *testing.T) {
 				t.Fatalf("it was read: %+v", f.Unknown)
 			}
 			found := Nodes(f, nil)
-			if (found.Uncertain != "") != c.doubt {
-				t.Errorf("doubt %q, want one: %v", found.Uncertain, c.doubt)
+			if (found.Uncertain != "") != c.warning {
+				t.Errorf("doubt %q, want one: %v", found.Uncertain, c.warning)
 			}
 			limit := 5
 			p := plan.Plan{Changes: []plan.Change{{Key: broken.Key, Action: plan.Update, After: &broken}}}
 			held := p.GuardNodes(&limit, nil, "", func([]plan.Change) hold.Nodes { return found })
-			if (len(held.Reasons()) > 0) != c.doubt {
-				t.Errorf("held: %q, want it: %v", held.Reasons(), c.doubt)
+			if (len(held.Reasons()) > 0) != c.warning {
+				t.Errorf("held: %q, want it: %v", held.Reasons(), c.warning)
 			}
 		})
 	}

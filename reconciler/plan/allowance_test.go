@@ -120,10 +120,10 @@ func TestWhatIsRecordedOfADeletionIsWhatWasAllowed(t *testing.T) {
 	three := &loss.Allowance{Losses: loss.Counts{"Node": 3}, Digest: earlier}
 	many := &loss.Allowance{Losses: loss.Counts{"Node": 60}, Digest: earlier} // a fifth more than the 50 that were confirmed
 	for _, tt := range []struct {
-		name string
-		item state.Item
-		say  bool // its token
-		want *loss.Allowance
+		name   string
+		item   state.Item
+		report bool // its token
+		want   *loss.Allowance
 	}{
 		{"no token required: nothing goes with it", costing("x", 0, nil), false, &loss.Allowance{}},
 		{"a token was required", costing("x", 3, nil), true, &loss.Allowance{Losses: three.Losses, Number: 1, Quoted: three.Losses}},
@@ -137,7 +137,7 @@ func TestWhatIsRecordedOfADeletionIsWhatWasAllowed(t *testing.T) {
 				return plan.Compute(state.NewSet(kept...), state.NewSet(append(kept, tt.item)...), plan.Guard(50, token))
 			}
 			p := compute(quoting())
-			if tt.say {
+			if tt.report {
 				tt.want.Digest = p.Changes[0].Hold.Tokens()[0].Digest
 				p = compute(deletionsOf(p))
 			}
@@ -158,10 +158,10 @@ func TestATokenAllowsWhatItNames(t *testing.T) {
 	compute := func(nodes int, token string) plan.Plan {
 		return plan.Compute(state.NewSet(kept...), state.NewSet(append(kept, costing("x", nodes, nil))...), plan.Guard(50, token))
 	}
-	asked := compute(50, "")
-	token := deletionsOf(asked)
+	requested := compute(50, "")
+	token := deletionsOf(requested)
 	p := compute(58, token)
-	want := &loss.Allowance{Losses: loss.Counts{"Node": 60}, Digest: asked.Changes[0].Hold.Tokens()[0].Digest, Number: 1, Quoted: loss.Counts{"Node": 58}}
+	want := &loss.Allowance{Losses: loss.Counts{"Node": 60}, Digest: requested.Changes[0].Hold.Tokens()[0].Digest, Number: 1, Quoted: loss.Counts{"Node": 58}}
 	if d := cmp.Diff(want, p.Changes[0].Allowance()); d != "" || heldCount(p) > 0 {
 		t.Errorf("held %v, remembered (-want +got):\n%s", holds(p), d)
 	}
@@ -184,7 +184,7 @@ func TestManyDeletionsShareOneFifth(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		then, now func(int) int
-		asked     int
+		requested int
 	}{
 		{"a few more by now", func(i int) int { return 4 + i/8 }, func(int) int { return 5 }, 42},
 		{"the same", func(int) int { return 5 }, func(int) int { return 5 }, 50},
@@ -203,8 +203,8 @@ func TestManyDeletionsShareOneFifth(t *testing.T) {
 				}
 				most += n
 			}
-			if most > tt.asked+tt.asked/5 {
-				t.Errorf("%d nodes were confirmed, and %d may go", tt.asked, most)
+			if most > tt.requested+tt.requested/5 {
+				t.Errorf("%d nodes were confirmed, and %d may go", tt.requested, most)
 			}
 		})
 	}
@@ -248,22 +248,22 @@ func TestAPartIsNotTakenAwayWhileTheDeletionOfWhatItUsesWaits(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		is, was  state.Item
-		seen     state.Item
+		observed state.Item
 		policies []plan.Policy
 		held     bool
 	}{
-		{name: "the part is taken away", was: queued("a"), is: queued(""), seen: queue, held: true},
-		{name: "the part is made null", was: queued("a"), is: state.Item{Key: queued("").Key, Object: object{"spec": object{"region": "eu-west-1", "interruptionQueue": nil}}}, seen: queue, held: true},
-		{name: "with the whole Cluster", was: queued("a"), is: stays, seen: queue, held: true},
-		{name: "it is unknown whether it is there", was: queued("a"), is: queued(""), seen: lost, held: true},
-		{name: "another takes its place", was: queued("a"), is: queued("b"), seen: queue},
-		{name: "its deletion waits for nobody", was: queued("a"), is: queued(""), seen: ordinary},
-		{name: "nothing of it is deleted", was: queued("a"), is: queued(""), seen: queue, policies: []plan.Policy{plan.NoPrune()}},
-		{name: "it is read-only", was: queued("a"), is: queued(""), seen: queue, policies: []plan.Policy{plan.ReportTarget("aws")}},
+		{name: "the part is taken away", was: queued("a"), is: queued(""), observed: queue, held: true},
+		{name: "the part is made null", was: queued("a"), is: state.Item{Key: queued("").Key, Object: object{"spec": object{"region": "eu-west-1", "interruptionQueue": nil}}}, observed: queue, held: true},
+		{name: "with the whole Cluster", was: queued("a"), is: stays, observed: queue, held: true},
+		{name: "it is unknown whether it is there", was: queued("a"), is: queued(""), observed: lost, held: true},
+		{name: "another takes its place", was: queued("a"), is: queued("b"), observed: queue},
+		{name: "its deletion waits for nobody", was: queued("a"), is: queued(""), observed: ordinary},
+		{name: "nothing of it is deleted", was: queued("a"), is: queued(""), observed: queue, policies: []plan.Policy{plan.NoPrune()}},
+		{name: "it is read-only", was: queued("a"), is: queued(""), observed: queue, policies: []plan.Policy{plan.ReportTarget("aws")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			compute := func(token string) (plan.Change, plan.Plan) {
-				p := plan.Compute(state.NewSet(tt.is, stays), state.NewSet(tt.was, stays, tt.seen), append(tt.policies, plan.Guard(50, token))...)
+				p := plan.Compute(state.NewSet(tt.is, stays), state.NewSet(tt.was, stays, tt.observed), append(tt.policies, plan.Guard(50, token))...)
 				for _, c := range p.Changes {
 					if c.Key.Kind == "Cluster" {
 						return c, p
@@ -276,7 +276,7 @@ func TestAPartIsNotTakenAwayWhileTheDeletionOfWhatItUsesWaits(t *testing.T) {
 			if c.KeepsUsed() != tt.held || (c.Held()) != tt.held {
 				t.Errorf("held by %v: %q", c.Hold.Rules(), c.Hold)
 			}
-			if tt.seen.Unknown != "" {
+			if tt.observed.Unknown != "" {
 				return
 			}
 			if c, _ := compute(deletionsOf(p)); c.Held() {
@@ -309,11 +309,11 @@ func TestWhatSeveralDeletionsTakeAlongIsConfirmedOnce(t *testing.T) {
 	compute := func(confirmation string) plan.Plan {
 		return plan.Compute(state.NewSet(kept...), state.NewSet(append(old, kept...)...), plan.Guard(50, confirmation))
 	}
-	asked := compute("")
-	if token := asked.Confirmation(); !strings.HasSuffix(token, "+1Node") {
+	requested := compute("")
+	if token := requested.Confirmation(); !strings.HasSuffix(token, "+1Node") {
 		t.Fatalf("it asks for %s", token)
 	}
-	p := compute(asked.Confirmation())
+	p := compute(requested.Confirmation())
 	for _, c := range p.Changes {
 		if c.Held() || !c.Allowance().Covers(c.Before.Cost()) {
 			t.Errorf("confirmed, %s is held: %v, allowed %v", c.Key, c.Hold, c.Allowance())
@@ -324,7 +324,7 @@ func TestWhatSeveralDeletionsTakeAlongIsConfirmedOnce(t *testing.T) {
 	more.Add("Node", "a")
 	more.Add("Node", "b")
 	old[1].Removal = more.Removal("2 nodes go with it")
-	if p := compute(asked.Confirmation()); heldCount(p) != 3 || !strings.HasSuffix(p.Confirmation(), "+2Node") {
+	if p := compute(requested.Confirmation()); heldCount(p) != 3 || !strings.HasSuffix(p.Confirmation(), "+2Node") {
 		t.Errorf("with another node %d are held, and it asks for %s", heldCount(p), p.Confirmation())
 	}
 }

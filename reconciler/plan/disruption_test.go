@@ -152,7 +152,7 @@ func TestNodesAreGuarded(t *testing.T) {
 		"a push of another pool passes beside a merge as it was reviewed": {limit: -1, reviewed: []plan.Review{merged(of(reviewed(12, 4, before, other), map[string]int{"cpu": 4}))}, now: hold.Nodes{Replaced: 104, Pools: map[string]int{"cpu": 4, "gpu": 100}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked := false
+			requested := false
 			limit := &c.limit
 			if c.limit < 0 {
 				limit = nil
@@ -161,11 +161,11 @@ func TestNodesAreGuarded(t *testing.T) {
 				c.now.Pools = map[string]int{"gpu": c.now.Replaced + c.now.Removed}
 			}
 			p := rolling(before, after).GuardNodes(limit, c.reviewed, "", func([]plan.Change) hold.Nodes {
-				asked = true
+				requested = true
 				return c.now
 			})
-			if asked == c.unconfirmed {
-				t.Errorf("looked ahead: %v", asked)
+			if requested == c.unconfirmed {
+				t.Errorf("looked ahead: %v", requested)
 			}
 			if d := cmp.Diff(append([]string{}, c.held...), heldIn(p)); d != "" {
 				t.Errorf("held (-want +got):\n%s", d)
@@ -214,20 +214,20 @@ func TestAHoldOfWhatGrewOutlastsWhatIsMadeBesideIt(t *testing.T) {
 
 func TestOnlyWhatARevisionChangesOfPoolsIsGuarded(t *testing.T) {
 	for name, c := range map[string]struct {
-		from, to []string
-		want     []string // what is guarded, and what is asked about
-		asked    []string
+		from, to  []string
+		want      []string // what is guarded, and what is asked about
+		requested []string
 	}{
 		"nothing":                         {},
 		"other kinds":                     {from: []string{"ConfigMap/a=1", "NodeClaim/a=1"}, to: []string{"ConfigMap/a=2", "NodeClaim/a=2"}},
 		"what was changed by hand":        {from: []string{"NodePool/gpu=2!", "EC2NodeClass/gpu=2!", "NodeOverlay/o=2!"}, to: []string{"NodePool/gpu=1", "EC2NodeClass/gpu=1", "NodeOverlay/o=1"}},
 		"a pool and a class that come":    {to: []string{"NodePool/gpu=1", "EC2NodeClass/gpu=1"}},
-		"an overlay that comes":           {to: []string{"NodePool/gpu=1", "NodeOverlay/o=1"}, want: []string{"NodeOverlay/o"}, asked: []string{"NodeOverlay/o", "NodePool/gpu"}},
-		"changes, beside what drifted":    {from: []string{"NodePool/a=1", "NodePool/b=2!", "EC2NodeClass/c=1", "NodeOverlay/o=1"}, to: []string{"NodePool/a=2", "NodePool/b=1", "EC2NodeClass/c=2", "NodeOverlay/o=2"}, want: []string{"EC2NodeClass/c", "NodeOverlay/o", "NodePool/a"}, asked: []string{"EC2NodeClass/c", "NodeOverlay/o", "NodePool/a"}},
-		"deletions, with what else comes": {from: []string{"NodePool/a=1", "EC2NodeClass/c=1"}, to: []string{"NodePool/b=1"}, want: []string{"EC2NodeClass/c", "NodePool/a"}, asked: []string{"NodePool/b", "EC2NodeClass/c", "NodePool/a"}},
+		"an overlay that comes":           {to: []string{"NodePool/gpu=1", "NodeOverlay/o=1"}, want: []string{"NodeOverlay/o"}, requested: []string{"NodeOverlay/o", "NodePool/gpu"}},
+		"changes, beside what drifted":    {from: []string{"NodePool/a=1", "NodePool/b=2!", "EC2NodeClass/c=1", "NodeOverlay/o=1"}, to: []string{"NodePool/a=2", "NodePool/b=1", "EC2NodeClass/c=2", "NodeOverlay/o=2"}, want: []string{"EC2NodeClass/c", "NodeOverlay/o", "NodePool/a"}, requested: []string{"EC2NodeClass/c", "NodeOverlay/o", "NodePool/a"}},
+		"deletions, with what else comes": {from: []string{"NodePool/a=1", "EC2NodeClass/c=1"}, to: []string{"NodePool/b=1"}, want: []string{"EC2NodeClass/c", "NodePool/a"}, requested: []string{"NodePool/b", "EC2NodeClass/c", "NodePool/a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var asked []string
+			var requested []string
 			names := func(changes []plan.Change) []string {
 				var out []string
 				for _, c := range changes {
@@ -238,10 +238,10 @@ func TestOnlyWhatARevisionChangesOfPoolsIsGuarded(t *testing.T) {
 			p := rolling(c.from, c.to)
 			limit := 0
 			p.GuardNodes(&limit, nil, "", func(changes []plan.Change) hold.Nodes {
-				asked = names(changes)
+				requested = names(changes)
 				return hold.Nodes{}
 			})
-			if d := cmp.Diff([][]string{c.want, c.asked}, [][]string{names(p.Guarded()), asked}); d != "" {
+			if d := cmp.Diff([][]string{c.want, c.requested}, [][]string{names(p.Guarded()), requested}); d != "" {
 				t.Errorf("guarded, and asked about (-want +got):\n%s", d)
 			}
 		})

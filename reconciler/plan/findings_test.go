@@ -130,13 +130,13 @@ func TestWhatIsOnlyComparedIsHeldBeforeAnyPolicyRuns(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			asked := func(p plan.Plan) plan.Plan {
+			requested := func(p plan.Plan) plan.Plan {
 				if d := cmp.Diff(tt.want, steps(p)); d != "" {
 					t.Errorf("what the first policy sees (-want +got):\n%s", d)
 				}
 				return p
 			}
-			p := plan.Compute(state.NewSet(tt.wanted...), state.NewSet(tt.observed...), asked, plan.ReportDrift(), plan.ReportTarget("aws"), plan.Guard(0, ""))
+			p := plan.Compute(state.NewSet(tt.wanted...), state.NewSet(tt.observed...), requested, plan.ReportDrift(), plan.ReportTarget("aws"), plan.Guard(0, ""))
 			if p.Managed != tt.managed {
 				t.Errorf("%d managed, want %d", p.Managed, tt.managed)
 			}
@@ -242,8 +242,8 @@ func TestAConfirmationIsNotSpoiledByWhatIsUnknownOrOnlyReported(t *testing.T) {
 
 func TestWhatIsReadForItsNotesAloneCountsNowhere(t *testing.T) {
 	quota, ours := inAWS("quota", object{}), inAWS("queue", nil)
-	seen := noted(quota, "too small")
-	p := plan.Compute(state.NewSet(quota, ours), state.NewSet(seen, ours))
+	observed := noted(quota, "too small")
+	p := plan.Compute(state.NewSet(quota, ours), state.NewSet(observed, ours))
 	if p.Unchanged != 1 || p.Managed != 1 || len(p.Notes) != 1 || !p.Empty() {
 		t.Errorf("%d unchanged, %d managed, notes %v, changes %v", p.Unchanged, p.Managed, p.Notes, steps(p))
 	}

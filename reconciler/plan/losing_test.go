@@ -26,11 +26,11 @@ func TestAnUpdateThatLosesNodesWaitsAsADeletionDoes(t *testing.T) {
 	}
 	held := plan.Compute(state.NewSet(off, other), state.NewSet(on, other), plan.Guard(50, ""))
 	token := held.Confirmation()
-	again, more, drifted, harmless := on, on, on, on
+	again, more, drifted, reversible := on, on, on, on
 	again.Live.UID = "2"
 	more.Losses = loss.Counts{"NodeClaim": 4}
 	drifted.Applied = state.Hash(off.Object)
-	harmless.Removal = loss.Removal{}
+	reversible.Removal = loss.Removal{}
 	for _, tt := range []struct {
 		name, confirmation string
 		was                state.Item
@@ -41,7 +41,7 @@ func TestAnUpdateThatLosesNodesWaitsAsADeletionDoes(t *testing.T) {
 		{"confirmed for another incarnation", token, again, true},
 		{"confirmed for fewer", token, more, true},
 		{"it only puts back what a hand has changed", "", drifted, false},
-		{"it loses nothing", "", harmless, false},
+		{"it loses nothing", "", reversible, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := compute(tt.confirmation, tt.was)
@@ -128,8 +128,8 @@ func TestWhatEndsTheEngineHasATokenOfItsOwn(t *testing.T) {
 		}
 	}
 	// A deletion of the Cluster is recorded as confirmed by that token, so that it can be taken back.
-	asked := compute("", nil, on("1", 5))
-	for _, c := range compute(asked.Confirmation(), nil, on("1", 5)).Changes {
+	requested := compute("", nil, on("1", 5))
+	for _, c := range compute(requested.Confirmation(), nil, on("1", 5)).Changes {
 		if c.Action == plan.Delete && (c.Held() || !c.Allowance().Confirmed()) {
 			t.Errorf("held %v, recorded %+v", c.Held(), c.Allowance())
 		}

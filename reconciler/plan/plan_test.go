@@ -192,19 +192,19 @@ func TestComputeChangesNeitherItsInputNorAnotherPlan(t *testing.T) {
 
 func TestAPlanFollowedIsAnEmptyPlan(t *testing.T) {
 	wanted, observed := scattered(rand.New(rand.NewPCG(2, 2)))
-	world := map[state.Key]state.Item{}
+	target := map[state.Key]state.Item{}
 	for _, o := range observed {
-		world[o.Key] = o
+		target[o.Key] = o
 	}
 	for _, c := range plan.Compute(state.NewSet(wanted...), state.NewSet(observed...)).Changes {
 		if c.Action == plan.Delete {
-			delete(world, c.Key)
+			delete(target, c.Key)
 			continue
 		}
-		world[c.Key] = *c.After
+		target[c.Key] = *c.After
 	}
 	var now []state.Item
-	for _, i := range world {
+	for _, i := range target {
 		now = append(now, i)
 	}
 	if p := plan.Compute(state.NewSet(wanted...), state.NewSet(now...)); !p.Empty() || p.Unchanged != len(wanted) {

@@ -90,8 +90,8 @@ func TestAConfirmationIsGoodForExactlyTheDeletionsThatItNamed(t *testing.T) {
 	pool, other := thing("pool", 0, nil), thing("other", 0, nil)
 	pool.Impact, pool.Losses = "3 nodes", loss.Counts{"Node": 3}
 	kept := things("kept", 9)
-	world := append([]state.Item{pool}, kept...)
-	hash := deletionsOf(plan.Compute(state.NewSet(kept...), state.NewSet(world...), plan.Guard(50, "")))
+	target := append([]state.Item{pool}, kept...)
+	hash := deletionsOf(plan.Compute(state.NewSet(kept...), state.NewSet(target...), plan.Guard(50, "")))
 	impact := other
 	impact.Impact = "1 node"
 	reborn, grown, shrunk := pool, pool, pool
@@ -104,18 +104,18 @@ func TestAConfirmationIsGoodForExactlyTheDeletionsThatItNamed(t *testing.T) {
 		confirmation     string
 		held             bool
 	}{
-		{name: "without confirmation", wanted: kept, observed: world, held: true},
-		{name: "with the hash", wanted: kept, observed: world, confirmation: hash},
-		{name: "with another hash", wanted: kept, observed: world, confirmation: "000000000000", held: true},
-		{name: "with the hash among other tokens", wanted: kept, observed: world, confirmation: "000000000000 , " + hash + " "},
-		{name: "with the hash as a part of a token", wanted: kept, observed: world, confirmation: "x" + hash, held: true},
-		{name: "unrelated updates and creations came", wanted: append(edited, thing("new", 0, nil)), observed: world, confirmation: hash},
-		{name: "one more requires a token", wanted: kept, observed: append([]state.Item{impact}, world...), confirmation: hash, held: true},
-		{name: "one more that nobody need allow is deleted as well", wanted: kept, observed: append([]state.Item{other}, world...), confirmation: hash},
-		{name: "so many more that the guard requires a token for all", wanted: kept, observed: append(things("old", 30), world...), confirmation: hash, held: true},
+		{name: "without confirmation", wanted: kept, observed: target, held: true},
+		{name: "with the hash", wanted: kept, observed: target, confirmation: hash},
+		{name: "with another hash", wanted: kept, observed: target, confirmation: "000000000000", held: true},
+		{name: "with the hash among other tokens", wanted: kept, observed: target, confirmation: "000000000000 , " + hash + " "},
+		{name: "with the hash as a part of a token", wanted: kept, observed: target, confirmation: "x" + hash, held: true},
+		{name: "unrelated updates and creations came", wanted: append(edited, thing("new", 0, nil)), observed: target, confirmation: hash},
+		{name: "one more requires a token", wanted: kept, observed: append([]state.Item{impact}, target...), confirmation: hash, held: true},
+		{name: "one more that nobody need allow is deleted as well", wanted: kept, observed: append([]state.Item{other}, target...), confirmation: hash},
+		{name: "so many more that the guard requires a token for all", wanted: kept, observed: append(things("old", 30), target...), confirmation: hash, held: true},
 		{name: "more goes with it by now", wanted: kept, observed: append([]state.Item{grown}, kept...), confirmation: hash, held: true},
 		{name: "less goes with it by now", wanted: kept, observed: append([]state.Item{shrunk}, kept...), confirmation: hash},
-		{name: "with what goes with it left out", wanted: kept, observed: world, confirmation: strings.TrimSuffix(hash, "+3Node"), held: true},
+		{name: "with what goes with it left out", wanted: kept, observed: target, confirmation: strings.TrimSuffix(hash, "+3Node"), held: true},
 		{name: "its successor of the same name would be deleted", wanted: kept, observed: append([]state.Item{reborn}, kept...), confirmation: hash, held: true},
 	}
 	for _, tt := range tests {

@@ -39,13 +39,13 @@ func TestATokenIsGoodInOneScopeOnly(t *testing.T) {
 // tokens once had in a minute.
 func TestATokenHas160BitsOfTheWholeContent(t *testing.T) {
 	scope := confirm.Scope{UID: "a"}
-	seen := map[string]bool{}
+	observed := map[string]bool{}
 	for n := range 1000 {
 		token := scope.Hash("x", n)
-		if len(token) != 40 || scope.Token("x", n) != "x-1-"+token || seen[token[:12]] || seen[token[28:]] {
+		if len(token) != 40 || scope.Token("x", n) != "x-1-"+token || observed[token[:12]] || observed[token[28:]] {
 			t.Fatalf("of %d: %s", n, token)
 		}
-		seen[token[:12]], seen[token[28:]] = true, true
+		observed[token[:12]], observed[token[28:]] = true, true
 	}
 	if scope.Token("x", 1) == scope.Token("y", 1) {
 		t.Error("a token for one purpose serves another")

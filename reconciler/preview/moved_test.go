@@ -55,8 +55,8 @@ func TestAClusterThatBecomesAnotherIsAMistake(t *testing.T) {
 			}.preview(t)
 			var got []string
 			for _, p := range out.Problems {
-				said, _, _ := strings.Cut(p.Message, " that of one")
-				got = append(got, state.Problem{Origin: state.Origin{File: p.File, Line: p.Line}, Message: said}.String())
+				message, _, _ := strings.Cut(p.Message, " that of one")
+				got = append(got, state.Problem{Origin: state.Origin{File: p.File, Line: p.Line}, Message: message}.String())
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

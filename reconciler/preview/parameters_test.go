@@ -31,9 +31,9 @@ func TestACommentListsTheValuesOfParameters(t *testing.T) {
 	if err := got.Markdown(&comment, report.Options{HoursPerDay: 24}); err != nil {
 		t.Fatal(err)
 	}
-	for _, words := range []string{"Notes (1)", "${GPU} is ami-1, from SSM parameter " + gpuParameter + " on 2026-11-22", "the newest is ami-2"} {
-		if !strings.Contains(strings.ReplaceAll(comment.String(), `\`, ""), words) {
-			t.Errorf("the comment does not say %q:\n%s", words, comment.String())
+	for _, texts := range []string{"Notes (1)", "${GPU} is ami-1, from SSM parameter " + gpuParameter + " on 2026-11-22", "the newest is ami-2"} {
+		if !strings.Contains(strings.ReplaceAll(comment.String(), `\`, ""), texts) {
+			t.Errorf("the comment does not say %q:\n%s", texts, comment.String())
 		}
 	}
 }

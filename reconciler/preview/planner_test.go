@@ -105,12 +105,12 @@ func TestAnIdlePullRequestCostsNoRequestToGitAndOneReadOfTheCluster(t *testing.T
 	r, git, pods := stageReview(t, nil)
 	for range 3 {
 		for number, head := range map[int]string{1: "head1", 2: "head2"} {
-			told, _, _, err := r.Plan(t.Context(), forge.PullRequest{Number: number, Head: forge.Branch{SHA: head}})
+			reported, _, _, err := r.Plan(t.Context(), forge.PullRequest{Number: number, Head: forge.Branch{SHA: head}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if told.Provenance.HeadCommit != head || told.Provenance.BaseCommit != "base1" || len(told.Changes) != 1 || told.Forecast == nil {
-				t.Fatalf("#%d: %+v", number, told)
+			if reported.Provenance.HeadCommit != head || reported.Provenance.BaseCommit != "base1" || len(reported.Changes) != 1 || reported.Forecast == nil {
+				t.Fatalf("#%d: %+v", number, reported)
 			}
 		}
 	}
@@ -184,12 +184,12 @@ func TestGitIsRequestedAgain(t *testing.T) {
 			}
 			pr := tt.between(t, r, git)
 			git.heads["refs/pull/1/head"] = pr.Head.SHA
-			told, _, _, err := r.Plan(t.Context(), pr)
+			reported, _, _, err := r.Plan(t.Context(), pr)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if git.count != tt.want || told.Provenance.HeadCommit != pr.Head.SHA || told.Provenance.BaseCommit != git.tip {
-				t.Errorf("Git was asked %d times, not %d; told are %s and %s", git.count, tt.want, told.Provenance.HeadCommit, told.Provenance.BaseCommit)
+			if git.count != tt.want || reported.Provenance.HeadCommit != pr.Head.SHA || reported.Provenance.BaseCommit != git.tip {
+				t.Errorf("Git was asked %d times, not %d; told are %s and %s", git.count, tt.want, reported.Provenance.HeadCommit, reported.Provenance.BaseCommit)
 			}
 		})
 	}

@@ -424,9 +424,9 @@ func TestTheNodesThatTheBaseHasYetToReplaceCountAsWell(t *testing.T) {
 func TestAMergeOfTwoRenderingsIsUncertain(t *testing.T) {
 	a, b, heavier := poolItem("a", 1), poolItem("b", 1), poolItem("a", 2)
 	tests := map[string]struct {
-		base, head    []state.Item
-		files         [3]folderFiles
-		wantsATelling bool
+		base, head  []state.Item
+		files       [3]folderFiles
+		wantsReport bool
 	}{
 		"where both sides changed a kustomized folder": {[]state.Item{heavier}, []state.Item{a, b}, [3]folderFiles{{"1", true}, {"0", true}, {"2", true}}, true},
 		"where only files of it changed":               {[]state.Item{a}, []state.Item{a, b}, [3]folderFiles{{"1", true}, {"0", true}, {"2", true}}, true},
@@ -438,8 +438,8 @@ func TestAMergeOfTwoRenderingsIsUncertain(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			out := steps{parted: loaded(a), base: loaded(tt.base...), head: loaded(tt.head...), live: liveItems(tt.base...), folders: tt.files}.preview(t)
-			doubted := slices.ContainsFunc(out.Guards, func(g report.Guard) bool { return g.Rule == "merge" && g.Result == "warning" })
-			if doubted != tt.wantsATelling {
+			warned := slices.ContainsFunc(out.Guards, func(g report.Guard) bool { return g.Rule == "merge" && g.Result == "warning" })
+			if warned != tt.wantsReport {
 				t.Errorf("%+v", out.Guards)
 			}
 		})
@@ -453,15 +453,15 @@ func TestAReportIsAsOldAsItsOldestRead(t *testing.T) {
 	start := time.Now()
 	later := start.Add(time.Minute)
 	p.Now = func() time.Time { return later }
-	var told [2]time.Time
-	for i := range told {
+	var reported [2]time.Time
+	for i := range reported {
 		out, _, err := p.Preview(t.Context(), Step{Comparison: between(), BaseName: "main", Path: "p", Sync: &v1alpha1.Sync{}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		told[i] = out.Provenance.Observed
+		reported[i] = out.Provenance.Observed
 	}
-	if told[0].Before(start) || told[0].After(time.Now()) || !told[1].Equal(told[0]) {
-		t.Errorf("looked at once, at %s, told are %v", start, told)
+	if reported[0].Before(start) || reported[0].After(time.Now()) || !reported[1].Equal(reported[0]) {
+		t.Errorf("looked at once, at %s, told are %v", start, reported)
 	}
 }

@@ -37,14 +37,14 @@ func TestTheClustersOfAStepAreRefusedSideBySide(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := steps{parted: c.parted, base: c.base, head: c.head}.proposer()
-			asked := &refusals{admitted: p.Refusals}
-			p.Targets = []reconciler.NamedTarget{{Name: "aws", Target: asked}}
+			requested := &refusals{admitted: p.Refusals}
+			p.Targets = []reconciler.NamedTarget{{Name: "aws", Target: requested}}
 			sync := &v1alpha1.Sync{}
 			sync.Spec.Prune = new(true)
 			if _, _, err := p.Preview(t.Context(), Step{Comparison: between(), BaseName: "main", Path: "p", Sync: sync}); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, asked.got); diff != "" {
+			if diff := cmp.Diff(c.want, requested.got); diff != "" {
 				t.Errorf("the worlds were told (-want +got):\n%s", diff)
 			}
 		})

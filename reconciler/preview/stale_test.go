@@ -57,22 +57,22 @@ func TestTheNodesThatAMergeLeavesStale(t *testing.T) {
 	blind.Reviewed = nil
 	open := rolling("EC2NodeClass", "gpu")
 	open.Phase = v1alpha1.PullRequestPlanned
-	doubt, drifted := "EC2NodeClass gpu: Karpenter has not reconciled", []string{"cpu-1 NodePoolDrifted"}
+	warning, drifted := "EC2NodeClass gpu: Karpenter has not reconciled", []string{"cpu-1 NodePoolDrifted"}
 	tests := map[string]struct {
 		edit  func([]client.Object) []client.Object
 		items []v1alpha1.PullRequestStatus
 		want  []string
 		err   string
 	}{
-		"are reported beside the warning about the pool that it touches": {nil, []v1alpha1.PullRequestStatus{rolling("NodePool", "gpu")}, drifted, doubt},
-		"are uncertain where it touches the class":                       {nil, []v1alpha1.PullRequestStatus{rolling("EC2NodeClass", "gpu")}, drifted, doubt},
-		"are uncertain where the review named the pool":                  {nil, []v1alpha1.PullRequestStatus{beside}, drifted, doubt},
-		"are uncertain where it is unknown what it touches":              {nil, []v1alpha1.PullRequestStatus{blind}, drifted, doubt},
-		"are uncertain where another, which may be merged by now, does":  {nil, []v1alpha1.PullRequestStatus{rolling("NodePool", "cpu"), open}, drifted, doubt},
-		"are uncertain where the status does not have a roll-out yet":    {nil, []v1alpha1.PullRequestStatus{done}, drifted, doubt},
+		"are reported beside the warning about the pool that it touches": {nil, []v1alpha1.PullRequestStatus{rolling("NodePool", "gpu")}, drifted, warning},
+		"are uncertain where it touches the class":                       {nil, []v1alpha1.PullRequestStatus{rolling("EC2NodeClass", "gpu")}, drifted, warning},
+		"are uncertain where the review named the pool":                  {nil, []v1alpha1.PullRequestStatus{beside}, drifted, warning},
+		"are uncertain where it is unknown what it touches":              {nil, []v1alpha1.PullRequestStatus{blind}, drifted, warning},
+		"are uncertain where another, which may be merged by now, does":  {nil, []v1alpha1.PullRequestStatus{rolling("NodePool", "cpu"), open}, drifted, warning},
+		"are uncertain where the status does not have a roll-out yet":    {nil, []v1alpha1.PullRequestStatus{done}, drifted, warning},
 		"are known where only a roll-out that is over touched the pool":  {nil, []v1alpha1.PullRequestStatus{rolling("NodePool", "cpu"), done, ended}, drifted, ""},
 		"are uncertain although none is known": {
-			func(all []client.Object) []client.Object { return all[:5] }, []v1alpha1.PullRequestStatus{rolling("NodePool", "gpu")}, nil, doubt,
+			func(all []client.Object) []client.Object { return all[:5] }, []v1alpha1.PullRequestStatus{rolling("NodePool", "gpu")}, nil, warning,
 		},
 		"are unknown without a Cluster": {
 			func(all []client.Object) []client.Object { return all[1:] }, []v1alpha1.PullRequestStatus{rolling("NodePool", "cpu")}, nil, "no Cluster declares their region",

@@ -30,10 +30,10 @@ func BenchmarkPropose(b *testing.B) {
 		head = append(head, thing(name, object(image)))
 	}
 	from, to := set(parted...), set(head...)
-	looked := live.sides(from, to)
+	reads := live.sides(from, to)
 	for b.Loop() {
-		looked.After.Wanted, _ = proposal.Merge(from, from, to)
-		if p := proposal.Propose(looked); len(p.Step.Changes) != 200 {
+		reads.After.Wanted, _ = proposal.Merge(from, from, to)
+		if p := proposal.Propose(reads); len(p.Step.Changes) != 200 {
 			b.Fatal(len(p.Step.Changes))
 		}
 	}

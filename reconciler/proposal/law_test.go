@@ -67,15 +67,15 @@ func randomTarget(r *rand.Rand, revision state.Set) liveTarget {
 }
 
 // done is what becomes of the things that are ours when changes are made.
-func done(seen state.Set, changes ...plan.Change) map[string]any {
+func done(observed state.Set, changes ...plan.Change) map[string]any {
 	out := map[string]any{}
-	for _, item := range seen.Items() {
+	for _, item := range observed.Items() {
 		if item.Applied != "" && item.Object != nil {
 			out[item.Key.Name] = item.Object
 		}
 	}
 	for _, c := range changes {
-		item, _ := seen.Get(c.Key)
+		item, _ := observed.Get(c.Key)
 		switch {
 		case item.Applied == "":
 		case c.Action == plan.Delete:

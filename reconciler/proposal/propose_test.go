@@ -19,7 +19,7 @@ func TestAStepIsDistinguishedFromTheDrift(t *testing.T) {
 	tests := []struct {
 		name          string
 		before, after state.Set
-		world         liveTarget
+		target        liveTarget
 		step, drift   []string
 	}{
 		{"a change of what is as it should be", one, two, liveTarget{"a": ours(a1)}, []string{"update a x=1>2"}, nil},
@@ -119,7 +119,7 @@ func TestAStepIsDistinguishedFromTheDrift(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := proposal.Propose(tt.world.sides(tt.before, tt.after))
+			got := proposal.Propose(tt.target.sides(tt.before, tt.after))
 			if d := cmp.Diff(tt.step, summaryLines(got.Step)); d != "" {
 				t.Errorf("the step: %s", d)
 			}
@@ -211,9 +211,9 @@ func TestAReservedThingGoesByHandAlone(t *testing.T) {
 }
 
 func TestOfflineAStepIsTheDifferenceOfTheRevisions(t *testing.T) {
-	looked := thing("quota", m{})
+	reads := thing("quota", m{})
 	before := set(thing("a", m{"x": "1"}), thing("b", m{"x": "1"}), thing("c", m{"x": "1"}))
-	after := set(thing("a", m{"x": "2"}), thing("b", m{"x": "1"}), thing("d", m{"x": "1"}), looked)
+	after := set(thing("a", m{"x": "2"}), thing("b", m{"x": "1"}), thing("d", m{"x": "1"}), reads)
 	got := proposal.Propose(proposal.Sides{Before: proposal.Side{Wanted: before}, After: proposal.Side{Wanted: after, Observed: set(thing("a", m{"x": "9"}))}, Offline: true})
 	if d := cmp.Diff([]string{"update a x=1>2", "create d", "delete c"}, summaryLines(got.Step)); d != "" {
 		t.Error(d)
@@ -314,12 +314,12 @@ func TestAStepIsReportedInTheOrderOfWork(t *testing.T) {
 	live := liveTarget{"b": ours(x), "early": ours(x), "late": ours(x), "z": ours(x)}
 	s := live.sides(set(thing("early", x), thing("late", x), thing("z", x)), set(thing("new", x)))
 	s.Before.Problems = mistakes
-	var seen []state.Item
+	var observed []state.Item
 	for _, item := range s.After.Observed.Items() {
 		item.Wave = map[string]int{"early": 1, "b": 2, "z": 2, "late": 3}[item.Key.Name]
-		seen = append(seen, item)
+		observed = append(observed, item)
 	}
-	s.After.Observed = set(seen...)
+	s.After.Observed = set(observed...)
 	var got []string
 	for _, c := range proposal.Propose(s).Step.Changes {
 		got = append(got, c.Key.Name)
@@ -410,7 +410,7 @@ func TestWhatATargetDoesNotReadIsNoDrift(t *testing.T) {
 	one, two := set(thing("a", m{"x": "1"})), set(thing("a", m{"x": "2"}))
 	unread := set(state.Item{Key: key("a"), Findings: state.Findings{Unread: true}})
 	for name, c := range map[string]struct {
-		seen        state.Set
+		observed    state.Set
 		after       state.Set
 		step, drift []string
 	}{
@@ -419,7 +419,7 @@ func TestWhatATargetDoesNotReadIsNoDrift(t *testing.T) {
 		"read, and not there":       {set(), one, nil, []string{"create a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := proposal.Propose(proposal.Sides{Before: proposal.Side{Wanted: one, Observed: c.seen}, After: proposal.Side{Wanted: c.after, Observed: c.seen}})
+			got := proposal.Propose(proposal.Sides{Before: proposal.Side{Wanted: one, Observed: c.observed}, After: proposal.Side{Wanted: c.after, Observed: c.observed}})
 			if d := cmp.Diff(c.step, summaryLines(got.Step)); d != "" {
 				t.Error(d)
 			}

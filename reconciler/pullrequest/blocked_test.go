@@ -105,13 +105,13 @@ func TestNoPlanStaysPendingBesideAMergedHead(t *testing.T) {
 		restart bool
 		head    string
 		state   forge.State
-		says    string
+		message string
 	}{
-		{name: "one that is planned anew for another base is as it was planned last", first: true, do: move, head: "a", state: forge.Success, says: "1 to update"},
-		{name: "also where that was refused", first: true, refused: true, do: move, head: "a", state: forge.Failure, says: "1 to update"},
-		{name: "one that was pushed while another head was planned", first: true, do: push, head: "b", state: forge.Broken, says: "merged before it was planned"},
-		{name: "also over a restart", first: true, do: push, restart: true, head: "b", state: forge.Broken, says: "merged before it was planned"},
-		{name: "one that is new", do: func(*stage) {}, head: "a", state: forge.Broken, says: "merged before it was planned"},
+		{name: "one that is planned anew for another base is as it was planned last", first: true, do: move, head: "a", state: forge.Success, message: "1 to update"},
+		{name: "also where that was refused", first: true, refused: true, do: move, head: "a", state: forge.Failure, message: "1 to update"},
+		{name: "one that was pushed while another head was planned", first: true, do: push, head: "b", state: forge.Broken, message: "merged before it was planned"},
+		{name: "also over a restart", first: true, do: push, restart: true, head: "b", state: forge.Broken, message: "merged before it was planned"},
+		{name: "one that is new", do: func(*stage) {}, head: "a", state: forge.Broken, message: "merged before it was planned"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestNoPlanStaysPendingBesideAMergedHead(t *testing.T) {
 			}
 			s.board.fail = nil
 			s.later(time.Minute)
-			if got := s.board.statuses[short(sha(tt.head))+planned]; got.State != tt.state || !strings.Contains(got.Description, tt.says) {
+			if got := s.board.statuses[short(sha(tt.head))+planned]; got.State != tt.state || !strings.Contains(got.Description, tt.message) {
 				t.Errorf("once it is merged: %+v", got)
 			}
 			if got := s.item(1).Phase; got != v1alpha1.PullRequestMerged {

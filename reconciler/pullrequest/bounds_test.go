@@ -89,16 +89,16 @@ func TestSoManyOpenPullRequestsArePlanned(t *testing.T) {
 	for pass := 2; pass <= 50; pass++ {
 		s.later(30 * time.Second)
 	}
-	told := 0
+	reported := 0
 	for at, status := range s.board.statuses {
 		if strings.HasPrefix(status.Description, "not planned: 100 open pull requests of its author") && status.State == forge.Broken {
-			told++
+			reported++
 		} else if strings.HasPrefix(status.Description, "not planned") {
 			t.Errorf("%s: %+v", at, status)
 		}
 	}
-	if told != 200 {
-		t.Errorf("%d are told that they are not planned", told)
+	if reported != 200 {
+		t.Errorf("%d are told that they are not planned", reported)
 	}
 	s.calls()
 	s.later(30 * time.Second)

@@ -17,20 +17,20 @@ import (
 // historian answers what is in a history.
 type historian struct {
 	*oracle
-	// asked are the merges that it was asked for.
-	asked []string
-	holds func(merge string) (bool, error)
+	// requested are the merges that it was asked for.
+	requested []string
+	holds     func(merge string) (bool, error)
 }
 
 func (h *historian) Contains(_ context.Context, _, merge string) (bool, error) {
-	h.asked = append(h.asked, merge)
+	h.requested = append(h.requested, merge)
 	return h.holds(merge)
 }
 
 // took is how many times it was asked since the last time.
 func (h *historian) took() int {
-	n := len(h.asked)
-	h.asked = nil
+	n := len(h.requested)
+	h.requested = nil
 	return n
 }
 

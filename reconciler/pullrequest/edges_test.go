@@ -52,27 +52,27 @@ func TestWhatForbidsAMerge(t *testing.T) {
 
 func TestWhetherAMergeIsAppliedIsReadOnceARevision(t *testing.T) {
 	s := merged(t)
-	asked := 0
-	s.r.sessions.open[stageName].Planner = asking{s.oracle, &asked}
+	requested := 0
+	s.r.sessions.open[stageName].Planner = requesting{s.oracle, &requested}
 	for range 3 {
 		s.later(time.Minute)
 	}
 	s.apply(sha("f"))
 	s.later(time.Minute)
 	s.later(time.Minute)
-	if asked != 2 {
-		t.Errorf("asked %d times", asked)
+	if requested != 2 {
+		t.Errorf("asked %d times", requested)
 	}
 }
 
-// asking counts how often it is asked for a merge.
-type asking struct {
+// requesting counts how often it is asked for a merge.
+type requesting struct {
 	*oracle
-	asked *int
+	requested *int
 }
 
-func (a asking) Contains(ctx context.Context, applied, merge string) (bool, error) {
-	*a.asked++
+func (a requesting) Contains(ctx context.Context, applied, merge string) (bool, error) {
+	*a.requested++
 	return a.oracle.Contains(ctx, applied, merge)
 }
 

@@ -124,7 +124,7 @@ func TestWhatAPassCosts(t *testing.T) {
 }
 
 func TestWhenAPullRequestIsPlannedAnew(t *testing.T) {
-	retold := []string{"list", "comment #1", "write #1", "status aaaaaaa poolwright/plan (prod): success"}
+	republished := []string{"list", "comment #1", "write #1", "status aaaaaaa poolwright/plan (prod): success"}
 	tests := []struct {
 		name string
 		do   func(s *stage)
@@ -136,7 +136,7 @@ func TestWhenAPullRequestIsPlannedAnew(t *testing.T) {
 		{"the Sync's rules change", func(s *stage) {
 			s.oracle.plan = s.replacing(5)
 			s.change(func(y *v1alpha1.Sync) { y.Generation++ })
-		}, retold},
+		}, republished},
 		{"live objects move, once they are stable", func(s *stage) {
 			s.oracle.plan = s.replacing(5)
 			s.change(func(y *v1alpha1.Sync) {
@@ -147,7 +147,7 @@ func TestWhenAPullRequestIsPlannedAnew(t *testing.T) {
 			}
 			s.expect("unsettled", "list")
 			s.clock.Step(10 * time.Second)
-		}, retold},
+		}, republished},
 		{"it is pushed to", func(s *stage) { s.board.find(1).Head.SHA = sha("c") },
 			[]string{"list", "status ccccccc poolwright/plan (prod): pending", "comment #1", "write #1", "status ccccccc poolwright/plan (prod): success"}},
 		{"five minutes have passed, and it has the same text", func(s *stage) { s.clock.Step(5 * time.Minute) }, []string{"list"}},

@@ -19,7 +19,7 @@ import (
 )
 
 func TestWhatBecomesOfASync(t *testing.T) {
-	told := func(t *testing.T) *stage {
+	reported := func(t *testing.T) *stage {
 		s := newStage(t)
 		s.offer(1, sha("a"))
 		s.pass()
@@ -27,7 +27,7 @@ func TestWhatBecomesOfASync(t *testing.T) {
 		return s
 	}
 	t.Run("without pullRequests the status is cleared once, and the forge gets no request", func(t *testing.T) {
-		s := told(t)
+		s := reported(t)
 		s.change(func(y *v1alpha1.Sync) { y.Spec.PullRequests = nil })
 		patches := s.patches
 		if after := s.pass(); after != 0 || s.sync().Status.PullRequests != nil {
@@ -63,7 +63,7 @@ func TestWhatBecomesOfASync(t *testing.T) {
 		}
 	})
 	t.Run("suspended it leaves comments and status alone", func(t *testing.T) {
-		s := told(t)
+		s := reported(t)
 		s.change(func(y *v1alpha1.Sync) { y.Spec.Suspend = true })
 		if after := s.pass(); after != 0 || len(s.status().Items) != 1 || len(s.r.sessions.open) > 0 {
 			t.Errorf("comes back after %s", after)
@@ -74,7 +74,7 @@ func TestWhatBecomesOfASync(t *testing.T) {
 		s.expect("resumed", "list")
 	})
 	t.Run("deleted it is dropped", func(t *testing.T) {
-		s := told(t)
+		s := reported(t)
 		if err := s.client.Delete(t.Context(), s.sync()); err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestWhatBecomesOfASync(t *testing.T) {
 		s.expect("deleted")
 	})
 	t.Run("while it is being deleted nothing is published", func(t *testing.T) {
-		s := told(t)
+		s := reported(t)
 		s.change(func(y *v1alpha1.Sync) { y.Finalizers = []string{v1alpha1.Finalizer} })
 		if err := s.client.Delete(t.Context(), s.sync()); err != nil {
 			t.Fatal(err)
@@ -93,13 +93,13 @@ func TestWhatBecomesOfASync(t *testing.T) {
 		s.expect("going")
 	})
 	t.Run("in another namespace it is nobody's", func(t *testing.T) {
-		s := told(t)
+		s := reported(t)
 		s.r.Namespace = "elsewhere"
 		s.pass()
 		s.expect("foreign")
 	})
 	t.Run("a credential that was changed makes a new session, and nothing is published again", func(t *testing.T) {
-		s := told(t)
+		s := reported(t)
 		s.outdated = true
 		s.pass()
 		s.pass()
@@ -109,14 +109,14 @@ func TestWhatBecomesOfASync(t *testing.T) {
 		}
 	})
 	t.Run("another path has all planned again", func(t *testing.T) {
-		s := told(t)
+		s := reported(t)
 		s.oracle.plan = s.replacing(9)
 		s.change(func(y *v1alpha1.Sync) { y.Spec.Path = "clusters/other" })
 		s.pass()
 		s.expect("moved", "list", "comment #1", "write #1", "status aaaaaaa poolwright/plan (prod): success")
 	})
 	t.Run("another repository begins anew", func(t *testing.T) {
-		s := told(t)
+		s := reported(t)
 		s.board.open[0].Head.SHA = ""
 		s.change(func(y *v1alpha1.Sync) { y.Spec.PullRequests.URL = "https://forge/o/other" })
 		s.pass()
@@ -125,14 +125,14 @@ func TestWhatBecomesOfASync(t *testing.T) {
 		}
 	})
 	t.Run("the interval is the Sync's, a little spread", func(t *testing.T) {
-		s := told(t)
+		s := reported(t)
 		s.change(func(y *v1alpha1.Sync) { y.Spec.PullRequests.Interval.Duration = 5 * time.Minute })
 		if after := s.pass(); after < 5*time.Minute || after > 330*time.Second {
 			t.Errorf("comes back after %s", after)
 		}
 	})
 	t.Run("a process that ends writes nothing more", func(t *testing.T) {
-		s := told(t)
+		s := reported(t)
 		s.board.fail = func(string) error { return &forge.Error{Code: 500} }
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -223,9 +223,9 @@ func TestNothingOfAPullRequestIsRepeatedUnescaped(t *testing.T) {
 	}
 	s.pass()
 	s.later(limits.FirstPause)
-	verdict := s.item(1).Headline
-	if strings.Contains(verdict, "\n") || verdict == "" {
-		t.Errorf("verdict %q", verdict)
+	result := s.item(1).Headline
+	if strings.Contains(result, "\n") || result == "" {
+		t.Errorf("verdict %q", result)
 	}
 	s.oracle.plan = s.replacing(1)
 	s.later(time.Minute)

@@ -49,9 +49,9 @@ func TestNoErrorHasASecret(t *testing.T) {
 			if !strings.Contains(tt.where(s), "reading x") {
 				t.Fatalf("the error does not show: %q", tt.where(s))
 			}
-			shown := fmt.Sprint(s.board.comments, s.board.statuses, s.status(), s.eventually())
+			got := fmt.Sprint(s.board.comments, s.board.statuses, s.status(), s.eventually())
 			// Forges are kept from making links by characters without width.
-			plain := strings.ReplaceAll(shown, "\u200b", "")
+			plain := strings.ReplaceAll(got, "\u200b", "")
 			for _, secret := range []string{password, credential, "0123456789abcdef0123"} {
 				if strings.Contains(plain, secret) {
 					t.Errorf("it says %s", plain)

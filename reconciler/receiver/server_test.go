@@ -187,11 +187,11 @@ func send(t *testing.T, r *http.Request) (*http.Response, string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	said, err := io.ReadAll(response.Body)
+	got, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return response, string(said)
+	return response, string(got)
 }
 
 // resulted is how many requests the metric has counted with a result.
@@ -218,8 +218,8 @@ func (p *post) resulted(t *testing.T, result string) (n float64) {
 // deliver sends one that is accepted.
 func (p *post) deliver(t *testing.T, kind, body string) {
 	t.Helper()
-	if r, said := send(t, p.signed(t, "/hook/dev", kind, hookSecret, body)); r.StatusCode != http.StatusAccepted {
-		t.Fatalf("got %s: %s", r.Status, said)
+	if r, got := send(t, p.signed(t, "/hook/dev", kind, hookSecret, body)); r.StatusCode != http.StatusAccepted {
+		t.Fatalf("got %s: %s", r.Status, got)
 	}
 }
 
@@ -298,9 +298,9 @@ func TestAWebhooksResponseIsWhatBecameOfIt(t *testing.T) {
 			if tt.change != nil {
 				tt.change(r)
 			}
-			response, said := send(t, r)
+			response, got := send(t, r)
 			if response.StatusCode != tt.code || p.resulted(t, tt.result) != 1 {
-				t.Errorf("got %s: %s", response.Status, said)
+				t.Errorf("got %s: %s", response.Status, got)
 			}
 			if response.Header.Get("Content-Type") != "text/plain; charset=utf-8" || tt.code == 405 && response.Header.Get("Allow") != "POST" {
 				t.Errorf("headers %v", response.Header)
@@ -314,8 +314,8 @@ func TestAWebhooksResponseIsWhatBecameOfIt(t *testing.T) {
 				t.Errorf("%d patches, %d reads", patches, reads)
 			}
 			for _, secret := range []string{hookSecret, oldHookSecret, "sha256=", "full_name", "guessed"} {
-				if strings.Contains(p.api.log.String(), secret) || strings.Contains(said, secret) {
-					t.Errorf("%q is told:\n%s%s", secret, p.api.log.String(), said)
+				if strings.Contains(p.api.log.String(), secret) || strings.Contains(got, secret) {
+					t.Errorf("%q is told:\n%s%s", secret, p.api.log.String(), got)
 				}
 			}
 		})

@@ -131,7 +131,7 @@ func (faulty) Open(name string) (fs.File, error) {
 // blockingFS is a source of which each read waits for the test.
 type blockingFS struct {
 	fstest.MapFS
-	asked, release chan struct{}
+	requested, release chan struct{}
 }
 
 func newBlockingFS() blockingFS {
@@ -139,7 +139,7 @@ func newBlockingFS() blockingFS {
 }
 
 func (s blockingFS) ReadFile(name string) ([]byte, error) {
-	s.asked <- struct{}{}
+	s.requested <- struct{}{}
 	<-s.release
 	return s.MapFS.ReadFile(name)
 }
@@ -149,8 +149,8 @@ type loadResult struct {
 	err    error
 }
 
-// asking loads in the background.
-func asking(ctx context.Context, r *Cache, in Renderer, s gitsource.Snapshot) chan loadResult {
+// requesting loads in the background.
+func requesting(ctx context.Context, r *Cache, in Renderer, s gitsource.Snapshot) chan loadResult {
 	out := make(chan loadResult, 1)
 	go func() {
 		loaded, err := r.Load(ctx, in, s, "x", substitute.Values{})
@@ -162,9 +162,9 @@ func asking(ctx context.Context, r *Cache, in Renderer, s gitsource.Snapshot) ch
 func TestASlowTreeIsRenderedOnceAndNoOtherWaitsForIt(t *testing.T) {
 	r, in := &Cache{}, worker{}
 	slow := newBlockingFS()
-	first := asking(t.Context(), r, in, gitsource.Snapshot{TreeID: "slow", FS: slow})
-	<-slow.asked
-	second := asking(t.Context(), r, in, gitsource.Snapshot{TreeID: "slow", FS: faulty{}})
+	first := requesting(t.Context(), r, in, gitsource.Snapshot{TreeID: "slow", FS: slow})
+	<-slow.requested
+	second := requesting(t.Context(), r, in, gitsource.Snapshot{TreeID: "slow", FS: faulty{}})
 	// Another tree is rendered, and one that is remembered is found.
 	for range 2 {
 		if l, err := r.Load(t.Context(), in, at("quick", oneMap), "x", substitute.Values{}); err != nil || l.Set.Len() != 1 {
@@ -183,8 +183,8 @@ func TestAFollowedBranchDoesNotWaitForTheSameTreeAsAProposal(t *testing.T) {
 	r := &Cache{}
 	slow := newBlockingFS()
 	ctx, cancel := context.WithCancel(t.Context())
-	proposed := asking(ctx, r, worker{proposal: true}, gitsource.Snapshot{TreeID: "t", FS: slow})
-	<-slow.asked
+	proposed := requesting(ctx, r, worker{proposal: true}, gitsource.Snapshot{TreeID: "t", FS: slow})
+	<-slow.requested
 	if l, err := r.Load(t.Context(), worker{}, at("t", oneMap), "x", substitute.Values{}); err != nil || l.Set.Len() != 1 {
 		t.Errorf("the followed branch: %d objects, %v", l.Set.Len(), err)
 	}
@@ -197,9 +197,9 @@ func TestWhoWaitsForAnotherIsNotFailedByWhatBefallsThat(t *testing.T) {
 	r, in := &Cache{}, worker{}
 	slow := newBlockingFS()
 	ctx, cancel := context.WithCancel(t.Context())
-	first := asking(ctx, r, in, gitsource.Snapshot{TreeID: "t", FS: slow})
-	<-slow.asked
-	second := asking(t.Context(), r, in, at("t", oneMap))
+	first := requesting(ctx, r, in, gitsource.Snapshot{TreeID: "t", FS: slow})
+	<-slow.requested
+	second := requesting(t.Context(), r, in, at("t", oneMap))
 	cancel()
 	close(slow.release)
 	if got := <-first; got.err == nil {

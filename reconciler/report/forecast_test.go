@@ -48,8 +48,8 @@ func TestTheHeadlineIsOneLineOfWhatMatters(t *testing.T) {
 	stuck.Rollout = provision.Rollout{Nodes: 4, Blocked: 4, Incomplete: true}
 	busy := replacing()
 	busy.Pools[1].RolloutRate = provision.RolloutRate{Budget: "10%"}
-	odd := replacing()
-	odd.Rollout.Incomplete = true
+	invalid := replacing()
+	invalid.Rollout.Incomplete = true
 	const start = "2 objects · 1 AWS · "
 	tests := []struct {
 		name string
@@ -64,7 +64,7 @@ func TestTheHeadlineIsOneLineOfWhatMatters(t *testing.T) {
 		{"some are never replaced", blocking(), start + "4 of 10 nodes replaced in 3–3.9 h · never: 6 nodes (2 blocked, 3 held by a budget, 1 without room) · +$1.52/h"},
 		{"all are blocked", stuck, start + "0 of 4 nodes replaced · never: 4 nodes blocked · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},
 		{"a pool with nodes on their way is not closed", busy, start + "4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},
-		{"some never, and which is not stated", odd, start + "4 nodes replaced in 20–60 min · never: some of them · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},
+		{"some never, and which is not stated", invalid, start + "4 nodes replaced in 20–60 min · never: some of them · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},
 		{"large sums, and a ceiling that goes", large, start + "4 nodes replaced in 20–60 min · +$12,339.56/h (+$0.31 spot) · ceiling $52.40/h → none"},
 		{"small sums, of spot alone", cheaper, start + "4 nodes replaced in 20–60 min · −$0.0040/h spot"},
 		{"no forecast", nil, "Plan: 0 to create, 3 to update, 0 to delete"},

@@ -44,12 +44,12 @@ func TestResolve(t *testing.T) {
 	was := pins{pinned("CPU", cpu, "ami-c1", 1), pinned("GPU", gpu, "ami-g1", 1)}
 	newest := map[string]ssmversion.Reading{gpu: {Value: "ami-g2", Version: 2}, cpu: {Value: "ami-c1", Version: 1}}
 	tests := []struct {
-		name           string
-		entries        []v1alpha1.SubstituteReference
-		pins           pins
-		asked, handled string
-		read           map[string]ssmversion.Reading
-		want           ssmversion.Resolution
+		name               string
+		entries            []v1alpha1.SubstituteReference
+		pins               pins
+		requested, handled string
+		read               map[string]ssmversion.Reading
+		want               ssmversion.Resolution
 	}{
 		{name: "what was never read is taken as it is now, by variable", entries: both, read: newest,
 			want: ssmversion.Resolution{Pins: pins{fresh(pinned("CPU", cpu, "ami-c1", 1)), fresh(pinned("GPU", gpu, "ami-g2", 2))}}},
@@ -66,15 +66,15 @@ func TestResolve(t *testing.T) {
 		{name: "a value that AWS takes back is not the newest any more", entries: both, pins: pins{was[0], late(was[1], "ami-g2")},
 			read: map[string]ssmversion.Reading{gpu: {Value: "ami-g1", Version: 3}},
 			want: ssmversion.Resolution{Pins: was}},
-		{name: "an update takes the newest, and leaves alone what is the newest", entries: both, pins: pins{was[0], late(was[1], "ami-g2")}, asked: "b", handled: "a", read: newest,
+		{name: "an update takes the newest, and leaves alone what is the newest", entries: both, pins: pins{was[0], late(was[1], "ami-g2")}, requested: "b", handled: "a", read: newest,
 			want: ssmversion.Resolution{Pins: pins{was[0], fresh(pinned("GPU", gpu, "ami-g2", 2))}, Handled: "b", Updated: pins{fresh(pinned("GPU", gpu, "ami-g2", 2))}}},
-		{name: "an update that was served is not served again", entries: both, pins: was, asked: "a", handled: "a", read: newest,
+		{name: "an update that was served is not served again", entries: both, pins: was, requested: "a", handled: "a", read: newest,
 			want: ssmversion.Resolution{Pins: pins{was[0], late(was[1], "ami-g2")}, Handled: "a", Outdated: pins{late(was[1], "ami-g2")}}},
-		{name: "an update takes nothing while something cannot be read", entries: both, pins: was, asked: "b", handled: "a", read: map[string]ssmversion.Reading{gpu: newest[gpu]},
+		{name: "an update takes nothing while something cannot be read", entries: both, pins: was, requested: "b", handled: "a", read: map[string]ssmversion.Reading{gpu: newest[gpu]},
 			want: ssmversion.Resolution{Pins: pins{was[0], late(was[1], "ami-g2")}, Handled: "a", Outdated: pins{late(was[1], "ami-g2")}}},
 		{name: "an update that is taken back requests nothing", entries: both, pins: was, handled: "a",
 			want: ssmversion.Resolution{Pins: was, Handled: "a"}},
-		{name: "an update of a Sync without parameters is served", asked: "b",
+		{name: "an update of a Sync without parameters is served", requested: "b",
 			want: ssmversion.Resolution{Handled: "b"}},
 		{name: "another parameter is another value", entries: []v1alpha1.SubstituteReference{entry("GPU", cpu)}, pins: was, read: newest,
 			want: ssmversion.Resolution{Pins: pins{fresh(pinned("GPU", cpu, "ami-c1", 1))}}},
@@ -91,8 +91,8 @@ func TestResolve(t *testing.T) {
 			var sync v1alpha1.Sync
 			sync.Spec.SubstituteFrom = tt.entries
 			sync.Status.Parameters, sync.Status.LastHandledUpdateParameters = tt.pins, tt.handled
-			if tt.asked != "" {
-				sync.Annotations = map[string]string{v1alpha1.UpdateParametersAnnotation: tt.asked}
+			if tt.requested != "" {
+				sync.Annotations = map[string]string{v1alpha1.UpdateParametersAnnotation: tt.requested}
 			}
 			before := sync.DeepCopy()
 			got := ssmversion.Resolve(&sync, tt.read, now)
@@ -109,7 +109,7 @@ func TestResolve(t *testing.T) {
 			if diff := cmp.Diff(want, again); diff != "" {
 				t.Errorf("it does not settle (-first +second):\n%s", diff)
 			}
-			if len(got.Missing) > 0 != ssmversion.Due(&sync) && tt.asked == "" {
+			if len(got.Missing) > 0 != ssmversion.Due(&sync) && tt.requested == "" {
 				t.Errorf("due %v, missing %v", ssmversion.Due(&sync), got.Missing)
 			}
 			if diff := cmp.Diff(got.Values(), ssmversion.Pinned(&sync).Values()); diff != "" {
@@ -120,7 +120,7 @@ func TestResolve(t *testing.T) {
 }
 
 func TestDue(t *testing.T) {
-	settled := func() *v1alpha1.Sync {
+	converged := func() *v1alpha1.Sync {
 		var sync v1alpha1.Sync
 		sync.Spec.SubstituteFrom = []v1alpha1.SubstituteReference{entry("GPU", gpu), entry("ALSO", gpu), entry("CPU", cpu)}
 		sync.Status.Parameters = pins{pinned("ALSO", gpu, "ami-g1", 1), pinned("CPU", cpu, "ami-c1", 1), pinned("GPU", gpu, "ami-g1", 1)}
@@ -141,14 +141,14 @@ func TestDue(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			sync := settled()
+			sync := converged()
 			tt.change(sync)
 			if got := ssmversion.Due(sync); got != tt.want {
 				t.Errorf("due: %v", got)
 			}
 		})
 	}
-	if diff := cmp.Diff([]string{gpu, cpu}, ssmversion.Names(settled())); diff != "" {
+	if diff := cmp.Diff([]string{gpu, cpu}, ssmversion.Names(converged())); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 }

@@ -100,9 +100,9 @@ func TestEachFieldOfASyncIsClassified(t *testing.T) {
 	free := []string{
 		"spec.interval", // It delays, and lets nothing pass.
 	}
-	var judged []string
+	var checked []string
 	for _, f := range guardFields() {
-		judged = append(judged, f.path)
+		checked = append(checked, f.path)
 	}
 	var missing []string
 	var walk func(path string, of reflect.Type)
@@ -111,7 +111,7 @@ func TestEachFieldOfASyncIsClassified(t *testing.T) {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			at := path + "." + name
 			switch {
-			case slices.Contains(free, at), slices.Contains(judged, at):
+			case slices.Contains(free, at), slices.Contains(checked, at):
 			case at == "spec.guard":
 				walk(at, field.Type)
 			default:

@@ -147,6 +147,8 @@ func TestEveryRuleIsAbleToFail(t *testing.T) {
 			bad: "package x\n// All of them.\ntype (\n\t// A is.\n\tA int\n\tB int\n)\n", good: "package x\n// A is.\ntype A int\n"},
 		{rule: "every exported name has a comment", why: "a constant", file: "a/x.go",
 			bad: "package x\nconst A = 1\n", good: "package x\n// The numbers.\nconst (\n\tA = 1\n\tB = 2\n)\n"},
+		{rule: "the composition root exports no type but its Config", why: "one of the domain", file: compositionRoot + "/x.go",
+			bad: "package x\ntype Config struct{}\ntype Forecast struct{}\n", good: "package x\ntype (\n\tConfig struct{}\n\tapp struct{}\n)\nvar A = 1\n"},
 		{rule: "every package has a comment", why: "none", file: "a/x.go",
 			bad: "package x\n", good: "// Package x is.\npackage x\n"},
 		{rule: "every comment belongs to a declaration", why: "one about the file", file: "a/x.go",

@@ -14,7 +14,7 @@ import (
 
 var emptyNames = []string{"util", "utils", "common", "helper", "helpers", "misc", "shared", "types", "errors"}
 
-func packagesHaveTellingNames(s *source) []string {
+func packagesHaveDescriptiveNames(s *source) []string {
 	var out []string
 	for _, p := range s.packages {
 		if slices.Contains(emptyNames, p.name) || slices.Contains(emptyNames, p.dir[strings.LastIndex(p.dir, "/")+1:]) {

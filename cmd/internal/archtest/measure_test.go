@@ -294,20 +294,20 @@ func contractsWithoutExample(s *source) map[string]int {
 // splitCamelCase returns the words of an identifier, in lower case.
 func splitCamelCase(id string) []string {
 	var out []string
-	var word []rune
+	var term []rune
 	runes := []rune(id)
 	for i, r := range runes {
 		upper := unicode.IsUpper(r)
-		if len(word) > 0 && (r == '_' || upper && (!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1]))) {
-			out = append(out, strings.ToLower(string(word)))
-			word = nil
+		if len(term) > 0 && (r == '_' || upper && (!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1]))) {
+			out = append(out, strings.ToLower(string(term)))
+			term = nil
 		}
 		if r != '_' {
-			word = append(word, r)
+			term = append(term, r)
 		}
 	}
-	if len(word) > 0 {
-		out = append(out, strings.ToLower(string(word)))
+	if len(term) > 0 {
+		out = append(out, strings.ToLower(string(term)))
 	}
 	return out
 }
@@ -329,8 +329,8 @@ func firstColumn(heading string) ([]string, error) {
 	table, _, _ = strings.Cut(table, "\n## ")
 	var out []string
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]+`) \\|").FindAllStringSubmatch(table, -1) {
-		for word := range strings.SplitSeq(row[1], ", ") {
-			out = append(out, strings.Trim(word, "`"))
+		for term := range strings.SplitSeq(row[1], ", ") {
+			out = append(out, strings.Trim(term, "`"))
 		}
 	}
 	if len(out) == 0 {
@@ -339,51 +339,82 @@ func firstColumn(heading string) ([]string, error) {
 	return out, nil
 }
 
-// retiredWords counts, for each retired word, the names that are declared with it:
+// retiredTerms counts, for each retired word, the names that are declared with it:
 // packages, files, types, functions, methods, parameters, results, fields, variables and
 // constants, fields of documents (by their tags) and flags.
-func retiredWords(s *source) map[string]int {
-	retired, err := readRetired()
-	out := map[string]int{}
-	if err != nil {
-		out[err.Error()] = 1
-	}
-	count := func(name string) {
-		for _, w := range splitCamelCase(name) {
-			if slices.Contains(retired, w) {
-				out[w]++
-			}
-		}
-	}
+func retiredTerms(s *source) map[string]int {
+	count := newTermCount()
 	for _, p := range s.packages {
-		count(path.Base(p.dir))
+		count.name(path.Base(p.dir))
 		for _, f := range p.written() {
-			count(strings.TrimSuffix(path.Base(f.path), ".go"))
-			for _, d := range f.ast.Decls {
-				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
-					count(fn.Name.Name)
-				}
-				for _, id := range declares(d) {
-					count(id.Name)
-				}
-			}
-			ast.Inspect(f.ast, func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.Field: // of a struct, an interface, parameters, results or a receiver
-					for _, id := range n.Names {
-						count(id.Name)
-					}
-					for _, name := range tagged(n) {
-						count(name)
-					}
-				case *ast.CallExpr:
-					count(flagName(n))
-				}
-				return true
-			})
+			count.name(strings.TrimSuffix(path.Base(f.path), ".go"))
+			count.declared(f)
 		}
+	}
+	return count.terms
+}
+
+// retiredTermsInTests is retiredTerms of what tests declare. Their own names are sentences, see
+// retiredInTests.
+func retiredTermsInTests(s *source) map[string]int {
+	count := newTermCount()
+	for _, p := range s.packages {
+		for _, f := range p.tests {
+			count.declared(f)
+		}
+	}
+	return count.terms
+}
+
+// termCount counts names by the retired words in them.
+type termCount struct {
+	retired []string
+	terms   map[string]int
+}
+
+func newTermCount() termCount {
+	retired, err := readRetired()
+	out := termCount{retired, map[string]int{}}
+	if err != nil {
+		out.terms[err.Error()] = 1
 	}
 	return out
+}
+
+func (c termCount) name(name string) {
+	for _, w := range splitCamelCase(name) {
+		if slices.Contains(c.retired, w) {
+			c.terms[w]++
+		}
+	}
+}
+
+// declared counts the names that a file declares.
+func (c termCount) declared(f *file) {
+	for _, d := range f.ast.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
+			c.name(fn.Name.Name)
+		}
+		for _, id := range declares(d) {
+			if !testFunctions.MatchString(id.Name) {
+				c.name(id.Name)
+			}
+		}
+	}
+	ast.Inspect(f.ast, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Field: // of a struct, an interface, parameters, results or a receiver
+			for _, id := range n.Names {
+				c.name(id.Name)
+			}
+			for _, name := range tagged(n) {
+				c.name(name)
+			}
+		case *ast.CallExpr:
+			c.name(flagName(n))
+		}
+		return true
+	})
 }
 
 // tagged returns the names that a field has in documents.

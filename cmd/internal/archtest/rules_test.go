@@ -24,7 +24,8 @@ var rules = []rule{
 	{"interfaces have at most 4 methods", interfacesAreSmall},
 	{"structs have at most 20 fields", structsAreSmall},
 	{"packages export at most 30 names", packagesExportFew},
-	{"packages have names that state what is in them", packagesHaveTellingNames},
+	{"the composition root exports no type but its Config", rootExportsNoType},
+	{"packages have names that state what is in them", packagesHaveDescriptiveNames},
 	{"nothing runs before main, panics or exits", nothingBreaksOut},
 	{"package variables are never changed", packageVariablesStay},
 	{"why a change is held is not read back from text", holdsAreNotParsed},
@@ -205,16 +206,16 @@ func reportMay(p *pkg, dir string) bool {
 // adapter reports whether dir is the inside of an outside world that p is no
 // part of.
 func adapter(p *pkg, dir string) bool {
-	for _, world := range []string{"gitsource", "reconciler/targets", "provision/engine"} {
-		contract := dir == world && world != "provision/engine"
-		if within(dir, world) && !contract && !p.in(world) {
+	for _, target := range []string{"gitsource", "reconciler/targets", "provision/engine"} {
+		contract := dir == target && target != "provision/engine"
+		if within(dir, target) && !contract && !p.in(target) {
 			return true
 		}
 	}
 	return false
 }
 
-// importsGoOneWay looks at all files but tests, which may set up a world.
+// importsGoOneWay reads all files but tests, which may connect anything.
 func importsGoOneWay(s *source) []string {
 	var out []string
 	for _, p := range s.packages {

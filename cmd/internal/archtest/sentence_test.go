@@ -12,15 +12,15 @@ import (
 // ordinary are retired words that mean in a sentence what they mean everywhere.
 var ordinary = []string{"room", "shown"}
 
-// countWords adds to the counts the words of a text that no sentence may contain.
-func countWords(counts map[string]int, text string) {
+// countTerms adds to the counts the words of a text that no sentence may contain.
+func countTerms(counts map[string]int, text string) {
 	retired, err := readRetired()
 	plain, err2 := readPlain()
 	if err != nil || err2 != nil {
 		counts["the glossary cannot be read"] = 1
 	}
 	text = strings.ToLower(pointer.ReplaceAllString(text, ""))
-	for _, w := range wordPattern.FindAllString(text, -1) {
+	for _, w := range termPattern.FindAllString(text, -1) {
 		if slices.Contains(plain, w) || slices.Contains(retired, w) && !slices.Contains(ordinary, w) {
 			counts[w]++
 		}
@@ -28,7 +28,7 @@ func countWords(counts map[string]int, text string) {
 }
 
 var (
-	wordPattern = regexp.MustCompile(`[a-z]+`)
+	termPattern = regexp.MustCompile(`[a-z]+`)
 	// pointer leads a reader to another place.
 	pointer = regexp.MustCompile(`\b[Ss]ee (also )?(\[|https?:|package |[A-Z])`)
 )
@@ -49,7 +49,7 @@ func retiredInMessages(s *source) map[string]int {
 					tags[n.Tag] = n.Tag != nil
 				case *ast.BasicLit:
 					if text, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING && !tags[n] && strings.Contains(text, " ") {
-						countWords(out, text)
+						countTerms(out, text)
 					}
 				}
 				return true
@@ -65,10 +65,10 @@ func retiredInComments(s *source) map[string]int {
 	out := map[string]int{}
 	for _, p := range s.packages {
 		for _, f := range p.written() {
-			countWords(out, f.ast.Doc.Text())
+			countTerms(out, f.ast.Doc.Text())
 			for _, d := range f.ast.Decls {
 				for _, c := range documented(d) {
-					countWords(out, c.Text())
+					countTerms(out, c.Text())
 				}
 			}
 		}

@@ -3,6 +3,7 @@ package archtest
 import (
 	"fmt"
 	"go/ast"
+	"go/token"
 	"regexp"
 	"slices"
 )
@@ -137,4 +138,28 @@ func exportedCount(p *pkg) int {
 // exported lists the package-level names that a declaration exports.
 func exported(d ast.Decl) []*ast.Ident {
 	return slices.DeleteFunc(declares(d), func(id *ast.Ident) bool { return !id.IsExported() })
+}
+
+// rootExportsNoType reports the types that other packages could use of the composition root: what
+// has one of its own to pass on is a part, and belongs where the parts are.
+func rootExportsNoType(s *source) []string {
+	var out []string
+	for _, p := range s.packages {
+		if p.dir != compositionRoot {
+			continue
+		}
+		for _, f := range p.written() {
+			for _, d := range f.ast.Decls {
+				if group, ok := d.(*ast.GenDecl); !ok || group.Tok != token.TYPE {
+					continue
+				}
+				for _, id := range exported(d) {
+					if id.Name != "Config" {
+						out = append(out, s.at(id.Pos(), "%s is a type of the composition root", id.Name))
+					}
+				}
+			}
+		}
+	}
+	return out
 }

@@ -26,9 +26,9 @@ func retiredInTests(s *source) map[string]int {
 			structTypes(f, types)
 		}
 		for _, f := range p.tests {
-			countWords(out, strings.ReplaceAll(strings.TrimSuffix(path.Base(f.path), "_test.go"), "_", " "))
+			countTerms(out, strings.ReplaceAll(strings.TrimSuffix(path.Base(f.path), "_test.go"), "_", " "))
 			for _, n := range testNames(f, types) {
-				countWords(out, n.text)
+				countTerms(out, n.text)
 			}
 		}
 	}

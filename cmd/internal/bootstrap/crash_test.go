@@ -32,9 +32,9 @@ type knife struct {
 	next http.RoundTripper
 	kill context.CancelFunc
 
-	mu   sync.Mutex
-	k    int
-	seen int
+	mu       sync.Mutex
+	k        int
+	observed int
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -43,15 +43,15 @@ func (n *knife) RoundTrip(r *http.Request) (*http.Response, error) {
 		return n.next.RoundTrip(r)
 	}
 	n.mu.Lock()
-	n.seen++
-	at := n.seen
+	n.observed++
+	at := n.observed
 	n.mu.Unlock()
 	if at < n.k {
 		return n.next.RoundTrip(r)
 	}
 	if at == n.k {
-		if answer, err := n.next.RoundTrip(r.WithContext(context.WithoutCancel(r.Context()))); err == nil {
-			answer.Body.Close()
+		if response, err := n.next.RoundTrip(r.WithContext(context.WithoutCancel(r.Context()))); err == nil {
+			response.Body.Close()
 		}
 	}
 	n.kill()
@@ -69,7 +69,7 @@ func cutAt(ctx context.Context, cfg *rest.Config, k int, do func(context.Context
 	err := do(ctx, cfg)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.seen >= k, err
+	return n.observed >= k, err
 }
 
 // stride is how many writes lie between two cuts of the test below.
@@ -81,8 +81,8 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 	}
 	config := sandbox.DefaultConfig()
 	config.WithoutGit = true
-	world := sandboxtest.Start(t, config)
-	for name, value := range world.Env() {
+	target := sandboxtest.Start(t, config)
+	for name, value := range target.Env() {
 		t.Setenv(name, value)
 	}
 	dir := t.TempDir()
@@ -91,11 +91,11 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "cluster.yaml"), []byte(declaration), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	quiet := func(string) {}
+	expectNoReport := func(string) {}
 	todo := 0
 	install := func(ctx context.Context, cfg *rest.Config) error {
 		b, err := Plan(ctx, Request{
-			REST: cfg, Namespace: "gpu", Dir: dir, Image: "registry.example.com/poolwright:1", Progress: quiet,
+			REST: cfg, Namespace: "gpu", Dir: dir, Image: "registry.example.com/poolwright:1", Progress: expectNoReport,
 			Sync: SyncRequest{URL: "https://git.example.com/nodes.git", Branch: "main"},
 		})
 		if err != nil {
@@ -109,7 +109,7 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 	}
 	steps := 0
 	remove := func(ctx context.Context, cfg *rest.Config) error {
-		u, err := uninstall.Plan(ctx, uninstall.Request{REST: cfg, Namespace: "gpu", Timeout: 10 * time.Minute, Progress: quiet})
+		u, err := uninstall.Plan(ctx, uninstall.Request{REST: cfg, Namespace: "gpu", Timeout: 10 * time.Minute, Progress: expectNoReport})
 		if err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 	}
 	finish := func(what string, do func(context.Context, *rest.Config) error, left *int, k int) {
 		for range 2 {
-			if err := do(t.Context(), world.REST()); err != nil {
+			if err := do(t.Context(), target.REST()); err != nil {
 				t.Fatalf("%s, cut at write %d, does not finish: %v", what, k, err)
 			}
 		}
@@ -126,12 +126,12 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 			t.Fatalf("%s, cut at write %d, has %d things to do when all was done", what, k, *left)
 		}
 	}
-	c, err := connect.DirectClient(world.REST())
+	c, err := connect.DirectClient(target.REST())
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The declared namespace is not the role's: say so once.
-	if err := install(t.Context(), world.REST()); err == nil || !strings.Contains(err.Error(), "spec.controllerRole.namespace") {
+	if err := install(t.Context(), target.REST()); err == nil || !strings.Contains(err.Error(), "spec.controllerRole.namespace") {
 		t.Fatalf("got %v", err)
 	}
 	declaration = strings.Replace(declaration, "controllerRole: {}", "controllerRole: {namespace: gpu}", 1)
@@ -139,12 +139,12 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for k := 1; ; k += stride {
-		installing, err := cutAt(t.Context(), world.REST(), k, install)
+		installing, err := cutAt(t.Context(), target.REST(), k, install)
 		if installing && err == nil {
 			t.Fatalf("bootstrap, cut at write %d, says that all went well", k)
 		}
 		finish("bootstrap", install, &todo, k)
-		removing, _ := cutAt(t.Context(), world.REST(), k, remove)
+		removing, _ := cutAt(t.Context(), target.REST(), k, remove)
 		finish("uninstall", remove, &steps, k)
 		var crds apiextensionsv1.CustomResourceDefinitionList
 		if err := c.List(t.Context(), &crds); err != nil || len(crds.Items) > 0 {
@@ -155,7 +155,7 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 		}
 	}
 	// Whoever deletes the namespace by hand leaves the rest to uninstall.
-	if err := install(t.Context(), world.REST()); err != nil {
+	if err := install(t.Context(), target.REST()); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}); err != nil {

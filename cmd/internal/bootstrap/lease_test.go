@@ -26,11 +26,11 @@ func TestALeaseIsInheritedOnlyWhenNobodyRenewsIt(t *testing.T) {
 	}
 	now := time.Now()
 	v := &leaseTakeover{Client: reconcilertest.InstalledClient(t, lease), key: key, now: func() time.Time { return now }}
-	look := func(want bool, word string) {
+	read := func(want bool, text string) {
 		t.Helper()
-		done, said, err := v.check(t.Context())
-		if done != want || err != nil || !strings.Contains(said, word) {
-			t.Fatalf("done %t, %q, %v", done, said, err)
+		done, got, err := v.check(t.Context())
+		if done != want || err != nil || !strings.Contains(got, text) {
+			t.Fatalf("done %t, %q, %v", done, got, err)
 		}
 	}
 	renew := func() {
@@ -45,19 +45,19 @@ func TestALeaseIsInheritedOnlyWhenNobodyRenewsIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	look(false, "of pod-1_x")
+	read(false, "of pod-1_x")
 	now = now.Add(17 * time.Second)
-	look(false, "not renewed for 18s")
+	read(false, "not renewed for 18s")
 	renew()
 	now = now.Add(2 * time.Second)
-	look(false, "waiting")
+	read(false, "waiting")
 	now = now.Add(18 * time.Second)
-	look(true, "")
+	read(true, "")
 	var after coordinationv1.Lease
 	if err := v.Get(t.Context(), key, &after); err != nil || *after.Spec.HolderIdentity != "" {
 		t.Errorf("the holder is %q, %v", *after.Spec.HolderIdentity, err)
 	}
-	look(true, "")
+	read(true, "")
 }
 
 func TestALeaseThatIsNotThereIsNobodys(t *testing.T) {

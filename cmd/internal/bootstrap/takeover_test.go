@@ -41,22 +41,22 @@ func TestAKarpenterIsTakenOverFromOnlyWhereThatEndsWell(t *testing.T) {
 		not     bool   // --take-over is not asked for
 		takes   string // the Deployment
 		refuses string
-		says    []string
+		message []string
 		bundle  string
 		warns   string
 	}{
 		"nothing runs": {warns: "nothing to take over"},
 		"one runs": {there: karpenters("karpenter"), takes: "kube-system/karpenter", bundle: "Y2E=\n",
-			says: []string{"Karpenter " + engine.KarpenterVersion + " runs here already"}},
+			message: []string{"Karpenter " + engine.KarpenterVersion + " runs here already"}},
 		"no takeover is requested": {there: karpenters("karpenter"), not: true, bundle: "Y2E=\n",
-			says: []string{"with --take-over", "kubectl -n kube-system scale deployment karpenter --replicas=0"}},
+			message: []string{"with --take-over", "kubectl -n kube-system scale deployment karpenter --replicas=0"}},
 		"two run": {there: karpenters("a", "b"), refuses: "2 Karpenters run here", bundle: "Y2E=\n"},
-		"its queue would be read by nobody": {refuses: "1 thing is in the way", bundle: "Y2E=\n", says: []string{"spec.engine.interruptionQueue: q"},
+		"its queue would be read by nobody": {refuses: "1 thing is in the way", bundle: "Y2E=\n", message: []string{"spec.engine.interruptionQueue: q"},
 			there: one(func(d *appsv1.Deployment) {
 				env := &d.Spec.Template.Spec.Containers[0].Env
 				*env = append(*env, corev1.EnvVar{Name: "INTERRUPTION_QUEUE", Value: "q"})
 			})},
-		"Flux would scale it up again": {refuses: "1 thing is in the way", bundle: "Y2E=\n", says: []string{"Flux HelmRelease flux-system/karpenter", "set its replicas to 0 there"},
+		"Flux would scale it up again": {refuses: "1 thing is in the way", bundle: "Y2E=\n", message: []string{"Flux HelmRelease flux-system/karpenter", "set its replicas to 0 there"},
 			there: one(func(d *appsv1.Deployment) {
 				d.Labels = map[string]string{"helm.toolkit.fluxcd.io/name": "karpenter", "helm.toolkit.fluxcd.io/namespace": "flux-system"}
 			})},
@@ -83,10 +83,10 @@ func TestAKarpenterIsTakenOverFromOnlyWhereThatEndsWell(t *testing.T) {
 			if warned := strings.Join(b.Warnings, "\n"); (warned != "") != (c.warns != "") || !strings.Contains(warned, c.warns) {
 				t.Errorf("it warns %q, not %q", warned, c.warns)
 			}
-			said := b.Others()
-			for _, word := range c.says {
-				if !strings.Contains(said, word) {
-					t.Errorf("it does not say %q:\n%s", word, said)
+			got := b.Others()
+			for _, text := range c.message {
+				if !strings.Contains(got, text) {
+					t.Errorf("it does not say %q:\n%s", text, got)
 				}
 			}
 		})
@@ -130,9 +130,9 @@ func TestOneCABundleIsComparedAndInstalled(t *testing.T) {
 			if err := b.findOthers(t.Context(), declaredEKS{spec: reconcilertest.Cluster(nil).Spec}); err != nil {
 				t.Fatal(err)
 			}
-			said := b.Others()
-			if b.caBundle != c.bundle || (len(b.Warnings) > 0) != c.warns || strings.Contains(said, "In the way") != (c.obstacle != "") || !strings.Contains(said, c.obstacle) {
-				t.Errorf("the controller is given %q, with the warnings %q:\n%s", b.caBundle, b.Warnings, said)
+			got := b.Others()
+			if b.caBundle != c.bundle || (len(b.Warnings) > 0) != c.warns || strings.Contains(got, "In the way") != (c.obstacle != "") || !strings.Contains(got, c.obstacle) {
+				t.Errorf("the controller is given %q, with the warnings %q:\n%s", b.caBundle, b.Warnings, got)
 			}
 		})
 	}

@@ -25,8 +25,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 )
 
-// unseenKarpenter elects no leader.
-func unseenKarpenter(replicas int32) *appsv1.Deployment {
+// undetectedKarpenter elects no leader.
+func undetectedKarpenter(replicas int32) *appsv1.Deployment {
 	d := karpenters("karpenter")[0]
 	d.Spec.Replicas = &replicas
 	env := &d.Spec.Template.Spec.Containers[0].Env
@@ -47,7 +47,7 @@ func TestNoEngineIsInstalledBesideAKarpenterThatItsGateWouldNotDetect(t *testing
 		t.Run(name, func(t *testing.T) {
 			spec := reconcilertest.Cluster(nil).Spec
 			spec.Engine.Mode = c.mode
-			b := &Bootstrap{direct: reconcilertest.InstalledClient(t, unseenKarpenter(c.replicas))}
+			b := &Bootstrap{direct: reconcilertest.InstalledClient(t, undetectedKarpenter(c.replicas))}
 			err := b.findOthers(t.Context(), declaredEKS{spec: spec})
 			if (err != nil) != c.refuses || err != nil && !strings.Contains(err.Error(), "DISABLE_LEADER_ELECTION is set") {
 				t.Errorf("%v", err)
@@ -118,16 +118,16 @@ func TestATakeOverTrustsOnlyTheReportOfALeadingController(t *testing.T) {
 				kube = renewing(kube)
 			}
 			b := &Bootstrap{direct: kube, leader: leaderWatch{now: func() time.Time { return now }}}
-			for _, look := range []string{"first", "second"} {
-				want := c.scales && look == "second"
-				scales, said, err := b.onlyOneWaits(t.Context())
-				if scales != want || err != nil || strings.HasPrefix(said, waits) == scales {
-					t.Errorf("at the %s look it scales the other one down: %t, %q, %v", look, scales, said, err)
+			for _, read := range []string{"first", "second"} {
+				want := c.scales && read == "second"
+				scales, got, err := b.onlyOneWaits(t.Context())
+				if scales != want || err != nil || strings.HasPrefix(got, waits) == scales {
+					t.Errorf("at the %s look it scales the other one down: %t, %q, %v", read, scales, got, err)
 				}
 				now = now.Add(installation.PollInterval)
 			}
-			if runs, said, err := b.engineRuns(t.Context()); runs != c.run || err != nil || strings.HasPrefix(said, waits) == runs {
-				t.Errorf("the engine runs: %t, %q, %v", runs, said, err)
+			if runs, got, err := b.engineRuns(t.Context()); runs != c.run || err != nil || strings.HasPrefix(got, waits) == runs {
+				t.Errorf("the engine runs: %t, %q, %v", runs, got, err)
 			}
 		})
 	}
@@ -147,9 +147,9 @@ func takesOverTwice(t *testing.T) {
 	})
 	kube := renewing(reconcilertest.InstalledClient(t, d, running, leading("pod-1", 0, true)))
 	for _, turn := range []string{"first", "again"} {
-		var said []string
+		var got []string
 		b := &Bootstrap{direct: kube, leader: leaderWatch{now: time.Now}}
-		b.req = Request{TakeOver: true, Progress: func(line string) { said = append(said, line) }}
+		b.req = Request{TakeOver: true, Progress: func(line string) { got = append(got, line) }}
 		if err := b.findOthers(t.Context(), declaredEKS{spec: running.Spec}); err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func takesOverTwice(t *testing.T) {
 		if err := b.TakeOver(t.Context(), time.Minute); err != nil {
 			t.Fatalf("%s: %v", turn, err)
 		}
-		if all := strings.Join(said, "\n"); !strings.Contains(all, "--replicas=3") {
+		if all := strings.Join(got, "\n"); !strings.Contains(all, "--replicas=3") {
 			t.Errorf("%s: it said\n%s", turn, all)
 		}
 		var now appsv1.Deployment
@@ -182,7 +182,7 @@ func TestALeaseThatMayNotBePatchedOnlyTakesLonger(t *testing.T) {
 		t.Fatalf("done %t, %v", done, err)
 	}
 	now = now.Add(time.Minute)
-	if done, said, err := v.check(t.Context()); !done || err != nil || !strings.Contains(said, "a minute more") {
-		t.Errorf("done %t, %q, %v", done, said, err)
+	if done, got, err := v.check(t.Context()); !done || err != nil || !strings.Contains(got, "a minute more") {
+		t.Errorf("done %t, %q, %v", done, got, err)
 	}
 }

@@ -183,13 +183,13 @@ func TestNoFindingOfLintIsLostOrReportedTwice(t *testing.T) {
 			all = append(all, f.Problem())
 		}
 		all = append(all, aws.Check(d.Set)...)
-		told := append(append(slices.Clone(l.Problems), l.Refused...), targetProblems(t, d.Set)...)
+		reported := append(append(slices.Clone(l.Problems), l.Refused...), targetProblems(t, d.Set)...)
 		for _, n := range l.Notes {
-			told = append(told, state.Problem{Origin: n.Origin, Message: n.Key.String() + ": " + n.Text})
+			reported = append(reported, state.Problem{Origin: n.Origin, Message: n.Key.String() + ": " + n.Text})
 		}
 		met += len(all)
 		times := map[string]int{}
-		for _, p := range told {
+		for _, p := range reported {
 			times[p.Origin.File+" "+p.Message]++
 		}
 		for _, p := range all {

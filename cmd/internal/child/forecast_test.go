@@ -57,9 +57,9 @@ func steps(t *testing.T) map[string]step {
 		change(&after)
 		return step{before: before, after: after, settings: settings()}
 	}
-	odd := with(busy(t), func(f *provision.ClusterSnapshot) { f.NodePools = f.NodePools[:0] })
-	odd.settings.Scheduling.PreferencePolicy, odd.settings.Scheduling.MinValuesPolicy = "Ignore", "BestEffort"
-	odd.settings.FeatureGates["SpotToSpotConsolidation"] = true
+	invalid := with(busy(t), func(f *provision.ClusterSnapshot) { f.NodePools = f.NodePools[:0] })
+	invalid.settings.Scheduling.PreferencePolicy, invalid.settings.Scheduling.MinValuesPolicy = "Ignore", "BestEffort"
+	invalid.settings.FeatureGates["SpotToSpotConsolidation"] = true
 	return map[string]step{
 		"nothing changes": with(busy(t), func(*provision.ClusterSnapshot) {}),
 		"a class changes": with(busy(t), func(f *provision.ClusterSnapshot) { f.NodeClasses[0].Spec.Tags = map[string]string{"a": "b"} }),
@@ -69,7 +69,7 @@ func steps(t *testing.T) map[string]step {
 		"a limit grows": with(busy(t), func(f *provision.ClusterSnapshot) {
 			f.NodePools[0].Spec.Limits = karpv1.Limits{"nvidia.com/gpu": resource.MustParse("64")}
 		}),
-		"a pool goes, under other settings": odd,
+		"a pool goes, under other settings": invalid,
 		"an overlay comes":                  with(busy(t), func(f *provision.ClusterSnapshot) { f.Overlays = declare(t, dearerOverlay).Overlays }),
 		"a workload comes":                  with(busy(t), func(f *provision.ClusterSnapshot) { f.Workloads = declare(t, deployment).Workloads }),
 		"other pods wait, and no daemons": with(busy(t), func(f *provision.ClusterSnapshot) {

@@ -43,9 +43,9 @@ func FuzzFrames(f *testing.F) {
 func FuzzConversations(f *testing.F) {
 	f.Add([]byte("a\x00\x00\x00\x02s.a\x00\x00\x00\x02d.a\x00\x00\x00\x02fxz\x00\x00\x00\x02{}"))
 	f.Add([]byte("a\x00\x00\x00\x04f../a\x00\x00\x00\x00"))
-	f.Fuzz(func(_ *testing.T, said []byte) {
+	f.Fuzz(func(_ *testing.T, got []byte) {
 		tree := fstest.MapFS{"x": &fstest.MapFile{Data: []byte("y")}}
-		_, _ = serveTree(tree, &writer{to: io.Discard, left: 1 << 16}, &reader{from: bytes.NewReader(said), left: 1 << 16}, &returnedParts{})
+		_, _ = serveTree(tree, &writer{to: io.Discard, left: 1 << 16}, &reader{from: bytes.NewReader(got), left: 1 << 16}, &returnedParts{})
 	})
 }
 

@@ -315,18 +315,18 @@ func TestACancelledCallEndsItsChild(t *testing.T) {
 	why := errors.New("no leader any more")
 	stopping, stop := context.WithCancelCause(ctx)
 	defer cancel()
-	asked := make(chan struct{})
+	requested := make(chan struct{})
 	r := &Runner{}
 	done := make(chan error, 1)
 	go func() {
 		_, err := r.run(stopping, job{verb: "sleep after a frame", doing: "rendering", exchange: func(_ *writer, out *reader) ([]byte, error) {
-			close(asked)
+			close(requested)
 			_, _, err := out.next()
 			return nil, err
 		}})
 		done <- err
 	}()
-	<-asked
+	<-requested
 	stop(why)
 	err := <-done
 	if class, _, _ := state.Classify(err); !errors.Is(err, why) || class != state.Retry {

@@ -157,8 +157,8 @@ func TestRefusalsLinksAndLimitsAreAsInThisProcess(t *testing.T) {
 			if d := cmp.Diff(want, got, cmpopts.IgnoreFields(declared.Declared{}, "Set", "Converted"), cmpopts.IgnoreUnexported(declared.Declared{}), cmpopts.EquateEmpty()); d != "" {
 				t.Error(d)
 			}
-			if said := fmt.Sprint(got.Problems, err); !strings.Contains(said, c.want) || c.want == "" && (err != nil || got.Set.Len() == 0) {
-				t.Errorf("%d objects and %s", got.Set.Len(), said)
+			if message := fmt.Sprint(got.Problems, err); !strings.Contains(message, c.want) || c.want == "" && (err != nil || got.Set.Len() == 0) {
+				t.Errorf("%d objects and %s", got.Set.Len(), message)
 			}
 		})
 	}

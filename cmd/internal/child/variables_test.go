@@ -50,21 +50,21 @@ func TestAChildSubstitutesVariablesAndGetsNoSecret(t *testing.T) {
 }
 
 func TestVariablesThatCannotBeReadEndAChildWithAnError(t *testing.T) {
-	var asked, answered bytes.Buffer
+	var requested, responded bytes.Buffer
 	request, err := json.Marshal(loadRequest{Folder: "a", Values: []byte("{")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (&writer{to: &asked, left: maxExchange}).send(frameRequest, request); err != nil {
+	if err := (&writer{to: &requested, left: maxExchange}).send(frameRequest, request); err != nil {
 		t.Fatal(err)
 	}
 	in, done := io.Pipe()
 	defer done.Close()
-	go func() { _, _ = done.Write(asked.Bytes()) }()
-	if err := Serve(t.Context(), verbLoad, in, &answered); err != nil {
+	go func() { _, _ = done.Write(requested.Bytes()) }()
+	if err := Serve(t.Context(), verbLoad, in, &responded); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(answered.String(), "reading sealed variables") {
-		t.Errorf("answered %q", answered.String())
+	if !strings.Contains(responded.String(), "reading sealed variables") {
+		t.Errorf("answered %q", responded.String())
 	}
 }

@@ -55,24 +55,24 @@ func TestMistakesInInstalling(t *testing.T) {
 
 func TestOnlyAYesIsAYes(t *testing.T) {
 	for name, c := range map[string]struct {
-		answer yesNo
-		typed  string
-		yes    bool
-		asked  bool
+		response  yesNo
+		typed     string
+		yes       bool
+		requested bool
 	}{
-		"y":                     {typed: "y\n", yes: true, asked: true},
-		"Yes, without its line": {typed: "Yes", yes: true, asked: true},
-		"nothing":               {typed: "\n", asked: true},
-		"the end of the input":  {asked: true},
-		"something else":        {typed: "yeah right\n", asked: true},
-		"--yes":                 {answer: yesNo{yes: true}, yes: true},
-		"--dry-run":             {answer: yesNo{dryRun: true}},
-		"--dry-run with --yes":  {answer: yesNo{yes: true, dryRun: true}},
+		"y":                     {typed: "y\n", yes: true, requested: true},
+		"Yes, without its line": {typed: "Yes", yes: true, requested: true},
+		"nothing":               {typed: "\n", requested: true},
+		"the end of the input":  {requested: true},
+		"something else":        {typed: "yeah right\n", requested: true},
+		"--yes":                 {response: yesNo{yes: true}, yes: true},
+		"--dry-run":             {response: yesNo{dryRun: true}},
+		"--dry-run with --yes":  {response: yesNo{yes: true, dryRun: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var errOut bytes.Buffer
-			err := c.answer.prompt(t.Context(), Streams{In: strings.NewReader(c.typed), Err: &errOut}, "Really?")
-			if (err == nil) != c.yes || (errOut.String() == "Really? [y/N] ") != c.asked {
+			err := c.response.prompt(t.Context(), Streams{In: strings.NewReader(c.typed), Err: &errOut}, "Really?")
+			if (err == nil) != c.yes || (errOut.String() == "Really? [y/N] ") != c.requested {
 				t.Errorf("%v, said %q", err, errOut.String())
 			}
 			if e, ok := errors.AsType[*exit](err); err != nil && (!ok || e.code != exitDifferent) {

@@ -125,19 +125,19 @@ func TestConvertLeavesWhatCannotBeConvertedWithAllThatBelongsToIt(t *testing.T) 
 func TestConvertRequiresAReviewUntilItsCommentIsRemoved(t *testing.T) {
 	pool := "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: p}\nspec:\n  template: {spec: {nodeClassRef: {name: x}, requirements: []}}\n  disruption: {budgets: [{nodes: \"1\"}]}\n"
 	dir := folder(t, "pool.yaml", pool)
-	const asks = "NodePool/p: budgets no longer hold back expiry"
-	if r := execute(t, "convert", dir, "--write"); r.code != exitError || !strings.Contains(r.out, "pool.yaml:6: person: "+asks) {
+	const requests = "NodePool/p: budgets no longer hold back expiry"
+	if r := execute(t, "convert", dir, "--write"); r.code != exitError || !strings.Contains(r.out, "pool.yaml:6: person: "+requests) {
 		t.Errorf("exit %d: %s%s", r.code, r.out, r.err)
 	}
 	written := read(t, dir, "pool.yaml")
-	if !strings.HasPrefix(written, "# poolwright convert, to decide: "+asks) {
+	if !strings.HasPrefix(written, "# poolwright convert, to decide: "+requests) {
 		t.Errorf("written:\n%s", written)
 	}
-	if r := execute(t, "convert", dir, "--write"); r.code != exitError || !strings.Contains(r.out, "pool.yaml:1: person: "+asks) || read(t, dir, "pool.yaml") != written {
+	if r := execute(t, "convert", dir, "--write"); r.code != exitError || !strings.Contains(r.out, "pool.yaml:1: person: "+requests) || read(t, dir, "pool.yaml") != written {
 		t.Errorf("a second time: exit %d: %s%s", r.code, r.out, r.err)
 	}
-	_, settled, _ := strings.Cut(written, "\n")
-	if err := os.WriteFile(filepath.Join(dir, "pool.yaml"), []byte(settled), 0o600); err != nil {
+	_, converged, _ := strings.Cut(written, "\n")
+	if err := os.WriteFile(filepath.Join(dir, "pool.yaml"), []byte(converged), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if r := execute(t, "convert", dir); r.code != exitSame || r.out != "" {

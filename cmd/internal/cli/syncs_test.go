@@ -26,10 +26,10 @@ func TestAWaitThatEndsNamesWhatEndedIt(t *testing.T) {
 		interrupt bool
 		timeout   time.Duration
 		code      int
-		says      string
+		message   string
 	}{
-		"a person": {interrupt: true, timeout: time.Hour, code: exitInterrupted, says: "kubectl -n poolwright-system get syncs.poolwright.dev dev -w"},
-		"the time": {timeout: time.Millisecond, code: exitError, says: "was not handled within 1ms"},
+		"a person": {interrupt: true, timeout: time.Hour, code: exitInterrupted, message: "kubectl -n poolwright-system get syncs.poolwright.dev dev -w"},
+		"the time": {timeout: time.Millisecond, code: exitError, message: "was not handled within 1ms"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, interrupt := context.WithCancel(t.Context())
@@ -56,7 +56,7 @@ func TestAWaitThatEndsNamesWhatEndedIt(t *testing.T) {
 			if e, ok := errors.AsType[*exit](err); ok {
 				code = e.code
 			}
-			if err == nil || code != c.code || !strings.Contains(err.Error(), c.says) {
+			if err == nil || code != c.code || !strings.Contains(err.Error(), c.message) {
 				t.Errorf("exit code %d: %v", code, err)
 			}
 		})
@@ -68,7 +68,7 @@ func TestAWaitThatEndsNamesWhatEndedIt(t *testing.T) {
 func TestARequestOnASyncThatIsBeingDeletedEndsWithTheDeletion(t *testing.T) {
 	for name, c := range map[string]struct {
 		deleting bool
-		answer   watch.EventType
+		response watch.EventType
 		want     string
 	}{
 		"the deletion waits for a confirmation": {true, watch.Modified, "Sync dev is not ready: PruneHeld: 2 nodes go with it"},
@@ -94,7 +94,7 @@ func TestARequestOnASyncThatIsBeingDeletedEndsWithTheDeletion(t *testing.T) {
 					now.Status.LastHandledReconcileAt = now.Annotations[fluxmeta.ReconcileRequestAnnotation]
 					now.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: "PruneHeld", Message: "2 nodes go with it"}}
 					w := watch.NewFakeWithChanSize(1, false)
-					w.Action(c.answer, &now)
+					w.Action(c.response, &now)
 					return w, nil
 				},
 			}).Build()

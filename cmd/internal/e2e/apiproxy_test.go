@@ -42,9 +42,9 @@ type trap struct {
 	after bool
 	kill  func()
 
-	seen   int
-	sprung string
-	done   chan struct{}
+	observed int
+	sprung   string
+	done     chan struct{}
 }
 
 // at reports whether the trap springs at this write, the newest that it has seen.
@@ -52,7 +52,7 @@ func (t *trap) at(write string) bool {
 	if t.kind != "" {
 		return kindOf(write) == t.kind
 	}
-	return t.seen == t.k
+	return t.observed == t.k
 }
 
 // newAPIProxy lets the controller in as the given user, or as the administrator.
@@ -135,7 +135,7 @@ func (p *apiProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler)
 	}
-	t.seen++
+	t.observed++
 	switch {
 	case t.sprung != "":
 	case t.at(write):

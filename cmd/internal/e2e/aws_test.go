@@ -38,7 +38,7 @@ const (
 type wound struct {
 	what string
 	// resource is how reports name what is hit, word what they must say of it.
-	resource, word string
+	resource, text string
 	by             func(ctx context.Context, a account) error
 }
 
@@ -155,7 +155,7 @@ func (s *awsFixture) isReportedThenCorrected() {
 	s.reconcile()
 	for _, w := range all {
 		s.eventually(w.what+" is reported", func() error {
-			if got := s.difference(w.resource); !strings.Contains(got, w.word) {
+			if got := s.difference(w.resource); !strings.Contains(got, w.text) {
 				return fmt.Errorf("the status says %q of %s", got, w.resource)
 			}
 			return nil
@@ -189,13 +189,13 @@ func (s *awsFixture) isOnlyCompared() {
 	before := len(s.writes())
 	s.declare(other, "Ask for what is not Poolwright's to change")
 	s.applied()
-	for resource, word := range map[string]string{
+	for resource, text := range map[string]string{
 		"Version.eks/eu-west-1/" + awsCluster:    "aws eks update-cluster-version",
 		"Addon.eks/eu-west-1/vpc-cni":            "aws eks update-addon",
 		"NodeGroupHardware.eks/eu-west-1/system": "aws eks create-nodegroup",
 	} {
 		s.eventually(resource+" is reported", func() error {
-			if got := s.difference(resource); !strings.Contains(got, word) {
+			if got := s.difference(resource); !strings.Contains(got, text) {
 				return fmt.Errorf("the status says %q", got)
 			}
 			return nil
@@ -216,7 +216,7 @@ func (s *awsFixture) isUnknown() {
 	if _, err := s.account.events.DisableRule(s.Context(), &eventbridge.DisableRuleInput{Name: sdk.String(awsRule + "StateChange")}); err != nil {
 		s.Fatal(err)
 	}
-	s.asked()
+	s.requested()
 	s.eventually("the queue is unknown, the rule is corrected", func() error {
 		c, err := s.cluster()
 		if err != nil {
@@ -243,7 +243,7 @@ func (s *awsFixture) isUnknown() {
 		defer s.inject(aws.Fault{Service: service, Throttle: true})()
 	}
 	lift = s.inject(aws.Fault{Service: "sqs", Throttle: true})
-	s.asked()
+	s.requested()
 	s.eventually("nothing is called in sync", func() error {
 		c, err := s.cluster()
 		if err != nil {
@@ -357,12 +357,12 @@ func (s *awsFixture) tokenFor(resource string) string {
 // happen there.
 func (s *awsFixture) staysWithinItsPermissions() {
 	s.Helper()
-	asked := map[string]int{}
+	requested := map[string]int{}
 	for _, c := range s.AWS.Calls() {
 		if c.Key != controllerKey {
 			continue // bootstrap, or somebody by hand
 		}
-		asked[c.Service+":"+c.Operation]++
+		requested[c.Service+":"+c.Operation]++
 		for _, d := range c.Denied(s.allowed, nil) {
 			s.Errorf("%s:%s: %s", c.Service, c.Operation, d)
 		}
@@ -373,7 +373,7 @@ func (s *awsFixture) staysWithinItsPermissions() {
 		"sqs:SetQueueAttributes", "sqs:DeleteQueue", "events:PutRule", "events:PutTargets", "events:DeleteRule", "logs:PutRetentionPolicy", "ec2:CreateTags",
 		"ec2:CreateFleet", "ec2:TerminateInstances", "sqs:ReceiveMessage", "servicequotas:ListServiceQuotas",
 	} {
-		if asked[operation] == 0 {
+		if requested[operation] == 0 {
 			s.Errorf("the controller never asked for %s", operation)
 		}
 	}
@@ -409,8 +409,8 @@ func (s *awsFixture) syncSet(patch string) {
 	})
 }
 
-// asked asks the Sync to look, and does not wait.
-func (s *awsFixture) asked() {
+// requested asks the Sync to look, and does not wait.
+func (s *awsFixture) requested() {
 	s.Helper()
 	s.expect(s.types("reconcile", "dev", "--wait=false"), 0)
 }

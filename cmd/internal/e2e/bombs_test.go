@@ -28,9 +28,9 @@ func TestABombOnTheFollowedBranchEndsOnlyItsChild(t *testing.T) {
 			i, strings.TrimSuffix(strings.Repeat("{a: 0},", 60_000), ","))
 	}
 	for n, bomb := range []struct {
-		name  string
-		files map[string]string
-		says  string
+		name    string
+		files   map[string]string
+		message string
 	}{
 		{"copies of a patch", map[string]string{"kustomization.yaml": "resources: [good.yaml]\npatches:\n- target: {kind: ConfigMap}\n  patch: |\n" + copies.String()}, "config/kustomization.yaml:3"},
 		{"values", values, "more than"},
@@ -40,8 +40,8 @@ func TestABombOnTheFollowedBranchEndsOnlyItsChild(t *testing.T) {
 		}
 		s.repo.commit("Declare a bomb of " + bomb.name)
 		s.handled()
-		if message := s.waitForNotReady("LimitExceeded"); !strings.Contains(message, bomb.says) {
-			t.Errorf("%s: the message does not hold %q: %s", bomb.name, bomb.says, message)
+		if message := s.waitForNotReady("LimitExceeded"); !strings.Contains(message, bomb.message) {
+			t.Errorf("%s: the message does not hold %q: %s", bomb.name, bomb.message, message)
 		}
 		s.edit("good", `{"data":{"value":"edited"}}`)
 		s.holds("good", "v1")

@@ -103,9 +103,9 @@ func (l *laptop) types(args ...string) commandResult {
 	return got
 }
 
-func (l *laptop) expect(got commandResult, code int, words ...string) {
+func (l *laptop) expect(got commandResult, code int, texts ...string) {
 	l.Helper()
-	got.expect(l.T, code, words...)
+	got.expect(l.T, code, texts...)
 }
 
 // bootstrap is the whole command.

@@ -41,15 +41,15 @@ func typed(t *testing.T, w *sandbox.Environment, folder string, args ...string) 
 
 // expect checks an exit code and words that must be among what was printed. What
 // was printed is shown first, so that a failure ends with its reason.
-func (got commandResult) expect(t *testing.T, code int, words ...string) {
+func (got commandResult) expect(t *testing.T, code int, texts ...string) {
 	t.Helper()
 	var wrong []string
 	if got.code != code {
 		wrong = append(wrong, fmt.Sprintf("exit code %d, want %d", got.code, code))
 	}
-	for _, word := range words {
-		if !strings.Contains(got.out+got.err, word) {
-			wrong = append(wrong, fmt.Sprintf("it does not say %q", word))
+	for _, text := range texts {
+		if !strings.Contains(got.out+got.err, text) {
+			wrong = append(wrong, fmt.Sprintf("it does not say %q", text))
 		}
 	}
 	if len(wrong) > 0 {
@@ -61,22 +61,22 @@ func (got commandResult) expect(t *testing.T, code int, words ...string) {
 func (s *syncFixture) command(args ...string) commandResult {
 	s.Helper()
 	got := typed(s.T, sharedEnv, s.repo.dir, append(args, "--namespace="+s.system)...)
-	for _, word := range s.hidden {
-		if strings.Contains(got.out+got.err, word) {
-			s.Errorf("poolwright %s shows a secret that begins with %.4s", strings.Join(args, " "), word)
+	for _, text := range s.hidden {
+		if strings.Contains(got.out+got.err, text) {
+			s.Errorf("poolwright %s shows a secret that begins with %.4s", strings.Join(args, " "), text)
 		}
 	}
 	return got
 }
 
-func (s *syncFixture) expect(got commandResult, code int, words ...string) {
+func (s *syncFixture) expect(got commandResult, code int, texts ...string) {
 	s.Helper()
-	got.expect(s.T, code, words...)
+	got.expect(s.T, code, texts...)
 }
 
-func (s *syncFixture) secret(name, word string) string {
-	s.hide(word)
-	return fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: %s}\nstringData:\n  key: %s\n", name, s.apps, word)
+func (s *syncFixture) secret(name, text string) string {
+	s.hide(text)
+	return fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: %s}\nstringData:\n  key: %s\n", name, s.apps, text)
 }
 
 func TestCommandsExitAndPrintAsKubectlDoes(t *testing.T) {

@@ -140,14 +140,14 @@ func (x *crash) consistent() {
 
 // bothWays has a suite run with kills before the API server sees a write, and
 // with kills right after it has taken it.
-func bothWays(t *testing.T, name string, story func(*crash)) {
+func bothWays(t *testing.T, name string, scenario func(*crash)) {
 	for _, after := range []bool{false, true} {
 		way := map[bool]string{false: "before", true: "after"}[after]
 		t.Run("killed "+way+" each write", func(t *testing.T) {
 			t.Parallel()
 			x := newCrash(t, name+"-"+way)
 			x.after = after
-			story(x)
+			scenario(x)
 		})
 	}
 }
@@ -159,7 +159,7 @@ func bothWays(t *testing.T, name string, story func(*crash)) {
 // have hit every kind of write in want: the number of writes before one of them
 // varies (inventories may be written once more or less), so a kind that the
 // counted kills have missed is run by its name.
-func (x *crash) everywhere(scene func(x *crash, arm, wait func(), n int), prepare func(*crash), want ...string) {
+func (x *crash) everywhere(scenario func(x *crash, arm, wait func(), n int), prepare func(*crash), want ...string) {
 	x.Helper()
 	run := func(name string, n int, at *trap) (unharmed bool) {
 		ok := x.T.Run(name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func (x *crash) everywhere(scene func(x *crash, arm, wait func(), n int), prepar
 					t.Error(err)
 				}
 			}
-			scene(x, func() { x.c.api.set(at) }, func() { unharmed = !x.killed(at) }, n)
+			scenario(x, func() { x.c.api.set(at) }, func() { unharmed = !x.killed(at) }, n)
 			x.again()
 			x.consistent()
 			if prepare != nil {

@@ -31,8 +31,8 @@ func TestDriftIsPutBackAndNothingElseIsWritten(t *testing.T) {
 	s.labelled("c")
 	s.edit("d", fmt.Sprintf(`{"metadata":{"labels":{%q:"somebody"}}}`, v1alpha1.SyncLabel))
 	s.labelled("d")
-	if words := s.waitForEvent("DriftCorrected"); !strings.Contains(words, "ConfigMap/"+s.apps) {
-		t.Errorf("the event does not name the object: %s", words)
+	if texts := s.waitForEvent("DriftCorrected"); !strings.Contains(texts, "ConfigMap/"+s.apps) {
+		t.Errorf("the event does not name the object: %s", texts)
 	}
 	// What is nobody's business stays.
 	s.edit("e", `{"data":{"more":"by hand"},"metadata":{"annotations":{"note":"mine"}}}`)
@@ -159,7 +159,7 @@ func TestASuspendedSyncRestsAndTakesUpAgain(t *testing.T) {
 	s.change(func(sync *v1alpha1.Sync) { sync.Spec.Suspend = true })
 	s.observed()
 	c.api.take()
-	asked := s.git.requests()
+	requested := s.git.requests()
 	s.edit("a", `{"data":{"value":"by hand"}}`)
 	s.uproot("b")
 	s.repo.write("config/c.yaml", s.configMap("c", "v1"))
@@ -169,8 +169,8 @@ func TestASuspendedSyncRestsAndTakesUpAgain(t *testing.T) {
 	if sync.Status.LastAppliedRevision != first || s.live("a").Data["value"] != "by hand" || s.live("b") != nil || s.live("c") != nil {
 		t.Errorf("a suspended Sync does something: %v", s.census())
 	}
-	if writes := beyond(c.api.take(), ofStatus(s.name)); len(writes) > 0 || s.git.requests() != asked {
-		t.Errorf("a suspended Sync writes %v and asks Git %d times", writes, s.git.requests()-asked)
+	if writes := beyond(c.api.take(), ofStatus(s.name)); len(writes) > 0 || s.git.requests() != requested {
+		t.Errorf("a suspended Sync writes %v and asks Git %d times", writes, s.git.requests()-requested)
 	}
 	s.change(func(sync *v1alpha1.Sync) { sync.Spec.Suspend = false })
 	s.holds("a", "v1")

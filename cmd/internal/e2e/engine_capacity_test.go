@@ -169,8 +169,8 @@ func (f *famine) stillLasts(s engineSuite) {
 // ends: capacity has been there again for a while, and is asked for once more.
 // What came to nothing because AWS was unwell just then does not count.
 func (f *famine) ends(s engineSuite) {
-	const remembered = 3 * time.Minute
-	s.within(max(remembered-time.Since(f.began), 0)+waitTimeout, "the pod has its node", func() error {
+	const recorded = 3 * time.Minute
+	s.within(max(recorded-time.Since(f.began), 0)+waitTimeout, "the pod has its node", func() error {
 		_, err := s.nodeWithPod(f.pool)
 		return err
 	})

@@ -174,11 +174,11 @@ func demoOfAltanova(t *testing.T) {
 		}
 	}
 	for _, one := range events {
-		words := map[string]string{
+		texts := map[string]string{
 			"comment.created": "1 node replaced", "comment.edited": "consolidateAfter", "comment.concluded": "No node had to be replaced",
 		}[one.Event]
-		if words != "" && !strings.Contains(one.Comment, words) {
-			t.Errorf("%s does not say %q:\n%s", one.Event, words, one.Comment)
+		if texts != "" && !strings.Contains(one.Comment, texts) {
+			t.Errorf("%s does not say %q:\n%s", one.Event, texts, one.Comment)
 		}
 	}
 	var sums map[string]float64
@@ -217,11 +217,11 @@ func demoOfAnotherSetup(t *testing.T) {
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Fatalf("the events are others (-want +got):\n%s", diff)
 	}
-	for event, words := range map[string]string{
+	for event, texts := range map[string]string{
 		"fleet.requested": "g4dn.12xlarge, on-demand", "gpu.allocatable": "nvidia.com/gpu: 40", "gpu.shared": "40 pods", "commit.applied": "10s",
 	} {
-		if !strings.Contains(details[event], words) {
-			t.Errorf("%s does not say %q: %s", event, words, details[event])
+		if !strings.Contains(details[event], texts) {
+			t.Errorf("%s does not say %q: %s", event, texts, details[event])
 		}
 	}
 	var sums map[string]float64
@@ -237,13 +237,13 @@ func demoOfAnotherSetup(t *testing.T) {
 func refusesOthers(t *testing.T) {
 	for _, c := range []struct {
 		args  []string
-		words string
+		texts string
 	}{
 		{[]string{"--setup=timesharing"}, `there is no set-up "timesharing"; choose one of altanova, timeslicing, piksel, pingvas, baseten`},
 		{[]string{"--setup=piksel", "--example=mine"}, "--example mine is a copy of examples/altanova, and --setup piksel names an example: give one of them"},
 		{[]string{"--example=mine"}, "the example mine has no folder clusters/dev"},
 	} {
-		if run := demo(t, c.args...); run.exit != 1 || run.stdout != "" || !strings.Contains(run.stderr, c.words) {
+		if run := demo(t, c.args...); run.exit != 1 || run.stdout != "" || !strings.Contains(run.stderr, c.texts) {
 			t.Errorf("%v: exit %d, %s%s", c.args, run.exit, run.stdout, run.stderr)
 		}
 	}
@@ -277,9 +277,9 @@ func reportsWhyNothingLaunches(t *testing.T) {
 	if len(events) == 0 || events[len(events)-1].Event != "pod.pending" {
 		t.Errorf("the story ended with %v", run.stdout)
 	}
-	for _, words := range []string{"waiting for nodeclaim.created: it did not happen within " + deadline.String(), "nodepool requirements filtered out all instance types"} {
-		if !strings.Contains(run.stderr, words) {
-			t.Errorf("it does not say %q:\n%s", words, run.stderr)
+	for _, texts := range []string{"waiting for nodeclaim.created: it did not happen within " + deadline.String(), "nodepool requirements filtered out all instance types"} {
+		if !strings.Contains(run.stderr, texts) {
+			t.Errorf("it does not say %q:\n%s", texts, run.stderr)
 		}
 	}
 	// After its last event, the demo had the deadline, and the time to stop an environment.

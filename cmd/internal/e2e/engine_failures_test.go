@@ -56,13 +56,13 @@ func (s engineSuite) failures(code string, n int) {
 	s.Helper()
 	from := len(s.AWS.Calls())
 	s.eventually("AWS has failed often enough", func() error {
-		seen := 0
+		observed := 0
 		for _, call := range s.AWS.Calls()[from:] {
 			if call.Code == code {
-				seen++
+				observed++
 			}
 		}
-		return more(seen, n-1)
+		return more(observed, n-1)
 	})
 }
 
@@ -71,13 +71,13 @@ func (s engineSuite) waitForInstanceLists(n int) {
 	s.Helper()
 	from := len(s.AWS.Calls())
 	s.within(2*waitTimeout, "the engine has listed all instances", func() error {
-		seen := 0
+		observed := 0
 		for _, call := range s.AWS.Calls()[from:] {
 			if call.Operation == "DescribeInstances" && call.Done && strings.Contains(call.Params, "tag-key") {
-				seen++
+				observed++
 			}
 		}
-		return more(seen, n-1)
+		return more(observed, n-1)
 	})
 }
 

@@ -229,7 +229,7 @@ func (s engineSuite) pass(d time.Duration) {
 
 // logged returns the lines of all controllers' logs that hold all the words, log
 // by log.
-func (s engineSuite) logged(words ...string) (lines []string) {
+func (s engineSuite) logged(texts ...string) (lines []string) {
 	s.Helper()
 	logs, err := filepath.Glob(filepath.Join(s.Dir, "logs", "poolwright*.log"))
 	if err != nil || len(logs) == 0 {
@@ -241,7 +241,7 @@ func (s engineSuite) logged(words ...string) (lines []string) {
 			s.Fatal(err)
 		}
 		for line := range strings.Lines(string(content)) {
-			if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(line, word) }) {
+			if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
 				lines = append(lines, line)
 			}
 		}

@@ -227,25 +227,25 @@ func (s engineSuite) terminations(id string) (calls []aws.Call) {
 
 // expectEvent waits for an event about the object of that name, with the reason, and
 // whose message holds the words.
-func (s engineSuite) expectEvent(name, reason string, words ...string) {
+func (s engineSuite) expectEvent(name, reason string, texts ...string) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("an event %s of %s", reason, name), func() error {
 		var events corev1.EventList
 		if err := s.hand.List(s.Context(), &events); err != nil {
 			return err
 		}
-		var seen []string
+		var observed []string
 		for _, e := range events.Items {
 			if !strings.HasPrefix(e.InvolvedObject.Name, name) {
 				continue
 			}
-			lacks := func(word string) bool { return !strings.Contains(e.Message, word) }
-			if e.Reason == reason && !slices.ContainsFunc(words, lacks) {
+			lacks := func(text string) bool { return !strings.Contains(e.Message, text) }
+			if e.Reason == reason && !slices.ContainsFunc(texts, lacks) {
 				return nil
 			}
-			seen = append(seen, e.Reason+": "+e.Message)
+			observed = append(observed, e.Reason+": "+e.Message)
 		}
-		return fmt.Errorf("there are only %q", seen)
+		return fmt.Errorf("there are only %q", observed)
 	})
 }
 

@@ -209,11 +209,11 @@ func (s engineSuite) plainPod(pool string) string {
 // loggedAt is a log line's time.
 func (s engineSuite) loggedAt(line string) time.Time {
 	s.Helper()
-	var said struct{ TS string }
-	if err := json.Unmarshal([]byte(line), &said); err != nil {
+	var got struct{ TS string }
+	if err := json.Unmarshal([]byte(line), &got); err != nil {
 		s.Fatal(err)
 	}
-	at, err := time.Parse("2006-01-02T15:04:05.000Z0700", said.TS)
+	at, err := time.Parse("2006-01-02T15:04:05.000Z0700", got.TS)
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -113,8 +113,8 @@ func (s engineSuite) nothingLeaks() {
 		}
 		return nil
 	})
-	for _, words := range []string{"Observed a panic", "recovered from a panic", "goroutine 1 ["} {
-		if lines := s.logged(words); len(lines) > 0 {
+	for _, texts := range []string{"Observed a panic", "recovered from a panic", "goroutine 1 ["} {
+		if lines := s.logged(texts); len(lines) > 0 {
 			s.Errorf("the controller panicked: %v", lines)
 		}
 	}

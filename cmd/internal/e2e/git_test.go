@@ -22,19 +22,19 @@ func TestAGitServerThatIsDownAtTheFirstStartIsAwaited(t *testing.T) {
 	s.git.hang()
 	s.start()
 	s.follow()
-	says := func(reason, words string) {
+	message := func(reason, texts string) {
 		t.Helper()
-		s.eventually("the Sync says "+words, func() error {
+		s.eventually("the Sync says "+texts, func() error {
 			ready := meta.FindStatusCondition(s.sync().Status.Conditions, "Ready")
-			if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != reason || !strings.Contains(ready.Message, words) {
+			if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != reason || !strings.Contains(ready.Message, texts) {
 				return fmt.Errorf("Ready is %+v", ready)
 			}
 			return nil
 		})
 	}
-	says("Progressing", "Waiting for the source's first response")
+	message("Progressing", "Waiting for the source's first response")
 	s.git.down()
-	says("SourceUnavailable", "connection refused")
+	message("SourceUnavailable", "connection refused")
 	s.waitForEvent("SourceUnavailable")
 	s.git.up()
 	s.ready()
@@ -56,14 +56,14 @@ var five = []string{"a", "b", "c", "d", "e"}
 // endure proves for each trouble: the last good state stays and is kept, nothing
 // is pruned, condition and event name the cause, and the end of the trouble is
 // noticed within the interval.
-func endure(t *testing.T, s *syncFixture, troubles []sourceFault) {
+func endure(t *testing.T, s *syncFixture, failures []sourceFault) {
 	s.declare("v1", five...)
 	s.repo.commit("Begin")
 	s.start()
 	s.follow()
 	s.ready()
 	before := s.census()
-	for n, one := range troubles {
+	for n, one := range failures {
 		ok := t.Run(one.name, func(t *testing.T) {
 			s := s.in(t)
 			good := s.sync().Status.LastAppliedRevision

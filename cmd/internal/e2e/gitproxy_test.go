@@ -23,8 +23,8 @@ type gitProxy struct {
 	fault  http.HandlerFunc
 	// held is closed when requests that hang may end.
 	held chan struct{}
-	// asked counts the requests.
-	asked int
+	// requested counts the requests.
+	requested int
 	// waits counts those that hang.
 	waits int
 }
@@ -117,13 +117,13 @@ func (p *gitProxy) mend() {
 func (p *gitProxy) requests() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.asked
+	return p.requested
 }
 
 func (p *gitProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	fault := p.fault
-	p.asked++
+	p.requested++
 	p.mu.Unlock()
 	if fault != nil {
 		fault(w, r)

@@ -37,9 +37,9 @@ type gpuSuite struct {
 // gpuMachines is what goes on in the machines of a gpuSuite.
 type gpuMachines struct {
 	// faults are what goes wrong on a pool's machines, by its name.
-	faults sync.Map
-	mu     sync.Mutex
-	seen   []nodes.Notice
+	faults   sync.Map
+	mu       sync.Mutex
+	observed []nodes.Notice
 }
 
 // The machine of all GPU pools here, and what it has.
@@ -65,15 +65,15 @@ func (m *gpuMachines) fault(machine nodes.Machine) nodes.Fault {
 func (m *gpuMachines) notify(n nodes.Notice) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.seen = append(m.seen, n)
+	m.observed = append(m.observed, n)
 }
 
 // notices are those of an event whose message holds the words.
-func (m *gpuMachines) notices(event nodes.Event, words string) (found []nodes.Notice) {
+func (m *gpuMachines) notices(event nodes.Event, texts string) (found []nodes.Notice) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, n := range m.seen {
-		if n.Event == event && strings.Contains(n.Message, words) {
+	for _, n := range m.observed {
+		if n.Event == event && strings.Contains(n.Message, texts) {
 			found = append(found, n)
 		}
 	}
@@ -201,11 +201,11 @@ func (g gpuSuite) commits(message string, files ...map[string]string) {
 		}
 	}
 	g.git.repo.commit(message)
-	g.asks()
+	g.requests()
 }
 
-// asks has the Sync look now, as `poolwright reconcile` does.
-func (g gpuSuite) asks() string {
+// requests has the Sync look now, as `poolwright reconcile` does.
+func (g gpuSuite) requests() string {
 	g.Helper()
 	token := time.Now().Format(time.RFC3339Nano)
 	g.annotates(fluxmeta.ReconcileRequestAnnotation, token)

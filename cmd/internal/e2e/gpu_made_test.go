@@ -98,7 +98,7 @@ func (l *gpuSteps) comesThroughGit(g gpuSuite) {
 	}
 	written := g.metric(l.metrics, "poolwright_changes_total") // since the settings restarted the controller
 	for range 2 {
-		token := g.asks()
+		token := g.requests()
 		g.until("the Sync has reconciled again", func() error {
 			sync, err := g.sync()
 			if err == nil && sync.Status.LastHandledReconcileAt != token {
@@ -142,7 +142,7 @@ func (l *gpuSteps) profileLeaves(g gpuSuite) {
 	}
 	l.drop(profile)
 	g.commits("Have no such pool any longer", map[string]string{"device-plugin.yaml": l.text(), profile + ".yaml": ""})
-	g.asksToConfirm("nvidia-device-plugin-"+profile, "NodePool.karpenter.sh/"+profile, "1 node")
+	g.requiresConfirmation("nvidia-device-plugin-"+profile, "NodePool.karpenter.sh/"+profile, "1 node")
 	if diff := cmp.Diff(running, g.runningPods(profile)); diff != "" {
 		g.Errorf("before anybody confirmed, the pods changed:\n%s", diff)
 	}
@@ -175,9 +175,9 @@ func (l *gpuSteps) profileLeaves(g gpuSuite) {
 	}
 }
 
-// asksToConfirm waits until the Sync holds a deletion back, and says so in the
+// requiresConfirmation waits until the Sync holds a deletion back, and says so in the
 // words.
-func (g gpuSuite) asksToConfirm(words ...string) {
+func (g gpuSuite) requiresConfirmation(texts ...string) {
 	g.Helper()
 	g.until("the Sync holds back what it would delete", func() error {
 		if _, err := g.confirmationToken(); err != nil {
@@ -188,7 +188,7 @@ func (g gpuSuite) asksToConfirm(words ...string) {
 			return err
 		}
 		message := meta.FindStatusCondition(sync.Status.Conditions, "Ready").Message
-		for _, part := range words {
+		for _, part := range texts {
 			if !strings.Contains(message, part) {
 				return fmt.Errorf("it does not speak of %q: %s", part, message)
 			}

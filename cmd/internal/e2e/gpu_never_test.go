@@ -68,7 +68,7 @@ func (l *gpuSteps) nodesNeverOffer(g gpuSuite) {
 	g.terminated(first)
 	g.terminated(second)
 	g.Logf("the other pool had its pods after %s", since(begin))
-	g.remembersHold(pool, "--metrics-addr="+l.metrics)
+	g.recordsHold(pool, "--metrics-addr="+l.metrics)
 	g.Logf("the next controller had a node after %s", since(begin))
 	g.faults.Delete(pool)
 	g.allRun(pool)
@@ -89,12 +89,12 @@ func (l *gpuSteps) nodesNeverOffer(g gpuSuite) {
 // givesUp waits for the pool's node to be in trouble, and until its minute is over
 // and it is replaced, or not, and that is told everywhere. The fault is that of the
 // node that comes next.
-func (g gpuSuite) givesUp(metrics, pool, reason string, next nodes.Fault, words ...string) (claim karpv1.NodeClaim) {
+func (g gpuSuite) givesUp(metrics, pool, reason string, next nodes.Fault, texts ...string) (claim karpv1.NodeClaim) {
 	g.Helper()
 	claim = g.waitForUnhealthyNode(pool, reason)
 	series := []string{fmt.Sprintf("nodepool=%q", pool), fmt.Sprintf("reason=%q", reason)}
 	before := g.metric(metrics, replacedMetric, series...)
-	troubled := time.Now()
+	failing := time.Now()
 	g.until("NodeClaim "+claim.Name+" is given up", func() error {
 		err := g.hand.Get(g.Context(), client.ObjectKeyFromObject(&claim), &claim)
 		if err == nil && claim.DeletionTimestamp == nil {
@@ -103,8 +103,8 @@ func (g gpuSuite) givesUp(metrics, pool, reason string, next nodes.Fault, words 
 		return client.IgnoreNotFound(err)
 	})
 	g.faults.Store(pool, next)
-	g.Logf("it was given up %s after it had the trouble %s", since(troubled), reason)
-	g.expectEvent(claim.Name, reason, words...)
+	g.Logf("it was given up %s after it had the trouble %s", since(failing), reason)
+	g.expectEvent(claim.Name, reason, texts...)
 	if got := g.metric(metrics, replacedMetric, series...); got != before+1 {
 		g.Errorf("%s went from %g to %g", replacedMetric, before, got)
 	}
@@ -163,9 +163,9 @@ func (g gpuSuite) waitForUnhealthyNode(pool, reason string) (claim karpv1.NodeCl
 	return claim
 }
 
-// remembersHold starts the next controller after the hold has ended, as its status
+// recordsHold starts the next controller after the hold has ended, as its status
 // says: it launches a node, and counts the failures of the last one's life.
-func (g gpuSuite) remembersHold(pool string, args ...string) {
+func (g gpuSuite) recordsHold(pool string, args ...string) {
 	g.Helper()
 	if err := g.now.Stop(g.Context()); err != nil {
 		g.Fatal(err)

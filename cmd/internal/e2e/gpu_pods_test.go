@@ -41,13 +41,13 @@ spec:
 
 // gpuPods creates so many pods NAME-0, NAME-1, ... for the pool, each of which
 // asks for count of the resource and for next to nothing else.
-func (g gpuSuite) gpuPods(name, pool string, ask corev1.ResourceName, count int64, pods int, mods ...func(*corev1.Pod)) {
+func (g gpuSuite) gpuPods(name, pool string, request corev1.ResourceName, count int64, pods int, mods ...func(*corev1.Pod)) {
 	g.Helper()
 	need := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi"),
 	}
 	if count > 0 {
-		need[ask] = *resource.NewQuantity(count, resource.DecimalSI)
+		need[request] = *resource.NewQuantity(count, resource.DecimalSI)
 	}
 	grace := int64(1)
 	for i := range pods {
@@ -138,9 +138,9 @@ func (g gpuSuite) allRun(pool string) (c podCensus) {
 // provisioned waits until the pool's NodeClaims, in Karpenter's own view, have at
 // least so much of the resource and their nodes are registered, and returns how
 // many there are.
-func (g gpuSuite) provisioned(pool string, ask corev1.ResourceName, atLeast int64) (n int) {
+func (g gpuSuite) provisioned(pool string, request corev1.ResourceName, atLeast int64) (n int) {
 	g.Helper()
-	g.until(fmt.Sprintf("pool %s is to have %d of %s", pool, atLeast, ask), func() error {
+	g.until(fmt.Sprintf("pool %s is to have %d of %s", pool, atLeast, request), func() error {
 		claims, err := g.claims(pool)
 		if err != nil {
 			return err
@@ -149,7 +149,7 @@ func (g gpuSuite) provisioned(pool string, ask corev1.ResourceName, atLeast int6
 		sum := int64(0)
 		for _, claim := range claims {
 			if claim.StatusConditions().Get(karpv1.ConditionTypeRegistered).IsTrue() {
-				quantity := claim.Status.Capacity[ask]
+				quantity := claim.Status.Capacity[request]
 				sum += quantity.Value()
 			}
 		}
@@ -181,7 +181,7 @@ func (g gpuSuite) gpuNodes(pool string) ([]corev1.Node, error) {
 // expectEvent waits for an event of that reason about the object of exactly that name,
 // whose message holds the words. With many pods there are too many events to read
 // them all again and again.
-func (g gpuSuite) expectEvent(name, reason string, words ...string) {
+func (g gpuSuite) expectEvent(name, reason string, texts ...string) {
 	g.Helper()
 	g.until(fmt.Sprintf("an event %s of %s", reason, name), func() error {
 		var events corev1.EventList
@@ -189,14 +189,14 @@ func (g gpuSuite) expectEvent(name, reason string, words ...string) {
 		if err := g.hand.List(g.Context(), &events, about); err != nil {
 			return err
 		}
-		var seen []string
+		var observed []string
 		for _, e := range events.Items {
-			lacks := func(word string) bool { return !strings.Contains(e.Message, word) }
-			if e.Reason == reason && !slices.ContainsFunc(words, lacks) {
+			lacks := func(text string) bool { return !strings.Contains(e.Message, text) }
+			if e.Reason == reason && !slices.ContainsFunc(texts, lacks) {
 				return nil
 			}
-			seen = append(seen, e.Reason+": "+e.Message)
+			observed = append(observed, e.Reason+": "+e.Message)
 		}
-		return fmt.Errorf("there are only %q", seen)
+		return fmt.Errorf("there are only %q", observed)
 	})
 }

@@ -121,13 +121,13 @@ func (g gpuSuite) claimsWhole(node string) {
 func (g gpuSuite) wasHeldUntil(nodeFilm, podFilm *recording, node string, offer gpu.Resources) {
 	g.Helper()
 	var released uint64
-	seen := false
+	observed := false
 	for _, one := range nodeFilm.all(g) {
 		if one.object.GetName() != node || one.gone {
 			continue
 		}
 		switch now := held(one.object); {
-		case !seen && !now:
+		case !observed && !now:
 			g.Fatalf("node %s came without the taint", node)
 		case now && released > 0:
 			g.Fatalf("node %s got the taint again at revision %d", node, one.revision)
@@ -137,7 +137,7 @@ func (g gpuSuite) wasHeldUntil(nodeFilm, podFilm *recording, node string, offer 
 				g.Errorf("node %s lost the taint when it offered %s", node, differs)
 			}
 		}
-		seen = true
+		observed = true
 	}
 	if released == 0 {
 		g.Fatalf("node %s never lost the taint", node)

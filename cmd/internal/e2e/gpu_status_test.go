@@ -127,7 +127,7 @@ func freeAddress(t *testing.T) string {
 }
 
 // metric adds up the series of a name whose labels hold all the words.
-func (g gpuSuite) metric(address, name string, words ...string) (sum float64) {
+func (g gpuSuite) metric(address, name string, texts ...string) (sum float64) {
 	g.Helper()
 	var text string
 	// A controller that loses its lease, as on a busy machine, is away for a moment.
@@ -141,8 +141,8 @@ series:
 		if !found || labels == "" || labels[0] != '{' && labels[0] != ' ' {
 			continue
 		}
-		for _, word := range words {
-			if !strings.Contains(labels, word) {
+		for _, part := range texts {
+			if !strings.Contains(labels, part) {
 				continue series
 			}
 		}
@@ -160,14 +160,14 @@ func (g gpuSuite) scrape(address string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	answer, err := http.DefaultClient.Do(request)
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("it answers %s", answer.Status)
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("it answers %s", response.Status)
 	}
 	return string(text), err
 }

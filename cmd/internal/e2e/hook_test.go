@@ -66,15 +66,15 @@ func (s *syncFixture) call(method, path string, body, result any) {
 }
 
 // commented waits for the one comment on a pull request to say a word.
-func (s *syncFixture) commented(number int, word string) {
+func (s *syncFixture) commented(number int, text string) {
 	s.Helper()
-	s.eventually(fmt.Sprintf("the comment on #%d says %q", number, word), func() error {
+	s.eventually(fmt.Sprintf("the comment on #%d says %q", number, text), func() error {
 		var all []struct{ Body string }
 		err := s.Git.Call(s.Context(), s.owner, http.MethodGet, fmt.Sprintf("/repos/%s/nodes/issues/%d/comments", s.owner.Name, number), nil, &all)
 		if err != nil {
 			return err
 		}
-		if len(all) != 1 || !strings.Contains(all[0].Body, word) {
+		if len(all) != 1 || !strings.Contains(all[0].Body, text) {
 			return fmt.Errorf("there are %v", all)
 		}
 		return nil
@@ -111,12 +111,12 @@ func TestAWebhookThatAnyReplicaReceivesIsHandledByTheLeader(t *testing.T) {
 			return err
 		}
 		unsigned.Header.Set("Content-Type", "application/json")
-		answer, err := http.DefaultClient.Do(unsigned)
+		reply, err := http.DefaultClient.Do(unsigned)
 		if err != nil {
 			return err
 		}
-		if err := answer.Body.Close(); err != nil || answer.StatusCode != http.StatusUnauthorized {
-			return fmt.Errorf("it answers %s; %w", answer.Status, err)
+		if err := reply.Body.Close(); err != nil || reply.StatusCode != http.StatusUnauthorized {
+			return fmt.Errorf("it answers %s; %w", reply.Status, err)
 		}
 		return nil
 	})

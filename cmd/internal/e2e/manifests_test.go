@@ -22,8 +22,8 @@ type mistake struct {
 	name  string
 	files map[string]string
 	// reason is the condition's; says are parts of its message.
-	reason string
-	says   []string
+	reason  string
+	message []string
 	// pending is the object that the status lists with its file, if any.
 	pending string
 }
@@ -58,13 +58,13 @@ func survive(t *testing.T, s *syncFixture, mistakes []mistake) {
 				t.Error("an object was pruned although it is not known whether it is wanted")
 			}
 			message := s.waitForNotReady(one.reason)
-			for _, word := range one.says {
-				if !strings.Contains(message, word) {
-					t.Errorf("the message does not hold %q: %s", word, message)
+			for _, text := range one.message {
+				if !strings.Contains(message, text) {
+					t.Errorf("the message does not hold %q: %s", text, message)
 				}
 			}
 			if one.pending != "" {
-				isPending(t, sync, one.pending, one.says[0])
+				isPending(t, sync, one.pending, one.message[0])
 			}
 			for name := range one.files {
 				s.repo.remove("config/" + name)
@@ -100,35 +100,35 @@ func TestOneBadFileStopsNoOther(t *testing.T) {
 	s.declare("v1", "good")
 	survive(t, s, []mistake{
 		{
-			name: "invalid YAML", reason: "InvalidManifests", says: []string{"config/bad.yaml:3"},
+			name: "invalid YAML", reason: "InvalidManifests", message: []string{"config/bad.yaml:3"},
 			files: map[string]string{"bad.yaml": "apiVersion: v1\nkind: ConfigMap\n  metadata: {name: x}\n"},
 		},
 		{
-			name: "an object that is declared twice", reason: "InvalidManifests", says: []string{"config/twin.yaml:1", "twice", "config/good.yaml:1"},
+			name: "an object that is declared twice", reason: "InvalidManifests", message: []string{"config/twin.yaml:1", "twice", "config/good.yaml:1"},
 			files: map[string]string{"twin.yaml": s.configMap("good", "twin")},
 		},
 		{
-			name: "an unknown kind", reason: "InvalidManifests", says: []string{"config/bad.yaml:1", "does not serve the kind", "Gadget.example.com"},
+			name: "an unknown kind", reason: "InvalidManifests", message: []string{"config/bad.yaml:1", "does not serve the kind", "Gadget.example.com"},
 			files: map[string]string{"bad.yaml": "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: x}\n"},
 		},
 		{
-			name: "a kind in a version that is not served", reason: "InvalidManifests", says: []string{"config/bad.yaml:1", "only v1"},
+			name: "a kind in a version that is not served", reason: "InvalidManifests", message: []string{"config/bad.yaml:1", "only v1"},
 			files: map[string]string{"bad.yaml": "apiVersion: apps/v1beta1\nkind: Deployment\nmetadata: {name: x}\n"},
 		},
 		{
-			name: "a name that nothing can have", reason: "InvalidManifests", says: []string{"config/bad.yaml:1", "Not_A_Name"},
+			name: "a name that nothing can have", reason: "InvalidManifests", message: []string{"config/bad.yaml:1", "Not_A_Name"},
 			files: map[string]string{"bad.yaml": s.configMap("Not_A_Name", "x")},
 		},
 		{
-			name: "an object without a name", reason: "InvalidManifests", says: []string{"config/bad.yaml:1", "name"},
+			name: "an object without a name", reason: "InvalidManifests", message: []string{"config/bad.yaml:1", "name"},
 			files: map[string]string{"bad.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: x-}\n"},
 		},
 		{
-			name: "a field that the schema of a Sync does not have", reason: "InvalidManifests", says: []string{"config/bad.yaml:5", `spec.pth: unknown field; did you mean "path"?`},
+			name: "a field that the schema of a Sync does not have", reason: "InvalidManifests", message: []string{"config/bad.yaml:5", `spec.pth: unknown field; did you mean "path"?`},
 			files: map[string]string{"bad.yaml": fmt.Sprintf("apiVersion: poolwright.dev/v1alpha1\nkind: Sync\nmetadata: {name: x, namespace: %s}\nspec:\n  pth: x\n  suspend: true\n  source: {git: {url: \"https://example.com/x\"}}\n", s.apps)},
 		},
 		{
-			name: "a field that the schema of a Cluster does not have", reason: "InvalidManifests", says: []string{"config/bad.yaml:8", `spec.engin: unknown field; did you mean "engine"?`},
+			name: "a field that the schema of a Cluster does not have", reason: "InvalidManifests", message: []string{"config/bad.yaml:8", `spec.engin: unknown field; did you mean "engine"?`},
 			files: map[string]string{"bad.yaml": "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: x}\nspec:\n  name: dev\n  region: eu-west-1\n  account: \"111122223333\"\n  engin: {mode: \"Off\"}\n"},
 		},
 	})
@@ -144,23 +144,23 @@ func TestOneRefusedObjectStopsNoOther(t *testing.T) {
 	object := "/" + s.apps + "/"
 	survive(t, s, []mistake{
 		{
-			name: "a key that ConfigMaps cannot have", reason: "ApplyFailed", says: []string{"config/bad.yaml:1", "not a key"}, pending: "ConfigMap" + object + "bad",
+			name: "a key that ConfigMaps cannot have", reason: "ApplyFailed", message: []string{"config/bad.yaml:1", "not a key"}, pending: "ConfigMap" + object + "bad",
 			files: map[string]string{"bad.yaml": s.configMap("bad", "x") + "  not a key: x\n"},
 		},
 		{
-			name: "what an admission policy denies", reason: "ApplyFailed", says: []string{"config/bad.yaml:1", "forbidden by the test"}, pending: "ConfigMap" + object + "bad",
+			name: "what an admission policy denies", reason: "ApplyFailed", message: []string{"config/bad.yaml:1", "forbidden by the test"}, pending: "ConfigMap" + object + "bad",
 			files: map[string]string{"bad.yaml": s.configMap("bad", "forbidden")},
 		},
 		{
-			name: "a namespace that does not exist", reason: "ApplyFailed", says: []string{"config/bad.yaml:1", "nowhere"}, pending: "ConfigMap/nowhere/bad",
+			name: "a namespace that does not exist", reason: "ApplyFailed", message: []string{"config/bad.yaml:1", "nowhere"}, pending: "ConfigMap/nowhere/bad",
 			files: map[string]string{"bad.yaml": strings.Replace(s.configMap("bad", "x"), s.apps, "nowhere", 1)},
 		},
 		{
-			name: "a field that only the API server finds not to exist", reason: "InvalidManifests", says: []string{"config/bad.yaml:1", "dta"}, pending: "ConfigMap" + object + "bad",
+			name: "a field that only the API server finds not to exist", reason: "InvalidManifests", message: []string{"config/bad.yaml:1", "dta"}, pending: "ConfigMap" + object + "bad",
 			files: map[string]string{"bad.yaml": strings.Replace(s.configMap("bad", "x"), "\ndata:", "\ndta:", 1)},
 		},
 		{
-			name: "a Secret that is no base64 is not shown", reason: "ApplyFailed", says: []string{"config/bad.yaml:1"}, pending: "Secret" + object + "bad",
+			name: "a Secret that is no base64 is not shown", reason: "ApplyFailed", message: []string{"config/bad.yaml:1"}, pending: "Secret" + object + "bad",
 			files: map[string]string{"bad.yaml": fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: bad, namespace: %s}\ndata: {key: sesame-not-base64}\n", s.apps)},
 		},
 	})

@@ -10,55 +10,55 @@ import (
 )
 
 const (
-	// wordsKept is how many lines of a log a failed test shows. What failed is said
+	// linesKept is how many lines of a log a failed test shows. What failed is said
 	// before them, and must still be observed by who reads only the end of the output.
-	wordsKept = 12
-	// wordsLong is how much of a line is shown, in bytes.
-	wordsLong = 240
+	linesKept = 12
+	// lineBytes is how much of a line is shown, in bytes.
+	lineBytes = 240
 )
 
 // logTail shows how a controller's log ends, a short line for each message: the
 // time, the level if it is no information, who says it about what, and the words.
 // What is repeated is shown once.
 func logTail(path string) string {
-	var said []string
+	var got []string
 	for line := range strings.Lines(process.Tail(path, 200)) {
-		stamp, words := shorten(strings.TrimSpace(line))
-		said = slices.DeleteFunc(said, func(other string) bool { return strings.HasSuffix(other, "  "+words) })
-		said = append(said, strings.TrimSpace(stamp+"  "+words))
+		stamp, texts := shorten(strings.TrimSpace(line))
+		got = slices.DeleteFunc(got, func(other string) bool { return strings.HasSuffix(other, "  "+texts) })
+		got = append(got, strings.TrimSpace(stamp+"  "+texts))
 	}
-	said = said[max(0, len(said)-wordsKept):]
-	return "the controller's last words:\n" + strings.Join(said, "\n")
+	got = got[max(0, len(got)-linesKept):]
+	return "the controller's last words:\n" + strings.Join(got, "\n")
 }
 
 // shorten splits a line into its time and what it says.
-func shorten(line string) (stamp, words string) {
-	var said struct {
+func shorten(line string) (stamp, texts string) {
+	var got struct {
 		Level, TS, Msg, Logger, Controller, Name, Error string
 	}
-	if json.Unmarshal([]byte(line), &said) != nil || said.Msg == "" {
+	if json.Unmarshal([]byte(line), &got) != nil || got.Msg == "" {
 		return "", clip(line) // a panic, or the runtime's own words
 	}
-	if _, clock, found := strings.Cut(said.TS, "T"); found {
+	if _, clock, found := strings.Cut(got.TS, "T"); found {
 		stamp, _, _ = strings.Cut(clock, ".")
 	}
-	parts := []string{said.Controller, said.Name, said.Msg}
-	if said.Controller == "" {
-		parts[0] = said.Logger
+	parts := []string{got.Controller, got.Name, got.Msg}
+	if got.Controller == "" {
+		parts[0] = got.Logger
 	}
-	if said.Level != "info" {
-		parts = slices.Insert(parts, 0, strings.ToUpper(said.Level))
+	if got.Level != "info" {
+		parts = slices.Insert(parts, 0, strings.ToUpper(got.Level))
 	}
-	words = strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " ")
-	if said.Error != "" {
-		words += ": " + said.Error
+	texts = strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " ")
+	if got.Error != "" {
+		texts += ": " + got.Error
 	}
-	return stamp, clip(words)
+	return stamp, clip(texts)
 }
 
 func clip(text string) string {
-	if len(text) <= wordsLong {
+	if len(text) <= lineBytes {
 		return text
 	}
-	return fmt.Sprintf("%s… (%d bytes more)", strings.ToValidUTF8(text[:wordsLong], ""), len(text)-wordsLong)
+	return fmt.Sprintf("%s… (%d bytes more)", strings.ToValidUTF8(text[:lineBytes], ""), len(text)-lineBytes)
 }

@@ -62,11 +62,11 @@ func (g gpuSuite) predicts(pools string) *predicted {
 	g.git.repo.write("config/pools.yaml", pools)
 	got := typed(g.T, g.Environment, g.git.repo.dir, "plan", "config", "-o", "json", "--namespace="+engineSystem)
 	got.expect(g.T, 1)
-	var said struct{ Forecast *provision.Forecast }
-	if err := json.Unmarshal([]byte(got.out), &said); err != nil || said.Forecast == nil {
+	var message struct{ Forecast *provision.Forecast }
+	if err := json.Unmarshal([]byte(got.out), &message); err != nil || message.Forecast == nil {
 		g.Fatalf("no forecast, %v, in:\n%s", err, got.out)
 	}
-	p.comment = *said.Forecast
+	p.comment = *message.Forecast
 	return p
 }
 

@@ -196,11 +196,11 @@ func TestADeletedSyncPrunesWhereItsDeletionPolicyIsDelete(t *testing.T) {
 	}
 	s.eventually("the right token is in the event", func() error {
 		// It changes once a and b are gone.
-		told := confirmation.FindStringSubmatch(s.lastEventMessage("PruneHeld"))
-		if told == nil {
+		reported := confirmation.FindStringSubmatch(s.lastEventMessage("PruneHeld"))
+		if reported == nil {
 			return errors.New("there is no token yet")
 		}
-		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ConfirmAnnotation, told[1])
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ConfirmAnnotation, reported[1])
 		sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.system}}
 		return absent(hand.Patch(t.Context(), sync, mergePatch(patch)))
 	})

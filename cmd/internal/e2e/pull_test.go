@@ -177,9 +177,9 @@ func (p *pulls) comments(number int) (all []comment, err error) {
 }
 
 // waitForComment waits for the one comment to say all of the words.
-func (p *pulls) waitForComment(number int, words ...string) (found comment) {
+func (p *pulls) waitForComment(number int, texts ...string) (found comment) {
 	p.Helper()
-	p.eventually(fmt.Sprintf("the comment on #%d says %q", number, words), func() error {
+	p.eventually(fmt.Sprintf("the comment on #%d says %q", number, texts), func() error {
 		all, err := p.comments(number)
 		if err != nil {
 			return err
@@ -190,9 +190,9 @@ func (p *pulls) waitForComment(number int, words ...string) (found comment) {
 		found = all[0]
 		// What is not ours stands in it as entities, broken by invisible characters.
 		text := strings.ReplaceAll(html.UnescapeString(found.Body), "\u200b", "")
-		for _, word := range words {
-			if !strings.Contains(text, word) {
-				return fmt.Errorf("%q is not in:\n%s", word, found.Body)
+		for _, part := range texts {
+			if !strings.Contains(text, part) {
+				return fmt.Errorf("%q is not in:\n%s", part, found.Body)
 			}
 		}
 		return nil
@@ -281,8 +281,8 @@ func (p *pulls) livesToItsEnd() {
 	if second.ID != first.ID {
 		p.Errorf("another comment was made: %d, %d", first.ID, second.ID)
 	}
-	if said := p.stands(head, planStatus, "success"); !strings.Contains(said, "4 nodes replaced") {
-		p.Errorf("the status says %q", said)
+	if got := p.stands(head, planStatus, "success"); !strings.Contains(got, "4 nodes replaced") {
+		p.Errorf("the status says %q", got)
 	}
 	for _, name := range before {
 		if !strings.Contains(second.Body, name) {
@@ -301,8 +301,8 @@ func (p *pulls) livesToItsEnd() {
 	if last.ID != first.ID || !strings.HasPrefix(last.Body, strings.SplitN(second.Body, "\n", 3)[0]) {
 		p.Errorf("what was reviewed did not stay:\n%s", last.Body)
 	}
-	if said := p.stands(merged, rolloutStatus, "success"); !strings.Contains(said, "4 nodes") {
-		p.Errorf("the status says %q", said)
+	if got := p.stands(merged, rolloutStatus, "success"); !strings.Contains(got, "4 nodes") {
+		p.Errorf("the status says %q", got)
 	}
 	for _, name := range append(p.nodesAre(taintedPool, 2), p.nodesAre(diskedPool, 2)...) {
 		if slices.Contains(before, name) {
@@ -344,12 +344,12 @@ func (p *pulls) isElsewhere() {
 // growsBeyondItsReview: between the review and the merge many more nodes came.
 func (p *pulls) growsBeyondItsReview() {
 	number := p.open("newer-taint", "Taint the pool anew", map[string]string{"tainted.yaml": pullPoolText(taintedPool, "default", "newer")})
-	told := len(p.nodesAre(taintedPool, 2))
-	p.waitForComment(number, fmt.Sprintf("%d nodes replaced", told))
+	reported := len(p.nodesAre(taintedPool, 2))
+	p.waitForComment(number, fmt.Sprintf("%d nodes replaced", reported))
 	p.scales(taintedPool, 7)
 	grown := p.nodesAre(taintedPool, 7)
 	merged := p.merge(number)
-	p.waitForComment(number, fmt.Sprintf("%d were predicted", told), "poolwright.dev/confirm")
+	p.waitForComment(number, fmt.Sprintf("%d were predicted", reported), "poolwright.dev/confirm")
 	p.stands(merged, rolloutStatus, "pending")
 	if diff := cmp.Diff(grown, p.nodesAre(taintedPool, 7)); diff != "" {
 		p.Errorf("the nodes are others:\n%s", diff)

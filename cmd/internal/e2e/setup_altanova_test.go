@@ -104,18 +104,18 @@ func (s setupSuite) startsCold(l landing, pods, nodes *recording, launch aws.Ins
 	})
 	at := uint64(0)
 	for _, step := range steps {
-		revision, seen := step.in.first(s.gpuSuite, 0, step.is)
-		if !seen || revision <= at {
-			s.Errorf("not in the chain's order: %s (seen: %t, at %d, after %d)", step.name, seen, revision, at)
+		revision, observed := step.in.first(s.gpuSuite, 0, step.is)
+		if !observed || revision <= at {
+			s.Errorf("not in the chain's order: %s (seen: %t, at %d, after %d)", step.name, observed, revision, at)
 		}
 		at = max(at, revision)
 	}
 	// The engine calls the node initialized beside the pod's start, but never
 	// before the GPU is there.
 	gpuAt, _ := nodes.first(s.gpuSuite, 0, offered)
-	initialized, seen := nodes.first(s.gpuSuite, 0, isInitialized)
-	if !seen || initialized < gpuAt {
-		s.Errorf("the node was initialized at %d (%t), its GPU came at %d", initialized, seen, gpuAt)
+	initialized, observed := nodes.first(s.gpuSuite, 0, isInitialized)
+	if !observed || initialized < gpuAt {
+		s.Errorf("the node was initialized at %d (%t), its GPU came at %d", initialized, observed, gpuAt)
 	}
 	// EC2 launches it after the decision and before the node is there. The NodeClaim
 	// tells of the launch beside the node's own start; times in the API are whole seconds.

@@ -64,7 +64,7 @@ func TestSetupBaseten(t *testing.T) {
 		s.git.repo.replace("clusters/dev/provisioner-"+pool+".yaml", "ttlSecondsAfterEmpty: 30", "ttlSecondsAfterEmpty: 5")
 	}
 	s.git.repo.commit("Let empty nodes go sooner")
-	s.asks()
+	s.requests()
 	s.applied()
 	s.zero()
 	for _, pool := range pools {
@@ -164,11 +164,11 @@ type groupState struct {
 
 func (a autoscaled) state() (state groupState) {
 	a.Helper()
-	shown, err := a.account.eks.DescribeNodegroup(a.Context(), &eks.DescribeNodegroupInput{ClusterName: &a.of.Cluster, NodegroupName: &a.group})
+	got, err := a.account.eks.DescribeNodegroup(a.Context(), &eks.DescribeNodegroupInput{ClusterName: &a.of.Cluster, NodegroupName: &a.group})
 	if err != nil {
 		a.Fatal(err)
 	}
-	text, err := json.MarshalIndent(shown.Nodegroup, "", " ")
+	text, err := json.MarshalIndent(got.Nodegroup, "", " ")
 	if err != nil {
 		a.Fatal(err)
 	}

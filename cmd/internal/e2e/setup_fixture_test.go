@@ -152,7 +152,7 @@ func (s setupSuite) edits(message, file string, texts ...string) {
 	s.Helper()
 	s.git.repo.replace(file, texts...)
 	s.git.repo.commit(message)
-	s.asks()
+	s.requests()
 	s.applied()
 }
 

@@ -107,8 +107,8 @@ func (l landing) is(want machine) {
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		l.Errorf("the machine of pod %s is not as declared (-declared +launched):\n%s", l.pod.Name, diff)
 	}
-	shown := []string{l.node.Labels[karpv1.NodePoolLabelKey], l.node.Labels[corev1.LabelInstanceTypeStable], l.node.Labels[karpv1.CapacityTypeLabelKey]}
-	if diff := cmp.Diff([]string{want.Pool, want.Type, want.Capacity}, shown); diff != "" {
+	displayed := []string{l.node.Labels[karpv1.NodePoolLabelKey], l.node.Labels[corev1.LabelInstanceTypeStable], l.node.Labels[karpv1.CapacityTypeLabelKey]}
+	if diff := cmp.Diff([]string{want.Pool, want.Type, want.Capacity}, displayed); diff != "" {
 		l.Errorf("the labels of node %s say otherwise (-declared +labels):\n%s", l.node.Name, diff)
 	}
 }

@@ -227,7 +227,7 @@ func (s setupSuite) charts(file string, want int) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	asked := map[string]bool{}
+	requested := map[string]bool{}
 	for line := range strings.Lines(string(text)) {
 		_, expression, found := strings.Cut(line, `"expr": "`)
 		if !found {
@@ -236,7 +236,7 @@ func (s setupSuite) charts(file string, want int) {
 		_, legend, _ := strings.Cut(expression, `"legendFormat": "`)
 		by := regexp.MustCompile(`^\{\{(\w+)\}\}"`).FindStringSubmatch(legend)
 		for _, series := range regexp.MustCompile(`((?:karpenter|poolwright)_\w+)(?:\{([^}]*)\})?`).FindAllStringSubmatch(expression, -1) {
-			asked[series[1]] = true
+			requested[series[1]] = true
 			labels := strings.FieldsFunc(strings.ReplaceAll(series[2], `\"`, `"`), func(r rune) bool { return r == ',' || r == ' ' })
 			for _, label := range by[min(1, len(by)):] {
 				labels = append(labels, label+"=")
@@ -249,7 +249,7 @@ func (s setupSuite) charts(file string, want int) {
 			})
 		}
 	}
-	if len(asked) != want {
-		s.Errorf("the dashboard asks for %v", slices.Sorted(maps.Keys(asked)))
+	if len(requested) != want {
+		s.Errorf("the dashboard asks for %v", slices.Sorted(maps.Keys(requested)))
 	}
 }

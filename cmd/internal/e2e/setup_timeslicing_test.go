@@ -132,12 +132,12 @@ func (s setupSuite) allLand(app string, want int) (pods []corev1.Pod) {
 // logs: the control plane's logs of these types are on, and kept for 14 days.
 func (s setupSuite) logs(types ...string) {
 	s.Helper()
-	shown, err := s.account.eks.DescribeCluster(s.Context(), &eks.DescribeClusterInput{Name: &s.of.Cluster})
+	got, err := s.account.eks.DescribeCluster(s.Context(), &eks.DescribeClusterInput{Name: &s.of.Cluster})
 	if err != nil {
 		s.Fatal(err)
 	}
 	var on []string
-	for _, set := range shown.Cluster.Logging.ClusterLogging {
+	for _, set := range got.Cluster.Logging.ClusterLogging {
 		if *set.Enabled {
 			for _, t := range set.Types {
 				on = append(on, string(t))

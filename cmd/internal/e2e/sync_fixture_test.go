@@ -90,8 +90,8 @@ func (s *syncFixture) in(t *testing.T) *syncFixture {
 }
 
 // hide plants a word that no log, event or status may show, in any form.
-func (s *syncFixture) hide(word string) {
-	s.hidden = append(s.hidden, word, base64.StdEncoding.EncodeToString([]byte(word)))
+func (s *syncFixture) hide(text string) {
+	s.hidden = append(s.hidden, text, base64.StdEncoding.EncodeToString([]byte(text)))
 }
 
 // logsContainNoSecret reads all that the controllers ever said.
@@ -100,13 +100,13 @@ func (s *syncFixture) logsContainNoSecret() {
 	if err != nil || len(logs) == 0 {
 		s.Errorf("no log of the controller was found: %v", err)
 	}
-	said := map[string]string{}
+	got := map[string]string{}
 	for _, path := range logs {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			s.Error(err)
 		}
-		said[filepath.Base(path)] = string(content)
+		got[filepath.Base(path)] = string(content)
 		if strings.Contains(string(content), "Observed a panic") || strings.Contains(string(content), "goroutine 1 [") {
 			s.Errorf("the controller panicked:\n%s", process.Tail(path, 60))
 		}
@@ -117,12 +117,12 @@ func (s *syncFixture) logsContainNoSecret() {
 		if err := s.hand.List(context.Background(), list, client.InNamespace(s.system)); err != nil {
 			s.Error(err)
 		}
-		said[fmt.Sprintf("%T", list)] = fmt.Sprintf("%+v", list)
+		got[fmt.Sprintf("%T", list)] = fmt.Sprintf("%+v", list)
 	}
-	for where, text := range said {
-		for _, word := range s.hidden {
-			if strings.Contains(text, word) {
-				s.Errorf("%s shows a secret that begins with %.4s", where, word)
+	for where, text := range got {
+		for _, part := range s.hidden {
+			if strings.Contains(text, part) {
+				s.Errorf("%s shows a secret that begins with %.4s", where, part)
 			}
 		}
 	}

@@ -248,11 +248,11 @@ func (s *stocked) kubectl(input string, args ...string) string {
 	cmd.Dir, cmd.Stdin = s.repo.dir, strings.NewReader(input)
 	out, err := cmd.Output()
 	if err != nil {
-		words := ""
+		texts := ""
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			words = string(exit.Stderr)
+			texts = string(exit.Stderr)
 		}
-		s.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, words)
+		s.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, texts)
 	}
 	return string(out)
 }

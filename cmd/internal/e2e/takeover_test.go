@@ -83,9 +83,9 @@ func (s *stocked) installedBeside() {
 	}
 	held := meta.FindStatusCondition(c.Status.Conditions, "EngineBlocked")
 	s.Logf("EngineBlocked says: %s", held.Message)
-	for _, word := range []string{stockNamespace + "/" + stockLease, "scale"} {
-		if !strings.Contains(held.Message, word) {
-			s.Errorf("EngineBlocked does not say %q: %s", word, held.Message)
+	for _, text := range []string{stockNamespace + "/" + stockLease, "scale"} {
+		if !strings.Contains(held.Message, text) {
+			s.Errorf("EngineBlocked does not say %q: %s", text, held.Message)
 		}
 	}
 	s.applied()
@@ -201,11 +201,11 @@ func (s *stocked) startsAgain() {
 	s.eventually("the engine is held", func() error { return s.isReady("OtherKarpenter", metav1.ConditionFalse) })
 	s.Logf("two ran for at most %s", since(begin))
 	// Noticed by the look around, and not because all gates happened to be due.
-	words, err := os.ReadFile(s.now.Log())
+	texts, err := os.ReadFile(s.now.Log())
 	if err != nil {
 		s.Fatal(err)
 	}
-	if !strings.Contains(string(words[len(earlier):]), "Somebody else leads as well") {
+	if !strings.Contains(string(texts[len(earlier):]), "Somebody else leads as well") {
 		s.Error("the engine did not say why it stopped")
 	}
 	s.takesOver()

@@ -75,17 +75,17 @@ func (s *syncFixture) waitForEvent(reason string) string {
 		if err := s.hand.List(s.Context(), &events, client.InNamespace(s.system)); err != nil {
 			return err
 		}
-		var seen []string
+		var observed []string
 		for _, e := range events.Items {
 			if e.InvolvedObject.Kind == "Sync" && e.InvolvedObject.Name == s.name {
-				seen = append(seen, e.Reason)
+				observed = append(observed, e.Reason)
 				if e.Reason == reason {
 					message = e.Message
 					return nil
 				}
 			}
 		}
-		return fmt.Errorf("there are only %v", seen)
+		return fmt.Errorf("there are only %v", observed)
 	})
 	return message
 }

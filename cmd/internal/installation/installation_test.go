@@ -98,27 +98,27 @@ func TestWithoutAnImageTheInstalledOneStays(t *testing.T) {
 }
 
 func TestWaitingReportsEachObjectOnceAndEndsWithTheLast(t *testing.T) {
-	var said []string
-	say := func(line string) { said = append(said, line) }
+	var got []string
+	report := func(line string) { got = append(got, line) }
 	calls := 0
-	err := Await(t.Context(), time.Minute, say, func(context.Context) (bool, string, error) {
+	err := Await(t.Context(), time.Minute, report, func(context.Context) (bool, string, error) {
 		calls++
 		return calls > 1, "half", nil
 	})
-	if err != nil || !slices.Equal(said, []string{"half"}) {
-		t.Errorf("said %q, %v", said, err)
+	if err != nil || !slices.Equal(got, []string{"half"}) {
+		t.Errorf("said %q, %v", got, err)
 	}
-	err = Await(t.Context(), time.Millisecond, say, func(context.Context) (bool, string, error) { return false, "1 of 2", nil })
+	err = Await(t.Context(), time.Millisecond, report, func(context.Context) (bool, string, error) { return false, "1 of 2", nil })
 	if err == nil || !strings.Contains(err.Error(), "after 1ms still: 1 of 2") {
 		t.Errorf("got %v", err)
 	}
 	broken := errors.New("broken")
-	if err := Await(t.Context(), time.Minute, say, func(context.Context) (bool, string, error) { return false, "", broken }); !errors.Is(err, broken) {
+	if err := Await(t.Context(), time.Minute, report, func(context.Context) (bool, string, error) { return false, "", broken }); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Await(ctx, time.Minute, say, func(context.Context) (bool, string, error) { return false, "", ctx.Err() }); !errors.Is(err, context.Canceled) {
+	if err := Await(ctx, time.Minute, report, func(context.Context) (bool, string, error) { return false, "", ctx.Err() }); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -298,13 +298,13 @@ func TestWhatBecomesOfTheLeaseDecides(t *testing.T) {
 func TestARenewalWhoseResponseComesAfterTheLeaseWasGivenAwayOpensNothing(t *testing.T) {
 	b := newBench(t)
 	b.lead()
-	arrived, answer := make(chan struct{}), make(chan struct{})
-	b.before = func(*coordinationv1.Lease) int { close(arrived); <-answer; return 0 }
+	arrived, response := make(chan struct{}), make(chan struct{})
+	b.before = func(*coordinationv1.Lease) int { close(arrived); <-response; return 0 }
 	done := make(chan error)
 	go func() { done <- b.lock.Update(t.Context(), b.record(b.identity)) }()
 	<-arrived
 	b.Fence.close()
-	close(answer)
+	close(response)
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
@@ -312,13 +312,13 @@ func TestARenewalWhoseResponseComesAfterTheLeaseWasGivenAwayOpensNothing(t *test
 }
 
 func TestTheLeaseIsGivenAwayWhenNoWriteIsUnderWay(t *testing.T) {
-	for name, answered := range map[string]bool{"it gets a response": true, "it never gets a response": false} {
+	for name, responded := range map[string]bool{"it gets a response": true, "it never gets a response": false} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			b.lead()
 			held, wrote := make(chan struct{}), make(chan error, 1)
-			answer := sync.OnceFunc(func() { close(held) })
-			defer answer() // also after a failure: the server waits for its requests
+			response := sync.OnceFunc(func() { close(held) })
+			defer response() // also after a failure: the server waits for its requests
 			b.mu.Lock()
 			b.held = held
 			b.mu.Unlock()
@@ -338,17 +338,17 @@ func TestTheLeaseIsGivenAwayWhenNoWriteIsUnderWay(t *testing.T) {
 					b.Fence.mu.Unlock()
 				}
 			}
-			if !answered {
+			if !responded {
 				stop()
 				if err := <-released; !errors.Is(err, context.Canceled) || *b.lease.Spec.HolderIdentity != b.identity {
 					t.Errorf("%q holds the lease, %v", *b.lease.Spec.HolderIdentity, err)
 				}
 			}
-			answer()
+			response()
 			if err := <-wrote; err != nil {
 				t.Errorf("what was sent while the fence was open: %v", err)
 			}
-			if answered {
+			if responded {
 				if err := <-released; err != nil || *b.lease.Spec.HolderIdentity != "" {
 					t.Errorf("%q holds the lease, %v", *b.lease.Spec.HolderIdentity, err)
 				}

@@ -104,9 +104,9 @@ func TestLintReportsOldAPIs(t *testing.T) {
 				t.Fatalf("findings: %v", found)
 			}
 			for i, want := range c.want {
-				begins, says, _ := strings.Cut(want, "…")
-				if got := strings.ReplaceAll(found[i].String(), "poolwright convert "+dir, "poolwright convert DIR"); !strings.HasPrefix(got, begins) || !strings.Contains(got, says) {
-					t.Errorf("%q does not begin with %q, or does not say %q", got, begins, says)
+				begins, message, _ := strings.Cut(want, "…")
+				if got := strings.ReplaceAll(found[i].String(), "poolwright convert "+dir, "poolwright convert DIR"); !strings.HasPrefix(got, begins) || !strings.Contains(got, message) {
+					t.Errorf("%q does not begin with %q, or does not say %q", got, begins, message)
 				}
 			}
 		})
@@ -161,9 +161,9 @@ func TestLintFindsWhatAWSWouldRefuse(t *testing.T) {
 			if (len(found) > 0) != (len(c.want) > 0) {
 				t.Fatalf("findings: %v", found)
 			}
-			for _, word := range c.want {
-				if !strings.Contains(found[0].String(), word) {
-					t.Errorf("%q lacks %q", found[0], word)
+			for _, text := range c.want {
+				if !strings.Contains(found[0].String(), text) {
+					t.Errorf("%q lacks %q", found[0], text)
 				}
 			}
 		})

@@ -137,9 +137,9 @@ func TestParametersAreNotCheckedWhereNobodyReadsThem(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			judged := unset.Variables{Parameters: variables.Unknown{"AMI": "x"}}.LintableIn(written.Set, os.DirFS(dir), linted.Mistakes)
-			if diff := cmp.Diff(1, len(judged)); diff != "" {
-				t.Errorf("%v\n%s", judged, diff)
+			checked := unset.Variables{Parameters: variables.Unknown{"AMI": "x"}}.LintableIn(written.Set, os.DirFS(dir), linted.Mistakes)
+			if diff := cmp.Diff(1, len(checked)); diff != "" {
+				t.Errorf("%v\n%s", checked, diff)
 			}
 		})
 	}

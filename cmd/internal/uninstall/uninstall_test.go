@@ -151,9 +151,9 @@ func TestAnUninstallThatStopsHalfwayPrintsHowToGoOn(t *testing.T) {
 			if !errors.Is(err, context.Canceled) {
 				t.Fatal(err)
 			}
-			for _, word := range c.want {
-				if !strings.Contains(err.Error(), word) {
-					t.Errorf("%q lacks %q", err, word)
+			for _, text := range c.want {
+				if !strings.Contains(err.Error(), text) {
+					t.Errorf("%q lacks %q", err, text)
 				}
 			}
 			if c.not != "" && strings.Contains(err.Error(), c.not) {

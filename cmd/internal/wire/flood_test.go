@@ -117,10 +117,10 @@ func TestAThousandOpenPullRequestsLeaveTheLeaderAsItWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	many, seen := &crowd{}, &preview.ObservedAt{}
+	many, observed := &crowd{}, &preview.ObservedAt{}
 	planner := &preview.Planner{Revisions: many, Sync: sync, Live: live, Clock: clock.RealClock{}, Previewer: &preview.Previewer{
-		Refusals: &admission.Refusals{}, Renderer: &child.Runner{Semaphore: child.NewSemaphore(), Proposed: true}, Cache: &rendercache.Cache{}, Variables: &variables.Current{}, Now: time.Now, ObservedAt: seen, MaxChanges: maxSteps,
-		Targets: connect.CachedTargets(emptyTarget{}, emptyTarget{}, seen),
+		Refusals: &admission.Refusals{}, Renderer: &child.Runner{Semaphore: child.NewSemaphore(), Proposed: true}, Cache: &rendercache.Cache{}, Variables: &variables.Current{}, Now: time.Now, ObservedAt: observed, MaxChanges: maxSteps,
+		Targets: connect.CachedTargets(emptyTarget{}, emptyTarget{}, observed),
 		Forecast: func(context.Context, state.Set, state.Set, []plan.Change) (*provision.Forecast, error) {
 			return nil, nil
 		},

@@ -108,11 +108,11 @@ func TestNobodyGoesByTheBookBeforeItWasRead(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				g := bookkeeping()
-				keeper, asked, told := caretaker(t, g), 0, plugin(map[string]int32{"failing": 3}, time.Now().Add(time.Hour))
-				live := interceptor.NewClient(reconcilertest.Client(t, told).(client.WithWatch), interceptor.Funcs{
+				controller, requested, reported := caretaker(t, g), 0, plugin(map[string]int32{"failing": 3}, time.Now().Add(time.Hour))
+				live := interceptor.NewClient(reconcilertest.Client(t, reported).(client.WithWatch), interceptor.Funcs{
 					List: func(ctx context.Context, kube client.WithWatch, into client.ObjectList, opts ...client.ListOption) error {
-						if asked++; asked <= c.refused {
-							if asked == c.refused && c.failures == 0 {
+						if requested++; requested <= c.refused {
+							if requested == c.refused && c.failures == 0 {
 								stop()
 							}
 							return errors.New("the API server is away")
@@ -122,11 +122,11 @@ func TestNobodyGoesByTheBookBeforeItWasRead(t *testing.T) {
 				})
 				acted, failures, led := make(chan error, 1), make(chan int, 1), make(chan bool, 1)
 				go func() {
-					_, err := keeper.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKey{Name: "n"}})
+					_, err := controller.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKey{Name: "n"}})
 					acted <- err
 				}()
 				go func() {
-					pools, _ := keeper.Pools(ctx)
+					pools, _ := controller.Pools(ctx)
 					n := 0
 					for _, p := range pools {
 						n += p.Failures

@@ -33,11 +33,11 @@ func TestTheVolumeHasRoomForTheMirrorsAtTheirLimits(t *testing.T) {
 	}
 	// What the Deployment's comment promises of each half.
 	for repositories, tree := range map[int64]int64{1: 256 << 20, 20: 8 << 20} {
-		room := int64(DefaultCacheSizeLimit / 2)
+		capacity := int64(DefaultCacheSizeLimit / 2)
 		if gogit.MirrorBytes(tree) > DefaultCacheSizeLimit/32 {
-			room -= DefaultCacheSizeLimit / 16 // That is kept for small ones.
+			capacity -= DefaultCacheSizeLimit / 16 // That is kept for small ones.
 		}
-		if takes := repositories * gogit.MirrorBytes(tree); takes > room {
+		if takes := repositories * gogit.MirrorBytes(tree); takes > capacity {
 			t.Errorf("%d repositories of %d MiB may take %d MiB, and half of the budget is %d", repositories, tree>>20, takes>>20, DefaultCacheSizeLimit/2>>20)
 		}
 	}

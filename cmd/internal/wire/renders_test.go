@@ -28,8 +28,8 @@ type loadResult struct {
 	err    error
 }
 
-// asking loads in the background.
-func asking(ctx context.Context, r *rendercache.Cache, in *child.Runner, s gitsource.Snapshot) chan loadResult {
+// requesting loads in the background.
+func requesting(ctx context.Context, r *rendercache.Cache, in *child.Runner, s gitsource.Snapshot) chan loadResult {
 	out := make(chan loadResult, 1)
 	go func() {
 		loaded, err := r.Load(ctx, in, s, "x", substitute.Values{})
@@ -53,8 +53,8 @@ func TestAChildThatCannotBeStartedIsForAnotherTry(t *testing.T) {
 
 func TestAFollowedClusterIsValidatedByItsSchemaInTheChild(t *testing.T) {
 	a := &app{renders: &rendercache.Cache{}, children: children{followed: &child.Runner{Semaphore: child.NewSemaphore()}}}
-	said := &admission.Refusals{}
-	load := a.loader(a.children.followed, "x", &variables.Current{}, said)
+	got := &admission.Refusals{}
+	load := a.loader(a.children.followed, "x", &variables.Current{}, got)
 	for range 2 { // rendered, and remembered
 		d, err := load(t.Context(), at("t", reconcilertest.ClusterFile("a", "  interruptionQueue:\n    retention: 5s\n")))
 		if err != nil || len(d.Problems) > 0 {
@@ -62,9 +62,9 @@ func TestAFollowedClusterIsValidatedByItsSchemaInTheChild(t *testing.T) {
 		}
 		eks, _ := d.Set.Get(state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: "a"})
 		d.BeforeDesired()
-		if found := said.Of(eks); len(found) != 1 || found[0].Origin.Line != 9 {
+		if found := got.Of(eks); len(found) != 1 || found[0].Origin.Line != 9 {
 			t.Errorf("of the Cluster it says %v", found)
 		}
-		said.Set(nil, nil)
+		got.Set(nil, nil)
 	}
 }

@@ -45,7 +45,7 @@ func TestASlowFolderEndsByItselfAndBlamesNoOther(t *testing.T) {
 	in := &child.Runner{Semaphore: slots, Limits: child.Limits{CPU: cpu}}
 	var slow []chan loadResult
 	for i := range 2 {
-		slow = append(slow, asking(t.Context(), r, in, gitsource.Snapshot{TreeID: fmt.Sprint("slow", i), FS: slowFolder()}))
+		slow = append(slow, requesting(t.Context(), r, in, gitsource.Snapshot{TreeID: fmt.Sprint("slow", i), FS: slowFolder()}))
 	}
 	begin := time.Now()
 	l, err := r.Load(t.Context(), in, at("quick", oneMap), "x", substitute.Values{})

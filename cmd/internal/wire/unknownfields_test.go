@@ -82,8 +82,8 @@ func TestAnObjectWithAnUnknownFieldIsRefusedBeforeAnythingIsApplied(t *testing.T
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			said := &admission.Refusals{}
-			d, err := (&app{renders: &rendercache.Cache{}, children: newChildren()}).loader(newChildren().followed, "x", &variables.Current{}, said)(t.Context(), at("t", c.text+other))
+			message := &admission.Refusals{}
+			d, err := (&app{renders: &rendercache.Cache{}, children: newChildren()}).loader(newChildren().followed, "x", &variables.Current{}, message)(t.Context(), at("t", c.text+other))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,8 +91,8 @@ func TestAnObjectWithAnUnknownFieldIsRefusedBeforeAnythingIsApplied(t *testing.T
 			problems := d.Problems
 			var got []string
 			for _, w := range []reconciler.NamedTarget{
-				{Name: aws.Name, Target: aws.Offline(said.Of)},
-				{Name: kubernetes.Name, Target: admittedTarget{kubernetes.Offline("dev"), said, c.live}},
+				{Name: aws.Name, Target: aws.Offline(message.Of)},
+				{Name: kubernetes.Name, Target: admittedTarget{kubernetes.Offline("dev"), message, c.live}},
 			} {
 				set, err := w.Target.Desired(t.Context(), d.Set)
 				mistakes, ok := errors.AsType[*targets.ProblemsError](err)

@@ -34,12 +34,12 @@ import (
 // held is a tree that answers nothing before it is released.
 type held struct {
 	fstest.MapFS
-	asked, released chan struct{}
+	requested, released chan struct{}
 }
 
 func (h held) Stat(name string) (fs.FileInfo, error) {
 	select {
-	case h.asked <- struct{}{}:
+	case h.requested <- struct{}{}:
 	default:
 	}
 	<-h.released
@@ -55,7 +55,7 @@ func occupied(t *testing.T, slots *child.Semaphore) (release func()) {
 		_, err := (&child.Runner{Semaphore: slots, Proposed: true, Repository: "other"}).Load(t.Context(), tree, "x", substitute.Values{})
 		done <- err
 	}()
-	<-tree.asked
+	<-tree.requested
 	return func() {
 		close(tree.released)
 		if err := <-done; err != nil {

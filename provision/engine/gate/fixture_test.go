@@ -173,9 +173,9 @@ func (w *fixture) amazon(rw http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(rw, `<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><GetCallerIdentityResult><Account>%s</Account></GetCallerIdentityResult></GetCallerIdentityResponse>`, w.caller)
 	case "DescribeInstances":
 		w.queries = append(w.queries, form)
-		answer := w.instances[min(w.calls, len(w.instances)-1)]
+		response := w.instances[min(w.calls, len(w.instances)-1)]
 		w.calls++
-		fmt.Fprint(rw, answer)
+		fmt.Fprint(rw, response)
 	default:
 		w.t.Errorf("unexpected AWS operation %q at %s", operation, r.URL.Path)
 		rw.WriteHeader(http.StatusNotImplemented)

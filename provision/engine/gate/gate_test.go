@@ -26,8 +26,8 @@ type row struct {
 	// closed are the gates that must be closed, with a question mark where the
 	// check could not be made.
 	closed []string
-	// says must be in the first refusal's sentence.
-	says []string
+	// message must be in the first refusal's sentence.
+	message []string
 }
 
 func TestGates(t *testing.T) {
@@ -39,51 +39,51 @@ func TestGates(t *testing.T) {
 
 		{name: "another API server than EKS names is refused",
 			breakIt: func(w *fixture) { w.eksKubeSystem = "uid-2" },
-			closed:  []string{"Identity"}, says: []string{"uid-1", "uid-2", cluster, "spec.name"}},
+			closed:  []string{"Identity"}, message: []string{"uid-1", "uid-2", cluster, "spec.name"}},
 		{name: "an API server that does not show kube-system proves nothing",
 			breakIt: func(w *fixture) { w.kubeSystem = "" },
-			closed:  []string{"Identity?"}, says: []string{"through our own connection", "kube-system"}},
+			closed:  []string{"Identity?"}, message: []string{"through our own connection", "kube-system"}},
 		{name: "an EKS endpoint that does not let us in proves nothing",
 			breakIt: func(w *fixture) { w.eksKubeSystem = "" },
-			closed:  []string{"Identity?"}, says: []string{"at the endpoint of EKS cluster"}},
+			closed:  []string{"Identity?"}, message: []string{"at the endpoint of EKS cluster"}},
 		{name: "without DescribeCluster three gates are unproven",
 			breakIt: func(w *fixture) { w.deny = "DescribeCluster" },
-			closed:  []string{"Identity?", "Account?", "AutoMode?"}, says: []string{"AccessDeniedException", "eks:DescribeCluster"}},
+			closed:  []string{"Identity?", "Account?", "AutoMode?"}, message: []string{"AccessDeniedException", "eks:DescribeCluster"}},
 
 		{name: "credentials of another account are refused",
 			breakIt: func(w *fixture) { w.caller = "999999999999" },
-			closed:  []string{"Account"}, says: []string{"999999999999", account, "spec.account"}},
+			closed:  []string{"Account"}, message: []string{"999999999999", account, "spec.account"}},
 		{name: "an unanswered STS proves nothing",
 			breakIt: func(w *fixture) { w.deny = "GetCallerIdentity" },
-			closed:  []string{"Account?"}, says: []string{"AccessDenied", "sts:GetCallerIdentity"}},
+			closed:  []string{"Account?"}, message: []string{"AccessDenied", "sts:GetCallerIdentity"}},
 		{name: "a cluster of another region is refused",
 			breakIt: func(w *fixture) { w.arn = strings.Replace(w.arn, region, "eu-west-1", 1) },
-			closed:  []string{"Account"}, says: []string{"eu-west-1", "spec.region"}},
+			closed:  []string{"Account"}, message: []string{"eu-west-1", "spec.region"}},
 		{name: "a cluster of another account is refused",
 			breakIt: func(w *fixture) { w.arn = strings.Replace(w.arn, account, "999999999999", 1) },
-			closed:  []string{"Account"}, says: []string{"999999999999"}},
+			closed:  []string{"Account"}, message: []string{"999999999999"}},
 		{name: "an SDK configured for another region is refused",
 			adjust: func(g *Gates) { g.AWS.Region = "eu-west-1" },
-			closed: []string{"Account"}, says: []string{"eu-west-1", region}},
+			closed: []string{"Account"}, message: []string{"eu-west-1", region}},
 
 		{name: "EKS Auto Mode is refused",
 			breakIt: func(w *fixture) { w.autoMode = true },
-			closed:  []string{"AutoMode"}, says: []string{"Auto Mode is on"}},
+			closed:  []string{"AutoMode"}, message: []string{"Auto Mode is on"}},
 		{name: "a NodePool with an Auto Mode class is refused",
 			breakIt: func(w *fixture) {
 				w.objects = []client.Object{pool("general", autoModeGroup), pool("gpu", "karpenter.k8s.aws")}
 			},
-			closed: []string{"AutoMode"}, says: []string{"NodePool general"}},
+			closed: []string{"AutoMode"}, message: []string{"NodePool general"}},
 		{name: "an Auto Mode NodeClass is refused",
 			breakIt: func(w *fixture) { w.objects = []client.Object{autoClass()} },
-			closed:  []string{"AutoMode"}, says: []string{"NodeClass default"}},
+			closed:  []string{"AutoMode"}, message: []string{"NodeClass default"}},
 		{name: "NodePools that cannot be listed prove nothing",
 			breakIt: func(w *fixture) { w.listErr["NodePoolList"] = forbidden("nodepools") },
-			closed:  []string{"AutoMode?"}, says: []string{"nodepools.karpenter.sh"}},
+			closed:  []string{"AutoMode?"}, message: []string{"nodepools.karpenter.sh"}},
 
 		{name: "another Karpenter's renewed lease is refused",
 			breakIt: func(w *fixture) { w.objects = []client.Object{lease("karpenter", "pod-1", 59*time.Second)} },
-			closed:  []string{"OtherKarpenter"}, says: []string{"lease karpenter/karpenter-leader-election of pod-1", "scale the Deployment behind it to zero", "External"}},
+			closed:  []string{"OtherKarpenter"}, message: []string{"lease karpenter/karpenter-leader-election of pod-1", "scale the Deployment behind it to zero", "External"}},
 		{name: "a lease that nobody renews is ignored",
 			breakIt: func(w *fixture) { w.objects = []client.Object{lease("karpenter", "pod-1", 61*time.Second)} }},
 		{name: "a lease that its holder gave back is ignored",
@@ -93,14 +93,14 @@ func TestGates(t *testing.T) {
 			adjust:  func(g *Gates) { g.OwnLease = client.ObjectKey{Namespace: "karpenter", Name: karpenterLease} }},
 		{name: "a Karpenter of another lease, or of none, is refused while its pods are ready",
 			breakIt: func(w *fixture) { w.objects = []client.Object{stock("ops", 2), stock("kube-system", 1)} },
-			closed:  []string{"OtherKarpenter"}, says: []string{"Deployment kube-system/karpenter, ops/karpenter has ready pods", "scale it to zero", "External"}},
+			closed:  []string{"OtherKarpenter"}, message: []string{"Deployment kube-system/karpenter, ops/karpenter has ready pods", "scale it to zero", "External"}},
 		{name: "a Karpenter that is named otherwise is refused by its image",
 			breakIt: func(w *fixture) {
 				d := stock("ops", 1)
 				d.Name, d.Labels = "scaler", map[string]string{"app.kubernetes.io/name": "scaler"}
 				w.objects = []client.Object{d}
 			},
-			closed: []string{"OtherKarpenter"}, says: []string{"Deployment ops/scaler has ready pods"}},
+			closed: []string{"OtherKarpenter"}, message: []string{"Deployment ops/scaler has ready pods"}},
 		{name: "what is only labelled like a Karpenter is none",
 			breakIt: func(w *fixture) {
 				d := stock("monitoring", 1)
@@ -111,18 +111,18 @@ func TestGates(t *testing.T) {
 			breakIt: func(w *fixture) { w.objects = []client.Object{stock("kube-system", 0)} }},
 		{name: "Deployments that cannot be listed prove nothing",
 			breakIt: func(w *fixture) { w.listErr["DeploymentList"] = forbidden("deployments") },
-			closed:  []string{"OtherKarpenter?"}, says: []string{"deployments.apps"}},
+			closed:  []string{"OtherKarpenter?"}, message: []string{"deployments.apps"}},
 		{name: "another Poolwright whose engine runs is refused",
 			breakIt: func(w *fixture) { w.objects = []client.Object{poolwright("other", "pod-1", "on", time.Second)} },
-			closed:  []string{"OtherKarpenter"}, says: []string{"other/poolwright", "another Poolwright", "scale the other to zero"}},
+			closed:  []string{"OtherKarpenter"}, message: []string{"other/poolwright", "another Poolwright", "scale the other to zero"}},
 		{name: "another Poolwright that does not report its engine is refused",
 			breakIt: func(w *fixture) { w.objects = []client.Object{poolwright("other", "pod-1", "", time.Second)} },
-			closed:  []string{"OtherKarpenter"}, says: []string{"may run"}},
+			closed:  []string{"OtherKarpenter"}, message: []string{"may run"}},
 		{name: "another Poolwright whose engine is off or held is none",
 			breakIt: func(w *fixture) { w.objects = []client.Object{poolwright("other", "pod-1", "off", time.Second)} }},
 		{name: "another Poolwright that restarts is refused meanwhile",
 			breakIt: func(w *fixture) { w.objects = []client.Object{poolwright("other", "", "on", 5*time.Second)} },
-			closed:  []string{"OtherKarpenter"}, says: []string{"other/poolwright"}},
+			closed:  []string{"OtherKarpenter"}, message: []string{"other/poolwright"}},
 		{name: "another Poolwright that went a minute ago is none",
 			breakIt: func(w *fixture) { w.objects = []client.Object{poolwright("other", "", "on", 61*time.Second)} }},
 		{name: "another Poolwright that died a minute ago is none",
@@ -133,11 +133,11 @@ func TestGates(t *testing.T) {
 			}},
 		{name: "leases that cannot be listed prove nothing",
 			breakIt: func(w *fixture) { w.listErr["LeaseList"] = forbidden("leases") },
-			closed:  []string{"OtherKarpenter?"}, says: []string{"leases.coordination.k8s.io"}},
+			closed:  []string{"OtherKarpenter?"}, message: []string{"leases.coordination.k8s.io"}},
 
 		{name: "instances in use without NodeClaims are refused",
 			breakIt: func(w *fixture) { w.instances = []string{instances(used("i-2"), used("i-1"))} },
-			closed:  []string{"GarbageCollection"}, says: []string{"2 instances", "i-1, i-2", "poolwright.dev/confirm-garbage-collection=2-" + digest("i-1", "i-2")}},
+			closed:  []string{"GarbageCollection"}, message: []string{"2 instances", "i-1, i-2", "poolwright.dev/confirm-garbage-collection=2-" + digest("i-1", "i-2")}},
 		{name: "instances with NodeClaims are ours",
 			breakIt: func(w *fixture) {
 				w.instances, w.objects = []string{instances(used("i-1"))}, []client.Object{claim("a", "i-1")}
@@ -153,38 +153,38 @@ func TestGates(t *testing.T) {
 				w.instances = []string{instances(launching("i-1", time.Hour), launching("i-2", time.Hour))}
 				w.objects = []client.Object{pool("general", "karpenter.k8s.aws"), node("i-1")}
 			},
-			closed: []string{"GarbageCollection"}, says: []string{"1 instances", "i-1"}},
+			closed: []string{"GarbageCollection"}, message: []string{"1 instances", "i-1"}},
 		{name: "an old instance without the tag and of no NodePool here is refused",
 			breakIt: func(w *fixture) {
 				w.instances, w.objects = []string{instances(launching("i-1", time.Hour))}, []client.Object{pool("other", "karpenter.k8s.aws")}
 			},
-			closed: []string{"GarbageCollection"}, says: []string{"i-1"}},
+			closed: []string{"GarbageCollection"}, message: []string{"i-1"}},
 		{name: "Nodes that cannot be listed prove nothing about an old instance",
 			breakIt: func(w *fixture) {
 				w.instances, w.listErr["NodeList"] = []string{instances(launching("i-1", time.Hour))}, forbidden("nodes")
 			},
-			closed: []string{"GarbageCollection?"}, says: []string{"nodes"}},
+			closed: []string{"GarbageCollection?"}, message: []string{"nodes"}},
 		{name: "leaked instances confirmed by their number and digest pass",
 			breakIt: func(w *fixture) { w.instances = []string{instances(used("i-2"), used("i-1"))} },
 			adjust:  confirming("2-" + digest("i-1", "i-2"))},
 		{name: "leaked instances confirmed by their number alone are refused",
 			breakIt: func(w *fixture) { w.instances = []string{instances(used("i-1"), used("i-2"))} },
 			adjust:  confirming("2"),
-			closed:  []string{"GarbageCollection"}, says: []string{"2 instances"}},
+			closed:  []string{"GarbageCollection"}, message: []string{"2 instances"}},
 		{name: "a confirmation of as many others is refused",
 			breakIt: func(w *fixture) { w.instances = []string{instances(used("i-1"), used("i-2"))} },
 			adjust:  confirming("2-" + digest("i-1", "i-3")),
-			closed:  []string{"GarbageCollection"}, says: []string{"2 instances"}},
+			closed:  []string{"GarbageCollection"}, message: []string{"2 instances"}},
 		{name: "an instance that EC2 showed for a moment too long is none",
 			breakIt: func(w *fixture) { w.instances = []string{instances(used("i-1")), instances()} }},
 		{name: "instances that cannot be listed prove nothing",
 			breakIt: func(w *fixture) { w.deny = "DescribeInstances" },
-			closed:  []string{"GarbageCollection?"}, says: []string{"UnauthorizedOperation", "ec2:DescribeInstances"}},
+			closed:  []string{"GarbageCollection?"}, message: []string{"UnauthorizedOperation", "ec2:DescribeInstances"}},
 		{name: "NodeClaims that cannot be listed prove nothing",
 			breakIt: func(w *fixture) {
 				w.instances, w.listErr["NodeClaimList"] = []string{instances(used("i-1"))}, forbidden("nodeclaims")
 			},
-			closed: []string{"GarbageCollection?"}, says: []string{"nodeclaims.karpenter.sh"}},
+			closed: []string{"GarbageCollection?"}, message: []string{"nodeclaims.karpenter.sh"}},
 	} {
 		t.Run(r.name, func(t *testing.T) { r.check(t) })
 	}
@@ -217,7 +217,7 @@ func (r row) check(t *testing.T) {
 	if diff := cmp.Diff(r.closed, closed); diff != "" {
 		t.Fatalf("closed gates (-want +got):\n%s%v", diff, refusals)
 	}
-	for _, part := range r.says {
+	for _, part := range r.message {
 		if sentence := refusals[0].Error(); !strings.Contains(sentence, part) {
 			t.Errorf("%q does not say %q", sentence, part)
 		}
@@ -283,17 +283,17 @@ func TestIdentityKeepsOurCredentialsAndTrustsOnlyTheCAThatEKSNames(t *testing.T)
 func TestALeaseThatIsRenewedHasALeaderWhateverItsClock(t *testing.T) {
 	w := newFixture(t)
 	g := w.gates()
-	looks := 0
+	reads := 0
 	g.Kube = listFunc(func(list client.ObjectList) error {
 		if leases, ok := list.(*coordinationv1.LeaseList); ok {
-			looks++
-			leases.Items = []coordinationv1.Lease{*lease("karpenter", "pod-1", time.Hour-time.Duration(looks)*time.Second)}
+			reads++
+			leases.Items = []coordinationv1.Lease{*lease("karpenter", "pod-1", time.Hour-time.Duration(reads)*time.Second)}
 		}
 		return nil
 	})
 	refusals, err := g.Check(t.Context())
-	if err != nil || len(refusals) != 1 || refusals[0].Gate != OtherKarpenter || looks != 4 {
-		t.Errorf("got %v, %v after %d lists, want two looks for two names", refusals, err, looks)
+	if err != nil || len(refusals) != 1 || refusals[0].Gate != OtherKarpenter || reads != 4 {
+		t.Errorf("got %v, %v after %d lists, want two looks for two names", refusals, err, reads)
 	}
 }
 
@@ -357,8 +357,8 @@ func (f listFunc) List(_ context.Context, list client.ObjectList, _ ...client.Li
 }
 
 // confirming sets a person's word.
-func confirming(word string) func(*Gates) {
-	return func(g *Gates) { g.ConfirmGarbageCollection = func() string { return word } }
+func confirming(text string) func(*Gates) {
+	return func(g *Gates) { g.ConfirmGarbageCollection = func() string { return text } }
 }
 
 // digest is what a confirmation must quote beside the number.

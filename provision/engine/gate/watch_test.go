@@ -23,7 +23,7 @@ func described(w *fixture) *ekstypes.Cluster {
 
 func TestWatch(t *testing.T) {
 	bad := Refusal{Gate: OtherKarpenter, Message: "found"}
-	doubt := Refusal{Gate: Account, Message: "not proven", Unproven: true}
+	warning := Refusal{Gate: Account, Message: "not proven", Unproven: true}
 	for _, test := range []struct {
 		name string
 		// checks are the answers in turn; reports are what must be told.
@@ -39,20 +39,20 @@ func TestWatch(t *testing.T) {
 			[][]Refusal{{bad}, nil},
 			[][]Refusal{{bad}, nil}},
 		{"an unknown result at the first check does not stop an engine that was built behind open gates",
-			[][]Refusal{{doubt}, {doubt}, nil, nil},
+			[][]Refusal{{warning}, {warning}, nil, nil},
 			nil},
 		{"an unknown result from the first check on stops it when it stays",
-			[][]Refusal{{doubt}, {doubt}, {doubt}, {doubt}},
-			[][]Refusal{{doubt}}},
+			[][]Refusal{{warning}, {warning}, {warning}, {warning}},
+			[][]Refusal{{warning}}},
 		{"an unknown result that passes does not stop a running engine",
-			[][]Refusal{nil, {doubt}, {doubt}, nil, {doubt}, {doubt}, nil},
+			[][]Refusal{nil, {warning}, {warning}, nil, {warning}, {warning}, nil},
 			nil},
 		{"an unknown result that stays stops it",
-			[][]Refusal{nil, {doubt}, {doubt}, {doubt}, {doubt}},
-			[][]Refusal{{doubt}}},
+			[][]Refusal{nil, {warning}, {warning}, {warning}, {warning}},
+			[][]Refusal{{warning}}},
 		{"evidence beside an unknown result stops it at once",
-			[][]Refusal{nil, {doubt, bad}},
-			[][]Refusal{{doubt, bad}}},
+			[][]Refusal{nil, {warning, bad}},
+			[][]Refusal{{warning, bad}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())

@@ -40,7 +40,7 @@ type fixture struct {
 	client   client.Client
 	settings engine.Settings
 	policy   []policy.Document // all that the engine may do in AWS
-	said     logs
+	got      logs
 }
 
 func TestTheEngineInASandbox(t *testing.T) {
@@ -178,7 +178,7 @@ func (w *fixture) badAlias(t *testing.T) {
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the class is %+v", class.Status)
-			w.said.show(t)
+			w.got.show(t)
 		}
 	})
 	w.eventually(t, "the class to report that it found no image", func() bool {
@@ -190,35 +190,35 @@ func (w *fixture) badAlias(t *testing.T) {
 	if got := class.Spec.AMISelectorTerms[0].Alias; got != "al2023@a@b" {
 		t.Errorf("the stored alias became %q", got)
 	}
-	if !w.said.contains("malformed AMI alias") {
+	if !w.got.contains("malformed AMI alias") {
 		t.Error("nobody was told")
 	}
 }
 
 func (w *fixture) outage(t *testing.T) {
-	if w.said.contains(`"holding back" "controller"="disruption"`) {
+	if w.got.contains(`"holding back" "controller"="disruption"`) {
 		t.Fatal("disruption was held without an outage")
 	}
 	if err := w.KillAPIServer(); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually(t, "disruption to be held", func() bool {
-		return w.said.contains(`"holding back" "controller"="disruption"`)
+		return w.got.contains(`"holding back" "controller"="disruption"`)
 	})
 	began := time.Now()
 	if err := w.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually(t, "disruption to go on", func() bool {
-		return w.said.contains(`"going on" "controller"="disruption"`)
+		return w.got.contains(`"going on" "controller"="disruption"`)
 	})
 	t.Logf("the view was proven again %s after the API server began to come back", time.Since(began).Round(time.Second))
-	if !w.said.contains("not yet proven newer") {
+	if !w.got.contains("not yet proven newer") {
 		t.Error("disruption went on without a proof")
 	}
 }
 
-func (w *fixture) logger() logr.Logger { return funcr.New(w.said.add, funcr.Options{}) }
+func (w *fixture) logger() logr.Logger { return funcr.New(w.got.add, funcr.Options{}) }
 
 // logs keeps what the engine says.
 type logs struct {

@@ -46,7 +46,7 @@ func (w *fixture) withGPUs(config *engine.Config) {
 func (w *fixture) gpuNodes(t *testing.T) {
 	t.Cleanup(func() {
 		if t.Failed() {
-			w.said.show(t)
+			w.got.show(t)
 		}
 	})
 	plugin := w.plugin()
@@ -54,7 +54,7 @@ func (w *fixture) gpuNodes(t *testing.T) {
 	var image string
 	t.Run("Karpenter's user data brings the taint", func(t *testing.T) {
 		claim, node := w.startsHeld(t, "theirs", awsv1.EC2NodeClassSpec{AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}}})
-		if w.said.contains("tainted a node that came without the taint") {
+		if w.got.contains("tainted a node that came without the taint") {
 			t.Error("the hook had to bring it")
 		}
 		image = claim.Status.ImageID
@@ -65,7 +65,7 @@ func (w *fixture) gpuNodes(t *testing.T) {
 		w.startsHeld(t, "users", awsv1.EC2NodeClassSpec{
 			AMIFamily: &family, UserData: &data, AMISelectorTerms: []awsv1.AMISelectorTerm{{ID: image}},
 		})
-		if !w.said.contains("tainted a node that came without the taint") {
+		if !w.got.contains("tainted a node that came without the taint") {
 			t.Error("the hook did not bring it, so this proves nothing")
 		}
 	})

@@ -41,7 +41,7 @@ func (w *fixture) aNodesLife(t *testing.T) {
 	class, pool, pod := w.pool()
 	t.Cleanup(func() {
 		if t.Failed() {
-			w.said.show(t)
+			w.got.show(t)
 		}
 	})
 	for _, o := range []client.Object{class, pool, pod} {
@@ -76,17 +76,17 @@ func (w *fixture) aNodesLife(t *testing.T) {
 
 // nothingWasDenied holds every call that arrived so far against the policy.
 func (w *fixture) nothingWasDenied(t *testing.T) {
-	var asked []string
+	var requested []string
 	for _, call := range w.AWS.Calls() {
 		for _, d := range call.Denied(w.policy, nil) {
 			t.Errorf("%s: %s", call.Params, d)
 		}
 		for _, q := range call.Authorizations {
-			asked = append(asked, q.Action)
+			requested = append(requested, q.Action)
 		}
 	}
-	slices.Sort(asked)
-	t.Logf("the engine asked for %s", strings.Join(slices.Compact(asked), " "))
+	slices.Sort(requested)
+	t.Logf("the engine asked for %s", strings.Join(slices.Compact(requested), " "))
 }
 
 // called tells whether the operation succeeded at least once.

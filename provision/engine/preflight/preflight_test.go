@@ -51,16 +51,16 @@ func TestASpotRoleIsMissingOnlyWhenIAMHasNone(t *testing.T) {
 		return `<ErrorResponse><Error><Type>Sender</Type><Code>` + code + `</Code><Message>m</Message></Error></ErrorResponse>`
 	}
 	for name, c := range map[string]struct {
-		answers iamResponse
-		missing bool
-		fails   bool
+		responses iamResponse
+		missing   bool
+		fails     bool
 	}{
 		"it is there": {iamResponse{200, `<GetRoleResponse><GetRoleResult><Role><RoleName>AWSServiceRoleForEC2Spot</RoleName></Role></GetRoleResult></GetRoleResponse>`}, false, false},
 		"it is not":   {iamResponse{404, problem("NoSuchEntity")}, true, false},
 		"no result":   {iamResponse{403, problem("AccessDenied")}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			missing, err := preflight.SpotRoleMissing(t.Context(), config(someone, c.answers))
+			missing, err := preflight.SpotRoleMissing(t.Context(), config(someone, c.responses))
 			if missing != c.missing || (err != nil) != c.fails {
 				t.Errorf("missing %t, %v", missing, err)
 			}

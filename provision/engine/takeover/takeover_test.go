@@ -292,33 +292,33 @@ func TestOnlyKarpentersAreFound(t *testing.T) {
 // Another name, or none, is a Karpenter beside which the engine would start.
 func TestAKarpenterIsDetectedByItsLeaseOnly(t *testing.T) {
 	for name, c := range map[string]struct {
-		env    map[string]string
-		args   []string
-		unseen string
-		lease  string
+		env        map[string]string
+		args       []string
+		undetected string
+		lease      string
 	}{
 		"by default":                       {lease: "kube-system/karpenter-leader-election"},
 		"in another namespace":             {env: map[string]string{"LEADER_ELECTION_NAMESPACE": "leases"}, lease: "leases/karpenter-leader-election"},
 		"by the name that is standard":     {env: map[string]string{"LEADER_ELECTION_NAME": Lease, "DISABLE_LEADER_ELECTION": "false", "LEADER_ELECT": "true"}},
-		"by another name":                  {env: map[string]string{"LEADER_ELECTION_NAME": "mine"}, unseen: "LEADER_ELECTION_NAME is mine"},
-		"by another name in a flag":        {args: []string{"--leader-election-name=mine"}, unseen: "LEADER_ELECTION_NAME is mine"},
-		"without an election":              {env: map[string]string{"DISABLE_LEADER_ELECTION": "true"}, unseen: "DISABLE_LEADER_ELECTION is set"},
-		"without an election, by flag":     {args: []string{"--disable-leader-election"}, unseen: "DISABLE_LEADER_ELECTION is set"},
-		"without, as it was once reported": {env: map[string]string{"LEADER_ELECT": "false"}, unseen: "LEADER_ELECT is false"},
-		"by a name put together":           {env: map[string]string{"LEADER_ELECTION_NAME": "$(X)"}, unseen: "cannot be read"},
+		"by another name":                  {env: map[string]string{"LEADER_ELECTION_NAME": "mine"}, undetected: "LEADER_ELECTION_NAME is mine"},
+		"by another name in a flag":        {args: []string{"--leader-election-name=mine"}, undetected: "LEADER_ELECTION_NAME is mine"},
+		"without an election":              {env: map[string]string{"DISABLE_LEADER_ELECTION": "true"}, undetected: "DISABLE_LEADER_ELECTION is set"},
+		"without an election, by flag":     {args: []string{"--disable-leader-election"}, undetected: "DISABLE_LEADER_ELECTION is set"},
+		"without, as it was once reported": {env: map[string]string{"LEADER_ELECT": "false"}, undetected: "LEADER_ELECT is false"},
+		"by a name put together":           {env: map[string]string{"LEADER_ELECTION_NAME": "$(X)"}, undetected: "cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			world := newCluster()
+			target := newCluster()
 			for variable, value := range c.env {
-				world.env(variable, value)
+				target.env(variable, value)
 			}
-			world.deployment.Spec.Template.Spec.Containers[0].Args = c.args
-			found, err := Find(t.Context(), world.client(t))
+			target.deployment.Spec.Template.Spec.Containers[0].Args = c.args
+			found, err := Find(t.Context(), target.client(t))
 			if err != nil || len(found) != 1 {
 				t.Fatalf("%v, %v", found, err)
 			}
 			got := found[0].Undetectable()
-			if (got == "") != (c.unseen == "") || !strings.Contains(got, c.unseen) || c.lease != "" && found[0].Election.String() != c.lease {
+			if (got == "") != (c.undetected == "") || !strings.Contains(got, c.undetected) || c.lease != "" && found[0].Election.String() != c.lease {
 				t.Errorf("unseen %q, lease %s", got, found[0].Election)
 			}
 		})

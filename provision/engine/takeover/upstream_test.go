@@ -41,7 +41,7 @@ func (u *upstream) values() map[string]string {
 // Arguments are read as Karpenter's own flags read them, or the option counts as unknown.
 func TestArgumentsAreReadAsKarpenterReadsThem(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 9))
-	words := []string{
+	texts := []string{
 		"--cluster-name=a", "--cluster-name", "-cluster-name=b", "-cluster-name", "--interruption-queue=c", "--interruption-queue",
 		"--isolated-vpc", "--isolated-vpc=false", "-isolated-vpc=true", "--disable-leader-election", "--disable-leader-election=true",
 		"--leader-election-name=d", "--leader-election-name", "--batch-max-duration=20s", "--reserved-enis", "1", "x", "true", "false", "--", "-", "",
@@ -50,7 +50,7 @@ func TestArgumentsAreReadAsKarpenterReadsThem(t *testing.T) {
 	for range 6_000 {
 		var args []string
 		for range r.IntN(6) {
-			args = append(args, words[r.IntN(len(words))])
+			args = append(args, texts[r.IntN(len(texts))])
 		}
 		theirs := newUpstream()
 		if theirs.flags.Parse(args) != nil {
@@ -66,8 +66,8 @@ func TestArgumentsAreReadAsKarpenterReadsThem(t *testing.T) {
 				continue
 			}
 			read++
-			got, told := ours.values[name]
-			if !told {
+			got, reported := ours.values[name]
+			if !reported {
 				got = standard[name]
 			}
 			if got != want {

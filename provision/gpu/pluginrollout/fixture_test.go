@@ -82,8 +82,8 @@ func (w *fixture) run() {
 			break
 		}
 	}
-	if said := w.takeEvents(); len(w.deleted) != len(w.nodes) || !w.rests() || said != "" {
-		w.Errorf("in the end: deleted %v, states %v, events %q", w.deleted, w.roller.States(), said)
+	if got := w.takeEvents(); len(w.deleted) != len(w.nodes) || !w.rests() || got != "" {
+		w.Errorf("in the end: deleted %v, states %v, events %q", w.deleted, w.roller.States(), got)
 	}
 }
 

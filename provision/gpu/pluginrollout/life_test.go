@@ -104,17 +104,17 @@ func TestABrokenPluginStopsTheRolloutOnTheFirstNode(t *testing.T) {
 	const why = "stopped: node a1 does not offer its GPUs with the new plugin: the plugin's container plugin waits: CrashLoopBackOff: unable to load config"
 	s.is("a", "0 of 2 plugins replaced; "+why)
 	s.is("b", "0 of 1 plugins replaced; "+strings.Replace(why, "node a1", "node a1 of pool a", 1))
-	said := s.takeEvents()
+	got := s.takeEvents()
 	for _, part := range []string{"Warning RolloutStopped node a1 of pool a", "10m0s", "InvalidConfig: the plugin's container", "unable to load config"} {
-		if !strings.Contains(said, part) {
-			t.Errorf("the event %q does not tell %q", said, part)
+		if !strings.Contains(got, part) {
+			t.Errorf("the event %q does not tell %q", got, part)
 		}
 	}
 	s.restart()
 	s.clock.Step(hour)
 	s.step()
-	if said := s.takeEvents(); said != "" {
-		t.Errorf("it is said again: %s", said)
+	if got := s.takeEvents(); got != "" {
+		t.Errorf("it is said again: %s", got)
 	}
 	s.goes("stopped for good")
 	s.is("a", "0 of 2 plugins replaced; "+why)
@@ -139,13 +139,13 @@ func TestABrokenPluginStopsTheRolloutOnTheFirstNode(t *testing.T) {
 		s.is("a", "0 of 2 plugins replaced; waits for the new plugin of node a1")
 		s.clock.Step(hour - time.Minute)
 		s.step()
-		if said := s.takeEvents(); strings.Count(said, "RolloutStopped") != 0 {
-			t.Errorf("its time begins with the new pod: %s", said)
+		if got := s.takeEvents(); strings.Count(got, "RolloutStopped") != 0 {
+			t.Errorf("its time begins with the new pod: %s", got)
 		}
 		s.clock.Step(time.Minute)
 		s.step()
-		if said := s.takeEvents(); strings.Count(said, "RolloutStopped") != 1 {
-			t.Errorf("the newest is out of time, too: %q", said)
+		if got := s.takeEvents(); strings.Count(got, "RolloutStopped") != 1 {
+			t.Errorf("the newest is out of time, too: %q", got)
 		}
 		s.goes("stopped again")
 	})
@@ -161,8 +161,8 @@ func TestAStopIsReportedOnceEvenWhereThePodWasReplacedByHand(t *testing.T) {
 	s := newStage(t, set("ten", "new"), node("a1", marking("old", "bad", hour)), plugin("a1", "new", hour, unready))
 	s.step()
 	s.step()
-	if said := s.takeEvents(); strings.Count(said, "RolloutStopped") != 1 {
-		t.Errorf("said %q", said)
+	if got := s.takeEvents(); strings.Count(got, "RolloutStopped") != 1 {
+		t.Errorf("said %q", got)
 	}
 }
 
@@ -282,18 +282,18 @@ func TestTheCacheIsNotBelieved(t *testing.T) {
 		"the pod is gone":                                    nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			seen := []client.Object{set("ten", "new"), node("a1"), plugin("a1", "old", hour)}
-			live := []client.Object{seen[0], seen[1]}
+			observed := []client.Object{set("ten", "new"), node("a1"), plugin("a1", "old", hour)}
+			live := []client.Object{observed[0], observed[1]}
 			if now != nil {
 				live = nil
-				for _, o := range append(seen, now) {
+				for _, o := range append(observed, now) {
 					if o == now || o.GetName() != now.GetName() {
 						live = append(live, o)
 					}
 				}
 			}
 			s := newStage(t, live...)
-			s.roller.Cache = stale{from: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(seen...).Build()}
+			s.roller.Cache = stale{from: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(observed...).Build()}
 			if again := s.step().RequeueAfter; again != soon {
 				t.Errorf("looks again after %v", again)
 			}

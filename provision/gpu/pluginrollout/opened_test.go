@@ -45,12 +45,12 @@ func TestANodeThatIsOpenToPodsTakesItsTurnThoughItIsNotInitialized(t *testing.T)
 	s.step()
 	s.goes("settled", "a2")
 
-	s = newStage(t, append(two, asking("p", 1, gpu.Resource))...)
+	s = newStage(t, append(two, requesting("p", 1, gpu.Resource))...)
 	s.step()
 	s.goes("a pod waits")
 	s.is("a", "0 of 2 plugins replaced; waits: pod ml/p waits for GPUs; goes on with one node at 13:00 UTC")
 
-	s = newStage(t, set("ten", "new"), node("a1", unregistered), plugin("a1", "old", 2*hour), node("a2", unregistered), plugin("a2", "old", hour), asking("p", 1, gpu.Resource))
+	s = newStage(t, set("ten", "new"), node("a1", unregistered), plugin("a1", "old", 2*hour), node("a2", unregistered), plugin("a2", "old", hour), requesting("p", 1, gpu.Resource))
 	s.step()
 	s.goes("nodes that are not registered yet", "a1", "a2")
 }
@@ -62,29 +62,29 @@ func TestAnMPSDaemonIsLeftToItsUsersWhateverKarpenterCallsTheNode(t *testing.T) 
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := []client.Object{set("five", "new"), node("b1", with), plugin("b1", "old", 2*hour, serving)}
-			s := newStage(t, append(objects, asking("used", 1, gpu.SharedResource, using("b1")))...)
+			s := newStage(t, append(objects, requesting("used", 1, gpu.SharedResource, using("b1")))...)
 			if again := s.step().RequeueAfter; again != recheckInterval {
 				t.Errorf("looks again after %v", again)
 			}
 			s.goes("a pod uses the GPUs")
 			s.is("b", "0 of 1 plugins replaced; waits: pod ml/used uses GPUs on node b1, whose MPS daemon ends with the plugin")
 
-			s = newStage(t, append(objects, asking("elsewhere", 1, gpu.SharedResource, using("b2")))...)
+			s = newStage(t, append(objects, requesting("elsewhere", 1, gpu.SharedResource, using("b2")))...)
 			s.step()
 			s.goes("nobody does", "b1")
 		})
 	}
 }
 
-// unseen is a DaemonSet whose newest template its controller has not observed.
-func unseen() *appsv1.DaemonSet {
+// undetected is a DaemonSet whose newest template its controller has not observed.
+func undetected() *appsv1.DaemonSet {
 	out := set("ten", "new")
 	out.Generation = 3
 	return out
 }
 
 func TestAPluginIsNotDeletedBeforeTheDaemonSetControllerHasObservedTheNewOne(t *testing.T) {
-	s := newStage(t, unseen(), node("a1", starting), plugin("a1", "old", hour))
+	s := newStage(t, undetected(), node("a1", starting), plugin("a1", "old", hour))
 	s.step()
 	s.goes("it would come back as it was")
 	s.is("a", "0 of 1 plugins replaced; waits: the DaemonSet controller has not observed DaemonSet kube-system/nvidia-device-plugin-ten yet")
@@ -93,7 +93,7 @@ func TestAPluginIsNotDeletedBeforeTheDaemonSetControllerHasObservedTheNewOne(t *
 	s.goes("seen", "a1")
 
 	for name, with := range map[string]func(*corev1.Node){"running": func(*corev1.Node) {}, "starting": starting} {
-		live := newStage(t, unseen(), node("a1", with), plugin("a1", "old", hour))
+		live := newStage(t, undetected(), node("a1", with), plugin("a1", "old", hour))
 		cached := newStage(t, set("ten", "new"), node("a1", with), plugin("a1", "old", hour))
 		live.roller.Cache = stale{from: cached.Client}
 		if again := live.step().RequeueAfter; again != soon {

@@ -26,11 +26,11 @@ func (s *stage) reads() (lists int, again time.Duration) {
 }
 
 func TestAPoolThatHasWaitedForAnHourGoesOnWithOneNode(t *testing.T) {
-	s := newStage(t, set("ten", "new"), node("a1"), plugin("a1", "old", 2*hour), node("a2"), plugin("a2", "old", hour), asking("p", 1, gpu.Resource, schedulable(false)))
+	s := newStage(t, set("ten", "new"), node("a1"), plugin("a1", "old", 2*hour), node("a2"), plugin("a2", "old", hour), requesting("p", 1, gpu.Resource, schedulable(false)))
 	s.step()
-	const said = "0 of 2 plugins replaced; waits: pod ml/p waits for GPUs; goes on with one node at 13:00 UTC"
+	const got = "0 of 2 plugins replaced; waits: pod ml/p waits for GPUs; goes on with one node at 13:00 UTC"
 	for range 59 {
-		s.is("a", said)
+		s.is("a", got)
 		s.clock.Step(time.Minute)
 		s.step()
 	}
@@ -39,7 +39,7 @@ func TestAPoolThatHasWaitedForAnHourGoesOnWithOneNode(t *testing.T) {
 	if _, again := s.reads(); again != time.Second {
 		t.Errorf("looks again after %v", again)
 	}
-	s.is("a", said)
+	s.is("a", got)
 	s.goes("it still waits")
 
 	s.clock.Step(time.Second)
@@ -55,13 +55,13 @@ func TestAPoolThatHasWaitedForAnHourGoesOnWithOneNode(t *testing.T) {
 }
 
 func TestAWaitBeginsAnewWhenNobodyWaitsInBetween(t *testing.T) {
-	waiting := func() client.Object { return asking("p", 1, gpu.Resource, of("a")) }
+	waiting := func() client.Object { return requesting("p", 1, gpu.Resource, of("a")) }
 	s := newStage(t, set("ten", "new"), node("a1"), plugin("a1", "old", 2*hour), node("c1", marking("old", "new", time.Minute)), plugin("c1", "old", hour),
-		asking("q", 1, gpu.Resource, of("c")), waiting())
+		requesting("q", 1, gpu.Resource, of("c")), waiting())
 	s.step()
 	s.is("c", "0 of 1 plugins replaced; waits: pod ml/q waits for GPUs; goes on with one node at 13:00 UTC")
 	s.clock.Step(30 * time.Minute)
-	change(s, asking("q", 1, gpu.Resource), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
+	change(s, requesting("q", 1, gpu.Resource), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
 	s.step()
 	s.goes("nobody waits for the other pool", "c1")
 	s.put(plugin("c1", "new", -30*time.Minute))
@@ -84,7 +84,7 @@ func TestAWaitBeginsAnewWhenNobodyWaitsInBetween(t *testing.T) {
 
 func TestNoTimeoutEndsWhatUsesAnMPSDaemon(t *testing.T) {
 	s := newStage(t, set("five", "new"), node("b1"), plugin("b1", "old", 2*hour, serving),
-		asking("used", 1, gpu.SharedResource, using("b1")), asking("p", 1, gpu.SharedResource))
+		requesting("used", 1, gpu.SharedResource, using("b1")), requesting("p", 1, gpu.SharedResource))
 	s.step()
 	s.clock.Step(3 * hour)
 	s.step()
@@ -93,7 +93,7 @@ func TestNoTimeoutEndsWhatUsesAnMPSDaemon(t *testing.T) {
 }
 
 func TestPendingPodsAreReadLessOftenAfterAWhile(t *testing.T) {
-	s := newStage(t, set("ten", "new"), set("five", "new"), node("a1"), plugin("a1", "old", 2*hour), asking("p", 1, gpu.Resource, of("a")))
+	s := newStage(t, set("ten", "new"), set("five", "new"), node("a1"), plugin("a1", "old", 2*hour), requesting("p", 1, gpu.Resource, of("a")))
 	for range 30 {
 		if lists, again := s.reads(); lists != 1 || again != recheckInterval {
 			t.Fatalf("at first: %d lists, looks again after %v", lists, again)
@@ -119,7 +119,7 @@ func TestPendingPodsAreReadLessOftenAfterAWhile(t *testing.T) {
 }
 
 func TestAListOfPendingPodsThatFailsEndsNoPause(t *testing.T) {
-	s := newStage(t, set("ten", "new"), node("a1"), plugin("a1", "old", 2*hour), asking("p", 1, gpu.Resource))
+	s := newStage(t, set("ten", "new"), node("a1"), plugin("a1", "old", 2*hour), requesting("p", 1, gpu.Resource))
 	s.step()
 	s.clock.Step(time.Minute)
 	s.broken = errors.New("down")

@@ -55,8 +55,8 @@ type stage struct {
 	// pages counts the lists of pending pods.
 	pages int
 	// broken is what these lists fail with.
-	broken error
-	told   int
+	broken   error
+	reported int
 }
 
 // stale is a cache; where it is set, it shows another cluster's state.
@@ -89,7 +89,7 @@ func (s *stage) restart() {
 	s.roller = New(Config{
 		Cache: stale{from: s.Client}, Client: s.Client, Live: s.Client,
 		Sharing:  func(context.Context) (gpu.Sharing, error) { return s.sharing, nil },
-		Recorder: s.events, Clock: s.clock, Log: logr.Discard(), OnChange: func() { s.told++ },
+		Recorder: s.events, Clock: s.clock, Log: logr.Discard(), OnChange: func() { s.reported++ },
 	})
 }
 
@@ -283,9 +283,9 @@ func plugin(on, revision string, age time.Duration, with ...func(*corev1.Pod)) *
 	return pod
 }
 
-// asking is a pending pod that asks for so many of a resource and tolerates the
+// requesting is a pending pod that asks for so many of a resource and tolerates the
 // nodes' taint.
-func asking(name string, n int64, of corev1.ResourceName, with ...func(*corev1.Pod)) *corev1.Pod {
+func requesting(name string, n int64, of corev1.ResourceName, with ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name},
 		Spec: corev1.PodSpec{

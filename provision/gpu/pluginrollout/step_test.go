@@ -51,7 +51,7 @@ func TestOneStep(t *testing.T) {
 			name: "plugins of nodes that start are replaced at once, pods waiting or not, beside a running node's",
 			objects: []client.Object{
 				set("ten", "new"), node("a1", starting), plugin("a1", "old", hour), node("a2", starting, notReady), plugin("a2", "old", hour),
-				node("a3"), plugin("a3", "new", hour), asking("p", 1, gpu.Resource),
+				node("a3"), plugin("a3", "new", hour), requesting("p", 1, gpu.Resource),
 			},
 			deleted: []string{"a1", "a2"},
 			states:  map[string]string{"a": "1 of 3 plugins replaced; replaces those of nodes that are starting"},
@@ -145,7 +145,7 @@ func TestOneStep(t *testing.T) {
 			name: "a node that was marked goes before all others may",
 			objects: []client.Object{
 				set("ten", "new"), node("a1", marking("old", "new", time.Minute)), plugin("a1", "old", hour), node("c1"), plugin("c1", "old", hour),
-				asking("p", 1, gpu.Resource, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{poolLabel: "a"} }),
+				requesting("p", 1, gpu.Resource, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{poolLabel: "a"} }),
 			},
 			states: map[string]string{
 				"a": "0 of 1 plugins replaced; waits: pod ml/p waits for GPUs; goes on with one node at 13:00 UTC",
@@ -265,8 +265,8 @@ func TestOneStep(t *testing.T) {
 					t.Errorf("node %s is marked %v", name, s.marked(name))
 				}
 			}
-			if told := s.told; told > 1 || (told == 1) != (len(test.states) > 0) {
-				t.Errorf("told %d times", told)
+			if reported := s.reported; reported > 1 || (reported == 1) != (len(test.states) > 0) {
+				t.Errorf("told %d times", reported)
 			}
 		})
 	}
@@ -279,25 +279,25 @@ func TestPodsThatWait(t *testing.T) {
 		pods  []client.Object
 		state string // empty when the plugin is replaced
 	}{
-		{name: "one that fits pauses", pods: []client.Object{asking("p", 1, gpu.Resource)}, state: waits},
+		{name: "one that fits pauses", pods: []client.Object{requesting("p", 1, gpu.Resource)}, state: waits},
 		{
 			name:  "several are counted over all pages, the first by name is named",
-			pods:  []client.Object{asking("q", 1, gpu.Resource), asking("p", 2, gpu.Resource), asking("r", 40, gpu.Resource)},
+			pods:  []client.Object{requesting("q", 1, gpu.Resource), requesting("p", 2, gpu.Resource), requesting("r", 40, gpu.Resource)},
 			state: "0 of 1 plugins replaced; waits: pod ml/p and 2 more wait for GPUs; goes on with one node at 13:00 UTC",
 		},
-		{name: "one that the scheduler found no room for pauses, too", pods: []client.Object{asking("p", 1, gpu.Resource, schedulable(false))}, state: waits},
-		{name: "one that requests more than a node has does not", pods: []client.Object{asking("p", 41, gpu.Resource)}},
-		{name: "one that requests no GPU does not", pods: []client.Object{asking("p", 1, corev1.ResourceCPU)}},
-		{name: "one that requests what is offered elsewhere does not", pods: []client.Object{asking("p", 1, gpu.SharedResource)}},
-		{name: "one that is gated does not", pods: []client.Object{asking("p", 1, gpu.Resource, func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} })}},
-		{name: "one that ends does not", pods: []client.Object{asking("p", 1, gpu.Resource, ending)}},
-		{name: "one that does not tolerate the node does not", pods: []client.Object{asking("p", 1, gpu.Resource, func(p *corev1.Pod) { p.Spec.Tolerations = nil })}},
-		{name: "one that selects another pool does not", pods: []client.Object{asking("p", 1, gpu.Resource, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{poolLabel: "c"} })}},
-		{name: "one whose affinity is for another node does not", pods: []client.Object{asking("p", 1, gpu.Resource, requiring("kubernetes.io/hostname", "z"))}},
-		{name: "one whose affinity is for this node pauses", pods: []client.Object{asking("p", 1, gpu.Resource, requiring("kubernetes.io/hostname", "a1"))}, state: waits},
-		{name: "one that is bound to the node and not admitted pauses", pods: []client.Object{asking("p", 1, gpu.Resource, bound("a1", nil))}, state: waits},
-		{name: "one that has its devices and pulls its image does not", pods: []client.Object{asking("p", 1, gpu.Resource, bound("a1", &metav1.Time{Time: noon}))}},
-		{name: "one that is bound elsewhere does not", pods: []client.Object{asking("p", 1, gpu.Resource, bound("a2", nil))}},
+		{name: "one that the scheduler found no room for pauses, too", pods: []client.Object{requesting("p", 1, gpu.Resource, schedulable(false))}, state: waits},
+		{name: "one that requests more than a node has does not", pods: []client.Object{requesting("p", 41, gpu.Resource)}},
+		{name: "one that requests no GPU does not", pods: []client.Object{requesting("p", 1, corev1.ResourceCPU)}},
+		{name: "one that requests what is offered elsewhere does not", pods: []client.Object{requesting("p", 1, gpu.SharedResource)}},
+		{name: "one that is gated does not", pods: []client.Object{requesting("p", 1, gpu.Resource, func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} })}},
+		{name: "one that ends does not", pods: []client.Object{requesting("p", 1, gpu.Resource, ending)}},
+		{name: "one that does not tolerate the node does not", pods: []client.Object{requesting("p", 1, gpu.Resource, func(p *corev1.Pod) { p.Spec.Tolerations = nil })}},
+		{name: "one that selects another pool does not", pods: []client.Object{requesting("p", 1, gpu.Resource, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{poolLabel: "c"} })}},
+		{name: "one whose affinity is for another node does not", pods: []client.Object{requesting("p", 1, gpu.Resource, requiring("kubernetes.io/hostname", "z"))}},
+		{name: "one whose affinity is for this node pauses", pods: []client.Object{requesting("p", 1, gpu.Resource, requiring("kubernetes.io/hostname", "a1"))}, state: waits},
+		{name: "one that is bound to the node and not admitted pauses", pods: []client.Object{requesting("p", 1, gpu.Resource, bound("a1", nil))}, state: waits},
+		{name: "one that has its devices and pulls its image does not", pods: []client.Object{requesting("p", 1, gpu.Resource, bound("a1", &metav1.Time{Time: noon}))}},
+		{name: "one that is bound elsewhere does not", pods: []client.Object{requesting("p", 1, gpu.Resource, bound("a2", nil))}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newStage(t, append(test.pods, set("ten", "new"), node("a1"), plugin("a1", "old", hour))...)
@@ -335,7 +335,7 @@ func bound(to string, started *metav1.Time) func(*corev1.Pod) {
 
 func TestPodsThatWaitForOnePoolDoNotHoldUpAnother(t *testing.T) {
 	s := newStage(t, set("ten", "new"), node("a1"), plugin("a1", "old", 2*hour), node("c1"), plugin("c1", "old", hour),
-		asking("p", 1, gpu.Resource, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{poolLabel: "a"} }))
+		requesting("p", 1, gpu.Resource, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{poolLabel: "a"} }))
 	s.step()
 	want := map[string]string{
 		"a": "0 of 1 plugins replaced; waits: pod ml/p waits for GPUs; goes on with one node at 13:00 UTC",
@@ -347,7 +347,7 @@ func TestPodsThatWaitForOnePoolDoNotHoldUpAnother(t *testing.T) {
 }
 
 func TestTheVeryPodsThatNeedMoreSharesDoNotKeepThemAway(t *testing.T) {
-	s := newStage(t, set("ten", "new"), node("a1"), plugin("a1", "old", hour), asking("p", 1, gpu.Resource, schedulable(false)))
+	s := newStage(t, set("ten", "new"), node("a1"), plugin("a1", "old", hour), requesting("p", 1, gpu.Resource, schedulable(false)))
 	s.sharing.Profiles[0].Replicas = 20
 	s.step()
 	if !cmp.Equal(s.deleted, []string{"a1"}) {
@@ -357,7 +357,7 @@ func TestTheVeryPodsThatNeedMoreSharesDoNotKeepThemAway(t *testing.T) {
 		t.Errorf("vouched for %s", got)
 	}
 
-	s = newStage(t, set("ten", "new"), node("a1"), plugin("a1", "old", hour), asking("p", 1, gpu.Resource))
+	s = newStage(t, set("ten", "new"), node("a1"), plugin("a1", "old", hour), requesting("p", 1, gpu.Resource))
 	s.sharing.Profiles[0].Replicas = 20
 	s.step()
 	if len(s.deleted) > 0 {
@@ -373,17 +373,17 @@ func TestUnderMPSANodeHasItsTurnWhenNobodyUsesItsGPUs(t *testing.T) {
 	}
 	nodes := []client.Object{
 		set("five", "new"), node("b1"), plugin("b1", "old", 2*hour, serving), node("b2"), plugin("b2", "old", hour, serving),
-		asking("over", 1, gpu.SharedResource, running("b2", corev1.PodSucceeded)),
-		asking("plain", 1, corev1.ResourceCPU, running("b2", corev1.PodRunning)),
+		requesting("over", 1, gpu.SharedResource, running("b2", corev1.PodSucceeded)),
+		requesting("plain", 1, corev1.ResourceCPU, running("b2", corev1.PodRunning)),
 	}
-	used := asking("used", 1, gpu.SharedResource, running("b1", corev1.PodRunning))
+	used := requesting("used", 1, gpu.SharedResource, running("b1", corev1.PodRunning))
 	s := newStage(t, append(nodes, used)...)
 	s.step()
 	if !cmp.Equal(s.deleted, []string{"b2"}) {
 		t.Errorf("deleted %v, states %v", s.deleted, s.roller.States())
 	}
 
-	more := asking("more", 1, gpu.SharedResource, running("b2", corev1.PodRunning))
+	more := requesting("more", 1, gpu.SharedResource, running("b2", corev1.PodRunning))
 	s = newStage(t, append(nodes, used, more)...)
 	result := s.step()
 	want := map[string]string{"b": "0 of 2 plugins replaced; waits: pod ml/used uses GPUs on node b1, whose MPS daemon ends with the plugin"}
@@ -400,7 +400,7 @@ func TestUnderMPSANodeHasItsTurnWhenNobodyUsesItsGPUs(t *testing.T) {
 }
 
 func TestANodeInUseIsNeitherTakenByMPSNorGivenOutOnceMore(t *testing.T) {
-	user := asking("user", 1, gpu.Resource, func(p *corev1.Pod) {
+	user := requesting("user", 1, gpu.Resource, func(p *corev1.Pod) {
 		p.Spec.NodeName, p.Status.Phase, p.Status.StartTime = "a1", corev1.PodRunning, &metav1.Time{Time: noon}
 	})
 	for name, c := range map[string]struct {

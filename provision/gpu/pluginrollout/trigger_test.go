@@ -43,7 +43,7 @@ func TestOnlyThePluginsPodsTrigger(t *testing.T) {
 		t.Error("a plugin does not wake")
 	}
 	if ours.Create(event.TypedCreateEvent[*corev1.Pod]{Object: plugin("a1", "new", 0, func(p *corev1.Pod) { p.Namespace = "x" })}) ||
-		ours.Create(event.TypedCreateEvent[*corev1.Pod]{Object: asking("p", 1, gpu.Resource)}) {
+		ours.Create(event.TypedCreateEvent[*corev1.Pod]{Object: requesting("p", 1, gpu.Resource)}) {
 		t.Error("another pod wakes")
 	}
 }
@@ -76,11 +76,11 @@ func TestWhoeverReadsTheStatesHasTheirOwn(t *testing.T) {
 	s.roller.States()["a"] = "something"
 	s.is("a", "0 of 1 plugins replaced; replaces the plugin of node a1")
 	s.step()
-	if s.told != 2 { // once for the node that goes, once for the wait for it
-		t.Errorf("told %d times", s.told)
+	if s.reported != 2 { // once for the node that goes, once for the wait for it
+		t.Errorf("told %d times", s.reported)
 	}
 	s.step()
-	if s.told != 2 {
-		t.Errorf("told %d times of the same", s.told)
+	if s.reported != 2 {
+		t.Errorf("told %d times of the same", s.reported)
 	}
 }

@@ -62,8 +62,8 @@ type bench struct {
 	// unknown is returned instead of sharing.
 	unknown error
 	// fails answers writes and live reads instead of the server.
-	fails func(verb string, object client.Object) error
-	told  int
+	fails    func(verb string, object client.Object) error
+	reported int
 }
 
 // lagging is a cache that shows the API server, or what froze.
@@ -157,7 +157,7 @@ func (b *bench) restart() {
 	cfg := readiness.Config{
 		Cache: b.cache, Client: b.api, Live: b.api, Backoff: b.book, Recorder: b.events, Registry: b.registry, Clock: b.clock,
 		Replaces: func() bool { return !b.foreign },
-		OnChange: func() { b.told++ }, Log: logr.Discard(),
+		OnChange: func() { b.reported++ }, Log: logr.Discard(),
 	}
 	cfg.ReadSharing, cfg.PeekSharing = cached, cached
 	cfg.LiveSharing = func(context.Context) (gpu.Sharing, error) {
@@ -381,12 +381,12 @@ func (b *bench) metric(name string) string {
 			for _, l := range m.Label {
 				labels[l.GetName()] = l.GetValue()
 			}
-			var words []string
+			var texts []string
 			for _, l := range slices.Sorted(maps.Keys(labels)) {
-				words = append(words, l+"="+labels[l])
+				texts = append(texts, l+"="+labels[l])
 			}
 			value := m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
-			out = append(out, fmt.Sprintf("%s %.0f", strings.Join(words, ","), value))
+			out = append(out, fmt.Sprintf("%s %.0f", strings.Join(texts, ","), value))
 		}
 	}
 	return strings.Join(out, "; ")

@@ -71,8 +71,8 @@ func TestANodeThatPodsMayHaveComeToIsNeverReplaced(t *testing.T) {
 				t.Errorf("claim %v, offer %q, said %q", b.claim(), b.offer(), b.takeEvents())
 			}
 			got := ""
-			for _, trouble := range b.pools()[0].Unhealthy {
-				got += trouble.Reason
+			for _, failure := range b.pools()[0].Unhealthy {
+				got += failure.Reason
 			}
 			if got != c.reason {
 				t.Errorf("trouble %q, want %q", got, c.reason)
@@ -160,9 +160,9 @@ func TestWhatSparesANodeThatIsOutOfTime(t *testing.T) {
 			if b.claim().Annotations[failed] != "" || len(b.book.failed) > 0 || b.metric("poolwright_gpu_nodes_replaced_total") != "" {
 				t.Errorf("claim %v, book %v", b.claim(), b.book.failed)
 			}
-			said := b.takeEvents()
-			if len(said) != 2 || !strings.HasPrefix(said[0], "Warning "+c.reason+" ") || !strings.Contains(said[0], c.message) || strings.Contains(said[0], "is replaced") {
-				t.Errorf("said, other than once of node and claim: %q", said)
+			message := b.takeEvents()
+			if len(message) != 2 || !strings.HasPrefix(message[0], "Warning "+c.reason+" ") || !strings.Contains(message[0], c.message) || strings.Contains(message[0], "is replaced") {
+				t.Errorf("said, other than once of node and claim: %q", message)
 			}
 			got := b.pools()[0].Unhealthy
 			if len(got) != 1 || got[0].Reason != c.reason || !strings.Contains(got[0].Message, c.message) || strings.Contains(got[0].Message, "\n") {
@@ -191,7 +191,7 @@ func TestANodeWithAPluginOfItsOwnIsReplacedWithoutADaemonSet(t *testing.T) {
 }
 
 // crowd makes n starting nodes of the pool, and reconciles all of them.
-func crowd(t *testing.T, n int) (b *bench, look func() (claims int, waits []time.Duration)) {
+func crowd(t *testing.T, n int) (b *bench, read func() (claims int, waits []time.Duration)) {
 	_, _, _, set := starting()
 	objects := []client.Object{set}
 	for i := range n {
@@ -224,33 +224,33 @@ func crowd(t *testing.T, n int) (b *bench, look func() (claims int, waits []time
 }
 
 func TestOnlyAFifthOfAPoolIsReplacedWithinATimeout(t *testing.T) {
-	b, look := crowd(t, 40)
-	look()
+	b, read := crowd(t, 40)
+	read()
 	b.clock.SetTime(epoch.Add(10*time.Minute - time.Second))
-	if left, _ := look(); left != 40 {
+	if left, _ := read(); left != 40 {
 		t.Fatalf("%d claims before their time", left)
 	}
 	b.clock.Step(time.Second)
-	left, waits := look()
+	left, waits := read()
 	// Each deletion makes the pool smaller, and with it the fifth.
 	if left != 33 || len(waits) != 1 || waits[0] != 10*time.Minute {
 		t.Fatalf("%d of 40 claims are left, the others wait %v", left, waits)
 	}
-	troubles := b.pools()[0].Unhealthy
-	if len(troubles) != 33 || !strings.Contains(troubles[32].Message, "it waits its turn") {
-		t.Errorf("%d troubles, the last is %+v", len(troubles), troubles[len(troubles)-1])
+	failures := b.pools()[0].Unhealthy
+	if len(failures) != 33 || !strings.Contains(failures[32].Message, "it waits its turn") {
+		t.Errorf("%d troubles, the last is %+v", len(failures), failures[len(failures)-1])
 	}
 	b.clock.Step(10*time.Minute - time.Second)
-	if left, _ := look(); left != 33 {
+	if left, _ := read(); left != 33 {
 		t.Errorf("%d claims are left before the next turn", left)
 	}
 	b.clock.Step(time.Second)
-	if left, _ = look(); left != 27 {
+	if left, _ = read(); left != 27 {
 		t.Errorf("%d claims are left after the next turn", left)
 	}
 	for range 30 {
 		b.clock.Step(10 * time.Minute)
-		left, _ = look()
+		left, _ = read()
 	}
 	if left != 0 {
 		t.Errorf("%d claims are left for ever", left)
@@ -258,12 +258,12 @@ func TestOnlyAFifthOfAPoolIsReplacedWithinATimeout(t *testing.T) {
 }
 
 func TestOneNodeOfASmallPoolIsReplacedAtATime(t *testing.T) {
-	b, look := crowd(t, 3)
-	look()
+	b, read := crowd(t, 3)
+	read()
 	for want := 2; want >= 0; want-- {
 		b.clock.Step(10 * time.Minute)
 		for range 2 {
-			if left, _ := look(); left != want {
+			if left, _ := read(); left != want {
 				t.Fatalf("%d claims are left, want %d", left, want)
 			}
 		}

@@ -44,8 +44,8 @@ func TestTheRecordedCapacityOfANodeStaysUntilItHasFailedForLongerThanARestart(t 
 	if diff := cmp.Diff(want, b.takeEvents()); diff != "" {
 		t.Error(diff)
 	}
-	trouble := []gpu.UnhealthyNode{{Node: nodeName, Claim: claimName, Reason: "Mismatch", Message: "the node offers none yet: nvidia.com/gpu: 0 of 40", Since: epoch.Add(time.Hour)}}
-	if diff := cmp.Diff(trouble, b.pools()[0].Unhealthy); diff != "" {
+	failure := []gpu.UnhealthyNode{{Node: nodeName, Claim: claimName, Reason: "Mismatch", Message: "the node offers none yet: nvidia.com/gpu: 0 of 40", Since: epoch.Add(time.Hour)}}
+	if diff := cmp.Diff(failure, b.pools()[0].Unhealthy); diff != "" {
 		t.Error(diff)
 	}
 	if writes != 1 || b.claim() == nil || len(b.book.failed) > 0 {
@@ -102,20 +102,20 @@ func TestARunningNodeOutsideOfTheOrdinary(t *testing.T) {
 		pod     *corev1.Pod
 		wait    time.Duration
 		offer   string
-		trouble string
+		failure string
 		events  int
 	}{
 		"one from before the installation is recorded": {edit: drop, offer: offered40},
 		"one from before the installation that offers something else is reported, not tainted": {
-			edit: func(n *corev1.Node) { drop(n); offering(4)(n) }, wait: grace, trouble: "Mismatch", events: 1},
+			edit: func(n *corev1.Node) { drop(n); offering(4)(n) }, wait: grace, failure: "Mismatch", events: 1},
 		"one whose annotation nobody can read is corrected when it is in order": {
 			edit: func(n *corev1.Node) { n.Annotations[gpu.AllocatableAnnotation] = "lots" }, offer: offered40},
 		"one whose annotation nobody can read loses it when it is not": {
-			edit: func(n *corev1.Node) { n.Annotations[gpu.AllocatableAnnotation] = "lots"; offering(10)(n) }, wait: grace, trouble: "MissingGPUs", events: 1},
+			edit: func(n *corev1.Node) { n.Annotations[gpu.AllocatableAnnotation] = "lots"; offering(10)(n) }, wait: grace, failure: "MissingGPUs", events: 1},
 		"one with an old plugin that offers what is recorded waits for the rollout": {
 			pod: plugin("plugin-1", "r0", true), offer: offered40},
 		"one with an old plugin that offers less has failed": {
-			edit: offering(30), pod: plugin("plugin-1", "r0", true), wait: grace, trouble: "Mismatch", events: 1},
+			edit: offering(30), pod: plugin("plugin-1", "r0", true), wait: grace, failure: "Mismatch", events: 1},
 		"one with an old plugin without a record waits, too": {
 			edit: func(n *corev1.Node) { drop(n); offering(80)(n) }, pod: plugin("plugin-1", "r0", true)},
 		"one whose plugin is down while its devices stay has not failed": {
@@ -140,11 +140,11 @@ func TestARunningNodeOutsideOfTheOrdinary(t *testing.T) {
 				t.Errorf("offer %q, taints %s", b.offer(), b.taints())
 			}
 			got := ""
-			for _, trouble := range b.pools()[0].Unhealthy {
-				got += trouble.Reason
+			for _, failure := range b.pools()[0].Unhealthy {
+				got += failure.Reason
 			}
-			if got != c.trouble || len(b.takeEvents()) != c.events {
-				t.Errorf("trouble %q, want %q", got, c.trouble)
+			if got != c.failure || len(b.takeEvents()) != c.events {
+				t.Errorf("trouble %q, want %q", got, c.failure)
 			}
 		})
 	}
@@ -215,9 +215,9 @@ func TestAChangeIsReportedOnce(t *testing.T) {
 	node, claim, pod, set := running()
 	b := newBench(t, node, claim, pod, set)
 	for _, c := range []struct {
-		name   string
-		change func()
-		told   int
+		name     string
+		change   func()
+		reported int
 	}{
 		{"the node is new", func() {}, 1},
 		{"nothing changed", func() {}, 0},
@@ -227,10 +227,10 @@ func TestAChangeIsReportedOnce(t *testing.T) {
 		{"it is gone", func() { b.drop(node) }, 1},
 		{"it is still gone", func() {}, 0},
 	} {
-		b.told = 0
+		b.reported = 0
 		c.change()
-		if b.step(); b.told != c.told {
-			t.Errorf("%s: told %d times, want %d", c.name, b.told, c.told)
+		if b.step(); b.reported != c.reported {
+			t.Errorf("%s: told %d times, want %d", c.name, b.reported, c.reported)
 		}
 	}
 }

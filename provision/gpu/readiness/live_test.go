@@ -116,13 +116,13 @@ func startLive(t *testing.T, server *rest.Config) *live {
 // eventually polls until what returns "", and fails with its last word.
 func (l *live) eventually(what func() string) {
 	l.Helper()
-	word := ""
+	text := ""
 	err := wait.PollUntilContextTimeout(l.Context(), 50*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
-		word = what()
-		return word == "", nil
+		text = what()
+		return text == "", nil
 	})
 	if err != nil {
-		l.Fatal(word)
+		l.Fatal(text)
 	}
 }
 

@@ -47,8 +47,8 @@ func TestANodeThatNeverOffersItsGPUsIsReplacedAtItsDeadline(t *testing.T) {
 	if b.taints() != "nvidia.com/gpu "+gpu.StartupTaint+" team" {
 		t.Errorf("its taints are %s", b.taints())
 	}
-	words := "Warning MissingGPUs The node does not offer nvidia.com/gpu=40,nvidia.com/gpu.shared=0 (profile sliced) 10m0s after registration and is replaced: the node offers nvidia.com/gpu: 30 of 40"
-	if diff := cmp.Diff([]string{words, words}, b.takeEvents()); diff != "" {
+	texts := "Warning MissingGPUs The node does not offer nvidia.com/gpu=40,nvidia.com/gpu.shared=0 (profile sliced) 10m0s after registration and is replaced: the node offers nvidia.com/gpu: 30 of 40"
+	if diff := cmp.Diff([]string{texts, texts}, b.takeEvents()); diff != "" {
 		t.Error(diff)
 	}
 	if b.book.last != "MissingGPUs: the node offers nvidia.com/gpu: 30 of 40" || len(b.book.failed) != 1 || len(b.book.offered) != 0 {
@@ -66,8 +66,8 @@ func TestARepeatedFailureReportsUntilWhenThePoolIsHeld(t *testing.T) {
 	b.clock.SetTime(epoch.Add(11 * time.Minute))
 	b.book.failed, b.book.until = []string{"shared"}, epoch.Add(64*time.Minute)
 	b.step()
-	if said := b.takeEvents(); len(said) != 2 || !strings.HasSuffix(said[0], "; it is number 2 in a row: no GPU node of pool shared is launched until 15:04 UTC") {
-		t.Errorf("%q", said)
+	if got := b.takeEvents(); len(got) != 2 || !strings.HasSuffix(got[0], "; it is number 2 in a row: no GPU node of pool shared is launched until 15:04 UTC") {
+		t.Errorf("%q", got)
 	}
 	b.drop(node)
 	want := []gpu.PoolState{{Pool: "shared", Profile: "sliced", Offered: gpu.Resources{gpu.Resource: 0}, Failures: 2,
@@ -82,13 +82,13 @@ func TestARepeatedFailureReportsUntilWhenThePoolIsHeld(t *testing.T) {
 }
 
 func TestEveryCauseIsDiagnosed(t *testing.T) {
-	crashed := func(words string) func(*bench) {
+	crashed := func(texts string) func(*bench) {
 		return func(b *bench) {
 			pod := plugin("plugin-1", "r1", false)
 			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 				Name:                 "plugin",
 				State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
-				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: words}},
+				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: texts}},
 			}}
 			b.put(pod)
 		}
@@ -169,7 +169,7 @@ func TestEveryCauseIsDiagnosed(t *testing.T) {
 			c.change(b)
 			b.step()
 			b.clock.Step(10 * time.Minute)
-			troubles := b.pools()[0].Unhealthy
+			failures := b.pools()[0].Unhealthy
 			b.step()
 			reason, message, _ := strings.Cut(b.book.last, ": ")
 			if reason != c.reason || !strings.Contains(message, c.message) || strings.Contains(message, "\n") {
@@ -179,7 +179,7 @@ func TestEveryCauseIsDiagnosed(t *testing.T) {
 				t.Errorf("the claim: %v", claim)
 			}
 			want := []gpu.UnhealthyNode{{Node: nodeName, Claim: claimName, Reason: reason, Message: message, Since: epoch.Add(5 * time.Minute)}}
-			if diff := cmp.Diff(want, troubles); diff != "" {
+			if diff := cmp.Diff(want, failures); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -251,8 +251,8 @@ func TestANodeThatIsSavedByAConflictHasNotFailed(t *testing.T) {
 	if _, marked := b.claim().Annotations[failed]; marked || b.offer() != offered40 || len(b.book.failed) != 0 {
 		t.Errorf("marked %v, offer %q, book %v", marked, b.offer(), b.book.failed)
 	}
-	if said := b.takeEvents(); len(said) != 1 || !strings.HasPrefix(said[0], "Normal GPUsAllocatable") {
-		t.Errorf("%q", said)
+	if got := b.takeEvents(); len(got) != 1 || !strings.HasPrefix(got[0], "Normal GPUsAllocatable") {
+		t.Errorf("%q", got)
 	}
 }
 

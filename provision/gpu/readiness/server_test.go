@@ -34,15 +34,15 @@ func TestAgainstARealControlPlane(t *testing.T) {
 	defer cancel()
 	config := sandbox.DefaultConfig()
 	config.WithoutGit, config.Progress = true, os.Stderr
-	world, err := sandbox.Start(ctx, config)
+	target, err := sandbox.Start(ctx, config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = world.Stop() })
-	if _, err := envtest.InstallCRDs(world.REST(), envtest.CRDInstallOptions{CRDs: awsapis.CRDs}); err != nil {
+	t.Cleanup(func() { _ = target.Stop() })
+	if _, err := envtest.InstallCRDs(target.REST(), envtest.CRDInstallOptions{CRDs: awsapis.CRDs}); err != nil {
 		t.Fatal(err)
 	}
-	l := startLive(t, world.REST())
+	l := startLive(t, target.REST())
 	// Each has a profile, a pool and a node of its own.
 	for _, c := range []struct {
 		name string

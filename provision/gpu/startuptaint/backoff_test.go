@@ -129,7 +129,7 @@ func TestWhatIsRestoredReplacesWhatWasBefore(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	until := now.Add(10 * time.Minute)
 	for name, c := range map[string]struct {
-		told     []gpu.PoolState
+		reported []gpu.PoolState
 		failures int
 		until    time.Time
 	}{
@@ -141,7 +141,7 @@ func TestWhatIsRestoredReplacesWhatWasBefore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			book := startuptaint.NewFailureBackoff(clocktesting.NewFakeClock(now))
 			book.Restore([]gpu.PoolState{{Pool: "gpu", Failures: 2, BackoffUntil: now.Add(time.Minute)}})
-			book.Restore(c.told)
+			book.Restore(c.reported)
 			if failures, until, _ := book.State("gpu"); failures != c.failures || !until.Equal(c.until) {
 				t.Errorf("%d failures, held until %s", failures, until)
 			}

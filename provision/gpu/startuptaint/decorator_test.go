@@ -33,10 +33,10 @@ func held(claim *karpv1.NodeClaim) bool {
 
 func TestANodeThatMayHaveSharedGPUsStartsHeld(t *testing.T) {
 	unread := func(context.Context) (gpu.Sharing, error) { return gpu.Sharing{}, errors.New("no answer") }
-	asking := claim("gpu", "unknown")
-	asking.Spec.Resources.Requests = list(gpu.SharedResource, 1)
-	asksNone := claim("gpu", "plain")
-	asksNone.Spec.Resources.Requests = list(gpu.Resource, 0, corev1.ResourceCPU, 2)
+	requesting := claim("gpu", "unknown")
+	requesting.Spec.Resources.Requests = list(gpu.SharedResource, 1)
+	requestsNone := claim("gpu", "plain")
+	requestsNone.Spec.Resources.Requests = list(gpu.Resource, 0, corev1.ResourceCPU, 2)
 	loose := claim("gpu", "one")
 	loose.Labels = nil
 	own := claim("gpu", "one")
@@ -54,11 +54,11 @@ func TestANodeThatMayHaveSharedGPUsStartsHeld(t *testing.T) {
 		"no candidate has GPUs":                   {claim("gpu", "plain"), sharing("gpu"), nil, false},
 		"no profile serves the pool":              {claim("gpu", "one"), sharing("another"), nil, false},
 		"nothing is shared":                       {claim("gpu", "one"), func(context.Context) (gpu.Sharing, error) { return gpu.Sharing{}, nil }, nil, false},
-		"pods request shares, types are unknown":  {asking, sharing("gpu"), errors.New("not evaluated"), true},
-		"no pod requests GPUs, types are unknown": {asksNone, sharing("gpu"), errors.New("not evaluated"), false},
-		"pods request no GPU":                     {asksNone, sharing("gpu"), nil, false},
+		"pods request shares, types are unknown":  {requesting, sharing("gpu"), errors.New("not evaluated"), true},
+		"no pod requests GPUs, types are unknown": {requestsNone, sharing("gpu"), errors.New("not evaluated"), false},
+		"pods request no GPU":                     {requestsNone, sharing("gpu"), nil, false},
 		"the sharing cannot be read":              {claim("gpu", "one"), unread, nil, true},
-		"neither can be read, no pod requests":    {asksNone, unread, errors.New("not evaluated"), false},
+		"neither can be read, no pod requests":    {requestsNone, unread, errors.New("not evaluated"), false},
 		"a claim of no pool":                      {loose, sharing("gpu"), nil, false},
 		"a pool that is gone":                     {claim("gone", "one"), sharing("gone"), nil, false},
 		"the pool has the taint itself":           {own, sharing("gpu"), nil, true},

@@ -137,9 +137,9 @@ func TestDenialsHaveTheServicesErrorFormat(t *testing.T) {
 			err := test.call(nobody)
 			wantCode(t, err, test.code)
 			var api smithy.APIError
-			for _, words := range []string{"assumed-role/sandbox/nobody", "is not authorized to perform: " + test.action, "on resource: " + test.resource, "no identity-based policy"} {
-				if !errors.As(err, &api) || !strings.Contains(api.ErrorMessage(), words) {
-					t.Errorf("%q is not said: %v", words, err)
+			for _, texts := range []string{"assumed-role/sandbox/nobody", "is not authorized to perform: " + test.action, "on resource: " + test.resource, "no identity-based policy"} {
+				if !errors.As(err, &api) || !strings.Contains(api.ErrorMessage(), texts) {
+					t.Errorf("%q is not said: %v", texts, err)
 				}
 			}
 			if got := code(test.call(w)); got == test.code {
@@ -170,16 +170,16 @@ func TestABoundaryBindsACaller(t *testing.T) {
 func TestAFleetNeedsPermissionForEverythingThatItUses(t *testing.T) {
 	w := newFixture(t, nil)
 	id := w.launchFor(t, "sandbox")
-	asked := map[string][]string{}
+	requested := map[string][]string{}
 	for _, call := range w.cloud.Calls() {
 		if call.Operation == "CreateFleet" {
 			for _, q := range call.Authorizations {
-				asked[q.Action+" "+q.Resource] = q.Context["aws:RequestTag/karpenter.sh/nodepool"]
+				requested[q.Action+" "+q.Resource] = q.Context["aws:RequestTag/karpenter.sh/nodepool"]
 			}
 		}
 	}
 	const here = "arn:aws:ec2:us-east-1:000000000000:"
-	for question, pool := range map[string]string{
+	for request, pool := range map[string]string{
 		"ec2:CreateFleet " + here + "fleet/*": "gpu", "ec2:CreateTags " + here + "fleet/*": "gpu",
 		"ec2:RunInstances " + here + "instance/*": "gpu", "ec2:CreateTags " + here + "instance/*": "gpu",
 		"ec2:RunInstances " + here + "volume/*": "gpu", "ec2:RunInstances " + here + "network-interface/*": "gpu",
@@ -189,9 +189,9 @@ func TestAFleetNeedsPermissionForEverythingThatItUses(t *testing.T) {
 		"iam:PassRole arn:aws:iam::000000000000:role/" + aws.DefaultConfig().Roles[0]:             "",
 		"ec2:CreateFleet " + here + "launch-template/" + w.templateID(t, "karpenter.k8s.aws/gpu"): "",
 	} {
-		got, has := asked[question]
+		got, has := requested[request]
 		if !has || strings.Join(got, "") != pool {
-			t.Errorf("%s: asked %v, with pool %v, want %q", question, has, got, pool)
+			t.Errorf("%s: asked %v, with pool %v, want %q", request, has, got, pool)
 		}
 	}
 	if !strings.HasPrefix(id, "i-") {

@@ -178,10 +178,10 @@ func TestEveryInterfaceTakesItsAddresses(t *testing.T) {
 	if diff := cmp.Diff([]string{"1 p5.48xlarge a on-demand", "InsufficientFreeAddressesInSubnet p5.48xlarge a"}, w.sets(t, out)); diff != "" {
 		t.Error("18 of 20 addresses leave no room for a second node:", diff)
 	}
-	shown, err := w.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{})
+	got, err := w.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{})
 	ok(t, err)
 	var kinds []string
-	for _, n := range shown.Reservations[0].Instances[0].NetworkInterfaces {
+	for _, n := range got.Reservations[0].Instances[0].NetworkInterfaces {
 		kinds = append(kinds, *n.InterfaceType)
 	}
 	if !slices.Equal(kinds, []string{"efa", "efa-only", "efa"}) {
@@ -240,9 +240,9 @@ func TestReservedCapacityIsUsedUp(t *testing.T) {
 	if r := describe(); *r.AvailableInstanceCount != 0 {
 		t.Errorf("%d left in the reservation", *r.AvailableInstanceCount)
 	}
-	shown, err := w.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{})
+	got, err := w.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{})
 	ok(t, err)
-	if i := shown.Reservations[0].Instances[0]; *i.CapacityReservationId != id || i.CapacityReservationSpecification.CapacityReservationPreference != "capacity-reservations-only" {
+	if i := got.Reservations[0].Instances[0]; *i.CapacityReservationId != id || i.CapacityReservationSpecification.CapacityReservationPreference != "capacity-reservations-only" {
 		t.Errorf("instance %+v", i)
 	}
 }

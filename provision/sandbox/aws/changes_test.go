@@ -70,7 +70,7 @@ func TestStoppingAnInstance(t *testing.T) {
 	wantCode(t, drop(w.ec2.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: slices.Concat(ids, spot)})), "UnsupportedOperation")
 	ok(t, w.cloud.Terminate(spot[0]))
 	w.clock.advance(time.Minute)
-	w.told(t)
+	w.reported(t)
 	spent := w.cloud.Spend(w.clock.Now())
 	out, err := w.ec2.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: ids})
 	ok(t, err)
@@ -79,7 +79,7 @@ func TestStoppingAnInstance(t *testing.T) {
 	}
 	w.clock.advance(10 * time.Second)
 	want := []string{"EC2 Instance State-change Notification stopping", "EC2 Instance State-change Notification stopped"}
-	if got := w.told(t); !slices.Equal(got, want) {
+	if got := w.reported(t); !slices.Equal(got, want) {
 		t.Errorf("told as %q, want %q", got, want)
 	}
 	w.clock.advance(time.Hour)
@@ -109,12 +109,12 @@ func TestImagesAreCopiedAndDeprecated(t *testing.T) {
 		t.Errorf("a repeated request made %s beside %s", *again.ImageId, *made.ImageId)
 	}
 	wantCode(t, drop(w.ec2.CopyImage(ctx, input("twice"))), "InvalidAMIName.Duplicate")
-	shown := func(owner string) []types.Image {
+	displayed := func(owner string) []types.Image {
 		out, err := w.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{Owners: []string{owner}, Filters: filters("tag:team", "ml")})
 		ok(t, err)
 		return out.Images
 	}
-	if got := shown("self"); len(got) != 1 || got[0].Architecture != "arm64" || *got[0].Name != "golden" || got[0].DeprecationTime != nil {
+	if got := displayed("self"); len(got) != 1 || got[0].Architecture != "arm64" || *got[0].Name != "golden" || got[0].DeprecationTime != nil {
 		t.Fatalf("own images %+v", got)
 	}
 	deprecate := func(id string, at time.Time) error {
@@ -124,7 +124,7 @@ func TestImagesAreCopiedAndDeprecated(t *testing.T) {
 	wantCode(t, deprecate(*made.ImageId, w.clock.Now()), "InvalidParameterValue")
 	ok(t, deprecate(*made.ImageId, w.clock.Now().Add(time.Hour)))
 	w.clock.advance(2 * time.Hour)
-	if got := shown("self"); len(got) != 1 || got[0].DeprecationTime == nil {
+	if got := displayed("self"); len(got) != 1 || got[0].DeprecationTime == nil {
 		t.Errorf("its owner finds of the deprecated image %+v", got)
 	}
 }
@@ -161,7 +161,7 @@ func TestPlacementGroupsComeAndGo(t *testing.T) {
 	made, err := w.ec2.CreatePlacementGroup(ctx, &ec2.CreatePlacementGroupInput{GroupName: s("rack"), Strategy: "partition", PartitionCount: sdk.Int32(3),
 		TagSpecifications: []types.TagSpecification{{ResourceType: "placement-group", Tags: tags("a", "b")}}})
 	ok(t, err)
-	if g := made.PlacementGroup; *g.PartitionCount != 3 || *g.GroupName != "rack" || shownTags(g.Tags)["a"] != "b" {
+	if g := made.PlacementGroup; *g.PartitionCount != 3 || *g.GroupName != "rack" || describedTags(g.Tags)["a"] != "b" {
 		t.Errorf("group %+v", g)
 	}
 	ok(t, drop(w.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{*made.PlacementGroup.GroupId}, Tags: tags("c", "d")})))
@@ -200,11 +200,11 @@ func TestReservationsComeAndGo(t *testing.T) {
 		t.Errorf("reservation %+v, again %+v", made.CapacityReservation, again.CapacityReservation)
 	}
 	ok(t, drop(w.ec2.CreateFleet(ctx, fleet("gpu", "on-demand", 1, pool{"g5.xlarge", zones["us-east-1a"], 0}))))
-	lend := func(n int32) error {
+	share := func(n int32) error {
 		return drop(w.ec2.CreateInterruptibleCapacityReservationAllocation(ctx, &ec2.CreateInterruptibleCapacityReservationAllocationInput{CapacityReservationId: source, InstanceCount: &n}))
 	}
-	wantCode(t, lend(3), "InvalidParameterValue") // one is in use
-	ok(t, lend(2))
+	wantCode(t, share(3), "InvalidParameterValue") // one is in use
+	ok(t, share(2))
 	all, err := w.ec2.DescribeCapacityReservations(ctx, &ec2.DescribeCapacityReservationsInput{})
 	ok(t, err)
 	got := map[bool][3]any{}

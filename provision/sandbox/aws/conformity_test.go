@@ -46,11 +46,11 @@ var position = regexp.MustCompile(`\.\d+\b`)
 // a position in a list.
 func parametersOf(t *testing.T, service, op string) map[string]bool {
 	t.Helper()
-	seen := map[string]bool{}
+	observed := map[string]bool{}
 	clients := sdkClients("http://127.0.0.1", answering(func(r *http.Request) []byte {
 		note := func(values url.Values) {
 			for name := range values {
-				seen[position.ReplaceAllString(name, ".#")] = true
+				observed[position.ReplaceAllString(name, ".#")] = true
 			}
 		}
 		note(r.URL.Query())
@@ -67,7 +67,7 @@ func parametersOf(t *testing.T, service, op string) map[string]bool {
 	m := method(t, clients[service], op)
 	populate(m.input.Elem(), 7)
 	_ = m.run(t.Context())
-	return seen
+	return observed
 }
 
 // populate gives each member of a struct a value, down to a depth.
@@ -102,21 +102,21 @@ func (a answering) Do(r *http.Request) (*http.Response, error) {
 
 // decoder lets the SDK's clients decode any answer.
 type decoder struct {
-	mu      sync.Mutex
-	answer  []byte
-	clients map[string]any
-	inputs  map[string]reflect.Value
-	checked map[string]bool // places in answers, by operation, that were compared with the model
+	mu       sync.Mutex
+	response []byte
+	clients  map[string]any
+	inputs   map[string]reflect.Value
+	checked  map[string]bool // places in answers, by operation, that were compared with the model
 }
 
 var decoding = sync.OnceValue(func() *decoder {
 	d := &decoder{inputs: map[string]reflect.Value{}, checked: map[string]bool{}}
-	d.clients = sdkClients("http://127.0.0.1", answering(func(*http.Request) []byte { return d.answer }))
+	d.clients = sdkClients("http://127.0.0.1", answering(func(*http.Request) []byte { return d.response }))
 	return d
 })
 
 // decode is what the SDK makes of an answer, or its error as text.
-func (d *decoder) decode(t *testing.T, service, op string, answer []byte) any {
+func (d *decoder) decode(t *testing.T, service, op string, response []byte) any {
 	t.Helper()
 	m := method(t, d.clients[service], op)
 	input, known := d.inputs[service+op]
@@ -124,7 +124,7 @@ func (d *decoder) decode(t *testing.T, service, op string, answer []byte) any {
 		m.satisfy("")
 		input, d.inputs[service+op] = m.input, m.input
 	}
-	m.input, d.answer = input, answer
+	m.input, d.response = input, response
 	out, err := m.output(t.Context())
 	if err != nil {
 		return err.Error()
@@ -135,11 +135,11 @@ func (d *decoder) decode(t *testing.T, service, op string, answer []byte) any {
 
 // conform reports what an answer holds and the SDK's model of the operation does
 // not have: what the SDK decodes the same without.
-func (d *decoder) conform(t *testing.T, service, op string, answer []byte) {
+func (d *decoder) conform(t *testing.T, service, op string, response []byte) {
 	t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	tree, err := parts(service, answer)
+	tree, err := parts(service, response)
 	if err != nil {
 		t.Errorf("%s %s: the answer cannot be read: %v", service, op, err)
 		return
@@ -152,7 +152,7 @@ func (d *decoder) conform(t *testing.T, service, op string, answer []byte) {
 			d.checked[id] = true
 		}
 		if whole == nil {
-			whole = d.decode(t, service, op, answer)
+			whole = d.decode(t, service, op, response)
 		}
 		if reflect.DeepEqual(whole, d.decode(t, service, op, without())) {
 			t.Errorf("%s %s answers with %s, which the SDK's model does not have", service, op, path)
@@ -169,13 +169,13 @@ type part struct {
 }
 
 // parts reads an answer.
-func parts(service string, answer []byte) (*part, error) {
+func parts(service string, response []byte) (*part, error) {
 	if isForm(service) {
 		root := &part{}
-		err := xml.Unmarshal(answer, root)
+		err := xml.Unmarshal(response, root)
 		return root, err
 	}
-	return jsonPart("", json.RawMessage(answer))
+	return jsonPart("", json.RawMessage(response))
 }
 
 // UnmarshalXML reads an element with all that is in it.
@@ -291,7 +291,7 @@ func (p *part) writeTo(b *bytes.Buffer) {
 }
 
 func TestTheCheckOfResponsesFindsAnUnknownField(t *testing.T) {
-	for name, tt := range map[string]struct{ service, op, answer string }{
+	for name, tt := range map[string]struct{ service, op, response string }{
 		"an element of XML": {"ec2", "DescribeSubnets", `<R><requestId>1</requestId><subnetSet><item><subnetId>a</subnetId><mood>good</mood></item></subnetSet></R>`},
 		"a list of XML":     {"iam", "GetRole", `<R><GetRoleResult><Role><RoleName>a</RoleName><Moods><member>a</member></Moods></Role></GetRoleResult></R>`},
 		"a member of JSON":  {"sqs", "GetQueueUrl", `{"QueueUrl":"x","Mood":"good"}`},
@@ -300,11 +300,11 @@ func TestTheCheckOfResponsesFindsAnUnknownField(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var found []string
 			d := decoding()
-			tree, err := parts(tt.service, []byte(tt.answer))
+			tree, err := parts(tt.service, []byte(tt.response))
 			ok(t, err)
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			whole := d.decode(t, tt.service, tt.op, []byte(tt.answer))
+			whole := d.decode(t, tt.service, tt.op, []byte(tt.response))
 			tree.each("", func(path string, without func() []byte) {
 				if reflect.DeepEqual(whole, d.decode(t, tt.service, tt.op, without())) {
 					found = append(found, path)

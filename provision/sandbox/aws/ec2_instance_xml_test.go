@@ -60,7 +60,7 @@ func TestAnInstanceShowsWhatItWasLaunchedWith(t *testing.T) {
 	in.TagSpecifications[0].Tags = tags("both", "fleet")
 	ok(t, drop(w.ec2.CreateFleet(t.Context(), in)))
 	i := w.launched(t)
-	if diff := cmp.Diff(map[string]string{"from": "template", "both": "fleet"}, shownTags(i.Tags)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"from": "template", "both": "fleet"}, describedTags(i.Tags)); diff != "" {
 		t.Errorf("tags (-want +got):\n%s", diff)
 	}
 	m, c := i.MetadataOptions, i.CpuOptions
@@ -90,9 +90,9 @@ func TestAnInstanceShowsWhatItWasLaunchedWith(t *testing.T) {
 
 func TestAPublicAddressComesFromTheSubnetOrTheLaunch(t *testing.T) {
 	for name, tt := range map[string]struct {
-		subnet string // a tag of it
-		asks   *bool
-		want   bool
+		subnet   string // a tag of it
+		requests *bool
+		want     bool
 	}{
 		"a private subnet gives none":           {"kubernetes.io/role/internal-elb", nil, false},
 		"a public subnet gives one":             {"kubernetes.io/role/elb", nil, true},
@@ -103,7 +103,7 @@ func TestAPublicAddressComesFromTheSubnetOrTheLaunch(t *testing.T) {
 			w := newFixture(t, nil)
 			w.fullTemplate(t, func(d *types.RequestLaunchTemplateData) {
 				d.NetworkInterfaces = d.NetworkInterfaces[:1]
-				d.NetworkInterfaces[0].AssociatePublicIpAddress = tt.asks
+				d.NetworkInterfaces[0].AssociatePublicIpAddress = tt.requests
 			})
 			subnets, err := w.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{Filters: filters("tag-key", tt.subnet)})
 			ok(t, err)
@@ -136,7 +136,7 @@ func TestVolumesAndInterfacesLiveAsLongAsTheyShould(t *testing.T) {
 		n, err := w.ec2.DescribeNetworkInterfaces(t.Context(), &ec2.DescribeNetworkInterfacesInput{Filters: filters("attachment.instance-id", id)})
 		ok(t, err)
 		for _, i := range n.NetworkInterfaces {
-			nics = append(nics, fmt.Sprint(i.InterfaceType, *i.Attachment.NetworkCardIndex, shownTags(i.TagSet)))
+			nics = append(nics, fmt.Sprint(i.InterfaceType, *i.Attachment.NetworkCardIndex, describedTags(i.TagSet)))
 		}
 		slices.Sort(nics)
 		return disks, nics
@@ -147,7 +147,7 @@ func TestVolumesAndInterfacesLiveAsLongAsTheyShould(t *testing.T) {
 	}
 	spots, err := w.ec2.DescribeSpotInstanceRequests(t.Context(), &ec2.DescribeSpotInstanceRequestsInput{Filters: filters("instance-id", id)})
 	ok(t, err)
-	if len(spots.SpotInstanceRequests) != 1 || spots.SpotInstanceRequests[0].State != "active" || shownTags(spots.SpotInstanceRequests[0].Tags)["spot"] != "template" {
+	if len(spots.SpotInstanceRequests) != 1 || spots.SpotInstanceRequests[0].State != "active" || describedTags(spots.SpotInstanceRequests[0].Tags)["spot"] != "template" {
 		t.Errorf("spot requests %+v", spots.SpotInstanceRequests)
 	}
 	ok(t, w.cloud.Terminate(id))

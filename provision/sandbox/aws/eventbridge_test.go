@@ -71,9 +71,9 @@ func TestWhatPutRuleOmitsIsRemoved(t *testing.T) {
 	if r := put(eventbridge.PutRuleInput{RoleArn: s(role), ScheduleExpression: s("rate(1 minute)")}); *r.RoleArn != role || *r.ScheduleExpression != "rate(1 minute)" {
 		t.Errorf("as it was put: %+v", r)
 	}
-	asked := w.cloud.Calls()[0].Authorizations
-	if last := asked[len(asked)-1]; last.Action != "iam:PassRole" || last.Resource != role {
-		t.Errorf("asked %+v", asked)
+	requested := w.cloud.Calls()[0].Authorizations
+	if last := requested[len(requested)-1]; last.Action != "iam:PassRole" || last.Resource != role {
+		t.Errorf("asked %+v", requested)
 	}
 	if r := put(eventbridge.PutRuleInput{}); r.RoleArn != nil || r.ScheduleExpression != nil {
 		t.Errorf("put again: %+v", r)

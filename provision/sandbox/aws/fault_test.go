@@ -205,17 +205,17 @@ func TestASlowWatcherLosesNothing(t *testing.T) {
 	_, err := w.ec2.CreateFleet(t.Context(), fleet("gpu", "on-demand", n, pool{"g5.xlarge", zones["us-east-1a"], 0}))
 	ok(t, err)
 	w.clock.advance(time.Minute)
-	seen := map[string]int{}
+	observed := map[string]int{}
 	for range 2 * n {
 		select {
 		case e := <-events:
-			seen[string(e.Kind)]++
+			observed[string(e.Kind)]++
 		case <-time.After(time.Minute):
-			t.Fatalf("events stopped at %v", seen)
+			t.Fatalf("events stopped at %v", observed)
 		}
 	}
-	if seen["pending"] != n || seen["running"] != n {
-		t.Errorf("events %v, want %d of each", seen, n)
+	if observed["pending"] != n || observed["running"] != n {
+		t.Errorf("events %v, want %d of each", observed, n)
 	}
 }
 

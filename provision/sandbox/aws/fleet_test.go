@@ -174,16 +174,16 @@ func TestANodesLife(t *testing.T) {
 		*i.SecurityGroups[0].GroupId != w.group(t) || *i.Tags[0].Key != "karpenter.sh/nodepool" || i.SpotInstanceRequestId != nil || len(i.Tags) != 1 {
 		t.Errorf("the instance is not as launched: %+v", i)
 	}
-	seen := w.cloud.Instances()
-	if len(seen) != 1 || seen[0].UserData != "hello node" || strings.Contains(fmt.Sprintf("%+v %v %s", seen[0], seen[0], seen[0]), "hello") {
-		t.Errorf("an observer must get the user data, and no print of it: %v", seen)
+	observed := w.cloud.Instances()
+	if len(observed) != 1 || observed[0].UserData != "hello node" || strings.Contains(fmt.Sprintf("%+v %v %s", observed[0], observed[0], observed[0]), "hello") {
+		t.Errorf("an observer must get the user data, and no print of it: %v", observed)
 	}
 	calls := w.cloud.Calls()
 	if n := slices.IndexFunc(calls, func(c aws.Call) bool { return slices.Contains(c.Launched, id) }); n < 0 || calls[n].Operation != "CreateFleet" {
 		t.Errorf("no call is said to have launched it: %v", calls)
 	}
 	template := w.cloud.Template(id)
-	if _, shown := template["UserData"]; shown || template["MetadataOptions.HttpTokens"] != "required" || w.cloud.Template("i-1") != nil {
+	if _, got := template["UserData"]; got || template["MetadataOptions.HttpTokens"] != "required" || w.cloud.Template("i-1") != nil {
 		t.Errorf("an observer must see the launch template without user data: %v", template)
 	}
 

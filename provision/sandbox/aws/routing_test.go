@@ -83,10 +83,10 @@ func TestAWarningArrivesOnlyWhereRuleTargetAndPolicyLetIt(t *testing.T) {
 			w, zones := ready(t, nil)
 			ok(t, drop(w.ec2.CreateFleet(t.Context(), fleet("gpu", "spot", 1, pool{"g5.xlarge", zones["us-east-1a"], 0}))))
 			w.clock.advance(5 * time.Second)
-			w.told(t) // pending, running
+			w.reported(t) // pending, running
 			tt.change(t, w)
 			ok(t, w.cloud.Interrupt(w.cloud.Instances()[0].ID))
-			got := w.told(t)
+			got := w.reported(t)
 			if len(got) != tt.want || slices.ContainsFunc(got, func(e string) bool { return e != "EC2 Spot Instance Interruption Warning terminate" }) {
 				t.Errorf("the queue got %q, want %d warnings", got, tt.want)
 			}
@@ -120,13 +120,13 @@ func TestATargetGetsItsInputForm(t *testing.T) {
 			tt.target.RetryPolicy = &types.RetryPolicy{MaximumRetryAttempts: sdk.Int32(3)}
 			put, err := w.bridge().PutTargets(t.Context(), &eventbridge.PutTargetsInput{Rule: s(rule), Targets: []types.Target{tt.target}})
 			ok(t, err)
-			shown, err := w.bridge().ListTargetsByRule(t.Context(), &eventbridge.ListTargetsByRuleInput{Rule: s(rule)})
+			displayed, err := w.bridge().ListTargetsByRule(t.Context(), &eventbridge.ListTargetsByRuleInput{Rule: s(rule)})
 			ok(t, err)
-			if diff := cmp.Diff([]types.Target{tt.target}, shown.Targets, cmpopts.IgnoreUnexported(types.Target{}, types.RetryPolicy{}, types.DeadLetterConfig{})); diff != "" || put.FailedEntryCount != 0 {
+			if diff := cmp.Diff([]types.Target{tt.target}, displayed.Targets, cmpopts.IgnoreUnexported(types.Target{}, types.RetryPolicy{}, types.DeadLetterConfig{})); diff != "" || put.FailedEntryCount != 0 {
 				t.Errorf("target (-want +got):\n%s", diff)
 			}
 			ok(t, drop(w.ec2.CreateFleet(t.Context(), fleet("gpu", "spot", 1, pool{"g5.xlarge", zones["us-east-1a"], 0}))))
-			w.told(t)
+			w.reported(t)
 			ok(t, w.cloud.RecommendRebalance(w.cloud.Instances()[0].ID))
 			got, err := w.sqs.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: url})
 			ok(t, err)
@@ -157,7 +157,7 @@ func TestEveryKindOfEventIsSent(t *testing.T) {
 	step := func(what string, do func() error, want ...string) {
 		t.Helper()
 		ok(t, do())
-		if got := w.told(t); !slices.Equal(got, want) {
+		if got := w.reported(t); !slices.Equal(got, want) {
 			t.Errorf("%s is told as %q, want %q", what, got, want)
 		}
 	}
@@ -190,12 +190,12 @@ func TestAnInterruptibleReservationWarnsThenEnds(t *testing.T) {
 			ok(t, drop(w.cloud.AddReservation(r)))
 			ok(t, drop(w.ec2.CreateFleet(t.Context(), fleet("gpu", tt.capacityType, 1, pool{"g5.xlarge", zones["us-east-1b"], 0}))))
 			w.clock.advance(5 * time.Second)
-			w.told(t)
+			w.reported(t)
 			id := w.cloud.Instances()[0].ID
 			if err := w.cloud.Interrupt(id); (err == nil) != (tt.want != nil) {
 				t.Errorf("interrupting: %v", err)
 			}
-			if got := w.told(t); !slices.Equal(got, tt.want) {
+			if got := w.reported(t); !slices.Equal(got, tt.want) {
 				t.Errorf("told as %q, want %q", got, tt.want)
 			}
 			w.clock.advance(2 * time.Minute)
@@ -206,8 +206,8 @@ func TestAnInterruptibleReservationWarnsThenEnds(t *testing.T) {
 	}
 }
 
-// told reads and deletes what is on the queue.
-func (w *fixture) told(t *testing.T) (out []string) {
+// reported reads and deletes what is on the queue.
+func (w *fixture) reported(t *testing.T) (out []string) {
 	t.Helper()
 	for _, m := range w.receive(t, 0) {
 		var e struct {

@@ -59,7 +59,7 @@ func newFixture(t *testing.T, change func(*aws.Config)) *fixture {
 	server := httptest.NewServer(cloud)
 	t.Cleanup(server.Close)
 	c := sdk.Config{
-		Region: cfg.Region, BaseEndpoint: sdk.String(server.URL), RetryMaxAttempts: 1, HTTPClient: wholeAnswers{t, cloud, server.Client()},
+		Region: cfg.Region, BaseEndpoint: sdk.String(server.URL), RetryMaxAttempts: 1, HTTPClient: wholeResponses{t, cloud, server.Client()},
 		Credentials: sdk.CredentialsProviderFunc(func(context.Context) (sdk.Credentials, error) {
 			return sdk.Credentials{AccessKeyID: "EMULATED", SecretAccessKey: "EMULATED"}, nil
 		}),
@@ -68,18 +68,18 @@ func newFixture(t *testing.T, change func(*aws.Config)) *fixture {
 		pricing: pricing.NewFromConfig(c), sqs: sqs.NewFromConfig(c), ssm: ssm.NewFromConfig(c), sts: sts.NewFromConfig(c)}
 }
 
-// wholeAnswers reads answers to their end. The SDK closes a request's body as
+// wholeResponses reads answers to their end. The SDK closes a request's body as
 // soon as an answer begins; where that comes before the transport is done with
 // the body, which only happens on loopback, the transport drops the connection
 // with the rest of the answer. The SDK would retry, but these tests count.
 // Each answer is held against the SDK's model, too.
-type wholeAnswers struct {
+type wholeResponses struct {
 	t      *testing.T
 	cloud  *aws.Cloud
 	client *http.Client
 }
 
-func (w wholeAnswers) Do(r *http.Request) (*http.Response, error) {
+func (w wholeResponses) Do(r *http.Request) (*http.Response, error) {
 	var sent []byte
 	if r.Body != nil {
 		var err error
@@ -88,19 +88,19 @@ func (w wholeAnswers) Do(r *http.Request) (*http.Response, error) {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(sent))
 	}
-	answer, err := w.client.Do(r)
+	response, err := w.client.Do(r)
 	if err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(answer.Body)
+	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return nil, err
 	}
-	if service, op := w.cloud.Named(r, sent); answer.StatusCode == http.StatusOK && op != "" {
+	if service, op := w.cloud.Named(r, sent); response.StatusCode == http.StatusOK && op != "" {
 		decoding().conform(w.t, service, op, body)
 	}
-	answer.Body = io.NopCloser(bytes.NewReader(body))
-	return answer, nil
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	return response, nil
 }
 
 // code is the AWS error code, "" without an error.

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func shownTags(list []types.Tag) map[string]string {
+func describedTags(list []types.Tag) map[string]string {
 	out := map[string]string{}
 	for _, p := range list {
 		out[*p.Key] = *p.Value
@@ -23,11 +23,11 @@ func (w *fixture) tagsOf(t *testing.T, id string) map[string]string {
 	if id[:3] == "sg-" {
 		out, err := w.ec2.DescribeSecurityGroups(t.Context(), &ec2.DescribeSecurityGroupsInput{GroupIds: []string{id}})
 		ok(t, err)
-		return shownTags(out.SecurityGroups[0].Tags)
+		return describedTags(out.SecurityGroups[0].Tags)
 	}
 	out, err := w.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{SubnetIds: []string{id}})
 	ok(t, err)
-	return shownTags(out.Subnets[0].Tags)
+	return describedTags(out.Subnets[0].Tags)
 }
 
 func TestTagsComeAndGo(t *testing.T) {

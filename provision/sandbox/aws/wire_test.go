@@ -212,7 +212,7 @@ func TestFiltersAreHonoured(t *testing.T) {
 func TestImagesOfEveryFamily(t *testing.T) {
 	w := newFixture(t, nil)
 	const root = "/aws/service/eks/optimized-ami/"
-	seen := map[string]string{}
+	observed := map[string]string{}
 	for path, arch := range map[string]string{
 		root + "1.33/amazon-linux-2023/x86_64/standard/recommended/image_id":                                       "x86_64",
 		root + "1.33/amazon-linux-2023/x86_64/nvidia/recommended/image_id":                                         "x86_64",
@@ -228,10 +228,10 @@ func TestImagesOfEveryFamily(t *testing.T) {
 		"/aws/service/bottlerocket/aws-k8s-1.33-nvidia/arm64/latest/image_id":                                      "arm64",
 	} {
 		id := w.parameter(t, path)
-		if other, twice := seen[id]; twice {
+		if other, twice := observed[id]; twice {
 			t.Errorf("%s and %s give the same image", path, other)
 		}
-		seen[id] = path
+		observed[id] = path
 		out, err := w.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{Filters: filters("image-id", id, "state", "available"), IncludeDeprecated: sdk.Bool(true), MaxResults: sdk.Int32(1000)})
 		ok(t, err)
 		if len(out.Images) != 1 || string(out.Images[0].Architecture) != arch || out.Images[0].CreationDate == nil {

@@ -276,7 +276,7 @@ func TestWhatAPluginDoesWithoutDriverGPUsOrDaemon(t *testing.T) {
 		daemon bool
 		want   string // the plugin's container after ten seconds
 		why    string // of the notice
-		words  string // among the container's last
+		texts  string // among the container's last
 	}{
 		"it ends where the image has no driver": {plain2023, sharing("timeSlicing", 2, false), Fault{}, 4, true, "CrashLoopBackOff", "no NVIDIA driver", "libnvidia-ml.so.1"},
 		"or waits, where it is configured to":   {plain2023, patient(sharing("timeSlicing", 2, false)), Fault{}, 4, true, "runs", "no NVIDIA driver", ""},
@@ -296,15 +296,15 @@ func TestWhatAPluginDoesWithoutDriverGPUsOrDaemon(t *testing.T) {
 				pod.Spec.Containers, pod.Status.ContainerStatuses = pod.Spec.Containers[1:], pod.Status.ContainerStatuses[1:]
 			}
 			r.pass(10 * time.Second)
-			shown := containerStates(r.k.pods["p"].pod)
-			if !strings.Contains(shown, "plugin "+c.want) && !strings.Contains(shown, "plugin waits "+c.want) {
-				t.Errorf("want a plugin that is %s:\n%s", c.want, shown)
+			got := containerStates(r.k.pods["p"].pod)
+			if !strings.Contains(got, "plugin "+c.want) && !strings.Contains(got, "plugin waits "+c.want) {
+				t.Errorf("want a plugin that is %s:\n%s", c.want, got)
 			}
 			if got := strings.Join(r.notices, "; "); c.why != "" && !strings.Contains(got, c.why) {
 				t.Errorf("told %q, want %q", got, c.why)
 			}
-			if c.words != "" && !strings.Contains(shown, c.words) {
-				t.Errorf("want the last words %q:\n%s", c.words, shown)
+			if c.texts != "" && !strings.Contains(got, c.texts) {
+				t.Errorf("want the last words %q:\n%s", c.texts, got)
 			}
 			want := ""
 			if c.why == "" {

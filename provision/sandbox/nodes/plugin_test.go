@@ -65,16 +65,16 @@ func (w *fixture) agreeing(t *testing.T, pod *corev1.Pod) (stop func() []string)
 	var done sync.WaitGroup
 	done.Go(func() {
 		for event := range watch.ResultChan() {
-			seen, ok := event.Object.(*corev1.Pod)
-			if !ok || seen.Status.Phase != corev1.PodRunning {
+			observed, ok := event.Object.(*corev1.Pod)
+			if !ok || observed.Status.Phase != corev1.PodRunning {
 				continue
 			}
 			all := true
-			for _, c := range seen.Status.ContainerStatuses {
+			for _, c := range observed.Status.ContainerStatuses {
 				all = all && c.Ready
 			}
-			if all != podReady(seen) {
-				wrong = append(wrong, fmt.Sprintf("version %s: containers %t, pod %t", seen.ResourceVersion, all, podReady(seen)))
+			if all != podReady(observed) {
+				wrong = append(wrong, fmt.Sprintf("version %s: containers %t, pod %t", observed.ResourceVersion, all, podReady(observed)))
 			}
 		}
 	})

@@ -240,7 +240,7 @@ func terminated(t *testing.T, w *fixture) {
 	w.simulator.Stop(m.ID)
 	w.waitForNotice(t, m.ID, nodes.Stopped)
 	leases := w.api.CoordinationV1().Leases("kube-node-lease")
-	silent, err := leases.Get(t.Context(), node.Name, metav1.GetOptions{})
+	stoppedLease, err := leases.Get(t.Context(), node.Name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,8 +254,8 @@ func terminated(t *testing.T, w *fixture) {
 	})
 	// The garbage collector may be faster than this look at the lease.
 	lease, err := leases.Get(t.Context(), node.Name, metav1.GetOptions{})
-	if err == nil && lease.Spec.RenewTime.After(silent.Spec.RenewTime.Time) {
-		t.Errorf("the lease was renewed after the machine stopped: %s, then %s", silent.Spec.RenewTime, lease.Spec.RenewTime)
+	if err == nil && lease.Spec.RenewTime.After(stoppedLease.Spec.RenewTime.Time) {
+		t.Errorf("the lease was renewed after the machine stopped: %s, then %s", stoppedLease.Spec.RenewTime, lease.Spec.RenewTime)
 	}
 	for _, p := range []*corev1.Pod{pod, late} {
 		if got, err := w.api.CoreV1().Pods("default").Get(t.Context(), p.Name, metav1.GetOptions{}); err == nil && got.DeletionTimestamp != nil {

@@ -340,9 +340,9 @@ func TestReadyGivesUpWithTheLastResponseAndLog(t *testing.T) {
 	p := start(t, group, spec(folder, "obedient"))
 	eventually(t, "the child is up", logged(p, "ready"))
 	ctx, cancel := context.WithCancel(t.Context())
-	asked := 0
+	requested := 0
 	err := p.Ready(ctx, func(context.Context) error {
-		if asked++; asked == 3 {
+		if requested++; requested == 3 {
 			cancel()
 		}
 		return errors.New("etcd is not ready")

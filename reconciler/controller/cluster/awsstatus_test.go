@@ -40,8 +40,8 @@ func TestPendingStatusOfOneSyncDoesNotHideThatOfAnother(t *testing.T) {
 		return ""
 	}
 	for i, step := range []struct {
-		tell func()
-		want string
+		events func()
+		want   string
 	}{
 		{func() { report(n, "other", awsStatus("", 0, 0, 0)) }, ""},
 		{func() { report(n, "dev", awsStatus(c.Name, 1, 1, 0)) }, "Different"},
@@ -52,7 +52,7 @@ func TestPendingStatusOfOneSyncDoesNotHideThatOfAnother(t *testing.T) {
 		{func() { n.drop("second") }, "InSync"},
 		{func() { n.drop("dev") }, ""},
 	} {
-		step.tell()
+		step.events()
 		if got := now(); got != step.want {
 			t.Errorf("step %d: %q, want %q", i, got, step.want)
 		}
@@ -85,9 +85,9 @@ func TestTheConditionCountsBothSidesAndAdmitsItsLimit(t *testing.T) {
 // out of reach, since this process began or another one leads.
 func TestADeletedSyncRemovesWhatAnEarlierOneReported(t *testing.T) {
 	for name, c := range map[string]struct {
-		label string
-		told  func(*AWSStatuses)
-		want  string
+		label    string
+		reported func(*AWSStatuses)
+		want     string
 	}{
 		"nothing was reported yet":          {"dev", func(*AWSStatuses) {}, ""},
 		"it reported something else itself": {"dev", func(n *AWSStatuses) { report(n, "dev", awsStatus("before", 1, 1, 0)) }, ""},
@@ -102,7 +102,7 @@ func TestADeletedSyncRemovesWhatAnEarlierOneReported(t *testing.T) {
 				before.setOn(e)
 			})
 			s := New(Config{Live: reconcilertest.Client(t, live)}, Desired{}, time.Time{})
-			c.told(s.AWS)
+			c.reported(s.AWS)
 			if err := s.RemoveAWSStatus(t.Context(), "dev"); err != nil {
 				t.Fatal(err)
 			}

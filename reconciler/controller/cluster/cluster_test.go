@@ -51,7 +51,7 @@ func TestDesired(t *testing.T) {
 }
 
 func TestTheEnginesConditionIsOnlyForTheNewestSpec(t *testing.T) {
-	said := func(generation int64) *v1alpha1.Cluster {
+	got := func(generation int64) *v1alpha1.Cluster {
 		return reconcilertest.Cluster(func(c *v1alpha1.Cluster) {
 			c.Generation = 2
 			c.Status.Conditions = []metav1.Condition{
@@ -66,8 +66,8 @@ func TestTheEnginesConditionIsOnlyForTheNewestSpec(t *testing.T) {
 	}{
 		"without a Cluster nothing is reported":   {},
 		"nothing was reported yet":                {objects: []client.Object{reconcilertest.Cluster(nil)}},
-		"what was reported of an older spec":      {objects: []client.Object{said(1)}},
-		"what was reported of the one that is it": {objects: []client.Object{said(2)}, runs: true},
+		"what was reported of an older spec":      {objects: []client.Object{got(1)}},
+		"what was reported of the one that is it": {objects: []client.Object{got(2)}, runs: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Ready(t.Context(), reconcilertest.Client(t, c.objects...))
@@ -159,17 +159,17 @@ func TestTheConfirmationOfGarbageCollectionIsReadFromTheLiveCluster(t *testing.T
 // A manager starts what only its leader runs before it calls itself elected. Whoever
 // looked at the Cluster in between wrote nothing, and nothing woke it again.
 func TestTheFirstCheckOfANewLeaderWaitsUntilItMayWrite(t *testing.T) {
-	looks := 0
+	reads := 0
 	elected := make(chan struct{})
-	look := onceElected(elected, func() { looks++ })
+	read := onceElected(elected, func() { reads++ })
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	if err := look(stopped); err != nil || looks != 0 {
-		t.Errorf("a replica that never led looked %d times, %v", looks, err)
+	if err := read(stopped); err != nil || reads != 0 {
+		t.Errorf("a replica that never led looked %d times, %v", reads, err)
 	}
 	close(elected)
-	if err := look(t.Context()); err != nil || looks != 1 {
-		t.Errorf("a leader looked %d times, %v", looks, err)
+	if err := read(t.Context()); err != nil || reads != 1 {
+		t.Errorf("a leader looked %d times, %v", reads, err)
 	}
 }
 
@@ -181,9 +181,9 @@ func TestAHoldNamesEveryClosedGateAndItsRemedy(t *testing.T) {
 	if held == nil || held.Reason != "Account" {
 		t.Fatalf("hold = %+v", held)
 	}
-	for _, word := range []string{"another account", "correct it", "3 instances", "confirm them"} {
-		if !strings.Contains(held.Message, word) {
-			t.Errorf("%q lacks %q", held.Message, word)
+	for _, text := range []string{"another account", "correct it", "3 instances", "confirm them"} {
+		if !strings.Contains(held.Message, text) {
+			t.Errorf("%q lacks %q", held.Message, text)
 		}
 	}
 	if blockedByGates(nil) != nil {

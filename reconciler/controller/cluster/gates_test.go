@@ -61,7 +61,7 @@ func TestALeaderStopsWithinHalfAMinuteOfAnother(t *testing.T) {
 				defer cancel(nil)
 				start := time.Now()
 				restarted := errors.New("the process is started anew")
-				look := Gates{gate.Gates{
+				read := Gates{gate.Gates{
 					Cluster: "gpu", Region: "eu-central-1", Account: "111122223333", REST: &rest.Config{}, AWS: aws.Config{Region: "eu-central-1"},
 					Kube: around{
 						leads: func() bool { return time.Since(start) >= c.leads },
@@ -69,7 +69,7 @@ func TestALeaderStopsWithinHalfAMinuteOfAnother(t *testing.T) {
 					},
 				}, New(Config{Restart: func() { cancel(restarted) }}, Desired{}, start)}.watchOthers()
 				ended := make(chan error, 1)
-				go func() { ended <- look.Start(ctx) }()
+				go func() { ended <- read.Start(ctx) }()
 				select {
 				case <-ctx.Done():
 				case <-time.After(never - time.Second):

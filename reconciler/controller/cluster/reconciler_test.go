@@ -23,26 +23,26 @@ func TestAStatusThatCannotBeWrittenHoldsNothingUp(t *testing.T) {
 	off := func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = v1alpha1.EngineOff }
 	held := &Blocked{Reason: "AWSUnavailable", Message: "m"}
 	for name, c := range map[string]struct {
-		asked   func(*v1alpha1.Cluster) // of the Cluster that decides, since the process started
-		held    *Blocked
-		refused string
-		reason  string // of the deciding one's condition Ready
-		ignored string // of the other's
-		soon    bool   // the next look does not wait for a backoff
+		requested func(*v1alpha1.Cluster) // of the Cluster that decides, since the process started
+		held      *Blocked
+		refused   string
+		reason    string // of the deciding one's condition Ready
+		ignored   string // of the other's
+		soon      bool   // the next look does not wait for a backoff
 	}{
-		"of one for which nothing is done, when the settings change":    {asked: off, refused: "tenant", reason: "Restarting", soon: true},
+		"of one for which nothing is done, when the settings change":    {requested: off, refused: "tenant", reason: "Restarting", soon: true},
 		"of one for which nothing is done, while a gate holds":          {held: held, refused: "tenant", reason: "AWSUnavailable", soon: true},
 		"of one for which nothing is done, when nothing changes":        {refused: "tenant", reason: EngineRunning},
-		"of the one that decides, when the settings change":             {asked: off, refused: "old", ignored: "SeveralClusters", soon: true},
+		"of the one that decides, when the settings change":             {requested: off, refused: "old", ignored: "SeveralClusters", soon: true},
 		"of the one that decides, while a gate holds":                   {held: held, refused: "old", ignored: "SeveralClusters", soon: true},
-		"of no Cluster, when the settings change":                       {asked: off, reason: "Restarting", ignored: "SeveralClusters", soon: true},
-		"of one that decides with settings that cannot work, and waits": {asked: func(c *v1alpha1.Cluster) { c.Spec.Region = "" }, refused: "old", ignored: "SeveralClusters"},
+		"of no Cluster, when the settings change":                       {requested: off, reason: "Restarting", ignored: "SeveralClusters", soon: true},
+		"of one that decides with settings that cannot work, and waits": {requested: func(c *v1alpha1.Cluster) { c.Spec.Region = "" }, refused: "old", ignored: "SeveralClusters"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			was := reconcilertest.Cluster(func(c *v1alpha1.Cluster) { c.Name, c.CreationTimestamp = "old", metav1.Unix(1, 0) })
 			old := was.DeepCopy()
-			if c.asked != nil {
-				c.asked(old)
+			if c.requested != nil {
+				c.requested(old)
 			}
 			tenant := reconcilertest.Cluster(func(c *v1alpha1.Cluster) { c.Name, c.CreationTimestamp = "tenant", metav1.Unix(2, 0) })
 			refusal := errors.New("etcdserver: request is too large")

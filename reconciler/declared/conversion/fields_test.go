@@ -82,8 +82,8 @@ func TestEveryFieldMeansWhatItMeant(t *testing.T) {
 	for name, c := range map[string]struct {
 		object string
 		// want are fields of the result, by path, in JSON-like YAML; "" is absent.
-		want map[string]string
-		told []string // parts of the report
+		want     map[string]string
+		reported []string // parts of the report
 	}{
 		"the policy under its new name, and what was not waited for": {
 			betaPool + betaRef + "  disruption: {consolidationPolicy: WhenUnderutilized}\n",
@@ -267,9 +267,9 @@ func TestEveryFieldMeansWhatItMeant(t *testing.T) {
 					t.Errorf("%s (-want +got):\n%s", path, diff)
 				}
 			}
-			for _, told := range c.told {
-				if !strings.Contains(report(r), told) {
-					t.Errorf("the report lacks %q:\n%s", told, report(r))
+			for _, reported := range c.reported {
+				if !strings.Contains(report(r), reported) {
+					t.Errorf("the report lacks %q:\n%s", reported, report(r))
 				}
 			}
 			valid(t, after(before, r))

@@ -110,7 +110,7 @@ func agree(t *testing.T, before fstest.MapFS) {
 		t.Errorf("(-files +objects):\n%s", diff)
 	}
 	// Objects know no lines of fields, so that equal changes of one are one.
-	told := func(changes []conversion.Change) map[string]bool {
+	reported := func(changes []conversion.Change) map[string]bool {
 		out := map[string]bool{}
 		for _, c := range changes {
 			if !strings.Contains(c.Text, "formatted anew") && !strings.Contains(c.Text, "aliases") {
@@ -119,7 +119,7 @@ func agree(t *testing.T, before fstest.MapFS) {
 		}
 		return out
 	}
-	if diff := cmp.Diff(told(r.Changes), told(changes)); diff != "" {
+	if diff := cmp.Diff(reported(r.Changes), reported(changes)); diff != "" {
 		t.Errorf("changes (-files +objects):\n%s", diff)
 	}
 	again, _, problems, err := conversion.Objects(items, conversion.Options{})

@@ -14,7 +14,7 @@ import (
 func TestFilesKeepTheFormOfTheirAuthors(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after []string
-		told          []string
+		reported      []string
 		invalid       bool // the objects are too short to be valid
 	}{
 		"kubelet settings move to the class, with their comments": {
@@ -162,7 +162,7 @@ spec:
   metadataOptions: {httpPutResponseHopLimit: 1}
   kubelet: {maxPods: 110}
 `},
-			told: []string{"a.yaml:12: lossless: NodePool/many: kubelet settings are spec.kubelet of EC2NodeClass c-HASH now, a copy of c", "kubelet containerRuntime is dropped"},
+			reported: []string{"a.yaml:12: lossless: NodePool/many: kubelet settings are spec.kubelet of EC2NodeClass c-HASH now, a copy of c", "kubelet containerRuntime is dropped"},
 		},
 		"a provider within a Provisioner becomes a class, Windows line ends kept": {
 			before: []string{"a.yaml", crlf(`# pool
@@ -343,7 +343,7 @@ spec:
     - tags: {env: x}
   metadataOptions: {httpPutResponseHopLimit: 1}
 `},
-			told: []string{"YAML aliases are written out"},
+			reported: []string{"YAML aliases are written out"},
 		},
 		"aliases are written out in a patch, and in a class that takes settings": {
 			before: []string{"kustomization.yaml", "resources: [base.yaml]\npatches:\n- path: patch.yaml\n", "patch.yaml", `apiVersion: karpenter.sh/v1beta1
@@ -481,9 +481,9 @@ spec:
 					t.Errorf("%s (-want +got):\n%s", file, diff)
 				}
 			}
-			for _, told := range c.told {
-				if !strings.Contains(unhashed(report(r)), told) {
-					t.Errorf("the report lacks %q:\n%s", told, report(r))
+			for _, reported := range c.reported {
+				if !strings.Contains(unhashed(report(r)), reported) {
+					t.Errorf("the report lacks %q:\n%s", reported, report(r))
 				}
 			}
 			if r.Blocked() || strings.Contains(report(r), "formatted anew") {

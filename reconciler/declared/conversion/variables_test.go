@@ -36,17 +36,17 @@ func TestVariablesStayAsTheyAreWritten(t *testing.T) {
 			t.Errorf("%q is not in what was written", kept)
 		}
 	}
-	told := ""
+	reported := ""
 	for _, c := range done.Changes {
 		if c.Grade == Manual {
-			told += c.String() + "\n"
+			reported += c.String() + "\n"
 		}
 		if c.Blocks {
 			t.Errorf("this blocks: %s", c)
 		}
 	}
-	if want := "a.yaml:9: person: NodePool/${POOL}: ${POLICY} is kept as it is written"; !strings.Contains(told, want) {
-		t.Errorf("what a person is told: %s", told)
+	if want := "a.yaml:9: person: NodePool/${POOL}: ${POLICY} is kept as it is written"; !strings.Contains(reported, want) {
+		t.Errorf("what a person is told: %s", reported)
 	}
 	again, err := Files(fstest.MapFS{"a.yaml": {Data: []byte(after)}}, ".", Options{})
 	if err != nil || len(again.Files) > 0 {
@@ -63,10 +63,10 @@ const (
 
 func TestWhatHangsOnAVariableIsExactOrForAPerson(t *testing.T) {
 	for name, c := range map[string]struct {
-		object string
-		blocks bool
-		told   string // of the report, empty for nothing that needs a person
-		wrote  string // of the file
+		object   string
+		blocks   bool
+		reported string // of the report, empty for nothing that needs a person
+		wrote    string // of the file
 	}{
 		"seconds, which take an s":               {alphaPool + "  ttlSecondsAfterEmpty: ${TTL}\n", false, "", "consolidateAfter: ${TTL}s\n"},
 		"seconds with a default":                 {alphaPool + "  ttlSecondsAfterEmpty: ${TTL:=30}\n", false, "", "consolidateAfter: ${TTL:=30}s\n"},
@@ -91,14 +91,14 @@ func TestWhatHangsOnAVariableIsExactOrForAPerson(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told := ""
+			reported := ""
 			for _, change := range done.Changes {
 				if change.Grade == Manual {
-					told += change.String() + "\n"
+					reported += change.String() + "\n"
 				}
 			}
-			if done.Blocked() != c.blocks || !strings.Contains(told, c.told) || c.told == "" && told != "" {
-				t.Errorf("blocked: %v; a person is told: %s", done.Blocked(), told)
+			if done.Blocked() != c.blocks || !strings.Contains(reported, c.reported) || c.reported == "" && reported != "" {
+				t.Errorf("blocked: %v; a person is told: %s", done.Blocked(), reported)
 			}
 			if after := string(done.Files["a.yaml"]); !strings.Contains(after, c.wrote) || c.blocks && after != "" {
 				t.Errorf("written:\n%s", after)

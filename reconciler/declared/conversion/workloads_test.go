@@ -13,7 +13,7 @@ func TestNamesInWorkloadsFollow(t *testing.T) {
 	const head = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: x\n"
 	for name, c := range map[string]struct {
 		before, after string
-		told          string
+		reported      string
 	}{
 		"a node selector": {
 			head + "spec:\n  nodeSelector: {karpenter.sh/provisioner-name: gpu}\n",
@@ -92,8 +92,8 @@ func TestNamesInWorkloadsFollow(t *testing.T) {
 			if diff := cmp.Diff(want, string(after(before, r)["a.yaml"].Data)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if got := report(r); !strings.Contains(got, c.told) || c.told == "" && got != "" {
-				t.Errorf("the report lacks %q:\n%s", c.told, got)
+			if got := report(r); !strings.Contains(got, c.reported) || c.reported == "" && got != "" {
+				t.Errorf("the report lacks %q:\n%s", c.reported, got)
 			}
 			unchangedBySecond(t, before, r)
 		})

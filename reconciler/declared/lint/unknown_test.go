@@ -89,9 +89,9 @@ func TestOtherProblemsOfAnObjectStandAndFallWithItsUnknownFields(t *testing.T) {
 		c: {unknown("wieght")}, // It is not among what is declared any more.
 	}
 	set := state.NewSet(state.Item{Key: a, Version: "v1"}, state.Item{Key: b, Version: "v1"})
-	asked := []state.Key{}
+	requested := []state.Key{}
 	got, err := lint.StillUnknown(found, set, func(k state.Key) (*apiextensionsv1.CustomResourceDefinition, error) {
-		if asked = append(asked, k); k == c {
+		if requested = append(requested, k); k == c {
 			t.Errorf("asked for the definition of %s, which is not declared", k)
 		}
 		return crd, nil

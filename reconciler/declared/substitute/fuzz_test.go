@@ -112,17 +112,17 @@ func FuzzNoTextLeaksASecretOrPanics(f *testing.F) {
 			o := textObject(text)
 			o.Value["kind"], o.Value[field] = kind, map[string]any{key1: text, "whole": "${TOKEN}"}
 			out, problems, err := substitute.Apply([]manifest.Object{o}, v, substitute.Options{Strict: len(text)%2 == 0})
-			var seen strings.Builder
+			var observed strings.Builder
 			for _, p := range problems {
-				seen.WriteString(p.String())
+				observed.WriteString(p.String())
 			}
-			fmt.Fprint(&seen, err)
+			fmt.Fprint(&observed, err)
 			for _, o := range out {
 				b, err := json.Marshal(o.Value)
 				if err != nil {
 					t.Fatal(err)
 				}
-				seen.Write(b)
+				observed.Write(b)
 				masked, err := json.Marshal(substitute.Mask(o.Value))
 				if err != nil || strings.Contains(string(masked), token) {
 					t.Fatal("masked: ", err)
@@ -131,10 +131,10 @@ func FuzzNoTextLeaksASecretOrPanics(f *testing.F) {
 				if kind != "Secret" && err == nil && strings.Contains(fmt.Sprint(sent), token) {
 					t.Fatalf("a ConfigMap is sent with the value of a Secret: %v", sent)
 				}
-				fmt.Fprint(&seen, err)
+				fmt.Fprint(&observed, err)
 			}
-			if strings.Contains(strings.ToLower(seen.String()), strings.ToLower(token)) {
-				t.Fatalf("%q gives the value away: %s", text, seen.String())
+			if strings.Contains(strings.ToLower(observed.String()), strings.ToLower(token)) {
+				t.Fatalf("%q gives the value away: %s", text, observed.String())
 			}
 		}
 	})

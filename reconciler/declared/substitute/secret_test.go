@@ -219,8 +219,8 @@ func TestMarksAreTextToAReader(t *testing.T) {
 	if d := cmp.Diff(map[string]any{"a": "x (secret ${TOKEN}) y", "b": "(secret ${B64})", "c": "plain"}, got); d != "" {
 		t.Error(d)
 	}
-	answer := fmt.Sprintf("admission denied: %v", wanted["stringData"])
-	if got := substitute.MaskText(answer); strings.Contains(got, "poolwrightsealed") || !strings.Contains(got, "x (secret ${TOKEN}) y") {
+	response := fmt.Sprintf("admission denied: %v", wanted["stringData"])
+	if got := substitute.MaskText(response); strings.Contains(got, "poolwrightsealed") || !strings.Contains(got, "x (secret ${TOKEN}) y") {
 		t.Error(got)
 	}
 }

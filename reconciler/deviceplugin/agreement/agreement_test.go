@@ -175,11 +175,11 @@ func requirements(pool string, kind catalog.InstanceType) scheduling.Requirement
 // matching are the overlays that Karpenter puts over a type in a pool.
 func matching(all []v1alpha1.NodeOverlay, has scheduling.Requirements) []v1alpha1.NodeOverlay {
 	return slices.DeleteFunc(slices.Clone(all), func(o v1alpha1.NodeOverlay) bool {
-		var asked []corev1.NodeSelectorRequirement
+		var requested []corev1.NodeSelectorRequirement
 		for _, r := range o.Spec.Requirements {
-			asked = append(asked, r.AsNodeSelectorRequirement())
+			requested = append(requested, r.AsNodeSelectorRequirement())
 		}
-		return !has.IsCompatible(scheduling.NewNodeSelectorRequirements(asked...))
+		return !has.IsCompatible(scheduling.NewNodeSelectorRequirements(requested...))
 	})
 }
 

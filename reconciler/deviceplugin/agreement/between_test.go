@@ -96,11 +96,11 @@ func counted(t testing.TB, live map[string]v1alpha1.NodeOverlay) map[string]stri
 		whole, shared := types[0].Capacity[gpu.Resource], types[0].Capacity[gpu.SharedResource]
 		out[pool] = whole.String() + "+" + shared.String()
 	}
-	var judged v1alpha1.NodeOverlayList
-	if err := c.List(t.Context(), &judged); err != nil {
+	var checked v1alpha1.NodeOverlayList
+	if err := c.List(t.Context(), &checked); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range judged.Items {
+	for _, o := range checked.Items {
 		if condition := o.StatusConditions().Get(v1alpha1.ConditionTypeValidationSucceeded); !condition.IsTrue() {
 			t.Errorf("%s: %s %s", o.Name, condition.Reason, condition.Message)
 		}
@@ -110,7 +110,7 @@ func counted(t testing.TB, live map[string]v1alpha1.NodeOverlay) map[string]stri
 
 // between calls for every state between two: each of the changes is made or not, in
 // whatever order a plan would have them, and whichever of them fails or is held.
-func between(was, is map[string]v1alpha1.NodeOverlay, see func(live map[string]v1alpha1.NodeOverlay)) {
+func between(was, is map[string]v1alpha1.NodeOverlay, visit func(live map[string]v1alpha1.NodeOverlay)) {
 	all := maps.Clone(was)
 	maps.Copy(all, is)
 	changed := slices.DeleteFunc(slices.SortedFunc(maps.Keys(all), cmp.Compare), func(name string) bool {
@@ -129,7 +129,7 @@ func between(was, is map[string]v1alpha1.NodeOverlay, see func(live map[string]v
 				live[name] = o
 			}
 		}
-		see(live)
+		visit(live)
 	}
 }
 

@@ -124,7 +124,7 @@ func TestTheStatusOfADevicePluginIsSanitized(t *testing.T) {
 func TestTheConditionReadyNamesTheWorst(t *testing.T) {
 	fine := gpu.PoolState{Pool: "a", Profile: "sliced", Nodes: 2, Updated: 2, Offered: gpu.Resources{gpu.Resource: 80, gpu.SharedResource: 0}}
 	starting := gpu.PoolState{Pool: "b", Profile: "sliced", Nodes: 2, Updated: 1}
-	trouble := gpu.PoolState{Pool: "c", Profile: "whole", Nodes: 1, Unhealthy: []gpu.UnhealthyNode{{Node: "n1", Claim: "c-1", Reason: "NoDriver", Message: "no libnvidia-ml", Since: now()}}}
+	failure := gpu.PoolState{Pool: "c", Profile: "whole", Nodes: 1, Unhealthy: []gpu.UnhealthyNode{{Node: "n1", Claim: "c-1", Reason: "NoDriver", Message: "no libnvidia-ml", Since: now()}}}
 	held := gpu.PoolState{Pool: "d", Profile: "whole", Failures: 2, BackoffUntil: now().Add(5 * time.Minute), LastFailure: "NoDriver: x"}
 	freed := gpu.PoolState{Pool: "d", Profile: "whole", Failures: 2, BackoffUntil: now().Add(-time.Minute)}
 	ours := map[string]string{gpu.ProfileLabel: "sliced"}
@@ -139,8 +139,8 @@ func TestTheConditionReadyNamesTheWorst(t *testing.T) {
 		"all is offered":                {[]gpu.PoolState{fine}, nil, nil, "True Allocatable: 2 of 2 nodes offer the resources of their profile"},
 		"a node starts":                 {[]gpu.PoolState{fine, starting}, nil, nil, "True NodesStarting: 3 of 4 nodes offer the resources of their profile, the others are starting"},
 		"a rollout waits":               {[]gpu.PoolState{fine}, map[string]string{"a": "1 of 2 replaced"}, nil, "False RollingOut: a: 1 of 2 replaced"},
-		"a node has failed":             {[]gpu.PoolState{starting, trouble}, nil, nil, "False NodesUnhealthy: n1: NoDriver"},
-		"a pool is held":                {[]gpu.PoolState{trouble, held}, nil, nil, "False PoolsBackingOff: No GPU node is launched for d until 2026-11-20T12:05:00Z, because nodes never offered their GPUs; status.pools has the details"},
+		"a node has failed":             {[]gpu.PoolState{starting, failure}, nil, nil, "False NodesUnhealthy: n1: NoDriver"},
+		"a pool is held":                {[]gpu.PoolState{failure, held}, nil, nil, "False PoolsBackingOff: No GPU node is launched for d until 2026-11-20T12:05:00Z, because nodes never offered their GPUs; status.pools has the details"},
 		"a hold is over":                {[]gpu.PoolState{freed}, nil, nil, "True Allocatable: 0 of 0 nodes offer the resources of their profile"},
 		"an overlay is refused":         {[]gpu.PoolState{held}, nil, overlay("poolwright-gpu-sliced-4", ours, refused), "False OverlayNotReady: Karpenter does not honour poolwright-gpu-sliced-4 (Conflict), so it would count other numbers than the nodes offer; another NodeOverlay may set the same resources"},
 		"an overlay is not checked yet": {nil, nil, overlay("poolwright-gpu-sliced-4", ours, metav1.Condition{Type: "ValidationSucceeded", Status: metav1.ConditionUnknown, Reason: "AwaitingReconciliation"}), "True Allocatable: 0 of 0 nodes offer the resources of their profile"},
@@ -156,8 +156,8 @@ func TestTheConditionReadyNamesTheWorst(t *testing.T) {
 			f.run(t)
 			got := f.status(t, "nvidia")
 			ready := meta.FindStatusCondition(got.Conditions, "Ready")
-			if said := string(ready.Status) + " " + ready.Reason + ": " + ready.Message; said != c.want {
-				t.Errorf("got  %s\nwant %s", said, c.want)
+			if message := string(ready.Status) + " " + ready.Reason + ": " + ready.Message; message != c.want {
+				t.Errorf("got  %s\nwant %s", message, c.want)
 			}
 			if got.ObservedGeneration != 3 || ready.ObservedGeneration != 3 {
 				t.Errorf("the status is about generation %d, the condition about %d", got.ObservedGeneration, ready.ObservedGeneration)
@@ -169,12 +169,12 @@ func TestTheConditionReadyNamesTheWorst(t *testing.T) {
 func TestPoolsAreReportedWithTheirNodesFailuresAndHolds(t *testing.T) {
 	f := newFixture(t, plugin("nvidia", time.Hour))
 	until := now().Add(5 * time.Minute)
-	var troubles []gpu.UnhealthyNode
+	var failures []gpu.UnhealthyNode
 	for i := range 12 {
-		troubles = append(troubles, gpu.UnhealthyNode{Node: string(rune('a' + i)), Reason: "Mismatch", Since: now()})
+		failures = append(failures, gpu.UnhealthyNode{Node: string(rune('a' + i)), Reason: "Mismatch", Since: now()})
 	}
 	f.pools = []gpu.PoolState{
-		{Pool: "gpu", Profile: "sliced", Nodes: 12, Updated: 1, Offered: gpu.Resources{gpu.Resource: 40, gpu.SharedResource: 0}, Unhealthy: troubles},
+		{Pool: "gpu", Profile: "sliced", Nodes: 12, Updated: 1, Offered: gpu.Resources{gpu.Resource: 40, gpu.SharedResource: 0}, Unhealthy: failures},
 		{Pool: "held", Profile: "sliced", Failures: 2, BackoffUntil: until, LastFailure: "NoDriver: x"},
 		{Pool: "quiet", Profile: "sliced"},
 	}

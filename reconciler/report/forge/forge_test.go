@@ -17,14 +17,14 @@ func TestMarkersAreStableAndApart(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	names := []string{"", "a", "b", "a b", "a cluster=b", "a-->", "--", "a--b", "%2D%2D", "a\nb", "<!--", "a+b", "a%20b", "é", "/", ":", "%2F"}
-	seen := map[forge.Marker][2]string{}
+	observed := map[forge.Marker][2]string{}
 	for _, sync := range names {
 		for _, cluster := range names {
 			marker := forge.NewMarker("plan", sync, cluster)
-			if other, ok := seen[marker]; ok {
+			if other, ok := observed[marker]; ok {
 				t.Errorf("%q and %q have one marker, %s", other, []string{sync, cluster}, marker)
 			}
-			seen[marker] = [2]string{sync, cluster}
+			observed[marker] = [2]string{sync, cluster}
 			inside := strings.TrimSuffix(strings.TrimPrefix(string(marker), "<!-- "), " -->")
 			if strings.Contains(inside, "--") || strings.ContainsAny(inside, "<>\n") {
 				t.Errorf("%q ends before its end", marker)

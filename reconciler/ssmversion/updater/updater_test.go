@@ -27,11 +27,11 @@ const gpuParameter = "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_
 type bench struct {
 	*testing.T
 	*Updater
-	ssm    map[string]ssmversion.Reading
-	down   error
-	asked  []string
-	events *record.FakeRecorder
-	now    *clocktesting.FakePassiveClock
+	ssm       map[string]ssmversion.Reading
+	down      error
+	requested []string
+	events    *record.FakeRecorder
+	now       *clocktesting.FakePassiveClock
 	// refused is what writes get, or nil.
 	refused error
 }
@@ -58,7 +58,7 @@ func newBench(t *testing.T) *bench {
 		},
 	}).Build()
 	b.Updater = New(Config{Live: live, Events: b.events, Clock: b.now, Read: func(_ context.Context, names []string) (map[string]ssmversion.Reading, error) {
-		b.asked = append(b.asked, names...)
+		b.requested = append(b.requested, names...)
 		out := map[string]ssmversion.Reading{}
 		for _, name := range names {
 			one, ok := b.ssm[name]
@@ -94,14 +94,14 @@ func (b *bench) edit(change func(*v1alpha1.Sync)) {
 }
 
 // fetch is one fetch: the value of ${GPU}, how many parameters it asked for, the events.
-func (b *bench) fetch() (value string, asked int, events []string) {
+func (b *bench) fetch() (value string, requested int, events []string) {
 	b.Helper()
-	b.asked = nil
+	b.requested = nil
 	values, err := b.Values(b.Context(), b.sync())
 	if err != nil {
 		b.Fatal(err)
 	}
-	return values["GPU"], len(b.asked), b.eventReasons()
+	return values["GPU"], len(b.requested), b.eventReasons()
 }
 
 // eventReasons are the reasons of the events since it was asked last.
@@ -116,11 +116,11 @@ func (b *bench) eventReasons() (reasons []string) {
 	}
 }
 
-func (b *bench) expect(doing, value string, asked int, events ...string) {
+func (b *bench) expect(doing, value string, requested int, events ...string) {
 	b.Helper()
-	gotValue, gotAsked, gotEvents := b.fetch()
-	if gotValue != value || gotAsked != asked || cmp.Diff(events, gotEvents) != "" {
-		b.Errorf("%s: %s after asking for %d parameters, with events %v; want %s, %d, %v", doing, gotValue, gotAsked, gotEvents, value, asked, events)
+	gotValue, gotRequested, gotEvents := b.fetch()
+	if gotValue != value || gotRequested != requested || cmp.Diff(events, gotEvents) != "" {
+		b.Errorf("%s: %s after asking for %d parameters, with events %v; want %s, %d, %v", doing, gotValue, gotRequested, gotEvents, value, requested, events)
 	}
 }
 
@@ -271,11 +271,11 @@ func TestAnEventReportsThatAParameterIsNotUsed(t *testing.T) {
 		if set {
 			sync.Spec.Substitute = map[string]string{"GPU": "ami-hand"}
 		}
-		tell := record.NewFakeRecorder(2)
-		New(Config{Events: tell}).announce(sync, ssmversion.Resolution{Updated: []v1alpha1.PinnedParameter{one}, Outdated: []v1alpha1.PinnedParameter{one}})
+		events := record.NewFakeRecorder(2)
+		New(Config{Events: events}).announce(sync, ssmversion.Resolution{Updated: []v1alpha1.PinnedParameter{one}, Outdated: []v1alpha1.PinnedParameter{one}})
 		for range 2 {
-			if said := <-tell.Events; strings.Contains(said, "nothing uses it: spec.substitute sets ${GPU}") != set || !strings.Contains(said, "ami-2 for ${GPU}") {
-				t.Errorf("set %v: %s", set, said)
+			if got := <-events.Events; strings.Contains(got, "nothing uses it: spec.substitute sets ${GPU}") != set || !strings.Contains(got, "ami-2 for ${GPU}") {
+				t.Errorf("set %v: %s", set, got)
 			}
 		}
 	}

@@ -42,19 +42,19 @@ type bench struct {
 	home   string
 	sync   string
 	wire   *wire
-	world  *Target
+	target *Target
 	// hand is the person with the SDK.
 	hand *resource.Clients
 	mod  func(*Config)
 
-	mu   sync.Mutex
-	told []Status
+	mu       sync.Mutex
+	reported []Status
 }
 
 func (b *bench) hear(s Status) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.told = append(b.told, s)
+	b.reported = append(b.reported, s)
 }
 
 // status is what was reported last.
@@ -62,10 +62,10 @@ func (b *bench) status() v1alpha1.AWSStatus {
 	b.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.told) == 0 {
+	if len(b.reported) == 0 {
 		b.Fatal("nothing was told")
 	}
-	return b.told[len(b.told)-1].AWS
+	return b.reported[len(b.reported)-1].AWS
 }
 
 // wire is the way of a Target's requests to AWS.
@@ -94,12 +94,12 @@ func (w *wire) Do(r *http.Request) (*http.Response, error) {
 	w.mu.Lock()
 	w.sent++
 	w.mu.Unlock()
-	answer, err := w.next.Do(r)
+	response, err := w.next.Do(r)
 	if w.last > 0 && w.written() >= w.last {
 		w.die()
 		return nil, errKilled
 	}
-	return answer, err
+	return response, err
 }
 
 func (w *wire) die() {
@@ -149,8 +149,8 @@ func newBench(t *testing.T, change func(*sandbox.Config), mods ...func(*Config))
 func (b *bench) restart() *Target {
 	b.Helper()
 	b.wire = &wire{next: kindtest.WholeResponses{Client: b.server.Client()}, died: make(chan struct{}), written: func() int { return len(b.writes()) }}
-	b.world = b.connect(b.wire)
-	return b.world
+	b.target = b.connect(b.wire)
+	return b.target
 }
 
 func (b *bench) connect(w *wire) *Target {
@@ -164,11 +164,11 @@ func (b *bench) connect(w *wire) *Target {
 		},
 	}
 	b.mod(&cfg)
-	world, err := New(cfg)
+	target, err := New(cfg)
 	if err != nil {
 		b.Fatal(err)
 	}
-	return world
+	return target
 }
 
 // declare makes the declared set of a Cluster with these parts.
@@ -207,12 +207,12 @@ func (b *bench) disableRule(i int) string {
 
 func (b *bench) want(declared state.Set) state.Set {
 	b.Helper()
-	return targettest.Desired(b, b.world, declared)
+	return targettest.Desired(b, b.target, declared)
 }
 
 func (b *bench) plan(declared state.Set) plan.Plan {
 	b.Helper()
-	return targettest.Plan(b, b.world, declared)
+	return targettest.Plan(b, b.target, declared)
 }
 
 // apply makes the changes that nothing holds, wave by wave, and returns the
@@ -227,7 +227,7 @@ func (b *bench) apply(ctx context.Context, p plan.Plan) map[string]error {
 		}
 	}
 	if len(todo) > 0 {
-		if err := b.world.Begin(ctx, todo); err != nil {
+		if err := b.target.Begin(ctx, todo); err != nil {
 			b.alive(ctx, err)
 			return errs
 		}
@@ -237,7 +237,7 @@ func (b *bench) apply(ctx context.Context, p plan.Plan) map[string]error {
 			return errs
 		}
 		one, cancel := context.WithTimeout(ctx, time.Minute)
-		if err := b.world.Correct(one, c); err != nil {
+		if err := b.target.Correct(one, c); err != nil {
 			errs[c.Key.String()] = err
 			cancel()
 			continue
@@ -245,14 +245,14 @@ func (b *bench) apply(ctx context.Context, p plan.Plan) map[string]error {
 		cancel()
 		if c.Action != plan.Delete && (i+1 == len(todo) || todo[i+1].Wave() != c.Wave()) {
 			wait, cancel := context.WithTimeout(ctx, time.Minute)
-			if _, err := b.world.Ready(wait, []state.Key{c.Key}); err != nil {
+			if _, err := b.target.Ready(wait, []state.Key{c.Key}); err != nil {
 				b.alive(ctx, err)
 			}
 			cancel()
 		}
 	}
 	if ctx.Err() == nil {
-		if err := b.world.End(ctx); err != nil {
+		if err := b.target.End(ctx); err != nil {
 			b.alive(ctx, err)
 		}
 	}
@@ -277,8 +277,8 @@ func (b *bench) reconcile(declared state.Set) plan.Plan {
 	return p
 }
 
-// settled fails unless nothing differs, now and for a new process.
-func (b *bench) settled(declared state.Set) {
+// converged fails unless nothing differs, now and for a new process.
+func (b *bench) converged(declared state.Set) {
 	b.Helper()
 	for range 2 {
 		if p := b.plan(declared); !p.Empty() {

@@ -24,7 +24,7 @@ func TestWhatAnotherProcessMadeAnewGoesWithItsPart(t *testing.T) {
 	}
 	whole, without := b.declare(nodes), b.declare(nothing)
 	b.converge(whole)
-	controller := b.world
+	controller := b.target
 
 	principal := sdk.String(b.hand.Scope.IAMARN("role/nodes"))
 	if _, err := b.hand.EKS.DeleteAccessEntry(t.Context(), &eks.DeleteAccessEntryInput{ClusterName: &b.hand.Scope.Cluster, PrincipalArn: principal}); err != nil {
@@ -40,7 +40,7 @@ func TestWhatAnotherProcessMadeAnewGoesWithItsPart(t *testing.T) {
 	b.reconcile(whole)
 
 	deletions := func(w *Target) []state.Key {
-		b.world = w
+		b.target = w
 		var out []state.Key
 		for _, c := range b.plan(without).Changes {
 			if c.Action == plan.Delete {
@@ -50,9 +50,9 @@ func TestWhatAnotherProcessMadeAnewGoesWithItsPart(t *testing.T) {
 		return out
 	}
 	// A fresh process is what `poolwright plan` is.
-	planned, seen := deletions(b.restart()), deletions(controller)
-	if d := cmp.Diff(planned, seen); d != "" || len(seen) != 4 {
-		t.Errorf("a plan and the controller do not mean to delete the same, but %v:\n%s", seen, d)
+	planned, observed := deletions(b.restart()), deletions(controller)
+	if d := cmp.Diff(planned, observed); d != "" || len(observed) != 4 {
+		t.Errorf("a plan and the controller do not mean to delete the same, but %v:\n%s", observed, d)
 	}
 	for range 2 {
 		b.reconcile(without)
@@ -99,7 +99,7 @@ func TestWithoutAdoptALogGroupIsNeitherMadeNorChanged(t *testing.T) {
 				t.Errorf("it wrote %v", got)
 			}
 			b.reconcile(logs(true))
-			b.settled(logs(true))
+			b.converged(logs(true))
 		})
 	}
 }

@@ -29,7 +29,7 @@ func TestTheQueueAndItsRulesAreATarget(t *testing.T) {
 			}
 		}
 		return targettest.Fixture{
-			Connect: b.target,
+			Connect: b.restarted,
 			Things:  b.declare(queue(5 * time.Minute)),
 			Revised: b.declare(queue(10 * time.Minute)),
 			Edit: func(t *testing.T, k state.Key) {
@@ -70,7 +70,7 @@ func TestTheIdentitiesAreATarget(t *testing.T) {
 			}
 		}
 		return targettest.Fixture{
-			Connect: b.target,
+			Connect: b.restarted,
 			Things:  b.declare(identities(false)),
 			Revised: b.declare(identities(true)),
 			Edit: func(t *testing.T, k state.Key) {
@@ -98,7 +98,7 @@ func TestTheIdentitiesAreATarget(t *testing.T) {
 	})
 }
 
-func (b *bench) target(t *testing.T) targets.Target {
+func (b *bench) restarted(t *testing.T) targets.Target {
 	t.Helper()
 	return b.restart()
 }

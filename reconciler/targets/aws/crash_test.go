@@ -36,11 +36,11 @@ func bootstrapping(c *Config) { c.Bootstrap = true }
 
 // live runs one life: it plans and applies until it is done or dies.
 func (b *bench) live(ctx context.Context, declared state.Set) error {
-	wanted, err := b.world.Desired(ctx, declared)
+	wanted, err := b.target.Desired(ctx, declared)
 	if err != nil {
 		return err
 	}
-	found, err := b.world.Observe(ctx, wanted)
+	found, err := b.target.Observe(ctx, wanted)
 	if err != nil {
 		return err
 	}
@@ -89,17 +89,17 @@ func (b *bench) converge(declared state.Set) {
 // its part, and the inventory knows nothing.
 func (b *bench) nothingIsLeft(declared state.Set) {
 	b.Helper()
-	for _, rec := range b.world.store.Records() {
+	for _, rec := range b.target.store.Records() {
 		b.Errorf("left in the inventory: %s", rec.Key)
 	}
 	wanted := b.want(declared)
-	found, err := b.world.ObserveOnly(b.Context(), wanted)
+	found, err := b.target.ObserveOnly(b.Context(), wanted)
 	if err != nil {
 		b.Fatal(err)
 	}
 	for _, item := range found.Items() {
-		asked, _ := wanted.Get(item.Key)
-		stays := deletionPolicyOf(b.hand.Scope, asked) != string(v1alpha1.PartDelete)
+		requested, _ := wanted.Get(item.Key)
+		stays := deletionPolicyOf(b.hand.Scope, requested) != string(v1alpha1.PartDelete)
 		if item.Object != nil && !stays || item.Unknown != "" {
 			b.Errorf("left over: %s %s", item.Key, item.Unknown)
 		}
@@ -129,7 +129,7 @@ func TestAKillAfterAnyRequestHeals(t *testing.T) {
 					b.converge(b.declare(phase.from))
 					b.mortal(k, under)
 					b.converge(under)
-					b.settled(under)
+					b.converged(under)
 					b.converge(b.declare(nothing))
 					b.nothingIsLeft(b.declare(everything(false)))
 				})
@@ -181,7 +181,7 @@ func TestTwoTargetsAtOnceEndWithOneOfEachThing(t *testing.T) {
 	}
 	both.Wait()
 	b.converge(declared)
-	b.settled(declared)
+	b.converged(declared)
 	b.converge(b.declare(nothing))
 	b.nothingIsLeft(declared)
 }
@@ -190,7 +190,7 @@ func TestWhatAWSShowsLateIsMadeOnce(t *testing.T) {
 	b := newBench(t, func(c *sandbox.Config) { c.Delays.Visible = 1500 * time.Millisecond }, bootstrapping)
 	declared := b.declare(everything(false))
 	b.converge(declared)
-	b.settled(declared)
+	b.converged(declared)
 	made := map[string]int{}
 	for _, c := range b.cloud.Calls() {
 		if c.Code == "" && (c.Operation == "CreateRole" || c.Operation == "CreateInstanceProfile" || c.Operation == "CreateQueue") {

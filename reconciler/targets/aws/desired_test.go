@@ -26,9 +26,9 @@ func offline(t *testing.T) *Target {
 func TestMistakesAreReportedWithTheirOriginAndRemedy(t *testing.T) {
 	one := func(n int32) *int32 { return &n }
 	tests := []struct {
-		name   string
-		change func(*v1alpha1.ClusterSpec)
-		says   string
+		name    string
+		change  func(*v1alpha1.ClusterSpec)
+		message string
 	}{
 		{"adopting and deleting", func(s *v1alpha1.ClusterSpec) {
 			s.InterruptionQueue = &v1alpha1.InterruptionQueue{Part: v1alpha1.Part{Adopt: true, DeletionPolicy: v1alpha1.PartDelete}}
@@ -60,7 +60,7 @@ func TestMistakesAreReportedWithTheirOriginAndRemedy(t *testing.T) {
 			if !errors.As(err, &mistakes) || len(mistakes.Problems) != 1 || set.Len() != 0 {
 				t.Fatalf("got %v and %d things", err, set.Len())
 			}
-			if got, want := mistakes.Problems[0].String(), "cluster.yaml:1: Cluster cluster: "+tt.says; got != want {
+			if got, want := mistakes.Problems[0].String(), "cluster.yaml:1: Cluster cluster: "+tt.message; got != want {
 				t.Error(cmp.Diff(want, got))
 			}
 		})

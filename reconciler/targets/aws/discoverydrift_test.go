@@ -82,7 +82,7 @@ func TestWhatOthersMadeIsChangedAndThenOrphaned(t *testing.T) {
 		s.ManagedNodeGroups = []v1alpha1.ManagedNodeGroup{{Name: "system", Adopt: true, MaxSize: sdk.Int32(9)}}
 	})
 	b.reconcile(declared)
-	b.settled(declared)
+	b.converged(declared)
 	if v, _ := b.tagged(nets[0], discoveryTag); v != "sandbox" {
 		t.Errorf("the tag is %q", v)
 	}
@@ -91,11 +91,11 @@ func TestWhatOthersMadeIsChangedAndThenOrphaned(t *testing.T) {
 		t.Errorf("after a change by hand:\n%s", show(p))
 	}
 	b.reconcile(declared)
-	b.settled(declared)
+	b.converged(declared)
 
 	none := b.declare(nothing)
 	b.reconcile(none)
-	b.settled(none)
+	b.converged(none)
 	for _, id := range nets {
 		if v, has := b.tagged(id, discoveryTag); has {
 			t.Errorf("%s still says %q", id, v)
@@ -104,7 +104,7 @@ func TestWhatOthersMadeIsChangedAndThenOrphaned(t *testing.T) {
 			t.Errorf("%s still has the marker %q", id, v)
 		}
 	}
-	for _, rec := range b.world.store.Records() {
+	for _, rec := range b.target.store.Records() {
 		t.Errorf("left in the inventory: %s", rec.Key)
 	}
 	group := b.hand.Scope.Regional("eks", "NodeGroup", "system")
@@ -139,7 +139,7 @@ func TestATagThatOthersPutOnIsComparedAndLeftAlone(t *testing.T) {
 	}
 	adopted := declared(v1alpha1.Part{Adopt: true})
 	b.reconcile(adopted)
-	b.settled(adopted)
+	b.converged(adopted)
 	b.reconcile(b.declare(nothing))
 	for _, id := range nets {
 		if v, _ := b.tagged(id, discoveryTag); v != "sandbox" {
@@ -230,7 +230,7 @@ func TestTheMarkerIsShownAsItIsAndDecidesAboutTheEnd(t *testing.T) {
 		if got, _ := b.tagged(nets[0], marker); got != tt.want {
 			t.Errorf("the marker is %q, not %q", got, tt.want)
 		}
-		b.settled(declared(tt.part))
+		b.converged(declared(tt.part))
 	}
 	none := b.declare(nothing)
 	if p := b.reconcile(none); p.Count(plan.Delete) != 1 {

@@ -27,20 +27,20 @@ func TestEveryKindOfThesePartsIsInTheTable(t *testing.T) {
 		Version:           "1.33",
 		Addons:            []v1alpha1.Addon{{Name: "vpc-cni"}},
 	})
-	seen := map[string]int{}
+	observed := map[string]int{}
 	for of, k := range kinds() {
 		for _, item := range k.Wanted(s) {
 			if item.Key.Group != of.service || item.Key.Kind != of.kind || item.Key.Target != Name || item.Key.Namespace != s.Region {
 				t.Errorf("%v wants %+v", of, item.Key)
 			}
-			seen[item.Key.Kind]++
+			observed[item.Key.Kind]++
 		}
 	}
 	want := map[string]int{
 		"Queue": 1, "Rule": 5, "LogGroup": 1, "Logging": 1, "Version": 1, "Addon": 1, "NodeGroup": 1, "NodeGroupHardware": 1, "SubnetTag": 1, "SecurityGroupTag": 1,
 	}
-	maps.DeleteFunc(seen, func(k string, _ int) bool { _, mine := want[k]; return !mine })
-	if diff := cmp.Diff(want, seen); diff != "" {
+	maps.DeleteFunc(observed, func(k string, _ int) bool { _, mine := want[k]; return !mine })
+	if diff := cmp.Diff(want, observed); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for of, k := range kinds() {

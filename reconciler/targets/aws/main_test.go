@@ -17,9 +17,9 @@ import (
 // apiserver is the API server that keeps the inventories of this package's tests.
 // It is started by the first that needs it; each has namespaces of its own.
 type apiserver struct {
-	once  sync.Once
-	world *sandbox.Environment
-	err   error
+	once   sync.Once
+	target *sandbox.Environment
+	err    error
 }
 
 var inventories apiserver
@@ -27,8 +27,8 @@ var inventories apiserver
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
-	if inventories.world != nil {
-		_ = inventories.world.Stop()
+	if inventories.target != nil {
+		_ = inventories.target.Stop()
 	}
 	os.Exit(code)
 }
@@ -41,10 +41,10 @@ func apiServer(t *testing.T) *rest.Config {
 		_ = cancel // the target lives as long as ctx, and both as long as the process
 		config := sandbox.DefaultConfig()
 		config.WithoutGit, config.Progress = true, os.Stderr
-		inventories.world, inventories.err = sandbox.Start(ctx, config)
+		inventories.target, inventories.err = sandbox.Start(ctx, config)
 	})
 	if inventories.err != nil {
 		t.Fatal(fmt.Errorf("starting the API server for the inventory: %w", inventories.err))
 	}
-	return inventories.world.REST()
+	return inventories.target.REST()
 }

@@ -46,7 +46,7 @@ func TestAClusterThatIsNotTheOldestChangesNothingInAWS(t *testing.T) {
 	compared("nothing is there yet", declared, plan.Create)
 	oldest = ""
 	b.reconcile(declared)
-	records := len(b.world.store.Records())
+	records := len(b.target.store.Records())
 	for _, restarted := range []bool{false, true} {
 		if restarted {
 			b.restart()
@@ -58,14 +58,14 @@ func TestAClusterThatIsNotTheOldestChangesNothingInAWS(t *testing.T) {
 		if n := len(b.writes()) - before; n != 0 {
 			t.Errorf("%d writes", n)
 		}
-		if n := len(b.world.store.Records()); n != records {
+		if n := len(b.target.store.Records()); n != records {
 			t.Errorf("%d records, want %d", n, records)
 		}
 	}
 	// The old one is deleted, and this one takes over.
 	oldest = "cluster"
 	b.reconcile(other)
-	b.settled(other)
+	b.converged(other)
 }
 
 // What another Cluster does not declare any more is forgotten for good, so that an older one would
@@ -89,7 +89,7 @@ func TestAClusterThatIsNotTheOldestDropsNoRecord(t *testing.T) {
 			declared, nobody := b.declare(queued(c.policy)), b.declare(nothing)
 			b.reconcile(declared)
 			hasQueue := func() bool {
-				return slices.ContainsFunc(b.world.store.Records(), func(r inventory.Record) bool { return r.Key.Kind == "Queue" })
+				return slices.ContainsFunc(b.target.store.Records(), func(r inventory.Record) bool { return r.Key.Kind == "Queue" })
 			}
 			if c.gone {
 				at, err := b.hand.SQS.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &b.config.Cluster.Name})
@@ -100,11 +100,11 @@ func TestAClusterThatIsNotTheOldestDropsNoRecord(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			records := len(b.world.store.Records())
+			records := len(b.target.store.Records())
 			oldest = "older"
 			for range 3 {
 				b.reconcile(nobody)
-				if n := len(b.world.store.Records()); n != records || !hasQueue() {
+				if n := len(b.target.store.Records()); n != records || !hasQueue() {
 					t.Fatalf("%d records, want %d", n, records)
 				}
 			}

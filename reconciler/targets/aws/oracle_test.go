@@ -39,12 +39,12 @@ func (b *bench) proposeIn(create func(Config) (*Target, error), before, after st
 	var cfg Config
 	b.mod = func(c *Config) { cfg = *c }
 	b.restart()
-	world, err := create(cfg)
+	target, err := create(cfg)
 	if err != nil {
 		b.Fatal(err)
 	}
 	got, err := reconciler.Propose(b.Context(), revision.Declared{Set: before}, revision.Declared{Set: after}, false,
-		[]reconciler.NamedTarget{{Name: Name, Target: world}}, plan.Guard(50, ""))
+		[]reconciler.NamedTarget{{Name: Name, Target: target}}, plan.Guard(50, ""))
 	if err != nil {
 		b.Fatal(err)
 	}

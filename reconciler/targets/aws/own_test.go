@@ -36,11 +36,11 @@ func TestWhatIsNotOursIsComparedUntilItIsAdopted(t *testing.T) {
 		t.Fatalf("got %s", show(p))
 	}
 	before := b.writes()
-	if err := b.world.Correct(t.Context(), held); err == nil {
+	if err := b.target.Correct(t.Context(), held); err == nil {
 		t.Error("a held change was made")
 	}
 	held.Hold, held.Before = nil, &state.Item{Key: key, Object: held.Before.Object, Live: held.Before.Live}
-	if err := b.world.Correct(t.Context(), held); !errors.Is(err, targets.ErrConflict) {
+	if err := b.target.Correct(t.Context(), held); !errors.Is(err, targets.ErrConflict) {
 		t.Errorf("changing what is not ours returned %v", err)
 	}
 	if after := b.writes(); len(after) != len(before) {
@@ -48,7 +48,7 @@ func TestWhatIsNotOursIsComparedUntilItIsAdopted(t *testing.T) {
 	}
 	adopting := b.declare(queued(v1alpha1.Part{Adopt: true}))
 	b.reconcile(adopting)
-	b.settled(adopting)
+	b.converged(adopting)
 	// What was adopted stays when it leaves.
 	b.want(adopting)
 	if p := b.plan(b.declare(nothing)); p.Count(plan.Delete) != 0 {
@@ -90,8 +90,8 @@ func TestLeavingTheRepositoryDeletesOnlyWhereTheDeletionPolicyIsDelete(t *testin
 			if p.Count(plan.Delete) != tt.deletes || len(p.Changes) != tt.deletes {
 				t.Errorf("got %s", show(p))
 			}
-			b.settled(b.declare(nothing))
-			if n := len(b.world.store.Records()); n != 0 {
+			b.converged(b.declare(nothing))
+			if n := len(b.target.store.Records()); n != 0 {
 				t.Errorf("%d records are left", n)
 			}
 			_, err := b.hand.SQS.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: sdk.String(b.config.Cluster.Name)})
@@ -120,7 +120,7 @@ func TestALostInventoryDeletesNothingAndIsRebuilt(t *testing.T) {
 	}
 	b.restart()
 	b.plan(declared)
-	if err := b.world.End(t.Context()); err != nil {
+	if err := b.target.End(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.restart()
@@ -149,7 +149,7 @@ func TestADiscoveryTagComesAndGoesWithItsPart(t *testing.T) {
 	}
 	before := tags()
 	b.reconcile(declared)
-	b.settled(declared)
+	b.converged(declared)
 	key := "karpenter.sh/discovery"
 	_, err = b.hand.EC2.DeleteTags(t.Context(), &ec2.DeleteTagsInput{Resources: []string{id}, Tags: []ec2types.Tag{{Key: &key}}})
 	if err != nil {
@@ -165,7 +165,7 @@ func TestADiscoveryTagComesAndGoesWithItsPart(t *testing.T) {
 	if after := tags(); !maps.Equal(before, after) {
 		t.Errorf("the tags were %v and are %v", before, after)
 	}
-	if n := len(b.world.store.Records()); n != 0 {
+	if n := len(b.target.store.Records()); n != 0 {
 		t.Errorf("%d records are left", n)
 	}
 }
@@ -176,7 +176,7 @@ func TestTheControllersOwnRoleIsLeftToBootstrap(t *testing.T) {
 	b.converge(declared)
 	b.mod = func(*Config) {}
 	b.restart()
-	b.settled(declared)
+	b.converged(declared)
 	role := resource.Global("Role", permissions.NamesOf(b.config.Cluster.Name, b.hand.Scope.Region).Role)
 	other := b.declare(func(s *v1alpha1.ClusterSpec) { everything(false)(s); s.ControllerRole.Identity = v1alpha1.IdentityIRSA })
 	for _, c := range b.plan(other).Changes {
@@ -200,7 +200,7 @@ func TestOrphanLeavesWhatAWSHolds(t *testing.T) {
 	declared := b.declare(queued(deleting))
 	b.reconcile(declared)
 	before := len(b.writes())
-	if err := b.world.Orphan(t.Context()); err != nil {
+	if err := b.target.Orphan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.restart()
@@ -222,7 +222,7 @@ func TestAClusterThatMovesTakesItsOldThingsAlong(t *testing.T) {
 	for k, err := range b.apply(t.Context(), p) {
 		t.Errorf("%s: %v", k, err)
 	}
-	if n := len(b.world.store.Records()); n != 0 {
+	if n := len(b.target.store.Records()); n != 0 {
 		t.Errorf("%d records are left", n)
 	}
 }

@@ -52,32 +52,32 @@ func (e emptyFirst) Do(r *http.Request) (*http.Response, error) {
 		return e.next.Do(r)
 	}
 	var body []byte
-	asked := map[string]any{}
+	requested := map[string]any{}
 	if r.Body != nil {
 		var err error
 		if body, err = io.ReadAll(r.Body); err != nil {
 			return nil, err
 		}
-		if len(body) > 0 && json.Unmarshal(body, &asked) != nil {
-			asked = map[string]any{}
+		if len(body) > 0 && json.Unmarshal(body, &requested) != nil {
+			requested = map[string]any{}
 		}
 	}
 	query := r.URL.Query()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if asked[token] != nextPage && query.Get(token) != nextPage {
+	if requested[token] != nextPage && query.Get(token) != nextPage {
 		*e.cut = append(*e.cut, operation)
-		answer, err := json.Marshal(map[string]string{token: nextPage})
-		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/x-amz-json-1.1"}}, Body: io.NopCloser(bytes.NewReader(answer)), Request: r}, err
+		response, err := json.Marshal(map[string]string{token: nextPage})
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/x-amz-json-1.1"}}, Body: io.NopCloser(bytes.NewReader(response)), Request: r}, err
 	}
 	*e.continued = append(*e.continued, operation)
-	delete(asked, token)
+	delete(requested, token)
 	query.Del(token)
 	again := r.Clone(r.Context())
 	again.URL.RawQuery = query.Encode()
 	if len(body) > 0 {
 		var err error
-		if body, err = json.Marshal(asked); err != nil {
+		if body, err = json.Marshal(requested); err != nil {
 			return nil, err
 		}
 		again.Body, again.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
@@ -102,7 +102,7 @@ func TestEveryPageIsRead(t *testing.T) {
 		s.Logging = &v1alpha1.Logging{Adopt: true, RetentionDays: 30}
 	})
 	b.converge(declared)
-	b.settled(declared)
+	b.converged(declared)
 	mu.Lock()
 	defer mu.Unlock()
 	slices.Sort(cut)

@@ -66,21 +66,21 @@ func TestTheErrorOfAParameterNamesItAndTheRemedy(t *testing.T) {
 		desiredCalled []string
 		class         state.Class
 		reason        string
-		says          []string
+		message       []string
 	}{
 		{name: "one that does not exist is the Sync's mistake", desiredCalled: []string{endedImage},
-			class: state.Stalled, reason: "ParameterNotFound", says: []string{"SSM parameter " + endedImage + " does not exist in us-east-1", "spec.substituteFrom"}},
+			class: state.Stalled, reason: "ParameterNotFound", message: []string{"SSM parameter " + endedImage + " does not exist in us-east-1", "spec.substituteFrom"}},
 		{name: "one of the account's own is never requested", desiredCalled: []string{"/prod/database/password"},
-			class: state.Stalled, reason: "InvalidParameter", says: []string{"/prod/database/password", "/aws/service/"}},
+			class: state.Stalled, reason: "InvalidParameter", message: []string{"/prod/database/password", "/aws/service/"}},
 		{name: "a denied one names the permission", desiredCalled: []string{nvidiaImage}, fault: sandbox.Fault{Service: "ssm", Code: "AccessDeniedException", Message: "no"},
-			class: state.Retry, reason: "AccessDenied", says: []string{nvidiaImage, "ssm:GetParameter"}},
+			class: state.Retry, reason: "AccessDenied", message: []string{nvidiaImage, "ssm:GetParameter"}},
 		{name: "a throttled one is tried again later", desiredCalled: []string{nvidiaImage}, fault: sandbox.Fault{Service: "ssm", Throttle: true},
-			class: state.Retry, reason: "Throttled", says: []string{nvidiaImage, "throttled"}},
+			class: state.Retry, reason: "Throttled", message: []string{nvidiaImage, "throttled"}},
 		{name: "a failure of AWS is tried again later", desiredCalled: []string{nvidiaImage}, fault: sandbox.Fault{Service: "ssm", Code: "InternalServerError", Status: 500},
-			class: state.Retry, reason: "Refused", says: []string{nvidiaImage, "InternalServerError"}},
+			class: state.Retry, reason: "Refused", message: []string{nvidiaImage, "InternalServerError"}},
 		{name: "the mistake decides where one is wrong and another is denied", desiredCalled: []string{nvidiaImage, endedImage},
 			fault: sandbox.Fault{Service: "ssm", Code: "AccessDeniedException", Message: "no", Match: "nvidia"},
-			class: state.Stalled, reason: "ParameterNotFound", says: []string{nvidiaImage, endedImage}},
+			class: state.Stalled, reason: "ParameterNotFound", message: []string{nvidiaImage, endedImage}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -95,9 +95,9 @@ func TestTheErrorOfAParameterNamesItAndTheRemedy(t *testing.T) {
 			if err == nil || len(got) > 0 || class != tt.class || reason != tt.reason {
 				t.Fatalf("%v, class %s, reason %s: %v", got, class, reason, err)
 			}
-			for _, words := range tt.says {
-				if !strings.Contains(err.Error(), words) {
-					t.Errorf("%q does not say %q", err, words)
+			for _, texts := range tt.message {
+				if !strings.Contains(err.Error(), texts) {
+					t.Errorf("%q does not say %q", err, texts)
 				}
 			}
 		})

@@ -30,16 +30,16 @@ func TestTheIdentitiesOfAClusterOfTheSameNameInAnotherRegionAreNotOurs(t *testin
 		shared := 0
 		for _, item := range k.Wanted(theirs) {
 			mine := slices.ContainsFunc(l.Items(), func(i state.Item) bool { return i.Key == item.Key })
-			seen := k.Read(t.Context(), &other, kindtest.Keys(item))[item.Key]
+			observed := k.Read(t.Context(), &other, kindtest.Keys(item))[item.Key]
 			if item.Key.Name != "nodes" {
-				if mine || seen.Object != nil {
+				if mine || observed.Object != nil {
 					t.Errorf("%s is wanted in both regions", item.Key)
 				}
 				continue
 			}
 			shared++
-			if !mine || seen.Object == nil || seen.Ours || deletable(inventory.Record{Policy: string(v1alpha1.PartDelete)}, seen) {
-				t.Errorf("%s: in both %v, seen %v, ours %v", item.Key, mine, seen.Object != nil, seen.Ours)
+			if !mine || observed.Object == nil || observed.Ours || deletable(inventory.Record{Policy: string(v1alpha1.PartDelete)}, observed) {
+				t.Errorf("%s: in both %v, seen %v, ours %v", item.Key, mine, observed.Object != nil, observed.Ours)
 			}
 		}
 		if _, policy := k.(identity.Policies); !policy && shared != 1 {

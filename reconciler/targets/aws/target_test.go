@@ -62,7 +62,7 @@ func TestADeniedRequestLeavesTheRestKnown(t *testing.T) {
 		t.Fatalf("%s: %v", k, err)
 	}
 	end()
-	b.settled(declared)
+	b.converged(declared)
 }
 
 func TestThrottlingOnEveryCallEndsInUnknown(t *testing.T) {
@@ -106,7 +106,7 @@ func TestAnotherAccountIsNeverTouched(t *testing.T) {
 		}
 	}
 	item := b.want(declared).Items()[0]
-	if err := b.world.Correct(t.Context(), plan.Change{Key: item.Key, Action: plan.Create, After: &item}); err == nil {
+	if err := b.target.Correct(t.Context(), plan.Change{Key: item.Key, Action: plan.Create, After: &item}); err == nil {
 		t.Error("a thing was made in another account")
 	}
 	if w := b.writes(); len(w) > 0 {
@@ -172,13 +172,13 @@ func TestWhatIsUnknownKeepsItsSince(t *testing.T) {
 	}
 	b.plan(declared)
 	first := since()
-	b.world.poll(t.Context())
+	b.target.poll(t.Context())
 	b.plan(declared)
 	if again := since(); !again.Equal(&first) {
 		t.Errorf("since %s became %s", first, again)
 	}
 	end()
-	b.world.poll(t.Context())
+	b.target.poll(t.Context())
 	if u := b.status().Unknown; len(u) != 0 {
 		t.Errorf("still unknown: %v", u)
 	}
@@ -199,7 +199,7 @@ func TestAThingThatMovedSinceThePlanIsLeftToTheNextRun(t *testing.T) {
 	disable(`{"source":["a"]}`)
 	p := b.plan(declared)
 	disable(`{"source":["b"]}`)
-	err := b.world.Correct(t.Context(), p.Changes[0])
+	err := b.target.Correct(t.Context(), p.Changes[0])
 	if !errors.Is(err, targets.ErrChanged) {
 		t.Fatalf("got %v", err)
 	}
@@ -208,14 +208,14 @@ func TestAThingThatMovedSinceThePlanIsLeftToTheNextRun(t *testing.T) {
 		t.Errorf("the error is %q, want %q", got, want)
 	}
 	b.reconcile(declared)
-	b.settled(declared)
+	b.converged(declared)
 	// Somebody else may have done it already.
 	b.removeRule(t, state.Key{Name: rule})
 	p = b.plan(declared)
 	b.restart()
 	b.reconcile(declared)
 	before := len(b.writes())
-	if err := b.world.Correct(t.Context(), p.Changes[0]); err != nil {
+	if err := b.target.Correct(t.Context(), p.Changes[0]); err != nil {
 		t.Errorf("what is done already: %v", err)
 	}
 	if n := len(b.writes()); n != before {
@@ -224,10 +224,10 @@ func TestAThingThatMovedSinceThePlanIsLeftToTheNextRun(t *testing.T) {
 }
 
 func TestNothingIsWrittenByAProcessThatMayNotAnyMore(t *testing.T) {
-	stale, asked := false, 0
+	stale, requested := false, 0
 	b := newBench(t, nil, func(c *Config) {
 		c.Begin = func() (func(), error) {
-			if asked++; stale && asked > 1 {
+			if requested++; stale && requested > 1 {
 				return nil, errors.New("the lease was lost")
 			}
 			return func() {}, nil
@@ -235,9 +235,9 @@ func TestNothingIsWrittenByAProcessThatMayNotAnyMore(t *testing.T) {
 	})
 	declared := b.declare(queued(deleting))
 	p := b.plan(declared)
-	stale, asked = true, 0
+	stale, requested = true, 0
 	// The first question is Correct's own, the second the request's.
-	err := b.world.Correct(t.Context(), p.Changes[0])
+	err := b.target.Correct(t.Context(), p.Changes[0])
 	if err == nil || !strings.Contains(err.Error(), "the lease was lost") {
 		t.Errorf("got %v", err)
 	}
@@ -258,7 +258,7 @@ func TestWatchReportsWhatDriftedAndNotWhatIsOnlyCompared(t *testing.T) {
 	defer cancel()
 	var got []state.Key
 	rule := b.disableRule(2)
-	if err := b.world.Watch(ctx, func(keys []state.Key) { got = keys; cancel() }); err != nil {
+	if err := b.target.Watch(ctx, func(keys []state.Key) { got = keys; cancel() }); err != nil {
 		t.Fatal(err)
 	}
 	if len(got) != 1 || got[0].Name != rule {
@@ -314,7 +314,7 @@ func TestReadyWaitsForNoPermission(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	late, err := b.world.Ready(ctx, keys)
+	late, err := b.target.Ready(ctx, keys)
 	if err != nil || ctx.Err() != nil || len(late) != 1 {
 		t.Fatalf("got %v, %v", late, err)
 	}

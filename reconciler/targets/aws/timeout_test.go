@@ -32,24 +32,24 @@ func (s *silence) Do(r *http.Request) (*http.Response, error) {
 }
 
 func TestAServiceThatDoesNotRespondGetsOneRequestPerObservation(t *testing.T) {
-	quiet := &silence{}
+	expectNoReport := &silence{}
 	b := newBench(t, nil, func(c *Config) {
 		inner := c.AWS
 		c.AWS = func(ctx context.Context, region string) (sdk.Config, error) {
 			cfg, err := inner(ctx, region)
-			quiet.next = cfg.HTTPClient.(*wire)
-			cfg.HTTPClient = quiet
+			expectNoReport.next = cfg.HTTPClient.(*wire)
+			cfg.HTTPClient = expectNoReport
 			return cfg, err
 		}
 	})
 	declared := b.declare(queued(deleting))
 	b.reconcile(declared)
 	b.plan(declared)
-	b.world.pool.Timeout = 300 * time.Millisecond
-	quiet.service = "events"
+	b.target.pool.Timeout = 300 * time.Millisecond
+	expectNoReport.service = "events"
 	p := b.plan(declared)
 	// Five rules in as many requests at least, one after the other.
-	if n := quiet.desiredCalled.Load(); n != 1 || len(p.Unknown) != 5 || p.Unchanged != 1 || len(p.Changes) > 0 {
+	if n := expectNoReport.desiredCalled.Load(); n != 1 || len(p.Unknown) != 5 || p.Unchanged != 1 || len(p.Changes) > 0 {
 		t.Errorf("asked %d times: %s", n, show(p))
 	}
 	for _, u := range p.Unknown {
@@ -57,8 +57,8 @@ func TestAServiceThatDoesNotRespondGetsOneRequestPerObservation(t *testing.T) {
 			t.Errorf("%s: %s", u.Key, u.Reason)
 		}
 	}
-	quiet.service = ""
-	b.settled(declared)
+	expectNoReport.service = ""
+	b.converged(declared)
 }
 
 func TestAnObservationHasATimeout(t *testing.T) {
@@ -96,7 +96,7 @@ func TestEachAttemptChecksWhetherItMayWrite(t *testing.T) {
 		if c.Key.Kind != "Queue" {
 			continue
 		}
-		if err := b.world.Correct(t.Context(), c); err == nil || !strings.Contains(err.Error(), "the lease was lost") {
+		if err := b.target.Correct(t.Context(), c); err == nil || !strings.Contains(err.Error(), "the lease was lost") {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -33,11 +33,11 @@ func (b *bench) mistaken() map[string]state.Set {
 	}
 }
 
-// look wants and observes, mistakes or not.
-func (b *bench) look(declared state.Set) (wanted state.Set, p plan.Plan, mistakes error) {
+// read wants and observes, mistakes or not.
+func (b *bench) read(declared state.Set) (wanted state.Set, p plan.Plan, mistakes error) {
 	b.Helper()
-	wanted, mistakes = b.world.Desired(b.Context(), declared)
-	found, err := b.world.Observe(b.Context(), wanted)
+	wanted, mistakes = b.target.Desired(b.Context(), declared)
+	found, err := b.target.Observe(b.Context(), wanted)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -55,11 +55,11 @@ func TestAMistakeInTheClusterDropsNoRecordAndIsNotInSync(t *testing.T) {
 			}
 			for range 3 {
 				before := b.wire.requests()
-				wanted, p, mistakes := b.look(declared)
+				wanted, p, mistakes := b.read(declared)
 				if mistakes == nil {
 					t.Fatalf("%s: no mistake", name)
 				}
-				if n := len(b.world.store.Records()); n != 6 {
+				if n := len(b.target.store.Records()); n != 6 {
 					t.Errorf("%s, restarted %v: %d records", name, restarted, n)
 				}
 				if len(p.Changes) > 0 || len(p.Unknown) != 1 || !strings.HasPrefix(p.Unknown[0].Reason, "not compared: the declaration has mistakes") {
@@ -77,7 +77,7 @@ func TestAMistakeInTheClusterDropsNoRecordAndIsNotInSync(t *testing.T) {
 			}
 		}
 	}
-	b.settled(good)
+	b.converged(good)
 	if s := b.status(); len(s.Unknown) != 0 || s.ObservedAt.IsZero() {
 		t.Errorf("after it was mended: %+v", s)
 	}
@@ -89,10 +89,10 @@ func TestAClusterMustBeAbsentTwiceBeforeItsRecordsAreDropped(t *testing.T) {
 	b.reconcile(good)
 	var since metav1.Time
 	for _, records := range []int{6, 0} {
-		if _, p, _ := b.look(state.Set{}); len(p.Changes) > 0 {
+		if _, p, _ := b.read(state.Set{}); len(p.Changes) > 0 {
 			t.Errorf("got %s", show(p))
 		}
-		if n := len(b.world.store.Records()); n != records {
+		if n := len(b.target.store.Records()); n != records {
 			t.Errorf("%d records, want %d", n, records)
 		}
 		if u := b.status().Unknown; len(u) != 1 || !strings.Contains(u[0].Reason, "no Cluster is declared any more") {
@@ -104,7 +104,7 @@ func TestAClusterMustBeAbsentTwiceBeforeItsRecordsAreDropped(t *testing.T) {
 		}
 	}
 	b.reconcile(good)
-	if u := b.status().Unknown; len(u) != 0 || len(b.world.store.Records()) != 6 {
+	if u := b.status().Unknown; len(u) != 0 || len(b.target.store.Records()) != 6 {
 		t.Errorf("after it came back: %+v", u)
 	}
 }
@@ -115,8 +115,8 @@ func TestOneAbsenceDropsNoRecord(t *testing.T) {
 	rule := b.hand.Scope.Regional("events", "Rule", interruption.RuleNames(b.config.Cluster.Name)[0])
 	b.removeRule(t, rule)
 	for _, known := range []bool{true, false} {
-		b.look(b.declare(nothing))
-		if _, is := b.world.store.Get(rule); is != known {
+		b.read(b.declare(nothing))
+		if _, is := b.target.store.Get(rule); is != known {
 			t.Errorf("it is recorded: %v, want %v", is, known)
 		}
 	}
@@ -128,7 +128,7 @@ func TestFindingsOfTheSchemaAreMistakesToo(t *testing.T) {
 			return []state.Problem{{Origin: item.Origin, Message: "retention: too short"}}
 		}
 	})
-	wanted, _, mistakes := b.look(b.declare(queued(deleting)))
+	wanted, _, mistakes := b.read(b.declare(queued(deleting)))
 	if mistakes == nil || wanted.Len() != 0 || !strings.Contains(mistakes.Error(), "too short") || len(b.writes()) > 0 {
 		t.Errorf("got %v and %d things", mistakes, wanted.Len())
 	}
@@ -147,7 +147,7 @@ func TestCheckFindsOfflineWhatATargetFinds(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		declared state.Set
-		says     []string
+		message  []string
 	}{
 		{"nothing wrong", with(queued(deleting)), nil},
 		{"nothing at all", state.Set{}, nil},
@@ -165,11 +165,11 @@ func TestCheckFindsOfflineWhatATargetFinds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			problems := Check(tt.declared)
-			if len(problems) != len(tt.says) {
+			if len(problems) != len(tt.message) {
 				t.Fatalf("got %v", problems)
 			}
-			for i, says := range tt.says {
-				if !strings.Contains(problems[i].Message, says) {
+			for i, text := range tt.message {
+				if !strings.Contains(problems[i].Message, text) {
 					t.Errorf("got %s", problems[i])
 				}
 			}
@@ -201,13 +201,13 @@ func TestAClusterOfTheSameNameInAnotherRegionIsNotOurs(t *testing.T) {
 	}
 	before := len(b.writes())
 	for _, declared := range []state.Set{west(roles), west(nothing), west(nothing), {}} {
-		_, p, _ := b.look(declared)
+		_, p, _ := b.read(declared)
 		for _, c := range p.Changes {
 			if !c.ReadOnly() {
 				t.Errorf("%s", show(p))
 			}
 		}
-		for _, rec := range b.world.store.Records() {
+		for _, rec := range b.target.store.Records() {
 			t.Errorf("recorded: %s", rec.Key)
 		}
 		b.apply(t.Context(), p)
@@ -283,7 +283,7 @@ func TestPollsReportWhatBecomesUnknownOrDiffersForGood(t *testing.T) {
 	expect := func(when string, kinds ...string) {
 		t.Helper()
 		for _, want := range []int{len(kinds), 0} { // once
-			keys := b.world.poll(t.Context())
+			keys := b.target.poll(t.Context())
 			if len(keys) != want || want > 0 && keys[0].Kind != kinds[0] {
 				t.Errorf("%s: reported %v", when, keys)
 			}
@@ -310,23 +310,23 @@ func TestSinceOutlivesTheProcess(t *testing.T) {
 	b.reconcile(declared)
 	defer b.fault(sandbox.Fault{Service: "sqs", Throttle: true})()
 	b.plan(declared)
-	told := b.status()
-	told.Unknown[0].Since = metav1.NewTime(told.Unknown[0].Since.Add(-time.Hour))
+	reported := b.status()
+	reported.Unknown[0].Since = metav1.NewTime(reported.Unknown[0].Since.Add(-time.Hour))
 	b.mod = func(c *Config) {
-		c.Live = func(context.Context) (Status, error) { return Status{Cluster: "cluster", AWS: told}, nil }
+		c.Live = func(context.Context) (Status, error) { return Status{Cluster: "cluster", AWS: reported}, nil }
 	}
 	b.restart()
-	since := told.Unknown[0].Since
+	since := reported.Unknown[0].Since
 	b.plan(declared)
-	told.Unknown[0].Since = metav1.Now() // What this process knows by now counts.
+	reported.Unknown[0].Since = metav1.Now() // What this process knows by now counts.
 	b.plan(declared)
 	if u := b.status().Unknown; len(u) != 1 || !u[0].Since.Equal(&since) {
 		t.Errorf("since %s: %+v", since, u)
 	}
 	// A restart in the middle of a mistake does not report that AWS was asked now.
 	b.restart()
-	b.look(b.mistaken()["two Clusters"])
-	if s := b.status(); !s.ObservedAt.Equal(&told.ObservedAt) || len(s.Unknown) != 1 {
+	b.read(b.mistaken()["two Clusters"])
+	if s := b.status(); !s.ObservedAt.Equal(&reported.ObservedAt) || len(s.Unknown) != 1 {
 		t.Errorf("the status is %+v", s)
 	}
 }

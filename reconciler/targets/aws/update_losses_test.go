@@ -63,7 +63,7 @@ func TestAnUpdateThatTakesWhatNodesLiveOnWaitsAsADeletionDoes(t *testing.T) {
 				}
 			}
 			b.node("late")
-			if err := b.world.Begin(t.Context(), early.Changes); err != nil {
+			if err := b.target.Begin(t.Context(), early.Changes); err != nil {
 				t.Fatal(err)
 			}
 			for _, c := range early.Changes {
@@ -71,12 +71,12 @@ func TestAnUpdateThatTakesWhatNodesLiveOnWaitsAsADeletionDoes(t *testing.T) {
 					continue
 				}
 				grown, before := &targets.GrownError{}, len(b.writes())
-				if err := b.world.Correct(t.Context(), c); !errors.As(err, &grown) || len(b.writes()) != before {
+				if err := b.target.Correct(t.Context(), c); !errors.As(err, &grown) || len(b.writes()) != before {
 					t.Errorf("updating %s, which was planned without a node, returned %v and wrote %v", c.Key, err, b.writes()[before:])
 				}
 			}
 			wanted := b.want(after)
-			observed, err := b.world.Observe(t.Context(), wanted)
+			observed, err := b.target.Observe(t.Context(), wanted)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,7 +99,7 @@ func TestAnUpdateThatTakesWhatNodesLiveOnWaitsAsADeletionDoes(t *testing.T) {
 // TestEachFieldInAWSIsClassified has whoever adds a field to a kind decide whether a change of
 // it loses nodes or data.
 func TestEachFieldInAWSIsClassified(t *testing.T) {
-	harmless := map[string][]string{
+	reversible := map[string][]string{
 		"Role":             {"trust", "tags"},                // EC2 stays in the trust of a role of nodes.
 		"InstanceProfile":  {"tags"},                         //
 		"AccessEntry":      {"principalArn", "type", "tags"}, // They follow from its name.
@@ -126,20 +126,20 @@ func TestEachFieldInAWSIsClassified(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[string]bool{}
+	observed := map[string]bool{}
 	for _, item := range set.Items() {
-		seen[item.Key.Kind] = true
+		observed[item.Key.Kind] = true
 		if item.ReadOnly != "" {
 			continue // It is never written.
 		}
 		for field := range item.Object {
-			if judged := losingFields()[item.Key.Kind][field] != nil; judged == slices.Contains(harmless[item.Key.Kind], field) {
+			if checked := losingFields()[item.Key.Kind][field] != nil; checked == slices.Contains(reversible[item.Key.Kind], field) {
 				t.Errorf("%s.%s: decide in losingFields or here, once, whether its change loses nodes or data", item.Key.Kind, field)
 			}
 		}
 	}
 	for kind := range losingFields() {
-		if !seen[kind] {
+		if !observed[kind] {
 			t.Errorf("nothing of the kind %s is wanted", kind)
 		}
 	}

@@ -68,7 +68,7 @@ func TestNothingIsDeletedInAWSOnWhichMoreNodesLiveThanWasPlanned(t *testing.T) {
 	b := newBench(t, nil)
 	b.reconcile(b.whatNodesLiveOn())
 	p := b.plan(b.declare(nothing))
-	if err := b.world.Begin(t.Context(), p.Changes); err != nil {
+	if err := b.target.Begin(t.Context(), p.Changes); err != nil {
 		t.Fatal(err)
 	}
 	b.node("late")
@@ -76,7 +76,7 @@ func TestNothingIsDeletedInAWSOnWhichMoreNodesLiveThanWasPlanned(t *testing.T) {
 	for _, c := range p.Changes {
 		kinds[c.Key.Kind] = true
 		grown := &targets.GrownError{}
-		err := b.world.Correct(t.Context(), c)
+		err := b.target.Correct(t.Context(), c)
 		if !errors.As(err, &grown) || !errors.Is(err, targets.ErrChanged) || grown.Now["Node"] != 1 {
 			t.Errorf("deleting %s returned %v", c.Key, err)
 		}
@@ -92,7 +92,7 @@ func TestNothingIsDeletedInAWSOnWhichMoreNodesLiveThanWasPlanned(t *testing.T) {
 	// That they were about to be sent allows nobody more, in this process and the next.
 	for range 2 {
 		kept := state.NewSet(b.want(b.declare(nothing)).Items()...)
-		observed, err := b.world.Observe(t.Context(), kept)
+		observed, err := b.target.Observe(t.Context(), kept)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func nodesThatCannotBeCountedLiveOnWhatGoes(t *testing.T, path string) {
 	p := b.plan(b.declare(nothing))
 	deny = true
 	for _, c := range p.Changes {
-		if err := b.world.Correct(t.Context(), c); err == nil {
+		if err := b.target.Correct(t.Context(), c); err == nil {
 			t.Errorf("%s was deleted", c.Key)
 		}
 	}
@@ -144,14 +144,14 @@ func nodesThatCannotBeCountedLiveOnWhatGoes(t *testing.T, path string) {
 	// Whoever is asked may allow it all the same, and allows nobody to take it from a node that is drained.
 	change := drained(t, direct, b)
 	for _, c := range p.Changes {
-		switch _, reason, _ := state.Classify(b.world.Correct(t.Context(), c)); {
+		switch _, reason, _ := state.Classify(b.target.Correct(t.Context(), c)); {
 		case path == "/nodes" && reason != "EngineNeeded", reason == "":
 			t.Errorf("deleting %s while a node is drained: %q", c.Key, reason)
 		}
 	}
 	change(func(claim *unstructured.Unstructured) { claim.SetOwnerReferences(nil) })
 	for _, c := range p.Changes {
-		if err := b.world.Correct(t.Context(), c); (err == nil) != (path == "/nodes") {
+		if err := b.target.Correct(t.Context(), c); (err == nil) != (path == "/nodes") {
 			t.Errorf("deleting %s with no node to be drained: %v", c.Key, err)
 		}
 	}
@@ -249,7 +249,7 @@ func TestInstancesOnTheirWayAndPoolsOfOthersCount(t *testing.T) {
 			t.Cleanup(func() { _ = direct.Delete(context.Background(), object) })
 			for _, c := range before.Changes {
 				grown := &targets.GrownError{}
-				if err := b.world.Correct(t.Context(), c); !errors.As(err, &grown) {
+				if err := b.target.Correct(t.Context(), c); !errors.As(err, &grown) {
 					t.Errorf("deleting %s, planned before, returned %v", c.Key, err)
 				}
 			}
@@ -289,11 +289,11 @@ func TestNothingOnWhichNodesLiveIsDeletedWhileNodesAreDeleted(t *testing.T) {
 	b.reconcile(b.whatNodesLiveOn())
 	change := drained(t, direct, b)
 	p, before := b.plan(b.declare(nothing)), len(b.writes())
-	if err := b.world.Begin(t.Context(), p.Changes); err != nil {
+	if err := b.target.Begin(t.Context(), p.Changes); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range p.Changes {
-		if _, reason, after := state.Classify(b.world.Correct(t.Context(), c)); reason != "EngineNeeded" || after <= 0 {
+		if _, reason, after := state.Classify(b.target.Correct(t.Context(), c)); reason != "EngineNeeded" || after <= 0 {
 			t.Errorf("deleting %s while a node is drained: %q, again after %s", c.Key, reason, after)
 		}
 	}
@@ -303,7 +303,7 @@ func TestNothingOnWhichNodesLiveIsDeletedWhileNodesAreDeleted(t *testing.T) {
 	// One that goes while its pool stays keeps nothing.
 	change(func(claim *unstructured.Unstructured) { claim.SetOwnerReferences(nil) })
 	for _, c := range p.Changes {
-		if err := b.world.Correct(t.Context(), c); err != nil {
+		if err := b.target.Correct(t.Context(), c); err != nil {
 			t.Errorf("deleting %s, with no pool on its way out: %v", c.Key, err)
 		}
 	}

@@ -30,7 +30,7 @@ func TestAnObjectThatExistsIsAdoptedWithItsChanges(t *testing.T) {
 		t.Fatal(d)
 	}
 	b.apply(p)
-	b.settled(declared)
+	b.converged(declared)
 }
 
 // TestWhatAppearsAfterThePlanIsNotAdoptedUnread: nothing of the object that somebody
@@ -69,7 +69,7 @@ func TestWhatAppearsAfterThePlanIsNotAdoptedUnread(t *testing.T) {
 				t.Errorf("planned is %s", show(next))
 			}
 			b.reconcile(declared)
-			b.settled(declared)
+			b.converged(declared)
 		})
 	}
 }
@@ -120,7 +120,7 @@ data: {a: "1", b: "2", dropped: "3"}
 	if len(live.GetAnnotations()) != 0 {
 		t.Errorf("annotations: %v", live.GetAnnotations())
 	}
-	b.settled(declared)
+	b.converged(declared)
 }
 
 func TestOthersTerritoryIsNotForced(t *testing.T) {
@@ -176,14 +176,14 @@ metadata: {name: settings, namespace: $NS, annotations: {argocd.argoproj.io/trac
 data: {a: theirs}
 `, "kubectl-create")
 	b.reconcile(b.declare(config))
-	b.settled(b.declare(config))
+	b.converged(b.declare(config))
 }
 
 func TestAnotherSyncsObjectsAreLeftUntilItLetsGo(t *testing.T) {
 	b := newBench(t)
 	declared := b.declare(config)
 	b.reconcile(declared)
-	first, name := b.world, b.sync
+	first, name := b.target, b.sync
 	b.sync = name + "-2"
 	b.restart()
 	other := b.declare(strings.Replace(config, `a: "1"`, `a: "other"`, 1))
@@ -200,7 +200,7 @@ func TestAnotherSyncsObjectsAreLeftUntilItLetsGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.reconcile(other)
-	b.settled(other)
+	b.converged(other)
 }
 
 func TestReplicasBelongToTheAutoscaler(t *testing.T) {
@@ -224,9 +224,9 @@ spec:
 	if err := b.hand.Patch(t.Context(), b.get("apps/v1", "Deployment", "web"), scale, client.FieldOwner("hpa")); err != nil {
 		t.Fatal(err)
 	}
-	b.settled(declared)
+	b.converged(declared)
 	b.restart()
-	b.settled(declared)
+	b.converged(declared)
 	// An autoscaler that is only live counts too.
 	c := newBench(t)
 	c.make(hpa, "kubectl-create")
@@ -249,7 +249,7 @@ func TestClaimingAValueThatIsAlreadyThereIsShown(t *testing.T) {
 		t.Fatal(d)
 	}
 	b.apply(p)
-	b.settled(explicit)
+	b.converged(explicit)
 }
 
 func TestWhatHasAppearedSinceIsNotOverwritten(t *testing.T) {
@@ -287,7 +287,7 @@ func TestADeletionPlannedForOneIncarnationSparesTheNext(t *testing.T) {
 	}
 	b.get("v1", "ConfigMap", "settings")
 	// It is somebody else's now.
-	b.settled(b.declare(secret))
+	b.converged(b.declare(secret))
 }
 
 func TestADeletionGoesOnBesideUnrelatedEditsAndRespectsTheAnnotationToKeep(t *testing.T) {

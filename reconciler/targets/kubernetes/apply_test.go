@@ -69,7 +69,7 @@ func TestFirstApplySendsOneRequestAnObject(t *testing.T) {
 	if len(log) != 6 {
 		t.Errorf("requests: %v", log)
 	}
-	b.settled(declared)
+	b.converged(declared)
 	log = b.wire.take()
 	if n := countOf(log, "PATCH", "") + countOf(log, "DRYRUN", "") + countOf(log, "GET", "/web") + countOf(log, "PUT", ""); n != 0 {
 		t.Errorf("an unchanged reconcile sent %v", log)
@@ -122,7 +122,7 @@ func TestHandEditsAreShownAndPutBack(t *testing.T) {
 	for k, err := range b.apply(p) {
 		t.Errorf("%s: %v", k, err)
 	}
-	b.settled(declared)
+	b.converged(declared)
 	if weight, found := b.get("karpenter.sh/v1", "NodePool", b.ns).Object["spec"].(map[string]any)["weight"]; found {
 		t.Errorf("weight %v was added by hand and is still there", weight)
 	}
@@ -133,7 +133,7 @@ func TestHandEditsAreShownAndPutBack(t *testing.T) {
 	}
 	b.reconcile(declared)
 	b.restart()
-	b.settled(declared)
+	b.converged(declared)
 	log := b.wire.take()
 	if n := countOf(log, "DRYRUN", "") + countOf(log, "PUT", ""); n != 0 {
 		t.Errorf("after a restart nothing had changed, and it sent %v", log)
@@ -178,5 +178,5 @@ spec:
 	for k, err := range b.apply(p) {
 		t.Errorf("%s: %v", k, err)
 	}
-	b.settled(changed)
+	b.converged(changed)
 }

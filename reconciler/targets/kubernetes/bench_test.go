@@ -52,7 +52,7 @@ func (b *bench) mix(n int) state.Set {
 // applyAll carries a plan out as the controller does.
 func (b *bench) applyAll(p plan.Plan) {
 	b.Helper()
-	outcome := apply.Run(b.Context(), p, map[string]targets.Target{kubernetes.Name: b.world}, apply.Options{Concurrency: workers})
+	outcome := apply.Run(b.Context(), p, map[string]targets.Target{kubernetes.Name: b.target}, apply.Options{Concurrency: workers})
 	if err := outcome.Err(); err != nil {
 		b.Fatal(err)
 	}
@@ -143,9 +143,9 @@ func noOp(t *testing.B, n int) int {
 	set := b.mix(n)
 	b.applyAll(b.plan(set))
 	b.restart()
-	b.settled(set)
+	b.converged(set)
 	b.wire.take()
-	b.settled(set)
+	b.converged(set)
 	return len(b.wire.take())
 }
 
@@ -157,12 +157,12 @@ func BenchmarkNoOp(t *testing.B) {
 	set := b.mix(size)
 	b.applyAll(b.plan(set))
 	b.restart()
-	b.settled(set)
+	b.converged(set)
 	var memory runtime.MemStats
 	b.wire.take()
 	t.ResetTimer()
 	for t.Loop() {
-		b.settled(set)
+		b.converged(set)
 	}
 	t.StopTimer()
 	requests := len(b.wire.take())

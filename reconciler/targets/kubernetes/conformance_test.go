@@ -20,7 +20,7 @@ func TestTheClusterIsATarget(t *testing.T) {
 		return targettest.Fixture{
 			Connect: func(t *testing.T) targets.Target {
 				b.restart()
-				return b.world
+				return b.target
 			},
 			Things:  b.declare(config, web, secret, pool, account),
 			Revised: b.declare(strings.Replace(config, `a: "1"`, `a: "2"`, 1), web, strings.Replace(secret, "password: hunter2", "password: hunter3", 1), strings.Replace(pool, "spec:", "spec:\n  weight: 5", 1), account),

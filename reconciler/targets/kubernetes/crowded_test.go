@@ -30,7 +30,7 @@ type crowded struct {
 func (c *crowded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if c.enter(r.Method + " " + r.URL.Path) {
 		defer c.leave()
-		resp := answer(r, 429, "TooManyRequests", "The server is busy")
+		resp := response(r, 429, "TooManyRequests", "The server is busy")
 		resp.Header.Set("Retry-After", "1")
 		return resp, nil
 	}
@@ -79,7 +79,7 @@ func TestAnAPIServerThatRefusesForAWhileIsNeitherStormedNorIsAnythingLost(t *tes
 	}
 	declared := b.declare(docs...)
 	p := b.plan(declared)
-	if err := b.world.Begin(t.Context(), p.Changes); err != nil {
+	if err := b.target.Begin(t.Context(), p.Changes); err != nil {
 		t.Fatal(err)
 	}
 	server.begin(60)
@@ -91,7 +91,7 @@ func TestAnAPIServerThatRefusesForAWhileIsNeitherStormedNorIsAnythingLost(t *tes
 	for range 16 {
 		go func() {
 			for c := range slots {
-				errs <- b.world.Correct(t.Context(), c)
+				errs <- b.target.Correct(t.Context(), c)
 			}
 		}()
 	}
@@ -101,10 +101,10 @@ func TestAnAPIServerThatRefusesForAWhileIsNeitherStormedNorIsAnythingLost(t *tes
 		}
 	}
 	server.begin(3)
-	if err := b.world.End(t.Context()); err != nil {
+	if err := b.target.End(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b.settled(declared)
+	b.converged(declared)
 	if server.refuse > 0 || server.most > 16 || len(server.early) > 0 {
 		t.Errorf("%d refusals left, %d requests at once, came again too early: %v", server.refuse, server.most, server.early)
 	}
@@ -113,8 +113,8 @@ func TestAnAPIServerThatRefusesForAWhileIsNeitherStormedNorIsAnythingLost(t *tes
 func TestWhatIsRefusedForTooLongHasItsOwnReason(t *testing.T) {
 	b := newBench(t)
 	wanted := b.want(b.declare(config))
-	b.wire.failing(func(r *http.Request) (*http.Response, error) { return answer(r, 429, "TooManyRequests", "busy"), nil })
-	_, err := b.world.Observe(t.Context(), wanted)
+	b.wire.failing(func(r *http.Request) (*http.Response, error) { return response(r, 429, "TooManyRequests", "busy"), nil })
+	_, err := b.target.Observe(t.Context(), wanted)
 	if class, reason, _ := state.Classify(err); class != state.Retry || reason != "TooManyRequests" {
 		t.Errorf("%s, %s: %v", class, reason, err)
 	}
@@ -143,5 +143,5 @@ func TestReviewsThatHaveUsedTheirShareLeaveTheApplyItsOwn(t *testing.T) {
 		t.Error("a review asks the API server though its share is used up")
 	}
 	b.reconcile(declared)
-	b.settled(declared)
+	b.converged(declared)
 }

@@ -204,7 +204,7 @@ spec:
 			b.noClusters()
 			b.reconcile(b.declare(clusterOf("cluster", "Embedded"), manifest))
 			p := b.plan(b.declare())
-			if err := b.world.Begin(t.Context(), p.Changes); err != nil {
+			if err := b.target.Begin(t.Context(), p.Changes); err != nil {
 				t.Fatal(err)
 			}
 			var cluster, other plan.Change
@@ -215,11 +215,11 @@ spec:
 					other = c
 				}
 			}
-			if got := reasonOf(b.world.Correct(t.Context(), cluster)); got != "EngineNeeded" {
+			if got := reasonOf(b.target.Correct(t.Context(), cluster)); got != "EngineNeeded" {
 				t.Errorf("the deletion of the %s was begun and not made, and that of the Cluster returned %q", kind, got)
 			}
 			for _, c := range []plan.Change{other, cluster} {
-				if err := b.world.Correct(t.Context(), c); err != nil {
+				if err := b.target.Correct(t.Context(), c); err != nil {
 					t.Errorf("deleting %s in their order: %v", c.Key, err)
 				}
 			}

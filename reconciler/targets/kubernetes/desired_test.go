@@ -151,7 +151,7 @@ func TestATrimmedTargetWritesNoSecretBeforeDesiredIsCalledAgain(t *testing.T) {
 	b := newBench(t)
 	declared := b.declare(secret)
 	p := b.plan(declared)
-	b.world.Trim()
+	b.target.Trim()
 	errs := b.apply(p)
 	if len(errs) != 1 {
 		t.Fatalf("applied what was forgotten: %v", errs)
@@ -165,8 +165,8 @@ func TestATrimmedTargetWritesNoSecretBeforeDesiredIsCalledAgain(t *testing.T) {
 		t.Errorf("after another look: %v", errs)
 	}
 	// What was applied is known without the content.
-	b.world.Trim()
-	b.settled(declared)
+	b.target.Trim()
+	b.converged(declared)
 }
 
 // TestASecretOfAnOlderRevisionIsNotWritten: the content that is sent is the last that was wanted,
@@ -188,7 +188,7 @@ func TestASecretOfAnOlderRevisionIsNotWritten(t *testing.T) {
 	if errs := b.apply(b.plan(newer)); len(errs) > 0 {
 		t.Errorf("the newer revision: %v", errs)
 	}
-	b.settled(newer)
+	b.converged(newer)
 }
 
 func TestADefinitionAndItsObjectsComeInOneCommit(t *testing.T) {
@@ -210,9 +210,9 @@ spec: {}
 	for k, err := range b.apply(p) {
 		t.Fatalf("%s: %v", k, err)
 	}
-	b.settled(declared)
+	b.converged(declared)
 	b.restart()
-	b.settled(declared)
+	b.converged(declared)
 	// When the definition goes, its objects are gone too, and forgotten.
 	for _, item := range b.declare(gizmos).Items() {
 		u := b.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", item.Key.Name)
@@ -225,7 +225,7 @@ spec: {}
 		})
 	}
 	eventually(t, func() bool {
-		observed, err := b.world.Observe(t.Context(), state.Set{})
+		observed, err := b.target.Observe(t.Context(), state.Set{})
 		return err == nil && plan.Compute(state.Set{}, observed).Empty()
 	})
 }
@@ -244,7 +244,7 @@ func TestOneRefusedObjectDoesNotHoldUpTheOthers(t *testing.T) {
 	}
 	b.get("v1", "ConfigMap", "settings")
 	b.reconcile(b.declare(web, config, secret))
-	b.settled(b.declare(web, config, secret))
+	b.converged(b.declare(web, config, secret))
 }
 
 func TestAnImmutableFieldIsShownWithItsReason(t *testing.T) {
@@ -273,7 +273,7 @@ func TestAWebhookThatIsDownConcernsItsObjectsOnly(t *testing.T) {
 	b.edit("v1", "ConfigMap", "settings", func(o map[string]any) { set(o, "x", "data", "a") })
 	b.wire.failing(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/web") {
-			return answer(r, 500, "InternalError", `failed calling webhook "w.example.com": connection refused`), nil
+			return response(r, 500, "InternalError", `failed calling webhook "w.example.com": connection refused`), nil
 		}
 		return nil, nil
 	})
@@ -284,7 +284,7 @@ func TestAWebhookThatIsDownConcernsItsObjectsOnly(t *testing.T) {
 	}
 	b.wire.failing(nil)
 	b.reconcile(b.declare(web, config))
-	b.settled(b.declare(web, config))
+	b.converged(b.declare(web, config))
 }
 
 func TestAnObjectThatIsTooLargeIsNamed(t *testing.T) {
@@ -312,7 +312,7 @@ func TestReadyWaitsForWhatOthersNeed(t *testing.T) {
 			keys = append(keys, c.Key)
 		}
 	}
-	late, err := b.world.Ready(t.Context(), keys)
+	late, err := b.target.Ready(t.Context(), keys)
 	if err != nil || len(late) != 0 {
 		t.Fatalf("late %v, error %v", late, err)
 	}
@@ -323,7 +323,7 @@ func TestReadyWaitsForWhatOthersNeed(t *testing.T) {
 	for _, c := range p.Changes {
 		if c.Key.Kind == "Deployment" {
 			go func() {
-				late, _ := b.world.Ready(t.Context(), []state.Key{c.Key})
+				late, _ := b.target.Ready(t.Context(), []state.Key{c.Key})
 				done <- late
 			}()
 		}

@@ -33,7 +33,7 @@ func (b *bench) startWatch(wanted state.Set, correct bool) *watching {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- b.world.Watch(ctx, func(keys []state.Key) {
+		done <- b.target.Watch(ctx, func(keys []state.Key) {
 			if correct {
 				w.putBack(ctx, keys)
 			}
@@ -53,7 +53,7 @@ func (b *bench) startWatch(wanted state.Set, correct bool) *watching {
 
 func (w *watching) putBack(ctx context.Context, keys []state.Key) {
 	some := w.wanted.Only(keys)
-	observed, err := w.world.ObserveOnly(ctx, some)
+	observed, err := w.target.ObserveOnly(ctx, some)
 	if err != nil {
 		w.errs <- err
 		return
@@ -62,15 +62,15 @@ func (w *watching) putBack(ctx context.Context, keys []state.Key) {
 	if p.Empty() {
 		return
 	}
-	if err := w.world.Begin(ctx, p.Changes); err != nil {
+	if err := w.target.Begin(ctx, p.Changes); err != nil {
 		w.errs <- err
 	}
 	for _, c := range p.Changes {
-		if err := w.world.Correct(ctx, c); err != nil {
+		if err := w.target.Correct(ctx, c); err != nil {
 			w.errs <- err
 		}
 	}
-	if err := w.world.End(ctx); err != nil {
+	if err := w.target.End(ctx); err != nil {
 		w.errs <- err
 	}
 }
@@ -91,9 +91,9 @@ func (w *watching) next(names ...string) {
 	}
 }
 
-// quiet fails when anything has been reported. It makes a change that is
+// expectNoReport fails when anything has been reported. It makes a change that is
 // certainly reported, and expects it to come first.
-func (w *watching) quiet() {
+func (w *watching) expectNoReport() {
 	w.Helper()
 	w.edit("v1", "ConfigMap", "settings", func(o map[string]any) { set(o, "canary", "data", "a") })
 	select {
@@ -152,7 +152,7 @@ func TestDriftIsDetectedAndUnrelatedEditsAreNot(t *testing.T) {
 		set(o, "123", "metadata", "annotations", "karpenter.sh/nodepool-hash")
 	})
 	b.edit("v1", "ConfigMap", "settings", func(o map[string]any) { set(o, "theirs", "data", "z") })
-	w.quiet()
+	w.expectNoReport()
 	if log := b.wire.take(); len(log) != 0 {
 		t.Errorf("noise cost requests: %v", log)
 	}
@@ -189,13 +189,13 @@ func TestDriftIsPutBackAndOwnWritesAreNotDrift(t *testing.T) {
 	b.edit("karpenter.sh/v1", "NodePool", b.ns, func(o map[string]any) { set(o, int64(3), "spec", "weight") })
 	w.next(b.ns)
 	b.wire.take()
-	w.quiet()
+	w.expectNoReport()
 	for _, line := range b.wire.take() {
 		if !strings.Contains(line, "settings") && !strings.Contains(line, "-inventory-") {
 			t.Errorf("our own writes were taken for drift: %s", line)
 		}
 	}
-	b.settled(declared)
+	b.converged(declared)
 }
 
 // TestAnEventThatOvertakesItsResponseIsNotDrift lets the watch see our own write
@@ -246,7 +246,7 @@ func TestDriftWhileNobodyWatchedIsFoundOnce(t *testing.T) {
 	b.restart()
 	w := b.startWatch(b.want(declared), true)
 	w.next("token", "web")
-	b.settled(declared)
+	b.converged(declared)
 }
 
 func TestTwoManagersOfOneFieldAreHeldApart(t *testing.T) {

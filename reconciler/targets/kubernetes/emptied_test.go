@@ -84,7 +84,7 @@ spec:
 				}
 				return u
 			}
-			b.settled(first)
+			b.converged(first)
 			second := b.declare(tt.after)
 			p := b.reconcile(second)
 			if len(p.Changes) != 1 || len(p.Changes[0].Fields) == 0 || p.Changes[0].Before.DryRunError != "" {
@@ -93,14 +93,14 @@ spec:
 			if d := cmp.Diff(tt.want, at(live().Object, tt.path)); d != "" {
 				t.Error(d)
 			}
-			b.settled(second)
+			b.converged(second)
 			b.restart()
-			b.settled(second)
+			b.converged(second)
 			// It can be filled, and left out, again.
 			b.reconcile(first)
-			b.settled(first)
+			b.converged(first)
 			b.reconcile(second)
-			b.settled(second)
+			b.converged(second)
 		})
 	}
 }
@@ -130,6 +130,6 @@ func TestWhatWasEmptiedCanGo(t *testing.T) {
 	}
 	for _, data := range []string{"  limits: {cpu: 10, memory: 1Gi}\n", "  limits: {}\n", "", "  limits: {cpu: 1}\n", "  limits: {}\n"} {
 		b.reconcile(with(data))
-		b.settled(with(data))
+		b.converged(with(data))
 	}
 }

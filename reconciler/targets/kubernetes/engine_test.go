@@ -71,7 +71,7 @@ func (b *bench) engineMode() string {
 // outcome carries a plan out as the controller does.
 func (b *bench) outcome(p plan.Plan) apply.Outcome {
 	b.Helper()
-	return apply.Run(b.Context(), p, map[string]targets.Target{kubernetes.Name: b.world}, apply.Options{})
+	return apply.Run(b.Context(), p, map[string]targets.Target{kubernetes.Name: b.target}, apply.Options{})
 }
 
 // otherClaim is one that nobody deletes.
@@ -128,7 +128,7 @@ func TestTheEngineStopsAfterTheNodesOfAPoolThatGoesInTheSameCommit(t *testing.T)
 				if err := b.outcome(b.guarded(declared, token)).Err(); err != nil || runs() {
 					t.Errorf("with the nodes gone, the engine runs: %v: %v", runs(), err)
 				}
-				b.settled(declared)
+				b.converged(declared)
 				b.reconcile(b.declare())
 			})
 		}
@@ -191,7 +191,7 @@ func TestWhatTheControllerRunsByGoesAfterWhatItsEngineDeletes(t *testing.T) {
 				if !runs && (kind == "Namespace" || kind == "CustomResourceDefinition") {
 					return // Other tests need it, or nobody finishes its deletion.
 				}
-				if got := reasonOf(b.world.Correct(t.Context(), c)); (got == "EngineNeeded") != runs {
+				if got := reasonOf(b.target.Correct(t.Context(), c)); (got == "EngineNeeded") != runs {
 					t.Errorf("deleting %s while a node is to be terminated: %q", c.Key, got)
 				}
 				gone()
@@ -215,7 +215,7 @@ func TestAControllerIsScaledToZeroAfterWhatItsEngineDeletes(t *testing.T) {
 	if len(p.Changes) != 1 || p.Changes[0].Before.Losses["Engine"] != 1 {
 		t.Fatalf("planned %s", show(p))
 	}
-	if got := reasonOf(b.world.Correct(t.Context(), p.Changes[0])); got != "EngineNeeded" {
+	if got := reasonOf(b.target.Correct(t.Context(), p.Changes[0])); got != "EngineNeeded" {
 		t.Errorf("scaling to zero while a node is to be terminated: %q", got)
 	}
 	gone()
@@ -232,7 +232,7 @@ func TestAConfirmedLossThatCannotBeCountedWaitsForTheEngine(t *testing.T) {
 			declared := b.declare(append([]string{config, web}, after...)...)
 			b.wire.failing(func(r *http.Request) (*http.Response, error) {
 				if strings.HasSuffix(r.URL.Path, "/nodeclaims") {
-					return answer(r, http.StatusForbidden, "Forbidden", "no"), nil
+					return response(r, http.StatusForbidden, "Forbidden", "no"), nil
 				}
 				return nil, nil
 			})

@@ -25,14 +25,14 @@ func TestARevisionThatDeletesNothingDoesNotStopTheEngine(t *testing.T) {
 	declared := b.declare(config, web, clusterOf("cluster", `"Off"`))
 	mistaken := func(confirmation string) plan.Plan {
 		wanted := b.want(declared)
-		observed, err := b.world.Observe(b.Context(), wanted)
+		observed, err := b.target.Observe(b.Context(), wanted)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return plan.Compute(wanted, observed, plan.NoPrune(), plan.Guard(50, confirmation))
 	}
 	token := mistaken("").Confirmation()
-	out := apply.Run(b.Context(), mistaken(token), map[string]targets.Target{kubernetes.Name: b.world}, apply.Options{NoDeletes: true})
+	out := apply.Run(b.Context(), mistaken(token), map[string]targets.Target{kubernetes.Name: b.target}, apply.Options{NoDeletes: true})
 	if b.engineMode() != "Embedded" {
 		t.Errorf("the engine stopped before the nodes of a pool that the revision removes are gone: %v", out.Err())
 	}

@@ -25,14 +25,14 @@ func TestAThrottledWriteIsRetriedAfterRetryAfter(t *testing.T) {
 	b := newBench(t)
 	p := b.plan(b.declare(config))
 	b.wire.failing(once(func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/settings") }, func(r *http.Request) *http.Response {
-		resp := answer(r, 429, "TooManyRequests", "slow down")
+		resp := response(r, 429, "TooManyRequests", "slow down")
 		resp.Header.Set("Retry-After", "1")
 		return resp
 	}))
 	for k, err := range b.apply(p) {
 		t.Errorf("%s: %v", k, err)
 	}
-	b.settled(b.declare(config))
+	b.converged(b.declare(config))
 }
 
 func TestAListWhosePageTokenExpiresStartsAgain(t *testing.T) {
@@ -46,9 +46,9 @@ func TestAListWhosePageTokenExpiresStartsAgain(t *testing.T) {
 	expired := once(func(r *http.Request) bool {
 		return r.URL.Query().Get("continue") != "" && strings.HasSuffix(r.URL.Path, "/configmaps")
 	},
-		func(r *http.Request) *http.Response { return answer(r, 410, "Expired", "too old") })
+		func(r *http.Request) *http.Response { return response(r, 410, "Expired", "too old") })
 	b.wire.failing(expired)
-	b.settled(declared)
+	b.converged(declared)
 	b.wire.failing(expired)
 	if n := countOf(b.wire.take(), "GET", "configmaps"); n < 4 {
 		t.Errorf("only %d requests: the page token did not expire", n)
@@ -65,7 +65,7 @@ func TestAWatchThatIsTooOldListsAgain(t *testing.T) {
 		func(r *http.Request) *http.Response {
 			// It happened between the List and the Watch.
 			b.edit("v1", "ConfigMap", "settings", func(o map[string]any) { set(o, "x", "data", "a") })
-			return answer(r, 410, "Expired", "too old resource version")
+			return response(r, 410, "Expired", "too old resource version")
 		}))
 	w := b.startWatch(b.want(declared), false)
 	w.next("settings")
@@ -80,7 +80,7 @@ func TestAnAPIServerThatGoesAwayIsFoundAgain(t *testing.T) {
 	if err := sandboxed.KillAPIServer(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.world.Observe(t.Context(), b.declare()); err == nil {
+	if _, err := b.target.Observe(t.Context(), b.declare()); err == nil {
 		t.Error("Observe concluded something without an API server")
 	}
 	if err := sandboxed.StartAPIServer(t.Context()); err != nil {
@@ -91,7 +91,7 @@ func TestAnAPIServerThatGoesAwayIsFoundAgain(t *testing.T) {
 }
 
 func TestMistakesThatOnlyTheServerDetectsAreTheUsers(t *testing.T) {
-	tests := []struct{ name, manifest, says string }{
+	tests := []struct{ name, manifest, message string }{
 		{"an unknown field", strings.Replace(web, "replicas: 2", "replcas: 2", 1), "replcas"},
 		{"a field of another type", strings.Replace(web, "replicas: 2", "replicas: many", 1), "replicas"},
 		{"two list elements with one key", strings.Replace(web, "image: nginx:1", "image: nginx:1\n        env: [{name: A, value: x}, {name: A, value: y}]", 1), "env"},
@@ -106,7 +106,7 @@ func TestMistakesThatOnlyTheServerDetectsAreTheUsers(t *testing.T) {
 				t.Fatalf("errors: %v", errs)
 			}
 			for _, err := range errs {
-				if class, reason, _ := state.Classify(err); class != state.Stalled || !strings.Contains(err.Error(), tt.says) {
+				if class, reason, _ := state.Classify(err); class != state.Stalled || !strings.Contains(err.Error(), tt.message) {
 					t.Errorf("%s, %s: %v", class, reason, err)
 				}
 			}

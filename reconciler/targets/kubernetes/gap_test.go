@@ -23,7 +23,7 @@ func (b *bench) gap(within func()) (begin func(), listed <-chan struct{}) {
 			return b.wire.next.RoundTrip(r.WithContext(stream))
 		case 2:
 			within()
-			return answer(r, 410, "Expired", "too old resource version"), nil
+			return response(r, 410, "Expired", "too old resource version"), nil
 		case 3:
 			close(again)
 		}

@@ -87,7 +87,7 @@ type bench struct {
 	ns, home string
 	sync     string
 	wire     *wire
-	world    *kubernetes.Target
+	target   *kubernetes.Target
 	hand     client.Client
 	mod      func(*kubernetes.Config)
 }
@@ -125,7 +125,7 @@ func (b *bench) restart() {
 		b.mod(&cfg)
 	}
 	var err error
-	if b.world, err = kubernetes.New(cfg); err != nil {
+	if b.target, err = kubernetes.New(cfg); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -162,12 +162,12 @@ func (b *bench) declare(manifests ...string) state.Set {
 
 func (b *bench) want(declared state.Set) state.Set {
 	b.Helper()
-	return targettest.Desired(b, b.world, declared)
+	return targettest.Desired(b, b.target, declared)
 }
 
 func (b *bench) plan(declared state.Set) plan.Plan {
 	b.Helper()
-	return targettest.Plan(b, b.world, declared)
+	return targettest.Plan(b, b.target, declared)
 }
 
 // apply makes the changes, wave by wave, and returns the errors by key.
@@ -177,22 +177,22 @@ func (b *bench) apply(p plan.Plan) map[string]error {
 	if p.Empty() {
 		return errs
 	}
-	if err := b.world.Begin(b.Context(), p.Changes); err != nil {
+	if err := b.target.Begin(b.Context(), p.Changes); err != nil {
 		b.Fatal(err)
 	}
 	for i, c := range p.Changes {
-		if err := b.world.Correct(b.Context(), c); err != nil {
+		if err := b.target.Correct(b.Context(), c); err != nil {
 			errs[c.Key.String()] = err
 		}
 		if c.Action != plan.Delete && i+1 < len(p.Changes) && p.Changes[i+1].Wave() > c.Wave() {
 			ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
-			if _, err := b.world.Ready(ctx, []state.Key{c.Key}); err != nil {
+			if _, err := b.target.Ready(ctx, []state.Key{c.Key}); err != nil {
 				b.Fatal(err)
 			}
 			cancel()
 		}
 	}
-	if err := b.world.End(b.Context()); err != nil {
+	if err := b.target.End(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	return errs
@@ -208,8 +208,8 @@ func (b *bench) reconcile(declared state.Set) plan.Plan {
 	return p
 }
 
-// settled fails unless a plan is empty.
-func (b *bench) settled(declared state.Set) {
+// converged fails unless a plan is empty.
+func (b *bench) converged(declared state.Set) {
 	b.Helper()
 	if p := b.plan(declared); !p.Empty() {
 		b.Fatalf("the second plan is not empty:\n%s", show(p))
@@ -304,7 +304,7 @@ func set(object map[string]any, value any, path ...string) {
 // problems are the mistakes that Desired finds.
 func (b *bench) problems(declared state.Set) []string {
 	b.Helper()
-	_, err := b.world.Desired(b.Context(), declared)
+	_, err := b.target.Desired(b.Context(), declared)
 	var mistakes *targets.ProblemsError
 	if !errors.As(err, &mistakes) {
 		b.Fatalf("Desired returned %v, want problems", err)

@@ -47,7 +47,7 @@ spec: {interval: 1m, source: {git: {url: "https://git.example/a.git", ref: {bran
 	for _, tt := range []struct {
 		name string
 		// made is what the installation makes, by the Sync maker.
-		made, maker string
+		made, madeBy string
 		// since is what happens to it afterwards.
 		since func(b *bench)
 		owner string
@@ -64,7 +64,7 @@ spec: {interval: 1m, source: {git: {url: "https://git.example/a.git", ref: {bran
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t)
 			name := b.sync
-			b.sync = tt.maker
+			b.sync = tt.madeBy
 			b.restart()
 			b.reconcile(b.declare(named(name, tt.made)))
 			b.sync = name
@@ -82,9 +82,9 @@ spec: {interval: 1m, source: {git: {url: "https://git.example/a.git", ref: {bran
 				t.Fatalf("applied: %v", errs)
 			}
 			if tt.owner == "" {
-				b.settled(declared)
+				b.converged(declared)
 				b.restart()
-				b.settled(declared)
+				b.converged(declared)
 			}
 		})
 	}

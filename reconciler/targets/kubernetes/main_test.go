@@ -35,13 +35,13 @@ func run(m *testing.M) int {
 	defer cancel()
 	config := sandbox.DefaultConfig()
 	config.WithoutGit, config.Progress = true, os.Stderr
-	world, err := sandbox.Start(ctx, config)
+	target, err := sandbox.Start(ctx, config)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer func() { _ = world.Stop() }()
-	sandboxed, server = world, world.REST()
+	defer func() { _ = target.Stop() }()
+	sandboxed, server = target, target.REST()
 	if _, err := envtest.InstallCRDs(server, envtest.CRDInstallOptions{CRDs: awsapis.CRDs}); err != nil {
 		fmt.Fprintln(os.Stderr, "installing Karpenter's definitions:", err)
 		return 1

@@ -41,7 +41,7 @@ func TestANamespaceThatIsNeitherThereNorDeclaredIsWarnedOf(t *testing.T) {
 			b.reconcile(b.declare(before))
 			b.wire.failing(func(r *http.Request) (*http.Response, error) {
 				if tt.code != 0 && strings.HasSuffix(r.URL.Path, "/api/v1/namespaces") {
-					return answer(r, tt.code, map[int]string{403: "Forbidden", 500: "InternalError"}[tt.code], "no"), nil
+					return response(r, tt.code, map[int]string{403: "Forbidden", 500: "InternalError"}[tt.code], "no"), nil
 				}
 				return nil, nil
 			})
@@ -83,7 +83,7 @@ func TestTheWarningOfANamespaceIsTrue(t *testing.T) {
 		t.Errorf("with the namespace: %v", p.Notes)
 	}
 	b.wire.take()
-	b.settled(declared)
+	b.converged(declared)
 	if n := lists(b.wire.take()); n != 0 {
 		t.Errorf("an unchanged reconcile lists namespaces %d times", n)
 	}
@@ -114,7 +114,7 @@ func TestAProposalWarnsOfTheNamespaceThatItMisses(t *testing.T) {
 		"create ConfigMap/$NS-payments/away",
 		`ConfigMap/$NS-payments/away: Warning: namespace "$NS-payments" does not exist and nothing declares it: creating this is refused`,
 	}
-	if d := cmp.Diff(want, b.remarks(got.Step)); d != "" {
+	if d := cmp.Diff(want, b.warnings(got.Step)); d != "" {
 		t.Error(d)
 	}
 	if got := b.propose(b.declare(config, away), b.declare(config, away)); len(got.Step.Notes) != 0 {

@@ -23,9 +23,9 @@ import (
 // comment is what the comment on a pull request reports of a step, as the controller reports it.
 func (b *bench) comment(before, after state.Set) string {
 	b.Helper()
-	b.world.StartReview()
+	b.target.StartReview()
 	got, err := reconciler.Propose(b.Context(), declared.Declared{Set: before}, declared.Declared{Set: after}, false,
-		[]reconciler.NamedTarget{{Name: kubernetes.Name, Target: b.world}}, plan.Guard(50, ""))
+		[]reconciler.NamedTarget{{Name: kubernetes.Name, Target: b.target}}, plan.Guard(50, ""))
 	if err != nil {
 		return "cannot be planned: " + err.Error()
 	}
@@ -36,8 +36,8 @@ func (b *bench) comment(before, after state.Set) string {
 	return out.String()
 }
 
-// stranger goes on as the target of who may read the cluster by a pull request alone.
-func (b *bench) stranger() {
+// foreign goes on as the target of who may read the cluster by a pull request alone.
+func (b *bench) foreign() {
 	b.Helper()
 	b.mod = func(c *kubernetes.Config) { c.Review, c.OnlyManaged = true, true }
 	b.restart()
@@ -181,7 +181,7 @@ func oracle(t *testing.T, thing string, mod func(*bench)) (before, after string,
 func TestAPullRequestDoesNotRevealWhatTheSyncDoesNotManage(t *testing.T) {
 	for name, thing := range unmanaged() {
 		t.Run(name, func(t *testing.T) {
-			before, after, log := oracle(t, thing, (*bench).stranger)
+			before, after, log := oracle(t, thing, (*bench).foreign)
 			if d := cmp.Diff(before, after); d != "" {
 				t.Error(d)
 			}
@@ -213,7 +213,7 @@ func TestAPullRequestHasDriftWithFewDryRuns(t *testing.T) {
 	base := b.declare(config, web)
 	b.reconcile(base)
 	b.edit("v1", "ConfigMap", "settings", func(o map[string]any) { set(o, "edited", "data", "a") })
-	b.stranger()
+	b.foreign()
 	head := b.declare(strings.Replace(config, `a: "1", b: "2"`, `a: "4", b: "5"`, 1), web)
 	for range 3 {
 		got := b.comment(base, head)

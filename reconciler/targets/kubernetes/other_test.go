@@ -49,21 +49,21 @@ func TestADevicePluginIsRefusedBesideAnother(t *testing.T) {
 			set := b.declare(timeSlices(10))
 			if c.want == "" {
 				b.applyAll(b.plan(set))
-				b.settled(set)
+				b.converged(set)
 				return
 			}
 			got := b.problems(set)
 			if len(got) != 1 || got[0] != "file0.yaml:1: DevicePlugin.poolwright.dev/$NS: "+c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
-			wanted, _ := b.world.Desired(t.Context(), set)
+			wanted, _ := b.target.Desired(t.Context(), set)
 			if wanted.Len() != 0 {
 				t.Errorf("it makes %v", wanted.Items())
 			}
 			// Once the other is gone, this one is made without another word.
 			b.removePlugin(t, c.live)
 			b.applyAll(b.plan(set))
-			b.settled(set)
+			b.converged(set)
 		})
 	}
 }
@@ -72,11 +72,11 @@ func TestTheFirstOwnerStaysWithoutAConfirmation(t *testing.T) {
 	b := newPluginBench(t)
 	set := b.declare(timeSlices(10))
 	b.applyAll(b.plan(set))
-	b.settled(set)
+	b.converged(set)
 	b.plugin(t, "x-$NS", "poolwright.dev/sync: other")
 	for _, again := range []func(){func() {}, b.restart} {
 		again()
-		b.settled(set)
+		b.converged(set)
 		b.wire.take()
 		b.want(set)
 		if log := b.wire.take(); len(log) != 0 {

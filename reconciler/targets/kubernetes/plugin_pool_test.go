@@ -33,7 +33,7 @@ func TestAPoolThatLeavesAProfileGetsNoOverlay(t *testing.T) {
 		t.Errorf("of a pool that is declared elsewhere (-want +got):\n%s", d)
 	}
 	b.applyAll(b.plan(b.declare(timeSlices(10), four)))
-	b.settled(b.declare(timeSlices(10), four))
+	b.converged(b.declare(timeSlices(10), four))
 	b.get("karpenter.sh/v1alpha1", "NodeOverlay", "poolwright-gpu-4-"+b.ns)
 	for _, restart := range []bool{false, true} {
 		if restart {

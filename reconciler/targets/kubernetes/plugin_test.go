@@ -111,14 +111,14 @@ func TestAChangeOfSharesGoesThroughInItsOrder(t *testing.T) {
 			}
 		}
 		b.applyAll(p)
-		b.settled(set)
+		b.converged(set)
 		overlay := b.get("karpenter.sh/v1alpha1", "NodeOverlay", "poolwright-gpu-4-"+b.ns)
 		if got, _, _ := unstructured.NestedString(overlay.Object, "spec", "capacity", "nvidia.com/gpu"); got != fmt.Sprint(4*step.replicas) {
 			t.Errorf("%s: the overlay says %s", step.name, got)
 		}
 	}
 	b.restart()
-	b.settled(b.declare(timeSlices(5), pool))
+	b.converged(b.declare(timeSlices(5), pool))
 	// Of three contents the last is left: nothing mounted the others.
 	if left := b.configurations(); len(left) != 1 {
 		t.Errorf("left are %v", left)
@@ -147,7 +147,7 @@ func TestNobodyWaitsForThePodsOfAPlugin(t *testing.T) {
 	p := b.plan(set)
 	b.applyAll(p)
 	plugin := state.Key{Target: kubernetes.Name, Group: "apps", Kind: "DaemonSet", Namespace: "kube-system", Name: "nvidia-device-plugin-" + b.ns}
-	late, err := b.world.Ready(t.Context(), []state.Key{plugin})
+	late, err := b.target.Ready(t.Context(), []state.Key{plugin})
 	if err != nil || len(late) != 0 {
 		t.Errorf("late %v, error %v", late, err)
 	}
@@ -170,7 +170,7 @@ spec:
   volumes: [{name: config, configMap: {name: $OLD}}]
 `, "$OLD", old[0]), "kubectl-create")
 	b.applyAll(b.plan(b.declare(timeSlices(20))))
-	b.settled(b.declare(timeSlices(20)))
+	b.converged(b.declare(timeSlices(20)))
 	if now := b.configurations(); len(now) != 2 || !slices.Contains(now, old[0]) {
 		t.Errorf("with a pod that mounts %v there are %v", old, now)
 	}
@@ -254,7 +254,7 @@ metadata: {name: cpu-$NS, labels: {karpenter.sh/nodepool: $NS}}
 		t.Errorf("for a profile that is renamed: %s", d)
 	}
 	b.applyAll(p)
-	b.settled(b.declare())
+	b.converged(b.declare())
 	if left := b.configurations(); len(left) > 0 {
 		t.Errorf("left are %v", left)
 	}
@@ -311,7 +311,7 @@ func TestABrokenDevicePluginDeletesNothingAndLiftsNoLimit(t *testing.T) {
 	set := b.declare(timeSlices(10), limitedPool)
 	loop := reconciler.NewLoop(&revisions{}, func(context.Context, gitsource.Snapshot) (declared.Declared, error) {
 		return declared.Declared{Set: set}, nil
-	}, reconciler.NamedTarget{Name: kubernetes.Name, Target: b.world})
+	}, reconciler.NamedTarget{Name: kubernetes.Name, Target: b.target})
 	run := func() reconciler.Result {
 		result, err := loop.RunOnce(t.Context(), reconciler.Options{})
 		if err != nil || result.Outcome.Err() != nil {
@@ -367,7 +367,7 @@ func TestWithoutNodeOverlaysTheErrorNamesWhatIsMissing(t *testing.T) {
 	set := b.declare(timeSlices(10))
 	eventually(t, func() bool {
 		b.restart()
-		_, err := b.world.Desired(t.Context(), set)
+		_, err := b.target.Desired(t.Context(), set)
 		// While it goes, the definition is listed for a moment without its verbs.
 		var mistakes *targets.ProblemsError
 		return errors.As(err, &mistakes) && strings.Contains(err.Error(), "no NodeOverlays")

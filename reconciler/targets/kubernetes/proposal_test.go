@@ -18,15 +18,15 @@ func (b *bench) propose(before, after state.Set) plan.Proposal {
 	b.Helper()
 	b.restart()
 	got, err := reconciler.Propose(b.Context(), declared.Declared{Set: before}, declared.Declared{Set: after}, false,
-		[]reconciler.NamedTarget{{Name: kubernetes.Name, Target: b.world}}, plan.Guard(50, ""))
+		[]reconciler.NamedTarget{{Name: kubernetes.Name, Target: b.target}}, plan.Guard(50, ""))
 	if err != nil {
 		b.Fatal(err)
 	}
 	return got
 }
 
-// remarks are the changes of a plan and what is said of them.
-func (b *bench) remarks(p plan.Plan) []string {
+// warnings are the changes of a plan and what is said of them.
+func (b *bench) warnings(p plan.Plan) []string {
 	var out []string
 	if len(p.Changes) > 0 {
 		out = b.lines(p)
@@ -63,7 +63,7 @@ func TestAProposalInARealCluster(t *testing.T) {
 		"ConfigMap/$NS/other: exists, not ours",
 		"ConfigMap/$NS/settings: has drifted live where the step changes it: data.a",
 	}
-	have := b.remarks(got.Step)
+	have := b.warnings(got.Step)
 	for i, line := range have {
 		if strings.Contains(line, "data.password") {
 			have[i] = "  data.password: masked -> masked"
@@ -80,7 +80,7 @@ func TestAProposalInARealCluster(t *testing.T) {
 			t.Errorf("what is deleted seems to be kept: %+v", c)
 		}
 	}
-	if d := cmp.Diff([]string{"update ConfigMap/$NS/settings", "  data.a: edited -> 1"}, b.remarks(got.Drift)); d != "" {
+	if d := cmp.Diff([]string{"update ConfigMap/$NS/settings", "  data.a: edited -> 1"}, b.warnings(got.Drift)); d != "" {
 		t.Error(d)
 	}
 	for _, hidden := range []string{"theirs", "hunter", "aHVudGVy"} {
@@ -92,7 +92,7 @@ func TestAProposalInARealCluster(t *testing.T) {
 	// The merge does what was reported, and then nothing is left of it.
 	b.reconcile(head)
 	after := b.propose(head, head)
-	if lines := append(b.remarks(after.Step), b.remarks(after.Drift)...); len(lines) != 0 {
+	if lines := append(b.warnings(after.Step), b.warnings(after.Drift)...); len(lines) != 0 {
 		t.Errorf("after the merge: %v", lines)
 	}
 }
@@ -103,6 +103,6 @@ func TestAProposalThatTheAPIServerWouldRefuse(t *testing.T) {
 	b.reconcile(base)
 	got := b.propose(base, b.declare(strings.NewReplacer("matchLabels: {app: web}", "matchLabels: {app: new}", "labels: {app: web}", "labels: {app: new}").Replace(web)))
 	if len(got.Step.Notes) != 1 || !got.Step.Notes[0].Warning || !strings.HasPrefix(got.Step.Notes[0].Text, "a dry run of it is refused: ") || !strings.Contains(got.Step.Notes[0].Text, "immutable") {
-		t.Errorf("got %v", b.remarks(got.Step))
+		t.Errorf("got %v", b.warnings(got.Step))
 	}
 }

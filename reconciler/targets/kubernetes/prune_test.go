@@ -14,8 +14,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// answer makes an API server's refusal.
-func answer(r *http.Request, code int, reason, message string) *http.Response {
+// response makes an API server's refusal.
+func response(r *http.Request, code int, reason, message string) *http.Response {
 	body := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":%q,"message":%q}`, code, reason, message)
 	rec := newRecorder(code, body)
 	rec.Request = r
@@ -44,9 +44,9 @@ func TestWhatLeavesGitIsDeletedUnlessAnnotatedToStay(t *testing.T) {
 	if errs := b.apply(p); len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	b.settled(b.declare())
+	b.converged(b.declare())
 	b.restart()
-	b.settled(b.declare())
+	b.converged(b.declare())
 	b.get("v1", "Secret", "token")
 }
 
@@ -67,12 +67,12 @@ func TestAnUnreadableKindDeletesNothingOfIt(t *testing.T) {
 			b.reconcile(b.declare(web, config, secret))
 			b.wire.failing(func(r *http.Request) (*http.Response, error) {
 				if strings.HasSuffix(r.URL.Path, "/secrets") || strings.HasSuffix(r.URL.Path, "/token") {
-					return answer(r, tt.code, tt.reason, "no"), nil
+					return response(r, tt.code, tt.reason, "no"), nil
 				}
 				return nil, nil
 			})
 			wanted := b.want(b.declare(config))
-			observed, err := b.world.Observe(t.Context(), wanted)
+			observed, err := b.target.Observe(t.Context(), wanted)
 			if tt.fails {
 				if err == nil {
 					t.Fatal("Observe concluded something")
@@ -165,7 +165,7 @@ metadata: {name: w, namespace: $NS}
 	}
 	for _, c := range p.Changes {
 		if c.Key.Kind == "CustomResourceDefinition" {
-			if err := b.world.Correct(t.Context(), c); err != nil {
+			if err := b.target.Correct(t.Context(), c); err != nil {
 				t.Error(err)
 			}
 		}
@@ -198,10 +198,10 @@ func TestWhatIsBeingDeletedIsReportedAndRecreated(t *testing.T) {
 		}
 	}
 	// No longer wanted, its deletion is nothing to ask for again.
-	b.settled(b.declare())
+	b.converged(b.declare())
 	b.edit("v1", "ConfigMap", "settings", func(o map[string]any) { delete(o["metadata"].(map[string]any), "finalizers") })
 	b.reconcile(b.declare(config))
-	b.settled(b.declare(config))
+	b.converged(b.declare(config))
 }
 
 func TestALostInventoryIsRebuiltAndDeletesNothingUnconfirmed(t *testing.T) {
@@ -254,7 +254,7 @@ func TestALostInventoryIsRebuiltAndDeletesNothingUnconfirmed(t *testing.T) {
 			b.reconcile(b.declare(strings.Replace(config, `a: "1"`, `a: "5"`, 1), web, secret))
 			b.restart()
 			b.wire.take()
-			b.settled(b.declare(strings.Replace(config, `a: "1"`, `a: "5"`, 1), web, secret))
+			b.converged(b.declare(strings.Replace(config, `a: "1"`, `a: "5"`, 1), web, secret))
 			if n := len(b.wire.take()); n > 12 {
 				t.Errorf("with the inventory restored a reconcile still sends %d requests", n)
 			}
@@ -272,7 +272,7 @@ func TestALaterFormatOfTheInventoryIsRefused(t *testing.T) {
 		}
 	}
 	b.restart()
-	_, err := b.world.Observe(t.Context(), b.want(b.declare(config)))
+	_, err := b.target.Observe(t.Context(), b.want(b.declare(config)))
 	if class, reason, _ := state.Classify(err); err == nil || class != state.Stalled || reason != "InventoryFormat" {
 		t.Errorf("%v", err)
 	}
@@ -281,7 +281,7 @@ func TestALaterFormatOfTheInventoryIsRefused(t *testing.T) {
 func TestOrphanLeavesTheObjects(t *testing.T) {
 	b := newBench(t)
 	b.reconcile(b.declare(config, secret))
-	if err := b.world.Orphan(t.Context()); err != nil {
+	if err := b.target.Orphan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(b.shards()); n != 0 {
@@ -331,11 +331,11 @@ func crash(t *testing.T, cut int, before, doing, after []string) bool {
 		return nil, fmt.Errorf("killed")
 	})
 	p := b.plan(b.declare(doing...))
-	if err := b.world.Begin(t.Context(), p.Changes); err == nil {
+	if err := b.target.Begin(t.Context(), p.Changes); err == nil {
 		for _, c := range p.Changes {
-			_ = b.world.Correct(t.Context(), c)
+			_ = b.target.Correct(t.Context(), c)
 		}
-		_ = b.world.End(t.Context())
+		_ = b.target.End(t.Context())
 	}
 	b.restart()
 	p = b.plan(b.declare(after...))
@@ -347,9 +347,9 @@ func crash(t *testing.T, cut int, before, doing, after []string) bool {
 	for k, err := range b.apply(p) {
 		t.Errorf("killed at write %d, the next process met %s: %v", cut, k, err)
 	}
-	b.settled(b.declare(after...))
+	b.converged(b.declare(after...))
 	b.restart()
-	b.settled(b.declare(after...))
+	b.converged(b.declare(after...))
 	wanted := b.declare(after...)
 	for _, item := range b.declare(web, config, secret).Items() {
 		_, keep := wanted.Get(item.Key)
@@ -385,7 +385,7 @@ spec:
 	b.reconcile(b.declare(space))
 	removal := func() (string, int, error) {
 		wanted := b.want(b.declare())
-		observed, err := b.world.Observe(t.Context(), wanted)
+		observed, err := b.target.Observe(t.Context(), wanted)
 		if err != nil {
 			return "", 0, err
 		}
@@ -407,12 +407,12 @@ spec:
 	if impact, n, err := removal(); impact != "1 Gadget in it go with it" || n != 1 || err != nil {
 		t.Errorf("with a custom resource: %q, %d, %v", impact, n, err)
 	}
-	if err := b.world.Correct(t.Context(), early); err == nil {
+	if err := b.target.Correct(t.Context(), early); err == nil {
 		t.Error("a namespace that was planned empty went with a custom resource")
 	}
 	b.wire.failing(func(r *http.Request) (*http.Response, error) {
 		if strings.HasSuffix(r.URL.Path, "/gadgets") {
-			return answer(r, http.StatusForbidden, "Forbidden", "no"), nil
+			return response(r, http.StatusForbidden, "Forbidden", "no"), nil
 		}
 		return nil, nil
 	})

@@ -60,7 +60,7 @@ spec:
 func (b *bench) guarded(declared state.Set, confirmation string) plan.Plan {
 	b.Helper()
 	wanted := b.want(declared)
-	observed, err := b.world.Observe(b.Context(), wanted)
+	observed, err := b.target.Observe(b.Context(), wanted)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func (b *bench) guarded(declared state.Set, confirmation string) plan.Plan {
 // deletion.
 func (b *bench) run(p plan.Plan) apply.Result {
 	b.Helper()
-	outcome := apply.Run(b.Context(), p, map[string]targets.Target{kubernetes.Name: b.world}, apply.Options{})
+	outcome := apply.Run(b.Context(), p, map[string]targets.Target{kubernetes.Name: b.target}, apply.Options{})
 	var found []apply.Result
 	for _, r := range outcome.Results {
 		if r.Change.Action == plan.Delete {
@@ -89,7 +89,7 @@ func (b *bench) run(p plan.Plan) apply.Result {
 func (b *bench) denying(method, end string) {
 	b.wire.failing(func(r *http.Request) (*http.Response, error) {
 		if r.Method == method && r.URL.Query().Get("dryRun") == "" && strings.HasSuffix(r.URL.Path, end) {
-			return answer(r, http.StatusForbidden, "Forbidden", "a webhook says no"), nil
+			return response(r, http.StatusForbidden, "Forbidden", "a webhook says no"), nil
 		}
 		return nil, nil
 	})
@@ -181,9 +181,9 @@ func TestWhatIsWantedAgainIsNotAllowedToGoAnyMore(t *testing.T) {
 				b.hasAccount(b.ns)
 				b.make(nodeWithPod, "karpenter")
 				without := b.declare(config, web)
-				word := b.guarded(without, "").Confirmation()
+				text := b.guarded(without, "").Confirmation()
 				b.denying(http.MethodDelete, "/nodepools/"+b.ns)
-				if r := b.run(b.guarded(without, word)); r.Status != apply.Failed {
+				if r := b.run(b.guarded(without, text)); r.Status != apply.Failed {
 					t.Fatalf("the deletion is %s: %v", r.Status, r.Err)
 				}
 				b.wire.failing(nil)
@@ -191,7 +191,7 @@ func TestWhatIsWantedAgainIsNotAllowedToGoAnyMore(t *testing.T) {
 				for i := range again.Changes {
 					again.Changes[i].Hold = hold.Reasons{{Rule: hold.DeletionLosses}}
 				}
-				apply.Run(t.Context(), again, map[string]targets.Target{kubernetes.Name: b.world}, apply.Options{})
+				apply.Run(t.Context(), again, map[string]targets.Target{kubernetes.Name: b.target}, apply.Options{})
 				if restart {
 					b.restart()
 				}
@@ -256,12 +256,12 @@ func TestNothingIsDeletedWithWhichMoreGoesThanWasPlanned(t *testing.T) {
 						}
 						once = true
 						grow()
-						return answer(r, http.StatusConflict, "Conflict", "the object has been modified"), nil
+						return response(r, http.StatusConflict, "Conflict", "the object has been modified"), nil
 					})
 				} else {
 					grow()
 				}
-				err := b.world.Correct(t.Context(), change)
+				err := b.target.Correct(t.Context(), change)
 				grown := &targets.GrownError{}
 				if !errors.As(err, &grown) || !errors.Is(err, targets.ErrChanged) || grown.Allowed.Covers(grown.Now) {
 					t.Errorf("deleting %s returned %v", change.Key, err)
@@ -309,7 +309,7 @@ func TestWhatCannotBeCountedIsNotDeleted(t *testing.T) {
 	p := b.guarded(b.declare(config), "")
 	b.wire.failing(func(r *http.Request) (*http.Response, error) {
 		if strings.HasSuffix(r.URL.Path, "/nodes") {
-			return answer(r, http.StatusForbidden, "Forbidden", "no"), nil
+			return response(r, http.StatusForbidden, "Forbidden", "no"), nil
 		}
 		return nil, nil
 	})
@@ -350,7 +350,7 @@ metadata: {name: part, namespace: space-$NS, labels: {app.kubernetes.io/part-of:
 			before := *c.Before
 			before.Impact, before.Losses = "", nil
 			c.Before = &before
-			if err := b.world.Correct(t.Context(), c); !errors.Is(err, targets.ErrChanged) {
+			if err := b.target.Correct(t.Context(), c); !errors.Is(err, targets.ErrChanged) {
 				t.Errorf("deleting %s returned %v", c.Key, err)
 			}
 		}

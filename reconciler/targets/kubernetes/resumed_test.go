@@ -48,7 +48,7 @@ func TestADeletionUnderWayIsNotUndoneByARestart(t *testing.T) {
 	}
 	src := &mirror{"r1"}
 	start := func(applied string) *reconciler.Loop {
-		return reconciler.NewLoop(src, load, reconciler.NamedTarget{Name: kubernetes.Name, Target: b.world}).ResumesFrom(applied)
+		return reconciler.NewLoop(src, load, reconciler.NamedTarget{Name: kubernetes.Name, Target: b.target}).ResumesFrom(applied)
 	}
 	run := func(l *reconciler.Loop) reconciler.Result {
 		t.Helper()
@@ -79,7 +79,7 @@ func TestADeletionUnderWayIsNotUndoneByARestart(t *testing.T) {
 	}
 	// Recording that keeps how far the deletion was allowed.
 	b.restart()
-	deleting, err := b.world.Deleting(t.Context())
+	deleting, err := b.target.Deleting(t.Context())
 	if err != nil || len(deleting) != 1 || deleting[0].Name != "settings" {
 		t.Fatalf("r2 began to delete %v, %v", deleting, err)
 	}

@@ -90,7 +90,7 @@ func TestTheRightsOfTheControllerAreKnownByTheSubjectsOfBindings(t *testing.T) {
 			if errs := b.apply(confirmed); len(errs) > 0 {
 				t.Fatal(errs)
 			}
-			b.settled(after)
+			b.converged(after)
 		})
 	}
 }

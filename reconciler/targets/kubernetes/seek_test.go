@@ -14,7 +14,7 @@ import (
 
 // giveUp plans as for a Sync that is deleted with its things.
 func (b *bench) giveUp() (plan.Plan, error) {
-	observed, err := b.world.Observe(b.Context(), state.Set{})
+	observed, err := b.target.Observe(b.Context(), state.Set{})
 	return plan.Compute(state.Set{}, observed), err
 }
 
@@ -49,7 +49,7 @@ func TestNothingIsGivenUpThatCannotBeRead(t *testing.T) {
 			b.restart()
 			b.wire.failing(func(r *http.Request) (*http.Response, error) {
 				if tt.code != 0 && (strings.HasSuffix(r.URL.Path, "/secrets") || strings.HasSuffix(r.URL.Path, "/token")) {
-					return answer(r, tt.code, map[int]string{403: "Forbidden", 500: "InternalError"}[tt.code], "no"), nil
+					return response(r, tt.code, map[int]string{403: "Forbidden", 500: "InternalError"}[tt.code], "no"), nil
 				}
 				return nil, nil
 			})
@@ -89,7 +89,7 @@ metadata: {name: g, namespace: $NS}
 	serve(false)
 	left := b.want(b.declare(definition))
 	eventually(t, func() bool { // The API server follows a little later.
-		observed, err := b.world.Observe(t.Context(), left)
+		observed, err := b.target.Observe(t.Context(), left)
 		return err == nil && observed.Len() == 1
 	})
 	if _, err := b.giveUp(); err == nil || !strings.Contains(err.Error(), "Gadget") {
@@ -97,7 +97,7 @@ metadata: {name: g, namespace: $NS}
 	}
 	serve(true)
 	eventually(t, func() bool {
-		observed, err := b.world.Observe(t.Context(), left)
+		observed, err := b.target.Observe(t.Context(), left)
 		return err == nil && slices.Contains(b.lines(plan.Compute(left, observed)), "delete Gadget.$NS.example.com/$NS/g")
 	})
 }
@@ -110,7 +110,7 @@ func TestAWantedObjectThatMayNotBeReadCarriesTheReason(t *testing.T) {
 	b.restart()
 	b.wire.failing(func(r *http.Request) (*http.Response, error) {
 		if strings.HasSuffix(r.URL.Path, "/secrets") || strings.HasSuffix(r.URL.Path, "/token") {
-			return answer(r, 403, "Forbidden", "no"), nil
+			return response(r, 403, "Forbidden", "no"), nil
 		}
 		return nil, nil
 	})

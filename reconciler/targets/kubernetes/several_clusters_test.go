@@ -61,9 +61,9 @@ func TestWhoAllowedThatAnotherClusterTakesOverHasNotAllowedThatTheEngineStops(t 
 				}
 			}
 			defer remove()
-			asked := b.guarded(b.declare(config), "")
-			token := asked.Confirmation()
-			if !strings.Contains(asked.Reasons().String(), "follow Cluster next") {
+			requested := b.guarded(b.declare(config), "")
+			token := requested.Confirmation()
+			if !strings.Contains(requested.Reasons().String(), "follow Cluster next") {
 				t.Fatal("not asked so")
 			}
 			if !atRequest {
@@ -95,9 +95,9 @@ func TestTheEngineStopsWithAClusterWhoseNextDoesNotTakeItOver(t *testing.T) {
 			defer func() {
 				_ = b.hand.Delete(context.WithoutCancel(t.Context()), b.get("poolwright.dev/v1alpha1", "Cluster", "next"))
 			}()
-			asked := b.guarded(b.declare(config), "")
-			if !strings.Contains(asked.Confirmation(), "+1Engine") {
-				t.Errorf("the engine stops, and a person is asked: %s", asked.Reasons())
+			requested := b.guarded(b.declare(config), "")
+			if !strings.Contains(requested.Confirmation(), "+1Engine") {
+				t.Errorf("the engine stops, and a person is asked: %s", requested.Reasons())
 			}
 			b.reconcile(b.declare(config))
 		})

@@ -35,7 +35,7 @@ spec: {interval: %s, guard: {maxPrunePercent: 50}, source: {git: {url: "https://
 	if len(p.Changes) != 1 {
 		t.Fatalf("changes %v", p.Changes)
 	}
-	err := b.world.Correct(t.Context(), p.Changes[0])
+	err := b.target.Correct(t.Context(), p.Changes[0])
 	if !errors.Is(err, targets.ErrChanged) {
 		t.Fatalf("it is updated: %v", err)
 	}

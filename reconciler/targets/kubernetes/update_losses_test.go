@@ -112,7 +112,7 @@ func TestAnUpdateThatLosesNodesOrDataIsCounted(t *testing.T) {
 			t.Cleanup(func() { b.removeAll(tt.there) })
 			if tt.there != "" && tt.want != nil {
 				grown := &targets.GrownError{}
-				if err := b.world.Correct(t.Context(), early); early.Held() || !errors.As(err, &grown) || !grown.Now.Covers(tt.want) {
+				if err := b.target.Correct(t.Context(), early); early.Held() || !errors.As(err, &grown) || !grown.Now.Covers(tt.want) {
 					t.Errorf("planned before there was anything to lose: held %q, sent %v", early.Hold, err)
 				}
 			}
@@ -135,7 +135,7 @@ func TestAnUpdateThatLosesNodesOrDataIsCounted(t *testing.T) {
 			if errs := b.apply(confirmed); len(errs) > 0 {
 				t.Fatal(errs)
 			}
-			b.settled(after)
+			b.converged(after)
 		})
 	}
 }

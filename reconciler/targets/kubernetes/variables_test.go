@@ -52,7 +52,7 @@ func TestASecretsVariableIsAppliedAndNeverShown(t *testing.T) {
 		c.Reveal = func(object map[string]any) (map[string]any, error) { return substitute.Reveal(object, values) }
 	})
 	variables := func(token string) {
-		key, err := b.world.Key(t.Context())
+		key, err := b.target.Key(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,16 +72,16 @@ func TestASecretsVariableIsAppliedAndNeverShown(t *testing.T) {
 	}
 
 	variables("hunter2")
-	shown := fmt.Sprintf("%+v", b.reconcile(b.filled(tokenFromVariable, values)))
+	got := fmt.Sprintf("%+v", b.reconcile(b.filled(tokenFromVariable, values)))
 	if got := live(); got != "Bearer hunter2, hunter2-raw" {
 		t.Fatalf("applied: %s", got)
 	}
-	b.settled(b.filled(tokenFromVariable, values))
+	b.converged(b.filled(tokenFromVariable, values))
 
 	// A process that starts anew writes nothing.
 	b.restart()
 	variables("hunter2")
-	b.settled(b.filled(tokenFromVariable, values))
+	b.converged(b.filled(tokenFromVariable, values))
 
 	variables("rotated1")
 	p := b.reconcile(b.filled(tokenFromVariable, values))
@@ -93,10 +93,10 @@ func TestASecretsVariableIsAppliedAndNeverShown(t *testing.T) {
 	if got := live(); got != "Bearer rotated1, rotated1-raw" {
 		t.Errorf("applied after the rotation: %s", got)
 	}
-	shown += fmt.Sprintf("%+v %+v", p, b.shards())
+	got += fmt.Sprintf("%+v %+v", p, b.shards())
 	marks := fmt.Sprint(b.filled(tokenFromVariable, values).Items()[0].Object["stringData"])
 	for _, secret := range []string{"hunter2", "rotated1", base64.StdEncoding.EncodeToString([]byte("Bearer hunter2")), strings.Fields(marks)[1][:20]} {
-		if strings.Contains(shown, secret) {
+		if strings.Contains(got, secret) {
 			t.Errorf("%q is shown", secret)
 		}
 	}
@@ -135,7 +135,7 @@ func TestAReviewIsTheSameWhateverTheValueOfASecretIs(t *testing.T) {
 		"another Secret":                base + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: other, namespace: $NS}\ndata: {a: \"${TOKEN}\"}\n",
 	}
 	digests := regexp.MustCompile("masked:[0-9a-f]{32}")
-	told := func(token string) map[string][]string {
+	reported := func(token string) map[string][]string {
 		var values substitute.Values
 		review := false
 		b := newBench(t, func(c *kubernetes.Config) {
@@ -147,7 +147,7 @@ func TestAReviewIsTheSameWhateverTheValueOfASecretIs(t *testing.T) {
 				return substitute.Reveal(object, values)
 			}
 		})
-		key, err := b.world.Key(t.Context())
+		key, err := b.target.Key(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +160,7 @@ func TestAReviewIsTheSameWhateverTheValueOfASecretIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stranger, err := substitute.Restore(fluxexpr.Parse, sealed)
+		foreign, err := substitute.Restore(fluxexpr.Parse, sealed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,8 +168,8 @@ func TestAReviewIsTheSameWhateverTheValueOfASecretIs(t *testing.T) {
 		review = true
 		out := map[string][]string{}
 		for name, text := range heads {
-			got := b.propose(b.filled(base, stranger), b.filled(text, stranger))
-			lines := append(b.remarks(got.Step), b.remarks(got.Drift)...)
+			got := b.propose(b.filled(base, foreign), b.filled(text, foreign))
+			lines := append(b.warnings(got.Step), b.warnings(got.Drift)...)
 			for _, p := range got.Problems {
 				lines = append(lines, p.String())
 			}
@@ -180,9 +180,9 @@ func TestAReviewIsTheSameWhateverTheValueOfASecretIs(t *testing.T) {
 		}
 		return out
 	}
-	short := told("hunter2")
+	short := reported("hunter2")
 	for _, other := range []string{"aaaa", strings.Repeat("x", 4000)} {
-		if diff := cmp.Diff(short, told(other)); diff != "" {
+		if diff := cmp.Diff(short, reported(other)); diff != "" {
 			t.Error(diff)
 		}
 	}

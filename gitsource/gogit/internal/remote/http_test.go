@@ -13,11 +13,11 @@ import (
 
 func TestAProxyNeverGetsCredentials(t *testing.T) {
 	var mu sync.Mutex
-	var seen []string
+	var observed []string
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
-		seen = append(seen, r.Method+" "+r.Host+" "+r.Header.Get("Authorization")+r.Header.Get("Proxy-Authorization"))
+		observed = append(observed, r.Method+" "+r.Host+" "+r.Header.Get("Authorization")+r.Header.Get("Proxy-Authorization"))
 		http.Error(w, "no", http.StatusForbidden)
 	}))
 	defer proxy.Close()
@@ -44,7 +44,7 @@ func TestAProxyNeverGetsCredentials(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if diff := cmp.Diff([]string{"CONNECT git.example.com:443 "}, seen); diff != "" {
+	if diff := cmp.Diff([]string{"CONNECT git.example.com:443 "}, observed); diff != "" {
 		t.Errorf("the proxy saw (-want +got):\n%s", diff)
 	}
 }

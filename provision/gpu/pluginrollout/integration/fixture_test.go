@@ -103,14 +103,14 @@ func (w *fixture) upgrade(t *testing.T) {
 		return w.runs(map[string]string{"a1": "ten/two", "a2": "ten/two", "b1": "ten/two"})
 	})
 	// One node after the other: gone, come; gone, come; gone, come.
-	said := w.expectEvent(6)
-	if len(said) != 6 {
-		t.Fatalf("plugins went and came: %v", said)
+	got := w.expectEvent(6)
+	if len(got) != 6 {
+		t.Fatalf("plugins went and came: %v", got)
 	}
-	for i := 0; i < len(said); i += 2 {
-		node, _ := strings.CutPrefix(said[i], "gone ")
-		if said[i] != "gone "+node || said[i+1] != "come "+node {
-			t.Errorf("plugins went and came: %v", said)
+	for i := 0; i < len(got); i += 2 {
+		node, _ := strings.CutPrefix(got[i], "gone ")
+		if got[i] != "gone "+node || got[i+1] != "come "+node {
+			t.Errorf("plugins went and came: %v", got)
 		}
 	}
 	w.madeFrom(t, "2")
@@ -152,9 +152,9 @@ func (w *fixture) move(t *testing.T) {
 	w.until("pool a has the other profile's plugin", func() error {
 		return w.runs(map[string]string{"a1": "five/three", "a2": "five/three", "b1": "ten/two"})
 	})
-	said := w.expectEvent(4)
-	slices.Sort(said)
-	if got := strings.Join(said, ", "); got != "come a1, come a2, gone a1, gone a2" {
+	message := w.expectEvent(4)
+	slices.Sort(message)
+	if got := strings.Join(message, ", "); got != "come a1, come a2, gone a1, gone a2" {
 		t.Errorf("plugins went and came: %s", got)
 	}
 	w.until("what is recorded is the lesser number", func() error {

@@ -166,7 +166,7 @@ func TestWhatIsNotEmulatedIsRefused(t *testing.T) {
 	condition := func(c string) string {
 		return version + `{"Effect":"Allow","Action":"*","Resource":"*","Condition":{` + c + `}}}`
 	}
-	for name, test := range map[string]struct{ text, words string }{
+	for name, test := range map[string]struct{ text, texts string }{
 		"no JSON":                      {`{`, "no JSON"},
 		"a list":                       {`[]`, "no JSON object"},
 		"two documents":                {`{"Version":"2012-10-17","Statement":[]} {}`, "follows"},
@@ -213,8 +213,8 @@ func TestWhatIsNotEmulatedIsRefused(t *testing.T) {
 		"too long":                     {`{"Version":"` + strings.Repeat("x", 70000), "longer"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := Parse(test.text); err == nil || !strings.Contains(err.Error(), test.words) {
-				t.Errorf("error %v does not say %q", err, test.words)
+			if _, err := Parse(test.text); err == nil || !strings.Contains(err.Error(), test.texts) {
+				t.Errorf("error %v does not say %q", err, test.texts)
 			}
 		})
 	}

@@ -73,8 +73,8 @@ func write(t *testing.T, path, content string) {
 
 func ensure(t *testing.T, root string, p build.Program) (build.Built, string) {
 	t.Helper()
-	var said bytes.Buffer
-	builder, err := build.New(root, &said)
+	var got bytes.Buffer
+	builder, err := build.New(root, &got)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func ensure(t *testing.T, root string, p build.Program) (build.Built, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return built, said.String()
+	return built, got.String()
 }
 
 func output(t *testing.T, path string) string {
@@ -96,9 +96,9 @@ func output(t *testing.T, path string) string {
 
 func TestAProgramIsBuiltOnceAndKept(t *testing.T) {
 	root := repository(t)
-	first, said := ensure(t, root, tiny())
-	if !strings.Contains(said, "building tiny") || !strings.Contains(said, "built tiny") {
-		t.Errorf("the build was silent: %q", said)
+	first, got := ensure(t, root, tiny())
+	if !strings.Contains(got, "building tiny") || !strings.Contains(got, "built tiny") {
+		t.Errorf("the build was silent: %q", got)
 	}
 	if filepath.Dir(first.Dir) != filepath.Join(root, ".cache") {
 		t.Errorf("the program is in %s", first.Dir)
@@ -109,9 +109,9 @@ func TestAProgramIsBuiltOnceAndKept(t *testing.T) {
 	if got := output(t, first.Tool("alias")); got != "hello from alias" {
 		t.Errorf("the link says %q", got)
 	}
-	second, said := ensure(t, filepath.Join(root, "tools", "tiny"), tiny())
-	if second != first || said != "" {
-		t.Errorf("the second call gave %v and said %q", second, said)
+	second, got := ensure(t, filepath.Join(root, "tools", "tiny"), tiny())
+	if second != first || got != "" {
+		t.Errorf("the second call gave %v and said %q", second, got)
 	}
 }
 
@@ -169,10 +169,10 @@ func TestTwoProcessesBuildOnce(t *testing.T) {
 	}
 	builds := 0
 	for range processes {
-		said := <-outputs
-		builds += strings.Count(said, "built tiny")
-		if strings.Contains(said, "exit status") {
-			t.Error(said)
+		got := <-outputs
+		builds += strings.Count(got, "built tiny")
+		if strings.Contains(got, "exit status") {
+			t.Error(got)
 		}
 	}
 	if builds != 1 {

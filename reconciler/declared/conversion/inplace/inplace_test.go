@@ -21,7 +21,7 @@ func read(name, content string) (*inplace.FileSet, *inplace.File, []manifest.Doc
 }
 
 func TestAChangeTouchesItsOwnLines(t *testing.T) {
-	word := func(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s} }
+	text := func(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s} }
 	// value is that of a key of the root.
 	value := func(root *yaml.Node, key string) (i int) {
 		for i := 0; i+1 < len(root.Content); i += 2 {
@@ -38,9 +38,9 @@ func TestAChangeTouchesItsOwnLines(t *testing.T) {
 		"a plain value, its comment kept": {"f.yaml", "a:  b   # c\nd: e\n", "a:  x   # c\nd: e\n",
 			func(_ *inplace.FileSet, root *yaml.Node) { root.Content[1].Value = "x" }},
 		"a quoted value that holds a hash": {"f.yaml", "a: 'b # ''c' # d\n", "a: x # d\n",
-			func(_ *inplace.FileSet, root *yaml.Node) { root.Content[1] = word("x") }},
+			func(_ *inplace.FileSet, root *yaml.Node) { root.Content[1] = text("x") }},
 		"a value that must be quoted": {"f.yaml", "a: b\n", "a: \"5\"\n",
-			func(_ *inplace.FileSet, root *yaml.Node) { root.Content[1] = word("5") }},
+			func(_ *inplace.FileSet, root *yaml.Node) { root.Content[1] = text("5") }},
 		"a key, in its quotes": {"f.yaml", "\"a\" : b\n", "\"x\" : b\n",
 			func(_ *inplace.FileSet, root *yaml.Node) { root.Content[0].Value = "x" }},
 		"a key of a block text": {"f.yaml", "a: |  # c\n  b\n\n  # d\ne: f\n", "x: |  # c\n  b\n\n  # d\ne: f\n",
@@ -54,23 +54,23 @@ func TestAChangeTouchesItsOwnLines(t *testing.T) {
 			func(_ *inplace.FileSet, root *yaml.Node) {
 				a := root.Content[1]
 				moved := append(append([]*yaml.Node{}, a.Content[2:]...), a.Content[:2]...)
-				a.Content = []*yaml.Node{word("x"), {Kind: yaml.MappingNode, Tag: "!!map", Content: moved}}
+				a.Content = []*yaml.Node{text("x"), {Kind: yaml.MappingNode, Tag: "!!map", Content: moved}}
 			}},
 		"within brackets over several lines": {"f.yaml", "a: {\n  b: c, # d\n  e: [1,\n    2]\n}\n", "a: {\n  b: x, # d\n  e: [1,\n    2]\n}\n",
 			func(_ *inplace.FileSet, root *yaml.Node) { root.Content[1].Content[1].Value = "x" }},
 		"a block becomes a scalar": {"f.yaml", "a: # c\n  b: d\n# e\nf: g\n", "a: x # c\n# e\nf: g\n",
-			func(_ *inplace.FileSet, root *yaml.Node) { root.Content[1] = word("x") }},
+			func(_ *inplace.FileSet, root *yaml.Node) { root.Content[1] = text("x") }},
 		"a scalar becomes a block": {"f.yaml", "f:\n- g\na: b # c\n", "f:\n- g\na: # c\n- x\n",
 			func(_ *inplace.FileSet, root *yaml.Node) {
-				root.Content[value(root, "a")] = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: []*yaml.Node{word("x")}}
+				root.Content[value(root, "a")] = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: []*yaml.Node{text("x")}}
 			}},
 		"the last line has no end": {"f.yaml", "a: b", "a: b\nx: y",
-			func(_ *inplace.FileSet, root *yaml.Node) { root.Content = append(root.Content, word("x"), word("y")) }},
+			func(_ *inplace.FileSet, root *yaml.Node) { root.Content = append(root.Content, text("x"), text("y")) }},
 		"a mark at the start of the file": {"f.yaml", "\xef\xbb\xbfa: b\n", "\xef\xbb\xbfa: x\n",
 			func(_ *inplace.FileSet, root *yaml.Node) { root.Content[1].Value = "x" }},
 		"JSON in one line": {"f.json", `{"a": {"b": 1}, "c": [true]}`, `{"a": {"b": 1, "x": "y"}, "c": [true]}`,
 			func(_ *inplace.FileSet, root *yaml.Node) {
-				root.Content[1].Content = append(root.Content[1].Content, word("x"), word("y"))
+				root.Content[1].Content = append(root.Content[1].Content, text("x"), text("y"))
 			}},
 		"a comment of what is gone": {"f.yaml", "a: 1 # one\nb: 2\n", "# one\nb: 2\n",
 			func(book *inplace.FileSet, root *yaml.Node) {

@@ -18,14 +18,14 @@ const token = "0123456789abcdef0123456789abcdef01234567"
 
 // canned answers every request alike, and stops a client that does not end.
 type canned struct {
-	code   int
-	header http.Header
-	body   []byte
-	asked  int
+	code      int
+	header    http.Header
+	body      []byte
+	requested int
 }
 
 func (c *canned) RoundTrip(r *http.Request) (*http.Response, error) {
-	if c.asked++; c.asked > 2000 {
+	if c.requested++; c.requested > 2000 {
 		return nil, errors.New("endless")
 	}
 	if r.Body != nil {
@@ -87,8 +87,8 @@ func FuzzResponses(f *testing.F) {
 		for what, call := range calls {
 			transport := &canned{code: code, header: header, body: body}
 			err := call(connect(t, transport, now))
-			if transport.asked > 1900 {
-				t.Errorf("%s: %d requests", what, transport.asked)
+			if transport.requested > 1900 {
+				t.Errorf("%s: %d requests", what, transport.requested)
 			}
 			if err == nil {
 				continue
@@ -116,8 +116,8 @@ func TestALimitOfAProxyInFrontIsKept(t *testing.T) {
 			t.Errorf("%s: got %v", what, err)
 		}
 	}
-	if transport.asked != 1 {
-		t.Errorf("%d requests", transport.asked)
+	if transport.requested != 1 {
+		t.Errorf("%d requests", transport.requested)
 	}
 }
 

@@ -46,8 +46,8 @@ func start(t *testing.T) *project {
 	if testing.Short() {
 		t.Skip("left out by -short: a real Gitea takes seconds to start")
 	}
-	world := sandboxtest.Start(t, sandbox.DefaultConfig())
-	p := &project{server: world.Git, folder: t.TempDir()}
+	target := sandboxtest.Start(t, sandbox.DefaultConfig())
+	p := &project{server: target.Git, folder: t.TempDir()}
 	p.ada, p.bot = p.user(t, "ada"), p.user(t, "poolwright")
 	var err error
 	if p.repository, err = p.server.CreateRepository(t.Context(), p.ada, "nodes", true); err != nil {
@@ -408,7 +408,7 @@ func permissions(t *testing.T, p *project) {
 		}
 		return secret
 	}
-	stranger := p.user(t, "mallory")
+	foreign := p.user(t, "mallory")
 	reader := token("reader", "read:repository", "read:issue", "read:user")
 	tests := []struct {
 		name, token, want string
@@ -416,7 +416,7 @@ func permissions(t *testing.T, p *project) {
 		call              func(forge.Forge) error
 	}{
 		{"a wrong token", "wrong-" + reader, "make a new one", 401, list},
-		{"a user without access", stranger.Token, "collaborator of ada/nodes", 404, list},
+		{"a user without access", foreign.Token, "collaborator of ada/nodes", 404, list},
 		{"no scope to list", token("nothing", "read:user"), `"read:repository"`, 403, list},
 		{"no scope to comment", reader, `"write:issue"`, 403, comments},
 		{"no scope to read oneself", token("unknown", "write:issue"), `"read:user"`, 403, comments},
@@ -464,26 +464,26 @@ func plain(t *testing.T, p *project) {
 		"=====", "+ plus", "javascript:alert(1)", "<https://evil.example>", "tel:+123", "a`b`c`", "eve/nodes@0123456789",
 	} {
 		for _, around := range []string{"%s", "text %s text", "**%s**", "| %s |", "- %s"} {
-			shown := p.render(t, fmt.Sprintf(around, "start "+forge.Plain(hostile, 200)+" end"))
+			got := p.render(t, fmt.Sprintf(around, "start "+forge.Plain(hostile, 200)+" end"))
 			for _, bad := range []string{"<a ", "<img", "<code", "<em", "<del", "<script", "<h1", "<blockquote", "<details", "<math", "<table", "onerror=\"", "emoji", "<hr", "<sup", "<input"} {
-				if strings.Contains(shown, bad) {
-					t.Errorf("%q in %q became %q", hostile, around, shown)
+				if strings.Contains(got, bad) {
+					t.Errorf("%q in %q became %q", hostile, around, got)
 				}
 			}
 		}
 	}
-	if shown := p.render(t, forge.Plain("Keep <8 GPUs & 50% of c++ (a_b*c)!", 100)); !strings.Contains(strings.ReplaceAll(shown, "\u200b", ""), "Keep &lt;8 GPUs &amp; 50% of c++ (a_b*c)!") {
-		t.Errorf("a harmless title reads %q", shown)
+	if got := p.render(t, forge.Plain("Keep <8 GPUs & 50% of c++ (a_b*c)!", 100)); !strings.Contains(strings.ReplaceAll(got, "\u200b", ""), "Keep &lt;8 GPUs &amp; 50% of c++ (a_b*c)!") {
+		t.Errorf("a harmless title reads %q", got)
 	}
 }
 
 func (p *project) render(t *testing.T, text string) string {
 	t.Helper()
-	asked, err := json.Marshal(map[string]string{"Mode": "comment", "Context": "/ada/nodes", "Text": text})
+	requested, err := json.Marshal(map[string]string{"Mode": "comment", "Context": "/ada/nodes", "Text": text})
 	if err != nil {
 		t.Fatal(err)
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.server.URL()+"/api/v1/markup", bytes.NewReader(asked))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.server.URL()+"/api/v1/markup", bytes.NewReader(requested))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -494,11 +494,11 @@ func (p *project) render(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	shown, err := io.ReadAll(response.Body)
+	got, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Fatalf("rendering %q: %s, %v", text, response.Status, err)
 	}
-	return string(shown)
+	return string(got)
 }
 
 func outage(t *testing.T, p *project, f *gitea.Forge) {

@@ -36,8 +36,8 @@ func tails(t *testing.T, p *project, f *gitea.Forge) {
 		t.Error("an equal tail was written")
 	}
 	_, whole := expect("a tail", reviewed+mark+"**Applied** in 40 s")
-	if shown := p.render(t, whole); strings.Contains(shown, "poolwright") || !strings.Contains(shown, "<strong>Applied</strong>") || strings.Index(shown, "</details>") > strings.Index(shown, "Applied") {
-		t.Errorf("people see %q", shown)
+	if got := p.render(t, whole); strings.Contains(got, "poolwright") || !strings.Contains(got, "<strong>Applied</strong>") || strings.Index(got, "</details>") > strings.Index(got, "Applied") {
+		t.Errorf("people see %q", got)
 	}
 	ours(forge.Comment{Tail: "rolled out"})
 	id, whole := expect("another tail", reviewed+mark+"rolled out")

@@ -34,7 +34,7 @@ func installed(t *testing.T, h *hub) (*github.Forge, *map[string]any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := map[string]any{}
+	requested := map[string]any{}
 	h.token = "none yet"
 	h.me = map[string]any{"id": 99, "login": "poolwright-of-ada[bot]", "type": "Bot"}
 	h.before = func(w http.ResponseWriter, r *http.Request) bool {
@@ -48,9 +48,9 @@ func installed(t *testing.T, h *hub) (*github.Forge, *map[string]any) {
 		case app:
 			write(w, http.StatusOK, map[string]any{"id": appID, "slug": "poolwright-of-ada", "name": "Poolwright of Ada"})
 		default:
-			_ = json.NewDecoder(r.Body).Decode(&asked)
+			_ = json.NewDecoder(r.Body).Decode(&requested)
 			h.token = "ghs_installed0secret"
-			write(w, http.StatusCreated, map[string]any{"token": h.token, "expires_at": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "permissions": asked["permissions"]})
+			write(w, http.StatusCreated, map[string]any{"token": h.token, "expires_at": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "permissions": requested["permissions"]})
 		}
 		return true
 	}
@@ -61,7 +61,7 @@ func installed(t *testing.T, h *hub) (*github.Forge, *map[string]any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f, &asked
+	return f, &requested
 }
 
 // signedBy verifies a JSON web token by the App's public key.
@@ -73,18 +73,18 @@ func signedBy(key *rsa.PublicKey, authorization string) bool {
 	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
 	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
 	claims, _ := base64.RawURLEncoding.DecodeString(parts[1])
-	var said struct {
+	var got struct {
 		Issuer string `json:"iss"`
 	}
-	_ = json.Unmarshal(claims, &said)
-	return err == nil && said.Issuer == "41" && rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], signature) == nil
+	_ = json.Unmarshal(claims, &got)
+	return err == nil && got.Issuer == "41" && rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], signature) == nil
 }
 
 func TestAnAppRequestsNoMoreThanItNeeds(t *testing.T) {
 	h := newHub(t)
 	h.add(1)
 	h.addComment(1, map[string]any{"id": 98, "login": "poolwright-of-ada", "type": "User"}, string(marker)+"\nby a person of the same name")
-	f, asked := installed(t, h)
+	f, requested := installed(t, h)
 	for range 2 {
 		post(t, f, 1, forge.Comment{Marker: marker, Body: "of the App"})
 	}
@@ -93,7 +93,7 @@ func TestAnAppRequestsNoMoreThanItNeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]any{"repositories": []any{"nodes"}, "permissions": map[string]any{"pull_requests": "write", "statuses": "write"}}
-	if diff := cmp.Diff(want, *asked); diff != "" {
+	if diff := cmp.Diff(want, *requested); diff != "" {
 		t.Error(diff)
 	}
 	if got := h.bodies(1); len(got) != 2 || got[1] != "poolwright-of-ada[bot]: "+string(marker)+"\nof the App" {

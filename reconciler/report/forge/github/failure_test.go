@@ -190,9 +190,9 @@ func TestWhatIsNoResponseOfGitHubIsAnErrorWithoutTheToken(t *testing.T) {
 			}
 		},
 	}
-	for name, answer := range tests {
+	for name, response := range tests {
 		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(answer)
+			server := httptest.NewServer(response)
 			defer server.Close()
 			f, err := github.New(github.Config{Address: server.URL, Repository: "ada/nodes", Token: token, Now: time.Now})
 			if err != nil {

@@ -16,14 +16,14 @@ import (
 
 // canned answers every request alike, and stops a client that does not end.
 type canned struct {
-	code   int
-	header http.Header
-	body   []byte
-	asked  int
+	code      int
+	header    http.Header
+	body      []byte
+	requested int
 }
 
 func (c *canned) RoundTrip(r *http.Request) (*http.Response, error) {
-	if c.asked++; c.asked > 2000 {
+	if c.requested++; c.requested > 2000 {
 		return nil, errors.New("endless")
 	}
 	if r.Body != nil {
@@ -71,8 +71,8 @@ func FuzzResponses(f *testing.F) {
 				t.Fatal(err)
 			}
 			err = call(context.Background(), g)
-			if transport.asked > 1900 {
-				t.Errorf("%s: %d requests", what, transport.asked)
+			if transport.requested > 1900 {
+				t.Errorf("%s: %d requests", what, transport.requested)
 			}
 			if err == nil {
 				continue

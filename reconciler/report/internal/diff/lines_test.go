@@ -9,9 +9,9 @@ import (
 )
 
 func TestListsOfScalarsShowWhatComesAndGoes(t *testing.T) {
-	list := func(words ...string) []any {
+	list := func(texts ...string) []any {
 		var out []any
-		for _, w := range words {
+		for _, w := range texts {
 			out = append(out, w)
 		}
 		return out

@@ -22,10 +22,10 @@ func TestMarkdownHasAllEntriesThatFitAndCountsTheOthers(t *testing.T) {
 			if strings.Count(whole, "entry") != 12 || strings.Contains(whole, "more") {
 				t.Fatalf("not all of it, where there is room:\n%s", whole)
 			}
-			for room := 120; room <= len(whole); room++ {
-				got := s.Markdown(room)
-				if len(got) > room {
-					t.Fatalf("%d bytes in a room of %d:\n%s", len(got), room, got)
+			for capacity := 120; capacity <= len(whole); capacity++ {
+				got := s.Markdown(capacity)
+				if len(got) > capacity {
+					t.Fatalf("%d bytes in a room of %d:\n%s", len(got), capacity, got)
 				}
 				if missing := 12 - strings.Count(got, "entry"); missing > 0 && !strings.Contains(got, fmt.Sprintf("… %d more ", missing)) {
 					t.Fatalf("%d are missing without being counted:\n%s", missing, got)

@@ -25,9 +25,9 @@ func TestRefusalsRepeatNoContent(t *testing.T) {
 	token := env{"API_TOKEN", planted}
 	dump := "pod updates may not change fields other than `spec.containers[*].image`\n\u00a0\u00a0core.PodSpec{\n- \tValue: \"" + planted + "\",\n\u00a0\u00a0}\n"
 	tests := []struct {
-		name string
-		err  error
-		says []string
+		name    string
+		err     error
+		message []string
 	}{
 		{"a difference of two specs", invalid(field.Forbidden(spec, dump)), []string{"spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`"}},
 		{"a dump does not hide the next mistake", invalid(field.Forbidden(spec, dump), field.Required(spec.Child("nodeName"), "for a reason")),
@@ -54,9 +54,9 @@ func TestRefusalsRepeatNoContent(t *testing.T) {
 				if strings.Contains(got, planted) {
 					t.Errorf("leaks: %s", got)
 				}
-				for _, says := range tt.says {
-					if !strings.Contains(got, says) {
-						t.Errorf("%q does not say %q", got, says)
+				for _, text := range tt.message {
+					if !strings.Contains(got, text) {
+						t.Errorf("%q does not say %q", got, text)
 					}
 				}
 			}

@@ -73,12 +73,12 @@ func TestABodyIsOneValueOfKnownFields(t *testing.T) {
 		`{"Name":"a"} {}`:          "reading the input of Op: more than one JSON value",
 		``:                         "reading the input of Op: EOF",
 	} {
-		var ask struct{ Name string }
-		err := (&Call{Op: "Op", Body: []byte(body)}).Into(&ask)
+		var request struct{ Name string }
+		err := (&Call{Op: "Op", Body: []byte(body)}).Into(&request)
 		var failed *Error
 		switch {
-		case want == "" && (err != nil || ask.Name != "a"):
-			t.Errorf("%s: %v, name %q", body, err, ask.Name)
+		case want == "" && (err != nil || request.Name != "a"):
+			t.Errorf("%s: %v, name %q", body, err, request.Name)
 		case want != "" && (!errors.As(err, &failed) || failed.Code != "ValidationException" || failed.Message != want):
 			t.Errorf("%s: %v, want %s", body, err, want)
 		}
@@ -96,19 +96,19 @@ func TestSegmentsOfAPathAreDecodedOneByOne(t *testing.T) {
 
 func TestPagesGoOnBehindTheLastRow(t *testing.T) {
 	in := &Call{Op: "List"}
-	names, token, seen := []string{"a", "b", "c", "d", "e"}, "", []string(nil)
+	names, token, observed := []string{"a", "b", "c", "d", "e"}, "", []string(nil)
 	for {
 		rows, next, err := in.Window(names, token, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen = append(seen, rows...)
+		observed = append(observed, rows...)
 		if token = next; token == "" {
 			break
 		}
 		names = slices.DeleteFunc(names, func(n string) bool { return n == "b" }) // the row of the token goes
 	}
-	if diff := cmp.Diff([]string{"a", "b", "c", "d", "e"}, seen); diff != "" {
+	if diff := cmp.Diff([]string{"a", "b", "c", "d", "e"}, observed); diff != "" {
 		t.Errorf("pages of names (-want +got):\n%s", diff)
 	}
 	rows := []Row{NewRow("2", query.Text("n", "2")), NewRow("1", query.Text("n", "1")), NewRow("3", query.Text("n", "3"))}

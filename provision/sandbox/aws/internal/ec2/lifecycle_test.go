@@ -117,13 +117,13 @@ func TestAnInstanceGoesThroughItsStates(t *testing.T) {
 			id := c.launch("on-demand", 1)[0]
 			c.clock.Advance(tt.wait)
 			for n, action := range tt.do {
-				var shown []types.InstanceStateChange
+				var displayed []types.InstanceStateChange
 				if action == "end" {
 					out, err := c.terminated(id)
 					if err != nil {
 						t.Fatal(err)
 					}
-					shown = out.TerminatingInstances
+					displayed = out.TerminatingInstances
 				} else {
 					out, err := c.stopped(id)
 					if tt.want[n] == (change{}) {
@@ -132,9 +132,9 @@ func TestAnInstanceGoesThroughItsStates(t *testing.T) {
 						}
 						continue
 					}
-					shown = out.StoppingInstances
+					displayed = out.StoppingInstances
 				}
-				if got := (change{shown[0].PreviousState.Name, shown[0].CurrentState.Name, *shown[0].CurrentState.Code}); got != tt.want[n] || *shown[0].InstanceId != id {
+				if got := (change{displayed[0].PreviousState.Name, displayed[0].CurrentState.Name, *displayed[0].CurrentState.Code}); got != tt.want[n] || *displayed[0].InstanceId != id {
 					t.Errorf("%s: %+v, want %+v", action, got, tt.want[n])
 				}
 				c.clock.Advance(3 * time.Second)
@@ -284,9 +284,9 @@ func TestASpotRequestFollowsItsInstance(t *testing.T) {
 				t.Fatalf("%+v, %v", out, err)
 			}
 			r := out.SpotInstanceRequests[0]
-			shown, err := c.client.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{Filters: ec2test.Filters("spot-instance-request-id", *r.SpotInstanceRequestId)})
-			if err != nil || len(shown.Reservations) != 1 || *shown.Reservations[0].Instances[0].InstanceId != id {
-				t.Errorf("the instance of the request: %+v, %v", shown, err)
+			got, err := c.client.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{Filters: ec2test.Filters("spot-instance-request-id", *r.SpotInstanceRequestId)})
+			if err != nil || len(got.Reservations) != 1 || *got.Reservations[0].Instances[0].InstanceId != id {
+				t.Errorf("the instance of the request: %+v, %v", got, err)
 			}
 			if string(r.State) != tt.state || *r.Status.Code != tt.status || *r.LaunchSpecification.SubnetId != c.subnet {
 				t.Errorf("it shows as %+v", r)

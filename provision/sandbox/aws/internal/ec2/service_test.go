@@ -85,7 +85,7 @@ func TestACopyShowsWhatWasThereInEveryPartOfEC2(t *testing.T) {
 	}
 	launchOne(t, svc)
 	clock.Advance(0)
-	shown := func(svc *Service) map[string]string {
+	got := func(svc *Service) map[string]string {
 		out := map[string]string{}
 		for _, op := range []string{"DescribeInstances", "DescribeVolumes", "DescribeNetworkInterfaces", "DescribeSubnets", "DescribeCapacityReservations",
 			"DescribeLaunchTemplates", "DescribeInstanceStatus"} {
@@ -93,16 +93,16 @@ func TestACopyShowsWhatWasThereInEveryPartOfEC2(t *testing.T) {
 		}
 		return out
 	}
-	before, then := svc.Clone(), shown(svc)
+	before, then := svc.Clone(), got(svc)
 	if err := svc.Terminate(svc.Instances()[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	do(t, svc, "DeleteLaunchTemplate", "LaunchTemplateName=node")
 	clock.Advance(0)
-	if diff := cmp.Diff(then, shown(before)); diff != "" {
+	if diff := cmp.Diff(then, got(before)); diff != "" {
 		t.Errorf("the copy has changed (-then +now):\n%s", diff)
 	}
-	for op, text := range shown(svc) {
+	for op, text := range got(svc) {
 		if text == then[op] {
 			t.Errorf("%s shows the same without the instance as with it:\n%s", op, text)
 		}

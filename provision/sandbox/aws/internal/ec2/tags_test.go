@@ -28,11 +28,11 @@ func (c *cloud) taggable() map[string]string {
 	if out["a placement group"], err = c.Placement.Add(placement.Group{Name: "tight", Strategy: "cluster"}); err != nil {
 		c.t.Fatal(err)
 	}
-	shown, err := c.client.DescribeInstances(c.t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{instance}})
+	got, err := c.client.DescribeInstances(c.t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{instance}})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	i := shown.Reservations[0].Instances[0]
+	i := got.Reservations[0].Instances[0]
 	out["a volume"], out["an interface"], out["a spot request"] = *i.BlockDeviceMappings[0].Ebs.VolumeId, *i.NetworkInterfaces[0].NetworkInterfaceId, *i.SpotInstanceRequestId
 	list, err := c.client.DescribeLaunchTemplates(c.t.Context(), &ec2.DescribeLaunchTemplatesInput{})
 	if err != nil {

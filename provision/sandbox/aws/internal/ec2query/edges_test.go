@@ -131,15 +131,15 @@ func TestIDsHaveTheFormOfAWSs(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}
-	seen := map[string]bool{}
+	observed := map[string]bool{}
 	for _, prefix := range []string{"vol", "eni"} {
 		for _, instance := range []string{"i-1", "i-11"} {
 			for _, n := range []int{0, 1, 11} {
 				id := PartID(prefix, instance, n)
-				if !IsID(id) || seen[id] || id != PartID(prefix, instance, n) || !strings.HasPrefix(id, prefix+"-") {
+				if !IsID(id) || observed[id] || id != PartID(prefix, instance, n) || !strings.HasPrefix(id, prefix+"-") {
 					t.Errorf("part %d of %s is %s", n, instance, id)
 				}
-				seen[id] = true
+				observed[id] = true
 			}
 		}
 	}
@@ -147,9 +147,9 @@ func TestIDsHaveTheFormOfAWSs(t *testing.T) {
 
 func TestWhatIsMissingIsTheFirstThatIsNotThere(t *testing.T) {
 	has := func(id string) bool { return id == "a" || id == "b" }
-	for want, asked := range map[string][]string{"": {"b", "a"}, "c": {"a", "c", "d"}, "d": {"d", "c"}} {
-		if got := Missing(asked, has); got != want {
-			t.Errorf("of %q %q is missing, want %q", asked, got, want)
+	for want, requested := range map[string][]string{"": {"b", "a"}, "c": {"a", "c", "d"}, "d": {"d", "c"}} {
+		if got := Missing(requested, has); got != want {
+			t.Errorf("of %q %q is missing, want %q", requested, got, want)
 		}
 	}
 	if got := Missing(nil, has); got != "" {

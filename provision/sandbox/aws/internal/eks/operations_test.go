@@ -18,7 +18,7 @@ const principal = "arn:node" // of the role that there is
 
 // do requests a method and a path below that of the cluster (or one that begins with /tags)
 // and decodes what it returns; code is that of the error, "" without one.
-func do(t *testing.T, svc *Service, request, body string, answer any) (code string) {
+func do(t *testing.T, svc *Service, request, body string, response any) (code string) {
 	t.Helper()
 	method, path, _ := strings.Cut(request, " ")
 	path, text, _ := strings.Cut(path, "?")
@@ -38,10 +38,10 @@ func do(t *testing.T, svc *Service, request, body string, answer any) (code stri
 	if failed, is := errors.AsType[*api.Error](err); is {
 		return failed.Code
 	}
-	if err == nil && answer != nil {
+	if err == nil && response != nil {
 		var written []byte
 		if written, err = json.Marshal(out); err == nil {
-			err = json.Unmarshal(written, answer)
+			err = json.Unmarshal(written, response)
 		}
 	}
 	if err != nil {
@@ -89,18 +89,18 @@ func TestAnAccessEntryHasTheNamesOfItsType(t *testing.T) {
 			if tt.members != "" {
 				body += "," + tt.members
 			}
-			var made, seen struct{ AccessEntry entry }
+			var made, observed struct{ AccessEntry entry }
 			if code := do(t, svc, "POST /access-entries", body+"}", &made); code != tt.code || (len(svc.entries) == 1) != (code == "") {
 				t.Fatalf("code %q and %d entries, want %q", code, len(svc.entries), tt.code)
 			}
 			if tt.code != "" {
 				return
 			}
-			do(t, svc, "GET /access-entries/"+principal, "", &seen)
-			if diff := cmp.Diff(made, seen); diff != "" {
+			do(t, svc, "GET /access-entries/"+principal, "", &observed)
+			if diff := cmp.Diff(made, observed); diff != "" {
 				t.Errorf("made and described differ:\n%s", diff)
 			}
-			got := seen.AccessEntry
+			got := observed.AccessEntry
 			if !strings.HasPrefix(got.AccessEntryArn, "arn:aws:eks:us-east-1:1:access-entry/k/role/1/node/") || got.PrincipalArn != principal {
 				t.Errorf("entry %+v", got)
 			}
@@ -281,7 +281,7 @@ func TestAnUpdateChangesNothingBeforeItsEnd(t *testing.T) {
 	svc, clock, _ := newService(groups())
 	const body = `{"scalingConfig":{"desiredSize":3},"labels":{"addOrUpdateLabels":{"b":"2"},"removeLabels":["a"]},
 		"taints":{"addOrUpdateTaints":[{"key":"k","value":"new","effect":"NO_SCHEDULE"},{"key":"k","effect":"NO_EXECUTE"}]}}`
-	type shown struct {
+	type got struct {
 		Nodegroup struct {
 			Status        string
 			ScalingConfig map[string]int
@@ -289,7 +289,7 @@ func TestAnUpdateChangesNothingBeforeItsEnd(t *testing.T) {
 			Taints        []taint
 		}
 	}
-	show := func() (out shown) {
+	show := func() (out got) {
 		t.Helper()
 		if code := do(t, svc, "GET /node-groups/g", "", &out); code != "" {
 			t.Fatal(code)
@@ -310,7 +310,7 @@ func TestAnUpdateChangesNothingBeforeItsEnd(t *testing.T) {
 	for _, end := range clock.later {
 		end()
 	}
-	var want shown
+	var want got
 	want.Nodegroup.Status, want.Nodegroup.ScalingConfig = "ACTIVE", map[string]int{"minSize": 1, "desiredSize": 3, "maxSize": 3}
 	want.Nodegroup.Labels, want.Nodegroup.Tags = map[string]string{"b": "2"}, map[string]string{"t": "1"}
 	want.Nodegroup.Taints = []taint{{"k", "new", "NO_SCHEDULE"}, {"k", "", "NO_EXECUTE"}}

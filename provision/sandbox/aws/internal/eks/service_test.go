@@ -108,18 +108,18 @@ func TestANodeGroupHasDefaults(t *testing.T) {
 		{Name: "plain", Max: 1},
 		{Name: "full", Max: 2, InstanceTypes: []string{"g5.xlarge"}, DiskSize: 80, CapacityType: "SPOT", Labels: map[string]string{"a": "b"}, Taints: []string{"k=v:NO_SCHEDULE", "t:NO_EXECUTE"}},
 	}})
-	type shown struct {
+	type displayed struct {
 		Types    []string
 		DiskSize int
 		Capacity string
 		Labels   map[string]string
 		Taints   []taint
 	}
-	got := map[string]shown{}
+	got := map[string]displayed{}
 	for name, g := range svc.nodeGroups {
-		got[name] = shown{g.InstanceTypes, g.DiskSize, g.CapacityType, g.Labels, g.taints}
+		got[name] = displayed{g.InstanceTypes, g.DiskSize, g.CapacityType, g.Labels, g.taints}
 	}
-	want := map[string]shown{
+	want := map[string]displayed{
 		"plain": {[]string{"m5.large"}, 20, "ON_DEMAND", map[string]string{}, nil},
 		"full":  {[]string{"g5.xlarge"}, 80, "SPOT", map[string]string{"a": "b"}, []taint{{"k", "v", "NO_SCHEDULE"}, {"t", "", "NO_EXECUTE"}}},
 	}

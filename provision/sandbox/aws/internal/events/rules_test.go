@@ -77,16 +77,16 @@ func TestPutTargetsKeepsWhatItCanTake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture()
 			f.must(t, "PutRule", anyEvent, "PutTargets", `{"Rule":"r","Targets":[{"Id":"old",`+arn+`}]}`)
-			var answer struct {
+			var response struct {
 				FailedEntryCount int
 				FailedEntries    []struct{ TargetId, ErrorCode string }
 			}
-			code := f.do(t, "PutTargets", `{"Rule":"r","Targets":[`+tt.targets+`]}`, &answer)
+			code := f.do(t, "PutTargets", `{"Rule":"r","Targets":[`+tt.targets+`]}`, &response)
 			var failed []string
-			for _, e := range answer.FailedEntries {
+			for _, e := range response.FailedEntries {
 				failed = append(failed, e.TargetId)
 			}
-			if code != tt.code || !slices.Equal(failed, tt.failed) || answer.FailedEntryCount != len(tt.failed) {
+			if code != tt.code || !slices.Equal(failed, tt.failed) || response.FailedEntryCount != len(tt.failed) {
 				t.Errorf("code %q and failed %q, want %q and %q", code, failed, tt.code, tt.failed)
 			}
 			var list struct{ Targets []struct{ Id, Input string } }

@@ -22,9 +22,9 @@ const (
 	policy = "arn:aws:iam::1:policy/"
 )
 
-// ask runs an operation with pairs of a parameter and its value, and decodes what it returns
+// request runs an operation with pairs of a parameter and its value, and decodes what it returns
 // into answer, unless that is nil; code is that of the error, "" without one.
-func ask(t *testing.T, svc *Service, op string, answer any, pairs ...string) (code string) {
+func request(t *testing.T, svc *Service, op string, response any, pairs ...string) (code string) {
 	t.Helper()
 	values := url.Values{}
 	for n := 0; n < len(pairs); n += 2 {
@@ -42,9 +42,9 @@ func ask(t *testing.T, svc *Service, op string, answer any, pairs ...string) (co
 	if failed, is := errors.AsType[*api.Error](err); is {
 		return failed.Code
 	}
-	if err == nil && answer != nil {
+	if err == nil && response != nil {
 		elements, _ := out.([]query.Element)
-		err = xml.Unmarshal(query.Document(query.Group("Result", elements...), ""), answer)
+		err = xml.Unmarshal(query.Document(query.Group("Result", elements...), ""), response)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -74,13 +74,13 @@ func TestNamesInIAM(t *testing.T) {
 			"": "ValidationError", "a b": "ValidationError", "a/b": "ValidationError", "a:b": "ValidationError", "é": "ValidationError", "a\n": "ValidationError", "a*": "ValidationError",
 		} {
 			svc := newService("us-east-1", 0)
-			if code := ask(t, svc, k.create, nil, append([]string{k.name, name}, k.rest...)...); code != want {
+			if code := request(t, svc, k.create, nil, append([]string{k.name, name}, k.rest...)...); code != want {
 				t.Errorf("a %s %q: %q, want %q", what, name, code, want)
 			}
 		}
 		svc := newService("us-east-1", 0)
 		for _, step := range [][2]string{{"Same", ""}, {"Same", "EntityAlreadyExists"}, {"sAME", "EntityAlreadyExists"}, {"Same2", ""}} {
-			if code := ask(t, svc, k.create, nil, append([]string{k.name, step[0]}, k.rest...)...); code != step[1] {
+			if code := request(t, svc, k.create, nil, append([]string{k.name, step[0]}, k.rest...)...); code != step[1] {
 				t.Errorf("another %s %q: %q, want %q", what, step[0], code, step[1])
 			}
 		}
@@ -108,7 +108,7 @@ func TestPathsInIAM(t *testing.T) {
 			if what == "policy" {
 				wanted = want.policy
 			}
-			if code := ask(t, svc, k.create, nil, append([]string{k.name, "new", "Path", path}, k.rest...)...); code != wanted {
+			if code := request(t, svc, k.create, nil, append([]string{k.name, "new", "Path", path}, k.rest...)...); code != wanted {
 				t.Errorf("a %s below %q: %q, want %q", what, path, code, wanted)
 			}
 		}
@@ -149,15 +149,15 @@ func TestTagsInIAM(t *testing.T) {
 				at := fmt.Sprintf("Tags.member.%d.", n/2+1)
 				tags = append(tags, at+"Key", tt.pairs[n], at+"Value", tt.pairs[n+1])
 			}
-			if code := ask(t, svc, k.create, nil, slices.Concat([]string{k.name, "new"}, k.rest, tags)...); code != tt.code {
+			if code := request(t, svc, k.create, nil, slices.Concat([]string{k.name, "new"}, k.rest, tags)...); code != tt.code {
 				t.Errorf("%s: making a %s: %q, want %q", name, what, code, tt.code)
 			}
-			ask(t, svc, k.create, nil, append([]string{k.name, "bare"}, k.rest...)...)
+			request(t, svc, k.create, nil, append([]string{k.name, "bare"}, k.rest...)...)
 			op, on := "Tag"+strings.TrimPrefix(k.create, "Create"), []string{k.name, "bare"}
 			if what == "policy" {
 				on = []string{"PolicyArn", policy + "bare"}
 			}
-			if code := ask(t, svc, op, nil, append(on, tags...)...); code != tt.code {
+			if code := request(t, svc, op, nil, append(on, tags...)...); code != tt.code {
 				t.Errorf("%s: tagging a %s: %q, want %q", name, what, code, tt.code)
 			}
 		}
@@ -181,7 +181,7 @@ func TestDescriptionsInIAM(t *testing.T) {
 			if op == "CreatePolicy" {
 				wanted = want.policy
 			}
-			if code := ask(t, svc, op, nil, append(pairs, "Description", text)...); code != wanted {
+			if code := request(t, svc, op, nil, append(pairs, "Description", text)...); code != wanted {
 				t.Errorf("%s with %.20q: %q, want %q", op, text, code, wanted)
 			}
 		}
@@ -190,18 +190,18 @@ func TestDescriptionsInIAM(t *testing.T) {
 
 func TestARefusedUpdateOfARoleChangesNothing(t *testing.T) {
 	svc := newService("us-east-1", 0)
-	if code := ask(t, svc, "UpdateRole", nil, "RoleName", "node", "Description", "first", "MaxSessionDuration", "7200"); code != "" {
+	if code := request(t, svc, "UpdateRole", nil, "RoleName", "node", "Description", "first", "MaxSessionDuration", "7200"); code != "" {
 		t.Fatal(code)
 	}
 	for _, seconds := range []string{"3599", "43201", "1h", ""} {
-		if code := ask(t, svc, "UpdateRole", nil, "RoleName", "node", "Description", "second", "MaxSessionDuration", seconds); code != "ValidationError" {
+		if code := request(t, svc, "UpdateRole", nil, "RoleName", "node", "Description", "second", "MaxSessionDuration", seconds); code != "ValidationError" {
 			t.Errorf("a session of %q seconds: %q", seconds, code)
 		}
 	}
 	if r := svc.roles["node"]; r.description != "first" || r.session != 7200 {
 		t.Errorf("the role has the description %q and sessions of %d s", r.description, r.session)
 	}
-	if code := ask(t, svc, "UpdateRole", nil, "RoleName", "node"); code != "" || svc.roles["node"].description != "first" || svc.roles["node"].session != 3600 {
+	if code := request(t, svc, "UpdateRole", nil, "RoleName", "node"); code != "" || svc.roles["node"].description != "first" || svc.roles["node"].session != 3600 {
 		t.Errorf("without either (%s): description %q, sessions of %d s", code, svc.roles["node"].description, svc.roles["node"].session)
 	}
 }
@@ -236,7 +236,7 @@ func furnished(t *testing.T) *Service {
 		{"PutRolePolicy", "RoleName", "node", "PolicyName", "y", "PolicyDocument", read}, {"PutRolePolicy", "RoleName", "node", "PolicyName", "x", "PolicyDocument", read},
 		{"TagRole", "RoleName", "node", "Tags.member.1.Key", "k", "Tags.member.1.Value", "", "Tags.member.2.Key", "j", "Tags.member.2.Value", ""},
 	} {
-		if code := ask(t, svc, step[0], nil, step[1:]...); code != "" {
+		if code := request(t, svc, step[0], nil, step[1:]...); code != "" {
 			t.Fatalf("%q: %s", step, code)
 		}
 	}
@@ -273,7 +273,7 @@ func TestListsOfIAMAreCutByMaxItems(t *testing.T) {
 					pairs = append(pairs, "Marker", marker)
 				}
 				var page listed
-				if code := ask(t, svc, tt.op, &page, pairs...); code != "" {
+				if code := request(t, svc, tt.op, &page, pairs...); code != "" {
 					t.Fatalf("%s: %s", name, code)
 				}
 				got = append(got, page.names()...)
@@ -294,7 +294,7 @@ func TestListsOfIAMAreCutByMaxItems(t *testing.T) {
 func TestListsOfIAMRefuse(t *testing.T) {
 	svc := furnished(t)
 	var first listed
-	ask(t, svc, "ListRoles", &first, "MaxItems", "1")
+	request(t, svc, "ListRoles", &first, "MaxItems", "1")
 	for name, tt := range map[string]struct {
 		op, param, value string
 	}{
@@ -312,7 +312,7 @@ func TestListsOfIAMRefuse(t *testing.T) {
 		if tt.op == "ListAttachedRolePolicies" {
 			pairs = append(pairs, "RoleName", "node")
 		}
-		if code := ask(t, svc, tt.op, nil, pairs...); code != "ValidationError" {
+		if code := request(t, svc, tt.op, nil, pairs...); code != "ValidationError" {
 			t.Errorf("%s: %q", name, code)
 		}
 	}
@@ -323,7 +323,7 @@ func TestARoleIsUsedOnceItIsFound(t *testing.T) {
 	clock := svc.account.Clock
 	svc.account.ID = "111122223333" // a principal's account has twelve digits
 	for _, step := range [][]string{{"CreateRole", "RoleName", "new", "AssumeRolePolicyDocument", trust}, {"CreateInstanceProfile", "InstanceProfileName", "new"}} {
-		if code := ask(t, svc, step[0], nil, step[1:]...); code != "" {
+		if code := request(t, svc, step[0], nil, step[1:]...); code != "" {
 			t.Fatal(code)
 		}
 	}
@@ -341,20 +341,20 @@ func TestARoleIsUsedOnceItIsFound(t *testing.T) {
 		"AddRoleToInstanceProfile": {[]string{"InstanceProfileName", "new", "RoleName", "node"}, ""},                        // the profile is found at once here
 	}
 	for op, step := range steps {
-		if code := ask(t, svc, op, nil, step.pairs...); code != step.early {
+		if code := request(t, svc, op, nil, step.pairs...); code != step.early {
 			t.Errorf("%s at once: %q, want %q", op, code, step.early)
 		}
 	}
 	var page listed
-	ask(t, svc, "ListRoles", &page)
-	ask(t, svc, "ListInstanceProfiles", &page)
+	request(t, svc, "ListRoles", &page)
+	request(t, svc, "ListInstanceProfiles", &page)
 	if !slices.Equal(page.Roles, []string{"node"}) || !slices.Equal(page.Profiles, []string{"nodes"}) {
 		t.Errorf("listed at once are the roles %q and the instance profiles %q", page.Roles, page.Profiles)
 	}
 	svc.account.Clock = still{clock.Now().Add(time.Minute)}
 	for op, step := range steps {
 		if step.early == "NoSuchEntity" || step.early == "MalformedPolicyDocument" {
-			if code := ask(t, svc, op, nil, step.pairs...); code != "" {
+			if code := request(t, svc, op, nil, step.pairs...); code != "" {
 				t.Errorf("%s later: %q", op, code)
 			}
 		}

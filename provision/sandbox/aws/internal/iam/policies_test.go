@@ -34,14 +34,14 @@ func TestDocumentsAreOfLatin1AndBounded(t *testing.T) {
 		"a trust policy":                         {trust, "MalformedPolicyDocument", "MalformedPolicyDocument"},
 	} {
 		svc := newService("us-east-1", 0)
-		if code := ask(t, svc, "CreatePolicy", nil, "PolicyName", "new", "PolicyDocument", tt.document); code != tt.managed {
+		if code := request(t, svc, "CreatePolicy", nil, "PolicyName", "new", "PolicyDocument", tt.document); code != tt.managed {
 			t.Errorf("%s: as a managed policy %q, want %q", name, code, tt.managed)
 		}
-		ask(t, svc, "CreatePolicy", nil, "PolicyName", "p", "PolicyDocument", read)
-		if code := ask(t, svc, "CreatePolicyVersion", nil, "PolicyArn", policy+"p", "PolicyDocument", tt.document); code != tt.managed {
+		request(t, svc, "CreatePolicy", nil, "PolicyName", "p", "PolicyDocument", read)
+		if code := request(t, svc, "CreatePolicyVersion", nil, "PolicyArn", policy+"p", "PolicyDocument", tt.document); code != tt.managed {
 			t.Errorf("%s: as a version %q, want %q", name, code, tt.managed)
 		}
-		if code := ask(t, svc, "PutRolePolicy", nil, "RoleName", "node", "PolicyName", "new", "PolicyDocument", tt.document); code != tt.inline {
+		if code := request(t, svc, "PutRolePolicy", nil, "RoleName", "node", "PolicyName", "new", "PolicyDocument", tt.document); code != tt.inline {
 			t.Errorf("%s: as an inline policy %q, want %q", name, code, tt.inline)
 		}
 		if kept, made := len(svc.policies[policy+"p"].versions), len(svc.roles["node"].inline); (kept == 2) != (tt.managed == "") || (made == 1) != (tt.inline == "") {
@@ -61,14 +61,14 @@ func TestInlinePoliciesShareOneBound(t *testing.T) {
 		{"a", 5001, "LimitExceeded"}, // what it replaces does not count, and the other does
 		{"a", 4900, ""}, {"c", 100, ""}, {"d", 100, "LimitExceeded"},
 	} {
-		if code := ask(t, svc, "PutRolePolicy", nil, "RoleName", "node", "PolicyName", step.name, "PolicyDocument", padded(step.size, "a")); code != step.code {
+		if code := request(t, svc, "PutRolePolicy", nil, "RoleName", "node", "PolicyName", step.name, "PolicyDocument", padded(step.size, "a")); code != step.code {
 			t.Errorf("%s of %d characters: %q, want %q", step.name, step.size, code, step.code)
 		}
 	}
-	if code := ask(t, svc, "DeleteRolePolicy", nil, "RoleName", "node", "PolicyName", "b"); code != "" {
+	if code := request(t, svc, "DeleteRolePolicy", nil, "RoleName", "node", "PolicyName", "b"); code != "" {
 		t.Fatal(code)
 	}
-	if code := ask(t, svc, "PutRolePolicy", nil, "RoleName", "node", "PolicyName", "d", "PolicyDocument", padded(5240, "a")); code != "" {
+	if code := request(t, svc, "PutRolePolicy", nil, "RoleName", "node", "PolicyName", "d", "PolicyDocument", padded(5240, "a")); code != "" {
 		t.Errorf("in the room of a deleted one: %s", code)
 	}
 }
@@ -76,7 +76,7 @@ func TestInlinePoliciesShareOneBound(t *testing.T) {
 func TestVersionsOfAPolicy(t *testing.T) {
 	svc := newService("us-east-1", 0)
 	const arn = policy + "p"
-	type shown struct {
+	type got struct {
 		Default string `xml:"Policy>DefaultVersionId"`
 		Updated string `xml:"Policy>UpdateDate"`
 	}
@@ -112,10 +112,10 @@ func TestVersionsOfAPolicy(t *testing.T) {
 		{[]string{"DeletePolicy", "PolicyArn", arn}, "NoSuchEntity", ""},
 	} {
 		svc.account.Clock = still{begin.Add(time.Duration(n) * time.Minute)}
-		var before, after shown
-		ask(t, svc, "GetPolicy", &before, "PolicyArn", arn)
-		code := ask(t, svc, step.call[0], nil, step.call[1:]...)
-		ask(t, svc, "GetPolicy", &after, "PolicyArn", arn)
+		var before, after got
+		request(t, svc, "GetPolicy", &before, "PolicyArn", arn)
+		code := request(t, svc, step.call[0], nil, step.call[1:]...)
+		request(t, svc, "GetPolicy", &after, "PolicyArn", arn)
 		if code != step.code || after.Default != step.standard {
 			t.Errorf("step %d, %q: %q and the default %q, want %q and %q", n, step.call, code, after.Default, step.code, step.standard)
 		}
@@ -128,10 +128,10 @@ func TestVersionsOfAPolicy(t *testing.T) {
 func TestAPolicyIsAttachedToTenAtMost(t *testing.T) {
 	svc := newService("us-east-1", 0)
 	attach := func(role, arn string) string {
-		return ask(t, svc, "AttachRolePolicy", nil, "RoleName", role, "PolicyArn", arn)
+		return request(t, svc, "AttachRolePolicy", nil, "RoleName", role, "PolicyArn", arn)
 	}
 	for n := range 11 {
-		if code := ask(t, svc, "CreatePolicy", nil, "PolicyName", fmt.Sprint("p", n), "PolicyDocument", read); code != "" {
+		if code := request(t, svc, "CreatePolicy", nil, "PolicyName", fmt.Sprint("p", n), "PolicyDocument", read); code != "" {
 			t.Fatal(code)
 		}
 		if code := attach("node", policy+fmt.Sprint("p", n)); (code == "") != (n < 10) {
@@ -153,7 +153,7 @@ func TestAPolicyIsAttachedToTenAtMost(t *testing.T) {
 			t.Errorf("attaching %s: %q, want %q", name, code, step.code)
 		}
 	}
-	if code := ask(t, svc, "DetachRolePolicy", nil, "RoleName", "node", "PolicyArn", policy+"p0"); code != "" {
+	if code := request(t, svc, "DetachRolePolicy", nil, "RoleName", "node", "PolicyArn", policy+"p0"); code != "" {
 		t.Fatal(code)
 	}
 	if code := attach("node", policy+"p10"); code != "" {
@@ -184,7 +184,7 @@ func TestAnInstanceProfileHoldsOneRole(t *testing.T) {
 		{"DeleteInstanceProfile", []string{"InstanceProfileName", "p"}, ""},
 		{"DeleteInstanceProfile", []string{"InstanceProfileName", "p"}, "NoSuchEntity"},
 	} {
-		if code := ask(t, svc, step.op, nil, step.call...); code != step.code {
+		if code := request(t, svc, step.op, nil, step.call...); code != step.code {
 			t.Errorf("%s %q: %q, want %q", step.op, step.call, code, step.code)
 		}
 	}
@@ -226,10 +226,10 @@ func TestATrustPolicy(t *testing.T) {
 		"not of 2049 characters":              {trustOf(2049), "LimitExceeded"},
 	} {
 		svc := newService("us-east-1", 0)
-		if code := ask(t, svc, "CreateRole", nil, "RoleName", "new", "AssumeRolePolicyDocument", tt.document); code != tt.code {
+		if code := request(t, svc, "CreateRole", nil, "RoleName", "new", "AssumeRolePolicyDocument", tt.document); code != tt.code {
 			t.Errorf("made %s: %q, want %q", name, code, tt.code)
 		}
-		if code := ask(t, svc, "UpdateAssumeRolePolicy", nil, "RoleName", "node", "PolicyDocument", tt.document); code != tt.code {
+		if code := request(t, svc, "UpdateAssumeRolePolicy", nil, "RoleName", "node", "PolicyDocument", tt.document); code != tt.code {
 			t.Errorf("changed into one %s: %q, want %q", name, code, tt.code)
 		}
 		if after := svc.roles["node"].trust; (after == tt.document) != (tt.code == "") {
@@ -251,7 +251,7 @@ func TestACallIsAuthorizedForItsEntity(t *testing.T) {
 		{"CreatePolicy", "PolicyName", "bound", "Path", "/team/", "PolicyDocument", read},
 		{"CreateRole", "RoleName", "mine", "Path", "/team/", "AssumeRolePolicyDocument", trust, "PermissionsBoundary", boundary, "Tags.member.1.Key", "a", "Tags.member.1.Value", "b"},
 	} {
-		if code := ask(t, svc, step[0], nil, step[1:]...); code != "" {
+		if code := request(t, svc, step[0], nil, step[1:]...); code != "" {
 			t.Fatal(code)
 		}
 	}

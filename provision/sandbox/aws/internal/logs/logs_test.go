@@ -189,14 +189,14 @@ func TestWhatComesLaterIsNotInACopy(t *testing.T) {
 			t.Fatalf("%s: %s", op, code)
 		}
 	}
-	type shown struct {
+	type got struct {
 		Groups, Tags, Days int
 	}
-	show := func(svc *Service) shown {
+	show := func(svc *Service) got {
 		g := svc.logGroup("g")
-		return shown{len(svc.groups), len(g.tags), g.days}
+		return got{len(svc.groups), len(g.tags), g.days}
 	}
-	if diff := cmp.Diff([]shown{{1, 0, 0}, {2, 1, 7}}, []shown{show(before), show(svc)}); diff != "" {
+	if diff := cmp.Diff([]got{{1, 0, 0}, {2, 1, 7}}, []got{show(before), show(svc)}); diff != "" {
 		t.Errorf("the copy and the service (-want +got):\n%s", diff)
 	}
 	if do(t, svc, "DeleteRetentionPolicy", `{"logGroupName":"g"}`, nil); show(svc).Days != 0 {

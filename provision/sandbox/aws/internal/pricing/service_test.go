@@ -64,8 +64,8 @@ func get(t *testing.T, svc *Service, body string) (products []product, next, cod
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, _ := out.(map[string]any)
-	list, _ := answer["PriceList"].([]string)
+	response, _ := out.(map[string]any)
+	list, _ := response["PriceList"].([]string)
 	for _, text := range list {
 		var p product
 		if err := json.Unmarshal([]byte(text), &p); err != nil {
@@ -73,7 +73,7 @@ func get(t *testing.T, svc *Service, body string) (products []product, next, cod
 		}
 		products = append(products, p)
 	}
-	next, _ = answer["NextToken"].(string)
+	next, _ = response["NextToken"].(string)
 	return products, next, ""
 }
 

@@ -18,26 +18,26 @@ func newService(given map[string]float64) *Service {
 	return New(&api.Account{ID: "111122223333", Region: "eu-west-1"}, given)
 }
 
-// shown is a quota as Service Quotas shows it.
-type shown struct {
+// displayed is a quota as Service Quotas shows it.
+type displayed struct {
 	QuotaName, QuotaCode, QuotaArn string
 	Value                          float64
 	UsageMetric                    *struct{ MetricDimensions map[string]string }
 }
 
 // do runs an operation and decodes what it returns; code is that of the error, "" without.
-func do(t *testing.T, svc *Service, op, body string) (list []shown, next, code string) {
+func do(t *testing.T, svc *Service, op, body string) (list []displayed, next, code string) {
 	t.Helper()
 	var response struct {
-		Quotas    []shown
-		Quota     *shown
+		Quotas    []displayed
+		Quota     *displayed
 		NextToken string
 	}
 	if code := apitest.Do(t, svc.Table(), &api.Call{Op: op, Body: []byte(body)}, &response); code != "" {
 		return nil, "", code
 	}
 	if response.Quota != nil {
-		response.Quotas = []shown{*response.Quota}
+		response.Quotas = []displayed{*response.Quota}
 	}
 	return response.Quotas, response.NextToken, ""
 }
@@ -97,7 +97,7 @@ func TestQuotasAreListedByCodeInPages(t *testing.T) {
 		if code != "" || next != "" || len(all) != len(ec2Quotas()) {
 			t.Fatalf("%s: %d quotas, token %q (%s)", op, len(all), next, code)
 		}
-		var got []shown
+		var got []displayed
 		for token, pages := "", 0; pages == 0 || token != ""; pages++ {
 			body := `{"ServiceCode":"ec2","MaxResults":4}`
 			if token != "" {
@@ -109,7 +109,7 @@ func TestQuotasAreListedByCodeInPages(t *testing.T) {
 			}
 			got, token = append(got, page...), next
 		}
-		codes := func(list []shown) (out []string) {
+		codes := func(list []displayed) (out []string) {
 			for _, q := range list {
 				out = append(out, q.QuotaCode)
 			}

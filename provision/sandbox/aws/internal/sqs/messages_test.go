@@ -67,11 +67,11 @@ func TestAReceiveTakesAsManyMessagesAsItNames(t *testing.T) {
 			for n := range 12 {
 				f.send(t, fmt.Sprint(n))
 			}
-			var answer struct{ Messages []received }
-			if code := f.do(t, "ReceiveMessage", tt.input, &answer); code != tt.code || len(answer.Messages) != tt.want {
-				t.Errorf("%d messages and the code %q, want %d and %q", len(answer.Messages), code, tt.want, tt.code)
+			var response struct{ Messages []received }
+			if code := f.do(t, "ReceiveMessage", tt.input, &response); code != tt.code || len(response.Messages) != tt.want {
+				t.Errorf("%d messages and the code %q, want %d and %q", len(response.Messages), code, tt.want, tt.code)
 			}
-			for n, m := range answer.Messages {
+			for n, m := range response.Messages {
 				if m.Body != strconv.Itoa(n) {
 					t.Errorf("message %d is %q", n, m.Body)
 				}
@@ -193,14 +193,14 @@ func TestAMessageShowsTheSystemAttributesThatAReceiveNames(t *testing.T) {
 				f.clock.now = f.clock.now.Add(time.Second)
 				f.receive(t, members{"VisibilityTimeout": 0})
 			}
-			var answer struct{ Messages []received }
-			if code := f.do(t, "ReceiveMessage", tt.input, &answer); code != tt.code {
+			var response struct{ Messages []received }
+			if code := f.do(t, "ReceiveMessage", tt.input, &response); code != tt.code {
 				t.Fatalf("code %q, want %q", code, tt.code)
 			}
 			if tt.code != "" {
 				return
 			}
-			got := answer.Messages[0].Attributes
+			got := response.Messages[0].Attributes
 			if len(got) == 0 {
 				got = nil
 			}
@@ -268,11 +268,11 @@ func TestAMessageIsKeptForTheRetention(t *testing.T) {
 	f := newFixture(t, map[string]string{"MessageRetentionPeriod": "3600"})
 	count := func() string {
 		t.Helper()
-		var answer struct{ Attributes map[string]string }
-		if code := f.do(t, "GetQueueAttributes", members{"AttributeNames": []string{"ApproximateNumberOfMessages"}}, &answer); code != "" {
+		var response struct{ Attributes map[string]string }
+		if code := f.do(t, "GetQueueAttributes", members{"AttributeNames": []string{"ApproximateNumberOfMessages"}}, &response); code != "" {
 			t.Fatal(code)
 		}
-		return answer.Attributes["ApproximateNumberOfMessages"]
+		return response.Attributes["ApproximateNumberOfMessages"]
 	}
 	f.send(t, "old")
 	f.clock.now = f.clock.now.Add(30 * time.Minute)

@@ -68,12 +68,12 @@ func TestAURLIsGivenForAQueueOfTheAccount(t *testing.T) {
 		"not by another parameter": {members{"Name": "q"}, "ValidationException"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var answer struct {
+			var response struct {
 				QueueURL string `json:"QueueUrl"`
 			}
-			code := newFixture(t, nil).do(t, "GetQueueUrl", tt.input, &answer)
-			if code != tt.code || (code == "") != (answer.QueueURL == queueURL) {
-				t.Errorf("URL %q and code %q, want the code %q", answer.QueueURL, code, tt.code)
+			code := newFixture(t, nil).do(t, "GetQueueUrl", tt.input, &response)
+			if code != tt.code || (code == "") != (response.QueueURL == queueURL) {
+				t.Errorf("URL %q and code %q, want the code %q", response.QueueURL, code, tt.code)
 			}
 		})
 	}
@@ -108,15 +108,15 @@ func TestQueuesAreListedByPrefixInPages(t *testing.T) {
 	}
 	list := func(input members) (names []string, token, code string) {
 		t.Helper()
-		var answer struct {
+		var response struct {
 			QueueURLs []string `json:"QueueUrls"`
 			NextToken string
 		}
-		code = f.do(t, "ListQueues", input, &answer)
-		for _, url := range answer.QueueURLs {
+		code = f.do(t, "ListQueues", input, &response)
+		for _, url := range response.QueueURLs {
 			names = append(names, url[strings.LastIndexByte(url, '/')+1:])
 		}
-		return names, answer.NextToken, code
+		return names, response.NextToken, code
 	}
 	for name, tt := range map[string]struct {
 		input       members
@@ -171,9 +171,9 @@ func TestTagsOfAQueueAreBounded(t *testing.T) {
 			if code != tt.code || made != tt.code {
 				t.Errorf("tagging: %q, creating: %q; want %q", code, made, tt.code)
 			}
-			var answer struct{ Tags map[string]string }
-			if code := f.do(t, "ListQueueTags", nil, &answer); code != "" || len(answer.Tags) != tt.n {
-				t.Errorf("%d tags (%s)", len(answer.Tags), code)
+			var response struct{ Tags map[string]string }
+			if code := f.do(t, "ListQueueTags", nil, &response); code != "" || len(response.Tags) != tt.n {
+				t.Errorf("%d tags (%s)", len(response.Tags), code)
 			}
 		})
 	}
@@ -200,11 +200,11 @@ func TestWhatComesLaterIsNotInACopy(t *testing.T) {
 			t.Fatalf("%s: %s", op, code)
 		}
 	}
-	type shown struct {
+	type got struct {
 		Attributes, Tags map[string]string
 		QueueURLs        []string `json:"QueueUrls"`
 	}
-	show := func(f fixture) (out shown) {
+	show := func(f fixture) (out got) {
 		t.Helper()
 		f.do(t, "GetQueueAttributes", members{"AttributeNames": []string{"VisibilityTimeout", "ApproximateNumberOfMessages"}}, &out)
 		f.do(t, "ListQueueTags", nil, &out)
@@ -212,10 +212,10 @@ func TestWhatComesLaterIsNotInACopy(t *testing.T) {
 		return out
 	}
 	new := queueURL[:len(queueURL)-1] + "new"
-	if diff := cmp.Diff(shown{map[string]string{"VisibilityTimeout": "30", "ApproximateNumberOfMessages": "1"}, nil, []string{queueURL}}, show(before)); diff != "" {
+	if diff := cmp.Diff(got{map[string]string{"VisibilityTimeout": "30", "ApproximateNumberOfMessages": "1"}, nil, []string{queueURL}}, show(before)); diff != "" {
 		t.Errorf("the copy (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(shown{map[string]string{"VisibilityTimeout": "0", "ApproximateNumberOfMessages": "0"}, map[string]string{"a": "b"}, []string{new, queueURL}}, show(f)); diff != "" {
+	if diff := cmp.Diff(got{map[string]string{"VisibilityTimeout": "0", "ApproximateNumberOfMessages": "0"}, map[string]string{"a": "b"}, []string{new, queueURL}}, show(f)); diff != "" {
 		t.Errorf("the service (-want +got):\n%s", diff)
 	}
 	if got := before.receive(t, nil); len(got) != 1 {

@@ -44,7 +44,7 @@ type members map[string]any
 
 // do runs an operation and decodes what it returns into answer, unless that is nil;
 // code is that of the error, "" without one. The queue is q where none is given.
-func (f fixture) do(t *testing.T, op string, input members, answer any) (code string) {
+func (f fixture) do(t *testing.T, op string, input members, response any) (code string) {
 	t.Helper()
 	if _, given := input["QueueUrl"]; !given && op != "CreateQueue" && op != "ListQueues" && op != "GetQueueUrl" {
 		if input == nil {
@@ -63,11 +63,11 @@ func (f fixture) do(t *testing.T, op string, input members, answer any) (code st
 		return failed.Code
 	case err != nil:
 		t.Fatal(err)
-	case answer == nil:
+	case response == nil:
 		return ""
 	}
 	if body, err = json.Marshal(out); err == nil {
-		err = json.Unmarshal(body, answer)
+		err = json.Unmarshal(body, response)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -86,11 +86,11 @@ type received struct {
 
 func (f fixture) receive(t *testing.T, input members) []received {
 	t.Helper()
-	var answer struct{ Messages []received }
-	if code := f.do(t, "ReceiveMessage", input, &answer); code != "" {
+	var response struct{ Messages []received }
+	if code := f.do(t, "ReceiveMessage", input, &response); code != "" {
 		t.Fatalf("receiving fails with %s", code)
 	}
-	return answer.Messages
+	return response.Messages
 }
 
 func (f fixture) send(t *testing.T, bodies ...string) {

@@ -112,8 +112,8 @@ func TestAClaimGetsAVolumeWhereItsPodGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	size, at := got.Spec.Capacity[corev1.ResourceStorage], got.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0]
-	shown := []string{size.String(), at.Key + "=" + at.Values[0], got.Spec.CSI.VolumeHandle, string(got.Spec.PersistentVolumeReclaimPolicy), got.Spec.ClaimRef.Name}
-	if diff := cmp.Diff([]string{"1Gi", "topology.ebs.csi.aws.com/zone=us-east-1b", "vol-00123456789abcdef", "Retain", "c"}, shown); diff != "" {
+	displayed := []string{size.String(), at.Key + "=" + at.Values[0], got.Spec.CSI.VolumeHandle, string(got.Spec.PersistentVolumeReclaimPolicy), got.Spec.ClaimRef.Name}
+	if diff := cmp.Diff([]string{"1Gi", "topology.ebs.csi.aws.com/zone=us-east-1b", "vol-00123456789abcdef", "Retain", "c"}, displayed); diff != "" {
 		t.Errorf("the volume (-want +got):\n%s", diff)
 	}
 }

@@ -19,13 +19,13 @@ import (
 
 // model is a forge whose times have whole seconds, with small pages.
 type model struct {
-	random *rand.Rand
-	pulls  []polling.Item
-	clock  time.Time
-	tags   bool // it knows conditional requests
-	busy   bool // people go on working between pages
-	asked  int
-	fail   int // the request that fails, counted from 1
+	random    *rand.Rand
+	pulls     []polling.Item
+	clock     time.Time
+	tags      bool // it knows conditional requests
+	busy      bool // people go on working between pages
+	requested int
+	fail      int // the request that fails, counted from 1
 }
 
 const pageSize = 4
@@ -57,7 +57,7 @@ func (m *model) step() {
 }
 
 func (m *model) source(_ context.Context, q polling.Query) (polling.Page, error) {
-	if m.asked++; m.asked == m.fail {
+	if m.requested++; m.requested == m.fail {
 		return polling.Page{}, errors.New("down")
 	}
 	if m.busy && m.random.IntN(3) == 0 {
@@ -113,7 +113,7 @@ func TestWhateverHappensTheListingFollows(t *testing.T) {
 		for round := range 30 {
 			m.busy = m.random.IntN(2) == 0
 			if m.random.IntN(10) == 0 {
-				m.fail = m.asked + 1 + m.random.IntN(4)
+				m.fail = m.requested + 1 + m.random.IntN(4)
 			}
 			for range m.random.IntN(4) {
 				m.step()
@@ -158,13 +158,13 @@ func TestAPollAtRestIsOneRequest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.clock, m.asked = m.clock.Add(24*time.Hour), 0
+		m.clock, m.requested = m.clock.Add(24*time.Hour), 0
 		listing, err = polling.Next(t.Context(), listing, m.clock, m.source)
 		if err != nil || !listing.Unchanged {
 			t.Errorf("unchanged %v, %v", listing.Unchanged, err)
 		}
-		if tags && m.asked != 1 || m.asked > 2 {
-			t.Errorf("%d requests, tags %v", m.asked, tags)
+		if tags && m.requested != 1 || m.requested > 2 {
+			t.Errorf("%d requests, tags %v", m.requested, tags)
 		}
 	}
 }

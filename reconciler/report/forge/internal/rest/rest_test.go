@@ -108,9 +108,9 @@ type roundTripFunc func(*http.Request) (*http.Response, error)
 func (a roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
 
 func TestALimitHoldsBackRequestsThatNeverLeave(t *testing.T) {
-	asked := 0
+	requested := 0
 	transport := rest.NewTransport(roundTripFunc(func(r *http.Request) (*http.Response, error) {
-		asked++
+		requested++
 		return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"60"}}, Body: http.NoBody, Request: r}, nil
 	}), time.Now)
 	client := rest.NewClient(transport)
@@ -121,7 +121,7 @@ func TestALimitHoldsBackRequestsThatNeverLeave(t *testing.T) {
 			t.Errorf("got %v, %v", response, err)
 		}
 	}
-	if asked != 1 {
-		t.Errorf("%d requests", asked)
+	if requested != 1 {
+		t.Errorf("%d requests", requested)
 	}
 }

@@ -14,41 +14,41 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// answer is an error as the SDK returns it.
-func answer(service, operation, code, message string) error {
+// response is an error as the SDK returns it.
+func response(service, operation, code, message string) error {
 	return &smithy.OperationError{ServiceID: service, OperationName: operation, Err: &smithy.GenericAPIError{Code: code, Message: message}}
 }
 
 func TestRefusalsBecomeSentences(t *testing.T) {
 	session := "arn:aws:sts::123456789012:assumed-role/poolwright/eks-pod-0123456789"
 	tests := []struct {
-		name  string
-		err   error
-		class state.Class
-		word  string
-		says  string
+		name    string
+		err     error
+		class   state.Class
+		text    string
+		message string
 	}{
-		{"a denial names the action in the message", answer("EKS", "CreatePodIdentityAssociation", "AccessDeniedException", "User: "+session+" is not authorized to perform: iam:PassRole on resource: x"),
+		{"a denial names the action in the message", response("EKS", "CreatePodIdentityAssociation", "AccessDeniedException", "User: "+session+" is not authorized to perform: iam:PassRole on resource: x"),
 			state.Retry, "AccessDenied", "denied: give role poolwright the action iam:PassRole"},
-		{"a denial without a message names the operation", answer("SQS", "GetQueueAttributes", "AccessDenied", "no"), state.Retry, "AccessDenied", "the action sqs:GetQueueAttributes"},
-		{"EventBridge is events to IAM", answer("EventBridge", "ListRules", "AccessDeniedException", ""), state.Retry, "AccessDenied", "the action events:ListRules"},
-		{"CloudWatch Logs is logs to IAM", answer("CloudWatch Logs", "DescribeLogGroups", "AccessDeniedException", ""), state.Retry, "AccessDenied", "the action logs:DescribeLogGroups"},
-		{"Service Quotas is servicequotas to IAM", answer("Service Quotas", "ListServiceQuotas", "AccessDeniedException", ""), state.Retry, "AccessDenied", "the action servicequotas:ListServiceQuotas"},
-		{"EC2 has a code of its own, and an encoded message", answer("EC2", "CreateTags", "UnauthorizedOperation", "You are not authorized to perform this operation. Encoded authorization failure message: AbCd-123"),
+		{"a denial without a message names the operation", response("SQS", "GetQueueAttributes", "AccessDenied", "no"), state.Retry, "AccessDenied", "the action sqs:GetQueueAttributes"},
+		{"EventBridge is events to IAM", response("EventBridge", "ListRules", "AccessDeniedException", ""), state.Retry, "AccessDenied", "the action events:ListRules"},
+		{"CloudWatch Logs is logs to IAM", response("CloudWatch Logs", "DescribeLogGroups", "AccessDeniedException", ""), state.Retry, "AccessDenied", "the action logs:DescribeLogGroups"},
+		{"Service Quotas is servicequotas to IAM", response("Service Quotas", "ListServiceQuotas", "AccessDeniedException", ""), state.Retry, "AccessDenied", "the action servicequotas:ListServiceQuotas"},
+		{"EC2 has a code of its own, and an encoded message", response("EC2", "CreateTags", "UnauthorizedOperation", "You are not authorized to perform this operation. Encoded authorization failure message: AbCd-123"),
 			state.Retry, "AccessDenied", "the action ec2:CreateTags"},
-		{"an explicit denial states that no permission helps", answer("IAM", "GetRole", "AccessDenied", "User: "+session+" is not authorized to perform: iam:GetRole on resource: role x with an explicit deny in a service control policy"),
+		{"an explicit denial states that no permission helps", response("IAM", "GetRole", "AccessDenied", "User: "+session+" is not authorized to perform: iam:GetRole on resource: role x with an explicit deny in a service control policy"),
 			state.Retry, "AccessDenied", "iam:GetRole (an explicit deny in a service control policy takes it away)"},
-		{"throttling of IAM", answer("IAM", "GetRole", "Throttling", "Rate exceeded"), state.Retry, "Throttled", "throttled"},
-		{"throttling of SQS", answer("SQS", "GetQueueUrl", "RequestThrottled", ""), state.Retry, "Throttled", "throttled"},
-		{"throttling of EC2", answer("EC2", "DescribeSubnets", "RequestLimitExceeded", ""), state.Retry, "Throttled", "throttled"},
-		{"throttling of EKS", answer("EKS", "DescribeCluster", "TooManyRequestsException", ""), state.Retry, "Throttled", "throttled"},
-		{"a queue's name that is not free yet", answer("SQS", "CreateQueue", "AWS.SimpleQueueService.QueueDeletedRecently", ""), state.Wait, "QueueDeletedRecently", "60 seconds"},
-		{"an invalid parameter is the repository's", answer("SQS", "CreateQueue", "InvalidAttributeValue", "KmsMasterKeyId is wrong"), state.Stalled, "Invalid", "KmsMasterKeyId is wrong"},
-		{"a request of EC2 that lacks a parameter", answer("EC2", "CreateTags", "MissingParameter", "must contain ResourceId"), state.Stalled, "Invalid", "must contain ResourceId"},
-		{"a security group id that is none", answer("EC2", "CreateTags", "InvalidGroupId.Malformed", "Invalid id: sg1"), state.Stalled, "Invalid", "Invalid id: sg1"},
-		{"an invalid parameter that will pass is not", NotYet(answer("EKS", "CreateAccessEntry", "InvalidParameterException", "no such role")), state.Wait, "NotYet", "no such role"},
-		{"expired credentials", answer("SQS", "GetQueueUrl", "ExpiredToken", "x"), state.Retry, "CredentialsExpired", "expired"},
-		{"wrong credentials", answer("SQS", "GetQueueUrl", "InvalidClientTokenId", "x"), state.Retry, "CredentialsInvalid", "does not accept the credentials"},
+		{"throttling of IAM", response("IAM", "GetRole", "Throttling", "Rate exceeded"), state.Retry, "Throttled", "throttled"},
+		{"throttling of SQS", response("SQS", "GetQueueUrl", "RequestThrottled", ""), state.Retry, "Throttled", "throttled"},
+		{"throttling of EC2", response("EC2", "DescribeSubnets", "RequestLimitExceeded", ""), state.Retry, "Throttled", "throttled"},
+		{"throttling of EKS", response("EKS", "DescribeCluster", "TooManyRequestsException", ""), state.Retry, "Throttled", "throttled"},
+		{"a queue's name that is not free yet", response("SQS", "CreateQueue", "AWS.SimpleQueueService.QueueDeletedRecently", ""), state.Wait, "QueueDeletedRecently", "60 seconds"},
+		{"an invalid parameter is the repository's", response("SQS", "CreateQueue", "InvalidAttributeValue", "KmsMasterKeyId is wrong"), state.Stalled, "Invalid", "KmsMasterKeyId is wrong"},
+		{"a request of EC2 that lacks a parameter", response("EC2", "CreateTags", "MissingParameter", "must contain ResourceId"), state.Stalled, "Invalid", "must contain ResourceId"},
+		{"a security group id that is none", response("EC2", "CreateTags", "InvalidGroupId.Malformed", "Invalid id: sg1"), state.Stalled, "Invalid", "Invalid id: sg1"},
+		{"an invalid parameter that will pass is not", NotYet(response("EKS", "CreateAccessEntry", "InvalidParameterException", "no such role")), state.Wait, "NotYet", "no such role"},
+		{"expired credentials", response("SQS", "GetQueueUrl", "ExpiredToken", "x"), state.Retry, "CredentialsExpired", "expired"},
+		{"wrong credentials", response("SQS", "GetQueueUrl", "InvalidClientTokenId", "x"), state.Retry, "CredentialsInvalid", "does not accept the credentials"},
 		{"no credentials", fmt.Errorf("get identity: %w", ErrCredentials), state.Retry, "NoCredentials", "no AWS credentials"},
 		{"no response in time", &smithy.OperationError{ServiceID: "SQS", OperationName: "GetQueueUrl", Err: context.DeadlineExceeded}, state.Retry, "Unreachable", "did not respond in time"},
 		{"a service that does not respond is named with its region", &CallError{Service: "SQS", Region: "eu-west-1", Cause: ErrNoResponse}, state.Retry, "Unreachable", "SQS in eu-west-1 did not respond in time"},
@@ -57,15 +57,15 @@ func TestRefusalsBecomeSentences(t *testing.T) {
 			state.Retry, "Unreachable", "EKS in eu-wst-1 (eks.eu-wst-1.amazonaws.com) could not be reached: its name is unknown: check spec.region"},
 		{"a refused connection is reported", &CallError{Service: "EKS", Region: "eu-west-1", Cause: &url.Error{Op: "Post", URL: "http://127.0.0.1:1/", Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}},
 			state.Retry, "Unreachable", "EKS in eu-west-1 (127.0.0.1:1) could not be reached: connection refused"},
-		{"a wrong signature may be a wrong region", &CallError{Service: "STS", Region: "eu-west-2", Cause: answer("STS", "GetCallerIdentity", "SignatureDoesNotMatch", "x")}, state.Retry, "CredentialsInvalid", "whether spec.region eu-west-2 is right"},
-		{"anything else keeps its code", answer("EKS", "UpdateClusterConfig", "ResourceInUseException", "an update is in progress"), state.Retry, "Refused", "ResourceInUseException: an update is in progress"},
+		{"a wrong signature may be a wrong region", &CallError{Service: "STS", Region: "eu-west-2", Cause: response("STS", "GetCallerIdentity", "SignatureDoesNotMatch", "x")}, state.Retry, "CredentialsInvalid", "whether spec.region eu-west-2 is right"},
+		{"anything else keeps its code", response("EKS", "UpdateClusterConfig", "ResourceInUseException", "an update is in progress"), state.Retry, "Refused", "ResourceInUseException: an update is in progress"},
 		{"an error of our own", errors.New("reading queue: no number"), state.Retry, "Failed", "no number"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			err := Fail("role poolwright", tt.err)
 			class, reason, _ := state.Classify(err)
-			if class != tt.class || reason != tt.word || !strings.Contains(err.Error(), tt.says) {
+			if class != tt.class || reason != tt.text || !strings.Contains(err.Error(), tt.message) {
 				t.Errorf("got %s %s: %v", class, reason, err)
 			}
 			for _, secret := range []string{"eks-pod-0123456789", "AbCd-123", "hunter2"} {
@@ -75,7 +75,7 @@ func TestRefusalsBecomeSentences(t *testing.T) {
 			}
 		})
 	}
-	if err := Fail("", answer("STS", "GetCallerIdentity", "AccessDenied", "")); !strings.Contains(err.Error(), "give the caller the action sts:GetCallerIdentity") {
+	if err := Fail("", response("STS", "GetCallerIdentity", "AccessDenied", "")); !strings.Contains(err.Error(), "give the caller the action sts:GetCallerIdentity") {
 		t.Errorf("got %v", err)
 	}
 	if Fail("y", nil) != nil || NotYet(nil) != nil {
@@ -100,12 +100,12 @@ func TestARequestThatAWSRefusesIsNoProofThatSomethingIsGone(t *testing.T) {
 		"ValidationError", "ValidationException", "MissingParameter", "InvalidParameterException", "InvalidParameterValue", "InvalidGroupId.Malformed",
 		"InvalidAMIID.Malformed", "InvalidAddress", "MalformedPolicyDocument", "UnknownParameter", "InvalidAction", "UnknownOperationException",
 	} {
-		if Gone(answer("IAM", "GetRole", code, "1 validation error detected")) {
+		if Gone(response("IAM", "GetRole", code, "1 validation error detected")) {
 			t.Errorf("%s is read as gone", code)
 		}
 	}
 	for _, code := range []string{"NoSuchEntity", "ResourceNotFoundException", "AWS.SimpleQueueService.NonExistentQueue", "InvalidGroup.NotFound"} {
-		if !Gone(answer("IAM", "GetRole", code, "it is not there")) {
+		if !Gone(response("IAM", "GetRole", code, "it is not there")) {
 			t.Errorf("%s is not read as gone", code)
 		}
 	}

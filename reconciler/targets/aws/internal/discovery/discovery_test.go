@@ -72,8 +72,8 @@ func TestDiscoveryTagsArePutOnAndPutRightWhereTheyAreBroken(t *testing.T) {
 		for _, key := range []string{discoveryKey, "example.com/nodes:gpu"} {
 			l := newDiscoveryLife(t, k, v1alpha1.Discovery{Key: key})
 			for _, item := range l.Items() {
-				if seen := l.ReadOne(item); !seen.Ours || seen.Object != nil {
-					t.Errorf("%s, which has no such tag: ours %v, object %v", item.Key, seen.Ours, seen.Object)
+				if observed := l.ReadOne(item); !observed.Ours || observed.Object != nil {
+					t.Errorf("%s, which has no such tag: ours %v, object %v", item.Key, observed.Ours, observed.Object)
 				}
 			}
 			l.Converge()
@@ -101,17 +101,17 @@ func TestADiscoveryTagOfOthersIsTheirs(t *testing.T) {
 	item := l.Items()[0]
 	id := item.Key.Name
 	setTag(l, id, discoveryKey, "other")
-	if seen := l.ReadOne(item); seen.Ours || projection.Satisfied(item, seen) {
-		t.Errorf("ours %v", seen.Ours)
+	if observed := l.ReadOne(item); observed.Ours || projection.Satisfied(item, observed) {
+		t.Errorf("ours %v", observed.Ours)
 	}
 	setTag(l, id, discoveryKey, "sandbox")
-	if seen := l.ReadOne(item); seen.Ours || projection.Satisfied(item, seen) || !state.Equal(item.Object, projection.WithMarks(item.Object, projection.Project(item.Object, seen.Object))) {
-		t.Errorf("as wanted, by others: ours %v, object %v", seen.Ours, seen.Object)
+	if observed := l.ReadOne(item); observed.Ours || projection.Satisfied(item, observed) || !state.Equal(item.Object, projection.WithMarks(item.Object, projection.Project(item.Object, observed.Object))) {
+		t.Errorf("as wanted, by others: ours %v, object %v", observed.Ours, observed.Object)
 	}
 	l.Change(func(c *v1alpha1.ClusterSpec) { c.Discovery.DeletionPolicy = v1alpha1.PartDelete })
 	item = l.Items()[0]
-	if seen := l.ReadOne(item); seen.Ours || projection.Satisfied(item, seen) || seen.Tags[tag.DeletionPolicy] != "" {
-		t.Errorf("others' tag, wanted to be deleted some day: ours %v, tags %v", seen.Ours, seen.Tags)
+	if observed := l.ReadOne(item); observed.Ours || projection.Satisfied(item, observed) || observed.Tags[tag.DeletionPolicy] != "" {
+		t.Errorf("others' tag, wanted to be deleted some day: ours %v, tags %v", observed.Ours, observed.Tags)
 	}
 	setTag(l, id, discoveryKey, "other")
 	l.Change(func(c *v1alpha1.ClusterSpec) { c.Discovery.Part = v1alpha1.Part{Adopt: true} })
@@ -120,8 +120,8 @@ func TestADiscoveryTagOfOthersIsTheirs(t *testing.T) {
 	if diff := cmp.Diff(want, liveTags(l, id)); diff != "" {
 		t.Errorf("adopted (-want +got):\n%s", diff)
 	}
-	if seen := l.ReadOne(l.Items()[0]); !seen.Ours || seen.Tags[tag.DeletionPolicy] != "" {
-		t.Errorf("adopted: ours %v, tags %v", seen.Ours, seen.Tags)
+	if observed := l.ReadOne(l.Items()[0]); !observed.Ours || observed.Tags[tag.DeletionPolicy] != "" {
+		t.Errorf("adopted: ours %v, tags %v", observed.Ours, observed.Tags)
 	}
 }
 
@@ -131,12 +131,12 @@ func TestADiscoveryTagIsRemovedOnlyWhereItsDeletionPolicyIsDelete(t *testing.T) 
 			l := newDiscoveryLife(t, k, v1alpha1.Discovery{Part: v1alpha1.Part{DeletionPolicy: policy}})
 			l.Converge()
 			item := l.Items()[0]
-			seen := l.ReadOne(item)
-			if got := seen.Tags[tag.DeletionPolicy]; got != string(policy) || !l.Clients.Scope.Owns(seen.Tags) {
-				t.Errorf("tags %v", seen.Tags)
+			observed := l.ReadOne(item)
+			if got := observed.Tags[tag.DeletionPolicy]; got != string(policy) || !l.Clients.Scope.Owns(observed.Tags) {
+				t.Errorf("tags %v", observed.Tags)
 			}
 			for range 2 {
-				if err := l.Remove(t.Context(), l.Clients, item.Key, seen); err != nil {
+				if err := l.Remove(t.Context(), l.Clients, item.Key, observed); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -154,9 +154,9 @@ func TestTakingADiscoveryTagOffSparesAValueThatSomebodyHasJustSet(t *testing.T) 
 	l := newDiscoveryLife(t, Subnets{}, v1alpha1.Discovery{Part: v1alpha1.Part{DeletionPolicy: v1alpha1.PartDelete}})
 	l.Converge()
 	item := l.Items()[0]
-	seen := l.ReadOne(item)
+	observed := l.ReadOne(item)
 	setTag(l, item.Key.Name, discoveryKey, "theirs")
-	if err := l.Remove(t.Context(), l.Clients, item.Key, seen); err != nil {
+	if err := l.Remove(t.Context(), l.Clients, item.Key, observed); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(map[string]string{discoveryKey: "theirs"}, liveTags(l, item.Key.Name)); diff != "" {
@@ -208,9 +208,9 @@ func TestUnknownIdsAreMissedAndHideNoOthers(t *testing.T) {
 			c.Discovery.Subnets = append(c.Discovery.Subnets, "subnet-0123456789abcdef0")
 			c.Discovery.SecurityGroups = append(c.Discovery.SecurityGroups, "sg-0123456789abcdef0")
 		})
-		items, seen := l.Items(), l.ReadAll()
+		items, observed := l.Items(), l.ReadAll()
 		for i, item := range items {
-			one := seen[item.Key]
+			one := observed[item.Key]
 			if last := i == len(items)-1; one.Err != nil || last != (one.Missing != "") {
 				t.Errorf("%s: %+v", item.Key, one)
 			} else if last && !strings.Contains(one.Missing, "0123456789abcdef0 in us-east-1 of account 000000000000: correct spec.discovery") {
@@ -228,12 +228,12 @@ func TestManySubnetsAreReadInFewRequests(t *testing.T) {
 	}
 	keys = append(keys, l.Items()[0].Key, l.Clients.Scope.Regional("ec2", "SubnetTag", discoveryName(l.Items()[0].Key.Name, "other/key")))
 	before := len(l.Cloud.Calls())
-	seen := l.Read(t.Context(), l.Clients, keys)
+	observed := l.Read(t.Context(), l.Clients, keys)
 	if got := l.Calls(before)["DescribeSubnets"]; got != 3 {
 		t.Errorf("%d requests", got)
 	}
-	if len(seen) != len(keys) || seen[keys[0]].Missing == "" || seen[keys[450]].Missing != "" || seen[keys[451]].Missing != "" {
-		t.Errorf("%d of %d seen; %+v; %+v", len(seen), len(keys), seen[keys[450]], seen[keys[451]])
+	if len(observed) != len(keys) || observed[keys[0]].Missing == "" || observed[keys[450]].Missing != "" || observed[keys[451]].Missing != "" {
+		t.Errorf("%d of %d seen; %+v; %+v", len(observed), len(keys), observed[keys[450]], observed[keys[451]])
 	}
 }
 
@@ -266,7 +266,7 @@ func TestDiscoverySurvivesTheDeathOfItsWriter(t *testing.T) {
 }
 
 func TestMarkersFitAndStayApart(t *testing.T) {
-	seen := map[string]string{}
+	observed := map[string]string{}
 	for _, cluster := range []string{"a", "ab", strings.Repeat("x", 100), strings.Repeat("x", 99) + "y"} {
 		for _, key := range []string{discoveryKey, "a", "b", strings.Repeat("k", 128)} {
 			marker := MarkerKey(resource.Scope{Cluster: cluster}, key)
@@ -274,10 +274,10 @@ func TestMarkersFitAndStayApart(t *testing.T) {
 			if len(marker) > longestTagKey || !strings.HasPrefix(marker, markerPrefix+cluster) {
 				t.Errorf("%s: %s has %d characters", what, marker, len(marker))
 			}
-			if other := seen[marker]; other != "" {
+			if other := observed[marker]; other != "" {
 				t.Errorf("%s and %s share %s", what, other, marker)
 			}
-			seen[marker] = what
+			observed[marker] = what
 			if id, got := ParseName(discoveryName("subnet-1", key)); id != "subnet-1" || got != key {
 				t.Errorf("the name of %s is read as %s, %s", what, id, got)
 			}

@@ -22,9 +22,9 @@ func TestAddonsAreCompared(t *testing.T) {
 	if diff := cmp.Diff([]string{"kube-proxy", "aws-ebs-csi-driver"}, l.Differences()); diff != "" {
 		t.Errorf("differences (-want +got):\n%s", diff)
 	}
-	seen := l.ReadAll()[l.Items()[3].Key]
-	if seen.Object != nil || seen.Err != nil || !strings.Contains(seen.Missing, ": aws eks create-addon --cluster-name sandbox --addon-name aws-ebs-csi-driver --region us-east-1, with") {
-		t.Errorf("one that is missing is %+v", seen)
+	observed := l.ReadAll()[l.Items()[3].Key]
+	if observed.Object != nil || observed.Err != nil || !strings.Contains(observed.Missing, ": aws eks create-addon --cluster-name sandbox --addon-name aws-ebs-csi-driver --region us-east-1, with") {
+		t.Errorf("one that is missing is %+v", observed)
 	}
 	l.Requests(map[string]int{"DescribeAddon": 4})
 	l.Deny("eks", "DescribeAddon")

@@ -39,8 +39,8 @@ func setLogging(l *kindtest.Fixture, on []ekstypes.LogType, off ...ekstypes.LogT
 
 func TestLoggingIsTurnedOnAndPutRightWhereItIsBroken(t *testing.T) {
 	l := newLoggingLife(t, nil, "audit", "api")
-	if seen := l.ReadOne(l.Items()[0]); seen.Ours || !strings.HasPrefix(seen.UID, "arn:aws:eks:us-east-1:000000000000:cluster/sandbox#") {
-		t.Errorf("ours %v, uid %s", seen.Ours, seen.UID)
+	if observed := l.ReadOne(l.Items()[0]); observed.Ours || !strings.HasPrefix(observed.UID, "arn:aws:eks:us-east-1:000000000000:cluster/sandbox#") {
+		t.Errorf("ours %v, uid %s", observed.Ours, observed.UID)
 	}
 	l.Converge()
 	l.Requests(map[string]int{"DescribeCluster": 1})
@@ -68,11 +68,11 @@ func TestLoggingIsPendingWhileEKSIsAtIt(t *testing.T) {
 	if err := l.Write(t.Context(), l.Clients, item, l.ReadOne(item)); err != nil {
 		t.Fatal(err)
 	}
-	seen := l.ReadOne(item)
-	if seen.Pending == "" {
+	observed := l.ReadOne(item)
+	if observed.Pending == "" {
 		t.Error("nothing is pending")
 	}
-	err := l.Write(t.Context(), l.Clients, item, seen)
+	err := l.Write(t.Context(), l.Clients, item, observed)
 	if err == nil || awserr.Exists(err) || !strings.Contains(err.Error(), "at another update") {
 		t.Errorf("a second update: %v", err)
 	}
@@ -130,10 +130,10 @@ func TestAClusterThatDoesNotExistIsMissedWithWhatToCorrect(t *testing.T) {
 		l := kindtest.NewFixture(t, k, nil, noClusterSpec())
 		l.Clients.Scope.Cluster, l.Declared.Cluster, l.Declared.Spec.Name = "other", "other", "other"
 		_, hardware := k.(NodeGroupHardware)
-		for key, seen := range l.ReadAll() {
-			tells := strings.Contains(seen.Missing, `no cluster "other" in us-east-1 of account 000000000000: correct spec.name`)
-			if tells == hardware || seen.Moot != hardware || seen.Err != nil || seen.Object != nil {
-				t.Errorf("%s: %+v", key, seen)
+		for key, observed := range l.ReadAll() {
+			reports := strings.Contains(observed.Missing, `no cluster "other" in us-east-1 of account 000000000000: correct spec.name`)
+			if reports == hardware || observed.Moot != hardware || observed.Err != nil || observed.Object != nil {
+				t.Errorf("%s: %+v", key, observed)
 			}
 		}
 		if len(l.ReadAll()) == 0 {

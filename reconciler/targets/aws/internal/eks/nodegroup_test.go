@@ -40,8 +40,8 @@ func wholeGroup() v1alpha1.ManagedNodeGroup {
 
 func TestANodeGroupIsPutRightWhereItIsBroken(t *testing.T) {
 	l := newNodeGroupLife(t, wholeGroup())
-	if seen := l.ReadOne(l.Items()[0]); seen.Ours || !strings.HasPrefix(seen.UID, "arn:aws:eks:us-east-1:000000000000:nodegroup/sandbox/system/") {
-		t.Errorf("ours %v, uid %s", seen.Ours, seen.UID)
+	if observed := l.ReadOne(l.Items()[0]); observed.Ours || !strings.HasPrefix(observed.UID, "arn:aws:eks:us-east-1:000000000000:nodegroup/sandbox/system/") {
+		t.Errorf("ours %v, uid %s", observed.Ours, observed.UID)
 	}
 	l.Converge()
 	l.Requests(map[string]int{"DescribeNodegroup": 1})
@@ -144,10 +144,10 @@ func TestANodeGroupThatDoesNotExistIsMissedOnceWithTheCommandThatMakesIt(t *test
 	for _, k := range []resource.Kind{NodeGroups{}, NodeGroupHardware{}} {
 		l := kindtest.NewFixture(t, k, nil, v1alpha1.ClusterSpec{ManagedNodeGroups: []v1alpha1.ManagedNodeGroup{{Name: "system", CapacityType: "SPOT", MinSize: sdk.Int32(1)}}})
 		_, hardware := k.(NodeGroupHardware)
-		for _, seen := range l.ReadAll() {
-			tells := strings.Contains(seen.Missing, ": aws eks create-nodegroup --cluster-name sandbox --nodegroup-name system")
-			if tells == hardware || seen.Moot != hardware || seen.Err != nil || seen.Object != nil {
-				t.Errorf("%T: %+v", k, seen)
+		for _, observed := range l.ReadAll() {
+			reports := strings.Contains(observed.Missing, ": aws eks create-nodegroup --cluster-name sandbox --nodegroup-name system")
+			if reports == hardware || observed.Moot != hardware || observed.Err != nil || observed.Object != nil {
+				t.Errorf("%T: %+v", k, observed)
 			}
 		}
 		if err := l.Write(t.Context(), l.Clients, l.Items()[0], resource.Live{}); err == nil {
@@ -168,11 +168,11 @@ func TestANodeGroupIsPendingWhileEKSIsAtIt(t *testing.T) {
 	if err := l.Write(t.Context(), l.Clients, item, l.ReadOne(item)); err != nil {
 		t.Fatal(err)
 	}
-	seen := l.ReadOne(item)
-	if seen.Pending == "" {
+	observed := l.ReadOne(item)
+	if observed.Pending == "" {
 		t.Error("nothing is pending")
 	}
-	if err := l.Write(t.Context(), l.Clients, item, seen); err == nil || awserr.Exists(err) || !strings.Contains(err.Error(), "at another update") {
+	if err := l.Write(t.Context(), l.Clients, item, observed); err == nil || awserr.Exists(err) || !strings.Contains(err.Error(), "at another update") {
 		t.Errorf("a second update: %v", err)
 	}
 }

@@ -26,8 +26,8 @@ func TestTheVersionIsCompared(t *testing.T) {
 	if how := l.Items()[0].ReadOnly; !strings.Contains(how, "where the cluster is newer, change spec.version, and where it is older, let the tool") {
 		t.Errorf("the hint does not tell an older cluster from a newer one: %s", how)
 	}
-	if seen := l.ReadOne(l.Items()[0]); len(seen.Notes) > 0 {
-		t.Errorf("notes %q", seen.Notes)
+	if observed := l.ReadOne(l.Items()[0]); len(observed.Notes) > 0 {
+		t.Errorf("notes %q", observed.Notes)
 	}
 }
 

@@ -308,14 +308,14 @@ func setAuthentication(l *kindtest.Fixture, mode string) {
 	l.Clients = resource.NewClients(sdk.Config{
 		Region: l.Clients.Scope.Region, BaseEndpoint: o.BaseEndpoint, RetryMaxAttempts: 1, Credentials: o.Credentials,
 		HTTPClient: kindtest.Doer(func(r *http.Request) (*http.Response, error) {
-			answer, err := o.HTTPClient.Do(r)
+			response, err := o.HTTPClient.Do(r)
 			if err != nil {
 				return nil, err
 			}
-			body, err := io.ReadAll(answer.Body)
+			body, err := io.ReadAll(response.Body)
 			changed := regexp.MustCompile(`"authenticationMode":"[A-Z_]+"`).ReplaceAll(body, []byte(`"authenticationMode":"`+mode+`"`))
-			answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(changed)), int64(len(changed))
-			return answer, err
+			response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(changed)), int64(len(changed))
+			return response, err
 		}),
 	}, l.Clients.Scope)
 }

@@ -114,13 +114,13 @@ func TestTheSameKeyInAnotherFormIsEqual(t *testing.T) {
 
 func TestAQueueOfOthersIsNotOurs(t *testing.T) {
 	l := newQueueLife(t, func(c *sandbox.Config) { c.Queues = []string{"sandbox"} }, v1alpha1.InterruptionQueue{})
-	if seen := l.ReadOne(l.Items()[0]); seen.Ours || seen.Object == nil {
-		t.Errorf("ours %v, object %v", seen.Ours, seen.Object)
+	if observed := l.ReadOne(l.Items()[0]); observed.Ours || observed.Object == nil {
+		t.Errorf("ours %v, object %v", observed.Ours, observed.Object)
 	}
 	l.Change(func(c *v1alpha1.ClusterSpec) { c.InterruptionQueue.Adopt = true })
 	l.Converge()
-	if seen := l.ReadOne(l.Items()[0]); !seen.Ours || seen.Tags[tag.DeletionPolicy] != "" {
-		t.Errorf("after adoption: ours %v, tags %v", seen.Ours, seen.Tags)
+	if observed := l.ReadOne(l.Items()[0]); !observed.Ours || observed.Tags[tag.DeletionPolicy] != "" {
+		t.Errorf("after adoption: ours %v, tags %v", observed.Ours, observed.Tags)
 	}
 }
 

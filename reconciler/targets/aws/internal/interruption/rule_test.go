@@ -54,8 +54,8 @@ func TestRulesAreMadeOfNothingAndPutRightWhereTheyAreBroken(t *testing.T) {
 		t.Fatalf("(-want +got):\n%s", diff)
 	}
 	spot := l.Items()[0]
-	if seen := l.ReadOne(spot); !seen.Ours || seen.UID != "arn:aws:events:us-east-1:000000000000:rule/"+spot.Key.Name {
-		t.Errorf("ours %v, uid %s", seen.Ours, seen.UID)
+	if observed := l.ReadOne(spot); !observed.Ours || observed.UID != "arn:aws:events:us-east-1:000000000000:rule/"+spot.Key.Name {
+		t.Errorf("ours %v, uid %s", observed.Ours, observed.UID)
 	}
 	l.Requests(map[string]int{"ListRules": 1, "ListTargetsByRule": 5, "ListTagsForResource": 5, "ListRuleNamesByTarget": 1})
 	l.Deny("events", "ListRules", "ListTargetsByRule", "ListTagsForResource")
@@ -118,13 +118,13 @@ func TestRulesOfOthersAreNotOurs(t *testing.T) {
 	spot := l.Items()[0]
 	putRule(l, spot.Key.Name, `{"source":["aws.ec2"]}`)
 	addTarget(l, spot.Key.Name, eventstypes.Target{Id: sdk.String("theirs"), Arn: sdk.String(l.Clients.Scope.ARN("sqs", "theirs"))})
-	if seen := l.ReadOne(spot); seen.Ours || seen.Object == nil {
-		t.Errorf("ours %v, object %v", seen.Ours, seen.Object)
+	if observed := l.ReadOne(spot); observed.Ours || observed.Object == nil {
+		t.Errorf("ours %v, object %v", observed.Ours, observed.Object)
 	}
 	l.Change(func(c *v1alpha1.ClusterSpec) { c.InterruptionQueue.Adopt = true })
 	l.Converge()
-	if seen := l.ReadOne(spot); !seen.Ours || seen.Tags[tag.DeletionPolicy] != "" {
-		t.Errorf("after adoption: ours %v, tags %v", seen.Ours, seen.Tags)
+	if observed := l.ReadOne(spot); !observed.Ours || observed.Tags[tag.DeletionPolicy] != "" {
+		t.Errorf("after adoption: ours %v, tags %v", observed.Ours, observed.Tags)
 	}
 }
 
@@ -192,12 +192,12 @@ func TestATargetThatEventBridgeDoesNotTakeIsAnError(t *testing.T) {
 	l := newRuleLife(t, nil)
 	l.Converge()
 	name := l.Items()[0].Key.Name
-	answers := kindtest.Doer(func(*http.Request) (*http.Response, error) {
+	responses := kindtest.Doer(func(*http.Request) (*http.Response, error) {
 		const body = `{"FailedEntryCount":1,"FailedEntries":[{"TargetId":"a","ErrorCode":"ConcurrentModification","ErrorMessage":"later"}],"Targets":[{"Id":"a","Arn":"arn:aws:sqs:us-east-1:000000000000:b"}]}`
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Header: http.Header{"Content-Type": {"application/x-amz-json-1.1"}}}, nil
 	})
 	half := *l.Clients
-	half.Events = eventbridge.New(l.Clients.Events.Options(), func(o *eventbridge.Options) { o.HTTPClient = answers })
+	half.Events = eventbridge.New(l.Clients.Events.Options(), func(o *eventbridge.Options) { o.HTTPClient = responses })
 	if err := writeTargets(t.Context(), &half, name, l.Items()[0].Object["targets"]); err == nil || !strings.Contains(err.Error(), "ConcurrentModification") {
 		t.Errorf("setting: %v", err)
 	}
@@ -241,17 +241,17 @@ func TestRulesAndTargetsAreFoundOnLaterPages(t *testing.T) {
 }
 
 func TestRuleNamesFitAndStayApart(t *testing.T) {
-	seen := map[string]string{}
+	observed := map[string]string{}
 	for _, cluster := range []string{"a", "sandbox", strings.Repeat("x", 33), strings.Repeat("x", 34), strings.Repeat("x", 99), strings.Repeat("x", 99) + "y"} {
 		var keys []state.Key
 		for _, name := range RuleNames(cluster) {
 			if len(name) > longestRuleName {
 				t.Errorf("%s has %d characters", name, len(name))
 			}
-			if other := seen[name]; other != "" {
+			if other := observed[name]; other != "" {
 				t.Errorf("%s and %s share %s", cluster, other, name)
 			}
-			seen[name] = cluster
+			observed[name] = cluster
 			keys = append(keys, state.Key{Name: name})
 		}
 		if prefix := commonPrefix(keys); !strings.HasPrefix(prefix, "poolwright-") || !strings.HasSuffix(prefix, "-") {

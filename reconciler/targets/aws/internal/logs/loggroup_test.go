@@ -32,12 +32,12 @@ func TestALogGroupIsMadeOfNothingAndPutRightWhereItIsBroken(t *testing.T) {
 	l := newLogGroupLife(t, true)
 	l.Change(func(c *v1alpha1.ClusterSpec) { c.Tags = map[string]string{"team": "ml"} })
 	l.Converge()
-	seen := l.ReadOne(l.Items()[0])
-	if diff := cmp.Diff(map[string]string{"team": "ml", tag.Cluster: "us-east-1/sandbox"}, seen.Tags); diff != "" || !seen.Ours {
-		t.Errorf("ours %v, tags (-want +got):\n%s", seen.Ours, diff)
+	observed := l.ReadOne(l.Items()[0])
+	if diff := cmp.Diff(map[string]string{"team": "ml", tag.Cluster: "us-east-1/sandbox"}, observed.Tags); diff != "" || !observed.Ours {
+		t.Errorf("ours %v, tags (-want +got):\n%s", observed.Ours, diff)
 	}
-	if !strings.HasPrefix(seen.UID, "arn:aws:logs:us-east-1:000000000000:log-group:"+controlPlaneLogs+"#") || strings.HasSuffix(seen.UID, "#0") {
-		t.Errorf("uid %s", seen.UID)
+	if !strings.HasPrefix(observed.UID, "arn:aws:logs:us-east-1:000000000000:log-group:"+controlPlaneLogs+"#") || strings.HasSuffix(observed.UID, "#0") {
+		t.Errorf("uid %s", observed.UID)
 	}
 	l.Requests(map[string]int{"DescribeLogGroups": 1, "ListTagsForResource": 1})
 	l.Deny("logs", "DescribeLogGroups", "ListTagsForResource")
@@ -58,14 +58,14 @@ func TestALogGroupOfEKSIsNotOursAndKeepsItsTags(t *testing.T) {
 	createLogGroup(l, controlPlaneLogs)
 	arn := l.Clients.Scope.ARN("logs", "log-group:"+controlPlaneLogs)
 	l.Do(l.Clients.Logs.TagResource(t.Context(), &cloudwatchlogs.TagResourceInput{ResourceArn: &arn, Tags: map[string]string{"owner": "eks"}}))
-	if seen := l.ReadOne(l.Items()[0]); seen.Ours || seen.Object == nil {
-		t.Errorf("ours %v, object %v", seen.Ours, seen.Object)
+	if observed := l.ReadOne(l.Items()[0]); observed.Ours || observed.Object == nil {
+		t.Errorf("ours %v, object %v", observed.Ours, observed.Object)
 	}
 	l.Change(func(c *v1alpha1.ClusterSpec) { c.Logging.Adopt = true })
 	l.Converge()
-	seen := l.ReadOne(l.Items()[0])
-	if diff := cmp.Diff(map[string]string{"owner": "eks", tag.Cluster: "us-east-1/sandbox"}, seen.Tags); diff != "" || !seen.Ours {
-		t.Errorf("after adoption: ours %v, tags (-want +got):\n%s", seen.Ours, diff)
+	observed := l.ReadOne(l.Items()[0])
+	if diff := cmp.Diff(map[string]string{"owner": "eks", tag.Cluster: "us-east-1/sandbox"}, observed.Tags); diff != "" || !observed.Ours {
+		t.Errorf("after adoption: ours %v, tags (-want +got):\n%s", observed.Ours, diff)
 	}
 	l.Break("a missing tag", func() {
 		l.Do(l.Clients.Logs.UntagResource(t.Context(), &cloudwatchlogs.UntagResourceInput{ResourceArn: &arn, TagKeys: []string{tag.Cluster}}))

@@ -10,11 +10,11 @@ import (
 // A few kilobytes of YAML must not exhaust the process that runs the engine.
 func TestRulesOfTooManyCombinationsAreNotCompared(t *testing.T) {
 	rule := func(n int) []rbacv1.PolicyRule {
-		var words []string
+		var texts []string
 		for i := range n {
-			words = append(words, fmt.Sprint("w", i))
+			texts = append(texts, fmt.Sprint("w", i))
 		}
-		return []rbacv1.PolicyRule{{Verbs: words, APIGroups: words, Resources: words}}
+		return []rbacv1.PolicyRule{{Verbs: texts, APIGroups: texts, Resources: texts}}
 	}
 	if lost, err := uncovered(rule(9), rule(10)); err != nil || len(lost) != 10*10*10-9*9*9 {
 		t.Errorf("%d are lost: %v", len(lost), err)

@@ -12,7 +12,7 @@ import (
 // TestEachFieldOfAClusterIsClassified has whoever adds a field decide whether a change of it
 // loses nodes or data.
 func TestEachFieldOfAClusterIsClassified(t *testing.T) {
-	harmless := map[string]string{
+	reversible := map[string]string{
 		"spec.tags":                                    "they go to new things, and to the tags of others",
 		"spec.engine.batchIdleDuration":                "it delays",
 		"spec.engine.batchMaxDuration":                 "it delays",
@@ -41,35 +41,35 @@ func TestEachFieldOfAClusterIsClassified(t *testing.T) {
 		"spec.discovery":                               "judged on the SubnetTag and SecurityGroupTag in AWS",
 		"spec.nodeRole":                                "judged on the Role and InstanceProfile in AWS",
 	}
-	var judged []string
+	var checked []string
 	for _, f := range losingFields() {
 		if f.kind == "Cluster" {
-			judged = append(judged, f.path)
+			checked = append(checked, f.path)
 		}
 	}
-	seen := map[string]bool{}
+	observed := map[string]bool{}
 	var walk func(path string, of reflect.Type)
 	walk = func(path string, of reflect.Type) {
 		for field := range of.Fields() {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			at := path + "." + name
-			seen[at] = true
+			observed[at] = true
 			switch {
 			case at == "spec.engine":
 				walk(at, field.Type)
-			case (harmless[at] != "") == slices.Contains(judged, at):
+			case (reversible[at] != "") == slices.Contains(checked, at):
 				t.Errorf("%s: decide in losingFields or here, once, whether its change loses nodes or data", at)
 			}
 		}
 	}
 	walk("spec", reflect.TypeFor[v1alpha1.ClusterSpec]())
-	for _, at := range judged {
-		if !seen[at] {
+	for _, at := range checked {
+		if !observed[at] {
 			t.Errorf("a Cluster has no %s", at)
 		}
 	}
-	for at := range harmless {
-		if !seen[at] {
+	for at := range reversible {
+		if !observed[at] {
 			t.Errorf("a Cluster has no %s", at)
 		}
 	}

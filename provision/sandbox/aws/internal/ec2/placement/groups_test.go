@@ -88,16 +88,16 @@ func TestAGroupIsCreatedOrRefused(t *testing.T) {
 			if got := ec2test.Code(out, err); got != tt.want {
 				t.Fatalf("%q, want %q", got, tt.want)
 			}
-			shown := a.groups(t, &ec2.DescribePlacementGroupsInput{Filters: ec2test.Filters("strategy", "*")})
+			got := a.groups(t, &ec2.DescribePlacementGroupsInput{Filters: ec2test.Filters("strategy", "*")})
 			if tt.want != "" {
-				if len(shown) != 1 {
-					t.Errorf("what was refused left %+v", shown)
+				if len(got) != 1 {
+					t.Errorf("what was refused left %+v", got)
 				}
 				return
 			}
 			g := *out.PlacementGroup
 			if g.Strategy != tt.strategy || sdk.ToInt32(g.PartitionCount) != tt.partitions || g.SpreadLevel != tt.level || g.State != "available" ||
-				*g.GroupArn != "arn:aws:ec2:us-east-1:123456789012:placement-group/"+*tt.in.GroupName || len(shown) != 2 {
+				*g.GroupArn != "arn:aws:ec2:us-east-1:123456789012:placement-group/"+*tt.in.GroupName || len(got) != 2 {
 				t.Errorf("it shows as %+v", g)
 			}
 		})

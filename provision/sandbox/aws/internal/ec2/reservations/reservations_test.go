@@ -277,7 +277,7 @@ func TestALaunchUsesTheReservationThatItNamesOrAnOpenOne(t *testing.T) {
 }
 
 func TestInterruptibleCapacityIsAllocatedOnlyWhileItIsUnused(t *testing.T) {
-	lend := func(a account, id string, n int32, token string, dry bool) string {
+	share := func(a account, id string, n int32, token string, dry bool) string {
 		return ec2test.Code(a.client.CreateInterruptibleCapacityReservationAllocation(t.Context(), &ec2.CreateInterruptibleCapacityReservationAllocationInput{
 			CapacityReservationId: &id, InstanceCount: &n, ClientToken: &token, DryRun: &dry, TagSpecifications: ec2test.Tagged("capacity-reservation", "team", "ml")}))
 	}
@@ -307,11 +307,11 @@ func TestInterruptibleCapacityIsAllocatedOnlyWhileItIsUnused(t *testing.T) {
 			a := newAccount(t)
 			a.add(t, tt.r)
 			a.instances["cr-it"] = 1
-			if got := lend(a, tt.id, tt.n, "once", tt.dry); got != tt.want {
+			if got := share(a, tt.id, tt.n, "once", tt.dry); got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 			if tt.want == "" {
-				if again, other := lend(a, tt.id, tt.n, "once", false), lend(a, tt.id, tt.n+1, "once", false); again != "" || other != "IdempotentParameterMismatch" {
+				if again, other := share(a, tt.id, tt.n, "once", false), share(a, tt.id, tt.n+1, "once", false); again != "" || other != "IdempotentParameterMismatch" {
 					t.Errorf("the same request once more: %q, with another count: %q", again, other)
 				}
 			}

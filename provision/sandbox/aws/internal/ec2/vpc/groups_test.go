@@ -66,12 +66,12 @@ func TestAGroupIsCreatedOrRefused(t *testing.T) {
 				}
 				return
 			}
-			shown := n.groups(t, &ec2.DescribeSecurityGroupsInput{GroupIds: []string{*made.GroupId}})[0]
-			if *shown.GroupName != *tt.in.GroupName || *shown.Description != *tt.in.Description || *shown.VpcId != n.ID() || len(after) != before+1 {
-				t.Errorf("it shows as %s, %s, %s", *shown.GroupName, *shown.Description, *shown.VpcId)
+			got := n.groups(t, &ec2.DescribeSecurityGroupsInput{GroupIds: []string{*made.GroupId}})[0]
+			if *got.GroupName != *tt.in.GroupName || *got.Description != *tt.in.Description || *got.VpcId != n.ID() || len(after) != before+1 {
+				t.Errorf("it shows as %s, %s, %s", *got.GroupName, *got.Description, *got.VpcId)
 			}
-			if want := "arn:aws:ec2:us-east-1:123456789012:security-group/" + *made.GroupId; *made.SecurityGroupArn != want || len(shown.Tags) != len(made.Tags) {
-				t.Errorf("its ARN is %s, want %s; tags %v", *made.SecurityGroupArn, want, shown.Tags)
+			if want := "arn:aws:ec2:us-east-1:123456789012:security-group/" + *made.GroupId; *made.SecurityGroupArn != want || len(got.Tags) != len(made.Tags) {
+				t.Errorf("its ARN is %s, want %s; tags %v", *made.SecurityGroupArn, want, got.Tags)
 			}
 		})
 	}

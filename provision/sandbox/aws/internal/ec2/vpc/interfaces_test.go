@@ -114,7 +114,7 @@ func TestAPublicAddressIsOfTheOnlyOrTheRequestedInterface(t *testing.T) {
 func TestNoTwoInstancesHaveTheSameAddresses(t *testing.T) {
 	n := newNetwork(t)
 	subnet := n.PublicSubnet("us-east-1b")
-	seen := map[string]bool{}
+	observed := map[string]bool{}
 	for _, id := range []string{first, second, "i-00000000000000003"} {
 		n.launch(t, id, subnet, "")
 		n.launch(t, id+"0", n.PrivateSubnets()[0], "NetworkInterface.1.DeviceIndex=0&NetworkInterface.2.DeviceIndex=1")
@@ -125,14 +125,14 @@ func TestNoTwoInstancesHaveTheSameAddresses(t *testing.T) {
 			names = append(names, *i.Association.PublicIp)
 		}
 		for _, name := range names {
-			if seen[name] {
+			if observed[name] {
 				t.Errorf("%s is there twice", name)
 			}
-			seen[name] = true
+			observed[name] = true
 		}
 	}
-	if len(seen) != 9*4+3 {
-		t.Errorf("%d ids and addresses", len(seen))
+	if len(observed) != 9*4+3 {
+		t.Errorf("%d ids and addresses", len(observed))
 	}
 }
 
@@ -159,28 +159,28 @@ func TestAnInterfaceShowsWhatItWasLaunchedWith(t *testing.T) {
 	subnet := n.PrivateSubnets()[2]
 	address := n.launch(t, first, subnet, "NetworkInterface.1.SecurityGroupId.1="+cluster+"&NetworkInterface.1.SecurityGroupId.2="+nodes+
 		"&NetworkInterface.1.ConnectionTrackingSpecification.UdpTimeout=45&NetworkInterface.2.DeviceIndex=1&NetworkInterface.2.NetworkCardIndex=3&NetworkInterface.2.InterfaceType=efa-only")
-	shown := map[int32]types.NetworkInterface{}
+	got := map[int32]types.NetworkInterface{}
 	for _, i := range n.interfaces(t, &ec2.DescribeNetworkInterfacesInput{}) {
-		shown[*i.Attachment.DeviceIndex] = i
+		got[*i.Attachment.DeviceIndex] = i
 	}
 	var groups []string
-	for _, g := range shown[0].Groups {
+	for _, g := range got[0].Groups {
 		groups = append(groups, *g.GroupId)
 	}
-	if !slices.Equal(groups, []string{cluster, nodes}) || *shown[0].PrivateIpAddress != address || *shown[0].Attachment.NetworkCardIndex != 0 {
-		t.Errorf("the first interface has the groups %q and the address %s", groups, *shown[0].PrivateIpAddress)
+	if !slices.Equal(groups, []string{cluster, nodes}) || *got[0].PrivateIpAddress != address || *got[0].Attachment.NetworkCardIndex != 0 {
+		t.Errorf("the first interface has the groups %q and the address %s", groups, *got[0].PrivateIpAddress)
 	}
-	if c := shown[0].ConnectionTrackingConfiguration; c == nil || *c.UdpTimeout != 45 || c.UdpStreamTimeout != nil || c.TcpEstablishedTimeout != nil {
+	if c := got[0].ConnectionTrackingConfiguration; c == nil || *c.UdpTimeout != 45 || c.UdpStreamTimeout != nil || c.TcpEstablishedTimeout != nil {
 		t.Errorf("the first interface tracks connections by %+v", c)
 	}
-	efa := shown[1]
+	efa := got[1]
 	if efa.PrivateIpAddress != nil || len(efa.PrivateIpAddresses) != 0 || *efa.Attachment.NetworkCardIndex != 3 || efa.InterfaceType != "efa-only" || efa.ConnectionTrackingConfiguration != nil {
 		t.Errorf("the interface of EFA alone: %+v", efa)
 	}
 	if len(efa.Groups) != 1 || *efa.Groups[0].GroupName != "default" {
 		t.Errorf("an interface that names no group has %+v", efa.Groups)
 	}
-	for _, i := range shown {
+	for _, i := range got {
 		if *i.SubnetId != subnet || *i.AvailabilityZone != "us-east-1c" || i.Status != "in-use" || *i.Attachment.InstanceId != first ||
 			!i.Attachment.AttachTime.Equal(n.clock.Now()) || ec2test.TagMap(i.TagSet)["instance"] != first {
 			t.Errorf("an interface of the instance: %+v", i)

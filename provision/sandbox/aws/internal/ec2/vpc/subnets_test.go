@@ -135,7 +135,7 @@ func TestSubnetsAreDescribedByIDInPages(t *testing.T) {
 	if len(two) != 1 || *two[0].SubnetId != private[0] {
 		t.Errorf("of two ids a filter leaves %+v", two)
 	}
-	seen := map[string]int{}
+	observed := map[string]int{}
 	var sizes []int
 	for p := ec2.NewDescribeSubnetsPaginator(n.client, &ec2.DescribeSubnetsInput{MaxResults: sdk.Int32(5)}); p.HasMorePages(); {
 		page, err := p.NextPage(t.Context())
@@ -144,11 +144,11 @@ func TestSubnetsAreDescribedByIDInPages(t *testing.T) {
 		}
 		sizes = append(sizes, len(page.Subnets))
 		for _, s := range page.Subnets {
-			seen[*s.SubnetId]++
+			observed[*s.SubnetId]++
 		}
 	}
-	if !slices.Equal(sizes, []int{5, 1}) || len(seen) != 6 {
-		t.Errorf("pages of %d with %d subnets", sizes, len(seen))
+	if !slices.Equal(sizes, []int{5, 1}) || len(observed) != 6 {
+		t.Errorf("pages of %d with %d subnets", sizes, len(observed))
 	}
 }
 
