@@ -32,7 +32,7 @@ func (r *Cache) Files(ctx context.Context, at gitsource.Snapshot, below string, 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, k := range r.kept {
-		if k.key == key && ctx.Err() == nil {
+		if k.entryKey == key && ctx.Err() == nil {
 			r.kept[i].files = out
 		}
 	}

@@ -64,19 +64,18 @@ type Cache struct {
 }
 
 type entry struct {
-	key entryKey
+	task
 	out Rendered
 	// err is why there is no result. The limits of proposals are narrower: what kept one
 	// from being rendered does not hold for a followed branch.
-	err      error
-	proposal bool
+	err error
 	// files is what the renderer was given, once it was needed.
 	files Files
 }
 
 // bytes is how much memory it takes.
 func (r entry) bytes() int64 {
-	total := entryBytes + int64(len(r.key.tree)+len(r.key.path)+len(r.key.values))
+	total := entryBytes + int64(len(r.tree)+len(r.path)+len(r.values))
 	if r.out != nil {
 		total += r.out.Bytes()
 	}
@@ -169,7 +168,7 @@ func (r *Cache) begin(t task) (doing *pendingRender, mine bool) {
 	if doing, ok := r.pending[t]; ok {
 		return doing, false
 	}
-	doing = &pendingRender{done: make(chan struct{}), entry: entry{key: t.entryKey, proposal: t.proposal}}
+	doing = &pendingRender{done: make(chan struct{}), entry: entry{task: t}}
 	if r.pending == nil {
 		r.pending = map[task]*pendingRender{}
 	}
@@ -195,10 +194,10 @@ func (r *Cache) end(t task, doing *pendingRender) {
 
 // keep adds the newest, and evicts the oldest beyond the budget.
 func (r *Cache) keep(newest entry) {
-	if newest.err != nil && slices.ContainsFunc(r.kept, func(k entry) bool { return k.key == newest.key && k.err == nil }) {
+	if newest.err != nil && slices.ContainsFunc(r.kept, func(k entry) bool { return k.entryKey == newest.entryKey && k.err == nil }) {
 		return // A proposal's limits are narrower.
 	}
-	r.kept = slices.DeleteFunc(r.kept, func(k entry) bool { return k.key == newest.key })
+	r.kept = slices.DeleteFunc(r.kept, func(k entry) bool { return k.entryKey == newest.entryKey })
 	r.kept = append(r.kept, newest)
 	left, from := cmp.Or(r.budget, MaxBytes), len(r.kept)
 	for from > 0 && r.kept[from-1].bytes() <= left {
@@ -212,7 +211,7 @@ func (r *Cache) keep(newest entry) {
 func (r *Cache) find(key entryKey) (entry, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := slices.IndexFunc(r.kept, func(k entry) bool { return k.key == key })
+	at := slices.IndexFunc(r.kept, func(k entry) bool { return k.entryKey == key })
 	if at < 0 || key.tree == "" {
 		return entry{}, false
 	}

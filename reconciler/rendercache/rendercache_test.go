@@ -238,18 +238,18 @@ func TestAThousandHostileProposalsLeaveTheMemoryAsItWas(t *testing.T) {
 			r := &Cache{budget: c.budget}
 			before := heap()
 			for i := range c.proposals {
-				e := entry{key: entryKey{tree: fmt.Sprint(i), path: "x"}}
+				e := entry{task: task{entryKey: entryKey{tree: fmt.Sprint(i), path: "x"}}}
 				if i%2 == 0 {
 					e.out = hostileResult(i)
 				} else {
 					e.err = state.Failf(state.Stalled, "LimitExceeded", "%s", strings.Repeat("x", 10_000))
 				}
-				doing, mine := r.begin(task{entryKey: e.key})
+				doing, mine := r.begin(e.task)
 				if !mine {
 					t.Fatal("another rendered it")
 				}
 				doing.entry = e
-				r.end(task{entryKey: e.key}, doing)
+				r.end(e.task, doing)
 			}
 			grew := int64(heap()) - int64(before)
 			t.Logf("%d proposals: %d MiB more, %d are remembered", c.proposals, grew>>20, len(r.kept))
@@ -262,7 +262,7 @@ func TestAThousandHostileProposalsLeaveTheMemoryAsItWas(t *testing.T) {
 }
 
 func TestTheBudgetEvictsTheOldestFirst(t *testing.T) {
-	entry := func(tree string) entry { return entry{key: entryKey{tree: tree}} }
+	entry := func(tree string) entry { return entry{task: task{entryKey: entryKey{tree: tree}}} }
 	r := &Cache{budget: 3*entryBytes + 100}
 	for _, tree := range []string{"a", "b", "c"} {
 		r.keep(entry(tree))
@@ -273,7 +273,7 @@ func TestTheBudgetEvictsTheOldestFirst(t *testing.T) {
 	r.keep(entry("d"))
 	var got []string
 	for _, k := range r.kept {
-		got = append(got, k.key.tree)
+		got = append(got, k.tree)
 	}
 	if diff := cmp.Diff([]string{"c", "a", "d"}, got); diff != "" {
 		t.Error(diff)
