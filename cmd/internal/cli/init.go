@@ -83,7 +83,7 @@ func promptFor(cmd *cobra.Command, v *scaffold.Values, streams Streams) error {
 		v.Region = prompt("AWS region: ", "")
 	}
 	if !cmd.Flags().Changed("instance-types") {
-		for _, name := range strings.Split(prompt("Instance types with GPUs ["+defaultInstanceTypes+"]: ", defaultInstanceTypes), ",") {
+		for name := range strings.SplitSeq(prompt("Instance types with GPUs ["+defaultInstanceTypes+"]: ", defaultInstanceTypes), ",") {
 			v.InstanceTypes = append(v.InstanceTypes, strings.TrimSpace(name))
 		}
 	}

@@ -201,7 +201,7 @@ func TestASuspensionHasTheReasonOfThisTime(t *testing.T) {
 			t.Errorf("suspended for %q: %v, %q, annotations (-want +got):\n%s", c.reason, got.Spec.Suspend, suspendReason(got), diff)
 		}
 	}
-	if err := request(t.Context(), cl.(client.WithWatch), live(), waitFlags{}, &bytes.Buffer{}, resumed); err != nil {
+	if err := request(t.Context(), cl, live(), waitFlags{}, &bytes.Buffer{}, resumed); err != nil {
 		t.Fatal(err)
 	}
 	if got := live(); got.Spec.Suspend || suspendReason(got) != "" {
