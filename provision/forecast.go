@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/poolwright/poolwright/provision/catalog"
 )
 
 // Forecast is what the step from one ClusterSnapshot to another does. Its JSON form is
@@ -259,35 +261,77 @@ type Cost struct {
 	Unblocked *Amount `json:"unblocked,omitempty"`
 	// Notes are sentences about what After leaves out.
 	Notes []string `json:"notes,omitempty"`
+	// SpotUnchanged is that part of SpotAtMost which Now and After have in common: of instances
+	// that come to cost the same, whatever that is.
+	SpotUnchanged float64 `json:"spotUnchanged,omitempty"`
 	// Floor is what is paid after the step with no pod at all: 0, or the replicas
-	// of a static pool at the cheapest type allowed.
-	Floor float64 `json:"floor"`
+	// of a static pool at the cheapest type allowed. FloorAtMost is true where it is at most
+	// that, since these are spot instances whose price is not known, and FloorUnknown where a
+	// part of it is not known at all.
+	Floor        float64 `json:"floor"`
+	FloorAtMost  bool    `json:"floorAtMost,omitempty"`
+	FloorUnknown bool    `json:"floorUnknown,omitempty"`
 	// Ceiling is the most that the limits allow after the step, every node being of
 	// the type that costs most for each unit of what is limited. Absent without a
-	// limit that bounds it.
-	Ceiling *float64 `json:"ceiling,omitempty"`
+	// limit that bounds it, and where it is not known.
+	Ceiling        *float64 `json:"ceiling,omitempty"`
+	CeilingUnknown bool     `json:"ceilingUnknown,omitempty"`
 	// CeilingBefore is the same before the step.
-	CeilingBefore *float64 `json:"ceilingBefore,omitempty"`
+	CeilingBefore        *float64 `json:"ceilingBefore,omitempty"`
+	CeilingBeforeUnknown bool     `json:"ceilingBeforeUnknown,omitempty"`
 	// Prices are where the prices come from, by capacity type.
 	Prices []Price `json:"prices"`
+}
+
+// Approximate reports whether some of the prices are those of the catalog, and not the region's
+// of today.
+func (c Cost) Approximate() bool {
+	return slices.ContainsFunc(c.Prices, func(p Price) bool {
+		return p.Basis == string(catalog.Listed) || p.Basis == string(catalog.OtherRegion)
+	})
+}
+
+// SpotUnknown reports whether there are spot instances whose prices are not known.
+func (c Cost) SpotUnknown() bool {
+	return slices.ContainsFunc(c.Prices, func(p Price) bool { return p.Basis == UnknownPrice })
+}
+
+// Difference is the least and the most that After is more than Now.
+func (c Cost) Difference() (least, most float64) {
+	known := c.After.OnDemand + c.After.Spot - c.Now.OnDemand - c.Now.Spot
+	after, now := c.After.SpotAtMost-c.SpotUnchanged, c.Now.SpotAtMost-c.SpotUnchanged
+	return known + after*catalog.LowestSpot - now, known + after - now*catalog.LowestSpot
 }
 
 // Amount is money by how it was bought.
 type Amount struct {
 	OnDemand float64 `json:"onDemand"`
-	Spot     float64 `json:"spot"`
+	// Spot is that of the spot instances whose prices are known.
+	Spot float64 `json:"spot"`
+	// SpotAtMost is the most that the other spot instances cost, which is their on-demand price.
+	// They cost a tenth of it or more.
+	SpotAtMost float64 `json:"spotAtMost,omitempty"`
+	// Unpriced is how many instances are left out, since no price of theirs is known.
+	Unpriced int `json:"unpriced,omitempty"`
 }
 
-// Total is the sum.
-func (a Amount) Total() float64 { return a.OnDemand + a.Spot }
+// Least is the least that it may be.
+func (a Amount) Least() float64 { return a.OnDemand + a.Spot + a.SpotAtMost*catalog.LowestSpot }
+
+// Most is the most that it may be.
+func (a Amount) Most() float64 { return a.OnDemand + a.Spot + a.SpotAtMost }
+
+// UnknownPrice is the basis of a price that is not known.
+const UnknownPrice = "unknown"
 
 // Price is where prices come from.
 type Price struct {
 	// CapacityType is "on-demand" or "spot".
 	CapacityType string `json:"capacityType"`
 	// Basis is "price-list" or "spot-price-history" for what AWS returned for the region, or the
-	// catalog's: "listed", "other-region" or "estimated".
+	// catalog's: "listed" or "other-region". It is [UnknownPrice] for spot instances of which only the
+	// on-demand price is known.
 	Basis string `json:"basis"`
-	// Date is the day on which the prices were read, as YYYY-MM-DD.
-	Date string `json:"date"`
+	// Date is the day on which the prices were read, as YYYY-MM-DD; empty where they are not known.
+	Date string `json:"date,omitempty"`
 }

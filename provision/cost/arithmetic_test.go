@@ -44,27 +44,12 @@ func (c checked) rate(what string, r *cost.Rate, price catalog.Price, n *cost.No
 		c.Errorf("%s: %s has no %s rate", c.pool.Name, n.InstanceType, what)
 		return
 	}
-	if r.PerHour != price.USDPerHour || r.Basis != price.Basis || !within(r.PerMonth, exact(price.USDPerHour, 730), 2) {
+	if r.PerHour != price.USDPerHour || r.Basis != price.Basis || r.AtMost != price.AtMost || !within(r.PerMonth, exact(price.USDPerHour, 730), 2) {
 		c.Errorf("%s: %s costs %+v %s, at %+v", c.pool.Name, n.InstanceType, *r, what, price)
 	}
 	if n.Shares == 0 && r.PerShare != 0 || n.Shares > 0 && !within(r.PerShare*float64(n.Shares), exact(price.USDPerHour), 4) {
 		c.Errorf("%s: a share of %d of %s costs %g", c.pool.Name, n.Shares, n.InstanceType, r.PerShare)
 	}
-}
-
-// cheapestSpot is the least of the region's zones.
-func cheapestSpot(types *catalog.Catalog, name string) (least catalog.Price, err error) {
-	zones, err := catalog.Zones("us-east-1")
-	for i, zone := range zones {
-		price, err := types.SpotEstimate(zone, name)
-		if err != nil {
-			return price, err
-		}
-		if i == 0 || price.USDPerHour < least.USDPerHour {
-			least = price
-		}
-	}
-	return least, err
 }
 
 func (c checked) node(n *cost.Node, types *catalog.Catalog) {
@@ -83,9 +68,7 @@ func (c checked) node(n *cost.Node, types *catalog.Catalog) {
 	for capacity, rate := range map[string]*cost.Rate{"on-demand": n.OnDemand, "spot": n.Spot} {
 		launched := slices.Contains(c.pool.Requirements[1].Values, capacity) && slices.Contains(it.UsageClasses, capacity)
 		price, err := types.OnDemand("us-east-1", it.Name)
-		if capacity == "spot" {
-			price, err = cheapestSpot(types, it.Name)
-		}
+		price.AtMost = capacity == "spot"
 		if launched && err == nil {
 			c.rate(capacity, rate, price, n)
 		} else if rate != nil {

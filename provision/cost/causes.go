@@ -76,11 +76,7 @@ func (m *pricedCatalog) drifted(s Scenario, today catalog.Price) []Cause {
 
 // since states that the price is another today, and whose that is.
 func (m *pricedCatalog) since(was string, today catalog.Price) []Cause {
-	now := hourly(today.USDPerHour) + "/h"
-	if today.Basis == catalog.Estimated {
-		return []Cause{newCause("price", "%s, an estimate of %s%s today", was, about, now)}
-	}
-	out := []Cause{newCause("price", "%s, %s today", was, now)}
+	out := []Cause{newCause("price", "%s, %s/h today", was, hourly(today.USDPerHour))}
 	if today.Basis == catalog.OtherRegion {
 		out = append(out, newCause("region", "today's is the price of %s; that of %s is not known", homeRegion, name(m.region)))
 	}
@@ -91,6 +87,9 @@ func (m *pricedCatalog) since(was string, today catalog.Price) []Cause {
 func (m *pricedCatalog) missing(kind, capacity string) Cause {
 	if _, known := m.types.Lookup(kind); !known {
 		return newCause("unknown", "the catalog of %s has no instance type %s", m.types.PriceDate(), kind)
+	}
+	if capacity == spot && (m.listed == nil || m.listed.SpotAt.IsZero()) {
+		return newCause("unknown", "the spot price of %s in %s is not known", kind, name(m.region))
 	}
 	return newCause("unknown", "the catalog of %s has no %s price of %s in %s", m.types.PriceDate(), capacity, kind, name(m.region))
 }

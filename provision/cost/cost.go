@@ -4,8 +4,8 @@
 // held against today's.
 //
 // It is pure: values in, values out, sorted, the same for the same input. It refuses to
-// estimate: what the catalog has no price of has none here, and a price that is
-// estimated, or another region's, is marked. How many nodes there will be is no
+// estimate: what has no price, as spot instances have none in the catalog, has none here but the
+// most and the least that it may be, and a price that is another region's is marked. How many nodes there will be is no
 // business of its; what a change does to those that run is package simulate's.
 //
 // Start reading at [Of]; document.go is a document's table, sections.go what is shown of
@@ -23,6 +23,7 @@ import (
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/provision/pricelist"
 )
 
 // HoursPerMonth is what a month around the clock is commonly billed as: a twelfth of
@@ -44,6 +45,9 @@ type Query struct {
 	// HoursPerDay is the use that the table has beside a month around the clock; more than
 	// 0, at most 24.
 	HoursPerDay float64
+	// Offerings are what AWS returned of the region's prices and offerings; nil where nothing was
+	// read, and then the catalog's count.
+	Offerings *pricelist.List
 	// Pools are the cluster's, in any order.
 	Pools []Pool
 	// Document is a table to do again; nil for none.
@@ -132,15 +136,23 @@ type Rate struct {
 	PerMonth float64 `json:"usdPerMonth"`
 	// PerShare is the hour divided by Node.Shares; 0 without GPUs.
 	PerShare float64 `json:"usdPerShareHour,omitempty"`
-	// Basis is the catalog's: "listed", "other-region" or "estimated".
+	// Basis is as in [provision.Price], of spot instances whose price is not known that of their
+	// on-demand price.
 	Basis catalog.Basis `json:"basis"`
+	// AtMost is true for spot instances whose price is not known: the sums are then the most that
+	// they may be, those at the on-demand price, and a tenth of them the least.
+	AtMost bool `json:"atMost,omitempty"`
 }
 
 // Of computes a table from a catalog. What has no price is in Notes.
 func Of(q Query, types *catalog.Catalog) Table {
-	m := &pricedCatalog{region: q.Region, types: types, notes: map[string]bool{}, prices: map[provision.Price]bool{}}
+	listed := q.Offerings
+	if listed != nil && listed.Region != q.Region {
+		listed = nil
+	}
+	m := &pricedCatalog{region: q.Region, types: types, listed: listed, notes: map[string]bool{}, prices: map[provision.Price]bool{}}
 	out := Table{Region: name(q.Region), HoursPerMonth: HoursPerMonth, HoursPerDay: q.HoursPerDay, Pools: []Row{}}
-	if all := types.Types(); len(all) == 0 || !m.sells(all[0].Name) {
+	if all := types.Types(); len(all) == 0 || (listed == nil || listed.OnDemandAt.IsZero()) && m.onDemand(all[0].Name) == nil {
 		m.note("Region %s: the catalog of %s has no prices of it, so that costs are left out.", name(q.Region), types.PriceDate())
 	}
 	pools := slices.SortedFunc(slices.Values(q.Pools), func(a, b Pool) int { return strings.Compare(a.Name, b.Name) })
@@ -245,7 +257,7 @@ func rate(price *catalog.Price, shares int) *Rate {
 	if price == nil {
 		return nil
 	}
-	out := &Rate{PerHour: price.USDPerHour, PerMonth: *cents(price.USDPerHour * HoursPerMonth), Basis: price.Basis}
+	out := &Rate{PerHour: price.USDPerHour, PerMonth: *cents(price.USDPerHour * HoursPerMonth), Basis: price.Basis, AtMost: price.AtMost}
 	if shares > 0 {
 		out.PerShare = math.Round(price.USDPerHour/float64(shares)*1e6) / 1e6
 	}

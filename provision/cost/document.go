@@ -102,8 +102,6 @@ type RecomputedScenario struct {
 	// Saving is absent where the document states none.
 	Saving *Saving `json:"saving,omitempty"`
 	Causes []Cause `json:"causes"`
-	// Estimated is true where Today comes from a model and from no price list.
-	Estimated bool `json:"estimated"`
 }
 
 // Difference is how much more, or less, is paid today.
@@ -186,7 +184,7 @@ func (m *pricedCatalog) figure(d Document, s Scenario) RecomputedScenario {
 		}
 		return out
 	}
-	out.Today, out.Estimated = cents(today.USDPerHour*s.Hours), today.Basis == catalog.Estimated
+	out.Today = cents(today.USDPerHour * s.Hours)
 	near := s.Stated.nearest(*out.Today)
 	out.Difference = &Difference{USD: *cents(*out.Today - near)}
 	if near > 0 {
@@ -233,7 +231,8 @@ func (d Document) quoted(s Scenario) *Quote {
 	return nil
 }
 
-// today is the price in the cluster's region, wherever in it that is least.
+// today is the price in the cluster's region, wherever in it that is least; nil where it is not
+// known.
 func (m *pricedCatalog) today(kind, capacity string) *catalog.Price {
 	var price *catalog.Price
 	if capacity == spot {
@@ -241,9 +240,10 @@ func (m *pricedCatalog) today(kind, capacity string) *catalog.Price {
 	} else {
 		price = m.onDemand(kind)
 	}
-	if price != nil {
-		m.source(capacity, price.Basis)
+	if price == nil || price.AtMost {
+		return nil
 	}
+	m.source(capacity, price.Basis, false)
 	return price
 }
 

@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"cmp"
 	"maps"
 	"regexp"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/pricelist"
 )
 
 // homeRegion is the only region whose on-demand prices the catalog has.
@@ -17,6 +19,8 @@ const homeRegion = "us-east-1"
 type pricedCatalog struct {
 	region string
 	types  *catalog.Catalog
+	// listed is what AWS returned of the region; nil where nothing was read.
+	listed *pricelist.List
 	notes  map[string]bool
 	prices map[provision.Price]bool
 }
@@ -27,7 +31,7 @@ type pricedCatalog struct {
 func (m *pricedCatalog) choose(p Pool) (gpus, plain []catalog.InstanceType) {
 	var fractions []catalog.InstanceType
 	for _, t := range m.types.Types() {
-		if !p.allows(t) {
+		if !p.allows(t) || !m.offers(p, t.Name) {
 			continue
 		}
 		switch {
@@ -90,16 +94,25 @@ func (p Pool) mayLaunch(t catalog.InstanceType, capacity string) bool {
 	return slices.Contains(t.UsageClasses, capacity)
 }
 
-func (m *pricedCatalog) sells(kind string) bool {
-	_, err := m.types.OnDemand(m.region, kind)
-	return err == nil
+// offers reports whether a zone that the pool may use offers the type, as far as that was read.
+func (m *pricedCatalog) offers(p Pool, kind string) bool {
+	if m.listed == nil || m.listed.ZonesAt.IsZero() {
+		return true
+	}
+	return slices.ContainsFunc(m.listed.Zones[kind], p.allowsZone)
 }
 
-// onDemand is the price in the region; nil where the catalog has none.
+// onDemand is the price in the region; nil where none is known.
 func (m *pricedCatalog) onDemand(kind string) *catalog.Price {
-	price, err := m.types.OnDemand(m.region, kind)
-	if err != nil {
+	price, known := m.listed.OnDemandPrice(kind)
+	if known && price.USDPerHour == 0 {
 		return nil
+	}
+	if !known {
+		var err error
+		if price, err = m.types.OnDemand(m.region, kind); err != nil {
+			return nil
+		}
 	}
 	return &price
 }
@@ -110,54 +123,51 @@ func (m *pricedCatalog) home(kind string) (float64, bool) {
 	return price.USDPerHour, err == nil
 }
 
-// spot is the least of the zones that the pool may use. In a region whose zones the
-// catalog does not have, only those that the pool names are priced: the estimate is
-// made for a zone, and one that is made up would make up the price.
+// spot is the least of the zones that the pool may use, or where spot prices were not read, the
+// most that it may be; nil where neither is known.
 func (m *pricedCatalog) spot(p Pool, kind string) *catalog.Price {
+	if m.listed == nil || m.listed.SpotAt.IsZero() {
+		price := m.onDemand(kind)
+		if price != nil {
+			price.AtMost = true
+		}
+		return price
+	}
 	var least *catalog.Price
-	zones := m.zones(p)
-	for _, zone := range zones {
-		price, err := m.types.SpotEstimate(zone, kind)
-		if err == nil && (least == nil || price.USDPerHour < least.USDPerHour) {
+	for zone := range m.listed.Spot {
+		price, _ := m.listed.SpotPrice(kind, zone)
+		if price.USDPerHour > 0 && p.allowsZone(zone) && (least == nil || price.USDPerHour < least.USDPerHour) {
 			least = &price
 		}
-	}
-	if len(zones) == 0 && m.sells(kind) {
-		m.note("Region %s: the catalog has none of its zones, and so no estimate of spot prices there.", name(m.region))
 	}
 	return least
 }
 
-func (m *pricedCatalog) zones(p Pool) []catalog.Zone {
-	zones, err := catalog.Zones(m.region)
-	if err != nil {
-		for _, r := range p.Requirements {
-			for _, value := range r.Values {
-				if r.Key == zoneLabel && r.Operator == "In" && strings.HasPrefix(value, m.region) {
-					zones = append(zones, catalog.Zone{Region: m.region, Name: value})
-				}
-			}
-		}
-	}
-	return slices.DeleteFunc(zones, func(zone catalog.Zone) bool {
-		return slices.ContainsFunc(p.Requirements, func(r catalog.Requirement) bool {
-			return r.Key == zoneLabel && !r.Met(map[string]string{zoneLabel: zone.Name})
-		})
+// allowsZone reports whether the pool may use the zone.
+func (p Pool) allowsZone(zone string) bool {
+	return !slices.ContainsFunc(p.Requirements, func(r catalog.Requirement) bool {
+		return r.Key == zoneLabel && !r.Met(map[string]string{zoneLabel: zone})
 	})
 }
 
 // quote records where the prices of a node that is shown come from.
 func (m *pricedCatalog) quote(n *Node) {
 	if n.OnDemand != nil {
-		m.source(onDemand, n.OnDemand.Basis)
+		m.source(onDemand, n.OnDemand.Basis, false)
 	}
 	if n.Spot != nil {
-		m.source(spot, n.Spot.Basis)
+		m.source(spot, n.Spot.Basis, n.Spot.AtMost)
 	}
 }
 
-func (m *pricedCatalog) source(capacity string, basis catalog.Basis) {
-	m.prices[provision.Price{CapacityType: capacity, Basis: string(basis), Date: m.types.PriceDate()}] = true
+// source records where a price is from: that of a spot instance that is not known, from nowhere,
+// and its bound from the on-demand price.
+func (m *pricedCatalog) source(capacity string, basis catalog.Basis, atMost bool) {
+	if atMost {
+		m.prices[provision.Price{CapacityType: capacity, Basis: provision.UnknownPrice}] = true
+		capacity = onDemand
+	}
+	m.prices[provision.Price{CapacityType: capacity, Basis: string(basis), Date: cmp.Or(m.listed.Date(basis), m.types.PriceDate())}] = true
 }
 
 func (m *pricedCatalog) sources() []provision.Price {

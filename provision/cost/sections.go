@@ -7,10 +7,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
 )
 
-// about marks an estimate. A tilde would strike text through in Markdown.
+// about marks what is reckoned with prices of the catalog. A tilde would strike text through in
+// Markdown.
 const about = "≈"
 
 // tableSection is a piece of the table as it is shown: a title, rows under a head, lines.
@@ -50,7 +52,7 @@ func (t Table) sections() []tableSection {
 func (t Table) nodes() tableSection {
 	short := hours(t.HoursPerDay) + " H A DAY"
 	out := tableSection{
-		title: fmt.Sprintf("One node of each pool in %s, a month of %s hours", t.Region, hours(t.HoursPerMonth)),
+		title: fmt.Sprintf("One node of each pool in %s, a month of %s hours%s", t.Region, hours(t.HoursPerMonth), t.approximate()),
 		head:  []string{"POOL", "NODE", "ON DEMAND", "SPOT", short, "IDLE", "AN HOUR"}, left: 2,
 	}
 	for i, r := range t.Pools {
@@ -72,16 +74,24 @@ func (t Table) nodes() tableSection {
 		}
 	}
 	if len(out.rows) > 0 {
-		out.lines = append(out.lines, line(textCell("ON DEMAND and SPOT are around the clock; %s, IDLE (no pod at all) and AN HOUR (of use) are at what the pool launches first, spot where it may. - is not offered to the pool, ? has no known price.", short)))
+		out.lines = append(out.lines, line(textCell("ON DEMAND and SPOT are around the clock; %s, IDLE (no pod at all) and AN HOUR (of use) are at what the pool launches first, spot where it may, and ≤ where that has no known price. - is not offered to the pool, ? has no known price.", short)))
 	}
 	return out
+}
+
+// approximate marks a table with prices of the catalog.
+func (t Table) approximate() string {
+	if (provision.Cost{Prices: t.Prices}).Approximate() {
+		return ", " + about
+	}
+	return ""
 }
 
 func (n Node) cells(pool cell, before string) []cell {
 	month := func(r *Rate, launches bool) cell {
 		switch {
 		case r != nil:
-			return textCell("%s", r.mark()+dollars(r.PerMonth))
+			return textCell("%s", r.between(r.PerMonth, dollars))
 		case launches:
 			return textCell("?")
 		}
@@ -95,21 +105,30 @@ func (n Node) cells(pool cell, before string) []cell {
 		if *usd == 0 {
 			return textCell("$0")
 		}
-		return textCell("%s", first.mark()+dollars(*usd))
+		return textCell("%s", first.most(dollars(*usd)))
 	}
 	hour := textCell("?")
 	if first != nil {
-		hour = textCell("%s", first.mark()+hourly(first.PerHour))
+		hour = textCell("%s", first.most(hourly(first.PerHour)))
 	}
 	kind := cell{before + n.InstanceType, true}
 	return []cell{pool, kind, month(n.OnDemand, n.CapacityType == onDemand), month(n.Spot, n.CapacityType == spot), sum(n.PartTime), sum(n.Idle), hour}
 }
 
-func (r *Rate) mark() string {
-	if r.Basis == catalog.Estimated {
-		return about
+// most is a sum at the rate, marked where it is the most that it may be.
+func (r *Rate) most(sum string) string {
+	if r.AtMost {
+		return "≤" + sum
 	}
-	return ""
+	return sum
+}
+
+// between is a sum at the rate, or the range of one that is not known.
+func (r *Rate) between(usd float64, write func(float64) string) string {
+	if r.AtMost {
+		return write(usd*catalog.LowestSpot) + "–" + write(usd)
+	}
+	return write(usd)
 }
 
 // shares is what a GPU or a slice costs on a node that has several.
@@ -130,7 +149,7 @@ func (r Row) shares() [][]cell {
 		name string
 	}{{n.OnDemand, "on demand"}, {n.Spot, spot}} {
 		if x.r != nil {
-			prices = append(prices, fmt.Sprintf("%s%s/h %s", x.r.mark(), hourly(x.r.PerShare), x.name))
+			prices = append(prices, fmt.Sprintf("%s/h %s", x.r.between(x.r.PerShare, hourly), x.name))
 		}
 	}
 	if len(prices) > 0 {
@@ -145,14 +164,14 @@ func (d Recomputed) quotes(region string) tableSection {
 		title: "Prices of an hour in the document and today in " + region,
 		head:  []string{"NODE", "CALLED", "DOCUMENT", "ON DEMAND", "SPOT"}, left: 2,
 	}
-	today := func(usd *float64, mark string) cell {
+	today := func(usd *float64) cell {
 		if usd == nil {
 			return textCell("?")
 		}
-		return textCell("%s", mark+hourly(*usd))
+		return textCell("%s", hourly(*usd))
 	}
 	for _, p := range d.Prices {
-		out.rows = append(out.rows, []cell{named(p.InstanceType), textCell("%s", p.CapacityType), textCell("%s", hourly(p.USDPerHour)), today(p.OnDemand, ""), today(p.Spot, about)})
+		out.rows = append(out.rows, []cell{named(p.InstanceType), textCell("%s", p.CapacityType), textCell("%s", hourly(p.USDPerHour)), today(p.OnDemand), today(p.Spot)})
 		if len(p.Causes) > 0 {
 			out.lines = append(out.lines, line(named(p.InstanceType), textCell(", %s: %s.", p.CapacityType, reasons(p.Causes, nil))))
 		}
@@ -192,9 +211,6 @@ func (f RecomputedScenario) cells() []cell {
 	}
 	if f.Today != nil {
 		today = dollars(*f.Today)
-		if f.Estimated {
-			today = about + today
-		}
 	}
 	if d := f.Difference; d != nil {
 		difference = signed(dollars(math.Abs(d.USD)), d.USD)
@@ -246,20 +262,32 @@ func (t Table) footnotes() [][]cell {
 	}
 	var bases []string
 	for _, p := range t.Prices {
+		if p.Basis == provision.UnknownPrice {
+			bases = append(bases, p.CapacityType+" not known, from 10 to 100 % of on-demand; what is cheapest and dearest goes by on-demand")
+			continue
+		}
 		basis := map[string]string{
-			"listed": "as listed for the region", "other-region": "of us-east-1, as the region's are not known",
-			"estimated": "estimated by a model (" + about + "), as no list of them is published",
+			"listed":             "by the shipped catalog (" + about + ") of the region",
+			"other-region":       "by the shipped catalog (" + about + ") of us-east-1, as the region's are not known",
+			"price-list":         "by AWS's price list of the region",
+			"spot-price-history": "by EC2's spot price history",
 		}[p.Basis]
 		bases = append(bases, fmt.Sprintf("%s %s, %s", p.CapacityType, basis, p.Date))
 	}
 	if len(bases) > 0 {
-		out = append(out, line(textCell("Prices of instances from the built-in catalog, without disks, before tax and discounts: %s.", strings.Join(bases, "; "))))
+		out = append(out, line(textCell("Prices of instances, without disks, before tax and discounts: %s.", strings.Join(bases, "; "))))
 	}
 	return out
 }
 
-// dollars writes a sum, dollars with cents, and none where it is nothing.
+// dollars writes a sum, dollars with cents, and $0 for nothing and for nothing else.
 func dollars(usd float64) string {
+	switch {
+	case usd == 0:
+		return "$0"
+	case usd > 0 && usd < 0.005:
+		return "<$0.01"
+	}
 	whole, fraction, _ := strings.Cut(strconv.FormatFloat(usd, 'f', 2, 64), ".")
 	for i := len(whole) - 3; i > 0; i -= 3 {
 		whole = whole[:i] + "," + whole[i:]
@@ -283,6 +311,9 @@ func (r Range) dollars() string {
 
 // hourly writes a price of an hour: cents at least, and four decimals at most.
 func hourly(usd float64) string {
+	if usd == 0 {
+		return "$0"
+	}
 	text := digits(usd, 4)
 	if usd < 0.001 {
 		text = digits(usd, 6)

@@ -15,7 +15,7 @@ import (
 func (c *comparison) cost(name string) provision.Cost {
 	book := c.ledger()
 	var out provision.Cost
-	var unblocked provision.Amount
+	var unblocked, same provision.Amount
 	is, outcomes := c.after.Pools[name], c.nodeOutcomes(name)
 	for _, claim := range c.before.Claims[name] {
 		kind, zone := claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone]
@@ -30,7 +30,7 @@ func (c *comparison) cost(name string) provision.Cost {
 		case is == nil || outcome.vanishes:
 			next = nil
 		case outcome.replaced:
-			next = c.successor(claim, is)
+			next = c.comes(claim, is, own)
 		}
 		final := next
 		if outcome.stays {
@@ -42,20 +42,34 @@ func (c *comparison) cost(name string) provision.Cost {
 				book.pay(to, o.InstanceType, o.Zone, o.CapacityType)
 			}
 		}
+		if next.SameAs(own) {
+			book.pay(&same, kind, zone, capacity)
+		}
 	}
 	out.Now, out.After, unblocked = rounded(out.Now), rounded(out.After), rounded(unblocked)
+	out.SpotUnchanged = cents(same.SpotAtMost)
 	if unblocked != out.After {
 		out.Unblocked = &unblocked
 	}
 	if was := c.before.Pools[name]; was != nil {
-		out.CeilingBefore = c.ceiling(c.before, was, book)
+		out.CeilingBefore, out.CeilingBeforeUnknown = c.ceiling(c.before, was, book)
 	}
 	if is != nil {
-		out.Ceiling = c.ceiling(c.after, is, book)
-		out.Floor = c.floor(is, book)
+		out.Ceiling, out.CeilingUnknown = c.ceiling(c.after, is, book)
+		c.floor(is, &out, book)
 	}
 	out.Prices, out.Notes = book.sources(), c.notes(name)
 	return out
+}
+
+// comes is what a replaced node becomes; where no price is known of what its pool may buy, its own
+// type, whose price is not known either.
+func (c *comparison) comes(claim *karpv1.NodeClaim, pool *karpv1.NodePool, own *offerings.Offer) *offerings.Offer {
+	next, sold := c.successor(claim, pool), c.after.Offerings[pool.Name]
+	if next == nil && len(sold.Allowed) > 0 && len(sold.Offers) == 0 {
+		return own
+	}
+	return next
 }
 
 // nodeOutcome is what the step does to a node.
@@ -132,7 +146,8 @@ func counted(pods int, one, many string) string {
 
 // total adds the pools up. Without a limit on one of them there is none on all.
 func (c *comparison) total(pools []provision.Pool) provision.Cost {
-	out := provision.Cost{Ceiling: new(float64), CeilingBefore: new(float64)}
+	var out provision.Cost
+	var before, after ceilings
 	all := map[provision.Price]bool{}
 	var unblocked provision.Amount
 	for _, p := range pools {
@@ -143,21 +158,51 @@ func (c *comparison) total(pools []provision.Pool) provision.Cost {
 		}
 		unblocked = plus(unblocked, final)
 		out.Notes = append(out.Notes, p.Cost.Notes...)
-		out.Floor += p.Cost.Floor
+		out.Floor, out.SpotUnchanged = out.Floor+p.Cost.Floor, out.SpotUnchanged+p.Cost.SpotUnchanged
+		out.FloorUnknown, out.FloorAtMost = out.FloorUnknown || p.Cost.FloorUnknown, out.FloorAtMost || p.Cost.FloorAtMost
 		if p.Action != "delete" {
-			out.Ceiling = sum(out.Ceiling, p.Cost.Ceiling)
+			after.add(p.Cost.Ceiling, p.Cost.CeilingUnknown)
 		}
 		if p.Action != "create" {
-			out.CeilingBefore = sum(out.CeilingBefore, p.Cost.CeilingBefore)
+			before.add(p.Cost.CeilingBefore, p.Cost.CeilingBeforeUnknown)
 		}
 		for _, price := range p.Cost.Prices {
 			all[price] = true
 		}
 	}
 	out.Now, out.After, out.Floor = rounded(out.Now), rounded(out.After), cents(out.Floor)
+	out.SpotUnchanged = cents(out.SpotUnchanged)
+	out.CeilingBefore, out.CeilingBeforeUnknown = before.total()
+	out.Ceiling, out.CeilingUnknown = after.total()
 	if unblocked = rounded(unblocked); unblocked != out.After {
 		out.Unblocked = &unblocked
 	}
 	out.Prices = (&ledger{prices: all}).sources()
 	return out
+}
+
+// ceilings adds the ceilings of pools up.
+type ceilings struct {
+	usd                float64
+	unbounded, unknown bool
+}
+
+func (c *ceilings) add(bound *float64, unknown bool) {
+	switch {
+	case unknown:
+		c.unknown = true
+	case bound == nil:
+		c.unbounded = true
+	default:
+		c.usd += *bound
+	}
+}
+
+// total is that of all; nil where one has none, or is not known.
+func (c *ceilings) total() (bound *float64, unknown bool) {
+	if c.unbounded || c.unknown {
+		return nil, !c.unbounded
+	}
+	usd := cents(c.usd)
+	return &usd, false
 }

@@ -100,7 +100,7 @@ func TestAPoolThatGoesTakesItsNodesWithIt(t *testing.T) {
 	if len(got.Replaced) != 0 || got.Rollout.Nodes != 0 {
 		t.Errorf("nodes of a pool that goes are told as replaced: %v", replacedText(got.Replaced))
 	}
-	if total := got.Cost.After.Total(); total != 0 {
+	if total := got.Cost.After.Most(); total != 0 {
 		t.Errorf("nothing is left, and it costs $%v/h", total)
 	}
 	if len(got.Fit.Unscheduled) != 3 {

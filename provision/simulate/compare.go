@@ -84,6 +84,9 @@ func (c *comparison) result() provision.Forecast {
 	}
 	out.Cost = c.total(out.Pools)
 	out.Rollout = c.rollout()
+	if out.Cost.SpotUnknown() && out.Rollout.Nodes > 0 {
+		out.Rollout.Assumptions = append(out.Rollout.Assumptions, "Spot prices are not known: of the types that may come as spot instances, the one with the lowest on-demand price does.")
+	}
 	out.Unknown = c.unknown.Sorted()
 	return out
 }

@@ -35,19 +35,29 @@ func (l *ledger) pay(to *provision.Amount, name, zone, capacity string) {
 	price, err := l.catalog.Price(name, zone, capacity)
 	if err != nil {
 		l.unknown.Add("Instance type %s: no price of it is known, so that it is left out of the costs.", name)
+		to.Unpriced++
 		return
 	}
-	if capacity == karpv1.CapacityTypeSpot {
+	switch {
+	case price.AtMost:
+		to.SpotAtMost += price.USDPerHour
+	case capacity == karpv1.CapacityTypeSpot:
 		to.Spot += price.USDPerHour
-	} else {
+	default:
 		capacity = karpv1.CapacityTypeOnDemand
 		to.OnDemand += price.USDPerHour
 	}
-	l.note(capacity, price.Basis)
+	l.note(capacity, price)
 }
 
-func (l *ledger) note(capacity string, basis catalog.Basis) {
-	l.prices[provision.Price{CapacityType: capacity, Basis: string(basis), Date: l.catalog.PriceDate(basis)}] = true
+// note records where a price is from: that of a spot instance that is not known, from nowhere,
+// and its bound from the on-demand price.
+func (l *ledger) note(capacity string, price catalog.Price) {
+	if price.AtMost {
+		l.prices[provision.Price{CapacityType: capacity, Basis: provision.UnknownPrice}] = true
+		capacity = karpv1.CapacityTypeOnDemand
+	}
+	l.prices[provision.Price{CapacityType: capacity, Basis: string(price.Basis), Date: l.catalog.PriceDate(price.Basis)}] = true
 }
 
 func (l *ledger) sources() []provision.Price {
@@ -75,7 +85,7 @@ func (c *comparison) successor(claim *karpv1.NodeClaim, pool *karpv1.NodePool) *
 			best = &o
 			break
 		}
-		if (best == nil || o.USD < best.USD) && fits(o.Type.Capacity, claim.Status.Capacity) {
+		if o.Precedes(best) && fits(o.Type.Capacity, claim.Status.Capacity) {
 			best = &o
 		}
 	}
@@ -94,27 +104,29 @@ func fits(has, needs corev1.ResourceList) bool {
 	return true
 }
 
-// floor is what a pool costs without pods.
-func (c *comparison) floor(pool *karpv1.NodePool, book *ledger) float64 {
-	if pool.Spec.Replicas == nil {
-		return 0
+// floor is what a pool costs without pods: nothing, or its replicas at the cheapest type.
+func (c *comparison) floor(pool *karpv1.NodePool, out *provision.Cost, book *ledger) {
+	if pool.Spec.Replicas == nil || *pool.Spec.Replicas == 0 {
+		return
 	}
-	least := math.Inf(1)
+	var least *offerings.Offer
 	for _, o := range c.after.Offerings[pool.Name].Offers {
-		if o.USD < least {
-			least = o.USD
-			book.note(o.CapacityType, o.Basis)
+		if o.Precedes(least) {
+			least = &o
 		}
 	}
-	if math.IsInf(least, 1) {
-		return 0
+	if least == nil {
+		out.FloorUnknown = true
+		return
 	}
-	return cents(least * float64(*pool.Spec.Replicas))
+	book.note(least.CapacityType, least.Price)
+	out.Floor, out.FloorAtMost = cents(least.Price.USDPerHour*float64(*pool.Spec.Replicas)), least.Price.AtMost
 }
 
 // ceiling is the most that the limits allow: for each limit, all of it bought as
-// the type that costs most for a unit; of these the least. Nil without a limit.
-func (c *comparison) ceiling(f *placement.Simulation, pool *karpv1.NodePool, book *ledger) *float64 {
+// the type that costs most for a unit; of these the least. Nil without a limit, and where no
+// price of what the pool may buy is known.
+func (c *comparison) ceiling(f *placement.Simulation, pool *karpv1.NodePool, book *ledger) (bound *float64, unknown bool) {
 	// A type of which one is too large for a limit is never bought.
 	var offers []offerings.Offer
 	for _, o := range f.Offerings[pool.Name].Offers {
@@ -122,13 +134,16 @@ func (c *comparison) ceiling(f *placement.Simulation, pool *karpv1.NodePool, boo
 			offers = append(offers, o)
 		}
 	}
+	if len(f.Offerings[pool.Name].Offers) == 0 {
+		return nil, pool.Spec.Replicas != nil || len(pool.Spec.Limits) > 0
+	}
 	most := math.Inf(1)
 	for name, limit := range pool.Spec.Limits {
 		dearest := 0.0
 		for _, o := range offers {
 			if per := units(o.Type, name); per > 0 {
-				book.note(o.CapacityType, o.Basis)
-				dearest = max(dearest, o.USD/per)
+				book.note(o.CapacityType, o.Price)
+				dearest = max(dearest, o.Price.USDPerHour/per)
 			} else {
 				dearest = math.Inf(1) // As many of it as one likes.
 			}
@@ -140,15 +155,15 @@ func (c *comparison) ceiling(f *placement.Simulation, pool *karpv1.NodePool, boo
 	if static := pool.Spec.Replicas; static != nil {
 		dearest := 0.0
 		for _, o := range offers {
-			dearest = max(dearest, o.USD)
+			dearest = max(dearest, o.Price.USDPerHour)
 		}
 		most = min(most, dearest*float64(*static))
 	}
 	if math.IsInf(most, 1) {
-		return nil
+		return nil, false
 	}
 	most = cents(most)
-	return &most
+	return &most, false
 }
 
 func tooLarge(it *cloudprovider.InstanceType, limits karpv1.Limits) bool {
@@ -169,19 +184,11 @@ func units(it *cloudprovider.InstanceType, name corev1.ResourceName) float64 {
 }
 
 func plus(a, b provision.Amount) provision.Amount {
-	return provision.Amount{OnDemand: a.OnDemand + b.OnDemand, Spot: a.Spot + b.Spot}
-}
-
-func sum(a, b *float64) *float64 {
-	if a == nil || b == nil {
-		return nil
-	}
-	out := cents(*a + *b)
-	return &out
+	return provision.Amount{OnDemand: a.OnDemand + b.OnDemand, Spot: a.Spot + b.Spot, SpotAtMost: a.SpotAtMost + b.SpotAtMost, Unpriced: a.Unpriced + b.Unpriced}
 }
 
 func rounded(a provision.Amount) provision.Amount {
-	return provision.Amount{OnDemand: cents(a.OnDemand), Spot: cents(a.Spot)}
+	return provision.Amount{OnDemand: cents(a.OnDemand), Spot: cents(a.Spot), SpotAtMost: cents(a.SpotAtMost), Unpriced: a.Unpriced}
 }
 
 // cents rounds to a hundredth of a cent, as EC2 writes prices.

@@ -86,10 +86,10 @@ func TestPodsThatNothingMakesAgain(t *testing.T) {
 
 // inNodes is what is paid after the step, in nodes of the type of all three.
 func inNodes(c provision.Cost) (after, unblocked float64) {
-	one := c.Now.Total() / 3
-	after = c.After.Total() / one
+	one := c.Now.Most() / 3
+	after = c.After.Most() / one
 	if unblocked = after; c.Unblocked != nil {
-		unblocked = c.Unblocked.Total() / one
+		unblocked = c.Unblocked.Most() / one
 	}
 	round := func(f float64) float64 { return float64(int(f*100+0.5)) / 100 }
 	return round(after), round(unblocked)
@@ -123,9 +123,9 @@ func TestWhatIsPaidWhileNodesAreKept(t *testing.T) {
 			before := three(t, pool, class)
 			tt.make(&before)
 			got := compare(t, before, read(t, tt.after, class)).Cost
-			text := fmt.Sprint(got.After.Total())
+			text := fmt.Sprint(got.After.Most())
 			if got.Unblocked != nil {
-				text += fmt.Sprint(", unblocked ", got.Unblocked.Total())
+				text += fmt.Sprint(", unblocked ", got.Unblocked.Most())
 			}
 			if text != tt.want {
 				t.Errorf("after the step $%s/h, want $%s/h", text, tt.want)

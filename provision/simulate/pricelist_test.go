@@ -59,6 +59,8 @@ func TestPricesAndOfferingsOfAWSPrecedeTheCatalog(t *testing.T) {
 			map[string]float64{"g5.xlarge": 0.1}, "[g4dn.xlarge, g5.xlarge]", "[g5.xlarge, g6.xlarge]", bill{now, provision.Amount{OnDemand: 0.3}, []provision.Price{onDemand}}},
 		"a type that no zone offers does not come, although it is the cheapest": {
 			map[string]float64{"g6.xlarge": 0}, "[g4dn.xlarge, g5.xlarge]", "[g5.xlarge, g6.xlarge]", bill{now, provision.Amount{OnDemand: 3.018}, []provision.Price{onDemand}}},
+		"one is paid at most at the price of AWS's list while its own was not read": {
+			map[string]float64{"g4dn.xlarge": 0.7, "": 0}, "values: [on-demand]", "values: [spot]", bill{provision.Amount{OnDemand: 2.1}, provision.Amount{SpotAtMost: 2.1}, []provision.Price{onDemand, {CapacityType: "spot", Basis: "unknown"}}}},
 		"spot instances are at the price of the cheapest zone's history": {
 			nil, "values: [on-demand]", "values: [spot]", bill{now, provision.Amount{Spot: 0.3945}, []provision.Price{onDemand, spot}}},
 	}
@@ -66,6 +68,9 @@ func TestPricesAndOfferingsOfAWSPrecedeTheCatalog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := three(t, pool, class)
 			before.Cluster.Offerings = listedPrices(t, tt.changed)
+			if _, spotUnread := tt.changed[""]; spotUnread {
+				before.Cluster.Offerings.SpotAt = time.Time{}
+			}
 			got := compare(t, before, read(t, strings.Replace(pool, tt.old, tt.new, 1), class)).Cost
 			if diff := cmp.Diff(tt.want, bill{got.Now, got.After, got.Prices}); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

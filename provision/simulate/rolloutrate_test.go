@@ -119,7 +119,7 @@ func TestWhatNodesCost(t *testing.T) {
 		Prices                  []provision.Price
 	}
 	onDemand := []provision.Price{{CapacityType: "on-demand", Basis: "listed", Date: prices(t).PriceDate()}}
-	both := append(onDemand[:1:1], provision.Price{CapacityType: "spot", Basis: "estimated", Date: prices(t).PriceDate()})
+	both := append(onDemand[:1:1], provision.Price{CapacityType: "spot", Basis: "unknown"})
 	tests := map[string]struct {
 		old, new string
 		want     bill
@@ -138,13 +138,15 @@ func TestWhatNodesCost(t *testing.T) {
 			"limits: {nvidia.com/gpu: 8}", "weight: 1", bill{1.578, 1.578, 0, 0, "none", "8.048", onDemand}},
 		"a limit of what not every node has is none": {
 			"nvidia.com/gpu: 8", "amd.com/gpu: 8", bill{1.578, 1.578, 0, 0, "none", "8.048", onDemand}},
-		"spot is estimated": {
-			"values: [on-demand]", "values: [spot]", bill{1.578, 0, 0.4875, 0, "2.3104", "8.048", both}},
+		"spot instances cost at most what they do on demand": {
+			"values: [on-demand]", "values: [spot]", bill{1.578, 0, 1.578, 0, "8.048", "8.048", both}},
+		"and are taken where both are allowed": {
+			"values: [on-demand]", "values: [on-demand, spot], minValues: 1", bill{1.578, 1.578, 0, 0, "8.048", "8.048", both}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := compare(t, three(t, pool, class), read(t, strings.Replace(pool, tt.old, tt.new, 1), class)).Cost
-			is := bill{got.Now.Total(), got.After.OnDemand, got.After.Spot, got.Floor, "none", "none", got.Prices}
+			is := bill{got.Now.Most(), got.After.OnDemand, got.After.SpotAtMost, got.Floor, "none", "none", got.Prices}
 			if got.Ceiling != nil {
 				is.Ceiling = fmt.Sprint(*got.Ceiling)
 			}
@@ -161,8 +163,12 @@ func TestWhatNodesCost(t *testing.T) {
 func TestAStaticPoolHasAFloor(t *testing.T) {
 	text := strings.Replace(pool, "limits: {nvidia.com/gpu: 8}", "replicas: 2", 1)
 	got := compare(t, read(t, text, class), read(t, text, class)).Cost
-	if got.Floor != 1.052 || got.Ceiling == nil || *got.Ceiling != 2.012 {
+	if got.Floor != 1.052 || got.FloorAtMost || got.FloorUnknown || got.Ceiling == nil || *got.Ceiling != 2.012 {
 		t.Errorf("floor %v, ceiling %v", got.Floor, *got.Ceiling)
+	}
+	text = strings.Replace(text, "values: [on-demand]", "values: [on-demand, spot]", 1)
+	if got := compare(t, read(t, text, class), read(t, text, class)).Cost; got.Floor != 1.052 || !got.FloorAtMost {
+		t.Errorf("with spot the floor is %+v", got)
 	}
 }
 
@@ -170,8 +176,14 @@ func TestARegionWithoutPricesCostsUnknown(t *testing.T) {
 	before := three(t, pool, class)
 	before.Cluster.Region = "us-gov-west-1"
 	got := compare(t, before, relabelled(t))
-	if len(got.Replaced) != 3 || got.Cost.Now.Total() != 0 {
-		t.Errorf("%d replaced, $%v", len(got.Replaced), got.Cost.Now.Total())
+	if len(got.Replaced) != 3 || got.Cost.Now.Most() != 0 {
+		t.Errorf("%d replaced, $%v", len(got.Replaced), got.Cost.Now.Most())
+	}
+	if c := got.Cost; c.Now.Unpriced != 3 || c.After.Unpriced != 3 || c.Ceiling != nil || !c.CeilingUnknown || !c.CeilingBeforeUnknown {
+		t.Errorf("what has no price is counted as nothing: %+v", c)
+	}
+	if c := got.Pools[0].Cost; c.Ceiling != nil || !c.CeilingUnknown || !c.CeilingBeforeUnknown {
+		t.Errorf("the pool's ceiling is %v", c.Ceiling)
 	}
 	if len(got.Unknown) == 0 || !strings.HasPrefix(got.Unknown[len(got.Unknown)-1].Text, "Region us-gov-west-1") {
 		t.Errorf("unknown: %q", texts(got.Unknown))

@@ -38,10 +38,15 @@ func nodesOf(pool string, n int, reason string) []provision.Node {
 	return out
 }
 
-// prices are where the sums of the samples come from.
-var prices = []provision.Price{
-	{CapacityType: "on-demand", Basis: "other-region", Date: "2026-10-28"}, {CapacityType: "spot", Basis: "estimated", Date: "2026-10-28"},
-}
+// prices are where the sums of the samples come from: from AWS, or from the catalog.
+var (
+	prices = []provision.Price{
+		{CapacityType: "on-demand", Basis: "price-list", Date: "2026-11-20"}, {CapacityType: "spot", Basis: "spot-price-history", Date: "2026-11-20"},
+	}
+	catalogPrices = []provision.Price{
+		{CapacityType: "on-demand", Basis: "other-region", Date: "2026-10-28"}, {CapacityType: "spot", Basis: "unknown"},
+	}
+)
 
 var assumed = []string{
 	"Karpenter marks a drifted node within 5 minutes.",

@@ -140,6 +140,8 @@ func proposals() map[string]proposed {
 		"stuck":           {Proposal: plan.Proposal{Step: join(tainting(), quota)}, forecast: stuck()},
 		"workload":        {Proposal: plan.Proposal{Step: join(between("apps", "Deployment", "train", nil, object{"spec": object{"replicas": int64(3)}}), quota)}, forecast: working()},
 		"empty":           {Proposal: plan.Proposal{Step: plan.Plan{Unchanged: 12}}, forecast: weighing()},
+		"catalog":         {Proposal: plan.Proposal{Step: join(spot(), quota)}, forecast: byCatalog()},
+		"offline-prices":  {Proposal: plan.Proposal{Step: spot()}, forecast: priceless(), offline: true},
 		"many":            {Proposal: plan.Proposal{Step: plan.Guard(10, "")(numerous(40)), Drift: drifting()}, forecast: replacing()},
 	}
 	return out
@@ -162,7 +164,7 @@ func uncounted() *provision.Forecast {
 	f := replacing()
 	f.Pools[1].Nodes, f.Pools[1].Replaced, f.Replaced, f.Rollout = 0, 0, nil, provision.Rollout{}
 	f.Pools[0].Nodes, f.Pools[1].ReplacesAll = 0, true
-	f.Cost = provision.Cost{Ceiling: new(64.8), CeilingBefore: new(64.8), Prices: prices}
+	f.Cost = provision.Cost{Ceiling: new(64.8), CeilingBefore: new(64.8), Prices: catalogPrices}
 	f.Pools[0].Cost, f.Pools[1].Cost = provision.Cost{}, provision.Cost{}
 	f.Unknown = []provision.Unknown{{Text: "Which zones the subnets of EC2NodeClass gpu are in: only AWS can tell."}}
 	return f

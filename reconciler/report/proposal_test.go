@@ -291,7 +291,7 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 		"more of a quota is in use":             func(r *Report, _ *provision.Forecast) { r.Notes[0].Text = "of 64 vCPUs, 16 are used" },
 		"what was there before is counted anew": func(r *Report, _ *provision.Forecast) { r.Drift.Notes[1].Text = "12 others have it" },
 		"prices are read anew": func(_ *Report, f *provision.Forecast) {
-			f.Cost.Prices = []provision.Price{{CapacityType: "on-demand", Basis: "other-region", Date: "2026-11-21"}, {CapacityType: "spot", Basis: "estimated", Date: "2026-11-21"}}
+			f.Cost.Prices = []provision.Price{{CapacityType: "on-demand", Basis: "price-list", Date: "2026-11-21"}, {CapacityType: "spot", Basis: "spot-price-history", Date: "2026-11-21"}}
 		},
 		"less than a cent": func(_ *Report, f *provision.Forecast) { f.Cost.After.OnDemand += 0.0001 },
 	} {

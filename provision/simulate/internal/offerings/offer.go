@@ -10,11 +10,24 @@ import (
 type Offer struct {
 	// InstanceType, Zone and CapacityType are those of a node's labels.
 	InstanceType, Zone, CapacityType string
-	// USD is the price of an hour, Basis where it is from.
-	USD   float64
-	Basis catalog.Basis
+	// Price is that of an hour.
+	Price catalog.Price
 	// Type is nil where the offer is a node that there is.
 	Type *cloudprovider.InstanceType
+}
+
+// SameAs reports whether both are one type, zone and capacity type.
+func (o *Offer) SameAs(other *Offer) bool {
+	return o != nil && o.InstanceType == other.InstanceType && o.Zone == other.Zone && o.CapacityType == other.CapacityType
+}
+
+// Precedes reports whether a pool that can buy both buys o, as far as their prices determine
+// that. A spot instance is not dearer than the same on demand, also where its price is not known.
+func (o *Offer) Precedes(other *Offer) bool {
+	if other == nil || o.Price.USDPerHour != other.Price.USDPerHour {
+		return other == nil || o.Price.USDPerHour < other.Price.USDPerHour
+	}
+	return o.Price.AtMost && !other.Price.AtMost
 }
 
 // priced gives offerings the catalog's prices: an overlay's price is what Karpenter
@@ -24,7 +37,7 @@ func (m *Catalog) priced(it *cloudprovider.InstanceType, sold cloudprovider.Offe
 	for _, of := range sold {
 		o := Offer{InstanceType: it.Name, Zone: of.Zone(), CapacityType: of.CapacityType(), Type: it}
 		if price, err := m.Price(o.InstanceType, o.Zone, o.CapacityType); err == nil {
-			o.USD, o.Basis = price.USDPerHour, price.Basis
+			o.Price = price
 			out = append(out, o)
 		}
 	}

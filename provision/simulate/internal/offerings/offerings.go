@@ -286,14 +286,12 @@ func (m *Catalog) offerings(t catalog.InstanceType, zones, ids []string, fits bo
 	return out
 }
 
-// rank is the price by which Karpenter chooses: the catalog's, or where the region
-// has none that of us-east-1, which keeps the order.
+// rank is the price by which Karpenter chooses: that of Price, or where the region has none that
+// of us-east-1, which keeps the order. Spot instances whose prices are not known rank by their
+// on-demand price, as Karpenter ranks them until it has read the spot prices.
 func (m *Catalog) rank(t catalog.InstanceType, zone, capacity string) float64 {
 	if price, err := m.Price(t.Name, zone, capacity); err == nil {
 		return price.USDPerHour
-	}
-	if capacity == karpv1.CapacityTypeSpot {
-		return t.OnDemandUSD / 3
 	}
 	return t.OnDemandUSD
 }
@@ -326,8 +324,9 @@ func (m *Catalog) PriceDate(basis catalog.Basis) string {
 	return cmp.Or(m.listed.Date(basis), m.Types.PriceDate())
 }
 
-// Price is the one that AWS returned, or where none was read, the catalog's. Reserved capacity is
-// paid for at the on-demand rate.
+// Price is the one that AWS returned, or where none was read, the catalog's; of spot, which the
+// catalog has no prices of, the most that it may be. Reserved capacity is paid for at the
+// on-demand rate.
 func (m *Catalog) Price(name, zone, capacity string) (catalog.Price, error) {
 	if price, known := m.listedPrice(name, zone, capacity); known && price.USDPerHour == 0 {
 		return price, fmt.Errorf("pricing instance type %q: AWS has no %s price of it in %s", name, capacity, cmp.Or(zone, m.region))
@@ -335,7 +334,12 @@ func (m *Catalog) Price(name, zone, capacity string) (catalog.Price, error) {
 		return price, nil
 	}
 	if capacity == karpv1.CapacityTypeSpot {
-		return m.Types.SpotEstimate(catalog.Zone{Region: m.region, Name: zone}, name)
+		if t, ok := m.Types.Lookup(name); ok && !slices.Contains(t.UsageClasses, karpv1.CapacityTypeSpot) {
+			return catalog.Price{}, fmt.Errorf("pricing instance type %q: EC2 offers no spot capacity of it", name)
+		}
+		price, err := m.Price(name, zone, karpv1.CapacityTypeOnDemand)
+		price.AtMost = err == nil
+		return price, err
 	}
 	return m.Types.OnDemand(m.region, name)
 }

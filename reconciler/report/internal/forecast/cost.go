@@ -15,43 +15,68 @@ import (
 // hoursPerMonth is what a month of use around the clock is commonly billed as.
 const hoursPerMonth = 730
 
-// difference is how much more or less is paid in an hour; empty for as much.
-func (v View) difference(now, after provision.Amount) string {
-	whole, spot := after.Total()-now.Total(), after.Spot-now.Spot
+// difference is how much more or less is paid in an hour; empty for as much. Where spot prices
+// are not known, it is a range.
+func (v View) difference(c provision.Cost) string {
+	least, most := c.Difference()
+	if !nothing(most - least) {
+		return v.signed(least) + " to " + v.signed(most) + "/h (spot prices unknown)"
+	}
+	spot := c.After.Spot - c.Now.Spot + c.After.SpotAtMost - c.Now.SpotAtMost
 	switch {
-	case nothing(whole) && nothing(spot):
+	case nothing(most) && nothing(spot):
 		return ""
 	case nothing(spot):
-		return v.signed(whole) + "/h"
-	case nothing(whole - spot):
+		return v.signed(most) + "/h"
+	case nothing(most - spot):
 		return v.signed(spot) + "/h spot"
 	}
-	if (whole-spot)*spot < 0 {
+	if (most-spot)*spot < 0 {
 		// Neither is a part of the sum.
-		return fmt.Sprintf("%s/h (%s on-demand, %s spot)", v.signed(whole), v.signed(whole-spot), v.signed(spot))
+		return fmt.Sprintf("%s/h (%s on-demand, %s spot)", v.signed(most), v.signed(most-spot), v.signed(spot))
 	}
-	return fmt.Sprintf("%s/h (%s spot)", v.signed(whole), v.signed(spot))
+	return fmt.Sprintf("%s/h (%s spot)", v.signed(most), v.signed(spot))
 }
 
 // ceilings is the most that the limits allow, before and after where they differ.
 func (v View) ceilings(c provision.Cost) string {
-	bound := func(x *float64) string {
-		if x == nil {
-			return "none"
-		}
-		return v.dollars(*x)
-	}
-	was, is := bound(c.CeilingBefore), bound(c.Ceiling)
+	was, is := v.ceiling(c.CeilingBefore, c.CeilingBeforeUnknown), v.ceiling(c.Ceiling, c.CeilingUnknown)
 	switch {
 	case was == is && c.Ceiling == nil:
-		return "none"
+		return is
 	case was == is:
 		return is + "/h"
+	case c.Ceiling == nil && c.CeilingBefore == nil:
+		return was + " → " + is
 	case c.Ceiling == nil:
-		return was + "/h → none"
+		return was + "/h → " + is
 	}
 	return was + " → " + is + "/h"
 }
+
+func (v View) ceiling(bound *float64, unknown bool) string {
+	switch {
+	case unknown:
+		return unknownSum
+	case bound == nil:
+		return "none"
+	}
+	return v.dollars(*bound)
+}
+
+// floor is what is paid without any pod.
+func (v View) floor(c provision.Cost) string {
+	switch {
+	case c.FloorUnknown:
+		return unknownSum
+	case c.FloorAtMost:
+		return "≤ " + v.dollars(c.Floor)
+	}
+	return v.dollars(c.Floor)
+}
+
+// unknownSum is written for what is not known, which is never 0.
+const unknownSum = "unknown"
 
 // nothing reports whether an amount is too small to be one.
 func nothing(usd float64) bool { return math.Abs(usd) < 5e-5 }
@@ -66,10 +91,13 @@ func (v View) signed(usd float64) string {
 	return "+" + v.dollars(usd)
 }
 
-// dollars writes an amount in dollars and cents, smaller ones in full.
+// dollars writes an amount in dollars and cents, smaller ones in full, and nothing as $0.
 func (v View) dollars(usd float64) string {
+	if nothing(usd) {
+		return v.USD + "0"
+	}
 	digits := 2
-	if !nothing(usd) && math.Abs(usd) < 0.01 {
+	if math.Abs(usd) < 0.01 {
 		digits = 4
 	}
 	whole, cents, _ := strings.Cut(strconv.FormatFloat(usd, 'f', digits, 64), ".")
@@ -79,15 +107,31 @@ func (v View) dollars(usd float64) string {
 	return v.USD + whole + "." + cents
 }
 
+// between is a sum, or the range of one.
+func (v View) between(least, most float64) string {
+	if nothing(most - least) {
+		return v.dollars(most)
+	}
+	return v.dollars(least) + "–" + v.dollars(most)
+}
+
 // amount is money with the spot part marked.
 func (v View) amount(a provision.Amount) string {
-	switch {
-	case nothing(a.Spot):
-		return v.dollars(a.OnDemand)
-	case nothing(a.OnDemand):
-		return v.dollars(a.Spot) + " spot"
+	least, most := a.Least()-a.OnDemand, a.Most()-a.OnDemand
+	var parts []string
+	if !nothing(a.OnDemand) {
+		parts = append(parts, v.dollars(a.OnDemand))
 	}
-	return v.dollars(a.OnDemand) + " + " + v.dollars(a.Spot) + " spot"
+	if !nothing(most) {
+		parts = append(parts, v.between(least, most)+" spot")
+	}
+	if a.Unpriced > 0 {
+		parts = append(parts, unknownSum+" for "+markup.Count(a.Unpriced, "node"))
+	}
+	if len(parts) == 0 {
+		return v.dollars(0)
+	}
+	return strings.Join(parts, " + ")
 }
 
 // cost is the part on money: a row for each pool that comes to cost another sum,
@@ -123,19 +167,22 @@ func (v View) cost(f *provision.Forecast) section.Section {
 func (v View) unpriced(c provision.Cost) section.Section {
 	v.Style = markup.Plain()
 	out := v.stamped(section.Section{Lines: v.month(c)}, c.Prices)
-	return section.Section{Title: "Cost in an hour, as before", Color: "bold", Folded: append(
-		[]string{fmt.Sprintf("%s; floor %s, ceiling %s.", v.amount(c.Now), v.dollars(c.Floor), v.ceilings(c))}, out.Lines...)}
+	bounds := fmt.Sprintf("floor %s, ceiling %s.", v.floor(c), v.ceilings(c))
+	if !v.Offline {
+		bounds = v.amount(c.Now) + "; " + bounds
+	}
+	return section.Section{Title: "Cost in an hour, as before", Color: "bold", Folded: append([]string{bounds}, out.Lines...)}
 }
 
 // free reports whether there is nothing to report about money.
 func free(c provision.Cost) bool {
-	return nothing(c.Now.Total()) && nothing(c.After.Total()) && nothing(c.Floor) && c.Ceiling == nil && c.CeilingBefore == nil
+	return nothing(c.Now.Most()) && nothing(c.After.Most()) && nothing(c.Floor) && c.Ceiling == nil && c.CeilingBefore == nil
 }
 
 // costRows are the head and the pools whose cost changes, all when every line is to be
 // shown, and how many others there are.
 func (v View) costRows(f *provision.Forecast) (rows [][]string, same int) {
-	rows = [][]string{{"Pool", "Now", "After", "Floor", "Ceiling"}}
+	rows = [][]string{v.costColumns("Pool", "Now", "After", "Floor", "Ceiling")}
 	for _, p := range f.Pools {
 		changed := p.Action == "create" || p.Action == "delete" || len(v.Money(p.Cost)) > 0
 		if !changed && v.Lines >= 0 {
@@ -147,15 +194,23 @@ func (v View) costRows(f *provision.Forecast) (rows [][]string, same int) {
 	return v.Lines.Rows(rows), same
 }
 
+// costColumns are a row of costs. Offline no node is known, and so not what they cost.
+func (v View) costColumns(name, now, after, floor, ceiling string) []string {
+	if v.Offline {
+		return []string{name, floor, ceiling}
+	}
+	return []string{name, now, after, floor, ceiling}
+}
+
 // month is the cost of a month's use.
 func (v View) month(c provision.Cost) []string {
 	hoursPerDay := v.hoursPerDay()
 	hours := hoursPerDay / 24 * hoursPerMonth
-	now, after := v.dollars(c.Now.Total()*hours), v.dollars(c.After.Total()*hours)
+	now, after := v.between(c.Now.Least()*hours, c.Now.Most()*hours), v.between(c.After.Least()*hours, c.After.Most()*hours)
 	if now != after {
 		now += " → " + after
 	}
-	if nothing(c.Now.Total()) && nothing(c.After.Total()) {
+	if nothing(c.Now.Most()) && nothing(c.After.Most()) {
 		return nil
 	}
 	return []string{fmt.Sprintf("A month of %s hours a day (%.0f h): %s.", strconv.FormatFloat(hoursPerDay, 'g', 4, 64), hours, now)}
@@ -169,27 +224,32 @@ func (v View) costRow(name, action string, c provision.Cost) []string {
 	case action == "delete":
 		ceiling = "gone"
 	case action == "create":
-		c.CeilingBefore = c.Ceiling
+		c.CeilingBefore, c.CeilingBeforeUnknown = c.Ceiling, c.CeilingUnknown
 		ceiling = v.ceilings(c)
 	}
-	return []string{name, v.amount(c.Now), v.amount(c.After), v.dollars(c.Floor), ceiling}
+	return v.costColumns(name, v.amount(c.Now), v.amount(c.After), v.floor(c), ceiling)
 }
 
 // stamped adds where the prices come from.
 func (v View) stamped(out section.Section, prices []provision.Price) section.Section {
 	var bases []string
 	for _, p := range prices {
+		kind := map[string]string{"on-demand": "on-demand", "spot": "spot"}[p.CapacityType]
+		if kind == "" {
+			kind = v.Name(p.CapacityType)
+		}
+		if p.Basis == provision.UnknownPrice {
+			bases = append(bases, kind+" not known, from 10 to 100 % of on-demand")
+			continue
+		}
 		basis := map[string]string{
-			"listed": "as listed for the region", "other-region": "of another region, as the region's are not listed",
-			"estimated": "estimated by a model", "price-list": "by AWS's price list of the region",
+			"listed":             "by the shipped catalog (≈) of the region",
+			"other-region":       "by the shipped catalog (≈) of us-east-1, as the region's are not known",
+			"price-list":         "by AWS's price list of the region",
 			"spot-price-history": "by EC2's spot price history",
 		}[p.Basis]
 		if basis == "" {
 			basis = v.Name(p.Basis)
-		}
-		kind := map[string]string{"on-demand": "on-demand", "spot": "spot"}[p.CapacityType]
-		if kind == "" {
-			kind = v.Name(p.CapacityType)
 		}
 		bases = append(bases, fmt.Sprintf("%s %s (%s)", kind, basis, v.Name(p.Date)))
 	}

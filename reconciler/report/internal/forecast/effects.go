@@ -27,7 +27,7 @@ func Empty(f *provision.Forecast) bool {
 
 // dearer reports whether more is paid, or may be.
 func dearer(c provision.Cost) bool {
-	more := c.After.Total() - c.Now.Total()
+	_, more := c.Difference()
 	unbounded := c.Ceiling == nil && c.CeilingBefore != nil
 	return more > 0 && !nothing(more) || unbounded || c.Ceiling != nil && c.CeilingBefore != nil && *c.Ceiling > *c.CeilingBefore
 }

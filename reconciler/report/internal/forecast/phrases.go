@@ -143,15 +143,19 @@ func span(least, most int) string {
 	return from + "–" + to + " " + name
 }
 
-// Money is what the step does to the bill.
+// Money is what the step does to the bill, marked where it is reckoned with prices of the catalog.
 func (v View) Money(c provision.Cost) []headline.Phrase {
 	var out []headline.Phrase
-	if s := v.difference(c.Now, c.After); s != "" {
+	about := ""
+	if c.Approximate() {
+		about = "≈"
+	}
+	if s := v.difference(c); s != "" {
 		whole, _, _ := strings.Cut(s, " (")
-		out = append(out, headline.Phrase{Text: s, Brief: whole, Rank: headline.RankSpot})
+		out = append(out, headline.Phrase{Text: about + s, Brief: about + whole, Rank: headline.RankSpot})
 	}
 	if s := v.ceilings(c); strings.Contains(s, "→") {
-		out = append(out, headline.Phrase{Text: "ceiling " + s, Rank: headline.RankCeiling})
+		out = append(out, headline.Phrase{Text: "ceiling " + about + s, Rank: headline.RankCeiling})
 	}
 	return out
 }

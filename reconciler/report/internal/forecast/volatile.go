@@ -42,7 +42,7 @@ func StripVolatile(f *provision.Forecast) *provision.Forecast {
 	out.Fit = provision.Fit{Scheduled: stripPods(f.Fit.Scheduled), Unscheduled: stripPods(f.Fit.Unscheduled), Pending: stripPods(newcomers(f))}
 	// The headline has the difference, rounded as it is shown.
 	out.Cost.Now, out.Cost.After = provision.Amount{}, provision.Amount{}
-	out.Cost.Unblocked, out.Cost.Notes = nil, nil
+	out.Cost.SpotUnchanged, out.Cost.Unblocked, out.Cost.Notes = 0, nil, nil
 	out.Cost.Prices = each(f.Cost.Prices, func(p provision.Price) provision.Price {
 		p.Date = ""
 		return p

@@ -94,8 +94,7 @@ func Sold(t catalog.InstanceType, capacityType string) bool {
 // would.
 func (svc *Service) Price(t catalog.InstanceType, zone catalog.Zone, capacityType string) (float64, error) {
 	if capacityType == Spot {
-		p, err := svc.catalog.SpotEstimate(zone, t.Name)
-		return p.USDPerHour, err
+		return spotPrice(svc.catalog, zone, t.Name)
 	}
 	p, err := svc.catalog.OnDemand(svc.account.Region, t.Name)
 	return p.USDPerHour, err

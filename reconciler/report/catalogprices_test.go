@@ -1,0 +1,67 @@
+package report
+
+import (
+	"testing"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/report/internal/forecast"
+	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
+)
+
+// byCatalog moves a pool from on-demand to spot, by the prices of the catalog, beside a pool of which one node has no price.
+func byCatalog() *provision.Forecast {
+	f := cheapening()
+	gpu := provision.Cost{
+		Now: provision.Amount{OnDemand: 4.848}, After: provision.Amount{SpotAtMost: 4.848}, Floor: 1.212, FloorAtMost: true,
+		Ceiling: new(24.8), CeilingBefore: new(24.8), Prices: catalogPrices,
+	}
+	cpu := provision.Amount{OnDemand: 4, Unpriced: 1}
+	f.Pools[0].Cost = provision.Cost{Now: cpu, After: cpu, CeilingUnknown: true, CeilingBeforeUnknown: true, Prices: catalogPrices[:1]}
+	f.Pools[1].Cost = gpu
+	f.Cost = gpu
+	f.Cost.Now, f.Cost.After = provision.Amount{OnDemand: 8.848, Unpriced: 1}, provision.Amount{OnDemand: 4, SpotAtMost: 4.848, Unpriced: 1}
+	f.Cost.Ceiling, f.Cost.CeilingBefore, f.Cost.CeilingUnknown, f.Cost.CeilingBeforeUnknown = nil, nil, true, true
+	return f
+}
+
+// priceless changes a pool of which neither the nodes nor the prices are known.
+func priceless() *provision.Forecast {
+	f := uncounted()
+	unknown := provision.Cost{CeilingUnknown: true, CeilingBefore: new(12.4), FloorUnknown: true, Prices: catalogPrices[:1]}
+	f.Pools[1].Cost, f.Cost = unknown, unknown
+	return f
+}
+
+func TestSumsThatAreNotKnownAreRanges(t *testing.T) {
+	cost := func(now, after provision.Amount, unchanged float64, prices []provision.Price) provision.Cost {
+		return provision.Cost{Now: now, After: after, SpotUnchanged: unchanged, Prices: prices}
+	}
+	spot := func(usd float64) provision.Amount { return provision.Amount{SpotAtMost: usd} }
+	for name, tt := range map[string]struct {
+		cost provision.Cost
+		want string
+	}{
+		"prices of AWS are not marked": {cost(provision.Amount{}, provision.Amount{OnDemand: 1, Spot: 2}, 0, prices), "+$3.00/h (+$2.00 spot)"},
+		"those of the catalog are":     {cost(provision.Amount{}, provision.Amount{OnDemand: 1}, 0, catalogPrices), "≈+$1.00/h"},
+		"a spot instance more costs a tenth of its on-demand price or more": {
+			cost(provision.Amount{}, spot(1), 0, catalogPrices), "≈+$0.10 to +$1.00/h (spot prices unknown)"},
+		"spot in the place of on-demand saves nothing at worst": {
+			cost(provision.Amount{OnDemand: 1}, spot(1), 0, catalogPrices), "≈−$0.90 to ±$0/h (spot prices unknown)"},
+		"spot instances that stay change nothing": {cost(spot(4), spot(4), 4, catalogPrices), ""},
+		"one of three that goes saves its own price": {
+			cost(spot(3), spot(2), 2, catalogPrices), "≈−$1.00 to −$0.10/h (spot prices unknown)"},
+		"another type at the same on-demand price may cost more or less": {
+			cost(spot(1), spot(1), 0, catalogPrices), "≈−$0.90 to +$0.90/h (spot prices unknown)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := forecast.View{Style: markup.Plain()}
+			got := ""
+			for _, p := range v.Money(tt.cost) {
+				got += p.Text
+			}
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
