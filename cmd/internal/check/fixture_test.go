@@ -53,7 +53,9 @@ func (f fixture) checker(t *testing.T) *checker {
 	for _, gvk := range f.kinds {
 		mapper.Add(gvk, meta.RESTScopeNamespace)
 	}
-	kube := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithRESTMapper(mapper).WithObjects(f.objects...).WithInterceptorFuncs(interceptor.Funcs{
+	kube := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithRESTMapper(mapper).WithObjects(f.objects...).WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
+		return []string{o.(*corev1.Pod).Spec.NodeName}
+	}).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, object client.Object, _ ...client.CreateOption) error {
 			review, is := object.(*authorizationv1.SelfSubjectAccessReview)
 			if !is {

@@ -28,18 +28,26 @@ func (c *checker) systemNodes(ctx context.Context) []Result {
 		return c.unread(err)
 	}
 	var nodes corev1.NodeList
-	var pods corev1.PodList
 	if err := c.Kube.List(ctx, &nodes); err != nil {
 		return c.unread(err)
 	}
-	if err := c.Kube.List(ctx, &pods); err != nil {
+	p, err := placementOf(deployment, nodes.Items, func(node string) (corev1.ResourceList, error) { return c.used(ctx, node) })
+	if err != nil {
 		return c.unread(err)
 	}
-	// The controller's own pods are counted as what they are to be.
-	others := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
+	return one(p.result())
+}
+
+// used is what the pods on a node request, but those of the controller: they are counted as what they
+// are to be. The pods of one node are read at a time, since a cluster has many.
+func (c *checker) used(ctx context.Context, node string) (corev1.ResourceList, error) {
+	var pods corev1.PodList
+	if err := c.Kube.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
+		return nil, err
+	}
+	return usedBy(slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
 		return p.Namespace == c.Namespace && p.Labels["app.kubernetes.io/name"] == installation.Deployment
-	})
-	return one(placementOf(deployment, nodes.Items, others).result())
+	})), nil
 }
 
 // Place checks that the replicas of an installation fit onto nodes on which nothing else runs.
@@ -48,7 +56,11 @@ func Place(nodes []corev1.Node) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	r := placementOf(d, nodes, nil).result()
+	p, err := placementOf(d, nodes, func(string) (corev1.ResourceList, error) { return nil, nil })
+	if err != nil {
+		return Result{}, err
+	}
+	r := p.result()
 	r.Name = "system-nodes"
 	return r, nil
 }
@@ -98,23 +110,32 @@ type placement struct {
 	small []string
 	// refused is why each other node that is allowed does not take one, by node, sorted.
 	refused []string
+	// unread is true where not all were read, since enough were found.
+	unread bool
 	// spreads is true where no two replicas may be on one node while there is another.
 	spreads bool
 }
 
-func placementOf(d *appsv1.Deployment, nodes []corev1.Node, pods []corev1.Pod) placement {
+// usage returns what is requested on a node already.
+type usage func(node string) (corev1.ResourceList, error)
+
+// readNodes is of how many nodes the pods are read although enough nodes were found.
+const readNodes = 50
+
+func placementOf(d *appsv1.Deployment, nodes []corev1.Node, used usage) (placement, error) {
 	pod := &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}
 	p := placement{replicas: 1, requests: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}), spreads: spreadsHosts(pod)}
 	if d.Spec.Replicas != nil {
 		p.replicas = int(*d.Spec.Replicas)
 	}
 	p.limit = resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})[corev1.ResourceMemory]
-	used := usedBy(pods)
 	for i := range nodes {
-		p.add(&nodes[i], pod, used[nodes[i].Name])
+		if err := p.add(&nodes[i], pod, used); err != nil {
+			return placement{}, err
+		}
 	}
 	slices.Sort(p.refused)
-	return p
+	return p, nil
 }
 
 // spreadsHosts reports whether a topology spread keeps replicas apart by their nodes.
@@ -124,18 +145,13 @@ func spreadsHosts(pod *corev1.Pod) bool {
 	})
 }
 
-// usedBy adds up what pods that have not ended request, by node, their number included.
-func usedBy(pods []corev1.Pod) map[string]corev1.ResourceList {
-	used := map[string]corev1.ResourceList{}
+// usedBy adds up what pods that have not ended request, their number included.
+func usedBy(pods []corev1.Pod) corev1.ResourceList {
+	sum := corev1.ResourceList{}
 	for i := range pods {
 		pod := &pods[i]
-		if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue
-		}
-		sum := used[pod.Spec.NodeName]
-		if sum == nil {
-			sum = corev1.ResourceList{}
-			used[pod.Spec.NodeName] = sum
 		}
 		add := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 		add[corev1.ResourcePods] = resource.MustParse("1")
@@ -145,31 +161,40 @@ func usedBy(pods []corev1.Pod) map[string]corev1.ResourceList {
 			sum[name] = total
 		}
 	}
-	return used
+	return sum
 }
 
 // add places a replica onto one node, if it can be.
-func (p *placement) add(node *corev1.Node, pod *corev1.Pod, used corev1.ResourceList) {
+func (p *placement) add(node *corev1.Node, pod *corev1.Pod, used usage) error {
 	match, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
 	if err != nil || !match {
-		return
+		return nil
 	}
 	p.allowed++
+	if p.allowed > readNodes && len(p.fits)-len(p.small) >= p.replicas {
+		p.unread = true
+		return nil
+	}
 	if why := unfit(node, pod); why != "" {
 		p.refused = append(p.refused, node.Name+": "+why)
-		return
+		return nil
 	}
-	if why := p.lacking(node, used, 1); why != "" {
+	taken, err := used(node.Name)
+	if err != nil {
+		return err
+	}
+	if why := p.lacking(node, taken, 1); why != "" {
 		p.refused = append(p.refused, node.Name+": "+why)
-		return
+		return nil
 	}
 	p.fits = append(p.fits, node.Name)
-	if p.lacking(node, used, 2) == "" {
+	if p.lacking(node, taken, 2) == "" {
 		p.twice = append(p.twice, node.Name)
 	}
 	if memory := node.Status.Allocatable[corev1.ResourceMemory]; p.limit.Cmp(memory) > 0 {
 		p.small = append(p.small, fmt.Sprintf("%s has %s", node.Name, mebibytes(memory)))
 	}
+	return nil
 }
 
 // unfit is why no pod of the controller comes to a node, whatever capacity that has.
@@ -247,7 +272,11 @@ func (p placement) result() Result {
 		return warning("take larger nodes, or a smaller fleet's limit (docs/limits.md, \"Memory and disk of the container\")",
 			"%d replicas fit by what they request (%s), but each may use %s: %s", p.replicas, each, mebibytes(p.limit), some(p.small))
 	}
-	return ok("%d of %d nodes have %s free, for %d replicas", len(p.fits), p.allowed, each, p.replicas)
+	least := ""
+	if p.unread {
+		least = "at least "
+	}
+	return ok("%s%d of %d nodes have %s free, for %d replicas", least, len(p.fits), p.allowed, each, p.replicas)
 }
 
 // some names the first five of a list.

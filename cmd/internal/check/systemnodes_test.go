@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -77,4 +78,29 @@ func TestTheInstalledDeploymentDecidesWhatItNeeds(t *testing.T) {
 	small.Spec.Template.Spec = pod("", "", "100m", "64Mi").Spec
 	got := fixture{objects: []client.Object{small, node("a", "200m", "100Mi")}}.checker(t).systemNodes(t.Context())
 	compare(t, []expected{{OK, "", "1 of 1 nodes have 100m CPU and 64Mi of memory free, for 1 replicas", ""}}, got)
+}
+
+func TestThePodsOfAllNodesAreNotReadWhereEnoughNodesFit(t *testing.T) {
+	d, err := embedded(home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nodes []corev1.Node
+	for i := range 3 * readNodes {
+		nodes = append(nodes, *node(fmt.Sprint("node-", i), "4", "16Gi"))
+	}
+	reads := 0
+	p, err := placementOf(d, nodes, func(string) (corev1.ResourceList, error) { reads++; return nil, nil })
+	if err != nil || reads != readNodes {
+		t.Errorf("the pods of %d nodes are read, %v", reads, err)
+	}
+	compare(t, []expected{{OK, "", "at least 50 of 150 nodes have", ""}}, []Result{p.result()})
+
+	full := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
+	reads = 0
+	p, err = placementOf(d, nodes, func(string) (corev1.ResourceList, error) { reads++; return full, nil })
+	if err != nil || reads != len(nodes) {
+		t.Errorf("the pods of %d nodes are read where none fits, %v", reads, err)
+	}
+	compare(t, []expected{{Failed, "", "and 145 more", ""}}, []Result{p.result()})
 }
