@@ -116,13 +116,13 @@ type placement struct {
 	spreads bool
 }
 
-// usage returns what is requested on a node already.
-type usage func(node string) (corev1.ResourceList, error)
+// requestedOn returns what is requested on a node already.
+type requestedOn func(node string) (corev1.ResourceList, error)
 
 // readNodes is of how many nodes the pods are read although enough nodes were found.
 const readNodes = 50
 
-func placementOf(d *appsv1.Deployment, nodes []corev1.Node, used usage) (placement, error) {
+func placementOf(d *appsv1.Deployment, nodes []corev1.Node, used requestedOn) (placement, error) {
 	pod := &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}
 	p := placement{replicas: 1, requests: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}), spreads: spreadsHosts(pod)}
 	if d.Spec.Replicas != nil {
@@ -165,7 +165,7 @@ func usedBy(pods []corev1.Pod) corev1.ResourceList {
 }
 
 // add places a replica onto one node, if it can be.
-func (p *placement) add(node *corev1.Node, pod *corev1.Pod, used usage) error {
+func (p *placement) add(node *corev1.Node, pod *corev1.Pod, used requestedOn) error {
 	match, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
 	if err != nil || !match {
 		return nil
