@@ -25,7 +25,14 @@ func TestTheChartsHaveWhatTheManifestsHave(t *testing.T) {
 		}
 		golden.Compare(t, filepath.Join("chart", "poolwright", "files", "rbac", part+".yaml"), raw)
 	}
-	golden.Compare(t, filepath.Join("chart", "poolwright", "files", "alerts.yaml"), documentedAlerts(t))
+	golden.Compare(t, filepath.Join("chart", "poolwright", "files", "alerts.yaml"), alerts(t))
+	for _, file := range dashboards(t) {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden.Compare(t, filepath.Join("chart", "poolwright", "files", "dashboards", filepath.Base(file)), raw)
+	}
 	files, err := crd.Files.ReadDir(".")
 	if err != nil {
 		t.Fatal(err)
@@ -40,19 +47,22 @@ func TestTheChartsHaveWhatTheManifestsHave(t *testing.T) {
 	}
 }
 
-// documentedAlerts are the alerts that docs/metrics.md has.
-func documentedAlerts(t *testing.T) []byte {
+// alerts are the rules of config/monitoring, as the chart's template has them in its PrometheusRule.
+func alerts(t *testing.T) []byte {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "docs", "metrics.md"))
+	raw, err := os.ReadFile(filepath.Join("monitoring", "rules.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, found := bytes.Cut(page, []byte("## Alerts to start from\n\n```yaml\n"))
-	alerts, _, closed := bytes.Cut(section, []byte("```\n"))
-	if !found || !closed {
-		t.Fatal("docs/metrics.md has no alerts any more: find where they are")
+	_, rules, found := bytes.Cut(raw, []byte("\n      rules:\n"))
+	if !found {
+		t.Fatal("config/monitoring/rules.yaml has no rules any more: find where they are")
 	}
-	return alerts
+	var out bytes.Buffer
+	for line := range bytes.Lines(rules) {
+		out.Write(bytes.TrimPrefix(line, []byte("        ")))
+	}
+	return out.Bytes()
 }
 
 // labelled is a definition with the label that config/default gives every object.

@@ -270,9 +270,15 @@ func TestOnlyTheLoopsRoleIsWide(t *testing.T) {
 
 func build(t *testing.T) resmap.ResMap {
 	t.Helper()
-	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "default")
+	return kustomized(t, "default")
+}
+
+// kustomized renders a folder, as kubectl kustomize does.
+func kustomized(t *testing.T, folder string) resmap.ResMap {
+	t.Helper()
+	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
 	if err != nil {
-		t.Fatalf("rendering config/default: %v", err)
+		t.Fatalf("rendering %s: %v", folder, err)
 	}
 	return rendered
 }

@@ -34,7 +34,7 @@ cache: {sizeGiB: 10}
 pod: {annotations: {example.com/scan: "no"}, labels: {example.com/team: nodes}, priorityClassName: system-node-critical, nodeSelector: {example.com/system: "true"}, tolerations: [{key: example.com/system, operator: Exists}], onOneNode: ScheduleAnyway}
 webhook: {enabled: true, ingress: {enabled: true, className: alb, host: hooks.example.com, tlsSecretName: hooks-tls, annotations: {example.com/scheme: internet-facing}}}
 networkPolicy: {enabled: true, httpsPorts: [443, 6443], metricsFrom: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}], webhookFrom: [{ipBlock: {cidr: 10.0.0.0/16}}], extraEgress: [{to: [{ipBlock: {cidr: 10.0.0.9/32}}], ports: [{port: 3128, protocol: TCP}]}]}
-monitoring: {serviceMonitor: {enabled: true, labels: {release: prometheus}, interval: 1m, job: karpenter}, rules: {enabled: true, labels: {release: prometheus}}}
+monitoring: {serviceMonitor: {enabled: true, labels: {release: prometheus}, interval: 1m, job: karpenter}, rules: {enabled: true, labels: {release: prometheus}}, dashboards: {enabled: true, labels: {example.com/dashboards: platform}}}
 `
 
 // sets are values that people set, by what they are for.
@@ -77,6 +77,7 @@ var sets = map[string]string{
 	"metrics for one namespace":                 "networkPolicy: {metricsFrom: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]}",
 	"the Prometheus Operator":                   "monitoring: {serviceMonitor: {enabled: true, labels: {release: prometheus}}, rules: {enabled: true, labels: {release: prometheus}}}",
 	"metrics under the name of Karpenter's job": "monitoring: {serviceMonitor: {enabled: true, job: karpenter, interval: 15s}}",
+	"dashboards for Grafana":                    "monitoring: {dashboards: {enabled: true}}",
 	"alerts only":                               "monitoring: {rules: {enabled: true}}",
 }
 
@@ -94,7 +95,7 @@ func golden(t *testing.T, standard, got objects) string {
 		if reflect.DeepEqual(standard[key], got[key]) {
 			continue
 		}
-		raw, err := yaml.Marshal(got[key])
+		raw, err := yaml.Marshal(withoutDashboard(got[key]))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,6 +28,7 @@ type demoCommand struct {
 	setup      string
 	example    string
 	deadline   time.Duration
+	metrics    string
 }
 
 func newDemo() *cobra.Command {
@@ -44,12 +45,13 @@ func newDemo() *cobra.Command {
 	cmd.Flags().DurationVar(&d.deadline, "deadline", stepDeadline, "how long each step may take")
 	cmd.Flags().StringVar(&d.setup, "setup", "", "the set-up to run (default altanova): one of "+strings.Join(setups.Names(), ", "))
 	cmd.Flags().StringVar(&d.example, "example", "", "a changed copy of examples/altanova; the demo runs its cluster and pools; not with --setup")
+	cmd.Flags().StringVar(&d.metrics, "metrics-addr", "127.0.0.1:0", "where the controller serves its Prometheus metrics; its log has the port that it chose for 0")
 	return cmd
 }
 
 func (d *demoCommand) run(cmd *cobra.Command) (err error) {
 	ctx, progress := cmd.Context(), cmd.ErrOrStderr()
-	options := demo.Options{Deadline: d.deadline}
+	options := demo.Options{Deadline: d.deadline, MetricsAddress: d.metrics}
 	if options.Printer, err = d.printer(cmd); err != nil {
 		return err
 	}

@@ -35,6 +35,8 @@ type Options struct {
 	Deadline time.Duration
 	// Printer prints the events.
 	Printer Printer
+	// MetricsAddress is where the product serves its metrics.
+	MetricsAddress string
 }
 
 // Run is one run of a set-up.
