@@ -268,6 +268,9 @@ const (
 	rolloutStatus = "poolwright/rollout (gpu-timeslicing)"
 )
 
+// changedPrice is what AWS has an hour of the pools' instance type cost at last.
+const changedPrice = 1.57
+
 // livesToItsEnd is the life of a pull request that replaces all nodes.
 func (p *pulls) livesToItsEnd() {
 	before := append(p.nodesAre(taintedPool, 2), p.nodesAre(diskedPool, 2)...)
@@ -294,6 +297,10 @@ func (p *pulls) livesToItsEnd() {
 	p.waitForComment(number, "4 nodes replaced", "Applied", "Roll-out")
 	// Killed in the middle of it.
 	if err := p.now.Kill(); err != nil {
+		p.Fatal(err)
+	}
+	// The process that comes reads it.
+	if err := p.AWS.SetPrice("c5.large", "", changedPrice); err != nil {
 		p.Fatal(err)
 	}
 	p.runs()
@@ -343,9 +350,10 @@ func (p *pulls) isElsewhere() {
 
 // growsBeyondItsReview: between the review and the merge many more nodes came.
 func (p *pulls) growsBeyondItsReview() {
-	number := p.open("newer-taint", "Taint the pool anew", map[string]string{"tainted.yaml": pullPoolText(taintedPool, "default", "newer")})
+	limited := strings.Replace(pullPoolText(taintedPool, "default", "newer"), "spec:\n", "spec:\n  limits: {nodes: 20}\n", 1)
+	number := p.open("newer-taint", "Taint the pool anew", map[string]string{"tainted.yaml": limited})
 	reported := len(p.nodesAre(taintedPool, 2))
-	p.waitForComment(number, fmt.Sprintf("%d nodes replaced", reported))
+	p.waitForComment(number, fmt.Sprintf("%d nodes replaced", reported), fmt.Sprintf("none → \\$%.2f/h", 20*changedPrice))
 	p.scales(taintedPool, 7)
 	grown := p.nodesAre(taintedPool, 7)
 	merged := p.merge(number)

@@ -36,13 +36,15 @@ func TestAFleetTakesTheBestPoolWithRoom(t *testing.T) {
 		return func(cloud *aws.Cloud) error { return cloud.Refuse(o, code) }
 	}
 	for _, tt := range []struct {
-		name     string
-		limits   []func(*aws.Cloud) error
-		capacity string
-		n        int32
-		pools    []pool // subnet holds the zone
-		strategy string
-		want     []string
+		name   string
+		limits []func(*aws.Cloud) error
+		// notOffered are the zones that do not offer a type.
+		notOffered map[string][]string
+		capacity   string
+		n          int32
+		pools      []pool // subnet holds the zone
+		strategy   string
+		want       []string
 	}{
 		{name: "the cheapest type wins, not the lowest priority", capacity: "on-demand", n: 1,
 			pools: []pool{{"g5.xlarge", a, 0}, {"g4dn.xlarge", a, 5}}, want: []string{"1 g4dn.xlarge a on-demand"}},
@@ -70,6 +72,8 @@ func TestAFleetTakesTheBestPoolWithRoom(t *testing.T) {
 			pools: []pool{{"g4dn.xlarge", a, 0}, {"g4dn.xlarge", b, 0}}, want: []string{"1 g4dn.xlarge b on-demand", "UnfulfillableCapacity g4dn.xlarge a"}},
 		{name: "an offering that a zone does not have", limits: []func(*aws.Cloud) error{refuse(aws.Offering{Type: "g4dn.xlarge", Zone: a}, "Unsupported")}, capacity: "on-demand", n: 1,
 			pools: []pool{{"g4dn.xlarge", a, 0}}, want: []string{"Unsupported g4dn.xlarge a"}},
+		{name: "a type that a zone does not offer", notOffered: map[string][]string{"g4dn.xlarge": {a}}, capacity: "on-demand", n: 1,
+			pools: []pool{{"g4dn.xlarge", a, 0}, {"g4dn.xlarge", b, 0}}, want: []string{"1 g4dn.xlarge b on-demand", "InvalidFleetConfiguration g4dn.xlarge a"}},
 		{name: "the number of fleets", limits: []func(*aws.Cloud) error{refuse(aws.Offering{}, "MaxFleetCountExceeded")}, capacity: "on-demand", n: 1,
 			pools: []pool{{"g4dn.xlarge", a, 0}}, want: []string{"MaxFleetCountExceeded g4dn.xlarge a"}},
 		{name: "an architecture that the image does not have", capacity: "on-demand", n: 1,
@@ -78,7 +82,7 @@ func TestAFleetTakesTheBestPoolWithRoom(t *testing.T) {
 			pools: []pool{{"g4dn.xlarge", "subnet-none", 0}}, want: []string{"InvalidSubnetID.NotFound g4dn.xlarge "}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w, zones := ready(t, nil)
+			w, zones := ready(t, func(c *aws.Config) { c.NotOffered = tt.notOffered })
 			for _, set := range tt.limits {
 				ok(t, set(w.cloud))
 			}

@@ -38,7 +38,8 @@ type Config struct {
 	Quotas  map[string]float64
 	Clock   Clock            // nil means the machine's clock
 	Catalog *catalog.Catalog // instance types and prices; nil means all that are known
-	// NotOffered are zones that DescribeInstanceTypeOfferings leaves out, by instance type.
+	// NotOffered are the zones that do not offer an instance type, by it: DescribeInstanceTypeOfferings
+	// leaves them out, and CreateFleet launches none there.
 	NotOffered map[string][]string
 }
 

@@ -80,6 +80,14 @@ func (c *Cloud) Refuse(o Offering, code string) error {
 	return c.st.ec2.Refuse(o, code)
 }
 
+// SetPrice changes what an hour of an instance type costs from now on: as a spot instance in the
+// zone, or where that is empty on demand. Instances keep the price of their launch.
+func (c *Cloud) SetPrice(instanceType, zone string, dollars float64) error {
+	c.account.Lock()
+	defer c.account.Unlock()
+	return c.offers.SetPrice(instanceType, zone, dollars)
+}
+
 // Spend is what all instances have cost until the given time, in dollars: by
 // the second from launch to shutting-down, at least a minute each, as EC2 bills
 // Linux. The price is that of the launch.

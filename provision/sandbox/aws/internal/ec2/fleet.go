@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"cmp"
+	"net/http"
 	"slices"
 	"strconv"
 
@@ -107,6 +108,10 @@ func (p pool) element() query.Element {
 
 // fill launches up to n instances from one pool.
 func (svc *Service) fill(in *api.Call, p pool, n int) ([]string, *api.Error) {
+	if !svc.offers.Offered(p.kind.Name, p.zone.Name) {
+		// RunInstances has the code Unsupported for it, a fleet this one.
+		return nil, api.NewError(http.StatusBadRequest, "InvalidFleetConfiguration", refusal("Unsupported", p.kind.Name, p.zone.Name))
+	}
 	if failed := svc.launchable(in, p.launch); failed != nil {
 		return nil, failed
 	}

@@ -25,8 +25,10 @@ type Service struct {
 	catalog *catalog.Catalog
 	types   []catalog.InstanceType // by name
 	zones   []catalog.Zone
-	// NotOffered are zones that are not listed as offering an instance type, by it.
+	// NotOffered are the zones that do not offer an instance type, by it.
 	NotOffered map[string][]string
+	// prices are those that were changed, by type and zone, or without a zone on demand.
+	prices map[[2]string]float64
 }
 
 // New sells the types of a catalogue, nil for all that are known, in the zones of
@@ -81,6 +83,31 @@ func (svc *Service) Zone(name string) (catalog.Zone, bool) {
 	return catalog.Zone{}, false
 }
 
+// Offered reports whether the zone offers the type.
+func (svc *Service) Offered(name, zone string) bool {
+	return !slices.Contains(svc.NotOffered[name], zone)
+}
+
+// SetPrice changes the price of an hour: of a spot instance in the zone, or without a zone on
+// demand.
+func (svc *Service) SetPrice(name, zone string, dollars float64) error {
+	t, err := svc.Type(name)
+	if err != nil {
+		return err
+	}
+	if _, known := svc.Zone(zone); zone != "" && !known {
+		return api.Refuse("InvalidParameterValue", "Invalid availability zone: [%s]", zone)
+	}
+	if dollars <= 0 || t.OnDemandUSD == 0 {
+		return fmt.Errorf("changing the price of %s to %g: both must be above 0", name, dollars)
+	}
+	if svc.prices == nil {
+		svc.prices = map[[2]string]float64{}
+	}
+	svc.prices[[2]string{name, zone}] = dollars
+	return nil
+}
+
 // Sold reports whether a type is sold under a capacity type at all. What is
 // reserved was bought on demand.
 func Sold(t catalog.InstanceType, capacityType string) bool {
@@ -93,6 +120,12 @@ func Sold(t catalog.InstanceType, capacityType string) bool {
 // Price is dollars per hour. A reservation costs what its on-demand instance
 // would.
 func (svc *Service) Price(t catalog.InstanceType, zone catalog.Zone, capacityType string) (float64, error) {
+	if capacityType != Spot {
+		zone = catalog.Zone{}
+	}
+	if changed, ok := svc.prices[[2]string{t.Name, zone.Name}]; ok {
+		return changed, nil
+	}
 	if capacityType == Spot {
 		return spotPrice(svc.catalog, zone, t.Name)
 	}

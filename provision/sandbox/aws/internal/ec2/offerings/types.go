@@ -165,7 +165,7 @@ func (svc *Service) describeOfferings(in *api.Call) (any, error) {
 	for _, t := range svc.types {
 		for _, l := range locations {
 			z, zonal := svc.Zone(l)
-			if zonal && slices.Contains(svc.NotOffered[t.Name], z.Name) {
+			if zonal && !svc.Offered(t.Name, z.Name) {
 				continue
 			}
 			all = append(all, offering{t.Name, l})
@@ -237,6 +237,9 @@ func (svc *Service) quotes() ([]quote, error) {
 			continue // Without a list price of this region there is none of spot to be made up.
 		}
 		for _, z := range svc.zones {
+			if !svc.Offered(t.Name, z.Name) {
+				continue
+			}
 			dollars, err := svc.Price(t, z, Spot)
 			if err != nil {
 				return nil, err
