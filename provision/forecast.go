@@ -279,8 +279,24 @@ type Cost struct {
 	// CeilingBefore is the same before the step.
 	CeilingBefore        *float64 `json:"ceilingBefore,omitempty"`
 	CeilingBeforeUnknown bool     `json:"ceilingBeforeUnknown,omitempty"`
-	// Prices are where the prices come from, by capacity type.
+	// BesideNow and BesideAfter are what the same nodes cost beside their instances, which is in none
+	// of the sums above.
+	BesideNow   Beside `json:"besideNow,omitzero"`
+	BesideAfter Beside `json:"besideAfter,omitzero"`
+	// Prices are where the prices of instances come from, by capacity type.
 	Prices []Price `json:"prices"`
+}
+
+// Beside is what nodes cost beside their instances, at the prices that AWS publishes for us-east-1.
+type Beside struct {
+	// Volumes is that of the EBS volumes that the nodes' classes declare, or Karpenter by default, and
+	// VolumesUnknown true where it is without some whose price is not known.
+	Volumes        float64 `json:"volumes"`
+	VolumesUnknown bool    `json:"volumesUnknown,omitempty"`
+	// PublicIPv4 is that of public addresses that the classes declare, and PublicIPv4Unknown true where
+	// the subnets of some decide about them.
+	PublicIPv4        float64 `json:"publicIPv4"`
+	PublicIPv4Unknown bool    `json:"publicIPv4Unknown,omitempty"`
 }
 
 // Approximate reports whether some of the prices are those of the catalog, and not the region's

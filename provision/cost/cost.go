@@ -22,6 +22,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/ebs"
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/provision/pricelist"
 )
@@ -65,6 +66,8 @@ type Pool struct {
 	// ConsolidationDisabled is true where a node stays once it has come, whether there are pods for it or
 	// not: spec.disruption.consolidateAfter is Never.
 	ConsolidationDisabled bool
+	// Beside is what a node costs beside its instance, by its class.
+	Beside ebs.Costs
 	// Profile is how its GPUs are shared; the zero value for whole GPUs.
 	Profile gpu.Profile
 }
@@ -102,11 +105,30 @@ type Row struct {
 	// end of what it may become; absent where no type is known. By price, then by name.
 	Cheapest      *Node `json:"cheapest,omitempty"`
 	MostExpensive *Node `json:"mostExpensive,omitempty"`
+	// Beside is what one of its nodes costs in a month around the clock beside its instance.
+	Beside Beside `json:"beside"`
 	// Nodes is how many of them are kept without any pod, a static pool's replicas.
 	Nodes int `json:"idleNodes"`
 	// ConsolidationDisabled is true where a node that has come stays without any pod, too, so that any use
 	// costs the month around the clock.
 	ConsolidationDisabled bool `json:"consolidationDisabled,omitempty"`
+}
+
+// Beside is in US dollars a month, at the prices that AWS publishes for us-east-1.
+type Beside struct {
+	// Volumes is that of EBS volumes, PublicIPv4 that of a public address; absent where it is not known.
+	Volumes    *float64 `json:"volumes,omitempty"`
+	PublicIPv4 *float64 `json:"publicIPv4,omitempty"`
+}
+
+func beside(costs ebs.Costs) (out Beside) {
+	if !costs.VolumesUnknown {
+		out.Volumes = cents(costs.Volumes * HoursPerMonth)
+	}
+	if !costs.PublicIPv4Unknown {
+		out.PublicIPv4 = cents(costs.PublicIPv4 * HoursPerMonth)
+	}
+	return out
 }
 
 // Node is what a node of one instance type costs, in US dollars.
@@ -186,7 +208,7 @@ func (m *pricedCatalog) rows(p Pool, hoursPerDay float64) []Row {
 }
 
 func (m *pricedCatalog) row(p Pool, need string, types []catalog.InstanceType, hoursPerDay float64) Row {
-	out := Row{Pool: name(p.Name), For: need, Types: len(types), Nodes: p.Replicas, ConsolidationDisabled: p.consolidationDisabled()}
+	out := Row{Pool: name(p.Name), For: need, Types: len(types), Nodes: p.Replicas, ConsolidationDisabled: p.consolidationDisabled(), Beside: beside(p.Beside)}
 	var nodes []Node
 	for _, t := range types {
 		nodes = append(nodes, m.node(p, t, hoursPerDay))

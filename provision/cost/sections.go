@@ -69,6 +69,7 @@ func (t Table) nodes() tableSection {
 			out.rows = append(out.rows, r.MostExpensive.cells(cell{}, "to "))
 		}
 		out.lines = append(out.lines, r.shares()...)
+		out.lines = append(out.lines, r.beside()...)
 		if r.ConsolidationDisabled {
 			out.lines = append(out.lines, line(named(r.Pool), textCell(": consolidateAfter is Never, so that a node that has come stays without any pod, too, and costs the month; before the first one comes it is nothing.")))
 		}
@@ -77,6 +78,21 @@ func (t Table) nodes() tableSection {
 		out.lines = append(out.lines, line(textCell("ON DEMAND and SPOT are around the clock; %s, IDLE (no pod at all) and AN HOUR (of use) are at what the pool launches first, spot where it may, and ≤ where that has no known price. - is not offered to the pool, ? has no known price.", short)))
 	}
 	return out
+}
+
+// beside is what a node costs beside its instance, as far as it is known.
+func (r Row) beside() [][]cell {
+	var parts []string
+	if volumes := r.Beside.Volumes; volumes != nil && *volumes > 0 {
+		parts = append(parts, "EBS volumes are "+about+dollars(*volumes))
+	}
+	if address := r.Beside.PublicIPv4; address != nil && *address > 0 {
+		parts = append(parts, "a public IPv4 address is "+about+dollars(*address))
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return [][]cell{line(named(r.Pool), textCell(": beside the instance, %s a month.", strings.Join(parts, " and ")))}
 }
 
 // approximate marks a table with prices of the catalog.
@@ -274,8 +290,11 @@ func (t Table) footnotes() [][]cell {
 		}[p.Basis]
 		bases = append(bases, fmt.Sprintf("%s %s, %s", p.CapacityType, basis, p.Date))
 	}
+	if slices.ContainsFunc(t.Pools, func(r Row) bool { return len(r.beside()) > 0 }) {
+		out = append(out, line(textCell("Prices of volumes and addresses: as AWS publishes them for us-east-1 (%s), of gp3, gp2, io1, io2, st1 and sc1.", about)))
+	}
 	if len(bases) > 0 {
-		out = append(out, line(textCell("Prices of instances, without disks, before tax and discounts: %s.", strings.Join(bases, "; "))))
+		out = append(out, line(textCell("Prices of instances before tax, what the account saves by savings plans and reservations not being known: %s.", strings.Join(bases, "; "))))
 	}
 	return out
 }

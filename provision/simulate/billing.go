@@ -24,7 +24,7 @@ func (c *comparison) cost(name string) provision.Cost {
 			continue // It was not launched yet.
 		}
 		outcome := outcomes[claim.Name]
-		own := &offerings.Offer{InstanceType: kind, Zone: zone, CapacityType: capacity}
+		own := ownOffer(claim)
 		next := own
 		switch {
 		case is == nil || outcome.vanishes:
@@ -59,6 +59,7 @@ func (c *comparison) cost(name string) provision.Cost {
 		c.floor(is, &out, book)
 	}
 	out.Prices, out.Notes = book.sources(), c.notes(name)
+	out.BesideNow, out.BesideAfter = c.beside(name)
 	return out
 }
 
@@ -152,6 +153,7 @@ func (c *comparison) total(pools []provision.Pool) provision.Cost {
 	var unblocked provision.Amount
 	for _, p := range pools {
 		out.Now, out.After = plus(out.Now, p.Cost.Now), plus(out.After, p.Cost.After)
+		out.BesideNow, out.BesideAfter = plusBeside(out.BesideNow, p.Cost.BesideNow), plusBeside(out.BesideAfter, p.Cost.BesideAfter)
 		final := p.Cost.After
 		if p.Cost.Unblocked != nil {
 			final = *p.Cost.Unblocked

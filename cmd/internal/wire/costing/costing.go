@@ -17,11 +17,14 @@ import (
 	"slices"
 	"strings"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/poolwright/poolwright/gitsource/dir"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/cost"
+	"github.com/poolwright/poolwright/provision/ebs"
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
@@ -160,7 +163,7 @@ func pools(set state.Set) []cost.Pool {
 		if item.Key.Group != "karpenter.sh" || item.Key.Kind != "NodePool" {
 			continue
 		}
-		pool := cost.Pool{Name: item.Key.Name, Requirements: catalog.Requirements(item.Object)}
+		pool := cost.Pool{Name: item.Key.Name, Requirements: catalog.Requirements(item.Object), Beside: ebs.Of(class(set, item.Object))}
 		if spec, ok := item.Object["spec"].(map[string]any); ok {
 			if replicas, ok := spec["replicas"].(int64); ok && replicas > 0 {
 				pool.Replicas = int(replicas)
@@ -174,6 +177,21 @@ func pools(set state.Set) []cost.Pool {
 		out = append(out, pool)
 	}
 	return out
+}
+
+// class is the EC2NodeClass of a NodePool; nil where the folder has none that can be read.
+func class(set state.Set, pool map[string]any) *awsv1.EC2NodeClass {
+	name, _, _ := unstructured.NestedString(pool, "spec", "template", "spec", "nodeClassRef", "name")
+	for _, item := range set.Items() {
+		if item.Key.Group != "karpenter.k8s.aws" || item.Key.Kind != "EC2NodeClass" || item.Key.Name != name {
+			continue
+		}
+		out := &awsv1.EC2NodeClass{}
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, out) == nil {
+			return out
+		}
+	}
+	return nil
 }
 
 // sharing is that of the first DevicePlugin; a second one is reported by lint.

@@ -150,7 +150,7 @@ func (v View) cost(f *provision.Forecast) section.Section {
 	if same > 0 && len(rows) > 1 {
 		out.Lines = append(out.Lines, markup.Count(same, "other pool")+" as before.")
 	}
-	out.Lines = append(out.Lines, v.month(c)...)
+	out.Lines = append(out.Lines, slices.Concat(v.month(c), v.beside(c))...)
 	if c.Unblocked != nil {
 		out.Lines = append(out.Lines, "Once the remaining nodes are replaced: "+v.amount(*c.Unblocked)+".")
 	}
@@ -163,10 +163,35 @@ func (v View) cost(f *provision.Forecast) section.Section {
 	return v.stamped(out, c.Prices)
 }
 
+// beside is what nodes cost beside their instances.
+func (v View) beside(c provision.Cost) []string {
+	of := func(name string, now, after float64, unknown bool, without string) string {
+		text := v.dollars(now)
+		switch is := v.dollars(after); {
+		case unknown && nothing(now) && nothing(after):
+			return name + " " + unknownSum
+		case is != text:
+			text += " → " + is
+		}
+		text = name + " ≈" + text + "/h"
+		if unknown {
+			text += ", " + without
+		}
+		return text
+	}
+	now, after := c.BesideNow, c.BesideAfter
+	volumes := of("EBS volumes", now.Volumes, after.Volumes, now.VolumesUnknown || after.VolumesUnknown, "without those that images decide")
+	addresses := of("public IPv4 addresses", now.PublicIPv4, after.PublicIPv4, now.PublicIPv4Unknown || after.PublicIPv4Unknown, "without those that subnets assign")
+	if (now == provision.Beside{} && after == provision.Beside{}) {
+		return nil
+	}
+	return []string{"Beside the instances, by AWS's published prices of us-east-1: " + volumes + "; " + addresses + "."}
+}
+
 // unpriced is the part on money that stays as it is: nobody has to read it.
 func (v View) unpriced(c provision.Cost) section.Section {
 	v.Style = markup.Plain()
-	out := v.stamped(section.Section{Lines: v.month(c)}, c.Prices)
+	out := v.stamped(section.Section{Lines: slices.Concat(v.month(c), v.beside(c))}, c.Prices)
 	bounds := fmt.Sprintf("floor %s, ceiling %s.", v.floor(c), v.ceilings(c))
 	if !v.Offline {
 		bounds = v.amount(c.Now) + "; " + bounds
@@ -254,7 +279,7 @@ func (v View) stamped(out section.Section, prices []provision.Price) section.Sec
 		bases = append(bases, fmt.Sprintf("%s %s (%s)", kind, basis, v.Name(p.Date)))
 	}
 	if len(bases) > 0 {
-		out.Lines = append(out.Lines, "Prices of instances, without disks, before tax and discounts: "+strings.Join(bases, "; ")+".")
+		out.Lines = append(out.Lines, "Prices of instances before tax, what the account saves by savings plans and reservations not being known: "+strings.Join(bases, "; ")+".")
 	}
 	return out
 }

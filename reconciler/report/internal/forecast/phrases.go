@@ -154,6 +154,9 @@ func (v View) Money(c provision.Cost) []headline.Phrase {
 		whole, _, _ := strings.Cut(s, " (")
 		out = append(out, headline.Phrase{Text: about + s, Brief: about + whole, Rank: headline.RankSpot})
 	}
+	if more := c.BesideAfter.Volumes - c.BesideNow.Volumes; !nothing(more) {
+		out = append(out, headline.Phrase{Text: "volumes ≈" + v.signed(more) + "/h", Rank: headline.RankSpot})
+	}
 	if s := v.ceilings(c); strings.Contains(s, "→") {
 		out = append(out, headline.Phrase{Text: "ceiling " + about + s, Rank: headline.RankCeiling})
 	}

@@ -1,0 +1,61 @@
+package simulate
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/ebs"
+	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
+)
+
+// beside is what the pool's nodes cost beside their instances, now and after the step: a node
+// that is replaced is then of the class as the step leaves it.
+func (c *comparison) beside(name string) (now, after provision.Beside) {
+	was, is, outcomes := c.before.Pools[name], c.after.Pools[name], c.nodeOutcomes(name)
+	var before, then ebs.Costs
+	if was != nil {
+		before = ebs.Of(c.before.Class(was))
+	}
+	if is != nil {
+		then = ebs.Of(c.after.Class(is))
+	}
+	for _, claim := range c.before.Claims[name] {
+		if claim.Labels[corev1.LabelInstanceTypeStable] == "" {
+			continue // It was not launched yet.
+		}
+		addBeside(&now, before)
+		outcome := outcomes[claim.Name]
+		switch {
+		case outcome.stays || is != nil && !outcome.vanishes && !outcome.replaced:
+			addBeside(&after, before)
+		case is != nil && outcome.replaced && !outcome.vanishes && c.comes(claim, is, ownOffer(claim)) != nil:
+			addBeside(&after, then)
+		}
+	}
+	return roundedBeside(now), roundedBeside(after)
+}
+
+// ownOffer is what a node is of.
+func ownOffer(claim *karpv1.NodeClaim) *offerings.Offer {
+	return &offerings.Offer{
+		InstanceType: claim.Labels[corev1.LabelInstanceTypeStable], Zone: claim.Labels[corev1.LabelTopologyZone], CapacityType: claim.Labels[karpv1.CapacityTypeLabelKey],
+	}
+}
+
+func addBeside(to *provision.Beside, node ebs.Costs) {
+	to.Volumes += node.Volumes
+	to.PublicIPv4 += node.PublicIPv4
+	to.VolumesUnknown = to.VolumesUnknown || node.VolumesUnknown
+	to.PublicIPv4Unknown = to.PublicIPv4Unknown || node.PublicIPv4Unknown
+}
+
+func roundedBeside(b provision.Beside) provision.Beside {
+	b.Volumes, b.PublicIPv4 = cents(b.Volumes), cents(b.PublicIPv4)
+	return b
+}
+
+func plusBeside(a, b provision.Beside) provision.Beside {
+	addBeside(&a, ebs.Costs{Volumes: b.Volumes, VolumesUnknown: b.VolumesUnknown, PublicIPv4: b.PublicIPv4, PublicIPv4Unknown: b.PublicIPv4Unknown})
+	return roundedBeside(a)
+}
