@@ -13,18 +13,65 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
-// consoleTerminates: somebody ends the instance under a pod that runs.
+// claimOf is the name of the only NodeClaim of a pool.
+func (s engineSuite) claimOf(pool string) string {
+	s.Helper()
+	claims, err := s.claims(pool)
+	if err != nil || len(claims) != 1 {
+		s.Fatalf("%d NodeClaims of pool %s, %v", len(claims), pool, err)
+	}
+	return claims[0].Name
+}
+
+// consoleTerminates: somebody ends the instance under a pod that runs. EC2's state change comes through the queue.
 func (s engineSuite) consoleTerminates() {
 	const pool = "console"
 	s.addPool(pool, []string{onDemand}, "m5a.large")
 	s.addDeployment(pool, 1)
 	first := s.waitForNodeWithPod(pool)
+	claim := s.claimOf(pool)
 	if err := s.AWS.Terminate(first.ID); err != nil {
 		s.Fatal(err)
 	}
 	ended := time.Now()
 	s.movesFrom(pool, first)
+	s.expectEvent(claim, "InstanceTerminating")
 	s.Logf("replaced %s after it was terminated", since(ended))
+}
+
+// retirementIsScheduled: AWS Health announces that the instance is retired, and its pods move before.
+func (s engineSuite) retirementIsScheduled() {
+	const pool = "retired"
+	s.addPool(pool, []string{onDemand}, "r5a.xlarge")
+	s.addDeployment(pool, 1)
+	first := s.waitForNodeWithPod(pool)
+	claim := s.claimOf(pool)
+	if err := s.AWS.Impair(first.ID, "instance-retirement"); err != nil {
+		s.Fatal(err)
+	}
+	announced := time.Now()
+	s.movesFrom(pool, first)
+	s.Logf("replaced %s after the announcement", since(announced))
+	s.expectEvent(claim, "InstanceUnhealthy")
+	if len(s.terminations(first.ID)) == 0 {
+		s.Error("the engine did not end the instance itself")
+	}
+}
+
+// rebalanceIsRecommended: Karpenter records the recommendation, and the node stays.
+func (s engineSuite) rebalanceIsRecommended() {
+	const pool = "rebalanced"
+	s.addPool(pool, []string{spot}, "r5a.2xlarge")
+	s.addDeployment(pool, 1)
+	first := s.waitForNodeWithPod(pool)
+	claim := s.claimOf(pool)
+	if err := s.AWS.RecommendRebalance(first.ID); err != nil {
+		s.Fatal(err)
+	}
+	s.expectEvent(claim, "SpotRebalanceRecommendation")
+	if now := s.waitForNodeWithPod(pool); now.ID != first.ID || s.claimOf(pool) != claim {
+		s.Errorf("%v took the place of %v", now, first)
+	}
 }
 
 // spotIsInterrupted: the warning comes two minutes before the end, twice, and

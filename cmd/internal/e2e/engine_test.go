@@ -48,6 +48,8 @@ func TestTheEngineOutlastsAWS(t *testing.T) {
 		step{"a launch that is throttled is made later", engineSuite.launchIsThrottled},
 		step{"a launch without an answer is not made again", engineSuite.launchIsUnanswered},
 		step{"an instance that is terminated in the console is replaced", engineSuite.consoleTerminates},
+		step{"an instance whose retirement is scheduled is replaced before", engineSuite.retirementIsScheduled},
+		step{"a node stays where a rebalance is recommended", engineSuite.rebalanceIsRecommended},
 		step{"a spot instance is replaced before its interruption", engineSuite.spotIsInterrupted},
 		step{"a node that takes as long to join as on EKS is waited for", engineSuite.nodeTakesItsTime},
 		step{"an instance that never registers is replaced when its time is up", engineSuite.nodeNeverJoins},
