@@ -50,7 +50,7 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	case sync.Namespace != r.Namespace:
 		return r.refuse(ctx, &sync)
 	case !sync.DeletionTimestamp.IsZero():
-		return r.release(ctx, &sync)
+		return r.finalize(ctx, &sync)
 	case sync.Spec.Suspend:
 		r.sessions.stop(req.NamespacedName)
 		return ctrl.Result{}, r.writeStatus(ctx, &sync, suspended(&sync))

@@ -197,7 +197,7 @@ func TestBombsAndFloodsAreLimited(t *testing.T) {
 			var allocated uint64
 			got := ""
 			allocated = allocations(func() { _, got = problemsOf(tree(c.files...), c.folder, c.limits) })
-			if !strings.HasPrefix(got, "fix LimitExceeded") && !strings.Contains(got, "exceeded max depth") {
+			if !strings.HasPrefix(got, "stalled LimitExceeded") && !strings.Contains(got, "exceeded max depth") {
 				t.Errorf("got %s", got)
 			}
 			if took := time.Since(start); took > 5*time.Second || allocated > 64<<20 {

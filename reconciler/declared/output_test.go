@@ -91,7 +91,7 @@ func TestWhatAKustomizationAddsIsBoundedByName(t *testing.T) {
 			if allocated := allocations(func() { _, got = problemsOf(fsys, "m", Options{}) }); allocated > 192<<20 {
 				t.Errorf("allocated %d MiB", allocated>>20)
 			}
-			if !strings.Contains(got, c.want) || !strings.Contains(c.want, "than a name") && !strings.HasPrefix(got, "fix LimitExceeded") {
+			if !strings.Contains(got, c.want) || !strings.Contains(c.want, "than a name") && !strings.HasPrefix(got, "stalled LimitExceeded") {
 				t.Errorf("got %.300s\nwant %s", got, c.want)
 			}
 		})
@@ -140,7 +140,7 @@ func TestWhatIsDeclaredIsBoundedInMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			const want = "m/b.yaml:1: the declared objects take more than 4 MiB of memory, and this one takes"
-			if _, got := problemsOf(fsys, "m", limits); !strings.HasPrefix(got, "fix LimitExceeded") || !strings.Contains(got, want) {
+			if _, got := problemsOf(fsys, "m", limits); !strings.HasPrefix(got, "stalled LimitExceeded") || !strings.Contains(got, want) {
 				t.Errorf("got %.300s\nwant %s", got, want)
 			}
 			if d, got := problemsOf(fsys, "m", Options{}); d.Set.Len() != 2 {

@@ -20,7 +20,7 @@ func (p *Previewer) load(ctx context.Context, s Step) (sides, error) {
 	if err != nil {
 		return sides{}, fmt.Errorf("reading %s: %w", s.BaseName, err)
 	}
-	parted, err := p.loadOlder(ctx, s.MergeBase, s)
+	mergeBase, err := p.loadOlder(ctx, s.MergeBase, s)
 	if err != nil {
 		return sides{}, fmt.Errorf("reading the commit where %s and the head parted: %w", s.BaseName, err)
 	}
@@ -29,18 +29,18 @@ func (p *Previewer) load(ctx context.Context, s Step) (sides, error) {
 		return sides{}, err
 	}
 	declares := head.Set
-	if len(without(head.Problems, parted.Problems)) > 0 {
+	if len(without(head.Problems, mergeBase.Problems)) > 0 {
 		// What a mistake hides is not what is taken away.
-		declares = state.NewSet(append(parted.Set.Items(), head.Set.Items()...)...)
+		declares = state.NewSet(append(mergeBase.Set.Items(), head.Set.Items()...)...)
 	}
-	merged, both := proposal.Merge(parted.Set, base.Set, declares)
+	merged, both := proposal.Merge(mergeBase.Set, base.Set, declares)
 	out := sides{
 		before: p.declaredSide(base.Set, base.Problems, base),
-		after:  p.declaredSide(merged, mergeProblems(parted.Problems, base.Problems, head.Problems), head, base, parted),
+		after:  p.declaredSide(merged, mergeProblems(mergeBase.Problems, base.Problems, head.Problems), head, base, mergeBase),
 		empty:  head.Set.Len() == 0 && len(head.Problems) > 0,
-		notes:  newNotes(head.Notes, base.Notes), refused: without(mergeProblems(parted.Refused, base.Refused, head.Refused), base.Refused),
+		notes:  newNotes(head.Notes, base.Notes), refused: without(mergeProblems(mergeBase.Refused, base.Refused, head.Refused), base.Refused),
 	}
-	tangled := p.mergeUncertain(ctx, s, parted.Set, base.Set, head.Set)
+	tangled := p.mergeUncertain(ctx, s, mergeBase.Set, base.Set, head.Set)
 	if tangled || len(both) > 0 {
 		if files, known := s.Merged(); known && out.renderMerged(ctx, p, s, files, base) {
 			return out, nil

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 
 // branches makes a repository of three commits, each of which adds files: where main and
 // topic parted, and one on each.
-func branches(t *testing.T, parted, base, head map[string]string) gitsource.Comparison {
+func branches(t *testing.T, mergeBase, base, head map[string]string) gitsource.Comparison {
 	t.Helper()
 	dir := t.TempDir()
 	git := func(args ...string) {
@@ -54,7 +54,7 @@ func branches(t *testing.T, parted, base, head map[string]string) gitsource.Comp
 		git("commit", "-q", "-m", "change")
 	}
 	git("init", "-q", "-b", "main")
-	commit(parted)
+	commit(mergeBase)
 	git("checkout", "-q", "-b", "topic")
 	commit(head)
 	git("checkout", "-q", "main")

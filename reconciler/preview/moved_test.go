@@ -48,7 +48,7 @@ func TestAClusterThatBecomesAnotherIsAMistake(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := steps{
-				parted: loaded(was), base: loaded(was), head: loaded(tt.head...), live: liveItems(was),
+				mergeBase: loaded(was), base: loaded(was), head: loaded(tt.head...), live: liveItems(was),
 				forecast: func(context.Context, state.Set, state.Set, []plan.Change) (*provision.Forecast, error) {
 					return &provision.Forecast{}, nil
 				},

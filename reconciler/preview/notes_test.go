@@ -23,7 +23,7 @@ func TestAdviceOnAFileIsNewWhereAnotherFileHadTheSame(t *testing.T) {
 		return l
 	}
 	out := steps{
-		parted: old(loaded(a), "a.yaml"), base: old(loaded(a), "a.yaml"), head: old(loaded(heavier), "a.yaml", "b.yaml"),
+		mergeBase: old(loaded(a), "a.yaml"), base: old(loaded(a), "a.yaml"), head: old(loaded(heavier), "a.yaml", "b.yaml"),
 		live: liveItems(a), forecast: func(context.Context, state.Set, state.Set, []plan.Change) (*provision.Forecast, error) {
 			return &provision.Forecast{}, nil
 		},

@@ -22,7 +22,7 @@ func TestACommentListsTheValuesOfParameters(t *testing.T) {
 		{Variable: "LEFT", Name: gpuParameter, Value: "ami-0"},
 	}
 	was := poolItem("gpu", 1)
-	p := steps{parted: loaded(was), base: loaded(was), head: loaded(poolItem("gpu", 2)), live: liveItems(was)}.proposer()
+	p := steps{mergeBase: loaded(was), base: loaded(was), head: loaded(poolItem("gpu", 2)), live: liveItems(was)}.proposer()
 	got, _, err := p.Preview(t.Context(), Step{Comparison: between(), BaseName: "main", Path: "p", Sync: sync})
 	if err != nil {
 		t.Fatal(err)

@@ -79,7 +79,7 @@ func stageReview(t *testing.T, edit func(*v1alpha1.Sync)) (r *Planner, git *fewR
 		},
 	}).Build()
 	was, is := poolItem("a", 1), poolItem("a", 2)
-	p := steps{parted: loaded(was), base: loaded(was), head: loaded(is), live: liveItems(was)}.proposer()
+	p := steps{mergeBase: loaded(was), base: loaded(was), head: loaded(is), live: liveItems(was)}.proposer()
 	p.Forecast = impact.Live{Cluster: firstCluster(live), Snapshot: &impact.SnapshotReader{Reader: live, MaxAge: 10 * time.Second, Observed: p.ObservedAt.Add}, Simulate: simulateNothing}.Forecast
 	git = &fewRevisions{tip: "base1", heads: map[string]string{"refs/pull/1/head": "head1", "refs/pull/2/head": "head2"}}
 	return &Planner{Previewer: p, Revisions: git, Sync: sync, Live: live, Clock: clock.RealClock{}}, git, pods

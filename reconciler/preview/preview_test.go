@@ -80,10 +80,10 @@ type folderFiles struct {
 // steps are three revisions that were rendered already, and the target of the Sync that
 // follows them.
 type steps struct {
-	parted, base, head checked.Folder
-	live               state.Set
-	forecast           impact.ForecastFunc
-	sync               v1alpha1.SyncSpec
+	mergeBase, base, head checked.Folder
+	live                  state.Set
+	forecast              impact.ForecastFunc
+	sync                  v1alpha1.SyncSpec
 	// folders are the files of base, parted and head.
 	folders [3]folderFiles
 }
@@ -139,7 +139,7 @@ func (s steps) proposer() *Previewer {
 	}
 	return &Previewer{
 		ObservedAt: &ObservedAt{}, Variables: &variables.Current{}, Refusals: &admission.Refusals{}, Now: time.Now, Forecast: s.forecast, Targets: []reconciler.NamedTarget{{Name: "cluster", Target: fixedTarget{s.live}}},
-		Renderer: renderer{"base": s.base, "parted": s.parted, "head": s.head}, Cache: &rendercache.Cache{},
+		Renderer: renderer{"base": s.base, "parted": s.mergeBase, "head": s.head}, Cache: &rendercache.Cache{},
 	}
 }
 
@@ -204,7 +204,7 @@ func TestWhatAReviewReportsOfNodes(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			was := loaded(poolItem("a", 1))
-			_, reviewed := steps{parted: was, base: was, head: tt.head, live: liveItems(poolItem("a", 1)), forecast: tt.forecast}.reviewed(t)
+			_, reviewed := steps{mergeBase: was, base: was, head: tt.head, live: liveItems(poolItem("a", 1)), forecast: tt.forecast}.reviewed(t)
 			if diff := cmp.Diff(tt.want, reviewed); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -234,9 +234,9 @@ func TestMistakesAreMergedAsObjectsAre(t *testing.T) {
 		return l
 	}
 	tests := map[string]struct {
-		parted, base, head checked.Folder
-		want, blamed, old  []string
-		foretold           []string
+		mergeBase, base, head checked.Folder
+		want, blamed, old     []string
+		foretold              []string
 	}{
 		"one that the base mended keeps nothing from being deleted": {
 			broken(loaded(a, c), "b.yaml"), loaded(a, b, c), broken(loaded(a), "b.yaml"), []string{"delete c"}, nil, nil, []string{"c"},
@@ -263,7 +263,7 @@ func TestMistakesAreMergedAsObjectsAre(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var foretold []string
-			out := steps{parted: tt.parted, base: tt.base, head: tt.head, live: liveItems(tt.base.Set.Items()...), forecast: func(_ context.Context, _, _ state.Set, changes []plan.Change) (*provision.Forecast, error) {
+			out := steps{mergeBase: tt.mergeBase, base: tt.base, head: tt.head, live: liveItems(tt.base.Set.Items()...), forecast: func(_ context.Context, _, _ state.Set, changes []plan.Change) (*provision.Forecast, error) {
 				for _, p := range impact.Pools(changes) {
 					foretold = append(foretold, p.Key.Name)
 				}
@@ -298,7 +298,7 @@ func TestAdviceAndRefusalsAreThoseThatTheStepBrings(t *testing.T) {
 		return l
 	}
 	out := steps{
-		parted: advised(loaded(a), "known"), base: advised(loaded(a), "known", "newer"), head: advised(loaded(heavier), "known", "mine"),
+		mergeBase: advised(loaded(a), "known"), base: advised(loaded(a), "known", "newer"), head: advised(loaded(heavier), "known", "mine"),
 		live: liveItems(a), forecast: func(context.Context, state.Set, state.Set, []plan.Change) (*provision.Forecast, error) {
 			return &provision.Forecast{}, nil
 		},
@@ -322,7 +322,7 @@ func TestAFolderThatCannotBeRenderedStopsAllLaterCommits(t *testing.T) {
 	a := poolItem("a", 1)
 	blank := checked.Folder{Declared: declared.Declared{Problems: []state.Problem{{Origin: state.Origin{File: "kustomization.yaml"}, Message: "kustomize: no such file"}}}}
 	out := steps{
-		parted: loaded(a), base: loaded(a), head: blank,
+		mergeBase: loaded(a), base: loaded(a), head: blank,
 		live: liveItems(a), forecast: func(context.Context, state.Set, state.Set, []plan.Change) (*provision.Forecast, error) {
 			return &provision.Forecast{}, nil
 		},
@@ -334,12 +334,12 @@ func TestAFolderThatCannotBeRenderedStopsAllLaterCommits(t *testing.T) {
 
 func TestADeletionIsHeldByTheRuleThatHoldsIt(t *testing.T) {
 	a, b := poolItem("a", 1), poolItem("b", 1)
-	out := steps{parted: loaded(a, b), base: loaded(a, b), head: loaded(a), live: liveItems(a, b)}.preview(t)
+	out := steps{mergeBase: loaded(a, b), base: loaded(a, b), head: loaded(a), live: liveItems(a, b)}.preview(t)
 	want := []report.Guard{{Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/b: 3 nodes, 7 pods"}}
 	if diff := cmp.Diff(want, out.Guards); diff != "" {
 		t.Errorf("below every percentage (-want +got):\n%s", diff)
 	}
-	out = steps{parted: loaded(a, b), base: loaded(a, b), head: loaded(), live: liveItems(a, b)}.preview(t)
+	out = steps{mergeBase: loaded(a, b), base: loaded(a, b), head: loaded(), live: liveItems(a, b)}.preview(t)
 	want = []report.Guard{
 		{Rule: "MaxPrunePercent", Result: "held", Text: "would delete all 2 objects (guard.maxPrunePercent)"},
 		{Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/a: 3 nodes, 7 pods"},
@@ -356,7 +356,7 @@ func TestWhatAStepKeepsSecretIsQuotedNowhere(t *testing.T) {
 		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "s"}, "stringData": map[string]any{"password": "swordfish"},
 	}}
 	out := steps{
-		parted: loaded(a), base: loaded(a), head: loaded(heavier, secret), live: liveItems(a), sync: v1alpha1.SyncSpec{Guard: v1alpha1.Guard{MaxNodesReplaced: new(int32(1))}},
+		mergeBase: loaded(a), base: loaded(a), head: loaded(heavier, secret), live: liveItems(a), sync: v1alpha1.SyncSpec{Guard: v1alpha1.Guard{MaxNodesReplaced: new(int32(1))}},
 		forecast: func(context.Context, state.Set, state.Set, []plan.Change) (*provision.Forecast, error) {
 			return nil, errors.New("reading swordfish")
 		},
@@ -408,7 +408,7 @@ func TestTheNodesThatTheBaseHasYetToReplaceCountAsWell(t *testing.T) {
 				live[i].Applied = "of another revision" // What differs is asked for, and no drift.
 			}
 			out := steps{
-				parted: loaded(a, b), base: loaded(a, b), head: loaded(heavier, b), live: state.NewSet(live...), forecast: lost,
+				mergeBase: loaded(a, b), base: loaded(a, b), head: loaded(heavier, b), live: state.NewSet(live...), forecast: lost,
 				sync: v1alpha1.SyncSpec{Guard: v1alpha1.Guard{MaxNodesReplaced: &tt.limit}},
 			}.preview(t)
 			if diff := cmp.Diff(tt.want, out.Guards); diff != "" {
@@ -437,7 +437,7 @@ func TestAMergeOfTwoRenderingsIsUncertain(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			out := steps{parted: loaded(a), base: loaded(tt.base...), head: loaded(tt.head...), live: liveItems(tt.base...), folders: tt.files}.preview(t)
+			out := steps{mergeBase: loaded(a), base: loaded(tt.base...), head: loaded(tt.head...), live: liveItems(tt.base...), folders: tt.files}.preview(t)
 			warned := slices.ContainsFunc(out.Guards, func(g report.Guard) bool { return g.Rule == "merge" && g.Result == "warning" })
 			if warned != tt.wantsReport {
 				t.Errorf("%+v", out.Guards)
@@ -448,7 +448,7 @@ func TestAMergeOfTwoRenderingsIsUncertain(t *testing.T) {
 
 func TestAReportIsAsOldAsItsOldestRead(t *testing.T) {
 	a := poolItem("a", 1)
-	p := steps{parted: loaded(a), base: loaded(a), head: loaded(a), live: liveItems(a)}.proposer()
+	p := steps{mergeBase: loaded(a), base: loaded(a), head: loaded(a), live: liveItems(a)}.proposer()
 	p.Targets = []reconciler.NamedTarget{{Name: "cluster", Target: Cached(fixedTarget{liveItems(a)}, time.Hour, p.ObservedAt, time.Now)}}
 	start := time.Now()
 	later := start.Add(time.Minute)

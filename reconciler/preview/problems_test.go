@@ -39,15 +39,15 @@ func TestAProblemIsTheSameInAnotherLine(t *testing.T) {
 func BenchmarkTheMistakesOfAStep(b *testing.B) {
 	for _, n := range []int{1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			var parted, base, head []state.Problem
+			var mergeBase, base, head []state.Problem
 			for i := range n {
 				p := state.Problem{Origin: state.Origin{File: "a.yaml", Line: i}, Message: fmt.Sprint("ConfigMap/a", i, ": bad")}
-				parted, base = append(parted, p), append(base, p)
+				mergeBase, base = append(mergeBase, p), append(base, p)
 				p.Origin.Line++
 				head = append(head, p)
 			}
 			for b.Loop() {
-				merged := mergeProblems(parted, base, head)
+				merged := mergeProblems(mergeBase, base, head)
 				newProblems(plan.Proposal{Problems: merged, Old: merged}, without(head, base))
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/problem")

@@ -51,8 +51,8 @@ func refusedIn(set state.Set, from []checked.Folder, in func(checked.Folder) map
 
 // mergeProblems are the mistakes that the merge will have: those that head brings, and
 // those of base, unless head mended them. What base mended is no mistake any more.
-func mergeProblems(parted, base, head []state.Problem) []state.Problem {
-	atParting, inBase, inHead := identities(parted), identities(base), identities(head)
+func mergeProblems(mergeBase, base, head []state.Problem) []state.Problem {
+	atParting, inBase, inHead := identities(mergeBase), identities(base), identities(head)
 	var out []state.Problem
 	for _, o := range head {
 		if inBase[o.Identity()] || !atParting[o.Identity()] {
@@ -100,7 +100,7 @@ func identities(list []state.Problem) map[state.Problem]bool {
 // mergeUncertain reports whether the merge of two renderings may be another than the rendering
 // of the merge: both sides changed the folder, or what it is rendered to, and there is
 // a kustomization in it, which reaches objects that it does not name.
-func (p *Previewer) mergeUncertain(ctx context.Context, s Step, parted, base, head state.Set) bool {
+func (p *Previewer) mergeUncertain(ctx context.Context, s Step, mergeBase, base, head state.Set) bool {
 	if s.Base.TreeID == s.MergeBase.TreeID || s.Head.TreeID == s.MergeBase.TreeID {
 		return false
 	}
@@ -110,7 +110,7 @@ func (p *Previewer) mergeUncertain(ctx context.Context, s Step, parted, base, he
 		return false
 	}
 	moved := func(to rendercache.Files, set state.Set) bool {
-		return to.Digest != was.Digest || state.Hash(set.Items()) != state.Hash(parted.Items())
+		return to.Digest != was.Digest || state.Hash(set.Items()) != state.Hash(mergeBase.Items())
 	}
 	return moved(is, base) && moved(will, head)
 }

@@ -28,15 +28,15 @@ func TestTheClustersOfAStepAreRefusedSideBySide(t *testing.T) {
 		return l
 	}
 	for name, c := range map[string]struct {
-		parted, base, head checked.Folder
-		want               []string
+		mergeBase, base, head checked.Folder
+		want                  []string
 	}{
 		"the head brings it":  {refusing(cluster("1h"), ""), refusing(cluster("1h"), ""), refusing(cluster("5s"), "head"), []string{"", "head"}},
 		"the head mends it":   {refusing(cluster("5s"), "old"), refusing(cluster("5s"), "old"), refusing(cluster("1h"), ""), []string{"old", ""}},
 		"the base brought it": {refusing(cluster("1h"), ""), refusing(cluster("5s"), "base"), refusing(cluster("1h"), ""), []string{"base", "base"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := steps{parted: c.parted, base: c.base, head: c.head}.proposer()
+			p := steps{mergeBase: c.mergeBase, base: c.base, head: c.head}.proposer()
 			requested := &refusals{admitted: p.Refusals}
 			p.Targets = []reconciler.NamedTarget{{Name: "aws", Target: requested}}
 			sync := &v1alpha1.Sync{}

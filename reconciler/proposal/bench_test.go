@@ -18,18 +18,18 @@ func BenchmarkPropose(b *testing.B) {
 		}
 		return m{"apiVersion": "v1", "metadata": m{"labels": m{"a": "b", "c": "d"}}, "spec": m{"template": m{"spec": m{"containers": containers}}}}
 	}
-	var parted, head []state.Item
+	var mergeBase, head []state.Item
 	live := liveTarget{}
 	for i := range 2000 {
 		name, image := fmt.Sprintf("t%04d", i), "one"
-		parted = append(parted, thing(name, object("one")))
+		mergeBase = append(mergeBase, thing(name, object("one")))
 		live[name] = ours(object("one"))
 		if i%10 == 0 {
 			image = "two"
 		}
 		head = append(head, thing(name, object(image)))
 	}
-	from, to := set(parted...), set(head...)
+	from, to := set(mergeBase...), set(head...)
 	reads := live.sides(from, to)
 	for b.Loop() {
 		reads.After.Wanted, _ = proposal.Merge(from, from, to)

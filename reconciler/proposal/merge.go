@@ -17,16 +17,16 @@ import (
 //
 // What is merged has been rendered: a change of one side that reaches the objects of
 // the other (a kustomization's labels and the other side's new object) is not detected.
-func Merge(parted, base, head state.Set) (merged state.Set, both []state.Key) {
+func Merge(mergeBase, base, head state.Set) (merged state.Set, both []state.Key) {
 	keys := map[state.Key]bool{}
-	for _, set := range []state.Set{parted, base, head} {
+	for _, set := range []state.Set{mergeBase, base, head} {
 		for _, item := range set.Items() {
 			keys[item.Key] = true
 		}
 	}
 	var items []state.Item
 	for k := range keys {
-		item, stays, twice := mergeItem(itemIn(parted, k), itemIn(base, k), itemIn(head, k))
+		item, stays, twice := mergeItem(itemIn(mergeBase, k), itemIn(base, k), itemIn(head, k))
 		if stays {
 			items = append(items, item)
 		}
@@ -58,19 +58,19 @@ func (v version) same(other version) bool {
 }
 
 // mergeItem merges one thing; twice is true where both sides changed it and disagree.
-func mergeItem(parted, base, head version) (merged state.Item, stays, twice bool) {
+func mergeItem(mergeBase, base, head version) (merged state.Item, stays, twice bool) {
 	switch {
-	case head.same(parted):
+	case head.same(mergeBase):
 		return base.item, base.there, false
-	case base.same(parted), base.same(head):
+	case base.same(mergeBase), base.same(head):
 		return head.item, head.there, false
 	case !base.there, !head.there, base.item.Version != head.item.Version:
 		// The fields of two versions of a kind do not go together.
 		return head.item, head.there, true
 	}
 	var from map[string]any
-	if parted.there && parted.item.Version == head.item.Version {
-		from = parted.item.Object
+	if mergeBase.there && mergeBase.item.Version == head.item.Version {
+		from = mergeBase.item.Object
 	}
 	merged = head.item
 	merged.Object, twice = mergeMaps(from, base.item.Object, head.item.Object)
@@ -92,14 +92,14 @@ func (v value) same(other value) bool {
 	return v.there == other.there && (!v.there || state.Equal(v.v, other.v))
 }
 
-func mergeMaps(parted, base, head map[string]any) (merged map[string]any, twice bool) {
+func mergeMaps(mergeBase, base, head map[string]any) (merged map[string]any, twice bool) {
 	merged = make(map[string]any, len(head))
-	for _, side := range []map[string]any{parted, base, head} {
+	for _, side := range []map[string]any{mergeBase, base, head} {
 		for k := range side {
 			if _, done := merged[k]; done {
 				continue
 			}
-			field, conflict := mergeField(valueIn(parted, k), valueIn(base, k), valueIn(head, k))
+			field, conflict := mergeField(valueIn(mergeBase, k), valueIn(base, k), valueIn(head, k))
 			if field.there {
 				merged[k] = field.v
 			}
@@ -109,17 +109,17 @@ func mergeMaps(parted, base, head map[string]any) (merged map[string]any, twice 
 	return merged, twice
 }
 
-func mergeField(parted, base, head value) (merged value, twice bool) {
+func mergeField(mergeBase, base, head value) (merged value, twice bool) {
 	switch {
-	case head.same(parted):
+	case head.same(mergeBase):
 		return base, false
-	case base.same(parted), base.same(head):
+	case base.same(mergeBase), base.same(head):
 		return head, false
 	}
 	b, baseHas := base.v.(map[string]any)
 	h, headHas := head.v.(map[string]any)
-	from, partedHad := parted.v.(map[string]any)
-	if !baseHas || !headHas || parted.there && !partedHad {
+	from, partedHad := mergeBase.v.(map[string]any)
+	if !baseHas || !headHas || mergeBase.there && !partedHad {
 		return head, true
 	}
 	fields, twice := mergeMaps(from, b, h)

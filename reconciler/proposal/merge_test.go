@@ -38,10 +38,10 @@ func TestAMergeTakesWhatEachSideChanged(t *testing.T) {
 	one, two, three := thing("a", m{"x": "1"}), thing("a", m{"x": "2"}), thing("a", m{"x": "3"})
 	none := state.Set{}
 	tests := []struct {
-		name               string
-		parted, base, head state.Set
-		want               state.Set
-		both               []state.Key
+		name                  string
+		mergeBase, base, head state.Set
+		want                  state.Set
+		both                  []state.Key
 	}{
 		{"nobody changed anything", set(one), set(one), set(one), set(one), nil},
 		{"only the base changed it", set(one), set(two), set(one), set(two), nil},
@@ -77,7 +77,7 @@ func TestAMergeTakesWhatEachSideChanged(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			merged, both := proposal.Merge(tt.parted, tt.base, tt.head)
+			merged, both := proposal.Merge(tt.mergeBase, tt.base, tt.head)
 			if d := cmp.Diff(tt.want.Items(), merged.Items()); d != "" {
 				t.Error(d)
 			}
@@ -89,7 +89,7 @@ func TestAMergeTakesWhatEachSideChanged(t *testing.T) {
 }
 
 func TestAMergePutsTheFieldsOfOneThingTogether(t *testing.T) {
-	parted := m{"spec": m{"limits": m{"cpu": "10"}, "weight": int64(1), "taints": []any{"a"}}, "old": m{"x": "1"}}
+	mergeBase := m{"spec": m{"limits": m{"cpu": "10"}, "weight": int64(1), "taints": []any{"a"}}, "old": m{"x": "1"}}
 	tests := []struct {
 		name             string
 		base, head, want m
@@ -108,9 +108,9 @@ func TestAMergePutsTheFieldsOfOneThingTogether(t *testing.T) {
 			m{"spec": m{"limits": m{"cpu": "20"}, "taints": []any{"a"}}, "old": m{"x": "1"}}, false,
 		},
 		{
-			"maps that both added", m{"spec": parted["spec"], "old": parted["old"], "labels": m{"a": "1"}},
-			m{"spec": parted["spec"], "old": parted["old"], "labels": m{"b": "2"}},
-			m{"spec": parted["spec"], "old": parted["old"], "labels": m{"a": "1", "b": "2"}}, false,
+			"maps that both added", m{"spec": mergeBase["spec"], "old": mergeBase["old"], "labels": m{"a": "1"}},
+			m{"spec": mergeBase["spec"], "old": mergeBase["old"], "labels": m{"b": "2"}},
+			m{"spec": mergeBase["spec"], "old": mergeBase["old"], "labels": m{"a": "1", "b": "2"}}, false,
 		},
 		{
 			"a list that both changed is the head's",
@@ -120,17 +120,17 @@ func TestAMergePutsTheFieldsOfOneThingTogether(t *testing.T) {
 		},
 		{
 			"a map that the head removed and the base changed is gone",
-			m{"spec": parted["spec"], "old": m{"x": "2"}}, m{"spec": parted["spec"], "new": "1"},
-			m{"spec": parted["spec"], "new": "1"}, true,
+			m{"spec": mergeBase["spec"], "old": m{"x": "2"}}, m{"spec": mergeBase["spec"], "new": "1"},
+			m{"spec": mergeBase["spec"], "new": "1"}, true,
 		},
 		{
 			"a map that the base removed and the head changed stays",
-			m{"spec": parted["spec"]}, m{"spec": parted["spec"], "old": m{"x": "2"}},
-			m{"spec": parted["spec"], "old": m{"x": "2"}}, true,
+			m{"spec": mergeBase["spec"]}, m{"spec": mergeBase["spec"], "old": m{"x": "2"}},
+			m{"spec": mergeBase["spec"], "old": m{"x": "2"}}, true,
 		},
 		{
-			"null is not absence", m{"spec": parted["spec"], "old": nil}, m{"spec": parted["spec"]},
-			m{"spec": parted["spec"]}, true,
+			"null is not absence", m{"spec": mergeBase["spec"], "old": nil}, m{"spec": mergeBase["spec"]},
+			m{"spec": mergeBase["spec"]}, true,
 		},
 		{
 			"maps that both made of what was none are not mixed",
@@ -141,7 +141,7 @@ func TestAMergePutsTheFieldsOfOneThingTogether(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			merged, both := proposal.Merge(set(thing("a", parted)), set(at(thing("a", tt.base), "base")), set(at(thing("a", tt.head), "head")))
+			merged, both := proposal.Merge(set(thing("a", mergeBase)), set(at(thing("a", tt.base), "base")), set(at(thing("a", tt.head), "head")))
 			got, _ := merged.Get(key("a"))
 			if d := cmp.Diff(tt.want, got.Object); d != "" {
 				t.Error(d)
@@ -162,8 +162,8 @@ func FuzzMerge(f *testing.F) {
 	f.Add(`{"a":{"x":1}}`, `{"a":{"x":2}}`, `{"a":{"x":1,"y":[1]}}`)
 	f.Add(`{"a":{"x":{"y":1}},"b":{}}`, `{"b":{"z":null}}`, `{"a":{"x":{"y":2}}}`)
 	f.Add(`{}`, `{"a":{"x":{"p":1}}}`, `{"a":{"x":{"q":1}}}`)
-	f.Fuzz(func(t *testing.T, parted, base, head string) {
-		p, okP := read(parted)
+	f.Fuzz(func(t *testing.T, mergeBase, base, head string) {
+		p, okP := read(mergeBase)
 		b, okB := read(base)
 		h, okH := read(head)
 		if !okP || !okB || !okH {
@@ -192,7 +192,7 @@ func FuzzMerge(f *testing.F) {
 		for _, text := range []struct {
 			was string
 			now state.Set
-		}{{parted, p}, {base, b}, {head, h}} {
+		}{{mergeBase, p}, {base, b}, {head, h}} {
 			again, _ := read(text.was)
 			if d := cmp.Diff(again.Items(), text.now.Items()); d != "" {
 				t.Errorf("an input was changed: %s", d)

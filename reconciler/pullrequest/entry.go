@@ -70,7 +70,7 @@ type publication struct {
 	reviewed       *v1alpha1.ReviewedDisruption
 }
 
-// The beginnings of a status item's Told, by which the next process has what is at the
+// The beginnings of a status item's CommentHash, by which the next process has what is at the
 // forge.
 const (
 	// hashPlan is a comment that shows a plan, or why there is none.

@@ -18,7 +18,7 @@ import (
 )
 
 // Planner computes what pull requests would do. Its errors have a class
-// ([state.Classify]): Fix is the author's to mend, anything else may pass by itself.
+// ([state.Classify]): Stalled is the author's to mend, anything else may pass by itself.
 type Planner interface {
 	// Plan is what merging the pull request would do; the report's Provenance has the commits
 	// that were compared. Reviewed is the disruption that it shows; nil means that it could

@@ -74,7 +74,7 @@ const (
 )
 
 // String names the class as logs and metrics do.
-func (c Class) String() string { return [...]string{"retry", "wait", "fix"}[c] }
+func (c Class) String() string { return [...]string{"retry", "wait", "stalled"}[c] }
 
 func (f *classifiedError) Error() string { return f.err.Error() }
 func (f *classifiedError) Unwrap() error { return f.err }

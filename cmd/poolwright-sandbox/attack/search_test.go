@@ -215,8 +215,8 @@ func TestAMeasureBreaksThePromisesThatItExceeds(t *testing.T) {
 		want []Violation
 	}{
 		"nothing":                           {Measure{}, nil},
-		"a limit that is named":             {Measure{Class: "fix", Reason: "LimitExceeded"}, nil},
-		"a child that crashes":              {Measure{Class: "fix", Reason: "RenderFailed"}, []Violation{Unexplained}},
+		"a limit that is named":             {Measure{Class: "stalled", Reason: "LimitExceeded"}, nil},
+		"a child that crashes":              {Measure{Class: "stalled", Reason: "RenderFailed"}, []Violation{Unexplained}},
 		"what would be tried for ever":      {Measure{Class: "retry", Reason: "Failed"}, []Violation{Unexplained}},
 		"a busy machine":                    {Measure{Class: "retry", Reason: "Failed", Child: Usage{Wall: 95 * time.Second, CPU: time.Second}}, nil},
 		"a controller that ends":            {Measure{Class: crashed}, []Violation{Crash}},

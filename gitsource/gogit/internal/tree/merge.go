@@ -11,11 +11,11 @@ import (
 // three is not of this repository. It transfers nothing.
 func (t *FS) Merge(mergeBase, head fs.FS) (fs.FS, bool) {
 	theirs, ok := head.(*FS)
-	parted, too := mergeBase.(*FS)
-	if !ok || !too || t.objects != theirs.objects || t.objects != parted.objects {
+	ancestor, too := mergeBase.(*FS)
+	if !ok || !too || t.objects != theirs.objects || t.objects != ancestor.objects {
 		return nil, false
 	}
-	root, clean := mergeFolders(parted.root, t.root, theirs.root)
+	root, clean := mergeFolders(ancestor.root, t.root, theirs.root)
 	if !clean {
 		return nil, false
 	}
@@ -24,12 +24,12 @@ func (t *FS) Merge(mergeBase, head fs.FS) (fs.FS, bool) {
 
 // mergeFolders puts two folders together of which each path was changed on one side at
 // most.
-func mergeFolders(parted, base, head *folder) (*folder, bool) {
-	if emptied(parted, base) && grown(parted, head) || emptied(parted, head) && grown(parted, base) {
+func mergeFolders(mergeBase, base, head *folder) (*folder, bool) {
+	if emptied(mergeBase, base) && grown(mergeBase, head) || emptied(mergeBase, head) && grown(mergeBase, base) {
 		return nil, false // Git may take the folder for renamed, and what is new for to be moved along.
 	}
 	var names []string
-	for _, f := range []*folder{parted, base, head} {
+	for _, f := range []*folder{mergeBase, base, head} {
 		for _, e := range f.entries {
 			names = append(names, e.name)
 		}
@@ -37,7 +37,7 @@ func mergeFolders(parted, base, head *folder) (*folder, bool) {
 	slices.Sort(names)
 	out := &folder{}
 	for _, name := range slices.Compact(names) {
-		merged, stays, clean := mergeEntries(slotIn(parted, name), slotIn(base, name), slotIn(head, name))
+		merged, stays, clean := mergeEntries(slotIn(mergeBase, name), slotIn(base, name), slotIn(head, name))
 		if !clean {
 			return nil, false
 		}
@@ -63,19 +63,19 @@ func (s slot) same(o slot) bool {
 	return s.there == o.there && s.mode == o.mode && s.hash == o.hash && s.refusal == o.refusal
 }
 
-func mergeEntries(parted, base, head slot) (merged entry, stays, clean bool) {
+func mergeEntries(mergeBase, base, head slot) (merged entry, stays, clean bool) {
 	switch {
-	case parted.same(head):
+	case mergeBase.same(head):
 		return base.entry, base.there, true
-	case parted.same(base):
+	case mergeBase.same(base):
 		return head.entry, head.there, true
 	case base.same(head) && base.sub == nil:
 		// One that both removed or both added may be one that one of them renamed.
-		return base.entry, base.there, parted.there && base.there
-	case base.sub == nil || head.sub == nil || parted.there && parted.sub == nil:
+		return base.entry, base.there, mergeBase.there && base.there
+	case base.sub == nil || head.sub == nil || mergeBase.there && mergeBase.sub == nil:
 		return entry{}, false, false
 	}
-	from := parted.sub
+	from := mergeBase.sub
 	if from == nil {
 		from = &folder{}
 	}

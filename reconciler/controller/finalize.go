@@ -24,14 +24,14 @@ import (
 	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
-// release honours the deletion policy and lets the Sync go.
-func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl.Result, error) {
+// finalize applies the deletion policy of a Sync that is being deleted, and removes the finalizer.
+func (r *SyncReconciler) finalize(ctx context.Context, sync *v1alpha1.Sync) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil
 	}
 	session, err := r.sessions.get(ctx, sync, r.Build)
 	if err == nil {
-		// A release needs no revision, and may wait for a person: others need the memory.
+		// It needs no revision, and may wait for a person: others need the memory.
 		session.revisions.Cancel()
 		session.revisions.Unload()
 	}
@@ -59,7 +59,7 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 	return ctrl.Result{}, nil
 }
 
-// leftBehind emits the event on what a Sync leaves although its deletionPolicy is Prune: what is only
+// leftBehind emits the event on what a Sync leaves although its deletionPolicy is Delete: what is only
 // compared, or where it is suspended, all that it applied.
 func (r *SyncReconciler) leftBehind(sync *v1alpha1.Sync, done reconciliation) {
 	left := slices.DeleteFunc(done.Plan.Changes, func(c plan.Change) bool { return !c.ReadOnly() })
