@@ -97,7 +97,7 @@ func TestAFileThatIsIncludedTwiceIsReported(t *testing.T) {
 func TestTheRootIsNotCalledADot(t *testing.T) {
 	for folder, want := range map[string]string{
 		".":   "stalled NoManifests: the folder declares no object; put manifests or a kustomization.yaml into it, or correct the path",
-		"sub": `fix NoManifests: folder "sub" declares no object; put manifests or a kustomization.yaml into it, or correct the path`,
+		"sub": `stalled NoManifests: folder "sub" declares no object; put manifests or a kustomization.yaml into it, or correct the path`,
 	} {
 		if _, got := problemsOf(tree("sub/README.md", "x"), folder, Options{}); !strings.EqualFold(got, want) {
 			t.Errorf("%s: %s", folder, got)

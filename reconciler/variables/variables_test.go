@@ -73,7 +73,7 @@ func TestVariablesComeFromTheSyncsReferences(t *testing.T) {
 		},
 		"a name that no variable can have is for the user to mend": {
 			given: map[string]string{"a-b": "1"},
-			err:   `fix InvalidVariable: spec.substitute: "a-b" cannot be the name of a variable: use letters, digits and _, and do not start with a digit`,
+			err:   `stalled InvalidVariable: spec.substitute: "a-b" cannot be the name of a variable: use letters, digits and _, and do not start with a digit`,
 		},
 		"a Secret needs the key": {
 			from: []v1alpha1.SubstituteReference{ref("Secret", "secret")}, err: "retry Failed: the key is not needed",
