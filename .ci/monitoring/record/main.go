@@ -3,8 +3,10 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -44,40 +46,82 @@ func run(ctx context.Context, root string) error {
 	return os.WriteFile(filepath.Join(root, ".ci", "monitoring", "testdata", "demo.txt"), out.Bytes(), 0o600)
 }
 
-// demo runs the demo to its end.
+// after is how many scrapes follow the demo's last step: what happened right before it is only in the next one.
+const after = 3
+
+// demo runs the demo, which it ends a few scrapes after the last step.
 func demo(ctx context.Context, root string) (*monitoring.Recording, error) {
 	address, err := freeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	cmd := exec.CommandContext(ctx, filepath.Join("bin", "poolwright-sandbox"), "demo", "--deadline=5m", "--metrics-addr="+address)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = root, os.Stdout, os.Stderr
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join("bin", "poolwright-sandbox"), "demo", "--keep", "-o", "json", "--deadline=5m", "--metrics-addr="+address)
+	// As Ctrl-C does, so that the sandbox removes its files.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = time.Minute
+	cmd.Dir, cmd.Stderr = root, os.Stderr
+	events, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	go func() { cancel(errors.Join(errEnded, cmd.Wait())) }()
-	recording := &monitoring.Recording{}
-	for tick := time.NewTicker(monitoring.Interval); ; {
+	done := make(chan error, 1)
+	go func() { done <- lastStep(events) }()
+	recording, err := record(ctx, address, done)
+	cancel()
+	// It was interrupted: how it ends is of no interest.
+	_ = cmd.Wait()
+	return recording, err
+}
+
+// lastStep prints the demo's events until it has summed up.
+func lastStep(events io.Reader) error {
+	lines := bufio.NewScanner(events)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var event struct{ Event string }
+		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
+			return fmt.Errorf("reading an event of the demo: %w", err)
+		}
+		fmt.Println(event.Event)
+		if event.Event == "summary" {
+			return nil
+		}
+	}
+	return errors.Join(errors.New("the demo ended before its summary"), lines.Err())
+}
+
+// record scrapes until the demo is done, and a few times after.
+func record(ctx context.Context, address string, done <-chan error) (*monitoring.Recording, error) {
+	recording, left := &monitoring.Recording{}, -1
+	for tick := time.NewTicker(monitoring.Interval); left != 0; {
 		select {
-		case <-ctx.Done():
-			if err := context.Cause(ctx); err.Error() != errEnded.Error() {
+		case err := <-done:
+			if err != nil {
 				return nil, err
 			}
-			return recording, nil
+			left = after
+			continue
 		case <-tick.C:
 		}
 		// Before the controller starts, and where it restarts to begin with the engine, nothing is served.
-		if text, err := scrape(ctx, address); err == nil {
-			if err := recording.Add(text); err != nil {
-				return nil, err
-			}
+		text, err := scrape(ctx, address)
+		if err != nil {
+			continue
+		}
+		if err := recording.Add(text); err != nil {
+			return nil, err
+		}
+		if left > 0 {
+			left--
 		}
 	}
+	return recording, nil
 }
-
-var errEnded = errors.New("the demo has ended")
 
 func scrape(ctx context.Context, address string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", http.NoBody)
