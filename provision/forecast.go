@@ -279,16 +279,16 @@ type Cost struct {
 	// CeilingBefore is the same before the step.
 	CeilingBefore        *float64 `json:"ceilingBefore,omitempty"`
 	CeilingBeforeUnknown bool     `json:"ceilingBeforeUnknown,omitempty"`
-	// BesideNow and BesideAfter are what the same nodes cost beside their instances, which is in none
+	// NonComputeNow and NonComputeAfter are what the same nodes cost beside their instances, which is in none
 	// of the sums above.
-	BesideNow   Beside `json:"besideNow,omitzero"`
-	BesideAfter Beside `json:"besideAfter,omitzero"`
+	NonComputeNow   NonCompute `json:"nonComputeNow,omitzero"`
+	NonComputeAfter NonCompute `json:"nonComputeAfter,omitzero"`
 	// Prices are where the prices of instances come from, by capacity type.
 	Prices []Price `json:"prices"`
 }
 
-// Beside is what nodes cost beside their instances, at the prices that AWS publishes for us-east-1.
-type Beside struct {
+// NonCompute is what nodes cost beside their instances, at the prices that AWS publishes for us-east-1.
+type NonCompute struct {
 	// Volumes is that of the EBS volumes that the nodes' classes declare, or Karpenter by default, and
 	// VolumesUnknown true where it is without some whose price is not known.
 	Volumes        float64 `json:"volumes"`

@@ -97,8 +97,8 @@ func (w *recordingTarget) has(items ...state.Item) {
 	}
 }
 
-// witnesses are two targets with one journal.
-func witnesses() (aws, cluster *recordingTarget, requested *[]string) {
+// recordingTargets are two targets with one journal.
+func recordingTargets() (aws, cluster *recordingTarget, requested *[]string) {
 	requested = &[]string{}
 	return &recordingTarget{name: "aws", requested: requested}, &recordingTarget{name: "cluster", requested: requested}, requested
 }
@@ -124,7 +124,7 @@ func lines(p plan.Plan) []string {
 }
 
 func TestAProposalReadsEachTargetForBothRevisionsAndChangesNothing(t *testing.T) {
-	aws, cluster, requested := witnesses()
+	aws, cluster, requested := recordingTargets()
 	before := of(aws.declare("Role", "role", "1"), cluster.declare("Pool", "pool", "1", "drifted", "1", "old", "1"))
 	after := of(aws.declare("Role", "role", "2"), cluster.declare("Pool", "pool", "1", "drifted", "1", "new", "1"))
 	aws.has(aws.declare("Role", "role", "1")...)
@@ -152,7 +152,7 @@ func TestAProposalReadsEachTargetForBothRevisionsAndChangesNothing(t *testing.T)
 }
 
 func TestOfflineAProposalNeedsOnlyWhatIsWanted(t *testing.T) {
-	aws, cluster, requested := witnesses()
+	aws, cluster, requested := recordingTargets()
 	before, after := of(cluster.declare("Pool", "pool", "1", "old", "1")), of(aws.declare("Role", "role", "1"), cluster.declare("Pool", "pool", "2"))
 	got, err := reconciler.Propose(t.Context(), before, after, true, namedTargets(aws, cluster), plan.NoPrune())
 	if err != nil {
@@ -170,7 +170,7 @@ func TestOfflineAProposalNeedsOnlyWhatIsWanted(t *testing.T) {
 }
 
 func TestAProposalNamesWhichMistakesAreOld(t *testing.T) {
-	_, cluster, _ := witnesses()
+	_, cluster, _ := recordingTargets()
 	problem := func(file string, line int, message string) state.Problem {
 		return state.Problem{Origin: state.Origin{File: file, Line: line}, Message: message}
 	}
@@ -209,7 +209,7 @@ func TestAProposalNamesWhichMistakesAreOld(t *testing.T) {
 }
 
 func TestWhatADevicePluginStandsForSharesItsMistake(t *testing.T) {
-	_, cluster, _ := witnesses()
+	_, cluster, _ := recordingTargets()
 	before := of(cluster.declare("DevicePlugin", "gpus", "1"), cluster.declare("Pool", "gone", "1"))
 	after := of(cluster.declare("DevicePlugin", "gpus", "wrong"))
 	got, err := reconciler.Propose(t.Context(), before, after, true, namedTargets(cluster))
@@ -224,7 +224,7 @@ func TestWhatADevicePluginStandsForSharesItsMistake(t *testing.T) {
 func TestATargetThatFailsIsNamedWithTheSideThatWasRead(t *testing.T) {
 	down := errors.New("connection refused")
 	for _, verb := range []string{"want", "observe"} {
-		aws, cluster, _ := witnesses()
+		aws, cluster, _ := recordingTargets()
 		cluster.fail = map[string]error{verb: down}
 		_, err := reconciler.Propose(t.Context(), declared.Declared{}, declared.Declared{}, false, namedTargets(aws, cluster))
 		if !errors.Is(err, down) || !strings.Contains(err.Error(), "before the step") || !strings.Contains(err.Error(), "cluster") {

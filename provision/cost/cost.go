@@ -66,8 +66,8 @@ type Pool struct {
 	// ConsolidationDisabled is true where a node stays once it has come, whether there are pods for it or
 	// not: spec.disruption.consolidateAfter is Never.
 	ConsolidationDisabled bool
-	// Beside is what a node costs beside its instance, by its class.
-	Beside ebs.Costs
+	// NonCompute is what a node costs beside its instance, by its class.
+	NonCompute ebs.Costs
 	// Profile is how its GPUs are shared; the zero value for whole GPUs.
 	Profile gpu.Profile
 }
@@ -105,8 +105,8 @@ type Row struct {
 	// end of what it may become; absent where no type is known. By price, then by name.
 	Cheapest      *Node `json:"cheapest,omitempty"`
 	MostExpensive *Node `json:"mostExpensive,omitempty"`
-	// Beside is what one of its nodes costs in a month around the clock beside its instance.
-	Beside Beside `json:"beside"`
+	// NonCompute is what one of its nodes costs in a month around the clock beside its instance.
+	NonCompute NonCompute `json:"nonCompute"`
 	// Nodes is how many of them are kept without any pod, a static pool's replicas.
 	Nodes int `json:"idleNodes"`
 	// ConsolidationDisabled is true where a node that has come stays without any pod, too, so that any use
@@ -114,14 +114,15 @@ type Row struct {
 	ConsolidationDisabled bool `json:"consolidationDisabled,omitempty"`
 }
 
-// Beside is in US dollars a month, at the prices that AWS publishes for us-east-1.
-type Beside struct {
+// NonCompute is in US dollars a month, at the prices that AWS publishes for us-east-1.
+type NonCompute struct {
 	// Volumes is that of EBS volumes, PublicIPv4 that of a public address; absent where it is not known.
 	Volumes    *float64 `json:"volumes,omitempty"`
 	PublicIPv4 *float64 `json:"publicIPv4,omitempty"`
 }
 
-func beside(costs ebs.Costs) (out Beside) {
+// nonCompute is what a node costs in a month, each part to the cent.
+func nonCompute(costs ebs.Costs) (out NonCompute) {
 	if !costs.VolumesUnknown {
 		out.Volumes = cents(costs.Volumes * HoursPerMonth)
 	}
@@ -208,7 +209,7 @@ func (m *pricedCatalog) rows(p Pool, hoursPerDay float64) []Row {
 }
 
 func (m *pricedCatalog) row(p Pool, need string, types []catalog.InstanceType, hoursPerDay float64) Row {
-	out := Row{Pool: name(p.Name), For: need, Types: len(types), Nodes: p.Replicas, ConsolidationDisabled: p.consolidationDisabled(), Beside: beside(p.Beside)}
+	out := Row{Pool: name(p.Name), For: need, Types: len(types), Nodes: p.Replicas, ConsolidationDisabled: p.consolidationDisabled(), NonCompute: nonCompute(p.NonCompute)}
 	var nodes []Node
 	for _, t := range types {
 		nodes = append(nodes, m.node(p, t, hoursPerDay))

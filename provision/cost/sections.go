@@ -69,7 +69,7 @@ func (t Table) nodes() tableSection {
 			out.rows = append(out.rows, r.MostExpensive.cells(cell{}, "to "))
 		}
 		out.lines = append(out.lines, r.shares()...)
-		out.lines = append(out.lines, r.beside()...)
+		out.lines = append(out.lines, r.nonCompute()...)
 		if r.ConsolidationDisabled {
 			out.lines = append(out.lines, line(named(r.Pool), textCell(": consolidateAfter is Never, so that a node that has come stays without any pod, too, and costs the month; before the first one comes it is nothing.")))
 		}
@@ -81,12 +81,12 @@ func (t Table) nodes() tableSection {
 }
 
 // beside is what a node costs beside its instance, as far as it is known.
-func (r Row) beside() [][]cell {
+func (r Row) nonCompute() [][]cell {
 	var parts []string
-	if volumes := r.Beside.Volumes; volumes != nil && *volumes > 0 {
+	if volumes := r.NonCompute.Volumes; volumes != nil && *volumes > 0 {
 		parts = append(parts, "EBS volumes are "+about+dollars(*volumes))
 	}
-	if address := r.Beside.PublicIPv4; address != nil && *address > 0 {
+	if address := r.NonCompute.PublicIPv4; address != nil && *address > 0 {
 		parts = append(parts, "a public IPv4 address is "+about+dollars(*address))
 	}
 	if len(parts) == 0 {
@@ -290,7 +290,7 @@ func (t Table) footnotes() [][]cell {
 		}[p.Basis]
 		bases = append(bases, fmt.Sprintf("%s %s, %s", p.CapacityType, basis, p.Date))
 	}
-	if slices.ContainsFunc(t.Pools, func(r Row) bool { return len(r.beside()) > 0 }) {
+	if slices.ContainsFunc(t.Pools, func(r Row) bool { return len(r.nonCompute()) > 0 }) {
 		out = append(out, line(textCell("Prices of volumes and addresses: as AWS publishes them for us-east-1 (%s), of gp3, gp2, io1, io2, st1 and sc1.", about)))
 	}
 	if len(bases) > 0 {

@@ -59,7 +59,7 @@ func (c *comparison) cost(name string) provision.Cost {
 		c.floor(is, &out, book)
 	}
 	out.Prices, out.Notes = book.sources(), c.notes(name)
-	out.BesideNow, out.BesideAfter = c.beside(name)
+	out.NonComputeNow, out.NonComputeAfter = c.nonCompute(name)
 	return out
 }
 
@@ -153,7 +153,7 @@ func (c *comparison) total(pools []provision.Pool) provision.Cost {
 	var unblocked provision.Amount
 	for _, p := range pools {
 		out.Now, out.After = plus(out.Now, p.Cost.Now), plus(out.After, p.Cost.After)
-		out.BesideNow, out.BesideAfter = plusBeside(out.BesideNow, p.Cost.BesideNow), plusBeside(out.BesideAfter, p.Cost.BesideAfter)
+		out.NonComputeNow, out.NonComputeAfter = plusNonCompute(out.NonComputeNow, p.Cost.NonComputeNow), plusNonCompute(out.NonComputeAfter, p.Cost.NonComputeAfter)
 		final := p.Cost.After
 		if p.Cost.Unblocked != nil {
 			final = *p.Cost.Unblocked

@@ -19,8 +19,8 @@ func byCatalog() *provision.Forecast {
 	f.Pools[0].Cost = provision.Cost{Now: cpu, After: cpu, CeilingUnknown: true, CeilingBeforeUnknown: true, Prices: catalogPrices[:1]}
 	f.Pools[1].Cost = gpu
 	f.Cost = gpu
-	f.Cost.BesideNow = provision.Beside{Volumes: 0.1, PublicIPv4Unknown: true}
-	f.Cost.BesideAfter = provision.Beside{Volumes: 0.25, PublicIPv4: 0.02, PublicIPv4Unknown: true}
+	f.Cost.NonComputeNow = provision.NonCompute{Volumes: 0.1, PublicIPv4Unknown: true}
+	f.Cost.NonComputeAfter = provision.NonCompute{Volumes: 0.25, PublicIPv4: 0.02, PublicIPv4Unknown: true}
 	f.Cost.Now, f.Cost.After = provision.Amount{OnDemand: 8.848, Unpriced: 1}, provision.Amount{OnDemand: 4, SpotAtMost: 4.848, Unpriced: 1}
 	f.Cost.Ceiling, f.Cost.CeilingBefore, f.Cost.CeilingUnknown, f.Cost.CeilingBeforeUnknown = nil, nil, true, true
 	return f
@@ -49,7 +49,7 @@ func TestSumsThatAreNotKnownAreRanges(t *testing.T) {
 			cost(provision.Amount{}, spot(1), 0, catalogPrices), "≈+$0.10 to +$1.00/h (spot prices unknown)"},
 		"spot in the place of on-demand saves nothing at worst": {
 			cost(provision.Amount{OnDemand: 1}, spot(1), 0, catalogPrices), "≈−$0.90 to ±$0/h (spot prices unknown)"},
-		"larger volumes are named apart from instances": {provision.Cost{BesideNow: provision.Beside{Volumes: 0.1}, BesideAfter: provision.Beside{Volumes: 0.25}, Prices: prices}, "volumes ≈+$0.15/h"},
+		"larger volumes are named apart from instances": {provision.Cost{NonComputeNow: provision.NonCompute{Volumes: 0.1}, NonComputeAfter: provision.NonCompute{Volumes: 0.25}, Prices: prices}, "volumes ≈+$0.15/h"},
 		"spot instances that stay change nothing":       {cost(spot(4), spot(4), 4, catalogPrices), ""},
 		"one of three that goes saves its own price": {
 			cost(spot(3), spot(2), 2, catalogPrices), "≈−$1.00 to −$0.10/h (spot prices unknown)"},

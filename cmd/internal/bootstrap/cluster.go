@@ -135,7 +135,7 @@ func (d declaredEKS) prove(ctx context.Context, cfg *rest.Config, c client.Clien
 // onlyHere refuses a second installation in another namespace: they would share
 // the roles that are not in any.
 func onlyHere(ctx context.Context, c client.Client, namespace string) error {
-	other, err := installation.OtherNamespace(ctx, c, namespace)
+	other, err := installation.ConflictingNamespace(ctx, c, namespace)
 	if err == nil && other != "" {
 		err = fmt.Errorf("Poolwright is installed in namespace %s already: pass -n %s, or run poolwright uninstall -n %s first", other, other, other)
 	}

@@ -129,7 +129,7 @@ func rightText(r authorizationv1.ResourceAttributes) string {
 
 // otherInstallation checks that none is in another namespace.
 func (c *checker) otherInstallation(ctx context.Context) []Result {
-	other, err := installation.OtherNamespace(ctx, c.Kube, c.Namespace)
+	other, err := installation.ConflictingNamespace(ctx, c.Kube, c.Namespace)
 	if err != nil {
 		return c.unread(err)
 	}

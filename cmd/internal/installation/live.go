@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// OtherNamespace is another namespace in which Poolwright is installed, or empty. Two
+// ConflictingNamespace is another namespace in which Poolwright is installed, or empty. Two
 // installations would share the roles that are not in any.
-func OtherNamespace(ctx context.Context, c client.Reader, namespace string) (string, error) {
+func ConflictingNamespace(ctx context.Context, c client.Reader, namespace string) (string, error) {
 	var binding rbacv1.ClusterRoleBinding
 	err := c.Get(ctx, client.ObjectKey{Name: "poolwright-controller"}, &binding)
 	if apierrors.IsNotFound(err) {

@@ -64,9 +64,9 @@ func (b *FailureBackoff) Failed(pool, diagnosis string) (failures int, until tim
 }
 
 // backoffAfter is the length of a backoff that follows that many others.
-func backoffAfter(holds int) time.Duration {
+func backoffAfter(backoffs int) time.Duration {
 	length := initialBackoff
-	for range holds {
+	for range backoffs {
 		if length *= 2; length >= maxBackoff {
 			return maxBackoff
 		}

@@ -41,7 +41,7 @@ func Decorate(cfg Config) func(cloudprovider.CloudProvider) cloudprovider.CloudP
 type decorator struct {
 	cloudprovider.CloudProvider
 	cfg    Config
-	sulked once
+	logged once
 }
 
 // Create launches the claim. Where the node may have GPUs that a profile serves,
@@ -79,7 +79,7 @@ func (d *decorator) mayHaveSharedGPUs(ctx context.Context, claim *karpv1.NodeCla
 // returns true: package readiness releases a node that no profile serves.
 func (d *decorator) serves(ctx context.Context, pool string) bool {
 	sharing, err := d.cfg.Sharing(ctx)
-	if d.sulked.changed(err) {
+	if d.logged.changed(err) {
 		log.FromContext(ctx).Error(err, "cannot read the DevicePlugin: nodes with GPUs wait until it can be read")
 	}
 	if err != nil {

@@ -29,7 +29,7 @@ const (
 type hook struct {
 	client  client.Client
 	sharing func(context.Context) (gpu.Sharing, error)
-	sulked  once
+	logged  once
 }
 
 // NewHook returns what keeps a node with GPUs from registering without the startup
@@ -56,7 +56,7 @@ func (h *hook) Registered(ctx context.Context, claim *karpv1.NodeClaim) (cloudpr
 		return pass, nil
 	}
 	sharing, err := h.sharing(ctx)
-	if h.sulked.changed(err) {
+	if h.logged.changed(err) {
 		log.FromContext(ctx).Error(err, "cannot read the DevicePlugin: nodes with GPUs wait until it can be read")
 	}
 	if _, served := sharing.For(pool); err == nil && !served {

@@ -163,7 +163,7 @@ func pools(set state.Set) []cost.Pool {
 		if item.Key.Group != "karpenter.sh" || item.Key.Kind != "NodePool" {
 			continue
 		}
-		pool := cost.Pool{Name: item.Key.Name, Requirements: catalog.Requirements(item.Object), Beside: ebs.Of(class(set, item.Object))}
+		pool := cost.Pool{Name: item.Key.Name, Requirements: catalog.Requirements(item.Object), NonCompute: ebs.Of(class(set, item.Object))}
 		if spec, ok := item.Object["spec"].(map[string]any); ok {
 			if replicas, ok := spec["replicas"].(int64); ok && replicas > 0 {
 				pool.Replicas = int(replicas)

@@ -179,10 +179,10 @@ func (v View) beside(c provision.Cost) []string {
 		}
 		return text
 	}
-	now, after := c.BesideNow, c.BesideAfter
+	now, after := c.NonComputeNow, c.NonComputeAfter
 	volumes := of("EBS volumes", now.Volumes, after.Volumes, now.VolumesUnknown || after.VolumesUnknown, "without those that images decide")
 	addresses := of("public IPv4 addresses", now.PublicIPv4, after.PublicIPv4, now.PublicIPv4Unknown || after.PublicIPv4Unknown, "without those that subnets assign")
-	if (now == provision.Beside{} && after == provision.Beside{}) {
+	if (now == provision.NonCompute{} && after == provision.NonCompute{}) {
 		return nil
 	}
 	return []string{"Beside the instances, by AWS's published prices of us-east-1: " + volumes + "; " + addresses + "."}

@@ -28,7 +28,7 @@ func Empty(f *provision.Forecast) bool {
 // dearer reports whether more is paid, or may be.
 func dearer(c provision.Cost) bool {
 	_, more := c.Difference()
-	more += c.BesideAfter.Volumes + c.BesideAfter.PublicIPv4 - c.BesideNow.Volumes - c.BesideNow.PublicIPv4
+	more += c.NonComputeAfter.Volumes + c.NonComputeAfter.PublicIPv4 - c.NonComputeNow.Volumes - c.NonComputeNow.PublicIPv4
 	unbounded := c.Ceiling == nil && c.CeilingBefore != nil
 	return more > 0 && !nothing(more) || unbounded || c.Ceiling != nil && c.CeilingBefore != nil && *c.Ceiling > *c.CeilingBefore
 }

@@ -154,7 +154,7 @@ func (v View) Money(c provision.Cost) []headline.Phrase {
 		whole, _, _ := strings.Cut(s, " (")
 		out = append(out, headline.Phrase{Text: about + s, Brief: about + whole, Rank: headline.RankSpot})
 	}
-	if more := c.BesideAfter.Volumes - c.BesideNow.Volumes; !nothing(more) {
+	if more := c.NonComputeAfter.Volumes - c.NonComputeNow.Volumes; !nothing(more) {
 		out = append(out, headline.Phrase{Text: "volumes ≈" + v.signed(more) + "/h", Rank: headline.RankSpot})
 	}
 	if s := v.ceilings(c); strings.Contains(s, "→") {

@@ -31,7 +31,7 @@ func StripVolatile(f *provision.Forecast) *provision.Forecast {
 			p.Nodes = 0
 		}
 		p.Cost.Prices, p.Cost.Unblocked = nil, nil
-		p.Cost.BesideNow, p.Cost.BesideAfter = provision.Beside{}, provision.Beside{}
+		p.Cost.NonComputeNow, p.Cost.NonComputeAfter = provision.NonCompute{}, provision.NonCompute{}
 		if len(p.OverLimit) > 0 {
 			p.OverLimit = each(p.OverLimit, func(e provision.Excess) provision.Excess {
 				e.Used = ""
@@ -43,7 +43,7 @@ func StripVolatile(f *provision.Forecast) *provision.Forecast {
 	out.Fit = provision.Fit{Scheduled: stripPods(f.Fit.Scheduled), Unscheduled: stripPods(f.Fit.Unscheduled), Pending: stripPods(newcomers(f))}
 	// The headline has the difference, rounded as it is shown.
 	out.Cost.Now, out.Cost.After = provision.Amount{}, provision.Amount{}
-	out.Cost.BesideNow, out.Cost.BesideAfter = provision.Beside{}, provision.Beside{}
+	out.Cost.NonComputeNow, out.Cost.NonComputeAfter = provision.NonCompute{}, provision.NonCompute{}
 	out.Cost.SpotUnchanged, out.Cost.Unblocked, out.Cost.Notes = 0, nil, nil
 	out.Cost.Prices = each(f.Cost.Prices, func(p provision.Price) provision.Price {
 		p.Date = ""

@@ -9,9 +9,9 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 )
 
-// beside is what the pool's nodes cost beside their instances, now and after the step: a node
+// nonCompute is what the pool's nodes cost beside their instances, now and after the step: a node
 // that is replaced is then of the class as the step leaves it.
-func (c *comparison) beside(name string) (now, after provision.Beside) {
+func (c *comparison) nonCompute(name string) (now, after provision.NonCompute) {
 	was, is, outcomes := c.before.Pools[name], c.after.Pools[name], c.nodeOutcomes(name)
 	var before, then ebs.Costs
 	if was != nil {
@@ -24,16 +24,16 @@ func (c *comparison) beside(name string) (now, after provision.Beside) {
 		if claim.Labels[corev1.LabelInstanceTypeStable] == "" {
 			continue // It was not launched yet.
 		}
-		addBeside(&now, before)
+		addNonCompute(&now, before)
 		outcome := outcomes[claim.Name]
 		switch {
 		case outcome.stays || is != nil && !outcome.vanishes && !outcome.replaced:
-			addBeside(&after, before)
+			addNonCompute(&after, before)
 		case is != nil && outcome.replaced && !outcome.vanishes && c.comes(claim, is, ownOffer(claim)) != nil:
-			addBeside(&after, then)
+			addNonCompute(&after, then)
 		}
 	}
-	return roundedBeside(now), roundedBeside(after)
+	return roundedNonCompute(now), roundedNonCompute(after)
 }
 
 // ownOffer is what a node is of.
@@ -43,19 +43,19 @@ func ownOffer(claim *karpv1.NodeClaim) *offerings.Offer {
 	}
 }
 
-func addBeside(to *provision.Beside, node ebs.Costs) {
+func addNonCompute(to *provision.NonCompute, node ebs.Costs) {
 	to.Volumes += node.Volumes
 	to.PublicIPv4 += node.PublicIPv4
 	to.VolumesUnknown = to.VolumesUnknown || node.VolumesUnknown
 	to.PublicIPv4Unknown = to.PublicIPv4Unknown || node.PublicIPv4Unknown
 }
 
-func roundedBeside(b provision.Beside) provision.Beside {
+func roundedNonCompute(b provision.NonCompute) provision.NonCompute {
 	b.Volumes, b.PublicIPv4 = cents(b.Volumes), cents(b.PublicIPv4)
 	return b
 }
 
-func plusBeside(a, b provision.Beside) provision.Beside {
-	addBeside(&a, ebs.Costs{Volumes: b.Volumes, VolumesUnknown: b.VolumesUnknown, PublicIPv4: b.PublicIPv4, PublicIPv4Unknown: b.PublicIPv4Unknown})
-	return roundedBeside(a)
+func plusNonCompute(a, b provision.NonCompute) provision.NonCompute {
+	addNonCompute(&a, ebs.Costs{Volumes: b.Volumes, VolumesUnknown: b.VolumesUnknown, PublicIPv4: b.PublicIPv4, PublicIPv4Unknown: b.PublicIPv4Unknown})
+	return roundedNonCompute(a)
 }
