@@ -15,7 +15,7 @@ func probed(t *testing.T, w *fixture) {
 	pod := workload("probed", "system.ec2.internal", 0)
 	pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{InitialDelaySeconds: 2, PeriodSeconds: 1,
 		ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}}
-	pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "nonCompute", Image: "example.com/beside:1"})
+	pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "beside", Image: "example.com/beside:1"})
 	created := w.create(t, pod)
 	running := w.phase(t, created, corev1.PodRunning)
 	if status := running.Status; status.ContainerStatuses[0].Ready || !status.ContainerStatuses[1].Ready || readiness(running).Status != corev1.ConditionFalse {
