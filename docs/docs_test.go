@@ -81,6 +81,8 @@ var namesOfTheCode = []struct {
 	{"kinds/deviceplugin.md", "name", "../provision/gpu/sharing.go", `= "(\w+\.[a-z.]+/[a-z-]+)"`},
 	{"commands.md", "command", "../cmd/internal/cli", `Use:\s+"([a-z-]+)`},
 	{"commands.md", "flag", "../cmd/internal/cli", `lags(?:\(\))?\.\w+VarP?\([^,]+, "([a-z-]+)"`},
+	{"commands.md", "command", "../cmd/internal/get", `Use:\s+"([a-z-]+)`},
+	{"commands.md", "flag", "../cmd/internal/get", `lags(?:\(\))?\.\w+VarP?\([^,]+, "([a-z-]+)"`},
 	{"commands.md", "command", "../cmd/poolwright-sandbox", `Use:\s+"([a-z-]+)`},
 	{"commands.md", "flag", "../cmd/poolwright-sandbox", `lags(?:\(\))?\.\w+VarP?\([^,]+, "([a-z-]+)"`},
 	{"metrics.md", "metric", "../reconciler", `Name: "(poolwright_\w+)"`},

@@ -34,7 +34,7 @@ func withoutCluster(t *testing.T) {
 
 func TestHelpReadsAsItsGolden(t *testing.T) {
 	t.Setenv("TMPDIR", "/tmp")
-	for _, command := range []string{"", "run", "init", "plan", "lint", "cost", "check", "reconcile", "suspend", "resume"} {
+	for _, command := range []string{"", "run", "init", "plan", "lint", "cost", "check", "get", "reconcile", "suspend", "resume"} {
 		name, args := "help", []string{"--help"}
 		if command != "" {
 			name, args = "help-"+command, []string{command, "--help"}
@@ -68,6 +68,11 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"plan without a cluster":             {[]string{"plan", "."}, "set --kubeconfig or KUBECONFIG"},
 		"run without a cluster":              {[]string{"run"}, "set --kubeconfig or KUBECONFIG"},
 		"reconcile without a cluster":        {[]string{"reconcile"}, "set --kubeconfig or KUBECONFIG"},
+		"get without a cluster":              {[]string{"get"}, "set --kubeconfig or KUBECONFIG"},
+		"an unknown section of get":          {[]string{"get", "pods"}, `"pods" is not one of syncs, pools, nodes, pulls, drift, quota`},
+		"more than one section of get":       {[]string{"get", "pools", "nodes"}, "get takes one argument, and got 2: pools nodes"},
+		"an unknown output of get":           {[]string{"get", "-o", "xml"}, `-o "xml" is not one of wide, json, yaml, name`},
+		"names of what is no object":         {[]string{"get", "drift", "-o", "name"}, "-o name prints objects of the cluster, and drift are none: choose syncs, pools or nodes"},
 		"a kubeconfig that is not there":     {[]string{"suspend", "--kubeconfig", "/nowhere/at/all"}, "/nowhere/at/all"},
 		"init without a cluster's name":      {[]string{"init", "dev"}, "give --cluster"},
 		"init without a folder":              {[]string{"init"}, "init needs an argument: the folder"},

@@ -13,8 +13,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/poolwright/poolwright/cmd/internal/get"
 )
 
 // Main runs the command line and returns the process's exit code: 0 for
@@ -64,6 +67,7 @@ func newRoot(conn *connection, streams Streams) *cobra.Command {
 		commands  []*cobra.Command
 	}{
 		{"folder", "Commands for a folder of a repository:", []*cobra.Command{newInit(streams), newPlan(conn, streams), newLint(streams), newCost(streams), newConvert(streams)}},
+		{"cluster", "Commands for a cluster:", []*cobra.Command{newGet(conn, streams)}},
 		{"sync", "Commands for a Sync:", []*cobra.Command{newReconcile(conn, streams), newSuspend(conn, streams), newResume(conn, streams)}},
 		{"installation", "Commands for the installation:", []*cobra.Command{newCheck(conn, streams), newBootstrap(conn, streams), newUninstall(conn, streams), newRun(conn, streams)}},
 	} {
@@ -75,4 +79,12 @@ func newRoot(conn *connection, streams Streams) *cobra.Command {
 	}
 	root.AddCommand(newVersion(streams), newChild(streams))
 	return root
+}
+
+func newGet(conn *connection, streams Streams) *cobra.Command {
+	cmd := get.NewCommand(get.Environment{Config: conn.restConfig, Namespace: func() string { return conn.namespace }, Out: streams.Out, Err: streams.Err, Now: time.Now})
+	conn.addFlags(cmd.Flags())
+	conn.completeContexts(cmd)
+	completeOutput(cmd, get.Outputs()...)
+	return cmd
 }

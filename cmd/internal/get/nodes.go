@@ -1,0 +1,283 @@
+package get
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
+)
+
+// Node is a node of a NodePool, or the NodeClaim of one that has not registered yet.
+type Node struct {
+	// Name is the Node's, and before there is one the NodeClaim's.
+	Name string `json:"name"`
+	// NodeClaim is empty for a node that has none.
+	NodeClaim    string `json:"nodeClaim,omitempty"`
+	NodePool     string `json:"nodePool"`
+	InstanceType string `json:"instanceType,omitempty"`
+	CapacityType string `json:"capacityType,omitempty"`
+	Zone         string `json:"zone,omitempty"`
+	GPUs         GPUs   `json:"gpus"`
+	// Pods counts those that Karpenter would have to move; absent where pods were not read.
+	Pods *int `json:"pods,omitempty"`
+	// USDPerHour is absent where it is not known.
+	USDPerHour *USD        `json:"usdPerHour,omitempty"`
+	Created    metav1.Time `json:"created"`
+	// State is Launching, Registering, Initializing, Ready, NotReady or Terminating.
+	State string `json:"state"`
+	// Unschedulable is true for one that is cordoned.
+	Unschedulable bool `json:"unschedulable,omitempty"`
+	// Drifted is Karpenter's reason to replace it, such as AMIDrift; empty where it has none.
+	Drifted string `json:"drifted,omitempty"`
+	// Reason is why it is in this state, or why it stays, in CamelCase: a reason of Karpenter's or
+	// of a DevicePlugin, or one of DoNotDisrupt, NotEmpty and Empty.
+	Reason string `json:"reason,omitempty"`
+	// Message is more about Reason.
+	Message string `json:"message,omitempty"`
+}
+
+// stateReady is the state of a node that is initialized, and whose kubelet reports that it is ready.
+const stateReady = "Ready"
+
+// Ready reports whether pods can run on the node.
+func (n Node) Ready() bool { return n.State == stateReady }
+
+// settled reports whether nothing is to happen to the node, or keeps it.
+func (n Node) steady() bool {
+	return n.Ready() && n.Drifted == "" && !n.Unschedulable && (n.Reason == "" || n.Reason == "NotEmpty" || n.Reason == "Empty")
+}
+
+// indexed are objects by what they are found by.
+type indexed struct {
+	Objects
+	types *catalog.Catalog
+	// What was read.
+	podsRead, nodesRead, claimsRead bool
+	// onNode are the pods of a node, unhealthy the nodes that do not offer their GPUs, backoff the pools in back-off.
+	onNode    map[string][]Pod
+	unhealthy map[string]v1alpha1.UnhealthyGPUNode
+	backoff   map[string]metav1.Time
+}
+
+func index(o Objects, types *catalog.Catalog) *indexed {
+	x := &indexed{Objects: o, types: types, podsRead: true, nodesRead: true, claimsRead: true, onNode: map[string][]Pod{}, unhealthy: map[string]v1alpha1.UnhealthyGPUNode{}, backoff: map[string]metav1.Time{}}
+	for _, u := range o.Unread {
+		switch {
+		case u.Reason == NotInstalled:
+		case u.Kind == kindPods:
+			x.podsRead = false
+		case u.Kind == kindNodes:
+			x.nodesRead = false
+		case u.Kind == kindClaims:
+			x.claimsRead = false
+		}
+	}
+	for _, p := range o.Pods {
+		x.onNode[p.Node] = append(x.onNode[p.Node], p)
+	}
+	for _, d := range o.Plugins {
+		for _, pool := range d.Status.Pools {
+			if pool.BackoffUntil != nil {
+				x.backoff[pool.Name] = *pool.BackoffUntil
+			}
+			for _, n := range pool.UnhealthyNodes {
+				x.unhealthy[n.Node] = n
+			}
+		}
+	}
+	return x
+}
+
+// nodes are all of the pools, by pool and name.
+func (x *indexed) nodes() []Node {
+	byName := map[string]*corev1.Node{}
+	for i := range x.Nodes {
+		byName[x.Nodes[i].Name] = &x.Nodes[i]
+	}
+	out := []Node{}
+	claimed := map[string]bool{}
+	for i := range x.Claims {
+		claim := &x.Claims[i]
+		node := byName[claim.Status.NodeName]
+		claimed[claim.Status.NodeName] = true
+		out = append(out, x.node(claim, node))
+	}
+	for i := range x.Nodes {
+		if node := &x.Nodes[i]; node.Labels[karpv1.NodePoolLabelKey] != "" && !claimed[node.Name] {
+			out = append(out, x.node(nil, node))
+		}
+	}
+	slices.SortFunc(out, func(a, b Node) int {
+		return cmp.Or(cmp.Compare(a.NodePool, b.NodePool), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// node is one node, of which there is a claim, a Node, or both.
+func (x *indexed) node(claim *karpv1.NodeClaim, node *corev1.Node) Node {
+	var n Node
+	var labels map[string]string
+	if node != nil {
+		n.Name, n.Created, labels = node.Name, node.CreationTimestamp, node.Labels
+		n.Unschedulable = node.Spec.Unschedulable
+	}
+	if claim != nil {
+		n.Name, n.NodeClaim, n.Created, labels = cmp.Or(n.Name, claim.Status.NodeName, claim.Name), claim.Name, claim.CreationTimestamp, claim.Labels
+		if c := conditionOf(claim, karpv1.ConditionTypeDrifted); c.Status == metav1.ConditionTrue {
+			n.Drifted = cmp.Or(c.Reason, c.Type)
+		}
+	}
+	n.NodePool, n.InstanceType, n.Zone = labels[karpv1.NodePoolLabelKey], labels[corev1.LabelInstanceTypeStable], labels[corev1.LabelTopologyZone]
+	n.CapacityType = labels[karpv1.CapacityTypeLabelKey]
+	region := labels[corev1.LabelTopologyRegion]
+	if region == "" && x.Cluster != nil {
+		region = x.Cluster.Spec.Region
+	}
+	n.GPUs.Allocatable = x.allocatable(claim, node)
+	n.USDPerHour = priceOf(x.types, region, n.InstanceType, n.CapacityType)
+	if x.podsRead {
+		n.Pods, n.GPUs.Requested = new(int), new(int64)
+		for _, p := range x.onNode[n.Name] {
+			*n.GPUs.Requested += p.GPUs
+			if !p.DaemonSet {
+				*n.Pods++
+			}
+		}
+	}
+	n.State, n.Reason, n.Message = x.state(claim, node, n)
+	n.Message = sanitize.Text(n.Message)
+	return n
+}
+
+// allocatable is how many GPUs a node offers: before it registers none, and where Nodes were not read
+// what its claim has of it.
+func (x *indexed) allocatable(claim *karpv1.NodeClaim, node *corev1.Node) *int64 {
+	var n int64
+	switch {
+	case node != nil:
+		n = gpusIn(node.Status.Allocatable)
+	case !x.nodesRead && claim.Status.NodeName != "":
+		n = gpusIn(claim.Status.Allocatable)
+	}
+	return &n
+}
+
+// gpusIn adds up the resources of NVIDIA's.
+func gpusIn(list corev1.ResourceList) int64 {
+	var n int64
+	for name, quantity := range list {
+		if strings.HasPrefix(string(name), "nvidia.com/") {
+			n += quantity.Value()
+		}
+	}
+	return n
+}
+
+// conditionOf is a NodeClaim's condition; one that it does not have is empty.
+func conditionOf(claim *karpv1.NodeClaim, kind string) metav1.Condition {
+	for _, c := range claim.Status.Conditions {
+		if c.Type == kind {
+			return metav1.Condition(c)
+		}
+	}
+	return metav1.Condition{}
+}
+
+// startup are the conditions of a NodeClaim in the order in which they become true, with the state
+// of one whose condition is not.
+var startup = []struct{ condition, state string }{
+	{karpv1.ConditionTypeLaunched, "Launching"},
+	{karpv1.ConditionTypeRegistered, "Registering"},
+	{karpv1.ConditionTypeInitialized, "Initializing"},
+}
+
+// state is in which state a node is, why, and more about that.
+func (x *indexed) state(claim *karpv1.NodeClaim, node *corev1.Node, n Node) (state, reason, message string) {
+	if claim != nil {
+		if !claim.DeletionTimestamp.IsZero() {
+			reason, message = terminating(claim)
+			return "Terminating", reason, message
+		}
+		for _, step := range startup {
+			c := conditionOf(claim, step.condition)
+			if c.Status == metav1.ConditionTrue {
+				continue
+			}
+			if u, found := x.unhealthy[n.Name]; found {
+				return step.state, u.Reason, u.Message
+			}
+			return step.state, c.Reason, c.Message
+		}
+	}
+	switch {
+	case node == nil && !x.nodesRead:
+		return stateReady, "", ""
+	case node == nil:
+		return "NotReady", "NodeNotFound", "there is no Node " + n.Name
+	case !node.DeletionTimestamp.IsZero():
+		return "Terminating", "", ""
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+			return "NotReady", c.Reason, c.Message
+		}
+	}
+	reason, message = x.stays(claim, node, n)
+	return stateReady, reason, message
+}
+
+// terminating is why a NodeClaim is being deleted, and what it waits for.
+func terminating(claim *karpv1.NodeClaim) (reason, message string) {
+	reason = conditionOf(claim, karpv1.ConditionTypeDisruptionReason).Reason
+	for _, kind := range []string{karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating} {
+		if c := conditionOf(claim, kind); c.Type != "" && c.Status != metav1.ConditionTrue {
+			return cmp.Or(reason, c.Reason), c.Message
+		}
+	}
+	return reason, ""
+}
+
+// stays is why a node that is ready is not replaced or removed, as far as its objects have it.
+func (x *indexed) stays(claim *karpv1.NodeClaim, node *corev1.Node, n Node) (reason, message string) {
+	if u, found := x.unhealthy[n.Name]; found {
+		return u.Reason, u.Message
+	}
+	keeper := doNotDisrupt(node, x.onNode[node.Name])
+	switch {
+	case keeper != "":
+		return "DoNotDisrupt", keeper
+	case n.Drifted != "":
+		return n.Drifted, conditionOf(claim, karpv1.ConditionTypeDrifted).Message
+	case n.Pods == nil:
+		return "", ""
+	case *n.Pods > 0:
+		return "NotEmpty", ""
+	case claim != nil && conditionOf(claim, karpv1.ConditionTypeConsolidatable).Status != metav1.ConditionTrue:
+		return "Empty", "consolidateAfter has not passed"
+	}
+	return "Empty", ""
+}
+
+// doNotDisrupt is what keeps Karpenter from disrupting a node by an annotation, or empty.
+func doNotDisrupt(node *corev1.Node, pods []Pod) string {
+	if node.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true" {
+		return "the node has the annotation " + karpv1.DoNotDisruptAnnotationKey
+	}
+	var names []string
+	for _, p := range pods {
+		if p.DoNotDisrupt {
+			names = append(names, p.Namespace+"/"+p.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "pod " + slices.Min(names) + " has the annotation " + karpv1.DoNotDisruptAnnotationKey
+}

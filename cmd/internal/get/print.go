@@ -1,0 +1,130 @@
+package get
+
+import (
+	"fmt"
+	"io"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/karpenter/pkg/apis"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// Outputs are the values of -o.
+func Outputs() []string { return []string{"wide", "json", "yaml", "name"} }
+
+// only is the report with one section, or all of it.
+func (r Report) only(s sectionName) Report {
+	out := Report{TypeMeta: r.TypeMeta, Time: r.Time, Unread: r.Unread}
+	switch s {
+	case sectionSyncs:
+		out.Syncs = r.Syncs
+	case sectionPools:
+		out.Pools = r.Pools
+	case sectionNodes:
+		out.Nodes = r.Nodes
+	case sectionPulls:
+		out.PullRequests = r.PullRequests
+	case sectionDrift:
+		out.Drift = r.Drift
+	case sectionQuota:
+		out.Quotas = r.Quotas
+	default:
+		return r
+	}
+	return out
+}
+
+// write prints a section of the report, or all of it, in a format of -o.
+func (r Report) write(w io.Writer, s sectionName, output string, namespaces bool) error {
+	switch output {
+	case "json":
+		return r.writeObject(w, s, &printers.JSONPrinter{})
+	case "yaml":
+		return r.writeObject(w, s, &printers.YAMLPrinter{})
+	case "name":
+		return r.writeNames(w, s)
+	}
+	options := printers.PrintOptions{Wide: output == "wide"}
+	if s != sectionAll {
+		return printers.NewTablePrinter(options).PrintObj(r.tableOf(s, namespaces), w)
+	}
+	return r.writeOverview(w, options, namespaces)
+}
+
+// writeOverview writes a table for each section that has rows, as kubectl does for several kinds.
+func (r Report) writeOverview(w io.Writer, options printers.PrintOptions, namespaces bool) error {
+	if err := printers.NewTablePrinter(options).PrintObj(r.summaryTable(), w); err != nil {
+		return err
+	}
+	short := r.brief()
+	for _, s := range sections() {
+		t := short.tableOf(s, namespaces)
+		if len(t.Rows) == 0 {
+			continue
+		}
+		for i := range t.ColumnDefinitions {
+			if c := &t.ColumnDefinitions[i]; c.Name == "Name" || c.Name == "Number" || c.Name == "Object" {
+				c.Name = s.singular()
+				break
+			}
+		}
+		fmt.Fprintln(w)
+		if err := printers.NewTablePrinter(options).PrintObj(t, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r Report) writeObject(w io.Writer, s sectionName, printer printers.ResourcePrinter) error {
+	part := r.only(s)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&part)
+	if err != nil {
+		return fmt.Errorf("converting the report: %w", err)
+	}
+	return printer.PrintObj(&unstructured.Unstructured{Object: content}, w)
+}
+
+// nameable are the sections whose rows are objects of the cluster.
+func nameable() []sectionName { return []sectionName{sectionSyncs, sectionPools, sectionNodes} }
+
+// writeNames writes kind and name of each object, as kubectl takes them.
+func (r Report) writeNames(w io.Writer, s sectionName) error {
+	var objects []*metav1.PartialObjectMetadata
+	add := func(gv schema.GroupVersion, kind, name string) {
+		o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		o.SetGroupVersionKind(gv.WithKind(kind))
+		objects = append(objects, o)
+	}
+	part := r.only(s)
+	for _, one := range part.Syncs {
+		add(v1alpha1.GroupVersion, "Sync", one.Name)
+	}
+	for _, one := range part.Pools {
+		add(karpenterVersion(), "NodePool", one.Name)
+	}
+	for _, one := range part.Nodes {
+		if one.State == "Launching" || one.State == "Registering" {
+			add(karpenterVersion(), "NodeClaim", one.NodeClaim)
+			continue
+		}
+		add(schema.GroupVersion{Version: "v1"}, "Node", one.Name)
+	}
+	printer := &printers.NamePrinter{}
+	for _, o := range objects {
+		if err := printer.PrintObj(o, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// karpenterVersion is the API version of Karpenter's kinds.
+func karpenterVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: apis.Group, Version: "v1"}
+}

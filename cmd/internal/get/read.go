@@ -1,0 +1,187 @@
+package get
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/utils/pod"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+const (
+	// pageSize is how many objects a list returns at once.
+	pageSize = 500
+	// maxObjects is how many objects of a kind are read.
+	maxObjects = 20_000
+)
+
+// The kinds, as kubectl takes them.
+const (
+	kindSyncs    = "syncs.poolwright.dev"
+	kindClusters = "clusters.poolwright.dev"
+	kindPlugins  = "deviceplugins.poolwright.dev"
+	kindPools    = "nodepools.karpenter.sh"
+	kindClaims   = "nodeclaims.karpenter.sh"
+	kindNodes    = "nodes"
+	kindPods     = "pods"
+)
+
+// kindReader reads all objects of one kind into Objects.
+type kindReader struct {
+	// kind is the plural, as kubectl takes it.
+	kind string
+	list func() client.ObjectList
+	add  func(*Objects, client.ObjectList)
+	// options choose the objects.
+	options []client.ListOption
+}
+
+// readers read what the section needs, of Syncs those of the namespace, or with an empty one all.
+func readers(s sectionName, namespace string) []kindReader {
+	syncs := kindReader{kindSyncs, func() client.ObjectList { return &v1alpha1.SyncList{} }, func(o *Objects, l client.ObjectList) {
+		o.Syncs = append(o.Syncs, l.(*v1alpha1.SyncList).Items...)
+	}, []client.ListOption{client.InNamespace(namespace)}}
+	clusters := kindReader{kindClusters, func() client.ObjectList { return &v1alpha1.ClusterList{} }, addClusters, nil}
+	plugins := kindReader{kindPlugins, func() client.ObjectList { return &v1alpha1.DevicePluginList{} }, func(o *Objects, l client.ObjectList) {
+		o.Plugins = append(o.Plugins, l.(*v1alpha1.DevicePluginList).Items...)
+	}, nil}
+	pools := kindReader{kindPools, func() client.ObjectList { return &karpv1.NodePoolList{} }, func(o *Objects, l client.ObjectList) {
+		o.Pools = append(o.Pools, l.(*karpv1.NodePoolList).Items...)
+	}, nil}
+	claims := kindReader{kindClaims, func() client.ObjectList { return &karpv1.NodeClaimList{} }, func(o *Objects, l client.ObjectList) {
+		o.Claims = append(o.Claims, l.(*karpv1.NodeClaimList).Items...)
+	}, nil}
+	nodes := kindReader{kindNodes, func() client.ObjectList { return &corev1.NodeList{} }, func(o *Objects, l client.ObjectList) {
+		o.Nodes = append(o.Nodes, l.(*corev1.NodeList).Items...)
+	}, []client.ListOption{client.HasLabels{karpv1.NodePoolLabelKey}}}
+	pods := kindReader{kindPods, func() client.ObjectList { return &corev1.PodList{} }, addPods, nil}
+	switch s {
+	case sectionSyncs, sectionPulls:
+		return []kindReader{syncs}
+	case sectionDrift:
+		return []kindReader{syncs, clusters}
+	case sectionQuota:
+		return []kindReader{clusters}
+	case sectionPools:
+		return []kindReader{clusters, plugins, pools, claims, nodes, pods}
+	case sectionNodes:
+		return []kindReader{clusters, plugins, claims, nodes, pods}
+	default:
+		return []kindReader{syncs, clusters, plugins, pools, claims, nodes, pods}
+	}
+}
+
+func addClusters(o *Objects, l client.ObjectList) {
+	for _, c := range l.(*v1alpha1.ClusterList).Items {
+		if o.Cluster == nil || v1alpha1.CompareClusters(&c, o.Cluster) < 0 {
+			o.Cluster = &c
+		}
+	}
+}
+
+func addPods(o *Objects, l client.ObjectList) {
+	for _, p := range l.(*corev1.PodList).Items {
+		if pod.IsTerminal(&p) {
+			continue
+		}
+		out := Pod{Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, DaemonSet: pod.IsOwnedByDaemonSet(&p) || pod.IsOwnedByNode(&p)}
+		out.DoNotDisrupt = p.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true"
+		for _, n := range gpu.Requests(p.Spec) {
+			out.GPUs += n
+		}
+		o.Pods = append(o.Pods, out)
+	}
+}
+
+// read reads what a section needs, all kinds at a time and each page by page. What cannot be read
+// is in Unread; the error is of an API server that cannot be used at all.
+func read(ctx context.Context, from client.Reader, s sectionName, namespace string) (Objects, error) {
+	var (
+		out   Objects
+		mu    sync.Mutex
+		group sync.WaitGroup
+		errs  []error
+	)
+	for _, k := range readers(s, namespace) {
+		group.Go(func() {
+			var one Objects
+			err := k.read(ctx, from, &one)
+			mu.Lock()
+			defer mu.Unlock()
+			out = merged(out, one)
+			if unread, ok := unreadOf(k.kind, namespaceFlag(k.kind, namespace), err); ok {
+				out.Unread = append(out.Unread, unread)
+			} else if err != nil {
+				errs = append(errs, fmt.Errorf("listing %s: %w", k.kind, err))
+			}
+		})
+	}
+	group.Wait()
+	slices.SortFunc(out.Unread, func(a, b Unread) int { return cmp.Compare(a.Kind, b.Kind) })
+	return out, errors.Join(errs...)
+}
+
+// merged are two parts of the objects, which have no kind in common.
+func merged(a, b Objects) Objects {
+	return Objects{
+		Cluster: cmp.Or(a.Cluster, b.Cluster),
+		Syncs:   append(a.Syncs, b.Syncs...), Plugins: append(a.Plugins, b.Plugins...), Pools: append(a.Pools, b.Pools...), Claims: append(a.Claims, b.Claims...),
+		Nodes: append(a.Nodes, b.Nodes...), Pods: append(a.Pods, b.Pods...), Unread: append(a.Unread, b.Unread...),
+	}
+}
+
+// errTooMany reports a kind with more objects than are read.
+var errTooMany = errors.New("too many objects")
+
+func (k kindReader) read(ctx context.Context, from client.Reader, into *Objects) error {
+	n, next := 0, ""
+	for {
+		page := k.list()
+		if err := from.List(ctx, page, append(k.options[:len(k.options):len(k.options)], client.Limit(pageSize), client.Continue(next))...); err != nil {
+			return err
+		}
+		k.add(into, page)
+		n += meta.LenList(page)
+		if next = page.GetContinue(); next == "" {
+			return nil
+		}
+		if n >= maxObjects {
+			return errTooMany
+		}
+	}
+}
+
+// unreadOf is what a report has of a kind that could not be read, where the rest goes on without it.
+func unreadOf(kind, scope string, err error) (Unread, bool) {
+	switch {
+	case errors.Is(err, errTooMany):
+		return Unread{kind, TooMany, fmt.Sprintf("there are more than %d %s: those behind are not counted", maxObjects, kind)}, true
+	case apierrors.IsForbidden(err):
+		return Unread{kind, Forbidden, fmt.Sprintf("you have no right to list %s; to check, run: kubectl auth can-i list %s%s", kind, kind, scope)}, true
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+		return Unread{kind, NotInstalled, fmt.Sprintf("the cluster does not have the kind %s; to check the installation, run: poolwright check", kind)}, true
+	}
+	return Unread{}, false
+}
+
+// namespaceFlag is kubectl's flag for the namespace in which objects of the kind were listed.
+func namespaceFlag(kind, namespace string) string {
+	switch {
+	case kind == kindSyncs && namespace != "":
+		return " -n " + namespace
+	case kind == kindSyncs || kind == kindPods:
+		return " -A"
+	}
+	return ""
+}

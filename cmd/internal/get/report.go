@@ -1,0 +1,198 @@
+package get
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// Objects are what was read of a cluster.
+type Objects struct {
+	// Cluster is the one that decides; nil where there is none.
+	Cluster *v1alpha1.Cluster
+	Syncs   []v1alpha1.Sync
+	Plugins []v1alpha1.DevicePlugin
+	Pools   []karpv1.NodePool
+	Claims  []karpv1.NodeClaim
+	Nodes   []corev1.Node
+	Pods    []Pod
+	// Unread are the kinds that were not, or not wholly, read.
+	Unread []Unread
+}
+
+// Pod is what is read of a pod that has not ended.
+type Pod struct {
+	Namespace, Name string
+	// Node is the one that it is bound to; empty while it is pending.
+	Node string
+	// GPUs is how many resources of NVIDIA's it requests.
+	GPUs int64
+	// DaemonSet is true for a pod that comes and goes with its node.
+	DaemonSet bool
+	// DoNotDisrupt is true for a pod that keeps Karpenter from disrupting its node.
+	DoNotDisrupt bool
+}
+
+// Unread is a kind of which not all objects are in a report.
+type Unread struct {
+	// Kind is the plural of the kind, as kubectl takes it.
+	Kind string `json:"kind"`
+	// Reason is Forbidden, NotInstalled, TooMany or Failed.
+	Reason string `json:"reason"`
+	// Message is what was found, and what a person can do.
+	Message string `json:"message"`
+}
+
+// The values of Unread.Reason.
+const (
+	// Forbidden is a kind that the user has no right to list.
+	Forbidden = "Forbidden"
+	// NotInstalled is a kind that the API server does not have.
+	NotInstalled = "NotInstalled"
+	// TooMany is a kind with more objects than are read.
+	TooMany = "TooMany"
+	// Failed is a kind whose list failed for another reason.
+	Failed = "Failed"
+)
+
+// Report is what get prints: all sections of it, or the one that was requested, which is never null. In JSON, fields
+// are added, never renamed or given another meaning.
+type Report struct {
+	metav1.TypeMeta `json:",inline"`
+	// Time is when the objects were read.
+	Time         metav1.Time   `json:"time"`
+	Summary      *Summary      `json:"summary,omitempty"`
+	Syncs        []Sync        `json:"syncs,omitzero"`
+	Pools        []Pool        `json:"pools,omitzero"`
+	Nodes        []Node        `json:"nodes,omitzero"`
+	PullRequests []PullRequest `json:"pullRequests,omitzero"`
+	Drift        []Difference  `json:"drift,omitzero"`
+	Quotas       []Quota       `json:"quotas,omitzero"`
+	Unread       []Unread      `json:"unread,omitempty"`
+}
+
+// GPUs are numbers of GPUs, or of shares where a DevicePlugin shares them, as pods request them. What
+// was not read is absent.
+type GPUs struct {
+	// Allocatable is how many the nodes offer.
+	Allocatable *int64 `json:"allocatable,omitempty"`
+	// Requested is how many the pods on the nodes request.
+	Requested *int64 `json:"requested,omitempty"`
+}
+
+// idle is how many are not requested; nil where that is not known.
+func (g GPUs) idle() *int64 {
+	if g.Requested == nil || g.Allocatable == nil {
+		return nil
+	}
+	n := max(0, *g.Allocatable-*g.Requested)
+	return &n
+}
+
+// add adds up two numbers of GPUs.
+func (g GPUs) add(other GPUs) GPUs {
+	return GPUs{Allocatable: sum(g.Allocatable, other.Allocatable), Requested: sum(g.Requested, other.Requested)}
+}
+
+// sum is that of two numbers; of what is not known, the sum is not known either.
+func sum(a, b *int64) *int64 {
+	if a == nil || b == nil {
+		return nil
+	}
+	n := *a + *b
+	return &n
+}
+
+// Total is what nodes are together. What was not read is absent.
+type Total struct {
+	// Nodes counts them, those among them of which there is only a NodeClaim, too.
+	Nodes *NodeCounts `json:"nodes,omitempty"`
+	GPUs  GPUs        `json:"gpus"`
+	// USDPerHour is what they cost; absent where a price is not known.
+	USDPerHour *USD `json:"usdPerHour,omitempty"`
+}
+
+// NodeCounts are numbers of nodes.
+type NodeCounts struct {
+	Total int `json:"total"`
+	Ready int `json:"ready"`
+	// Drifted counts those that Karpenter is to replace.
+	Drifted int `json:"drifted"`
+}
+
+// total adds up the nodes of a pool, or with an empty name of all.
+func (x *indexed) total(nodes []Node, pool string) Total {
+	var t Total
+	if !x.claimsRead && !x.nodesRead {
+		return t
+	}
+	t.Nodes, t.USDPerHour, t.GPUs.Allocatable = &NodeCounts{}, &USD{}, new(int64)
+	if x.podsRead {
+		t.GPUs.Requested = new(int64)
+	}
+	for _, n := range nodes {
+		if pool != "" && n.NodePool != pool {
+			continue
+		}
+		t.Nodes.Total++
+		t.GPUs, t.USDPerHour = t.GPUs.add(n.GPUs), t.USDPerHour.add(n)
+		if n.Ready() {
+			t.Nodes.Ready++
+		}
+		if n.Drifted != "" {
+			t.Nodes.Drifted++
+		}
+	}
+	return t
+}
+
+// Summary is the cluster in one line.
+type Summary struct {
+	// Cluster, Region and Engine are of the Cluster object; empty without one.
+	Cluster string `json:"cluster,omitempty"`
+	Region  string `json:"region,omitempty"`
+	Engine  string `json:"engine,omitempty"`
+	// Ready is the status of the Cluster's condition Ready.
+	Ready string `json:"ready,omitempty"`
+	// Total is that of the nodes of all pools.
+	Total `json:",inline"`
+	// PendingGPUPods counts the pods that request GPUs and have no node; absent where pods were not read.
+	PendingGPUPods *int `json:"pendingGPUPods,omitempty"`
+	// PriceDate is the date of the catalog whose prices these are.
+	PriceDate string `json:"priceDate,omitempty"`
+}
+
+// Of makes the report of a cluster's objects at a time, with the catalog's prices.
+func Of(o Objects, now time.Time, types *catalog.Catalog) Report {
+	r := Report{TypeMeta: metav1.TypeMeta{APIVersion: "report.poolwright.dev/v1alpha1", Kind: "Overview"}, Time: metav1.NewTime(now), Unread: o.Unread}
+	r.Syncs, r.PullRequests = syncsOf(o.Syncs), pullRequestsOf(o.Syncs)
+	r.Drift, r.Quotas = driftOf(o), quotasOf(o.Cluster)
+	x := index(o, types)
+	r.Nodes = x.nodes()
+	r.Pools = x.pools(r.Nodes)
+	r.Summary = x.summary(r.Nodes, types)
+	return r
+}
+
+// summary adds up the nodes.
+func (x *indexed) summary(nodes []Node, types *catalog.Catalog) *Summary {
+	s := &Summary{Total: x.total(nodes, ""), PriceDate: types.PriceDate()}
+	if c := x.Cluster; c != nil {
+		s.Cluster, s.Region, s.Engine = c.Spec.Name, c.Spec.Region, string(c.Spec.Engine.Mode)
+		s.Ready = statusOf(c.Status.Conditions, "Ready")
+	}
+	if x.podsRead {
+		s.PendingGPUPods = new(int)
+		for _, p := range x.Pods {
+			if p.Node == "" && p.GPUs > 0 {
+				*s.PendingGPUPods++
+			}
+		}
+	}
+	return s
+}

@@ -1,0 +1,177 @@
+package get
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/awslabs/operatorpkg/status"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/internal/golden"
+)
+
+// statusCondition is the one of Karpenter's kinds.
+type statusCondition = status.Condition
+
+func TestReportsReadAsTheirGoldens(t *testing.T) {
+	for name, test := range map[string]struct {
+		section    sectionName
+		output     string
+		namespaces bool
+	}{
+		"overview":      {section: sectionAll},
+		"overview-wide": {section: sectionAll, output: "wide", namespaces: true},
+		"overview-name": {section: sectionAll, output: "name"},
+		"pools":         {section: sectionPools},
+		"pools-json":    {section: sectionPools, output: "json"},
+		"nodes":         {section: sectionNodes},
+		"nodes-wide":    {section: sectionNodes, output: "wide"},
+		"syncs":         {section: sectionSyncs},
+		"pulls":         {section: sectionPulls},
+		"drift":         {section: sectionDrift},
+		"quota":         {section: sectionQuota},
+		"quota-yaml":    {section: sectionQuota, output: "yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := Of(fleet(), now(), types(t)).write(&out, test.section, test.output, test.namespaces); err != nil {
+				t.Fatal(err)
+			}
+			golden.Compare(t, "testdata/"+name+".golden", out.String())
+		})
+	}
+}
+
+func TestWhatIsNotKnownIsNoNumber(t *testing.T) {
+	o := fleet()
+	o.Pods = nil
+	o.Unread = []Unread{{Kind: kindPods, Reason: Forbidden}}
+	r := Of(o, now(), types(t))
+	if r.Summary.GPUs.Requested != nil || r.Summary.PendingGPUPods != nil || r.Summary.GPUs.idle() != nil {
+		t.Errorf("without pods, requests are %+v", r.Summary)
+	}
+	for _, n := range r.Nodes {
+		if n.Ready() && (n.Reason == "Empty" || n.Reason == "NotEmpty") {
+			t.Errorf("without pods, node %s stays because of %s", n.Name, n.Reason)
+		}
+	}
+	// The pool general has an instance type that the catalog does not have.
+	for _, p := range r.Pools {
+		if known := p.USDPerHour != nil; known != (p.Name != "general") {
+			t.Errorf("what pool %s costs is %v", p.Name, p.USDPerHour)
+		}
+	}
+	if got := r.Summary.USDPerHour.String(); got != "-" {
+		t.Errorf("all costs %s, though a price is not known", got)
+	}
+}
+
+func TestAPoolWithoutNodesCostsNothing(t *testing.T) {
+	o := Objects{Pools: []karpv1.NodePool{nodePool("gpu")}}
+	if got := Of(o, now(), types(t)).Pools[0].USDPerHour.String(); got != "0.00" {
+		t.Errorf("a pool without nodes costs %s", got)
+	}
+	o.Unread = []Unread{{Kind: kindClaims, Reason: Forbidden}, {Kind: kindNodes, Reason: Forbidden}}
+	r := Of(o, now(), types(t))
+	if p := r.Pools[0]; p.USDPerHour != nil || p.Nodes != nil || p.GPUs.Allocatable != nil {
+		t.Errorf("a pool whose nodes were not read has %+v", p.Total)
+	}
+	var out bytes.Buffer
+	if err := r.write(&out, sectionPools, "json", false); err != nil {
+		t.Fatal(err)
+	}
+	var document struct{ Pools []map[string]any }
+	if err := json.Unmarshal(out.Bytes(), &document); err != nil {
+		t.Fatal(err)
+	}
+	if _, found := document.Pools[0]["usdPerHour"]; found {
+		t.Errorf("a price that is not known is in %s", out.String())
+	}
+}
+
+func TestStatesOfANode(t *testing.T) {
+	type outcome struct{ state, reason string }
+	drifted := condition(karpv1.ConditionTypeDrifted, metav1.ConditionTrue, "AMIDrift", "")
+	for name, test := range map[string]struct {
+		claim   func(*karpv1.NodeClaim)
+		node    func(*corev1.Node)
+		pods    []Pod
+		without bool
+		unread  []Unread
+		want    outcome
+	}{
+		"a node without pods is empty":                  {want: outcome{"Ready", "Empty"}},
+		"a DaemonSet's pod keeps no node":               {pods: []Pod{{Node: "ip-x", DaemonSet: true}}, want: outcome{"Ready", "Empty"}},
+		"a pod keeps a node":                            {pods: []Pod{{Node: "ip-x"}}, want: outcome{"Ready", "NotEmpty"}},
+		"a pod that must not be disrupted keeps a node": {pods: []Pod{{Node: "ip-x", DoNotDisrupt: true}}, want: outcome{"Ready", "DoNotDisrupt"}},
+		"a drifted node has Karpenter's reason":         {claim: drifted, want: outcome{"Ready", "AMIDrift"}},
+		"a node that must not be disrupted":             {node: func(n *corev1.Node) { n.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"} }, want: outcome{"Ready", "DoNotDisrupt"}},
+		"a cordoned node":                               {node: func(n *corev1.Node) { n.Spec.Unschedulable = true }, want: outcome{"Ready", "Empty"}},
+		"a node whose kubelet does not report": {node: func(n *corev1.Node) {
+			n.Status.Conditions[0].Status, n.Status.Conditions[0].Reason = "Unknown", "NodeStatusUnknown"
+		}, want: outcome{"NotReady", "NodeStatusUnknown"}},
+		"a claim without an instance":                         {claim: launching("InsufficientCapacity", ""), without: true, want: outcome{"Launching", "InsufficientCapacity"}},
+		"an instance that has not registered":                 {claim: condition(karpv1.ConditionTypeRegistered, metav1.ConditionUnknown, "NodeNotFound", ""), want: outcome{"Registering", "NodeNotFound"}},
+		"a claim that is being deleted":                       {claim: deleted, want: outcome{"Terminating", ""}},
+		"a claim whose Node is gone":                          {without: true, want: outcome{"NotReady", "NodeNotFound"}},
+		"a claim whose Node the user may not read":            {without: true, unread: []Unread{{Kind: kindNodes, Reason: Forbidden}}, want: outcome{"Ready", ""}},
+		"a claim without Node where the API server has none":  {without: true, unread: []Unread{{Kind: kindNodes, Reason: NotInstalled}}, want: outcome{"NotReady", "NodeNotFound"}},
+		"a node of which it is not known whether it has pods": {unread: []Unread{{Kind: kindPods, Reason: TooMany}}, want: outcome{"Ready", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Objects{Claims: []karpv1.NodeClaim{claim("x", "gpu", "g5.xlarge", "spot")}, Nodes: []corev1.Node{node("x", "1")}, Pods: test.pods, Unread: test.unread}
+			if test.claim != nil {
+				test.claim(&o.Claims[0])
+			}
+			if test.node != nil {
+				test.node(&o.Nodes[0])
+			}
+			if test.without {
+				o.Nodes = nil
+			}
+			nodes := Of(o, now(), types(t)).Nodes
+			if got := (outcome{nodes[0].State, nodes[0].Reason}); got != test.want {
+				t.Errorf("the node is %+v, not %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestANodeWithoutClaimIsOfItsPool(t *testing.T) {
+	o := Objects{Nodes: []corev1.Node{node("x", "2", func(n *corev1.Node) { n.Labels[corev1.LabelInstanceTypeStable] = "g5.xlarge" })}, Pools: []karpv1.NodePool{nodePool("gpu")}}
+	r := Of(o, now(), types(t))
+	if p := r.Pools[0]; p.Nodes.Total != 1 || *p.GPUs.Allocatable != 2 || p.USDPerHour != nil {
+		t.Errorf("its pool has %+v", p.Total)
+	}
+}
+
+func TestPrices(t *testing.T) {
+	for name, test := range map[string]struct{ region, instanceType, capacityType, want string }{
+		"on demand":                             {"us-east-1", "g4dn.xlarge", "on-demand", "0.53"},
+		"reserved costs what on demand does":    {"us-east-1", "g4dn.xlarge", "reserved", "0.53"},
+		"spot is a range":                       {"us-east-1", "g4dn.xlarge", "spot", "0.05-0.53"},
+		"a type that the catalog does not have": {"us-east-1", "x99.huge", "on-demand", "-"},
+		"a region with a price list of its own": {"cn-north-1", "g4dn.xlarge", "on-demand", "-"},
+		"a region that is not known":            {"", "g4dn.xlarge", "on-demand", "-"},
+		"an instance that was not launched yet": {"us-east-1", "", "spot", "-"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := priceOf(types(t), test.region, test.instanceType, test.capacityType).String(); got != test.want {
+				t.Errorf("costs %s, not %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAgesAreThoseOfKubectl(t *testing.T) {
+	r := Report{Time: metav1.NewTime(now())}
+	for want, at := range map[string]metav1.Time{"-": {}, "0s": metav1.NewTime(now().Add(time.Minute)), "90s": ago(90 * time.Second), "3d": ago(72 * time.Hour)} {
+		if got := r.age(at); got != want {
+			t.Errorf("%v is %s old, not %s", at, got, want)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package get
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
+)
+
+// Sync is the state of a Sync.
+type Sync struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Ready and Drifted are the statuses of its conditions; Unknown where it has none.
+	Ready     string `json:"ready"`
+	Drifted   string `json:"drifted"`
+	Suspended bool   `json:"suspended"`
+	// Revision is what was applied last, Attempted what was tried last.
+	Revision  string `json:"revision,omitempty"`
+	Attempted string `json:"attempted,omitempty"`
+	// Objects is how many it manages, Pending how many changes were not made.
+	Objects int         `json:"objects"`
+	Pending int         `json:"pending"`
+	Created metav1.Time `json:"created"`
+	// Reason and Message are those of the condition Ready.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// statusOf is the status of a condition; Unknown where there is none.
+func statusOf(conditions []metav1.Condition, kind string) string {
+	if c := meta.FindStatusCondition(conditions, kind); c != nil {
+		return string(c.Status)
+	}
+	return string(metav1.ConditionUnknown)
+}
+
+func syncsOf(syncs []v1alpha1.Sync) []Sync {
+	out := []Sync{}
+	for _, s := range syncs {
+		row := Sync{
+			Namespace: s.Namespace, Name: s.Name, Suspended: s.Spec.Suspend, Created: s.CreationTimestamp,
+			Ready: statusOf(s.Status.Conditions, fluxmeta.ReadyCondition), Drifted: statusOf(s.Status.Conditions, "Drifted"),
+			Revision: s.Status.LastAppliedRevision, Attempted: s.Status.LastAttemptedRevision,
+			Objects: int(s.Status.Objects), Pending: len(s.Status.Pending) + int(s.Status.PendingOmitted),
+		}
+		if c := meta.FindStatusCondition(s.Status.Conditions, fluxmeta.ReadyCondition); c != nil {
+			row.Reason, row.Message = c.Reason, sanitize.Text(c.Message)
+		}
+		out = append(out, row)
+	}
+	slices.SortFunc(out, func(a, b Sync) int { return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) })
+	return out
+}
+
+// shortRevision is a revision with seven digits of its commit.
+func shortRevision(revision string) string {
+	const digits = 7
+	ref, commit, found := strings.Cut(revision, "@sha1:")
+	if !found || len(commit) < digits {
+		return revision
+	}
+	return ref + "@" + commit[:digits]
+}
+
+// PullRequest is a pull request of which a Sync reports.
+type PullRequest struct {
+	Namespace string `json:"namespace"`
+	Sync      string `json:"sync"`
+	Number    int64  `json:"number"`
+	// Phase is Planned, Failed, Merged, RollingOut or Done.
+	Phase string `json:"phase"`
+	Head  string `json:"head,omitempty"`
+	// NodesReplaced and NodesRemoved are what its comment forecast; absent where it did not.
+	NodesReplaced *int `json:"nodesReplaced,omitempty"`
+	NodesRemoved  *int `json:"nodesRemoved,omitempty"`
+	// Headline is the first line of its comment.
+	Headline string       `json:"headline,omitempty"`
+	Merged   *metav1.Time `json:"merged,omitempty"`
+}
+
+// pullRequestsOf are those of all Syncs, the newest first.
+func pullRequestsOf(syncs []v1alpha1.Sync) []PullRequest {
+	out := []PullRequest{}
+	for _, s := range syncs {
+		if s.Status.PullRequests == nil {
+			continue
+		}
+		for _, item := range s.Status.PullRequests.Items {
+			row := PullRequest{Namespace: s.Namespace, Sync: s.Name, Number: item.Number, Phase: string(item.Phase), Head: item.Head, Headline: sanitize.Text(item.Headline), Merged: item.MergedTime}
+			if r := item.Reviewed; r != nil {
+				replaced, removed := int(r.NodesReplaced), int(r.NodesRemoved)
+				row.NodesReplaced, row.NodesRemoved = &replaced, &removed
+			}
+			out = append(out, row)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b PullRequest) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Sync, b.Sync), cmp.Compare(b.Number, a.Number))
+	})
+	return out
+}
+
+// Difference is an object that is not as declared, and was not corrected.
+type Difference struct {
+	// Owner is the object whose status has it: Sync namespace/name, or Cluster name.
+	Owner string `json:"owner"`
+	// Object is Kind.group/namespace/name, after "aws " where it is in AWS.
+	Object string `json:"object"`
+	// Action is what would correct it: create, update or delete; empty where it is not known.
+	Action string `json:"action,omitempty"`
+	// Rules are what blocks the correction, as in status.pending of a Sync.
+	Rules []string `json:"rules,omitempty"`
+	// Reason is why it was not corrected, or what differs.
+	Reason string `json:"reason,omitempty"`
+	// Source is file:line in the repository.
+	Source string `json:"source,omitempty"`
+}
+
+// driftOf are the differences that Syncs and the Cluster report.
+func driftOf(o Objects) []Difference {
+	out := []Difference{}
+	for _, s := range o.Syncs {
+		for _, c := range s.Status.Pending {
+			out = append(out, Difference{Owner: "Sync " + s.Namespace + "/" + s.Name, Object: sanitize.Text(c.Object), Action: c.Action, Rules: c.Rules, Reason: sanitize.Text(c.Reason), Source: sanitize.Text(c.Source)})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Difference) int { return cmp.Compare(a.Owner, b.Owner) })
+	if o.Cluster == nil || o.Cluster.Status.AWS == nil {
+		return out
+	}
+	for _, d := range o.Cluster.Status.AWS.Differences {
+		out = append(out, Difference{Owner: "Cluster " + o.Cluster.Name, Object: "aws " + sanitize.Text(d.Resource), Reason: sanitize.Text(d.Message)})
+	}
+	for _, u := range o.Cluster.Status.AWS.Unknown {
+		out = append(out, Difference{Owner: "Cluster " + o.Cluster.Name, Object: "aws " + sanitize.Text(u.Resource), Reason: "not known: " + sanitize.Text(u.Reason)})
+	}
+	return out
+}
+
+// Quota is a vCPU quota of EC2 in the Cluster's region and account.
+type Quota struct {
+	Name       string `json:"name"`
+	LimitVCPUs int64  `json:"limitVCPUs"`
+	UsedVCPUs  int64  `json:"usedVCPUs"`
+	// Observed is when AWS was read.
+	Observed metav1.Time `json:"observed"`
+}
+
+func quotasOf(c *v1alpha1.Cluster) []Quota {
+	out := []Quota{}
+	if c == nil || c.Status.AWS == nil {
+		return out
+	}
+	for _, q := range c.Status.AWS.Quotas {
+		out = append(out, Quota{Name: sanitize.Text(q.Name), LimitVCPUs: q.LimitVCPUs, UsedVCPUs: q.UsedVCPUs, Observed: c.Status.AWS.ObservedAt})
+	}
+	return out
+}
