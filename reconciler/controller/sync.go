@@ -83,6 +83,7 @@ func (r *SyncReconciler) refuse(ctx context.Context, sync *v1alpha1.Sync) (ctrl.
 	}
 	before := sync.DeepCopy()
 	message := fmt.Sprintf("Syncs are honoured only in namespace %s; create it there", r.Namespace)
+	sync.Status.ObservedGeneration = sync.Generation
 	setReady(&sync.Status, sync, false, foreignNamespace, message)
 	setStalled(&sync.Status, sync, foreignNamespace, message)
 	if equality.Semantic.DeepEqual(before.Status, sync.Status) {

@@ -3,19 +3,26 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/yaml"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
@@ -206,5 +213,74 @@ func TestASuspensionHasTheReasonOfThisTime(t *testing.T) {
 	}
 	if got := live(); got.Spec.Suspend || suspendReason(got) != "" {
 		t.Errorf("resumed it has %v, %v", got.Spec.Suspend, got.Annotations)
+	}
+}
+
+// .ci/argocd records what the actions of config/argocd make of Syncs.
+func TestTheActionsForArgoCDWriteWhatTheCommandsWrite(t *testing.T) {
+	type named struct {
+		Name   string
+		Object v1alpha1.Sync
+	}
+	var cases []named
+	var actions []struct {
+		Name, Sync, Action string
+		Patch              json.RawMessage
+	}
+	for file, into := range map[string]any{"syncs.yaml": &cases, "actions.yaml": &actions} {
+		raw, err := os.ReadFile("../../../.ci/argocd/testdata/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.Unmarshal(raw, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compared := map[string]bool{}
+	for _, action := range actions {
+		at := slices.IndexFunc(cases, func(one named) bool { return one.Name == action.Sync })
+		scheme := runtime.NewScheme()
+		if err := v1alpha1.AddToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		live := cases[at].Object.DeepCopy()
+		live.Spec.SubstituteFrom = []v1alpha1.SubstituteReference{{Kind: v1alpha1.SubstituteSSMParameter}}
+		byArgoCD, byCommand := live.DeepCopy(), live.DeepCopy()
+		cl := fake.NewClientBuilder().WithScheme(scheme).WithObjects(live).Build()
+		if err := cl.Patch(t.Context(), byArgoCD, client.RawPatch(types.MergePatchType, action.Patch)); err != nil {
+			t.Fatal(err)
+		}
+		cl = fake.NewClientBuilder().WithScheme(scheme).WithObjects(live).Build()
+		var err error
+		switch action.Action {
+		case "reconcile":
+			err = request(t.Context(), cl, byCommand, waitFlags{}, io.Discard, func(*v1alpha1.Sync) {})
+		case "update-parameters":
+			err = updateParameters(t.Context(), cl, byCommand, waitFlags{}, io.Discard)
+		case "resume":
+			err = request(t.Context(), cl, byCommand, waitFlags{}, io.Discard, resumed)
+		case "suspend":
+			err = suspend(t.Context(), cl, byCommand, byArgoCD.Annotations[v1alpha1.SuspendReasonAnnotation])
+		default:
+			continue // No command confirms.
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		compared[action.Action] = true
+		for _, sync := range []*v1alpha1.Sync{byArgoCD, byCommand} {
+			sync.ResourceVersion = ""
+			for _, now := range []string{fluxmeta.ReconcileRequestAnnotation, v1alpha1.UpdateParametersAnnotation} {
+				if _, err := time.Parse(time.RFC3339Nano, sync.Annotations[now]); err == nil {
+					sync.Annotations[now] = "now"
+				}
+			}
+		}
+		if diff := cmp.Diff(byCommand, byArgoCD, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-command +Argo CD):\n%s", action.Name, diff)
+		}
+	}
+	if len(compared) != 4 {
+		t.Errorf("only these are compared: %v", compared)
 	}
 }
