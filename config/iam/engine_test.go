@@ -31,6 +31,8 @@ func TestTheEngineIsHeldToEachOfItsConditions(t *testing.T) {
 		"using a template":     {action: "ec2:CreateFleet", resource: here + "launch-template/lt-1", needs: []string{hasOwned, hasPool}},
 		"ending an instance":   {action: "ec2:TerminateInstances", resource: here + "instance/i-1", needs: []string{hasOwned, hasPool}},
 		"reading the region":   {action: "ec2:DescribeInstances", resource: "*", denied: []string{"aws:RequestedRegion=us-west-2"}},
+		"reading quotas":       {action: "servicequotas:ListServiceQuotas", resource: "*", denied: []string{"aws:RequestedRegion=us-west-2"}},
+		"AWS's default quotas": {action: "servicequotas:ListAWSDefaultServiceQuotas", resource: "*", denied: []string{"aws:RequestedRegion=us-west-2"}},
 		"making a profile":     {action: "iam:CreateInstanceProfile", resource: path, needs: []string{requestOwned}},
 		"changing its profile": {action: "iam:DeleteInstanceProfile", resource: path, needs: []string{hasOwned, hasRegion, hasClass}},
 		"changing an old one":  {action: "iam:DeleteInstanceProfile", resource: profiles + "sandbox_1", needs: []string{hasOwned, hasRegion, hasClass}},

@@ -92,6 +92,10 @@ type Plan struct {
 	// Unknown lists the things of which nothing is known, sorted by key:
 	// they may differ or not.
 	Unknown []Unknown
+	// Pools are the NodePools that are wanted, and Quotas what the targets read of the vCPU quotas
+	// that they draw on; both sorted by key. A plan of some things has none.
+	Pools  []state.Item
+	Quotas []Quota
 	// Notes are what targets report beside the changes, sorted by key.
 	Notes []Note
 	// Scope is what the confirmation tokens of this plan are bound to. The first policy
@@ -123,7 +127,9 @@ type Note struct {
 	Warning, NotOurs bool
 	// NotFound is true where the API has nothing of that name, see [state.Findings].
 	NotFound bool
-	Text     string
+	// Unread is true for a warning that a quota could not be read ([state.Quota.Unread]).
+	Unread bool
+	Text   string
 	// Omitted is how many notes this one stands for, which are not listed. Default 0, for
 	// one that stands for itself.
 	Omitted int
@@ -141,6 +147,12 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 		p.compare(w, o)
 		if provisions(w.Key) {
 			p.Wanted = append(p.Wanted, fingerprint(w.Key, &w))
+		}
+		if isPool(w.Key) {
+			p.Pools = append(p.Pools, w)
+		}
+		if o.Quota != nil {
+			p.Quotas = append(p.Quotas, Quota{Key: w.Key, Quota: *o.Quota})
 		}
 	}
 	for _, o := range observed.Items() {
@@ -199,8 +211,9 @@ func (p *Plan) note(o state.Item, declared state.Origin, ours bool) {
 			p.Managed++
 		}
 	}
+	unread := o.Quota != nil && o.Quota.Unread != ""
 	for _, text := range o.Warnings {
-		p.Notes = append(p.Notes, Note{Key: o.Key, Origin: declared, Warning: true, Text: text})
+		p.Notes = append(p.Notes, Note{Key: o.Key, Origin: declared, Warning: true, Unread: unread, Text: text})
 	}
 	for _, text := range o.Notes {
 		p.Notes = append(p.Notes, Note{Key: o.Key, Origin: declared, NotFound: o.NotFound, Text: text})

@@ -63,7 +63,7 @@ func (b builder) build(p plan.Plan, problems []state.Problem) Report {
 		r.Unknown = append(r.Unknown, Unknown{Object: b.object(u.Key), File: b.Text(u.Origin.File), Line: u.Origin.Line, Reason: b.Text(u.Reason)})
 	}
 	for _, n := range p.Notes {
-		note := Note{Object: b.object(n.Key), File: b.Text(n.Origin.File), Line: n.Origin.Line, Warning: n.Warning, NotOurs: n.NotOurs, NotFound: n.NotFound, Text: b.Text(n.Text)}
+		note := Note{Object: b.object(n.Key), File: b.Text(n.Origin.File), Line: n.Origin.Line, Warning: n.Warning, NotOurs: n.NotOurs, NotFound: n.NotFound, Unread: n.Unread, Text: b.Text(n.Text)}
 		if n.Warning {
 			r.Notes = slices.Insert(r.Notes, r.Summary.Warnings, note)
 			r.Summary.Warnings++
@@ -116,10 +116,10 @@ func quotaOf(notes []Note, unknown []Unknown) quotaState {
 		if !isQuota(n.Object) {
 			continue
 		}
-		if n.Warning {
+		if n.Warning && !n.Unread {
 			return quotaShort
 		}
-		observed, lost = true, lost || n.NotFound
+		observed, lost = true, lost || n.NotFound || n.Unread
 	}
 	if observed && !lost {
 		return quotaOK

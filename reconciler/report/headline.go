@@ -88,11 +88,11 @@ func (c Change) provisions() bool {
 	return !c.ReadOnly && (c.Group == "karpenter.sh" || c.Group == "karpenter.k8s.aws")
 }
 
-// warned counts the warnings that the headline does not name: not those of quotas.
+// warned counts the warnings that the headline does not name: not those of quotas that are short.
 func (r Report) warned() int {
 	n := 0
 	for _, note := range r.Notes {
-		if note.Warning && !isQuota(note.Object) {
+		if note.Warning && (note.Unread || !isQuota(note.Object)) {
 			n++
 		}
 	}

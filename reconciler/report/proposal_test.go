@@ -68,6 +68,9 @@ func TestTheHeadlineOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 	nameless := all["empty"]
 	nameless.Step = join(tainting(), quotaNote("Service Quotas names no such quota in eu-west-1: what the pools may use is unknown"))
 	nameless.Step.Notes[len(nameless.Step.Notes)-1].NotFound = true
+	unread := all["empty"]
+	unread.Step = join(tainting(), quotaWarning("the vCPU quotas cannot be compared with the NodePools: denied: give role poolwright the action servicequotas:ListServiceQuotas"))
+	unread.Step.Notes[len(unread.Step.Notes)-1].Unread = true
 	before := all["empty"]
 	before.Step, before.Drift = tainting(), quotaWarning("NodePool gpu may ask for more")
 	was := before
@@ -87,6 +90,7 @@ func TestTheHeadlineOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 		{"a quota that is too small", all["quota"], "1 object · no node is replaced · quota short · ceiling $12.40 → $24.80/h"},
 		{"one that could not be observed", short, "2 objects · no node is replaced · ceiling $12.40 → $24.80/h · 1 not compared"},
 		{"one that has no name", nameless, "1 object · no node is replaced"},
+		{"one that may not be read", unread, "1 object · no node is replaced · 1 warning"},
 		{"one that is too small anyway", before, "1 object · no node is replaced · quota short before"},
 		{"one that is, beside another that the step reaches", other, "1 object · no node is replaced · quota short before"},
 		{"one of which only the drift is known", was, "1 object · no node is replaced · quota ok"},

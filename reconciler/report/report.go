@@ -175,8 +175,10 @@ type Note struct {
 	// NotOurs is true where all that may be shown is that the thing exists.
 	NotOurs bool `json:"notOurs,omitempty"`
 	// NotFound is true where the API has nothing of that name: a quota that is not listed.
-	NotFound bool   `json:"notFound,omitempty"`
-	Text     string `json:"text"`
+	NotFound bool `json:"notFound,omitempty"`
+	// Unread is true for a warning that quotas could not be read.
+	Unread bool   `json:"unread,omitempty"`
+	Text   string `json:"text"`
 }
 
 // warning begins a warning in a text.

@@ -174,6 +174,20 @@ type Findings struct {
 	// NotFound is true where the API has nothing of that name and the Notes are all that
 	// there is of it, such as a quota that Service Quotas does not list. Default false.
 	NotFound bool
+	// Quota is what a quota allows; nil for all else, and for one that is NotFound.
+	Quota *Quota
+}
+
+// Quota is what a vCPU quota of EC2 allows the declared NodePools.
+type Quota struct {
+	// Code is what Service Quotas calls the quota in requests for an increase.
+	Code string
+	// LimitVCPUs is its value, TakenVCPUs what instances of no declared pool use of it.
+	LimitVCPUs, TakenVCPUs int64
+	// Unread is why the quota could not be read, with what a person can do about it; all else
+	// is then zero. Such a quota is no unknown object: nothing depends on it but warnings and
+	// what a guard makes of it.
+	Unread string
 }
 
 // Uncompared is why the content could not be compared, or not all of it, as a phrase for

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
+	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
@@ -60,6 +61,12 @@ func engineReads() []step {
 		}},
 		{"prices", func(ctx context.Context, w *fixture) error {
 			return drop(w.pricing.GetProducts(ctx, &pricing.GetProductsInput{ServiceCode: s("AmazonEC2")}))
+		}},
+		{"quotas", func(ctx context.Context, w *fixture) error {
+			return drop(servicequotas.NewFromConfig(w.cfg).ListServiceQuotas(ctx, &servicequotas.ListServiceQuotasInput{ServiceCode: s("ec2")}))
+		}},
+		{"AWS's default quotas", func(ctx context.Context, w *fixture) error {
+			return drop(servicequotas.NewFromConfig(w.cfg).ListAWSDefaultServiceQuotas(ctx, &servicequotas.ListAWSDefaultServiceQuotasInput{ServiceCode: s("ec2")}))
 		}},
 		{"instances", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{}))

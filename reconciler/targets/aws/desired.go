@@ -60,9 +60,6 @@ func (t table) read(declared state.Set, bootstrap bool, schema func(state.Item, 
 		Spec:  spec, Origin: item.Origin, Pools: pools, Bootstrap: bootstrap,
 	}
 	out := desiredState{Declaration: s, object: item.Key.Name}
-	if !clusterspec.NeedsAWS(spec) {
-		return out, nil
-	}
 	items, problems := t.items(s)
 	if len(problems) > 0 {
 		return none, problems

@@ -57,6 +57,7 @@ func (w *Target) Observe(ctx context.Context, wanted state.Set) (state.Set, erro
 	if now.missing {
 		p.Unknown = append(p.Unknown, w.status.missing()...)
 	}
+	p.Unknown = append(p.Unknown, unread(found)...)
 	w.status.observed(o.desired, p, o.live, true)
 	w.reportStatus()
 	return found, nil
@@ -163,7 +164,7 @@ func (o *observation) run(ctx context.Context) (state.Set, error) {
 			items = append(items, found)
 		}
 	}
-	return state.NewSet(items...), nil
+	return state.NewSet(o.unreadQuotas(items)...), nil
 }
 
 // readAll reads all that is wanted or left from AWS. It returns false where ctx has
@@ -271,7 +272,7 @@ func (o *observation) compare(item state.Item) (state.Item, bool) {
 		found.Unknown = live.Err.Error()
 		return found, true
 	}
-	found.Warnings, found.Notes, found.NotFound = live.Warnings, slices.Sorted(slices.Values(live.Notes)), live.NotFound
+	found.Warnings, found.Notes, found.NotFound, found.Quota = live.Warnings, slices.Sorted(slices.Values(live.Notes)), live.NotFound, live.Quota
 	if live.Moot {
 		found.Object = item.Object
 		return found, true

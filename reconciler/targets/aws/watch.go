@@ -45,7 +45,9 @@ func (w *Target) poll(ctx context.Context) []state.Key {
 		return nil // ctx has ended.
 	}
 	p := plan.Compute(m.wanted, found)
-	w.status.observed(o.desired, p, o.live, false)
+	reported := p
+	reported.Unknown = append(slices.Clip(p.Unknown), unread(found)...)
+	w.status.observed(o.desired, reported, o.live, false)
 	w.reportStatus()
 	return w.changed(p)
 }

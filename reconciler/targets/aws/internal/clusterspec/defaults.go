@@ -75,3 +75,8 @@ func NeedsAWS(s v1alpha1.ClusterSpec) bool {
 	return s.Discovery != nil || s.NodeRole != nil || s.InterruptionQueue != nil || s.Logging != nil || s.ControllerRole != nil ||
 		len(s.ManagedNodeGroups) > 0 || s.Version != "" || len(s.Addons) > 0
 }
+
+// Embedded reports whether the engine of a declaration runs inside Poolwright.
+func Embedded(s v1alpha1.ClusterSpec) bool {
+	return s.Engine.Mode == "" || s.Engine.Mode == v1alpha1.EngineEmbedded
+}

@@ -6,9 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -19,6 +17,7 @@ import (
 	quotatypes "github.com/aws/aws-sdk-go-v2/service/servicequotas/types"
 
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/quota"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/clusterspec"
@@ -45,17 +44,17 @@ func New() Quotas {
 type latest struct {
 	mu    sync.Mutex
 	hash  string
-	pools []pool
+	pools []quota.Pool
 }
 
-func (l *latest) get() []pool {
+func (l *latest) get() []quota.Pool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.pools
 }
 
 // of works out what the declared pools can draw on.
-func (l *latest) of(items []state.Item, types *catalog.Catalog) []pool {
+func (l *latest) of(items []state.Item, types *catalog.Catalog) []quota.Pool {
 	declared := make([]any, 0, 3*len(items))
 	for _, item := range items {
 		declared = append(declared, item.Key.Name, item.Origin.String(), item.Object)
@@ -67,99 +66,17 @@ func (l *latest) of(items []state.Item, types *catalog.Catalog) []pool {
 		return l.pools
 	}
 	l.hash, l.pools = hash, nil
-	offers := quotaOfferings(types)
+	reader := quota.NewReader(types)
 	for _, item := range items {
-		l.pools = append(l.pools, readPool(item, offers))
+		l.pools = append(l.pools, reader.Pool(item.Key.Name, item.Origin.String(), item.Object))
 	}
 	return l.pools
 }
 
-// quotaClass is one quota: which instances count against it, and its name.
-type quotaClass struct {
-	// name is what AWS calls the quota today; names change, see matches.
-	name string
-	// family is the token of the family in such names.
-	family string
-	spot   bool
-	// from and to bound the generations, where quotas differ by them.
-	from, to int
-}
-
-// quotaClasses are the quotas of the families that most pools are made of.
-func quotaClasses() []quotaClass {
-	const all = 1 << 10
-	return []quotaClass{
-		{"Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", "STANDARD", false, 0, all},
-		{"Running On-Demand G and VT instances", "G", false, 0, all},
-		{"Running On-Demand P instances", "P", false, 0, all},
-		{"All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests", "STANDARD", true, 0, all},
-		{"All G and VT Spot Instance Requests", "G", true, 0, all},
-		{"All P4, P3 and P2 Spot Instance Requests", "P", true, 0, 4},
-		{"All P5 Spot Instance Requests", "P", true, 5, all},
-	}
-}
-
-// quotaFamily finds the family names in the name of a quota.
-var quotaFamily = regexp.MustCompile(`([A-Z]+)([0-9]*)`)
-
-// matches reports whether a quota of that name is the class's. AWS renames
-// quotas and splits them by generations ("All P Spot Instance Requests" became
-// two), so words are looked for, not the name.
-func (q quotaClass) matches(name string) bool {
-	name = strings.ToUpper(name)
-	for _, other := range []string{"DEDICATED", "HOST", "FLEET", "BLOCK", "RESERV"} {
-		if strings.Contains(name, other) {
-			return false
-		}
-	}
-	if !strings.Contains(name, "INSTANCE") || strings.Contains(name, "SPOT") != q.spot || strings.Contains(name, "ON-DEMAND") == q.spot {
-		return false
-	}
-	for _, m := range quotaFamily.FindAllStringSubmatch(name, -1) {
-		generation, err := strconv.Atoi(m[2])
-		if m[1] == q.family && (err != nil || q.from <= generation && generation <= q.to) {
-			return true
-		}
-	}
-	return false
-}
-
-// typeForm takes an instance type's name apart: the family's letters and its
-// generation.
-var typeForm = regexp.MustCompile(`^([a-z]+)(?:-[0-9]+tb)?([0-9]+)`)
-
-// classOf finds the quota that an instance counts against; false for families
-// with quotas of their own, which are not read.
-func classOf(instanceType string, spot bool) (quotaClass, bool) {
-	m := typeForm.FindStringSubmatch(instanceType)
-	if m == nil {
-		return quotaClass{}, false
-	}
-	family := ""
-	switch m[1] {
-	case "a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z":
-		family = "STANDARD"
-	case "g", "gr", "vt":
-		family = "G"
-	case "p":
-		family = "P"
-	}
-	generation, err := strconv.Atoi(m[2])
-	if err != nil {
-		return quotaClass{}, false
-	}
-	for _, q := range quotaClasses() {
-		if q.family == family && q.spot == spot && q.from <= generation && generation <= q.to {
-			return q, true
-		}
-	}
-	return quotaClass{}, false
-}
-
-// Wanted lists the quotas that some pool can draw on, once the Cluster requires
-// any resource in AWS.
+// Wanted lists the quotas that some pool can draw on, where the Cluster requires any resource in AWS or
+// its engine runs here: no other Cluster needs a role in AWS.
 func (q Quotas) Wanted(s resource.Declaration) []state.Item {
-	if !clusterspec.NeedsAWS(s.Spec) {
+	if !clusterspec.NeedsAWS(s.Spec) && !clusterspec.Embedded(s.Spec) {
 		return nil
 	}
 	types, err := q.table()
@@ -168,7 +85,7 @@ func (q Quotas) Wanted(s resource.Declaration) []state.Item {
 	}
 	reached := map[string]bool{}
 	for _, p := range q.pools.of(s.Pools, types) {
-		for name := range p.demands {
+		for _, name := range p.Classes() {
 			reached[name] = true
 		}
 	}
@@ -179,20 +96,21 @@ func (q Quotas) Wanted(s resource.Declaration) []state.Item {
 	return out
 }
 
-// limit is what Service Quotas says of one class.
+// limit is what Service Quotas returned of one class.
 type limit struct {
-	code  string
-	vcpus int64
-	// taken are those of vcpus that instances of no declared pool use.
-	taken int64
+	quota.Limit
 	// byDefault is true for what is AWS's, not the account's own.
 	byDefault bool
 	// others are the names of further quotas that match.
 	others []string
 }
 
-// left are the vCPUs that the declared pools can use together.
-func (l limit) left() float64 { return float64(max(0, l.vcpus-l.taken)) }
+// limits are those of all classes that Service Quotas lists.
+type limits struct {
+	found map[string]limit
+	// lost is why AWS's defaults may not be read; nil where they were, or were not needed.
+	lost error
+}
 
 // Read implements resource.Kind.
 func (q Quotas) Read(ctx context.Context, c *resource.Clients, keys []state.Key) map[state.Key]resource.Live {
@@ -205,50 +123,61 @@ func (q Quotas) Read(ctx context.Context, c *resource.Clients, keys []state.Key)
 	if err != nil {
 		return resource.AllUnknown(keys, err)
 	}
-	for name, l := range limits {
-		l.taken = used[name].taken
-		limits[name] = l
+	left := make(map[string]quota.Limit, len(limits.found))
+	for name, l := range limits.found {
+		l.Taken = used[name].taken
+		limits.found[name], left[name] = l, l.Limit
 	}
 	out := make(map[state.Key]resource.Live, len(keys))
 	for _, k := range keys {
-		seen := resource.Live{Object: map[string]any{}}
-		found, ok := limits[k.Name]
-		if !ok {
-			seen.NotFound = true
-			seen.Notes = []string{"Service Quotas names no such quota in " + c.Scope.Region + ": what the pools may use is unknown"}
-			out[k] = seen
-			continue
+		found, ok := limits.found[k.Name]
+		switch {
+		case ok:
+			out[k] = found.live(used[k.Name].vcpus, quota.Advice(pools, k.Name, left))
+		case limits.lost != nil:
+			out[k] = resource.Live{Err: limits.lost}
+		default:
+			out[k] = resource.Live{Object: map[string]any{}, NotFound: true,
+				Notes: []string{"Service Quotas names no such quota in " + c.Scope.Region + ": what the pools may use is unknown"}}
 		}
-		seen.Object = map[string]any{"limitVCPUs": found.vcpus, "usedVCPUs": used[k.Name].vcpus}
-		text := fmt.Sprintf("of %d vCPUs, %d are used", found.vcpus, used[k.Name].vcpus)
-		if found.byDefault {
-			text += "; the account has no value of its own yet, so this is AWS's default, and a new account may have less"
-		}
-		seen.Warnings = slices.Sorted(slices.Values(advice(pools, k.Name, limits)))
-		seen.Notes = []string{text}
-		if len(found.others) > 0 {
-			seen.Notes = append(seen.Notes, "there are other quotas that may count as well: "+strings.Join(found.others, ", "))
-		}
-		slices.Sort(seen.Notes)
-		out[k] = seen
 	}
 	return out
 }
 
+// live is the quota with how many vCPUs are used of it, and for which pools it is too small.
+func (l limit) live(used int64, short []string) resource.Live {
+	text := fmt.Sprintf("of %d vCPUs, %d are used", l.VCPUs, used)
+	if l.byDefault {
+		text += "; the account has no value of its own yet, so this is AWS's default, and a new account may have less"
+	}
+	out := resource.Live{
+		Object:   map[string]any{"limitVCPUs": l.VCPUs, "usedVCPUs": used},
+		Quota:    &state.Quota{Code: l.Code, LimitVCPUs: l.VCPUs, TakenVCPUs: l.Taken},
+		Warnings: slices.Sorted(slices.Values(short)),
+		Notes:    []string{text},
+	}
+	if len(l.others) > 0 {
+		out.Notes = append(out.Notes, "there are other quotas that may count as well: "+strings.Join(l.others, ", "))
+	}
+	slices.Sort(out.Notes)
+	return out
+}
+
 // readLimits finds the classes' quotas by their names; those that the account
-// has no value of, among AWS's defaults.
-func readLimits(ctx context.Context, c *resource.Clients, keys []state.Key) (map[string]limit, error) {
+// has no value of, among AWS's defaults. Where these may not be read, the
+// others are known all the same.
+func readLimits(ctx context.Context, c *resource.Clients, keys []state.Key) (limits, error) {
 	var listed []quotatypes.ServiceQuota
 	pages := servicequotas.NewListServiceQuotasPaginator(c.Quotas, &servicequotas.ListServiceQuotasInput{ServiceCode: sdk.String("ec2"), MaxResults: sdk.Int32(100)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("listing the quotas of EC2: %w", err)
+			return limits{}, fmt.Errorf("listing the quotas of EC2: %w", err)
 		}
 		listed = append(listed, page.Quotas...)
 	}
-	out := byClass(listed)
-	if !slices.ContainsFunc(keys, func(k state.Key) bool { _, ok := out[k.Name]; return !ok }) {
+	out := limits{found: byClass(listed)}
+	if !slices.ContainsFunc(keys, func(k state.Key) bool { _, ok := out.found[k.Name]; return !ok }) {
 		return out, nil
 	}
 	listed = nil
@@ -256,17 +185,18 @@ func readLimits(ctx context.Context, c *resource.Clients, keys []state.Key) (map
 	for defaults.HasMorePages() {
 		page, err := defaults.NextPage(ctx)
 		if awserr.Denied(err) {
-			return out, nil // A note reports that they are unknown.
+			out.lost = fmt.Errorf("listing AWS's default quotas of EC2: %w", err)
+			return out, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("listing AWS's default quotas of EC2: %w", err)
+			return limits{}, fmt.Errorf("listing AWS's default quotas of EC2: %w", err)
 		}
 		listed = append(listed, page.Quotas...)
 	}
 	for name, found := range byClass(listed) {
-		if _, own := out[name]; !own {
+		if _, own := out.found[name]; !own {
 			found.byDefault = true
-			out[name] = found
+			out.found[name] = found
 		}
 	}
 	return out, nil
@@ -281,19 +211,19 @@ func byClass(listed []quotatypes.ServiceQuota) map[string]limit {
 	var all []entry
 	for _, q := range listed {
 		if q.Value != nil {
-			all = append(all, entry{sdk.ToString(q.QuotaName), limit{code: sdk.ToString(q.QuotaCode), vcpus: int64(*q.Value)}})
+			all = append(all, entry{sdk.ToString(q.QuotaName), limit{Limit: quota.Limit{Code: sdk.ToString(q.QuotaCode), VCPUs: int64(*q.Value)}}})
 		}
 	}
 	slices.SortFunc(all, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	out := map[string]limit{}
-	for _, class := range quotaClasses() {
+	for _, class := range quota.Classes() {
 		var fitting []entry
 		for _, e := range all {
-			if e.name == class.name {
+			if e.name == class.Name {
 				fitting = []entry{e}
 				break
 			}
-			if class.matches(e.name) {
+			if class.Matches(e.name) {
 				fitting = append(fitting, e)
 			}
 		}
@@ -304,7 +234,7 @@ func byClass(listed []quotatypes.ServiceQuota) map[string]limit {
 		for _, e := range fitting[1:] {
 			found.others = append(found.others, e.name)
 		}
-		out[class.name] = found
+		out[class.Name] = found
 	}
 	return out
 }
@@ -313,7 +243,7 @@ func byClass(listed []quotatypes.ServiceQuota) map[string]limit {
 type use struct{ vcpus, taken int64 }
 
 // readUse adds up the vCPUs of the instances that count against each class.
-func (q Quotas) readUse(ctx context.Context, c *resource.Clients, pools []pool) (map[string]use, error) {
+func (q Quotas) readUse(ctx context.Context, c *resource.Clients, pools []quota.Pool) (map[string]use, error) {
 	types, err := q.table()
 	if err != nil {
 		return nil, err
@@ -347,13 +277,13 @@ func (q Quotas) readUse(ctx context.Context, c *resource.Clients, pools []pool) 
 }
 
 // ofPool reports whether Karpenter launched the instance for one of the pools.
-func ofPool(i ec2types.Instance, cluster string, pools []pool) bool {
+func ofPool(i ec2types.Instance, cluster string, pools []quota.Pool) bool {
 	tags := map[string]string{}
 	for _, t := range i.Tags {
 		tags[sdk.ToString(t.Key)] = sdk.ToString(t.Value)
 	}
 	name := tags["karpenter.sh/nodepool"]
-	return tags["eks:eks-cluster-name"] == cluster && slices.ContainsFunc(pools, func(p pool) bool { return p.name == name })
+	return tags["eks:eks-cluster-name"] == cluster && slices.ContainsFunc(pools, func(p quota.Pool) bool { return p.Name == name })
 }
 
 // counts finds the class of an instance. Capacity blocks, scheduled instances
@@ -363,8 +293,8 @@ func counts(i ec2types.Instance) (string, bool) {
 	if !spot && i.InstanceLifecycle != "" || i.Placement != nil && i.Placement.Tenancy == ec2types.TenancyHost {
 		return "", false
 	}
-	class, ok := classOf(string(i.InstanceType), spot)
-	return class.name, ok
+	class, ok := quota.ClassOf(string(i.InstanceType), spot)
+	return class.Name, ok
 }
 
 // vcpusOf is what an instance counts: the vCPUs of its type; of a type that the

@@ -14,6 +14,7 @@ import (
 	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
 )
 
@@ -26,53 +27,6 @@ const (
 	oldPSpot         = "All P4, P3 and P2 Spot Instance Requests"
 	newPSpot         = "All P5 Spot Instance Requests"
 )
-
-func TestQuotasAreFoundByTheirNames(t *testing.T) {
-	for name, want := range map[string][]string{
-		standardOnDemand: {standardOnDemand}, gOnDemand: {gOnDemand}, pOnDemand: {pOnDemand},
-		standardSpot: {standardSpot}, gSpot: {gSpot}, oldPSpot: {oldPSpot}, newPSpot: {newPSpot},
-		// Names of earlier years, and such as may come.
-		"All G Spot Instance Requests":                     {gSpot},
-		"All P Spot Instance Requests":                     {oldPSpot, newPSpot},
-		"All P6 and P5 Spot Instance Requests":             {newPSpot},
-		"All P5, P4 and P3 Spot Instance Requests":         {oldPSpot, newPSpot},
-		"Running On-Demand G instances":                    {gOnDemand},
-		"Running On-Demand All G and VT instances (vCPUs)": {gOnDemand},
-		// Others.
-		"Running Dedicated g4dn Hosts":                    nil,
-		"Running On-Demand F instances":                   nil,
-		"Running On-Demand High Memory instances":         nil,
-		"All Inf Spot Instance Requests":                  nil,
-		"EC2-VPC Elastic IPs":                             nil,
-		"Concurrent Capacity Blocks of P instances":       nil,
-		"On-Demand Capacity Reservations for P instances": nil,
-	} {
-		var got []string
-		for _, class := range quotaClasses() {
-			if class.matches(name) {
-				got = append(got, class.name)
-			}
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%q is taken for %q, want %q", name, got, want)
-		}
-	}
-}
-
-func TestInstancesCountAgainstTheQuotaOfTheirFamily(t *testing.T) {
-	for kind, want := range map[string][2]string{
-		"m5.large": {standardOnDemand, standardSpot}, "c7g.large": {standardOnDemand, standardSpot}, "im4gn.large": {standardOnDemand, standardSpot},
-		"g4dn.xlarge": {gOnDemand, gSpot}, "gr6.4xlarge": {gOnDemand, gSpot}, "vt1.3xlarge": {gOnDemand, gSpot},
-		"p3.2xlarge": {pOnDemand, oldPSpot}, "p4d.24xlarge": {pOnDemand, oldPSpot}, "p5en.48xlarge": {pOnDemand, newPSpot}, "p6-b200.48xlarge": {pOnDemand, newPSpot},
-		"inf2.xlarge": {}, "u-6tb1.metal": {}, "x2idn.metal": {}, "mac1.metal": {}, "hpc7g.4xlarge": {}, "dl1.24xlarge": {}, "trn1.2xlarge": {}, "": {}, "nonsense": {},
-	} {
-		for n, spot := range []bool{false, true} {
-			if got, ok := classOf(kind, spot); got.name != want[n] || ok != (want[n] != "") {
-				t.Errorf("%q, spot %v: %q", kind, spot, got.name)
-			}
-		}
-	}
-}
 
 func TestInstancesThatNoVCPUQuotaLimitsAreNotCounted(t *testing.T) {
 	for _, tt := range []struct {
@@ -171,10 +125,27 @@ func TestTheQuotasThatAPoolCanUseAreRead(t *testing.T) {
 	if got := New().Wanted(s); len(got) > 0 {
 		t.Errorf("of a pool that cannot be read: %v", kindtest.Names(got))
 	}
-	s = kindtest.Defaulted(c, v1alpha1.ClusterSpec{})
-	s.Pools = []state.Item{nodePool(t, "gpu", "", family("g5"))}
-	if got := New().Wanted(s); len(got) > 0 {
-		t.Errorf("of a Cluster that asks nothing of AWS: %v", kindtest.Names(got))
+}
+
+func TestQuotasAreReadWhereTheClusterHasARoleInAWS(t *testing.T) {
+	c, _ := kindtest.NewCloud(t, nil)
+	for _, tt := range []struct {
+		name string
+		spec v1alpha1.ClusterSpec
+		want bool
+	}{
+		{"the engine runs here, and nothing else is declared", v1alpha1.ClusterSpec{}, true},
+		{"the engine runs elsewhere", v1alpha1.ClusterSpec{Engine: v1alpha1.EngineSpec{Mode: v1alpha1.EngineExternal}}, false},
+		{"there is no engine", v1alpha1.ClusterSpec{Engine: v1alpha1.EngineSpec{Mode: v1alpha1.EngineOff}}, false},
+		{"there is no engine, and a part of AWS is declared", v1alpha1.ClusterSpec{Version: "1.33", Engine: v1alpha1.EngineSpec{Mode: v1alpha1.EngineOff}}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := kindtest.Defaulted(c, tt.spec)
+			s.Pools = []state.Item{nodePool(t, "gpu", "", family("g5"))}
+			if got := New().Wanted(s); (len(got) > 0) != tt.want {
+				t.Errorf("wanted: %v", kindtest.Names(got))
+			}
+		})
 	}
 }
 
@@ -306,8 +277,8 @@ func TestAQuotaThatTheAccountHasNoValueOfIsAWSsDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	for k, got := range l.ReadAll() {
-		if unknown := strings.Contains(fmt.Sprint(got.Notes), "is unknown"); got.Err != nil || unknown != (k.Name == standardOnDemand) {
-			t.Errorf("%s, denied: %v, %q", k.Name, got.Err, got.Notes)
+		if awserr.Denied(got.Err) != (k.Name == standardOnDemand) || got.Err == nil && got.Quota == nil {
+			t.Errorf("%s, denied: %v, %+v", k.Name, got.Err, got.Quota)
 		}
 	}
 }

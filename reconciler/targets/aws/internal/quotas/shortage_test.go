@@ -1,15 +1,13 @@
 package quotas
 
 import (
-	"fmt"
-	"math/rand/v2"
-	"slices"
 	"testing"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/poolwright/poolwright/provision/quota"
 	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -83,32 +81,8 @@ func TestPoolsThatAQuotaIsTooSmallForTogetherAreWarnedOf(t *testing.T) {
 	}
 }
 
-func TestWhatOtherInstancesUseIsNotLeftForThePools(t *testing.T) {
-	for name, c := range map[string]struct {
-		taken int64
-		want  []string
-	}{
-		"nothing":    {0, nil},
-		"some of it": {4, []string{"NodePool web needs at least 64 vCPUs to reach its limit of 64 CPUs, the quota allows 64, less what other instances use: request a quota increase (quota code L) or lower the limit"}},
-		"all of it":  {64, []string{"NodePool web can have no node: its smallest instance type m5.large has 2 vCPUs, the quota allows 64, less what other instances use: request a quota increase (quota code L)"}},
-		"more":       {80, []string{"NodePool web can have no node: its smallest instance type m5.large has 2 vCPUs, the quota allows 64, less what other instances use: request a quota increase (quota code L)"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			types, err := New().table()
-			if err != nil {
-				t.Fatal(err)
-			}
-			p := readPool(nodePool(t, "web", `{"cpu":64}`, family("m5"), onDemandOnly), quotaOfferings(types))
-			got := advice([]pool{p}, standardOnDemand, map[string]limit{standardOnDemand: {code: "L", vcpus: 64, taken: c.taken}})
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
 func TestAnInstanceIsOfADeclaredPoolByItsTags(t *testing.T) {
-	pools := []pool{{name: "gpu"}}
+	pools := []quota.Pool{{Name: "gpu"}}
 	for name, c := range map[string]struct {
 		tags map[string]string
 		want bool
@@ -127,71 +101,4 @@ func TestAnInstanceIsOfADeclaredPoolByItsTags(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-}
-
-// Against every way to divide small needs among small quotas.
-func TestAShortageIsFoundExactlyWhereTheNeedsCannotBeDivided(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, seed))
-	names := []string{gOnDemand, gSpot, standardOnDemand}
-	short := 0
-	for range 2000 {
-		limits := map[string]limit{}
-		for _, name := range names {
-			limits[name] = limit{vcpus: random.Int64N(5), taken: random.Int64N(2)}
-		}
-		var pools []pool
-		for i := range 1 + random.IntN(4) {
-			need := float64(1 + random.IntN(4))
-			p := pool{name: fmt.Sprint("pool-", i), cpus: &need, demands: map[string]demand{}}
-			for len(p.demands) == 0 {
-				for _, name := range names {
-					if random.IntN(2) == 0 {
-						p.demands[name] = demand{}
-					}
-				}
-			}
-			pools = append(pools, p)
-		}
-		possible := divides(pools, limits)
-		alone := slices.ContainsFunc(pools, func(p pool) bool { return !divides([]pool{p}, limits) })
-		found := len(shortages(pools, limits)) > 0
-		// One pool alone that is short is found by itself.
-		if found && possible || !found && !possible && !alone {
-			t.Fatalf("found %v, possible %v: %+v of %+v", found, possible, pools, limits)
-		}
-		if found {
-			short++
-		}
-	}
-	if short < 200 {
-		t.Errorf("only %d of 2000 were short", short)
-	}
-}
-
-// divides tries every way to take whole vCPUs of the first pool from the quotas, then of the others.
-func divides(pools []pool, limits map[string]limit) bool {
-	if len(pools) == 0 {
-		return true
-	}
-	p := pools[0]
-	if *p.cpus == 0 {
-		return divides(pools[1:], limits)
-	}
-	rest := *p.cpus - 1
-	p.cpus = &rest
-	for name := range p.demands {
-		l := limits[name]
-		if l.left() == 0 {
-			continue
-		}
-		limits[name] = limit{vcpus: l.vcpus - 1, taken: l.taken}
-		ok := divides(append([]pool{p}, pools[1:]...), limits)
-		limits[name] = l
-		if ok {
-			return true
-		}
-	}
-	return false
 }

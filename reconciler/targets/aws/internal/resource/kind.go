@@ -67,6 +67,8 @@ type Live struct {
 	Warnings, Notes []string
 	// NotFound is true where AWS has nothing of that name, as in state.Findings.
 	NotFound bool
+	// Quota is what a quota allows; nil for all else.
+	Quota *state.Quota
 	// Err is why the state of the resource is unknown; all else is then zero.
 	Err error
 }

@@ -1,21 +1,23 @@
-package quotas
+package quota
 
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/poolwright/poolwright/provision/catalog"
-	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// pool is what a NodePool can ask of the vCPU quotas.
-type pool struct {
-	// name is the pool's, origin the file and line that declare it, "" where there is none.
-	name, origin string
+// Pool is what a NodePool can draw on the vCPU quotas.
+type Pool struct {
+	// Name is the pool's.
+	Name string
+	// origin is the file and line that declare it, "" where there is none.
+	origin string
 	// cpus and gpus are its limits; nil where it has none.
 	cpus, gpus *float64
 	// gpu is the resource that gpus counts.
@@ -25,14 +27,14 @@ type pool struct {
 }
 
 // String is the pool's name with the place that declares it.
-func (p pool) String() string {
+func (p Pool) String() string {
 	if p.origin == "" {
-		return p.name
+		return p.Name
 	}
-	return p.name + " (" + p.origin + ")"
+	return p.Name + " (" + p.origin + ")"
 }
 
-// demand is what the instance types of one class ask for.
+// demand is what the instance types of one class draw.
 type demand struct {
 	// smallest is the type with the fewest vCPUs.
 	smallest catalog.InstanceType
@@ -43,39 +45,44 @@ type demand struct {
 // capacityTypeLabel is what a node is bought as, on-demand or spot.
 const capacityTypeLabel = "karpenter.sh/capacity-type"
 
-// quotaOffering is an instance type in one market that a vCPU quota limits.
-type quotaOffering struct {
+// Reader reads NodePools by the instance types of a catalog.
+type Reader struct{ offerings []typeOffering }
+
+// typeOffering is an instance type, on-demand or spot, that a vCPU quota limits.
+type typeOffering struct {
 	of     catalog.InstanceType
 	class  string
 	labels map[string]string
 }
 
-func quotaOfferings(types *catalog.Catalog) []quotaOffering {
-	var out []quotaOffering
+// NewReader makes a Reader. It takes milliseconds: use one for several pools.
+func NewReader(types *catalog.Catalog) Reader {
+	var out []typeOffering
 	for _, t := range types.Types() {
-		for market, spot := range map[string]bool{"on-demand": false, "spot": true} {
-			class, ok := classOf(t.Name, spot)
-			if !ok || !slices.Contains(t.UsageClasses, market) {
+		for capacity, spot := range map[string]bool{"on-demand": false, "spot": true} {
+			class, ok := ClassOf(t.Name, spot)
+			if !ok || !slices.Contains(t.UsageClasses, capacity) {
 				continue
 			}
 			labels := t.Labels()
-			labels[capacityTypeLabel] = market
-			out = append(out, quotaOffering{of: t, class: class.name, labels: labels})
+			labels[capacityTypeLabel] = capacity
+			out = append(out, typeOffering{of: t, class: class.Name, labels: labels})
 		}
 	}
-	return out
+	return Reader{out}
 }
 
-// readPool reads what matters of a NodePool. What it cannot read it leaves out:
-// the API server, and lint, report what is wrong with it.
-func readPool(item state.Item, offers []quotaOffering) pool {
+// Pool reads what matters of a NodePool; origin is the file and line that declare it, "" where
+// there is none. What it cannot read it leaves out: the API server, and lint, report what is
+// wrong with it.
+func (r Reader) Pool(name, origin string, nodePool map[string]any) Pool {
 	var object struct {
 		Spec struct {
 			Limits map[string]any `json:"limits"`
 		} `json:"spec"`
 	}
-	p := pool{name: item.Key.Name, origin: item.Origin.String(), demands: map[string]demand{}}
-	raw, err := json.Marshal(item.Object)
+	p := Pool{Name: name, origin: origin, demands: map[string]demand{}}
+	raw, err := json.Marshal(nodePool)
 	if err != nil || json.Unmarshal(raw, &object) != nil {
 		return p
 	}
@@ -85,8 +92,8 @@ func readPool(item state.Item, offers []quotaOffering) pool {
 			p.gpus, p.gpu = n, gpu
 		}
 	}
-	requirements := catalog.Requirements(item.Object)
-	for _, o := range offers {
+	requirements := catalog.Requirements(nodePool)
+	for _, o := range r.offerings {
 		if allowed(requirements, o.labels) {
 			p.demands[o.class] = p.demands[o.class].with(o.of, p.gpu)
 		}
@@ -120,10 +127,13 @@ func (d demand) with(t catalog.InstanceType, gpu string) demand {
 	return d
 }
 
-// allowed reports whether an instance type with these labels, its market among
+// allowed reports whether an instance type with these labels, its capacity type among
 // them, meets the requirements; those by other labels are passed over.
 func allowed(requirements []catalog.Requirement, labels map[string]string) bool {
 	return !slices.ContainsFunc(requirements, func(r catalog.Requirement) bool {
 		return (r.ByType() || r.Key == capacityTypeLabel) && !r.Met(labels)
 	})
 }
+
+// Classes are the names of the quotas that the pool can draw on, sorted.
+func (p Pool) Classes() []string { return slices.Sorted(maps.Keys(p.demands)) }

@@ -1,23 +1,33 @@
-package quotas
+package quota
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-
-	"github.com/poolwright/poolwright/provision/catalog"
 )
+
+// Limit is what there is of one quota.
+type Limit struct {
+	// Code is what Service Quotas calls the quota in requests.
+	Code string
+	// VCPUs is its value.
+	VCPUs int64
+	// Taken are those of VCPUs that instances of no declared pool use.
+	Taken int64
+}
+
+// left are the vCPUs that the declared pools can use together.
+func (l Limit) left() float64 { return float64(max(0, l.VCPUs-l.Taken)) }
 
 // shortage are pools that cannot all reach their limits, since they draw on nothing but some quotas.
 type shortage struct {
-	pools   []pool
+	pools   []Pool
 	classes []string
 	// needs is the least number of vCPUs with which all of them would.
 	needs float64
 }
 
-func (s shortage) text(limits map[string]limit) string {
+func (s shortage) text(limits map[string]Limit) string {
 	var names []string
 	for _, p := range s.pools {
 		names = append(names, p.String())
@@ -31,26 +41,32 @@ func (s shortage) text(limits map[string]limit) string {
 // shortages are the sets of two pools and more whose needs exceed what all quotas that they can draw on have left, the
 // smallest sets of quotas only. By Hall's theorem there is one exactly where the needs cannot be divided among
 // the quotas. Pools without a limit that counts, and of an unknown quota, are left out.
-func shortages(pools []pool, limits map[string]limit) (out []shortage) {
+func shortages(pools []Pool, limits map[string]Limit) (out []shortage) {
+	for _, s := range allShortages(pools, limits) {
+		if !slices.ContainsFunc(out, func(o shortage) bool { return contains(s.classes, o.classes) }) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// allShortages are those of shortages and of the sets of quotas that contain a smaller one of them, smaller sets first.
+func allShortages(pools []Pool, limits map[string]Limit) (out []shortage) {
 	var names []string
-	for _, class := range quotaClasses() {
-		if _, known := limits[class.name]; known {
-			names = append(names, class.name)
+	for _, class := range Classes() {
+		if _, known := limits[class.Name]; known {
+			names = append(names, class.Name)
 		}
 	}
 	slices.Sort(names)
 	for _, classes := range subsets(names) {
-		s, left := shortage{classes: classes}, 0.0
-		for _, name := range classes {
-			left += limits[name].left()
-		}
+		s := shortage{classes: classes}
 		for _, p := range pools {
 			if n := p.least(); n > 0 && p.within(classes) {
 				s.pools, s.needs = append(s.pools, p), s.needs+n
 			}
 		}
-		smaller := slices.ContainsFunc(out, func(o shortage) bool { return contains(classes, o.classes) })
-		if len(s.pools) > 1 && s.needs > left && !smaller {
+		if len(s.pools) > 1 && s.needs > left(classes, limits) {
 			out = append(out, s)
 		}
 	}
@@ -78,12 +94,12 @@ func contains(all, some []string) bool {
 }
 
 // within reports whether the pool draws on these quotas and on no other.
-func (p pool) within(classes []string) bool {
-	return len(p.demands) > 0 && contains(classes, slices.Collect(maps.Keys(p.demands)))
+func (p Pool) within(classes []string) bool {
+	return len(p.demands) > 0 && contains(classes, p.Classes())
 }
 
 // least is the least number of vCPUs with which the pool reaches its first limit, 0 where it has none that counts.
-func (p pool) least() float64 {
+func (p Pool) least() float64 {
 	perGPU := 0.0
 	for _, d := range p.demands {
 		if d.perGPU > 0 && (perGPU == 0 || d.perGPU < perGPU) {
@@ -97,10 +113,10 @@ func (p pool) least() float64 {
 	return needs
 }
 
-// advice is for which pools a quota is too small, alone and together. A pool that may draw on
+// Advice is for which pools the quota of a class is too small, alone and together. A pool that may draw on
 // several quotas is warned of only where all of them together are: Karpenter
 // goes to the next when one is used up.
-func advice(pools []pool, class string, limits map[string]limit) []string {
+func Advice(pools []Pool, class string, limits map[string]Limit) []string {
 	var out []string
 	for _, s := range shortages(pools, limits) {
 		if slices.Contains(s.classes, class) {
@@ -111,33 +127,46 @@ func advice(pools []pool, class string, limits map[string]limit) []string {
 		if _, draws := p.demands[class]; !draws {
 			continue
 		}
-		if text := p.shortage(limits); text != "" {
-			out = append(out, text)
+		if s := p.alone(limits); s.needs > 0 {
+			out = append(out, s.text(p, limits))
 		}
 	}
 	return out
 }
 
-// shortage is what the pool cannot reach; empty where it can, and where a
+// poolShortage is what one pool cannot reach; needs is 0 where it can.
+type poolShortage struct {
+	// needs is the number of vCPUs with which it could.
+	needs float64
+	// what is the limit that it cannot reach; empty where it can have no node.
+	what string
+	// smallest is the name of its type with the fewest vCPUs.
+	smallest string
+}
+
+func (s poolShortage) text(p Pool, limits map[string]Limit) string {
+	allows, codes := allowance(p.Classes(), limits)
+	if s.what == "" {
+		return fmt.Sprintf("NodePool %s can have no node: its smallest instance type %s has %.0f vCPUs, %s: request a quota increase (%s)",
+			p, s.smallest, s.needs, allows, codes)
+	}
+	return fmt.Sprintf("NodePool %s needs at least %.0f vCPUs to reach its limit of %s, %s: request a quota increase (%s) or lower the limit", p, s.needs, s.what, allows, codes)
+}
+
+// alone is what the pool cannot reach even if no other draws on its quotas; nothing where a
 // quota of its is unknown.
-func (p pool) shortage(limits map[string]limit) string {
+func (p Pool) alone(limits map[string]Limit) poolShortage {
 	var vcpus, gpus float64
 	fits := false
-	var smallest catalog.InstanceType
 	perGPU := 0.0
-	var names []string
-	for _, name := range slices.Sorted(maps.Keys(p.demands)) {
+	for _, name := range p.Classes() {
 		have, known := limits[name]
 		if !known {
-			return ""
+			return poolShortage{}
 		}
 		d := p.demands[name]
 		vcpus += have.left()
-		names = append(names, name)
 		fits = fits || float64(d.smallest.VCPUs) <= have.left()
-		if smallest.Name == "" || d.smallest.VCPUs < smallest.VCPUs {
-			smallest = d.smallest
-		}
 		if d.perGPU > 0 {
 			gpus += have.left() / d.perGPU
 			if perGPU == 0 || d.perGPU < perGPU {
@@ -145,28 +174,34 @@ func (p pool) shortage(limits map[string]limit) string {
 			}
 		}
 	}
-	allows, which := allowance(names, limits)
+	smallest, one := p.smallest()
 	if !fits {
-		return fmt.Sprintf("NodePool %s can have no node: its smallest instance type %s has %d vCPUs, %s: request a quota increase (%s)",
-			p, smallest.Name, smallest.VCPUs, allows, which)
+		return poolShortage{needs: one, smallest: smallest}
 	}
 	needs, what := p.unreached(vcpus, gpus, perGPU)
-	if what == "" {
-		return ""
+	return poolShortage{needs: needs, what: what, smallest: smallest}
+}
+
+// smallest is the type with the fewest vCPUs that the pool may have, and how many these are.
+func (p Pool) smallest() (name string, vcpus float64) {
+	for _, class := range p.Classes() {
+		if t := p.demands[class].smallest; name == "" || float64(t.VCPUs) < vcpus {
+			name, vcpus = t.Name, float64(t.VCPUs)
+		}
 	}
-	return fmt.Sprintf("NodePool %s needs at least %.0f vCPUs to reach its limit of %s, %s: request a quota increase (%s) or lower the limit", p, needs, what, allows, which)
+	return name, vcpus
 }
 
 // allowance is what some quotas allow, and by which codes they are increased.
-func allowance(names []string, limits map[string]limit) (allows, codes string) {
+func allowance(names []string, limits map[string]Limit) (allows, codes string) {
 	var all []string
 	vcpus, taken := int64(0), false
 	for _, name := range names {
-		vcpus += limits[name].vcpus
-		taken = taken || limits[name].taken > 0
-		all = append(all, limits[name].code)
+		vcpus += limits[name].VCPUs
+		taken = taken || limits[name].Taken > 0
+		all = append(all, limits[name].Code)
 	}
-	allows, codes = fmt.Sprintf("the quota allows %d", vcpus), "quota code "+all[0]
+	allows, codes = fmt.Sprintf("the quota allows %d", vcpus), "quota code "+strings.Join(all, ", ")
 	if len(all) > 1 {
 		allows, codes = fmt.Sprintf("the quotas allow %d in all", vcpus), "quota codes "+strings.Join(all, ", ")
 	}
@@ -179,7 +214,7 @@ func allowance(names []string, limits map[string]limit) (allows, codes string) {
 
 // unreached is which limit cannot be reached and how many vCPUs it takes. A
 // pool grows until it meets its first limit, so one that can be met is enough.
-func (p pool) unreached(vcpus, gpus, perGPU float64) (needs float64, what string) {
+func (p Pool) unreached(vcpus, gpus, perGPU float64) (needs float64, what string) {
 	if p.cpus != nil {
 		if *p.cpus <= vcpus {
 			return 0, ""

@@ -1,0 +1,122 @@
+package quota
+
+import "slices"
+
+// Shortage is that pools cannot have what they declare within some quotas.
+type Shortage struct {
+	// Quotas are the names of the quotas, Codes what Service Quotas calls them in requests.
+	Quotas, Codes []string
+	// Pools are the names of all pools that draw on nothing but these; one alone where it is
+	// short by itself.
+	Pools []string
+	// Causing are those of the pools that draw more on the quotas than before.
+	Causing []string
+	// NeededVCPUs is with how many vCPUs the pools would have what they declare, LimitVCPUs what
+	// the quotas allow in all.
+	NeededVCPUs, LimitVCPUs int64
+	// OthersUse is true where instances of no declared pool use a part of that.
+	OthersUse bool
+}
+
+// Caused are the shortages that a change from some pools to others makes, or makes worse: more of what the pools
+// need exceeds what the quotas have left than before. What was short before and is no shorter is not among
+// them, nor what only moved from one pool to another.
+func Caused(before, after []Pool, limits map[string]Limit) []Shortage {
+	var out []Shortage
+	known := map[string]bool{}
+	for _, p := range after {
+		classes, s := p.Classes(), p.alone(limits)
+		if s.needs == 0 || total(after, classes, Pool.wants) <= total(before, classes, Pool.wants) || !p.DrawsMore(named(before, p.Name)) {
+			continue
+		}
+		known[p.Name] = true
+		out = append(out, shortageOf([]Pool{p}, []string{p.Name}, s.needs, classes, limits))
+	}
+	var found [][]string
+	for _, s := range allShortages(after, limits) {
+		var causing []string
+		for _, p := range s.pools {
+			if was := named(before, p.Name); p.drawn(s.classes, Pool.least) > was.drawn(s.classes, Pool.least) {
+				causing = append(causing, p.Name)
+			}
+		}
+		smaller := slices.ContainsFunc(found, func(classes []string) bool { return contains(s.classes, classes) })
+		reported := !slices.ContainsFunc(causing, func(name string) bool { return !known[name] })
+		if smaller || reported || s.needs-left(s.classes, limits) <= deficit(before, s.classes, limits) {
+			continue
+		}
+		found = append(found, s.classes)
+		out = append(out, shortageOf(s.pools, causing, s.needs, s.classes, limits))
+	}
+	return out
+}
+
+func shortageOf(pools []Pool, causing []string, needs float64, classes []string, limits map[string]Limit) Shortage {
+	out := Shortage{Quotas: classes, Causing: causing, NeededVCPUs: int64(needs)}
+	if float64(out.NeededVCPUs) < needs {
+		out.NeededVCPUs++
+	}
+	for _, p := range pools {
+		out.Pools = append(out.Pools, p.Name)
+	}
+	for _, name := range classes {
+		l := limits[name]
+		out.Codes = append(out.Codes, l.Code)
+		out.LimitVCPUs += l.VCPUs
+		out.OthersUse = out.OthersUse || l.Taken > 0
+	}
+	return out
+}
+
+// deficit is what the pools need of some quotas and these do not have left, however the needs are divided
+// among them: that of the set of them that is shortest.
+func deficit(pools []Pool, classes []string, limits map[string]Limit) float64 {
+	most := 0.0
+	for _, some := range subsets(classes) {
+		most = max(most, total(pools, some, Pool.least)-left(some, limits))
+	}
+	return most
+}
+
+// left is what quotas have left together.
+func left(classes []string, limits map[string]Limit) (sum float64) {
+	for _, name := range classes {
+		sum += limits[name].left()
+	}
+	return sum
+}
+
+// total is what the pools need of the quotas, by what one of them needs.
+func total(pools []Pool, classes []string, needs func(Pool) float64) (sum float64) {
+	for _, p := range pools {
+		sum += p.drawn(classes, needs)
+	}
+	return sum
+}
+
+// drawn is what the pool needs of the quotas, 0 where it can draw on another one.
+func (p Pool) drawn(classes []string, needs func(Pool) float64) float64 {
+	if !p.within(classes) {
+		return 0
+	}
+	return needs(p)
+}
+
+// wants is what the pool needs to reach its first limit, and for one node at least.
+func (p Pool) wants() float64 {
+	_, one := p.smallest()
+	return max(p.least(), one)
+}
+
+// DrawsMore reports whether the pool needs more of its quotas than another does of them, such as the pool
+// before a change; the zero Pool needs nothing.
+func (p Pool) DrawsMore(than Pool) bool {
+	return p.drawn(p.Classes(), Pool.wants) > than.drawn(p.Classes(), Pool.wants)
+}
+
+func named(pools []Pool, name string) Pool {
+	if i := slices.IndexFunc(pools, func(p Pool) bool { return p.Name == name }); i >= 0 {
+		return pools[i]
+	}
+	return Pool{}
+}

@@ -1,0 +1,136 @@
+package quota
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+)
+
+// poolReader reads NodePools that are written as in a repository.
+type poolReader struct {
+	*testing.T
+	Reader
+}
+
+func readers(t *testing.T) poolReader {
+	t.Helper()
+	types, err := catalog.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return poolReader{t, NewReader(types)}
+}
+
+func (r poolReader) pool(name, limits string, requirements ...string) Pool {
+	r.Helper()
+	text := fmt.Sprintf(`{"spec":{"limits":%s,"template":{"spec":{"requirements":[%s]}}}}`, limits, strings.Join(requirements, ","))
+	var object map[string]any
+	if err := json.Unmarshal([]byte(text), &object); err != nil {
+		r.Fatalf("%s: %v", text, err)
+	}
+	return r.Pool(name, "", object)
+}
+
+const (
+	onDemandOnly = `{"key":"karpenter.sh/capacity-type","operator":"In","values":["on-demand"]}`
+	spotOnly     = `{"key":"karpenter.sh/capacity-type","operator":"NotIn","values":["on-demand","reserved"]}`
+	xlarge       = `{"key":"node.kubernetes.io/instance-type","operator":"In","values":["g5.xlarge"]}`
+)
+
+func family(names ...string) string {
+	return fmt.Sprintf(`{"key":"karpenter.k8s.aws/instance-family","operator":"In","values":["%s"]}`, strings.Join(names, `","`))
+}
+
+func TestWhatOtherInstancesUseIsNotLeftForThePools(t *testing.T) {
+	for name, c := range map[string]struct {
+		taken int64
+		want  []string
+	}{
+		"nothing":    {0, nil},
+		"some of it": {4, []string{"NodePool web needs at least 64 vCPUs to reach its limit of 64 CPUs, the quota allows 64, less what other instances use: request a quota increase (quota code L) or lower the limit"}},
+		"all of it":  {64, []string{"NodePool web can have no node: its smallest instance type m5.large has 2 vCPUs, the quota allows 64, less what other instances use: request a quota increase (quota code L)"}},
+		"more":       {80, []string{"NodePool web can have no node: its smallest instance type m5.large has 2 vCPUs, the quota allows 64, less what other instances use: request a quota increase (quota code L)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := readers(t).pool("web", `{"cpu":64}`, family("m5"), onDemandOnly)
+			got := Advice([]Pool{p}, standardOnDemand, map[string]Limit{standardOnDemand: {Code: "L", VCPUs: 64, Taken: c.taken}})
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Against every way to divide small needs among small quotas.
+func TestAShortageIsFoundExactlyWhereTheNeedsCannotBeDivided(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, seed))
+	names := []string{gOnDemand, gSpot, standardOnDemand}
+	short := 0
+	for range 2000 {
+		limits := map[string]Limit{}
+		for _, name := range names {
+			limits[name] = Limit{VCPUs: random.Int64N(5), Taken: random.Int64N(2)}
+		}
+		var pools []Pool
+		for i := range 1 + random.IntN(4) {
+			need := float64(1 + random.IntN(4))
+			p := Pool{Name: fmt.Sprint("pool-", i), cpus: &need, demands: map[string]demand{}}
+			for len(p.demands) == 0 {
+				for _, name := range names {
+					if random.IntN(2) == 0 {
+						p.demands[name] = demand{}
+					}
+				}
+			}
+			pools = append(pools, p)
+		}
+		possible := divides(pools, limits)
+		alone := slices.ContainsFunc(pools, func(p Pool) bool { return !divides([]Pool{p}, limits) })
+		found := len(shortages(pools, limits)) > 0
+		// One pool alone that is short is found by itself.
+		if found && possible || !found && !possible && !alone {
+			t.Fatalf("found %v, possible %v: %+v of %+v", found, possible, pools, limits)
+		}
+		if found {
+			short++
+		}
+	}
+	if short < 200 {
+		t.Errorf("only %d of 2000 were short", short)
+	}
+}
+
+// divides tries every way to take whole vCPUs of the first pool from the quotas, then of the others.
+func divides(pools []Pool, limits map[string]Limit) bool {
+	if len(pools) == 0 {
+		return true
+	}
+	p := pools[0]
+	if *p.cpus == 0 {
+		return divides(pools[1:], limits)
+	}
+	rest := *p.cpus - 1
+	p.cpus = &rest
+	for name := range p.demands {
+		l := limits[name]
+		if l.left() == 0 {
+			continue
+		}
+		limits[name] = Limit{VCPUs: l.VCPUs - 1, Taken: l.Taken}
+		ok := divides(append([]Pool{p}, pools[1:]...), limits)
+		limits[name] = l
+		if ok {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,47 @@
+package aws
+
+import (
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/clusterspec"
+)
+
+func isQuota(k state.Key) bool { return k.Group == "servicequotas" && k.Kind == "Quota" }
+
+// spares reports whether a quota that could not be read is a warning and leaves the Sync ready: where the
+// permission is missing, which no later read changes, and whatever the reason where the Cluster requires
+// nothing else of AWS, since nothing that is declared depends on AWS there.
+func (o *observation) spares(k state.Key, err error) bool {
+	return err != nil && isQuota(k) && (awserr.Denied(err) || !clusterspec.NeedsAWS(o.desired.Spec))
+}
+
+// unreadQuotas gives the quotas that are spared their finding. One of them has the warning: the reason is that of
+// one request for all.
+func (o *observation) unreadQuotas(items []state.Item) []state.Item {
+	warned := map[string]bool{}
+	for i, item := range items {
+		live := o.live[item.Key]
+		if !o.spares(item.Key, live.Err) {
+			continue
+		}
+		why := live.Err.Error()
+		items[i].Unknown, items[i].Object, items[i].Quota = "", map[string]any{}, &state.Quota{Unread: why}
+		if !warned[why] {
+			warned[why] = true
+			items[i].Warnings = []string{"the vCPU quotas cannot be compared with the NodePools: " + why}
+		}
+	}
+	return items
+}
+
+// unread are the quotas without a value, for the status of the Cluster.
+func unread(found state.Set) []plan.Unknown {
+	var out []plan.Unknown
+	for _, item := range found.Items() {
+		if item.Quota != nil && item.Quota.Unread != "" {
+			out = append(out, plan.Unknown{Key: item.Key, Reason: item.Quota.Unread})
+		}
+	}
+	return out
+}
