@@ -83,6 +83,8 @@ var namesOfTheCode = []struct {
 	{"commands.md", "flag", "../cmd/internal/cli", `lags(?:\(\))?\.\w+VarP?\([^,]+, "([a-z-]+)"`},
 	{"commands.md", "command", "../cmd/internal/get", `Use:\s+"([a-z-]+)`},
 	{"commands.md", "flag", "../cmd/internal/get", `lags(?:\(\))?\.\w+VarP?\([^,]+, "([a-z-]+)"`},
+	{"commands.md", "command", "../cmd/internal/wait", `Use:\s+"([a-z-]+)`},
+	{"commands.md", "flag", "../cmd/internal/wait", `lags(?:\(\))?\.\w+VarP?\([^,]+, "([a-z-]+)"`},
 	{"commands.md", "command", "../cmd/poolwright-sandbox", `Use:\s+"([a-z-]+)`},
 	{"commands.md", "flag", "../cmd/poolwright-sandbox", `lags(?:\(\))?\.\w+VarP?\([^,]+, "([a-z-]+)"`},
 	{"metrics.md", "metric", "../reconciler", `Name: "(poolwright_\w+)"`},

@@ -34,7 +34,7 @@ func withoutCluster(t *testing.T) {
 
 func TestHelpReadsAsItsGolden(t *testing.T) {
 	t.Setenv("TMPDIR", "/tmp")
-	for _, command := range []string{"", "run", "init", "plan", "lint", "cost", "check", "get", "reconcile", "suspend", "resume"} {
+	for _, command := range []string{"", "run", "init", "plan", "lint", "cost", "check", "get", "wait", "reconcile", "suspend", "resume"} {
 		name, args := "help", []string{"--help"}
 		if command != "" {
 			name, args = "help-"+command, []string{command, "--help"}
@@ -70,7 +70,14 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"reconcile without a cluster":        {[]string{"reconcile"}, "set --kubeconfig or KUBECONFIG"},
 		"get without a cluster":              {[]string{"get"}, "set --kubeconfig or KUBECONFIG"},
 		"an unknown section of get":          {[]string{"get", "pods"}, `"pods" is not one of syncs, pools, nodes, pulls, drift, quota`},
-		"more than one section of get":       {[]string{"get", "pools", "nodes"}, "get takes one argument, and got 2: pools nodes"},
+		"names of what has none":             {[]string{"get", "drift", "gpu"}, "get drift takes no names, and got: gpu"},
+		"watching all sections":              {[]string{"get", "-w"}, "--watch needs one of syncs, pools, nodes, pulls, drift, quota"},
+		"watching as JSON":                   {[]string{"get", "pools", "-w", "-o", "json"}, "--watch prints tables: leave -o json out, or use -o wide"},
+		"wait without a condition":           {[]string{"wait", "dev"}, "give the condition: --for=ready, --for=applied=REVISION or --for=rollout"},
+		"wait for an unknown condition":      {[]string{"wait", "dev", "--for=merged"}, `--for "merged" is not one of ready, applied=REVISION, rollout`},
+		"wait for what is no revision":       {[]string{"wait", "dev", "--for=applied=main"}, `--for=applied needs a revision: a commit, at least seven of its first digits, or branch@sha1:commit, and not "main"`},
+		"wait without a Sync":                {[]string{"wait", "--for=ready"}, "wait takes one argument, the name of a Sync, and got 0"},
+		"wait without a cluster":             {[]string{"wait", "dev", "--for=ready"}, "set --kubeconfig or KUBECONFIG"},
 		"an unknown output of get":           {[]string{"get", "-o", "xml"}, `-o "xml" is not one of wide, json, yaml, name`},
 		"names of what is no object":         {[]string{"get", "drift", "-o", "name"}, "-o name prints objects of the cluster, and drift are none: choose syncs, pools or nodes"},
 		"a kubeconfig that is not there":     {[]string{"suspend", "--kubeconfig", "/nowhere/at/all"}, "/nowhere/at/all"},

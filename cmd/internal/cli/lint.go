@@ -2,13 +2,36 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/poolwright/poolwright/cmd/internal/findings"
 	"github.com/poolwright/poolwright/cmd/internal/offline"
 )
+
+// lintFormats are the formats of lint's output.
+var lintFormats = []string{"text", "json", "sarif", "github"}
+
+// writeFindings writes what lint found in one of lintFormats.
+func writeFindings(w io.Writer, format string, found offline.Linted) error {
+	switch format {
+	case "json":
+		return writeJSON(w, findings.JSON(found))
+	case "sarif":
+		return writeJSON(w, findings.SARIF(found, readVersion().Version))
+	case "github":
+		return findings.WriteWorkflowCommands(w, found)
+	}
+	var text strings.Builder
+	for _, p := range found.All() {
+		fmt.Fprintln(&text, p)
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
 
 func newLint(streams Streams) *cobra.Command {
 	var variables variableFlags

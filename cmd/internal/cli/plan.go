@@ -53,8 +53,10 @@ func (f *planFlags) check() error {
 func newPlan(conn *connection, streams Streams) *cobra.Command {
 	var flags planFlags
 	cmd := &cobra.Command{
-		Use:   "plan [DIR]",
-		Short: "Show what applying a folder, or merging a revision, would change",
+		Use: "plan [DIR]",
+		// As kubectl, flux and argocd call it.
+		Aliases: []string{"diff"},
+		Short:   "Show what applying a folder, or merging a revision, would change",
 		Long: `Show what applying a folder would change in the live cluster, field by field. Nothing is written.
 
 With --base it shows the change from that revision, separate from what differs already, as the comment of a

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/poolwright/poolwright/cmd/internal/get"
+	"github.com/poolwright/poolwright/cmd/internal/wait"
 )
 
 // Main runs the command line and returns the process's exit code: 0 for
@@ -67,7 +68,7 @@ func newRoot(conn *connection, streams Streams) *cobra.Command {
 		commands  []*cobra.Command
 	}{
 		{"folder", "Commands for a folder of a repository:", []*cobra.Command{newInit(streams), newPlan(conn, streams), newLint(streams), newCost(streams), newConvert(streams)}},
-		{"cluster", "Commands for a cluster:", []*cobra.Command{newGet(conn, streams)}},
+		{"cluster", "Commands for a cluster:", []*cobra.Command{newGet(conn, streams), newWait(conn, streams)}},
 		{"sync", "Commands for a Sync:", []*cobra.Command{newReconcile(conn, streams), newSuspend(conn, streams), newResume(conn, streams)}},
 		{"installation", "Commands for the installation:", []*cobra.Command{newCheck(conn, streams), newBootstrap(conn, streams), newUninstall(conn, streams), newRun(conn, streams)}},
 	} {
@@ -81,10 +82,34 @@ func newRoot(conn *connection, streams Streams) *cobra.Command {
 	return root
 }
 
+// environment is what the commands of other packages have of this command line.
+func (c *connection) environment(streams Streams) get.Environment {
+	return get.Environment{Config: c.restConfig, Namespace: func() string { return c.namespace }, Out: streams.Out, Err: streams.Err, Now: time.Now}
+}
+
 func newGet(conn *connection, streams Streams) *cobra.Command {
-	cmd := get.NewCommand(get.Environment{Config: conn.restConfig, Namespace: func() string { return conn.namespace }, Out: streams.Out, Err: streams.Err, Now: time.Now})
+	cmd := get.NewCommand(conn.environment(streams))
 	conn.addFlags(cmd.Flags())
 	conn.completeContexts(cmd)
 	completeOutput(cmd, get.Outputs()...)
+	return cmd
+}
+
+func newWait(conn *connection, streams Streams) *cobra.Command {
+	cmd := wait.NewCommand(conn.environment(streams))
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		err := run(cmd, args)
+		if _, is := errors.AsType[wait.NotMet](err); is {
+			return &exit{code: exitDifferent, err: err}
+		}
+		if err != nil && cmd.Context().Err() != nil {
+			return &exit{code: exitInterrupted, err: errors.New("interrupted")}
+		}
+		return err
+	}
+	conn.addFlags(cmd.Flags())
+	conn.complete(cmd)
+	completeFlag(cmd, "for", cobra.FixedCompletions([]string{"ready", "applied=", "rollout"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,6 +48,14 @@ func (e *exit) Error() string {
 }
 
 func (e *exit) Unwrap() error { return e.err }
+
+// writeJSON writes a value as indented JSON.
+func writeJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
 
 // counted writes a number of things.
 func counted(n int, what string) string {

@@ -38,6 +38,9 @@ func NewestValues(vars *variables.Current) func(context.Context) (string, reconc
 	}
 }
 
+// LabelValue is the value of the label by which a Sync's objects are found, by the Sync's name.
+func LabelValue(sync string) string { return kubernetes.LabelValue(sync) }
+
 // SyncKey is the key of a Sync among the cluster's objects.
 func SyncKey(sync *v1alpha1.Sync) state.Key {
 	return state.Key{Target: kubernetes.Name, Group: v1alpha1.GroupVersion.Group, Kind: "Sync", Namespace: sync.Namespace, Name: sync.Name}

@@ -43,13 +43,14 @@ type Environment struct {
 type flags struct {
 	output        string
 	allNamespaces bool
+	watch         bool
 }
 
 // NewCommand makes the command get, without the flags of a connection.
 func NewCommand(env Environment) *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
-		Use:   "get [" + names("|") + "]",
+		Use:   "get [" + names("|") + " [NAME...]]",
 		Short: "Print pools, nodes, Syncs, pull requests, drift and quotas of a cluster",
 		Long: `Print what the cluster's objects have of node pools: what they cost, how many of their GPUs are requested, and
 what differs from the repository. Without an argument it prints all in short: of nodes those that are not ready, have drifted,
@@ -59,19 +60,16 @@ GPUs are counted as pods request them: where a DevicePlugin shares them, shares.
 instances only; spot is a range, and - is a price or number that is not known.
 
 It reads the API server only. What you have no right to read is left out, and named on standard error.`,
-		Example: "  poolwright get\n  poolwright get pools\n  poolwright get nodes -o wide\n  poolwright get syncs -A -o json",
+		Example: "  poolwright get\n  poolwright get pools gpu\n  poolwright get nodes -o wide\n  poolwright get nodes -w\n  poolwright get syncs -A -o json",
 		Args: func(_ *cobra.Command, args []string) error {
-			_, err := sectionOf(args)
+			_, err := selectionOf(args)
 			return err
 		},
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return strings.Split(names(" "), " "), cobra.ShellCompDirectiveNoFileComp
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return f.complete(cmd.Context(), env, args), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := sectionOf(args)
+			s, err := selectionOf(args)
 			if err != nil {
 				return err
 			}
@@ -83,6 +81,7 @@ It reads the API server only. What you have no right to read is left out, and na
 	}
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "wide, json, yaml or name (default: a table)")
 	cmd.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "read the Syncs of all namespaces")
+	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "after the table, print each row that changes")
 	return cmd
 }
 
@@ -95,22 +94,29 @@ func names(separator string) string {
 	return strings.Join(out, separator)
 }
 
-// sectionOf is the section that the arguments name.
-func sectionOf(args []string) (sectionName, error) {
-	switch {
-	case len(args) == 0:
-		return sectionAll, nil
-	case len(args) > 1:
-		return sectionAll, fmt.Errorf("get takes one argument, and got %d: %s", len(args), strings.Join(args, " "))
+// rowSelection is what is to be printed.
+type rowSelection struct {
+	section sectionName
+	// names are those of the rows; empty for all.
+	names []string
+}
+
+// selectionOf is what the arguments select.
+func selectionOf(args []string) (rowSelection, error) {
+	if len(args) == 0 {
+		return rowSelection{}, nil
 	}
 	s := sectionName(strings.ToLower(args[0]))
 	if other, found := synonyms()[s]; found {
 		s = other
 	}
-	if !slices.Contains(sections(), s) {
-		return sectionAll, fmt.Errorf("%q is not one of %s", args[0], names(", "))
+	switch {
+	case !slices.Contains(sections(), s):
+		return rowSelection{}, fmt.Errorf("%q is not one of %s", args[0], names(", "))
+	case len(args) > 1 && !slices.Contains(nameable(), s):
+		return rowSelection{}, fmt.Errorf("get %s takes no names, and got: %s", s, strings.Join(args[1:], " "))
 	}
-	return s, nil
+	return rowSelection{s, args[1:]}, nil
 }
 
 // synonyms are other names of sections: singulars, and those that kubectl takes.
@@ -121,42 +127,104 @@ func synonyms() map[sectionName]sectionName {
 	}
 }
 
-func (f *flags) check(s sectionName) error {
+func (f *flags) check(s rowSelection) error {
 	switch {
 	case f.output != "" && !slices.Contains(Outputs(), f.output):
 		return fmt.Errorf("-o %q is not one of %s", f.output, strings.Join(Outputs(), ", "))
-	case f.output == "name" && s != sectionAll && !slices.Contains(nameable(), s):
-		return fmt.Errorf("-o name prints objects of the cluster, and %s are none: choose syncs, pools or nodes", s)
+	case f.output == "name" && s.section != sectionAll && !slices.Contains(nameable(), s.section):
+		return fmt.Errorf("-o name prints objects of the cluster, and %s are none: choose syncs, pools or nodes", s.section)
+	case f.watch && s.section == sectionAll:
+		return fmt.Errorf("--watch needs one of %s", names(", "))
+	case f.watch && f.output != "" && f.output != "wide":
+		return fmt.Errorf("--watch prints tables: leave -o %s out, or use -o wide", f.output)
 	}
 	return nil
 }
 
-func (f *flags) run(ctx context.Context, env Environment, s sectionName) error {
-	kube, err := connectTo(env)
-	if err != nil {
-		return err
-	}
-	types, err := catalog.Load()
-	if err != nil {
-		return err
-	}
-	namespace := env.Namespace()
-	if f.allNamespaces {
-		namespace = ""
-	}
-	o, err := read(ctx, kube, s, namespace)
-	if err != nil {
-		return err
-	}
-	r := Of(o, env.Now(), types)
-	if err := r.write(env.Out, s, f.output, f.allNamespaces); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	return reportUnread(env.Err, r, s, namespace)
+// reportSource reads reports of a cluster.
+type reportSource struct {
+	kube      client.Reader
+	types     *catalog.Catalog
+	now       func() time.Time
+	namespace string
+	rowSelection
 }
 
-// connectTo returns a client whose every request is bounded.
-func connectTo(env Environment) (client.Client, error) {
+// source connects to the cluster.
+func (f *flags) source(env Environment, s rowSelection) (reportSource, error) {
+	out := reportSource{now: env.Now, rowSelection: s}
+	if !f.allNamespaces {
+		out.namespace = env.Namespace()
+	}
+	var err error
+	if out.types, err = catalog.Load(); err != nil {
+		return out, err
+	}
+	out.kube, err = Connect(env)
+	return out, err
+}
+
+// report reads the cluster, and leaves out what is not selected. Missing are the names that
+// nothing has.
+func (s reportSource) report(ctx context.Context) (r Report, missing []string, err error) {
+	o, err := read(ctx, s.kube, s.section, s.namespace)
+	if err != nil {
+		return Report{}, nil, err
+	}
+	r = Of(o, s.now(), s.types)
+	return r, r.choose(s.rowSelection), nil
+}
+
+func (f *flags) run(ctx context.Context, env Environment, s rowSelection) error {
+	from, err := f.source(env, s)
+	if err != nil {
+		return err
+	}
+	if f.watch {
+		return f.follow(ctx, env, from, time.After)
+	}
+	r, missing, err := from.report(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.write(env.Out, s.section, f.output, f.allNamespaces); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	if err := reportUnread(env.Err, r, from); err != nil || len(missing) == 0 {
+		return err
+	}
+	return fmt.Errorf("not found in %s: %s", s.section, strings.Join(missing, ", "))
+}
+
+// completionTimeout is how long a shell waits for names.
+const completionTimeout = 3 * time.Second
+
+// complete returns the names of sections, and behind one those of its rows; none where they cannot be read.
+func (f *flags) complete(ctx context.Context, env Environment, args []string) []string {
+	s, err := selectionOf(args)
+	switch {
+	case err != nil:
+		return nil
+	case len(args) == 0:
+		return strings.Split(names(" "), " ")
+	case !slices.Contains(nameable(), s.section):
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	from, err := f.source(env, rowSelection{section: s.section})
+	if err != nil {
+		return nil
+	}
+	r, _, err := from.report(ctx)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(r.rowNames(s.section), func(name string) bool { return slices.Contains(s.names, name) })
+}
+
+// Connect returns a client whose every request is bounded.
+func Connect(env Environment) (client.Client, error) {
 	cfg, err := env.Config()
 	if err != nil {
 		return nil, err
@@ -169,7 +237,8 @@ func connectTo(env Environment) (client.Client, error) {
 
 // reportUnread names what was not read, and what was read and is empty. It is an error where nothing
 // of the section could be read.
-func reportUnread(w io.Writer, r Report, s sectionName, namespace string) error {
+func reportUnread(w io.Writer, r Report, from reportSource) error {
+	s, namespace := from.section, from.namespace
 	required := map[sectionName]string{
 		sectionSyncs: kindSyncs, sectionPulls: kindSyncs, sectionDrift: kindSyncs, sectionPools: kindPools, sectionNodes: kindClaims, sectionQuota: kindClusters,
 	}[s]
@@ -182,7 +251,7 @@ func reportUnread(w io.Writer, r Report, s sectionName, namespace string) error 
 	if len(r.Unread) == len(readers(s, namespace)) {
 		return errors.New("nothing could be read")
 	}
-	if s != sectionAll && len(r.tableOf(s, false).Rows) == 0 {
+	if s != sectionAll && len(from.names) == 0 && len(r.tableOf(s, false).Rows) == 0 {
 		where := ""
 		if namespace != "" && (s == sectionSyncs || s == sectionPulls || s == sectionDrift) {
 			where = " in namespace " + namespace

@@ -3,6 +3,7 @@ package get
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -88,6 +89,43 @@ func (r Report) writeObject(w io.Writer, s sectionName, printer printers.Resourc
 		return fmt.Errorf("converting the report: %w", err)
 	}
 	return printer.PrintObj(&unstructured.Unstructured{Object: content}, w)
+}
+
+// choose leaves only the rows that are selected by name, and returns the names that none has.
+func (r *Report) choose(s rowSelection) (missing []string) {
+	if len(s.names) == 0 {
+		return nil
+	}
+	known := r.rowNames(s.section)
+	for _, name := range s.names {
+		if !slices.Contains(known, name) {
+			missing = append(missing, name)
+		}
+	}
+	other := func(name string) bool { return !slices.Contains(s.names, name) }
+	r.Syncs = slices.DeleteFunc(r.Syncs, func(one Sync) bool { return other(one.Name) })
+	r.Pools = slices.DeleteFunc(r.Pools, func(one Pool) bool { return other(one.Name) })
+	r.Nodes = slices.DeleteFunc(r.Nodes, func(one Node) bool { return other(one.Name) && other(one.NodeClaim) })
+	return missing
+}
+
+// rowNames are the names by which rows can be selected; of a node those of the Node and of the NodeClaim.
+func (r Report) rowNames(s sectionName) []string {
+	out := []string{}
+	part := r.only(s)
+	for _, one := range part.Syncs {
+		out = append(out, one.Name)
+	}
+	for _, one := range part.Pools {
+		out = append(out, one.Name)
+	}
+	for _, one := range part.Nodes {
+		out = append(out, one.Name)
+		if one.NodeClaim != "" && one.NodeClaim != one.Name {
+			out = append(out, one.NodeClaim)
+		}
+	}
+	return out
 }
 
 // nameable are the sections whose rows are objects of the cluster.

@@ -41,12 +41,22 @@ func Await(ctx context.Context, timeout time.Duration, report func(string), chec
 		case <-tick.C:
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), errTimeUp) {
-				return fmt.Errorf("after %s still: %s", timeout, last)
+				return Timeout{After: timeout, Last: last}
 			}
 			return context.Cause(ctx)
 		}
 	}
 }
+
+// Timeout is the error of Await where the time is up.
+type Timeout struct {
+	After time.Duration
+	// Last is the last sentence of the check.
+	Last string
+}
+
+// Error implements error.
+func (t Timeout) Error() string { return fmt.Sprintf("after %s still: %s", t.After, t.Last) }
 
 var errTimeUp = errors.New("the time is up")
 

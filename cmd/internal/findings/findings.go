@@ -1,7 +1,10 @@
-package cli
+// Package findings has the forms in which programs read what lint found: JSON, SARIF and the commands of
+// GitHub Actions.
+//
+// It refuses to decide what a finding is, and to print it for people. Start reading at JSON.
+package findings
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
@@ -12,45 +15,16 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// lintFormats are the formats of lint's output.
-var lintFormats = []string{"text", "json", "sarif", "github"}
-
-// writeFindings writes what lint found in one of lintFormats.
-func writeFindings(w io.Writer, format string, found offline.Linted) error {
-	switch format {
-	case "json":
-		return writeJSON(w, findingsOf(found))
-	case "sarif":
-		return writeJSON(w, sarifOf(found))
-	case "github":
-		return writeWorkflowCommands(w, found)
-	}
-	var text strings.Builder
-	for _, p := range found.All() {
-		fmt.Fprintln(&text, p)
-	}
-	_, err := io.WriteString(w, text.String())
-	return err
-}
-
-// writeJSON writes a value as indented JSON.
-func writeJSON(w io.Writer, value any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
-}
-
-// findings is the JSON form of what lint found.
-type findings struct {
+// List is the JSON form of what lint found.
+type List struct {
 	Objects  int       `json:"objects"`
-	Mistakes []finding `json:"mistakes"`
-	Warnings []finding `json:"warnings"`
+	Mistakes []Finding `json:"mistakes"`
+	Warnings []Finding `json:"warnings"`
 }
 
-// finding is one of them. File is relative to the repository's root; Line is 0 where only the
+// Finding is one of them. File is relative to the repository's root; Line is 0 where only the
 // file is known.
-type finding struct {
+type Finding struct {
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"`
 	Object  string `json:"object,omitempty"`
@@ -58,11 +32,12 @@ type finding struct {
 	Message string `json:"message"`
 }
 
-func findingsOf(found offline.Linted) findings {
-	list := func(problems []state.Problem) []finding {
-		out := make([]finding, 0, len(problems))
+// JSON is what lint found, for JSON.
+func JSON(found offline.Linted) List {
+	list := func(problems []state.Problem) []Finding {
+		out := make([]Finding, 0, len(problems))
 		for _, p := range problems {
-			one := finding{File: p.Origin.File, Line: p.Origin.Line, Field: p.Field, Message: p.Message}
+			one := Finding{File: p.Origin.File, Line: p.Origin.Line, Field: p.Field, Message: p.Message}
 			if p.Object != (state.Key{}) {
 				one.Object = p.Object.String()
 			}
@@ -70,12 +45,12 @@ func findingsOf(found offline.Linted) findings {
 		}
 		return out
 	}
-	return findings{Objects: found.Objects, Mistakes: list(found.Mistakes), Warnings: list(found.Warnings)}
+	return List{Objects: found.Objects, Mistakes: list(found.Mistakes), Warnings: list(found.Warnings)}
 }
 
-// writeWorkflowCommands writes them as commands of GitHub Actions, which shows each beside its line
+// WriteWorkflowCommands writes what lint found as commands of GitHub Actions, which shows each beside its line
 // of a pull request.
-func writeWorkflowCommands(w io.Writer, found offline.Linted) error {
+func WriteWorkflowCommands(w io.Writer, found offline.Linted) error {
 	value := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 	var text strings.Builder
@@ -161,12 +136,15 @@ const (
 	ruleWarning = "warning"
 )
 
-func sarifOf(found offline.Linted) sarifLog {
+// SARIF is what lint of a version found as a SARIF log, for JSON.
+func SARIF(found offline.Linted, version string) any { return sarifOf(found, version) }
+
+func sarifOf(found offline.Linted, version string) sarifLog {
 	results := append(sarifResults(found.Mistakes, ruleMistake, "error"), sarifResults(found.Warnings, ruleWarning, "warning")...)
 	return sarifLog{
 		Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0",
 		Runs: []sarifRun{{
-			Tool: sarifTool{Driver: sarifDriver{Name: "poolwright lint", Version: readVersion().Version, Rules: []sarifRule{
+			Tool: sarifTool{Driver: sarifDriver{Name: "poolwright lint", Version: version, Rules: []sarifRule{
 				{ruleMistake, sarifMessage{"What cannot work, or a secret in Git"}},
 				{ruleWarning, sarifMessage{"What may have another effect or a higher price than intended"}},
 			}}},

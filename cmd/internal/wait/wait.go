@@ -1,0 +1,217 @@
+// Package wait makes the command wait, by which scripts and CI jobs wait for a condition of a Sync: that it
+// is ready, that it has applied a revision, or that the nodes of its pools are replaced.
+//
+// It refuses to write anything. Which nodes are to be replaced is computed by Karpenter's own hashes, since
+// Karpenter marks them minutes after the change. Start reading at parse.
+package wait
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/cmd/internal/connect"
+	"github.com/poolwright/poolwright/cmd/internal/get"
+	"github.com/poolwright/poolwright/cmd/internal/installation"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
+)
+
+// NotMet is the error of a condition that is not met in time, or cannot be met any more.
+type NotMet struct{ Message string }
+
+// Error implements error.
+func (n NotMet) Error() string { return n.Message }
+
+// NewCommand makes the command wait, without the flags of a connection.
+func NewCommand(env get.Environment) *cobra.Command {
+	var condition string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "wait SYNC --for=ready|applied=REVISION|rollout",
+		Short: "Wait until a Sync is ready, has applied a revision, or has no node to be replaced",
+		Long: `Wait for one condition of a Sync:
+
+  ready             its condition Ready is True, for its newest generation
+  applied=REVISION  REVISION is what it applied last: a commit, seven or more of its first digits, or branch@sha1:commit.
+                    Where that revision is Stalled, the wait ends
+  rollout           it is ready, and no node of its pools is to be replaced, by Karpenter's own hashes
+
+Exit codes: 0 the condition is met, 1 it is not met in time, or cannot be met any more, 2 an error, 130 interrupted.`,
+		Example: "  poolwright wait dev --for=applied=$(git rev-parse HEAD) --timeout=10m\n  poolwright wait dev --for=rollout --timeout=1h",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("wait takes one argument, the name of a Sync, and got %d", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			check, err := parse(condition)
+			if err != nil {
+				return err
+			}
+			kube, err := get.Connect(env)
+			if err != nil {
+				return err
+			}
+			w := &syncWaiter{kube: kube, key: client.ObjectKey{Namespace: env.Namespace(), Name: args[0]}, now: env.Now, drifted: connect.Drifted}
+			sentence, err := w.wait(cmd.Context(), check, timeout, func(sentence string) { fmt.Fprintln(env.Err, sentence) })
+			if err == nil {
+				fmt.Fprintln(env.Out, sentence)
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&condition, "for", "", "the condition: ready, applied=REVISION or rollout")
+	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait; 0 checks once")
+	return cmd
+}
+
+// outcome is what a check found.
+type outcome struct {
+	met bool
+	// never is true where waiting is in vain.
+	never bool
+	// sentence is what was found.
+	sentence string
+}
+
+// syncCheck checks a condition of a Sync.
+type syncCheck func(context.Context, *syncWaiter, *v1alpha1.Sync) (outcome, error)
+
+// parse reads the value of --for.
+func parse(condition string) (syncCheck, error) {
+	kind, revision, given := strings.Cut(condition, "=")
+	switch {
+	case condition == "":
+		return nil, errors.New("give the condition: --for=ready, --for=applied=REVISION or --for=rollout")
+	case kind == "ready" && !given:
+		return ready, nil
+	case kind == "rollout" && !given:
+		return rollout, nil
+	case kind == "applied" && usable(revision):
+		return applied(revision), nil
+	case kind == "applied":
+		return nil, fmt.Errorf("--for=applied needs a revision: a commit, at least seven of its first digits, or branch@sha1:commit, and not %q", revision)
+	}
+	return nil, fmt.Errorf("--for %q is not one of ready, applied=REVISION, rollout", condition)
+}
+
+var digits = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
+
+// usable reports whether a revision identifies one that a Sync may have applied.
+func usable(revision string) bool { return digits.MatchString(commitOf(revision)) }
+
+// commitOf is the commit of a revision, whether or not its branch is before it.
+func commitOf(revision string) string {
+	if _, commit, found := strings.Cut(revision, "@sha1:"); found {
+		return commit
+	}
+	return revision
+}
+
+// matches reports whether the status of a Sync names the revision that was given.
+func matches(status, given string) bool {
+	if commitOf(given) != given {
+		return status == given
+	}
+	return strings.HasPrefix(commitOf(status), given)
+}
+
+// syncWaiter waits for a condition of one Sync.
+type syncWaiter struct {
+	kube    client.Client
+	key     client.ObjectKey
+	now     func() time.Time
+	drifted driftedFunc
+	// at is when nodes were last read, nodes what was found.
+	at    time.Time
+	nodes outcome
+}
+
+// wait waits until the check is met, and returns its sentence.
+func (w *syncWaiter) wait(ctx context.Context, check syncCheck, timeout time.Duration, report func(string)) (string, error) {
+	var last outcome
+	once := func(ctx context.Context) (bool, string, error) {
+		var sync v1alpha1.Sync
+		err := w.kube.Get(ctx, w.key, &sync)
+		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+			return false, "", fmt.Errorf("no Sync %q in namespace %s; to list those that there are, run: poolwright get syncs -A", w.key.Name, w.key.Namespace)
+		}
+		if err != nil {
+			return false, "", fmt.Errorf("reading Sync %s: %w", w.key.Name, err)
+		}
+		if last, err = check(ctx, w, &sync); err != nil {
+			return false, "", err
+		}
+		if last.never {
+			return false, "", NotMet{fmt.Sprintf("Sync %s: %s", w.key.Name, last.sentence)}
+		}
+		if last.met {
+			return true, "", nil
+		}
+		return false, last.sentence, nil
+	}
+	if timeout <= 0 {
+		met, sentence, err := once(ctx)
+		if err == nil && !met {
+			err = NotMet{fmt.Sprintf("Sync %s: %s", w.key.Name, sentence)}
+		}
+		return fmt.Sprintf("Sync %s: %s", w.key.Name, last.sentence), err
+	}
+	err := installation.Await(ctx, timeout, report, once)
+	if late, is := errors.AsType[installation.Timeout](err); is {
+		return "", NotMet{fmt.Sprintf("Sync %s: %s", w.key.Name, late)}
+	}
+	return fmt.Sprintf("Sync %s: %s", w.key.Name, last.sentence), err
+}
+
+// ready checks the condition Ready.
+func ready(_ context.Context, _ *syncWaiter, sync *v1alpha1.Sync) (outcome, error) {
+	c := meta.FindStatusCondition(sync.Status.Conditions, fluxmeta.ReadyCondition)
+	switch {
+	case !sync.DeletionTimestamp.IsZero():
+		return outcome{never: true, sentence: "it is being deleted"}, nil
+	case sync.Spec.Suspend:
+		return outcome{never: true, sentence: "it is suspended; to resume it, run: poolwright resume " + sync.Name}, nil
+	case c == nil:
+		return outcome{sentence: "it has no condition Ready yet"}, nil
+	case c.Status != metav1.ConditionTrue:
+		return outcome{sentence: "it is not ready: " + c.Reason + ": " + sanitize.Text(c.Message)}, nil
+	case sync.Status.ObservedGeneration < sync.Generation:
+		return outcome{sentence: "its newest generation has not been reconciled yet"}, nil
+	}
+	return outcome{met: true, sentence: sanitize.Text(c.Message)}, nil
+}
+
+// applied checks that a revision is the one that was applied last.
+func applied(revision string) syncCheck {
+	return func(ctx context.Context, w *syncWaiter, sync *v1alpha1.Sync) (outcome, error) {
+		s := sync.Status
+		if matches(s.LastAppliedRevision, revision) {
+			return outcome{met: true, sentence: "applied " + s.LastAppliedRevision}, nil
+		}
+		stalled := meta.FindStatusCondition(s.Conditions, fluxmeta.StalledCondition)
+		if matches(s.LastAttemptedRevision, revision) && stalled != nil && stalled.Status == metav1.ConditionTrue {
+			return outcome{never: true, sentence: fmt.Sprintf("%s is not applied: %s: %s", s.LastAttemptedRevision, stalled.Reason, sanitize.Text(stalled.Message))}, nil
+		}
+		o, err := ready(ctx, w, sync)
+		if err != nil || o.never {
+			return o, err
+		}
+		o.sentence = fmt.Sprintf("it has applied %s, and tried %s: %s", cmp.Or(s.LastAppliedRevision, "nothing"), cmp.Or(s.LastAttemptedRevision, "nothing"), o.sentence)
+		o.met = false
+		return o, nil
+	}
+}
