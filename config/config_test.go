@@ -216,6 +216,8 @@ func TestTheControllerReachesNoMoreThanItNeeds(t *testing.T) {
 		"a DNS cache on the node":         {"169.254.20.10:53", corev1.ProtocolUDP, true},
 		"the API server":                  {"10.100.0.1:443", corev1.ProtocolTCP, true},
 		"a forge":                         {"140.82.112.3:443", corev1.ProtocolTCP, true},
+		"a Git server by ssh":             {"140.82.112.3:22", corev1.ProtocolTCP, true},
+		"instance metadata on 22":         {"169.254.169.254:22", corev1.ProtocolTCP, false},
 		"AWS over IPv6":                   {"[2600:1f18::1]:443", corev1.ProtocolTCP, true},
 		"the Pod Identity agent":          {"169.254.170.23:80", corev1.ProtocolTCP, true},
 		"the Pod Identity agent by IPv6":  {"[fd00:ec2::23]:80", corev1.ProtocolTCP, true},

@@ -11,6 +11,7 @@ func Reason(err error) (reason string, fix bool) {
 		fix    bool
 	}{
 		{ErrUnauthorized, "AuthenticationFailed", false},
+		{ErrHostKey, "HostKeyVerificationFailed", false},
 		{ErrNotFound, "ReferenceNotFound", false},
 		{ErrEmpty, "RepositoryEmpty", false},
 		{ErrLimit, "LimitExceeded", true},

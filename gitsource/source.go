@@ -57,6 +57,9 @@ var (
 	ErrInvalid = errors.New("source configuration refused")
 	// ErrUnauthorized: the server requires credentials, or refuses those it got.
 	ErrUnauthorized = errors.New("not authorized")
+	// ErrHostKey: the SSH server's host key is not one that known_hosts lists for it.
+	// Nothing was requested of the server.
+	ErrHostKey = errors.New("host key verification failed")
 	// ErrNotFound: the repository, branch, tag or commit does not exist, or
 	// the credentials do not show it.
 	ErrNotFound = errors.New("not found")

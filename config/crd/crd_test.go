@@ -41,6 +41,7 @@ func digests() map[int]string {
 		23: "88fdca0b74dfbc0f5424f24e0366919e",
 		24: "f14d64bb9d78124404f000cab699b5eb",
 		25: "275bf6c8c444312449a7bb4fd11474c4",
+		26: "10c6b3001f35f618f4d7ee921cf713f3",
 	}
 }
 

@@ -76,11 +76,7 @@ func (s *gitServer) lanes(n int) {
 
 func (s *gitServer) repository(change ...func(*Config)) *Repository {
 	s.t.Helper()
-	c := Config{URL: s.url(), Dir: s.t.TempDir()}
-	for _, f := range change {
-		f(&c)
-	}
-	r, err := Open(c)
+	r, err := Open(s.config(change))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -98,9 +94,10 @@ func mustCompare(t *testing.T, r *Repository, base, head string) gitsource.Compa
 
 // requests counts what f asks the server for: lists of references and packs.
 func (s *gitServer) requests(f func()) (lists, packs int) {
-	l, p := s.lists.Load(), s.packs.Load()
+	l, p := s.counts()
 	f()
-	return int(s.lists.Load() - l), int(s.packs.Load() - p)
+	lists, packs = s.counts()
+	return lists - l, packs - p
 }
 
 func TestAYoungBranchIsComparedInTwoTransfers(t *testing.T) {

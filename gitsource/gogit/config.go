@@ -1,5 +1,5 @@
 // Package gogit reads Git repositories with go-git: a Source follows one
-// branch, tag or commit over https, a Repository compares two references of
+// branch, tag or commit over https or ssh, a Repository compares two references of
 // one, for pull requests, and a Local compares two revisions on disk.
 //
 // What comes over the network is kept in a bare mirror on disk. The server's references
@@ -8,9 +8,10 @@
 // it takes to find where two commits parted. Files are read from Git objects: there is
 // no worktree, nothing is ever written under a name that came from the repository.
 //
-// It refuses ssh, file and git URLs, plain http to anything but this machine,
-// credentials inside a URL, redirects to another host, addresses of instance
-// metadata services, and repositories beyond its Limits. Start reading at
+// It refuses file and git URLs, plain http to anything but this machine,
+// passwords inside a URL, redirects to another host, addresses of instance
+// metadata services, ssh servers whose host key it was not given, and
+// repositories beyond its Limits. Start reading at
 // Source.Fetch, Repository.Compare and Local.Compare. What they are made of is
 // below internal: remote is the server, pack what it sends, mirror where that is
 // kept, objects what Git stores, history its commits and tree its files.
@@ -29,8 +30,8 @@ import (
 
 // Config is what to follow and where to keep the mirror.
 type Config struct {
-	// URL is an https:// address, or http:// to a loopback address, without
-	// credentials, query or fragment.
+	// URL is an https:// address, http:// to a loopback address, or ssh://user@host, without
+	// other credentials, query or fragment.
 	URL string
 	// Ref is what to follow; the zero Ref is the branch main.
 	Ref Ref
@@ -52,7 +53,8 @@ type Config struct {
 }
 
 // Credentials authenticate to the server: a user name, and a password or an access token.
-// CABundle holds certificates that are trusted beside the system's. They are never printed.
+// CABundle holds certificates that are trusted beside the system's. For ssh they are a private
+// key and the host keys that are trusted. They are never printed.
 type Credentials = remote.Credentials
 
 // Disk is a budget of bytes for all that lies below a folder, shared by the mirrors in it:

@@ -150,6 +150,34 @@ func TestCredentialsDoNotFollowARedirect(t *testing.T) {
 	}
 }
 
+// keepsTheLastSnapshot breaks a server and repairs it: meanwhile a fetch of the next commit has
+// one class of error, and the last snapshot stays. One that stalls is waited for shortly.
+func keepsTheLastSnapshot(t *testing.T, srv *gitServer, want error, breaks, repairs func(), with ...func(*Config)) {
+	t.Helper()
+	first := srv.push("a.yaml", "one\n")
+	dir := t.TempDir()
+	in := func(c *Config) { c.Dir = dir }
+	mustFetch(t, srv.source(Ref{}, in))
+	if strings.Contains(t.Name(), "stalls") || strings.Contains(t.Name(), "never") {
+		with = append(with, impatient)
+	}
+	src := srv.source(Ref{}, append(with, in)...)
+	second := srv.push("a.yaml", strings.Repeat("two\n", 100), "b.yaml", "other\n")
+	breaks()
+	_, err := src.Fetch(context.Background())
+	if err == nil || !errors.Is(err, want) || strings.Contains(err.Error(), password) {
+		t.Fatalf("got %v, want %v", err, want)
+	}
+	t.Log(err)
+	if snap, ok := src.Last(t.Context()); !ok || snap.Commit != first || content(t, snap.FS, "a.yaml") != "one\n" {
+		t.Fatal("the last snapshot is lost")
+	}
+	repairs()
+	if snap := mustFetch(t, srv.source(Ref{}, in)); snap.Commit != second {
+		t.Fatalf("did not recover: %s", snap.Commit)
+	}
+}
+
 func impatient(c *Config) { c.Limits.Stall = 200 * time.Millisecond }
 
 func TestABrokenServerKeepsTheLastSnapshot(t *testing.T) {
@@ -216,29 +244,7 @@ func TestABrokenServerKeepsTheLastSnapshot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := newGitServer(t)
-			first := srv.push("a.yaml", "one\n")
-			dir := t.TempDir()
-			in := func(c *Config) { c.Dir = dir }
-			mustFetch(t, srv.source(Ref{}, in))
-			longTimeout := func(*Config) {}
-			if strings.Contains(name, "stalls") || strings.Contains(name, "never") {
-				longTimeout = impatient
-			}
-			src := srv.source(Ref{}, in, longTimeout, login("git", password))
-			second := srv.push("a.yaml", strings.Repeat("two\n", 100), "b.yaml", "other\n")
-			srv.during(c.server)
-			_, err := src.Fetch(context.Background())
-			if err == nil || (c.want != nil && !errors.Is(err, c.want)) || strings.Contains(err.Error(), password) {
-				t.Fatalf("got %v, want %v", err, c.want)
-			}
-			t.Log(err)
-			if snap, ok := src.Last(t.Context()); !ok || snap.Commit != first || content(t, snap.FS, "a.yaml") != "one\n" {
-				t.Fatal("the last snapshot is lost")
-			}
-			srv.during(nil)
-			if snap := mustFetch(t, srv.source(Ref{}, in)); snap.Commit != second {
-				t.Fatalf("did not recover: %s", snap.Commit)
-			}
+			keepsTheLastSnapshot(t, srv, c.want, func() { srv.during(c.server) }, func() { srv.during(nil) }, login("git", password))
 		})
 	}
 	t.Run("the host is down", func(t *testing.T) {
@@ -287,7 +293,8 @@ func TestAPrivateCertificateAuthorityIsTrustedWhenGiven(t *testing.T) {
 
 func TestConfigurationsThatAreRefused(t *testing.T) {
 	for _, raw := range []string{
-		"", "repo", "ssh://git@host/x", "file:///etc", "git://host/x", "http://example.com/x", "https://user:" + password + "@host/x",
+		"", "repo", "git@host:x/y", "git@host:" + password, "ssh://host/x", "ssh://git:" + password + "@host/x", "ssh://git@host", "ssh://git@host:0/x", "ssh://git@host:99999/x",
+		"ssh://git@:22/x", "ssh://-oProxyCommand=x@host/x", "ssh://git@host/x?a", "ssh://git@host/a%0ab", "ssh+git://git@host/x", "file:///etc", "git://host/x", "http://example.com/x", "https://user:" + password + "@host/x",
 		"https://host/x?token=" + password, "https://host/x#f", "https://", "https:///x", "https://host", "https://host/", "http://127.0.0.1.example.com/x",
 		"https://ho st/x", "ext::sh -c id", "https://host/x\n", "--upload-pack=x",
 	} {

@@ -71,6 +71,7 @@ func (r *Repository) Compare(ctx context.Context, base, head string) (gitsource.
 	if err != nil {
 		return fail(err)
 	}
+	defer sess.Close()
 	b, err := find(sess, base)
 	if err != nil {
 		return fail(err)
@@ -150,6 +151,7 @@ func (r *Repository) Contains(ctx context.Context, ref, commit, ancestor string)
 	if err != nil {
 		return fail(err)
 	}
+	defer sess.Close()
 	tip, err := find(sess, ref)
 	if err != nil {
 		return fail(err)

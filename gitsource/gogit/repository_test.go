@@ -67,7 +67,7 @@ func TestOnlyReferencesOfBranchesTagsAndPullRequestsAreRead(t *testing.T) {
 	if lists > 0 {
 		t.Errorf("%d requests for names that are refused", lists)
 	}
-	if _, err := Open(Config{URL: "ssh://host/x", Dir: t.TempDir()}); !errors.Is(err, gitsource.ErrInvalid) {
+	if _, err := Open(Config{URL: "file:///host/x", Dir: t.TempDir()}); !errors.Is(err, gitsource.ErrInvalid) {
 		t.Error(err)
 	}
 	if _, err := Open(Config{URL: "https://host/x"}); !errors.Is(err, gitsource.ErrInvalid) {

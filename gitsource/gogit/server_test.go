@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/poolwright/poolwright/provision/sandbox/sshtest"
 )
 
 // gitServer is git http-backend behind net/http, with a place to interfere.
@@ -25,7 +27,10 @@ type gitServer struct {
 	// packs counts requests for objects, lists requests for references.
 	packs, lists atomic.Int32
 	// date is when commits are made, in seconds; 0 is the same for all.
-	date      int64
+	date int64
+	// ssh serves the same repositories, and url is its where it is set; key may read them.
+	ssh       *sshtest.Server
+	key       sshtest.Key
 	mu        sync.Mutex
 	interfere func(http.ResponseWriter, *http.Request, http.Handler)
 }
@@ -70,7 +75,58 @@ func (s *gitServer) during(f func(http.ResponseWriter, *http.Request, http.Handl
 	s.interfere = f
 }
 
-func (s *gitServer) url() string { return s.Server.URL + "/repo.git" }
+// newSSHServer is a server whose url is one of ssh.
+func newSSHServer(t *testing.T) *gitServer {
+	t.Helper()
+	s := newGitServer(t)
+	s.ssh, s.key = sshtest.New(t, s.root), sshtest.NewKey(t, sshtest.ED25519)
+	s.ssh.Authorize(s.key.Public())
+	return s
+}
+
+// overEach runs a test by http and by ssh.
+func overEach(t *testing.T, f func(t *testing.T, begin func(*testing.T) *gitServer)) {
+	t.Helper()
+	for name, begin := range map[string]func(*testing.T) *gitServer{"over http": newGitServer, "over ssh": newSSHServer} {
+		t.Run(name, func(t *testing.T) { f(t, begin) })
+	}
+}
+
+// Close ends both servers.
+func (s *gitServer) Close() {
+	s.Server.Close()
+	if s.ssh != nil {
+		s.ssh.Close()
+	}
+}
+
+func (s *gitServer) url() string {
+	if s.ssh != nil {
+		return s.ssh.URL("repo.git")
+	}
+	return s.Server.URL + "/repo.git"
+}
+
+// config is what follows the repository, with what logs in there.
+func (s *gitServer) config(change []func(*Config)) Config {
+	s.t.Helper()
+	c := Config{URL: s.url(), Dir: s.t.TempDir()}
+	if s.ssh != nil {
+		identity(s.key.PEM(""), s.ssh.KnownHosts(), "")(&c)
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	return c
+}
+
+// counts are the numbers of lists of references and of transfers so far.
+func (s *gitServer) counts() (lists, packs int) {
+	if s.ssh != nil {
+		return int(s.ssh.Connections.Load()), int(s.ssh.Requests.Load())
+	}
+	return int(s.lists.Load()), int(s.packs.Load())
+}
 
 func (s *gitServer) git(args ...string) string { return s.gitIn(s.work, args...) }
 
@@ -121,15 +177,21 @@ func (s *gitServer) write(files ...string) {
 
 func (s *gitServer) source(ref Ref, change ...func(*Config)) *Source {
 	s.t.Helper()
-	c := Config{URL: s.url(), Ref: ref, Dir: s.t.TempDir()}
-	for _, f := range change {
-		f(&c)
-	}
+	c := s.config(change)
+	c.Ref = ref
 	src, err := New(c)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return src
+}
+
+func identity(key, knownHosts []byte, passphrase string) func(*Config) {
+	return func(c *Config) {
+		c.Credentials = func(context.Context) (Credentials, error) {
+			return Credentials{Identity: key, KnownHosts: knownHosts, Password: passphrase}, nil
+		}
+	}
 }
 
 func login(user, password string) func(*Config) {

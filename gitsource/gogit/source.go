@@ -70,6 +70,7 @@ func (s *Source) fetch(ctx context.Context) (gitsource.Snapshot, error) {
 	if err != nil {
 		return gitsource.Snapshot{}, err
 	}
+	defer sess.Close()
 	want, err := s.ref.resolve(sess)
 	if err != nil {
 		return gitsource.Snapshot{}, err

@@ -123,16 +123,22 @@ type Repository struct {
 	loopbackOnly bool
 }
 
+// gitURL is the field with the address that a Sync's repository is cloned by.
+const gitURL = "spec.source.git.url"
+
 // RepositoryOf reads a Sync's repository at its provider from the address that it is
 // cloned by. The path may lie below a prefix, but not at GitHub.
 func RepositoryOf(sync *v1alpha1.Sync) (Repository, error) {
-	at, raw := Repository{field: "spec.source.git.url"}, sync.Spec.Source.Git.URL
+	at, raw := Repository{field: gitURL}, sync.Spec.Source.Git.URL
 	provider := v1alpha1.ForgeProvider("")
 	if spec := sync.Spec.PullRequests; spec != nil {
 		provider = spec.Provider
 		if spec.URL != "" {
 			at.field, raw = "spec.pullRequests.url", spec.URL
 		}
+	}
+	if at.field == gitURL && strings.HasPrefix(raw, "ssh://") {
+		return Repository{}, errors.New("reading spec.source.git.url: it is an ssh address, and the API of the forge is reached by https: set spec.pullRequests.url to https://host/owner/name")
 	}
 	u, err := parseURL(raw)
 	if err != nil {

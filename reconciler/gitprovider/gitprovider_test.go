@@ -53,7 +53,8 @@ func TestARepositoryIsReadFromTheAddressThatPeopleCloneItBy(t *testing.T) {
 		{tea, "https://git.example.com/a/b?token=s3cret", "", "", "", "query"},
 		{tea, "https://git.example.com/a%2Fb/c", "", "", "", "https://host/owner/name"},
 		{tea, "git@git.example.com:a/b.git", "", "", "", "https://host/owner/name"},
-		{tea, "ssh://git@git.example.com/a/b.git", "", "", "", "https://host/owner/name"},
+		{tea, "ssh://git@git.example.com/a/b.git", "", "", "", "set spec.pullRequests.url to https://host/owner/name"},
+		{tea, "ssh://git@git.example.com/a/b.git", "https://git.example.com/a/b", "https://git.example.com", "a/b", ""},
 		{tea, "https://s3cret\x7f@[::1/a/b", "", "", "", "https://host/owner/name"},
 		{tea, "", "", "", "", "https://host/owner/name"},
 	}

@@ -27,19 +27,21 @@ import (
 
 func TestARemoteBecomesAnAddressThatTheControllerCanFetch(t *testing.T) {
 	for name, c := range map[string]struct{ address, want, err string }{
-		"https stays":                            {"https://git.example.com/team/nodes.git", "https://git.example.com/team/nodes.git", ""},
-		"credentials are dropped":                {"https://me:hunter2@git.example.com/team/nodes", "https://git.example.com/team/nodes", ""},
-		"a token alone is dropped":               {"https://hunter2@git.example.com/team/nodes", "https://git.example.com/team/nodes", ""},
-		"the short form of ssh is an error":      {"git@git.example.com:team/nodes.git", "", "pass --url https://git.example.com/team/nodes.git"},
-		"the short form without a user, too":     {"git.example.com:team/nodes.git", "", "pass --url https://git.example.com/team/nodes.git"},
-		"an ssh address is an error":             {"ssh://git@git.example.com:2222/team/nodes.git", "", "pass --url https://git.example.com/team/nodes.git"},
-		"a folder is an error":                   {"/srv/git/nodes.git", "", "--url https://HOST/PATH"},
-		"a file address is an error":             {"file:///srv/git/nodes.git", "", "--url https://HOST/PATH"},
-		"something else is an error":             {"git://git.example.com/nodes.git", "", "--url https://HOST/PATH"},
-		"a password in an ssh address is hidden": {"ssh://git:hunter2@git.example.com/x", "", "--url https://git.example.com/x"},
+		"https stays":                             {"https://git.example.com/team/nodes.git", "https://git.example.com/team/nodes.git", ""},
+		"credentials are dropped":                 {"https://me:hunter2@git.example.com/team/nodes", "https://git.example.com/team/nodes", ""},
+		"a token alone is dropped":                {"https://hunter2@git.example.com/team/nodes", "https://git.example.com/team/nodes", ""},
+		"ssh stays":                               {"ssh://git@git.example.com:2222/team/nodes.git", "ssh://git@git.example.com:2222/team/nodes.git", ""},
+		"the short form of ssh gets its scheme":   {"git@git.example.com:team/nodes.git", "ssh://git@git.example.com/team/nodes.git", ""},
+		"git+ssh is ssh":                          {"git+ssh://git@git.example.com/x", "ssh://git@git.example.com/x", ""},
+		"an ssh address without a user":           {"ssh://git.example.com/x", "", "pass --url ssh://git@git.example.com/x"},
+		"the short form without a user":           {"git.example.com:team/nodes.git", "", "pass --url ssh://git@git.example.com/team/nodes.git"},
+		"a folder is an error":                    {"/srv/git/nodes.git", "", "--url https://HOST/PATH"},
+		"a file address is an error":              {"file:///srv/git/nodes.git", "", "--url https://HOST/PATH"},
+		"something else is an error":              {"git://git.example.com/nodes.git", "", "--url https://HOST/PATH"},
+		"a password in an ssh address is dropped": {"ssh://git:hunter2@git.example.com/x", "ssh://git@git.example.com/x", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := asHTTPS(c.address)
+			got, err := fetchAddress(c.address)
 			if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Errorf("got %q, %v", got, err)
 			}
@@ -129,7 +131,9 @@ func TestTheSyncFollowsTheFlagThenItsSpecThenTheClone(t *testing.T) {
 		"a tag of the live Sync stays":           {root: dir, has: []client.Object{sync(v1alpha1.GitRef{Tag: "v1"}, "")}, want: git("url", "https://live.example.com/x")},
 		"flags win over the live Sync":           {req: SyncRequest{URL: "https://o.example.com/y", Branch: "b"}, root: dir, has: []client.Object{sync(v1alpha1.GitRef{Tag: "v1"}, "")}, want: git("url", "https://o.example.com/y", "ref", branch("b"))},
 		"a live Sync needs no clone":             {root: t.TempDir(), has: []client.Object{sync(v1alpha1.GitRef{Branch: "live"}, "")}, want: git("url", "https://live.example.com/x", "ref", branch("live"))},
-		"an ssh remote is an error":              {root: overSSH, err: "pass --url"},
+		"an ssh remote without a Secret":         {root: overSSH, err: "--url https://git.example.com/team/nodes.git"},
+		"an ssh remote with a Secret":            {req: SyncRequest{Secret: "git"}, root: overSSH, want: git("url", "ssh://git@git.example.com/team/nodes.git", "ref", branch("trunk"), "secretRef", map[string]any{"name": "git"}), warn: "--from-file=identity="},
+		"the short form of ssh in --url":         {req: SyncRequest{URL: "git@o.example.com:y", Secret: "git"}, root: dir, err: "ssh://USER@HOST/PATH"},
 		"a clone without a remote is an error":   {root: alone, err: "--url"},
 		"a folder that is no clone is an error":  {root: t.TempDir(), err: "--url"},
 		"a detached HEAD is an error":            {root: detached, err: "--branch"},

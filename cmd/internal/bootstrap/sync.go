@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,14 +29,14 @@ type SyncRequest struct {
 	// Name is the Sync's. Default: the last element of the path, or "default"
 	// for the repository's root.
 	Name string
-	// URL is the repository's https address. Default: the remote origin.
+	// URL is the repository's address, by https or ssh. Default: the remote origin.
 	URL string
 	// Branch is followed. Default: the one that is checked out.
 	Branch string
 	// Path is the folder in the repository. Default: the place of the folder
 	// in its working copy.
 	Path string
-	// Secret names the Secret with the token. Default: none.
+	// Secret names the Secret with the token, or with the key for ssh. Default: none.
 	Secret string
 	// Variables become the Sync's. Default: those that it has.
 	Variables variables.Input
@@ -76,7 +77,7 @@ func (r *SyncRequest) follow(ctx context.Context, c client.Client, namespace, ro
 			return nil, nil, err
 		}
 		if missing {
-			warnings = append(warnings, waitsFor(namespace, r.Secret))
+			warnings = append(warnings, r.waitsFor(namespace))
 		}
 	}
 	spec = map[string]any{"source": map[string]any{"git": source}, "path": r.Path}
@@ -126,8 +127,12 @@ func (b *Bootstrap) parameters(ctx context.Context, region, sub string) (variabl
 }
 
 // waitsFor is what a Sync whose Secret is missing needs.
-func waitsFor(namespace, secret string) string {
-	return fmt.Sprintf("Secret %s is not in namespace %s yet: the Sync waits for it; make it with: kubectl -n %s create secret generic %s --from-literal=password=TOKEN", secret, namespace, namespace, secret)
+func (r *SyncRequest) waitsFor(namespace string) string {
+	content := "--from-literal=password=TOKEN"
+	if isSSH(r.URL) {
+		content = "--from-file=identity=PRIVATE_KEY_FILE --from-file=known_hosts=KNOWN_HOSTS_FILE"
+	}
+	return fmt.Sprintf("Secret %s is not in namespace %s yet: the Sync waits for it; make it with: kubectl -n %s create secret generic %s %s", r.Secret, namespace, namespace, r.Secret, content)
 }
 
 // Waits is what the Sync waits for before it can follow the repository, or is
@@ -140,7 +145,7 @@ func (b *Bootstrap) Waits(ctx context.Context) string {
 	if missing, err := secretIsMissing(ctx, b.direct, b.req.Namespace, secret); err != nil || !missing {
 		return ""
 	}
-	return waitsFor(b.req.Namespace, secret)
+	return b.req.Sync.waitsFor(b.req.Namespace)
 }
 
 // isOrAre writes "1 file is" or "2 files are".
@@ -196,14 +201,17 @@ func (r *SyncRequest) fromWorkingCopy(root string, pinned bool) (warnings []stri
 	}
 	if r.URL == "" {
 		if copied.address == "" {
-			return nil, fmt.Errorf("%s is in no clone with a remote called origin: name the repository with --url https://HOST/PATH", root)
+			return nil, fmt.Errorf("%s is in no clone with a remote called origin: name the repository with --url https://HOST/PATH or --url ssh://USER@HOST/PATH", root)
 		}
-		if r.URL, err = asHTTPS(copied.address); err != nil {
+		if r.URL, err = fetchAddress(copied.address); err != nil {
 			return nil, err
 		}
 	}
 	if !fetchable(r.URL) {
-		return nil, errors.New("--url must be an https address without credentials; put a token into a Secret and name it with --secret")
+		return nil, errors.New("--url must be https://HOST/PATH without credentials, or ssh://USER@HOST/PATH; put a token or a private key into a Secret and name it with --secret")
+	}
+	if isSSH(r.URL) && r.Secret == "" {
+		return nil, fmt.Errorf("the repository is fetched by ssh, which needs a Secret with the keys identity and known_hosts: name it with --secret, or fetch by https with --url %s", overHTTPS(r.URL))
 	}
 	if r.Branch == "" && !pinned {
 		if r.Branch = copied.branch; r.Branch == "" {
@@ -216,11 +224,11 @@ func (r *SyncRequest) fromWorkingCopy(root string, pinned bool) (warnings []stri
 	return warnings, nil
 }
 
+// fetchableAddress matches what the Sync's kind takes.
+var fetchableAddress = regexp.MustCompile(`^((https|http)://[^@\s]+|ssh://[^@:/\s]+@[^@\s]+)$`)
+
 // fetchable reports whether the Sync's kind takes an address.
-func fetchable(address string) bool {
-	plain := strings.HasPrefix(address, "https://") || strings.HasPrefix(address, "http://")
-	return plain && !strings.ContainsAny(address, "@ \t\n")
-}
+func fetchable(address string) bool { return fetchableAddress.MatchString(address) }
 
 func secretIsMissing(ctx context.Context, c client.Client, namespace, name string) (bool, error) {
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Secret{})

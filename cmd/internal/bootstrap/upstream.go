@@ -83,28 +83,45 @@ func uncommitted(root, folder string) ([]string, error) {
 }
 
 // scpLike matches user@host:path, Git's short form of ssh.
-var scpLike = regexp.MustCompile(`^(?:[^@/\s]+@)?([^:/\s]+):([^/].*)$`)
+var scpLike = regexp.MustCompile(`^(?:([^@:/\s]+)@)?([^@:/\s]+):([^/].*)$`)
 
-// asHTTPS turns a remote's address into one that the controller can fetch from.
-// Credentials are dropped. What is not http is an error with a proposal in it: many
-// hosts serve the same path by https, and some do not.
-func asHTTPS(address string) (string, error) {
+// fetchAddress turns a remote's address into one that the controller can fetch from. Passwords
+// are dropped.
+func fetchAddress(address string) (string, error) {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
 		switch u.Scheme {
 		case "https", "http":
 			u.User = nil
 			return u.String(), nil
 		case "ssh", "git+ssh":
-			return "", sshError(u.Hostname(), u.Path)
+			return sshAddress(u.User.Username(), u.Host, u.Path)
 		}
 	}
 	if m := scpLike.FindStringSubmatch(address); m != nil && !strings.Contains(address, "://") {
-		return "", sshError(m[1], m[2])
+		return sshAddress(m[1], m[2], m[3])
 	}
-	return "", errors.New("the remote origin is neither an https nor an ssh address, and the controller fetches by https: name the repository with --url https://HOST/PATH")
+	return "", errors.New("the remote origin is neither an https nor an ssh address: name the repository with --url https://HOST/PATH or --url ssh://USER@HOST/PATH")
 }
 
-func sshError(host, path string) error {
-	guess := (&url.URL{Scheme: "https", Host: host, Path: "/" + strings.TrimPrefix(path, "/")}).String()
-	return fmt.Errorf("the remote origin is an ssh address, and the controller fetches by https only: pass --url %s, or the https address that the host documents", guess)
+// sshAddress writes an address of ssh. Git would log in without a user as whoever runs it,
+// and the controller is nobody.
+func sshAddress(user, host, path string) (string, error) {
+	out := &url.URL{Scheme: "ssh", User: url.User(user), Host: host, Path: "/" + strings.TrimPrefix(path, "/")}
+	if user == "" {
+		out.User = url.User("git")
+		return "", fmt.Errorf("the remote origin is an ssh address without a user: pass --url %s, or the address that the host documents", out)
+	}
+	return out.String(), nil
+}
+
+// isSSH reports whether a repository is fetched by ssh.
+func isSSH(address string) bool { return strings.HasPrefix(address, "ssh://") }
+
+// overHTTPS is the address by https under which many hosts serve what they serve by ssh.
+func overHTTPS(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "https://HOST/PATH"
+	}
+	return (&url.URL{Scheme: "https", Host: u.Hostname(), Path: u.Path}).String()
 }

@@ -51,7 +51,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or not confirmed), 2
 	conn.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&req.Image, "image", "", "the controller's image (default: the one that is installed)")
 	cmd.Flags().StringVar(&req.Sync.Name, "name", "", "name of the Sync (default: the last element of --path)")
-	cmd.Flags().StringVar(&req.Sync.URL, "url", "", "https address of the repository (default: the remote origin of DIR's clone)")
+	cmd.Flags().StringVar(&req.Sync.URL, "url", "", "https or ssh address of the repository (default: the remote origin of DIR's clone)")
 	cmd.Flags().StringVar(&req.Sync.Branch, "branch", "", "branch to follow (default: the one that is checked out)")
 	cmd.Flags().StringVar(&req.Sync.Path, "path", "", "folder in the repository (default: where DIR is in its clone)")
 	cmd.Flags().StringVar(&req.Sync.Secret, "secret", "", "name of the Secret with the repository's token")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -246,12 +247,14 @@ func (a *app) gitConfig(sync *v1alpha1.Sync) gogit.Config {
 	}
 	if git.SecretRef != nil {
 		key := client.ObjectKey{Namespace: sync.Namespace, Name: git.SecretRef.Name}
-		cfg.Credentials = func(ctx context.Context) (gogit.Credentials, error) { return a.credentials(ctx, key) }
+		ssh := strings.HasPrefix(git.URL, "ssh://")
+		cfg.Credentials = func(ctx context.Context) (gogit.Credentials, error) { return a.credentials(ctx, key, ssh) }
 	}
 	return cfg
 }
 
-func (a *app) credentials(ctx context.Context, key client.ObjectKey) (gogit.Credentials, error) {
+// credentials reads the Secret of a repository. Its keys are those of Flux.
+func (a *app) credentials(ctx context.Context, key client.ObjectKey, ssh bool) (gogit.Credentials, error) {
 	var secret corev1.Secret
 	err := a.direct.Get(ctx, key, &secret)
 	if apierrors.IsNotFound(err) {
@@ -260,6 +263,9 @@ func (a *app) credentials(ctx context.Context, key client.ObjectKey) (gogit.Cred
 	if err != nil {
 		return gogit.Credentials{}, fmt.Errorf("reading Secret %s: %w", key.Name, err)
 	}
+	if ssh {
+		return sshCredentials(&secret)
+	}
 	if len(secret.Data["password"]) == 0 && len(secret.Data["ca.crt"]) == 0 {
 		return gogit.Credentials{}, fmt.Errorf("%w: Secret %s has no key password; put the password or token there", gitsource.ErrUnauthorized, key.Name)
 	}
@@ -267,5 +273,21 @@ func (a *app) credentials(ctx context.Context, key client.ObjectKey) (gogit.Cred
 		Username: string(secret.Data["username"]),
 		Password: string(secret.Data["password"]),
 		CABundle: secret.Data["ca.crt"],
+	}, nil
+}
+
+// sshCredentials are the keys of a Secret that ssh takes. The public key, which may be there
+// as identity.pub, is part of the private one.
+func sshCredentials(secret *corev1.Secret) (gogit.Credentials, error) {
+	if len(secret.Data["identity"]) == 0 {
+		return gogit.Credentials{}, fmt.Errorf("%w: Secret %s has no key identity; put the private key for ssh there", gitsource.ErrUnauthorized, secret.Name)
+	}
+	if len(secret.Data["known_hosts"]) == 0 {
+		return gogit.Credentials{}, fmt.Errorf("%w: Secret %s has no key known_hosts; put the server's lines there, as ssh-keyscan prints them", gitsource.ErrHostKey, secret.Name)
+	}
+	return gogit.Credentials{
+		Identity:   secret.Data["identity"],
+		KnownHosts: secret.Data["known_hosts"],
+		Password:   string(secret.Data["password"]),
 	}, nil
 }

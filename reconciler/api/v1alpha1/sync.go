@@ -132,11 +132,13 @@ type Source struct {
 }
 
 // GitSource is a Git repository and what to follow in it.
+// +kubebuilder:validation:XValidation:rule="!self.url.startsWith('ssh://') || has(self.secretRef)",message="an ssh:// url needs secretRef: a Secret with the keys identity and known_hosts"
 type GitSource struct {
 	// URL is an https:// address (http:// only to loopback), without
-	// credentials.
+	// credentials, or ssh://user@host/path.
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:Pattern="^(https|http)://[^@\\s]+$"
+	// +kubebuilder:validation:Pattern="^((https|http)://[^@\\s]+|ssh://[^@:/\\s]+@[^@\\s]+)$"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[^@:/]+@[^@:/]+:')",message="url is of the form user@host:path: write ssh://user@host/path"
 	URL string `json:"url"`
 	// Ref is the revision to follow. Default: the branch main.
 	// +kubebuilder:default={branch: main}
@@ -152,7 +154,9 @@ type GitSource struct {
 	FastForwardOnly *bool `json:"fastForwardOnly,omitempty"`
 	// SecretRef names a Secret in the Sync's namespace with the keys username
 	// and password (a token goes into password; username may then be left
-	// out), and optionally ca.crt for a private certificate authority.
+	// out), and optionally ca.crt for a private certificate authority. For ssh
+	// its keys are identity (a private key), known_hosts, and optionally
+	// password, which is the passphrase of identity.
 	// +optional
 	SecretRef *SecretRef `json:"secretRef,omitempty"`
 }

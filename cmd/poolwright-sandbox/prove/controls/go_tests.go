@@ -67,6 +67,10 @@ func foundByTestsOfSources() []Control {
 			by:   "reading the credentials: %w\", err)\n\t\t}\n\t\tfirst := cred\n\t\tr.credentials = func(context.Context) (Credentials, error) { return first, nil }\n",
 			test: "gitsource/gogit.TestCredentials",
 		}, {
+			Name: "host-keys", Summary: "An ssh server is used only with a host key that known_hosts lists.",
+			file: "gitsource/gogit/internal/hostkey/hostkey.go", old: "func (k Known) Verify(address string, key ssh.PublicKey) error {\n", by: "func (k Known) Verify(address string, key ssh.PublicKey) error {\n\tif key != nil {\n\t\treturn nil\n\t}\n",
+			test: "gitsource/gogit.TestAHostKeyIsVerifiedBeforeAnythingIsSent",
+		}, {
 			Name: "fast-forward", Summary: "A branch is followed by fast-forward only.",
 			file: "gitsource/gogit/fastforward.go", old: "if descends || err != nil &&", by: "if descends || !descends || err != nil &&",
 			test: "gitsource/gogit.TestABranchIsFollowedForwardOnly",

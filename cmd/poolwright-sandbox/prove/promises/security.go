@@ -27,6 +27,8 @@ func securityOfContent() []Promise {
 		{Area: git, Sentences: []string{"Redirects to another host", "On one host at most ten"}, Tests: []string{"gitsource/gogit.TestCredentialsDoNotFollowARedirect", "gitsource/gogit.TestRedirectsHaveAnEnd"}},
 		{Area: git, Sentences: []string{"Link-local and metadata addresses"}, Tests: []string{"gitsource/gogit/internal/remote.TestAddressesOfMetadataServicesAreNotConnectedTo"}},
 		{Area: git, Sentences: []string{"`HTTPS_PROXY` and `NO_PROXY`", "Over https a proxy gets"}, Tests: []string{"gitsource/gogit/internal/remote.TestAProxyNeverGetsCredentials"}},
+		{Area: git, Sentences: []string{"An ssh server is used only", "Without that nothing is sent", "SHA-1 and DSA sign nothing"}, Tests: []string{"gitsource/gogit.TestAHostKeyIsVerifiedBeforeAnythingIsSent", "gitsource/gogit.TestSHA1SignsNothing"}, Control: "host-keys"},
+		{Area: git, Sentences: []string{"Over ssh nothing of this machine", "The text of its standard error"}, Tests: []string{"gitsource/gogit.TestSSHReadsNothingOfThisMachine", "gitsource/gogit.TestABrokenSSHServerKeepsTheLastSnapshot"}},
 		{Area: git, Sentences: []string{"Secrets with Git credentials are read by name"}, Tests: []string{"gitsource/gogit.TestCredentials", "config.TestTheControllersRolesGrantWhatTheProcessUses"}, Control: "credentials-for-each-fetch"},
 		{Area: git, Sentences: []string{"A branch is followed by fast-forward", "After a force push", "A tag is followed wherever"}, Tests: []string{"cmd/internal/e2e.TestAForcePushWaitsForAPerson", "gitsource/gogit.TestABranchIsFollowedForwardOnly", "gitsource/gogit.TestOnlyBranchesAreFollowedForwardOnly"}, Cases: []string{"refused-commits"}, Control: "fast-forward"},
 

@@ -6,29 +6,39 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/poolwright/poolwright/gitsource"
 )
 
-// ParseURL accepts an https:// address, or http:// to a loopback address, without
-// credentials, query or fragment. Its errors, each a gitsource.ErrInvalid, never repeat
-// the URL, which may hold a password.
+// scpLike matches USER@HOST:PATH, which Git takes for ssh and url.Parse for an error or a
+// scheme.
+var scpLike = regexp.MustCompile(`^[^@/:\s]+@[^@/:\s]+:`)
+
+// sshUser matches the names of users that need no escape.
+var sshUser = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
+
+// ParseURL accepts an https:// address, http:// to a loopback address, or ssh://user@host,
+// without other credentials, query or fragment. Its errors, each a gitsource.ErrInvalid, never
+// repeat the URL, which may hold a password.
 func ParseURL(raw string) (*url.URL, error) {
-	invalid := func(format string, args ...any) error {
-		return fmt.Errorf("reading the repository's URL: %w: %w", gitsource.ErrInvalid, fmt.Errorf(format, args...))
+	if scpLike.MatchString(raw) {
+		return nil, invalid("it is of the form user@host:path; write ssh://user@host/path")
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.Opaque != "" {
-		return nil, invalid("it is not of the form https://host/path")
+		return nil, invalid("it is not of the form https://host/path or ssh://user@host/path")
 	}
-	if u.User != nil {
+	if u.User != nil && u.Scheme != "ssh" {
 		return nil, invalid("it holds credentials; put them into the Secret that secretRef names")
 	}
 	if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
 		return nil, invalid("it must not hold a query or a fragment")
 	}
-	if strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+	control := func(r rune) bool { return r <= ' ' || r == 0x7f }
+	if strings.ContainsFunc(raw, control) {
 		return nil, invalid("it holds white space or control characters")
 	}
 	if strings.Trim(u.Path, "/") == "" {
@@ -40,10 +50,35 @@ func ParseURL(raw string) (*url.URL, error) {
 		if !isLoopback(u.Hostname()) {
 			return nil, invalid("plain http is only allowed to this machine (localhost, 127.0.0.1, ::1); use https")
 		}
+	case "ssh":
+		if err := checkSSH(u); err != nil {
+			return nil, err
+		}
 	default:
-		return nil, invalid("scheme %q is not supported; use https", u.Scheme)
+		return nil, invalid("scheme %q is not supported; use https or ssh", u.Scheme)
 	}
 	return u, nil
+}
+
+// checkSSH checks what only an address of ssh has.
+func checkSSH(u *url.URL) error {
+	if _, has := u.User.Password(); has {
+		return invalid("it holds a password; put the private key and its passphrase into the Secret that secretRef names")
+	}
+	if !sshUser.MatchString(u.User.Username()) {
+		return invalid("it names no user to log in as; write ssh://user@host/path, where most servers have the user git")
+	}
+	if p, err := strconv.ParseUint(port(u), 10, 16); u.Hostname() == "" || err != nil || p == 0 {
+		return invalid("its host or port is not valid")
+	}
+	if strings.ContainsFunc(u.Path, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return invalid("its path holds control characters")
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("reading the repository's URL: %w: %w", gitsource.ErrInvalid, fmt.Errorf(format, args...))
 }
 
 func isLoopback(host string) bool {

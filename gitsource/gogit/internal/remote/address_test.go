@@ -3,6 +3,7 @@ package remote
 import (
 	"errors"
 	"net/url"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -14,9 +15,9 @@ import (
 const secret = "hunter2-s3cret"
 
 // FuzzURL gives any address: one that is taken has a host, a path and no secret, is
-// encrypted or goes to this machine, and a refusal never repeats it.
+// encrypted or goes to this machine, and a refusal never repeats it. One of ssh has a user.
 func FuzzURL(f *testing.F) {
-	for _, s := range []string{"https://host/a/b.git", "http://127.0.0.1:3000/x", "https://user:hunter2-s3cret@host/x", "http://[::1]/x", "ssh://git@host/x", "https://host/x?token=hunter2-s3cret"} {
+	for _, s := range []string{"https://host/a/b.git", "http://127.0.0.1:3000/x", "https://user:hunter2-s3cret@host/x", "http://[::1]/x", "ssh://git@host/x", "ssh://git:hunter2-s3cret@host:22/x", "git@host:x", "https://host/x?token=hunter2-s3cret"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
@@ -31,10 +32,11 @@ func FuzzURL(f *testing.F) {
 			}
 			return
 		}
-		if u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") == "" {
+		_, hasPassword := u.User.Password()
+		if u.Host == "" || hasPassword || (u.User != nil) != (u.Scheme == "ssh") || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") == "" {
 			t.Errorf("%q is taken", raw)
 		}
-		if u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) {
+		if u.Scheme != "https" && u.Scheme != "ssh" && (u.Scheme != "http" || !isLoopback(u.Hostname())) {
 			t.Errorf("%q is taken, in clear", raw)
 		}
 		if again, err := url.Parse(u.String()); err != nil || sameOrigin(u, again) != nil {
@@ -62,5 +64,41 @@ func TestAddressesOfMetadataServicesAreNotConnectedTo(t *testing.T) {
 	}
 	if _, err := client.Get(u.String()); !errors.Is(err, errForbiddenAddress) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestThePathOfACommandIsOneArgumentOfAShell has a shell parse what is sent to a server.
+func TestThePathOfACommandIsOneArgumentOfAShell(t *testing.T) {
+	for address, want := range map[string]string{
+		"ssh://git@host/team/nodes.git":                   "/team/nodes.git",
+		"ssh://git@host/~ada/nodes":                       "~ada/nodes",
+		"ssh://git@host/a%20b":                            "/a b",
+		"ssh://git@host/it's;id;$(id)`id`!x":              "/it's;id;$(id)`id`!x",
+		"ssh://git@host/%27;id;%27":                       "/';id;'",
+		"ssh://git@host/-oProxyCommand=x/--upload-pack=y": "/-oProxyCommand=x/--upload-pack=y",
+	} {
+		u, err := ParseURL(address)
+		if err != nil {
+			t.Errorf("%s: %v", address, err)
+			continue
+		}
+		arguments, ok := strings.CutPrefix(uploadPackCommand(u), "git-upload-pack ")
+		if !ok {
+			t.Errorf("%s runs %s", address, uploadPackCommand(u))
+		}
+		got, err := exec.Command("sh", "-c", `printf '%s\n' `+arguments).Output()
+		if err != nil || string(got) != want+"\n" {
+			t.Errorf("%s gives %q, %v", address, got, err)
+		}
+	}
+}
+
+// TestSSHReachesNoMetadataService: the address is checked before a connection is made.
+func TestSSHReachesNoMetadataService(t *testing.T) {
+	for _, address := range []string{"169.254.169.254:22", "[fe80::1%lo]:22", "[fd00:ec2::254]:22", "0.0.0.0:22"} {
+		s := &sshServer{address: address, stall: time.Minute}
+		if _, err := s.dial(t.Context()); !errors.Is(err, errForbiddenAddress) {
+			t.Errorf("%s: %v", address, err)
+		}
 	}
 }

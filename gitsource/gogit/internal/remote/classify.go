@@ -14,6 +14,20 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 )
 
+// refusal is an error of ssh that is one of gitsource's already, with a message that has the
+// remedy and nothing that the server chose.
+type refusal struct{ err error }
+
+// Error implements error.
+func (r *refusal) Error() string { return r.err.Error() }
+
+// Unwrap makes it one of gitsource's errors.
+func (r *refusal) Unwrap() error { return r.err }
+
+func refuse(kind error, format string, args ...any) error {
+	return &refusal{fmt.Errorf("%w: %s", kind, fmt.Sprintf(format, args...))}
+}
+
 // classify turns whatever came out of a conversation into one of gitsource's
 // errors with a message that has the remedy. Text that the server chose is never
 // repeated: it may echo the credentials.
@@ -24,6 +38,9 @@ func (c *Connection) classify(ctx context.Context, doing string, err error) erro
 	}
 	wrap := func(kind error, message string) error {
 		return fmt.Errorf("%s: %w: %s", doing, kind, message)
+	}
+	if refused, ok := errors.AsType[*refusal](cause); ok {
+		return fmt.Errorf("%s: %w", doing, refused)
 	}
 	switch {
 	case errors.Is(cause, gitsource.ErrRedirected), errors.Is(err, gitsource.ErrRedirected):

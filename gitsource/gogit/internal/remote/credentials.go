@@ -2,10 +2,14 @@ package remote
 
 // Credentials authenticate to the server.
 type Credentials struct {
-	// Username may be empty when Password is a token.
+	// Username may be empty when Password is a token. For ssh it is in the URL.
 	Username string
-	// Password is a password or an access token.
+	// Password is a password or an access token, for ssh the passphrase of Identity.
 	Password string
+	// Identity is the private key for ssh, in PEM.
+	Identity []byte
+	// KnownHosts are the lines of a known_hosts file with the host key of the ssh server.
+	KnownHosts []byte
 	// CABundle holds PEM certificates that are trusted beside the system's.
 	CABundle []byte
 }

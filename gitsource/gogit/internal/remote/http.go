@@ -86,7 +86,7 @@ func port(u *url.URL) string {
 	if p := u.Port(); p != "" {
 		return p
 	}
-	return map[string]string{"http": "80", "https": "443"}[strings.ToLower(u.Scheme)]
+	return map[string]string{"http": "80", "https": "443", "ssh": "22"}[strings.ToLower(u.Scheme)]
 }
 
 // errorRecorder collects what happened on the wire during one session: go-git turns
@@ -162,7 +162,7 @@ func (b *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		return nil, err
 	}
 	t.recordStatus(res.StatusCode)
-	limit := b.limits.PackBytes + b.limits.PackBytes/32 + 1<<20 // room for the framing
+	limit := b.limits.responseBytes()
 	switch {
 	case res.StatusCode >= 300:
 		limit = refusalBytes

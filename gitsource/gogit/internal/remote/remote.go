@@ -1,8 +1,10 @@
-// Package remote is the server's side of a Git repository, reached over https: its
+// Package remote is the server's side of a Git repository, reached over https or ssh: its
 // references, its capabilities and the packs that it sends. It refuses other URLs, redirects
-// to another host, addresses of instance metadata services, and servers that send too much or
-// nothing; its errors are those of gitsource and repeat no text that the server chose. Start
-// reading at Remote.Open and Connection.Fetch.
+// to another host, addresses of instance metadata services, host keys of ssh servers that are
+// not listed, and servers that send too much or nothing; its errors are those of gitsource and
+// repeat no text that the server chose. For ssh nothing of this machine is read, neither its
+// environment nor a configuration, key or agent. Start reading at Remote.Open and
+// Connection.Fetch.
 package remote
 
 import (
@@ -29,6 +31,9 @@ type Limits struct {
 	Stall time.Duration
 }
 
+// responseBytes bounds a response that is a pack, with capacity for the framing.
+func (l Limits) responseBytes() int64 { return l.PackBytes + l.PackBytes/32 + 1<<20 }
+
 // Remote is the server's side of one repository. It is safe for concurrent use.
 type Remote struct {
 	url         *url.URL
@@ -46,14 +51,18 @@ func New(u *url.URL, credentials func(context.Context) (Credentials, error), lim
 	return &Remote{url: u, credentials: credentials, limits: limits}
 }
 
-// Name is the URL for messages. ParseURL has refused user info and
+// Name is the URL for messages, without the user of ssh. ParseURL has refused passwords and
 // queries, so that nothing in it is secret.
-func (r *Remote) Name() string { return r.url.String() }
+func (r *Remote) Name() string {
+	u := *r.url
+	u.User = nil
+	return u.String()
+}
 
 // Connection is one exchange with the server: the references as the server listed them, and
 // what is needed to fetch objects.
 type Connection struct {
-	session transport.UploadPackSession
+	session uploadSession
 	adv     *packp.AdvRefs
 	// errors holds the first fault of the connection itself, which go-git's
 	// errors do not always carry.
@@ -62,7 +71,17 @@ type Connection struct {
 	secret string
 }
 
-// Open lists the references of the server.
+// uploadSession requests objects of the server.
+type uploadSession interface {
+	UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error)
+	Close() error
+}
+
+// Close ends the exchange. Connections by https stay open for the next one.
+func (c *Connection) Close() { _ = c.session.Close() }
+
+// Open lists the references of the server. The Connection is to be closed; one by ssh ends
+// with ctx, too.
 func (r *Remote) Open(ctx context.Context) (*Connection, error) {
 	var cred Credentials
 	if r.credentials != nil {
@@ -71,6 +90,14 @@ func (r *Remote) Open(ctx context.Context) (*Connection, error) {
 			return nil, fmt.Errorf("reading the credentials: %w", err)
 		}
 	}
+	if r.url.Scheme == "ssh" {
+		return r.openSSH(ctx, cred)
+	}
+	return r.openHTTP(ctx, cred)
+}
+
+// openHTTP lists the references of a server that is reached by http or https.
+func (r *Remote) openHTTP(ctx context.Context, cred Credentials) (*Connection, error) {
 	client, err := r.httpClient(cred.CABundle)
 	if err != nil {
 		return nil, err
