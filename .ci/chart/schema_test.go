@@ -57,6 +57,7 @@ func TestValuesThatContradictEachOtherOrAreInvalidAreRefused(t *testing.T) {
 		"image: {pullPolicy: Sometimes}":                                           "pullPolicy",
 		"image: {pullSecrets: [registry]}":                                         "pullSecrets",
 		"logLevel: warn":                                                           "logLevel",
+		"eventsAddress: \"http://user:password@host/\"":                            "eventsAddress",
 		"networkPolicy: {httpsPorts: []}":                                          "httpsPorts",
 		"networkPolicy: {httpsPorts: [https]}":                                     "httpsPorts",
 		"pod: {labels: {app.kubernetes.io/name: other}}":                           "labels",

@@ -28,6 +28,7 @@ serviceAccount: {annotations: {example.com/owner: nodes}}
 rbac: {create: true, engine: true, syncs: {anyObject: false, rules: [{apiGroups: [karpenter.sh], resources: [nodepools], verbs: [get, list, watch]}]}}
 replicas: 3
 logLevel: debug
+eventsAddress: http://notification-controller.flux-system.svc.cluster.local./
 env: [{name: HTTPS_PROXY, value: "http://proxy.example.com:3128"}, {name: NO_PROXY, value: 10.0.0.0/8}]
 resources: {fleet: Large, goMemLimitMiB: 3000, requests: {cpu: 1, memory: 1Gi}}
 cache: {sizeGiB: 10}
@@ -55,6 +56,7 @@ var sets = map[string]string{
 	"one replica on the only system node":       "{replicas: 1, pod: {onOneNode: ScheduleAnyway}}",
 	"three replicas":                            "replicas: 3",
 	"more in the log":                           "logLevel: debug",
+	"events for Flux":                           "{eventsAddress: http://notification-controller.flux-system.svc.cluster.local./, networkPolicy: {extraEgress: [{to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: flux-system}}, podSelector: {matchLabels: {app: notification-controller}}}], ports: [{port: 9090, protocol: TCP}]}]}}",
 	"a proxy":                                   `{env: [{name: HTTPS_PROXY, value: "http://proxy.example.com:3128"}, {name: NO_PROXY, value: "10.0.0.0/8,.cluster.local"}], networkPolicy: {extraEgress: [{to: [{ipBlock: {cidr: 10.0.0.9/32}}], ports: [{port: 3128, protocol: TCP}]}]}}`,
 	"a variable from a Secret":                  "env: [{name: CLUSTER_CA_BUNDLE, valueFrom: {secretKeyRef: {name: bundle, key: ca.crt}}}]",
 	"a small fleet":                             "resources: {fleet: Small}",

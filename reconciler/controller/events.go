@@ -13,6 +13,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/events"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -86,11 +87,12 @@ func (m *Metrics) set(sync string, p driftState) {
 // report reports a run by events and metrics: once for each thing that happened,
 // not once for each reconciliation.
 func (r *SyncReconciler) report(sync *v1alpha1.Sync, s *syncState, done reconciliation, v runResult) {
+	recorder := events.Of(r.Recorder, cmp.Or(done.Attempted, done.Revision))
 	for _, result := range done.Outcome.Results {
 		cause := causeOf(result.Change)
 		r.Metrics.changes.WithLabelValues(sync.Name, string(result.Change.Action), cause, string(result.Status)).Inc()
 		if cause == "drift" && result.Status == apply.Applied {
-			r.Recorder.Eventf(sync, corev1.EventTypeNormal, "DriftCorrected", "%s", corrected(result.Change))
+			recorder.Eventf(sync, corev1.EventTypeNormal, "DriftCorrected", "%s", corrected(result.Change))
 		}
 	}
 	ready := 0.0
@@ -104,10 +106,10 @@ func (r *SyncReconciler) report(sync *v1alpha1.Sync, s *syncState, done reconcil
 		r.Metrics.set(sync.Name, v.drift)
 	}
 	if len(v.lost) > 0 {
-		r.Recorder.Event(sync, corev1.EventTypeWarning, "PartlyUnknown", unknowns(v.lost))
+		recorder.Event(sync, corev1.EventTypeWarning, "PartlyUnknown", unknowns(v.lost))
 	}
 	if len(v.added) > 0 {
-		r.Recorder.Event(sync, corev1.EventTypeWarning, driftReported, reportedOnly(v.added))
+		recorder.Event(sync, corev1.EventTypeWarning, driftReported, reportedOnly(v.added))
 	}
 	r.reportConfirmed(sync, done.Revision, done.Outcome.Results, slices.ContainsFunc(done.used, func(part string) bool { return confirm.Purpose(part) == syncpolicy.ForcePush }))
 	r.announce(sync, s, done, v)
@@ -137,7 +139,7 @@ func (r *SyncReconciler) announce(sync *v1alpha1.Sync, s *syncState, done reconc
 			return
 		}
 	}
-	r.Recorder.Event(sync, kind, v.reason, v.message)
+	events.Of(r.Recorder, cmp.Or(done.Attempted, done.Revision)).Event(sync, kind, v.reason, v.message)
 }
 
 // causeOf is why a change came up: somebody's hand, a new revision, or neither that
@@ -182,12 +184,12 @@ func (r *SyncReconciler) reportConfirmed(sync *v1alpha1.Sync, revision string, r
 		if moved && confirm.Purpose(part) == syncpolicy.ForcePush {
 			from, to := syncpolicy.Followed(sync), commitOf(revision)
 			if token := quotedToken(sync, part, []hold.Token{syncpolicy.ForcePushToken(from, to)}); token != "" {
-				r.Recorder.Eventf(sync, corev1.EventTypeNormal, "Confirmed", "%s let the branch move from %s to %s", token, from, to)
+				events.Of(r.Recorder, revision).Eventf(sync, corev1.EventTypeNormal, "Confirmed", "%s let the branch move from %s to %s", token, from, to)
 			}
 			continue
 		}
 		if token, made, names := confirmedChanges(sync, part, results); made != "" {
-			r.Recorder.Eventf(sync, corev1.EventTypeNormal, "Confirmed", "%s let pass %s at revision %s: %s", token, made, revision, names)
+			events.Of(r.Recorder, revision).Eventf(sync, corev1.EventTypeNormal, "Confirmed", "%s let pass %s at revision %s: %s", token, made, revision, names)
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package controller
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -8,7 +11,9 @@ import (
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
 
+	"github.com/poolwright/poolwright/reconciler/notification"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -276,5 +281,63 @@ func TestNoMessageCountsWhatIsOnlyCompared(t *testing.T) {
 	s.objects(1)
 	if message := s.expectCondition("Ready", metav1.ConditionFalse, "InvalidManifests"); strings.Contains(message, "2 objects") {
 		t.Errorf("message %q", message)
+	}
+}
+
+func TestAnEventHasTheRevisionThatItIsAbout(t *testing.T) {
+	s := newStage(t, nil)
+	s.r.Recorder = s.events
+	s.commit("cluster/map=1")
+	s.reconcile()
+	s.cluster.live["map"] = "edited"
+	s.drift(at("cluster", "map"))
+	s.commit("cluster/map=2")
+	s.mistake = state.Failf(state.Stalled, "PathNotFound", "gone")
+	s.later()
+	close(s.events.Events)
+	var got []string
+	for event := range s.events.Events {
+		_, annotations, _ := strings.Cut(event, "map[")
+		got = append(got, strings.Fields(event)[1]+" "+annotations)
+	}
+	want := []string{"ReconciliationSucceeded poolwright.dev/revision:main@sha1:11]", "DriftCorrected poolwright.dev/revision:main@sha1:11]", "PathNotFound poolwright.dev/revision:main@sha1:111]"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Flux's own recorder sends within the reconciliation, which a receiver that hangs makes wait for half a minute.
+func TestAReceiverOfEventsThatHangsDelaysNoCorrection(t *testing.T) {
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(release) })
+	s := newStage(t, nil)
+	notifier, err := notification.New(notification.Config{Address: server.URL, Clock: s.clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- notifier.Start(ctx) }()
+	s.r.Recorder = notifier.Record(record.NewFakeRecorder(1000))
+	s.commit("cluster/map=1")
+	s.reconcile()
+	began := time.Now()
+	for range 300 { // More than the queue has places for.
+		s.cluster.live["map"] = "edited"
+		s.drift(at("cluster", "map"))
+	}
+	if took := time.Since(began); took > 5*time.Second || s.cluster.live["map"] != "1" {
+		t.Errorf("300 corrections took %s, the live value is %q", took, s.cluster.live["map"])
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

@@ -222,7 +222,7 @@ func newStage(t *testing.T, edit func(*v1alpha1.Sync)) *stage {
 	}
 	s.r = &SyncReconciler{
 		Client:    fake.NewClientBuilder().WithScheme(scheme).WithObjects(sync).WithStatusSubresource(sync).Build(),
-		Namespace: stageName.Namespace, Recorder: s.events, Metrics: metrics, Clock: s.clock,
+		Namespace: stageName.Namespace, Recorder: withoutAnnotations{s.events}, Metrics: metrics, Clock: s.clock,
 		Build: func(context.Context, *v1alpha1.Sync) (Assembly, error) {
 			loop := reconciler.NewLoop(s, s.load, reconciler.NamedTarget{Name: "aws", Target: s.aws}, reconciler.NamedTarget{Name: "cluster", Target: s.cluster})
 			return Assembly{Loop: loop, Guard: s.consider, Orphan: func(context.Context) error { return nil }}, nil
@@ -232,6 +232,13 @@ func newStage(t *testing.T, edit func(*v1alpha1.Sync)) *stage {
 	s.r.sessions.notify = func(types.NamespacedName) {}
 	t.Cleanup(s.r.sessions.close)
 	return s
+}
+
+// withoutAnnotations records events without their annotations, as most tests compare them.
+type withoutAnnotations struct{ *record.FakeRecorder }
+
+func (r withoutAnnotations) AnnotatedEventf(about runtime.Object, _ map[string]string, kind, reason, format string, args ...any) {
+	r.Eventf(about, kind, reason, format, args...)
 }
 
 // Fetch makes the stage its own source.

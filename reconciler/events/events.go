@@ -5,12 +5,16 @@ package events
 
 import (
 	"fmt"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/record"
 
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
+
+// RevisionAnnotation on an event is the revision that it is about, written branch@sha1:commit.
+const RevisionAnnotation = "poolwright.dev/revision"
 
 // Sanitize is a recorder of events whose messages are texts as of package sanitize: they repeat
 // what Git, AWS and the API server wrote.
@@ -23,6 +27,34 @@ func Sanitize(next record.EventRecorder) record.EventRecorder {
 // could pass for a secret can be read and copied.
 func Escape(next record.EventRecorder) record.EventRecorder {
 	return sanitizing{next, sanitize.Escape}
+}
+
+// Of is a recorder of events that are about a revision, which their annotation has; without one it is next.
+func Of(next record.EventRecorder, revision string) record.EventRecorder {
+	if revision == "" {
+		return next
+	}
+	return annotating{next, map[string]string{RevisionAnnotation: revision}}
+}
+
+// annotating records events with annotations beside those that each has.
+type annotating struct {
+	next        record.EventRecorder
+	annotations map[string]string
+}
+
+func (a annotating) Event(about runtime.Object, kind, reason, message string) {
+	a.next.AnnotatedEventf(about, a.annotations, kind, reason, "%s", message)
+}
+
+func (a annotating) Eventf(about runtime.Object, kind, reason, format string, args ...any) {
+	a.next.AnnotatedEventf(about, a.annotations, kind, reason, format, args...)
+}
+
+func (a annotating) AnnotatedEventf(about runtime.Object, annotations map[string]string, kind, reason, format string, args ...any) {
+	all := maps.Clone(a.annotations)
+	maps.Copy(all, annotations)
+	a.next.AnnotatedEventf(about, all, kind, reason, format, args...)
 }
 
 type sanitizing struct {

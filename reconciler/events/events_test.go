@@ -1,6 +1,7 @@
 package events_test
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,30 @@ func reversible(t *testing.T, wrap func(record.EventRecorder) record.EventRecord
 			emit(wrap(fake))
 			if got := <-fake.Events; got != want {
 				t.Errorf("got  %q\nwant %q", got, want)
+			}
+		})
+	}
+}
+
+func TestAnEventOfARevisionHasItAsAnAnnotation(t *testing.T) {
+	const annotated = "Normal Applied 100%smap[poolwright.dev/revision:main@sha1:1]"
+	for name, c := range map[string]struct {
+		revision string
+		emit     func(record.EventRecorder)
+		want     string
+	}{
+		"as it is":           {"main@sha1:1", func(r record.EventRecorder) { r.Event(&corev1.Node{}, "Normal", "Applied", "100%s") }, annotated},
+		"formatted":          {"main@sha1:1", func(r record.EventRecorder) { r.Eventf(&corev1.Node{}, "Normal", "Applied", "%s", "100%s") }, annotated},
+		"without a revision": {"", func(r record.EventRecorder) { r.Event(&corev1.Node{}, "Normal", "Applied", "100%s") }, "Normal Applied 100%s"},
+		"with annotations": {"main@sha1:1", func(r record.EventRecorder) {
+			r.AnnotatedEventf(&corev1.Node{}, map[string]string{"team": "gpu"}, "Normal", "Applied", "%s", "100%s")
+		}, "Normal Applied 100%smap[poolwright.dev/revision:main@sha1:1 team:gpu]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := record.NewFakeRecorder(1)
+			c.emit(events.Of(fake, c.revision))
+			if got := <-fake.Events; strings.ReplaceAll(got, " map[", "map[") != c.want {
+				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
 		})
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/provision/gpu/readiness"
 	"github.com/poolwright/poolwright/reconciler/controller"
+	"github.com/poolwright/poolwright/reconciler/notification"
 	"github.com/poolwright/poolwright/reconciler/pullrequest"
 	"github.com/poolwright/poolwright/reconciler/receiver"
 )
@@ -32,12 +33,17 @@ func TestTheDashboardsAreCheckedByTheMetricsThatAreRegistered(t *testing.T) {
 	_, git := controller.NewMetrics(ours)
 	_, pulls := pullrequest.NewMetrics(ours)
 	hooks := ours.Register(receiver.New(receiver.Config{}).Metrics())
+	notifier, err := notification.New(notification.Config{Address: "http://localhost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := ours.Register(notifier.Metrics())
 	_, gpus := readiness.New(readiness.Config{
 		Cache: struct{ cache.Cache }{}, Client: struct{ client.Client }{}, Live: struct{ client.Reader }{},
 		ReadSharing: noSharing, PeekSharing: noSharing, LiveSharing: noSharing, Replaces: func() bool { return false },
 		Backoff: struct{ readiness.Backoff }{}, Recorder: record.NewFakeRecorder(1), Registry: ours, Clock: clock.RealClock{},
 	})
-	for _, err := range []error{git, pulls, hooks, gpus} {
+	for _, err := range []error{git, pulls, hooks, sent, gpus} {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
+	"github.com/poolwright/poolwright/reconciler/events"
 	"github.com/poolwright/poolwright/reconciler/gitprovider"
 	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/preview"
@@ -36,7 +37,7 @@ func (a *app) addPullRequests(mgr manager.Manager) error {
 	}
 	r := &pullrequest.Reconciler{
 		Client: mgr.GetClient(), Namespace: a.cfg.Namespace, Build: a.reviews(),
-		Recorder: recorder(mgr),
+		Recorder: events.Sanitize(a.notifier.Record(eventRecorder(mgr))),
 		Metrics:  metrics, Clock: clock.RealClock{},
 	}
 	return r.SetupWithManager(mgr)

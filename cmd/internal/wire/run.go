@@ -37,6 +37,7 @@ import (
 	"github.com/poolwright/poolwright/provision/pricelist"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/events"
+	"github.com/poolwright/poolwright/reconciler/notification"
 	"github.com/poolwright/poolwright/reconciler/receiver"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/ssmversion"
@@ -61,6 +62,9 @@ type Config struct {
 	HealthAddress  string
 	// ReceiverAddress is where forges send their webhooks; "0" or empty takes none.
 	ReceiverAddress string
+	// EventsAddress is where the events of Syncs are sent, as Flux's controllers send theirs
+	// to its notification-controller; empty sends none.
+	EventsAddress string
 	// CacheDir holds the mirrors of Git repositories, which take at most CacheSizeLimit
 	// bytes together; 0 means DefaultCacheSizeLimit.
 	CacheDir       string
@@ -206,6 +210,8 @@ type app struct {
 	offered func() *pricelist.List
 	// gpus are the controllers of GPU nodes.
 	gpus *gpus
+	// notifier sends the events of Syncs; nil without an address.
+	notifier *notification.Notifier
 	// parameters keeps the values of Syncs' SSM parameters.
 	parameters *updater.Updater
 }
@@ -320,12 +326,15 @@ func (a *app) addOurs(mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
+	if err := a.addNotifier(mgr); err != nil {
+		return err
+	}
 	a.parameters = updater.New(updater.Config{
 		Live: fenced,
 		Read: func(ctx context.Context, names []string) (map[string]ssmversion.Reading, error) {
 			return connect.ReadParameters(ctx, a.direct, names)
 		},
-		Events: events.Escape(eventRecorder(mgr)),
+		Events: events.Escape(a.notifier.Record(eventRecorder(mgr))),
 	})
 	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpus.addTo(mgr, a), a.addReceiver(mgr)); err != nil {
 		return err

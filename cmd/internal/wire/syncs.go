@@ -49,7 +49,7 @@ func (a *app) addSyncs(mgr manager.Manager) error {
 		Live:      a.direct,
 		Namespace: a.cfg.Namespace,
 		Build:     a.builder(),
-		Recorder:  events.Escape(eventRecorder(mgr)),
+		Recorder:  events.Escape(a.notifier.Record(eventRecorder(mgr))),
 		Metrics:   metrics,
 		Clock:     clock.RealClock{},
 	}

@@ -1,0 +1,149 @@
+// Package notification sends the events of Syncs to Flux's notification-controller, or to another receiver of its API, beside
+// Kubernetes' events.
+//
+// It refuses to have a reconciliation wait: an event is put into a queue, which is bounded, and is dropped where the
+// queue is full. What it sends is what the Kubernetes event has, so that who calls it has masked the text. Start reading at
+// Notifier.
+package notification
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	eventv1 "github.com/fluxcd/pkg/apis/event/v1"
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/events"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
+)
+
+// Bounds of what an outage of the receiver can take.
+const (
+	// queueLength events wait at most; those that come while they do are dropped.
+	queueLength = 128
+	// messageLimit is the longest message that the API allows, in bytes.
+	messageLimit = 39000
+	// requestTimeout bounds one request, and attempts how often it is made for an event.
+	requestTimeout = 5 * time.Second
+	attempts       = 4
+	// firstRetry is how soon the second attempt comes; each next one comes in twice the time.
+	firstRetry = time.Second
+)
+
+// Config is what a Notifier needs.
+type Config struct {
+	// Address is where events are sent by POST, as http://notification-controller.flux-system.svc.cluster.local./
+	Address string
+	// Instance names this process in each event.
+	Instance string
+	Clock    clock.Clock
+	Log      logr.Logger
+}
+
+// Notifier sends events in the order in which they come, one at a time.
+type Notifier struct {
+	address  string
+	instance string
+	clock    clock.Clock
+	log      logr.Logger
+	queue    chan eventv1.Event
+	results  *prometheus.CounterVec
+	sender   sender
+}
+
+// ErrAddress is returned for an address to which events cannot be sent.
+var ErrAddress = errors.New("not the address of a receiver of events: give http:// or https:// with a host, and no credentials")
+
+// New makes a Notifier, which sends once it is started.
+func New(cfg Config) (*Notifier, error) {
+	to, err := url.Parse(cfg.Address)
+	if err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Hostname() == "" || to.User != nil {
+		return nil, ErrAddress // Without the address, which may hold a password.
+	}
+	return &Notifier{
+		address: cfg.Address, instance: cfg.Instance, clock: cfg.Clock, log: cfg.Log,
+		queue: make(chan eventv1.Event, queueLength),
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_notifications_total",
+			Help: "Events for the receiver of --events-addr, by result (sent, duplicate, failed, dropped)."}, []string{"result"}),
+		sender: newSender(),
+	}, nil
+}
+
+// Metrics are the Prometheus series of the Notifier.
+func (n *Notifier) Metrics() prometheus.Collector { return n.results }
+
+// Record is a recorder that sends the events of Syncs as well. A nil Notifier sends none.
+func (n *Notifier) Record(next record.EventRecorder) record.EventRecorder {
+	if n == nil {
+		return next
+	}
+	return recorder{next: next, notifier: n}
+}
+
+// recorder records Kubernetes' events, and puts those of Syncs into the queue.
+type recorder struct {
+	next     record.EventRecorder
+	notifier *Notifier
+}
+
+// Event implements record.EventRecorder.
+func (r recorder) Event(about runtime.Object, kind, reason, message string) {
+	r.next.Event(about, kind, reason, message)
+	r.notifier.put(about, nil, kind, reason, message)
+}
+
+// Eventf implements record.EventRecorder.
+func (r recorder) Eventf(about runtime.Object, kind, reason, format string, args ...any) {
+	r.Event(about, kind, reason, fmt.Sprintf(format, args...))
+}
+
+// AnnotatedEventf implements record.EventRecorder.
+func (r recorder) AnnotatedEventf(about runtime.Object, annotations map[string]string, kind, reason, format string, args ...any) {
+	r.next.AnnotatedEventf(about, annotations, kind, reason, format, args...)
+	r.notifier.put(about, annotations, kind, reason, fmt.Sprintf(format, args...))
+}
+
+// put queues an event of a Sync, where there is a place for it. The receiver refuses objects without a namespace, and
+// those of the other kinds are no concern of who is notified of deployments.
+func (n *Notifier) put(about runtime.Object, annotations map[string]string, kind, reason, message string) {
+	sync, ok := about.(*v1alpha1.Sync)
+	if !ok {
+		return
+	}
+	select {
+	case n.queue <- n.event(sync, annotations, kind, reason, message):
+	default:
+		n.results.WithLabelValues("dropped").Inc()
+	}
+}
+
+// event is an event in the form of Flux's API. Keys of its metadata must begin with the API group of the object, which the
+// receiver cuts off.
+func (n *Notifier) event(sync *v1alpha1.Sync, annotations map[string]string, kind, reason, message string) eventv1.Event {
+	severity := eventv1.EventSeverityInfo
+	if kind == corev1.EventTypeWarning {
+		severity = eventv1.EventSeverityError
+	}
+	metadata := map[string]string{v1alpha1.GroupVersion.Group + "/summary": sanitize.Text(sync.Spec.Path)}
+	if revision := cmp.Or(annotations[events.RevisionAnnotation], sync.Status.LastAttemptedRevision); revision != "" {
+		metadata[events.RevisionAnnotation] = sanitize.Escape(revision)
+	}
+	return eventv1.Event{
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: v1alpha1.GroupVersion.String(), Kind: "Sync", Namespace: sync.Namespace, Name: sync.Name, UID: sync.UID, ResourceVersion: sync.ResourceVersion,
+		},
+		Severity: severity, Timestamp: metav1.NewTime(n.clock.Now()), Message: strings.ToValidUTF8(message[:min(len(message), messageLimit)], ""), Reason: reason, Metadata: metadata,
+		ReportingController: "poolwright", ReportingInstance: n.instance,
+	}
+}

@@ -1,0 +1,251 @@
+package notification
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	eventv1 "github.com/fluxcd/pkg/apis/event/v1"
+	"github.com/fluxcd/pkg/runtime/events/eventstest"
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/events"
+)
+
+func now() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
+
+func sync() *v1alpha1.Sync {
+	s := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "poolwright-system", Name: "dev", UID: "u", ResourceVersion: "7"}}
+	s.Spec.Path, s.Status.LastAttemptedRevision = "clusters/dev", "main@sha1:0"
+	return s
+}
+
+// fixture is a Notifier, the Kubernetes events beside it, and what it logged.
+type fixture struct {
+	*Notifier
+	record.EventRecorder
+	kubernetes *record.FakeRecorder
+	clock      *clocktesting.FakeClock
+	logged     chan string
+}
+
+func newFixture(t *testing.T, address string) fixture {
+	t.Helper()
+	f := fixture{kubernetes: record.NewFakeRecorder(10 * queueLength), clock: clocktesting.NewFakeClock(now()), logged: make(chan string, 10*queueLength)}
+	log := funcr.New(func(_, args string) { f.logged <- args }, funcr.Options{})
+	n, err := New(Config{Address: address, Instance: "poolwright-0", Clock: f.clock, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Notifier, f.EventRecorder = n, n.Record(f.kubernetes)
+	return f
+}
+
+// start runs the Notifier until the test ends, and waits for its end.
+func (f fixture) start(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := f.Start(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+}
+
+// eventually fails the test where a condition does not come true.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !is(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not come", what)
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+func (f fixture) count(result string) float64 {
+	return testutil.ToFloat64(f.results.WithLabelValues(result))
+}
+
+// The sink is Flux's own, which decodes what it receives as notification-controller does.
+func TestTheEventsOfASyncAreSentAsThoseOfFluxsControllers(t *testing.T) {
+	sink := eventstest.NewSink(t)
+	f := newFixture(t, sink.URL())
+	f.start(t)
+	f.Event(sync(), corev1.EventTypeWarning, "PruneHeld", "deleting 3 objects waits")
+	f.Eventf(sync(), corev1.EventTypeNormal, "Confirmed", "%s let pass 1 deletion", "deletions-1-a")
+	f.AnnotatedEventf(sync(), map[string]string{events.RevisionAnnotation: "main@sha1:1", "other": "x"}, corev1.EventTypeNormal, "ReconciliationSucceeded", "%s", "applied 100%")
+	eventually(t, "the third event", func() bool { return f.count(sent) == 3 })
+	event := func(severity, reason, message, revision string) eventv1.Event {
+		return eventv1.Event{
+			InvolvedObject: corev1.ObjectReference{APIVersion: "poolwright.dev/v1alpha1", Kind: "Sync", Namespace: "poolwright-system", Name: "dev", UID: "u", ResourceVersion: "7"},
+			Severity:       severity, Timestamp: metav1.NewTime(now()), Message: message, Reason: reason,
+			Metadata:            map[string]string{"poolwright.dev/revision": revision, "poolwright.dev/summary": "clusters/dev"},
+			ReportingController: "poolwright", ReportingInstance: "poolwright-0",
+		}
+	}
+	want := []eventv1.Event{
+		event("error", "PruneHeld", "deleting 3 objects waits", "main@sha1:0"),
+		event("info", "Confirmed", "deletions-1-a let pass 1 deletion", "main@sha1:0"),
+		event("info", "ReconciliationSucceeded", "applied 100%", "main@sha1:1"),
+	}
+	if diff := cmp.Diff(want, sink.Events()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if n := len(f.kubernetes.Events); n != 3 {
+		t.Errorf("%d Kubernetes events", n)
+	}
+}
+
+func TestEventsOfOtherKindsAreNotSent(t *testing.T) {
+	sink := eventstest.NewSink(t)
+	f := newFixture(t, sink.URL())
+	f.start(t)
+	f.Event(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, corev1.EventTypeWarning, "NoDriver", "m")
+	f.Event(sync(), corev1.EventTypeNormal, "ReconciliationSucceeded", "m")
+	eventually(t, "the event of the Sync", func() bool { return f.count(sent) == 1 })
+	if got := sink.Events(); len(got) != 1 || got[0].Reason != "ReconciliationSucceeded" || len(f.kubernetes.Events) != 2 {
+		t.Errorf("%d Kubernetes events, sent %+v", len(f.kubernetes.Events), got)
+	}
+}
+
+// A receiver that accepts connections and never responds is what delayed the reconciliations of Flux's controllers: theirs
+// send within the reconciliation.
+func TestAReceiverThatHangsDelaysNoReconciliation(t *testing.T) {
+	arrived, release := make(chan struct{}, 1), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(release) })
+	f := newFixture(t, server.URL)
+	f.start(t)
+	f.Event(sync(), corev1.EventTypeNormal, "First", "m")
+	<-arrived
+	recorded := make(chan struct{})
+	go func() {
+		defer close(recorded)
+		for range 3 * queueLength {
+			f.Event(sync(), corev1.EventTypeNormal, "More", "m")
+		}
+	}()
+	select {
+	case <-recorded:
+	case <-time.After(2 * time.Second): // Less than the timeout of one request.
+		t.Fatal("recording an event waits for the receiver")
+	}
+	if dropped, queued := f.count("dropped"), len(f.queue); dropped != 2*queueLength || queued != queueLength {
+		t.Errorf("%v events are dropped, %d wait", dropped, queued)
+	}
+	if n := len(f.kubernetes.Events); n != 3*queueLength+1 {
+		t.Errorf("%d Kubernetes events", n)
+	}
+}
+
+func TestAnEventIsSentAgainWhereThatCanHelp(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		codes  []int
+		result string
+	}{
+		{"the receiver has it", []int{202}, sent},
+		{"the receiver restarts", []int{503, 503, 202}, sent},
+		{"the receiver stays broken", []int{500, 500, 500, 500}, failed},
+		{"the receiver had it a minute ago", []int{429}, duplicate},
+		{"the receiver refuses it", []int{400}, failed},
+		{"the address is that of another server", []int{301}, failed},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var requests atomic.Int32
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				n := int(requests.Add(1))
+				w.Header().Set("Location", "/elsewhere")
+				w.WriteHeader(test.codes[min(n, len(test.codes))-1])
+				_, _ = w.Write([]byte(strings.Repeat("x", 1<<20)))
+			}))
+			t.Cleanup(server.Close)
+			f := newFixture(t, server.URL)
+			f.start(t)
+			f.Event(sync(), corev1.EventTypeNormal, "A", "m")
+			for range len(test.codes) - 1 {
+				eventually(t, "the wait before the next attempt", f.clock.HasWaiters)
+				f.clock.Step(time.Minute)
+			}
+			eventually(t, test.result, func() bool { return f.count(test.result) == 1 })
+			if n := int(requests.Load()); n != len(test.codes) {
+				t.Errorf("%d requests", n)
+			}
+			if wrong := f.count(failed) > 0; wrong != (len(f.logged) == 1) {
+				t.Errorf("%d lines are logged", len(f.logged))
+			}
+		})
+	}
+}
+
+func TestAnOutageIsLoggedOnceAndWithoutTheAddress(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	address := server.URL + "/?token=ghp_0123456789abcdefABCDEF"
+	server.Close()
+	f := newFixture(t, address)
+	f.start(t)
+	for n := range 3 {
+		f.Event(sync(), corev1.EventTypeNormal, "A", "m")
+		for range attempts - 1 {
+			eventually(t, "the wait before the next attempt", f.clock.HasWaiters)
+			f.clock.Step(time.Minute)
+		}
+		eventually(t, "the failure", func() bool { return f.count(failed) == float64(n+1) })
+	}
+	close(f.logged)
+	var lines []string
+	for line := range f.logged {
+		lines = append(lines, line)
+	}
+	if len(lines) != 1 || strings.Contains(lines[0], "token") || strings.Contains(lines[0], address) {
+		t.Errorf("logged %q", lines)
+	}
+}
+
+func TestALongMessageFitsTheAPI(t *testing.T) {
+	f := newFixture(t, "http://localhost")
+	f.Event(sync(), corev1.EventTypeNormal, "A", strings.Repeat("ü", messageLimit))
+	raw, err := json.Marshal(<-f.queue)
+	var event eventv1.Event
+	if err != nil || json.Unmarshal(raw, &event) != nil || len(event.Message) > messageLimit || strings.Contains(event.Message, "\uFFFD") {
+		t.Errorf("a message of %d bytes, %v", len(event.Message), err)
+	}
+}
+
+func TestAnAddressIsCheckedAndNotRepeated(t *testing.T) {
+	const password = "hunter2"
+	for _, address := range []string{"", "notification-controller:80", "ftp://host/", "http://", "http://user:" + password + "@host/", "http://a b/"} {
+		if _, err := New(Config{Address: address}); err == nil || strings.Contains(err.Error(), password) {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+	var none *Notifier
+	if next := record.NewFakeRecorder(1); none.Record(next) != record.EventRecorder(next) {
+		t.Error("without an address events are recorded otherwise")
+	}
+}
