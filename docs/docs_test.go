@@ -75,6 +75,7 @@ var namesOfTheCode = []struct {
 	{"kinds/cluster.md", "reason", "../reconciler/controller/cluster", `BlockedBy\("([A-Z]\w+)"`},
 	{"kinds/cluster.md", "annotation", "../provision/engine/gate", `(poolwright\.dev/[a-z-]+)`},
 	{"kinds/cluster.md", "gate", "../provision/engine/gate/gate.go", `Name = "(\w+)"`},
+	{"kinds/cluster.md", "reason", "../provision/engine/gate/gate.go", `(?m)^\t\w+ += "(\w+)"$`},
 	{"kinds/cluster.md", "feature gate", "../provision/engine/featuregates.go", `"([A-Z]\w+)"`},
 	{"kinds/deviceplugin.md", "reason", "../reconciler/deviceplugin/status", `(?:metav1\.Condition(?:True|False), )"([A-Z]\w+)"`},
 	{"kinds/deviceplugin.md", "failure", "../provision/gpu/readiness", `(?m)^\s+([A-Z]\w+) = "[A-Z]\w+"$`},

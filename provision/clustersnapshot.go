@@ -40,9 +40,9 @@ type ClusterSnapshot struct {
 	NodeClaims []*karpv1.NodeClaim
 	Nodes      []*corev1.Node
 	// Pods are those on the nodes and those that wait for one.
-	Pods       []*corev1.Pod
-	Budgets    []*policyv1.PodDisruptionBudget
-	DaemonSets []*appsv1.DaemonSet
+	Pods                 []*corev1.Pod
+	PodDisruptionBudgets []*policyv1.PodDisruptionBudget
+	DaemonSets           []*appsv1.DaemonSet
 }
 
 // Cluster is what is the same for all nodes of a cluster.

@@ -147,7 +147,7 @@ type Blocker struct {
 	Pod Pod `json:"pod,omitzero"`
 	// Budgets are the PodDisruptionBudgets that allow no eviction, as
 	// namespace/name.
-	Budgets []string `json:"budgets,omitempty"`
+	PodDisruptionBudgets []string `json:"podDisruptionBudgets,omitempty"`
 	// ForcedAfterSeconds is when Karpenter goes ahead nevertheless, counted from when
 	// the replacing starts: the node's termination grace period. Zero means never.
 	ForcedAfterSeconds int `json:"forcedAfterSeconds,omitempty"`

@@ -21,7 +21,7 @@ func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale erro
 			return Result{}, stale
 		}
 	}
-	result := Result{Revision: snapshot.Revision, Stale: stale}
+	result := Result{Revision: snapshot.Revision, SourceError: stale}
 	fresh := &revision{snapshot: snapshot, load: l.load, trim: l.trim}
 	if l.inputs != nil {
 		digest, load, err := l.inputs(ctx)
@@ -77,7 +77,7 @@ func (l *Loop) keep(ctx context.Context, newest Result, fresh *revision, why err
 	if last == nil || last.inputsDigest != fresh.inputsDigest || ctx.Err() != nil {
 		return newest, why
 	}
-	return Result{Revision: last.snapshot.Revision, Changed: last != planned, Stale: why, Attempted: newest.Revision, Resumed: last.resumed}, nil
+	return Result{Revision: last.snapshot.Revision, Changed: last != planned, SourceError: why, Attempted: newest.Revision, RevisionFromStatus: last.resumed}, nil
 }
 
 // earlierReader is the ability of a source that keeps earlier revisions.

@@ -34,7 +34,7 @@ func newFleet(live ...string) *fleet {
 func keyOf(what string) state.Key {
 	kind, name, _ := strings.Cut(what, "/")
 	group := map[string]string{"NodePool": "karpenter.sh", "NodeOverlay": "karpenter.sh", "EC2NodeClass": "karpenter.k8s.aws"}[kind]
-	return state.Key{Target: "cluster", Group: group, Kind: kind, Name: name}
+	return state.Key{Target: "kubernetes", Group: group, Kind: kind, Name: name}
 }
 
 func valued(what, value string) state.Item {
@@ -112,7 +112,7 @@ func (g *guard) hold(_ context.Context, p plan.Plan) plan.Plan {
 func (f *fleet) guarded(source *source, revs revisions, g *guard) (*reconciler.Loop, reconciler.Options) {
 	opts := one
 	opts.Guard = g.hold
-	return reconciler.NewLoop(source, revs.load, reconciler.NamedTarget{Name: "cluster", Target: f}), opts
+	return reconciler.NewLoop(source, revs.load, reconciler.NamedTarget{Name: "kubernetes", Target: f}), opts
 }
 
 func withheld(r reconciler.Result) []string {

@@ -88,10 +88,10 @@ func TestWithOtherVariablesTheRevisionBeforeIsNotKept(t *testing.T) {
 			result, err := loop.RunOnce(t.Context(), reconciler.Options{})
 			failed := err
 			if c.kept {
-				failed = result.Stale
+				failed = result.SourceError
 			}
 			if !errors.Is(failed, v.unloadable) || c.kept != (err == nil) {
-				t.Errorf("error %v, stale %v", err, result.Stale)
+				t.Errorf("error %v, stale %v", err, result.SourceError)
 			}
 			if diff := cmp.Diff(want, w.objects); diff != "" {
 				t.Error(diff)

@@ -56,7 +56,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 	has.wanted, l.last.problems, l.planned = all, problems, l.last
 	result.Problems = problems
 	// What could not be read may well be what would be deleted.
-	unsure := len(problems) > 0 || result.Stale != nil
+	unsure := len(problems) > 0 || result.SourceError != nil
 	result.Plan = plan.Compute(wanted, observed, l.last.planPolicies(unsure, opts.Policies)...)
 	if applying {
 		of := result.Plan
@@ -162,7 +162,7 @@ func (l *Loop) apply(ctx context.Context, result Result, opts Options) (Result, 
 		targets[w.Name] = w.Target
 		opts.Apply.Order = append(slices.Clip(opts.Apply.Order), w.Name)
 	}
-	opts.Apply.NoDeletes = opts.Apply.NoDeletes || len(result.Problems) > 0 || result.Stale != nil
+	opts.Apply.NoDeletes = opts.Apply.NoDeletes || len(result.Problems) > 0 || result.SourceError != nil
 	result.Outcome = apply.Run(ctx, result.Plan, targets, opts.Apply)
 	return result, nil
 }

@@ -100,7 +100,7 @@ func (w *recordingTarget) has(items ...state.Item) {
 // recordingTargets are two targets with one journal.
 func recordingTargets() (aws, cluster *recordingTarget, requested *[]string) {
 	requested = &[]string{}
-	return &recordingTarget{name: "aws", requested: requested}, &recordingTarget{name: "cluster", requested: requested}, requested
+	return &recordingTarget{name: "aws", requested: requested}, &recordingTarget{name: "kubernetes", requested: requested}, requested
 }
 
 func namedTargets(all ...*recordingTarget) []reconciler.NamedTarget {
@@ -133,15 +133,15 @@ func TestAProposalReadsEachTargetForBothRevisionsAndChangesNothing(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"update aws role", "create cluster new", "delete cluster old"}, lines(got.Step)); d != "" {
+	if d := cmp.Diff([]string{"update aws role", "create kubernetes new", "delete kubernetes old"}, lines(got.Step)); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]string{"update cluster drifted"}, lines(got.Drift)); d != "" {
+	if d := cmp.Diff([]string{"update kubernetes drifted"}, lines(got.Drift)); d != "" {
 		t.Error(d)
 	}
 	want := []string{
-		"want aws", "observe aws", "want cluster", "observe cluster",
-		"want aws", "observe aws", "want cluster", "observe cluster",
+		"want aws", "observe aws", "want kubernetes", "observe kubernetes",
+		"want aws", "observe aws", "want kubernetes", "observe kubernetes",
 	}
 	if d := cmp.Diff(want, *requested); d != "" {
 		t.Error(d)
@@ -158,10 +158,10 @@ func TestOfflineAProposalNeedsOnlyWhatIsWanted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"create aws role", "update cluster pool", "delete cluster old: held"}, lines(got.Step)); d != "" {
+	if d := cmp.Diff([]string{"create aws role", "update kubernetes pool", "delete kubernetes old: held"}, lines(got.Step)); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]string{"want aws", "want cluster", "want aws", "want cluster"}, *requested); d != "" {
+	if d := cmp.Diff([]string{"want aws", "want kubernetes", "want aws", "want kubernetes"}, *requested); d != "" {
 		t.Error(d)
 	}
 	if d := cmp.Diff(plan.Plan{}, got.Drift); d != "" {
@@ -199,7 +199,7 @@ func TestAProposalNamesWhichMistakesAreOld(t *testing.T) {
 			t.Error(d)
 		}
 		// What is declared with a mistake is not removed, and what is removed waits.
-		if d := cmp.Diff([]string{"delete cluster gone: held"}, lines(got.Step)); d != "" {
+		if d := cmp.Diff([]string{"delete kubernetes gone: held"}, lines(got.Step)); d != "" {
 			t.Error(d)
 		}
 	}
@@ -216,7 +216,7 @@ func TestWhatADevicePluginStandsForSharesItsMistake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"delete cluster gone: held"}, lines(got.Step)); d != "" {
+	if d := cmp.Diff([]string{"delete kubernetes gone: held"}, lines(got.Step)); d != "" {
 		t.Error(d)
 	}
 }
@@ -227,7 +227,7 @@ func TestATargetThatFailsIsNamedWithTheSideThatWasRead(t *testing.T) {
 		aws, cluster, _ := recordingTargets()
 		cluster.fail = map[string]error{verb: down}
 		_, err := reconciler.Propose(t.Context(), declared.Declared{}, declared.Declared{}, false, namedTargets(aws, cluster))
-		if !errors.Is(err, down) || !strings.Contains(err.Error(), "before the step") || !strings.Contains(err.Error(), "cluster") {
+		if !errors.Is(err, down) || !strings.Contains(err.Error(), "before the step") || !strings.Contains(err.Error(), "kubernetes") {
 			t.Errorf("%s: %v", verb, err)
 		}
 	}

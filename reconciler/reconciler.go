@@ -140,19 +140,19 @@ type Result struct {
 	Plan plan.Plan
 	// Outcome is what became of the plan; zero where nothing was applied.
 	Outcome apply.Outcome
-	// Stale is the reason for which the source could not be read, or its newest
+	// SourceError is why the source could not be read, or its newest
 	// revision not be loaded, when the run used the last good revision instead.
-	Stale error
+	SourceError error
 	// Attempted is the newest revision that was read, where it could not be loaded and
 	// Revision is an earlier one; else empty.
 	Attempted string
-	// Resumed is true where Revision is what an earlier process applied last: only drift from it is
+	// RevisionFromStatus is true where Revision is what an earlier process applied last: only drift from it is
 	// put back, and no other change is planned.
-	Resumed bool
+	RevisionFromStatus bool
 }
 
 // Fetch reads the source and reports the revision to use: the newest, or the
-// last good one with the reason in Result.Stale. An error means that there is no revision to
+// last good one with the reason in Result.SourceError. An error means that there is no revision to
 // work with.
 func (l *Loop) Fetch(ctx context.Context) (Result, error) {
 	l.fetching.Lock()

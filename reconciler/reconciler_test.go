@@ -178,8 +178,8 @@ func TestRunOnce(t *testing.T) {
 			if (err != nil) != c.wantErr {
 				t.Fatalf("RunOnce: %v", err)
 			}
-			if (result.Stale != nil) != c.stale {
-				t.Errorf("Stale = %v, want stale: %v", result.Stale, c.stale)
+			if (result.SourceError != nil) != c.stale {
+				t.Errorf("Stale = %v, want stale: %v", result.SourceError, c.stale)
 			}
 			if diff := cmp.Diff(c.want, w.objects); diff != "" {
 				t.Errorf("the world afterwards (-want +got):\n%s", diff)
@@ -198,8 +198,8 @@ func TestASourceThatFailsLaterLeavesTheLastRevisionInForce(t *testing.T) {
 	w.objects["a"] = "edited"
 	s.err = errors.New("down")
 	result, err := loop.RunOnce(t.Context(), reconciler.Options{})
-	if err != nil || result.Stale == nil || result.Revision != "r1" {
-		t.Fatalf("RunOnce = %q, stale %v, %v; want r1, stale, no error", result.Revision, result.Stale, err)
+	if err != nil || result.SourceError == nil || result.Revision != "r1" {
+		t.Fatalf("RunOnce = %q, stale %v, %v; want r1, stale, no error", result.Revision, result.SourceError, err)
 	}
 	if w.objects["a"] != "1" {
 		t.Errorf("a = %q, want the last revision's 1", w.objects["a"])
@@ -224,8 +224,8 @@ func TestASourceThatCannotBeReadPrunesNothing(t *testing.T) {
 			w.objects["left"] = "1"
 			c.fail(s)
 			result, err := loop.RunOnce(t.Context(), reconciler.Options{})
-			if err != nil || result.Stale == nil {
-				t.Fatalf("stale %v, %v", result.Stale, err)
+			if err != nil || result.SourceError == nil {
+				t.Fatalf("stale %v, %v", result.SourceError, err)
 			}
 			if len(result.Plan.Changes) > 0 || w.objects["left"] != "1" {
 				t.Errorf("planned %v, and has %v", result.Plan.Changes, w.objects)
@@ -244,8 +244,8 @@ func TestANewRevisionThatCannotBeLoadedKeepsTheOldOneForDrift(t *testing.T) {
 	s.revision = "r2"
 	w.objects["a"] = "edited"
 	result, err := loop.RunOnce(t.Context(), reconciler.Options{})
-	if err != nil || result.Stale == nil || result.Revision != "r1" || result.Attempted != "r2" {
-		t.Fatalf("RunOnce = %q after %q, stale %v, %v; want r1 after r2, stale, no error", result.Revision, result.Attempted, result.Stale, err)
+	if err != nil || result.SourceError == nil || result.Revision != "r1" || result.Attempted != "r2" {
+		t.Fatalf("RunOnce = %q after %q, stale %v, %v; want r1 after r2, stale, no error", result.Revision, result.Attempted, result.SourceError, err)
 	}
 	if w.objects["a"] != "1" {
 		t.Errorf("a = %q, want the last revision's 1", w.objects["a"])

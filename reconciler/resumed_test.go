@@ -79,8 +79,8 @@ func TestDriftOfTheLastAppliedRevisionIsCorrectedAfterARestart(t *testing.T) {
 	}
 	loop := start("r1")
 	result, err := loop.RunOnce(t.Context(), reconciler.Options{})
-	if err != nil || result.Stale == nil || result.Revision != "r1" || result.Attempted != "r2" || !result.Resumed {
-		t.Fatalf("RunOnce = %q after %q, stale %v, %v; want r1 after r2, stale, no error", result.Revision, result.Attempted, result.Stale, err)
+	if err != nil || result.SourceError == nil || result.Revision != "r1" || result.Attempted != "r2" || !result.RevisionFromStatus {
+		t.Fatalf("RunOnce = %q after %q, stale %v, %v; want r1 after r2, stale, no error", result.Revision, result.Attempted, result.SourceError, err)
 	}
 	if diff := cmp.Diff(map[string]string{"a": "1", "partly": "2", "old": "1"}, w.objects); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
@@ -95,8 +95,8 @@ func TestDriftOfTheLastAppliedRevisionIsCorrectedAfterARestart(t *testing.T) {
 	}
 	// Somebody takes the change back: now it is applied as a whole.
 	s.revision = "r1"
-	if result, err = loop.RunOnce(t.Context(), reconciler.Options{}); err != nil || result.Stale != nil || result.Resumed {
-		t.Fatal(result.Stale, result.Resumed, err)
+	if result, err = loop.RunOnce(t.Context(), reconciler.Options{}); err != nil || result.SourceError != nil || result.RevisionFromStatus {
+		t.Fatal(result.SourceError, result.RevisionFromStatus, err)
 	}
 	if diff := cmp.Diff(map[string]string{"a": "1", "gone": "1", "partly": "1", "never": "1"}, w.objects); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
@@ -179,8 +179,8 @@ func TestOtherVariablesLoadTheLastAppliedRevisionAgain(t *testing.T) {
 				if err == nil || len(loaded) > 0 {
 					t.Errorf("RunOnce = %+v, %v after loading %q; want an error and nothing loaded", result, err, loaded)
 				}
-			} else if err != nil || result.Revision != "r1" || result.Stale == nil || !slices.Equal(loaded, []string{"r1 with 2"}) {
-				t.Errorf("RunOnce = %q, stale %v, %v after loading %q; want r1, stale, loaded with 2", result.Revision, result.Stale, err, loaded)
+			} else if err != nil || result.Revision != "r1" || result.SourceError == nil || !slices.Equal(loaded, []string{"r1 with 2"}) {
+				t.Errorf("RunOnce = %q, stale %v, %v after loading %q; want r1, stale, loaded with 2", result.Revision, result.SourceError, err, loaded)
 			}
 			if diff := cmp.Diff(c.want, w.objects); diff != "" {
 				t.Errorf("objects (-want +got):\n%s", diff)

@@ -85,7 +85,7 @@ func both() (aws, cluster *side, journal *[]string) {
 	empty := func(name string) *side {
 		return &side{name: name, journal: journal, fakeTarget: fakeTarget{objects: map[string]string{}}, unknown: map[string]string{}, compared: map[string]string{}, refused: map[string]string{}}
 	}
-	return empty("aws"), empty("cluster"), journal
+	return empty("aws"), empty("kubernetes"), journal
 }
 
 // on declares things of one side.
@@ -103,7 +103,7 @@ func of(items ...[]state.Item) declared.Declared {
 }
 
 func leading(source *source, revs revisions, aws, cluster targets.Target) *reconciler.Loop {
-	return reconciler.NewLoop(source, revs.load, reconciler.NamedTarget{Name: "aws", Target: aws}, reconciler.NamedTarget{Name: "cluster", Target: cluster})
+	return reconciler.NewLoop(source, revs.load, reconciler.NamedTarget{Name: "aws", Target: aws}, reconciler.NamedTarget{Name: "kubernetes", Target: cluster})
 }
 
 // one is careful enough for the order of writes to be told.
@@ -122,8 +122,8 @@ func TestTwoTargetsAreChangedInTheirOrderAndCleanedUpBackwards(t *testing.T) {
 		t.Fatalf("RunOnce: %v, %v; the plan is the one shown: %v", err, ran.Outcome.Err(), ran.Plan.Hash() == planned.Plan.Hash())
 	}
 	want := []string{
-		"create aws/queue", "create aws/role", "create cluster/class", "create cluster/role",
-		"delete cluster/old-pool", "delete aws/old-role",
+		"create aws/queue", "create aws/role", "create kubernetes/class", "create kubernetes/role",
+		"delete kubernetes/old-pool", "delete aws/old-role",
 	}
 	if d := cmp.Diff(want, *journal); d != "" {
 		t.Errorf("writes (-want +got):\n%s", d)
@@ -216,13 +216,13 @@ func TestCorrectGivesEachTargetOnlyItsOwn(t *testing.T) {
 		},
 		"a thing of the cluster that has a namesake in AWS": {
 			keys:    func(_, cluster *side) []state.Key { return []state.Key{cluster.own(key("role"))} },
-			cluster: []string{"role"}, writes: []string{"update cluster/role"},
+			cluster: []string{"role"}, writes: []string{"update kubernetes/role"},
 		},
 		"things of both, AWS first": {
 			keys: func(aws, cluster *side) []state.Key {
 				return []state.Key{cluster.own(key("pool")), aws.own(key("role")), aws.own(key("stray"))}
 			},
-			aws: []string{"role"}, cluster: []string{"pool"}, writes: []string{"update aws/role", "update cluster/pool"},
+			aws: []string{"role"}, cluster: []string{"pool"}, writes: []string{"update aws/role", "update kubernetes/pool"},
 		},
 		"where AWS can only be observed as a whole, nothing else is taken for undeclared": {
 			keys:  func(aws, _ *side) []state.Key { return []state.Key{aws.own(key("role"))} },
@@ -269,7 +269,7 @@ func TestCorrectConcludesNothingFromWhatIsUnknown(t *testing.T) {
 	if err != nil || result.Outcome.Err() != nil {
 		t.Fatal(err, result.Outcome.Err())
 	}
-	if d := cmp.Diff([]string{"update aws/queue", "update cluster/pool"}, *journal); d != "" {
+	if d := cmp.Diff([]string{"update aws/queue", "update kubernetes/pool"}, *journal); d != "" {
 		t.Errorf("writes (-want +got):\n%s", d)
 	}
 	if len(result.Plan.Unknown) != 1 || result.Plan.Unknown[0].Key.Name != "role" {
@@ -287,7 +287,7 @@ func TestReleaseEmptiesBothTargetsButForWhatCouldNotBeRead(t *testing.T) {
 		t.Fatalf("Release: %v, unknown %v", err, result.Plan.Unknown)
 	}
 	// The role is of the same kind as what is unknown here, and waits for it.
-	if d := cmp.Diff([]string{"delete cluster/pool"}, *journal); d != "" {
+	if d := cmp.Diff([]string{"delete kubernetes/pool"}, *journal); d != "" {
 		t.Errorf("writes (-want +got):\n%s", d)
 	}
 	delete(aws.unknown, "lost")

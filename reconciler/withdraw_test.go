@@ -74,7 +74,7 @@ func (w *allowing) Deleting(context.Context) ([]state.Key, error) {
 func TestWhatIsWantedAgainIsStoredBeforeAnythingElseIsDone(t *testing.T) {
 	revs := revisions{"r1": things("NodePool/a", "2")}
 	run := func(w *allowing, apply bool) error {
-		loop := reconciler.NewLoop(&source{revision: "r1"}, revs.load, reconciler.NamedTarget{Name: "cluster", Target: w})
+		loop := reconciler.NewLoop(&source{revision: "r1"}, revs.load, reconciler.NamedTarget{Name: "kubernetes", Target: w})
 		opts := reconciler.Options{Policies: []plan.Policy{func(p plan.Plan) plan.Plan {
 			w.order = append(w.order, "policies")
 			return p

@@ -11,12 +11,12 @@ import (
 // noImage is a well-formed image id that no image has.
 const noImage = "ami-00000000000000000"
 
-// TameAliases replaces AMI aliases on which the provider would end the process
+// ReplaceInvalidAliases replaces AMI aliases on which the provider would end the process
 // by an image id that does not exist, so that the class reports that it found no
 // image. A known family is kept as the class's own: the drift hash then stays as
 // it was, and no node is replaced because of a typing mistake. It returns the
 // aliases it replaced.
-func TameAliases(class *awsv1.EC2NodeClass) []string {
+func ReplaceInvalidAliases(class *awsv1.EC2NodeClass) []string {
 	var bad []string
 	for i := range class.Spec.AMISelectorTerms {
 		term := &class.Spec.AMISelectorTerms[i]
@@ -65,7 +65,7 @@ func tameTransform(logger logr.Logger, first toolscache.TransformFunc) toolscach
 			}
 		}
 		if class, ok := object.(*awsv1.EC2NodeClass); ok {
-			for _, alias := range TameAliases(class) {
+			for _, alias := range ReplaceInvalidAliases(class) {
 				logger.Error(nil, "malformed AMI alias: no image will be found; write family@version with one @ and a known family in small letters",
 					"EC2NodeClass", class.Name, "alias", alias, "families", aliasFamilies())
 			}

@@ -15,7 +15,7 @@ func classWith(alias string) *awsv1.EC2NodeClass {
 	return &awsv1.EC2NodeClass{Spec: awsv1.EC2NodeClassSpec{AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: alias}}}}
 }
 
-func TestTameAliases(t *testing.T) {
+func TestInvalidAliasesAreReplaced(t *testing.T) {
 	for _, test := range []struct {
 		name, alias string
 		want        awsv1.AMISelectorTerm
@@ -31,7 +31,7 @@ func TestTameAliases(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			class := classWith(test.alias)
-			bad := TameAliases(class)
+			bad := ReplaceInvalidAliases(class)
 			if diff := cmp.Diff([]awsv1.AMISelectorTerm{test.want}, class.Spec.AMISelectorTerms); diff != "" {
 				t.Error(diff)
 			}
@@ -50,22 +50,22 @@ func TestTameAliases(t *testing.T) {
 
 func TestATypingMistakeReplacesNoNode(t *testing.T) {
 	right, wrong := classWith("al2023@v20250505"), classWith("al2023@v20250505@")
-	TameAliases(wrong)
+	ReplaceInvalidAliases(wrong)
 	if right.Hash(nil) != wrong.Hash(nil) {
 		t.Error("the drift hash changed")
 	}
 }
 
-func FuzzTameAliasesLeavesNothingThatEndsTheProcess(f *testing.F) {
+func FuzzReplaceInvalidAliasesLeavesNothingThatEndsTheProcess(f *testing.F) {
 	for _, seed := range []string{"", "al2", "al2@", "@", "al2023@a@b", "windows2022@latest", "@al2@", "AL2@x"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, alias string) {
 		class := classWith(alias)
-		TameAliases(class)
+		ReplaceInvalidAliases(class)
 		class.Alias()
 		class.AMIFamily()
-		if again := TameAliases(class); len(again) > 0 {
+		if again := ReplaceInvalidAliases(class); len(again) > 0 {
 			t.Errorf("%q is not settled after once: %q", alias, again)
 		}
 	})

@@ -72,7 +72,7 @@ func (e *Engine) assemble(ctx context.Context, mgr manager.Manager) (*parts, err
 	if err != nil {
 		return nil, err
 	}
-	from, err := e.surroundings(ctx, mgr, config)
+	from, err := e.dependencies(ctx, mgr, config)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (e *Engine) assemble(ctx context.Context, mgr manager.Manager) (*parts, err
 		return nil, err
 	}
 	p.collection = e.collectionGuard(mgr, config)
-	m, n := p.providers.machines, p.providers.network
+	m, n := p.providers.instances, p.providers.network
 	p.plain = cloudmetrics.Decorate(recoveringProvider{awscloud.New(
 		m.types, m.instances, p.recorder, p.client, p.providers.images.amis,
 		n.securityGroups, n.reservations, n.placementGroups, p.store, p.providers.caBundle,
@@ -140,28 +140,28 @@ func (r repeatable) Register(c prometheus.Collector) error {
 }
 
 // surroundings reads from the API server and EKS what new nodes need.
-func (e *Engine) surroundings(ctx context.Context, mgr manager.Manager, config aws.Config) (surroundings, error) {
+func (e *Engine) dependencies(ctx context.Context, mgr manager.Manager, config aws.Config) (dependencies, error) {
 	kube, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
-		return surroundings{}, fmt.Errorf("preparing the client for the API server: %w", err)
+		return dependencies{}, fmt.Errorf("preparing the client for the API server: %w", err)
 	}
 	endpoint, err := e.endpoint(ctx, config)
 	if err != nil {
-		return surroundings{}, err
+		return dependencies{}, err
 	}
 	bundle, err := awsoperator.GetCABundle(ctx, mgr.GetConfig())
 	if err != nil {
-		return surroundings{}, fmt.Errorf("reading the API server's CA for new nodes: %w: correct the kubeconfig", err)
+		return dependencies{}, fmt.Errorf("reading the API server's CA for new nodes: %w: correct the kubeconfig", err)
 	}
 	if *bundle == "" {
-		return surroundings{}, errors.New("reading the API server's CA for new nodes: the connection to the API server names none, and nodes without it never join: use a kubeconfig with certificate-authority-data")
+		return dependencies{}, errors.New("reading the API server's CA for new nodes: the connection to the API server names none, and nodes without it never join: use a kubeconfig with certificate-authority-data")
 	}
 	dns, err := awsoperator.KubeDNSIP(ctx, kube)
 	if err != nil {
 		// Clusters with a DNS of their own have no such service.
 		log.FromContext(ctx).V(1).Info("the kube-dns service has no address to give to nodes", "because", err.Error())
 	}
-	return surroundings{
+	return dependencies{
 		kube:     kube,
 		client:   mgr.GetClient(),
 		recorder: events.NewRecorder(eventRecorder(mgr)),

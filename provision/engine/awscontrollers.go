@@ -44,10 +44,10 @@ func awsControllers(ctx context.Context, p *parts) []controller.Controller {
 			allowed:    p.collection,
 			retryAfter: collectionRetry,
 		},
-		tagging.NewController(p.client, p.cloud, aws.machines.instances),
-		pricerefresh.NewController(aws.machines.prices),
-		typerefresh.NewController(aws.machines.types),
-		capacity.NewController(p.client, p.cloud, aws.machines.types),
+		tagging.NewController(p.client, p.cloud, aws.instances.instances),
+		pricerefresh.NewController(aws.instances.prices),
+		typerefresh.NewController(aws.instances.types),
+		capacity.NewController(p.client, p.cloud, aws.instances.types),
 		invalidation.NewController(aws.caches.ssm, aws.images.amis),
 		status.NewController[*awsv1.EC2NodeClass](p.client, eventRecorder(p.mgr), status.EmitDeprecatedMetrics),
 		versionrefresh.NewController(aws.images.version, aws.images.version.UpdateVersionWithValidation),
@@ -55,10 +55,10 @@ func awsControllers(ctx context.Context, p *parts) []controller.Controller {
 		reservationexpiration.NewController(p.clock, p.client, p.cloud, aws.network.reservations),
 		awsmetrics.NewController(p.client, p.cloud),
 		arczonalshift.NewController(p.client, p.recorder, aws.network.zonalShift),
-		interruption.NewInstanceStatusController(p.client, p.clock, p.cloud, p.recorder, aws.machines.statuses),
+		interruption.NewInstanceStatusController(p.client, p.clock, p.cloud, p.recorder, aws.instances.statuses),
 	}
 	if !opts.IsolatedVPC {
-		all = append(all, profilecollection.NewController(p.client, p.cloud, aws.machines.profiles, aws.config.Region))
+		all = append(all, profilecollection.NewController(p.client, p.cloud, aws.instances.profiles, aws.config.Region))
 	}
 	if opts.InterruptionQueue != "" {
 		all = append(all, interruptionController(ctx, p))
@@ -71,8 +71,8 @@ func classController(p *parts, skipDryRun bool) controller.Controller {
 	aws := p.providers
 	return nodeclass.NewController(
 		p.clock, p.client, p.cloud, p.recorder, aws.config.Region,
-		aws.network.subnets, aws.network.securityGroups, aws.images.amis, aws.machines.profiles,
-		aws.machines.types, aws.machines.templates, aws.network.reservations, aws.network.placementGroups,
+		aws.network.subnets, aws.network.securityGroups, aws.images.amis, aws.instances.profiles,
+		aws.instances.types, aws.instances.templates, aws.network.reservations, aws.network.placementGroups,
 		aws.ec2, aws.caches.validation, aws.caches.recreation, aws.images.resolver, aws.expressions, skipDryRun,
 	)
 }

@@ -60,7 +60,7 @@ func (s engineStatus) Patch(ctx context.Context, object client.Object, patch cli
 
 func tamed(object client.Object, err error) error {
 	if class, ok := object.(*awsv1.EC2NodeClass); ok {
-		TameAliases(class)
+		ReplaceInvalidAliases(class)
 	}
 	return err
 }

@@ -192,7 +192,7 @@ func disruptionControllers(ctx context.Context, p *parts, provisioner *provision
 func poolControllers(p *parts) []controller.Controller {
 	outcomes := nodepoolhealth.NewState()
 	hooks := append([]cloudprovider.NodeLifecycleHook{
-		registrationhooks.NewPlacementGroupRegistrationHook(p.providers.machines.instances),
+		registrationhooks.NewPlacementGroupRegistrationHook(p.providers.instances.instances),
 	}, p.hooks...)
 	return []controller.Controller{
 		poolhash.NewController(p.client, p.cloud),

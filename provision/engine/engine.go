@@ -235,7 +235,7 @@ func (e *Engine) Offerings() *pricelist.List {
 	if p == nil {
 		return nil
 	}
-	return offerings.List(p.config.Region, p.machines.offerings, p.machines.prices)
+	return offerings.List(p.config.Region, p.instances.offerings, p.instances.prices)
 }
 
 // recovered turns a panic of Karpenter's start into an error.

@@ -82,9 +82,9 @@ func resolveGates(set map[string]bool) coreoptions.FeatureGates {
 	return resolved
 }
 
-// Gates are all of Karpenter's feature gates by name, as they are on or off under
+// EffectiveFeatureGates are all of Karpenter's feature gates by name, as they are on or off under
 // these settings.
-func (s Settings) Gates() map[string]bool { return effectiveGates(s.FeatureGates) }
+func (s Settings) EffectiveFeatureGates() map[string]bool { return effectiveGates(s.FeatureGates) }
 
 // effectiveGates writes every gate out, so that a default spelled out and one
 // left out are the same settings.

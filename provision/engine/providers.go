@@ -53,7 +53,7 @@ type providers struct {
 	caches      caches
 	network     network
 	images      images
-	machines    machines
+	instances   instanceProviders
 }
 
 // caches are the ones that more than one part writes to.
@@ -80,8 +80,8 @@ type images struct {
 	resolver amifamily.Resolver
 }
 
-// machines is which instances there are and how they come and go.
-type machines struct {
+// instanceProviders are which instances there are and how they come and go.
+type instanceProviders struct {
 	types     *instancetype.DefaultProvider
 	offerings *offerings.Recorder
 	prices    *offerings.Prices
@@ -91,8 +91,8 @@ type machines struct {
 	statuses  *instancestatus.DefaultProvider
 }
 
-// surroundings is what the providers take from outside AWS.
-type surroundings struct {
+// dependencies is what the providers take from outside AWS.
+type dependencies struct {
 	kube     kubernetes.Interface
 	client   client.Client
 	recorder events.Recorder
@@ -107,7 +107,7 @@ type surroundings struct {
 
 // newProviders builds the providers and fills those that need something before the
 // first controller starts.
-func newProviders(ctx context.Context, config aws.Config, from surroundings) (*providers, error) {
+func newProviders(ctx context.Context, config aws.Config, from dependencies) (*providers, error) {
 	expressions, err := kubeletcel.NewEnvironment()
 	if err != nil {
 		return nil, fmt.Errorf("preparing the expressions of kubelet configurations: %w", err)
@@ -174,7 +174,7 @@ func (p *providers) addZonalShift(ctx context.Context, clk clock.Clock) error {
 	return nil
 }
 
-func (p *providers) addImages(ctx context.Context, from surroundings) error {
+func (p *providers) addImages(ctx context.Context, from dependencies) error {
 	v := version.NewDefaultProvider(from.kube, p.eks)
 	if err := v.UpdateVersion(ctx); err != nil {
 		return fmt.Errorf("reading the cluster's Kubernetes version: %w: check that the API server serves /version, or EKS DescribeCluster", err)
@@ -191,22 +191,22 @@ func (p *providers) addImages(ctx context.Context, from surroundings) error {
 // interfaces are the network interfaces that an instance type has, as EC2 describes them. The
 // resolver of images is made before the instance types are read, and calls it at launches.
 func (p *providers) interfaces(name string) (amifamily.ENILimits, bool) {
-	if p.machines.types == nil {
+	if p.instances.types == nil {
 		return amifamily.ENILimits{}, false
 	}
-	return p.machines.types.ENILimits(name)
+	return p.instances.types.ENILimits(name)
 }
 
-func (p *providers) addTypes(ctx context.Context, from surroundings) error {
+func (p *providers) addTypes(ctx context.Context, from dependencies) error {
 	region := p.config.Region
 	isolated := awsoptions.FromContext(ctx).IsolatedVPC
-	p.machines.prices = offerings.NewPrices(pricing.NewDefaultProvider(pricing.NewAPI(p.config), p.ec2, region, isolated), from.clock, region, isolated)
-	p.machines.offerings = &offerings.Recorder{EC2API: p.ec2, Clock: from.clock}
+	p.instances.prices = offerings.NewPrices(pricing.NewDefaultProvider(pricing.NewAPI(p.config), p.ec2, region, isolated), from.clock, region, isolated)
+	p.instances.offerings = &offerings.Recorder{EC2API: p.ec2, Clock: from.clock}
 	types := instancetype.NewDefaultProvider(
 		keep(awscache.InstanceTypesZonesAndOfferingsTTL),
 		keep(awscache.InstanceTypesZonesAndOfferingsTTL),
 		keep(awscache.DiscoveredCapacityCacheTTL),
-		p.machines.offerings, p.network.subnets, p.machines.prices, p.network.reservations, p.network.placementGroups,
+		p.instances.offerings, p.network.subnets, p.instances.prices, p.network.reservations, p.network.placementGroups,
 		p.caches.unavailable, instancetype.NewDefaultResolver(region, p.expressions), p.network.zonalShift, from.client, p.expressions,
 	)
 	if err := types.UpdateInstanceTypes(ctx); err != nil {
@@ -215,17 +215,17 @@ func (p *providers) addTypes(ctx context.Context, from surroundings) error {
 	if err := types.UpdateInstanceTypeOfferings(ctx); err != nil {
 		return fmt.Errorf("reading which instance types the zones of %s offer: %w: allow ec2:DescribeInstanceTypeOfferings", region, err)
 	}
-	p.machines.types = types
+	p.instances.types = types
 	return nil
 }
 
-func (p *providers) addLaunch(ctx context.Context, from surroundings) {
-	p.machines.profiles = instanceprofile.NewDefaultProvider(
+func (p *providers) addLaunch(ctx context.Context, from dependencies) {
+	p.instances.profiles = instanceprofile.NewDefaultProvider(
 		iam.NewFromConfig(p.config),
 		keep(awscache.InstanceProfileTTL), keep(awscache.DefaultCleanupInterval), keep(awscache.ProtectedProfilesTTL),
 		p.config.Region,
 	)
-	p.machines.templates = launchtemplate.NewDefaultProvider(
+	p.instances.templates = launchtemplate.NewDefaultProvider(
 		ctx, keep(awscache.DefaultTTL), p.ec2, p.eks, p.images.resolver,
 		p.network.securityGroups, p.network.subnets, p.network.placementGroups,
 		p.caBundle, from.elected, from.dns, from.endpoint,
@@ -233,11 +233,11 @@ func (p *providers) addLaunch(ctx context.Context, from surroundings) {
 	// Known instances are kept for ever: the provider itself drops those that a
 	// complete list no longer holds.
 	known := cache.New(cache.NoExpiration, cache.NoExpiration)
-	p.machines.instances = instance.NewDefaultProvider(
+	p.instances.instances = instance.NewDefaultProvider(
 		ctx, p.config.Region, from.recorder, p.ec2, p.caches.unavailable,
-		p.network.subnets, p.machines.templates, p.network.reservations, p.network.placementGroups, p.network.zonalShift, known,
+		p.network.subnets, p.instances.templates, p.network.reservations, p.network.placementGroups, p.network.zonalShift, known,
 	)
-	p.machines.statuses = instancestatus.NewDefaultProvider(p.ec2, from.clock)
+	p.instances.statuses = instancestatus.NewDefaultProvider(p.ec2, from.clock)
 }
 
 // completeEKS refuses responses without the parts that the provider reads unchecked.

@@ -79,7 +79,7 @@ func TestWhatStandsInTheWay(t *testing.T) {
 			var is way
 			is.Blocked, is.Never = got.Rollout.Blocked, got.Rollout.Incomplete
 			for _, b := range got.Replaced[0].Blockers {
-				text := fmt.Sprint(b.Kind, " ", b.Pod.Namespace, "/", b.Pod.Name, " ", b.Budgets)
+				text := fmt.Sprint(b.Kind, " ", b.Pod.Namespace, "/", b.Pod.Name, " ", b.PodDisruptionBudgets)
 				if b.ForcedAfterSeconds > 0 {
 					text += fmt.Sprint(" ", b.ForcedAfterSeconds, "s")
 				}

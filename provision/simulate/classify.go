@@ -152,9 +152,9 @@ func (c *comparison) blocker(pod *corev1.Pod, claim *karpv1.NodeClaim, limits pd
 	if budgets, free := limits.CanEvictPods([]*corev1.Pod{pod}, c.before.Clock, nil); !free {
 		out.Kind = "pdb"
 		for _, b := range budgets {
-			out.Budgets = append(out.Budgets, b.String())
+			out.PodDisruptionBudgets = append(out.PodDisruptionBudgets, b.String())
 		}
-		slices.Sort(out.Budgets)
+		slices.Sort(out.PodDisruptionBudgets)
 		return out, true
 	}
 	return provision.Blocker{}, false

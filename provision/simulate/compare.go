@@ -36,7 +36,7 @@ func Compare(ctx context.Context, before, after provision.ClusterSnapshot, types
 		}
 	}()
 	if before.Cluster.Region == "" || before.Now.IsZero() {
-		return out, errors.New("forecasting a change of pools: the fleet has neither region nor time: fill Cluster.Region and Now")
+		return out, errors.New("forecasting a change of pools: the snapshot of the cluster has neither region nor time: fill Cluster.Region and Now")
 	}
 	c, err := newComparison(ctx, before, after, types)
 	if err != nil {

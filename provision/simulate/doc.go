@@ -12,7 +12,7 @@
 // in Forecast.Unknown. Start reading at Compare; a Reader reads declared objects, and
 // Drifted is what a cluster has yet to replace after the step.
 //
-// Inside, a step passes from one package to the next: internal/fleet indexes both sides,
+// Inside, a step passes from one package to the next: internal/snapshot indexes both sides,
 // internal/offerings finds what their pools can buy, internal/drift which nodes the step replaces,
 // internal/placement which pods find a node; what is here puts that together.
 package simulate

@@ -37,7 +37,7 @@ func Drifted(ctx context.Context, live provision.ClusterSnapshot) (nodes []provi
 		}
 	}()
 	if live.Now.IsZero() {
-		return nil, nil, errors.New("listing drifted nodes: the fleet has no time: fill Now")
+		return nil, nil, errors.New("listing drifted nodes: the snapshot of the cluster has no time: fill Now")
 	}
 	c := &comparison{unknown: snapshot.Unknowns{}}
 	c.before = &placement.Simulation{Resolved: &offerings.Resolved{Indexed: snapshot.New(live, c.unknown)}}

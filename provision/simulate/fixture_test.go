@@ -157,7 +157,7 @@ func pod(fleet *provision.ClusterSnapshot, name, node string, change ...func(*co
 // budget adds a PodDisruptionBudget that allows so many evictions.
 func budget(fleet *provision.ClusterSnapshot, app string, allowed int32) {
 	one := intstr.FromInt32(1)
-	fleet.Budgets = append(fleet.Budgets, &policyv1.PodDisruptionBudget{
+	fleet.PodDisruptionBudgets = append(fleet.PodDisruptionBudgets, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: "default"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
 		Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: allowed},

@@ -70,6 +70,9 @@ func FuzzHostileDeclarations(f *testing.F) {
 	f.Add(strings.Replace(pool, "nvidia.com/gpu: 8", "nvidia.com/gpu: -8, cpu: 1e100", 1), strings.Replace(class, "50Gi", "-1", 1), strings.Replace(slices8, "capacity:", "price: '-1'\n  capacity:", 1))
 	f.Add(strings.Replace(pool, "consolidateAfter: 1m", "consolidateAfter: 1m, budgets: [{nodes: '-5%', schedule: '* * * * *', duration: 0s}]", 1), strings.Replace(class, "  role: nodes", "  role: nodes\n  kubelet: {maxPods: -1, systemReserved: {cpu: x}}", 1), slices8)
 	f.Add(pool, class, strings.Replace(slices8, "capacity:", `price: "d-1'"`+"\n  capacity:", 1))
+	for _, operator := range []string{"Gt", "Lt", "Gte", "Lte"} {
+		f.Add(strings.Replace(pool, "operator: In, values: [linux]", "operator: "+operator, 1), class, strings.Replace(slices8, `operator: In, values: ["1"]`, "operator: "+operator, 1))
+	}
 	reader, err := simulate.NewReader()
 	if err != nil {
 		f.Fatal(err)

@@ -72,7 +72,7 @@ func newDrifting(t *testing.T, before, after provision.ClusterSnapshot) *driftin
 	for _, p := range before.Pods {
 		objects = append(objects, p.DeepCopy())
 	}
-	for _, b := range before.Budgets {
+	for _, b := range before.PodDisruptionBudgets {
 		objects = append(objects, b.DeepCopy())
 	}
 	d.api = enginetest.NewClientBuilder().WithObjects(objects...).Build()

@@ -268,15 +268,15 @@ func TestRunKeepsTheOrderOfTargetsAndWavesUnderConcurrency(t *testing.T) {
 	var changes []plan.Change
 	for wave := range 3 {
 		for n := range 20 {
-			for _, in := range []string{"cluster", "aws"} {
+			for _, in := range []string{"kubernetes", "aws"} {
 				changes = append(changes,
 					change(plan.Create, in, fmt.Sprintf("%s/new/%d/%d", in, wave, n), wave),
 					change(plan.Delete, in, fmt.Sprintf("%s/old/%d/%d", in, wave, n), wave))
 			}
 		}
 	}
-	byName := map[string]targets.Target{"cluster": newFakeTarget("cluster", j), "aws": newFakeTarget("aws", j)}
-	got := Run(t.Context(), plan.Plan{Changes: changes}, byName, Options{Order: []string{"aws", "cluster"}, Concurrency: 7})
+	byName := map[string]targets.Target{"kubernetes": newFakeTarget("kubernetes", j), "aws": newFakeTarget("aws", j)}
+	got := Run(t.Context(), plan.Plan{Changes: changes}, byName, Options{Order: []string{"aws", "kubernetes"}, Concurrency: 7})
 	if n := len(got.Applied()); n != len(changes) {
 		t.Fatalf("applied %d of %d", n, len(changes))
 	}
@@ -293,13 +293,13 @@ func TestRunKeepsTheOrderOfTargetsAndWavesUnderConcurrency(t *testing.T) {
 		}
 	}
 	want := []string{
-		"begin aws", "begin cluster",
+		"begin aws", "begin kubernetes",
 		"aws new 0", "ready aws 20", "aws new 1", "ready aws 20", "aws new 2",
-		"cluster new 0", "ready cluster 20", "cluster new 1", "ready cluster 20", "cluster new 2",
-		"begin aws", "begin cluster",
-		"cluster old 2", "cluster old 1", "cluster old 0",
+		"kubernetes new 0", "ready kubernetes 20", "kubernetes new 1", "ready kubernetes 20", "kubernetes new 2",
+		"begin aws", "begin kubernetes",
+		"kubernetes old 2", "kubernetes old 1", "kubernetes old 0",
 		"aws old 2", "aws old 1", "aws old 0",
-		"finish aws", "finish cluster",
+		"finish aws", "finish kubernetes",
 	}
 	if d := cmp.Diff(want, groups); d != "" {
 		t.Errorf("order (-want +got):\n%s", d)

@@ -38,12 +38,12 @@ func of(kind string, c plan.Change) plan.Change {
 }
 
 // inOrder is how AWS and the cluster are led: the cluster stands on AWS.
-var inOrder = Options{Order: []string{"aws", "cluster"}}
+var inOrder = Options{Order: []string{"aws", "kubernetes"}}
 
 func two(j *journal, correct func(context.Context, plan.Change) error) (aws, cluster *fakeTarget, byName map[string]targets.Target) {
-	aws, cluster = newFakeTarget("aws", j), newFakeTarget("cluster", j)
+	aws, cluster = newFakeTarget("aws", j), newFakeTarget("kubernetes", j)
 	aws.correct, cluster.correct = correct, correct
-	return aws, cluster, map[string]targets.Target{"aws": aws, "cluster": cluster}
+	return aws, cluster, map[string]targets.Target{"aws": aws, "kubernetes": cluster}
 }
 
 func TestADeletionWaitsOnlyForWhatMayNeedWhatGoes(t *testing.T) {
@@ -57,35 +57,35 @@ func TestADeletionWaitsOnlyForWhatMayNeedWhatGoes(t *testing.T) {
 	}{
 		{
 			name:    "what AWS refuses keeps things in AWS, and not in the cluster",
-			changes: []plan.Change{change(plan.Create, "aws", "role", 0), change(plan.Create, "cluster", "class", 0), change(plan.Delete, "cluster", "old-map", 0), change(plan.Delete, "aws", "old-role", 0)},
+			changes: []plan.Change{change(plan.Create, "aws", "role", 0), change(plan.Create, "kubernetes", "class", 0), change(plan.Delete, "kubernetes", "old-map", 0), change(plan.Delete, "aws", "old-role", 0)},
 			refused: []string{"role"},
 			why:     map[string]error{"old-role": errNotReplaced},
 		},
 		{
 			name:    "what the cluster refuses keeps things in AWS too, for it stands on them",
-			changes: []plan.Change{change(plan.Update, "cluster", "class", 0), change(plan.Delete, "cluster", "old-map", 0), change(plan.Delete, "aws", "old-role", 0)},
+			changes: []plan.Change{change(plan.Update, "kubernetes", "class", 0), change(plan.Delete, "kubernetes", "old-map", 0), change(plan.Delete, "aws", "old-role", 0)},
 			refused: []string{"class"},
 			why:     map[string]error{"old-map": errNotReplaced, "old-role": errNotReplaced},
 		},
 		{
 			name:    "a pool with nodes waits for AWS, because its nodes could not come back",
-			changes: []plan.Change{change(plan.Create, "aws", "role", 0), impact(change(plan.Delete, "cluster", "old-pool", 0)), change(plan.Delete, "cluster", "old-map", 0)},
+			changes: []plan.Change{change(plan.Create, "aws", "role", 0), impact(change(plan.Delete, "kubernetes", "old-pool", 0)), change(plan.Delete, "kubernetes", "old-map", 0)},
 			refused: []string{"role"},
 			why:     map[string]error{"old-pool": errNotReplaced},
 		},
 		{
 			name:    "a creation that is held in AWS keeps things in AWS, and not in the cluster",
-			changes: []plan.Change{held(change(plan.Create, "aws", "role", 0)), change(plan.Delete, "cluster", "old-map", 0), change(plan.Delete, "aws", "old-role", 0)},
+			changes: []plan.Change{held(change(plan.Create, "aws", "role", 0)), change(plan.Delete, "kubernetes", "old-map", 0), change(plan.Delete, "aws", "old-role", 0)},
 			why:     map[string]error{"old-role": errHeldChange},
 		},
 		{
 			name:    "an update that is held in the cluster keeps what it may still need, there and in AWS",
-			changes: []plan.Change{held(change(plan.Update, "cluster", "class", 0)), change(plan.Delete, "cluster", "old-map", 0), change(plan.Delete, "aws", "old-role", 0)},
+			changes: []plan.Change{held(change(plan.Update, "kubernetes", "class", 0)), change(plan.Delete, "kubernetes", "old-map", 0), change(plan.Delete, "aws", "old-role", 0)},
 			why:     map[string]error{"old-map": errHeldChange, "old-role": errHeldChange},
 		},
 		{
 			name:    "drift that is held keeps nothing back",
-			changes: []plan.Change{held(drifted(change(plan.Update, "cluster", "class", 0))), change(plan.Delete, "cluster", "old-map", 0), change(plan.Delete, "aws", "old-role", 0)},
+			changes: []plan.Change{held(drifted(change(plan.Update, "kubernetes", "class", 0))), change(plan.Delete, "kubernetes", "old-map", 0), change(plan.Delete, "aws", "old-role", 0)},
 		},
 		{
 			name:    "a failure goes before a held creation in what is reported",
@@ -101,16 +101,16 @@ func TestADeletionWaitsOnlyForWhatMayNeedWhatGoes(t *testing.T) {
 		},
 		{
 			name:    "a missing thing that is read-only keeps nothing back",
-			changes: []plan.Change{standing(change(plan.Create, "aws", "addon", 0)), change(plan.Delete, "aws", "old-role", 0), impact(change(plan.Delete, "cluster", "old-pool", 0))},
+			changes: []plan.Change{standing(change(plan.Create, "aws", "addon", 0)), change(plan.Delete, "aws", "old-role", 0), impact(change(plan.Delete, "kubernetes", "old-pool", 0))},
 		},
 		{
 			name:    "a deletion that failed keeps no other back",
-			changes: []plan.Change{change(plan.Delete, "cluster", "stuck", 0), change(plan.Delete, "aws", "old-role", 0)},
+			changes: []plan.Change{change(plan.Delete, "kubernetes", "stuck", 0), change(plan.Delete, "aws", "old-role", 0)},
 			refused: []string{"stuck"},
 		},
 		{
 			name:    "an unknown thing keeps those of its kind, and no others",
-			changes: []plan.Change{of("Queue", change(plan.Delete, "aws", "old-queue", 0)), of("Rule", change(plan.Delete, "aws", "old-rule", 0)), of("Queue", change(plan.Delete, "cluster", "old-map", 0))},
+			changes: []plan.Change{of("Queue", change(plan.Delete, "aws", "old-queue", 0)), of("Rule", change(plan.Delete, "aws", "old-rule", 0)), of("Queue", change(plan.Delete, "kubernetes", "old-map", 0))},
 			unknown: []plan.Unknown{lost},
 			why:     map[string]error{"old-queue": errUnknown},
 		},
@@ -142,7 +142,7 @@ func TestADeletionWaitsOnlyForWhatMayNeedWhatGoes(t *testing.T) {
 func TestAFailureInAWSKeepsNothingFromTheCluster(t *testing.T) {
 	changes := []plan.Change{
 		change(plan.Create, "aws", "role", 0), change(plan.Create, "aws", "queue", 0), change(plan.Create, "aws", "rule", 1),
-		change(plan.Create, "cluster", "class", 0), change(plan.Create, "cluster", "pool", 1), change(plan.Delete, "cluster", "old", 0),
+		change(plan.Create, "kubernetes", "class", 0), change(plan.Create, "kubernetes", "pool", 1), change(plan.Delete, "kubernetes", "old", 0),
 	}
 	t.Run("where everything is refused", func(t *testing.T) {
 		_, _, byName := two(&journal{}, func(_ context.Context, c plan.Change) error {
@@ -214,9 +214,9 @@ func last(c plan.Change) plan.Change {
 }
 
 func TestWhatNodesNeedChangesAfterTheDeletionsWithWhichNodesGo(t *testing.T) {
-	engineOff := func() plan.Change { return last(change(plan.Update, "cluster", "engine", 0)) }
+	engineOff := func() plan.Change { return last(change(plan.Update, "kubernetes", "engine", 0)) }
 	role := func() plan.Change { return nodes(last(change(plan.Delete, "aws", "role", 0))) }
-	pool := func() plan.Change { return nodes(change(plan.Delete, "cluster", "pool", 0)) }
+	pool := func() plan.Change { return nodes(change(plan.Delete, "kubernetes", "pool", 0)) }
 	tests := []struct {
 		name    string
 		changes []plan.Change
@@ -227,7 +227,7 @@ func TestWhatNodesNeedChangesAfterTheDeletionsWithWhichNodesGo(t *testing.T) {
 	}{
 		{
 			name:    "all of it is made, the engine's update after the deletion of a pool and before that of a role",
-			changes: []plan.Change{engineOff(), role(), pool(), change(plan.Update, "cluster", "map", 5)},
+			changes: []plan.Change{engineOff(), role(), pool(), change(plan.Update, "kubernetes", "map", 5)},
 			want:    map[string]Status{"engine": Applied, "role": Applied, "pool": Applied, "map": Applied},
 			order:   []string{"map", "pool", "engine", "role"},
 		},
@@ -245,7 +245,7 @@ func TestWhatNodesNeedChangesAfterTheDeletionsWithWhichNodesGo(t *testing.T) {
 		},
 		{
 			name:    "the deletion of the pool waits for a creation",
-			changes: []plan.Change{engineOff(), role(), pool(), change(plan.Create, "cluster", "new", 0)},
+			changes: []plan.Change{engineOff(), role(), pool(), change(plan.Create, "kubernetes", "new", 0)},
 			refused: []string{"new"},
 			want:    map[string]Status{"engine": Skipped, "role": Skipped, "pool": Skipped, "new": Failed},
 			order:   []string{"new"},
@@ -263,7 +263,7 @@ func TestWhatNodesNeedChangesAfterTheDeletionsWithWhichNodesGo(t *testing.T) {
 		},
 		{
 			name:    "nothing may be deleted, so that the plan has no deletion",
-			changes: []plan.Change{engineOff(), change(plan.Update, "cluster", "map", 5)},
+			changes: []plan.Change{engineOff(), change(plan.Update, "kubernetes", "map", 5)},
 			opts:    Options{NoDeletes: true},
 			want:    map[string]Status{"engine": Skipped, "map": Applied},
 			order:   []string{"map"},
@@ -283,7 +283,7 @@ func TestWhatNodesNeedChangesAfterTheDeletionsWithWhichNodesGo(t *testing.T) {
 		},
 		{
 			name:    "a deletion with which no node goes keeps nothing",
-			changes: []plan.Change{engineOff(), role(), held(change(plan.Delete, "cluster", "pool", 0))},
+			changes: []plan.Change{engineOff(), role(), held(change(plan.Delete, "kubernetes", "pool", 0))},
 			want:    map[string]Status{"engine": Applied, "role": Applied, "pool": Held},
 			order:   []string{"engine", "role"},
 		},
@@ -295,9 +295,9 @@ func TestWhatNodesNeedChangesAfterTheDeletionsWithWhichNodesGo(t *testing.T) {
 		},
 		{
 			name:    "of what comes last one that is held keeps no other",
-			changes: []plan.Change{held(role()), last(nodes(change(plan.Delete, "cluster", "cluster", 0)))},
-			want:    map[string]Status{"role": Held, "cluster": Applied},
-			order:   []string{"cluster"},
+			changes: []plan.Change{held(role()), last(nodes(change(plan.Delete, "kubernetes", "kubernetes", 0)))},
+			want:    map[string]Status{"role": Held, "kubernetes": Applied},
+			order:   []string{"kubernetes"},
 		},
 	}
 	for _, tt := range tests {
@@ -347,7 +347,7 @@ func TestThePlanIsComputedOnceMoreBeforeWhatComesLast(t *testing.T) {
 		return nil
 	})
 	got := Run(t.Context(), plan.Plan{Changes: []plan.Change{
-		nodes(change(plan.Delete, "cluster", "pool", 0)), last(nodes(change(plan.Delete, "aws", "role", 0))),
+		nodes(change(plan.Delete, "kubernetes", "pool", 0)), last(nodes(change(plan.Delete, "aws", "role", 0))),
 	}}, byName, Options{Order: inOrder.Order, BeforeDeletes: func(context.Context) error {
 		if requested++; requested > 1 {
 			return errors.New("suspended")

@@ -39,7 +39,7 @@ func TestATokenIsUsedUpByAProcessThatDied(t *testing.T) {
 		"the repository has a mistake": {then: func(s *stage) { s.problems = []state.Problem{{Message: "mistake"}} }},
 		"another roll-out waits": {then: func(s *stage) {
 			s.cluster.live["np-b"], s.cluster.applied["np-b"] = "1", "1"
-			s.commit("cluster/np-gpu=2", "cluster/np-b=2")
+			s.commit("kubernetes/np-gpu=2", "kubernetes/np-b=2")
 		}},
 		"it was not made": {then: func(*stage) {}, refused: true},
 	} {
@@ -69,10 +69,10 @@ func TestATokenIsUsedUpByAProcessThatDied(t *testing.T) {
 			}
 			// The same change again asks again.
 			s.nodes = 1
-			s.commit("cluster/np-gpu=1", "cluster/np-b=1")
+			s.commit("kubernetes/np-gpu=1", "kubernetes/np-b=1")
 			s.later()
 			s.nodes = 14
-			s.commit("cluster/np-gpu=2", "cluster/np-b=1")
+			s.commit("kubernetes/np-gpu=2", "kubernetes/np-b=1")
 			s.later()
 			if s.cluster.live["np-gpu"] != "1" || s.required("NodeReplacementHeld") == token {
 				t.Errorf("the token of before lets it go: cluster %v", s.cluster.live)
@@ -85,7 +85,7 @@ func TestATokenIsUsedUpByAProcessThatDied(t *testing.T) {
 func TestAConfirmationThatCannotBeRecordedLetsNothingPass(t *testing.T) {
 	s, _, rollout := doubleStage(t)
 	s.confirm(rollout)
-	s.commit("cluster/np-gpu=2", "cluster/map=2", "aws/role=1")
+	s.commit("kubernetes/np-gpu=2", "kubernetes/map=2", "aws/role=1")
 	s.dying(0, func() { s.later() })
 	if s.cluster.live["np-gpu"] != "1" || s.cluster.live["map"] != "2" {
 		t.Errorf("cluster %v", s.cluster.live)

@@ -13,16 +13,16 @@ import (
 func TestACorrectionOfDriftKeepsTheLastAttemptedRevision(t *testing.T) {
 	const newest = "main@sha1:111"
 	s := newStage(t, nil)
-	s.commit("cluster/pool=1", "cluster/map=1")
+	s.commit("kubernetes/pool=1", "kubernetes/map=1")
 	s.reconcile()
-	s.commit("cluster/pool=2")
+	s.commit("kubernetes/pool=2")
 	s.mistake = state.Failf(state.Stalled, "LimitExceeded", "too large")
 	s.later()
 	if got := s.sync().Status.LastAttemptedRevision; got != newest {
 		t.Fatal(got)
 	}
 	s.cluster.refused["map"], s.cluster.live["map"] = "denied", "edited"
-	s.drift(at("cluster", "map"))
+	s.drift(at("kubernetes", "map"))
 	if got := s.sync().Status.LastAttemptedRevision; got != newest {
 		t.Errorf("lastAttemptedRevision is %s, want %s", got, newest)
 	}

@@ -45,13 +45,13 @@ func TestTheEventOnAConfirmationIsBounded(t *testing.T) {
 	s := newStage(t, nil)
 	var things []string
 	for i := range 30 {
-		things = append(things, fmt.Sprintf("cluster/%02d%s=1", i, strings.Repeat("x", 240)))
+		things = append(things, fmt.Sprintf("kubernetes/%02d%s=1", i, strings.Repeat("x", 240)))
 	}
-	s.commit(append(things, "cluster/kept=1")...)
+	s.commit(append(things, "kubernetes/kept=1")...)
 	s.reconcile()
-	s.commit("cluster/kept=2")
+	s.commit("kubernetes/kept=2")
 	s.later()
-	refused := things[0][len("cluster/"):strings.Index(things[0], "=")]
+	refused := things[0][len("kubernetes/"):strings.Index(things[0], "=")]
 	s.cluster.refused[refused] = "busy"
 	s.confirm(s.required("PruneHeld"))
 	s.later()
@@ -64,7 +64,7 @@ func TestTheEventOnAConfirmationIsBounded(t *testing.T) {
 func TestAConfirmedMoveIsAnEvent(t *testing.T) {
 	s := newStage(t, nil)
 	s.revision = "main@sha1:" + here
-	s.commit("cluster/map=1")
+	s.commit("kubernetes/map=1")
 	s.revision = "main@sha1:" + here
 	s.reconcile()
 	s.unread = &gitsource.NotFastForwardError{Branch: "main", From: here, To: there}
@@ -81,7 +81,7 @@ func TestAConfirmedMoveIsAnEvent(t *testing.T) {
 
 func TestWhatADeletedSyncTakesAlongByAConfirmationIsAnEvent(t *testing.T) {
 	s := newStage(t, func(sync *v1alpha1.Sync) { deleting(sync); sync.Finalizers = []string{v1alpha1.Finalizer} })
-	s.commit("aws/queue=1", "cluster/pool=1")
+	s.commit("aws/queue=1", "kubernetes/pool=1")
 	s.leave()
 	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.reconcile()

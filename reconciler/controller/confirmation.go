@@ -80,10 +80,10 @@ func (d reconciliation) idle(purpose string, begun bool) bool {
 		return false
 	}
 	if begun {
-		return d.Stale == nil
+		return d.SourceError == nil
 	}
 	undeclared := func(u plan.Unknown) bool { return u.Origin == (state.Origin{}) } // It may be there to be deleted.
-	if d.Stale != nil || len(d.Problems) > 0 || slices.ContainsFunc(d.Plan.Unknown, undeclared) {
+	if d.SourceError != nil || len(d.Problems) > 0 || slices.ContainsFunc(d.Plan.Unknown, undeclared) {
 		return false
 	}
 	waits := func(r apply.Result) bool {

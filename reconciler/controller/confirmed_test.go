@@ -21,10 +21,10 @@ import (
 func stageWithLosses(t *testing.T) *stage {
 	t.Helper()
 	s := newStage(t, nil)
-	s.commit("cluster/map=1", "aws/queue=1")
+	s.commit("kubernetes/map=1", "aws/queue=1")
 	s.reconcile()
 	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
-	s.commit("cluster/map=1")
+	s.commit("kubernetes/map=1")
 	s.later()
 	return s
 }
@@ -38,16 +38,16 @@ func TestATokenConfirmsOnce(t *testing.T) {
 			if len(s.aws.live) > 0 {
 				s.Fatalf("not deleted: %v", s.aws.live)
 			}
-			s.commit("cluster/map=1", "aws/queue=1")
+			s.commit("kubernetes/map=1", "aws/queue=1")
 			s.later()
 		},
 		"taken back before it was deleted": func(s *stage) {
-			s.commit("cluster/map=1", "aws/queue=1")
+			s.commit("kubernetes/map=1", "aws/queue=1")
 			s.later()
 		},
 		"taken back while the controller is away": func(s *stage) {
 			s.restart()
-			s.commit("cluster/map=1", "aws/queue=1")
+			s.commit("kubernetes/map=1", "aws/queue=1")
 			s.reconcile()
 		},
 	} {
@@ -60,7 +60,7 @@ func TestATokenConfirmsOnce(t *testing.T) {
 			if got := s.sync().Status.LastHandledConfirmationTokens; got != token {
 				t.Fatalf("handled %q, want %q", got, token)
 			}
-			s.commit("cluster/map=1")
+			s.commit("kubernetes/map=1")
 			s.later()
 			again := s.required("PruneHeld")
 			if again == token || s.aws.live["queue"] != "1" {
@@ -131,8 +131,8 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 		}), false},
 		"another change is held by no guard":                 {change(func(r *apply.Result) { r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.DriftReported}}} }), true},
 		"only some things were observed":                     {with(func(d *reconciliation) { d.kind = partial }), false},
-		"the source could not be read":                       {with(func(d *reconciliation) { d.Stale = errors.New("unreachable") }), true},
-		"and it was not used":                                {reconciliation{Result: reconciler.Result{Stale: errors.New("unreachable")}}, false},
+		"the source could not be read":                       {with(func(d *reconciliation) { d.SourceError = errors.New("unreachable") }), true},
+		"and it was not used":                                {reconciliation{Result: reconciler.Result{SourceError: errors.New("unreachable")}}, false},
 		"the repository has mistakes":                        {with(func(d *reconciliation) { d.Problems = []state.Problem{{}} }), true},
 		"and it was not used for them":                       {reconciliation{Result: reconciler.Result{Problems: []state.Problem{{}}}}, false},
 		"it is unknown whether more is to go":                {reconciliation{Result: reconciler.Result{Plan: plan.Plan{Unknown: []plan.Unknown{{Ours: true}}}}}, false},
@@ -154,7 +154,7 @@ func TestATokenLoosensNothingThatAHandMadeStricterSince(t *testing.T) {
 	spec := func(percent int64) map[string]any {
 		return map[string]any{"spec": map[string]any{"guard": map[string]any{"maxPrunePercent": percent}}}
 	}
-	key := state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Sync", Name: "dev"}
+	key := state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Sync", Name: "dev"}
 	compute := func(sync *v1alpha1.Sync, live int64) plan.Change {
 		before := state.Item{Key: key, Object: spec(live), Live: state.Identity{UID: "u"}, Applied: state.Hash(spec(90))}
 		return plan.Compute(state.NewSet(state.Item{Key: key, Object: spec(90)}), state.NewSet(before), syncpolicy.ForRun(sync)...).Changes[0]
@@ -185,13 +185,13 @@ func TestNothingIsLostByAnUpdateForASyncThatWasChangedSinceTheRunBegan(t *testin
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
-			s.commit("cluster/map=1", "cluster/thing=1", "aws/queue=1")
+			s.commit("kubernetes/map=1", "kubernetes/thing=1", "aws/queue=1")
 			s.reconcile()
 			s.cluster.removals["thing"] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"NodeClaim": 3}}
-			s.commit("cluster/map=2", "cluster/thing=2", "aws/queue=2")
+			s.commit("kubernetes/map=2", "kubernetes/thing=2", "aws/queue=2")
 			s.later()
 			s.confirm(s.required("PruneHeld"))
-			s.commit("cluster/map=3", "cluster/thing=2", "aws/queue=3")
+			s.commit("kubernetes/map=3", "kubernetes/thing=2", "aws/queue=3")
 			s.aws.meanwhile = func() {
 				if edit != nil {
 					s.edit(edit)
@@ -215,10 +215,10 @@ func TestNothingIsDeletedForASyncThatWasChangedSinceTheRunBegan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, func(sync *v1alpha1.Sync) { sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: "x"} })
-			s.commit("cluster/map=1", "cluster/old=1", "cluster/stays=1")
+			s.commit("kubernetes/map=1", "kubernetes/old=1", "kubernetes/stays=1")
 			s.reconcile()
 			s.cluster.meanwhile = func() { s.edit(edit); s.cluster.meanwhile = nil }
-			s.commit("cluster/map=2", "cluster/stays=1")
+			s.commit("kubernetes/map=2", "kubernetes/stays=1")
 			s.later()
 			if s.cluster.live["map"] != "2" || s.cluster.live["old"] != "1" {
 				t.Errorf("cluster %v", s.cluster.live)
@@ -240,11 +240,11 @@ func TestTheEngineStopsByOneTokenWhateverTheNodesOfARemovedPoolDo(t *testing.T) 
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
-			s.commit("cluster/np-a=1", "cluster/np-b=1", "cluster/engine=on")
+			s.commit("kubernetes/np-a=1", "kubernetes/np-b=1", "kubernetes/engine=on")
 			s.reconcile()
 			s.cluster.removals["np-a"] = loss.Removal{Impact: "3 nodes go with it", Losses: loss.Counts{"Node": 3}}
 			s.cluster.removals["engine"] = unmanaged(5)
-			s.commit("cluster/np-b=1", "cluster/engine=off")
+			s.commit("kubernetes/np-b=1", "kubernetes/engine=off")
 			s.later()
 			token := s.required("PruneHeld")
 			parts := strings.Split(token, ",")
@@ -271,10 +271,10 @@ func TestTheEngineStopsByOneTokenWhateverTheNodesOfARemovedPoolDo(t *testing.T) 
 				t.Errorf("it is %s, and %s is used up", s.cluster.live["engine"], got)
 			}
 			delete(s.cluster.removals, "engine")
-			s.commit("cluster/np-b=1", "cluster/engine=on")
+			s.commit("kubernetes/np-b=1", "kubernetes/engine=on")
 			s.later()
 			s.cluster.removals["engine"] = unmanaged(4)
-			s.commit("cluster/np-b=1", "cluster/engine=off")
+			s.commit("kubernetes/np-b=1", "kubernetes/engine=off")
 			s.later()
 			if again := s.required("PruneHeld"); !strings.HasPrefix(again, "engine-2-") || s.cluster.live["engine"] != "on" {
 				t.Errorf("the second time it asks for %s, and it is %s", again, s.cluster.live["engine"])
@@ -286,18 +286,18 @@ func TestTheEngineStopsByOneTokenWhateverTheNodesOfARemovedPoolDo(t *testing.T) 
 // A token for the engine that was quoted where nothing ends it lets nothing pass later.
 func TestATokenForTheEngineIsUsedUpWhereTheEngineStays(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("cluster/engine=on")
+	s.commit("kubernetes/engine=on")
 	s.reconcile()
 	s.cluster.removals["engine"] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": 5}, AfterNodes: true, EndsEngine: true}
-	s.commit("cluster/engine=off")
+	s.commit("kubernetes/engine=off")
 	s.later()
 	token := s.required("PruneHeld")
-	s.commit("cluster/engine=on")
+	s.commit("kubernetes/engine=on")
 	s.later()
 	s.confirm(token)
 	s.restart() // Which compares everything.
 	s.later()
-	s.commit("cluster/engine=off")
+	s.commit("kubernetes/engine=off")
 	s.later()
 	if again := s.required("PruneHeld"); !strings.HasPrefix(again, "engine-2-") || s.cluster.live["engine"] != "on" {
 		t.Errorf("it asks for %s, and it is %s", again, s.cluster.live["engine"])
@@ -317,11 +317,11 @@ func TestWhatEndsTheEngineIsConfirmedOnceBesideAPool(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
-			s.commit("cluster/np-a=1", "cluster/np-b=1", "cluster/part=2")
+			s.commit("kubernetes/np-a=1", "kubernetes/np-b=1", "kubernetes/part=2")
 			s.reconcile()
 			s.cluster.removals["np-a"] = loss.Removal{Impact: "3 nodes go with it", Losses: loss.Counts{"Node": 3}}
 			s.cluster.removals["part"] = tt.before
-			s.commit("cluster/np-b=1", "cluster/part=0")
+			s.commit("kubernetes/np-b=1", "kubernetes/part=0")
 			s.later()
 			token := s.required("PruneHeld")
 			s.cluster.refused["part"] = "nodes are awaited"

@@ -94,7 +94,7 @@ func driftStateOf(done reconciliation) driftState {
 func lost(c plan.Change) int {
 	n := 0
 	if c.Loses() && !c.ReadOnly() {
-		for _, of := range c.Before.Cost() {
+		for _, of := range c.Before.EffectiveLosses() {
 			n += of
 		}
 	}

@@ -25,7 +25,7 @@ func TestASyncDoesNotGoWhileADeletionFails(t *testing.T) {
 		a.Orphan = func(context.Context) error { forgotten++; return nil }
 		return a, err
 	}
-	s.commit("cluster/pool=1", "cluster/map=1")
+	s.commit("kubernetes/pool=1", "kubernetes/map=1")
 	s.leave()
 	s.cluster.refused["pool"] = "a webhook denied the request"
 	s.reconcile()
@@ -71,7 +71,7 @@ func TestASyncThatWasChangedSinceItsDeletionBeganDeletesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, deleting)
-			s.commit("cluster/pool=1", "cluster/map=1")
+			s.commit("kubernetes/pool=1", "kubernetes/map=1")
 			s.leave()
 			s.r.Live = changedSync{s.r.Client, change}
 			s.reconcile()
@@ -99,12 +99,12 @@ func TestWhatWaitsStaysInTheStatusWhileNothingCanBeRead(t *testing.T) {
 		"of a Sync that applies a revision": func(s *stage) {
 			s.reconcile()
 			s.cluster.removals["pool"] = pool
-			s.commit("cluster/map=1")
+			s.commit("kubernetes/map=1")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, deleting)
-			s.commit("cluster/pool=1", "cluster/map=1")
+			s.commit("kubernetes/pool=1", "kubernetes/map=1")
 			held(s)
 			s.later()
 			token, before := s.required("PruneHeld"), s.sync().Status
@@ -142,10 +142,10 @@ func TestWhyASyncCannotGoIsMasked(t *testing.T) {
 		a.Orphan = func(context.Context) error { return errors.New("the inventory: " + secret) }
 		return a, err
 	}
-	s.commit("cluster/pool=1")
+	s.commit("kubernetes/pool=1")
 	s.leave()
 	for want, refused := range map[string]string{"the inventory: (masked)": "", "a webhook: (masked)": "a webhook: " + secret} {
-		s.commit("cluster/pool=1")
+		s.commit("kubernetes/pool=1")
 		s.cluster.live["pool"], s.cluster.applied["pool"] = "1", "1"
 		delete(s.cluster.refused, "pool")
 		if refused != "" {

@@ -18,9 +18,9 @@ const (
 
 func TestABranchThatWaitsForAPersonKeepsTheLastStateAndDeletesNothing(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("cluster/a=1", "cluster/b=1")
+	s.commit("kubernetes/a=1", "kubernetes/b=1")
 	s.reconcile()
-	s.commit("cluster/a=2") // Whoever took it all the same would delete b.
+	s.commit("kubernetes/a=2") // Whoever took it all the same would delete b.
 	for reason, err := range map[string]error{
 		"NotFastForward":         &gitsource.NotFastForwardError{Branch: "main", From: here, To: there},
 		"StorageOperationFailed": fmt.Errorf("writing the mirror: %w", gitsource.ErrStorage),
@@ -44,7 +44,7 @@ func TestABranchThatWaitsForAPersonKeepsTheLastStateAndDeletesNothing(t *testing
 func TestARevisionThatIsAppliedInPartIsNotCalledApplied(t *testing.T) {
 	s := newStage(t, nil)
 	s.cluster.refused["b"] = "a webhook denied the request"
-	s.commit("cluster/a=1", "cluster/b=1")
+	s.commit("kubernetes/a=1", "kubernetes/b=1")
 	s.reconcile()
 	s.unread = fmt.Errorf("fetching: %w", gitsource.ErrUnreachable)
 	s.later()

@@ -20,7 +20,7 @@ import (
 func uncached(s *stage) (holder *reconciler.Loop, woken chan struct{}) {
 	cache := reconciler.NewRevisionCache(0, 1)
 	s.r.Build = func(context.Context, *v1alpha1.Sync) (Assembly, error) {
-		loop := reconciler.NewLoop(s, s.load, reconciler.NamedTarget{Name: "aws", Target: s.aws}, reconciler.NamedTarget{Name: "cluster", Target: s.cluster})
+		loop := reconciler.NewLoop(s, s.load, reconciler.NamedTarget{Name: "aws", Target: s.aws}, reconciler.NamedTarget{Name: "kubernetes", Target: s.cluster})
 		values := func(context.Context) (string, reconciler.Loader, error) { return "", nil, s.mistake }
 		return Assembly{Loop: loop.Caching(cache).WithInputs(values), Orphan: func(context.Context) error { return nil }}, nil
 	}
@@ -45,12 +45,12 @@ func holdLoad(s *stage, holder *reconciler.Loop) {
 
 func TestARunThatWaitsForMemoryIsTriedAgainAndHoldsNoWorker(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("cluster/a=1")
+	s.commit("kubernetes/a=1")
 	holder, woken := uncached(s)
 	s.reconcile() // Adds the finalizer, and applies.
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	holdLoad(s, holder)
-	s.commit("cluster/a=2")
+	s.commit("kubernetes/a=2")
 	s.later() // Returns, though nobody gives memory.
 	s.expectCondition("Reconciling", metav1.ConditionTrue, loadingRevision)
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
@@ -66,7 +66,7 @@ func TestARunThatWaitsForMemoryIsTriedAgainAndHoldsNoWorker(t *testing.T) {
 	}
 	holdLoad(s, holder) // All memory is given back.
 	s.cluster.live["a"] = "by hand"
-	s.drift(at("cluster", "a"))
+	s.drift(at("kubernetes", "a"))
 	if s.cluster.live["a"] != "by hand" {
 		t.Error("drift was corrected to a revision that was not loaded")
 	}
@@ -109,11 +109,11 @@ func TestMemoryThatNobodyUsesIsGivenBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
-			s.commit("cluster/a=1")
+			s.commit("kubernetes/a=1")
 			holder, woken := uncached(s)
 			s.reconcile()
 			holdLoad(s, holder)
-			s.commit("cluster/a=2")
+			s.commit("kubernetes/a=2")
 			s.later()
 			holder.Unload()
 			<-woken
@@ -137,11 +137,11 @@ func deletionWaits(s *stage) {
 
 func TestALoadUnderWayEndsWithTheDeletionOfItsSync(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("cluster/a=1")
+	s.commit("kubernetes/a=1")
 	holder, _ := uncached(s)
 	s.reconcile()
 	holdLoad(s, holder)
-	s.commit("cluster/a=2")
+	s.commit("kubernetes/a=2")
 	s.later()
 	deletionWaits(s)
 	holder.Unload() // It was the next in line.
@@ -150,12 +150,12 @@ func TestALoadUnderWayEndsWithTheDeletionOfItsSync(t *testing.T) {
 
 func TestDriftOfASyncThatWaitsForMemoryIsKept(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("cluster/a=1")
+	s.commit("kubernetes/a=1")
 	holder, woken := uncached(s)
 	s.reconcile()
 	holdLoad(s, holder)
-	s.commit("cluster/a=2")
-	s.r.sessions.open[stageName].putBack([]state.Key{at("cluster", "a")})
+	s.commit("kubernetes/a=2")
+	s.r.sessions.open[stageName].putBack([]state.Key{at("kubernetes", "a")})
 	s.later()
 	if got := s.r.sessions.open[stageName].takeDrift(); len(got) != 1 {
 		t.Errorf("drift of %v is remembered", got)

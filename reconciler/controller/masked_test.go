@@ -48,7 +48,7 @@ func TestTheCommandOfASyncWhoseNameResemblesASecretCanBeCopied(t *testing.T) {
 // failed, and what others wrote beside it is.
 func TestTheNameOfAnObjectIsReadableWhateverItsForm(t *testing.T) {
 	const name, secret = "sk-production-europe-west-1", "ghp_0123456789abcdefABCDEF"
-	key := state.Key{Target: "cluster", Kind: "ConfigMap", Namespace: name, Name: "a"}
+	key := state.Key{Target: "kubernetes", Kind: "ConfigMap", Namespace: name, Name: "a"}
 	file := state.Origin{File: name + "/a.yaml", Line: 3}
 	of := func(status apply.Status, edit func(*apply.Result)) reconciliation {
 		done := ran(change("a", plan.Update, nil))

@@ -22,10 +22,10 @@ import (
 func waitingStage(t *testing.T) (s *stage, token string) {
 	t.Helper()
 	s = newStage(t, nil)
-	s.commit("cluster/pool=1", "cluster/map=1", "cluster/other=1")
+	s.commit("kubernetes/pool=1", "kubernetes/map=1", "kubernetes/other=1")
 	s.reconcile()
 	s.cluster.removals["pool"] = loss.Removal{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
-	s.commit("cluster/map=1", "cluster/other=1")
+	s.commit("kubernetes/map=1", "kubernetes/other=1")
 	s.later()
 	return s, s.required("PruneHeld")
 }
@@ -39,11 +39,11 @@ var uncomputable = map[string]struct {
 }{
 	"the newest revision has a mistake": {"InvalidManifests", func(s *stage) {
 		s.problems = []state.Problem{{Origin: state.Origin{File: "cluster.yaml", Line: 9}, Message: "no such field"}}
-		s.commit("cluster/map=1", "cluster/other=2")
+		s.commit("kubernetes/map=1", "kubernetes/other=2")
 	}, false},
 	"the newest revision cannot be rendered": {"LimitExceeded", func(s *stage) {
 		s.mistake = state.Failf(state.Stalled, "LimitExceeded", "base/kustomization.yaml:7: patches copy more than 128 KiB")
-		s.commit("cluster/map=1", "cluster/other=2")
+		s.commit("kubernetes/map=1", "kubernetes/other=2")
 	}, false},
 	"the source cannot be read": {"Failed", func(s *stage) { s.unread = errors.New("no route to host") }, false},
 	"the branch was moved": {"NotFastForward", func(s *stage) {
@@ -53,7 +53,7 @@ var uncomputable = map[string]struct {
 
 func (s *stage) heal() {
 	s.problems, s.mistake, s.unread = nil, nil, nil
-	s.commit("cluster/map=1", "cluster/other=2")
+	s.commit("kubernetes/map=1", "kubernetes/other=2")
 }
 
 // What waits for a person still waits while a run cannot compute it, by the same token, and a person who
@@ -97,7 +97,7 @@ func TestADeletionThatWaitsStaysPendingWhileNoRunCanComputeIt(t *testing.T) {
 				s.later()
 				stays("at first")
 				if !restart {
-					s.drift(at("cluster", "map"))
+					s.drift(at("kubernetes", "map"))
 					stays("after a look at one object")
 				}
 				s.confirm(token)
@@ -123,12 +123,12 @@ func TestWhatARunFindsIsPendingBesideWhatItKeeps(t *testing.T) {
 	s, _ := waitingStage(t)
 	s.problems = []state.Problem{{Message: "no such field"}}
 	s.cluster.refused["map"] = "a webhook denied the request"
-	s.commit("cluster/map=2", "cluster/other=1")
+	s.commit("kubernetes/map=2", "kubernetes/other=1")
 	s.later()
 	if d := cmp.Diff([]string{"delete Thing/pool: deleting Thing/pool: 2 nodes go with it", "update Thing/map: a webhook denied the request"}, s.pending()); d != "" {
 		t.Errorf("pending (-want +got):\n%s", d)
 	}
-	s.commit("cluster/map=1", "cluster/other=1", "cluster/pool=2")
+	s.commit("kubernetes/map=1", "kubernetes/other=1", "kubernetes/pool=2")
 	s.later()
 	pending := s.sync().Status.Pending
 	if d := cmp.Diff([]string{"update Thing/pool: updating Thing/pool: 2 nodes go with it"}, s.pending()); d != "" || s.sync().Status.ConfirmationToken != pending[0].ConfirmationToken {
@@ -141,16 +141,16 @@ func TestWhatIsKeptIsCountedOnce(t *testing.T) {
 	s := newStage(t, nil)
 	var all []string
 	for i := range 57 {
-		all = append(all, fmt.Sprintf("cluster/a%02d=1", i))
+		all = append(all, fmt.Sprintf("kubernetes/a%02d=1", i))
 	}
-	s.commit(append(all, "cluster/map=1")...)
+	s.commit(append(all, "kubernetes/map=1")...)
 	s.reconcile()
-	s.commit("cluster/map=1")
+	s.commit("kubernetes/map=1")
 	s.later()
 	s.required("PruneHeld")
 	want := s.sync().Status
 	s.problems = []state.Problem{{Message: "no such field"}}
-	s.commit("cluster/map=2")
+	s.commit("kubernetes/map=2")
 	for range 3 {
 		s.later()
 		if got := s.sync().Status; cmp.Diff(want.Pending, got.Pending) != "" || got.PendingOmitted != want.PendingOmitted || want.PendingOmitted != 37 {
@@ -213,9 +213,9 @@ func TestARunThatOnlyPutsBackDriftKeepsAllThatWaits(t *testing.T) {
 		{Object: "A/c", Action: "delete"}, {Object: "A/d", Action: "delete", ConfirmationToken: deletion},
 	}}
 	found := func(object string) bool { return object == "A/d" }
-	stale := reconciler.Result{Stale: errors.New("x"), Attempted: "main@sha1:2"}
+	stale := reconciler.Result{SourceError: errors.New("x"), Attempted: "main@sha1:2"}
 	resumed := stale
-	resumed.Resumed = true
+	resumed.RevisionFromStatus = true
 	for name, tt := range map[string]struct {
 		run     reconciliation
 		last    planScope
@@ -224,7 +224,7 @@ func TestARunThatOnlyPutsBackDriftKeepsAllThatWaits(t *testing.T) {
 	}{
 		"resumed":                      {reconciliation{Result: resumed}, everything, "A/aA/bA/c", []string{deletion, update}},
 		"stale":                        {reconciliation{Result: stale}, everything, "A/bA/c", []string{deletion}},
-		"not read":                     {reconciliation{Result: reconciler.Result{Stale: errors.New("x")}}, everything, "A/bA/c", []string{deletion, move}},
+		"not read":                     {reconciliation{Result: reconciler.Result{SourceError: errors.New("x")}}, everything, "A/bA/c", []string{deletion, move}},
 		"failed":                       {reconciliation{err: errors.New("x")}, everything, "A/aA/bA/c", []string{deletion, move, update}},
 		"of some, after a stale one":   {reconciliation{kind: partial}, noDeletions, "A/bA/c", []string{deletion, move}},
 		"of some, after a resumed one": {reconciliation{kind: partial}, nothing, "A/aA/bA/c", []string{deletion, move, update}},

@@ -20,7 +20,7 @@ import (
 // of the Sync.
 func (s *stage) planned() string {
 	s.Helper()
-	loop := reconciler.NewLoop(s, s.load, reconciler.NamedTarget{Name: "aws", Target: s.aws}, reconciler.NamedTarget{Name: "cluster", Target: s.cluster})
+	loop := reconciler.NewLoop(s, s.load, reconciler.NamedTarget{Name: "aws", Target: s.aws}, reconciler.NamedTarget{Name: "kubernetes", Target: s.cluster})
 	result, err := loop.Plan(s.Context(), reconciler.Options{Policies: syncpolicy.ForRun(s.sync())})
 	if err != nil || result.Plan.Confirmation() == "" {
 		s.Fatal(err, result.Plan.Reasons())
@@ -32,11 +32,11 @@ func (s *stage) planned() string {
 // one token, and it confirms also when the deletions are made that nobody need allow.
 func TestOneTokenIsPrintedEverywhereAndConfirmsLater(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("cluster/map=1", "cluster/old=1", "cluster/older=1", "aws/queue=1")
+	s.commit("kubernetes/map=1", "kubernetes/old=1", "kubernetes/older=1", "aws/queue=1")
 	s.reconcile()
 	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.takeEvents()
-	s.commit("cluster/map=1")
+	s.commit("kubernetes/map=1")
 	token := s.planned()
 	for n := range 3 {
 		if n == 0 {
@@ -71,12 +71,12 @@ func TestTheEngineKeepsItsQueueWhileTheQueuesDeletionWaits(t *testing.T) {
 	for name, unknown := range map[string]string{"it requires a token": "", "it is unknown whether it is there": "Throttling"} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
-			s.commit("cluster/engine=queue", "cluster/map=1", "aws/queue=1")
+			s.commit("kubernetes/engine=queue", "kubernetes/map=1", "aws/queue=1")
 			s.reconcile()
-			part := loss.Part{Group: "poolwright.dev", Kind: "Cluster", Field: "spec.interruptionQueue"}
+			part := loss.FieldRef{Group: "poolwright.dev", Kind: "Cluster", Field: "spec.interruptionQueue"}
 			s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}, UsedBy: part}
 			s.aws.unknown["queue"] = unknown
-			s.commit("cluster/engine=none", "cluster/map=2")
+			s.commit("kubernetes/engine=none", "kubernetes/map=2")
 			keeps := func(when string) {
 				t.Helper()
 				if s.cluster.live["engine"] != "queue" || s.cluster.live["map"] != "2" || s.aws.live["queue"] != "1" {
@@ -87,7 +87,7 @@ func TestTheEngineKeepsItsQueueWhileTheQueuesDeletionWaits(t *testing.T) {
 			keeps("at first")
 			s.later()
 			keeps("later")
-			s.drift(at("cluster", "engine")) // Looked at by itself.
+			s.drift(at("kubernetes", "engine")) // Looked at by itself.
 			s.reconcile()
 			keeps("after a look at the Cluster alone")
 			s.restart()
@@ -116,7 +116,7 @@ func TestTheEngineKeepsItsQueueWhileTheQueuesDeletionWaits(t *testing.T) {
 // A Sync's own deletion is held as any other deletion is.
 func TestADeletionOfASyncThatWaitsForAConfirmationIsHeldAsAnyOther(t *testing.T) {
 	s := newStage(t, deleting)
-	s.commit("cluster/pool=1", "cluster/map=1")
+	s.commit("kubernetes/pool=1", "kubernetes/map=1")
 	s.leave()
 	s.cluster.removals["pool"] = loss.Removal{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
 	s.edit(func(sync *v1alpha1.Sync) {
@@ -167,7 +167,7 @@ func TestTheDeletionOfASuspendedSyncLeavesWhatItAppliedWithAnEvent(t *testing.T)
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, deleting)
-			s.commit("cluster/pool=1", "cluster/map=1")
+			s.commit("kubernetes/pool=1", "kubernetes/map=1")
 			s.leave()
 			s.takeEvents()
 			s.edit(func(sync *v1alpha1.Sync) { sync.Spec.Suspend, sync.Spec.DeletionPolicy = true, tt.policy })
@@ -184,7 +184,7 @@ func TestTheDeletionOfASuspendedSyncLeavesWhatItAppliedWithAnEvent(t *testing.T)
 
 func TestADeletionThatIsHeldIsLeftWhereTheSyncIsSuspendedAfterwards(t *testing.T) {
 	s := newStage(t, deleting)
-	s.commit("cluster/pool=1", "cluster/map=1")
+	s.commit("kubernetes/pool=1", "kubernetes/map=1")
 	s.leave()
 	s.cluster.removals["pool"] = loss.Removal{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
 	s.reconcile()

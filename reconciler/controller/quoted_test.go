@@ -34,7 +34,7 @@ func TestATokenThatNothingWaitsForIsReportedByEveryRun(t *testing.T) {
 // A confirmation that comes when what it is for is taken back already lets nothing pass later.
 func TestATokenThatIsQuotedTooLateIsUsedUpAndStillReported(t *testing.T) {
 	s, deletion, rollout := doubleStage(t)
-	s.commit("cluster/np-gpu=1", "cluster/map=1", "aws/role=1") // Nothing is replaced any more.
+	s.commit("kubernetes/np-gpu=1", "kubernetes/map=1", "aws/role=1") // Nothing is replaced any more.
 	s.later()
 	s.confirm(rollout)
 	for range 2 {
@@ -43,7 +43,7 @@ func TestATokenThatIsQuotedTooLateIsUsedUpAndStillReported(t *testing.T) {
 			t.Errorf("mismatch %q", got)
 		}
 	}
-	s.commit("cluster/np-gpu=2", "cluster/map=1", "aws/role=1")
+	s.commit("kubernetes/np-gpu=2", "kubernetes/map=1", "aws/role=1")
 	s.later()
 	if again := s.required("PruneHeld"); s.cluster.live["np-gpu"] != "1" || !strings.HasPrefix(again, deletion+",nodes-2-") {
 		t.Errorf("it asks for %s, cluster %v", again, s.cluster.live)

@@ -55,11 +55,11 @@ type reconciliation struct {
 // computable is which changes the run could compute; last is that of the last full one.
 func (d reconciliation) computable(last planScope) planScope {
 	switch {
-	case d.err != nil || d.Resumed:
+	case d.err != nil || d.RevisionFromStatus:
 		return nothing
 	case d.kind == partial:
 		return last
-	case d.kind == full && (d.Stale != nil || len(d.Problems) > 0):
+	case d.kind == full && (d.SourceError != nil || len(d.Problems) > 0):
 		return noDeletions
 	}
 	return everything
@@ -67,7 +67,7 @@ func (d reconciliation) computable(last planScope) planScope {
 
 // mayHaveMoved reports whether the branch may be elsewhere by now.
 func (d reconciliation) mayHaveMoved() bool {
-	return d.err != nil || d.kind == partial || d.Stale != nil && d.Attempted == ""
+	return d.err != nil || d.kind == partial || d.SourceError != nil && d.Attempted == ""
 }
 
 // union has each value of both lists once.

@@ -20,7 +20,7 @@ import (
 func TestNobodyCallsInSyncWhatAMistakeKeptFromBeingCompared(t *testing.T) {
 	s := newStage(t, nil)
 	s.problems = []state.Problem{{Origin: state.Origin{File: "cluster.yaml", Line: 4}, Message: "tag aws:foo is reserved"}}
-	s.commit("cluster/pool=1")
+	s.commit("kubernetes/pool=1")
 	s.reconcile()
 	message := s.expectCondition("Ready", metav1.ConditionFalse, "InvalidManifests")
 	if want := "cluster.yaml:4: tag aws:foo is reserved; all other objects are applied, nothing is pruned; run poolwright lint on the folder to list every mistake"; message != want {
@@ -32,14 +32,14 @@ func TestNobodyCallsInSyncWhatAMistakeKeptFromBeingCompared(t *testing.T) {
 	}
 	s.takeEvents()
 	s.cluster.live["pool"] = "edited"
-	s.drift(at("cluster", "pool"))
+	s.drift(at("kubernetes", "pool"))
 	s.expectCondition("Drifted", metav1.ConditionUnknown, "PartlyCompared")
 	s.expectCondition("Ready", metav1.ConditionFalse, "InvalidManifests")
 	if d := cmp.Diff([]string{"Normal DriftCorrected Thing/pool: value is as in Git again"}, s.takeEvents()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
 	s.problems = nil
-	s.commit("cluster/pool=1")
+	s.commit("kubernetes/pool=1")
 	s.later()
 	s.expectCondition("Drifted", metav1.ConditionFalse, "InSync")
 }
@@ -56,14 +56,14 @@ func TestKnownDriftIsReportedThoughThereAreMistakes(t *testing.T) {
 func TestWhatCouldNotBeMadeIsNeitherDriftNorInSync(t *testing.T) {
 	s := newStage(t, nil)
 	s.aws.refused["queue"] = "AccessDenied"
-	s.commit("aws/queue=1", "cluster/pool=1")
+	s.commit("aws/queue=1", "kubernetes/pool=1")
 	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
 	s.expectCondition("Drifted", metav1.ConditionFalse, "NoDrift")
 	s.aws.live["version"], s.aws.compared["version"] = "1.33", byHand
 	s.cluster.refused["pool"] = "no"
 	s.cluster.live["pool"] = "edited"
-	s.commit("aws/queue=1", "aws/version=1.34", "cluster/pool=1")
+	s.commit("aws/queue=1", "aws/version=1.34", "kubernetes/pool=1")
 	s.later()
 	s.expectCondition("Drifted", metav1.ConditionTrue, "DriftNotCorrected")
 }
@@ -72,13 +72,13 @@ func TestWhatCouldNotBeMadeIsNeitherDriftNorInSync(t *testing.T) {
 func TestUnderReportDriftInTheClusterSendsNoRequestToAWS(t *testing.T) {
 	s := newStage(t, reporting)
 	s.aws.live["queue"], s.aws.applied["queue"] = "1", "1"
-	s.commit("aws/queue=1", "cluster/pool=1")
+	s.commit("aws/queue=1", "kubernetes/pool=1")
 	s.reconcile()
 	reads := s.aws.fullComparisons
 	for n := range 50 {
 		s.clock.Step(reportGap)
 		s.cluster.live["pool"] = []string{"edited", "again"}[n%2]
-		s.drift(at("cluster", "pool"))
+		s.drift(at("kubernetes", "pool"))
 	}
 	if s.aws.fullComparisons != reads {
 		t.Errorf("%d comparisons of AWS in full", s.aws.fullComparisons-reads)
@@ -123,7 +123,7 @@ func TestWhatANewProcessFindsReportedIsNotReportedAgain(t *testing.T) {
 func TestWhileSomethingIsUnknownARevisionARequestAndAWatchActAtOnce(t *testing.T) {
 	for name, act := range map[string]func(s *stage){
 		"a new revision": func(s *stage) {
-			s.commit("aws/queue=1", "cluster/pool=2")
+			s.commit("aws/queue=1", "kubernetes/pool=2")
 			s.later()
 		},
 		"a request": func(s *stage) {
@@ -133,21 +133,21 @@ func TestWhileSomethingIsUnknownARevisionARequestAndAWatchActAtOnce(t *testing.T
 			if err := s.r.Client.Update(s.Context(), sync); err != nil {
 				s.Fatal(err)
 			}
-			s.declared = append(s.declared[:1:1], newPlace("cluster").item("pool", "2"))
+			s.declared = append(s.declared[:1:1], newPlace("kubernetes").item("pool", "2"))
 			s.revision += "1"
 			s.reconcile()
 		},
 		"a watch": func(s *stage) {
-			s.commit("aws/queue=1", "cluster/pool=2")
+			s.commit("aws/queue=1", "kubernetes/pool=2")
 			s.later()
 			s.cluster.live["pool"] = "edited"
-			s.drift(at("cluster", "pool"))
+			s.drift(at("kubernetes", "pool"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
 			s.aws.unknown["queue"] = denied
-			s.commit("aws/queue=1", "cluster/pool=1")
+			s.commit("aws/queue=1", "kubernetes/pool=1")
 			for range 12 {
 				s.clock.Step(s.reconcile())
 			}
@@ -165,7 +165,7 @@ func TestEverybodyCountsTheSameObjects(t *testing.T) {
 	s.aws.live["addon"], s.aws.compared["addon"] = "1", byHand
 	s.aws.refused["role"] = "AccessDenied"
 	s.aws.unknown["rule"] = denied
-	s.commit("aws/version=1.34", "aws/addon=2", "aws/queue=1", "aws/role=1", "aws/rule=1", "cluster/pool=1", "cluster/class=1")
+	s.commit("aws/version=1.34", "aws/addon=2", "aws/queue=1", "aws/role=1", "aws/rule=1", "kubernetes/pool=1", "kubernetes/class=1")
 	s.reconcile()
 	s.objects(3)
 
@@ -181,13 +181,13 @@ func TestEverybodyCountsTheSameObjects(t *testing.T) {
 
 	delete(s.cluster.live, "pool")
 	s.cluster.refused["pool"] = "no"
-	s.drift(at("cluster", "pool"))
+	s.drift(at("kubernetes", "pool"))
 	s.objects(4)
 	delete(s.cluster.refused, "pool")
-	s.drift(at("cluster", "pool"))
+	s.drift(at("kubernetes", "pool"))
 	s.objects(5)
 
-	s.commit("aws/version=1.34", "aws/addon=2", "aws/queue=1", "aws/role=1", "aws/rule=1", "cluster/pool=1")
+	s.commit("aws/version=1.34", "aws/addon=2", "aws/queue=1", "aws/role=1", "aws/rule=1", "kubernetes/pool=1")
 	s.later()
 	s.objects(5 - 1)
 	// What was ours and cannot be observed is still ours.
@@ -198,7 +198,7 @@ func TestEverybodyCountsTheSameObjects(t *testing.T) {
 
 func TestOnlyARevisionThatChangedSomethingSucceedsAloud(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("cluster/a=1", "cluster/b=1")
+	s.commit("kubernetes/a=1", "kubernetes/b=1")
 	s.reconcile()
 	aloud := func() int {
 		n := 0
@@ -223,10 +223,10 @@ func TestOnlyARevisionThatChangedSomethingSucceedsAloud(t *testing.T) {
 func TestAChangeIsCountedByItsCause(t *testing.T) {
 	s := newStage(t, nil)
 	s.aws.live["version"], s.aws.compared["version"] = "1.33", byHand
-	s.commit("aws/version=1.34", "cluster/pool=1")
+	s.commit("aws/version=1.34", "kubernetes/pool=1")
 	s.reconcile()
 	s.cluster.live["pool"] = "edited"
-	s.drift(at("cluster", "pool"))
+	s.drift(at("kubernetes", "pool"))
 	for cause, labels := range map[string]map[string]string{
 		"read_only": {"action": "update", "result": "held"}, "revision": {"action": "create", "result": "applied"}, "drift": {"action": "update", "result": "applied"},
 	} {
@@ -239,7 +239,7 @@ func TestAChangeIsCountedByItsCause(t *testing.T) {
 
 func TestADeletionThatWaitsStaysPendingWhenItsObjectIsEdited(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("cluster/a=1", "cluster/b=1", "aws/queue=1")
+	s.commit("kubernetes/a=1", "kubernetes/b=1", "aws/queue=1")
 	s.reconcile()
 	s.aws.unknown["queue"] = denied
 	s.commit("aws/queue=1")
@@ -247,7 +247,7 @@ func TestADeletionThatWaitsStaysPendingWhenItsObjectIsEdited(t *testing.T) {
 	s.expectCondition("Ready", metav1.ConditionFalse, "PruneHeld")
 	before := s.pending()
 	s.cluster.live["a"] = "edited"
-	s.drift(at("cluster", "a"))
+	s.drift(at("kubernetes", "a"))
 	if d := cmp.Diff(before, s.pending()); d != "" || len(before) != 2 {
 		t.Errorf("pending (-before +after):\n%s", d)
 	}
@@ -260,7 +260,7 @@ func TestMistakesAreCountedAsLintCountsThem(t *testing.T) {
 	s := newStage(t, nil)
 	first, second := state.Problem{Origin: state.Origin{File: "a.yaml", Line: 3}, Message: "x"}, state.Problem{Origin: state.Origin{File: "b.yaml", Line: 1}, Message: "x"}
 	s.problems = []state.Problem{second, first, second}
-	s.commit("cluster/map=1")
+	s.commit("kubernetes/map=1")
 	s.reconcile()
 	if message := s.expectCondition("Ready", metav1.ConditionFalse, "InvalidManifests"); !strings.HasPrefix(message, "2 problems, the first: a.yaml:3: x; all other objects are applied") {
 		t.Errorf("message %q", message)
@@ -276,7 +276,7 @@ func TestNoMessageCountsWhatIsOnlyCompared(t *testing.T) {
 	s.problems = []state.Problem{{Message: "x"}}
 	s.aws.compared["addon"] = "run: aws eks update-addon"
 	s.aws.live["addon"] = "1"
-	s.commit("cluster/map=1", "aws/addon=1")
+	s.commit("kubernetes/map=1", "aws/addon=1")
 	s.reconcile()
 	s.objects(1)
 	if message := s.expectCondition("Ready", metav1.ConditionFalse, "InvalidManifests"); strings.Contains(message, "2 objects") {

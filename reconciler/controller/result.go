@@ -52,13 +52,13 @@ func resultOf(done reconciliation) runResult {
 	v := runResult{drift: driftStateOf(done)}
 	failed, applyErr := done.Outcome.Failed(), done.Outcome.Err()
 	switch {
-	case done.Stale != nil:
+	case done.SourceError != nil:
 		kept := "stays applied"
 		if done.partly {
 			kept = "stays, of which not all is applied"
 		}
 		drift := v.drift
-		v = failure(done.Stale, fmt.Sprintf("; revision %s %s%s", done.Revision, kept, remedy(done.Stale)))
+		v = failure(done.SourceError, fmt.Sprintf("; revision %s %s%s", done.Revision, kept, remedy(done.SourceError)))
 		v.drift = drift
 	case len(done.Problems) > 0 || len(schemaProblems(failed)) > 0:
 		v.invalid(done, failed)

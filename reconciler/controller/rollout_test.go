@@ -21,11 +21,11 @@ const withToken = " with: kubectl -n poolwright-system annotate sync dev --overw
 func heldStage(t *testing.T) *stage {
 	t.Helper()
 	s := newStage(t, func(sync *v1alpha1.Sync) { sync.Spec.Guard.MaxNodesReplaced = new(int32(5)) })
-	s.commit("cluster/np-gpu=1", "cluster/np-cpu=1", "cluster/map=1", "aws/queue=1")
+	s.commit("kubernetes/np-gpu=1", "kubernetes/np-cpu=1", "kubernetes/map=1", "aws/queue=1")
 	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	s.nodes = 14
-	s.commit("cluster/np-gpu=2", "cluster/np-cpu=1", "cluster/map=2", "aws/queue=2")
+	s.commit("kubernetes/np-gpu=2", "kubernetes/np-cpu=1", "kubernetes/map=2", "aws/queue=2")
 	s.later()
 	return s
 }
@@ -110,7 +110,7 @@ func TestAConfirmedRolloutGoesThroughOnce(t *testing.T) {
 	if len(s.cluster.writes) != writes || s.foretold != foretold {
 		t.Errorf("afterwards wrote %v and looked ahead %d times", s.cluster.writes[writes:], s.foretold-foretold)
 	}
-	s.commit("cluster/np-gpu=3", "cluster/np-cpu=1", "cluster/map=2", "aws/queue=2")
+	s.commit("kubernetes/np-gpu=3", "kubernetes/np-cpu=1", "kubernetes/map=2", "aws/queue=2")
 	s.later()
 	s.required("NodeReplacementHeld")
 	if s.cluster.live["np-gpu"] != "2" {
@@ -156,7 +156,7 @@ func TestAMergeThatGrewWaitsOverRecountsAndRestartsUntilItIsConfirmed(t *testing
 		out := plan.Review{PullRequest: 12, Merged: merged, Pools: map[string]int{"np-gpu": 1, "np-new": 0}}
 		for _, thing := range things {
 			name, value, _ := strings.Cut(thing, "=")
-			i := newPlace("cluster").item(name, value)
+			i := newPlace("kubernetes").item(name, value)
 			out.Changes = append(out.Changes, plan.Change{Key: i.Key, After: &i}.Fingerprint())
 		}
 		return out
@@ -168,10 +168,10 @@ func TestAMergeThatGrewWaitsOverRecountsAndRestartsUntilItIsConfirmed(t *testing
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
-			s.commit("cluster/np-gpu=1")
+			s.commit("kubernetes/np-gpu=1")
 			s.reconcile()
 			s.reviews, s.nodes = []plan.Review{c}, 4
-			s.commit("cluster/np-gpu=2", "cluster/np-new=1")
+			s.commit("kubernetes/np-gpu=2", "kubernetes/np-new=1")
 			s.later()
 			token := s.required("NodeReplacementHeld")
 			for range 4 {
@@ -183,7 +183,7 @@ func TestAMergeThatGrewWaitsOverRecountsAndRestartsUntilItIsConfirmed(t *testing
 			if d := cmp.Diff(want, s.cluster.live); d != "" || s.required("NodeReplacementHeld") != token {
 				t.Fatalf("it asks for %s, before for %s; cluster (-want +got):\n%s", s.required("NodeReplacementHeld"), token, d)
 			}
-			s.drift(at("cluster", "np-gpu"), at("cluster", "np-new"))
+			s.drift(at("kubernetes", "np-gpu"), at("kubernetes", "np-new"))
 			if s.cluster.live["np-gpu"] != "1" {
 				t.Error("a look at some things made the change")
 			}
@@ -212,7 +212,7 @@ func TestWhatDriftsBesideAHeldRolloutIsPutBackAlone(t *testing.T) {
 	token, foretold := s.required("NodeReplacementHeld"), s.foretold
 	s.takeEvents()
 	s.cluster.live["np-gpu"], s.cluster.live["np-cpu"], s.cluster.live["map"] = "x", "x", "x"
-	s.drift(at("cluster", "np-gpu"), at("cluster", "np-cpu"), at("cluster", "map"))
+	s.drift(at("kubernetes", "np-gpu"), at("kubernetes", "np-cpu"), at("kubernetes", "map"))
 	want := map[string]string{"np-gpu": "x", "np-cpu": "1", "map": "2"}
 	if d := cmp.Diff(want, s.cluster.live); d != "" {
 		t.Errorf("cluster (-want +got):\n%s", d)
@@ -229,10 +229,10 @@ func TestWhatDriftsBesideAHeldRolloutIsPutBackAlone(t *testing.T) {
 
 func TestAPoolThatIsDeletedWithItsNodesNeedsBothTokensAtOnce(t *testing.T) {
 	s := newStage(t, func(sync *v1alpha1.Sync) { sync.Spec.Guard.MaxNodesReplaced = new(int32(5)) })
-	s.commit("cluster/np-gpu=1", "cluster/np-cpu=1")
+	s.commit("kubernetes/np-gpu=1", "kubernetes/np-cpu=1")
 	s.reconcile()
 	s.nodes = 14
-	s.commit("cluster/map=1") // All pools go, which is not done without confirmation either.
+	s.commit("kubernetes/map=1") // All pools go, which is not done without confirmation either.
 	s.later()
 	tokens := s.required("PruneHeld")
 	if !strings.Contains(tokens, ",") {
@@ -251,7 +251,7 @@ func TestAPoolThatIsDeletedWithItsNodesNeedsBothTokensAtOnce(t *testing.T) {
 
 func TestTheTimeOfARevisionIsWhenItCameIntoForce(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("cluster/map=1")
+	s.commit("kubernetes/map=1")
 	applied := func() time.Time {
 		t.Helper()
 		if s.sync().Status.LastAppliedTime == nil {
@@ -271,7 +271,7 @@ func TestTheTimeOfARevisionIsWhenItCameIntoForce(t *testing.T) {
 		t.Errorf("applied at %s, want %s", applied(), first)
 	}
 	s.cluster.live["map"] = "x"
-	s.drift(at("cluster", "map"))
+	s.drift(at("kubernetes", "map"))
 	s.later()
 	s.clock.Step(resync)
 	s.reconcile()
@@ -280,7 +280,7 @@ func TestTheTimeOfARevisionIsWhenItCameIntoForce(t *testing.T) {
 	if !applied().Equal(first) {
 		t.Errorf("the same revision is said to be applied at %s, want %s", applied(), first)
 	}
-	s.commit("cluster/map=1") // A commit that changes nothing here comes into force, too.
+	s.commit("kubernetes/map=1") // A commit that changes nothing here comes into force, too.
 	s.later()
 	if !applied().Equal(s.clock.Now()) {
 		t.Errorf("the next one was applied at %s, want %s", applied(), s.clock.Now())

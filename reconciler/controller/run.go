@@ -70,7 +70,7 @@ func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *sy
 	if got.Changed || forced {
 		return r.full(ctx, sync, s, got, drifted)
 	}
-	now, fresh := r.Clock.Now(), got.Stale == nil
+	now, fresh := r.Clock.Now(), got.SourceError == nil
 	settled := s.converged && now.Before(s.lastFull.Add(resync))
 	resting := fresh && now.Before(s.restUntil)
 	if settled && fresh && s.failures == 0 {

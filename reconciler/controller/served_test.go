@@ -21,11 +21,11 @@ func TestTheTokenOfTheEngineIsNotReportedWhileNodesAreAwaited(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
-			s.commit("cluster/np-a=1", "cluster/np-b=1", "cluster/engine=on")
+			s.commit("kubernetes/np-a=1", "kubernetes/np-b=1", "kubernetes/engine=on")
 			s.reconcile()
 			s.cluster.removals["np-a"] = loss.Removal{Impact: "3 nodes go with it", Losses: loss.Counts{"Node": 3}}
 			s.cluster.removals["engine"] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": 5}, AfterNodes: true, EndsEngine: true}
-			s.commit("cluster/np-b=1", "cluster/engine=off")
+			s.commit("kubernetes/np-b=1", "kubernetes/engine=off")
 			s.later()
 			s.confirm(s.required("PruneHeld"))
 			s.cluster.refused["engine"] = "nodes are awaited"
@@ -44,11 +44,11 @@ func TestTheTokenOfTheEngineIsNotReportedWhileNodesAreAwaited(t *testing.T) {
 // Of two deletions that one token confirmed, one is refused, and the other waits for it.
 func TestAConfirmedDeletionThatHasToWaitGoesOnByItself(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("cluster/np-a=1", "cluster/map=1", "aws/role=1", "aws/kept=1")
+	s.commit("kubernetes/np-a=1", "kubernetes/map=1", "aws/role=1", "aws/kept=1")
 	s.reconcile()
 	s.cluster.removals["np-a"] = loss.Removal{Impact: "3 nodes go with it", Losses: loss.Counts{"Node": 3}}
 	s.aws.removals["role"] = loss.Removal{Impact: "3 nodes use it", Losses: loss.Counts{"Node": 3}, AfterNodes: true}
-	s.commit("cluster/map=1", "aws/kept=1")
+	s.commit("kubernetes/map=1", "aws/kept=1")
 	s.later()
 	token := s.required("PruneHeld")
 	if len(confirm.Tokens(token)) != 1 {
@@ -71,7 +71,7 @@ func TestAConfirmedDeletionThatHasToWaitGoesOnAfterAMistake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, token := waitingStage(t)
 			s.cluster.refused["map"] = "a webhook denied the request"
-			s.commit("cluster/map=2", "cluster/other=1")
+			s.commit("kubernetes/map=2", "kubernetes/other=1")
 			s.confirm(token)
 			s.later()
 			if s.cluster.live["pool"] == "" {
@@ -84,7 +84,7 @@ func TestAConfirmedDeletionThatHasToWaitGoesOnAfterAMistake(t *testing.T) {
 			s.later()
 			s.problems = nil
 			delete(s.cluster.refused, "map")
-			s.commit("cluster/map=2", "cluster/other=1")
+			s.commit("kubernetes/map=2", "kubernetes/other=1")
 			s.later()
 			if s.cluster.live["pool"] != "" {
 				t.Errorf("confirmed by %q, it asks for %q, handled %q", token, s.sync().Status.ConfirmationToken, s.sync().Status.LastHandledConfirmationTokens)
@@ -103,10 +103,10 @@ func TestAConfirmedUpdateGoesOnWhereItsThingWasUnreadable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
-			s.commit("cluster/map=1", "aws/group=2")
+			s.commit("kubernetes/map=1", "aws/group=2")
 			s.reconcile()
 			s.aws.removals["group"] = oneNode
-			s.commit("cluster/map=1", "aws/group=1")
+			s.commit("kubernetes/map=1", "aws/group=1")
 			s.later()
 			token := s.required("PruneHeld")
 			s.aws.refused["group"] = "throttled"
@@ -133,7 +133,7 @@ func TestAConfirmedUpdateGoesOnWhereItsThingWasUnreadable(t *testing.T) {
 // lets the other update pass once.
 func TestAMistakeInTheRepositoryKeepsNoTokenGood(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("cluster/map=1", "cluster/one=9", "cluster/two=9")
+	s.commit("kubernetes/map=1", "kubernetes/one=9", "kubernetes/two=9")
 	s.reconcile()
 	s.problems = []state.Problem{{Message: "no such field"}}
 	s.cluster.refused["two"] = "a webhook denied the request"
@@ -143,7 +143,7 @@ func TestAMistakeInTheRepositoryKeepsNoTokenGood(t *testing.T) {
 			s.cluster.removals["one"] = oneNode
 		}
 		one := map[bool]string{true: "1", false: "9"}[lossy]
-		s.commit("cluster/map=1", "cluster/one="+one, "cluster/two=1")
+		s.commit("kubernetes/map=1", "kubernetes/one="+one, "kubernetes/two=1")
 		for range 4 {
 			s.later()
 		}
@@ -168,10 +168,10 @@ func TestAMistakeInTheRepositoryKeepsNoTokenGood(t *testing.T) {
 func TestWhatIsUnknownKeepsNoTokenGood(t *testing.T) {
 	s := newStage(t, nil)
 	s.cluster.live["np-lost"], s.cluster.applied["np-lost"], s.cluster.unknown["np-lost"] = "1", "1", "denied"
-	s.commit("cluster/pool=1", "cluster/map=1", "aws/queue=1", "aws/kept=1")
+	s.commit("kubernetes/pool=1", "kubernetes/map=1", "aws/queue=1", "aws/kept=1")
 	s.reconcile()
 	s.aws.removals["queue"], s.cluster.removals["pool"] = oneNode, loss.Removal{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
-	s.commit("cluster/map=1", "aws/kept=1")
+	s.commit("kubernetes/map=1", "aws/kept=1")
 	s.later()
 	s.confirm(s.sync().Status.ConfirmationToken)
 	s.cluster.refused["pool"] = "a webhook denied the request"
@@ -179,9 +179,9 @@ func TestWhatIsUnknownKeepsNoTokenGood(t *testing.T) {
 	if s.aws.live["queue"] != "" {
 		t.Fatalf("it waits: %q", s.pending())
 	}
-	s.commit("cluster/pool=1", "cluster/map=1", "aws/queue=1", "aws/kept=1")
+	s.commit("kubernetes/pool=1", "kubernetes/map=1", "aws/queue=1", "aws/kept=1")
 	s.later()
-	s.commit("cluster/map=1", "aws/kept=1")
+	s.commit("kubernetes/map=1", "aws/kept=1")
 	s.later()
 	if s.aws.live["queue"] == "" {
 		t.Errorf("deleted twice by one token: %v", s.aws.writes)
@@ -191,10 +191,10 @@ func TestWhatIsUnknownKeepsNoTokenGood(t *testing.T) {
 // Who writes the repository brings another content once the token of the engine is quoted.
 func TestTheTokenForARoleIsGoodForNoOtherContentOfIt(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("cluster/np-b=1", "cluster/role=all")
+	s.commit("kubernetes/np-b=1", "kubernetes/role=all")
 	s.reconcile()
 	s.cluster.removals["role"] = loss.Removal{Impact: "the controller loses rights that it has by it, such as get secrets", AfterNodes: true, EndsEngine: true}
-	s.commit("cluster/np-b=1", "cluster/role=without-get-secrets")
+	s.commit("kubernetes/np-b=1", "kubernetes/role=without-get-secrets")
 	s.later()
 	token := s.required("PruneHeld")
 	s.cluster.refused["role"] = "nodes are awaited"
@@ -202,7 +202,7 @@ func TestTheTokenForARoleIsGoodForNoOtherContentOfIt(t *testing.T) {
 	s.later()
 	s.cluster.removals["role"] = loss.Removal{Impact: "the controller loses rights that it has by it, such as everything", AfterNodes: true, EndsEngine: true}
 	delete(s.cluster.refused, "role")
-	s.commit("cluster/np-b=1", "cluster/role=nothing")
+	s.commit("kubernetes/np-b=1", "kubernetes/role=nothing")
 	s.later()
 	if s.cluster.live["role"] == "nothing" {
 		t.Errorf("%s was quoted for a role without get secrets, and let pass one without anything", token)
@@ -228,7 +228,7 @@ func TestADeletionThatWasWantedAgainNeedsAnotherConfirmation(t *testing.T) {
 					s.later()
 				} else {
 					s.cluster.refused["map"] = "a webhook denied the request"
-					s.commit("cluster/map=2", "cluster/other=1")
+					s.commit("kubernetes/map=2", "kubernetes/other=1")
 					s.confirm(token)
 					s.later()
 				}
@@ -237,13 +237,13 @@ func TestADeletionThatWasWantedAgainNeedsAnotherConfirmation(t *testing.T) {
 				}
 				clear(s.cluster.refused)
 				tt.begin(s)
-				s.commit("cluster/pool=1", "cluster/map=1", "cluster/other=1")
+				s.commit("kubernetes/pool=1", "kubernetes/map=1", "kubernetes/other=1")
 				s.later()
 				if len(s.cluster.allowed) > 0 {
 					t.Fatal(s.cluster.allowed)
 				}
 				tt.end(s)
-				s.commit("cluster/map=1", "cluster/other=1")
+				s.commit("kubernetes/map=1", "kubernetes/other=1")
 				s.later()
 				if s.cluster.live["pool"] == "" {
 					t.Errorf("refused %v: it was wanted again, and is deleted by %q", refused, token)
@@ -256,14 +256,14 @@ func TestADeletionThatWasWantedAgainNeedsAnotherConfirmation(t *testing.T) {
 // A token is quoted while nothing waits for it; the commit that it fits comes later.
 func TestATokenThatIsQuotedWhileTheSyncIsReadyIsVoid(t *testing.T) {
 	s, token := waitingStage(t)
-	s.commit("cluster/pool=1", "cluster/map=1", "cluster/other=1")
+	s.commit("kubernetes/pool=1", "kubernetes/map=1", "kubernetes/other=1")
 	s.later()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	s.confirm(token)
 	for range 3 {
 		s.later()
 	}
-	s.commit("cluster/map=1", "cluster/other=1")
+	s.commit("kubernetes/map=1", "kubernetes/other=1")
 	s.later()
 	if s.cluster.live["pool"] == "" {
 		t.Errorf("quoted when nothing waited for it, %s served later", token)
@@ -274,13 +274,13 @@ func TestATokenThatIsQuotedWhileTheSyncIsReadyIsVoid(t *testing.T) {
 func TestTheCommandKeepsTheTokenOfADeletionThatCannotBeComputed(t *testing.T) {
 	s, token := begunStage(t)
 	s.problems = []state.Problem{{Message: "no such field"}}
-	s.commit("cluster/map=1", "cluster/other=2")
+	s.commit("kubernetes/map=1", "kubernetes/other=2")
 	s.later()
 	s.confirm(s.sync().Status.ConfirmationToken)
 	s.later()
 	s.problems = nil
 	delete(s.cluster.refused, "pool")
-	s.commit("cluster/map=1", "cluster/other=2")
+	s.commit("kubernetes/map=1", "kubernetes/other=2")
 	s.later()
 	if s.cluster.live["pool"] != "" {
 		t.Errorf("after %s it asks for %q: %q", token, s.sync().Status.ConfirmationToken, s.pending())
@@ -297,7 +297,7 @@ func TestADeletionThatWasWantedAgainNeedsAnotherConfirmationWhateverElseIsUnknow
 					s.cluster.refused["pool"] = "a webhook denied the request"
 				} else {
 					s.cluster.refused["map"] = "a webhook denied the request"
-					s.commit("cluster/map=2", "cluster/other=1")
+					s.commit("kubernetes/map=2", "kubernetes/other=1")
 				}
 				s.confirm(token)
 				s.later()
@@ -306,7 +306,7 @@ func TestADeletionThatWasWantedAgainNeedsAnotherConfirmationWhateverElseIsUnknow
 				}
 				clear(s.cluster.refused)
 				s.cluster.unknown["other"] = "denied"
-				s.commit("cluster/pool=1", "cluster/map=1", "cluster/other=1")
+				s.commit("kubernetes/pool=1", "kubernetes/map=1", "kubernetes/other=1")
 				s.later()
 				s.later()
 				if len(s.cluster.allowed) > 0 {
@@ -316,7 +316,7 @@ func TestADeletionThatWasWantedAgainNeedsAnotherConfirmationWhateverElseIsUnknow
 					s.restart()
 				}
 				clear(s.cluster.unknown)
-				s.commit("cluster/map=1", "cluster/other=1")
+				s.commit("kubernetes/map=1", "kubernetes/other=1")
 				s.later()
 				if s.cluster.live["pool"] == "" {
 					t.Errorf("%s, restart %v: wanted again, deleted by %q; handled %q", how, restart, token, s.sync().Status.LastHandledConfirmationTokens)
@@ -335,7 +335,7 @@ func TestADeletionThatIsGivenUpDuringAMistakeNeedsAnotherConfirmation(t *testing
 			s.confirm(token)
 			s.later()
 			s.problems = []state.Problem{{Message: "no such field"}}
-			s.commit("cluster/map=1", "cluster/other=1")
+			s.commit("kubernetes/map=1", "kubernetes/other=1")
 			s.later()
 			clear(s.cluster.refused)
 			no, yes := false, true
@@ -344,7 +344,7 @@ func TestADeletionThatIsGivenUpDuringAMistakeNeedsAnotherConfirmation(t *testing
 			s.later()
 			s.problems = nil
 			s.edit(func(sync *v1alpha1.Sync) { sync.Spec.Prune = &yes; sync.Generation++ })
-			s.commit("cluster/map=1", "cluster/other=1")
+			s.commit("kubernetes/map=1", "kubernetes/other=1")
 			s.later()
 			if s.cluster.live["pool"] == "" {
 				t.Errorf("%s: deleted by %q", what, token)
@@ -357,10 +357,10 @@ func TestADeletionThatIsGivenUpDuringAMistakeNeedsAnotherConfirmation(t *testing
 func TestADeletionThatWasWantedAgainNeedsAnotherConfirmationBesideAnUpdateThatIsUnknown(t *testing.T) {
 	for _, runs := range []int{1, 2} {
 		s := newStage(t, nil)
-		s.commit("cluster/map=1", "cluster/pool=1", "aws/group=2")
+		s.commit("kubernetes/map=1", "kubernetes/pool=1", "aws/group=2")
 		s.reconcile()
 		s.aws.removals["group"], s.cluster.removals["pool"] = oneNode, oneNode
-		s.commit("cluster/map=1", "aws/group=1")
+		s.commit("kubernetes/map=1", "aws/group=1")
 		s.later()
 		token := s.required("PruneHeld")
 		s.aws.refused["group"] = "throttled"
@@ -371,12 +371,12 @@ func TestADeletionThatWasWantedAgainNeedsAnotherConfirmationBesideAnUpdateThatIs
 			t.Fatal("the deletion did not wait for the update")
 		}
 		s.aws.unknown["group"] = "no answer"
-		s.commit("cluster/map=1", "cluster/pool=1", "aws/group=1")
+		s.commit("kubernetes/map=1", "kubernetes/pool=1", "aws/group=1")
 		for range runs {
 			s.later()
 		}
 		clear(s.aws.unknown)
-		s.commit("cluster/map=1", "aws/group=1")
+		s.commit("kubernetes/map=1", "aws/group=1")
 		s.later()
 		if s.cluster.live["pool"] == "" {
 			t.Errorf("after %d runs: wanted again, and deleted by %q", runs, token)

@@ -28,7 +28,7 @@ import (
 )
 
 func change(name string, action plan.Action, edit func(*plan.Change)) plan.Change {
-	i := state.Item{Key: state.Key{Target: "cluster", Kind: "ConfigMap", Namespace: "a", Name: name}, Origin: state.Origin{File: "a.yaml", Line: 7}}
+	i := state.Item{Key: state.Key{Target: "kubernetes", Kind: "ConfigMap", Namespace: "a", Name: name}, Origin: state.Origin{File: "a.yaml", Line: 7}}
 	c := plan.Change{Key: i.Key, Action: action, After: &i}
 	if action == plan.Delete {
 		c.After, c.Before = nil, &i
@@ -82,7 +82,7 @@ func TestResultsAreReadyOrHaveTheirReason(t *testing.T) {
 		misfitAndMore.Outcome.Results[i].Status, misfitAndMore.Outcome.Results[i].Err = apply.Failed, err
 	}
 	stale := ran()
-	stale.Stale = fmt.Errorf("fetching: %w", gitsource.ErrUnreachable)
+	stale.SourceError = fmt.Errorf("fetching: %w", gitsource.ErrUnreachable)
 	mistakes := ran()
 	mistakes.Problems = []state.Problem{{Origin: state.Origin{File: "x.yaml", Line: 2}, Message: "not YAML"}}
 	for name, c := range map[string]struct {
@@ -216,7 +216,7 @@ func TestWhatASourceWaitsForIsReportedOnceWithItsRemedy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			done := ran()
-			done.Stale, done.Revision = c.err, "main@sha1:"+here
+			done.SourceError, done.Revision = c.err, "main@sha1:"+here
 			if diff := cmp.Diff(c.want, resultOf(done).message); diff != "" {
 				t.Errorf("message (-want +got):\n%s", diff)
 			}

@@ -213,7 +213,7 @@ func newStage(t *testing.T, edit func(*v1alpha1.Sync)) *stage {
 		edit(sync)
 	}
 	s := &stage{
-		T: t, aws: newPlace("aws"), cluster: newPlace("cluster"), revision: "main@sha1:1",
+		T: t, aws: newPlace("aws"), cluster: newPlace("kubernetes"), revision: "main@sha1:1",
 		clock: clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), events: record.NewFakeRecorder(100), registry: prometheus.NewRegistry(),
 	}
 	metrics, err := NewMetrics(s.registry)
@@ -224,7 +224,7 @@ func newStage(t *testing.T, edit func(*v1alpha1.Sync)) *stage {
 		Client:    fake.NewClientBuilder().WithScheme(scheme).WithObjects(sync).WithStatusSubresource(sync).Build(),
 		Namespace: stageName.Namespace, Recorder: withoutAnnotations{s.events}, Metrics: metrics, Clock: s.clock,
 		Build: func(context.Context, *v1alpha1.Sync) (Assembly, error) {
-			loop := reconciler.NewLoop(s, s.load, reconciler.NamedTarget{Name: "aws", Target: s.aws}, reconciler.NamedTarget{Name: "cluster", Target: s.cluster})
+			loop := reconciler.NewLoop(s, s.load, reconciler.NamedTarget{Name: "aws", Target: s.aws}, reconciler.NamedTarget{Name: "kubernetes", Target: s.cluster})
 			return Assembly{Loop: loop, Guard: s.consider, Orphan: func(context.Context) error { return nil }}, nil
 		},
 	}

@@ -47,9 +47,9 @@ func (s *stage) fails() time.Duration {
 // AWS bills by the call: what nobody could be told is not found out again and again.
 func TestWhatCannotBeWrittenIsFoundOutLessAndLessOften(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("cluster/np-gpu=1", "aws/queue=1")
+	s.commit("kubernetes/np-gpu=1", "aws/queue=1")
 	s.reconcile()
-	s.commit("cluster/np-gpu=2", "aws/queue=1")
+	s.commit("kubernetes/np-gpu=2", "aws/queue=1")
 	s.clock.Step(2 * resync)
 	before := s.cluster.fullComparisons
 	for n, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second} {
@@ -75,18 +75,18 @@ func TestWhatCannotBeWrittenIsFoundOutLessAndLessOften(t *testing.T) {
 func TestWhatCouldNotBeWrittenIsReportedByTheNextReconciliation(t *testing.T) {
 	for name, drifted := range map[string][]state.Key{
 		"though the source has nothing new": nil,
-		"though something drifts meanwhile": {at("cluster", "map")},
+		"though something drifts meanwhile": {at("kubernetes", "map")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
-			s.commit("cluster/np-gpu=1", "aws/queue=1")
+			s.commit("kubernetes/np-gpu=1", "aws/queue=1")
 			s.aws.refused["queue"] = "AccessDenied"
 			s.reconcile()
 			s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
 			s.takeEvents()
 
 			delete(s.aws.refused, "queue")
-			s.commit("cluster/np-gpu=2", "cluster/map=1", "aws/queue=1")
+			s.commit("kubernetes/np-gpu=2", "kubernetes/map=1", "aws/queue=1")
 			s.clock.Step(2 * resync)
 			s.unwritten()
 			s.r.sessions.open[stageName].putBack(drifted)
@@ -109,7 +109,7 @@ func TestWhatCouldNotBeWrittenIsReportedByTheNextReconciliation(t *testing.T) {
 	}
 	t.Run("though it was a failure, of which the next try would come late", func(t *testing.T) {
 		s := newStage(t, nil)
-		s.commit("cluster/map=1")
+		s.commit("kubernetes/map=1")
 		s.reconcile()
 		s.cluster.unknown["map"] = "Forbidden"
 		s.clock.Step(2 * resync)
@@ -157,15 +157,15 @@ func TestAStatusIsNotComparedWithOneOlderThanTheLast(t *testing.T) {
 			s := newStage(t, nil)
 			s.cluster.compared["version"] = byHand
 			c.first(s)
-			s.commit("cluster/version=1", "aws/queue=1")
+			s.commit("kubernetes/version=1", "aws/queue=1")
 			s.reconcile()
 			old := s.sync()
 			c.second(s)
 			s.clock.Step(resync)
-			s.drift(at("cluster", "version"))
+			s.drift(at("kubernetes", "version"))
 			catchUp := s.cached(old)
 			c.third(s)
-			s.r.sessions.open[stageName].putBack([]state.Key{at("cluster", "version")})
+			s.r.sessions.open[stageName].putBack([]state.Key{at("kubernetes", "version")})
 			if after := s.reconcile(); after != conflictDelay {
 				t.Errorf("looks again after %s", after)
 			}

@@ -22,7 +22,7 @@ func reporting(sync *v1alpha1.Sync) { sync.Spec.Drift = v1alpha1.DriftReport }
 
 func TestWhatIsUnknownIsNeverCalledInSync(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("aws/queue=1", "aws/rule=1", "cluster/pool=1")
+	s.commit("aws/queue=1", "aws/rule=1", "kubernetes/pool=1")
 	s.aws.unknown["queue"] = denied
 	begun, reads := s.clock.Now(), 0
 	var when []float64 // when AWS was read, in seconds
@@ -52,8 +52,8 @@ func TestWhatIsUnknownIsNeverCalledInSync(t *testing.T) {
 	if d := cmp.Diff([]string{"Warning PartlyUnknown 1 thing could not be compared: aws Thing.sqs/queue (cluster.yaml:9): " + denied}, s.takeEvents()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
-	if s.unknownIn("aws") != 1 || s.unknownIn("cluster") != 0 || s.driftedNow() != 0 {
-		t.Errorf("gauges: aws %v, cluster %v, drifted %v", s.unknownIn("aws"), s.unknownIn("cluster"), s.driftedNow())
+	if s.unknownIn("aws") != 1 || s.unknownIn("kubernetes") != 0 || s.driftedNow() != 0 {
+		t.Errorf("gauges: aws %v, cluster %v, drifted %v", s.unknownIn("aws"), s.unknownIn("kubernetes"), s.driftedNow())
 	}
 
 	delete(s.aws.unknown, "queue")
@@ -100,7 +100,7 @@ func TestSomethingThatBecomesUnknownIsReportedWhateverElseFails(t *testing.T) {
 func TestWhatIsOnlyComparedLeavesTheSyncReadyAndDriftedWithoutARetry(t *testing.T) {
 	s := newStage(t, nil)
 	s.aws.live["version"], s.aws.compared["version"], s.aws.compared["addon"] = "1.33", byHand, "run: aws eks create-addon"
-	s.commit("aws/version=1.34", "aws/addon=1", "aws/queue=1", "cluster/pool=1")
+	s.commit("aws/version=1.34", "aws/addon=1", "aws/queue=1", "kubernetes/pool=1")
 	s.reconcile()
 	message := s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if message != "Applied revision main@sha1:11: 2 objects" {
@@ -140,7 +140,7 @@ func TestAComparedObjectThatChangesIsReadAtOnceAndAlone(t *testing.T) {
 	s := newStage(t, nil)
 	s.aws.live["version"], s.aws.compared["version"] = "1.34", byHand
 	s.aws.live["other"], s.aws.compared["other"] = "x", byHand
-	s.commit("aws/version=1.34", "aws/other=1", "cluster/pool=1")
+	s.commit("aws/version=1.34", "aws/other=1", "kubernetes/pool=1")
 	s.reconcile()
 	reads := s.aws.fullComparisons
 	s.aws.live["version"] = "1.35"
@@ -168,7 +168,7 @@ func TestAComparedObjectThatChangesIsReadAtOnceAndAlone(t *testing.T) {
 
 func TestAWSDriftIsCorrectedAndReportedOnce(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("aws/rule=ENABLED", "cluster/pool=1")
+	s.commit("aws/rule=ENABLED", "kubernetes/pool=1")
 	s.reconcile()
 	reads := s.aws.fullComparisons
 	s.aws.live["rule"] = "DISABLED"
@@ -186,10 +186,10 @@ func TestAWSDriftIsCorrectedAndReportedOnce(t *testing.T) {
 
 func TestAWSDriftThatCannotBePutRightIsDriftAndHoldsUpNothing(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("aws/rule=ENABLED", "cluster/pool=1", "cluster/old=1")
+	s.commit("aws/rule=ENABLED", "kubernetes/pool=1", "kubernetes/old=1")
 	s.reconcile()
 	s.aws.live["rule"], s.aws.refused["rule"] = "DISABLED", "AccessDenied: events:PutRule"
-	s.commit("aws/rule=ENABLED", "cluster/pool=2")
+	s.commit("aws/rule=ENABLED", "kubernetes/pool=2")
 	s.later()
 	s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
 	s.expectCondition("Drifted", metav1.ConditionTrue, "DriftNotCorrected")
@@ -236,7 +236,7 @@ func TestAnObjectThatCanBeReadAgainIsNoLongerUnknown(t *testing.T) {
 
 func TestOneThingPutRightDoesNotCallTheRestCompared(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("aws/rule=1", "cluster/pool=1")
+	s.commit("aws/rule=1", "kubernetes/pool=1")
 	s.reconcile()
 	s.mistake = state.Failf(state.Stalled, "NoManifests", "the folder declares nothing")
 	s.commit()
@@ -253,7 +253,7 @@ func TestOneThingPutRightDoesNotCallTheRestCompared(t *testing.T) {
 
 func TestAHeldPruneIsReportedBesideWhatIsUnknown(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("aws/queue=1", "cluster/a=1", "cluster/b=1")
+	s.commit("aws/queue=1", "kubernetes/a=1", "kubernetes/b=1")
 	s.reconcile()
 	s.aws.unknown["queue"] = denied
 	s.commit("aws/queue=1")
@@ -268,9 +268,9 @@ func TestUnderReportNothingIsEverWrittenToAWS(t *testing.T) {
 	s := newStage(t, reporting)
 	s.aws.live["stray"], s.aws.applied["stray"] = "1", "1"
 	s.aws.live["rule"], s.aws.applied["rule"] = "DISABLED", "ENABLED"
-	s.commit("aws/rule=ENABLED", "aws/queue=1", "cluster/pool=1")
+	s.commit("aws/rule=ENABLED", "aws/queue=1", "kubernetes/pool=1")
 	s.reconcile()
-	s.commit("aws/rule=ENABLED", "aws/queue=2", "cluster/pool=2")
+	s.commit("aws/rule=ENABLED", "aws/queue=2", "kubernetes/pool=2")
 	s.later()
 	s.clock.Step(reportGap)
 	s.drift(at("aws", "rule"))
@@ -312,7 +312,7 @@ func (s *stage) leave() {
 
 func TestASyncDoesNotGoWhileItIsUnknownWhatIsLeft(t *testing.T) {
 	s := newStage(t, deleting)
-	s.commit("aws/queue=1", "cluster/pool=1")
+	s.commit("aws/queue=1", "kubernetes/pool=1")
 	s.leave()
 	s.aws.unknown["queue"] = denied
 	for range 3 {
@@ -340,7 +340,7 @@ func TestASyncDoesNotGoWhileItIsUnknownWhatIsLeft(t *testing.T) {
 func TestASyncThatOnlyReportsLeavesAWSAndReportsThat(t *testing.T) {
 	s := newStage(t, func(sync *v1alpha1.Sync) { deleting(sync); reporting(sync) })
 	s.aws.live["queue"], s.aws.applied["queue"] = "1", "1"
-	s.commit("aws/queue=1", "cluster/pool=1")
+	s.commit("aws/queue=1", "kubernetes/pool=1")
 	s.leave()
 	s.reconcile()
 	if s.sync().Name != "" || len(s.cluster.live) != 0 || len(s.aws.writes) != 0 {

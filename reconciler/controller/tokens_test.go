@@ -30,7 +30,7 @@ func TestATokenServesOnceBesideADeletionThatIsNotSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, token := begunStage(t)
 			lossy := s.cluster.removals["other"]
-			s.commit("cluster/map=1", "cluster/other=2")
+			s.commit("kubernetes/map=1", "kubernetes/other=2")
 			s.later()
 			both := s.sync().Status.ConfirmationToken
 			if !strings.Contains(both, token) {
@@ -43,17 +43,17 @@ func TestATokenServesOnceBesideADeletionThatIsNotSent(t *testing.T) {
 			}
 			s.confirm(thenQuoted(both, token))
 			delete(s.cluster.removals, "other")
-			s.commit("cluster/map=1", "cluster/other=1")
+			s.commit("kubernetes/map=1", "kubernetes/other=1")
 			s.later()
 			s.cluster.removals["other"] = lossy
-			s.commit("cluster/map=1", "cluster/other=2")
+			s.commit("kubernetes/map=1", "kubernetes/other=2")
 			s.restart()
 			s.later()
 			if s.cluster.live["other"] != "1" {
 				t.Errorf("the token served twice: %v, handled %q", s.cluster.live, s.sync().Status.LastHandledConfirmationTokens)
 			}
 			delete(s.cluster.refused, "pool")
-			s.commit("cluster/map=1", "cluster/other=1") // A held update keeps what it may need.
+			s.commit("kubernetes/map=1", "kubernetes/other=1") // A held update keeps what it may need.
 			s.later()
 			if gone, goesOn := s.cluster.live["pool"] == "", strings.Contains(thenQuoted(both, token), token); gone != goesOn {
 				t.Errorf("the deletion was made: %t, and it is quoted: %t", gone, goesOn)
@@ -65,20 +65,20 @@ func TestATokenServesOnceBesideADeletionThatIsNotSent(t *testing.T) {
 // What was quoted when nothing waited for it is void, and a deletion that is begun goes on.
 func TestATokenQuotedTooLateIsVoidBesideADeletionThatIsNotSent(t *testing.T) {
 	s, _ := begunStage(t)
-	s.commit("cluster/map=1", "cluster/other=2")
+	s.commit("kubernetes/map=1", "kubernetes/other=2")
 	s.later()
 	both := s.sync().Status.ConfirmationToken
-	s.commit("cluster/map=1", "cluster/other=1")
+	s.commit("kubernetes/map=1", "kubernetes/other=1")
 	s.later()
 	s.confirm(both)
 	s.later()
-	s.commit("cluster/map=1", "cluster/other=2")
+	s.commit("kubernetes/map=1", "kubernetes/other=2")
 	s.later()
 	if s.cluster.live["other"] != "1" {
 		t.Errorf("quoted when nothing waited for it, it served later: %v, handled %q", s.cluster.live, s.sync().Status.LastHandledConfirmationTokens)
 	}
 	delete(s.cluster.refused, "pool")
-	s.commit("cluster/map=1", "cluster/other=1")
+	s.commit("kubernetes/map=1", "kubernetes/other=1")
 	s.later()
 	if s.cluster.live["pool"] != "" {
 		t.Errorf("the deletion waits again: handled %q", s.sync().Status.LastHandledConfirmationTokens)
@@ -90,7 +90,7 @@ func TestTokensThatServedAreNotReported(t *testing.T) {
 	for name, inTurn := range map[string]bool{"in one run": false, "one after the other": true} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := begunStage(t)
-			s.commit("cluster/map=1")
+			s.commit("kubernetes/map=1")
 			s.later()
 			both := s.sync().Status.ConfirmationToken
 			if len(confirm.Tokens(both)) != 2 {
@@ -120,20 +120,20 @@ func TestTokensThatServedAreNotReported(t *testing.T) {
 // ends the engine.
 func TestATokenForTheEngineIsUsedUpWhereAnotherPartWaits(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("cluster/engine=on", "cluster/role=wide", "cluster/np-b=1")
+	s.commit("kubernetes/engine=on", "kubernetes/role=wide", "kubernetes/np-b=1")
 	s.reconcile()
 	s.cluster.removals["engine"] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": 5}, AfterNodes: true, EndsEngine: true}
 	s.cluster.removals["role"] = loss.Removal{Impact: "the controller loses rights", AfterNodes: true, EndsEngine: true}
-	s.commit("cluster/engine=off", "cluster/role=narrow", "cluster/np-b=1")
+	s.commit("kubernetes/engine=off", "kubernetes/role=narrow", "kubernetes/np-b=1")
 	s.later()
 	token := s.required("PruneHeld")
 	s.cluster.refused["engine"], s.cluster.refused["role"] = "nodes are awaited", "nodes are awaited"
 	s.confirm(token)
 	s.later()
 	delete(s.cluster.refused, "engine")
-	s.commit("cluster/engine=on", "cluster/role=narrow", "cluster/np-b=1")
+	s.commit("kubernetes/engine=on", "kubernetes/role=narrow", "kubernetes/np-b=1")
 	s.later()
-	s.commit("cluster/engine=off", "cluster/role=narrow", "cluster/np-b=1")
+	s.commit("kubernetes/engine=off", "kubernetes/role=narrow", "kubernetes/np-b=1")
 	s.later()
 	if again := s.required("PruneHeld"); again == token || s.cluster.live["engine"] != "on" {
 		t.Errorf("the engine stops by the token of a change that was taken back: %v, handled %q", s.cluster.live, s.sync().Status.LastHandledConfirmationTokens)
@@ -143,10 +143,10 @@ func TestATokenForTheEngineIsUsedUpWhereAnotherPartWaits(t *testing.T) {
 // What fits nothing, quoted beside the token of an update that is refused, does not take it back.
 func TestAMistypedTokenKeepsTheOneOfAnUpdateThatIsNotMade(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("cluster/map=1", "cluster/other=1")
+	s.commit("kubernetes/map=1", "kubernetes/other=1")
 	s.reconcile()
 	s.cluster.removals["other"] = loss.Removal{Impact: "1 node of the pool would go", Losses: loss.Counts{"Node": 1}}
-	s.commit("cluster/map=1", "cluster/other=2")
+	s.commit("kubernetes/map=1", "kubernetes/other=2")
 	s.later()
 	token := s.required("PruneHeld")
 	s.cluster.refused["other"] = "a webhook denied the request"
@@ -164,7 +164,7 @@ func TestAMistypedTokenKeepsTheOneOfAnUpdateThatIsNotMade(t *testing.T) {
 func TestAConfirmedDeletionThatHasToWaitNeedsAnotherConfirmationWhenMoreGoesWithIt(t *testing.T) {
 	s, token := waitingStage(t)
 	s.cluster.refused["map"] = "a webhook denied the request"
-	s.commit("cluster/map=2", "cluster/other=1")
+	s.commit("kubernetes/map=2", "kubernetes/other=1")
 	s.confirm(token)
 	s.later()
 	if allowed := s.cluster.allowed["pool"]; s.cluster.live["pool"] == "" || !allowed.Confirmed() {

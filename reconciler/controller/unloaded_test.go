@@ -14,10 +14,10 @@ import (
 // and its drift is corrected.
 func TestARevisionThatCannotBeLoadedLeavesTheLastOneApplied(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("aws/rule=1", "cluster/pool=1", "cluster/map=1")
+	s.commit("aws/rule=1", "kubernetes/pool=1", "kubernetes/map=1")
 	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
-	s.commit("cluster/pool=2") // Whoever took it all the same would delete the others.
+	s.commit("kubernetes/pool=2") // Whoever took it all the same would delete the others.
 	s.mistake = state.Failf(state.Stalled, "LimitExceeded", "base/kustomization.yaml:7: patches copy more than 128 KiB")
 	s.later()
 	const stays = "; revision main@sha1:11 stays applied"
@@ -31,12 +31,12 @@ func TestARevisionThatCannotBeLoadedLeavesTheLastOneApplied(t *testing.T) {
 	}
 
 	s.aws.live["rule"], s.cluster.live["map"] = "edited", "edited"
-	s.drift(at("cluster", "map"))
+	s.drift(at("kubernetes", "map"))
 	s.later()
 	s.expectCondition("Drifted", metav1.ConditionFalse, "InSync")
 	s.cluster.refused["map"] = "denied"
 	s.cluster.live["map"] = "edited"
-	s.drift(at("cluster", "map"))
+	s.drift(at("kubernetes", "map"))
 	s.expectCondition("Drifted", metav1.ConditionTrue, "DriftNotCorrected")
 	delete(s.cluster.refused, "map")
 	for range 12 { // Until everything is compared again.
@@ -73,13 +73,13 @@ func TestWhatWaitsForAPersonIsStalled(t *testing.T) {
 		{"deletions", "PruneHeld", func(s *stage) { s.commit() }, true},
 		{"nodes, which may go by themselves", "NodeReplacementHeld", func(s *stage) {
 			s.nodes = 14
-			s.commit("cluster/np-gpu=2", "cluster/map=1", "aws/queue=1")
+			s.commit("kubernetes/np-gpu=2", "kubernetes/map=1", "aws/queue=1")
 		}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := heldStage(t)
 			s.nodes = 0
-			s.commit("cluster/np-gpu=1", "cluster/map=1", "aws/queue=1")
+			s.commit("kubernetes/np-gpu=1", "kubernetes/map=1", "aws/queue=1")
 			s.later()
 			s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 			tt.hold(s)

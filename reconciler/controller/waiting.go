@@ -131,7 +131,7 @@ func (p driftState) confirmedKeys() []state.Key {
 // confirms all of it.
 func (v *runResult) requireConfirmation(sync *v1alpha1.Sync, done reconciliation) {
 	v.required.tokens = v.drift.tokens()
-	moved, move := errors.AsType[*gitsource.NotFastForwardError](cmp.Or(done.err, done.Stale))
+	moved, move := errors.AsType[*gitsource.NotFastForwardError](cmp.Or(done.err, done.SourceError))
 	if move {
 		v.required.tokens = append(v.required.tokens, syncpolicy.ForcePushToken(moved.From, moved.To))
 	}

@@ -25,11 +25,11 @@ import (
 func doubleStage(t *testing.T) (s *stage, deletion, rollout string) {
 	t.Helper()
 	s = newStage(t, func(sync *v1alpha1.Sync) { sync.Spec.Guard.MaxNodesReplaced = new(int32(5)) })
-	s.commit("cluster/np-gpu=1", "cluster/map=1", "aws/queue=1", "aws/role=1")
+	s.commit("kubernetes/np-gpu=1", "kubernetes/map=1", "aws/queue=1", "aws/role=1")
 	s.reconcile()
 	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.nodes = 14
-	s.commit("cluster/np-gpu=2", "cluster/map=1", "aws/role=1")
+	s.commit("kubernetes/np-gpu=2", "kubernetes/map=1", "aws/role=1")
 	s.later()
 	deletion, rollout, ok := strings.Cut(s.required("PruneHeld"), ",")
 	if !ok || !strings.HasSuffix(deletion, "+3Node") {
@@ -121,11 +121,11 @@ func TestATokenIsUsedUpWhileSomethingElseWaits(t *testing.T) {
 		t.Errorf("it asks for %s, before for %s; %s", left, deletion, s.mismatch())
 	}
 	// The same change again asks again, though the annotation is still there.
-	s.commit("cluster/np-gpu=1", "cluster/map=1", "aws/role=1")
+	s.commit("kubernetes/np-gpu=1", "kubernetes/map=1", "aws/role=1")
 	s.nodes = 1
 	s.later()
 	s.nodes = 14
-	s.commit("cluster/np-gpu=2", "cluster/map=1", "aws/role=1")
+	s.commit("kubernetes/np-gpu=2", "kubernetes/map=1", "aws/role=1")
 	s.later()
 	if s.cluster.live["np-gpu"] != "1" || !strings.Contains(s.required("PruneHeld"), ",") {
 		t.Errorf("the token of before lets it go: cluster %v", s.cluster.live)
@@ -210,7 +210,7 @@ func TestATokenForWhichNothingWaitsIsReported(t *testing.T) {
 // The percentage guard holds all deletions, and each says what it takes along.
 func TestEachRowHasAllItsReasons(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("cluster/a=1", "aws/queue=1")
+	s.commit("kubernetes/a=1", "aws/queue=1")
 	s.reconcile()
 	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.commit()
@@ -240,7 +240,7 @@ func TestWhatATokenLetPassIsTriedAgainByAFullRun(t *testing.T) {
 	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
 	delete(s.cluster.refused, "np-gpu")
-	s.drift(at("cluster", "np-gpu"))
+	s.drift(at("kubernetes", "np-gpu"))
 	if got := s.sync().Status.LastHandledConfirmationTokens; s.cluster.live["np-gpu"] != "2" || got != token {
 		t.Errorf("cluster %v, handled %q", s.cluster.live, got)
 	}
@@ -314,7 +314,7 @@ func TestATokenIsUsedUpThoughTheStatusCouldNotBeWritten(t *testing.T) {
 func losingStage(t *testing.T) *stage {
 	t.Helper()
 	s := newStage(t, nil)
-	s.commit("cluster/map=1", "cluster/thing=1", "cluster/other=1", "aws/queue=1")
+	s.commit("kubernetes/map=1", "kubernetes/thing=1", "kubernetes/other=1", "aws/queue=1")
 	s.reconcile()
 	for _, name := range []string{"thing", "other"} {
 		s.cluster.removals[name] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"NodeClaim": 3}}
@@ -325,16 +325,16 @@ func losingStage(t *testing.T) *stage {
 // A token for one of two updates that wait does not fit both, also where one is read by itself.
 func TestARunOfOneUpdateUsesNoTokenForItAlone(t *testing.T) {
 	s := losingStage(t)
-	s.commit("cluster/map=1", "cluster/thing=2", "cluster/other=1", "aws/queue=1")
+	s.commit("kubernetes/map=1", "kubernetes/thing=2", "kubernetes/other=1", "aws/queue=1")
 	s.later()
 	alone := s.required("PruneHeld")
-	s.commit("cluster/map=1", "cluster/thing=2", "cluster/other=2", "aws/queue=1")
+	s.commit("kubernetes/map=1", "kubernetes/thing=2", "kubernetes/other=2", "aws/queue=1")
 	s.confirm(alone)
 	s.later()
 	if both := s.required("PruneHeld"); both == alone || s.cluster.live["thing"] != "1" {
 		t.Fatalf("it asks for %s, before for %s; cluster %v", both, alone, s.cluster.live)
 	}
-	s.drift(at("cluster", "thing"))
+	s.drift(at("kubernetes", "thing"))
 	if s.cluster.live["thing"] != "1" {
 		t.Errorf("it was updated with a token that does not fit: cluster %v", s.cluster.live)
 	}
@@ -343,10 +343,10 @@ func TestARunOfOneUpdateUsesNoTokenForItAlone(t *testing.T) {
 // What waits together has one token, also after one of them was read by itself.
 func TestARunOfOneUpdateKeepsTheTokenOfAllThatWaits(t *testing.T) {
 	s := losingStage(t)
-	s.commit("cluster/map=1", "cluster/thing=2", "aws/queue=1")
+	s.commit("kubernetes/map=1", "kubernetes/thing=2", "aws/queue=1")
 	s.later()
 	token := s.required("PruneHeld")
-	s.drift(at("cluster", "thing"))
+	s.drift(at("kubernetes", "thing"))
 	if got := s.required("PruneHeld"); got != token {
 		t.Errorf("after a look it asks for %s, before for %s", got, token)
 	}
@@ -361,15 +361,15 @@ func TestARunOfOneUpdateKeepsTheTokenOfAllThatWaits(t *testing.T) {
 // A list of twenty by name would leave out the one deletion that a person must know of.
 func TestWhatLosesTheMostIsPendingFirst(t *testing.T) {
 	s := newStage(t, nil)
-	things := []string{"cluster/kept=1"}
+	things := []string{"kubernetes/kept=1"}
 	for i := range 30 {
-		things = append(things, fmt.Sprintf("cluster/a%02d=1", i))
+		things = append(things, fmt.Sprintf("kubernetes/a%02d=1", i))
 	}
-	s.commit(append(things, "cluster/z-few=1", "cluster/z-none=1", "aws/z-many=1")...)
+	s.commit(append(things, "kubernetes/z-few=1", "kubernetes/z-none=1", "aws/z-many=1")...)
 	s.reconcile()
 	s.cluster.removals["z-few"] = loss.Removal{Impact: "1 node goes with it", Losses: loss.Counts{"Node": 1}}
 	s.aws.removals["z-many"] = loss.Removal{Impact: "they go with it", Losses: loss.Counts{"Node": 3, "Pod": 7}}
-	s.commit("cluster/kept=1")
+	s.commit("kubernetes/kept=1")
 	s.later()
 	status := s.sync().Status
 	var names []string
@@ -383,7 +383,7 @@ func TestWhatLosesTheMostIsPendingFirst(t *testing.T) {
 	if d := cmp.Diff(want, names); d != "" || status.PendingOmitted != 13 {
 		t.Errorf("%d omitted; pending (-want +got):\n%s", status.PendingOmitted, d)
 	}
-	s.commit(append(things, "cluster/z-few=1", "cluster/z-none=1", "aws/z-many=1")...)
+	s.commit(append(things, "kubernetes/z-few=1", "kubernetes/z-none=1", "aws/z-many=1")...)
 	s.later()
 	if status := s.sync().Status; len(status.Pending) > 0 || status.PendingOmitted != 0 {
 		t.Errorf("%d omitted, pending %v", status.PendingOmitted, status.Pending)
@@ -401,12 +401,12 @@ func TestATokenThatWasTakenBackIsNotGoodAgain(t *testing.T) {
 	}
 	s.confirm("")
 	delete(s.cluster.refused, "pool")
-	s.commit("cluster/pool=1", "cluster/map=1", "cluster/other=1")
+	s.commit("kubernetes/pool=1", "kubernetes/map=1", "kubernetes/other=1")
 	s.later()
 	if got := s.sync().Status; got.LastHandledConfirmationTokens != token || got.LastAttemptedConfirmationTokens != "" {
 		t.Errorf("handled %q, attempted %q", got.LastHandledConfirmationTokens, got.LastAttemptedConfirmationTokens)
 	}
-	s.commit("cluster/map=1", "cluster/other=1")
+	s.commit("kubernetes/map=1", "kubernetes/other=1")
 	s.later()
 	if again := s.required("PruneHeld"); again == token {
 		t.Errorf("it asks for %s again", again)

@@ -51,7 +51,7 @@ func TestTheCommandKeepsTheTokenOfADeletionThatIsNotSent(t *testing.T) {
 	s.later()
 	s.later()
 	s.cluster.removals["other"] = loss.Removal{Impact: "1 node goes with it", Losses: loss.Counts{"Node": 1}}
-	s.commit("cluster/map=1")
+	s.commit("kubernetes/map=1")
 	s.later()
 	both := s.sync().Status.ConfirmationToken
 	if len(both) <= len(token) || both == token {

@@ -57,7 +57,7 @@ func TestKustomizationWithABaseElsewhereInTheRepository(t *testing.T) {
 	for key, origin := range origins(d) {
 		t.Log(key, origin)
 	}
-	i, ok := d.Set.Get(state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "dev-gpu"})
+	i, ok := d.Set.Get(state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: "dev-gpu"})
 	if !ok || i.Origin.String() != "base/pools.yaml:8" {
 		t.Fatalf("%v %+v", ok, i)
 	}

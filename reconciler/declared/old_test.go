@@ -139,7 +139,7 @@ func TestWhatIsWrittenForAnOldAPI(t *testing.T) {
 }
 
 func TestLabelsOfAnOldAPIAreRenamedBesideItsKindsAlone(t *testing.T) {
-	job := state.Key{Target: "cluster", Kind: "Pod", Name: "job"}
+	job := state.Key{Target: "kubernetes", Kind: "Pod", Name: "job"}
 	for kind, want := range map[string]string{oldNodePool: "karpenter.sh/do-not-disrupt", pool: "karpenter.sh/do-not-evict"} {
 		d := load(t, tree("x/a.yaml", kind, "x/b.yaml", oldPod), "x")
 		item, _ := d.Set.Get(job)

@@ -42,7 +42,7 @@ func daemonSets(t testing.TB, set state.Set) map[string]*appsv1.DaemonSet {
 
 func configMap(t testing.TB, set state.Set, name string) *corev1.ConfigMap {
 	t.Helper()
-	item, ok := set.Get(state.Key{Target: "cluster", Kind: "ConfigMap", Namespace: gpu.PluginNamespace, Name: name})
+	item, ok := set.Get(state.Key{Target: "kubernetes", Kind: "ConfigMap", Namespace: gpu.PluginNamespace, Name: name})
 	if !ok {
 		t.Fatalf("there is no ConfigMap %s", name)
 	}

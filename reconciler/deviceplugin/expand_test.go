@@ -34,7 +34,7 @@ func read(t testing.TB, text string) state.Set {
 		}
 		gvk := u.GroupVersionKind()
 		items = append(items, state.Item{
-			Key:     state.Key{Target: "cluster", Group: gvk.Group, Kind: gvk.Kind, Namespace: u.GetNamespace(), Name: u.GetName()},
+			Key:     state.Key{Target: "kubernetes", Group: gvk.Group, Kind: gvk.Kind, Namespace: u.GetNamespace(), Name: u.GetName()},
 			Version: gvk.Version, Object: u.Object, Origin: state.Origin{File: "gpu.yaml", Line: i + 1},
 		})
 	}
@@ -215,11 +215,11 @@ func TestAWrongLimitLeavesTheOthersAlone(t *testing.T) {
 	if len(problems) != 1 {
 		t.Fatal(problems)
 	}
-	right, ok := out.Get(state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "gpu"})
+	right, ok := out.Get(state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: "gpu"})
 	if limits, _, _ := unstructured.NestedStringMap(right.Object, "spec", "limits"); !ok || limits["nvidia.com/gpu"] != "40" || limits["cpu"] != "4" {
 		t.Errorf("limits %v", limits)
 	}
-	if _, ok := out.Get(state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "wrong"}); ok {
+	if _, ok := out.Get(state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: "wrong"}); ok {
 		t.Error("a pool whose limit is unknown would be changed")
 	}
 }

@@ -46,7 +46,7 @@ func FuzzExpand(f *testing.F) {
 				t.Errorf("a problem without a place or words: %q", p)
 			}
 		}
-		_, kept := out.Get(state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "DevicePlugin", Name: "nvidia"})
+		_, kept := out.Get(state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "DevicePlugin", Name: "nvidia"})
 		for _, item := range out.Items() {
 			if _, was := declared.Get(item.Key); was {
 				continue
@@ -68,7 +68,7 @@ func hostile(group, kind, name string, raw []byte) state.Item {
 		object = nil
 	}
 	return state.Item{
-		Key: state.Key{Target: "cluster", Group: group, Kind: kind, Name: name}, Version: "v1", Object: object,
+		Key: state.Key{Target: "kubernetes", Group: group, Kind: kind, Name: name}, Version: "v1", Object: object,
 		Origin: state.Origin{File: kind, Line: 1},
 	}
 }
@@ -82,7 +82,7 @@ func sound(item state.Item) error {
 		return fmt.Errorf("the object says %v", metadata)
 	case len(validation.IsDNS1123Subdomain(item.Key.Name)) > 0 || item.Key.Kind != "NodeOverlay" && len(item.Key.Name) > validation.LabelValueMaxLength:
 		return fmt.Errorf("this is no name")
-	case item.Origin.File != "DevicePlugin" || item.Version == "" || item.Key.Target != "cluster":
+	case item.Origin.File != "DevicePlugin" || item.Version == "" || item.Key.Target != "kubernetes":
 		return fmt.Errorf("it comes from %v in version %q", item.Origin, item.Version)
 	}
 	raw, err := json.Marshal(item.Object)

@@ -104,7 +104,7 @@ func list(ctx context.Context, from client.Reader) (provision.ClusterSnapshot, e
 	errs = append(errs, err)
 	return provision.ClusterSnapshot{
 		NodePools: pointers(pools.Items), NodeClasses: pointers(classes.Items), Overlays: pointers(overlays.Items), NodeClaims: pointers(claims.Items),
-		Nodes: nodes, Pods: pods, Budgets: pointers(budgets.Items), DaemonSets: pointers(sets.Items),
+		Nodes: nodes, Pods: pods, PodDisruptionBudgets: pointers(budgets.Items), DaemonSets: pointers(sets.Items),
 		RuntimeClasses: pointers(runtimes.Items),
 	}, errors.Join(errs...)
 }

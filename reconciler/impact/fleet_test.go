@@ -43,7 +43,7 @@ func agent(name, cpu string) *appsv1.DaemonSet {
 func agentItem(t *testing.T, name, namespace, cpu string) state.Item {
 	t.Helper()
 	object := content(t, agent(name, cpu))
-	return state.Item{Key: state.Key{Target: "cluster", Group: "apps", Kind: "DaemonSet", Namespace: namespace, Name: name}, Version: "v1", Object: object}
+	return state.Item{Key: state.Key{Target: "kubernetes", Group: "apps", Kind: "DaemonSet", Namespace: namespace, Name: name}, Version: "v1", Object: object}
 }
 
 func TestWhatRunsOnEveryNodeAfterAStep(t *testing.T) {
@@ -51,7 +51,7 @@ func TestWhatRunsOnEveryNodeAfterAStep(t *testing.T) {
 	gone, bigger := agentItem(t, "agent", "default", "1"), agentItem(t, "agent", "default", "2")
 	compared := agentItem(t, "stays", "default", "1")
 	compared.ReadOnly = "nothing is deleted (prune: false)"
-	class := state.Item{Key: state.Key{Target: "cluster", Group: "node.k8s.io", Kind: "RuntimeClass", Name: "sandboxed"}}
+	class := state.Item{Key: state.Key{Target: "kubernetes", Group: "node.k8s.io", Kind: "RuntimeClass", Name: "sandboxed"}}
 	tests := map[string]struct {
 		before, after state.Set
 		changes       []plan.Change

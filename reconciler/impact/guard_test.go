@@ -33,7 +33,7 @@ func classChange(t *testing.T, objects []client.Object, edit func(*awsv1.EC2Node
 	was, _ := objects[1].(*awsv1.EC2NodeClass)
 	is := was.DeepCopy()
 	edit(is)
-	key := state.Key{Target: "cluster", Group: awsapis.Group, Kind: "EC2NodeClass", Name: "gpu"}
+	key := state.Key{Target: "kubernetes", Group: awsapis.Group, Kind: "EC2NodeClass", Name: "gpu"}
 	return plan.Compute(state.NewSet(state.Item{Key: key, Object: content(t, is)}), state.NewSet(state.Item{Key: key, Object: content(t, was)}))
 }
 
@@ -209,7 +209,7 @@ func TestAReviewListsEveryPoolThatTheChangeTouches(t *testing.T) {
 	objects = append(objects, spare, other, second)
 	item := func(kind string, o client.Object) state.Item {
 		group := map[string]string{"NodePool": "karpenter.sh", "EC2NodeClass": awsapis.Group}[kind]
-		return state.Item{Key: state.Key{Target: "cluster", Group: group, Kind: kind, Name: o.GetName()}, Object: content(t, o)}
+		return state.Item{Key: state.Key{Target: "kubernetes", Group: group, Kind: kind, Name: o.GetName()}, Object: content(t, o)}
 	}
 	step := func(kind string, was, is client.Object) plan.Plan {
 		before, after := state.Set{}, state.Set{}
@@ -287,7 +287,7 @@ func TestWhatCannotBeReadMayReplaceMoreNodesWhereItIsKarpenters(t *testing.T) {
 	} {
 		t.Run(c.kind, func(t *testing.T) {
 			objects := impacttest.Live(t)
-			broken := state.Item{Key: state.Key{Target: "cluster", Group: c.group, Kind: c.kind, Namespace: "default", Name: "gpu"}, Object: map[string]any{
+			broken := state.Item{Key: state.Key{Target: "kubernetes", Group: c.group, Kind: c.kind, Namespace: "default", Name: "gpu"}, Object: map[string]any{
 				"apiVersion": c.group + "/" + c.version, "kind": c.kind, "metadata": map[string]any{"name": "gpu"}, "spec": "none", "handler": []any{},
 			}}
 			if c.warning {

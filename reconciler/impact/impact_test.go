@@ -81,7 +81,7 @@ func forecastOf(t *testing.T, objects []client.Object, changes ...plan.Change) *
 func TestAChangeIsForecastForTheLiveNodes(t *testing.T) {
 	objects := impacttest.Declared(t)
 	key := func(group, kind string) state.Key {
-		return state.Key{Target: "cluster", Group: group, Kind: kind, Name: "gpu"}
+		return state.Key{Target: "kubernetes", Group: group, Kind: kind, Name: "gpu"}
 	}
 	class, _ := objects[1].DeepCopyObject().(*awsv1.EC2NodeClass)
 	class.Spec.UserData = new("echo changed")
@@ -106,7 +106,7 @@ func TestAChangeIsForecastForTheLiveNodes(t *testing.T) {
 	if f := forecastOf(t, objects, gone); len(f.Removed) != 1 || f.Removed[0].Pool != "gpu" || len(f.Removed[0].Nodes) != 1 {
 		t.Errorf("a pool that goes: %+v", f.Removed)
 	}
-	broken := plan.Change{Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "other"}, Action: plan.Create,
+	broken := plan.Change{Key: state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: "other"}, Action: plan.Create,
 		After: &state.Item{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "other"}, "spec": "none"}}}
 	if f := forecastOf(t, objects, broken, changedClass); len(f.Replaced) != 1 || !slices.ContainsFunc(f.Unknown, func(u provision.Unknown) bool { return strings.Contains(u.Text, "NodePool.karpenter.sh/other") }) {
 		t.Errorf("one pool that cannot be read takes away what is told of the other: %+v", f)
@@ -123,11 +123,11 @@ func TestAChangeWithoutPoolsHasNoForecast(t *testing.T) {
 		},
 	})
 	forecast := live(unreachable, simulateHere)
-	other := []plan.Change{{Key: state.Key{Target: "cluster", Kind: "ConfigMap", Name: "c"}, Action: plan.Create, After: &state.Item{}}}
+	other := []plan.Change{{Key: state.Key{Target: "kubernetes", Kind: "ConfigMap", Name: "c"}, Action: plan.Create, After: &state.Item{}}}
 	if f, err := forecast(t.Context(), state.Set{}, state.Set{}, other); f != nil || err != nil {
 		t.Errorf("%+v", f)
 	}
-	pool := []plan.Change{{Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "p"}, Action: plan.Create, After: &state.Item{}}}
+	pool := []plan.Change{{Key: state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: "p"}, Action: plan.Create, After: &state.Item{}}}
 	if f := OrUnknown(forecast(t.Context(), state.Set{}, state.Set{}, pool)); f == nil || len(f.Unknown) != 1 {
 		t.Errorf("a cluster that cannot be read is no reason to show no plan, but is told: %+v", f)
 	}

@@ -17,7 +17,9 @@ const deletions = "deletions"
 func deletes(t hold.Token) bool { return t.Purpose == deletions || t.Purpose == confirm.Engine }
 
 // begun reports whether the deletion was allowed before, with all that goes with it now.
-func (c Change) begun() bool { return c.Action == Delete && c.Before.Allowed.Covers(c.Before.Cost()) }
+func (c Change) begun() bool {
+	return c.Action == Delete && c.Before.Allowed.Covers(c.Before.EffectiveLosses())
+}
 
 // fresh reports whether c is a deletion that no person has confirmed yet. One that was
 // must not need another token because the process died in the middle and what is left
@@ -36,7 +38,7 @@ func (c Change) Allowance() *loss.Allowance {
 		return c.Before.Allowed
 	}
 	if c.Confirmed == nil {
-		return &loss.Allowance{Losses: c.Before.Cost()}
+		return &loss.Allowance{Losses: c.Before.EffectiveLosses()}
 	}
 	out := &loss.Allowance{Losses: c.Confirmed}
 	if i := slices.IndexFunc(c.Tokens, deletes); i >= 0 {

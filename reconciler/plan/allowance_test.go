@@ -194,7 +194,7 @@ func TestManyDeletionsShareOneFifth(t *testing.T) {
 			p := compute(deletionsOf(compute("", tt.then)), tt.now)
 			most := 0
 			for _, c := range p.Changes {
-				if c.Held() || !c.Allowance().Covers(c.Before.Cost()) {
+				if c.Held() || !c.Allowance().Covers(c.Before.EffectiveLosses()) {
 					t.Fatalf("%s: held %q, allowed %v", c.Key, c.Hold, c.Allowance())
 				}
 				n := 0
@@ -235,11 +235,11 @@ func queued(name string) state.Item {
 	if name != "" {
 		spec["interruptionQueue"] = object{"name": name}
 	}
-	return state.Item{Key: state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: "c"}, Object: object{"spec": spec}}
+	return state.Item{Key: state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Cluster", Name: "c"}, Object: object{"spec": spec}}
 }
 
 func TestAPartIsNotTakenAwayWhileTheDeletionOfWhatItUsesWaits(t *testing.T) {
-	part := loss.Part{Group: "poolwright.dev", Kind: "Cluster", Field: "spec.interruptionQueue"}
+	part := loss.FieldRef{Group: "poolwright.dev", Kind: "Cluster", Field: "spec.interruptionQueue"}
 	queue := inAWS("queue", nil)
 	queue.Impact, queue.Losses, queue.UsedBy = "nodes", loss.Counts{"Node": 3}, part
 	ordinary, lost := queue, unknown(queue, "denied")
@@ -315,7 +315,7 @@ func TestWhatSeveralDeletionsTakeAlongIsConfirmedOnce(t *testing.T) {
 	}
 	p := compute(requested.Confirmation())
 	for _, c := range p.Changes {
-		if c.Held() || !c.Allowance().Covers(c.Before.Cost()) {
+		if c.Held() || !c.Allowance().Covers(c.Before.EffectiveLosses()) {
 			t.Errorf("confirmed, %s is held: %v, allowed %v", c.Key, c.Hold, c.Allowance())
 		}
 	}

@@ -21,7 +21,7 @@ func declared(what string) state.Item {
 	id, value, _ := strings.Cut(what, "=")
 	kind, name, _ := strings.Cut(id, "/")
 	return state.Item{
-		Key:    state.Key{Target: "cluster", Group: kinds[kind], Kind: kind, Name: name},
+		Key:    state.Key{Target: "kubernetes", Group: kinds[kind], Kind: kind, Name: name},
 		Object: object{"value": value}, Live: state.Identity{UID: "uid-" + name},
 	}
 }
@@ -250,7 +250,7 @@ func TestOnlyWhatARevisionChangesOfPoolsIsGuarded(t *testing.T) {
 
 func TestADeletionOfAPoolThatWasBegunIsNotGuarded(t *testing.T) {
 	pool := declared("NodePool/gpu=1")
-	pool.Allowed = &loss.Allowance{Losses: pool.Cost(), Digest: earlier}
+	pool.Allowed = &loss.Allowance{Losses: pool.EffectiveLosses(), Digest: earlier}
 	if p := plan.Compute(state.Set{}, state.NewSet(pool)); len(p.Guarded()) != 0 {
 		t.Errorf("guarded: %v", p.Guarded())
 	}

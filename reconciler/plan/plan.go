@@ -114,7 +114,7 @@ type Unknown struct {
 	Ours bool
 	// UsedBy is the part of another thing through which it is used, where it would be
 	// deleted if it is there; zero for what is wanted.
-	UsedBy loss.Part
+	UsedBy loss.FieldRef
 }
 
 // Note is a message about one thing.
@@ -138,7 +138,7 @@ type Note struct {
 // Compute lists the changes that turn observed into wanted. A thing that is
 // observed but not wanted is deleted: targets put only what is ours into
 // observed. What is unknown is neither changed nor counted as unchanged. What
-// is read-only (state.Terms.ReadOnly) is held before any policy runs. The
+// is read-only (state.CorrectionPolicy.ReadOnly) is held before any policy runs. The
 // policies run in their order.
 func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 	var p Plan

@@ -20,7 +20,7 @@ func thing(name string, wave int, content object) state.Item {
 		content = object{"name": name}
 	}
 	return state.Item{
-		Key: state.Key{Target: "cluster", Kind: "Thing", Name: name}, Wave: wave, Object: content,
+		Key: state.Key{Target: "kubernetes", Kind: "Thing", Name: name}, Wave: wave, Object: content,
 		Live: state.Identity{UID: "uid-" + name, ResourceVersion: "1"},
 	}
 }

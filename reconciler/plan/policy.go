@@ -233,7 +233,7 @@ func tokenFor(changes []Change, engine bool) *hold.Token {
 func costs(deletions []Change) []loss.Counts {
 	var out []loss.Counts
 	for _, c := range deletions {
-		out = append(out, c.Before.Cost())
+		out = append(out, c.Before.EffectiveLosses())
 	}
 	return out
 }

@@ -156,10 +156,10 @@ func TestTheFirstReasonToHoldAChangeStays(t *testing.T) {
 func TestADeletionThatAPersonConfirmedGoesOnWithoutAnotherConfirmation(t *testing.T) {
 	var observed []state.Item
 	for i := range 20 {
-		item := state.Item{Key: state.Key{Target: "cluster", Kind: "ConfigMap", Name: fmt.Sprintf("n%02d", i)}, Object: map[string]any{}}
+		item := state.Item{Key: state.Key{Target: "kubernetes", Kind: "ConfigMap", Name: fmt.Sprintf("n%02d", i)}, Object: map[string]any{}}
 		item.Impact = "it matters"
 		if i < 15 {
-			item.Allowed = &loss.Allowance{Losses: item.Cost(), Digest: earlier}
+			item.Allowed = &loss.Allowance{Losses: item.EffectiveLosses(), Digest: earlier}
 		}
 		observed = append(observed, item)
 	}
@@ -200,7 +200,7 @@ func TestAHeldChangeNamesTheRulesThatHoldIt(t *testing.T) {
 		"too many":                       {rolling(pools(20), []string{stays}, plan.Guard(50, "")), []hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses}},
 		"everything":                     {rolling(pools(2)[:2], nil, plan.Guard(50, "")), []hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses}},
 		"drift that is reported":         {rolling([]string{"ConfigMap/a=2!"}, []string{stays}, plan.ReportDrift()), []hold.Rule{hold.DriftReported}},
-		"a target that is read-only":     {rolling([]string{"ConfigMap/a=2"}, []string{stays}, plan.ReportTarget("cluster")), []hold.Rule{hold.DriftReported}},
+		"a target that is read-only":     {rolling([]string{"ConfigMap/a=2"}, []string{stays}, plan.ReportTarget("kubernetes")), []hold.Rule{hold.DriftReported}},
 		"nodes":                          {rolling([]string{"NodePool/gpu=1"}, []string{"NodePool/gpu=2"}).GuardNodes(&limit, nil, "", lost), []hold.Rule{hold.MaxNodesReplaced}},
 		"a deletion that also has nodes": {impact.GuardNodes(&limit, nil, "", lost), []hold.Rule{hold.DeletionLosses, hold.MaxNodesReplaced}},
 		"more than were reviewed": {impact.GuardNodes(nil, []plan.Review{merged(reviewed(12, 0, []string{"NodePool/gpu=1"}, nil))}, "", lost),

@@ -14,7 +14,7 @@ import (
 // engine that is not given an interruption queue any more does not read it, though the
 // queue is there.
 func holdUsed(p Plan) Plan {
-	used := func(part loss.Part, by state.Key, detail string) hold.Reasons {
+	used := func(part loss.FieldRef, by state.Key, detail string) hold.Reasons {
 		return hold.Reasons{{Rule: hold.InUse, Facts: hold.Facts{Object: by.String(), Fields: []string{part.Field}, Detail: detail}}}
 	}
 	return holding(p, func(c Change) hold.Reasons {
@@ -49,7 +49,7 @@ func (p Plan) KeepUsed(reasons map[state.Key]hold.Reasons) Plan {
 
 // takes reports whether the change is one of a thing that has the part, and has it no
 // more afterwards. One that only changes the part brings what is used in its place.
-func (c Change) takes(part loss.Part) bool {
+func (c Change) takes(part loss.FieldRef) bool {
 	if part.Field == "" || c.Key.Group != part.Group || c.Key.Kind != part.Kind || c.Before == nil {
 		return false
 	}

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/validation"
 )
 
 // MovedClusters are the changes by which a Cluster becomes that of another EKS cluster,
@@ -19,11 +19,11 @@ func MovedClusters(changes []plan.Change) []state.Problem {
 	for _, c := range changes {
 		switch {
 		case c.Drift: // It is put back.
-		case c.Before != nil && admission.IsCluster(*c.Before) && c.After != nil:
+		case c.Before != nil && validation.IsCluster(*c.Before) && c.After != nil:
 			out = append(out, moved(c.Before, c.After)...)
-		case c.Before != nil && admission.IsCluster(*c.Before):
+		case c.Before != nil && validation.IsCluster(*c.Before):
 			gone = append(gone, c.Before)
-		case c.After != nil && admission.IsCluster(*c.After) && c.Before == nil:
+		case c.After != nil && validation.IsCluster(*c.After) && c.Before == nil:
 			made = append(made, c.After)
 		}
 	}
@@ -62,7 +62,7 @@ func moved(was, is *state.Item) []state.Problem {
 func clusterIn(set state.Set) string {
 	var names []string
 	for _, item := range set.Items() {
-		if admission.IsCluster(item) {
+		if validation.IsCluster(item) {
 			spec, _ := item.Object["spec"].(map[string]any)
 			name, _ := spec["name"].(string)
 			names = append(names, name)

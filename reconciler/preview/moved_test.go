@@ -15,7 +15,7 @@ import (
 // clusterItem is a Cluster as a revision declares it.
 func clusterItem(object, name, region, version string) state.Item {
 	return state.Item{
-		Key: state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: object}, Version: "v1alpha1", Origin: state.Origin{File: "cluster.yaml", Line: 2},
+		Key: state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Cluster", Name: object}, Version: "v1alpha1", Origin: state.Origin{File: "cluster.yaml", Line: 2},
 		Object: map[string]any{"apiVersion": "poolwright.dev/v1alpha1", "kind": "Cluster", "metadata": map[string]any{"name": object},
 			"spec": map[string]any{"name": name, "region": region, "account": "123456789012", "version": version}},
 	}

@@ -31,7 +31,7 @@ type Planner struct {
 	// Live reads without a cache.
 	Live  client.Reader
 	Clock clock.WithDelayedExecution
-	// Cluster is the one whose nodes Stale counts, and Drifted returns those of a fleet
+	// Cluster is the one whose nodes PendingReplacement counts, and Drifted returns those of a fleet
 	// that Karpenter will replace, with why those of a pool are not known, by pool.
 	Cluster impact.LiveCluster
 	Drifted func(context.Context, v1alpha1.ClusterSpec, provision.ClusterSnapshot) ([]provision.Node, map[string][]string, error)

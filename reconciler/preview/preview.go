@@ -15,7 +15,6 @@ import (
 
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler"
-	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/declared/unset"
@@ -26,6 +25,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/syncpolicy"
+	"github.com/poolwright/poolwright/reconciler/validation"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -51,7 +51,7 @@ type Previewer struct {
 	SyncKey   state.Key
 	Variables *variables.Current
 	// Refusals are what schemas refuse of a side, while the targets expand it.
-	Refusals *admission.Refusals
+	Refusals *validation.Refusals
 	// Targets are what the step would change; offline, they expand the desired state
 	// and observe nothing.
 	Targets []reconciler.NamedTarget

@@ -17,7 +17,6 @@ import (
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/reconciler"
-	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
@@ -28,6 +27,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/validation"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -55,7 +55,7 @@ func (w fixedTarget) Correct(context.Context, plan.Change) error { return nil }
 // poolItem is a pool as a revision declares it.
 func poolItem(name string, weight int64) state.Item {
 	return state.Item{
-		Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: name}, Version: "v1",
+		Key: state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: name}, Version: "v1",
 		Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": name}, "spec": map[string]any{"weight": weight}},
 	}
 }
@@ -138,7 +138,7 @@ func (s steps) proposer() *Previewer {
 		}
 	}
 	return &Previewer{
-		ObservedAt: &ObservedAt{}, Variables: &variables.Current{}, Refusals: &admission.Refusals{}, Now: time.Now, Forecast: s.forecast, Targets: []reconciler.NamedTarget{{Name: "cluster", Target: fixedTarget{s.live}}},
+		ObservedAt: &ObservedAt{}, Variables: &variables.Current{}, Refusals: &validation.Refusals{}, Now: time.Now, Forecast: s.forecast, Targets: []reconciler.NamedTarget{{Name: "kubernetes", Target: fixedTarget{s.live}}},
 		Renderer: renderer{"base": s.base, "parted": s.mergeBase, "head": s.head}, Cache: &rendercache.Cache{},
 	}
 }
@@ -352,7 +352,7 @@ func TestADeletionIsHeldByTheRuleThatHoldsIt(t *testing.T) {
 
 func TestWhatAStepKeepsSecretIsQuotedNowhere(t *testing.T) {
 	a, heavier := poolItem("a", 1), poolItem("a", 2)
-	secret := state.Item{Key: state.Key{Target: "cluster", Kind: "Secret", Name: "s"}, Version: "v1", Object: map[string]any{
+	secret := state.Item{Key: state.Key{Target: "kubernetes", Kind: "Secret", Name: "s"}, Version: "v1", Object: map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "s"}, "stringData": map[string]any{"password": "swordfish"},
 	}}
 	out := steps{
@@ -449,7 +449,7 @@ func TestAMergeOfTwoRenderingsIsUncertain(t *testing.T) {
 func TestAReportIsAsOldAsItsOldestRead(t *testing.T) {
 	a := poolItem("a", 1)
 	p := steps{mergeBase: loaded(a), base: loaded(a), head: loaded(a), live: liveItems(a)}.proposer()
-	p.Targets = []reconciler.NamedTarget{{Name: "cluster", Target: Cached(fixedTarget{liveItems(a)}, time.Hour, p.ObservedAt, time.Now)}}
+	p.Targets = []reconciler.NamedTarget{{Name: "kubernetes", Target: Cached(fixedTarget{liveItems(a)}, time.Hour, p.ObservedAt, time.Now)}}
 	start := time.Now()
 	later := start.Add(time.Minute)
 	p.Now = func() time.Time { return later }

@@ -7,17 +7,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/reconciler"
-	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/validation"
 )
 
 // What is refused of each side is refused while the targets expand that side, also of one that
 // is merged.
 func TestTheClustersOfAStepAreRefusedSideBySide(t *testing.T) {
 	cluster := func(retention string) state.Item {
-		return state.Item{Key: state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: "a"}, Version: "v1alpha1",
+		return state.Item{Key: state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Cluster", Name: "a"}, Version: "v1alpha1",
 			Object: map[string]any{"spec": map[string]any{"retention": retention}}}
 	}
 	refusing := func(item state.Item, message string) checked.Folder {
@@ -54,7 +54,7 @@ func TestTheClustersOfAStepAreRefusedSideBySide(t *testing.T) {
 // refusals is a world that asks what is refused of the Cluster it is given.
 type refusals struct {
 	fixedTarget
-	admitted *admission.Refusals
+	admitted *validation.Refusals
 	got      []string
 }
 

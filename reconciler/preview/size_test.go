@@ -26,7 +26,7 @@ func TestAStepThatChangesTooMuchIsRefusedBeforeAnyTargetIsRead(t *testing.T) {
 	is := loaded(poolItem("a", 2), poolItem("c", 1), poolItem("d", 1), poolItem("stays", 1)) // 1 changed, 2 new, 1 gone
 	for most, refused := range map[int]bool{0: false, 3: true, 4: false} {
 		p, count := steps{mergeBase: was, base: was, head: is, live: liveItems(was.Set.Items()...)}.proposer(), 0
-		p.MaxChanges, p.Targets = most, []reconciler.NamedTarget{{Name: "cluster", Target: countingTarget{fixedTarget{liveItems(was.Set.Items()...)}, &count}}}
+		p.MaxChanges, p.Targets = most, []reconciler.NamedTarget{{Name: "kubernetes", Target: countingTarget{fixedTarget{liveItems(was.Set.Items()...)}, &count}}}
 		sync := &v1alpha1.Sync{}
 		sync.Spec.Prune = new(true)
 		_, _, err := p.Preview(t.Context(), Step{Comparison: between(), BaseName: "main", Path: "p", Sync: sync})

@@ -138,7 +138,7 @@ func TestEachDifferenceOfTheRevisionsIsReportedOnce(t *testing.T) {
 		case 0:
 			policies = append(policies, plan.NoPrune())
 		case 1:
-			policies = append(policies, plan.ReportTarget("cluster"), plan.ReportDrift())
+			policies = append(policies, plan.ReportTarget("kubernetes"), plan.ReportDrift())
 		}
 		if r.IntN(4) == 0 {
 			s.After.Problems = mistakes

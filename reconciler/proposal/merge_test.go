@@ -13,7 +13,7 @@ import (
 type m = map[string]any
 
 func key(name string) state.Key {
-	return state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: name}
+	return state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: name}
 }
 
 // thing is one that a revision declares.

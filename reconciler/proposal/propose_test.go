@@ -270,7 +270,7 @@ func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
 		{"offline nothing is pruned", func(s *proposal.Sides) { s.Offline = true }, []plan.Policy{plan.NoPrune()}, []string{"delete a [never: " + off + "]"}},
 		{"offline the revision has mistakes", func(s *proposal.Sides) { s.Offline, s.After.Problems = true, mistakes }, nil, []string{"delete a [never: " + mistaken + "]"}},
 		{"the guard requires a token", nil, []plan.Policy{plan.ConfirmLosses("")}, []string{"delete a [waits: deleting NodePool.karpenter.sh/a: 3 nodes go with it] {3 nodes go with it}"}},
-		{"nothing is written to the target", nil, []plan.Policy{plan.ReportTarget("cluster")}, []string{"delete a [never: nothing is written to cluster (drift: Report)] {3 nodes go with it}"}},
+		{"nothing is written to the target", nil, []plan.Policy{plan.ReportTarget("kubernetes")}, []string{"delete a [never: nothing is written to kubernetes (drift: Report)] {3 nodes go with it}"}},
 		{"it is declared with a mistake", func(s *proposal.Sides) { s.After.Problems, s.Declared = mistakes, before }, nil, nil},
 		{"offline it is declared with a mistake", func(s *proposal.Sides) { s.Offline, s.After.Problems, s.Declared = true, mistakes, before }, nil, nil},
 	}

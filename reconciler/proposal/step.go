@@ -16,7 +16,7 @@ import (
 func undecided(set state.Set) state.Set {
 	items := set.Items()
 	for i := range items {
-		items[i].Terms = state.Terms{}
+		items[i].CorrectionPolicy = state.CorrectionPolicy{}
 	}
 	return state.NewSet(items...)
 }
@@ -215,7 +215,7 @@ func hide(c plan.Change, observed state.Item) (disclosed plan.Change, hidden boo
 	if c.Before == nil || ours(observed) {
 		return c, false
 	}
-	was := state.Item{Key: c.Key, Version: c.Before.Version, Wave: c.Before.Wave, Terms: c.Before.Terms}
+	was := state.Item{Key: c.Key, Version: c.Before.Version, Wave: c.Before.Wave, CorrectionPolicy: c.Before.CorrectionPolicy}
 	c.Fields = nil
 	if c.Action == plan.Delete {
 		c.Before = &was

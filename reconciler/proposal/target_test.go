@@ -44,7 +44,7 @@ func (w liveTarget) observe(wanted state.Set) state.Set {
 		if !want && !mine && r.findings.Unknown == "" {
 			continue
 		}
-		item := state.Item{Key: key(name), Version: "v1", Object: r.object, Findings: r.findings, Owner: ownedBy(r.owner), Terms: state.Terms{ReadOnly: r.terms}}
+		item := state.Item{Key: key(name), Version: "v1", Object: r.object, Findings: r.findings, Owner: ownedBy(r.owner), CorrectionPolicy: state.CorrectionPolicy{ReadOnly: r.terms}}
 		if r.object != nil {
 			item.Live = state.Identity{UID: "uid-" + name, ResourceVersion: "1"}
 		}

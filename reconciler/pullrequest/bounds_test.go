@@ -178,7 +178,7 @@ func bulky(s *stage) func(forge.PullRequest) (oraclePlan, error) {
 		p := oraclePlan{Head: pr.Head.SHA, Base: sha("0"), Reviewed: &v1alpha1.ReviewedDisruption{}}
 		for n := range 1000 {
 			name := fmt.Sprintf("%s-%d-%s", pr.Head.SHA, n, strings.Repeat("x", 200))
-			p.Report.Changes = append(p.Report.Changes, report.Change{Object: report.Object{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: name}, Action: "create"})
+			p.Report.Changes = append(p.Report.Changes, report.Change{Object: report.Object{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: name}, Action: "create"})
 			if n < 50 || pr.Number%2 == 0 { // Just within the bound of one, or far above it.
 				p.Reviewed.Objects = append(p.Reviewed.Objects, reviewed("NodePool", name, "1"))
 				p.Reviewed.Pools = append(p.Reviewed.Pools, v1alpha1.ReviewedPool{Name: name})

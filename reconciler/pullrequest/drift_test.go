@@ -23,7 +23,7 @@ func reporting() *v1alpha1.Sync {
 func driftReport(names ...string) report.Report {
 	r := report.Report{Summary: report.Summary{Update: len(names)}}
 	for _, n := range names {
-		r.Changes = append(r.Changes, report.Change{Object: report.Object{Target: "cluster", Kind: "NodePool", Name: n}, Action: "update", Drift: true})
+		r.Changes = append(r.Changes, report.Change{Object: report.Object{Target: "kubernetes", Kind: "NodePool", Name: n}, Action: "update", Drift: true})
 	}
 	return r
 }

@@ -269,7 +269,9 @@ func TestWhatIsReportedOfAMerge(t *testing.T) {
 // blind cannot see nodes.
 type blind struct{ *oracle }
 
-func (b blind) Stale(context.Context, time.Time) ([]provision.Node, error) { return nil, errBoom }
+func (b blind) PendingReplacement(context.Context, time.Time) ([]provision.Node, error) {
+	return nil, errBoom
+}
 
 func TestARolloutWithoutStaleNodesEndsAfterAWhile(t *testing.T) {
 	s := merged(t)

@@ -47,7 +47,7 @@ func (p *pass) pendingReplacements(ctx context.Context) pendingReplacements {
 	}
 	ctx, cancel := context.WithTimeout(ctx, PlanTime)
 	defer cancel()
-	nodes, err := p.s.Planner.Stale(ctx, p.now.Add(skew))
+	nodes, err := p.s.Planner.PendingReplacement(ctx, p.now.Add(skew))
 	if err != nil {
 		log(ctx).Info("Cannot find out which nodes are yet to be replaced", "why", failure.Text(err))
 	}

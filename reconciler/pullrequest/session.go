@@ -27,10 +27,10 @@ type Planner interface {
 	// was waited for what the plans of others hold, also beside an error: it is charged to
 	// the author.
 	Plan(ctx context.Context, pr forge.PullRequest) (r report.Report, reviewed *v1alpha1.ReviewedDisruption, took time.Duration, err error)
-	// Stale lists the nodes created before the moment that Karpenter is yet to
+	// PendingReplacement lists the nodes created before the moment that Karpenter is yet to
 	// replace, or whose pool went. An error reports that there may be more; the nodes
 	// beside it are known all the same.
-	Stale(ctx context.Context, since time.Time) ([]provision.Node, error)
+	PendingReplacement(ctx context.Context, since time.Time) ([]provision.Node, error)
 	// Drift is what the live targets differ in from the applied revision now: the
 	// Drift of the report where it has one, else its changes.
 	Drift(ctx context.Context) (report.Report, error)

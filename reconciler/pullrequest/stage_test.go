@@ -129,7 +129,7 @@ func (o *oracle) Plan(_ context.Context, pr forge.PullRequest) (report.Report, *
 	return p.Report, p.Reviewed, p.Took, err
 }
 
-func (o *oracle) Stale(_ context.Context, since time.Time) ([]provision.Node, error) {
+func (o *oracle) PendingReplacement(_ context.Context, since time.Time) ([]provision.Node, error) {
 	o.since = append(o.since, since)
 	return o.stale, o.err
 }
@@ -234,7 +234,7 @@ func (s *stage) restart() {
 func (s *stage) replacing(n int32) func(forge.PullRequest) (oraclePlan, error) {
 	return func(pr forge.PullRequest) (oraclePlan, error) {
 		base := commit(s.sync().Status.LastAttemptedRevision)
-		change := report.Change{Object: report.Object{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "gpu"}, Action: "update",
+		change := report.Change{Object: report.Object{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: "gpu"}, Action: "update",
 			Fields: []report.Field{{Path: "spec.weight", Before: 1, After: n}}}
 		return oraclePlan{
 			Head: pr.Head.SHA, Base: base,

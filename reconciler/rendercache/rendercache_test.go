@@ -213,7 +213,7 @@ func TestWhoWaitsForAnotherIsNotFailedByWhatBefallsThat(t *testing.T) {
 // hostileResult is a large answer of a child, and no other's.
 func hostileResult(salt int) Rendered {
 	return encoded(checked.Folder{Declared: declared.Declared{Set: state.NewSet(state.Item{
-		Key:    state.Key{Target: "cluster", Kind: "ConfigMap", Name: fmt.Sprint(salt)},
+		Key:    state.Key{Target: "kubernetes", Kind: "ConfigMap", Name: fmt.Sprint(salt)},
 		Object: map[string]any{"data": map[string]any{"a": strings.Repeat("x", 1600<<10)}},
 	})}})
 }

@@ -40,7 +40,7 @@ func account() plan.Plan {
 	queue := aws("sqs", "Queue", region, "dev", object{"retention": "5m"})
 	logs := aws("eks", "Logging", region, "dev", object{"types": []any{"audit"}})
 	quota := aws("servicequotas", "Quota", region, "Running On-Demand G and VT instances", object{})
-	pool := item("cluster", "karpenter.sh", "NodePool", "gpu", "pools/gpu.yaml", 3, object{"spec": object{"weight": int64(10)}})
+	pool := item("kubernetes", "karpenter.sh", "NodePool", "gpu", "pools/gpu.yaml", 3, object{"spec": object{"weight": int64(10)}})
 
 	disabled := live(rule, object{"state": "DISABLED", "target": "dev"})
 	disabled.Applied = state.Hash(rule.Object)
@@ -162,7 +162,7 @@ func TestFindingsAreMaskedLikeEverythingElse(t *testing.T) {
 	i := aws("sqs", "Queue", "eu-west-1", "dev", object{"retention": "5m"})
 	i.ReadOnly = "run: curl -H 'Authorization: Bearer abcdef0123456789'"
 	lost := aws("sqs", "Queue", "eu-west-1", "lost", nil)
-	secret := item("cluster", "", "Secret", "git", "s.yaml", 1, object{"stringData": object{"password": "hunter2-new"}})
+	secret := item("kubernetes", "", "Secret", "git", "s.yaml", 1, object{"stringData": object{"password": "hunter2-new"}})
 	p := plan.Compute(state.NewSet(i, lost, secret), state.NewSet(state.Item{Key: lost.Key, Findings: state.Findings{
 		Unknown: "asking https://robot:hunter3@proxy.example.com: no route", Notes: []string{"the answer held hunter2-new"},
 	}}))

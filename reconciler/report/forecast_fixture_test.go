@@ -13,10 +13,10 @@ import (
 
 // step is a plan that updates a pool, its class and a role.
 func step() plan.Plan {
-	pool := item("cluster", "karpenter.sh", "NodePool", "gpu", "pools/gpu.yaml", 3, object{"spec": object{
+	pool := item("kubernetes", "karpenter.sh", "NodePool", "gpu", "pools/gpu.yaml", 3, object{"spec": object{
 		"template": object{"spec": object{"taints": []any{object{"key": "nvidia.com/gpu", "effect": "NoSchedule"}}}},
 	}})
-	class := item("cluster", "karpenter.k8s.aws", "EC2NodeClass", "gpu", "classes/gpu.yaml", 1, object{"spec": object{"blockDeviceMappings": []any{object{"ebs": object{"volumeSize": "200Gi"}}}}})
+	class := item("kubernetes", "karpenter.k8s.aws", "EC2NodeClass", "gpu", "classes/gpu.yaml", 1, object{"spec": object{"blockDeviceMappings": []any{object{"ebs": object{"volumeSize": "200Gi"}}}}})
 	role := aws("iam", "Role", "", "dev-nodes", object{"policies": []any{"AmazonSSMManagedInstanceCore"}})
 	return plan.Compute(state.NewSet(pool, class, role), state.NewSet(
 		live(pool, object{"spec": object{"template": object{"spec": object{"taints": []any{object{"key": "nvidia.com/gpu", "effect": "NoExecute"}}}}}}),
@@ -94,7 +94,7 @@ func removing() *provision.Forecast {
 		Removed: []provision.Removal{{Pool: "old", Nodes: nodesOf("old", 2, "NodePoolRemoved"), Pods: 4}},
 		Cost:    provision.Cost{Now: provision.Amount{OnDemand: 2.424}, Floor: 1.2, Ceiling: new(30.0), CeilingBefore: new(12.4), Prices: prices[:1]},
 	}
-	f.Removed[0].Nodes[1].Blockers = []provision.Blocker{{Kind: "pdb", Pod: provision.Pod{Namespace: "ml", Name: "train-2"}, Budgets: []string{"ml/train"}, ForcedAfterSeconds: 24 * 3600}}
+	f.Removed[0].Nodes[1].Blockers = []provision.Blocker{{Kind: "pdb", Pod: provision.Pod{Namespace: "ml", Name: "train-2"}, PodDisruptionBudgets: []string{"ml/train"}, ForcedAfterSeconds: 24 * 3600}}
 	f.Fit.Unscheduled = []provision.Placement{{Pod: provision.Pod{Namespace: "ml", Name: "train-0"}, Similar: 3,
 		Reason: `incompatible with nodepool "new", daemonset overhead={"cpu":"150m"}, did not tolerate taint (taint=nvidia.com/gpu:NoSchedule)`}}
 	return f
@@ -118,7 +118,7 @@ func blocking() *provision.Forecast {
 	f := replacing()
 	train := func(n int) provision.Pod { return provision.Pod{Namespace: "ml", Name: fmt.Sprintf("train-%d", n)} }
 	f.Replaced[0].Blockers = []provision.Blocker{
-		{Kind: "pdb", Pod: train(0), Budgets: []string{"ml/train"}}, {Kind: "pdb", Pod: train(1), Budgets: []string{"ml/train"}},
+		{Kind: "pdb", Pod: train(0), PodDisruptionBudgets: []string{"ml/train"}}, {Kind: "pdb", Pod: train(1), PodDisruptionBudgets: []string{"ml/train"}},
 	}
 	f.Replaced[1].Blockers = []provision.Blocker{{Kind: "do-not-disrupt", Pod: train(2), ForcedAfterSeconds: 5400}}
 	f.Replaced[2].Blockers, f.Replaced[2].Name = []provision.Blocker{{Kind: "starting"}}, ""

@@ -100,7 +100,7 @@ func TestOfTheQuotasTheDriftHasOnlyWarnings(t *testing.T) {
 // What a target says of a deletion is a sentence, which stays as it is.
 func TestADeletionHasItsImpactAsItIs(t *testing.T) {
 	const impact = "the engine stops: 3 NodeClaims keep running unmanaged"
-	old := state.Item{Key: state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: "old"}, Object: object{}, Removal: loss.Removal{Impact: impact, Losses: loss.Counts{"NodeClaim": 3}}}
+	old := state.Item{Key: state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Cluster", Name: "old"}, Object: object{}, Removal: loss.Removal{Impact: impact, Losses: loss.Counts{"NodeClaim": 3}}}
 	r := New(plan.Compute(state.NewSet(), state.NewSet(old)), nil)
 	if len(r.Changes) != 1 || !slices.Equal(r.Changes[0].Notes, []string{impact}) {
 		t.Errorf("%+v", r.Changes)

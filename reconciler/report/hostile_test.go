@@ -47,7 +47,7 @@ var hostile = map[string]string{
 // planted puts one string in every place that content can reach.
 func planted(s string) Report {
 	key := func(name string) state.Key {
-		return state.Key{Target: "cluster", Group: s, Kind: "Thing", Namespace: s, Name: name + s}
+		return state.Key{Target: "kubernetes", Group: s, Kind: "Thing", Namespace: s, Name: name + s}
 	}
 	content := object{s: s, "list": []any{s, object{"name": s, "v": s}}, "text": "a\nb\n" + s}
 	created := state.Item{Key: key("new"), Object: content, Origin: state.Origin{File: s, Line: 1}}
@@ -56,7 +56,7 @@ func planted(s string) Report {
 	before.Object = object{s: "x" + s, "list": []any{object{"name": s, "v": "old"}}, "text": s}
 	before.Owner = owner.Reference{Kind: owner.Flux, Name: s}
 	deleted := state.Item{Key: key("old"), Object: content, Removal: loss.Removal{Impact: s + "!"}}
-	compared := state.Item{Key: key("compared"), Object: content, Origin: state.Origin{File: s}, Terms: state.Terms{ReadOnly: s + "!"}}
+	compared := state.Item{Key: key("compared"), Object: content, Origin: state.Origin{File: s}, CorrectionPolicy: state.CorrectionPolicy{ReadOnly: s + "!"}}
 	lost := state.Item{Key: key("lost"), Object: content, Origin: state.Origin{File: s, Line: 4}}
 	found := state.Item{Key: lost.Key, Findings: state.Findings{Unknown: s + "?", Notes: []string{s}, Warnings: []string{s}}}
 	p := plan.Compute(state.NewSet(created, updated, compared, lost), state.NewSet(before, deleted, found), plan.Guard(50, ""))
@@ -193,7 +193,7 @@ func TestMarkdownReportsHowMuchItLeavesOut(t *testing.T) {
 	var wanted []state.Item
 	var problems []state.Problem
 	for n := range 2000 {
-		wanted = append(wanted, item("cluster", "", "ConfigMap", fmt.Sprintf("c%04d", n), "a.yaml", n, object{"k": int64(n)}))
+		wanted = append(wanted, item("kubernetes", "", "ConfigMap", fmt.Sprintf("c%04d", n), "a.yaml", n, object{"k": int64(n)}))
 		problems = append(problems, state.Problem{Message: fmt.Sprintf("problem %d", n)})
 	}
 	r := New(plan.Compute(state.NewSet(wanted...), state.Set{}), problems)
@@ -258,8 +258,8 @@ func guarding(before, after string) Report {
 	var wanted, observed []state.Item
 	old := content(before)
 	for kind, c := range content(after) {
-		wanted = append(wanted, item("cluster", "", kind, "new", "a.yaml", 1, c), item("cluster", "", kind, "edited", "a.yaml", 1, c))
-		observed = append(observed, item("cluster", "", kind, "edited", "", 0, old[kind]), item("cluster", "", kind, "old", "", 0, old[kind]))
+		wanted = append(wanted, item("kubernetes", "", kind, "new", "a.yaml", 1, c), item("kubernetes", "", kind, "edited", "a.yaml", 1, c))
+		observed = append(observed, item("kubernetes", "", kind, "edited", "", 0, old[kind]), item("kubernetes", "", kind, "old", "", 0, old[kind]))
 	}
 	p := plan.Compute(state.NewSet(wanted...), state.NewSet(observed...))
 	o := apply.Outcome{}

@@ -17,7 +17,7 @@ func TestTheMergeOutcomeIsAFewLines(t *testing.T) {
 	const revision = "main@sha1:abc1234def5678900000000000000000000000aa"
 	left := nodesOf("gpu", 4, "NodePoolDrifted")
 	kept := left[3:]
-	kept[0].Blockers = []provision.Blocker{{Kind: "pdb", Pod: provision.Pod{Namespace: "ml", Name: "train-6"}, Budgets: []string{"ml/train"}}, {Kind: "pdb", Pod: provision.Pod{Namespace: "ml", Name: "train-7"}, Budgets: []string{"ml/train"}}}
+	kept[0].Blockers = []provision.Blocker{{Kind: "pdb", Pod: provision.Pod{Namespace: "ml", Name: "train-6"}, PodDisruptionBudgets: []string{"ml/train"}}, {Kind: "pdb", Pod: provision.Pod{Namespace: "ml", Name: "train-7"}, PodDisruptionBudgets: []string{"ml/train"}}}
 	tests := []struct {
 		name           string
 		a              MergeOutcome
@@ -74,7 +74,7 @@ func TestTheMergeOutcomeIsAFewLines(t *testing.T) {
 func TestEveryKindOfBlockerIsNamedInTheMergeOutcome(t *testing.T) {
 	pod := provision.Pod{Namespace: "ml", Name: "train-0"}
 	for want, b := range map[string]provision.Blocker{
-		"waits for PodDisruptionBudget `ml/a`, `ml/b`": {Kind: "pdb", Pod: pod, Budgets: []string{"ml/a", "ml/b"}},
+		"waits for PodDisruptionBudget `ml/a`, `ml/b`": {Kind: "pdb", Pod: pod, PodDisruptionBudgets: []string{"ml/a", "ml/b"}},
 		"waits for do-not-disrupt of `ml/train-0`":     {Kind: "do-not-disrupt", Pod: pod},
 		"waits for its do-not-disrupt":                 {Kind: "node"},
 		"waits for a place for `ml/train-0`":           {Kind: "unschedulable", Pod: pod},
@@ -95,7 +95,7 @@ func hostileMergeOutcome(s string) MergeOutcome {
 	n := nodesOf("gpu"+s, 2, s)
 	n[0].Name, n[1].Name = "", "node"+s
 	n[0].Blockers = []provision.Blocker{
-		{Kind: "pdb", Budgets: []string{"a" + s}}, {Kind: "do-not-disrupt", Pod: provision.Pod{Namespace: s, Name: s}}, {Kind: "kind" + s},
+		{Kind: "pdb", PodDisruptionBudgets: []string{"a" + s}}, {Kind: "do-not-disrupt", Pod: provision.Pod{Namespace: s, Name: s}}, {Kind: "kind" + s},
 	}
 	return MergeOutcome{Revision: "main" + s + "@sha1:abc" + s, Merged: time.Unix(1, 0), Applied: time.Unix(5, 0), Nodes: 4, Left: n, Held: s + "!"}
 }

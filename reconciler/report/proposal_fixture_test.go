@@ -36,7 +36,7 @@ func (p proposed) report() Report {
 // between is a plan of one thing that changes from one content to another; a nil one
 // is not there.
 func between(group, kind, name string, before, after object) plan.Plan {
-	i := item("cluster", group, kind, name, kindFile(kind, name), 1, after)
+	i := item("kubernetes", group, kind, name, kindFile(kind, name), 1, after)
 	var wanted, observed []state.Item
 	if after != nil {
 		wanted = append(wanted, i)
@@ -74,9 +74,9 @@ func drifting() plan.Plan {
 	version.ReadOnly = "run: aws eks update-cluster-version --name dev --kubernetes-version 1.34"
 	compared := plan.Compute(state.NewSet(version), state.NewSet(live(version, object{"version": "1.33"})))
 	notes := plan.Plan{Notes: []plan.Note{
-		{Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "old"}, Text: "11 others have it"},
+		{Key: state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: "old"}, Text: "11 others have it"},
 		{Key: gone.Changes[0].Key, Origin: gone.Changes[0].After.Origin, NotOurs: true, Text: "exists, not ours"},
-		{Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "cpu"}, Warning: true, Text: "needs 64 vCPUs, the quota is 32"},
+		{Key: state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: "cpu"}, Warning: true, Text: "needs 64 vCPUs, the quota is 32"},
 	}}
 	return join(weight, gone, compared, notes, quotaNote(quotaUsed), plan.Plan{Unknown: []plan.Unknown{{Key: state.Key{Target: "aws", Group: "eks", Kind: "Logging", Name: "dev"}, Reason: "denied: eks:DescribeCluster is missing"}}})
 }
@@ -106,7 +106,7 @@ func tainting() plan.Plan {
 // proposals are one of each kind of change.
 func proposals() map[string]proposed {
 	pdb := replacing()
-	pdb.Replaced[0].Blockers = []provision.Blocker{{Kind: "pdb", Pod: provision.Pod{Namespace: "ml", Name: "train-0"}, Budgets: []string{"ml/train"}}}
+	pdb.Replaced[0].Blockers = []provision.Blocker{{Kind: "pdb", Pod: provision.Pod{Namespace: "ml", Name: "train-0"}, PodDisruptionBudgets: []string{"ml/train"}}}
 	pdb.Replaced[1].Blockers = []provision.Blocker{{Kind: "do-not-disrupt", Pod: provision.Pod{Namespace: "ml", Name: "train-2"}, ForcedAfterSeconds: 5400}}
 	pdb.Pools[1].Changes = pdb.Pools[1].Changes[2:]
 	pdb.Rollout.Blocked, pdb.Rollout.Incomplete = 1, true
@@ -253,10 +253,10 @@ func amiReplacing() *provision.Forecast {
 
 // removal deletes a pool with nodes, with a role and a ConfigMap.
 func removal() plan.Plan {
-	old := item("cluster", "karpenter.sh", "NodePool", "old", "", 0, poolOf(object{"weight": int64(1)}))
+	old := item("kubernetes", "karpenter.sh", "NodePool", "old", "", 0, poolOf(object{"weight": int64(1)}))
 	old.Impact, old.Live.UID = "2 nodes, 4 pods go with it", "uid"
-	config := item("cluster", "", "ConfigMap", "old-settings", "", 0, object{"data": object{"a": "b"}})
-	pool := item("cluster", "karpenter.sh", "NodePool", "new", kindFile("NodePool", "new"), 1, poolOf(object{"limits": object{"nvidia.com/gpu": int64(8)}}))
+	config := item("kubernetes", "", "ConfigMap", "old-settings", "", 0, object{"data": object{"a": "b"}})
+	pool := item("kubernetes", "karpenter.sh", "NodePool", "new", kindFile("NodePool", "new"), 1, poolOf(object{"limits": object{"nvidia.com/gpu": int64(8)}}))
 	return plan.Compute(state.NewSet(pool), state.NewSet(old, config), plan.Guard(50, ""))
 }
 
@@ -319,7 +319,7 @@ const hunter = "hunter2-"
 func numerous(n int) plan.Plan {
 	var wanted, observed []state.Item
 	for i := range n {
-		c := item("cluster", "", "ConfigMap", fmt.Sprintf("c%04d", i), fmt.Sprintf("clusters/dev/c%04d.yaml", i), 1, object{"data": object{"a": fmt.Sprint(i), "b": "x"}})
+		c := item("kubernetes", "", "ConfigMap", fmt.Sprintf("c%04d", i), fmt.Sprintf("clusters/dev/c%04d.yaml", i), 1, object{"data": object{"a": fmt.Sprint(i), "b": "x"}})
 		if i%3 != 0 {
 			wanted = append(wanted, c)
 		}

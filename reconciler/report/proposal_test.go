@@ -147,7 +147,7 @@ func TestAProposalMasksSecretsOfBothPlansInBoth(t *testing.T) {
 // proposing puts one string in every place of a proposal.
 func proposing(s string) Report {
 	key := func(name string) state.Key {
-		return state.Key{Target: "cluster", Group: s, Kind: "Thing" + s, Namespace: s, Name: name + s}
+		return state.Key{Target: "kubernetes", Group: s, Kind: "Thing" + s, Namespace: s, Name: name + s}
 	}
 	content := object{s: s, "list": []any{s, object{"name": s, "v": s}}, "text": "a\nb\n" + s}
 	created := state.Item{Key: key("new"), Object: content, Origin: state.Origin{File: s, Line: 1}}
@@ -233,7 +233,7 @@ func TestAHugeProposalKeepsToTheLimitsOfForges(t *testing.T) {
 	f := replacing()
 	f.Replaced = nodesOf("gpu", 500, "NodePoolDrifted")
 	for i := range f.Replaced[:100] {
-		f.Replaced[i].Blockers = []provision.Blocker{{Kind: "pdb", Pod: f.Replaced[i].Pods[0], Budgets: []string{"ml/train"}}}
+		f.Replaced[i].Blockers = []provision.Blocker{{Kind: "pdb", Pod: f.Replaced[i].Pods[0], PodDisruptionBudgets: []string{"ml/train"}}}
 	}
 	f.Drifted = nodesOf("cpu", 300, "AMIDrift")
 	var problems []state.Problem
@@ -315,9 +315,11 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 		"one node more": func(_ *Report, f *provision.Forecast) {
 			f.Replaced = append(f.Replaced, nodesOf("gpu", 6, "NodePoolDrifted")[5])
 		},
-		"another reason":            func(_ *Report, f *provision.Forecast) { f.Replaced[1].Reason = "AMIDrift" },
-		"nothing keeps the node":    func(_ *Report, f *provision.Forecast) { f.Replaced[0].Blockers = nil },
-		"another budget keeps it":   func(_ *Report, f *provision.Forecast) { f.Replaced[0].Blockers[0].Budgets = []string{"ml/other"} },
+		"another reason":         func(_ *Report, f *provision.Forecast) { f.Replaced[1].Reason = "AMIDrift" },
+		"nothing keeps the node": func(_ *Report, f *provision.Forecast) { f.Replaced[0].Blockers = nil },
+		"another budget keeps it": func(_ *Report, f *provision.Forecast) {
+			f.Replaced[0].Blockers[0].PodDisruptionBudgets = []string{"ml/other"}
+		},
 		"a cent":                    func(_ *Report, f *provision.Forecast) { f.Cost.After.OnDemand += 0.01 },
 		"a longer roll-out":         func(_ *Report, f *provision.Forecast) { f.Rollout.MaxMinutes = 90 },
 		"more of a warning":         func(r *Report, _ *provision.Forecast) { r.Drift.Notes[0].Text = "needs 65 vCPUs" },

@@ -102,7 +102,7 @@ type Tally struct {
 
 // Object names a thing in its target.
 type Object struct {
-	// Target is "cluster" or "aws".
+	// Target is "kubernetes" or "aws".
 	Target    string `json:"target"`
 	Group     string `json:"group"`
 	Kind      string `json:"kind"`
@@ -114,7 +114,7 @@ type Object struct {
 // is the cluster.
 func (o Object) String() string {
 	k := state.Key{Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
-	if o.Target == "" || o.Target == "cluster" {
+	if o.Target == "" || o.Target == "kubernetes" {
 		return k.String()
 	}
 	return o.Target + " " + k.String()

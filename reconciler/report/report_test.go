@@ -33,41 +33,41 @@ func live(i state.Item, content object) state.Item {
 
 // sample is a plan with every kind of change.
 func sample() (plan.Plan, []state.Problem) {
-	gpu := item("cluster", "karpenter.sh", "NodePool", "gpu", "pools/gpu.yaml", 3, object{
+	gpu := item("kubernetes", "karpenter.sh", "NodePool", "gpu", "pools/gpu.yaml", 3, object{
 		"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": object{"name": "gpu"},
 		"spec": object{"limits": object{"nvidia.com/gpu": int64(8)}, "weight": int64(10)},
 	})
-	cpu := item("cluster", "karpenter.sh", "NodePool", "cpu", "pools/cpu.yaml", 1, object{
+	cpu := item("kubernetes", "karpenter.sh", "NodePool", "cpu", "pools/cpu.yaml", 1, object{
 		"metadata": object{"labels": object{"app.kubernetes.io/name": "cpu"}},
 		"spec": object{
 			"disruption": object{"consolidateAfter": "30s"}, "weight": int64(5),
 			"template": object{"spec": object{"taints": []any{object{"key": "a", "effect": "NoSchedule"}, object{"key": "b", "effect": "NoExecute"}}}},
 		},
 	})
-	class := item("cluster", "karpenter.k8s.aws", "EC2NodeClass", "gpu", "classes/gpu.yaml", 1, object{
+	class := item("kubernetes", "karpenter.k8s.aws", "EC2NodeClass", "gpu", "classes/gpu.yaml", 1, object{
 		"spec": object{"userData": "#!/bin/sh\nexport HF_TOKEN=hunter2-new\n", "role": "nodes"},
 	})
-	config := item("cluster", "", "ConfigMap", "plugin", "plugin.yaml", 20, object{
+	config := item("kubernetes", "", "ConfigMap", "plugin", "plugin.yaml", 20, object{
 		"data": object{
 			"config.yaml": "version: v1\nsharing:\n  timeSlicing:\n    replicas: 4\nflags:\n  failOnInitError: true\n",
 			"mirror":      "https://robot:hunter2@mirror.example.com/x",
 		},
 	})
-	secret := item("cluster", "", "Secret", "git", "secrets/git.yaml", 1, object{
+	secret := item("kubernetes", "", "Secret", "git", "secrets/git.yaml", 1, object{
 		"kind": "Secret", "metadata": object{"name": "git", "annotations": object{"note": "hunter2"}},
 		"stringData": object{"password": "hunter2-new", "username": "robot-user"},
 	})
-	pull := item("cluster", "", "Secret", "pull", "secrets/pull.yaml", 1, object{
+	pull := item("kubernetes", "", "Secret", "pull", "secrets/pull.yaml", 1, object{
 		"kind": "Secret", "metadata": object{"name": "pull"}, "type": "Opaque", "data": object{"key": "aHVudGVyMg=="},
 	})
 	queue := item("aws", "sqs", "Queue", "interruption", "cluster.yaml", 9, object{"retention": int64(300)})
-	old := item("cluster", "karpenter.sh", "NodePool", "old", "", 0, object{"spec": object{}})
+	old := item("kubernetes", "karpenter.sh", "NodePool", "old", "", 0, object{"spec": object{}})
 	old.Impact, old.Losses = "3 nodes, 7 pods go with it", loss.Counts{"Node": 3, "Pod": 7}
-	theirs := item("cluster", "apps", "Deployment", "web", "web.yaml", 2, object{"spec": object{"paused": true}})
+	theirs := item("kubernetes", "apps", "Deployment", "web", "web.yaml", 2, object{"spec": object{"paused": true}})
 
 	liveTheirs := live(theirs, object{"spec": object{"paused": false}})
 	liveTheirs.Owner = owner.Reference{Kind: owner.FluxKustomization, Name: "flux-system/apps"}
-	same := item("cluster", "", "Namespace", "gpu", "ns.yaml", 1, object{"kind": "Namespace"})
+	same := item("kubernetes", "", "Namespace", "gpu", "ns.yaml", 1, object{"kind": "Namespace"})
 	wanted := state.NewSet(gpu, cpu, class, config, secret, pull, queue, theirs, same)
 	observed := state.NewSet(
 		live(cpu, object{
@@ -145,8 +145,8 @@ func TestReportsReadAsTheGoldenFiles(t *testing.T) {
 	for form, got := range all(t, ran) {
 		golden.Compare(t, "testdata/outcome."+form, got)
 	}
-	empty := plan.Compute(state.NewSet(item("cluster", "", "Namespace", "a", "a.yaml", 1, object{"kind": "Namespace"})),
-		state.NewSet(item("cluster", "", "Namespace", "a", "", 0, object{"kind": "Namespace"})))
+	empty := plan.Compute(state.NewSet(item("kubernetes", "", "Namespace", "a", "a.yaml", 1, object{"kind": "Namespace"})),
+		state.NewSet(item("kubernetes", "", "Namespace", "a", "", 0, object{"kind": "Namespace"})))
 	for form, got := range all(t, New(empty, nil)) {
 		golden.Compare(t, "testdata/empty."+form, got)
 	}
@@ -157,8 +157,8 @@ func TestReportsReadAsTheGoldenFiles(t *testing.T) {
 func TestANameOfAFileThatImitatesACommandReadsAsTheGoldenFiles(t *testing.T) {
 	content := object{"spec": object{"weight": int64(5)}}
 	p := plan.Compute(state.NewSet(
-		item("cluster", "karpenter.sh", "NodePool", "a", "base/z, run: kubectl delete ns y.yaml", 1, content),
-		item("cluster", "karpenter.sh", "NodePool", "b", "base/b.yaml", 1, content),
+		item("kubernetes", "karpenter.sh", "NodePool", "a", "base/z, run: kubectl delete ns y.yaml", 1, content),
+		item("kubernetes", "karpenter.sh", "NodePool", "b", "base/b.yaml", 1, content),
 	), state.NewSet())
 	problems := []state.Problem{{Origin: state.Origin{File: "base/x, run: kubectl delete ns y.yaml", Line: 4}, Message: "NodePool.karpenter.sh/c: spec.weight must be a number"}}
 	for form, got := range all(t, New(p, problems)) {
@@ -200,7 +200,7 @@ func TestTextShowsAsManyLinesOfAnObjectAsRequested(t *testing.T) {
 	for c := 'a'; c <= 'z'; c++ {
 		big[string(c)] = int64(1)
 	}
-	p := plan.Compute(state.NewSet(item("cluster", "", "ConfigMap", "big", "a.yaml", 1, big)), state.Set{})
+	p := plan.Compute(state.NewSet(item("kubernetes", "", "ConfigMap", "big", "a.yaml", 1, big)), state.Set{})
 	tests := []struct {
 		name      string
 		lines     int
@@ -228,7 +228,7 @@ func BenchmarkReport(b *testing.B) {
 		for k := range 20 {
 			content[string(rune('a'+k))] = object{"value": strings.Repeat("some text of it ", 5), "n": int64(k)}
 		}
-		wanted = append(wanted, item("cluster", "", "ConfigMap", string(rune('a'+n%26))+strings.Repeat("x", n/26), "a.yaml", n, content))
+		wanted = append(wanted, item("kubernetes", "", "ConfigMap", string(rune('a'+n%26))+strings.Repeat("x", n/26), "a.yaml", n, content))
 	}
 	p := plan.Compute(state.NewSet(wanted...), state.Set{})
 	for b.Loop() {
@@ -248,7 +248,7 @@ func TestAWarningOfTheAPIServerShowsNoSecret(t *testing.T) {
 		o := map[string]any{"kind": "Pod", "metadata": map[string]any{"name": "llm"}, "spec": map[string]any{"containers": []any{map[string]any{
 			"name": "c", "env": []any{map[string]any{"name": "API_TOKEN", "value": token}},
 		}}}}
-		return state.Item{Key: state.Key{Target: "cluster", Kind: "Pod", Namespace: "default", Name: "llm"}, Object: o, Findings: state.Findings{DryRunError: dryRunError, Ownership: ownership}}
+		return state.Item{Key: state.Key{Target: "kubernetes", Kind: "Pod", Namespace: "default", Name: "llm"}, Object: o, Findings: state.Findings{DryRunError: dryRunError, Ownership: ownership}}
 	}
 	p := plan.Compute(state.NewSet(pod("", nil)), state.NewSet(pod("it says "+token, &owner.Fields{Unclaimed: []string{token}})))
 	r := New(p, nil)

@@ -18,7 +18,7 @@ import (
 
 // Key names one thing in one target, whatever the version it is written in.
 type Key struct {
-	// Target is the target that holds the thing: "cluster" for Kubernetes,
+	// Target is the target that holds the thing: "kubernetes" for Kubernetes,
 	// "aws" for AWS.
 	Target string
 	// Group is the Kubernetes API group (empty for the core group), or the AWS
@@ -116,10 +116,10 @@ type Item struct {
 	Owner owner.Reference `json:"owner,omitzero"`
 	// Wave orders changes: lower waves are applied and ready before higher
 	// ones start; deletions go in reverse.
-	Wave         int `json:"wave,omitempty"`
-	loss.Removal `json:"removal,omitzero"`
-	Terms        `json:"terms,omitzero"`
-	Findings     `json:"findings,omitzero"`
+	Wave             int `json:"wave,omitempty"`
+	loss.Removal     `json:"removal,omitzero"`
+	CorrectionPolicy `json:"terms,omitzero"`
+	Findings         `json:"findings,omitzero"`
 }
 
 // Shrink is another place in the order of work, for a change that lowers a number.
@@ -132,9 +132,9 @@ type Shrink struct {
 	Wave int
 }
 
-// Terms are how a thing may be corrected. The zero value lets everything pass
+// CorrectionPolicy is how a thing may be corrected. The zero value lets everything pass
 // that is ours.
-type Terms struct {
+type CorrectionPolicy struct {
 	// Adopt is true on a wanted Item when a thing that exists under its name,
 	// and that we did not make, may be changed into it.
 	Adopt bool

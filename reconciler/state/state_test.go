@@ -38,7 +38,7 @@ func TestKeysReadAsAPersonWouldWriteThem(t *testing.T) {
 // keys are in their order.
 func keys() []state.Key {
 	var out []state.Key
-	for _, target := range []string{"aws", "cluster"} {
+	for _, target := range []string{"aws", "kubernetes"} {
 		for _, group := range []string{"", "apps"} {
 			for _, kind := range []string{"A", "B"} {
 				for _, namespace := range []string{"", "x"} {

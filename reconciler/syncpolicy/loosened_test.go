@@ -81,7 +81,7 @@ func TestWhatLoosensASyncIsNamed(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			key := state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Sync", Namespace: "poolwright-system", Name: "dev"}
+			key := state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Sync", Namespace: "poolwright-system", Name: "dev"}
 			c := plan.Change{Key: key, Action: plan.Update, Before: &state.Item{Object: m{"spec": tt.before}}, After: &state.Item{Object: m{"spec": tt.after}}}
 			if d := cmp.Diff(tt.want, loosened(c)); d != "" {
 				t.Error(d)
@@ -127,7 +127,7 @@ func TestEachFieldOfASyncIsClassified(t *testing.T) {
 
 func TestWhatLoosensAGuardWaitsForAPerson(t *testing.T) {
 	update := plan.Change{
-		Key: state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Sync", Name: "dev"}, Action: plan.Update,
+		Key: state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Sync", Name: "dev"}, Action: plan.Update,
 		Before: &state.Item{Object: m{"spec": m{"prune": false}}}, After: &state.Item{Object: m{"spec": m{"prune": true}}},
 	}
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev"}}

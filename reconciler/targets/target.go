@@ -132,12 +132,12 @@ func (e *GrownError) Unwrap() error { return ErrChanged }
 func MayDelete(c plan.Change, now loss.Removal) error {
 	allowed := c.Allowance().Losses
 	switch {
-	case allowed.Covers(now.Cost()):
+	case allowed.Covers(now.EffectiveLosses()):
 		return nil
 	case now.Losses[loss.Uncounted] > 0:
 		return state.Failf(state.Retry, "Uncounted", "not sent: %s", now.Impact)
 	}
-	return state.Fail(state.Retry, "Changed", &GrownError{Allowed: allowed, Now: now.Cost()})
+	return state.Fail(state.Retry, "Changed", &GrownError{Allowed: allowed, Now: now.EffectiveLosses()})
 }
 
 // ErrChanged marks a correction that was refused because the live thing is no

@@ -178,7 +178,7 @@ func declaredItems(t *testing.T, specs ...map[string]any) state.Set {
 	var items []state.Item
 	for i, spec := range specs {
 		items = append(items, state.Item{
-			Key:     state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: string(rune('a' + i))},
+			Key:     state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Cluster", Name: string(rune('a' + i))},
 			Version: "v1alpha1", Object: map[string]any{"spec": spec}, Origin: state.Origin{File: "cluster.yaml", Line: i + 1},
 		})
 	}
@@ -290,8 +290,8 @@ func TestBootstrapDeletesOnlyWhatItsInstallationNoLongerHas(t *testing.T) {
 	gone := func(target, kind string) state.Item {
 		return state.Item{Key: state.Key{Target: target, Kind: kind, Name: "x"}, Version: "v1", Object: map[string]any{"a": "b"}}
 	}
-	p := plan.Compute(state.Set{}, state.NewSet(gone("cluster", "Service"), gone("cluster", "Sync"), gone("cluster", "Namespace"),
-		gone("cluster", "CustomResourceDefinition"), gone("aws", "Queue")), onlyBuild)
+	p := plan.Compute(state.Set{}, state.NewSet(gone("kubernetes", "Service"), gone("kubernetes", "Sync"), gone("kubernetes", "Namespace"),
+		gone("kubernetes", "CustomResourceDefinition"), gone("aws", "Queue")), onlyBuild)
 	var got []string
 	for _, c := range p.Changes {
 		got = append(got, c.Key.Kind)

@@ -244,7 +244,7 @@ func (b *Bootstrap) onlyOneWaits(ctx context.Context) (bool, string, error) {
 		return false, "waiting until the Sync has applied the Cluster and the leading controller has reconciled it", nil
 	case ready.Reason == cluster.EngineRunning:
 		return true, "the engine runs already, for the other Karpenter holds no lease and has no ready pod", nil
-	case ready.Reason != string(gate.OtherKarpenter):
+	case ready.Reason != gate.OtherKarpenterRunning:
 		return false, "the engine is not ready to take over: " + ready.Message, nil
 	}
 	return true, "all gates of the engine are open but one: " + ready.Message, nil
@@ -260,7 +260,7 @@ func (b *Bootstrap) engineRuns(ctx context.Context) (bool, string, error) {
 		return false, "waiting until the leading controller has reconciled the Cluster", nil
 	case ready.Reason == cluster.EngineRunning:
 		return true, "the engine runs", nil
-	case ready.Reason == string(gate.OtherKarpenter):
+	case ready.Reason == gate.OtherKarpenterRunning:
 		return false, "waiting until the other Karpenter is gone: " + ready.Message, nil
 	}
 	return false, ready.Message, nil

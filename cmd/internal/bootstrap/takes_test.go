@@ -101,10 +101,10 @@ func TestATakeOverTrustsOnlyTheReportOfALeadingController(t *testing.T) {
 		"it ran, and its clock was ahead when it crashed":   {cluster.EngineRunning, leading("pod-1", 5*time.Minute, true), true, false, false},
 		"it ran, and its clock was behind when it crashed":  {cluster.EngineRunning, leading("pod-1", -5*time.Minute, true), true, false, false},
 		"it ran, and who leads now does without":            {cluster.EngineRunning, leading("pod-2", 0, false), false, false, false},
-		"another Karpenter holds it":                        {string(gate.OtherKarpenter), leading("pod-1", 0, false), false, true, false},
-		"another Karpenter holds it, by a clock behind":     {string(gate.OtherKarpenter), leading("pod-1", -5*time.Minute, false), false, true, false},
-		"another Karpenter held it, and nobody leads now":   {string(gate.OtherKarpenter), leading("", 0, false), false, false, false},
-		"another Karpenter held it when our leader crashed": {string(gate.OtherKarpenter), leading("pod-1", 5*time.Minute, false), true, false, false},
+		"another Karpenter holds it":                        {gate.OtherKarpenterRunning, leading("pod-1", 0, false), false, true, false},
+		"another Karpenter holds it, by a clock behind":     {gate.OtherKarpenterRunning, leading("pod-1", -5*time.Minute, false), false, true, false},
+		"another Karpenter held it, and nobody leads now":   {gate.OtherKarpenterRunning, leading("", 0, false), false, false, false},
+		"another Karpenter held it when our leader crashed": {gate.OtherKarpenterRunning, leading("pod-1", 5*time.Minute, false), true, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := []client.Object{reconcilertest.Cluster(func(e *v1alpha1.Cluster) {

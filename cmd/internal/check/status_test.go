@@ -34,7 +34,7 @@ func TestTheEngineIsReportedAsTheClusterHasIt(t *testing.T) {
 	}{
 		"an engine that runs": {[]client.Object{declaredCluster("dev", time.Hour, [4]string{"Ready", "True", "EngineRunning", "Karpenter runs inside the controller"})}, []expected{{OK, "Cluster dev", "EngineRunning: Karpenter runs", ""}}},
 		"an engine elsewhere": {[]client.Object{declaredCluster("dev", time.Hour, [4]string{"Ready", "True", "External", "another Karpenter provisions nodes"})}, []expected{{OK, "Cluster dev", "External", ""}}},
-		"a gate that is closed": {[]client.Object{declaredCluster("dev", time.Hour, [4]string{"Ready", "False", "Account", "gate Account: the credentials belong to account 1: correct it"}, [4]string{"EngineBlocked", "True", "Account", "x"})},
+		"a gate that is closed": {[]client.Object{declaredCluster("dev", time.Hour, [4]string{"Ready", "False", "AccountMismatch", "gate Account: the credentials belong to account 1: correct it"}, [4]string{"EngineBlocked", "True", "AccountMismatch", "x"})},
 			[]expected{{Failed, "Cluster dev", "a gate blocks the engine: gate Account", "#the-gates"}}},
 		"settings that are invalid": {[]client.Object{declaredCluster("dev", time.Hour, [4]string{"Ready", "False", "InvalidSettings", "batch"})}, []expected{{Failed, "Cluster dev", "InvalidSettings: batch", "#status"}}},
 		"a restart":                 {[]client.Object{declaredCluster("dev", time.Hour, [4]string{"Ready", "False", "Restarting", "x"})}, []expected{{Warning, "Cluster dev", "Restarting", ""}}},

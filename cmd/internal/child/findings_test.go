@@ -135,7 +135,7 @@ func TestClustersWithoutProblemsNeedNoRoom(t *testing.T) {
 }
 
 func TestAHostileChildSetsNothingOfAnItemButWhatADeclarationFills(t *testing.T) {
-	want := state.Item{Key: state.Key{Target: "cluster", Kind: "ConfigMap", Name: "a"}, Version: "v1", Object: map[string]any{"kind": "ConfigMap"}, Origin: state.Origin{File: "a.yaml", Line: 1}}
+	want := state.Item{Key: state.Key{Target: "kubernetes", Kind: "ConfigMap", Name: "a"}, Version: "v1", Object: map[string]any{"kind": "ConfigMap"}, Origin: state.Origin{File: "a.yaml", Line: 1}}
 	hostile := want
 	hostile.Live.UID, hostile.Applied, hostile.Owner.Name, hostile.Wave = "u", "x", "o", 7
 	hostile.Adopt, hostile.Unread, hostile.Impact = true, true, "none"

@@ -193,7 +193,7 @@ func bind(fleet *provision.ClusterSnapshot, name, node, cpu string, gpus string)
 
 func protect(fleet *provision.ClusterSnapshot, app string, allowed int32) {
 	one := intstr.FromString("50%")
-	fleet.Budgets = append(fleet.Budgets, &policyv1.PodDisruptionBudget{
+	fleet.PodDisruptionBudgets = append(fleet.PodDisruptionBudgets, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: "default"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
 		Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: allowed},

@@ -38,12 +38,12 @@ type forecastRequest struct {
 // than an empty one.
 type encodedSnapshot struct {
 	// Rest is all but the long lists.
-	Rest       provision.ClusterSnapshot `json:"rest"`
-	NodeClaims []int                     `json:"nodeClaims"`
-	Nodes      []int                     `json:"nodes"`
-	Pods       []int                     `json:"pods"`
-	Budgets    []int                     `json:"budgets"`
-	DaemonSets []int                     `json:"daemonSets"`
+	Rest                 provision.ClusterSnapshot `json:"rest"`
+	NodeClaims           []int                     `json:"nodeClaims"`
+	Nodes                []int                     `json:"nodes"`
+	Pods                 []int                     `json:"pods"`
+	PodDisruptionBudgets []int                     `json:"budgets"`
+	DaemonSets           []int                     `json:"daemonSets"`
 }
 
 // many are the objects of which there are many.
@@ -59,9 +59,9 @@ type many struct {
 func (m *many) put(f provision.ClusterSnapshot) encodedSnapshot {
 	out := encodedSnapshot{
 		NodeClaims: m.claims.put(f.NodeClaims), Nodes: m.nodes.put(f.Nodes), Pods: m.pods.put(f.Pods),
-		Budgets: m.budgets.put(f.Budgets), DaemonSets: m.sets.put(f.DaemonSets),
+		PodDisruptionBudgets: m.budgets.put(f.PodDisruptionBudgets), DaemonSets: m.sets.put(f.DaemonSets),
 	}
-	f.NodeClaims, f.Nodes, f.Pods, f.Budgets, f.DaemonSets = nil, nil, nil, nil, nil
+	f.NodeClaims, f.Nodes, f.Pods, f.PodDisruptionBudgets, f.DaemonSets = nil, nil, nil, nil, nil
 	f.NodePools, f.NodeClasses = slimAll[karpv1.NodePool](f.NodePools), slimAll[awsv1.EC2NodeClass](f.NodeClasses)
 	f.Overlays, f.RuntimeClasses = slimAll[karpv1alpha1.NodeOverlay](f.Overlays), slimAll[nodev1.RuntimeClass](f.RuntimeClasses)
 	out.Rest = f
@@ -80,7 +80,7 @@ func (m *many) get(f encodedSnapshot) (out provision.ClusterSnapshot, err error)
 	if out.Pods, err = m.pods.get(f.Pods); err != nil {
 		return out, err
 	}
-	if out.Budgets, err = m.budgets.get(f.Budgets); err != nil {
+	if out.PodDisruptionBudgets, err = m.budgets.get(f.PodDisruptionBudgets); err != nil {
 		return out, err
 	}
 	out.DaemonSets, err = m.sets.get(f.DaemonSets)

@@ -6,16 +6,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/cmd/internal/crds"
-	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
+	"github.com/poolwright/poolwright/reconciler/validation"
 )
 
 // Admitted is a cluster's target that is not given what was refused.
 type Admitted struct {
 	*kubernetes.Target
-	Refusals *admission.Refusals
+	Refusals *validation.Refusals
 	// Live reads the cluster's definitions.
 	Live client.Reader
 }
@@ -28,7 +28,7 @@ func (a Admitted) Desired(ctx context.Context, declared state.Set) (state.Set, e
 // AdmittedOffline is the same where there is no cluster.
 type AdmittedOffline struct {
 	targets.Target
-	Refusals *admission.Refusals
+	Refusals *validation.Refusals
 }
 
 // Desired implements targets.Target.

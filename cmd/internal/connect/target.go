@@ -18,13 +18,13 @@ import (
 )
 
 // Kubernetes makes a target of the cluster with variables.
-func Kubernetes(config kubernetes.Config, vars *variables.Current, review bool) (*kubernetes.Target, error) {
-	if config.Review = review; !review {
+func Kubernetes(config kubernetes.Config, vars *variables.Current, forPreview bool) (*kubernetes.Target, error) {
+	if config.Preview = forPreview; !forPreview {
 		config.Reveal = vars.Unmask
 	}
 	kubeTarget, err := kubernetes.New(config)
-	if err == nil && review {
-		vars.Loaded = kubeTarget.StartReview
+	if err == nil && forPreview {
+		vars.Loaded = kubeTarget.StartPreview
 	}
 	return kubeTarget, err
 }

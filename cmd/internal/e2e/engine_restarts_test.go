@@ -231,13 +231,13 @@ func (s engineSuite) autoModeHolds() {
 	}
 	s.setAutoMode(true)
 	s.start()
-	s.eventually("the engine is held", func() error { return s.isReady("AutoMode", metav1.ConditionFalse) })
+	s.eventually("the engine is held", func() error { return s.isReady("AutoModeEnabled", metav1.ConditionFalse) })
 	c, err := s.cluster()
 	if err != nil {
 		s.Fatal(err)
 	}
 	held := meta.FindStatusCondition(c.Status.Conditions, "EngineBlocked")
-	if held == nil || held.Status != metav1.ConditionTrue || held.Reason != "AutoMode" || !strings.Contains(held.Message, "Auto Mode") || !strings.Contains(held.Message, ": ") {
+	if held == nil || held.Status != metav1.ConditionTrue || held.Reason != "AutoModeEnabled" || !strings.Contains(held.Message, "Auto Mode") || !strings.Contains(held.Message, ": ") {
 		s.Errorf("EngineBlocked is %+v", held)
 	} else {
 		s.Logf("EngineBlocked says: %s", held.Message)

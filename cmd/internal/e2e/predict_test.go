@@ -197,7 +197,7 @@ func (p *predicted) fleet() provision.ClusterSnapshot {
 	return provision.ClusterSnapshot{
 		Cluster: provision.Cluster{Region: gpuRegion}, Now: time.Now(),
 		NodePools: pointers(pools.Items), NodeClasses: pointers(classes.Items), NodeClaims: pointers(claims.Items),
-		Nodes: pointers(nodes.Items), Pods: pointers(pods.Items), Budgets: pointers(budgets.Items),
+		Nodes: pointers(nodes.Items), Pods: pointers(pods.Items), PodDisruptionBudgets: pointers(budgets.Items),
 	}
 }
 

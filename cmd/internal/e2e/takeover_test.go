@@ -76,7 +76,7 @@ func (s *stocked) installedBeside() {
 	s.expect(s.bootstrap("--yes", "--branch=live", "--take-over"), 2, "made ", "not taking over yet", "Secret git")
 	s.secret()
 	s.startInstalled()
-	s.eventually("the engine is held", func() error { return s.isReady("OtherKarpenter", metav1.ConditionFalse) })
+	s.eventually("the engine is held", func() error { return s.isReady("OtherKarpenterRunning", metav1.ConditionFalse) })
 	c, err := s.cluster()
 	if err != nil {
 		s.Fatal(err)
@@ -198,7 +198,7 @@ func (s *stocked) startsAgain() {
 	}
 	calls, begin := len(s.AWS.Calls()), time.Now()
 	s.scaleStock(1)
-	s.eventually("the engine is held", func() error { return s.isReady("OtherKarpenter", metav1.ConditionFalse) })
+	s.eventually("the engine is held", func() error { return s.isReady("OtherKarpenterRunning", metav1.ConditionFalse) })
 	s.Logf("two ran for at most %s", since(begin))
 	// Noticed by the look around, and not because all gates happened to be due.
 	texts, err := os.ReadFile(s.now.Log())

@@ -7,12 +7,12 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/crds"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/provision/catalog"
-	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/declared/lint/gpulint"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/validation"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -21,7 +21,7 @@ import (
 type planFolder struct {
 	path     string
 	vars     *variables.Current
-	refusals *admission.Refusals
+	refusals *validation.Refusals
 	// loaded is what was loaded last.
 	loaded declared.Declared
 }
@@ -43,7 +43,7 @@ func (f *planFolder) load(_ context.Context, s gitsource.Snapshot) (declared.Dec
 	problems := slices.Clone(d.Problems)
 	for key, of := range refused {
 		// The AWS target reports those of Clusters.
-		if item, _ := d.Set.Get(key); !admission.IsCluster(item) {
+		if item, _ := d.Set.Get(key); !validation.IsCluster(item) {
 			problems = append(problems, of...)
 		}
 	}

@@ -11,13 +11,13 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/crds"
 	"github.com/poolwright/poolwright/gitsource"
-	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
+	"github.com/poolwright/poolwright/reconciler/validation"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -27,7 +27,7 @@ func TestAClusterIsRefusedBeforeItsValuesReachAnyTarget(t *testing.T) {
 		"a.yaml": {Data: []byte(reconcilertest.ClusterFile("a", "  interruptionQueue:\n    retention: 5s\n"))},
 		"b.yaml": {Data: []byte("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: {weight: 0}\n")},
 	}
-	refusals := &admission.Refusals{}
+	refusals := &validation.Refusals{}
 	load := (&planFolder{path: ".", vars: &variables.Current{}, refusals: refusals}).load
 	d, err := load(t.Context(), gitsource.Snapshot{FS: files})
 	if err != nil {
@@ -47,7 +47,7 @@ func TestAClusterIsRefusedBeforeItsValuesReachAnyTarget(t *testing.T) {
 	if diff := cmp.Diff([]string(nil), got); diff != "" {
 		t.Errorf("admitted (-want +got):\n%s", diff)
 	}
-	eks, _ := d.Set.Get(state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: "a"})
+	eks, _ := d.Set.Get(state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Cluster", Name: "a"})
 	if of := refusals.Of(eks); len(of) != 1 || of[0].Origin.Line != 9 {
 		t.Errorf("of the Cluster %v is refused", of)
 	}
@@ -89,7 +89,7 @@ func TestAStepIsPlannedWithoutTheValuesOfSecrets(t *testing.T) {
 		"a step between two revisions": {"origin/main", true},
 	} {
 		req := Request{REST: &rest.Config{Host: "https://127.0.0.1:1"}, Sync: sync, Namespace: "ns", Base: tt.base}
-		_, _, vars, err := req.targets(&admission.Refusals{})
+		_, _, vars, err := req.targets(&validation.Refusals{})
 		if err != nil || (vars.Loaded != nil) != tt.want {
 			t.Errorf("%s: review %v, %v", name, vars.Loaded != nil, err)
 		}

@@ -23,7 +23,6 @@ import (
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler"
-	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
@@ -39,6 +38,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
+	"github.com/poolwright/poolwright/reconciler/validation"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -79,7 +79,7 @@ func Plan(ctx context.Context, req Request) (report.Report, error) {
 	if err != nil {
 		return report.Report{}, err
 	}
-	refusals := &admission.Refusals{}
+	refusals := &validation.Refusals{}
 	awsTarget, kubeTarget, vars, err := req.targets(refusals)
 	if err != nil {
 		return report.Report{}, err
@@ -170,7 +170,7 @@ func liveBefore(declared state.Set, changes []plan.Change) state.Set {
 }
 
 // targets are those of the request's Sync, with its variables.
-func (r Request) targets(refusals *admission.Refusals) (awsTarget, kubeTarget targets.Target, vars *variables.Current, err error) {
+func (r Request) targets(refusals *validation.Refusals) (awsTarget, kubeTarget targets.Target, vars *variables.Current, err error) {
 	vars = &variables.Current{}
 	if r.REST == nil {
 		vars.Read = func(ctx context.Context) (substitute.Values, error) {
@@ -214,7 +214,7 @@ func planStep(ctx context.Context, req Request) (report.Report, error) {
 			return report.Report{}, err
 		}
 	}
-	refusals := &admission.Refusals{}
+	refusals := &validation.Refusals{}
 	awsTarget, kubeTarget, vars, err := req.targets(refusals)
 	if err != nil {
 		return report.Report{}, err

@@ -12,7 +12,7 @@ import (
 
 func TestWhatIsDeclaredAndNotLiveYetIsNew(t *testing.T) {
 	item := func(name, content string) state.Item {
-		return state.Item{Key: state.Key{Target: "cluster", Group: "apps", Kind: "Deployment", Name: name}, Object: map[string]any{"spec": content}}
+		return state.Item{Key: state.Key{Target: "kubernetes", Group: "apps", Kind: "Deployment", Name: name}, Object: map[string]any{"spec": content}}
 	}
 	live := func(i state.Item) state.Item {
 		i.Key.Namespace = "default"

@@ -61,7 +61,7 @@ func removal(t *testing.T, objects ...client.Object) *Uninstall {
 // installedTraces are those of a whole installation.
 func installedTraces() installedState {
 	thing := func(kind string) state.Item {
-		return state.Item{Key: state.Key{Target: "cluster", Kind: kind, Name: "poolwright"}, Version: "v1", Object: map[string]any{}}
+		return state.Item{Key: state.Key{Target: "kubernetes", Kind: kind, Name: "poolwright"}, Version: "v1", Object: map[string]any{}}
 	}
 	f := installedState{
 		namespace:   "gpu",

@@ -22,7 +22,6 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/provision"
-	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/preview"
@@ -30,6 +29,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/validation"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -119,7 +119,7 @@ func TestAThousandOpenPullRequestsLeaveTheLeaderAsItWas(t *testing.T) {
 	}
 	many, observed := &crowd{}, &preview.ObservedAt{}
 	planner := &preview.Planner{Revisions: many, Sync: sync, Live: live, Clock: clock.RealClock{}, Previewer: &preview.Previewer{
-		Refusals: &admission.Refusals{}, Renderer: &child.Runner{Semaphore: child.NewSemaphore(), Proposed: true}, Cache: &rendercache.Cache{}, Variables: &variables.Current{}, Now: time.Now, ObservedAt: observed, MaxChanges: maxSteps,
+		Refusals: &validation.Refusals{}, Renderer: &child.Runner{Semaphore: child.NewSemaphore(), Proposed: true}, Cache: &rendercache.Cache{}, Variables: &variables.Current{}, Now: time.Now, ObservedAt: observed, MaxChanges: maxSteps,
 		Targets: connect.CachedTargets(emptyTarget{}, emptyTarget{}, observed),
 		Forecast: func(context.Context, state.Set, state.Set, []plan.Change) (*provision.Forecast, error) {
 			return nil, nil

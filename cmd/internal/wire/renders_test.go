@@ -7,12 +7,12 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/gitsource"
-	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/validation"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -40,7 +40,7 @@ func requesting(ctx context.Context, r *rendercache.Cache, in *child.Runner, s g
 
 func TestAChildThatCannotBeStartedIsForAnotherTry(t *testing.T) {
 	a := &app{renders: &rendercache.Cache{}, children: children{followed: &child.Runner{Path: "/nowhere/at/all", Semaphore: child.NewSemaphore()}}}
-	load := a.loader(a.children.followed, "x", &variables.Current{}, &admission.Refusals{})
+	load := a.loader(a.children.followed, "x", &variables.Current{}, &validation.Refusals{})
 	_, err := load(t.Context(), at("t", oneMap))
 	if class, _, _ := state.Classify(err); class != state.Retry {
 		t.Fatalf("%s: %v", class, err)
@@ -53,14 +53,14 @@ func TestAChildThatCannotBeStartedIsForAnotherTry(t *testing.T) {
 
 func TestAFollowedClusterIsValidatedByItsSchemaInTheChild(t *testing.T) {
 	a := &app{renders: &rendercache.Cache{}, children: children{followed: &child.Runner{Semaphore: child.NewSemaphore()}}}
-	got := &admission.Refusals{}
+	got := &validation.Refusals{}
 	load := a.loader(a.children.followed, "x", &variables.Current{}, got)
 	for range 2 { // rendered, and remembered
 		d, err := load(t.Context(), at("t", reconcilertest.ClusterFile("a", "  interruptionQueue:\n    retention: 5s\n")))
 		if err != nil || len(d.Problems) > 0 {
 			t.Fatal(d.Problems, err)
 		}
-		eks, _ := d.Set.Get(state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: "a"})
+		eks, _ := d.Set.Get(state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Cluster", Name: "a"})
 		d.BeforeDesired()
 		if found := got.Of(eks); len(found) != 1 || found[0].Origin.Line != 9 {
 			t.Errorf("of the Cluster it says %v", found)

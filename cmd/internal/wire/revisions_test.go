@@ -13,8 +13,8 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler"
-	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
+	"github.com/poolwright/poolwright/reconciler/validation"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -57,8 +57,8 @@ func TestSyncsOfSwellingTreesShareOneCache(t *testing.T) {
 			tree := swelling("t", 8000)
 			before := liveHeap()
 			for range c.syncs {
-				loop := reconciler.NewLoop(unchangedSource{tree}, a.loader(a.children.followed, "x", &variables.Current{}, &admission.Refusals{}),
-					reconciler.NamedTarget{Name: "cluster", Target: emptyTarget{}}).Caching(a.children.revisions)
+				loop := reconciler.NewLoop(unchangedSource{tree}, a.loader(a.children.followed, "x", &variables.Current{}, &validation.Refusals{}),
+					reconciler.NamedTarget{Name: "kubernetes", Target: emptyTarget{}}).Caching(a.children.revisions)
 				loops = append(loops, loop)
 				for range 2 {
 					if result, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil || len(result.Plan.Changes) != 20 {

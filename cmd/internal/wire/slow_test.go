@@ -10,10 +10,10 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/gitsource"
-	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/validation"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -77,7 +77,7 @@ func TestABombOnAFollowedBranchEndsOnlyItsChild(t *testing.T) {
 	}
 	before := heap()
 	a := &app{renders: &rendercache.Cache{}, children: children{followed: &child.Runner{Semaphore: child.NewSemaphore(), Limits: child.Limits{Memory: 256 << 20}}}}
-	load := a.loader(a.children.followed, "x", &variables.Current{}, &admission.Refusals{})
+	load := a.loader(a.children.followed, "x", &variables.Current{}, &validation.Refusals{})
 	var total runtime.MemStats
 	runtime.ReadMemStats(&total)
 	allocated := total.TotalAlloc

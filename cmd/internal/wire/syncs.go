@@ -23,7 +23,6 @@ import (
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler"
-	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller"
 	"github.com/poolwright/poolwright/reconciler/declared"
@@ -35,6 +34,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
+	"github.com/poolwright/poolwright/reconciler/validation"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -73,11 +73,11 @@ func (a *app) builder() controller.Builder {
 			// The Sync must still be suspended, repaired or deleted like any other.
 			source = unusable{state.Fail(state.Stalled, "InvalidSource", err)}
 		}
-		kubeTarget, vars, err := a.kubernetesTarget(sync, a.cfg.Logger.WithName("cluster").WithValues("sync", sync.Name), a.parameters.Values, nil)
+		kubeTarget, vars, err := a.kubernetesTarget(sync, a.cfg.Logger.WithName("kubernetes").WithValues("sync", sync.Name), a.parameters.Values, nil)
 		if err != nil {
 			return controller.Assembly{}, err
 		}
-		refusals := &admission.Refusals{}
+		refusals := &validation.Refusals{}
 		awsTarget, err := a.awsTarget(sync, refusals)
 		if err != nil {
 			return controller.Assembly{}, fmt.Errorf("connecting Sync %s to AWS: %w", sync.Name, err)
@@ -136,26 +136,26 @@ func pinnedParameters(_ context.Context, sync *v1alpha1.Sync) (map[string]string
 
 // readOnlyTargets are the targets of a Sync for who only reads them, its variables, and what
 // is refused of the revision that they are used for.
-func (a *app) readOnlyTargets(sync *v1alpha1.Sync, observedAt *preview.ObservedAt, slow flowcontrol.RateLimiter) ([]reconciler.NamedTarget, *variables.Current, *admission.Refusals, error) {
+func (a *app) readOnlyTargets(sync *v1alpha1.Sync, observedAt *preview.ObservedAt, slow flowcontrol.RateLimiter) ([]reconciler.NamedTarget, *variables.Current, *validation.Refusals, error) {
 	log := a.cfg.Logger.WithName("review").WithValues("sync", sync.Name)
 	kubeTarget, vars, err := a.kubernetesTarget(sync, log, pinnedParameters, slow)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	refusals := &admission.Refusals{}
-	awsTarget, err := aws.NewReview(aws.Config{AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Check: refusals.Of, Live: connect.LiveCluster(a.direct), Log: log})
+	refusals := &validation.Refusals{}
+	awsTarget, err := aws.NewPreview(aws.Config{AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Check: refusals.Of, Live: connect.LiveCluster(a.direct), Log: log})
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("connecting the pull requests of Sync %s to AWS: %w", sync.Name, err)
 	}
 	vars.Loaded = func() {
-		kubeTarget.StartReview()
-		awsTarget.StartReview()
+		kubeTarget.StartPreview()
+		awsTarget.StartPreview()
 	}
 	return connect.CachedTargets(awsTarget, connect.Admitted{Target: kubeTarget, Refusals: refusals, Live: a.direct}, observedAt), vars, refusals, nil
 }
 
 // awsTarget is the AWS target of a Sync, fenced like the rest of our writes.
-func (a *app) awsTarget(sync *v1alpha1.Sync, refusals *admission.Refusals) (*aws.Target, error) {
+func (a *app) awsTarget(sync *v1alpha1.Sync, refusals *validation.Refusals) (*aws.Target, error) {
 	return aws.New(aws.Config{
 		AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace,
 		Begin: a.fence.Begin, Check: refusals.Of,
@@ -168,7 +168,7 @@ func (a *app) awsTarget(sync *v1alpha1.Sync, refusals *admission.Refusals) (*aws
 // loader renders a snapshot's folder with the values of the variables that are the newest
 // now, in a child process: this one also is Karpenter. What schemas refuse of Clusters, and
 // of other objects for a field that they do not have, goes to refusals.
-func (a *app) loader(in *child.Runner, path string, vars *variables.Current, refusals *admission.Refusals) reconciler.Loader {
+func (a *app) loader(in *child.Runner, path string, vars *variables.Current, refusals *validation.Refusals) reconciler.Loader {
 	values := vars.Newest()
 	return func(ctx context.Context, s gitsource.Snapshot) (declared.Declared, error) {
 		loaded, err := a.renders.Load(ctx, in, s, path, values)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/crds"
 	"github.com/poolwright/poolwright/reconciler"
-	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
@@ -21,6 +20,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
+	"github.com/poolwright/poolwright/reconciler/validation"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -51,7 +51,7 @@ func poolDefinition(t *testing.T, fields ...string) client.Reader {
 // admittedTarget is admitted without an API server.
 type admittedTarget struct {
 	targets.Target
-	refusals *admission.Refusals
+	refusals *validation.Refusals
 	live     client.Reader
 }
 
@@ -82,7 +82,7 @@ func TestAnObjectWithAnUnknownFieldIsRefusedBeforeAnythingIsApplied(t *testing.T
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			message := &admission.Refusals{}
+			message := &validation.Refusals{}
 			d, err := (&app{renders: &rendercache.Cache{}, children: newChildren()}).loader(newChildren().followed, "x", &variables.Current{}, message)(t.Context(), at("t", c.text+other))
 			if err != nil {
 				t.Fatal(err)

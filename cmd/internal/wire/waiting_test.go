@@ -18,7 +18,6 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler"
-	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -28,6 +27,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/timeout"
+	"github.com/poolwright/poolwright/reconciler/validation"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -74,8 +74,8 @@ func renderingPlanner(slots *child.Semaphore) (p *preview.Planner, begun chan st
 		Revisions: &lone{begun: begun}, Sync: sync, Live: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(sync).Build(),
 		Previewer: &preview.Previewer{
 			Renderer: &child.Runner{Semaphore: slots, Proposed: true, Repository: "ours"}, Cache: &rendercache.Cache{},
-			Variables: &variables.Current{}, Refusals: &admission.Refusals{}, Now: time.Now, ObservedAt: &preview.ObservedAt{},
-			Targets: []reconciler.NamedTarget{{Name: "cluster", Target: emptyTarget{}}},
+			Variables: &variables.Current{}, Refusals: &validation.Refusals{}, Now: time.Now, ObservedAt: &preview.ObservedAt{},
+			Targets: []reconciler.NamedTarget{{Name: "kubernetes", Target: emptyTarget{}}},
 			Forecast: func(context.Context, state.Set, state.Set, []plan.Change) (*provision.Forecast, error) {
 				return nil, nil
 			},

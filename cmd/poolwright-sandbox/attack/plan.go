@@ -12,7 +12,6 @@ import (
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/attack/grammar"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/provision"
-	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/impact"
@@ -21,6 +20,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
+	"github.com/poolwright/poolwright/reconciler/validation"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -55,7 +55,7 @@ func plan(ctx context.Context, in *child.Runner, tree fs.FS, head rendercache.Re
 	for name, content := range grammar.Base() {
 		base[name] = &fstest.MapFile{Data: []byte(content)}
 	}
-	refusals, observed := &admission.Refusals{}, &preview.ObservedAt{}
+	refusals, observed := &validation.Refusals{}, &preview.ObservedAt{}
 	kube := connect.AdmittedOffline{Target: kubernetes.Offline("main"), Refusals: refusals}
 	simulate, simulateErr := connect.Simulate(in), error(nil)
 	p := &preview.Previewer{

@@ -40,6 +40,21 @@ const (
 	GarbageCollection Name = "GarbageCollection"
 )
 
+// The reasons of a Cluster's conditions while a gate is closed because of what was found.
+const (
+	ClusterMismatch           = "ClusterMismatch"
+	AccountMismatch           = "AccountMismatch"
+	AutoModeEnabled           = "AutoModeEnabled"
+	OtherKarpenterRunning     = "OtherKarpenterRunning"
+	InstancesWithoutNodeClaim = "InstancesWithoutNodeClaim"
+)
+
+// found are the reasons by gate.
+var found = map[Name]string{
+	Identity: ClusterMismatch, Account: AccountMismatch, AutoMode: AutoModeEnabled,
+	OtherKarpenter: OtherKarpenterRunning, GarbageCollection: InstancesWithoutNodeClaim,
+}
+
 // checkTimeout bounds one gate, the SDK's retries included.
 const checkTimeout = 30 * time.Second
 
@@ -53,6 +68,15 @@ type Refusal struct {
 	Remedy string
 	// Unproven is true where nothing bad was found, but the check could not be made.
 	Unproven bool
+}
+
+// Reason is the reason of a condition for this refusal: one of those above, or the gate's
+// name and "Unknown", as a condition's status is, where it is Unproven.
+func (r Refusal) Reason() string {
+	if r.Unproven {
+		return string(r.Gate) + "Unknown"
+	}
+	return found[r.Gate]
 }
 
 // Error is the refusal as one sentence.

@@ -35,7 +35,7 @@ func (w *comparer) gatesOf(variable, text string, theirs any, err error) {
 		w.differs("compare them with spec.engine.featureGates", "its %s cannot be read: %s", variable, text)
 		return
 	}
-	ours := w.settings.Gates()
+	ours := w.settings.EffectiveFeatureGates()
 	for field, value := range reflect.ValueOf(theirs).Fields() {
 		if !field.IsExported() {
 			continue
@@ -58,8 +58,8 @@ func (w *comparer) gatesOf(variable, text string, theirs any, err error) {
 // Cluster declares there. NodeOverlay stays as it is.
 func (w *comparer) keepGates(theirs coreoptions.FeatureGates) {
 	declared, differ := map[string]any{}, false
-	ours := w.settings.Gates()
-	for name, standard := range engine.DefaultSettings().Gates() {
+	ours := w.settings.EffectiveFeatureGates()
+	for name, standard := range engine.DefaultSettings().EffectiveFeatureGates() {
 		on := reflect.ValueOf(theirs).FieldByName(name).Bool()
 		if name == "NodeOverlay" {
 			on = ours[name]

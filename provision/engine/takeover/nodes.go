@@ -101,7 +101,7 @@ func (w *comparer) nodeSources(ctx context.Context, authority string) (nodeSourc
 		return f, fmt.Errorf("listing EC2NodeClasses: %w", err)
 	}
 	for i := range classes.Items {
-		engine.TameAliases(&classes.Items[i])
+		engine.ReplaceInvalidAliases(&classes.Items[i])
 		f.classes[classes.Items[i].Name] = &classes.Items[i]
 	}
 	return f, nil

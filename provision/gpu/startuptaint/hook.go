@@ -42,7 +42,7 @@ func NewHook(c client.Client, sharing func(context.Context) (gpu.Sharing, error)
 }
 
 // Name is the hook's name in Karpenter's log and in the NodeClaim's condition.
-func (h *hook) Name() string { return "PoolwrightGPUHold" }
+func (h *hook) Name() string { return "PoolwrightGPUStartupTaint" }
 
 // Registered taints the claim's node if it must be and is not, and lets it register
 // once the taint is observed. Karpenter patches the node that it had read before this

@@ -3,8 +3,8 @@
 // kubectl, unchanged, from their Go modules. One binary shares its code pages
 // and links once instead of five times.
 //
-// It takes its part from the name that it is called by, as busybox does, or
-// from its first argument. It refuses any other name. It is a module of its own because
+// The component is the name that it is called by, as in busybox, or the first
+// argument. Any other name is an error. It is a module of its own because
 // these releases pin dependencies that do not belong in the product.
 package main
 
@@ -32,31 +32,31 @@ func main() {
 	os.Exit(run(os.Stderr))
 }
 
-// run plays the part that os.Args names and returns the exit code. The parts read
+// run runs the component that os.Args names and returns the exit code. The components read
 // os.Args themselves, so it is put into the shape that their own main functions would
 // get.
 func run(stderr io.Writer) int {
-	part := filepath.Base(os.Args[0])
-	play, known := parts()[part]
+	name := filepath.Base(os.Args[0])
+	component, known := components()[name]
 	if !known && len(os.Args) > 1 {
-		part = os.Args[1]
-		if play, known = parts()[part]; known {
+		name = os.Args[1]
+		if component, known = components()[name]; known {
 			os.Args = os.Args[1:]
 		}
 	}
 	if !known {
-		fmt.Fprintf(stderr, "controlplane: %q is no part of the control plane: call it as, or with first argument, one of %s\n",
-			part, strings.Join(names(), ", "))
+		fmt.Fprintf(stderr, "controlplane: %q is no component of the control plane: call it as, or with first argument, one of %s\n",
+			name, strings.Join(names(), ", "))
 		return 2
 	}
-	return play()
+	return component()
 }
 
 func names() []string {
 	return []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"}
 }
 
-func parts() map[string]func() int {
+func components() map[string]func() int {
 	return map[string]func() int{
 		"etcd":                    runEtcd,
 		"kube-apiserver":          runAPIServer,

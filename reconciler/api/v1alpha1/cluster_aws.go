@@ -4,19 +4,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PartDeletionPolicy is what happens to AWS resources that Poolwright created
+// AWSDeletionPolicy is what happens to AWS resources that Poolwright created
 // when their part leaves the repository.
 // +kubebuilder:validation:Enum=Orphan;Delete
-type PartDeletionPolicy string
+type AWSDeletionPolicy string
 
-// The values of PartDeletionPolicy.
+// The values of AWSDeletionPolicy.
 const (
-	PartOrphan PartDeletionPolicy = "Orphan"
-	PartDelete PartDeletionPolicy = "Delete"
+	AWSDeletionPolicyOrphan AWSDeletionPolicy = "Orphan"
+	AWSDeletionPolicyDelete AWSDeletionPolicy = "Delete"
 )
 
-// Part is what all corrected parts of the AWS resources have in common.
-type Part struct {
+// ResourcePolicy is how the AWS resources of one field of the spec are adopted and deleted.
+type ResourcePolicy struct {
 	// Adopt lets Poolwright change resources that exist and were not created by it.
 	// Default false: these are compared and reported only.
 	// +optional
@@ -25,14 +25,14 @@ type Part struct {
 	// this part when the part leaves the repository: Orphan (default) leaves
 	// them, Delete deletes them. What was adopted is never deleted.
 	// +optional
-	DeletionPolicy PartDeletionPolicy `json:"deletionPolicy,omitempty"`
+	DeletionPolicy AWSDeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
 // Discovery is the tag by which EC2NodeClasses find subnets and security
 // groups.
 // +kubebuilder:validation:XValidation:rule="!(has(self.adopt) && self.adopt && has(self.deletionPolicy) && self.deletionPolicy == 'Delete')",message="adopt and deletionPolicy: Delete exclude each other: what was adopted is never deleted"
 type Discovery struct {
-	Part `json:",inline"`
+	ResourcePolicy `json:",inline"`
 	// Key is the tag's key. Default karpenter.sh/discovery.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
@@ -65,7 +65,7 @@ type NodePolicy string
 // access entry of type EC2_LINUX, which lets them join.
 // +kubebuilder:validation:XValidation:rule="!(has(self.adopt) && self.adopt && has(self.deletionPolicy) && self.deletionPolicy == 'Delete')",message="adopt and deletionPolicy: Delete exclude each other: what was adopted is never deleted"
 type NodeRole struct {
-	Part `json:",inline"`
+	ResourcePolicy `json:",inline"`
 	// Name is the role's name, as EC2NodeClasses quote it in spec.role.
 	// +kubebuilder:validation:Pattern="^[A-Za-z0-9+=,.@_-]{1,64}$"
 	Name string `json:"name"`
@@ -95,7 +95,7 @@ type NodeRole struct {
 // by which nodes are drained before AWS interrupts them.
 // +kubebuilder:validation:XValidation:rule="!(has(self.adopt) && self.adopt && has(self.deletionPolicy) && self.deletionPolicy == 'Delete')",message="adopt and deletionPolicy: Delete exclude each other: what was adopted is never deleted"
 type InterruptionQueue struct {
-	Part `json:",inline"`
+	ResourcePolicy `json:",inline"`
 	// Name is the queue's name. Default: the cluster's name. The embedded
 	// engine reads it unless spec.engine.interruptionQueue names another.
 	// +kubebuilder:validation:Pattern="^[A-Za-z0-9_-]{1,80}$"

@@ -201,8 +201,8 @@ type SyncStatus struct {
 	// or found to be Stalled or suspended.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions are Ready, Reconciling, Stalled (kstatus) and Drifted; and Confirmed
-	// while the annotation poolwright.dev/confirm does not fit what waits.
+	// Conditions are Ready, Reconciling, Stalled (kstatus) and Drifted; and
+	// ConfirmationMismatch while the annotation poolwright.dev/confirm does not fit what waits.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

@@ -178,7 +178,7 @@ func TestAHoldNamesEveryClosedGateAndItsRemedy(t *testing.T) {
 		{Gate: gate.Account, Message: "another account", Remedy: "correct it"},
 		{Gate: gate.GarbageCollection, Message: "3 instances", Remedy: "confirm them"},
 	})
-	if held == nil || held.Reason != "Account" {
+	if held == nil || held.Reason != "AccountMismatch" {
 		t.Fatalf("hold = %+v", held)
 	}
 	for _, text := range []string{"another account", "correct it", "3 instances", "confirm them"} {
@@ -199,11 +199,11 @@ func TestAnotherKarpenterIsTheReasonOnlyAlone(t *testing.T) {
 		closed []gate.Refusal
 		want   string
 	}{
-		"it is found":                                            {[]gate.Refusal{other}, "OtherKarpenter"},
-		"it is found, and leaked instances are":                  {[]gate.Refusal{other, leaked}, "GarbageCollection"},
+		"it is found":                                            {[]gate.Refusal{other}, "OtherKarpenterRunning"},
+		"it is found, and leaked instances are":                  {[]gate.Refusal{other, leaked}, "InstancesWithoutNodeClaim"},
 		"it is found, and they cannot be listed":                 {[]gate.Refusal{other, unproven(leaked)}, "GarbageCollectionUnknown"},
 		"its leases cannot be listed":                            {[]gate.Refusal{unproven(other)}, "OtherKarpenterUnknown"},
-		"the account is another, and leaked instances are found": {[]gate.Refusal{{Gate: gate.Account}, leaked}, "Account"},
+		"the account is another, and leaked instances are found": {[]gate.Refusal{{Gate: gate.Account}, leaked}, "AccountMismatch"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := blockedByGates(c.closed).Reason; got != c.want {

@@ -74,19 +74,12 @@ func blockedByGates(refusals []gate.Refusal) *Blocked {
 // whoever takes over from it scales it down for that.
 func reasonOf(refusals []gate.Refusal) string {
 	for _, r := range refusals {
-		switch {
-		case r.Unproven:
-			return string(r.Gate) + unprovenSuffix
-		case r.Gate != gate.OtherKarpenter:
-			return string(r.Gate)
+		if reason := r.Reason(); reason != gate.OtherKarpenterRunning {
+			return reason
 		}
 	}
-	return string(gate.OtherKarpenter)
+	return gate.OtherKarpenterRunning
 }
-
-// unprovenSuffix ends the reason of a Cluster's condition Ready where a gate could not be
-// checked: GateNameUnknown, as a condition's status is Unknown.
-const unprovenSuffix = "Unknown"
 
 // AddTo has a manager check the gates for as long as the engine runs.
 func (g Gates) AddTo(mgr manager.Manager) error {

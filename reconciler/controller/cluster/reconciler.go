@@ -151,7 +151,7 @@ func (w *reconciler) restartWhenStable(now Desired) ctrl.Result {
 
 // retry tries the gates of a blocked engine again, and restarts when they open.
 func (w *reconciler) retry(ctx context.Context) ctrl.Result {
-	leads := w.blocked.Reason == string(gate.OtherKarpenter)
+	leads := w.blocked.Reason == gate.OtherKarpenterRunning
 	left := blockedRetry - time.Since(w.triedAt)
 	if left > 0 && !leads {
 		return ctrl.Result{RequeueAfter: left}

@@ -192,7 +192,7 @@ func BenchmarkObjectsOfARepositoryThatNeedsNothing(b *testing.B) {
 	var items []state.Item
 	for i := range 2000 {
 		items = append(items, state.Item{
-			Key:    state.Key{Target: "cluster", Group: "apps", Kind: "Deployment", Namespace: "x", Name: fmt.Sprint(i)},
+			Key:    state.Key{Target: "kubernetes", Group: "apps", Kind: "Deployment", Namespace: "x", Name: fmt.Sprint(i)},
 			Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"nodeSelector": map[string]any{"karpenter.sh/nodepool": "gpu"}, "containers": []any{map[string]any{"name": "a", "image": "b", "args": []any{"c", "d", "e"}}}}}}},
 		})
 	}

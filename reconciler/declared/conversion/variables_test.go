@@ -133,7 +133,7 @@ func TestADraftReportsNothingOfWhatDependsOnAVariable(t *testing.T) {
 
 func draftOf(group, kind, version string, spec map[string]any) state.Item {
 	return state.Item{
-		Key: state.Key{Target: "cluster", Group: group, Kind: kind, Name: "x"}, Version: version, Origin: state.Origin{File: kind + ".yaml", Line: 1},
+		Key: state.Key{Target: "kubernetes", Group: group, Kind: kind, Name: "x"}, Version: version, Origin: state.Origin{File: kind + ".yaml", Line: 1},
 		Object: map[string]any{"apiVersion": group + "/" + version, "kind": kind, "metadata": map[string]any{"name": "x"}, "spec": spec},
 	}
 }

@@ -104,7 +104,7 @@ func TestNamesAreCheckedAsTheirKindAllows(t *testing.T) {
 		if (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err == nil && item.Key != (state.Key{Target: "cluster", Group: strings.Split(c.apiVersion, "/")[0], Kind: c.kind, Name: c.name}) {
+		if err == nil && item.Key != (state.Key{Target: "kubernetes", Group: strings.Split(c.apiVersion, "/")[0], Kind: c.kind, Name: c.name}) {
 			t.Errorf("%s: %+v", name, item.Key)
 		}
 	}

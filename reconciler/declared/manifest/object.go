@@ -117,7 +117,7 @@ func (o Object) item(draft bool) (state.Item, error) {
 		}
 	}
 	return state.Item{
-		Key:     state.Key{Target: "cluster", Group: gv.Group, Kind: kind, Namespace: namespace, Name: name},
+		Key:     state.Key{Target: "kubernetes", Group: gv.Group, Kind: kind, Namespace: namespace, Name: name},
 		Version: gv.Version, Object: o.Value, Origin: o.Origin,
 	}, nil
 }

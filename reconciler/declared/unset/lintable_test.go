@@ -57,7 +57,7 @@ func TestLittleOfAProposalIsReadInTheController(t *testing.T) {
 // What a finding is about is data: its message may have any form.
 func TestAFindingIsAboutItsObjectAndField(t *testing.T) {
 	item := state.Item{
-		Key:    state.Key{Target: "cluster", Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "role"},
+		Key:    state.Key{Target: "kubernetes", Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "role"},
 		Origin: state.Origin{File: "a.yaml", Line: 1},
 		Object: map[string]any{"spec": map[string]any{"role": "${AMI}", "family": "AL2023"}},
 	}

@@ -54,7 +54,7 @@ func file(t testing.TB, name string) state.Set {
 		}
 		gvk := u.GroupVersionKind()
 		items = append(items, state.Item{
-			Key:     state.Key{Target: "cluster", Group: gvk.Group, Kind: gvk.Kind, Name: u.GetName()},
+			Key:     state.Key{Target: "kubernetes", Group: gvk.Group, Kind: gvk.Kind, Name: u.GetName()},
 			Version: gvk.Version, Object: u.Object, Origin: state.Origin{File: name, Line: 1},
 		})
 	}

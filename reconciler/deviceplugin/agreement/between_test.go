@@ -58,7 +58,7 @@ func sharedBy(t testing.TB, spec string) map[string]v1alpha1.NodeOverlay {
 	}
 	out := map[string]v1alpha1.NodeOverlay{}
 	for _, o := range overlays(t, expand(t, state.NewSet(state.Item{
-		Key:     state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "DevicePlugin", Name: "nvidia"},
+		Key:     state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "DevicePlugin", Name: "nvidia"},
 		Version: "v1alpha1", Object: object, Origin: state.Origin{File: "gpu.yaml", Line: 1},
 	}))) {
 		if o.Name == "poolwright-gpu-4" || strings.HasPrefix(o.Name, "poolwright-gpu-4-") {

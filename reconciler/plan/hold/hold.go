@@ -16,7 +16,7 @@ type Rule string
 
 // The rules. Those that a confirmation token lets pass give one with their Reason.
 const (
-	// ReadOnly: the thing is never written, by its own terms (state.Terms.ReadOnly).
+	// ReadOnly: the thing is never written, by its own terms (state.CorrectionPolicy.ReadOnly).
 	ReadOnly Rule = "ReadOnly"
 	// DriftReported: what a hand changed is only reported (spec.drift).
 	DriftReported Rule = "DriftReported"

@@ -32,7 +32,7 @@ type Removal struct {
 	// UsedBy is the part of another thing through which this one is used; zero
 	// where none is. As long as the deletion waits for a person, or while it is unknown
 	// whether there is anything to delete, that part is not taken away.
-	UsedBy Part
+	UsedBy FieldRef
 	// AfterNodes is true where the change comes after the nodes that go with others: it ends
 	// the engine, which drains and terminates them, or deletes what they use in AWS.
 	AfterNodes bool
@@ -41,9 +41,9 @@ type Removal struct {
 	EndsEngine bool
 }
 
-// Cost is what goes with the deletion. An Impact that counts nothing stands for the
+// EffectiveLosses is what goes with the deletion. An Impact that counts nothing stands for the
 // thing itself.
-func (r Removal) Cost() Counts {
+func (r Removal) EffectiveLosses() Counts {
 	if r.Impact != "" && len(r.Losses) == 0 {
 		return Counts{itself: 1}
 	}
@@ -83,8 +83,8 @@ func (a *Allowance) Equal(other *Allowance) bool {
 	return a.Digest == other.Digest && a.Number == other.Number && maps.Equal(a.Losses, other.Losses) && maps.Equal(a.Quoted, other.Quoted)
 }
 
-// Part is a field of the things of one kind, such as a part of the Cluster.
-type Part struct {
+// FieldRef is a field of the objects of one kind, such as spec.interruptionQueue of the Cluster.
+type FieldRef struct {
 	// Group and Kind are those of the Kubernetes API.
 	Group, Kind string
 	// Field is the path of the field, its steps separated by dots:
@@ -169,7 +169,7 @@ func (c Counts) Plus(other Counts) Counts {
 func Union(all []Removal) Counts {
 	out, named := Counts{}, Names{}
 	for _, r := range all {
-		for kind, n := range r.Cost() {
+		for kind, n := range r.EffectiveLosses() {
 			if unnamed := n - len(r.Names[kind]); unnamed > 0 {
 				out[kind] += unnamed
 			}

@@ -149,10 +149,10 @@ func TestWhatIsSharedIsDividedToEach(t *testing.T) {
 
 func TestAnImpactWithoutNumbersIsTheThingItself(t *testing.T) {
 	known := Removal{Impact: "it is known only by its label"}
-	if d := cmp.Diff(Counts{"Object": 1}, known.Cost()); d != "" {
+	if d := cmp.Diff(Counts{"Object": 1}, known.EffectiveLosses()); d != "" {
 		t.Error(d)
 	}
-	if (Removal{}).Cost().Covers(known.Cost()) || !known.Cost().Covers(known.Cost()) {
+	if (Removal{}).EffectiveLosses().Covers(known.EffectiveLosses()) || !known.EffectiveLosses().Covers(known.EffectiveLosses()) {
 		t.Error("an ordinary thing's allowance covers one with losses by now, or the same is not covered")
 	}
 }

@@ -190,7 +190,7 @@ func declareIn(t *testing.T, config sandbox.Config, change func(*v1alpha1.Cluste
 		t.Fatal(err)
 	}
 	return state.NewSet(state.Item{
-		Key:     state.Key{Target: "cluster", Group: v1alpha1.GroupVersion.Group, Kind: "Cluster", Name: "cluster"},
+		Key:     state.Key{Target: "kubernetes", Group: v1alpha1.GroupVersion.Group, Kind: "Cluster", Name: "cluster"},
 		Version: "v1alpha1", Object: object, Origin: state.Origin{File: "cluster.yaml", Line: 1},
 	})
 }

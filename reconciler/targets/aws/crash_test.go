@@ -20,8 +20,8 @@ import (
 // something else.
 func everything(revised bool) func(*v1alpha1.ClusterSpec) {
 	return func(s *v1alpha1.ClusterSpec) {
-		s.InterruptionQueue = &v1alpha1.InterruptionQueue{Part: deleting}
-		s.NodeRole = &v1alpha1.NodeRole{Part: deleting, Name: "nodes", InstanceProfile: "nodes"}
+		s.InterruptionQueue = &v1alpha1.InterruptionQueue{ResourcePolicy: deleting}
+		s.NodeRole = &v1alpha1.NodeRole{ResourcePolicy: deleting, Name: "nodes", InstanceProfile: "nodes"}
 		s.ControllerRole = &v1alpha1.ControllerRole{}
 		s.Tags = map[string]string{"team": "infra"}
 		if revised {
@@ -99,7 +99,7 @@ func (b *bench) nothingIsLeft(declared state.Set) {
 	}
 	for _, item := range found.Items() {
 		requested, _ := wanted.Get(item.Key)
-		stays := deletionPolicyOf(b.hand.Scope, requested) != string(v1alpha1.PartDelete)
+		stays := deletionPolicyOf(b.hand.Scope, requested) != string(v1alpha1.AWSDeletionPolicyDelete)
 		if item.Object != nil && !stays || item.Unknown != "" {
 			b.Errorf("left over: %s %s", item.Key, item.Unknown)
 		}

@@ -74,7 +74,7 @@ func (t table) read(declared state.Set, bootstrap bool, schema func(state.Item, 
 func declarations(declared state.Set) (clusters, pools []state.Item) {
 	for _, item := range declared.Items() {
 		switch {
-		case item.Key.Target != "cluster":
+		case item.Key.Target != "kubernetes":
 		case item.Key.Group == v1alpha1.GroupVersion.Group && item.Key.Kind == "Cluster":
 			clusters = append(clusters, item)
 		case item.Key.Group == "karpenter.sh" && item.Key.Kind == "NodePool":

@@ -343,7 +343,7 @@ func (o *observation) leave(ctx context.Context, rec inventory.Record) (state.It
 	switch {
 	case live.Err != nil:
 		found.Unknown = live.Err.Error()
-		if rec.Policy == string(v1alpha1.PartDelete) && !rec.Reserved {
+		if rec.Policy == string(v1alpha1.AWSDeletionPolicyDelete) && !rec.Reserved {
 			found.UsedBy = usedBy(rec.Key.Kind)
 		}
 		return found, true

@@ -22,7 +22,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
 )
 
-// comment is what the comment on a pull request reports of a step, by a target that New or NewReview makes.
+// comment is what the comment on a pull request reports of a step, by a target that New or NewPreview makes.
 func (b *bench) comment(create func(Config) (*Target, error), before, after state.Set) string {
 	b.Helper()
 	got := b.proposeIn(create, before, after)
@@ -33,7 +33,7 @@ func (b *bench) comment(create func(Config) (*Target, error), before, after stat
 	return out.String()
 }
 
-// proposeIn is a step as a target that New or NewReview makes answers it.
+// proposeIn is a step as a target that New or NewPreview makes answers it.
 func (b *bench) proposeIn(create func(Config) (*Target, error), before, after state.Set) plan.Proposal {
 	b.Helper()
 	var cfg Config
@@ -80,7 +80,7 @@ func oracle(t *testing.T, take func(context.Context, *bench) error, create func(
 	head := b.declare(func(s *v1alpha1.ClusterSpec) {
 		s.Tags = map[string]string{"team": "infra"}
 		s.NodeRole = &v1alpha1.NodeRole{Name: "payroll"}
-		s.InterruptionQueue = &v1alpha1.InterruptionQueue{Name: "payroll", Part: deleting}
+		s.InterruptionQueue = &v1alpha1.InterruptionQueue{Name: "payroll", ResourcePolicy: deleting}
 	})
 	b.reconcile(base)
 	before = b.comment(create, base, head)
@@ -93,7 +93,7 @@ func oracle(t *testing.T, take func(context.Context, *bench) error, create func(
 func TestAPullRequestDoesNotRevealWhatTheAccountHolds(t *testing.T) {
 	for name, take := range taken() {
 		t.Run(name, func(t *testing.T) {
-			before, after := oracle(t, take, NewReview)
+			before, after := oracle(t, take, NewPreview)
 			if d := cmp.Diff(before, after); d != "" {
 				t.Error(d)
 			}
@@ -120,7 +120,7 @@ func TestAPullRequestHasTheDriftOfWhatIsManaged(t *testing.T) {
 	base := b.declare(kept(deleting, 5*time.Minute))
 	b.reconcile(base)
 	b.disableRule(0)
-	got := b.comment(NewReview, base, b.declare(kept(deleting, 10*time.Minute)))
+	got := b.comment(NewPreview, base, b.declare(kept(deleting, 10*time.Minute)))
 	for _, want := range []string{"300", "600", "DISABLED"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is not told:\n%s", want, got)
@@ -135,7 +135,7 @@ func withSystemGroup(desired int32) func(*v1alpha1.ClusterSpec) {
 	}
 }
 
-// groupDrift are the changes that a review, and a plan of who may read the account, take for
+// groupDrift are the changes that a preview, and a plan of who may read the account, take for
 // drift of a node group that is as main declares it.
 func groupDrift(t *testing.T, create func(Config) (*Target, error)) (proposed plan.Proposal) {
 	t.Helper()
@@ -146,7 +146,7 @@ func groupDrift(t *testing.T, create func(Config) (*Target, error)) (proposed pl
 }
 
 func TestAPullRequestHasNoDriftOfWhatIsNotRead(t *testing.T) {
-	got := groupDrift(t, NewReview)
+	got := groupDrift(t, NewPreview)
 	if d := cmp.Diff([]string(nil), tellings(got.Drift)); d != "" {
 		t.Errorf("drift of a node group that is as main says: %s", d)
 	}

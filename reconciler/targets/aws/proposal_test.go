@@ -32,9 +32,9 @@ func (b *bench) propose(before, after state.Set) plan.Proposal {
 }
 
 // kept is the queue with a retention, under a policy.
-func kept(part v1alpha1.Part, retention time.Duration) func(*v1alpha1.ClusterSpec) {
+func kept(part v1alpha1.ResourcePolicy, retention time.Duration) func(*v1alpha1.ClusterSpec) {
 	return func(s *v1alpha1.ClusterSpec) {
-		s.InterruptionQueue = &v1alpha1.InterruptionQueue{Part: part, Retention: &metav1.Duration{Duration: retention}}
+		s.InterruptionQueue = &v1alpha1.InterruptionQueue{ResourcePolicy: part, Retention: &metav1.Duration{Duration: retention}}
 	}
 }
 
@@ -92,7 +92,7 @@ func TestAProposalOfAWSDistinguishesTheStepFromTheDrift(t *testing.T) {
 
 func TestAProposalOfAWSLeavesToItselfWhatItsPolicyKeeps(t *testing.T) {
 	b := newBench(t, nil)
-	base := b.declare(kept(v1alpha1.Part{}, 5*time.Minute))
+	base := b.declare(kept(v1alpha1.ResourcePolicy{}, 5*time.Minute))
 	b.reconcile(base)
 	for range 2 {
 		got := b.propose(base, b.declare(nothing))
@@ -141,7 +141,7 @@ func TestAProposalOfAWSReadsTheQuotasOfTheStep(t *testing.T) {
 	pooled := func(cpus string) state.Set {
 		cluster := b.declare(kept(deleting, 5*time.Minute))
 		return state.NewSet(append(cluster.Items(), state.Item{
-			Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "gpu"}, Version: "v1",
+			Key: state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: "gpu"}, Version: "v1",
 			Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "gpu"}, "spec": map[string]any{
 				"limits": map[string]any{"cpu": cpus},
 				"template": map[string]any{"spec": map[string]any{"requirements": []any{

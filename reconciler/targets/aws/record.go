@@ -40,6 +40,6 @@ func deletionPolicyOf(p resource.Scope, item state.Item) string {
 // it is ours by its tags, they have Delete, so had the last declaration, and it
 // is the very thing that we made.
 func deletable(rec inventory.Record, live resource.Live) bool {
-	return live.Ours && live.Tags[tag.DeletionPolicy] == string(v1alpha1.PartDelete) && rec.Policy == string(v1alpha1.PartDelete) &&
+	return live.Ours && live.Tags[tag.DeletionPolicy] == string(v1alpha1.AWSDeletionPolicyDelete) && rec.Policy == string(v1alpha1.AWSDeletionPolicyDelete) &&
 		(rec.Fingerprint.UID == "" || rec.Fingerprint.UID == live.UID)
 }

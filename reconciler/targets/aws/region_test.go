@@ -17,7 +17,7 @@ import (
 // IAM is global: the clusters of one name in two regions see each other's roles.
 func TestTheIdentitiesOfAClusterOfTheSameNameInAnotherRegionAreNotOurs(t *testing.T) {
 	spec := kindtest.Controlled(v1alpha1.IdentityPod)
-	spec.NodeRole.DeletionPolicy = v1alpha1.PartDelete
+	spec.NodeRole.DeletionPolicy = v1alpha1.AWSDeletionPolicyDelete
 	for _, k := range []resource.Kind{identity.Policies{}, identity.Roles{}, identity.InstanceProfiles{}} {
 		l := kindtest.Bootstrapped(t, []resource.Kind{identity.Policies{}, identity.Roles{}, identity.InstanceProfiles{}}, k, nil, spec)
 		l.Converge()
@@ -38,7 +38,7 @@ func TestTheIdentitiesOfAClusterOfTheSameNameInAnotherRegionAreNotOurs(t *testin
 				continue
 			}
 			shared++
-			if !mine || observed.Object == nil || observed.Ours || deletable(inventory.Record{Policy: string(v1alpha1.PartDelete)}, observed) {
+			if !mine || observed.Object == nil || observed.Ours || deletable(inventory.Record{Policy: string(v1alpha1.AWSDeletionPolicyDelete)}, observed) {
 				t.Errorf("%s: in both %v, seen %v, ours %v", item.Key, mine, observed.Object != nil, observed.Ours)
 			}
 		}

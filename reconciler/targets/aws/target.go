@@ -74,8 +74,8 @@ type Target struct {
 	// lastValid is the desired state of the last complete observation: what Watch reads.
 	lastValid desiredState
 	past      past
-	// review is nil but for previews for people that may not read the account.
-	review *reviewState
+	// preview is nil but for previews for people that may not read the account.
+	preview *previewState
 }
 
 // past is what one read leaves to the next.
@@ -100,15 +100,15 @@ type past struct {
 // defaultPoll is how often AWS is read for drift.
 const defaultPoll = 5 * time.Minute
 
-// NewReview makes a Target for who serves people that may not read the account: it
+// NewPreview makes a Target for who serves people that may not read the account: it
 // reads from AWS what is in the inventory, and what is read-only where the revision
-// that a review starts from compares it. It sends no request, and is not to correct.
-func NewReview(cfg Config) (*Target, error) { return create(cfg, &reviewState{}) }
+// that a preview starts from compares it. It sends no request, and is not to correct.
+func NewPreview(cfg Config) (*Target, error) { return create(cfg, &previewState{}) }
 
 // New makes a Target. It sends no request.
 func New(cfg Config) (*Target, error) { return create(cfg, nil) }
 
-func create(cfg Config, of *reviewState) (*Target, error) {
+func create(cfg Config, of *previewState) (*Target, error) {
 	if cfg.AWS == nil || cfg.REST == nil || cfg.Sync == "" || cfg.Namespace == "" {
 		return nil, fmt.Errorf("making the AWS target: AWS, REST, Sync and Namespace must be set")
 	}
@@ -128,7 +128,7 @@ func create(cfg Config, of *reviewState) (*Target, error) {
 		return nil, err
 	}
 	w := &Target{
-		cfg: cfg, api: client, kinds: kinds(), status: newStatusReporter(cfg.Clock), review: of,
+		cfg: cfg, api: client, kinds: kinds(), status: newStatusReporter(cfg.Clock), preview: of,
 		store: inventory.NewStore(client, inventory.Place{
 			Target: Name, Namespace: cfg.Namespace,
 			Prefix: inventory.Short(cfg.Sync, 200) + "-inventory-aws", Value: inventory.Short(cfg.Sync, 63),
@@ -181,8 +181,8 @@ func (w *Target) reportStatus() {
 	}
 }
 
-// reviewState is what one comparison for a review keeps.
-type reviewState struct {
+// previewState is what one comparison for a preview keeps.
+type previewState struct {
 	// base is what was wanted first; nil before.
 	base *desiredState
 }

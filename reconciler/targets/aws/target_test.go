@@ -21,8 +21,8 @@ import (
 )
 
 // queued declares the interruption queue and its rules.
-func queued(part v1alpha1.Part) func(*v1alpha1.ClusterSpec) {
-	return func(s *v1alpha1.ClusterSpec) { s.InterruptionQueue = &v1alpha1.InterruptionQueue{Part: part} }
+func queued(part v1alpha1.ResourcePolicy) func(*v1alpha1.ClusterSpec) {
+	return func(s *v1alpha1.ClusterSpec) { s.InterruptionQueue = &v1alpha1.InterruptionQueue{ResourcePolicy: part} }
 }
 
 func nothing(*v1alpha1.ClusterSpec) {}

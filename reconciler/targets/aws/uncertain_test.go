@@ -22,14 +22,14 @@ import (
 
 // mistaken are declarations with a mistake in the Cluster.
 func (b *bench) mistaken() map[string]state.Set {
-	second := b.declare(queued(v1alpha1.Part{})).Items()[0]
+	second := b.declare(queued(v1alpha1.ResourcePolicy{})).Items()[0]
 	second.Key.Name = "second"
 	return map[string]state.Set{
 		"a tag of AWS": b.declare(func(s *v1alpha1.ClusterSpec) {
-			queued(v1alpha1.Part{})(s)
+			queued(v1alpha1.ResourcePolicy{})(s)
 			s.Tags = map[string]string{"aws:foo": "bar"}
 		}),
-		"two Clusters": state.NewSet(append(b.declare(queued(v1alpha1.Part{})).Items(), second)...),
+		"two Clusters": state.NewSet(append(b.declare(queued(v1alpha1.ResourcePolicy{})).Items(), second)...),
 	}
 }
 
@@ -46,7 +46,7 @@ func (b *bench) read(declared state.Set) (wanted state.Set, p plan.Plan, mistake
 
 func TestAMistakeInTheClusterDropsNoRecordAndIsNotInSync(t *testing.T) {
 	b := newBench(t, nil)
-	good := b.declare(queued(v1alpha1.Part{}))
+	good := b.declare(queued(v1alpha1.ResourcePolicy{}))
 	b.reconcile(good)
 	for _, restarted := range []bool{false, true} {
 		for name, declared := range b.mistaken() {
@@ -85,7 +85,7 @@ func TestAMistakeInTheClusterDropsNoRecordAndIsNotInSync(t *testing.T) {
 
 func TestAClusterMustBeAbsentTwiceBeforeItsRecordsAreDropped(t *testing.T) {
 	b := newBench(t, nil)
-	good := b.declare(queued(v1alpha1.Part{}))
+	good := b.declare(queued(v1alpha1.ResourcePolicy{}))
 	b.reconcile(good)
 	var since metav1.Time
 	for _, records := range []int{6, 0} {
@@ -180,7 +180,7 @@ func TestCheckFindsOfflineWhatATargetFinds(t *testing.T) {
 func TestAClusterOfTheSameNameInAnotherRegionIsNotOurs(t *testing.T) {
 	b := newBench(t, nil)
 	roles := func(s *v1alpha1.ClusterSpec) {
-		s.NodeRole = &v1alpha1.NodeRole{Part: deleting, Name: "nodes", PermissionsBoundary: "elsewhere"}
+		s.NodeRole = &v1alpha1.NodeRole{ResourcePolicy: deleting, Name: "nodes", PermissionsBoundary: "elsewhere"}
 	}
 	if _, err := b.hand.IAM.CreatePolicy(t.Context(), &iam.CreatePolicyInput{PolicyName: sdk.String("elsewhere"),
 		PolicyDocument: sdk.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:GetObject","Resource":"*"}]}`)}); err != nil {
@@ -231,7 +231,7 @@ func TestAClusterOfTheSameNameInAnotherRegionIsNotOurs(t *testing.T) {
 func TestWhatIsNotOursAndAsDeclaredDoesNotDiffer(t *testing.T) {
 	b := newBench(t, nil)
 	declared := b.declare(func(s *v1alpha1.ClusterSpec) {
-		queued(v1alpha1.Part{})(s)
+		queued(v1alpha1.ResourcePolicy{})(s)
 		s.Tags = map[string]string{"team": "infra"}
 	})
 	b.reconcile(declared)
@@ -336,7 +336,7 @@ func TestWhatNodesLiveOnIsDeletedWithLosses(t *testing.T) {
 	pools := func(set state.Set) state.Set {
 		items := set.Items()
 		for _, name := range []string{"a", "b"} {
-			items = append(items, state.Item{Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: name}})
+			items = append(items, state.Item{Key: state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: name}})
 		}
 		return state.NewSet(items...)
 	}

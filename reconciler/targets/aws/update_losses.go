@@ -102,7 +102,7 @@ func lost(item state.Item, live map[string]any, users func() users) loss.Removal
 		}
 	}
 	out := users().removal(item.Key.Kind)
-	out.UsedBy, out.AfterNodes = loss.Part{}, false // It stays in use.
+	out.UsedBy, out.AfterNodes = loss.FieldRef{}, false // It stays in use.
 	return out
 }
 

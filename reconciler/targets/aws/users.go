@@ -72,11 +72,11 @@ func nodeDependencies() map[string]nodeDependency {
 func nodesDependOn(kind string) bool { return nodeDependencies()[kind].field != "" }
 
 // usedBy is the part of the Cluster through which things of a kind are used.
-func usedBy(kind string) loss.Part {
+func usedBy(kind string) loss.FieldRef {
 	if !nodesDependOn(kind) {
-		return loss.Part{}
+		return loss.FieldRef{}
 	}
-	return loss.Part{Group: v1alpha1.GroupVersion.Group, Kind: "Cluster", Field: nodeDependencies()[kind].field}
+	return loss.FieldRef{Group: v1alpha1.GroupVersion.Group, Kind: "Cluster", Field: nodeDependencies()[kind].field}
 }
 
 // removal is what goes with a thing of a kind.

@@ -30,8 +30,8 @@ func (w *Target) Desired(_ context.Context, declared state.Set) (state.Set, erro
 		w.past.good = made
 	}
 	w.desired, w.past.desiredCalled = made, true
-	if w.review != nil && w.review.base == nil {
-		w.review.base = &made
+	if w.preview != nil && w.preview.base == nil {
+		w.preview.base = &made
 	}
 	if len(problems) > 0 {
 		return made.wanted, &targets.ProblemsError{Problems: problems}

@@ -68,7 +68,7 @@ func (j *correction) body() (map[string]any, error) {
 		return j.change.After.Object, nil
 	}
 	plain, read := j.desired.Unmasked(*j.change.After)
-	if !read || j.cfg.Review {
+	if !read || j.cfg.Preview {
 		return nil, state.Failf(state.Retry, "Changed", "its content was not read by this process")
 	}
 	return plain, nil

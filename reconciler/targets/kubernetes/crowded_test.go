@@ -134,7 +134,7 @@ func (stopped) Wait(context.Context) error {
 func TestReviewsThatHaveUsedTheirShareLeaveTheApplyItsOwn(t *testing.T) {
 	b := newBench(t)
 	declared := b.declare(config)
-	cfg := kubernetes.Config{REST: server, Sync: b.sync, Namespace: b.home, Review: true, OnlyManaged: true, Limiter: stopped{}}
+	cfg := kubernetes.Config{REST: server, Sync: b.sync, Namespace: b.home, Preview: true, OnlyManaged: true, Limiter: stopped{}}
 	review, err := kubernetes.New(cfg)
 	if err != nil {
 		t.Fatal(err)

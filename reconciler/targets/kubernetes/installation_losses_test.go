@@ -63,7 +63,7 @@ func TestAnUpdateOfTheInstallationOrOfAKindIsCounted(t *testing.T) {
 				t.Fatalf("planned %s", show(p))
 			}
 			c := p.Changes[0]
-			if got := c.Before.Cost(); !got.Covers(tt.want) || !tt.want.Covers(got) || c.Held() != (tt.want != nil) {
+			if got := c.Before.EffectiveLosses(); !got.Covers(tt.want) || !tt.want.Covers(got) || c.Held() != (tt.want != nil) {
 				t.Errorf("loses %v (%s), want %v; held %q", got, c.Before.Impact, tt.want, c.Hold)
 			}
 		})

@@ -23,7 +23,7 @@ import (
 // comment is what the comment on a pull request reports of a step, as the controller reports it.
 func (b *bench) comment(before, after state.Set) string {
 	b.Helper()
-	b.target.StartReview()
+	b.target.StartPreview()
 	got, err := reconciler.Propose(b.Context(), declared.Declared{Set: before}, declared.Declared{Set: after}, false,
 		[]reconciler.NamedTarget{{Name: kubernetes.Name, Target: b.target}}, plan.Guard(50, ""))
 	if err != nil {
@@ -39,7 +39,7 @@ func (b *bench) comment(before, after state.Set) string {
 // foreign goes on as the target of who may read the cluster by a pull request alone.
 func (b *bench) foreign() {
 	b.Helper()
-	b.mod = func(c *kubernetes.Config) { c.Review, c.OnlyManaged = true, true }
+	b.mod = func(c *kubernetes.Config) { c.Preview, c.OnlyManaged = true, true }
 	b.restart()
 }
 

@@ -71,13 +71,13 @@ type Config struct {
 	// their place; nil has none. What it fails with for good (state.Stalled) is a Problem of
 	// that Secret alone.
 	Reveal func(object map[string]any) (map[string]any, error)
-	// Review is true for who compares untrusted revisions, such as a pull request's:
+	// Preview is true for who compares untrusted revisions, such as a pull request's:
 	// values of Secrets are neither filled in, so that Reveal is left aside, nor compared
-	// with live ones. See Target.StartReview.
-	Review bool
+	// with live ones. See Target.StartPreview.
+	Preview bool
 	// OnlyManaged is true for who serves people that may not read the cluster: it observes
 	// what is in the Sync's inventory and nothing else, and sends the API server no object
-	// but those of the revision that a review starts from. It goes with Review, and never
+	// but those of the revision that a preview starts from. It goes with Preview, and never
 	// corrects.
 	OnlyManaged bool
 	// StopsEngine is true for who stops the engine by itself and waits for it before, such as
@@ -142,10 +142,10 @@ func New(cfg Config) (*Target, error) {
 	w.losses = losses.Counter{API: client, Kinds: w.kinds, Namespace: cfg.Namespace}
 	w.diff = diff.New(diff.Config{
 		API: client, Kinds: w.kinds, Store: w.store, Mask: w.mask, Owner: w.owner, Losses: w.losses, Clock: cfg.Clock,
-		Scaled: func(k state.Key) bool { return w.desired.Scaled(k) },
-		Review: cfg.Review, OnlyManaged: cfg.OnlyManaged,
+		Scaled:  func(k state.Key) bool { return w.desired.Scaled(k) },
+		Preview: cfg.Preview, OnlyManaged: cfg.OnlyManaged,
 	})
-	if cfg.Review {
+	if cfg.Preview {
 		cfg.Reveal = nil
 	}
 	w.desired = desired.New(desired.Config{
@@ -200,9 +200,9 @@ func (w *Target) Ready(ctx context.Context, keys []state.Key) (map[state.Key]str
 	return w.ready.Ready(ctx, keys)
 }
 
-// StartReview starts another comparison of a Target for a review: the next
+// StartPreview starts another comparison of a Target for a preview: the next
 // desired state is what live Secrets count as holding. Any other Target ignores it.
-func (w *Target) StartReview() { w.diff.StartReview() }
+func (w *Target) StartPreview() { w.diff.StartPreview() }
 
 // Orphan deletes the inventory; the objects that it names stay, with the
 // Sync's label, and belong to nobody.

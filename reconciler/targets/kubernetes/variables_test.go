@@ -139,7 +139,7 @@ func TestAReviewIsTheSameWhateverTheValueOfASecretIs(t *testing.T) {
 		var values substitute.Values
 		review := false
 		b := newBench(t, func(c *kubernetes.Config) {
-			c.Review = review
+			c.Preview = review
 			c.Reveal = func(object map[string]any) (map[string]any, error) {
 				if review {
 					t.Errorf("%v is revealed to a review", object["metadata"])

@@ -170,7 +170,7 @@ func goesOn(s *suite) {
 	s.begin(p)
 	s.restart()
 	p = s.plan(rest)
-	s.allows(s.deletes(p, rest, k), loss.Allowance{Losses: s.deletes(p, rest, k).Before.Cost()})
+	s.allows(s.deletes(p, rest, k), loss.Allowance{Losses: s.deletes(p, rest, k).Before.EffectiveLosses()})
 	// A person allows more, and no later step as much again.
 	allowed := loss.Allowance{Losses: loss.Counts{"Node": 3, "Pod": 7}, Digest: "1", Number: 2, Quoted: loss.Counts{"Node": 3, "Pod": 7}}
 	for _, now := range []loss.Counts{allowed.Losses, {"Node": 2}} {

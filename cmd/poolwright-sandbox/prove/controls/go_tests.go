@@ -76,7 +76,7 @@ func foundByTestsOfSources() []Control {
 			test: "gitsource/gogit.TestABranchIsFollowedForwardOnly",
 		}, {
 			Name: "stale-prunes-nothing", Summary: "A revision that stays because a newer one cannot be read prunes nothing.",
-			file: "reconciler/plan.go", old: "unsure := len(problems) > 0 || result.Stale != nil", by: "unsure := len(problems) > 0",
+			file: "reconciler/plan.go", old: "unsure := len(problems) > 0 || result.SourceError != nil", by: "unsure := len(problems) > 0",
 			test: "reconciler.TestASourceThatCannotBeReadPrunesNothing",
 		}, {
 			Name: "prune-percentage", Summary: "More deletions than the Sync's percentage wait for a confirmation.",

@@ -57,7 +57,7 @@ func (m *Client) List(_ context.Context, into client.ObjectList, opts ...client.
 		}
 	case *policyv1.PodDisruptionBudgetList:
 		out.Items = nil
-		for _, budget := range m.Snapshot.Budgets {
+		for _, budget := range m.Snapshot.PodDisruptionBudgets {
 			out.Items = append(out.Items, *budget)
 		}
 	}

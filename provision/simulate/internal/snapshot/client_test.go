@@ -35,8 +35,8 @@ func fleetOfPods() (*snapshot.Indexed, client.Client) {
 			pod("a", "n1", app("x")), pod("b", "n1", app("y")), pod("c", "n2", app("x")), pod("d", "", app("x")),
 			pod("e", "n1", app("x"), elsewhere), pod("f", "unknown", app("y")),
 		},
-		Budgets:  []*policyv1.PodDisruptionBudget{{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "p"}}},
-		Overlays: []*karpv1alpha1.NodeOverlay{overlay("o", "1", "")},
+		PodDisruptionBudgets: []*policyv1.PodDisruptionBudget{{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "p"}}},
+		Overlays:             []*karpv1alpha1.NodeOverlay{overlay("o", "1", "")},
 	}
 	builder := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
 		p, _ := o.(*corev1.Pod)
@@ -54,7 +54,7 @@ func fleetOfPods() (*snapshot.Indexed, client.Client) {
 	for _, o := range from.Overlays {
 		builder.WithObjects(o.DeepCopy())
 	}
-	for _, o := range from.Budgets {
+	for _, o := range from.PodDisruptionBudgets {
 		builder.WithObjects(o.DeepCopy())
 	}
 	return snapshot.New(from, snapshot.Unknowns{}), builder.Build()

@@ -28,6 +28,8 @@ type Indexed struct {
 	// Pools and Classes are by name.
 	Pools   map[string]*karpv1.NodePool
 	Classes map[string]*awsv1.EC2NodeClass
+	// refused are the names of NodePools that the API server would refuse.
+	refused []string
 	// Claims are by pool, oldest first, and Bound are the pods by the name of their
 	// node.
 	Claims map[string][]*karpv1.NodeClaim
@@ -65,9 +67,15 @@ func New(from provision.ClusterSnapshot, unknown Unknowns) *Indexed {
 		f.Overlays = append(f.Overlays, overlay)
 	}
 	for _, pool := range from.NodePools {
-		if pool.DeletionTimestamp.IsZero() && pool.Spec.Template.Spec.NodeClassRef != nil {
-			f.Pools[pool.Name] = pool
+		if !pool.DeletionTimestamp.IsZero() || pool.Spec.Template.Spec.NodeClassRef == nil {
+			continue
 		}
+		if bad := badRequirement(pool); bad != nil {
+			unknown.Add("NodePool %s: the API server would refuse it, since the requirement of %q has the operator %s and %d values instead of one: the forecast is of the NodePool as it is in the cluster.", pool.Name, bad.Key, bad.Operator, len(bad.Values))
+			f.refused = append(f.refused, pool.Name)
+			continue
+		}
+		f.Pools[pool.Name] = pool
 	}
 	f.DaemonSets = slices.DeleteFunc(newest(from.DaemonSets), func(set *appsv1.DaemonSet) bool {
 		err := workload.Validate(set.Spec.Template.ObjectMeta, set.Spec.Template.Spec)
@@ -116,7 +124,7 @@ func (f *Indexed) index() {
 // Observe takes over what is there from another fleet, except the pods that wait.
 func (f *Indexed) Observe(from *Indexed) {
 	f.Claims, f.nodes, f.named, f.Bound = from.Claims, from.nodes, from.named, from.Bound
-	f.NodeClaims, f.Nodes, f.Budgets = from.NodeClaims, from.Nodes, from.Budgets
+	f.NodeClaims, f.Nodes, f.PodDisruptionBudgets = from.NodeClaims, from.Nodes, from.PodDisruptionBudgets
 	if f.Pods == nil {
 		f.Pods = from.Pods
 	}
@@ -132,6 +140,12 @@ func (f *Indexed) Observe(from *Indexed) {
 	}
 	if f.RuntimeClasses == nil {
 		f.RuntimeClasses = from.RuntimeClasses
+	}
+	// A refused change leaves the NodePool as it is.
+	for _, name := range f.refused {
+		if live, ok := from.Pools[name]; ok {
+			f.Pools[name] = live
+		}
 	}
 	// What AWS returned is in a class's status, which no declaration has: it holds while
 	// the request is the same.

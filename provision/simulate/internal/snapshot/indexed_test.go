@@ -213,7 +213,7 @@ func TestObserveTakesWhatIsThereAndKeepsWhatIsDeclared(t *testing.T) {
 	liveOwn.Status.AMIs = []awsv1.AMI{{ID: "live"}}
 	was := snapshot.New(provision.ClusterSnapshot{
 		NodeClasses: []*awsv1.EC2NodeClass{live, liveOwn}, Pods: []*corev1.Pod{pod("runs", "n"), pod("waited", "")},
-		Budgets: []*policyv1.PodDisruptionBudget{{}}, DaemonSets: []*appsv1.DaemonSet{daemonSet("ml", "was", "1")}, RuntimeClasses: []*nodev1.RuntimeClass{{ObjectMeta: metav1.ObjectMeta{Name: "was"}}},
+		PodDisruptionBudgets: []*policyv1.PodDisruptionBudget{{}}, DaemonSets: []*appsv1.DaemonSet{daemonSet("ml", "was", "1")}, RuntimeClasses: []*nodev1.RuntimeClass{{ObjectMeta: metav1.ObjectMeta{Name: "was"}}},
 		Nodes: []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{ProviderID: "1"}}},
 	}, snapshot.Unknowns{})
 	t.Run("where nothing is declared of them, pods and DaemonSets are those of before", func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestObserveTakesWhatIsThereAndKeepsWhatIsDeclared(t *testing.T) {
 		if diff := cmp.Diff([]string{"runs", "waited"}, podNames(is.Pods)); diff != "" {
 			t.Errorf("pods (-want +got):\n%s", diff)
 		}
-		if len(is.Bound["n"]) != 1 || len(is.Budgets) != 1 || len(is.DaemonSets) != 1 || len(is.RuntimeClasses) != 1 || len(is.Nodes) != 1 {
+		if len(is.Bound["n"]) != 1 || len(is.PodDisruptionBudgets) != 1 || len(is.DaemonSets) != 1 || len(is.RuntimeClasses) != 1 || len(is.Nodes) != 1 {
 			t.Errorf("something of before is not there: %+v", is.ClusterSnapshot)
 		}
 		if got := is.Classes["c"].Status.Subnets; len(got) != 1 || got[0].ID != "live" {

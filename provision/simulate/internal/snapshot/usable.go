@@ -5,7 +5,9 @@ import (
 	"strings"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 )
@@ -38,4 +40,18 @@ func badAlias(class *awsv1.EC2NodeClass) string {
 		}
 	}
 	return ""
+}
+
+// badRequirement is the first requirement on which Karpenter's code panics: one that compares
+// numbers and has none. By the rules of the CRD it must have one value; nil is none such.
+func badRequirement(pool *karpv1.NodePool) *karpv1.NodeSelectorRequirementWithMinValues {
+	for i, r := range pool.Spec.Template.Spec.Requirements {
+		switch r.Operator {
+		case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt, karpv1.NodeSelectorOpGte, karpv1.NodeSelectorOpLte:
+			if len(r.Values) != 1 {
+				return &pool.Spec.Template.Spec.Requirements[i]
+			}
+		}
+	}
+	return nil
 }

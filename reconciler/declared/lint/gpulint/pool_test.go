@@ -18,7 +18,7 @@ func TestPoolsShareTheTypesThatTheyMayHave(t *testing.T) {
 	}
 	var items []state.Item
 	for i := range 2 {
-		items = append(items, state.Item{Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: fmt.Sprint(i)}, Version: "v1",
+		items = append(items, state.Item{Key: state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: fmt.Sprint(i)}, Version: "v1",
 			Object: map[string]any{"spec": map[string]any{}}})
 	}
 	c := readRepository(declared.Declared{Set: state.NewSet(items...)}, types)

@@ -17,7 +17,7 @@ func (v View) Waits(n provision.Node) string {
 		why := v.blocker(b)
 		switch {
 		case b.Kind == "pdb":
-			names := each(b.Budgets, v.Name)
+			names := each(b.PodDisruptionBudgets, v.Name)
 			why = "PodDisruptionBudget " + markup.Names(names)
 		case b.Kind == "do-not-disrupt" && b.Pod != (provision.Pod{}):
 			why = "do-not-disrupt of " + v.pod(b.Pod)
@@ -84,8 +84,8 @@ func (v View) blocker(b provision.Blocker) string {
 	case "limit":
 		out = "the pool's limit leaves no room for a replacement"
 	case "pdb":
-		names := make([]string, 0, len(b.Budgets))
-		for _, s := range b.Budgets {
+		names := make([]string, 0, len(b.PodDisruptionBudgets))
+		for _, s := range b.PodDisruptionBudgets {
 			names = append(names, v.Name(s))
 		}
 		out = "PodDisruptionBudget " + markup.Names(names) + " allows no eviction"

@@ -58,7 +58,7 @@ func stripNode(n provision.Node) provision.Node {
 	for _, b := range blockers {
 		b.Pod = provision.Pod{}
 		same := func(o provision.Blocker) bool {
-			return o.Kind == b.Kind && o.ForcedAfterSeconds == b.ForcedAfterSeconds && slices.Equal(o.Budgets, b.Budgets)
+			return o.Kind == b.Kind && o.ForcedAfterSeconds == b.ForcedAfterSeconds && slices.Equal(o.PodDisruptionBudgets, b.PodDisruptionBudgets)
 		}
 		if !slices.ContainsFunc(n.Blockers, same) {
 			n.Blockers = append(n.Blockers, b)

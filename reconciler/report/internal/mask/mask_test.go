@@ -16,9 +16,9 @@ type object = map[string]any
 // updated is a change of one thing from one content to another.
 func updated(kind string, before, after object) plan.Change {
 	item := func(content object) *state.Item {
-		return &state.Item{Key: state.Key{Target: "cluster", Kind: kind, Name: "x"}, Object: content}
+		return &state.Item{Key: state.Key{Target: "kubernetes", Kind: kind, Name: "x"}, Object: content}
 	}
-	return plan.Change{Key: state.Key{Target: "cluster", Kind: kind, Name: "x"}, Action: plan.Update, Before: item(before), After: item(after)}
+	return plan.Change{Key: state.Key{Target: "kubernetes", Kind: kind, Name: "x"}, Action: plan.Update, Before: item(before), After: item(after)}
 }
 
 func TestADifferenceOfSecretsIsShownWithoutThem(t *testing.T) {

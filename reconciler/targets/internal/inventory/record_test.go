@@ -17,7 +17,7 @@ func records(n int) []Record {
 	out := make([]Record, n)
 	for i := range out {
 		out[i] = Record{
-			Key:     state.Key{Target: "cluster", Group: "apps", Kind: "Deployment", Namespace: fmt.Sprintf("namespace-%d", i%7), Name: fmt.Sprintf("object-%d", i)},
+			Key:     state.Key{Target: "kubernetes", Group: "apps", Kind: "Deployment", Namespace: fmt.Sprintf("namespace-%d", i%7), Name: fmt.Sprintf("object-%d", i)},
 			Version: "v1", Desired: state.Hash(i), Rebuilt: i%5 == 0,
 			Scope: "somewhere", Wave: i % 4, Policy: "Delete", Reserved: i%2 == 0,
 			Allowed:     []*loss.Allowance{nil, {}, {Losses: loss.Counts{"Node": i, "Pod": 2}, Digest: state.Hash(i), Number: 1 + i, Quoted: loss.Counts{"Node": i}}}[i%3],
@@ -31,7 +31,7 @@ func decodeAll(t testing.TB, shards []string) []Record {
 	t.Helper()
 	var out []Record
 	for _, s := range shards {
-		part, of, err := Decode("cluster", s)
+		part, of, err := Decode("kubernetes", s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func TestDecodeRefusesWhatItDoesNotSupport(t *testing.T) {
 		{"a record without a name", `{"format":1,"records":[{"kind":"X","version":"v1"}]}`, "record 0"},
 	} {
 		t.Run(tt.name+" is an error", func(t *testing.T) {
-			if _, _, err := Decode("cluster", tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, _, err := Decode("kubernetes", tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v", err)
 			}
 		})
@@ -130,7 +130,7 @@ func TestAnOldMarkAllowsNothing(t *testing.T) {
 		`"allowed":{"confirmed":true}`:            {}, // by whatever token
 		`"allowed":{"losses":{"Node":3,"Pod":7}}`: {Losses: loss.Counts{"Node": 3, "Pod": 7}},
 	} {
-		got, _, err := Decode("cluster", `{"format":1,"shards":1,"records":[{"version":"v1","kind":"NodePool","name":"gpu","uid":"u",`+text+`}]}`)
+		got, _, err := Decode("kubernetes", `{"format":1,"shards":1,"records":[{"version":"v1","kind":"NodePool","name":"gpu","uid":"u",`+text+`}]}`)
 		if err != nil || len(got) != 1 {
 			t.Fatal(err, got)
 		}
@@ -141,7 +141,7 @@ func TestAnOldMarkAllowsNothing(t *testing.T) {
 }
 
 func TestAnAllowanceThatChangesIsWritten(t *testing.T) {
-	s := NewStore(nil, Place{Target: "cluster", Prefix: "x"})
+	s := NewStore(nil, Place{Target: "kubernetes", Prefix: "x"})
 	rec := records(1)[0]
 	for n, allowed := range []*loss.Allowance{{}, {Losses: loss.Counts{"Node": 1}}, {Losses: loss.Counts{"Node": 1}, Digest: "1"}, {Losses: loss.Counts{"Node": 1}, Digest: "1", Quoted: loss.Counts{"Node": 1}}, {Losses: loss.Counts{"Node": 1}, Digest: "1", Number: 1, Quoted: loss.Counts{"Node": 1}}, nil} {
 		for _, changed := range []bool{true, false} {
@@ -185,7 +185,7 @@ func TestAMissingShardIsDetectedWhicheverItIs(t *testing.T) {
 		{"all but the first are missing", []int{1, 2, 3, last}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := NewStore(nil, Place{Target: "cluster", Prefix: "x"})
+			s := NewStore(nil, Place{Target: "kubernetes", Prefix: "x"})
 			complete, err := s.adopt(found(shards, tt.without...))
 			if err != nil || complete != tt.complete || len(s.shards) != len(shards) {
 				t.Errorf("complete is %v with %d of %d shards, error %v", complete, len(s.shards), len(shards), err)
@@ -245,7 +245,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(Encode(records(3), 0)[0])
 	f.Add(`{"format":1,"shards":1,"records":[{"kind":"X","version":"v1","name":"n"},{"kind":"X","version":"v2","name":"n"}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		in, _, err := Decode("cluster", text)
+		in, _, err := Decode("kubernetes", text)
 		if err != nil {
 			return
 		}

@@ -108,20 +108,20 @@ func (c *validator) labels(path string, g v1alpha1.ManagedNodeGroup) {
 // parts reads each part that is declared.
 func (c *validator) parts(s v1alpha1.ClusterSpec) {
 	if d := s.Discovery; d != nil {
-		c.part("spec.discovery", d.Part)
+		c.part("spec.discovery", d.ResourcePolicy)
 		c.tags("spec.discovery.key", []string{d.Key})
 		c.unique("spec.discovery.subnets", d.Subnets)
 		c.unique("spec.discovery.securityGroups", d.SecurityGroups)
 	}
 	if r := s.NodeRole; r != nil {
-		c.part("spec.nodeRole", r.Part)
+		c.part("spec.nodeRole", r.ResourcePolicy)
 		c.unique("spec.nodeRole.policies", texts(r.Policies))
 		if r.Name == "" {
 			c.problem("spec.nodeRole.name", "is empty: name the role as EC2NodeClasses quote it")
 		}
 	}
 	if q := s.InterruptionQueue; q != nil {
-		c.part("spec.interruptionQueue", q.Part)
+		c.part("spec.interruptionQueue", q.ResourcePolicy)
 		if name, read := cmp.Or(q.Name, s.Name), s.Engine.InterruptionQueue; read != "" && read != name {
 			c.problem("spec.engine.interruptionQueue", "is %q, and spec.interruptionQueue is %q, which nobody would read: take one of them out", read, name)
 		}
@@ -148,8 +148,8 @@ func (c *validator) problem(path, format string, args ...any) {
 	})
 }
 
-func (c *validator) part(path string, p v1alpha1.Part) {
-	if p.Adopt && p.DeletionPolicy == v1alpha1.PartDelete {
+func (c *validator) part(path string, p v1alpha1.ResourcePolicy) {
+	if p.Adopt && p.DeletionPolicy == v1alpha1.AWSDeletionPolicyDelete {
 		c.problem(path, "has both adopt: true and deletionPolicy: Delete, and what was adopted is never deleted: remove one of them")
 	}
 }

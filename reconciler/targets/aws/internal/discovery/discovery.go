@@ -286,7 +286,7 @@ func (SecurityGroups) Remove(ctx context.Context, c *resource.Clients, k state.K
 func removeDiscovery(ctx context.Context, c *resource.Clients, k state.Key, live resource.Live) error {
 	id, key := ParseName(k.Name)
 	marker := MarkerKey(c.Scope, key)
-	if live.Tags[marker] != string(v1alpha1.PartDelete) {
+	if live.Tags[marker] != string(v1alpha1.AWSDeletionPolicyDelete) {
 		return nil
 	}
 	in := &ec2.DeleteTagsInput{Resources: []string{id}, Tags: []ec2types.Tag{{Key: &marker}}}

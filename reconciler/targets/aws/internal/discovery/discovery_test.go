@@ -108,13 +108,13 @@ func TestADiscoveryTagOfOthersIsTheirs(t *testing.T) {
 	if observed := l.ReadOne(item); observed.Ours || projection.Satisfied(item, observed) || !state.Equal(item.Object, projection.WithMarks(item.Object, projection.Project(item.Object, observed.Object))) {
 		t.Errorf("as wanted, by others: ours %v, object %v", observed.Ours, observed.Object)
 	}
-	l.Change(func(c *v1alpha1.ClusterSpec) { c.Discovery.DeletionPolicy = v1alpha1.PartDelete })
+	l.Change(func(c *v1alpha1.ClusterSpec) { c.Discovery.DeletionPolicy = v1alpha1.AWSDeletionPolicyDelete })
 	item = l.Items()[0]
 	if observed := l.ReadOne(item); observed.Ours || projection.Satisfied(item, observed) || observed.Tags[tag.DeletionPolicy] != "" {
 		t.Errorf("others' tag, wanted to be deleted some day: ours %v, tags %v", observed.Ours, observed.Tags)
 	}
 	setTag(l, id, discoveryKey, "other")
-	l.Change(func(c *v1alpha1.ClusterSpec) { c.Discovery.Part = v1alpha1.Part{Adopt: true} })
+	l.Change(func(c *v1alpha1.ClusterSpec) { c.Discovery.ResourcePolicy = v1alpha1.ResourcePolicy{Adopt: true} })
 	l.Converge()
 	want := map[string]string{discoveryKey: "sandbox", markerPrefix + "sandbox": adoptedMark}
 	if diff := cmp.Diff(want, liveTags(l, id)); diff != "" {
@@ -127,8 +127,8 @@ func TestADiscoveryTagOfOthersIsTheirs(t *testing.T) {
 
 func TestADiscoveryTagIsRemovedOnlyWhereItsDeletionPolicyIsDelete(t *testing.T) {
 	for _, k := range []resource.Kind{Subnets{}, SecurityGroups{}} {
-		for policy, stays := range map[v1alpha1.PartDeletionPolicy]bool{v1alpha1.PartOrphan: true, v1alpha1.PartDelete: false} {
-			l := newDiscoveryLife(t, k, v1alpha1.Discovery{Part: v1alpha1.Part{DeletionPolicy: policy}})
+		for policy, stays := range map[v1alpha1.AWSDeletionPolicy]bool{v1alpha1.AWSDeletionPolicyOrphan: true, v1alpha1.AWSDeletionPolicyDelete: false} {
+			l := newDiscoveryLife(t, k, v1alpha1.Discovery{ResourcePolicy: v1alpha1.ResourcePolicy{DeletionPolicy: policy}})
 			l.Converge()
 			item := l.Items()[0]
 			observed := l.ReadOne(item)
@@ -151,7 +151,7 @@ func TestADiscoveryTagIsRemovedOnlyWhereItsDeletionPolicyIsDelete(t *testing.T) 
 }
 
 func TestTakingADiscoveryTagOffSparesAValueThatSomebodyHasJustSet(t *testing.T) {
-	l := newDiscoveryLife(t, Subnets{}, v1alpha1.Discovery{Part: v1alpha1.Part{DeletionPolicy: v1alpha1.PartDelete}})
+	l := newDiscoveryLife(t, Subnets{}, v1alpha1.Discovery{ResourcePolicy: v1alpha1.ResourcePolicy{DeletionPolicy: v1alpha1.AWSDeletionPolicyDelete}})
 	l.Converge()
 	item := l.Items()[0]
 	observed := l.ReadOne(item)
@@ -165,9 +165,9 @@ func TestTakingADiscoveryTagOffSparesAValueThatSomebodyHasJustSet(t *testing.T) 
 }
 
 func TestANewDeletionPolicyReachesTheMarker(t *testing.T) {
-	l := newDiscoveryLife(t, Subnets{}, v1alpha1.Discovery{Part: v1alpha1.Part{DeletionPolicy: v1alpha1.PartDelete}})
+	l := newDiscoveryLife(t, Subnets{}, v1alpha1.Discovery{ResourcePolicy: v1alpha1.ResourcePolicy{DeletionPolicy: v1alpha1.AWSDeletionPolicyDelete}})
 	l.Converge()
-	l.Change(func(c *v1alpha1.ClusterSpec) { c.Discovery.DeletionPolicy = v1alpha1.PartOrphan })
+	l.Change(func(c *v1alpha1.ClusterSpec) { c.Discovery.DeletionPolicy = v1alpha1.AWSDeletionPolicyOrphan })
 	if len(l.Differences()) == 0 {
 		t.Error("it is not seen")
 	}
@@ -178,7 +178,7 @@ func TestANewDeletionPolicyReachesTheMarker(t *testing.T) {
 }
 
 func TestClustersThatShareASubnetLeaveEachOthersTagsAlone(t *testing.T) {
-	l := newDiscoveryLife(t, Subnets{}, v1alpha1.Discovery{Key: "karpenter.sh/discovery/a", Part: v1alpha1.Part{DeletionPolicy: v1alpha1.PartDelete}})
+	l := newDiscoveryLife(t, Subnets{}, v1alpha1.Discovery{Key: "karpenter.sh/discovery/a", ResourcePolicy: v1alpha1.ResourcePolicy{DeletionPolicy: v1alpha1.AWSDeletionPolicyDelete}})
 	l.Converge()
 	other := *l
 	theirs := *l.Clients

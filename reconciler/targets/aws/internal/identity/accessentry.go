@@ -29,7 +29,7 @@ func (AccessEntries) Wanted(s resource.Declaration) []state.Item {
 	if node == nil {
 		return nil
 	}
-	return []state.Item{s.Made(s.Regional("eks", "AccessEntry", s.Cluster+"/"+node.Name), resource.WaveThird, node.Part, map[string]any{
+	return []state.Item{s.Made(s.Regional("eks", "AccessEntry", s.Cluster+"/"+node.Name), resource.WaveThird, node.ResourcePolicy, map[string]any{
 		"principalArn": s.IAMARN("role/" + node.Name), "type": nodeEntry,
 	})}
 }

@@ -30,7 +30,7 @@ func (PodIdentityAssociations) Wanted(s resource.Declaration) []state.Item {
 		return nil
 	}
 	k := s.Regional("eks", "PodIdentityAssociation", s.Cluster+"/"+own.Namespace+"/"+own.ServiceAccount)
-	return []state.Item{byBootstrap(s, s.Made(k, resource.WaveThird, v1alpha1.Part{Adopt: own.Adopt}, map[string]any{
+	return []state.Item{byBootstrap(s, s.Made(k, resource.WaveThird, v1alpha1.ResourcePolicy{Adopt: own.Adopt}, map[string]any{
 		"namespace": own.Namespace, "serviceAccount": own.ServiceAccount, "role": own.Name,
 	}))}
 }

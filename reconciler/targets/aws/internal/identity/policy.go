@@ -30,16 +30,16 @@ func (Policies) Wanted(s resource.Declaration) []state.Item {
 	var out []state.Item
 	n := policyNames(s.Scope)
 	if own := s.Spec.ControllerRole; own != nil {
-		part := v1alpha1.Part{Adopt: own.Adopt}
+		part := v1alpha1.ResourcePolicy{Adopt: own.Adopt}
 		out = append(out, policyItem(s, n.Boundary, part, permissions.Boundary), policyItem(s, n.Engine, part, permissions.Engine),
 			policyItem(s, n.Limits, part, permissions.Limits), policyItem(s, n.Loop, part, permissions.Loop))
 	} else if node := s.Spec.NodeRole; node != nil && node.PermissionsBoundary == n.Boundary {
-		out = append(out, policyItem(s, n.Boundary, node.Part, permissions.Boundary))
+		out = append(out, policyItem(s, n.Boundary, node.ResourcePolicy, permissions.Boundary))
 	}
 	return out
 }
 
-func policyItem(s resource.Declaration, name string, part v1alpha1.Part, write func(permissions.Values) (string, error)) state.Item {
+func policyItem(s resource.Declaration, name string, part v1alpha1.ResourcePolicy, write func(permissions.Values) (string, error)) state.Item {
 	doc, err := policyDocument(s, name, write)
 	item := byBootstrap(s, s.Made(resource.Global("Policy", name), resource.WaveFirst, part, map[string]any{"document": doc}))
 	if err != nil {

@@ -22,7 +22,7 @@ func (InstanceProfiles) Wanted(s resource.Declaration) []state.Item {
 	if node == nil || node.InstanceProfile == "" {
 		return nil
 	}
-	return []state.Item{s.Made(resource.Global("InstanceProfile", node.InstanceProfile), resource.WaveThird, node.Part, map[string]any{"role": node.Name})}
+	return []state.Item{s.Made(resource.Global("InstanceProfile", node.InstanceProfile), resource.WaveThird, node.ResourcePolicy, map[string]any{"role": node.Name})}
 }
 
 // Read implements resource.Kind.

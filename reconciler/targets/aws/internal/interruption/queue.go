@@ -43,7 +43,7 @@ func (Queues) Wanted(s resource.Declaration) []state.Item {
 	if q.KMSKey != "" {
 		encryption = map[string]any{"kmsKey": shortKey(s.Scope, q.KMSKey)}
 	}
-	return []state.Item{s.Made(s.Regional("sqs", "Queue", q.Name), resource.WaveFirst, q.Part, map[string]any{
+	return []state.Item{s.Made(s.Regional("sqs", "Queue", q.Name), resource.WaveFirst, q.ResourcePolicy, map[string]any{
 		"retentionSeconds": int64(q.Retention.Duration / time.Second),
 		"encryption":       encryption,
 		"policy":           queuePolicy(s.Scope, q.Name),

@@ -86,13 +86,15 @@ func TestADeclaredQueueIsFollowed(t *testing.T) {
 		l.Change(func(c *v1alpha1.ClusterSpec) { c.InterruptionQueue.KMSKey = key })
 		l.Converge()
 	}
-	l.Change(func(c *v1alpha1.ClusterSpec) { c.InterruptionQueue.Part.DeletionPolicy = v1alpha1.PartDelete })
+	l.Change(func(c *v1alpha1.ClusterSpec) {
+		c.InterruptionQueue.ResourcePolicy.DeletionPolicy = v1alpha1.AWSDeletionPolicyDelete
+	})
 	l.Converge()
 	if got := l.ReadOne(l.Items()[0]).Tags[tag.DeletionPolicy]; got != "Delete" {
 		t.Errorf("the policy is %q", got)
 	}
 	l.Change(func(c *v1alpha1.ClusterSpec) {
-		c.InterruptionQueue.Part = v1alpha1.Part{Adopt: true}
+		c.InterruptionQueue.ResourcePolicy = v1alpha1.ResourcePolicy{Adopt: true}
 		c.InterruptionQueue.Retention.Duration = time.Hour
 	})
 	l.Converge()
@@ -127,7 +129,7 @@ func TestAQueueOfOthersIsNotOurs(t *testing.T) {
 func TestAQueueSurvivesACrashDuringItsCreation(t *testing.T) {
 	kindtest.Survives(t, func(t *testing.T) *kindtest.Fixture { return newQueueLife(t, nil, v1alpha1.InterruptionQueue{}) })
 	kindtest.Survives(t, func(t *testing.T) *kindtest.Fixture {
-		l := newQueueLife(t, func(c *sandbox.Config) { c.Queues = []string{"sandbox"} }, v1alpha1.InterruptionQueue{KMSKey: "alias/x", Part: v1alpha1.Part{Adopt: true}})
+		l := newQueueLife(t, func(c *sandbox.Config) { c.Queues = []string{"sandbox"} }, v1alpha1.InterruptionQueue{KMSKey: "alias/x", ResourcePolicy: v1alpha1.ResourcePolicy{Adopt: true}})
 		return l
 	})
 }

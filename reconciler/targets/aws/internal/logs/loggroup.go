@@ -37,7 +37,7 @@ func (LogGroups) Wanted(s resource.Declaration) []state.Item {
 		return nil
 	}
 	k := s.Regional("logs", "LogGroup", "/aws/eks/"+s.Cluster+"/cluster")
-	item := s.Made(k, resource.WaveFirst, v1alpha1.Part{Adopt: true}, map[string]any{"retentionDays": int64(l.RetentionDays)})
+	item := s.Made(k, resource.WaveFirst, v1alpha1.ResourcePolicy{Adopt: true}, map[string]any{"retentionDays": int64(l.RetentionDays)})
 	if !l.Adopt {
 		delete(item.Object, "tags") // which are a sign of ours
 		item.Adopt = false

@@ -70,7 +70,7 @@ func nodePool(t *testing.T, name, limits string, requirements ...string) state.I
 	if err := json.Unmarshal([]byte(text), &object); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	return state.Item{Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: name}, Object: object}
+	return state.Item{Key: state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: name}, Object: object}
 }
 
 const (

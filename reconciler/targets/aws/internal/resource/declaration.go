@@ -22,7 +22,7 @@ type Declaration struct {
 }
 
 // tags are what a resource of this part is tagged with.
-func (s Declaration) tags(part v1alpha1.Part) map[string]any {
+func (s Declaration) tags(part v1alpha1.ResourcePolicy) map[string]any {
 	out := map[string]any{}
 	for k, v := range s.Spec.Tags {
 		out[k] = v
@@ -31,7 +31,7 @@ func (s Declaration) tags(part v1alpha1.Part) map[string]any {
 	if !part.Adopt {
 		policy := part.DeletionPolicy
 		if policy == "" {
-			policy = v1alpha1.PartOrphan
+			policy = v1alpha1.AWSDeletionPolicyOrphan
 		}
 		out[tag.DeletionPolicy] = string(policy)
 	}
@@ -40,7 +40,7 @@ func (s Declaration) tags(part v1alpha1.Part) map[string]any {
 
 // Made is a wanted resource that Poolwright makes, with its tags. The object has the form
 // that the Read and Write of its Kind have in common.
-func (s Declaration) Made(k state.Key, wave int, part v1alpha1.Part, object map[string]any) state.Item {
+func (s Declaration) Made(k state.Key, wave int, part v1alpha1.ResourcePolicy, object map[string]any) state.Item {
 	object = maps.Clone(object)
 	object["tags"] = s.tags(part)
 	item := s.Amended(k, wave, part.Adopt, object)
@@ -49,7 +49,7 @@ func (s Declaration) Made(k state.Key, wave int, part v1alpha1.Part, object map[
 
 // Amended is a wanted resource that others make and Poolwright only changes.
 func (s Declaration) Amended(k state.Key, wave int, adopt bool, object map[string]any) state.Item {
-	return state.Item{Key: k, Version: "v1", Object: object, Origin: s.Origin, Wave: wave, Terms: state.Terms{Adopt: adopt}}
+	return state.Item{Key: k, Version: "v1", Object: object, Origin: s.Origin, Wave: wave, CorrectionPolicy: state.CorrectionPolicy{Adopt: adopt}}
 }
 
 // Compared is a wanted resource that is never written; how is the command that

@@ -38,9 +38,9 @@ type Config struct {
 	Clock clock.PassiveClock
 	// Scaled reports whether an autoscaler writes the replicas of an object.
 	Scaled func(state.Key) bool
-	// Review is true where values of Secrets are not compared with live ones, OnlyManaged where
+	// Preview is true where values of Secrets are not compared with live ones, OnlyManaged where
 	// nothing is observed but what the inventory has.
-	Review, OnlyManaged bool
+	Preview, OnlyManaged bool
 }
 
 // Differ compares the objects of one Sync. It is safe for concurrent use.
@@ -49,8 +49,8 @@ type Differ struct {
 
 	mu sync.Mutex
 	// owners are what was observed of objects beside what differs.
-	owners map[state.Key]Owners
-	review dryRunReview
+	owners  map[state.Key]Owners
+	preview dryRunPreview
 }
 
 // Owners are the managers of an object's fields that matter for an update.

@@ -6,28 +6,28 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// StartReview starts another comparison of a Target for reviews: its next call is for the
+// StartPreview starts another comparison of a Target for previews: its next call is for the
 // revision that the step starts from. Any other Target ignores it.
-func (w *Target) StartReview() {
+func (w *Target) StartPreview() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.review != nil {
-		w.review.base = nil
+	if w.preview != nil {
+		w.preview.base = nil
 	}
 }
 
 // observable are the wanted things that may be read from AWS: whoever proposes a revision
-// must not learn from its review that a role, a queue or an add-on of some name exists. A record without a hash is an
+// must not learn from its preview that a role, a queue or an add-on of some name exists. A record without a hash is an
 // intent, maybe to make what another has made, and one of another scope is of another
 // cluster's thing. Of what is read-only there are no records: that is read where
 // the base compares it as well. Quotas are the account's in that region, and name nothing
 // that is in it.
 func (w *Target) observable(m desiredState, wanted state.Set) state.Set {
-	if w.review == nil {
+	if w.preview == nil {
 		return wanted
 	}
 	w.mu.Lock()
-	base := w.review.base
+	base := w.preview.base
 	w.mu.Unlock()
 	here := base != nil && base.Region != "" && base.Scope == m.Scope
 	return state.NewSet(slices.DeleteFunc(wanted.Items(), func(item state.Item) bool {

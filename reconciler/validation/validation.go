@@ -1,9 +1,9 @@
-// Package admission keeps from targets what schemas refuse of a revision, as an API server's
+// Package validation keeps from targets what schemas refuse of a revision, as an API server's
 // admission would, before anything of it is applied.
 //
 // It refuses to check schemas itself: package checked does, in a process for untrusted
 // content, and Refusals holds what it found. Start reading at Refusals.Desired.
-package admission
+package validation
 
 import (
 	"context"

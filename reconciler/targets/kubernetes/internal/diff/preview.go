@@ -15,12 +15,12 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/manifest"
 )
 
-// dryRunReview is what one comparison for a review keeps. What a revision proposes is not sent
+// dryRunPreview is what one comparison for a preview keeps. What a revision proposes is not sent
 // to the API server: a dry run calls admission webhooks with all our rights, and what comes
 // back (a quota that is used up, a port that is taken, a policy about another object, or no
 // refusal) would disclose to whoever proposes it what the Sync does not manage. An object that
 // the step changes is compared with what it starts from, which the apply sends as well.
-type dryRunReview struct {
+type dryRunPreview struct {
 	// base is what it starts from, as it was wanted.
 	base map[state.Key]state.Item
 	// dryRuns counts those of this one, results are what came of the last ones.
@@ -39,11 +39,11 @@ func (d *Differ) Managed(k state.Key) bool {
 	return known && rec.Desired != ""
 }
 
-// compareBase compares a live object with what a review starts from. What only the
+// compareBase compares a live object with what a preview starts from. What only the
 // proposal has, although the inventory has it, is compared by clientDryRun.
 func (d *Differ) compareBase(ctx context.Context, found *state.Item, item state.Item, live *unstructured.Unstructured) error {
 	d.mu.Lock()
-	start, there := d.review.base[item.Key]
+	start, there := d.preview.base[item.Key]
 	d.mu.Unlock()
 	if !there || start.Version != item.Version {
 		found.Object = clientDryRun(item, manifest.Strip(live.Object), fields.Applied(live.Object, v1alpha1.FieldManager))
@@ -56,7 +56,7 @@ func (d *Differ) compareBase(ctx context.Context, found *state.Item, item state.
 	}
 	key := dryRunKey{live.GetUID(), live.GetResourceVersion(), state.Hash(start.Object)}
 	d.mu.Lock()
-	known, answered := d.review.results[item.Key]
+	known, answered := d.preview.results[item.Key]
 	d.mu.Unlock()
 	if answered && known.key == key && d.cfg.Clock.Since(known.at) < dryRunResultTTL {
 		found.Object, found.Findings = known.object, known.findings
@@ -71,20 +71,20 @@ func (d *Differ) compareBase(ctx context.Context, found *state.Item, item state.
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.review.results == nil || len(d.review.results) >= maxDryRunResults {
-		d.review.results = map[state.Key]dryRunResult{}
+	if d.preview.results == nil || len(d.preview.results) >= maxDryRunResults {
+		d.preview.results = map[state.Key]dryRunResult{}
 	}
-	d.review.results[item.Key] = dryRunResult{key: key, at: d.cfg.Clock.Now(), object: found.Object, findings: found.Findings}
+	d.preview.results[item.Key] = dryRunResult{key: key, at: d.cfg.Clock.Now(), object: found.Object, findings: found.Findings}
 	return nil
 }
 
-// The bounds of what reviews request of the API server. A result is requested again
-// when the live object or what a review starts from is another one, and once in a
+// The bounds of what previews request of the API server. A result is requested again
+// when the live object or what a preview starts from is another one, and once in a
 // while, since admission webhooks change, too.
 const (
 	dryRunResultTTL  = 5 * time.Minute
 	maxDryRunResults = 1000
-	// maxDryRuns are those of one review.
+	// maxDryRuns are those of one preview.
 	maxDryRuns = 300
 )
 
@@ -104,26 +104,26 @@ type dryRunResult struct {
 	findings state.Findings
 }
 
-// countDryRun counts a dry run of a review, and refuses those above the limit.
+// countDryRun counts a dry run of a preview, and refuses those above the limit.
 func (d *Differ) countDryRun() error {
 	if !d.cfg.OnlyManaged {
 		return nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.review.dryRuns++; d.review.dryRuns > maxDryRuns {
+	if d.preview.dryRuns++; d.preview.dryRuns > maxDryRuns {
 		return state.Failf(state.Wait, "TooMuchDrift",
 			"more than %d objects of this Sync differ from what it applied: no pull request is planned before it has put them back; its status names them", maxDryRuns)
 	}
 	return nil
 }
 
-// StartReview starts another comparison for a review: the next SetBase has the revision that
-// live Secrets count as holding. It changes nothing outside reviews.
-func (d *Differ) StartReview() {
+// StartPreview starts another comparison for a preview: the next SetBase has the revision that
+// live Secrets count as holding. It changes nothing outside previews.
+func (d *Differ) StartPreview() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.review.base, d.review.dryRuns = nil, 0
+	d.preview.base, d.preview.dryRuns = nil, 0
 }
 
 // SetBase keeps what is wanted first, with masked Secrets; of who may read the cluster
@@ -131,29 +131,29 @@ func (d *Differ) StartReview() {
 func (d *Differ) SetBase(items []state.Item) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.cfg.Review || d.review.base != nil {
+	if !d.cfg.Preview || d.preview.base != nil {
 		return
 	}
-	d.review.base = map[state.Key]state.Item{}
+	d.preview.base = map[state.Key]state.Item{}
 	for _, item := range items {
 		if d.cfg.OnlyManaged || kinds.IsSecret(item.Key) {
-			d.review.base[item.Key] = item
+			d.preview.base[item.Key] = item
 		}
 	}
 }
 
 // Blind reports whether the values of an object are not to be read.
-func (d *Differ) Blind(k state.Key) bool { return d.cfg.Review && kinds.IsSecret(k) }
+func (d *Differ) Blind(k state.Key) bool { return d.cfg.Preview && kinds.IsSecret(k) }
 
-// maskedSecret is a live Secret with masked values: in a review with those that it counts as
+// maskedSecret is a live Secret with masked values: in a preview with those that it counts as
 // holding, of which the live ones disclose nothing.
 func (d *Differ) maskedSecret(k state.Key, live *unstructured.Unstructured) map[string]any {
 	bare := manifest.Strip(live.Object)
-	if !d.cfg.Review {
+	if !d.cfg.Preview {
 		return d.cfg.Mask.Secret(bare)
 	}
 	d.mu.Lock()
-	base := d.review.base[k].Object
+	base := d.preview.base[k].Object
 	d.mu.Unlock()
 	unlike := "masked:" + d.cfg.Mask.Hash([]any{"as live"})
 	veil := func(in, from map[string]any, field string) {

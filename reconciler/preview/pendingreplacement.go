@@ -15,10 +15,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Stale implements pullrequest.Planner. Of what is not known, only that of pools
+// PendingReplacement implements pullrequest.Planner. Of what is not known, only that of pools
 // which a merge touches is an error: one class whose drift cannot be computed must not
 // keep the reports of all other pools open.
-func (p *Planner) Stale(ctx context.Context, since time.Time) ([]provision.Node, error) {
+func (p *Planner) PendingReplacement(ctx context.Context, since time.Time) ([]provision.Node, error) {
 	cluster, err := p.Cluster(ctx)
 	if err != nil {
 		return nil, err

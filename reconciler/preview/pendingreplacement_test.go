@@ -92,7 +92,7 @@ func TestTheNodesThatAMergeLeavesStale(t *testing.T) {
 				settings.Cluster, settings.Region, settings.Account = spec.Name, spec.Region, spec.Account
 				return simulate.Drifted(engine.Offline(ctx, settings), fleet)
 			}}
-			left, err := r.Stale(t.Context(), time.Now())
+			left, err := r.PendingReplacement(t.Context(), time.Now())
 			var is []string
 			for _, n := range left {
 				is = append(is, n.NodeClaim+" "+n.Reason)

@@ -1,4 +1,4 @@
-package admission
+package validation
 
 import (
 	"context"
@@ -16,7 +16,7 @@ func TestOfSeveralClustersNoneIsAdmitted(t *testing.T) {
 	pass := func(state.Item) []state.Problem { return nil }
 	declares := func(name string) state.Item {
 		return state.Item{
-			Key:     state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: name},
+			Key:     state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Cluster", Name: name},
 			Version: "v1alpha1", Object: map[string]any{"spec": map[string]any{}}, Origin: state.Origin{File: name + ".yaml", Line: 1},
 		}
 	}
@@ -43,7 +43,7 @@ func (a allTarget) Desired(_ context.Context, declared state.Set) (state.Set, er
 
 func TestATargetIsNotGivenWhatIsRefused(t *testing.T) {
 	item := func(kind, name string) state.Item {
-		return state.Item{Key: state.Key{Target: "cluster", Group: "example.com", Kind: kind, Name: name}, Version: "v1", Object: map[string]any{"spec": map[string]any{"siez": int64(1)}}}
+		return state.Item{Key: state.Key{Target: "kubernetes", Group: "example.com", Kind: kind, Name: name}, Version: "v1", Object: map[string]any{"spec": map[string]any{"siez": int64(1)}}}
 	}
 	fine, wrong, misspelled := item("Widget", "fine"), item("Widget", "wrong"), item("Widget", "misspelled")
 	of := func(i state.Item, unknown string) map[state.Key][]state.Problem {
