@@ -42,6 +42,7 @@ func digests() map[int]string {
 		24: "f14d64bb9d78124404f000cab699b5eb",
 		25: "275bf6c8c444312449a7bb4fd11474c4",
 		26: "10c6b3001f35f618f4d7ee921cf713f3",
+		27: "c7f10702dcab43191d0b56a6b4bbfb3a",
 	}
 }
 

@@ -77,7 +77,7 @@ func strictGroup(group string) bool {
 }
 
 // Item checks what every Kubernetes object must have and makes it an Item of
-// the target "cluster". The message of an error ends in what to do.
+// the target "kubernetes". The message of an error ends in what to do.
 func (o Object) Item() (state.Item, error) { return o.item(false) }
 
 // Draft is Item for an object whose variables have no values yet: a name and a

@@ -25,7 +25,7 @@ func gpuPool(name string, gpus int64) state.Item {
 		return map[string]any{"key": key, "operator": "In", "values": []any{value}}
 	}
 	return state.Item{
-		Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: name}, Version: "v1",
+		Key: state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: name}, Version: "v1",
 		Origin: state.Origin{File: name + ".yaml", Line: 1},
 		Object: map[string]any{"spec": map[string]any{
 			"limits": map[string]any{"nvidia.com/gpu": gpus},
