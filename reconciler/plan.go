@@ -150,7 +150,7 @@ func (r *revision) recordPlan(result Result) {
 		if c.KeepsUsed() {
 			r.used[c.Key] = c.Hold
 		}
-		if c.Hold.Nodes() || c.Hold.By(hold.UpdateLosses) {
+		if c.Hold.Nodes() || c.Hold.By(hold.UpdateLosses, hold.QuotaExceeded) {
 			r.withheld[c.Key] = c.Hold
 		}
 	}

@@ -79,7 +79,7 @@ type revision struct {
 	trim func()
 	// problems are filled in by the first plan of the revision.
 	problems []state.Problem
-	// withheld is what was held for its nodes or losses when all was planned, with the reasons, used what
+	// withheld is what was held for its nodes, losses or quotas when all was planned, with the reasons, used what
 	// was held for what uses it (plan.Change.KeepsUsed), and provisions what the
 	// revision declares of what nodes are made from.
 	withheld   map[state.Key]hold.Reasons

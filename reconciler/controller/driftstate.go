@@ -111,6 +111,8 @@ func awaited(r apply.Result) string {
 		return pruneHeld
 	case r.Change.Hold.Nodes():
 		return nodeReplacementHeld
+	case r.Change.Hold.By(hold.QuotaExceeded):
+		return quotaHeld
 	case r.Change.Loses() && !r.Change.ReadOnly() && !r.Change.Loosens():
 		return pruneHeld
 	case r.Change.Loosens():
@@ -130,7 +132,7 @@ func (p driftState) observe(done reconciliation, reported []v1alpha1.PendingChan
 	}
 	if done.kind == partial && done.err == nil {
 		v.drift = now
-		if slices.Contains([]string{pruneHeld, guardChangeHeld, nodeReplacementHeld}, v.reason) {
+		if slices.Contains(heldReasons, v.reason) {
 			v.wait(done.Revision) // With what else waits.
 		}
 	}

@@ -43,7 +43,7 @@ func (s *syncState) note(sync *v1alpha1.Sync, done reconciliation, v runResult) 
 		s.generation, s.confirmed = sync.Generation, sync.Annotations[v1alpha1.ConfirmAnnotation]
 		s.converged = v.converged
 		s.restUntil = s.lastFull.Add(v.after)
-		if v.reason == partlyUnknown || v.reason == nodeReplacementHeld {
+		if v.reason == partlyUnknown || endsByItself(v.reason) {
 			// Everything else is done, and the watches cover what is unknown.
 			s.restUntil = s.lastFull.Add(pause(s.failures, unknownPause))
 		}

@@ -160,18 +160,26 @@ func (d reconciliation) notCorrectedMessage() string {
 const partlyUnknown = "PartlyUnknown"
 
 // The reasons of a Sync of which changes wait for a person: deletions, what costs
-// nodes, or what loosens the guard of a Sync.
+// nodes, what exceeds a quota, or what loosens the guard of a Sync.
 const (
 	pruneHeld           = "PruneHeld"
 	guardChangeHeld     = "GuardChangeHeld"
 	nodeReplacementHeld = "NodeReplacementHeld"
+	quotaHeld           = "QuotaHeld"
 )
 
+// heldReasons are those reasons: what also ends by itself comes before what only a person can end.
+var heldReasons = []string{quotaHeld, nodeReplacementHeld, pruneHeld, guardChangeHeld}
+
+// endsByItself reports whether what waits for that reason is made without a person once there are few
+// enough nodes, or enough of a quota.
+func endsByItself(reason string) bool { return reason == nodeReplacementHeld || reason == quotaHeld }
+
 // wait is what waits for a person. For kstatus that is stalled: no progress is made,
-// and a person must act. What costs nodes goes on by itself once there are few enough.
+// and a person must act. What ends by itself goes on without.
 func (v *runResult) wait(revision string) {
 	v.reason, v.message, v.eventKey = v.drift.waiting(revision)
-	v.stalled = v.reason != nodeReplacementHeld
+	v.stalled = !endsByItself(v.reason)
 }
 
 // The reasons of a true Drifted: what differs is left so on purpose (because

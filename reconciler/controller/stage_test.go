@@ -3,8 +3,10 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	gosync "sync"
 	"testing"
@@ -195,6 +197,8 @@ type stage struct {
 	problems []state.Problem
 	// nodes is what each change of a pool np-* that is there costs, foretold how often it was asked.
 	nodes, foretold int
+	// quota is how many vCPUs each pool may need; 0 where no quota is read.
+	quota int64
 	// reviews are what was told of pull requests.
 	reviews []plan.Review
 }
@@ -256,6 +260,12 @@ func (s *stage) consider(_ context.Context, sync *v1alpha1.Sync, p plan.Plan) pl
 	if most := sync.Spec.Guard.MaxNodesReplaced; most != nil {
 		limit = new(int(*most))
 	}
+	if s.quota > 0 {
+		p.Quotas = []plan.Quota{{Quota: state.Quota{LimitVCPUs: s.quota}}}
+		if sync.Spec.Guard.Quota == v1alpha1.QuotaHold {
+			p = p.GuardQuotas(sync.Annotations[v1alpha1.ConfirmAnnotation], s.short)
+		}
+	}
 	return p.GuardNodes(limit, s.reviews, sync.Annotations[v1alpha1.ConfirmAnnotation], func(changes []plan.Change) hold.Nodes {
 		s.foretold++
 		out := hold.Nodes{Pools: map[string]int{}}
@@ -266,6 +276,22 @@ func (s *stage) consider(_ context.Context, sync *v1alpha1.Sync, p plan.Plan) pl
 		}
 		return out
 	})
+}
+
+// short has every pool need as many vCPUs as its value.
+func (s *stage) short(before, after []state.Item, quotas []plan.Quota) []hold.Quota {
+	var out []hold.Quota
+	for _, item := range after {
+		needs, err := strconv.ParseInt(fmt.Sprint(item.Object["value"]), 10, 64)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if needs > quotas[0].LimitVCPUs {
+			pool := []string{item.Key.Name}
+			out = append(out, hold.Quota{Codes: []string{"L-1"}, Pools: pool, Causing: pool, NeededVCPUs: needs, LimitVCPUs: quotas[0].LimitVCPUs})
+		}
+	}
+	return out
 }
 
 // edit changes the Sync as a person does.

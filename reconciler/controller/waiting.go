@@ -17,21 +17,19 @@ import (
 )
 
 // waiting is the Sync's reason while changes wait for a person, and why they do. The
-// key stays the same while only numbers of nodes move.
+// key stays the same while only numbers of nodes and vCPUs move.
 func (p driftState) waiting(revision string) (reason, message, key string) {
-	// What only a person can end comes before what also ends by itself.
-	order := []string{"", nodeReplacementHeld, pruneHeld, guardChangeHeld}
 	var of []string
 	for _, l := range p.left {
 		switch l.waits {
 		case pruneHeld, guardChangeHeld:
 			of = append(of, l.change.Reason)
-		case nodeReplacementHeld:
+		case nodeReplacementHeld, quotaHeld:
 			of = append(of, l.change.Object, revision)
 		default:
 			continue
 		}
-		if slices.Index(order, l.waits) > slices.Index(order, reason) {
+		if slices.Index(heldReasons, l.waits) > slices.Index(heldReasons, reason) {
 			reason = l.waits
 		}
 		for _, t := range l.held.Tokens() {
@@ -145,7 +143,7 @@ func (v *runResult) requireConfirmation(sync *v1alpha1.Sync, done reconciliation
 	reasons := strings.Join(slices.DeleteFunc([]string{summary(v.drift.reasons(), done.scope, several), v.required.retained.reasons(several)},
 		func(text string) bool { return text == "" }), "; ")
 	switch {
-	case slices.Contains([]string{pruneHeld, guardChangeHeld, nodeReplacementHeld}, v.reason):
+	case slices.Contains(heldReasons, v.reason):
 		v.message = reasons
 		if done.Revision != "" {
 			v.message += fmt.Sprintf("; revision %s is not applied in full", done.Revision)

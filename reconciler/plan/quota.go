@@ -1,6 +1,12 @@
 package plan
 
-import "github.com/poolwright/poolwright/reconciler/state"
+import (
+	"slices"
+
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/confirm"
+)
 
 // Quota is what a target read of a quota.
 type Quota struct {
@@ -9,3 +15,74 @@ type Quota struct {
 }
 
 func isPool(key state.Key) bool { return key.Group == "karpenter.sh" && key.Kind == "NodePool" }
+
+// declaresPool reports whether a revision makes or changes a NodePool with the change. Putting back what a hand
+// changed is nobody's decision to confirm.
+func (c Change) declaresPool() bool {
+	return isPool(c.Key) && c.Action != Delete && !c.Drift && !c.ReadOnly()
+}
+
+// poolsBefore are the NodePools as they are without the plan. What a hand changed of them counts as it is
+// declared: it is no difference that the revision makes.
+func (p Plan) poolsBefore() []state.Item {
+	before := map[state.Key]*state.Item{}
+	for _, c := range p.Changes {
+		if isPool(c.Key) && !c.Drift {
+			before[c.Key] = c.Before
+		}
+	}
+	var out []state.Item
+	for _, item := range p.Pools {
+		was, changed := before[item.Key]
+		switch {
+		case !changed:
+			out = append(out, item)
+		case was != nil:
+			out = append(out, *was)
+		}
+	}
+	for _, c := range p.Changes {
+		if isPool(c.Key) && c.Action == Delete {
+			out = append(out, *c.Before)
+		}
+	}
+	return out
+}
+
+// GuardQuotas holds each NodePool that a revision makes or changes and that shortages names among those by which
+// pools need more than quotas have left, until confirmation quotes the token of them all. shortages is called at
+// most once, with the pools without the plan and with it, and what was read of their quotas, and not at all where
+// no pool is declared anew. A plan without quotas holds nothing: it is one of some things.
+func (p Plan) GuardQuotas(confirmation string, shortages func(before, after []state.Item, quotas []Quota) []hold.Quota) Plan {
+	if len(p.Quotas) == 0 || !slices.ContainsFunc(p.Changes, Change.declaresPool) {
+		return p
+	}
+	found := shortages(p.poolsBefore(), p.Pools, p.Quotas)
+	reasons := func(c Change) hold.Reasons {
+		var out hold.Reasons
+		for _, q := range found {
+			if c.declaresPool() && slices.Contains(q.Causing, c.Key.Name) {
+				out = append(out, hold.Reason{Rule: hold.QuotaExceeded, Facts: hold.Facts{Quota: &q}})
+			}
+		}
+		return out
+	}
+	of := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return len(reasons(c)) == 0 })
+	token := &hold.Token{Purpose: "quota", Digest: confirm.Digest(subjects(of))}
+	_, quoted := token.QuotedBy(confirmation, p.Scope)
+	p.Changes = slices.Clone(p.Changes)
+	for i, c := range p.Changes {
+		why := reasons(c)
+		switch {
+		case len(why) == 0:
+		case quoted:
+			p.Changes[i].Tokens = append(slices.Clip(c.Tokens), *token)
+		default:
+			for j := range why {
+				why[j].Token = token
+			}
+			p.Changes[i].Hold = append(slices.Clip(c.Hold), why...)
+		}
+	}
+	return p
+}

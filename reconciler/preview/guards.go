@@ -17,7 +17,7 @@ import (
 func applyGuards(sync *v1alpha1.Sync, found plan.Proposal, forecast func([]plan.Change) hold.Nodes) (plan.Plan, []report.Guard) {
 	changed, out := guardNodes(sync.Spec.Guard.MaxNodesReplaced, found, forecast)
 	for _, r := range found.Step.Reasons() {
-		if slices.Contains([]hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses, hold.UpdateLosses, hold.LooserGuard}, r.Rule) {
+		if slices.Contains([]hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses, hold.UpdateLosses, hold.QuotaExceeded, hold.LooserGuard}, r.Rule) {
 			out = append(out, report.Guard{Rule: string(r.Rule), Result: "held", Text: r.String()})
 		}
 	}

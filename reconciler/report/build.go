@@ -192,5 +192,18 @@ func (b builder) facts(f hold.Facts) hold.Facts {
 		nodes.Unknown, nodes.Uncertain = b.Text(nodes.Unknown), b.Text(nodes.Uncertain)
 		f.Nodes = &nodes
 	}
+	if f.Quota != nil {
+		quota := *f.Quota
+		quota.Unknown, quota.Pools, quota.Causing = b.Text(quota.Unknown), b.texts(quota.Pools), b.texts(quota.Causing)
+		f.Quota = &quota
+	}
 	return f
+}
+
+func (b builder) texts(of []string) []string {
+	out := make([]string, 0, len(of))
+	for _, text := range of {
+		out = append(out, b.Text(text))
+	}
+	return out
 }

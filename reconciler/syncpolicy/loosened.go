@@ -35,6 +35,7 @@ func guardFields() []guardField {
 		{"spec.prune", true, leaves(false)},
 		{"spec.guard.maxPrunePercent", int64(50), above},
 		{"spec.guard.maxNodesReplaced", nil, above},
+		{"spec.guard.quota", string(v1alpha1.QuotaWarn), leaves(string(v1alpha1.QuotaHold))},
 		{"spec.deletionPolicy", string(v1alpha1.DeletionPolicyOrphan), leaves(string(v1alpha1.DeletionPolicyOrphan))},
 		{"spec.pullRequests", nil, reviewedElsewhere},
 	}

@@ -34,7 +34,7 @@ func ForRun(sync *v1alpha1.Sync) []plan.Policy {
 		percent = *sync.Spec.Guard.MaxPrunePercent
 	}
 	strict := func(p plan.Plan) plan.Plan { return p.HoldLoosened(confirmation, loosened) }
-	return append(policies, strict, plan.Guard(int(percent), confirmation))
+	return append(policies, strict, plan.Guard(int(percent), confirmation), quotaGuard(sync))
 }
 
 // ForDeletion are the policies by which a Sync that is deleted takes its things along. The

@@ -105,8 +105,8 @@ type SyncSpec struct {
 	Suspend bool `json:"suspend,omitempty"`
 }
 
-// Guard limits what one revision may do without a confirmation: delete objects, and
-// replace nodes.
+// Guard limits what one revision may do without a confirmation: delete objects,
+// replace nodes, and declare more than quotas allow.
 type Guard struct {
 	// MaxPrunePercent of the managed objects may be deleted by one revision;
 	// more wait for the annotation poolwright.dev/confirm. Fewer than ten
@@ -123,7 +123,27 @@ type Guard struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	MaxNodesReplaced *int32 `json:"maxNodesReplaced,omitempty"`
+	// Quota is what happens to a change of a NodePool with which pools need more than the
+	// account's vCPU quotas have left: Warn (default) applies it and warns, Hold has it wait for
+	// the annotation poolwright.dev/confirm, or for the quota to be raised. What was short
+	// before, and is no shorter with the change, does not hold it. While the quotas cannot be
+	// read, each change with which a pool needs more of them waits.
+	// +kubebuilder:default=Warn
+	// +optional
+	Quota QuotaPolicy `json:"quota,omitempty"`
 }
+
+// QuotaPolicy is what happens to a change that the account's quotas are too small for.
+// +kubebuilder:validation:Enum=Warn;Hold
+type QuotaPolicy string
+
+// The values of QuotaPolicy.
+const (
+	// QuotaWarn applies the change, and warns.
+	QuotaWarn QuotaPolicy = "Warn"
+	// QuotaHold has the change wait for a confirmation.
+	QuotaHold QuotaPolicy = "Hold"
+)
 
 // Source is where manifests come from.
 type Source struct {
@@ -277,7 +297,8 @@ type PendingChange struct {
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// Rules are what blocks the change: ReadOnly, DriftReported, MaxPrunePercent,
-	// DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, InUse or LooserGuard.
+	// DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, QuotaExceeded, InUse or
+	// LooserGuard.
 	// Absent where nothing does, and it failed.
 	// +listType=atomic
 	// +optional

@@ -31,6 +31,9 @@ const (
 	MaxNodesReplaced Rule = "MaxNodesReplaced"
 	// ReviewExceeded: more nodes would be replaced or taken away than reviewers were shown.
 	ReviewExceeded Rule = "ReviewExceeded"
+	// QuotaExceeded: pools would need more than the account's vCPU quotas have left
+	// (spec.guard.quota).
+	QuotaExceeded Rule = "QuotaExceeded"
 	// InUse: the part of the thing is used by something whose deletion waits.
 	InUse Rule = "InUse"
 	// LooserGuard: the change makes what guards a Sync weaker.
@@ -62,6 +65,8 @@ type Facts struct {
 	Losses loss.Counts `json:"losses,omitempty"`
 	// Nodes are what MaxNodesReplaced and ReviewExceeded counted.
 	Nodes *Nodes `json:"nodes,omitempty"`
+	// Quota is what QuotaExceeded found.
+	Quota *Quota `json:"quota,omitempty"`
 }
 
 // Deletions are how many things a plan would delete.
@@ -98,6 +103,25 @@ type Reviews struct {
 	// Nodes were shown of the reviewed pools, which would lose Now.
 	Nodes int `json:"nodes"`
 	Now   int `json:"now"`
+}
+
+// Quota is that NodePools need more of vCPU quotas than these have left.
+type Quota struct {
+	// Quotas are the names of the quotas in Service Quotas, and Codes what they are called in
+	// requests for an increase.
+	Quotas []string `json:"quotas,omitempty"`
+	Codes  []string `json:"codes,omitempty"`
+	// Pools are all that draw on these quotas and on no other, Causing those by whose changes
+	// they need more than before.
+	Pools   []string `json:"pools"`
+	Causing []string `json:"causing"`
+	// NeededVCPUs is what they need to reach their limits, or for one node, LimitVCPUs what the
+	// quotas allow in all, of which OthersUse a part where it is true: instances of no declared pool.
+	NeededVCPUs int64 `json:"neededVCPUs,omitempty"`
+	LimitVCPUs  int64 `json:"limitVCPUs"`
+	OthersUse   bool  `json:"othersUse,omitempty"`
+	// Unknown is why the quotas could not be read; the numbers are then 0.
+	Unknown string `json:"unknown,omitempty"`
 }
 
 // Reasons are why one change is held; none where it is not.

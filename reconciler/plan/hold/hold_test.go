@@ -30,6 +30,12 @@ func TestReasonsAreReadAsOneSentence(t *testing.T) {
 			"would replace 14 nodes and take away 2 with their pools; guard.maxNodesReplaced is 5; 14 of them where 4 were predicted in the review of #12, #13"},
 		{"a deletion", Reasons{{Rule: DeletionLosses, Facts: Facts{Object: "NodePool/a", Detail: "3 nodes go with it"}}}, "deleting NodePool/a: 3 nodes go with it"},
 		{"an update", Reasons{{Rule: UpdateLosses, Facts: Facts{Object: "Cluster/a", Detail: "the engine stops"}}}, "updating Cluster/a: the engine stops"},
+		{"a quota that one pool exceeds", Reasons{{Rule: QuotaExceeded, Facts: Facts{Quota: &Quota{Codes: []string{"L-1"}, Pools: []string{"a"}, NeededVCPUs: 72, LimitVCPUs: 64}}}},
+			"NodePool a needs at least 72 vCPUs, the quota allows 64 (guard.quota): request a quota increase (quota code L-1) or lower a limit"},
+		{"quotas that several pools exceed", Reasons{{Rule: QuotaExceeded, Facts: Facts{Quota: &Quota{Codes: []string{"L-1", "L-2"}, Pools: []string{"a", "b", "c"}, NeededVCPUs: 200, LimitVCPUs: 128, OthersUse: true}}}},
+			"NodePools a, b and c need at least 200 vCPUs, the quotas allow 128 in all, less what other instances use (guard.quota): request a quota increase (quota codes L-1, L-2) or lower a limit"},
+		{"a quota that is unknown", Reasons{{Rule: QuotaExceeded, Facts: Facts{Quota: &Quota{Pools: []string{"a"}, Unknown: "throttled"}}}},
+			"NodePool a needs more than before of quotas that could not be read: throttled (guard.quota)"},
 		{"a part in use", Reasons{{Rule: InUse, Facts: Facts{Object: "Queue/a", Fields: []string{"spec.interruptionQueue"}}}}, "spec.interruptionQueue is in use until Queue/a is deleted, which waits"},
 		{"a part that may be", Reasons{{Rule: InUse, Facts: Facts{Object: "Queue/a", Fields: []string{"spec.interruptionQueue"}, Detail: "denied"}}},
 			"spec.interruptionQueue may be in use: it is not known whether there is Queue/a to be deleted: denied"},
@@ -50,6 +56,7 @@ func TestSecretsInWhatOthersWroteAreMasked(t *testing.T) {
 	for name, of := range map[string]Reason{
 		"what goes with a deletion":    {Rule: DeletionLosses, Facts: Facts{Object: "A/a", Detail: "denied: " + secret}},
 		"why nothing can be predicted": {Rule: MaxNodesReplaced, Facts: Facts{Nodes: &Nodes{Unknown: "denied: " + secret, Max: new(int)}}},
+		"why quotas are unknown":       {Rule: QuotaExceeded, Facts: Facts{Quota: &Quota{Pools: []string{"a"}, Unknown: "denied: " + secret}}},
 		"why more may be replaced":     {Rule: MaxNodesReplaced, Facts: Facts{Nodes: &Nodes{Uncertain: "denied: " + secret, Max: new(int)}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +75,7 @@ func TestRulesAreNamedAsReasonsOfConditionsAre(t *testing.T) {
 	}
 	reason := regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
 	texts := map[string]bool{}
-	for _, rule := range []Rule{ReadOnly, DriftReported, MaxPrunePercent, DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, InUse, LooserGuard} {
+	for _, rule := range []Rule{ReadOnly, DriftReported, MaxPrunePercent, DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, QuotaExceeded, InUse, LooserGuard} {
 		if !reason.MatchString(string(rule)) || !strings.Contains(string(page), "\n| "+string(rule)+" | ") {
 			t.Errorf("%q is no reason, or not on the page of the Sync", rule)
 		}

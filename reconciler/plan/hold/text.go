@@ -26,6 +26,8 @@ func (r Rule) Text() string {
 		return "guard.maxNodesReplaced"
 	case ReviewExceeded:
 		return "review"
+	case QuotaExceeded:
+		return "guard.quota"
 	case InUse:
 		return "in use"
 	case LooserGuard:
@@ -70,6 +72,8 @@ func (r Reason) clauses() []string {
 		return []string{f.Nodes.String(), fmt.Sprintf("%s is %d", MaxNodesReplaced.Text(), *f.Nodes.Max)}
 	case ReviewExceeded:
 		return []string{f.Nodes.String(), f.Nodes.reviewed()}
+	case QuotaExceeded:
+		return []string{f.Quota.String()}
 	case InUse:
 		return []string{f.inUse()}
 	case LooserGuard:
@@ -117,6 +121,39 @@ func (n Nodes) String() string {
 		out += ", and maybe more: " + sanitize.Redact(n.Uncertain)
 	}
 	return out
+}
+
+// String is which pools need more than there is.
+func (q Quota) String() string {
+	noun, need, allows, code := "NodePool", "needs", fmt.Sprintf("the quota allows %d", q.LimitVCPUs), "quota code "
+	if len(q.Pools) > 1 {
+		noun, need = "NodePools", "need"
+	}
+	pools := names(q.Pools)
+	if q.Unknown != "" {
+		return fmt.Sprintf("%s %s %s more than before of quotas that could not be read: %s (%s)", noun, pools, need, sanitize.Redact(q.Unknown), QuotaExceeded.Text())
+	}
+	if len(q.Codes) > 1 {
+		allows, code = fmt.Sprintf("the quotas allow %d in all", q.LimitVCPUs), "quota codes "
+	}
+	out := fmt.Sprintf("%s %s %s at least %d vCPUs, %s", noun, pools, need, q.NeededVCPUs, allows)
+	if q.OthersUse {
+		out += ", less what other instances use"
+	}
+	return out + fmt.Sprintf(" (%s): request a quota increase (%s) or lower a limit", QuotaExceeded.Text(), code+strings.Join(q.Codes, ", "))
+}
+
+// names lists names as a sentence does.
+func names(of []string) string {
+	quoted := make([]string, 0, len(of))
+	for _, name := range of {
+		quoted = append(quoted, sanitize.Name(name))
+	}
+	last := len(quoted) - 1
+	if last < 1 {
+		return strings.Join(quoted, "")
+	}
+	return strings.Join(quoted[:last], ", ") + " and " + quoted[last]
 }
 
 // with is what so many nodes go with.

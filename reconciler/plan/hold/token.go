@@ -14,7 +14,7 @@ import (
 type Token struct {
 	// Purpose keeps the tokens of different guards apart, and is what they begin with:
 	// "deletions", also for updates that lose something; "engine" for what ends the engine;
-	// "nodes"; "guard." and the name of a Sync; "force-push".
+	// "nodes"; "quota"; "guard." and the name of a Sync; "force-push".
 	Purpose string
 	// Digest is the confirm.Digest of all that is confirmed, but for the Losses.
 	Digest string

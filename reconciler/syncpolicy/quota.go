@@ -1,0 +1,93 @@
+package syncpolicy
+
+import (
+	"slices"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/quota"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// quotaGuard holds what the Sync's guard does not allow beyond the account's quotas.
+func quotaGuard(sync *v1alpha1.Sync) plan.Policy {
+	return func(p plan.Plan) plan.Plan {
+		if sync.Spec.Guard.Quota != v1alpha1.QuotaHold {
+			return p
+		}
+		return p.GuardQuotas(sync.Annotations[v1alpha1.ConfirmAnnotation], shortages)
+	}
+}
+
+// shortages are those that a change from some pools to others makes, and what cannot be determined of them.
+func shortages(before, after []state.Item, quotas []plan.Quota) []hold.Quota {
+	types, err := catalog.Load()
+	if err != nil {
+		return unknownQuota(names(after), err.Error())
+	}
+	reader := quota.NewReader(types)
+	was, is := pools(reader, before), pools(reader, after)
+	limits, unread := map[string]quota.Limit{}, map[string]string{}
+	for _, q := range quotas {
+		if q.Unread != "" {
+			unread[q.Key.Name] = q.Unread
+			continue
+		}
+		limits[q.Key.Name] = quota.Limit{Code: q.Code, VCPUs: q.LimitVCPUs, Taken: q.TakenVCPUs}
+	}
+	var out []hold.Quota
+	for _, s := range quota.Caused(was, is, limits) {
+		out = append(out, hold.Quota{Quotas: s.Quotas, Codes: s.Codes, Pools: s.Pools, Causing: s.Causing,
+			NeededVCPUs: s.NeededVCPUs, LimitVCPUs: s.LimitVCPUs, OthersUse: s.OthersUse})
+	}
+	return append(out, unknown(was, is, unread)...)
+}
+
+// unknown are the pools that need more than before of quotas that could not be read, by the reason.
+func unknown(before, after []quota.Pool, unread map[string]string) []hold.Quota {
+	byReason := map[string][]string{}
+	var reasons []string
+	for _, p := range after {
+		at := slices.IndexFunc(before, func(b quota.Pool) bool { return b.Name == p.Name })
+		if at >= 0 && !p.DrawsMore(before[at]) {
+			continue
+		}
+		for _, class := range p.Classes() {
+			why, is := unread[class]
+			if !is || slices.Contains(byReason[why], p.Name) {
+				continue
+			}
+			if byReason[why] == nil {
+				reasons = append(reasons, why)
+			}
+			byReason[why] = append(byReason[why], p.Name)
+		}
+	}
+	var out []hold.Quota
+	for _, why := range reasons {
+		out = append(out, unknownQuota(byReason[why], why)...)
+	}
+	return out
+}
+
+func unknownQuota(pools []string, why string) []hold.Quota {
+	return []hold.Quota{{Pools: pools, Causing: pools, Unknown: why}}
+}
+
+func pools(reader quota.Reader, items []state.Item) []quota.Pool {
+	out := make([]quota.Pool, 0, len(items))
+	for _, item := range items {
+		out = append(out, reader.Pool(item.Key.Name, item.Origin.String(), item.Object))
+	}
+	return out
+}
+
+func names(items []state.Item) []string {
+	out := make([]string, 0, len(items))
+	for _, item := range items {
+		out = append(out, item.Key.Name)
+	}
+	return out
+}

@@ -1,0 +1,123 @@
+package aws
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/gitsource"
+	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	revision "github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/syncpolicy"
+)
+
+// poolsTarget is a cluster that holds NodePools and nothing else.
+type poolsTarget struct{ live map[string]state.Item }
+
+func (f poolsTarget) Desired(_ context.Context, declared state.Set) (state.Set, error) {
+	return state.NewSet(slices.DeleteFunc(declared.Items(), func(i state.Item) bool { return i.Key.Kind != "NodePool" })...), nil
+}
+
+func (f poolsTarget) Observe(context.Context, state.Set) (state.Set, error) {
+	var items []state.Item
+	for _, i := range f.live {
+		items = append(items, i)
+	}
+	return state.NewSet(items...), nil
+}
+
+func (f poolsTarget) Correct(_ context.Context, c plan.Change) error {
+	item := *c.After
+	item.Origin, item.Live, item.Applied = state.Origin{}, state.Identity{UID: c.Key.Name}, state.Hash(item.Object)
+	f.live[c.Key.Name] = item
+	return nil
+}
+
+// quotaRun is a Sync's loop over an emulated account and a cluster of pools.
+type quotaRun struct {
+	*bench
+	sync     *v1alpha1.Sync
+	cluster  poolsTarget
+	declared state.Set
+	commits  string
+}
+
+// Fetch makes the run its own source.
+func (r *quotaRun) Fetch(context.Context) (gitsource.Snapshot, error) {
+	return gitsource.Snapshot{Revision: "main@sha1:" + r.commits}, nil
+}
+
+// runs declares the pools and leads the account and the cluster to them. It returns which pools are held, and why.
+func (r *quotaRun) runs(loop *reconciler.Loop, pools ...state.Item) (held []string, result reconciler.Result) {
+	r.Helper()
+	r.declared, r.commits = withPools(r.declare(nothing), pools...), r.commits+"1"
+	result, err := loop.RunOnce(r.Context(), reconciler.Options{Policies: syncpolicy.ForRun(r.sync)})
+	if err != nil || result.Outcome.Err() != nil {
+		r.Fatal(err, result.Outcome.Err())
+	}
+	for _, c := range result.Plan.Changes {
+		if c.Hold.By(hold.QuotaExceeded) {
+			held = append(held, c.Key.Name)
+		}
+	}
+	return held, result
+}
+
+// gpus is the limit of a live pool; 0 where there is none.
+func (r *quotaRun) gpus(pool string) int64 {
+	spec, _ := r.cluster.live[pool].Object["spec"].(map[string]any)
+	limits, _ := spec["limits"].(map[string]any)
+	n, _ := limits["nvidia.com/gpu"].(int64)
+	return n
+}
+
+// A quota is lowered, and what a revision then raises waits until the quota is raised again, or a person confirms.
+func TestWhatExceedsTheAccountsQuotaWaitsUntilItIsRaisedOrConfirmed(t *testing.T) {
+	b := newBench(t, func(c *sandbox.Config) { c.Quotas = map[string]float64{gOnDemand: 128} })
+	b.cloud.Restrict("EMULATED", b.engineOnly(), nil)
+	r := &quotaRun{bench: b, cluster: poolsTarget{map[string]state.Item{}},
+		sync: &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev", UID: "sync"}, Spec: v1alpha1.SyncSpec{Guard: v1alpha1.Guard{Quota: v1alpha1.QuotaHold}}}}
+	loop := reconciler.NewLoop(r, func(context.Context, gitsource.Snapshot) (revision.Declared, error) {
+		return revision.Declared{Set: r.declared}, nil
+	}, reconciler.NamedTarget{Name: Name, Target: b.target}, reconciler.NamedTarget{Name: "cluster", Target: r.cluster})
+
+	if held, _ := r.runs(loop, gpuPool("a", 10), gpuPool("b", 2)); len(held) > 0 || r.gpus("a") != 10 {
+		t.Fatalf("within the quota %v are held, and a has %d GPUs", held, r.gpus("a"))
+	}
+	if err := b.cloud.SetQuota(gOnDemand, 64); err != nil {
+		t.Fatal(err)
+	}
+	held, result := r.runs(loop, gpuPool("a", 10), gpuPool("b", 8), gpuPool("c", 1))
+	if !slices.Equal(held, []string{"b", "c"}) || r.gpus("b") != 2 || r.gpus("c") != 0 {
+		t.Fatalf("beyond the quota %v are held; b has %d GPUs, c %d", held, r.gpus("b"), r.gpus("c"))
+	}
+	if text := result.Plan.Reasons().String(); !strings.HasPrefix(text, "NodePools a, b and c need at least 76 vCPUs, the quota allows 64 (guard.quota)") {
+		t.Errorf("the reason is %q", text)
+	}
+	if err := b.cloud.SetQuota(gOnDemand, 76); err != nil {
+		t.Fatal(err)
+	}
+	if held, _ = r.runs(loop, gpuPool("a", 10), gpuPool("b", 8), gpuPool("c", 1)); len(held) > 0 || r.gpus("b") != 8 || r.gpus("c") != 1 {
+		t.Fatalf("after the quota was raised %v are held; b has %d GPUs, c %d", held, r.gpus("b"), r.gpus("c"))
+	}
+	held, result = r.runs(loop, gpuPool("a", 10), gpuPool("b", 9), gpuPool("c", 1))
+	if !slices.Equal(held, []string{"b"}) {
+		t.Fatalf("beyond the quota again %v are held", held)
+	}
+	r.sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: result.Plan.Confirmation()}
+	if held, _ = r.runs(loop, gpuPool("a", 10), gpuPool("b", 9), gpuPool("c", 1)); len(held) > 0 || r.gpus("b") != 9 {
+		t.Errorf("confirmed, %v are held, and b has %d GPUs", held, r.gpus("b"))
+	}
+	delete(r.sync.Annotations, v1alpha1.ConfirmAnnotation)
+	if held, _ = r.runs(loop, gpuPool("a", 9), gpuPool("b", 9), gpuPool("c", 2)); len(held) > 0 || r.gpus("c") != 2 {
+		t.Errorf("where what is short is no shorter %v are held", held)
+	}
+}
