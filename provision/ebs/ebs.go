@@ -29,30 +29,47 @@ const (
 	// publicIPv4 is the price of an hour of an address.
 	publicIPv4 = 0.005
 	gibibyte   = 1 << 30
-	// What a gp3 volume has without being paid for.
-	freeIOPS, freeThroughput = 3000, 125
+	// freeThroughput is how many MiB/s a gp3 volume has without being paid for.
+	freeThroughput = 125
 )
 
 // rates are the prices of a month.
 type rates struct {
-	// gibibyte is for the size. iops is for each above freeIOPS, throughput for each MiB/s above
-	// freeThroughput.
-	gibibyte, iops, throughput   float64
-	freeIOPS, freeThroughputMiBs int64
+	// gibibyte is for the size, throughput for each MiB/s above freeThroughput, and iops by tiers, lowest
+	// first: free where there are none, and below the first.
+	gibibyte, throughput float64
+	iops                 []tier
 }
 
-// ratesOf are those of a type of volumes. io2 costs less for each of its IOPS above 32,000, which is
-// more than a node's root volume needs: it is priced as below.
+// tier is the price of each of the IOPS above a number, up to the next tier.
+type tier struct {
+	above int64
+	price float64
+}
+
+// ratesOf are those of a type of volumes.
 func ratesOf(volumeType string) (rates, bool) {
 	found, ok := map[string]rates{
-		"gp3": {gibibyte: 0.08, iops: 0.005, throughput: 0.04, freeIOPS: freeIOPS, freeThroughputMiBs: freeThroughput},
+		"gp3": {gibibyte: 0.08, throughput: 0.04, iops: []tier{{3000, 0.005}}},
 		"gp2": {gibibyte: 0.10},
-		"io1": {gibibyte: 0.125, iops: 0.065},
-		"io2": {gibibyte: 0.125, iops: 0.065},
+		"io1": {gibibyte: 0.125, iops: []tier{{0, 0.065}}},
+		"io2": {gibibyte: 0.125, iops: []tier{{0, 0.065}, {32_000, 0.0455}, {64_000, 0.03185}}},
 		"st1": {gibibyte: 0.045},
 		"sc1": {gibibyte: 0.015},
 	}[volumeType]
 	return found, ok
+}
+
+// ofIOPS is the price of so many.
+func (r rates) ofIOPS(n int64) (sum float64) {
+	for i, t := range r.iops {
+		within := n
+		if i+1 < len(r.iops) {
+			within = min(n, r.iops[i+1].above)
+		}
+		sum += t.price * float64(max(0, within-t.above))
+	}
+	return sum
 }
 
 // Of is what a node of the class costs beside its instance; for no class that is not known.
@@ -90,10 +107,10 @@ func (c *Costs) add(volume *awsv1.BlockDevice) {
 	}
 	month := price.gibibyte * volume.VolumeSize.AsApproximateFloat64() / gibibyte
 	if volume.IOPS != nil {
-		month += price.iops * float64(max(0, *volume.IOPS-price.freeIOPS))
+		month += price.ofIOPS(*volume.IOPS)
 	}
 	if volume.Throughput != nil {
-		month += price.throughput * float64(max(0, *volume.Throughput-price.freeThroughputMiBs))
+		month += price.throughput * float64(max(0, *volume.Throughput-freeThroughput))
 	}
 	c.Volumes += month / hoursPerMonth
 }
