@@ -10,13 +10,14 @@ import (
 	"github.com/poolwright/poolwright/internal/golden"
 )
 
-// The pages quote the comment that the product writes today; -update rewrites them.
-func TestThePagesQuoteACommentThatTheProductWrites(t *testing.T) {
+// The pages quote what the product writes today; -update rewrites them.
+func TestThePagesQuoteWhatTheProductWrites(t *testing.T) {
 	comment := quote(read(t, "../reconciler/report/testdata/proposal-taints.md"))
 	headline, _, _ := strings.Cut(comment, "\n")
 	for _, c := range []struct{ page, name, want string }{
 		{"pull-requests.md", "comment", comment},
 		{"../README.md", "headline", headline + "\n"},
+		{"commands.md", "get", "```\n" + read(t, "../cmd/internal/get/testdata/overview.golden") + "```\n"},
 	} {
 		begin, end := "<!-- begin: "+c.name+" -->\n", "<!-- end: "+c.name+" -->\n"
 		before, rest, opened := strings.Cut(read(t, c.page), begin)
@@ -31,7 +32,7 @@ func TestThePagesQuoteACommentThatTheProductWrites(t *testing.T) {
 			continue
 		}
 		if diff := cmp.Diff(c.want, quoted); diff != "" {
-			t.Errorf("%s quotes a comment that the product does not write; go test ./docs -update rewrites it (-want +got):\n%s", c.page, diff)
+			t.Errorf("%s quotes what the product does not write; go test ./docs -update rewrites it (-want +got):\n%s", c.page, diff)
 		}
 	}
 }

@@ -57,7 +57,7 @@ what differs from the repository. Without an argument it prints all in short: of
 are cordoned or must not be disrupted, of pull requests those that are not done.
 
 GPUs are counted as pods request them: where a DevicePlugin shares them, shares. Prices are those of the built-in catalog, of
-instances only; spot is a range, and - is a price or number that is not known.
+instances only: ~ is of another region, spot is a range, and - is a price or number that is not known.
 
 It reads the API server only. What you have no right to read is left out, and named on standard error.`,
 		Example: "  poolwright get\n  poolwright get pools gpu\n  poolwright get nodes -o wide\n  poolwright get nodes -w\n  poolwright get syncs -A -o json",

@@ -138,7 +138,8 @@ func fleet() Objects {
 			}),
 			readySync("edge", func(s *v1alpha1.Sync) {
 				s.Spec.Suspend = true
-				s.Status.Conditions[0] = metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "NodeReplacementHeld", Message: "NodePool/gpu waits:\x1b[31m 3 nodes"}
+				s.Annotations = map[string]string{v1alpha1.SuspendReasonAnnotation: "until the audit is over"}
+				s.Status.Conditions[0] = metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "NodeReplacementHeld", Message: "NodePool/gpu waits for a confirmation"}
 				s.Status.Pending = []v1alpha1.PendingChange{{Object: "NodePool.karpenter.sh/gpu", Action: "update", Rules: []string{"MaxNodesReplaced"}, Reason: "3 nodes would be replaced, 2 are allowed", Source: "clusters/edge/gpu.yaml:12"}}
 				s.Status.PendingOmitted = 2
 			}),
@@ -154,7 +155,7 @@ func fleet() Objects {
 			claim("gpu-c", "gpu", "g5.xlarge", "spot", launching("InsufficientCapacity", "no spot capacity of g5.xlarge")),
 			claim("gpu-d", "gpu", "g4dn.xlarge", "on-demand", condition(karpv1.ConditionTypeInitialized, metav1.ConditionUnknown, "StartupTaintsExist", "readiness.k8s.io/poolwright-gpu")),
 			claim("gpu-e", "gpu", "g4dn.xlarge", "on-demand", deleted, condition(karpv1.ConditionTypeDisruptionReason, metav1.ConditionTrue, "Empty", ""), condition(karpv1.ConditionTypeDrained, metav1.ConditionUnknown, "Draining", "2 pods are evicted")),
-			claim("web-a", "general", "x99.huge", "on-demand"),
+			claim("web-a", "general", "m99.large", "on-demand"),
 		},
 		Nodes: []corev1.Node{
 			node("gpu-a", "1"), node("gpu-b", "1"), node("gpu-d", "0"), node("gpu-e", "1"),

@@ -13,6 +13,8 @@ import (
 type USD struct {
 	Least float64 `json:"least"`
 	Most  float64 `json:"most"`
+	// Approximate is true where prices of another region stand in for those of the region.
+	Approximate bool `json:"approximate,omitempty"`
 }
 
 // priceOf is the catalog's price of an instance; nil where it has none. Reserved capacity is paid
@@ -22,10 +24,11 @@ func priceOf(types *catalog.Catalog, region, instanceType, capacityType string) 
 	if err != nil {
 		return nil
 	}
+	out := &USD{Least: price.USDPerHour, Most: price.USDPerHour, Approximate: price.Basis != catalog.Listed}
 	if capacityType == karpv1.CapacityTypeSpot {
-		return &USD{Least: price.USDPerHour * catalog.LowestSpot, Most: price.USDPerHour}
+		out.Least *= catalog.LowestSpot
 	}
-	return &USD{Least: price.USDPerHour, Most: price.USDPerHour}
+	return out
 }
 
 // add adds the price of a node. A sum without one of its prices is not known; a node that was not
@@ -37,16 +40,21 @@ func (u *USD) add(n Node) *USD {
 	case n.USDPerHour == nil:
 		return nil
 	}
-	return &USD{Least: u.Least + n.USDPerHour.Least, Most: u.Most + n.USDPerHour.Most}
+	return &USD{Least: u.Least + n.USDPerHour.Least, Most: u.Most + n.USDPerHour.Most, Approximate: u.Approximate || n.USDPerHour.Approximate}
 }
 
-// String is the price with cents, or the range of it; - where it is not known.
+// String is the price with cents, or the range of it, with ~ before an approximate one; - where it is not
+// known.
 func (u *USD) String() string {
-	switch {
-	case u == nil:
+	if u == nil {
 		return "-"
-	case u.Least == u.Most:
-		return fmt.Sprintf("%.2f", u.Most)
 	}
-	return fmt.Sprintf("%.2f-%.2f", u.Least, u.Most)
+	text := fmt.Sprintf("%.2f", u.Most)
+	if u.Least != u.Most {
+		text = fmt.Sprintf("%.2f-%s", u.Least, text)
+	}
+	if u.Approximate {
+		return "~" + text
+	}
+	return text
 }

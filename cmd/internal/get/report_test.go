@@ -8,10 +8,13 @@ import (
 
 	"github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/internal/golden"
+	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
 // statusCondition is the one of Karpenter's kinds.
@@ -153,6 +156,8 @@ func TestPrices(t *testing.T) {
 	for name, test := range map[string]struct{ region, instanceType, capacityType, want string }{
 		"on demand":                             {"us-east-1", "g4dn.xlarge", "on-demand", "0.53"},
 		"reserved costs what on demand does":    {"us-east-1", "g4dn.xlarge", "reserved", "0.53"},
+		"another region's price is approximate": {"eu-west-1", "g4dn.xlarge", "on-demand", "~0.53"},
+		"spot of another region":                {"eu-west-1", "g4dn.xlarge", "spot", "~0.05-0.53"},
 		"spot is a range":                       {"us-east-1", "g4dn.xlarge", "spot", "0.05-0.53"},
 		"a type that the catalog does not have": {"us-east-1", "x99.huge", "on-demand", "-"},
 		"a region with a price list of its own": {"cn-north-1", "g4dn.xlarge", "on-demand", "-"},
@@ -164,6 +169,46 @@ func TestPrices(t *testing.T) {
 				t.Errorf("costs %s, not %s", got, test.want)
 			}
 		})
+	}
+}
+
+func TestSharesOfGPUsAreCounted(t *testing.T) {
+	shared := node("x", "0", func(n *corev1.Node) {
+		n.Status.Allocatable[corev1.ResourceName(gpu.SharedResource)] = resource.MustParse("40")
+	})
+	o := Objects{Claims: []karpv1.NodeClaim{claim("x", "gpu", "g4dn.12xlarge", "on-demand")}, Nodes: []corev1.Node{shared}, Pods: []Pod{{Node: "ip-x", GPUs: 3}, {Node: "ip-x", GPUs: 1}}}
+	if n := Of(o, now(), types(t)).Nodes[0]; *n.GPUs.Allocatable != 40 || *n.GPUs.Requested != 4 || *n.GPUs.idle() != 36 {
+		t.Errorf("the node has %+v", n.GPUs)
+	}
+}
+
+// What Git, AWS or a forge wrote must not reach a terminal as it is.
+func TestTextsOfOthersAreSafeInATerminal(t *testing.T) {
+	const text, safe = "\x1b[31mred\x1b]0;title\x07", `\x1b[31mred\x1b]0;title\a`
+	o := fleet()
+	o.Syncs = []v1alpha1.Sync{readySync("dev", func(s *v1alpha1.Sync) {
+		s.Spec.Suspend, s.Annotations = true, map[string]string{v1alpha1.SuspendReasonAnnotation: text}
+		s.Status.Conditions[0].Message = text
+		s.Status.Pending = []v1alpha1.PendingChange{{Object: text, Reason: text, Source: text}}
+		s.Status.PullRequests = &v1alpha1.PullRequestsStatus{Items: []v1alpha1.PullRequestStatus{{Phase: "Planned", Headline: text}}}
+	})}
+	o.Cluster.Status.AWS = &v1alpha1.AWSStatus{
+		Differences: []v1alpha1.Difference{{Resource: text, Message: text}}, Unknown: []v1alpha1.UnknownResource{{Resource: text, Reason: text}},
+		Quotas: []v1alpha1.Quota{{Name: text}},
+	}
+	condition(karpv1.ConditionTypeLaunched, metav1.ConditionUnknown, "Unknown", text)(&o.Claims[0])
+	o.Pools[0].Status.Conditions = []statusCondition{{Type: "Ready", Status: metav1.ConditionFalse, Message: text}}
+	for _, output := range []string{"wide", "json", "yaml"} {
+		var out bytes.Buffer
+		if err := Of(o, now(), types(t)).write(&out, sectionAll, output, false); err != nil {
+			t.Fatal(err)
+		}
+		if bytes.ContainsAny(out.Bytes(), "\x1b\x07") || bytes.Contains(out.Bytes(), []byte(`\u001b`)) {
+			t.Errorf("-o %s prints a control sequence:\n%s", output, out.String())
+		}
+	}
+	if got := Of(o, now(), types(t)).Syncs[0].Message; got != safe {
+		t.Errorf("%q is %q", text, got)
 	}
 }
 

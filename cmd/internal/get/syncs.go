@@ -21,6 +21,8 @@ type Sync struct {
 	Ready     string `json:"ready"`
 	Drifted   string `json:"drifted"`
 	Suspended bool   `json:"suspended"`
+	// SuspendReason is why, where somebody named a reason.
+	SuspendReason string `json:"suspendReason,omitempty"`
 	// Revision is what was applied last, Attempted what was tried last.
 	Revision  string `json:"revision,omitempty"`
 	Attempted string `json:"attempted,omitempty"`
@@ -52,6 +54,9 @@ func syncsOf(syncs []v1alpha1.Sync) []Sync {
 		}
 		if c := meta.FindStatusCondition(s.Status.Conditions, fluxmeta.ReadyCondition); c != nil {
 			row.Reason, row.Message = c.Reason, sanitize.Text(c.Message)
+		}
+		if row.Suspended {
+			row.SuspendReason = sanitize.Text(s.Annotations[v1alpha1.SuspendReasonAnnotation])
 		}
 		out = append(out, row)
 	}

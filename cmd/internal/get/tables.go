@@ -92,7 +92,11 @@ func (r Report) syncTable(namespaces bool) *metav1.Table {
 	}
 	t := table(columns...)
 	for _, s := range r.Syncs {
-		cells := []any{s.Name, s.Ready, s.Suspended, orDash(shortRevision(s.Revision)), s.Drifted, s.Pending, r.age(s.Created), orDash(s.Message), s.Objects, orDash(shortRevision(s.Attempted))}
+		message := s.Message
+		if s.SuspendReason != "" {
+			message = strings.TrimSuffix("suspended: "+s.SuspendReason+"; "+message, "; ")
+		}
+		cells := []any{s.Name, s.Ready, s.Suspended, orDash(shortRevision(s.Revision)), s.Drifted, s.Pending, r.age(s.Created), orDash(message), s.Objects, orDash(shortRevision(s.Attempted))}
 		if namespaces {
 			cells = append([]any{s.Namespace}, cells...)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/cmd/internal/connect"
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/impact"
@@ -78,7 +79,11 @@ func replaced(nodes []provision.Node, unknown map[string][]string, ours map[stri
 		}
 	}
 	if len(names) > 0 {
-		return outcome{sentence: fmt.Sprintf("%d nodes are to be replaced, of which something keeps %d: %s", len(names), blocked, some(names))}
+		sentence := installation.Count(len(names), "node") + " to be replaced"
+		if blocked > 0 {
+			sentence += fmt.Sprintf(", %d of them blocked", blocked)
+		}
+		return outcome{sentence: sentence + ": " + some(names)}
 	}
 	for _, pool := range slices.Sorted(maps.Keys(unknown)) {
 		if ours[pool] {

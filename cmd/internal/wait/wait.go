@@ -210,8 +210,13 @@ func applied(revision string) syncCheck {
 		if err != nil || o.never {
 			return o, err
 		}
-		o.sentence = fmt.Sprintf("it has applied %s, and tried %s: %s", cmp.Or(s.LastAppliedRevision, "nothing"), cmp.Or(s.LastAttemptedRevision, "nothing"), o.sentence)
-		o.met = false
-		return o, nil
+		sentence := "it has applied " + cmp.Or(s.LastAppliedRevision, "nothing yet")
+		if s.LastAttemptedRevision != s.LastAppliedRevision {
+			sentence += ", and tried " + s.LastAttemptedRevision
+		}
+		if !o.met {
+			sentence += "; " + o.sentence
+		}
+		return outcome{sentence: sentence}, nil
 	}
 }
