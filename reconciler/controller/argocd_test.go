@@ -68,14 +68,14 @@ func TestTheSyncsThatArgoCDsScriptsAreTestedWithHaveTheStatusOfRealRuns(t *testi
 			s.edit(func(sync *v1alpha1.Sync) { sync.Spec.Drift = v1alpha1.DriftReport })
 			s.cluster.live["map"] = "edited"
 			s.clock.Step(reportGap)
-			s.drift(at("cluster", "map"))
+			s.drift(at("kubernetes", "map"))
 		}}},
 		{"it is suspended", []func(*stage){suspend(""), (*stage).runLater}},
 		{"it is suspended for a reason", []func(*stage){suspend("EKS is upgraded until Friday"), (*stage).runLater}},
 		{"it is suspended while a deletion waits", []func(*stage){(*stage).hold, suspend(""), (*stage).runLater}},
 	} {
 		s := newStage(t, nil)
-		s.commit("cluster/map=1", "cluster/old=1", "aws/queue=1")
+		s.commit("kubernetes/map=1", "kubernetes/old=1", "aws/queue=1")
 		s.reconcile()
 		for _, edit := range test.edits {
 			edit(s)
@@ -84,7 +84,7 @@ func TestTheSyncsThatArgoCDsScriptsAreTestedWithHaveTheStatusOfRealRuns(t *testi
 	}
 	add("replacing nodes waits for a confirmation", heldStage(t).sync())
 	again := newStage(t, nil)
-	again.commit("cluster/map=1")
+	again.commit("kubernetes/map=1")
 	again.reconcile()
 	loaded := again.sync()
 	loaded.Status = *awaiting(loaded, true)
@@ -102,11 +102,11 @@ func TestTheSyncsThatArgoCDsScriptsAreTestedWithHaveTheStatusOfRealRuns(t *testi
 
 func (s *stage) runLater() { s.later() }
 
-func (s *stage) commitPool() { s.commit("cluster/map=2", "cluster/old=1", "aws/queue=1") }
+func (s *stage) commitPool() { s.commit("kubernetes/map=2", "kubernetes/old=1", "aws/queue=1") }
 
 // hold has a deletion wait for a confirmation.
 func (s *stage) hold() {
 	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
-	s.commit("cluster/map=1", "cluster/old=1")
+	s.commit("kubernetes/map=1", "kubernetes/old=1")
 	s.later()
 }

@@ -15,11 +15,11 @@ func shortStage(t *testing.T, policy v1alpha1.QuotaPolicy) *stage {
 	t.Helper()
 	s := newStage(t, func(sync *v1alpha1.Sync) { sync.Spec.Guard.Quota = policy })
 	s.quota = 64
-	s.commit("cluster/np-gpu=10", "cluster/map=1")
+	s.commit("kubernetes/np-gpu=10", "kubernetes/map=1")
 	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	s.takeEvents()
-	s.commit("cluster/np-gpu=72", "cluster/map=2")
+	s.commit("kubernetes/np-gpu=72", "kubernetes/map=2")
 	s.later()
 	return s
 }
@@ -68,7 +68,7 @@ func TestWhatExceedsAQuotaIsAppliedOnceItIsConfirmed(t *testing.T) {
 	if s.cluster.live["np-gpu"] != "72" {
 		t.Errorf("cluster %v", s.cluster.live)
 	}
-	s.commit("cluster/np-gpu=80", "cluster/map=2")
+	s.commit("kubernetes/np-gpu=80", "kubernetes/map=2")
 	s.later()
 	if token := s.required("QuotaHeld"); !strings.HasPrefix(token, "quota-2-") || s.cluster.live["np-gpu"] != "72" {
 		t.Errorf("the next token is %s, cluster %v", token, s.cluster.live)
@@ -89,7 +89,7 @@ func TestAWatchEventDoesNotApplyWhatExceedsAQuota(t *testing.T) {
 	token := s.required("QuotaHeld")
 	s.quota = 0
 	s.cluster.live["np-gpu"] = "5"
-	s.drift(at("cluster", "np-gpu"))
+	s.drift(at("kubernetes", "np-gpu"))
 	if s.cluster.live["np-gpu"] != "5" || s.required("QuotaHeld") != token {
 		t.Errorf("cluster %v", s.cluster.live)
 	}

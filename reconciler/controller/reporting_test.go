@@ -287,11 +287,11 @@ func TestNoMessageCountsWhatIsOnlyCompared(t *testing.T) {
 func TestAnEventHasTheRevisionThatItIsAbout(t *testing.T) {
 	s := newStage(t, nil)
 	s.r.Recorder = s.events
-	s.commit("cluster/map=1")
+	s.commit("kubernetes/map=1")
 	s.reconcile()
 	s.cluster.live["map"] = "edited"
-	s.drift(at("cluster", "map"))
-	s.commit("cluster/map=2")
+	s.drift(at("kubernetes", "map"))
+	s.commit("kubernetes/map=2")
 	s.mistake = state.Failf(state.Stalled, "PathNotFound", "gone")
 	s.later()
 	close(s.events.Events)
@@ -326,12 +326,12 @@ func TestAReceiverOfEventsThatHangsDelaysNoCorrection(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- notifier.Start(ctx) }()
 	s.r.Recorder = notifier.Record(record.NewFakeRecorder(1000))
-	s.commit("cluster/map=1")
+	s.commit("kubernetes/map=1")
 	s.reconcile()
 	began := time.Now()
 	for range 300 { // More than the queue has places for.
 		s.cluster.live["map"] = "edited"
-		s.drift(at("cluster", "map"))
+		s.drift(at("kubernetes", "map"))
 	}
 	if took := time.Since(began); took > 5*time.Second || s.cluster.live["map"] != "1" {
 		t.Errorf("300 corrections took %s, the live value is %q", took, s.cluster.live["map"])

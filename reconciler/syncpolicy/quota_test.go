@@ -22,7 +22,7 @@ func gpuPool(name string, gpus int64, labels ...string) state.Item {
 		metadata["labels"] = m{"team": l}
 	}
 	return state.Item{
-		Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: name},
+		Key: state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: name},
 		Object: m{"metadata": metadata, "spec": m{"limits": m{"nvidia.com/gpu": gpus}, "template": m{"spec": m{"requirements": []any{
 			in("node.kubernetes.io/instance-type", "g5.xlarge"), in("karpenter.sh/capacity-type", "on-demand")}}}}},
 	}

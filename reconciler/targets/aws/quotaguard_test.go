@@ -87,7 +87,7 @@ func TestWhatExceedsTheAccountsQuotaWaitsUntilItIsRaisedOrConfirmed(t *testing.T
 		sync: &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev", UID: "sync"}, Spec: v1alpha1.SyncSpec{Guard: v1alpha1.Guard{Quota: v1alpha1.QuotaHold}}}}
 	loop := reconciler.NewLoop(r, func(context.Context, gitsource.Snapshot) (revision.Declared, error) {
 		return revision.Declared{Set: r.declared}, nil
-	}, reconciler.NamedTarget{Name: Name, Target: b.target}, reconciler.NamedTarget{Name: "cluster", Target: r.cluster})
+	}, reconciler.NamedTarget{Name: Name, Target: b.target}, reconciler.NamedTarget{Name: "kubernetes", Target: r.cluster})
 
 	if held, _ := r.runs(loop, gpuPool("a", 10), gpuPool("b", 2)); len(held) > 0 || r.gpus("a") != 10 {
 		t.Fatalf("within the quota %v are held, and a has %d GPUs", held, r.gpus("a"))
