@@ -164,6 +164,10 @@ func foundByTestsOfTheEngine() []Control {
 			Name: "unscheduled-batch", Summary: "A batch of pending pods ends when it was scheduled, and not when it was read.",
 			file: "provision/engine/batcher/provisioner.go", old: "\tscheduled, err := p.schedule(ctx)\n", by: "\tscheduled, err := p.schedule(ctx)\n\tp.batcher.done(batch)\n",
 			test: "provision/engine/batcher.TestABatchEndsWhenItWasScheduled",
+		}, {
+			Name: "evaluated-pools", Summary: "A batch waits until the NodeOverlays of all NodePools are evaluated.",
+			file: "provision/engine/batcher/evaluated.go", old: "if now.Sub(since) < evaluationTimeout {", by: "if now.Sub(since) < 0 {",
+			test: "provision/engine/batcher.TestABatchWaitsForNodePoolsThatAreNotEvaluated",
 		},
 	}
 }
