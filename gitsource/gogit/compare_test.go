@@ -101,7 +101,11 @@ func (s *gitServer) requests(f func()) (lists, packs int) {
 }
 
 func TestAYoungBranchIsComparedInTwoTransfers(t *testing.T) {
-	srv := newForge(t)
+	overEach(t, aYoungBranchIsComparedInTwoTransfers)
+}
+
+func aYoungBranchIsComparedInTwoTransfers(t *testing.T, begin func(*testing.T) *gitServer) {
+	srv := begin(t).offers(true, true)
 	srv.push("a.yaml", "one\n")
 	srv.commits(10, "old")
 	parted := srv.push("a.yaml", "two\n")

@@ -88,9 +88,9 @@ func TestABudgetIsSharedAndNeverExceeded(t *testing.T) {
 	if snap, ok := one.Last(t.Context()); !ok || snap.Commit != first {
 		t.Error("the last snapshot is lost")
 	}
-	packs := srv.packs.Load()
+	packs := srv.transfers()
 	fails(t, one, gitsource.ErrStorage)
-	if srv.packs.Load() > packs {
+	if srv.transfers() > packs {
 		t.Error("it was transferred again though nothing had changed")
 	}
 	fails(t, srv.source(Ref{}, at("three")), gitsource.ErrStorage)

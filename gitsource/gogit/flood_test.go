@@ -17,8 +17,10 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 )
 
-func TestComparisonsAndReadersRunAtOnce(t *testing.T) {
-	srv := newForge(t)
+func TestComparisonsAndReadersRunAtOnce(t *testing.T) { overEach(t, comparisonsAndReadersRunAtOnce) }
+
+func comparisonsAndReadersRunAtOnce(t *testing.T, begin func(*testing.T) *gitServer) {
+	srv := begin(t).offers(true, true)
 	srv.push("a.yaml", "one\n")
 	srv.commits(12, "old")
 	srv.update("main")
@@ -48,8 +50,10 @@ func TestComparisonsAndReadersRunAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-func TestContainsRequestsOnlyWhatItLacks(t *testing.T) {
-	srv := newForge(t)
+func TestContainsRequestsOnlyWhatItLacks(t *testing.T) { overEach(t, containsRequestsOnlyWhatItLacks) }
+
+func containsRequestsOnlyWhatItLacks(t *testing.T, begin func(*testing.T) *gitServer) {
+	srv := begin(t).offers(true, true)
 	first := srv.push("a.yaml", "one\n")
 	srv.topic("topic", "main")
 	side := srv.files("b.yaml", "b\n")

@@ -91,13 +91,15 @@ func moves() map[string]struct {
 	}
 }
 
-func TestABranchIsFollowedForwardOnly(t *testing.T) {
+func TestABranchIsFollowedForwardOnly(t *testing.T) { overEach(t, aBranchIsFollowedForwardOnly) }
+
+func aBranchIsFollowedForwardOnly(t *testing.T, begin func(*testing.T) *gitServer) {
 	for _, generous := range []bool{true, false} {
 		for name, tt := range moves() {
 			for _, lost := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, a server that can do much: %v, a lost mirror: %v", name, generous, lost), func(t *testing.T) {
 					t.Parallel()
-					srv, known := newGitServer(t).offers(generous, generous).givesAny(generous), &recorded{}
+					srv, known := begin(t).offers(generous, generous).givesAny(generous), &recorded{}
 					srv.push("a.yaml", "zero\n")
 					srv.commits(3, "begin")
 					srv.update("main")
@@ -138,11 +140,11 @@ func TestABranchIsFollowedForwardOnly(t *testing.T) {
 // after a restart, and nothing is transferred for it again.
 func (m *recorded) waits(t *testing.T, srv *gitServer, src *Source, lost bool) {
 	t.Helper()
-	packs := srv.packs.Load()
+	packs := srv.transfers()
 	if _, err := src.Fetch(t.Context()); !errors.Is(err, gitsource.ErrNotFastForward) {
 		t.Error(err)
 	}
-	if !lost && srv.packs.Load() > packs {
+	if !lost && srv.transfers() > packs {
 		t.Error("objects were asked for again")
 	}
 	again := srv.source(Ref{}, m.of, func(c *Config) { c.Dir = src.mirror.Folder() })
@@ -161,7 +163,11 @@ func (m *recorded) waits(t *testing.T, srv *gitServer, src *Source, lost bool) {
 }
 
 func TestAWayForwardOfOneCommitCostsNothing(t *testing.T) {
-	srv, known := newForge(t), &recorded{}
+	overEach(t, aWayForwardOfOneCommitCostsNothing)
+}
+
+func aWayForwardOfOneCommitCostsNothing(t *testing.T, begin func(*testing.T) *gitServer) {
+	srv, known := begin(t).offers(true, true), &recorded{}
 	srv.push("a.yaml", "one\n")
 	src := srv.source(Ref{}, known.of)
 	known.takes(t, src)
@@ -208,7 +214,11 @@ func TestWhatCannotBeFoundOutWaits(t *testing.T) {
 }
 
 func TestACommitThatTheServerHasDroppedStillBlocksTheMove(t *testing.T) {
-	srv, known := newForge(t), &recorded{}
+	overEach(t, aCommitThatTheServerHasDroppedStillBlocksTheMove)
+}
+
+func aCommitThatTheServerHasDroppedStillBlocksTheMove(t *testing.T, begin func(*testing.T) *gitServer) {
+	srv, known := begin(t).offers(true, true), &recorded{}
 	srv.push("a.yaml", "one\n")
 	known.commit = srv.push("a.yaml", "two\n")
 	srv.git("commit", "-q", "--amend", "-m", "other words")

@@ -59,9 +59,9 @@ func TestTreesThatNoHonestRepositoryHoldsAreRefused(t *testing.T) {
 			srv.point(srv.raw("tree", tree))
 			src := srv.source(Ref{})
 			fails(t, src, gitsource.ErrUnsafe)
-			before := srv.packs.Load()
+			before := srv.transfers()
 			fails(t, src, gitsource.ErrUnsafe)
-			if srv.packs.Load() != before {
+			if srv.transfers() != before {
 				t.Error("a refused revision was transferred again")
 			}
 		})
@@ -133,7 +133,11 @@ func TestEntriesThatCannotBeReadFailOnlyWhoNeedsThem(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 func TestRepositoriesBeyondALimitAreRefused(t *testing.T) {
-	srv := newGitServer(t)
+	overEach(t, repositoriesBeyondALimitAreRefused)
+}
+
+func repositoriesBeyondALimitAreRefused(t *testing.T, begin func(*testing.T) *gitServer) {
+	srv := begin(t)
 	big := make([]byte, 300<<10)
 	for i := range big {
 		big[i] = byte(i * i >> 8 * 7)

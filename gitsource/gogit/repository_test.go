@@ -251,7 +251,11 @@ func TestAServerThatNoLongerFiltersIsFetchedFromOtherwise(t *testing.T) {
 // TestAHeadThatBringsBackAnOldFileIsWhole: the files of the base's past are
 // not held, though its newest ones are.
 func TestAHeadThatBringsBackAnOldFileIsWhole(t *testing.T) {
-	srv := newForge(t)
+	overEach(t, aHeadThatBringsBackAnOldFileIsWhole)
+}
+
+func aHeadThatBringsBackAnOldFileIsWhole(t *testing.T, begin func(*testing.T) *gitServer) {
+	srv := begin(t).offers(true, true)
 	srv.push("a.yaml", "old\n")
 	srv.push("a.yaml", "new\n")
 	srv.pull(2)

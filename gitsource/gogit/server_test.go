@@ -75,6 +75,12 @@ func (s *gitServer) during(f func(http.ResponseWriter, *http.Request, http.Handl
 	s.interfere = f
 }
 
+// transfers is the number of transfers so far.
+func (s *gitServer) transfers() int {
+	_, packs := s.counts()
+	return packs
+}
+
 // newSSHServer is a server whose url is one of ssh.
 func newSSHServer(t *testing.T) *gitServer {
 	t.Helper()

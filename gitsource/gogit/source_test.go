@@ -34,7 +34,11 @@ func content(t *testing.T, fsys fs.FS, name string) string {
 }
 
 func TestFollowsABranchAndFetchesOnlyWhatMoved(t *testing.T) {
-	srv := newGitServer(t)
+	overEach(t, followsABranchAndFetchesOnlyWhatMoved)
+}
+
+func followsABranchAndFetchesOnlyWhatMoved(t *testing.T, begin func(*testing.T) *gitServer) {
+	srv := begin(t)
 	first := srv.push("a.yaml", "one\n", "deep/er/b.yaml", strings.Repeat("b\n", 5000))
 	src := srv.source(Ref{})
 
@@ -48,8 +52,8 @@ func TestFollowsABranchAndFetchesOnlyWhatMoved(t *testing.T) {
 	if err := fstest.TestFS(snap.FS, "a.yaml", "deep/er/b.yaml"); err != nil {
 		t.Fatal(err)
 	}
-	if again := mustFetch(t, src); again.Commit != first || srv.packs.Load() != 1 {
-		t.Fatalf("an unchanged branch cost %d transfers", srv.packs.Load())
+	if again := mustFetch(t, src); again.Commit != first || srv.transfers() != 1 {
+		t.Fatalf("an unchanged branch cost %d transfers", srv.transfers())
 	}
 
 	second := srv.push("a.yaml", "two\n")
@@ -68,8 +72,10 @@ func TestFollowsABranchAndFetchesOnlyWhatMoved(t *testing.T) {
 	}
 }
 
-func TestFollowsTagsAndCommits(t *testing.T) {
-	srv := newGitServer(t)
+func TestFollowsTagsAndCommits(t *testing.T) { overEach(t, followsTagsAndCommits) }
+
+func followsTagsAndCommits(t *testing.T, begin func(*testing.T) *gitServer) {
+	srv := begin(t)
 	first := srv.push("a.yaml", "one\n")
 	srv.git("tag", "plain")
 	srv.git("tag", "-m", "release", "v1")
@@ -106,8 +112,10 @@ func TestFollowsTagsAndCommits(t *testing.T) {
 	})
 }
 
-func TestLastSurvivesARestart(t *testing.T) {
-	srv := newGitServer(t)
+func TestLastSurvivesARestart(t *testing.T) { overEach(t, lastSurvivesARestart) }
+
+func lastSurvivesARestart(t *testing.T, begin func(*testing.T) *gitServer) {
+	srv := begin(t)
 	commit := srv.push("a.yaml", "one\n")
 	folder := t.TempDir()
 	in := func(c *Config) { c.Dir = folder }
@@ -128,7 +136,11 @@ func TestLastSurvivesARestart(t *testing.T) {
 }
 
 func TestAnEarlierRevisionOutlivesARestart(t *testing.T) {
-	srv := newGitServer(t)
+	overEach(t, anEarlierRevisionOutlivesARestart)
+}
+
+func anEarlierRevisionOutlivesARestart(t *testing.T, begin func(*testing.T) *gitServer) {
+	srv := begin(t)
 	first := srv.push("a.yaml", "one\n")
 	folder := t.TempDir()
 	in := func(c *Config) { c.Dir = folder }
@@ -156,7 +168,11 @@ func TestAnEarlierRevisionOutlivesARestart(t *testing.T) {
 }
 
 func TestSnapshotsAreReadWhileOthersAreFetched(t *testing.T) {
-	srv := newGitServer(t)
+	overEach(t, snapshotsAreReadWhileOthersAreFetched)
+}
+
+func snapshotsAreReadWhileOthersAreFetched(t *testing.T, begin func(*testing.T) *gitServer) {
+	srv := begin(t)
 	src := srv.source(Ref{})
 	var readers sync.WaitGroup
 	for i := range 4 {

@@ -56,11 +56,11 @@ var five = []string{"a", "b", "c", "d", "e"}
 // endure proves for each trouble: the last good state stays and is kept, nothing
 // is pruned, condition and event name the cause, and the end of the trouble is
 // noticed within the interval.
-func endure(t *testing.T, s *syncFixture, failures []sourceFault) {
+func endure(t *testing.T, s *syncFixture, failures []sourceFault, mods ...func(*v1alpha1.Sync)) {
 	s.declare("v1", five...)
 	s.repo.commit("Begin")
 	s.start()
-	s.follow()
+	s.follow(mods...)
 	s.ready()
 	before := s.census()
 	for n, one := range failures {
