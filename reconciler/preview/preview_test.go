@@ -421,6 +421,45 @@ func TestTheNodesThatTheBaseHasYetToReplaceCountAsWell(t *testing.T) {
 	}
 }
 
+func TestAStepThatExceedsAQuotaIsHeldInItsReport(t *testing.T) {
+	quota := state.Item{Key: state.Key{Target: "aws", Group: "servicequotas", Kind: "Quota", Name: "Running On-Demand G and VT instances"}, Object: map[string]any{}}
+	read := quota
+	read.Quota = &state.Quota{Code: "L-DB2E81BA", LimitVCPUs: 64}
+	pool := func(gpus int64) state.Item {
+		in := func(key, value string) any {
+			return map[string]any{"key": key, "operator": "In", "values": []any{value}}
+		}
+		out := poolItem("a", 1)
+		out.Object = map[string]any{"spec": map[string]any{"limits": map[string]any{"nvidia.com/gpu": gpus}, "template": map[string]any{"spec": map[string]any{"requirements": []any{
+			in("node.kubernetes.io/instance-type", "g5.xlarge"), in("karpenter.sh/capacity-type", "on-demand")}}}}}
+		return out
+	}
+	const held = "NodePool a needs at least 68 vCPUs, the quota allows 64 (guard.quota): request a quota increase (quota code L-DB2E81BA) or lower a limit"
+	for _, tt := range []struct {
+		name       string
+		policy     v1alpha1.QuotaPolicy
+		base, head int64
+		want       []report.Guard
+	}{
+		{"it raises a limit beyond the quota", v1alpha1.QuotaHold, 10, 17, []report.Guard{{Rule: "QuotaExceeded", Result: "held", Text: held}}},
+		{"it lowers one that is beyond the quota", v1alpha1.QuotaHold, 20, 17, nil},
+		{"the guard warns", v1alpha1.QuotaWarn, 10, 17, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			out := steps{
+				mergeBase: loaded(pool(tt.base), quota), base: loaded(pool(tt.base), quota), head: loaded(pool(tt.head), quota),
+				live: state.NewSet(append(liveItems(pool(tt.base)).Items(), read)...), sync: v1alpha1.SyncSpec{Guard: v1alpha1.Guard{Quota: tt.policy}},
+			}.preview(t)
+			if diff := cmp.Diff(tt.want, out.Guards); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if len(out.Holds) != len(tt.want) || len(out.Changes) != 1 {
+				t.Errorf("changes %+v, holds %+v", changeLines(out), out.Holds)
+			}
+		})
+	}
+}
+
 func TestAMergeOfTwoRenderingsIsUncertain(t *testing.T) {
 	a, b, heavier := poolItem("a", 1), poolItem("b", 1), poolItem("a", 2)
 	tests := map[string]struct {

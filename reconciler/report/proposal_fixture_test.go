@@ -6,6 +6,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -124,8 +125,10 @@ func proposals() map[string]proposed {
 		"cheaper":       {Proposal: plan.Proposal{Step: join(spot(), quota)}, forecast: cheapening()},
 		"unschedulable": {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(1)), quota)}, forecast: placing()},
 		"quota":         {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(48)), quotaWarning("NodePool gpu may ask for 192 vCPUs, the quota is 64; ask for more: aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-DB2E81BA"), quota)}, forecast: limiting()},
-		"guarded":       {Proposal: plan.Proposal{Step: join(tainting(), quota)}, forecast: replacing(), guards: guards()},
-		"drift-only":    {Proposal: plan.Proposal{Step: plan.Plan{Unchanged: 12}, Drift: drifting()}, forecast: &provision.Forecast{Drifted: nodesOf("cpu", 2, "AMIDrift")}},
+		"quota-held": {Proposal: plan.Proposal{Step: join(exceeding(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(48))), quotaWarning("NodePool gpu may ask for 192 vCPUs, the quota is 64; ask for more"), quota)}, forecast: limiting(),
+			guards: []Guard{{Rule: "QuotaExceeded", Result: "held", Text: "NodePool gpu needs at least 192 vCPUs, the quota allows 64 (guard.quota): request a quota increase (quota code L-DB2E81BA) or lower a limit"}}},
+		"guarded":    {Proposal: plan.Proposal{Step: join(tainting(), quota)}, forecast: replacing(), guards: guards()},
+		"drift-only": {Proposal: plan.Proposal{Step: plan.Plan{Unchanged: 12}, Drift: drifting()}, forecast: &provision.Forecast{Drifted: nodesOf("cpu", 2, "AMIDrift")}},
 		"problems": {Proposal: plan.Proposal{Step: tainting()}, problems: []state.Problem{
 			{Origin: state.Origin{File: "clusters/dev/bad.yaml", Line: 7}, Message: `field "weigth" is unknown; did you mean "weight"?`},
 			{Message: "the folder has no kustomization.yaml"},
@@ -211,6 +214,15 @@ func working() *provision.Forecast {
 		Pending:   []provision.Placement{{Pod: pod("train"), Workload: "Deployment", New: true, Similar: 2, Reason: "the pools offer at most 1 nvidia.com/gpu a node"}},
 	}
 	return f
+}
+
+// exceeding holds the changes of the pool gpu, which needs more of a quota than there is.
+func exceeding(p plan.Plan) plan.Plan {
+	p.Quotas = []plan.Quota{{Quota: state.Quota{Code: "L-DB2E81BA", LimitVCPUs: 64}}}
+	return p.GuardQuotas("", func([]state.Item, []state.Item, []plan.Quota) []hold.Quota {
+		return []hold.Quota{{Quotas: []string{"Running On-Demand G and VT instances"}, Codes: []string{"L-DB2E81BA"},
+			Pools: []string{"gpu"}, Causing: []string{"gpu"}, NeededVCPUs: 192, LimitVCPUs: 64}}
+	})
 }
 
 func guards() []Guard {
