@@ -248,7 +248,11 @@ func reportUnread(w io.Writer, r Report, from reportSource) error {
 		}
 		fmt.Fprintln(w, "Warning: "+u.Message)
 	}
-	if len(r.Unread) == len(readers(s, namespace)) {
+	kinds := map[string]bool{}
+	for _, k := range readers(s, namespace) {
+		kinds[k.kind] = true
+	}
+	if len(r.Unread) == len(kinds) {
 		return errors.New("nothing could be read")
 	}
 	if s != sectionAll && len(from.names) == 0 && len(r.tableOf(s, false).Rows) == 0 {

@@ -17,7 +17,6 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/internal/golden"
-	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 )
 
 func TestWhatArgumentsSelect(t *testing.T) {
@@ -74,7 +73,7 @@ type stage func(*testing.T, client.Client)
 // followed is what get -w prints while the stages happen.
 func followed(t *testing.T, s sectionName, objects []client.Object, stages ...stage) string {
 	t.Helper()
-	kube := reconcilertest.InstalledClient(t, objects...)
+	kube := installed(t, objects...)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var out, warnings bytes.Buffer

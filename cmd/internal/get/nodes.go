@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,7 +38,8 @@ type Node struct {
 	// Drifted is Karpenter's reason to replace it, such as AMIDrift; empty where it has none.
 	Drifted string `json:"drifted,omitempty"`
 	// Reason is why it is in this state, or why it stays, in CamelCase: a reason of Karpenter's or
-	// of a DevicePlugin, or one of DoNotDisrupt, NotEmpty and Empty.
+	// of a DevicePlugin, or one of DoNotDisrupt, NotEmpty and Empty. Of a node that stays, Karpenter's
+	// reasons are DisruptionBlocked and Unconsolidatable, from its events of the last minutes.
 	Reason string `json:"reason,omitempty"`
 	// Message is more about Reason.
 	Message string `json:"message,omitempty"`
@@ -51,7 +53,7 @@ func (n Node) Ready() bool { return n.State == stateReady }
 
 // settled reports whether nothing is to happen to the node, or keeps it.
 func (n Node) steady() bool {
-	return n.Ready() && n.Drifted == "" && !n.Unschedulable && (n.Reason == "" || n.Reason == "NotEmpty" || n.Reason == "Empty")
+	return n.Ready() && n.Drifted == "" && !n.Unschedulable && slices.Contains([]string{"", "NotEmpty", "Empty", reasonUnconsolidatable}, n.Reason)
 }
 
 // indexed are objects by what they are found by.
@@ -64,9 +66,11 @@ type indexed struct {
 	onNode    map[string][]Pod
 	unhealthy map[string]v1alpha1.UnhealthyGPUNode
 	backoff   map[string]metav1.Time
+	// blocked and unconsolidatable are the newest messages of Karpenter's, by Node and NodeClaim.
+	blocked, unconsolidatable map[string]string
 }
 
-func index(o Objects, types *catalog.Catalog) *indexed {
+func index(o Objects, now time.Time, types *catalog.Catalog) *indexed {
 	x := &indexed{Objects: o, types: types, podsRead: true, nodesRead: true, claimsRead: true, onNode: map[string][]Pod{}, unhealthy: map[string]v1alpha1.UnhealthyGPUNode{}, backoff: map[string]metav1.Time{}}
 	for _, u := range o.Unread {
 		switch {
@@ -79,6 +83,7 @@ func index(o Objects, types *catalog.Catalog) *indexed {
 			x.claimsRead = false
 		}
 	}
+	x.blocked, x.unconsolidatable = messages(o.Events, reasonBlocked, now), messages(o.Events, reasonUnconsolidatable, now)
 	for _, p := range o.Pods {
 		x.onNode[p.Node] = append(x.onNode[p.Node], p)
 	}
@@ -93,6 +98,21 @@ func index(o Objects, types *catalog.Catalog) *indexed {
 		}
 	}
 	return x
+}
+
+// eventAge is how old an event may be: Karpenter repeats one every fifteen minutes as long as it holds.
+const eventAge = 20 * time.Minute
+
+// messages are the newest messages of a reason that hold, by the object that they are about.
+func messages(events []corev1.Event, reason string, now time.Time) map[string]string {
+	out, at := map[string]string{}, map[string]time.Time{}
+	for _, e := range events {
+		last, about := e.LastTimestamp.Time, e.InvolvedObject.Kind+"/"+e.InvolvedObject.Name
+		if e.Reason == reason && now.Sub(last) <= eventAge && last.After(at[about]) {
+			out[about], at[about] = e.Message, last
+		}
+	}
+	return out
 }
 
 // nodes are all of the pools, by pool and name.
@@ -250,13 +270,19 @@ func (x *indexed) stays(claim *karpv1.NodeClaim, node *corev1.Node, n Node) (rea
 		return u.Reason, u.Message
 	}
 	keeper := doNotDisrupt(node, x.onNode[node.Name])
+	blocked := cmp.Or(x.blocked["Node/"+n.Name], x.blocked["NodeClaim/"+n.NodeClaim])
+	unconsolidatable := cmp.Or(x.unconsolidatable["Node/"+n.Name], x.unconsolidatable["NodeClaim/"+n.NodeClaim])
 	switch {
 	case keeper != "":
 		return "DoNotDisrupt", keeper
+	case blocked != "":
+		return reasonBlocked, blocked
 	case n.Drifted != "":
 		return n.Drifted, conditionOf(claim, karpv1.ConditionTypeDrifted).Message
 	case n.Pods == nil:
 		return "", ""
+	case *n.Pods > 0 && unconsolidatable != "":
+		return reasonUnconsolidatable, unconsolidatable
 	case *n.Pods > 0:
 		return "NotEmpty", ""
 	case claim != nil && conditionOf(claim, karpv1.ConditionTypeConsolidatable).Status != metav1.ConditionTrue:

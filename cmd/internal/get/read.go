@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/utils/pod"
@@ -35,6 +36,13 @@ const (
 	kindClaims   = "nodeclaims.karpenter.sh"
 	kindNodes    = "nodes"
 	kindPods     = "pods"
+	kindEvents   = "events"
+)
+
+// The reasons of Karpenter's events on a node that it does not disrupt.
+const (
+	reasonBlocked          = "DisruptionBlocked"
+	reasonUnconsolidatable = "Unconsolidatable"
 )
 
 // kindReader reads all objects of one kind into Objects.
@@ -66,6 +74,7 @@ func readers(s sectionName, namespace string) []kindReader {
 		o.Nodes = append(o.Nodes, l.(*corev1.NodeList).Items...)
 	}, []client.ListOption{client.HasLabels{karpv1.NodePoolLabelKey}}}
 	pods := kindReader{kindPods, func() client.ObjectList { return &corev1.PodList{} }, addPods, nil}
+	blocked, unconsolidatable := events(reasonBlocked), events(reasonUnconsolidatable)
 	switch s {
 	case sectionSyncs, sectionPulls:
 		return []kindReader{syncs}
@@ -76,10 +85,17 @@ func readers(s sectionName, namespace string) []kindReader {
 	case sectionPools:
 		return []kindReader{clusters, plugins, pools, claims, nodes, pods}
 	case sectionNodes:
-		return []kindReader{clusters, plugins, claims, nodes, pods}
+		return []kindReader{clusters, plugins, claims, nodes, pods, blocked, unconsolidatable}
 	default:
-		return []kindReader{syncs, clusters, plugins, pools, claims, nodes, pods}
+		return []kindReader{syncs, clusters, plugins, pools, claims, nodes, pods, blocked, unconsolidatable}
 	}
+}
+
+// events reads those of a reason in the namespace that events on Nodes and NodeClaims are in.
+func events(reason string) kindReader {
+	return kindReader{kindEvents, func() client.ObjectList { return &corev1.EventList{} }, func(o *Objects, l client.ObjectList) {
+		o.Events = append(o.Events, l.(*corev1.EventList).Items...)
+	}, []client.ListOption{client.InNamespace(metav1.NamespaceDefault), client.MatchingFields{"reason": reason}}}
 }
 
 func addClusters(o *Objects, l client.ObjectList) {
@@ -129,6 +145,7 @@ func read(ctx context.Context, from client.Reader, s sectionName, namespace stri
 	}
 	group.Wait()
 	slices.SortFunc(out.Unread, func(a, b Unread) int { return cmp.Compare(a.Kind, b.Kind) })
+	out.Unread = slices.Compact(out.Unread)
 	return out, errors.Join(errs...)
 }
 
@@ -137,7 +154,7 @@ func merged(a, b Objects) Objects {
 	return Objects{
 		Cluster: cmp.Or(a.Cluster, b.Cluster),
 		Syncs:   append(a.Syncs, b.Syncs...), Plugins: append(a.Plugins, b.Plugins...), Pools: append(a.Pools, b.Pools...), Claims: append(a.Claims, b.Claims...),
-		Nodes: append(a.Nodes, b.Nodes...), Pods: append(a.Pods, b.Pods...), Unread: append(a.Unread, b.Unread...),
+		Nodes: append(a.Nodes, b.Nodes...), Events: append(a.Events, b.Events...), Pods: append(a.Pods, b.Pods...), Unread: append(a.Unread, b.Unread...),
 	}
 }
 
@@ -180,6 +197,8 @@ func namespaceFlag(kind, namespace string) string {
 	switch {
 	case kind == kindSyncs && namespace != "":
 		return " -n " + namespace
+	case kind == kindEvents:
+		return " -n " + metav1.NamespaceDefault
 	case kind == kindSyncs || kind == kindPods:
 		return " -A"
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -23,11 +26,19 @@ import (
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 )
 
+// installed is the client of an API server with these objects, which selects events by their reasons.
+func installed(t *testing.T, objects ...client.Object) client.WithWatch {
+	t.Helper()
+	reconcilertest.InstalledClient(t) // completes the scheme
+	return fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).WithIndex(&corev1.Event{}, "reason", func(o client.Object) []string {
+		return []string{o.(*corev1.Event).Reason}
+	}).Build()
+}
+
 // denying is a client by which lists of a kind fail.
 func denying(t *testing.T, fail func(client.ObjectList) error, objects ...client.Object) client.Client {
 	t.Helper()
-	kube := reconcilertest.InstalledClient(t, objects...)
-	return interceptor.NewClient(kube.(client.WithWatch), interceptor.Funcs{
+	return interceptor.NewClient(installed(t, objects...), interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			if err := fail(list); err != nil {
 				return err
@@ -106,7 +117,7 @@ func (p *pagesOf) List(_ context.Context, list client.ObjectList, options ...cli
 
 func TestListsAreBounded(t *testing.T) {
 	endless := &pagesOf{perPage: pageSize}
-	k := readers(sectionNodes, "")
+	k := readers(sectionPools, "")
 	var o Objects
 	err := k[len(k)-1].read(t.Context(), endless, &o)
 	if !errors.Is(err, errTooMany) || len(o.Pods) != maxObjects || endless.lists != maxObjects/pageSize {
@@ -136,6 +147,25 @@ func TestPodsAreReducedToWhatTheyRequest(t *testing.T) {
 	}
 }
 
+func TestEventsAreThoseOfWhatKarpenterDoesNotDisrupt(t *testing.T) {
+	event := func(name, namespace, reason string) *corev1.Event {
+		return &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Reason: reason}
+	}
+	kube := installed(t, event("a", "default", reasonBlocked), event("b", "default", reasonUnconsolidatable), event("c", "default", "Registered"), event("d", "web", reasonBlocked))
+	o, err := read(t.Context(), kube, sectionNodes, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range o.Events {
+		names = append(names, e.Name)
+	}
+	slices.Sort(names)
+	if got := strings.Join(names, " "); got != "a b" {
+		t.Errorf("events %s", got)
+	}
+}
+
 func TestOfSeveralClustersTheOldestCounts(t *testing.T) {
 	var o Objects
 	for _, name := range []string{"b", "a"} {
@@ -154,7 +184,7 @@ func TestOfSeveralClustersTheOldestCounts(t *testing.T) {
 func TestEachSectionReadsOnlyWhatItNeeds(t *testing.T) {
 	for s, want := range map[sectionName]string{
 		sectionSyncs: kindSyncs, sectionPulls: kindSyncs, sectionDrift: kindSyncs + " " + kindClusters, sectionQuota: kindClusters,
-		sectionNodes: strings.Join([]string{kindClusters, kindPlugins, kindClaims, kindNodes, kindPods}, " "),
+		sectionNodes: strings.Join([]string{kindClusters, kindPlugins, kindClaims, kindNodes, kindPods, kindEvents, kindEvents}, " "),
 	} {
 		var kinds []string
 		for _, k := range readers(s, "") {

@@ -21,6 +21,8 @@ type Objects struct {
 	Claims  []karpv1.NodeClaim
 	Nodes   []corev1.Node
 	Pods    []Pod
+	// Events are Karpenter's on Nodes and NodeClaims, of why it does not disrupt them.
+	Events []corev1.Event
 	// Unread are the kinds that were not, or not wholly, read.
 	Unread []Unread
 }
@@ -172,7 +174,7 @@ func Of(o Objects, now time.Time, types *catalog.Catalog) Report {
 	r := Report{TypeMeta: metav1.TypeMeta{APIVersion: "report.poolwright.dev/v1alpha1", Kind: "Overview"}, Time: metav1.NewTime(now), Unread: o.Unread}
 	r.Syncs, r.PullRequests = syncsOf(o.Syncs), pullRequestsOf(o.Syncs)
 	r.Drift, r.Quotas = driftOf(o), quotasOf(o.Cluster)
-	x := index(o, types)
+	x := index(o, now, types)
 	r.Nodes = x.nodes()
 	r.Pools = x.pools(r.Nodes)
 	r.Summary = x.summary(r.Nodes, types)

@@ -96,6 +96,21 @@ func TestAPoolWithoutNodesCostsNothing(t *testing.T) {
 	}
 }
 
+// event is one of Karpenter's.
+func event(kind, name, reason string, age time.Duration) corev1.Event {
+	return corev1.Event{Reason: reason, Message: "because", LastTimestamp: ago(age), InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name}}
+}
+
+func TestTheNewestEventCounts(t *testing.T) {
+	old, newest := event("Node", "a", reasonBlocked, 2*time.Minute), event("Node", "a", reasonBlocked, time.Minute)
+	newest.Message = "since then"
+	for _, events := range [][]corev1.Event{{old, newest}, {newest, old}} {
+		if got := messages(events, reasonBlocked, now())["Node/a"]; got != "since then" {
+			t.Errorf("the message is %q", got)
+		}
+	}
+}
+
 func TestStatesOfANode(t *testing.T) {
 	type outcome struct{ state, reason string }
 	drifted := condition(karpv1.ConditionTypeDrifted, metav1.ConditionTrue, "AMIDrift", "")
@@ -105,6 +120,7 @@ func TestStatesOfANode(t *testing.T) {
 		pods    []Pod
 		without bool
 		unread  []Unread
+		events  []corev1.Event
 		want    outcome
 	}{
 		"a node without pods is empty":                  {want: outcome{"Ready", "Empty"}},
@@ -123,10 +139,16 @@ func TestStatesOfANode(t *testing.T) {
 		"a claim whose Node is gone":                          {without: true, want: outcome{"NotReady", "NodeNotFound"}},
 		"a claim whose Node the user may not read":            {without: true, unread: []Unread{{Kind: kindNodes, Reason: Forbidden}}, want: outcome{"Ready", ""}},
 		"a claim without Node where the API server has none":  {without: true, unread: []Unread{{Kind: kindNodes, Reason: NotInstalled}}, want: outcome{"NotReady", "NodeNotFound"}},
+		"Karpenter blocks the disruption":                     {events: []corev1.Event{event("Node", "ip-x", reasonBlocked, time.Minute)}, claim: drifted, want: outcome{"Ready", reasonBlocked}},
+		"the event is of the NodeClaim":                       {events: []corev1.Event{event("NodeClaim", "x", reasonBlocked, time.Minute)}, want: outcome{"Ready", reasonBlocked}},
+		"an event that holds no more":                         {events: []corev1.Event{event("Node", "ip-x", reasonBlocked, time.Hour)}, want: outcome{"Ready", "Empty"}},
+		"an event of another node":                            {events: []corev1.Event{event("Node", "x", reasonBlocked, time.Minute)}, want: outcome{"Ready", "Empty"}},
+		"no cheaper node for its pods":                        {events: []corev1.Event{event("Node", "ip-x", reasonUnconsolidatable, time.Minute)}, pods: []Pod{{Node: "ip-x"}}, want: outcome{"Ready", reasonUnconsolidatable}},
+		"an empty node is no matter of price":                 {events: []corev1.Event{event("Node", "ip-x", reasonUnconsolidatable, time.Minute)}, want: outcome{"Ready", "Empty"}},
 		"a node of which it is not known whether it has pods": {unread: []Unread{{Kind: kindPods, Reason: TooMany}}, want: outcome{"Ready", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := Objects{Claims: []karpv1.NodeClaim{claim("x", "gpu", "g5.xlarge", "spot")}, Nodes: []corev1.Node{node("x", "1")}, Pods: test.pods, Unread: test.unread}
+			o := Objects{Claims: []karpv1.NodeClaim{claim("x", "gpu", "g5.xlarge", "spot")}, Nodes: []corev1.Node{node("x", "1")}, Pods: test.pods, Unread: test.unread, Events: test.events}
 			if test.claim != nil {
 				test.claim(&o.Claims[0])
 			}
