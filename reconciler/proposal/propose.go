@@ -42,6 +42,7 @@ type Sides struct {
 // that will be deleted and not the step's part alone. A deletion that they drop is shown
 // with the reason, as it is what the revision declares.
 func Propose(s Sides, policies ...plan.Policy) plan.Proposal {
+	out := plan.Proposal{Problems: s.After.Problems, Old: shared(s.After.Problems, s.Before.Problems)}
 	misdeclared := refused(s.Before.Wanted, s.After.Wanted, s.Declared)
 	before, after := comparableItems(s.Before.Wanted, misdeclared), comparableItems(s.After.Wanted, misdeclared)
 	if s.Offline {
@@ -62,7 +63,7 @@ func Propose(s Sides, policies ...plan.Policy) plan.Proposal {
 			p.addUndeclared(c)
 		}
 	}
-	out := plan.Proposal{Step: p.step(live, was), Problems: s.After.Problems, Old: shared(s.After.Problems, s.Before.Problems)}
+	out.Step = p.step(live, was)
 	if !s.Offline {
 		out.Drift = drift(was, s.Before.Observed)
 	}
