@@ -1,11 +1,9 @@
 package impact
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -16,16 +14,12 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
 	"github.com/poolwright/poolwright/provision"
-	"github.com/poolwright/poolwright/provision/simulate"
 	"github.com/poolwright/poolwright/provision/simulate/reduce"
-	"github.com/poolwright/poolwright/reconciler/plan"
-	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 // SnapshotReader reads what runs in a live cluster. It is safe for concurrent use.
@@ -157,85 +151,6 @@ func pointers[T any](items []T) []*T {
 		out[i] = &items[i]
 	}
 	return out
-}
-
-// changed is the fleet with the changes made. A live object keeps its status, which holds
-// what AWS resolved. What cannot be read stays as it is live, as the API server will refuse
-// it, and is returned as a sentence.
-func changed(reader *simulate.Reader, from provision.ClusterSnapshot, changes []plan.Change) (to provision.ClusterSnapshot, unread []provision.Unknown) {
-	to = from
-	to.NodePools, to.NodeClasses, to.Overlays = slices.Clone(from.NodePools), slices.Clone(from.NodeClasses), slices.Clone(from.Overlays)
-	for _, c := range changes {
-		if c.After == nil {
-			remove(&to, c.Key.Kind, c.Key.Name)
-			continue
-		}
-		if err := reader.Add(&provision.ClusterSnapshot{}, c.After.Object); err != nil {
-			unread = append(unread, unreadable(c.Key, err))
-			continue
-		}
-		remove(&to, c.Key.Kind, c.Key.Name)
-		_ = reader.Add(&to, c.After.Object) // it was just read
-	}
-	for _, was := range from.NodePools {
-		for _, is := range to.NodePools {
-			if is != was && is.Name == was.Name {
-				is.Status, is.UID = was.Status, was.UID
-			}
-		}
-	}
-	for _, was := range from.NodeClasses {
-		for _, is := range to.NodeClasses {
-			if is != was && is.Name == was.Name {
-				is.Status, is.UID = was.Status, was.UID
-			}
-		}
-	}
-	return to, unread
-}
-
-// addExpanded makes those changes to DaemonSets and RuntimeClasses that the revisions alone
-// do not contain: deletions, and objects that declared ones expand to.
-func addExpanded(reader *simulate.Reader, fleet *provision.ClusterSnapshot, declared state.Set, changes []plan.Change) (unread []provision.Unknown) {
-	var expanded []state.Item
-	for _, change := range changes {
-		if change.ReadOnly() || !onNodes(change.Key) {
-			continue
-		}
-		if change.After == nil {
-			removeFromNodes(fleet, change.Key)
-		} else if _, there := declared.Get(change.Key); !there {
-			expanded = append(expanded, *change.After)
-		}
-	}
-	return populate(reader, fleet, state.NewSet(expanded...))
-}
-
-// onNodes reports whether objects of the kind cost every node, or every pod of theirs.
-func onNodes(k state.Key) bool {
-	return k.Group == "apps" && k.Kind == "DaemonSet" || k.Kind == "RuntimeClass"
-}
-
-// removeFromNodes removes a DaemonSet or RuntimeClass that is deleted.
-func removeFromNodes(fleet *provision.ClusterSnapshot, k state.Key) {
-	if k.Kind == "RuntimeClass" {
-		fleet.RuntimeClasses = slices.DeleteFunc(slices.Clone(fleet.RuntimeClasses), func(o *nodev1.RuntimeClass) bool { return o.Name == k.Name })
-		return
-	}
-	fleet.DaemonSets = slices.DeleteFunc(slices.Clone(fleet.DaemonSets), func(o *appsv1.DaemonSet) bool {
-		return o.Name == k.Name && cmp.Or(o.Namespace, metav1.NamespaceDefault) == cmp.Or(k.Namespace, metav1.NamespaceDefault)
-	})
-}
-
-func remove(fleet *provision.ClusterSnapshot, kind, name string) {
-	switch kind {
-	case "NodePool":
-		fleet.NodePools = slices.DeleteFunc(fleet.NodePools, func(o *karpv1.NodePool) bool { return o.Name == name })
-	case "EC2NodeClass":
-		fleet.NodeClasses = slices.DeleteFunc(fleet.NodeClasses, func(o *awsv1.EC2NodeClass) bool { return o.Name == name })
-	case "NodeOverlay":
-		fleet.Overlays = slices.DeleteFunc(fleet.Overlays, func(o *karpv1alpha1.NodeOverlay) bool { return o.Name == name })
-	}
 }
 
 // ignoreNoKind ignores that the cluster does not have a kind.

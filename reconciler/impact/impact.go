@@ -8,7 +8,6 @@ package impact
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,30 +20,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
-
-// Pools are the changes of NodePools, EC2NodeClasses and NodeOverlays. Those that only a
-// person may make are left out; those that wait for a confirmation are not.
-func Pools(changes []plan.Change) []plan.Change {
-	return slices.DeleteFunc(slices.Clone(changes), func(c plan.Change) bool { return c.ReadOnly() || !c.Provisions() })
-}
-
-// hasImpact reports whether there is anything to forecast: pools change, or workloads.
-func hasImpact(changes []plan.Change) bool {
-	return slices.ContainsFunc(changes, func(c plan.Change) bool { return !c.ReadOnly() && (c.Provisions() || isWorkload(c.Key)) })
-}
-
-// isWorkload reports whether pods are made for objects of the kind.
-func isWorkload(k state.Key) bool {
-	switch k.Group {
-	case "":
-		return k.Kind == "Pod"
-	case "apps":
-		return k.Kind == "Deployment" || k.Kind == "StatefulSet" || k.Kind == "ReplicaSet" || k.Kind == "DaemonSet"
-	case "batch":
-		return k.Kind == "Job" || k.Kind == "CronJob"
-	}
-	return false
-}
 
 // ForecastFunc forecasts what changes do to nodes, pods and costs; nil where they change
 // nothing of theirs, or where no Cluster names the region that they are in. Before and after
@@ -174,30 +149,4 @@ func declaredCluster(before, after state.Set) (v1alpha1.ClusterSpec, bool) {
 		}
 	}
 	return v1alpha1.ClusterSpec{}, false
-}
-
-// makesPods reports whether pods are made for an item, or it changes what every pod requests.
-func makesPods(item state.Item) bool { return isWorkload(item.Key) || item.Key.Kind == "RuntimeClass" }
-
-// only are the items of a set that are wanted.
-func only(set state.Set, wanted func(state.Item) bool) state.Set {
-	return state.NewSet(slices.DeleteFunc(set.Items(), func(i state.Item) bool { return !wanted(i) })...)
-}
-
-// unreadable is the sentence about an object whose impact is unknown. One of Karpenter's may
-// replace any of its nodes.
-func unreadable(k state.Key, err error) provision.Unknown {
-	return provision.Unknown{Drift: plan.Change{Key: k}.Provisions(), Text: "What " + k.String() + " does to nodes: " + strings.TrimSuffix(err.Error(), ".") + "."}
-}
-
-// populate adds what is declared to a fleet. Objects that cannot be read are left out, and
-// returned as sentences.
-func populate(reader *simulate.Reader, fleet *provision.ClusterSnapshot, declared state.Set) (unread []provision.Unknown) {
-	fleet.DaemonSets, fleet.RuntimeClasses = slices.Clone(fleet.DaemonSets), slices.Clone(fleet.RuntimeClasses)
-	for _, item := range declared.Items() {
-		if err := reader.Add(fleet, item.Object); err != nil {
-			unread = append(unread, unreadable(item.Key, err))
-		}
-	}
-	return unread
 }
