@@ -7,10 +7,8 @@
 package checked
 
 import (
-	"cmp"
 	"io/fs"
 	"slices"
-	"strings"
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -103,34 +101,6 @@ func Load(tree fs.FS, folder string, values substitute.Values, parts *part.Parts
 	}
 	out.Refused = lint.Sorted(out.Refused)
 	return out, nil
-}
-
-// advice is what lint finds beyond what is refused: what an API server takes, and a
-// person should not commit. It needs no schemas.
-func advice(d declared.Declared, refused map[state.Key][]state.Problem) []plan.Note {
-	known := map[state.Problem]bool{}
-	for _, p := range d.Problems {
-		known[p] = true
-	}
-	for _, of := range refused {
-		for _, p := range of {
-			known[p] = true
-		}
-	}
-	var out []plan.Note
-	for _, f := range lint.Find(d, nil) {
-		if !known[f.Problem()] {
-			out = append(out, warning(f))
-		}
-	}
-	slices.SortStableFunc(out, func(a, b plan.Note) int {
-		return cmp.Or(strings.Compare(a.Origin.File, b.Origin.File), cmp.Compare(a.Origin.Line, b.Origin.Line), strings.Compare(a.Text, b.Text))
-	})
-	return slices.Compact(out)
-}
-
-func warning(f lint.Finding) plan.Note {
-	return plan.Note{Key: f.Key, Origin: f.Origin, Warning: true, Text: f.Text}
 }
 
 // isCluster reports whether a key is that of a Cluster: what its schema refuses, the AWS
