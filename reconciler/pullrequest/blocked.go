@@ -111,7 +111,7 @@ func (p *pass) concluded(ctx context.Context, pr forge.PullRequest, rec *entry) 
 // mergedUnpublished reports that the merged head is planned, and that is not published at
 // the forge.
 func (e *entry) mergedUnpublished(pr forge.PullRequest) bool {
-	return e.unpublished && e.publication != nil && e.publication.head == pr.Head.SHA
+	return e.unpublished && e.publication != nil && e.publication.item.Head == pr.Head.SHA
 }
 
 // conclusion is what stands beside a merged head instead of that it is being planned;
@@ -125,7 +125,7 @@ func (p *pass) conclusion(pr forge.PullRequest, rec *entry) (forge.Status, bool)
 		s.Description = "merged before it was planned"
 	case !rec.pending:
 		return s, false
-	case rec.publication != nil && rec.publication.head == head:
+	case rec.publication != nil && rec.publication.item.Head == head:
 		s.State, s.Description = rec.publication.state, rec.publication.line
 	case rec.item.Phase == v1alpha1.PullRequestFailed:
 		s.Description = "cannot be planned"

@@ -60,14 +60,12 @@ type made struct {
 
 // publication is what is to be published about one head.
 type publication struct {
-	hash, head, base string
-	comment          forge.Comment
-	// headline is the one in the Sync's status, line the description of the commit
-	// status.
-	headline, line string
-	state          forge.State
-	phase          v1alpha1.PullRequestPhase
-	reviewed       *v1alpha1.ReviewedDisruption
+	// item is what the Sync's status lists once the forge has the comment.
+	item    v1alpha1.PullRequestStatus
+	comment forge.Comment
+	// line is the description of the commit status, state its state.
+	line  string
+	state forge.State
 }
 
 // The beginnings of a status item's CommentHash, by which the next process has what is at the
@@ -251,10 +249,8 @@ func (t *rolloutReport) setReported(now mergePhase) {
 	t.phases[now] = true
 }
 
-// published records a publication that the forge has.
+// published records a publication that the forge has. It is of a pull request that is not
+// merged, as far as it is recorded: no other field of the item is set.
 func (e *entry) published(now time.Time) {
-	a := e.publication
-	e.unpublished, e.publishedAt = false, now
-	e.item.Phase, e.item.Head, e.item.Base = a.phase, a.head, a.base
-	e.item.Headline, e.item.CommentHash, e.item.Reviewed = a.headline, a.hash, a.reviewed
+	e.item, e.unpublished, e.publishedAt = e.publication.item, false, now
 }

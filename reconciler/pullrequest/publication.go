@@ -47,7 +47,7 @@ func (p *pass) note(ctx context.Context, t task, planned report.Report, reviewed
 		a = p.failure(t, err, class)
 	}
 	rec.publication = a
-	if rec.made.same++; t.reason != refreshDue || a.hash != rec.item.CommentHash {
+	if rec.made.same++; t.reason != refreshDue || a.item.CommentHash != rec.item.CommentHash {
 		rec.made.same = 0
 	}
 	if rec.publishedAt.IsZero() {
@@ -56,7 +56,7 @@ func (p *pass) note(ctx context.Context, t task, planned report.Report, reviewed
 	if t.reason == refreshDue && rec.alike(a) && p.now.Sub(rec.publishedAt) < detailGap {
 		return
 	}
-	rec.unpublished = a.hash != rec.item.CommentHash || rec.pending || t.reason == publicationDue
+	rec.unpublished = a.item.CommentHash != rec.item.CommentHash || rec.pending || t.reason == publicationDue
 	if !rec.unpublished {
 		rec.post = limits.Backoff{}
 		rec.published(p.now)
@@ -75,23 +75,27 @@ const enduring = 3
 // alike reports whether a publication differs from what was reported in details at most.
 func (e *entry) alike(a *publication) bool {
 	kind := func(hash string) string { return hash[:strings.Index(hash, "-")+1] }
-	return a.hash != e.item.CommentHash && kind(a.hash) == kind(e.item.CommentHash) && a.head == e.item.Head && a.base == e.item.Base &&
-		a.phase == e.item.Phase && a.headline == e.item.Headline && equality.Semantic.DeepEqual(a.reviewed, e.item.Reviewed)
+	is, was := a.item, e.item
+	return is.CommentHash != was.CommentHash && kind(is.CommentHash) == kind(was.CommentHash) && is.Head == was.Head && is.Base == was.Base &&
+		is.Phase == was.Phase && is.Headline == was.Headline && equality.Semantic.DeepEqual(is.Reviewed, was.Reviewed)
 }
 
 // publicationOf is what a plan reports.
 func (p *pass) publicationOf(pr forge.PullRequest, planned report.Report, reviewed *v1alpha1.ReviewedDisruption) *publication {
 	hours := p.sync.Spec.PullRequests.HoursPerDay
 	a := &publication{
-		head: pr.Head.SHA, headline: cut(planned.Headline(), maxHeadlineLength), phase: v1alpha1.PullRequestPlanned,
-		state: forge.Success, reviewed: reviewed.DeepCopy(), comment: forge.Comment{Marker: p.marker(), EditOnly: untouched(planned)},
+		item: v1alpha1.PullRequestStatus{
+			Number: int64(pr.Number), Head: pr.Head.SHA, Headline: cut(planned.Headline(), maxHeadlineLength),
+			Phase: v1alpha1.PullRequestPlanned, Reviewed: reviewed.DeepCopy(),
+		},
+		state: forge.Success, comment: forge.Comment{Marker: p.marker(), EditOnly: untouched(planned)},
 	}
 	if b := planned.Provenance; b != nil {
-		a.head, a.base = cmp.Or(b.HeadCommit, a.head), b.BaseCommit
+		a.item.Head, a.item.Base = cmp.Or(b.HeadCommit, a.item.Head), b.BaseCommit
 	}
-	a.line = a.headline
-	if limits.ReviewedBytes(a.reviewed) > limits.MaxReviewedBytesPerPullRequest {
-		a.reviewed = nil
+	a.line = a.item.Headline
+	if limits.ReviewedBytes(a.item.Reviewed) > limits.MaxReviewedBytesPerPullRequest {
+		a.item.Reviewed = nil
 	}
 	if objects(planned) {
 		a.state = forge.Failure
@@ -100,7 +104,7 @@ func (p *pass) publicationOf(pr forge.PullRequest, planned report.Report, review
 	if a.comment.EditOnly {
 		begin = hashUnaffected
 	}
-	a.hash = begin + state.Hash([]any{a.head, hours, planned.Content()})[:16]
+	a.item.CommentHash = begin + state.Hash([]any{a.item.Head, hours, planned.Content()})[:16]
 	var body strings.Builder
 	options := report.Options{HoursPerDay: float64(hours), Limit: p.s.Forge.Limit()}
 	if err := planned.Markdown(&body, options); err != nil {
@@ -112,9 +116,9 @@ func (p *pass) publicationOf(pr forge.PullRequest, planned report.Report, review
 
 // unwritable is the publication where a report cannot be written.
 func (p *pass) unwritable(a *publication, err error) *publication {
-	a.state, a.phase, a.headline = forge.Broken, v1alpha1.PullRequestFailed, "cannot be shown: "+plainText(failure.Text(err))
-	a.line = a.headline
-	a.comment.Body = "### " + forge.Plain(a.headline, reasonWidth) + "\n"
+	a.state, a.item.Phase, a.item.Headline = forge.Broken, v1alpha1.PullRequestFailed, "cannot be shown: "+plainText(failure.Text(err))
+	a.line = a.item.Headline
+	a.comment.Body = "### " + forge.Plain(a.item.Headline, reasonWidth) + "\n"
 	return a
 }
 
@@ -144,20 +148,23 @@ func (p *pass) failure(t task, err error, class state.Class) *publication {
 		after = "\nIt is retried automatically. The Sync's `status.pullRequests` has the details.\n"
 	}
 	a := &publication{
-		head: head, base: commit(p.sync.Status.LastAttemptedRevision), headline: what + ": " + plainText(failure.Text(err)),
-		line: what + ": " + plainText(why), phase: v1alpha1.PullRequestFailed, state: forge.Broken,
+		item: v1alpha1.PullRequestStatus{
+			Number: int64(t.pr.Number), Head: head, Base: commit(p.sync.Status.LastAttemptedRevision),
+			Headline: what + ": " + plainText(failure.Text(err)), Phase: v1alpha1.PullRequestFailed,
+		},
+		line: what + ": " + plainText(why), state: forge.Broken,
 		comment: forge.Comment{Marker: p.marker(), EditOnly: class != state.Stalled},
 	}
-	a.hash = hashPlan + state.Hash([]any{head, class.String(), hashed})[:16]
+	a.item.CommentHash = hashPlan + state.Hash([]any{head, class.String(), hashed})[:16]
 	why = forge.Plain(why, reasonWidth)
 	good := t.rec.good
 	switch {
 	case good == nil || good.comment.EditOnly:
 		a.comment.Body = fmt.Sprintf("### `%s` %s\n\n%s\n", short(head), what, why)
-	case good.head == head:
+	case good.item.Head == head:
 		a.comment.Body = fmt.Sprintf("**Stale:** `%s` %s again: %s\n\n%s", short(head), what, why, good.comment.Body)
 	default:
-		a.comment.Body = fmt.Sprintf("**Stale:** this was planned for `%s`; `%s` %s: %s\n\n%s", short(good.head), short(head), what, why, good.comment.Body)
+		a.comment.Body = fmt.Sprintf("**Stale:** this was planned for `%s`; `%s` %s: %s\n\n%s", short(good.item.Head), short(head), what, why, good.comment.Body)
 	}
 	a.comment.Body += after
 	return a

@@ -22,7 +22,7 @@ func (p *pass) publish(ctx context.Context, pr forge.PullRequest, rec *entry) {
 	commented := err == nil
 	if rec.unpublished {
 		// Who may not comment may still set a status, and none must stay pending.
-		also := p.setStatus(ctx, a.head, forge.Status{
+		also := p.setStatus(ctx, a.item.Head, forge.Status{
 			Context: p.planContext(), State: a.state, Description: a.line, URL: cmp.Or(posted.URL, pr.URL),
 		})
 		if err == nil {

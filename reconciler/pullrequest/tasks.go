@@ -130,7 +130,7 @@ func (p *pass) overtaken(rec *entry) bool {
 func (e *entry) terminal() bool {
 	phase := e.item.Phase
 	if e.publication != nil {
-		phase = e.publication.phase
+		phase = e.publication.item.Phase
 	}
 	return phase == v1alpha1.PullRequestFailed && e.retry.Failures == 0
 }
