@@ -18,15 +18,7 @@ import (
 // Forecast forecasts for the cluster of a client, with simulations in children. Offered, where it
 // is not nil, returns what AWS returned of the region's prices and offerings.
 func Forecast(live client.Reader, fleet *impact.SnapshotReader, in *child.Runner, offered func() *pricelist.List) impact.ForecastFunc {
-	return impact.Live{Cluster: Cluster(live), Snapshot: fleet, Simulate: Simulate(in), Offerings: offered}.Forecast
-}
-
-// Cluster reads the Cluster that decides.
-func Cluster(live client.Reader) impact.LiveCluster {
-	return func(ctx context.Context) (*v1alpha1.Cluster, error) {
-		now, err := cluster.ReadDesired(ctx, live)
-		return now.Cluster, err
-	}
+	return impact.Live{Cluster: cluster.Live(live), Snapshot: fleet, Simulate: Simulate(in), Offerings: offered}.Forecast
 }
 
 // Drifted is simulate.Drifted with a cluster's settings of the engine.

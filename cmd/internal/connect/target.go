@@ -57,13 +57,14 @@ func CachedTargets(awsTarget, kubeTarget targets.Target, at *preview.ObservedAt)
 // LiveCluster returns a function that reads which Cluster decides and what its status states of
 // AWS, for aws.Config.
 func LiveCluster(reader client.Reader) func(ctx context.Context) (aws.Status, error) {
+	live := cluster.Live(reader)
 	return func(ctx context.Context) (aws.Status, error) {
-		all, err := cluster.Clusters(ctx, reader)
-		if err != nil || len(all) == 0 {
+		decides, err := live(ctx)
+		if err != nil || decides == nil {
 			return aws.Status{}, err
 		}
-		out := aws.Status{Cluster: all[0].Name}
-		if status := all[0].Status.AWS; status != nil {
+		out := aws.Status{Cluster: decides.Name}
+		if status := decides.Status.AWS; status != nil {
 			out.AWS = *status
 		}
 		return out, nil

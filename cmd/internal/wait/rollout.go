@@ -13,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/impact"
 )
 
@@ -39,18 +40,18 @@ func rollout(ctx context.Context, w *syncWaiter, sync *v1alpha1.Sync) (outcome, 
 
 // stale reports which nodes are to be replaced.
 func (w *syncWaiter) stale(ctx context.Context, sync string) (outcome, error) {
-	cluster, err := connect.Cluster(w.kube)(ctx)
+	decides, err := cluster.Live(w.kube)(ctx)
 	if err != nil {
 		return outcome{}, err
 	}
-	if cluster == nil {
+	if decides == nil {
 		return outcome{}, errors.New("there is no Cluster, which names the region of the nodes: apply one, or wait with --for=ready")
 	}
-	live, err := (&impact.SnapshotReader{Reader: w.kube}).Read(ctx, impact.ClusterOf(cluster.Spec))
+	live, err := (&impact.SnapshotReader{Reader: w.kube}).Read(ctx, impact.ClusterOf(decides.Spec))
 	if err != nil {
 		return outcome{}, err
 	}
-	nodes, unknown, err := w.drifted(ctx, cluster.Spec, live)
+	nodes, unknown, err := w.drifted(ctx, decides.Spec, live)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -43,7 +43,7 @@ func stalled(s *v1alpha1.Sync) {
 	s.Status.Conditions = append(s.Status.Conditions, metav1.Condition{Type: "Stalled", Status: metav1.ConditionTrue, Reason: "BuildFailed", Message: "a.yaml:3"})
 }
 
-func cluster() *v1alpha1.Cluster { return reconcilertest.Cluster(nil) }
+func liveCluster() *v1alpha1.Cluster { return reconcilertest.Cluster(nil) }
 
 // pool is one that a Sync has applied.
 func pool(name, sync string) *karpv1.NodePool {
@@ -80,13 +80,13 @@ func TestConditions(t *testing.T) {
 		"a commit that is tried":                           {condition: "applied=" + newer, objects: []client.Object{sync(notReady)}, notMet: "Sync dev: it has applied main@sha1:" + commit + ", and tried main@sha1:" + newer + "; it is not ready: BuildFailed: a.yaml:3"},
 		"a commit that is stalled":                         {condition: "applied=" + newer, objects: []client.Object{sync(stalled)}, notMet: "Sync dev: main@sha1:" + newer + " is not applied: BuildFailed: a.yaml:3"},
 		"another commit than the one that is stalled":      {condition: "applied=" + newer[:7] + "1", objects: []client.Object{sync(stalled)}, notMet: "Sync dev: it has applied main@sha1:" + commit + ", and tried main@sha1:" + newer + "; it is not ready: BuildFailed: a.yaml:3"},
-		"a roll-out that is over":                          {condition: "rollout", objects: []client.Object{sync(), cluster()}, drifted: drift(nil, nil), met: "Sync dev: no node is to be replaced"},
-		"a roll-out of another Sync":                       {condition: "rollout", objects: []client.Object{sync(), cluster(), pool("gpu", "other")}, drifted: drift([]provision.Node{{Pool: "gpu", Name: "a"}}, map[string][]string{"gpu": {"who knows"}}), met: "Sync dev: no node is to be replaced"},
-		"nodes that are to be replaced": {condition: "rollout", objects: []client.Object{sync(), cluster(), pool("gpu", "dev")}, drifted: drift([]provision.Node{
+		"a roll-out that is over":                          {condition: "rollout", objects: []client.Object{sync(), liveCluster()}, drifted: drift(nil, nil), met: "Sync dev: no node is to be replaced"},
+		"a roll-out of another Sync":                       {condition: "rollout", objects: []client.Object{sync(), liveCluster(), pool("gpu", "other")}, drifted: drift([]provision.Node{{Pool: "gpu", Name: "a"}}, map[string][]string{"gpu": {"who knows"}}), met: "Sync dev: no node is to be replaced"},
+		"nodes that are to be replaced": {condition: "rollout", objects: []client.Object{sync(), liveCluster(), pool("gpu", "dev")}, drifted: drift([]provision.Node{
 			{Pool: "gpu", Name: "a", Reason: "AMIDrift"}, {Pool: "gpu", NodeClaim: "gpu-b", Reason: "AMIDrift", Blockers: []provision.Blocker{{Kind: "pdb"}}}, {Pool: "gone", Name: "c", Reason: poolRemoved},
 		}, nil), notMet: "Sync dev: 3 nodes to be replaced, 1 of them blocked: a (AMIDrift), gpu-b (AMIDrift), c (NodePoolRemoved)"},
-		"a pool of which it is not known":     {condition: "rollout", objects: []client.Object{sync(), cluster(), pool("gpu", "dev")}, drifted: drift(nil, map[string][]string{"gpu": {"EC2NodeClass gpu: not reconciled yet."}}), notMet: "Sync dev: EC2NodeClass gpu: not reconciled yet."},
-		"a roll-out of a Sync that fails":     {condition: "rollout", objects: []client.Object{sync(notReady), cluster()}, drifted: drift(nil, nil), notMet: "Sync dev: it is not ready: BuildFailed: a.yaml:3"},
+		"a pool of which it is not known":     {condition: "rollout", objects: []client.Object{sync(), liveCluster(), pool("gpu", "dev")}, drifted: drift(nil, map[string][]string{"gpu": {"EC2NodeClass gpu: not reconciled yet."}}), notMet: "Sync dev: EC2NodeClass gpu: not reconciled yet."},
+		"a roll-out of a Sync that fails":     {condition: "rollout", objects: []client.Object{sync(notReady), liveCluster()}, drifted: drift(nil, nil), notMet: "Sync dev: it is not ready: BuildFailed: a.yaml:3"},
 		"a roll-out of nodes without Cluster": {condition: "rollout", objects: []client.Object{sync()}, drifted: drift(nil, nil), end: "there is no Cluster, which names the region of the nodes: apply one, or wait with --for=ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestAnInterruptionIsNoResult(t *testing.T) {
 
 func TestNodesAreNotReadEverySecond(t *testing.T) {
 	reads, at := 0, time.Unix(0, 0)
-	w := &syncWaiter{kube: reconcilertest.InstalledClient(t, sync(), cluster()), now: func() time.Time { return at }}
+	w := &syncWaiter{kube: reconcilertest.InstalledClient(t, sync(), liveCluster()), now: func() time.Time { return at }}
 	w.drifted = func(context.Context, v1alpha1.ClusterSpec, provision.ClusterSnapshot) ([]provision.Node, map[string][]string, error) {
 		reads++
 		return nil, nil, nil

@@ -66,18 +66,18 @@ func (a *app) reviews() pullrequest.Builder {
 		}
 		config := a.gitConfig(sync)
 		config.Dir, config.Disk = a.cfg.mirrors.pullRequestsDir(sync), a.cfg.mirrors.pullRequests
-		repository, err := gogit.Open(config)
-		if err != nil {
-			return pullrequest.Session{}, state.Fail(state.Stalled, "InvalidSource", err)
-		}
 		observedAt := &preview.ObservedAt{}
 		targets, vars, refusals, err := a.readOnlyTargets(sync, observedAt, slow)
 		if err != nil {
 			return pullrequest.Session{}, err
 		}
+		repository, err := gogit.Open(config)
+		if err != nil {
+			return pullrequest.Session{}, state.Fail(state.Stalled, "InvalidSource", err)
+		}
 		proposed := a.children.forPullRequests(pullrequest.Address(sync))
 		p := &preview.Planner{
-			Revisions: repository, Sync: sync.DeepCopy(), Live: a.direct, Clock: clock.RealClock{}, Cluster: connect.Cluster(a.direct), Drifted: connect.Drifted,
+			Revisions: repository, Sync: sync.DeepCopy(), Live: a.direct, Clock: clock.RealClock{}, Cluster: cluster.Live(a.direct), Drifted: connect.Drifted,
 			Previewer: &preview.Previewer{
 				Renderer: proposed, Cache: a.renders, SyncKey: connect.SyncKey(sync), Variables: vars, Refusals: refusals, Targets: targets, Now: time.Now, ObservedAt: observedAt, MaxChanges: maxSteps,
 				Forecast: connect.Forecast(reader, &impact.SnapshotReader{Reader: reader, MaxAge: fleetMaxAge, Observed: observedAt.Add, Sync: kubernetes.LabelValue(sync.Name)}, proposed, a.offered),

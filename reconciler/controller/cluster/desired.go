@@ -58,6 +58,17 @@ func ReadDesired(ctx context.Context, reader client.Reader) (Desired, error) {
 	return s, nil
 }
 
+// Live returns a function that reads the Cluster that decides; nil where there is none.
+func Live(reader client.Reader) func(context.Context) (*v1alpha1.Cluster, error) {
+	return func(ctx context.Context) (*v1alpha1.Cluster, error) {
+		all, err := Clusters(ctx, reader)
+		if err != nil || len(all) == 0 {
+			return nil, err
+		}
+		return &all[0], nil
+	}
+}
+
 // Clusters are all Clusters of the API server, the one that decides first.
 func Clusters(ctx context.Context, reader client.Reader) ([]v1alpha1.Cluster, error) {
 	var list v1alpha1.ClusterList
