@@ -93,6 +93,7 @@ func nodePool(name string, limits ...string) karpv1.NodePool {
 		used, limit, _ := strings.Cut(numbers, "/")
 		p.Spec.Limits[corev1.ResourceName(name)], p.Status.Resources[corev1.ResourceName(name)] = resource.MustParse(limit), resource.MustParse(used)
 	}
+	p.Spec.Disruption = karpv1.Disruption{ConsolidateAfter: karpv1.MustParseNillableDuration("5m"), ConsolidationPolicy: karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized}
 	p.Status.Conditions = []statusCondition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready"}}
 	return p
 }

@@ -284,11 +284,32 @@ func (x *indexed) stays(claim *karpv1.NodeClaim, node *corev1.Node, n Node) (rea
 	case *n.Pods > 0 && unconsolidatable != "":
 		return reasonUnconsolidatable, unconsolidatable
 	case *n.Pods > 0:
-		return "NotEmpty", ""
+		return "NotEmpty", x.policy(n.NodePool, true)
+	case x.policy(n.NodePool, false) != "":
+		return "Empty", x.policy(n.NodePool, false)
 	case claim != nil && conditionOf(claim, karpv1.ConditionTypeConsolidatable).Status != metav1.ConditionTrue:
 		return "Empty", "consolidateAfter has not passed"
 	}
 	return "Empty", ""
+}
+
+// policy is what of a pool's disruption settings keeps a node that is ready, with pods or without; empty
+// where nothing does.
+func (x *indexed) policy(pool string, withPods bool) string {
+	at := slices.IndexFunc(x.Pools, func(p karpv1.NodePool) bool { return p.Name == pool })
+	if at < 0 {
+		return ""
+	}
+	spec := x.Pools[at].Spec
+	switch {
+	case spec.Replicas != nil:
+		return "its pool has a number of replicas"
+	case spec.Disruption.ConsolidateAfter.Duration == nil:
+		return "consolidateAfter of its pool is Never"
+	case withPods && spec.Disruption.ConsolidationPolicy == karpv1.ConsolidationPolicyWhenEmpty:
+		return "consolidationPolicy of its pool is WhenEmpty"
+	}
+	return ""
 }
 
 // doNotDisrupt is what keeps Karpenter from disrupting a node by an annotation, or empty.

@@ -85,7 +85,7 @@ func readers(s sectionName, namespace string) []kindReader {
 	case sectionPools:
 		return []kindReader{clusters, plugins, pools, claims, nodes, pods}
 	case sectionNodes:
-		return []kindReader{clusters, plugins, claims, nodes, pods, blocked, unconsolidatable}
+		return []kindReader{clusters, plugins, pools, claims, nodes, pods, blocked, unconsolidatable}
 	default:
 		return []kindReader{syncs, clusters, plugins, pools, claims, nodes, pods, blocked, unconsolidatable}
 	}

@@ -184,7 +184,7 @@ func TestOfSeveralClustersTheOldestCounts(t *testing.T) {
 func TestEachSectionReadsOnlyWhatItNeeds(t *testing.T) {
 	for s, want := range map[sectionName]string{
 		sectionSyncs: kindSyncs, sectionPulls: kindSyncs, sectionDrift: kindSyncs + " " + kindClusters, sectionQuota: kindClusters,
-		sectionNodes: strings.Join([]string{kindClusters, kindPlugins, kindClaims, kindNodes, kindPods, kindEvents, kindEvents}, " "),
+		sectionNodes: strings.Join([]string{kindClusters, kindPlugins, kindPools, kindClaims, kindNodes, kindPods, kindEvents, kindEvents}, " "),
 	} {
 		var kinds []string
 		for _, k := range readers(s, "") {

@@ -96,6 +96,38 @@ func TestAPoolWithoutNodesCostsNothing(t *testing.T) {
 	}
 }
 
+func TestSettingsOfAPoolThatKeepItsNodes(t *testing.T) {
+	for name, test := range map[string]struct {
+		pool func(*karpv1.NodePoolSpec)
+		pods int
+		want string
+	}{
+		"none, for a node with pods": {func(*karpv1.NodePoolSpec) {}, 1, ""},
+		"none, for an empty node":    {func(*karpv1.NodePoolSpec) {}, 0, "consolidateAfter has not passed"},
+		"never, for a node with pods": {func(s *karpv1.NodePoolSpec) {
+			s.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("Never")
+		}, 1, "consolidateAfter of its pool is Never"},
+		"never, for an empty node": {func(s *karpv1.NodePoolSpec) {
+			s.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("Never")
+		}, 0, "consolidateAfter of its pool is Never"},
+		"only empty nodes, for a node with pods":      {func(s *karpv1.NodePoolSpec) { s.Disruption.ConsolidationPolicy = karpv1.ConsolidationPolicyWhenEmpty }, 1, "consolidationPolicy of its pool is WhenEmpty"},
+		"only empty nodes, for one that is":           {func(s *karpv1.NodePoolSpec) { s.Disruption.ConsolidationPolicy = karpv1.ConsolidationPolicyWhenEmpty }, 0, "consolidateAfter has not passed"},
+		"a number of replicas, of which it is a part": {func(s *karpv1.NodePoolSpec) { s.Replicas = new(int64) }, 0, "its pool has a number of replicas"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := nodePool("gpu")
+			test.pool(&p.Spec)
+			o := Objects{Pools: []karpv1.NodePool{p}, Claims: []karpv1.NodeClaim{claim("x", "gpu", "g5.xlarge", "spot")}, Nodes: []corev1.Node{node("x", "1")}}
+			for range test.pods {
+				o.Pods = append(o.Pods, Pod{Node: "ip-x"})
+			}
+			if got := Of(o, now(), types(t)).Nodes[0].Message; got != test.want {
+				t.Errorf("it stays because %q, not %q", got, test.want)
+			}
+		})
+	}
+}
+
 // event is one of Karpenter's.
 func event(kind, name, reason string, age time.Duration) corev1.Event {
 	return corev1.Event{Reason: reason, Message: "because", LastTimestamp: ago(age), InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name}}
