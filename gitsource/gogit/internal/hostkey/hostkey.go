@@ -41,7 +41,7 @@ func Parse(file []byte) (Known, error) {
 	for i, line := range bytes.Split(file, []byte("\n")) {
 		marker, hosts, key, _, _, err := ssh.ParseKnownHosts(line)
 		switch {
-		case errors.Is(err, io.EOF):
+		case errors.Is(err, io.EOF) && blank(line):
 			continue
 		case err != nil:
 			return invalid(i+1, "is not of the form HOST TYPE KEY; ssh-keyscan prints such lines")
@@ -64,6 +64,13 @@ func Parse(file []byte) (Known, error) {
 		return Known{}, fmt.Errorf("%w: known_hosts lists no host; put the server's lines there, as ssh-keyscan prints them", gitsource.ErrHostKey)
 	}
 	return known, nil
+}
+
+// blank reports whether a line lists nothing. The parser takes one of a single word for blank as well, such as a marker that has
+// lost its key, by which a revoked key would be taken again.
+func blank(line []byte) bool {
+	line = bytes.TrimSpace(line)
+	return len(line) == 0 || line[0] == '#'
 }
 
 // Verify returns nil where the file lists this key of the server at an address, host:port.

@@ -81,6 +81,8 @@ func TestLinesThatCannotBeReadAreNamed(t *testing.T) {
 		"a public key without a host":  {"host " + key + "\n" + key + "\n", "line 2"},
 		"a key that is cut short":      {"host " + key[:len(key)-10], "line 1"},
 		"a type that is not the key's": {"host " + strings.Replace(key, "ssh-ed25519", "ssh-rsa", 1), "line 1"},
+		"a marker without a key":       {"host " + key + "\n@revoked\n", "line 2"},
+		"a host without a key":         {"host\nhost " + key, "line 1"},
 		"a certificate authority":      {"@cert-authority *.example.com " + key, "marker"},
 		"a hash that is not one":       {"|1|x|y " + key, "name of a host"},
 		"a hash of another kind":       {"|2|AAAA|AAAA " + key, "name of a host"},
