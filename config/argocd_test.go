@@ -28,11 +28,12 @@ func argoCD(t *testing.T, file string) map[string]string {
 
 // Argo CD's own argocd-cm has no namespace, which a kustomization sets; that of others has one.
 func TestTheComponentsForArgoCDAddTheirKeysAndChangeNoOther(t *testing.T) {
-	links := argoCD(t, "links/argocd-cm.yaml")
+	links, confirm := argoCD(t, "links/argocd-cm.yaml"), argoCD(t, "confirm/argocd-cm.yaml")
 	for name, test := range map[string]struct{ metadata, components string }{
 		"without a namespace": {"{name: argocd-cm}", "[argocd]"},
 		"with a namespace":    {"{name: argocd-cm, namespace: argocd}", "[argocd]"},
 		"with links":          {"{name: argocd-cm}", "[argocd, argocd/links]"},
+		"with confirm":        {"{name: argocd-cm}", "[argocd, argocd/confirm]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			overlay := t.TempDir()
@@ -53,6 +54,9 @@ func TestTheComponentsForArgoCDAddTheirKeysAndChangeNoOther(t *testing.T) {
 			if strings.Contains(test.components, "links") {
 				maps.Copy(want, links)
 			}
+			if strings.Contains(test.components, "confirm") {
+				maps.Copy(want, confirm)
+			}
 			for _, object := range kustomized(t, overlay).Resources() {
 				got := decode[corev1.ConfigMap](t, object.MustYaml())
 				if got.Name != "argocd-cm" {
@@ -66,12 +70,32 @@ func TestTheComponentsForArgoCDAddTheirKeysAndChangeNoOther(t *testing.T) {
 	}
 }
 
-func TestTheValuesForTheChartOfArgoCDAreTheKeysOfTheComponent(t *testing.T) {
-	values, err := yaml.Marshal(map[string]any{"configs": map[string]any{"cm": argoCD(t, "argocd-cm.yaml")}})
-	if err != nil {
-		t.Fatal(err)
+// Who has action/* in Argo CD's RBAC has each action, so that the one which confirms deletions is asked for by name.
+func TestOnlyTheComponentConfirmHasTheActionThatConfirmsDeletions(t *testing.T) {
+	const key = "resource.customizations.actions.poolwright.dev_Sync"
+	without, with := argoCD(t, "argocd-cm.yaml"), argoCD(t, "confirm/argocd-cm.yaml")
+	for name, value := range without {
+		if strings.Contains(value, "poolwright.dev/confirm") || strings.Contains(value, `["confirm"]`) {
+			t.Errorf("%s confirms:\n%s", name, value)
+		}
 	}
-	golden.Compare(t, "argocd/values.yaml", "# For the chart argo-cd: what argocd-cm.yaml has, from which a test makes it.\n"+string(values))
+	// The rest of the component is the same text: lines of its own are in one place of the discovery, and the definition is last.
+	added, _, found := strings.Cut(without[key], "  return actions\n")
+	rest, whole := strings.CutPrefix(with[key], added)
+	_, rest, ends := strings.Cut(rest, "  return actions\n")
+	if !found || !whole || !ends || len(with) != 1 || !strings.HasPrefix(rest, strings.TrimPrefix(without[key], added+"  return actions\n")) || !strings.Contains(rest, "poolwright.dev/confirm") {
+		t.Errorf("the actions with confirm are not the others and confirm:\n%s", with[key])
+	}
+}
+
+func TestTheValuesForTheChartOfArgoCDAreTheKeysOfTheComponent(t *testing.T) {
+	for _, folder := range []string{"", "confirm/"} {
+		values, err := yaml.Marshal(map[string]any{"configs": map[string]any{"cm": argoCD(t, folder+"argocd-cm.yaml")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden.Compare(t, "argocd/"+folder+"values.yaml", "# For the chart argo-cd: what argocd-cm.yaml has, from which a test makes it.\n"+string(values))
+	}
 }
 
 // argoCDSource is a source of an Application.

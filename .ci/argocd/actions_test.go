@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +92,26 @@ func TestEachActionMakesWhatTheCommandMakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "actions.yaml", string(raw))
+}
+
+func TestWithoutTheComponentConfirmASyncHasAllOtherActions(t *testing.T) {
+	c, err := Load(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := c.Actions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sync, newest := range enabled {
+		want := strings.TrimPrefix(newest, "confirm ")
+		if got, err := discovered(all, named(t, sync), map[string]string{}); err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: enabled are %v, %v, want %s", sync, got, err, want)
+		}
+	}
+	if all.Script("confirm") != "" {
+		t.Error("confirm is defined")
+	}
 }
 
 // run runs an action, and returns the object and the merge patch that Argo CD sends.

@@ -2,23 +2,29 @@ package argocd
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 
 	"sigs.k8s.io/yaml"
 )
 
-// Customizations are the keys of config/argocd/argocd-cm.yaml, with their values.
+// Customizations are the keys of config/argocd/argocd-cm.yaml and of components beside it, with their values.
 type Customizations map[string]string
 
-// Load reads the customizations below root, the root of the repository.
-func Load(root string) (Customizations, error) {
-	path := filepath.Join(root, "config", "argocd", "argocd-cm.yaml")
-	var object struct{ Data Customizations }
-	if err := read(path, &object); err != nil {
-		return nil, err
+// Load reads the customizations below root, the root of the repository, and then those of components, folders of config/argocd,
+// which replace the value of a key.
+func Load(root string, components ...string) (Customizations, error) {
+	out := Customizations{}
+	for _, folder := range append([]string{""}, components...) {
+		path := filepath.Join(root, "config", "argocd", folder, "argocd-cm.yaml")
+		var object struct{ Data Customizations }
+		if err := read(path, &object); err != nil {
+			return nil, err
+		}
+		maps.Copy(out, object.Data)
 	}
-	return object.Data, nil
+	return out, nil
 }
 
 // Health is the script for the health of a kind.

@@ -135,7 +135,7 @@ func TestAScriptHasOnlyTheLibrariesThatArgoCDOpens(t *testing.T) {
 
 func customizations(t *testing.T) Customizations {
 	t.Helper()
-	c, err := Load(filepath.Join("..", ".."))
+	c, err := Load(filepath.Join("..", ".."), "confirm")
 	if err != nil {
 		t.Fatal(err)
 	}
