@@ -185,8 +185,8 @@ type Quota struct {
 	// LimitVCPUs is its value, TakenVCPUs what instances of no declared pool use of it.
 	LimitVCPUs, TakenVCPUs int64
 	// Unread is why the quota could not be read, with what a person can do about it; all else
-	// is then zero. Such a quota is no unknown object: nothing depends on it but warnings and
-	// what a guard makes of it.
+	// is then zero. Where no later read changes that, such a quota is no unknown object: nothing
+	// depends on it but warnings and what a guard makes of it.
 	Unread string
 }
 

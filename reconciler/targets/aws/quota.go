@@ -16,17 +16,22 @@ func (o *observation) spares(k state.Key, err error) bool {
 	return err != nil && isQuota(k) && (awserr.Denied(err) || !clusterspec.NeedsAWS(o.desired.Spec))
 }
 
-// unreadQuotas gives the quotas that are spared their finding. One of them has the warning: the reason is that of
-// one request for all.
+// unreadQuotas gives every quota that could not be read its finding, since what exceeds it must not pass as though
+// there were none. Those that are spared are not unknown, and one of them has the warning: the reason is that of one
+// request for all.
 func (o *observation) unreadQuotas(items []state.Item) []state.Item {
 	warned := map[string]bool{}
 	for i, item := range items {
 		live := o.live[item.Key]
-		if !o.spares(item.Key, live.Err) {
+		if live.Err == nil || !isQuota(item.Key) {
 			continue
 		}
 		why := live.Err.Error()
-		items[i].Unknown, items[i].Object, items[i].Quota = "", map[string]any{}, &state.Quota{Unread: why}
+		items[i].Quota = &state.Quota{Unread: why}
+		if !o.spares(item.Key, live.Err) {
+			continue
+		}
+		items[i].Unknown, items[i].Object = "", map[string]any{}
 		if !warned[why] {
 			warned[why] = true
 			items[i].Warnings = []string{"the vCPU quotas cannot be compared with the NodePools: " + why}
@@ -35,11 +40,11 @@ func (o *observation) unreadQuotas(items []state.Item) []state.Item {
 	return items
 }
 
-// unread are the quotas without a value, for the status of the Cluster.
+// unread are the quotas without a value that are not unknown, for the status of the Cluster.
 func unread(found state.Set) []plan.Unknown {
 	var out []plan.Unknown
 	for _, item := range found.Items() {
-		if item.Quota != nil && item.Quota.Unread != "" {
+		if item.Quota != nil && item.Quota.Unread != "" && item.Unknown == "" {
 			out = append(out, plan.Unknown{Key: item.Key, Reason: item.Quota.Unread})
 		}
 	}

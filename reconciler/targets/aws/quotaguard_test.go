@@ -47,6 +47,8 @@ type quotaRun struct {
 	sync     *v1alpha1.Sync
 	cluster  poolsTarget
 	declared state.Set
+	// requires is what the Cluster declares beside its engine.
+	requires func(*v1alpha1.ClusterSpec)
 	commits  string
 }
 
@@ -55,10 +57,19 @@ func (r *quotaRun) Fetch(context.Context) (gitsource.Snapshot, error) {
 	return gitsource.Snapshot{Revision: "main@sha1:" + r.commits}, nil
 }
 
+// newQuotaRun is a run of a Sync that holds what exceeds a quota, and its Loop.
+func newQuotaRun(b *bench) (*quotaRun, *reconciler.Loop) {
+	r := &quotaRun{bench: b, cluster: poolsTarget{map[string]state.Item{}}, requires: nothing,
+		sync: &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev", UID: "sync"}, Spec: v1alpha1.SyncSpec{Guard: v1alpha1.Guard{Quota: v1alpha1.QuotaHold}}}}
+	return r, reconciler.NewLoop(r, func(context.Context, gitsource.Snapshot) (revision.Declared, error) {
+		return revision.Declared{Set: r.declared}, nil
+	}, reconciler.NamedTarget{Name: Name, Target: b.target}, reconciler.NamedTarget{Name: "kubernetes", Target: r.cluster})
+}
+
 // runs declares the pools and leads the account and the cluster to them. It returns which pools are held, and why.
 func (r *quotaRun) runs(loop *reconciler.Loop, pools ...state.Item) (held []string, result reconciler.Result) {
 	r.Helper()
-	r.declared, r.commits = withPools(r.declare(nothing), pools...), r.commits+"1"
+	r.declared, r.commits = withPools(r.declare(r.requires), pools...), r.commits+"1"
 	result, err := loop.RunOnce(r.Context(), reconciler.Options{Policies: syncpolicy.ForRun(r.sync)})
 	if err != nil || result.Outcome.Err() != nil {
 		r.Fatal(err, result.Outcome.Err())
@@ -83,12 +94,7 @@ func (r *quotaRun) gpus(pool string) int64 {
 func TestWhatExceedsTheAccountsQuotaWaitsUntilItIsRaisedOrConfirmed(t *testing.T) {
 	b := newBench(t, func(c *sandbox.Config) { c.Quotas = map[string]float64{gOnDemand: 128} })
 	b.cloud.Restrict("EMULATED", b.engineOnly(), nil)
-	r := &quotaRun{bench: b, cluster: poolsTarget{map[string]state.Item{}},
-		sync: &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev", UID: "sync"}, Spec: v1alpha1.SyncSpec{Guard: v1alpha1.Guard{Quota: v1alpha1.QuotaHold}}}}
-	loop := reconciler.NewLoop(r, func(context.Context, gitsource.Snapshot) (revision.Declared, error) {
-		return revision.Declared{Set: r.declared}, nil
-	}, reconciler.NamedTarget{Name: Name, Target: b.target}, reconciler.NamedTarget{Name: "kubernetes", Target: r.cluster})
-
+	r, loop := newQuotaRun(b)
 	if held, _ := r.runs(loop, gpuPool("a", 10), gpuPool("b", 2)); len(held) > 0 || r.gpus("a") != 10 {
 		t.Fatalf("within the quota %v are held, and a has %d GPUs", held, r.gpus("a"))
 	}
@@ -119,5 +125,45 @@ func TestWhatExceedsTheAccountsQuotaWaitsUntilItIsRaisedOrConfirmed(t *testing.T
 	delete(r.sync.Annotations, v1alpha1.ConfirmAnnotation)
 	if held, _ = r.runs(loop, gpuPool("a", 9), gpuPool("b", 9), gpuPool("c", 2)); len(held) > 0 || r.gpus("c") != 2 {
 		t.Errorf("where what is short is no shorter %v are held", held)
+	}
+}
+
+// A failure of AWS must not let pass what the quota, could it be read, would hold.
+func TestWhatNeedsMoreOfAQuotaThatCannotBeReadWaitsWhateverTheReason(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		requires func(*v1alpha1.ClusterSpec)
+		fails    sandbox.Fault
+		unknown  bool
+	}{
+		{"throttled, and nothing else of AWS is declared", nothing, sandbox.Fault{Service: "servicequotas", Throttle: true}, false},
+		{"throttled, and a queue is declared", queued(deleting), sandbox.Fault{Service: "servicequotas", Throttle: true}, true},
+		{"a failure of the service, and a queue is declared", queued(deleting), sandbox.Fault{Service: "servicequotas", Code: "ServiceException", Status: 500}, true},
+		{"the instances that use it, and a queue is declared", queued(deleting), sandbox.Fault{Service: "ec2", Operation: "DescribeInstances", Throttle: true}, true},
+		{"denied, and a queue is declared", queued(deleting), sandbox.Fault{Service: "servicequotas", Code: "AccessDeniedException", Status: 403}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, func(c *sandbox.Config) { c.Quotas = map[string]float64{gOnDemand: 64} })
+			r, loop := newQuotaRun(b)
+			r.requires = tt.requires
+			if held, _ := r.runs(loop, gpuPool("a", 2)); len(held) > 0 || r.gpus("a") != 2 {
+				t.Fatalf("%v are held, and a has %d GPUs", held, r.gpus("a"))
+			}
+			end := b.fault(tt.fails)
+			held, result := r.runs(loop, gpuPool("a", 100), gpuPool("b", 1))
+			if !slices.Equal(held, []string{"a", "b"}) || r.gpus("a") != 2 || r.gpus("b") != 0 {
+				t.Errorf("%v are held; a has %d GPUs, b %d", held, r.gpus("a"), r.gpus("b"))
+			}
+			if unknown := slices.ContainsFunc(result.Plan.Unknown, func(u plan.Unknown) bool { return isQuota(u.Key) }); unknown != tt.unknown {
+				t.Errorf("unknown are %+v", result.Plan.Unknown)
+			}
+			if got := b.status().Unknown; len(got) != 1 {
+				t.Errorf("the status has %+v", got)
+			}
+			end()
+			if held, _ = r.runs(loop, gpuPool("a", 15), gpuPool("b", 1)); len(held) > 0 || r.gpus("a") != 15 || r.gpus("b") != 1 {
+				t.Errorf("afterwards %v are held; a has %d GPUs, b %d", held, r.gpus("a"), r.gpus("b"))
+			}
+		})
 	}
 }
