@@ -27,6 +27,8 @@ func (c Control) Fails(ctx context.Context, dir string) (bool, error) {
 		"-run", "^"+c.test[at+1:]+"$", "./"+c.test[:at])
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	var reason bytes.Buffer
+	cmd.Stderr = &reason
 	out, err := cmd.Output() // its events and exit status are about the same
 	var last event
 	for decoder := json.NewDecoder(bytes.NewReader(out)); decoder.More(); {
@@ -39,7 +41,7 @@ func (c Control) Fails(ctx context.Context, dir string) (bool, error) {
 		}
 	}
 	if last.Action == "" {
-		return false, fmt.Errorf("running %s without %s: it did not run: %w\n%s", c.test, c.Name, err, out)
+		return false, fmt.Errorf("running %s without %s: it did not run: %w\n%s%s", c.test, c.Name, err, reason.Bytes(), out)
 	}
 	return last.Action == "fail", nil
 }
