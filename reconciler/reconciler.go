@@ -220,7 +220,8 @@ func (l *Loop) Correct(ctx context.Context, keys []state.Key, opts Options) (Res
 		}
 		wanted, observed = wanted.Union(some), observed.Union(seen)
 	}
-	result.Plan = plan.Compute(wanted, observed, l.planned.planPolicies(true, opts.Policies)...)
+	policies := append([]plan.Policy{plan.OfSome()}, l.planned.planPolicies(true, opts.Policies)...)
+	result.Plan = plan.Compute(wanted, observed, policies...)
 	return l.apply(ctx, l.planned.applyGuardToPart(ctx, result, opts), opts)
 }
 

@@ -14,7 +14,7 @@ import (
 func shortStage(t *testing.T, policy v1alpha1.QuotaPolicy) *stage {
 	t.Helper()
 	s := newStage(t, func(sync *v1alpha1.Sync) { sync.Spec.Guard.Quota = policy })
-	s.quota = 64
+	s.quota, s.cluster.typeless = 64, true
 	s.commit("kubernetes/np-gpu=10", "kubernetes/map=1")
 	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")

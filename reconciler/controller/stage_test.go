@@ -51,6 +51,8 @@ type place struct {
 	writes  []string
 	// fullComparisons counts the comparisons in full.
 	fullComparisons int
+	// typeless is true where the pools allow no instance type, so that the stage alone decides what they need.
+	typeless bool
 }
 
 func newPlace(name string) *place {
@@ -71,6 +73,10 @@ func (p *place) item(name, value string) state.Item {
 	object := map[string]any{"value": value}
 	if name == "engine" && value == "queue" {
 		object["spec"] = map[string]any{"interruptionQueue": map[string]any{}}
+	}
+	if p.typeless && strings.HasPrefix(name, "np-") {
+		none := map[string]any{"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": []any{"none"}}
+		object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{"requirements": []any{none}}}}
 	}
 	return state.Item{Key: at(p.name, name), Object: object, Live: state.Identity{UID: name}, Removal: p.removals[name]}
 }

@@ -93,9 +93,12 @@ type Plan struct {
 	// they may differ or not.
 	Unknown []Unknown
 	// Pools are the NodePools that are wanted, and Quotas what the targets read of the vCPU quotas
-	// that they draw on; both sorted by key. A plan of some things has none.
+	// that they draw on; both sorted by key.
 	Pools  []state.Item
 	Quotas []Quota
+	// Partial is true for a plan of some things, or one for which no target was read (see OfSome):
+	// what it has no Quotas of may have some. Default false.
+	Partial bool
 	// Notes are what targets report beside the changes, sorted by key.
 	Notes []Note
 	// Scope is what the confirmation tokens of this plan are bound to. The first policy

@@ -14,6 +14,14 @@ type Quota struct {
 	state.Quota
 }
 
+// OfSome marks a plan as Partial. It goes before the policies that depend on that.
+func OfSome() Policy {
+	return func(p Plan) Plan {
+		p.Partial = true
+		return p
+	}
+}
+
 func isPool(key state.Key) bool { return key.Group == "karpenter.sh" && key.Kind == "NodePool" }
 
 // declaresPool reports whether a revision makes or changes a NodePool with the change. Putting back what a hand
@@ -52,9 +60,10 @@ func (p Plan) poolsBefore() []state.Item {
 // GuardQuotas holds each NodePool that a revision makes or changes and that shortages names among those by which
 // pools need more than quotas have left, until confirmation quotes the token of them all. shortages is called at
 // most once, with the pools without the plan and with it, and what was read of their quotas, and not at all where
-// no pool is declared anew. A plan without quotas holds nothing: it is one of some things.
+// no pool is declared anew. It is called without any quota as well: that none were read is nothing by which a change
+// could pass. Only a plan that is Partial holds nothing.
 func (p Plan) GuardQuotas(confirmation string, shortages func(before, after []state.Item, quotas []Quota) []hold.Quota) Plan {
-	if len(p.Quotas) == 0 || !slices.ContainsFunc(p.Changes, Change.declaresPool) {
+	if p.Partial || !slices.ContainsFunc(p.Changes, Change.declaresPool) {
 		return p
 	}
 	found := shortages(p.poolsBefore(), p.Pools, p.Quotas)

@@ -77,13 +77,20 @@ func TestTheTokenOfAQuotaStandsForItsChangesAlone(t *testing.T) {
 	}
 }
 
-func TestWithoutADeclaredPoolOrAQuotaNothingIsComputed(t *testing.T) {
+func TestWithoutADeclaredPoolAndInAPlanOfSomeThingsNothingIsComputed(t *testing.T) {
 	fails := func([]state.Item, []state.Item, []plan.Quota) []hold.Quota {
 		t.Error("shortages were computed")
 		return nil
 	}
 	withQuota([]string{"NodePool/a=1!", "NodePool/b=1"}, []string{"NodePool/a=2", "ConfigMap/m=1"}).GuardQuotas("", fails)
-	rolling(nil, []string{"NodePool/a=1"}).GuardQuotas("", fails) // A plan of some things.
+	rolling(nil, []string{"NodePool/a=1"}, plan.OfSome()).GuardQuotas("", fails)
+}
+
+func TestAPoolIsHeldInAFullPlanWithoutAnyQuota(t *testing.T) {
+	p := rolling(nil, []string{"NodePool/a=1"}).GuardQuotas("", short("a"))
+	if got := heldIn(p); !slices.Equal(got, []string{"create NodePool/a"}) {
+		t.Errorf("%v are held", got)
+	}
 }
 
 // What a hand changed is as it was declared: that it is put back is not what the revision does.

@@ -49,6 +49,7 @@ func Propose(s Sides, policies ...plan.Policy) plan.Proposal {
 		s.Before.Wanted, s.After.Wanted = before, after
 		s.Before.Observed = asObserved(before, after)
 		s.After.Observed = s.Before.Observed
+		policies = append([]plan.Policy{plan.OfSome()}, policies...)
 	}
 	was := plan.Compute(s.Before.Wanted, s.Before.Observed, cautious(policies, s.Before)...)
 	live := plan.Compute(s.After.Wanted, s.After.Observed, cautious(policies, s.After)...)

@@ -174,7 +174,7 @@ type Findings struct {
 	// NotFound is true where the API has nothing of that name and the Notes are all that
 	// there is of it, such as a quota that Service Quotas does not list. Default false.
 	NotFound bool
-	// Quota is what a quota allows; nil for all else, and for one that is NotFound.
+	// Quota is what a quota allows; nil for all else.
 	Quota *Quota
 }
 
@@ -184,6 +184,9 @@ type Quota struct {
 	Code string
 	// LimitVCPUs is its value, TakenVCPUs what instances of no declared pool use of it.
 	LimitVCPUs, TakenVCPUs int64
+	// Unlisted is true where Service Quotas lists no quota of that name, so that none limits the
+	// pools; all else is then zero. Default false.
+	Unlisted bool
 	// Unread is why the quota could not be read, with what a person can do about it; all else
 	// is then zero. Where no later read changes that, such a quota is no unknown object: nothing
 	// depends on it but warnings and what a guard makes of it.

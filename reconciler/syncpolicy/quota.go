@@ -29,20 +29,37 @@ func shortages(before, after []state.Item, quotas []plan.Quota) []hold.Quota {
 	}
 	reader := quota.NewReader(types)
 	was, is := pools(reader, before), pools(reader, after)
-	limits, unread := map[string]quota.Limit{}, map[string]string{}
-	for _, q := range quotas {
-		if q.Unread != "" {
-			unread[q.Key.Name] = q.Unread
-			continue
-		}
-		limits[q.Key.Name] = quota.Limit{Code: q.Code, VCPUs: q.LimitVCPUs, Taken: q.TakenVCPUs}
-	}
+	limits, unread := read(quotas, is)
 	var out []hold.Quota
 	for _, s := range quota.Caused(was, is, limits) {
 		out = append(out, hold.Quota{Quotas: s.Quotas, Codes: s.Codes, Pools: s.Pools, Causing: s.Causing,
 			NeededVCPUs: s.NeededVCPUs, LimitVCPUs: s.LimitVCPUs, OthersUse: s.OthersUse})
 	}
 	return append(out, unknown(was, is, unread)...)
+}
+
+// uncompared is why nothing is known of a quota that no target wants to read.
+const uncompared = "the Sync declares no Cluster without mistakes that requires AWS or embeds the engine, so the account whose quotas count is unknown"
+
+// read separates the quotas of the pools, by name, into those with a limit and those that could not be read, with the
+// reason. One that Service Quotas does not list is in neither.
+func read(quotas []plan.Quota, pools []quota.Pool) (limits map[string]quota.Limit, unread map[string]string) {
+	limits, unread = map[string]quota.Limit{}, map[string]string{}
+	for _, p := range pools {
+		for _, class := range p.Classes() {
+			unread[class] = uncompared
+		}
+	}
+	for _, q := range quotas {
+		delete(unread, q.Key.Name)
+		switch {
+		case q.Unread != "":
+			unread[q.Key.Name] = q.Unread
+		case !q.Unlisted:
+			limits[q.Key.Name] = quota.Limit{Code: q.Code, VCPUs: q.LimitVCPUs, Taken: q.TakenVCPUs}
+		}
+	}
+	return limits, unread
 }
 
 // unknown are the pools that need more than before of quotas that could not be read, by the reason.

@@ -48,7 +48,11 @@ func unreadItems(wanted, observable state.Set) []state.Item {
 	var out []state.Item
 	for _, item := range wanted.Items() {
 		if _, is := observable.Get(item.Key); !is {
-			out = append(out, state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Findings: state.Findings{Unread: true}})
+			unread := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Findings: state.Findings{Unread: true}}
+			if isQuota(item.Key) {
+				unread.Quota = &state.Quota{Unread: "a preview reads only those of the account and the region that the base declares"}
+			}
+			out = append(out, unread)
 		}
 	}
 	return out

@@ -44,7 +44,7 @@ func (o *observation) unreadQuotas(items []state.Item) []state.Item {
 func unread(found state.Set) []plan.Unknown {
 	var out []plan.Unknown
 	for _, item := range found.Items() {
-		if item.Quota != nil && item.Quota.Unread != "" && item.Unknown == "" {
+		if item.Quota != nil && item.Quota.Unread != "" && item.Unknown == "" && !item.Unread {
 			out = append(out, plan.Unknown{Key: item.Key, Reason: item.Quota.Unread})
 		}
 	}

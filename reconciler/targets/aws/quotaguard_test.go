@@ -49,7 +49,9 @@ type quotaRun struct {
 	declared state.Set
 	// requires is what the Cluster declares beside its engine.
 	requires func(*v1alpha1.ClusterSpec)
-	commits  string
+	// withoutCluster is true where the Sync declares no Cluster.
+	withoutCluster bool
+	commits        string
 }
 
 // Fetch makes the run its own source.
@@ -61,15 +63,23 @@ func (r *quotaRun) Fetch(context.Context) (gitsource.Snapshot, error) {
 func newQuotaRun(b *bench) (*quotaRun, *reconciler.Loop) {
 	r := &quotaRun{bench: b, cluster: poolsTarget{map[string]state.Item{}}, requires: nothing,
 		sync: &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev", UID: "sync"}, Spec: v1alpha1.SyncSpec{Guard: v1alpha1.Guard{Quota: v1alpha1.QuotaHold}}}}
-	return r, reconciler.NewLoop(r, func(context.Context, gitsource.Snapshot) (revision.Declared, error) {
+	return r, r.loop()
+}
+
+// loop is a Loop of the Sync, as a controller that starts makes one.
+func (r *quotaRun) loop() *reconciler.Loop {
+	return reconciler.NewLoop(r, func(context.Context, gitsource.Snapshot) (revision.Declared, error) {
 		return revision.Declared{Set: r.declared}, nil
-	}, reconciler.NamedTarget{Name: Name, Target: b.target}, reconciler.NamedTarget{Name: "kubernetes", Target: r.cluster})
+	}, reconciler.NamedTarget{Name: Name, Target: r.target}, reconciler.NamedTarget{Name: "kubernetes", Target: r.cluster})
 }
 
 // runs declares the pools and leads the account and the cluster to them. It returns which pools are held, and why.
 func (r *quotaRun) runs(loop *reconciler.Loop, pools ...state.Item) (held []string, result reconciler.Result) {
 	r.Helper()
 	r.declared, r.commits = withPools(r.declare(r.requires), pools...), r.commits+"1"
+	if r.withoutCluster {
+		r.declared = state.NewSet(pools...)
+	}
 	result, err := loop.RunOnce(r.Context(), reconciler.Options{Policies: syncpolicy.ForRun(r.sync)})
 	if err != nil || result.Outcome.Err() != nil {
 		r.Fatal(err, result.Outcome.Err())
@@ -163,6 +173,41 @@ func TestWhatNeedsMoreOfAQuotaThatCannotBeReadWaitsWhateverTheReason(t *testing.
 			end()
 			if held, _ = r.runs(loop, gpuPool("a", 15), gpuPool("b", 1)); len(held) > 0 || r.gpus("a") != 15 || r.gpus("b") != 1 {
 				t.Errorf("afterwards %v are held; a has %d GPUs, b %d", held, r.gpus("a"), r.gpus("b"))
+			}
+		})
+	}
+}
+
+// What is declared beside the pools must not decide that nothing is compared.
+func TestWhatNeedsMoreOfAQuotaThatIsNotComparedWaits(t *testing.T) {
+	external := func(c *v1alpha1.ClusterSpec) { c.Engine.Mode = v1alpha1.EngineExternal }
+	for _, tt := range []struct {
+		name string
+		then func(*quotaRun)
+	}{
+		{"the same commit removes the Cluster", func(r *quotaRun) { r.withoutCluster = true }},
+		{"the same commit has the engine run elsewhere", func(r *quotaRun) { r.requires = external }},
+		{"the controller has restarted, and the Cluster is gone", func(r *quotaRun) { r.restart(); r.withoutCluster = true }},
+		{"the controller has restarted, and the Cluster has a mistake", func(r *quotaRun) {
+			r.restart()
+			r.requires = func(c *v1alpha1.ClusterSpec) { c.Addons = []v1alpha1.Addon{{Name: "vpc-cni"}, {Name: "vpc-cni"}} }
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, loop := newQuotaRun(newBench(t, func(c *sandbox.Config) { c.Quotas = map[string]float64{gOnDemand: 64} }))
+			if held, _ := r.runs(loop, gpuPool("a", 2)); len(held) > 0 || r.gpus("a") != 2 {
+				t.Fatalf("%v are held, and a has %d GPUs", held, r.gpus("a"))
+			}
+			tt.then(r)
+			held, result := r.runs(r.loop(), gpuPool("a", 3), gpuPool("b", 1))
+			if !slices.Equal(held, []string{"a", "b"}) || r.gpus("a") != 2 || r.gpus("b") != 0 {
+				t.Fatalf("%v are held; a has %d GPUs, b %d", held, r.gpus("a"), r.gpus("b"))
+			}
+			if text := result.Plan.Reasons().String(); !strings.Contains(text, "so the account whose quotas count is unknown") {
+				t.Errorf("the reason is %q", text)
+			}
+			if held, _ = r.runs(r.loop(), gpuPool("a", 1)); len(held) > 0 || r.gpus("a") != 1 {
+				t.Errorf("lowered, %v are held, and a has %d GPUs", held, r.gpus("a"))
 			}
 		})
 	}

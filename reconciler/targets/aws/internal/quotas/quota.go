@@ -137,7 +137,7 @@ func (q Quotas) Read(ctx context.Context, c *resource.Clients, keys []state.Key)
 		case limits.lost != nil:
 			out[k] = resource.Live{Err: limits.lost}
 		default:
-			out[k] = resource.Live{Object: map[string]any{}, NotFound: true,
+			out[k] = resource.Live{Object: map[string]any{}, NotFound: true, Quota: &state.Quota{Unlisted: true},
 				Notes: []string{"Service Quotas names no such quota in " + c.Scope.Region + ": what the pools may use is unknown"}}
 		}
 	}
