@@ -50,7 +50,7 @@ func TestEveryExampleHasItsCosts(t *testing.T) {
 
 func TestCostTakesTheOnlyClusterOfARoot(t *testing.T) {
 	withoutCluster(t)
-	for _, name := range []string{"altanova", "piksel", "timeslicing", "baseten"} {
+	for _, name := range []string{"altanova", "timeslicing", "baseten"} {
 		dir := example(t, name)
 		r, want := execute(t, "cost", dir), execute(t, "cost", filepath.Join(dir, "clusters", "dev"))
 		if r.code != exitSame || r.out != want.out || r.err != "" {
@@ -67,7 +67,7 @@ func TestCostTakesTheOnlyClusterOfARoot(t *testing.T) {
 
 func TestCostOfNodesThatStayIsTheMonth(t *testing.T) {
 	withoutCluster(t)
-	r := execute(t, "cost", example(t, "piksel"))
+	r := execute(t, "cost", filepath.Join(example(t, "piksel"), "clusters", "dev"))
 	if !strings.Contains(r.out, "gpu: consolidateAfter is Never") {
 		t.Error(r.out)
 	}
