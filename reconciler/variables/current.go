@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 )
 
@@ -33,6 +34,18 @@ func (c *Current) Refresh(ctx context.Context) (string, error) {
 	defer c.mu.Unlock()
 	c.newest = values
 	return values.Digest(), nil
+}
+
+// Inputs refreshes the values for a Loop, and has load make the Loader that loads with just
+// them; without load the Loop's own takes the newest.
+func (c *Current) Inputs(load func() reconciler.Loader) reconciler.Inputs {
+	return func(ctx context.Context) (string, reconciler.Loader, error) {
+		digest, err := c.Refresh(ctx)
+		if load == nil || err != nil {
+			return digest, nil, err
+		}
+		return digest, load(), nil
+	}
 }
 
 // Newest are the values to load a revision with.

@@ -105,7 +105,7 @@ func isParameter(ref v1alpha1.SubstituteReference) bool {
 	return ref.Kind == v1alpha1.SubstituteSSMParameter
 }
 
-// Reader reads the values of the variables of Syncs in a cluster.
+// Reader reads the values of the variables of a Sync in a cluster.
 type Reader struct {
 	// Live reads Syncs, ConfigMaps and Secrets without a cache.
 	Live client.Reader
@@ -113,13 +113,15 @@ type Reader struct {
 	Parameters func(ctx context.Context, sync *v1alpha1.Sync) (map[string]string, error)
 	// Key masks the values of Secrets.
 	Key func(context.Context) ([]byte, error)
+	// Sync is the Sync's name.
+	Sync client.ObjectKey
 }
 
-// Read reads the values of the variables of the Sync of this name as it is now.
-func (r Reader) Read(ctx context.Context, name client.ObjectKey) (substitute.Values, error) {
+// Read reads the values of the variables of the Sync as it is now.
+func (r Reader) Read(ctx context.Context) (substitute.Values, error) {
 	var now v1alpha1.Sync
-	if err := r.Live.Get(ctx, name, &now); err != nil {
-		return substitute.Values{}, fmt.Errorf("reading Sync %s: %w", name.Name, err)
+	if err := r.Live.Get(ctx, r.Sync, &now); err != nil {
+		return substitute.Values{}, fmt.Errorf("reading Sync %s: %w", r.Sync.Name, err)
 	}
 	lookup := InCluster(r.Live, now.Namespace)
 	// Without any, those that it had are forgotten.

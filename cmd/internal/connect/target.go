@@ -29,15 +29,6 @@ func Kubernetes(config kubernetes.Config, vars *variables.Current, forPreview bo
 	return kubeTarget, err
 }
 
-// NewestValues refreshes the values for a Loader that takes the newest, as
-// [reconciler.Loop.WithInputs] does.
-func NewestValues(vars *variables.Current) func(context.Context) (string, reconciler.Loader, error) {
-	return func(ctx context.Context) (string, reconciler.Loader, error) {
-		digest, err := vars.Refresh(ctx)
-		return digest, nil, err
-	}
-}
-
 // LabelValue is the value of the label by which a Sync's objects are found, by the Sync's name.
 func LabelValue(sync string) string { return kubernetes.LabelValue(sync) }
 

@@ -93,7 +93,7 @@ func Plan(ctx context.Context, req Request) (report.Report, error) {
 	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), folder.load,
 		reconciler.NamedTarget{Name: aws.Name, Target: awsTarget}, reconciler.NamedTarget{Name: kubernetes.Name, Target: kubeTarget})
 	forecast := connect.Forecast(live, &impact.SnapshotReader{Reader: live}, children, nil)
-	result, err := loop.WithInputs(connect.NewestValues(vars)).Plan(ctx, reconciler.Options{
+	result, err := loop.WithInputs(vars.Inputs(nil)).Plan(ctx, reconciler.Options{
 		Policies: syncpolicy.ForRun(req.Sync),
 		Guard:    func(ctx context.Context, p plan.Plan) plan.Plan { return impact.Guard(ctx, req.Sync, p, forecast) },
 	})

@@ -26,7 +26,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller"
 	"github.com/poolwright/poolwright/reconciler/declared"
-	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/events"
 	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -89,10 +88,7 @@ func (a *app) builder() controller.Builder {
 			Caching(a.children.revisions).ResumesFrom(sync.Status.LastAppliedRevision)
 		watches := []watchFunc{kubeTarget.Watch, awsTarget.Watch}
 		if variables.Used(sync) {
-			loop.WithInputs(func(ctx context.Context) (string, reconciler.Loader, error) {
-				digest, err := vars.Refresh(ctx)
-				return digest, load(), err
-			})
+			loop.WithInputs(vars.Inputs(load))
 			for _, watch := range variables.Watch(a.cfg.REST, sync) {
 				watches = append(watches, watch)
 			}
@@ -121,10 +117,7 @@ func (a *app) kubernetesTarget(sync *v1alpha1.Sync, log logr.Logger, parameters 
 	if err != nil {
 		return nil, nil, fmt.Errorf("connecting Sync %s to the cluster: %w", sync.Name, err)
 	}
-	reader := variables.Reader{Live: a.direct, Parameters: parameters, Key: kubeTarget.Key}
-	vars.Read = func(ctx context.Context) (substitute.Values, error) {
-		return reader.Read(ctx, client.ObjectKeyFromObject(sync))
-	}
+	vars.Read = variables.Reader{Live: a.direct, Parameters: parameters, Key: kubeTarget.Key, Sync: client.ObjectKeyFromObject(sync)}.Read
 	return kubeTarget, vars, nil
 }
 
