@@ -56,7 +56,7 @@ func (c *fewRevisions) Contains(context.Context, string, string, string) (bool, 
 // failing renders nothing.
 type failing struct{ inProcess }
 
-func (failing) Render(context.Context, fs.FS, string, substitute.Values) (rendercache.Rendered, error) {
+func (failing) Render(context.Context, fs.FS, string, substitute.Values) ([]byte, error) {
 	return nil, errors.New("the worker cannot be started")
 }
 

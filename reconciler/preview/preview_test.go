@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/provision"
@@ -101,32 +102,43 @@ type tree struct {
 // renderer returns what was rendered already of revisions, by their ids.
 type renderer map[string]checked.Folder
 
-func (r renderer) Render(_ context.Context, files fs.FS, _ string, _ substitute.Values) (rendercache.Rendered, error) {
+func (r renderer) Render(_ context.Context, files fs.FS, _ string, _ substitute.Values) ([]byte, error) {
 	revision, ok := files.(tree)
 	if !ok {
 		return nil, errors.New("there are no files")
 	}
-	return rendered{r[revision.id]}, nil
+	return []byte(revision.id), nil
 }
 
 func (renderer) Proposal() bool { return true }
 
-// rendered is a folder that is not encoded.
-type rendered struct{ folder checked.Folder }
-
-func (rendered) Bytes() int64 { return 1 }
-
-func (r rendered) Decode() (checked.Folder, error) { return r.folder, nil }
+func (r renderer) Decode(id []byte) (checked.Folder, error) { return r[string(id)], nil }
 
 // inProcess renders in this process, and checks nothing against schemas.
 type inProcess struct{}
 
-func (inProcess) Render(_ context.Context, files fs.FS, folder string, values substitute.Values) (rendercache.Rendered, error) {
+func (inProcess) Render(_ context.Context, files fs.FS, folder string, values substitute.Values) ([]byte, error) {
 	out, err := checked.Load(files, folder, values, nil, func() (checked.Standards, error) {
 		types, err := catalog.Load()
 		return checked.Standards{Types: types}, err
 	})
-	return rendered{out}, err
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(encodedFolder{out.Set.Items(), out})
+}
+
+// encodedFolder is a folder with the items of its set, which has no JSON.
+type encodedFolder struct {
+	Items  []state.Item
+	Folder checked.Folder
+}
+
+func (inProcess) Decode(encoded []byte) (checked.Folder, error) {
+	var out encodedFolder
+	err := utiljson.Unmarshal(encoded, &out)
+	out.Folder.Set = state.NewSet(out.Items...)
+	return out.Folder, err
 }
 
 func (inProcess) Proposal() bool { return true }

@@ -34,18 +34,13 @@ const (
 type Renderer interface {
 	// Render renders and checks the folder at a path of a tree, with the values of variables.
 	// Its errors have a class, see [state.Classify]: state.Fix is for the tree's author to
-	// mend.
-	Render(ctx context.Context, tree fs.FS, folder string, values substitute.Values) (Rendered, error)
+	// mend. The folder is encoded, which takes a fraction of the memory.
+	Render(ctx context.Context, tree fs.FS, folder string, values substitute.Values) ([]byte, error)
+	// Decode returns the folder that Render of any Renderer has encoded, anew each time: nobody
+	// else has what it returns.
+	Decode(encoded []byte) (checked.Folder, error)
 	// Proposal reports whether its limits are those of what is only proposed.
 	Proposal() bool
-}
-
-// Rendered is a checked folder as a Renderer wrote it, which takes a fraction of the memory.
-type Rendered interface {
-	// Bytes is how much memory it takes, in bytes.
-	Bytes() int64
-	// Decode returns the folder, anew each time: nobody else has what it returns.
-	Decode() (checked.Folder, error)
 }
 
 // Cache keeps what was rendered of trees, as they wrote it: those requested last, up to a
@@ -65,7 +60,8 @@ type Cache struct {
 
 type entry struct {
 	task
-	out Rendered
+	// encoded is the folder as the renderer encoded it.
+	encoded []byte
 	// err is why there is no result. The limits of proposals are narrower: what kept one
 	// from being rendered does not hold for a followed branch.
 	err error
@@ -75,22 +71,19 @@ type entry struct {
 
 // bytes is how much memory it takes.
 func (r entry) bytes() int64 {
-	total := entryBytes + int64(len(r.tree)+len(r.path)+len(r.values))
-	if r.out != nil {
-		total += r.out.Bytes()
-	}
+	total := entryBytes + int64(len(r.tree)+len(r.path)+len(r.values)+cap(r.encoded))
 	if r.err != nil {
 		total += int64(len(r.err.Error()))
 	}
 	return total
 }
 
-func (r entry) decode() (checked.Folder, error) {
+func (r entry) decode(in Renderer) (checked.Folder, error) {
 	if r.err != nil {
 		return checked.Folder{}, r.err
 	}
 	var out checked.Folder
-	err := apply.Recover(func() (err error) { out, err = r.out.Decode(); return err })
+	err := apply.Recover(func() (err error) { out, err = in.Decode(r.encoded); return err })
 	return out, err
 }
 
@@ -126,24 +119,24 @@ func (r *Cache) Bytes() (total int64) {
 func (r *Cache) Load(ctx context.Context, in Renderer, at gitsource.Snapshot, path string, values substitute.Values) (checked.Folder, error) {
 	key := entryKey{at.TreeID, path, values.Digest()}
 	if key.tree == "" {
-		out, err := in.Render(ctx, at.FS, path, values)
+		encoded, err := in.Render(ctx, at.FS, path, values)
 		if err != nil {
 			return checked.Folder{}, err
 		}
-		return out.Decode()
+		return in.Decode(encoded)
 	}
 	for {
 		if found, ok := r.find(key); ok && (found.err == nil || found.proposal == in.Proposal()) {
-			return found.decode()
+			return found.decode(in)
 		}
 		doing, mine := r.begin(task{key, in.Proposal()})
 		if mine {
 			doing.err = apply.Recover(func() (err error) {
-				doing.out, err = in.Render(ctx, at.FS, path, values)
+				doing.encoded, err = in.Render(ctx, at.FS, path, values)
 				return err
 			})
 			r.end(task{key, in.Proposal()}, doing)
-			return doing.decode()
+			return doing.decode(in)
 		}
 		resume := timeout.Pause(ctx) // Whoever renders it is charged.
 		select {
@@ -156,7 +149,7 @@ func (r *Cache) Load(ctx context.Context, in Renderer, at gitsource.Snapshot, pa
 		// What befell only the other caller, such as the end of its context, is
 		// nothing to pass on.
 		if class, _, _ := state.Classify(doing.err); doing.err == nil || class == state.Stalled {
-			return doing.decode()
+			return doing.decode(in)
 		}
 	}
 }

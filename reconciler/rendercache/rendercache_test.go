@@ -32,7 +32,7 @@ type worker struct {
 	limit bool
 }
 
-func (w worker) Render(ctx context.Context, files fs.FS, folder string, values substitute.Values) (Rendered, error) {
+func (w worker) Render(ctx context.Context, files fs.FS, folder string, values substitute.Values) ([]byte, error) {
 	if w.limit {
 		return nil, state.Failf(state.Stalled, "LimitExceeded", "it is too much")
 	}
@@ -48,22 +48,18 @@ func (w worker) Render(ctx context.Context, files fs.FS, folder string, values s
 
 func (w worker) Proposal() bool { return w.proposal }
 
-// text is a folder's set as JSON.
-type text []byte
-
-func encoded(f checked.Folder) Rendered {
+// encoded is a folder's set as JSON.
+func encoded(f checked.Folder) []byte {
 	raw, err := json.Marshal(f.Set.Items())
 	if err != nil {
 		panic(err)
 	}
-	return text(raw)
+	return raw
 }
 
-func (t text) Bytes() int64 { return int64(cap(t)) }
-
-func (t text) Decode() (checked.Folder, error) {
+func (worker) Decode(encoded []byte) (checked.Folder, error) {
 	var items []state.Item
-	err := json.Unmarshal(t, &items)
+	err := json.Unmarshal(encoded, &items)
 	return checked.Folder{Declared: declared.Declared{Set: state.NewSet(items...)}}, err
 }
 
@@ -211,7 +207,7 @@ func TestWhoWaitsForAnotherIsNotFailedByWhatBefallsThat(t *testing.T) {
 }
 
 // hostileResult is a large answer of a child, and no other's.
-func hostileResult(salt int) Rendered {
+func hostileResult(salt int) []byte {
 	return encoded(checked.Folder{Declared: declared.Declared{Set: state.NewSet(state.Item{
 		Key:    state.Key{Target: "kubernetes", Kind: "ConfigMap", Name: fmt.Sprint(salt)},
 		Object: map[string]any{"data": map[string]any{"a": strings.Repeat("x", 1600<<10)}},
@@ -240,7 +236,7 @@ func TestAThousandHostileProposalsLeaveTheMemoryAsItWas(t *testing.T) {
 			for i := range c.proposals {
 				e := entry{task: task{entryKey: entryKey{tree: fmt.Sprint(i), path: "x"}}}
 				if i%2 == 0 {
-					e.out = hostileResult(i)
+					e.encoded = hostileResult(i)
 				} else {
 					e.err = state.Failf(state.Stalled, "LimitExceeded", "%s", strings.Repeat("x", 10_000))
 				}

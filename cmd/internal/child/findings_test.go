@@ -74,7 +74,7 @@ func TestTheParentLimitsWhatAHostileChildReturns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Rendered{raw: raw}.Decode()
+	got, err := (&Runner{}).Decode(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestClustersWithoutProblemsNeedNoRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := (Rendered{raw: raw}).Decode(); err != nil || len(got.Clusters) != maxFindings+2 {
+	if got, err := (&Runner{}).Decode(raw); err != nil || len(got.Clusters) != maxFindings+2 {
 		t.Errorf("%d Clusters, %v", len(got.Clusters), err)
 	}
 }
@@ -143,7 +143,7 @@ func TestAHostileChildSetsNothingOfAnItemButWhatADeclarationFills(t *testing.T) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Rendered{raw: raw}.Decode()
+	got, err := (&Runner{}).Decode(raw)
 	if d := cmp.Diff([]state.Item{want}, got.Set.Items()); err != nil || d != "" {
 		t.Errorf("(-want +got):\n%s, %v", d, err)
 	}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 
-	utiljson "k8s.io/apimachinery/pkg/util/json"
-
 	"github.com/poolwright/poolwright/cmd/internal/crds"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
@@ -15,29 +13,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/substitute/fluxexpr"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
-
-// Rendered is a checked folder as the child wrote it, which takes a twentieth of the memory.
-// The zero value holds nothing.
-type Rendered struct{ raw []byte }
-
-// Bytes is how much memory it takes, in bytes.
-func (r Rendered) Bytes() int64 { return int64(cap(r.raw)) }
-
-// Decode decodes it anew each time: nobody else has what it returns.
-func (r Rendered) Decode() (checked.Folder, error) {
-	var found result
-	if len(r.raw) > 0 {
-		if err := utiljson.Unmarshal(r.raw, &found); err != nil {
-			return checked.Folder{}, fmt.Errorf("reading what was rendered: %w", err)
-		}
-	}
-	for i, f := range found.Items {
-		// What a declaration does not fill is for targets to set, never for a child.
-		found.Items[i] = state.Item{Key: f.Key, Version: f.Version, Object: f.Object, Origin: f.Origin}
-	}
-	found.Folder.Set = state.NewSet(found.Items...)
-	return limited(found.Folder), nil
-}
 
 // loadRequest is what to load.
 type loadRequest struct {

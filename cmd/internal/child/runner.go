@@ -13,7 +13,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/declared/part"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
-	"github.com/poolwright/poolwright/reconciler/rendercache"
 )
 
 // Limits bound one child. A zero field means its default.
@@ -82,11 +81,11 @@ type Runner struct {
 
 // Load is Render and Decode.
 func (r *Runner) Load(ctx context.Context, tree fs.FS, folder string, values substitute.Values) (checked.Folder, error) {
-	out, err := r.Render(ctx, tree, folder, values)
+	encoded, err := r.Render(ctx, tree, folder, values)
 	if err != nil {
 		return checked.Folder{}, err
 	}
-	return out.Decode()
+	return r.Decode(encoded)
 }
 
 // Proposal implements rendercache.Renderer.
@@ -98,7 +97,7 @@ func (r *Runner) Proposal() bool { return r.Proposed }
 // LimitExceeded or RenderTimeout; waiting for a slot in vain, a child that cannot be
 // started, one that somebody else ends, and one that got too little of a busy processor
 // are for another try. Errors of the rendering itself are those of declared.Load.
-func (r *Runner) Render(ctx context.Context, tree fs.FS, folder string, values substitute.Values) (rendercache.Rendered, error) {
+func (r *Runner) Render(ctx context.Context, tree fs.FS, folder string, values substitute.Values) ([]byte, error) {
 	_, links := tree.(fs.ReadLinkFS)
 	sealed, err := values.Seal()
 	if err != nil {
@@ -124,7 +123,7 @@ func (r *Runner) Render(ctx context.Context, tree fs.FS, folder string, values s
 		return nil, found.Failure.err()
 	}
 	r.Parts.Keep(tree, parts.used, parts.made)
-	return Rendered{raw: bytes.Clone(raw)}, nil
+	return bytes.Clone(raw), nil
 }
 
 // serveTree serves requests about the tree, and takes parts, until the result comes.

@@ -94,21 +94,21 @@ func measure(ctx context.Context, r candidateRequest, tree fs.FS) Measure {
 
 // loaded is what comes of the result of a child, and what it declares.
 func loaded(ctx context.Context, in *child.Runner, tree fs.FS, values substitute.Values, followed bool) (out Measure, folder checked.Folder) {
-	rendered, err := in.Render(ctx, tree, grammar.Folder, values)
+	encoded, err := in.Render(ctx, tree, grammar.Folder, values)
 	if err != nil {
 		return failed("rendering", err), folder
 	}
 	before := heap()
-	folder, err = rendered.Decode()
+	folder, err = in.Decode(encoded)
 	if err != nil {
 		return failed("decoding", err), folder
 	}
 	decoded := heap() - before
-	size, stage, err := plan(ctx, in, tree, rendered, values, followed)
+	size, stage, err := plan(ctx, in, tree, encoded, values, followed)
 	if err != nil {
 		out = failed(stage, err)
 	}
-	out.Output, out.Decoded, out.Objects, out.Report = rendered.Bytes(), decoded, folder.Set.Len(), size
+	out.Output, out.Decoded, out.Objects, out.Report = int64(cap(encoded)), decoded, folder.Set.Len(), size
 	return out, folder
 }
 

@@ -36,11 +36,11 @@ const (
 type rerender struct {
 	*child.Runner
 	tree fs.FS
-	head rendercache.Rendered
+	head []byte
 }
 
 // Render implements rendercache.Renderer.
-func (k rerender) Render(ctx context.Context, tree fs.FS, folder string, values substitute.Values) (rendercache.Rendered, error) {
+func (k rerender) Render(ctx context.Context, tree fs.FS, folder string, values substitute.Values) ([]byte, error) {
 	if tree == k.tree {
 		return k.head, nil
 	}
@@ -50,7 +50,7 @@ func (k rerender) Render(ctx context.Context, tree fs.FS, folder string, values 
 // plan plans the candidate as the step of a pull request, without a cluster, and writes the
 // comment; with simulation and targets as the product has them. It returns how long that is,
 // and of an error in which stage it came about.
-func plan(ctx context.Context, in *child.Runner, tree fs.FS, head rendercache.Rendered, values substitute.Values, followed bool) (size int64, stage string, err error) {
+func plan(ctx context.Context, in *child.Runner, tree fs.FS, head []byte, values substitute.Values, followed bool) (size int64, stage string, err error) {
 	base := fstest.MapFS{}
 	for name, content := range grammar.Base() {
 		base[name] = &fstest.MapFile{Data: []byte(content)}

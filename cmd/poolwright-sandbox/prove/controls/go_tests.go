@@ -94,7 +94,7 @@ func foundByTestsOfSources() []Control {
 			test: "gitsource/gogit.TestABudgetIsSharedAndNeverExceeded",
 		}, {
 			Name: "cache-budget", Summary: "Renderings that are kept have a budget in bytes.",
-			file: "reconciler/rendercache/rendercache.go", old: "func (r entry) bytes() int64 {\n", by: "func (r entry) bytes() int64 {\n\tif r.out != nil {\n\t\treturn 0\n\t}\n",
+			file: "reconciler/rendercache/rendercache.go", old: "func (r entry) bytes() int64 {\n", by: "func (r entry) bytes() int64 {\n\tif r.encoded != nil {\n\t\treturn 0\n\t}\n",
 			test: "reconciler/rendercache.TestAThousandHostileProposalsLeaveTheMemoryAsItWas",
 		}, {
 			Name: "links-within-the-tree", Summary: "A symbolic link cannot leave the tree.",
