@@ -37,6 +37,7 @@ func TestSetupAltanova(t *testing.T) {
 		Image: s.al2023("nvidia", s.latest()),
 	}
 	gpuNode.is(want)
+	s.runsThePage()
 
 	s.plainPod("everyday")
 	s.plainPod("important", func(pod *corev1.Pod) {

@@ -34,6 +34,8 @@ func TestSetupBaseten(t *testing.T) {
 	all := []struct{ file, pool, kind string }{
 		{"memory", "memory", "r5a.xlarge"}, {"cpu", "cpu", "c5a.xlarge"},
 		{"gpu", "gpu", "g4dn.xlarge"}, {"gpu-g5", "gpu", "g5.xlarge"},
+		// By the memory of its GPU: g4dn.xlarge, which is cheaper, has too little.
+		{"gpu-memory", "gpu", "g5.xlarge"},
 	}
 	var deployments []*unstructured.Unstructured
 	for _, one := range all[:3] {
@@ -42,7 +44,8 @@ func TestSetupBaseten(t *testing.T) {
 	for i, one := range all {
 		if i == len(deployments) {
 			// Only now: the pod that takes any GPU would take this one's node, were it
-			// ready first, and the scheduler would be right.
+			// ready first, and the scheduler would be right. So would the one that needs
+			// memory.
 			deployments = append(deployments, s.creates("workloads/"+one.file+".yaml"))
 		}
 		want := machine{
@@ -58,6 +61,7 @@ func TestSetupBaseten(t *testing.T) {
 		}
 		s.landsOf(deployments[i]).is(want)
 	}
+	s.runsThePage()
 	pools := []string{"memory", "cpu", "gpu"}
 	for _, pool := range pools {
 		s.waitsFor(pool, "30s")

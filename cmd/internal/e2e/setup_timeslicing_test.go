@@ -25,6 +25,9 @@ func TestSetupTimeslicing(t *testing.T) {
 	// Who runs the command again need not name the variables again.
 	typed(t, s.Environment, s.git.repo.dir, "bootstrap", s.of.Path, "--wait=false", "--yes").expect(t, 0, "nothing to change")
 	s.logs("api", "audit", "authenticator", "controllerManager", "scheduler")
+	// The set-up's own pod takes one share, and leaves the node to the others.
+	s.creates("workloads/gpu-workload.yaml")
+	s.removes(s.lands("gpu-workload"))
 	begin := time.Now()
 	s.creates("workloads/inference.yaml")
 	pods := s.allLand("inference", 40)
@@ -57,6 +60,7 @@ func TestSetupTimeslicing(t *testing.T) {
 		t.Errorf("the node offers %s", offer)
 	}
 	s.countsGPUs("gpu", "120", "40")
+	s.runsThePage()
 
 	// A node of the other class has the other image.
 	s.makes(&corev1.Pod{
