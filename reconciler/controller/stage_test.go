@@ -327,7 +327,9 @@ func (s *stage) commit(things ...string) {
 	for _, t := range things {
 		name, value, _ := strings.Cut(t, "=")
 		target, name, _ := strings.Cut(name, "/")
-		i := newPlace(target).item(name, value)
+		of := newPlace(target)
+		of.typeless = s.cluster.typeless
+		i := of.item(name, value)
 		i.Live, i.Origin = state.Identity{}, state.Origin{File: "cluster.yaml", Line: 9}
 		s.declared = append(s.declared, i)
 	}
