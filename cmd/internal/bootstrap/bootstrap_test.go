@@ -133,7 +133,7 @@ func TestTheSyncFollowsTheFlagThenItsSpecThenTheClone(t *testing.T) {
 		"a live Sync needs no clone":             {root: t.TempDir(), has: []client.Object{sync(v1alpha1.GitRef{Branch: "live"}, "")}, want: git("url", "https://live.example.com/x", "ref", branch("live"))},
 		"an ssh remote without a Secret":         {root: overSSH, err: "--url https://git.example.com/team/nodes.git"},
 		"an ssh remote with a Secret":            {req: SyncRequest{Secret: "git"}, root: overSSH, want: git("url", "ssh://git@git.example.com/team/nodes.git", "ref", branch("trunk"), "secretRef", map[string]any{"name": "git"}), warn: "--from-file=identity="},
-		"the short form of ssh in --url":         {req: SyncRequest{URL: "git@o.example.com:y", Secret: "git"}, root: dir, err: "ssh://USER@HOST/PATH"},
+		"the short form of ssh in --url":         {req: SyncRequest{URL: "git@o.example.com:y", Secret: "git"}, root: dir, err: "ssh://git@HOST/PATH"},
 		"a clone without a remote is an error":   {root: alone, err: "--url"},
 		"a folder that is no clone is an error":  {root: t.TempDir(), err: "--url"},
 		"a detached HEAD is an error":            {root: detached, err: "--branch"},

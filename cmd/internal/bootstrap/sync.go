@@ -201,14 +201,14 @@ func (r *SyncRequest) fromWorkingCopy(root string, pinned bool) (warnings []stri
 	}
 	if r.URL == "" {
 		if copied.address == "" {
-			return nil, fmt.Errorf("%s is in no clone with a remote called origin: name the repository with --url https://HOST/PATH or --url ssh://USER@HOST/PATH", root)
+			return nil, fmt.Errorf("%s is in no clone with a remote called origin: name the repository with --url https://HOST/PATH or --url ssh://git@HOST/PATH", root)
 		}
 		if r.URL, err = fetchAddress(copied.address); err != nil {
 			return nil, err
 		}
 	}
 	if !fetchable(r.URL) {
-		return nil, errors.New("--url must be https://HOST/PATH without credentials, or ssh://USER@HOST/PATH; put a token or a private key into a Secret and name it with --secret")
+		return nil, errors.New("--url must be https://HOST/PATH without credentials, or ssh://git@HOST/PATH; put a token or a private key into a Secret and name it with --secret")
 	}
 	if isSSH(r.URL) && r.Secret == "" {
 		return nil, fmt.Errorf("the repository is fetched by ssh, which needs a Secret with the keys identity and known_hosts: name it with --secret, or fetch by https with --url %s", overHTTPS(r.URL))

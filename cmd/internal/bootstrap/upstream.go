@@ -100,7 +100,7 @@ func fetchAddress(address string) (string, error) {
 	if m := scpLike.FindStringSubmatch(address); m != nil && !strings.Contains(address, "://") {
 		return sshAddress(m[1], m[2], m[3])
 	}
-	return "", errors.New("the remote origin is neither an https nor an ssh address: name the repository with --url https://HOST/PATH or --url ssh://USER@HOST/PATH")
+	return "", errors.New("the remote origin is neither an https nor an ssh address: name the repository with --url https://HOST/PATH or --url ssh://git@HOST/PATH")
 }
 
 // sshAddress writes an address of ssh. Git would log in without a user as whoever runs it,

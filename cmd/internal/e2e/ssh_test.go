@@ -94,9 +94,9 @@ func TestAddressesOfSSHThatCannotBeFollowedAreRefusedWithTheRemedy(t *testing.T)
 	s.start()
 	s.follow(func(sync *v1alpha1.Sync) { sync.Spec.Suspend = true })
 	for url, remedy := range map[string]string{
-		"git@git.example.com:platform/nodes.git":        "write ssh://user@host/path",
-		"ssh://git.example.com/platform/nodes.git":      "should match",
-		"ssh://git:pass@git.example.com/platform/nodes": "should match",
+		"git@git.example.com:platform/nodes.git":        "also in place of git@host:path",
+		"ssh://git.example.com/platform/nodes.git":      "url must be https://host/path",
+		"ssh://git:pass@git.example.com/platform/nodes": "url must be https://host/path",
 		"ssh://git@git.example.com/platform/nodes.git":  "needs secretRef",
 	} {
 		sync := s.spelled("refused", func(sync *v1alpha1.Sync) {

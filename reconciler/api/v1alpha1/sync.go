@@ -157,8 +157,7 @@ type GitSource struct {
 	// URL is an https:// address (http:// only to loopback), without
 	// credentials, or ssh://user@host/path.
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:Pattern="^((https|http)://[^@\\s]+|ssh://[^@:/\\s]+@[^@\\s]+)$"
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^[^@:/]+@[^@:/]+:')",message="url is of the form user@host:path: write ssh://user@host/path"
+	// +kubebuilder:validation:XValidation:rule="self.matches(r'^((https|http)://[^@\\s]+|ssh://[^@:/\\s]+@[^@\\s]+)$')",message="url must be https://host/path without credentials, or ssh://git@host/path, also in place of git@host:path"
 	URL string `json:"url"`
 	// Ref is the revision to follow. Default: the branch main.
 	// +kubebuilder:default={branch: main}

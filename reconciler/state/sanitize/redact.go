@@ -33,6 +33,9 @@ var shapes = []shape{
 	{[]string{"PRIVATE KEY"}, regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\z)`)},
 }
 
+// noSecret is the user as whom everybody logs in to Git servers by ssh.
+const noSecret = "git"
+
 // url is a scheme and all that may belong to the URL after it.
 var url = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>\x60]+`)
 
@@ -45,7 +48,7 @@ func RedactFunc(s string, replace func(secret string) string) string {
 	if strings.Contains(s, "://") {
 		s = url.ReplaceAllStringFunc(s, func(u string) string {
 			start, end := userInfo(u)
-			if end <= start {
+			if end <= start || u[start:end] == noSecret {
 				return u
 			}
 			return u[:start] + replace(u[start:end]) + u[end:]

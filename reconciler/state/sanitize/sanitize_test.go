@@ -12,7 +12,9 @@ import (
 func TestRedactDetectsSecretsByTheirShape(t *testing.T) {
 	tests := []struct{ name, in, want string }{
 		{"user and password of a URL", "https://u:p@git.example.com/x", "https://(masked)@git.example.com/x"},
-		{"a user alone", "ssh://git@host/x", "ssh://(masked)@host/x"},
+		{"a user alone", "ssh://ada@host/x", "ssh://(masked)@host/x"},
+		{"the user of every Git server", "ssh://git@host/x", "ssh://git@host/x"},
+		{"a password of that user", "ssh://git:p@host/x", "ssh://(masked)@host/x"},
 		{"two @", "https://u:p@ss@host/x", "https://(masked)@host/x"},
 		{"a slash in the password", `parse "https://u:pa/ss@host/x": invalid port ":pa" after host`, `parse "https://(masked)@host/x": invalid port ":pa" after host`},
 		{"an image by digest is no user info", "oci://host/repo@sha256:abc", "oci://host/repo@sha256:abc"},

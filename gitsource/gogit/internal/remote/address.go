@@ -25,11 +25,11 @@ var sshUser = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 // repeat the URL, which may hold a password.
 func ParseURL(raw string) (*url.URL, error) {
 	if scpLike.MatchString(raw) {
-		return nil, invalid("it is of the form user@host:path; write ssh://user@host/path")
+		return nil, invalid("it is of the form user@host:path; write ssh://git@host/path")
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.Opaque != "" {
-		return nil, invalid("it is not of the form https://host/path or ssh://user@host/path")
+		return nil, invalid("it is not of the form https://host/path or ssh://git@host/path")
 	}
 	if u.User != nil && u.Scheme != "ssh" {
 		return nil, invalid("it holds credentials; put them into the Secret that secretRef names")
@@ -66,7 +66,7 @@ func checkSSH(u *url.URL) error {
 		return invalid("it holds a password; put the private key and its passphrase into the Secret that secretRef names")
 	}
 	if !sshUser.MatchString(u.User.Username()) {
-		return invalid("it names no user to log in as; write ssh://user@host/path, where most servers have the user git")
+		return invalid("it names no user to log in as; write ssh://git@host/path, or another user where the server has one")
 	}
 	if p, err := strconv.ParseUint(port(u), 10, 16); u.Hostname() == "" || err != nil || p == 0 {
 		return invalid("its host or port is not valid")

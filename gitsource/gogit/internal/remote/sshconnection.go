@@ -84,7 +84,7 @@ func parseIdentity(key []byte, passphrase string) (ssh.Signer, error) {
 	case errors.Is(err, x509.IncorrectPasswordError):
 		return invalid("password is not the passphrase of identity")
 	case err != nil:
-		return invalid("identity is no private key in PEM, as ssh-keygen writes it, or password is not its passphrase")
+		return invalid("identity is no private key that ssh-keygen writes by default (ssh-keygen -p -f FILE converts other formats), or password is not its passphrase")
 	}
 	algorithms := []string{signer.PublicKey().Type()}
 	switch algorithms[0] {
