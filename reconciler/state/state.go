@@ -104,6 +104,9 @@ type Item struct {
 	Object map[string]any `json:"object"`
 	// Origin is where it was declared; zero when observed.
 	Origin Origin `json:"origin,omitzero"`
+	// Inputs is a digest of what else is declared that the Findings of the thing are computed
+	// from, such as the pools that draw on a quota; empty where that is nothing.
+	Inputs string `json:"inputs,omitempty"`
 	// Live identifies what was observed; zero when wanted.
 	Live Identity `json:"live,omitzero"`
 	// Applied is the Hash of the wanted Object that we last applied here; set

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -15,6 +16,7 @@ import (
 	revision "github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
+	"github.com/poolwright/poolwright/reconciler/preview"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
@@ -208,6 +210,35 @@ func TestWhatNeedsMoreOfAQuotaThatIsNotComparedWaits(t *testing.T) {
 			}
 			if held, _ = r.runs(r.loop(), gpuPool("a", 1)); len(held) > 0 || r.gpus("a") != 1 {
 				t.Errorf("lowered, %v are held, and a has %d GPUs", held, r.gpus("a"))
+			}
+		})
+	}
+}
+
+// Many steps from one base share what was observed of AWS for the same desired state. Which pools a quota is too small
+// for is observed for each of them.
+func TestAProposalWarnsOfTheQuotaOfItsOwnPools(t *testing.T) {
+	b := newBench(t, func(c *sandbox.Config) { c.Quotas = map[string]float64{gOnDemand: 64} })
+	cached := preview.Cached(b.target, time.Hour, &preview.ObservedAt{}, time.Now)
+	base := revision.Declared{Set: withPools(b.declare(nothing), gpuPool("a", 10))}
+	for _, tt := range []struct {
+		name  string
+		pools []state.Item
+		want  string
+	}{
+		{"a limit is raised beyond the quota", []state.Item{gpuPool("a", 17)}, "NodePool a (a.yaml:1) needs at least 68 vCPUs"},
+		{"a pool is added beyond the quota", []state.Item{gpuPool("a", 10), gpuPool("b", 8)}, "NodePools a (a.yaml:1) and b (b.yaml:1) need at least 72 vCPUs"},
+		{"a limit is lowered", []state.Item{gpuPool("a", 9)}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			head := revision.Declared{Set: withPools(b.declare(nothing), tt.pools...)}
+			got, err := reconciler.Propose(t.Context(), base, head, false, []reconciler.NamedTarget{{Name: Name, Target: cached}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			warnings, _ := warned(got.Step)
+			if text := strings.Join(warnings, "; "); (text == "") != (tt.want == "") || !strings.HasPrefix(text, tt.want) {
+				t.Errorf("warned of %q", warnings)
 			}
 		})
 	}

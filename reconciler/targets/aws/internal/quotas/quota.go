@@ -53,8 +53,8 @@ func (l *latest) get() []quota.Pool {
 	return l.pools
 }
 
-// of works out what the declared pools can draw on.
-func (l *latest) of(items []state.Item, types *catalog.Catalog) []quota.Pool {
+// of works out what the declared pools can draw on, and a digest of them.
+func (l *latest) of(items []state.Item, types *catalog.Catalog) ([]quota.Pool, string) {
 	declared := make([]any, 0, 3*len(items))
 	for _, item := range items {
 		declared = append(declared, item.Key.Name, item.Origin.String(), item.Object)
@@ -63,14 +63,14 @@ func (l *latest) of(items []state.Item, types *catalog.Catalog) []quota.Pool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if hash == l.hash {
-		return l.pools
+		return l.pools, hash
 	}
 	l.hash, l.pools = hash, nil
 	reader := quota.NewReader(types)
 	for _, item := range items {
 		l.pools = append(l.pools, reader.Pool(item.Key.Name, item.Origin.String(), item.Object))
 	}
-	return l.pools
+	return l.pools, hash
 }
 
 // Wanted lists the quotas that some pool can draw on, where the Cluster requires any resource in AWS or
@@ -83,15 +83,18 @@ func (q Quotas) Wanted(s resource.Declaration) []state.Item {
 	if err != nil {
 		return nil // the catalogue's own tests keep the table readable
 	}
+	pools, digest := q.pools.of(s.Pools, types)
 	reached := map[string]bool{}
-	for _, p := range q.pools.of(s.Pools, types) {
+	for _, p := range pools {
 		for _, name := range p.Classes() {
 			reached[name] = true
 		}
 	}
 	var out []state.Item
 	for _, name := range slices.Sorted(maps.Keys(reached)) {
-		out = append(out, s.Compared(s.Regional("servicequotas", "Quota", name), "", map[string]any{}))
+		item := s.Compared(s.Regional("servicequotas", "Quota", name), "", map[string]any{})
+		item.Inputs = digest // Without it, what was read for other pools would be taken for these.
+		out = append(out, item)
 	}
 	return out
 }
