@@ -16,6 +16,12 @@ type Shortage struct {
 	NeededVCPUs, LimitVCPUs int64
 	// OthersUse is true where instances of no declared pool use a part of that.
 	OthersUse bool
+	// Smallest is the pool's instance type with the fewest vCPUs where it can have no node, since no
+	// quota has as many left; empty for all others.
+	Smallest string
+	// Unlimited is true where the pool loses the last of its limits that counts, so that it can
+	// need any number; NeededVCPUs is then 0. Default false.
+	Unlimited bool
 }
 
 // Caused are the shortages that a change from some pools to others makes, or makes worse: more of what the pools
@@ -25,18 +31,18 @@ func Caused(before, after []Pool, limits map[string]Limit) []Shortage {
 	var out []Shortage
 	known := map[string]bool{}
 	for _, p := range after {
-		classes, s := p.Classes(), p.alone(limits)
-		if s.needs == 0 || total(after, classes, Pool.wants) <= total(before, classes, Pool.wants) || !p.DrawsMore(named(before, p.Name)) {
-			continue
+		was := named(before, p.Name)
+		one := p.caused(was, limits, func() bool { return total(after, p.Classes(), Pool.wants) > total(before, p.Classes(), Pool.wants) })
+		if one != nil {
+			known[p.Name], out = true, append(out, *one)
 		}
-		known[p.Name] = true
-		out = append(out, shortageOf([]Pool{p}, []string{p.Name}, s.needs, classes, limits))
 	}
 	var found [][]string
 	for _, s := range allShortages(after, limits) {
 		var causing []string
 		for _, p := range s.pools {
-			if was := named(before, p.Name); p.drawn(s.classes, Pool.least) > was.drawn(s.classes, Pool.least) {
+			was := named(before, p.Name)
+			if p.drawn(s.classes, Pool.least) > was.drawn(s.classes, Pool.least) && !p.onlyBounds(was, s.classes) {
 				causing = append(causing, p.Name)
 			}
 		}
@@ -49,6 +55,36 @@ func Caused(before, after []Pool, limits map[string]Limit) []Shortage {
 		out = append(out, shortageOf(s.pools, causing, s.needs, s.classes, limits))
 	}
 	return out
+}
+
+// caused is what the pool alone cannot have and could before, or needed less of; nil where there is nothing. grows
+// reports whether all pools that draw on its quotas need more of them than before.
+func (p Pool) caused(was Pool, limits map[string]Limit, grows func() bool) *Shortage {
+	if !p.DrawsMore(was) || slices.ContainsFunc(p.Classes(), func(name string) bool { _, known := limits[name]; return !known }) {
+		return nil
+	}
+	if p.unbounds(was) {
+		out := shortageOf([]Pool{p}, []string{p.Name}, 0, p.Classes(), limits)
+		out.Unlimited = true
+		return &out
+	}
+	s := p.alone(limits)
+	if s.needs == 0 || !grows() {
+		return nil
+	}
+	out := shortageOf([]Pool{p}, []string{p.Name}, s.needs, p.Classes(), limits)
+	if s.what == "" {
+		out.Smallest = s.smallest
+	}
+	return &out
+}
+
+// unbounds reports whether the pool loses the last of its limits that counts.
+func (p Pool) unbounds(was Pool) bool { return was.limited() && !p.limited() && len(p.demands) > 0 }
+
+// onlyBounds reports whether the pool gets its first limit, by which it draws no more of the quotas than before.
+func (p Pool) onlyBounds(was Pool, classes []string) bool {
+	return p.replicas == nil && was.within(classes) && !was.limited()
 }
 
 func shortageOf(pools []Pool, causing []string, needs float64, classes []string, limits map[string]Limit) Shortage {
@@ -108,10 +144,19 @@ func (p Pool) wants() float64 {
 	return max(p.least(), one)
 }
 
-// DrawsMore reports whether the pool needs more of its quotas than another does of them, such as the pool
-// before a change; the zero Pool needs nothing.
+// DrawsMore reports whether the pool can need more of its quotas than another does of them, such as the pool
+// before a change; the zero Pool needs nothing. One without a limit that counts can need any number.
 func (p Pool) DrawsMore(than Pool) bool {
-	return p.drawn(p.Classes(), Pool.wants) > than.drawn(p.Classes(), Pool.wants)
+	classes := p.Classes()
+	switch {
+	case len(classes) == 0:
+		return false
+	case !than.within(classes), p.unbounds(than):
+		return true
+	case !p.limited(), p.onlyBounds(than, classes):
+		return false
+	}
+	return p.wants() > than.wants() || p.least() > than.least()
 }
 
 func named(pools []Pool, name string) Pool {

@@ -20,6 +20,11 @@ func TestAShortageIsCausedByWhatNeedsMoreThanBefore(t *testing.T) {
 	together := func(needed int64, causing ...string) Shortage {
 		return Shortage{Quotas: []string{gOnDemand}, Codes: []string{"L-G"}, Pools: []string{"a", "b"}, Causing: causing, NeededVCPUs: needed, LimitVCPUs: 64}
 	}
+	unbound := func(pool string) Shortage {
+		out := alone(0, pool)
+		out.Unlimited = true
+		return out
+	}
 	for _, tt := range []struct {
 		name          string
 		before, after []Pool
@@ -47,12 +52,25 @@ func TestAShortageIsCausedByWhatNeedsMoreThanBefore(t *testing.T) {
 		{"a pool that is short gets another name", []Pool{onDemand("a", "17")}, []Pool{onDemand("b", "17")}, nil},
 		{"a pool of both quotas is restricted to one", []Pool{gpus("a", "17")}, []Pool{onDemand("a", "17")}, []Shortage{alone(68, "a")}},
 		{"a pool without a limit is added that can have no node", nil, []Pool{unlimited("p")},
-			[]Shortage{{Quotas: []string{pOnDemand}, Codes: []string{"L-P"}, Pools: []string{"p"}, Causing: []string{"p"}, NeededVCPUs: 16}}},
+			[]Shortage{{Quotas: []string{pOnDemand}, Codes: []string{"L-P"}, Pools: []string{"p"}, Causing: []string{"p"}, NeededVCPUs: 16, Smallest: "p5.4xlarge"}}},
 		{"a pool without a limit could have no node before", []Pool{unlimited("p")}, []Pool{unlimited("p")}, nil},
 		{"a pool without a limit is added where others are short", []Pool{onDemand("a", "10"), onDemand("b", "8")},
 			[]Pool{onDemand("a", "10"), onDemand("b", "8"), r.pool("c", "{}", xlarge, onDemandOnly)}, nil},
 		{"a pool is removed", []Pool{onDemand("a", "17"), onDemand("b", "8")}, []Pool{onDemand("a", "17")}, nil},
 		{"a pool that is short alone is not named again together with others", []Pool{onDemand("a", "10")}, []Pool{onDemand("a", "10"), onDemand("b", "17")}, []Shortage{alone(68, "b")}},
+		{"a pool loses its last limit", []Pool{onDemand("a", "1")}, []Pool{r.pool("a", "{}", xlarge, onDemandOnly)}, []Shortage{unbound("a")}},
+		{"a pool loses its last limit that counts", []Pool{onDemand("a", "1")}, []Pool{r.pool("a", `{"memory":"1Ti"}`, xlarge, onDemandOnly)}, []Shortage{unbound("a")}},
+		{"a pool whose limit is 0 loses it", []Pool{onDemand("a", "0")}, []Pool{r.pool("a", "{}", xlarge, onDemandOnly)}, []Shortage{unbound("a")}},
+		{"a pool loses its last limit beside one without a limit", []Pool{onDemand("a", "1"), r.pool("b", "{}", xlarge, onDemandOnly)}, []Pool{r.pool("a", "{}", xlarge, onDemandOnly), r.pool("b", "{}", xlarge, onDemandOnly)}, []Shortage{unbound("a")}},
+		{"a pool with another limit loses one", []Pool{r.pool("a", `{"cpu":64,"nvidia.com/gpu":1}`, xlarge, onDemandOnly)}, []Pool{r.pool("a", `{"cpu":64}`, xlarge, onDemandOnly)}, nil},
+		{"a pool without a limit gets one beyond the quota", []Pool{r.pool("a", "{}", xlarge, onDemandOnly)}, []Pool{onDemand("a", "17")}, nil},
+		{"a pool without a limit gets one that is beyond the quota with another's", []Pool{r.pool("a", "{}", xlarge, onDemandOnly), onDemand("b", "8")}, []Pool{onDemand("a", "10"), onDemand("b", "8")}, nil},
+		{"a static pool beyond the quota is added", nil, []Pool{r.static("a", "17", xlarge, onDemandOnly)}, []Shortage{alone(68, "a")}},
+		{"a static pool gets more replicas than the quota allows", []Pool{r.static("a", "2", xlarge, onDemandOnly)}, []Pool{r.static("a", "17", xlarge, onDemandOnly)}, []Shortage{alone(68, "a")}},
+		{"a static pool gets as many replicas as the quota allows", []Pool{r.static("a", "2", xlarge, onDemandOnly)}, []Pool{r.static("a", "16", xlarge, onDemandOnly)}, nil},
+		{"a static pool is added that is beyond the quota with another", []Pool{onDemand("a", "10")}, []Pool{onDemand("a", "10"), r.static("b", "8", xlarge, onDemandOnly)}, []Shortage{together(72, "b")}},
+		{"a limit of nodes is raised beyond the quota", []Pool{r.pool("a", `{"nodes":2}`, xlarge, onDemandOnly)}, []Pool{r.pool("a", `{"nodes":"17"}`, xlarge, onDemandOnly)}, []Shortage{alone(68, "a")}},
+		{"a limit of nodes is raised within the quota", []Pool{r.pool("a", `{"nodes":2}`, xlarge, onDemandOnly)}, []Pool{r.pool("a", `{"nodes":16}`, xlarge, onDemandOnly)}, nil},
 		{"a quota is unknown", nil, []Pool{r.pool("a", `{"cpu":1000}`, family("m5"), onDemandOnly)}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -67,6 +85,16 @@ func TestAShortageReportsThatOtherInstancesUseTheQuota(t *testing.T) {
 	pool := readers(t).pool("a", `{"cpu":64}`, family("m5"), onDemandOnly)
 	got := Caused(nil, []Pool{pool}, map[string]Limit{standardOnDemand: {VCPUs: 64, Taken: 4}})
 	if len(got) != 1 || !got[0].OthersUse || got[0].LimitVCPUs != 64 || got[0].NeededVCPUs != 64 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Of two quotas whose GPUs take different numbers of vCPUs, the number that is needed is more than both allow.
+func TestWhatIsNeededExceedsWhatTheQuotasAllow(t *testing.T) {
+	limits := map[string]Limit{gOnDemand: {VCPUs: 8}, pOnDemand: {VCPUs: 64}}
+	pool := readers(t).pool("a", `{"nvidia.com/gpu":8}`, `{"key":"node.kubernetes.io/instance-type","operator":"In","values":["g5.xlarge","p5.4xlarge"]}`, onDemandOnly)
+	got := Caused(nil, []Pool{pool}, limits)
+	if len(got) != 1 || got[0].NeededVCPUs != 80 || got[0].LimitVCPUs != 72 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -18,8 +18,10 @@ type Pool struct {
 	Name string
 	// origin is the file and line that declare it, "" where there is none.
 	origin string
-	// cpus and gpus are its limits; nil where it has none.
-	cpus, gpus *float64
+	// cpus, gpus and nodes are its limits; nil where it has none.
+	cpus, gpus, nodes *float64
+	// replicas is how many nodes a static pool has; nil for any other.
+	replicas *float64
 	// gpu is the resource that gpus counts.
 	gpu string
 	// demands are by the names of the quotas' classes.
@@ -78,7 +80,8 @@ func NewReader(types *catalog.Catalog) Reader {
 func (r Reader) Pool(name, origin string, nodePool map[string]any) Pool {
 	var object struct {
 		Spec struct {
-			Limits map[string]any `json:"limits"`
+			Limits   map[string]any `json:"limits"`
+			Replicas any            `json:"replicas"`
 		} `json:"spec"`
 	}
 	p := Pool{Name: name, origin: origin, demands: map[string]demand{}}
@@ -86,7 +89,7 @@ func (r Reader) Pool(name, origin string, nodePool map[string]any) Pool {
 	if err != nil || json.Unmarshal(raw, &object) != nil {
 		return p
 	}
-	p.cpus = amount(object.Spec.Limits["cpu"])
+	p.cpus, p.nodes, p.replicas = amount(object.Spec.Limits["cpu"]), amount(object.Spec.Limits["nodes"]), amount(object.Spec.Replicas)
 	for _, gpu := range []string{"nvidia.com/gpu", "amd.com/gpu"} {
 		if n := amount(object.Spec.Limits[gpu]); n != nil && p.gpus == nil {
 			p.gpus, p.gpu = n, gpu

@@ -98,21 +98,6 @@ func (p Pool) within(classes []string) bool {
 	return len(p.demands) > 0 && contains(classes, p.Classes())
 }
 
-// least is the least number of vCPUs with which the pool reaches its first limit, 0 where it has none that counts.
-func (p Pool) least() float64 {
-	perGPU := 0.0
-	for _, d := range p.demands {
-		if d.perGPU > 0 && (perGPU == 0 || d.perGPU < perGPU) {
-			perGPU = d.perGPU
-		}
-	}
-	needs, what := p.unreached(-1, -1, perGPU)
-	if what == "" {
-		return 0
-	}
-	return needs
-}
-
 // Advice is for which pools the quota of a class is too small, alone and together. A pool that may draw on
 // several quotas is warned of only where all of them together are: Karpenter
 // goes to the next when one is used up.
@@ -138,7 +123,7 @@ func Advice(pools []Pool, class string, limits map[string]Limit) []string {
 type poolShortage struct {
 	// needs is the number of vCPUs with which it could.
 	needs float64
-	// what is the limit that it cannot reach; empty where it can have no node.
+	// what is the goal that it cannot reach; empty where it can have no node.
 	what string
 	// smallest is the name of its type with the fewest vCPUs.
 	smallest string
@@ -147,38 +132,35 @@ type poolShortage struct {
 func (s poolShortage) text(p Pool, limits map[string]Limit) string {
 	allows, codes := allowance(p.Classes(), limits)
 	if s.what == "" {
+		if len(p.demands) > 1 {
+			allows = "none of the quotas has as many left"
+		}
 		return fmt.Sprintf("NodePool %s can have no node: its smallest instance type %s has %.0f vCPUs, %s: request a quota increase (%s)",
 			p, s.smallest, s.needs, allows, codes)
 	}
-	return fmt.Sprintf("NodePool %s needs at least %.0f vCPUs to reach its limit of %s, %s: request a quota increase (%s) or lower the limit", p, s.needs, s.what, allows, codes)
+	lower := "the limit"
+	if p.replicas != nil {
+		lower = "spec.replicas"
+	}
+	return fmt.Sprintf("NodePool %s needs at least %.0f vCPUs to reach %s, %s: request a quota increase (%s) or lower %s", p, s.needs, s.what, allows, codes, lower)
 }
 
 // alone is what the pool cannot reach even if no other draws on its quotas; nothing where a
 // quota of its is unknown.
 func (p Pool) alone(limits map[string]Limit) poolShortage {
-	var vcpus, gpus float64
 	fits := false
-	perGPU := 0.0
 	for _, name := range p.Classes() {
 		have, known := limits[name]
 		if !known {
 			return poolShortage{}
 		}
-		d := p.demands[name]
-		vcpus += have.left()
-		fits = fits || float64(d.smallest.VCPUs) <= have.left()
-		if d.perGPU > 0 {
-			gpus += have.left() / d.perGPU
-			if perGPU == 0 || d.perGPU < perGPU {
-				perGPU = d.perGPU
-			}
-		}
+		fits = fits || float64(p.demands[name].smallest.VCPUs) <= have.left()
 	}
 	smallest, one := p.smallest()
 	if !fits {
 		return poolShortage{needs: one, smallest: smallest}
 	}
-	needs, what := p.unreached(vcpus, gpus, perGPU)
+	needs, what := p.unreached(func(name string) float64 { return limits[name].left() })
 	return poolShortage{needs: needs, what: what, smallest: smallest}
 }
 
@@ -210,24 +192,4 @@ func allowance(names []string, limits map[string]Limit) (allows, codes string) {
 		allows += ", less what other instances use"
 	}
 	return allows, codes
-}
-
-// unreached is which limit cannot be reached and how many vCPUs it takes. A
-// pool grows until it meets its first limit, so one that can be met is enough.
-func (p Pool) unreached(vcpus, gpus, perGPU float64) (needs float64, what string) {
-	if p.cpus != nil {
-		if *p.cpus <= vcpus {
-			return 0, ""
-		}
-		needs, what = *p.cpus, fmt.Sprintf("%.0f CPUs", *p.cpus)
-	}
-	if p.gpus != nil && perGPU > 0 {
-		if *p.gpus <= gpus {
-			return 0, ""
-		}
-		if forGPUs := *p.gpus * perGPU; what == "" || forGPUs < needs {
-			needs, what = forGPUs, fmt.Sprintf("%.0f %s", *p.gpus, p.gpu)
-		}
-	}
-	return needs, what
 }

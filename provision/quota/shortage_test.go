@@ -38,6 +38,11 @@ func (r poolReader) pool(name, limits string, requirements ...string) Pool {
 	return r.Pool(name, "", object)
 }
 
+func (r poolReader) static(name, replicas string, requirements ...string) Pool {
+	r.Helper()
+	return r.pool(name, `{"nodes":1000},"replicas":`+replicas, requirements...)
+}
+
 const (
 	onDemandOnly = `{"key":"karpenter.sh/capacity-type","operator":"In","values":["on-demand"]}`
 	spotOnly     = `{"key":"karpenter.sh/capacity-type","operator":"NotIn","values":["on-demand","reserved"]}`

@@ -33,7 +33,7 @@ func shortages(before, after []state.Item, quotas []plan.Quota) []hold.Quota {
 	var out []hold.Quota
 	for _, s := range quota.Caused(was, is, limits) {
 		out = append(out, hold.Quota{Quotas: s.Quotas, Codes: s.Codes, Pools: s.Pools, Causing: s.Causing,
-			NeededVCPUs: s.NeededVCPUs, LimitVCPUs: s.LimitVCPUs, OthersUse: s.OthersUse})
+			NeededVCPUs: s.NeededVCPUs, LimitVCPUs: s.LimitVCPUs, OthersUse: s.OthersUse, SmallestType: s.Smallest, Unlimited: s.Unlimited})
 	}
 	return append(out, unknown(was, is, unread)...)
 }

@@ -28,6 +28,18 @@ func gpuPool(name string, gpus int64, labels ...string) state.Item {
 	}
 }
 
+// unlimited is the pool without its limits.
+func unlimited(pool state.Item) state.Item {
+	delete(pool.Object["spec"].(m), "limits")
+	return pool
+}
+
+// static is the pool with a fixed number of nodes.
+func static(pool state.Item, replicas int64) state.Item {
+	pool.Object["spec"].(m)["replicas"] = replicas
+	return pool
+}
+
 // planned is the plan between live and declared pools under a Sync, with what was read of the quota.
 func planned(sync *v1alpha1.Sync, live, declared []state.Item, quota state.Quota) plan.Plan {
 	key := state.Key{Target: "aws", Group: "servicequotas", Kind: "Quota", Namespace: "us-east-1", Name: gOnDemand}
@@ -58,6 +70,15 @@ func TestASyncHoldsWhatExceedsAQuota(t *testing.T) {
 		{"of pools that are short already, one is lowered", v1alpha1.QuotaHold, []state.Item{gpuPool("a", 10), gpuPool("b", 9)}, []state.Item{gpuPool("a", 10), gpuPool("b", 8)}, g, nil},
 		{"the quota could not be read, and a pool needs more of it", v1alpha1.QuotaHold, []state.Item{gpuPool("a", 1), gpuPool("b", 1)}, []state.Item{gpuPool("a", 2), gpuPool("b", 1, "ml")}, state.Quota{Unread: "denied: give role poolwright the action servicequotas:ListServiceQuotas"},
 			map[string]string{"a": "NodePool a needs more than before of quotas that could not be read: denied: give role poolwright the action servicequotas:ListServiceQuotas (guard.quota)"}},
+		{"the last limit of a pool is removed", v1alpha1.QuotaHold, []state.Item{gpuPool("a", 1)}, []state.Item{unlimited(gpuPool("a", 1))}, g,
+			map[string]string{"a": "NodePool a would have no limit of CPUs, GPUs or nodes any more, and the quota allows 64 (guard.quota): keep one of the limits"}},
+		{"a static pool gets replicas beyond it", v1alpha1.QuotaHold, []state.Item{static(gpuPool("a", 1), 1)}, []state.Item{static(gpuPool("a", 1), 500)}, g,
+			map[string]string{"a": "NodePool a needs at least 2000 vCPUs, the quota allows 64 (guard.quota): request a quota increase (quota code L-DB2E81BA) or lower a limit"}},
+		{"a pool is added that can have no node", v1alpha1.QuotaHold, nil, []state.Item{gpuPool("a", 1)}, state.Quota{Code: "L", LimitVCPUs: 3},
+			map[string]string{"a": "NodePool a can have no node: its smallest instance type g5.xlarge has 4 vCPUs, the quota allows 3 (guard.quota): request a quota increase (quota code L) or allow a smaller type"}},
+		{"Service Quotas lists no such quota", v1alpha1.QuotaHold, nil, []state.Item{gpuPool("a", 100)}, state.Quota{Unlisted: true}, nil},
+		{"the quota could not be read, and the last limit is removed", v1alpha1.QuotaHold, []state.Item{gpuPool("a", 2)}, []state.Item{unlimited(gpuPool("a", 2))}, state.Quota{Unread: "throttled"},
+			map[string]string{"a": "NodePool a needs more than before of quotas that could not be read: throttled (guard.quota)"}},
 		{"the quota could not be read, and a pool needs less of it", v1alpha1.QuotaHold, []state.Item{gpuPool("a", 2)}, []state.Item{gpuPool("a", 1)}, state.Quota{Unread: "throttled"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -120,6 +120,12 @@ type Quota struct {
 	NeededVCPUs int64 `json:"neededVCPUs,omitempty"`
 	LimitVCPUs  int64 `json:"limitVCPUs"`
 	OthersUse   bool  `json:"othersUse,omitempty"`
+	// SmallestType is the instance type with the fewest vCPUs of a pool that can have no node, since
+	// no quota has as many left; empty for all others.
+	SmallestType string `json:"smallestType,omitempty"`
+	// Unlimited is true where the pool loses its last limit, so that it can need any number of
+	// vCPUs; NeededVCPUs is then 0.
+	Unlimited bool `json:"unlimited,omitempty"`
 	// Unknown is why the quotas could not be read; the numbers are then 0.
 	Unknown string `json:"unknown,omitempty"`
 }

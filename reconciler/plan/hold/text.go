@@ -136,11 +136,21 @@ func (q Quota) String() string {
 	if len(q.Codes) > 1 {
 		allows, code = fmt.Sprintf("the quotas allow %d in all", q.LimitVCPUs), "quota codes "
 	}
-	out := fmt.Sprintf("%s %s %s at least %d vCPUs, %s", noun, pools, need, q.NeededVCPUs, allows)
 	if q.OthersUse {
-		out += ", less what other instances use"
+		allows += ", less what other instances use"
 	}
-	return out + fmt.Sprintf(" (%s): request a quota increase (%s) or lower a limit", QuotaExceeded.Text(), code+strings.Join(q.Codes, ", "))
+	code += strings.Join(q.Codes, ", ")
+	switch {
+	case q.Unlimited:
+		return fmt.Sprintf("%s %s would have no limit of CPUs, GPUs or nodes any more, and %s (%s): keep one of the limits", noun, pools, allows, QuotaExceeded.Text())
+	case q.SmallestType != "":
+		if len(q.Codes) > 1 {
+			allows = "none of the quotas has as many left"
+		}
+		return fmt.Sprintf("%s %s can have no node: its smallest instance type %s has %d vCPUs, %s (%s): request a quota increase (%s) or allow a smaller type",
+			noun, pools, sanitize.Name(q.SmallestType), q.NeededVCPUs, allows, QuotaExceeded.Text(), code)
+	}
+	return fmt.Sprintf("%s %s %s at least %d vCPUs, %s (%s): request a quota increase (%s) or lower a limit", noun, pools, need, q.NeededVCPUs, allows, QuotaExceeded.Text(), code)
 }
 
 // names lists names as a sentence does.
