@@ -43,6 +43,8 @@ type Remote struct {
 	mu     sync.Mutex
 	client *http.Client
 	caSum  [sha256.Size]byte
+	// identity is the key that was parsed last.
+	identity parsedIdentity
 }
 
 // New connects to nothing. u is one that ParseURL has accepted; credentials, which may be nil,

@@ -2,12 +2,12 @@ package remote
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"syscall"
 	"time"
 
@@ -43,18 +43,41 @@ type sshServer struct {
 	stall    time.Duration
 }
 
-// newSSHServer checks the credentials. It reads nothing but them and u: no configuration, key
+// newSSHServer checks the credentials. It reads nothing but them and the URL: no configuration, key
 // or agent of this machine.
-func newSSHServer(u *url.URL, cred Credentials, stall time.Duration) (*sshServer, error) {
+func (r *Remote) newSSHServer(cred Credentials) (*sshServer, error) {
 	known, err := knownHosts(cred.KnownHosts)
 	if err != nil {
 		return nil, err
 	}
-	identity, err := parseIdentity(cred.Identity, cred.Password)
+	identity, err := r.sshIdentity(cred.Identity, cred.Password)
 	if err != nil {
 		return nil, err
 	}
-	return &sshServer{address: net.JoinHostPort(u.Hostname(), port(u)), user: u.User.Username(), identity: identity, known: known, stall: stall}, nil
+	return &sshServer{address: net.JoinHostPort(r.url.Hostname(), port(r.url)), user: r.url.User.Username(), identity: identity, known: known, stall: r.limits.Stall}, nil
+}
+
+// parsedIdentity is a private key as it was parsed, or why it cannot be.
+type parsedIdentity struct {
+	sum    [sha256.Size]byte
+	parsed bool
+	signer ssh.Signer
+	err    error
+}
+
+// sshIdentity keeps the parsed key, and the error of one that cannot be parsed, until the Secret changes: to derive the key from a
+// passphrase takes up to seconds of processor time, which no deadline ends.
+func (r *Remote) sshIdentity(key []byte, passphrase string) (ssh.Signer, error) {
+	// The sum of the key has a fixed length, so that no end of a key passes for the beginning of a passphrase.
+	first := sha256.Sum256(key)
+	sum := sha256.Sum256(append(first[:], passphrase...))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.identity.parsed || r.identity.sum != sum {
+		signer, err := parseIdentity(key, passphrase)
+		r.identity = parsedIdentity{sum: sum, parsed: true, signer: signer, err: err}
+	}
+	return r.identity.signer, r.identity.err
 }
 
 func knownHosts(file []byte) (hostkey.Known, error) {

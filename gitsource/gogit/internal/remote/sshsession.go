@@ -31,7 +31,7 @@ type sshSession struct {
 
 // openSSH lists the references of a server that is reached by ssh.
 func (r *Remote) openSSH(ctx context.Context, cred Credentials) (*Connection, error) {
-	server, err := newSSHServer(r.url, cred, r.limits.Stall)
+	server, err := r.newSSHServer(cred)
 	if err != nil {
 		return nil, err
 	}
