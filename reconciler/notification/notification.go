@@ -1,8 +1,8 @@
 // Package notification sends the events of Syncs to Flux's notification-controller, or to another receiver of its API, beside
 // Kubernetes' events.
 //
-// It refuses to have a reconciliation wait: an event is put into a queue, which is bounded, and is dropped where the
-// queue is full. What it sends is what the Kubernetes event has, so that who calls it has masked the text. Start reading at
+// It refuses to have a reconciliation wait: an event is put into a queue, which is bounded, and whose oldest event is dropped
+// where it is full. What it sends is what the Kubernetes event has, so that who calls it has masked the text. Start reading at
 // Notifier.
 package notification
 
@@ -30,15 +30,16 @@ import (
 
 // Bounds of what an outage of the receiver can take.
 const (
-	// queueLength events wait at most; those that come while they do are dropped.
+	// queueLength events wait at most behind the one that is being sent; for one more the oldest of them is dropped.
 	queueLength = 128
 	// messageLimit is the longest message that the API allows, in bytes.
 	messageLimit = 39000
-	// requestTimeout bounds one request, and attempts how often it is made for an event.
+	// requestTimeout bounds one request.
 	requestTimeout = 5 * time.Second
-	attempts       = 4
-	// firstRetry is how soon the second attempt comes; each next one comes in twice the time.
-	firstRetry = time.Second
+	// keptFor is how old an event may be that is sent again. A receiver that is upgraded or moves to another node is back by then.
+	keptFor = 15 * time.Minute
+	// firstRetry is how soon the second attempt comes; each next one comes in twice the time, and at most lastRetry.
+	firstRetry, lastRetry = time.Second, time.Minute
 )
 
 // Config is what a Notifier needs.
@@ -57,9 +58,11 @@ type Notifier struct {
 	instance string
 	clock    clock.Clock
 	log      logr.Logger
-	queue    chan eventv1.Event
+	queue    *queue
 	results  *prometheus.CounterVec
 	sender   sender
+	// outage is whether the last request failed; only Start uses it.
+	outage bool
 }
 
 // ErrAddress is returned for an address to which events cannot be sent.
@@ -73,7 +76,7 @@ func New(cfg Config) (*Notifier, error) {
 	}
 	return &Notifier{
 		address: cfg.Address, instance: cfg.Instance, clock: cfg.Clock, log: cfg.Log,
-		queue: make(chan eventv1.Event, queueLength),
+		queue: newQueue(),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_notifications_total",
 			Help: "Events for the receiver of --events-addr, by result (sent, duplicate, failed, dropped)."}, []string{"result"}),
 		sender: newSender(),
@@ -114,28 +117,24 @@ func (r recorder) AnnotatedEventf(about runtime.Object, annotations map[string]s
 	r.notifier.put(about, annotations, kind, reason, fmt.Sprintf(format, args...))
 }
 
-// put queues an event of a Sync, where there is a place for it. The receiver refuses objects without a namespace, and
+// put queues an event of a Sync. The receiver refuses objects without a namespace, and
 // those of the other kinds are no concern of who is notified of deployments.
 func (n *Notifier) put(about runtime.Object, annotations map[string]string, kind, reason, message string) {
 	sync, ok := about.(*v1alpha1.Sync)
 	if !ok {
 		return
 	}
-	select {
-	case n.queue <- n.event(sync, annotations, kind, reason, message):
-	default:
-		n.results.WithLabelValues("dropped").Inc()
-	}
+	n.results.WithLabelValues(dropped).Add(float64(n.queue.put(n.event(sync, annotations, kind, reason, message))))
 }
 
 // event is an event in the form of Flux's API. Keys of its metadata must begin with the API group of the object, which the
-// receiver cuts off.
+// receiver cuts off. None is named as what an Alert adds (summary, eventMetadata), which it would replace.
 func (n *Notifier) event(sync *v1alpha1.Sync, annotations map[string]string, kind, reason, message string) eventv1.Event {
 	severity := eventv1.EventSeverityInfo
 	if kind == corev1.EventTypeWarning {
 		severity = eventv1.EventSeverityError
 	}
-	metadata := map[string]string{v1alpha1.GroupVersion.Group + "/summary": sanitize.Text(sync.Spec.Path)}
+	metadata := map[string]string{v1alpha1.GroupVersion.Group + "/path": sanitize.Text(sync.Spec.Path)}
 	if revision := cmp.Or(annotations[events.RevisionAnnotation], sync.Status.LastAttemptedRevision); revision != "" {
 		metadata[events.RevisionAnnotation] = sanitize.Escape(revision)
 	}

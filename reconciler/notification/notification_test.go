@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,7 +27,7 @@ import (
 
 func now() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 
-func sync() *v1alpha1.Sync {
+func devSync() *v1alpha1.Sync {
 	s := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "poolwright-system", Name: "dev", UID: "u", ResourceVersion: "7"}}
 	s.Spec.Path, s.Status.LastAttemptedRevision = "clusters/dev", "main@sha1:0"
 	return s
@@ -89,15 +90,15 @@ func TestTheEventsOfASyncAreSentAsThoseOfFluxsControllers(t *testing.T) {
 	sink := eventstest.NewSink(t)
 	f := newFixture(t, sink.URL())
 	f.start(t)
-	f.Event(sync(), corev1.EventTypeWarning, "PruneHeld", "deleting 3 objects waits")
-	f.Eventf(sync(), corev1.EventTypeNormal, "Confirmed", "%s let pass 1 deletion", "deletions-1-a")
-	f.AnnotatedEventf(sync(), map[string]string{events.RevisionAnnotation: "main@sha1:1", "other": "x"}, corev1.EventTypeNormal, "ReconciliationSucceeded", "%s", "applied 100%")
+	f.Event(devSync(), corev1.EventTypeWarning, "PruneHeld", "deleting 3 objects waits")
+	f.Eventf(devSync(), corev1.EventTypeNormal, "Confirmed", "%s let pass 1 deletion", "deletions-1-a")
+	f.AnnotatedEventf(devSync(), map[string]string{events.RevisionAnnotation: "main@sha1:1", "other": "x"}, corev1.EventTypeNormal, "ReconciliationSucceeded", "%s", "applied 100%")
 	eventually(t, "the third event", func() bool { return f.count(sent) == 3 })
 	event := func(severity, reason, message, revision string) eventv1.Event {
 		return eventv1.Event{
 			InvolvedObject: corev1.ObjectReference{APIVersion: "poolwright.dev/v1alpha1", Kind: "Sync", Namespace: "poolwright-system", Name: "dev", UID: "u", ResourceVersion: "7"},
 			Severity:       severity, Timestamp: metav1.NewTime(now()), Message: message, Reason: reason,
-			Metadata:            map[string]string{"poolwright.dev/revision": revision, "poolwright.dev/summary": "clusters/dev"},
+			Metadata:            map[string]string{"poolwright.dev/revision": revision, "poolwright.dev/path": "clusters/dev"},
 			ReportingController: "poolwright", ReportingInstance: "poolwright-0",
 		}
 	}
@@ -119,7 +120,7 @@ func TestEventsOfOtherKindsAreNotSent(t *testing.T) {
 	f := newFixture(t, sink.URL())
 	f.start(t)
 	f.Event(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, corev1.EventTypeWarning, "NoDriver", "m")
-	f.Event(sync(), corev1.EventTypeNormal, "ReconciliationSucceeded", "m")
+	f.Event(devSync(), corev1.EventTypeNormal, "ReconciliationSucceeded", "m")
 	eventually(t, "the event of the Sync", func() bool { return f.count(sent) == 1 })
 	if got := sink.Events(); len(got) != 1 || got[0].Reason != "ReconciliationSucceeded" || len(f.kubernetes.Events) != 2 {
 		t.Errorf("%d Kubernetes events, sent %+v", len(f.kubernetes.Events), got)
@@ -141,13 +142,13 @@ func TestAReceiverThatHangsDelaysNoReconciliation(t *testing.T) {
 	t.Cleanup(func() { close(release) })
 	f := newFixture(t, server.URL)
 	f.start(t)
-	f.Event(sync(), corev1.EventTypeNormal, "First", "m")
+	f.Event(devSync(), corev1.EventTypeNormal, "First", "m")
 	<-arrived
 	recorded := make(chan struct{})
 	go func() {
 		defer close(recorded)
 		for range 3 * queueLength {
-			f.Event(sync(), corev1.EventTypeNormal, "More", "m")
+			f.Event(devSync(), corev1.EventTypeNormal, "More", "m")
 		}
 	}()
 	select {
@@ -155,8 +156,8 @@ func TestAReceiverThatHangsDelaysNoReconciliation(t *testing.T) {
 	case <-time.After(2 * time.Second): // Less than the timeout of one request.
 		t.Fatal("recording an event waits for the receiver")
 	}
-	if dropped, queued := f.count("dropped"), len(f.queue); dropped != 2*queueLength || queued != queueLength {
-		t.Errorf("%v events are dropped, %d wait", dropped, queued)
+	if n, queued := f.count(dropped), len(f.queue.events); n != 2*queueLength || queued != queueLength {
+		t.Errorf("%v events are dropped, %d wait", n, queued)
 	}
 	if n := len(f.kubernetes.Events); n != 3*queueLength+1 {
 		t.Errorf("%d Kubernetes events", n)
@@ -168,13 +169,16 @@ func TestAnEventIsSentAgainWhereThatCanHelp(t *testing.T) {
 		name   string
 		codes  []int
 		result string
+		// requests are as many as codes, where that is 0. They come each minute, and the last code holds on.
+		requests int
 	}{
-		{"the receiver has it", []int{202}, sent},
-		{"the receiver restarts", []int{503, 503, 202}, sent},
-		{"the receiver stays broken", []int{500, 500, 500, 500}, failed},
-		{"the receiver had it a minute ago", []int{429}, duplicate},
-		{"the receiver refuses it", []int{400}, failed},
-		{"the address is that of another server", []int{301}, failed},
+		{"the receiver has it", []int{202}, sent, 0},
+		{"the receiver restarts", []int{503, 503, 202}, sent, 0},
+		{"the receiver is away for ten minutes", []int{503, 503, 503, 503, 503, 503, 503, 503, 503, 503, 202}, sent, 0},
+		{"the receiver stays broken", []int{500}, failed, 1 + int(keptFor/time.Minute)},
+		{"the receiver had it a minute ago", []int{429}, duplicate, 0},
+		{"the receiver refuses it", []int{400}, failed, 0},
+		{"the address is that of another server", []int{301}, failed, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var requests atomic.Int32
@@ -187,17 +191,26 @@ func TestAnEventIsSentAgainWhereThatCanHelp(t *testing.T) {
 			t.Cleanup(server.Close)
 			f := newFixture(t, server.URL)
 			f.start(t)
-			f.Event(sync(), corev1.EventTypeNormal, "A", "m")
-			for range len(test.codes) - 1 {
+			f.Event(devSync(), corev1.EventTypeNormal, "A", "m")
+			want := max(test.requests, len(test.codes))
+			for range want - 1 {
 				eventually(t, "the wait before the next attempt", f.clock.HasWaiters)
 				f.clock.Step(time.Minute)
 			}
 			eventually(t, test.result, func() bool { return f.count(test.result) == 1 })
-			if n := int(requests.Load()); n != len(test.codes) {
-				t.Errorf("%d requests", n)
+			if n := int(requests.Load()); n != want {
+				t.Errorf("%d requests, want %d", n, want)
 			}
-			if wrong := f.count(failed) > 0; wrong != (len(f.logged) == 1) {
-				t.Errorf("%d lines are logged", len(f.logged))
+			lines := 0
+			switch {
+			case test.result == failed:
+				lines = 1 // The failure, once.
+			case want > 1:
+				lines = 2 // The failure, and its end.
+			}
+			eventually(t, "the log", func() bool { return len(f.logged) >= lines })
+			if len(f.logged) != lines {
+				t.Errorf("%d lines are logged, want %d", len(f.logged), lines)
 			}
 		})
 	}
@@ -210,11 +223,9 @@ func TestAnOutageIsLoggedOnceAndWithoutTheAddress(t *testing.T) {
 	f := newFixture(t, address)
 	f.start(t)
 	for n := range 3 {
-		f.Event(sync(), corev1.EventTypeNormal, "A", "m")
-		for range attempts - 1 {
-			eventually(t, "the wait before the next attempt", f.clock.HasWaiters)
-			f.clock.Step(time.Minute)
-		}
+		f.Event(devSync(), corev1.EventTypeNormal, "A", "m")
+		eventually(t, "the wait before the next attempt", f.clock.HasWaiters)
+		f.clock.Step(keptFor)
 		eventually(t, "the failure", func() bool { return f.count(failed) == float64(n+1) })
 	}
 	close(f.logged)
@@ -227,10 +238,72 @@ func TestAnOutageIsLoggedOnceAndWithoutTheAddress(t *testing.T) {
 	}
 }
 
+// What came last is what a person is to know, so that the oldest give way.
+func TestInALongOutageTheNewestEventsAreKept(t *testing.T) {
+	f := newFixture(t, "http://localhost")
+	for n := range queueLength + 2 {
+		f.Eventf(devSync(), corev1.EventTypeNormal, "A", "%d", n)
+	}
+	first, ok := f.queue.take()
+	if last := f.queue.events[len(f.queue.events)-1]; !ok || first.Message != "2" || last.Message != strconv.Itoa(queueLength+1) || f.count(dropped) != 2 {
+		t.Errorf("%q to %q are kept, %v dropped", first.Message, last.Message, f.count(dropped))
+	}
+}
+
+func TestWhatIsLeftAtTheEndOfTheProcessIsCountedAsDropped(t *testing.T) {
+	arrived, release := make(chan struct{}, 1), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		arrived <- struct{}{}
+		<-release
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(release) })
+	f := newFixture(t, server.URL)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Start(ctx) }()
+	for range 3 {
+		f.Event(devSync(), corev1.EventTypeNormal, "A", "m")
+	}
+	<-arrived
+	stop()
+	if err := <-ended; err != nil || f.count(dropped) != 3 || f.count(failed) != 0 {
+		t.Errorf("%v, %v events are dropped, %v failed", err, f.count(dropped), f.count(failed))
+	}
+	f.Event(devSync(), corev1.EventTypeNormal, "A", "m")
+	if n := f.count(dropped); n != 4 {
+		t.Errorf("%v are dropped, one of them after the end", n)
+	}
+}
+
+func TestAProxyGetsNoEventInClear(t *testing.T) {
+	t.Setenv("HTTP_PROXY", "http://proxy.example.com:3128")
+	t.Setenv("HTTPS_PROXY", "http://proxy.example.com:3128")
+	t.Setenv("NO_PROXY", ".svc.cluster.local")
+	transport, ok := newSender().Transport.(*http.Transport)
+	if !ok {
+		t.Fatal("the transport is another")
+	}
+	for address, want := range map[string]bool{
+		"http://notification-controller.flux-system.svc.cluster.local./": false,
+		"http://events.example.com/":                                     false,
+		"https://events.example.com/":                                    true,
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if proxy, err := transport.Proxy(request); err != nil || (proxy != nil) != want {
+			t.Errorf("%s goes by %v, %v", address, proxy, err)
+		}
+	}
+}
+
 func TestALongMessageFitsTheAPI(t *testing.T) {
 	f := newFixture(t, "http://localhost")
-	f.Event(sync(), corev1.EventTypeNormal, "A", strings.Repeat("ü", messageLimit))
-	raw, err := json.Marshal(<-f.queue)
+	f.Event(devSync(), corev1.EventTypeNormal, "A", strings.Repeat("ü", messageLimit))
+	queued, _ := f.queue.take()
+	raw, err := json.Marshal(queued)
 	var event eventv1.Event
 	if err != nil || json.Unmarshal(raw, &event) != nil || len(event.Message) > messageLimit || strings.Contains(event.Message, "\uFFFD") {
 		t.Errorf("a message of %d bytes, %v", len(event.Message), err)

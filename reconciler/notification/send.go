@@ -18,67 +18,94 @@ const (
 	sent      = "sent"
 	duplicate = "duplicate"
 	failed    = "failed"
+	dropped   = "dropped"
 )
 
 // Start sends what is queued until ctx ends; what is left then is dropped, since a process that ends must not wait. It
 // implements manager.Runnable.
 func (n *Notifier) Start(ctx context.Context) error {
 	defer n.sender.CloseIdleConnections()
-	reachable := true
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case event := <-n.queue:
-			result, err := n.deliver(ctx, event)
-			if ctx.Err() != nil {
-				return nil
+	left := 0
+	for ctx.Err() == nil {
+		event, ok := n.queue.take()
+		if !ok {
+			select {
+			case <-ctx.Done():
+			case <-n.queue.arrived:
 			}
-			n.results.WithLabelValues(result).Inc()
-			if err != nil && reachable { // Once for each outage.
-				n.log.Error(err, "Sending an event failed; further failures are counted by poolwright_notifications_total", "sync", event.InvolvedObject.Name, "reason", event.Reason)
-			}
-			if err == nil && !reachable {
-				n.log.Info("Events are sent again")
-			}
-			reachable = err == nil
+			continue
 		}
+		result := n.deliver(ctx, event)
+		if result == dropped {
+			left++
+			continue
+		}
+		n.results.WithLabelValues(result).Inc()
 	}
+	if left += n.queue.end(); left > 0 {
+		n.results.WithLabelValues(dropped).Add(float64(left))
+		n.log.Info("The process ends before all events are sent", "events", left)
+	}
+	return nil
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: only a leader has events, and its last ones should be sent.
 func (n *Notifier) NeedLeaderElection() bool { return false }
 
-// deliver sends an event, again where another attempt can help.
-func (n *Notifier) deliver(ctx context.Context, event eventv1.Event) (result string, err error) {
+// deliver sends an event, again where another attempt can help and it is not too old. It returns dropped where ctx ends before.
+func (n *Notifier) deliver(ctx context.Context, event eventv1.Event) (result string) {
 	body, err := json.Marshal(event)
 	if err != nil {
-		return failed, fmt.Errorf("writing an event: %w", err)
+		n.log.Error(err, "Writing an event failed", "sync", event.InvolvedObject.Name, "reason", event.Reason)
+		return failed
 	}
-	for attempt, wait := 1, firstRetry; ; attempt, wait = attempt+1, 2*wait {
-		var again bool
-		result, again, err = n.sender.post(ctx, n.address, body)
-		if !again || attempt == attempts {
-			return result, err
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		result, again, err := n.sender.post(ctx, n.address, body)
+		if err != nil && ctx.Err() != nil {
+			return dropped
+		}
+		n.logOutage(event, err)
+		if !again || n.clock.Since(event.Timestamp.Time) >= keptFor {
+			return result
 		}
 		select {
 		case <-ctx.Done():
-			return result, err
+			return dropped
 		case <-n.clock.After(wait):
 		}
 	}
 }
 
+// logOutage logs the first failure of each outage, and its end.
+func (n *Notifier) logOutage(event eventv1.Event, err error) {
+	switch {
+	case err != nil && !n.outage:
+		n.log.Error(err, "Sending an event failed; those that are not sent in the end are counted by poolwright_notifications_total", "sync", event.InvolvedObject.Name, "reason", event.Reason)
+	case err == nil && n.outage:
+		n.log.Info("Events are sent again")
+	}
+	n.outage = err != nil
+}
+
 // sender makes the requests.
 type sender struct{ *http.Client }
 
-// newSender makes one that follows no redirect: the address is what the operator named.
+// newSender makes one that follows no redirect: the address is what the operator named. A proxy gets nothing in clear: an address of
+// a Service with a dot at its end is matched by no NO_PROXY.
 func newSender() sender {
 	return sender{&http.Client{
 		Timeout:       requestTimeout,
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxConnsPerHost: 1},
+		Transport:     &http.Transport{Proxy: proxyForTLS, MaxConnsPerHost: 1},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+}
+
+// proxyForTLS is the proxy of the environment for an https address, to which it only forwards, and none for another.
+func proxyForTLS(request *http.Request) (*url.URL, error) {
+	if request.URL.Scheme != "https" {
+		return nil, nil
+	}
+	return http.ProxyFromEnvironment(request)
 }
 
 // post makes one request, and reports whether another may help.
