@@ -92,7 +92,8 @@ type Plan struct {
 	// Unknown lists the things of which nothing is known, sorted by key:
 	// they may differ or not.
 	Unknown []Unknown
-	// Pools are the NodePools that are wanted, and Quotas what the targets read of the vCPU quotas
+	// Pools are the NodePools that are wanted, and the DevicePlugins by which their limits count,
+	// and Quotas what the targets read of the vCPU quotas
 	// that they draw on; both sorted by key.
 	Pools  []state.Item
 	Quotas []Quota
@@ -151,7 +152,7 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 		if provisions(w.Key) {
 			p.Wanted = append(p.Wanted, fingerprint(w.Key, &w))
 		}
-		if isPool(w.Key) {
+		if boundsPools(w.Key) {
 			p.Pools = append(p.Pools, w)
 		}
 		if o.Quota != nil {

@@ -24,18 +24,23 @@ func OfSome() Policy {
 
 func isPool(key state.Key) bool { return key.Group == "karpenter.sh" && key.Kind == "NodePool" }
 
+// boundsPools reports whether a thing is a NodePool, or decides how many GPUs the limit of one stands for.
+func boundsPools(key state.Key) bool {
+	return isPool(key) || key.Group == "poolwright.dev" && key.Kind == "DevicePlugin"
+}
+
 // declaresPool reports whether a revision makes or changes a NodePool with the change. Putting back what a hand
 // changed is nobody's decision to confirm.
 func (c Change) declaresPool() bool {
 	return isPool(c.Key) && c.Action != Delete && !c.Drift && !c.ReadOnly()
 }
 
-// poolsBefore are the NodePools as they are without the plan. What a hand changed of them counts as it is
+// poolsBefore are the Pools as they are without the plan. What a hand changed of them counts as it is
 // declared: it is no difference that the revision makes.
 func (p Plan) poolsBefore() []state.Item {
 	before := map[state.Key]*state.Item{}
 	for _, c := range p.Changes {
-		if isPool(c.Key) && !c.Drift {
+		if boundsPools(c.Key) && !c.Drift {
 			before[c.Key] = c.Before
 		}
 	}
@@ -50,7 +55,7 @@ func (p Plan) poolsBefore() []state.Item {
 		}
 	}
 	for _, c := range p.Changes {
-		if isPool(c.Key) && c.Action == Delete {
+		if boundsPools(c.Key) && c.Action == Delete {
 			out = append(out, *c.Before)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/quota"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -23,6 +24,7 @@ func quotaGuard(sync *v1alpha1.Sync) plan.Policy {
 
 // shortages are those that a change from some pools to others makes, and what cannot be determined of them.
 func shortages(before, after []state.Item, quotas []plan.Quota) []hold.Quota {
+	before, after = deviceplugin.WholeGPUs(before), deviceplugin.WholeGPUs(after)
 	types, err := catalog.Load()
 	if err != nil {
 		return unknownQuota(names(after), err.Error())

@@ -40,6 +40,18 @@ func static(pool state.Item, replicas int64) state.Item {
 	return pool
 }
 
+// tenShares is a DevicePlugin that makes ten shares of each GPU.
+func tenShares() state.Item {
+	return state.Item{Key: state.Key{Target: "kubernetes", Group: v1alpha1.GroupVersion.Group, Kind: "DevicePlugin", Name: "default"},
+		Object: m{"spec": m{"profiles": []any{m{"name": "ten", "nodePools": []any{"a"}, "timeSlicing": m{"replicas": int64(10)}}}}}}
+}
+
+// annotated is the pool with a limit in GPUs.
+func annotated(pool state.Item, gpus string) state.Item {
+	pool.Object["metadata"].(m)["annotations"] = m{v1alpha1.GPULimitAnnotation: gpus}
+	return pool
+}
+
 // planned is the plan between live and declared pools under a Sync, with what was read of the quota.
 func planned(sync *v1alpha1.Sync, live, declared []state.Item, quota state.Quota) plan.Plan {
 	key := state.Key{Target: "aws", Group: "servicequotas", Kind: "Quota", Namespace: "us-east-1", Name: gOnDemand}
@@ -70,6 +82,10 @@ func TestASyncHoldsWhatExceedsAQuota(t *testing.T) {
 		{"of pools that are short already, one is lowered", v1alpha1.QuotaHold, []state.Item{gpuPool("a", 10), gpuPool("b", 9)}, []state.Item{gpuPool("a", 10), gpuPool("b", 8)}, g, nil},
 		{"the quota could not be read, and a pool needs more of it", v1alpha1.QuotaHold, []state.Item{gpuPool("a", 1), gpuPool("b", 1)}, []state.Item{gpuPool("a", 2), gpuPool("b", 1, "ml")}, state.Quota{Unread: "denied: give role poolwright the action servicequotas:ListServiceQuotas"},
 			map[string]string{"a": "NodePool a needs more than before of quotas that could not be read: denied: give role poolwright the action servicequotas:ListServiceQuotas (guard.quota)"}},
+		{"a pool of shared GPUs is added that is within it", v1alpha1.QuotaHold, []state.Item{tenShares()}, []state.Item{tenShares(), annotated(gpuPool("a", 120), "12")}, g, nil},
+		{"a pool of shared GPUs with a limit in shares is added that is within it", v1alpha1.QuotaHold, []state.Item{tenShares()}, []state.Item{tenShares(), gpuPool("a", 160)}, g, nil},
+		{"a pool of shared GPUs is added that exceeds it", v1alpha1.QuotaHold, []state.Item{tenShares()}, []state.Item{tenShares(), annotated(gpuPool("a", 170), "17")}, g,
+			map[string]string{"a": "NodePool a needs at least 68 vCPUs, the quota allows 64 (guard.quota): request a quota increase (quota code L-DB2E81BA) or lower a limit"}},
 		{"the last limit of a pool is removed", v1alpha1.QuotaHold, []state.Item{gpuPool("a", 1)}, []state.Item{unlimited(gpuPool("a", 1))}, g,
 			map[string]string{"a": "NodePool a would have no limit of CPUs, GPUs or nodes any more, and the quota allows 64 (guard.quota): keep one of the limits"}},
 		{"a static pool gets replicas beyond it", v1alpha1.QuotaHold, []state.Item{static(gpuPool("a", 1), 1)}, []state.Item{static(gpuPool("a", 1), 500)}, g,

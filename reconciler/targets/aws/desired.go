@@ -9,6 +9,7 @@ import (
 
 	iampolicy "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/clusterspec"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
@@ -70,15 +71,12 @@ func (t table) read(declared state.Set, bootstrap bool, schema func(state.Item, 
 	return out, nil
 }
 
-// declarations are the Clusters and NodePools that are declared.
+// declarations are the Clusters and NodePools that are declared, these with their limits in whole GPUs.
 func declarations(declared state.Set) (clusters, pools []state.Item) {
+	pools = deviceplugin.WholeGPUs(declared.Items())
 	for _, item := range declared.Items() {
-		switch {
-		case item.Key.Target != "kubernetes":
-		case item.Key.Group == v1alpha1.GroupVersion.Group && item.Key.Kind == "Cluster":
+		if item.Key.Target == "kubernetes" && item.Key.Group == v1alpha1.GroupVersion.Group && item.Key.Kind == "Cluster" {
 			clusters = append(clusters, item)
-		case item.Key.Group == "karpenter.sh" && item.Key.Kind == "NodePool":
-			pools = append(pools, item)
 		}
 	}
 	return clusters, pools

@@ -95,6 +95,19 @@ func TestTheEnginesPolicySufficesForTheQuotasOfItsPools(t *testing.T) {
 	}
 }
 
+// What the guard of a Sync holds and what the plan warns of is counted alike.
+func TestTheWarningsCountPhysicalGPUs(t *testing.T) {
+	b := newBench(t, func(c *sandbox.Config) { c.Quotas = map[string]float64{gOnDemand: 64} })
+	plugin := state.Item{Key: state.Key{Target: "kubernetes", Group: v1alpha1.GroupVersion.Group, Kind: "DevicePlugin", Name: "default"},
+		Object: map[string]any{"spec": map[string]any{"profiles": []any{map[string]any{"name": "ten", "nodePools": []any{"a", "b"}, "timeSlicing": map[string]any{"replicas": int64(10)}}}}}}
+	if warnings, _ := warned(b.plan(withPools(b.declare(nothing), gpuPool("a", 80), gpuPool("b", 80), plugin))); len(warnings) > 0 {
+		t.Errorf("warned of %q", warnings)
+	}
+	if warnings, _ := warned(b.plan(withPools(b.declare(nothing), gpuPool("a", 80), gpuPool("b", 81), plugin))); len(warnings) != 1 || !strings.Contains(warnings[0], "at least 68 vCPUs") {
+		t.Errorf("warned of %q", warnings)
+	}
+}
+
 // A permission that is missing is a warning with its name, whatever else the Cluster declares.
 func TestAMissingRightToReadQuotasIsAWarningWithTheAction(t *testing.T) {
 	for _, tt := range []struct {

@@ -1,0 +1,70 @@
+package deviceplugin
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// WholeGPUs returns the NodePools among the items with their limits in physical GPUs, before as well as after Expand:
+// a limit in shares is divided by how many each GPU has under the profile that serves the pool, and a limit
+// on a resource that the profile does not offer limits nothing. Shares of a pool that no profile among
+// the items serves stay as they are.
+func WholeGPUs(items []state.Item) []state.Item {
+	e := survey(items)
+	if len(e.plugins) == 1 {
+		if plugin := e.read(e.plugins[0]); len(e.problems) == 0 {
+			e.sharing = Sharing(plugin)
+		}
+	}
+	out := make([]state.Item, 0, len(e.pools))
+	for _, pool := range e.pools {
+		out = append(out, e.whole(pool))
+	}
+	return out
+}
+
+// whole is the pool with its limit in physical GPUs.
+func (e *expander) whole(pool state.Item) state.Item {
+	limits := at(pool.Object, "spec", "limits")
+	text, _ := at(pool.Object, "metadata", "annotations")[v1alpha1.GPULimitAnnotation].(string)
+	gpus, err := strconv.ParseInt(text, 10, 64)
+	profile, served := e.sharing.For(pool.Key.Name)
+	var limit any
+	switch {
+	case err == nil && gpus > 0:
+		limit = text
+	case !served:
+		return pool
+	default:
+		limit = divided(limits[string(profile.Resource())], profile)
+	}
+	left := maps.Clone(limits)
+	if left == nil {
+		left = map[string]any{}
+	}
+	delete(left, string(gpu.SharedResource))
+	delete(left, string(gpu.Resource))
+	if limit != nil {
+		left[string(gpu.Resource)] = limit
+	}
+	pool.Object = with(pool.Object, "limits", left, "spec")
+	return pool
+}
+
+// divided is a limit in shares in GPUs, a started one as a whole one; nil where there is none that can be read.
+func divided(shares any, profile gpu.Profile) any {
+	q, err := resource.ParseQuantity(fmt.Sprint(shares))
+	if err != nil { // Not there, or refused by the API server.
+		return nil
+	}
+	each := int64(max(profile.Replicas, 1))
+	n := q.Value()
+	return strconv.FormatInt(n/each+min(n%each, 1), 10)
+}
