@@ -198,6 +198,10 @@ func foundByOtherTests() []Control {
 			file: "reconciler/targets/aws/observe.go", old: "\t\tfound.Unknown = live.Err.Error()\n\t\treturn found, true\n\t}\n\tfound.Warnings", by: "\t\treturn found, true\n\t}\n\tfound.Warnings",
 			test: "reconciler/targets/aws.TestThrottlingOnEveryCallEndsInUnknown",
 		}, {
+			Name: "quota-guard", Summary: "What needs more of a quota than it has left waits under `spec.guard.quota: Hold`.",
+			file: "reconciler/syncpolicy/syncpolicy.go", old: "plan.Guard(int(percent), confirmation), quotaGuard(sync))", by: "plan.Guard(int(percent), confirmation))",
+			test: "reconciler/targets/aws.TestWhatExceedsTheAccountsQuotaWaitsUntilItIsRaisedOrConfirmed",
+		}, {
 			Name: "late-reads", Summary: "What AWS refuses because it does not show an earlier write yet is tried again.",
 			file: "reconciler/targets/aws/internal/identity/rolewrite.go", old: "case awserr.Exists(err):", by: "case awserr.Exists(err) && ctx == nil:",
 			test: "reconciler/targets/aws/internal/identity.TestWhatAWSDoesNotFindYetIsTriedAgain",
