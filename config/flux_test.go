@@ -13,8 +13,10 @@ import (
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/fluxcd/pkg/apis/kustomize"
 	"github.com/fluxcd/pkg/runtime/cel"
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -161,11 +163,70 @@ func TestEachFluxHasAComponentThatLetsAlertsAndReceiversNameSyncs(t *testing.T) 
 					t.Errorf("%s:\n%s", folder, object.MustYaml())
 				}
 			}
-			// No NetworkPolicy: where Flux has none of its own, one would cut notification-controller off from all others, and
+			// No rights, which only Receivers need. No NetworkPolicy: where Flux has none of its own, one would cut notification-controller off from all others, and
 			// where it has them, its allow-webhooks admits every namespace.
-			want := map[string]int{"CustomResourceDefinition": 2, "ClusterRole": 1, "ClusterRoleBinding": 1}
+			want := map[string]int{"CustomResourceDefinition": 2}
 			if !maps.Equal(kinds, want) {
 				t.Errorf("%s renders %v", folder, kinds)
+			}
+		}
+	}
+}
+
+// A patch can change the spec of a Sync, and so the repository that it follows.
+func TestReceiversOfFluxMayPatchOnlySyncsOfTheControllersNamespace(t *testing.T) {
+	overlay := t.TempDir()
+	if err := os.CopyFS(overlay, os.DirFS(".")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte("resources: [default]\ncomponents: [flux/receivers]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]string{}
+	for _, object := range kustomized(t, overlay).Resources() {
+		if object.GetName() != "poolwright-flux-receiver" {
+			continue
+		}
+		about := object.GetKind() + " " + object.GetNamespace()
+		if strings.HasSuffix(object.GetKind(), "Role") {
+			for _, rule := range decode[rbacv1.ClusterRole](t, object.MustYaml()).Rules {
+				got[about] = append(got[about], rule.Verbs...)
+			}
+			continue
+		}
+		for _, subject := range decode[rbacv1.ClusterRoleBinding](t, object.MustYaml()).Subjects {
+			got[about] = append(got[about], subject.Namespace+"/"+subject.Name)
+		}
+	}
+	account := []string{"flux-system/notification-controller"}
+	want := map[string][]string{"ClusterRole ": {"get", "list", "watch"}, "ClusterRoleBinding ": account, "Role poolwright-system": {"patch"}, "RoleBinding poolwright-system": account}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Flux with --no-cross-namespace-refs refuses an Alert, or a Receiver, of a Sync in another namespace than its own.
+func TestTheExamplesForFluxAreInTheNamespaceOfTheSyncsThatTheyName(t *testing.T) {
+	for _, file := range []string{"alert.yaml", "receiver.yaml"} {
+		raw, err := os.ReadFile(filepath.Join("flux/examples", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range strings.Split(string(raw), "\n---\n") {
+			var object struct {
+				Metadata struct{ Namespace string }
+				Spec     struct{ EventSources, Resources []struct{ Namespace string } }
+			}
+			if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+				t.Fatal(err)
+			}
+			for _, named := range append(object.Spec.EventSources, object.Spec.Resources...) {
+				if named.Namespace != object.Metadata.Namespace {
+					t.Errorf("%s is in %s and names a Sync in %s", file, object.Metadata.Namespace, named.Namespace)
+				}
+			}
+			if object.Metadata.Namespace != "poolwright-system" {
+				t.Errorf("%s has an object in %s", file, object.Metadata.Namespace)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ func securityOfWho() []Promise {
 			Tests: []string{"cmd/internal/wire.TestWhatForksMayHaveWrittenIsComparedWithoutTheValuesOfSecrets", "cmd/internal/child.TestAChildHasNothingAndCanOpenNothing"}},
 		{Area: area, Sentences: []string{"who opens one from a fork"}, Tests: []string{"cmd/internal/e2e.TestPullRequestsGetTheirPlan"}},
 		{Area: area, Sentences: []string{"who has `action/*` on an Application"}, Tests: []string{"config.TestOnlyTheComponentConfirmHasTheActionThatConfirmsDeletions"}},
+		{Area: area, Sentences: []string{"Flux's notification-controller"}, Tests: []string{"config.TestReceiversOfFluxMayPatchOnlySyncsOfTheControllersNamespace"}},
 		{Area: area, Sentences: []string{"who comments on a pull request"}, Tests: []string{"reconciler/report/forge/webhook.TestEventsNameWhatChanged", "reconciler/declared.TestAConfirmationNeverComesFromARepository"}},
 		{Area: area, Sentences: []string{"who sends webhooks"}, Tests: []string{"reconciler/report/forge/webhook.TestWhatIsNotVerifiedIsRefused", "reconciler/receiver.TestAFloodOfWebhooksIsAFewWritesAndTheLastOneCounts"}, Control: "webhook-signatures"},
 		{Area: area, Sentences: []string{"the Git server, and what it sends"}, Tests: []string{"gitsource/gogit.TestAHostileServerCannotHoldUpOrFlood", "gitsource/gogit/internal/pack.FuzzPack"}, Control: "invalid-trees"},
