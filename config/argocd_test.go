@@ -29,6 +29,9 @@ func argoCD(t *testing.T, file string) map[string]string {
 // Argo CD's own argocd-cm has no namespace, which a kustomization sets; that of others has one.
 func TestTheComponentsForArgoCDAddTheirKeysAndChangeNoOther(t *testing.T) {
 	links, confirm := argoCD(t, "links/argocd-cm.yaml"), argoCD(t, "confirm/argocd-cm.yaml")
+	if !strings.Contains(links["resource.links"], `resource.spec.source.git.url startsWith "https://"`) {
+		t.Error("the link of a repository that is fetched by ssh leads nowhere")
+	}
 	for name, test := range map[string]struct{ metadata, components string }{
 		"without a namespace": {"{name: argocd-cm}", "[argocd]"},
 		"with a namespace":    {"{name: argocd-cm, namespace: argocd}", "[argocd]"},
