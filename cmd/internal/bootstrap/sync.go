@@ -207,11 +207,8 @@ func (r *SyncRequest) fromWorkingCopy(root string, pinned bool) (warnings []stri
 			return nil, err
 		}
 	}
-	if !fetchable(r.URL) {
-		return nil, errors.New("--url must be https://HOST/PATH without credentials, or ssh://git@HOST/PATH; put a token or a private key into a Secret and name it with --secret")
-	}
-	if isSSH(r.URL) && r.Secret == "" {
-		return nil, fmt.Errorf("the repository is fetched by ssh, which needs a Secret with the keys identity and known_hosts: name it with --secret, or fetch by https with --url %s", overHTTPS(r.URL))
+	if err := r.checkURL(); err != nil {
+		return nil, err
 	}
 	if r.Branch == "" && !pinned {
 		if r.Branch = copied.branch; r.Branch == "" {
@@ -222,6 +219,17 @@ func (r *SyncRequest) fromWorkingCopy(root string, pinned bool) (warnings []stri
 		warnings = append(warnings, fmt.Sprintf("what is checked out is not what origin/%s was when it was last fetched: the controller follows what was pushed", r.Branch))
 	}
 	return warnings, nil
+}
+
+// checkURL checks that the controller can fetch from the address.
+func (r *SyncRequest) checkURL() error {
+	if !fetchable(r.URL) {
+		return errors.New("--url must be https://HOST/PATH without credentials, or ssh://git@HOST/PATH; put a token or a private key into a Secret and name it with --secret")
+	}
+	if isSSH(r.URL) && r.Secret == "" {
+		return fmt.Errorf("the repository is fetched by ssh, which needs a Secret with the keys identity and known_hosts: name it with --secret, or fetch by https with --url %s", overHTTPS(r.URL))
+	}
+	return nil
 }
 
 // fetchableAddress matches what the Sync's kind takes.

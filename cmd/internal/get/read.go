@@ -165,7 +165,7 @@ func (k kindReader) read(ctx context.Context, from client.Reader, into *Objects)
 	n, next := 0, ""
 	for {
 		page := k.list()
-		if err := from.List(ctx, page, append(k.options[:len(k.options):len(k.options)], client.Limit(pageSize), client.Continue(next))...); err != nil {
+		if err := from.List(ctx, page, append(slices.Clip(k.options), client.Limit(pageSize), client.Continue(next))...); err != nil {
 			return err
 		}
 		k.add(into, page)

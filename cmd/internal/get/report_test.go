@@ -228,7 +228,7 @@ func TestPrices(t *testing.T) {
 
 func TestSharesOfGPUsAreCounted(t *testing.T) {
 	shared := node("x", "0", func(n *corev1.Node) {
-		n.Status.Allocatable[corev1.ResourceName(gpu.SharedResource)] = resource.MustParse("40")
+		n.Status.Allocatable[gpu.SharedResource] = resource.MustParse("40")
 	})
 	o := Objects{Claims: []karpv1.NodeClaim{claim("x", "gpu", "g4dn.12xlarge", "on-demand")}, Nodes: []corev1.Node{shared}, Pods: []Pod{{Node: "ip-x", GPUs: 3}, {Node: "ip-x", GPUs: 1}}}
 	if n := Of(o, now(), types(t)).Nodes[0]; *n.GPUs.Allocatable != 40 || *n.GPUs.Requested != 4 || *n.GPUs.idle() != 36 {

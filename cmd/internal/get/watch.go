@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -83,16 +84,16 @@ func changedRows(before, now *metav1.Table) *metav1.Table {
 // rowName identifies a row: by its name, and the namespace or the Sync where there is one. A node is the
 // same before and after it registers: it is identified by its NodeClaim.
 func rowName(t *metav1.Table, row metav1.TableRow) string {
-	name := ""
+	var name strings.Builder
 	for i, c := range t.ColumnDefinitions {
 		if c.Name == "NodeClaim" && row.Cells[i] != orDash("") {
 			return fmt.Sprint(row.Cells[i])
 		}
 		if slices.Contains([]string{"Namespace", "Name", "Number", "Object", "Sync", "Owner"}, c.Name) {
-			name += fmt.Sprint(row.Cells[i]) + " "
+			fmt.Fprint(&name, row.Cells[i], " ")
 		}
 	}
-	return name
+	return name.String()
 }
 
 func rowsByName(t *metav1.Table) map[string]metav1.TableRow {

@@ -31,18 +31,8 @@ func ParseURL(raw string) (*url.URL, error) {
 	if err != nil || u.Host == "" || u.Opaque != "" {
 		return nil, invalid("it is not of the form https://host/path or ssh://git@host/path")
 	}
-	if u.User != nil && u.Scheme != "ssh" {
-		return nil, invalid("it holds credentials; put them into the Secret that secretRef names")
-	}
-	if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
-		return nil, invalid("it must not hold a query or a fragment")
-	}
-	control := func(r rune) bool { return r <= ' ' || r == 0x7f }
-	if strings.ContainsFunc(raw, control) {
-		return nil, invalid("it holds white space or control characters")
-	}
-	if strings.Trim(u.Path, "/") == "" {
-		return nil, invalid("it names a host and no repository")
+	if err := checkParts(u, raw); err != nil {
+		return nil, err
 	}
 	switch u.Scheme {
 	case "https":
@@ -58,6 +48,24 @@ func ParseURL(raw string) (*url.URL, error) {
 		return nil, invalid("scheme %q is not supported; use https or ssh", u.Scheme)
 	}
 	return u, nil
+}
+
+// checkParts checks what no address may have, whatever its scheme.
+func checkParts(u *url.URL, raw string) error {
+	if u.User != nil && u.Scheme != "ssh" {
+		return invalid("it holds credentials; put them into the Secret that secretRef names")
+	}
+	if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return invalid("it must not hold a query or a fragment")
+	}
+	control := func(r rune) bool { return r <= ' ' || r == 0x7f }
+	if strings.ContainsFunc(raw, control) {
+		return invalid("it holds white space or control characters")
+	}
+	if strings.Trim(u.Path, "/") == "" {
+		return invalid("it names a host and no repository")
+	}
+	return nil
 }
 
 // checkSSH checks what only an address of ssh has.

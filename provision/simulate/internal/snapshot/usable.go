@@ -46,11 +46,9 @@ func badAlias(class *awsv1.EC2NodeClass) string {
 // numbers and has none. By the rules of the CRD it must have one value; nil is none such.
 func badRequirement(pool *karpv1.NodePool) *karpv1.NodeSelectorRequirementWithMinValues {
 	for i, r := range pool.Spec.Template.Spec.Requirements {
-		switch r.Operator {
-		case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt, karpv1.NodeSelectorOpGte, karpv1.NodeSelectorOpLte:
-			if len(r.Values) != 1 {
-				return &pool.Spec.Template.Spec.Requirements[i]
-			}
+		compares := []corev1.NodeSelectorOperator{corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt, karpv1.NodeSelectorOpGte, karpv1.NodeSelectorOpLte}
+		if slices.Contains(compares, r.Operator) && len(r.Values) != 1 {
+			return &pool.Spec.Template.Spec.Requirements[i]
 		}
 	}
 	return nil
