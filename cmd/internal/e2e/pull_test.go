@@ -58,6 +58,7 @@ func TestPullRequestsGetTheirPlan(t *testing.T) {
 		run("what cannot be rendered is said so, and hurts nobody", (*pulls).isABomb),
 		run("a pull request that changes nothing here is not commented", (*pulls).isElsewhere),
 		run("a merge that takes more than was reviewed is held", (*pulls).growsBeyondItsReview),
+		run("a pool that exceeds a quota is held until the quota is raised, or a person confirms", (*pulls).exceedsAQuota),
 	)
 }
 
