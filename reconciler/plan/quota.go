@@ -62,6 +62,21 @@ func (p Plan) poolsBefore() []state.Item {
 	return out
 }
 
+// quotasAfter are the Quotas without what the pools use that the plan deletes: it is free for those that replace them. A
+// deletion that is held frees nothing.
+func (p Plan) quotasAfter() []Quota {
+	out := slices.Clone(p.Quotas)
+	for _, c := range p.Changes {
+		if !isPool(c.Key) || c.Action != Delete || c.Held() {
+			continue
+		}
+		for i, q := range out {
+			out[i].TakenVCPUs -= q.TakenBy[c.Key.Name]
+		}
+	}
+	return out
+}
+
 // GuardQuotas holds each NodePool that a revision makes or changes and that shortages names among those by which
 // pools need more than quotas have left, until confirmation quotes the token of them all. shortages is called at
 // most once, with the pools without the plan and with it, and what was read of their quotas, and not at all where
@@ -71,7 +86,7 @@ func (p Plan) GuardQuotas(confirmation string, shortages func(before, after []st
 	if p.Partial || !slices.ContainsFunc(p.Changes, Change.declaresPool) {
 		return p
 	}
-	found := shortages(p.poolsBefore(), p.Pools, p.Quotas)
+	found := shortages(p.poolsBefore(), p.Pools, p.quotasAfter())
 	reasons := func(c Change) hold.Reasons {
 		var out hold.Reasons
 		for _, q := range found {

@@ -119,6 +119,30 @@ func TestThePoolsBeforeAreThoseThatWereDeclared(t *testing.T) {
 	})
 }
 
+func TestWhatADeletedPoolUsesIsFreeForAnotherUnlessTheDeletionIsHeld(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		policies []plan.Policy
+		want     int64
+	}{
+		{"the pool is deleted", nil, 4},
+		{"the deletion is held", []plan.Policy{plan.Guard(10, "")}, 44},
+		{"nothing is deleted", []plan.Policy{plan.NoPrune()}, 44},
+	} {
+		p := withQuota([]string{"NodePool/old=1"}, []string{"NodePool/new=1"}, tt.policies...)
+		p.Quotas[0].TakenVCPUs, p.Quotas[0].TakenBy = 44, map[string]int64{"old": 40, "elsewhere": 2}
+		p.GuardQuotas("", func(_, _ []state.Item, quotas []plan.Quota) []hold.Quota {
+			if quotas[0].TakenVCPUs != tt.want {
+				t.Errorf("%s: %d vCPUs are taken, want %d", tt.name, quotas[0].TakenVCPUs, tt.want)
+			}
+			return nil
+		})
+		if p.Quotas[0].TakenVCPUs != 44 {
+			t.Errorf("%s: the plan was changed", tt.name)
+		}
+	}
+}
+
 func TestAQuotaAndTheNodesOfAChangeAreConfirmedEachByItsToken(t *testing.T) {
 	limit := 0
 	guarded := func(confirmation string) plan.Plan {

@@ -102,6 +102,8 @@ func (q Quotas) Wanted(s resource.Declaration) []state.Item {
 // limit is what Service Quotas returned of one class.
 type limit struct {
 	quota.Limit
+	// takenBy is the part of Taken of this cluster's pools that are not declared.
+	takenBy map[string]int64
 	// byDefault is true for what is AWS's, not the account's own.
 	byDefault bool
 	// others are the names of further quotas that match.
@@ -128,7 +130,7 @@ func (q Quotas) Read(ctx context.Context, c *resource.Clients, keys []state.Key)
 	}
 	left := make(map[string]quota.Limit, len(limits.found))
 	for name, l := range limits.found {
-		l.Taken = used[name].taken
+		l.Taken, l.takenBy = used[name].taken, used[name].takenBy
 		limits.found[name], left[name] = l, l.Limit
 	}
 	out := make(map[state.Key]resource.Live, len(keys))
@@ -155,7 +157,7 @@ func (l limit) live(used int64, short []string) resource.Live {
 	}
 	out := resource.Live{
 		Object:   map[string]any{"limitVCPUs": l.VCPUs, "usedVCPUs": used},
-		Quota:    &state.Quota{Code: l.Code, LimitVCPUs: l.VCPUs, TakenVCPUs: l.Taken},
+		Quota:    &state.Quota{Code: l.Code, LimitVCPUs: l.VCPUs, TakenVCPUs: l.Taken, TakenBy: l.takenBy},
 		Warnings: slices.Sorted(slices.Values(short)),
 		Notes:    []string{text},
 	}
@@ -242,8 +244,12 @@ func byClass(listed []quotatypes.ServiceQuota) map[string]limit {
 	return out
 }
 
-// use is how many vCPUs count against a class, taken those of them that are of no declared pool.
-type use struct{ vcpus, taken int64 }
+// use is how many vCPUs count against a class, taken those of them that are of no declared pool, and takenBy those of
+// this cluster's pools that are not declared.
+type use struct {
+	vcpus, taken int64
+	takenBy      map[string]int64
+}
 
 // readUse adds up the vCPUs of the instances that count against each class.
 func (q Quotas) readUse(ctx context.Context, c *resource.Clients, pools []quota.Pool) (map[string]use, error) {
@@ -271,6 +277,12 @@ func (q Quotas) readUse(ctx context.Context, c *resource.Clients, pools []quota.
 				sum.vcpus += n
 				if !ofPool(i, c.Scope.Cluster, pools) {
 					sum.taken += n
+					if pool := poolOf(i, c.Scope.Cluster); pool != "" {
+						if sum.takenBy == nil {
+							sum.takenBy = map[string]int64{}
+						}
+						sum.takenBy[pool] += n
+					}
 				}
 				used[class] = sum
 			}
@@ -281,12 +293,20 @@ func (q Quotas) readUse(ctx context.Context, c *resource.Clients, pools []quota.
 
 // ofPool reports whether Karpenter launched the instance for one of the pools.
 func ofPool(i ec2types.Instance, cluster string, pools []quota.Pool) bool {
+	name := poolOf(i, cluster)
+	return name != "" && slices.ContainsFunc(pools, func(p quota.Pool) bool { return p.Name == name })
+}
+
+// poolOf is the NodePool of the cluster for which Karpenter launched the instance; empty without any.
+func poolOf(i ec2types.Instance, cluster string) string {
 	tags := map[string]string{}
 	for _, t := range i.Tags {
 		tags[sdk.ToString(t.Key)] = sdk.ToString(t.Value)
 	}
-	name := tags["karpenter.sh/nodepool"]
-	return tags["eks:eks-cluster-name"] == cluster && slices.ContainsFunc(pools, func(p quota.Pool) bool { return p.Name == name })
+	if tags["eks:eks-cluster-name"] != cluster {
+		return ""
+	}
+	return tags["karpenter.sh/nodepool"]
 }
 
 // counts finds the class of an instance. Capacity blocks, scheduled instances

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/google/go-cmp/cmp"
 
@@ -259,6 +260,21 @@ func TestQuotasAreComparedAndNeverDiffer(t *testing.T) {
 	}
 	if err := l.Remove(t.Context(), l.Clients, item.Key, got); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestWhatAPoolUsesThatIsNotDeclaredIsNamed(t *testing.T) {
+	l := kindtest.NewFixture(t, New(), func(c *sandbox.Config) { c.Quotas = map[string]float64{standardSpot: 64} }, v1alpha1.ClusterSpec{Version: "1.33"})
+	l.Declared.Pools = []state.Item{nodePool(t, "new", "", family("m5"), spotOnly)}
+	item := l.Items()[0]
+	id := kindtest.SpotInstance(l)
+	kindtest.SpotInstance(l) // Of no pool.
+	l.Do(l.Clients.EC2.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{id}, Tags: []ec2types.Tag{
+		{Key: sdk.String("eks:eks-cluster-name"), Value: sdk.String(l.Clients.Scope.Cluster)}, {Key: sdk.String("karpenter.sh/nodepool"), Value: sdk.String("old")},
+	}}))
+	got := l.ReadOne(item).Quota
+	if got == nil || got.TakenVCPUs != 4 || len(got.TakenBy) != 1 || got.TakenBy["old"] != 2 {
+		t.Errorf("got %+v", got)
 	}
 }
 
