@@ -62,6 +62,16 @@ func (p Plan) poolsBefore() []state.Item {
 	return out
 }
 
+// declaredPools are the things as a token stands for them, sorted by key.
+func declaredPools(items []state.Item) []subject {
+	out := make([]subject, 0, len(items))
+	for _, item := range items {
+		out = append(out, subject{Key: item.Key, After: item.Object})
+	}
+	slices.SortFunc(out, func(a, b subject) int { return a.Key.Compare(b.Key) })
+	return out
+}
+
 // quotasAfter are the Quotas without what the pools use that the plan deletes: it is free for those that replace them. A
 // deletion that is held frees nothing.
 func (p Plan) quotasAfter() []Quota {
@@ -78,7 +88,8 @@ func (p Plan) quotasAfter() []Quota {
 }
 
 // GuardQuotas holds each NodePool that a revision makes or changes and that shortages names among those by which
-// pools need more than quotas have left, until confirmation quotes the token of them all. shortages is called at
+// pools need more than quotas have left, until confirmation quotes their token. It stands for all pools as they are
+// declared, whichever of them are held: that moves with what others use, and with what is applied already. shortages is called at
 // most once, with the pools without the plan and with it, and what was read of their quotas, and not at all where
 // no pool is declared anew. It is called without any quota as well: that none were read is nothing by which a change
 // could pass. Only a plan that is Partial holds nothing.
@@ -96,8 +107,7 @@ func (p Plan) GuardQuotas(confirmation string, shortages func(before, after []st
 		}
 		return out
 	}
-	of := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return len(reasons(c)) == 0 })
-	token := &hold.Token{Purpose: "quota", Digest: confirm.Digest(subjects(of))}
+	token := &hold.Token{Purpose: "quota", Digest: confirm.Digest(declaredPools(p.Pools))}
 	_, quoted := token.QuotedBy(confirmation, p.Scope)
 	p.Changes = slices.Clone(p.Changes)
 	for i, c := range p.Changes {

@@ -77,6 +77,24 @@ func TestTheTokenOfAQuotaStandsForItsChangesAlone(t *testing.T) {
 	}
 }
 
+// What others use moves from one run to the next, and what fits is applied; the token of the rest must stay.
+func TestTheTokenOfAQuotaStaysWhileWhatIsHeldMoves(t *testing.T) {
+	to := []string{"NodePool/a=2", "NodePool/b=2"}
+	quoted := token(t, withQuota([]string{"NodePool/a=1", "NodePool/b=1"}, to).GuardQuotas("", short("b")))
+	for name, c := range map[string]struct{ from, causing []string }{
+		"more is held":               {[]string{"NodePool/a=1", "NodePool/b=1"}, []string{"a", "b"}},
+		"another one is held":        {[]string{"NodePool/a=1", "NodePool/b=1"}, []string{"a"}},
+		"what fits has been applied": {[]string{"NodePool/a=2", "NodePool/b=1"}, []string{"b"}},
+	} {
+		if got := token(t, withQuota(c.from, to).GuardQuotas("", short(c.causing...))); got != quoted {
+			t.Errorf("%s: the token was %s and is %s", name, quoted, got)
+		}
+		if got := heldIn(withQuota(c.from, to).GuardQuotas(quoted, short(c.causing...))); len(got) > 0 {
+			t.Errorf("%s: %v are held though confirmed", name, got)
+		}
+	}
+}
+
 func TestWithoutADeclaredPoolAndInAPlanOfSomeThingsNothingIsComputed(t *testing.T) {
 	fails := func([]state.Item, []state.Item, []plan.Quota) []hold.Quota {
 		t.Error("shortages were computed")
