@@ -52,6 +52,21 @@ func TestARemoteBecomesAnAddressThatTheControllerCanFetch(t *testing.T) {
 	}
 }
 
+func TestARelativePathOfTheShortFormIsWarnedOfWhereItMayBeBelowAHome(t *testing.T) {
+	for address, want := range map[string]string{
+		"git@git.example.com:nodes.git":       "--url ssh://git@git.example.com/~/nodes.git",
+		"ada@git.example.com:team/nodes":      "--url ssh://ada@git.example.com/~/team/nodes",
+		"git@GitHub.com:team/nodes.git":       "",
+		"git@git.example.com:~/nodes.git":     "",
+		"ssh://git@git.example.com/nodes.git": "",
+		"https://git.example.com/nodes.git":   "",
+	} {
+		if got := homeWarning(address); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", address, got, want)
+		}
+	}
+}
+
 // clone is a working copy with one commit, and what origin was last seen at.
 func clone(t *testing.T, address string, pushed bool) (dir string, repo *git.Repository) {
 	t.Helper()

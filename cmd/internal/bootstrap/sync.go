@@ -206,6 +206,9 @@ func (r *SyncRequest) fromWorkingCopy(root string, pinned bool) (warnings []stri
 		if r.URL, err = fetchAddress(copied.address); err != nil {
 			return nil, err
 		}
+		if warning := homeWarning(copied.address); warning != "" {
+			warnings = append(warnings, warning)
+		}
 	}
 	if err := r.checkURL(); err != nil {
 		return nil, err

@@ -103,6 +103,20 @@ func fetchAddress(address string) (string, error) {
 	return "", errors.New("the remote origin is neither an https nor an ssh address: name the repository with --url https://HOST/PATH or --url ssh://git@HOST/PATH")
 }
 
+// forges are the hosts known to serve a repository by the same path, whether or not that is absolute.
+var forges = []string{"github.com", "gitlab.com", "bitbucket.org", "codeberg.org"}
+
+// homeWarning is what a person is to check of a remote in the short form, whose path is relative to the home of the user
+// that logs in; empty where there is nothing to check. Forges have no homes, and serve /PATH alike.
+func homeWarning(address string) string {
+	m := scpLike.FindStringSubmatch(address)
+	if m == nil || strings.Contains(address, "://") || strings.HasPrefix(m[3], "~") || slices.Contains(forges, strings.ToLower(m[2])) {
+		return ""
+	}
+	home := &url.URL{Scheme: "ssh", User: url.User(m[1]), Host: m[2], Path: "/~/" + m[3]}
+	return fmt.Sprintf("the path of the remote origin is relative, and the Sync has an absolute one, which forges take for the same: where %s is another server, on which the repository is in the home of the user, pass --url %s", m[2], home)
+}
+
 // sshAddress writes an address of ssh. Git would log in without a user as whoever runs it,
 // and the controller is nobody.
 func sshAddress(user, host, path string) (string, error) {
