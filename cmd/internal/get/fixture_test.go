@@ -11,6 +11,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 )
@@ -163,10 +164,10 @@ func fleet() Objects {
 			node("web-a", "0", func(n *corev1.Node) { n.Labels[karpv1.NodePoolLabelKey] = "general" }),
 		},
 		Pods: []Pod{
-			{Namespace: "ml", Name: "train-0", Node: "ip-gpu-a", GPUs: 1, DoNotDisrupt: true},
+			{Namespace: "ml", Name: "train-0", Node: "ip-gpu-a", GPUs: gpu.Resources{"nvidia.com/gpu": 1}, DoNotDisrupt: true},
 			{Namespace: "kube-system", Name: "nvidia-plugin", Node: "ip-gpu-b", DaemonSet: true},
 			{Namespace: "web", Name: "shop-1", Node: "ip-web-a"},
-			{Namespace: "ml", Name: "train-1", GPUs: 2},
+			{Namespace: "ml", Name: "train-1", GPUs: gpu.Resources{"nvidia.com/gpu": 2}},
 			{Namespace: "web", Name: "shop-2"},
 		},
 	}

@@ -11,6 +11,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
@@ -160,42 +161,71 @@ func (x *indexed) node(claim *karpv1.NodeClaim, node *corev1.Node) Node {
 	if region == "" && x.Cluster != nil {
 		region = x.Cluster.Spec.Region
 	}
-	n.GPUs.Allocatable = x.allocatable(claim, node)
+	offered := x.allocatable(claim, node)
+	allocatable := total(offered)
+	n.GPUs.Allocatable = &allocatable
 	n.USDPerHour = priceOf(x.types, region, n.InstanceType, n.CapacityType)
+	requested := gpu.Resources{}
 	if x.podsRead {
-		n.Pods, n.GPUs.Requested = new(int), new(int64)
+		n.Pods = new(int)
 		for _, p := range x.onNode[n.Name] {
-			*n.GPUs.Requested += p.GPUs
+			for name, count := range p.GPUs {
+				requested[name] += count
+			}
 			if !p.DaemonSet {
 				*n.Pods++
 			}
 		}
 	}
 	n.State, n.Reason, n.Message = x.state(claim, node, n)
-	n.Message = sanitize.Text(n.Message)
+	n.Drifted, n.Reason, n.Message = sanitize.Text(n.Drifted), sanitize.Text(n.Reason), sanitize.Text(n.Message)
+	if x.podsRead {
+		all, idle := total(requested), int64(0)
+		if n.Ready() && !n.Unschedulable {
+			idle = unrequested(offered, requested)
+		}
+		n.GPUs.Requested, n.GPUs.Idle = &all, &idle
+	}
 	return n
 }
 
-// allocatable is how many GPUs a node offers: before it registers none, and where Nodes were not read
+// allocatable are the GPUs that a node offers: before it registers none, and where Nodes were not read
 // what its claim has of it.
-func (x *indexed) allocatable(claim *karpv1.NodeClaim, node *corev1.Node) *int64 {
-	var n int64
+func (x *indexed) allocatable(claim *karpv1.NodeClaim, node *corev1.Node) gpu.Resources {
 	switch {
 	case node != nil:
-		n = gpusIn(node.Status.Allocatable)
+		return gpusIn(node.Status.Allocatable)
 	case !x.nodesRead && claim.Status.NodeName != "":
-		n = gpusIn(claim.Status.Allocatable)
+		return gpusIn(claim.Status.Allocatable)
 	}
-	return &n
+	return nil
 }
 
-// gpusIn adds up the resources of NVIDIA's.
-func gpusIn(list corev1.ResourceList) int64 {
-	var n int64
+// gpusIn are the resources of NVIDIA's.
+func gpusIn(list corev1.ResourceList) gpu.Resources {
+	out := gpu.Resources{}
 	for name, quantity := range list {
 		if strings.HasPrefix(string(name), "nvidia.com/") {
-			n += quantity.Value()
+			out[name] = quantity.Value()
 		}
+	}
+	return out
+}
+
+// total adds up the resources.
+func total(resources gpu.Resources) int64 {
+	var n int64
+	for _, count := range resources {
+		n += count
+	}
+	return n
+}
+
+// unrequested is how many of the resources that a node offers are not requested.
+func unrequested(offered, requested gpu.Resources) int64 {
+	var n int64
+	for name, count := range offered {
+		n += max(0, count-requested[name])
 	}
 	return n
 }

@@ -64,7 +64,7 @@ func (x *indexed) pool(from *karpv1.NodePool) Pool {
 	}
 	for _, c := range from.Status.Conditions {
 		if c.Type == "Ready" && c.Status != metav1.ConditionTrue {
-			p.State, p.Reason, p.Message = "NotReady", c.Reason, sanitize.Text(c.Message)
+			p.State, p.Reason, p.Message = "NotReady", sanitize.Text(c.Reason), sanitize.Text(c.Message)
 			return p
 		}
 	}

@@ -44,17 +44,26 @@ func (u *USD) add(n Node) *USD {
 }
 
 // String is the price with cents, or the range of it, with ~ before an approximate one; - where it is not
-// known.
+// known. Only what costs nothing is 0.00.
 func (u *USD) String() string {
 	if u == nil {
 		return "-"
 	}
-	text := fmt.Sprintf("%.2f", u.Most)
-	if u.Least != u.Most {
-		text = fmt.Sprintf("%.2f-%s", u.Least, text)
+	text := cents(u.Most)
+	if least := cents(u.Least); least != text {
+		text = least + "-" + text
 	}
 	if u.Approximate {
 		return "~" + text
 	}
 	return text
+}
+
+// cents is a price with cents; one below a cent is not rounded to nothing.
+func cents(usd float64) string {
+	const cent = 0.01
+	if usd > 0 && usd < cent {
+		return "<0.01"
+	}
+	return fmt.Sprintf("%.2f", usd)
 }

@@ -113,8 +113,8 @@ func addPods(o *Objects, l client.ObjectList) {
 		}
 		out := Pod{Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, DaemonSet: pod.IsOwnedByDaemonSet(&p) || pod.IsOwnedByNode(&p)}
 		out.DoNotDisrupt = p.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true"
-		for _, n := range gpu.Requests(p.Spec) {
-			out.GPUs += n
+		if requests := gpu.Requests(p.Spec); len(requests) > 0 {
+			out.GPUs = requests
 		}
 		o.Pods = append(o.Pods, out)
 	}

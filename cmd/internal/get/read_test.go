@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 )
@@ -141,7 +142,7 @@ func TestPodsAreReducedToWhatTheyRequest(t *testing.T) {
 	}}
 	var o Objects
 	addPods(&o, list)
-	want := []Pod{{Name: "runs", Node: "n", GPUs: 2, DoNotDisrupt: true}, {Name: "daemon", Node: "n", DaemonSet: true}}
+	want := []Pod{{Name: "runs", Node: "n", GPUs: gpu.Resources{"nvidia.com/gpu": 2}, DoNotDisrupt: true}, {Name: "daemon", Node: "n", DaemonSet: true}}
 	if diff := cmp.Diff(want, o.Pods); diff != "" {
 		t.Errorf("pods (-want +got):\n%s", diff)
 	}

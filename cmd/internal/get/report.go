@@ -8,6 +8,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -32,8 +33,8 @@ type Pod struct {
 	Namespace, Name string
 	// Node is the one that it is bound to; empty while it is pending.
 	Node string
-	// GPUs is how many resources of NVIDIA's it requests.
-	GPUs int64
+	// GPUs are the resources of NVIDIA's that it requests.
+	GPUs gpu.Resources
 	// DaemonSet is true for a pod that comes and goes with its node.
 	DaemonSet bool
 	// DoNotDisrupt is true for a pod that keeps Karpenter from disrupting its node.
@@ -85,20 +86,14 @@ type GPUs struct {
 	Allocatable *int64 `json:"allocatable,omitempty"`
 	// Requested is how many the pods on the nodes request.
 	Requested *int64 `json:"requested,omitempty"`
-}
-
-// idle is how many are not requested; nil where that is not known.
-func (g GPUs) idle() *int64 {
-	if g.Requested == nil || g.Allocatable == nil {
-		return nil
-	}
-	n := max(0, *g.Allocatable-*g.Requested)
-	return &n
+	// Idle is how many pods could still request: of each resource of each node that is ready and schedulable what is not requested.
+	// It is not the difference of the two sums, since what one node or resource has too few of, another does not have.
+	Idle *int64 `json:"idle,omitempty"`
 }
 
 // add adds up two numbers of GPUs.
 func (g GPUs) add(other GPUs) GPUs {
-	return GPUs{Allocatable: sum(g.Allocatable, other.Allocatable), Requested: sum(g.Requested, other.Requested)}
+	return GPUs{Allocatable: sum(g.Allocatable, other.Allocatable), Requested: sum(g.Requested, other.Requested), Idle: sum(g.Idle, other.Idle)}
 }
 
 // sum is that of two numbers; of what is not known, the sum is not known either.
@@ -135,7 +130,7 @@ func (x *indexed) total(nodes []Node, pool string) Total {
 	}
 	t.Nodes, t.USDPerHour, t.GPUs.Allocatable = &NodeCounts{}, &USD{}, new(int64)
 	if x.podsRead {
-		t.GPUs.Requested = new(int64)
+		t.GPUs.Requested, t.GPUs.Idle = new(int64), new(int64)
 	}
 	for _, n := range nodes {
 		if pool != "" && n.NodePool != pool {
@@ -191,7 +186,7 @@ func (x *indexed) summary(nodes []Node, types *catalog.Catalog) *Summary {
 	if x.podsRead {
 		s.PendingGPUPods = new(int)
 		for _, p := range x.Pods {
-			if p.Node == "" && p.GPUs > 0 {
+			if p.Node == "" && len(p.GPUs) > 0 {
 				*s.PendingGPUPods++
 			}
 		}

@@ -54,7 +54,7 @@ func TestWhatIsNotKnownIsNoNumber(t *testing.T) {
 	o.Pods = nil
 	o.Unread = []Unread{{Kind: kindPods, Reason: Forbidden}}
 	r := Of(o, now(), types(t))
-	if r.Summary.GPUs.Requested != nil || r.Summary.PendingGPUPods != nil || r.Summary.GPUs.idle() != nil {
+	if r.Summary.GPUs.Requested != nil || r.Summary.PendingGPUPods != nil || r.Summary.GPUs.Idle != nil {
 		t.Errorf("without pods, requests are %+v", r.Summary)
 	}
 	for _, n := range r.Nodes {
@@ -230,9 +230,50 @@ func TestSharesOfGPUsAreCounted(t *testing.T) {
 	shared := node("x", "0", func(n *corev1.Node) {
 		n.Status.Allocatable[gpu.SharedResource] = resource.MustParse("40")
 	})
-	o := Objects{Claims: []karpv1.NodeClaim{claim("x", "gpu", "g4dn.12xlarge", "on-demand")}, Nodes: []corev1.Node{shared}, Pods: []Pod{{Node: "ip-x", GPUs: 3}, {Node: "ip-x", GPUs: 1}}}
-	if n := Of(o, now(), types(t)).Nodes[0]; *n.GPUs.Allocatable != 40 || *n.GPUs.Requested != 4 || *n.GPUs.idle() != 36 {
+	o := Objects{Claims: []karpv1.NodeClaim{claim("x", "gpu", "g4dn.12xlarge", "on-demand")}, Nodes: []corev1.Node{shared}, Pods: []Pod{{Node: "ip-x", GPUs: gpu.Resources{gpu.SharedResource: 3}}, {Node: "ip-x", GPUs: gpu.Resources{gpu.SharedResource: 1}}}}
+	if n := Of(o, now(), types(t)).Nodes[0]; *n.GPUs.Allocatable != 40 || *n.GPUs.Requested != 4 || *n.GPUs.Idle != 36 {
 		t.Errorf("the node has %+v", n.GPUs)
+	}
+}
+
+// A pod can get only what one node that takes pods has left of one resource.
+func TestIdleGPUsAreThoseThatAPodCouldGet(t *testing.T) {
+	offers := func(name string, count string) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceName(name)] = resource.MustParse(count) }
+	}
+	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
+	unready := func(n *corev1.Node) {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}
+	}
+	for name, test := range map[string]struct {
+		change []func(*corev1.Node)
+		pods   gpu.Resources
+		want   int64
+	}{
+		"what is not requested":                         {nil, gpu.Resources{"nvidia.com/gpu": 1}, 3},
+		"none of a node that is cordoned":               {[]func(*corev1.Node){cordoned}, nil, 0},
+		"none of a node that is not ready":              {[]func(*corev1.Node){unready}, nil, 0},
+		"of each resource what is not requested":        {[]func(*corev1.Node){offers("nvidia.com/mig-1g.5gb", "2")}, gpu.Resources{"nvidia.com/gpu": 4}, 2},
+		"none of a resource that it does not offer yet": {[]func(*corev1.Node){offers("nvidia.com/gpu", "0"), offers("nvidia.com/mig-1g.5gb", "2")}, gpu.Resources{"nvidia.com/gpu": 4}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x, full := node("x", "4", test.change...), node("y", "0")
+			o := Objects{Claims: []karpv1.NodeClaim{claim("x", "gpu", "g4dn.12xlarge", "on-demand"), claim("y", "gpu", "g4dn.12xlarge", "on-demand")}, Nodes: []corev1.Node{x, full}}
+			o.Pods = []Pod{{Node: "ip-x", GPUs: test.pods}, {Node: "ip-y", GPUs: gpu.Resources{"nvidia.com/gpu": 2}}}
+			if r := Of(o, now(), types(t)); *r.Summary.GPUs.Idle != test.want || *r.Nodes[0].GPUs.Idle != test.want {
+				t.Errorf("%d are idle, %d of the node, want %d", *r.Summary.GPUs.Idle, *r.Nodes[0].GPUs.Idle, test.want)
+			}
+		})
+	}
+}
+
+func TestAPriceBelowACentIsNotNothing(t *testing.T) {
+	for want, price := range map[string]*USD{
+		"0.00": {}, "<0.01": {Least: 0.0004, Most: 0.0042}, "~<0.01-0.05": {Least: 0.0042, Most: 0.046, Approximate: true}, "0.01-0.10": {Least: 0.01, Most: 0.1}, "-": nil,
+	} {
+		if got := price.String(); got != want {
+			t.Errorf("%+v is %s, want %s", price, got, want)
+		}
 	}
 }
 
@@ -250,8 +291,9 @@ func TestTextsOfOthersAreSafeInATerminal(t *testing.T) {
 		Differences: []v1alpha1.Difference{{Resource: text, Message: text}}, Unknown: []v1alpha1.UnknownResource{{Resource: text, Reason: text}},
 		Quotas: []v1alpha1.Quota{{Name: text}},
 	}
-	condition(karpv1.ConditionTypeLaunched, metav1.ConditionUnknown, "Unknown", text)(&o.Claims[0])
-	o.Pools[0].Status.Conditions = []statusCondition{{Type: "Ready", Status: metav1.ConditionFalse, Message: text}}
+	condition(karpv1.ConditionTypeLaunched, metav1.ConditionUnknown, text, text)(&o.Claims[0])
+	condition(karpv1.ConditionTypeDrifted, metav1.ConditionTrue, text, text)(&o.Claims[0])
+	o.Pools[0].Status.Conditions = []statusCondition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: text, Message: text}}
 	for _, output := range []string{"wide", "json", "yaml"} {
 		var out bytes.Buffer
 		if err := Of(o, now(), types(t)).write(&out, sectionAll, output, false); err != nil {

@@ -80,7 +80,7 @@ func (r Report) summaryTable() *metav1.Table {
 		if s.PendingGPUPods != nil {
 			pending = strconv.Itoa(*s.PendingGPUPods)
 		}
-		addRow(t, orDash(s.Cluster), orDash(s.Region), orDash(s.Engine), orDash(s.Ready), s.Nodes.total(), number(s.GPUs.Allocatable), number(s.GPUs.Requested), number(s.GPUs.idle()), pending, s.USDPerHour.String(), s.PriceDate)
+		addRow(t, orDash(s.Cluster), orDash(s.Region), orDash(s.Engine), orDash(s.Ready), s.Nodes.total(), number(s.GPUs.Allocatable), number(s.GPUs.Requested), number(s.GPUs.Idle), pending, s.USDPerHour.String(), s.PriceDate)
 	}
 	return t
 }
@@ -112,7 +112,7 @@ func (r Report) poolTable() *metav1.Table {
 		for _, l := range p.Limits {
 			limits = append(limits, l.String())
 		}
-		addRow(t, p.Name, p.Nodes.total(), p.Nodes.ready(), number(p.GPUs.Allocatable), number(p.GPUs.Requested), number(p.GPUs.idle()), orDash(strings.Join(limits, ", ")),
+		addRow(t, p.Name, p.Nodes.total(), p.Nodes.ready(), number(p.GPUs.Allocatable), number(p.GPUs.Requested), number(p.GPUs.Idle), orDash(strings.Join(limits, ", ")),
 			p.USDPerHour.String(), p.Nodes.drifted(), r.age(p.Created), stateText(p.State, p.Reason), orDash(p.NodeClass), orDash(p.Message))
 	}
 	return t
