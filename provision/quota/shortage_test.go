@@ -73,6 +73,29 @@ func TestWhatOtherInstancesUseIsNotLeftForThePools(t *testing.T) {
 	}
 }
 
+func TestTheSentencesNameWhatIsExceeded(t *testing.T) {
+	r := readers(t)
+	limits := map[string]Limit{gOnDemand: {Code: "L-G", VCPUs: 2}, pOnDemand: {Code: "L-P", VCPUs: 12}}
+	either := `{"key":"node.kubernetes.io/instance-type","operator":"In","values":["g5.xlarge","p5.4xlarge"]}`
+	for name, c := range map[string]struct {
+		pool Pool
+		g, p int64
+		want string
+	}{
+		"each quota is smaller than the smallest type, and both are not": {r.pool("a", "{}", either, onDemandOnly), 3, 12,
+			"NodePool a can have no node: its smallest instance type g5.xlarge has 4 vCPUs, none of the quotas has as many left: request a quota increase (quota codes L-G, L-P)"},
+		"GPUs take different numbers of vCPUs": {r.pool("a", `{"nvidia.com/gpu":8}`, either, onDemandOnly), 8, 64,
+			"NodePool a needs at least 80 vCPUs to reach its limit of 8 nvidia.com/gpu, the quotas allow 72 in all: request a quota increase (quota codes L-G, L-P) or lower the limit"},
+		"a static pool": {r.static("a", "30", either, onDemandOnly), 8, 64,
+			"NodePool a needs at least 168 vCPUs to reach its 30 replicas, the quotas allow 72 in all: request a quota increase (quota codes L-G, L-P) or lower spec.replicas"},
+	} {
+		limits[gOnDemand], limits[pOnDemand] = Limit{Code: "L-G", VCPUs: c.g}, Limit{Code: "L-P", VCPUs: c.p}
+		if diff := cmp.Diff([]string{c.want}, Advice([]Pool{c.pool}, gOnDemand, limits)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // Against every way to divide small needs among small quotas.
 func TestAShortageIsFoundExactlyWhereTheNeedsCannotBeDivided(t *testing.T) {
 	seed := rand.Uint64()
