@@ -212,7 +212,7 @@ func TestTheExamplesForFluxAreInTheNamespaceOfTheSyncsThatTheyName(t *testing.T)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, text := range strings.Split(string(raw), "\n---\n") {
+		for text := range strings.SplitSeq(string(raw), "\n---\n") {
 			var object struct {
 				Metadata struct{ Namespace string }
 				Spec     struct{ EventSources, Resources []struct{ Namespace string } }

@@ -1,6 +1,7 @@
 package deviceplugin
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,9 +14,7 @@ func TestLimitsAreCountedInPhysicalGPUs(t *testing.T) {
 	type m = map[string]any
 	plugin := func(sharing m) []state.Item {
 		profile := m{"name": "shared", "nodePools": []any{"gpu"}}
-		for k, v := range sharing {
-			profile[k] = v
-		}
+		maps.Copy(profile, sharing)
 		return []state.Item{{Key: state.Key{Target: cluster, Group: v1alpha1.GroupVersion.Group, Kind: "DevicePlugin", Name: "default"}, Object: m{"spec": m{"profiles": []any{profile}}}}}
 	}
 	slices := plugin(m{"timeSlicing": m{"replicas": int64(10)}})

@@ -77,7 +77,7 @@ func (s setupSuite) runsThePage() {
 
 // pageCommands are the lines of the shell blocks under Verify and Monitor.
 func pageCommands(page string) (lines []string) {
-	for _, section := range strings.Split(page, "\n## ") {
+	for section := range strings.SplitSeq(page, "\n## ") {
 		if !strings.HasPrefix(section, "Verify\n") && !strings.HasPrefix(section, "Monitor\n") {
 			continue
 		}

@@ -33,10 +33,10 @@ func TestAnIdentityIsParsedOnceUntilTheSecretChanges(t *testing.T) {
 		t.Errorf("it is parsed again, or %v", err)
 	}
 	_, wrong := r.sshIdentity(key, "not "+secret)
-	if _, again := r.sshIdentity(key, "not "+secret); !errors.Is(wrong, gitsource.ErrUnauthorized) || again != wrong {
+	if _, again := r.sshIdentity(key, "not "+secret); !errors.Is(wrong, gitsource.ErrUnauthorized) || !errors.Is(again, wrong) {
 		t.Errorf("after %v comes another %v", wrong, again)
 	}
-	if _, moved := r.sshIdentity(append(key, 'x'), secret[1:]); moved == nil || moved == wrong {
+	if _, moved := r.sshIdentity(append(key, 'x'), secret[1:]); moved == nil || errors.Is(moved, wrong) {
 		t.Errorf("the end of the key passes for the beginning of the passphrase: %v", moved)
 	}
 	if corrected, err := r.sshIdentity(key, secret); err != nil || corrected == first {
