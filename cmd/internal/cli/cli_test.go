@@ -73,7 +73,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"names of what has none":             {[]string{"get", "drift", "gpu"}, "get drift takes no names, and got: gpu"},
 		"watching all sections":              {[]string{"get", "-w"}, "--watch needs one of syncs, pools, nodes, pulls, drift, quota"},
 		"watching as JSON":                   {[]string{"get", "pools", "-w", "-o", "json"}, "--watch prints tables: leave -o json out, or use -o wide"},
-		"wait without a condition":           {[]string{"wait", "dev"}, "give the condition: --for=ready, --for=applied=REVISION or --for=rollout"},
+		"wait without a condition":           {[]string{"wait", "dev"}, "give the condition: --for=ready, --for=applied=REVISION, --for=rollout=REVISION or --for=rollout"},
 		"wait for an unknown condition":      {[]string{"wait", "dev", "--for=merged"}, `--for "merged" is not one of ready, applied=REVISION, rollout`},
 		"wait for what is no revision":       {[]string{"wait", "dev", "--for=applied=main"}, `--for=applied needs a revision: a commit, at least seven of its first digits, or branch@sha1:commit, and not "main"`},
 		"wait without a Sync":                {[]string{"wait", "--for=ready"}, "wait takes one argument, the name of a Sync, and got 0"},

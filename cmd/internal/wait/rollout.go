@@ -38,6 +38,22 @@ func rollout(ctx context.Context, w *syncWaiter, sync *v1alpha1.Sync) (outcome, 
 	return w.nodes, nil
 }
 
+// rolloutOf checks that the Sync has applied a revision, and then its roll-out. Once that was applied, a newer one may follow it:
+// its nodes are to be replaced as well.
+func rolloutOf(revision string) syncCheck {
+	isApplied, applies := applied(revision), false
+	return func(ctx context.Context, w *syncWaiter, sync *v1alpha1.Sync) (outcome, error) {
+		if !applies {
+			o, err := isApplied(ctx, w, sync)
+			if err != nil || !o.met {
+				return o, err
+			}
+			applies = true
+		}
+		return rollout(ctx, w, sync)
+	}
+}
+
 // stale reports which nodes are to be replaced.
 func (w *syncWaiter) stale(ctx context.Context, sync string) (outcome, error) {
 	decides, err := cluster.Live(w.kube)(ctx)

@@ -39,17 +39,20 @@ func NewCommand(env get.Environment) *cobra.Command {
 	var condition string
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use:   "wait SYNC --for=ready|applied=REVISION|rollout",
+		Use:   "wait SYNC --for=ready|applied=REVISION|rollout[=REVISION]",
 		Short: "Wait until a Sync is ready, has applied a revision, or has no node to be replaced",
 		Long: `Wait for one condition of a Sync:
 
   ready             its condition Ready is True, for its newest generation
   applied=REVISION  REVISION is what it applied last: a commit, seven or more of its first digits, or branch@sha1:commit.
                     Where that revision is Stalled, the wait ends
-  rollout           it is ready, and no node of its pools is to be replaced, by Karpenter's own hashes
+  rollout=REVISION  it has applied REVISION, is ready, and no node of its pools is to be replaced, by Karpenter's own hashes
+  rollout           the same, of whichever revision it has
+
+ready and rollout concern what the Sync has fetched: right after a merge they are met before the controller has fetched it.
 
 Exit codes: 0 the condition is met, 1 it is not met in time, or cannot be met any more, 2 an error, 130 interrupted.`,
-		Example: "  poolwright wait dev --for=applied=$(git rev-parse HEAD) --timeout=10m\n  poolwright wait dev --for=rollout --timeout=1h",
+		Example: "  poolwright wait dev --for=applied=$(git rev-parse HEAD) --timeout=10m\n  poolwright wait dev --for=rollout=$(git rev-parse HEAD) --timeout=1h",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("wait takes one argument, the name of a Sync, and got %d", len(args))
@@ -73,7 +76,7 @@ Exit codes: 0 the condition is met, 1 it is not met in time, or cannot be met an
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&condition, "for", "", "the condition: ready, applied=REVISION or rollout")
+	cmd.Flags().StringVar(&condition, "for", "", "the condition: ready, applied=REVISION, rollout=REVISION or rollout")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait; 0 checks once")
 	return cmd
 }
@@ -95,17 +98,19 @@ func parse(condition string) (syncCheck, error) {
 	kind, revision, given := strings.Cut(condition, "=")
 	switch {
 	case condition == "":
-		return nil, errors.New("give the condition: --for=ready, --for=applied=REVISION or --for=rollout")
+		return nil, errors.New("give the condition: --for=ready, --for=applied=REVISION, --for=rollout=REVISION or --for=rollout")
 	case kind == "ready" && !given:
 		return ready, nil
 	case kind == "rollout" && !given:
 		return rollout, nil
 	case kind == "applied" && usable(revision):
 		return applied(revision), nil
-	case kind == "applied":
-		return nil, fmt.Errorf("--for=applied needs a revision: a commit, at least seven of its first digits, or branch@sha1:commit, and not %q", revision)
+	case kind == "rollout" && usable(revision):
+		return rolloutOf(revision), nil
+	case kind == "applied", kind == "rollout":
+		return nil, fmt.Errorf("--for=%s needs a revision: a commit, at least seven of its first digits, or branch@sha1:commit, and not %q", kind, revision)
 	}
-	return nil, fmt.Errorf("--for %q is not one of ready, applied=REVISION, rollout", condition)
+	return nil, fmt.Errorf("--for %q is not one of ready, applied=REVISION, rollout=REVISION, rollout", condition)
 }
 
 var digits = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
@@ -188,7 +193,7 @@ func ready(_ context.Context, _ *syncWaiter, sync *v1alpha1.Sync) (outcome, erro
 	case c == nil:
 		return outcome{sentence: "it has no condition Ready yet"}, nil
 	case c.Status != metav1.ConditionTrue:
-		return outcome{sentence: "it is not ready: " + c.Reason + ": " + sanitize.Text(c.Message)}, nil
+		return outcome{sentence: "it is not ready: " + sanitize.Text(c.Reason) + ": " + sanitize.Text(c.Message)}, nil
 	case sync.Status.ObservedGeneration < sync.Generation:
 		return outcome{sentence: "its newest generation has not been reconciled yet"}, nil
 	}
@@ -200,19 +205,19 @@ func applied(revision string) syncCheck {
 	return func(ctx context.Context, w *syncWaiter, sync *v1alpha1.Sync) (outcome, error) {
 		s := sync.Status
 		if matches(s.LastAppliedRevision, revision) {
-			return outcome{met: true, sentence: "applied " + s.LastAppliedRevision}, nil
+			return outcome{met: true, sentence: "applied " + sanitize.Text(s.LastAppliedRevision)}, nil
 		}
 		stalled := meta.FindStatusCondition(s.Conditions, fluxmeta.StalledCondition)
 		if matches(s.LastAttemptedRevision, revision) && stalled != nil && stalled.Status == metav1.ConditionTrue {
-			return outcome{never: true, sentence: fmt.Sprintf("%s is not applied: %s: %s", s.LastAttemptedRevision, stalled.Reason, sanitize.Text(stalled.Message))}, nil
+			return outcome{never: true, sentence: fmt.Sprintf("%s is not applied: %s: %s", sanitize.Text(s.LastAttemptedRevision), sanitize.Text(stalled.Reason), sanitize.Text(stalled.Message))}, nil
 		}
 		o, err := ready(ctx, w, sync)
 		if err != nil || o.never {
 			return o, err
 		}
-		sentence := "it has applied " + cmp.Or(s.LastAppliedRevision, "nothing yet")
+		sentence := "it has applied " + cmp.Or(sanitize.Text(s.LastAppliedRevision), "nothing yet")
 		if s.LastAttemptedRevision != s.LastAppliedRevision {
-			sentence += ", and tried " + s.LastAttemptedRevision
+			sentence += ", and tried " + sanitize.Text(s.LastAttemptedRevision)
 		}
 		if !o.met {
 			sentence += "; " + o.sentence

@@ -85,8 +85,14 @@ func TestConditions(t *testing.T) {
 		"nodes that are to be replaced": {condition: "rollout", objects: []client.Object{sync(), liveCluster(), pool("gpu", "dev")}, drifted: drift([]provision.Node{
 			{Pool: "gpu", Name: "a", Reason: "AMIDrift"}, {Pool: "gpu", NodeClaim: "gpu-b", Reason: "AMIDrift", Blockers: []provision.Blocker{{Kind: "pdb"}}}, {Pool: "gone", Name: "c", Reason: poolRemoved},
 		}, nil), notMet: "Sync dev: 3 nodes to be replaced, 1 of them blocked: a (AMIDrift), gpu-b (AMIDrift), c (NodePoolRemoved)"},
-		"a pool of which it is not known":     {condition: "rollout", objects: []client.Object{sync(), liveCluster(), pool("gpu", "dev")}, drifted: drift(nil, map[string][]string{"gpu": {"EC2NodeClass gpu: not reconciled yet."}}), notMet: "Sync dev: EC2NodeClass gpu: not reconciled yet."},
-		"a roll-out of a Sync that fails":     {condition: "rollout", objects: []client.Object{sync(notReady), liveCluster()}, drifted: drift(nil, nil), notMet: "Sync dev: it is not ready: BuildFailed: a.yaml:3"},
+		"a pool of which it is not known":                  {condition: "rollout", objects: []client.Object{sync(), liveCluster(), pool("gpu", "dev")}, drifted: drift(nil, map[string][]string{"gpu": {"EC2NodeClass gpu: not reconciled yet."}}), notMet: "Sync dev: EC2NodeClass gpu: not reconciled yet."},
+		"a roll-out of a Sync that fails":                  {condition: "rollout", objects: []client.Object{sync(notReady), liveCluster()}, drifted: drift(nil, nil), notMet: "Sync dev: it is not ready: BuildFailed: a.yaml:3"},
+		"a roll-out of a revision that is not fetched yet": {condition: "rollout=" + newer, objects: []client.Object{sync(), liveCluster()}, drifted: drift(nil, nil), notMet: "Sync dev: it has applied main@sha1:" + commit},
+		"a roll-out of a revision that is applied":         {condition: "rollout=" + commit[:7], objects: []client.Object{sync(), liveCluster()}, drifted: drift(nil, nil), met: "Sync dev: no node is to be replaced"},
+		"a roll-out of a revision that is stalled":         {condition: "rollout=" + newer, objects: []client.Object{sync(stalled), liveCluster()}, drifted: drift(nil, nil), notMet: "Sync dev: main@sha1:" + newer + " is not applied: BuildFailed: a.yaml:3"},
+		"a revision with a control sequence": {condition: "applied=" + newer, objects: []client.Object{sync(func(s *v1alpha1.Sync) {
+			s.Status.LastAppliedRevision, s.Status.LastAttemptedRevision = "a\x1b[2J", "a\x1b[2J"
+		})}, notMet: `Sync dev: it has applied a\x1b[2J`},
 		"a roll-out of nodes without Cluster": {condition: "rollout", objects: []client.Object{sync()}, drifted: drift(nil, nil), end: "there is no Cluster, which names the region of the nodes: apply one, or wait with --for=ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,6 +116,20 @@ func TestConditions(t *testing.T) {
 				t.Errorf("%v, want %q", err, test.end)
 			}
 		})
+	}
+}
+
+func TestTheRollOutOfARevisionGoesOnWhereANewerOneFollows(t *testing.T) {
+	w := &syncWaiter{kube: reconcilertest.InstalledClient(t, liveCluster()), now: time.Now, drifted: drift(nil, nil)}
+	check := rolloutOf(commit)
+	if o, err := check(t.Context(), w, sync(notReady)); err != nil || o.met {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	next := func(s *v1alpha1.Sync) {
+		s.Status.LastAppliedRevision, s.Status.LastAttemptedRevision = "main@sha1:"+newer, "main@sha1:"+newer
+	}
+	if o, err := check(t.Context(), w, sync(next)); err != nil || !o.met {
+		t.Errorf("%+v, %v", o, err)
 	}
 }
 
@@ -164,13 +184,15 @@ func TestNodesAreNotReadEverySecond(t *testing.T) {
 func TestUnreadableConditionsAreRefused(t *testing.T) {
 	for condition, want := range map[string]string{
 		"":                  "give the condition: --for=ready",
-		"ready=now":         "is not one of ready, applied=REVISION, rollout",
-		"condition=Ready":   "is not one of ready, applied=REVISION, rollout",
+		"ready=now":         "is not one of ready, applied=REVISION, rollout=REVISION, rollout",
+		"condition=Ready":   "is not one of ready, applied=REVISION, rollout=REVISION, rollout",
 		"applied":           "needs a revision",
 		"applied=":          "needs a revision",
 		"applied=main":      "needs a revision",
 		"applied=e15a32":    "needs a revision",
 		"applied=main@sha1": "needs a revision",
+		"rollout=":          "--for=rollout needs a revision",
+		"rollout=main":      "--for=rollout needs a revision",
 	} {
 		if _, err := parse(condition); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--for=%s: %v, want %q", condition, err, want)
