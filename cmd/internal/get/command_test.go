@@ -73,7 +73,12 @@ type stage func(*testing.T, client.Client)
 // followed is what get -w prints while the stages happen.
 func followed(t *testing.T, s sectionName, objects []client.Object, stages ...stage) string {
 	t.Helper()
-	kube := installed(t, objects...)
+	return followedOf(t, rowSelection{section: s}, installed(t, objects...), stages...)
+}
+
+// followedOf is what get -w prints of a selection by a client while the stages happen.
+func followedOf(t *testing.T, s rowSelection, kube client.Client, stages ...stage) string {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var out, warnings bytes.Buffer
@@ -92,7 +97,7 @@ func followed(t *testing.T, s sectionName, objects []client.Object, stages ...st
 		close(elapsed)
 		return elapsed
 	}
-	from := reportSource{kube: kube, types: types(t), now: now, rowSelection: rowSelection{section: s}}
+	from := reportSource{kube: kube, types: types(t), now: now, rowSelection: s}
 	if err := (&flags{}).follow(ctx, Environment{Out: &out, Err: &warnings, Now: now}, from, after); err != nil {
 		t.Fatal(err)
 	}
@@ -141,6 +146,25 @@ func TestAnEmptyTableIsReportedOnceWhileWatching(t *testing.T) {
 		}
 	})
 	want := "NAME   READY   SUSPENDED   REVISION       DRIFTED   PENDING   AGE   MESSAGE\ndev    True    false       main@e15a32f   False     0         10d   applied revision main@sha1:e15a32f\nNo syncs found.\n"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("printed (-want +got):\n%s", diff)
+	}
+}
+
+func TestWatchingGoesOnAfterAFailureAndNamesWhatIsNotThere(t *testing.T) {
+	var failure error
+	kube := denying(t, func(client.ObjectList) error { return failure })
+	fails := func(err error) stage { return func(*testing.T, client.Client) { failure = err } }
+	got := followedOf(t, rowSelection{section: sectionSyncs, names: []string{"dev"}}, kube, fails(errors.New("etcd is full")), fails(errors.New("etcd is full")), fails(forbidden("syncs")), fails(nil),
+		func(t *testing.T, kube client.Client) {
+			s := readySync("dev")
+			if err := kube.Create(t.Context(), &s); err != nil {
+				t.Fatal(err)
+			}
+		}, fails(errors.New("etcd is full")), fails(nil))
+	const warning = "Warning: listing syncs.poolwright.dev: etcd is full; nothing is printed until that can be read again\n"
+	want := "NAME   READY   SUSPENDED   REVISION       DRIFTED   PENDING   AGE   MESSAGE\ndev    True    false       main@e15a32f   False     0         10d   applied revision main@sha1:e15a32f\n" +
+		"Warning: not found in syncs: dev\n" + warning + warning
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("printed (-want +got):\n%s", diff)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -18,6 +19,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 const (
@@ -121,13 +123,14 @@ func addPods(o *Objects, l client.ObjectList) {
 }
 
 // read reads what a section needs, all kinds at a time and each page by page. What cannot be read
-// is in Unread; the error is of an API server that cannot be used at all.
+// is in Unread; the error is of an API server that cannot be used at all: no kind was read, and one for another reason than rights.
 func read(ctx context.Context, from client.Reader, s sectionName, namespace string) (Objects, error) {
 	var (
 		out   Objects
 		mu    sync.Mutex
 		group sync.WaitGroup
-		errs  []error
+		done  int
+		fails = map[string]error{}
 	)
 	for _, k := range readers(s, namespace) {
 		group.Go(func() {
@@ -136,17 +139,27 @@ func read(ctx context.Context, from client.Reader, s sectionName, namespace stri
 			mu.Lock()
 			defer mu.Unlock()
 			out = merged(out, one)
-			if unread, ok := unreadOf(k.kind, namespaceFlag(k.kind, namespace), err); ok {
+			unread, ok := unreadOf(k.kind, namespaceFlag(k.kind, namespace), err)
+			switch {
+			case ok:
 				out.Unread = append(out.Unread, unread)
-			} else if err != nil {
-				errs = append(errs, fmt.Errorf("listing %s: %w", k.kind, err))
+			case err != nil:
+				fails[k.kind] = fmt.Errorf("listing %s: %w", k.kind, err)
+			default:
+				done++
 			}
 		})
 	}
 	group.Wait()
+	if len(fails) > 0 && (done == 0 || ctx.Err() != nil) {
+		return out, errors.Join(slices.Collect(maps.Values(fails))...)
+	}
+	for kind, err := range fails {
+		out.Unread = append(out.Unread, Unread{kind, Failed, sanitize.Text(err.Error()) + "; run the command again"})
+	}
 	slices.SortFunc(out.Unread, func(a, b Unread) int { return cmp.Compare(a.Kind, b.Kind) })
 	out.Unread = slices.Compact(out.Unread)
-	return out, errors.Join(errs...)
+	return out, nil
 }
 
 // merged are two parts of the objects, which have no kind in common.

@@ -80,6 +80,18 @@ func TestWhatAUserMayNotReadIsLeftOutAndNamed(t *testing.T) {
 			}
 			return nil
 		}, "Warning: the cluster does not have the kind nodepools.karpenter.sh; to check the installation, run: poolwright check\n", ""},
+		"a kind whose list fails": {sectionNodes, "poolwright-system", func(l client.ObjectList) error {
+			if _, is := l.(*corev1.PodList); is {
+				return errors.New("etcd\x1b is full")
+			}
+			return nil
+		}, "Warning: listing pods: etcd\\x1b is full; run the command again\n", ""},
+		"the kind of the section, whose list fails": {sectionNodes, "poolwright-system", func(l client.ObjectList) error {
+			if _, is := l.(*karpv1.NodeClaimList); is {
+				return errors.New("etcd is full")
+			}
+			return nil
+		}, "", "listing nodeclaims.karpenter.sh: etcd is full; run the command again"},
 		"an API server that fails": {sectionPools, "", func(client.ObjectList) error { return errors.New("etcd is full") }, "", "listing nodepools.karpenter.sh: etcd is full"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 const (
@@ -29,33 +33,85 @@ func (f *flags) follow(ctx context.Context, env Environment, from reportSource, 
 	// It keeps the widths of columns from one table to the next.
 	w := printers.GetNewTabWriter(env.Out)
 	var before *metav1.Table
+	readings := watched{reportSource: from, warnings: env.Err}
 	for {
 		start := env.Now()
-		r, _, err := from.report(ctx)
+		r, complete, err := readings.next(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
 			return err
 		}
-		if before == nil {
-			if err := reportUnread(env.Err, r, from); err != nil {
-				return err
+		if complete {
+			now := r.tableOf(from.section, f.allNamespaces)
+			if rows := changedRows(before, now); len(rows.Rows) > 0 {
+				if err := errors.Join(printer.PrintObj(rows, w), w.Flush()); err != nil {
+					return fmt.Errorf("writing the report: %w", err)
+				}
 			}
+			before = now
 		}
-		now := r.tableOf(from.section, f.allNamespaces)
-		if rows := changedRows(before, now); len(rows.Rows) > 0 {
-			if err := errors.Join(printer.PrintObj(rows, w), w.Flush()); err != nil {
-				return fmt.Errorf("writing the report: %w", err)
-			}
-		}
-		before = now
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-after(max(watchInterval, watchShare*env.Now().Sub(start))):
 		}
 	}
+}
+
+// watched reads reports again and again, past failures.
+type watched struct {
+	reportSource
+	warnings io.Writer
+	// first is the first report; nil before it.
+	first *Report
+	// failing is whether the last reading failed.
+	failing bool
+}
+
+// next reads a report. One that lacks what the first one has is not complete, of which it warns once. Without a first one, and where
+// the credentials are refused, it fails.
+func (w *watched) next(ctx context.Context) (r Report, complete bool, err error) {
+	r, missing, err := w.report(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return r, false, ctx.Err()
+	case err != nil && (w.first == nil || apierrors.IsUnauthorized(err)):
+		return r, false, err
+	case w.first == nil:
+		w.first = &r
+		return r, true, reportFirst(w.warnings, r, missing, w.reportSource)
+	case err == nil:
+		err = lost(*w.first, r)
+	}
+	if err != nil && !w.failing {
+		fmt.Fprintf(w.warnings, "Warning: %s; nothing is printed until that can be read again\n", sanitize.Text(err.Error()))
+	}
+	w.failing = err != nil
+	return r, !w.failing, nil
+}
+
+// reportFirst names what the first reading lacks. A name that nothing has may come.
+func reportFirst(w io.Writer, r Report, missing []string, from reportSource) error {
+	if err := reportUnread(w, r, from); err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		fmt.Fprintf(w, "Warning: not found in %s: %s\n", from.section, strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// lost is an error where a kind was not read that the first reading has: its objects are not gone.
+func lost(first, now Report) error {
+	for _, u := range now.Unread {
+		was := slices.ContainsFunc(first.Unread, func(before Unread) bool { return before.Kind == u.Kind })
+		if u.Reason != TooMany && !was {
+			return errors.New(u.Message)
+		}
+	}
+	return nil
 }
 
 // changedRows are the rows that are new or differ by more than their age, and those that are gone, the
