@@ -45,7 +45,7 @@ const rounding = 1e-9
 // needs is with how many vCPUs in all the pool would reach the goal where its quotas have some left; 0 where
 // they suffice.
 func (p Pool) needs(g goal, left func(class string) float64) float64 {
-	units, vcpus, fewest := rounding, 0.0, 0.0
+	units, vcpus, fewest := 0.0, 0.0, 0.0
 	for _, class := range p.Classes() {
 		vcpus += left(class)
 		if each := g.each(p.demands[class]); each > 0 {
@@ -55,10 +55,10 @@ func (p Pool) needs(g goal, left func(class string) float64) float64 {
 			}
 		}
 	}
-	if units >= g.amount {
+	if units+rounding >= g.amount {
 		return 0
 	}
-	return vcpus + (g.amount-units+rounding)*fewest
+	return vcpus + (g.amount-units)*fewest
 }
 
 // unreached is which goal cannot be reached, and how many vCPUs it takes. A pool grows until it meets its first limit,

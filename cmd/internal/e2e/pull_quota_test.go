@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -34,6 +35,7 @@ func (p *pulls) exceedsAQuota() {
 		p.Errorf("the pool is there: %s, %v", got, err)
 	}
 	p.allows(100)
+	p.annotates(fluxmeta.ReconcileRequestAnnotation, "raised") // It would be read again within five minutes.
 	p.hasLimit("batch", "100")
 
 	p.merge(p.open("larger-batch", "Raise the limit of the pool", limited("120")))
