@@ -34,7 +34,7 @@ func (p *pulls) exceedsAQuota() {
 	if got, err := p.limitOf("batch"); !errors.IsNotFound(err) {
 		p.Errorf("the pool is there: %s, %v", got, err)
 	}
-	p.allows(100)
+	p.allows(140) // The pool with the taint has a limit of 40.
 	p.annotates(fluxmeta.ReconcileRequestAnnotation, "raised") // It would be read again within five minutes.
 	p.hasLimit("batch", "100")
 
