@@ -36,7 +36,9 @@ func (c *Corpus) files(b *strings.Builder, folder string) {
 		c.write("base/base.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b%d}\n", c.rand.IntN(9))
 		fmt.Fprintf(b, "bases: [%sbase]\n", up)
 	case 6:
-		c.write(folder+"/patch.yaml", "- {op: add, path: /metadata/annotations, value: {y: %s}}\n", c.reference())
+		// The key is none that YAML 1.1 reads as a boolean: of such an object kustomize ends the process where it
+		// has to print it in an error.
+		c.write(folder+"/patch.yaml", "- {op: add, path: /metadata/annotations, value: {z: %s}}\n", c.reference())
 		b.WriteString("patchesJson6902:\n- {path: patch.yaml, target: {version: v1, kind: ConfigMap, name: a}}\n")
 	case 7:
 		c.write(folder+"/merge.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\ndata: {merged: %s}\n", c.reference(), c.reference())
