@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
-	"k8s.io/apimachinery/pkg/api/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -31,10 +31,10 @@ func (p *pulls) exceedsAQuota() {
 	}
 	p.waitForComment(number, "NodePool batch needs at least 100 vCPUs", "poolwright.dev/confirm")
 	p.stands(merged, rolloutStatus, "pending")
-	if got, err := p.limitOf("batch"); !errors.IsNotFound(err) {
+	if got, err := p.limitOf("batch"); !apierrors.IsNotFound(err) {
 		p.Errorf("the pool is there: %s, %v", got, err)
 	}
-	p.allows(140) // The pool with the taint has a limit of 40.
+	p.allows(140)                                              // The pool with the taint has a limit of 40.
 	p.annotates(fluxmeta.ReconcileRequestAnnotation, "raised") // It would be read again within five minutes.
 	p.hasLimit("batch", "100")
 
@@ -63,9 +63,10 @@ func (p *pulls) limitOf(pool string) (string, error) {
 func (p *pulls) hasLimit(pool, cpus string) {
 	p.Helper()
 	p.eventually(fmt.Sprintf("%s has a limit of %s CPUs", pool, cpus), func() error {
-		if got, err := p.limitOf(pool); err != nil || got != cpus {
-			return fmt.Errorf("it has %q: %v", got, err)
+		got, err := p.limitOf(pool)
+		if err == nil && got != cpus {
+			err = fmt.Errorf("it has %q", got)
 		}
-		return nil
+		return err
 	})
 }
