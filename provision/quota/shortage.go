@@ -123,7 +123,7 @@ func Advice(pools []Pool, class string, limits map[string]Limit) []string {
 type poolShortage struct {
 	// needs is the number of vCPUs with which it could.
 	needs float64
-	// what is the goal that it cannot reach; empty where it can have no node.
+	// what is the limit that it cannot reach; empty where it can have no node.
 	what string
 	// smallest is the name of its type with the fewest vCPUs.
 	smallest string

@@ -42,14 +42,14 @@ func TestAShortageIsCausedWhereMoreOfTheNeedsCannotBeServed(t *testing.T) {
 			less := *before[i].cpus - float64(random.IntN(int(*before[i].cpus)))
 			lower = append(lower, Pool{Name: p.Name, cpus: &less, demands: before[i].demands})
 		}
-		found := Caused(before, after, limits)
+		found := NewShortages(before, after, limits)
 		if rises := unserved(after, limits) > unserved(before, limits); rises {
 			worse++
 			if len(found) == 0 {
 				t.Fatalf("nothing is found from %+v to %+v of %+v", before, after, limits)
 			}
 		}
-		if found := Caused(before, lower, limits); len(found) > 0 {
+		if found := NewShortages(before, lower, limits); len(found) > 0 {
 			t.Fatalf("%+v is found from %+v to %+v of %+v", found, before, lower, limits)
 		}
 	}

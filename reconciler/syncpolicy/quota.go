@@ -24,7 +24,7 @@ func quotaGuard(sync *v1alpha1.Sync) plan.Policy {
 
 // shortages are those that a change from some pools to others makes, and what cannot be determined of them.
 func shortages(before, after []state.Item, quotas []plan.Quota) []hold.Quota {
-	before, after = deviceplugin.WholeGPUs(before), deviceplugin.WholeGPUs(after)
+	before, after = deviceplugin.PhysicalGPUs(before), deviceplugin.PhysicalGPUs(after)
 	types, err := catalog.Load()
 	if err != nil {
 		return unknownQuota(names(after), err.Error())
@@ -33,7 +33,7 @@ func shortages(before, after []state.Item, quotas []plan.Quota) []hold.Quota {
 	was, is := pools(reader, before), pools(reader, after)
 	limits, unread := read(quotas, is)
 	var out []hold.Quota
-	for _, s := range quota.Caused(was, is, limits) {
+	for _, s := range quota.NewShortages(was, is, limits) {
 		out = append(out, hold.Quota{Quotas: s.Quotas, Codes: s.Codes, Pools: s.Pools, Causing: s.Causing,
 			NeededVCPUs: s.NeededVCPUs, LimitVCPUs: s.LimitVCPUs, OthersUse: s.OthersUse, SmallestType: s.Smallest, Unlimited: s.Unlimited})
 	}

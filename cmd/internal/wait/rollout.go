@@ -30,7 +30,7 @@ func rollout(ctx context.Context, w *syncWaiter, sync *v1alpha1.Sync) (outcome, 
 		return o, err
 	}
 	if now := w.now(); w.at.IsZero() || now.Sub(w.at) >= nodesInterval {
-		if w.nodes, err = w.stale(ctx, sync.Name); err != nil {
+		if w.nodes, err = w.driftedNodes(ctx, sync.Name); err != nil {
 			return outcome{}, err
 		}
 		w.at = now
@@ -54,8 +54,8 @@ func rolloutOf(revision string) syncCheck {
 	}
 }
 
-// stale reports which nodes are to be replaced.
-func (w *syncWaiter) stale(ctx context.Context, sync string) (outcome, error) {
+// driftedNodes reports which nodes are to be replaced.
+func (w *syncWaiter) driftedNodes(ctx context.Context, sync string) (outcome, error) {
 	decides, err := cluster.Live(w.kube)(ctx)
 	if err != nil {
 		return outcome{}, err

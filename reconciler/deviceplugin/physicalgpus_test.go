@@ -41,7 +41,7 @@ func TestLimitsAreCountedInPhysicalGPUs(t *testing.T) {
 			object := m{"metadata": m{"name": "gpu", "annotations": tt.annotations}, "spec": m{"limits": tt.limits}}
 			pool := state.Item{Key: state.Key{Target: cluster, Group: "karpenter.sh", Kind: "NodePool", Name: "gpu"}, Object: object}
 			before := state.Hash(object)
-			got := WholeGPUs(append(tt.plugins, pool))
+			got := PhysicalGPUs(append(tt.plugins, pool))
 			if len(got) != 1 {
 				t.Fatalf("got %d pools", len(got))
 			}

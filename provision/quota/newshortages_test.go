@@ -74,7 +74,7 @@ func TestAShortageIsCausedByWhatNeedsMoreThanBefore(t *testing.T) {
 		{"a quota is unknown", nil, []Pool{r.pool("a", `{"cpu":1000}`, family("m5"), onDemandOnly)}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, Caused(tt.before, tt.after, limits)); diff != "" {
+			if diff := cmp.Diff(tt.want, NewShortages(tt.before, tt.after, limits)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -83,7 +83,7 @@ func TestAShortageIsCausedByWhatNeedsMoreThanBefore(t *testing.T) {
 
 func TestAShortageReportsThatOtherInstancesUseTheQuota(t *testing.T) {
 	pool := readers(t).pool("a", `{"cpu":64}`, family("m5"), onDemandOnly)
-	got := Caused(nil, []Pool{pool}, map[string]Limit{standardOnDemand: {VCPUs: 64, Taken: 4}})
+	got := NewShortages(nil, []Pool{pool}, map[string]Limit{standardOnDemand: {VCPUs: 64, Taken: 4}})
 	if len(got) != 1 || !got[0].OthersUse || got[0].LimitVCPUs != 64 || got[0].NeededVCPUs != 64 {
 		t.Errorf("%+v", got)
 	}
@@ -93,7 +93,7 @@ func TestAShortageReportsThatOtherInstancesUseTheQuota(t *testing.T) {
 func TestWhatIsNeededExceedsWhatTheQuotasAllow(t *testing.T) {
 	limits := map[string]Limit{gOnDemand: {VCPUs: 8}, pOnDemand: {VCPUs: 64}}
 	pool := readers(t).pool("a", `{"nvidia.com/gpu":8}`, `{"key":"node.kubernetes.io/instance-type","operator":"In","values":["g5.xlarge","p5.4xlarge"]}`, onDemandOnly)
-	got := Caused(nil, []Pool{pool}, limits)
+	got := NewShortages(nil, []Pool{pool}, limits)
 	if len(got) != 1 || got[0].NeededVCPUs != 80 || got[0].LimitVCPUs != 72 {
 		t.Errorf("%+v", got)
 	}

@@ -24,10 +24,10 @@ type Shortage struct {
 	Unlimited bool
 }
 
-// Caused are the shortages that a change from some pools to others makes, or makes worse: more of what the pools
+// NewShortages are the shortages that a change from some pools to others makes, or makes worse: more of what the pools
 // need exceeds what the quotas have left than before. What was short before and is no shorter is not among
 // them, nor what only moved from one pool to another.
-func Caused(before, after []Pool, limits map[string]Limit) []Shortage {
+func NewShortages(before, after []Pool, limits map[string]Limit) []Shortage {
 	var out []Shortage
 	known := map[string]bool{}
 	for _, p := range after {

@@ -12,11 +12,11 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// WholeGPUs returns the NodePools among the items with their limits in physical GPUs, before as well as after Expand:
+// PhysicalGPUs returns the NodePools among the items with their limits in physical GPUs, before as well as after Expand:
 // a limit in shares is divided by how many each GPU has under the profile that serves the pool, and a limit
 // on a resource that the profile does not offer limits nothing. Shares of a pool that no profile among
 // the items serves stay as they are.
-func WholeGPUs(items []state.Item) []state.Item {
+func PhysicalGPUs(items []state.Item) []state.Item {
 	e := survey(items)
 	if len(e.plugins) == 1 {
 		if plugin := e.read(e.plugins[0]); len(e.problems) == 0 {
@@ -25,13 +25,13 @@ func WholeGPUs(items []state.Item) []state.Item {
 	}
 	out := make([]state.Item, 0, len(e.pools))
 	for _, pool := range e.pools {
-		out = append(out, e.whole(pool))
+		out = append(out, e.physical(pool))
 	}
 	return out
 }
 
-// whole is the pool with its limit in physical GPUs.
-func (e *expander) whole(pool state.Item) state.Item {
+// physical is the pool with its limit in physical GPUs.
+func (e *expander) physical(pool state.Item) state.Item {
 	limits := at(pool.Object, "spec", "limits")
 	text, _ := at(pool.Object, "metadata", "annotations")[v1alpha1.GPULimitAnnotation].(string)
 	gpus, err := strconv.ParseInt(text, 10, 64)
