@@ -45,7 +45,7 @@ const (
 	ofSlots   = "../cmd/internal/child/semaphore.go"
 	ofAdded   = "../reconciler/declared/render/output.go"
 	ofLoads   = "../reconciler/declared/render/survey.go"
-	ofChilds  = "../cmd/internal/wire/children.go"
+	ofChilds  = "../cmd/internal/operator/children.go"
 	ofFilling = "../reconciler/declared/substitute/expand.go"
 )
 
@@ -97,7 +97,7 @@ func limits() []limit {
 		{"parts of followed folders", "../reconciler/declared/part/cache.go", "MaxBytes", bytes},
 		{"decoded revisions between runs", ofChilds, "cachedRevisions", bytes},
 		{"decoded revisions that runs load for themselves", ofChilds, "uncachedRevisions", bytes},
-		{"`--cache-size-limit`", "../cmd/internal/wire/mirrors.go", "DefaultCacheSizeLimit", bytes},
+		{"`--cache-size-limit`", "../cmd/internal/operator/mirrors.go", "DefaultCacheSizeLimit", bytes},
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	compositionRoot = "cmd/internal/wire"
+	compositionRoot = "cmd/internal/operator"
 	maxRootLines    = 1000
 	maxPackageLines = 2000
 	maxPackageFiles = 20

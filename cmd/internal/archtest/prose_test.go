@@ -43,7 +43,7 @@ var foreign = map[string]int{
 	// The Go runtime's, when a process dies.
 	"cmd/internal/child/tail.go": 6,
 	// client-go's, which returns this one without a type; controller-runtime's likewise.
-	"cmd/internal/cli/connection.go": 1, "cmd/internal/wire/run.go": 1,
+	"cmd/internal/cli/connection.go": 1, "cmd/internal/operator/run.go": 1,
 	// os.Root's; those of Git servers, and a secret that must not be shown of them.
 	"gitsource/dir/dir.go": 1, "gitsource/gogit/internal/remote/classify.go": 3,
 	// Generated tables and the sources they come from; Karpenter's reasons; AMI aliases.

@@ -138,8 +138,8 @@ var directions = []direction{
 		forbids: func(_ *pkg, i string) bool { dir, ok := ours(i); return ok && within(dir, "provision/sandbox") },
 	},
 	{
-		why:  "concrete adapters meet only in cmd/internal/wire, and in the process that wire starts for what is hostile; a package has those of its one task",
-		from: func(p *pkg) bool { return !p.in("cmd/internal/wire", "cmd/internal/child") },
+		why:  "concrete adapters meet only in cmd/internal/operator, and in the process that operator starts for what is hostile; a package has those of its one task",
+		from: func(p *pkg) bool { return !p.in("cmd/internal/operator", "cmd/internal/child") },
 		forbids: func(p *pkg, i string) bool {
 			dir, ok := ours(i)
 			return ok && adapter(p, dir) && !within(dir, tasks[p.dir]...)
@@ -155,7 +155,7 @@ var directions = []direction{
 	},
 	{
 		why:  "what is put together imports none of the commands that use it",
-		from: func(p *pkg) bool { return p.in("cmd/internal/wire", "cmd/internal/connect", "cmd/internal/child") },
+		from: func(p *pkg) bool { return p.in("cmd/internal/operator", "cmd/internal/connect", "cmd/internal/child") },
 		forbids: func(_ *pkg, i string) bool {
 			dir, ok := ours(i)
 			return ok && within(dir, "cmd/internal/cli", "cmd/internal/bootstrap", "cmd/internal/installation", "cmd/internal/convert",

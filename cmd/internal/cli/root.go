@@ -2,7 +2,7 @@
 // built by constructors: kubectl's habits in flags, streams and exit codes.
 //
 // It refuses logic of its own: commands parse, call the packages that do the work
-// (cmd/internal/wire for the controller, and a package of cmd/internal for each task),
+// (cmd/internal/operator for the controller, and a package of cmd/internal for each task),
 // and print. Start reading at Main.
 package cli
 

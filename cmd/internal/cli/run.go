@@ -16,13 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
-	"github.com/poolwright/poolwright/cmd/internal/wire"
+	"github.com/poolwright/poolwright/cmd/internal/operator"
 )
 
 func newRun(conn *connection, streams Streams) *cobra.Command {
 	var (
-		cfg   wire.Config
-		cache = resource.NewQuantity(wire.DefaultCacheSizeLimit, resource.BinarySI)
+		cfg   operator.Config
+		cache = resource.NewQuantity(operator.DefaultCacheSizeLimit, resource.BinarySI)
 		level string
 	)
 	cmd := &cobra.Command{
@@ -40,8 +40,8 @@ func newRun(conn *connection, streams Streams) *cobra.Command {
 			cfg.Namespace, cfg.Logger, cfg.CacheSizeLimit = conn.namespace, logger, cache.Value()
 			// As Karpenter reads it: it comes from a Karpenter that ran before.
 			cfg.CABundle = os.Getenv("CLUSTER_CA_BUNDLE")
-			err = wire.Run(cmd.Context(), cfg)
-			if errors.Is(err, wire.ErrRestart) {
+			err = operator.Run(cmd.Context(), cfg)
+			if errors.Is(err, operator.ErrRestart) {
 				return restart()
 			}
 			return err

@@ -51,7 +51,7 @@ type Usage struct {
 	Wall   time.Duration `json:"wall"`
 }
 
-// Limits of what is rendered of a followed branch, as package wire has them.
+// Limits of what is rendered of a followed branch, as package operator has them.
 const (
 	followedOutput  = 32 << 20
 	followedDecoded = 192 << 20

@@ -5,7 +5,7 @@ func fence() Control {
 	return Control{
 		Name:    "fence",
 		Summary: "A replica that has not renewed its lease in time sends no write to the API server.",
-		file:    "cmd/internal/wire/run.go",
+		file:    "cmd/internal/operator/run.go",
 		old:     "\ta.cfg.REST = a.fence.Config()\n",
 		by:      "\t_ = a.fence.Config()\n",
 		Finds:   "two-replicas/pause/(patch configmaps|git post)",

@@ -48,7 +48,7 @@ func renderFaults() []Promise {
 			Tests:   []string{"reconciler/declared.TestKustomizationsThatReachOutAreRefusedByName", "cmd/internal/child.TestAChildHasNothingAndCanOpenNothing"},
 			Control: "remote-bases"},
 		{Area: "Rendering", Fault: "A panic or an endless loop of the renderer", Outcome: "It ends at its deadline, and no other Sync waits for it",
-			Tests:   []string{"cmd/internal/wire.TestASlowFolderEndsByItselfAndBlamesNoOther", "cmd/internal/child.TestASlotIsFreeAgainWhateverEndedItsChild", "reconciler/declared/render.TestABuildThatPanicsIsAnErrorAndTheNextOneRuns"},
+			Tests:   []string{"cmd/internal/operator.TestASlowFolderEndsByItselfAndBlamesNoOther", "cmd/internal/child.TestASlotIsFreeAgainWhateverEndedItsChild", "reconciler/declared/render.TestABuildThatPanicsIsAnErrorAndTheNextOneRuns"},
 			Control: "slots-are-freed"},
 	}
 }
@@ -163,7 +163,7 @@ func otherFaults() []Promise {
 			Tests:   []string{"reconciler/report/forge/github.TestTwoReplicasThatCommentAtOnceLeaveOne", "reconciler/report/forge/github.TestALongCommentIsCutToWhatGitHubTakes", "reconciler/pullrequest.TestWhatAForgeThatDoesNotRespondCosts"},
 			Control: "one-comment"},
 		{Area: "Forge", Fault: "A fork's pull request, hostile YAML and markup, forged or repeated webhooks, bodies of 100 MB, slow senders", Outcome: "They are refused or shown as text; processor and memory stay flat",
-			Tests:   []string{"reconciler/report.TestHostileContentStaysContent", "reconciler/report/forge/webhook.TestWhatIsNotVerifiedIsRefused", "reconciler/receiver.TestSlowSendersDoNotKeepOthersOut", "cmd/internal/wire.TestAThousandOpenPullRequestsLeaveTheLeaderAsItWas"},
+			Tests:   []string{"reconciler/report.TestHostileContentStaysContent", "reconciler/report/forge/webhook.TestWhatIsNotVerifiedIsRefused", "reconciler/receiver.TestSlowSendersDoNotKeepOthersOut", "cmd/internal/operator.TestAThousandOpenPullRequestsLeaveTheLeaderAsItWas"},
 			Control: "webhook-signatures"},
 		{Area: "Host", Fault: "The disk is full or read-only, memory runs out, SIGTERM comes in the middle of a run, names are not resolved", Outcome: "It is reported, the lease is released, and it goes on afterwards. The kernel's kill for memory is that of the kill cases",
 			Cases:   []string{"/disk-full/git", "/kill-after/", "two-replicas/terminate/"},

@@ -1,11 +1,11 @@
-// Package wire is the composition root of the controller: where the concrete adapters of
+// Package operator is the composition root of the controller: where the concrete adapters of
 // Git, Kubernetes, AWS and Karpenter are put together. What the commands that read a
 // cluster make in the same way is in package connect.
 //
 // It refuses logic that belongs to one of them, and declares no type of the domain; what is
 // here is the order of a start, and what must end the process. It depends on no command.
 // Start reading at Run.
-package wire
+package operator
 
 import (
 	"context"
