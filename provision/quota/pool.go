@@ -26,6 +26,16 @@ type Pool struct {
 	gpu string
 	// demands are by the names of the quotas' classes.
 	demands map[string]demand
+	// requirements are those of its nodes.
+	requirements []catalog.Requirement
+}
+
+// Reserves reports whether the pool allows reserved capacity of an instance type. Which reservations it may
+// use is its EC2NodeClass's matter.
+func (p Pool) Reserves(t catalog.InstanceType) bool {
+	labels := t.Labels()
+	labels[capacityTypeLabel] = "reserved"
+	return allowed(p.requirements, labels)
 }
 
 // String is the pool's name with the place that declares it.
@@ -95,9 +105,9 @@ func (r Reader) Pool(name, origin string, nodePool map[string]any) Pool {
 			p.gpus, p.gpu = n, gpu
 		}
 	}
-	requirements := catalog.Requirements(nodePool)
+	p.requirements = catalog.Requirements(nodePool)
 	for _, o := range r.offerings {
-		if allowed(requirements, o.labels) {
+		if allowed(p.requirements, o.labels) {
 			p.demands[o.class] = p.demands[o.class].with(o.of, p.gpu)
 		}
 	}

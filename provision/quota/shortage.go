@@ -12,7 +12,8 @@ type Limit struct {
 	Code string
 	// VCPUs is its value.
 	VCPUs int64
-	// Taken are those of VCPUs that instances of no declared pool use.
+	// Taken are those of VCPUs that instances of no declared pool use, and unused capacity reservations that
+	// none of them may use.
 	Taken int64
 }
 

@@ -87,7 +87,7 @@ func TestTheEnginesPolicySufficesForTheQuotasOfItsPools(t *testing.T) {
 		}
 	}
 	slices.Sort(sent)
-	if want := []string{"DescribeInstances", "GetCallerIdentity", "ListServiceQuotas"}; !slices.Equal(sent, want) {
+	if want := []string{"DescribeCapacityReservations", "DescribeInstances", "GetCallerIdentity", "ListServiceQuotas"}; !slices.Equal(sent, want) {
 		t.Errorf("sent %v, want %v", sent, want)
 	}
 	if got := b.status().Quotas; len(got) != 1 || got[0].LimitVCPUs != 64 {
@@ -122,6 +122,7 @@ func TestAMissingRightToReadQuotasIsAWarningWithTheAction(t *testing.T) {
 		{"the quotas, and a queue is declared", queued(deleting), "servicequotas", "ListServiceQuotas", false, "servicequotas:ListServiceQuotas"},
 		{"the defaults that are needed", nothing, "servicequotas", "ListAWSDefaultServiceQuotas", true, "servicequotas:ListAWSDefaultServiceQuotas"},
 		{"the instances that use them", nothing, "ec2", "DescribeInstances", false, "ec2:DescribeInstances"},
+		{"the capacity reservations that use them", nothing, "ec2", "DescribeCapacityReservations", false, "ec2:DescribeCapacityReservations"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, nil)

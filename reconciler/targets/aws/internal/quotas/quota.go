@@ -251,7 +251,7 @@ type use struct {
 	takenBy      map[string]int64
 }
 
-// readUse adds up the vCPUs of the instances that count against each class.
+// readUse adds up the vCPUs of the instances and capacity reservations that count against each class.
 func (q Quotas) readUse(ctx context.Context, c *resource.Clients, pools []quota.Pool) (map[string]use, error) {
 	types, err := q.table()
 	if err != nil {
@@ -288,7 +288,39 @@ func (q Quotas) readUse(ctx context.Context, c *resource.Clients, pools []quota.
 			}
 		}
 	}
-	return used, nil
+	return used, addReservations(ctx, c, pools, types, used)
+}
+
+// addReservations adds what On-Demand Capacity Reservations of the account hold beside the instances in
+// them: EC2 counts them against the On-Demand quotas from their creation. Capacity Blocks count against none.
+func addReservations(ctx context.Context, c *resource.Clients, pools []quota.Pool, types *catalog.Catalog, used map[string]use) error {
+	pages := ec2.NewDescribeCapacityReservationsPaginator(c.EC2, &ec2.DescribeCapacityReservationsInput{
+		Filters: []ec2types.Filter{
+			{Name: sdk.String("state"), Values: []string{string(ec2types.CapacityReservationStateActive)}},
+			{Name: sdk.String("owner-id"), Values: []string{c.Scope.Account}},
+		},
+		MaxResults: sdk.Int32(1000),
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return fmt.Errorf("adding up the vCPUs of capacity reservations: %w", err)
+		}
+		for _, r := range page.CapacityReservations {
+			t, known := types.Lookup(sdk.ToString(r.InstanceType))
+			class, counted := quota.ClassOf(t.Name, false)
+			if !known || !counted || r.ReservationType == ec2types.CapacityReservationTypeCapacityBlock || r.Tenancy == ec2types.CapacityReservationTenancyDedicated {
+				continue
+			}
+			sum, n := used[class.Name], int64(sdk.ToInt32(r.AvailableInstanceCount))*int64(t.VCPUs)
+			sum.vcpus += n
+			if !slices.ContainsFunc(pools, func(p quota.Pool) bool { return p.Reserves(t) }) {
+				sum.taken += n
+			}
+			used[class.Name] = sum
+		}
+	}
+	return nil
 }
 
 // ofPool reports whether Karpenter launched the instance for one of the pools.

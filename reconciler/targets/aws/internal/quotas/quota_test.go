@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -252,7 +253,7 @@ func TestQuotasAreComparedAndNeverDiffer(t *testing.T) {
 	if bad := l.Differences(); len(bad) > 0 {
 		t.Errorf("%v differ", bad)
 	}
-	l.Requests(map[string]int{"ListServiceQuotas": 1, "DescribeInstances": 1})
+	l.Requests(map[string]int{"ListServiceQuotas": 1, "DescribeInstances": 1, "DescribeCapacityReservations": 1})
 	l.Deny("servicequotas", "ListServiceQuotas")
 	l.Deny("ec2", "DescribeInstances")
 	if err := l.Write(t.Context(), l.Clients, item, got); err == nil {
@@ -260,6 +261,33 @@ func TestQuotasAreComparedAndNeverDiffer(t *testing.T) {
 	}
 	if err := l.Remove(t.Context(), l.Clients, item.Key, got); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestUnusedCapacityReservationsAreCounted(t *testing.T) {
+	reservedToo := `{"key":"karpenter.sh/capacity-type","operator":"In","values":["on-demand","reserved"]}`
+	for _, tt := range []struct {
+		name          string
+		requirement   string
+		reservation   sandbox.Reservation
+		used, already int64
+	}{
+		{"that no pool may use", onDemandOnly, sandbox.Reservation{Total: 3}, 12, 12},
+		{"that a pool may use", reservedToo, sandbox.Reservation{Total: 3}, 12, 0},
+		{"but no Capacity Blocks", onDemandOnly, sandbox.Reservation{Total: 3, CapacityBlock: true, Targeted: true, End: time.Now().Add(time.Hour)}, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := kindtest.NewFixture(t, New(), func(c *sandbox.Config) { c.Quotas = map[string]float64{gOnDemand: 64} }, v1alpha1.ClusterSpec{Version: "1.33"})
+			l.Declared.Pools = []state.Item{nodePool(t, "gpu", "", family("g5"), tt.requirement)}
+			tt.reservation.Type, tt.reservation.Zone = "g5.xlarge", "us-east-1a"
+			if _, err := l.Cloud.AddReservation(tt.reservation); err != nil {
+				t.Fatal(err)
+			}
+			got := l.ReadOne(l.Items()[0])
+			if got.Object["usedVCPUs"] != tt.used || got.Quota.TakenVCPUs != tt.already {
+				t.Errorf("%v are used, and %d are taken", got.Object["usedVCPUs"], got.Quota.TakenVCPUs)
+			}
+		})
 	}
 }
 
