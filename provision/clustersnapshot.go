@@ -43,6 +43,21 @@ type ClusterSnapshot struct {
 	Pods                 []*corev1.Pod
 	PodDisruptionBudgets []*policyv1.PodDisruptionBudget
 	DaemonSets           []*appsv1.DaemonSet
+	// CapacityReservations are those that the selector terms of each EC2NodeClass select, by the
+	// class's name. A class is absent where they were not read: then those in its status count, of
+	// which it is not known how many instances are available.
+	CapacityReservations map[string][]CapacityReservation
+}
+
+// CapacityBlockExpiration is how long before the end of a Capacity Block Karpenter begins to delete its
+// NodeClaims, and launches no more instances into it. EC2 terminates them 30 minutes before the end.
+const CapacityBlockExpiration = 40 * time.Minute
+
+// CapacityReservation is a capacity reservation of EC2.
+type CapacityReservation struct {
+	awsv1.CapacityReservation
+	// Available is how many more instances can be launched into it now.
+	Available int `json:"available"`
 }
 
 // Cluster is what is the same for all nodes of a cluster.
@@ -56,6 +71,9 @@ type Cluster struct {
 	// PreferencePolicy and MinValuesPolicy are the engine's settings of these names in
 	// [engine.Scheduling]. Empty means the default.
 	PreferencePolicy, MinValuesPolicy string
+	// FeatureGates are the engine's setting of that name: Karpenter's feature gates that are switched on
+	// or off. Others have Karpenter's default.
+	FeatureGates map[string]bool
 	// Offerings are what AWS returned of the region's prices and offerings; nil where nothing
 	// was read, and then the catalog's count.
 	Offerings *pricelist.List
@@ -75,4 +93,13 @@ type Workload struct {
 	// Pod is one of its pods as the API server would keep it, under the object's own
 	// namespace and name.
 	Pod *corev1.Pod
+}
+
+// LeavesAt is when Karpenter begins to delete the NodeClaims of a Capacity Block; zero for a reservation
+// of another type, whose instances go on at its end as On-Demand Instances.
+func (r CapacityReservation) LeavesAt() time.Time {
+	if r.EndTime == nil || r.ReservationType != awsv1.CapacityReservationTypeCapacityBlock {
+		return time.Time{}
+	}
+	return r.EndTime.UTC().Add(-CapacityBlockExpiration)
 }

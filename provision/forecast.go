@@ -31,8 +31,27 @@ type Forecast struct {
 	Fit Fit `json:"fit"`
 	// Cost is that of all pools together.
 	Cost Cost `json:"cost"`
+	// ReservationEnds are the capacity reservations with an end date that pools may use after the step,
+	// by their end.
+	ReservationEnds []ReservationEnd `json:"reservationEnds,omitempty"`
 	// Unknown is what the forecast leaves open, sorted by text.
 	Unknown []Unknown `json:"unknown"`
+}
+
+// ReservationEnd is the end of a capacity reservation.
+type ReservationEnd struct {
+	// ID is the reservation's, "cr-0123456789abcdef0".
+	ID string `json:"id"`
+	// Type is "default" for an On-Demand Capacity Reservation, whose instances go on as On-Demand
+	// Instances, or "capacity-block".
+	Type string `json:"type"`
+	// Pools are the NodePools that may use it, by name, and Nodes is how many nodes they have in it now.
+	Pools []string `json:"pools"`
+	Nodes int      `json:"nodes"`
+	// End is its end date. From NodesLeave on Karpenter deletes the nodes of a Capacity Block and
+	// launches no others into it; zero for another type.
+	End        time.Time `json:"end"`
+	NodesLeave time.Time `json:"nodesLeave,omitzero"`
 }
 
 // Unknown is something that a forecast leaves open.
@@ -140,8 +159,9 @@ type Pod struct {
 type Blocker struct {
 	// Kind is "do-not-disrupt" for an annotated pod, "pdb", "unschedulable" for a pod
 	// that would find no other node after the step, "limit" for a node beside which
-	// its pool has no room for a replacement, "node" for an annotated node, or
-	// "starting" for one that is not initialized yet.
+	// its pool has no room for a replacement, "reservation" for one whose capacity reservation has no
+	// instance available for a replacement and whose pods find no node outside of it, "node" for an
+	// annotated node, or "starting" for one that is not initialized yet.
 	Kind string `json:"kind"`
 	// Pod is the protected pod; empty when it is the node itself.
 	Pod Pod `json:"pod,omitzero"`

@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/operator/logging"
 	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
 
+	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/engine/freshness"
 	"github.com/poolwright/poolwright/provision/engine/offerings"
 	"github.com/poolwright/poolwright/provision/pricelist"
@@ -236,6 +237,28 @@ func (e *Engine) Offerings() *pricelist.List {
 		return nil
 	}
 	return offerings.List(p.config.Region, p.instances.offerings, p.instances.prices)
+}
+
+// CapacityReservations are those that the terms of an EC2NodeClass select, as Karpenter reads them for
+// its status, with how many instances Karpenter counts as available in them. Karpenter keeps what it
+// has read for a minute. It is an error before AddTo, and where EC2 does not return them.
+func (e *Engine) CapacityReservations(ctx context.Context, terms []awsv1.CapacityReservationSelectorTerm) ([]provision.CapacityReservation, error) {
+	p := e.providers.Load()
+	if p == nil {
+		return nil, errors.New("reading capacity reservations: the engine is not on a manager yet")
+	}
+	found, err := p.network.reservations.List(ctx, terms...)
+	if err != nil {
+		return nil, err
+	}
+	out := []provision.CapacityReservation{}
+	for _, r := range found {
+		// Karpenter leaves out one of a type that it does not have.
+		if read, err := awsv1.CapacityReservationFromEC2(e.clock, r); err == nil {
+			out = append(out, provision.CapacityReservation{CapacityReservation: read, Available: p.network.reservations.GetAvailableInstanceCount(read.ID)})
+		}
+	}
+	return out, nil
 }
 
 // recovered turns a panic of Karpenter's start into an error.

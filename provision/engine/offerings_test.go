@@ -3,11 +3,16 @@ package engine
 import (
 	"errors"
 	"testing"
+	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/pricelist"
+	"github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // dearer is the catalog with another on-demand price of g4dn.xlarge.
@@ -53,5 +58,26 @@ func readsOfferings(t *testing.T, eng *Engine) {
 	}
 	if len(list.Zones) < 500 || len(list.OnDemand) < 500 {
 		t.Errorf("%d types are offered, and %d have a price: a page is missing", len(list.Zones), len(list.OnDemand))
+	}
+}
+
+// readsReservations has the engine read a Capacity Block of AWS.
+func readsReservations(t *testing.T, eng *Engine, cloud *aws.Cloud) {
+	t.Helper()
+	end := time.Now().Add(24 * time.Hour).Truncate(time.Second).UTC()
+	id, err := cloud.AddReservation(aws.Reservation{Type: "g4dn.xlarge", Zone: "us-east-1a", Total: 3, CapacityBlock: true, Targeted: true, End: end})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := eng.CapacityReservations(t.Context(), []awsv1.CapacityReservationSelectorTerm{{ID: id}})
+	if err != nil || len(got) != 1 {
+		t.Fatalf("%d reservations, %v", len(got), err)
+	}
+	want := []provision.CapacityReservation{{Available: 3, CapacityReservation: awsv1.CapacityReservation{
+		ID: id, InstanceType: "g4dn.xlarge", AvailabilityZone: "us-east-1a", EndTime: &metav1.Time{Time: end}, InstanceMatchCriteria: "targeted",
+		OwnerID: got[0].OwnerID, ReservationType: awsv1.CapacityReservationTypeCapacityBlock, State: awsv1.CapacityReservationStateActive,
+	}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("reservations (-want +got):\n%s", diff)
 	}
 }

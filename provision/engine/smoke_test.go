@@ -91,6 +91,7 @@ func TestTheEngineStartsRunsAndStops(t *testing.T) {
 		return nil
 	})
 	readsOfferings(t, eng)
+	readsReservations(t, eng, cloud)
 	kube.outage(t, eng)
 	stop()
 	select {

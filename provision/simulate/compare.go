@@ -83,7 +83,7 @@ func (c *comparison) result() provision.Forecast {
 		out.Pools = append(out.Pools, c.pool(name))
 	}
 	out.Cost = c.total(out.Pools)
-	out.Rollout = c.rollout()
+	out.Rollout, out.ReservationEnds = c.rollout(), c.reservationEnds()
 	if out.Cost.SpotUnknown() && out.Rollout.Nodes > 0 {
 		out.Rollout.Assumptions = append(out.Rollout.Assumptions, "Spot prices are not known: of the types that may come as spot instances, the one with the lowest on-demand price does.")
 	}

@@ -24,6 +24,9 @@ func (c *comparison) fit(ctx context.Context) error {
 	ending := ending(was, is)
 	c.after.RemovePods(ending)
 	c.release(ending)
+	if err := c.checkReservations(ctx); err != nil {
+		return err
+	}
 	gone, movers, uncontrolled := c.leaving(ending)
 	if err := c.blockUncontrolled(ctx, movers, uncontrolled, gone); err != nil {
 		return err

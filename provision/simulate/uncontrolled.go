@@ -40,7 +40,7 @@ func (c *comparison) alone(pod *corev1.Pod) bool {
 func (c *comparison) leaving(ending map[provision.Pod]bool) (gone map[string]bool, movers, uncontrolled []*corev1.Pod) {
 	gone = map[string]bool{}
 	leave := func(node provision.Node, replaced bool) {
-		if node.Name == "" {
+		if node.Name == "" || heldByReservation(node) {
 			return
 		}
 		gone[node.Name] = true

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/poolwright/poolwright/provision"
@@ -56,6 +57,9 @@ type Live struct {
 	// Offerings, where it is not nil, returns what AWS returned of the region's prices and
 	// offerings; nil where nothing was read.
 	Offerings func() *pricelist.List
+	// CapacityReservations, where it is not nil, returns the capacity reservations that selector terms
+	// of an EC2NodeClass select.
+	CapacityReservations func(context.Context, []awsv1.CapacityReservationSelectorTerm) ([]provision.CapacityReservation, error)
 }
 
 // Forecast is a ForecastFunc: it reads the live cluster and compares it with what the changes
@@ -85,12 +89,31 @@ func (l Live) Forecast(ctx context.Context, declaredBefore, declaredAfter state.
 	_ = populate(reader, &before, only(declaredBefore, makesPods)) // Its mistakes are not those of the change.
 	unread = append(unread, populate(reader, &after, only(declaredAfter, makesPods))...)
 	unread = append(unread, addExpanded(reader, &after, declaredAfter, changes)...)
+	l.addReservations(ctx, &before)
+	l.addReservations(ctx, &after)
 	out, err := l.Simulate(ctx, cluster.Spec, before, after)
 	if err != nil {
 		return nil, err
 	}
 	out.Unknown = append(out.Unknown, unread...)
 	return &out, nil
+}
+
+// addReservations adds the capacity reservations of each class. Those that cannot be read are left out,
+// and the simulation reports that they are not known.
+func (l Live) addReservations(ctx context.Context, of *provision.ClusterSnapshot) {
+	if l.CapacityReservations == nil {
+		return
+	}
+	of.CapacityReservations = map[string][]provision.CapacityReservation{}
+	for _, class := range of.NodeClasses {
+		if len(class.Spec.CapacityReservationSelectorTerms) == 0 {
+			continue
+		}
+		if found, err := l.CapacityReservations(ctx, class.Spec.CapacityReservationSelectorTerms); err == nil {
+			of.CapacityReservations[class.Name] = found
+		}
+	}
 }
 
 // Declared forecasts from two revisions alone, without a cluster: for pools, and for the
@@ -134,7 +157,7 @@ func (d Declared) Forecast(ctx context.Context, before, after state.Set, changes
 
 // ClusterOf is what a simulation needs of a Cluster.
 func ClusterOf(spec v1alpha1.ClusterSpec) provision.Cluster {
-	return provision.Cluster{Region: spec.Region, MinValuesPolicy: string(spec.Engine.MinValuesPolicy)}
+	return provision.Cluster{Region: spec.Region, MinValuesPolicy: string(spec.Engine.MinValuesPolicy), FeatureGates: spec.Engine.FeatureGates}
 }
 
 // declaredCluster is the Cluster that the newer side declares, or else the older one.

@@ -34,7 +34,6 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
-	"github.com/poolwright/poolwright/provision/pricelist"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/events"
 	"github.com/poolwright/poolwright/reconciler/notification"
@@ -206,8 +205,8 @@ type app struct {
 	renders  *rendercache.Cache
 	// cluster decides whether the engine runs.
 	cluster *cluster.Supervisor
-	// offered is what the engine has of prices and offerings; nil without an engine.
-	offered func() *pricelist.List
+	// engine is what has read of AWS by what forecasts are made; nil without an engine.
+	engine *engine.Engine
 	// gpus are the controllers of GPU nodes.
 	gpus *gpus
 	// notifier sends the events of Syncs; nil without an address.
@@ -275,7 +274,7 @@ func (a *app) withEngine(ctx context.Context) (manager.Manager, *cluster.Blocked
 	if err := gates.AddTo(mgr); err != nil {
 		return nil, cluster.BlockedBy("EngineFailed", err)
 	}
-	a.offered = eng.Offerings
+	a.engine = eng
 	return mgr, nil
 }
 

@@ -93,7 +93,7 @@ func (a *app) builder() controller.Builder {
 				watches = append(watches, watch)
 			}
 		}
-		forecast := connect.Forecast(a.direct, &impact.SnapshotReader{Reader: a.direct}, a.children.ahead, a.offered)
+		forecast := connect.Forecast(a.direct, &impact.SnapshotReader{Reader: a.direct}, a.children.ahead, a.engine)
 		return controller.Assembly{
 			Loop: loop, Watch: together(watches...), Orphan: a.orphan(sync, kubeTarget, awsTarget),
 			Guard: func(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan) plan.Plan {

@@ -108,6 +108,7 @@ func (s *Step) classChanges(was, is *karpv1.NodePool, replaced func(reason strin
 func selectorReason(field string, old, class *awsv1.EC2NodeClass, replaced func(reason string) bool) string {
 	reason := map[string]string{
 		"amiSelectorTerms": amiDrift, "subnetSelectorTerms": subnetDrift, "securityGroupSelectorTerms": securityGroupDrift,
+		"capacityReservationSelectorTerms": reservationDrift,
 	}[field]
 	if reason != "" && replaced(reason) && reselected(old, class)[field] > none {
 		return reason

@@ -7,6 +7,9 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+
+	"github.com/poolwright/poolwright/provision"
 )
 
 // discovered is the drift by what AWS finds for a class's selectors, as far as the
@@ -21,7 +24,28 @@ func (s *Step) discovered(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClas
 	if s.subnetDrifts(claim, old, class) {
 		return subnetDrift
 	}
+	if s.reservationDrifts(claim, old, class) {
+		return reservationDrift
+	}
 	return ""
+}
+
+// reservationDrifts reports whether the class no longer selects the node's capacity reservation.
+func (s *Step) reservationDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) bool {
+	id := claim.Labels[cloudprovider.ReservationIDLabel]
+	terms := class.Spec.CapacityReservationSelectorTerms
+	if id == "" || reflect.DeepEqual(old.Spec.CapacityReservationSelectorTerms, terms) {
+		return false
+	}
+	if ids, all := idsOf(terms, func(t awsv1.CapacityReservationSelectorTerm) string { return t.ID }); all {
+		return !slices.Contains(ids, id)
+	}
+	found := s.After.Reservations(class)
+	if !found.Listed {
+		s.Unknown.AddDrift("EC2NodeClass %s: spec.capacityReservationSelectorTerms changes, and which capacity reservations it then selects is not known: nodes in others are replaced (CapacityReservationDrift).", class.Name)
+		return false
+	}
+	return !slices.ContainsFunc(found.List, func(r provision.CapacityReservation) bool { return r.ID == id })
 }
 
 func (s *Step) imageDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) bool {

@@ -21,6 +21,7 @@ const (
 	amiDrift            = "AMIDrift"
 	subnetDrift         = "SubnetDrift"
 	securityGroupDrift  = "SecurityGroupDrift"
+	reservationDrift    = "CapacityReservationDrift"
 )
 
 // Step is a change of pools and classes.

@@ -50,10 +50,14 @@ func reselected(old, class *awsv1.EC2NodeClass) map[string]extent {
 	image := func(t awsv1.AMISelectorTerm) string { return t.ID }
 	subnet := func(t awsv1.SubnetSelectorTerm) string { return t.ID }
 	group := func(t awsv1.SecurityGroupSelectorTerm) string { return t.ID }
+	reservation := func(t awsv1.CapacityReservationSelectorTerm) string { return t.ID }
+	reservations := chosen(old.Spec.CapacityReservationSelectorTerms, class.Spec.CapacityReservationSelectorTerms, reservation, anyOf)
 	return map[string]extent{
-		"amiSelectorTerms":           chosen(old.Spec.AMISelectorTerms, class.Spec.AMISelectorTerms, image, newest),
-		"subnetSelectorTerms":        chosen(old.Spec.SubnetSelectorTerms, class.Spec.SubnetSelectorTerms, subnet, anyOf),
-		"securityGroupSelectorTerms": chosen(old.Spec.SecurityGroupSelectorTerms, class.Spec.SecurityGroupSelectorTerms, group, together),
+		// Nodes outside of reservations stay.
+		"capacityReservationSelectorTerms": min(reservations, some),
+		"amiSelectorTerms":                 chosen(old.Spec.AMISelectorTerms, class.Spec.AMISelectorTerms, image, newest),
+		"subnetSelectorTerms":              chosen(old.Spec.SubnetSelectorTerms, class.Spec.SubnetSelectorTerms, subnet, anyOf),
+		"securityGroupSelectorTerms":       chosen(old.Spec.SecurityGroupSelectorTerms, class.Spec.SecurityGroupSelectorTerms, group, together),
 	}
 }
 

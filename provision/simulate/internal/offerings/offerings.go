@@ -110,7 +110,7 @@ func (m *Catalog) Resolve(ctx context.Context, f *snapshot.Indexed) (*Resolved, 
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		made, err := m.of(ctx, class)
+		made, err := m.of(ctx, class, m.reservationsOf(f, class))
 		if err != nil {
 			m.unknown.Add("EC2NodeClass %s: what its nodes hold cannot be reckoned: %v.", class.Name, err)
 			continue
@@ -137,7 +137,7 @@ func (m *Catalog) offeringsOf(f *snapshot.Indexed, name string, all []*cloudprov
 	pool, class := f.Pools[name], f.Class(f.Pools[name])
 	zones, _ := m.zones(class)
 	// These are plain values, which always marshal.
-	key, _ := json.Marshal([]any{m.key(class, zones), overlaid, pool.Spec.Template.Spec.Requirements, pool.Spec.Template.Labels})
+	key, _ := json.Marshal([]any{m.key(class, zones), m.reservationsOf(f, class), overlaid, pool.Spec.Template.Spec.Requirements, pool.Spec.Template.Labels})
 	out, ok := m.cache[string(key)]
 	if !ok {
 		out = Pool{All: all, overlaid: overlaid}
@@ -164,7 +164,7 @@ func (m *Catalog) offeringsOf(f *snapshot.Indexed, name string, all []*cloudprov
 
 // of makes the instance types for a class. The provider's code panics over some
 // mistakes, such as a kubelet quantity that is none; these are errors here.
-func (m *Catalog) of(ctx context.Context, class *awsv1.EC2NodeClass) (out []*cloudprovider.InstanceType, err error) {
+func (m *Catalog) of(ctx context.Context, class *awsv1.EC2NodeClass, reserved reservations) (out []*cloudprovider.InstanceType, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			out, err = nil, fmt.Errorf("%v", p)
@@ -179,7 +179,13 @@ func (m *Catalog) of(ctx context.Context, class *awsv1.EC2NodeClass) (out []*clo
 	for i, zone := range zones {
 		class.Status.Subnets = append(class.Status.Subnets, awsv1.Subnet{ID: "subnet-" + zone, Zone: zone, ZoneID: ids[i]})
 	}
-	key := m.key(class, zones)
+	class.Status.CapacityReservations = nil
+	for _, r := range reserved.List {
+		class.Status.CapacityReservations = append(class.Status.CapacityReservations, r.CapacityReservation)
+	}
+	// These are plain values, which always marshal.
+	has, _ := json.Marshal(reserved)
+	key := m.key(class, zones) + string(has)
 	if made, ok := m.instanceTypes[key]; ok {
 		return made, nil
 	}
@@ -195,7 +201,7 @@ func (m *Catalog) of(ctx context.Context, class *awsv1.EC2NodeClass) (out []*clo
 		}
 		if it != nil {
 			fits := compatibility.IsCompatibleWithNodeClass(info, class, nil)
-			it.Offerings = m.offerings(t, zones, ids, fits)
+			it.Offerings = append(m.offerings(t, zones, ids, fits), m.reserved(ctx, it, t, class, reserved)...)
 			out = append(out, it)
 		}
 	}

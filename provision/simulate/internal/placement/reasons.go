@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	provisioning "sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 	nodepools "sigs.k8s.io/karpenter/pkg/utils/nodepool"
 	"sigs.k8s.io/karpenter/pkg/utils/resources"
@@ -53,7 +54,7 @@ func (f *Simulation) reasons(pod *corev1.Pod, err error) string {
 		if n.compare(all[0]) != 0 || len(out) == mostReasons {
 			break
 		}
-		out = append(out, "NodePool "+n.pool+" "+cmp.Or(n.why, f.limited(n.pool, raw), "has no node for it"+plain(n.pool, raw)))
+		out = append(out, "NodePool "+n.pool+" "+cmp.Or(n.why, unreserved(err), f.limited(n.pool, raw), "has no node for it"+plain(n.pool, raw)))
 	}
 	return why(strings.Join(out, "; "))
 }
@@ -131,6 +132,14 @@ func readable(q resource.Quantity) string {
 		return resource.NewQuantity(bytes>>20<<20, resource.BinarySI).String()
 	}
 	return q.String()
+}
+
+// unreserved reports that a pod waits for a capacity reservation.
+func unreserved(err error) string {
+	if provisioning.IsReservedOfferingError(err) {
+		return "has no instance available in its capacity reservations"
+	}
+	return ""
 }
 
 // limited reports that the scheduler found the pool's limits used up.

@@ -34,6 +34,9 @@ type Simulation struct {
 	// was needed: it takes more memory than all else.
 	cluster *state.Cluster
 	gone    map[string]bool
+	// Replacing is true where the nodes that are gone stay until their replacements are there, so that
+	// their places in capacity reservations are not free.
+	Replacing bool
 }
 
 // Release gives back the memory for placing pods. It is taken again when pods are placed.
@@ -56,17 +59,10 @@ func (f *Simulation) Place(ctx context.Context, pods []*corev1.Pod, gone map[str
 		return nil, err
 	}
 	nodes := slices.DeleteFunc(state.StateNodes(slices.Collect(cluster.Nodes())).Active(), func(n *state.StateNode) bool { return gone[n.Name()] })
-	options := f.options()
-	topology, err := scheduling.NewTopology(ctx, reader, cluster, nodes, pools, f.domains(instanceTypes, pods), pods, options...)
+	results, err := f.solve(ctx, solving{reader: reader, cluster: cluster, nodes: nodes, pools: pools, types: instanceTypes, credits: f.freed(gone)}, pods)
 	if err != nil {
-		return nil, fmt.Errorf("reading the pods' topology: %w", err)
+		return nil, err
 	}
-	scheduler := scheduling.NewScheduler(ctx, reader, pools, cluster, nodes, topology, instanceTypes, f.daemons(), noopRecorder{}, f.Clock, nil, nil, options...)
-	results, err := scheduler.Solve(ctx, pods)
-	if err != nil {
-		return nil, fmt.Errorf("scheduling %d pods: %w", len(pods), err)
-	}
-	results = results.TruncateInstanceTypes(ctx, scheduling.MaxInstanceTypes)
 	for _, node := range results.NewNodeClaims {
 		for _, pod := range node.Pods {
 			out[pod.UID] = Outcome{Pool: node.NodePoolName}

@@ -27,6 +27,8 @@ func (v View) Waits(n provision.Node) string {
 			why = "its do-not-disrupt"
 		case b.Kind == "limit":
 			why = "room within the pool's limits"
+		case b.Kind == "reservation":
+			why = "an available instance of its capacity reservation"
 		case b.Kind == "starting":
 			why = "its own start"
 		}
@@ -83,6 +85,8 @@ func (v View) blocker(b provision.Blocker) string {
 		out = "the node is starting"
 	case "limit":
 		out = "the pool's limit leaves no room for a replacement"
+	case "reservation":
+		out = "its capacity reservation has no instance available for a replacement, and the feature gate TerminateFirstDrift is off"
 	case "pdb":
 		names := make([]string, 0, len(b.PodDisruptionBudgets))
 		for _, s := range b.PodDisruptionBudgets {

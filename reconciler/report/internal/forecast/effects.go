@@ -11,7 +11,7 @@ import (
 func (v View) Harms(f *provision.Forecast) bool {
 	fate := outcomesOf(f)
 	dying := slices.ContainsFunc(f.Removed, func(x provision.Removal) bool { return len(x.Nodes) > 0 || v.Offline })
-	return len(f.Fit.Unscheduled)+fate.count() > 0 || fate.unexplained || dying || len(fate.lost) > 0
+	return len(f.Fit.Unscheduled)+fate.count()-fate.unharmed() > 0 || fate.unexplained || dying || len(fate.lost) > 0
 }
 
 // Costs reports whether the changes cost nodes, room or money, or may: nodes are replaced,

@@ -83,6 +83,18 @@ func shut(p provision.RolloutRate) bool {
 	return p.AllowedDisruptions == 0 && p.NextWindow.IsZero() && err == nil && n == 0
 }
 
+// unharmed counts those of blocked that only a full capacity reservation keeps: their pods run on, and
+// they are replaced as soon as an instance of it is available.
+func (x nodeOutcomes) unharmed() int {
+	n := 0
+	for _, b := range x.blocked {
+		if !slices.ContainsFunc(b.Blockers, func(b provision.Blocker) bool { return keeps(b) && b.Kind != "reservation" }) {
+			n++
+		}
+	}
+	return n
+}
+
 func (x nodeOutcomes) count() int { return len(x.blocked) + total(x.closed) + total(x.full) }
 
 // in counts those of one pool.

@@ -27,6 +27,9 @@ func Sanitized(in *provision.Forecast) *provision.Forecast {
 		Unscheduled: each(f.Fit.Unscheduled, cleanPlacement),
 		Pending:     each(f.Fit.Pending, cleanPlacement),
 	}
+	if f.ReservationEnds != nil {
+		f.ReservationEnds = each(f.ReservationEnds, cleanReservationEnd)
+	}
 	f.Cost.Prices = each(f.Cost.Prices, cleanPrice)
 	f.Cost.Notes = cleanNotes(f.Cost.Notes)
 	f.Unknown = each(f.Unknown, func(u provision.Unknown) provision.Unknown {
@@ -56,6 +59,11 @@ func cleanPool(p provision.Pool) provision.Pool {
 	}
 	p.RolloutRate.Budget, p.RolloutRate.LimitReached = sanitize.Redact(p.RolloutRate.Budget), sanitize.Redact(p.RolloutRate.LimitReached)
 	return p
+}
+
+func cleanReservationEnd(e provision.ReservationEnd) provision.ReservationEnd {
+	e.ID, e.Type, e.Pools = sanitize.Redact(e.ID), sanitize.Redact(e.Type), each(e.Pools, sanitize.Redact)
+	return e
 }
 
 func cleanChange(c provision.Change) provision.Change {

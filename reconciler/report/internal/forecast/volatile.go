@@ -41,6 +41,10 @@ func StripVolatile(f *provision.Forecast) *provision.Forecast {
 		return p
 	})
 	out.Fit = provision.Fit{Scheduled: stripPods(f.Fit.Scheduled), Unscheduled: stripPods(f.Fit.Unscheduled), Pending: stripPods(newcomers(f))}
+	out.ReservationEnds = slices.Clone(f.ReservationEnds)
+	for i := range out.ReservationEnds {
+		out.ReservationEnds[i].Nodes = 0
+	}
 	// The headline has the difference, rounded as it is shown.
 	out.Cost.Now, out.Cost.After = provision.Amount{}, provision.Amount{}
 	out.Cost.NonComputeNow, out.Cost.NonComputeAfter = provision.NonCompute{}, provision.NonCompute{}
