@@ -69,6 +69,8 @@ type Config struct {
 	// Karpenter's own hooks. A hook runs in a goroutine of its own, for every NodeClaim whose
 	// node exists and is not registered, until it returns an empty result.
 	Hooks func(client.Client) []cloudprovider.NodeLifecycleHook
+	// Clock is by which Karpenter's controllers measure ages and tolerations; nil is the system's.
+	Clock clock.Clock
 }
 
 // Engine is Karpenter, ready to be put on a manager. Make one with New.
@@ -97,11 +99,14 @@ func New(c Config) (*Engine, error) {
 		coreoperator.Version = KarpenterVersion
 	}
 	c.REST = rest.CopyConfig(c.REST)
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
 	return &Engine{
 		config:  c,
 		options: newOptions(c.Settings),
 		log:     structured(c.Log),
-		clock:   clock.RealClock{},
+		clock:   c.Clock,
 		fresh:   freshness.New(clock.RealClock{}),
 	}, nil
 }

@@ -2,6 +2,7 @@ package get
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/provision/noderepair"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
@@ -39,7 +41,7 @@ type Node struct {
 	// Drifted is Karpenter's reason to replace it, such as AMIDrift; empty where it has none.
 	Drifted string `json:"drifted,omitempty"`
 	// Reason is why it is in this state, or why it stays, in CamelCase: a reason of Karpenter's or
-	// of a DevicePlugin, or one of DoNotDisrupt, NotEmpty and Empty. Of a node that stays, Karpenter's
+	// of a DevicePlugin, that of a condition for which Karpenter repairs nodes, or one of DoNotDisrupt, NotEmpty and Empty. Of a node that stays, Karpenter's
 	// reasons are DisruptionBlocked and Unconsolidatable, from its events of the last minutes.
 	Reason string `json:"reason,omitempty"`
 	// Message is more about Reason.
@@ -298,6 +300,9 @@ func terminating(claim *karpv1.NodeClaim) (reason, message string) {
 func (x *indexed) stays(claim *karpv1.NodeClaim, node *corev1.Node, n Node) (reason, message string) {
 	if u, found := x.unhealthy[n.Name]; found {
 		return u.Reason, u.Message
+	}
+	if c, found := noderepair.UnhealthyCondition(node); found {
+		return cmp.Or(c.Reason, string(c.Type)), strings.TrimSuffix(fmt.Sprintf("%s is %s since %s: %s", c.Type, c.Status, c.LastTransitionTime.UTC().Format(time.RFC3339), c.Message), ": ")
 	}
 	keeper := doNotDisrupt(node, x.onNode[node.Name])
 	blocked := cmp.Or(x.blocked["Node/"+n.Name], x.blocked["NodeClaim/"+n.NodeClaim])

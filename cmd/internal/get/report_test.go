@@ -165,14 +165,20 @@ func TestStatesOfANode(t *testing.T) {
 		"a node whose kubelet does not report": {node: func(n *corev1.Node) {
 			n.Status.Conditions[0].Status, n.Status.Conditions[0].Reason = "Unknown", "NodeStatusUnknown"
 		}, want: outcome{"NotReady", "NodeStatusUnknown"}},
-		"a claim without an instance":                         {claim: launching("InsufficientCapacity", ""), without: true, want: outcome{"Launching", "InsufficientCapacity"}},
-		"an instance that has not registered":                 {claim: condition(karpv1.ConditionTypeRegistered, metav1.ConditionUnknown, "NodeNotFound", ""), want: outcome{"Registering", "NodeNotFound"}},
-		"a claim that is being deleted":                       {claim: deleted, want: outcome{"Terminating", ""}},
-		"a claim whose Node is gone":                          {without: true, want: outcome{"NotReady", "NodeNotFound"}},
-		"a claim whose Node the user may not read":            {without: true, unread: []Unread{{Kind: kindNodes, Reason: Forbidden}}, want: outcome{"Ready", ""}},
-		"a claim without Node where the API server has none":  {without: true, unread: []Unread{{Kind: kindNodes, Reason: NotInstalled}}, want: outcome{"NotReady", "NodeNotFound"}},
-		"Karpenter blocks the disruption":                     {events: []corev1.Event{event("Node", "ip-x", reasonBlocked, time.Minute)}, claim: drifted, want: outcome{"Ready", reasonBlocked}},
-		"the event is of the NodeClaim":                       {events: []corev1.Event{event("NodeClaim", "x", reasonBlocked, time.Minute)}, want: outcome{"Ready", reasonBlocked}},
+		"a claim without an instance":                        {claim: launching("InsufficientCapacity", ""), without: true, want: outcome{"Launching", "InsufficientCapacity"}},
+		"an instance that has not registered":                {claim: condition(karpv1.ConditionTypeRegistered, metav1.ConditionUnknown, "NodeNotFound", ""), want: outcome{"Registering", "NodeNotFound"}},
+		"a claim that is being deleted":                      {claim: deleted, want: outcome{"Terminating", ""}},
+		"a claim whose Node is gone":                         {without: true, want: outcome{"NotReady", "NodeNotFound"}},
+		"a claim whose Node the user may not read":           {without: true, unread: []Unread{{Kind: kindNodes, Reason: Forbidden}}, want: outcome{"Ready", ""}},
+		"a claim without Node where the API server has none": {without: true, unread: []Unread{{Kind: kindNodes, Reason: NotInstalled}}, want: outcome{"NotReady", "NodeNotFound"}},
+		"Karpenter blocks the disruption":                    {events: []corev1.Event{event("Node", "ip-x", reasonBlocked, time.Minute)}, claim: drifted, want: outcome{"Ready", reasonBlocked}},
+		"the event is of the NodeClaim":                      {events: []corev1.Event{event("NodeClaim", "x", reasonBlocked, time.Minute)}, want: outcome{"Ready", reasonBlocked}},
+		"its GPU has failed": {node: func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "AcceleratedHardwareReady", Status: corev1.ConditionFalse, Reason: "NvidiaXID79Error"})
+		}, want: outcome{"Ready", "NvidiaXID79Error"}},
+		"its GPU works": {node: func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "AcceleratedHardwareReady", Status: corev1.ConditionTrue, Reason: "NvidiaXID79Error"})
+		}, want: outcome{"Ready", "Empty"}},
 		"an event that holds no more":                         {events: []corev1.Event{event("Node", "ip-x", reasonBlocked, time.Hour)}, want: outcome{"Ready", "Empty"}},
 		"an event of another node":                            {events: []corev1.Event{event("Node", "x", reasonBlocked, time.Minute)}, want: outcome{"Ready", "Empty"}},
 		"no cheaper node for its pods":                        {events: []corev1.Event{event("Node", "ip-x", reasonUnconsolidatable, time.Minute)}, pods: []Pod{{Node: "ip-x"}}, want: outcome{"Ready", reasonUnconsolidatable}},

@@ -40,6 +40,7 @@ type fixture struct {
 	client   client.Client
 	settings engine.Settings
 	policy   []policy.Document // all that the engine may do in AWS
+	clock    *aheadClock       // the engine's
 	got      logs
 }
 
@@ -57,6 +58,8 @@ func TestTheEngineInASandbox(t *testing.T) {
 	t.Run("nodes with GPUs are held until they are released", w.gpuNodes)
 	t.Run("an alias that the CRD lets through does not end the process", w.badAlias)
 	t.Run("after an outage disruption waits until the caches are proven", w.outage)
+	t.Run("a capacity reservation holds as many nodes as it has instances", w.reserved)
+	t.Run("node repair", w.nodeRepair)
 	t.Run("the engine was denied nothing", w.nothingWasDenied)
 }
 
@@ -74,7 +77,8 @@ func newFixture(t *testing.T) *fixture {
 			t.Fatal(err)
 		}
 	}
-	w := &fixture{Environment: started, aws: config.AWS, settings: engine.DefaultSettings()}
+	w := &fixture{Environment: started, aws: config.AWS, settings: engine.DefaultSettings(), clock: &aheadClock{}}
+	w.settings.FeatureGates = map[string]bool{"NodeRepair": true}
 	w.settings.Cluster, w.settings.Region, w.settings.Account = config.AWS.Cluster.Name, config.AWS.Region, config.AWS.Account
 	w.settings.InterruptionQueue = config.AWS.Queues[0]
 	// Karpenter's kinds are in client-go's scheme; ours above lacks them.
@@ -139,7 +143,7 @@ func (w *fixture) gatesAreOpen(t *testing.T) {
 // startEngine runs the engine until the test ends.
 func (w *fixture) startEngine(t *testing.T) {
 	t.Helper()
-	config := engine.Config{Settings: w.settings, REST: w.REST(), Log: w.logger(), AllowGarbageCollection: w.gates(t).CheckGarbageCollection}
+	config := engine.Config{Settings: w.settings, REST: w.REST(), Log: w.logger(), AllowGarbageCollection: w.gates(t).CheckGarbageCollection, Clock: w.clock}
 	w.withGPUs(&config)
 	eng, err := engine.New(config)
 	if err != nil {

@@ -18,6 +18,8 @@
 // not ready meanwhile. Where no MPS daemon runs, or no driver was found and it was
 // configured to wait, it runs on without devices.
 //
+// The node monitoring agent of EKS has no pods here; SetCondition writes the conditions that it would.
+//
 // Neuron devices and attached EFA interfaces are offered as if the add-ons for them
 // were installed, and so is the EBS CSI driver (internal/ebsdriver): claims of a
 // StorageClass with provisioner ebs.csi.aws.com get volumes that are attached and
