@@ -11,13 +11,13 @@ import (
 // runs in a process that is not to: the controller, which is Karpenter as well, and
 // whoever starts a child. Of the others none is part of the controller.
 var renderers = map[string]func(*ast.FuncDecl) bool{
-	"reconciler/declared":           nil,
-	"reconciler/declared/checked":   nil,
-	"cmd/internal/bootstrap":        nil,
-	"cmd/internal/installation":     nil,
-	"cmd/internal/operator/costing": nil,
-	"cmd/internal/offline":          nil,
-	"cmd/internal/planning":         nil,
+	"reconciler/declared":         nil,
+	"reconciler/declared/checked": nil,
+	"cmd/internal/bootstrap":      nil,
+	"cmd/internal/installation":   nil,
+	"cmd/internal/costing":        nil,
+	"cmd/internal/offline":        nil,
+	"cmd/internal/planning":       nil,
 	// What others call by an interface is named nowhere.
 	"cmd/internal/operator": func(f *ast.FuncDecl) bool {
 		return f.Recv == nil && f.Name.Name == "Run" || f.Recv != nil && f.Name.IsExported()
@@ -50,7 +50,7 @@ func gitIsRenderedInAChild(s *source) []string {
 			}
 			if p.dir == "cmd/internal/operator" {
 				for _, i := range slices.Sorted(maps.Keys(imports(f))) {
-					if dir, ok := ours(i); ok && slices.Contains([]string{"cmd/internal/bootstrap", "cmd/internal/installation", "cmd/internal/offline", "cmd/internal/planning", "cmd/internal/operator/costing"}, dir) {
+					if dir, ok := ours(i); ok && slices.Contains([]string{"cmd/internal/bootstrap", "cmd/internal/installation", "cmd/internal/offline", "cmd/internal/planning", "cmd/internal/costing"}, dir) {
 						out = append(out, s.at(f.ast.Pos(), "%s renders in this process: the controller must not import it", dir))
 					}
 				}

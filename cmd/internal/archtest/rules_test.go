@@ -138,12 +138,17 @@ var directions = []direction{
 		forbids: func(_ *pkg, i string) bool { dir, ok := ours(i); return ok && within(dir, "provision/sandbox") },
 	},
 	{
-		why:  "concrete adapters meet only in cmd/internal/operator, and in the process that operator starts for what is hostile; a package has those of its one task",
-		from: func(p *pkg) bool { return !p.in("cmd/internal/operator", "cmd/internal/child") },
+		why:  "concrete adapters meet only in the composition root, and in the process that it starts for what is hostile; a package has those of its one task",
+		from: func(p *pkg) bool { return !p.in(compositionRoot, "cmd/internal/child") },
 		forbids: func(p *pkg, i string) bool {
 			dir, ok := ours(i)
 			return ok && adapter(p, dir) && !within(dir, tasks[p.dir]...)
 		},
+	},
+	{
+		why:     "only the command line imports the composition root",
+		from:    func(p *pkg) bool { return !p.in("cmd/internal/cli", compositionRoot) },
+		forbids: func(_ *pkg, i string) bool { dir, ok := ours(i); return ok && within(dir, compositionRoot) },
 	},
 	{
 		why:  "golden files and the emulated accounts of kinds are for tests, and the flag that rewrites golden files is none of the product's",
@@ -155,7 +160,7 @@ var directions = []direction{
 	},
 	{
 		why:  "what is put together imports none of the commands that use it",
-		from: func(p *pkg) bool { return p.in("cmd/internal/operator", "cmd/internal/connect", "cmd/internal/child") },
+		from: func(p *pkg) bool { return p.in(compositionRoot, "cmd/internal/connect", "cmd/internal/child") },
 		forbids: func(_ *pkg, i string) bool {
 			dir, ok := ours(i)
 			return ok && within(dir, "cmd/internal/cli", "cmd/internal/bootstrap", "cmd/internal/installation", "cmd/internal/convert",
@@ -170,13 +175,15 @@ var directions = []direction{
 }
 
 // tasks are the adapters that packages of one task may import, by package: those of single
-// commands, and the controller that starts and stops the engine.
+// commands, the controller that starts and stops the engine, and what chooses the client of a
+// Git provider.
 var tasks = map[string][]string{
 	"cmd/internal/bootstrap":    {"gitsource/dir", "reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
 	"cmd/internal/installation": {"reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
 	"cmd/internal/uninstall":    {"reconciler/targets/kubernetes", "provision/engine"},
 	"cmd/internal/check":        {"provision/engine"},
 	"cmd/internal/convert":      {"gitsource/dir"},
+	"cmd/internal/costing":      {"gitsource/dir"},
 	"cmd/internal/scaffold":     {"provision/engine"},
 	"cmd/internal/crds":         {"provision/engine"},
 	// What the controller and the commands that ask a cluster make in the same way.
@@ -188,6 +195,10 @@ var tasks = map[string][]string{
 	"cmd/poolwright-sandbox/attack": {"reconciler/targets/aws", "reconciler/targets/kubernetes"},
 
 	"reconciler/controller/cluster": {"provision/engine"},
+
+	// Which of the clients a Sync has is decided by its provider and the keys of its Secret, which
+	// only this package reads.
+	"reconciler/gitprovider": {"reconciler/report/forge/gitea", "reconciler/report/forge/github"},
 }
 
 // targetOf is the name of the target in whose folder dir lies.
@@ -212,7 +223,7 @@ func adapter(p *pkg, dir string) bool {
 			return true
 		}
 	}
-	return false
+	return within(dir, "reconciler/report/forge/gitea", "reconciler/report/forge/github") && !p.in("reconciler/report/forge")
 }
 
 // importsGoOneWay reads all files but tests, which may connect anything.

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/cmd/internal/installation"
-	"github.com/poolwright/poolwright/cmd/internal/operator"
+	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
 	"github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
@@ -105,7 +105,7 @@ func (d declaredEKS) prove(ctx context.Context, cfg *rest.Config, c client.Clien
 	closed, err := gate.Gates{
 		Cluster: settings.Cluster, Region: settings.Region, Account: settings.Account,
 		REST: cfg, Kube: c, AWS: credentials,
-		OwnLease: types.NamespacedName{Namespace: namespace, Name: operator.LeaseName},
+		OwnLease: types.NamespacedName{Namespace: namespace, Name: leaderelection.LeaseName},
 	}.Check(ctx)
 	if err != nil {
 		return nil, err

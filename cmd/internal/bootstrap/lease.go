@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/cmd/internal/installation"
-	"github.com/poolwright/poolwright/cmd/internal/operator"
+	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
 )
 
 const (
@@ -109,5 +109,5 @@ func (w *leaderWatch) read(ctx context.Context, reader client.Reader, namespace 
 		w.renewed = w.readAt // it may have been right after the read before
 	}
 	w.lastRead, w.readAt = lease, readAt
-	return lease, lease.Holder != "" && w.now().Sub(w.renewed) < operator.LeaseDuration, nil
+	return lease, lease.Holder != "" && w.now().Sub(w.renewed) < leaderelection.LeaseDuration, nil
 }

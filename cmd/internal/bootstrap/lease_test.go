@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/poolwright/poolwright/cmd/internal/operator"
+	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
 	"github.com/poolwright/poolwright/provision/engine/takeover"
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 )
@@ -88,10 +88,10 @@ func TestALeaderIsOneThatRenewsItsLeaseBetweenTwoReads(t *testing.T) {
 				{"is observed first", 0, "", false},
 				{"has not moved", 2 * time.Second, "", false},
 				{"moves", 2 * time.Second, "pod-1", true},
-				{"may still last", operator.LeaseDuration - 3*time.Second, "", true},
+				{"may still last", leaderelection.LeaseDuration - 3*time.Second, "", true},
 				{"may have ended", time.Second, "", false},
 				{"moves again", time.Second, "pod-1", true},
-				{"moved between two reads", 2 * operator.LeaseDuration, "pod-1", false},
+				{"moved between two reads", 2 * leaderelection.LeaseDuration, "pod-1", false},
 				{"moves from read to read", time.Second, "pod-1", true},
 				{"is taken by another", time.Second, "pod-2", false},
 				{"does not move for that one", time.Second, "", false},

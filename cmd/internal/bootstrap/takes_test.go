@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/poolwright/poolwright/cmd/internal/installation"
-	"github.com/poolwright/poolwright/cmd/internal/operator"
+	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/engine/takeover"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -61,7 +61,7 @@ func TestNoEngineIsInstalledBesideAKarpenterThatItsGateWouldNotDetect(t *testing
 func leading(holder string, ahead time.Duration, engine bool) *coordinationv1.Lease {
 	renewed := metav1.NewMicroTime(time.Now().Add(ahead))
 	return &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: operator.LeaseName, Labels: gate.LeaseLabels(engine)},
+		ObjectMeta: metav1.ObjectMeta{Name: leaderelection.LeaseName, Labels: gate.LeaseLabels(engine)},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &renewed},
 	}
 }
@@ -72,7 +72,7 @@ func renewing(kube client.Client) client.Client {
 	var passed time.Duration
 	get := func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 		err := c.Get(ctx, key, o, opts...)
-		if lease, ok := o.(*coordinationv1.Lease); ok && err == nil && key.Name == operator.LeaseName {
+		if lease, ok := o.(*coordinationv1.Lease); ok && err == nil && key.Name == leaderelection.LeaseName {
 			passed += 2 * time.Second
 			later := metav1.NewMicroTime(lease.Spec.RenewTime.Add(passed))
 			lease.Spec.RenewTime = &later

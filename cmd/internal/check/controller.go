@@ -15,7 +15,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/crds"
 	"github.com/poolwright/poolwright/cmd/internal/installation"
-	"github.com/poolwright/poolwright/cmd/internal/operator"
+	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
 	"github.com/poolwright/poolwright/config/crd"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
@@ -139,7 +139,7 @@ func (c *checker) controllerVersion(ctx context.Context) []Result {
 
 // leaseFresh is how old a renewal may be, by a clock that is not the holder's, before the lease
 // is read again.
-const leaseFresh = 2 * operator.LeaseDuration
+const leaseFresh = 2 * leaderelection.LeaseDuration
 
 // leader checks that a replica leads and renews its lease.
 func (c *checker) leader(ctx context.Context) []Result {
@@ -149,9 +149,9 @@ func (c *checker) leader(ctx context.Context) []Result {
 	case err != nil:
 		return c.unread(err)
 	case !lease.Exists:
-		return one(failed(remedy, "no controller has led: there is no lease %s", operator.LeaseName))
+		return one(failed(remedy, "no controller has led: there is no lease %s", leaderelection.LeaseName))
 	case lease.Holder == "":
-		return one(failed(remedy, "nobody leads: the lease %s was given up", operator.LeaseName))
+		return one(failed(remedy, "nobody leads: the lease %s was given up", leaderelection.LeaseName))
 	}
 	engine := "without the engine"
 	if lease.Engine {

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/poolwright/poolwright/cmd/internal/operator/costing"
+	"github.com/poolwright/poolwright/cmd/internal/costing"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 

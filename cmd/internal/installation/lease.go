@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/poolwright/poolwright/cmd/internal/operator"
+	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 )
 
@@ -31,7 +31,7 @@ func (l Lease) EngineRuns() bool {
 // FindLease reads the lease of the controller in a namespace.
 func FindLease(ctx context.Context, reader client.Reader, namespace string) (Lease, error) {
 	var lease coordinationv1.Lease
-	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: operator.LeaseName}, &lease)
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaderelection.LeaseName}, &lease)
 	if apierrors.IsNotFound(err) {
 		return Lease{}, nil
 	}

@@ -27,6 +27,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
+// LeaseName is the one lease that the loop and the engine share, in the controller's
+// namespace: two replicas, one acts.
+const LeaseName = "poolwright"
+
 const (
 	// LeaseDuration is how long others leave a lease alone that is not renewed:
 	// controller-runtime's default.

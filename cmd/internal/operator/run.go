@@ -43,13 +43,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/ssmversion/updater"
 )
 
-// LeaseName is the one lease that the loop and the engine share, in the controller's
-// namespace: two replicas, one acts.
-const LeaseName = "poolwright"
-
-// LeaseDuration is how long that lease holds without being renewed.
-const LeaseDuration = leaderelection.LeaseDuration
-
 // Config is how the controller is started.
 type Config struct {
 	// REST reaches the API server.
@@ -111,7 +104,7 @@ func Run(ctx context.Context, cfg Config) error {
 	defer cancel(nil)
 	a.cluster = cluster.New(cluster.Config{
 		REST: a.cfg.REST, Live: direct, Log: cfg.Logger, Restart: func() { cancel(ErrRestart) },
-		OwnLease: types.NamespacedName{Namespace: cfg.Namespace, Name: LeaseName},
+		OwnLease: types.NamespacedName{Namespace: cfg.Namespace, Name: leaderelection.LeaseName},
 	}, now, time.Now())
 	if a.gpus, err = newGPUs(a); err != nil {
 		return ignoreEnd(ctx, err)
@@ -281,14 +274,14 @@ func (a *app) withEngine(ctx context.Context) (manager.Manager, *cluster.Blocked
 // managerOptions are our ports and our lease, which shows other Poolwrights
 // whether this one has the engine.
 func (a *app) managerOptions(engine bool) manager.Options {
-	grace, lasts, deadline := 20*time.Second, LeaseDuration, leaderelection.RenewDeadline
+	grace, lasts, deadline := 20*time.Second, leaderelection.LeaseDuration, leaderelection.RenewDeadline
 	return manager.Options{
 		Scheme:                        scheme.Scheme,
 		Logger:                        a.cfg.Logger,
 		Metrics:                       metricsserver.Options{BindAddress: a.cfg.MetricsAddress},
 		HealthProbeBindAddress:        a.cfg.HealthAddress,
 		LeaderElection:                true,
-		LeaderElectionID:              LeaseName,
+		LeaderElectionID:              leaderelection.LeaseName,
 		LeaderElectionNamespace:       a.cfg.Namespace,
 		LeaderElectionLabels:          gate.LeaseLabels(engine),
 		LeaderElectionReleaseOnCancel: true,

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/poolwright/poolwright/cmd/internal/installation"
-	"github.com/poolwright/poolwright/cmd/internal/operator"
+	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -96,7 +96,7 @@ func (u *Uninstall) stop(ctx context.Context) error {
 // installation's pods are gone, is another process.
 func (u *Uninstall) leaseFree(ctx context.Context) error {
 	seen, since, moved := time.Time{}, time.Now(), -1
-	err := installation.Await(ctx, max(u.req.Timeout, 2*operator.LeaseDuration), u.req.Progress, func(ctx context.Context) (bool, string, error) {
+	err := installation.Await(ctx, max(u.req.Timeout, 2*leaderelection.LeaseDuration), u.req.Progress, func(ctx context.Context) (bool, string, error) {
 		now, err := u.lease(ctx)
 		if err != nil || now.Holder == "" {
 			return err == nil, "", err
@@ -105,10 +105,10 @@ func (u *Uninstall) leaseFree(ctx context.Context) error {
 			seen, since, moved = now.Renewed, time.Now(), moved+1
 		}
 		if moved > 1 {
-			return false, "", fmt.Errorf("lease %s/%s is being renewed by %s, which this installation did not start: stop that poolwright run, then run uninstall again", u.req.Namespace, operator.LeaseName, now.Holder)
+			return false, "", fmt.Errorf("lease %s/%s is being renewed by %s, which this installation did not start: stop that poolwright run, then run uninstall again", u.req.Namespace, leaderelection.LeaseName, now.Holder)
 		}
-		return time.Since(since) > operator.LeaseDuration+installation.PollInterval,
-			fmt.Sprintf("lease %s/%s was not given up by %s: waiting until it expires", u.req.Namespace, operator.LeaseName, now.Holder), nil
+		return time.Since(since) > leaderelection.LeaseDuration+installation.PollInterval,
+			fmt.Sprintf("lease %s/%s was not given up by %s: waiting until it expires", u.req.Namespace, leaderelection.LeaseName, now.Holder), nil
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for the controller's end: %w", err)
@@ -155,7 +155,7 @@ func (u *Uninstall) forgetAll(ctx context.Context) error {
 // keep something in it.
 func (u *Uninstall) leave(ctx context.Context) error {
 	var lease coordinationv1.Lease
-	err := u.direct.Get(ctx, client.ObjectKey{Namespace: u.req.Namespace, Name: operator.LeaseName}, &lease)
+	err := u.direct.Get(ctx, client.ObjectKey{Namespace: u.req.Namespace, Name: leaderelection.LeaseName}, &lease)
 	if err == nil {
 		err = u.remover(ctx, &lease)
 	}

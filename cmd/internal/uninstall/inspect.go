@@ -17,7 +17,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/cmd/internal/installation"
-	"github.com/poolwright/poolwright/cmd/internal/operator"
+	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -130,7 +130,7 @@ func (u *Uninstall) inspectNodes(ctx context.Context, f *installedState) error {
 	// guards all the same.
 	g := gate.Gates{
 		Cluster: "any", Region: "any", Account: "any", REST: u.req.REST, Kube: u.direct,
-		OwnLease: types.NamespacedName{Namespace: f.namespace, Name: operator.LeaseName},
+		OwnLease: types.NamespacedName{Namespace: f.namespace, Name: leaderelection.LeaseName},
 	}
 	g.AWS.Region = "any"
 	err = g.CheckOthers(ctx)

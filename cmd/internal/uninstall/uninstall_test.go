@@ -19,7 +19,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/cmd/internal/installation"
-	"github.com/poolwright/poolwright/cmd/internal/operator"
+	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
 	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/gpu"
@@ -353,7 +353,7 @@ func TestALeaseRecordsWhetherTheEngineRuns(t *testing.T) {
 	holder, nobody := "pod-1", ""
 	lease := func(holder *string, renewed *metav1.MicroTime, labels map[string]string) *coordinationv1.Lease {
 		return &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "gpu", Name: operator.LeaseName, Labels: labels},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "gpu", Name: leaderelection.LeaseName, Labels: labels},
 			Spec:       coordinationv1.LeaseSpec{HolderIdentity: holder, RenewTime: renewed},
 		}
 	}
