@@ -58,14 +58,15 @@ func (s *source) codeLinesOf(files []*file) int {
 	return n
 }
 
+// rootLines counts the composition root with all folders below it.
 func rootLines(s *source) map[string]int {
-	out := map[string]int{}
+	n := 0
 	for _, p := range s.packages {
-		if p.dir == compositionRoot {
-			out[compositionRoot] = rounded(s.codeLinesOf(p.written()), maxRootLines)
+		if p.in(compositionRoot) {
+			n += s.codeLinesOf(p.written())
 		}
 	}
-	return out
+	return map[string]int{compositionRoot: rounded(n, maxRootLines)}
 }
 
 // rounded is a number of lines that is over a limit, in hundreds rounded up: who mends a

@@ -46,6 +46,8 @@ func ratchetCases() []ratchetCase {
 	return []ratchetCase{
 		{ratchet: "code lines of the composition root", why: "comments and blank lines are none", subject: compositionRoot, want: 1100,
 			bad: map[string]string{compositionRoot + "/x.go": "package x\n" + lines(1000, "func f#() {}")}, good: map[string]string{compositionRoot + "/x.go": "package x\n\n// A comment.\n" + lines(999, "func f#() {}")}},
+		{ratchet: "code lines of the composition root", why: "a folder below it counts", subject: compositionRoot, want: 1100,
+			bad: map[string]string{compositionRoot + "/x.go": code, compositionRoot + "/y/x.go": "package x\n" + lines(999, "func f#() {}")}, good: map[string]string{compositionRoot + "/x.go": code, "b/x.go": "package x\n" + lines(999, "func f#() {}")}},
 		{ratchet: "code lines of a package", why: "a text of three lines is three", subject: "a", want: 2100,
 			bad: map[string]string{"a/x.go": "package x\nvar s = `\na\n`\n" + lines(1997, "func f#() {}")}, good: map[string]string{"a/x.go": "package x\n/*\n\n\n*/\n" + lines(1999, "func f#() {}")}},
 		{ratchet: "files of a package", why: "tests are none of them", subject: "a", want: 21,

@@ -1,6 +1,7 @@
 // Package operator is the composition root of the controller: where the concrete adapters of
 // Git, Kubernetes, AWS and Karpenter are put together. What the commands that read a
-// cluster make in the same way is in package connect.
+// cluster make in the same way is in package connect; which client a Git provider has is
+// chosen by package gitprovider.
 //
 // It refuses logic that belongs to one of them, and declares no type of the domain; what is
 // here is the order of a start, and what must end the process. It depends on no command.
@@ -28,13 +29,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 
 	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/cmd/internal/crds"
 	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
+	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
+	"github.com/poolwright/poolwright/reconciler/controller/gpunode"
 	"github.com/poolwright/poolwright/reconciler/events"
 	"github.com/poolwright/poolwright/reconciler/notification"
 	"github.com/poolwright/poolwright/reconciler/receiver"
@@ -106,7 +110,7 @@ func Run(ctx context.Context, cfg Config) error {
 		REST: a.cfg.REST, Live: direct, Log: cfg.Logger, Restart: func() { cancel(ErrRestart) },
 		OwnLease: types.NamespacedName{Namespace: cfg.Namespace, Name: leaderelection.LeaseName},
 	}, now, time.Now())
-	if a.gpus, err = newGPUs(a); err != nil {
+	if a.gpuNodes, err = gpunode.New(a.cfg.REST, cfg.Logger); err != nil {
 		return ignoreEnd(ctx, err)
 	}
 	mgr, err := a.manager(ctx)
@@ -199,9 +203,8 @@ type app struct {
 	// cluster decides whether the engine runs.
 	cluster *cluster.Supervisor
 	// engine is what has read of AWS by what forecasts are made; nil without an engine.
-	engine *engine.Engine
-	// gpus are the controllers of GPU nodes.
-	gpus *gpus
+	engine   *engine.Engine
+	gpuNodes *gpunode.Controllers
 	// notifier sends the events of Syncs; nil without an address.
 	notifier *notification.Notifier
 	// parameters keeps the values of Syncs' SSM parameters.
@@ -252,7 +255,7 @@ func (a *app) withEngine(ctx context.Context) (manager.Manager, *cluster.Blocked
 		Settings: settings, REST: a.cfg.REST, Log: a.cfg.Logger.WithName("engine"),
 		AllowGarbageCollection: gates.CheckGarbageCollection, BeforeAWSWrite: a.fence.Begin,
 	}
-	a.gpus.extend(&config, a.cfg.Logger.WithName("gpu"))
+	a.addGPUs(&config)
 	eng, err := engine.New(config)
 	if err != nil {
 		return nil, cluster.BlockedBy("InvalidSettings", err)
@@ -269,6 +272,15 @@ func (a *app) withEngine(ctx context.Context) (manager.Manager, *cluster.Blocked
 	}
 	a.engine = eng
 	return mgr, nil
+}
+
+// addGPUs makes the engine register and provision GPU nodes by what is known of their GPUs.
+func (a *app) addGPUs(config *engine.Config) {
+	config.TransformNode = startuptaint.WithRecordedCapacity(a.cfg.Logger.WithName("gpu"))
+	config.Decorate = func(c client.Client) engine.Decorator { return startuptaint.Decorate(a.gpuNodes.TaintConfig(c)) }
+	config.Hooks = func(c client.Client) []cloudprovider.NodeLifecycleHook {
+		return []cloudprovider.NodeLifecycleHook{startuptaint.NewHook(c, a.gpuNodes.Sharing)}
+	}
 }
 
 // managerOptions are our ports and our lease, which shows other Poolwrights
@@ -328,7 +340,7 @@ func (a *app) addOurs(mgr manager.Manager) error {
 		},
 		Events: events.Escape(a.notifier.Record(eventRecorder(mgr))),
 	})
-	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpus.addTo(mgr, a), a.addReceiver(mgr)); err != nil {
+	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpuNodes.AddTo(mgr, recorder(mgr), a.cluster.Running()), a.addReceiver(mgr)); err != nil {
 		return err
 	}
 	return a.cluster.AddTo(mgr)

@@ -1,4 +1,10 @@
-package operator
+// Package gpunode puts the controllers of nodes with GPUs together, with the engine and
+// without: the nodes' readiness, the roll-out of the plugin, and the DevicePlugin's status.
+//
+// They act by the back-off that the last leader left in that status, so the package refuses to
+// let any of them act, or the engine launch nodes for pools of profiles, before a new leader
+// has read it. Start reading at Controllers.
+package gpunode
 
 import (
 	"context"
@@ -12,7 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,23 +29,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	overlayv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
-	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 
-	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/provision/gpu/pluginrollout"
 	"github.com/poolwright/poolwright/provision/gpu/readiness"
-	gpuhold "github.com/poolwright/poolwright/provision/gpu/startuptaint"
+	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin/status"
 )
 
-// gpus is what manages nodes' GPUs, with the engine and without.
-type gpus struct {
+// Controllers are those of nodes with GPUs.
+type Controllers struct {
+	log logr.Logger
 	// live caches nodes as they are. The engine's own cache has them with their recorded
 	// capacity, and there is none where the engine is off.
 	live    cluster.Cluster
-	backoff *gpuhold.FailureBackoff
+	backoff *startuptaint.FailureBackoff
 	sharing func(context.Context) (gpu.Sharing, error)
 	// restored is closed once backoff is that of the last leader.
 	restored chan struct{}
@@ -48,17 +55,17 @@ type gpus struct {
 // restoreRetry is how soon a new leader reads again which pools are held back.
 const restoreRetry = time.Second
 
-// newGPUs prepares the view of nodes and plugins. Which pools an earlier process held
-// back is read on leadership: another replica may lead until then.
-func newGPUs(a *app) (*gpus, error) {
+// New makes the controllers of a cluster, with a cache of its own. Which pools an earlier process
+// held back is read on leadership: another replica may lead until then.
+func New(config *rest.Config, log logr.Logger) (*Controllers, error) {
 	ours, err := labels.NewRequirement(gpu.ProfileLabel, selection.Exists, nil)
 	if err != nil {
 		return nil, fmt.Errorf("selecting the plugin's objects: %w", err)
 	}
 	labelled := labels.NewSelector().Add(*ours)
 	inside := map[string]cache.Config{gpu.PluginNamespace: {LabelSelector: labelled}}
-	live, err := cluster.New(a.cfg.REST, func(o *cluster.Options) {
-		o.Scheme, o.Logger = scheme.Scheme, a.cfg.Logger
+	live, err := cluster.New(config, func(o *cluster.Options) {
+		o.Scheme, o.Logger = scheme.Scheme, log
 		o.Cache.DefaultTransform = cache.TransformStripManagedFields()
 		o.Cache.ByObject = map[client.Object]cache.ByObject{
 			&corev1.Node{}:                 {Transform: withoutImages},
@@ -70,8 +77,8 @@ func newGPUs(a *app) (*gpus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing the view of GPU nodes: %w", err)
 	}
-	return &gpus{
-		live: live, backoff: gpuhold.NewFailureBackoff(clock.RealClock{}),
+	return &Controllers{
+		log: log.WithName("gpu"), live: live, backoff: startuptaint.NewFailureBackoff(clock.RealClock{}),
 		sharing: status.LiveSharing(live.GetCache()), restored: make(chan struct{}), changed: make(chan event.GenericEvent, 1),
 	}, nil
 }
@@ -85,7 +92,7 @@ func withoutImages(object any) (any, error) {
 }
 
 // restoreBackoff takes over the failures and delays that the status has.
-func (g *gpus) restoreBackoff(ctx context.Context, live client.Reader) error {
+func (c *Controllers) restoreBackoff(ctx context.Context, live client.Reader) error {
 	counts, _, err := status.Live(ctx, live)
 	if err != nil {
 		return err
@@ -94,31 +101,31 @@ func (g *gpus) restoreBackoff(ctx context.Context, live client.Reader) error {
 	if counts != nil {
 		delayed = status.BackoffStates(counts.Status)
 	}
-	g.backoff.Restore(delayed)
+	c.backoff.Restore(delayed)
 	return nil
 }
 
 // restoreAsLeader restores the back-off, and tries until that succeeds. It returns false when ctx ends before.
-func (g *gpus) restoreAsLeader(ctx context.Context, live client.Reader, log logr.Logger) bool {
+func (c *Controllers) restoreAsLeader(ctx context.Context, live client.Reader) bool {
 	err := wait.PollUntilContextCancel(ctx, restoreRetry, true, func(ctx context.Context) (bool, error) {
-		err := g.restoreBackoff(ctx, live)
+		err := c.restoreBackoff(ctx, live)
 		if err != nil && ctx.Err() == nil {
-			log.Error(err, "Reading which pools are held back, trying again", "after", restoreRetry)
+			c.log.Error(err, "Reading which pools are held back, trying again", "after", restoreRetry)
 		}
 		return err == nil, nil
 	})
 	if err != nil {
 		return false
 	}
-	close(g.restored)
+	close(c.restored)
 	return true
 }
 
 // isRestored reports whether the back-off is restored. It is for the engine, which must not wait,
 // and launches no node for the pools of profiles before.
-func (g *gpus) isRestored() bool {
+func (c *Controllers) isRestored() bool {
 	select {
-	case <-g.restored:
+	case <-c.restored:
 		return true
 	default:
 		return false
@@ -127,60 +134,52 @@ func (g *gpus) isRestored() bool {
 
 // restoredSharing is sharing for the readiness controller, which acts by the back-off: it
 // reads this first, and waits until that is restored.
-func (g *gpus) restoredSharing(ctx context.Context) (gpu.Sharing, error) {
+func (c *Controllers) restoredSharing(ctx context.Context) (gpu.Sharing, error) {
 	select {
-	case <-g.restored:
-		return g.sharing(ctx)
+	case <-c.restored:
+		return c.sharing(ctx)
 	case <-ctx.Done():
 		return gpu.Sharing{}, ctx.Err()
 	}
 }
 
-// extend makes the engine register and provision GPU nodes by what is known of their GPUs.
-func (g *gpus) extend(config *engine.Config, log logr.Logger) {
-	config.TransformNode = gpuhold.WithRecordedCapacity(log)
-	config.Decorate = func(c client.Client) engine.Decorator { return gpuhold.Decorate(g.taintConfig(c)) }
-	config.Hooks = func(c client.Client) []cloudprovider.NodeLifecycleHook {
-		return []cloudprovider.NodeLifecycleHook{gpuhold.NewHook(c, g.sharing)}
-	}
+// Sharing returns how the live DevicePlugin declares that GPUs are shared, from the cache.
+func (c *Controllers) Sharing(ctx context.Context) (gpu.Sharing, error) { return c.sharing(ctx) }
+
+// TaintConfig is by what the engine decorates its cloud provider; kube reads the engine's cache.
+func (c *Controllers) TaintConfig(kube client.Reader) startuptaint.Config {
+	return startuptaint.Config{Sharing: c.sharing, Backoff: c.backoff, Known: c.isRestored, Reader: kube}
 }
 
-func (g *gpus) taintConfig(c client.Client) gpuhold.Config {
-	return gpuhold.Config{Sharing: g.sharing, Backoff: g.backoff, Known: g.isRestored, Reader: c}
-}
-
-// addTo puts on the manager what releases and replaces nodes, replaces plugins,
-// and reports it.
-func (g *gpus) addTo(mgr manager.Manager, a *app) error {
-	log := a.cfg.Logger.WithName("gpu")
-	events := recorder(mgr)
-	running := a.cluster.Running()
+// AddTo puts on the manager what releases nodes, replaces them where the engine runs in this
+// process, replaces plugins, and reports it.
+func (c *Controllers) AddTo(mgr manager.Manager, events record.EventRecorder, engineRuns bool) error {
 	cfg := readiness.Config{
-		Cache: g.live.GetCache(), Client: g.live.GetClient(), Live: g.live.GetAPIReader(),
-		Replaces: func() bool { return running }, Backoff: g.backoff, Recorder: events, Registry: crmetrics.Registry,
-		Clock: clock.RealClock{}, OnChange: g.notify, Log: log,
+		Cache: c.live.GetCache(), Client: c.live.GetClient(), Live: c.live.GetAPIReader(),
+		Replaces: func() bool { return engineRuns }, Backoff: c.backoff, Recorder: events, Registry: crmetrics.Registry,
+		Clock: clock.RealClock{}, OnChange: c.notify, Log: c.log,
 	}
-	cfg.ReadSharing, cfg.PeekSharing, cfg.LiveSharing = g.restoredSharing, g.sharing, status.LiveSharing(g.live.GetAPIReader())
+	cfg.ReadSharing, cfg.PeekSharing, cfg.LiveSharing = c.restoredSharing, c.sharing, status.LiveSharing(c.live.GetAPIReader())
 	nodes, err := readiness.New(cfg)
 	if err != nil {
 		return err
 	}
 	plugins := pluginrollout.New(pluginrollout.Config{
-		Cache: g.live.GetCache(), Client: g.live.GetClient(), Live: g.live.GetAPIReader(),
-		Sharing: g.sharing, Recorder: events, Clock: clock.RealClock{}, OnChange: g.notify, Log: log,
+		Cache: c.live.GetCache(), Client: c.live.GetClient(), Live: c.live.GetAPIReader(),
+		Sharing: c.sharing, Recorder: events, Clock: clock.RealClock{}, OnChange: c.notify, Log: c.log,
 	})
 	statusReconciler := &status.Reconciler{
-		Cache: g.live.GetCache(), Writer: g.live.GetClient(), Clock: clock.RealClock{},
-		Pools: nodes.Pools, Rollouts: plugins.States, Changed: g.changed,
+		Cache: c.live.GetCache(), Writer: c.live.GetClient(), Clock: clock.RealClock{},
+		Pools: nodes.Pools, Rollouts: plugins.States, Changed: c.changed,
 	}
-	if err := mgr.Add(g.live); err != nil {
+	if err := mgr.Add(c.live); err != nil {
 		return fmt.Errorf("registering the view of GPU nodes: %w", err)
 	}
 	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		if !g.restoreAsLeader(ctx, g.live.GetAPIReader(), log) {
+		if !c.restoreAsLeader(ctx, c.live.GetAPIReader()) {
 			return nil
 		}
-		return g.watchPlugin(ctx, nodes.Refresh, plugins.Refresh)
+		return c.watchPlugin(ctx, nodes.Refresh, plugins.Refresh)
 	}))
 	if err != nil {
 		return fmt.Errorf("registering the watch of the DevicePlugin: %w", err)
@@ -194,8 +193,8 @@ func (g *gpus) addTo(mgr manager.Manager, a *app) error {
 }
 
 // watchPlugin has all nodes reconciled when a DevicePlugin's spec changes.
-func (g *gpus) watchPlugin(ctx context.Context, refresh ...func()) error {
-	informer, err := g.live.GetCache().GetInformer(ctx, &v1alpha1.DevicePlugin{})
+func (c *Controllers) watchPlugin(ctx context.Context, refresh ...func()) error {
+	informer, err := c.live.GetCache().GetInformer(ctx, &v1alpha1.DevicePlugin{})
 	if err != nil {
 		return fmt.Errorf("watching DevicePlugins: %w", err)
 	}
@@ -203,7 +202,7 @@ func (g *gpus) watchPlugin(ctx context.Context, refresh ...func()) error {
 		for _, again := range refresh {
 			again()
 		}
-		g.notify()
+		c.notify()
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { all() },
@@ -223,9 +222,9 @@ func (g *gpus) watchPlugin(ctx context.Context, refresh ...func()) error {
 	return nil
 }
 
-func (g *gpus) notify() {
+func (c *Controllers) notify() {
 	select {
-	case g.changed <- event.GenericEvent{Object: &v1alpha1.DevicePlugin{}}:
+	case c.changed <- event.GenericEvent{Object: &v1alpha1.DevicePlugin{}}:
 	default: // One is pending, and will find the newest.
 	}
 }

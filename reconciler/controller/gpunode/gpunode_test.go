@@ -1,4 +1,4 @@
-package operator
+package gpunode
 
 import (
 	"context"
@@ -23,21 +23,22 @@ import (
 
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/provision/gpu/readiness"
-	gpuhold "github.com/poolwright/poolwright/provision/gpu/startuptaint"
+	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 )
 
-func bookkeeping() *gpus {
-	return &gpus{
-		backoff: gpuhold.NewFailureBackoff(clock.RealClock{}), restored: make(chan struct{}),
+func newControllers() *Controllers {
+	return &Controllers{
+		log:     logr.Discard(),
+		backoff: startuptaint.NewFailureBackoff(clock.RealClock{}), restored: make(chan struct{}),
 		sharing: func(context.Context) (gpu.Sharing, error) {
 			return gpu.Sharing{Profiles: []gpu.Profile{{Name: "sliced", Pools: []string{"held", "recovered", "failing"}, Strategy: gpu.TimeSlicing, Replicas: 10}}}, nil
 		},
 	}
 }
 
-// plugin is a DevicePlugin whose status tells of the failures of pools.
+// plugin is a DevicePlugin whose status has the failures of pools.
 func plugin(failures map[string]int32, until time.Time) *v1alpha1.DevicePlugin {
 	p := &v1alpha1.DevicePlugin{ObjectMeta: metav1.ObjectMeta{Name: "nvidia"}}
 	for pool, n := range failures {
@@ -46,10 +47,10 @@ func plugin(failures map[string]int32, until time.Time) *v1alpha1.DevicePlugin {
 	return p
 }
 
-func TestANewLeaderGoesByTheBookThatTheLastOneLeft(t *testing.T) {
-	g, until := bookkeeping(), time.Now().Add(time.Hour)
-	leads := reconcilertest.Client(t, plugin(map[string]int32{"failing": 3, "held": 2}, until))
-	if !g.restoreAsLeader(t.Context(), leads, logr.Discard()) {
+func TestANewLeaderRestoresTheBackOffOfTheLastOne(t *testing.T) {
+	g, until := newControllers(), time.Now().Add(time.Hour)
+	live := reconcilertest.Client(t, plugin(map[string]int32{"failing": 3, "held": 2}, until))
+	if !g.restoreAsLeader(t.Context(), live) {
 		t.Fatal("it does not lead")
 	}
 	for pool, want := range map[string]int{"failing": 3, "held": 2, "recovered": 0} {
@@ -74,8 +75,8 @@ func (c cached) List(ctx context.Context, into client.ObjectList, opts ...client
 	return c.Reader.List(ctx, into, opts...)
 }
 
-// caretaker looks after a node with GPUs.
-func caretaker(t *testing.T, g *gpus) *readiness.Controller {
+// newReadiness is the controller of a node with GPUs.
+func newReadiness(t *testing.T, g *Controllers) *readiness.Controller {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{
 		karpv1.NodePoolLabelKey: "held", karpv1.NodeRegisteredLabelKey: "true",
@@ -95,9 +96,9 @@ func caretaker(t *testing.T, g *gpus) *readiness.Controller {
 	return k
 }
 
-// Whoever acted by the book before, or wrote down what it says, would end holds. It is
-// the keeper who does, and who says what the status tells; and the engine launches by it.
-func TestNobodyGoesByTheBookBeforeItWasRead(t *testing.T) {
+// Whoever acted before, or reported the failures, would end a back-off: that is the readiness
+// controller, of whose pools the status is written, and the engine, which launches by it.
+func TestNothingActsBeforeTheBackOffIsRestored(t *testing.T) {
 	for name, c := range map[string]struct{ refused, failures int }{
 		"it is read at once":                {0, 3},
 		"it is read after a while":          {3, 3},
@@ -107,8 +108,8 @@ func TestNobodyGoesByTheBookBeforeItWasRead(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
-				g := bookkeeping()
-				controller, requested, reported := caretaker(t, g), 0, plugin(map[string]int32{"failing": 3}, time.Now().Add(time.Hour))
+				g := newControllers()
+				controller, requested, reported := newReadiness(t, g), 0, plugin(map[string]int32{"failing": 3}, time.Now().Add(time.Hour))
 				live := interceptor.NewClient(reconcilertest.Client(t, reported).(client.WithWatch), interceptor.Funcs{
 					List: func(ctx context.Context, kube client.WithWatch, into client.ObjectList, opts ...client.ListOption) error {
 						if requested++; requested <= c.refused {
@@ -134,16 +135,16 @@ func TestNobodyGoesByTheBookBeforeItWasRead(t *testing.T) {
 					failures <- n
 				}()
 				synctest.Wait()
-				go func() { led <- g.restoreAsLeader(ctx, live, logr.Discard()) }()
+				go func() { led <- g.restoreAsLeader(ctx, live) }()
 				synctest.Wait()
-				if c.refused > 0 && (len(acted)+len(failures) > 0 || g.taintConfig(nil).Known()) {
-					t.Error("somebody went by the book before it was read")
+				if c.refused > 0 && (len(acted)+len(failures) > 0 || g.TaintConfig(nil).Known()) {
+					t.Error("something acted before the back-off was restored")
 				}
 				if ok, err, n := <-led, <-acted, <-failures; ok != (c.failures > 0) || (err == nil) != ok || n != c.failures {
-					t.Errorf("it leads: %t, acts: %v, and tells of %d failures", ok, err, n)
+					t.Errorf("it leads: %t, acts: %v, and reports %d failures", ok, err, n)
 				}
-				if known := g.taintConfig(nil).Known(); known != (c.failures > 0) {
-					t.Errorf("the engine launches by the book: %t", known)
+				if known := g.TaintConfig(nil).Known(); known != (c.failures > 0) {
+					t.Errorf("the engine launches for pools of profiles: %t", known)
 				}
 			})
 		})
