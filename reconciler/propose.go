@@ -28,8 +28,8 @@ func Propose(ctx context.Context, before, after declared.Declared, offline bool,
 	return proposal.Propose(sides, policies...), nil
 }
 
-// survey leads one revision through all targets. Each is observed right after it was
-// asked what it wants, as it observes by what it was asked last.
+// survey compares one revision with all targets. Each is observed right after its Desired,
+// since a target observes by what its last Desired was called with.
 func survey(ctx context.Context, d declared.Declared, offline bool, targets []NamedTarget) (proposal.Side, error) {
 	out := proposal.Side{Problems: slices.Clip(d.Problems)}
 	if d.BeforeDesired != nil {

@@ -266,7 +266,8 @@ func order(a, b Change) int {
 
 // ReadOnly reports whether the thing is read-only, by its own terms or
 // because nothing is written to its target (ReportTarget): the change is shown,
-// and is never made, confirmed or waited for. Hold is who can change it.
+// and is never made, confirmed or waited for. Its Hold has the reason, and how a person
+// makes the change where the target has that.
 func (c Change) ReadOnly() bool { return c.terms() != "" }
 
 // Count is how many changes have that action, held and standing ones included.

@@ -62,7 +62,7 @@ func nothingBreaksOut(s *source) []string {
 var heldText = regexp.MustCompile(`\.(Hold|Holds|Reasons\(\))\b|ConfirmWith|confirm with|poolwright(\\*)\.dev/confirm`)
 
 // holdsAreNotParsed finds calls that take apart, search or match why a change is held. It
-// is data (package startuptaint), and text only where it is shown.
+// is data (package plan/hold), and text only where it is shown.
 func holdsAreNotParsed(s *source) []string {
 	joins := []string{"Join", "Builder", "NewReplacer", "ToLower", "Repeat"}
 	return eachNode(s, func(_ *pkg, n ast.Node) []string {

@@ -25,9 +25,9 @@ const mostReasons = 2
 type nearness struct {
 	pool string
 	// misses are labels that the pod requires and the pool has not, offers the
-	// extended resources it requests and the pool has, bears and loathes the pool's
+	// extended resources it requests and the pool has, tolerated and untolerated the pool's
 	// taints that it does and does not tolerate.
-	misses, offers, bears, untolerated int
+	misses, offers, tolerated, untolerated int
 	// why is the first thing in the way, empty when only the scheduler has the reason.
 	why string
 }
@@ -46,7 +46,7 @@ func (f *Simulation) reasons(pod *corev1.Pod, err error) string {
 		return "there is no NodePool that has nodes for pods"
 	}
 	slices.SortStableFunc(all, func(a, b nearness) int {
-		return cmp.Or(a.compare(b), cmp.Compare(a.untolerated, b.untolerated), cmp.Compare(b.bears, a.bears), strings.Compare(a.pool, b.pool))
+		return cmp.Or(a.compare(b), cmp.Compare(a.untolerated, b.untolerated), cmp.Compare(b.tolerated, a.tolerated), strings.Compare(a.pool, b.pool))
 	})
 	var out []string
 	raw := strings.Join(strings.Fields(err.Error()), " ")
@@ -80,7 +80,7 @@ func (f *Simulation) near(pool *karpv1.NodePool, pod *corev1.Pod) nearness {
 			out.untolerated++
 			taint = cmp.Or(taint, fmt.Sprintf("has the taint %s, which the pod does not tolerate", t.ToString()))
 		} else {
-			out.bears++
+			out.tolerated++
 		}
 	}
 	short, offers := f.short(pool.Name, pod)
