@@ -83,7 +83,7 @@ func newProve() *cobra.Command {
 	flags.StringVar(&p.options.Histories, "histories", "", "a folder for the history of each case")
 	flags.StringVar(&p.options.Results, "results", "", "a file that keeps each result, so that a further run goes on where this one ended")
 	flags.IntVar(&p.options.Parallel, "parallel", 2, "how many cases run at a time, and as many again of those that need a sandbox of their own")
-	cmd.AddCommand(newProveRandom())
+	cmd.AddCommand(newProveRandom(), newProveFreeze())
 	return cmd
 }
 

@@ -14,6 +14,8 @@ const (
 	PruneDisabled = "prune-disabled"
 	// ForeignCreated: Object, UID. A person made an object that is not Poolwright's.
 	ForeignCreated = "foreign-created"
+	// AppliedBefore: UID. An earlier release of the product made an object before the history began.
+	AppliedBefore = "applied-before"
 	// Edited: Object. A person is about to change or delete a live object, which is the
 	// product's to correct where it is declared.
 	Edited = "edited"

@@ -186,6 +186,10 @@ func foundByOtherTests() []Control {
 			file: "provision/gpu/startuptaint/backoff.go", old: "r.failures > 1 && !now.Before(r.until)", by: "r.failures > 1000 && !now.Before(r.until)",
 			test: "provision/gpu/startuptaint.TestAPoolIsHeldLongerEachTimeItFailsAgain",
 		}, {
+			Name: "bounded-events", Summary: "Events that wait for their receiver are limited in number, and the oldest give way.",
+			file: "reconciler/notification/queue.go", old: "if len(q.events) == queueLength {", by: "if len(q.events) == queueLength+1<<20 {",
+			test: "reconciler/notification.TestInALongOutageTheNewestEventsAreKept",
+		}, {
 			Name: "comment-length", Summary: "A comment is cut to what its forge takes.",
 			file: "reconciler/report/forge/internal/comments/fit.go", old: "if len(body) <= limit {", by: "if len(body) <= limit || limit > 0 {",
 			test: "reconciler/report/forge/internal/comments.TestALongTextIsCutAtALineAndClosed",
@@ -201,6 +205,10 @@ func foundByOtherTests() []Control {
 			Name: "quota-guard", Summary: "What needs more of a quota than it has left waits under `spec.guard.quota: Hold`.",
 			file: "reconciler/syncpolicy/syncpolicy.go", old: "plan.Guard(int(percent), confirmation), quotaGuard(sync))", by: "plan.Guard(int(percent), confirmation))",
 			test: "reconciler/targets/aws.TestWhatExceedsTheAccountsQuotaWaitsUntilItIsRaisedOrConfirmed",
+		}, {
+			Name: "whole-offerings", Summary: "Which zones offer which instance types is taken from a list whose last page was read.",
+			file: "provision/engine/offerings/offerings.go", old: "if aws.ToString(out.NextToken) == \"\" {\n\t\tfor", by: "if out != nil {\n\t\tfor",
+			test: "provision/engine/offerings.TestAListThatBreaksOffLeavesTheLastWholeOne",
 		}, {
 			Name: "late-reads", Summary: "What AWS refuses because it does not show an earlier write yet is tried again.",
 			file: "reconciler/targets/aws/internal/identity/rolewrite.go", old: "case awserr.Exists(err):", by: "case awserr.Exists(err) && ctx == nil:",

@@ -12,3 +12,27 @@ func writeAhead() Control {
 		Finds:   "update-and-prune/kill-after/patch serviceaccounts",
 	}
 }
+
+// inventoryFormat is that the inventory of an earlier release is read.
+func inventoryFormat() Control {
+	return Control{
+		Name:    "inventory-format",
+		Summary: "The inventory that an earlier release wrote is read.",
+		file:    "reconciler/targets/internal/inventory/record.go",
+		old:     "const format = 1\n",
+		by:      "const format = 2\n",
+		Finds:   "upgrade-from-serial-25/none",
+	}
+}
+
+// newerDefinitions is that the definitions of an earlier release are replaced.
+func newerDefinitions() Control {
+	return Control{
+		Name:    "newer-definitions",
+		Summary: "The definitions of our own kinds that an earlier release wrote are replaced.",
+		file:    "cmd/internal/crds/crds.go",
+		old:     "if err == nil && serial >= crd.Serial {",
+		by:      "if err == nil && serial > 0 {",
+		Finds:   "upgrade-from-serial-25/none",
+	}
+}

@@ -43,6 +43,8 @@ func (d *deletionCheck) event(e *history.Event) {
 		d.costly[e.UID] = true
 	case history.ForeignCreated:
 		delete(d.ours, e.UID)
+	case history.AppliedBefore:
+		d.ours[e.UID] = true
 	}
 }
 
