@@ -33,6 +33,7 @@ var rules = []rule{
 	{"every package has a comment", packagesHaveComments},
 	{"every comment belongs to a declaration", commentsBelong},
 	{"every path in DESIGN.md exists", pathsOfTheDesignExist},
+	{"sub-tests that need an earlier one are listed", stepsAreListed},
 	{"no text names the machine it was written on", textsKnowNoMachine},
 }
 

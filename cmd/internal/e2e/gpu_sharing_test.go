@@ -7,9 +7,6 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// The longest suite stands in the first file: tests begin in the order of their
-// files, and one that takes so long must not be the last to begin.
-
 // TestSharedGPUsLive is one long suite in one environment, as those of the engine are:
 // its steps change the one DevicePlugin, so they are run one after the other.
 func TestSharedGPUsLive(t *testing.T) {
