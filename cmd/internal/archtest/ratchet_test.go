@@ -196,3 +196,46 @@ func TestARecordedNumberMayOnlyFall(t *testing.T) {
 		t.Errorf("read %v, %v", got, err)
 	}
 }
+
+// chain returns the longest chain of packages each of which imports the next.
+func chain(s *source) []string {
+	packages := map[string]*pkg{}
+	for _, p := range s.packages {
+		packages[p.dir] = p
+	}
+	longest := map[string][]string{}
+	var from func(dir string) []string
+	from = func(dir string) []string {
+		if out, known := longest[dir]; known {
+			return out
+		}
+		var below []string
+		for _, f := range packages[dir].files {
+			for i := range imports(f) {
+				if next, ok := ours(i); ok && packages[next] != nil {
+					if c := from(next); len(c) > len(below) || len(c) == len(below) && slices.Compare(c, below) < 0 {
+						below = c
+					}
+				}
+			}
+		}
+		longest[dir] = append([]string{dir}, below...)
+		return longest[dir]
+	}
+	var out []string
+	for _, p := range s.packages {
+		if c := from(p.dir); len(c) > len(out) {
+			out = c
+		}
+	}
+	return out
+}
+
+func TestTheLongestChainOfImports(t *testing.T) {
+	x := chain(parsed(t, map[string]string{"a/x.go": importing(module+"/b", module+"/c"), "b/x.go": importing(module + "/c"), "c/x.go": importing("fmt")}))
+	if !slices.Equal(x, []string{"a", "b", "c"}) {
+		t.Errorf("the longest chain is %q", x)
+	}
+	longest := chain(repository(t))
+	t.Logf("%d packages: %s", len(longest), strings.Join(longest, " → "))
+}
