@@ -14,7 +14,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
-	"github.com/poolwright/poolwright/config/iam"
+	iampolicy "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/engine/preflight"
@@ -84,7 +84,7 @@ func (d declaredEKS) roleARN() string {
 	if role == nil || role.Identity != v1alpha1.IdentityIRSA {
 		return ""
 	}
-	return fmt.Sprintf("arn:%s:iam::%s:role/%s", iam.PartitionOf(d.spec.Region), d.spec.Account, cmp.Or(role.Name, iam.NamesOf(d.spec.Name, d.spec.Region).Role))
+	return fmt.Sprintf("arn:%s:iam::%s:role/%s", iampolicy.PartitionOf(d.spec.Region), d.spec.Account, cmp.Or(role.Name, iampolicy.NamesOf(d.spec.Name, d.spec.Region).Role))
 }
 
 // prove makes sure that the kubeconfig, the AWS credentials and the declaration are of

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/poolwright/poolwright/cmd/internal/installation"
-	"github.com/poolwright/poolwright/config/iam"
+	iampolicy "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -90,7 +90,7 @@ func inAWS(spec v1alpha1.ClusterSpec) []string {
 			parts = append(parts, fmt.Sprintf(format, values...))
 		}
 	}
-	names := iam.NamesOf(spec.Name, spec.Region)
+	names := iampolicy.NamesOf(spec.Name, spec.Region)
 	boundary := ""
 	if role := spec.ControllerRole; role != nil {
 		add(true, "controller role %s with its policies %s, %s and %s", cmp.Or(role.Name, names.Role), names.Loop, names.Limits, names.Engine)

@@ -13,14 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	policies "github.com/poolwright/poolwright/config/iam"
+	iampolicy "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
 )
 
 // holdToPolicy lets the engine do in AWS only what its policy allows.
 func (w *fixture) holdToPolicy(t *testing.T) {
 	t.Helper()
-	text, err := policies.Engine(policies.Values{
+	text, err := iampolicy.Engine(iampolicy.Values{
 		Partition: "aws", Region: w.settings.Region, Account: w.settings.Account, Cluster: w.settings.Cluster,
 		NodeRole: w.aws.Roles[0], Queue: w.settings.InterruptionQueue,
 	})

@@ -19,7 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/smithy-go"
 
-	policies "github.com/poolwright/poolwright/config/iam"
+	iampolicy "github.com/poolwright/poolwright/config/iam"
 )
 
 const (
@@ -56,7 +56,7 @@ func (w *fixture) foreign(t *testing.T, controller *fixture) (theirs, nobodys st
 func TestWhatTheControllerMustNotDo(t *testing.T) {
 	admin, controller := newEstate(t)
 	theirs, nobodys := admin.foreign(t, controller)
-	docs := written(t, policies.Loop, policies.Limits, policies.Engine)
+	docs := written(t, iampolicy.Loop, iampolicy.Limits, iampolicy.Engine)
 	for _, list := range [][]denial{deniedOnInstances(t, theirs, nobodys), deniedOnRoles(), deniedOnAccess(), deniedOnOthers()} {
 		for _, d := range list {
 			t.Run(d.name, func(t *testing.T) {
@@ -274,7 +274,7 @@ func TestWhoOnlyReportsWritesNothing(t *testing.T) {
 	for _, s := range identitySteps() {
 		ok(t, s.call(t.Context(), controller))
 	}
-	report := written(t, policies.Report)
+	report := written(t, iampolicy.Report)
 	admin.cloud.Restrict("REPORTER", report, nil)
 	reporter := admin.as("REPORTER")
 	take(t, reporter, report, readingSteps())

@@ -16,7 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
-	policies "github.com/poolwright/poolwright/config/iam"
+	iampolicy "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
 )
 
@@ -28,7 +28,7 @@ func TestTheEngineMayDoItsWork(t *testing.T) {
 	admin, controller := newEstate(t)
 	_, err := admin.iam.CreateRole(t.Context(), &iam.CreateRoleInput{RoleName: sdk.String(nodeRole), AssumeRolePolicyDocument: sdk.String(trustEC2)})
 	ok(t, err)
-	engine := written(t, policies.Engine)
+	engine := written(t, iampolicy.Engine)
 	admin.cloud.Restrict("CONTROLLER", engine, nil)
 	take(t, controller, engine, engineReads())
 	take(t, controller, engine, profileSteps())

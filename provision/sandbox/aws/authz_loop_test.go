@@ -16,7 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	policies "github.com/poolwright/poolwright/config/iam"
+	iampolicy "github.com/poolwright/poolwright/config/iam"
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 // Cluster declares, by the loop's policy alone.
 func TestTheLoopMayDoItsWork(t *testing.T) {
 	admin, controller := newEstate(t)
-	loop := written(t, policies.Loop, policies.Limits)
+	loop := written(t, iampolicy.Loop, iampolicy.Limits)
 	admin.cloud.Restrict("CONTROLLER", loop, nil)
 	for _, steps := range [][]step{identitySteps(), joiningSteps(), queueSteps(), controlSteps(), networkSteps(), readingSteps(), deletingSteps()} {
 		take(t, controller, loop, steps)

@@ -17,7 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
 
-	policies "github.com/poolwright/poolwright/config/iam"
+	iampolicy "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
 )
@@ -45,11 +45,11 @@ func (w *fixture) as(key string) *fixture {
 }
 
 // written are policies of config/iam for this fixture's cluster.
-func written(t *testing.T, write ...func(policies.Values) (string, error)) []policy.Document {
+func written(t *testing.T, write ...func(iampolicy.Values) (string, error)) []policy.Document {
 	t.Helper()
 	var out []policy.Document
 	for _, w := range write {
-		text, err := w(policies.Values{Partition: "aws", Region: "us-east-1", Account: "000000000000", Cluster: "sandbox", NodeRole: nodeRole, Queue: "sandbox"})
+		text, err := w(iampolicy.Values{Partition: "aws", Region: "us-east-1", Account: "000000000000", Cluster: "sandbox", NodeRole: nodeRole, Queue: "sandbox"})
 		ok(t, err)
 		d, err := policy.Parse(text)
 		ok(t, err)
@@ -75,7 +75,7 @@ func newEstate(t *testing.T) (admin, controller *fixture) {
 	_, err = admin.iam.CreateRole(ctx, &iam.CreateRoleInput{RoleName: s(controllerRole), AssumeRolePolicyDocument: s(trustEC2), Tags: iamTags(ours, mark, whenGone, "Delete")})
 	ok(t, err)
 	controller = admin.as("CONTROLLER")
-	admin.cloud.Restrict("CONTROLLER", written(t, policies.Loop, policies.Limits, policies.Engine), nil)
+	admin.cloud.Restrict("CONTROLLER", written(t, iampolicy.Loop, iampolicy.Limits, iampolicy.Engine), nil)
 	return admin, controller
 }
 
@@ -156,7 +156,7 @@ func TestABoundaryBindsACaller(t *testing.T) {
 	w := newFixture(t, nil)
 	all, err := policy.Parse(`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"*","Resource":"*"}}`)
 	ok(t, err)
-	bound := written(t, policies.Boundary)[0]
+	bound := written(t, iampolicy.Boundary)[0]
 	w.cloud.Restrict("NODE", []policy.Document{all}, &bound)
 	node := w.as("NODE")
 	ok(t, drop(node.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{})))

@@ -14,7 +14,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	revision "github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -43,7 +43,7 @@ func (b *bench) proposeIn(create func(Config) (*Target, error), before, after st
 	if err != nil {
 		b.Fatal(err)
 	}
-	got, err := reconciler.Propose(b.Context(), revision.Declared{Set: before}, revision.Declared{Set: after}, false,
+	got, err := reconciler.Propose(b.Context(), declared.Declared{Set: before}, declared.Declared{Set: after}, false,
 		[]reconciler.NamedTarget{{Name: Name, Target: target}}, plan.Guard(50, ""))
 	if err != nil {
 		b.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	permissions "github.com/poolwright/poolwright/config/iam"
+	iampolicy "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -177,7 +177,7 @@ func TestTheControllersOwnRoleIsLeftToBootstrap(t *testing.T) {
 	b.mod = func(*Config) {}
 	b.restart()
 	b.converged(declared)
-	role := resource.Global("Role", permissions.NamesOf(b.config.Cluster.Name, b.hand.Scope.Region).Role)
+	role := resource.Global("Role", iampolicy.NamesOf(b.config.Cluster.Name, b.hand.Scope.Region).Role)
 	other := b.declare(func(s *v1alpha1.ClusterSpec) { everything(false)(s); s.ControllerRole.Identity = v1alpha1.IdentityIRSA })
 	for _, c := range b.plan(other).Changes {
 		if c.Key == role && !c.ReadOnly() {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	revision "github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/interruption"
@@ -23,7 +23,7 @@ import (
 // propose asks a target without a memory what a step would do.
 func (b *bench) propose(before, after state.Set) plan.Proposal {
 	b.Helper()
-	got, err := reconciler.Propose(b.Context(), revision.Declared{Set: before}, revision.Declared{Set: after}, false,
+	got, err := reconciler.Propose(b.Context(), declared.Declared{Set: before}, declared.Declared{Set: after}, false,
 		[]reconciler.NamedTarget{{Name: Name, Target: b.restart()}}, plan.Guard(50, ""))
 	if err != nil {
 		b.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	revision "github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/preview"
@@ -70,8 +70,8 @@ func newQuotaRun(b *bench) (*quotaRun, *reconciler.Loop) {
 
 // loop is a Loop of the Sync, as a controller that starts makes one.
 func (r *quotaRun) loop() *reconciler.Loop {
-	return reconciler.NewLoop(r, func(context.Context, gitsource.Snapshot) (revision.Declared, error) {
-		return revision.Declared{Set: r.declared}, nil
+	return reconciler.NewLoop(r, func(context.Context, gitsource.Snapshot) (declared.Declared, error) {
+		return declared.Declared{Set: r.declared}, nil
 	}, reconciler.NamedTarget{Name: Name, Target: r.target}, reconciler.NamedTarget{Name: "kubernetes", Target: r.cluster})
 }
 
@@ -220,7 +220,7 @@ func TestWhatNeedsMoreOfAQuotaThatIsNotComparedWaits(t *testing.T) {
 func TestAProposalWarnsOfTheQuotaOfItsOwnPools(t *testing.T) {
 	b := newBench(t, func(c *sandbox.Config) { c.Quotas = map[string]float64{gOnDemand: 64} })
 	cached := preview.Cached(b.target, time.Hour, &preview.ObservedAt{}, time.Now)
-	base := revision.Declared{Set: withPools(b.declare(nothing), gpuPool("a", 10))}
+	base := declared.Declared{Set: withPools(b.declare(nothing), gpuPool("a", 10))}
 	for _, tt := range []struct {
 		name  string
 		pools []state.Item
@@ -231,7 +231,7 @@ func TestAProposalWarnsOfTheQuotaOfItsOwnPools(t *testing.T) {
 		{"a limit is lowered", []state.Item{gpuPool("a", 9)}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			head := revision.Declared{Set: withPools(b.declare(nothing), tt.pools...)}
+			head := declared.Declared{Set: withPools(b.declare(nothing), tt.pools...)}
 			got, err := reconciler.Propose(t.Context(), base, head, false, []reconciler.NamedTarget{{Name: Name, Target: cached}})
 			if err != nil {
 				t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	permissions "github.com/poolwright/poolwright/config/iam"
+	iampolicy "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/tag"
@@ -130,7 +130,7 @@ func (c *validator) parts(s v1alpha1.ClusterSpec) {
 		c.unique("spec.logging.types", texts(l.Types))
 	}
 	if r := s.ControllerRole; r != nil {
-		if s.NodeRole != nil && strings.EqualFold(s.NodeRole.Name, cmp.Or(r.Name, permissions.NamesOf(s.Name, s.Region).Role)) {
+		if s.NodeRole != nil && strings.EqualFold(s.NodeRole.Name, cmp.Or(r.Name, iampolicy.NamesOf(s.Name, s.Region).Role)) {
 			c.problem("spec.controllerRole.name", "is the nodes' role, too: every pod on a node could act as the controller: give it another name")
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	permissions "github.com/poolwright/poolwright/config/iam"
+	iampolicy "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -16,7 +16,7 @@ import (
 // have it. Parts that are not declared stay so.
 func Default(in v1alpha1.ClusterSpec) v1alpha1.ClusterSpec {
 	spec := *in.DeepCopy()
-	names := permissions.NamesOf(spec.Name, spec.Region)
+	names := iampolicy.NamesOf(spec.Name, spec.Region)
 	if d := spec.Discovery; d != nil {
 		orphan(&d.ResourcePolicy)
 		fill(&d.Key, "karpenter.sh/discovery")

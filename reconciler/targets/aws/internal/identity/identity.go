@@ -19,7 +19,7 @@ import (
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	"github.com/aws/smithy-go"
 
-	permissions "github.com/poolwright/poolwright/config/iam"
+	iampolicy "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
@@ -47,7 +47,7 @@ func byBootstrap(s resource.Declaration, item state.Item) state.Item {
 }
 
 // policyNames are those of the role and the policies that bootstrap writes.
-func policyNames(p resource.Scope) permissions.Names { return permissions.NamesOf(p.Cluster, p.Region) }
+func policyNames(p resource.Scope) iampolicy.Names { return iampolicy.NamesOf(p.Cluster, p.Region) }
 
 // controllerPolicies are the ARNs of the policies of the controller's own role, sorted,
 // which is good: what denies is attached before what it bounds.

@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 
-	permissions "github.com/poolwright/poolwright/config/iam"
+	iampolicy "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
@@ -31,15 +31,15 @@ func (Policies) Wanted(s resource.Declaration) []state.Item {
 	n := policyNames(s.Scope)
 	if own := s.Spec.ControllerRole; own != nil {
 		part := v1alpha1.ResourcePolicy{Adopt: own.Adopt}
-		out = append(out, policyItem(s, n.Boundary, part, permissions.Boundary), policyItem(s, n.Engine, part, permissions.Engine),
-			policyItem(s, n.Limits, part, permissions.Limits), policyItem(s, n.Loop, part, permissions.Loop))
+		out = append(out, policyItem(s, n.Boundary, part, iampolicy.Boundary), policyItem(s, n.Engine, part, iampolicy.Engine),
+			policyItem(s, n.Limits, part, iampolicy.Limits), policyItem(s, n.Loop, part, iampolicy.Loop))
 	} else if node := s.Spec.NodeRole; node != nil && node.PermissionsBoundary == n.Boundary {
-		out = append(out, policyItem(s, n.Boundary, node.ResourcePolicy, permissions.Boundary))
+		out = append(out, policyItem(s, n.Boundary, node.ResourcePolicy, iampolicy.Boundary))
 	}
 	return out
 }
 
-func policyItem(s resource.Declaration, name string, part v1alpha1.ResourcePolicy, write func(permissions.Values) (string, error)) state.Item {
+func policyItem(s resource.Declaration, name string, part v1alpha1.ResourcePolicy, write func(iampolicy.Values) (string, error)) state.Item {
 	doc, err := policyDocument(s, name, write)
 	item := byBootstrap(s, s.Made(resource.Global("Policy", name), resource.WaveFirst, part, map[string]any{"document": doc}))
 	if err != nil {
@@ -49,8 +49,8 @@ func policyItem(s resource.Declaration, name string, part v1alpha1.ResourcePolic
 }
 
 // policyDocument is the canonical document of one of the policies.
-func policyDocument(s resource.Declaration, name string, write func(permissions.Values) (string, error)) (map[string]any, error) {
-	v := permissions.Values{Partition: s.Partition, Region: s.Region, Account: s.Account, Cluster: s.Cluster}
+func policyDocument(s resource.Declaration, name string, write func(iampolicy.Values) (string, error)) (map[string]any, error) {
+	v := iampolicy.Values{Partition: s.Partition, Region: s.Region, Account: s.Account, Cluster: s.Cluster}
 	node := s.Spec.NodeRole
 	if node == nil {
 		return nil, errors.New(needsNodes)

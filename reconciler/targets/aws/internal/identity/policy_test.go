@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/google/go-cmp/cmp"
 
-	permissions "github.com/poolwright/poolwright/config/iam"
+	iampolicy "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/policydoc"
@@ -111,7 +111,7 @@ func TestTheEnginesPolicyFollowsItsOwnQueue(t *testing.T) {
 	spec.Engine.InterruptionQueue = "elsewhere"
 	s := kindtest.Defaulted(c, spec)
 	for what, queue := range map[string]string{"engine": ":elsewhere", "loop": ":declared"} {
-		write := map[string]func(permissions.Values) (string, error){"engine": permissions.Engine, "loop": permissions.Loop}[what]
+		write := map[string]func(iampolicy.Values) (string, error){"engine": iampolicy.Engine, "loop": iampolicy.Loop}[what]
 		doc, err := policyDocument(s, "poolwright-"+what+"-sandbox-us-east-1", write)
 		text, errText := policydoc.Text(doc)
 		if err != nil || errText != nil || !strings.Contains(text, queue+`"`) {
