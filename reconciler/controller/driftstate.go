@@ -16,9 +16,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-// awsTarget is the name of the target that is not the cluster.
-const awsTarget = "aws"
-
 // driftState is what is known of the targets between two reconciliations: a run that reads only
 // what drifted has nothing of the rest.
 type driftState struct {
@@ -286,8 +283,8 @@ func (p driftState) lost(before driftState) []plan.Unknown {
 
 // objectName names a thing with its target, unless that is the cluster.
 func objectName(k state.Key) string {
-	if k.Target == awsTarget {
-		return awsTarget + " " + k.String()
+	if k.Target == state.TargetAWS {
+		return state.TargetAWS + " " + k.String()
 	}
 	return k.String()
 }

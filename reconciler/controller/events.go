@@ -75,7 +75,7 @@ func (m *Metrics) set(sync string, p driftState) {
 	m.objects.WithLabelValues(sync).Set(float64(p.objects))
 	drifted, _ := p.drifted()
 	m.drifted.WithLabelValues(sync).Set(float64(drifted))
-	unknown := map[string]int{"kubernetes": 0, awsTarget: 0} // 0 is a value, too.
+	unknown := map[string]int{state.TargetKubernetes: 0, state.TargetAWS: 0} // 0 is a value, too.
 	for _, u := range p.unknown {
 		unknown[u.Key.Target]++
 	}

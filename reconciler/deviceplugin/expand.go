@@ -12,7 +12,7 @@ import (
 )
 
 // cluster is the target of everything that is read and made here.
-const cluster = "kubernetes"
+const cluster = state.TargetKubernetes
 
 // Expand returns what a repository declares together with what its DevicePlugin
 // makes of it; the origin of whatever is made is the DevicePlugin's. A Set without

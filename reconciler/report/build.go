@@ -106,7 +106,7 @@ func (r Report) digest() string {
 	return state.Hash(string(raw))[:12]
 }
 
-func isQuota(o Object) bool { return o.Target == "aws" && o.Kind == "Quota" }
+func isQuota(o Object) bool { return o.Target == state.TargetAWS && o.Kind == "Quota" }
 
 // quotaOf is what was observed of quotas: nothing where none was, or where one of them
 // could not be.

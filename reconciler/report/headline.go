@@ -8,6 +8,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/report/internal/headline"
 	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
+	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 // Headline is the report in one escaped line of plain text: what is wrong with the
@@ -105,7 +106,7 @@ func (r Report) extent(v markup.Style) []headline.Phrase {
 	for _, c := range r.Changes {
 		switch {
 		case c.ReadOnly:
-		case c.Target == "aws":
+		case c.Target == state.TargetAWS:
 			inAWS++
 		default:
 			objects++

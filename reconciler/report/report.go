@@ -114,7 +114,7 @@ type Object struct {
 // is the cluster.
 func (o Object) String() string {
 	k := state.Key{Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
-	if o.Target == "" || o.Target == "kubernetes" {
+	if o.Target == "" || o.Target == state.TargetKubernetes {
 		return k.String()
 	}
 	return o.Target + " " + k.String()

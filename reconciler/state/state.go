@@ -16,10 +16,17 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
+// The targets.
+const (
+	// TargetKubernetes is the API server of the cluster.
+	TargetKubernetes = "kubernetes"
+	// TargetAWS is the account in which the cluster is.
+	TargetAWS = "aws"
+)
+
 // Key names one thing in one target, whatever the version it is written in.
 type Key struct {
-	// Target is the target that holds the thing: "kubernetes" for Kubernetes,
-	// "aws" for AWS.
+	// Target is the target that holds the thing: TargetKubernetes or TargetAWS.
 	Target string
 	// Group is the Kubernetes API group (empty for the core group), or the AWS
 	// service.

@@ -9,24 +9,21 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
+	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 )
 
-// awsTarget is the target that `drift: Report` closes to every write. What Git
-// changes in the cluster is a decision; AWS also belongs to people who never
-// see that Git.
-const awsTarget = "aws"
-
 // ForRun are the policies of a run: what a live Sync declares in its prune, drift and guard fields
 // and in its confirmation, and that Git loosens none of these by itself. Under `drift: Report`
-// nothing at all is written to AWS, in the cluster nothing that only puts back what a hand changed.
+// nothing at all is written to AWS, in the cluster nothing that only puts back what a hand changed:
+// what Git changes in the cluster is a decision, and AWS also belongs to people who never read that Git.
 func ForRun(sync *v1alpha1.Sync) []plan.Policy {
 	policies := []plan.Policy{inScope(sync)}
 	if sync.Spec.Prune != nil && !*sync.Spec.Prune {
 		policies = append(policies, plan.NoPrune())
 	}
 	if sync.Spec.Drift == v1alpha1.DriftReport {
-		policies = append(policies, plan.ReportTarget(awsTarget), plan.ReportDrift())
+		policies = append(policies, plan.ReportTarget(state.TargetAWS), plan.ReportDrift())
 	}
 	confirmation := sync.Annotations[v1alpha1.ConfirmAnnotation]
 	percent := int32(50)
@@ -43,7 +40,7 @@ func ForRun(sync *v1alpha1.Sync) []plan.Policy {
 func ForDeletion(sync *v1alpha1.Sync) []plan.Policy {
 	policies := []plan.Policy{inScope(sync)}
 	if sync.Spec.Drift == v1alpha1.DriftReport {
-		policies = append(policies, plan.ReportTarget(awsTarget))
+		policies = append(policies, plan.ReportTarget(state.TargetAWS))
 	}
 	return append(policies, plan.ConfirmLosses(sync.Annotations[v1alpha1.ConfirmAnnotation]))
 }

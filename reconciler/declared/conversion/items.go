@@ -114,7 +114,7 @@ func (o *object) toItem(items []state.Item) state.Item {
 	if o.item >= 0 {
 		item = items[o.item]
 	} else {
-		item.Key.Target = "kubernetes"
+		item.Key.Target = state.TargetKubernetes
 		item.Origin = state.Origin{File: o.file, Line: o.line}
 	}
 	_, version, found := strings.Cut(o.apiVersion, "/")

@@ -77,7 +77,7 @@ func strictGroup(group string) bool {
 }
 
 // Item checks what every Kubernetes object must have and makes it an Item of
-// the target "kubernetes". The message of an error ends in what to do.
+// the target Kubernetes. The message of an error ends in what to do.
 func (o Object) Item() (state.Item, error) { return o.item(false) }
 
 // Draft is Item for an object whose variables have no values yet: a name and a
@@ -117,7 +117,7 @@ func (o Object) item(draft bool) (state.Item, error) {
 		}
 	}
 	return state.Item{
-		Key:     state.Key{Target: "kubernetes", Group: gv.Group, Kind: kind, Namespace: namespace, Name: name},
+		Key:     state.Key{Target: state.TargetKubernetes, Group: gv.Group, Kind: kind, Namespace: namespace, Name: name},
 		Version: gv.Version, Object: o.Value, Origin: o.Origin,
 	}, nil
 }

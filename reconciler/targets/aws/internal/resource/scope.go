@@ -11,7 +11,7 @@ import (
 )
 
 // TargetName is the Target in the keys of all resources.
-const TargetName = "aws"
+const TargetName = state.TargetAWS
 
 // Scope is a cluster, and where its resources are.
 type Scope struct {

@@ -11,7 +11,7 @@ import (
 )
 
 // Target is the Target in the keys of a cluster's objects.
-const Target = "kubernetes"
+const Target = state.TargetKubernetes
 
 // Key is the key of a live object of the kind.
 func (k Kind) Key(live metav1.Object) state.Key {

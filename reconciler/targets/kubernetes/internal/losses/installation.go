@@ -117,7 +117,7 @@ func (c Counter) appliedBy(ctx context.Context, sync state.Key) (int, error) {
 	prefix := inventory.Short(sync.Name, 200) + "-inventory"
 	for _, place := range []inventory.Place{
 		{Target: sync.Target, Prefix: prefix, Value: inventory.Short(sync.Name, 63)},
-		{Target: "aws", Prefix: prefix + "-aws", Value: inventory.Short(sync.Name, 63)},
+		{Target: state.TargetAWS, Prefix: prefix + "-aws", Value: inventory.Short(sync.Name, 63)},
 	} {
 		place.Namespace, place.ReadOnly = c.Namespace, true
 		store := inventory.NewStore(c.API, place)
