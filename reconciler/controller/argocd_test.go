@@ -50,7 +50,7 @@ func TestTheSyncsThatArgoCDsScriptsAreTestedWithHaveTheStatusOfRealRuns(t *testi
 	}
 	add("no run has begun", newStage(t, nil).sync())
 	first := newStage(t, nil).sync()
-	first.Status = *awaiting(first, false)
+	first = awaiting(first, false)
 	add("the source has not responded yet", first)
 	for _, test := range []struct {
 		name  string
@@ -87,7 +87,7 @@ func TestTheSyncsThatArgoCDsScriptsAreTestedWithHaveTheStatusOfRealRuns(t *testi
 	again.commit("kubernetes/map=1")
 	again.reconcile()
 	loaded := again.sync()
-	loaded.Status = *awaiting(loaded, true)
+	loaded = awaiting(loaded, true)
 	add("an applied revision is loaded again", loaded)
 	foreign := newStage(t, nil)
 	foreign.r.Namespace = "elsewhere"

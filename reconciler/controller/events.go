@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
@@ -241,18 +241,17 @@ func confirmedChanges(sync *v1alpha1.Sync, part string, results []apply.Result) 
 func (r *SyncReconciler) recordAttemptedConfirmation(ctx context.Context, sync *v1alpha1.Sync, with []hold.Token) error {
 	parts := confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation])
 	parts = slices.DeleteFunc(parts, func(part string) bool { return !fits(sync, part, with) })
-	status := sync.Status.DeepCopy()
-	status.LastAttemptedConfirmationTokens = strings.Join(union(confirm.Tokens(status.LastAttemptedConfirmationTokens), parts), ",")
-	if err := r.writeStatus(ctx, sync, status); err != nil {
+	updated := sync.DeepCopy()
+	updated.Status.LastAttemptedConfirmationTokens = strings.Join(union(confirm.Tokens(sync.Status.LastAttemptedConfirmationTokens), parts), ",")
+	if err := r.writeStatus(ctx, sync, updated); err != nil {
 		return state.Fail(state.Retry, "NotRecorded", fmt.Errorf("not started: the confirmation could not be recorded: %w", err))
 	}
 	return nil
 }
 
 // mismatch emits an event when a confirmation was found not to fit, or not to fit any more.
-func (r *SyncReconciler) mismatch(sync *v1alpha1.Sync, now *v1alpha1.SyncStatus) {
-	before := meta.FindStatusCondition(sync.Status.Conditions, confirmationMismatch)
-	after := meta.FindStatusCondition(now.Conditions, confirmationMismatch)
+func (r *SyncReconciler) mismatch(sync, updated *v1alpha1.Sync) {
+	before, after := conditions.Get(sync, confirmationMismatch), conditions.Get(updated, confirmationMismatch)
 	if after != nil && (before == nil || before.Message != after.Message) {
 		r.Recorder.Event(sync, corev1.EventTypeWarning, after.Type, after.Message)
 	}

@@ -7,9 +7,8 @@ import (
 	"slices"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -105,17 +104,17 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 	if v.reason == pruneHeld {
 		v.message = "the Sync is being deleted with what it applied (deletionPolicy: Delete; Orphan leaves it): " + v.message
 	}
-	status := sync.Status.DeepCopy()
-	v.write(status, sync, done)
-	set(status, sync, "Drifted", metav1.ConditionUnknown, "Terminating", "Drift is not computed while the Sync is being deleted")
-	r.mismatch(sync, status)
+	updated := sync.DeepCopy()
+	v.write(updated, sync, done)
+	conditions.MarkUnknown(updated, "Drifted", "Terminating", "Drift is not computed while the Sync is being deleted")
+	r.mismatch(sync, updated)
 	r.Metrics.ready.WithLabelValues(sync.Name).Set(0)
 	r.Metrics.failures.WithLabelValues(sync.Name, v.reason).Inc()
-	before := meta.FindStatusCondition(sync.Status.Conditions, fluxmeta.ReadyCondition)
-	if before == nil || before.Reason != v.reason || before.Message != meta.FindStatusCondition(status.Conditions, fluxmeta.ReadyCondition).Message {
+	before, after := conditions.Get(sync, fluxmeta.ReadyCondition), conditions.Get(updated, fluxmeta.ReadyCondition)
+	if before == nil || before.Reason != after.Reason || before.Message != after.Message {
 		r.Recorder.Event(sync, corev1.EventTypeWarning, v.reason, v.message)
 	}
-	return ctrl.Result{RequeueAfter: cmp.Or(v.after, interval(sync))}, r.writeStatus(ctx, sync, status)
+	return ctrl.Result{RequeueAfter: cmp.Or(v.after, interval(sync))}, r.writeStatus(ctx, sync, updated)
 }
 
 // prune deletes everything that the Sync applied, but for what is read-only.

@@ -48,7 +48,7 @@ func TestNoNameInTheStatusReadsAsATextOfOurs(t *testing.T) {
 			t.Run(fmt.Sprintf("%s of %q", of, name), func(t *testing.T) {
 				for what, done := range map[string]reconciliation{"object": done(name, "a.yaml"), "file": done("a", "d/"+name+".yaml")} {
 					sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
-					resultOf(done).write(&sync.Status, sync, done)
+					resultOf(done).write(sync, sync, done)
 					var texts []string
 					for _, c := range sync.Status.Conditions {
 						texts = append(texts, c.Message)

@@ -32,7 +32,7 @@ func TestTheCommandOfASyncWhoseNameResemblesASecretCanBeCopied(t *testing.T) {
 	done.Outcome.Results[0].Status, done.scope = "held", confirm.Scope{UID: "u"}
 	v := resultOf(done)
 	v.requireConfirmation(sync, done)
-	v.write(&sync.Status, sync, done)
+	v.write(sync, sync, done)
 	command := confirm.Command(sync.Namespace, sync.Name, sync.Status.ConfirmationToken)
 	for _, c := range sync.Status.Conditions {
 		if c.Type != "Drifted" && !strings.HasSuffix(c.Message, "confirm all of it with: "+command) || strings.Contains(c.Message, "ghp_") {
@@ -77,7 +77,7 @@ func TestTheNameOfAnObjectIsReadableWhateverItsForm(t *testing.T) {
 			sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev", Namespace: "poolwright-system", UID: "u"}}
 			v := resultOf(done)
 			v.requireConfirmation(sync, done)
-			v.write(&sync.Status, sync, done)
+			v.write(sync, sync, done)
 			text := v.message
 			for _, p := range sync.Status.Pending {
 				text += "\n" + p.Object + " " + p.Source + " " + p.Reason

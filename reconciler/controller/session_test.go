@@ -8,10 +8,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -225,13 +226,14 @@ func TestWhatASourceWaitsForIsReportedOnceWithItsRemedy(t *testing.T) {
 }
 
 func TestConditionsFollowKstatus(t *testing.T) {
-	sync := &v1alpha1.Sync{}
+	sync := &v1alpha1.Sync{Status: v1alpha1.SyncStatus{ObservedGeneration: 3, LastAppliedRevision: "main@sha1:old"}}
 	sync.Generation = 4
-	status := &v1alpha1.SyncStatus{ObservedGeneration: 3, LastAppliedRevision: "main@sha1:old"}
+	updated := sync.DeepCopy()
+	status := &updated.Status
 
 	failed := reconciliation{err: state.Failf(state.Stalled, "PathNotFound", "gone")}
-	resultOf(failed).write(status, sync, failed)
-	if !meta.IsStatusConditionFalse(status.Conditions, "Ready") || !meta.IsStatusConditionTrue(status.Conditions, "Stalled") {
+	resultOf(failed).write(updated, sync, failed)
+	if !conditions.IsFalse(updated, "Ready") || !conditions.IsStalled(updated) {
 		t.Errorf("after a failure for the user: %+v", status.Conditions)
 	}
 	if status.ObservedGeneration != 4 || status.LastAppliedRevision != "main@sha1:old" {
@@ -240,16 +242,16 @@ func TestConditionsFollowKstatus(t *testing.T) {
 
 	status.ObservedGeneration = 3
 	down := reconciliation{err: fmt.Errorf("x: %w", gitsource.ErrUnreachable)}
-	resultOf(down).write(status, sync, down)
+	resultOf(down).write(updated, sync, down)
 	if status.ObservedGeneration != 3 {
 		t.Errorf("a failure that may pass moved the generation to %d", status.ObservedGeneration)
 	}
-	if meta.FindStatusCondition(status.Conditions, "Stalled") != nil || !meta.IsStatusConditionTrue(status.Conditions, "Reconciling") {
+	if conditions.Has(updated, "Stalled") || !conditions.IsReconciling(updated) {
 		t.Errorf("after a failure that may pass: %+v", status.Conditions)
 	}
 
 	good := ran(change("a", plan.Create, nil))
-	resultOf(good).write(status, sync, good)
+	resultOf(good).write(updated, sync, good)
 	for _, c := range status.Conditions {
 		if c.Type == "Reconciling" || c.Type == "Stalled" {
 			t.Errorf("%s is still there after a success", c.Type)
@@ -258,31 +260,33 @@ func TestConditionsFollowKstatus(t *testing.T) {
 			t.Errorf("%s speaks of generation %d", c.Type, c.ObservedGeneration)
 		}
 	}
-	if !meta.IsStatusConditionTrue(status.Conditions, "Ready") || status.ObservedGeneration != 4 || status.LastAppliedRevision != "main@sha1:abc" {
+	if !conditions.IsReady(updated) || status.ObservedGeneration != 4 || status.LastAppliedRevision != "main@sha1:abc" {
 		t.Errorf("after a success: %+v", status)
 	}
 }
 
 func TestAnIdleReconciliationKeepsWhatTheLastFullRunReported(t *testing.T) {
 	sync := &v1alpha1.Sync{}
-	status := &v1alpha1.SyncStatus{}
+	updated := sync.DeepCopy()
 	reported := ran(change("a", plan.Update, func(c *plan.Change) {
 		c.Hold, c.Drift = hold.Reasons{{Rule: hold.DriftReported, Facts: hold.Facts{Detail: "only reported"}}}, true
 	}))
-	resultOf(reported).write(status, sync, reported)
-	before := status.DeepCopy()
+	resultOf(reported).write(updated, sync, reported)
+	before := updated.DeepCopy()
 	idleRun := reconciliation{kind: idle, Result: reconciler.Result{Revision: reported.Revision}}
-	resultOf(idleRun).write(status, sync, idleRun)
-	if diff := cmp.Diff(before, status); diff != "" {
+	resultOf(idleRun).write(updated, sync, idleRun)
+	if diff := cmp.Diff(before, updated); diff != "" {
 		t.Errorf("status (-before +after):\n%s", diff)
 	}
 }
 
 func TestLongMessagesFitTheAPI(t *testing.T) {
-	sync, status := &v1alpha1.Sync{}, &v1alpha1.SyncStatus{}
-	setReady(status, sync, false, "ApplyFailed", strings.Repeat("ü", messageLimit))
-	if n := len(status.Conditions[0].Message); n > messageLimit {
-		t.Errorf("message of %d bytes", n)
+	sync, updated := &v1alpha1.Sync{}, &v1alpha1.Sync{}
+	runResult{reason: "ApplyFailed", message: strings.Repeat("ü", messageLimit)}.write(updated, sync, reconciliation{})
+	for _, kind := range []string{"Ready", "Reconciling"} {
+		if message := conditions.GetMessage(updated, kind); len(message) > messageLimit || !utf8.ValidString(message) || message == "" {
+			t.Errorf("%s has a message of %d bytes", kind, len(message))
+		}
 	}
 }
 
@@ -392,7 +396,7 @@ func TestNamesAndReasonsInTheStatusAreBounded(t *testing.T) {
 		}))
 	}
 	sync := &v1alpha1.Sync{}
-	resultOf(done).write(&sync.Status, sync, done)
+	resultOf(done).write(sync, sync, done)
 	raw, err := json.Marshal(sync.Status)
 	if err != nil || len(sync.Status.Pending) != pendingLimit || len(raw) > 512<<10 {
 		t.Errorf("the status has %d bytes and %d pending changes, %v", len(raw), len(sync.Status.Pending), err)

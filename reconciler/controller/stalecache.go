@@ -3,7 +3,8 @@ package controller
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,7 +22,7 @@ func (s *syncStates) previousStatus(sync *v1alpha1.Sync) v1alpha1.SyncStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of, known := s.compared[client.ObjectKeyFromObject(sync)]
-	ready := meta.FindStatusCondition(sync.Status.Conditions, "Ready")
+	ready := conditions.Get(sync, fluxmeta.ReadyCondition)
 	if known && of != fingerprintOf(sync) || !known && ready != nil && ready.ObservedGeneration != sync.Generation {
 		return v1alpha1.SyncStatus{}
 	}

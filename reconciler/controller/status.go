@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,8 +19,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
-// write puts the result into the status.
-func (v runResult) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done reconciliation) {
+// write puts the result into the status of updated, a copy of the Sync.
+func (v runResult) write(updated, sync *v1alpha1.Sync, done reconciliation) {
+	status := &updated.Status
 	if done.kind == idle && v.ready {
 		v.message = ""
 	}
@@ -38,36 +39,42 @@ func (v runResult) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done 
 	}
 	status.LastHandledConfirmationTokens = done.scope.Handled
 	status.LastAttemptedConfirmationTokens = done.scope.Unused(status.LastAttemptedConfirmationTokens)
-	v.conditions(status, sync, done)
+	v.conditions(updated, sync, done)
 }
 
 // conditions sets those of kstatus, and what was found.
-func (v runResult) conditions(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done reconciliation) {
+func (v runResult) conditions(updated, sync *v1alpha1.Sync, done reconciliation) {
 	if v.message == "" {
-		if c := meta.FindStatusCondition(status.Conditions, fluxmeta.ReadyCondition); c != nil && c.Status == metav1.ConditionTrue {
-			v.reason, v.message = c.Reason, c.Message
+		if conditions.IsTrue(updated, fluxmeta.ReadyCondition) {
+			v.reason, v.message = conditions.GetReason(updated, fluxmeta.ReadyCondition), conditions.GetMessage(updated, fluxmeta.ReadyCondition)
 		} else {
 			v.message = "Applied revision " + done.Revision
 		}
 	}
-	setReady(status, sync, v.ready, v.reason, v.message)
-	setStalled(status, sync, "", "")
-	meta.RemoveStatusCondition(&status.Conditions, fluxmeta.ReconcilingCondition)
+	ready, message := metav1.ConditionFalse, conditionMessage(v.message)
+	if v.ready {
+		ready = metav1.ConditionTrue
+	}
+	conditions.Set(updated, &metav1.Condition{Type: fluxmeta.ReadyCondition, Status: ready, Reason: v.reason, Message: message})
 	switch {
 	case v.stalled:
-		setStalled(status, sync, v.reason, v.message)
-	case !v.ready:
-		set(status, sync, fluxmeta.ReconcilingCondition, metav1.ConditionTrue, fluxmeta.ProgressingWithRetryReason, v.message)
+		conditions.MarkStalled(updated, v.reason, "%s", message)
+	case v.ready:
+		conditions.Delete(updated, fluxmeta.StalledCondition)
+		conditions.Delete(updated, fluxmeta.ReconcilingCondition)
+	default:
+		conditions.MarkReconciling(updated, fluxmeta.ProgressingWithRetryReason, "%s", message)
 	}
 	if done.kind != idle {
 		// Otherwise nothing was compared: what was pending still is.
-		v.findings(status, sync, done)
+		v.findings(updated, sync, done)
 	}
-	v.confirmation(status, sync, done)
+	v.confirmation(updated, sync, done)
 }
 
 // findings sets Drifted, and what is pending.
-func (v runResult) findings(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done reconciliation) {
+func (v runResult) findings(updated, sync *v1alpha1.Sync, done reconciliation) {
+	status := &updated.Status
 	status.Pending, status.PendingOmitted = v.required.retained.mergeChanges(v.drift.pending(done.scope), len(v.drift.left), int(status.PendingOmitted))
 	if v.drift.complete {
 		status.Objects = int32(v.drift.objects)
@@ -89,7 +96,7 @@ func (v runResult) findings(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, do
 	case len(v.drift.left) > 0:
 		reason, message = "NoDrift", "Nothing was changed by hand; what of the revision could not be applied is in status.pending"
 	}
-	set(status, sync, "Drifted", value, reason, message)
+	conditions.Set(updated, &metav1.Condition{Type: "Drifted", Status: value, Reason: reason, Message: conditionMessage(message)})
 }
 
 func differ(n int) string {
@@ -113,7 +120,8 @@ const (
 // confirmation puts the tokens of what waits into the status, and sets the condition of a
 // confirmation with a part that fits nothing, as long as something waits or another part
 // has served.
-func (v runResult) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done reconciliation) {
+func (v runResult) confirmation(updated, sync *v1alpha1.Sync, done reconciliation) {
+	status := &updated.Status
 	status.ConfirmationToken = v.required.quote
 	handled := confirm.Tokens(done.scope.Handled)
 	known := slices.Concat(done.used, confirm.Tokens(sync.Status.LastHandledConfirmationTokens), confirm.Tokens(sync.Status.ConfirmationToken))
@@ -130,7 +138,7 @@ func (v runResult) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync
 		}
 	}
 	if len(strange) == 0 || v.required.quote == "" && !served {
-		meta.RemoveStatusCondition(&status.Conditions, confirmationMismatch)
+		conditions.Delete(updated, confirmationMismatch)
 		return
 	}
 	waits := "nothing waits for a confirmation any more"
@@ -143,8 +151,8 @@ func (v runResult) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync
 	for i := range strange {
 		strange[i] = limited(strange[i], nameLimit)
 	}
-	set(status, sync, confirmationMismatch, metav1.ConditionTrue, tokenNotPending,
-		fmt.Sprintf("%s quotes %s, which fits nothing that waits; %s", v1alpha1.ConfirmAnnotation, strings.Join(strange, ","), waits))
+	message := fmt.Sprintf("%s quotes %s, which fits nothing that waits; %s", v1alpha1.ConfirmAnnotation, strings.Join(strange, ","), waits)
+	conditions.MarkTrue(updated, confirmationMismatch, tokenNotPending, "%s", conditionMessage(message))
 }
 
 // instead are the tokens of the purposes that parts of the Sync's confirmation have, and those that
@@ -166,73 +174,53 @@ func instead(sync *v1alpha1.Sync, parts []string, tokens []hold.Token) []hold.To
 	return out
 }
 
-func setReady(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, ready bool, reason, message string) {
-	value := metav1.ConditionFalse
-	if ready {
-		value = metav1.ConditionTrue
-	}
-	set(status, sync, fluxmeta.ReadyCondition, value, reason, message)
-}
-
-// setStalled sets the abnormal-true condition, or removes it without a reason.
-func setStalled(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, reason, message string) {
-	if reason == "" {
-		meta.RemoveStatusCondition(&status.Conditions, fluxmeta.StalledCondition)
-		return
-	}
-	set(status, sync, fluxmeta.StalledCondition, metav1.ConditionTrue, reason, message)
-}
-
-// set sets a condition. What others wrote in its message is masked where it was put in: our own
-// names and commands beside it may resemble a secret, and must be copied as they are.
-func set(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, kind string, value metav1.ConditionStatus, reason, message string) {
-	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: kind, Status: value, Reason: reason, Message: cut(sanitize.Escape(message), messageLimit), ObservedGeneration: sync.Generation,
-	})
-}
+// conditionMessage is a message as a condition has it. What others wrote in it is masked where it was
+// put in: our own names and commands beside it may resemble a secret, and must be copied as they are.
+func conditionMessage(message string) string { return cut(sanitize.Escape(message), messageLimit) }
 
 // loadingRevision is the reason of a Reconciling Sync whose revision is not kept between
 // runs, see [reconciler.RevisionCache].
 const loadingRevision = "LoadingRevision"
 
-// awaiting is the status of a Sync whose source has returned nothing yet, or whose
+// awaiting is a Sync with the status of one whose source has returned nothing yet, or whose
 // revision is being loaded: the last one, or where there is none, that it is being
 // fetched from.
-func awaiting(sync *v1alpha1.Sync, loading bool) *v1alpha1.SyncStatus {
-	status := sync.Status.DeepCopy()
-	ready := meta.FindStatusCondition(status.Conditions, fluxmeta.ReadyCondition)
-	if ready == nil || ready.Reason == foreignNamespace {
+func awaiting(sync *v1alpha1.Sync, loading bool) *v1alpha1.Sync {
+	updated := sync.DeepCopy()
+	if !conditions.Has(updated, fluxmeta.ReadyCondition) || conditions.GetReason(updated, fluxmeta.ReadyCondition) == foreignNamespace {
 		const message = "Waiting for the source's first response"
-		setStalled(status, sync, "", "")
-		setReady(status, sync, false, fluxmeta.ProgressingReason, message)
-		set(status, sync, fluxmeta.ReconcilingCondition, metav1.ConditionTrue, fluxmeta.ProgressingReason, message)
+		conditions.MarkFalse(updated, fluxmeta.ReadyCondition, fluxmeta.ProgressingReason, message)
+		conditions.MarkReconciling(updated, fluxmeta.ProgressingReason, message)
 	}
 	if loading {
-		set(status, sync, fluxmeta.ReconcilingCondition, metav1.ConditionTrue, loadingRevision,
+		// What is stalled stays so: whether it still is, only the run finds.
+		conditions.MarkTrue(updated, fluxmeta.ReconcilingCondition, loadingRevision,
 			"The revision is too large to be kept in memory and is loaded again, which may wait for the runs of other large revisions")
 	}
-	return status
+	return updated
 }
 
-// suspended is the status of a Sync that is at rest: it neither progresses nor
+// suspended is a Sync with the status of one that is at rest: it neither progresses nor
 // is it stalled.
-func suspended(sync *v1alpha1.Sync) *v1alpha1.SyncStatus {
-	status := sync.Status.DeepCopy()
-	status.ObservedGeneration = sync.Generation
-	status.LastHandledReconcileAt = sync.Annotations[fluxmeta.ReconcileRequestAnnotation]
-	meta.RemoveStatusCondition(&status.Conditions, fluxmeta.ReconcilingCondition)
-	setStalled(status, sync, "", "")
-	set(status, sync, "Drifted", metav1.ConditionUnknown, fluxmeta.SuspendedReason, "Drift is not detected while the Sync is suspended")
-	return status
+func suspended(sync *v1alpha1.Sync) *v1alpha1.Sync {
+	updated := sync.DeepCopy()
+	updated.Status.ObservedGeneration = sync.Generation
+	updated.Status.LastHandledReconcileAt = sync.Annotations[fluxmeta.ReconcileRequestAnnotation]
+	conditions.Delete(updated, fluxmeta.ReconcilingCondition)
+	conditions.Delete(updated, fluxmeta.StalledCondition)
+	conditions.MarkUnknown(updated, "Drifted", fluxmeta.SuspendedReason, "Drift is not detected while the Sync is suspended")
+	return updated
 }
 
-// writeStatus patches the status if it differs.
-func (r *SyncReconciler) writeStatus(ctx context.Context, sync *v1alpha1.Sync, status *v1alpha1.SyncStatus) error {
-	if equality.Semantic.DeepEqual(&sync.Status, status) {
+// writeStatus patches the status of a Sync to that of updated if it differs. All conditions are of this
+// controller: others write fields of their own, so that there is nothing for a patch.Helper of
+// fluxcd/pkg/runtime to merge, which does not return the resource version that isStale compares with.
+func (r *SyncReconciler) writeStatus(ctx context.Context, sync, updated *v1alpha1.Sync) error {
+	if equality.Semantic.DeepEqual(sync.Status, updated.Status) {
 		return nil
 	}
 	before := sync.DeepCopy()
-	sync.Status = *status
+	sync.Status = updated.Status
 	err := r.Client.Status().Patch(ctx, sync, client.MergeFrom(before))
 	if err == nil {
 		r.sessions.recordWrite(sync, r.Clock.Now())

@@ -36,21 +36,21 @@ func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *
 	if s != nil {
 		s.note(sync, done, result)
 	}
-	status := sync.Status.DeepCopy()
+	updated := sync.DeepCopy()
 	switch {
 	case done.kind != partial || !result.ready:
-		result.write(status, sync, done)
+		result.write(updated, sync, done)
 	case result.drift.complete:
 		// Some things are as they should be, or are known to differ; whether the Sync is
 		// ready does not follow from them.
-		result.findings(status, sync, done)
-		result.confirmation(status, sync, done)
+		result.findings(updated, sync, done)
+		result.confirmation(updated, sync, done)
 	}
-	r.mismatch(sync, status)
-	if status.LastAppliedRevision != sync.Status.LastAppliedRevision {
-		status.LastAppliedTime = &metav1.Time{Time: r.Clock.Now()}
+	r.mismatch(sync, updated)
+	if updated.Status.LastAppliedRevision != sync.Status.LastAppliedRevision {
+		updated.Status.LastAppliedTime = &metav1.Time{Time: r.Clock.Now()}
 	}
-	err := r.writeStatus(ctx, sync, status)
+	err := r.writeStatus(ctx, sync, updated)
 	if err == nil {
 		r.sessions.recordSource(sync)
 	}

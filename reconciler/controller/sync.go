@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -84,8 +86,8 @@ func (r *SyncReconciler) refuse(ctx context.Context, sync *v1alpha1.Sync) (ctrl.
 	before := sync.DeepCopy()
 	message := fmt.Sprintf("Syncs are honoured only in namespace %s; create it there", r.Namespace)
 	sync.Status.ObservedGeneration = sync.Generation
-	setReady(&sync.Status, sync, false, foreignNamespace, message)
-	setStalled(&sync.Status, sync, foreignNamespace, message)
+	conditions.MarkFalse(sync, fluxmeta.ReadyCondition, foreignNamespace, "%s", conditionMessage(message))
+	conditions.MarkStalled(sync, foreignNamespace, "%s", conditionMessage(message))
 	if equality.Semantic.DeepEqual(before.Status, sync.Status) {
 		return ctrl.Result{}, nil
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -101,7 +101,7 @@ func short(sha string) string {
 
 // conditionOf is a condition, without when.
 func conditionOf(sync *v1alpha1.Sync, kind string) metav1.Condition {
-	c := meta.FindStatusCondition(sync.Status.Conditions, kind)
+	c := conditions.Get(sync, kind)
 	if c == nil {
 		return metav1.Condition{}
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
-	"k8s.io/apimachinery/pkg/api/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -21,15 +21,15 @@ func (c *checker) engine(ctx context.Context) []Result {
 	if len(all) == 0 {
 		return one(warning("declare one in the repository that a Sync follows (docs/kinds/cluster.md)", "there is no Cluster, so that no engine runs"))
 	}
-	first := all[0]
-	ready := meta.FindStatusCondition(first.Status.Conditions, fluxmeta.ReadyCondition)
+	first := &all[0]
+	ready := conditions.Get(first, fluxmeta.ReadyCondition)
 	var r Result
 	switch {
 	case ready == nil || ready.ObservedGeneration != first.Generation:
 		r = warning("wait a moment; where it stays, read the logs of the controller", "the leading controller has not reconciled the newest spec yet")
 	case ready.Status == metav1.ConditionTrue:
 		r = ok("%s: %s", ready.Reason, ready.Message)
-	case meta.IsStatusConditionTrue(first.Status.Conditions, "EngineBlocked"):
+	case conditions.IsTrue(first, "EngineBlocked"):
 		r = failed("do what the message names; the controller tries again every 30 s (docs/kinds/cluster.md#the-gates)", "a gate blocks the engine: %s", ready.Message)
 	case ready.Reason == "Restarting":
 		r = warning("", "%s: %s", ready.Reason, ready.Message)
@@ -55,7 +55,7 @@ func (c *checker) aws(ctx context.Context) []Result {
 	if len(all) == 0 || all[0].Status.AWS == nil {
 		return one(skipped("the controller has reported nothing of AWS: no part of it is declared", ""))
 	}
-	condition := meta.FindStatusCondition(all[0].Status.Conditions, "AWSInSync")
+	condition := conditions.Get(&all[0], "AWSInSync")
 	var r Result
 	switch {
 	case condition == nil:
@@ -98,7 +98,7 @@ func (c *checker) syncs(ctx context.Context) []Result {
 
 func (c *checker) sync(s *v1alpha1.Sync) Result {
 	r := ok("it is ready")
-	ready := meta.FindStatusCondition(s.Status.Conditions, fluxmeta.ReadyCondition)
+	ready := conditions.Get(s, fluxmeta.ReadyCondition)
 	switch {
 	case s.Namespace != c.Namespace:
 		r = warning("create it in namespace "+c.Namespace, "it is in namespace %s, and only those of the controller's namespace are reconciled", s.Namespace)
@@ -161,7 +161,7 @@ func (c *checker) devicePlugins(ctx context.Context) []Result {
 	}
 	var out []Result
 	for _, d := range list.Items {
-		ready := meta.FindStatusCondition(d.Status.Conditions, fluxmeta.ReadyCondition)
+		ready := conditions.Get(&d, fluxmeta.ReadyCondition)
 		r := warning("", "it has not been reconciled yet")
 		switch {
 		case ready == nil:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -234,7 +235,7 @@ func request(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, wait
 	case done == nil:
 		return fmt.Errorf("Sync %s was not handled within %s; is the controller running? To check, run: kubectl -n %s get pods", sync.Name, wait.timeout, sync.Namespace)
 	}
-	ready := meta.FindStatusCondition(done.Status.Conditions, fluxmeta.ReadyCondition)
+	ready := conditions.Get(done, fluxmeta.ReadyCondition)
 	if ready == nil || ready.Status != metav1.ConditionTrue {
 		return &exit{code: exitDifferent, err: fmt.Errorf("Sync %s is not ready: %s%s", sync.Name, readyMessage(ready), mismatch(done))}
 	}
@@ -252,7 +253,7 @@ func readyMessage(c *metav1.Condition) string {
 // mismatch is the message on a confirmation that fits nothing that waits, on a line of its own; empty
 // where there is none.
 func mismatch(sync *v1alpha1.Sync) string {
-	c := meta.FindStatusCondition(sync.Status.Conditions, "ConfirmationMismatch")
+	c := conditions.Get(sync, "ConfirmationMismatch")
 	if c == nil || c.Status != metav1.ConditionTrue {
 		return ""
 	}

@@ -3,6 +3,7 @@ package get
 import (
 	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -181,7 +182,7 @@ func (x *indexed) summary(nodes []Node, types *catalog.Catalog) *Summary {
 	s := &Summary{Total: x.total(nodes, ""), PriceDate: types.PriceDate()}
 	if c := x.Cluster; c != nil {
 		s.Cluster, s.Region, s.Engine = c.Spec.Name, c.Spec.Region, string(c.Spec.Engine.Mode)
-		s.Ready = statusOf(c.Status.Conditions, "Ready")
+		s.Ready = statusOf(c, fluxmeta.ReadyCondition)
 	}
 	if x.podsRead {
 		s.PendingGPUPods = new(int)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
-	"k8s.io/apimachinery/pkg/api/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -36,8 +36,8 @@ type Sync struct {
 }
 
 // statusOf is the status of a condition; Unknown where there is none.
-func statusOf(conditions []metav1.Condition, kind string) string {
-	if c := meta.FindStatusCondition(conditions, kind); c != nil {
+func statusOf(from conditions.Getter, kind string) string {
+	if c := conditions.Get(from, kind); c != nil {
 		return string(c.Status)
 	}
 	return string(metav1.ConditionUnknown)
@@ -48,11 +48,11 @@ func syncsOf(syncs []v1alpha1.Sync) []Sync {
 	for _, s := range syncs {
 		row := Sync{
 			Namespace: s.Namespace, Name: s.Name, Suspended: s.Spec.Suspend, Created: s.CreationTimestamp,
-			Ready: statusOf(s.Status.Conditions, fluxmeta.ReadyCondition), Drifted: statusOf(s.Status.Conditions, "Drifted"),
+			Ready: statusOf(&s, fluxmeta.ReadyCondition), Drifted: statusOf(&s, "Drifted"),
 			Revision: s.Status.LastAppliedRevision, Attempted: s.Status.LastAttemptedRevision,
 			Objects: int(s.Status.Objects), Pending: len(s.Status.Pending) + int(s.Status.PendingOmitted),
 		}
-		if c := meta.FindStatusCondition(s.Status.Conditions, fluxmeta.ReadyCondition); c != nil {
+		if c := conditions.Get(&s, fluxmeta.ReadyCondition); c != nil {
 			row.Reason, row.Message = c.Reason, sanitize.Text(c.Message)
 		}
 		if row.Suspended {

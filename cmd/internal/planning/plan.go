@@ -13,7 +13,7 @@ import (
 	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
-	"k8s.io/apimachinery/pkg/api/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -244,7 +244,7 @@ func syncState(sync *v1alpha1.Sync) string {
 	if sync.Spec.Suspend {
 		return fluxmeta.SuspendedReason
 	}
-	stalled := meta.FindStatusCondition(sync.Status.Conditions, fluxmeta.StalledCondition)
+	stalled := conditions.Get(sync, fluxmeta.StalledCondition)
 	if stalled == nil || stalled.Status != metav1.ConditionTrue {
 		return ""
 	}

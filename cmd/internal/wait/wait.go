@@ -15,6 +15,7 @@ import (
 	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -184,7 +185,7 @@ func (w *syncWaiter) wait(ctx context.Context, check syncCheck, timeout time.Dur
 
 // ready checks the condition Ready.
 func ready(_ context.Context, _ *syncWaiter, sync *v1alpha1.Sync) (outcome, error) {
-	c := meta.FindStatusCondition(sync.Status.Conditions, fluxmeta.ReadyCondition)
+	c := conditions.Get(sync, fluxmeta.ReadyCondition)
 	switch {
 	case !sync.DeletionTimestamp.IsZero():
 		return outcome{never: true, sentence: "it is being deleted"}, nil
@@ -207,7 +208,7 @@ func applied(revision string) syncCheck {
 		if matches(s.LastAppliedRevision, revision) {
 			return outcome{met: true, sentence: "applied " + sanitize.Text(s.LastAppliedRevision)}, nil
 		}
-		stalled := meta.FindStatusCondition(s.Conditions, fluxmeta.StalledCondition)
+		stalled := conditions.Get(sync, fluxmeta.StalledCondition)
 		if matches(s.LastAttemptedRevision, revision) && stalled != nil && stalled.Status == metav1.ConditionTrue {
 			return outcome{never: true, sentence: fmt.Sprintf("%s is not applied: %s: %s", sanitize.Text(s.LastAttemptedRevision), sanitize.Text(stalled.Reason), sanitize.Text(stalled.Message))}, nil
 		}

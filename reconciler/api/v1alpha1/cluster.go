@@ -43,6 +43,14 @@ type Cluster struct {
 	Status ClusterStatus `json:"status,omitzero"`
 }
 
+// GetConditions returns the conditions of the status. It makes a Cluster a Getter of
+// github.com/fluxcd/pkg/runtime/conditions.
+func (c *Cluster) GetConditions() []metav1.Condition { return c.Status.Conditions }
+
+// SetConditions replaces the conditions of the status. It makes a Cluster a Setter of
+// github.com/fluxcd/pkg/runtime/conditions.
+func (c *Cluster) SetConditions(conditions []metav1.Condition) { c.Status.Conditions = conditions }
+
 // ClusterSpec is the cluster's identity, its engine's settings and the AWS resources
 // that its nodes need.
 type ClusterSpec struct {

@@ -26,6 +26,14 @@ type DevicePlugin struct {
 	Status DevicePluginStatus `json:"status,omitzero"`
 }
 
+// GetConditions returns the conditions of the status. It makes a DevicePlugin a Getter of
+// github.com/fluxcd/pkg/runtime/conditions.
+func (d *DevicePlugin) GetConditions() []metav1.Condition { return d.Status.Conditions }
+
+// SetConditions replaces the conditions of the status. It makes a DevicePlugin a Setter of
+// github.com/fluxcd/pkg/runtime/conditions.
+func (d *DevicePlugin) SetConditions(conditions []metav1.Condition) { d.Status.Conditions = conditions }
+
 // DevicePluginSpec is the plugin and the ways in which it shares GPUs.
 // +kubebuilder:validation:XValidation:rule="!has(self.defaultProfile) || self.profiles.exists(p, p.name == self.defaultProfile)",message="defaultProfile must be the name of one of the profiles"
 // +kubebuilder:validation:XValidation:rule="self.profiles.all(p, has(p.nodePools) && size(p.nodePools) > 0 || has(self.defaultProfile) && self.defaultProfile == p.name)",message="each profile must name its nodePools, or be the defaultProfile"

@@ -2,8 +2,8 @@
 // (the folder to apply), Cluster (the EKS cluster, its engine and AWS resources)
 // and DevicePlugin (how its GPUs are shared).
 //
-// It refuses behaviour: types, defaults and validation only, importing nothing
-// but apimachinery. The CRDs in config/crd are generated from here. Start
+// It refuses behaviour: types, defaults, validation and access to conditions only,
+// importing nothing but apimachinery. The CRDs in config/crd are generated from here. Start
 // reading at Sync.
 // +kubebuilder:object:generate=true
 // +groupName=poolwright.dev

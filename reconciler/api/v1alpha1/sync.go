@@ -43,6 +43,14 @@ type Sync struct {
 	Status SyncStatus `json:"status,omitzero"`
 }
 
+// GetConditions returns the conditions of the status. It makes a Sync a Getter of
+// github.com/fluxcd/pkg/runtime/conditions.
+func (s *Sync) GetConditions() []metav1.Condition { return s.Status.Conditions }
+
+// SetConditions replaces the conditions of the status. It makes a Sync a Setter of
+// github.com/fluxcd/pkg/runtime/conditions.
+func (s *Sync) SetConditions(conditions []metav1.Condition) { s.Status.Conditions = conditions }
+
 // SyncSpec is the desired state of a Sync.
 type SyncSpec struct {
 	// Source is where the manifests are.

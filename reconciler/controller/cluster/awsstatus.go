@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -99,7 +99,7 @@ func (n *AWSStatuses) setOn(c *v1alpha1.Cluster) {
 	}
 	if isEmpty(status) {
 		c.Status.AWS = nil
-		meta.RemoveStatusCondition(&c.Status.Conditions, "AWSInSync")
+		conditions.Delete(c, "AWSInSync")
 		return
 	}
 	c.Status.AWS = &status
@@ -109,8 +109,7 @@ func (n *AWSStatuses) setOn(c *v1alpha1.Cluster) {
 		status.Unknown[i].Since = u.Since.Rfc3339Copy()
 	}
 	condition := awsCondition(&status)
-	condition.ObservedGeneration = c.Generation
-	meta.SetStatusCondition(&c.Status.Conditions, condition)
+	conditions.Set(c, &condition)
 }
 
 // maxListed is how many things each list of the status holds at most.

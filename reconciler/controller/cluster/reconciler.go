@@ -7,8 +7,8 @@ import (
 	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -223,12 +223,12 @@ func engineConditions(status metav1.ConditionStatus, reason, message string, blo
 	return []metav1.Condition{{Type: fluxmeta.ReadyCondition, Status: status, Reason: reason, Message: message}, is}
 }
 
-// write gives a Cluster conditions, and what was found in AWS, where its status differs.
-func (w *reconciler) write(ctx context.Context, c *v1alpha1.Cluster, conditions []metav1.Condition) error {
+// write gives a Cluster the conditions on the engine, and what was found in AWS, where its status differs.
+func (w *reconciler) write(ctx context.Context, c *v1alpha1.Cluster, engine []metav1.Condition) error {
 	before := c.DeepCopy()
-	for _, condition := range conditions {
-		condition.Message, condition.ObservedGeneration = sanitize.Text(condition.Message), c.Generation
-		meta.SetStatusCondition(&c.Status.Conditions, condition)
+	for _, condition := range engine {
+		condition.Message = sanitize.Text(condition.Message)
+		conditions.Set(c, &condition)
 	}
 	w.AWS.setOn(c)
 	c.Status.ObservedGeneration = c.Generation
@@ -249,7 +249,7 @@ func Ready(ctx context.Context, reader client.Reader) (*metav1.Condition, error)
 	if err != nil || now.Cluster == nil {
 		return nil, err
 	}
-	ready := meta.FindStatusCondition(now.Cluster.Status.Conditions, fluxmeta.ReadyCondition)
+	ready := conditions.Get(now.Cluster, fluxmeta.ReadyCondition)
 	if ready == nil || ready.ObservedGeneration != now.Cluster.Generation {
 		return nil, nil
 	}

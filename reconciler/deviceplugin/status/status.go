@@ -15,8 +15,8 @@ import (
 	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -217,8 +217,8 @@ func conclude(plugin *v1alpha1.DevicePlugin, ready metav1.ConditionStatus, reaso
 		progressing.Status, progressing.Reason, progressing.Message = metav1.ConditionTrue, reason, message
 	}
 	for _, condition := range []metav1.Condition{{Type: fluxmeta.ReadyCondition, Status: ready, Reason: reason, Message: message}, progressing} {
-		condition.Message, condition.ObservedGeneration = sanitize.Text(condition.Message), plugin.Generation
-		meta.SetStatusCondition(&plugin.Status.Conditions, condition)
+		condition.Message = sanitize.Text(condition.Message)
+		conditions.Set(plugin, &condition)
 	}
 	plugin.Status.ObservedGeneration = plugin.Generation
 }
