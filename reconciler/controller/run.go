@@ -6,7 +6,6 @@ import (
 	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -20,10 +19,6 @@ import (
 // resync is how often a Sync that needs nothing is compared in full all the
 // same: the net under the watches, not the way drift is found.
 const resync = 10 * time.Minute
-
-// spread is how much later than the interval a fetch may be, as a part of it, so that many
-// clusters do not fetch from one Git server in the same second.
-const spread = 0.1
 
 // reportGap is the least time between two comparisons that only report drift: something
 // that is rewritten every second must not cost one each time.
@@ -46,7 +41,7 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *syncSt
 	}
 	if !alone || !now.Before(s.nextFetch) {
 		if got, done, err := s.revisions.Fetch(sync.Annotations[fluxmeta.ReconcileRequestAnnotation], alone); done {
-			s.nextFetch = r.Clock.Now().Add(wait.Jitter(interval(sync), spread))
+			s.nextFetch = r.Clock.Now().Add(r.Jitter(interval(sync)))
 			if err == nil {
 				return r.proceed(ctx, sync, s, got, drifted, forced)
 			}

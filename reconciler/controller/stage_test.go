@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fluxcd/pkg/runtime/jitter"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -232,7 +233,7 @@ func newStage(t *testing.T, edit func(*v1alpha1.Sync)) *stage {
 	}
 	s.r = &SyncReconciler{
 		Client:    fake.NewClientBuilder().WithScheme(scheme).WithObjects(sync).WithStatusSubresource(sync).Build(),
-		Namespace: stageName.Namespace, Recorder: withoutAnnotations{s.events}, Metrics: metrics, Clock: s.clock,
+		Namespace: stageName.Namespace, Recorder: withoutAnnotations{s.events}, Metrics: metrics, Clock: s.clock, Jitter: jitter.NoJitter,
 		Build: func(context.Context, *v1alpha1.Sync) (Assembly, error) {
 			loop := reconciler.NewLoop(s, s.load, reconciler.NamedTarget{Name: "aws", Target: s.aws}, reconciler.NamedTarget{Name: "kubernetes", Target: s.cluster})
 			return Assembly{Loop: loop, Guard: s.consider, Orphan: func(context.Context) error { return nil }}, nil

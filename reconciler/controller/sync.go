@@ -7,6 +7,7 @@ import (
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
+	"github.com/fluxcd/pkg/runtime/jitter"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -30,6 +31,9 @@ type SyncReconciler struct {
 	Recorder record.EventRecorder
 	Metrics  *Metrics
 	Clock    clock.PassiveClock
+	// Jitter varies the interval at which Git is fetched, so that many clusters do not fetch from
+	// one server in the same second. Several workers call it at a time.
+	Jitter jitter.Duration
 
 	sessions syncStates
 }

@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/google/go-cmp/cmp"
@@ -40,5 +41,14 @@ func TestAFailureThatStaysTheSameIsWrittenOnce(t *testing.T) {
 				t.Errorf("the Sync was written again (-before +after):\n%s", d)
 			}
 		})
+	}
+}
+
+func TestTheNextFetchIsAfterTheIntervalWithItsJitter(t *testing.T) {
+	s := newStage(t, nil)
+	s.r.Jitter = func(d time.Duration) time.Duration { return d - 7*time.Second }
+	s.commit("kubernetes/pool=1")
+	if after := s.reconcile(); after != 53*time.Second {
+		t.Errorf("comes back after %s, want the minute that is the default without 7 s", after)
 	}
 }

@@ -2,9 +2,9 @@ package pullrequest
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
+	"github.com/fluxcd/pkg/runtime/jitter"
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -24,6 +24,9 @@ type Reconciler struct {
 	Recorder record.EventRecorder
 	Metrics  *Metrics
 	Clock    clock.PassiveClock
+	// Jitter varies the interval at which a forge is polled, so that many clusters do not poll
+	// one in the same second. Several workers call it at a time.
+	Jitter jitter.Duration
 
 	sessions sessions
 	limiter  limits.RepositoryLimiter
@@ -32,14 +35,13 @@ type Reconciler struct {
 // defaultInterval is how often a forge is polled where the Sync does not set it.
 const defaultInterval = 30 * time.Second
 
-// interval is the Sync's, spread over a tenth, so that many clusters do not poll one
-// forge in the same second.
+// interval is how often the forge of a Sync is polled.
 func interval(sync *v1alpha1.Sync) time.Duration {
 	every := sync.Spec.PullRequests.Interval.Duration
 	if every <= 0 {
-		every = defaultInterval
+		return defaultInterval
 	}
-	return every + time.Duration(rand.Float64()*float64(every)/10)
+	return every
 }
 
 // log is where a pass reports what went wrong on our side: never a text of a pull

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fluxcd/pkg/runtime/jitter"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -218,7 +219,7 @@ func (s *stage) restart() {
 		s.Fatal(err)
 	}
 	s.r = &Reconciler{
-		Client: s.client, Namespace: stageName.Namespace, Recorder: s.events, Metrics: metrics, Clock: s.clock,
+		Client: s.client, Namespace: stageName.Namespace, Recorder: s.events, Metrics: metrics, Clock: s.clock, Jitter: jitter.NoJitter,
 		Build: func(context.Context, *v1alpha1.Sync) (Session, error) {
 			s.built++
 			s.outdated = false

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fluxcd/pkg/runtime/jitter"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
@@ -126,7 +127,7 @@ func TestAThousandOpenPullRequestsLeaveTheLeaderAsItWas(t *testing.T) {
 		},
 	}}
 	r := &pullrequest.Reconciler{
-		Client: live, Namespace: sync.Namespace, Recorder: record.NewFakeRecorder(10), Metrics: metrics, Clock: clock.RealClock{},
+		Client: live, Namespace: sync.Namespace, Recorder: record.NewFakeRecorder(10), Metrics: metrics, Clock: clock.RealClock{}, Jitter: jitter.NoJitter,
 		Build: func(context.Context, *v1alpha1.Sync) (pullrequest.Session, error) {
 			return pullrequest.Session{Forge: many, Planner: planner, Cluster: "prod", Identity: "i"}, nil
 		},

@@ -38,7 +38,7 @@ func (a *app) addPullRequests(mgr manager.Manager) error {
 	r := &pullrequest.Reconciler{
 		Client: mgr.GetClient(), Namespace: a.cfg.Namespace, Build: a.reviews(),
 		Recorder: events.Sanitize(a.notifier.Record(eventRecorder(mgr))),
-		Metrics:  metrics, Clock: clock.RealClock{},
+		Metrics:  metrics, Clock: clock.RealClock{}, Jitter: spread,
 	}
 	return r.SetupWithManager(mgr)
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
+	"github.com/fluxcd/pkg/runtime/jitter"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,9 +53,14 @@ func (a *app) addSyncs(mgr manager.Manager) error {
 		Recorder:  events.Escape(a.notifier.Record(eventRecorder(mgr))),
 		Metrics:   metrics,
 		Clock:     clock.RealClock{},
+		Jitter:    spread,
 	}
 	return r.SetupWithManager(mgr)
 }
+
+// spread varies an interval by up to a tenth. Each time it makes a generator of 5 KiB: one that
+// jitter.Percent keeps must not be used by several workers at a time.
+func spread(interval time.Duration) time.Duration { return jitter.Percent(0.1, nil)(interval) }
 
 // recorder records events whose messages may repeat what others wrote.
 func recorder(mgr manager.Manager) record.EventRecorder { return events.Sanitize(eventRecorder(mgr)) }

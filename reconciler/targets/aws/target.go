@@ -51,7 +51,7 @@ type Config struct {
 	// shows of AWS; the zero Status while there is none. What another Cluster declares of AWS
 	// is read-only, and what is unknown keeps its time over restarts. May be nil.
 	Live func(ctx context.Context) (Status, error)
-	// Poll is the interval at which Watch reads AWS, up to a tenth later; five minutes
+	// Poll is the interval at which Watch reads AWS, up to a tenth sooner or later; five minutes
 	// where zero.
 	Poll time.Duration
 }

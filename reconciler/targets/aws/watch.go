@@ -5,14 +5,14 @@ import (
 	"maps"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/util/wait"
+	"github.com/fluxcd/pkg/runtime/jitter"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// spread is how much later than Config.Poll a poll may be, as a part of it, so that
-// many controllers do not send requests to AWS in the same second.
+// spread is by how much the time between two polls may differ from Config.Poll, as a part of it,
+// so that many controllers do not send requests to AWS in the same second.
 const spread = 0.1
 
 // Watch reads AWS again and again until ctx ends, and reports the keys of the things that are not
@@ -21,7 +21,7 @@ const spread = 0.1
 // read while nothing is declared, or while changes are being made. drifted is called from one
 // goroutine.
 func (w *Target) Watch(ctx context.Context, drifted func([]state.Key)) error {
-	for pause(ctx, w.cfg.Clock, wait.Jitter(w.cfg.Poll, spread)) {
+	for vary := jitter.Percent(spread, nil); pause(ctx, w.cfg.Clock, vary(w.cfg.Poll)); {
 		if keys := w.poll(ctx); len(keys) > 0 && ctx.Err() == nil {
 			drifted(keys)
 		}
