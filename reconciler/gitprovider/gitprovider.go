@@ -2,7 +2,8 @@
 // at (spec.pullRequests), from the Sync and the Secret that it names.
 //
 // It refuses addresses that would take a token to another host, to a link-local address or
-// over plain HTTP. No error repeats a value of the Secret. Start reading at New.
+// over plain HTTP. No error repeats a value of the Secret. The keys of the Secret are Flux's, so
+// that one can serve both. Start reading at New.
 package gitprovider
 
 import (
@@ -16,20 +17,12 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/fluxcd/pkg/runtime/secrets"
+
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/report/forge/gitea"
 	"github.com/poolwright/poolwright/reconciler/report/forge/github"
-)
-
-// The keys of the Secret that spec.pullRequests.secretRef names. Those of a
-// GitHub App are Flux's, so that one Secret can serve both.
-const (
-	keyToken        = "token"
-	keyCA           = "ca.crt"
-	keyApp          = "githubAppID"
-	keyInstallation = "githubAppInstallationID"
-	keyPrivateKey   = "githubAppPrivateKey"
 )
 
 // New makes the client of the provider that a Sync's pull requests are at, with the content
@@ -46,7 +39,7 @@ func New(sync *v1alpha1.Sync, secret map[string][]byte, now func() time.Time, fe
 	if err != nil {
 		return nil, err
 	}
-	connecting, err := newTransport(at.loopbackOnly, spec.SecretRef.Name, secret[keyCA])
+	connecting, err := newTransport(at.loopbackOnly, spec.SecretRef.Name, secret[secrets.KeyCACert])
 	if err != nil {
 		return nil, err
 	}
@@ -79,23 +72,23 @@ func New(sync *v1alpha1.Sync, secret map[string][]byte, now func() time.Time, fe
 // githubCredential is a token or an App; having both, it would be unclear as whom the
 // comments are written.
 func githubCredential(name string, secret map[string][]byte) (token string, app *github.App, err error) {
-	const apps = keyApp + ", " + keyInstallation + " and " + keyPrivateKey
-	some := len(secret[keyApp])+len(secret[keyInstallation])+len(secret[keyPrivateKey]) > 0
+	const apps = secrets.KeyGitHubAppID + ", " + secrets.KeyGitHubAppInstallationID + " and " + secrets.KeyGitHubAppPrivateKey
+	some := len(secret[secrets.KeyGitHubAppID])+len(secret[secrets.KeyGitHubAppInstallationID])+len(secret[secrets.KeyGitHubAppPrivateKey]) > 0
 	switch {
-	case some && len(secret[keyToken]) > 0:
-		return "", nil, fmt.Errorf("reading Secret %q: it has the key %s and keys of a GitHub App: remove one or the other", name, keyToken)
+	case some && len(secret[secrets.KeyToken]) > 0:
+		return "", nil, fmt.Errorf("reading Secret %q: it has the key %s and keys of a GitHub App: remove one or the other", name, secrets.KeyToken)
 	case !some:
 		token, err = tokenOf(name, secret, "put a token there, or the keys "+apps+" of a GitHub App")
 		return token, nil, err
 	}
-	app = &github.App{Key: secret[keyPrivateKey]}
-	for key, into := range map[string]*int64{keyApp: &app.ID, keyInstallation: &app.Installation} {
+	app = &github.App{Key: secret[secrets.KeyGitHubAppPrivateKey]}
+	for key, into := range map[string]*int64{secrets.KeyGitHubAppID: &app.ID, secrets.KeyGitHubAppInstallationID: &app.Installation} {
 		if *into, err = strconv.ParseInt(string(bytes.TrimSpace(secret[key])), 10, 64); err != nil || *into <= 0 {
 			return "", nil, fmt.Errorf("reading Secret %q: the key %s has to be a positive number: a GitHub App takes all of %s", name, key, apps)
 		}
 	}
 	if len(bytes.TrimSpace(app.Key)) == 0 {
-		return "", nil, fmt.Errorf("reading Secret %q: it has no key %s: put the App's private key there, in PEM", name, keyPrivateKey)
+		return "", nil, fmt.Errorf("reading Secret %q: it has no key %s: put the App's private key there, in PEM", name, secrets.KeyGitHubAppPrivateKey)
 	}
 	return "", app, nil
 }
@@ -103,12 +96,12 @@ func githubCredential(name string, secret map[string][]byte) (token string, app 
 // tokenOf refuses what no forge gives out, such as a token with its file's
 // other lines: the HTTP client would, too, but with a poorer error.
 func tokenOf(name string, secret map[string][]byte, remedy string) (string, error) {
-	token := string(bytes.TrimSpace(secret[keyToken]))
+	token := string(bytes.TrimSpace(secret[secrets.KeyToken]))
 	if token == "" {
-		return "", fmt.Errorf("reading Secret %q: it has no key %s: %s", name, keyToken, remedy)
+		return "", fmt.Errorf("reading Secret %q: it has no key %s: %s", name, secrets.KeyToken, remedy)
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r > unicode.MaxASCII || r <= ' ' || r == 0x7f }) {
-		return "", fmt.Errorf("reading Secret %q: the key %s holds white space or characters that no token has: put the token alone there", name, keyToken)
+		return "", fmt.Errorf("reading Secret %q: the key %s holds white space or characters that no token has: put the token alone there", name, secrets.KeyToken)
 	}
 	return token, nil
 }

@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"syscall"
 	"time"
+
+	"github.com/fluxcd/pkg/runtime/secrets"
 )
 
 // newTransport trusts the system's authorities and ca, and connects to no
@@ -22,7 +24,7 @@ func newTransport(loopbackOnly bool, secret string, ca []byte) (*http.Transport,
 			roots = x509.NewCertPool()
 		}
 		if !roots.AppendCertsFromPEM(ca) {
-			return nil, fmt.Errorf("reading Secret %q: the key %s holds no certificate in PEM", secret, keyCA)
+			return nil, fmt.Errorf("reading Secret %q: the key %s holds no certificate in PEM", secret, secrets.KeyCACert)
 		}
 		config.RootCAs = roots
 	}

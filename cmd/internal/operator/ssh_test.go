@@ -77,7 +77,9 @@ func TestASyncFollowsARepositoryBySSH(t *testing.T) {
 	}{
 		{"a Secret without keys", nil, gitsource.ErrUnauthorized, "Secret git has no key identity"},
 		{"the keys for https", map[string][]byte{"username": []byte("git"), "password": []byte(passphrase)}, gitsource.ErrUnauthorized, "Secret git has no key identity"},
+		{"an empty identity", map[string][]byte{"identity": {}, "known_hosts": []byte(passphrase)}, gitsource.ErrUnauthorized, "Secret git has no key identity"},
 		{"no known_hosts", map[string][]byte{"identity": key.PEM("")}, gitsource.ErrHostKey, "Secret git has no key known_hosts"},
+		{"empty known_hosts", map[string][]byte{"identity": key.PEM(""), "known_hosts": {}}, gitsource.ErrHostKey, "Secret git has no key known_hosts"},
 		{"another host's known_hosts", map[string][]byte{"identity": key.PEM(""), "known_hosts": sshtest.Lines(server.Addr(), other.Signer)}, gitsource.ErrHostKey, "SHA256:"},
 		{"another key", map[string][]byte{"identity": other.PEM(""), "known_hosts": server.KnownHosts()}, gitsource.ErrUnauthorized, "deploy key"},
 		{"a wrong passphrase", map[string][]byte{"identity": key.PEM(passphrase), "known_hosts": server.KnownHosts(), "password": []byte("not " + passphrase)}, gitsource.ErrUnauthorized, "passphrase"},

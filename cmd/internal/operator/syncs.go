@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/jitter"
+	"github.com/fluxcd/pkg/runtime/secrets"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -253,7 +255,8 @@ func (a *app) gitConfig(sync *v1alpha1.Sync) gogit.Config {
 	return cfg
 }
 
-// credentials reads the Secret of a repository. Its keys are those of Flux.
+// credentials reads the Secret of a repository, past every cache: the controller may read the Secrets of
+// its own namespace by name, and list none. Its keys are those of Flux. No error repeats a value.
 func (a *app) credentials(ctx context.Context, key client.ObjectKey, ssh bool) (gogit.Credentials, error) {
 	var secret corev1.Secret
 	err := a.direct.Get(ctx, key, &secret)
@@ -263,31 +266,36 @@ func (a *app) credentials(ctx context.Context, key client.ObjectKey, ssh bool) (
 	if err != nil {
 		return gogit.Credentials{}, fmt.Errorf("reading Secret %s: %w", key.Name, err)
 	}
+	// A key without a value is as good as none.
+	maps.DeleteFunc(secret.Data, func(_ string, value []byte) bool { return len(value) == 0 })
 	if ssh {
-		return sshCredentials(&secret)
+		return sshCredentials(ctx, &secret)
 	}
-	if len(secret.Data["password"]) == 0 && len(secret.Data["ca.crt"]) == 0 {
+	// Not secrets.BasicAuthFromSecret, which refuses a password without a username: many servers take a
+	// token so.
+	c := gogit.Credentials{
+		Username: string(secret.Data[secrets.KeyUsername]),
+		Password: string(secret.Data[secrets.KeyPassword]),
+		CABundle: secret.Data[secrets.KeyCACert],
+	}
+	if c.Password == "" && len(c.CABundle) == 0 {
 		return gogit.Credentials{}, fmt.Errorf("%w: Secret %s has no key password; put the password or token there", gitsource.ErrUnauthorized, key.Name)
 	}
-	return gogit.Credentials{
-		Username: string(secret.Data["username"]),
-		Password: string(secret.Data["password"]),
-		CABundle: secret.Data["ca.crt"],
-	}, nil
+	return c, nil
 }
 
 // sshCredentials are the keys of a Secret that ssh takes. The public key, which may be there
 // as identity.pub, is part of the private one.
-func sshCredentials(secret *corev1.Secret) (gogit.Credentials, error) {
-	if len(secret.Data["identity"]) == 0 {
-		return gogit.Credentials{}, fmt.Errorf("%w: Secret %s has no key identity; put the private key for ssh there", gitsource.ErrUnauthorized, secret.Name)
-	}
-	if len(secret.Data["known_hosts"]) == 0 {
+func sshCredentials(ctx context.Context, secret *corev1.Secret) (gogit.Credentials, error) {
+	auth, err := secrets.SSHAuthFromSecret(ctx, secret)
+	var missing *secrets.KeyNotFoundError
+	switch {
+	case errors.As(err, &missing) && missing.Key == secrets.KeySSHKnownHosts:
 		return gogit.Credentials{}, fmt.Errorf("%w: Secret %s has no key known_hosts; put the server's lines there, as ssh-keyscan prints them", gitsource.ErrHostKey, secret.Name)
+	case errors.As(err, &missing):
+		return gogit.Credentials{}, fmt.Errorf("%w: Secret %s has no key %s; put the private key for ssh there", gitsource.ErrUnauthorized, secret.Name, missing.Key)
+	case err != nil:
+		return gogit.Credentials{}, fmt.Errorf("reading Secret %s: %w", secret.Name, err)
 	}
-	return gogit.Credentials{
-		Identity:   secret.Data["identity"],
-		KnownHosts: secret.Data["known_hosts"],
-		Password:   string(secret.Data["password"]),
-	}, nil
+	return gogit.Credentials{Identity: auth.PrivateKey, KnownHosts: []byte(auth.KnownHosts), Password: auth.Password}, nil
 }
