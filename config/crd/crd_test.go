@@ -45,6 +45,7 @@ func digests() map[int]string {
 		27: "c7f10702dcab43191d0b56a6b4bbfb3a",
 		28: "5836eca86ecc67d7d3c9975f9d60c1db",
 		29: "856c48b1a78814119f13085c26325641",
+		30: "2d14dbf7ff632033f512eec80627963f",
 	}
 }
 

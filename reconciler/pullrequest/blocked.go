@@ -121,7 +121,7 @@ func (p *pass) conclusion(pr forge.PullRequest, rec *entry) (forge.Status, bool)
 	switch {
 	case head == "":
 		return s, false
-	case rec.item.Head != head && (rec.item.CommentHash != "" || rec.announced == head):
+	case rec.item.Head != head && (rec.item.CommentKind != "" || rec.announced == head):
 		s.Description = "merged before it was planned"
 	case !rec.pending:
 		return s, false

@@ -3,7 +3,6 @@ package pullrequest
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,34 +67,8 @@ type publication struct {
 	state forge.State
 }
 
-// The beginnings of a status item's CommentHash, by which the next process has what is at the
-// forge.
-const (
-	// hashPlan is a comment that shows a plan, or why there is none.
-	hashPlan = "plan-"
-	// hashUnaffected is a pull request that does not touch this cluster: nothing is written,
-	// unless a comment from before is there to be put right.
-	hashUnaffected = "unaffected-"
-	// hashTail is a comment whose tail was written.
-	hashTail = "tail-"
-	// hashLate is the same for a pull request that was merged unplanned: only a
-	// comment that is there gets the tail.
-	hashLate = "late-"
-	// hashDrift is a comment whose tail shows drift.
-	hashDrift = "drift-"
-	// hashMoved stands before one of the last three, where what was merged is another
-	// head than the comment was made for.
-	hashMoved = "moved-"
-)
-
-func (e *entry) unaffected() bool { return strings.HasPrefix(e.item.CommentHash, hashUnaffected) }
-
-// moved reports that what was merged is another head than was reported.
-func (e *entry) moved() bool { return strings.HasPrefix(e.item.CommentHash, hashMoved) }
-
-// hasTail reports how the end of a merged pull request's comment began when it was written.
-func (e *entry) hasTail(begin string) bool {
-	return strings.HasPrefix(strings.TrimPrefix(e.item.CommentHash, hashMoved), begin)
+func (e *entry) unaffected() bool {
+	return e.item.CommentKind == v1alpha1.PullRequestCommentUnaffected
 }
 
 // merged reports whether the record follows what comes of a merge.
@@ -115,9 +88,23 @@ func recordedEntries(sync *v1alpha1.Sync) map[int64]*entry {
 		return out
 	}
 	for _, item := range sync.Status.PullRequests.Items {
-		out[item.Number] = &entry{item: *item.DeepCopy()}
+		e := &entry{item: *item.DeepCopy()}
+		if e.item.CommentKind == "" && e.item.CommentHash != "" {
+			e.completeCommentKind()
+		}
+		out[item.Number] = e
 	}
 	return out
+}
+
+// completeCommentKind completes a record of a version that did not write the comment's kind.
+// Whether there is a comment is unknown then, and an open pull request is planned again:
+// what it was reported is edited once at most, and nothing is created for a merged one.
+func (e *entry) completeCommentKind() {
+	e.item.CommentKind, e.item.CommentEditOnly = v1alpha1.PullRequestCommentOutcome, true
+	if !e.merged() {
+		e.item.CommentKind, e.item.Base = v1alpha1.PullRequestCommentPlan, ""
+	}
 }
 
 // unplanned are the records without what this process keeps in memory; for every open
@@ -223,9 +210,6 @@ func (e *entry) merge() string {
 	}
 	return e.item.Head
 }
-
-// reportedAfterMerge reports that nothing was reported of the pull request before its merge.
-func (e *entry) reportedAfterMerge() bool { return e.hasTail(hashLate) }
 
 // stamp is a time as a status keeps it: the next process must read the same.
 func stamp(t time.Time) *metav1.Time {

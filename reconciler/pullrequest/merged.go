@@ -56,7 +56,8 @@ func (p *pass) followed(merged []forge.PullRequest, carrier int64) []followed {
 		case p.now.Sub(pr.Merged) < recent:
 			rec = &entry{item: v1alpha1.PullRequestStatus{Number: number}}
 		case number == carrier:
-			rec = &entry{item: v1alpha1.PullRequestStatus{Number: number, Phase: v1alpha1.PullRequestDone, CommentHash: hashLate}}
+			rec = &entry{item: v1alpha1.PullRequestStatus{Number: number, Phase: v1alpha1.PullRequestDone}}
+			rec.mergedUnplanned()
 		default:
 			continue
 		}
@@ -64,6 +65,11 @@ func (p *pass) followed(merged []forge.PullRequest, carrier int64) []followed {
 		all = append(all, followed{pr, rec})
 	}
 	return all
+}
+
+// mergedUnplanned records that nothing was reported of the merged head.
+func (e *entry) mergedUnplanned() {
+	e.item.CommentKind, e.item.CommentEditOnly = v1alpha1.PullRequestCommentOutcome, true
 }
 
 // arrive leads a pull request as far as the merge and its being applied have come.
@@ -80,11 +86,13 @@ func (p *pass) arrive(ctx context.Context, pr forge.PullRequest, rec *entry) {
 		item = &rec.item
 		item.Phase = v1alpha1.PullRequestMerged
 		switch {
-		case item.CommentHash == "":
-			item.CommentHash, item.Head = hashLate, pr.Head.SHA
+		case item.CommentKind == "":
+			item.Head = pr.Head.SHA
+			rec.mergedUnplanned()
 		case pr.Head.SHA != "" && item.Head != pr.Head.SHA:
 			// What was reported is of an older head: nobody reviewed what was merged.
-			*item = v1alpha1.PullRequestStatus{Number: item.Number, Phase: item.Phase, Head: pr.Head.SHA, CommentHash: hashMoved + hashLate}
+			*item = v1alpha1.PullRequestStatus{Number: item.Number, Phase: item.Phase, Head: pr.Head.SHA, MergedOtherHead: true}
+			rec.mergedUnplanned()
 		}
 	}
 	if item.MergeCommit == "" {

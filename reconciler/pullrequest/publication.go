@@ -74,9 +74,8 @@ const enduring = 3
 
 // alike reports whether a publication differs from what was reported in details at most.
 func (e *entry) alike(a *publication) bool {
-	kind := func(hash string) string { return hash[:strings.Index(hash, "-")+1] }
 	is, was := a.item, e.item
-	return is.CommentHash != was.CommentHash && kind(is.CommentHash) == kind(was.CommentHash) && is.Head == was.Head && is.Base == was.Base &&
+	return is.CommentHash != was.CommentHash && is.CommentKind == was.CommentKind && is.Head == was.Head && is.Base == was.Base &&
 		is.Phase == was.Phase && is.Headline == was.Headline && equality.Semantic.DeepEqual(is.Reviewed, was.Reviewed)
 }
 
@@ -100,11 +99,11 @@ func (p *pass) publicationOf(pr forge.PullRequest, planned report.Report, review
 	if objects(planned) {
 		a.state = forge.Failure
 	}
-	begin := hashPlan
+	a.item.CommentKind = v1alpha1.PullRequestCommentPlan
 	if a.comment.EditOnly {
-		begin = hashUnaffected
+		a.item.CommentKind = v1alpha1.PullRequestCommentUnaffected
 	}
-	a.item.CommentHash = begin + state.Hash([]any{a.item.Head, hours, planned.Content()})[:16]
+	a.item.CommentHash = commentHash(a.item.CommentKind, a.item.Head, hours, planned.Content())
 	var body strings.Builder
 	options := report.Options{HoursPerDay: float64(hours), Limit: p.s.Forge.Limit()}
 	if err := planned.Markdown(&body, options); err != nil {
@@ -112,6 +111,11 @@ func (p *pass) publicationOf(pr forge.PullRequest, planned report.Report, review
 	}
 	a.comment.Body = body.String()
 	return a
+}
+
+// commentHash identifies a comment by its kind and by what else it is made of.
+func commentHash(kind v1alpha1.PullRequestCommentKind, of ...any) string {
+	return state.Hash([]any{kind, of})[:16]
 }
 
 // unwritable is the publication where a report cannot be written.
@@ -155,7 +159,8 @@ func (p *pass) failure(t task, err error, class state.Class) *publication {
 		line: what + ": " + plainText(why), state: forge.Broken,
 		comment: forge.Comment{Marker: p.marker(), EditOnly: class != state.Stalled},
 	}
-	a.item.CommentHash = hashPlan + state.Hash([]any{head, class.String(), hashed})[:16]
+	a.item.CommentKind = v1alpha1.PullRequestCommentPlan
+	a.item.CommentHash = commentHash(a.item.CommentKind, head, class.String(), hashed)
 	why = forge.Plain(why, reasonWidth)
 	good := t.rec.good
 	switch {

@@ -14,7 +14,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
-	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 const (
@@ -168,11 +167,10 @@ func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, lef
 	if drifted.text == "" && drifted.known && rec.hasDriftTail() {
 		rec.rollout.gone = true
 	}
-	if base != "" && rec.moved() {
+	if base != "" && item.MergedOtherHead {
 		base = fmt.Sprintf(movedTo, short(item.Head)) + base
 	}
-	text, hash := rec.compose(base, drifted)
-	if p.write(ctx, pr, rec, forge.Comment{Tail: text}, hash, a) && item.RolledOutTime != nil {
+	if p.write(ctx, pr, rec, rec.compose(base, drifted), a) && item.RolledOutTime != nil {
 		item.Phase, rec.post = v1alpha1.PullRequestDone, limits.Backoff{}
 	}
 }
@@ -195,41 +193,50 @@ func (p *pass) nothingNew(rec *entry, left pendingReplacements, drifted drift) b
 }
 
 // hasDriftTail reports whether the tail at the forge shows drift.
-func (e *entry) hasDriftTail() bool { return e.hasTail(hashDrift) }
+func (e *entry) hasDriftTail() bool {
+	return e.item.CommentKind == v1alpha1.PullRequestCommentDrift
+}
 
 // movedTo begins the tail where another head was merged than the comment was made for.
 const movedTo = "**Merged as `%s`, which was not planned:** the text above was planned for a commit before it.\n\n"
 
-// compose puts what is reported of the merge and of drift together, and names it.
-func (e *entry) compose(base string, drifted drift) (text, hash string) {
-	begin, content := hashTail, drifted.content
+// mergeTail is the end of a merged pull request's comment.
+type mergeTail struct {
+	text string
+	kind v1alpha1.PullRequestCommentKind
+	// editOnly is true where no comment is created for it.
+	editOnly bool
+	// hash is what a status keeps of it.
+	hash string
+}
+
+// compose puts what is reported of the merge and of drift together.
+func (e *entry) compose(base string, drifted drift) mergeTail {
+	t := mergeTail{text: base, kind: v1alpha1.PullRequestCommentOutcome}
+	content := drifted.content
 	switch {
 	case drifted.text != "":
-		begin, e.rollout.gone = hashDrift, false
-		text = base + "\n" + drifted.text
+		e.rollout.gone = false
+		t.kind, t.text = v1alpha1.PullRequestCommentDrift, base+"\n"+drifted.text
 	case !drifted.known && e.hasDriftTail():
-		begin, text = hashDrift, base
+		t.kind = v1alpha1.PullRequestCommentDrift
 	case e.rollout.gone:
-		content, text = "gone", base+"\n"+driftResolved
-	default:
-		text = base
+		content, t.text = "gone", base+"\n"+driftResolved
 	}
-	if begin == hashTail && e.reportedAfterMerge() {
-		begin = hashLate
-	}
-	if e.moved() {
-		begin = hashMoved + begin
-	}
-	return strings.TrimLeft(text, "\n"), begin + state.Hash([]string{base, content})[:16]
+	// Where drift is shown there is a comment from then on.
+	t.editOnly = e.item.CommentEditOnly && t.kind == v1alpha1.PullRequestCommentOutcome
+	t.text = strings.TrimLeft(t.text, "\n")
+	t.hash = commentHash(t.kind, t.editOnly, base, content)
+	return t
 }
 
 // write brings a tail and the line next to the commits to the forge, if they have
 // something new and the last time is long enough ago. It returns whether the forge
 // has what there is to report.
-func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c forge.Comment, hash string, a report.MergeOutcome) bool {
+func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, t mergeTail, a report.MergeOutcome) bool {
 	item := &rec.item
 	line := rec.beside(a)
-	if hash == item.CommentHash && line == rec.rollout.line {
+	if t.hash == item.CommentHash && line == rec.rollout.line {
 		return true
 	}
 	wait := rec.post.Until.Sub(p.now)
@@ -242,12 +249,10 @@ func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c fo
 	}
 	posted := forge.Posted{URL: pr.URL}
 	var err error
-	if hash != item.CommentHash {
+	if t.hash != item.CommentHash {
 		// Where the forge does not list it, whether there is such a pull request is for
 		// its comment to show.
-		late := strings.HasPrefix(strings.TrimPrefix(hash, hashMoved), hashLate)
-		c.Marker, c.EditOnly = p.marker(), late || pr.URL == ""
-		posted, err = p.postComment(ctx, pr.Number, c)
+		posted, err = p.postComment(ctx, pr.Number, forge.Comment{Marker: p.marker(), Tail: t.text, EditOnly: t.editOnly || pr.URL == ""})
 	}
 	if line != rec.rollout.line && line != "" && (err == nil || permanent(err)) {
 		if also := p.rollout(ctx, rec, a, line, cmp.Or(posted.URL, pr.URL)); err == nil {
@@ -259,7 +264,8 @@ func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c fo
 		return permanent(err) && rec.post.Failures >= lastTry
 	}
 	rec.post, rec.rollout.at = limits.Backoff{}, p.now
-	rec.rollout.line, item.CommentHash = line, hash
+	rec.rollout.line = line
+	item.CommentKind, item.CommentEditOnly, item.CommentHash = t.kind, t.editOnly, t.hash
 	rec.rollout.setReported(mergePhaseOf(a))
 	return true
 }

@@ -98,7 +98,7 @@ func TestDriftBelowAHeadThatIsMergedBeforeItIsPlanned(t *testing.T) {
 	s.later(time.Minute)
 	s.strayed("gpu")
 	s.clock.Step(time.Minute)
-	if got := s.item(1); got.Phase != v1alpha1.PullRequestDone || got.CommentHash[:len(hashMoved+hashDrift)] != hashMoved+hashDrift {
+	if got := s.item(1); got.Phase != v1alpha1.PullRequestDone || !got.MergedOtherHead || got.CommentKind != v1alpha1.PullRequestCommentDrift {
 		t.Errorf("%+v", got)
 	}
 }

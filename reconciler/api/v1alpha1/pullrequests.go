@@ -92,6 +92,23 @@ const (
 	PullRequestDone PullRequestPhase = "Done"
 )
 
+// PullRequestCommentKind is what the comment on a pull request shows.
+// +kubebuilder:validation:Enum=Plan;Unaffected;Outcome;Drift
+type PullRequestCommentKind string
+
+// The values of PullRequestCommentKind.
+const (
+	// PullRequestCommentPlan shows a plan, or why there is none.
+	PullRequestCommentPlan PullRequestCommentKind = "Plan"
+	// PullRequestCommentUnaffected is of a pull request that changes nothing of this cluster: no
+	// comment is created for it, and one that is there reports that.
+	PullRequestCommentUnaffected PullRequestCommentKind = "Unaffected"
+	// PullRequestCommentOutcome also shows what came of the merge.
+	PullRequestCommentOutcome PullRequestCommentKind = "Outcome"
+	// PullRequestCommentDrift also shows how live objects differ from what is applied.
+	PullRequestCommentDrift PullRequestCommentKind = "Drift"
+)
+
 // PullRequestStatus is what was reported on one pull request.
 type PullRequestStatus struct {
 	// Number is the pull request's number at the forge.
@@ -109,6 +126,18 @@ type PullRequestStatus struct {
 	// CommentHash identifies the comment that was written, so that it is not written again.
 	// +optional
 	CommentHash string `json:"commentHash,omitempty"`
+	// CommentKind is what the comment shows: Plan, Unaffected, Outcome or Drift. Absent where
+	// nothing was reported.
+	// +optional
+	CommentKind PullRequestCommentKind `json:"commentKind,omitempty"`
+	// CommentEditOnly is true where a comment that is there is edited and none is created,
+	// because the merged head was not planned.
+	// +optional
+	CommentEditOnly bool `json:"commentEditOnly,omitempty"`
+	// MergedOtherHead is true where another head was merged than the one that the comment's
+	// plan was made for.
+	// +optional
+	MergedOtherHead bool `json:"mergedOtherHead,omitempty"`
 	// Reviewed are the consequences that the comment showed, against which the merge is
 	// checked.
 	// +optional
