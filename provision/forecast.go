@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/poolwright/poolwright/provision/blocker"
 	"github.com/poolwright/poolwright/provision/catalog"
 )
 
@@ -157,12 +158,7 @@ type Pod struct {
 
 // Blocker is something that protects a node.
 type Blocker struct {
-	// Kind is "do-not-disrupt" for an annotated pod, "pdb", "unschedulable" for a pod
-	// that would find no other node after the step, "limit" for a node beside which
-	// its pool has no room for a replacement, "reservation" for one whose capacity reservation has no
-	// instance available for a replacement and whose pods find no node outside of it, "node" for an
-	// annotated node, or "starting" for one that is not initialized yet.
-	Kind string `json:"kind"`
+	Kind blocker.Kind `json:"kind"`
 	// Pod is the protected pod; empty when it is the node itself.
 	Pod Pod `json:"pod,omitzero"`
 	// Budgets are the PodDisruptionBudgets that allow no eviction, as
@@ -198,6 +194,9 @@ type RolloutRate struct {
 	// Budget is which budget that is: "10%", or with its schedule. Empty when there is
 	// none.
 	Budget string `json:"budget,omitempty"`
+	// Blocking is true where that budget allows no node, however many the pool has, and none
+	// opens within a year.
+	Blocking bool `json:"blocking,omitempty"`
 	// NextWindow is when a closed budget opens next; zero when none is closed or none
 	// opens within a year.
 	NextWindow time.Time `json:"nextWindow,omitzero"`

@@ -1,4 +1,4 @@
-package pluginrollout
+package gpu
 
 import (
 	"fmt"
@@ -6,47 +6,45 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// recordAnnotation records for any later process what this one does to a node.
-const recordAnnotation = gpu.RolloutAnnotation
+// rolloutStopped is the fourth field of a RolloutAnnotation.
+const rolloutStopped = "stopped"
 
-// stoppedToken is its fourth field.
-const stoppedToken = "stopped"
-
-// rolloutRecord is the value of recordAnnotation. The zero value is no record.
-type rolloutRecord struct {
-	// revision is what the plugin is replaced by.
-	revision string
-	// pod is the one that goes.
-	pod types.UID
-	at  time.Time
-	// stopped reports that the new plugin did not come to agree in time, and that this has
+// RolloutRecord is the value of the annotation RolloutAnnotation: for any later process, what is
+// being done to a node's plugin. The zero value is no record.
+type RolloutRecord struct {
+	// Revision is the one that the plugin is replaced by.
+	Revision string
+	// Pod is the UID of the one that goes.
+	Pod types.UID
+	// Time is when that began, in whole seconds.
+	Time time.Time
+	// Stopped reports that the new plugin did not come to agree in time, and that this has
 	// been reported.
-	stopped bool
+	Stopped bool
 }
 
-func (m rolloutRecord) String() string {
-	text := fmt.Sprintf("%s %s %s", m.revision, m.pod, m.at.UTC().Format(time.RFC3339))
-	if m.stopped {
-		text += " " + stoppedToken
+// String writes the record as the annotation has it.
+func (r RolloutRecord) String() string {
+	text := fmt.Sprintf("%s %s %s", r.Revision, r.Pod, r.Time.UTC().Format(time.RFC3339))
+	if r.Stopped {
+		text += " " + rolloutStopped
 	}
 	return text
 }
 
-// parseRecord reads what String wrote. Anything else is no record: the worst that comes
+// ParseRolloutRecord reads what String wrote. Anything else is no record: the worst that comes
 // of it is one more restart of a plugin.
-func parseRecord(text string) rolloutRecord {
-	words := strings.Split(text, " ")
-	stopped := len(words) == 4 && words[3] == stoppedToken
-	if len(words) != 3 && !stopped {
-		return rolloutRecord{}
+func ParseRolloutRecord(text string) RolloutRecord {
+	fields := strings.Split(text, " ")
+	stopped := len(fields) == 4 && fields[3] == rolloutStopped
+	if len(fields) != 3 && !stopped {
+		return RolloutRecord{}
 	}
-	at, err := time.Parse(time.RFC3339, words[2])
-	if err != nil || words[0] == "" || words[1] == "" {
-		return rolloutRecord{}
+	at, err := time.Parse(time.RFC3339, fields[2])
+	if err != nil || fields[0] == "" || fields[1] == "" {
+		return RolloutRecord{}
 	}
-	return rolloutRecord{revision: words[0], pod: types.UID(words[1]), at: at, stopped: stopped}
+	return RolloutRecord{Revision: fields[0], Pod: types.UID(fields[1]), Time: at, Stopped: stopped}
 }

@@ -8,6 +8,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/blocker"
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 )
 
@@ -105,7 +106,9 @@ func (c *comparison) nodeOutcomes(pool string) map[string]nodeOutcome {
 // kept reports whether something keeps the node until somebody acts. One that is
 // about to start is kept by nothing for long.
 func kept(n provision.Node) bool {
-	return slices.ContainsFunc(n.Blockers, func(b provision.Blocker) bool { return b.ForcedAfterSeconds == 0 && b.Kind != "starting" })
+	return slices.ContainsFunc(n.Blockers, func(b provision.Blocker) bool {
+		return b.ForcedAfterSeconds == 0 && b.Kind != blocker.Starting
+	})
 }
 
 // vanishes reports whether nothing is left in the place of a node that is replaced.
@@ -113,7 +116,7 @@ func kept(n provision.Node) bool {
 // it does, and finds that one empty once they are gone.
 func (c *comparison) vanishes(n provision.Node) bool {
 	pool := c.after.Pools[n.Pool]
-	starts := slices.ContainsFunc(n.Blockers, func(b provision.Blocker) bool { return b.Kind == "starting" })
+	starts := slices.ContainsFunc(n.Blockers, func(b provision.Blocker) bool { return b.Kind == blocker.Starting })
 	if pool == nil || pool.Spec.Replicas != nil || starts {
 		return false
 	}

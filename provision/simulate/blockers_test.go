@@ -223,7 +223,7 @@ func TestANodeStaysWhileItsPodsHaveNowhereToGo(t *testing.T) {
 	var stay []string
 	for _, n := range got.Replaced {
 		for _, b := range n.Blockers {
-			stay = append(stay, n.NodeClaim+" "+b.Kind+" "+b.Pod.Name)
+			stay = append(stay, n.NodeClaim+" "+string(b.Kind)+" "+b.Pod.Name)
 		}
 	}
 	if diff := cmp.Diff([]string{"b unschedulable pod-b", "c unschedulable pod-c"}, stay); diff != "" {

@@ -14,6 +14,7 @@ import (
 	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/blocker"
 	"github.com/poolwright/poolwright/provision/simulate/internal/drift"
 	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
@@ -114,15 +115,15 @@ func (c *comparison) node(claim *karpv1.NodeClaim, limits pdb.Limits) provision.
 	}
 	node := c.before.Node(claim)
 	if node == nil {
-		out.Blockers = []provision.Blocker{{Kind: "starting"}}
+		out.Blockers = []provision.Blocker{{Kind: blocker.Starting}}
 		return out
 	}
 	out.Name = node.Name
 	if node.Labels[karpv1.NodeInitializedLabelKey] != "true" {
-		out.Blockers = append(out.Blockers, provision.Blocker{Kind: "starting"})
+		out.Blockers = append(out.Blockers, provision.Blocker{Kind: blocker.Starting})
 	}
 	if node.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true" || claim.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true" {
-		out.Blockers = append(out.Blockers, provision.Blocker{Kind: "node"})
+		out.Blockers = append(out.Blockers, provision.Blocker{Kind: blocker.Node})
 	}
 	for _, pod := range c.before.Bound[node.Name] {
 		if podutil.IsReschedulable(pod) {
@@ -130,8 +131,8 @@ func (c *comparison) node(claim *karpv1.NodeClaim, limits pdb.Limits) provision.
 			named.Unowned = c.alone(pod)
 			out.Pods = append(out.Pods, named)
 		}
-		if blocker, ok := c.blocker(pod, claim, limits); ok {
-			out.Blockers = append(out.Blockers, blocker)
+		if found, ok := c.blocker(pod, claim, limits); ok {
+			out.Blockers = append(out.Blockers, found)
 		}
 	}
 	slices.SortFunc(out.Pods, workload.ComparePods)
@@ -146,11 +147,11 @@ func (c *comparison) blocker(pod *corev1.Pod, claim *karpv1.NodeClaim, limits pd
 		out.ForcedAfterSeconds = int(math.Ceil(grace.Duration.Seconds()))
 	}
 	if !podutil.IsDisruptable(pod, c.before.Clock, nil) {
-		out.Kind = "do-not-disrupt"
+		out.Kind = blocker.DoNotDisrupt
 		return out, true
 	}
 	if budgets, free := limits.CanEvictPods([]*corev1.Pod{pod}, c.before.Clock, nil); !free {
-		out.Kind = "pdb"
+		out.Kind = blocker.PDB
 		for _, b := range budgets {
 			out.PodDisruptionBudgets = append(out.PodDisruptionBudgets, b.String())
 		}

@@ -99,7 +99,7 @@ func TestDriftedNodesOfALiveCluster(t *testing.T) {
 			for _, n := range nodes {
 				text := n.NodeClaim + " " + n.Reason
 				for _, b := range n.Blockers {
-					text += " " + b.Kind
+					text += " " + string(b.Kind)
 				}
 				is = append(is, text)
 			}

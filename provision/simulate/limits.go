@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/utils/resources"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/blocker"
 	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
@@ -39,7 +40,7 @@ func (c *comparison) checkLimits(ctx context.Context) error {
 		if sentence == "" {
 			continue
 		}
-		lost := slices.ContainsFunc(node.Blockers, func(b provision.Blocker) bool { return b.Kind == "unschedulable" })
+		lost := slices.ContainsFunc(node.Blockers, func(b provision.Blocker) bool { return b.Kind == blocker.Unschedulable })
 		if tried++; !lost && tried <= mostTried {
 			fits, err := c.elsewhere(ctx, node)
 			if err != nil {
@@ -49,7 +50,7 @@ func (c *comparison) checkLimits(ctx context.Context) error {
 				continue
 			}
 		}
-		c.replaced[i].Blockers = append(c.replaced[i].Blockers, provision.Blocker{Kind: "limit"})
+		c.replaced[i].Blockers = append(c.replaced[i].Blockers, provision.Blocker{Kind: blocker.Limit})
 		if c.fullPools[node.Pool] == "" {
 			c.fullPools[node.Pool] = sentence
 		}

@@ -180,7 +180,7 @@ func TestWhatHoldsTheNodesOfAPoolThatGoes(t *testing.T) {
 			is := removal{Moving: got.Removed[0].Rescheduled, Homeless: got.Removed[0].Unschedulable, Notes: len(got.Cost.Notes)}
 			for _, n := range got.Removed[0].Nodes {
 				for _, b := range n.Blockers {
-					text := n.NodeClaim + " " + b.Kind
+					text := n.NodeClaim + " " + string(b.Kind)
 					if b.ForcedAfterSeconds > 0 {
 						text += fmt.Sprint(" ", b.ForcedAfterSeconds, "s")
 					}

@@ -10,12 +10,9 @@ import (
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/blocker"
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 )
-
-// reservationFull is the kind of the blocker of a node whose capacity reservation has no room for its
-// replacement.
-const reservationFull = "reservation"
 
 // checkReservations blocks the nodes that a full capacity reservation keeps: Karpenter launches a
 // replacement before it terminates the node, unless its feature gate TerminateFirstDrift is on.
@@ -39,7 +36,7 @@ func (c *comparison) checkReservations(ctx context.Context) error {
 			stays[node.Pool] = !fits
 		}
 		if stays[node.Pool] {
-			c.replaced[i].Blockers = append(c.replaced[i].Blockers, provision.Blocker{Kind: reservationFull})
+			c.replaced[i].Blockers = append(c.replaced[i].Blockers, provision.Blocker{Kind: blocker.Reservation})
 		}
 	}
 	return nil
@@ -47,7 +44,7 @@ func (c *comparison) checkReservations(ctx context.Context) error {
 
 // heldByReservation reports whether a full capacity reservation keeps the node.
 func heldByReservation(n provision.Node) bool {
-	return slices.ContainsFunc(n.Blockers, func(b provision.Blocker) bool { return b.Kind == reservationFull })
+	return slices.ContainsFunc(n.Blockers, func(b provision.Blocker) bool { return b.Kind == blocker.Reservation })
 }
 
 // reservationEnds are the reservations with an end date of the classes after the step.

@@ -34,7 +34,8 @@ func (c *comparison) rolloutRate(name string) provision.RolloutRate {
 	nodes, busy := c.count(name)
 	allowed := pool.MustGetAllowedDisruptions(c.before.Clock, nodes, karpv1.DisruptionReasonDrifted)
 	out := provision.RolloutRate{AllowedDisruptions: max(0, min(allowed, nodes)-busy)}
-	if budget := narrowest(pool, c.before.Clock, nodes); budget != nil {
+	budget := narrowest(pool, c.before.Clock, nodes)
+	if budget != nil {
 		out.Budget = written(*budget)
 	}
 	if allowed == 0 && nodes > 0 {
@@ -42,6 +43,7 @@ func (c *comparison) rolloutRate(name string) provision.RolloutRate {
 			out.NextWindow = opens.UTC()
 		}
 	}
+	out.Blocking = out.AllowedDisruptions == 0 && out.NextWindow.IsZero() && allowsNone(budget, c.before.Clock)
 	out.LimitReached = c.fullPools[name]
 	return out
 }
@@ -79,6 +81,16 @@ func narrowest(pool *karpv1.NodePool, at snapshot.FixedClock, nodes int) *karpv1
 		}
 	}
 	return least
+}
+
+// allowsNone reports whether a budget is of no nodes, other than one of which as many are on
+// their way as it allows; false for nil.
+func allowsNone(b *karpv1.Budget, at snapshot.FixedClock) bool {
+	if b == nil {
+		return false
+	}
+	allowed, err := b.GetAllowedDisruptions(at, 100) // Of a percentage at least one.
+	return err == nil && allowed == 0
 }
 
 func concernsDrift(b karpv1.Budget) bool {

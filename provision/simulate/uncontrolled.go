@@ -8,6 +8,7 @@ import (
 	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/blocker"
 	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
 	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
@@ -81,7 +82,7 @@ func keep(nodes []provision.Node, stuck map[provision.Pod]bool) {
 		for _, pod := range node.Pods {
 			pod.Unowned = false
 			if stuck[pod] {
-				nodes[i].Blockers = append(nodes[i].Blockers, provision.Blocker{Kind: "unschedulable", Pod: pod})
+				nodes[i].Blockers = append(nodes[i].Blockers, provision.Blocker{Kind: blocker.Unschedulable, Pod: pod})
 			}
 		}
 	}

@@ -125,7 +125,7 @@ func blocking() *provision.Forecast {
 	f.Replaced[3].Blockers = []provision.Blocker{{Kind: "node"}, {Kind: "unschedulable", Pod: train(7)}}
 	change := []provision.Change{{Object: "EC2NodeClass/gpu", Field: volumes, Reason: "NodeClassDrift"}}
 	f.Pools = append(f.Pools,
-		provision.Pool{Name: "batch", Nodes: 3, Replaced: 3, Changes: change, RolloutRate: provision.RolloutRate{Budget: "0"}},
+		provision.Pool{Name: "batch", Nodes: 3, Replaced: 3, Changes: change, RolloutRate: provision.RolloutRate{Budget: "0", Blocking: true}},
 		provision.Pool{Name: "nights", Nodes: 20, Replaced: 2, Changes: change, RolloutRate: provision.RolloutRate{
 			Budget: "0 (0 6 * * 1-5 for 14h)", NextWindow: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC),
 		}},

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/blocker"
 	"github.com/poolwright/poolwright/reconciler/report/internal/headline"
 )
 
@@ -95,7 +96,7 @@ func hostileMergeOutcome(s string) MergeOutcome {
 	n := nodesOf("gpu"+s, 2, s)
 	n[0].Name, n[1].Name = "", "node"+s
 	n[0].Blockers = []provision.Blocker{
-		{Kind: "pdb", PodDisruptionBudgets: []string{"a" + s}}, {Kind: "do-not-disrupt", Pod: provision.Pod{Namespace: s, Name: s}}, {Kind: "kind" + s},
+		{Kind: "pdb", PodDisruptionBudgets: []string{"a" + s}}, {Kind: "do-not-disrupt", Pod: provision.Pod{Namespace: s, Name: s}}, {Kind: blocker.Kind("kind" + s)},
 	}
 	return MergeOutcome{Revision: "main" + s + "@sha1:abc" + s, Merged: time.Unix(1, 0), Applied: time.Unix(5, 0), Nodes: 4, Left: n, Held: s + "!"}
 }

@@ -105,7 +105,7 @@ func reasonsByClaim(nodes []provision.Node) map[string]string {
 	for _, n := range nodes {
 		out[n.NodeClaim] = n.Reason
 		for _, b := range n.Blockers {
-			out[n.NodeClaim] += " " + b.Kind
+			out[n.NodeClaim] += " " + string(b.Kind)
 		}
 	}
 	return out

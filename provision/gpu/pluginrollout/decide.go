@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/poolwright/poolwright/provision/gpu"
 )
 
 // decision is what there is to do now. Everything in it but next harms no pod.
@@ -42,7 +44,7 @@ func decide(f gpuNodes, now time.Time) *decision {
 	s := &decision{reasons: map[string]string{}, waiting: map[string]string{}}
 	var astray []*member
 	for _, m := range f {
-		marked := m.record != (rolloutRecord{})
+		marked := m.record != (gpu.RolloutRecord{})
 		if m.capacityTooHigh() {
 			s.lower = append(s.lower, m)
 		}
@@ -77,7 +79,7 @@ func decide(f gpuNodes, now time.Time) *decision {
 func before(a, b *member) int {
 	rank := func(m *member) int {
 		switch {
-		case m.record != (rolloutRecord{}):
+		case m.record != (gpu.RolloutRecord{}):
 			return 0
 		case !m.works():
 			return 1
@@ -97,7 +99,7 @@ func (s *decision) inTheMiddle(m *member, now time.Time) {
 		s.requeueAfter(minReady - m.agreed)
 	case !stopped:
 		s.requeueAfter(left)
-	case !m.record.stopped || m.record.revision != m.revision():
+	case !m.record.Stopped || m.record.Revision != m.revision():
 		s.late = append(s.late, m)
 	}
 	// A stop is what must be reported; otherwise the first one by name is as good as any
@@ -161,7 +163,7 @@ func (s *decision) choose() {
 			pools[m.pool] = m.harm() == ""
 			s.able = append(s.able, m)
 		}
-		if m.record != (rolloutRecord{}) {
+		if m.record != (gpu.RolloutRecord{}) {
 			return
 		}
 	}

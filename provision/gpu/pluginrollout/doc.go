@@ -38,7 +38,7 @@
 // would make the old one again.
 //
 // Everything is derived from objects, so a restart at any point goes on where the
-// last process was: the record on the node (recordAnnotation) names the revision and
+// last process was: the record on the node (gpu.RolloutAnnotation) names the revision and
 // the pod that was, or is about to be, deleted.
 //
 // What it refuses: to touch a second node while one is in the middle; to go on

@@ -29,7 +29,7 @@ func (r *Roller) execute(ctx context.Context, s *decision) (time.Duration, error
 		errs = append(errs, r.annotate(ctx, m.node, func(node *corev1.Node) { lower(node, m) }))
 	}
 	for _, m := range s.done {
-		err := r.annotate(ctx, m.node, func(node *corev1.Node) { delete(node.Annotations, recordAnnotation) })
+		err := r.annotate(ctx, m.node, func(node *corev1.Node) { delete(node.Annotations, gpu.RolloutAnnotation) })
 		if err == nil {
 			r.Log.Info("replaced the device plugin of a node", "Node", m.node.Name, "profile", m.profile.Name, "revision", m.revision())
 		}
@@ -106,8 +106,8 @@ func (r *Roller) annotate(ctx context.Context, observed *corev1.Node, change fun
 // still follows from the node, not from this.
 func (r *Roller) stop(ctx context.Context, m *member) error {
 	record := m.record
-	record.stopped, record.revision = true, m.revision()
-	if err := r.annotate(ctx, m.node, func(node *corev1.Node) { node.Annotations[recordAnnotation] = record.String() }); err != nil {
+	record.Stopped, record.Revision = true, m.revision()
+	if err := r.annotate(ctx, m.node, func(node *corev1.Node) { node.Annotations[gpu.RolloutAnnotation] = record.String() }); err != nil {
 		return err
 	}
 	r.Recorder.Eventf(m.set, corev1.EventTypeWarning, stoppedReason,
@@ -124,9 +124,9 @@ func (r *Roller) replace(ctx context.Context, observed *member) error {
 	if m == nil || err != nil {
 		return err
 	}
-	intent := rolloutRecord{revision: m.revision(), pod: m.plugin.UID, at: r.Clock.Now()}
+	intent := gpu.RolloutRecord{Revision: m.revision(), Pod: m.plugin.UID, Time: r.Clock.Now()}
 	err = r.annotate(ctx, m.node, func(node *corev1.Node) {
-		node.Annotations[recordAnnotation] = intent.String()
+		node.Annotations[gpu.RolloutAnnotation] = intent.String()
 		if !m.idle() {
 			lower(node, m)
 		}
@@ -163,7 +163,7 @@ func (r *Roller) recheck(ctx context.Context, observed *member) (*member, error)
 		return nil, errBehind
 	}
 	m := *observed
-	m.node, m.set, m.plugin, m.record = node, set, pod, parseRecord(node.Annotations[recordAnnotation])
+	m.node, m.set, m.plugin, m.record = node, set, pod, gpu.ParseRolloutRecord(node.Annotations[gpu.RolloutAnnotation])
 	m.health = readiness.Check(readiness.View{Node: node, Profile: m.profile, Plugin: pod, Revision: m.revision()})
 	if m.revision() != observed.revision() || m.idle() != observed.idle() || !m.old() || !m.observed() || !m.idle() && !m.reachable() {
 		return nil, errBehind

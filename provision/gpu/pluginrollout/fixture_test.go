@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/provision/gpu"
 )
 
 // fixture emulates the DaemonSet controller, the kubelets and plugins around a stage,
@@ -93,7 +95,7 @@ func (w *fixture) rests() bool {
 		return false
 	}
 	for name := range w.nodes {
-		if w.marked(name) != (rolloutRecord{}) {
+		if w.marked(name) != (gpu.RolloutRecord{}) {
 			return false
 		}
 	}

@@ -68,7 +68,7 @@ func TestANewPluginMustGoOnAgreeing(t *testing.T) {
 	s.clock.Step(minReady / 2)
 	s.step()
 	s.goes("settled", "a2")
-	if got := s.marked("a1"); got != (rolloutRecord{}) {
+	if got := s.marked("a1"); got != (gpu.RolloutRecord{}) {
 		t.Errorf("still marked %v", got)
 	}
 	s.is("a", "1 of 2 plugins replaced; replaces the plugin of node a2")
@@ -79,7 +79,7 @@ func TestANewPluginMustGoOnAgreeing(t *testing.T) {
 	s.step()
 	s.goes("all done")
 	s.is("a", "")
-	if got := s.marked("a2"); got != (rolloutRecord{}) || s.takeEvents() != "" {
+	if got := s.marked("a2"); got != (gpu.RolloutRecord{}) || s.takeEvents() != "" {
 		t.Errorf("at the end marked %v", got)
 	}
 }
@@ -301,7 +301,7 @@ func TestTheCacheIsNotBelieved(t *testing.T) {
 			if now != nil && now.GetName() == "a1" {
 				return
 			}
-			if got := s.marked("a1"); got != (rolloutRecord{}) {
+			if got := s.marked("a1"); got != (gpu.RolloutRecord{}) {
 				t.Errorf("marked %v", got)
 			}
 		})
@@ -351,19 +351,6 @@ func TestOnlyConflictsAreNoErrors(t *testing.T) {
 	} {
 		if got := onlyConflicts(test.err); got != test.want {
 			t.Errorf("%s: %t", name, got)
-		}
-	}
-}
-
-func TestAMarkIsReadAsItWasWritten(t *testing.T) {
-	for _, m := range []rolloutRecord{{revision: "r", pod: "p", at: noon}, {revision: "r", pod: "p", at: noon, stopped: true}} {
-		if got := parseRecord(m.String()); got != m {
-			t.Errorf("%q read as %v", m, got)
-		}
-	}
-	for _, text := range []string{"", "r p", "r p yesterday", "r p 2026-11-20T12:00:00Z gone", " p 2026-11-20T12:00:00Z", "r p 2026-11-20T12:00:00Z stopped x"} {
-		if got := parseRecord(text); got != (rolloutRecord{}) {
-			t.Errorf("%q read as %v", text, got)
 		}
 	}
 }

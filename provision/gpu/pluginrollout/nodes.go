@@ -47,7 +47,7 @@ type member struct {
 	// others counts the plugin pods beside it, of whatever profile: they go, or
 	// have to.
 	others int
-	record rolloutRecord
+	record gpu.RolloutRecord
 	health readiness.Health
 	// agreed is for how long the node has agreed, as far as this process observed.
 	agreed time.Duration
@@ -61,7 +61,7 @@ func newMember(node *corev1.Node, sharing gpu.Sharing, sets []appsv1.DaemonSet, 
 	if pool == "" || !served || readiness.GPUs(node) == 0 || readiness.Builtin(node) {
 		return nil
 	}
-	m := &member{node: node, pool: pool, profile: profile, record: parseRecord(node.Annotations[recordAnnotation])}
+	m := &member{node: node, pool: pool, profile: profile, record: gpu.ParseRolloutRecord(node.Annotations[gpu.RolloutAnnotation])}
 	for i := range sets {
 		if sets[i].Labels[gpu.ProfileLabel] == profile.Name && sets[i].DeletionTimestamp.IsZero() {
 			m.set = &sets[i]
@@ -105,7 +105,7 @@ func (m *member) old() bool {
 	if m.plugin == nil || m.revision() == "" || m.health.Current {
 		return false
 	}
-	return m.record.revision != m.revision() || m.record.pod == m.plugin.UID || m.belated()
+	return m.record.Revision != m.revision() || m.record.Pod == m.plugin.UID || m.belated()
 }
 
 // templateLabel is what the DaemonSet controller puts on pods: which of the
@@ -147,7 +147,7 @@ func (m *member) available() bool {
 
 // works reports whether pods can use the node's GPUs by whatever plugin is there.
 func (m *member) works() bool {
-	if m.plugin == nil || !podReady(m.plugin) || m.record != (rolloutRecord{}) {
+	if m.plugin == nil || !podReady(m.plugin) || m.record != (gpu.RolloutRecord{}) {
 		return false
 	}
 	recorded, _ := m.recordedCapacity()
@@ -176,7 +176,7 @@ func (m *member) timeout() time.Duration {
 
 // since is from when the new plugin's time counts.
 func (m *member) since() time.Time {
-	since := m.record.at
+	since := m.record.Time
 	for _, t := range []time.Time{nodeReady(m.node).LastTransitionTime.Time, m.created()} {
 		if t.After(since) {
 			since = t

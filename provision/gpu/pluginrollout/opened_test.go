@@ -124,7 +124,7 @@ func TestAPluginThatWasMadeAgainFromTheOldTemplateGoesOnceMore(t *testing.T) {
 			})
 			s.step()
 			s.goes(test.name+", "+at, test.goes...)
-			if want := map[bool]types.UID{true: "again", false: "pod-a1-old"}[test.goes != nil]; s.marked("a1").pod != want {
+			if want := map[bool]types.UID{true: "again", false: "pod-a1-old"}[test.goes != nil]; s.marked("a1").Pod != want {
 				t.Errorf("%s, %s: marked %v", test.name, at, s.marked("a1"))
 			}
 		}

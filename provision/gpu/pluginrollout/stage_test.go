@@ -160,9 +160,9 @@ func (s *stage) step() reconcile.Result {
 }
 
 // marked reads the record of a node.
-func (s *stage) marked(name string) rolloutRecord {
+func (s *stage) marked(name string) gpu.RolloutRecord {
 	s.Helper()
-	return parseRecord(s.node(name).Annotations[recordAnnotation])
+	return gpu.ParseRolloutRecord(s.node(name).Annotations[gpu.RolloutAnnotation])
 }
 
 func (s *stage) node(name string) *corev1.Node {
@@ -331,7 +331,7 @@ func offering(count int64, of corev1.ResourceName) func(*corev1.Node) {
 // so long ago.
 func marking(from, to string, ago time.Duration) func(*corev1.Node) {
 	return func(n *corev1.Node) {
-		n.Annotations[recordAnnotation] = rolloutRecord{revision: to, pod: types.UID("pod-" + n.Name + "-" + from), at: noon.Add(-ago)}.String()
+		n.Annotations[gpu.RolloutAnnotation] = gpu.RolloutRecord{Revision: to, Pod: types.UID("pod-" + n.Name + "-" + from), Time: noon.Add(-ago)}.String()
 	}
 }
 

@@ -1,6 +1,10 @@
 package pluginrollout
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+)
 
 // states has, for each pool with plugins to replace, how far that is.
 func (s *decision) states(f gpuNodes) map[string]string {
@@ -32,7 +36,7 @@ func (s *decision) replaced(m *member) bool {
 	switch {
 	case m.set == nil:
 		return true
-	case m.old(), m.record != (rolloutRecord{}) && !m.available():
+	case m.old(), m.record != (gpu.RolloutRecord{}) && !m.available():
 		return false
 	}
 	return m.others == 0 || m.idle()

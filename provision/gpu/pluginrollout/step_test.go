@@ -261,7 +261,7 @@ func TestOneStep(t *testing.T) {
 				t.Errorf("states (-want +got):\n%s", diff)
 			}
 			for _, name := range s.deleted {
-				if s.marked(name).revision != "new" || !s.marked(name).at.Equal(noon) {
+				if s.marked(name).Revision != "new" || !s.marked(name).Time.Equal(noon) {
 					t.Errorf("node %s is marked %v", name, s.marked(name))
 				}
 			}
@@ -311,7 +311,7 @@ func TestPodsThatWait(t *testing.T) {
 			if test.state != "" && result.RequeueAfter != recheckInterval {
 				t.Errorf("looks again after %v", result.RequeueAfter)
 			}
-			if test.state != "" && s.marked("a1") != (rolloutRecord{}) {
+			if test.state != "" && s.marked("a1") != (gpu.RolloutRecord{}) {
 				t.Errorf("the node is marked %v", s.marked("a1"))
 			}
 			if s.pages != len(test.pods) {

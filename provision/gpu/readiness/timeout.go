@@ -1,7 +1,6 @@
 package readiness
 
 import (
-	"strings"
 	"time"
 
 	"github.com/poolwright/poolwright/provision/gpu"
@@ -72,15 +71,11 @@ func (s *nodeView) came() time.Time {
 // rolling is until when the node's plugin is being replaced by the rollout, which does
 // not mean that it fails; zero when it is not.
 func (s *nodeView) rolling() time.Time {
-	words := strings.Split(s.node.Annotations[gpu.RolloutAnnotation], " ")
-	if len(words) != 3 { // A fourth means that the rollout gave up.
+	record := gpu.ParseRolloutRecord(s.node.Annotations[gpu.RolloutAnnotation])
+	if record == (gpu.RolloutRecord{}) || record.Stopped {
 		return time.Time{}
 	}
-	at, err := time.Parse(time.RFC3339, words[2])
-	if err != nil {
-		return time.Time{}
-	}
-	return at.Add(s.timeout())
+	return record.Time.Add(s.timeout())
 }
 
 func latest(first time.Time, others ...time.Time) time.Time {

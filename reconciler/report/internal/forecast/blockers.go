@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/blocker"
 	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
 )
 
@@ -16,20 +17,20 @@ func (v View) Waits(n provision.Node) string {
 	for _, b := range n.Blockers {
 		why := v.blocker(b)
 		switch {
-		case b.Kind == "pdb":
+		case b.Kind == blocker.PDB:
 			names := each(b.PodDisruptionBudgets, v.Name)
 			why = "PodDisruptionBudget " + markup.Names(names)
-		case b.Kind == "do-not-disrupt" && b.Pod != (provision.Pod{}):
+		case b.Kind == blocker.DoNotDisrupt && b.Pod != (provision.Pod{}):
 			why = "do-not-disrupt of " + v.pod(b.Pod)
-		case b.Kind == "unschedulable" && b.Pod != (provision.Pod{}):
+		case b.Kind == blocker.Unschedulable && b.Pod != (provision.Pod{}):
 			why = "a place for " + v.pod(b.Pod)
-		case b.Kind == "node":
+		case b.Kind == blocker.Node:
 			why = "its do-not-disrupt"
-		case b.Kind == "limit":
+		case b.Kind == blocker.Limit:
 			why = "room within the pool's limits"
-		case b.Kind == "reservation":
+		case b.Kind == blocker.Reservation:
 			why = "an available instance of its capacity reservation"
-		case b.Kind == "starting":
+		case b.Kind == blocker.Starting:
 			why = "its own start"
 		}
 		if len(out) == 0 || out[len(out)-1] != why {
@@ -75,26 +76,26 @@ func (v View) blockers(n provision.Node, which func(provision.Blocker) bool) []s
 func (v View) blocker(b provision.Blocker) string {
 	var out string
 	switch b.Kind {
-	case "do-not-disrupt":
+	case blocker.DoNotDisrupt:
 		out = "annotated do-not-disrupt"
-	case "unschedulable":
+	case blocker.Unschedulable:
 		out = "would find no other node"
-	case "node":
+	case blocker.Node:
 		out = "the node is annotated do-not-disrupt"
-	case "starting":
+	case blocker.Starting:
 		out = "the node is starting"
-	case "limit":
+	case blocker.Limit:
 		out = "the pool's limit leaves no room for a replacement"
-	case "reservation":
+	case blocker.Reservation:
 		out = "its capacity reservation has no instance available for a replacement, and the feature gate TerminateFirstDrift is off"
-	case "pdb":
+	case blocker.PDB:
 		names := make([]string, 0, len(b.PodDisruptionBudgets))
 		for _, s := range b.PodDisruptionBudgets {
 			names = append(names, v.Name(s))
 		}
 		out = "PodDisruptionBudget " + markup.Names(names) + " allows no eviction"
 	default:
-		out = v.Name(b.Kind)
+		out = v.Name(string(b.Kind))
 	}
 	if b.ForcedAfterSeconds > 0 {
 		out += ", overruled after " + lasting(time.Duration(b.ForcedAfterSeconds)*time.Second)

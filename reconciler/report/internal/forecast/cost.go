@@ -15,37 +15,58 @@ import (
 // hoursPerMonth is what a month of use around the clock is commonly billed as.
 const hoursPerMonth = 730
 
-// difference is how much more or less is paid in an hour; empty for as much. Where spot prices
-// are not known, it is a range.
-func (v View) difference(c provision.Cost) string {
+// costDifference is how much more or less is paid.
+type costDifference struct {
+	// sum is that in an hour; empty for as much. Where spot prices are not known, it is a range.
+	sum string
+	// detail is which part of it is spot, or why it is a range; empty where that is in the sum.
+	detail string
+}
+
+func (d costDifference) String() string {
+	if d.detail == "" {
+		return d.sum
+	}
+	return d.sum + " (" + d.detail + ")"
+}
+
+// difference is how much more or less the step costs.
+func (v View) difference(c provision.Cost) costDifference {
 	least, most := c.Difference()
 	if !nothing(most - least) {
-		return v.signed(least) + " to " + v.signed(most) + "/h (spot prices unknown)"
+		return costDifference{v.signed(least) + " to " + v.signed(most) + "/h", "spot prices unknown"}
 	}
 	spot := c.After.Spot - c.Now.Spot + c.After.SpotAtMost - c.Now.SpotAtMost
 	switch {
 	case nothing(most) && nothing(spot):
-		return ""
+		return costDifference{}
 	case nothing(spot):
-		return v.signed(most) + "/h"
+		return costDifference{sum: v.signed(most) + "/h"}
 	case nothing(most - spot):
-		return v.signed(spot) + "/h spot"
+		return costDifference{sum: v.signed(spot) + "/h spot"}
 	}
+	sum := v.signed(most) + "/h"
 	if (most-spot)*spot < 0 {
 		// Neither is a part of the sum.
-		return fmt.Sprintf("%s/h (%s on-demand, %s spot)", v.signed(most), v.signed(most-spot), v.signed(spot))
+		return costDifference{sum, fmt.Sprintf("%s on-demand, %s spot", v.signed(most-spot), v.signed(spot))}
 	}
-	return fmt.Sprintf("%s/h (%s spot)", v.signed(most), v.signed(spot))
+	return costDifference{sum, v.signed(spot) + " spot"}
 }
 
-// ceilings is the most that the limits allow, before and after where they differ.
-func (v View) ceilings(c provision.Cost) string {
+// ceilings is the most that the limits allow, before and after where they differ as they are shown.
+func (v View) ceilings(c provision.Cost) (text string, differ bool) {
 	was, is := v.ceiling(c.CeilingBefore, c.CeilingBeforeUnknown), v.ceiling(c.Ceiling, c.CeilingUnknown)
+	if was != is {
+		return v.ceilingChange(c, was, is), true
+	}
+	if c.Ceiling != nil {
+		is += "/h"
+	}
+	return is, false
+}
+
+func (v View) ceilingChange(c provision.Cost, was, is string) string {
 	switch {
-	case was == is && c.Ceiling == nil:
-		return is
-	case was == is:
-		return is + "/h"
 	case c.Ceiling == nil && c.CeilingBefore == nil:
 		return was + " → " + is
 	case c.Ceiling == nil:
@@ -192,7 +213,8 @@ func (v View) beside(c provision.Cost) []string {
 func (v View) unpriced(c provision.Cost) section.Section {
 	v.Style = markup.Plain()
 	out := v.stamped(section.Section{Lines: slices.Concat(v.month(c), v.beside(c))}, c.Prices)
-	bounds := fmt.Sprintf("floor %s, ceiling %s.", v.floor(c), v.ceilings(c))
+	ceiling, _ := v.ceilings(c)
+	bounds := fmt.Sprintf("floor %s, ceiling %s.", v.floor(c), ceiling)
 	if !v.Offline {
 		bounds = v.amount(c.Now) + "; " + bounds
 	}
@@ -244,13 +266,13 @@ func (v View) month(c provision.Cost) []string {
 // costRow is a pool's. A pool that comes had no ceiling before, one that goes has
 // none after: that is not to be without bound.
 func (v View) costRow(name, action string, c provision.Cost) []string {
-	ceiling := v.ceilings(c)
+	ceiling, _ := v.ceilings(c)
 	switch {
 	case action == "delete":
 		ceiling = "gone"
 	case action == "create":
 		c.CeilingBefore, c.CeilingBeforeUnknown = c.Ceiling, c.CeilingUnknown
-		ceiling = v.ceilings(c)
+		ceiling, _ = v.ceilings(c)
 	}
 	return v.costColumns(name, v.amount(c.Now), v.amount(c.After), v.floor(c), ceiling)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/blocker"
 	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
 	"github.com/poolwright/poolwright/reconciler/report/internal/section"
 )
@@ -65,7 +66,7 @@ func (v View) lingering(nodes []provision.Node) string {
 	for _, n := range nodes {
 		before := len(all.Blockers)
 		for _, b := range n.Blockers {
-			if b.Kind == "pdb" || b.Kind == "do-not-disrupt" {
+			if b.Kind == blocker.PDB || b.Kind == blocker.DoNotDisrupt {
 				b.Pod = provision.Pod{}
 				all.Blockers = append(all.Blockers, b)
 			}

@@ -2,10 +2,9 @@ package forecast
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/blocker"
 )
 
 // nodeOutcomes sorts the nodes that are to be replaced and never are.
@@ -36,7 +35,7 @@ func outcomesOf(f *provision.Forecast) nodeOutcomes {
 			out.blocked = append(out.blocked, n)
 		case slices.ContainsFunc(n.Blockers, roomless):
 			out.full[n.Pool]++
-		case shut(pools[n.Pool]):
+		case pools[n.Pool].Blocking:
 			out.closed[n.Pool]++
 		default:
 			out.pods += len(n.Pods)
@@ -70,25 +69,19 @@ func keptForGood(n provision.Node) bool {
 // keeps reports whether somebody must act before the node is replaced. Other than
 // [provision.Node.Blocked] it passes over a node that is starting: it becomes ready,
 // or Karpenter removes it.
-func keeps(b provision.Blocker) bool { return b.ForcedAfterSeconds == 0 && b.Kind != "starting" }
+func keeps(b provision.Blocker) bool {
+	return b.ForcedAfterSeconds == 0 && b.Kind != blocker.Starting
+}
 
 // roomless reports whether it is the pool's limit that keeps the node.
-func roomless(b provision.Blocker) bool { return b.Kind == "limit" }
-
-// shut reports whether the pool's budget is one of no nodes that never opens.
-// That none is allowed now may also mean that as many are on their way.
-func shut(p provision.RolloutRate) bool {
-	number, _, _ := strings.Cut(p.Budget, " ")
-	n, err := strconv.Atoi(strings.TrimSuffix(number, "%"))
-	return p.AllowedDisruptions == 0 && p.NextWindow.IsZero() && err == nil && n == 0
-}
+func roomless(b provision.Blocker) bool { return b.Kind == blocker.Limit }
 
 // unharmed counts those of blocked that only a full capacity reservation keeps: their pods run on, and
 // they are replaced as soon as an instance of it is available.
 func (x nodeOutcomes) unharmed() int {
 	n := 0
 	for _, b := range x.blocked {
-		if !slices.ContainsFunc(b.Blockers, func(b provision.Blocker) bool { return keeps(b) && b.Kind != "reservation" }) {
+		if !slices.ContainsFunc(b.Blockers, func(b provision.Blocker) bool { return keeps(b) && b.Kind != blocker.Reservation }) {
 			n++
 		}
 	}

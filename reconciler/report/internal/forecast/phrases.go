@@ -150,14 +150,13 @@ func (v View) Money(c provision.Cost) []headline.Phrase {
 	if c.Approximate() {
 		about = "≈"
 	}
-	if s := v.difference(c); s != "" {
-		whole, _, _ := strings.Cut(s, " (")
-		out = append(out, headline.Phrase{Text: about + s, Brief: about + whole, Rank: headline.RankSpot})
+	if d := v.difference(c); d.sum != "" {
+		out = append(out, headline.Phrase{Text: about + d.String(), Brief: about + d.sum, Rank: headline.RankSpot})
 	}
 	if more := c.NonComputeAfter.Volumes - c.NonComputeNow.Volumes; !nothing(more) {
 		out = append(out, headline.Phrase{Text: "volumes ≈" + v.signed(more) + "/h", Rank: headline.RankSpot})
 	}
-	if s := v.ceilings(c); strings.Contains(s, "→") {
+	if s, differ := v.ceilings(c); differ {
 		out = append(out, headline.Phrase{Text: "ceiling " + about + s, Rank: headline.RankCeiling})
 	}
 	return out

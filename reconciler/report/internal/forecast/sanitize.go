@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/blocker"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
@@ -75,7 +76,7 @@ func cleanNode(n provision.Node) provision.Node {
 	n.InstanceType, n.CapacityType, n.Zone = sanitize.Redact(n.InstanceType), sanitize.Redact(n.CapacityType), sanitize.Redact(n.Zone)
 	n.Changes, n.Pods = each(n.Changes, cleanChange), each(n.Pods, cleanPod)
 	n.Blockers = each(n.Blockers, func(b provision.Blocker) provision.Blocker {
-		b.Kind, b.Pod, b.PodDisruptionBudgets = sanitize.Redact(b.Kind), cleanPod(b.Pod), each(b.PodDisruptionBudgets, sanitize.Redact)
+		b.Kind, b.Pod, b.PodDisruptionBudgets = blocker.Kind(sanitize.Redact(string(b.Kind))), cleanPod(b.Pod), each(b.PodDisruptionBudgets, sanitize.Redact)
 		return b
 	})
 	return n

@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -174,7 +173,7 @@ func (d *Differ) refusal(err error) string {
 	if d.cfg.OnlyManaged {
 		return "the Sync's status has the reason"
 	}
-	return strings.TrimPrefix(api.Refused("", err, false).Error(), ": ")
+	return api.Refusal(err, false).Error()
 }
 
 // clientDryRun is a live object as far as it can be compared without the API server, which
