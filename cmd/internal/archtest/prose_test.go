@@ -48,6 +48,8 @@ var foreign = map[string]int{
 	"gitsource/dir/dir.go": 1, "gitsource/gogit/internal/remote/classify.go": 3,
 	// Generated tables and the sources they come from; Karpenter's reasons; AMI aliases.
 	"provision/catalog/internal/generate/module.go": 1, "provision/catalog/table.go": 4, "provision/simulate/internal/placement/reasons.go": 2,
+	// Commands of SSH, whose client calls them text; go-git's hashes.
+	"provision/sandbox/sshtest/sshtest.go": 1, "gitsource/gogit/local.go": 1, "gitsource/gogit/revision.go": 1,
 	// Programs that the sandbox runs, and scripts that its containers are given.
 	"provision/sandbox/gitserver/settings.go": 2, "provision/sandbox/nodes/internal/kwokbridge/timing.go": 1, "provision/sandbox/process/ports.go": 1,
 	// YAML's, kustomize's and the API server's, whose validation names fields in its text only.
@@ -66,17 +68,20 @@ var foreign = map[string]int{
 	"reconciler/targets/aws/internal/eks/logging.go": 1,
 }
 
-// proseDecisions counts, file by file, where a sentence is compared, cut, matched, or found in a
-// list or a table.
+// proseDecisions counts, file by file, where a sentence, a part of one or a text of ours is compared,
+// cut, matched, or found in a list or a table.
 func proseDecisions(s *source) map[string]int {
 	out := map[string]int{}
+	all := map[string]map[string]ast.Expr{}
 	for _, p := range s.packages {
-		values := packageValues(p)
+		all[module+"/"+p.dir] = packageValues(p)
+	}
+	for _, p := range s.packages {
 		for _, f := range p.written() {
-			prose := prose{values: values, imported: importNames(f)}
+			prose := prose{values: all[module+"/"+p.dir], others: all, imported: importNames(f)}
 			out[f.path] = -foreign[f.path]
 			ast.Inspect(f.ast, func(n ast.Node) bool {
-				if n != nil && slices.ContainsFunc(prose.decidedBy(n), prose.isSentence) {
+				if n != nil && (slices.ContainsFunc(prose.decidedBy(n), prose.isSentence) || prose.cutsOwn(n)) {
 					out[f.path]++
 				}
 				return true
@@ -103,8 +108,10 @@ func importNames(f *file) map[string]string {
 
 // prose finds sentences in a file.
 type prose struct {
-	// values are those of the package's constants and variables.
+	// values are those of the package's constants and variables, others those of all packages, by
+	// their import paths.
 	values map[string]ast.Expr
+	others map[string]map[string]ast.Expr
 	// imported are the paths of the file's imports, by their names in it.
 	imported map[string]string
 }
@@ -150,14 +157,85 @@ func (p prose) isSentence(e ast.Expr) bool {
 	})
 }
 
-// isProse reports whether an expression is the text of an error, or a message.
+// cutters are the functions of packages strings and bytes that find a part of a text.
+var cutters = regexp.MustCompile(`^(Contains|Count|Cut|CutPrefix|CutSuffix|Fields|FieldsFunc|HasPrefix|HasSuffix|Index|LastIndex|Split|SplitN|SplitAfter|TrimPrefix|TrimSuffix)$`)
+
+// part is what only texts for people have: a character that no name has, or a bracket that opens.
+var part = regexp.MustCompile(`[^\x00-\x7F]|[ \pL]\($`)
+
+// ownText are the names of methods that return a text of ours, identity those of values that identify
+// something and have no parts.
+var (
+	ownText  = regexp.MustCompile(`^(String|Text|Why)$`)
+	identity = regexp.MustCompile(`^(h|.*H)ash$`)
+)
+
+// cutsOwn reports whether a node finds a part of a text of ours, or of a hash.
+func (p prose) cutsOwn(n ast.Node) bool {
+	call, ok := n.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || !cutters.MatchString(sel.Sel.Name) || len(call.Args) == 0 {
+		return false
+	}
+	x, ok := sel.X.(*ast.Ident)
+	if !ok || x.Obj != nil || p.imported[x.Name] != "strings" && p.imported[x.Name] != "bytes" {
+		return false
+	}
+	switch of := call.Args[0].(type) {
+	case *ast.CallExpr:
+		method, ok := of.Fun.(*ast.SelectorExpr)
+		if ok && len(of.Args) == 0 && ownText.MatchString(method.Sel.Name) && !isBuilder(method.X) {
+			return true
+		}
+	case *ast.SelectorExpr:
+		if identity.MatchString(of.Sel.Name) {
+			return true
+		}
+	case *ast.Ident:
+		if identity.MatchString(of.Name) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(call.Args[1:], func(e ast.Expr) bool {
+		return slices.ContainsFunc(p.texts(e, 0), func(text string) bool { return text != bom && part.MatchString(text) })
+	})
+}
+
+// bom begins files of other programs.
+const bom = "\ufeff"
+
+// isBuilder reports whether an expression is a variable in which a text is put together.
+func isBuilder(e ast.Expr) bool {
+	id, ok := e.(*ast.Ident)
+	if !ok || id.Obj == nil {
+		return false
+	}
+	spec, ok := id.Obj.Decl.(*ast.ValueSpec)
+	if !ok {
+		return false
+	}
+	kind, ok := spec.Type.(*ast.SelectorExpr)
+	return ok && (kind.Sel.Name == "Builder" || kind.Sel.Name == "Buffer")
+}
+
+// proseFields and proseMethods are the names of what has the text of an error, a message, or a text that is
+// made for people.
+var (
+	proseFields  = []string{"Message", "Text", "Detail", "Headline"}
+	proseMethods = []string{"Error", "Message", "Why"}
+)
+
+// isProse reports whether an expression is the text of an error, a message, or a text of ours.
 func isProse(e ast.Expr) bool {
 	if call, ok := e.(*ast.CallExpr); ok && len(call.Args) == 0 {
 		sel, ok := call.Fun.(*ast.SelectorExpr)
-		return ok && slices.Contains([]string{"Error", "Message"}, sel.Sel.Name)
+		return ok && slices.Contains(proseMethods, sel.Sel.Name)
 	}
 	sel, ok := e.(*ast.SelectorExpr)
-	return ok && sel.Sel.Name == "Message"
+	return ok && slices.Contains(proseFields, sel.Sel.Name)
 }
 
 // isTable reports whether an expression is a map that is written in the package.
@@ -183,9 +261,10 @@ func cutsLiteral(name string, args []ast.Expr) bool {
 	return ok
 }
 
-// trimsMarks reports whether a call only takes punctuation and blanks from the ends of a text.
+// trimsMarks reports whether a call only takes punctuation and blanks from the ends of a text. What is before a
+// mark at the beginning was put there by somebody.
 func trimsMarks(name string, args []ast.Expr) bool {
-	if !strings.HasPrefix(name, "Trim") || len(args) != 2 {
+	if !strings.HasPrefix(name, "Trim") || name == "TrimPrefix" || len(args) != 2 {
 		return false
 	}
 	marks, ok := args[1].(*ast.BasicLit)
@@ -211,6 +290,12 @@ func (p prose) texts(e ast.Expr, depth int) []string {
 		}
 	case *ast.Ident:
 		return p.texts(p.valueOf(e), depth+1)
+	case *ast.SelectorExpr: // a constant or a variable of another package
+		if x, ok := e.X.(*ast.Ident); ok && x.Obj == nil {
+			if values := p.others[p.imported[x.Name]]; values != nil {
+				return prose{values: values, others: p.others}.texts(values[e.Sel.Name], depth+1)
+			}
+		}
 	case *ast.BinaryExpr:
 		if e.Op == token.ADD {
 			x, y := p.texts(e.X, depth), p.texts(e.Y, depth)
