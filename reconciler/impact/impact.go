@@ -157,7 +157,12 @@ func (d Declared) Forecast(ctx context.Context, before, after state.Set, changes
 
 // ClusterOf is what a simulation needs of a Cluster.
 func ClusterOf(spec v1alpha1.ClusterSpec) provision.Cluster {
-	return provision.Cluster{Region: spec.Region, MinValuesPolicy: string(spec.Engine.MinValuesPolicy), FeatureGates: spec.Engine.FeatureGates}
+	return provision.Cluster{
+		Region:           spec.Region,
+		PreferencePolicy: spec.Engine.PreferencePolicy,
+		MinValuesPolicy:  string(spec.Engine.MinValuesPolicy),
+		FeatureGates:     spec.Engine.FeatureGates,
+	}
 }
 
 // declaredCluster is the Cluster that the newer side declares, or else the older one.

@@ -132,3 +132,15 @@ func TestAChangeWithoutPoolsHasNoForecast(t *testing.T) {
 		t.Errorf("a cluster that cannot be read is no reason to show no plan, but is told: %+v", f)
 	}
 }
+
+func TestTheSimulationHasTheSettingsOfTheEngine(t *testing.T) {
+	spec := v1alpha1.ClusterSpec{Region: "eu-west-1", Engine: v1alpha1.EngineSpec{
+		PreferencePolicy: "Ignore", MinValuesPolicy: v1alpha1.MinValuesBestEffort, FeatureGates: map[string]bool{"NodeOverlay": true},
+	}}
+	want := provision.Cluster{
+		Region: "eu-west-1", PreferencePolicy: "Ignore", MinValuesPolicy: "BestEffort", FeatureGates: map[string]bool{"NodeOverlay": true},
+	}
+	if d := cmp.Diff(want, ClusterOf(spec)); d != "" {
+		t.Error(d)
+	}
+}

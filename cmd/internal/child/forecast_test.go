@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
@@ -136,6 +137,10 @@ func over(tb testing.TB, s step) (step, int) {
 func TestSettingsAndFleetsArriveInFull(t *testing.T) {
 	full := busy(t, dearerOverlay, deployment)
 	full.Cluster.PreferencePolicy = "Ignore"
+	full.CapacityReservations = map[string][]provision.CapacityReservation{"gpu": {{
+		CapacityReservation: awsv1.CapacityReservation{ID: "cr-1", InstanceType: "g5.xlarge", AvailabilityZone: "us-east-1a", ReservationType: awsv1.CapacityReservationTypeCapacityBlock},
+		Available:           2,
+	}}}
 	s := step{before: full, after: provision.ClusterSnapshot{Pods: []*corev1.Pod{full.Pods[2], nil}, Nodes: full.Nodes}}
 	fill(reflect.ValueOf(&s.settings).Elem())
 	got, _ := over(t, s)
