@@ -46,6 +46,7 @@ func digests() map[int]string {
 		28: "5836eca86ecc67d7d3c9975f9d60c1db",
 		29: "856c48b1a78814119f13085c26325641",
 		30: "2d14dbf7ff632033f512eec80627963f",
+		31: "0fe47a41d6c6170a77f1730d7d961dbf",
 	}
 }
 

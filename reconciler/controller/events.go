@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -22,88 +21,28 @@ import (
 	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
-// Metrics are the Prometheus series of the Git loop. Labels carry names of
-// Syncs, actions and outcomes only, never content.
-type Metrics struct {
-	ready    *prometheus.GaugeVec
-	objects  *prometheus.GaugeVec
-	drifted  *prometheus.GaugeVec
-	unknown  *prometheus.GaugeVec
-	changes  *prometheus.CounterVec
-	failures *prometheus.CounterVec
-}
-
-// NewMetrics registers the series with registry. A second registration with
-// the same registry is an error.
-func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
-	m := &Metrics{
-		ready: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_ready",
-			Help: "1 when the Sync's newest revision is applied, else 0."}, []string{"sync"}),
-		objects: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_objects",
-			Help: "Objects that the Sync manages."}, []string{"sync"}),
-		drifted: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_drifted_objects",
-			Help: "Live objects that differ from Git and stay so: only reported, read-only, or not to be corrected."}, []string{"sync"}),
-		unknown: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_unknown_objects",
-			Help: "Declared or managed things that could not be read, by target (cluster, aws)."}, []string{"sync", "target"}),
-		changes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_changes_total",
-			Help: "Changes made or attempted, by action (create, update, delete), cause (revision, drift, compared) and result (applied, failed, conflict, held, skipped)."},
-			[]string{"sync", "action", "cause", "result"}),
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_sync_failures_total",
-			Help: "Runs that did not end ready, by reason."}, []string{"sync", "reason"}),
-	}
-	for _, c := range []prometheus.Collector{m.ready, m.objects, m.drifted, m.unknown, m.changes, m.failures} {
-		if err := registry.Register(c); err != nil {
-			return nil, fmt.Errorf("registering metrics: %w", err)
-		}
-	}
-	return m, nil
-}
-
-// drop deletes the series of a Sync that is gone.
-func (m *Metrics) drop(sync string) {
-	label := prometheus.Labels{"sync": sync}
-	for _, v := range []*prometheus.GaugeVec{m.ready, m.objects, m.drifted, m.unknown} {
-		v.DeletePartialMatch(label)
-	}
-	m.changes.DeletePartialMatch(label)
-	m.failures.DeletePartialMatch(label)
-}
-
-// set sets the gauges: how many things are ours, how many differ and stay so, and how many are
-// unknown in each target.
-func (m *Metrics) set(sync string, p driftState) {
-	m.objects.WithLabelValues(sync).Set(float64(p.objects))
-	drifted, _ := p.drifted()
-	m.drifted.WithLabelValues(sync).Set(float64(drifted))
-	unknown := map[string]int{state.TargetKubernetes: 0, state.TargetAWS: 0} // 0 is a value, too.
-	for _, u := range p.unknown {
-		unknown[u.Key.Target]++
-	}
-	for target, n := range unknown {
-		m.unknown.WithLabelValues(sync, target).Set(float64(n))
-	}
-}
-
 // report reports a run by events and metrics: once for each thing that happened,
 // not once for each reconciliation.
-func (r *SyncReconciler) report(sync *v1alpha1.Sync, s *syncState, done reconciliation, v runResult) {
+func (r *SyncReconciler) report(sync *v1alpha1.Sync, s *syncState, done reconciliation, v runResult, healthy bool) {
 	recorder := events.Of(r.Recorder, cmp.Or(done.Attempted, done.Revision))
 	for _, result := range done.Outcome.Results {
 		cause := causeOf(result.Change)
-		r.Metrics.changes.WithLabelValues(sync.Name, string(result.Change.Action), cause, string(result.Status)).Inc()
+		r.Metrics.Attempted(sync.Name, string(result.Change.Action), cause, string(result.Status))
 		if cause == "drift" && result.Status == apply.Applied {
 			recorder.Eventf(sync, corev1.EventTypeNormal, "DriftCorrected", "%s", corrected(result.Change))
 		}
 	}
-	ready := 0.0
-	if v.ready {
-		ready = 1
-	} else {
-		r.Metrics.failures.WithLabelValues(sync.Name, v.reason).Inc()
+	r.Metrics.Ready(sync.Name, v.ready && healthy)
+	if !v.ready {
+		r.Metrics.Failed(sync.Name, v.reason)
 	}
-	r.Metrics.ready.WithLabelValues(sync.Name).Set(ready)
 	if (done.kind == full || done.kind == partial) && v.drift.complete {
-		r.Metrics.set(sync.Name, v.drift)
+		drifted, _ := v.drift.drifted()
+		unknown := map[string]int{state.TargetKubernetes: 0, state.TargetAWS: 0} // 0 is a value, too.
+		for _, u := range v.drift.unknown {
+			unknown[u.Key.Target]++
+		}
+		r.Metrics.Observed(sync.Name, v.drift.objects, drifted, unknown)
 	}
 	if len(v.lost) > 0 {
 		recorder.Event(sync, corev1.EventTypeWarning, "PartlyUnknown", unknowns(v.lost))
@@ -112,7 +51,9 @@ func (r *SyncReconciler) report(sync *v1alpha1.Sync, s *syncState, done reconcil
 		recorder.Event(sync, corev1.EventTypeWarning, driftReported, reportedOnly(v.added))
 	}
 	r.reportConfirmed(sync, done.Revision, done.Outcome.Results, slices.ContainsFunc(done.used, func(part string) bool { return confirm.Purpose(part) == syncpolicy.ForcePush }))
-	r.announce(sync, s, done, v)
+	if !v.ready || healthy { // What is healthy later is reported then.
+		r.announce(sync, s, done, v)
+	}
 }
 
 // announce emits the event of the run's result when it has something new.

@@ -49,7 +49,7 @@ func (r *SyncReconciler) finalize(ctx context.Context, sync *v1alpha1.Sync) (ctr
 		return r.reportDeletion(ctx, sync, done, v)
 	}
 	r.sessions.stop(types.NamespacedName{Namespace: sync.Namespace, Name: sync.Name})
-	r.Metrics.drop(sync.Name)
+	r.Metrics.Drop(sync.Name)
 	r.leftBehind(sync, done)
 	controllerutil.RemoveFinalizer(sync, v1alpha1.Finalizer)
 	if err := r.Client.Update(ctx, sync); client.IgnoreNotFound(err) != nil {
@@ -99,7 +99,7 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 		return ctrl.Result{}, nil
 	}
 	done.scope = syncpolicy.Scope(sync)
-	v.required.retained = retainedFrom(r.sessions.previousStatus(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(everything), false, v.drift.leaves, done.scope)
+	v.required.retained = retainedFrom(r.sessions.written.Previous(sync, fingerprintOf(sync)), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(everything), false, v.drift.leaves, done.scope)
 	v.requireConfirmation(sync, done)
 	if v.reason == pruneHeld {
 		v.message = "the Sync is being deleted with what it applied (deletionPolicy: Delete; Orphan leaves it): " + v.message
@@ -108,8 +108,8 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 	v.write(updated, sync, done)
 	conditions.MarkUnknown(updated, "Drifted", "Terminating", "Drift is not computed while the Sync is being deleted")
 	r.mismatch(sync, updated)
-	r.Metrics.ready.WithLabelValues(sync.Name).Set(0)
-	r.Metrics.failures.WithLabelValues(sync.Name, v.reason).Inc()
+	r.Metrics.Ready(sync.Name, false)
+	r.Metrics.Failed(sync.Name, v.reason)
 	before, after := conditions.Get(sync, fluxmeta.ReadyCondition), conditions.Get(updated, fluxmeta.ReadyCondition)
 	if before == nil || before.Reason != after.Reason || before.Message != after.Message {
 		r.Recorder.Event(sync, corev1.EventTypeWarning, v.reason, v.message)

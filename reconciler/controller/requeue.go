@@ -3,6 +3,8 @@ package controller
 import (
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -27,6 +29,11 @@ type requeueState struct {
 	// statusWriteFailures counts the full comparisons in a row whose status could not be
 	// written.
 	statusWriteFailures int
+	// ready is the condition Ready of the last run that wrote one and ended ready, before the
+	// health of objects; nil where it did not.
+	ready *metav1.Condition
+	// next is when the last reconciliation had the next one come, for whatever but health.
+	next time.Time
 }
 
 // note keeps what the next reconciliation needs of this one.

@@ -11,6 +11,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/background"
+	"github.com/poolwright/poolwright/reconciler/controller/health"
+	"github.com/poolwright/poolwright/reconciler/controller/statuscache"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -25,6 +27,8 @@ type Assembly struct {
 	// Guard holds what a plan's consequences do not allow, see [reconciler.Options];
 	// sync is the Sync as it is then. May be nil.
 	Guard func(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan) plan.Plan
+	// Health computes the health of what the Sync's spec requires to be healthy. May be nil.
+	Health health.Checker
 	// Orphan gives up the inventory and leaves the things; called when the
 	// Sync is deleted.
 	Orphan func(ctx context.Context) error
@@ -39,9 +43,8 @@ type syncStates struct {
 	// notify requests a reconciliation.
 	notify func(types.NamespacedName)
 	open   map[types.NamespacedName]*syncState
-	// last are the statuses that were written last, and compared what they were compared with, by Sync.
-	last     map[types.NamespacedName]writtenStatus
-	compared map[types.NamespacedName]string
+	// written are the statuses that were written.
+	written statuscache.Cache
 }
 
 // syncState is one Sync's state between reconciliations. Only its drift is shared between goroutines:
@@ -51,9 +54,12 @@ type syncState struct {
 	fingerprint string
 	cancel      context.CancelFunc
 	revisions   *background.Loader
+	health      *health.State
 
 	mu      gosync.Mutex
 	drifted map[state.Key]bool
+	// requested is true where a watch requested a reconciliation, be it without a key.
+	requested bool
 
 	requeueState
 }
@@ -81,6 +87,7 @@ func (s *syncStates) get(ctx context.Context, sync *v1alpha1.Sync, build Builder
 		Assembly: assembly, fingerprint: fingerprint, cancel: cancel, drifted: map[state.Key]bool{},
 		revisions: background.New(live, assembly.Loop, func() { s.notify(name) }),
 	}
+	fresh.health = health.New(live, assembly.Health, func() { s.notify(name) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open == nil {
@@ -141,10 +148,7 @@ func (s *syncStates) stop(name types.NamespacedName) {
 // drop ends the state of a Sync that is gone.
 func (s *syncStates) drop(name types.NamespacedName) {
 	s.stop(name)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.last, name)
-	delete(s.compared, name)
+	s.written.Drop(name)
 }
 
 // close ends all of them.
@@ -165,6 +169,7 @@ func (s *syncState) takeDrift() []state.Key {
 		keys = append(keys, k)
 	}
 	clear(s.drifted)
+	s.requested = false
 	return keys
 }
 
@@ -174,6 +179,7 @@ func (s *syncState) putBack(keys []state.Key) {
 	for _, k := range keys {
 		s.drifted[k] = true
 	}
+	s.requested = true
 }
 
 // forced reports whether the user requested more than the routine: a changed spec, the

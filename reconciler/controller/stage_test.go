@@ -28,6 +28,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/metrics"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
@@ -206,6 +207,8 @@ type stage struct {
 	nodes, foretold int
 	// quota is how many vCPUs each pool may need; 0 where no quota is read.
 	quota int64
+	// health is that of the Sync's objects.
+	health checkedHealth
 	// reviews are what was told of pull requests.
 	reviews []plan.Review
 }
@@ -227,16 +230,16 @@ func newStage(t *testing.T, edit func(*v1alpha1.Sync)) *stage {
 		T: t, aws: newPlace("aws"), cluster: newPlace("kubernetes"), revision: "main@sha1:1",
 		clock: clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), events: record.NewFakeRecorder(100), registry: prometheus.NewRegistry(),
 	}
-	metrics, err := NewMetrics(s.registry)
+	series, err := metrics.New(s.registry)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.r = &SyncReconciler{
 		Client:    fake.NewClientBuilder().WithScheme(scheme).WithObjects(sync).WithStatusSubresource(sync).Build(),
-		Namespace: stageName.Namespace, Recorder: withoutAnnotations{s.events}, Metrics: metrics, Clock: s.clock, Jitter: jitter.NoJitter,
+		Namespace: stageName.Namespace, Recorder: withoutAnnotations{s.events}, Metrics: series, Clock: s.clock, Jitter: jitter.NoJitter,
 		Build: func(context.Context, *v1alpha1.Sync) (Assembly, error) {
 			loop := reconciler.NewLoop(s, s.load, reconciler.NamedTarget{Name: "aws", Target: s.aws}, reconciler.NamedTarget{Name: "kubernetes", Target: s.cluster})
-			return Assembly{Loop: loop, Guard: s.consider, Orphan: func(context.Context) error { return nil }}, nil
+			return Assembly{Loop: loop, Guard: s.consider, Health: &s.health, Orphan: func(context.Context) error { return nil }}, nil
 		},
 	}
 	s.r.Live = s.r.Client

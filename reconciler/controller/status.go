@@ -214,7 +214,7 @@ func suspended(sync *v1alpha1.Sync) *v1alpha1.Sync {
 
 // writeStatus patches the status of a Sync to that of updated if it differs. All conditions are of this
 // controller: others write fields of their own, so that there is nothing for a patch.Helper of
-// fluxcd/pkg/runtime to merge, which does not return the resource version that isStale compares with.
+// fluxcd/pkg/runtime to merge, which does not return the resource version that the cache of statuses compares with.
 func (r *SyncReconciler) writeStatus(ctx context.Context, sync, updated *v1alpha1.Sync) error {
 	if equality.Semantic.DeepEqual(sync.Status, updated.Status) {
 		return nil
@@ -223,7 +223,7 @@ func (r *SyncReconciler) writeStatus(ctx context.Context, sync, updated *v1alpha
 	sync.Status = updated.Status
 	err := r.Client.Status().Patch(ctx, sync, client.MergeFrom(before))
 	if err == nil {
-		r.sessions.recordWrite(sync, r.Clock.Now())
+		r.sessions.written.Record(sync, r.Clock.Now())
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing the status of Sync %s: %w", sync.Name, err)

@@ -3,12 +3,17 @@ package controller
 import (
 	"cmp"
 	"context"
+	"time"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/health"
+	"github.com/poolwright/poolwright/reconciler/events"
 )
 
 // summarize turns a run into status, events, metrics and the next reconciliation.
@@ -20,6 +25,7 @@ func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *
 	if done.kind == waiting {
 		// The source's result brings the next reconciliation; the interval is the net under it.
 		after := cmp.Or(max(done.after, 0), interval(sync))
+		s.next = r.Clock.Now().Add(after)
 		return ctrl.Result{RequeueAfter: after}, r.writeStatus(ctx, sync, awaiting(sync, done.loading))
 	}
 	done = done.use(sync, s)
@@ -30,13 +36,9 @@ func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *
 		s.drift = s.drift.observe(done, sync.Status.Pending, &result)
 		s.used, last = done.scope.Handled, s.drift.computes
 	}
-	result.required.retained = retainedFrom(r.sessions.previousStatus(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(last), done.mayHaveMoved(), result.drift.leaves, done.scope)
+	result.required.retained = retainedFrom(r.sessions.written.Previous(sync, fingerprintOf(sync)), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(last), done.mayHaveMoved(), result.drift.leaves, done.scope)
 	result.requireConfirmation(sync, done)
-	r.report(sync, s, done, result)
-	if s != nil {
-		s.note(sync, done, result)
-	}
-	updated := sync.DeepCopy()
+	updated := s.statusOf(sync)
 	switch {
 	case done.kind != partial || !result.ready:
 		result.write(updated, sync, done)
@@ -46,13 +48,22 @@ func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *
 		result.findings(updated, sync, done)
 		result.confirmation(updated, sync, done)
 	}
-	r.mismatch(sync, updated)
 	if updated.Status.LastAppliedRevision != sync.Status.LastAppliedRevision {
 		updated.Status.LastAppliedTime = &metav1.Time{Time: r.Clock.Now()}
 	}
+	if s != nil && (done.kind != partial || !result.ready) {
+		s.ready = health.Ready(updated)
+	}
+	healthy := r.addHealth(sync, s, updated)
+	r.report(sync, s, done, result, healthy.Healthy())
+	r.reportHealth(updated, healthy)
+	if s != nil {
+		s.note(sync, done, result)
+	}
+	r.mismatch(sync, updated)
 	err := r.writeStatus(ctx, sync, updated)
 	if err == nil {
-		r.sessions.recordSource(sync)
+		r.sessions.written.RecordSource(sync, fingerprintOf(sync))
 	}
 	if s == nil {
 		return ctrl.Result{RequeueAfter: interval(sync)}, err
@@ -62,6 +73,78 @@ func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *
 		return ctrl.Result{RequeueAfter: after}, nil
 	}
 	after := s.requeueAfter(r.Clock.Now(), interval(sync), result)
-	logr.FromContextOrDiscard(ctx).V(1).Info("Reconciled", "revision", done.Revision, "reason", result.reason, "after", after)
-	return ctrl.Result{RequeueAfter: after}, nil
+	s.next = r.Clock.Now().Add(after)
+	logr.FromContextOrDiscard(ctx).V(1).Info("Reconciled", "revision", done.Revision, "reason", result.reason, "after", healthy.Next(after))
+	return ctrl.Result{RequeueAfter: healthy.Next(after)}, nil
+}
+
+// onlyHealth reports whether nothing but the health of objects can have brought the reconciliation:
+// it then costs no request but that for the status.
+func (s *syncState) onlyHealth(sync *v1alpha1.Sync, now time.Time) bool {
+	if s.ready == nil || s.statusWriteFailures > 0 || !s.health.Due(now) || !now.Before(s.nextFetch) || !now.Before(s.next) || s.forced(sync, now) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.requested && sync.Annotations[v1alpha1.UpdateParametersAnnotation] == sync.Status.LastHandledUpdateParameters
+}
+
+// updateHealth writes what the health of objects changes of the status.
+func (r *SyncReconciler) updateHealth(ctx context.Context, sync *v1alpha1.Sync, s *syncState) (ctrl.Result, error) {
+	updated := s.statusOf(sync)
+	healthy := r.addHealth(sync, s, updated)
+	r.Metrics.Ready(sync.Name, healthy.Healthy())
+	r.reportHealth(updated, healthy)
+	return ctrl.Result{RequeueAfter: healthy.Next(s.next.Sub(r.Clock.Now()))}, r.writeStatus(ctx, sync, updated)
+}
+
+// statusOf is a Sync with the status of one before the health of objects.
+func (s *syncState) statusOf(sync *v1alpha1.Sync) *v1alpha1.Sync {
+	updated := sync.DeepCopy()
+	if s != nil && s.ready != nil {
+		conditions.Set(updated, s.ready.DeepCopy())
+		conditions.Delete(updated, fluxmeta.StalledCondition)
+		conditions.Delete(updated, fluxmeta.ReconcilingCondition)
+	}
+	return updated
+}
+
+// addHealth completes the status of updated, a copy of the Sync, by the health of what the Sync
+// requires to be healthy. Where the Sync is not ready for another reason, that stays.
+func (r *SyncReconciler) addHealth(sync *v1alpha1.Sync, s *syncState, updated *v1alpha1.Sync) health.Result {
+	if s == nil || s.lastFull.IsZero() {
+		return health.Result{}
+	}
+	defer health.KeepTransitions(updated, sync)
+	now := r.Clock.Now()
+	found := s.health.Check(sync, updated.Status.LastAppliedTime, now)
+	conditions.Delete(updated, fluxmeta.HealthyCondition)
+	if !found.Checked() {
+		return found
+	}
+	conditions.Set(updated, &metav1.Condition{
+		Type: fluxmeta.HealthyCondition, Status: found.Status, Reason: found.Reason, Message: conditionMessage(found.Message), LastTransitionTime: metav1.NewTime(now),
+	})
+	if s.ready == nil || found.Healthy() {
+		return found
+	}
+	message := conditionMessage(s.ready.Message + "; " + found.Message)
+	conditions.MarkFalse(updated, fluxmeta.ReadyCondition, found.Reason, "%s", message)
+	switch {
+	case found.Stalled:
+		conditions.MarkStalled(updated, found.Reason, "%s", message)
+	case found.Status == metav1.ConditionFalse:
+		conditions.MarkReconciling(updated, fluxmeta.ProgressingWithRetryReason, "%s", message)
+	default:
+		conditions.MarkReconciling(updated, fluxmeta.ProgressingReason, "%s", message)
+	}
+	return found
+}
+
+// reportHealth emits an event where objects became healthy, or failed to.
+func (r *SyncReconciler) reportHealth(sync *v1alpha1.Sync, found health.Result) {
+	if found.Changed && found.Status == metav1.ConditionFalse {
+		r.Metrics.Failed(sync.Name, found.Reason)
+	}
+	found.Report(events.Of(r.Recorder, sync.Status.LastAppliedRevision), sync, sync.Status.LastAppliedRevision)
 }

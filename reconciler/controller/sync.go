@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/metrics"
 )
 
 // SyncReconciler leads each Sync's repository to the cluster. All fields are
@@ -29,7 +30,7 @@ type SyncReconciler struct {
 	// Build assembles what a Sync needs to run.
 	Build    Builder
 	Recorder record.EventRecorder
-	Metrics  *Metrics
+	Metrics  *metrics.Metrics
 	Clock    clock.PassiveClock
 	// Jitter varies the interval at which Git is fetched, so that many clusters do not fetch from
 	// one server in the same second. Several workers call it at a time.
@@ -44,12 +45,12 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	if err := r.Client.Get(ctx, req.NamespacedName, &sync); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			r.sessions.drop(req.NamespacedName)
-			r.Metrics.drop(req.Name)
+			r.Metrics.Drop(req.Name)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, fmt.Errorf("reading Sync %s: %w", req.Name, err)
 	}
-	if r.sessions.isStale(&sync, r.Clock.Now()) {
+	if r.sessions.written.IsStale(&sync, r.Clock.Now()) {
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil
 	}
 	switch {
@@ -69,6 +70,10 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	session, err := r.sessions.get(ctx, &sync, r.Build)
 	if err != nil {
 		return r.summarize(ctx, &sync, nil, reconciliation{err: err})
+	}
+	session.health.Require(sync.Spec.HealthCheckSpec)
+	if session.onlyHealth(&sync, r.Clock.Now()) {
+		return r.updateHealth(ctx, &sync, session)
 	}
 	return r.summarize(ctx, &sync, session, r.run(ctx, &sync, session))
 }

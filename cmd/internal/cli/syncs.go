@@ -266,6 +266,7 @@ var errDeleted = errors.New("was deleted")
 // follow waits for the status that has handled token. It returns nil when ctx ends
 // first, and errDeleted when the Sync does.
 func follow(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, token string) (*v1alpha1.Sync, error) {
+	var handled *v1alpha1.Sync
 	for ctx.Err() == nil {
 		w, err := cl.Watch(ctx, &v1alpha1.SyncList{}, client.InNamespace(sync.Namespace), client.MatchingFields{"metadata.name": sync.Name})
 		if err != nil {
@@ -277,11 +278,14 @@ func follow(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, token
 				w.Stop()
 				return nil, fmt.Errorf("Sync %s %w", sync.Name, errDeleted)
 			}
-			if ok && s.Status.LastHandledReconcileAt == token {
+			if !ok || s.Status.LastHandledReconcileAt != token {
+				continue
+			}
+			if handled = s; !meta.IsStatusConditionPresentAndEqual(s.Status.Conditions, fluxmeta.HealthyCondition, metav1.ConditionUnknown) {
 				w.Stop()
 				return s, nil
 			}
 		}
 	}
-	return nil, nil
+	return handled, nil
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/provision/gpu/readiness"
-	"github.com/poolwright/poolwright/reconciler/controller"
+	syncmetrics "github.com/poolwright/poolwright/reconciler/controller/metrics"
 	"github.com/poolwright/poolwright/reconciler/notification"
 	"github.com/poolwright/poolwright/reconciler/pullrequest"
 	"github.com/poolwright/poolwright/reconciler/receiver"
@@ -30,7 +30,7 @@ var registered = regexp.MustCompile(`^Desc\{fqName: "(\w+)", .*, variableLabels:
 // The dashboards and alerts of config/monitoring are checked in a module of its own, which does not import the product.
 func TestTheDashboardsAreCheckedByTheMetricsThatAreRegistered(t *testing.T) {
 	ours := prometheus.NewRegistry()
-	_, git := controller.NewMetrics(ours)
+	_, git := syncmetrics.New(ours)
 	_, pulls := pullrequest.NewMetrics(ours)
 	hooks := ours.Register(receiver.New(receiver.Config{}).Metrics())
 	notifier, err := notification.New(notification.Config{Address: "http://localhost"})

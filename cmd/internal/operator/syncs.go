@@ -29,6 +29,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller"
+	"github.com/poolwright/poolwright/reconciler/controller/metrics"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/events"
 	"github.com/poolwright/poolwright/reconciler/impact"
@@ -43,7 +44,7 @@ import (
 
 // addSyncs puts the Git loop on the manager.
 func (a *app) addSyncs(mgr manager.Manager) error {
-	metrics, err := controller.NewMetrics(crmetrics.Registry)
+	series, err := metrics.New(crmetrics.Registry)
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func (a *app) addSyncs(mgr manager.Manager) error {
 		Namespace: a.cfg.Namespace,
 		Build:     a.builder(),
 		Recorder:  events.Escape(a.notifier.Record(eventRecorder(mgr))),
-		Metrics:   metrics,
+		Metrics:   series,
 		Clock:     clock.RealClock{},
 		Jitter:    spread,
 	}
@@ -104,7 +105,7 @@ func (a *app) builder() controller.Builder {
 		}
 		forecast := connect.Forecast(a.direct, &impact.SnapshotReader{Reader: a.direct}, a.children.ahead, a.engine)
 		return controller.Assembly{
-			Loop: loop, Watch: together(watches...), Orphan: a.orphan(sync, kubeTarget, awsTarget),
+			Loop: loop, Watch: together(watches...), Health: kubeTarget, Orphan: a.orphan(sync, kubeTarget, awsTarget),
 			Guard: func(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan) plan.Plan {
 				return impact.Guard(ctx, sync, p, forecast)
 			},

@@ -52,6 +52,7 @@ func (s *Sync) GetConditions() []metav1.Condition { return s.Status.Conditions }
 func (s *Sync) SetConditions(conditions []metav1.Condition) { s.Status.Conditions = conditions }
 
 // SyncSpec is the desired state of a Sync.
+// +kubebuilder:validation:XValidation:rule="!has(self.healthCheckExprs) || (has(self.wait) && self.wait) || has(self.healthChecks)",message="healthCheckExprs needs wait: true or healthChecks, without which no object's health is checked"
 type SyncSpec struct {
 	// Source is where the manifests are.
 	Source Source `json:"source"`
@@ -107,7 +108,8 @@ type SyncSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
-	SubstituteFrom []SubstituteReference `json:"substituteFrom,omitempty"`
+	SubstituteFrom  []SubstituteReference `json:"substituteFrom,omitempty"`
+	HealthCheckSpec `json:",inline"`
 	// Suspend stops fetching, applying and correcting. Default false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
@@ -228,8 +230,9 @@ type SyncStatus struct {
 	// or found to be Stalled or suspended.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions are Ready, Reconciling, Stalled (kstatus) and Drifted; and
-	// ConfirmationMismatch while the annotation poolwright.dev/confirm does not fit what waits.
+	// Conditions are Ready, Reconciling, Stalled (kstatus) and Drifted; Healthy where
+	// objects have to be healthy; and ConfirmationMismatch while the annotation
+	// poolwright.dev/confirm does not fit what waits.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

@@ -35,6 +35,7 @@ func (o *observation) compareLive(kind kinds.Kind, live *unstructured.Unstructur
 	case !wanted:
 		o.orphan(k, kind, live)
 	default:
+		o.target.health.Applied(k, live)
 		o.compareWanted(item, live)
 	}
 }

@@ -265,4 +265,5 @@ func (j *correction) accepted(live *unstructured.Unstructured) {
 		Fingerprint: fields.FingerprintOf(live.Object, j.diff.Options(j.change.Key)),
 	})
 	j.ready.Note(j.change.Key, live)
+	j.health.Applied(j.change.Key, live)
 }

@@ -25,6 +25,7 @@ func (w *Target) Observe(ctx context.Context, wanted state.Set) (state.Set, erro
 	if err := w.mask.LoadFor(ctx, nil, w.store.Records()); err != nil {
 		return state.Set{}, err
 	}
+	w.health.Require(wanted.Items())
 	o := newObservation(w, wanted)
 	o.rebuilds = !complete
 	listed, err := o.listings(ctx, o.rebuilds)

@@ -34,6 +34,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/desired"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/diff"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/drift"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/health"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/losses"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/mask"
@@ -105,6 +106,7 @@ type Target struct {
 	diff    *diff.Differ
 	drift   *drift.Tracker
 	ready   *readiness.Waiter
+	health  *health.Checker
 	mask    *mask.Masker
 
 	// coverage is what the last observation found of device plugins.
@@ -152,7 +154,8 @@ func New(cfg Config) (*Target, error) {
 		API: client, Kinds: w.kinds, Store: w.store, Mask: w.mask, Owner: w.owner, Reveal: cfg.Reveal, Managed: w.diff.Managed,
 	})
 	objects := reflector.Reflector{API: client, Selector: w.selector()}
-	w.drift = drift.New(drift.Config{Store: w.store, Kinds: w.kinds, Objects: objects, Clock: cfg.Clock, Options: w.diff.Options})
+	w.health = health.New(health.Config{API: client, Kinds: w.kinds, Sync: cfg.Sync, Namespace: cfg.Namespace, Clock: cfg.Clock})
+	w.drift = drift.New(drift.Config{Store: w.store, Kinds: w.kinds, Objects: objects, Clock: cfg.Clock, Options: w.diff.Options, Beside: w.health.Handler})
 	w.ready = readiness.New(readiness.Config{Store: w.store, Kinds: w.kinds, Objects: objects, Clock: cfg.Clock})
 	return w, nil
 }
@@ -199,6 +202,17 @@ func (w *Target) Watch(ctx context.Context, drifted func([]state.Key)) error {
 func (w *Target) Ready(ctx context.Context, keys []state.Key) (map[state.Key]string, error) {
 	return w.ready.Ready(ctx, keys)
 }
+
+// CheckHealth is which objects have to be healthy from now on, by health.Checker.Set. Those that
+// were applied are checked from the next Observe on.
+func (w *Target) CheckHealth(spec v1alpha1.HealthCheckSpec) error { return w.health.Set(spec) }
+
+// Health is what was found of the objects that have to be healthy.
+func (w *Target) Health() targets.Health { return w.health.Health() }
+
+// WatchHealth reports, until ctx ends, that Health has changed, by health.Checker.Watch. It needs
+// Watch beside it.
+func (w *Target) WatchHealth(ctx context.Context, changed func()) { w.health.Watch(ctx, changed) }
 
 // StartPreview starts another comparison of a Target for a preview: the next
 // desired state is what live Secrets count as holding. Any other Target ignores it.

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -73,6 +74,14 @@ type Ref struct {
 	Namespace, Name string
 }
 
+// fieldSelector selects the object with the name, where there is one.
+func (r Ref) fieldSelector() string {
+	if r.Name == "" {
+		return ""
+	}
+	return fields.OneTermEqualSelector(metav1.ObjectNameField, r.Name).String()
+}
+
 func (c *Client) at(r Ref) dynamic.ResourceInterface {
 	if r.Namespace == "" {
 		return c.dyn.Resource(r.Resource)
@@ -85,7 +94,7 @@ func (c *Client) Get(ctx context.Context, r Ref) (*unstructured.Unstructured, er
 	return c.at(r).Get(ctx, r.Name, metav1.GetOptions{})
 }
 
-// List gives each object that the label selector matches to visit, page by
+// List gives each object of the Ref that the label selector matches to visit, page by
 // page, and returns the resourceVersion of the list. When a page token expires
 // it starts again, so visit may get an object twice, the newest last.
 func (c *Client) List(ctx context.Context, r Ref, selector string, visit func(*unstructured.Unstructured)) (string, error) {
@@ -98,7 +107,7 @@ func (c *Client) List(ctx context.Context, r Ref, selector string, visit func(*u
 }
 
 func (c *Client) list(ctx context.Context, r Ref, selector string, visit func(*unstructured.Unstructured)) (string, error) {
-	opts := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}
+	opts := metav1.ListOptions{LabelSelector: selector, FieldSelector: r.fieldSelector(), Limit: pageSize}
 	for {
 		page, err := c.at(r).List(ctx, opts)
 		if err != nil {
@@ -139,10 +148,10 @@ func (c *Client) Names(ctx context.Context, r Ref, labels, fields string, visit 
 	}
 }
 
-// Watch streams changes after the given version.
+// Watch streams changes of the objects of the Ref after the given version.
 func (c *Client) Watch(ctx context.Context, r Ref, selector, version string, seconds int64) (watch.Interface, error) {
 	return c.at(r).Watch(ctx, metav1.ListOptions{
-		LabelSelector: selector, ResourceVersion: version, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
+		LabelSelector: selector, FieldSelector: r.fieldSelector(), ResourceVersion: version, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
 	})
 }
 

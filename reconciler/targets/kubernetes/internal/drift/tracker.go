@@ -36,6 +36,8 @@ type Config struct {
 	Clock clock.Clock
 	// Options are how the object with a key is compared.
 	Options func(state.Key) fields.Options
+	// Beside makes a Handler that gets the objects of a kind after the Tracker; may be nil.
+	Beside func(kinds.Kind) reflector.Handler
 }
 
 // Tracker decides which events are drift. It is safe for concurrent use.
@@ -141,7 +143,11 @@ func (t *Tracker) followAll(ctx context.Context, running map[schema.GroupVersion
 		}
 		one, stop := context.WithCancel(ctx)
 		running[gvk] = stop
-		all.Go(func() { t.cfg.Objects.Run(one, kind, &watcher{Tracker: t, kind: kind}) })
+		handler := reflector.Handler(&watcher{Tracker: t, kind: kind})
+		if t.cfg.Beside != nil {
+			handler = reflector.Both{First: handler, Second: t.cfg.Beside(kind)}
+		}
+		all.Go(func() { t.cfg.Objects.Run(one, kind, handler) })
 	}
 }
 

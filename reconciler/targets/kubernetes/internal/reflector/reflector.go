@@ -33,17 +33,41 @@ type Handler interface {
 	Deleted(live *unstructured.Unstructured)
 }
 
+// Both passes each object to two Handlers, one after the other.
+type Both struct{ First, Second Handler }
+
+// Updated implements Handler.
+func (b Both) Updated(live *unstructured.Unstructured) {
+	b.First.Updated(live)
+	b.Second.Updated(live)
+}
+
+// Listed implements Handler.
+func (b Both) Listed(all map[state.Key]bool) {
+	b.First.Listed(all)
+	b.Second.Listed(all)
+}
+
+// Deleted implements Handler.
+func (b Both) Deleted(live *unstructured.Unstructured) {
+	b.First.Deleted(live)
+	b.Second.Deleted(live)
+}
+
 // Reflector lists and watches the objects that a label selector selects.
 type Reflector struct {
 	// API reaches the cluster.
 	API *api.Client
-	// Selector is the label selector.
+	// Selector is the label selector; empty for all objects.
 	Selector string
+	// Namespace and Name are of the one object to watch; empty for those of all names, in all
+	// namespaces.
+	Namespace, Name string
 }
 
 // Run passes the objects of a kind to a Handler, one by one, until ctx ends.
 func (r Reflector) Run(ctx context.Context, kind kinds.Kind, to Handler) {
-	ref := api.Ref{Resource: kind.GVR()}
+	ref := api.Ref{Resource: kind.GVR(), Namespace: r.Namespace, Name: r.Name}
 	wait := newBackoff()
 	version := ""
 	for ctx.Err() == nil {

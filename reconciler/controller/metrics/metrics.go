@@ -1,0 +1,85 @@
+// Package metrics has the Prometheus series of the Git loop.
+//
+// It refuses content: labels carry names of Syncs, actions and outcomes only. Start reading at
+// Metrics.
+package metrics
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics are the Prometheus series of the Git loop. Labels carry names of
+// Syncs, actions and outcomes only, never content.
+type Metrics struct {
+	ready    *prometheus.GaugeVec
+	objects  *prometheus.GaugeVec
+	drifted  *prometheus.GaugeVec
+	unknown  *prometheus.GaugeVec
+	changes  *prometheus.CounterVec
+	failures *prometheus.CounterVec
+}
+
+// New registers the series with registry. A second registration with
+// the same registry is an error.
+func New(registry prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		ready: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_ready",
+			Help: "1 when the Sync's newest revision is applied, and what has to be healthy is, else 0."}, []string{"sync"}),
+		objects: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_objects",
+			Help: "Objects that the Sync manages."}, []string{"sync"}),
+		drifted: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_drifted_objects",
+			Help: "Live objects that differ from Git and stay so: only reported, read-only, or not to be corrected."}, []string{"sync"}),
+		unknown: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_unknown_objects",
+			Help: "Declared or managed things that could not be read, by target (cluster, aws)."}, []string{"sync", "target"}),
+		changes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_changes_total",
+			Help: "Changes made or attempted, by action (create, update, delete), cause (revision, drift, compared) and result (applied, failed, conflict, held, skipped)."},
+			[]string{"sync", "action", "cause", "result"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_sync_failures_total",
+			Help: "Runs that did not end ready, by reason."}, []string{"sync", "reason"}),
+	}
+	for _, c := range []prometheus.Collector{m.ready, m.objects, m.drifted, m.unknown, m.changes, m.failures} {
+		if err := registry.Register(c); err != nil {
+			return nil, fmt.Errorf("registering metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// Drop deletes the series of a Sync that is gone.
+func (m *Metrics) Drop(sync string) {
+	label := prometheus.Labels{"sync": sync}
+	for _, v := range []*prometheus.GaugeVec{m.ready, m.objects, m.drifted, m.unknown} {
+		v.DeletePartialMatch(label)
+	}
+	m.changes.DeletePartialMatch(label)
+	m.failures.DeletePartialMatch(label)
+}
+
+// Ready sets whether a Sync is ready.
+func (m *Metrics) Ready(sync string, ready bool) {
+	value := 0.0
+	if ready {
+		value = 1
+	}
+	m.ready.WithLabelValues(sync).Set(value)
+}
+
+// Failed counts a run of a Sync that did not end ready.
+func (m *Metrics) Failed(sync, reason string) { m.failures.WithLabelValues(sync, reason).Inc() }
+
+// Attempted counts a change by what was done, why, and what became of it.
+func (m *Metrics) Attempted(sync, action, cause, result string) {
+	m.changes.WithLabelValues(sync, action, cause, result).Inc()
+}
+
+// Observed sets how many objects are a Sync's, how many differ and stay so, and how many are
+// unknown in each target.
+func (m *Metrics) Observed(sync string, objects, drifted int, unknown map[string]int) {
+	m.objects.WithLabelValues(sync).Set(float64(objects))
+	m.drifted.WithLabelValues(sync).Set(float64(drifted))
+	for target, n := range unknown {
+		m.unknown.WithLabelValues(sync, target).Set(float64(n))
+	}
+}
