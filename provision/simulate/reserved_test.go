@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 
@@ -228,7 +227,7 @@ func TestTheExpirationIsUpstreams(t *testing.T) {
 		end.Add(-provision.CapacityBlockExpiration):                   awsv1.CapacityReservationStateExpiring,
 	} {
 		got, err := awsv1.CapacityReservationFromEC2(clocktesting.NewFakeClock(at), &ec2types.CapacityReservation{
-			CapacityReservationId: ptr.To(reservationID), AvailabilityZone: ptr.To("us-east-1a"), InstanceType: ptr.To("p5.48xlarge"), OwnerId: ptr.To("111122223333"),
+			CapacityReservationId: new(reservationID), AvailabilityZone: new("us-east-1a"), InstanceType: new("p5.48xlarge"), OwnerId: new("111122223333"),
 			InstanceMatchCriteria: ec2types.InstanceMatchCriteriaTargeted, ReservationType: ec2types.CapacityReservationTypeCapacityBlock, EndDate: &end,
 		})
 		if err != nil || got.State != want {

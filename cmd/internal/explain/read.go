@@ -212,7 +212,7 @@ func (r *clusterReader) events(ctx context.Context, options ...client.ListOption
 func (r *clusterReader) volumes(ctx context.Context, pod *corev1.Pod) []diagnosis.Volume {
 	var out []diagnosis.Volume
 	for _, v := range pod.Spec.Volumes {
-		name := ""
+		var name string
 		switch {
 		case v.PersistentVolumeClaim != nil:
 			name = v.PersistentVolumeClaim.ClaimName

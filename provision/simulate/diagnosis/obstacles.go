@@ -234,7 +234,7 @@ func (d *diagnosis) holding(has scheduling.Requirements, from []*cloudprovider.I
 func (d *diagnosis) instanceType(it *cloudprovider.InstanceType, has scheduling.Requirements, v variant) InstanceType {
 	out := InstanceType{Name: it.Name}
 	if t, ok := d.types.Lookup(it.Name); ok {
-		out.VCPUs = int(t.VCPUs)
+		out.VCPUs = t.VCPUs
 	}
 	for _, o := range it.Offerings.Available().Compatible(joined(has, v.all())) {
 		out.CapacityTypes = append(out.CapacityTypes, o.CapacityType())

@@ -2,6 +2,7 @@ package health
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"testing"
 
@@ -17,9 +18,7 @@ import (
 
 func object(apiVersion, kind, name, version string, more map[string]any) *unstructured.Unstructured {
 	o := map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"namespace": "llm", "name": name, "resourceVersion": version, "generation": int64(1)}}
-	for k, v := range more {
-		o[k] = v
-	}
+	maps.Copy(o, more)
 	return &unstructured.Unstructured{Object: o}
 }
 
