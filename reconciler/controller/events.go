@@ -27,14 +27,14 @@ func (r *SyncReconciler) report(sync *v1alpha1.Sync, s *syncState, done reconcil
 	recorder := events.Of(r.Recorder, cmp.Or(done.Attempted, done.Revision))
 	for _, result := range done.Outcome.Results {
 		cause := causeOf(result.Change)
-		r.Metrics.Attempted(sync.Name, string(result.Change.Action), cause, string(result.Status))
+		r.Metrics.RecordChange(sync.Name, string(result.Change.Action), cause, string(result.Status))
 		if cause == "drift" && result.Status == apply.Applied {
 			recorder.Eventf(sync, corev1.EventTypeNormal, "DriftCorrected", "%s", corrected(result.Change))
 		}
 	}
-	r.Metrics.Ready(sync.Name, v.ready && healthy)
+	r.Metrics.RecordReady(sync.Name, v.ready && healthy)
 	if !v.ready {
-		r.Metrics.Failed(sync.Name, v.reason)
+		r.Metrics.RecordFailure(sync.Name, v.reason)
 	}
 	if (done.kind == full || done.kind == partial) && v.drift.complete {
 		drifted, _ := v.drift.drifted()
@@ -42,7 +42,7 @@ func (r *SyncReconciler) report(sync *v1alpha1.Sync, s *syncState, done reconcil
 		for _, u := range v.drift.unknown {
 			unknown[u.Key.Target]++
 		}
-		r.Metrics.Observed(sync.Name, v.drift.objects, drifted, unknown)
+		r.Metrics.RecordObjects(sync.Name, v.drift.objects, drifted, unknown)
 	}
 	if len(v.lost) > 0 {
 		recorder.Event(sync, corev1.EventTypeWarning, "PartlyUnknown", unknowns(v.lost))

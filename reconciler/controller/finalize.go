@@ -108,8 +108,8 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 	v.write(updated, sync, done)
 	conditions.MarkUnknown(updated, "Drifted", "Terminating", "Drift is not computed while the Sync is being deleted")
 	r.mismatch(sync, updated)
-	r.Metrics.Ready(sync.Name, false)
-	r.Metrics.Failed(sync.Name, v.reason)
+	r.Metrics.RecordReady(sync.Name, false)
+	r.Metrics.RecordFailure(sync.Name, v.reason)
 	before, after := conditions.Get(sync, fluxmeta.ReadyCondition), conditions.Get(updated, fluxmeta.ReadyCondition)
 	if before == nil || before.Reason != after.Reason || before.Message != after.Message {
 		r.Recorder.Event(sync, corev1.EventTypeWarning, v.reason, v.message)

@@ -93,7 +93,7 @@ func (s *syncState) onlyHealth(sync *v1alpha1.Sync, now time.Time) bool {
 func (r *SyncReconciler) updateHealth(ctx context.Context, sync *v1alpha1.Sync, s *syncState) (ctrl.Result, error) {
 	updated := s.statusOf(sync)
 	healthy := r.addHealth(sync, s, updated)
-	r.Metrics.Ready(sync.Name, healthy.Healthy())
+	r.Metrics.RecordReady(sync.Name, healthy.Healthy())
 	r.reportHealth(updated, healthy)
 	return ctrl.Result{RequeueAfter: healthy.Next(s.next.Sub(r.Clock.Now()))}, r.writeStatus(ctx, sync, updated)
 }
@@ -144,7 +144,7 @@ func (r *SyncReconciler) addHealth(sync *v1alpha1.Sync, s *syncState, updated *v
 // reportHealth emits an event where objects became healthy, or failed to.
 func (r *SyncReconciler) reportHealth(sync *v1alpha1.Sync, found health.Result) {
 	if found.Changed && found.Status == metav1.ConditionFalse {
-		r.Metrics.Failed(sync.Name, found.Reason)
+		r.Metrics.RecordFailure(sync.Name, found.Reason)
 	}
 	found.Report(events.Of(r.Recorder, sync.Status.LastAppliedRevision), sync, sync.Status.LastAppliedRevision)
 }

@@ -32,7 +32,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		drifted: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_drifted_objects",
 			Help: "Live objects that differ from Git and stay so: only reported, read-only, or not to be corrected."}, []string{"sync"}),
 		unknown: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_unknown_objects",
-			Help: "Declared or managed things that could not be read, by target (cluster, aws)."}, []string{"sync", "target"}),
+			Help: "Declared or managed things that could not be read, by target (kubernetes, aws)."}, []string{"sync", "target"}),
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_changes_total",
 			Help: "Changes made or attempted, by action (create, update, delete), cause (revision, drift, compared) and result (applied, failed, conflict, held, skipped)."},
 			[]string{"sync", "action", "cause", "result"}),
@@ -57,8 +57,8 @@ func (m *Metrics) Drop(sync string) {
 	m.failures.DeletePartialMatch(label)
 }
 
-// Ready sets whether a Sync is ready.
-func (m *Metrics) Ready(sync string, ready bool) {
+// RecordReady sets whether a Sync is ready.
+func (m *Metrics) RecordReady(sync string, ready bool) {
 	value := 0.0
 	if ready {
 		value = 1
@@ -66,17 +66,17 @@ func (m *Metrics) Ready(sync string, ready bool) {
 	m.ready.WithLabelValues(sync).Set(value)
 }
 
-// Failed counts a run of a Sync that did not end ready.
-func (m *Metrics) Failed(sync, reason string) { m.failures.WithLabelValues(sync, reason).Inc() }
+// RecordFailure counts a run of a Sync that did not end ready.
+func (m *Metrics) RecordFailure(sync, reason string) { m.failures.WithLabelValues(sync, reason).Inc() }
 
-// Attempted counts a change by what was done, why, and what became of it.
-func (m *Metrics) Attempted(sync, action, cause, result string) {
+// RecordChange counts a change by what was done, why, and what became of it.
+func (m *Metrics) RecordChange(sync, action, cause, result string) {
 	m.changes.WithLabelValues(sync, action, cause, result).Inc()
 }
 
-// Observed sets how many objects are a Sync's, how many differ and stay so, and how many are
+// RecordObjects sets how many objects are a Sync's, how many differ and stay so, and how many are
 // unknown in each target.
-func (m *Metrics) Observed(sync string, objects, drifted int, unknown map[string]int) {
+func (m *Metrics) RecordObjects(sync string, objects, drifted int, unknown map[string]int) {
 	m.objects.WithLabelValues(sync).Set(float64(objects))
 	m.drifted.WithLabelValues(sync).Set(float64(drifted))
 	for target, n := range unknown {

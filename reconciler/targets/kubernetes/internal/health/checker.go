@@ -249,7 +249,7 @@ const unservedDelay = 30 * time.Second
 func (c *Checker) follow(ctx context.Context, of v1alpha1.NamespacedObjectKindReference) {
 	k := unresolved(of)
 	for ctx.Err() == nil {
-		kind, err := c.lookup(ctx, of)
+		kind, err := c.kindFor(ctx, of)
 		if err == nil {
 			resolved := keyOf(k, kind, c.cfg.Namespace)
 			if c.requireOne(ctx, k, resolved, finding{}) {
@@ -277,8 +277,8 @@ func unresolved(of v1alpha1.NamespacedObjectKindReference) state.Key {
 	return state.Key{Target: kinds.Target, Group: group, Kind: of.Kind, Namespace: of.Namespace, Name: of.Name}
 }
 
-// lookup finds the kind of an object that a reference names.
-func (c *Checker) lookup(ctx context.Context, of v1alpha1.NamespacedObjectKindReference) (kinds.Kind, error) {
+// kindFor finds the kind of an object that a reference names.
+func (c *Checker) kindFor(ctx context.Context, of v1alpha1.NamespacedObjectKindReference) (kinds.Kind, error) {
 	version, err := schema.ParseGroupVersion(of.APIVersion)
 	if err != nil {
 		return kinds.Kind{}, fmt.Errorf("reading its apiVersion: %w", err)
