@@ -20,8 +20,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// Place is where a release is installed, or frozen.
-type Place struct {
+// Destination is where a release is installed, or frozen.
+type Destination struct {
 	// Admin may do everything in the cluster.
 	Admin client.Client
 	// System is the controller's namespace, Apps that of the applied objects.
@@ -44,9 +44,9 @@ var (
 	nodePools   = schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"}
 )
 
-// Install makes the cluster what the release left, in the namespaces of a place that has Karpenter's
+// Install makes the cluster what the release left, in the namespaces of a destination that has Karpenter's
 // kinds. It returns the UIDs of the objects.
-func (r Release) Install(ctx context.Context, in Place) (uids []string, err error) {
+func (r Release) Install(ctx context.Context, in Destination) (uids []string, err error) {
 	for _, text := range r.Definitions {
 		if _, err := in.install(ctx, text, nil); err != nil {
 			return nil, err
@@ -75,7 +75,7 @@ func decode(text string, replaced []string) (*unstructured.Unstructured, error) 
 
 // install creates an object as its manager did, and returns its old and its new UID. A definition
 // takes the place of today's.
-func (in Place) install(ctx context.Context, text string, replaced []string) ([]string, error) {
+func (in Destination) install(ctx context.Context, text string, replaced []string) ([]string, error) {
 	object, err := decode(text, replaced)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (in Place) install(ctx context.Context, text string, replaced []string) ([]
 }
 
 // setStatus gives the Sync its status, which its creation drops.
-func (in Place) setStatus(ctx context.Context, text string, replaced []string) error {
+func (in Destination) setStatus(ctx context.Context, text string, replaced []string) error {
 	sync, err := decode(text, replaced)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func Outdated(ctx context.Context, reader client.Reader) error {
 }
 
 // Freeze returns what a release has left in the cluster. It has ended.
-func Freeze(ctx context.Context, in Place) (Release, error) {
+func Freeze(ctx context.Context, in Destination) (Release, error) {
 	var out Release
 	all, err := list(ctx, in.Admin, definitions, "")
 	if err != nil {
@@ -161,7 +161,7 @@ func madeByCluster(o unstructured.Unstructured) bool {
 }
 
 // texts are objects with placeholders.
-func (in Place) texts(objects []unstructured.Unstructured) ([]string, error) {
+func (in Destination) texts(objects []unstructured.Unstructured) ([]string, error) {
 	placeholders := strings.NewReplacer(in.URL, gitURL, in.Revision, revision, in.Name, fixtureName)
 	var out []string
 	for _, object := range objects {

@@ -156,7 +156,7 @@ func (f *Indexed) Observe(from *Indexed) {
 			f.Classes[name] = class
 		}
 	}
-	f.forgetReservations(from)
+	f.clearReservations(from)
 }
 
 // PodsByWorkload are the fleet's workloads with those of the pods that are theirs.

@@ -40,9 +40,9 @@ func (f *Indexed) Reservations(class *awsv1.EC2NodeClass) Reservations {
 	return Reservations{List: f.current(all), Listed: len(all) > 0 || slices.ContainsFunc(class.Status.Conditions, reservationsReady)}
 }
 
-// forgetReservations takes the capacity reservations out of the status of classes that have other terms than
+// clearReservations takes the capacity reservations out of the status of classes that have other terms than
 // in the snapshot whose status it is.
-func (f *Indexed) forgetReservations(from *Indexed) {
+func (f *Indexed) clearReservations(from *Indexed) {
 	for name, class := range f.Classes {
 		live, ok := from.Classes[name]
 		if !ok || equality.Semantic.DeepEqual(class.Spec.CapacityReservationSelectorTerms, live.Spec.CapacityReservationSelectorTerms) {
