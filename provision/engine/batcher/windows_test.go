@@ -2,7 +2,6 @@ package batcher
 
 import (
 	"context"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -158,11 +158,23 @@ func TestWaitingEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// timerClock is a clock that steps by hand and sends the time of each timer that was started.
+type timerClock struct {
+	*clocktesting.FakeClock
+	started chan time.Duration
+}
+
+func (c timerClock) NewTimer(d time.Duration) clock.Timer {
+	timer := c.FakeClock.NewTimer(d)
+	c.started <- d
+	return timer
+}
+
 // The last pod of an owner closes a window that would otherwise stay open for a second.
 func TestAWindowClosesAsSoonAsTheOwnersAreComplete(t *testing.T) {
-	clk := clocktesting.NewFakeClock(time.Now())
-	b := newBatcher(clk, new(completeness))
+	clk := timerClock{clocktesting.NewFakeClock(time.Now()), make(chan time.Duration)}
 	var all atomic.Bool
+	b := New(clk, NewWindows(idle, idle, maximum), &Owners{})
 	b.completeness = func(context.Context, map[owner]int) completeness {
 		if all.Load() {
 			return complete
@@ -170,26 +182,19 @@ func TestAWindowClosesAsSoonAsTheOwnersAreComplete(t *testing.T) {
 		return incomplete
 	}
 	b.Trigger("a")
+	<-b.arrived // So that only the last pod wakes it.
 	got := make(chan sets.Set[types.UID], 1)
 	go func() { got <- b.wait(t.Context()) }()
-	for !clk.HasWaiters() {
-		runtime.Gosched()
+	if d := <-clk.started; d != countLifetime {
+		t.Fatalf("without the last pod the timer is of %s, want %s", d, countLifetime)
 	}
 	all.Store(true)
 	b.Trigger("b")
-	began := clk.Now()
-	for {
-		select {
-		case batch := <-got:
-			if after := clk.Since(began); after > settling+10*time.Millisecond || batch.Len() != 2 {
-				t.Errorf("got %v after %s", batch, after)
-			}
-			return
-		default:
-			if clk.HasWaiters() {
-				clk.Step(10 * time.Millisecond)
-			}
-			runtime.Gosched()
-		}
+	if d := <-clk.started; d != settling {
+		t.Fatalf("with the last pod the timer is of %s, want %s", d, settling)
+	}
+	clk.Step(settling)
+	if batch := <-got; batch.Len() != 2 {
+		t.Errorf("got %v", batch)
 	}
 }
