@@ -282,10 +282,4 @@ func reportsWhyNothingLaunches(t *testing.T) {
 			t.Errorf("it does not say %q:\n%s", texts, run.stderr)
 		}
 	}
-	// After its last event, the demo had the deadline, and the time to stop an environment.
-	if len(events) > 0 {
-		if gaveUp := run.ended.Sub(events[len(events)-1].At); gaveUp > deadline+time.Minute {
-			t.Errorf("it gave up only after %s", gaveUp)
-		}
-	}
 }

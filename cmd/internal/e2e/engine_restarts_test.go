@@ -154,8 +154,8 @@ func (s engineSuite) settingsChange() {
 		s.Fatalf("there were the restarts %v", once)
 	}
 	// The log's times end with milliseconds.
-	if rest := s.loggedAt(once[0]).Sub(edited); rest < 10*time.Second-time.Millisecond || rest > 20*time.Second {
-		s.Errorf("the settings had %s to rest", rest)
+	if rest := s.loggedAt(once[0]).Sub(edited); rest < 10*time.Second-time.Millisecond {
+		s.Errorf("the settings had only %s to rest", rest)
 	}
 	if s.now.PID() != pid {
 		s.Error("it is another process")

@@ -49,9 +49,10 @@ type syncFixture struct {
 // interval is how often the Syncs here ask Git.
 const interval = 5 * time.Second
 
-// waitTimeout bounds every wait. It is generous: the machine may be busy, and a
-// test that passes does not wait for it.
-const waitTimeout = 3 * time.Minute
+// waitTimeout bounds every wait, so that what hangs fails by name. It is ten times what the
+// longest wait takes on two idle cores: the machine may be busy, and a test that passes does
+// not wait for it.
+const waitTimeout = 10 * time.Minute
 
 // newSyncFixture makes everything but the Sync and the controller.
 func newSyncFixture(t *testing.T, name string) *syncFixture {
