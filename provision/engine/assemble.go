@@ -91,10 +91,10 @@ func (e *Engine) assemble(ctx context.Context, mgr manager.Manager) (*parts, err
 	}
 	p.collection = e.collectionGuard(mgr, config)
 	m, n := p.providers.instances, p.providers.network
-	p.plain = cloudmetrics.Decorate(recoveringProvider{awscloud.New(
-		m.types, m.instances, p.recorder, p.client, p.providers.images.amis,
+	p.plain = cloudmetrics.Decorate(recoveringProvider{driftProvider{awscloud.New(
+		driftInstanceTypes{m.types}, m.instances, p.recorder, p.client, p.providers.images.amis,
 		n.securityGroups, n.reservations, n.placementGroups, p.store, p.providers.caBundle,
-	)})
+	)}})
 	p.cloud = overlay.Decorate(p.plain, p.client, p.store)
 	if e.config.Decorate != nil {
 		p.cloud = e.config.Decorate(p.client)(p.cloud)
