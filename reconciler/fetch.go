@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -23,17 +24,16 @@ func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale erro
 	}
 	result := Result{Revision: snapshot.Revision, SourceError: stale}
 	fresh := &revision{snapshot: snapshot, load: l.load, trim: l.trim}
-	if l.inputs != nil {
-		digest, load, err := l.inputs(ctx)
-		if err != nil {
-			return result, fmt.Errorf("loading %s: %w", snapshot.Revision, err)
-		}
-		if fresh.inputsDigest = digest; load != nil {
-			fresh.load = load
+	if l.dependencies != nil {
+		if err := l.dependencies(ctx, snapshot.Revision); err != nil {
+			return l.wait(ctx, result, fresh, err)
 		}
 	}
-	if last, planned := l.newest(); last != nil && last.snapshot.Revision == snapshot.Revision && last.inputsDigest == fresh.inputsDigest && !last.resumed {
-		result.Changed = last != planned
+	if err := l.readInputs(ctx, fresh); err != nil {
+		return result, err
+	}
+	if last, changed := l.proceed(); last != nil && last.snapshot.Revision == snapshot.Revision && last.inputsDigest == fresh.inputsDigest && !last.resumed {
+		result.Changed = changed
 		return result, nil
 	}
 	if err := l.cache.loadFirst(ctx, fresh); err != nil {
@@ -46,6 +46,80 @@ func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale erro
 	}
 	l.last, result.Changed = fresh, true
 	return result, nil
+}
+
+// readInputs completes a revision with what its load depends on beside the snapshot.
+func (l *Loop) readInputs(ctx context.Context, fresh *revision) error {
+	if l.inputs == nil {
+		return nil
+	}
+	digest, load, err := l.inputs(ctx)
+	if err != nil {
+		return fmt.Errorf("loading %s: %w", fresh.snapshot.Revision, err)
+	}
+	if fresh.inputsDigest = digest; load != nil {
+		fresh.load = load
+	}
+	return nil
+}
+
+// proceed records that the newest revision may be applied. It returns the newest that is loaded, and
+// whether something of it may not be planned yet.
+func (l *Loop) proceed() (last *revision, changed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = false
+	return l.last, l.last != l.planned || l.plannedWaiting
+}
+
+// wait goes on with what is applied while the newest revision must not be: it is not loaded, unless it
+// is what an earlier process applied. What was loaded and not planned yet is given up.
+func (l *Loop) wait(ctx context.Context, newest Result, fresh *revision, why error) (Result, error) {
+	last := l.startWaiting()
+	if last == nil && l.applied != "" && l.readInputs(ctx, fresh) == nil {
+		last = l.loadApplied(ctx, fresh)
+	}
+	if last == nil || ctx.Err() != nil {
+		return newest, cmp.Or(newest.SourceError, why)
+	}
+	_, planned := l.newest()
+	out := Result{Revision: last.snapshot.Revision, Changed: last != planned, SourceError: cmp.Or(newest.SourceError, why), OnlyDrift: true}
+	if newest.SourceError == nil {
+		out.Attempted = newest.Revision
+	}
+	return out, nil
+}
+
+// startWaiting records that the newest revision must not be applied yet, and returns what is applied;
+// nil where none is loaded.
+func (l *Loop) startWaiting() *revision {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = true
+	applied := l.planned
+	if applied == nil && l.last != nil && l.last.snapshot.Revision == l.applied {
+		applied = l.last
+	}
+	if l.last != applied {
+		l.cache.take(l.last)
+		l.last = applied
+	}
+	return applied
+}
+
+// loadApplied loads what an earlier process applied last, which may be the newest revision; nil where
+// it cannot be.
+func (l *Loop) loadApplied(ctx context.Context, fresh *revision) *revision {
+	if fresh.snapshot.Revision != l.applied {
+		return l.resume(ctx, fresh)
+	}
+	if err := l.cache.loadFirst(ctx, fresh); err != nil {
+		return nil // Why it waits is what a person has to mend.
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = fresh
+	return fresh
 }
 
 // newest is the newest revision, and the newest that was planned; nil where none is.
@@ -77,7 +151,7 @@ func (l *Loop) keep(ctx context.Context, newest Result, fresh *revision, why err
 	if last == nil || last.inputsDigest != fresh.inputsDigest || ctx.Err() != nil {
 		return newest, why
 	}
-	return Result{Revision: last.snapshot.Revision, Changed: last != planned, SourceError: why, Attempted: newest.Revision, RevisionFromStatus: last.resumed}, nil
+	return Result{Revision: last.snapshot.Revision, Changed: last != planned, SourceError: why, Attempted: newest.Revision, OnlyDrift: last.resumed}, nil
 }
 
 // earlierReader is the ability of a source that keeps earlier revisions.

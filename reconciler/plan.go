@@ -53,14 +53,14 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 		all[w.Name] = desired
 		wanted, observed = wanted.Union(desired), observed.Union(seen)
 	}
-	has.wanted, l.last.problems, l.planned = all, problems, l.last
+	has.wanted, l.last.problems, l.planned, l.plannedWaiting = all, problems, l.last, l.waiting
 	result.Problems = problems
 	// What could not be read may well be what would be deleted.
 	unsure := len(problems) > 0 || result.SourceError != nil
-	result.Plan = plan.Compute(wanted, observed, l.last.planPolicies(unsure, opts.Policies)...)
+	result.Plan = plan.Compute(wanted, observed, l.planPolicies(l.last, unsure, opts.Policies)...)
 	if applying {
 		of := result.Plan
-		if unsure || l.last.resumed {
+		if unsure || l.last.resumed || l.waiting {
 			// What only a mistake keeps from being deleted is not given up.
 			of = plan.Compute(wanted, observed, opts.Policies...)
 		}
@@ -105,14 +105,18 @@ func desired(ctx context.Context, t targets.Target, d state.Set) (state.Set, []s
 	return set, nil, err
 }
 
-// planPolicies are the policies for a plan of the revision; unsure is true where what it does not
+// planPolicies are the policies for a plan of a revision; unsure is true where what it does not
 // declare proves nothing. What an earlier process applied may have been declared by another
-// path or with other values: only what that process is known to have applied is put back.
-func (r *revision) planPolicies(unsure bool, policies []plan.Policy) []plan.Policy {
-	if r.resumed {
-		policies = append([]plan.Policy{plan.OnlyDrift()}, policies...)
+// path or with other values: only what that process is known to have applied is put back. Of a
+// revision of which nothing more must be applied yet, what is gone is made again, too.
+func (l *Loop) planPolicies(r *revision, unsure bool, policies []plan.Policy) []plan.Policy {
+	switch {
+	case r.resumed:
+		policies = append([]plan.Policy{plan.OnlyDrift(plan.Update)}, policies...)
+	case l.waiting:
+		policies = append([]plan.Policy{plan.OnlyDrift(plan.Create, plan.Update)}, policies...)
 	}
-	if unsure || r.resumed {
+	if unsure || r.resumed || l.waiting {
 		policies = append([]plan.Policy{plan.NoPrune()}, policies...)
 	}
 	return policies

@@ -47,6 +47,8 @@ type Loop struct {
 	cache *RevisionCache
 	// applied is the revision that an earlier process applied last; may be empty.
 	applied string
+	// dependencies is why a revision must not be applied yet; may be nil.
+	dependencies func(ctx context.Context, revision string) error
 
 	// fetching is held while the source is read and what it gave is loaded, which may
 	// take minutes; taken before mu. last is written under both.
@@ -62,6 +64,9 @@ type Loop struct {
 	// the targets; active is that with which a run works, or will.
 	last, planned *revision
 	active        activeRevision
+	// waiting is true while a revision must not be applied yet, and plannedWaiting where that was
+	// so when everything was planned last.
+	waiting, plannedWaiting bool
 }
 
 // revision is the newest snapshot that could be loaded.
@@ -144,11 +149,11 @@ type Result struct {
 	// revision not be loaded, when the run used the last good revision instead.
 	SourceError error
 	// Attempted is the newest revision that was read, where it could not be loaded and
-	// Revision is an earlier one; else empty.
+	// Revision is an earlier one, or where it must not be applied yet; else empty.
 	Attempted string
-	// RevisionFromStatus is true where Revision is what an earlier process applied last: only drift from it is
-	// put back, and no other change is planned.
-	RevisionFromStatus bool
+	// OnlyDrift is true where only drift from Revision is put back, and no other change is planned: it
+	// is what an earlier process applied last, or no revision must be applied yet.
+	OnlyDrift bool
 }
 
 // Fetch reads the source and reports the revision to use: the newest, or the
@@ -220,9 +225,17 @@ func (l *Loop) Correct(ctx context.Context, keys []state.Key, opts Options) (Res
 		}
 		wanted, observed = wanted.Union(some), observed.Union(seen)
 	}
-	policies := append([]plan.Policy{plan.OfSome()}, l.planned.planPolicies(true, opts.Policies)...)
+	policies := append([]plan.Policy{plan.OfSome()}, l.planPolicies(l.planned, true, opts.Policies)...)
 	result.Plan = plan.Compute(wanted, observed, policies...)
 	return l.apply(ctx, l.planned.applyGuardToPart(ctx, result, opts), opts)
+}
+
+// DependingOn makes the Loop ask, at each Fetch and before anything is loaded, why the newest
+// revision must not be applied yet; nil where it may. While it must not, only drift from what is
+// applied is put back. It returns the Loop, and is called before any other method.
+func (l *Loop) DependingOn(check func(ctx context.Context, revision string) error) *Loop {
+	l.dependencies = check
+	return l
 }
 
 // Finalize deletes everything that is ours, for a source that is given up with

@@ -79,7 +79,7 @@ func TestDriftOfTheLastAppliedRevisionIsCorrectedAfterARestart(t *testing.T) {
 	}
 	loop := start("r1")
 	result, err := loop.RunOnce(t.Context(), reconciler.Options{})
-	if err != nil || result.SourceError == nil || result.Revision != "r1" || result.Attempted != "r2" || !result.RevisionFromStatus {
+	if err != nil || result.SourceError == nil || result.Revision != "r1" || result.Attempted != "r2" || !result.OnlyDrift {
 		t.Fatalf("RunOnce = %q after %q, stale %v, %v; want r1 after r2, stale, no error", result.Revision, result.Attempted, result.SourceError, err)
 	}
 	if diff := cmp.Diff(map[string]string{"a": "1", "partly": "2", "old": "1"}, w.objects); diff != "" {
@@ -95,8 +95,8 @@ func TestDriftOfTheLastAppliedRevisionIsCorrectedAfterARestart(t *testing.T) {
 	}
 	// Somebody takes the change back: now it is applied as a whole.
 	s.revision = "r1"
-	if result, err = loop.RunOnce(t.Context(), reconciler.Options{}); err != nil || result.SourceError != nil || result.RevisionFromStatus {
-		t.Fatal(result.SourceError, result.RevisionFromStatus, err)
+	if result, err = loop.RunOnce(t.Context(), reconciler.Options{}); err != nil || result.SourceError != nil || result.OnlyDrift {
+		t.Fatal(result.SourceError, result.OnlyDrift, err)
 	}
 	if diff := cmp.Diff(map[string]string{"a": "1", "gone": "1", "partly": "1", "never": "1"}, w.objects); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	corev1 "k8s.io/api/core/v1"
 
@@ -74,6 +75,9 @@ func (r *SyncReconciler) announce(sync *v1alpha1.Sync, s *syncState, done reconc
 		return // Reported above, when the things became unknown.
 	}
 	kind := corev1.EventTypeWarning
+	if v.reason == fluxmeta.DependencyNotReadyReason {
+		kind = corev1.EventTypeNormal // As in Flux: others come first at each revision.
+	}
 	if v.ready {
 		kind = corev1.EventTypeNormal
 		if !slices.ContainsFunc(done.Outcome.Applied(), func(a apply.Result) bool { return !a.Change.Drift }) {

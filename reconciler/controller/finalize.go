@@ -28,7 +28,7 @@ func (r *SyncReconciler) finalize(ctx context.Context, sync *v1alpha1.Sync) (ctr
 	if !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil
 	}
-	session, err := r.sessions.get(ctx, sync, r.Build)
+	session, err := r.sessions.get(ctx, sync, r.assemble)
 	if err == nil {
 		// It needs no revision, and may wait for a person: others need the memory.
 		session.revisions.Cancel()

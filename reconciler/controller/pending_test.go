@@ -215,7 +215,7 @@ func TestARunThatOnlyPutsBackDriftKeepsAllThatWaits(t *testing.T) {
 	found := func(object string) bool { return object == "A/d" }
 	stale := reconciler.Result{SourceError: errors.New("x"), Attempted: "main@sha1:2"}
 	resumed := stale
-	resumed.RevisionFromStatus = true
+	resumed.OnlyDrift = true
 	for name, tt := range map[string]struct {
 		run     reconciliation
 		last    planScope

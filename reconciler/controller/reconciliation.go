@@ -55,7 +55,7 @@ type reconciliation struct {
 // computable is which changes the run could compute; last is that of the last full one.
 func (d reconciliation) computable(last planScope) planScope {
 	switch {
-	case d.err != nil || d.RevisionFromStatus:
+	case d.err != nil || d.OnlyDrift:
 		return nothing
 	case d.kind == partial:
 		return last

@@ -32,6 +32,8 @@ type requeueState struct {
 	// ready is the condition Ready of the last run that wrote one and ended ready, before the
 	// health of objects; nil where it did not.
 	ready *metav1.Condition
+	// dependencies are those of the Sync as they were at the last fetch that returned.
+	dependencies string
 	// next is when the last reconciliation had the next one come, for whatever but health.
 	next time.Time
 }

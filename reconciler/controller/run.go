@@ -25,8 +25,8 @@ const resync = 10 * time.Minute
 const reportGap = 10 * time.Second
 
 // run does the least that is enough: put back drifted things, fetch what is new in Git,
-// or compare everything.
-func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *syncState) reconciliation {
+// or compare everything. What the Sync depends on is as dependencies has it.
+func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *syncState, dependencies string) reconciliation {
 	defer s.revisions.Unload()
 	now := r.Clock.Now()
 	drifted, forced := s.takeDrift(), s.forced(sync, now)
@@ -39,9 +39,9 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *syncSt
 			return reconciliation{kind: waiting, after: left}
 		}
 	}
-	if !alone || !now.Before(s.nextFetch) {
-		if got, done, err := s.revisions.Fetch(sync.Annotations[fluxmeta.ReconcileRequestAnnotation], alone); done {
-			s.nextFetch = r.Clock.Now().Add(r.Jitter(interval(sync)))
+	if !alone || !now.Before(s.nextFetch) || dependencies != s.dependencies {
+		if got, done, err := s.revisions.Fetch(sync.Annotations[fluxmeta.ReconcileRequestAnnotation]+dependencies, alone); done {
+			s.nextFetch, s.dependencies = r.Clock.Now().Add(r.Jitter(interval(sync))), dependencies
 			if err == nil {
 				return r.proceed(ctx, sync, s, got, drifted, forced)
 			}

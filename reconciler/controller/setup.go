@@ -42,6 +42,7 @@ func (r *SyncReconciler) SetupWithManager(mgr manager.Manager) error {
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("poolwright.sync").
 		For(&v1alpha1.Sync{}, builder.WithPredicates(syncChanges())).
+		Watches(&v1alpha1.Sync{}, r.dependencies().Handler()).
 		WatchesRawSource(source.Channel(wake, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)

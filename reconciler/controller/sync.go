@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/dependency"
 	"github.com/poolwright/poolwright/reconciler/controller/metrics"
 )
 
@@ -67,15 +68,30 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 			return requeueOnConflict(fmt.Errorf("adding the finalizer to Sync %s: %w", sync.Name, err))
 		}
 	}
-	session, err := r.sessions.get(ctx, &sync, r.Build)
+	session, err := r.sessions.get(ctx, &sync, r.assemble)
 	if err != nil {
 		return r.summarize(ctx, &sync, nil, reconciliation{err: err})
 	}
 	session.health.Require(sync.Spec.HealthCheckSpec)
-	if session.onlyHealth(&sync, r.Clock.Now()) {
+	dependencies := r.dependencies().Fingerprint(ctx, &sync)
+	if dependencies == session.dependencies && session.onlyHealth(&sync, r.Clock.Now()) {
 		return r.updateHealth(ctx, &sync, session)
 	}
-	return r.summarize(ctx, &sync, session, r.run(ctx, &sync, session))
+	return r.summarize(ctx, &sync, session, r.run(ctx, &sync, session, dependencies))
+}
+
+// assemble is Build for a Sync that is applied only once those that it depends on are.
+func (r *SyncReconciler) assemble(ctx context.Context, sync *v1alpha1.Sync) (Assembly, error) {
+	out, err := r.Build(ctx, sync)
+	if err == nil {
+		name := client.ObjectKeyFromObject(sync)
+		out.Loop.DependingOn(func(ctx context.Context, revision string) error { return r.dependencies().Check(ctx, name, revision) })
+	}
+	return out, err
+}
+
+func (r *SyncReconciler) dependencies() dependency.Checker {
+	return dependency.Checker{Reader: r.Client}
 }
 
 // adoptionGrace is how long another Poolwright is given to take up a new Sync in its

@@ -22,11 +22,12 @@ func NoPrune() Policy {
 	}
 }
 
-// OnlyDrift drops every change that does more than put back what somebody changed by hand of
-// a thing that is there. What is gone may have been deleted as a later revision declares.
-func OnlyDrift() Policy {
+// OnlyDrift drops every change that does more than put back what somebody changed by hand, and
+// of that what is none of the actions: what is gone may have been deleted as a later revision
+// declares.
+func OnlyDrift(actions ...Action) Policy {
 	return func(p Plan) Plan {
-		p.Changes = slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !c.Drift || c.Action == Create })
+		p.Changes = slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !c.Drift || !slices.Contains(actions, c.Action) })
 		return p
 	}
 }

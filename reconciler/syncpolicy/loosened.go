@@ -2,6 +2,7 @@ package syncpolicy
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -38,6 +39,7 @@ func guardFields() []guardField {
 		{"spec.guard.quota", string(v1alpha1.QuotaWarn), leaves(string(v1alpha1.QuotaHold))},
 		{"spec.deletionPolicy", string(v1alpha1.DeletionPolicyOrphan), leaves(string(v1alpha1.DeletionPolicyOrphan))},
 		{"spec.pullRequests", nil, reviewedElsewhere},
+		{"spec.dependsOn", nil, lacks},
 	}
 }
 
@@ -93,6 +95,15 @@ func reviewedElsewhere(before, after any) bool {
 	}
 	return a == nil || changed(b["provider"], a["provider"]) || changed(b["url"], a["url"]) ||
 		changed(b["secretRef"], a["secretRef"]) || leaves(false)(b["forks"] == true, a["forks"] == true)
+}
+
+// lacks is looser for a list in which an entry of before is not as it was.
+func lacks(before, after any) bool {
+	b, _ := before.([]any)
+	a, _ := after.([]any)
+	return slices.ContainsFunc(b, func(entry any) bool {
+		return !slices.ContainsFunc(a, func(other any) bool { return state.Equal(entry, other) })
+	})
 }
 
 // leaves is looser for a value that is not the strict one any more.

@@ -79,6 +79,13 @@ func TestWhatLoosensASyncIsNamed(t *testing.T) {
 			m{"substituteFrom": []any{m{"kind": "ConfigMap", "name": "b"}}}, []string{"spec.substituteFrom"}},
 		{"variables from nowhere", m{"substituteFrom": []any{m{"kind": "ConfigMap", "name": "a"}}}, m{}, []string{"spec.substituteFrom"}},
 		{"the same variables", m{"substitute": m{"A": "1"}}, m{"substitute": m{"A": "1"}}, nil},
+		{"a dependency is taken out", m{"dependsOn": []any{m{"name": "a"}, m{"name": "b"}}}, m{"dependsOn": []any{m{"name": "b"}}}, []string{"spec.dependsOn"}},
+		{"all dependencies are taken out", m{"dependsOn": []any{m{"name": "a"}}}, m{}, []string{"spec.dependsOn"}},
+		{"null instead of dependencies", m{"dependsOn": []any{m{"name": "a"}}}, m{"dependsOn": nil}, []string{"spec.dependsOn"}},
+		{"an expression instead of the checks", m{"dependsOn": []any{m{"name": "a"}}}, m{"dependsOn": []any{m{"name": "a", "readyExpr": "true"}}}, []string{"spec.dependsOn"}},
+		{"another expression", m{"dependsOn": []any{m{"name": "a", "readyExpr": "false"}}}, m{"dependsOn": []any{m{"name": "a", "readyExpr": "true"}}}, []string{"spec.dependsOn"}},
+		{"a further dependency, and another order", m{"dependsOn": []any{m{"name": "a"}, m{"name": "b"}}}, m{"dependsOn": []any{m{"name": "c"}, m{"name": "b"}, m{"name": "a"}}}, nil},
+		{"a first dependency", m{}, m{"dependsOn": []any{m{"name": "a"}}}, nil},
 		{"what guards nothing", m{"interval": "1m"}, m{"interval": "2m"}, nil},
 		{"two at once", m{"prune": false, "drift": "Report"}, m{}, []string{"spec.drift", "spec.prune"}},
 	}
@@ -102,7 +109,8 @@ func TestWhatLoosensASyncIsNamed(t *testing.T) {
 func TestEachFieldOfASyncIsClassified(t *testing.T) {
 	free := []string{
 		"spec.interval", // It delays, and lets nothing pass.
-		// What Ready waits for after a revision was applied. No write depends on it.
+		// What Ready waits for after a revision was applied. No write of this Sync depends on it, and of
+		// others only when those that depend on it are applied.
 		"spec.wait", "spec.healthChecks", "spec.healthCheckExprs", "spec.timeout",
 	}
 	var checked []string

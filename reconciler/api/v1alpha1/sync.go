@@ -24,6 +24,7 @@ const (
 // Sync has the controller apply a folder of a Git repository to the cluster. It is
 // reconciled only in the controller's own namespace.
 // +kubebuilder:validation:XValidation:rule="self.metadata.name != 'poolwright-installation'",message="the name poolwright-installation is reserved for what poolwright bootstrap installs; choose another"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.dependsOn) || self.spec.dependsOn.all(d, d.name != self.metadata.name)",message="a Sync cannot depend on itself: name others in spec.dependsOn"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.pullRequests) || !has(self.spec.source.git.ref) || (!has(self.spec.source.git.ref.tag) && !has(self.spec.source.git.ref.commit))",message="pullRequests needs a branch to follow: set spec.source.git.ref.branch"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -108,7 +109,14 @@ type SyncSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
-	SubstituteFrom  []SubstituteReference `json:"substituteFrom,omitempty"`
+	SubstituteFrom []SubstituteReference `json:"substituteFrom,omitempty"`
+	// DependsOn are Syncs that have to be Ready before a revision is applied and objects are
+	// deleted that left the repository. One of the same repository and branch, tag or commit
+	// must have applied the same revision. Drift is corrected meanwhile.
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	// +optional
+	DependsOn       []DependencyReference `json:"dependsOn,omitempty"`
 	HealthCheckSpec `json:",inline"`
 	// Suspend stops fetching, applying and correcting. Default false.
 	// +optional
