@@ -68,6 +68,10 @@ func (p *pass) blocked(ctx context.Context, rec *entry, a *report.MergeOutcome) 
 		p.requeueAfter(left)
 		return
 	}
+	if ready.Reason == fluxmeta.DependencyNotReadyReason {
+		a.Held = ready.Message // It names the Syncs that come first, and nothing has failed.
+		return
+	}
 	a.Failed, a.Stalled = ready.Reason, stalled
 }
 

@@ -90,6 +90,15 @@ func TestADelayedApplyIsReported(t *testing.T) {
 	s.expectMergeOutcome("stalled", 1, want)
 }
 
+func TestAMergeThatWaitsForAnotherSyncIsHeld(t *testing.T) {
+	s := merged(t)
+	s.tried("DependencyNotReady", "waiting for Sync pools: it is not ready, with reason ApplyFailed")
+	s.pass()
+	s.expectMergeOutcome("at once", 1, waiting(""))
+	s.later(failureGrace)
+	s.expectMergeOutcome("later", 1, waiting("waiting for Sync pools: it is not ready, with reason ApplyFailed"))
+}
+
 func TestNoPlanStaysPendingBesideAMergedHead(t *testing.T) {
 	// move lets main move, so that the plan is made anew.
 	move := func(s *stage) {
