@@ -230,9 +230,10 @@ func (l *Loop) Correct(ctx context.Context, keys []state.Key, opts Options) (Res
 	return l.apply(ctx, l.planned.applyGuardToPart(ctx, result, opts), opts)
 }
 
-// DependingOn makes the Loop ask, at each Fetch and before anything is loaded, why the newest
-// revision must not be applied yet; nil where it may. While it must not, only drift from what is
-// applied is put back. It returns the Loop, and is called before any other method.
+// DependingOn makes revisions wait: check is called at each Fetch, before anything is loaded, and
+// returns why the newest revision must not be applied yet, or nil where it may. While it must not,
+// only drift from what is applied is put back. It returns the Loop, and is called before any other
+// method.
 func (l *Loop) DependingOn(check func(ctx context.Context, revision string) error) *Loop {
 	l.dependencies = check
 	return l

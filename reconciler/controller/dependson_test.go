@@ -135,7 +135,7 @@ func TestDriftIsCorrectedAndNothingPrunedWhileADependencyIsNotReady(t *testing.T
 	}
 }
 
-func TestADependencyThatBecomesReadyIsNoticedBesideDrift(t *testing.T) {
+func TestADependencyThatBecomesReadyIsFoundBesideDrift(t *testing.T) {
 	s := newStage(t, dependsOnBase)
 	b := newBase(s)
 	s.commit("kubernetes/a=1")

@@ -33,11 +33,11 @@ type result struct {
 	// stalled is the reason for which only a change of a Sync helps, and message what there is to
 	// be changed; else empty.
 	stalled, message string
-	found            []finding
+	found            []checkedDependency
 }
 
-// finding is what was found of one dependency.
-type finding struct {
+// checkedDependency is what was found of one dependency.
+type checkedDependency struct {
 	name string
 	// unready is why it is not ready; empty where it is.
 	unready string
@@ -57,7 +57,7 @@ func (s syncs) check(ctx context.Context, sync *v1alpha1.Sync) result {
 		if foreign(sync, d) {
 			return result{stalled: invalidDependency, message: fmt.Sprintf("dependsOn names Sync %s/%s, and only Syncs of namespace %s are reconciled", d.Namespace, d.Name, sync.Namespace)}
 		}
-		found := finding{name: d.Name}
+		found := checkedDependency{name: d.Name}
 		dep := s[d.Name]
 		switch {
 		case dep == nil:

@@ -63,6 +63,14 @@ func foundByTestsOfSources() []Control {
 			file: "reconciler/fetch.go", old: "= l.lastGood(ctx); !ok {", by: "= l.lastGood(ctx); !ok || ok {",
 			test: "reconciler.TestASourceThatFailsLaterLeavesTheLastRevisionInForce",
 		}, {
+			Name: "dependencies-first", Summary: "A revision is neither loaded nor applied before the Syncs that its Sync depends on are ready.",
+			file: "reconciler/fetch.go", old: "l.dependencies(ctx, snapshot.Revision); err != nil {", by: "l.dependencies(ctx, snapshot.Revision); err != nil && ctx == nil {",
+			test: "reconciler.TestARevisionThatWaitsIsNeitherLoadedNorApplied",
+		}, {
+			Name: "only-drift-while-waiting", Summary: "While a revision waits for other Syncs, nothing but drift is put back.",
+			file: "reconciler/plan.go", old: "\tcase l.waiting:\n", by: "\tcase l.waiting && r == nil:\n",
+			test: "reconciler.TestARevisionThatIsAppliedInPartWaitsWithTheRest",
+		}, {
 			Name: "credentials-for-each-fetch", Summary: "Credentials are read before each fetch, so that a rotation needs no restart.",
 			file: "gitsource/gogit/internal/remote/remote.go",
 			old:  "reading the credentials: %w\", err)\n\t\t}\n",
