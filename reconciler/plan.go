@@ -60,7 +60,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 	result.Plan = plan.Compute(wanted, observed, l.planPolicies(l.last, unsure, opts.Policies)...)
 	if applying {
 		of := result.Plan
-		if unsure || l.last.resumed || l.waiting {
+		if unsure || l.onlyDrift(l.last) {
 			// What only a mistake keeps from being deleted is not given up.
 			of = plan.Compute(wanted, observed, opts.Policies...)
 		}
@@ -105,6 +105,9 @@ func desired(ctx context.Context, t targets.Target, d state.Set) (state.Set, []s
 	return set, nil, err
 }
 
+// onlyDrift reports whether nothing but drift from a revision is put back.
+func (l *Loop) onlyDrift(r *revision) bool { return r.resumed || l.waiting }
+
 // planPolicies are the policies for a plan of a revision; unsure is true where what it does not
 // declare proves nothing. What an earlier process applied may have been declared by another
 // path or with other values: only what that process is known to have applied is put back. Of a
@@ -116,7 +119,7 @@ func (l *Loop) planPolicies(r *revision, unsure bool, policies []plan.Policy) []
 	case l.waiting:
 		policies = append([]plan.Policy{plan.OnlyDrift(plan.Create, plan.Update)}, policies...)
 	}
-	if unsure || r.resumed || l.waiting {
+	if unsure || l.onlyDrift(r) {
 		policies = append([]plan.Policy{plan.NoPrune()}, policies...)
 	}
 	return policies
