@@ -163,7 +163,7 @@ func (r result) reason(sync *v1alpha1.Sync, revision string) error {
 		waits = append(waits[:namedDependencies], fmt.Sprintf("and %d more", more))
 	}
 	// A watch reports when it may; until then only Git can have anything new.
-	return state.WaitFor(sync.Spec.Interval.Duration, fluxmeta.DependencyNotReadyReason, fmt.Errorf("waiting for %s", strings.Join(waits, "; "))) //nolint:err113 // What it waits for is for a person.
+	return state.WaitFor(sync.Spec.Interval.Duration, fluxmeta.DependencyNotReadyReason, fmt.Errorf("waiting for %s", strings.Join(waits, "; ")))
 }
 
 // fingerprint is all of it.
