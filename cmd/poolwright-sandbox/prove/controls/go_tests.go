@@ -52,7 +52,7 @@ type event struct{ Action, Test string }
 // foundByTests are precautions for which a Go test is the shortest case. The passages are as short
 // as they can be, so that only a change of the precaution itself moves them.
 func foundByTests() []Control {
-	return slices.Concat(foundByTestsOfSources(), foundByTestsOfTargets(), foundByTestsOfTheEngine(), foundByOtherTests())
+	return slices.Concat(foundByTestsOfSources(), foundByTestsOfDependencies(), foundByTestsOfTargets(), foundByTestsOfTheEngine(), foundByOtherTests())
 }
 
 // foundByTestsOfSources are those of what is read from Git and rendered.
@@ -62,14 +62,6 @@ func foundByTestsOfSources() []Control {
 			Name: "last-good-revision", Summary: "While the source cannot be read, the last revision that could be stays in force.",
 			file: "reconciler/fetch.go", old: "= l.lastGood(ctx); !ok {", by: "= l.lastGood(ctx); !ok || ok {",
 			test: "reconciler.TestASourceThatFailsLaterLeavesTheLastRevisionInForce",
-		}, {
-			Name: "dependencies-first", Summary: "A revision is neither loaded nor applied before the Syncs that its Sync depends on are ready.",
-			file: "reconciler/fetch.go", old: "l.dependencies(ctx, snapshot.Revision); err != nil {", by: "l.dependencies(ctx, snapshot.Revision); err != nil && ctx == nil {",
-			test: "reconciler.TestARevisionThatWaitsIsNeitherLoadedNorApplied",
-		}, {
-			Name: "only-drift-while-waiting", Summary: "While a revision waits for other Syncs, nothing but drift is put back.",
-			file: "reconciler/plan.go", old: "\tcase l.waiting:\n", by: "\tcase l.waiting && r == nil:\n",
-			test: "reconciler.TestARevisionThatIsAppliedInPartWaitsWithTheRest",
 		}, {
 			Name: "credentials-for-each-fetch", Summary: "Credentials are read before each fetch, so that a rotation needs no restart.",
 			file: "gitsource/gogit/internal/remote/remote.go",
@@ -120,6 +112,21 @@ func foundByTestsOfSources() []Control {
 			Name: "remote-bases", Summary: "Nothing that a kustomization names is fetched from elsewhere.",
 			file: "reconciler/declared/render/survey.go", old: "if remote.MatchString(strings.TrimSpace(given)) {", by: "if given == \"\" && remote.MatchString(given) {",
 			test: "reconciler/declared.TestKustomizationsThatReachOutAreRefusedByName",
+		},
+	}
+}
+
+// foundByTestsOfDependencies are those of Syncs that wait for others.
+func foundByTestsOfDependencies() []Control {
+	return []Control{
+		{
+			Name: "dependencies-first", Summary: "A revision is neither loaded nor applied before the Syncs that its Sync depends on are ready.",
+			file: "reconciler/fetch.go", old: "l.dependencies(ctx, snapshot.Revision); err != nil {", by: "l.dependencies(ctx, snapshot.Revision); err != nil && ctx == nil {",
+			test: "reconciler.TestARevisionThatWaitsIsNeitherLoadedNorApplied",
+		}, {
+			Name: "only-drift-while-waiting", Summary: "While a revision waits for other Syncs, nothing but drift is put back.",
+			file: "reconciler/plan.go", old: "\tcase l.waiting:\n", by: "\tcase l.waiting && r == nil:\n",
+			test: "reconciler.TestARevisionThatIsAppliedInPartWaitsWithTheRest",
 		},
 	}
 }
