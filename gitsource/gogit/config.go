@@ -52,9 +52,10 @@ type Config struct {
 	Limits Limits
 }
 
-// Credentials authenticate to the server: a user name, and a password or an access token.
-// CABundle holds certificates that are trusted beside the system's. For ssh they are a private
-// key and the host keys that are trusted. They are never printed.
+// Credentials authenticate to the server: a user name, and a password or an access token, or a
+// bearer token, or a certificate of the client. CABundle holds certificates that are trusted beside
+// the system's. For ssh they are a private key and the host keys that are trusted. They are never
+// printed.
 type Credentials = remote.Credentials
 
 // Disk is a budget of bytes for all that lies below a folder, shared by the mirrors in it:

@@ -272,17 +272,34 @@ func (a *app) credentials(ctx context.Context, key client.ObjectKey, ssh bool) (
 	if ssh {
 		return sshCredentials(ctx, &secret)
 	}
-	// Not secrets.BasicAuthFromSecret, which refuses a password without a username: many servers take a
-	// token so.
+	return httpsCredentials(&secret)
+}
+
+// httpsCredentials are the keys of a Secret that https takes. They are not read by
+// secrets.BasicAuthFromSecret, which refuses a password without a username: many servers take a token so.
+func httpsCredentials(secret *corev1.Secret) (gogit.Credentials, error) {
 	c := gogit.Credentials{
-		Username: string(secret.Data[secrets.KeyUsername]),
-		Password: string(secret.Data[secrets.KeyPassword]),
-		CABundle: secret.Data[secrets.KeyCACert],
+		Username:    string(secret.Data[secrets.KeyUsername]),
+		Password:    string(secret.Data[secrets.KeyPassword]),
+		BearerToken: string(secret.Data[secrets.KeyBearerToken]),
+		CABundle:    secret.Data[secrets.KeyCACert],
+		Certificate: secret.Data[secrets.KeyTLSCert],
+		PrivateKey:  secret.Data[secrets.KeyTLSPrivateKey],
 	}
-	if c.Password == "" && len(c.CABundle) == 0 {
-		return gogit.Credentials{}, fmt.Errorf("%w: Secret %s has no key password; put the password or token there", gitsource.ErrUnauthorized, key.Name)
+	refused := ""
+	switch {
+	case c.Password != "" && c.BearerToken != "":
+		refused = "has both keys password and bearerToken, of which one is sent; remove the other"
+	case len(c.Certificate) > 0 && len(c.PrivateKey) == 0:
+		refused = "has key tls.crt without tls.key; put the private key of the client's certificate there"
+	case len(c.PrivateKey) > 0 && len(c.Certificate) == 0:
+		refused = "has key tls.key without tls.crt; put the client's certificate there"
+	case c.Password == "" && c.BearerToken == "" && len(c.CABundle) == 0 && len(c.Certificate) == 0:
+		refused = "has no key password; put the password or token there"
+	default:
+		return c, nil
 	}
-	return c, nil
+	return gogit.Credentials{}, fmt.Errorf("%w: Secret %s %s", gitsource.ErrUnauthorized, secret.Name, refused)
 }
 
 // sshCredentials are the keys of a Secret that ssh takes. The public key, which may be there

@@ -191,7 +191,8 @@ type GitSource struct {
 	FastForwardOnly *bool `json:"fastForwardOnly,omitempty"`
 	// SecretRef names a Secret in the Sync's namespace with the keys username
 	// and password (a token goes into password; username may then be left
-	// out), and optionally ca.crt for a private certificate authority. For ssh
+	// out) or bearerToken, and optionally ca.crt for a private certificate
+	// authority, and tls.crt and tls.key for a certificate of the client. For ssh
 	// its keys are identity (a private key), known_hosts, and optionally
 	// password, which is the passphrase of identity.
 	// +optional

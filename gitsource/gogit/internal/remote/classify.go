@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 
@@ -77,6 +78,8 @@ func (c *Connection) classifyConnection(ctx context.Context, doing string, cause
 		return unreachable("%w", errStalled)
 	case errors.As(cause, &unknown):
 		return unreachable("the server's certificate is signed by an unknown authority; put it into the Secret as ca.crt")
+	case c.clientCertificateRefused(cause):
+		return fmt.Errorf("%s: %w: the server requires a certificate of the client and accepts none that is configured; put tls.crt and tls.key into the Secret", doing, gitsource.ErrUnauthorized)
 	case errors.As(cause, &verify):
 		return unreachable("verifying the server's certificate: %w", verify.Err)
 	case c.errors.fault() != nil:
@@ -96,4 +99,12 @@ func (c *Connection) redacted(err error) error {
 		return err
 	}
 	return errors.New(strings.ReplaceAll(err.Error(), c.secret, "(hidden)"))
+}
+
+// clientCertificateRefused reports whether the server asked for a certificate of the client, and ended the
+// connection with an alert of TLS: in the handshake, or at the first read after it in TLS 1.3. Which
+// alert it is differs between servers (RFC 8446, section 6.2), and crypto/tls has no type for it.
+func (c *Connection) clientCertificateRefused(err error) bool {
+	remote, ok := errors.AsType[*net.OpError](err)
+	return ok && remote.Op == "remote error" && c.errors.certificateRequested()
 }

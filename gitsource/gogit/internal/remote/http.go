@@ -2,8 +2,6 @@ package remote
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -32,17 +30,10 @@ var errStalled = errors.New("the server sent nothing for too long")
 var errBrokenOff = errors.New("the server closed the connection without a response")
 
 // newHTTPClient builds a client that connects to u's host only, with bounded responses.
-func newHTTPClient(u *url.URL, ca []byte, limits Limits) (*http.Client, error) {
-	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12}
-	if len(ca) > 0 {
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			pool = x509.NewCertPool()
-		}
-		if !pool.AppendCertsFromPEM(ca) {
-			return nil, fmt.Errorf("reading the certificate authority: %w: it holds no PEM certificate", gitsource.ErrInvalid)
-		}
-		tlsConfig.RootCAs = pool
+func newHTTPClient(u *url.URL, cred Credentials, limits Limits) (*http.Client, error) {
+	tlsConfig, err := cred.tlsConfig()
+	if err != nil {
+		return nil, err
 	}
 	dialer := &net.Dialer{
 		Timeout: 10 * time.Second,
@@ -95,6 +86,8 @@ type errorRecorder struct {
 	mu     sync.Mutex
 	err    error
 	status int
+	// certificate is true where the server has asked for one of the client.
+	certificate bool
 }
 
 type errorRecorderKey struct{}
@@ -120,6 +113,20 @@ func (t *errorRecorder) recordStatus(code int) {
 		defer t.mu.Unlock()
 		t.status = code
 	}
+}
+
+func (t *errorRecorder) recordCertificateRequest() {
+	if t != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.certificate = true
+	}
+}
+
+func (t *errorRecorder) certificateRequested() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.certificate
 }
 
 func (t *errorRecorder) fault() error {

@@ -8,6 +8,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -42,7 +43,7 @@ type Remote struct {
 
 	mu     sync.Mutex
 	client *http.Client
-	caSum  [sha256.Size]byte
+	tlsSum [sha256.Size]byte
 	// identity is the key that was parsed last.
 	identity parsedIdentity
 }
@@ -100,7 +101,7 @@ func (r *Remote) Open(ctx context.Context) (*Connection, error) {
 
 // openHTTP lists the references of a server that is reached by http or https.
 func (r *Remote) openHTTP(ctx context.Context, cred Credentials) (*Connection, error) {
-	client, err := r.httpClient(cred.CABundle)
+	client, err := r.httpClient(cred)
 	if err != nil {
 		return nil, err
 	}
@@ -108,20 +109,12 @@ func (r *Remote) openHTTP(ctx context.Context, cred Credentials) (*Connection, e
 	if err != nil {
 		return nil, fmt.Errorf("%w: the URL cannot be parsed", gitsource.ErrInvalid)
 	}
-	var auth transport.AuthMethod
-	if cred.Password != "" || cred.Username != "" {
-		user := cred.Username
-		if user == "" {
-			user = "git" // servers that take a token as the password ignore the name, but not its absence
-		}
-		auth = &githttp.BasicAuth{Username: user, Password: cred.Password}
-	}
 	tr := githttp.NewClientWithOptions(client, &githttp.ClientOptions{RedirectPolicy: githttp.FollowInitialRedirects})
-	ups, err := tr.NewUploadPackSession(endpoint, auth)
+	ups, err := tr.NewUploadPackSession(endpoint, cred.httpAuth())
 	if err != nil {
 		return nil, fmt.Errorf("opening a session: %w", err)
 	}
-	s := &Connection{session: ups, errors: &errorRecorder{}, secret: cred.Password}
+	s := &Connection{session: ups, errors: &errorRecorder{}, secret: cred.secret()}
 	s.adv, err = ups.AdvertisedReferencesContext(withErrorRecorder(ctx, s.errors))
 	if err != nil {
 		return nil, s.classify(ctx, "listing references", err)
@@ -129,22 +122,34 @@ func (r *Remote) openHTTP(ctx context.Context, cred Credentials) (*Connection, e
 	return s, nil
 }
 
-// httpClient keeps one client, and so its connections, until the trusted
-// certificates change.
-func (r *Remote) httpClient(ca []byte) (*http.Client, error) {
+// httpAuth is what a request by https is authenticated with; nil for none.
+func (c Credentials) httpAuth() transport.AuthMethod {
+	switch {
+	case c.BearerToken != "":
+		return &githttp.TokenAuth{Token: c.BearerToken}
+	case c.Password != "" || c.Username != "":
+		// Servers that take a token as the password ignore the name, but not its absence.
+		return &githttp.BasicAuth{Username: cmp.Or(c.Username, "git"), Password: c.Password}
+	}
+	return nil
+}
+
+// httpClient keeps one client, and so its connections, until the certificates of either
+// side change.
+func (r *Remote) httpClient(cred Credentials) (*http.Client, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	sum := sha256.Sum256(ca)
-	if r.client != nil && sum == r.caSum {
+	sum := cred.tlsSum()
+	if r.client != nil && sum == r.tlsSum {
 		return r.client, nil
 	}
-	client, err := newHTTPClient(r.url, ca, r.limits)
+	client, err := newHTTPClient(r.url, cred, r.limits)
 	if err != nil {
 		return nil, err
 	}
 	if r.client != nil {
 		r.client.CloseIdleConnections()
 	}
-	r.client, r.caSum = client, sum
+	r.client, r.tlsSum = client, sum
 	return client, nil
 }
