@@ -47,7 +47,7 @@ func digests() map[int]string {
 		29: "856c48b1a78814119f13085c26325641",
 		30: "2d14dbf7ff632033f512eec80627963f",
 		31: "0fe47a41d6c6170a77f1730d7d961dbf",
-		32: "7f125213fc8f1aceff23eb78607c9fc5",
+		32: "a7a604d6e6d37b75a65d111e4f5f5e8d",
 	}
 }
 
