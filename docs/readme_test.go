@@ -18,6 +18,7 @@ func TestThePagesQuoteWhatTheProductWrites(t *testing.T) {
 		{"pull-requests.md", "comment", comment},
 		{"../README.md", "headline", headline + "\n"},
 		{"commands.md", "get", "```\n" + read(t, "../cmd/internal/get/testdata/overview.golden") + "```\n"},
+		{"commands.md", "explain", "```\n" + read(t, "../cmd/internal/explain/testdata/pod-text.golden") + "```\n"},
 	} {
 		begin, end := "<!-- begin: "+c.name+" -->\n", "<!-- end: "+c.name+" -->\n"
 		before, rest, opened := strings.Cut(read(t, c.page), begin)

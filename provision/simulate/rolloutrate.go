@@ -34,12 +34,12 @@ func (c *comparison) rolloutRate(name string) provision.RolloutRate {
 	nodes, busy := c.count(name)
 	allowed := pool.MustGetAllowedDisruptions(c.before.Clock, nodes, karpv1.DisruptionReasonDrifted)
 	out := provision.RolloutRate{AllowedDisruptions: max(0, min(allowed, nodes)-busy)}
-	budget := narrowest(pool, c.before.Clock, nodes)
+	budget := narrowest(pool, c.before.Clock, nodes, karpv1.DisruptionReasonDrifted)
 	if budget != nil {
 		out.Budget = written(*budget)
 	}
 	if allowed == 0 && nodes > 0 {
-		if opens, ok := opening(pool, nodes, c.before.Now); ok {
+		if opens, ok := opening(pool, nodes, c.before.Now, karpv1.DisruptionReasonDrifted); ok {
 			out.NextWindow = opens.UTC()
 		}
 	}
@@ -67,8 +67,8 @@ func (c *comparison) count(name string) (nodes, busy int) {
 	return nodes, busy
 }
 
-// narrowest is the budget that allows least now, of those that count for drift.
-func narrowest(pool *karpv1.NodePool, at snapshot.FixedClock, nodes int) *karpv1.Budget {
+// narrowest is the budget that allows least now, of those that count for the reason.
+func narrowest(pool *karpv1.NodePool, at snapshot.FixedClock, nodes int, reason karpv1.DisruptionReason) *karpv1.Budget {
 	var least *karpv1.Budget
 	fewest := math.MaxInt32
 	for i, budget := range pool.Spec.Disruption.Budgets {
@@ -76,7 +76,7 @@ func narrowest(pool *karpv1.NodePool, at snapshot.FixedClock, nodes int) *karpv1
 		if err != nil {
 			allowed = 0
 		}
-		if concernsDrift(budget) && allowed < fewest {
+		if concerns(budget, reason) && allowed < fewest {
 			least, fewest = &pool.Spec.Disruption.Budgets[i], allowed
 		}
 	}
@@ -93,8 +93,8 @@ func allowsNone(b *karpv1.Budget, at snapshot.FixedClock) bool {
 	return err == nil && allowed == 0
 }
 
-func concernsDrift(b karpv1.Budget) bool {
-	return b.Reasons == nil || slices.Contains(b.Reasons, karpv1.DisruptionReasonDrifted)
+func concerns(b karpv1.Budget, reason karpv1.DisruptionReason) bool {
+	return b.Reasons == nil || slices.Contains(b.Reasons, reason)
 }
 
 func written(b karpv1.Budget) string {
@@ -112,15 +112,15 @@ func written(b karpv1.Budget) string {
 }
 
 // opening is when the pool's budgets allow a node for the first time from now.
-func opening(pool *karpv1.NodePool, nodes int, now time.Time) (time.Time, bool) {
+func opening(pool *karpv1.NodePool, nodes int, now time.Time, reason karpv1.DisruptionReason) (time.Time, bool) {
 	for t := now; t.Sub(now) < lookahead; {
-		if pool.MustGetAllowedDisruptions(snapshot.FixedClock{At: t}, nodes, karpv1.DisruptionReasonDrifted) > 0 {
+		if pool.MustGetAllowedDisruptions(snapshot.FixedClock{At: t}, nodes, reason) > 0 {
 			return t, true
 		}
 		next := t
 		for _, budget := range pool.Spec.Disruption.Budgets {
 			allowed, err := budget.GetAllowedDisruptions(snapshot.FixedClock{At: t}, nodes)
-			if !concernsDrift(budget) || err == nil && allowed > 0 {
+			if !concerns(budget, reason) || err == nil && allowed > 0 {
 				continue
 			}
 			end, ok := windowEnd(budget, t)

@@ -34,7 +34,7 @@ func withoutCluster(t *testing.T) {
 
 func TestHelpReadsAsItsGolden(t *testing.T) {
 	t.Setenv("TMPDIR", "/tmp")
-	for _, command := range []string{"", "run", "init", "plan", "lint", "cost", "check", "get", "wait", "reconcile", "suspend", "resume"} {
+	for _, command := range []string{"", "run", "init", "plan", "lint", "cost", "check", "get", "explain", "wait", "reconcile", "suspend", "resume"} {
 		name, args := "help", []string{"--help"}
 		if command != "" {
 			name, args = "help-"+command, []string{command, "--help"}
@@ -71,6 +71,10 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"get without a cluster":              {[]string{"get"}, "set --kubeconfig or KUBECONFIG"},
 		"an unknown section of get":          {[]string{"get", "pods"}, `"pods" is not one of syncs, pools, nodes, pulls, drift, quota`},
 		"names of what has none":             {[]string{"get", "drift", "gpu"}, "get drift takes no names, and got: gpu"},
+		"explain without a cluster":          {[]string{"explain", "pod", "train"}, "set --kubeconfig or KUBECONFIG"},
+		"explain without a name":             {[]string{"explain", "pod"}, "give a kind and a name: poolwright explain pod NAME"},
+		"explain of an unknown kind":         {[]string{"explain", "sync", "dev"}, `"sync" is not one of pod, node, pool`},
+		"an unknown output of explain":       {[]string{"explain", "pod", "train", "-o", "xml"}, `-o "xml" is not one of json, yaml`},
 		"watching all sections":              {[]string{"get", "-w"}, "--watch needs one of syncs, pools, nodes, pulls, drift, quota"},
 		"watching as JSON":                   {[]string{"get", "pools", "-w", "-o", "json"}, "--watch prints tables: leave -o json out, or use -o wide"},
 		"wait without a condition":           {[]string{"wait", "dev"}, "give the condition: --for=ready, --for=applied=REVISION, --for=rollout=REVISION or --for=rollout"},

@@ -39,6 +39,8 @@ func TestCompletion(t *testing.T) {
 		"the sections of get":         {[]string{"get", ""}, "syncs\npools\nnodes\npulls\ndrift\nquota\n:4\n"},
 		"no names of a section":       {[]string{"get", "drift", ""}, ":4\n"},
 		"the Syncs of get":            {[]string{"get", "syncs", "-n", "gitops", "dev", ""}, "nodes\n:4\n"},
+		"the kinds of explain":        {[]string{"explain", ""}, "pod\nnode\npool\n:4\n"},
+		"the formats of explain":      {[]string{"explain", "-o", ""}, "json\nyaml\n:4\n"},
 		"the Syncs of wait":           {[]string{"wait", "-n", "gitops", ""}, "dev\nnodes\n:4\n"},
 		"the conditions of wait":      {[]string{"wait", "--for", ""}, "ready\napplied=\nrollout\n:4\n"},
 		"the contexts of check":       {[]string{"check", "--context", ""}, "dev\nprod\n:4\n"},

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -37,6 +38,16 @@ func (c *connection) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "path of the kubeconfig file (default: $KUBECONFIG, the pod's own account, or ~/.kube/config)")
 	flags.StringVar(&c.context, "context", "", "the kubeconfig's context to use")
 	flags.StringVarP(&c.namespace, "namespace", "n", defaultNamespace, "namespace of the controller and its Syncs")
+}
+
+// podNamespace is the namespace of pods: that of the flag where it was given, else that of the kubeconfig's context.
+func (c *connection) podNamespace(given bool) string {
+	if given {
+		return c.namespace
+	}
+	// An error is that of the configuration, which the connection reports.
+	namespace, _, _ := c.loader().Namespace()
+	return cmp.Or(namespace, metav1.NamespaceDefault)
 }
 
 func (c *connection) loader() clientcmd.ClientConfig {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/poolwright/poolwright/cmd/internal/explain"
 	"github.com/poolwright/poolwright/cmd/internal/get"
 	"github.com/poolwright/poolwright/cmd/internal/wait"
 )
@@ -68,7 +69,7 @@ func newRoot(conn *connection, streams Streams) *cobra.Command {
 		commands  []*cobra.Command
 	}{
 		{"folder", "Commands for a folder of a repository:", []*cobra.Command{newInit(streams), newPlan(conn, streams), newLint(streams), newCost(streams), newConvert(streams)}},
-		{"cluster", "Commands for a cluster:", []*cobra.Command{newGet(conn, streams), newWait(conn, streams)}},
+		{"cluster", "Commands for a cluster:", []*cobra.Command{newGet(conn, streams), newExplain(conn, streams), newWait(conn, streams)}},
 		{"sync", "Commands for a Sync:", []*cobra.Command{newReconcile(conn, streams), newSuspend(conn, streams), newResume(conn, streams)}},
 		{"installation", "Commands for the installation:", []*cobra.Command{newCheck(conn, streams), newBootstrap(conn, streams), newUninstall(conn, streams), newRun(conn, streams)}},
 	} {
@@ -92,6 +93,19 @@ func newGet(conn *connection, streams Streams) *cobra.Command {
 	conn.addFlags(cmd.Flags())
 	conn.completeContexts(cmd)
 	completeOutput(cmd, get.Outputs()...)
+	return cmd
+}
+
+func newExplain(conn *connection, streams Streams) *cobra.Command {
+	env := conn.environment(streams)
+	var cmd *cobra.Command
+	env.Namespace = func() string { return conn.podNamespace(cmd.Flags().Changed("namespace")) }
+	cmd = explain.NewCommand(env)
+	conn.addFlags(cmd.Flags())
+	namespace := cmd.Flags().Lookup("namespace")
+	namespace.DefValue, namespace.Usage = "", "namespace of the pod (default: that of the kubeconfig's context)"
+	conn.completeContexts(cmd)
+	completeOutput(cmd, explain.Outputs()...)
 	return cmd
 }
 

@@ -3,12 +3,15 @@ package connect
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/simulate"
+	"github.com/poolwright/poolwright/provision/simulate/diagnosis"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/impact"
@@ -27,6 +30,16 @@ func Forecast(live client.Reader, fleet *impact.SnapshotReader, in *child.Runner
 // Drifted is simulate.Drifted with a cluster's settings of the engine.
 func Drifted(ctx context.Context, spec v1alpha1.ClusterSpec, live provision.ClusterSnapshot) ([]provision.Node, map[string][]string, error) {
 	return simulate.Drifted(engine.Offline(ctx, cluster.EngineSettings(spec)), live)
+}
+
+// Diagnose is diagnosis.Pod with a cluster's settings of the engine.
+func Diagnose(ctx context.Context, spec v1alpha1.ClusterSpec, live provision.ClusterSnapshot, types *catalog.Catalog, pod *corev1.Pod, volumes []diagnosis.Volume) (diagnosis.Result, error) {
+	return diagnosis.Pod(engine.Offline(ctx, cluster.EngineSettings(spec)), live, types, pod, volumes)
+}
+
+// DisruptionCandidate is simulate.DisruptionCandidate with a cluster's settings of the engine.
+func DisruptionCandidate(ctx context.Context, spec v1alpha1.ClusterSpec, live provision.ClusterSnapshot, claim string) (simulate.Candidate, error) {
+	return simulate.DisruptionCandidate(engine.Offline(ctx, cluster.EngineSettings(spec)), live, claim)
 }
 
 // Simulate runs simulations in children.

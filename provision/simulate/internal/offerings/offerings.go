@@ -257,7 +257,8 @@ func (m *Catalog) zones(class *awsv1.EC2NodeClass) (names, ids []string) {
 	known, err := catalog.Zones(m.region)
 	if err != nil {
 		for _, letter := range []string{"a", "b", "c"} {
-			known = append(known, catalog.Zone{Name: m.region + letter})
+			// The provider groups subnets by the ids of their zones: without one they are of a single zone.
+			known = append(known, catalog.Zone{Name: m.region + letter, ID: m.region + letter})
 		}
 	}
 	for _, zone := range known {

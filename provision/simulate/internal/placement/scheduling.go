@@ -70,7 +70,7 @@ func (f *Simulation) Place(ctx context.Context, pods []*corev1.Pod, gone map[str
 	}
 	for _, node := range results.ExistingNodes {
 		for _, pod := range node.Pods {
-			out[pod.UID] = Outcome{Pool: node.Labels()[karpv1.NodePoolLabelKey]}
+			out[pod.UID] = Outcome{Pool: node.Labels()[karpv1.NodePoolLabelKey], Node: node.Name()}
 			f.unplace(node.StateNode, pod)
 		}
 	}
@@ -253,4 +253,8 @@ func Shape(pod *corev1.Pod) string {
 
 // Outcome is what becomes of a pending pod: a node of a pool, of none, or why it gets
 // none.
-type Outcome struct{ Pool, Why string }
+type Outcome struct {
+	Pool, Why string
+	// Node is the name of a node that there is already, or its NodeClaim's; empty for a new one.
+	Node string
+}

@@ -1,0 +1,146 @@
+// Package explain makes the command explain, which prints why a pod is pending, why a node is still there, or what
+// keeps a NodePool from launching nodes, with what would change it.
+//
+// The causes are decided by package causes from the live objects and by Karpenter's own scheduler on a snapshot of them. It
+// refuses to write anything, to read a Secret, and to connect to AWS, Git or a forge. Start reading at NewCommand.
+package explain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/poolwright/poolwright/cmd/internal/get"
+	"github.com/poolwright/poolwright/provision/catalog"
+)
+
+// Outputs are the values of -o.
+func Outputs() []string { return []string{"json", "yaml"} }
+
+// Kinds are what can be explained.
+func Kinds() []string { return []string{kindPod, kindNode, kindPool} }
+
+// The kinds that can be explained.
+const (
+	kindPod  = "pod"
+	kindNode = "node"
+	kindPool = "pool"
+)
+
+// synonyms are the other names of the kinds that kubectl takes.
+func synonyms() map[string]string {
+	return map[string]string{
+		"pods": kindPod, "po": kindPod, "nodes": kindNode, "no": kindNode, "nodeclaim": kindNode, "nodeclaims": kindNode,
+		"pools": kindPool, "nodepool": kindPool, "nodepools": kindPool,
+	}
+}
+
+// explainedObject is what is to be explained.
+type explainedObject struct{ kind, namespace, name string }
+
+// parse reads the arguments: a kind and a name, or kind/name. A pod may be namespace/name.
+func parse(args []string, namespace func() string) (explainedObject, error) {
+	var t explainedObject
+	if len(args) == 1 {
+		kind, name, found := strings.Cut(args[0], "/")
+		if !found {
+			return t, fmt.Errorf("give a kind and a name: poolwright explain %s NAME", args[0])
+		}
+		args = []string{kind, name}
+	}
+	if len(args) != 2 {
+		return t, fmt.Errorf("explain takes a kind and a name, and got %d arguments: poolwright explain pod NAME", len(args))
+	}
+	t.kind, t.name = strings.ToLower(args[0]), args[1]
+	if other, found := synonyms()[t.kind]; found {
+		t.kind = other
+	}
+	if !slices.Contains(Kinds(), t.kind) {
+		return t, fmt.Errorf("%q is not one of %s", args[0], strings.Join(Kinds(), ", "))
+	}
+	if t.kind != kindPod {
+		return t, nil
+	}
+	if ns, name, found := strings.Cut(t.name, "/"); found {
+		t.namespace, t.name = ns, name
+		return t, nil
+	}
+	t.namespace = namespace()
+	return t, nil
+}
+
+// NewCommand makes the command explain, without the flags of a connection. The environment's namespace is that of pods.
+func NewCommand(env get.Environment) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "explain pod|node|pool NAME",
+		Short: "Print why a pod is pending, why a node is still there, or what keeps a pool from launching nodes",
+		Long: `Print the causes, that which has to be removed first in front, and for each a field or a command that would change it:
+
+  pod NAME   why the pod has no node: what each NodePool lacks for it, by Karpenter's own scheduler on a snapshot of the cluster
+  node NAME  why Karpenter neither replaces nor removes the node; NAME may be that of its NodeClaim
+  pool NAME  what keeps Karpenter from launching a node of the NodePool
+
+A cause that the objects suggest and do not prove is marked as possible. It reads the API server only.`,
+		Example: "  poolwright explain pod train-7 -n ml\n  poolwright explain pod ml/train-7 -o json\n  poolwright explain node ip-10-0-1-2.eu-west-1.compute.internal\n  poolwright explain pool gpu",
+		Args: func(_ *cobra.Command, args []string) error {
+			_, err := parse(args, func() string { return "" })
+			return err
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return Kinds(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := parse(args, env.Namespace)
+			if err != nil {
+				return err
+			}
+			if output != "" && !slices.Contains(Outputs(), output) {
+				return fmt.Errorf("-o %q is not one of %s", output, strings.Join(Outputs(), ", "))
+			}
+			return run(cmd.Context(), env, t, output)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "json or yaml (default: text)")
+	return cmd
+}
+
+func run(ctx context.Context, env get.Environment, t explainedObject, output string) error {
+	kube, err := get.Connect(env)
+	if err != nil {
+		return err
+	}
+	types, err := catalog.Load()
+	if err != nil {
+		return err
+	}
+	out, err := (&clusterReader{kube: kube, types: types, now: env.Now}).explain(ctx, t)
+	if err != nil {
+		return err
+	}
+	switch output {
+	case "json":
+		return write(env, out, &printers.JSONPrinter{})
+	case "yaml":
+		return write(env, out, &printers.YAMLPrinter{})
+	}
+	_, err = fmt.Fprint(env.Out, out.text())
+	return err
+}
+
+func write(env get.Environment, e Explanation, printer printers.ResourcePrinter) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&e)
+	if err != nil {
+		return fmt.Errorf("converting the explanation: %w", err)
+	}
+	return printer.PrintObj(&unstructured.Unstructured{Object: content}, env.Out)
+}

@@ -1,0 +1,274 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/poolwright/poolwright/reconciler/causes"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
+)
+
+// text is the explanation for a terminal.
+func (e Explanation) text() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s, created %s ago\n\n", sanitize.Text(e.Object), duration.HumanDuration(e.Time.Sub(e.Since.Time)))
+	for i, c := range e.Causes {
+		certain := ""
+		if c.Possible {
+			certain = "possible: "
+		}
+		fmt.Fprintf(&out, "%d. %s%s: %s\n", i+1, certain, c.Reason, sanitize.Text(e.sentence(c)))
+		if c.Message != "" {
+			fmt.Fprintf(&out, "   message: %s\n", sanitize.Text(c.Message))
+		}
+		for _, ch := range c.Changes {
+			fmt.Fprintf(&out, "   %s\n", sanitize.Text(changeText(ch)))
+		}
+	}
+	if len(e.NodePools) > 0 {
+		out.WriteString("\n")
+		table := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
+		fmt.Fprintln(table, "NODEPOOL\tLACKS")
+		for _, p := range e.NodePools {
+			fmt.Fprintf(table, "%s\t%s\n", sanitize.Text(p.Name), cmp.Or(lacks(p.Causes), "nothing"))
+		}
+		_ = table.Flush() // a strings.Builder fails never
+	}
+	for _, text := range e.Unknown {
+		fmt.Fprintf(&out, "\nNot known: %s\n", text)
+	}
+	return out.String()
+}
+
+// lacks are the reasons of causes.
+func lacks(found []causes.Cause) string {
+	var out []string
+	for _, c := range found {
+		out = append(out, string(c.Reason))
+	}
+	return strings.Join(out, ", ")
+}
+
+// changeText is a change as a line.
+func changeText(c causes.Change) string {
+	switch {
+	case c.Command != "":
+		return "run: " + c.Command
+	case c.Field == "":
+		return "request an increase of: " + c.Object // of a quota
+	}
+	return "change: " + c.Field + " of " + c.Object
+}
+
+// until is when something ends by itself.
+func (e Explanation) until(t *metav1.Time) string {
+	if t == nil {
+		return ""
+	}
+	return fmt.Sprintf(" until %s (%s)", t.UTC().Format(time.RFC3339), duration.HumanDuration(t.Sub(e.Time.Time)))
+}
+
+// sentence is what a cause is, in one sentence.
+func (e Explanation) sentence(c causes.Cause) string {
+	if of, found := e.sentences()[c.Reason]; found {
+		return of(c)
+	}
+	return cmp.Or(c.Detail, c.Object, c.NodePool)
+}
+
+// sentences are those of all reasons.
+func (e Explanation) sentences() map[causes.Reason]func(causes.Cause) string {
+	out := e.podSentences()
+	maps.Copy(out, e.nodeSentences())
+	maps.Copy(out, e.poolSentences())
+	return out
+}
+
+// podSentences are those of what a pod requires and a pool lacks.
+func (e Explanation) podSentences() map[causes.Reason]func(causes.Cause) string {
+	label := func(c causes.Cause) string {
+		return fmt.Sprintf("the pod requires %s, and nodes of NodePool %s have %s", requirement(c), c.NodePool, cmp.Or(strings.Join(c.Offered, ", "), "no such label"))
+	}
+	return map[causes.Reason]func(causes.Cause) string{
+		"TaintNotTolerated": func(c causes.Cause) string {
+			return fmt.Sprintf("NodePool %s has the taint %s, which the pod does not tolerate", c.NodePool, taint(c))
+		},
+		"ZoneNotOffered": label, "InstanceTypeNotOffered": label, "LabelNotOffered": label,
+		"VolumeZone": func(c causes.Cause) string {
+			return fmt.Sprintf("the volume of %s can be attached where %s, and nodes of NodePool %s have %s", c.Object, requirement(c), c.NodePool, cmp.Or(strings.Join(c.Offered, ", "), "no such label"))
+		},
+		"GPUSharesNotOffered": func(c causes.Cause) string {
+			return fmt.Sprintf("the pod requests %s %s, and a node of NodePool %s offers at most %s: its profile %s of %s offers shares as %s", c.Requested, c.Resource, c.NodePool, c.Limit, c.Detail, c.Object, strings.Join(c.Offered, ", "))
+		},
+		"RequestTooLarge": func(c causes.Cause) string {
+			return fmt.Sprintf("the pod requests %s %s, and no instance type of NodePool %s offers more than %s", c.Requested, c.Resource, c.NodePool, c.Limit)
+		},
+		"Combination": func(c causes.Cause) string {
+			return "no single instance type of NodePool " + c.NodePool + " matches all that the pod requires, though some match each part"
+		},
+		"DaemonSets": func(c causes.Cause) string {
+			return "the pods of DaemonSets leave too little of every node of NodePool " + c.NodePool
+		},
+		"Topology": func(causes.Cause) string {
+			return "the pod's topologySpreadConstraints, podAffinity or podAntiAffinity allow no node"
+		},
+		"Unschedulable": func(c causes.Cause) string { return "Karpenter's scheduler finds no node of NodePool " + c.NodePool },
+		"Contended": func(c causes.Cause) string {
+			return fmt.Sprintf("a node of NodePool %s would be launched for the pod alone, and not beside the other pending pods (%d)", c.NodePool, c.Count)
+		},
+		"SchedulingGated": func(c causes.Cause) string {
+			return "the pod has the scheduling gates " + strings.Join(c.Others, ", ")
+		},
+		"OtherScheduler": func(c causes.Cause) string {
+			return fmt.Sprintf("the scheduler %s has not scheduled the pod, nor marked it as unschedulable; Karpenter launches nodes only for pods that are marked so", c.Key)
+		},
+		"DaemonSetPod": func(causes.Cause) string {
+			return "the pod is a DaemonSet's: Karpenter launches no node for it"
+		},
+		"NotTried": func(causes.Cause) string {
+			return "kube-scheduler has not marked the pod as unschedulable yet; Karpenter launches nodes only for pods that are marked so"
+		},
+		"Preempting": func(c causes.Cause) string {
+			return "kube-scheduler evicts other pods from " + c.Object + " for it"
+		},
+		"NodeAvailable": func(c causes.Cause) string {
+			return c.Object + " has capacity for the pod: kube-scheduler binds it there"
+		},
+		"NodeStarting": func(c causes.Cause) string {
+			return fmt.Sprintf("%s of NodePool %s has capacity for the pod and is not ready: %s%s", c.Object, c.NodePool, cmp.Or(c.Detail, "its GPUs are initializing"), e.until(c.Until))
+		},
+		"Scheduled": func(c causes.Cause) string {
+			return "the pod is not pending: " + cmp.Or(c.Object, c.Detail)
+		},
+	}
+}
+
+// poolSentences are those of what keeps a pool from launching a node.
+func (e Explanation) poolSentences() map[causes.Reason]func(causes.Cause) string {
+	return map[causes.Reason]func(causes.Cause) string{
+		"AtLimit": func(c causes.Cause) string {
+			out := fmt.Sprintf("NodePool %s has a limit of %s %s, of which %s are used", c.NodePool, c.Limit, c.Resource, c.Used)
+			if c.InstanceType != "" {
+				out += fmt.Sprintf("; %s, the smallest instance type for the pod, has %s", c.InstanceType, c.Requested)
+			}
+			return out
+		},
+		"QuotaExceeded": func(c causes.Cause) string {
+			return fmt.Sprintf("the quota %q has %s of %s vCPUs in use; %s, which lacks the fewest, has %s", c.Key, c.Used, c.Limit, c.InstanceType, c.Requested)
+		},
+		"CapacitySoldOut": func(c causes.Cause) string {
+			return fmt.Sprintf("AWS had no capacity for a node of NodePool %s in the last 20 minutes: allow more instance types, zones or capacity types", c.NodePool)
+		},
+		"ChangeHeld": func(c causes.Cause) string {
+			return fmt.Sprintf("%s has a change (%s) of NodePool %s that waits for a person, by %s", c.Object, c.Detail, c.NodePool, strings.Join(c.Others, ", "))
+		},
+		"BackOff": func(c causes.Cause) string {
+			return fmt.Sprintf("no node with GPUs of NodePool %s is launched%s: %d in a row did not offer their GPUs", c.NodePool, e.until(c.Until), c.Count)
+		},
+		"PoolNotReady": func(c causes.Cause) string {
+			return fmt.Sprintf("NodePool %s is not ready: %s", c.NodePool, c.Detail)
+		},
+		"NoInstanceType": func(c causes.Cause) string {
+			return "no instance type matches the requirements of NodePool " + c.NodePool
+		},
+		"NoPool": func(causes.Cause) string { return "the cluster has no NodePool" },
+		"EngineNotRunning": func(c causes.Cause) string {
+			return "Karpenter does not run in the controller, so that no node is launched: " + c.Object + " has " + cmp.Or(c.Detail, "no status")
+		},
+		"Launchable": func(c causes.Cause) string {
+			return "nothing was found that keeps Karpenter from launching a node of NodePool " + c.NodePool
+		},
+	}
+}
+
+// nodeSentences are those of what keeps a node.
+func (e Explanation) nodeSentences() map[causes.Reason]func(causes.Cause) string {
+	return map[causes.Reason]func(causes.Cause) string{
+		"DoNotDisrupt": func(c causes.Cause) string { return c.Object + " has the annotation " + c.Key },
+		"PodDisruptionBudget": func(c causes.Cause) string {
+			return fmt.Sprintf("PodDisruptionBudget %s allows no eviction of %s", strings.Join(c.Others, ", "), c.Object)
+		},
+		"BudgetClosed": e.budget,
+		"ConsolidateAfter": func(c causes.Cause) string {
+			return fmt.Sprintf("a pod came or went, and consolidateAfter of NodePool %s, %s, keeps the node%s", c.NodePool, c.Detail, e.until(c.Until))
+		},
+		"ConsolidateAfterNever": func(c causes.Cause) string { return "consolidateAfter of NodePool " + c.NodePool + " is Never" },
+		"BarePod": func(c causes.Cause) string {
+			return "only pods without a controller run on it, which nothing makes again: " + list(c)
+		},
+		"StaticPool": func(c causes.Cause) string {
+			if c.Count == 0 {
+				return fmt.Sprintf("NodePool %s is static (spec.replicas): it launches no node for a pod", c.NodePool)
+			}
+			return fmt.Sprintf("NodePool %s is static: it keeps as many nodes as its spec.replicas, %d, with pods or without", c.NodePool, c.Count)
+		},
+		"GPUsInitializing": func(c causes.Cause) string {
+			return fmt.Sprintf("its GPUs are initializing%s; by %s it is replaced where it does not offer them then%s", e.until(c.Until), c.Object, detail(c))
+		},
+		"Initializing": func(c causes.Cause) string { return c.Object + " is not initialized: " + c.Detail },
+		"DriftTurn": func(c causes.Cause) string {
+			return fmt.Sprintf("it has drifted (%s) and is replaced in its turn, place %d among the drifted nodes; the budget is %s", c.Operator, c.Count, cmp.Or(c.Detail, "none"))
+		},
+		"WhenEmpty": func(c causes.Cause) string {
+			return fmt.Sprintf("consolidationPolicy of NodePool %s is WhenEmpty, and the node has pods: %s", c.NodePool, list(c))
+		},
+		"Unconsolidatable": func(c causes.Cause) string {
+			return "Karpenter found no cheaper place for its pods: " + list(c)
+		},
+		"NotEmpty":       func(c causes.Cause) string { return "pods run on it: " + list(c) },
+		"Terminating":    func(c causes.Cause) string { return c.Object + " is being drained and terminated" + detail(c) },
+		"NothingKeepsIt": func(causes.Cause) string { return "nothing was found that keeps it: Karpenter removes it next" },
+	}
+}
+
+// budget is the sentence on a closed budget: of the nodes of a pool that its limit counts, or of one node.
+func (e Explanation) budget(c causes.Cause) string {
+	closed := fmt.Sprintf("the disruption budget %s of NodePool %s allows no node", cmp.Or(c.Detail, "0"), c.NodePool) + e.until(c.Until)
+	switch {
+	case c.Resource != "":
+		return fmt.Sprintf("empty nodes (%d) use the limit of %s, and %s", c.Count, c.Resource, closed)
+	case c.Operator != "":
+		return fmt.Sprintf("it has drifted (%s), and %s", c.Operator, closed)
+	}
+	return closed + " to be disrupted as " + c.Key
+}
+
+func detail(c causes.Cause) string {
+	if c.Detail == "" {
+		return ""
+	}
+	return ": " + c.Detail
+}
+
+// list are the names that a cause has, and how many more there are.
+func list(c causes.Cause) string {
+	out := strings.Join(c.Others, ", ")
+	if more := c.Count - len(c.Others); more > 0 {
+		out += fmt.Sprintf(" and %d more", more)
+	}
+	return out
+}
+
+// requirement is that of a label.
+func requirement(c causes.Cause) string {
+	if len(c.Required) == 0 {
+		return strings.TrimSpace(c.Key + " " + c.Operator)
+	}
+	return fmt.Sprintf("%s %s [%s]", c.Key, c.Operator, strings.Join(c.Required, " "))
+}
+
+// taint is one as kubectl writes it.
+func taint(c causes.Cause) string {
+	out := c.Key
+	if len(c.Required) > 0 {
+		out += "=" + strings.Join(c.Required, "")
+	}
+	return out + ":" + c.Operator
+}

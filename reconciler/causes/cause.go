@@ -1,0 +1,206 @@
+// Package causes decides why a pod is pending, why a node is still there, and what keeps a NodePool from launching
+// nodes: causes as values, the one that has to be removed first in front.
+//
+// It is pure: objects, what Karpenter's scheduler found on a snapshot of them, and the time come in. It decides by
+// fields, conditions and reasons only, never by the text of a message. It refuses to read a cluster, and to
+// write sentences. Start reading at Pod, Node and Pool.
+package causes
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// Objects are what was read of a cluster.
+type Objects struct {
+	// Now is the time at which they were read.
+	Now time.Time
+	// Cluster is the one that decides; nil where there is none.
+	Cluster *v1alpha1.Cluster
+	Syncs   []v1alpha1.Sync
+	Plugins []v1alpha1.DevicePlugin
+	Pools   []*karpv1.NodePool
+	Claims  []*karpv1.NodeClaim
+	Nodes   []*corev1.Node
+	// Pods are all of the cluster.
+	Pods []*corev1.Pod
+	// Events are those of the last hour on the pod, and on NodeClaims and Nodes.
+	Events []corev1.Event
+}
+
+// Reason is what a cause is, in CamelCase. In JSON, reasons are added, never renamed or given another meaning.
+type Reason string
+
+// The reasons of a pod that has no node.
+const (
+	// reasonAtLimit is a NodePool whose limit leaves no node for the pod.
+	reasonAtLimit Reason = "AtLimit"
+	// reasonTaintNotTolerated is a taint of the pool that the pod does not tolerate.
+	reasonTaintNotTolerated Reason = "TaintNotTolerated"
+	// reasonZoneNotOffered is a zone that the pod requires and the pool has no nodes in.
+	reasonZoneNotOffered Reason = "ZoneNotOffered"
+	// reasonInstanceTypeNotOffered is an instance type, family or size that the pod requires and the pool does not offer.
+	reasonInstanceTypeNotOffered Reason = "InstanceTypeNotOffered"
+	// reasonLabelNotOffered is another label that the pod requires and no node of the pool has.
+	reasonLabelNotOffered Reason = "LabelNotOffered"
+	// reasonGPUSharesNotOffered is a resource of GPUs that the pool's profile offers under another name, or fewer of.
+	reasonGPUSharesNotOffered Reason = "GPUSharesNotOffered"
+	// reasonRequestTooLarge is a request that no instance type of the pool can hold.
+	reasonRequestTooLarge Reason = "RequestTooLarge"
+	// reasonQuotaExceeded is a vCPU quota of EC2 that has too little left for any instance type for the pod.
+	reasonQuotaExceeded Reason = "QuotaExceeded"
+	// reasonChangeHeld is a change of a NodePool in the repository that waits for a person.
+	reasonChangeHeld Reason = "ChangeHeld"
+	// reasonBudgetClosed is a disruption budget that allows no node now.
+	reasonBudgetClosed Reason = "BudgetClosed"
+	// reasonCapacitySoldOut is that AWS had no capacity for the nodes that were to be launched for the pod.
+	reasonCapacitySoldOut Reason = "CapacitySoldOut"
+	// reasonOtherScheduler is a pod that another scheduler than kube-scheduler is to schedule.
+	reasonOtherScheduler Reason = "OtherScheduler"
+	// reasonVolumeZone is a volume that can be attached in another zone only.
+	reasonVolumeZone Reason = "VolumeZone"
+	// reasonBackOff is a pool of which no node is launched for a time, since its nodes did not offer their GPUs.
+	reasonBackOff Reason = "BackOff"
+	// reasonStaticPool is a pool with a number of replicas: no node is launched for a pod, and none removed as empty.
+	reasonStaticPool Reason = "StaticPool"
+	// reasonPoolNotReady is a NodePool that is not ready, or being deleted.
+	reasonPoolNotReady Reason = "PoolNotReady"
+	// reasonNoInstanceType is a pool whose own requirements no instance type matches.
+	reasonNoInstanceType Reason = "NoInstanceType"
+	// reasonNoPool is a cluster without a NodePool.
+	reasonNoPool Reason = "NoPool"
+	// reasonCombination is that no single instance type matches all that the pod requires.
+	reasonCombination Reason = "Combination"
+	// reasonDaemonSets is that the pods of reasonDaemonSets leave too little of a node.
+	reasonDaemonSets Reason = "DaemonSets"
+	// reasonTopology is what the pod requires of the places of other pods.
+	reasonTopology Reason = "Topology"
+	// reasonUnschedulable is a reason that only Karpenter's scheduler has.
+	reasonUnschedulable Reason = "Unschedulable"
+	// reasonContended is that other pending pods need what limits leave.
+	reasonContended Reason = "Contended"
+	// reasonSchedulingGated is a pod with scheduling gates.
+	reasonSchedulingGated Reason = "SchedulingGated"
+	// reasonDaemonSetPod is a pod of a DaemonSet, for which Karpenter launches no node.
+	reasonDaemonSetPod Reason = "DaemonSetPod"
+	// reasonNotTried is a pod that kube-scheduler has not marked as unschedulable.
+	reasonNotTried Reason = "NotTried"
+	// reasonPreempting is a pod for which kube-scheduler evicts others of a node.
+	reasonPreempting Reason = "Preempting"
+	// reasonEngineNotRunning is that no Karpenter runs in the controller.
+	reasonEngineNotRunning Reason = "EngineNotRunning"
+	// reasonNodeStarting is a node that has capacity for the pod and is not ready yet.
+	reasonNodeStarting Reason = "NodeStarting"
+	// reasonNodeAvailable is a node that has capacity for the pod.
+	reasonNodeAvailable Reason = "NodeAvailable"
+	// reasonLaunchable is that nothing was found which keeps a node from being launched.
+	reasonLaunchable Reason = "Launchable"
+	// reasonScheduled is a pod that has a node, or has ended.
+	reasonScheduled Reason = "Scheduled"
+)
+
+// The reasons of a node that is still there.
+const (
+	// reasonDoNotDisrupt is the annotation karpenter.sh/do-not-disrupt, of the node or of a pod.
+	reasonDoNotDisrupt Reason = "DoNotDisrupt"
+	// reasonPodDisruptionBudget is one that allows no eviction of a pod.
+	reasonPodDisruptionBudget Reason = "PodDisruptionBudget"
+	// reasonConsolidateAfter is that consolidateAfter has not passed since a pod came or went.
+	reasonConsolidateAfter Reason = "ConsolidateAfter"
+	// reasonConsolidateAfterNever is a pool whose nodes are never consolidated.
+	reasonConsolidateAfterNever Reason = "ConsolidateAfterNever"
+	// reasonBarePod is that all pods on the node have no controller, so that nothing makes them again.
+	reasonBarePod Reason = "BarePod"
+	// reasonGPUsInitializing is a node that does not offer its GPUs yet.
+	reasonGPUsInitializing Reason = "GPUsInitializing"
+	// reasonInitializing is a node that is not initialized for another reason.
+	reasonInitializing Reason = "Initializing"
+	// reasonDriftTurn is a drifted node that is replaced after others, or next.
+	reasonDriftTurn Reason = "DriftTurn"
+	// reasonWhenEmpty is a pool whose nodes are consolidated only without pods, and the node has some.
+	reasonWhenEmpty Reason = "WhenEmpty"
+	// reasonUnconsolidatable is that Karpenter found nothing cheaper for the pods of the node.
+	reasonUnconsolidatable Reason = "Unconsolidatable"
+	// reasonNotEmpty is that pods run on the node, and Karpenter has reported nothing more.
+	reasonNotEmpty Reason = "NotEmpty"
+	// reasonTerminating is a node that is being drained and terminated.
+	reasonTerminating Reason = "Terminating"
+	// reasonNothingKeepsIt is that nothing was found which keeps the node: Karpenter disrupts it next.
+	reasonNothingKeepsIt Reason = "NothingKeepsIt"
+)
+
+// Cause is one reason with its facts. The reason decides which fields are set.
+type Cause struct {
+	Reason Reason `json:"reason"`
+	// Possible is true for one that the objects suggest and do not prove.
+	Possible bool `json:"possible,omitempty"`
+	// NodePool is the pool that it is about.
+	NodePool string `json:"nodePool,omitempty"`
+	// Object is another object that it is about, as Kind/name or Kind/namespace/name.
+	Object string `json:"object,omitempty"`
+	// Key is a label, a taint, an annotation, the name of a quota, or a scheduler.
+	Key string `json:"key,omitempty"`
+	// Operator is that of a requirement, or the effect of a taint.
+	Operator string `json:"operator,omitempty"`
+	// Required are the values that the pod requires, Offered those that there are.
+	Required []string `json:"required,omitempty"`
+	Offered  []string `json:"offered,omitempty"`
+	// Resource is what is short. Requested, Limit and Used are quantities of it as Kubernetes writes them; Limit is what a
+	// node, a pool or a quota has at most.
+	Resource  string `json:"resource,omitempty"`
+	Requested string `json:"requested,omitempty"`
+	Limit     string `json:"limit,omitempty"`
+	Used      string `json:"used,omitempty"`
+	// InstanceType is the smallest one that was to be launched.
+	InstanceType string `json:"instanceType,omitempty"`
+	// Until is when it ends by itself.
+	Until *metav1.Time `json:"until,omitempty"`
+	// Count is how many nodes or pods are meant: those that are empty, those that are pending, or its place among drifted nodes.
+	Count int `json:"count,omitempty"`
+	// Others are further names: of PodDisruptionBudgets or pods as namespace/name, of the rules that hold a change, or of scheduling gates.
+	Others []string `json:"others,omitempty"`
+	// Detail is the reason of a condition or of a DevicePlugin, in CamelCase, or a budget as "10%" or with its schedule.
+	Detail string `json:"detail,omitempty"`
+	// Message is what somebody else wrote about it: a condition, an event, or Karpenter's scheduler.
+	Message string `json:"message,omitempty"`
+	// Changes are what would remove it, alternatives of each other; empty where nothing has to be done.
+	Changes []Change `json:"changes,omitempty"`
+}
+
+// Change is a field to change or a command to run.
+type Change struct {
+	// Object is what is to be changed, as Kind/name or Kind/namespace/name; empty where only a command is run.
+	Object string `json:"object,omitempty"`
+	// Field is the path of its field.
+	Field string `json:"field,omitempty"`
+	// Command is what a person can run.
+	Command string `json:"command,omitempty"`
+}
+
+// at is a time, or nil for none.
+func at(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	out := metav1.NewTime(t.UTC())
+	return &out
+}
+
+// limitField is the path of a limit of a NodePool.
+func limitField(resource string) string { return `spec.limits["` + resource + `"]` }
+
+// Reasons are all that a cause can have; docs/commands.md has what they mean to a user.
+func Reasons() []Reason {
+	return []Reason{
+		reasonAtLimit, reasonTaintNotTolerated, reasonZoneNotOffered, reasonInstanceTypeNotOffered, reasonLabelNotOffered, reasonGPUSharesNotOffered, reasonRequestTooLarge, reasonQuotaExceeded, reasonChangeHeld,
+		reasonBudgetClosed, reasonCapacitySoldOut, reasonOtherScheduler, reasonVolumeZone, reasonBackOff, reasonStaticPool, reasonPoolNotReady, reasonNoInstanceType, reasonNoPool, reasonCombination, reasonDaemonSets,
+		reasonTopology, reasonUnschedulable, reasonContended, reasonSchedulingGated, reasonDaemonSetPod, reasonNotTried, reasonPreempting, reasonEngineNotRunning, reasonNodeStarting, reasonNodeAvailable, reasonLaunchable,
+		reasonScheduled, reasonDoNotDisrupt, reasonPodDisruptionBudget, reasonConsolidateAfter, reasonConsolidateAfterNever, reasonBarePod, reasonGPUsInitializing, reasonInitializing, reasonDriftTurn, reasonWhenEmpty,
+		reasonUnconsolidatable, reasonNotEmpty, reasonTerminating, reasonNothingKeepsIt,
+	}
+}

@@ -1,0 +1,290 @@
+package causes
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/events"
+	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
+
+	"github.com/poolwright/poolwright/provision/simulate/diagnosis"
+)
+
+// Pod is why a pod has no node. Found is what Karpenter's scheduler found for it, and budgets what the disruption
+// budgets of pools allow. There is always a cause, if only that none was found.
+func Pod(o Objects, pod *corev1.Pod, found diagnosis.Result, budgets Budgets) []Cause {
+	if out := unscheduled(pod); len(out) > 0 {
+		return out
+	}
+	p := podCauses{Objects: o, pod: pod, name: "Pod/" + pod.Namespace + "/" + pod.Name, found: found, budgets: budgets}
+	if found.Placed {
+		return p.placed()
+	}
+	return p.notPlaced()
+}
+
+// Obstacles are what a NodePool lacks for a pod, each as a cause.
+func Obstacles(o Objects, pod *corev1.Pod, pool diagnosis.Pool) []Cause {
+	p := podCauses{Objects: o, pod: pod, name: "Pod/" + pod.Namespace + "/" + pod.Name}
+	var out []Cause
+	for _, obstacle := range pool.Obstacles {
+		out = append(out, p.cause(pool.Name, obstacle))
+	}
+	return out
+}
+
+// Diagnosable reports whether Karpenter seeks a node for the pod, so that what it finds matters.
+func Diagnosable(pod *corev1.Pod) bool { return len(unscheduled(pod)) == 0 }
+
+// unscheduled is what keeps Karpenter from seeking a node for a pod.
+func unscheduled(pod *corev1.Pod) []Cause {
+	name := "Pod/" + pod.Namespace + "/" + pod.Name
+	switch {
+	case pod.Spec.NodeName != "":
+		return []Cause{{Reason: reasonScheduled, Object: "Node/" + pod.Spec.NodeName, Detail: string(pod.Status.Phase)}}
+	case podutil.IsTerminal(pod) || podutil.IsTerminating(pod):
+		return []Cause{{Reason: reasonScheduled, Detail: string(pod.Status.Phase)}}
+	case len(pod.Spec.SchedulingGates) > 0:
+		c := Cause{Reason: reasonSchedulingGated, Changes: []Change{{Object: name, Field: "spec.schedulingGates"}}}
+		for _, g := range pod.Spec.SchedulingGates {
+			c.Others = append(c.Others, g.Name)
+		}
+		return []Cause{c}
+	case podutil.IsOwnedByDaemonSet(pod):
+		return []Cause{{Reason: reasonDaemonSetPod}}
+	case podutil.IsPreempting(pod):
+		return []Cause{{Reason: reasonPreempting, Object: "Node/" + pod.Status.NominatedNodeName}}
+	case podutil.FailedToSchedule(pod):
+		return nil
+	case pod.Spec.SchedulerName != "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName:
+		return []Cause{{Reason: reasonOtherScheduler, Key: pod.Spec.SchedulerName, Changes: []Change{{Object: name, Field: "spec.schedulerName"}}}}
+	}
+	return []Cause{{Reason: reasonNotTried}}
+}
+
+// podCauses finds the causes of one pod.
+type podCauses struct {
+	Objects
+	pod     *corev1.Pod
+	name    string
+	found   diagnosis.Result
+	budgets Budgets
+}
+
+// placed are the causes of a pod that finds a node.
+func (p *podCauses) placed() []Cause {
+	if p.found.Node != "" {
+		return []Cause{p.existing()}
+	}
+	var out []Cause
+	if c, not := p.engine(); not {
+		out = append(out, c)
+	}
+	if c, is := p.backOff(p.found.Pool); is {
+		out = append(out, c)
+	}
+	soldOut := p.recent(events.InsufficientCapacityError, "Pod", p.pod.Namespace, p.pod.Name)
+	pool := p.diagnosed(p.found.Pool)
+	exceeded, known, is := p.quota(pool)
+	switch {
+	case is:
+		exceeded.Possible = soldOut == nil
+		out = append(out, exceeded)
+	case soldOut != nil:
+		out = append(out, Cause{
+			Reason: reasonCapacitySoldOut, Possible: !known, NodePool: pool.Name, Message: soldOut.Message,
+			Changes: []Change{{Object: "NodePool/" + pool.Name, Field: "spec.template.spec.requirements"}},
+		})
+	}
+	if p.found.Contended > 0 {
+		out = append(out, Cause{Reason: reasonContended, Possible: true, NodePool: pool.Name, Count: p.found.Contended, Changes: []Change{{Object: "NodePool/" + pool.Name, Field: "spec.limits"}}})
+	}
+	if len(out) == 0 {
+		out = append(out, Cause{Reason: reasonLaunchable, NodePool: pool.Name})
+	}
+	return out
+}
+
+// existing is the cause of a pod for which there is a node already.
+func (p *podCauses) existing() Cause {
+	for _, claim := range p.Claims {
+		if claim.Name != p.found.Node && claim.Status.NodeName != p.found.Node {
+			continue
+		}
+		if c, is := p.starting(claim); is {
+			return Cause{Reason: reasonNodeStarting, NodePool: p.found.Pool, Object: "NodeClaim/" + claim.Name, Detail: c.Detail, Message: c.Message, Until: c.Until}
+		}
+	}
+	return Cause{Reason: reasonNodeAvailable, NodePool: p.found.Pool, Object: "Node/" + p.found.Node}
+}
+
+// diagnosed is what was found of a pool.
+func (p *podCauses) diagnosed(name string) diagnosis.Pool {
+	for _, pool := range p.found.Pools {
+		if pool.Name == name {
+			return pool
+		}
+	}
+	return diagnosis.Pool{Name: name}
+}
+
+// notPlaced are the causes of a pod that finds no node.
+func (p *podCauses) notPlaced() []Cause {
+	var out []Cause
+	required := p.pod.Spec.NodeSelector[karpv1.NodePoolLabelKey]
+	if required != "" && !slices.ContainsFunc(p.Pools, func(pool *karpv1.NodePool) bool { return pool.Name == required }) {
+		out = append(out, p.held(required, false)...)
+	}
+	if len(p.found.Pools) == 0 {
+		return append(out, Cause{Reason: reasonNoPool})
+	}
+	nearest := p.found.Pools[0]
+	for _, o := range nearest.Obstacles {
+		if o.Kind == diagnosis.Limit {
+			out = append(out, p.keptByBudget(nearest.Name, o)...)
+		}
+		out = append(out, p.cause(nearest.Name, o))
+	}
+	// A change of the pool that waits may be what removes the obstacle.
+	return append(out, p.held(nearest.Name, true)...)
+}
+
+// cause is that of an obstacle.
+func (p *podCauses) cause(pool string, o diagnosis.Obstacle) Cause {
+	c := Cause{NodePool: pool, Key: o.Key, Operator: o.Operator, Required: o.Required, Offered: o.Offered, Detail: o.Reason, Message: o.Message}
+	requirements := Change{Object: "NodePool/" + pool, Field: "spec.template.spec.requirements"}
+	switch o.Kind {
+	case diagnosis.NotReady:
+		c.Reason = reasonPoolNotReady
+	case diagnosis.Static:
+		c.Reason, c.Changes = reasonStaticPool, []Change{{Object: "NodePool/" + pool, Field: "spec.replicas"}}
+	case diagnosis.Label:
+		c.Reason = labelReason(o.Key)
+		c.Changes = p.labelChanges(o.Key, requirements)
+	case diagnosis.VolumeTopology:
+		c.Reason, c.Object = reasonVolumeZone, "PersistentVolumeClaim/"+p.pod.Namespace+"/"+o.Claim
+		c.Changes = []Change{requirements}
+	case diagnosis.Resource:
+		p.resource(&c, pool, o)
+	case diagnosis.Taint:
+		c.Reason = reasonTaintNotTolerated
+		c.Changes = []Change{{Object: p.name, Field: "spec.tolerations"}, {Object: "NodePool/" + pool, Field: "spec.template.spec.taints"}}
+	case diagnosis.NoInstanceType:
+		c.Reason, c.Changes = reasonNoInstanceType, []Change{requirements}
+	case diagnosis.Limit:
+		c.Reason, c.Resource, c.Requested, c.Limit, c.Used, c.InstanceType = reasonAtLimit, string(o.Resource), o.Requested.String(), o.Limit.String(), o.Used.String(), o.InstanceType
+		c.Changes = []Change{{Object: "NodePool/" + pool, Field: limitField(string(o.Resource))}}
+	case diagnosis.Combination:
+		c.Reason, c.Changes = reasonCombination, []Change{requirements}
+	case diagnosis.DaemonSets:
+		c.Reason, c.Changes = reasonDaemonSets, []Change{requirements, {Object: p.name, Field: "spec.containers[*].resources.requests"}}
+	case diagnosis.Topology:
+		c.Reason, c.Changes = reasonTopology, []Change{{Object: p.name, Field: "spec.affinity"}, {Object: p.name, Field: "spec.topologySpreadConstraints"}}
+	case diagnosis.Scheduler:
+		c.Reason = reasonUnschedulable
+	}
+	return c
+}
+
+// labelChanges are what would let a node of the pool have a label that the pod requires, or the pod not require it.
+func (p *podCauses) labelChanges(key string, requirements Change) []Change {
+	out := []Change{p.selector(key)}
+	switch {
+	case key == karpv1.NodePoolLabelKey: // The name of a pool cannot be changed.
+	case karpv1.WellKnownLabels.Has(key):
+		out = append(out, requirements)
+	default:
+		out = append(out, Change{Object: requirements.Object, Field: `spec.template.metadata.labels["` + key + `"]`})
+	}
+	return out
+}
+
+// selector is the field by which the pod requires a label.
+func (p *podCauses) selector(key string) Change {
+	if _, selected := p.pod.Spec.NodeSelector[key]; selected {
+		return Change{Object: p.name, Field: `spec.nodeSelector["` + key + `"]`}
+	}
+	return Change{Object: p.name, Field: "spec.affinity.nodeAffinity"}
+}
+
+// labelReason is the reason for a label that no node has.
+func labelReason(key string) Reason {
+	switch key {
+	case corev1.LabelTopologyZone, "topology.k8s.aws/zone-id":
+		return reasonZoneNotOffered
+	case corev1.LabelInstanceTypeStable, "karpenter.k8s.aws/instance-family", "karpenter.k8s.aws/instance-size", "karpenter.k8s.aws/instance-category":
+		return reasonInstanceTypeNotOffered
+	}
+	return reasonLabelNotOffered
+}
+
+// resource fills in the cause of a resource that is short: of GPUs that a profile shares, the profile's.
+func (p *podCauses) resource(c *Cause, pool string, o diagnosis.Obstacle) {
+	c.Reason, c.Resource, c.Requested, c.Limit = reasonRequestTooLarge, string(o.Resource), o.Requested.String(), o.Most.String()
+	c.Changes = []Change{{Object: p.name, Field: "spec.containers[*].resources.requests"}, {Object: "NodePool/" + pool, Field: "spec.template.spec.requirements"}}
+	profile, plugin, served := p.profile(pool)
+	if !served || !isGPU(o.Resource) || profile.Replicas < 2 && o.Resource == profile.Resource() {
+		return
+	}
+	c.Reason, c.Object, c.Detail = reasonGPUSharesNotOffered, "DevicePlugin/"+plugin, profile.Name
+	c.Offered = []string{string(profile.Resource())}
+	c.Changes = []Change{{Object: p.name, Field: "spec.containers[*].resources.limits"}, {Object: "DevicePlugin/" + plugin, Field: "spec.profiles[" + profile.Name + "]"}}
+}
+
+// keptByBudget is the cause where a pool's limit is used by nodes without pods that its budgets keep.
+func (p *podCauses) keptByBudget(pool string, o diagnosis.Obstacle) []Cause {
+	budget, known := p.budgets[pool][karpv1.DisruptionReasonEmpty]
+	if !known || budget.Configured > 0 {
+		return nil
+	}
+	free, count := o.Limit.DeepCopy(), 0
+	free.Sub(o.Used)
+	for _, claim := range p.Claims {
+		if claim.Labels[karpv1.NodePoolLabelKey] != pool || !p.empty(claim) {
+			continue
+		}
+		count++
+		if o.Resource == "nodes" {
+			free.Add(o.Requested)
+			continue
+		}
+		free.Add(claim.Status.Capacity[o.Resource])
+	}
+	if count == 0 || free.Cmp(o.Requested) < 0 {
+		return nil
+	}
+	return []Cause{{
+		Reason: reasonBudgetClosed, NodePool: pool, Count: count, Detail: budget.Budget, Until: at(budget.Opens), Resource: string(o.Resource),
+		Changes: []Change{{Object: "NodePool/" + pool, Field: "spec.disruption.budgets"}},
+	}}
+}
+
+// empty reports whether an initialized node has no pod that would have to move.
+func (o Objects) empty(claim *karpv1.NodeClaim) bool {
+	if claim.Status.NodeName == "" || !claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
+		return false
+	}
+	return !slices.ContainsFunc(o.Pods, func(pod *corev1.Pod) bool {
+		return pod.Spec.NodeName == claim.Status.NodeName && podutil.IsReschedulable(pod)
+	})
+}
+
+// held are the changes of a NodePool that wait for a person.
+func (o Objects) held(pool string, possible bool) []Cause {
+	var out []Cause
+	for _, s := range o.Syncs {
+		for _, change := range s.Status.Pending {
+			if change.Object != poolObject(pool) || len(change.Rules) == 0 || change.ConfirmationToken == "" || change.Action == "delete" {
+				continue
+			}
+			out = append(out, Cause{
+				Reason: reasonChangeHeld, Possible: possible, NodePool: pool, Object: "Sync/" + s.Namespace + "/" + s.Name, Detail: change.Action, Others: change.Rules, Message: change.Reason,
+				Changes: []Change{{Command: "kubectl -n " + s.Namespace + " annotate sync " + s.Name + " --overwrite " + confirmAnnotation + "=" + change.ConfirmationToken}},
+			})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Cause) int { return cmp.Compare(a.Object, b.Object) })
+	return out
+}
