@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -214,6 +215,87 @@ func TestANodeAndAPoolAreExplainedFromLiveObjects(t *testing.T) {
 		e, err := explained(t, kube, args)
 		if err != nil || len(e.Causes) == 0 || string(e.Causes[0].Reason) != want {
 			t.Errorf("%s: %+v, %v", args, e.Causes, err)
+		}
+	}
+}
+
+func TestWhereAVolumeCanBeAttached(t *testing.T) {
+	host := corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"ip-1"}}
+	zone := corev1.NodeSelectorRequirement{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"us-east-1a"}}
+	for name, test := range map[string]struct {
+		source corev1.PersistentVolumeSource
+		terms  []corev1.NodeSelectorTerm
+		want   []corev1.NodeSelectorTerm
+	}{
+		"in one of two zones": {
+			terms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{zone}}, {MatchExpressions: []corev1.NodeSelectorRequirement{zone, host}}},
+			want:  []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{zone}}, {MatchExpressions: []corev1.NodeSelectorRequirement{zone, host}}},
+		},
+		"a local volume is not sought on its node": {
+			source: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{}},
+			terms:  []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{host, zone}}, {MatchExpressions: []corev1.NodeSelectorRequirement{host}}},
+			want:   []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{zone}}, {MatchExpressions: []corev1.NodeSelectorRequirement{}}},
+		},
+		"a term without expressions is none": {terms: []corev1.NodeSelectorTerm{{}}},
+		"everywhere":                         {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			volume := &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: test.source}}
+			if test.terms != nil {
+				volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: test.terms}}
+			}
+			if diff := cmp.Diff(test.want, attachable(volume)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// secretText is in whatever of a pod, its Secrets and its ConfigMaps has values of applications.
+const secretText = "hunter2"
+
+func TestNoSecretIsReadAndNoValueOfAPodIsPrinted(t *testing.T) {
+	pod := pendingPod()
+	pod.Annotations = map[string]string{"example.com/token": secretText}
+	container := &pod.Spec.Containers[0]
+	container.Env = []corev1.EnvVar{{Name: "PASSWORD", Value: secretText}}
+	container.Command, container.Args = []string{"run", secretText}, []string{"--password=" + secretText}
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "token", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "token"}}})
+	running := pod.DeepCopy()
+	running.Name, running.Spec.NodeName, running.Status = "runs", "ip-1", corev1.PodStatus{Phase: corev1.PodRunning}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "ip-1", Annotations: map[string]string{"example.com/token": secretText}}}
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "general-x7k2p", Labels: map[string]string{karpv1.NodePoolLabelKey: "general"}}}
+	claim.Status.NodeName = node.Name
+	for _, kind := range []string{karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered, karpv1.ConditionTypeInitialized} {
+		claim.StatusConditions().SetTrue(kind)
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "token"}, Data: map[string][]byte{"token": []byte(secretText)}}
+	refused := func(object any) error {
+		switch object.(type) {
+		case *corev1.Secret, *corev1.SecretList, *corev1.ConfigMap, *corev1.ConfigMapList:
+			t.Errorf("%T is read", object)
+		}
+		return nil
+	}
+	kube := interceptor.NewClient(installed(t, append(append(declared(t), storage()...), pod, running, node, claim, secret)...), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			return errors.Join(refused(object), c.Get(ctx, key, object, options...))
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			return errors.Join(refused(list), c.List(ctx, list, options...))
+		},
+	})
+	for _, what := range []string{"pod/train", "pod/runs", "node/ip-1", "pool/general"} {
+		e, err := explained(t, kube, what)
+		if err != nil || len(e.Causes) == 0 {
+			t.Fatalf("%s: %+v, %v", what, e, err)
+		}
+		var out bytes.Buffer
+		if err := write(get.Environment{Out: &out}, e, &printers.JSONPrinter{}); err != nil {
+			t.Fatal(err)
+		}
+		if all := e.text() + out.String(); strings.Contains(all, secretText) {
+			t.Errorf("%s: the output has a value of the pod:\n%s", what, all)
 		}
 	}
 }

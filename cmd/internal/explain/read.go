@@ -243,10 +243,7 @@ func (r *clusterReader) topology(ctx context.Context, key client.ObjectKey) ([]c
 		if err := r.kube.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, &volume); err != nil {
 			return nil, err
 		}
-		if a := volume.Spec.NodeAffinity; a != nil && a.Required != nil {
-			return a.Required.NodeSelectorTerms, nil
-		}
-		return nil, nil
+		return attachable(&volume), nil
 	}
 	if claim.Spec.StorageClassName == nil || *claim.Spec.StorageClassName == "" {
 		return nil, nil
@@ -264,4 +261,23 @@ func (r *clusterReader) topology(ctx context.Context, key client.ObjectKey) ([]c
 		out = append(out, one)
 	}
 	return out, nil
+}
+
+// attachable are the nodes that a volume can be attached to, as Karpenter reads them: the node that a local volume is on is not
+// required of a new one.
+func attachable(volume *corev1.PersistentVolume) []corev1.NodeSelectorTerm {
+	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
+		return nil
+	}
+	local := volume.Spec.Local != nil || volume.Spec.HostPath != nil
+	var out []corev1.NodeSelectorTerm
+	for _, term := range volume.Spec.NodeAffinity.Required.NodeSelectorTerms {
+		if len(term.MatchExpressions) == 0 {
+			continue
+		}
+		out = append(out, corev1.NodeSelectorTerm{MatchExpressions: slices.DeleteFunc(slices.Clone(term.MatchExpressions), func(r corev1.NodeSelectorRequirement) bool {
+			return local && r.Key == corev1.LabelHostname
+		})})
+	}
+	return out
 }

@@ -51,7 +51,11 @@ func Pod(ctx context.Context, live provision.ClusterSnapshot, types *catalog.Cat
 	if live.Cluster.Region == "" || live.Now.IsZero() {
 		return out, errors.New("diagnosing a pod: the snapshot of the cluster has neither region nor time: fill Cluster.Region and Now")
 	}
-	d := &diagnosis{live: live, types: types, unknown: snapshot.Unknowns{}, variants: variants(pod, volumes)}
+	d := &diagnosis{live: live, types: types, unknown: snapshot.Unknowns{}}
+	var complete bool
+	if d.variants, complete = variants(pod, volumes); !complete {
+		d.unknown.Add("The affinity of the pod and of its volumes has more than %d alternatives: the others were not tried.", mostVariants)
+	}
 	d.pod = constrained(pod, d.variants)
 	known, err := offerings.NewCatalog(ctx, live.Cluster, types, d.unknown)
 	if err != nil {

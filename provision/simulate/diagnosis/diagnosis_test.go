@@ -1,6 +1,8 @@
 package diagnosis_test
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -196,6 +198,36 @@ func TestOfferedAreTheValuesThatAreSold(t *testing.T) {
 			got := diagnose(t, live, pending("shop", "1"), diagnosis.Volume{Claim: "data", Terms: zone})
 			if diff := cmp.Diff(test.want, got.Pools[0].Obstacles[0].Offered); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAlternativesThatAreNotTriedAreNamed(t *testing.T) {
+	zones, others := make([]corev1.NodeSelectorTerm, 9), make([]corev1.NodeSelectorTerm, 9)
+	for i := range zones {
+		zones[i].MatchExpressions = []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{fmt.Sprintf("us-east-1%c", 'i'-i)}}}
+		others[i].MatchExpressions = []corev1.NodeSelectorRequirement{{Key: "karpenter.k8s.aws/instance-cpu", Operator: corev1.NodeSelectorOpNotIn, Values: []string{strconv.Itoa(900 + i)}}}
+	}
+	for name, test := range map[string]struct {
+		affinity []corev1.NodeSelectorTerm
+		volumes  []diagnosis.Volume
+		unknown  int
+		placed   bool
+	}{
+		"all are tried": {affinity: others[:7], volumes: []diagnosis.Volume{{Claim: "data", Terms: zones}}, placed: true},
+		"some are not":  {affinity: others, volumes: []diagnosis.Volume{{Claim: "data", Terms: zones}}, unknown: 1, placed: true},
+		// Of 729 those nine are tried in which the volumes are in one zone.
+		"those that contradict themselves do not count": {volumes: []diagnosis.Volume{{Claim: "a", Terms: zones}, {Claim: "b", Terms: zones}, {Claim: "c", Terms: zones}}, placed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := pending("shop", "1")
+			if test.affinity != nil {
+				pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: test.affinity}}}
+			}
+			got := diagnose(t, provision.ClusterSnapshot{NodePools: []*karpv1.NodePool{nodePool("a", "m5.large")}}, pod, test.volumes...)
+			if got.Placed != test.placed || len(got.Unknown) != test.unknown {
+				t.Errorf("placed %t, unknown %q", got.Placed, got.Unknown)
 			}
 		})
 	}

@@ -36,37 +36,55 @@ func (v variant) all() scheduling.Requirements {
 	return out
 }
 
-// variants are the alternatives of a pod: one of the terms of its node affinity with one of each volume's.
-func variants(pod *corev1.Pod, volumes []Volume) []variant {
+// variants are the alternatives of a pod: one of the terms of its node affinity with one of each volume's. Complete is false
+// where there are more.
+func variants(pod *corev1.Pod, volumes []Volume) (out []variant, complete bool) {
 	terms := []corev1.NodeSelectorTerm{{}}
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		if given := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms; len(given) > 0 {
 			terms = given
 		}
 	}
-	var out []variant
 	for _, term := range terms {
 		own := scheduling.NewLabelRequirements(pod.Spec.NodeSelector)
 		own.Add(scheduling.NewNodeSelectorRequirements(term.MatchExpressions...).Values()...)
 		out = append(out, variant{own: own, terms: term.MatchExpressions})
 	}
+	complete = len(out) <= mostVariants
 	for _, volume := range volumes {
 		if len(volume.Terms) == 0 {
 			continue
 		}
-		var next []variant
-		for _, v := range out {
-			for _, term := range volume.Terms {
-				requires := scheduling.NewNodeSelectorRequirements(term.MatchExpressions...)
-				next = append(next, variant{
-					own: v.own, volumes: append(slices.Clone(v.volumes), claimRequirements{volume.Claim, requires}),
-					terms: slices.Concat(v.terms, term.MatchExpressions),
-				})
+		next := withVolume(out, volume)
+		complete = complete && len(next) <= mostVariants
+		out = next[:min(len(next), mostVariants)]
+	}
+	return out[:min(len(out), mostVariants)], complete
+}
+
+// withVolume are the alternatives each with each of a volume's. As Karpenter's scheduler does, it leaves out those that
+// contradict themselves, unless all do.
+func withVolume(all []variant, volume Volume) []variant {
+	var out, contradictory []variant
+	for _, v := range all {
+		given := v.all()
+		for _, term := range volume.Terms {
+			requires := scheduling.NewNodeSelectorRequirements(term.MatchExpressions...)
+			next := variant{
+				own: v.own, volumes: append(slices.Clone(v.volumes), claimRequirements{volume.Claim, requires}),
+				terms: slices.Concat(v.terms, term.MatchExpressions),
+			}
+			if given.Intersects(requires) == nil {
+				out = append(out, next)
+			} else {
+				contradictory = append(contradictory, next)
 			}
 		}
-		out = next
 	}
-	return out[:min(len(out), mostVariants)]
+	if len(out) == 0 {
+		return contradictory
+	}
+	return out
 }
 
 // constrained is the pod, as one that is pending, with the requirements of its volumes in its node affinity.
