@@ -31,7 +31,24 @@ type Objects struct {
 	Pods []*corev1.Pod
 	// Events are those of the last hour on the pod, and on NodeClaims and Nodes.
 	Events []corev1.Event
+	// UnusableClaims are the PersistentVolumeClaims of the pod for which Karpenter launches no node, with why.
+	UnusableClaims map[string]ClaimState
 }
+
+// ClaimState is why a PersistentVolumeClaim cannot be used, in CamelCase.
+type ClaimState string
+
+// The states of PersistentVolumeClaims whose pods Karpenter leaves out, as its ValidatePersistentVolumeClaims has them.
+const (
+	// ClaimNotFound is one that is not there, or whose PersistentVolume or StorageClass is not.
+	ClaimNotFound ClaimState = "NotFound"
+	// ClaimTerminating is one that is being deleted, or whose PersistentVolume is.
+	ClaimTerminating ClaimState = "Terminating"
+	// ClaimLost is one that is bound to a PersistentVolume that is gone.
+	ClaimLost ClaimState = "Lost"
+	// ClaimUnbound is one that is to be bound before its pod has a node, and is not.
+	ClaimUnbound ClaimState = "Unbound"
+)
 
 // Reason is what a cause is, in CamelCase. In JSON, reasons are added, never renamed or given another meaning.
 type Reason string
@@ -64,6 +81,8 @@ const (
 	reasonOtherScheduler Reason = "OtherScheduler"
 	// reasonVolumeZone is a volume that can be attached in another zone only.
 	reasonVolumeZone Reason = "VolumeZone"
+	// reasonVolumeClaimUnusable is a PersistentVolumeClaim that is not there, not bound or being deleted.
+	reasonVolumeClaimUnusable Reason = "VolumeClaimUnusable"
 	// reasonBackOff is a pool of which no node is launched for a time, since its nodes did not offer their GPUs.
 	reasonBackOff Reason = "BackOff"
 	// reasonStaticPool is a pool with a number of replicas: no node is launched for a pod, and none removed as empty.
@@ -198,7 +217,7 @@ func limitField(resource string) string { return `spec.limits["` + resource + `"
 func Reasons() []Reason {
 	return []Reason{
 		reasonAtLimit, reasonTaintNotTolerated, reasonZoneNotOffered, reasonInstanceTypeNotOffered, reasonLabelNotOffered, reasonGPUSharesNotOffered, reasonRequestTooLarge, reasonQuotaExceeded, reasonChangeHeld,
-		reasonBudgetClosed, reasonCapacitySoldOut, reasonOtherScheduler, reasonVolumeZone, reasonBackOff, reasonStaticPool, reasonPoolNotReady, reasonNoInstanceType, reasonNoPool, reasonCombination, reasonDaemonSets,
+		reasonBudgetClosed, reasonCapacitySoldOut, reasonOtherScheduler, reasonVolumeZone, reasonVolumeClaimUnusable, reasonBackOff, reasonStaticPool, reasonPoolNotReady, reasonNoInstanceType, reasonNoPool, reasonCombination, reasonDaemonSets,
 		reasonTopology, reasonUnschedulable, reasonContended, reasonSchedulingGated, reasonDaemonSetPod, reasonNotTried, reasonPreempting, reasonEngineNotRunning, reasonNodeStarting, reasonNodeAvailable, reasonLaunchable,
 		reasonScheduled, reasonDoNotDisrupt, reasonPodDisruptionBudget, reasonConsolidateAfter, reasonConsolidateAfterNever, reasonBarePod, reasonGPUsInitializing, reasonInitializing, reasonDriftTurn, reasonWhenEmpty,
 		reasonUnconsolidatable, reasonNotEmpty, reasonTerminating, reasonNothingKeepsIt,

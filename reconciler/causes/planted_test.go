@@ -73,11 +73,14 @@ spec:
 				return []string{class, with(t, with(t, gpuPool, open, closed), "g4dn.xlarge, g5.xlarge", "g4dn.xlarge, g4dn.12xlarge"), generalPool}
 			},
 			func(w *target) { w.run("gpu-a", "gpu"); w.requests("nvidia.com/gpu", "4") }, "BudgetClosed AtLimit"},
-		"AWS has no capacity":                    {nil, func(w *target) { w.quota(96, 8); w.soldOut() }, "CapacitySoldOut"},
-		"no capacity, and no quota is known":     {nil, (*target).soldOut, "CapacitySoldOut?"},
-		"no capacity an hour ago":                {nil, func(w *target) { w.soldOut(); w.objects.Events[0].LastTimestamp = metav1.NewTime(noon.Add(-time.Hour)) }, "Launchable"},
-		"another scheduler":                      {nil, func(w *target) { w.pod.Spec.SchedulerName = "volcano"; w.pod.Status.Conditions = nil }, "OtherScheduler"},
-		"a volume in another zone":               {nil, func(w *target) { w.volumes = volumeIn("us-east-1c") }, "VolumeZone"},
+		"AWS has no capacity":                {nil, func(w *target) { w.quota(96, 8); w.soldOut() }, "CapacitySoldOut"},
+		"no capacity, and no quota is known": {nil, (*target).soldOut, "CapacitySoldOut?"},
+		"no capacity an hour ago":            {nil, func(w *target) { w.soldOut(); w.objects.Events[0].LastTimestamp = metav1.NewTime(noon.Add(-time.Hour)) }, "Launchable"},
+		"another scheduler":                  {nil, func(w *target) { w.pod.Spec.SchedulerName = "volcano"; w.pod.Status.Conditions = nil }, "OtherScheduler"},
+		"a volume in another zone":           {nil, func(w *target) { w.volumes = volumeIn("us-east-1c") }, "VolumeZone"},
+		"a PersistentVolumeClaim that is not there": {nil, func(w *target) {
+			w.objects.UnusableClaims = map[string]causes.ClaimState{"data": causes.ClaimNotFound}
+		}, "VolumeClaimUnusable"},
 		"more GPUs than any instance type has":   {nil, func(w *target) { w.requests("nvidia.com/gpu", "16") }, "RequestTooLarge"},
 		"more memory than any instance type has": {nil, func(w *target) { w.requests("memory", "900Gi") }, "RequestTooLarge"},
 	}

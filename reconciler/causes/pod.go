@@ -2,6 +2,7 @@ package causes
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,9 @@ import (
 // budgets of pools allow. There is always a cause, if only that none was found.
 func Pod(o Objects, pod *corev1.Pod, found diagnosis.Result, budgets Budgets) []Cause {
 	if out := unscheduled(pod); len(out) > 0 {
+		return out
+	}
+	if out := o.unusableClaims(pod.Namespace); len(out) > 0 {
 		return out
 	}
 	p := podCauses{Objects: o, pod: pod, name: "Pod/" + pod.Namespace + "/" + pod.Name, found: found, budgets: budgets}
@@ -62,6 +66,18 @@ func unscheduled(pod *corev1.Pod) []Cause {
 		return []Cause{{Reason: reasonOtherScheduler, Key: pod.Spec.SchedulerName, Changes: []Change{{Object: name, Field: "spec.schedulerName"}}}}
 	}
 	return []Cause{{Reason: reasonNotTried}}
+}
+
+// unusableClaims are the causes of PersistentVolumeClaims for which Karpenter leaves the pod out.
+func (o Objects) unusableClaims(namespace string) []Cause {
+	var out []Cause
+	for _, name := range slices.Sorted(maps.Keys(o.UnusableClaims)) {
+		out = append(out, Cause{
+			Reason: reasonVolumeClaimUnusable, Object: "PersistentVolumeClaim/" + namespace + "/" + name, Detail: string(o.UnusableClaims[name]),
+			Changes: []Change{{Command: "kubectl -n " + namespace + " describe pvc " + name}},
+		})
+	}
+	return out
 }
 
 // podCauses finds the causes of one pod.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +29,7 @@ import (
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/simulate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/causes"
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 )
 
@@ -122,7 +124,7 @@ func pendingPod() *corev1.Pod {
 }
 
 func storage() []client.Object {
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv-1"}}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "data", Annotations: map[string]string{bindCompleted: "yes"}}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv-1"}}
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-1"}}
 	volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
 		{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"us-east-1c"}},
@@ -167,7 +169,13 @@ func TestAPodIsExplainedFromLiveObjects(t *testing.T) {
 
 func TestWhatCannotBeReadIsNamed(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("not allowed"))
-	kube := interceptor.NewClient(installed(t, append(declared(t), pendingPod())...), interceptor.Funcs{
+	kube := interceptor.NewClient(installed(t, append(append(declared(t), storage()...), pendingPod())...), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if _, is := object.(*corev1.PersistentVolumeClaim); is {
+				return forbidden
+			}
+			return c.Get(ctx, key, object, options...)
+		},
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			if _, is := list.(*corev1.EventList); is {
 				return forbidden
@@ -246,6 +254,56 @@ func TestWhereAVolumeCanBeAttached(t *testing.T) {
 			}
 			if diff := cmp.Diff(test.want, attachable(volume)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestForWhichPersistentVolumeClaimsNoNodeIsLaunched(t *testing.T) {
+	immediate, waits, none := storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer, ""
+	classes := map[string]*storagev1.VolumeBindingMode{"immediate": &immediate, "waits": &waits}
+	now := metav1.NewTime(noon.Time)
+	for name, test := range map[string]struct {
+		change func(*corev1.PersistentVolumeClaim, *corev1.PersistentVolume)
+		want   string
+		state  causes.ClaimState
+	}{
+		"one that is bound": {change: func(*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {}, want: "VolumeZone"},
+		"one without a volume whose class waits for the pod": {change: func(c *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) {
+			c.Spec.VolumeName, c.Spec.StorageClassName = "", new("waits")
+		}, want: "Launchable"},
+		"one that is not there": {change: func(c *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) { c.Name = "other" }, want: "VolumeClaimUnusable", state: causes.ClaimNotFound},
+		"one whose volume is not there": {change: func(c *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) { c.Spec.VolumeName = "pv-2" },
+			want: "VolumeClaimUnusable", state: causes.ClaimNotFound},
+		"one that is being deleted": {change: func(c *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) {
+			c.DeletionTimestamp, c.Finalizers = &now, []string{"kubernetes.io/pvc-protection"}
+		}, want: "VolumeClaimUnusable", state: causes.ClaimTerminating},
+		"one whose volume is being deleted": {change: func(_ *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
+			v.DeletionTimestamp, v.Finalizers = &now, []string{"kubernetes.io/pv-protection"}
+		}, want: "VolumeClaimUnusable", state: causes.ClaimTerminating},
+		"one that is lost": {change: func(c *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) { c.Status.Phase = corev1.ClaimLost },
+			want: "VolumeClaimUnusable", state: causes.ClaimLost},
+		"one whose binding is not complete": {change: func(c *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) { c.Annotations = nil },
+			want: "VolumeClaimUnusable", state: causes.ClaimUnbound},
+		"one without a volume whose class binds at once": {change: func(c *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) {
+			c.Spec.VolumeName, c.Spec.StorageClassName = "", new("immediate")
+		}, want: "VolumeClaimUnusable", state: causes.ClaimUnbound},
+		"one with neither a volume nor a class": {change: func(c *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) {
+			c.Spec.VolumeName, c.Spec.StorageClassName = "", &none
+		}, want: "VolumeClaimUnusable", state: causes.ClaimUnbound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := storage()
+			test.change(objects[0].(*corev1.PersistentVolumeClaim), objects[1].(*corev1.PersistentVolume))
+			for class, mode := range classes {
+				objects = append(objects, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: class}, VolumeBindingMode: mode})
+			}
+			e, err := explained(t, installed(t, append(append(declared(t), objects...), pendingPod())...), "pod", "train")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c := e.Causes[0]; len(e.Causes) != 1 || string(c.Reason) != test.want || test.state != "" && c.Detail != string(test.state) {
+				t.Errorf("%+v", e.Causes)
 			}
 		})
 	}

@@ -29,6 +29,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
+// bindCompleted is the annotation of a PersistentVolumeClaim that is bound.
+const bindCompleted = "pv.kubernetes.io/bind-completed"
+
 // Explanation is what explain prints. In JSON, fields are added, never renamed or given another meaning.
 type Explanation struct {
 	metav1.TypeMeta `json:",inline"`
@@ -114,7 +117,8 @@ func (r *clusterReader) pod(ctx context.Context, t explainedObject) (Explanation
 	if err != nil {
 		return Explanation{}, err
 	}
-	volumes := r.volumes(ctx, &pod)
+	volumes, unusable := r.volumes(ctx, &pod)
+	o.UnusableClaims = unusable
 	found, err := connect.Diagnose(ctx, spec, live, r.types, &pod, volumes)
 	if err != nil {
 		return Explanation{}, err
@@ -208,9 +212,11 @@ func (r *clusterReader) events(ctx context.Context, options ...client.ListOption
 	return list.Items
 }
 
-// volumes are where the volumes of a pod's PersistentVolumeClaims can be attached.
-func (r *clusterReader) volumes(ctx context.Context, pod *corev1.Pod) []diagnosis.Volume {
+// volumes are where the volumes of a pod's PersistentVolumeClaims can be attached, and the claims for which Karpenter leaves the
+// pod out.
+func (r *clusterReader) volumes(ctx context.Context, pod *corev1.Pod) ([]diagnosis.Volume, map[string]causes.ClaimState) {
 	var out []diagnosis.Volume
+	unusable := map[string]causes.ClaimState{}
 	for _, v := range pod.Spec.Volumes {
 		var name string
 		switch {
@@ -221,46 +227,70 @@ func (r *clusterReader) volumes(ctx context.Context, pod *corev1.Pod) []diagnosi
 		default:
 			continue
 		}
-		terms, err := r.topology(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name})
-		if err != nil {
+		terms, state, err := r.topology(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name})
+		switch {
+		case apierrors.IsNotFound(err):
+			unusable[name] = causes.ClaimNotFound
+		case err != nil:
 			r.unknown = append(r.unknown, fmt.Sprintf("Where the volume of PersistentVolumeClaim %s/%s can be attached is not known: %v.", pod.Namespace, name, err))
-			continue
+		case state != "":
+			unusable[name] = state
+		default:
+			out = append(out, diagnosis.Volume{Claim: name, Terms: terms})
 		}
-		out = append(out, diagnosis.Volume{Claim: name, Terms: terms})
 	}
-	return out
+	return out, unusable
 }
 
 // topology is where the volume of a PersistentVolumeClaim can be attached: by its PersistentVolume, or before there is
-// one by its StorageClass.
-func (r *clusterReader) topology(ctx context.Context, key client.ObjectKey) ([]corev1.NodeSelectorTerm, error) {
+// one by its StorageClass. State is why Karpenter launches no node for it; empty where it does.
+func (r *clusterReader) topology(ctx context.Context, key client.ObjectKey) (terms []corev1.NodeSelectorTerm, state causes.ClaimState, err error) {
 	var claim corev1.PersistentVolumeClaim
 	if err := r.kube.Get(ctx, key, &claim); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	if claim.Spec.VolumeName != "" {
-		var volume corev1.PersistentVolume
-		if err := r.kube.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, &volume); err != nil {
-			return nil, err
-		}
-		return attachable(&volume), nil
-	}
-	if claim.Spec.StorageClassName == nil || *claim.Spec.StorageClassName == "" {
-		return nil, nil
+	switch {
+	case !claim.DeletionTimestamp.IsZero():
+		return nil, causes.ClaimTerminating, nil
+	case claim.Status.Phase == corev1.ClaimLost:
+		return nil, causes.ClaimLost, nil
+	case claim.Spec.VolumeName != "":
+		return r.bound(ctx, &claim)
+	case claim.Spec.StorageClassName == nil || *claim.Spec.StorageClassName == "":
+		return nil, causes.ClaimUnbound, nil
 	}
 	var class storagev1.StorageClass
 	if err := r.kube.Get(ctx, client.ObjectKey{Name: *claim.Spec.StorageClassName}, &class); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	var out []corev1.NodeSelectorTerm
+	if mode := class.VolumeBindingMode; mode != nil && *mode == storagev1.VolumeBindingImmediate {
+		return nil, causes.ClaimUnbound, nil
+	}
 	for _, term := range class.AllowedTopologies {
 		var one corev1.NodeSelectorTerm
 		for _, e := range term.MatchLabelExpressions {
 			one.MatchExpressions = append(one.MatchExpressions, corev1.NodeSelectorRequirement{Key: e.Key, Operator: corev1.NodeSelectorOpIn, Values: e.Values})
 		}
-		out = append(out, one)
+		if len(one.MatchExpressions) > 0 {
+			terms = append(terms, one)
+		}
 	}
-	return out, nil
+	return terms, "", nil
+}
+
+// bound is where the PersistentVolume of a claim that has one can be attached.
+func (r *clusterReader) bound(ctx context.Context, claim *corev1.PersistentVolumeClaim) ([]corev1.NodeSelectorTerm, causes.ClaimState, error) {
+	var volume corev1.PersistentVolume
+	if err := r.kube.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, &volume); err != nil {
+		return nil, "", err
+	}
+	if !volume.DeletionTimestamp.IsZero() {
+		return nil, causes.ClaimTerminating, nil
+	}
+	if _, bound := claim.Annotations[bindCompleted]; !bound {
+		return nil, causes.ClaimUnbound, nil
+	}
+	return attachable(&volume), "", nil
 }
 
 // attachable are the nodes that a volume can be attached to, as Karpenter reads them: the node that a local volume is on is not

@@ -104,8 +104,11 @@ func (e Explanation) podSentences() map[causes.Reason]func(causes.Cause) string 
 		"VolumeZone": func(c causes.Cause) string {
 			return fmt.Sprintf("the volume of %s can be attached where %s, and nodes of NodePool %s have %s", c.Object, requirement(c), c.NodePool, cmp.Or(strings.Join(c.Offered, ", "), "no such label"))
 		},
+		"VolumeClaimUnusable": func(c causes.Cause) string {
+			return fmt.Sprintf("%s is %s, and Karpenter launches no node for a pod whose volume cannot be bound", c.Object, claimStates()[causes.ClaimState(c.Detail)])
+		},
 		"GPUSharesNotOffered": func(c causes.Cause) string {
-			return fmt.Sprintf("the pod requests %s %s, and a node of NodePool %s offers at most %s: its profile %s of %s offers shares as %s", c.Requested, c.Resource, c.NodePool, c.Limit, c.Detail, c.Object, strings.Join(c.Offered, ", "))
+			return fmt.Sprintf("the pod requests %s %s, and a node of NodePool %s offers at most %s: its profile %s of %s has %s", c.Requested, c.Resource, c.NodePool, c.Limit, c.Detail, c.Object, strings.Join(c.Offered, ", "))
 		},
 		"RequestTooLarge": func(c causes.Cause) string {
 			return fmt.Sprintf("the pod requests %s %s, and no instance type of NodePool %s offers more than %s", c.Requested, c.Resource, c.NodePool, c.Limit)
@@ -238,6 +241,16 @@ func (e Explanation) budget(c causes.Cause) string {
 		return fmt.Sprintf("it has drifted (%s), and %s", c.Operator, closed)
 	}
 	return closed + " to be disrupted as " + c.Key
+}
+
+// claimStates are what the states of PersistentVolumeClaims are in a sentence.
+func claimStates() map[causes.ClaimState]string {
+	return map[causes.ClaimState]string{
+		causes.ClaimNotFound:    "not there, or its PersistentVolume or StorageClass is not",
+		causes.ClaimTerminating: "being deleted, or its PersistentVolume is",
+		causes.ClaimLost:        "Lost: its PersistentVolume is gone",
+		causes.ClaimUnbound:     "not bound, and is bound before the pod has a node or not at all",
+	}
 }
 
 func detail(c causes.Cause) string {
