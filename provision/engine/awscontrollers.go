@@ -10,7 +10,6 @@ import (
 	reservationexpiration "github.com/aws/karpenter-provider-aws/pkg/controllers/capacityreservation/expiration"
 	"github.com/aws/karpenter-provider-aws/pkg/controllers/interruption"
 	awsmetrics "github.com/aws/karpenter-provider-aws/pkg/controllers/metrics"
-	instancecollection "github.com/aws/karpenter-provider-aws/pkg/controllers/nodeclaim/garbagecollection"
 	"github.com/aws/karpenter-provider-aws/pkg/controllers/nodeclaim/tagging"
 	"github.com/aws/karpenter-provider-aws/pkg/controllers/nodeclass"
 	profilecollection "github.com/aws/karpenter-provider-aws/pkg/controllers/nodeclass/garbagecollection"
@@ -27,10 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// instanceCollectionName is the provider's name for the controller that
-// terminates instances without a NodeClaim.
-const instanceCollectionName = "instance.garbagecollection"
-
 // awsControllers are the controllers of Karpenter's AWS provider. The same test
 // as for coreControllers keeps the list complete.
 func awsControllers(ctx context.Context, p *parts) []controller.Controller {
@@ -38,12 +33,7 @@ func awsControllers(ctx context.Context, p *parts) []controller.Controller {
 	all := []controller.Controller{
 		classhash.NewController(p.client, aws.caBundle),
 		classController(p, opts.DisableDryRun),
-		&gatedController{
-			name:       instanceCollectionName,
-			inner:      instancecollection.NewController(p.client, p.cloud),
-			allowed:    p.collection,
-			retryAfter: collectionRetry,
-		},
+		collectionController(p),
 		tagging.NewController(p.client, p.cloud, aws.instances.instances),
 		pricerefresh.NewController(aws.instances.prices),
 		typerefresh.NewController(aws.instances.types),

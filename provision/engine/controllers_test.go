@@ -75,7 +75,7 @@ func stock(theirs []string) []string {
 		karpenters + "nodeclaim/reboot.Controller":      {karpenters + "nodeclaim/reboot.Controller by engine.guardedClient if fresh"},
 		karpenters + "static/deprovisioning.Controller": {karpenters + "static/deprovisioning.Controller by engine.guardedClient if fresh"},
 		"github.com/aws/karpenter-provider-aws/pkg/controllers/nodeclaim/garbagecollection.Controller": {
-			"github.com/aws/karpenter-provider-aws/pkg/controllers/nodeclaim/garbagecollection.Controller if collection is allowed",
+			"github.com/aws/karpenter-provider-aws/pkg/controllers/nodeclaim/garbagecollection.Controller by engine.collectionClient with live reads if collection is allowed",
 		},
 	})
 }
@@ -86,7 +86,7 @@ func stock(theirs []string) []string {
 func fast(theirs []string) []string {
 	const own = "github.com/poolwright/poolwright/provision/engine/"
 	return changed(stock(theirs), map[string][]string{
-		karpenters + "disruption.Controller if fresh": {own + "emptiness.locked if fresh", own + "emptiness.locked if fresh", own + "emptiness.Watch"},
+		karpenters + "disruption.Controller if fresh": {own + "emptiness.locked of disruption.Controller if fresh", own + "emptiness.locked of disruption.Controller if fresh", own + "emptiness.Watch"},
 		karpenters + "disruption.Queue by engine.guardedClient if fresh": {
 			karpenters + "disruption.Queue by emptiness.Client with live reads by engine.guardedClient if fresh",
 		},
@@ -176,7 +176,7 @@ func listed(which string) []string {
 	names := make([]string, 0, len(all))
 	for _, c := range all {
 		if g, ok := c.(*gatedController); ok {
-			names = append(names, typeName(g.inner)+allowedBy(p, reflect.ValueOf(g.allowed)))
+			names = append(names, typeName(g.inner)+clientsOf(p, g.inner)+allowedBy(p, reflect.ValueOf(g.allowed)))
 			continue
 		}
 		names = append(names, typeName(c)+clientsOf(p, c))
@@ -186,7 +186,7 @@ func listed(which string) []string {
 
 // clientsOf states through which clients a controller of Karpenter's writes, the outermost
 // first: those that were put before the parts' own, which is nil.
-func clientsOf(p *parts, c controller.Controller) string {
+func clientsOf(p *parts, c any) string {
 	var text strings.Builder
 	within := reflect.Indirect(reflect.ValueOf(c))
 	if within.Kind() != reflect.Struct {

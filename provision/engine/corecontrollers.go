@@ -209,7 +209,7 @@ func claimControllers(p *parts) []controller.Controller {
 	return []controller.Controller{
 		podEvents(p),
 		consistency.NewController(p.clock, p.client, p.cloud, p.recorder),
-		claimcollection.NewController(p.clock, p.client, p.cloud),
+		claimcollection.NewController(p.clock, p.client, withoutOverlays{p.cloud}),
 		claimdisruption.NewController(p.clock, p.client, p.cloud),
 		claimhydration.NewController(p.client, p.cloud),
 		nodehydration.NewController(p.client, p.cloud),

@@ -17,7 +17,7 @@ func instanceCollection() Control {
 	return Control{
 		Name:    "instance-collection",
 		Summary: "An instance that was launched right before a crash, and that no NodeClaim names, is terminated.",
-		file:    "provision/engine/awscontrollers.go",
+		file:    "provision/engine/collection.go",
 		old:     "allowed:    p.collection,",
 		by:      "allowed:    func(context.Context) error { return context.Canceled },",
 		Finds:   "scale-up(-again)?/(kill-after|more-instances)/CreateFleet ec2",

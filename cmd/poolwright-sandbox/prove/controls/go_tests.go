@@ -166,7 +166,10 @@ func foundByTestsOfTargets() []Control {
 	}
 }
 
-// foundByTestsOfTheEngine are those of the engine's own pace.
+// testOfCollection is that of what decides whether an instance is terminated.
+const testOfCollection = "provision/engine.TestInstancesWithoutALiveNodeClaimAreTerminatedWhateverTheCachesHold"
+
+// foundByTestsOfTheEngine are those of the engine's own pace, and of its garbage collection.
 func foundByTestsOfTheEngine() []Control {
 	return []Control{
 		{
@@ -185,6 +188,19 @@ func foundByTestsOfTheEngine() []Control {
 			Name: "evaluated-pools", Summary: "A batch waits until the NodeOverlays of all NodePools are evaluated.",
 			file: "provision/engine/batcher/evaluated.go", old: "if now.Sub(since) < evaluationTimeout {", by: "if now.Sub(since) < 0 {",
 			test: "provision/engine/batcher.TestABatchWaitsForNodePoolsThatAreNotEvaluated",
+		}, {
+			Name: "live-claims", Summary: "An instance is terminated for want of a NodeClaim only where the API server has none, whatever the caches lack.",
+			file: "provision/engine/collection.go", old: "return c.live.List(ctx, claims, options...)", by: "return c.Client.List(ctx, claims, options...)",
+			test: testOfCollection,
+		}, {
+			Name: "collection-past-caches", Summary: "Instances without a NodeClaim are terminated before the caches are proven fresh after a failed request.",
+			file: "provision/engine/collection.go", old: "\t\treturn e.config.AllowGarbageCollection\n",
+			by:   "\t\treturn func(ctx context.Context) error {\n\t\t\tif err := e.fresh.Check(ctx); err != nil {\n\t\t\t\treturn err\n\t\t\t}\n\t\t\treturn e.config.AllowGarbageCollection(ctx)\n\t\t}\n",
+			test: testOfCollection,
+		}, {
+			Name: "collection-without-overlays", Summary: "Instances without a NodeClaim are terminated before the NodeOverlays are evaluated.",
+			file: "provision/engine/collection.go", old: "options.FeatureGates.NodeOverlay = false", by: "options.FeatureGates.NodeOverlay = true",
+			test: testOfCollection,
 		},
 	}
 }
