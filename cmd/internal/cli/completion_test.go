@@ -6,11 +6,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 func TestCompletion(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Connection", "close") // a connection of one bubble must not serve another
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/namespaces/gitops/syncs"):
 			fmt.Fprint(w, `{"kind":"SyncList","apiVersion":"poolwright.dev/v1alpha1","items":[{"metadata":{"name":"dev"}},{"metadata":{"name":"nodes"}}]}`)
@@ -54,9 +56,13 @@ func TestCompletion(t *testing.T) {
 		"no Sync that cannot be read": {[]string{"resume", "-n", "other", ""}, ":4\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if r := execute(t, append([]string{"__complete"}, test.args...)...); r.out != test.want {
-				t.Errorf("got %q, stderr %q", r.out, r.err)
-			}
+			// Completion gives up after three seconds. Time stands still here while a request is
+			// under way, so that only a hang reaches them.
+			synctest.Test(t, func(t *testing.T) {
+				if r := execute(t, append([]string{"__complete"}, test.args...)...); r.out != test.want {
+					t.Errorf("got %q, stderr %q", r.out, r.err)
+				}
+			})
 		})
 	}
 }
