@@ -83,7 +83,7 @@ prove: build ## Prove every scenario with every fault, and every control (ARGS="
 	@bin/poolwright-sandbox prove --controls $(ARGS)
 
 .PHONY: proof
-proof: build ## Write docs/proof.md anew (ARGS=--only-controls, or ARGS="--run interruption", and the other numbers stay)
+proof: build ## Write docs/proof.md anew (ARGS="--only-controls --run fence", or ARGS="--run interruption", and the other numbers stay)
 	@# The page also shows what was violated or not found.
 	@status=0; bin/poolwright-sandbox prove $(if $(ARGS),,--controls) -o markdown --page docs/proof.md $(ARGS) > docs/proof.md.new || status=$$?; \
 	[[ -s docs/proof.md.new ]] && mv docs/proof.md.new docs/proof.md; exit $$status

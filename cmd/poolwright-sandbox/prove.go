@@ -75,7 +75,7 @@ func newProve() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	p.product.add(flags, &p.options.Timeout, "text, json or markdown", "build poolwright with one of its precautions switched off, and prove that")
-	flags.StringVar(&p.selected, "run", "", "run only cases SCENARIO/FAULT/POINT that match these regular expressions")
+	flags.StringVar(&p.selected, "run", "", "run only cases SCENARIO/FAULT/POINT that match these regular expressions; with --only-controls, only controls whose names match")
 	flags.BoolVar(&p.options.Controls, "controls", false, "run each control, too: the precaution switched off, and the cases that must find that")
 	flags.BoolVar(&p.options.OnlyControls, "only-controls", false, "run each control, and no other case")
 	flags.StringVar(&p.page, "page", "", "with -o markdown: the page as it was, of which the numbers stay that this run does not have")

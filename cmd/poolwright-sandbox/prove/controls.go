@@ -26,7 +26,7 @@ type ControlResult struct {
 func runControls(ctx context.Context, environment *sandbox.Environment, o Options, kept *results, report *Report) error {
 	report.Controls = slices.Clone(kept.before.Controls)
 	for i, c := range controls.All() {
-		if slices.ContainsFunc(report.Controls, func(r ControlResult) bool { return r.Name == c.Name }) {
+		if o.OnlyControls && !o.Select.matches(0, c.Name) || slices.ContainsFunc(report.Controls, func(r ControlResult) bool { return r.Name == c.Name }) {
 			continue
 		}
 		result, err := runControl(ctx, environment, o, c, fmt.Sprintf("c%d", i))

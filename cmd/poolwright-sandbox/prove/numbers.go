@@ -51,25 +51,26 @@ func section(page string, level int, title string) string {
 }
 
 // writeNumbers writes what this run was: coverage, controls and time. Of a run of a part of the
-// cases it writes these behind the coverage of the page before, and of one without controls
-// those of the page before.
+// cases it writes these behind the coverage of the page before, and of the controls those that it
+// had; what the page has of other cases and controls stays.
 func writeNumbers(b *strings.Builder, r Report, m measured, before string) {
-	coverage, later := section(before, 2, coverageTitle), section(before, 3, laterTitle)
+	coverage, later, known := section(before, 2, coverageTitle), section(before, 3, laterTitle), section(before, 2, controlsTitle)
 	switch {
 	case coverage == "" || r.complete():
 		writeCoverage(b, r, m)
 	default:
 		b.WriteString(strings.TrimSuffix(coverage, later))
 		if len(r.Results) > 0 {
-			later = laterCases(r, m)
+			writeLater(b, r, m, later)
+		} else {
+			b.WriteString(later)
 		}
-		b.WriteString(later)
 	}
-	if controls := section(before, 2, controlsTitle); len(r.Controls) == 0 && controls != "" {
-		b.WriteString(controls)
+	if len(r.Controls) == 0 && known != "" {
+		b.WriteString(known)
 		return
 	}
-	writeControls(b, r, m)
+	writeControls(b, r, m, known)
 }
 
 // complete reports whether every case was run.
@@ -105,13 +106,15 @@ func writeCoverage(b *strings.Builder, r Report, m measured) {
 	}
 }
 
-// laterCases are the cases that were run after the last run of all.
-func laterCases(r Report, m measured) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\nScenarios and faults that came later, or were run again. %s: %s in %s.\n\n", heading(3, laterTitle), m, r.count(), seconds(r.Seconds))
-	writeCases(&b, r, false)
-	writeWrong(&b, r)
-	return b.String()
+// writeLater writes the cases that were run after the last run of all, with those of earlier runs
+// that the page has.
+func writeLater(b *strings.Builder, r Report, m measured, before string) {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s: %s in %s.\n\n", m, r.count(), seconds(r.Seconds))
+	writeCases(&text, r, false)
+	writeWrong(&text, r)
+	fmt.Fprintf(b, "%s\nScenarios and faults that came later, or were run again.\n", heading(3, laterTitle))
+	writePartialRuns(b, merged(partialRuns(before), partialRuns(text.String())[0], caseKey, knownCase))
 }
 
 // writeCases writes how many cases of each scenario and fault there are, and how many were run; all has
@@ -141,11 +144,14 @@ func writeWrong(b *strings.Builder, r Report, missing ...string) {
 	}
 }
 
-func writeControls(b *strings.Builder, r Report, m measured) {
+// writeControls writes the controls of this run, with those of earlier runs that the page has.
+func writeControls(b *strings.Builder, r Report, m measured, before string) {
+	fmt.Fprint(b, heading(2, controlsTitle))
 	if len(r.Controls) == 0 {
-		fmt.Fprintf(b, "%s\nThis run had none.\n", heading(2, controlsTitle))
+		fmt.Fprint(b, "\nThis run had none.\n")
 		return
 	}
+	var text strings.Builder
 	found, total := 0, 0.0
 	for _, c := range r.Controls {
 		total += c.Seconds
@@ -153,8 +159,8 @@ func writeControls(b *strings.Builder, r Report, m measured) {
 			found++
 		}
 	}
-	fmt.Fprintf(b, "%s\n%s: %d controls (%d found, %d not found) in %s.\n", heading(2, controlsTitle), m, len(r.Controls), found, len(r.Controls)-found, seconds(total))
-	fmt.Fprint(b, "\n| switched off | what the product does otherwise | found | by |\n|---|---|---|---|\n")
+	fmt.Fprintf(&text, "%s: %d controls (%d found, %d not found) in %s.\n", m, len(r.Controls), found, len(r.Controls)-found, seconds(total))
+	fmt.Fprint(&text, "\n| switched off | what the product does otherwise | found | by |\n|---|---|---|---|\n")
 	for _, c := range r.Controls {
 		by := "none"
 		if len(c.By) > 0 {
@@ -163,6 +169,7 @@ func writeControls(b *strings.Builder, r Report, m measured) {
 		if len(c.By) > 1 {
 			by += fmt.Sprintf(" and %d more", len(c.By)-1)
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", c.Name, c.Summary, map[bool]string{true: "yes", false: "**no**"}[c.Found], by)
+		fmt.Fprintf(&text, "| `%s` | %s | %s | %s |\n", c.Name, c.Summary, map[bool]string{true: "yes", false: "**no**"}[c.Found], by)
 	}
+	writePartialRuns(b, merged(partialRuns(before), partialRuns(text.String())[0], controlKey, knownControl))
 }

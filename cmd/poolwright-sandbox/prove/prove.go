@@ -47,7 +47,8 @@ type Options struct {
 	// Controls has each control run as well: the precaution switched off, and the cases that must
 	// find that.
 	Controls bool
-	// OnlyControls has nothing else run than the controls.
+	// OnlyControls has nothing else run than the controls whose names the first expression of Select
+	// matches.
 	OnlyControls bool
 	// Results is a file that keeps each result. What it has already is in the report, and is not
 	// run again. None is kept where it is empty.
