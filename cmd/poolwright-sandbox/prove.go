@@ -16,6 +16,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove"
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/controls"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/gpupool"
 	"github.com/poolwright/poolwright/provision/sandbox"
 )
 
@@ -113,6 +114,7 @@ func (p *proveCommand) run(cmd *cobra.Command) error {
 	}
 	config := sandbox.DefaultConfig()
 	config.Nodes.Join, config.Nodes.NodeGone, config.Nodes.BuiltinPlugin = 300*time.Millisecond, 500*time.Millisecond, 100*time.Millisecond
+	config.Fault = gpupool.FaultOf
 	p.options.More = func(ctx context.Context) (*sandbox.Environment, error) {
 		config.Progress = cmd.ErrOrStderr()
 		return sandbox.Start(ctx, config)

@@ -59,7 +59,7 @@ func TestInstancesWithoutALiveNodeClaimAreTerminatedWhateverTheCachesHold(t *tes
 				t.Errorf("the round has %+v, %v", result, err)
 			}
 			if diff := cmp.Diff(step.want, cloud.terminated); diff != "" {
-				t.Errorf("terminated (-want +got):\n%s", diff)
+				t.Errorf("terminated (-wanted +got):\n%s", diff)
 			}
 		})
 	}

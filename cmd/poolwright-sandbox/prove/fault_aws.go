@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/gpupool"
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
@@ -71,7 +72,7 @@ func awsFaults() []faultKind {
 // capacity is a fault by which the cheapest instance type cannot be launched from then on.
 func capacity(name, summary, code string, named bool) faultKind {
 	return faultKind{name: name, summary: summary, at: launches, named: named, fault: besides(func(s *fixture.Fixture, _ history.Request) error {
-		return s.AWS.Refuse(aws.Offering{Type: fixture.CheapestType}, code)
+		return s.AWS.Refuse(aws.Offering{Type: gpupool.CheapestType}, code)
 	})}
 }
 

@@ -47,3 +47,27 @@ func interruptionWarnings() Control {
 		Finds:   "interruption/none",
 	}
 }
+
+// lateReplacement is that a node that never offers its GPUs is replaced.
+func lateReplacement() Control {
+	return Control{
+		Name:    "unready-replacement",
+		Summary: "A node that never offers its GPUs is replaced once its time is over.",
+		file:    "provision/gpu/readiness/timeout.go",
+		old:     "return latest(due, past.firstObserved.Add(watch))",
+		by:      "return latest(due, past.firstObserved.Add(watch)).AddDate(1, 0, 0)",
+		Finds:   "node-never-offers/none",
+	}
+}
+
+// earlyReplacement is that it has its time.
+func earlyReplacement() Control {
+	return Control{
+		Name:    "unready-deadline",
+		Summary: "A node that does not offer its GPUs yet is not replaced before its time is over.",
+		file:    "provision/gpu/readiness/timeout.go",
+		old:     "return latest(due, past.firstObserved.Add(watch))",
+		by:      "return latest(due, past.firstObserved.Add(watch)).Add(-timeout / 2)",
+		Finds:   "node-never-offers/none",
+	}
+}

@@ -35,7 +35,7 @@ type Control struct {
 func All() []Control {
 	return append([]Control{
 		writeAhead(), deletionPreconditions(), deletionVersion(), lossRecount(), slotsAreFreed(), oneComment(), maskedSecrets(), fence(), forgeFence(), release(), foreignLease(),
-		creationTags(), instanceCollection(), unavailableOfferings(), interruptionWarnings(), liveValidation(), inventoryFormat(), newerDefinitions(),
+		creationTags(), instanceCollection(), unavailableOfferings(), interruptionWarnings(), liveValidation(), lateReplacement(), earlyReplacement(), inventoryFormat(), newerDefinitions(),
 	}, foundByTests()...)
 }
 

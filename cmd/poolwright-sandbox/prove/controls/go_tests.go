@@ -189,7 +189,7 @@ func foundByTestsOfTheEngine() []Control {
 			file: "provision/engine/batcher/evaluated.go", old: "if now.Sub(since) < evaluationTimeout {", by: "if now.Sub(since) < 0 {",
 			test: "provision/engine/batcher.TestABatchWaitsForNodePoolsThatAreNotEvaluated",
 		}, {
-			Name: "live-claims", Summary: "An instance is terminated for want of a NodeClaim only where the API server has none, whatever the caches lack.",
+			Name: "live-claims", Summary: "An instance whose NodeClaim is not in the cache is not terminated, since NodeClaims are listed from the API server.",
 			file: "provision/engine/collection.go", old: "return c.live.List(ctx, claims, options...)", by: "return c.Client.List(ctx, claims, options...)",
 			test: testOfCollection,
 		}, {

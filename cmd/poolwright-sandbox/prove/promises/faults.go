@@ -156,6 +156,7 @@ func awsFaults() []Promise {
 func otherFaults() []Promise {
 	return []Promise{
 		{Area: "Nodes", Fault: "A node never registers, or never offers its GPUs", Outcome: "It is replaced at its deadline, and its pool backs off",
+			Cases:   []string{"node-never-offers"},
 			Tests:   []string{"cmd/internal/e2e.TestSharedGPUsLive", "provision/gpu/readiness.TestANodeThatNeverOffersItsGPUsIsReplacedAtItsDeadline", "provision/gpu/startuptaint.TestAPoolIsHeldLongerEachTimeItFailsAgain"},
 			Control: "pool-back-off"},
 		{Area: "Nodes", Fault: "A Karpenter runs already, is started again beside the engine, or gets its nodes back", Outcome: "One engine runs at a time, and no node is replaced",

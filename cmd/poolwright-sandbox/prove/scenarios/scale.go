@@ -60,6 +60,26 @@ func nodeUsedAgain() Scenario {
 	return down
 }
 
+// nodeNeverOffers is a node that registers and never offers its GPUs.
+func nodeNeverOffers() Scenario {
+	return Scenario{
+		Name: "node-never-offers", Exclusive: true,
+		Summary: "A pod requests a GPU; the node of its machine registers and never offers one. It is replaced once its time is over, and not before, by a machine that runs the pod.",
+		Faults:  []string{"kill-after"},
+		Prepare: func(ctx context.Context, s *fixture.Fixture) error {
+			s.Machines.NeverOffers = true
+			return s.StartEngine(ctx)
+		},
+		Act: func(ctx context.Context, s *fixture.Fixture) error { return s.Deploy(ctx, 1) },
+		Converge: func(ctx context.Context, s *fixture.Fixture) error {
+			if err := s.NeverOffer(ctx); err != nil {
+				return err
+			}
+			return s.ConvergeTo(ctx, 1)
+		},
+	}
+}
+
 // interruption is a spot instance that EC2 announces to end.
 func interruption() Scenario {
 	return Scenario{
